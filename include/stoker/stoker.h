@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stoker.h - open a dataset, pull batches, close.  Errors: base.h.  Threads: docs/threads.md.
+ *
+ *     stk_dataset *ds = NULL;  stk_loader *l = NULL;  stk_batch *b = NULL;  stk_error e;
+ *     const char *urls[] = { "train-{000..099}.tar" };
+ *     stk_output out[] = { { "image", "from(jpg) | image | resize(256) | center_crop(224)" } };
+ *     stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 1, .batch_size = 256 };
+ *     if (stk_dataset_open(&ds, urls, 1, NULL, &e) == 0 && stk_loader_open(&l, &ds, 1, &o, &e) == 0)
+ *         while (stk_loader_next(l, &b, -1, &e) == 0) { train(b); stk_batch_release(&b); }
+ *     stk_loader_close(&l);  stk_dataset_unref(&ds);
+ */
+#ifndef STOKER_STOKER_H
+#define STOKER_STOKER_H
+
+#include <stoker/base.h>
+#include <stoker/batch.h>
+#include <stoker/dataset.h>
+#include <stoker/tools.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct stk_loader stk_loader;   /* Epochs over one or more datasets.  Thread: one. */
+
+#define STK_NONE (-1)                   /* for num_workers: everything in the caller's thread */
+
+typedef enum stk_shuffle { STK_SHUFFLE_NONE = 0, STK_SHUFFLE_EXACT = 1 } stk_shuffle;
+typedef enum stk_on_error { STK_ON_ERROR_RAISE = 0, STK_ON_ERROR_SKIP = 1 } stk_on_error;
+typedef enum stk_collate { STK_COLLATE_STACK = 0, STK_COLLATE_LIST = 1 } stk_collate;
+
+typedef struct stk_output {
+    const char *name;                   /* the batch's name for it */
+    const char *chain;                  /* "from(jpg) | image | resize(256) | to(u8)" */
+} stk_output;
+
+struct stk_order;                       /* plugin.h */
+struct stk_memory;
+struct stk_stage;
+
+typedef struct stk_loader_options {     /* `{ .size = sizeof o, .outputs = ..., .n_outputs = ... }` is complete */
+    uint32_t size;                      /* sizeof this struct as the caller compiled it */
+    uint32_t batch_size;                /* samples per batch and rank; default 1 */
+    const stk_output *outputs;
+    uint32_t n_outputs;
+    int32_t num_workers;                /* 0: chosen; STK_NONE: in the caller's thread */
+    uint32_t prefetch;                  /* batches made ahead; 0: chosen */
+    uint32_t io_threads;                /* threads for reads that would wait; 0: chosen */
+    uint64_t seed;                      /* order and augmentation depend on (seed, epoch, position) only */
+    stk_shuffle shuffle;
+    stk_tri drop_last;                  /* default no */
+    uint32_t rank, world_size;          /* world_size 0: one */
+    stk_on_error on_error;
+    uint64_t skip_budget;               /* skipped samples an epoch before it is an error; 0: no bound */
+    stk_collate collate;
+    uint64_t memory_limit;              /* bytes of batches, reads and scratch; 0: a quarter of the memory there is */
+    uint64_t max_pixels;                /* larger pictures are bad data; 0: 178,956,970 as Pillow's bomb limit */
+    stk_log_fn log;
+    void *log_cookie;
+    const struct stk_order *order;      /* replaces `shuffle`; borrowed until close */
+    const struct stk_memory *memory;    /* where outputs are allocated; NULL: the heap */
+    const struct stk_stage *const *stages; /* run on every batch before it is handed out */
+    uint32_t n_stages;
+} stk_loader_options;
+
+/* Open over `data` (borrowed here, referenced by the loader).  *out: owned by the caller, end with
+ * stk_loader_close(); NULL on failure.  err: may be NULL.  Returns 0 or a negative STK_E*.
+ * No thread is started before the first stk_loader_next(). */
+STK_API STK_MUST_CHECK int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
+                                           const stk_loader_options *opt, stk_error *err);
+
+/* The next batch of the epoch.  Waits at most `timeout_ms` (-1: for ever, then STK_ETIMEOUT).  STK_END ends
+ * the epoch; the call after it begins the next one. */
+STK_API STK_MUST_CHECK int stk_loader_next(stk_loader *l, stk_batch **out, int timeout_ms, stk_error *err);
+
+/* Where the consumer stands: the epoch and the steps taken in it. */
+STK_API void stk_loader_where(const stk_loader *l, uint64_t *epoch, uint64_t *step);
+
+/* Go on at (epoch, step); batches that were made ahead and don't fit are dropped. */
+STK_API STK_MUST_CHECK int stk_loader_seek(stk_loader *l, uint64_t epoch, uint64_t step, stk_error *err);
+
+STK_API uint64_t stk_loader_steps(const stk_loader *l);         /* batches an epoch, equal on all ranks */
+STK_API uint64_t stk_loader_samples(const stk_loader *l);       /* samples an epoch, all ranks together */
+
+/* Park or add workers while running.  n >= 1. */
+STK_API STK_MUST_CHECK int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err);
+
+/* Where the time went, since open; stages are summed over workers. */
+typedef enum stk_stage_id {
+    STK_STAGE_FETCH, STK_STAGE_DECODE, STK_STAGE_SAMPLE, STK_STAGE_VALUE, STK_STAGE_BATCH, STK_STAGE_IDLE, STK_STAGES
+} stk_stage_id;
+
+typedef struct stk_stats {
+    uint32_t size;
+    uint32_t workers, slots;
+    uint64_t samples, batches, bytes;           /* bytes: read from shards */
+    uint64_t skipped, retried_reads, cold_reads;
+    uint64_t stage_ns[STK_STAGES];
+    uint64_t wait_ns;                           /* the consumer waited in stk_loader_next() */
+    uint64_t first_batch_ns;                    /* from open to the first batch; 0 before it */
+    uint64_t memory, memory_peak, memory_limit; /* planned bytes: outputs, reads, scratch */
+    uint32_t held;                              /* batches whose buffers the consumer holds */
+} stk_stats;
+
+STK_API const char *stk_stage_name(stk_stage_id id);
+STK_API void stk_loader_stats(const stk_loader *l, stk_stats *out);
+
+/* The i-th sample that was skipped (the first 1,000 are kept); STK_END past the last. */
+STK_API int stk_loader_skipped(const stk_loader *l, uint64_t i, stk_error *out);
+
+/* Stop, join and free; nulls the pointer.  In a forked child it frees nothing and joins nobody. */
+STK_API void stk_loader_close(stk_loader **l);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clock.h - nanoseconds for people, ticks for counters.
+ *
+ * A tick is one instruction to read.  Ticks become nanoseconds by comparing both clocks over the life of a loader, so
+ * nothing is calibrated beforehand. */
+#ifndef STOKER_BASE_CLOCK_H
+#define STOKER_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t stk_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t stk_ticks(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#else
+    return stk_now_ns();
+#endif
+}
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cpu.h - what this machine can do and how much of it is ours. */
+#ifndef STOKER_BASE_CPU_H
+#define STOKER_BASE_CPU_H
+
+#include <stdint.h>
+
+typedef enum stk_cpu { STK_CPU_NONE = 0, STK_CPU_AVX2 = 1 } stk_cpu;
+
+/* The best level that machine and STK_CPU=none|avx2 allow (the environment is read at every call: plan time only). */
+stk_cpu stk_cpu_level(void);
+
+/* Cores this process may use: affinity and cgroup quota honoured, at least 1. */
+uint32_t stk_cpu_count(void);
+
+/* Memory this process may use, in bytes: the machine's or the cgroup's limit. */
+uint64_t stk_memory_total(void);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mem.c - the one way to the heap.
+ *
+ * Every block is aligned to a cache line, so that vector code and per-worker structs need not ask.  The failure
+ * counter is a relaxed atomic: tests arm it before they start threads. */
+#include "base/mem.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic uint64_t allocations, fail_at;
+
+void stk_mem_fail_at(uint64_t n)
+{
+    uint64_t now = atomic_load_explicit(&allocations, memory_order_relaxed);
+
+    atomic_store_explicit(&fail_at, n ? now + n : 0, memory_order_relaxed);
+}
+
+uint64_t stk_mem_count(void)
+{
+    return atomic_load_explicit(&allocations, memory_order_relaxed);
+}
+
+void *stk_alloc(size_t size)
+{
+    uint64_t k = atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed) + 1;
+    uint64_t f = atomic_load_explicit(&fail_at, memory_order_relaxed);
+    void *p = NULL;
+
+    if ((f && k >= f) || size > SIZE_MAX / 2)
+        return NULL;
+    return posix_memalign(&p, 64, size ? size : 1) ? NULL : p;
+}
+
+void stk_free(void *p)
+{
+    free(p);
+}
+
+void *stk_zalloc(size_t count, size_t size)
+{
+    void *p;
+
+    if (size && count > SIZE_MAX / 2 / size)
+        return NULL;
+    p = stk_alloc(count * size);
+    if (p)
+        memset(p, 0, count * size);
+    return p;
+}
+
+void *stk_grow(void *p, size_t old_bytes, size_t new_bytes)
+{
+    void *q = stk_alloc(new_bytes);
+
+    if (!q)
+        return NULL;
+    if (p)
+        memcpy(q, p, old_bytes < new_bytes ? old_bytes : new_bytes);
+    stk_free(p);
+    return q;
+}
+
+char *stk_strndup(const char *s, size_t len)
+{
+    char *p = stk_alloc(len + 1);
+
+    if (!p)
+        return NULL;
+    memcpy(p, s, len);
+    p[len] = 0;
+    return p;
+}
+
+char *stk_strdup(const char *s)
+{
+    return stk_strndup(s, strlen(s));
+}
+
+void *stk_scratch_get(stk_scratch *s, size_t size)
+{
+    unsigned i = s->next;
+    size_t want;
+    void *p;
+
+    if (i >= STK_SCRATCH_BLOCKS || size > SIZE_MAX / 4)
+        return NULL;
+    if (s->block[i].size < size) {
+        want = size + size / 4;                 /* high water: sizes settle after a few samples */
+        p = stk_alloc(want);
+        if (!p)
+            return NULL;
+        stk_free(s->block[i].data);
+        s->total += want - s->block[i].size;
+        s->block[i].data = p;
+        s->block[i].size = want;
+    }
+    s->next++;
+    return s->block[i].data;
+}
+
+void stk_scratch_reset(stk_scratch *s)
+{
+    s->next = 0;
+}
+
+void stk_scratch_fini(stk_scratch *s)
+{
+    for (unsigned i = 0; i < STK_SCRATCH_BLOCKS; i++)
+        stk_free(s->block[i].data);
+    memset(s, 0, sizeof *s);
+}

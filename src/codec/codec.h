@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* codec.h - the codecs and decoders that ship with the library. */
+#ifndef STOKER_CODEC_H
+#define STOKER_CODEC_H
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#define STK_CODEC(name) extern const stk_codec stk_codec_##name;
+#define STK_DECODER(name) extern const stk_decoder stk_decoder_##name;
+#define STK_SOURCE(name)
+#define STK_FORMAT(name)
+#define STK_OP(name)
+#include "registry.def"
+#undef STK_CODEC
+#undef STK_DECODER
+#undef STK_SOURCE
+#undef STK_FORMAT
+#undef STK_OP
+
+#endif

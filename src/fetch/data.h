@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* data.h - a data set as the engine sees it: index, format, and the shards' files, opened at first touch.
+ *
+ * A file is checked against the index when it is opened: size, then etag or mtime.  While no more shards than the cap are
+ * there, opening is once and lookups take no lock; beyond it the least recently used file is closed. */
+#ifndef STOKER_DATA_H
+#define STOKER_DATA_H
+
+#include <stdatomic.h>
+
+#include "format/format.h"
+#include "index/index.h"
+
+typedef struct stk_shards stk_shards;           /* Thread: any. */
+
+/* names[i] is what to open for shard i (owned by the result from now on, also on failure). */
+int stk_shards_open(stk_shards **out, const stk_index *ix, const stk_format *format, stk_names *names, stk_error *err);
+void stk_shards_close(stk_shards **s);
+const char *stk_shards_name(const stk_shards *s, uint64_t shard);
+
+/* The open file of a shard.  Every acquire has its release. */
+int stk_shards_acquire(stk_shards *s, uint64_t shard, stk_file **out, stk_error *err);
+void stk_shards_release(stk_shards *s, uint64_t shard);
+
+struct stk_dataset {
+    _Atomic uint32_t refs;
+    stk_index *index;
+    stk_shards *shards;
+    const stk_format *format;
+    stk_log log;
+    char index_path[1280];
+};
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* source.h - where bytes are: opening by URL, whole reads, and what a pattern of names means. */
+#ifndef STOKER_SOURCE_H
+#define STOKER_SOURCE_H
+
+#include "base/err.h"
+#include "base/mem.h"
+
+extern const stk_source stk_source_local;       /* paths and file:// */
+extern const stk_source stk_source_memory;      /* mem://NAME: bytes given by stk_memory_put() */
+
+/* Exactly len bytes at offset, waiting; a short file is STK_ECORRUPT with the offset.  Retries EINTR, EAGAIN. */
+int stk_file_read(stk_file *f, uint64_t offset, void *dst, size_t len, stk_error *err);
+void stk_file_close(stk_file **f);              /* NULL-safe, nulls */
+
+/* Give `data` (borrowed until dropped, i.e. put with NULL) the name mem://NAME, for tests, fuzzers and benches. */
+int stk_memory_put(const char *name, const void *data, size_t len, stk_error *err);
+
+/* A list of names.  init with zeros, end with fini. */
+typedef struct stk_names {
+    char **name;
+    size_t n, cap;
+} stk_names;
+int stk_names_add(stk_names *l, const char *name, size_t len, stk_error *err);
+void stk_names_fini(stk_names *l);
+
+/* Expand patterns to shard names in order, by WebDataset's rules: "::" separates, ${X} is WDS_X of the environment,
+ * braces expand (zero padding, steps, descending, nesting, {x} stays).  Then, ours: a name with * ? [ is a glob, sorted, a
+ * folder means its shards (*.tar), sorted.  A pattern that matches nothing is STK_ENOTFOUND and named.  At most
+ * 16 million names. */
+int stk_urls_expand(const char *const *urls, size_t n, stk_names *out, stk_error *err);
+
+#endif
