@@ -253,7 +253,8 @@ typedef struct stk_order {
     const char *name;
     void *state;
     uint64_t (*len)(const void *state);
-    void (*at)(const void *state, uint64_t epoch, uint64_t position, stk_where *out);   /* pure */
+    /* Positions first .. first + n - 1 of an epoch.  Pure. */
+    void (*at)(const void *state, uint64_t epoch, uint64_t first, uint32_t n, stk_where *out);
 } stk_order;
 
 typedef struct stk_memory {             /* copied; must work after the loader is closed */

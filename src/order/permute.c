@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* permute.c - a keyed permutation of [0, n): a generalised Feistel network on pairs (l, r) of Z_a x Z_b.
+ *
+ * A round adds a keyed hash of one half to the other, modulo that half's size, which is invertible for any a and b.  With
+ * a = ceil(sqrt n) and b = ceil(n / a) the domain exceeds n by less than a, so a walk back into [0, n) is rare
+ * (about 1 in sqrt n).  Eight rounds; nothing is stored. */
+#include <math.h>
+
+#include "base/hash.h"
+#include "order/order.h"
+
+#define ROUNDS 8
+
+void stk_perm_init(stk_perm *p, uint64_t n, uint64_t seed, uint64_t epoch)
+{
+    uint64_t s = stk_mix64(stk_mix64(seed + 0x9E3779B97F4A7C15u) ^ stk_mix64(epoch ^ 0xBF58476D1CE4E5B9u));
+
+    p->n = n;
+    p->a = (uint64_t)ceil(sqrt((double)n));
+    p->a = p->a ? p->a : 1;
+    p->b = n ? (n - 1) / p->a + 1 : 1;
+    for (int i = 0; i < ROUNDS; i++)
+        p->key[i] = stk_mix64(s + 0x9E3779B97F4A7C15u * (uint64_t)(i + 1));
+}
+
+/* A hash of x under key, scaled to [0, m), m <= 2^32. */
+static inline uint64_t scaled(uint64_t x, uint64_t key, uint64_t m)
+{
+    uint64_t h = (x ^ key) * 0xD6E8FEB86659FD93u;
+
+    h ^= h >> 32;
+    h *= 0xD6E8FEB86659FD93u;
+    return (h >> 32) * m >> 32;
+}
+
+static uint64_t encrypt(const stk_perm *p, uint64_t i)
+{
+    uint64_t l = i / p->b, r = i % p->b;
+
+    for (int k = 0; k < ROUNDS; k += 2) {
+        l += scaled(r, p->key[k], p->a);
+        l -= l >= p->a ? p->a : 0;
+        r += scaled(l, p->key[k + 1], p->b);
+        r -= r >= p->b ? p->b : 0;
+    }
+    return l * p->b + r;
+}
+
+uint64_t stk_perm_at(const stk_perm *p, uint64_t i)
+{
+    do
+        i = encrypt(p, i);
+    while (i >= p->n);
+    return i;
+}
