@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each rule of tools/lint.py fails on a tree that breaks it and is silent on one that does not."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+sys.path.insert(0, str(TOOLS))
+
+import cscan  # noqa: E402
+import lint  # noqa: E402
+
+SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+GUARDED = SPDX + "#ifndef G\n#define G\n{}\n#endif\n"
+
+
+def c(*lines):
+    return SPDX + "\n".join(lines) + "\n"
+
+
+def body(n):
+    return "int f(void)\n{\n" + "    f();\n" * n + "}\n"
+
+
+GOOD = {
+    "include/stoker/base.h": GUARDED.format("int stk_f(int a);"),
+    "src/base/err.c": c('#include "base/err.h"', "#include <stdio.h>",
+                        "/* printf( in a comment is no call */",
+                        'int f(char *s, int n) { return snprintf(s, n, "exit(1)"); }'),
+    "src/base/err.h": GUARDED.format("int f(void);"),
+    "src/pipe/pool.c": c('#include "base/err.h"', "int g(void) { return pthread_create(0); }"),
+    "src/codec/jpeg_turbo.c": c("#include <jpeglib.h>"),
+    "src/codec/jpeg_turbo_test.c": c("#include <jpeglib.h>", 'int h(void) { printf("x"); }'),
+    "src/loader.c": c('#include "pipe/pool.h"'),
+    "cli/main.c": c("#include <stoker/base.h>", '#include "cli.h"', 'int main(void) { exit(0); }'),
+    "cli/cli.h": GUARDED.format("int run(void);"),
+    "Makefile": "# SPDX-License-Identifier: Apache-2.0\nx:\n\ttrue\n",
+}
+
+BAD = [
+    ("function-size", "src/base/a.c", SPDX + body(98)),
+    ("file-size", "src/base/a.c", SPDX + "int x;\n" * 801),
+    ("include-direction", "src/base/a.c", c('#include "pipe/pool.h"')),
+    ("include-direction", "src/op/op.h", c('#include "collate/stack.h"')),
+    ("include-direction", "src/base/a.c", c('#include "../base/err.h"')),
+    ("public-headers", "cli/cmd_a.c", c('#include "base/err.h"')),
+    ("public-headers", "python/a.c", c('#include "../src/base/err.h"')),
+    ("public-headers", "cuda/a.cu", c("#include <base/err.h>")),
+    ("spdx", "src/base/a.c", "int x;\n"),
+    ("spdx", "tools/a.sh", "#!/bin/sh\ntrue\n"),
+    ("threads", "src/fetch/a.c", c("int f(void) { return pthread_create(0); }")),
+    ("threads", "cli/a.c", c("int f(void) { return thrd_create(0); }")),
+    ("forbidden-call", "src/base/a.c", c('int f(void) { printf("x"); }')),
+    ("forbidden-call", "src/pipe/a.c", c("int f(void) { abort(); }")),
+    ("forbidden-call", "src/pipe/a.c", c("int f(void) { exit(1); }")),
+    ("one-file-per-library", "src/codec/other.c", c("#include <jpeglib.h>")),
+    ("white-space", "src/base/a.c", c("int x; ")),
+    ("white-space", "src/base/a.c", c("\tint x;")),
+    ("white-space", "src/base/a.c", SPDX + "int x;"),
+    ("machine-path", "docs/a.md", "run " + "/home" + "/someone/x\n"),
+    ("header-alone", "include/stoker/a.h", GUARDED.format("int f(size_t n);")),
+    ("header-alone", "include/stoker/a.h", GUARDED.format("int f(int class);")),
+]
+
+
+def make(root, files):
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return root
+
+
+def rules_broken(root):
+    return {p.rule for p in lint.lint(root)[1]}
+
+
+def test_good_tree_has_no_problem(tmp_path):
+    _, problems = lint.lint(make(tmp_path, GOOD))
+    assert [str(p) for p in problems] == []
+
+
+@pytest.mark.parametrize("rule,path,text", BAD, ids=[f"{r}-{i}" for i, (r, *_) in enumerate(BAD)])
+def test_rule_can_fail(tmp_path, rule, path, text):
+    if rule == "header-alone" and not shutil.which("c++"):
+        pytest.skip("no C++ compiler")
+    assert rules_broken(make(tmp_path, {**GOOD, path: text})) == {rule}
+
+
+def test_every_rule_is_shown_to_fail():
+    assert len({rule for rule, *_ in BAD}) == len(lint.RULES)
+
+
+def test_limits_are_allowed(tmp_path):
+    files = {"src/base/a.c": SPDX + body(97), "src/base/b_table.c": SPDX + "int x;\n" * 900}
+    assert rules_broken(make(tmp_path, {**GOOD, **files})) == set()
+
+
+def test_exit_status(tmp_path):
+    command = [sys.executable, TOOLS / "lint.py", "--root", make(tmp_path, GOOD)]
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    make(tmp_path, {"src/base/a.c": "int x;\n"})
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "src/base/a.c:1: spdx:" in done.stdout
+
+
+def test_scanner_sees_functions_as_written():
+    text = c(
+        'extern "C" {',
+        "#if A",
+        "static STK_MUST_CHECK int one(int a, int (*cb)(int, int)) STK_REQUIRES(a)",
+        "{",
+        "#else",
+        "static int one(int a) {",
+        "#endif",
+        "    if (a) { return '{'; }",
+        "}",
+        "struct s { int x; };",
+        "static const op table = { .f = one };",
+        "int two(void) { return 0; }",
+        "}",
+    )
+    assert [(f.name, f.line, f.lines, f.params) for f in cscan.functions(text)] == [
+        ("one", 4, 7, 2), ("two", 13, 1, 0)]

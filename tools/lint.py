@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""make lint: the rules of CONTRIBUTING.md that a program can check.
+
+Prints how large files and functions are against what we aim at (that only informs), then every
+violation as `path:line: rule: what is wrong`, and exits with 1 if there is one.  A rule is a function
+from a Tree to problems, listed in RULES; tests/lint shows for each that it can fail.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import cscan
+
+# A folder of src/ includes only those before it; files right under src/ may include all.
+FOLDERS = "base kern source format index order fetch codec op collate pipe".split()
+# Folders that stand on the public headers only.
+OUTSIDE = ("cli", "python", "cuda")
+MAX_FUNCTION, MAX_FILE, MAX_PARAMS, MAX_COLUMNS = 100, 800, 6, 100
+
+# Libraries that one file each may know (tests, benches and fuzzers may look too).
+LIBRARIES = {
+    "libjpeg-turbo": r"jpeglib\.h|jerror\.h|turbojpeg\.h", "libspng": r"spng\.h",
+    "libwebp": r"webp/.*", "zstd": r"zstd.*\.h", "lz4": r"lz4.*\.h",
+    "libdeflate": r"libdeflate\.h", "brotli": r"brotli/.*", "snappy": r"snappy-c\.h",
+    "lzf": r"lzf\.h", "libcurl": r"curl/.*", "OpenSSL": r"openssl/.*", "expat": r"expat\.h",
+    "liburing": r"liburing.*\.h", "libhdf5": r"hdf5.*\.h", "cJSON": r"(cjson/)?cJSON\.h",
+}
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+SPDX_SUFFIXES = (".c", ".h", ".cu", ".cuh", ".def", ".py", ".pyi", ".sh")
+TEXT_SUFFIXES = SPDX_SUFFIXES + (".md", ".build", ".options", ".txt", ".toml", ".ini", ".yml")
+TABS_ALLOWED = ("Makefile",)
+THREADS = re.compile(r"\b(pthread_create|thrd_create)\s*\(")
+FORBIDDEN = re.compile(r"\b(v?f?printf|puts|fputs|putchar|perror|abort|_?exit|quick_exit)\s*\(")
+MACHINE_PATH = re.compile(r"(?<![\w.}-])/(?:home|root|Users|work)/[\w.]")
+
+
+class Problem(NamedTuple):
+    path: str
+    line: int
+    rule: str
+    text: str
+
+    def __str__(self):
+        return f"{self.path}:{self.line}: {self.rule}: {self.text}"
+
+
+class File:
+    def __init__(self, root, path):
+        self.path = path
+        self.parts = PurePosixPath(path).parts
+        self.text = (root / path).read_text(errors="replace")
+
+    @cached_property
+    def lines(self):
+        return self.text.split("\n")
+
+    @cached_property
+    def code(self):
+        return cscan.strip(self.text)
+
+    @cached_property
+    def functions(self):
+        return cscan.functions(self.text)
+
+    @cached_property
+    def includes(self):
+        return cscan.includes(self.text)
+
+    @property
+    def is_c(self):
+        return self.path.endswith((".c", ".h", ".cu", ".cuh"))
+
+    @property
+    def is_test(self):
+        return self.parts[0] == "tests" or self.path.endswith(("_test.c", "_test.h"))
+
+    @property
+    def is_table(self):
+        return self.path.endswith(("_table.c", "_tables.c"))
+
+    def matches(self, pattern):
+        """(line, word) for each match of `pattern` in the code."""
+        for m in pattern.finditer(self.code):
+            yield self.code.count("\n", 0, m.start()) + 1, m.group(1)
+
+
+class Tree:
+    def __init__(self, root):
+        self.root = Path(root)
+        self.paths = sorted(p for p in list_paths(self.root) if is_text(p))
+        self.files = [File(self.root, p) for p in self.paths]
+        self.c_files = [f for f in self.files if f.is_c]
+        self.warnings = []
+
+    def has(self, path):
+        return os.path.normpath(path) in self._path_set
+
+    @cached_property
+    def _path_set(self):
+        return set(self.paths)
+
+
+def list_paths(root):
+    """What git tracks or would; without git, all but hidden and built folders."""
+    if (root / ".git").exists() and shutil.which("git"):
+        out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=root,
+                             capture_output=True, text=True, check=True).stdout
+        return [p for p in out.split("\0") if p and (root / p).is_file()]
+    found = []
+    for folder, folders, files in os.walk(root):
+        folders[:] = [d for d in folders if not d.startswith((".", "build", "__pycache__"))]
+        found += [os.path.relpath(os.path.join(folder, f), root) for f in files]
+    return found
+
+
+def is_text(path):
+    name = os.path.basename(path)
+    if "/corpus/" in path or "/golden/" in path:
+        return False
+    return name.endswith(TEXT_SUFFIXES) or name == "Makefile" or path.startswith(".ci/")
+
+
+# ---- rules --------------------------------------------------------------------------------------
+
+def rule_function_size(tree):
+    for f in tree.c_files:
+        for fn in f.functions:
+            if fn.lines > MAX_FUNCTION:
+                yield Problem(f.path, fn.line, "function-size",
+                              f"{fn.name} has {fn.lines} lines, the limit is {MAX_FUNCTION}")
+
+
+def rule_file_size(tree):
+    for f in tree.c_files:
+        lines = f.text.count("\n")
+        if f.path.endswith(".c") and lines > MAX_FILE and not f.is_table:
+            yield Problem(f.path, 1, "file-size", f"{lines} lines, the limit is {MAX_FILE}"
+                          " (tables go into a file called *_table.c)")
+
+
+def rule_include_direction(tree):
+    for f in tree.c_files:
+        if f.parts[0] != "src" or len(f.parts) < 3 or f.parts[1] not in FOLDERS:
+            continue
+        own = f.parts[1]
+        for inc in f.includes:
+            target = inc.path.split("/")[0]
+            if inc.path.startswith(".."):
+                reason = "write it from src/ on, as folder/name.h"
+            elif target in FOLDERS and FOLDERS.index(target) > FOLDERS.index(own):
+                reason = f"{own}/ may not know {target}/"
+            elif "/" not in inc.path and not inc.angle and tree.has(f"src/{inc.path}"):
+                reason = f"{own}/ may not know what stands above all folders"
+            else:
+                continue
+            yield Problem(f.path, inc.line, "include-direction", f'"{inc.path}": {reason}')
+
+
+def rule_public_headers_only(tree):
+    for f in tree.c_files:
+        if f.parts[0] not in OUTSIDE or f.is_test:
+            continue
+        for inc in f.includes:
+            beside = os.path.normpath(os.path.join(os.path.dirname(f.path), inc.path))
+            if tree.has(beside) and beside.startswith(f.parts[0] + "/"):
+                continue
+            if tree.has(f"src/{inc.path}") or inc.path.split("/")[0] in ("..", "src"):
+                yield Problem(f.path, inc.line, "public-headers",
+                              f'"{inc.path}": {f.parts[0]}/ stands on include/stoker/ only')
+
+
+def rule_spdx(tree):
+    for f in tree.files:
+        if not f.path.endswith(SPDX_SUFFIXES) and f.parts[-1] not in ("Makefile", "meson.build"):
+            continue
+        first = f.lines[1] if f.lines[0].startswith("#!") and len(f.lines) > 1 else f.lines[0]
+        if SPDX not in first and f.text:
+            yield Problem(f.path, 1, "spdx", f"the first line is not '{SPDX}'")
+
+
+def rule_threads(tree):
+    for f in tree.c_files:
+        if f.parts[0] in ("src", *OUTSIDE) and f.parts[:2] != ("src", "pipe") and not f.is_test:
+            for line, word in f.matches(THREADS):
+                yield Problem(f.path, line, "threads", f"{word}: only src/pipe makes threads")
+
+
+def rule_forbidden_calls(tree):
+    for f in tree.c_files:
+        if f.parts[0] == "src" and not f.is_test:
+            for line, word in f.matches(FORBIDDEN):
+                yield Problem(f.path, line, "forbidden-call",
+                              f"{word}: the library neither prints nor ends the process")
+
+
+def rule_one_file_per_library(tree):
+    users = defaultdict(list)
+    for f in tree.c_files:
+        if f.parts[0] not in ("src", "include", *OUTSIDE) or f.is_test:
+            continue
+        for inc in f.includes:
+            for library, pattern in LIBRARIES.items():
+                if inc.angle and re.fullmatch(pattern, inc.path):
+                    users[library].append((f.path, inc.line))
+    for library, places in users.items():
+        first = places[0][0]
+        for path, line in places:
+            if path != first:
+                yield Problem(path, line, "one-file-per-library",
+                              f"{library} is already known to {first}")
+
+
+def rule_white_space(tree):
+    for f in tree.files:
+        for number, line in enumerate(f.lines, 1):
+            if line != line.rstrip():
+                yield Problem(f.path, number, "white-space", "trailing white space")
+            elif "\t" in line and f.parts[-1] not in TABS_ALLOWED:
+                yield Problem(f.path, number, "white-space", "a tab")
+        if f.text and not f.text.endswith("\n"):
+            yield Problem(f.path, len(f.lines), "white-space", "no newline at the end")
+
+
+def rule_machine_paths(tree):
+    for f in tree.files:
+        for number, line in enumerate(f.lines, 1):
+            m = MACHINE_PATH.search(line)
+            if m:
+                yield Problem(f.path, number, "machine-path", f"'{m.group()}...' is of one machine")
+
+
+def rule_headers_compile_alone(tree):
+    headers = [f for f in tree.files if f.path.startswith("include/") and f.path.endswith(".h")]
+    languages = [("cc", "c", "c99"), ("c++", "c++", "c++11")]
+    jobs = [(h, *language) for h in headers for language in languages]
+    with ThreadPoolExecutor() as pool:
+        for problem in pool.map(lambda job: compile_header(tree, *job), jobs):
+            if problem:
+                yield problem
+
+
+def compile_header(tree, header, compiler, language, standard):
+    if not shutil.which(compiler):
+        tree.warnings.append(f"no {compiler}: {header.path} was not compiled as {standard}")
+        return None
+    name = header.path.removeprefix("include/")
+    done = subprocess.run(
+        [compiler, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", "-pedantic", "-Werror",
+         "-I", tree.root / "include", "-I", tree.root / "build/include", "-x", language, "-"],
+        input=f"#include <{name}>\n", capture_output=True, text=True)
+    if done.returncode == 0:
+        return None
+    first = next((li for li in done.stderr.splitlines() if "error" in li), "does not compile")
+    return Problem(header.path, 1, "header-alone", f"as {standard}: {first.strip()}")
+
+
+RULES = (
+    rule_function_size, rule_file_size, rule_include_direction, rule_public_headers_only,
+    rule_spdx, rule_threads, rule_forbidden_calls, rule_one_file_per_library, rule_white_space,
+    rule_machine_paths, rule_headers_compile_alone,
+)
+
+
+# ---- sizes and style: they inform, they do not fail -----------------------------------------------
+
+def percentile(values, p):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(p * len(values)))] if values else 0
+
+
+def print_sizes(tree):
+    sources = [f for f in tree.c_files if f.parts[0] in ("src", *OUTSIDE) and not f.is_test]
+    files = [f.text.count("\n") for f in sources if f.path.endswith(".c") and not f.is_table]
+    functions = [(fn, f) for f in sources for fn in f.functions]
+    lines = [fn.lines for fn, _ in functions]
+    params = [fn.params for fn, _ in functions]
+    wide = sum(len(line) > MAX_COLUMNS for f in tree.c_files for line in f.lines)
+    many = [f"{fn.name}/{fn.params}" for fn, _ in functions if fn.params > MAX_PARAMS]
+    print(f"{len(files)} .c files: lines median {percentile(files, .5)} (aim 300), "
+          f"p90 {percentile(files, .9)}, max {max(files, default=0)} (limit {MAX_FILE})")
+    print(f"{len(lines)} functions: lines median {percentile(lines, .5)} (aim 15), "
+          f"p95 {percentile(lines, .95)} (aim 60), max {max(lines, default=0)} "
+          f"(limit {MAX_FUNCTION})")
+    print(f"parameters: max {max(params, default=0)} (aim {MAX_PARAMS})"
+          + (f"; over it: {' '.join(many)}" if many else ""))
+    if wide:
+        print(f"warning: {wide} lines of C are wider than {MAX_COLUMNS} columns")
+
+
+def warn_format(tree):
+    tool = shutil.which("clang-format") or shutil.which("clang-format-14")
+    style = tree.root / ".clang-format"
+    sources = [tree.root / f.path for f in tree.c_files]
+    if not tool or not sources or not style.exists():
+        return
+    done = subprocess.run([tool, "--dry-run", "--style=file", *sources], capture_output=True,
+                          text=True)
+    places = re.findall(r"^(.+?):\d+:\d+: warning:", done.stderr, re.M)
+    if places:
+        print(f"warning: clang-format would change {len(places)} places in {len(set(places))} "
+              "files")
+
+
+def lint(root, rules=RULES):
+    """All problems of the tree at `root`, and the warnings that came with them."""
+    tree = Tree(root)
+    problems = [problem for rule in rules for problem in rule(tree)]
+    return tree, problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description="check the rules of CONTRIBUTING.md")
+    parser.add_argument("--root", default=Path(__file__).resolve().parent.parent)
+    root = parser.parse_args().root
+    tree, problems = lint(root)
+    print_sizes(tree)
+    warn_format(tree)
+    for warning in sorted(set(tree.warnings)):
+        print(f"warning: {warning}")
+    for problem in sorted(problems):
+        print(problem)
+    print(f"lint: {len(tree.files)} files, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
