@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door.  Meson builds (meson.build); each target here is one script under tools/.
+#
+#   TORCH=0   leave torch out of set-up, demo and tests
+#   DATA=...  bench: shards to measure on instead of made ones
+
+TORCH ?= 1
+DATA  ?=
+SOAK_MINUTES ?= 60
+export TORCH DATA SOAK_MINUTES
+
+.PHONY: help setup demo test bench lint soak clean
+
+help:
+	@echo "make setup   install what is missing, build, put stoker into .venv"
+	@echo "make demo    make photos, pack, index, load them, train from them (TORCH=0: no training)"
+	@echo "make test    every test, the sanitizer suites and lint (TORCH=0: without torch)"
+	@echo "make bench   measure against bare loops and PyTorch's DataLoader (DATA=shards)"
+	@echo "make lint    sizes, include direction and the other rules of CONTRIBUTING.md"
+	@echo "make soak    hours of fuzzing, stress and kills (SOAK_MINUTES=60 for each fuzz target)"
+	@echo "make clean   remove what was built; .venv and demo-data stay"
+
+setup:
+	@tools/setup.sh
+
+demo:
+	@tools/demo.sh
+
+test:
+	@tools/test.sh
+
+bench:
+	@tools/bench.sh
+
+lint:
+	@tools/lint.sh
+
+soak:
+	@tools/soak.sh
+
+clean:
+	@rm -rf build build-asan build-tsan build-fuzz

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs every suite of `make test`, one line per step, and sums their counts.
+
+Full logs are in build/logs/; the end of a failing step's log is shown.  A suite that cannot run
+here (no TSan run-time library, say) is skipped with its reason, never silently.  A step that fails
+without counts of its own (a build, lint) counts as one failure.  The last line is always
+`N passed, N failed, N skipped`, and the exit status is 1 if anything failed.
+
+Names given on the command line choose steps: `tools/test.sh build units`.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = ROOT / ".venv/bin"
+LOGS = ROOT / "build/logs"
+PATH = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+TAIL_LINES = 40
+NO_TESTS_COLLECTED = 5  # pytest's exit status
+
+SANITIZER_ENV = {
+    "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+}
+
+
+class Skip(Exception):
+    """Raised by a step that cannot run on this machine; the message says why."""
+
+
+class Totals:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def add(self, passed, failed, skipped):
+        self.passed += passed
+        self.failed += failed
+        self.skipped += skipped
+
+    def __str__(self):
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+class Log:
+    """Runs commands and appends their output to one file."""
+
+    def __init__(self, name):
+        self.path = LOGS / f"{name}.log"
+        self.file = open(self.path, "w")
+
+    def run(self, *command, env=None):
+        self.file.write(f"$ {' '.join(map(str, command))}\n")
+        self.file.flush()
+        return subprocess.run(
+            [str(c) for c in command], cwd=ROOT, env={**os.environ, "PATH": PATH, **(env or {})},
+            stdin=subprocess.DEVNULL, stdout=self.file, stderr=subprocess.STDOUT,
+        ).returncode
+
+    def text(self):
+        self.file.flush()
+        return self.path.read_text(errors="replace")
+
+
+# ---- counts -----------------------------------------------------------------------------------
+
+def meson_counts(text):
+    """Sums of meson's closing table: `Ok: 12`, `Fail: 0`, `Skipped: 1`, `Timeout: 0` and others."""
+    count = {k: int(v) for k, v in re.findall(r"^([A-Z][A-Za-z ]*):\s+(\d+)\s*$", text, re.M)}
+    bad = ("Fail", "Unexpected Pass", "Timeout")
+    return (count.get("Ok", 0) + count.get("Expected Fail", 0),
+            sum(count.get(k, 0) for k in bad), count.get("Skipped", 0))
+
+
+def pytest_counts(text):
+    """Counts of pytest's last line: `3 failed, 12 passed, 1 skipped, 1 error in 2.1s`."""
+    last = ([line for line in text.splitlines() if re.search(r" in [\d.]+s", line)] or [""])[-1]
+    count = {k: int(v) for v, k in re.findall(r"(\d+) (\w+)", last)}
+    return (count.get("passed", 0) + count.get("xfailed", 0),
+            sum(count.get(k, 0) for k in ("failed", "error", "errors", "xpassed")),
+            count.get("skipped", 0))
+
+
+# ---- steps: each returns (status, counts or None) ------------------------------------------------
+
+def configure_and_build(log, folder, options, env=None):
+    if not (ROOT / folder / "build.ninja").exists():
+        status = log.run(BIN / "meson", "setup", folder, *options, env=env)
+        if status:
+            return status
+    return log.run(BIN / "ninja", "-C", folder)
+
+
+def meson_test(log, folder, *options, wrapper=(), env=None):
+    status = log.run(*wrapper, BIN / "meson", "test", "-C", folder, "--print-errorlogs",
+                     *options, env=env)
+    return status, meson_counts(log.text())
+
+
+def step_build(log):
+    return log.run(BIN / "ninja", "-C", "build"), None
+
+
+def step_units(log):
+    return meson_test(log, "build")
+
+
+def python_env(folder="build"):
+    """Environment in which `import stoker` is that of `folder` and TORCH=0 hides torch."""
+    path = [str(ROOT / folder / "python")]
+    if os.environ.get("TORCH") == "0":
+        path.insert(0, str(ROOT / "tools/notorch"))
+    return {"PYTHONPATH": os.pathsep.join(path), "STOKER_CLI": str(ROOT / folder / "cli/stoker")}
+
+
+def run_pytest(log, *options, env):
+    folders = [d for d in ("python/tests", "tests") if (ROOT / d).is_dir()]
+    status = log.run(BIN / "python", "-m", "pytest", "-q", *options, *folders, env=env)
+    return status, pytest_counts(log.text())
+
+
+def step_pytest(log):
+    return run_pytest(log, env=python_env())
+
+
+def step_asan(log):
+    status = configure_and_build(log, "build-asan", [
+        "--buildtype=debugoptimized", "-Db_sanitize=address,undefined", "-Db_lundef=false"])
+    if status:
+        return status, None
+    return meson_test(log, "build-asan", "--timeout-multiplier=4", env=SANITIZER_ENV)
+
+
+def step_asan_pytest(log):
+    """Tests marked `asan` against the sanitized extension.  CPython is not built with ASan, so the
+    run-time library must come first, and what CPython itself leaks at exit is not looked at."""
+    libraries = [compiler_file(name) for name in ("libasan.so", "libstdc++.so")]
+    if not libraries[0]:
+        raise Skip("cc has no libasan.so to load before Python")
+    options = SANITIZER_ENV["ASAN_OPTIONS"].replace("detect_leaks=1", "detect_leaks=0")
+    status, counts = run_pytest(log, "-m", "asan", "-p", "no:faulthandler", env={
+        **python_env("build-asan"), **SANITIZER_ENV, "ASAN_OPTIONS": options,
+        "LD_PRELOAD": " ".join(filter(None, libraries)), "PYTHONMALLOC": "malloc"})
+    if status == NO_TESTS_COLLECTED:
+        raise Skip("no test is marked asan")
+    return status, counts
+
+
+def step_tsan(log):
+    compiler, wrapper = tsan_compiler()
+    status = configure_and_build(log, "build-tsan", [
+        "--buildtype=debugoptimized", "-Db_sanitize=thread", "-Db_lundef=false"],
+        env={"CC": compiler})
+    if status:
+        return status, None
+    return meson_test(log, "build-tsan", "--timeout-multiplier=8", wrapper=wrapper,
+                      env=SANITIZER_ENV)
+
+
+def step_lint(log):
+    return log.run(BIN / "python", "tools/lint.py"), None
+
+
+STEPS = {
+    "build": step_build, "units": step_units, "pytest": step_pytest, "asan": step_asan,
+    "asan-pytest": step_asan_pytest, "tsan": step_tsan, "lint": step_lint,
+}
+
+
+# ---- compilers --------------------------------------------------------------------------------
+
+def compiler_file(name):
+    """Path of a file that belongs to the C compiler, or None (it then echoes the bare name)."""
+    path = subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True,
+                          text=True).stdout.strip()
+    return path if os.path.isabs(path) else None
+
+
+def tsan_compiler():
+    """A compiler whose TSan programs run here, and a command to run them under.  Kernels that spread
+    addresses widely need `setarch -R` with older run-time libraries."""
+    program = ROOT / "build/logs/tsan-probe"
+    names = ["clang", *(f"clang-{v}" for v in range(20, 13, -1)), "gcc", "cc"]
+    for compiler in filter(shutil.which, names):
+        built = subprocess.run([compiler, "-fsanitize=thread", "-x", "c", "-", "-o", program],
+                               input=b"int main(void) { return 0; }", capture_output=True)
+        for wrapper in ((), ("setarch", os.uname().machine, "-R")):
+            if built.returncode == 0 and subprocess.run(
+                    [*wrapper, program], capture_output=True).returncode == 0:
+                return compiler, wrapper
+    raise Skip("no compiler here makes TSan programs that run")
+
+
+# ---- running ----------------------------------------------------------------------------------
+
+def run_step(name, totals):
+    log = Log(name)
+    start = time.monotonic()
+    print(f"== {name:<12}", end="", flush=True)
+    try:
+        status, counts = STEPS[name](log)
+    except Skip as reason:
+        totals.add(0, 0, 1)
+        print(f"skipped: {reason}")
+        return
+    passed, failed, skipped = counts or (0, 0, 0)
+    if status and not failed:
+        failed = 1
+    totals.add(passed, failed, skipped)
+    result = f"{passed} passed, {failed} failed, {skipped} skipped" if counts else (
+        "FAILED" if status else "ok")
+    print(f"{time.monotonic() - start:6.1f} s  {result}", flush=True)
+    if failed:
+        print("\n".join("   | " + line for line in log.text().splitlines()[-TAIL_LINES:]))
+        print(f"   whole log: {log.path.relative_to(ROOT)}", flush=True)
+
+
+def main(names):
+    unknown = [n for n in names if n not in STEPS]
+    if unknown:
+        sys.exit(f"no step '{unknown[0]}'; there are: {' '.join(STEPS)}")
+    LOGS.mkdir(parents=True, exist_ok=True)
+    totals = Totals()
+    for name in names or STEPS:
+        run_step(name, totals)
+    print(totals)
+    return 1 if totals.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,189 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# make setup: system packages, .venv, the build, and stoker inside .venv.
+#
+# Every step first looks whether it is already done, so a second run costs well under a second and
+# prints nothing.  Packages come from apt where we are root or may sudo without a password;
+# elsewhere the set-up goes on with what is installed and names, in one line, what that leaves out.
+#
+#   TORCH=0  leaves torch out
+#   --bench  also valgrind, for instruction counts
+set -eu
+cd "$(dirname "$0")/.."
+
+with_bench=0
+for arg in "$@"; do
+    case $arg in
+        --bench) with_bench=1 ;;
+        *) echo "setup: unknown argument '$arg'; the only one is --bench" >&2; exit 2 ;;
+    esac
+done
+VENV=.venv
+SCRATCH=$(mktemp -d)
+trap 'rm -rf "$SCRATCH"' EXIT
+LOG=$SCRATCH/log
+said=0
+
+say() { said=1; echo "setup: $*"; }
+die() { echo "setup: $*" >&2; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Run a command quietly; show the end of what it said only when it fails.
+quietly() {
+    "$@" >"$LOG" 2>&1 && return
+    tail -n 30 "$LOG" >&2
+    die "failed: $*"
+}
+
+# ---- what is there ---------------------------------------------------------------------------
+
+# A Python that can build us: 3.11 or newer, with headers and the module named in $2.
+python_fits() {
+    have "$1" && "$1" -c "import $2, os, sys, sysconfig
+header = os.path.join(sysconfig.get_path('include'), 'Python.h')
+sys.exit(not (sys.version_info >= (3, 11) and os.path.exists(header)))" >/dev/null 2>&1
+}
+find_python() {
+    local p
+    for p in python3 /usr/bin/python3 python3.{14,13,12,11}; do
+        if python_fits "$p" ensurepip; then echo "$p"; return; fi
+    done
+    return 1
+}
+find_clang() {
+    local c
+    for c in clang clang-{20,19,18,17,16,15,14}; do
+        if have "$c"; then echo "$c"; return; fi
+    done
+    return 1
+}
+# clang without its run-time library, a package of its own, compiles but does not link this.
+clang_sanitizes() {
+    local clang
+    clang=$(find_clang) &&
+        echo 'int main(void) { return 0; }' |
+        "$clang" -fsanitize=thread -x c - -o "$SCRATCH/a.out" >/dev/null 2>&1
+}
+# Whether the C compiler finds the last of these headers; the others are those it leans on.
+has_header() {
+    have cc && printf '#include <%s>\n' "$@" | cc -E -x c - >/dev/null 2>&1
+}
+jpeg_package() {
+    if grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null
+    then echo libjpeg-turbo8-dev; else echo libjpeg62-turbo-dev; fi
+}
+
+# One line for each thing that is missing: package|what is left out without it.
+missing() {
+    have cc         || echo "gcc|everything: there is no C compiler"
+    python_fits "$VENV/bin/python" pip || find_python >/dev/null ||
+        echo "python3|everything: Python 3.11 with venv and headers is needed"
+    have c++        || echo "g++|the check of public headers as C++"
+    have git        || echo "git|nothing but history: lint walks the folder"
+    have pkg-config || echo "pkg-config|libraries that only pkg-config finds"
+    has_header stddef.h stdio.h jpeglib.h || echo "$(jpeg_package)|JPEG decoding"
+    has_header stdarg.h stddef.h stdint.h setjmp.h cmocka.h ||
+        echo "libcmocka-dev|the C unit tests"
+    clang_sanitizes || echo "clang|libFuzzer; TSan then runs on gcc"
+    if [ $with_bench = 1 ]; then
+        have valgrind || echo "valgrind|instruction counts in the bench"
+    fi
+}
+
+# ---- system packages -------------------------------------------------------------------------
+
+# Some names stand for several packages.
+expand_package() {
+    local clang
+    case $1 in
+        gcc)      echo gcc libc6-dev ;;
+        python3)  echo python3 python3-venv python3-dev ;;
+        valgrind) echo valgrind libc6-dbg ;;
+        clang)    # clang-14 on Debian 12, clang-18 on Ubuntu 24.04, with its run-time library
+            clang=$(apt-cache depends clang | grep -o 'clang-[0-9]*' | head -n 1)
+            echo "$clang lib${clang/clang/clang-rt}-dev" ;;
+        *)        echo "$1" ;;
+    esac
+}
+
+install_packages() {
+    local as_root="" packages="" p
+    have apt-get || return 1
+    if [ "$(id -u)" != 0 ]; then
+        { have sudo && sudo -n true 2>/dev/null; } || return 1
+        as_root="sudo -n"
+    fi
+    say "looking up packages (apt-get update)"
+    $as_root apt-get update -qq >"$LOG" 2>&1 || say "apt-get update: $(tail -n 1 "$LOG")"
+    while IFS='|' read -r p _; do
+        packages+=" $(expand_package "$p")"
+    done <<<"$1"
+    say "installing$packages"
+    # shellcheck disable=SC2086  # a list of names
+    $as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends $packages >"$LOG" 2>&1 && return
+    tail -n 5 "$LOG" >&2
+    return 1
+}
+
+lines=$(missing)
+packages_changed=0
+if [ -n "$lines" ]; then
+    if install_packages "$lines"; then packages_changed=1; fi
+    hash -r
+    lines=$(missing)
+fi
+if [ -n "$lines" ]; then
+    say "not installed, so left out: $(sed 's/|\(.*\)/ (\1)/' <<<"$lines" | paste -sd , | sed 's/,/, /g')"
+    if grep -q '|everything' <<<"$lines"; then
+        die "cannot go on; as root: apt-get install gcc libc6-dev python3 python3-venv python3-dev"
+    fi
+fi
+
+# ---- .venv -----------------------------------------------------------------------------------
+
+if ! python_fits "$VENV/bin/python" pip; then
+    python=$(find_python)
+    say "making $VENV with $("$python" --version)"
+    quietly "$python" -m venv --clear "$VENV"
+fi
+
+# Install one requirement file unless its stamp says that just this text is installed.
+install_requirements() {
+    local file=tools/requirements/$1.txt stamp=$VENV/stamp-$1 sum
+    sum=$(sha256sum <"$file")
+    if [ "$(cat "$stamp" 2>/dev/null)" = "$sum" ]; then return; fi
+    say "installing $(grep -v '^#' "$file" | paste -sd ' ')"
+    quietly "$VENV/bin/python" -m pip install --disable-pip-version-check -q -r "$file"
+    echo "$sum" >"$stamp"
+}
+install_requirements build
+install_requirements test
+if [ "${TORCH:-1}" != 0 ]; then install_requirements torch; fi
+
+# ---- the build, and stoker inside .venv ------------------------------------------------------
+
+PATH=$PWD/$VENV/bin:$PATH
+if [ ! -f build/build.ninja ]; then
+    say "configuring build/"
+    quietly meson setup build --buildtype=release -Ddebug=true
+elif [ $packages_changed = 1 ]; then
+    say "configuring build/ again, for the new packages"
+    quietly meson setup --reconfigure --clearcache build
+fi
+if ! ninja -C build -n | grep -q 'no work to do'; then
+    say "building"
+    quietly ninja -C build
+fi
+
+for made in build/cli/stoker build/python/stoker/__init__.py; do
+    [ -e "$made" ] || die "the build made no $made; look at 'ninja -C build -v'"
+done
+site=$(echo "$VENV"/lib/python3.*/site-packages)
+if [ "$(readlink "$VENV/bin/stoker" || true)" != ../../build/cli/stoker ] ||
+   [ "$(cat "$site/stoker.pth" 2>/dev/null)" != "$PWD/build/python" ]; then
+    ln -sfn ../../build/cli/stoker "$VENV/bin/stoker"
+    echo "$PWD/build/python" >"$site/stoker.pth"
+    say "stoker is in $VENV: 'source .venv/bin/activate', then 'stoker --help', 'import stoker'"
+fi
+if [ $said = 1 ]; then say "done"; fi
