@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# make soak: the long versions of what make test does for seconds.  Hours; its log is kept.
+#
+#   SOAK_MINUTES=60  each fuzz target, with libFuzzer where there is clang
+#   SOAK_SEEDS=200   stress driver, under TSan
+#   SOAK_KILLS=300   kill -9 and reopen, of an index build and of a loading process each
+#   SOAK_SEED=...    where all seeds start; printed, by default the time
+set -eu
+cd "$(dirname "$0")/.."
+minutes=${SOAK_MINUTES:-60} seeds=${SOAK_SEEDS:-200} kills=${SOAK_KILLS:-300}
+seed=${SOAK_SEED:-$(date +%s)}
+tools/setup.sh
+PATH=$PWD/.venv/bin:$PATH
+
+mkdir -p bench/results build/logs
+log=bench/results/soak-$(date +%Y%m%d-%H%M%S).txt
+exec > >(tee "$log") 2>&1
+echo "soak of $(git rev-parse --short HEAD 2>/dev/null || echo 'a tree without git') on $(uname -srm)," \
+    "$(nproc) cores; seed $seed, $minutes min a fuzz target, $seeds stress seeds, $kills kills"
+failed=0
+
+# One line for each part; the whole output only of one that failed.
+part() {
+    local name=$1 start=$SECONDS out=build/logs/soak-$1.log
+    shift
+    if "$@" >"$out" 2>&1; then
+        echo "ok      $name  $((SECONDS - start)) s  $(tail -n 1 "$out" | cut -c 1-120)"
+    else
+        failed=$((failed + 1))
+        echo "FAILED  $name  after $((SECONDS - start)) s: $*"
+        tail -n 60 "$out" | sed 's/^/    | /'
+    fi
+}
+
+build() {
+    local compiler=$1 folder=$2
+    shift 2
+    if [ ! -f "$folder/build.ninja" ]; then
+        CC=$compiler meson setup "$folder" --buildtype=debugoptimized -Db_lundef=false "$@" || return
+    fi
+    ninja -C "$folder"
+}
+
+fuzz() {
+    local target=$1 name corpus
+    name=$(basename "$target") corpus=build-fuzz/found/$(basename "$target")
+    mkdir -p "$corpus" "fuzz/corpus/${name#fuzz_}"
+    "$target" -max_total_time=$((minutes * 60)) -seed="$seed" -timeout=10 -rss_limit_mb=2048 \
+        -print_final_stats=1 -artifact_prefix="$corpus/bug-" "$corpus" "fuzz/corpus/${name#fuzz_}"
+}
+
+stress() {
+    local i
+    for ((i = 0; i < seeds; i++)); do
+        if ! STK_STALL=$((seed + i)) "$1" $((seed + i)); then
+            echo "stress failed at seed $((seed + i))"
+            return 1
+        fi
+    done
+    echo "$seeds seeds from $seed"
+}
+
+clang=$(compgen -c clang | grep -xE 'clang(-[0-9]+)?' | sort -V | head -n 1 || true)
+if [ -n "$clang" ]; then
+    part build-fuzz build "$clang" build-fuzz -Dfuzz=true -Db_sanitize=address,undefined
+    for target in build-fuzz/fuzz/fuzz_*; do
+        if [ -f "$target" ] && [ -x "$target" ]; then part "$(basename "$target")" fuzz "$target"; fi
+    done
+else
+    echo "skipped fuzzing: there is no clang, so no libFuzzer"
+fi
+
+part build-tsan build "${clang:-cc}" build-tsan -Db_sanitize=thread
+for driver in build-tsan/tests/stress/stress*; do
+    if [ -f "$driver" ] && [ -x "$driver" ]; then part "$(basename "$driver")" stress "$driver"; fi
+done
+part kills-index python tests/soak/kills.py --what index --kills "$kills" --seed "$seed"
+part kills-load python tests/soak/kills.py --what load --kills "$kills" --seed "$seed"
+
+echo "soak: $failed parts failed; log: $log"
+[ $failed = 0 ]
