@@ -42,12 +42,20 @@ build() {
     ninja -C "$folder"
 }
 
+# The programs in a folder whose names begin so; where there is none, a name whose run will fail.
+programs() {
+    find "$1" -maxdepth 1 -type f -executable -name "$2*" 2>/dev/null | sort | grep . ||
+        echo "$1/$2-not-built"
+}
+
 fuzz() {
-    local target=$1 name corpus
-    name=$(basename "$target") corpus=build-fuzz/found/$(basename "$target")
-    mkdir -p "$corpus" "fuzz/corpus/${name#fuzz_}"
+    local target=$1 name folders
+    name=$(basename "$target")
+    folders=("build-fuzz/found/$name")  # new inputs are written to the first
+    mkdir -p "${folders[0]}"
+    if [ -d "fuzz/corpus/${name#fuzz_}" ]; then folders+=("fuzz/corpus/${name#fuzz_}"); fi
     "$target" -max_total_time=$((minutes * 60)) -seed="$seed" -timeout=10 -rss_limit_mb=2048 \
-        -print_final_stats=1 -artifact_prefix="$corpus/bug-" "$corpus" "fuzz/corpus/${name#fuzz_}"
+        -print_final_stats=1 -artifact_prefix="build-fuzz/bug-$name-" "${folders[@]}"
 }
 
 stress() {
@@ -64,16 +72,16 @@ stress() {
 clang=$(compgen -c clang | grep -xE 'clang(-[0-9]+)?' | sort -V | head -n 1 || true)
 if [ -n "$clang" ]; then
     part build-fuzz build "$clang" build-fuzz -Dfuzz=true -Db_sanitize=address,undefined
-    for target in build-fuzz/fuzz/fuzz_*; do
-        if [ -f "$target" ] && [ -x "$target" ]; then part "$(basename "$target")" fuzz "$target"; fi
+    for target in $(programs build-fuzz/fuzz fuzz_); do
+        part "$(basename "$target")" fuzz "$target"
     done
 else
     echo "skipped fuzzing: there is no clang, so no libFuzzer"
 fi
 
 part build-tsan build "${clang:-cc}" build-tsan -Db_sanitize=thread
-for driver in build-tsan/tests/stress/stress*; do
-    if [ -f "$driver" ] && [ -x "$driver" ]; then part "$(basename "$driver")" stress "$driver"; fi
+for driver in $(programs build-tsan/tests/stress stress); do
+    part "$(basename "$driver")" stress "$driver"
 done
 part kills-index python tests/soak/kills.py --what index --kills "$kills" --seed "$seed"
 part kills-load python tests/soak/kills.py --what load --kills "$kills" --seed "$seed"
