@@ -124,7 +124,7 @@ def list_paths(root):
 
 def is_text(path):
     name = os.path.basename(path)
-    if "/corpus/" in path or "/golden/" in path:
+    if any(part in f"/{path}" for part in ("/corpus/", "/golden/", "/bench/results/")):
         return False
     return name.endswith(TEXT_SUFFIXES) or name == "Makefile" or path.startswith(".ci/")
 
