@@ -4,4 +4,5 @@
 set -eu
 cd "$(dirname "$0")/.."
 tools/setup.sh
+if [ "${TORCH:-1}" = 0 ]; then export PYTHONPATH=$PWD/tools/notorch; fi
 exec .venv/bin/python tools/demo "$@"

@@ -11,7 +11,8 @@ import photos
 from bar import Bar
 from pack import pack, pattern
 
-DATA = Path(__file__).resolve().parents[2] / "demo-data"
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path("demo-data")        # under ROOT
 TRAIN = 320                     # of photos.COUNT; the others are held out
 
 
@@ -42,9 +43,8 @@ def run_index(shards):
 
 
 def main():
-    os.chdir(DATA.parent)
+    os.chdir(ROOT)
     found, shards = make_data()
-    shards = os.path.relpath(shards)
     run_index(shards)
     from load import load
     headline("loading two epochs: random_resized_crop(224), hflip, normalize, f32")
