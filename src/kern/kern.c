@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kern.c - which table serves a CPU level.
  *
- * The level is the caller's (stk_cpu_level() at plan time), so that tests can run every table that was built and a
- * loader's choice can't change while it runs. */
+ * The level is the caller's (stk_cpu_level() at plan time), so that tests can run every
+ * table that was built and a loader's choice can't change while it runs. */
 #include "kern/kern.h"
 
 #include "config.h"

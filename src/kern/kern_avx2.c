@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kern_avx2.c - the kernels with AVX2 and F16C; same bits as kern_c.c.
  *
- * Both resamplers pair bytes of two taps as 16-bit words and let one multiply-add take the pair; sums of 32 bits are
- * exact.  Ends of rows: the last full vector is moved back over what is already done (dst never overlaps a source), so
- * that no byte outside of the row is touched; rows shorter than a vector go to the reference.  This file alone is
- * compiled for AVX2, and calls nothing that might be inlined elsewhere. */
+ * Both resamplers pair bytes of two taps as 16-bit words and let one multiply-add take the
+ * pair; sums of 32 bits are exact.  Ends of rows: the last full vector is moved back over what
+ * is already done (dst never overlaps a source), so that no byte outside of the row is touched;
+ * rows shorter than a vector go to the reference.  This file alone is compiled for AVX2, and
+ * calls nothing that might be inlined elsewhere. */
 #include <immintrin.h>
 #include <string.h>
 
 #include "kern/kern.h"
 
-#define Z (-128)                /* shuffle index: a zero byte */
+#define Z (-128) /* shuffle index: a zero byte */
 
 static inline __m256i load256(const void *p)
 {
@@ -22,27 +23,36 @@ static inline __m128i load64(const void *p)
     return _mm_loadl_epi64(p);
 }
 
+static inline __m128i load32(const void *p)
+{
+    int32_t v;
+
+    memcpy(&v, p, sizeof v);
+    return _mm_cvtsi32_si128(v);
+}
+
 /* ---- across ---- */
 
 /* Four pixels a lane -> words of one tap pair, by channel: r0 r1 g0 g1 b0 b1 x0 x1. */
 static inline __m256i taps01(__m256i px)
 {
-    return _mm256_shuffle_epi8(px, _mm256_setr_epi8(0, Z, 4, Z, 1, Z, 5, Z, 2, Z, 6, Z, 3, Z, 7, Z,
-                                                    0, Z, 4, Z, 1, Z, 5, Z, 2, Z, 6, Z, 3, Z, 7, Z));
+    return _mm256_shuffle_epi8(px,
+                               _mm256_setr_epi8(0, Z, 4, Z, 1, Z, 5, Z, 2, Z, 6, Z, 3, Z, 7, Z, 0,
+                                                Z, 4, Z, 1, Z, 5, Z, 2, Z, 6, Z, 3, Z, 7, Z));
 }
 
 static inline __m256i taps23(__m256i px)
 {
-    return _mm256_shuffle_epi8(px,
-        _mm256_setr_epi8(8, Z, 12, Z, 9, Z, 13, Z, 10, Z, 14, Z, 11, Z, 15, Z,
-                         8, Z, 12, Z, 9, Z, 13, Z, 10, Z, 14, Z, 11, Z, 15, Z));
+    return _mm256_shuffle_epi8(px, _mm256_setr_epi8(8, Z, 12, Z, 9, Z, 13, Z, 10, Z, 14, Z, 11, Z,
+                                                    15, Z, 8, Z, 12, Z, 9, Z, 13, Z, 10, Z, 14, Z,
+                                                    11, Z, 15, Z));
 }
 
 /* Outputs i and i+1, one a lane, of a filter with two taps. */
 static inline __m256i across2(const uint8_t *src, const stk_taps *t, size_t i, __m256i half)
 {
-    const __m256i pick = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3,
-                                          4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
+    const __m256i pick = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6,
+                                          7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
     __m256i px = _mm256_set_m128i(load64(src + (size_t)t->first[i + 1] * 4),
                                   load64(src + (size_t)t->first[i] * 4));
     __m256i w = _mm256_shuffle_epi8(_mm256_broadcastq_epi64(load64(t->weight + 2 * i)), pick);
@@ -53,8 +63,8 @@ static inline __m256i across2(const uint8_t *src, const stk_taps *t, size_t i, _
 /* The same of a filter with four: its 16 bytes of weights lie in a row. */
 static inline __m256i across4(const uint8_t *src, const stk_taps *t, size_t i, __m256i half)
 {
-    const __m256i pick01 = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3,
-                                            8, 9, 10, 11, 8, 9, 10, 11, 8, 9, 10, 11, 8, 9, 10, 11);
+    const __m256i pick01 = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 8, 9,
+                                            10, 11, 8, 9, 10, 11, 8, 9, 10, 11, 8, 9, 10, 11);
     const __m256i pick23 = _mm256_add_epi8(pick01, _mm256_set1_epi8(4));
     __m256i px = _mm256_loadu2_m128i((const void *)(src + (size_t)t->first[i + 1] * 4),
                                      (const void *)(src + (size_t)t->first[i] * 4));
@@ -65,21 +75,45 @@ static inline __m256i across4(const uint8_t *src, const stk_taps *t, size_t i, _
     return _mm256_add_epi32(_mm256_add_epi32(half, a), b);
 }
 
-/* The same of any multiple of four. */
-static inline __m256i across_n(const uint8_t *src, const stk_taps *t, size_t i, __m256i half)
+/* The same of any even number; `stride` is a constant where the filter is a common one. */
+static inline __attribute__((always_inline)) __m256i across_any(const uint8_t *src,
+                                                                const stk_taps *t, size_t i,
+                                                                __m256i sum, uint32_t stride)
 {
     const uint8_t *p0 = src + (size_t)t->first[i] * 4, *p1 = src + (size_t)t->first[i + 1] * 4;
-    const int16_t *w0 = t->weight + i * t->stride, *w1 = w0 + t->stride;
-    __m256i sum = half;
+    const int16_t *w0 = t->weight + i * stride, *w1 = w0 + stride;
+    uint32_t k = 0;
 
-    for (uint32_t k = 0; k < t->stride; k += 4) {
-        __m256i px = _mm256_loadu2_m128i((const void *)(p1 + 4 * (size_t)k), (const void *)(p0 + 4 * (size_t)k));
+    for (; k + 4 <= stride; k += 4) {
+        __m256i px = _mm256_loadu2_m128i((const void *)(p1 + 4 * (size_t)k),
+                                         (const void *)(p0 + 4 * (size_t)k));
         __m256i w = _mm256_set_m128i(load64(w1 + k), load64(w0 + k));
 
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(taps01(px), _mm256_shuffle_epi32(w, 0x00)));
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(taps23(px), _mm256_shuffle_epi32(w, 0x55)));
     }
+    if (k < stride) {
+        __m256i px = _mm256_set_m128i(load64(p1 + 4 * (size_t)k), load64(p0 + 4 * (size_t)k));
+        __m256i w = _mm256_set_m128i(load32(w1 + k), load32(w0 + k));
+
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(taps01(px), _mm256_shuffle_epi32(w, 0x00)));
+    }
     return sum;
+}
+
+static inline __m256i across6(const uint8_t *src, const stk_taps *t, size_t i, __m256i half)
+{
+    return across_any(src, t, i, half, 6);
+}
+
+static inline __m256i across8(const uint8_t *src, const stk_taps *t, size_t i, __m256i half)
+{
+    return across_any(src, t, i, half, 8);
+}
+
+static inline __m256i across_n(const uint8_t *src, const stk_taps *t, size_t i, __m256i half)
+{
+    return across_any(src, t, i, half, t->stride);
 }
 
 /* Pairs (0,1) (2,3) (4,5) (6,7) -> eight pixels in order. */
@@ -121,6 +155,10 @@ static void avx2_hresample(uint8_t *dst, const uint8_t *src, const stk_taps *t)
         ACROSS(across2)
     } else if (t->stride == 4) {
         ACROSS(across4)
+    } else if (t->stride == 6) {
+        ACROSS(across6)
+    } else if (t->stride == 8) {
+        ACROSS(across8)
     } else {
         ACROSS(across_n)
     }
@@ -149,8 +187,8 @@ static inline __m256i weight_pair(int16_t w0, int16_t w1)
     return _mm256_set1_epi32((int)((uint32_t)(uint16_t)w1 << 16 | (uint16_t)w0));
 }
 
-static void avx2_vresample(uint8_t *dst, const uint8_t *const *rows, const int16_t *w, uint32_t taps, uint32_t shift,
-                           size_t bytes)
+static void avx2_vresample(uint8_t *dst, const uint8_t *const *rows, const int16_t *w,
+                           uint32_t taps, uint32_t shift, size_t bytes)
 {
     __m256i half = _mm256_set1_epi32(1 << (shift - 1));
     __m128i by = _mm_cvtsi32_si128((int)shift);
@@ -161,12 +199,13 @@ static void avx2_vresample(uint8_t *dst, const uint8_t *const *rows, const int16
     }
     for (size_t from = 0; from < bytes; from += 32) {
         size_t at = from + 32 <= bytes ? from : bytes - 32;
-        struct sums a = {{half, half, half, half}};
+        struct sums a = { { half, half, half, half } };
         __m256i lo, hi;
         uint32_t k = 0;
 
         for (; k + 2 <= taps; k += 2)
-            down_pair(&a, load256(rows[k] + at), load256(rows[k + 1] + at), weight_pair(w[k], w[k + 1]));
+            down_pair(&a, load256(rows[k] + at), load256(rows[k + 1] + at),
+                      weight_pair(w[k], w[k + 1]));
         if (k < taps)
             down_pair(&a, load256(rows[k] + at), _mm256_setzero_si256(), weight_pair(w[k], 0));
         lo = _mm256_packs_epi32(_mm256_sra_epi32(a.s[0], by), _mm256_sra_epi32(a.s[1], by));
@@ -183,17 +222,16 @@ static inline void put_color(void *dst, size_t at, __m256 v, stk_dtype dtype)
     if (dtype == STK_F32) {
         _mm256_storeu_ps((float *)dst + at, v);
     } else if (dtype == STK_F16) {
-        _mm_storeu_si128((void *)((uint16_t *)dst + at), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+        _mm_storeu_si128((void *)((uint16_t *)dst + at),
+                         _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
     } else if (dtype == STK_BF16) {
         __m256i u = _mm256_castps_si256(v), top = _mm256_srli_epi32(u, 16);
         __m256i odd = _mm256_and_si256(top, _mm256_set1_epi32(1));
         __m256i near = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd);
-        __m256i quiet = _mm256_or_si256(top, _mm256_set1_epi32(0x40));
-        __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-        __m256i b = _mm256_blendv_epi8(_mm256_srli_epi32(near, 16), quiet, nan);
+        __m256i b = _mm256_srli_epi32(near, 16);
+        __m128i h = _mm_packus_epi32(_mm256_castsi256_si128(b), _mm256_extracti128_si256(b, 1));
 
-        b = _mm256_permute4x64_epi64(_mm256_packus_epi32(b, b), 0x08);
-        _mm_storeu_si128((void *)((uint16_t *)dst + at), _mm256_castsi256_si128(b));
+        _mm_storeu_si128((void *)((uint16_t *)dst + at), h);
     } else {
         __m256 in = _mm256_min_ps(_mm256_max_ps(v, _mm256_setzero_ps()), _mm256_set1_ps(255));
         __m256i b = _mm256_cvtps_epi32(in);
@@ -209,7 +247,8 @@ static inline __m256 tint(__m256i u8, __m256 mul, __m256 add)
 }
 
 /* dtype is a constant where this is inlined. */
-static inline __attribute__((always_inline)) void planar(void *dst, size_t plane, const uint8_t *src, uint32_t n,
+static inline __attribute__((always_inline)) void planar(void *dst, size_t plane,
+                                                         const uint8_t *src, uint32_t n,
                                                          const stk_color *color, stk_dtype dtype)
 {
     const __m256i byte = _mm256_set1_epi32(0xff);
@@ -249,7 +288,8 @@ static void planar_copy(uint8_t *dst, size_t plane, const uint8_t *src, uint32_t
     }
 }
 
-static void avx2_store_planar(void *dst, size_t plane, const uint8_t *src, uint32_t n, const stk_color *color)
+static void avx2_store_planar(void *dst, size_t plane, const uint8_t *src, uint32_t n,
+                              const stk_color *color)
 {
     if (n < 8)
         stk_kern_c.store_planar(dst, plane, src, n, color);
@@ -268,8 +308,8 @@ static void avx2_store_planar(void *dst, size_t plane, const uint8_t *src, uint3
 /* Eight pixels without their X: 24 bytes in *lo (16) and *hi (8). */
 static inline void squeeze(const uint8_t *src, __m128i *lo, __m128i *hi)
 {
-    const __m256i rgb = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, Z, Z, Z, Z,
-                                         0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, Z, Z, Z, Z);
+    const __m256i rgb = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, Z, Z, Z, Z, 0, 1,
+                                         2, 4, 5, 6, 8, 9, 10, 12, 13, 14, Z, Z, Z, Z);
     __m256i px = _mm256_shuffle_epi8(load256(src), rgb);
     __m128i b = _mm256_extracti128_si256(px, 1);
 
@@ -331,5 +371,8 @@ static void avx2_store_packed(void *dst, const uint8_t *src, uint32_t n, const s
         packed(dst, src, n, color, STK_U8);
 }
 
-const stk_kern stk_kern_avx2 = {.name = "avx2", .hresample = avx2_hresample, .vresample = avx2_vresample,
-    .store_planar = avx2_store_planar, .store_packed = avx2_store_packed};
+const stk_kern stk_kern_avx2 = { .name = "avx2",
+                                 .hresample = avx2_hresample,
+                                 .vresample = avx2_vresample,
+                                 .store_planar = avx2_store_planar,
+                                 .store_packed = avx2_store_packed };

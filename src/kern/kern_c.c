@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kern_c.c - the reference kernels, plain C: what every other table must match bit for bit.
  *
- * Sums are exact integers, so their order is free; color is one float multiplication and one addition, rounded apart
- * (the build forbids contraction to FMA).  f16 and bf16 are rounded here by integer arithmetic, which is what the
- * hardware does. */
+ * Sums are exact integers, so their order is free; color is one float multiplication and one
+ * addition, rounded apart (the build forbids contraction to FMA).  f16 and bf16 are rounded here
+ * by integer arithmetic, which is what the hardware does; mul and add are finite, so there is no
+ * NaN to keep. */
 #include "kern/kern.h"
 
 #include <assert.h>
@@ -16,7 +17,7 @@ static void c_hresample(uint8_t *dst, const uint8_t *src, const stk_taps *t)
     for (uint32_t i = 0; i < t->n; i++) {
         const uint8_t *p = src + (size_t)t->first[i] * 4;
         const int16_t *w = t->weight + (size_t)i * t->stride;
-        int32_t sum[4] = {half, half, half, half};
+        int32_t sum[4] = { half, half, half, half };
 
         for (uint32_t k = 0; k < t->stride; k++)
             for (int c = 0; c < 4; c++)
@@ -26,12 +27,13 @@ static void c_hresample(uint8_t *dst, const uint8_t *src, const stk_taps *t)
     }
 }
 
-static void c_vresample(uint8_t *dst, const uint8_t *const *rows, const int16_t *w, uint32_t taps, uint32_t shift,
-                        size_t bytes)
+static void c_vresample(uint8_t *dst, const uint8_t *const *rows, const int16_t *w, uint32_t taps,
+                        uint32_t shift, size_t bytes)
 {
     int32_t half = 1 << (shift - 1), sum[64];
 
-    for (size_t at = 0; at < bytes; at += 64) {         /* in pieces, so that sums stay in registers or L1 */
+    for (size_t at = 0; at < bytes;
+         at += 64) { /* in pieces, so that sums stay in registers or L1 */
         size_t n = bytes - at < 64 ? bytes - at : 64;
 
         for (size_t j = 0; j < n; j++)
@@ -56,13 +58,11 @@ static uint16_t f16_from(float v)
 {
     uint32_t u = float_bits(v), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
 
-    if (a > 0x7f800000)                                 /* NaN, made quiet */
-        return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
-    if (a >= 0x47800000)                                /* 65536 and more */
+    if (a >= 0x47800000) /* 65536 and more */
         return (uint16_t)(sign | 0x7c00);
-    if (a < 0x33000000)                                 /* under half of the smallest subnormal */
+    if (a < 0x33000000) /* under half of the smallest subnormal */
         return (uint16_t)sign;
-    if (a < 0x38800000) {                               /* subnormal: units of 2^-24 */
+    if (a < 0x38800000) { /* subnormal: units of 2^-24 */
         uint32_t m = (a & 0x7fffff) | 0x800000, s = 126 - (a >> 23);
         uint32_t q = m >> s, rest = m & ((1u << s) - 1), tie = 1u << (s - 1);
 
@@ -76,16 +76,14 @@ static uint16_t bf16_from(float v)
 {
     uint32_t u = float_bits(v);
 
-    if ((u & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(u >> 16 | 0x40);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
 static uint8_t u8_from(float v)
 {
-    v = v > 0 ? v : 0;                                  /* NaN is 0 */
+    v = v > 0 ? v : 0;
     v = v < 255 ? v : 255;
-    return (uint8_t)((v + 8388608.0f) - 8388608.0f);    /* 2^23: an f32 has no fraction up there */
+    return (uint8_t)((v + 8388608.0f) - 8388608.0f); /* 2^23: an f32 has no fraction up there */
 }
 
 /* n pixels; channel c of pixel i goes to element c*plane + i*step. */
@@ -101,35 +99,37 @@ struct place {
             out[i * to.step] = from((float)src[4 * i + c] * mul + add);                            \
     }
 
-static inline void store(void *dst, struct place to, const uint8_t *src, uint32_t n, const stk_color *color)
+static inline void store(void *dst, struct place to, const uint8_t *src, uint32_t n,
+                         const stk_color *color)
 {
+    if (color->dtype == STK_U8 && stk_color_plain(color)) {
+        for (size_t i = 0; i < n; i++)
+            for (size_t c = 0; c < 3; c++)
+                ((uint8_t *)dst)[i * to.step + c * to.plane] = src[4 * i + c];
+        return;
+    }
     switch (color->dtype) {
-    case STK_U8:
-        STORE(uint8_t, u8_from)
-        break;
-    case STK_F16:
-        STORE(uint16_t, f16_from)
-        break;
-    case STK_BF16:
-        STORE(uint16_t, bf16_from)
-        break;
-    case STK_F32:
-        STORE(float, )
-        break;
-    default:
-        assert(!"a dtype that the plan refuses");
+    case STK_U8: STORE(uint8_t, u8_from) break;
+    case STK_F16: STORE(uint16_t, f16_from) break;
+    case STK_BF16: STORE(uint16_t, bf16_from) break;
+    case STK_F32: STORE(float, ) break;
+    default: assert(!"a dtype that the plan refuses");
     }
 }
 
-static void c_store_planar(void *dst, size_t plane, const uint8_t *src, uint32_t n, const stk_color *color)
+static void c_store_planar(void *dst, size_t plane, const uint8_t *src, uint32_t n,
+                           const stk_color *color)
 {
-    store(dst, (struct place){.plane = plane, .step = 1}, src, n, color);
+    store(dst, (struct place){ .plane = plane, .step = 1 }, src, n, color);
 }
 
 static void c_store_packed(void *dst, const uint8_t *src, uint32_t n, const stk_color *color)
 {
-    store(dst, (struct place){.plane = 1, .step = 3}, src, n, color);
+    store(dst, (struct place){ .plane = 1, .step = 3 }, src, n, color);
 }
 
-const stk_kern stk_kern_c = {.name = "c", .hresample = c_hresample, .vresample = c_vresample,
-    .store_planar = c_store_planar, .store_packed = c_store_packed};
+const stk_kern stk_kern_c = { .name = "c",
+                              .hresample = c_hresample,
+                              .vresample = c_vresample,
+                              .store_planar = c_store_planar,
+                              .store_packed = c_store_packed };

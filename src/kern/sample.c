@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample.c - the sampling pass: rows across into a ring, down into a line, the line into the batch.
+/* sample.c - the sampling pass: rows across into a ring, down into a line, the line into the
+ * batch.
  *
- * Invariant: source rows are resampled across once each, in order, and only those that an output row touches; the
- * ring holds as many as one output row can touch, so the pass works in L1 and L2 whatever the picture's size.  An axis
- * that keeps its size costs nothing: rows are then used where they lie.  Outputs outside the picture are black, which
- * goes through color as any pixel does. */
+ * Invariant: source rows are resampled across once each, in order, and only those that an
+ * output row touches; the ring holds as many as one output row can touch, so the pass works in
+ * L1 and L2 whatever the picture's size.  An axis that keeps its size costs nothing: rows are
+ * then used where they lie.  Outputs outside the picture are black, which goes through color as
+ * any pixel does. */
 #include "kern/sample.h"
 
 #include <string.h>
@@ -16,19 +18,21 @@ struct pass {
     const stk_kern *kern;
     stk_taps x, y;
     stk_color color;
-    const uint8_t *src;         /* pixel (x.lo, y.lo) of the clip */
+    const uint8_t *src; /* pixel (x.lo, y.lo) of the clip */
     size_t src_stride;
-    int direct;                 /* across is the identity: rows are used in place */
-    uint32_t done;              /* rows made so far, counted from y.lo */
+    int direct;    /* across is the identity: rows are used in place */
+    uint32_t done; /* rows made so far, counted from y.lo */
     size_t row_bytes;
-    uint8_t *ring, *line, *black, *pad;     /* pad: NULL unless the span is shorter than a window */
-    const uint8_t **have, **rows;           /* ring slots; those of one window in order */
+    uint8_t *ring, *line, *black, *pad; /* pad: NULL unless the span is shorter than a window */
+    const uint8_t **have, **rows;       /* ring slots; those of one window in order */
 };
 
 static void view_axes(const stk_view *v, stk_axis *x, stk_axis *y)
 {
-    *x = (stk_axis){.in = v->clip.w, .res = v->res_w, .off = v->vis_x, .n = v->vis_w, .flip = v->flip_x};
-    *y = (stk_axis){.in = v->clip.h, .res = v->res_h, .off = v->vis_y, .n = v->vis_h};
+    *x = (stk_axis){
+        .in = v->clip.w, .res = v->res_w, .off = v->vis_x, .n = v->vis_w, .flip = v->flip_x
+    };
+    *y = (stk_axis){ .in = v->clip.h, .res = v->res_h, .off = v->vis_y, .n = v->vis_h };
 }
 
 void stk_sample_need(const stk_view *view, stk_rect *need)
@@ -42,11 +46,14 @@ void stk_sample_need(const stk_view *view, stk_rect *need)
     memset(need, 0, sizeof *need);
     if (x0 == x1 || y0 == y1)
         return;
-    *need = (stk_rect){.x = view->clip.x + x0, .y = view->clip.y + y0, .w = x1 - x0, .h = y1 - y0};
+    *need = (stk_rect){
+        .x = view->clip.x + x0, .y = view->clip.y + y0, .w = x1 - x0, .h = y1 - y0
+    };
 }
 
 /* Both axes' weights, and where the pass finds its first pixel. */
-static int pass_plan(struct pass *p, const stk_sample_job *job, stk_scratch *scratch, stk_error *err)
+static int pass_plan(struct pass *p, const stk_sample_job *job, stk_scratch *scratch,
+                     stk_error *err)
 {
     size_t x_bytes, y_bytes;
     stk_axis x, y;
@@ -56,7 +63,7 @@ static int pass_plan(struct pass *p, const stk_sample_job *job, stk_scratch *scr
     view_axes(job->view, &x, &y);
     stk_sample_need(job->view, &need);
     if (need.w == 0)
-        y.in = 0;                       /* nothing seen across: every row is black */
+        y.in = 0; /* nothing seen across: every row is black */
     x_bytes = stk_taps_bytes(&x);
     y_bytes = stk_taps_bytes(&y);
     memory = stk_scratch_get(scratch, x_bytes + y_bytes);
@@ -138,9 +145,10 @@ static const uint8_t *pass_down(struct pass *p, uint32_t i)
     return p->line;
 }
 
-int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch *scratch, stk_error *err)
+int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch *scratch,
+                   stk_error *err)
 {
-    struct pass p = {.kern = kern};
+    struct pass p = { .kern = kern };
     uint32_t w = job->view->vis_w, h = job->view->vis_h;
     size_t size = stk_dtype_size(job->dtype), plane = (size_t)w * h;
 

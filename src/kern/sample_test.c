@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample_test.c - the sampling pass: against a naive one in doubles, mirrored, black, layouts, bounds, no memory.
+/* sample_test.c - the sampling pass: against a naive one in doubles, mirrored, black, layouts,
+ * bounds, no memory.
  *
- * Pixels are given in a block of exactly the needed size, so that a read beyond it is the sanitizer's to find. */
+ * Pixels are given in a block of exactly the needed size, so that a read beyond it is the
+ * sanitizer's to find. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,12 +17,12 @@
 
 struct picture {
     uint32_t w, h;
-    uint8_t *px;                /* RGBX */
+    uint8_t *px; /* RGBX */
 };
 
 static struct picture picture_new(uint32_t w, uint32_t h, uint64_t seed)
 {
-    struct picture p = {w, h, stk_alloc((size_t)w * h * 4)};
+    struct picture p = { w, h, stk_alloc((size_t)w * h * 4) };
     stk_rng rng;
 
     stk_rng_init(&rng, seed, 0, 0, 0, 0);
@@ -31,8 +33,14 @@ static struct picture picture_new(uint32_t w, uint32_t h, uint64_t seed)
 
 static stk_view view_of(uint32_t w, uint32_t h, stk_rect clip, uint32_t res_w, uint32_t res_h)
 {
-    return (stk_view){.src_w = w, .src_h = h, .clip = clip, .res_w = res_w, .res_h = res_h, .vis_w = res_w,
-        .vis_h = res_h, .resized = 1};
+    return (stk_view){ .src_w = w,
+                       .src_h = h,
+                       .clip = clip,
+                       .res_w = res_w,
+                       .res_h = res_h,
+                       .vis_w = res_w,
+                       .vis_h = res_h,
+                       .resized = 1 };
 }
 
 static size_t out_elements(const stk_view *v)
@@ -43,8 +51,8 @@ static size_t out_elements(const stk_view *v)
 /* Run with pixels that are `margin` wider than needed where the picture allows. */
 static void run(const struct picture *p, stk_sample_job *job, uint32_t margin, const stk_kern *kern)
 {
-    stk_scratch scratch = {0};
-    stk_pixels px = {0};
+    stk_scratch scratch = { 0 };
+    stk_pixels px = { 0 };
     stk_rect n;
     stk_error err;
 
@@ -60,7 +68,8 @@ static void run(const struct picture *p, stk_sample_job *job, uint32_t margin, c
         px.stride = (size_t)px.area.w * 4;
         px.data = malloc(px.stride * px.area.h);
         for (uint32_t y = 0; y < px.area.h; y++)
-            memcpy(px.data + y * px.stride, p->px + ((size_t)(px.area.y + y) * p->w + px.area.x) * 4, px.stride);
+            memcpy(px.data + y * px.stride,
+                   p->px + ((size_t)(px.area.y + y) * p->w + px.area.x) * 4, px.stride);
     }
     job->pixels = &px;
     assert_int_equal(stk_sample_run(kern, job, &scratch, &err), 0);
@@ -69,9 +78,10 @@ static void run(const struct picture *p, stk_sample_job *job, uint32_t margin, c
     free(px.data);
 }
 
-static uint8_t *run_u8(const struct picture *p, const stk_view *v, stk_layout layout, const stk_kern *kern)
+static uint8_t *run_u8(const struct picture *p, const stk_view *v, stk_layout layout,
+                       const stk_kern *kern)
 {
-    stk_sample_job job = {.view = v, .dtype = STK_U8, .layout = layout, .mul = {1, 1, 1}};
+    stk_sample_job job = { .view = v, .dtype = STK_U8, .layout = layout, .mul = { 1, 1, 1 } };
 
     job.dst = malloc(out_elements(v) + 1);
     run(p, &job, 0, kern);
@@ -85,7 +95,8 @@ struct axis_sum {
 
 static double tap_weight(uint32_t in, uint32_t res, int64_t i, int64_t x)
 {
-    double scale = (double)in / res, s = scale < 1 ? 1 : scale, d = ((double)x + 0.5 - ((double)i + 0.5) * scale) / s;
+    double scale = (double)in / res, s = scale < 1 ? 1 : scale,
+           d = ((double)x + 0.5 - ((double)i + 0.5) * scale) / s;
 
     d = d < 0 ? 1 + d : 1 - d;
     return d > 0 ? d : 0;
@@ -93,7 +104,7 @@ static double tap_weight(uint32_t in, uint32_t res, int64_t i, int64_t x)
 
 static double naive(const struct picture *p, const stk_view *v, int64_t x, int64_t y, int c)
 {
-    struct axis_sum down = {0};
+    struct axis_sum down = { 0 };
 
     x += v->vis_x;
     y += v->vis_y;
@@ -101,7 +112,7 @@ static double naive(const struct picture *p, const stk_view *v, int64_t x, int64
         return 0;
     for (uint32_t sy = 0; sy < v->clip.h; sy++) {
         double wy = tap_weight(v->clip.h, v->res_h, y, sy);
-        struct axis_sum across = {0};
+        struct axis_sum across = { 0 };
 
         if (wy <= 0)
             continue;
@@ -109,7 +120,9 @@ static double naive(const struct picture *p, const stk_view *v, int64_t x, int64
             double wx = tap_weight(v->clip.w, v->res_w, x, sx);
 
             across.weight += wx;
-            across.value += wx * p->px[((size_t)(v->clip.y + sy) * p->w + v->clip.x + sx) * 4 + (size_t)c];
+            across
+                .value += wx *
+                          p->px[((size_t)(v->clip.y + sy) * p->w + v->clip.x + sx) * 4 + (size_t)c];
         }
         down.weight += wy;
         down.value += wy * (across.value / across.weight);
@@ -124,10 +137,11 @@ static void check_naive(const struct picture *p, const stk_view *v)
     for (uint32_t y = 0; y < v->vis_h; y++)
         for (uint32_t x = 0; x < v->vis_w; x++)
             for (int c = 0; c < 3; c++) {
-                double d = naive(p, v, v->flip_x ? v->vis_w - 1 - x : x, v->flip_y ? v->vis_h - 1 - y : y, c) -
+                double d = naive(p, v, v->flip_x ? v->vis_w - 1 - x : x,
+                                 v->flip_y ? v->vis_h - 1 - y : y, c) -
                            got[((size_t)c * v->vis_h + y) * v->vis_w + x];
 
-                assert_true(d < 1.1 && d > -1.1);       /* two roundings of a half, and 14 bits */
+                assert_true(d < 1.1 && d > -1.1); /* two roundings of a half, and 14 bits */
             }
     free(got);
 }
@@ -135,7 +149,7 @@ static void check_naive(const struct picture *p, const stk_view *v)
 static void random_view(stk_rng *rng, stk_view *v)
 {
     uint32_t w = 1 + stk_rng_below(rng, 60), h = 1 + stk_rng_below(rng, 60);
-    stk_rect clip = {.x = stk_rng_below(rng, w), .y = stk_rng_below(rng, h)};
+    stk_rect clip = { .x = stk_rng_below(rng, w), .y = stk_rng_below(rng, h) };
 
     clip.w = 1 + stk_rng_below(rng, w - clip.x);
     clip.h = 1 + stk_rng_below(rng, h - clip.y);
@@ -172,13 +186,15 @@ static void test_random_views(void **state)
 /* All levels, types and layouts, and pixels wider than needed: the same values. */
 static void test_same_bits(void **state)
 {
-    static const stk_dtype types[] = {STK_U8, STK_F16, STK_BF16, STK_F32};
+    static const stk_dtype types[] = { STK_U8, STK_F16, STK_BF16, STK_F32 };
     stk_rng rng;
 
     stk_rng_init(&rng, 21, 0, 0, 0, 0);
     for (int i = 0; i < 200; i++) {
-        stk_sample_job job = {.dtype = types[i % 4], .layout = i & 4 ? STK_CHW : STK_HWC,
-            .mul = {0.017f, 0.0174f, 0.0171f}, .add = {-2.1f, -2.03f, -1.8f}};
+        stk_sample_job job = { .dtype = types[i % 4],
+                               .layout = i & 4 ? STK_CHW : STK_HWC,
+                               .mul = { 0.017f, 0.0174f, 0.0171f },
+                               .add = { -2.1f, -2.03f, -1.8f } };
         struct picture p;
         stk_view v;
         size_t bytes;
@@ -205,7 +221,7 @@ static void test_mirror_and_layout(void **state)
 {
     const stk_kern *kern = stk_kern_table(stk_cpu_level());
     struct picture p = picture_new(71, 53, 3);
-    stk_view v = view_of(71, 53, (stk_rect){5, 6, 60, 40}, 45, 37), f = v;
+    stk_view v = view_of(71, 53, (stk_rect){ 5, 6, 60, 40 }, 45, 37), f = v;
     uint8_t *plain, *turned, *hwc;
 
     f.flip_x = f.flip_y = 1;
@@ -232,7 +248,7 @@ static void test_copy_and_black(void **state)
 {
     const stk_kern *kern = stk_kern_table(stk_cpu_level());
     struct picture p = picture_new(33, 9, 4);
-    stk_view v = view_of(33, 9, (stk_rect){1, 2, 30, 5}, 30, 5);
+    stk_view v = view_of(33, 9, (stk_rect){ 1, 2, 30, 5 }, 30, 5);
     stk_rect need;
     uint8_t *got = run_u8(&p, &v, STK_HWC, kern);
 
@@ -255,12 +271,16 @@ static void test_copy_and_black(void **state)
 /* Extreme sizes: a flat picture stays flat whatever the filter. */
 static void test_extremes(void **state)
 {
-    static const uint32_t size[][4] = {{1, 1, 300, 200}, {1, 1, 1, 1}, {3000, 2, 1, 5}, {2, 3000, 5, 1},
-        {1500, 1400, 3, 2}, {2, 3, 900, 700}, {65535, 1, 2, 3}, {1, 65535, 9, 1}, {3, 3, 1, 1}, {5, 5, 1, 9}};
+    static const uint32_t size[][4] = { { 1, 1, 300, 200 },   { 1, 1, 1, 1 },
+                                        { 3000, 2, 1, 5 },    { 2, 3000, 5, 1 },
+                                        { 1500, 1400, 3, 2 }, { 2, 3, 900, 700 },
+                                        { 65535, 1, 2, 3 },   { 1, 65535, 9, 1 },
+                                        { 3, 3, 1, 1 },       { 5, 5, 1, 9 } };
 
     for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
-        stk_view v = view_of(size[i][0], size[i][1], (stk_rect){0, 0, size[i][0], size[i][1]}, size[i][2], size[i][3]);
-        struct picture p = {v.src_w, v.src_h, stk_alloc((size_t)v.src_w * v.src_h * 4)};
+        stk_view v = view_of(size[i][0], size[i][1], (stk_rect){ 0, 0, size[i][0], size[i][1] },
+                             size[i][2], size[i][3]);
+        struct picture p = { v.src_w, v.src_h, stk_alloc((size_t)v.src_w * v.src_h * 4) };
         uint8_t *got;
 
         for (size_t k = 0; k < (size_t)p.w * p.h; k++)
@@ -276,20 +296,24 @@ static void test_extremes(void **state)
 
 static void test_color(void **state)
 {
-    struct picture p = {1, 1, stk_alloc(4)};
-    stk_view v = view_of(1, 1, (stk_rect){0, 0, 1, 1}, 1, 1);
-    stk_sample_job job = {.view = &v, .dtype = STK_F32, .layout = STK_CHW, .mul = {0.5f, 2, 1}, .add = {1, -300, 0.25f}};
+    struct picture p = { 1, 1, stk_alloc(4) };
+    stk_view v = view_of(1, 1, (stk_rect){ 0, 0, 1, 1 }, 1, 1);
+    stk_sample_job job = { .view = &v,
+                           .dtype = STK_F32,
+                           .layout = STK_CHW,
+                           .mul = { 0.5f, 2, 1 },
+                           .add = { 1, -300, 0.25f } };
     float f[3];
     uint8_t u[3];
 
-    memcpy(p.px, (uint8_t[]){1, 255, 7, 9}, 4);
+    memcpy(p.px, (uint8_t[]){ 1, 255, 7, 9 }, 4);
     job.dst = f;
     run(&p, &job, 0, stk_kern_table(stk_cpu_level()));
     assert_true(f[0] == 1.5f && f[1] == 210 && f[2] == 7.25f);
     job.dtype = STK_U8;
     job.dst = u;
     run(&p, &job, 0, stk_kern_table(stk_cpu_level()));
-    assert_memory_equal(u, ((uint8_t[]){2, 210, 7}), 3);        /* 1.5 rounds to even */
+    assert_memory_equal(u, ((uint8_t[]){ 2, 210, 7 }), 3); /* 1.5 rounds to even */
     stk_free(p.px);
     (void)state;
 }
@@ -297,14 +321,16 @@ static void test_color(void **state)
 static void test_no_memory(void **state)
 {
     struct picture p = picture_new(20, 20, 5);
-    stk_view v = view_of(20, 20, (stk_rect){0, 0, 20, 20}, 10, 10);
-    stk_pixels px = {.data = p.px, .stride = 80, .area = {0, 0, 20, 20}};
-    stk_sample_job job = {.view = &v, .pixels = &px, .dtype = STK_U8, .layout = STK_CHW, .mul = {1, 1, 1}};
+    stk_view v = view_of(20, 20, (stk_rect){ 0, 0, 20, 20 }, 10, 10);
+    stk_pixels px = { .data = p.px, .stride = 80, .area = { 0, 0, 20, 20 } };
+    stk_sample_job job = {
+        .view = &v, .pixels = &px, .dtype = STK_U8, .layout = STK_CHW, .mul = { 1, 1, 1 }
+    };
     uint8_t out[300];
 
     job.dst = out;
     for (uint64_t n = 1;; n++) {
-        stk_scratch scratch = {0};
+        stk_scratch scratch = { 0 };
         stk_error err;
         int rc;
 
@@ -326,9 +352,10 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_views), cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_random_views),      cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_mirror_and_layout), cmocka_unit_test(test_copy_and_black),
-        cmocka_unit_test(test_extremes), cmocka_unit_test(test_color), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_extremes),          cmocka_unit_test(test_color),
+        cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
