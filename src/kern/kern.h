@@ -1,36 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kern.h - the pixel loops: one table a CPU level, kern_c.c is the reference, all give the same bits. */
+/* kern.h - the pixel loops: one table a CPU level, kern_c.c is the reference, all give the same
+ * bits.
+ *
+ * No kernel reads or writes a byte beyond what its comment names; dst never overlaps a
+ * source. */
 #ifndef STOKER_KERN_H
 #define STOKER_KERN_H
 
 #include "base/cpu.h"
 #include "base/err.h"
 
-/* Filter weights of one axis: output i = sum over k < taps of weight[i*stride+k] * in[first[i]+k], rounded, >> shift.
- * Unused weights are zero.  An output with count[i] == 0 is black. */
+/* Filter weights of one axis (made by kern/taps.h): output i = (sum over k < stride of
+ * weight[i*stride+k] * in[first[i]+k] + half) >> shift. The weights of an output are never
+ * negative and sum to 1 << shift; those from count[i] on are zero.  An output that lies outside
+ * of the picture has count[i] == 0, first[i] == 0 and zero weights, so it comes out black. */
 typedef struct stk_taps {
-    uint32_t n;                 /* outputs */
-    uint32_t stride;            /* weights an output, even */
-    uint32_t shift;             /* 1.0 is 1 << shift */
-    uint32_t lo, hi;            /* inputs that any output touches: [lo, hi); first[] counts from lo */
+    uint32_t n;      /* outputs */
+    uint32_t stride; /* weights an output: 1 (a copy) or even */
+    uint32_t shift;  /* 1.0 is 1 << shift, 14 to 22 */
+    uint32_t lo, hi; /* inputs that any output touches: [lo, hi); first[] counts from lo */
     uint32_t *first, *count;
     int16_t *weight;
 } stk_taps;
 
+/* What becomes of a u8 channel: u8 * mul + add in f32 (two roundings, never fused), then the
+ * type: f16 and bf16 round to nearest even; u8 rounds half to even and clamps, and is a plain
+ * copy for mul 1 and add 0. */
+typedef struct stk_color {
+    float mul[3], add[3]; /* finite */
+    stk_dtype dtype;      /* u8, f16, bf16, f32 */
+} stk_color;
+
 typedef struct stk_kern {
-    /* One RGBX row of inputs -> t->n RGBX pixels.  Reads no byte beyond the pixels that taps name. */
+    const char *name;
+    /* One RGBX row of inputs (from lo on) -> t->n RGBX pixels.  Reads `stride` pixels from each
+     * first[] on: see stk_taps_slide(). */
     void (*hresample)(uint8_t *dst, const uint8_t *src, const stk_taps *t);
-    /* `bytes` bytes of `taps` rows -> one row. */
-    void (*vresample)(uint8_t *dst, const uint8_t *const *rows, const int16_t *w, uint32_t taps, uint32_t shift,
-                      size_t bytes);
-    /* n RGBX pixels -> planes dst, dst + plane, dst + 2*plane (elements), as u8 * mul + add.  By dtype. */
-    void (*store_planar)(void *dst, size_t plane, const uint8_t *src, uint32_t n, const float *mul, const float *add,
-                         stk_dtype dtype);
-    /* The same, interleaved. */
-    void (*store_packed)(void *dst, const uint8_t *src, uint32_t n, const float *mul, const float *add, stk_dtype dtype);
+    /* `bytes` bytes of `taps` rows -> one row.  Reads w[0] to w[taps - 1]. */
+    void (*vresample)(uint8_t *dst, const uint8_t *const *rows, const int16_t *w, uint32_t taps,
+                      uint32_t shift, size_t bytes);
+    /* n RGBX pixels -> planes dst, dst + plane, dst + 2*plane (elements). */
+    void (*store_planar)(void *dst, size_t plane, const uint8_t *src, uint32_t n,
+                         const stk_color *color);
+    /* The same, interleaved: 3*n elements. */
+    void (*store_packed)(void *dst, const uint8_t *src, uint32_t n, const stk_color *color);
 } stk_kern;
 
 /* The table for a level; falls to the best one built that is not above it. */
 const stk_kern *stk_kern_table(stk_cpu level);
+
+extern const stk_kern stk_kern_c, stk_kern_avx2; /* the latter where STK_HAVE_AVX2 */
+
+/* True where storing u8 is moving bytes. */
+static inline int stk_color_plain(const stk_color *c)
+{
+    for (int i = 0; i < 3; i++)
+        if (c->mul[i] != 1.0f || c->add[i] != 0.0f)
+            return 0;
+    return 1;
+}
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sample.h - the one sampling pass: a view of decoded pixels -> one row of a batch.
  *
- * Antialiased bilinear as Pillow's crop().resize(): first across, rounded to u8, then down, rounded to u8, then color,
- * type and layout.  Within 1 of 255 of Pillow's result (its weights have 22 bits, ours 14). */
+ * Antialiased bilinear as Pillow's crop().resize(): first across, rounded to u8, then down, rounded
+ * to u8, then color, type and layout.  Within 1 of 255 of Pillow's result: its weights have 22
+ * bits, ours 14 and more, and from 13.0 on it goes down first where the height shrinks much more
+ * than the width. */
 #ifndef STOKER_SAMPLE_H
 #define STOKER_SAMPLE_H
 
@@ -10,17 +12,18 @@
 
 typedef struct stk_sample_job {
     const stk_view *view;
-    const stk_pixels *pixels;   /* covers what stk_sample_need() said */
-    stk_dtype dtype;            /* u8, f16, bf16, f32 */
-    stk_layout layout;          /* CHW: planes; HWC and CHANNELS_LAST: interleaved, the same memory */
-    float mul[3], add[3];       /* u8 with mul 1 and add 0 are plain copies */
-    void *dst;                  /* 3 * vis_h * vis_w elements */
+    const stk_pixels *pixels; /* covers what stk_sample_need() said */
+    stk_dtype dtype;          /* u8, f16, bf16, f32 */
+    stk_layout layout;        /* CHW: planes; HWC and CHANNELS_LAST: interleaved, the same memory */
+    float mul[3], add[3];     /* u8 with mul 1 and add 0 are plain copies */
+    void *dst;                /* 3 * vis_h * vis_w elements */
 } stk_sample_job;
 
 /* The source pixels that the view touches; an empty rectangle when it sees none. */
 void stk_sample_need(const stk_view *view, stk_rect *need);
 
 /* Returns 0 or STK_ENOMEM (scratch). */
-int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch *scratch, stk_error *err);
+int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch *scratch,
+                   stk_error *err);
 
 #endif

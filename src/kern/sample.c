@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sample.c - the sampling pass: rows across into a ring, down into a line, the line into the
+ * batch.
+ *
+ * Invariant: source rows are resampled across once each, in order, and only those that an
+ * output row touches; the ring holds as many as one output row can touch, so the pass works in
+ * L1 and L2 whatever the picture's size.  An axis that keeps its size costs nothing: rows are
+ * then used where they lie.  Outputs outside the picture are black, which goes through color as
+ * any pixel does. */
+#include "kern/sample.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "kern/taps.h"
+
+struct pass {
+    const stk_kern *kern;
+    stk_taps x, y;
+    stk_color color;
+    const uint8_t *src; /* pixel (x.lo, y.lo) of the clip */
+    size_t src_stride;
+    int direct;    /* across is the identity: rows are used in place */
+    uint32_t done; /* rows made so far, counted from y.lo */
+    size_t row_bytes;
+    uint8_t *ring, *line, *black, *pad; /* pad: NULL unless the span is shorter than a window */
+    const uint8_t **have, **rows;       /* ring slots; those of one window in order */
+};
+
+static void view_axes(const stk_view *v, stk_axis *x, stk_axis *y)
+{
+    *x = (stk_axis){
+        .in = v->clip.w, .res = v->res_w, .off = v->vis_x, .n = v->vis_w, .flip = v->flip_x
+    };
+    *y = (stk_axis){ .in = v->clip.h, .res = v->res_h, .off = v->vis_y, .n = v->vis_h };
+}
+
+void stk_sample_need(const stk_view *view, stk_rect *need)
+{
+    uint32_t x0, x1, y0, y1;
+    stk_axis x, y;
+
+    view_axes(view, &x, &y);
+    stk_axis_span(&x, &x0, &x1);
+    stk_axis_span(&y, &y0, &y1);
+    memset(need, 0, sizeof *need);
+    if (x0 == x1 || y0 == y1)
+        return;
+    *need = (stk_rect){
+        .x = view->clip.x + x0, .y = view->clip.y + y0, .w = x1 - x0, .h = y1 - y0
+    };
+}
+
+/* Both axes' weights, and where the pass finds its first pixel. */
+static int pass_plan(struct pass *p, const stk_sample_job *job, stk_scratch *scratch,
+                     stk_error *err)
+{
+    size_t x_bytes, y_bytes;
+    stk_axis x, y;
+    stk_rect need;
+    uint8_t *memory;
+
+    view_axes(job->view, &x, &y);
+    stk_sample_need(job->view, &need);
+    if (need.w == 0)
+        y.in = 0; /* nothing seen across: every row is black */
+    x_bytes = stk_taps_bytes(&x);
+    y_bytes = stk_taps_bytes(&y);
+    memory = stk_scratch_get(scratch, x_bytes + y_bytes);
+    if (!memory)
+        return stk_fail_nomem(err, x_bytes + y_bytes);
+    stk_taps_make(&p->x, &x, memory);
+    stk_taps_make(&p->y, &y, memory + x_bytes);
+    stk_taps_slide(&p->x);
+    p->direct = p->x.stride == 1 && !x.flip && p->x.hi - p->x.lo == p->x.n;
+    if (need.w) {
+        const stk_pixels *px = job->pixels;
+
+        p->src_stride = px->stride;
+        p->src = px->data + (need.y - px->area.y) * px->stride + (size_t)(need.x - px->area.x) * 4;
+    }
+    return 0;
+}
+
+static int pass_room(struct pass *p, stk_scratch *scratch, stk_error *err)
+{
+    uint32_t span = p->x.hi - p->x.lo;
+    int short_span = span && span < p->x.stride;
+    size_t ring = p->y.stride, pad = short_span ? (size_t)p->x.stride * 4 : 0;
+    size_t rows = p->direct ? 2 : ring + 2, need;
+    uint8_t *memory;
+
+    p->row_bytes = ((size_t)p->x.n * 4 + 63) & ~(size_t)63;
+    need = SIZE_MAX;
+    if (rows < SIZE_MAX / 8 / (p->row_bytes + 64))
+        need = rows * p->row_bytes + pad + 2 * ring * sizeof *p->have;
+    memory = stk_scratch_get(scratch, need);
+    if (!memory)
+        return stk_fail_nomem(err, need);
+    p->line = memory;
+    p->black = memory + p->row_bytes;
+    p->ring = memory + 2 * p->row_bytes;
+    memset(p->black, 0, p->row_bytes);
+    memory += rows * p->row_bytes;
+    p->have = (const uint8_t **)(void *)memory;
+    p->rows = p->have + ring;
+    memory += 2 * ring * sizeof *p->have;
+    p->pad = pad ? memory : NULL;
+    if (pad)
+        memset(memory, 0, pad);
+    return 0;
+}
+
+/* Make rows up to, not including, `upto`. */
+static void pass_across(struct pass *p, uint32_t upto)
+{
+    for (; p->done < upto; p->done++) {
+        const uint8_t *src = p->src + p->done * p->src_stride;
+        uint32_t slot = p->done % p->y.stride;
+        uint8_t *dst = p->ring + slot * p->row_bytes;
+
+        p->have[slot] = p->direct ? src : dst;
+        if (p->direct)
+            continue;
+        if (p->pad)
+            src = memcpy(p->pad, src, (size_t)(p->x.hi - p->x.lo) * 4);
+        p->kern->hresample(dst, src, &p->x);
+    }
+}
+
+/* The RGBX line of output row i. */
+static const uint8_t *pass_down(struct pass *p, uint32_t i)
+{
+    uint32_t first = p->y.first[i], count = p->y.count[i];
+
+    if (count == 0)
+        return p->black;
+    pass_across(p, first + count);
+    for (uint32_t k = 0; k < count; k++)
+        p->rows[k] = p->have[(first + k) % p->y.stride];
+    if (count == 1)
+        return p->rows[0];
+    p->kern->vresample(p->line, p->rows, p->y.weight + (size_t)i * p->y.stride, count, p->y.shift,
+                       (size_t)p->x.n * 4);
+    return p->line;
+}
+
+int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch *scratch,
+                   stk_error *err)
+{
+    struct pass p = { .kern = kern };
+    uint32_t w = job->view->vis_w, h = job->view->vis_h;
+    size_t size = stk_dtype_size(job->dtype), plane = (size_t)w * h;
+
+    memcpy(p.color.mul, job->mul, sizeof p.color.mul);
+    memcpy(p.color.add, job->add, sizeof p.color.add);
+    p.color.dtype = job->dtype;
+    STK_TRY(pass_plan(&p, job, scratch, err));
+    STK_TRY(pass_room(&p, scratch, err));
+    for (uint32_t i = 0; i < h; i++) {
+        size_t at = (size_t)(job->view->flip_y ? h - 1 - i : i) * w * size;
+        const uint8_t *line = pass_down(&p, i);
+
+        if (job->layout == STK_CHW)
+            kern->store_planar((uint8_t *)job->dst + at, plane, line, w, &p.color);
+        else
+            kern->store_packed((uint8_t *)job->dst + 3 * at, line, w, &p.color);
+    }
+    return 0;
+}

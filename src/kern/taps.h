@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* taps.h - the filter weights of one axis: antialiased bilinear with Pillow's windows and
+ * centers. */
+#ifndef STOKER_TAPS_H
+#define STOKER_TAPS_H
+
+#include "kern/kern.h"
+
+/* `in` pixels are resized to `res`, of which `n` from `off` on are output; flip: in reverse
+ * order. */
+typedef struct stk_axis {
+    uint32_t in, res; /* at most INT32_MAX */
+    int32_t off;
+    uint32_t n;
+    int flip;
+} stk_axis;
+
+/* The inputs that the outputs touch: [*lo, *hi), empty when all outputs lie outside. */
+void stk_axis_span(const stk_axis *a, uint32_t *lo, uint32_t *hi);
+
+/* Memory that stk_taps_make() needs; more than any scratch gives where it would overflow. */
+size_t stk_taps_bytes(const stk_axis *a);
+
+/* Fill *t; its arrays lie in `memory`, 8-byte aligned. */
+void stk_taps_make(stk_taps *t, const stk_axis *a, void *memory);
+
+/* Move windows at the end to the left, zero weights first, so that `stride` inputs from each
+ * first[] on lie in the span: a vector load then reads nothing foreign.  Where the span is
+ * shorter than `stride`, all begin at 0 and the caller pads its row to `stride` inputs. */
+void stk_taps_slide(stk_taps *t);
+
+#endif
