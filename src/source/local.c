@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local.c - files of this machine, by path or file:// URL.
+ *
+ * Reads are pread, so one open file serves any number of threads.  try_read() takes what the page cache holds and never
+ * waits for a disk; where the file system can't say (RWF_NOWAIT unsupported) it reads plainly, and the file remembers
+ * that.  Paths in file:// URLs are taken as they stand: WebDataset decodes no %XX, and neither do we. */
+#include "source/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+typedef struct local_file {
+    stk_file base;
+    int fd;
+    _Atomic int plain;          /* RWF_NOWAIT was refused once */
+} local_file;
+
+static const char *local_path(const char *url)
+{
+    if (strncmp(url, "file://", 7))
+        return url;
+    url += 7;
+    return strncmp(url, "localhost/", 10) ? url : url + 9;
+}
+
+static int open_failed(const char *path, int sys, stk_error *err)
+{
+    char text[96];
+    int rc;
+
+    if (sys == ENOENT || sys == ENOTDIR)
+        rc = stk_fail(err, STK_ENOTFOUND, "no such file");
+    else if (sys == EISDIR)
+        rc = stk_fail(err, STK_EINVAL, "is a directory, not a file");
+    else if (sys == EACCES || sys == EPERM)
+        rc = stk_fail(err, STK_EIO, "permission denied: this user may not read the file");
+    else if (sys == EMFILE || sys == ENFILE)
+        rc = stk_fail(err, STK_ELIMIT, "too many open files: raise the limit (ulimit -n)");
+    else
+        rc = stk_fail(err, STK_EIO, "can't open the file: %s", strerror_r(sys, text, sizeof text));
+    stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
+    return rc;
+}
+
+/* Opened without waiting, so that a FIFO among the shards is refused and not waited for. */
+static int open_regular(const char *path, int *sys)
+{
+    struct stat st;
+    int fd;
+
+    do
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0) {
+        *sys = errno;
+        return -1;
+    }
+    if (fstat(fd, &st))
+        *sys = errno;
+    else if (S_ISDIR(st.st_mode))
+        *sys = EISDIR;
+    else if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+        *sys = ESPIPE;
+    else if (fcntl(fd, F_SETFL, 0))
+        *sys = errno;
+    else
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static int local_open(const char *url, stk_file **out, stk_error *err)
+{
+    const char *path = local_path(url);
+    local_file *f;
+    int sys = 0, fd;
+
+    *out = NULL;
+    fd = open_regular(path, &sys);
+    if (fd < 0)
+        return open_failed(path, sys, err);
+    f = STK_NEW(local_file);
+    if (!f) {
+        close(fd);
+        return stk_fail_nomem(err, sizeof *f);
+    }
+    f->base.source = &stk_source_local;
+    f->fd = fd;
+    atomic_init(&f->plain, 0);
+    *out = &f->base;
+    return 0;
+}
+
+static int local_stat(stk_file *file, stk_file_info *out, stk_error *err)
+{
+    local_file *f = (local_file *)file;
+    struct stat st;
+    off_t end;
+    char text[96];
+
+    memset(out, 0, sizeof *out);
+    if (fstat(f->fd, &st))
+        return stk_fail(err, STK_EIO, "can't stat the file: %s", strerror_r(errno, text, sizeof text));
+    end = st.st_size;
+    if (S_ISBLK(st.st_mode)) {                  /* a device's size is where it ends */
+        end = lseek(f->fd, 0, SEEK_END);
+        if (end < 0)
+            return stk_fail(err, STK_EIO, "can't size the device: %s", strerror_r(errno, text, sizeof text));
+    }
+    out->size = (uint64_t)end;
+    out->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    return 0;
+}
+
+static int io_failed(stk_io *io, int sys)
+{
+    io->sys = sys;
+    return io->rc = STK_EIO;
+}
+
+static void io_begin(stk_io *io)
+{
+    io->got = 0;
+    io->rc = io->sys = 0;
+}
+
+static int local_read(stk_file *file, stk_io *io)
+{
+    local_file *f = (local_file *)file;
+    ssize_t n;
+
+    io_begin(io);
+    if (io->offset > INT64_MAX - io->len)
+        return io_failed(io, EOVERFLOW);
+    while (io->got < io->len) {
+        n = pread(f->fd, (char *)io->dst + io->got, io->len - io->got, (off_t)(io->offset + io->got));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return io_failed(io, errno);
+        if (!n)
+            break;
+        io->got += (size_t)n;
+    }
+    return 0;
+}
+
+static int local_try_read(stk_file *file, stk_io *io)
+{
+    local_file *f = (local_file *)file;
+    struct iovec v;
+    ssize_t n;
+
+    if (atomic_load_explicit(&f->plain, memory_order_relaxed))
+        return local_read(file, io);
+    io_begin(io);
+    if (io->offset > INT64_MAX - io->len)
+        return io_failed(io, EOVERFLOW);
+    while (io->got < io->len) {         /* a short count may be the cache's end or the file's: ask again */
+        v.iov_base = (char *)io->dst + io->got;
+        v.iov_len = io->len - io->got;
+        n = preadv2(f->fd, &v, 1, (off_t)(io->offset + io->got), RWF_NOWAIT);
+        if (!n)
+            break;
+        if (n > 0) {
+            io->got += (size_t)n;
+        } else if (errno == EAGAIN) {
+            io->got = 0;
+            return STK_PENDING;
+        } else if (errno == EOPNOTSUPP || errno == ENOSYS) {
+            atomic_store_explicit(&f->plain, 1, memory_order_relaxed);
+            return local_read(file, io);
+        } else if (errno != EINTR) {
+            return io_failed(io, errno);
+        }
+    }
+    return 0;
+}
+
+static void local_close(stk_file *file)
+{
+    local_file *f = (local_file *)file;
+
+    close(f->fd);
+    stk_free(f);
+}
+
+const stk_source stk_source_local = {
+    .abi = STK_PLUGIN_ABI,
+    .name = "local",
+    .help = "files of this machine: a path, or file:///path",
+    .open = local_open,
+    .stat = local_stat,
+    .read = local_read,
+    .try_read = local_try_read,
+    .close = local_close,
+};

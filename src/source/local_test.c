@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local_test.c - files of this machine, and bytes in memory, through the same table. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "source/source.h"
+
+static char folder[64], path[128];
+static uint8_t content[100000];
+
+static int setup(void **state)
+{
+    FILE *f;
+
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/stoker-local-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(path, sizeof path, "%s/file", folder);
+    for (size_t i = 0; i < sizeof content; i++)
+        content[i] = (uint8_t)(i * 31 + i / 251);
+    f = fopen(path, "wb");
+    if (!f || fwrite(content, 1, sizeof content, f) != sizeof content)
+        return -1;
+    return fclose(f);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return unlink(path) | rmdir(folder);
+}
+
+static void check_reads(stk_file *f)
+{
+    static uint8_t got[sizeof content];
+    stk_io io = { .offset = 1234, .len = 5000, .dst = got, .file = f };
+    stk_file_info info;
+    stk_error err;
+
+    assert_int_equal(f->source->stat(f, &info, &err), 0);
+    assert_int_equal(info.size, sizeof content);
+    assert_int_equal(f->source->read(f, &io), 0);
+    assert_int_equal(io.got, 5000);
+    assert_memory_equal(got, content + 1234, 5000);
+    io.offset = sizeof content - 10;
+    assert_int_equal(f->source->read(f, &io), 0);       /* the end of the file is a short count */
+    assert_int_equal(io.got, 10);
+    io.offset = 1u << 30;
+    assert_int_equal(f->source->read(f, &io), 0);
+    assert_int_equal(io.got, 0);
+    assert_int_equal(stk_file_read(f, 0, got, sizeof got, &err), 0);
+    assert_memory_equal(got, content, sizeof got);
+    assert_int_equal(stk_file_read(f, 10, got, sizeof got, &err), STK_ECORRUPT);
+    assert_int_equal(err.offset, 10);
+    assert_non_null(strstr(err.message, "cut short"));
+}
+
+static void check_try_reads(stk_file *f)
+{
+    static uint8_t got[sizeof content + 100];
+    stk_io io = { .len = sizeof content, .dst = got, .file = f };
+    int rc;
+
+    assert_int_equal(stk_file_read(f, 0, got, sizeof content, NULL), 0);        /* now cached */
+    memset(got, 0, sizeof got);
+    rc = f->source->try_read(f, &io);
+    assert_true(rc == 0 || rc == STK_PENDING);
+    if (rc == 0) {
+        assert_int_equal(io.got, sizeof content);
+        assert_memory_equal(got, content, sizeof content);
+    }
+    io.offset = 50;
+    rc = f->source->try_read(f, &io);                   /* past the end: short, not pending for ever */
+    assert_true(rc == STK_PENDING || io.got == sizeof content - 50);
+}
+
+static void local_reads(void **state)
+{
+    stk_file_info info;
+    stk_file *f = NULL;
+    stk_error err;
+
+    (void)state;
+    assert_int_equal(stk_source_local.open(path, &f, &err), 0);
+    check_reads(f);
+    check_try_reads(f);
+    assert_int_equal(stk_source_local.stat(f, &info, &err), 0);
+    assert_true(info.mtime_ns > 1500000000000000000);
+    stk_file_close(&f);
+    assert_null(f);
+    stk_file_close(&f);
+}
+
+static void file_urls(void **state)
+{
+    char url[192];
+    stk_file *f = NULL;
+
+    (void)state;
+    snprintf(url, sizeof url, "file://%s", path);
+    assert_int_equal(stk_source_local.open(url, &f, NULL), 0);
+    check_reads(f);
+    stk_file_close(&f);
+    snprintf(url, sizeof url, "file://localhost%s", path);
+    assert_int_equal(stk_source_local.open(url, &f, NULL), 0);
+    stk_file_close(&f);
+}
+
+static void open_errors(void **state)
+{
+    char name[192];
+    stk_file *f = (stk_file *)1;
+    stk_error err;
+
+    (void)state;
+    snprintf(name, sizeof name, "%s/none", folder);
+    assert_int_equal(stk_source_local.open(name, &f, &err), STK_ENOTFOUND);
+    assert_null(f);
+    assert_string_equal(err.shard, name);
+    assert_string_equal(err.message, "no such file");
+    assert_int_equal(stk_source_local.open(folder, &f, &err), STK_EINVAL);
+    assert_non_null(strstr(err.message, "directory"));
+    assert_string_equal(err.shard, folder);
+    assert_int_equal(mkfifo(name, 0600), 0);
+    assert_int_equal(stk_source_local.open(name, &f, &err), STK_EIO);           /* and does not wait */
+    assert_int_equal(unlink(name), 0);
+    if (geteuid() != 0) {                       /* root may read everything */
+        assert_int_equal(chmod(path, 0), 0);
+        assert_int_equal(stk_source_local.open(path, &f, &err), STK_EIO);
+        assert_non_null(strstr(err.message, "permission"));
+        assert_int_equal(chmod(path, 0600), 0);
+    }
+}
+
+static void absurd_offsets(void **state)
+{
+    uint8_t byte;
+    stk_io io = { .offset = UINT64_MAX - 3, .len = 1, .dst = &byte };
+    stk_file *f = NULL;
+
+    (void)state;
+    assert_int_equal(stk_source_local.open(path, &f, NULL), 0);
+    assert_int_equal(f->source->read(f, &io), STK_EIO);
+    assert_int_equal(io.rc, STK_EIO);
+    assert_int_equal(f->source->try_read(f, &io), STK_EIO);
+    stk_file_close(&f);
+}
+
+static void memory_reads(void **state)
+{
+    stk_file *f = NULL, *g = NULL;
+    stk_error err;
+
+    (void)state;
+    assert_int_equal(stk_source_memory.open("mem://x", &f, &err), STK_ENOTFOUND);
+    assert_string_equal(err.shard, "mem://x");
+    assert_int_equal(stk_memory_put("x", content, sizeof content, &err), 0);
+    assert_int_equal(stk_source_memory.open("mem://x", &f, &err), 0);
+    check_reads(f);
+    check_try_reads(f);
+    assert_ptr_equal(f->source->peek(f, 77, 100), content + 77);
+    assert_null(f->source->peek(f, sizeof content - 99, 100));
+    assert_null(f->source->peek(f, UINT64_MAX, 1));
+    assert_int_equal(stk_memory_put("x", content, 5, &err), 0);                 /* replaced */
+    assert_int_equal(stk_source_memory.open("mem://x", &g, &err), 0);
+    assert_null(g->source->peek(g, 0, 6));
+    assert_int_equal(stk_memory_put("x", NULL, 0, &err), 0);
+    assert_int_equal(stk_memory_put("x", NULL, 0, &err), 0);
+    check_reads(f);                             /* an open file outlives its name */
+    stk_file_close(&f);
+    stk_file_close(&g);
+    assert_int_equal(stk_source_memory.open("mem://x", &f, &err), STK_ENOTFOUND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(local_reads),
+        cmocka_unit_test(file_urls),
+        cmocka_unit_test(open_errors),
+        cmocka_unit_test(absurd_offsets),
+        cmocka_unit_test(memory_reads),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* urls.c - from what the user wrote to the list of shards.
+ *
+ * First WebDataset's rules in its order ("::", ${X}, braces), so that a list that works there names the same shards here in
+ * the same order.  Then ours for local names: globs and folders, sorted bytewise, so that the order of the data depends on
+ * neither locale nor file system.  A plain name is not looked up: opening it says what is wrong, with its reason. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "source/braces.h"
+#include "source/source.h"
+
+#define NAMES_MAX (16u << 20)
+#define TEXT_MAX (1u << 20)             /* a pattern after ${X}: values can name each other */
+#define ENV_PASSES 10
+
+typedef struct text {
+    char *s;
+    size_t len, cap;
+} text;
+
+static int text_put(text *t, const char *s, size_t len, stk_error *err)
+{
+    size_t cap = t->cap ? t->cap : 256;
+    char *grown;
+
+    if (len > TEXT_MAX || t->len + len > TEXT_MAX)
+        return stk_fail(err, STK_ELIMIT, "the pattern grows beyond 1 MiB: do WDS_ variables name each other?");
+    while (cap < t->len + len + 1)
+        cap *= 2;
+    if (cap > t->cap) {
+        grown = stk_grow(t->s, t->len, cap);
+        if (!grown)
+            return stk_fail_nomem(err, cap);
+        t->s = grown;
+        t->cap = cap;
+    }
+    memcpy(t->s + t->len, s, len);
+    t->len += len;
+    t->s[t->len] = 0;
+    return 0;
+}
+
+static int name_add(stk_names *out, const char *name, size_t len, stk_error *err)
+{
+    if (out->n >= NAMES_MAX)
+        return stk_fail(err, STK_ELIMIT, "more than %u shards", NAMES_MAX);
+    return stk_names_add(out, name, len, err);
+}
+
+/* ---- ${X} ---- */
+
+/* Length of "${WORD}" at s, or 0. */
+static size_t reference(const char *s, const char *end)
+{
+    const char *p = s + 2;
+
+    if (end - s < 4 || s[0] != '$' || s[1] != '{')
+        return 0;
+    while (p < end && (isalnum((unsigned char)*p) || *p == '_'))
+        p++;
+    return p < end && p > s + 2 && *p == '}' ? (size_t)(p + 1 - s) : 0;
+}
+
+static int put_value(text *to, const char *word, size_t len, stk_error *err)
+{
+    char name[128] = "WDS_";
+    const char *value;
+
+    if (len >= sizeof name - 4)
+        return stk_fail(err, STK_EINVAL, "the variable ${%.100s...} has too long a name", word);
+    memcpy(name + 4, word, len);
+    name[4 + len] = 0;
+    value = getenv(name);
+    if (!value)
+        return stk_fail(err, STK_EINVAL, "the environment has no %s, which ${%s} stands for: set it", name, name + 4);
+    return text_put(to, value, strlen(value), err);
+}
+
+/* One pass over `from`; *found counts the references. */
+static int substitute(const text *from, text *to, size_t *found, stk_error *err)
+{
+    const char *p = from->s, *end = p + from->len;
+    size_t len;
+
+    *found = 0;
+    STK_TRY(text_put(to, "", 0, err));
+    for (; p < end; p += len) {
+        len = reference(p, end);
+        if (len) {
+            ++*found;
+            STK_TRY(put_value(to, p + 2, len - 3, err));
+        } else {
+            len = 1;
+            STK_TRY(text_put(to, p, 1, err));
+        }
+    }
+    return 0;
+}
+
+static int substitute_all(text *t, stk_error *err)
+{
+    size_t found = 1;
+    int rc = 0;
+
+    for (int pass = 0; pass < ENV_PASSES && found && rc == 0; pass++) {
+        text next = { 0 };
+
+        rc = substitute(t, &next, &found, err);
+        if (rc < 0) {
+            stk_free(next.s);
+            break;
+        }
+        stk_free(t->s);
+        *t = next;
+    }
+    return rc;
+}
+
+/* ---- folders and globs ---- */
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void sort_from(stk_names *l, size_t from)
+{
+    if (l->n > from)
+        qsort(l->name + from, l->n - from, sizeof *l->name, by_bytes);
+}
+
+static int is_folder(const char *path)
+{
+    struct stat st;
+
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+static int is_shard(const struct dirent *e)
+{
+    size_t len = strlen(e->d_name);
+
+    return e->d_name[0] != '.' && len > 4 && !strcmp(e->d_name + len - 4, ".tar") && e->d_type != DT_DIR;
+}
+
+/* The shards of a folder; none is no error here. */
+static int add_folder(const char *path, stk_names *out, stk_error *err)
+{
+    size_t from = out->n, len = strlen(path);
+    char why[96];
+    struct dirent *e;
+    DIR *d = opendir(path);
+    int rc = 0;
+
+    if (!d)
+        return stk_fail(err, STK_EIO, "can't list the folder \"%.120s\": %s", path,
+                        strerror_r(errno, why, sizeof why));
+    while (rc == 0 && (e = readdir(d))) {
+        text t = { 0 };
+
+        if (!is_shard(e))
+            continue;
+        rc = text_put(&t, path, len, err);
+        if (rc == 0 && path[len - 1] != '/')
+            rc = text_put(&t, "/", 1, err);
+        if (rc == 0)
+            rc = text_put(&t, e->d_name, strlen(e->d_name), err);
+        if (rc == 0)
+            rc = name_add(out, t.s, t.len, err);
+        stk_free(t.s);
+    }
+    closedir(d);
+    sort_from(out, from);
+    return rc;
+}
+
+static int add_glob(const char *pattern, stk_names *out, stk_error *err)
+{
+    stk_names found = { 0 };
+    glob_t g = { 0 };
+    int rc = 0, sys = glob(pattern, GLOB_NOSORT, NULL, &g);
+    size_t i;
+
+    if (sys == GLOB_NOSPACE)
+        rc = stk_fail_nomem(err, 0);
+    for (i = 0; rc == 0 && sys == 0 && i < g.gl_pathc; i++)
+        rc = name_add(&found, g.gl_pathv[i], strlen(g.gl_pathv[i]), err);
+    globfree(&g);
+    sort_from(&found, 0);
+    for (i = 0; rc == 0 && i < found.n; i++)
+        rc = is_folder(found.name[i]) ? add_folder(found.name[i], out, err)
+                                      : name_add(out, found.name[i], strlen(found.name[i]), err);
+    stk_names_fini(&found);
+    return rc;
+}
+
+/* One expanded name: remote and plain ones as they stand, globs and folders as what they hold. */
+static int add_expanded(const char *name, stk_names *out, stk_error *err)
+{
+    size_t before = out->n;
+    struct stat st;
+    int glob_like;
+
+    if (!strncmp(name, "file://", 7))
+        name += 7;                      /* one spelling for local files: the index is found by it */
+    if (strstr(name, "://"))
+        return name_add(out, name, strlen(name), err);
+    glob_like = strpbrk(name, "*?[") != NULL;
+    if (stat(name, &st))
+        st.st_mode = 0;
+    else
+        glob_like = 0;                  /* a file that is really called a[1].tar */
+    if (!glob_like && !S_ISDIR(st.st_mode))
+        return name_add(out, name, strlen(name), err);
+    if (glob_like)
+        STK_TRY(add_glob(name, out, err));
+    else
+        STK_TRY(add_folder(name, out, err));
+    if (out->n > before)
+        return 0;
+    return glob_like ? stk_fail(err, STK_ENOTFOUND, "nothing matches \"%.180s\"", name)
+                     : stk_fail(err, STK_ENOTFOUND, "the folder \"%.150s\" has no .tar files", name);
+}
+
+/* ---- a whole pattern ---- */
+
+static int expand_braces(const text *t, stk_names *out, stk_error *err)
+{
+    stk_braces *b = NULL;
+    text name = { 0 };
+    stk_bytes at;
+    uint64_t i, n;
+    int rc;
+
+    STK_TRY(stk_braces_open(&b, t->s, t->len, err));
+    n = stk_braces_count(b);
+    rc = n <= NAMES_MAX - out->n ? 0 : stk_fail(err, STK_ELIMIT, "\"%.150s\" stands for more than %u shards", t->s,
+                                                NAMES_MAX);
+    for (i = 0; rc == 0 && i < n; i++) {
+        rc = stk_braces_at(b, i, &at, err);
+        if (rc == 0 && !at.len)
+            rc = stk_fail(err, STK_EINVAL, "the pattern \"%.150s\" has an empty name in it", t->s);
+        name.len = 0;
+        if (rc == 0)
+            rc = text_put(&name, (const char *)at.data, at.len, err);
+        if (rc == 0)
+            rc = add_expanded(name.s, out, err);
+    }
+    stk_free(name.s);
+    stk_braces_close(&b);
+    return rc;
+}
+
+static int expand_part(const char *part, size_t len, stk_names *out, stk_error *err)
+{
+    text t = { 0 };
+    int rc = text_put(&t, part, len, err);
+
+    if (rc == 0)
+        rc = substitute_all(&t, err);
+    if (rc == 0)
+        rc = expand_braces(&t, out, err);
+    stk_free(t.s);
+    return rc;
+}
+
+int stk_urls_expand(const char *const *urls, size_t n, stk_names *out, stk_error *err)
+{
+    const char *part, *next;
+
+    for (size_t i = 0; i < n; i++) {
+        for (part = urls[i]; part; part = next) {
+            next = strstr(part, "::");
+            STK_TRY(expand_part(part, next ? (size_t)(next - part) : strlen(part), out, err));
+            next = next ? next + 2 : NULL;
+        }
+    }
+    return 0;
+}
