@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec.c - rules that the ops share.  Each refusal is one line that says where the op belongs. */
+#include "op/spec.h"
+
+#include <math.h>
+
+int stk_spec_geometry(const stk_spec *spec, const char *op, stk_error *err)
+{
+    if (spec->kind != STK_KIND_IMAGE)
+        return stk_fail(err, STK_EINVAL, "%s works on an image: put `image` before it", op);
+    if (spec->typed)
+        return stk_fail(err, STK_EINVAL, "%s comes after `to`: `to` must be the last of a chain", op);
+    if (spec->normalized)
+        return stk_fail(err, STK_EINVAL, "%s comes after `normalize`: put it before", op);
+    return 0;
+}
+
+int stk_spec_resize(stk_spec *spec, const char *op, stk_error *err)
+{
+    STK_TRY(stk_spec_geometry(spec, op, err));
+    if (spec->resized)
+        return stk_fail(err, STK_EINVAL, "%s would resize a second time: one resize a chain", op);
+    spec->resized = 1;
+    return 0;
+}
+
+void stk_spec_size(stk_spec *spec, uint32_t w, uint32_t h)
+{
+    spec->width = w;
+    spec->height = h;
+    spec->out = w && h ? STK_OUT_DENSE : STK_OUT_LIST;
+}
+
+int stk_spec_sides(const stk_args *args, const char *op, uint32_t *h, uint32_t *w, stk_error *err)
+{
+    uint32_t n = stk_args_count(args, "size");
+    double first = stk_args_f64_at(args, "size", 0), last = stk_args_f64_at(args, "size", n == 2 ? 1 : 0);
+
+    if (n != 1 && n != 2)
+        return stk_fail(err, STK_EINVAL, "%s: size is one number or (height, width), not %u numbers", op, n);
+    if (!(first >= 1 && first <= STK_MAX_SIDE && last >= 1 && last <= STK_MAX_SIDE))
+        return stk_fail(err, STK_EINVAL, "%s: a side of %.0f pixels is not in 1..%u", op,
+                        first >= 1 && first <= STK_MAX_SIDE ? last : first, STK_MAX_SIDE);
+    *h = (uint32_t)first;
+    *w = (uint32_t)last;
+    return (int)n;
+}
+
+int64_t stk_round_even(double x)
+{
+    return (int64_t)nearbyint(x);       /* in the default rounding mode, which the library never leaves */
+}

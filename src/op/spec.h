@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec.h - rules that the ops share: what may stand before them, sizes, rounding. */
+#ifndef STOKER_OP_SPEC_H
+#define STOKER_OP_SPEC_H
+
+#include "op/view.h"
+
+#define STK_MAX_SIDE 65535u             /* pixels; JPEG's limit, and more than a batch could hold */
+
+/* Refuse, in one line, unless the chain is at an image whose pixels nothing has changed yet. */
+int stk_spec_geometry(const stk_spec *spec, const char *op, stk_error *err);
+
+/* The same, for the one resize that a chain has. */
+int stk_spec_resize(stk_spec *spec, const char *op, stk_error *err);
+
+/* Rows are w x h from here on; 0: as the sample is. */
+void stk_spec_size(stk_spec *spec, uint32_t w, uint32_t h);
+
+/* Argument `size`: one side for both, or (height, width).  Returns the number of values, 1 or 2. */
+int stk_spec_sides(const stk_args *args, const char *op, uint32_t *h, uint32_t *w, stk_error *err);
+
+/* Nearest integer, halves to even, as Python's round(). */
+int64_t stk_round_even(double x);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* to - element type and layout of an image's rows; the last of a chain.  Float types are scaled to 0..1 as torchvision's
+ * ToTensor does, unless normalize has scaled them or scale=false. */
+#include "op/spec.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    stk_dtype dtype;
+    stk_layout layout;
+} names[] = {
+    { "u8", STK_U8, 0 },       { "uint8", STK_U8, 0 },       { "f16", STK_F16, 0 },  { "float16", STK_F16, 0 },
+    { "bf16", STK_BF16, 0 },   { "bfloat16", STK_BF16, 0 },  { "f32", STK_F32, 0 },  { "float32", STK_F32, 0 },
+    { "chw", 0, STK_CHW },     { "hwc", 0, STK_HWC },        { "channels_last", 0, STK_CHANNELS_LAST },
+};
+#define NAMES (sizeof names / sizeof *names)
+
+/* A name in either place may be a type or a layout: to(hwc), to(u8, hwc). */
+static int take(const char *name, stk_dtype *dtype, stk_layout *layout, stk_error *err)
+{
+    const char *all[NAMES], *near;
+
+    for (size_t i = 0; i < NAMES; i++) {
+        all[i] = names[i].name;
+        if (strcmp(name, names[i].name))
+            continue;
+        if (names[i].dtype ? *dtype != 0 : *layout != 0)
+            return stk_fail(err, STK_EINVAL, "to: `%s` is a second %s", name, names[i].dtype ? "type" : "layout");
+        if (names[i].dtype)
+            *dtype = names[i].dtype;
+        else
+            *layout = names[i].layout;
+        return 0;
+    }
+    near = stk_nearest(name, all, NAMES);
+    if (near)
+        return stk_fail(err, STK_EINVAL, "to: `%s` is not known: did you mean `%s`?", name, near);
+    return stk_fail(err, STK_EINVAL, "to: `%s` is not known: u8 f16 bf16 f32; chw hwc channels_last", name);
+}
+
+static int to_check(const stk_spec *spec, stk_error *err)
+{
+    if (spec->kind == STK_KIND_VALUE)
+        return stk_fail(err, STK_ENOTSUP, "to works on images; `int` gives i64 and `float` f32: leave `to` away");
+    if (spec->kind != STK_KIND_IMAGE)
+        return stk_fail(err, STK_EINVAL, "to works on an image: put `image` before it");
+    if (spec->typed)
+        return stk_fail(err, STK_EINVAL, "to comes twice: leave one");
+    return 0;
+}
+
+static int to_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    stk_dtype dtype = 0;
+    stk_layout layout = 0;
+
+    (void)state;
+    STK_TRY(to_check(spec, err));
+    if (stk_args_has(args, "dtype"))
+        STK_TRY(take(stk_args_str(args, "dtype"), &dtype, &layout, err));
+    if (stk_args_has(args, "layout"))
+        STK_TRY(take(stk_args_str(args, "layout"), &dtype, &layout, err));
+    if (dtype == STK_U8 && spec->normalized)
+        return stk_fail(err, STK_EINVAL, "to(u8) after normalize would lose everything: take f16, bf16 or f32");
+    if (dtype)
+        spec->dtype = dtype;
+    if (layout)
+        spec->layout = layout;
+    if (spec->dtype != STK_U8 && !spec->normalized && stk_args_bool(args, "scale"))
+        for (int i = 0; i < 3; i++)
+            spec->mul[i] = 1.0f / 255;
+    spec->typed = 1;
+    return 0;
+}
+
+static const stk_arg to_args[] = {
+    { "dtype", STK_ARG_NAME, "", "u8, f16, bf16 or f32; absent: as it is" },
+    { "layout", STK_ARG_NAME, "", "chw (absent: this), hwc or channels_last" },
+    { "scale", STK_ARG_BOOL, "true", "float types without normalize: 0..255 to 0..1" },
+    { 0 },
+};
+
+const stk_op stk_op_to = { .abi = STK_PLUGIN_ABI, .name = "to", .help = "element type and layout; comes last",
+    .args = to_args, .plan = to_plan };
