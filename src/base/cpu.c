@@ -15,7 +15,7 @@ stk_cpu stk_cpu_level(void)
     if (want && !strcmp(want, "none"))
         return STK_CPU_NONE;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
+    if (__builtin_cpu_supports("avx2"))         /* every such processor has F16C too */
         return STK_CPU_AVX2;
 #endif
     return STK_CPU_NONE;

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* batch.c - the public face of a batch: names, tensors, ids, keys. */
+#include <string.h>
+
+#include "collate/stack.h"
+
+uint32_t stk_batch_rows(const stk_batch *b)
+{
+    return b->rows;
+}
+
+uint64_t stk_batch_epoch(const stk_batch *b)
+{
+    return b->epoch;
+}
+
+uint64_t stk_batch_step(const stk_batch *b)
+{
+    return b->step;
+}
+
+uint32_t stk_batch_outputs(const stk_batch *b)
+{
+    return b->common->n_out;
+}
+
+const char *stk_batch_output_name(const stk_batch *b, uint32_t output)
+{
+    return output < b->common->n_out ? b->common->out[output].name : NULL;
+}
+
+stk_out_kind stk_batch_output_kind(const stk_batch *b, uint32_t output)
+{
+    return b->common->out[output].spec.out;
+}
+
+const uint64_t *stk_batch_ids(const stk_batch *b)
+{
+    return b->ids;
+}
+
+const uint8_t *stk_batch_valid(const stk_batch *b)
+{
+    return b->valid;
+}
+
+const char *stk_batch_key(const stk_batch *b, uint32_t row, size_t *len)
+{
+    const stk_common *c = b->common;
+    uint32_t d = 0;
+    stk_entry e;
+
+    *len = 0;
+    if (row >= b->rows)
+        return "";
+    while (d + 1 < c->n_data && c->start[d + 1] <= b->ids[row])
+        d++;
+    if (stk_index_entry(c->data[d]->index, b->ids[row] - c->start[d], &e, NULL) < 0)
+        return "";
+    *len = e.key.len;
+    return (const char *)e.key.data;
+}
+
+/* Rows are C-contiguous, except that channels_last gives the logical shape C, H, W over memory H, W, C. */
+static void set_strides(stk_tensor *t, const stk_spec *spec)
+{
+    int64_t stride = 1;
+
+    for (uint32_t i = t->ndim; i-- > 0;) {
+        t->strides[i] = stride;
+        stride *= t->shape[i];
+    }
+    if (spec->kind == STK_KIND_IMAGE && spec->layout == STK_CHANNELS_LAST) {
+        uint32_t c = t->ndim - 3;
+
+        t->strides[c] = 1;
+        t->strides[c + 2] = t->shape[c];
+        t->strides[c + 1] = t->shape[c] * t->shape[c + 2];
+    }
+}
+
+int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out)
+{
+    const stk_out_plan *p = output < b->common->n_out ? &b->common->out[output] : NULL;
+
+    if (!p || p->spec.out != STK_OUT_DENSE)
+        return STK_EINVAL;
+    if (!p->row_bytes && b->common->batch == 1) {       /* ragged, but a batch of one: its row, with a leading 1 */
+        int rc = stk_batch_row(b, output, 0, out);
+
+        memmove(out->shape + 1, out->shape, out->ndim * sizeof *out->shape);
+        out->shape[0] = 1;
+        out->ndim++;
+        set_strides(out, &p->spec);
+        return rc;
+    }
+    *out = (stk_tensor){ .data = b->out[output].buffer->data, .buffer = b->out[output].buffer, .dtype = p->spec.dtype,
+                         .ndim = p->spec.ndim + 1 };
+    out->shape[0] = b->rows;
+    memcpy(out->shape + 1, p->spec.shape, p->spec.ndim * sizeof *out->shape);
+    set_strides(out, &p->spec);
+    return 0;
+}
+
+int stk_batch_row(const stk_batch *b, uint32_t output, uint32_t row, stk_tensor *out)
+{
+    const stk_out_plan *p = output < b->common->n_out ? &b->common->out[output] : NULL;
+    const stk_row_out *r;
+
+    if (!p || row >= b->rows)
+        return STK_EINVAL;
+    if (p->row_bytes) {
+        *out = (stk_tensor){ .data = stk_batch_place((stk_batch *)(uintptr_t)b, output, row),
+                             .buffer = b->out[output].buffer, .dtype = p->spec.dtype, .ndim = p->spec.ndim };
+        memcpy(out->shape, p->spec.shape, p->spec.ndim * sizeof *out->shape);
+    } else {
+        r = &b->out[output].row[row];
+        *out = (stk_tensor){ .data = r->data, .buffer = r->own ? r->own : b->out[output].buffer,
+                             .dtype = p->spec.dtype ? p->spec.dtype : STK_U8, .ndim = r->ndim };
+        memcpy(out->shape, r->shape, sizeof r->shape);
+    }
+    set_strides(out, &p->spec);
+    return 0;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool.c - one lock, one list of idle buffers.  Taken a few times a batch, never per sample. */
+#include "collate/pool.h"
+
+#include <pthread.h>
+
+#include "base/mem.h"
+
+typedef struct pooled {
+    stk_buffer b;
+    stk_pool *pool;
+    struct pooled *next;                /* lock: idle list */
+} pooled;
+
+struct stk_pool {
+    pthread_mutex_t lock;
+    pooled *idle;                       /* lock */
+    uint32_t out;                       /* lock */
+    int closed;                         /* lock */
+    stk_memory memory;
+    stk_account account;
+};
+
+static void *heap_alloc(void *cookie, size_t size)
+{
+    (void)cookie;
+    return stk_alloc(size);
+}
+
+static void heap_release(void *cookie, void *p, size_t size)
+{
+    (void)cookie;
+    (void)size;
+    stk_free(p);
+}
+
+static const stk_memory heap = { STK_PLUGIN_ABI, "heap", NULL, heap_alloc, heap_release };
+
+int stk_pool_open(stk_pool **out, const stk_memory *memory, uint64_t limit, stk_error *err)
+{
+    stk_pool *p;
+
+    *out = NULL;
+    if (memory && memory->abi != STK_PLUGIN_ABI)
+        return stk_fail(err, STK_EINVAL, "memory %s was built for ABI %u, this is %d", memory->name, memory->abi,
+                        STK_PLUGIN_ABI);
+    p = STK_NEW(stk_pool);
+    if (!p)
+        return stk_fail_nomem(err, sizeof *p);
+    pthread_mutex_init(&p->lock, NULL);
+    p->memory = memory ? *memory : heap;
+    stk_account_init(&p->account, limit);
+    *out = p;
+    return 0;
+}
+
+static void buffer_destroy(pooled *x)
+{
+    stk_pool *p = x->pool;
+
+    stk_account_give(&p->account, x->b.size);
+    p->memory.free(p->memory.cookie, x->b.data, x->b.size);
+    stk_free(x);
+}
+
+static void drop_idle_locked(stk_pool *p)
+{
+    while (p->idle) {
+        pooled *x = p->idle;
+
+        p->idle = x->next;
+        buffer_destroy(x);
+    }
+}
+
+static void pool_destroy(stk_pool *p)
+{
+    pthread_mutex_destroy(&p->lock);
+    stk_free(p);
+}
+
+/* The last holder of a buffer lets go. */
+static void buffer_back(stk_buffer *b)
+{
+    pooled *x = (pooled *)b;
+    stk_pool *p = x->pool;
+    int last;
+
+    pthread_mutex_lock(&p->lock);
+    p->out--;
+    if (p->closed) {
+        buffer_destroy(x);
+    } else {
+        x->next = p->idle;
+        p->idle = x;
+    }
+    last = p->closed && !p->out;
+    pthread_mutex_unlock(&p->lock);
+    if (last)
+        pool_destroy(p);
+}
+
+void stk_pool_close(stk_pool **pp)
+{
+    stk_pool *p = *pp;
+    int last;
+
+    if (!p)
+        return;
+    *pp = NULL;
+    pthread_mutex_lock(&p->lock);
+    drop_idle_locked(p);
+    p->closed = 1;
+    last = !p->out;
+    pthread_mutex_unlock(&p->lock);
+    if (last)
+        pool_destroy(p);
+}
+
+/* The idle buffer that fits without wasting more than half of itself. */
+static pooled *take_idle_locked(stk_pool *p, size_t size)
+{
+    for (pooled **at = &p->idle; *at; at = &(*at)->next) {
+        pooled *x = *at;
+
+        if (x->b.size >= size && x->b.size / 2 <= size) {
+            *at = x->next;
+            return x;
+        }
+    }
+    return NULL;
+}
+
+static pooled *make_locked(stk_pool *p, size_t size)
+{
+    pooled *x;
+
+    if (!stk_account_take(&p->account, size)) {
+        drop_idle_locked(p);            /* idle buffers of other sizes may be what fills the limit */
+        if (!stk_account_take(&p->account, size))
+            return NULL;
+    }
+    x = STK_NEW(pooled);
+    if (x)
+        x->b.data = p->memory.alloc(p->memory.cookie, size);
+    if (!x || !x->b.data) {
+        stk_account_give(&p->account, size);
+        stk_free(x);
+        return NULL;
+    }
+    x->b.size = size;
+    x->b.free = buffer_back;
+    x->pool = p;
+    return x;
+}
+
+stk_buffer *stk_pool_get(stk_pool *p, size_t size)
+{
+    pooled *x;
+
+    pthread_mutex_lock(&p->lock);
+    x = take_idle_locked(p, size);
+    if (!x)
+        x = make_locked(p, size);
+    if (x) {
+        atomic_store_explicit(&x->b.refs, 1, memory_order_relaxed);
+        x->next = NULL;
+        p->out++;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return x ? &x->b : NULL;
+}
+
+stk_account *stk_pool_account(stk_pool *p)
+{
+    return &p->account;
+}
+
+uint32_t stk_pool_out(stk_pool *p)
+{
+    uint32_t n;
+
+    pthread_mutex_lock(&p->lock);
+    n = p->out;
+    pthread_mutex_unlock(&p->lock);
+    return n;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stack.c - open, fill, read and release a batch. */
+#include "collate/stack.h"
+
+#include <string.h>
+
+int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, uint32_t n_data, stk_error *err)
+{
+    stk_common *c = STK_NEW(stk_common);
+
+    *out = c;
+    if (!c)
+        return stk_fail_nomem(err, sizeof *c);
+    atomic_init(&c->refs, 1);
+    c->out = stk_zalloc(n_out, sizeof *c->out);
+    c->data = stk_zalloc(n_data, sizeof *c->data);
+    c->start = stk_zalloc((size_t)n_data + 1, sizeof *c->start);
+    if (!c->out || !c->data || !c->start) {
+        stk_common_unref(out);
+        return stk_fail_nomem(err, n_out * sizeof *c->out);
+    }
+    c->n_out = n_out;
+    for (uint32_t i = 0; i < n_data; i++) {
+        c->data[i] = stk_dataset_ref(data[i]);
+        c->start[i + 1] = c->start[i] + stk_index_samples(data[i]->index);
+        c->n_data++;
+    }
+    return 0;
+}
+
+void stk_common_unref(stk_common **cp)
+{
+    stk_common *c = *cp;
+
+    *cp = NULL;
+    if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (uint32_t i = 0; i < c->n_out; i++)
+        stk_free(c->out[i].name);
+    for (uint32_t i = 0; i < c->n_data; i++)
+        stk_dataset_unref(&c->data[i]);
+    stk_pool_close(&c->pool);
+    stk_free(c->out);
+    stk_free(c->data);
+    stk_free(c->start);
+    stk_free(c);
+}
+
+static int out_open(stk_batch *b, uint32_t i, stk_error *err)
+{
+    stk_out_plan *plan = &b->common->out[i];
+    stk_batch_out *o = &b->out[i];
+    size_t size = plan->row_bytes * b->common->batch;
+
+    if (!plan->row_bytes) {
+        o->row = stk_zalloc(b->common->batch, sizeof *o->row);
+        if (!o->row)
+            return stk_fail_nomem(err, sizeof *o->row);
+        size = atomic_load_explicit(&plan->high, memory_order_relaxed);
+        if (!size)
+            return 0;
+    }
+    o->buffer = size < STK_SMALL_OUTPUT ? stk_buffer_new(size) : stk_pool_get(b->common->pool, size);
+    if (o->buffer)
+        return 0;
+    return stk_fail(err, STK_ELIMIT, "memory_limit is reached");
+}
+
+int stk_batch_open(stk_batch **out, stk_common *c, uint32_t rows, stk_error *err)
+{
+    stk_batch *b = STK_NEW(stk_batch);
+    int rc = STK_ENOMEM;
+
+    *out = NULL;
+    if (!b)
+        return stk_fail_nomem(err, sizeof *b);
+    b->common = c;
+    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+    b->rows = rows;
+    b->ids = stk_zalloc(c->batch, sizeof *b->ids);
+    b->valid = stk_zalloc(c->batch, 1);
+    b->out = stk_zalloc(c->n_out, sizeof *b->out);
+    if (b->ids && b->valid && b->out) {
+        rc = 0;
+        for (uint32_t i = 0; i < c->n_out && rc == 0; i++)
+            rc = out_open(b, i, err);
+    } else {
+        stk_fail_nomem(err, c->batch * sizeof *b->ids);
+    }
+    if (rc < 0)
+        stk_batch_release(&b);
+    *out = b;
+    return rc;
+}
+
+static void own_give(stk_batch *b, stk_row_out *r)
+{
+    if (!r->own)
+        return;
+    stk_account_give(stk_pool_account(b->common->pool), r->own->size);
+    stk_buffer_unref(r->own);
+    r->own = NULL;
+}
+
+void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len)
+{
+    stk_batch_out *o = &b->out[output];
+    stk_row_out *r = &o->row[row];
+    size_t room = (len + 63) & ~(size_t)63;
+    size_t at = atomic_fetch_add_explicit(&o->used, room, memory_order_relaxed);
+
+    r->len = len;
+    if (o->buffer && at + room <= o->buffer->size)
+        return r->data = (uint8_t *)o->buffer->data + at;
+    if (!stk_account_take(stk_pool_account(b->common->pool), len))
+        return NULL;
+    r->own = stk_buffer_new(len);
+    if (!r->own) {
+        stk_account_give(stk_pool_account(b->common->pool), len);
+        return NULL;
+    }
+    return r->data = r->own->data;
+}
+
+void stk_batch_unreserve(stk_batch *b, uint32_t output, uint32_t row)
+{
+    own_give(b, &b->out[output].row[row]);
+}
+
+static void out_close(stk_batch *b, uint32_t i)
+{
+    stk_out_plan *plan = &b->common->out[i];
+    stk_batch_out *o = &b->out[i];
+    size_t used = atomic_load_explicit(&o->used, memory_order_relaxed);
+    size_t high = atomic_load_explicit(&plan->high, memory_order_relaxed);
+
+    if (used > high)                    /* an eighth of headroom: sizes vary from batch to batch */
+        atomic_compare_exchange_strong_explicit(&plan->high, &high, used + used / 8, memory_order_relaxed,
+                                                memory_order_relaxed);
+    for (uint32_t r = 0; o->row && r < b->common->batch; r++)
+        own_give(b, &o->row[r]);
+    stk_buffer_unref(o->buffer);
+    stk_free(o->row);
+}
+
+void stk_batch_release(stk_batch **bp)
+{
+    stk_batch *b = *bp;
+
+    if (!b)
+        return;
+    *bp = NULL;
+    for (uint32_t i = 0; b->out && i < b->common->n_out; i++)
+        out_close(b, i);
+    if (b->handed_out)
+        atomic_fetch_sub_explicit(&b->common->held, 1, memory_order_relaxed);
+    stk_free(b->ids);
+    stk_free(b->valid);
+    stk_free(b->out);
+    stk_common_unref(&b->common);
+    stk_free(b);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cache.c - a chained hash table of blocks under one lock; each block has a lock of its own for its bytes.
+ *
+ * The table's lock is held for lookups only, never while reading or unpacking.  A failed block stays until its users let go,
+ * then it is forgotten, so that a later epoch may try again. */
+#include "fetch/cache.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+#define BUCKETS 4096
+
+enum state { NEW, LOADING, RAW, READY, FAILED };
+
+struct stk_block {
+    const stk_dataset *data;
+    uint64_t shard, number;
+    uint32_t users;                     /* cache lock */
+    stk_block *chain;                   /* cache lock */
+    stk_block *older, *newer;           /* cache lock: the list of idle blocks */
+    pthread_mutex_t lock;
+    enum state state;                   /* lock */
+    stk_waiter *waiters;                /* lock */
+    stk_io io;
+    void *raw, *unpacked;
+    size_t raw_len, unpacked_len;
+    stk_account *account;
+    int rc;
+    stk_error err;
+};
+
+struct stk_cache {
+    pthread_mutex_t lock;
+    stk_account *account;
+    uint64_t bound, idle_bytes;         /* lock */
+    stk_block *oldest, *newest;         /* lock: idle blocks */
+    stk_block *bucket[BUCKETS];         /* lock */
+};
+
+int stk_cache_open(stk_cache **out, uint64_t bound, stk_account *account, stk_error *err)
+{
+    stk_cache *c = STK_NEW(stk_cache);
+
+    *out = c;
+    if (!c)
+        return stk_fail_nomem(err, sizeof *c);
+    pthread_mutex_init(&c->lock, NULL);
+    c->account = account;
+    c->bound = bound;
+    return 0;
+}
+
+static uint64_t block_bytes(const stk_block *b)
+{
+    return b->raw_len + b->unpacked_len;
+}
+
+static void block_free(stk_block *b)
+{
+    stk_account_give(b->account, block_bytes(b));
+    pthread_mutex_destroy(&b->lock);
+    stk_free(b->raw);
+    stk_free(b->unpacked);
+    stk_free(b);
+}
+
+void stk_cache_close(stk_cache **c)
+{
+    if (!*c)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++)
+        while ((*c)->bucket[i]) {
+            stk_block *b = (*c)->bucket[i];
+
+            (*c)->bucket[i] = b->chain;
+            block_free(b);
+        }
+    pthread_mutex_destroy(&(*c)->lock);
+    stk_free(*c);
+    *c = NULL;
+}
+
+static stk_block **slot_of(stk_cache *c, const stk_dataset *data, uint64_t shard, uint64_t number)
+{
+    uint64_t h = stk_mix64((uint64_t)(uintptr_t)data ^ stk_mix64(shard ^ stk_mix64(number)));
+
+    return &c->bucket[h % BUCKETS];
+}
+
+static int block_new(stk_block **out, stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place,
+                     stk_error *err)
+{
+    stk_block *b;
+
+    *out = NULL;
+    if (!stk_account_take(c->account, place->len))
+        return stk_fail(err, STK_ELIMIT, "a block of %" PRIu64 " bytes does not fit under memory_limit", place->len);
+    b = STK_NEW(stk_block);
+    if (b)
+        b->raw = stk_alloc(place->len);
+    if (!b || !b->raw) {
+        stk_account_give(c->account, place->len);
+        stk_free(b);
+        return stk_fail_nomem(err, place->len);
+    }
+    pthread_mutex_init(&b->lock, NULL);
+    b->data = data;
+    b->shard = shard;
+    b->number = place->block;
+    b->account = c->account;
+    b->raw_len = place->len;
+    b->io = (stk_io){ .offset = place->offset, .len = place->len, .dst = b->raw };
+    *out = b;
+    return 0;
+}
+
+static void unlist_locked(stk_cache *c, stk_block *b)
+{
+    *(b->older ? &b->older->newer : &c->oldest) = b->newer;
+    *(b->newer ? &b->newer->older : &c->newest) = b->older;
+    b->older = b->newer = NULL;
+    c->idle_bytes -= block_bytes(b);
+}
+
+static void list_locked(stk_cache *c, stk_block *b)
+{
+    b->older = c->newest;
+    *(c->newest ? &c->newest->newer : &c->oldest) = b;
+    c->newest = b;
+    c->idle_bytes += block_bytes(b);
+}
+
+int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place, stk_block **out,
+                  stk_error *err)
+{
+    stk_block **head, *b;
+    int rc = 0;
+
+    pthread_mutex_lock(&c->lock);
+    head = slot_of(c, data, shard, place->block);
+    for (b = *head; b; b = b->chain)
+        if (b->data == data && b->shard == shard && b->number == place->block)
+            break;
+    if (!b) {
+        rc = block_new(&b, c, data, shard, place, err);
+        if (rc == 0) {
+            b->chain = *head;
+            *head = b;
+        }
+    }
+    if (b && b->users++ == 0 && (b->older || b->newer || c->oldest == b))
+        unlist_locked(c, b);
+    pthread_mutex_unlock(&c->lock);
+    *out = b;
+    return rc;
+}
+
+static void forget_locked(stk_cache *c, stk_block *b)
+{
+    stk_block **p = slot_of(c, b->data, b->shard, b->number);
+
+    while (*p != b)
+        p = &(*p)->chain;
+    *p = b->chain;
+    block_free(b);
+}
+
+void stk_block_put(stk_cache *c, stk_block *b)
+{
+    pthread_mutex_lock(&c->lock);
+    if (--b->users == 0) {              /* nobody else can touch its state now */
+        if (b->state == FAILED || b->state == NEW)
+            forget_locked(c, b);
+        else
+            list_locked(c, b);
+    }
+    while (c->idle_bytes > c->bound) {
+        stk_block *old = c->oldest;
+
+        unlist_locked(c, old);
+        forget_locked(c, old);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+stk_block_need stk_block_want(stk_block *b, stk_waiter *w)
+{
+    stk_block_need need = STK_BLOCK_HERE;
+
+    pthread_mutex_lock(&b->lock);
+    if (b->state == NEW) {
+        b->state = LOADING;
+        need = STK_BLOCK_YOURS;
+    } else if (b->state == LOADING) {
+        w->next = b->waiters;
+        b->waiters = w;
+        need = STK_BLOCK_COMING;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return need;
+}
+
+stk_io *stk_block_io(stk_block *b)
+{
+    return &b->io;
+}
+
+static int raw_check(stk_block *b)
+{
+    if (b->io.rc < 0)
+        return stk_fail(&b->err, b->io.rc, "reading a block failed: %s", strerror(b->io.sys));
+    if (b->io.got < b->io.len)
+        return stk_fail(&b->err, STK_ESTALE, "the shard ends inside this block: it was cut after it was indexed");
+    return 0;
+}
+
+void stk_block_arrived(stk_block *b)
+{
+    stk_waiter *w, *next;
+
+    pthread_mutex_lock(&b->lock);
+    b->rc = raw_check(b);
+    if (b->rc < 0)
+        stk_error_at(&b->err, NULL, b->io.offset, (stk_bytes){ 0 });
+    b->state = b->rc < 0 ? FAILED : RAW;
+    w = b->waiters;
+    b->waiters = NULL;
+    pthread_mutex_unlock(&b->lock);
+    for (; w; w = next) {
+        next = w->next;
+        w->arrived(w);
+    }
+}
+
+static int unpack_locked(stk_block *b, const stk_format *format)
+{
+    stk_bytes raw = { b->raw, b->raw_len };
+
+    b->rc = format->unpack(raw, &b->unpacked, &b->unpacked_len, &b->err);
+    if (b->rc < 0) {
+        b->unpacked = NULL;
+        b->unpacked_len = 0;
+        stk_error_at(&b->err, NULL, b->io.offset, (stk_bytes){ 0 });
+        return FAILED;
+    }
+    if (!stk_account_take(b->account, b->unpacked_len)) {
+        b->rc = stk_fail(&b->err, STK_ELIMIT, "an unpacked block of %zu bytes does not fit under memory_limit",
+                         b->unpacked_len);
+        stk_free(b->unpacked);
+        b->unpacked = NULL;
+        b->unpacked_len = 0;
+        return FAILED;
+    }
+    stk_free(b->raw);
+    stk_account_give(b->account, b->raw_len);
+    b->raw = NULL;
+    b->raw_len = 0;
+    return READY;
+}
+
+int stk_block_open(stk_block *b, const stk_format *format, stk_bytes *out, stk_error *err)
+{
+    int rc;
+
+    pthread_mutex_lock(&b->lock);
+    if (b->state == RAW)
+        b->state = (enum state)unpack_locked(b, format);
+    rc = b->rc;
+    if (rc < 0 && err)
+        *err = b->err;
+    out->data = b->unpacked;
+    out->len = b->unpacked_len;
+    pthread_mutex_unlock(&b->lock);
+    return rc;
+}

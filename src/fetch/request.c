@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request.c - plan the reads of one sample, do them now or later, check them.
+ *
+ * Fields that lie close together are read in one go: in a tar shard a sample's fields are neighbours, and a header between
+ * them costs less than a second call. */
+#include "fetch/request.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#define MAX_GAP (32 * 1024)     /* bytes read in vain rather than in a second call */
+#define MAX_TRIES 4
+
+int stk_request_open(stk_request **out, stk_cache *cache, stk_account *account, stk_error *err)
+{
+    *out = STK_NEW(stk_request);
+    if (!*out)
+        return stk_fail_nomem(err, sizeof **out);
+    (*out)->cache = cache;
+    (*out)->account = account;
+    return 0;
+}
+
+void stk_request_close(stk_request **r)
+{
+    if (!*r)
+        return;
+    stk_account_give((*r)->account, (*r)->cap);
+    stk_free((*r)->buf);
+    stk_free(*r);
+    *r = NULL;
+}
+
+static int reserve(stk_request *r, uint64_t need, stk_error *err)
+{
+    size_t cap = (size_t)(need + need / 4 + 4096);      /* grows to the largest sample soon */
+    uint8_t *p;
+
+    if (need <= r->cap)
+        return 0;
+    if (need > SIZE_MAX / 4 || !stk_account_take(r->account, cap - r->cap))
+        return stk_fail(err, STK_ELIMIT, "its fields are %" PRIu64 " bytes, more than memory_limit leaves: raise memory_limit",
+                        need);
+    p = stk_alloc(cap);
+    if (!p) {
+        stk_account_give(r->account, cap - r->cap);
+        return stk_fail_nomem(err, cap);
+    }
+    stk_free(r->buf);
+    r->buf = p;
+    r->cap = cap;
+    return 0;
+}
+
+static int locate(stk_request *r, stk_wanted *w, uint32_t field, stk_error *err)
+{
+    const stk_dataset *d = r->data;
+
+    STK_TRY(stk_index_field(d->index, &r->entry, field, &w->field, err));
+    w->block = NULL;
+    if (!d->format->locate) {
+        w->place = (stk_place){ .offset = w->field.offset, .len = w->field.size };
+        return 0;
+    }
+    STK_TRY(d->format->locate(&r->entry, &w->field, &w->place, err));
+    return w->place.shared ? stk_cache_get(r->cache, d, r->entry.shard, &w->place, &w->block, err) : 0;
+}
+
+/* Ranges in order of offset -> as few reads as is sensible. */
+static int plan_reads(stk_request *r, stk_error *err)
+{
+    uint32_t order[STK_MAX_OUTPUTS], n = 0, i, j;
+    uint64_t total = 0;
+    uint8_t *dst;
+
+    for (i = 0; i < r->n; i++) {
+        if (r->want[i].block)
+            continue;
+        for (j = n++; j && r->want[order[j - 1]].place.offset > r->want[i].place.offset; j--)
+            order[j] = order[j - 1];
+        order[j] = i;
+    }
+    r->n_io = 0;
+    for (i = 0; i < n; i++) {
+        stk_wanted *w = &r->want[order[i]];
+        stk_io *io = r->n_io ? &r->io[r->n_io - 1] : NULL;
+        uint64_t end = w->place.offset + w->place.len;
+
+        if (!io || w->place.offset > io->offset + io->len + MAX_GAP) {
+            io = &r->io[r->n_io++];
+            *io = (stk_io){ .offset = w->place.offset, .cookie = r, .file = r->file };
+        }
+        if (end > io->offset + io->len)
+            io->len = (size_t)(end - io->offset);
+        w->io = r->n_io - 1;
+    }
+    for (i = 0; i < r->n_io; i++)
+        total += r->io[i].len;
+    STK_TRY(reserve(r, total, err));
+    for (i = 0, dst = r->buf; i < r->n_io; dst += r->io[i++].len)
+        r->io[i].dst = dst;
+    return 0;
+}
+
+int stk_request_begin(stk_request *r, const stk_dataset *data, const stk_entry *e, const uint16_t *fields, uint32_t n,
+                      stk_error *err)
+{
+    int rc;
+
+    r->data = data;
+    r->entry = *e;
+    r->n = 0;
+    r->n_io = 0;
+    r->missing = 0;
+    r->file = NULL;
+    rc = stk_shards_acquire(data->shards, e->shard, &r->file, err);
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        rc = locate(r, &r->want[i], fields[i], err);
+        r->n += rc == 0;
+    }
+    if (rc == 0)
+        rc = plan_reads(r, err);
+    if (rc < 0)
+        stk_request_end(r);
+    return rc;
+}
+
+void stk_request_end(stk_request *r)
+{
+    for (uint32_t i = 0; i < r->n; i++)
+        if (r->want[i].block)
+            stk_block_put(r->cache, r->want[i].block);
+    r->n = 0;
+    if (r->file)
+        stk_shards_release(r->data->shards, r->entry.shard);
+    r->file = NULL;
+}
+
+/* Read without waiting: 1 done, 0 not. */
+static int io_try(stk_io *io, stk_file *f)
+{
+    const void *here = f->source->peek ? f->source->peek(f, io->offset, io->len) : NULL;
+
+    if (here) {
+        io->dst = (void *)(uintptr_t)here;      /* read-only from here on */
+        io->got = io->len;
+        return 1;
+    }
+    return f->source->try_read && f->source->try_read(f, io) == 0;
+}
+
+int stk_request_try(stk_request *r, stk_error *err)
+{
+    int rc = 0;
+
+    (void)err;
+    for (uint32_t i = 0; i < r->n_io; i++)
+        if (!io_try(&r->io[i], r->file)) {
+            r->missing |= 1u << i;
+            rc = STK_PENDING;
+        }
+    for (uint32_t i = 0; i < r->n; i++)
+        if (r->want[i].block)
+            rc = STK_PENDING;           /* submit() finds out; blocks that are here cost it one lock each */
+    return rc;
+}
+
+void stk_io_read(stk_io *io, uint64_t *retried)
+{
+    for (int i = 0; i < MAX_TRIES; i++) {
+        struct timespec pause = { 0, 2000000L << (2 * i) };     /* 2, 8, 32 ms */
+
+        io->got = 0;
+        io->rc = io->file->source->read(io->file, io);
+        if (io->rc != STK_EIO)
+            return;
+        if (i + 1 < MAX_TRIES) {
+            ++*retried;
+            nanosleep(&pause, NULL);
+        }
+    }
+}
+
+static int count_down(stk_request *r)
+{
+    return atomic_fetch_sub_explicit(&r->pending, 1, memory_order_acq_rel) == 1;
+}
+
+static void io_done(stk_io *io)
+{
+    stk_request *r = io->cookie;
+
+    if (io->rc == STK_EIO && r->retries < MAX_TRIES && io->file->source->submit) {
+        r->retries++;
+        io->got = 0;
+        io->rc = 0;
+        if (io->file->source->submit(io->file, io) == STK_PENDING)
+            return;
+    }
+    if (count_down(r))
+        r->arrived(r);
+}
+
+static void block_done(stk_io *io)
+{
+    stk_block_arrived(io->cookie);
+}
+
+static void waiter_done(stk_waiter *w)
+{
+    stk_request *r = w->cookie;
+
+    if (count_down(r))
+        r->arrived(r);
+}
+
+/* 0: done at once; STK_PENDING: io->done() comes. */
+static int start(stk_io *io, stk_file *f, void (*queue)(void *cookie, stk_io *io), void *cookie)
+{
+    uint64_t retried = 0;
+
+    io->file = f;
+    if (f->source->submit) {
+        int rc = f->source->submit(f, io);
+
+        if (rc < 0)
+            io->rc = rc;
+        return rc < 0 ? 0 : rc;
+    }
+    if (!queue) {
+        stk_io_read(io, &retried);
+        return 0;
+    }
+    queue(cookie, io);
+    return STK_PENDING;
+}
+
+static void start_block(stk_request *r, stk_wanted *w, void (*queue)(void *cookie, stk_io *io), void *cookie)
+{
+    stk_io *io = stk_block_io(w->block);
+    stk_block_need need;
+
+    w->waiter.arrived = waiter_done;
+    w->waiter.cookie = r;
+    atomic_fetch_add_explicit(&r->pending, 1, memory_order_relaxed);
+    need = stk_block_want(w->block, &w->waiter);
+    if (need == STK_BLOCK_YOURS) {
+        io->done = block_done;
+        io->cookie = w->block;
+        io->file = r->file;
+        /* Wait for it like everybody else; whoever completes the io tells us. */
+        if (stk_block_want(w->block, &w->waiter) == STK_BLOCK_COMING &&
+            (io_try(io, r->file) || start(io, r->file, queue, cookie) == 0))
+            stk_block_arrived(w->block);
+    } else if (need == STK_BLOCK_HERE) {
+        count_down(r);                  /* cannot reach zero: submit() holds one */
+    }
+}
+
+int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), void *cookie, stk_error *err)
+{
+    (void)err;
+    r->retries = 0;
+    atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
+    for (uint32_t i = 0; i < r->n_io; i++) {
+        if (!(r->missing >> i & 1))
+            continue;
+        r->io[i].done = io_done;
+        atomic_fetch_add_explicit(&r->pending, 1, memory_order_relaxed);
+        if (start(&r->io[i], r->file, queue, cookie) == 0)
+            count_down(r);
+    }
+    for (uint32_t i = 0; i < r->n; i++)
+        if (r->want[i].block)
+            start_block(r, &r->want[i], queue, cookie);
+    return count_down(r) ? 0 : STK_PENDING;
+}
+
+int stk_request_wait(stk_request *r, stk_error *err)
+{
+    return stk_request_submit(r, NULL, NULL, err);
+}
+
+static int check_io(const stk_io *io, const stk_wanted *w, stk_error *err)
+{
+    uint64_t end = w->place.offset + w->place.len;
+
+    if (io->rc < 0)
+        return stk_fail(err, io->rc, "reading failed: %s", io->sys ? strerror(io->sys) : stk_code_name(io->rc));
+    if (io->offset + io->got < end)
+        return stk_fail(err, STK_ESTALE, "the shard ends at %" PRIu64 ", field %s reaches to %" PRIu64
+                        ": it was cut after it was indexed", io->offset + io->got, w->field.name, end);
+    return 0;
+}
+
+int stk_request_finish(stk_request *r, stk_error *err)
+{
+    for (uint32_t i = 0; i < r->n; i++) {
+        stk_wanted *w = &r->want[i];
+        stk_bytes block;
+        int rc;
+
+        if (w->block) {
+            rc = stk_block_open(w->block, r->data->format, &block, err);
+            if (rc == 0)
+                rc = r->data->format->pick(block, &r->entry, &w->field, &w->bytes, err);
+        } else {
+            rc = check_io(&r->io[w->io], w, err);
+            w->bytes.data = (const uint8_t *)r->io[w->io].dst + (w->place.offset - r->io[w->io].offset);
+            w->bytes.len = (size_t)w->place.len;
+        }
+        if (rc < 0) {
+            stk_error_at(err, NULL, w->place.offset, (stk_bytes){ 0 });
+            return rc;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loader.c - the public loader: options checked and turned into an engine's plan; everything else is passed on. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/opts.h"
+#include "base/registry.h"
+#include "pipe/engine.h"
+
+struct stk_loader {
+    stk_engine e;
+};
+
+#define DEFAULT_PIXELS 178956970u
+#define DEFAULT_IO 8
+#define IO_DEPTH 64
+#define AHEAD_ROWS 768          /* rows that all slots together should hold */
+
+/* ---- options ---- */
+
+static int check_options(const stk_loader_options *o, size_t n_data, stk_error *err)
+{
+    if (!n_data)
+        return stk_fail(err, STK_EINVAL, "a loader needs a data set");
+    if (!o->n_outputs || !o->outputs)
+        return stk_fail(err, STK_EINVAL, "a loader needs at least one output: fields={\"image\": \"from(jpg) | image | ...\"}");
+    if (o->n_outputs > STK_MAX_OUTPUTS)
+        return stk_fail(err, STK_EINVAL, "a loader has at most %d outputs, not %u", STK_MAX_OUTPUTS, o->n_outputs);
+    if (o->batch_size > 1u << 20)
+        return stk_fail(err, STK_EINVAL, "batch_size %u is more than 1,048,576", o->batch_size);
+    if (o->num_workers < STK_NONE || o->num_workers > STK_MAX_WORKERS)
+        return stk_fail(err, STK_EINVAL, "num_workers is 0 to %d, not %d", STK_MAX_WORKERS, o->num_workers);
+    if (o->prefetch > STK_MAX_SLOTS)
+        return stk_fail(err, STK_EINVAL, "prefetch is 1 to %d batches, not %u", STK_MAX_SLOTS, o->prefetch);
+    if (o->world_size && o->rank >= o->world_size)
+        return stk_fail(err, STK_EINVAL, "rank %u is not below world_size %u", o->rank, o->world_size);
+    if (o->n_stages > STK_MAX_STAGES)
+        return stk_fail(err, STK_EINVAL, "a loader has at most %d batch stages, not %u", STK_MAX_STAGES, o->n_stages);
+    for (uint32_t i = 0; i < o->n_stages; i++)
+        if (o->stages[i]->abi != STK_PLUGIN_ABI)
+            return stk_fail(err, STK_EINVAL, "batch stage %s was built for ABI %u, this is %d", o->stages[i]->name,
+                            o->stages[i]->abi, STK_PLUGIN_ABI);
+    return 0;
+}
+
+/* Cores of this machine that are this rank's: torchrun says how many share it. */
+static uint32_t default_workers(void)
+{
+    const char *local = getenv("LOCAL_WORLD_SIZE");
+    long ranks = local ? strtol(local, NULL, 10) : 1;
+    uint32_t n = stk_cpu_count() / (uint32_t)(ranks > 0 && ranks < 4096 ? ranks : 1);
+
+    return n < 1 ? 1 : n > STK_MAX_WORKERS ? STK_MAX_WORKERS : n;
+}
+
+/* ---- outputs ---- */
+
+static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, stk_error *err)
+{
+    stk_out_plan *p = &e->common->out[i];
+    stk_chain *c = &e->chain[i];
+
+    if (!o->outputs[i].name || !o->outputs[i].chain)
+        return stk_fail(err, STK_EINVAL, "output %u needs a name and a chain", i);
+    p->name = stk_strdup(o->outputs[i].name);
+    if (!p->name)
+        return stk_fail_nomem(err, 64);
+    STK_TRY(stk_chain_plan(c, p->name, o->outputs[i].chain, err));
+    if (c->spec.kind == STK_KIND_IMAGE && !c->row_bytes && e->batch > 1) {
+        if (o->collate != STK_COLLATE_LIST)
+            return stk_fail(err, STK_EINVAL, "output %s: its pictures differ in size, so %u of them make no tensor: add "
+                            "resize((h, w)) or center_crop(n), or take collate=\"list\" or batch_size=1", p->name, e->batch);
+        c->spec.out = STK_OUT_LIST;
+    }
+    p->spec = c->spec;
+    p->row_bytes = c->row_bytes;
+    for (uint32_t d = 0; d < e->common->n_data; d++)
+        STK_TRY(stk_chain_bind(c, p->name, e->common->data[d]->index, &e->field_of[d][i], err));
+    return 0;
+}
+
+static int plan_outputs(stk_engine *e, const stk_loader_options *o, stk_error *err)
+{
+    uint32_t n_data = e->common->n_data;
+    int light = 1;
+
+    e->chain = stk_zalloc(o->n_outputs, sizeof *e->chain);
+    e->field_of = stk_zalloc(n_data, sizeof *e->field_of);
+    if (!e->chain || !e->field_of)
+        return stk_fail_nomem(err, o->n_outputs * sizeof *e->chain);
+    for (uint32_t d = 0; d < n_data; d++) {
+        e->field_of[d] = stk_zalloc(o->n_outputs, sizeof *e->field_of[d]);
+        if (!e->field_of[d])
+            return stk_fail_nomem(err, o->n_outputs * sizeof *e->field_of[d]);
+    }
+    for (uint32_t i = 0; i < o->n_outputs; i++) {
+        for (uint32_t k = 0; k < i; k++)
+            if (o->outputs[i].name && !strcmp(o->outputs[k].name, o->outputs[i].name))
+                return stk_fail(err, STK_EINVAL, "two outputs are called %s", o->outputs[i].name);
+        STK_TRY(plan_output(e, i, o, err));
+        light &= e->chain[i].spec.kind != STK_KIND_IMAGE;
+    }
+    e->chunk = light ? 32 : 1;          /* cheap rows are claimed in runs, costly ones one by one */
+    return 0;
+}
+
+/* ---- order, memory, ring ---- */
+
+static int plan_order(stk_engine *e, const stk_loader_options *o, stk_error *err)
+{
+    uint64_t lens[STK_MAX_DATASETS];
+
+    if (o->order) {
+        if (o->order->abi != STK_PLUGIN_ABI)
+            return stk_fail(err, STK_EINVAL, "order %s was built for ABI %u, this is %d", o->order->name, o->order->abi,
+                            STK_PLUGIN_ABI);
+        e->order = *o->order;
+    } else {
+        for (uint32_t i = 0; i < e->common->n_data; i++)
+            lens[i] = stk_index_samples(e->common->data[i]->index);
+        STK_TRY(stk_order_concat(&e->order, &e->concat, lens, e->common->n_data, o->seed,
+                                 o->shuffle == STK_SHUFFLE_EXACT, err));
+    }
+    e->deal = (stk_deal){ .samples = e->order.len(e->order.state), .batch = e->batch, .rank = o->rank,
+                          .world = o->world_size ? o->world_size : 1, .drop_last = o->drop_last == STK_YES };
+    e->steps = e->deal.samples ? stk_deal_steps(&e->deal) : 0;
+    if (!e->deal.samples)
+        return stk_fail(err, STK_EINVAL, "the data set has no samples");
+    if (!e->steps)
+        return stk_fail(err, STK_EINVAL, "%" PRIu64 " samples make no batch of %u on %u ranks: lower batch_size or "
+                        "leave drop_last", e->deal.samples, e->batch, e->deal.world);
+    return 0;
+}
+
+static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *err)
+{
+    uint64_t limit = o->memory_limit ? o->memory_limit : stk_memory_total() / 4, bytes = 0, fit;
+
+    STK_TRY(stk_pool_open(&e->common->pool, o->memory, limit, err));
+    for (uint32_t i = 0; i < e->common->n_out; i++)
+        bytes += (uint64_t)e->common->out[i].row_bytes * e->batch;
+    if (bytes > limit / 2)
+        return stk_fail(err, STK_EINVAL, "a batch is %" PRIu64 " MB and two must fit into memory_limit, which is %" PRIu64
+                        " MB: raise it or lower batch_size", bytes >> 20, limit >> 20);
+    e->n_slots = o->prefetch;
+    if (!e->n_slots)
+        e->n_slots = AHEAD_ROWS / e->batch < 3 ? 3 : AHEAD_ROWS / e->batch > 32 ? 32 : AHEAD_ROWS / e->batch;
+    fit = bytes ? limit / 4 * 3 / bytes : STK_MAX_SLOTS;        /* a quarter is left for reads and what is held */
+    if (e->n_slots > fit)
+        e->n_slots = fit > 1 ? (uint32_t)fit : 1;
+    return stk_cache_open(&e->cache, limit / 8, stk_pool_account(e->common->pool), err);
+}
+
+static void plan_sources(stk_engine *e)
+{
+    for (uint32_t i = 0; i < e->common->n_data; i++) {
+        const stk_dataset *d = e->common->data[i];
+        const stk_source *s = stk_index_shards(d->index) ? stk_registry_source(stk_shards_name(d->shards, 0)) : NULL;
+        uint32_t k = 0;
+
+        while (k < e->n_driven && e->driven[k] != s)
+            k++;
+        if (s && s->drive && k == e->n_driven && k < 8)
+            e->driven[e->n_driven++] = s;
+    }
+}
+
+static int plan_threads(stk_engine *e, const stk_loader_options *o, stk_error *err)
+{
+    pthread_condattr_t mono;
+
+    pthread_condattr_init(&mono);
+    pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->io_lock, NULL);
+    pthread_cond_init(&e->work, NULL);
+    pthread_cond_init(&e->io_work, NULL);
+    pthread_cond_init(&e->ready, &mono);
+    pthread_condattr_destroy(&mono);
+    e->inline_mode = o->num_workers == STK_NONE;
+    e->want_workers = o->num_workers > 0 ? (uint32_t)o->num_workers : default_workers();
+    e->n_io = o->io_threads ? o->io_threads : DEFAULT_IO;
+    e->io_depth = IO_DEPTH;
+    e->max_requests = e->want_workers + e->io_depth;
+    e->arrived = stk_zalloc(e->max_requests, sizeof *e->arrived);
+    e->io_thread = stk_zalloc(e->n_io, sizeof *e->io_thread);
+    e->skips = stk_zalloc(STK_KEPT_SKIPS, sizeof *e->skips);
+    if (!e->arrived || !e->io_thread || !e->skips)
+        return stk_fail_nomem(err, STK_KEPT_SKIPS * sizeof *e->skips);
+    return 0;
+}
+
+/* ---- the face ---- */
+
+int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n, const stk_loader_options *opt, stk_error *err)
+{
+    stk_loader_options o;
+    stk_loader *l = NULL;
+    int rc;
+
+    *out = NULL;
+    stk_options_take(&o, sizeof o, opt);
+    STK_TRY(check_options(&o, n, err));
+    l = STK_NEW(stk_loader);
+    if (!l)
+        return stk_fail_nomem(err, sizeof *l);
+    l->e.opened_ns = stk_now_ns();
+    l->e.opened_ticks = stk_ticks();
+    l->e.pid = getpid();
+    l->e.seed = o.seed;
+    l->e.batch = o.batch_size ? o.batch_size : 1;
+    l->e.max_pixels = o.max_pixels ? o.max_pixels : DEFAULT_PIXELS;
+    l->e.on_error = o.on_error;
+    l->e.skip_budget = o.skip_budget;
+    l->e.log = (stk_log){ o.log, o.log_cookie };
+    l->e.kern = stk_kern_table(stk_cpu_level());
+    l->e.n_stages = o.n_stages;
+    if (o.n_stages)
+        memcpy(l->e.stage, o.stages, o.n_stages * sizeof *o.stages);
+    rc = plan_threads(&l->e, &o, err);
+    if (rc == 0)
+        rc = stk_common_open(&l->e.common, o.n_outputs, data, (uint32_t)n, err);
+    if (rc == 0) {
+        l->e.common->batch = l->e.batch;
+        plan_sources(&l->e);
+        rc = plan_outputs(&l->e, &o, err);
+    }
+    if (rc == 0)
+        rc = plan_order(&l->e, &o, err);
+    if (rc == 0)
+        rc = plan_memory(&l->e, &o, err);
+    if (rc < 0)
+        stk_loader_close(&l);
+    *out = l;
+    return rc;
+}
+
+static int check_process(const stk_loader *l, stk_error *err)
+{
+    if (l->e.pid == getpid())
+        return 0;
+    return stk_fail(err, STK_ECLOSED, "this loader was opened by process %d and its threads did not come along through fork: open "
+                    "one in this process", (int)l->e.pid);
+}
+
+int stk_loader_next(stk_loader *l, stk_batch **out, int timeout_ms, stk_error *err)
+{
+    *out = NULL;
+    STK_TRY(check_process(l, err));
+    return stk_engine_next(&l->e, out, timeout_ms, err);
+}
+
+void stk_loader_where(const stk_loader *l, uint64_t *epoch, uint64_t *step)
+{
+    *epoch = l->e.epoch;
+    *step = l->e.taken;
+}
+
+int stk_loader_seek(stk_loader *l, uint64_t epoch, uint64_t step, stk_error *err)
+{
+    STK_TRY(check_process(l, err));
+    return stk_engine_seek(&l->e, epoch, step, err);
+}
+
+uint64_t stk_loader_steps(const stk_loader *l)
+{
+    return l->e.steps;
+}
+
+uint64_t stk_loader_samples(const stk_loader *l)
+{
+    return l->e.deal.samples;
+}
+
+int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err)
+{
+    STK_TRY(check_process(l, err));
+    return stk_engine_set_workers(&l->e, n, err);
+}
+
+void stk_loader_stats(const stk_loader *l, stk_stats *out)
+{
+    stk_engine_stats(&l->e, out);
+}
+
+int stk_loader_skipped(const stk_loader *l, uint64_t i, stk_error *out)
+{
+    stk_engine *e = (stk_engine *)(uintptr_t)&l->e;
+    int rc = STK_END;
+
+    pthread_mutex_lock(&e->lock);
+    if (i < e->n_skips) {
+        *out = e->skips[i];
+        rc = 0;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return rc;
+}
+
+static void free_bindings(stk_engine *e)
+{
+    for (uint32_t d = 0; e->field_of && d < e->common->n_data; d++) {
+        for (uint32_t i = 0; e->field_of[d] && i < e->common->n_out; i++)
+            stk_free(e->field_of[d][i]);
+        stk_free(e->field_of[d]);
+    }
+    stk_free(e->field_of);
+    for (uint32_t i = 0; e->chain && i < e->common->n_out; i++)
+        stk_chain_fini(&e->chain[i]);
+    stk_free(e->chain);
+}
+
+void stk_loader_close(stk_loader **lp)
+{
+    stk_loader *l = *lp;
+    stk_engine *e;
+
+    if (!l)
+        return;
+    *lp = NULL;
+    e = &l->e;
+    if (e->pid != getpid())             /* its threads and locks are the parent's */
+        return;
+    if (e->arrived)
+        stk_engine_stop(e);
+    if (e->common)
+        free_bindings(e);
+    stk_cache_close(&e->cache);
+    stk_common_unref(&e->common);
+    stk_free(e->arrived);
+    stk_free(e->io_thread);
+    stk_free(e->skips);
+    pthread_mutex_destroy(&e->lock);
+    pthread_mutex_destroy(&e->io_lock);
+    pthread_cond_destroy(&e->work);
+    pthread_cond_destroy(&e->io_work);
+    pthread_cond_destroy(&e->ready);
+    stk_free(l);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* iothread.c - threads that wait so that workers need not: blocking reads of cold files, and the drivers of async sources.
+ *
+ * The readers start with the first read that would wait; a data set in the page cache never has any. */
+#include <signal.h>
+
+#include "pipe/engine.h"
+
+int stk_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, const char *name)
+{
+    sigset_t all, before;
+    int rc;
+
+    sigfillset(&all);                   /* signals are for the program's own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(t, NULL, fn, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc == 0)
+        pthread_setname_np(*t, name);
+    return rc == 0 ? 0 : STK_ENOMEM;
+}
+
+static void *reader_main(void *arg)
+{
+    stk_engine *e = arg;
+    uint64_t retried;
+    stk_io *io;
+
+    pthread_mutex_lock(&e->io_lock);
+    for (;;) {
+        while (!e->io_head && !e->io_stop)
+            pthread_cond_wait(&e->io_work, &e->io_lock);
+        if (!e->io_head)
+            break;
+        io = e->io_head;
+        e->io_head = io->next;
+        pthread_mutex_unlock(&e->io_lock);
+        retried = 0;
+        stk_io_read(io, &retried);
+        if (retried)
+            atomic_fetch_add_explicit(&e->retried, retried, memory_order_relaxed);
+        io->done(io);
+        pthread_mutex_lock(&e->io_lock);
+    }
+    pthread_mutex_unlock(&e->io_lock);
+    return NULL;
+}
+
+void stk_io_queue(void *engine, stk_io *io)
+{
+    stk_engine *e = engine;
+    uint64_t retried = 0;
+
+    io->next = NULL;
+    pthread_mutex_lock(&e->io_lock);
+    while (e->io_running < e->n_io && stk_thread_start(&e->io_thread[e->io_running], reader_main, e, "stk-io") == 0)
+        e->io_running++;
+    if (e->io_running) {
+        *(e->io_head ? &e->io_tail->next : &e->io_head) = io;
+        e->io_tail = io;
+        pthread_cond_signal(&e->io_work);
+        io = NULL;
+    }
+    pthread_mutex_unlock(&e->io_lock);
+    if (io) {                           /* no thread could be had: wait here */
+        stk_io_read(io, &retried);
+        io->done(io);
+    }
+}
+
+struct driver {
+    stk_engine *engine;
+    const stk_source *source;
+};
+
+static void *driver_main(void *arg)
+{
+    struct driver d = *(struct driver *)arg;
+    int stop = 0;
+
+    stk_free(arg);
+    while (!stop) {
+        d.source->drive(20);
+        pthread_mutex_lock(&d.engine->io_lock);
+        stop = d.engine->io_stop;
+        pthread_mutex_unlock(&d.engine->io_lock);
+    }
+    return NULL;
+}
+
+int stk_io_start(stk_engine *e, stk_error *err)
+{
+    for (uint32_t i = 0; i < e->n_driven && !e->inline_mode; i++) {
+        struct driver *d = STK_NEW(struct driver);
+
+        if (d)
+            *d = (struct driver){ e, e->driven[i] };
+        if (!d || stk_thread_start(&e->drive_thread[i], driver_main, d, "stk-drive") < 0) {
+            stk_free(d);
+            return stk_fail(err, STK_ENOMEM, "no thread could be started for source %s", e->driven[i]->name);
+        }
+        e->n_driving++;
+    }
+    return 0;
+}
+
+void stk_io_stop(stk_engine *e)
+{
+    pthread_mutex_lock(&e->io_lock);
+    e->io_stop = 1;
+    pthread_cond_broadcast(&e->io_work);
+    pthread_mutex_unlock(&e->io_lock);
+    for (uint32_t i = 0; i < e->io_running; i++)
+        pthread_join(e->io_thread[i], NULL);
+    for (uint32_t i = 0; i < e->n_driving; i++)
+        pthread_join(e->drive_thread[i], NULL);
+    e->io_running = e->n_driving = 0;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - text -> steps with their states; names -> fields.
+ *
+ * All that can be wrong with a chain is found here, before the first sample: unknown names, arguments, an order of steps that
+ * makes no sense, fields that no sample has. */
+#include "pipe/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/expr.h"
+#include "base/registry.h"
+
+static const stk_arg from_args[] = { { "names", STK_ARG_NAMES, NULL, "fields to try, in order" }, { 0 } };
+
+static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
+{
+    stk_args *args = NULL;
+    int rc = stk_args_check(&args, call, from_args, err);
+
+    for (uint32_t i = 0; rc == 0 && i < stk_args_count(args, "names"); i++) {
+        if (i == STK_MAX_FROM) {
+            rc = stk_fail(err, STK_EINVAL, "from() takes at most %d names", STK_MAX_FROM);
+            break;
+        }
+        c->from[i] = stk_strdup(stk_args_str_at(args, "names", i));
+        if (!c->from[i])
+            rc = stk_fail_nomem(err, 64);
+        else
+            c->n_from++;
+    }
+    stk_args_close(&args);
+    return rc;
+}
+
+static int unknown_step(const char *name, stk_error *err)
+{
+    const char *near = stk_registry_nearest(STK_PLUGIN_OP, name);
+
+    if (!near)
+        near = stk_registry_nearest(STK_PLUGIN_CODEC, name);
+    if (near)
+        return stk_fail(err, STK_EINVAL, "no step is called `%s`: did you mean `%s`? (`stoker ops` lists them)", name, near);
+    return stk_fail(err, STK_EINVAL, "no step is called `%s`: `stoker ops` lists them", name);
+}
+
+static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_error *err)
+{
+    const stk_codec *codec = stk_registry_find(STK_PLUGIN_CODEC, call->name);
+    const stk_op *op = codec ? NULL : stk_registry_find(STK_PLUGIN_OP, call->name);
+    stk_step *s = &c->step[c->n_steps];
+    stk_args *args = NULL;
+    int rc;
+
+    if (!codec && !op)
+        return unknown_step(call->name, err);
+    rc = stk_args_check(&args, call, codec ? codec->args : op->args, err);
+    if (rc == 0) {
+        *s = (stk_step){ codec, op, number, stk_zalloc(1, codec ? codec->state_size : op->state_size) };
+        c->n_steps++;
+        rc = !s->state ? stk_fail_nomem(err, 64)
+             : codec   ? codec->plan(s->state, args, &c->spec, err)
+                       : op->plan(s->state, args, &c->spec, err);
+    }
+    if (rc == 0 && codec && codec->parse)
+        c->parse = s;
+    stk_args_close(&args);
+    return rc;
+}
+
+/* What a row looks like in memory, once all steps are known. */
+static int settle(stk_chain *c, const char *name, stk_error *err)
+{
+    stk_spec *s = &c->spec;
+    size_t count = 1;
+
+    if (s->kind == STK_KIND_BYTES && c->n_steps == 0)
+        return stk_fail(err, STK_EINVAL, "output %s: the chain says where from, but not what to make of it: add `image`, "
+                        "`int`, `text` or `bytes`", name);
+    if (s->kind == STK_KIND_BYTES)
+        return 0;
+    if (s->kind == STK_KIND_IMAGE) {
+        s->out = STK_OUT_DENSE;
+        s->ndim = 3;
+        if (!s->width || !s->height)
+            return 0;
+        s->shape[0] = s->layout == STK_HWC ? s->height : 3;
+        s->shape[1] = s->layout == STK_HWC ? s->width : s->height;
+        s->shape[2] = s->layout == STK_HWC ? 3 : s->width;
+    }
+    for (uint32_t i = 0; i < s->ndim; i++)
+        count *= (size_t)s->shape[i];
+    c->row_bytes = count * stk_dtype_size(s->dtype);
+    return 0;
+}
+
+int stk_chain_plan(stk_chain *c, const char *name, const char *text, stk_error *err)
+{
+    stk_expr *e = NULL;
+    uint32_t first = 0;
+    int rc;
+
+    memset(c, 0, sizeof *c);
+    c->spec.kind = STK_KIND_BYTES;
+    c->spec.out = STK_OUT_BYTES;
+    rc = stk_expr_parse(&e, text, err);
+    if (rc == 0 && !strcmp(e->call[0].name, "from")) {
+        rc = plan_from(c, &e->call[0], err);
+        first = 1;
+    } else if (rc == 0) {
+        c->from[0] = stk_strdup(name);
+        c->n_from = c->from[0] != NULL;
+        rc = c->from[0] ? 0 : stk_fail_nomem(err, 64);
+    }
+    for (uint32_t i = first; rc == 0 && i < e->n_calls; i++) {
+        if (!strcmp(e->call[i].name, "from"))
+            rc = stk_fail(err, STK_EINVAL, "output %s: from() stands at the beginning of a chain", name);
+        else
+            rc = plan_step(c, &e->call[i], (uint8_t)i, err);
+    }
+    if (rc == 0)
+        rc = settle(c, name, err);
+    stk_expr_close(&e);
+    if (rc < 0)
+        stk_chain_fini(c);
+    return rc;
+}
+
+void stk_chain_fini(stk_chain *c)
+{
+    for (uint32_t i = 0; i < c->n_from; i++)
+        stk_free(c->from[i]);
+    for (uint32_t i = 0; i < c->n_steps; i++)
+        stk_free(c->step[i].state);
+    memset(c, 0, sizeof *c);
+}
+
+static int no_such_field(const stk_chain *c, const char *output, const stk_index *ix, stk_error *err)
+{
+    char wanted[96] = "", have[96] = "";
+    uint32_t n = stk_index_names(ix), i;
+    size_t at = 0;
+
+    for (i = 0; i < c->n_from && at < sizeof wanted; i++)
+        at += (size_t)snprintf(wanted + at, sizeof wanted - at, "%s%s", i ? ", " : "", c->from[i]);
+    for (i = 0, at = 0; i < n && at < sizeof have; i++)
+        at += (size_t)snprintf(have + at, sizeof have - at, "%s%s", i ? ", " : "", stk_index_name(ix, i));
+    return stk_fail(err, STK_EINVAL, "output %s: no sample has a field %s: the fields are %s", output, wanted, have);
+}
+
+int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, uint16_t **field_of, stk_error *err)
+{
+    uint32_t schemas = stk_index_schemas(ix), s, i, bound = 0;
+    uint16_t *map = stk_alloc((schemas + 1) * sizeof *map);
+
+    *field_of = map;
+    if (!map)
+        return stk_fail_nomem(err, schemas * sizeof *map);
+    for (s = 0; s < schemas; s++) {
+        map[s] = UINT16_MAX;
+        for (i = 0; i < c->n_from && map[s] == UINT16_MAX; i++) {
+            int k = stk_index_schema_find(ix, s, c->from[i]);
+
+            if (k >= 0)
+                map[s] = (uint16_t)k;
+        }
+        bound += map[s] != UINT16_MAX;
+    }
+    if (!bound && stk_index_samples(ix)) {
+        stk_free(map);
+        *field_of = NULL;
+        return no_such_field(c, output, ix, err);
+    }
+    return 0;
+}

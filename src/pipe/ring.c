@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ring.c - slots: FREE -> FILLING -> STAGES -> READY -> (handed out) FREE.
+ *
+ * A slot opens with a batch whose memory is planned; the worker that does its last row runs the batch stages; the consumer takes
+ * slots in order.  Sequence numbers run on over the end of an epoch, so the next one is under way before this one ends. */
+#include <string.h>
+
+#include "pipe/engine.h"
+
+static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
+{
+    uint64_t at = e->base_step + seq;
+
+    s->seq = seq;
+    s->epoch = e->base_epoch + at / e->steps;
+    s->step = at % e->steps;
+    s->rc = 0;
+    s->err_row = UINT32_MAX;
+    s->stage = 0;
+    s->batch = b;
+    s->ticket = (stk_ticket){ e, s };
+    b->epoch = s->epoch;
+    b->step = s->step;
+    b->rows = s->share.rows;
+    memset(b->valid, !s->share.filler, b->rows);
+    atomic_store_explicit(&s->left, e->batch, memory_order_relaxed);    /* tickets past `rows` count as done by claim */
+    if (s->step == 0)
+        atomic_store_explicit(&e->epoch_skips[s->epoch % STK_EPOCHS], 0, memory_order_relaxed);
+    s->state = STK_SLOT_FILLING;
+}
+
+int stk_ring_open_locked(stk_engine *e, stk_error *err)
+{
+    int opened = 0, rc = 0;
+
+    while (rc == 0 && e->head - e->tail < e->n_slots) {
+        stk_slot *s = &e->slot[e->head % e->n_slots];
+        stk_batch *b = NULL;
+
+        stk_deal_step(&e->deal, (e->base_step + e->head) % e->steps, &s->share);
+        rc = stk_batch_open(&b, e->common, s->share.rows, err);
+        if (rc < 0)
+            break;
+        slot_init(e, s, e->head, b);
+        e->head++;
+        opened = 1;
+    }
+    if (opened) {
+        atomic_store_explicit(&e->limit, e->head * e->batch, memory_order_release);
+        pthread_cond_broadcast(&e->work);
+    }
+    return rc;
+}
+
+void stk_ring_fail(stk_engine *e, stk_slot *s, uint32_t row, int rc, const stk_error *err)
+{
+    pthread_mutex_lock(&e->lock);
+    if (row < s->err_row) {             /* the lowest row speaks, whatever order workers came in */
+        s->err_row = row;
+        s->rc = rc;
+        s->err = *err;
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void slot_ready(stk_engine *e, stk_slot *s)
+{
+    pthread_mutex_lock(&e->lock);
+    s->state = STK_SLOT_READY;
+    pthread_cond_broadcast(&e->ready);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Run the stages from s->stage on, until one says that it finishes later. */
+static void run_stages(stk_engine *e, stk_slot *s)
+{
+    stk_error err;
+
+    while (s->rc == 0 && s->stage < e->n_stages && !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
+        const stk_stage *st = e->stage[s->stage++];
+        int rc;
+
+        stk_error_clear(&err);
+        rc = st->run(st->state, s->batch, &s->ticket, &err);
+        if (rc == STK_PENDING)
+            return;
+        if (rc < 0)
+            stk_ring_fail(e, s, 0, rc, &err);
+    }
+    slot_ready(e, s);
+}
+
+void stk_ticket_done(stk_ticket *t, int rc, const stk_error *err)
+{
+    stk_error none;
+
+    if (rc < 0) {
+        stk_fail(&none, rc, "a batch stage failed");
+        stk_ring_fail(t->engine, t->slot, 0, rc, err ? err : &none);
+    }
+    run_stages(t->engine, t->slot);
+}
+
+void stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows)
+{
+    if (!rows || atomic_fetch_sub_explicit(&s->left, rows, memory_order_acq_rel) != rows)
+        return;
+    pthread_mutex_lock(&e->lock);
+    s->state = STK_SLOT_STAGES;
+    pthread_mutex_unlock(&e->lock);
+    run_stages(e, s);
+}
+
+/* Rows of slot `seq` that were claimed before ticket `end`. */
+static uint32_t claimed(const stk_engine *e, uint64_t seq, uint64_t end)
+{
+    uint64_t first = seq * e->batch;
+
+    if (end <= first)
+        return 0;
+    return end - first < e->batch ? (uint32_t)(end - first) : e->batch;
+}
+
+void stk_ring_drain(stk_engine *e)
+{
+    const uint64_t mask = ((uint64_t)1 << STK_TICKET_BITS) - 1;
+    uint64_t old = atomic_load_explicit(&e->claim, memory_order_relaxed), seq;
+
+    atomic_store_explicit(&e->draining, 1, memory_order_relaxed);
+    atomic_store_explicit(&e->limit, 0, memory_order_release);
+    /* A new count of seeks makes every claim that is under way fail, so `old` is exact. */
+    while (!atomic_compare_exchange_weak_explicit(&e->claim, &old, ((old >> STK_TICKET_BITS) + 1) << STK_TICKET_BITS,
+                                                  memory_order_acq_rel, memory_order_relaxed)) {}
+    for (seq = e->tail; seq < e->head; seq++)
+        stk_ring_done(e, &e->slot[seq % e->n_slots], e->batch - claimed(e, seq, old & mask));
+    for (seq = e->tail; seq < e->head; seq++) {
+        stk_slot *s = &e->slot[seq % e->n_slots];
+
+        pthread_mutex_lock(&e->lock);
+        while (s->state != STK_SLOT_READY) {
+            if (e->inline_mode) {
+                pthread_mutex_unlock(&e->lock);
+                stk_worker_step(e->worker[0]);
+                pthread_mutex_lock(&e->lock);
+            } else {
+                pthread_cond_wait(&e->ready, &e->lock);
+            }
+        }
+        s->state = STK_SLOT_FREE;
+        pthread_mutex_unlock(&e->lock);
+        stk_batch_release(&s->batch);
+    }
+    e->head = e->tail = 0;
+    atomic_store_explicit(&e->draining, 0, memory_order_relaxed);
+}

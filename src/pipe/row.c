@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row.c - one row: every output's bytes through its chain, straight into the batch. */
+#include <string.h>
+
+#include "base/registry.h"
+#include "pipe/engine.h"
+
+typedef struct row {
+    stk_worker *w;
+    const stk_request *r;
+    stk_batch *b;
+    uint32_t row, output;
+    const stk_chain *chain;
+} row;
+
+/* The decoder that knows these bytes, with this worker's context. */
+static int find_decoder(stk_worker *w, stk_bytes in, const stk_decoder **out, void **ctx, stk_error *err)
+{
+    const stk_decoder *d;
+
+    for (size_t i = 0; i < STK_MAX_DECODERS && (d = stk_registry_get(STK_PLUGIN_DECODER, i)); i++) {
+        if (!d->probe(in))
+            continue;
+        if (!w->decoder[i])
+            STK_TRY(d->open(&w->decoder[i], err));
+        *out = d;
+        *ctx = w->decoder[i];
+        return 0;
+    }
+    if (in.len == 0)
+        return stk_fail(err, STK_ECORRUPT, "the picture is empty");
+    return stk_fail(err, STK_ECORRUPT, "these %zu bytes are no picture that this build decodes (first bytes %02x %02x)",
+                    in.len, in.data[0], in.len > 1 ? in.data[1] : 0);
+}
+
+static int check_size(const stk_engine *e, const stk_image_info *info, stk_error *err)
+{
+    if (!info->width || !info->height)
+        return stk_fail(err, STK_ECORRUPT, "the picture is %ux%u", info->width, info->height);
+    if ((uint64_t)info->width * info->height > e->max_pixels)
+        return stk_fail(err, STK_ELIMIT, "the picture is %ux%u, over the limit of %" PRIu64 " pixels: raise max_pixels if "
+                        "that is meant", info->width, info->height, e->max_pixels);
+    return 0;
+}
+
+/* Every op of the chain turns the view; random numbers are addressed by (position, epoch, output, op). */
+static int draw(const row *x, const stk_image_info *info, stk_view *view, stk_error *err)
+{
+    stk_rng rng;
+
+    stk_view_init(view, info->width, info->height);
+    for (uint32_t i = 0; i < x->chain->n_steps; i++) {
+        const stk_step *s = &x->chain->step[i];
+
+        if (!s->op || !s->op->draw)
+            continue;
+        stk_rng_init(&rng, x->w->engine->seed, x->r->position, (uint32_t)x->b->epoch, (uint8_t)x->output, s->number);
+        s->op->draw(s->state, &rng, view);
+    }
+    if (view->refused)
+        return stk_fail(err, STK_ECORRUPT, "%s", view->refused);
+    return 0;
+}
+
+/* Where the finished picture goes: its dense place, or room cut off a ragged output. */
+static int image_place(const row *x, const stk_view *v, void **dst, stk_error *err)
+{
+    const stk_spec *spec = &x->chain->spec;
+    int hwc = spec->layout == STK_HWC;
+    stk_row_out *out;
+
+    if (x->chain->row_bytes) {
+        *dst = stk_batch_place(x->b, x->output, x->row);
+        return 0;
+    }
+    if ((uint64_t)v->vis_w * v->vis_h > x->w->engine->max_pixels)
+        return stk_fail(err, STK_ELIMIT, "its output would be %ux%u, over the limit of max_pixels", v->vis_w, v->vis_h);
+    out = &x->b->out[x->output].row[x->row];
+    out->ndim = 3;
+    out->shape[0] = hwc ? v->vis_h : 3;
+    out->shape[1] = hwc ? v->vis_w : v->vis_h;
+    out->shape[2] = hwc ? 3 : v->vis_w;
+    *dst = stk_batch_reserve(x->b, x->output, x->row, (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(spec->dtype));
+    return *dst ? 0 : stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
+}
+
+static int make_image(const row *x, stk_bytes in, stk_error *err)
+{
+    const stk_spec *spec = &x->chain->spec;
+    stk_worker *w = x->w;
+    const stk_decoder *d = NULL;
+    stk_image_info info;
+    stk_pixels pixels = { 0 };
+    stk_sample_job job = { .pixels = &pixels, .dtype = spec->dtype, .layout = spec->layout };
+    stk_view view;
+    stk_rect need;
+    void *ctx = NULL;
+    int rc;
+
+    STK_TRY(find_decoder(w, in, &d, &ctx, err));
+    STK_TRY(d->header(ctx, in, &info, err));
+    STK_TRY(check_size(w->engine, &info, err));
+    STK_TRY(draw(x, &info, &view, err));
+    stk_sample_need(&view, &need);
+    rc = need.w && need.h ? d->decode(ctx, &need, &w->scratch, &pixels, err) : 0;
+    stk_lap(w, STK_STAGE_DECODE);
+    if (rc == 0)
+        rc = image_place(x, &view, &job.dst, err);
+    if (rc == 0) {
+        job.view = &view;
+        memcpy(job.mul, spec->mul, sizeof job.mul);
+        memcpy(job.add, spec->add, sizeof job.add);
+        rc = stk_sample_run(w->engine->kern, &job, &w->scratch, err);
+    }
+    stk_lap(w, STK_STAGE_SAMPLE);
+    return rc;
+}
+
+static int make_bytes(const row *x, stk_bytes in, stk_error *err)
+{
+    stk_row_out *out = &x->b->out[x->output].row[x->row];
+    void *dst = stk_batch_reserve(x->b, x->output, x->row, in.len);
+
+    if (!dst)
+        return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", in.len);
+    memcpy(dst, in.data, in.len);
+    out->ndim = 1;
+    out->shape[0] = (int64_t)in.len;
+    return 0;
+}
+
+static int make_output(const row *x, stk_error *err)
+{
+    const stk_chain *c = x->chain;
+    stk_bytes in = x->r->want[x->output].bytes;
+    int rc;
+
+    for (uint32_t i = 0; i < c->n_steps; i++)
+        if (c->step[i].codec && c->step[i].codec->narrow)
+            STK_TRY(c->step[i].codec->narrow(c->step[i].state, in, &x->w->scratch, &in, err));
+    if (c->spec.kind == STK_KIND_IMAGE)
+        return make_image(x, in, err);
+    if (c->parse)
+        rc = c->parse->codec->parse(c->parse->state, in, stk_batch_place(x->b, x->output, x->row), err);
+    else
+        rc = make_bytes(x, in, err);
+    stk_lap(x->w, STK_STAGE_VALUE);
+    return rc;
+}
+
+int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row_number, stk_error *err)
+{
+    row x = { .w = w, .r = r, .b = b, .row = row_number };
+
+    for (x.output = 0; x.output < b->common->n_out; x.output++) {
+        int rc;
+
+        x.chain = &w->engine->chain[x.output];
+        stk_scratch_reset(&w->scratch);
+        if (!x.chain->row_bytes)
+            stk_batch_unreserve(b, x.output, row_number);       /* a sample stood here that went bad later on */
+        rc = make_output(&x, err);
+        if (rc < 0) {
+            stk_error_at(err, NULL, r->want[x.output].place.offset, (stk_bytes){ 0 });
+            return rc;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stats.c - figures for people, summed over workers when somebody asks. */
+#include <string.h>
+
+#include "pipe/engine.h"
+
+const char *stk_stage_name(stk_stage_id id)
+{
+    static const char *const names[STK_STAGES] = { "fetch", "decode", "sample", "value", "batch", "idle" };
+
+    return (unsigned)id < STK_STAGES ? names[id] : "?";
+}
+
+static uint64_t get(const _Atomic uint64_t *c)
+{
+    return atomic_load_explicit(c, memory_order_relaxed);
+}
+
+void stk_engine_stats(const stk_engine *e, stk_stats *out)
+{
+    uint64_t ns = stk_now_ns() - e->opened_ns, ticks = stk_ticks() - e->opened_ticks;
+    double ns_per_tick = ticks ? (double)ns / (double)ticks : 0;
+    stk_account *account = stk_pool_account(e->common->pool);
+    stk_stats s = { .size = out->size, .workers = atomic_load_explicit(&e->active, memory_order_relaxed),
+                    .slots = e->n_slots };
+    size_t size = out->size && out->size < sizeof s ? out->size : sizeof s;
+
+    for (uint32_t i = 0; i < e->n_workers; i++) {
+        const stk_counters *c = &e->worker[i]->count;
+
+        for (int k = 0; k < STK_STAGES; k++)
+            s.stage_ns[k] += (uint64_t)((double)get(&c->ticks[k]) * ns_per_tick);
+        s.samples += get(&c->samples);
+        s.bytes += get(&c->bytes);
+        s.cold_reads += get(&c->cold);
+    }
+    s.batches = e->batches;
+    s.skipped = get(&e->skipped);
+    s.retried_reads = get(&e->retried);
+    s.wait_ns = e->wait_ns;
+    s.first_batch_ns = e->first_batch_ns;
+    s.memory = get(&account->used);
+    s.memory_peak = get(&account->peak);
+    s.memory_limit = account->limit;
+    s.held = atomic_load_explicit(&e->common->held, memory_order_relaxed);
+    memcpy(out, &s, size);
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker.c - claim tickets, bring their bytes, make their rows; step aside for bytes that are not there yet.
+ *
+ * While bytes are at hand (page cache, memory) a worker runs through its tickets with one request of its own and takes no
+ * lock.  A request that must wait is submitted and forgotten; whoever is free when it arrives goes on with it.  When reads have
+ * to be waited for, workers first keep enough of them in flight and only then decode. */
+#include <string.h>
+
+#include "base/registry.h"
+#include "pipe/engine.h"
+
+#define MAX_CHUNK 64
+#define MAX_SUBSTITUTES 100
+
+int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
+{
+    *out = STK_NEW(stk_worker);
+    if (!*out)
+        return stk_fail_nomem(err, sizeof **out);
+    (*out)->engine = e;
+    (*out)->number = number;
+    (*out)->last = stk_ticks();
+    return 0;
+}
+
+void stk_worker_close(stk_worker **w)
+{
+    const stk_decoder *d;
+
+    if (!*w)
+        return;
+    for (size_t i = 0; i < STK_MAX_DECODERS && (d = stk_registry_get(STK_PLUGIN_DECODER, i)); i++)
+        if ((*w)->decoder[i])
+            d->close((*w)->decoder[i]);
+    stk_scratch_fini(&(*w)->scratch);
+    stk_request_close(&(*w)->req);
+    stk_free(*w);
+    *w = NULL;
+}
+
+/* ---- requests: idle ones, and the heap of those that arrived ---- */
+
+static void heap_push_locked(stk_engine *e, stk_request *r)
+{
+    uint32_t i = atomic_load_explicit(&e->n_arrived, memory_order_relaxed);
+
+    atomic_store_explicit(&e->n_arrived, i + 1, memory_order_relaxed);
+    for (; i && e->arrived[(i - 1) / 2]->ticket > r->ticket; i = (i - 1) / 2)
+        e->arrived[i] = e->arrived[(i - 1) / 2];
+    e->arrived[i] = r;
+}
+
+static stk_request *heap_pop_locked(stk_engine *e)
+{
+    uint32_t n = atomic_load_explicit(&e->n_arrived, memory_order_relaxed), i = 0, kid;
+    stk_request *top, *last;
+
+    if (!n)
+        return NULL;
+    top = e->arrived[0];
+    last = e->arrived[--n];
+    atomic_store_explicit(&e->n_arrived, n, memory_order_relaxed);
+    while ((kid = 2 * i + 1) < n) {
+        if (kid + 1 < n && e->arrived[kid + 1]->ticket < e->arrived[kid]->ticket)
+            kid++;
+        if (e->arrived[kid]->ticket >= last->ticket)
+            break;
+        e->arrived[i] = e->arrived[kid];
+        i = kid;
+    }
+    e->arrived[i] = last;
+    return top;
+}
+
+static void request_arrived(stk_request *r)
+{
+    stk_engine *e = r->owner;
+
+    pthread_mutex_lock(&e->lock);
+    heap_push_locked(e, r);
+    atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
+    pthread_cond_broadcast(&e->work);   /* a signal might wake a parked worker */
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* A request of the worker's own: an idle one, or a new one while there may be more. */
+static int own_request(stk_worker *w)
+{
+    stk_engine *e = w->engine;
+
+    if (w->req)
+        return 1;
+    pthread_mutex_lock(&e->lock);
+    w->req = e->idle;
+    if (w->req) {
+        e->idle = w->req->next;
+    } else if (e->n_requests < e->max_requests &&
+               stk_request_open(&w->req, e->cache, stk_pool_account(e->common->pool), NULL) == 0) {
+        w->req->arrived = request_arrived;
+        w->req->owner = e;
+        e->n_requests++;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return w->req != NULL;
+}
+
+/* The worker is through with r: keep it, or put it with the idle ones. */
+static void give_request(stk_worker *w, stk_request *r)
+{
+    stk_engine *e = w->engine;
+
+    if (!w->req) {
+        w->req = r;
+        return;
+    }
+    pthread_mutex_lock(&e->lock);
+    r->next = e->idle;
+    e->idle = r;
+    pthread_cond_broadcast(&e->work);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- one row: fetch, make, or stand in another sample ---- */
+
+static void record_skip(stk_engine *e, const stk_error *err)
+{
+    pthread_mutex_lock(&e->lock);
+    if (e->n_skips < STK_KEPT_SKIPS)
+        e->skips[e->n_skips++] = *err;
+    pthread_mutex_unlock(&e->lock);
+}
+
+static int skippable(int rc)
+{
+    return rc == STK_ECORRUPT || rc == STK_ENOTFOUND || rc == STK_ENOTSUP || rc == STK_ELIMIT;
+}
+
+/* The row's sample is bad.  1: another one stands in, try again; 0: it is an error (*rc, *err). */
+static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err)
+{
+    stk_engine *e = w->engine;
+    uint64_t n;
+
+    if (e->on_error != STK_ON_ERROR_SKIP || !skippable(*rc))
+        return 0;
+    record_skip(e, err);
+    atomic_fetch_add_explicit(&e->skipped, 1, memory_order_relaxed);
+    n = atomic_fetch_add_explicit(&e->epoch_skips[s->epoch % STK_EPOCHS], 1, memory_order_relaxed) + 1;
+    if (e->skip_budget && n > e->skip_budget) {
+        *rc = stk_fail(err, STK_ECORRUPT, "more than %" PRIu64 " bad samples in this epoch: the skip budget is spent (stats() lists them)",
+                       e->skip_budget);
+        return 0;
+    }
+    if (r->attempt == MAX_SUBSTITUTES) {
+        *rc = stk_fail(err, STK_ECORRUPT, "%d samples in a row that were to stand in for position %" PRIu64 " are bad too",
+                       MAX_SUBSTITUTES, r->position);
+        return 0;
+    }
+    r->attempt++;
+    s->batch->valid[r->ticket % e->batch] = 0;
+    e->order.at(e->order.state, s->epoch,
+                stk_substitute(e->seed, s->epoch, r->position, r->attempt, e->deal.samples), 1, &r->where);
+    return 1;
+}
+
+static int missing_field(const stk_engine *e, uint32_t output, stk_error *err)
+{
+    const stk_chain *c = &e->chain[output];
+
+    return stk_fail(err, STK_ECORRUPT, "it has no field %s%s", c->from[0], c->n_from > 1 ? " (nor any of the others in from())" : "");
+}
+
+static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
+{
+    stk_engine *e = w->engine;
+    const stk_dataset *data = e->common->data[r->where.dataset];
+    uint16_t fields[STK_MAX_OUTPUTS];
+    int rc = stk_index_entry(data->index, r->where.sample, &r->entry, err);
+
+    r->data = data;
+    for (uint32_t i = 0; i < e->common->n_out && rc == 0; i++) {
+        fields[i] = e->field_of[r->where.dataset][i][r->entry.schema];
+        if (fields[i] == UINT16_MAX)
+            rc = missing_field(e, i, err);
+    }
+    if (rc == 0) {
+        stk_entry entry = r->entry;
+
+        rc = stk_request_begin(r, data, &entry, fields, e->common->n_out, err);
+    }
+    return rc;
+}
+
+/* Bytes that are not there: hand the request over.  0: they came at once after all. */
+static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
+{
+    stk_engine *e = w->engine;
+    int rc;
+
+    stk_count(&w->count.cold, 1);
+    atomic_store_explicit(&e->cold, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
+    rc = stk_request_submit(r, e->inline_mode ? NULL : stk_io_queue, e, err);
+    if (rc != STK_PENDING)
+        atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
+    return rc;
+}
+
+/* Finish bytes and make the row; adds the address to an error. */
+static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err)
+{
+    uint32_t row = (uint32_t)(r->ticket % w->engine->batch);
+    int rc = stk_request_finish(r, err);
+    uint64_t bytes = 0;
+
+    stk_lap(w, STK_STAGE_FETCH);
+    if (rc == 0)
+        rc = stk_row_make(w, r, s->batch, row, err);
+    for (uint32_t i = 0; i < r->n; i++)
+        bytes += r->want[i].bytes.len;
+    if (rc == 0) {
+        s->batch->ids[row] = w->engine->common->start[r->where.dataset] + r->where.sample;
+        stk_count(&w->count.samples, 1);
+        stk_count(&w->count.bytes, bytes);
+    }
+    return rc;
+}
+
+static void address(const stk_request *r, stk_error *err)
+{
+    const char *shard = r->entry.key.data ? stk_shards_name(r->data->shards, r->entry.shard) : NULL;
+
+    stk_error_at(err, shard, r->entry.key.data ? r->entry.offset : STK_NO_OFFSET, r->entry.key);
+    err->sample = r->where.sample;
+}
+
+/* Take a row from where it stands to its end.  1: done; 0: its bytes are on their way, r has left. */
+static int row_run(stk_worker *w, stk_request *r, int arrived)
+{
+    stk_engine *e = w->engine;
+    stk_slot *s = stk_slot_of(e, r->ticket);
+    stk_error err;
+    int rc;
+
+    for (;;) {
+        rc = 0;
+        if (!arrived) {
+            r->entry.key.data = NULL;
+            rc = row_begin(w, r, &err);
+            if (rc == 0)
+                rc = stk_request_try(r, &err);
+            if (rc == STK_PENDING) {
+                rc = row_submit(w, r, &err);
+                if (rc == STK_PENDING)
+                    return 0;
+            } else {
+                atomic_store_explicit(&e->cold, 0, memory_order_relaxed);
+            }
+        }
+        arrived = 0;
+        if (rc == 0 && !atomic_load_explicit(&e->draining, memory_order_relaxed))
+            rc = row_finish(w, r, s, &err);
+        if (rc < 0)
+            address(r, &err);
+        stk_request_end(r);
+        if (rc == 0)
+            return 1;
+        if (!stand_in(w, r, s, &rc, &err)) {
+            stk_ring_fail(e, s, (uint32_t)(r->ticket % e->batch), rc, &err);
+            return 1;
+        }
+    }
+}
+
+/* ---- the loop ---- */
+
+/* Claim up to `want` tickets of one slot.  How many; 0: none are open. */
+static uint32_t claim(stk_engine *e, uint32_t want, uint64_t *first)
+{
+    const uint64_t mask = ((uint64_t)1 << STK_TICKET_BITS) - 1;
+    uint64_t c = atomic_load_explicit(&e->claim, memory_order_acquire), t, limit, n;
+
+    for (;;) {
+        t = c & mask;
+        limit = atomic_load_explicit(&e->limit, memory_order_acquire);
+        if (t >= limit)
+            return 0;
+        n = e->batch - t % e->batch;
+        n = n < want ? n : want;
+        if (atomic_compare_exchange_weak_explicit(&e->claim, &c, c + n, memory_order_acq_rel, memory_order_acquire)) {
+            *first = t;
+            return (uint32_t)n;
+        }
+    }
+}
+
+static int take_arrived(stk_worker *w)
+{
+    stk_engine *e = w->engine;
+    stk_request *r;
+
+    if (!atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
+        return 0;
+    pthread_mutex_lock(&e->lock);
+    r = heap_pop_locked(e);
+    pthread_mutex_unlock(&e->lock);
+    if (!r)
+        return 0;
+    if (row_run(w, r, 1)) {
+        stk_slot *s = stk_slot_of(e, r->ticket);
+
+        give_request(w, r);
+        stk_ring_done(e, s, 1);
+    }
+    return 1;
+}
+
+/* Wait until a request can be had: some are in flight, so one will arrive. */
+static void wait_request(stk_worker *w)
+{
+    stk_engine *e = w->engine;
+
+    while (!own_request(w)) {
+        if (take_arrived(w))
+            continue;
+        if (e->inline_mode) {
+            for (uint32_t i = 0; i < e->n_driven; i++)
+                e->driven[i]->drive(1);
+            continue;
+        }
+        pthread_mutex_lock(&e->lock);
+        while (!e->idle && !atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
+            pthread_cond_wait(&e->work, &e->lock);
+        pthread_mutex_unlock(&e->lock);
+    }
+}
+
+static int run_claim(stk_worker *w)
+{
+    stk_engine *e = w->engine;
+    stk_where where[MAX_CHUNK];
+    uint64_t first;
+    uint32_t n = claim(e, e->chunk, &first), row, rows, done = 0;
+    stk_slot *s;
+
+    if (!n)
+        return 0;
+    s = stk_slot_of(e, first);
+    row = (uint32_t)(first % e->batch);
+    rows = row >= s->share.rows ? 0 : s->share.rows - row < n ? s->share.rows - row : n;
+    if (rows)
+        e->order.at(e->order.state, s->epoch, s->share.first + row, rows, where);
+    for (uint32_t i = 0; i < rows; i++)
+        stk_index_prefetch(e->common->data[where[i].dataset]->index, where[i].sample);
+    for (uint32_t i = 0; i < rows; i++) {
+        stk_request *r;
+
+        wait_request(w);
+        r = w->req;
+        w->req = NULL;
+        r->ticket = first + i;
+        r->position = s->share.first + row + i;
+        r->attempt = 0;
+        r->where = where[i];
+        if (row_run(w, r, 0)) {
+            give_request(w, r);
+            done++;
+        }
+    }
+    stk_ring_done(e, s, done + (n - rows));
+    return 1;
+}
+
+int stk_worker_step(stk_worker *w)
+{
+    stk_engine *e = w->engine;
+
+    if (atomic_load_explicit(&e->cold, memory_order_relaxed) &&
+        atomic_load_explicit(&e->inflight, memory_order_relaxed) < e->io_depth && own_request(w) && run_claim(w))
+        return 1;
+    if (take_arrived(w))
+        return 1;
+    if (own_request(w) && run_claim(w))
+        return 1;
+    if (e->inline_mode && atomic_load_explicit(&e->inflight, memory_order_relaxed))
+        for (uint32_t i = 0; i < e->n_driven; i++)
+            e->driven[i]->drive(1);
+    return 0;
+}
+
+static int can_work_locked(stk_worker *w)
+{
+    stk_engine *e = w->engine;
+    uint64_t t = atomic_load_explicit(&e->claim, memory_order_acquire) & (((uint64_t)1 << STK_TICKET_BITS) - 1);
+
+    if (atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
+        return 1;
+    return t < atomic_load_explicit(&e->limit, memory_order_acquire) &&
+           (w->req || e->idle || e->n_requests < e->max_requests);
+}
+
+void *stk_worker_main(void *arg)
+{
+    stk_worker *w = arg;
+    stk_engine *e = w->engine;
+    int stop = 0;
+
+    w->last = stk_ticks();
+    while (!stop) {
+        while (w->number < atomic_load_explicit(&e->active, memory_order_relaxed) && stk_worker_step(w)) {}
+        pthread_mutex_lock(&e->lock);
+        while (!e->stop && (w->number >= atomic_load_explicit(&e->active, memory_order_relaxed) || !can_work_locked(w)))
+            pthread_cond_wait(&e->work, &e->lock);
+        stop = e->stop;
+        pthread_mutex_unlock(&e->lock);
+        stk_lap(w, STK_STAGE_IDLE);
+    }
+    return NULL;
+}
