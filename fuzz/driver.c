@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver.c - replays files through a fuzz target without libFuzzer, so that the ordinary suite runs the corpus.
+/* driver.c - replays files through a fuzz target without libFuzzer, so that the ordinary suite
+ * runs the corpus.
  *
  *   replay_NAME FILE|FOLDER...     exit 0: all went through; 2: nothing there to replay
  *
- * A crash, a failed check or a sanitizer's report ends the program; the file in hand is named before it is run. */
+ * A crash, a failed check or a sanitizer's report ends the program; the file in hand is named
+ * before it is run. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,7 +26,8 @@ static int replay_file(const char *path)
         perror(path);
         exit(1);
     }
-    data = malloc((size_t)st.st_size + 1);      /* exactly as long as the input under ASan, but never NULL */
+    data = malloc((size_t)st.st_size +
+                  1); /* exactly as long as the input under ASan, but never NULL */
     if (!data)
         exit(1);
     n = fread(data, 1, (size_t)st.st_size, f);

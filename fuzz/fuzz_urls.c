@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_urls - any text as a brace pattern: names or a clean error, without touching the file system. */
+/* fuzz_urls - any text as a brace pattern: names or a clean error, without touching the file
+ * system. */
 #include <string.h>
 
 #include "fuzz.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tar_dump - what Stoker sees in a tar file, for comparing with other readers.
  *
- *   tar_dump FILE    one JSON line a sample: {"key": HEX, "offset": N, "fields": [[NAME HEX, OFFSET, SIZE], ...]}
+ *   tar_dump FILE
  *
+ * One JSON line a sample: {"key": HEX, "offset": N, "fields": [[NAME HEX, OFFSET, SIZE], ...]}.
  * An error is one line on stderr and exit code 1. */
 #include <stdio.h>
 
@@ -14,7 +15,8 @@ static void put_hex(const void *data, size_t len)
         printf("%02x", ((const uint8_t *)data)[i]);
 }
 
-static int print_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *f, uint32_t n, stk_error *err)
+static int print_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *f,
+                        uint32_t n, stk_error *err)
 {
     (void)scan;
     (void)err;

@@ -3,7 +3,8 @@
  *
  *   urls_dump braces | urls     patterns on stdin, one a line in hex
  *
- * Each answer is one line: "ok" and the names in hex, each behind a space and an 'x', or the error's code. */
+ * Each answer is one line: "ok" and the names in hex, each behind a space and an 'x', or the
+ * error's code. */
 #include <stdio.h>
 #include <string.h>
 
