@@ -30,6 +30,14 @@ void stk_error_clear(stk_error *err)
     err->shard[0] = err->key[0] = err->message[0] = 0;
 }
 
+/* Names in data may hold anything; a message stays one line and moves no cursor. */
+static void plain(char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < ' ' || *s == 127)
+            *s = '?';
+}
+
 int stk_fail(stk_error *err, int code, const char *fmt, ...)
 {
     va_list ap;
@@ -41,6 +49,7 @@ int stk_fail(stk_error *err, int code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(err->message, sizeof err->message, fmt, ap);
     va_end(ap);
+    plain(err->message);
     return code;
 }
 
@@ -60,11 +69,14 @@ void stk_error_at(stk_error *err, const char *shard, uint64_t offset, stk_bytes 
         if (len >= sizeof err->shard)
             shard += len - (sizeof err->shard - 1);
         snprintf(err->shard, sizeof err->shard, "%s", shard);
+        plain(err->shard);
     }
     if (offset != STK_NO_OFFSET && err->offset == STK_NO_OFFSET)
         err->offset = offset;
-    if (key.len && !err->key[0])
+    if (key.len && !err->key[0]) {
         snprintf(err->key, sizeof err->key, "%.*s", (int)(key.len < 127 ? key.len : 127), (const char *)key.data);
+        plain(err->key);
+    }
 }
 
 size_t stk_error_format(const stk_error *err, char *buf, size_t size)

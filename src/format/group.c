@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* group.c - adjacent members with one key are one sample (formats: WebDataset's group_by_keys).
  *
- * Fields keep the archive's order and are lower-cased (ASCII only), keys are not.  A field that comes twice is an error, as it
- * is there; names are looked up by hash, so that a sample of many fields costs no more than many samples.  A sample that
- * has a non-empty field "__bad__" is left out, as it is there. */
+ * Fields keep the archive's order and are lower-cased (ASCII only), keys are not.  A field that
+ * comes twice is an error, as it is there; names are looked up by hash, so that a sample of many
+ * fields costs no more than many samples.  A sample that has a non-empty field "__bad__" is left
+ * out, as it is there. */
 #include "format/group.h"
 
 #include <string.h>
@@ -11,26 +12,6 @@
 #include "base/hash.h"
 
 #define FIELDS_MAX 65535u
-
-int stk_text_put(stk_text *t, const void *s, size_t len, stk_error *err)
-{
-    size_t cap = t->cap ? t->cap : 256;
-    char *grown;
-
-    while (cap < t->len + len + 1)
-        cap *= 2;
-    if (cap > t->cap) {
-        grown = stk_grow(t->s, t->len, cap);
-        if (!grown)
-            return stk_fail_nomem(err, cap);
-        t->s = grown;
-        t->cap = cap;
-    }
-    memcpy(t->s + t->len, s, len);
-    t->len += len;
-    t->s[t->len] = 0;
-    return 0;
-}
 
 int stk_group_flush(stk_group *g, stk_error *err)
 {
@@ -59,7 +40,7 @@ static int begin(stk_group *g, const stk_member *m, size_t key_len, stk_error *e
     g->n = 0;
     g->bad = 0;
     if (g->table) {
-        g->mask = 15;                   /* a sample of many fields does not slow those behind it */
+        g->mask = 15; /* a sample of many fields does not slow those behind it */
         memset(g->table, 0, 16 * sizeof *g->table);
     }
     STK_TRY(stk_text_put(&g->key, m->name, key_len, err));
@@ -117,7 +98,8 @@ static int reserve(stk_group *g, stk_error *err)
     return g->table && g->n < (g->mask + 1) / 2 ? 0 : table_grow(g, err);
 }
 
-static int refuse(const stk_group *g, const stk_member *m, const char *why, const char *name, stk_error *err)
+static int refuse(const stk_group *g, const stk_member *m, const char *why, const char *name,
+                  stk_error *err)
 {
     stk_fail(err, STK_ECORRUPT, "field \"%.80s\" of key \"%.80s\" %s", name, g->key.s, why);
     stk_error_at(err, NULL, m->at, (stk_bytes){ (const uint8_t *)g->key.s, g->key.len });
@@ -139,7 +121,8 @@ static int add_field(stk_group *g, const stk_member *m, size_t ext, stk_error *e
     place = slot(g, name, len);
     if (*place)
         return refuse(g, m, "comes twice in one sample", name, err);
-    if (!strcmp(name, "__key__") || !strcmp(name, "__url__"))   /* WebDataset adds these itself and collides */
+    if (!strcmp(name, "__key__") ||
+        !strcmp(name, "__url__")) /* WebDataset adds these itself and collides */
         return refuse(g, m, "has a reserved name", name, err);
     if (g->n == FIELDS_MAX)
         return refuse(g, m, "is one too many: a sample has at most 65535 fields", name, err);
@@ -153,7 +136,8 @@ int stk_group_add(stk_group *g, const stk_member *m, stk_error *err)
 {
     size_t key_len, ext;
 
-    if (stk_wds_ignored(m->name, m->name_len) || !stk_wds_split(m->name, m->name_len, &key_len, &ext))
+    if (stk_wds_ignored(m->name, m->name_len) ||
+        !stk_wds_split(m->name, m->name_len, &key_len, &ext))
         return 0;
     if (!g->open || g->key.len != key_len || memcmp(g->key.s, m->name, key_len)) {
         STK_TRY(stk_group_flush(g, err));

@@ -4,18 +4,13 @@
 #define STOKER_FORMAT_GROUP_H
 
 #include "format/format.h"
+#include "source/text.h"
 
-typedef struct stk_text {               /* bytes that grow, always with a NUL behind */
-    char *s;
-    size_t len, cap;
-} stk_text;
-int stk_text_put(stk_text *t, const void *s, size_t len, stk_error *err);
-
-typedef struct stk_member {             /* a regular file of an archive */
+typedef struct stk_member { /* a regular file of an archive */
     const char *name;
     size_t name_len;
-    uint64_t start;                     /* of all that belongs to it: what a sample's offset is */
-    uint64_t at;                        /* of its header: where errors point */
+    uint64_t start; /* of all that belongs to it: what a sample's offset is */
+    uint64_t at;    /* of its header: where errors point */
     uint64_t data, size;
 } stk_member;
 
@@ -24,16 +19,17 @@ typedef struct stk_group {
     stk_scan *scan;
     int open, bad;
     uint64_t start;
-    stk_text key, names;                /* names: of all fields, one behind the other, each with a NUL */
-    stk_field *field;                   /* while gathering, .name is an offset in names */
+    stk_text key, names; /* names: of all fields, one behind the other, each with a NUL */
+    stk_field *field;    /* while gathering, .name is an offset in names */
     uint32_t n, cap;
-    uint32_t *table;                    /* field number + 1 by hash of the name; 0: free */
+    uint32_t *table; /* field number + 1 by hash of the name; 0: free */
     uint32_t mask, table_cap;
 } stk_group;
 
-/* Take the next member; a finished sample goes to scan->sample().  Members that are no fields are left out. */
+/* Take the next member; a finished sample goes to scan->sample().  Members that are no fields
+ * are left out. */
 int stk_group_add(stk_group *g, const stk_member *m, stk_error *err);
-int stk_group_flush(stk_group *g, stk_error *err);      /* the archive ends */
+int stk_group_flush(stk_group *g, stk_error *err); /* the archive ends */
 void stk_group_fini(stk_group *g);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tar.c - WebDataset shards: walk a tar file's headers once and hand its members to group.c.
  *
- * Only headers are read, through a window that grows while they lie close together and shrinks to 4 KiB when members are
- * large, so that indexing costs a few percent of a shard of pictures.  Extension headers (pax 'x', GNU 'L') gather in
- * `ext` until their member comes; where several say the same, the first wins, as in Python's tarfile.
+ * Only headers are read, through a window that grows while they lie close together and shrinks
+ * to 4 KiB when members are large, so that indexing costs a few percent of a shard of pictures. 
+ * Extension headers (pax 'x', GNU 'L') gather in `ext` until their member comes; where several
+ * say the same, the first wins, as in Python's tarfile.
  *
  * Invariant: a field is reported only after its whole range was found inside the file. */
 #include "format/tar.h"
@@ -14,20 +15,20 @@
 #include "format/group.h"
 
 #define WINDOW_MAX (256u << 10)
-#define WINDOW_MIN (4u << 10)           /* a member's pax header, its data and header, with room for a small member */
-#define GAP_MAX (8u << 10)              /* skipping less than this costs more calls than it saves bytes */
+#define WINDOW_MIN (4u << 10) /* pax header, its data, the header, and a small member behind */
+#define GAP_MAX (8u << 10) /* skipping less than this costs more calls than it saves bytes */
 #define PROGRESS_STEP (4u << 20)
 
 typedef struct window {
     stk_file *file;
-    uint64_t size;                      /* of the file */
+    uint64_t size; /* of the file */
     uint64_t at;
     size_t len, cap, ahead;
     uint8_t *data;
 } window;
 
-typedef struct extension {              /* what holds for the next member */
-    uint64_t start;                     /* first extension header; STK_NO_OFFSET: there is none */
+typedef struct extension { /* what holds for the next member */
+    uint64_t start;        /* first extension header; STK_NO_OFFSET: there is none */
     int has_name, has_size, sparse;
     uint64_t size;
     stk_text name;
@@ -36,7 +37,7 @@ typedef struct extension {              /* what holds for the next member */
 typedef struct walk {
     window w;
     stk_scan *scan;
-    uint64_t at, told;                  /* header under hand; offset last told to progress() */
+    uint64_t at, told; /* header under hand; offset last told to progress() */
     extension ext;
     int global_sized;
     uint64_t global_size;
@@ -86,16 +87,20 @@ static int window_get(window *w, uint64_t offset, size_t len, const uint8_t **ou
 /* ---- headers ---- */
 
 /* Does [at + 512, + size) lie in the file, whole blocks of it?  *next: the header behind. */
-static int check_range(const walk *k, const char *name, uint64_t size, uint64_t *next, stk_error *err)
+static int check_range(const walk *k, const char *name, uint64_t size, uint64_t *next,
+                       stk_error *err)
 {
     uint64_t room = k->w.size - k->at - TAR_BLOCK;
 
     if (size > room)
-        return stk_fail(err, STK_ECORRUPT, "member \"%.80s\" has %" PRIu64 " bytes, the shard ends after %" PRIu64
-                        " of them: cut short or damaged", name, size, room);
+        return stk_fail(err, STK_ECORRUPT,
+                        "member \"%.80s\" has %" PRIu64 " bytes, the shard ends after %" PRIu64
+                        " of them: cut short or damaged",
+                        name, size, room);
     size = (size + TAR_BLOCK - 1) & ~(uint64_t)(TAR_BLOCK - 1);
     if (size > room)
-        return stk_fail(err, STK_ECORRUPT, "the shard ends inside the last block of member \"%.80s\": cut short",
+        return stk_fail(err, STK_ECORRUPT,
+                        "the shard ends inside the last block of member \"%.80s\": cut short",
                         name);
     *next = k->at + TAR_BLOCK + size;
     return 0;
@@ -103,15 +108,18 @@ static int check_range(const walk *k, const char *name, uint64_t size, uint64_t 
 
 static int refuse_sparse(const char *name, stk_error *err)
 {
-    return stk_fail(err, STK_ENOTSUP, "member \"%.100s\" is a GNU sparse file: pack it again without tar --sparse",
+    return stk_fail(err, STK_ENOTSUP,
+                    "member \"%.100s\" is a GNU sparse file: pack it again without tar --sparse",
                     name);
 }
 
 /* Data of an extension header, at most `max` bytes of it. */
-static int extension_data(walk *k, const tar_header *h, size_t max, const uint8_t **data, stk_error *err)
+static int extension_data(walk *k, const tar_header *h, size_t max, const uint8_t **data,
+                          stk_error *err)
 {
     if (h->size > max)
-        return stk_fail(err, STK_ECORRUPT, "an extension header (type '%c') has %" PRIu64 " bytes, the limit is %zu",
+        return stk_fail(err, STK_ECORRUPT,
+                        "an extension header (type '%c') has %" PRIu64 " bytes, the limit is %zu",
                         h->type, h->size, max);
     return window_get(&k->w, k->at + TAR_BLOCK, (size_t)h->size, data, err);
 }
@@ -132,7 +140,7 @@ static int take_pax(walk *k, const tar_header *h, stk_error *err)
 
     STK_TRY(extension_data(k, h, TAR_PAX_MAX, &data, err));
     STK_TRY(stk_tar_pax_parse(data, (size_t)h->size, &pax, err));
-    if (h->type == 'g') {               /* a path for all members would make them one: not taken */
+    if (h->type == 'g') { /* a path for all members would make them one: not taken */
         if (pax.sparse)
             return refuse_sparse(h->name, err);
         if (pax.has_size) {
@@ -156,7 +164,8 @@ static int take_long_name(walk *k, const tar_header *h, stk_error *err)
     const uint8_t *data;
 
     STK_TRY(extension_data(k, h, TAR_NAME_MAX, &data, err));
-    return extension_name(&k->ext, (const char *)data, strnlen((const char *)data, (size_t)h->size), err);
+    return extension_name(&k->ext, (const char *)data, strnlen((const char *)data, (size_t)h->size),
+                          err);
 }
 
 static int take_extension(walk *k, const tar_header *h, uint64_t *next, stk_error *err)
@@ -172,9 +181,12 @@ static int take_extension(walk *k, const tar_header *h, uint64_t *next, stk_erro
 static int take_member(walk *k, const tar_header *h, uint64_t *next, stk_error *err)
 {
     const char *name = k->ext.has_name ? k->ext.name.s : h->name;
-    stk_member m = { .name = name, .name_len = k->ext.has_name ? k->ext.name.len : h->name_len,
-        .start = k->ext.start == STK_NO_OFFSET ? k->at : k->ext.start, .at = k->at, .data = k->at + TAR_BLOCK,
-        .size = h->size };
+    stk_member m = { .name = name,
+                     .name_len = k->ext.has_name ? k->ext.name.len : h->name_len,
+                     .start = k->ext.start == STK_NO_OFFSET ? k->at : k->ext.start,
+                     .at = k->at,
+                     .data = k->at + TAR_BLOCK,
+                     .size = h->size };
 
     if (h->type == 'S' || k->ext.sparse)
         return refuse_sparse(name, err);
@@ -182,8 +194,10 @@ static int take_member(walk *k, const tar_header *h, uint64_t *next, stk_error *
         if (k->ext.has_size)
             m.size = k->ext.size;
         else if (k->global_sized && k->global_size != m.size)
-            return stk_fail(err, STK_ENOTSUP, "a global pax header gives member \"%.80s\" %" PRIu64
-                            " bytes, its own header %" PRIu64, name, k->global_size, m.size);
+            return stk_fail(err, STK_ENOTSUP,
+                            "a global pax header gives member \"%.80s\" %" PRIu64
+                            " bytes, its own header %" PRIu64,
+                            name, k->global_size, m.size);
     }
     STK_TRY(check_range(k, name, m.size, next, err));
     if (h->type == '0' || h->type == '7' || !h->type)
@@ -203,7 +217,9 @@ static int take_zero(walk *k, stk_error *err)
     STK_TRY(window_get(&k->w, k->at + TAR_BLOCK, TAR_BLOCK, &block, err));
     if (stk_tar_is_zero(block))
         return STK_END;
-    return stk_fail(err, STK_ECORRUPT, "one block of zeros, then more data: a damaged shard, or tar files strung together");
+    return stk_fail(
+        err, STK_ECORRUPT,
+        "one block of zeros, then more data: a damaged shard, or tar files strung together");
 }
 
 /* One header.  0, STK_END, or an error. */
@@ -215,13 +231,15 @@ static int step(walk *k, stk_error *err)
     int rc;
 
     if (left && left < TAR_BLOCK)
-        return stk_fail(err, STK_ECORRUPT, "the shard ends inside a header, after %" PRIu64 " of 512 bytes: cut short",
+        return stk_fail(err, STK_ECORRUPT,
+                        "the shard ends inside a header, after %" PRIu64 " of 512 bytes: cut short",
                         left);
     rc = left ? window_get(&k->w, k->at, TAR_BLOCK, &block, err) : STK_END;
     if (rc == 0 && stk_tar_is_zero(block))
         rc = take_zero(k, err);
     if (rc == STK_END && k->ext.start != STK_NO_OFFSET)
-        return stk_fail(err, STK_ECORRUPT, "the shard ends between an extension header and its member: cut short");
+        return stk_fail(err, STK_ECORRUPT,
+                        "the shard ends between an extension header and its member: cut short");
     if (rc)
         return rc;
     STK_TRY(stk_tar_header_parse(block, &h, err));
@@ -264,9 +282,14 @@ static int walk_all(walk *k, stk_error *err)
 /* What compressed the file, or NULL. */
 static const char *compression(stk_bytes head, const char **remedy)
 {
-    static const struct { const char *magic, *name, *remedy; } known[] = {
-        { "\x1f\x8b", "gzip", "gunzip" }, { "BZh", "bzip2", "bunzip2" }, { "\xfd" "7zXZ", "xz", "unxz" },
-        { "\x28\xb5\x2f\xfd", "zstd", "unzstd" }, { "\x04\x22\x4d\x18", "lz4", "unlz4" },
+    static const struct {
+        const char *magic, *name, *remedy;
+    } known[] = {
+        { "\x1f\x8b", "gzip", "gunzip" },
+        { "BZh", "bzip2", "bunzip2" },
+        { "\xfd\x37zXZ", "xz", "unxz" },
+        { "\x28\xb5\x2f\xfd", "zstd", "unzstd" },
+        { "\x04\x22\x4d\x18", "lz4", "unlz4" },
     };
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -295,7 +318,9 @@ static int refuse_compressed(window *w, stk_error *err)
     name = compression((stk_bytes){ head, len }, &remedy);
     if (!name)
         return 0;
-    return stk_fail(err, STK_ENOTSUP, "is %s-compressed; Stoker needs plain tar for random access: %s it", name, remedy);
+    return stk_fail(err, STK_ENOTSUP,
+                    "is %s-compressed; Stoker needs plain tar for random access: %s it", name,
+                    remedy);
 }
 
 static int tar_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err)
@@ -325,10 +350,12 @@ static int name_ends(const char *name, const char *suffix)
     return n >= s && !strcasecmp(name + n - s, suffix);
 }
 
-/* A name that says tar is believed to a degree even when the bytes don't: index() then says what is wrong with them. */
+/* A name that says tar is believed to a degree even when the bytes don't: index() then says what
+ * is wrong with them. */
 static int tar_probe(const char *name, stk_bytes head)
 {
-    int named = name && (name_ends(name, ".tar") || name_ends(name, ".tgz") || name_ends(name, ".tar.gz"));
+    int named = name &&
+                (name_ends(name, ".tar") || name_ends(name, ".tgz") || name_ends(name, ".tar.gz"));
 
     if (head.len >= TAR_BLOCK && stk_tar_checksum_ok(head.data) && !stk_tar_is_zero(head.data))
         return memcmp(head.data + 257, "ustar", 5) ? 80 + 20 * named : 100;

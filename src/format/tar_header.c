@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tar_header.c - one 512-byte header and the records of one pax header.
  *
- * POSIX.1-2017 "pax", ustar interchange format, plus the forms in the wild: v7 headers without magic, GNU's base-256 numbers,
- * checksums summed as signed chars.  Numbers that don't parse are errors here, where Python's tarfile would take 0 or quietly
- * stop: a shard that reads short is wrong data. */
+ * POSIX.1-2017 "pax", ustar interchange format, plus the forms in the wild: v7 headers without
+ * magic, GNU's base-256 numbers, checksums summed as signed chars.  Numbers that don't parse are
+ * errors here, where Python's tarfile would take 0 or quietly stop: a shard that reads short is
+ * wrong data. */
 #include "format/tar.h"
 
 #include <string.h>
@@ -15,14 +16,15 @@ int stk_tar_is_zero(const uint8_t block[TAR_BLOCK])
     return !block[0] && !memcmp(block, block + 1, TAR_BLOCK - 1);
 }
 
-/* Octal digits between spaces, ended by NUL; or base-256 when the top bit is set.  0: not a number, or negative, or beyond 2^63. */
+/* Octal digits between spaces, ended by NUL; or base-256 when the top bit is set.  0: not a
+ * number, or negative, or beyond 2^63. */
 static int number(const uint8_t *s, size_t len, uint64_t *out)
 {
     uint64_t v = 0;
     size_t i = 0;
 
     if (s[0] & 0x80) {
-        v = s[0] & 0x7f;                /* with 0xff: a negative number, far beyond the limit below */
+        v = s[0] & 0x7f; /* with 0xff: a negative number, far beyond the limit below */
         for (i = 1; i < len; i++) {
             if (v >> 55)
                 return 0;
@@ -44,7 +46,7 @@ static int number(const uint8_t *s, size_t len, uint64_t *out)
 int stk_tar_checksum_ok(const uint8_t block[TAR_BLOCK])
 {
     uint64_t want;
-    int64_t plain = 256, with_sign = 256;       /* the field itself counts as eight spaces */
+    int64_t plain = 256, with_sign = 256; /* the field itself counts as eight spaces */
 
     for (size_t i = 0; i < TAR_BLOCK; i++) {
         if (i >= AT_SUM && i < AT_SUM + 8)
@@ -52,7 +54,8 @@ int stk_tar_checksum_ok(const uint8_t block[TAR_BLOCK])
         plain += block[i];
         with_sign += (int8_t)block[i];
     }
-    return number(block + AT_SUM, 8, &want) && ((int64_t)want == plain || (int64_t)want == with_sign);
+    return number(block + AT_SUM, 8, &want) &&
+           ((int64_t)want == plain || (int64_t)want == with_sign);
 }
 
 int stk_tar_has_data(char type)
@@ -94,7 +97,8 @@ int stk_tar_header_parse(const uint8_t block[TAR_BLOCK], tar_header *out, stk_er
         out->type = '5';
     out->size = 0;
     if (stk_tar_has_data(out->type) && !number(block + AT_SIZE, 12, &out->size))
-        return stk_fail(err, STK_ECORRUPT, "member \"%.120s\" has a size that is no number", out->name);
+        return stk_fail(err, STK_ECORRUPT, "member \"%.120s\" has a size that is no number",
+                        out->name);
     return 0;
 }
 
@@ -123,7 +127,8 @@ static int record_parse(const char *s, size_t left, record *out)
     const char *space = memchr(s, ' ', left < 8 ? left : 8), *eq;
     uint64_t len;
 
-    if (!space || !decimal(s, (size_t)(space - s), &len) || len > left || (size_t)(space - s) + 2 > len)
+    if (!space || !decimal(s, (size_t)(space - s), &len) || len > left ||
+        (size_t)(space - s) + 2 > len)
         return 0;
     out->len = (size_t)len;
     out->key = space + 1;
@@ -146,7 +151,8 @@ static int take_path(const record *r, tar_pax *out, stk_error *err)
     size_t len = r->value_len;
 
     if (len > TAR_NAME_MAX)
-        return stk_fail(err, STK_ECORRUPT, "a member's name has %zu bytes, the limit is %u", len, TAR_NAME_MAX);
+        return stk_fail(err, STK_ECORRUPT, "a member's name has %zu bytes, the limit is %u", len,
+                        TAR_NAME_MAX);
     if (memchr(r->value, 0, len))
         return stk_fail(err, STK_ECORRUPT, "a member's name in a pax header has a NUL in it");
     while (len && r->value[len - 1] == '/')
@@ -177,7 +183,7 @@ int stk_tar_pax_parse(const uint8_t *data, size_t len, tar_pax *out, stk_error *
     record r;
 
     memset(out, 0, sizeof *out);
-    while (at < len && s[at]) {         /* some writers count the padding: NUL ends the records */
+    while (at < len && s[at]) { /* some writers count the padding: NUL ends the records */
         if (!record_parse(s + at, len - at, &r))
             return stk_fail(err, STK_ECORRUPT, "a pax header is damaged at its byte %zu", at);
         STK_TRY(take_record(&r, out, err));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tar_test.c - tar files built by hand, sound and broken, and what the index of each must be.
  *
- * Other writers and readers are the oracle in tests/formats; here are the forms they don't write. */
+ * Other writers and readers are the oracle in tests/formats; here are the forms they don't
+ * write. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,20 +83,21 @@ typedef struct watch {
     unsigned calls;
 } watch;
 
-static int watch_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *f, uint32_t n, stk_error *err)
+static int watch_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *f,
+                        uint32_t n, stk_error *err)
 {
     watch *w = (watch *)scan;
 
     (void)err;
     w->calls++;
-    if (w->n > sizeof w->text / 2)              /* tests with many samples only count them */
+    if (w->n > sizeof w->text / 2) /* tests with many samples only count them */
         return 0;
-    w->n += (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, "%s%.*s@%u", w->n ? " " : "", (int)key.len,
-                             (const char *)key.data, (unsigned)offset);
+    w->n += (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, "%s%.*s@%u", w->n ? " " : "",
+                             (int)key.len, (const char *)key.data, (unsigned)offset);
     for (uint32_t i = 0; i < n && i < 20; i++) {
         assert_int_equal(strlen(f[i].name), f[i].name_len);
-        w->n += (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, ",%s=%u+%u", f[i].name, (unsigned)f[i].offset,
-                                 (unsigned)f[i].size);
+        w->n += (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, ",%s=%u+%u", f[i].name,
+                                 (unsigned)f[i].offset, (unsigned)f[i].size);
     }
     return 0;
 }
@@ -111,14 +113,18 @@ static int counted_read(stk_file *f, stk_io *io)
     counted *c = (counted *)f;
 
     io->rc = io->sys = 0;
-    io->got = io->offset >= image_len ? 0 : io->len < image_len - io->offset ? io->len : image_len - io->offset;
+    io->got = io->offset >= image_len            ? 0
+              : io->len < image_len - io->offset ? io->len
+                                                 : image_len - io->offset;
     memcpy(io->dst, image + io->offset, io->got);
     c->bytes += io->got;
     c->reads++;
     return 0;
 }
 
-static const stk_source counted_source = { .abi = STK_PLUGIN_ABI, .name = "counted", .read = counted_read };
+static const stk_source counted_source = { .abi = STK_PLUGIN_ABI,
+                                           .name = "counted",
+                                           .read = counted_read };
 
 static watch seen;
 static stk_error err;
@@ -165,7 +171,8 @@ static void expect_error(int code, uint64_t offset, const char *part)
 {
     assert_int_equal(index_image(), code);
     if (err.offset != offset || !strstr(err.message, part))
-        fail_msg("\"%s\" at %u, expected \"%s\" at %u", err.message, (unsigned)err.offset, part, (unsigned)offset);
+        fail_msg("\"%s\" at %u, expected \"%s\" at %u", err.message, (unsigned)err.offset, part,
+                 (unsigned)offset);
     image_len = 0;
 }
 
@@ -190,10 +197,10 @@ static void skips_what_is_no_file(void **state)
     add_header("d.x/", '5', 0);
     add_header("old.y/", '\0', 0);
     add_header("a.lnk", '2', 0);
-    add_header("a.hard", '1', 99999);           /* the size of a link counts no data */
+    add_header("a.hard", '1', 99999); /* the size of a link counts no data */
     add_header("a.chr", '3', 0);
     add_header("a.fifo", '6', 0);
-    add_member("a.vendor", 'V', "volume");      /* unknown types have data */
+    add_member("a.vendor", 'V', "volume"); /* unknown types have data */
     add_member("__meta__", '0', "x");
     add_member("__dir__/a.jpg", '0', "x");
     add_member("a.txt", '0', "t");
@@ -208,20 +215,21 @@ static void ustar_prefix(void **state)
     h = add_header("b.jpg", '0', 0);
     memcpy(h + 345, "very/long", 9);
     seal(h);
-    h = add_header("c.jpg", '0', 0);            /* GNU keeps times there */
+    h = add_header("c.jpg", '0', 0); /* GNU keeps times there */
     memcpy(h + 257, "ustar  \0", 8);
     memcpy(h + 345, "14151617", 8);
     seal(h);
-    h = add_header("d.jpg", '0', 0);            /* v7 has neither */
+    h = add_header("d.jpg", '0', 0); /* v7 has neither */
     memset(h + 257, 0, 8);
     seal(h);
-    h = add_header("x", '0', 0);                /* both fields full, no NUL */
+    h = add_header("x", '0', 0); /* both fields full, no NUL */
     memset(h, 'n', 100);
     memcpy(h + 96, ".jpg", 4);
     memset(h + 345, 'p', 155);
     seal(h);
     assert_int_equal(index_image(), 0);
-    assert_non_null(strstr(seen.text, "very/long/b@0,jpg=512+0 c@512,jpg=1024+0 d@1024,jpg=1536+0 ppp"));
+    assert_non_null(
+        strstr(seen.text, "very/long/b@0,jpg=512+0 c@512,jpg=1024+0 d@1024,jpg=1536+0 ppp"));
     assert_int_equal(seen.calls, 4);
     image_len = 0;
 }
@@ -236,8 +244,8 @@ static void pax_headers(void **state)
     add_pax('x', "size", "3");
     add_header("big.jpg", '0', 0);
     add_data("123", 3);
-    add_pax('X', "path", "y.jpg///");           /* slashes at the end go, as in tarfile */
-    add_pax('x', "path", "z.jpg");              /* the first of several wins, as there */
+    add_pax('X', "path", "y.jpg///"); /* slashes at the end go, as in tarfile */
+    add_pax('x', "path", "z.jpg");    /* the first of several wins, as there */
     add_member("short.jpg", '0', "1");
     add_member("after.jpg", '0', "1");
     expect("long/name@2048,jpg=3584+2 big@4096,jpg=5632+3 y@6144,jpg=8704+1 after@9216,jpg=9728+1");
@@ -264,17 +272,17 @@ static void numbers(void **state)
     uint8_t *h;
 
     (void)state;
-    h = add_header("a.jpg", '0', 0);            /* base-256 */
+    h = add_header("a.jpg", '0', 0); /* base-256 */
     memset(h + 124, 0, 12);
     h[124] = 0x80;
     h[135] = 5;
     seal(h);
     add_data("12345", 5);
-    h = add_header("b.jpg", '0', 0);            /* spaces, no NUL */
+    h = add_header("b.jpg", '0', 0); /* spaces, no NUL */
     memcpy(h + 124, "         3  ", 12);
     seal(h);
     add_data("123", 3);
-    h = add_header("c.jpg", '0', 0);            /* an empty field is 0 */
+    h = add_header("c.jpg", '0', 0); /* an empty field is 0 */
     memset(h + 124, 0, 12);
     seal(h);
     expect("a@0,jpg=512+5 b@1024,jpg=1536+3 c@2048,jpg=2560+0");
@@ -296,13 +304,13 @@ static void signed_checksum(void **state)
 static void ends(void **state)
 {
     (void)state;
-    expect("");                                 /* an empty file */
+    expect(""); /* an empty file */
     add_zeros(1);
     expect("");
     add_zeros(20);
     expect("");
     add_member("a.x", '0', "1");
-    expect("a@0,x=512+1");                      /* no end mark at all */
+    expect("a@0,x=512+1"); /* no end mark at all */
     add_member("a.x", '0', "1");
     add_zeros(1);
     expect("a@0,x=512+1");
@@ -328,7 +336,8 @@ static void names_as_webdataset(void **state)
     add_member("bad.jpg", '0', "1");
     add_member("bad.__bad__", '0', "1");
     add_member("good.__bad__", '0', "");
-    expect("a@0,=512+1,.jpg=1536+1 dir/@2048,hidden=2560+1 __index__@3072,json=3584+1 good@6144,__bad__=6656+0");
+    expect("a@0,=512+1,.jpg=1536+1 dir/@2048,hidden=2560+1 __index__@3072,json=3584+1 "
+           "good@6144,__bad__=6656+0");
 }
 
 static void duplicates(void **state)
@@ -402,13 +411,13 @@ static void damaged(void **state)
     image_len = 1024;
     expect_error(STK_ECORRUPT, 0, "checksum");
     h = add_header("a.jpg", '0', 0);
-    memset(h + 124, 0xff, 12);                  /* -1 */
+    memset(h + 124, 0xff, 12); /* -1 */
     seal(h);
     expect_error(STK_ECORRUPT, 0, "no number");
     h = add_header("a.jpg", '0', 0);
     memset(h + 125, 0, 11);
     h[124] = 0x80;
-    h[128] = 0x7f;                              /* close to 2^63 */
+    h[128] = 0x7f; /* close to 2^63 */
     seal(h);
     expect_error(STK_ECORRUPT, 0, "the shard ends");
     h = add_header("a.jpg", '0', 0);
@@ -491,7 +500,7 @@ static void reads_headers_only(void **state)
     assert_int_equal(index_counted(&c, image_len), 0);
     assert_int_equal(seen.calls, 20000);
     assert_true(c.bytes < image_len + image_len / 100);
-    assert_true(c.reads < 120);                 /* 20 MB in windows of 256 KiB */
+    assert_true(c.reads < 120); /* 20 MB in windows of 256 KiB */
     image_len = 0;
 }
 
@@ -559,14 +568,16 @@ static void probes(void **state)
     assert_int_equal(stk_format_tar.probe("x", head), 100);
     memset(image + 257, 0, 8);
     seal(image);
-    assert_in_range(stk_format_tar.probe("x", head), 60, 90);           /* v7: only the checksum speaks */
+    assert_in_range(stk_format_tar.probe("x", head), 60, 90); /* v7: only the checksum speaks */
     assert_int_equal(stk_format_tar.probe("x.tar", head), 100);
     memset(image, 0, 512);
     assert_int_equal(stk_format_tar.probe("x.bin", head), 0);
-    assert_in_range(stk_format_tar.probe("x.TAR", head), 1, 99);        /* an empty shard */
+    assert_in_range(stk_format_tar.probe("x.TAR", head), 1, 99); /* an empty shard */
     assert_in_range(stk_format_tar.probe("x.tar", (stk_bytes){ NULL, 0 }), 1, 99);
-    assert_in_range(stk_format_tar.probe("x.tgz", (stk_bytes){ (const uint8_t *)"\x1f\x8b", 2 }), 1, 99);
-    assert_int_equal(stk_format_tar.probe("x.jpg", (stk_bytes){ (const uint8_t *)"\xff\xd8", 2 }), 0);
+    assert_in_range(stk_format_tar.probe("x.tgz", (stk_bytes){ (const uint8_t *)"\x1f\x8b", 2 }), 1,
+                    99);
+    assert_int_equal(stk_format_tar.probe("x.jpg", (stk_bytes){ (const uint8_t *)"\xff\xd8", 2 }),
+                     0);
     image_len = 0;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wds.c - how WebDataset reads a member's name: what is no field, and where the key ends.
  *
- * The package's regular expressions define it: "^((?:.*[/]|)[^.]+)[.]([^/]*)$" splits, "__[^/]*__($|/)" ignores.  What
- * follows are their meanings worked out, odd corners included: "." crosses no newline, "[^.]+" may eat slashes, "$" also
- * stands before a last newline. */
+ * The package's regular expressions define it: "^((?:.*[/]|)[^.]+)[.]([^/]*)$" splits,
+ * "__[^/]*__($|/)" ignores.  What follows are their meanings worked out, odd corners included:
+ * "." crosses no newline, "[^.]+" may eat slashes, "$" also stands before a last newline. */
 #include "format/format.h"
 
 #include <string.h>
@@ -24,9 +24,10 @@ static size_t find_last(const char *s, size_t len, char c)
     return p ? (size_t)(p - s) : NONE;
 }
 
-/* The directory part may end at any slash of the first line, the last one first, or be empty; the key then runs to the
- * first dot behind it, which may not follow at once, and no slash may follow the dot.  Once a dot lies before the last slash,
- * shorter directory parts find none better, so that at most three starts are tried. */
+/* The directory part may end at any slash of the first line, the last one first, or be empty;
+ * the key then runs to the first dot behind it, which may not follow at once, and no slash may
+ * follow the dot.  Once a dot lies before the last slash, shorter directory parts find none
+ * better, so that at most three starts are tried. */
 int stk_wds_split(const char *name, size_t len, size_t *key_len, size_t *ext_start)
 {
     size_t line = find(name, 0, len, '\n'), last = find_last(name, len, '/');
@@ -55,7 +56,7 @@ int stk_wds_ignored(const char *name, size_t len)
     if (len < 2 || memcmp(name, "__", 2))
         return 0;
     if (slash == NONE && !memcmp(name + len - 2, "__", 2))
-        return 1;                               /* also "__" and "___": starts and ends so */
+        return 1; /* also "__" and "___": starts and ends so */
     if (slash == NONE && name[len - 1] == '\n')
         end--;
     return end >= 4 && !memcmp(name + end - 2, "__", 2);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wds_test.c - names to keys and fields: every case of the format notes, and corners of the regular expressions. */
+/* wds_test.c - names to keys and fields: every case of the format notes, and corners of the
+ * regular expressions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,8 @@ static void check_split(const char *name, const char *key, const char *ext)
     if (!key)
         return;
     if (k != strlen(key) || memcmp(name, key, k) || strcmp(name + e, ext))
-        fail_msg("\"%s\": key \"%.*s\" ext \"%s\", not \"%s\" \"%s\"", name, (int)k, name, name + e, key, ext);
+        fail_msg("\"%s\": key \"%.*s\" ext \"%s\", not \"%s\" \"%s\"", name, (int)k, name, name + e,
+                 key, ext);
 }
 
 static void splits(void **state)
@@ -30,14 +32,14 @@ static void splits(void **state)
     check_split("a.seg.png", "a", "seg.png");
     check_split("dir.v1/a.jpg", "dir.v1/a", "jpg");
     check_split("./a.jpg", "./a", "jpg");
-    check_split("dir/.hidden", "dir/", "hidden");       /* [^.]+ eats the slash */
+    check_split("dir/.hidden", "dir/", "hidden"); /* [^.]+ eats the slash */
     check_split("/.hidden", "/", "hidden");
     check_split("x//.a", "x//", "a");
     check_split("x/y/.a.b", "x/y/", "a.b");
     check_split("a.", "a", "");
     check_split("a..jpg", "a", ".jpg");
     check_split("__index__.json", "__index__", "json");
-    check_split("A.JPG", "A", "JPG");                   /* case is the caller's affair */
+    check_split("A.JPG", "A", "JPG"); /* case is the caller's affair */
     check_split("\xc3\xa9t\xc3\xa9.txt", "\xc3\xa9t\xc3\xa9", "txt");
 }
 
@@ -64,15 +66,18 @@ static void newlines(void **state)
     check_split("a\nb.c", "a\nb", "c");
     check_split("a.c\n", "a", "c\n");
     check_split("x/\ny/b.c", "x/\ny/b", "c");
-    check_split("x.1/\ny/b.c", "x.1/\ny/b", "c");       /* the directory may end in the first line */
-    check_split("x\n.1/b.c", NULL, NULL);               /* but not behind it */
+    check_split("x.1/\ny/b.c", "x.1/\ny/b", "c"); /* the directory may end in the first line */
+    check_split("x\n.1/b.c", NULL, NULL);         /* but not behind it */
 }
 
 static void ignored(void **state)
 {
-    static const char *const yes[] = { "__x__", "____", "__", "___", "__x__/a.jpg", "__x__/", "__a.b__", "__x__\n" };
-    static const char *const no[] = { "__x__.json", "__x/a__", "a__x__", "_x_", "x/__y__", "x/__y__/a.jpg", "", "_",
-        "___/a.jpg", "__x__y/a" };
+    static const char *const yes[] = { "__x__",       "____",   "__",      "___",
+                                       "__x__/a.jpg", "__x__/", "__a.b__", "__x__\n" };
+    static const char *const no[] = {
+        "__x__.json",    "__x/a__", "a__x__", "_x_",       "x/__y__",
+        "x/__y__/a.jpg", "",        "_",      "___/a.jpg", "__x__y/a"
+    };
 
     (void)state;
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* braces.c - brace expansion with the meaning that Python's braceexpand 0.1.7 gives it, which WebDataset uses.
+/* braces.c - brace expansion with the meaning that Python's braceexpand 0.1.7 gives it, which
+ * WebDataset uses.
  *
- * A pattern becomes a tree: CAT is the product of its children (the last turns fastest), ALT one child after the other, INTS
- * and CHARS are ranges.  Every node knows how many strings it stands for, so the i-th name is arithmetic and a pattern of
- * a billion names costs nothing until the caller's limit refuses it.
+ * A pattern becomes a tree: CAT is the product of its children (the last turns fastest), ALT one
+ * child after the other, INTS and CHARS are ranges.  Every node knows how many strings it stands
+ * for, so the i-th name is arithmetic and a pattern of a billion names costs nothing until the
+ * caller's limit refuses it.
  *
- * Two quirks are kept on purpose, since names must come out alike: a '}' before its '{' counts as depth -1, so "}{" is
- * balanced; and backslashes are taken off once per level of nesting, not once in all. */
+ * Two quirks are kept on purpose, since names must come out alike: a '}' before its '{' counts
+ * as depth -1, so "}{" is balanced; and backslashes are taken off once per level of nesting, not
+ * once in all. */
 #include "source/braces.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "source/text.h"
 
 #define DEPTH_MAX 64
 #define NODES_MAX (1u << 20)
@@ -24,22 +27,21 @@ typedef enum kind { LIT, INTS, CHARS, CAT, ALT } kind;
 
 typedef struct node {
     kind kind;
-    uint32_t child, next;       /* numbers of nodes; 0: none */
+    uint32_t child, next; /* numbers of nodes; 0: none */
     uint64_t count;
-    const char *text;           /* LIT */
+    const char *text; /* LIT */
     size_t len;
-    int64_t first, step;        /* INTS, CHARS: values first, first + step, ... */
-    int width;                  /* INTS: zero-padded to it */
+    int64_t first, step; /* INTS, CHARS: values first, first + step, ... */
+    int width;           /* INTS: zero-padded to it */
 } node;
 
 struct stk_braces {
     char *pattern;
     size_t len;
-    node *nodes;                /* [0] is unused, so that 0 can mean none */
+    node *nodes; /* [0] is unused, so that 0 can mean none */
     uint32_t n, cap;
     uint32_t root;
-    char *out;
-    size_t out_len, out_cap;
+    stk_text out;
 };
 
 typedef struct span {
@@ -201,7 +203,8 @@ static int add_int_range(stk_braces *b, span a, span z, span step, uint32_t *out
     int64_t first, last;
 
     if (!number(a, &first) || !number(z, &last) || width > 4096)
-        return stk_fail(err, STK_ELIMIT, "a number in the braces of \"%.120s\" has too many digits", b->pattern);
+        return stk_fail(err, STK_ELIMIT, "a number in the braces of \"%.120s\" has too many digits",
+                        b->pattern);
     STK_TRY(add_node(b, INTS, out, err));
     set_range(&b->nodes[*out], first, last, step);
     b->nodes[*out].width = zero_led(a) || zero_led(z) ? (int)width : 0;
@@ -211,7 +214,8 @@ static int add_int_range(stk_braces *b, span a, span z, span step, uint32_t *out
 static int add_char_range(stk_braces *b, span expr, span step, uint32_t *out, stk_error *err)
 {
     STK_TRY(add_node(b, CHARS, out, err));
-    set_range(&b->nodes[*out], strchr(LETTERS, expr.s[0]) - LETTERS, strchr(LETTERS, expr.s[3]) - LETTERS, step);
+    set_range(&b->nodes[*out], strchr(LETTERS, expr.s[0]) - LETTERS,
+              strchr(LETTERS, expr.s[3]) - LETTERS, step);
     return 0;
 }
 
@@ -226,7 +230,7 @@ static int parse_sequence(stk_braces *b, span s, int depth, uint32_t *out, stk_e
 
     *out = 0;
     for (pos = 0; pos <= s.len; pos++) {
-        char c = pos < s.len ? s.s[pos] : ',';          /* the end closes the last part */
+        char c = pos < s.len ? s.s[pos] : ','; /* the end closes the last part */
 
         if (c == '\\') {
             pos++;
@@ -245,7 +249,8 @@ static int parse_sequence(stk_braces *b, span s, int depth, uint32_t *out, stk_e
     return 0;
 }
 
-/* What stands between a pair of braces: a range, a list, or neither (then the braces are letters). */
+/* What stands between a pair of braces: a range, a list, or neither (then the braces are
+ * letters). */
 static int parse_expression(stk_braces *b, span expr, int depth, uint32_t *out, stk_error *err)
 {
     span a, z, step;
@@ -257,7 +262,8 @@ static int parse_expression(stk_braces *b, span expr, int depth, uint32_t *out, 
     return parse_sequence(b, expr, depth, out, err);
 }
 
-static int add_expression(stk_braces *b, span expr, int depth, uint32_t parent, uint32_t *last, stk_error *err)
+static int add_expression(stk_braces *b, span expr, int depth, uint32_t parent, uint32_t *last,
+                          stk_error *err)
 {
     uint32_t id = 0;
 
@@ -279,7 +285,8 @@ static int parse_pattern(stk_braces *b, span p, int depth, uint32_t *out, stk_er
     uint32_t last = 0;
 
     if (depth > DEPTH_MAX)
-        return stk_fail(err, STK_ELIMIT, "braces nest deeper than %d in \"%.120s\"", DEPTH_MAX, b->pattern);
+        return stk_fail(err, STK_ELIMIT, "braces nest deeper than %d in \"%.120s\"", DEPTH_MAX,
+                        b->pattern);
     STK_TRY(add_node(b, CAT, out, err));
     for (pos = 0; pos < p.len; pos++) {
         if (p.s[pos] == '\\') {
@@ -298,8 +305,10 @@ static int parse_pattern(stk_braces *b, span p, int depth, uint32_t *out, stk_er
         }
     }
     if (open)
-        return stk_fail(err, STK_EINVAL, "unbalanced braces in \"%.150s\": write \\{ or \\} for the character itself",
-                        b->pattern);
+        return stk_fail(
+            err, STK_EINVAL,
+            "unbalanced braces in \"%.150s\": write \\{ or \\} for the character itself",
+            b->pattern);
     if (start < p.len)
         return add_literal(b, *out, &last, (span){ p.s + start, p.len - start }, err);
     return 0;
@@ -309,23 +318,9 @@ static int parse_pattern(stk_braces *b, span p, int depth, uint32_t *out, stk_er
 
 static int put(stk_braces *b, const char *s, size_t len, stk_error *err)
 {
-    size_t cap = b->out_cap ? b->out_cap : 256;
-    char *grown;
-
-    if (len > NAME_MAX_LEN || b->out_len + len > NAME_MAX_LEN)
+    if (len > NAME_MAX_LEN || b->out.len + len > NAME_MAX_LEN)
         return stk_fail(err, STK_ELIMIT, "a name from \"%.120s\" is longer than 1 MiB", b->pattern);
-    while (cap < b->out_len + len)
-        cap *= 2;
-    if (cap > b->out_cap) {
-        grown = stk_grow(b->out, b->out_len, cap);
-        if (!grown)
-            return stk_fail_nomem(err, cap);
-        b->out = grown;
-        b->out_cap = cap;
-    }
-    memcpy(b->out + b->out_len, s, len);
-    b->out_len += len;
-    return 0;
+    return stk_text_put(&b->out, s, len, err);
 }
 
 /* Take one level of backslashes off out[from..]; one before a newline or at the end stays. */
@@ -333,12 +328,12 @@ static void unescape(stk_braces *b, size_t from)
 {
     size_t r, w = from;
 
-    for (r = from; r < b->out_len; r++) {
-        if (b->out[r] == '\\' && r + 1 < b->out_len && b->out[r + 1] != '\n')
+    for (r = from; r < b->out.len; r++) {
+        if (b->out.s[r] == '\\' && r + 1 < b->out.len && b->out.s[r + 1] != '\n')
             r++;
-        b->out[w++] = b->out[r];
+        b->out.s[w++] = b->out.s[r];
     }
-    b->out_len = w;
+    b->out.len = w;
 }
 
 static int emit(stk_braces *b, uint32_t id, uint64_t i, stk_error *err);
@@ -346,7 +341,7 @@ static int emit(stk_braces *b, uint32_t id, uint64_t i, stk_error *err);
 static int emit_cat(stk_braces *b, const node *n, uint64_t i, stk_error *err)
 {
     uint64_t below = n->count;
-    size_t from = b->out_len;
+    size_t from = b->out.len;
 
     for (uint32_t c = n->child; c; c = b->nodes[c].next) {
         below /= b->nodes[c].count;
@@ -363,8 +358,10 @@ static int emit_range(stk_braces *b, const node *n, uint64_t i, stk_error *err)
     char text[4128];
 
     if (n->kind == CHARS)
-        return put(b, LETTERS + value, 1, err);
-    return put(b, text, (size_t)snprintf(text, sizeof text, "%0*" PRId64, n->width ? n->width : 1, value), err);
+        return put(b, &LETTERS[value], 1, err);
+    return put(b, text,
+               (size_t)snprintf(text, sizeof text, "%0*" PRId64, n->width ? n->width : 1, value),
+               err);
 }
 
 static int emit(stk_braces *b, uint32_t id, uint64_t i, stk_error *err)
@@ -373,15 +370,11 @@ static int emit(stk_braces *b, uint32_t id, uint64_t i, stk_error *err)
     uint32_t c;
 
     switch (n->kind) {
-    case LIT:
-        return put(b, n->text, n->len, err);
+    case LIT: return put(b, n->text, n->len, err);
     case INTS:
-    case CHARS:
-        return emit_range(b, n, i, err);
-    case CAT:
-        return emit_cat(b, n, i, err);
-    case ALT:
-        break;
+    case CHARS: return emit_range(b, n, i, err);
+    case CAT: return emit_cat(b, n, i, err);
+    case ALT: break;
     }
     for (c = n->child; i >= b->nodes[c].count; c = b->nodes[c].next)
         i -= b->nodes[c].count;
@@ -414,7 +407,7 @@ void stk_braces_close(stk_braces **b)
         return;
     stk_free((*b)->pattern);
     stk_free((*b)->nodes);
-    stk_free((*b)->out);
+    stk_free((*b)->out.s);
     stk_free(*b);
     *b = NULL;
 }
@@ -426,8 +419,8 @@ uint64_t stk_braces_count(const stk_braces *b)
 
 int stk_braces_at(stk_braces *b, uint64_t i, stk_bytes *out, stk_error *err)
 {
-    b->out_len = 0;
+    b->out.len = 0;
     STK_TRY(emit(b, b->root, i, err));
-    *out = (stk_bytes){ (const uint8_t *)b->out, b->out_len };
+    *out = (stk_bytes){ (const uint8_t *)b->out.s, b->out.len };
     return 0;
 }

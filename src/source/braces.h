@@ -5,11 +5,11 @@
 
 #include "base/err.h"
 
-typedef struct stk_braces stk_braces;           /* Thread: one. */
+typedef struct stk_braces stk_braces; /* Thread: one. */
 
 /* Parse pattern[0..len).  Unbalanced braces are STK_EINVAL and name the pattern. */
 int stk_braces_open(stk_braces **out, const char *pattern, size_t len, stk_error *err);
-void stk_braces_close(stk_braces **b);          /* NULL-safe, nulls */
+void stk_braces_close(stk_braces **b); /* NULL-safe, nulls */
 
 uint64_t stk_braces_count(const stk_braces *b); /* at least 1; UINT64_MAX: that many or more */
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* local.c - files of this machine, by path or file:// URL.
  *
- * Reads are pread, so one open file serves any number of threads.  try_read() takes what the page cache holds and never
- * waits for a disk; where the file system can't say (RWF_NOWAIT unsupported) it reads plainly, and the file remembers
- * that.  Paths in file:// URLs are taken as they stand: WebDataset decodes no %XX, and neither do we. */
+ * Reads are pread, so one open file serves any number of threads.  try_read() takes what the
+ * page cache holds and never waits for a disk; where the file system can't say (RWF_NOWAIT
+ * unsupported) it reads plainly, and the file remembers that.  Paths in file:// URLs are taken
+ * as they stand: WebDataset decodes no %XX, and neither do we. */
 #include "source/source.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 typedef struct local_file {
     stk_file base;
     int fd;
-    _Atomic int plain;          /* RWF_NOWAIT was refused once */
+    _Atomic int plain; /* RWF_NOWAIT was refused once */
 } local_file;
 
 static const char *local_path(const char *url)
@@ -105,12 +106,14 @@ static int local_stat(stk_file *file, stk_file_info *out, stk_error *err)
 
     memset(out, 0, sizeof *out);
     if (fstat(f->fd, &st))
-        return stk_fail(err, STK_EIO, "can't stat the file: %s", strerror_r(errno, text, sizeof text));
+        return stk_fail(err, STK_EIO, "can't stat the file: %s",
+                        strerror_r(errno, text, sizeof text));
     end = st.st_size;
-    if (S_ISBLK(st.st_mode)) {                  /* a device's size is where it ends */
+    if (S_ISBLK(st.st_mode)) { /* a device's size is where it ends */
         end = lseek(f->fd, 0, SEEK_END);
         if (end < 0)
-            return stk_fail(err, STK_EIO, "can't size the device: %s", strerror_r(errno, text, sizeof text));
+            return stk_fail(err, STK_EIO, "can't size the device: %s",
+                            strerror_r(errno, text, sizeof text));
     }
     out->size = (uint64_t)end;
     out->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
@@ -138,7 +141,8 @@ static int local_read(stk_file *file, stk_io *io)
     if (io->offset > INT64_MAX - io->len)
         return io_failed(io, EOVERFLOW);
     while (io->got < io->len) {
-        n = pread(f->fd, (char *)io->dst + io->got, io->len - io->got, (off_t)(io->offset + io->got));
+        n = pread(f->fd, (char *)io->dst + io->got, io->len - io->got,
+                  (off_t)(io->offset + io->got));
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -161,7 +165,7 @@ static int local_try_read(stk_file *file, stk_io *io)
     io_begin(io);
     if (io->offset > INT64_MAX - io->len)
         return io_failed(io, EOVERFLOW);
-    while (io->got < io->len) {         /* a short count may be the cache's end or the file's: ask again */
+    while (io->got < io->len) { /* a short count may be the cache's end or the file's: ask again */
         v.iov_base = (char *)io->dst + io->got;
         v.iov_len = io->len - io->got;
         n = preadv2(f->fd, &v, 1, (off_t)(io->offset + io->got), RWF_NOWAIT);

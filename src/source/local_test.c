@@ -53,7 +53,7 @@ static void check_reads(stk_file *f)
     assert_int_equal(io.got, 5000);
     assert_memory_equal(got, content + 1234, 5000);
     io.offset = sizeof content - 10;
-    assert_int_equal(f->source->read(f, &io), 0);       /* the end of the file is a short count */
+    assert_int_equal(f->source->read(f, &io), 0); /* the end of the file is a short count */
     assert_int_equal(io.got, 10);
     io.offset = 1u << 30;
     assert_int_equal(f->source->read(f, &io), 0);
@@ -71,7 +71,7 @@ static void check_try_reads(stk_file *f)
     stk_io io = { .len = sizeof content, .dst = got, .file = f };
     int rc;
 
-    assert_int_equal(stk_file_read(f, 0, got, sizeof content, NULL), 0);        /* now cached */
+    assert_int_equal(stk_file_read(f, 0, got, sizeof content, NULL), 0); /* now cached */
     memset(got, 0, sizeof got);
     rc = f->source->try_read(f, &io);
     assert_true(rc == 0 || rc == STK_PENDING);
@@ -80,7 +80,7 @@ static void check_try_reads(stk_file *f)
         assert_memory_equal(got, content, sizeof content);
     }
     io.offset = 50;
-    rc = f->source->try_read(f, &io);                   /* past the end: short, not pending for ever */
+    rc = f->source->try_read(f, &io); /* past the end: short, not pending for ever */
     assert_true(rc == STK_PENDING || io.got == sizeof content - 50);
 }
 
@@ -132,9 +132,9 @@ static void open_errors(void **state)
     assert_non_null(strstr(err.message, "directory"));
     assert_string_equal(err.shard, folder);
     assert_int_equal(mkfifo(name, 0600), 0);
-    assert_int_equal(stk_source_local.open(name, &f, &err), STK_EIO);           /* and does not wait */
+    assert_int_equal(stk_source_local.open(name, &f, &err), STK_EIO); /* and does not wait */
     assert_int_equal(unlink(name), 0);
-    if (geteuid() != 0) {                       /* root may read everything */
+    if (geteuid() != 0) { /* root may read everything */
         assert_int_equal(chmod(path, 0), 0);
         assert_int_equal(stk_source_local.open(path, &f, &err), STK_EIO);
         assert_non_null(strstr(err.message, "permission"));
@@ -171,12 +171,12 @@ static void memory_reads(void **state)
     assert_ptr_equal(f->source->peek(f, 77, 100), content + 77);
     assert_null(f->source->peek(f, sizeof content - 99, 100));
     assert_null(f->source->peek(f, UINT64_MAX, 1));
-    assert_int_equal(stk_memory_put("x", content, 5, &err), 0);                 /* replaced */
+    assert_int_equal(stk_memory_put("x", content, 5, &err), 0); /* replaced */
     assert_int_equal(stk_source_memory.open("mem://x", &g, &err), 0);
     assert_null(g->source->peek(g, 0, 6));
     assert_int_equal(stk_memory_put("x", NULL, 0, &err), 0);
     assert_int_equal(stk_memory_put("x", NULL, 0, &err), 0);
-    check_reads(f);                             /* an open file outlives its name */
+    check_reads(f); /* an open file outlives its name */
     stk_file_close(&f);
     stk_file_close(&g);
     assert_int_equal(stk_source_memory.open("mem://x", &f, &err), STK_ENOTFOUND);
@@ -185,10 +185,8 @@ static void memory_reads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(local_reads),
-        cmocka_unit_test(file_urls),
-        cmocka_unit_test(open_errors),
-        cmocka_unit_test(absurd_offsets),
+        cmocka_unit_test(local_reads),  cmocka_unit_test(file_urls),
+        cmocka_unit_test(open_errors),  cmocka_unit_test(absurd_offsets),
         cmocka_unit_test(memory_reads),
     };
 

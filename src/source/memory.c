@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory.c - mem://NAME: bytes that the process holds already, for tests, fuzzers and benches.
  *
- * The list of names is the one thing here that is written after start; a lock guards it.  An open file has its own copy of
- * the range and no tie to the list, so dropping a name while a file is open is fine as long as the bytes stay. */
+ * The list of names is the one thing here that is written after start; a lock guards it.  An
+ * open file has its own copy of the range and no tie to the list, so dropping a name while a
+ * file is open is fine as long as the bytes stay. */
 #include "source/source.h"
 
 #include <pthread.h>
@@ -24,7 +25,7 @@ typedef struct memory_file {
 } memory_file;
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static named *list;             /* list_lock */
+static named *list; /* list_lock */
 
 /* The link that points to the entry of that name, or to the end. */
 static named **find_locked(const char *name)

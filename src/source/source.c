@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#define RETRIES 200             /* of a source that says "again": 0.2 s in all */
+#define RETRIES 200 /* of a source that says "again": 0.2 s in all */
 
 int stk_file_read(stk_file *f, uint64_t offset, void *dst, size_t len, stk_error *err)
 {
@@ -14,13 +14,15 @@ int stk_file_read(stk_file *f, uint64_t offset, void *dst, size_t len, stk_error
     char text[96];
     int tries = 0;
 
-    while (f->source->read(f, &io) < 0 && (io.sys == EINTR || io.sys == EAGAIN) && tries++ < RETRIES)
+    while (f->source->read(f, &io) < 0 && (io.sys == EINTR || io.sys == EAGAIN) &&
+           tries++ < RETRIES)
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     if (io.rc < 0)
         stk_fail(err, io.rc, "reading %zu bytes failed: %s", len,
                  io.sys ? strerror_r(io.sys, text, sizeof text) : stk_code_name(io.rc));
     else if (io.got < len)
-        io.rc = stk_fail(err, STK_ECORRUPT, "the file ends after %zu of %zu bytes wanted here: it was cut short",
+        io.rc = stk_fail(err, STK_ECORRUPT,
+                         "the file ends after %zu of %zu bytes wanted here: it was cut short",
                          io.got, len);
     else
         return 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* urls.c - from what the user wrote to the list of shards.
  *
- * First WebDataset's rules in its order ("::", ${X}, braces), so that a list that works there names the same shards here in
- * the same order.  Then ours for local names: globs and folders, sorted bytewise, so that the order of the data depends on
- * neither locale nor file system.  A plain name is not looked up: opening it says what is wrong, with its reason. */
+ * First WebDataset's rules in its order ("::", ${X}, braces), so that a list that works there
+ * names the same shards here in the same order.  Then ours for local names: globs and folders,
+ * sorted bytewise, so that the order of the data depends on neither locale nor file system.  A
+ * plain name is not looked up: opening it says what is wrong, with its reason. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -14,36 +15,18 @@
 
 #include "source/braces.h"
 #include "source/source.h"
+#include "source/text.h"
 
 #define NAMES_MAX (16u << 20)
-#define TEXT_MAX (1u << 20)             /* a pattern after ${X}: values can name each other */
+#define TEXT_MAX (1u << 20) /* a pattern after ${X}: values can name each other */
 #define ENV_PASSES 10
 
-typedef struct text {
-    char *s;
-    size_t len, cap;
-} text;
-
-static int text_put(text *t, const char *s, size_t len, stk_error *err)
+static int text_put(stk_text *t, const char *s, size_t len, stk_error *err)
 {
-    size_t cap = t->cap ? t->cap : 256;
-    char *grown;
-
     if (len > TEXT_MAX || t->len + len > TEXT_MAX)
-        return stk_fail(err, STK_ELIMIT, "the pattern grows beyond 1 MiB: do WDS_ variables name each other?");
-    while (cap < t->len + len + 1)
-        cap *= 2;
-    if (cap > t->cap) {
-        grown = stk_grow(t->s, t->len, cap);
-        if (!grown)
-            return stk_fail_nomem(err, cap);
-        t->s = grown;
-        t->cap = cap;
-    }
-    memcpy(t->s + t->len, s, len);
-    t->len += len;
-    t->s[t->len] = 0;
-    return 0;
+        return stk_fail(err, STK_ELIMIT,
+                        "the pattern grows beyond 1 MiB: do WDS_ variables name each other?");
+    return stk_text_put(t, s, len, err);
 }
 
 static int name_add(stk_names *out, const char *name, size_t len, stk_error *err)
@@ -67,7 +50,7 @@ static size_t reference(const char *s, const char *end)
     return p < end && p > s + 2 && *p == '}' ? (size_t)(p + 1 - s) : 0;
 }
 
-static int put_value(text *to, const char *word, size_t len, stk_error *err)
+static int put_value(stk_text *to, const char *word, size_t len, stk_error *err)
 {
     char name[128] = "WDS_";
     const char *value;
@@ -78,12 +61,14 @@ static int put_value(text *to, const char *word, size_t len, stk_error *err)
     name[4 + len] = 0;
     value = getenv(name);
     if (!value)
-        return stk_fail(err, STK_EINVAL, "the environment has no %s, which ${%s} stands for: set it", name, name + 4);
+        return stk_fail(err, STK_EINVAL,
+                        "the environment has no %s, which ${%s} stands for: set it", name,
+                        name + 4);
     return text_put(to, value, strlen(value), err);
 }
 
 /* One pass over `from`; *found counts the references. */
-static int substitute(const text *from, text *to, size_t *found, stk_error *err)
+static int substitute(const stk_text *from, stk_text *to, size_t *found, stk_error *err)
 {
     const char *p = from->s, *end = p + from->len;
     size_t len;
@@ -103,13 +88,13 @@ static int substitute(const text *from, text *to, size_t *found, stk_error *err)
     return 0;
 }
 
-static int substitute_all(text *t, stk_error *err)
+static int substitute_all(stk_text *t, stk_error *err)
 {
     size_t found = 1;
     int rc = 0;
 
     for (int pass = 0; pass < ENV_PASSES && found && rc == 0; pass++) {
-        text next = { 0 };
+        stk_text next = { 0 };
 
         rc = substitute(t, &next, &found, err);
         if (rc < 0) {
@@ -146,7 +131,8 @@ static int is_shard(const struct dirent *e)
 {
     size_t len = strlen(e->d_name);
 
-    return e->d_name[0] != '.' && len > 4 && !strcmp(e->d_name + len - 4, ".tar") && e->d_type != DT_DIR;
+    return e->d_name[0] != '.' && len > 4 && !strcmp(e->d_name + len - 4, ".tar") &&
+           e->d_type != DT_DIR;
 }
 
 /* The shards of a folder; none is no error here. */
@@ -162,7 +148,7 @@ static int add_folder(const char *path, stk_names *out, stk_error *err)
         return stk_fail(err, STK_EIO, "can't list the folder \"%.120s\": %s", path,
                         strerror_r(errno, why, sizeof why));
     while (rc == 0 && (e = readdir(d))) {
-        text t = { 0 };
+        stk_text t = { 0 };
 
         if (!is_shard(e))
             continue;
@@ -208,14 +194,14 @@ static int add_expanded(const char *name, stk_names *out, stk_error *err)
     int glob_like;
 
     if (!strncmp(name, "file://", 7))
-        name += 7;                      /* one spelling for local files: the index is found by it */
+        name += 7; /* one spelling for local files: the index is found by it */
     if (strstr(name, "://"))
         return name_add(out, name, strlen(name), err);
     glob_like = strpbrk(name, "*?[") != NULL;
     if (stat(name, &st))
         st.st_mode = 0;
     else
-        glob_like = 0;                  /* a file that is really called a[1].tar */
+        glob_like = 0; /* a file that is really called a[1].tar */
     if (!glob_like && !S_ISDIR(st.st_mode))
         return name_add(out, name, strlen(name), err);
     if (glob_like)
@@ -224,24 +210,27 @@ static int add_expanded(const char *name, stk_names *out, stk_error *err)
         STK_TRY(add_folder(name, out, err));
     if (out->n > before)
         return 0;
-    return glob_like ? stk_fail(err, STK_ENOTFOUND, "nothing matches \"%.180s\"", name)
-                     : stk_fail(err, STK_ENOTFOUND, "the folder \"%.150s\" has no .tar files", name);
+    return glob_like
+               ? stk_fail(err, STK_ENOTFOUND, "nothing matches \"%.180s\"", name)
+               : stk_fail(err, STK_ENOTFOUND, "the folder \"%.150s\" has no .tar files", name);
 }
 
 /* ---- a whole pattern ---- */
 
-static int expand_braces(const text *t, stk_names *out, stk_error *err)
+static int expand_braces(const stk_text *t, stk_names *out, stk_error *err)
 {
     stk_braces *b = NULL;
-    text name = { 0 };
+    stk_text name = { 0 };
     stk_bytes at;
     uint64_t i, n;
     int rc;
 
     STK_TRY(stk_braces_open(&b, t->s, t->len, err));
     n = stk_braces_count(b);
-    rc = n <= NAMES_MAX - out->n ? 0 : stk_fail(err, STK_ELIMIT, "\"%.150s\" stands for more than %u shards", t->s,
-                                                NAMES_MAX);
+    rc = n <= NAMES_MAX - out->n
+             ? 0
+             : stk_fail(err, STK_ELIMIT, "\"%.150s\" stands for more than %u shards", t->s,
+                        NAMES_MAX);
     for (i = 0; rc == 0 && i < n; i++) {
         rc = stk_braces_at(b, i, &at, err);
         if (rc == 0 && !at.len)
@@ -259,7 +248,7 @@ static int expand_braces(const text *t, stk_names *out, stk_error *err)
 
 static int expand_part(const char *part, size_t len, stk_names *out, stk_error *err)
 {
-    text t = { 0 };
+    stk_text t = { 0 };
     int rc = text_put(&t, part, len, err);
 
     if (rc == 0)

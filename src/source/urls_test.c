@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* urls_test.c - patterns to names.  Braces at large are held against braceexpand by tests/formats. */
+/* urls_test.c - patterns to names.  Braces at large are held against braceexpand by
+ * tests/formats. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,11 +60,13 @@ static void braces(void **state)
 static void braces_refused(void **state)
 {
     (void)state;
-    assert_string_equal(expand("s-{000..010.tar"), "EINVAL unbalanced braces in \"s-{000..010.tar\": write \\{ or \\} "
-                                                    "for the character itself");
+    assert_string_equal(expand("s-{000..010.tar"),
+                        "EINVAL unbalanced braces in \"s-{000..010.tar\": write \\{ or \\} "
+                        "for the character itself");
     assert_non_null(strstr(expand("a}"), "EINVAL unbalanced"));
     assert_non_null(strstr(expand("{0..99999999}"), "ELIMIT"));
-    assert_non_null(strstr(expand("{0..9999}{0..9999}{0..9999}{0..9999}{0..9999}{0..9999}"), "ELIMIT"));
+    assert_non_null(
+        strstr(expand("{0..9999}{0..9999}{0..9999}{0..9999}{0..9999}{0..9999}"), "ELIMIT"));
     assert_non_null(strstr(expand("{1..99999999999999999999999}"), "ELIMIT"));
     assert_non_null(strstr(expand(""), "EINVAL"));
     assert_non_null(strstr(expand("a::"), "EINVAL"));
@@ -94,7 +97,7 @@ static void lists_and_environment(void **state)
     assert_string_equal(expand("s3://b/k?x=*"), "s3://b/k?x=*");
     assert_string_equal(expand("file:///no/such.tar"), "/no/such.tar");
     assert_string_equal(expand("~/x.tar"), "~/x.tar");
-    assert_string_equal(expand("no/such.tar"), "no/such.tar");          /* open() will say */
+    assert_string_equal(expand("no/such.tar"), "no/such.tar"); /* open() will say */
 }
 
 static void touch(const char *name)
@@ -108,7 +111,9 @@ static void touch(const char *name)
 static void globs_and_folders(void **state)
 {
     char dir[] = "/tmp/stoker-urls-XXXXXX";
-    static const char *const files[] = { "b.tar", "a.tar", "B.tar", "note.txt", ".h.tar", "q[1].tar" };
+    static const char *const files[] = {
+        "b.tar", "a.tar", "B.tar", "note.txt", ".h.tar", "q[1].tar"
+    };
 
     (void)state;
     assert_non_null(mkdtemp(dir));
