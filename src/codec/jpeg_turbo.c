@@ -51,6 +51,7 @@ typedef struct jpeg_ctx {
     stk_error *err;
     int rc;
     int created, ready;                                 /* ready: the header is read, decoding can start */
+    int finishing;                                      /* all rows are there: the data may end */
     stk_bytes in;
     chunk *arena;
     size_t arena_size;
@@ -259,6 +260,8 @@ static boolean source_fill(j_decompress_ptr cinfo)
 {
     jpeg_ctx *c = cinfo->client_data;
 
+    if (c->finishing)
+        return FALSE;
     if (!c->ready)
         bail(c, STK_ECORRUPT, "JPEG is truncated: its %zu bytes end in the header", c->in.len);
     bail(c, STK_ECORRUPT, "JPEG is truncated: its %zu bytes end near row %u of %u", c->in.len,
@@ -301,7 +304,7 @@ static void forget(jpeg_ctx *c)
     for (int i = 0; i < NUM_HUFF_TBLS; i++)
         c->cinfo.dc_huff_tbl_ptrs[i] = c->cinfo.ac_huff_tbl_ptrs[i] = NULL;
     arena_reset(c, KEEP);
-    c->ready = 0;
+    c->ready = c->finishing = 0;
 }
 
 static void jpeg_close(void *p)
@@ -466,6 +469,10 @@ static void decode_area(jpeg_ctx *c, const stk_rect *need, stk_scratch *scratch,
             bail(c, STK_ECORRUPT, "JPEG: row %u can't be decoded", (unsigned)(need->y + row));
         for (JDIMENSION i = 0; cmyk && i < rows; i++)
             cmyk_to_rgbx(line[i], w);
+    }
+    if (d->output_scanline == d->output_height) {       /* what follows the last row must be sane, as in Pillow */
+        c->finishing = 1;
+        (void)jpeg_finish_decompress(d);
     }
 }
 
