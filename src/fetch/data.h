@@ -11,6 +11,9 @@
 #include "format/format.h"
 #include "index/index.h"
 
+/* Open a URL with the source of its scheme; errors carry its name. */
+int stk_url_open(const char *url, stk_file **out, stk_error *err);
+
 typedef struct stk_shards stk_shards;           /* Thread: any. */
 
 /* names[i] is what to open for shard i (owned by the result from now on, also on failure). */

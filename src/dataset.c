@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dataset.c - shards plus index as one handle: open it, count, read single samples, build the index on its own.
+ *
+ * Reading here is for people, tests and map-style access: one sample, whole, in the calling thread.  It takes no lock and
+ * shares no state but the open files, so it also works in a forked child. */
+#include <stoker/dataset.h>
+#include <stoker/tools.h>
+
+#include <string.h>
+
+#include "base/opts.h"
+#include "fetch/data.h"
+#include "indexer.h"
+
+#define READ_GAP 4096u                  /* fields no farther apart than this (headers, padding) are read in one go */
+
+/* ---- open ---- */
+
+static int dataset_take(stk_dataset *ds, stk_indexer *x, stk_error *err)
+{
+    ds->index = x->index;
+    ds->format = x->format;
+    ds->log = x->log;
+    x->index = NULL;
+    memcpy(ds->index_path, x->path, sizeof ds->index_path);
+    return stk_shards_open(&ds->shards, ds->index, ds->format, &x->names, err);
+}
+
+int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *opt, stk_error *err)
+{
+    stk_dataset_options o;
+    stk_indexer x = { 0 };
+    stk_dataset *ds = NULL;
+    int rc;
+
+    *out = NULL;
+    stk_options_take(&o, sizeof o, opt);
+    x.cache_dir = o.cache_dir;
+    x.format_name = o.format;
+    x.workers = o.num_workers;
+    x.log = (stk_log){ o.log, o.log_cookie };
+    rc = stk_indexer_open(&x, urls, n, err);
+    if (rc == 0) {
+        ds = STK_NEW(stk_dataset);
+        rc = ds ? 0 : stk_fail_nomem(err, sizeof *ds);
+    }
+    if (rc == 0) {
+        atomic_init(&ds->refs, 1);
+        rc = dataset_take(ds, &x, err);
+    }
+    if (rc < 0)
+        stk_dataset_unref(&ds);
+    stk_indexer_fini(&x);
+    *out = ds;
+    return rc;
+}
+
+stk_dataset *stk_dataset_ref(stk_dataset *ds)
+{
+    atomic_fetch_add_explicit(&ds->refs, 1, memory_order_relaxed);
+    return ds;
+}
+
+void stk_dataset_unref(stk_dataset **ds)
+{
+    stk_dataset *d = *ds;
+
+    *ds = NULL;
+    if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    stk_shards_close(&d->shards);
+    stk_index_close(&d->index);
+    stk_free(d);
+}
+
+uint64_t stk_dataset_len(const stk_dataset *ds)
+{
+    return stk_index_samples(ds->index);
+}
+
+uint64_t stk_dataset_shards(const stk_dataset *ds)
+{
+    return stk_index_shards(ds->index);
+}
+
+const char *stk_dataset_shard_name(const stk_dataset *ds, uint64_t shard)
+{
+    return stk_shards_name(ds->shards, shard);
+}
+
+const char *stk_dataset_index_path(const stk_dataset *ds)
+{
+    return ds->index_path;
+}
+
+const char *stk_dataset_field(const stk_dataset *ds, uint32_t field)
+{
+    return stk_index_name(ds->index, field);
+}
+
+/* ---- one sample ---- */
+
+typedef struct sample_field {
+    stk_field at;
+    const uint8_t *data;
+    size_t len;
+    uint64_t block;                     /* with `owned`: the number of the block that it holds */
+    void *owned;                        /* read or unpacked for this field */
+    size_t owned_len;
+} sample_field;
+
+struct stk_sample {
+    stk_dataset *ds;                    /* held: key and names lie in its index */
+    stk_entry entry;
+    uint8_t *bytes;                     /* fields that were read as plain ranges */
+    sample_field f[];
+};
+
+static int sample_new(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *err)
+{
+    stk_entry e;
+    stk_sample *s;
+    int rc = 0;
+
+    STK_TRY(stk_index_entry(ds->index, i, &e, err));
+    s = stk_zalloc(1, sizeof *s + e.n_fields * sizeof *s->f);
+    if (!s)
+        return stk_fail_nomem(err, sizeof *s + e.n_fields * sizeof *s->f);
+    s->ds = stk_dataset_ref(ds);
+    s->entry = e;
+    for (uint32_t k = 0; rc == 0 && k < e.n_fields; k++)
+        rc = stk_index_field(ds->index, &e, k, &s->f[k].at, err);
+    *out = s;
+    return rc;
+}
+
+/* Ranges come from the index, which may lie: nothing is allocated for bytes that the shard cannot have. */
+static int ranges_check(const stk_sample *s, uint64_t *lo, uint64_t *hi, uint64_t *sum, stk_error *err)
+{
+    stk_shard_info shard;
+
+    STK_TRY(stk_index_shard(s->ds->index, s->entry.shard, &shard, err));
+    *lo = UINT64_MAX;
+    *hi = *sum = 0;
+    for (uint32_t k = 0; k < s->entry.n_fields; k++) {
+        const stk_field *f = &s->f[k].at;
+
+        if (f->offset > shard.size || f->size > shard.size - f->offset) {
+            stk_fail(err, STK_ECORRUPT, "field %s has %" PRIu64 " bytes and ends past the shard's %" PRIu64
+                     "; run: stoker index --force ...", f->name, f->size, shard.size);
+            stk_error_at(err, NULL, f->offset, (stk_bytes){ 0 });
+            return STK_ECORRUPT;
+        }
+        *lo = f->offset < *lo ? f->offset : *lo;
+        *hi = f->offset + f->size > *hi ? f->offset + f->size : *hi;
+        *sum += f->size;
+    }
+    return 0;
+}
+
+static int read_ranges(stk_sample *s, stk_file *file, stk_error *err)
+{
+    uint64_t lo, hi, sum, at = 0, n = s->entry.n_fields;
+    int whole;
+
+    STK_TRY(ranges_check(s, &lo, &hi, &sum, err));
+    if (!sum)
+        lo = hi = 0;
+    whole = sum && hi - lo <= sum + n * READ_GAP;
+    s->bytes = stk_alloc(whole ? hi - lo : sum);
+    if (!s->bytes)
+        return stk_fail_nomem(err, whole ? hi - lo : sum);
+    if (whole)
+        STK_TRY(stk_file_read(file, lo, s->bytes, hi - lo, err));
+    for (uint32_t k = 0; k < n; k++) {
+        sample_field *f = &s->f[k];
+
+        f->len = f->at.size;
+        f->data = s->bytes + (whole && f->len ? f->at.offset - lo : at);
+        if (!whole && f->len)
+            STK_TRY(stk_file_read(file, f->at.offset, s->bytes + at, f->len, err));
+        at += whole ? 0 : f->len;
+    }
+    return 0;
+}
+
+/* The range that locate() gave, in memory of its own. */
+static int read_place(const stk_sample *s, stk_file *file, const stk_place *p, void **out, stk_error *err)
+{
+    stk_shard_info shard;
+    int rc;
+
+    STK_TRY(stk_index_shard(s->ds->index, s->entry.shard, &shard, err));
+    if (p->offset > shard.size || p->len > shard.size - p->offset) {
+        stk_fail(err, STK_ECORRUPT, "%" PRIu64 " bytes are wanted past the shard's end at %" PRIu64, p->len, shard.size);
+        stk_error_at(err, NULL, p->offset, (stk_bytes){ 0 });
+        return STK_ECORRUPT;
+    }
+    *out = stk_alloc(p->len);
+    if (!*out)
+        return stk_fail_nomem(err, p->len);
+    rc = stk_file_read(file, p->offset, *out, p->len, err);
+    if (rc < 0) {
+        stk_free(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+/* The unpacked block of a field: an earlier field's when it is the same one. */
+static int block_of(stk_sample *s, uint32_t k, stk_file *file, const stk_place *p, stk_bytes *out, stk_error *err)
+{
+    sample_field *f = &s->f[k];
+    void *raw = NULL;
+    int rc;
+
+    for (uint32_t j = 0; j < k; j++)
+        if (s->f[j].owned && s->f[j].block == p->block) {
+            *out = (stk_bytes){ s->f[j].owned, s->f[j].owned_len };
+            return 0;
+        }
+    STK_TRY(read_place(s, file, p, &raw, err));
+    rc = s->ds->format->unpack((stk_bytes){ raw, p->len }, &f->owned, &f->owned_len, err);
+    stk_free(raw);
+    f->block = p->block;
+    *out = (stk_bytes){ f->owned, f->owned_len };
+    return rc;
+}
+
+static int read_located(stk_sample *s, stk_file *file, stk_error *err)
+{
+    const stk_format *format = s->ds->format;
+
+    for (uint32_t k = 0; k < s->entry.n_fields; k++) {
+        sample_field *f = &s->f[k];
+        stk_place p = { 0 };
+        stk_bytes block, got;
+
+        STK_TRY(format->locate(&s->entry, &f->at, &p, err));
+        if (p.shared) {
+            STK_TRY(block_of(s, k, file, &p, &block, err));
+            STK_TRY(format->pick(block, &s->entry, &f->at, &got, err));
+            f->data = got.data;
+            f->len = got.len;
+            continue;
+        }
+        f->block = UINT64_MAX;
+        STK_TRY(read_place(s, file, &p, &f->owned, err));
+        f->data = f->owned;
+        f->len = p.len;
+    }
+    return 0;
+}
+
+static int sample_read(stk_sample *s, stk_error *err)
+{
+    stk_shards *shards = s->ds->shards;
+    stk_file *file;
+    int rc;
+
+    STK_TRY(stk_shards_acquire(shards, s->entry.shard, &file, err));
+    rc = s->ds->format->locate ? read_located(s, file, err) : read_ranges(s, file, err);
+    stk_shards_release(shards, s->entry.shard);
+    return rc;
+}
+
+int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *err)
+{
+    stk_sample *s = NULL;
+    int rc = sample_new(ds, i, &s, err);
+
+    if (rc == 0)
+        rc = sample_read(s, err);
+    if (rc < 0) {
+        if (s)
+            stk_error_at(err, stk_shards_name(ds->shards, s->entry.shard), s->entry.offset, s->entry.key);
+        if (s && err)
+            err->sample = i;
+        stk_sample_close(&s);
+    }
+    *out = s;
+    return rc;
+}
+
+const char *stk_sample_key(const stk_sample *s, size_t *len)
+{
+    if (len)
+        *len = s->entry.key.len;
+    return (const char *)s->entry.key.data;
+}
+
+const char *stk_sample_shard(const stk_sample *s)
+{
+    return stk_shards_name(s->ds->shards, s->entry.shard);
+}
+
+uint32_t stk_sample_fields(const stk_sample *s)
+{
+    return s->entry.n_fields;
+}
+
+const char *stk_sample_field(const stk_sample *s, uint32_t i, const void **data, size_t *len)
+{
+    if (i >= s->entry.n_fields)
+        return NULL;
+    if (data)
+        *data = s->f[i].data;
+    if (len)
+        *len = s->f[i].len;
+    return s->f[i].at.name;
+}
+
+void stk_sample_close(stk_sample **s)
+{
+    stk_sample *x = *s;
+
+    *s = NULL;
+    if (!x)
+        return;
+    for (uint32_t k = 0; k < x->entry.n_fields; k++)
+        stk_free(x->f[k].owned);
+    stk_free(x->bytes);
+    stk_dataset_unref(&x->ds);
+    stk_free(x);
+}
+
+/* ---- stk_index_build ---- */
+
+static int report_fill(const stk_indexer *x, stk_index_report *out, stk_error *err)
+{
+    stk_index_report r = { .size = sizeof r, .shards = stk_index_shards(x->index), .samples = stk_index_samples(x->index),
+                           .fields = stk_index_names(x->index), .index_bytes = stk_index_bytes(x->index),
+                           .reused_shards = x->reused, .built = x->built };
+    stk_shard_info s;
+    uint32_t given = out->size;
+
+    for (uint64_t i = 0; i < r.shards; i++) {
+        STK_TRY(stk_index_shard(x->index, i, &s, err));
+        r.data_bytes += s.size;
+    }
+    if (strlen(x->path) < sizeof r.path)        /* a cut path would be another file's */
+        memcpy(r.path, x->path, strlen(x->path));
+    if (given < sizeof given)
+        return stk_fail(err, STK_EINVAL, "the report says size %u: set it to sizeof of the struct", given);
+    if (given > sizeof r)
+        given = sizeof r;
+    r.size = given;
+    memcpy(out, &r, given);
+    return 0;
+}
+
+int stk_index_build(const char *const *urls, size_t n, const stk_index_options *opt, stk_index_report *report,
+                    stk_error *err)
+{
+    stk_index_options o;
+    stk_indexer x = { 0 };
+    int rc;
+
+    stk_options_take(&o, sizeof o, opt);
+    x.cache_dir = o.cache_dir;
+    x.format_name = o.format;
+    x.workers = o.num_workers;
+    x.force = o.force == STK_YES;
+    x.log = (stk_log){ o.log, o.log_cookie };
+    x.progress = o.progress;
+    x.progress_cookie = o.progress_cookie;
+    rc = stk_indexer_mend(&x, urls, n, err);
+    if (rc == 0 && report)
+        rc = report_fill(&x, report, err);
+    stk_indexer_fini(&x);
+    return rc;
+}

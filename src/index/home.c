@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* home.c - where the index of a list of shards lies.
+ *
+ * The list, not how it was written, names the index: beside the data by the names relative to their common folder, so that
+ * the folder can be moved; in the cache by absolute names, since many folders share it.  Symlinks are not followed: a
+ * name that the user chose to keep stable stays the name. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "index/layout.h"
+
+static int has_scheme(const char *name)
+{
+    const char *p = name;
+
+    while ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '+' || *p == '-')
+        p++;
+    return p > name && !strncmp(p, "://", 3);
+}
+
+/* Take the last folder of buf[0..len) away for a "..", unless it is a symlink: then ".." leads elsewhere. */
+static int climb(char *buf, size_t *len)
+{
+    size_t cut = *len;
+    struct stat st;
+
+    while (cut && buf[cut - 1] != '/')
+        cut--;
+    if (!strcmp(buf + cut, "..") || (lstat(buf, &st) == 0 && S_ISLNK(st.st_mode)))
+        return 0;
+    *len = cut ? cut - 1 : 0;
+    buf[*len] = 0;
+    return 1;
+}
+
+/* Append the parts of `path` to buf, which has room for all of them.  buf is "" (the root) or "/a/b". */
+static void append_parts(char *buf, size_t *len, const char *path)
+{
+    while (*path) {
+        size_t n = strcspn(path, "/");
+        int plain = n && !(n == 1 && path[0] == '.');
+
+        if (n == 2 && path[0] == '.' && path[1] == '.' && (!*len || climb(buf, len)))
+            plain = 0;
+        if (plain) {
+            buf[(*len)++] = '/';
+            memcpy(buf + *len, path, n);
+            *len += n;
+            buf[*len] = 0;
+        }
+        path += n;
+        path += *path == '/';
+    }
+}
+
+int stk_path_absolute(const char *path, char **out, stk_error *err)
+{
+    char cwd[4096] = "";
+    size_t room, len = 0;
+    char *buf;
+
+    *out = NULL;
+    if (!strncmp(path, "file://", 7))
+        path += strncmp(path + 7, "localhost/", 10) ? 7 : 16;
+    else if (has_scheme(path)) {
+        *out = stk_strdup(path);
+        return *out ? 0 : stk_fail_nomem(err, strlen(path));
+    }
+    if (path[0] != '/' && !getcwd(cwd, sizeof cwd))
+        return stk_fail(err, STK_EIO, "the current folder has no name: %s", strerror(errno));
+    room = strlen(cwd) + strlen(path) + 3;
+    buf = stk_alloc(room);
+    if (!buf)
+        return stk_fail_nomem(err, room);
+    buf[0] = 0;
+    append_parts(buf, &len, cwd);
+    append_parts(buf, &len, path);
+    if (!len)
+        memcpy(buf, "/", 2);
+    *out = buf;
+    return 0;
+}
+
+/* Length of the common folder of all shards, without its slash. */
+static size_t common_folder(const stk_names *shards)
+{
+    const char *a = shards->name[0];
+    size_t len = (size_t)(strrchr(a, '/') - a);
+
+    for (size_t i = 1; i < shards->n; i++) {
+        const char *b = shards->name[i];
+        size_t k = 0, cut = 0;
+
+        for (; k <= len && b[k]; k++) {
+            if (b[k] == '/' && (k == len || a[k] == '/'))
+                cut = k;
+            if (k == len || a[k] != b[k])
+                break;
+        }
+        len = cut;
+    }
+    return len;
+}
+
+static int cache_folder(char *buf, size_t size, const char *cache_dir)
+{
+    const char *stoker = getenv("STOKER_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = 0;
+
+    if (cache_dir && *cache_dir)
+        n = snprintf(buf, size, "%s", cache_dir);
+    else if (stoker && *stoker)
+        n = snprintf(buf, size, "%s", stoker);
+    else if (xdg && *xdg)
+        n = snprintf(buf, size, "%s/stoker", xdg);
+    else if (home && *home)
+        n = snprintf(buf, size, "%s/.cache/stoker", home);
+    return n > 0 && (size_t)n < size;
+}
+
+static uint64_t list_hash(const stk_names *shards, size_t skip)
+{
+    uint64_t h = shards->n;
+
+    for (size_t i = 0; i < shards->n; i++)
+        h = stk_hash64(h, shards->name[i] + skip, strlen(shards->name[i]) - skip);
+    return h;
+}
+
+int stk_index_home_find(stk_index_home *out, const stk_names *shards, const char *cache_dir, stk_error *err)
+{
+    char cache[1024];
+    int files = 1, cached = 1;
+    size_t len;
+
+    memset(out, 0, sizeof *out);
+    if (!shards->n)
+        return stk_fail(err, STK_EINVAL, "no shards");
+    for (size_t i = 0; i < shards->n; i++) {
+        files &= shards->name[i][0] == '/';
+        cached &= strncmp(shards->name[i], "mem://", 6) != 0;   /* memory is gone when the process is */
+    }
+    if (cached && cache_folder(cache, sizeof cache, cache_dir))
+        snprintf(out->cache, sizeof out->cache, "%s/index/%016" PRIx64 ".idx", cache, list_hash(shards, 0));
+    if (!files)
+        return 0;
+    len = common_folder(shards);
+    if (len >= sizeof out->root)
+        return stk_fail(err, STK_ELIMIT, "the folder of the shards has a name of %zu bytes; %zu are allowed", len,
+                        sizeof out->root - 1);
+    memcpy(out->root, shards->name[0], len);
+    snprintf(out->beside, sizeof out->beside, "%s/.stoker/%016" PRIx64 ".idx", out->root, list_hash(shards, len + 1));
+    return 0;
+}
+
+const char *stk_index_home_name(const stk_index_home *h, const char *shard)
+{
+    return h->beside[0] ? shard + strlen(h->root) + 1 : shard;
+}

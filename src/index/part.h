@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* part.h - a shard's samples in memory, as its segment will hold them. */
+#ifndef STOKER_INDEX_PART_H
+#define STOKER_INDEX_PART_H
+
+#include "index/dict.h"
+#include "index/layout.h"
+
+struct stk_index_part {
+    stk_scan scan;                      /* first: the callbacks get its address */
+    idx_dict dict;                      /* names and schemas of this shard */
+    idx_sample *samples;
+    size_t n_samples, samples_cap;
+    idx_field *fields;
+    size_t n_fields, fields_cap;
+    idx_wide *wide;
+    size_t n_wide, wide_cap;
+    uint8_t *keys;
+    size_t n_keys, keys_cap;
+    uint32_t *ids;                      /* scratch: names of the sample at hand */
+    size_t ids_cap;
+    uint32_t schema;                    /* of the last sample */
+    int (*progress)(void *cookie, uint64_t offset);
+    void *progress_cookie;
+};
+
+/* The fingerprint takes rows 0, ..., n - 1 in even steps, at most IDX_PRINT_ROWS of them. */
+#define IDX_PRINT_ROWS 16u
+#define IDX_PRINT_BYTES 512u
+
+static inline uint64_t idx_print_rows(uint64_t n)
+{
+    return n < IDX_PRINT_ROWS ? n : IDX_PRINT_ROWS;
+}
+
+static inline uint64_t idx_print_row(uint64_t n, uint64_t i)
+{
+    uint64_t k = idx_print_rows(n);
+
+    return k > 1 ? i * (n - 1) / (k - 1) : 0;
+}
+
+/* Mix the bytes at `offset` into *hash: at most IDX_PRINT_BYTES and not past the shard's end. */
+int idx_print_mix(stk_file *f, uint64_t size, uint64_t offset, uint64_t *hash, stk_error *err);
+
+#endif

@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* writer.c - writes an index as its shards come in, in any order; the tables follow at commit.
+ *
+ * A segment holds schema numbers of its own shard, so it is written once and never touched again; which schema of the
+ * data set they mean is a table.  At commit the schemas are numbered anew by walking the shards in list order, so that
+ * names and schemas have the same numbers however the threads ran.  The file appears under its name only when it is
+ * whole and on disk; until then it is a temporary one that close() removes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "index/part.h"
+
+typedef struct wshard {
+    idx_shard rec;
+    uint64_t samples;
+    int done;
+} wshard;
+
+struct stk_index_writer {
+    pthread_mutex_t lock;
+    int fd;
+    char *path, *tmp;                   /* NULL: in memory */
+    char format[32];
+    uint64_t n_shards;
+    wshard *shards;                     /* all below: lock */
+    idx_dict dict;                      /* in order of arrival */
+    uint16_t *maps;
+    size_t n_maps, maps_cap;
+    char *strings;
+    size_t n_strings, strings_cap;
+    uint32_t *crcs;
+    size_t n_crcs, crcs_cap;
+    uint32_t crc;                       /* of the block that is being filled */
+    uint64_t segments;                  /* bytes written behind the head */
+    uint32_t *ids;                      /* scratch */
+    size_t ids_cap;
+    int failed, committed;
+};
+
+static const char *shown(const stk_index_writer *w)
+{
+    return w->path ? w->path : "(memory)";
+}
+
+static int write_all(stk_index_writer *w, const void *data, size_t len, uint64_t offset, stk_error *err)
+{
+    const uint8_t *p = data;
+
+    while (len) {
+        ssize_t n = pwrite(w->fd, p, len < (1u << 30) ? len : 1u << 30, (off_t)offset);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            w->failed = 1;
+            return stk_fail(err, STK_EIO, "cannot write index %s: %s", shown(w), n ? strerror(errno) : "no bytes taken");
+        }
+        p += n;
+        len -= (size_t)n;
+        offset += (uint64_t)n;
+    }
+    return 0;
+}
+
+/* Append to the segments, keeping the blocks' CRCs. */
+static int append(stk_index_writer *w, const void *data, size_t len, stk_error *err)
+{
+    const uint8_t *p = data;
+
+    STK_TRY(write_all(w, data, len, IDX_HEAD + w->segments, err));
+    while (len) {
+        size_t room = IDX_BLOCK - w->segments % IDX_BLOCK, n = len < room ? len : room;
+
+        w->crc = stk_crc32c(w->crc, p, n);
+        w->segments += n;
+        p += n;
+        len -= n;
+        if (n < room)
+            break;
+        STK_TRY(idx_reserve((void **)&w->crcs, &w->crcs_cap, w->n_crcs + 1, sizeof *w->crcs, err));
+        w->crcs[w->n_crcs++] = w->crc;
+        w->crc = 0;
+    }
+    return 0;
+}
+
+static int tmp_open(stk_index_writer *w, const char *path, stk_error *err)
+{
+    size_t room = strlen(path) + 64;
+    uint64_t random = 0;
+
+    w->path = stk_strdup(path);
+    w->tmp = stk_alloc(room);
+    if (!w->path || !w->tmp)
+        return stk_fail_nomem(err, room);
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) < 0)
+        random = (uint64_t)(uintptr_t)w;        /* O_EXCL below is what counts */
+    snprintf(w->tmp, room, "%s.tmp.%ld.%08x", path, (long)getpid(), (unsigned)random);
+    w->fd = open(w->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (w->fd < 0)
+        return stk_fail(err, STK_EIO, "cannot create %s: %s", w->tmp, strerror(errno));
+    return 0;
+}
+
+static int writer_init(stk_index_writer *w, const char *path, stk_error *err)
+{
+    w->shards = stk_zalloc(w->n_shards, sizeof *w->shards);
+    if (!w->shards)
+        return stk_fail_nomem(err, w->n_shards * sizeof *w->shards);
+    STK_TRY(idx_reserve((void **)&w->strings, &w->strings_cap, 1, 1, err));
+    w->strings[w->n_strings++] = 0;             /* "" lies at 0 */
+    if (path)
+        return tmp_open(w, path, err);
+    w->fd = memfd_create("stoker-index", MFD_CLOEXEC);
+    return w->fd < 0 ? stk_fail(err, STK_EIO, "cannot make an index in memory: %s", strerror(errno)) : 0;
+}
+
+int stk_index_writer_open(stk_index_writer **out, const char *path, const char *format, uint64_t shards, stk_error *err)
+{
+    stk_index_writer *w;
+    int rc;
+
+    *out = NULL;
+    if (strlen(format) > sizeof w->format)
+        return stk_fail(err, STK_EINVAL, "the format's name %s is longer than 32 bytes", format);
+    w = STK_NEW(stk_index_writer);
+    if (!w)
+        return stk_fail_nomem(err, sizeof *w);
+    pthread_mutex_init(&w->lock, NULL);
+    w->fd = -1;
+    w->n_shards = shards;
+    memcpy(w->format, format, strlen(format));
+    rc = writer_init(w, path, err);
+    if (rc < 0)
+        stk_index_writer_close(&w);
+    *out = w;
+    return rc;
+}
+
+static int put_string(stk_index_writer *w, const char *s, uint32_t *at, stk_error *err)
+{
+    size_t len = s ? strlen(s) : 0;
+
+    *at = 0;
+    if (!len)
+        return 0;
+    if (w->n_strings + len >= UINT32_MAX)
+        return stk_fail(err, STK_ELIMIT, "the names of the shards take more than 4 GiB");
+    STK_TRY(idx_reserve((void **)&w->strings, &w->strings_cap, w->n_strings + len + 1, 1, err));
+    memcpy(w->strings + w->n_strings, s, len + 1);
+    *at = (uint32_t)w->n_strings;
+    w->n_strings += len + 1;
+    return 0;
+}
+
+/* Claim the shard's record; what is known of it before its segment is written. */
+static int begin_shard(stk_index_writer *w, uint64_t shard, const stk_shard_info *info, wshard *s, stk_error *err)
+{
+    if (w->failed || w->committed)
+        return stk_fail(err, STK_EINVAL, "index %s: the writer has %s", shown(w), w->failed ? "failed before" : "committed");
+    if (shard >= w->n_shards || w->shards[shard].done)
+        return stk_fail(err, STK_EINVAL, "index %s: shard %" PRIu64 " of %" PRIu64 " is %s", shown(w), shard, w->n_shards,
+                        shard >= w->n_shards ? "not in the list" : "there already");
+    memset(s, 0, sizeof *s);
+    s->rec.size = info->size;
+    s->rec.mtime_ns = info->mtime_ns;
+    s->rec.print = info->print;
+    s->rec.segment = w->segments;
+    s->rec.map = (uint32_t)w->n_maps;
+    STK_TRY(put_string(w, info->name, &s->rec.name, err));
+    return put_string(w, info->etag, &s->rec.etag, err);
+}
+
+static int put_map(stk_index_writer *w, wshard *s, const uint32_t *ids, uint32_t n, stk_error *err)
+{
+    uint32_t schema;
+
+    if (w->n_maps + 1 >= UINT32_MAX)
+        return stk_fail(err, STK_ELIMIT, "the shards have more than 2^32 lists of field names in all");
+    STK_TRY(idx_dict_schema(&w->dict, ids, n, &schema, err));
+    STK_TRY(idx_reserve((void **)&w->maps, &w->maps_cap, w->n_maps + 1, sizeof *w->maps, err));
+    w->maps[w->n_maps++] = (uint16_t)schema;
+    s->rec.n_map++;
+    return 0;
+}
+
+static int put_schemas(stk_index_writer *w, wshard *s, const idx_dict *d, stk_error *err)
+{
+    for (uint32_t i = 0; i < d->n_schemas; i++) {
+        uint32_t n;
+        const uint32_t *ids = idx_dict_ids(d, i, &n);
+
+        STK_TRY(idx_reserve((void **)&w->ids, &w->ids_cap, n, sizeof *w->ids, err));
+        for (uint32_t k = 0; k < n; k++) {
+            const char *name = idx_dict_text(d, ids[k]);
+
+            STK_TRY(idx_dict_name(&w->dict, name, strlen(name), &w->ids[k], err));
+        }
+        STK_TRY(put_map(w, s, w->ids, n, err));
+    }
+    return 0;
+}
+
+static int put_part(stk_index_writer *w, uint64_t shard, const stk_shard_info *info, const stk_index_part *p, stk_error *err)
+{
+    static const uint8_t zeros[8];
+    idx_sample end = { 0, (uint32_t)p->n_fields, (uint32_t)p->n_keys };
+    wshard s;
+
+    STK_TRY(begin_shard(w, shard, info, &s, err));
+    s.samples = p->n_samples;
+    s.rec.n_fields = end.field;
+    s.rec.n_wide = (uint32_t)p->n_wide;
+    s.rec.key_bytes = end.key;
+    STK_TRY(put_schemas(w, &s, &p->dict, err));
+    STK_TRY(append(w, p->samples, p->n_samples * sizeof *p->samples, err));
+    STK_TRY(append(w, &end, sizeof end, err));
+    STK_TRY(append(w, p->fields, p->n_fields * sizeof *p->fields, err));
+    STK_TRY(append(w, p->wide, p->n_wide * sizeof *p->wide, err));
+    STK_TRY(append(w, p->keys, p->n_keys, err));
+    STK_TRY(append(w, zeros, (8 - w->segments % 8) % 8, err));
+    s.done = 1;
+    w->shards[shard] = s;
+    return 0;
+}
+
+int stk_index_writer_add(stk_index_writer *w, uint64_t shard, const stk_shard_info *info, stk_index_part *part,
+                         stk_error *err)
+{
+    int rc;
+
+    pthread_mutex_lock(&w->lock);
+    rc = put_part(w, shard, info, part, err);
+    if (rc < 0)
+        w->failed = 1;                          /* a part of it may be in the tables: the whole is void */
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+/* The schemas of an old shard, by name, in the numbering of its segment. */
+static int carry_schemas(stk_index_writer *w, wshard *s, const stk_index *old, const idx_shard *r, stk_error *err)
+{
+    for (uint32_t i = 0; i < r->n_map; i++) {
+        uint32_t schema = idx_u16(old->maps, (uint64_t)r->map + i);
+        uint32_t start = idx_u32(old->starts, schema), n = idx_u32(old->starts, schema + 1) - start;
+
+        STK_TRY(idx_reserve((void **)&w->ids, &w->ids_cap, n, sizeof *w->ids, err));
+        for (uint32_t k = 0; k < n; k++) {
+            const char *name = stk_index_name(old, idx_u32(old->ids, (uint64_t)start + k));
+
+            STK_TRY(idx_dict_name(&w->dict, name, strlen(name), &w->ids[k], err));
+        }
+        STK_TRY(put_map(w, s, w->ids, n, err));
+    }
+    return 0;
+}
+
+static int put_old(stk_index_writer *w, uint64_t shard, const stk_shard_info *info, const stk_index *old, uint64_t from,
+                   stk_error *err)
+{
+    uint64_t bytes;
+    idx_shard r;
+    wshard s;
+
+    STK_TRY(begin_shard(w, shard, info, &s, err));
+    memcpy(&r, old->shards + from * sizeof r, sizeof r);
+    s.samples = idx_u64(old->firsts, from + 1) - idx_u64(old->firsts, from);
+    s.rec.n_fields = r.n_fields;
+    s.rec.n_wide = r.n_wide;
+    s.rec.key_bytes = r.key_bytes;
+    s.rec.print = r.print;
+    bytes = idx_segment_bytes(s.samples, r.n_fields, r.n_wide, r.key_bytes);
+    STK_TRY(carry_schemas(w, &s, old, &r, err));
+    STK_TRY(append(w, old->segments + r.segment, bytes, err));
+    s.done = 1;
+    w->shards[shard] = s;
+    return 0;
+}
+
+int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_info *info, const stk_index *old,
+                           uint64_t from, stk_error *err)
+{
+    stk_shard_info was;
+    idx_shard r;
+    int rc;
+
+    /* Damage in the old one is found before anything is written: the caller then scans the shard instead. */
+    STK_TRY(stk_index_shard(old, from, &was, err));
+    memcpy(&r, old->shards + from * sizeof r, sizeof r);
+    STK_TRY(idx_check(old, r.segment, idx_segment_bytes(was.samples, r.n_fields, r.n_wide, r.key_bytes), err));
+    pthread_mutex_lock(&w->lock);
+    rc = put_old(w, shard, info, old, from, err);
+    if (rc < 0)
+        w->failed = 1;
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+/* ---- commit ---- */
+
+typedef struct tables {                 /* what is numbered anew, and the head as it grows */
+    uint32_t *schema_new, *name_new;    /* old number -> new + 1; 0: not met yet */
+    uint32_t *schema_old, *name_old;    /* and back */
+    uint32_t n_schemas, n_names;
+    uint8_t *bytes;                     /* the section at hand */
+    size_t len, cap;
+    uint64_t at;                        /* where in the file the next section goes */
+    uint8_t head[IDX_HEAD];
+    uint32_t n_sections;
+} tables;
+
+static int tables_open(tables **out, const idx_dict *d, stk_error *err)
+{
+    tables *t = STK_NEW(tables);
+
+    *out = t;
+    if (!t)
+        return stk_fail_nomem(err, sizeof *t);
+    t->schema_new = stk_zalloc(d->n_schemas + 1, 4);
+    t->schema_old = stk_zalloc(d->n_schemas + 1, 4);
+    t->name_new = stk_zalloc(d->n_names + 1, 4);
+    t->name_old = stk_zalloc(d->n_names + 1, 4);
+    if (!t->schema_new || !t->schema_old || !t->name_new || !t->name_old)
+        return stk_fail_nomem(err, d->n_schemas + d->n_names);
+    return 0;
+}
+
+static void tables_close(tables *t)
+{
+    if (!t)
+        return;
+    stk_free(t->schema_new);
+    stk_free(t->schema_old);
+    stk_free(t->name_new);
+    stk_free(t->name_old);
+    stk_free(t->bytes);
+    stk_free(t);
+}
+
+/* Number schemas and names in the order in which the shards, as listed, use them. */
+static void renumber(const stk_index_writer *w, tables *t)
+{
+    for (uint64_t i = 0; i < w->n_shards; i++) {
+        const idx_shard *r = &w->shards[i].rec;
+
+        for (uint32_t k = r->map; k < r->map + r->n_map; k++) {
+            uint32_t old = w->maps[k], n;
+            const uint32_t *ids = idx_dict_ids(&w->dict, old, &n);
+
+            if (t->schema_new[old])
+                continue;
+            t->schema_old[t->n_schemas] = old;
+            t->schema_new[old] = ++t->n_schemas;
+            for (uint32_t j = 0; j < n; j++) {
+                if (t->name_new[ids[j]])
+                    continue;
+                t->name_old[t->n_names] = ids[j];
+                t->name_new[ids[j]] = ++t->n_names;
+            }
+        }
+    }
+}
+
+static int emit(tables *t, const void *data, size_t len, stk_error *err)
+{
+    STK_TRY(idx_reserve((void **)&t->bytes, &t->cap, t->len + len, 1, err));
+    if (len)
+        memcpy(t->bytes + t->len, data, len);
+    t->len += len;
+    return 0;
+}
+
+static int emit_u32(tables *t, uint32_t v, stk_error *err)
+{
+    return emit(t, &v, sizeof v, err);
+}
+
+static void add_section(tables *t, uint32_t id, uint32_t crc, uint64_t offset, uint64_t len)
+{
+    idx_section s = { id, crc, offset, len };
+
+    memcpy(t->head + IDX_SECTIONS_AT + t->n_sections++ * sizeof s, &s, sizeof s);
+}
+
+/* Write a section where the file ends, 8-byte aligned, and list it in the head. */
+static int put_section(stk_index_writer *w, tables *t, uint32_t id, const void *data, size_t len, stk_error *err)
+{
+    STK_TRY(write_all(w, data, len, t->at, err));
+    add_section(t, id, stk_crc32c(0, data, len), t->at, len);
+    t->at += (len + 7) & ~(size_t)7;
+    t->len = 0;
+    return 0;
+}
+
+static int put_schema_section(stk_index_writer *w, tables *t, stk_error *err)
+{
+    uint32_t end = 0, at, n;
+
+    STK_TRY(emit_u32(t, t->n_names, err));
+    STK_TRY(emit_u32(t, t->n_schemas, err));
+    STK_TRY(emit_u32(t, (uint32_t)w->dict.n_ids, err));
+    STK_TRY(emit_u32(t, (uint32_t)w->n_maps, err));
+    for (uint32_t i = 0; i < t->n_names; i++) {
+        STK_TRY(put_string(w, idx_dict_text(&w->dict, t->name_old[i]), &at, err));
+        STK_TRY(emit_u32(t, at, err));
+    }
+    STK_TRY(emit_u32(t, 0, err));
+    for (uint32_t i = 0; i < t->n_schemas; i++) {
+        idx_dict_ids(&w->dict, t->schema_old[i], &n);
+        STK_TRY(emit_u32(t, end += n, err));
+    }
+    for (uint32_t i = 0; i < t->n_schemas; i++) {
+        const uint32_t *ids = idx_dict_ids(&w->dict, t->schema_old[i], &n);
+
+        for (uint32_t k = 0; k < n; k++)
+            STK_TRY(emit_u32(t, t->name_new[ids[k]] - 1, err));
+    }
+    for (size_t i = 0; i < w->n_maps; i++) {
+        uint16_t v = (uint16_t)(t->schema_new[w->maps[i]] - 1);
+
+        STK_TRY(emit(t, &v, sizeof v, err));
+    }
+    return put_section(w, t, SEC_SCHEMAS, t->bytes, t->len, err);
+}
+
+static int put_shard_sections(stk_index_writer *w, tables *t, uint64_t *samples, stk_error *err)
+{
+    *samples = 0;
+    for (uint64_t i = 0; i < w->n_shards; i++)
+        STK_TRY(emit(t, &w->shards[i].rec, sizeof w->shards[i].rec, err));
+    STK_TRY(put_section(w, t, SEC_SHARDS, t->bytes, t->len, err));
+    for (uint64_t i = 0; i < w->n_shards; i++) {
+        STK_TRY(emit(t, samples, sizeof *samples, err));
+        *samples += w->shards[i].samples;
+    }
+    STK_TRY(emit(t, samples, sizeof *samples, err));
+    return put_section(w, t, SEC_FIRSTS, t->bytes, t->len, err);
+}
+
+static int put_tables(stk_index_writer *w, tables *t, stk_error *err)
+{
+    idx_head h = { .version = IDX_VERSION, .shards = w->n_shards };
+    uint32_t crc;
+
+    renumber(w, t);
+    t->at = IDX_HEAD + w->segments;
+    add_section(t, SEC_SEGMENTS, 0, IDX_HEAD, w->segments);
+    if (w->segments % IDX_BLOCK) {
+        STK_TRY(idx_reserve((void **)&w->crcs, &w->crcs_cap, w->n_crcs + 1, sizeof *w->crcs, err));
+        w->crcs[w->n_crcs++] = w->crc;
+    }
+    STK_TRY(put_section(w, t, SEC_BLOCKS, w->crcs, w->n_crcs * sizeof *w->crcs, err));
+    STK_TRY(put_shard_sections(w, t, &h.samples, err));
+    STK_TRY(put_schema_section(w, t, err));
+    STK_TRY(put_section(w, t, SEC_STRINGS, w->strings, w->n_strings, err));
+    memcpy(h.magic, IDX_MAGIC, sizeof h.magic);
+    memcpy(h.format, w->format, sizeof h.format);
+    h.n_sections = t->n_sections;
+    h.file_bytes = t->at;
+    memcpy(t->head, &h, sizeof h);
+    crc = stk_crc32c(0, t->head, IDX_HEAD - 4);
+    memcpy(t->head + IDX_HEAD - 4, &crc, 4);
+    STK_TRY(write_all(w, t->head, IDX_HEAD, 0, err));
+    if (ftruncate(w->fd, (off_t)t->at) < 0)
+        return stk_fail(err, STK_EIO, "cannot write index %s: %s", shown(w), strerror(errno));
+    return 0;
+}
+
+/* The rename is on disk only when the folder is; a folder that cannot be synced still holds a whole file. */
+static void sync_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? stk_strndup(path, (size_t)(slash - path) + 1) : stk_strdup(".");
+    int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+    stk_free(dir);
+    if (fd < 0)
+        return;
+    (void)!fsync(fd);
+    close(fd);
+}
+
+static int publish(stk_index_writer *w, stk_error *err)
+{
+    if (!w->path)
+        return 0;
+    if (fsync(w->fd) < 0 || rename(w->tmp, w->path) < 0)
+        return stk_fail(err, STK_EIO, "cannot put index %s in place: %s", w->path, strerror(errno));
+    sync_folder(w->path);
+    return 0;
+}
+
+static int commit_locked(stk_index_writer *w, stk_error *err)
+{
+    tables *t = NULL;
+    int rc;
+
+    if (w->failed || w->committed)
+        return stk_fail(err, STK_EINVAL, "index %s: the writer has %s", shown(w), w->failed ? "failed before" : "committed");
+    for (uint64_t i = 0; i < w->n_shards; i++)
+        if (!w->shards[i].done)
+            return stk_fail(err, STK_EINVAL, "index %s: shard %" PRIu64 " was never handed in", shown(w), i);
+    rc = tables_open(&t, &w->dict, err);
+    if (rc == 0)
+        rc = put_tables(w, t, err);
+    if (rc == 0)
+        rc = publish(w, err);
+    w->failed = rc < 0;
+    w->committed = rc == 0;
+    tables_close(t);
+    return rc;
+}
+
+int stk_index_writer_commit(stk_index_writer *w, stk_error *err)
+{
+    int rc;
+
+    pthread_mutex_lock(&w->lock);
+    rc = commit_locked(w, err);
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+int stk_index_writer_fd(const stk_index_writer *w)
+{
+    return w->committed ? fcntl(w->fd, F_DUPFD_CLOEXEC, 3) : -1;
+}
+
+void stk_index_writer_close(stk_index_writer **w)
+{
+    stk_index_writer *x = *w;
+
+    *w = NULL;
+    if (!x)
+        return;
+    if (x->fd >= 0) {
+        close(x->fd);
+        if (x->tmp && !x->committed)
+            unlink(x->tmp);
+    }
+    pthread_mutex_destroy(&x->lock);
+    idx_dict_fini(&x->dict);
+    stk_free(x->path);
+    stk_free(x->tmp);
+    stk_free(x->shards);
+    stk_free(x->maps);
+    stk_free(x->strings);
+    stk_free(x->crcs);
+    stk_free(x->ids);
+    stk_free(x);
+}

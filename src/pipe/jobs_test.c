@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jobs_test.c - every job once, the lowest failure reported, no signals in workers. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "pipe/jobs.h"
+
+static _Atomic uint32_t runs[1000];
+static _Atomic uint32_t unblocked, started;
+
+static int count(void *cookie, uint64_t i, stk_error *err)
+{
+    atomic_fetch_add(&runs[i], 1);
+    return 0;
+}
+
+static void each_once(void **state)
+{
+    for (uint32_t workers = 0; workers <= 8; workers++) {
+        memset((void *)runs, 0, sizeof runs);
+        assert_int_equal(stk_jobs_run(workers, 1000, count, NULL, NULL), 0);
+        for (int i = 0; i < 1000; i++)
+            assert_int_equal(runs[i], 1);
+    }
+    assert_int_equal(stk_jobs_run(4, 0, count, NULL, NULL), 0);
+    assert_int_equal(stk_jobs_run(100000, 3, count, NULL, NULL), 0);
+}
+
+static int fail_some(void *cookie, uint64_t i, stk_error *err)
+{
+    atomic_fetch_add(&started, 1);
+    if (i == 20)
+        usleep(20000);                  /* the lower one fails later */
+    if (i == 20 || i == 21)
+        return stk_fail(err, STK_ECORRUPT, "job %u", (unsigned)i);
+    usleep(100);
+    return 0;
+}
+
+static void lowest_failure(void **state)
+{
+    stk_error err;
+
+    for (uint32_t workers = 1; workers <= 8; workers *= 2) {
+        started = 0;
+        assert_int_equal(stk_jobs_run(workers, 1000, fail_some, NULL, &err), STK_ECORRUPT);
+        assert_string_equal(err.message, "job 20");
+        assert_true(started < 1000);
+        assert_int_equal(stk_jobs_run(workers, 1000, fail_some, NULL, NULL), STK_ECORRUPT);
+    }
+}
+
+static int look_at_mask(void *cookie, uint64_t i, stk_error *err)
+{
+    sigset_t set;
+
+    pthread_sigmask(SIG_BLOCK, NULL, &set);
+    if (!sigismember(&set, SIGINT) || !sigismember(&set, SIGTERM) || !sigismember(&set, SIGCHLD))
+        atomic_fetch_add(&unblocked, 1);
+    return 0;
+}
+
+static void signals_blocked(void **state)
+{
+    sigset_t before, after;
+
+    pthread_sigmask(SIG_BLOCK, NULL, &before);
+    assert_int_equal(stk_jobs_run(3, 50, look_at_mask, NULL, NULL), 0);
+    pthread_sigmask(SIG_BLOCK, NULL, &after);
+    assert_int_equal(unblocked, 0);
+    assert_int_equal(sigismember(&before, SIGINT), sigismember(&after, SIGINT));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_once),
+        cmocka_unit_test(lowest_failure),
+        cmocka_unit_test(signals_blocked),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
