@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_jpeg - any bytes as a JPEG: pixels or a clean error, in bounded memory and time.
  *
- * Two regions, drawn from a hash of the bytes, are decoded by one context; where both succeed, the pixels they share are
- * the same. */
+ * Two regions, drawn from a hash of the bytes, are decoded by one context; where both succeed,
+ * the pixels they share are the same. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -40,7 +40,8 @@ static void check_pixels(const stk_pixels *p, const stk_rect *n)
     FUZZ_CHECK(p->stride >= (size_t)p->area.w * 4);
 }
 
-static void check_shared(const stk_pixels *pa, const stk_rect *a, const stk_pixels *pb, const stk_rect *b)
+static void check_shared(const stk_pixels *pa, const stk_rect *a, const stk_pixels *pb,
+                         const stk_rect *b)
 {
     uint32_t x0 = a->x > b->x ? a->x : b->x, y0 = a->y > b->y ? a->y : b->y;
     uint32_t x1 = a->x + a->w < b->x + b->w ? a->x + a->w : b->x + b->w;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_json - the first line is a path, the rest a JSON text: a value inside it or a clean error.  A found value is JSON
- * itself; one that is a string can be unquoted and is then UTF-8, or has half a surrogate pair. */
+/* fuzz_json - the first line is a path, the rest a JSON text: a value inside it or a clean
+ * error.  A found value is JSON itself; one that is a string can be unquoted and is then UTF-8,
+ * or has half a surrogate pair. */
 #include <string.h>
 
 #include "base/mem.h"

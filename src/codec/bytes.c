@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bytes, text - a field as it is, or as UTF-8 that has been checked.  After json(...), text is the string itself, without
- * its quotes and escapes. */
+/* bytes, text - a field as it is, or as UTF-8 that has been checked.  After json(...), text is
+ * the string itself, without its quotes and escapes. */
 #include "codec/codec.h"
 #include "codec/text.h"
 
 struct text {
-    int quoted;                         /* comes from json(...) */
+    int quoted; /* comes from json(...) */
 };
 
 static int bytes_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
@@ -17,7 +17,8 @@ static int bytes_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
     return 0;
 }
 
-static int bytes_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out, stk_error *err)
+static int bytes_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                        stk_error *err)
 {
     (void)state, (void)scratch, (void)err;
     *out = in;
@@ -30,13 +31,15 @@ static int text_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
 
     (void)args;
     if (spec->kind != STK_KIND_BYTES)
-        return stk_fail(err, STK_EINVAL, "text reads a field's bytes: put it first, or after json(...)");
+        return stk_fail(err, STK_EINVAL,
+                        "text reads a field's bytes: put it first, or after json(...)");
     t->quoted = spec->out == STK_OUT_JSON;
     spec->out = STK_OUT_TEXT;
     return 0;
 }
 
-static int text_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out, stk_error *err)
+static int text_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                       stk_error *err)
 {
     const struct text *t = state;
     size_t good;
@@ -45,7 +48,8 @@ static int text_narrow(const void *state, stk_bytes in, stk_scratch *scratch, st
     if (!t->quoted) {
         good = stk_utf8_span(in);
         if (good < in.len)
-            return stk_fail(err, STK_ECORRUPT, "text: byte %zu (0x%02x) is not UTF-8", good, in.data[good]);
+            return stk_fail(err, STK_ECORRUPT, "text: byte %zu (0x%02x) is not UTF-8", good,
+                            in.data[good]);
         *out = in;
         return 0;
     }
@@ -58,9 +62,19 @@ static int text_narrow(const void *state, stk_bytes in, stk_scratch *scratch, st
 
 static const stk_arg no_args[] = { { 0 } };
 
-const stk_codec stk_codec_bytes = { .abi = STK_PLUGIN_ABI, .name = "bytes", .help = "the field as it is",
-    .args = no_args, .plan = bytes_plan, .narrow = bytes_narrow };
+const stk_codec stk_codec_bytes = { .abi = STK_PLUGIN_ABI,
+                                    .name = "bytes",
+                                    .help = "the field as it is",
+                                    .args = no_args,
+                                    .plan = bytes_plan,
+                                    .narrow = bytes_narrow };
 
-const stk_codec stk_codec_text = { .abi = STK_PLUGIN_ABI, .name = "text",
-    .help = "UTF-8 text; after json(...) a string without its quotes", .args = no_args,
-    .state_size = sizeof(struct text), .plan = text_plan, .narrow = text_narrow };
+const stk_codec stk_codec_text = {
+    .abi = STK_PLUGIN_ABI,
+    .name = "text",
+    .help = "UTF-8 text; after json(...) a string without its quotes",
+    .args = no_args,
+    .state_size = sizeof(struct text),
+    .plan = text_plan,
+    .narrow = text_narrow
+};

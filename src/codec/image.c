@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image - a picture.  Which decoder reads it is settled by its first bytes, sample by sample; here is only what a row
- * looks like while nothing has turned the view: u8, three planes, as large as the picture. */
+/* image - a picture.  Which decoder reads it is settled by its first bytes, sample by sample;
+ * here is only what a row looks like while nothing has turned the view: u8, three planes, as
+ * large as the picture. */
 #include "codec/codec.h"
 
 static int image_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
@@ -8,12 +9,18 @@ static int image_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
     (void)state, (void)args;
     if (spec->kind != STK_KIND_BYTES || spec->out != STK_OUT_BYTES)
         return stk_fail(err, STK_EINVAL, "image reads a field's bytes: put it first");
-    *spec = (stk_spec){ .kind = STK_KIND_IMAGE, .out = STK_OUT_LIST, .dtype = STK_U8, .layout = STK_CHW,
-        .mul = { 1, 1, 1 } };
+    *spec = (stk_spec){ .kind = STK_KIND_IMAGE,
+                        .out = STK_OUT_LIST,
+                        .dtype = STK_U8,
+                        .layout = STK_CHW,
+                        .mul = { 1, 1, 1 } };
     return 0;
 }
 
 static const stk_arg image_args[] = { { 0 } };
 
-const stk_codec stk_codec_image = { .abi = STK_PLUGIN_ABI, .name = "image",
-    .help = "decode a picture (JPEG) to RGB", .args = image_args, .plan = image_plan };
+const stk_codec stk_codec_image = { .abi = STK_PLUGIN_ABI,
+                                    .name = "image",
+                                    .help = "decode a picture (JPEG) to RGB",
+                                    .args = image_args,
+                                    .plan = image_plan };

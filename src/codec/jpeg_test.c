@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_test - a region equals the crop of a full decode by plain libjpeg, bit for bit, over sampling factors, scan kinds,
- * restart intervals, sizes and places; truncation, hostile headers and failing allocations are clean errors. */
+/* jpeg_test - a region equals the crop of a full decode by plain libjpeg, bit for bit, over
+ * sampling factors, scan kinds, restart intervals, sizes and places; truncation, hostile headers
+ * and failing allocations are clean errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +20,8 @@
 
 struct recipe {
     uint32_t w, h;
-    int comps;                          /* 1, 3, 4 */
-    int samp[4][2];                     /* h, v of each component */
+    int comps;      /* 1, 3, 4 */
+    int samp[4][2]; /* h, v of each component */
     int progressive, restart, arith;
 };
 
@@ -91,7 +92,7 @@ static uint8_t *full_decode(stk_bytes in, uint32_t w, uint32_t h)
 
         jpeg_read_scanlines(&d, rows, 1);
         for (uint32_t x = 0; d.num_components == 4 && x < w; x++)
-            for (int k = 0; k < 3; k++) {       /* Pillow's rounding of a * b / 255 */
+            for (int k = 0; k < 3; k++) { /* Pillow's rounding of a * b / 255 */
                 int a = (255 - row[x * 4 + (uint32_t)k]) * row[x * 4 + 3] + 128;
 
                 to[x * 3 + (uint32_t)k] = (uint8_t)(row[x * 4 + 3] - (((a >> 8) + a) >> 8));
@@ -103,7 +104,7 @@ static uint8_t *full_decode(stk_bytes in, uint32_t w, uint32_t h)
     return out;
 }
 
-struct bench {                          /* a decoder with its scratch */
+struct bench { /* a decoder with its scratch */
     void *ctx;
     stk_scratch scratch;
     stk_error err;
@@ -136,7 +137,8 @@ static int same(const stk_pixels *px, const stk_rect *need, const uint8_t *ref, 
     for (uint32_t y = 0; y < need->h; y++)
         for (uint32_t x = 0; x < need->w; x++) {
             uint32_t sx = need->x + x, sy = need->y + y;
-            const uint8_t *a = px->data + (size_t)(sy - px->area.y) * px->stride + (size_t)(sx - px->area.x) * 4;
+            const uint8_t *a = px->data + (size_t)(sy - px->area.y) * px->stride +
+                               (size_t)(sx - px->area.x) * 4;
 
             if (memcmp(a, ref + ((size_t)sy * ref_w + sx) * 3, 3))
                 return 0;
@@ -149,7 +151,8 @@ static int covers(const stk_rect *a, const stk_rect *n)
     return a->x <= n->x && a->y <= n->y && a->x + a->w >= n->x + n->w && a->y + a->h >= n->y + n->h;
 }
 
-static void check_region(struct bench *b, stk_bytes in, const struct recipe *r, stk_rect need, const uint8_t *ref)
+static void check_region(struct bench *b, stk_bytes in, const struct recipe *r, stk_rect need,
+                         const uint8_t *ref)
 {
     int rc = bench_decode(b, in, &need);
 
@@ -157,9 +160,10 @@ static void check_region(struct bench *b, stk_bytes in, const struct recipe *r, 
         fail_msg("%s", b->err.message);
     assert_true(covers(&b->px.area, &need));
     if (!same(&b->px, &need, ref, r->w))
-        fail_msg("%ux%u comps %d luma %dx%d/%dx%d prog %d restart %d: region %ux%u at (%u, %u) differs", r->w, r->h,
-                 r->comps, r->samp[0][0], r->samp[0][1], r->samp[1][0], r->samp[1][1], r->progressive, r->restart,
-                 need.w, need.h, need.x, need.y);
+        fail_msg(
+            "%ux%u comps %d luma %dx%d/%dx%d prog %d restart %d: region %ux%u at (%u, %u) differs",
+            r->w, r->h, r->comps, r->samp[0][0], r->samp[0][1], r->samp[1][0], r->samp[1][1],
+            r->progressive, r->restart, need.w, need.h, need.x, need.y);
 }
 
 /* Every row as a start with every short height, every column likewise, and random rectangles. */
@@ -172,12 +176,16 @@ static void check_recipe(struct bench *b, const struct recipe *r, stk_rng *rng)
     check_region(b, in, r, (stk_rect){ 0, 0, r->w, r->h }, ref);
     for (uint32_t y = 0; y < r->h; y++)
         for (size_t i = 0; i < sizeof lens / sizeof *lens; i++)
-            check_region(b, in, r, (stk_rect){ y % r->w, y, r->w - y % r->w,
-                lens[i] < r->h - y ? lens[i] : r->h - y }, ref);
+            check_region(
+                b, in, r,
+                (stk_rect){ y % r->w, y, r->w - y % r->w, lens[i] < r->h - y ? lens[i] : r->h - y },
+                ref);
     for (uint32_t x = 0; x < r->w; x++)
         for (size_t i = 0; i < sizeof lens / sizeof *lens; i++)
-            check_region(b, in, r, (stk_rect){ x, x % r->h, lens[i] < r->w - x ? lens[i] : r->w - x,
-                r->h - x % r->h }, ref);
+            check_region(
+                b, in, r,
+                (stk_rect){ x, x % r->h, lens[i] < r->w - x ? lens[i] : r->w - x, r->h - x % r->h },
+                ref);
     for (int i = 0; i < 60; i++) {
         stk_rect n = { stk_rng_below(rng, r->w), stk_rng_below(rng, r->h), 0, 0 };
 
@@ -192,22 +200,23 @@ static void check_recipe(struct bench *b, const struct recipe *r, stk_rng *rng)
 static const struct {
     int comps, samp[4][2];
 } kinds[] = {
-    { 1, { { 1, 1 } } },                                        /* gray */
-    { 1, { { 2, 2 } } },                                        /* gray with factors that mean nothing */
-    { 3, { { 1, 1 }, { 1, 1 }, { 1, 1 } } },                    /* 4:4:4 */
-    { 3, { { 2, 1 }, { 1, 1 }, { 1, 1 } } },                    /* 4:2:2 */
-    { 3, { { 2, 2 }, { 1, 1 }, { 1, 1 } } },                    /* 4:2:0 */
-    { 3, { { 1, 2 }, { 1, 1 }, { 1, 1 } } },                    /* 4:4:0 */
-    { 3, { { 4, 1 }, { 1, 1 }, { 1, 1 } } },                    /* 4:1:1 */
-    { 3, { { 4, 2 }, { 1, 1 }, { 1, 1 } } },                    /* 4:1:0 */
-    { 3, { { 2, 2 }, { 2, 1 }, { 1, 2 } } },                    /* each component its own way */
-    { 4, { { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } },          /* CMYK */
+    { 1, { { 1, 1 } } },                               /* gray */
+    { 1, { { 2, 2 } } },                               /* gray with factors that mean nothing */
+    { 3, { { 1, 1 }, { 1, 1 }, { 1, 1 } } },           /* 4:4:4 */
+    { 3, { { 2, 1 }, { 1, 1 }, { 1, 1 } } },           /* 4:2:2 */
+    { 3, { { 2, 2 }, { 1, 1 }, { 1, 1 } } },           /* 4:2:0 */
+    { 3, { { 1, 2 }, { 1, 1 }, { 1, 1 } } },           /* 4:4:0 */
+    { 3, { { 4, 1 }, { 1, 1 }, { 1, 1 } } },           /* 4:1:1 */
+    { 3, { { 4, 2 }, { 1, 1 }, { 1, 1 } } },           /* 4:1:0 */
+    { 3, { { 2, 2 }, { 2, 1 }, { 1, 2 } } },           /* each component its own way */
+    { 4, { { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } }, /* CMYK */
     { 4, { { 2, 2 }, { 1, 1 }, { 1, 1 }, { 2, 2 } } },
 };
 
 static void regions_equal_the_crop_of_a_full_decode(void **state)
 {
-    static const uint32_t sizes[][2] = { { 1, 1 }, { 17, 3 }, { 8, 40 }, { 67, 50 }, { 64, 48 }, { 131, 35 } };
+    static const uint32_t sizes[][2] = { { 1, 1 },   { 17, 3 },  { 8, 40 },
+                                         { 67, 50 }, { 64, 48 }, { 131, 35 } };
     struct bench b;
     stk_rng rng;
 
@@ -218,9 +227,14 @@ static void regions_equal_the_crop_of_a_full_decode(void **state)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
             for (int mode = 0; mode < 5; mode++) {
-                struct recipe r = { .w = sizes[s][0], .h = sizes[s][1], .comps = kinds[k].comps,
-                    .progressive = mode == 2 || mode == 3, .restart = mode == 1 ? 3 : mode == 3 ? 1 : 0,
-                    .arith = mode == 4 };
+                struct recipe r = { .w = sizes[s][0],
+                                    .h = sizes[s][1],
+                                    .comps = kinds[k].comps,
+                                    .progressive = mode == 2 || mode == 3,
+                                    .restart = mode == 1   ? 3
+                                               : mode == 3 ? 1
+                                                           : 0,
+                                    .arith = mode == 4 };
 
                 memcpy(r.samp, kinds[k].samp, sizeof r.samp);
                 check_recipe(&b, &r, &rng);
@@ -228,7 +242,9 @@ static void regions_equal_the_crop_of_a_full_decode(void **state)
     bench_close(&b);
 }
 
-static const struct recipe plain = { .w = 90, .h = 70, .comps = 3, .samp = { { 2, 2 }, { 1, 1 }, { 1, 1 } } };
+static const struct recipe plain = {
+    .w = 90, .h = 70, .comps = 3, .samp = { { 2, 2 }, { 1, 1 }, { 1, 1 } }
+};
 
 static void one_header_serves_several_regions(void **state)
 {
@@ -255,8 +271,10 @@ static void one_header_serves_several_regions(void **state)
 
 static void regions_outside_are_refused(void **state)
 {
-    static const stk_rect bad[] = { { 0, 0, 91, 1 }, { 0, 0, 1, 71 }, { 90, 0, 1, 1 }, { 0, 70, 1, 1 }, { 0, 0, 0, 1 },
-        { 0, 0, 1, 0 }, { UINT32_MAX, 0, 2, 1 }, { 1, 1, UINT32_MAX, UINT32_MAX } };
+    static const stk_rect bad[] = { { 0, 0, 91, 1 },         { 0, 0, 1, 71 },
+                                    { 90, 0, 1, 1 },         { 0, 70, 1, 1 },
+                                    { 0, 0, 0, 1 },          { 0, 0, 1, 0 },
+                                    { UINT32_MAX, 0, 2, 1 }, { 1, 1, UINT32_MAX, UINT32_MAX } };
     stk_bytes in = make(&plain);
     struct bench b;
 
@@ -281,7 +299,8 @@ static void truncated_is_an_error(void **state)
         stk_bytes in = make(&r), cut = in;
 
         for (cut.len = 0; cut.len < in.len - 2; cut.len++) {
-            uint8_t *copy = malloc(cut.len ? cut.len : 1);      /* a block of its own: ASan sees reads past it */
+            uint8_t *copy = malloc(cut.len ? cut.len
+                                           : 1); /* a block of its own: ASan sees reads past it */
             int rc;
 
             memcpy(copy, in.data, cut.len);
@@ -294,7 +313,7 @@ static void truncated_is_an_error(void **state)
         assert_int_equal(bench_decode(&b, cut, &top), r.progressive ? STK_ECORRUPT : 0);
         if (r.progressive)
             assert_non_null(strstr(b.err.message, "truncated"));
-        assert_int_equal(bench_decode(&b, in, &all), 0);        /* and the context is as good as new */
+        assert_int_equal(bench_decode(&b, in, &all), 0); /* and the context is as good as new */
         free((void *)in.data);
     }
     bench_close(&b);
@@ -321,7 +340,7 @@ static void no_table_comes_from_the_image_before(void **state)
     memcpy(copy, in.data, in.len);
     bare.data = copy;
     while ((at = find_marker(bare, 0xDB)))
-        copy[at - 1] = 0xFE;                            /* quantization tables become comments */
+        copy[at - 1] = 0xFE; /* quantization tables become comments */
     bench_open(&b);
     assert_int_equal(bench_decode(&b, in, &need), 0);
     assert_int_equal(bench_decode(&b, bare, &need), STK_ECORRUPT);
@@ -351,8 +370,9 @@ static void huge_headers_cost_nothing(void **state)
         assert_int_equal(info.width, 65535);
         assert_int_equal(info.height, 65535);
         assert_int_equal(b.scratch.total, 0);
-        assert_int_equal(stk_decoder_jpeg.decode(b.ctx, &need, &b.scratch, &b.px, &b.err), STK_ELIMIT);
-        if (r.progressive) {                            /* within libjpeg's limit, not within ours */
+        assert_int_equal(stk_decoder_jpeg.decode(b.ctx, &need, &b.scratch, &b.px, &b.err),
+                         STK_ELIMIT);
+        if (r.progressive) { /* within libjpeg's limit, not within ours */
             data[at + 3] = data[at + 5] = 0x80;
             assert_int_equal(bench_decode(&b, in, &(stk_rect){ 0, 0, 1, 1 }), STK_ELIMIT);
             assert_non_null(strstr(b.err.message, "scans"));
@@ -405,7 +425,7 @@ static void every_allocation_may_fail(void **state)
             stk_mem_fail_at(0);
             if (rc != 0)
                 assert_int_equal(rc, STK_ENOMEM);
-            if (b.ctx && rc != 0)                       /* the context survives it */
+            if (b.ctx && rc != 0) /* the context survives it */
                 assert_int_equal(bench_decode(&b, in, &need), 0);
             bench_close(&b);
         }

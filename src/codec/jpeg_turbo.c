@@ -2,14 +2,16 @@
 /* jpeg_turbo - JPEG pixels by libjpeg-turbo; the only file that knows its headers.
  *
  * A worker keeps one decompressor.  Only the rectangle that the view sees is decoded: columns by
- * jpeg_crop_scanline(), rows above by jpeg_skip_scanlines(), rows below not at all.  What comes out equals the crop of a
- * full decode bit for bit (accurate DCT, fancy upsampling); jpeg_test.c proves it.
+ * jpeg_crop_scanline(), rows above by jpeg_skip_scanlines(), rows below not at all.  What comes out
+ * equals the crop of a full decode bit for bit (accurate DCT, fancy upsampling); jpeg_test.c proves
+ * it.  Rows need no margin: 2.1.5 keeps the context of what it skips.  Columns do: see widen().
  *
- * What is an error follows Pillow: the decoder's corrupt-data warnings are not (photographs in well-known data sets have
- * them), data that ends before the rows we need is.
+ * What is an error follows Pillow: the decoder's corrupt-data warnings are not (photographs in
+ * well-known data sets have them), data that ends before the rows we need is.
  *
- * libjpeg's memory comes from an arena of ours: bounded, kept from image to image, failable in tests, and dropped whole
- * with the tables of an image, so that no image can borrow the tables of the one before. */
+ * libjpeg's memory comes from an arena of ours: bounded, kept from image to image, failable in
+ * tests, and dropped whole with the tables of an image, so that no image can borrow the tables
+ * of the one before. */
 #include "codec/codec.h"
 
 #include <config.h>
@@ -31,14 +33,14 @@
 
 #define ALIGN 64
 #define CHUNK ((size_t)256 << 10)
-#define KEEP ((size_t)8 << 20)                          /* an idle arena holds no more */
-#define MEM_LIMIT ((size_t)4 * 178956970)               /* four bytes a pixel of the default max_pixels */
-#define MIN_COLUMNS 32                                  /* see widen() */
-#define MAX_SCANS 500                                   /* each costs a walk over the whole picture */
+#define KEEP ((size_t)8 << 20)            /* an idle arena holds no more */
+#define MEM_LIMIT ((size_t)4 * 178956970) /* four bytes a pixel of the default max_pixels */
+#define MIN_COLUMNS 32                    /* see widen() */
+#define MAX_SCANS 500                     /* each costs a walk over the whole picture */
 
 typedef struct chunk {
     struct chunk *next;
-    size_t size, used;                                  /* of the bytes behind the header */
+    size_t size, used; /* of the bytes behind the header */
 } chunk;
 _Static_assert(sizeof(chunk) <= ALIGN, "the header must leave the data aligned");
 
@@ -50,8 +52,8 @@ typedef struct jpeg_ctx {
     jmp_buf escape;
     stk_error *err;
     int rc;
-    int created, ready;                                 /* ready: the header is read, decoding can start */
-    int finishing;                                      /* all rows are there: the data may end */
+    int created, ready; /* ready: the header is read, decoding can start */
+    int finishing;      /* all rows are there: the data may end */
     stk_bytes in;
     chunk *arena;
     size_t arena_size;
@@ -80,21 +82,14 @@ static void on_error(j_common_ptr cinfo)
     char text[JMSG_LENGTH_MAX];
 
     switch (cinfo->err->msg_code) {
-    case JERR_OUT_OF_MEMORY:
-        code = STK_ENOMEM;
-        break;
-    case JERR_IMAGE_TOO_BIG:
-        code = STK_ELIMIT;
-        break;
+    case JERR_OUT_OF_MEMORY: code = STK_ENOMEM; break;
+    case JERR_IMAGE_TOO_BIG: code = STK_ELIMIT; break;
     case JERR_ARITH_NOTIMPL:
     case JERR_BAD_PRECISION:
     case JERR_CONVERSION_NOTIMPL:
     case JERR_FRACT_SAMPLE_NOTIMPL:
-    case JERR_SOF_UNSUPPORTED:
-        code = STK_ENOTSUP;
-        break;
-    default:
-        break;
+    case JERR_SOF_UNSUPPORTED: code = STK_ENOTSUP; break;
+    default: break;
     }
     cinfo->err->format_message(cinfo, text);
     bail(c, code, "JPEG: %s", text);
@@ -103,12 +98,12 @@ static void on_error(j_common_ptr cinfo)
 static void on_message(j_common_ptr cinfo, int level)
 {
     (void)cinfo;
-    (void)level;                                        /* warnings and traces: see the file's top */
+    (void)level; /* warnings and traces: see the file's top */
 }
 
 static void on_output(j_common_ptr cinfo)
 {
-    (void)cinfo;                                        /* the library never prints */
+    (void)cinfo; /* the library never prints */
 }
 
 /* ---- libjpeg's memory ---- */
@@ -119,7 +114,8 @@ static void *arena_get(jpeg_ctx *c, size_t size)
     chunk *k;
 
     if (size > MEM_LIMIT)
-        bail(c, STK_ELIMIT, "JPEG needs %zu bytes at once to decode, the limit is %zu", size, MEM_LIMIT);
+        bail(c, STK_ELIMIT, "JPEG needs %zu bytes at once to decode, the limit is %zu", size,
+             MEM_LIMIT);
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     for (k = c->arena; k; k = k->next)
         if (k->size - k->used >= size)
@@ -192,13 +188,14 @@ static JBLOCKARRAY mem_blocks(j_common_ptr cinfo, int pool, JDIMENSION per_row, 
     return (JBLOCKARRAY)mem_rows(cinfo->client_data, (size_t)per_row * sizeof(JBLOCK), rows);
 }
 
-struct jvirt_barray_control {           /* libjpeg leaves the struct to its memory manager */
+struct jvirt_barray_control { /* libjpeg leaves the struct to its memory manager */
     JBLOCKARRAY rows;
     JDIMENSION n;
 };
 
-static jvirt_barray_ptr mem_request_blocks(j_common_ptr cinfo, int pool, boolean zero, JDIMENSION per_row,
-                                           JDIMENSION rows, JDIMENSION max_access)
+static jvirt_barray_ptr mem_request_blocks(j_common_ptr cinfo, int pool, boolean zero,
+                                           JDIMENSION per_row, JDIMENSION rows,
+                                           JDIMENSION max_access)
 {
     jvirt_barray_ptr v = arena_get(cinfo->client_data, sizeof *v);
 
@@ -211,8 +208,8 @@ static jvirt_barray_ptr mem_request_blocks(j_common_ptr cinfo, int pool, boolean
     return v;
 }
 
-static JBLOCKARRAY mem_access_blocks(j_common_ptr cinfo, jvirt_barray_ptr v, JDIMENSION start, JDIMENSION n,
-                                     boolean writable)
+static JBLOCKARRAY mem_access_blocks(j_common_ptr cinfo, jvirt_barray_ptr v, JDIMENSION start,
+                                     JDIMENSION n, boolean writable)
 {
     (void)writable;
     if (start > v->n || n > v->n - start)
@@ -220,17 +217,18 @@ static JBLOCKARRAY mem_access_blocks(j_common_ptr cinfo, jvirt_barray_ptr v, JDI
     return v->rows + start;
 }
 
-static jvirt_sarray_ptr mem_request_samples(j_common_ptr cinfo, int pool, boolean zero, JDIMENSION per_row,
-                                            JDIMENSION rows, JDIMENSION max_access)
+static jvirt_sarray_ptr mem_request_samples(j_common_ptr cinfo, int pool, boolean zero,
+                                            JDIMENSION per_row, JDIMENSION rows,
+                                            JDIMENSION max_access)
 {
     (void)pool, (void)zero, (void)per_row, (void)rows, (void)max_access;
-    ERREXIT(cinfo, JERR_NOT_COMPILED);                  /* only color quantization wants it */
+    ERREXIT(cinfo, JERR_NOT_COMPILED); /* only color quantization wants it */
     return NULL;
 }
 
 static void mem_realize(j_common_ptr cinfo)
 {
-    (void)cinfo;                                        /* they were real when requested */
+    (void)cinfo; /* they were real when requested */
 }
 
 /* Take over after creation: what libjpeg allocated until here lives as long as the decompressor. */
@@ -275,7 +273,7 @@ static void source_skip(j_decompress_ptr cinfo, long n)
     if (n <= 0)
         return;
     if ((size_t)n > s->bytes_in_buffer)
-        n = (long)s->bytes_in_buffer;                   /* the next read finds the end */
+        n = (long)s->bytes_in_buffer; /* the next read finds the end */
     s->next_input_byte += n;
     s->bytes_in_buffer -= (size_t)n;
 }
@@ -345,8 +343,11 @@ static int jpeg_open(void **out, stk_error *err)
     c->created = 1;
     c->cinfo.client_data = c;
     mem_install(c);
-    c->source = (struct jpeg_source_mgr){ .init_source = source_begin, .fill_input_buffer = source_fill,
-        .skip_input_data = source_skip, .resync_to_restart = jpeg_resync_to_restart, .term_source = source_end };
+    c->source = (struct jpeg_source_mgr){ .init_source = source_begin,
+                                          .fill_input_buffer = source_fill,
+                                          .skip_input_data = source_skip,
+                                          .resync_to_restart = jpeg_resync_to_restart,
+                                          .term_source = source_end };
     c->cinfo.src = &c->source;
     c->progress.progress_monitor = on_progress;
     c->cinfo.progress = &c->progress;
@@ -382,8 +383,8 @@ static int jpeg_header(void *p, stk_bytes in, stk_image_info *out, stk_error *er
     if (setjmp(c->escape)) {
         *out = (stk_image_info){ c->cinfo.image_width, c->cinfo.image_height };
         forget(c);
-        if (c->rc == STK_ELIMIT)
-            return 0;           /* beyond libjpeg's 65500 a side: the caller's own limit speaks first, then decode() */
+        if (c->rc == STK_ELIMIT) /* beyond 65500 a side: the caller's limit speaks, then decode() */
+            return 0;
         c->in = (stk_bytes){ 0 };
         return c->rc;
     }
@@ -405,7 +406,8 @@ static void check_scans(jpeg_ctx *c)
         bytes += (uint64_t)k->width_in_blocks * k->height_in_blocks * sizeof(JBLOCK);
     }
     if (bytes > MEM_LIMIT)
-        bail(c, STK_ELIMIT, "JPEG of %ux%u in several scans needs %" PRIu64 " bytes to decode, the limit is %zu",
+        bail(c, STK_ELIMIT,
+             "JPEG of %ux%u in several scans needs %" PRIu64 " bytes to decode, the limit is %zu",
              (unsigned)c->cinfo.image_width, (unsigned)c->cinfo.image_height, bytes, MEM_LIMIT);
 }
 
@@ -423,9 +425,9 @@ static void cmyk_to_rgbx(uint8_t *px, uint32_t n)
     }
 }
 
-/* The columns to ask for.  Upsampling has no neighbour beyond a cropped edge, so the outermost column is wrong: one more
- * on each side.  And libjpeg drops its fancy upsampling where a component is cropped to less than 3 columns, so at least
- * MIN_COLUMNS. */
+/* The columns to ask for.  Upsampling has no neighbour beyond a cropped edge, so the outermost
+ * column is wrong: one more on each side.  And libjpeg drops its fancy upsampling where a
+ * component is cropped to less than 3 columns, so at least MIN_COLUMNS. */
 static void widen(const stk_rect *need, JDIMENSION width, JDIMENSION *x, JDIMENSION *w)
 {
     JDIMENSION left = need->x ? need->x - 1 : 0, right = need->x + need->w;
@@ -470,13 +472,14 @@ static void decode_area(jpeg_ctx *c, const stk_rect *need, stk_scratch *scratch,
         for (JDIMENSION i = 0; cmyk && i < rows; i++)
             cmyk_to_rgbx(line[i], w);
     }
-    if (d->output_scanline == d->output_height) {       /* what follows the last row must be sane, as in Pillow */
+    if (d->output_scanline == d->output_height) { /* what follows must be sane, as in Pillow */
         c->finishing = 1;
         (void)jpeg_finish_decompress(d);
     }
 }
 
-static int jpeg_decode(void *p, const stk_rect *need, stk_scratch *scratch, stk_pixels *out, stk_error *err)
+static int jpeg_decode(void *p, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
+                       stk_error *err)
 {
     jpeg_ctx *c = p;
     const struct jpeg_decompress_struct *d = &c->cinfo;
@@ -489,13 +492,13 @@ static int jpeg_decode(void *p, const stk_rect *need, stk_scratch *scratch, stk_
         forget(c);
         return c->rc;
     }
-    if (!c->ready)                                      /* the same bytes again, for another rectangle */
+    if (!c->ready) /* the same bytes again, for another rectangle */
         read_header(c);
     if (!need->w || !need->h || need->x >= d->image_width || need->w > d->image_width - need->x ||
         need->y >= d->image_height || need->h > d->image_height - need->y)
-        bail(c, STK_EINVAL, "region %ux%u at (%u, %u) is not inside the %ux%u picture", (unsigned)need->w,
-             (unsigned)need->h, (unsigned)need->x, (unsigned)need->y, (unsigned)d->image_width,
-             (unsigned)d->image_height);
+        bail(c, STK_EINVAL, "region %ux%u at (%u, %u) is not inside the %ux%u picture",
+             (unsigned)need->w, (unsigned)need->h, (unsigned)need->x, (unsigned)need->y,
+             (unsigned)d->image_width, (unsigned)d->image_height);
     decode_area(c, need, scratch, out);
     forget(c);
     return 0;
@@ -511,7 +514,8 @@ static int jpeg_probe(stk_bytes head)
 static int jpeg_open(void **out, stk_error *err)
 {
     *out = NULL;
-    return stk_fail(err, STK_ENOTSUP, "this build has no JPEG: install libjpeg-turbo's headers and build again");
+    return stk_fail(err, STK_ENOTSUP,
+                    "this build has no JPEG: install libjpeg-turbo's headers and build again");
 }
 
 static int jpeg_header(void *ctx, stk_bytes in, stk_image_info *out, stk_error *err)
@@ -520,7 +524,8 @@ static int jpeg_header(void *ctx, stk_bytes in, stk_image_info *out, stk_error *
     return stk_fail(err, STK_ENOTSUP, "this build has no JPEG");
 }
 
-static int jpeg_decode(void *ctx, const stk_rect *need, stk_scratch *scratch, stk_pixels *out, stk_error *err)
+static int jpeg_decode(void *ctx, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
+                       stk_error *err)
 {
     (void)ctx, (void)need, (void)scratch, (void)out;
     return stk_fail(err, STK_ENOTSUP, "this build has no JPEG");
@@ -533,6 +538,13 @@ static void jpeg_close(void *ctx)
 
 #endif
 
-const stk_decoder stk_decoder_jpeg = { .abi = STK_PLUGIN_ABI, .name = "jpeg",
+const stk_decoder stk_decoder_jpeg = {
+    .abi = STK_PLUGIN_ABI,
+    .name = "jpeg",
     .help = "JPEG by libjpeg-turbo: baseline and progressive, gray, RGB, CMYK",
-    .probe = jpeg_probe, .open = jpeg_open, .header = jpeg_header, .decode = jpeg_decode, .close = jpeg_close };
+    .probe = jpeg_probe,
+    .open = jpeg_open,
+    .header = jpeg_header,
+    .decode = jpeg_decode,
+    .close = jpeg_close
+};

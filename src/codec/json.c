@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json - the raw text of one value of a JSON field: json(path) with steps parted by dots, keys and array indexes.
- * What follows may be nothing (rows are JSON values), `int`, `float`, `text`. */
+/* json - the raw text of one value of a JSON field: json(path) with steps parted by dots, keys
+ * and array indexes. What follows may be nothing (rows are JSON values), `int`, `float`, `text`. */
 #include "codec/codec.h"
 #include "codec/text.h"
 
@@ -22,15 +22,18 @@ static int json_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
         path = "";
     n = strlen(path);
     if (n >= sizeof j->path)
-        return stk_fail(err, STK_EINVAL, "json: the path has %zu characters, at most %zu", n, sizeof j->path - 1);
+        return stk_fail(err, STK_EINVAL, "json: the path has %zu characters, at most %zu", n,
+                        sizeof j->path - 1);
     if (n && (path[0] == '.' || path[n - 1] == '.' || strstr(path, "..")))
-        return stk_fail(err, STK_EINVAL, "json: path `%s` has an empty step: write it as a.b.3.c", path);
+        return stk_fail(err, STK_EINVAL, "json: path `%s` has an empty step: write it as a.b.3.c",
+                        path);
     memcpy(j->path, path, n + 1);
     spec->out = STK_OUT_JSON;
     return 0;
 }
 
-static int json_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out, stk_error *err)
+static int json_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                       stk_error *err)
 {
     const struct json *j = state;
     stk_error why;
@@ -43,10 +46,15 @@ static int json_narrow(const void *state, stk_bytes in, stk_scratch *scratch, st
 }
 
 static const stk_arg json_args[] = {
-    { "path", STK_ARG_NAME, "", "steps to the value: keys and array indexes parted by dots; absent: all of it" },
+    { "path", STK_ARG_NAME, "",
+      "steps to the value: keys and array indexes parted by dots; absent: all of it" },
     { 0 },
 };
 
-const stk_codec stk_codec_json = { .abi = STK_PLUGIN_ABI, .name = "json",
-    .help = "one value of a JSON field, as text", .args = json_args, .state_size = sizeof(struct json),
-    .plan = json_plan, .narrow = json_narrow };
+const stk_codec stk_codec_json = { .abi = STK_PLUGIN_ABI,
+                                   .name = "json",
+                                   .help = "one value of a JSON field, as text",
+                                   .args = json_args,
+                                   .state_size = sizeof(struct json),
+                                   .plan = json_plan,
+                                   .narrow = json_narrow };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json_scan.c - find one value in a JSON text by its path, without building a tree.
  *
- * Strict RFC 8259: no comments, no trailing commas, no NaN, UTF-8 checked.  A value is skipped with one bit a level
- * instead of recursion, so that depth costs no stack.  Every level of the path walks its container once, to the end: a
- * later equal key wins, and the document is known to be whole.  Time is (levels of the path + 1) x length. */
+ * Strict RFC 8259: no comments, no trailing commas, no NaN, UTF-8 checked.  A value is skipped
+ * with one bit a level instead of recursion, so that depth costs no stack.  Every level of the
+ * path walks its container once, to the end: a later equal key wins, and the document is known
+ * to be whole.  Time is (levels of the path + 1) x length. */
 #include "codec/text.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@
 
 typedef struct scan {
     const uint8_t *start, *p, *end;
-    const char *why;                    /* what was expected at p */
+    const char *why; /* what was expected at p */
 } scan;
 
 static int expect(scan *s, const char *why)
@@ -123,16 +124,11 @@ static int skip_word(scan *s, const char *word)
 static int skip_scalar(scan *s)
 {
     switch (peek(s)) {
-    case '"':
-        return skip_string(s, NULL);
-    case 't':
-        return skip_word(s, "true");
-    case 'f':
-        return skip_word(s, "false");
-    case 'n':
-        return skip_word(s, "null");
-    case -1:
-        return expect(s, "the text ends where a value was expected");
+    case '"': return skip_string(s, NULL);
+    case 't': return skip_word(s, "true");
+    case 'f': return skip_word(s, "false");
+    case 'n': return skip_word(s, "null");
+    case -1: return expect(s, "the text ends where a value was expected");
     default:
         if (peek(s) == '-' || (peek(s) >= '0' && peek(s) <= '9'))
             return skip_number(s);
@@ -185,7 +181,7 @@ static int skip_open(scan *s)
 /* At the first byte of a value that lies `depth` containers deep; ends behind it. */
 static int skip_value(scan *s, unsigned depth)
 {
-    uint64_t objects = 0;               /* bit d: level d is an object */
+    uint64_t objects = 0; /* bit d: level d is an object */
     unsigned d = depth;
     int more;
 
@@ -204,7 +200,7 @@ static int skip_value(scan *s, unsigned depth)
             more = d > depth ? skip_between(s, objects >> (d - 1) & 1 ? '}' : ']') : 0;
         }
         while (more == 0 && d > depth) {
-            d--;                        /* a container ended: it is an element itself */
+            d--; /* a container ended: it is an element itself */
             more = d > depth ? skip_between(s, objects >> (d - 1) & 1 ? '}' : ']') : 0;
         }
         if (more <= 0)
@@ -214,7 +210,8 @@ static int skip_value(scan *s, unsigned depth)
     }
 }
 
-/* The escape at p, checked by skip_string(): its code point (a lone surrogate: itself).  Returns its length. */
+/* The escape at p, checked by skip_string(): its code point (a lone surrogate: itself).  Returns
+ * its length. */
 static size_t read_escape(const uint8_t *p, const uint8_t *end, uint32_t *out)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -226,8 +223,8 @@ static size_t read_escape(const uint8_t *p, const uint8_t *end, uint32_t *out)
     }
     (void)hex4(p + 2, &hi);
     *out = hi;
-    if (hi < 0xD800 || hi >= 0xDC00 || end - p < 12 || p[6] != '\\' || p[7] != 'u' || hex4(p + 8, &lo) < 0 ||
-        lo < 0xDC00 || lo >= 0xE000)
+    if (hi < 0xD800 || hi >= 0xDC00 || end - p < 12 || p[6] != '\\' || p[7] != 'u' ||
+        hex4(p + 8, &lo) < 0 || lo < 0xDC00 || lo >= 0xE000)
         return 6;
     *out = 0x10000 + ((hi - 0xD800) << 10) + (lo - 0xDC00);
     return 12;
@@ -257,7 +254,8 @@ static size_t put_utf8(uint8_t *d, uint32_t c)
     return 4;
 }
 
-/* Give a quoted string's characters to `sink` as UTF-8, until it says no or half a surrogate pair comes. */
+/* Give a quoted string's characters to `sink` as UTF-8, until it says no or half a surrogate
+ * pair comes. */
 static int each_char(stk_bytes s, int (*sink)(void *to, const uint8_t *bytes, size_t n), void *to)
 {
     const uint8_t *p = s.data + 1, *end = s.data + s.len - 1;
@@ -305,7 +303,8 @@ int stk_json_unquote(stk_bytes s, uint8_t *dst, size_t *len, stk_error *err)
     if (s.len < 2 || s.data[0] != '"')
         return stk_fail(err, STK_ECORRUPT, "JSON value is not a string: %s", stk_shown(s, shown));
     if (each_char(s, sink_copy, &p) < 0)
-        return stk_fail(err, STK_ECORRUPT, "JSON string has half a surrogate pair: %s", stk_shown(s, shown));
+        return stk_fail(err, STK_ECORRUPT, "JSON string has half a surrogate pair: %s",
+                        stk_shown(s, shown));
     *len = (size_t)(p - dst);
     return 0;
 }
@@ -332,7 +331,8 @@ static uint64_t step_index(stk_bytes step)
     return v;
 }
 
-/* At a container: walk it to its end, *out the element that `step` names (its data NULL: there is none). */
+/* At a container: walk it to its end, *out the element that `step` names (its data NULL: there
+ * is none). */
 static int find_step(scan *s, stk_bytes step, unsigned depth, stk_bytes *out)
 {
     char close = peek(s) == '{' ? '}' : ']';
@@ -361,7 +361,8 @@ static int find_step(scan *s, stk_bytes step, unsigned depth, stk_bytes *out)
 
 static int fail_at(const scan *s, stk_error *err)
 {
-    return stk_fail(err, STK_ECORRUPT, "not JSON: %s (byte %zu)", s->why, (size_t)(s->p - s->start));
+    return stk_fail(err, STK_ECORRUPT, "not JSON: %s (byte %zu)", s->why,
+                    (size_t)(s->p - s->start));
 }
 
 int stk_json_find(stk_bytes doc, const char *path, stk_bytes *out, stk_error *err)
@@ -393,7 +394,8 @@ int stk_json_find(stk_bytes doc, const char *path, stk_bytes *out, stk_error *er
         else if (find_step(&s, step, depth++, out) < 0)
             return fail_at(&s, err);
         if (!out->data)
-            return stk_fail(err, STK_ECORRUPT, "JSON has nothing at `%.*s` of its path", (int)n, path);
+            return stk_fail(err, STK_ECORRUPT, "JSON has nothing at `%.*s` of its path", (int)n,
+                            path);
         path += n + (path[n] == '.');
     }
     return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json_test - values by path, strictness, hostile depth and length; text with and without json before it. */
+/* json_test - values by path, strictness, hostile depth and length; text with and without json
+ * before it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +43,8 @@ static void fails(const char *doc, const char *path, const char *says)
 
 static void values_by_path(void **state)
 {
-    static const char doc[] = " { \"a\": {\"b\": [10, 20, {\"c\": \"x\"}], \"\": 5}, \"n\": null, \"k\\u0065y\": -1.5e+3 } ";
+    static const char doc[] = " { \"a\": {\"b\": [10, 20, {\"c\": \"x\"}], \"\": 5}, \"n\": null, "
+                              "\"k\\u0065y\": -1.5e+3 } ";
 
     (void)state;
     finds(doc, "a.b.0", "10");
@@ -77,10 +79,54 @@ static void missing_paths(void **state)
 
 static void not_json(void **state)
 {
-    static const char *const bad[] = { "", " ", "{", "}", "[", "[1", "[1,", "[1,]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}",
-        "{1:1}", "01", "1.", ".5", "+1", "-", "1e", "1e+", "tru", "truex", "nul", "NaN", "Infinity", "\"", "\"\\x\"", "\"\\u12\"",
-        "\"\\u12g4\"", "\"\t\"", "'a'", "1 2", "[1 2]", "{\"a\":1 \"b\":2}", "[}", "{]", "[1}", "// x\n1", ("\xEF\xBB\xBF" "1"),
-        "\"\xFF\"", "\"\xC0\x80\"", "\"\xED\xA0\x80\"", "\"\\", "{\"a\":1}}", "{,}", "[,]", "nullnull" };
+    static const char *const bad[] = { "",
+                                       " ",
+                                       "{",
+                                       "}",
+                                       "[",
+                                       "[1",
+                                       "[1,",
+                                       "[1,]",
+                                       "{\"a\"}",
+                                       "{\"a\":}",
+                                       "{\"a\":1,}",
+                                       "{a:1}",
+                                       "{1:1}",
+                                       "01",
+                                       "1.",
+                                       ".5",
+                                       "+1",
+                                       "-",
+                                       "1e",
+                                       "1e+",
+                                       "tru",
+                                       "truex",
+                                       "nul",
+                                       "NaN",
+                                       "Infinity",
+                                       "\"",
+                                       "\"\\x\"",
+                                       "\"\\u12\"",
+                                       "\"\\u12g4\"",
+                                       "\"\t\"",
+                                       "'a'",
+                                       "1 2",
+                                       "[1 2]",
+                                       "{\"a\":1 \"b\":2}",
+                                       "[}",
+                                       "{]",
+                                       "[1}",
+                                       "// x\n1",
+                                       ("\xEF\xBB\xBF"
+                                        "1"),
+                                       "\"\xFF\"",
+                                       "\"\xC0\x80\"",
+                                       "\"\xED\xA0\x80\"",
+                                       "\"\\",
+                                       "{\"a\":1}}",
+                                       "{,}",
+                                       "[,]",
+                                       "nullnull" };
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -113,7 +159,8 @@ static void depth_is_limited(void **state)
 /* Every prefix of a valid text is an error and reads nothing past it. */
 static void truncated_anywhere(void **state)
 {
-    static const char doc[] = "{\"a\": [1.5e-3, true, \"\\u00e9\\n\", {\"b\": null}], \"c\": {\"d\": \"e\"}}";
+    static const char doc[] =
+        "{\"a\": [1.5e-3, true, \"\\u00e9\\n\", {\"b\": null}], \"c\": {\"d\": \"e\"}}";
     stk_bytes out;
     stk_error err;
 
@@ -150,7 +197,8 @@ static void text(void **state)
     assert_int_equal(out.len, 3);
     assert_int_equal(to_text(of("ab\xFF"), 0, &s, &out, &err), STK_ECORRUPT);
     assert_string_equal(err.message, "text: byte 2 (0xff) is not UTF-8");
-    assert_int_equal(to_text(of("\"a\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00\""), 1, &s, &out, &err), 0);
+    assert_int_equal(
+        to_text(of("\"a\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00\""), 1, &s, &out, &err), 0);
     assert_int_equal(out.len, 15);
     assert_memory_equal(out.data, "a\"\\/\b\f\n\r\t\xC3\xA9\xF0\x9F\x98\x80", 15);
     assert_int_equal(to_text(of("12"), 1, &s, &out, &err), STK_ECORRUPT);
@@ -168,7 +216,11 @@ static void text(void **state)
 static int slow_utf8(const uint8_t *p, size_t n)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t len = p[0] < 0x80 ? 1 : p[0] >> 5 == 6 ? 2 : p[0] >> 4 == 14 ? 3 : p[0] >> 3 == 30 ? 4 : 0;
+    size_t len = p[0] < 0x80       ? 1
+                 : p[0] >> 5 == 6  ? 2
+                 : p[0] >> 4 == 14 ? 3
+                 : p[0] >> 3 == 30 ? 4
+                                   : 0;
     uint32_t c = len == 1 ? p[0] : len ? p[0] & (0x7Fu >> len) : 0;
 
     if (len != n)
@@ -193,7 +245,7 @@ static void utf8_against_arithmetic(void **state)
                     uint8_t p[4] = { (uint8_t)a, (uint8_t)b, tail[i], 0x80 };
 
                     if ((n > 1 && b < 0x80) || (n > 2 && tail[i] < 0x80))
-                        continue;       /* several characters: not what the slow one reads */
+                        continue; /* several characters: not what the slow one reads */
                     if ((stk_utf8_span((stk_bytes){ p, n }) == n) != slow_utf8(p, n))
                         fail_msg("%02x %02x %02x %02x, %zu bytes", p[0], p[1], p[2], p[3], n);
                 }

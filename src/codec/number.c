@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* int, float - a number written as text: "7\n" in a .cls field, a value found by json(...).
  *
- * The grammar is Python's int() and float() without underscores; the locale of the process plays no part.  Floats are
- * rounded to f64 first and then to f32, as Python and NumPy do. */
+ * The grammar is Python's int() and float() without underscores; the locale of the process plays
+ * no part.  Floats are rounded to f64 first and then to f32, as Python and NumPy do. */
 #include "codec/codec.h"
 #include "codec/text.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define FLOAT_TEXT 512                  /* characters of a number, and the zero behind them */
+#define FLOAT_TEXT 512 /* characters of a number, and the zero behind them */
 
 struct number {
     int json;
@@ -36,10 +36,12 @@ static int is_word(stk_bytes s, const char *word)
     return s.len == strlen(word) && !strncasecmp((const char *)s.data, word, s.len);
 }
 
-static int number_plan(struct number *n, const char *name, stk_dtype dtype, stk_spec *spec, stk_error *err)
+static int number_plan(struct number *n, const char *name, stk_dtype dtype, stk_spec *spec,
+                       stk_error *err)
 {
     if (spec->kind != STK_KIND_BYTES)
-        return stk_fail(err, STK_EINVAL, "%s reads a field's bytes: put it first, or after json(...)", name);
+        return stk_fail(err, STK_EINVAL,
+                        "%s reads a field's bytes: put it first, or after json(...)", name);
     n->json = spec->out == STK_OUT_JSON;
     *spec = (stk_spec){ .kind = STK_KIND_VALUE, .out = STK_OUT_DENSE, .dtype = dtype };
     return 0;
@@ -67,7 +69,8 @@ static int int_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
     int64_t out;
     size_t i = 0;
 
-    if (n->json && ((s.len == 4 && !memcmp(s.data, "true", 4)) || (s.len == 5 && !memcmp(s.data, "false", 5)))) {
+    if (n->json && ((s.len == 4 && !memcmp(s.data, "true", 4)) ||
+                    (s.len == 5 && !memcmp(s.data, "false", 5)))) {
         out = s.len == 4;
         memcpy(dst, &out, sizeof out);
         return 0;
@@ -83,7 +86,8 @@ static int int_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
         if (digit > 9)
             return stk_fail(err, STK_ECORRUPT, "int: %s is no integer", stk_shown(in, shown));
         if (v > (limit - digit) / 10)
-            return stk_fail(err, STK_ECORRUPT, "int: %s does not fit 64 bits", stk_shown(in, shown));
+            return stk_fail(err, STK_ECORRUPT, "int: %s does not fit 64 bits",
+                            stk_shown(in, shown));
         v = v * 10 + digit;
     }
     out = (int64_t)(negative ? 0 - v : v);
@@ -129,10 +133,12 @@ static int float_parse(const void *state, stk_bytes in, void *dst, stk_error *er
     if (!is_float(s))
         return stk_fail(err, STK_ECORRUPT, "float: %s is no number", stk_shown(in, shown));
     if (s.len >= sizeof text)
-        return stk_fail(err, STK_ECORRUPT, "float: a number of %zu characters, at most %zu", s.len, sizeof text - 1);
+        return stk_fail(err, STK_ECORRUPT, "float: a number of %zu characters, at most %zu", s.len,
+                        sizeof text - 1);
     memcpy(text, s.data, s.len);
     text[s.len] = 0;
-    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);        /* a constant of the C library: nothing is allocated */
+    c_locale = newlocale(LC_ALL_MASK, "C",
+                         (locale_t)0); /* a constant of the C library: nothing is allocated */
     if (!c_locale)
         return stk_fail_nomem(err, sizeof c_locale);
     out = (float)strtod_l(text, NULL, c_locale);
@@ -143,8 +149,18 @@ static int float_parse(const void *state, stk_bytes in, void *dst, stk_error *er
 
 static const stk_arg no_args[] = { { 0 } };
 
-const stk_codec stk_codec_int = { .abi = STK_PLUGIN_ABI, .name = "int", .help = "a decimal integer, as i64",
-    .args = no_args, .state_size = sizeof(struct number), .plan = int_plan, .parse = int_parse };
+const stk_codec stk_codec_int = { .abi = STK_PLUGIN_ABI,
+                                  .name = "int",
+                                  .help = "a decimal integer, as i64",
+                                  .args = no_args,
+                                  .state_size = sizeof(struct number),
+                                  .plan = int_plan,
+                                  .parse = int_parse };
 
-const stk_codec stk_codec_float = { .abi = STK_PLUGIN_ABI, .name = "float", .help = "a decimal number, as f32",
-    .args = no_args, .state_size = sizeof(struct number), .plan = float_plan, .parse = float_parse };
+const stk_codec stk_codec_float = { .abi = STK_PLUGIN_ABI,
+                                    .name = "float",
+                                    .help = "a decimal number, as f32",
+                                    .args = no_args,
+                                    .state_size = sizeof(struct number),
+                                    .plan = float_plan,
+                                    .parse = float_parse };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* number_test - int and float read what Python's int() and float() read, and quote what they can't. */
+/* number_test - int and float read what Python's int() and float() read, and quote what they
+ * can't. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +18,10 @@
 static int parse(const stk_codec *codec, int json, stk_bytes in, void *dst, stk_error *err)
 {
     stk_spec spec = { .kind = STK_KIND_BYTES, .out = json ? STK_OUT_JSON : STK_OUT_BYTES };
-    union { int64_t align; char space[64]; } state;
+    union {
+        int64_t align;
+        char space[64];
+    } state;
 
     assert_true(codec->state_size <= sizeof state);
     assert_int_equal(codec->plan(&state, NULL, &spec, err), 0);
@@ -104,7 +108,8 @@ static void floats(void **state)
     assert_true(isinf(good_float(BYTES("1e999"))));
     assert_true(good_float(BYTES("1e-999")) == 0);
     assert_true(signbit(good_float(BYTES("-0"))));
-    /* Through f64: the f32 nearest to this decimal is the one above, Python and NumPy give the one below. */
+    /* Through f64: the f32 nearest to this decimal is the one above, Python and NumPy give the
+     * one below. */
     assert_true(good_float(BYTES("1.00000005960464477539062500000000001")) == 1.0f);
 }
 
@@ -123,7 +128,8 @@ static void not_floats(void **state)
     bad(&stk_codec_float, 0, BYTES("1 2"), "is no number");
     bad(&stk_codec_float, 0, BYTES("1\0"), "\"1\\x00\" is no number");
     memset(long_text, '1', sizeof long_text);
-    bad(&stk_codec_float, 0, (stk_bytes){ (uint8_t *)long_text, sizeof long_text }, "600 characters");
+    bad(&stk_codec_float, 0, (stk_bytes){ (uint8_t *)long_text, sizeof long_text },
+        "600 characters");
 }
 
 static void the_locale_plays_no_part(void **state)

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-/* Bytes of the well-formed character at s[i], 0 if there is none (the ranges of RFC 3629 section 4: no overlong form, no
- * surrogate, nothing above U+10FFFF). */
+/* Bytes of the well-formed character at s[i], 0 if there is none (the ranges of RFC 3629 section
+ * 4: no overlong form, no surrogate, nothing above U+10FFFF). */
 static size_t char_len(const uint8_t *p, size_t left)
 {
     uint8_t lo = 0x80, hi = 0xBF;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* center_crop - the middle of the picture; where the picture is smaller, black around it.  Halves are rounded as
- * torchvision rounds them: to even when cutting, down on the left and top when padding. */
+/* center_crop - the middle of the picture; where the picture is smaller, black around it.
+ * Halves are rounded as torchvision rounds them: to even when cutting, down on the left and top
+ * when padding. */
 #include "op/spec.h"
 
 struct center_crop {
@@ -37,6 +38,12 @@ static const stk_arg center_crop_args[] = {
     { 0 },
 };
 
-const stk_op stk_op_center_crop = { .abi = STK_PLUGIN_ABI, .name = "center_crop",
-    .help = "cut out the middle; black where the picture is smaller", .args = center_crop_args,
-    .state_size = sizeof(struct center_crop), .plan = center_crop_plan, .draw = center_crop_draw };
+const stk_op stk_op_center_crop = {
+    .abi = STK_PLUGIN_ABI,
+    .name = "center_crop",
+    .help = "cut out the middle; black where the picture is smaller",
+    .args = center_crop_args,
+    .state_size = sizeof(struct center_crop),
+    .plan = center_crop_plan,
+    .draw = center_crop_draw
+};

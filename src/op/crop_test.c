@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crop_test - the ops as one writes them: what they plan, what they draw, and what they say when they stand wrong.
+/* crop_test - the ops as one writes them: what they plan, what they draw, and what they say when
+ * they stand wrong.
  *
- * Expected sizes and offsets were worked out from torchvision's definitions (resize, center_crop, RandomResizedCrop). */
+ * Expected sizes and offsets were worked out from torchvision's definitions (resize,
+ * center_crop, RandomResizedCrop). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +61,8 @@ static int plan_call(struct chain *c, const stk_call *call)
             table = codecs[i]->args, run = codecs[i]->plan, size = codecs[i]->state_size;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (!strcmp(ops[i]->name, call->name))
-            c->op[c->n] = ops[i], table = ops[i]->args, run = ops[i]->plan, size = ops[i]->state_size;
+            c->op[c->n] = ops[i], table = ops[i]->args, run = ops[i]->plan,
+            size = ops[i]->state_size;
     assert_non_null(run);
     assert_true(size <= sizeof c->state[0]);
     rc = stk_args_check(&args, call, table, &c->err);
@@ -117,15 +120,21 @@ static void wrong_order(void **state)
     refuses("int | resize(5)", STK_EINVAL, "resize works on an image: put `image` before it");
     refuses("json(a) | image", STK_EINVAL, "image reads a field's bytes: put it first");
     refuses("image | image", STK_EINVAL, "image reads a field's bytes: put it first");
-    refuses("image | int", STK_EINVAL, "int reads a field's bytes: put it first, or after json(...)");
-    refuses("image | to(f32) | hflip", STK_EINVAL, "hflip comes after `to`: `to` must be the last of a chain");
-    refuses("image | normalize(half) | center_crop(3)", STK_EINVAL, "center_crop comes after `normalize`: put it before");
-    refuses("image | normalize(half) | normalize(half)", STK_EINVAL, "normalize comes twice: leave one");
-    refuses("image | to(f32) | normalize(half)", STK_EINVAL, "normalize comes after `to`: `to` must be the last of a chain");
+    refuses("image | int", STK_EINVAL,
+            "int reads a field's bytes: put it first, or after json(...)");
+    refuses("image | to(f32) | hflip", STK_EINVAL,
+            "hflip comes after `to`: `to` must be the last of a chain");
+    refuses("image | normalize(half) | center_crop(3)", STK_EINVAL,
+            "center_crop comes after `normalize`: put it before");
+    refuses("image | normalize(half) | normalize(half)", STK_EINVAL,
+            "normalize comes twice: leave one");
+    refuses("image | to(f32) | normalize(half)", STK_EINVAL,
+            "normalize comes after `to`: `to` must be the last of a chain");
     refuses("image | resize(9) | random_resized_crop(5)", STK_EINVAL,
             "random_resized_crop would resize a second time: one resize a chain");
     refuses("image | to(u8) | to(f32)", STK_EINVAL, "to comes twice: leave one");
-    refuses("int | to(i32)", STK_ENOTSUP, "to works on images; `int` gives i64 and `float` f32: leave `to` away");
+    refuses("int | to(i32)", STK_ENOTSUP,
+            "to works on images; `int` gives i64 and `float` f32: leave `to` away");
     refuses("bytes | to(f32)", STK_EINVAL, "to works on an image: put `image` before it");
 }
 
@@ -133,8 +142,10 @@ static void wrong_arguments(void **state)
 {
     (void)state;
     refuses("image | resize(0)", STK_EINVAL, "resize: a side of 0 pixels is not in 1..65535");
-    refuses("image | resize((5, 70000))", STK_EINVAL, "resize: a side of 70000 pixels is not in 1..65535");
-    refuses("image | resize((1, 2, 3))", STK_EINVAL, "resize: size is one number or (height, width), not 3 numbers");
+    refuses("image | resize((5, 70000))", STK_EINVAL,
+            "resize: a side of 70000 pixels is not in 1..65535");
+    refuses("image | resize((1, 2, 3))", STK_EINVAL,
+            "resize: size is one number or (height, width), not 3 numbers");
     refuses("image | resize(50, max_size=50)", STK_EINVAL,
             "resize: max_size=50 must be larger than size=50, at most 65535");
     refuses("image | resize((5, 6), max_size=50)", STK_EINVAL,
@@ -148,10 +159,12 @@ static void wrong_arguments(void **state)
             "random_resized_crop: scale=(0.5, 2) is more than the picture");
     refuses("image | random_resized_crop(5, ratio=(0, 2))", STK_EINVAL,
             "random_resized_crop: ratio=(0, 2) must be (least, most), above 0");
-    refuses("image | normalize(imagnet)", STK_EINVAL, "normalize: `imagnet` is not known: did you mean `imagenet`?");
+    refuses("image | normalize(imagnet)", STK_EINVAL,
+            "normalize: `imagnet` is not known: did you mean `imagenet`?");
     refuses("image | normalize((0.5, 0.5, 0.5))", STK_EINVAL,
             "normalize: std is missing: write normalize((r, g, b), (r, g, b))");
-    refuses("image | normalize((0.5, 0.5, 0.5), (1, 0, 1))", STK_EINVAL, "normalize: std has 0, must be above 0");
+    refuses("image | normalize((0.5, 0.5, 0.5), (1, 0, 1))", STK_EINVAL,
+            "normalize: std has 0, must be above 0");
     refuses("image | normalize((0.5, 0.5), (1, 1))", STK_EINVAL,
             "normalize: mean is three numbers, one a channel, on the scale 0..1");
     refuses("image | normalize(half) | to(u8)", STK_EINVAL,
@@ -181,7 +194,8 @@ static void planned_rows(void **state)
     good(&c, "image | normalize(imagenet)");
     assert_int_equal(c.spec.dtype, STK_F32);
     for (int x = 0; x < 256; x++)
-        assert_true(fabs((double)x * c.spec.mul[1] + c.spec.add[1] - (x / 255.0 - 0.456) / 0.224) < 1e-6);
+        assert_true(fabs((double)x * c.spec.mul[1] + c.spec.add[1] - (x / 255.0 - 0.456) / 0.224) <
+                    1e-6);
     good(&c, "image | to(f16)");
     assert_true(c.spec.mul[0] == 1.0f / 255 && c.spec.dtype == STK_F16);
     good(&c, "image | to(float32, scale=false)");
@@ -198,13 +212,17 @@ static void planned_rows(void **state)
 
 static void resize_sides(void **state)
 {
-    static const struct { const char *chain; uint32_t w, h, out_w, out_h; } cases[] = {
-        { "image | resize(256)", 500, 375, 341, 256 },          /* int(256 * 500 / 375) = int(341.33) */
+    static const struct {
+        const char *chain;
+        uint32_t w, h, out_w, out_h;
+    } cases[] = {
+        { "image | resize(256)", 500, 375, 341, 256 }, /* int(256 * 500 / 375) = int(341.33) */
         { "image | resize(256)", 375, 500, 256, 341 },
         { "image | resize(256)", 256, 256, 256, 256 },
         { "image | resize(7)", 3, 1000, 7, 2333 },
         { "image | resize((30, 40))", 500, 375, 40, 30 },
-        { "image | resize(256, max_size=300)", 500, 375, 300, 225 },    /* int(300 * 256 / 341) = 225 */
+        { "image | resize(256, max_size=300)", 500, 375, 300,
+          225 }, /* int(300 * 256 / 341) = 225 */
         { "image | resize(256, 300)", 300, 300, 256, 256 },
     };
     struct chain c;
@@ -229,9 +247,13 @@ static void resize_sides(void **state)
 
 static void center_crop_offsets(void **state)
 {
-    static const struct { uint32_t have, want; int32_t at; } cases[] = {
-        { 10, 4, 3 }, { 9, 4, 2 }, { 11, 4, 4 }, { 7, 4, 2 }, { 5, 4, 0 }, { 4, 4, 0 },      /* 2.5 to 2, 3.5 to 4, 1.5 to 2 */
-        { 4, 5, 0 }, { 4, 6, -1 }, { 4, 7, -1 }, { 1, 9, -4 },
+    static const struct {
+        uint32_t have, want;
+        int32_t at;
+    } cases[] = {
+        { 10, 4, 3 }, { 9, 4, 2 },  { 11, 4, 4 }, { 7, 4, 2 },
+        { 5, 4, 0 },  { 4, 4, 0 }, /* 2.5 to 2, 3.5 to 4, 1.5 to 2 */
+        { 4, 5, 0 },  { 4, 6, -1 }, { 4, 7, -1 }, { 1, 9, -4 },
     };
     char text[64];
     struct chain c;
@@ -239,7 +261,8 @@ static void center_crop_offsets(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        snprintf(text, sizeof text, "image | resize((50, %u)) | center_crop((20, %u))", cases[i].have, cases[i].want);
+        snprintf(text, sizeof text, "image | resize((50, %u)) | center_crop((20, %u))",
+                 cases[i].have, cases[i].want);
         good(&c, text);
         draw(&c, 100, 100, 0, &v);
         assert_null(v.refused);
@@ -249,8 +272,10 @@ static void center_crop_offsets(void **state)
     }
 }
 
-/* The rectangle by torchvision's algorithm, written down once more, with the C library's log and exp. */
-static stk_rect slow_rrc(uint32_t w, uint32_t h, const double *scale, const double *ratio, stk_rng *rng)
+/* The rectangle by torchvision's algorithm, written down once more, with the C library's log and
+ * exp. */
+static stk_rect slow_rrc(uint32_t w, uint32_t h, const double *scale, const double *ratio,
+                         stk_rng *rng)
 {
     double in = (double)w / h, tw = w, th = h;
 
@@ -260,7 +285,8 @@ static stk_rect slow_rrc(uint32_t w, uint32_t h, const double *scale, const doub
         double cw = rint(sqrt(area * aspect)), ch = rint(sqrt(area / aspect));
 
         if (cw > 0 && cw <= w && ch > 0 && ch <= h) {
-            uint32_t y = stk_rng_below(rng, h - (uint32_t)ch + 1), x = stk_rng_below(rng, w - (uint32_t)cw + 1);
+            uint32_t y = stk_rng_below(rng, h - (uint32_t)ch + 1),
+                     x = stk_rng_below(rng, w - (uint32_t)cw + 1);
 
             return (stk_rect){ x, y, (uint32_t)cw, (uint32_t)ch };
         }
@@ -274,8 +300,8 @@ static stk_rect slow_rrc(uint32_t w, uint32_t h, const double *scale, const doub
 
 static void random_resized_crop_rectangles(void **state)
 {
-    static const uint32_t sizes[][2] = { { 500, 375 }, { 375, 500 }, { 224, 224 }, { 2000, 30 }, { 30, 2000 }, { 7, 5 },
-        { 2, 3 }, { 3000, 2 } };
+    static const uint32_t sizes[][2] = { { 500, 375 }, { 375, 500 }, { 224, 224 }, { 2000, 30 },
+                                         { 30, 2000 }, { 7, 5 },     { 2, 3 },     { 3000, 2 } };
     static const double scale[] = { 0.08, 1 }, ratio[] = { 0.75, 1.3333333333333333 };
     struct chain c;
     stk_view v;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* geometry_test - random sequences of crops, a resize and mirrors, against a slow reference that moves every pixel. */
+/* geometry_test - random sequences of crops, a resize and mirrors, against a slow reference that
+ * moves every pixel. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 #define SIDE 80
 #define SEED 20240612u
 
-struct canvas {                         /* each pixel is the number of a source pixel; 0 is black */
+struct canvas { /* each pixel is the number of a source pixel; 0 is black */
     int w, h;
     int px[SIDE * SIDE];
 };
@@ -60,21 +61,25 @@ static int view_pixel(const stk_view *v, int scale, int i, int j)
 
     if (x < 0 || y < 0 || x >= (int)v->res_w || y >= (int)v->res_h)
         return 0;
-    return (int)((v->clip.y + (uint32_t)(y / scale)) * v->src_w + v->clip.x + (uint32_t)(x / scale)) + 1;
+    return (int)((v->clip.y + (uint32_t)(y / scale)) * v->src_w + v->clip.x +
+                 (uint32_t)(x / scale)) +
+           1;
 }
 
 static void compare(const stk_view *v, int scale, int round)
 {
     assert_int_equal(v->vis_w, now.w);
     assert_int_equal(v->vis_h, now.h);
-    assert_true(v->clip.w && v->clip.h && v->clip.x + v->clip.w <= v->src_w && v->clip.y + v->clip.h <= v->src_h);
+    assert_true(v->clip.w && v->clip.h && v->clip.x + v->clip.w <= v->src_w &&
+                v->clip.y + v->clip.h <= v->src_h);
     for (int j = 0; j < now.h; j++)
         for (int i = 0; i < now.w; i++)
             if (view_pixel(v, scale, i, j) != now.px[j * now.w + i])
                 fail_msg("round %d: pixel (%d, %d)", round, i, j);
 }
 
-/* Whether black and picture lie in the canvas so that a resize, or a crop wider than it, can't be drawn. */
+/* Whether black and picture lie in the canvas so that a resize, or a crop wider than it, can't
+ * be drawn. */
 static int has_black(void)
 {
     for (int i = 0; i < now.w * now.h; i++)
@@ -108,7 +113,7 @@ static int random_ops(stk_rng *rng, stk_view *v, int round)
             int x = (int)stk_rng_below(rng, 30) - 10, y = (int)stk_rng_below(rng, 30) - 10;
             int w = 1 + (int)stk_rng_below(rng, 40), h = 1 + (int)stk_rng_below(rng, 40);
 
-            if (stk_rng_below(rng, 2)) {        /* a crop that stays inside */
+            if (stk_rng_below(rng, 2)) { /* a crop that stays inside */
                 x = (int)stk_rng_below(rng, (uint32_t)now.w);
                 y = (int)stk_rng_below(rng, (uint32_t)now.h);
                 w = 1 + (int)stk_rng_below(rng, (uint32_t)(now.w - x));

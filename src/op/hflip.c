@@ -30,5 +30,10 @@ static const stk_arg hflip_args[] = {
     { 0 },
 };
 
-const stk_op stk_op_hflip = { .abi = STK_PLUGIN_ABI, .name = "hflip", .help = "mirror left to right, at random",
-    .args = hflip_args, .state_size = sizeof(struct hflip), .plan = hflip_plan, .draw = hflip_draw };
+const stk_op stk_op_hflip = { .abi = STK_PLUGIN_ABI,
+                              .name = "hflip",
+                              .help = "mirror left to right, at random",
+                              .args = hflip_args,
+                              .state_size = sizeof(struct hflip),
+                              .plan = hflip_plan,
+                              .draw = hflip_draw };

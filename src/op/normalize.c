@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normalize - (x / 255 - mean) / std for each channel, folded into the one multiply and add of the sampling pass.  The
- * values are given on the scale 0..1, as torchvision's, or by the name of the data they were taken from. */
+/* normalize - (x / 255 - mean) / std for each channel, folded into the one multiply and add of
+ * the sampling pass.  The values are given on the scale 0..1, as torchvision's, or by the name
+ * of the data they were taken from. */
 #include "op/spec.h"
 
 #include <string.h>
@@ -31,8 +32,10 @@ static int by_name(const char *name, struct known *out, stk_error *err)
     }
     near = stk_nearest(name, names, KNOWN);
     if (near)
-        return stk_fail(err, STK_EINVAL, "normalize: `%s` is not known: did you mean `%s`?", name, near);
-    return stk_fail(err, STK_EINVAL, "normalize: `%s` is not known: imagenet, half, clip, cifar10, or (mean), (std)",
+        return stk_fail(err, STK_EINVAL, "normalize: `%s` is not known: did you mean `%s`?", name,
+                        near);
+    return stk_fail(err, STK_EINVAL,
+                    "normalize: `%s` is not known: imagenet, half, clip, cifar10, or (mean), (std)",
                     name);
 }
 
@@ -41,7 +44,8 @@ static int three(const stk_args *args, const char *name, double out[3], stk_erro
     uint32_t n = stk_args_count(args, name);
 
     if ((n != 1 && n != 3) || stk_args_str(args, name))
-        return stk_fail(err, STK_EINVAL, "normalize: %s is three numbers, one a channel, on the scale 0..1", name);
+        return stk_fail(err, STK_EINVAL,
+                        "normalize: %s is three numbers, one a channel, on the scale 0..1", name);
     for (uint32_t i = 0; i < 3; i++) {
         if (stk_args_str_at(args, name, n == 3 ? i : 0))
             return stk_fail(err, STK_EINVAL, "normalize: %s is three numbers, not names", name);
@@ -60,9 +64,11 @@ static int normalize_plan(void *state, const stk_args *args, stk_spec *spec, stk
         return stk_fail(err, STK_EINVAL, "normalize comes twice: leave one");
     STK_TRY(stk_spec_geometry(spec, "normalize", err));
     if (name && stk_args_has(args, "std"))
-        return stk_fail(err, STK_EINVAL, "normalize: `%s` brings its own std: leave std away", name);
+        return stk_fail(err, STK_EINVAL, "normalize: `%s` brings its own std: leave std away",
+                        name);
     if (!name && !stk_args_has(args, "std"))
-        return stk_fail(err, STK_EINVAL, "normalize: std is missing: write normalize((r, g, b), (r, g, b))");
+        return stk_fail(err, STK_EINVAL,
+                        "normalize: std is missing: write normalize((r, g, b), (r, g, b))");
     if (name) {
         STK_TRY(by_name(name, &k, err));
     } else {
@@ -81,11 +87,16 @@ static int normalize_plan(void *state, const stk_args *args, stk_spec *spec, stk
 }
 
 static const stk_arg normalize_args[] = {
-    { "mean", STK_ARG_ANY, NULL, "imagenet, half, clip, cifar10, or three numbers on the scale 0..1" },
+    { "mean", STK_ARG_ANY, NULL,
+      "imagenet, half, clip, cifar10, or three numbers on the scale 0..1" },
     { "std", STK_ARG_FLOATS, "", "three numbers; goes with a mean in numbers" },
     { 0 },
 };
 
-const stk_op stk_op_normalize = { .abi = STK_PLUGIN_ABI, .name = "normalize",
-    .help = "(x / 255 - mean) / std for each channel; gives f32 unless `to` says otherwise", .args = normalize_args,
-    .plan = normalize_plan };
+const stk_op stk_op_normalize = {
+    .abi = STK_PLUGIN_ABI,
+    .name = "normalize",
+    .help = "(x / 255 - mean) / std for each channel; gives f32 unless `to` says otherwise",
+    .args = normalize_args,
+    .plan = normalize_plan
+};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* random_resized_crop - a random part of the picture, resized: torchvision's RandomResizedCrop.
  *
- * Ten tries at an area (uniform share of the picture's) and an aspect ratio (log-uniform) that fit, then a uniform place;
- * else the largest centered crop with an allowed ratio.  The draws must be the same bits on every machine, so exp and
- * log are ours and sqrt is IEEE's. */
+ * Ten tries at an area (uniform share of the picture's) and an aspect ratio (log-uniform) that
+ * fit, then a uniform place; else the largest centered crop with an allowed ratio.  The draws
+ * must be the same bits on every machine, so exp and log are ours and sqrt is IEEE's. */
 #include "base/rng.h"
 #include "op/spec.h"
 
@@ -14,7 +14,8 @@ struct rrc {
     double scale[2], ratio[2], log_ratio[2];
 };
 
-/* log(x), 1e-6 <= x <= 1e6, from stk_exp() alone.  Halley's step triples the digits that are right. */
+/* log(x), 1e-6 <= x <= 1e6, from stk_exp() alone.  Halley's step triples the digits that are
+ * right. */
 static double log_of(double x)
 {
     int e;
@@ -33,11 +34,13 @@ static int rrc_range(const stk_args *args, const char *name, double out[2], stk_
     uint32_t n = stk_args_count(args, name);
 
     if (n != 2)
-        return stk_fail(err, STK_EINVAL, "random_resized_crop: %s takes (least, most), not %u numbers", name, n);
+        return stk_fail(err, STK_EINVAL,
+                        "random_resized_crop: %s takes (least, most), not %u numbers", name, n);
     for (uint32_t i = 0; i < 2; i++)
         out[i] = stk_args_f64_at(args, name, i);
     if (!(out[0] > 0 && out[0] <= out[1]))
-        return stk_fail(err, STK_EINVAL, "random_resized_crop: %s=(%g, %g) must be (least, most), above 0", name,
+        return stk_fail(err, STK_EINVAL,
+                        "random_resized_crop: %s=(%g, %g) must be (least, most), above 0", name,
                         out[0], out[1]);
     return 0;
 }
@@ -51,11 +54,12 @@ static int rrc_plan(void *state, const stk_args *args, stk_spec *spec, stk_error
     STK_TRY(rrc_range(args, "scale", r->scale, err));
     STK_TRY(rrc_range(args, "ratio", r->ratio, err));
     if (r->scale[1] > 1)
-        return stk_fail(err, STK_EINVAL, "random_resized_crop: scale=(%g, %g) is more than the picture", r->scale[0],
+        return stk_fail(err, STK_EINVAL,
+                        "random_resized_crop: scale=(%g, %g) is more than the picture", r->scale[0],
                         r->scale[1]);
     if (r->ratio[0] < 1e-6 || r->ratio[1] > 1e6)
-        return stk_fail(err, STK_EINVAL, "random_resized_crop: ratio=(%g, %g) is not in 1e-6..1e6", r->ratio[0],
-                        r->ratio[1]);
+        return stk_fail(err, STK_EINVAL, "random_resized_crop: ratio=(%g, %g) is not in 1e-6..1e6",
+                        r->ratio[0], r->ratio[1]);
     for (int i = 0; i < 2; i++)
         r->log_ratio[i] = log_of(r->ratio[i]);
     stk_spec_size(spec, r->w, r->h);
@@ -115,6 +119,10 @@ static const stk_arg rrc_args[] = {
     { 0 },
 };
 
-const stk_op stk_op_random_resized_crop = { .abi = STK_PLUGIN_ABI, .name = "random_resized_crop",
-    .help = "a random part of the picture, resized", .args = rrc_args, .state_size = sizeof(struct rrc),
-    .plan = rrc_plan, .draw = rrc_draw };
+const stk_op stk_op_random_resized_crop = { .abi = STK_PLUGIN_ABI,
+                                            .name = "random_resized_crop",
+                                            .help = "a random part of the picture, resized",
+                                            .args = rrc_args,
+                                            .state_size = sizeof(struct rrc),
+                                            .plan = rrc_plan,
+                                            .draw = rrc_draw };

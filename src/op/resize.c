@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resize - to a size, antialiased bilinear.  One number is the shorter side, the other follows as in torchvision:
- * int(size * long / short); (height, width) is exact.  max_size bounds the longer side. */
+/* resize - to a size, antialiased bilinear.  One number is the shorter side, the other follows
+ * as in torchvision: int(size * long / short); (height, width) is exact.  max_size bounds the
+ * longer side. */
 #include "op/spec.h"
 
 struct resize {
-    uint32_t h, w;                      /* shorter: both the same number */
-    uint32_t max_size;                  /* 0: none */
+    uint32_t h, w;     /* shorter: both the same number */
+    uint32_t max_size; /* 0: none */
     int shorter;
 };
 
 /* Output size for a w x h picture; a side may come out as 0. */
-static void resize_to(const struct resize *r, uint32_t w, uint32_t h, uint64_t *out_w, uint64_t *out_h)
+static void resize_to(const struct resize *r, uint32_t w, uint32_t h, uint64_t *out_w,
+                      uint64_t *out_h)
 {
     uint64_t small = w <= h ? w : h, large = w <= h ? h : w, new_small = r->w, new_large;
 
@@ -42,9 +44,12 @@ static int resize_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
     if (stk_args_has(args, "max_size")) {
         max_size = stk_args_i64(args, "max_size");
         if (!r->shorter)
-            return stk_fail(err, STK_EINVAL, "resize: max_size goes with one number as size, not with (height, width)");
+            return stk_fail(
+                err, STK_EINVAL,
+                "resize: max_size goes with one number as size, not with (height, width)");
         if (max_size <= r->w || max_size > STK_MAX_SIDE)
-            return stk_fail(err, STK_EINVAL, "resize: max_size=%" PRId64 " must be larger than size=%u, at most %u",
+            return stk_fail(err, STK_EINVAL,
+                            "resize: max_size=%" PRId64 " must be larger than size=%u, at most %u",
                             max_size, r->w, STK_MAX_SIDE);
         r->max_size = (uint32_t)max_size;
     }
@@ -52,7 +57,8 @@ static int resize_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
     if (!r->shorter || (spec->width && spec->height))
         resize_to(r, spec->width, spec->height, &w, &h);
     if (w > STK_MAX_SIDE || h > STK_MAX_SIDE)
-        return stk_fail(err, STK_EINVAL, "resize: %" PRIu64 "x%" PRIu64 " is more than %u pixels wide or high", w, h,
+        return stk_fail(err, STK_EINVAL,
+                        "resize: %" PRIu64 "x%" PRIu64 " is more than %u pixels wide or high", w, h,
                         STK_MAX_SIDE);
     stk_spec_size(spec, (uint32_t)w, (uint32_t)h);
     return 0;
@@ -79,6 +85,10 @@ static const stk_arg resize_args[] = {
     { 0 },
 };
 
-const stk_op stk_op_resize = { .abi = STK_PLUGIN_ABI, .name = "resize",
-    .help = "resize, antialiased bilinear; one number: the shorter side", .args = resize_args,
-    .state_size = sizeof(struct resize), .plan = resize_plan, .draw = resize_draw };
+const stk_op stk_op_resize = { .abi = STK_PLUGIN_ABI,
+                               .name = "resize",
+                               .help = "resize, antialiased bilinear; one number: the shorter side",
+                               .args = resize_args,
+                               .state_size = sizeof(struct resize),
+                               .plan = resize_plan,
+                               .draw = resize_draw };

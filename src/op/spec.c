@@ -9,7 +9,8 @@ int stk_spec_geometry(const stk_spec *spec, const char *op, stk_error *err)
     if (spec->kind != STK_KIND_IMAGE)
         return stk_fail(err, STK_EINVAL, "%s works on an image: put `image` before it", op);
     if (spec->typed)
-        return stk_fail(err, STK_EINVAL, "%s comes after `to`: `to` must be the last of a chain", op);
+        return stk_fail(err, STK_EINVAL, "%s comes after `to`: `to` must be the last of a chain",
+                        op);
     if (spec->normalized)
         return stk_fail(err, STK_EINVAL, "%s comes after `normalize`: put it before", op);
     return 0;
@@ -34,10 +35,12 @@ void stk_spec_size(stk_spec *spec, uint32_t w, uint32_t h)
 int stk_spec_sides(const stk_args *args, const char *op, uint32_t *h, uint32_t *w, stk_error *err)
 {
     uint32_t n = stk_args_count(args, "size");
-    double first = stk_args_f64_at(args, "size", 0), last = stk_args_f64_at(args, "size", n == 2 ? 1 : 0);
+    double first = stk_args_f64_at(args, "size", 0),
+           last = stk_args_f64_at(args, "size", n == 2 ? 1 : 0);
 
     if (n != 1 && n != 2)
-        return stk_fail(err, STK_EINVAL, "%s: size is one number or (height, width), not %u numbers", op, n);
+        return stk_fail(err, STK_EINVAL,
+                        "%s: size is one number or (height, width), not %u numbers", op, n);
     if (!(first >= 1 && first <= STK_MAX_SIDE && last >= 1 && last <= STK_MAX_SIDE))
         return stk_fail(err, STK_EINVAL, "%s: a side of %.0f pixels is not in 1..%u", op,
                         first >= 1 && first <= STK_MAX_SIDE ? last : first, STK_MAX_SIDE);
@@ -48,5 +51,5 @@ int stk_spec_sides(const stk_args *args, const char *op, uint32_t *h, uint32_t *
 
 int64_t stk_round_even(double x)
 {
-    return (int64_t)nearbyint(x);       /* in the default rounding mode, which the library never leaves */
+    return (int64_t)nearbyint(x); /* in the default rounding mode, which the library never leaves */
 }

@@ -5,7 +5,7 @@
 
 #include "op/view.h"
 
-#define STK_MAX_SIDE 65535u             /* pixels; JPEG's limit, and more than a batch could hold */
+#define STK_MAX_SIDE 65535u /* pixels; JPEG's limit, and more than a batch could hold */
 
 /* Refuse, in one line, unless the chain is at an image whose pixels nothing has changed yet. */
 int stk_spec_geometry(const stk_spec *spec, const char *op, stk_error *err);

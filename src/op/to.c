@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* to - element type and layout of an image's rows; the last of a chain.  Float types are scaled to 0..1 as torchvision's
- * ToTensor does, unless normalize has scaled them or scale=false. */
+/* to - element type and layout of an image's rows; the last of a chain.  Float types are scaled
+ * to 0..1 as torchvision's ToTensor does, unless normalize has scaled them or scale=false. */
 #include "op/spec.h"
 
 #include <string.h>
@@ -10,9 +10,17 @@ static const struct {
     stk_dtype dtype;
     stk_layout layout;
 } names[] = {
-    { "u8", STK_U8, 0 },       { "uint8", STK_U8, 0 },       { "f16", STK_F16, 0 },  { "float16", STK_F16, 0 },
-    { "bf16", STK_BF16, 0 },   { "bfloat16", STK_BF16, 0 },  { "f32", STK_F32, 0 },  { "float32", STK_F32, 0 },
-    { "chw", 0, STK_CHW },     { "hwc", 0, STK_HWC },        { "channels_last", 0, STK_CHANNELS_LAST },
+    { "u8", STK_U8, 0 },
+    { "uint8", STK_U8, 0 },
+    { "f16", STK_F16, 0 },
+    { "float16", STK_F16, 0 },
+    { "bf16", STK_BF16, 0 },
+    { "bfloat16", STK_BF16, 0 },
+    { "f32", STK_F32, 0 },
+    { "float32", STK_F32, 0 },
+    { "chw", 0, STK_CHW },
+    { "hwc", 0, STK_HWC },
+    { "channels_last", 0, STK_CHANNELS_LAST },
 };
 #define NAMES (sizeof names / sizeof *names)
 
@@ -26,7 +34,8 @@ static int take(const char *name, stk_dtype *dtype, stk_layout *layout, stk_erro
         if (strcmp(name, names[i].name))
             continue;
         if (names[i].dtype ? *dtype != 0 : *layout != 0)
-            return stk_fail(err, STK_EINVAL, "to: `%s` is a second %s", name, names[i].dtype ? "type" : "layout");
+            return stk_fail(err, STK_EINVAL, "to: `%s` is a second %s", name,
+                            names[i].dtype ? "type" : "layout");
         if (names[i].dtype)
             *dtype = names[i].dtype;
         else
@@ -36,13 +45,15 @@ static int take(const char *name, stk_dtype *dtype, stk_layout *layout, stk_erro
     near = stk_nearest(name, all, NAMES);
     if (near)
         return stk_fail(err, STK_EINVAL, "to: `%s` is not known: did you mean `%s`?", name, near);
-    return stk_fail(err, STK_EINVAL, "to: `%s` is not known: u8 f16 bf16 f32; chw hwc channels_last", name);
+    return stk_fail(err, STK_EINVAL,
+                    "to: `%s` is not known: u8 f16 bf16 f32; chw hwc channels_last", name);
 }
 
 static int to_check(const stk_spec *spec, stk_error *err)
 {
     if (spec->kind == STK_KIND_VALUE)
-        return stk_fail(err, STK_ENOTSUP, "to works on images; `int` gives i64 and `float` f32: leave `to` away");
+        return stk_fail(err, STK_ENOTSUP,
+                        "to works on images; `int` gives i64 and `float` f32: leave `to` away");
     if (spec->kind != STK_KIND_IMAGE)
         return stk_fail(err, STK_EINVAL, "to works on an image: put `image` before it");
     if (spec->typed)
@@ -62,7 +73,8 @@ static int to_plan(void *state, const stk_args *args, stk_spec *spec, stk_error 
     if (stk_args_has(args, "layout"))
         STK_TRY(take(stk_args_str(args, "layout"), &dtype, &layout, err));
     if (dtype == STK_U8 && spec->normalized)
-        return stk_fail(err, STK_EINVAL, "to(u8) after normalize would lose everything: take f16, bf16 or f32");
+        return stk_fail(err, STK_EINVAL,
+                        "to(u8) after normalize would lose everything: take f16, bf16 or f32");
     if (dtype)
         spec->dtype = dtype;
     if (layout)
@@ -81,5 +93,8 @@ static const stk_arg to_args[] = {
     { 0 },
 };
 
-const stk_op stk_op_to = { .abi = STK_PLUGIN_ABI, .name = "to", .help = "element type and layout; comes last",
-    .args = to_args, .plan = to_plan };
+const stk_op stk_op_to = { .abi = STK_PLUGIN_ABI,
+                           .name = "to",
+                           .help = "element type and layout; comes last",
+                           .args = to_args,
+                           .plan = to_plan };

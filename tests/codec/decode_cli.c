@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_cli - what test_jpeg_pillow.py calls: a JPEG on stdin and a region, "W H\n" and raw RGB on stdout.
+/* decode_cli - what test_jpeg_pillow.py calls: a JPEG on stdin and a region, "W H\n"
+ * and raw RGB on stdout.
  *
  *     decode_cli [X Y W H] < in.jpg
  *
@@ -29,15 +30,17 @@ static int decode(stk_bytes in, int argc, char **argv, stk_error *err)
         goto done;
     need = (stk_rect){ 0, 0, info.width, info.height };
     if (argc == 5)
-        need = (stk_rect){ (uint32_t)atoi(argv[1]), (uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]),
-            (uint32_t)atoi(argv[4]) };
+        need = (stk_rect){ (uint32_t)atoi(argv[1]), (uint32_t)atoi(argv[2]),
+                           (uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]) };
     rc = stk_decoder_jpeg.decode(ctx, &need, &scratch, &px, err);
     if (rc < 0)
         goto done;
     printf("%u %u\n", need.w, need.h);
     for (uint32_t y = 0; y < need.h; y++)
         for (uint32_t x = 0; x < need.w; x++)
-            fwrite(px.data + (need.y + y - px.area.y) * px.stride + (size_t)(need.x + x - px.area.x) * 4, 1, 3, stdout);
+            fwrite(px.data + (need.y + y - px.area.y) * px.stride +
+                       (size_t)(need.x + x - px.area.x) * 4,
+                   1, 3, stdout);
 done:
     stk_decoder_jpeg.close(ctx);
     stk_scratch_fini(&scratch);
