@@ -15,7 +15,7 @@ struct stk_loader {
 #define DEFAULT_PIXELS 178956970u
 #define DEFAULT_IO 8
 #define IO_DEPTH 64
-#define AHEAD_ROWS 768          /* rows that all slots together should hold */
+#define AHEAD_ROWS 384          /* rows that all slots together should hold */
 
 /* ---- options ---- */
 

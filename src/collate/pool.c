@@ -3,8 +3,11 @@
 #include "collate/pool.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "base/mem.h"
+
+#define HUGE_PAGE ((size_t)2 << 20)
 
 typedef struct pooled {
     stk_buffer b;
@@ -21,10 +24,16 @@ struct stk_pool {
     stk_account account;
 };
 
+/* Large buffers ask for huge pages: filling a fresh batch would otherwise take thousands of page faults. */
 static void *heap_alloc(void *cookie, size_t size)
 {
+    void *p = stk_alloc(size);
+    uintptr_t from = ((uintptr_t)p + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
+
     (void)cookie;
-    return stk_alloc(size);
+    if (p && size >= 2 * HUGE_PAGE)
+        madvise((void *)from, ((uintptr_t)p + size - from) & ~(uintptr_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
+    return p;
 }
 
 static void heap_release(void *cookie, void *p, size_t size)
