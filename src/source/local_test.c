@@ -123,6 +123,25 @@ static void cold_reads(void **state)
     stk_file_close(&f);
 }
 
+/* procfs knows no RWF_NOWAIT: read plainly, the second time at once. */
+static void without_nowait(void **state)
+{
+    char got[2][4096];
+    stk_io io = { .len = sizeof got[0] };
+    stk_file *f = NULL;
+
+    (void)state;
+    if (stk_source_local.open("/proc/version", &f, NULL))
+        skip();
+    for (int i = 0; i < 2; i++) {
+        io.dst = got[i];
+        assert_int_equal(f->source->try_read(f, &io), 0);
+        assert_true(io.got > 5 && io.got < sizeof got[0]);
+        assert_memory_equal(got[i], "Linux", 5);
+    }
+    stk_file_close(&f);
+}
+
 static void file_urls(void **state)
 {
     char url[192];
@@ -208,8 +227,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(local_reads),    cmocka_unit_test(cold_reads),
-        cmocka_unit_test(file_urls),      cmocka_unit_test(open_errors),
-        cmocka_unit_test(absurd_offsets), cmocka_unit_test(memory_reads),
+        cmocka_unit_test(without_nowait), cmocka_unit_test(file_urls),
+        cmocka_unit_test(open_errors),    cmocka_unit_test(absurd_offsets),
+        cmocka_unit_test(memory_reads),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
