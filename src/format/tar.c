@@ -2,7 +2,7 @@
 /* tar.c - WebDataset shards: walk a tar file's headers once and hand its members to group.c.
  *
  * Only headers are read, through a window that grows while they lie close together and shrinks
- * to 4 KiB when members are large, so that indexing costs a few percent of a shard of pictures. 
+ * to 4 KiB when members are large, so that indexing costs a few percent of a shard of pictures.
  * Extension headers (pax 'x', GNU 'L') gather in `ext` until their member comes; where several
  * say the same, the first wins, as in Python's tarfile.
  *

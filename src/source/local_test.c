@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* local_test.c - files of this machine, and bytes in memory, through the same table. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,6 +102,46 @@ static void local_reads(void **state)
     stk_file_close(&f);
 }
 
+/* Out of the page cache (where the system obeys): "would wait", with nothing half done, or all. */
+static void cold_reads(void **state)
+{
+    static uint8_t got[sizeof content];
+    stk_io io = { .len = sizeof content, .dst = got };
+    stk_file *f = NULL;
+    int fd = open(path, O_RDONLY), rc;
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(fsync(fd) | posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) | close(fd), 0);
+    assert_int_equal(stk_source_local.open(path, &f, NULL), 0);
+    rc = f->source->try_read(f, &io);
+    print_message("cold try_read: %s\n", stk_code_name(rc));
+    assert_true((rc == 0 && io.got == sizeof content) || (rc == STK_PENDING && io.got == 0));
+    assert_int_equal(f->source->read(f, &io), 0);
+    assert_int_equal(io.got, sizeof content);
+    assert_memory_equal(got, content, sizeof content);
+    stk_file_close(&f);
+}
+
+/* procfs knows no RWF_NOWAIT: read plainly, the second time at once. */
+static void without_nowait(void **state)
+{
+    char got[2][4096];
+    stk_io io = { .len = sizeof got[0] };
+    stk_file *f = NULL;
+
+    (void)state;
+    if (stk_source_local.open("/proc/version", &f, NULL))
+        skip();
+    for (int i = 0; i < 2; i++) {
+        io.dst = got[i];
+        assert_int_equal(f->source->try_read(f, &io), 0);
+        assert_true(io.got > 5 && io.got < sizeof got[0]);
+        assert_memory_equal(got[i], "Linux", 5);
+    }
+    stk_file_close(&f);
+}
+
 static void file_urls(void **state)
 {
     char url[192];
@@ -185,8 +226,9 @@ static void memory_reads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(local_reads),  cmocka_unit_test(file_urls),
-        cmocka_unit_test(open_errors),  cmocka_unit_test(absurd_offsets),
+        cmocka_unit_test(local_reads),    cmocka_unit_test(cold_reads),
+        cmocka_unit_test(without_nowait), cmocka_unit_test(file_urls),
+        cmocka_unit_test(open_errors),    cmocka_unit_test(absurd_offsets),
         cmocka_unit_test(memory_reads),
     };
 
