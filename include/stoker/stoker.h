@@ -63,6 +63,21 @@ typedef struct stk_loader_options {     /* `{ .size = sizeof o, .outputs = ..., 
     uint32_t n_stages;
 } stk_loader_options;
 
+/* The options above that are set in words (command line, documentation), from src/options.def: entry i;
+ * STK_END past the last. */
+typedef struct stk_option_info {
+    const char *name;                   /* of the field */
+    const char *values;                 /* "LOW..HIGH", or the words that it takes */
+    const char *fallback;               /* "auto": chosen by the loader */
+    const char *help;
+    int flag;                           /* given without a value it means yes */
+} stk_option_info;
+
+STK_API int stk_option_list(size_t i, stk_option_info *out);
+
+/* Set the field `name` from text ("256", "4G", "auto", "skip"); num_workers "0" is STK_NONE.  STK_EINVAL says what fits. */
+STK_API STK_MUST_CHECK int stk_option_set(stk_loader_options *opt, const char *name, const char *text, stk_error *err);
+
 /* Open over `data` (borrowed here, referenced by the loader).  *out: owned by the caller, end with
  * stk_loader_close(); NULL on failure.  err: may be NULL.  Returns 0 or a negative STK_E*.
  * No thread is started before the first stk_loader_next(). */

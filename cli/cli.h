@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli.h - what the commands share: one table for options and help, output for people and programs.
+ *
+ * A command is a table and a function.  Results go to stdout, everything else (errors, the progress bar)
+ * to stderr; an error is one line.  Exit codes are for scripts. */
+#ifndef STOKER_CLI_H
+#define STOKER_CLI_H
+
+#include <stdio.h>
+#include <stoker/stoker.h>
+
+enum {
+    CLI_OK = 0,
+    CLI_BAD = 1,    /* the command worked and found something bad */
+    CLI_USAGE = 2,  /* the command line, an option or a chain is wrong */
+    CLI_FAILED = 3, /* data or the system failed */
+};
+
+typedef struct cli_option {
+    const char *name;     /* without the dashes */
+    const char *value;    /* what it takes, for the help; NULL: nothing */
+    const char *fallback; /* for the help; NULL: none */
+    const char *help;
+} cli_option;
+
+typedef struct cli_args cli_args;
+
+typedef struct cli_command {
+    const char *name, *synopsis, *summary;
+    const char *about;    /* what it does and when one wants it */
+    const char *examples; /* lines */
+    const cli_option *options; /* ends with a NULL name */
+    int loader;           /* takes the loader's options as well */
+    int min_words, max_words;  /* words that are no options; max -1: any number */
+    int (*run)(const cli_args *args);
+} cli_command;
+
+extern const cli_command cli_index, cli_ops, cli_bench;
+
+/* ---- args.c: the command line, checked against the command's table ---- */
+
+/* 0, CLI_USAGE (said why), or -1 when it asked for help and got it.  End with cli_args_free(). */
+int cli_args_parse(cli_args **out, const cli_command *cmd, int argc, char **argv);
+void cli_args_free(cli_args *a);
+size_t cli_words(const cli_args *a);
+const char *const *cli_word_list(const cli_args *a);
+const char *cli_value(const cli_args *a, const char *name); /* the last one; "" for a flag; NULL: not given */
+const char *cli_value_at(const cli_args *a, const char *name, size_t i); /* the i-th of several; or NULL */
+
+/* A number from an option; `fallback` if it was not given.  CLI_USAGE when it is none in [low, high]. */
+int cli_number(const cli_args *a, const char *name, double low, double high, double *value);
+
+/* Set what was given of the loader's options.  CLI_USAGE says why. */
+int cli_loader_options(const cli_args *a, stk_loader_options *opt);
+
+void cli_help(const cli_command *cmd, FILE *to);
+const char *cli_nearest(const char *word, const char *const *names, size_t n); /* or NULL */
+
+/* ---- out.c: lines for people, JSON for programs ---- */
+
+int cli_usage(const char *fmt, ...) STK_PRINTF(1, 2);   /* one line to stderr; returns CLI_USAGE */
+int cli_failed(const stk_error *err);                   /* the same for an error; its exit code */
+void cli_log(void *cookie, stk_log_level level, const char *line); /* an stk_log_fn: warnings to stderr */
+
+typedef struct cli_json {
+    FILE *to;
+    int depth, filled; /* filled: something stands before in this object or list */
+} cli_json;
+/* `key` is NULL inside of lists.  Open and close with { } or [ ]. */
+void cli_json_open(cli_json *j, const char *key, char bracket);
+void cli_json_close(cli_json *j, char bracket);
+void cli_json_text(cli_json *j, const char *key, const char *text); /* NULL: null */
+void cli_json_count(cli_json *j, const char *key, uint64_t v);
+void cli_json_real(cli_json *j, const char *key, double v);
+void cli_json_bool(cli_json *j, const char *key, int v);
+
+typedef struct cli_bar {
+    const char *title;
+    double start, drawn;
+    int on;
+} cli_bar;
+void cli_bar_open(cli_bar *b, const char *title);       /* silent where stderr is no terminal */
+void cli_bar_draw(cli_bar *b, double share, const char *note);
+void cli_bar_close(cli_bar *b);
+
+double cli_seconds(void);                                       /* a clock */
+const char *cli_size(char buf[16], uint64_t bytes);             /* "1.5 GB" */
+const char *cli_many(char buf[32], uint64_t n);                 /* "1,281,167" */
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_index.c - stoker index: build the index of a data set, or find that it is there. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const cli_option options[] = {
+    { "force", NULL, NULL, "build anew although a good index is there" },
+    { "workers", "N", "the cores there are", "threads" },
+    { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
+      "where indexes of read-only data go" },
+    { "format", "NAME", "found by looking", "how the shards are laid out; 'stoker ops' lists formats" },
+    { NULL },
+};
+
+static int on_progress(void *cookie, uint64_t done, uint64_t total)
+{
+    char a[16], b[16], note[40];
+
+    snprintf(note, sizeof note, "%s of %s", cli_size(a, done), cli_size(b, total));
+    cli_bar_draw(cookie, total ? (double)done / (double)total : 1, note);
+    return 0;
+}
+
+static double bytes_a_sample(const stk_index_report *r)
+{
+    return r->samples ? (double)r->index_bytes / (double)r->samples : 0;
+}
+
+static void print_json(const stk_index_report *r, double seconds)
+{
+    cli_json j = { .to = stdout };
+
+    cli_json_open(&j, NULL, '{');
+    cli_json_bool(&j, "built", r->built);
+    cli_json_count(&j, "shards", r->shards);
+    cli_json_count(&j, "reused_shards", r->reused_shards);
+    cli_json_count(&j, "samples", r->samples);
+    cli_json_count(&j, "fields", r->fields);
+    cli_json_count(&j, "data_bytes", r->data_bytes);
+    cli_json_count(&j, "index_bytes", r->index_bytes);
+    cli_json_real(&j, "index_bytes_per_sample", bytes_a_sample(r));
+    cli_json_text(&j, "path", r->path);
+    cli_json_real(&j, "seconds", seconds);
+    cli_json_close(&j, '}');
+}
+
+static void print_line(const stk_index_report *r, double seconds)
+{
+    char shards[32], samples[32], fields[32], reused[32], size[16];
+
+    if (!r->built)
+        printf("already there: ");
+    printf("%s shard%s, %s sample%s, %s field%s; index %s, %.1f bytes a sample, in %s",
+           cli_many(shards, r->shards), r->shards == 1 ? "" : "s", cli_many(samples, r->samples),
+           r->samples == 1 ? "" : "s", cli_many(fields, r->fields), r->fields == 1 ? "" : "s",
+           cli_size(size, r->index_bytes), bytes_a_sample(r), r->path[0] ? r->path : "memory");
+    if (r->built && r->reused_shards)
+        printf("; %s shard%s reused", cli_many(reused, r->reused_shards), r->reused_shards == 1 ? "" : "s");
+    printf(" (%.2f s)\n", seconds);
+}
+
+static int run(const cli_args *a)
+{
+    stk_index_options o = { .size = sizeof o, .cache_dir = cli_value(a, "cache-dir"),
+                            .format = cli_value(a, "format"), .log = cli_log };
+    stk_index_report report = { .size = sizeof report };
+    double workers = 0, start = cli_seconds();
+    stk_error err;
+    cli_bar bar;
+    int rc;
+
+    if (cli_number(a, "workers", 1, 256, &workers))
+        return CLI_USAGE;
+    o.num_workers = (uint32_t)workers;
+    o.force = cli_value(a, "force") ? STK_YES : STK_UNSET;
+    cli_bar_open(&bar, "indexing");
+    o.progress = on_progress;
+    o.progress_cookie = &bar;
+    rc = stk_index_build(cli_word_list(a), cli_words(a), &o, &report, &err);
+    cli_bar_close(&bar);
+    if (rc < 0)
+        return cli_failed(&err);
+    if (cli_value(a, "json"))
+        print_json(&report, cli_seconds() - start);
+    else
+        print_line(&report, cli_seconds() - start);
+    return CLI_OK;
+}
+
+const cli_command cli_index = {
+    .name = "index",
+    .synopsis = "DATA... [options]",
+    .summary = "find every sample of the shards once and keep a table of them",
+    .about =
+        "Walks the shards once and writes down where every sample and field lies, so that opening takes\n"
+        "milliseconds and any order is possible.  Run it after making or adding shards; a loader that finds\n"
+        "no index builds one itself.  Shards that an older index knows are not read again, a stale or\n"
+        "damaged index is mended.  It lies in .stoker/ beside the shards, or in the cache when that\n"
+        "folder is read-only.  DATA is a path, a folder, a glob or a brace pattern.",
+    .examples = "  stoker index 'train-{000000..000099}.tar'\n"
+                "  stoker index data/train/ data/extra/ --workers 8 --json\n",
+    .options = options,
+    .min_words = 1,
+    .max_words = -1,
+    .run = run,
+};

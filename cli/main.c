@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - the stoker command: finds the command, hands over, and helps those who are lost. */
+#include <string.h>
+
+#include "cli.h"
+
+static const cli_command *const commands[] = { &cli_index, &cli_ops, &cli_bench };
+
+#define N_COMMANDS (sizeof commands / sizeof *commands)
+
+static void print_help(FILE *to)
+{
+    fputs("stoker - training data from where it lies to ready batches\n\n"
+          "Usage: stoker COMMAND ...\n\n"
+          "Commands:\n", to);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        fprintf(to, "  %-8s%s\n", commands[i]->name, commands[i]->summary);
+    fputs("\nA first walk:\n"
+          "  stoker index 'train-{000000..000099}.tar'     find every sample once; opening is instant from then on\n"
+          "  stoker bench 'train-{000000..000099}.tar'     how fast can this machine load it, and what is slow?\n"
+          "  stoker ops random_resized_crop                what can a chain do, and with which arguments?\n\n"
+          "'stoker COMMAND --help' teaches a command; 'stoker --version' says what this build has.\n"
+          "Exit codes: 0 fine, 1 found something bad, 2 wrong usage, 3 data or system failed.\n", to);
+}
+
+static int unknown_command(const char *word)
+{
+    const char *names[N_COMMANDS], *near;
+
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        names[i] = commands[i]->name;
+    near = cli_nearest(word, names, N_COMMANDS);
+    if (near)
+        return cli_usage("there is no command '%s'; did you mean '%s'?", word, near);
+    return cli_usage("there is no command '%s'; 'stoker --help' lists them", word);
+}
+
+static int run_command(const cli_command *cmd, int argc, char **argv)
+{
+    cli_args *args = NULL;
+    int rc = cli_args_parse(&args, cmd, argc, argv);
+
+    if (rc == 0)
+        rc = cmd->run(args);
+    cli_args_free(args);
+    return rc < 0 ? CLI_OK : rc;
+}
+
+static int find_command(const char *word, int argc, char **argv)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(commands[i]->name, word))
+            return run_command(commands[i], argc, argv);
+    return unknown_command(word);
+}
+
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "--help";
+    int rc = CLI_OK;
+
+    if (!strcmp(word, "--version"))
+        puts(stk_build_info());
+    else if (!strcmp(word, "--help") || !strcmp(word, "-h") || (!strcmp(word, "help") && argc < 3))
+        print_help(stdout);
+    else if (!strcmp(word, "help"))
+        rc = find_command(argv[2], 1, (char *[]){ (char *)"--help", NULL });
+    else if (word[0] == '-')
+        rc = cli_usage("a command comes first, not '%s'; 'stoker --help' lists them", word);
+    else
+        rc = find_command(word, argc - 2, argv + 2);
+    if ((fflush(stdout) || ferror(stdout)) && rc == CLI_OK) {
+        fputs("stoker: the output could not be written\n", stderr);
+        rc = CLI_FAILED;
+    }
+    return rc;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* out.c - what the commands print: one-line errors, a progress bar, JSON, numbers for people. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+int cli_usage(const char *fmt, ...)
+{
+    va_list ap;
+
+    fputs("stoker: ", stderr);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    return CLI_USAGE;
+}
+
+int cli_failed(const stk_error *err)
+{
+    char line[1024];
+
+    stk_error_format(err, line, sizeof line);
+    fprintf(stderr, "stoker: %s\n", line);
+    return err->code == STK_EINVAL ? CLI_USAGE : CLI_FAILED;
+}
+
+void cli_log(void *cookie, stk_log_level level, const char *line)
+{
+    (void)cookie;
+    if (level <= STK_LOG_WARN)
+        fprintf(stderr, "stoker: %s: %s\n", level == STK_LOG_ERROR ? "error" : "warning", line);
+}
+
+/* ---- JSON ---- */
+
+static void json_begin(cli_json *j, const char *key)
+{
+    if (j->depth)
+        fprintf(j->to, "%s\n%*s", j->filled ? "," : "", 2 * j->depth, "");
+    if (key)
+        fprintf(j->to, "\"%s\": ", key);
+    j->filled = 1;
+}
+
+void cli_json_open(cli_json *j, const char *key, char bracket)
+{
+    json_begin(j, key);
+    fputc(bracket, j->to);
+    j->depth++;
+    j->filled = 0;
+}
+
+void cli_json_close(cli_json *j, char bracket)
+{
+    j->depth--;
+    if (j->filled)
+        fprintf(j->to, "\n%*s", 2 * j->depth, "");
+    fputc(bracket, j->to);
+    if (!j->depth)
+        fputc('\n', j->to);
+    j->filled = 1;
+}
+
+void cli_json_text(cli_json *j, const char *key, const char *text)
+{
+    json_begin(j, key);
+    if (!text) {
+        fputs("null", j->to);
+        return;
+    }
+    fputc('"', j->to);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c == '"' || c == '\\')
+            fprintf(j->to, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            fprintf(j->to, "\\u%04x", c);
+        else
+            fputc(c, j->to);
+    }
+    fputc('"', j->to);
+}
+
+void cli_json_count(cli_json *j, const char *key, uint64_t v)
+{
+    json_begin(j, key);
+    fprintf(j->to, "%" PRIu64, v);
+}
+
+void cli_json_real(cli_json *j, const char *key, double v)
+{
+    json_begin(j, key);
+    if (isfinite(v))
+        fprintf(j->to, "%.9g", v);
+    else
+        fputs("null", j->to);
+}
+
+void cli_json_bool(cli_json *j, const char *key, int v)
+{
+    json_begin(j, key);
+    fputs(v ? "true" : "false", j->to);
+}
+
+/* ---- the bar ---- */
+
+#define BAR_WIDTH 32
+#define BAR_PAUSE 0.1
+
+double cli_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void cli_bar_open(cli_bar *b, const char *title)
+{
+    *b = (cli_bar){ .title = title, .start = cli_seconds(), .on = isatty(STDERR_FILENO) };
+}
+
+void cli_bar_draw(cli_bar *b, double share, const char *note)
+{
+    static const char full[] = "################################";
+    static const char rest[] = "................................";
+    double now = b->on ? cli_seconds() : 0;
+    int n = share <= 0 ? 0 : share >= 1 ? BAR_WIDTH : (int)(share * BAR_WIDTH);
+
+    if (!b->on || now - b->drawn < BAR_PAUSE)
+        return;
+    b->drawn = now;
+    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f%% %s\033[K", b->title, n, full, BAR_WIDTH - n, rest,
+            100 * (share > 1 ? 1 : share), note);
+}
+
+void cli_bar_close(cli_bar *b)
+{
+    if (b->on)
+        fputs("\r\033[K", stderr);
+    b->on = 0;
+}
+
+/* ---- numbers ---- */
+
+const char *cli_size(char buf[16], uint64_t bytes)
+{
+    static const char *const unit[] = { "B", "KB", "MB", "GB", "TB", "PB", "EB" };
+    double v = (double)bytes;
+    int i = 0;
+
+    for (; v >= 999.5 && i < 6; i++)
+        v /= 1000;
+    snprintf(buf, 16, i && v < 99.95 ? "%.1f %s" : "%.0f %s", v, unit[i]);
+    return buf;
+}
+
+const char *cli_many(char buf[32], uint64_t n)
+{
+    char digits[24];
+    int len = snprintf(digits, sizeof digits, "%" PRIu64, n), at = 0;
+
+    for (int i = 0; i < len; i++) {
+        if (i && (len - i) % 3 == 0)
+            buf[at++] = ',';
+        buf[at++] = digits[i];
+    }
+    buf[at] = 0;
+    return buf;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.c - what stoker bench says: a page for people, one object for programs. */
+#include <string.h>
+
+#include "bench.h"
+
+static double per(double a, double b)
+{
+    return b > 0 ? a / b : 0;
+}
+
+static double stage_seconds(const bench_result *r, int i)
+{
+    return (double)r->stats.stage_ns[i] * 1e-9;
+}
+
+static double stage_total(const bench_result *r)
+{
+    double total = 0;
+
+    for (int i = 0; i < STK_STAGES; i++)
+        total += stage_seconds(r, i);
+    return total;
+}
+
+/* ---- people ---- */
+
+static void print_head(const bench_result *r)
+{
+    char samples[32], shards[32];
+
+    printf("%s samples in %s shard%s, opened in %.1f ms; batches of %u, %u worker%s, %u made ahead\n",
+           cli_many(samples, r->dataset_samples), cli_many(shards, r->dataset_shards),
+           r->dataset_shards == 1 ? "" : "s", r->open_seconds * 1e3, r->batch_size, r->stats.workers,
+           r->stats.workers == 1 ? "" : "s", r->stats.slots);
+    for (uint32_t i = 0; i < r->n_outputs; i++)
+        printf("  %-8s%s\n", r->outputs[i].name, r->outputs[i].chain);
+}
+
+static void print_rates(const bench_result *r)
+{
+    char samples[32], rate[32], rss[16], planned[16], limit[16];
+
+    printf("\n  %-24s%12s  (%s samples in %.2f s)\n", "samples/s",
+           cli_many(rate, (uint64_t)(per((double)r->samples, r->seconds) + 0.5)),
+           cli_many(samples, r->samples), r->seconds);
+    printf("  %-24s%12.1f\n", "MB/s", per((double)r->stats.bytes * 1e-6, r->seconds));
+    printf("  %-24s%9.1f ms\n", "time to first batch", r->first_batch * 1e3);
+    printf("  %-24s%10.3f s  for 1,000 samples\n", "CPU time",
+           per(r->cpu_seconds * 1e3, (double)r->samples));
+    printf("  %-24s%12s  (planned %s of at most %s)\n", "peak memory", cli_size(rss, r->rss_peak),
+           cli_size(planned, r->stats.memory_peak), cli_size(limit, r->stats.memory_limit));
+    printf("  %-24s%10.2f s  (%.0f %%)\n", "consumer waited", r->wait_seconds,
+           100 * per(r->wait_seconds, r->seconds));
+    if (r->n_epochs > 1)
+        printf("  %-24s%9.1f ms  (median batch %.1f ms)\n", "gap between epochs",
+               r->longest_gap * 1e3, r->median_batch * 1e3);
+    if (r->stats.skipped)
+        printf("  %-24s%12s\n", "bad samples skipped", cli_many(rate, r->stats.skipped));
+}
+
+static void print_stages(const bench_result *r)
+{
+    double total = stage_total(r);
+
+    printf("\n  %-10s%10s%8s%12s   (summed over workers)\n", "stage", "seconds", "share", "us/sample");
+    for (int i = 0; i < STK_STAGES; i++)
+        printf("  %-10s%10.3f%7.1f%%%12.2f\n", stk_stage_name((stk_stage_id)i), stage_seconds(r, i),
+               100 * per(stage_seconds(r, i), total),
+               per(stage_seconds(r, i) * 1e6, (double)r->stats.samples));
+}
+
+static void print_epochs(const bench_result *r)
+{
+    char rate[32], rss[16];
+
+    printf("\n  %-10s%10s%12s%12s%12s\n", "epoch", "seconds", "samples/s", "first batch", "resident");
+    for (size_t i = 0; i < r->n_epochs; i++) {
+        const bench_epoch *e = &r->epoch[i];
+
+        printf("  %-10zu%10.3f%12s%9.1f ms%12s%s\n", i, e->seconds,
+               cli_many(rate, (uint64_t)(per((double)e->samples, e->seconds) + 0.5)),
+               e->first_wait * 1e3, cli_size(rss, e->rss), e->whole ? "" : "  (cut short)");
+    }
+}
+
+void bench_print(const bench_result *r)
+{
+    print_head(r);
+    print_rates(r);
+    print_stages(r);
+    print_epochs(r);
+}
+
+/* ---- programs ---- */
+
+static void json_outputs(cli_json *j, const bench_result *r)
+{
+    cli_json_open(j, "fields", '{');
+    for (uint32_t i = 0; i < r->n_outputs; i++)
+        cli_json_text(j, r->outputs[i].name, r->outputs[i].chain);
+    cli_json_close(j, '}');
+}
+
+static void json_stages(cli_json *j, const bench_result *r)
+{
+    double total = stage_total(r);
+
+    cli_json_open(j, "stages", '{');
+    for (int i = 0; i < STK_STAGES; i++) {
+        cli_json_open(j, stk_stage_name((stk_stage_id)i), '{');
+        cli_json_real(j, "seconds", stage_seconds(r, i));
+        cli_json_real(j, "share", per(stage_seconds(r, i), total));
+        cli_json_real(j, "us_per_sample", per(stage_seconds(r, i) * 1e6, (double)r->stats.samples));
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, '}');
+}
+
+static void json_epochs(cli_json *j, const bench_result *r)
+{
+    cli_json_open(j, "epochs", '[');
+    for (size_t i = 0; i < r->n_epochs; i++) {
+        const bench_epoch *e = &r->epoch[i];
+
+        cli_json_open(j, NULL, '{');
+        cli_json_count(j, "samples", e->samples);
+        cli_json_count(j, "batches", e->batches);
+        cli_json_real(j, "seconds", e->seconds);
+        cli_json_real(j, "first_batch_wait_s", e->first_wait);
+        cli_json_count(j, "rss_bytes", e->rss);
+        cli_json_bool(j, "whole", e->whole);
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+}
+
+static void json_memory(cli_json *j, const bench_result *r)
+{
+    cli_json_open(j, "memory", '{');
+    cli_json_count(j, "peak_rss_bytes", r->rss_peak);
+    cli_json_count(j, "planned_peak_bytes", r->stats.memory_peak);
+    cli_json_count(j, "limit_bytes", r->stats.memory_limit);
+    cli_json_close(j, '}');
+}
+
+void bench_print_json(const bench_result *r)
+{
+    cli_json j = { .to = stdout };
+
+    cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "version", stk_version());
+    cli_json_count(&j, "dataset_samples", r->dataset_samples);
+    cli_json_count(&j, "dataset_shards", r->dataset_shards);
+    json_outputs(&j, r);
+    cli_json_count(&j, "batch_size", r->batch_size);
+    cli_json_count(&j, "workers", r->stats.workers);
+    cli_json_count(&j, "slots", r->stats.slots);
+    cli_json_real(&j, "open_s", r->open_seconds);
+    cli_json_count(&j, "samples", r->samples);
+    cli_json_count(&j, "batches", r->batches);
+    cli_json_real(&j, "seconds", r->seconds);
+    cli_json_real(&j, "samples_per_s", per((double)r->samples, r->seconds));
+    cli_json_real(&j, "mb_per_s", per((double)r->stats.bytes * 1e-6, r->seconds));
+    cli_json_real(&j, "first_batch_s", r->first_batch);
+    cli_json_real(&j, "cpu_s", r->cpu_seconds);
+    cli_json_real(&j, "cpu_s_per_1000_samples", per(r->cpu_seconds * 1e3, (double)r->samples));
+    cli_json_real(&j, "consumer_wait_s", r->wait_seconds);
+    cli_json_real(&j, "median_batch_s", r->median_batch);
+    if (r->n_epochs > 1)
+        cli_json_real(&j, "epoch_gap_s", r->longest_gap);
+    else
+        cli_json_text(&j, "epoch_gap_s", NULL);
+    cli_json_count(&j, "skipped", r->stats.skipped);
+    cli_json_count(&j, "cold_reads", r->stats.cold_reads);
+    json_memory(&j, r);
+    json_stages(&j, r);
+    json_epochs(&j, r);
+    cli_json_close(&j, '}');
+}
