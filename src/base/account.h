@@ -22,9 +22,11 @@ static inline void stk_account_init(stk_account *a, uint64_t limit)
 /* 1: granted; 0: it would pass the limit. */
 static inline int stk_account_take(stk_account *a, uint64_t size)
 {
-    uint64_t now = atomic_fetch_add_explicit(&a->used, size, memory_order_relaxed) + size;
-    uint64_t peak = atomic_load_explicit(&a->peak, memory_order_relaxed);
+    uint64_t peak = atomic_load_explicit(&a->peak, memory_order_relaxed), now;
 
+    if (size > a->limit)                /* nor can the sum below wrap */
+        return 0;
+    now = atomic_fetch_add_explicit(&a->used, size, memory_order_relaxed) + size;
     if (now > a->limit) {
         atomic_fetch_sub_explicit(&a->used, size, memory_order_relaxed);
         return 0;

@@ -79,14 +79,10 @@ static int place(stk_args *a, const stk_call *call, const stk_expr_arg *x, uint3
 {
     uint32_t row = *next;
 
-    if (x->name) {
+    if (x->name)
         STK_TRY(row_of(a, call, x, &row, err));
-    } else if (a->rows && row < a->rows && a->table[row].type == STK_ARG_NAMES) {
-        a->names = a->n_names ? a->names : x;
-        a->n_names++;
-    } else {
+    else if (row < a->rows && a->table[row].type != STK_ARG_NAMES)
         *next = row + 1;
-    }
     if (row >= a->rows)
         return stk_fail(err, STK_EINVAL, "%s takes %s argument%s: see `stoker ops`", call->name,
                         a->rows ? "fewer" : "no", a->rows ? "s" : "");
@@ -95,6 +91,12 @@ static int place(stk_args *a, const stk_call *call, const stk_expr_arg *x, uint3
     if (!type_fits(a->table[row].type, x))
         return stk_fail(err, STK_EINVAL, "%s: `%s` must be %s", call->name, a->table[row].name,
                         type_wants(a->table[row].type));
+    if (a->table[row].type == STK_ARG_NAMES) {
+        if (a->n_names && x != a->names + a->n_names)
+            return stk_fail(err, STK_EINVAL, "%s: `%s` must stand side by side", call->name, a->table[row].name);
+        a->names = a->n_names ? a->names : x;
+        a->n_names++;
+    }
     a->row[row] = x;
     return 0;
 }
@@ -210,7 +212,7 @@ int64_t stk_args_i64(const stk_args *a, const char *name)
 {
     double v = stk_args_f64(a, name);
 
-    return v > -9e15 && v < 9e15 ? (int64_t)v : 0;
+    return v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
 }
 
 int stk_args_bool(const stk_args *a, const char *name)
