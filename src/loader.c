@@ -15,7 +15,8 @@ struct stk_loader {
 #define DEFAULT_PIXELS 178956970u
 #define DEFAULT_IO 8
 #define IO_DEPTH 64
-#define AHEAD_ROWS 384          /* rows that all slots together should hold */
+#define AHEAD_ROWS 384          /* rows that all slots together should hold ... */
+#define AHEAD_LIGHT 4096        /* ... and where rows are cheap, so that a batch's hand-over is no wait */
 
 /* ---- options ---- */
 
@@ -144,8 +145,10 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
         return stk_fail(err, STK_EINVAL, "a batch is %" PRIu64 " MB and two must fit into memory_limit, which is %" PRIu64
                         " MB: raise it or lower batch_size", bytes >> 20, limit >> 20);
     e->n_slots = o->prefetch;
-    if (!e->n_slots)
-        e->n_slots = AHEAD_ROWS / e->batch < 3 ? 3 : AHEAD_ROWS / e->batch > 32 ? 32 : AHEAD_ROWS / e->batch;
+    if (!e->n_slots) {
+        e->n_slots = (e->chunk > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / e->batch;
+        e->n_slots = e->n_slots < 3 ? 3 : e->n_slots > 32 ? 32 : e->n_slots;
+    }
     fit = bytes ? limit / 4 * 3 / bytes : STK_MAX_SLOTS;        /* a quarter is left for reads and what is held */
     if (e->n_slots > fit)
         e->n_slots = fit > 1 ? (uint32_t)fit : 1;
@@ -159,6 +162,7 @@ static void plan_sources(stk_engine *e)
         const stk_source *s = stk_index_shards(d->index) ? stk_registry_source(stk_shards_name(d->shards, 0)) : NULL;
         uint32_t k = 0;
 
+        e->peeks |= s && s->peek;
         while (k < e->n_driven && e->driven[k] != s)
             k++;
         if (s && s->drive && k == e->n_driven && k < 8)

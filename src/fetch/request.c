@@ -11,6 +11,7 @@
 
 #define MAX_GAP (32 * 1024)     /* bytes read in vain rather than in a second call */
 #define MAX_TRIES 4
+#define PREFETCH 1024
 
 int stk_request_open(stk_request **out, stk_cache *cache, stk_account *account, stk_error *err)
 {
@@ -103,18 +104,15 @@ static int plan_reads(stk_request *r, stk_error *err)
     return 0;
 }
 
-int stk_request_begin(stk_request *r, const stk_dataset *data, const stk_entry *e, const uint16_t *fields, uint32_t n,
-                      stk_error *err)
+int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_error *err)
 {
     int rc;
 
-    r->data = data;
-    r->entry = *e;
     r->n = 0;
     r->n_io = 0;
     r->missing = 0;
     r->file = NULL;
-    rc = stk_shards_acquire(data->shards, e->shard, &r->file, err);
+    rc = stk_shards_acquire(r->data->shards, r->entry.shard, &r->file, err);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         rc = locate(r, &r->want[i], fields[i], err);
         r->n += rc == 0;
@@ -124,6 +122,21 @@ int stk_request_begin(stk_request *r, const stk_dataset *data, const stk_entry *
     if (rc < 0)
         stk_request_end(r);
     return rc;
+}
+
+void stk_request_prefetch(const stk_dataset *data, const stk_entry *e, uint32_t field)
+{
+    stk_field f;
+    stk_file *file;
+    const char *p;
+
+    if (data->format->locate || stk_index_field(data->index, e, field, &f, NULL) < 0 ||
+        stk_shards_acquire(data->shards, e->shard, &file, NULL) < 0)
+        return;
+    p = file->source->peek ? file->source->peek(file, f.offset, f.size) : NULL;
+    for (uint64_t i = 0; p && i < f.size && i < PREFETCH; i += 64)
+        __builtin_prefetch(p + i);
+    stk_shards_release(data->shards, e->shard);
 }
 
 void stk_request_end(stk_request *r)

@@ -48,9 +48,10 @@ struct stk_request {
 int stk_request_open(stk_request **out, stk_cache *cache, stk_account *account, stk_error *err);
 void stk_request_close(stk_request **r);
 
-/* Locate fields fields[0..n) (numbers in the entry) of a sample and plan the reads. */
-int stk_request_begin(stk_request *r, const stk_dataset *data, const stk_entry *e, const uint16_t *fields, uint32_t n,
-                      stk_error *err);
+/* Locate fields fields[0..n) (numbers in r->entry, of r->data) and plan the reads. */
+int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_error *err);
+/* Ask the CPU for the first bytes of a field whose source can peek.  Never fails. */
+void stk_request_prefetch(const stk_dataset *data, const stk_entry *e, uint32_t field);
 /* Read what needs no waiting.  0: all bytes are there.  STK_PENDING: submit or wait. */
 int stk_request_try(stk_request *r, stk_error *err);
 /* Start the missing reads; `queue` takes those whose source has no submit() of its own.  0 or STK_PENDING. */

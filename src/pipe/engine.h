@@ -86,13 +86,14 @@ struct stk_engine {
     stk_log log;
     uint32_t batch, n_slots, chunk;
     uint32_t io_depth, n_io;
+    int peeks;                          /* some bytes lie in memory already */
     int inline_mode;                    /* num_workers=0: the consumer is the worker */
     pid_t pid;
 
     /* claims */
     _Alignas(64) _Atomic uint64_t claim;        /* seeks << 48 | next ticket */
     _Alignas(64) _Atomic uint64_t limit;        /* tickets below it are open */
-    _Atomic uint32_t n_arrived, inflight;
+    _Alignas(64) _Atomic uint32_t n_arrived, inflight;
     _Atomic int cold;                   /* the last claim had to wait: keep reads in flight before decoding */
     _Atomic int draining;               /* a seek or close: rows are done without being made */
     _Atomic uint64_t skipped, retried;

@@ -9,7 +9,8 @@
 #include "base/registry.h"
 #include "pipe/engine.h"
 
-#define MAX_CHUNK 64
+#define MAX_CHUNK 32
+#define AHEAD 3                 /* rows looked up before their turn */
 #define MAX_SUBSTITUTES 100
 
 int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
@@ -173,22 +174,17 @@ static int missing_field(const stk_engine *e, uint32_t output, stk_error *err)
 static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
 {
     stk_engine *e = w->engine;
-    const stk_dataset *data = e->common->data[r->where.dataset];
     uint16_t fields[STK_MAX_OUTPUTS];
-    int rc = stk_index_entry(data->index, r->where.sample, &r->entry, err);
 
-    r->data = data;
-    for (uint32_t i = 0; i < e->common->n_out && rc == 0; i++) {
+    r->data = e->common->data[r->where.dataset];
+    if (!r->entry.key.data)             /* not looked up ahead */
+        STK_TRY(stk_index_entry(r->data->index, r->where.sample, &r->entry, err));
+    for (uint32_t i = 0; i < e->common->n_out; i++) {
         fields[i] = e->field_of[r->where.dataset][i][r->entry.schema];
         if (fields[i] == UINT16_MAX)
-            rc = missing_field(e, i, err);
+            return missing_field(e, i, err);
     }
-    if (rc == 0) {
-        stk_entry entry = r->entry;
-
-        rc = stk_request_begin(r, data, &entry, fields, e->common->n_out, err);
-    }
-    return rc;
+    return stk_request_begin(r, fields, e->common->n_out, err);
 }
 
 /* Bytes that are not there: hand the request over.  0: they came at once after all. */
@@ -245,7 +241,6 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
     for (;;) {
         rc = 0;
         if (!arrived) {
-            r->entry.key.data = NULL;
             rc = row_begin(w, r, &err);
             if (rc == 0)
                 rc = stk_request_try(r, &err);
@@ -253,8 +248,8 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
                 rc = row_submit(w, r, &err);
                 if (rc == STK_PENDING)
                     return 0;
-            } else {
-                atomic_store_explicit(&e->cold, 0, memory_order_relaxed);
+            } else if (atomic_load_explicit(&e->cold, memory_order_relaxed)) {
+                atomic_store_explicit(&e->cold, 0, memory_order_relaxed);     /* a store a row would cost a cache line */
             }
         }
         arrived = 0;
@@ -269,6 +264,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             stk_ring_fail(e, s, (uint32_t)(r->ticket % e->batch), rc, &err);
             return 1;
         }
+        r->entry.key.data = NULL;
     }
 }
 
@@ -335,10 +331,28 @@ static void wait_request(stk_worker *w)
     }
 }
 
+/* Look a row's sample up before its turn, and ask for its bytes if they lie in memory: a row is too long for the
+ * processor to see the next one coming. */
+static void look_ahead(stk_engine *e, const stk_where *where, stk_entry *entry)
+{
+    const stk_dataset *d = e->common->data[where->dataset];
+    uint16_t field;
+
+    entry->key.data = NULL;
+    if (stk_index_entry(d->index, where->sample, entry, NULL) < 0) {
+        entry->key.data = NULL;         /* the row finds out again and says why */
+        return;
+    }
+    field = e->field_of[where->dataset][0][entry->schema];
+    if (e->peeks && field != UINT16_MAX)
+        stk_request_prefetch(d, entry, field);
+}
+
 static int run_claim(stk_worker *w)
 {
     stk_engine *e = w->engine;
     stk_where where[MAX_CHUNK];
+    stk_entry entry[MAX_CHUNK];
     uint64_t first;
     uint32_t n = claim(e, e->chunk, &first), row, rows, done = 0;
     stk_slot *s;
@@ -352,12 +366,17 @@ static int run_claim(stk_worker *w)
         e->order.at(e->order.state, s->epoch, s->share.first + row, rows, where);
     for (uint32_t i = 0; i < rows; i++)
         stk_index_prefetch(e->common->data[where[i].dataset]->index, where[i].sample);
+    for (uint32_t i = 0; i < rows && i < AHEAD; i++)
+        look_ahead(e, &where[i], &entry[i]);
     for (uint32_t i = 0; i < rows; i++) {
         stk_request *r;
 
+        if (i + AHEAD < rows)
+            look_ahead(e, &where[i + AHEAD], &entry[i + AHEAD]);
         wait_request(w);
         r = w->req;
         w->req = NULL;
+        r->entry = entry[i];
         r->ticket = first + i;
         r->position = s->share.first + row + i;
         r->attempt = 0;
