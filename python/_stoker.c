@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* _stoker.c - the extension module: errors, the registry's listing, and the types of the other files.
+ *
+ * Built against the stable ABI of Python 3.11.  No Python object is kept in a C global: types and
+ * the error factory lie in the module's state, so that subinterpreters have their own. */
+#include "pystoker.h"
+
+#include <string.h>
+
+PyObject *text_from(const char *s, size_t len)
+{
+    return PyUnicode_DecodeUTF8(s, (Py_ssize_t)len, "surrogateescape");
+}
+
+module_state *state_of(PyObject *self)
+{
+    return PyType_GetModuleState(Py_TYPE(self));
+}
+
+void free_object(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+    release(self);
+    Py_DECREF(type);
+}
+
+static PyObject *or_none(PyObject *value, int there)
+{
+    if (there)
+        return value;
+    Py_XDECREF(value);
+    Py_RETURN_NONE;
+}
+
+PyObject *raise_error(module_state *st, int rc, const stk_error *err)
+{
+    stk_error blank = { .code = rc, .offset = STK_NO_OFFSET, .sample = UINT64_MAX };
+    char line[1024];
+    PyObject *exc;
+
+    if (rc == STK_ENOMEM && (!err || !err->message[0]))
+        return PyErr_NoMemory();
+    err = err && err->message[0] ? err : &blank;
+    if (!err->message[0])
+        strcpy(blank.message, "failed without saying why");
+    stk_error_format(err, line, sizeof line);
+    exc = PyObject_CallFunction(
+        st->make_error, "sNNNNN", stk_code_name(rc),
+        PyUnicode_DecodeUTF8(line, (Py_ssize_t)strlen(line), "backslashreplace"),
+        or_none(text_from(err->shard, strlen(err->shard)), err->shard[0]),
+        or_none(PyLong_FromUnsignedLongLong(err->offset), err->offset != STK_NO_OFFSET),
+        or_none(text_from(err->key, strlen(err->key)), err->key[0]),
+        or_none(PyLong_FromUnsignedLongLong(err->sample), err->sample != UINT64_MAX));
+    if (exc) {
+        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
+        Py_DECREF(exc);
+    }
+    return NULL;
+}
+
+/* ---- registry: what chains can name, for chains.py ---- */
+
+static const char *arg_type_name(stk_arg_type type)
+{
+    static const char *const names[] = {
+        [STK_ARG_INT] = "int", [STK_ARG_FLOAT] = "float", [STK_ARG_BOOL] = "bool",
+        [STK_ARG_NAME] = "name", [STK_ARG_NAMES] = "names", [STK_ARG_INTS] = "ints",
+        [STK_ARG_FLOATS] = "floats", [STK_ARG_ANY] = "any",
+    };
+    return names[type];
+}
+
+static PyObject *args_list(const stk_arg *args)
+{
+    PyObject *list = PyList_New(0);
+
+    for (; list && args && args->name; args++) {
+        PyObject *row = Py_BuildValue("(sszs)", args->name, arg_type_name(args->type),
+                                      args->fallback, args->help);
+
+        if (!row || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+static PyObject *kind_list(stk_plugin_kind kind)
+{
+    PyObject *list = PyList_New(0);
+    stk_plugin_info info;
+
+    for (size_t i = 0; list && stk_plugin_list(kind, i, &info) == 0; i++) {
+        PyObject *row = Py_BuildValue("(ssN)", info.name, info.help, args_list(info.args));
+
+        if (!row || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+static PyObject *registry(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return Py_BuildValue("{sNsNsNsNsN}", "source", kind_list(STK_PLUGIN_SOURCE), "format",
+                         kind_list(STK_PLUGIN_FORMAT), "codec", kind_list(STK_PLUGIN_CODEC),
+                         "decoder", kind_list(STK_PLUGIN_DECODER), "op", kind_list(STK_PLUGIN_OP));
+}
+
+static PyObject *build_info(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyUnicode_FromString(stk_build_info());
+}
+
+static PyMethodDef module_methods[] = {
+    { "registry", registry, METH_NOARGS, "kind -> [(name, help, [(argument, type, fallback, help)])]" },
+    { "build_info", build_info, METH_NOARGS, "one line on what this build found" },
+    { NULL, NULL, 0, NULL },
+};
+
+/* ---- module ---- */
+
+static int add_type(PyObject *m, PyType_Spec *spec, PyTypeObject **slot)
+{
+    *slot = (PyTypeObject *)PyType_FromModuleAndSpec(m, spec, NULL);
+    return *slot ? PyModule_AddType(m, *slot) : -1;
+}
+
+static int module_exec(PyObject *m)
+{
+    module_state *st = PyModule_GetState(m);
+    PyObject *errors = PyImport_ImportModule("stoker.errors");
+
+    if (!errors)
+        return -1;
+    st->make_error = PyObject_GetAttrString(errors, "from_code");
+    Py_DECREF(errors);
+    if (!st->make_error || add_type(m, &tensor_spec, &st->tensor) < 0 ||
+        add_type(m, &dataset_spec, &st->dataset) < 0 || add_type(m, &loader_spec, &st->loader) < 0)
+        return -1;
+    return PyModule_AddStringConstant(m, "__version__", stk_version());
+}
+
+static int module_traverse(PyObject *m, visitproc visit, void *arg)
+{
+    module_state *st = PyModule_GetState(m);
+
+    if (!st)
+        return 0;
+    Py_VISIT(st->tensor);
+    Py_VISIT(st->dataset);
+    Py_VISIT(st->loader);
+    Py_VISIT(st->make_error);
+    return 0;
+}
+
+static int module_clear(PyObject *m)
+{
+    module_state *st = PyModule_GetState(m);
+
+    if (!st)
+        return 0;
+    Py_CLEAR(st->tensor);
+    Py_CLEAR(st->dataset);
+    Py_CLEAR(st->loader);
+    Py_CLEAR(st->make_error);
+    return 0;
+}
+
+static PyModuleDef_Slot module_slots[] = {
+    { Py_mod_exec, (void *)module_exec },
+    { 0, NULL },
+};
+
+static struct PyModuleDef module_def = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "stoker._stoker",
+    .m_doc = "libstoker as Python objects; use the stoker package.",
+    .m_size = sizeof(module_state),
+    .m_methods = module_methods,
+    .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+};
+
+PyMODINIT_FUNC PyInit__stoker(void);
+PyMODINIT_FUNC PyInit__stoker(void)
+{
+    return PyModuleDef_Init(&module_def);
+}

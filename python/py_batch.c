@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* py_batch.c - a C batch as a tuple of Python values, then given back at once.
+ *
+ * Tensors keep what they need by their own reference to a buffer; keys, ids and flags are copied.
+ * So memory returns to the loader as the tensors die, and nothing here outlives a closed loader. */
+#include "py_batch.h"
+
+static PyObject *row_bytes(const stk_batch *b, uint32_t output, uint32_t row, int text)
+{
+    stk_tensor t;
+
+    if (stk_batch_row(b, output, row, &t) < 0) {
+        PyErr_SetString(PyExc_SystemError, "a row that is not there");
+        return NULL;
+    }
+    if (text)
+        return text_from(t.data, (size_t)t.shape[0]);
+    return PyBytes_FromStringAndSize(t.data, (Py_ssize_t)t.shape[0]);
+}
+
+static PyObject *row_tensor(module_state *st, const stk_batch *b, uint32_t output, uint32_t row)
+{
+    stk_tensor t;
+
+    if (stk_batch_row(b, output, row, &t) < 0) {
+        PyErr_SetString(PyExc_SystemError, "a row that is not there");
+        return NULL;
+    }
+    return tensor_new(st, &t);
+}
+
+static PyObject *output_rows(module_state *st, const stk_batch *b, uint32_t output)
+{
+    stk_out_kind kind = stk_batch_output_kind(b, output);
+    uint32_t n = stk_batch_rows(b);
+    PyObject *list = PyList_New(n);
+
+    for (uint32_t row = 0; list && row < n; row++) {
+        PyObject *v = kind == STK_OUT_LIST ? row_tensor(st, b, output, row)
+                                           : row_bytes(b, output, row, kind != STK_OUT_BYTES);
+
+        if (!v || PyList_SetItem(list, row, v) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* (name, is_json, value): value is a Tensor, or a list of Tensors, bytes or str. */
+static PyObject *output_tuple(module_state *st, const stk_batch *b, uint32_t output)
+{
+    stk_out_kind kind = stk_batch_output_kind(b, output);
+    const char *name = stk_batch_output_name(b, output);
+    PyObject *value;
+    stk_tensor t;
+
+    if (kind == STK_OUT_DENSE)
+        value = stk_batch_dense(b, output, &t) == 0 ? tensor_new(st, &t) : NULL;
+    else
+        value = output_rows(st, b, output);
+    if (!value && !PyErr_Occurred())
+        PyErr_SetString(PyExc_SystemError, "a dense output that has no tensor");
+    return value ? Py_BuildValue("(siN)", name, kind == STK_OUT_JSON, value) : NULL;
+}
+
+static PyObject *outputs_list(module_state *st, const stk_batch *b)
+{
+    uint32_t n = stk_batch_outputs(b);
+    PyObject *list = PyList_New(n);
+
+    for (uint32_t i = 0; list && i < n; i++) {
+        PyObject *v = output_tuple(st, b, i);
+
+        if (!v || PyList_SetItem(list, i, v) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *keys_list(const stk_batch *b)
+{
+    uint32_t n = stk_batch_rows(b);
+    PyObject *list = PyList_New(n);
+
+    for (uint32_t row = 0; list && row < n; row++) {
+        size_t len;
+        const char *key = stk_batch_key(b, row, &len);
+        PyObject *v = text_from(key, len);
+
+        if (!v || PyList_SetItem(list, row, v) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+PyObject *batch_take(module_state *st, stk_batch **b)
+{
+    Py_ssize_t n = stk_batch_rows(*b);
+    PyObject *out;
+
+    out = Py_BuildValue(
+        "(NNNN)", outputs_list(st, *b), keys_list(*b),
+        PyByteArray_FromStringAndSize((const char *)stk_batch_ids(*b), n * (Py_ssize_t)sizeof(uint64_t)),
+        PyByteArray_FromStringAndSize((const char *)stk_batch_valid(*b), n));
+    stk_batch_release(b);
+    return out;
+}

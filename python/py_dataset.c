@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* py_dataset.c - a data set: open, count, read one sample.  Thread: any, as stk_dataset is. */
+#include "pystoker.h"
+
+#include <string.h>
+
+/* A list of bytes objects as C strings that borrow from them; freed with PyMem_Free(). */
+static const char **strings_of(PyObject *list, size_t *n)
+{
+    const char **out;
+
+    *n = (size_t)PyList_Size(list);
+    out = PyMem_Malloc((*n + 1) * sizeof *out);
+    if (!out)
+        return (void *)PyErr_NoMemory();
+    for (size_t i = 0; i < *n; i++) {
+        char *s;
+        Py_ssize_t len;
+
+        if (PyBytes_AsStringAndSize(PyList_GetItem(list, (Py_ssize_t)i), &s, &len) < 0)
+            goto fail;
+        if (strlen(s) != (size_t)len) {
+            PyErr_SetString(PyExc_ValueError, "a path has no null bytes");
+            goto fail;
+        }
+        out[i] = s;
+    }
+    return out;
+fail:
+    PyMem_Free(out);
+    return NULL;
+}
+
+static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "urls", NULL };
+    dataset_object *self = (dataset_object *)obj;
+    stk_dataset *ds = NULL;
+    stk_error err = { 0 };
+    const char **strings;
+    PyObject *urls, *held;
+    size_t n;
+    int rc;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Dataset", names, &urls))
+        return -1;
+    if (self->ds || !PyList_Check(urls)) {
+        PyErr_SetString(PyExc_TypeError, "a Dataset is made once, from a list of bytes");
+        return -1;
+    }
+    held = PyList_AsTuple(urls);        /* keeps the strings while the GIL is away */
+    strings = held ? strings_of(urls, &n) : NULL;
+    if (!strings) {
+        Py_XDECREF(held);
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_dataset_open(&ds, strings, n, NULL, &err);
+    Py_END_ALLOW_THREADS
+    PyMem_Free(strings);
+    Py_DECREF(held);
+    if (rc < 0) {
+        raise_error(state_of(obj), rc, &err);
+        return -1;
+    }
+    self->ds = ds;
+    return 0;
+}
+
+static void dataset_dealloc(PyObject *obj)
+{
+    stk_dataset_unref(&((dataset_object *)obj)->ds);
+    free_object(obj);
+}
+
+static Py_ssize_t dataset_len(PyObject *obj)
+{
+    stk_dataset *ds = ((dataset_object *)obj)->ds;
+
+    return ds ? (Py_ssize_t)stk_dataset_len(ds) : 0;
+}
+
+static PyObject *sample_dict(const stk_sample *s)
+{
+    PyObject *d = PyDict_New(), *value;
+    const char *key, *name;
+    const void *data;
+    size_t len;
+    int bad;
+
+    if (!d)
+        return NULL;
+    key = stk_sample_key(s, &len);
+    value = text_from(key, len);
+    bad = !value || PyDict_SetItemString(d, "__key__", value) < 0;
+    Py_XDECREF(value);
+    if (!bad) {
+        value = text_from(stk_sample_shard(s), strlen(stk_sample_shard(s)));
+        bad = !value || PyDict_SetItemString(d, "__url__", value) < 0;
+        Py_XDECREF(value);
+    }
+    for (uint32_t i = 0; !bad && i < stk_sample_fields(s); i++) {
+        PyObject *field;
+
+        name = stk_sample_field(s, i, &data, &len);
+        field = text_from(name, strlen(name));
+        value = PyBytes_FromStringAndSize(data, (Py_ssize_t)len);
+        bad = !field || !value || PyDict_SetItem(d, field, value) < 0;
+        Py_XDECREF(field);
+        Py_XDECREF(value);
+    }
+    if (bad)
+        Py_CLEAR(d);
+    return d;
+}
+
+static PyObject *dataset_read(PyObject *obj, PyObject *arg)
+{
+    stk_dataset *ds = ((dataset_object *)obj)->ds;
+    unsigned long long i = PyLong_AsUnsignedLongLong(arg);
+    stk_error err = { 0 };
+    stk_sample *s = NULL;
+    PyObject *d;
+    int rc;
+
+    if (PyErr_Occurred())
+        return NULL;
+    if (!ds || i >= stk_dataset_len(ds)) {
+        PyErr_SetString(PyExc_IndexError, "no such sample");
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_dataset_read(ds, i, &s, &err);
+    Py_END_ALLOW_THREADS
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
+    d = sample_dict(s);
+    stk_sample_close(&s);
+    return d;
+}
+
+/* Append a string to a list; NULL (list dropped) on failure. */
+static PyObject *append_text(PyObject *list, const char *s)
+{
+    PyObject *text = text_from(s, strlen(s));
+
+    if (!text || PyList_Append(list, text) < 0)
+        Py_CLEAR(list);
+    Py_XDECREF(text);
+    return list;
+}
+
+static PyObject *dataset_fields(PyObject *obj, PyObject *unused)
+{
+    stk_dataset *ds = ((dataset_object *)obj)->ds;
+    PyObject *list = PyList_New(0);
+    const char *name;
+
+    (void)unused;
+    for (uint32_t i = 0; ds && list && (name = stk_dataset_field(ds, i)); i++)
+        list = append_text(list, name);
+    return list;
+}
+
+static PyObject *dataset_shards(PyObject *obj, PyObject *unused)
+{
+    stk_dataset *ds = ((dataset_object *)obj)->ds;
+    PyObject *list = PyList_New(0);
+
+    (void)unused;
+    for (uint64_t i = 0; ds && list && i < stk_dataset_shards(ds); i++)
+        list = append_text(list, stk_dataset_shard_name(ds, i));
+    return list;
+}
+
+static PyObject *dataset_index_path(PyObject *obj, PyObject *unused)
+{
+    stk_dataset *ds = ((dataset_object *)obj)->ds;
+    const char *path = ds ? stk_dataset_index_path(ds) : "";
+
+    (void)unused;
+    return text_from(path, strlen(path));
+}
+
+static PyMethodDef dataset_methods[] = {
+    { "read", dataset_read, METH_O, "sample i: {\"__key__\", \"__url__\", field: bytes}" },
+    { "fields", dataset_fields, METH_NOARGS, "names of the fields that occur" },
+    { "shards", dataset_shards, METH_NOARGS, "names of the shards" },
+    { "index_path", dataset_index_path, METH_NOARGS, "where the index lies; \"\" in memory only" },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyType_Slot dataset_slots[] = {
+    { Py_tp_doc, (void *)"Shards plus their index." },
+    { Py_tp_new, (void *)PyType_GenericNew },
+    { Py_tp_init, (void *)dataset_init },
+    { Py_tp_dealloc, (void *)dataset_dealloc },
+    { Py_tp_methods, dataset_methods },
+    { Py_sq_length, (void *)dataset_len },
+    { 0, NULL },
+};
+
+PyType_Spec dataset_spec = {
+    .name = "stoker._stoker.Dataset",
+    .basicsize = sizeof(dataset_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = dataset_slots,
+};

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* py_loader.c - a loader: open, next, seek, figures, close.
+ *
+ * A stk_loader is used by one thread at a time and Python threads may come together once the GIL is
+ * away, so every call takes `lock`, always after letting the GIL go.  next() waits in slices, so that
+ * Ctrl-C, close() and stats() of other threads get their turn.  A process that inherited the object
+ * through fork never touches the lock: its holder may be a thread that did not come along. */
+#include <string.h>
+#include <unistd.h>
+
+#include "py_batch.h"
+
+#define SLICE_MS 100
+
+typedef struct loader_object {
+    PyObject_HEAD
+    stk_loader *l;                      /* lock; NULL: closed */
+    PyThread_type_lock lock;
+    pid_t pid;
+} loader_object;
+
+/* ---- the lock ---- */
+
+static PyObject *raise_closed(PyObject *obj, const char *why)
+{
+    stk_error err = { .offset = STK_NO_OFFSET, .sample = UINT64_MAX };
+
+    return raise_error(state_of(obj), stk_fail(&err, STK_ECLOSED, "%s", why), &err);
+}
+
+/* 0 with the lock held, or -1 with an exception set. */
+static int enter(loader_object *self)
+{
+    if (!self->lock || self->pid != getpid()) {
+        raise_closed((PyObject *)self, self->lock
+                         ? "this loader was made in another process and came here through fork, without its threads: "
+                           "make one in this process"
+                         : "this loader was never opened");
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    Py_END_ALLOW_THREADS
+    if (self->l)
+        return 0;
+    PyThread_release_lock(self->lock);
+    raise_closed((PyObject *)self, "this loader is closed");
+    return -1;
+}
+
+static void leave(loader_object *self)
+{
+    PyThread_release_lock(self->lock);
+}
+
+/* ---- open and close ---- */
+
+/* Outputs as (name, chain) pairs of str in a tuple, which keeps the text alive. */
+static stk_output *outputs_of(PyObject *pairs, Py_ssize_t n)
+{
+    stk_output *out = PyMem_Calloc((size_t)n + 1, sizeof *out);
+
+    if (!out)
+        return (void *)PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (!PyArg_ParseTuple(PyTuple_GetItem(pairs, i), "ss", &out[i].name, &out[i].chain)) {
+            PyMem_Free(out);
+            return NULL;
+        }
+    }
+    return out;
+}
+
+static stk_dataset **datasets_of(PyObject *obj, PyObject *tuple, Py_ssize_t n)
+{
+    stk_dataset **out = PyMem_Calloc((size_t)n + 1, sizeof *out);
+
+    if (!out)
+        return (void *)PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *d = PyTuple_GetItem(tuple, i);
+
+        if (!PyObject_TypeCheck(d, state_of(obj)->dataset) || !((dataset_object *)d)->ds) {
+            PyErr_SetString(PyExc_TypeError, "data must be opened Datasets");
+            PyMem_Free(out);
+            return NULL;
+        }
+        out[i] = ((dataset_object *)d)->ds;
+    }
+    return out;
+}
+
+static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk_loader_options *o)
+{
+    Py_ssize_t n_data = PyTuple_Size(data), n_out = PyTuple_Size(pairs);
+    stk_dataset **datasets = datasets_of((PyObject *)self, data, n_data);
+    stk_output *outputs = datasets ? outputs_of(pairs, n_out) : NULL;
+    stk_error err = { 0 };
+    stk_loader *l = NULL;
+    int rc = -1;
+
+    if (outputs) {
+        o->size = sizeof *o;
+        o->outputs = outputs;
+        o->n_outputs = (uint32_t)n_out;
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_loader_open(&l, datasets, (size_t)n_data, o, &err);
+        Py_END_ALLOW_THREADS
+        if (rc < 0)
+            raise_error(state_of((PyObject *)self), rc, &err);
+        self->l = l;
+    }
+    PyMem_Free(datasets);
+    PyMem_Free(outputs);
+    return rc < 0 ? -1 : 0;
+}
+
+static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "data", "outputs", "batch_size", "num_workers", "prefetch", "io_threads", "seed",
+                             "shuffle", "drop_last", "rank", "world_size", "skip", "skip_budget", "collate_list",
+                             "memory_limit", "max_pixels", NULL };
+    loader_object *self = (loader_object *)obj;
+    stk_loader_options o = { 0 };
+    unsigned long long seed, budget, memory, pixels;
+    int shuffle, drop_last, skip, list;
+    PyObject *data, *outputs;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!IiIIKppIIpKpKK:Loader", names, &PyTuple_Type, &data,
+                                     &PyTuple_Type, &outputs, &o.batch_size, &o.num_workers, &o.prefetch,
+                                     &o.io_threads, &seed, &shuffle, &drop_last, &o.rank, &o.world_size, &skip,
+                                     &budget, &list, &memory, &pixels))
+        return -1;
+    if (self->lock) {
+        PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
+        return -1;
+    }
+    o.seed = seed;
+    o.shuffle = shuffle ? STK_SHUFFLE_EXACT : STK_SHUFFLE_NONE;
+    o.drop_last = drop_last ? STK_YES : STK_NO;
+    o.on_error = skip ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE;
+    o.skip_budget = budget;
+    o.collate = list ? STK_COLLATE_LIST : STK_COLLATE_STACK;
+    o.memory_limit = memory;
+    o.max_pixels = pixels;
+    self->pid = getpid();
+    self->lock = PyThread_allocate_lock();
+    if (!self->lock) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return open_loader(self, data, outputs, &o);
+}
+
+static PyObject *loader_close(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+
+    (void)unused;
+    if (!self->lock || self->pid != getpid())
+        Py_RETURN_NONE;                 /* never opened, or the parent's */
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    stk_loader_close(&self->l);
+    PyThread_release_lock(self->lock);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static void loader_dealloc(PyObject *obj)
+{
+    loader_object *self = (loader_object *)obj;
+    int ours = self->pid == getpid();
+
+    Py_BEGIN_ALLOW_THREADS
+    stk_loader_close(&self->l);         /* after fork it frees nothing and joins nobody */
+    Py_END_ALLOW_THREADS
+    if (self->lock && ours)
+        PyThread_free_lock(self->lock);
+    free_object(obj);
+}
+
+/* ---- batches ---- */
+
+static PyObject *loader_next(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    stk_error err = { 0 };
+    stk_batch *b = NULL;
+    int rc;
+
+    (void)unused;
+    do {
+        if (PyErr_CheckSignals() < 0 || enter(self) < 0)
+            return NULL;
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_loader_next(self->l, &b, SLICE_MS, &err);
+        leave(self);
+        Py_END_ALLOW_THREADS
+    } while (rc == STK_ETIMEOUT);
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
+    if (rc == STK_END)
+        Py_RETURN_NONE;
+    return batch_take(state_of(obj), &b);
+}
+
+static PyObject *loader_seek(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    unsigned long long epoch, step;
+    stk_error err = { 0 };
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "KK:seek", &epoch, &step) || enter(self) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_loader_seek(self->l, epoch, step, &err);
+    leave(self);
+    Py_END_ALLOW_THREADS
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_where(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    uint64_t epoch, step;
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    stk_loader_where(self->l, &epoch, &step);
+    leave(self);
+    return Py_BuildValue("(KK)", (unsigned long long)epoch, (unsigned long long)step);
+}
+
+static PyObject *loader_sizes(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    uint64_t steps, samples;
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    steps = stk_loader_steps(self->l);
+    samples = stk_loader_samples(self->l);
+    leave(self);
+    return Py_BuildValue("(KK)", (unsigned long long)steps, (unsigned long long)samples);
+}
+
+static PyObject *loader_set_workers(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    stk_error err = { 0 };
+    unsigned n;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "I:set_workers", &n) || enter(self) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_loader_set_workers(self->l, n, &err);
+    leave(self);
+    Py_END_ALLOW_THREADS
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
+    Py_RETURN_NONE;
+}
+
+/* ---- figures ---- */
+
+static PyObject *stages_dict(const stk_stats *s)
+{
+    PyObject *d = PyDict_New();
+
+    for (int i = 0; d && i < STK_STAGES; i++) {
+        PyObject *v = PyFloat_FromDouble((double)s->stage_ns[i] * 1e-9);
+
+        if (!v || PyDict_SetItemString(d, stk_stage_name((stk_stage_id)i), v) < 0)
+            Py_CLEAR(d);
+        Py_XDECREF(v);
+    }
+    return d;
+}
+
+static PyObject *loader_stats(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    stk_stats s = { .size = sizeof s };
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    stk_loader_stats(self->l, &s);
+    leave(self);
+    return Py_BuildValue(
+        "{sKsKsKsIsIsNsdsdsKsKsKsKsKsKsI}", "samples", (unsigned long long)s.samples, "batches",
+        (unsigned long long)s.batches, "bytes", (unsigned long long)s.bytes, "workers", s.workers, "slots", s.slots,
+        "stages", stages_dict(&s), "wait_s", (double)s.wait_ns * 1e-9, "first_batch_s",
+        (double)s.first_batch_ns * 1e-9, "skipped", (unsigned long long)s.skipped, "retried_reads",
+        (unsigned long long)s.retried_reads, "cold_reads", (unsigned long long)s.cold_reads, "memory",
+        (unsigned long long)s.memory, "memory_peak", (unsigned long long)s.memory_peak, "memory_limit",
+        (unsigned long long)s.memory_limit, "held", s.held);
+}
+
+/* (shard, offset or -1, key, reason) of a skipped sample; None past the last. */
+static PyObject *loader_skipped(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    unsigned long long i;
+    stk_error e;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "K:skipped", &i) || enter(self) < 0)
+        return NULL;
+    rc = stk_loader_skipped(self->l, i, &e);
+    leave(self);
+    if (rc != 0)
+        Py_RETURN_NONE;
+    return Py_BuildValue("(NLNN)", text_from(e.shard, strlen(e.shard)),
+                         e.offset == STK_NO_OFFSET ? -1LL : (long long)e.offset, text_from(e.key, strlen(e.key)),
+                         text_from(e.message, strlen(e.message)));
+}
+
+static PyMethodDef loader_methods[] = {
+    { "next", loader_next, METH_NOARGS, "the next batch's parts, or None at the end of the epoch" },
+    { "seek", loader_seek, METH_VARARGS, "go on at (epoch, step)" },
+    { "where", loader_where, METH_NOARGS, "(epoch, steps taken in it)" },
+    { "sizes", loader_sizes, METH_NOARGS, "(steps, samples) of an epoch" },
+    { "set_workers", loader_set_workers, METH_VARARGS, "park or add workers" },
+    { "stats", loader_stats, METH_NOARGS, "figures since open" },
+    { "skipped", loader_skipped, METH_VARARGS, "(shard, offset or -1, key, reason) of the i-th skipped sample, or None" },
+    { "close", loader_close, METH_NOARGS, "stop and free; again: nothing" },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyType_Slot loader_slots[] = {
+    { Py_tp_doc, (void *)"Epochs over one or more data sets." },
+    { Py_tp_new, (void *)PyType_GenericNew },
+    { Py_tp_init, (void *)loader_init },
+    { Py_tp_dealloc, (void *)loader_dealloc },
+    { Py_tp_methods, loader_methods },
+    { 0, NULL },
+};
+
+PyType_Spec loader_spec = {
+    .name = "stoker._stoker.Loader",
+    .basicsize = sizeof(loader_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = loader_slots,
+};

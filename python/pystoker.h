@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pystoker.h - shared by the files of the extension.  They only convert: parse, release the GIL,
+ * call, raise.  Policy lives in the .py files. */
+#ifndef STOKER_PYSTOKER_H
+#define STOKER_PYSTOKER_H
+
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030B0000       /* meson's limited_api gives it too */
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stoker/plugin.h>
+#include <stoker/stoker.h>
+
+typedef struct module_state {
+    PyTypeObject *tensor, *dataset, *loader;
+    PyObject *make_error;               /* stoker.errors.from_code */
+} module_state;
+
+typedef struct dataset_object {
+    PyObject_HEAD
+    stk_dataset *ds;                    /* NULL: __init__ has not run or failed */
+} dataset_object;
+
+extern PyType_Spec tensor_spec, dataset_spec, loader_spec;
+
+module_state *state_of(PyObject *self);                         /* of an object of our types */
+
+/* Set the exception for `rc`; always answers NULL. */
+PyObject *raise_error(module_state *st, int rc, const stk_error *err);
+
+/* A C string that may be no UTF-8 (shard names, keys); round-trips by surrogateescape. */
+PyObject *text_from(const char *s, size_t len);
+
+/* A Tensor that takes its own reference to t->buffer. */
+PyObject *tensor_new(module_state *st, const stk_tensor *t);
+
+void free_object(PyObject *self);                               /* the end of every tp_dealloc */
+
+#endif

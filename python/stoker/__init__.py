@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stoker: training data, in time.
+
+    loader = stoker.Loader("train-*.tar", fields={...}, batch_size=256, shuffle=True)
+    dataset = stoker.open("train-*.tar")
+    chain = stoker.from_("jpg").image().random_resized_crop(224).hflip()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import chains
+from ._stoker import __version__, build_info
+from .batch import Batch
+from .chains import Chain, from_
+from .dataset import Dataset, open  # noqa: A004
+from .errors import StokerError
+from .loader import Loader
+
+if TYPE_CHECKING:
+    def image() -> Chain: ...
+
+__all__ = ["Batch", "Chain", "Dataset", "Loader", "StokerError", "__version__", "build_info",
+           "chains", "from_", "open"]
+
+
+def __getattr__(name: str) -> Any:
+    """stoker.image() and its like: every codec begins a chain."""
+    if name in chains.codecs:
+        return chains.begin(name)
+    raise AttributeError(f"module 'stoker' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *chains.codecs})

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of the extension as torch tensors, or as NumPy arrays where torch is not installed.
+
+Chosen at the first batch, because importing either costs more than everything else here.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+
+@functools.cache
+def torch_or_none() -> Any:
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch
+
+
+def array(tensor: Any) -> Any:
+    """A torch tensor or NumPy array over the same memory."""
+    torch = torch_or_none()
+    if torch is not None:
+        return torch.from_dlpack(tensor)
+    import numpy
+    return numpy.asarray(tensor)
+
+
+def from_bytes(raw: bytearray, dtype: str) -> Any:
+    """A one-dimensional tensor over `raw`; dtype is a name that torch and NumPy share."""
+    torch = torch_or_none()
+    if torch is not None:
+        return torch.frombuffer(raw, dtype=getattr(torch, dtype))
+    import numpy
+    return numpy.frombuffer(raw, dtype=dtype)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of Loader's arguments; each answers what the extension takes or raises a StokerError."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from . import _ranks
+from .errors import invalid, nearest, unsupported
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
+          "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+
+def whole(name: str, value: Any, least: int, most: int = 2**31 - 1) -> int:
+    """A whole number in [least, most]; NumPy's integers too, but no bool and no float."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        invalid(f"{name} must be a whole number, not {value!r}")
+    if isinstance(value, bool):
+        invalid(f"{name} must be a whole number, not {value!r}")
+    if not least <= number <= most:
+        bound = f"at least {least}" if number < least else f"at most {most}"
+        invalid(f"{name} must be {bound}, not {number}")
+    return number
+
+
+def or_chosen(name: str, value: Any) -> int:
+    """0 (the library chooses) for None."""
+    return 0 if value is None else whole(name, value, 1)
+
+
+def flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        invalid(f"{name} must be True or False, not {value!r}")
+    return value
+
+
+def byte_count(name: str, value: Any) -> int:
+    """Bytes from 2000000000, "2GB" or "1.5GiB"; None: 0."""
+    if value is None:
+        return 0
+    if not isinstance(value, str):
+        return whole(name, value, 1, 2**63 - 1)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?)?B?\s*", value.upper())
+    count = int(float(match[1]) * _UNITS[match[2] or ""]) if match else 0
+    if not 0 < count < 2**63:
+        invalid(f'{name} must be bytes, as 2000000000, "2GB" or "1.5GiB", not {value!r}')
+    return count
+
+
+def shuffle_on(value: Any) -> bool:
+    if value is True or value == "exact":
+        return True
+    if value is False or value is None:
+        return False
+    if value == "block":
+        unsupported('shuffle="block" is not there yet: use shuffle=True')
+    invalid(f'shuffle must be True, "exact" or False, not {value!r}')
+
+
+def skip_policy(value: Any) -> tuple[bool, int]:
+    """(skip, budget); a budget of 0 is no bound."""
+    if value == "raise":
+        return False, 0
+    if value == "skip":
+        return True, 0
+    if isinstance(value, Mapping) and list(value) == ["skip"]:
+        return True, whole('on_error={"skip": n}', value["skip"], 1, 2**63 - 1)
+    invalid(f'on_error must be "raise", "skip" or {{"skip": budget}}, not {value!r}')
+
+
+def collate_list(value: Any) -> bool:
+    if value in (None, "stack", "list"):
+        return value == "list"
+    invalid(f'collate must be None, "stack" or "list", not {value!r}')
+
+
+def check_device(value: Any) -> None:
+    name = str(value)
+    if name == "cpu":
+        return
+    if name.partition(":")[0] in ("cuda", "gpu"):
+        unsupported(f'device="{name}": this build has no CUDA part; '
+                    f'use device="cpu" and batch.to("{name}")')
+    invalid(f'device must be "cpu", not {value!r}')
+
+
+def share(batch_size: Any, global_batch_size: Any, rank: Any, world_size: Any) -> dict[str, int]:
+    """batch_size of this rank, rank and world_size."""
+    rank, world = _ranks.rank_and_world(rank, world_size)
+    if global_batch_size is None:
+        size = whole("batch_size", batch_size, 1, 1 << 20)
+    else:
+        if batch_size != 1:
+            invalid("batch_size is per rank and global_batch_size for all ranks: give one of them")
+        total = whole("global_batch_size", global_batch_size, 1)
+        size, rest = divmod(total, world)
+        if rest:
+            unsupported(f"global_batch_size={total} does not divide by {world} ranks: "
+                        f"take {total - rest or world} or {total - rest + world}")
+    return {"batch_size": size, "rank": rank, "world_size": world}
+
+
+def outputs(fields: Any, found: list[str]) -> tuple[tuple[str, str], ...]:
+    """(name, chain) pairs from fields=; `found` are the fields of the data."""
+    if not isinstance(fields, Mapping) or not fields:
+        what = "is missing" if fields is None else f"must be a dict, not {fields!r}"
+        invalid(f"fields= {what}: the data has {', '.join(found) or 'no fields'}; "
+                f"for example fields={_example(found)}")
+    pairs = []
+    for name, chain in fields.items():
+        if not isinstance(name, str) or not name:
+            invalid(f"fields: an output's name must be a word, not {name!r}")
+        text = str(chain)
+        if not isinstance(chain, str) and not hasattr(chain, "_calls"):
+            invalid(f"fields[{name!r}] must be a chain, as text or built by stoker.image(), "
+                    f"not {chain!r}")
+        if "\0" in name + text:
+            invalid(f"fields[{name!r}] has a null character")
+        pairs.append((name, text))
+    return tuple(pairs)
+
+
+def _example(found: list[str]) -> str:
+    pictures = [f for f in found if f in ("jpg", "jpeg", "png", "webp")]
+    parts = []
+    if pictures:
+        parts.append(f'"image": "from({", ".join(pictures)}) | image | resize(256) | center_crop(224)"')
+    for name in found:
+        if name in ("cls", "id", "index"):
+            parts.append(f'"label": "from({name}) | int"')
+            break
+    if not parts:
+        name = found[0] if found else "txt"
+        parts.append(f'"{name}": "bytes"')
+    return "{" + ", ".join(parts) + "}"
+
+
+def check_unknown(unknown: Mapping[str, Any], known: list[str]) -> None:
+    for name in unknown:
+        invalid(f"Loader has no argument `{name}`{nearest(name, known)}")
+
+
+def refuse_in_worker() -> None:
+    """Every DataLoader worker would read the whole epoch: that repeats data without a word."""
+    data = sys.modules.get("torch.utils.data")
+    if data is not None and data.get_worker_info() is not None:
+        unsupported("stoker.Loader inside a DataLoader worker would give every sample once per "
+                    "worker: use stoker.Loader in place of the DataLoader, or stoker.open(...) "
+                    "as its dataset")
+
+
+def url_bytes(data: Any) -> list[bytes] | None:
+    """Paths as the extension takes them; None if `data` is neither a path nor a list of paths."""
+    if isinstance(data, (str, bytes, os.PathLike)):
+        data = [data]
+    if not isinstance(data, (list, tuple)) or not data:
+        return None
+    if not all(isinstance(u, (str, bytes, os.PathLike)) for u in data):
+        return None
+    urls = [os.fsencode(u) for u in data]
+    if any(b"\0" in u for u in urls):
+        invalid("a path has a null character")
+    return urls

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the stub that editors complete chains from: python -m stoker._stub > chains.pyi"""
+
+from __future__ import annotations
+
+from .chains import describe, python_name, steps
+
+_TYPES = {"int": "builtins.int", "float": "builtins.float", "bool": "bool", "name": "str",
+          "names": "str", "ints": "builtins.int | Sequence[builtins.int]",
+          "floats": "builtins.float | Sequence[builtins.float]",
+          "any": "str | builtins.float | Sequence[builtins.float]"}
+_HEAD = """# SPDX-License-Identifier: Apache-2.0
+# Written by `python -m stoker._stub`; a test compares.  Methods hide int and float: hence builtins.
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
+
+codecs: tuple[str, ...]
+steps: list[tuple[str, str, list[tuple[str, str, str | None, str]]]]
+
+def from_(*fields: str) -> Chain: ...
+def begin(name: str) -> Callable[..., Chain]: ...
+def python_name(name: str) -> str: ...
+def describe(text: str, args: Any) -> str: ...
+
+class Chain:
+    def __init__(self, *calls: str) -> None: ...
+"""
+
+
+def _parameter(name: str, type_: str, fallback: str | None) -> str:
+    if type_ == "names":
+        return f"*{name}: {_TYPES[type_]}"
+    optional = "" if fallback is None else " | None = None"
+    return f"{python_name(name)}: {_TYPES[type_]}{optional}"
+
+
+def _method(name: str, text: str, args: list[tuple[str, str, str | None, str]]) -> str:
+    params = "".join(f",\n            {_parameter(*arg[:3])}" for arg in args)
+    doc = describe(text, args).replace("\n", "\n    ")
+    end = "\n        " if args else ""
+    return (f"\n    def {python_name(name)}(self{params}) -> Chain:\n"
+            f'        """{doc}{end}"""\n')
+
+
+def stub() -> str:
+    """The text of chains.pyi."""
+    return _HEAD + "".join(_method(*step) for step in steps)
+
+
+if __name__ == "__main__":
+    print(stub(), end="")

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A batch: a dict of tensors that knows which samples it is made of."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ._arrays import array, from_bytes
+
+
+class Batch(dict):
+    """Output name -> torch tensor (NumPy array without torch), or list for bytes, text, json.
+
+    sample_keys: the samples' keys, one a row
+    sample_ids: their numbers in the data set, int64
+    valid: False where another sample stands in for a bad one, or where a rank had nothing left
+
+    It is a dict in every way: `Batch(plain_dict)` makes one, whose samples are then unknown (None).
+    """
+
+    sample_keys: list[str] | None = None
+    sample_ids: Any = None
+    valid: Any = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if args and isinstance(args[0], Batch):
+            self.__dict__.update(args[0].__dict__)
+
+    def copy(self) -> Batch:
+        return Batch(self)
+
+    def _map(self, method: str, *args: Any, **kwargs: Any) -> Batch:
+        def one(value: Any) -> Any:
+            if isinstance(value, list):
+                return [one(v) for v in value]
+            call = getattr(value, method, None)
+            return value if call is None else call(*args, **kwargs)
+
+        made = Batch({name: one(value) for name, value in self.items()})
+        made.sample_keys = self.sample_keys
+        made.sample_ids = one(self.sample_ids)
+        made.valid = one(self.valid)
+        return made
+
+    def to(self, *args: Any, **kwargs: Any) -> Batch:
+        """As torch.Tensor.to, for every tensor.  A dtype turns outputs only, not ids and flags."""
+        made = self._map("to", *args, **kwargs)
+        for name in ("sample_ids", "valid"):
+            old, new = getattr(self, name), getattr(made, name)
+            if hasattr(new, "device") and new.dtype != old.dtype:
+                setattr(made, name, old.to(new.device))
+        return made
+
+    def pin_memory(self, *args: Any) -> Batch:
+        """As torch.Tensor.pin_memory, for every tensor."""
+        return self._map("pin_memory", *args)
+
+    def __repr__(self) -> str:
+        def look(value: Any) -> str:
+            if hasattr(value, "shape"):
+                return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+            return f"{type(value).__name__} of {len(value)}" if isinstance(value, list) else repr(value)
+
+        return "Batch(" + ", ".join(f"{k}: {look(v)}" for k, v in self.items()) + ")"
+
+
+def _value(value: Any, is_json: bool) -> Any:
+    if not isinstance(value, list):
+        return array(value)
+    if is_json:
+        return [json.loads(v) for v in value]
+    if value and not isinstance(value[0], (str, bytes)):
+        return [array(v) for v in value]
+    return value
+
+
+def from_parts(parts: tuple[Any, ...]) -> Batch:
+    """A Batch from what the extension's next() answers."""
+    outputs, keys, ids, valid = parts
+    batch = Batch({name: _value(value, is_json) for name, is_json, value in outputs})
+    batch.sample_keys = keys
+    batch.sample_ids = from_bytes(ids, "int64")
+    batch.valid = from_bytes(valid, "bool")
+    return batch

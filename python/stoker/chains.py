@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains as objects: stoker.from_("jpg", "png").image().random_resized_crop(224).hflip().
+
+The methods are made from the library's registry, so a new op is here at once; what they are given
+is checked by the library, in one place for text and objects.  chains.pyi, which editors read, is
+written by _stub.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import re
+from typing import Any
+
+from . import _stoker
+from .errors import invalid
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+def _text(value: Any) -> str:
+    """A value as the grammar writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        if _WORD.fullmatch(value) and value not in ("true", "false"):
+            return value
+        quote = "'" if '"' in value else '"'
+        if quote in value:
+            invalid(f"a chain cannot quote {value!r}: it has both kinds of quotes")
+        return f"{quote}{value}{quote}"
+    if isinstance(value, (list, tuple)) and value:
+        return f"({', '.join(map(_text, value))})"
+    if hasattr(value, "item"):
+        return _text(value.item())
+    invalid(f"a chain takes numbers, words, True, False and tuples of them, not {value!r}")
+
+
+def _call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    inside = [_text(a) for a in args]
+    inside += [f"{key}={_text(value)}" for key, value in kwargs.items() if value is not None]
+    return f"{name}({', '.join(inside)})" if inside else name
+
+
+class Chain:
+    """Steps from a field to an output; every method answers a longer chain.  str() is its text."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self, *calls: str) -> None:
+        self._calls = calls
+
+    def __str__(self) -> str:
+        return " | ".join(self._calls)
+
+    def __repr__(self) -> str:
+        return f"<chain {self}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Chain) and self._calls == other._calls
+
+    def __hash__(self) -> int:
+        return hash(self._calls)
+
+
+def from_(*fields: str) -> Chain:
+    """Begin at the first of these fields that a sample has."""
+    return Chain(_call("from", fields, {}))
+
+
+# ---- from the registry ---------------------------------------------------------------------------
+
+def python_name(name: str) -> str:
+    return name + "_" if keyword.iskeyword(name) else name
+
+
+def _signature(args: list[tuple[str, str, str | None, str]]) -> inspect.Signature:
+    kind = inspect.Parameter
+    params = [kind("self", kind.POSITIONAL_ONLY)]
+    for name, type_, fallback, _ in args:
+        if type_ == "names":
+            params.append(kind(name, kind.VAR_POSITIONAL))
+        else:
+            default = kind.empty if fallback is None else None
+            params.append(kind(python_name(name), kind.POSITIONAL_OR_KEYWORD, default=default))
+    return inspect.Signature(params)
+
+
+def describe(text: str, args: list[tuple[str, str, str | None, str]]) -> str:
+    lines = [text]
+    for name, _, fallback, what in args:
+        lines.append(f"    {name}: {what}" + (f"; default {fallback}" if fallback else ""))
+    return "\n".join(lines)
+
+
+def _method(name: str, text: str, args: list[tuple[str, str, str | None, str]]) -> Any:
+    def method(self, *given, **named):
+        while given and given[-1] is None:
+            given = given[:-1]
+        named = {key.removesuffix("_"): value for key, value in named.items()}
+        return Chain(*self._calls, _call(name, given, named))
+
+    method.__name__ = method.__qualname__ = python_name(name)
+    method.__doc__ = describe(text, args)
+    method.__signature__ = _signature(args)
+    return method
+
+
+_registry = _stoker.registry()
+codecs = tuple(name for name, _, _ in _registry["codec"])
+steps = _registry["codec"] + _registry["op"]
+for _name, _help_text, _args in steps:
+    setattr(Chain, python_name(_name), _method(_name, _help_text, _args))
+
+
+def begin(name: str) -> Any:
+    """The function that begins a chain with codec `name`: stoker.image is begin("image")."""
+    method = getattr(Chain, python_name(name))
+
+    def function(*args, **kwargs):
+        return method(Chain(), *args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = method.__doc__
+    return function

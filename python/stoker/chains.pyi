@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+# Written by `python -m stoker._stub`; a test compares.  Methods hide int and float: hence builtins.
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
+
+codecs: tuple[str, ...]
+steps: list[tuple[str, str, list[tuple[str, str, str | None, str]]]]
+
+def from_(*fields: str) -> Chain: ...
+def begin(name: str) -> Callable[..., Chain]: ...
+def python_name(name: str) -> str: ...
+def describe(text: str, args: Any) -> str: ...
+
+class Chain:
+    def __init__(self, *calls: str) -> None: ...
+
+    def image(self) -> Chain:
+        """decode a picture (JPEG) to RGB"""
+
+    def int(self) -> Chain:
+        """a decimal integer, as i64"""
+
+    def float(self) -> Chain:
+        """a decimal number, as f32"""
+
+    def text(self) -> Chain:
+        """UTF-8 text; after json(...) a string without its quotes"""
+
+    def bytes(self) -> Chain:
+        """the field as it is"""
+
+    def json(self,
+            path: str | None = None) -> Chain:
+        """one value of a JSON field, as text
+        path: steps to the value: keys and array indexes parted by dots; absent: all of it
+        """
+
+    def resize(self,
+            size: builtins.int | Sequence[builtins.int],
+            max_size: builtins.int | None = None) -> Chain:
+        """resize, antialiased bilinear; one number: the shorter side
+        size: the shorter side, or (height, width)
+        max_size: the longer side is at most this
+        """
+
+    def center_crop(self,
+            size: builtins.int | Sequence[builtins.int]) -> Chain:
+        """cut out the middle; black where the picture is smaller
+        size: side, or (height, width)
+        """
+
+    def random_resized_crop(self,
+            size: builtins.int | Sequence[builtins.int],
+            scale: builtins.float | Sequence[builtins.float] | None = None,
+            ratio: builtins.float | Sequence[builtins.float] | None = None) -> Chain:
+        """a random part of the picture, resized
+        size: side of the output, or (height, width)
+        scale: least and most share of the picture's area; default (0.08, 1)
+        ratio: least and most width / height; default (0.75, 1.3333333333333333)
+        """
+
+    def hflip(self,
+            p: builtins.float | None = None) -> Chain:
+        """mirror left to right, at random
+        p: how often; default 0.5
+        """
+
+    def normalize(self,
+            mean: str | builtins.float | Sequence[builtins.float],
+            std: builtins.float | Sequence[builtins.float] | None = None) -> Chain:
+        """(x / 255 - mean) / std for each channel; gives f32 unless `to` says otherwise
+        mean: imagenet, half, clip, cifar10, or three numbers on the scale 0..1
+        std: three numbers; goes with a mean in numbers
+        """
+
+    def to(self,
+            dtype: str | None = None,
+            layout: str | None = None,
+            scale: bool | None = None) -> Chain:
+        """element type and layout; comes last
+        dtype: u8, f16, bf16 or f32; absent: as it is
+        layout: chw (absent: this), hwc or channels_last
+        scale: float types without normalize: 0..255 to 0..1; default true
+        """

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Map style: any sample by its number, in any process."""
+
+from __future__ import annotations
+
+import operator
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import _options, _stoker
+from .batch import from_parts
+from .errors import invalid
+
+Urls = str | bytes | os.PathLike[Any] | list[Any] | tuple[Any, ...]
+
+
+class _Decoder:
+    """One sample at a time through its chains, in the caller's thread.
+
+    Position i of epoch 0 with seed 0: what is random is drawn the same at every call.
+    """
+
+    def __init__(self, core: _stoker.Dataset, fields: Mapping[str, Any]) -> None:
+        self.pid = os.getpid()
+        self.lock = threading.Lock()
+        self.loader = _stoker.Loader(
+            data=(core,), outputs=_options.outputs(fields, core.fields()), batch_size=1,
+            num_workers=-1, prefetch=1, io_threads=0, seed=0, shuffle=False, drop_last=False,
+            rank=0, world_size=1, skip=False, skip_budget=0, collate_list=False, memory_limit=0,
+            max_pixels=0)
+
+    def sample(self, i: int) -> dict[str, Any]:
+        with self.lock:
+            self.loader.seek(0, i)
+            parts = self.loader.next()
+        batch = from_parts(parts)
+        return {"__key__": batch.sample_keys[0], **{name: v[0] for name, v in batch.items()}}
+
+
+class Dataset:
+    """Shards and their index, from stoker.open().  Samples are dicts; see open()."""
+
+    def __init__(self, urls: Urls, fields: Mapping[str, Any] | None = None) -> None:
+        found = _options.url_bytes(urls)
+        if found is None:
+            invalid(f"a data set is opened by a path, a pattern or a list of them, not {urls!r}")
+        self._urls = found
+        self._fields = None if fields is None else dict(fields)
+        self._core = _stoker.Dataset(found)
+        self._decoder: _Decoder | None = None
+        if self._fields is not None:
+            self._decoder = _Decoder(self._core, self._fields)
+
+    @property
+    def fields(self) -> list[str]:
+        """Names of the fields that occur in the shards."""
+        return self._core.fields()
+
+    @property
+    def shards(self) -> list[str]:
+        """The shards, in order."""
+        return self._core.shards()
+
+    @property
+    def index_path(self) -> str:
+        """Where the index lies; "" if in memory only."""
+        return self._core.index_path()
+
+    def __len__(self) -> int:
+        return len(self._core)
+
+    def __getitem__(self, i: int) -> dict[str, Any]:
+        try:
+            at = operator.index(i)
+        except TypeError:
+            raise TypeError(f"a sample is named by a whole number, not {i!r}") from None
+        n = len(self)
+        if not -n <= at < n:
+            raise IndexError(f"sample {at} of {n}")
+        at %= n
+        if self._fields is None:
+            return self._core.read(at)
+        if self._decoder is None or self._decoder.pid != os.getpid():
+            self._decoder = _Decoder(self._core, self._fields)  # came here through fork
+        return self._decoder.sample(at)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[i] for i in range(len(self)))
+
+    def __reduce__(self):
+        return Dataset, (self._urls, self._fields)
+
+    def __repr__(self) -> str:
+        return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
+                f"{', '.join(self.fields)})")
+
+
+def open(urls: Urls, fields: Mapping[str, Any] | None = None) -> Dataset:  # noqa: A001
+    """Open shards for access by number; they are indexed first if they are not.
+
+    urls: a path, a glob, a brace pattern or a folder, or a list of them
+    fields: None: ds[i] is {"__key__", "__url__", field: bytes, ...};
+        output name -> chain, as for Loader: ds[i] is {"__key__", output: decoded value, ...}
+
+    The data set pickles by its names and works in forked and spawned DataLoader workers.
+    """
+    return Dataset(urls, fields)

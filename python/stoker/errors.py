@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exceptions: one base, and subclasses that are also the built-in exception that fits."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import NoReturn
+
+
+class StokerError(Exception):
+    """What went wrong, in one line, and where.  What is unknown is None.
+
+    code: "EINVAL", "ECORRUPT", ... as in the C library
+    shard, offset, key, sample: the file, the byte in it, the sample's key and its number
+    """
+
+    def __init__(self, message: str, code: str = "EINVAL", shard: str | None = None,
+                 offset: int | None = None, key: str | None = None,
+                 sample: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.shard = shard
+        self.offset = offset
+        self.key = key
+        self.sample = sample
+
+    def __reduce__(self):
+        return type(self), (str(self), self.code, self.shard, self.offset, self.key, self.sample)
+
+
+class InvalidError(StokerError, ValueError):
+    """EINVAL, ECORRUPT, ELIMIT: an argument, a chain or the data is not as it must be."""
+
+
+class UnsupportedError(StokerError, NotImplementedError, ValueError):
+    """ENOTSUP: right, but not supported here."""
+
+
+class SystemFailure(StokerError, OSError):
+    """EIO, ESTALE: the system or the network failed, or the data changed under its index."""
+
+
+class NotFoundError(StokerError, FileNotFoundError):
+    """ENOTFOUND: no such file, field or sample."""
+
+
+class OutOfMemoryError(StokerError, MemoryError):
+    """ENOMEM."""
+
+
+class ClosedError(StokerError, RuntimeError):
+    """ECLOSED: the loader was closed, or belongs to another process or an older loop."""
+
+
+_CLASSES: dict[str, type[StokerError]] = {
+    "EINVAL": InvalidError, "ECORRUPT": InvalidError, "ELIMIT": InvalidError,
+    "ENOTSUP": UnsupportedError, "EIO": SystemFailure, "ESTALE": SystemFailure,
+    "ENOTFOUND": NotFoundError, "ENOMEM": OutOfMemoryError, "ECLOSED": ClosedError,
+}
+
+
+def from_code(code: str, message: str, shard: str | None = None, offset: int | None = None,
+              key: str | None = None, sample: int | None = None) -> StokerError:
+    """The exception for a C error code; called by the extension."""
+    return _CLASSES.get(code, StokerError)(message, code, shard, offset, key, sample)
+
+
+def invalid(message: str) -> NoReturn:
+    raise InvalidError(message, "EINVAL")
+
+
+def unsupported(message: str) -> NoReturn:
+    raise UnsupportedError(message, "ENOTSUP")
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """": did you mean `x`?", or "" when nothing is near."""
+    near = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
+    return f": did you mean `{near[0]}`?" if near else ""

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loader: epochs of batches."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import _options, _stoker
+from .batch import Batch, from_parts
+from .dataset import Dataset, Urls
+from .errors import ClosedError, StokerError, invalid
+
+_KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_workers", "prefetch",
+          "device", "rank", "world_size", "on_error", "collate", "memory_limit", "max_pixels",
+          "io_threads", "global_batch_size"]
+_STATE = ("seed", "shuffle", "batch_size", "world_size", "drop_last", "samples")
+_open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Join worker threads while the interpreter still stands."""
+    for loader in list(_open_loaders):
+        loader.close()
+
+
+class _Epoch:
+    """One pass over the loader; only the newest one of a loader gives batches."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._over = False
+
+    def __iter__(self) -> _Epoch:
+        return self
+
+    def __next__(self) -> Batch:
+        if self._over:
+            raise StopIteration
+        if self._loader._running is not self:
+            raise ClosedError("this iterator is over: its loader has begun another epoch since; "
+                              "use one iterator at a time, or two loaders", "ECLOSED")
+        parts = self._loader._core.next()
+        if parts is None:
+            self._over = True
+            self._loader._running = None
+            raise StopIteration
+        return from_parts(parts)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
+class Loader:
+    """Batches from shards, one epoch a loop.
+
+        loader = stoker.Loader("train-{000..099}.tar", batch_size=256, shuffle=True, fields={
+            "image": "from(jpg, png) | image | random_resized_crop(224) | hflip | to(f32)",
+            "label": "from(cls) | int"})
+        for batch in loader:
+            train(batch["image"], batch["label"])
+
+    data: path, glob, brace pattern, a list of them, a stoker.open() data set or a list of those
+    fields: output name -> chain, as text or built (stoker.image().resize(256))
+    batch_size: samples per batch and rank; global_batch_size instead: of all ranks together
+    shuffle: True or "exact": a fresh permutation of all samples every epoch
+    seed: order and augmentation depend on (seed, epoch, position) only
+    drop_last: leave out a last batch that is not full
+    num_workers: threads; None: chosen; 0: everything in the caller's thread
+    prefetch: batches made ahead; None: chosen
+    rank, world_size: None: torch.distributed's, else the launcher's (RANK, WORLD_SIZE), else 0 of 1
+    on_error: "raise", "skip", or {"skip": n}: at most n bad samples an epoch
+    collate: "list": one tensor a row, for pictures of different sizes
+    memory_limit: bytes, or "2GB", for batches, reads and scratch; None: a quarter of the memory
+    max_pixels: larger pictures are bad data
+    io_threads: threads for reads that wait; None: chosen
+    """
+
+    def __init__(self, data: Urls | Dataset | list[Dataset], fields: Mapping[str, Any] | None = None,
+                 *, batch_size: int = 1, shuffle: bool | str = False, seed: int = 0,
+                 drop_last: bool = False, num_workers: int | None = None,
+                 prefetch: int | None = None, device: str = "cpu", rank: int | None = None,
+                 world_size: int | None = None, on_error: str | Mapping[str, int] = "raise",
+                 collate: str | None = None, memory_limit: int | str | None = None,
+                 max_pixels: int | None = None, io_threads: int | None = None,
+                 global_batch_size: int | None = None, **unknown: Any) -> None:
+        _options.check_unknown(unknown, _KNOWN)
+        _options.refuse_in_worker()
+        _options.check_device(device)
+        skip, budget = _options.skip_policy(on_error)
+        options = {
+            **_options.share(batch_size, global_batch_size, rank, world_size),
+            "seed": _options.whole("seed", seed, 0, 2**64 - 1),
+            "shuffle": _options.shuffle_on(shuffle),
+            "drop_last": _options.flag("drop_last", drop_last),
+            "num_workers": _workers(num_workers),
+            "prefetch": _options.or_chosen("prefetch", prefetch),
+            "io_threads": _options.or_chosen("io_threads", io_threads),
+            "skip": skip, "skip_budget": budget,
+            "collate_list": _options.collate_list(collate),
+            "memory_limit": _options.byte_count("memory_limit", memory_limit),
+            "max_pixels": 0 if max_pixels is None
+            else _options.whole("max_pixels", max_pixels, 1, 2**63 - 1),
+        }
+        cores = tuple(d._core for d in _datasets(data))
+        found = list(dict.fromkeys(name for core in cores for name in core.fields()))
+        self._core = _stoker.Loader(data=cores, outputs=_options.outputs(fields, found), **options)
+        self._steps, samples = self._core.sizes()
+        self._identity = {name: {**options, "samples": samples}[name] for name in _STATE}
+        self._pid = os.getpid()
+        self._running: _Epoch | None = None     # its epoch is under way
+        self._next: tuple[int, int] | None = None   # where set_epoch or load_state_dict points
+        _open_loaders.add(self)
+
+    # ---- epochs ----------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Batch]:
+        epoch, step = self._core.where()
+        if self._next is not None:
+            epoch, step = self._next
+        elif self._running is not None:         # left by break: the next loop is the next epoch
+            epoch, step = epoch + 1, 0
+        self._core.seek(epoch, step)            # costs nothing when that is what comes anyway
+        self._next = None
+        self._running = _Epoch(self)
+        return self._running
+
+    def __len__(self) -> int:
+        """Batches of an epoch, the same on every rank."""
+        return self._steps
+
+    @property
+    def epoch(self) -> int:
+        """Where the consumer stands: the running epoch, or the next one if none is running."""
+        return self._where()[0]
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next loop is epoch `epoch`."""
+        self._next = _options.whole("epoch", epoch, 0, 2**32 - 1), 0
+
+    def _where(self) -> tuple[int, int]:
+        return self._next or self._core.where()
+
+    # ---- state -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """A few numbers from which load_state_dict() goes on behind the last batch received."""
+        epoch, step = self._where()
+        return {"version": 1, "epoch": epoch, "step": step, **self._identity}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next loop goes on with the epoch of `state`, behind its last batch."""
+        missing = [name for name in ("version", "epoch", "step", *_STATE) if name not in state]
+        if missing:
+            invalid(f"this is no state of a loader: it has no {', '.join(missing)}")
+        if state["version"] != 1:
+            invalid(f"the state has version {state['version']}, this reads version 1")
+        for name, mine in self._identity.items():
+            if state[name] != mine:
+                invalid(f"the state was taken with {name}={state[name]!r} and this loader has "
+                        f"{mine!r}: open it with the same")
+        epoch = _options.whole("epoch", state["epoch"], 0, 2**32 - 1)
+        self._next = epoch, _options.whole("step", state["step"], 0, self._steps)
+        self._running = None
+
+    # ---- figures and threads ---------------------------------------------------------------------
+
+    def stats(self) -> dict[str, Any]:
+        """Figures since the loader was opened; times in seconds, stages summed over workers."""
+        stats = self._core.stats()
+        stats["bad_samples"] = bad = []
+        while (row := self._core.skipped(len(bad))) is not None:
+            shard, offset, key, reason = row
+            bad.append({"shard": shard, "offset": None if offset < 0 else offset, "key": key,
+                        "reason": reason})
+        return stats
+
+    def set_workers(self, n: int) -> None:
+        """Park or add worker threads while running."""
+        self._core.set_workers(_options.whole("the number of workers", n, 1))
+
+    def close(self) -> None:
+        """Stop and free.  Batches and tensors that you hold stay good.  Twice is once."""
+        self._core.close()
+        self._running = None
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __reduce__(self):
+        raise StokerError("a Loader does not pickle: its threads live in this process; make one "
+                          "there, or use stoker.open(...), which does", "ENOTSUP")
+
+
+def _workers(value: Any) -> int:
+    """As the C option: 0 chosen, -1 none."""
+    if value is None:
+        return 0
+    return _options.whole("num_workers", value, 0) or -1
+
+
+def _datasets(data: Any) -> list[Dataset]:
+    if isinstance(data, Dataset):
+        return [data]
+    if isinstance(data, (list, tuple)) and data and all(isinstance(d, Dataset) for d in data):
+        return list(data)
+    if _options.url_bytes(data) is None:
+        invalid(f"data must be a path, a pattern, a list of them, or data sets of stoker.open(), "
+                f"not {data!r}")
+    return [Dataset(data)]
