@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads epochs through stoker.Loader and tells what that took, stage by stage."""
 
+import contextlib
 import time
 
 import stoker
 from bar import Bar
+
+with contextlib.suppress(ImportError):
+    import torch    # noqa: F401  a training script has it already: its import is not the loader's time
 
 FIELDS = {
     "image": "from(jpg) | image | random_resized_crop(224) | hflip | normalize(imagenet) | to(f32)",
