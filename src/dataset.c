@@ -153,7 +153,7 @@ static int ranges_check(const stk_sample *s, uint64_t *lo, uint64_t *hi, uint64_
         }
         *lo = f->offset < *lo ? f->offset : *lo;
         *hi = f->offset + f->size > *hi ? f->offset + f->size : *hi;
-        *sum += f->size;
+        *sum = f->size > UINT64_MAX / 2 - *sum ? UINT64_MAX / 2 : *sum + f->size;     /* fields may overlap */
     }
     return 0;
 }

@@ -337,6 +337,12 @@ static void damaged_index(void **state)
     set_make(&d, "damaged", 3, 50);
     assert_int_equal(set_build(&d, 0, &r, &err), 0);
     data = test_slurp(r.path, &len);
+    data[IDX_HEAD + 100] ^= 1;                          /* a block: found by who asks for all of it */
+    test_spill(r.path, data, len);
+    data[IDX_HEAD + 100] ^= 1;
+    assert_int_equal(set_build(&d, 0, &r, &err), 0);
+    assert_int_equal(r.built, 1);
+    open_check(&d, NULL);
     for (int what = 0; what < 3; what++) {
         data[what == 0 ? 3 : len - 40] ^= 1;            /* magic; a table; and cut off */
         test_spill(r.path, data, what == 2 ? len / 2 : len);
@@ -420,6 +426,118 @@ static void by_memory(void **state)
     stk_dataset_unref(&ds);
     assert_int_equal(stk_memory_put("a.tar", NULL, 0, &err), 0);
     free(data);
+}
+
+/* In the cache lie indexes of many folders: equal names, sizes and mtimes do not make shards equal. */
+static void cache_of_many(void **state)
+{
+    char block[700], path[700];
+    stk_index_report r;
+    stk_error err;
+    set a, b;
+
+    set_make(&a, "many-a", 3, 20);
+    set_make(&b, "many-b", 3, 20);
+    snprintf(block, sizeof block, "%s/.stoker", a.folder);
+    test_spill(block, "", 0);                           /* a file where the folder should go: not even root can write */
+    snprintf(block, sizeof block, "%s/.stoker", b.folder);
+    test_spill(block, "", 0);
+    for (unsigned i = 0; i < 3; i++) {
+        shard_path(&b, i, path, sizeof path);
+        shard_write(path, i, 20, 1);
+        touch(path, 1000);
+        shard_path(&a, i, path, sizeof path);
+        touch(path, 1000);
+    }
+    assert_int_equal(set_build(&a, 0, &r, &err), 0);
+    assert_int_equal(strncmp(r.path, cache, strlen(cache)), 0);
+    assert_int_equal(set_build(&b, 0, &r, &err), 0);
+    assert_int_equal(r.built, 1);
+    assert_int_equal(r.reused_shards, 0);
+    set_grow(&a, 5);
+    assert_int_equal(set_build(&a, 0, &r, &err), 0);
+    assert_int_equal(r.reused_shards, 3);
+    open_check(&a, cache);
+}
+
+/* ---- a format whose fields are no ranges: blocks of 16 bytes, every byte one too high ---- */
+
+static int rot_probe(const char *name, stk_bytes head)
+{
+    return head.len >= 3 && !memcmp(head.data, "ROT", 3) ? 100 : 0;
+}
+
+static int rot_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err)
+{
+    for (uint64_t i = 0; 16 + i * 16 < size; i++) {
+        stk_field field[3] = { { "a", 1, i, 0 }, { "b", 1, i, 8 }, { "raw", 3, i, 0 } };
+
+        STK_TRY(scan->sample(scan, (stk_bytes){ (const uint8_t *)"key", 3 }, 16 + i * 16, field, 3, err));
+    }
+    return 0;
+}
+
+static int rot_locate(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err)
+{
+    *out = (stk_place){ .offset = e->offset, .len = 16, .block = field->offset, .shared = field->name[0] != 'r' };
+    return 0;
+}
+
+static int rot_unpack(stk_bytes raw, void **out, size_t *len, stk_error *err)
+{
+    char *p = stk_alloc(raw.len);
+
+    if (!p)
+        return stk_fail(err, STK_ENOMEM, "no memory");
+    for (size_t i = 0; i < raw.len; i++)
+        p[i] = (char)(raw.data[i] - 1);
+    *out = p;
+    *len = raw.len;
+    return 0;
+}
+
+static int rot_pick(stk_bytes block, const stk_entry *e, const stk_field *field, stk_bytes *out, stk_error *err)
+{
+    *out = (stk_bytes){ block.data + field->size, 8 };
+    return 0;
+}
+
+static const stk_format rot = { .abi = STK_PLUGIN_ABI, .name = "rot", .help = "a test", .suffixes = ".rot",
+    .probe = rot_probe, .index = rot_index, .locate = rot_locate, .unpack = rot_unpack, .pick = rot_pick };
+
+static void located_fields(void **state)
+{
+    char path[600];
+    const char *urls[] = { path };
+    stk_dataset_options o = { .size = sizeof o, .format = "roto" };
+    stk_dataset *ds = NULL;
+    stk_sample *x = NULL;
+    const void *data;
+    size_t len;
+    stk_error err;
+
+    assert_int_equal(stk_plugin_add(STK_PLUGIN_FORMAT, &rot, &err), 0);
+    snprintf(path, sizeof path, "%s/x.rot", dir);
+    test_spill(path, "ROT.............IBM9:;<=bcdefghiBCDEFGHIbcdefghi", 48);
+    assert_int_equal(stk_dataset_open(&ds, urls, 1, &o, &err), STK_EINVAL);
+    assert_non_null(strstr(err.message, "did you mean rot?"));
+    assert_int_equal(stk_dataset_open(&ds, urls, 1, NULL, &err), 0);
+    assert_int_equal(stk_dataset_len(ds), 2);
+    assert_int_equal(stk_dataset_read(ds, 1, &x, &err), 0);
+    assert_string_equal(stk_sample_field(x, 0, &data, &len), "a");
+    assert_int_equal(len, 8);
+    assert_memory_equal(data, "ABCDEFGH", 8);
+    assert_string_equal(stk_sample_field(x, 1, &data, &len), "b");
+    assert_memory_equal(data, "abcdefgh", 8);
+    assert_string_equal(stk_sample_field(x, 2, &data, &len), "raw");
+    assert_memory_equal(data, "BCDEFGHIbcdefghi", 16);
+    stk_sample_close(&x);
+    for (uint64_t n = 1; n < 5; n++) {
+        stk_mem_fail_at(n);
+        assert_int_equal(stk_dataset_read(ds, 1, &x, &err), STK_ENOMEM);
+        stk_mem_fail_at(0);
+    }
+    stk_dataset_unref(&ds);
 }
 
 /* Run fn in a child that may not write where root could; its answer must be 0. */
@@ -682,6 +800,7 @@ int main(void)
         cmocka_unit_test(bad_shard),     cmocka_unit_test(progress),           cmocka_unit_test(by_memory),
         cmocka_unit_test(in_a_child),    cmocka_unit_test(threads_read),       cmocka_unit_test(read_only_folder),
         cmocka_unit_test(eight_at_once), cmocka_unit_test(killed_builder),     cmocka_unit_test(no_memory),
+        cmocka_unit_test(cache_of_many), cmocka_unit_test(located_fields),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

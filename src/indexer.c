@@ -113,9 +113,11 @@ static int look_at(stk_indexer *x, const char *path, stk_error *err)
     }
     format = stk_registry_find(STK_PLUGIN_FORMAT, stk_index_format(ix));
     if (format)
-        rc = check_shards(x, ix, err);
+        rc = x->thorough ? stk_index_check_all(ix, err) : 0;
     else
         rc = stk_fail(err, STK_ENOTSUP, "index %s is for the format %s, which is not here", path, stk_index_format(ix));
+    if (rc == 0)
+        rc = check_shards(x, ix, err);
     if (rc < 0) {
         stk_index_close(&ix);
         return rc;
@@ -302,6 +304,7 @@ int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_erro
 
 int stk_indexer_mend(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
+    x->thorough = 1;
     STK_TRY(names_resolve(x, urls, n, err));
     return find_or_build(x, 1, err);
 }

@@ -11,6 +11,7 @@ typedef struct stk_indexer {            /* init with zeros, set what is wanted, 
     const char *cache_dir, *format_name;        /* NULL: the default; by probing */
     uint32_t workers;
     int force;                                  /* build anew, carry nothing over */
+    int thorough;                               /* check an index that is found to its last byte */
     stk_log log;
     stk_progress_fn progress;
     void *progress_cookie;
@@ -26,7 +27,7 @@ typedef struct stk_indexer {            /* init with zeros, set what is wanted, 
 
 /* Open the index of the shards that the URLs name, building it when there is none. */
 int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_error *err);
-/* The same, and a stale or damaged one is built anew. */
+/* The same, and a stale or damaged one is built anew; damage is looked for. */
 int stk_indexer_mend(stk_indexer *x, const char *const *urls, size_t n, stk_error *err);
 void stk_indexer_fini(stk_indexer *x);
 

@@ -178,7 +178,7 @@ static int carry_over(build *b, uint64_t i, const stk_shard_info *info, stk_erro
             continue;
         rc = stk_index_writer_reuse(b->writer, i, info, b->old[k].index, from, err);
         if (rc == STK_ECORRUPT || rc == STK_EIO)
-            continue;                           /* the old segment is damaged; a writer that fails says so below */
+            continue;                           /* the old segment is bad; a writer that failed says so again */
         if (rc == 0)
             atomic_fetch_add_explicit(&b->reused, 1, memory_order_relaxed);
         return rc;

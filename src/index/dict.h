@@ -36,7 +36,7 @@ static inline const uint32_t *idx_dict_ids(const idx_dict *d, uint32_t schema, u
     uint32_t start = schema ? d->ends[schema - 1] : 0;
 
     *n = d->ends[schema] - start;
-    return d->ids + start;
+    return d->ids ? d->ids + start : NULL;      /* no ids at all: every schema is empty */
 }
 
 #endif

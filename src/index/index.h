@@ -27,6 +27,9 @@ int stk_index_open_mem(stk_index **out, const void *data, size_t len, stk_error 
 int stk_index_open_fd(stk_index **out, int fd, const char *path, stk_error *err);
 void stk_index_close(stk_index **ix);
 
+/* Check every block now instead of at first touch. */
+int stk_index_check_all(const stk_index *ix, stk_error *err);
+
 uint64_t stk_index_samples(const stk_index *ix);
 uint64_t stk_index_shards(const stk_index *ix);
 uint64_t stk_index_bytes(const stk_index *ix);

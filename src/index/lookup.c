@@ -31,6 +31,11 @@ int idx_check(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *err
     return 0;
 }
 
+int stk_index_check_all(const stk_index *ix, stk_error *err)
+{
+    return idx_check(ix, 0, ix->segments_len, err);
+}
+
 uint64_t stk_index_samples(const stk_index *ix)
 {
     return ix->samples;

@@ -40,7 +40,9 @@ struct stk_index_writer {
     uint64_t segments;                  /* bytes written behind the head */
     uint32_t *ids;                      /* scratch */
     size_t ids_cap;
-    int failed, committed;
+    int committed;
+    int failed;                         /* the code; what follows is told again to whoever comes after */
+    stk_error error;
 };
 
 static const char *shown(const stk_index_writer *w)
@@ -57,10 +59,8 @@ static int write_all(stk_index_writer *w, const void *data, size_t len, uint64_t
 
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0) {
-            w->failed = 1;
+        if (n <= 0)
             return stk_fail(err, STK_EIO, "cannot write index %s: %s", shown(w), n ? strerror(errno) : "no bytes taken");
-        }
         p += n;
         len -= (size_t)n;
         offset += (uint64_t)n;
@@ -159,11 +159,34 @@ static int put_string(stk_index_writer *w, const char *s, uint32_t *at, stk_erro
     return 0;
 }
 
+/* Everyone who hands in a shard after a failure hears of that failure. */
+static int usable(const stk_index_writer *w, stk_error *err)
+{
+    if (w->failed && err)
+        *err = w->error;
+    if (w->failed)
+        return w->failed;
+    return w->committed ? stk_fail(err, STK_EINVAL, "index %s is committed already", shown(w)) : 0;
+}
+
+/* A part of a shard may be in the tables: the whole is void. */
+static int note_failure(stk_index_writer *w, int rc, const stk_error *here, stk_error *err)
+{
+    if (rc >= 0)
+        return rc;
+    if (!w->failed) {
+        w->failed = rc;
+        w->error = *here;
+    }
+    if (err)
+        *err = *here;
+    return rc;
+}
+
 /* Claim the shard's record; what is known of it before its segment is written. */
 static int begin_shard(stk_index_writer *w, uint64_t shard, const stk_shard_info *info, wshard *s, stk_error *err)
 {
-    if (w->failed || w->committed)
-        return stk_fail(err, STK_EINVAL, "index %s: the writer has %s", shown(w), w->failed ? "failed before" : "committed");
+    STK_TRY(usable(w, err));
     if (shard >= w->n_shards || w->shards[shard].done)
         return stk_fail(err, STK_EINVAL, "index %s: shard %" PRIu64 " of %" PRIu64 " is %s", shown(w), shard, w->n_shards,
                         shard >= w->n_shards ? "not in the list" : "there already");
@@ -233,12 +256,12 @@ static int put_part(stk_index_writer *w, uint64_t shard, const stk_shard_info *i
 int stk_index_writer_add(stk_index_writer *w, uint64_t shard, const stk_shard_info *info, stk_index_part *part,
                          stk_error *err)
 {
+    stk_error here;
     int rc;
 
     pthread_mutex_lock(&w->lock);
-    rc = put_part(w, shard, info, part, err);
-    if (rc < 0)
-        w->failed = 1;                          /* a part of it may be in the tables: the whole is void */
+    rc = put_part(w, shard, info, part, &here);
+    rc = note_failure(w, rc, &here, err);
     pthread_mutex_unlock(&w->lock);
     return rc;
 }
@@ -287,6 +310,7 @@ int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_
                            uint64_t from, stk_error *err)
 {
     stk_shard_info was;
+    stk_error here;
     idx_shard r;
     int rc;
 
@@ -295,9 +319,8 @@ int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_
     memcpy(&r, old->shards + from * sizeof r, sizeof r);
     STK_TRY(idx_check(old, r.segment, idx_segment_bytes(was.samples, r.n_fields, r.n_wide, r.key_bytes), err));
     pthread_mutex_lock(&w->lock);
-    rc = put_old(w, shard, info, old, from, err);
-    if (rc < 0)
-        w->failed = 1;
+    rc = put_old(w, shard, info, old, from, &here);
+    rc = note_failure(w, rc, &here, err);
     pthread_mutex_unlock(&w->lock);
     return rc;
 }
@@ -499,22 +522,21 @@ static int publish(stk_index_writer *w, stk_error *err)
 static int commit_locked(stk_index_writer *w, stk_error *err)
 {
     tables *t = NULL;
+    stk_error here;
     int rc;
 
-    if (w->failed || w->committed)
-        return stk_fail(err, STK_EINVAL, "index %s: the writer has %s", shown(w), w->failed ? "failed before" : "committed");
+    STK_TRY(usable(w, err));
     for (uint64_t i = 0; i < w->n_shards; i++)
         if (!w->shards[i].done)
             return stk_fail(err, STK_EINVAL, "index %s: shard %" PRIu64 " was never handed in", shown(w), i);
-    rc = tables_open(&t, &w->dict, err);
+    rc = tables_open(&t, &w->dict, &here);
     if (rc == 0)
-        rc = put_tables(w, t, err);
+        rc = put_tables(w, t, &here);
     if (rc == 0)
-        rc = publish(w, err);
-    w->failed = rc < 0;
-    w->committed = rc == 0;
+        rc = publish(w, &here);
     tables_close(t);
-    return rc;
+    w->committed = rc == 0;
+    return note_failure(w, rc, &here, err);
 }
 
 int stk_index_writer_commit(stk_index_writer *w, stk_error *err)

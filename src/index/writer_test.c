@@ -110,6 +110,39 @@ static void damaged_not_carried(void **state)
     free(data);
 }
 
+/* Samples that have no field at all. */
+static void no_fields(void **state)
+{
+    stk_index_writer *w = NULL;
+    stk_index_part *p = NULL;
+    stk_index *ix = NULL, *copy = NULL;
+    stk_shard_info info = { .name = "a", .etag = "" };
+    stk_scan *scan;
+    stk_error err;
+    stk_entry e;
+
+    assert_int_equal(stk_index_part_open(&p, &err), 0);
+    scan = stk_index_part_scan(p);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(scan->sample(scan, (stk_bytes){ (const uint8_t *)"k", 1 }, 0, NULL, 0, &err), 0);
+    assert_int_equal(stk_index_writer_open(&w, NULL, "tar", 1, &err), 0);
+    assert_int_equal(stk_index_writer_add(w, 0, &info, p, &err), 0);
+    assert_int_equal(stk_index_writer_commit(w, &err), 0);
+    assert_int_equal(stk_index_open_fd(&ix, stk_index_writer_fd(w), "(memory)", &err), 0);
+    stk_index_writer_close(&w);
+    stk_index_part_close(&p);
+    assert_int_equal(stk_index_writer_open(&w, NULL, "tar", 1, &err), 0);
+    assert_int_equal(stk_index_writer_reuse(w, 0, &info, ix, 0, &err), 0);
+    assert_int_equal(stk_index_writer_commit(w, &err), 0);
+    assert_int_equal(stk_index_open_fd(&copy, stk_index_writer_fd(w), "(memory)", &err), 0);
+    stk_index_writer_close(&w);
+    stk_index_close(&ix);
+    assert_int_equal(stk_index_entry(copy, 2, &e, &err), 0);
+    assert_int_equal(e.n_fields, 0);
+    assert_int_equal(stk_index_names(copy), 0);
+    stk_index_close(&copy);
+}
+
 static void misuse(void **state)
 {
     model m = { .seed = 24, .shards = 2, .per_shard = 5 };
@@ -196,8 +229,8 @@ static void full_disk(void **state)
                 rc = stk_index_writer_add(w, i, &info, p, &err);
                 stk_index_part_close(&p);
             }
-            if (rc == 0)
-                rc = stk_index_writer_commit(w, &err);
+            err.message[0] = 0;
+            rc = stk_index_writer_commit(w, &err);              /* tells the failure again */
             stk_index_writer_close(&w);
             _exit(rc == STK_EIO && strstr(err.message, "full.idx") ? 0 : 1);
         }
@@ -333,7 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order), cmocka_unit_test(carried_over), cmocka_unit_test(damaged_not_carried),
         cmocka_unit_test(misuse),    cmocka_unit_test(limits),       cmocka_unit_test(full_disk),
-        cmocka_unit_test(no_memory), cmocka_unit_test(threads),
+        cmocka_unit_test(no_memory), cmocka_unit_test(threads),      cmocka_unit_test(no_fields),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
