@@ -11,7 +11,7 @@
 #include "fuzz.h"
 #include "index/layout.h"
 
-#define MAX_SAMPLES 4000u               /* shards of a hostile index may share one segment */
+#define MAX_SAMPLES 4000u /* shards of a hostile index may share one segment */
 #define MAX_FIELDS 64u
 
 static int hear_sample(const stk_index *ix, uint64_t id, uint64_t *hash, stk_error *err)
@@ -114,10 +114,12 @@ static void seal(uint8_t *data, size_t size)
                 continue;
             if (s.id == SEC_SEGMENTS)
                 seg = s;
-            for (uint64_t b = 0; pass && s.id == SEC_BLOCKS && b * IDX_BLOCK < seg.len && b < s.len / 4; b++) {
+            for (uint64_t b = 0;
+                 pass && s.id == SEC_BLOCKS && b * IDX_BLOCK < seg.len && b < s.len / 4; b++) {
                 uint64_t left = seg.len - b * IDX_BLOCK;
 
-                crc = stk_crc32c(0, data + seg.offset + b * IDX_BLOCK, left < IDX_BLOCK ? left : IDX_BLOCK);
+                crc = stk_crc32c(0, data + seg.offset + b * IDX_BLOCK,
+                                 left < IDX_BLOCK ? left : IDX_BLOCK);
                 memcpy(data + s.offset + b * 4, &crc, 4);
             }
             s.crc = stk_crc32c(0, data + s.offset, s.len);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset.c - shards plus index as one handle: open it, count, read single samples, build the index on its own.
+/* dataset.c - shards plus index as one handle: open it, count, read single samples, build the
+ * index on its own.
  *
- * Reading here is for people, tests and map-style access: one sample, whole, in the calling thread.  It takes no lock and
- * shares no state but the open files, so it also works in a forked child. */
+ * Reading here is for people, tests and map-style access: one sample, whole, in the calling
+ * thread.  It takes no lock and shares no state but the open files, so it also works in a forked
+ * child. */
 #include <stoker/dataset.h>
 #include <stoker/tools.h>
 
@@ -12,7 +14,7 @@
 #include "fetch/data.h"
 #include "indexer.h"
 
-#define READ_GAP 4096u                  /* fields no farther apart than this (headers, padding) are read in one go */
+#define READ_GAP 4096u /* fields no farther apart than this (headers, padding) are read in one go */
 
 /* ---- open ---- */
 
@@ -26,7 +28,8 @@ static int dataset_take(stk_dataset *ds, stk_indexer *x, stk_error *err)
     return stk_shards_open(&ds->shards, ds->index, ds->format, &x->names, err);
 }
 
-int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *opt, stk_error *err)
+int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
+                     const stk_dataset_options *opt, stk_error *err)
 {
     stk_dataset_options o;
     stk_indexer x = { 0 };
@@ -104,15 +107,15 @@ typedef struct sample_field {
     stk_field at;
     const uint8_t *data;
     size_t len;
-    uint64_t block;                     /* with `owned`: the number of the block that it holds */
-    void *owned;                        /* read or unpacked for this field */
+    uint64_t block; /* with `owned`: the number of the block that it holds */
+    void *owned;    /* read or unpacked for this field */
     size_t owned_len;
 } sample_field;
 
 struct stk_sample {
-    stk_dataset *ds;                    /* held: key and names lie in its index */
+    stk_dataset *ds; /* held: key and names lie in its index */
     stk_entry entry;
-    uint8_t *bytes;                     /* fields that were read as plain ranges */
+    uint8_t *bytes; /* fields that were read as plain ranges */
     sample_field f[];
 };
 
@@ -134,8 +137,10 @@ static int sample_new(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *
     return rc;
 }
 
-/* Ranges come from the index, which may lie: nothing is allocated for bytes that the shard cannot have. */
-static int ranges_check(const stk_sample *s, uint64_t *lo, uint64_t *hi, uint64_t *sum, stk_error *err)
+/* Ranges come from the index, which may lie: nothing is allocated for bytes that the shard
+ * cannot have. */
+static int ranges_check(const stk_sample *s, uint64_t *lo, uint64_t *hi, uint64_t *sum,
+                        stk_error *err)
 {
     stk_shard_info shard;
 
@@ -146,14 +151,17 @@ static int ranges_check(const stk_sample *s, uint64_t *lo, uint64_t *hi, uint64_
         const stk_field *f = &s->f[k].at;
 
         if (f->offset > shard.size || f->size > shard.size - f->offset) {
-            stk_fail(err, STK_ECORRUPT, "field %s has %" PRIu64 " bytes and ends past the shard's %" PRIu64
-                     "; run: stoker index --force ...", f->name, f->size, shard.size);
+            stk_fail(err, STK_ECORRUPT,
+                     "field %s has %" PRIu64 " bytes and ends past the shard's %" PRIu64
+                     "; run: stoker index --force ...",
+                     f->name, f->size, shard.size);
             stk_error_at(err, NULL, f->offset, (stk_bytes){ 0 });
             return STK_ECORRUPT;
         }
         *lo = f->offset < *lo ? f->offset : *lo;
         *hi = f->offset + f->size > *hi ? f->offset + f->size : *hi;
-        *sum = f->size > UINT64_MAX / 2 - *sum ? UINT64_MAX / 2 : *sum + f->size;     /* fields may overlap */
+        *sum = f->size > UINT64_MAX / 2 - *sum ? UINT64_MAX / 2
+                                               : *sum + f->size; /* fields may overlap */
     }
     return 0;
 }
@@ -185,14 +193,16 @@ static int read_ranges(stk_sample *s, stk_file *file, stk_error *err)
 }
 
 /* The range that locate() gave, in memory of its own. */
-static int read_place(const stk_sample *s, stk_file *file, const stk_place *p, void **out, stk_error *err)
+static int read_place(const stk_sample *s, stk_file *file, const stk_place *p, void **out,
+                      stk_error *err)
 {
     stk_shard_info shard;
     int rc;
 
     STK_TRY(stk_index_shard(s->ds->index, s->entry.shard, &shard, err));
     if (p->offset > shard.size || p->len > shard.size - p->offset) {
-        stk_fail(err, STK_ECORRUPT, "%" PRIu64 " bytes are wanted past the shard's end at %" PRIu64, p->len, shard.size);
+        stk_fail(err, STK_ECORRUPT, "%" PRIu64 " bytes are wanted past the shard's end at %" PRIu64,
+                 p->len, shard.size);
         stk_error_at(err, NULL, p->offset, (stk_bytes){ 0 });
         return STK_ECORRUPT;
     }
@@ -208,7 +218,8 @@ static int read_place(const stk_sample *s, stk_file *file, const stk_place *p, v
 }
 
 /* The unpacked block of a field: an earlier field's when it is the same one. */
-static int block_of(stk_sample *s, uint32_t k, stk_file *file, const stk_place *p, stk_bytes *out, stk_error *err)
+static int block_of(stk_sample *s, uint32_t k, stk_file *file, const stk_place *p, stk_bytes *out,
+                    stk_error *err)
 {
     sample_field *f = &s->f[k];
     void *raw = NULL;
@@ -273,7 +284,8 @@ int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *e
         rc = sample_read(s, err);
     if (rc < 0) {
         if (s)
-            stk_error_at(err, stk_shards_name(ds->shards, s->entry.shard), s->entry.offset, s->entry.key);
+            stk_error_at(err, stk_shards_name(ds->shards, s->entry.shard), s->entry.offset,
+                         s->entry.key);
         if (s && err)
             err->sample = i;
         stk_sample_close(&s);
@@ -328,9 +340,13 @@ void stk_sample_close(stk_sample **s)
 
 static int report_fill(const stk_indexer *x, stk_index_report *out, stk_error *err)
 {
-    stk_index_report r = { .size = sizeof r, .shards = stk_index_shards(x->index), .samples = stk_index_samples(x->index),
-                           .fields = stk_index_names(x->index), .index_bytes = stk_index_bytes(x->index),
-                           .reused_shards = x->reused, .built = x->built };
+    stk_index_report r = { .size = sizeof r,
+                           .shards = stk_index_shards(x->index),
+                           .samples = stk_index_samples(x->index),
+                           .fields = stk_index_names(x->index),
+                           .index_bytes = stk_index_bytes(x->index),
+                           .reused_shards = x->reused,
+                           .built = x->built };
     stk_shard_info s;
     uint32_t given = out->size;
 
@@ -338,10 +354,11 @@ static int report_fill(const stk_indexer *x, stk_index_report *out, stk_error *e
         STK_TRY(stk_index_shard(x->index, i, &s, err));
         r.data_bytes += s.size;
     }
-    if (strlen(x->path) < sizeof r.path)        /* a cut path would be another file's */
+    if (strlen(x->path) < sizeof r.path) /* a cut path would be another file's */
         memcpy(r.path, x->path, strlen(x->path));
     if (given < sizeof given)
-        return stk_fail(err, STK_EINVAL, "the report says size %u: set it to sizeof of the struct", given);
+        return stk_fail(err, STK_EINVAL, "the report says size %u: set it to sizeof of the struct",
+                        given);
     if (given > sizeof r)
         given = sizeof r;
     r.size = given;
@@ -349,8 +366,8 @@ static int report_fill(const stk_indexer *x, stk_index_report *out, stk_error *e
     return 0;
 }
 
-int stk_index_build(const char *const *urls, size_t n, const stk_index_options *opt, stk_index_report *report,
-                    stk_error *err)
+int stk_index_build(const char *const *urls, size_t n, const stk_index_options *opt,
+                    stk_index_report *report, stk_error *err)
 {
     stk_index_options o;
     stk_indexer x = { 0 };

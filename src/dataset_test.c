@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset_test.c - open, find, build once, mend; stale and damaged data; read samples.  Over real tar files. */
+/* dataset_test.c - open, find, build once, mend; stale and damaged data; read samples.  Over
+ * real tar files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,173 +11,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include <stoker/dataset.h>
-#include <stoker/tools.h>
-
-#include "index/index_model.h"
-
-static char dir[512], cache[600];
-
-/* ---- small tar files ---- */
-
-static void member(FILE *f, const char *name, const void *data, size_t len)
-{
-    char h[512] = { 0 }, zeros[512] = { 0 };
-    unsigned sum = 0;
-
-    snprintf(h, 100, "%s", name);
-    snprintf(h + 100, 8, "%07o", 0644);
-    snprintf(h + 108, 8, "%07o", 0);
-    snprintf(h + 116, 8, "%07o", 0);
-    snprintf(h + 124, 12, "%011o", (unsigned)len);
-    snprintf(h + 136, 12, "%011o", 0);
-    memset(h + 148, ' ', 8);
-    h[156] = '0';
-    memcpy(h + 257, "ustar\00000", 8);
-    for (int i = 0; i < 512; i++)
-        sum += (unsigned char)h[i];
-    snprintf(h + 148, 8, "%06o", sum);
-    fwrite(h, 1, 512, f);
-    fwrite(data, 1, len, f);
-    fwrite(zeros, 1, (512 - len % 512) % 512, f);
-}
-
-/* Sample `i` of shard `s`: key "s-i", txt of some length, cls of one digit.  `salt` changes content, not sizes. */
-static size_t text_of(unsigned s, unsigned i, unsigned salt, char *out)
-{
-    size_t len = 10 + (s * 31 + i * 7) % 900;
-
-    for (size_t k = 0; k < len; k++)
-        out[k] = (char)('a' + (s + i * 3 + k + salt) % 26);
-    return len;
-}
-
-static void shard_write(const char *path, unsigned s, unsigned n, unsigned salt)
-{
-    FILE *f = fopen(path, "wb");
-    char name[64], text[1024], zeros[1024] = { 0 };
-
-    assert_non_null(f);
-    for (unsigned i = 0; i < n; i++) {
-        snprintf(name, sizeof name, "%u-%06u.txt", s, i);
-        member(f, name, text, text_of(s, i, salt, text));
-        snprintf(name, sizeof name, "%u-%06u.cls", s, i);
-        member(f, name, &"0123456789"[(s + i + salt) % 10], 1);
-    }
-    fwrite(zeros, 1, sizeof zeros, f);
-    assert_int_equal(fclose(f), 0);
-}
-
-typedef struct set {                    /* a folder of shards */
-    char folder[560], pattern[600];
-    const char *urls[1];
-    unsigned shards, samples;
-} set;
-
-static void shard_path(const set *d, unsigned s, char *out, size_t size)
-{
-    snprintf(out, size, "%s/%04u.tar", d->folder, s);
-}
-
-static void set_grow(set *d, unsigned shards)
-{
-    char path[700];
-
-    for (; d->shards < shards; d->shards++) {
-        shard_path(d, d->shards, path, sizeof path);
-        shard_write(path, d->shards, d->samples, 0);
-    }
-}
-
-static void set_make(set *d, const char *name, unsigned shards, unsigned samples)
-{
-    snprintf(d->folder, sizeof d->folder, "%s/%s", dir, name);
-    snprintf(d->pattern, sizeof d->pattern, "%s/*.tar", d->folder);
-    d->urls[0] = d->pattern;
-    d->shards = 0;
-    d->samples = samples;
-    assert_int_equal(mkdir(d->folder, 0777), 0);
-    chmod(d->folder, 0777);
-    set_grow(d, shards);
-}
-
-static int set_open(const set *d, stk_dataset **out, stk_error *err)
-{
-    stk_dataset_options o = { .size = sizeof o, .cache_dir = cache, .num_workers = 3 };
-
-    return stk_dataset_open(out, d->urls, 1, &o, err);
-}
-
-static int set_build(const set *d, int force, stk_index_report *r, stk_error *err)
-{
-    stk_index_options o = { .size = sizeof o, .cache_dir = cache, .num_workers = 3, .force = force ? STK_YES : STK_UNSET };
-
-    *r = (stk_index_report){ .size = sizeof *r };
-    return stk_index_build(d->urls, 1, &o, r, err);
-}
-
-static void sample_check(stk_dataset *ds, const set *d, uint64_t id)
-{
-    unsigned s = (unsigned)(id / d->samples), i = (unsigned)(id % d->samples);
-    char key[64], text[1024];
-    const void *data;
-    stk_sample *x = NULL;
-    stk_error err;
-    size_t len, n = text_of(s, i, 0, text);
-
-    assert_int_equal(stk_dataset_read(ds, id, &x, &err), 0);
-    snprintf(key, sizeof key, "%u-%06u", s, i);
-    assert_memory_equal(stk_sample_key(x, &len), key, strlen(key));
-    assert_int_equal(len, strlen(key));
-    assert_int_equal(stk_sample_fields(x), 2);
-    assert_string_equal(stk_sample_field(x, 0, &data, &len), "txt");
-    assert_int_equal(len, n);
-    assert_memory_equal(data, text, n);
-    assert_string_equal(stk_sample_field(x, 1, &data, &len), "cls");
-    assert_int_equal(len, 1);
-    assert_int_equal(*(const char *)data, '0' + (s + i) % 10);
-    assert_null(stk_sample_field(x, 2, NULL, NULL));
-    assert_string_equal(stk_sample_shard(x), stk_dataset_shard_name(ds, s));
-    stk_sample_close(&x);
-}
-
-static void set_check(stk_dataset *ds, const set *d)
-{
-    assert_int_equal(stk_dataset_len(ds), (uint64_t)d->shards * d->samples);
-    assert_int_equal(stk_dataset_shards(ds), d->shards);
-    for (uint64_t id = 0; id < stk_dataset_len(ds); id++)
-        sample_check(ds, d, id);
-}
-
-static void open_check(const set *d, const char *index_below)
-{
-    stk_dataset *ds = NULL;
-    stk_error err;
-    char text[700];
-
-    if (set_open(d, &ds, &err) < 0) {
-        stk_error_format(&err, text, sizeof text);
-        fail_msg("%s", text);
-    }
-    if (index_below)
-        assert_int_equal(strncmp(stk_dataset_index_path(ds), index_below, strlen(index_below)), 0);
-    set_check(ds, d);
-    stk_dataset_unref(&ds);
-}
-
-static void touch(const char *path, time_t seconds)
-{
-    struct timespec t[2] = { { .tv_sec = seconds }, { .tv_sec = seconds } };
-
-    assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
-}
-
-static void hidden(const set *d, char *out, size_t size)
-{
-    snprintf(out, size, "%s/.stoker", d->folder);
-}
-
-/* ---- tests ---- */
+#include "dataset_model.h"
 
 static void open_and_read(void **state)
 {
@@ -206,7 +41,7 @@ static void open_and_read(void **state)
     assert_int_equal(stk_dataset_read(ds, 7, &x, &err), 0);
     stk_dataset_unref(&ds);
     stk_dataset_unref(&more);
-    assert_int_equal(stk_sample_fields(x), 2);          /* a sample outlives the handles */
+    assert_int_equal(stk_sample_fields(x), 2); /* a sample outlives the handles */
     assert_non_null(strstr(stk_sample_shard(x), "0000.tar"));
     stk_sample_close(&x);
     assert_int_equal(set_open(&d, &ds, &err), 0);
@@ -251,7 +86,7 @@ static void growing_list(void **state)
     open_check(&d, NULL);
     assert_int_equal(set_build(&d, 1, &r, &err), 0);
     assert_int_equal(r.built, 1);
-    assert_int_equal(r.reused_shards, 0);       /* force carries nothing over */
+    assert_int_equal(r.reused_shards, 0); /* force carries nothing over */
 }
 
 static void stale(void **state)
@@ -265,14 +100,14 @@ static void stale(void **state)
     set_make(&d, "stale", 4, 50);
     open_check(&d, NULL);
     shard_path(&d, 2, path, sizeof path);
-    touch(path, 1000);                          /* same content: fine, also at first touch */
+    touch(path, 1000); /* same content: fine, also at first touch */
     open_check(&d, NULL);
-    shard_write(path, 2, 50, 1);                /* same size, other content */
+    shard_write(path, 2, 50, 1); /* same size, other content */
     touch(path, 2000);
     assert_int_equal(set_open(&d, &ds, &err), STK_ESTALE);
     assert_non_null(strstr(err.shard, "0002.tar"));
     assert_non_null(strstr(err.message, "stoker index --force"));
-    shard_write(path, 2, 49, 0);                /* other size: both are named */
+    shard_write(path, 2, 49, 0); /* other size: both are named */
     assert_int_equal(set_open(&d, &ds, &err), STK_ESTALE);
     assert_null(ds);
     {
@@ -286,12 +121,12 @@ static void stale(void **state)
     shard_write(path, 2, 50, 0);
     touch(path, 3000);
     assert_int_equal(set_build(&d, 0, &r, &err), 0);
-    assert_int_equal(r.built, 0);               /* back to what it was */
+    assert_int_equal(r.built, 0); /* back to what it was */
     shard_write(path, 2, 50, 1);
     touch(path, 4000);
     assert_int_equal(set_build(&d, 0, &r, &err), 0);
     assert_int_equal(r.built, 1);
-    assert_int_equal(r.reused_shards, 3);       /* the others were not scanned again */
+    assert_int_equal(r.reused_shards, 3); /* the others were not scanned again */
     assert_int_equal(set_open(&d, &ds, &err), 0);
     stk_dataset_unref(&ds);
 }
@@ -309,13 +144,13 @@ static void changed_underneath(void **state)
     assert_int_equal(set_open(&d, &ds, &err), 0);
     sample_check(ds, &d, 0);
     shard_path(&d, 0, path, sizeof path);
-    assert_int_equal(truncate(path, 1024), 0);          /* open already */
+    assert_int_equal(truncate(path, 1024), 0); /* open already */
     assert_int_equal(stk_dataset_read(ds, 40, &x, &err), STK_ECORRUPT);
     assert_non_null(strstr(err.shard, "0000.tar"));
     assert_true(err.offset != STK_NO_OFFSET && err.sample == 40);
     assert_string_equal(err.key, "0-000040");
     shard_path(&d, 1, path, sizeof path);
-    assert_int_equal(truncate(path, 1024), 0);          /* not yet opened */
+    assert_int_equal(truncate(path, 1024), 0); /* not yet opened */
     assert_int_equal(stk_dataset_read(ds, 60, &x, &err), STK_ESTALE);
     assert_non_null(strstr(err.shard, "0001.tar"));
     shard_path(&d, 2, path, sizeof path);
@@ -337,14 +172,14 @@ static void damaged_index(void **state)
     set_make(&d, "damaged", 3, 50);
     assert_int_equal(set_build(&d, 0, &r, &err), 0);
     data = test_slurp(r.path, &len);
-    data[IDX_HEAD + 100] ^= 1;                          /* a block: found by who asks for all of it */
+    data[IDX_HEAD + 100] ^= 1; /* a block: found by who asks for all of it */
     test_spill(r.path, data, len);
     data[IDX_HEAD + 100] ^= 1;
     assert_int_equal(set_build(&d, 0, &r, &err), 0);
     assert_int_equal(r.built, 1);
     open_check(&d, NULL);
     for (int what = 0; what < 3; what++) {
-        data[what == 0 ? 3 : len - 40] ^= 1;            /* magic; a table; and cut off */
+        data[what == 0 ? 3 : len - 40] ^= 1; /* magic; a table; and cut off */
         test_spill(r.path, data, what == 2 ? len / 2 : len);
         data[what == 0 ? 3 : len - 40] ^= 1;
         assert_int_equal(set_open(&d, &ds, &err), STK_ECORRUPT);
@@ -371,7 +206,7 @@ static void bad_shard(void **state)
     assert_int_equal(set_open(&d, &ds, &err), STK_ECORRUPT);
     assert_non_null(strstr(err.shard, "0002.tar"));
     assert_true(err.offset != STK_NO_OFFSET);
-    assert_int_equal(access(below, F_OK), -1);          /* nothing is left behind */
+    assert_int_equal(access(below, F_OK), -1); /* nothing is left behind */
     d.urls[0] = "/nonexistent/{0..3}.tar";
     assert_int_equal(set_open(&d, &ds, &err), STK_ENOTFOUND);
     assert_int_equal(stk_dataset_open(&ds, d.urls, 0, NULL, &err), STK_ENOTFOUND);
@@ -392,7 +227,9 @@ static int stop_now(void *cookie, uint64_t done, uint64_t total)
 static void progress(void **state)
 {
     uint64_t seen = 0;
-    stk_index_options o = { .size = sizeof o, .progress = count_stop, .progress_cookie = &seen, .cache_dir = cache };
+    stk_index_options o = {
+        .size = sizeof o, .progress = count_stop, .progress_cookie = &seen, .cache_dir = cache
+    };
     stk_index_report r = { .size = sizeof r };
     stk_error err;
     set d;
@@ -403,7 +240,7 @@ static void progress(void **state)
     o.progress = stop_now;
     o.force = STK_YES;
     assert_int_equal(stk_index_build(d.urls, 1, &o, &r, &err), STK_ECLOSED);
-    open_check(&d, NULL);                               /* the old one is still there */
+    open_check(&d, NULL); /* the old one is still there */
 }
 
 static void by_memory(void **state)
@@ -428,7 +265,8 @@ static void by_memory(void **state)
     free(data);
 }
 
-/* In the cache lie indexes of many folders: equal names, sizes and mtimes do not make shards equal. */
+/* In the cache lie indexes of many folders: equal names, sizes and mtimes do not make shards
+ * equal. */
 static void cache_of_many(void **state)
 {
     char block[700], path[700];
@@ -439,7 +277,7 @@ static void cache_of_many(void **state)
     set_make(&a, "many-a", 3, 20);
     set_make(&b, "many-b", 3, 20);
     snprintf(block, sizeof block, "%s/.stoker", a.folder);
-    test_spill(block, "", 0);                           /* a file where the folder should go: not even root can write */
+    test_spill(block, "", 0); /* a file where the folder should go: not even root can write */
     snprintf(block, sizeof block, "%s/.stoker", b.folder);
     test_spill(block, "", 0);
     for (unsigned i = 0; i < 3; i++) {
@@ -472,14 +310,17 @@ static int rot_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err)
     for (uint64_t i = 0; 16 + i * 16 < size; i++) {
         stk_field field[3] = { { "a", 1, i, 0 }, { "b", 1, i, 8 }, { "raw", 3, i, 0 } };
 
-        STK_TRY(scan->sample(scan, (stk_bytes){ (const uint8_t *)"key", 3 }, 16 + i * 16, field, 3, err));
+        STK_TRY(scan->sample(scan, (stk_bytes){ (const uint8_t *)"key", 3 }, 16 + i * 16, field, 3,
+                             err));
     }
     return 0;
 }
 
 static int rot_locate(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err)
 {
-    *out = (stk_place){ .offset = e->offset, .len = 16, .block = field->offset, .shared = field->name[0] != 'r' };
+    *out = (stk_place){
+        .offset = e->offset, .len = 16, .block = field->offset, .shared = field->name[0] != 'r'
+    };
     return 0;
 }
 
@@ -496,14 +337,22 @@ static int rot_unpack(stk_bytes raw, void **out, size_t *len, stk_error *err)
     return 0;
 }
 
-static int rot_pick(stk_bytes block, const stk_entry *e, const stk_field *field, stk_bytes *out, stk_error *err)
+static int rot_pick(stk_bytes block, const stk_entry *e, const stk_field *field, stk_bytes *out,
+                    stk_error *err)
 {
     *out = (stk_bytes){ block.data + field->size, 8 };
     return 0;
 }
 
-static const stk_format rot = { .abi = STK_PLUGIN_ABI, .name = "rot", .help = "a test", .suffixes = ".rot",
-    .probe = rot_probe, .index = rot_index, .locate = rot_locate, .unpack = rot_unpack, .pick = rot_pick };
+static const stk_format rot = { .abi = STK_PLUGIN_ABI,
+                                .name = "rot",
+                                .help = "a test",
+                                .suffixes = ".rot",
+                                .probe = rot_probe,
+                                .index = rot_index,
+                                .locate = rot_locate,
+                                .unpack = rot_unpack,
+                                .pick = rot_pick };
 
 static void located_fields(void **state)
 {
@@ -574,7 +423,9 @@ static void open_read_only(void *arg)
 {
     read_only *r = arg;
     int warned = 0;
-    stk_dataset_options o = { .size = sizeof o, .cache_dir = r->cache, .log = warn_count, .log_cookie = &warned };
+    stk_dataset_options o = {
+        .size = sizeof o, .cache_dir = r->cache, .log = warn_count, .log_cookie = &warned
+    };
     stk_dataset *ds = NULL;
     stk_error err;
 
@@ -582,7 +433,8 @@ static void open_read_only(void *arg)
         _exit(1);
     if (stk_dataset_len(ds) != (uint64_t)r->d->shards * r->d->samples || warned != r->in_memory)
         _exit(2);
-    if (strncmp(stk_dataset_index_path(ds), r->in_memory ? "" : r->cache, r->in_memory ? 1 : strlen(r->cache)) != 0)
+    if (strncmp(stk_dataset_index_path(ds), r->in_memory ? "" : r->cache,
+                r->in_memory ? 1 : strlen(r->cache)) != 0)
         _exit(3);
     stk_dataset_unref(&ds);
 }
@@ -601,7 +453,7 @@ static void read_only_folder(void **state)
     as_nobody(open_read_only, &r);
     snprintf(below, sizeof below, "%s/index", own);
     assert_int_equal(test_count(below, "idx$"), 1);
-    as_nobody(open_read_only, &r);              /* found there */
+    as_nobody(open_read_only, &r); /* found there */
     snprintf(own, sizeof own, "%s/ro/no-cache", dir);
     r.in_memory = 1;
     as_nobody(open_read_only, &r);
@@ -618,7 +470,8 @@ static void count_builds(void *cookie, stk_log_level level, const char *line)
 
 static void eight_at_once(void **state)
 {
-    _Atomic int *builds = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    _Atomic int *builds = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                               0);
     pid_t pid[8];
     set d;
     char below[700];
@@ -629,7 +482,9 @@ static void eight_at_once(void **state)
     for (int i = 0; i < 8; i++) {
         pid[i] = fork();
         if (pid[i] == 0) {
-            stk_dataset_options o = { .size = sizeof o, .log = count_builds, .log_cookie = (void *)builds };
+            stk_dataset_options o = { .size = sizeof o,
+                                      .log = count_builds,
+                                      .log_cookie = (void *)builds };
             stk_dataset *ds = NULL;
             int rc = stk_dataset_open(&ds, d.urls, 1, &o, NULL);
 
@@ -655,7 +510,7 @@ static int stall(void *cookie, uint64_t done, uint64_t total)
 {
     int *fd = cookie;
 
-    if (write(*fd, "x", 1) == 1)                /* we are in the middle of it */
+    if (write(*fd, "x", 1) == 1) /* we are in the middle of it */
         for (;;)
             pause();
     return 1;
@@ -674,7 +529,9 @@ static void killed_builder(void **state)
     fflush(NULL);
     pid = fork();
     if (pid == 0) {
-        stk_index_options o = { .size = sizeof o, .progress = stall, .progress_cookie = &pipefd[1] };
+        stk_index_options o = { .size = sizeof o,
+                                .progress = stall,
+                                .progress_cookie = &pipefd[1] };
 
         _exit(stk_index_build(d.urls, 1, &o, NULL, NULL) ? 1 : 0);
     }
@@ -684,7 +541,7 @@ static void killed_builder(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(test_count(below, "tmp"), 1);
     open_check(&d, below);
-    assert_int_equal(test_count(below, "tmp\\|lock"), 0);       /* the dead one's are swept away */
+    assert_int_equal(test_count(below, "tmp\\|lock"), 0); /* the dead one's are swept away */
     close(pipefd[0]);
     close(pipefd[1]);
 }
@@ -770,9 +627,10 @@ static void no_memory(void **state)
                 break;
             assert_int_equal(rc, STK_ENOMEM);
             if (!indexed)
-                test_remove(below);             /* a build that was through leaves its index */
+                test_remove(below); /* a build that was through leaves its index */
         }
-        print_message("%s: %u allocations, each failed once\n", indexed ? "open" : "build", (unsigned)n - 1);
+        print_message("%s: %u allocations, each failed once\n", indexed ? "open" : "build",
+                      (unsigned)n - 1);
         assert_true(n > 10);
     }
 }
@@ -795,12 +653,15 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(open_and_read), cmocka_unit_test(moved_folder),       cmocka_unit_test(growing_list),
-        cmocka_unit_test(stale),         cmocka_unit_test(changed_underneath), cmocka_unit_test(damaged_index),
-        cmocka_unit_test(bad_shard),     cmocka_unit_test(progress),           cmocka_unit_test(by_memory),
-        cmocka_unit_test(in_a_child),    cmocka_unit_test(threads_read),       cmocka_unit_test(read_only_folder),
-        cmocka_unit_test(eight_at_once), cmocka_unit_test(killed_builder),     cmocka_unit_test(no_memory),
-        cmocka_unit_test(cache_of_many), cmocka_unit_test(located_fields),
+        cmocka_unit_test(open_and_read),      cmocka_unit_test(moved_folder),
+        cmocka_unit_test(growing_list),       cmocka_unit_test(stale),
+        cmocka_unit_test(changed_underneath), cmocka_unit_test(damaged_index),
+        cmocka_unit_test(bad_shard),          cmocka_unit_test(progress),
+        cmocka_unit_test(by_memory),          cmocka_unit_test(in_a_child),
+        cmocka_unit_test(threads_read),       cmocka_unit_test(read_only_folder),
+        cmocka_unit_test(eight_at_once),      cmocka_unit_test(killed_builder),
+        cmocka_unit_test(no_memory),          cmocka_unit_test(cache_of_many),
+        cmocka_unit_test(located_fields),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* indexer.c - find the index of a list of shards; when there is none, see that exactly one process builds it.
+/* indexer.c - find the index of a list of shards; when there is none, see that exactly one
+ * process builds it.
  *
- * Looking needs no lock, because an index appears whole or not at all.  Building happens under a lock file beside it, and
- * everyone who waited for the lock looks again first.  The kernel drops the lock of a process that dies; what it left is
- * removed by the next builder.  The lock file itself is removed by its holder, so whoever gets a lock makes sure
- * that it is still on the file of that name. */
+ * Looking needs no lock, because an index appears whole or not at all.  Building happens under a
+ * lock file beside it, and everyone who waited for the lock looks again first.  The kernel drops
+ * the lock of a process that dies; what it left is removed by the next builder.  The lock file
+ * itself is removed by its holder, so whoever gets a lock makes sure that it is still on the
+ * file of that name. */
 #include "indexer.h"
 
 #include <dirent.h>
@@ -19,8 +21,8 @@
 #include "base/registry.h"
 #include "fetch/data.h"
 
-#define STAT_ALL_UP_TO 4096u            /* shards; beyond it they are checked when they are first opened */
-#define SETTLE_AT_OPEN 256u             /* shards with another mtime whose content is compared at once */
+#define STAT_ALL_UP_TO 4096u /* shards; beyond it they are checked when they are first opened */
+#define SETTLE_AT_OPEN 256u  /* shards with another mtime whose content is compared at once */
 
 static int names_resolve(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
@@ -51,7 +53,8 @@ static int same_list(const stk_indexer *x, const stk_index *ix)
     if (stk_index_shards(ix) != x->names.n)
         return 0;
     for (size_t i = 0; i < x->names.n; i++)
-        if (stk_index_shard(ix, i, &s, NULL) < 0 || strcmp(s.name, stk_index_home_name(&x->home, x->names.name[i])) != 0)
+        if (stk_index_shard(ix, i, &s, NULL) < 0 ||
+            strcmp(s.name, stk_index_home_name(&x->home, x->names.name[i])) != 0)
             return 0;
     return !x->format_name || !strcmp(x->format_name, stk_index_format(ix));
 }
@@ -115,7 +118,8 @@ static int look_at(stk_indexer *x, const char *path, stk_error *err)
     if (format)
         rc = x->thorough ? stk_index_check_all(ix, err) : 0;
     else
-        rc = stk_fail(err, STK_ENOTSUP, "index %s is for the format %s, which is not here", path, stk_index_format(ix));
+        rc = stk_fail(err, STK_ENOTSUP, "index %s is for the format %s, which is not here", path,
+                      stk_index_format(ix));
     if (rc == 0)
         rc = check_shards(x, ix, err);
     if (rc < 0) {
@@ -128,8 +132,8 @@ static int look_at(stk_indexer *x, const char *path, stk_error *err)
     return 0;
 }
 
-/* Beside the data, then in the cache.  A bad one beside is no reason to refuse a good one in the cache: that is how one
- * mends the index of data that cannot be written to. */
+/* Beside the data, then in the cache.  A bad one beside is no reason to refuse a good one in the
+ * cache: that is how one mends the index of data that cannot be written to. */
 static int look(stk_indexer *x, stk_error *err)
 {
     stk_error other;
@@ -160,7 +164,7 @@ static int folder_make(char *path, int parents)
         for (char *p = path + 1; *p; p++)
             if (*p == '/') {
                 *p = 0;
-                (void)!mkdir(path, 0777);       /* the last one's answer counts */
+                (void)!mkdir(path, 0777); /* the last one's answer counts */
                 *p = '/';
             }
     return mkdir(path, 0777) < 0 && errno != EEXIST ? -1 : 0;
@@ -177,7 +181,8 @@ static int lock_current(const lock *l)
 {
     struct stat a, b;
 
-    return fstat(l->fd, &a) == 0 && stat(l->path, &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+    return fstat(l->fd, &a) == 0 && stat(l->path, &b) == 0 && a.st_ino == b.st_ino &&
+           a.st_dev == b.st_dev;
 }
 
 /* 1: locked; 0: the file was removed meanwhile, try again; -1: this folder cannot be written. */
@@ -190,10 +195,11 @@ static int lock_try(lock *l, char *dir, int parents, const stk_log *log)
         return errno == ENOENT ? 0 : -1;
     if (flock(l->fd, LOCK_EX | LOCK_NB) < 0) {
         if (errno == EWOULDBLOCK)
-            stk_log_line(log, STK_LOG_INFO, "waiting for another process that builds the index (%s)", l->path);
+            stk_log_line(log, STK_LOG_INFO,
+                         "waiting for another process that builds the index (%s)", l->path);
         while (flock(l->fd, LOCK_EX) < 0)
             if (errno != EINTR)
-                return 1;                       /* no locks on this file system: at worst it is built twice */
+                return 1; /* no locks on this file system: at worst it is built twice */
     }
     if (lock_current(l))
         return 1;
@@ -223,7 +229,7 @@ static void lock_drop(lock *l)
     if (l->fd < 0)
         return;
     unlink(l->path);
-    flock(l->fd, LOCK_UN);                      /* also where a forked child still has the descriptor */
+    flock(l->fd, LOCK_UN); /* also where a forked child still has the descriptor */
     close(l->fd);
     l->fd = -1;
 }
@@ -239,7 +245,8 @@ static void sweep(const char *index)
     folder_of(index, dir, sizeof dir);
     d = opendir(dir);
     while (d && (e = readdir(d)))
-        if (!strncmp(e->d_name, base, strlen(base)) && !strncmp(e->d_name + strlen(base), ".tmp.", 5)) {
+        if (!strncmp(e->d_name, base, strlen(base)) &&
+            !strncmp(e->d_name + strlen(base), ".tmp.", 5)) {
             snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
             unlink(path);
         }
@@ -271,7 +278,7 @@ static int build_at(stk_indexer *x, const char *path, int mend, stk_error *err)
     lock_drop(&l);
     if (rc < 0) {
         folder_of(path, dir, sizeof dir);
-        (void)!rmdir(dir);                      /* only if it is empty: leave nothing behind */
+        (void)!rmdir(dir); /* only if it is empty: leave nothing behind */
     }
     return rc;
 }
@@ -288,11 +295,16 @@ static int find_or_build(stk_indexer *x, int mend, stk_error *err)
     if (rc != STK_END)
         return rc;
     if (mend)
-        return stk_fail(err, STK_EIO, "nowhere to write the index: neither %s nor %s can be written; set $STOKER_CACHE",
-                        x->home.root[0] ? x->home.root : "the shards' folder", x->home.cache[0] ? x->home.cache : "a cache");
+        return stk_fail(
+            err, STK_EIO,
+            "nowhere to write the index: neither %s nor %s can be written; set $STOKER_CACHE",
+            x->home.root[0] ? x->home.root : "the shards' folder",
+            x->home.cache[0] ? x->home.cache : "a cache");
     if (x->home.cache[0])
-        stk_log_line(&x->log, STK_LOG_WARN, "neither %s nor %s can be written: the index stays in memory and is built "
-                     "again next time; set $STOKER_CACHE to a folder that can", x->home.beside, x->home.cache);
+        stk_log_line(&x->log, STK_LOG_WARN,
+                     "neither %s nor %s can be written: the index stays in memory and is built "
+                     "again next time; set $STOKER_CACHE to a folder that can",
+                     x->home.beside, x->home.cache);
     return stk_indexer_build(x, NULL, err);
 }
 

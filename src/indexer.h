@@ -6,21 +6,21 @@
 #include "format/format.h"
 #include "index/index.h"
 
-typedef struct stk_indexer {            /* init with zeros, set what is wanted, end with fini.  Thread: one. */
+typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fini.  Thread: one. */
     /* wanted */
-    const char *cache_dir, *format_name;        /* NULL: the default; by probing */
+    const char *cache_dir, *format_name; /* NULL: the default; by probing */
     uint32_t workers;
-    int force;                                  /* build anew, carry nothing over */
-    int thorough;                               /* check an index that is found to its last byte */
+    int force;    /* build anew, carry nothing over */
+    int thorough; /* check an index that is found to its last byte */
     stk_log log;
     stk_progress_fn progress;
     void *progress_cookie;
     /* found */
-    stk_names names;                            /* the shards, absolute */
+    stk_names names; /* the shards, absolute */
     stk_index_home home;
     const stk_format *format;
     stk_index *index;
-    char path[1280];                            /* "" when the index is in memory */
+    char path[1280]; /* "" when the index is in memory */
     int built;
     uint64_t reused, data_bytes;
 } stk_indexer;

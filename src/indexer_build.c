@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* indexer_build.c - scan all shards in parallel and write their index.
  *
- * First a survey: every shard is opened and its size and mtime noted, so that progress has a total and parts of older
- * indexes can be matched.  Then one job a shard: carried over, or scanned.  A shard that changed between survey and end of
- * its scan is an error: an index of it would be stale at birth. */
+ * First a survey: every shard is opened and its size and mtime noted, so that progress has a
+ * total and parts of older indexes can be matched.  Then one job a shard: carried over, or
+ * scanned.  A shard that changed between survey and end of its scan is an error: an index of it
+ * would be stale at birth. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,28 +22,28 @@
 #define MAX_OLD 64u
 #define PROGRESS_EVERY_NS 50000000u
 
-typedef struct named {                  /* an old index's shards by name */
+typedef struct named { /* an old index's shards by name */
     uint64_t hash, shard;
 } named;
 
 typedef struct old_index {
     stk_index *index;
-    named *by_name;                     /* sorted by hash */
+    named *by_name; /* sorted by hash */
     uint64_t n;
 } old_index;
 
 typedef struct build {
     stk_indexer *x;
-    stk_file_info *info;                /* of every shard, by the survey */
+    stk_file_info *info; /* of every shard, by the survey */
     stk_index_writer *writer;
     old_index old[MAX_OLD];
     size_t n_old;
-    int old_trusted;                    /* they are of this very folder: name, size and mtime are enough */
+    int old_trusted; /* they are of this very folder: name, size and mtime are enough */
     uint64_t total;
     _Atomic uint64_t done, reused;
     _Atomic int stopped;
     pthread_mutex_t lock;
-    uint64_t told_ns;                   /* lock */
+    uint64_t told_ns; /* lock */
 } build;
 
 typedef struct scan_progress {
@@ -63,11 +64,13 @@ static void tell(build *b, int always)
 {
     uint64_t now = stk_now_ns();
 
-    if (!b->x->progress || (always ? pthread_mutex_lock(&b->lock) : pthread_mutex_trylock(&b->lock)) != 0)
+    if (!b->x->progress ||
+        (always ? pthread_mutex_lock(&b->lock) : pthread_mutex_trylock(&b->lock)) != 0)
         return;
     if (always || now - b->told_ns >= PROGRESS_EVERY_NS) {
         b->told_ns = now;
-        if (b->x->progress(b->x->progress_cookie, atomic_load_explicit(&b->done, memory_order_relaxed), b->total))
+        if (b->x->progress(b->x->progress_cookie,
+                           atomic_load_explicit(&b->done, memory_order_relaxed), b->total))
             atomic_store_explicit(&b->stopped, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&b->lock);
@@ -94,9 +97,11 @@ static void old_add(build *b, const char *path)
 
     memset(o, 0, sizeof *o);
     if (stk_index_open(&o->index, path, NULL) < 0)
-        return;                                 /* damaged: nothing to carry over */
+        return; /* damaged: nothing to carry over */
     o->n = stk_index_shards(o->index);
-    o->by_name = strcmp(stk_index_format(o->index), b->x->format->name) ? NULL : stk_zalloc(o->n + 1, sizeof *o->by_name);
+    o->by_name = strcmp(stk_index_format(o->index), b->x->format->name)
+                     ? NULL
+                     : stk_zalloc(o->n + 1, sizeof *o->by_name);
     if (!o->by_name) {
         stk_index_close(&o->index);
         return;
@@ -148,8 +153,9 @@ static uint64_t old_match(const old_index *o, const char *name, const stk_file_i
             hi = mid;
     }
     for (; lo < o->n && o->by_name[lo].hash == hash; lo++)
-        if (stk_index_shard(o->index, o->by_name[lo].shard, &s, NULL) == 0 && !strcmp(s.name, name) &&
-            s.size == info->size && s.mtime_ns == info->mtime_ns && !strcmp(s.etag, info->etag))
+        if (stk_index_shard(o->index, o->by_name[lo].shard, &s, NULL) == 0 &&
+            !strcmp(s.name, name) && s.size == info->size && s.mtime_ns == info->mtime_ns &&
+            !strcmp(s.etag, info->etag))
             return o->by_name[lo].shard;
     return UINT64_MAX;
 }
@@ -162,7 +168,8 @@ static int old_same_content(const build *b, const old_index *o, uint64_t from, c
 
     if (b->old_trusted)
         return 1;
-    same = stk_url_open(name, &f, NULL) == 0 && stk_index_same_content(o->index, from, f, NULL) == 0;
+    same = stk_url_open(name, &f, NULL) == 0 &&
+           stk_index_same_content(o->index, from, f, NULL) == 0;
     stk_file_close(&f);
     return same;
 }
@@ -178,7 +185,7 @@ static int carry_over(build *b, uint64_t i, const stk_shard_info *info, stk_erro
             continue;
         rc = stk_index_writer_reuse(b->writer, i, info, b->old[k].index, from, err);
         if (rc == STK_ECORRUPT || rc == STK_EIO)
-            continue;                           /* the old segment is bad; a writer that failed says so again */
+            continue; /* the old segment is bad; a writer that failed says so again */
         if (rc == 0)
             atomic_fetch_add_explicit(&b->reused, 1, memory_order_relaxed);
         return rc;
@@ -202,7 +209,8 @@ static int survey_shard(void *cookie, uint64_t i, stk_error *err)
     return rc;
 }
 
-static int scan_file(build *b, uint64_t i, stk_file *f, stk_index_part *part, stk_shard_info *info, stk_error *err)
+static int scan_file(build *b, uint64_t i, stk_file *f, stk_index_part *part, stk_shard_info *info,
+                     stk_error *err)
 {
     scan_progress p = { b, 0 };
     stk_file_info now = { 0 };
@@ -217,8 +225,10 @@ static int scan_file(build *b, uint64_t i, stk_file *f, stk_index_part *part, st
     STK_TRY(stk_index_part_print(part, f, info->size, &info->print, err));
     STK_TRY(f->source->stat(f, &now, err));
     if (now.size != info->size || now.mtime_ns != info->mtime_ns)
-        return stk_fail(err, STK_ESTALE, "shard changed while it was indexed (%" PRIu64 " bytes, then %" PRIu64
-                        "); try again when nobody writes it", info->size, now.size);
+        return stk_fail(err, STK_ESTALE,
+                        "shard changed while it was indexed (%" PRIu64 " bytes, then %" PRIu64
+                        "); try again when nobody writes it",
+                        info->size, now.size);
     advance(&p, info->size);
     return stk_index_writer_add(b->writer, i, info, part, err);
 }
@@ -227,8 +237,10 @@ static int index_shard(void *cookie, uint64_t i, stk_error *err)
 {
     build *b = cookie;
     const char *name = b->x->names.name[i];
-    stk_shard_info info = { .name = stk_index_home_name(&b->x->home, name), .size = b->info[i].size,
-                            .mtime_ns = b->info[i].mtime_ns, .etag = b->info[i].etag };
+    stk_shard_info info = { .name = stk_index_home_name(&b->x->home, name),
+                            .size = b->info[i].size,
+                            .mtime_ns = b->info[i].mtime_ns,
+                            .etag = b->info[i].etag };
     stk_index_part *part = NULL;
     stk_file *f = NULL;
     int rc = carry_over(b, i, &info, err);
@@ -260,8 +272,8 @@ static int format_by_name(stk_indexer *x, stk_error *err)
     x->format = stk_registry_find(STK_PLUGIN_FORMAT, x->format_name);
     if (x->format)
         return 0;
-    return stk_fail(err, STK_EINVAL, "no format is called %s%s%s%s", x->format_name, near ? "; did you mean " : "",
-                    near ? near : "", near ? "?" : "");
+    return stk_fail(err, STK_EINVAL, "no format is called %s%s%s%s", x->format_name,
+                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 /* By the first shard's name and head: the format that is surest of it. */
@@ -286,7 +298,8 @@ static int format_by_probe(stk_indexer *x, uint64_t size, stk_error *err)
         }
     }
     if (rc == 0 && !x->format)
-        rc = stk_fail(err, STK_ECORRUPT, "no format knows this shard by its name or first bytes; is it a tar file?");
+        rc = stk_fail(err, STK_ECORRUPT,
+                      "no format knows this shard by its name or first bytes; is it a tar file?");
     if (rc < 0)
         stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
@@ -301,7 +314,8 @@ static int build_run(build *b, const char *path, stk_error *err)
         b->total += b->info[i].size;
     x->format = NULL;
     STK_TRY(x->format_name ? format_by_name(x, err) : format_by_probe(x, b->info[0].size, err));
-    stk_log_line(&x->log, STK_LOG_INFO, "building the index of %zu shards (%" PRIu64 " bytes)", x->names.n, b->total);
+    stk_log_line(&x->log, STK_LOG_INFO, "building the index of %zu shards (%" PRIu64 " bytes)",
+                 x->names.n, b->total);
     if (path && !x->force)
         old_find(b, path);
     STK_TRY(stk_index_writer_open(&b->writer, path, x->format->name, x->names.n, err));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shards.c - the open files of a data set's shards.
  *
- * Up to a cap of files a shard is opened once and stays open: its slot is a pointer that is installed by
- * compare-and-swap, so a lookup is one load.  Beyond the cap the files sit in a list, least recently used first, under a
- * lock, and those that nobody holds are closed.  After fork() a lock may be held by a thread that the child does not have;
- * so the list belongs to the process that made it, and a child makes its own. */
+ * Up to a cap of files a shard is opened once and stays open: its slot is a pointer that is
+ * installed by compare-and-swap, so a lookup is one load.  Beyond the cap the files sit in a
+ * list, least recently used first, under a lock, and those that nobody holds are closed.  After
+ * fork() a lock may be held by a thread that the child does not have; so the list belongs to the
+ * process that made it, and a child makes its own. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -20,16 +21,16 @@
 typedef struct lru_entry {
     stk_file *file;
     uint32_t holders, prev, next;
-    int64_t mtime_ns;           /* of the file that was accepted last, so that a reopened one is not settled again */
+    int64_t mtime_ns; /* of the last file that was accepted: it is not settled again */
     int accepted;
 } lru_entry;
 
 typedef struct lru {
     pid_t pid;
     pthread_mutex_t lock;
-    uint32_t oldest, newest, n_open;    /* lock */
-    struct lru *inherited;              /* the parent's: its files are closed with ours, nothing else is touched */
-    lru_entry e[];                      /* lock */
+    uint32_t oldest, newest, n_open; /* lock */
+    struct lru *inherited;           /* the parent's: its files are closed with ours */
+    lru_entry e[];                   /* lock */
 } lru;
 
 struct stk_shards {
@@ -38,8 +39,8 @@ struct stk_shards {
     stk_names names;
     uint64_t n;
     uint32_t cap;
-    _Atomic(stk_file *) *files;         /* n <= cap */
-    _Atomic(lru *) lru;                 /* n > cap; made at first use */
+    _Atomic(stk_file *) *files; /* n <= cap */
+    _Atomic(lru *) lru;         /* n > cap; made at first use */
 };
 
 int stk_url_open(const char *url, stk_file **out, stk_error *err)
@@ -48,7 +49,8 @@ int stk_url_open(const char *url, stk_file **out, stk_error *err)
     int rc;
 
     *out = NULL;
-    rc = s ? s->open(url, out, err) : stk_fail(err, STK_ENOTSUP, "no source reads addresses like this one");
+    rc = s ? s->open(url, out, err)
+           : stk_fail(err, STK_ENOTSUP, "no source reads addresses like this one");
     if (rc < 0)
         stk_error_at(err, url, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
@@ -64,7 +66,8 @@ static uint32_t open_cap(void)
     return cap ? cap : 1;
 }
 
-int stk_shards_open(stk_shards **out, const stk_index *ix, const stk_format *format, stk_names *names, stk_error *err)
+int stk_shards_open(stk_shards **out, const stk_index *ix, const stk_format *format,
+                    stk_names *names, stk_error *err)
 {
     stk_shards *s = STK_NEW(stk_shards);
 
@@ -80,7 +83,8 @@ int stk_shards_open(stk_shards **out, const stk_index *ix, const stk_format *for
     s->n = s->names.n;
     s->cap = open_cap();
     if (s->n != stk_index_shards(ix) || s->n >= NONE) {
-        stk_fail(err, STK_EINVAL, "%" PRIu64 " shards, the index has %" PRIu64, s->n, stk_index_shards(ix));
+        stk_fail(err, STK_EINVAL, "%" PRIu64 " shards, the index has %" PRIu64, s->n,
+                 stk_index_shards(ix));
         stk_shards_close(&s);
         return STK_EINVAL;
     }
@@ -100,8 +104,10 @@ const char *stk_shards_name(const stk_shards *s, uint64_t shard)
     return shard < s->n ? s->names.name[shard] : NULL;
 }
 
-/* Open the shard's file and compare it with the index, unless it has the mtime that was accepted before. */
-static int open_checked(stk_shards *s, uint64_t shard, stk_file **out, int64_t *mtime_ns, stk_error *err)
+/* Open the shard's file and compare it with the index, unless it has the mtime that was accepted
+ * before. */
+static int open_checked(stk_shards *s, uint64_t shard, stk_file **out, int64_t *mtime_ns,
+                        stk_error *err)
 {
     stk_file_info info;
     int rc;
@@ -127,8 +133,8 @@ static int acquire_fixed(stk_shards *s, uint64_t shard, stk_file **out, stk_erro
         STK_TRY(stk_index_shard(s->index, shard, &info, err));
         mtime_ns = info.mtime_ns;
         STK_TRY(open_checked(s, shard, &mine, &mtime_ns, err));
-        if (atomic_compare_exchange_strong_explicit(&s->files[shard], &have, mine, memory_order_acq_rel,
-                                                    memory_order_acquire))
+        if (atomic_compare_exchange_strong_explicit(&s->files[shard], &have, mine,
+                                                    memory_order_acq_rel, memory_order_acquire))
             have = mine;
         else
             stk_file_close(&mine);
@@ -155,8 +161,9 @@ static int lru_of(stk_shards *s, lru **out, stk_error *err)
     mine->inherited = have;
     pthread_mutex_init(&mine->lock, NULL);
     *out = mine;
-    if (!atomic_compare_exchange_strong_explicit(&s->lru, &have, mine, memory_order_acq_rel, memory_order_acquire)) {
-        *out = have;                            /* another thread of this process was first */
+    if (!atomic_compare_exchange_strong_explicit(&s->lru, &have, mine, memory_order_acq_rel,
+                                                 memory_order_acquire)) {
+        *out = have; /* another thread of this process was first */
         pthread_mutex_destroy(&mine->lock);
         stk_free(mine);
     }
@@ -190,7 +197,8 @@ static void push_newest_locked(lru *l, uint32_t i)
     l->newest = i;
 }
 
-/* Take the oldest file that nobody holds out of the list; NULL while there is room or all are held. */
+/* Take the oldest file that nobody holds out of the list; NULL while there is room or all are
+ * held. */
 static stk_file *evict_locked(lru *l, uint32_t cap)
 {
     stk_file *f = NULL;
@@ -239,7 +247,7 @@ static int acquire_lru(stk_shards *s, uint64_t shard, stk_file **out, stk_error 
         return 0;
     STK_TRY(open_checked(s, shard, &mine, &mtime_ns, err));
     pthread_mutex_lock(&l->lock);
-    if (!hold_locked(l, i, out)) {              /* opened meanwhile by another thread: use that one */
+    if (!hold_locked(l, i, out)) { /* opened meanwhile by another thread: use that one */
         *out = l->e[i].file = mine;
         mine = NULL;
         l->e[i].holders = 1;

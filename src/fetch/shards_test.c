@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shards_test.c - open files of shards: once while they are few, least recently used beyond the cap, checked, after fork. */
+/* shards_test.c - open files of shards: once while they are few, least recently used beyond the
+ * cap, checked, after fork. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -50,7 +51,9 @@ static void index_make(void)
         assert_int_equal(stk_url_open(path, &file, &err), 0);
         assert_int_equal(file->source->stat(file, &st, &err), 0);
         assert_int_equal(stk_index_part_open(&p, &err), 0);
-        assert_int_equal(stk_index_part_scan(p)->sample(stk_index_part_scan(p), (stk_bytes){ 0 }, 0, &f, 1, &err), 0);
+        assert_int_equal(stk_index_part_scan(p)->sample(stk_index_part_scan(p), (stk_bytes){ 0 }, 0,
+                                                        &f, 1, &err),
+                         0);
         info.name = path;
         info.size = st.size;
         info.mtime_ns = st.mtime_ns;
@@ -133,7 +136,7 @@ static void few(void **state)
 static void many(void **state)
 {
     unsigned before = open_files();
-    stk_shards *s = shards_open(40);            /* a cap of 20 files for 60 shards */
+    stk_shards *s = shards_open(40); /* a cap of 20 files for 60 shards */
     stk_file *held, *again;
 
     assert_int_equal(stk_shards_acquire(s, 7, &held, NULL), 0);
@@ -142,7 +145,7 @@ static void many(void **state)
         assert_true(open_files() <= before + 20);
     }
     assert_int_equal(stk_shards_acquire(s, 7, &again, NULL), 0);
-    assert_ptr_equal(held, again);              /* held files stay */
+    assert_ptr_equal(held, again); /* held files stay */
     stk_shards_release(s, 7);
     stk_shards_release(s, 7);
     stk_shards_close(&s);
@@ -162,7 +165,7 @@ static void held_beyond_cap(void **state)
     for (unsigned i = 0; i < 40; i++)
         stk_shards_release(s, i);
     assert_int_equal(open_files(), before + 30);
-    stk_shards_release(s, 3);                   /* one too many does no harm */
+    stk_shards_release(s, 3); /* one too many does no harm */
     stk_shards_close(&s);
 }
 
@@ -233,7 +236,7 @@ static void checked(void **state)
 
         shard_path(1, path, sizeof path);
         touch(path, 1000);
-        read_one(s, 1);                         /* touched: fine */
+        read_one(s, 1); /* touched: fine */
         shard_path(2, path, sizeof path);
         test_spill(path, &other, 4);
         touch(path, 1000);
@@ -296,8 +299,13 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few),        cmocka_unit_test(many),    cmocka_unit_test(held_beyond_cap), cmocka_unit_test(threads),
-        cmocka_unit_test(after_fork), cmocka_unit_test(checked), cmocka_unit_test(wrong_list),
+        cmocka_unit_test(few),
+        cmocka_unit_test(many),
+        cmocka_unit_test(held_beyond_cap),
+        cmocka_unit_test(threads),
+        cmocka_unit_test(after_fork),
+        cmocka_unit_test(checked),
+        cmocka_unit_test(wrong_list),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

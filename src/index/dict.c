@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dict.c - names and schemas get numbers.
  *
- * Two hash tables with open addressing over flat arrays: a data set has a handful of schemas as a rule, and a hostile one
- * at most 65535, so nothing is ever removed and the tables hold plain numbers. */
+ * Two hash tables with open addressing over flat arrays: a data set has a handful of schemas as
+ * a rule, and a hostile one at most 65535, so nothing is ever removed and the tables hold plain
+ * numbers. */
 #include "index/dict.h"
 
 #include <string.h>
@@ -114,10 +115,13 @@ int idx_dict_schema(idx_dict *d, const uint32_t *ids, uint32_t n, uint32_t *id, 
         }
     }
     if (d->n_schemas >= IDX_MAX_SCHEMAS)
-        return stk_fail(err, STK_ELIMIT, "more than %u different lists of field names: are keys and extensions mixed up?",
-                        IDX_MAX_SCHEMAS);
+        return stk_fail(
+            err, STK_ELIMIT,
+            "more than %u different lists of field names: are keys and extensions mixed up?",
+            IDX_MAX_SCHEMAS);
     if (d->n_ids + n >= UINT32_MAX)
-        return stk_fail(err, STK_ELIMIT, "the different lists of field names have more than 2^32 names");
+        return stk_fail(err, STK_ELIMIT,
+                        "the different lists of field names have more than 2^32 names");
     STK_TRY(idx_reserve((void **)&d->ids, &d->ids_cap, d->n_ids + n, sizeof *d->ids, err));
     STK_TRY(idx_reserve((void **)&d->ends, &d->ends_cap, d->n_schemas + 1, sizeof *d->ends, err));
     if (n)

@@ -9,16 +9,16 @@
 /* Room for `need` elements behind *p; grows by half, keeps contents. */
 int idx_reserve(void **p, size_t *cap, size_t need, size_t elem, stk_error *err);
 
-typedef struct idx_dict {               /* init with zeros, end with fini.  Thread: one. */
-    char *text;                         /* names, terminated */
+typedef struct idx_dict { /* init with zeros, end with fini.  Thread: one. */
+    char *text;           /* names, terminated */
     size_t text_len, text_cap;
-    uint32_t *names;                    /* start in text */
+    uint32_t *names; /* start in text */
     size_t n_names, names_cap;
-    uint32_t *ids;                      /* of all schemas, one behind the other */
+    uint32_t *ids; /* of all schemas, one behind the other */
     size_t n_ids, ids_cap;
-    uint32_t *ends;                     /* schema s: ids[s ? ends[s - 1] : 0 .. ends[s]) */
+    uint32_t *ends; /* schema s: ids[s ? ends[s - 1] : 0 .. ends[s]) */
     size_t n_schemas, ends_cap;
-    uint32_t *name_slots, *schema_slots;        /* hash tables of number + 1 */
+    uint32_t *name_slots, *schema_slots; /* hash tables of number + 1 */
     size_t n_name_slots, n_schema_slots;
 } idx_dict;
 
@@ -36,7 +36,7 @@ static inline const uint32_t *idx_dict_ids(const idx_dict *d, uint32_t schema, u
     uint32_t start = schema ? d->ends[schema - 1] : 0;
 
     *n = d->ends[schema] - start;
-    return d->ids ? d->ids + start : NULL;      /* no ids at all: every schema is empty */
+    return d->ids ? d->ids + start : NULL; /* no ids at all: every schema is empty */
 }
 
 #endif

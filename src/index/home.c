@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* home.c - where the index of a list of shards lies.
  *
- * The list, not how it was written, names the index: beside the data by the names relative to their common folder, so that
- * the folder can be moved; in the cache by absolute names, since many folders share it.  Symlinks are not followed: a
- * name that the user chose to keep stable stays the name. */
+ * The list, not how it was written, names the index: beside the data by the names relative to
+ * their common folder, so that the folder can be moved; in the cache by absolute names, since
+ * many folders share it.  Symlinks are not followed: a name that the user chose to keep stable
+ * stays the name. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +18,14 @@ static int has_scheme(const char *name)
 {
     const char *p = name;
 
-    while ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '+' || *p == '-')
+    while ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ||
+           *p == '+' || *p == '-')
         p++;
     return p > name && !strncmp(p, "://", 3);
 }
 
-/* Take the last folder of buf[0..len) away for a "..", unless it is a symlink: then ".." leads elsewhere. */
+/* Take the last folder of buf[0..len) away for a "..", unless it is a symlink: then ".." leads
+ * elsewhere. */
 static int climb(char *buf, size_t *len)
 {
     size_t cut = *len;
@@ -37,7 +40,8 @@ static int climb(char *buf, size_t *len)
     return 1;
 }
 
-/* Append the parts of `path` to buf, which has room for all of them.  buf is "" (the root) or "/a/b". */
+/* Append the parts of `path` to buf, which has room for all of them.  buf is "" (the root) or
+ * "/a/b". */
 static void append_parts(char *buf, size_t *len, const char *path)
 {
     while (*path) {
@@ -108,7 +112,8 @@ static size_t common_folder(const stk_names *shards)
 
 static int cache_folder(char *buf, size_t size, const char *cache_dir)
 {
-    const char *stoker = getenv("STOKER_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *stoker = getenv("STOKER_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
     int n = 0;
 
     if (cache_dir && *cache_dir)
@@ -131,7 +136,8 @@ static uint64_t list_hash(const stk_names *shards, size_t skip)
     return h;
 }
 
-int stk_index_home_find(stk_index_home *out, const stk_names *shards, const char *cache_dir, stk_error *err)
+int stk_index_home_find(stk_index_home *out, const stk_names *shards, const char *cache_dir,
+                        stk_error *err)
 {
     char cache[1024];
     int files = 1, cached = 1;
@@ -142,18 +148,22 @@ int stk_index_home_find(stk_index_home *out, const stk_names *shards, const char
         return stk_fail(err, STK_EINVAL, "no shards");
     for (size_t i = 0; i < shards->n; i++) {
         files &= shards->name[i][0] == '/';
-        cached &= strncmp(shards->name[i], "mem://", 6) != 0;   /* memory is gone when the process is */
+        cached &= strncmp(shards->name[i], "mem://", 6) !=
+                  0; /* memory is gone when the process is */
     }
     if (cached && cache_folder(cache, sizeof cache, cache_dir))
-        snprintf(out->cache, sizeof out->cache, "%s/index/%016" PRIx64 ".idx", cache, list_hash(shards, 0));
+        snprintf(out->cache, sizeof out->cache, "%s/index/%016" PRIx64 ".idx", cache,
+                 list_hash(shards, 0));
     if (!files)
         return 0;
     len = common_folder(shards);
     if (len >= sizeof out->root)
-        return stk_fail(err, STK_ELIMIT, "the folder of the shards has a name of %zu bytes; %zu are allowed", len,
+        return stk_fail(err, STK_ELIMIT,
+                        "the folder of the shards has a name of %zu bytes; %zu are allowed", len,
                         sizeof out->root - 1);
     memcpy(out->root, shards->name[0], len);
-    snprintf(out->beside, sizeof out->beside, "%s/.stoker/%016" PRIx64 ".idx", out->root, list_hash(shards, len + 1));
+    snprintf(out->beside, sizeof out->beside, "%s/.stoker/%016" PRIx64 ".idx", out->root,
+             list_hash(shards, len + 1));
     return 0;
 }
 

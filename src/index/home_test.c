@@ -21,19 +21,26 @@ static void home(stk_index_home *h, const char *const *names, size_t n, const ch
     assert_int_equal(stk_index_home_find(h, &list, cache, &err), 0);
     for (size_t i = 0; i < n; i++)
         if (h->beside[0])
-            assert_int_equal(stk_index_home_name(h, list.name[i]) - list.name[i], strlen(h->root) + 1);
+            assert_int_equal(stk_index_home_name(h, list.name[i]) - list.name[i],
+                             strlen(h->root) + 1);
     stk_names_fini(&list);
 }
 
-#define HOME(h, cache, ...)                                                                       \
-    home(h, (const char *[]){ __VA_ARGS__ }, sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *), cache)
+#define HOME(h, cache, ...)                                                                        \
+    home(h, (const char *[]){ __VA_ARGS__ },                                                       \
+         sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *), cache)
 
 static void absolute(void **state)
 {
-    static const struct { const char *in, *out; } cases[] = {
-        { "/a/b.tar", "/a/b.tar" }, { "//a///b.tar", "/a/b.tar" }, { "/a/./b.tar", "/a/b.tar" }, { "/", "/" },
-        { "/a/../b.tar", "/b.tar" }, { "/../b.tar", "/b.tar" }, { "/a/x/../../b", "/b" }, { "file:///a/b", "/a/b" },
-        { "file://localhost/a/b", "/a/b" }, { "mem://x/../y", "mem://x/../y" }, { "s3://b//k", "s3://b//k" },
+    static const struct {
+        const char *in, *out;
+    } cases[] = {
+        { "/a/b.tar", "/a/b.tar" },         { "//a///b.tar", "/a/b.tar" },
+        { "/a/./b.tar", "/a/b.tar" },       { "/", "/" },
+        { "/a/../b.tar", "/b.tar" },        { "/../b.tar", "/b.tar" },
+        { "/a/x/../../b", "/b" },           { "file:///a/b", "/a/b" },
+        { "file://localhost/a/b", "/a/b" }, { "mem://x/../y", "mem://x/../y" },
+        { "s3://b//k", "s3://b//k" },
     };
     char cwd[1024], link[600], in[700], want[1100], *p;
     stk_error err;
@@ -68,12 +75,13 @@ static void found_by_list(void **state)
     HOME(&b, "/c", "//d/./x/1.tar", "/d/x/../y/2.tar");
     assert_string_equal(a.beside, b.beside);
     assert_string_equal(a.cache, b.cache);
-    HOME(&b, "/c", "/d/y/2.tar", "/d/x/1.tar");                 /* another order is another data set */
+    HOME(&b, "/c", "/d/y/2.tar", "/d/x/1.tar"); /* another order is another data set */
     assert_string_not_equal(a.beside, b.beside);
-    HOME(&b, "/c", "/moved/x/1.tar", "/moved/y/2.tar");         /* moved as a whole: same name, other cache */
+    HOME(&b, "/c", "/moved/x/1.tar",
+         "/moved/y/2.tar"); /* moved as a whole: same name, other cache */
     assert_string_equal(strrchr(a.beside, '/'), strrchr(b.beside, '/'));
     assert_string_not_equal(a.cache, b.cache);
-    HOME(&a, "/c", "/d/ab", "/d/c");                            /* the seam between names counts */
+    HOME(&a, "/c", "/d/ab", "/d/c"); /* the seam between names counts */
     HOME(&b, "/c", "/d/a", "/d/bc");
     assert_string_not_equal(a.beside, b.beside);
 }

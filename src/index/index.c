@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* index.c - open an index: map it, check head and tables, leave the segments alone.
  *
- * After open() every table entry is in range, so lookups check only what lies in the segments.  The time is that of the
- * tables (about 70 bytes a shard, 4 bytes per 64 KiB of segments), not of the samples. */
+ * After open() every table entry is in range, so lookups check only what lies in the segments.
+ * The time is that of the tables (about 70 bytes a shard, 4 bytes per 64 KiB of segments), not
+ * of the samples. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -18,7 +19,9 @@
 
 int idx_damaged(const stk_index *ix, stk_error *err, const char *what)
 {
-    return stk_fail(err, STK_ECORRUPT, "index %s is damaged (%s); mend it: run: stoker index --force ...", ix->path, what);
+    return stk_fail(err, STK_ECORRUPT,
+                    "index %s is damaged (%s); mend it: run: stoker index --force ...", ix->path,
+                    what);
 }
 
 int idx_populate(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *err)
@@ -28,21 +31,24 @@ int idx_populate(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *
 
     if (ix->fd < 0 || !len)
         return 0;
-    while (madvise((void *)(uintptr_t)(ix->base + from), offset + len - from, MADV_POPULATE_READ) < 0) {
+    while (madvise((void *)(uintptr_t)(ix->base + from), offset + len - from, MADV_POPULATE_READ) <
+           0) {
         if (errno == EINTR || errno == EAGAIN)
             continue;
         if (errno != EINVAL)
-            return stk_fail(err, STK_EIO, "cannot read index %s at byte %" PRIu64 ": %s", ix->path, offset, strerror(errno));
+            return stk_fail(err, STK_EIO, "cannot read index %s at byte %" PRIu64 ": %s", ix->path,
+                            offset, strerror(errno));
         /* A kernel before 5.14: the size is the next best proof that the pages are there. */
         if (fstat(ix->fd, &st) < 0 || (uint64_t)st.st_size < offset + len)
-            return stk_fail(err, STK_EIO, "index %s was cut off below byte %" PRIu64, ix->path, offset + len);
+            return stk_fail(err, STK_EIO, "index %s was cut off below byte %" PRIu64, ix->path,
+                            offset + len);
         return 0;
     }
     return 0;
 }
 
-/* Tables are read, not mapped: they are small, every lookup needs them, and a file that is cut off later cannot take
- * them away. */
+/* Tables are read, not mapped: they are small, every lookup needs them, and a file that is cut
+ * off later cannot take them away. */
 static int table_read(stk_index *ix, const idx_section *s, const uint8_t **out, stk_error *err)
 {
     uint8_t *p = stk_alloc(s->len);
@@ -107,11 +113,15 @@ static int head_check(stk_index *ix, stk_error *err)
     if (stk_crc32c(0, ix->base, IDX_HEAD - 4) != idx_u32(ix->base + IDX_HEAD - 4, 0))
         return idx_damaged(ix, err, "checksum of the head");
     if (h.version != IDX_VERSION)
-        return stk_fail(err, STK_ENOTSUP, "index %s has version %u, this library reads %u; run: stoker index --force ...",
-                        ix->path, h.version, IDX_VERSION);
+        return stk_fail(
+            err, STK_ENOTSUP,
+            "index %s has version %u, this library reads %u; run: stoker index --force ...",
+            ix->path, h.version, IDX_VERSION);
     if (h.file_bytes != ix->len)
-        return stk_fail(err, STK_ECORRUPT, "index %s has %zu bytes, its head says %" PRIu64
-                        "; mend it: run: stoker index --force ...", ix->path, ix->len, h.file_bytes);
+        return stk_fail(err, STK_ECORRUPT,
+                        "index %s has %zu bytes, its head says %" PRIu64
+                        "; mend it: run: stoker index --force ...",
+                        ix->path, ix->len, h.file_bytes);
     if (h.n_sections > IDX_MAX_SECTIONS)
         return idx_damaged(ix, err, "too many sections");
     ix->samples = h.samples;
@@ -271,8 +281,8 @@ int stk_index_open(stk_index **out, const char *path, stk_error *err)
 
     *out = NULL;
     if (fd < 0)
-        return stk_fail(err, errno == ENOENT || errno == ENOTDIR ? STK_ENOTFOUND : STK_EIO, "cannot open index %s: %s",
-                        path, strerror(errno));
+        return stk_fail(err, errno == ENOENT || errno == ENOTDIR ? STK_ENOTFOUND : STK_EIO,
+                        "cannot open index %s: %s", path, strerror(errno));
     return stk_index_open_fd(out, fd, path, err);
 }
 

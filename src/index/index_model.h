@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_model.h - tests only: made-up shards that can say what any sample must look like, without storing it.
+/* index_model.h - tests only: made-up shards that can say what any sample must look like,
+ * without storing it.
  *
- * Everything of sample `row` of shard `shard` is a function of (seed, shard, row), so an index of a million samples is
- * checked against arithmetic. */
+ * Everything of sample `row` of shard `shard` is a function of (seed, shard, row), so an index
+ * of a million samples is checked against arithmetic. */
 #ifndef STOKER_INDEX_MODEL_H
 #define STOKER_INDEX_MODEL_H
 
@@ -18,8 +19,9 @@
 #include "index/layout.h"
 
 typedef struct model {
-    uint64_t seed, shards, per_shard;   /* shard s has 0 .. per_shard samples; with `even`, all per_shard */
-    int even;                           /* two small fields, keys of 9 bytes, one schema: what the size limit is about */
+    uint64_t seed, shards;
+    uint64_t per_shard; /* at most; with `even`, exactly */
+    int even;           /* two small fields, keys of 9 bytes: what the size limit is about */
 } model;
 
 typedef struct model_sample {
@@ -33,7 +35,8 @@ typedef struct model_sample {
 
 static inline uint64_t model_draw(const model *m, uint64_t shard, uint64_t row, uint64_t what)
 {
-    return stk_mix64(stk_mix64(stk_mix64(m->seed + 1) ^ (shard << 40 | row)) ^ what * 0x9E3779B97F4A7C15u);
+    return stk_mix64(stk_mix64(stk_mix64(m->seed + 1) ^ (shard << 40 | row)) ^
+                     what * 0x9E3779B97F4A7C15u);
 }
 
 static inline uint64_t model_samples(const model *m, uint64_t shard)
@@ -51,10 +54,10 @@ static inline void model_sample_get(const model *m, uint64_t shard, uint64_t row
         out->offset = row * 10240;
         out->n = 2;
     } else {
-        out->key_len = (size_t)snprintf(out->key, r % 50 + 1, "k%u-%016llx-%016llx", (unsigned)row, (unsigned long long)r,
-                                        (unsigned long long)~r);
+        out->key_len = (size_t)snprintf(out->key, r % 50 + 1, "k%u-%016llx-%016llx", (unsigned)row,
+                                        (unsigned long long)r, (unsigned long long)~r);
         out->key_len = out->key_len < r % 50 ? out->key_len : r % 50;
-        out->offset = row * ((uint64_t)1 << 34) + r % 1000;     /* shards of more than 4 GiB */
+        out->offset = row * ((uint64_t)1 << 34) + r % 1000; /* shards of more than 4 GiB */
         out->n = (uint32_t)(r >> 20) % 5;
     }
     for (uint32_t k = 0; k < out->n; k++) {
@@ -65,19 +68,22 @@ static inline void model_sample_get(const model *m, uint64_t shard, uint64_t row
         out->f[k].offset = out->offset + 512 + k * 4096;
         out->f[k].size = d % 4000;
         if (!m->even && d >> 60 == 1)
-            out->f[k].size = ((uint64_t)5 << 30) + d % 1000;                    /* wide by size */
+            out->f[k].size = ((uint64_t)5 << 30) + d % 1000; /* wide by size */
         if (!m->even && d >> 60 == 2)
-            out->f[k].offset = out->offset + ((uint64_t)6 << 30);               /* by distance */
+            out->f[k].offset = out->offset + ((uint64_t)6 << 30); /* by distance */
         if (!m->even && d >> 60 == 3 && out->offset > 5000)
-            out->f[k].offset = out->offset - 5000;                              /* by lying before its sample */
+            out->f[k].offset = out->offset - 5000; /* by lying before its sample */
     }
 }
 
 static inline void model_info(uint64_t shard, stk_shard_info *out, char name[32])
 {
     snprintf(name, 32, "part/%06u.tar", (unsigned)shard);
-    *out = (stk_shard_info){ .name = name, .size = shard * 7 + 1, .mtime_ns = (int64_t)shard * 11 - 5,
-                             .etag = shard % 3 ? "" : "\"tag\"", .print = stk_mix64(shard) };
+    *out = (stk_shard_info){ .name = name,
+                             .size = shard * 7 + 1,
+                             .mtime_ns = (int64_t)shard * 11 - 5,
+                             .etag = shard % 3 ? "" : "\"tag\"",
+                             .print = stk_mix64(shard) };
 }
 
 static inline stk_index_part *model_part(const model *m, uint64_t shard)
@@ -89,8 +95,10 @@ static inline stk_index_part *model_part(const model *m, uint64_t shard)
     assert_int_equal(stk_index_part_open(&p, &err), 0);
     for (uint64_t row = 0; row < model_samples(m, shard); row++) {
         model_sample_get(m, shard, row, &s);
-        assert_int_equal(stk_index_part_scan(p)->sample(stk_index_part_scan(p), (stk_bytes){ (uint8_t *)s.key, s.key_len },
-                                                        s.offset, s.f, s.n, &err), 0);
+        assert_int_equal(stk_index_part_scan(p)->sample(stk_index_part_scan(p),
+                                                        (stk_bytes){ (uint8_t *)s.key, s.key_len },
+                                                        s.offset, s.f, s.n, &err),
+                         0);
     }
     return p;
 }
@@ -114,12 +122,13 @@ static inline void model_write(const model *m, const char *path)
 
     assert_int_equal(stk_index_writer_open(&w, path, "tar", m->shards, &err), 0);
     for (uint64_t i = 0; i < m->shards; i++)
-        model_add(m, w, m->shards - 1 - i);     /* any order will do */
+        model_add(m, w, m->shards - 1 - i); /* any order will do */
     assert_int_equal(stk_index_writer_commit(w, &err), 0);
     stk_index_writer_close(&w);
 }
 
-static inline void model_check_sample(const model *m, const stk_index *ix, uint64_t id, uint64_t shard, uint64_t row)
+static inline void model_check_sample(const model *m, const stk_index *ix, uint64_t id,
+                                      uint64_t shard, uint64_t row)
 {
     model_sample s;
     stk_entry e;
@@ -194,7 +203,7 @@ static inline int index_walk(const stk_index *ix, stk_error *err)
             sink += f.offset + f.size + strlen(f.name);
         }
     }
-    return sink == 1 ? STK_END : 0;             /* keeps the reads */
+    return sink == 1 ? STK_END : 0; /* keeps the reads */
 }
 
 /* A folder of this test's own below the current one. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_test.c - reading: what was written comes back, fast and small; what is damaged is an error. */
+/* index_test.c - reading: what was written comes back, fast and small; what is damaged is an
+ * error. */
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -65,7 +66,7 @@ static void edges(void **state)
     at(path, sizeof path, "empty.idx");
     model_write(&m, path);
     assert_int_equal(stk_index_open(&ix, path, &err), 0);
-    model_check(&m, ix);                        /* zero samples is a valid index */
+    model_check(&m, ix); /* zero samples is a valid index */
     stk_index_prefetch(ix, 0);
     assert_int_equal(stk_index_entry(ix, 0, &e, &err), STK_EINVAL);
     assert_int_equal(stk_index_shard(ix, 2, &s, &err), STK_EINVAL);
@@ -76,7 +77,8 @@ static void edges(void **state)
     assert_int_equal(stk_index_open(&ix, dir, &err), STK_EINVAL);
 }
 
-/* The promise: two fields and keys of nine bytes cost at most 48 bytes a sample; opening takes well under 10 ms. */
+/* The promise: two fields and keys of nine bytes cost at most 48 bytes a sample; opening takes
+ * well under 10 ms. */
 static void million(void **state)
 {
     model m = { .seed = 3, .shards = 1000, .per_shard = 1000, .even = 1 };
@@ -96,10 +98,11 @@ static void million(void **state)
         t = stk_now_ns() - t;
         best = t < best ? t : best;
     }
-    print_message("1,000,000 samples: %.2f bytes a sample, open %.3f ms\n", (double)stk_index_bytes(ix) / 1e6, (double)best / 1e6);
+    print_message("1,000,000 samples: %.2f bytes a sample, open %.3f ms\n",
+                  (double)stk_index_bytes(ix) / 1e6, (double)best / 1e6);
     assert_true(stk_index_bytes(ix) <= 48 * n);
     assert_true(best < 10000000);
-    for (int round = 0; round < 2; round++) {   /* the first one checks blocks */
+    for (int round = 0; round < 2; round++) { /* the first one checks blocks */
         t = stk_now_ns();
         for (uint64_t i = 0; i < n; i++) {
             uint64_t id = stk_mix64(i) % n;
@@ -140,7 +143,7 @@ static void damage(void **state)
         if (rc == 0) {
             rc = index_walk(ix, &err);
             walked++;
-            if (rc == 0) {                      /* the few bytes between sections are nobody's */
+            if (rc == 0) { /* the few bytes between sections are nobody's */
                 model_check(&m, ix);
                 pads++;
             }
@@ -153,8 +156,8 @@ static void damage(void **state)
         stk_index_close(&ix);
         data[i] ^= 1 << i % 8;
     }
-    print_message("%u refused at open, %u at first touch, %u in padding\n", (unsigned)refused, (unsigned)(walked - pads),
-                  (unsigned)pads);
+    print_message("%u refused at open, %u at first touch, %u in padding\n", (unsigned)refused,
+                  (unsigned)(walked - pads), (unsigned)pads);
     assert_true(refused > 100 && walked > 100 && pads < 16);
     free(data);
 }
@@ -214,7 +217,8 @@ static void set_block_crcs(uint8_t *data)
     memcpy(&blocks, data + IDX_SECTIONS_AT + sizeof seg, sizeof blocks);
     for (uint64_t b = 0; b * IDX_BLOCK < seg.len; b++) {
         uint64_t left = seg.len - b * IDX_BLOCK;
-        uint32_t crc = stk_crc32c(0, data + seg.offset + b * IDX_BLOCK, left < IDX_BLOCK ? left : IDX_BLOCK);
+        uint32_t crc = stk_crc32c(0, data + seg.offset + b * IDX_BLOCK,
+                                  left < IDX_BLOCK ? left : IDX_BLOCK);
 
         memcpy(data + blocks.offset + b * 4, &crc, 4);
     }
@@ -295,8 +299,9 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(unaligned_memory), cmocka_unit_test(edges),
-        cmocka_unit_test(million),    cmocka_unit_test(damage),           cmocka_unit_test(truncated),
+        cmocka_unit_test(round_trip), cmocka_unit_test(unaligned_memory),
+        cmocka_unit_test(edges),      cmocka_unit_test(million),
+        cmocka_unit_test(damage),     cmocka_unit_test(truncated),
         cmocka_unit_test(hostile),    cmocka_unit_test(unknown_section_is_ignored),
     };
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.h - the index file as it lies on disk, and the open index.  docs/formats/index.md says the same in words.
+/* layout.h - the index file as it lies on disk, and the open index.  docs/formats/index.md says
+ * the same in words.
  *
- * Head (4 KiB, holds the section table) | segments, one a shard, in the order in which they came | tables.  All numbers
- * are little-endian; they are loaded with memcpy, so that an index in memory may begin at any address. */
+ * Head (4 KiB, holds the section table) | segments, one a shard, in the order in which they came
+ * | tables.  All numbers are little-endian; they are loaded with memcpy, so that an index in
+ * memory may begin at any address. */
 #ifndef STOKER_INDEX_LAYOUT_H
 #define STOKER_INDEX_LAYOUT_H
 
@@ -15,11 +17,11 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the index is mapped a
 
 #define IDX_MAGIC "STKIDX1\n"
 #define IDX_VERSION 1u
-#define IDX_HEAD 4096u                  /* head with section table; its last word is its CRC */
+#define IDX_HEAD 4096u /* head with section table; its last word is its CRC */
 #define IDX_SECTIONS_AT 128u
 #define IDX_MAX_SECTIONS ((IDX_HEAD - 4 - IDX_SECTIONS_AT) / sizeof(idx_section))
-#define IDX_BLOCK 65536u                /* unit of CRCs in the segments */
-#define IDX_WIDE UINT32_MAX             /* a field's rel: its size is a number in the wide table */
+#define IDX_BLOCK 65536u    /* unit of CRCs in the segments */
+#define IDX_WIDE UINT32_MAX /* a field's rel: its size is a number in the wide table */
 #define IDX_MAX_OFFSET ((uint64_t)1 << 48)
 #define IDX_MAX_SCHEMAS 65535u
 
@@ -33,24 +35,25 @@ typedef struct idx_head {
 } idx_head;
 
 typedef struct idx_section {
-    uint32_t id, crc;                   /* crc: 0 for the segments, whose blocks have their own */
+    uint32_t id, crc; /* crc: 0 for the segments, whose blocks have their own */
     uint64_t offset, len;
 } idx_section;
 
-typedef struct idx_shard {              /* one cache line */
+typedef struct idx_shard { /* one cache line */
     uint64_t size;
     int64_t mtime_ns;
-    uint64_t print;                     /* stk_index_print() at build time */
-    uint64_t segment;                   /* from the start of the segments */
+    uint64_t print;   /* stk_index_print() at build time */
+    uint64_t segment; /* from the start of the segments */
     uint32_t n_fields, n_wide, key_bytes;
-    uint32_t map, n_map;                /* the segment's schema s is schema maps[map + s] */
-    uint32_t name, etag;                /* in the strings */
+    uint32_t map, n_map; /* the segment's schema s is schema maps[map + s] */
+    uint32_t name, etag; /* in the strings */
     uint32_t zero;
 } idx_shard;
 
 typedef struct idx_sample {
-    uint64_t place;                     /* offset << 16 | schema of the segment */
-    uint32_t field, key;                /* first field, first byte of the key; they end where the next sample's begin */
+    uint64_t place; /* offset << 16 | schema of the segment */
+    uint32_t field; /* first field; they end where the next sample's begin */
+    uint32_t key;   /* likewise, first byte of the key */
 } idx_sample;
 
 typedef struct idx_field {
@@ -61,30 +64,35 @@ typedef struct idx_wide {
     uint64_t offset, size;
 } idx_wide;
 
-_Static_assert(sizeof(idx_head) == 72 && sizeof(idx_section) == 24 && sizeof(idx_shard) == 64, "on disk");
-_Static_assert(sizeof(idx_sample) == 16 && sizeof(idx_field) == 8 && sizeof(idx_wide) == 16, "on disk");
+_Static_assert(sizeof(idx_head) == 72 && sizeof(idx_section) == 24 && sizeof(idx_shard) == 64,
+               "on disk");
+_Static_assert(sizeof(idx_sample) == 16 && sizeof(idx_field) == 8 && sizeof(idx_wide) == 16,
+               "on disk");
 
 /* Bytes of a segment: samples and a sentinel, fields, wide fields, keys, padding to 8. */
-static inline uint64_t idx_segment_bytes(uint64_t samples, uint32_t fields, uint32_t wide, uint32_t keys)
+static inline uint64_t idx_segment_bytes(uint64_t samples, uint32_t fields, uint32_t wide,
+                                         uint32_t keys)
 {
     return ((samples + 1) * sizeof(idx_sample) + (uint64_t)fields * sizeof(idx_field) +
-            (uint64_t)wide * sizeof(idx_wide) + keys + 7) & ~(uint64_t)7;
+            (uint64_t)wide * sizeof(idx_wide) + keys + 7) &
+           ~(uint64_t)7;
 }
 
 struct stk_index {
     const uint8_t *base;
     size_t len;
-    int fd;                             /* -1: memory that is not ours */
+    int fd; /* -1: memory that is not ours */
     uint64_t samples, n_shards;
     const uint8_t *segments, *blocks, *shards, *firsts, *names, *starts, *ids, *maps;
     const char *strings;
     uint64_t segments_len;
     uint32_t strings_len, n_names, n_schemas, n_maps;
-    void *tables[SEC_STRINGS + 1];      /* sections that were read, by id; NULL: they lie in borrowed memory */
-    double guess;                       /* shards per sample */
-    _Atomic uint64_t *seen;             /* a bit a block: its CRC was right */
+    void *tables[SEC_STRINGS +
+                 1];        /* sections that were read, by id; NULL: they lie in borrowed memory */
+    double guess;           /* shards per sample */
+    _Atomic uint64_t *seen; /* a bit a block: its CRC was right */
     char format[33];
-    char *path;                         /* for messages */
+    char *path; /* for messages */
 };
 
 static inline uint64_t idx_u64(const uint8_t *p, uint64_t i)
@@ -114,7 +122,8 @@ static inline uint16_t idx_u16(const uint8_t *p, uint64_t i)
 /* Bytes [offset, offset + len) of the segments were read and have the right CRC; else an error. */
 int idx_check(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *err);
 
-/* Have [offset, offset + len) of the mapped file in memory, so that touching it raises no signal. */
+/* Have [offset, offset + len) of the mapped file in memory, so that touching it raises no
+ * signal. */
 int idx_populate(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *err);
 
 int idx_damaged(const stk_index *ix, stk_error *err, const char *what);

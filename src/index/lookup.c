@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lookup.c - from a sample's number to its place, fields and key.
  *
- * No lock, no allocation: the only thing written is a bit per block of 64 KiB, set once its CRC was found right.  Two
- * threads may both check a block; they set the same bit.  What lies in a segment is range-checked at every use, because a
- * right CRC says that the bytes are those that were written, not that a friend wrote them. */
+ * No lock, no allocation: the only thing written is a bit per block of 64 KiB, set once its CRC
+ * was found right.  Two threads may both check a block; they set the same bit.  What lies in a
+ * segment is range-checked at every use, because a right CRC says that the bytes are those that
+ * were written, not that a friend wrote them. */
 #include "base/hash.h"
 #include "index/layout.h"
 
 static int block_check(const stk_index *ix, uint64_t b, stk_error *err)
 {
-    uint64_t at = b * IDX_BLOCK, left = ix->segments_len - at, len = left < IDX_BLOCK ? left : IDX_BLOCK;
+    uint64_t at = b * IDX_BLOCK, left = ix->segments_len - at,
+             len = left < IDX_BLOCK ? left : IDX_BLOCK;
 
     STK_TRY(idx_populate(ix, (uint64_t)(ix->segments - ix->base) + at, len, err));
     if (stk_crc32c(0, ix->segments + at, len) != idx_u32(ix->blocks, b))
@@ -107,8 +109,8 @@ int stk_index_schema_find(const stk_index *ix, uint32_t schema, const char *name
     return -1;
 }
 
-/* The shard with firsts[s] <= id < firsts[s + 1]; id < samples.  Shards are of like size as a rule, so the search
- * widens from where the sample would lie if they were. */
+/* The shard with firsts[s] <= id < firsts[s + 1]; id < samples.  Shards are of like size as a
+ * rule, so the search widens from where the sample would lie if they were. */
 static uint64_t shard_of(const stk_index *ix, uint64_t id)
 {
     uint64_t lo = (uint64_t)((double)id * ix->guess), hi, step = 1;
@@ -142,7 +144,8 @@ static inline uint64_t fields_at(const idx_shard *r, uint64_t samples)
 
 static inline uint64_t keys_at(const idx_shard *r, uint64_t samples)
 {
-    return fields_at(r, samples) + (uint64_t)r->n_fields * sizeof(idx_field) + (uint64_t)r->n_wide * sizeof(idx_wide);
+    return fields_at(r, samples) + (uint64_t)r->n_fields * sizeof(idx_field) +
+           (uint64_t)r->n_wide * sizeof(idx_wide);
 }
 
 int stk_index_entry(const stk_index *ix, uint64_t id, stk_entry *out, stk_error *err)
@@ -164,7 +167,8 @@ int stk_index_entry(const stk_index *ix, uint64_t id, stk_entry *out, stk_error 
     memcpy(&s, ix->segments + at, sizeof s);
     memcpy(&next, ix->segments + at + sizeof s, sizeof next);
     local = (uint32_t)(s.place & 0xFFFF);
-    if (local >= r.n_map || s.field > next.field || next.field > r.n_fields || s.key > next.key || next.key > r.key_bytes)
+    if (local >= r.n_map || s.field > next.field || next.field > r.n_fields || s.key > next.key ||
+        next.key > r.key_bytes)
         return idx_damaged(ix, err, "a sample's entry");
     out->shard = shard;
     out->row = row;
@@ -179,9 +183,11 @@ int stk_index_entry(const stk_index *ix, uint64_t id, stk_entry *out, stk_error 
     return idx_check(ix, at, out->key.len, err);
 }
 
-static int wide_field(const stk_index *ix, const idx_shard *r, uint64_t samples, uint32_t k, idx_wide *out, stk_error *err)
+static int wide_field(const stk_index *ix, const idx_shard *r, uint64_t samples, uint32_t k,
+                      idx_wide *out, stk_error *err)
 {
-    uint64_t at = fields_at(r, samples) + (uint64_t)r->n_fields * sizeof(idx_field) + (uint64_t)k * sizeof *out;
+    uint64_t at = fields_at(r, samples) + (uint64_t)r->n_fields * sizeof(idx_field) +
+                  (uint64_t)k * sizeof *out;
 
     if (k >= r->n_wide)
         return idx_damaged(ix, err, "a wide field");
@@ -192,7 +198,8 @@ static int wide_field(const stk_index *ix, const idx_shard *r, uint64_t samples,
     return 0;
 }
 
-int stk_index_field(const stk_index *ix, const stk_entry *e, uint32_t k, stk_field *out, stk_error *err)
+int stk_index_field(const stk_index *ix, const stk_entry *e, uint32_t k, stk_field *out,
+                    stk_error *err)
 {
     uint64_t n, at;
     idx_sample s;
@@ -204,7 +211,7 @@ int stk_index_field(const stk_index *ix, const stk_entry *e, uint32_t k, stk_fie
         return stk_fail(err, STK_EINVAL, "field %u of %u", k, e->n_fields);
     record(ix, e->shard, &r);
     n = idx_u64(ix->firsts, e->shard + 1) - idx_u64(ix->firsts, e->shard);
-    at = r.segment + e->row * sizeof s;         /* entry() checked this block */
+    at = r.segment + e->row * sizeof s; /* entry() checked this block */
     memcpy(&s, ix->segments + at, sizeof s);
     at = fields_at(&r, n) + ((uint64_t)s.field + k) * sizeof f;
     STK_TRY(idx_check(ix, at, sizeof f, err));
@@ -238,6 +245,7 @@ void stk_index_prefetch(const stk_index *ix, uint64_t id)
     __builtin_prefetch(ix->segments + r.segment + row * sizeof(idx_sample));
     /* Fields and keys by proportion: exact when all samples of the shard are alike. */
     part = (double)row / (double)n;
-    __builtin_prefetch(ix->segments + fields_at(&r, n) + (uint64_t)(part * r.n_fields) * sizeof(idx_field));
+    __builtin_prefetch(ix->segments + fields_at(&r, n) +
+                       (uint64_t)(part * r.n_fields) * sizeof(idx_field));
     __builtin_prefetch(ix->segments + keys_at(&r, n) + (uint64_t)(part * r.key_bytes));
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* part.c - collects what a format reports of one shard, in the form in which the segment is written.
+/* part.c - collects what a format reports of one shard, in the form in which the segment is
+ * written.
  *
- * Samples of a shard have the same field names again and again, so the names are compared with the last sample's first
- * and looked up only when they differ. */
+ * Samples of a shard have the same field names again and again, so the names are compared with
+ * the last sample's first and looked up only when they differ. */
 #include "index/part.h"
 
 #include "base/hash.h"
@@ -41,8 +42,9 @@ static int put_field(stk_index_part *p, uint64_t offset, const stk_field *f, stk
     idx_field *out = &p->fields[p->n_fields];
 
     if (f->offset > UINT64_MAX - f->size)
-        return stk_fail(err, STK_ECORRUPT, "field %.*s has %" PRIu64 " bytes: past the end of all files", (int)f->name_len,
-                        f->name, f->size);
+        return stk_fail(err, STK_ECORRUPT,
+                        "field %.*s has %" PRIu64 " bytes: past the end of all files",
+                        (int)f->name_len, f->name, f->size);
     if (f->offset >= offset && f->offset - offset < IDX_WIDE && f->size <= UINT32_MAX) {
         *out = (idx_field){ (uint32_t)(f->offset - offset), (uint32_t)f->size };
     } else {
@@ -56,18 +58,24 @@ static int put_field(stk_index_part *p, uint64_t offset, const stk_field *f, stk
     return 0;
 }
 
-static int part_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields, uint32_t n, stk_error *err)
+static int part_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields,
+                       uint32_t n, stk_error *err)
 {
     stk_index_part *p = (stk_index_part *)scan;
     idx_sample *s;
 
     if (offset >= IDX_MAX_OFFSET)
-        return stk_fail(err, STK_ELIMIT, "a sample at byte %" PRIu64 ": the index holds offsets below 2^48", offset);
-    if (p->n_samples + 2 >= UINT32_MAX || p->n_fields + n >= UINT32_MAX || key.len >= UINT32_MAX - p->n_keys)
-        return stk_fail(err, STK_ELIMIT, "one shard has more than 2^32 samples, fields or bytes of keys: split it");
+        return stk_fail(err, STK_ELIMIT,
+                        "a sample at byte %" PRIu64 ": the index holds offsets below 2^48", offset);
+    if (p->n_samples + 2 >= UINT32_MAX || p->n_fields + n >= UINT32_MAX ||
+        key.len >= UINT32_MAX - p->n_keys)
+        return stk_fail(err, STK_ELIMIT,
+                        "one shard has more than 2^32 samples, fields or bytes of keys: split it");
     STK_TRY(schema_of(p, fields, n, err));
-    STK_TRY(idx_reserve((void **)&p->samples, &p->samples_cap, p->n_samples + 1, sizeof *p->samples, err));
-    STK_TRY(idx_reserve((void **)&p->fields, &p->fields_cap, p->n_fields + n, sizeof *p->fields, err));
+    STK_TRY(idx_reserve((void **)&p->samples, &p->samples_cap, p->n_samples + 1, sizeof *p->samples,
+                        err));
+    STK_TRY(
+        idx_reserve((void **)&p->fields, &p->fields_cap, p->n_fields + n, sizeof *p->fields, err));
     STK_TRY(idx_reserve((void **)&p->keys, &p->keys_cap, p->n_keys + key.len, 1, err));
     s = &p->samples[p->n_samples];
     *s = (idx_sample){ offset << 16 | p->schema, (uint32_t)p->n_fields, (uint32_t)p->n_keys };
@@ -102,7 +110,8 @@ stk_scan *stk_index_part_scan(stk_index_part *p)
     return &p->scan;
 }
 
-void stk_index_part_progress(stk_index_part *p, int (*fn)(void *cookie, uint64_t offset), void *cookie)
+void stk_index_part_progress(stk_index_part *p, int (*fn)(void *cookie, uint64_t offset),
+                             void *cookie)
 {
     p->progress = fn;
     p->progress_cookie = cookie;
@@ -115,13 +124,15 @@ static uint64_t field_offset(const stk_index_part *p, uint64_t offset, size_t k)
     return f->rel == IDX_WIDE ? p->wide[f->size].offset : offset + f->rel;
 }
 
-int stk_index_part_print(const stk_index_part *p, stk_file *f, uint64_t size, uint64_t *out, stk_error *err)
+int stk_index_part_print(const stk_index_part *p, stk_file *f, uint64_t size, uint64_t *out,
+                         stk_error *err)
 {
     uint64_t hash = size;
 
     for (uint64_t i = 0; i < idx_print_rows(p->n_samples); i++) {
         uint64_t row = idx_print_row(p->n_samples, i), offset = p->samples[row].place >> 16;
-        size_t first = p->samples[row].field, end = row + 1 < p->n_samples ? p->samples[row + 1].field : p->n_fields;
+        size_t first = p->samples[row].field,
+               end = row + 1 < p->n_samples ? p->samples[row + 1].field : p->n_fields;
 
         STK_TRY(idx_print_mix(f, size, offset, &hash, err));
         if (first < end)

@@ -7,8 +7,8 @@
 #include "index/layout.h"
 
 struct stk_index_part {
-    stk_scan scan;                      /* first: the callbacks get its address */
-    idx_dict dict;                      /* names and schemas of this shard */
+    stk_scan scan; /* first: the callbacks get its address */
+    idx_dict dict; /* names and schemas of this shard */
     idx_sample *samples;
     size_t n_samples, samples_cap;
     idx_field *fields;
@@ -17,9 +17,9 @@ struct stk_index_part {
     size_t n_wide, wide_cap;
     uint8_t *keys;
     size_t n_keys, keys_cap;
-    uint32_t *ids;                      /* scratch: names of the sample at hand */
+    uint32_t *ids; /* scratch: names of the sample at hand */
     size_t ids_cap;
-    uint32_t schema;                    /* of the last sample */
+    uint32_t schema; /* of the last sample */
     int (*progress)(void *cookie, uint64_t offset);
     void *progress_cookie;
 };

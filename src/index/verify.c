@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verify.c - is a shard still the file that was indexed?
  *
- * Size and etag decide at once.  Another mtime alone may be a copy or a touch, so it is settled by content: the bytes at
- * up to 16 samples and their first and last field, hashed when the index was made and hashed again here.  That is a few
- * dozen small reads, whatever the size of the shard. */
+ * Size and etag decide at once.  Another mtime alone may be a copy or a touch, so it is settled
+ * by content: the bytes at up to 16 samples and their first and last field, hashed when the
+ * index was made and hashed again here.  That is a few dozen small reads, whatever the size of
+ * the shard. */
 #include "base/hash.h"
 #include "index/part.h"
 
@@ -23,7 +24,8 @@ int idx_print_mix(stk_file *f, uint64_t size, uint64_t offset, uint64_t *hash, s
 }
 
 /* The same walk as stk_index_part_print(), over the index instead of a part. */
-static int print_now(const stk_index *ix, const stk_shard_info *s, stk_file *f, uint64_t *out, stk_error *err)
+static int print_now(const stk_index *ix, const stk_shard_info *s, stk_file *f, uint64_t *out,
+                     stk_error *err)
 {
     uint64_t hash = s->size;
 
@@ -33,7 +35,7 @@ static int print_now(const stk_index *ix, const stk_shard_info *s, stk_file *f, 
 
         STK_TRY(stk_index_entry(ix, s->first + idx_print_row(s->samples, i), &e, err));
         STK_TRY(idx_print_mix(f, s->size, e.offset, &hash, err));
-        for (uint32_t k = 0; k < e.n_fields; k += e.n_fields > 1 ? e.n_fields - 1 : 1) {
+        for (uint32_t k = 0; k<e.n_fields; k += e.n_fields> 1 ? e.n_fields - 1 : 1) {
             STK_TRY(stk_index_field(ix, &e, k, &field, err));
             STK_TRY(idx_print_mix(f, s->size, field.offset, &hash, err));
         }
@@ -50,13 +52,15 @@ int stk_index_same_content(const stk_index *ix, uint64_t shard, stk_file *f, stk
     STK_TRY(stk_index_shard(ix, shard, &was, err));
     STK_TRY(print_now(ix, &was, f, &print, err));
     if (print != was.print)
-        return stk_fail(err, STK_ESTALE, "shard has other content than the index was made from (same %" PRIu64
-                        " bytes, changed since); run: stoker index --force ...", was.size);
+        return stk_fail(err, STK_ESTALE,
+                        "shard has other content than the index was made from (same %" PRIu64
+                        " bytes, changed since); run: stoker index --force ...",
+                        was.size);
     return 0;
 }
 
-int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const int64_t *known, stk_file_info *info,
-                         stk_error *err)
+int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const int64_t *known,
+                         stk_file_info *info, stk_error *err)
 {
     stk_file_info now = { 0 };
     stk_shard_info was;
@@ -66,11 +70,15 @@ int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const
     if (info)
         *info = now;
     if (now.size != was.size)
-        return stk_fail(err, STK_ESTALE, "shard has %" PRIu64 " bytes, the index was made from %" PRIu64
-                        "; run: stoker index --force ...", now.size, was.size);
+        return stk_fail(err, STK_ESTALE,
+                        "shard has %" PRIu64 " bytes, the index was made from %" PRIu64
+                        "; run: stoker index --force ...",
+                        now.size, was.size);
     if (was.etag[0] && now.etag[0] && strcmp(was.etag, now.etag) != 0)
-        return stk_fail(err, STK_ESTALE, "shard has etag %s, the index was made from %s; run: stoker index --force ...",
-                        now.etag, was.etag);
+        return stk_fail(
+            err, STK_ESTALE,
+            "shard has etag %s, the index was made from %s; run: stoker index --force ...",
+            now.etag, was.etag);
     if (now.mtime_ns == was.mtime_ns || (known && now.mtime_ns == *known))
         return 0;
     return stk_index_same_content(ix, shard, f, err);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* writer.c - writes an index as its shards come in, in any order; the tables follow at commit.
  *
- * A segment holds schema numbers of its own shard, so it is written once and never touched again; which schema of the
- * data set they mean is a table.  At commit the schemas are numbered anew by walking the shards in list order, so that
- * names and schemas have the same numbers however the threads ran.  The file appears under its name only when it is
- * whole and on disk; until then it is a temporary one that close() removes. */
+ * A segment holds schema numbers of its own shard, so it is written once and never touched
+ * again; which schema of the data set they mean is a table.  At commit the schemas are numbered
+ * anew by walking the shards in list order, so that names and schemas have the same numbers
+ * however the threads ran.  The file appears under its name only when it is whole and on disk;
+ * until then it is a temporary one that close() removes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -25,23 +26,23 @@ typedef struct wshard {
 struct stk_index_writer {
     pthread_mutex_t lock;
     int fd;
-    char *path, *tmp;                   /* NULL: in memory */
+    char *path, *tmp; /* NULL: in memory */
     char format[32];
     uint64_t n_shards;
-    wshard *shards;                     /* all below: lock */
-    idx_dict dict;                      /* in order of arrival */
+    wshard *shards; /* all below: lock */
+    idx_dict dict;  /* in order of arrival */
     uint16_t *maps;
     size_t n_maps, maps_cap;
     char *strings;
     size_t n_strings, strings_cap;
     uint32_t *crcs;
     size_t n_crcs, crcs_cap;
-    uint32_t crc;                       /* of the block that is being filled */
-    uint64_t segments;                  /* bytes written behind the head */
-    uint32_t *ids;                      /* scratch */
+    uint32_t crc;      /* of the block that is being filled */
+    uint64_t segments; /* bytes written behind the head */
+    uint32_t *ids;     /* scratch */
     size_t ids_cap;
     int committed;
-    int failed;                         /* the code; what follows is told again to whoever comes after */
+    int failed; /* the code; what follows is told again to whoever comes after */
     stk_error error;
 };
 
@@ -50,7 +51,8 @@ static const char *shown(const stk_index_writer *w)
     return w->path ? w->path : "(memory)";
 }
 
-static int write_all(stk_index_writer *w, const void *data, size_t len, uint64_t offset, stk_error *err)
+static int write_all(stk_index_writer *w, const void *data, size_t len, uint64_t offset,
+                     stk_error *err)
 {
     const uint8_t *p = data;
 
@@ -60,7 +62,8 @@ static int write_all(stk_index_writer *w, const void *data, size_t len, uint64_t
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return stk_fail(err, STK_EIO, "cannot write index %s: %s", shown(w), n ? strerror(errno) : "no bytes taken");
+            return stk_fail(err, STK_EIO, "cannot write index %s: %s", shown(w),
+                            n ? strerror(errno) : "no bytes taken");
         p += n;
         len -= (size_t)n;
         offset += (uint64_t)n;
@@ -100,7 +103,7 @@ static int tmp_open(stk_index_writer *w, const char *path, stk_error *err)
     if (!w->path || !w->tmp)
         return stk_fail_nomem(err, room);
     if (getrandom(&random, sizeof random, GRND_NONBLOCK) < 0)
-        random = (uint64_t)(uintptr_t)w;        /* O_EXCL below is what counts */
+        random = (uint64_t)(uintptr_t)w; /* O_EXCL below is what counts */
     snprintf(w->tmp, room, "%s.tmp.%ld.%08x", path, (long)getpid(), (unsigned)random);
     w->fd = open(w->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (w->fd < 0)
@@ -114,14 +117,16 @@ static int writer_init(stk_index_writer *w, const char *path, stk_error *err)
     if (!w->shards)
         return stk_fail_nomem(err, w->n_shards * sizeof *w->shards);
     STK_TRY(idx_reserve((void **)&w->strings, &w->strings_cap, 1, 1, err));
-    w->strings[w->n_strings++] = 0;             /* "" lies at 0 */
+    w->strings[w->n_strings++] = 0; /* "" lies at 0 */
     if (path)
         return tmp_open(w, path, err);
     w->fd = memfd_create("stoker-index", MFD_CLOEXEC);
-    return w->fd < 0 ? stk_fail(err, STK_EIO, "cannot make an index in memory: %s", strerror(errno)) : 0;
+    return w->fd < 0 ? stk_fail(err, STK_EIO, "cannot make an index in memory: %s", strerror(errno))
+                     : 0;
 }
 
-int stk_index_writer_open(stk_index_writer **out, const char *path, const char *format, uint64_t shards, stk_error *err)
+int stk_index_writer_open(stk_index_writer **out, const char *path, const char *format,
+                          uint64_t shards, stk_error *err)
 {
     stk_index_writer *w;
     int rc;
@@ -184,11 +189,13 @@ static int note_failure(stk_index_writer *w, int rc, const stk_error *here, stk_
 }
 
 /* Claim the shard's record; what is known of it before its segment is written. */
-static int begin_shard(stk_index_writer *w, uint64_t shard, const stk_shard_info *info, wshard *s, stk_error *err)
+static int begin_shard(stk_index_writer *w, uint64_t shard, const stk_shard_info *info, wshard *s,
+                       stk_error *err)
 {
     STK_TRY(usable(w, err));
     if (shard >= w->n_shards || w->shards[shard].done)
-        return stk_fail(err, STK_EINVAL, "index %s: shard %" PRIu64 " of %" PRIu64 " is %s", shown(w), shard, w->n_shards,
+        return stk_fail(err, STK_EINVAL, "index %s: shard %" PRIu64 " of %" PRIu64 " is %s",
+                        shown(w), shard, w->n_shards,
                         shard >= w->n_shards ? "not in the list" : "there already");
     memset(s, 0, sizeof *s);
     s->rec.size = info->size;
@@ -205,7 +212,8 @@ static int put_map(stk_index_writer *w, wshard *s, const uint32_t *ids, uint32_t
     uint32_t schema;
 
     if (w->n_maps + 1 >= UINT32_MAX)
-        return stk_fail(err, STK_ELIMIT, "the shards have more than 2^32 lists of field names in all");
+        return stk_fail(err, STK_ELIMIT,
+                        "the shards have more than 2^32 lists of field names in all");
     STK_TRY(idx_dict_schema(&w->dict, ids, n, &schema, err));
     STK_TRY(idx_reserve((void **)&w->maps, &w->maps_cap, w->n_maps + 1, sizeof *w->maps, err));
     w->maps[w->n_maps++] = (uint16_t)schema;
@@ -230,7 +238,8 @@ static int put_schemas(stk_index_writer *w, wshard *s, const idx_dict *d, stk_er
     return 0;
 }
 
-static int put_part(stk_index_writer *w, uint64_t shard, const stk_shard_info *info, const stk_index_part *p, stk_error *err)
+static int put_part(stk_index_writer *w, uint64_t shard, const stk_shard_info *info,
+                    const stk_index_part *p, stk_error *err)
 {
     static const uint8_t zeros[8];
     idx_sample end = { 0, (uint32_t)p->n_fields, (uint32_t)p->n_keys };
@@ -253,8 +262,8 @@ static int put_part(stk_index_writer *w, uint64_t shard, const stk_shard_info *i
     return 0;
 }
 
-int stk_index_writer_add(stk_index_writer *w, uint64_t shard, const stk_shard_info *info, stk_index_part *part,
-                         stk_error *err)
+int stk_index_writer_add(stk_index_writer *w, uint64_t shard, const stk_shard_info *info,
+                         stk_index_part *part, stk_error *err)
 {
     stk_error here;
     int rc;
@@ -267,7 +276,8 @@ int stk_index_writer_add(stk_index_writer *w, uint64_t shard, const stk_shard_in
 }
 
 /* The schemas of an old shard, by name, in the numbering of its segment. */
-static int carry_schemas(stk_index_writer *w, wshard *s, const stk_index *old, const idx_shard *r, stk_error *err)
+static int carry_schemas(stk_index_writer *w, wshard *s, const stk_index *old, const idx_shard *r,
+                         stk_error *err)
 {
     for (uint32_t i = 0; i < r->n_map; i++) {
         uint32_t schema = idx_u16(old->maps, (uint64_t)r->map + i);
@@ -284,8 +294,8 @@ static int carry_schemas(stk_index_writer *w, wshard *s, const stk_index *old, c
     return 0;
 }
 
-static int put_old(stk_index_writer *w, uint64_t shard, const stk_shard_info *info, const stk_index *old, uint64_t from,
-                   stk_error *err)
+static int put_old(stk_index_writer *w, uint64_t shard, const stk_shard_info *info,
+                   const stk_index *old, uint64_t from, stk_error *err)
 {
     uint64_t bytes;
     idx_shard r;
@@ -306,18 +316,20 @@ static int put_old(stk_index_writer *w, uint64_t shard, const stk_shard_info *in
     return 0;
 }
 
-int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_info *info, const stk_index *old,
-                           uint64_t from, stk_error *err)
+int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_info *info,
+                           const stk_index *old, uint64_t from, stk_error *err)
 {
     stk_shard_info was;
     stk_error here;
     idx_shard r;
     int rc;
 
-    /* Damage in the old one is found before anything is written: the caller then scans the shard instead. */
+    /* Damage in the old one is found before anything is written: the caller then scans the shard
+     * instead. */
     STK_TRY(stk_index_shard(old, from, &was, err));
     memcpy(&r, old->shards + from * sizeof r, sizeof r);
-    STK_TRY(idx_check(old, r.segment, idx_segment_bytes(was.samples, r.n_fields, r.n_wide, r.key_bytes), err));
+    STK_TRY(idx_check(old, r.segment,
+                      idx_segment_bytes(was.samples, r.n_fields, r.n_wide, r.key_bytes), err));
     pthread_mutex_lock(&w->lock);
     rc = put_old(w, shard, info, old, from, &here);
     rc = note_failure(w, rc, &here, err);
@@ -327,13 +339,13 @@ int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_
 
 /* ---- commit ---- */
 
-typedef struct tables {                 /* what is numbered anew, and the head as it grows */
-    uint32_t *schema_new, *name_new;    /* old number -> new + 1; 0: not met yet */
-    uint32_t *schema_old, *name_old;    /* and back */
+typedef struct tables {              /* what is numbered anew, and the head as it grows */
+    uint32_t *schema_new, *name_new; /* old number -> new + 1; 0: not met yet */
+    uint32_t *schema_old, *name_old; /* and back */
     uint32_t n_schemas, n_names;
-    uint8_t *bytes;                     /* the section at hand */
+    uint8_t *bytes; /* the section at hand */
     size_t len, cap;
-    uint64_t at;                        /* where in the file the next section goes */
+    uint64_t at; /* where in the file the next section goes */
     uint8_t head[IDX_HEAD];
     uint32_t n_sections;
 } tables;
@@ -412,7 +424,8 @@ static void add_section(tables *t, uint32_t id, uint32_t crc, uint64_t offset, u
 }
 
 /* Write a section where the file ends, 8-byte aligned, and list it in the head. */
-static int put_section(stk_index_writer *w, tables *t, uint32_t id, const void *data, size_t len, stk_error *err)
+static int put_section(stk_index_writer *w, tables *t, uint32_t id, const void *data, size_t len,
+                       stk_error *err)
 {
     STK_TRY(write_all(w, data, len, t->at, err));
     add_section(t, id, stk_crc32c(0, data, len), t->at, len);
@@ -495,7 +508,8 @@ static int put_tables(stk_index_writer *w, tables *t, stk_error *err)
     return 0;
 }
 
-/* The rename is on disk only when the folder is; a folder that cannot be synced still holds a whole file. */
+/* The rename is on disk only when the folder is; a folder that cannot be synced still holds a
+ * whole file. */
 static void sync_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -528,7 +542,8 @@ static int commit_locked(stk_index_writer *w, stk_error *err)
     STK_TRY(usable(w, err));
     for (uint64_t i = 0; i < w->n_shards; i++)
         if (!w->shards[i].done)
-            return stk_fail(err, STK_EINVAL, "index %s: shard %" PRIu64 " was never handed in", shown(w), i);
+            return stk_fail(err, STK_EINVAL, "index %s: shard %" PRIu64 " was never handed in",
+                            shown(w), i);
     rc = tables_open(&t, &w->dict, &here);
     if (rc == 0)
         rc = put_tables(w, t, &here);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* writer_test.c - writing: any order, carried-over shards, limits, and failures that leave nothing behind. */
+/* writer_test.c - writing: any order, carried-over shards, limits, and failures that leave
+ * nothing behind. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -52,7 +53,8 @@ static void any_order(void **state)
 
 static void carried_over(void **state)
 {
-    model small = { .seed = 22, .shards = 9, .per_shard = 300 }, big = { .seed = 22, .shards = 14, .per_shard = 300 };
+    model small = { .seed = 22, .shards = 9, .per_shard = 300 },
+          big = { .seed = 22, .shards = 14, .per_shard = 300 };
     char a[600], b[600], name[32];
     stk_index *old = NULL, *ix = NULL;
     stk_index_writer *w = NULL;
@@ -124,7 +126,8 @@ static void no_fields(void **state)
     assert_int_equal(stk_index_part_open(&p, &err), 0);
     scan = stk_index_part_scan(p);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(scan->sample(scan, (stk_bytes){ (const uint8_t *)"k", 1 }, 0, NULL, 0, &err), 0);
+        assert_int_equal(
+            scan->sample(scan, (stk_bytes){ (const uint8_t *)"k", 1 }, 0, NULL, 0, &err), 0);
     assert_int_equal(stk_index_writer_open(&w, NULL, "tar", 1, &err), 0);
     assert_int_equal(stk_index_writer_add(w, 0, &info, p, &err), 0);
     assert_int_equal(stk_index_writer_commit(w, &err), 0);
@@ -156,9 +159,10 @@ static void misuse(void **state)
     model_info(0, &info, name);
     assert_int_equal(stk_index_writer_open(&w, a, "tar", 2, &err), 0);
     model_add(&m, w, 0);
-    assert_int_equal(stk_index_writer_commit(w, &err), STK_EINVAL);             /* shard 1 is missing */
+    assert_int_equal(stk_index_writer_commit(w, &err), STK_EINVAL); /* shard 1 is missing */
     model_add(&m, w, 1);
-    assert_int_equal(stk_index_writer_add(w, 0, &info, p, &err), STK_EINVAL);   /* twice: the whole is void */
+    assert_int_equal(stk_index_writer_add(w, 0, &info, p, &err),
+                     STK_EINVAL); /* twice: the whole is void */
     assert_int_equal(stk_index_writer_commit(w, &err), STK_EINVAL);
     stk_index_writer_close(&w);
     assert_int_equal(access(a, F_OK), -1);
@@ -189,7 +193,8 @@ static void limits(void **state)
     assert_int_equal(scan->sample(scan, (stk_bytes){ 0 }, 0, &f, 1, &err), STK_ECORRUPT);
     f.offset = f.size = 0;
     f.name_len = 2;
-    assert_int_equal(scan->sample(scan, (stk_bytes){ 0 }, 0, &f, 1, &err), STK_ECORRUPT);       /* "x\0" */
+    assert_int_equal(scan->sample(scan, (stk_bytes){ 0 }, 0, &f, 1, &err),
+                     STK_ECORRUPT); /* "x\0" */
     f.name = name;
     for (n = 0; rc == 0; n++) {
         f.name_len = (size_t)snprintf(name, sizeof name, "%u", n);
@@ -201,7 +206,8 @@ static void limits(void **state)
     stk_index_part_close(&p);
 }
 
-/* A full disk, played by the limit on file sizes: a clean error at any size, and nothing is left. */
+/* A full disk, played by the limit on file sizes: a clean error at any size, and nothing is
+ * left. */
 static void full_disk(void **state)
 {
     model m = { .seed = 25, .shards = 3, .per_shard = 3000, .even = 1 };
@@ -230,7 +236,7 @@ static void full_disk(void **state)
                 stk_index_part_close(&p);
             }
             err.message[0] = 0;
-            rc = stk_index_writer_commit(w, &err);              /* tells the failure again */
+            rc = stk_index_writer_commit(w, &err); /* tells the failure again */
             stk_index_writer_close(&w);
             _exit(rc == STK_EIO && strstr(err.message, "full.idx") ? 0 : 1);
         }
@@ -262,7 +268,8 @@ static int write_once(const model *m, const char *path, const stk_index *old, st
             stk_scan *scan = stk_index_part_scan(p);
 
             model_sample_get(m, i, row, &s);
-            rc = scan->sample(scan, (stk_bytes){ (uint8_t *)s.key, s.key_len }, s.offset, s.f, s.n, err);
+            rc = scan->sample(scan, (stk_bytes){ (uint8_t *)s.key, s.key_len }, s.offset, s.f, s.n,
+                              err);
         }
         if (rc == 0)
             rc = stk_index_writer_add(w, i, &info, p, err);
@@ -334,7 +341,8 @@ static void threads(void **state)
     char a[600];
 
     at(a, sizeof a, "threads.idx");
-    assert_int_equal(stk_index_writer_open(&threads_writer, a, "tar", threads_model.shards, &err), 0);
+    assert_int_equal(stk_index_writer_open(&threads_writer, a, "tar", threads_model.shards, &err),
+                     0);
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&t[i], NULL, add_some, NULL), 0);
     for (int i = 0; i < 4; i++)
@@ -364,9 +372,15 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_order), cmocka_unit_test(carried_over), cmocka_unit_test(damaged_not_carried),
-        cmocka_unit_test(misuse),    cmocka_unit_test(limits),       cmocka_unit_test(full_disk),
-        cmocka_unit_test(no_memory), cmocka_unit_test(threads),      cmocka_unit_test(no_fields),
+        cmocka_unit_test(any_order),
+        cmocka_unit_test(carried_over),
+        cmocka_unit_test(damaged_not_carried),
+        cmocka_unit_test(misuse),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(threads),
+        cmocka_unit_test(no_fields),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

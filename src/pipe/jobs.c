@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* jobs.c - n jobs on a few threads, handed out in order by one counter.
  *
- * Of several failures the one with the lowest number is reported, so that the answer does not depend on which thread was
- * faster.  Threads block all signals: handlers belong to the caller's threads.  Where no thread can be had, the caller's
- * does the work. */
+ * Of several failures the one with the lowest number is reported, so that the answer does not
+ * depend on which thread was faster.  Threads block all signals: handlers belong to the caller's
+ * threads.  Where no thread can be had, the caller's does the work. */
 #include "pipe/jobs.h"
 
 #include <pthread.h>
@@ -22,9 +22,9 @@ typedef struct jobs {
     _Atomic uint64_t next;
     _Atomic int stop;
     pthread_mutex_t lock;
-    uint64_t failed;            /* lock: lowest job that failed */
-    int rc;                     /* lock */
-    stk_error err;              /* lock */
+    uint64_t failed; /* lock: lowest job that failed */
+    int rc;          /* lock */
+    stk_error err;   /* lock */
 } jobs;
 
 static void note_failure(jobs *j, uint64_t i, int rc, const stk_error *err)
@@ -64,15 +64,15 @@ static uint32_t start(jobs *j, pthread_t *threads, uint32_t workers)
     uint32_t n = 0;
 
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);   /* threads inherit the mask */
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* threads inherit the mask */
     while (n < workers && pthread_create(&threads[n], NULL, work, j) == 0)
         n++;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return n;
 }
 
-int stk_jobs_run(uint32_t workers, uint64_t n, int (*fn)(void *cookie, uint64_t i, stk_error *err), void *cookie,
-                 stk_error *err)
+int stk_jobs_run(uint32_t workers, uint64_t n, int (*fn)(void *cookie, uint64_t i, stk_error *err),
+                 void *cookie, stk_error *err)
 {
     jobs j = { .fn = fn, .cookie = cookie, .n = n, .failed = UINT64_MAX };
     pthread_t threads[MAX_WORKERS];

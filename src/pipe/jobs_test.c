@@ -37,7 +37,7 @@ static int fail_some(void *cookie, uint64_t i, stk_error *err)
 {
     atomic_fetch_add(&started, 1);
     if (i == 20)
-        usleep(20000);                  /* the lower one fails later */
+        usleep(20000); /* the lower one fails later */
     if (i == 20 || i == 21)
         return stk_fail(err, STK_ECORRUPT, "job %u", (unsigned)i);
     usleep(100);
