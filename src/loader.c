@@ -14,6 +14,7 @@ struct stk_loader {
 
 #define DEFAULT_PIXELS 178956970u
 #define DEFAULT_IO 8
+#define MAX_IO 1024
 #define IO_DEPTH 64
 #define AHEAD_ROWS 384          /* rows that all slots together should hold ... */
 #define AHEAD_LIGHT 4096        /* ... and where rows are cheap, so that a batch's hand-over is no wait */
@@ -34,8 +35,10 @@ static int check_options(const stk_loader_options *o, size_t n_data, stk_error *
         return stk_fail(err, STK_EINVAL, "num_workers is 0 to %d, not %d", STK_MAX_WORKERS, o->num_workers);
     if (o->prefetch > STK_MAX_SLOTS)
         return stk_fail(err, STK_EINVAL, "prefetch is 1 to %d batches, not %u", STK_MAX_SLOTS, o->prefetch);
-    if (o->world_size && o->rank >= o->world_size)
-        return stk_fail(err, STK_EINVAL, "rank %u is not below world_size %u", o->rank, o->world_size);
+    if (o->rank >= (o->world_size ? o->world_size : 1))
+        return stk_fail(err, STK_EINVAL, "rank %u is not below world_size %u", o->rank, o->world_size ? o->world_size : 1);
+    if (o->io_threads > MAX_IO)
+        return stk_fail(err, STK_EINVAL, "io_threads is 1 to %d, not %u", MAX_IO, o->io_threads);
     if (o->n_stages > STK_MAX_STAGES)
         return stk_fail(err, STK_EINVAL, "a loader has at most %d batch stages, not %u", STK_MAX_STAGES, o->n_stages);
     for (uint32_t i = 0; i < o->n_stages; i++)
@@ -155,19 +158,34 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
     return stk_cache_open(&e->cache, limit / 8, stk_pool_account(e->common->pool), err);
 }
 
-static void plan_sources(stk_engine *e)
+/* The sources that want driving: every shard may lie elsewhere. */
+static int plan_source(stk_engine *e, const stk_source *s, stk_error *err)
+{
+    uint32_t k = 0;
+
+    e->peeks |= s && s->peek;
+    if (!s || !s->drive)
+        return 0;
+    while (k < e->n_driven && e->driven[k] != s)
+        k++;
+    if (k == STK_MAX_DRIVEN)
+        return stk_fail(err, STK_ELIMIT, "a loader drives at most %d sources", STK_MAX_DRIVEN);
+    if (k == e->n_driven)
+        e->driven[e->n_driven++] = s;
+    return 0;
+}
+
+static int plan_sources(stk_engine *e, stk_error *err)
 {
     for (uint32_t i = 0; i < e->common->n_data; i++) {
-        const stk_dataset *d = e->common->data[i];
-        const stk_source *s = stk_index_shards(d->index) ? stk_registry_source(stk_shards_name(d->shards, 0)) : NULL;
-        uint32_t k = 0;
+        const stk_shards *shards = e->common->data[i]->shards;
+        const char *name;
 
-        e->peeks |= s && s->peek;
-        while (k < e->n_driven && e->driven[k] != s)
-            k++;
-        if (s && s->drive && k == e->n_driven && k < 8)
-            e->driven[e->n_driven++] = s;
+        for (uint64_t k = 0; (name = stk_shards_name(shards, k)); k++)
+            if (name[0] != '/')         /* a plain path */
+                STK_TRY(plan_source(e, stk_registry_source(name), err));
     }
+    return 0;
 }
 
 static int plan_threads(stk_engine *e, const stk_loader_options *o, stk_error *err)
@@ -227,9 +245,10 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n, const 
         rc = stk_common_open(&l->e.common, o.n_outputs, data, (uint32_t)n, err);
     if (rc == 0) {
         l->e.common->batch = l->e.batch;
-        plan_sources(&l->e);
-        rc = plan_outputs(&l->e, &o, err);
+        rc = plan_sources(&l->e, err);
     }
+    if (rc == 0)
+        rc = plan_outputs(&l->e, &o, err);
     if (rc == 0)
         rc = plan_order(&l->e, &o, err);
     if (rc == 0)

@@ -208,8 +208,11 @@ stk_io *stk_block_io(stk_block *b)
 
 static int raw_check(stk_block *b)
 {
+    char text[96];
+
     if (b->io.rc < 0)
-        return stk_fail(&b->err, b->io.rc, "reading a block failed: %s", strerror(b->io.sys));
+        return stk_fail(&b->err, b->io.rc, "reading a block failed: %s",
+                        b->io.sys ? strerror_r(b->io.sys, text, sizeof text) : stk_code_name(b->io.rc));
     if (b->io.got < b->io.len)
         return stk_fail(&b->err, STK_ESTALE, "the shard ends inside this block: it was cut after it was indexed");
     return 0;
@@ -235,7 +238,7 @@ void stk_block_arrived(stk_block *b)
 
 static int unpack_locked(stk_block *b, const stk_format *format)
 {
-    stk_bytes raw = { b->raw, b->raw_len };
+    stk_bytes raw = { b->io.dst, b->raw_len };  /* b->raw, or what the source has in memory already */
 
     b->rc = format->unpack(raw, &b->unpacked, &b->unpacked_len, &b->err);
     if (b->rc < 0) {

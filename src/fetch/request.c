@@ -64,7 +64,11 @@ static int locate(stk_request *r, stk_wanted *w, uint32_t field, stk_error *err)
         w->place = (stk_place){ .offset = w->field.offset, .len = w->field.size };
         return 0;
     }
+    w->place = (stk_place){ 0 };
     STK_TRY(d->format->locate(&r->entry, &w->field, &w->place, err));
+    if (w->place.offset > INT64_MAX || w->place.len > INT64_MAX)
+        return stk_fail(err, STK_ECORRUPT, "field %s is said to lie at %" PRIu64 " with %" PRIu64 " bytes", w->field.name,
+                        w->place.offset, w->place.len);
     return w->place.shared ? stk_cache_get(r->cache, d, r->entry.shard, &w->place, &w->block, err) : 0;
 }
 
@@ -112,6 +116,7 @@ int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_er
     r->n_io = 0;
     r->missing = 0;
     r->file = NULL;
+    atomic_store_explicit(&r->retries, 0, memory_order_relaxed);
     rc = stk_shards_acquire(r->data->shards, r->entry.shard, &r->file, err);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         rc = locate(r, &r->want[i], fields[i], err);
@@ -200,24 +205,53 @@ static int count_down(stk_request *r)
     return atomic_fetch_sub_explicit(&r->pending, 1, memory_order_acq_rel) == 1;
 }
 
+/* One more try for a read of this request?  The source is asked at once: it knows better than we how long to pause. */
+static int try_again(stk_request *r)
+{
+    if (atomic_fetch_add_explicit(&r->retries, 1, memory_order_relaxed) < MAX_TRIES)
+        return 1;
+    atomic_fetch_sub_explicit(&r->retries, 1, memory_order_relaxed);
+    return 0;
+}
+
+/* Begin a read.  0: it is through (io->rc says how); STK_PENDING: io->done() comes. */
+static int submit(stk_request *r, stk_io *io)
+{
+    int rc;
+
+    do {
+        io->got = 0;
+        io->rc = io->sys = 0;
+        rc = io->file->source->submit(io->file, io);
+        if (rc == STK_PENDING)
+            return rc;                  /* it may be over by now: hands off */
+        if (rc < 0)
+            io->rc = rc;
+    } while (io->rc == STK_EIO && try_again(r));
+    return 0;
+}
+
+/* A read came back.  1: that was all; 0: it failed and is on its way again. */
+static int through(stk_request *r, stk_io *io)
+{
+    return io->rc != STK_EIO || !io->file->source->submit || !try_again(r) || submit(r, io) != STK_PENDING;
+}
+
 static void io_done(stk_io *io)
 {
     stk_request *r = io->cookie;
 
-    if (io->rc == STK_EIO && r->retries < MAX_TRIES && io->file->source->submit) {
-        r->retries++;
-        io->got = 0;
-        io->rc = 0;
-        if (io->file->source->submit(io->file, io) == STK_PENDING)
-            return;
-    }
-    if (count_down(r))
+    if (through(r, io) && count_down(r))
         r->arrived(r);
 }
 
+/* The request that began to read the block waits for it, so it is there to be asked. */
 static void block_done(stk_io *io)
 {
-    stk_block_arrived(io->cookie);
+    stk_wanted *w = io->cookie;
+
+    if (through(w->waiter.cookie, io))
+        stk_block_arrived(w->block);
 }
 
 static void waiter_done(stk_waiter *w)
@@ -228,25 +262,20 @@ static void waiter_done(stk_waiter *w)
         r->arrived(r);
 }
 
-/* 0: done at once; STK_PENDING: io->done() comes. */
-static int start(stk_io *io, stk_file *f, void (*queue)(void *cookie, stk_io *io), void *cookie)
+static int start(stk_request *r, stk_io *io, void (*queue)(void *cookie, stk_io *io), void *cookie)
 {
     uint64_t retried = 0;
 
-    io->file = f;
-    if (f->source->submit) {
-        int rc = f->source->submit(f, io);
-
-        if (rc < 0)
-            io->rc = rc;
-        return rc < 0 ? 0 : rc;
+    io->file = r->file;
+    if (io->file->source->submit)
+        return submit(r, io);
+    if (queue) {
+        queue(cookie, io);
+        return STK_PENDING;
     }
-    if (!queue) {
-        stk_io_read(io, &retried);
-        return 0;
-    }
-    queue(cookie, io);
-    return STK_PENDING;
+    stk_io_read(io, &retried);
+    atomic_fetch_add_explicit(&r->retries, (uint32_t)retried, memory_order_relaxed);
+    return 0;
 }
 
 static void start_block(stk_request *r, stk_wanted *w, void (*queue)(void *cookie, stk_io *io), void *cookie)
@@ -260,11 +289,10 @@ static void start_block(stk_request *r, stk_wanted *w, void (*queue)(void *cooki
     need = stk_block_want(w->block, &w->waiter);
     if (need == STK_BLOCK_YOURS) {
         io->done = block_done;
-        io->cookie = w->block;
-        io->file = r->file;
+        io->cookie = w;
         /* Wait for it like everybody else; whoever completes the io tells us. */
         if (stk_block_want(w->block, &w->waiter) == STK_BLOCK_COMING &&
-            (io_try(io, r->file) || start(io, r->file, queue, cookie) == 0))
+            (io_try(io, r->file) || start(r, io, queue, cookie) == 0))
             stk_block_arrived(w->block);
     } else if (need == STK_BLOCK_HERE) {
         count_down(r);                  /* cannot reach zero: submit() holds one */
@@ -274,14 +302,13 @@ static void start_block(stk_request *r, stk_wanted *w, void (*queue)(void *cooki
 int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), void *cookie, stk_error *err)
 {
     (void)err;
-    r->retries = 0;
     atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < r->n_io; i++) {
         if (!(r->missing >> i & 1))
             continue;
         r->io[i].done = io_done;
         atomic_fetch_add_explicit(&r->pending, 1, memory_order_relaxed);
-        if (start(&r->io[i], r->file, queue, cookie) == 0)
+        if (start(r, &r->io[i], queue, cookie) == 0)
             count_down(r);
     }
     for (uint32_t i = 0; i < r->n; i++)
@@ -290,17 +317,14 @@ int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), 
     return count_down(r) ? 0 : STK_PENDING;
 }
 
-int stk_request_wait(stk_request *r, stk_error *err)
-{
-    return stk_request_submit(r, NULL, NULL, err);
-}
-
 static int check_io(const stk_io *io, const stk_wanted *w, stk_error *err)
 {
     uint64_t end = w->place.offset + w->place.len;
+    char text[96];
 
     if (io->rc < 0)
-        return stk_fail(err, io->rc, "reading failed: %s", io->sys ? strerror(io->sys) : stk_code_name(io->rc));
+        return stk_fail(err, io->rc, "reading failed: %s",
+                        io->sys ? strerror_r(io->sys, text, sizeof text) : stk_code_name(io->rc));
     if (io->offset + io->got < end)
         return stk_fail(err, STK_ESTALE, "the shard ends at %" PRIu64 ", field %s reaches to %" PRIu64
                         ": it was cut after it was indexed", io->offset + io->got, w->field.name, end);

@@ -39,7 +39,7 @@ struct stk_request {
     uint8_t *buf;
     size_t cap;
     _Atomic uint32_t pending;
-    uint32_t retries;
+    _Atomic uint32_t retries;                   /* since the owner last looked and set it to zero */
     void (*arrived)(stk_request *r);            /* any thread, once after a submit() that said STK_PENDING */
     void *owner;
     stk_request *next;
@@ -56,8 +56,6 @@ void stk_request_prefetch(const stk_dataset *data, const stk_entry *e, uint32_t 
 int stk_request_try(stk_request *r, stk_error *err);
 /* Start the missing reads; `queue` takes those whose source has no submit() of its own.  0 or STK_PENDING. */
 int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), void *cookie, stk_error *err);
-/* Read what is missing, waiting here. */
-int stk_request_wait(stk_request *r, stk_error *err);
 /* Check what came and point want[i].bytes at it. */
 int stk_request_finish(stk_request *r, stk_error *err);
 /* Let go of file and blocks; the request can begin anew. */

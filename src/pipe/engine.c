@@ -35,9 +35,9 @@ int stk_engine_start(stk_engine *e, stk_error *err)
 {
     int rc = 0;
 
-    if (e->n_workers)
+    if (atomic_load_explicit(&e->active, memory_order_relaxed))
         return 0;
-    rc = stk_io_start(e, err);
+    rc = stk_io_start(e, err);          /* what a failed start left is gone on with */
     pthread_mutex_lock(&e->lock);
     if (rc == 0)
         rc = workers_set_locked(e, e->inline_mode ? 1 : e->want_workers, err);
@@ -82,18 +82,47 @@ static int held_too_many(stk_engine *e, int rc, stk_error *err)
                     a->limit >> 20);
 }
 
+static struct timespec in_ms(int ms)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += ms / 1000;
+    t.tv_nsec += ms % 1000 * 1000000L;
+    t.tv_sec += t.tv_nsec / 1000000000L;
+    t.tv_nsec %= 1000000000L;
+    return t;
+}
+
+static int passed(const struct timespec *t)
+{
+    struct timespec now = in_ms(0);
+
+    return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
+}
+
+int stk_worker_step_locked(stk_engine *e)
+{
+    struct timespec soon;
+    int did;
+
+    pthread_mutex_unlock(&e->lock);
+    did = stk_worker_step(e->worker[0]);
+    pthread_mutex_lock(&e->lock);
+    if (did || atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
+        return did;
+    soon = in_ms(1);                    /* others have to move: a stage, or a source with threads of its own */
+    pthread_cond_timedwait(&e->ready, &e->lock, &soon);
+    return 0;
+}
+
 /* Wait for the slot at the tail.  Takes the lock, returns with it held in every case. */
 static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
 {
     stk_slot *s = &e->slot[e->tail % e->n_slots];
-    struct timespec until;
-    int rc;
+    struct timespec until = in_ms(timeout_ms > 0 ? timeout_ms : 0);
+    int rc, timed_out = 0;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += timeout_ms / 1000;
-    until.tv_nsec += timeout_ms % 1000 * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
     for (;;) {
         rc = stk_ring_open_locked(e, err);
         if (e->head == e->tail)
@@ -101,14 +130,14 @@ static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
         if (s->state == STK_SLOT_READY)
             return 0;
         if (e->inline_mode) {
-            pthread_mutex_unlock(&e->lock);
-            stk_worker_step(e->worker[0]);
-            pthread_mutex_lock(&e->lock);
+            timed_out = !stk_worker_step_locked(e) && timeout_ms >= 0 && passed(&until);
         } else if (timeout_ms < 0) {
             pthread_cond_wait(&e->ready, &e->lock);
-        } else if (pthread_cond_timedwait(&e->ready, &e->lock, &until) == ETIMEDOUT && s->state != STK_SLOT_READY) {
-            return stk_fail(err, STK_ETIMEOUT, "no batch within %d ms", timeout_ms);
+        } else {
+            timed_out = pthread_cond_timedwait(&e->ready, &e->lock, &until) == ETIMEDOUT;
         }
+        if (timed_out && s->state != STK_SLOT_READY)
+            return stk_fail(err, STK_ETIMEOUT, "no batch within %d ms", timeout_ms);
     }
 }
 
@@ -147,6 +176,8 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
         return STK_END;
     }
     STK_TRY(stk_engine_start(e, err));
+    if (e->inline_mode)
+        stk_lap(e->worker[0], STK_STAGE_IDLE);          /* the caller was elsewhere */
     pthread_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
     if (rc == 0)

@@ -25,6 +25,7 @@
 #define STK_MAX_SLOTS 256
 #define STK_MAX_STAGES 16
 #define STK_MAX_DECODERS 16
+#define STK_MAX_DRIVEN 8
 #define STK_KEPT_SKIPS 1000
 #define STK_EPOCHS STK_MAX_SLOTS         /* no more of them are in the ring at once */
 #define STK_TICKET_BITS 48              /* of `claim`; the rest counts seeks, so that a late claim fails */
@@ -124,8 +125,8 @@ struct stk_engine {
     pthread_t *io_thread;
     uint32_t io_running;                /* io_lock */
     int io_stop;                        /* io_lock */
-    pthread_t drive_thread[8];
-    const stk_source *driven[8];
+    pthread_t drive_thread[STK_MAX_DRIVEN];
+    const stk_source *driven[STK_MAX_DRIVEN];
     uint32_t n_driven, n_driving;
 
     /* figures */
@@ -149,6 +150,7 @@ void stk_ring_drain(stk_engine *e);                             /* no claims lef
 int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err);
 void stk_worker_close(stk_worker **w);
 int stk_worker_step(stk_worker *w);                             /* 1: something was done */
+int stk_worker_step_locked(stk_engine *e);                      /* inline mode: a step, or a short wait when there is none */
 void *stk_worker_main(void *worker);
 int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row, stk_error *err);
 

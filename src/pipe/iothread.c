@@ -90,7 +90,7 @@ static void *driver_main(void *arg)
 
 int stk_io_start(stk_engine *e, stk_error *err)
 {
-    for (uint32_t i = 0; i < e->n_driven && !e->inline_mode; i++) {
+    for (uint32_t i = e->n_driving; i < e->n_driven && !e->inline_mode; i++) {
         struct driver *d = STK_NEW(struct driver);
 
         if (d)

@@ -138,13 +138,10 @@ void stk_ring_drain(stk_engine *e)
 
         pthread_mutex_lock(&e->lock);
         while (s->state != STK_SLOT_READY) {
-            if (e->inline_mode) {
-                pthread_mutex_unlock(&e->lock);
-                stk_worker_step(e->worker[0]);
-                pthread_mutex_lock(&e->lock);
-            } else {
+            if (e->inline_mode)
+                stk_worker_step_locked(e);
+            else
                 pthread_cond_wait(&e->ready, &e->lock);
-            }
         }
         s->state = STK_SLOT_FREE;
         pthread_mutex_unlock(&e->lock);

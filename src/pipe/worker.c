@@ -13,32 +13,6 @@
 #define AHEAD 3                 /* rows looked up before their turn */
 #define MAX_SUBSTITUTES 100
 
-int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
-{
-    *out = STK_NEW(stk_worker);
-    if (!*out)
-        return stk_fail_nomem(err, sizeof **out);
-    (*out)->engine = e;
-    (*out)->number = number;
-    (*out)->last = stk_ticks();
-    return 0;
-}
-
-void stk_worker_close(stk_worker **w)
-{
-    const stk_decoder *d;
-
-    if (!*w)
-        return;
-    for (size_t i = 0; i < STK_MAX_DECODERS && (d = stk_registry_get(STK_PLUGIN_DECODER, i)); i++)
-        if ((*w)->decoder[i])
-            d->close((*w)->decoder[i]);
-    stk_scratch_fini(&(*w)->scratch);
-    stk_request_close(&(*w)->req);
-    stk_free(*w);
-    *w = NULL;
-}
-
 /* ---- requests: idle ones, and the heap of those that arrived ---- */
 
 static void heap_push_locked(stk_engine *e, stk_request *r)
@@ -81,7 +55,51 @@ static void request_arrived(stk_request *r)
     heap_push_locked(e, r);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
     pthread_cond_broadcast(&e->work);   /* a signal might wake a parked worker */
+    if (e->inline_mode)
+        pthread_cond_broadcast(&e->ready);
     pthread_mutex_unlock(&e->lock);
+}
+
+static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
+{
+    STK_TRY(stk_request_open(out, e->cache, stk_pool_account(e->common->pool), err));
+    (*out)->arrived = request_arrived;
+    (*out)->owner = e;
+    e->n_requests++;
+    return 0;
+}
+
+/* Every worker brings a request along: whoever has none can then wait, since one is on its way or will be let go. */
+int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
+{
+    stk_worker *w = STK_NEW(stk_worker);
+    int rc = w ? request_add_locked(e, &w->req, err) : stk_fail_nomem(err, sizeof *w);
+
+    *out = NULL;
+    if (rc < 0) {
+        stk_free(w);
+        return rc;
+    }
+    w->engine = e;
+    w->number = number;
+    w->last = stk_ticks();
+    *out = w;
+    return 0;
+}
+
+void stk_worker_close(stk_worker **w)
+{
+    const stk_decoder *d;
+
+    if (!*w)
+        return;
+    for (size_t i = 0; i < STK_MAX_DECODERS && (d = stk_registry_get(STK_PLUGIN_DECODER, i)); i++)
+        if ((*w)->decoder[i])
+            d->close((*w)->decoder[i]);
+    stk_scratch_fini(&(*w)->scratch);
+    stk_request_close(&(*w)->req);
+    stk_free(*w);
+    *w = NULL;
 }
 
 /* A request of the worker's own: an idle one, or a new one while there may be more. */
@@ -95,11 +113,8 @@ static int own_request(stk_worker *w)
     w->req = e->idle;
     if (w->req) {
         e->idle = w->req->next;
-    } else if (e->n_requests < e->max_requests &&
-               stk_request_open(&w->req, e->cache, stk_pool_account(e->common->pool), NULL) == 0) {
-        w->req->arrived = request_arrived;
-        w->req->owner = e;
-        e->n_requests++;
+    } else if (e->n_requests < e->max_requests) {
+        request_add_locked(e, &w->req, NULL);
     }
     pthread_mutex_unlock(&e->lock);
     return w->req != NULL;
@@ -176,6 +191,9 @@ static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
     stk_engine *e = w->engine;
     uint16_t fields[STK_MAX_OUTPUTS];
 
+    if (r->where.dataset >= e->common->n_data)
+        return stk_fail(err, STK_EINVAL, "order %s asks for data set %u, there are %u", e->order.name, r->where.dataset,
+                        e->common->n_data);
     r->data = e->common->data[r->where.dataset];
     if (!r->entry.key.data)             /* not looked up ahead */
         STK_TRY(stk_index_entry(r->data->index, r->where.sample, &r->entry, err));
@@ -222,12 +240,12 @@ static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err
     return rc;
 }
 
-static void address(const stk_request *r, stk_error *err)
+static void address(const stk_engine *e, const stk_request *r, stk_error *err)
 {
     const char *shard = r->entry.key.data ? stk_shards_name(r->data->shards, r->entry.shard) : NULL;
 
     stk_error_at(err, shard, r->entry.key.data ? r->entry.offset : STK_NO_OFFSET, r->entry.key);
-    err->sample = r->where.sample;
+    err->sample = r->where.dataset < e->common->n_data ? e->common->start[r->where.dataset] + r->where.sample : UINT64_MAX;
 }
 
 /* Take a row from where it stands to its end.  1: done; 0: its bytes are on their way, r has left. */
@@ -240,6 +258,8 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
 
     for (;;) {
         rc = 0;
+        if (!arrived && atomic_load_explicit(&e->draining, memory_order_relaxed))
+            return 1;
         if (!arrived) {
             rc = row_begin(w, r, &err);
             if (rc == 0)
@@ -256,11 +276,15 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
         if (rc == 0 && !atomic_load_explicit(&e->draining, memory_order_relaxed))
             rc = row_finish(w, r, s, &err);
         if (rc < 0)
-            address(r, &err);
+            address(e, r, &err);
+        if (atomic_load_explicit(&r->retries, memory_order_relaxed))
+            atomic_fetch_add_explicit(&e->retried, atomic_exchange_explicit(&r->retries, 0, memory_order_relaxed),
+                                      memory_order_relaxed);
         stk_request_end(r);
         if (rc == 0)
             return 1;
         if (!stand_in(w, r, s, &rc, &err)) {
+            address(e, r, &err);
             stk_ring_fail(e, s, (uint32_t)(r->ticket % e->batch), rc, &err);
             return 1;
         }
@@ -307,6 +331,7 @@ static int take_arrived(stk_worker *w)
 
         give_request(w, r);
         stk_ring_done(e, s, 1);
+        stk_lap(w, STK_STAGE_BATCH);
     }
     return 1;
 }
@@ -335,10 +360,13 @@ static void wait_request(stk_worker *w)
  * processor to see the next one coming. */
 static void look_ahead(stk_engine *e, const stk_where *where, stk_entry *entry)
 {
-    const stk_dataset *d = e->common->data[where->dataset];
+    const stk_dataset *d;
     uint16_t field;
 
     entry->key.data = NULL;
+    if (where->dataset >= e->common->n_data)
+        return;
+    d = e->common->data[where->dataset];
     if (stk_index_entry(d->index, where->sample, entry, NULL) < 0) {
         entry->key.data = NULL;         /* the row finds out again and says why */
         return;
@@ -365,7 +393,8 @@ static int run_claim(stk_worker *w)
     if (rows)
         e->order.at(e->order.state, s->epoch, s->share.first + row, rows, where);
     for (uint32_t i = 0; i < rows; i++)
-        stk_index_prefetch(e->common->data[where[i].dataset]->index, where[i].sample);
+        if (where[i].dataset < e->common->n_data)
+            stk_index_prefetch(e->common->data[where[i].dataset]->index, where[i].sample);
     for (uint32_t i = 0; i < rows && i < AHEAD; i++)
         look_ahead(e, &where[i], &entry[i]);
     for (uint32_t i = 0; i < rows; i++) {
@@ -387,6 +416,7 @@ static int run_claim(stk_worker *w)
         }
     }
     stk_ring_done(e, s, done + (n - rows));
+    stk_lap(w, STK_STAGE_BATCH);
     return 1;
 }
 
