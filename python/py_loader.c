@@ -182,19 +182,30 @@ static void loader_dealloc(PyObject *obj)
 
 /* ---- batches ---- */
 
-static PyObject *loader_next(PyObject *obj, PyObject *unused)
+/* The caller says which epoch it means: a thread that came late must not begin the next one. */
+static int next_of_epoch(loader_object *self, uint64_t epoch, stk_batch **b, stk_error *err)
 {
+    uint64_t now, step;
+
+    stk_loader_where(self->l, &now, &step);
+    return now == epoch ? stk_loader_next(self->l, b, SLICE_MS, err) : STK_END;
+}
+
+static PyObject *loader_next(PyObject *obj, PyObject *arg)
+{
+    unsigned long long epoch = PyLong_AsUnsignedLongLong(arg);
     loader_object *self = (loader_object *)obj;
     stk_error err = { 0 };
     stk_batch *b = NULL;
     int rc;
 
-    (void)unused;
+    if (PyErr_Occurred())
+        return NULL;
     do {
         if (PyErr_CheckSignals() < 0 || enter(self) < 0)
             return NULL;
         Py_BEGIN_ALLOW_THREADS
-        rc = stk_loader_next(self->l, &b, SLICE_MS, &err);
+        rc = next_of_epoch(self, epoch, &b, &err);
         leave(self);
         Py_END_ALLOW_THREADS
     } while (rc == STK_ETIMEOUT);
@@ -324,7 +335,7 @@ static PyObject *loader_skipped(PyObject *obj, PyObject *args)
 }
 
 static PyMethodDef loader_methods[] = {
-    { "next", loader_next, METH_NOARGS, "the next batch's parts, or None at the end of the epoch" },
+    { "next", loader_next, METH_O, "the parts of the epoch's next batch, or None at its end" },
     { "seek", loader_seek, METH_VARARGS, "go on at (epoch, step)" },
     { "where", loader_where, METH_NOARGS, "(epoch, steps taken in it)" },
     { "sizes", loader_sizes, METH_NOARGS, "(steps, samples) of an epoch" },

@@ -34,7 +34,7 @@ class _Decoder:
     def sample(self, i: int) -> dict[str, Any]:
         with self.lock:
             self.loader.seek(0, i)
-            parts = self.loader.next()
+            parts = self.loader.next(0)
         batch = from_parts(parts)
         return {"__key__": batch.sample_keys[0], **{name: v[0] for name, v in batch.items()}}
 

@@ -31,23 +31,26 @@ def _close_all() -> None:
 class _Epoch:
     """One pass over the loader; only the newest one of a loader gives batches."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader, epoch: int) -> None:
         self._loader = loader
+        self._epoch = epoch
         self._over = False
 
     def __iter__(self) -> _Epoch:
         return self
 
     def __next__(self) -> Batch:
-        if self._over:
-            raise StopIteration
         if self._loader._running is not self:
-            raise ClosedError("this iterator is over: its loader has begun another epoch since; "
-                              "use one iterator at a time, or two loaders", "ECLOSED")
-        parts = self._loader._core.next()
+            if self._over:
+                raise StopIteration
+            self._loader._core.where()          # says so if it is closed
+            raise ClosedError("this iterator is over: its loader has gone on to another epoch "
+                              "since; use one iterator at a time, or two loaders", "ECLOSED")
+        parts = self._loader._core.next(self._epoch)
         if parts is None:
-            self._over = True
-            self._loader._running = None
+            self._over = True                   # first: another thread may look at both
+            if self._loader._running is self:
+                self._loader._running = None
             raise StopIteration
         return from_parts(parts)
 
@@ -126,7 +129,7 @@ class Loader:
             epoch, step = epoch + 1, 0
         self._core.seek(epoch, step)            # costs nothing when that is what comes anyway
         self._next = None
-        self._running = _Epoch(self)
+        self._running = _Epoch(self, epoch)
         return self._running
 
     def __len__(self) -> int:

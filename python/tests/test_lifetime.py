@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exit, fork, Ctrl-C, DataLoader workers, memory: mostly in processes of their own."""
+
+import os
+import pickle
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import FIELDS, LABEL, SAMPLES, as_numpy, check_python, ids_of, run_python, torch
+
+import stoker
+
+MAKE = """
+import os, sys, stoker
+fields = {"image": "from(jpg) | image | random_resized_crop(64) | to(f32)", "label": "from(cls) | int"}
+loader = stoker.Loader(sys.argv[1], fields, batch_size=8, shuffle=True, num_workers=2)
+"""
+needs_torch = pytest.mark.skipif(torch is None, reason="without torch")
+
+
+def python(body, urls, **kwargs):
+    import textwrap
+    return check_python(MAKE + textwrap.dedent(body), urls, **kwargs)
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("end", [
+    "pass", "sys.exit(0)", "loader.close()", "del loader",
+    "keep = [b for b in loader]", "keep = [b for b in loader]; loader.close()",
+    "import builtins; builtins.keep = loader; builtins.running = running",
+    "import threading; threading.Thread(target=lambda: [b for _ in range(50) for b in loader], "
+    "daemon=True).start(); import time; time.sleep(0.05)"])
+def test_exit_with_a_running_loader(urls, end):
+    python(f"running = iter(loader)\nbatch = next(running)\n{end}\n", urls)
+
+
+def test_exit_by_exception(urls):
+    done = run_python(MAKE + "next(iter(loader)); raise SystemExit(3)", urls)
+    assert done.returncode == 3 and done.stderr == ""
+
+
+@pytest.mark.asan
+def test_fork_with_a_running_loader(urls):
+    out = python("""
+        running = iter(loader)
+        batch = next(running)
+        total = float(batch["image"].sum())
+        pid = os.fork()
+        if pid == 0:
+            try:
+                assert float(batch["image"].sum()) == total     # memory is copied
+                for use in (lambda: next(running), lambda: next(iter(loader)), loader.stats):
+                    try:
+                        use()
+                    except stoker.StokerError as e:
+                        assert "fork" in str(e), e
+                    else:
+                        os._exit(4)
+                mine = stoker.Loader(sys.argv[1], fields, batch_size=8, num_workers=2)
+                n = sum(len(b["label"]) for b in mine)
+                mine.close()
+                loader.close()
+                del batch, running, loader
+                import gc; gc.collect()
+                os._exit(0 if n == 100 else 5)
+            except BaseException as e:
+                print(repr(e)); sys.stdout.flush()
+                os._exit(6)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        print(sum(len(b["label"]) for b in running))
+        """, urls)
+    assert out.split()[-1] == "92"
+
+
+def test_forked_child_exits_normally(urls):
+    """Finalisation, with atexit handlers, in a child that inherited the loader."""
+    python("""
+        running = iter(loader); next(running)
+        pid = os.fork()
+        if pid == 0:
+            sys.exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        sum(1 for b in running)
+        """, urls)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ctrl_c(urls, workers):
+    """SIGINT ends a loop at once, and the loader closes as always."""
+    code = """
+    import os, sys, threading, time, signal, stoker
+    fields = {"image": "from(jpg) | image | resize((1200, 1200)) | to(f32)"}
+    loader = stoker.Loader(sys.argv[1], fields, batch_size=20, num_workers=int(sys.argv[2]))
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    start = time.perf_counter()
+    try:
+        while time.perf_counter() - start < 20:
+            for batch in loader:
+                del batch
+    except KeyboardInterrupt:
+        seconds = time.perf_counter() - start
+        print("stopped", loader.epoch)
+        loader.close()
+        sys.exit(0 if seconds < 10 else 1)
+    """
+    assert "stopped" in check_python(code, urls, workers)
+
+
+def test_ctrl_c_while_waiting_for_a_slow_batch(urls):
+    """One batch that takes long: next() waits in slices and looks at signals between them."""
+    code = """
+    import os, sys, threading, time, signal, stoker
+    fields = {"image": "from(jpg) | image | resize((2600, 2600)) | to(f32)"}
+    loader = stoker.Loader(sys.argv[1], fields, batch_size=100, num_workers=1, prefetch=1,
+                           memory_limit="20GB")
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    start = time.perf_counter()
+    try:
+        next(iter(loader))
+    except KeyboardInterrupt:
+        print(time.perf_counter() - start)
+        os._exit(0)
+    print("whole batch after", time.perf_counter() - start)
+    """
+    out = run_python(code, urls, timeout=100).stdout
+    if "whole batch" in out:
+        pytest.skip("the batch was ready before the signal")
+    assert float(out) < 1.5
+
+
+def test_torch_is_not_imported_before_a_batch(urls):
+    check_python("""
+        import sys, time
+        start = time.perf_counter()
+        import stoker
+        seconds = time.perf_counter() - start
+        assert "torch" not in sys.modules and "numpy" not in sys.modules
+        print(seconds)
+        """, torch_too=True)
+
+
+def test_without_torch_batches_are_arrays(urls):
+    python("""
+        import numpy
+        b = next(iter(loader))
+        assert isinstance(b["image"], numpy.ndarray) and b["image"].dtype == numpy.float32
+        assert isinstance(b.valid, numpy.ndarray) and b.valid.all()
+        import pickle
+        again = pickle.loads(pickle.dumps(b))
+        assert (again["image"] == b["image"]).all() and again.sample_keys == b.sample_keys
+        assert b.to("cpu") is not b
+        """, urls)
+
+
+def test_loader_does_not_pickle(urls):
+    with stoker.Loader(urls, LABEL) as loader, pytest.raises(stoker.StokerError, match="pickle"):
+        pickle.dumps(loader)
+
+
+class LoaderInside:
+    def __init__(self, urls):
+        self.urls = urls
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        with stoker.Loader(self.urls, LABEL, batch_size=4) as loader:
+            return next(iter(loader))["label"]
+
+
+@needs_torch
+def test_a_loader_in_a_dataloader_worker_is_refused(urls):
+    data = torch.utils.data.DataLoader(LoaderInside(urls), num_workers=1,
+                                       multiprocessing_context="fork")
+    with pytest.raises(Exception, match="inside a DataLoader worker"):
+        list(data)
+    assert len(list(torch.utils.data.DataLoader(LoaderInside(urls), num_workers=0))) == 4
+
+
+@needs_torch
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+@pytest.mark.parametrize("fields", [None, {"image": "from(jpg) | image | resize((8, 8))"}])
+def test_open_in_dataloader_workers(urls, how, fields):
+    ds = stoker.open(urls, fields)
+    ds[3]
+    loader = torch.utils.data.DataLoader(ds, batch_size=10, num_workers=2, collate_fn=list,
+                                         multiprocessing_context=how)
+    rows = [row for batch in loader for row in batch]
+    assert [r["__key__"] for r in rows] == [f"{i:06d}" for i in range(SAMPLES)]
+    for i in (0, 50, 99):
+        for name, value in ds[i].items():
+            same = rows[i][name] == value
+            assert same if isinstance(same, bool) else same.all()
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+@pytest.mark.asan
+def test_a_thousand_batches_held(urls):
+    fields = {"image": "from(jpg) | image | resize((128, 128)) | to(f32)"}
+    with stoker.Loader(urls, fields, batch_size=10, memory_limit="40MB", prefetch=2) as loader:
+        held = []
+        with pytest.raises(stoker.StokerError, match="you hold") as caught:
+            while len(held) < 1000:
+                for batch in loader:
+                    held.append(batch)
+        assert caught.value.code == "ELIMIT" and isinstance(caught.value, ValueError)
+        number = int(re.search(r"you hold (\d+)", str(caught.value))[1])
+        assert len(held) - 2 <= number <= len(held) + 2 and 10 <= len(held) <= 20
+        assert loader.stats()["memory"] <= 40_000_000
+        del held[:], batch, caught
+        assert len(ids_of(loader)) == SAMPLES       # goes on once they are let go
+
+
+def test_labels_alone_do_not_hold_pictures(urls):
+    with stoker.Loader(urls, FIELDS, batch_size=20, memory_limit="16MB", prefetch=1) as loader:
+        labels = [b["label"] for _ in range(40) for b in loader]
+    assert len(labels) == 200
+
+
+def test_resident_memory_is_flat_from_the_second_epoch_on(urls):
+    out = check_python("""
+        import sys, stoker
+        fields = {"image": "from(jpg) | image | random_resized_crop(96) | to(f32)", "t": "from(txt) | text",
+                  "raw": "from(jpg) | bytes"}
+        def rss():
+            return int(open("/proc/self/statm").read().split()[1]) * 4096
+        with stoker.Loader(sys.argv[1], fields, batch_size=16, shuffle=True, num_workers=2) as loader:
+            for epoch in range(40):
+                for batch in loader:
+                    pass
+                if epoch == 1:
+                    before = rss()
+            print(before, rss())
+        """, urls)
+    before, after = map(int, out.split())
+    assert after - before < 6_000_000, f"{(after - before) / 1e6:.1f} MB more after 38 epochs"

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Epochs: order, determinism, break, state, threads, memory."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from conftest import FIELDS, LABEL, SAMPLES, as_numpy, epoch_of, ids_of
+
+import stoker
+
+pytestmark = pytest.mark.asan
+
+
+def test_every_epoch_is_another_permutation(urls):
+    with stoker.Loader(urls, LABEL, batch_size=16, shuffle=True) as loader:
+        epochs = [ids_of(loader) for _ in range(4)]
+    for ids in epochs:
+        assert sorted(ids) == list(range(SAMPLES))
+    assert len({tuple(ids) for ids in epochs}) == 4
+
+
+def test_sequential_order_labels_and_keys(urls):
+    with stoker.Loader(urls, LABEL, batch_size=7) as loader:
+        assert len(loader) == 15
+        batches = list(loader)
+    assert [len(b["label"]) for b in batches] == [7] * 14 + [2]
+    assert [k for b in batches for k in b.sample_keys] == [f"{i:06d}" for i in range(SAMPLES)]
+    assert [int(v) for b in batches for v in b["label"]] == [i % 10 for i in range(SAMPLES)]
+    assert all(bool(b.valid.all()) for b in batches)
+
+
+def test_drop_last(urls):
+    with stoker.Loader(urls, LABEL, batch_size=7, drop_last=True) as loader:
+        assert len(loader) == 14
+        assert {len(b["label"]) for b in loader} == {7}
+
+
+def test_seed_chooses_the_order(urls):
+    orders = []
+    for seed in (0, 1, 0, 2**64 - 1):
+        with stoker.Loader(urls, LABEL, batch_size=10, shuffle="exact", seed=seed) as loader:
+            orders.append(ids_of(loader))
+    assert orders[0] == orders[2]
+    assert orders[0] != orders[1] and orders[0] != orders[3]
+
+
+@pytest.fixture(scope="module")
+def reference(urls):
+    with stoker.Loader(urls, FIELDS, batch_size=16, shuffle=True, seed=5, num_workers=0) as loader:
+        return [epoch_of(loader) for _ in range(2)]
+
+
+@pytest.mark.parametrize("prefetch", [1, 4])
+@pytest.mark.parametrize("workers", [0, 1, 2, 8])
+def test_bits_do_not_depend_on_threads(urls, reference, workers, prefetch):
+    with stoker.Loader(urls, FIELDS, batch_size=16, shuffle=True, seed=5, num_workers=workers,
+                       prefetch=prefetch) as loader:
+        for epoch in reference:
+            found = epoch_of(loader)
+            assert len(found) == len(epoch)
+            for (ids, values), (want_ids, want) in zip(found, epoch, strict=True):
+                assert (ids == want_ids).all()
+                for name in want:
+                    assert values[name].dtype == want[name].dtype
+                    assert (values[name] == want[name]).all(), name
+
+
+def test_augmentation_differs_between_epochs(reference):
+    by_id = [{int(i): row for ids, v in epoch for i, row in zip(ids, v["image"], strict=True)}
+             for epoch in reference]
+    same = sum((by_id[0][i] == by_id[1][i]).all() for i in range(SAMPLES))
+    assert same < SAMPLES // 10
+
+
+def test_break_begins_the_next_epoch(urls, reference):
+    with stoker.Loader(urls, FIELDS, batch_size=16, shuffle=True, seed=5) as loader:
+        for batch in loader:
+            first = batch
+            break
+        assert loader.epoch == 0
+        assert (as_numpy(first.sample_ids) == reference[0][0][0]).all()
+        second = epoch_of(loader)
+        assert loader.epoch == 2
+    for (ids, values), (want_ids, want) in zip(second, reference[1], strict=True):
+        assert (ids == want_ids).all()
+        assert (values["image"] == want["image"]).all()
+
+
+def test_an_older_iterator_is_refused(urls):
+    with stoker.Loader(urls, LABEL, batch_size=16, shuffle=True) as loader:
+        old = iter(loader)
+        next(old)
+        new = iter(loader)
+        with pytest.raises(stoker.StokerError, match="another epoch"):
+            next(old)
+        assert loader.epoch == 1
+        assert sum(len(b["label"]) for b in new) == SAMPLES
+        with pytest.raises(StopIteration):
+            next(new)
+        with pytest.raises(StopIteration):
+            next(new)
+
+
+def test_set_epoch(urls):
+    with stoker.Loader(urls, LABEL, batch_size=16, shuffle=True) as loader:
+        epochs = [ids_of(loader) for _ in range(3)]
+        loader.set_epoch(1)
+        assert loader.epoch == 1
+        assert ids_of(loader) == epochs[1]
+        assert ids_of(loader) == epochs[2]
+        for epoch in (0, 1, 2):
+            loader.set_epoch(epoch)
+            assert ids_of(loader) == epochs[epoch]
+        with pytest.raises(stoker.StokerError):
+            loader.set_epoch(-1)
+
+
+@pytest.mark.parametrize("taken", [0, 1, 4, 7])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_state_goes_on_behind_the_last_batch(urls, taken, workers):
+    options = {"batch_size": 16, "shuffle": True, "seed": 3}
+    with stoker.Loader(urls, FIELDS, **options) as loader:
+        ids_of(loader)
+        whole = epoch_of(loader)
+        after = ids_of(loader)
+    with stoker.Loader(urls, FIELDS, **options) as loader:
+        ids_of(loader)
+        running = iter(loader)
+        for _ in range(taken):
+            next(running)
+        state = loader.state_dict()
+    assert (state["epoch"], state["step"]) == (1, taken)
+    with stoker.Loader(urls, FIELDS, num_workers=workers, **options) as loader:
+        loader.load_state_dict(state)
+        assert loader.state_dict() == state
+        rest = epoch_of(loader)
+        assert [i.tolist() for i, _ in rest] == [i.tolist() for i, _ in whole[taken:]]
+        for (_, values), (_, want) in zip(rest, whole[taken:], strict=True):
+            assert (values["image"] == want["image"]).all()
+        assert ids_of(loader) == after
+
+
+def test_state_between_epochs_and_of_another_loader(urls):
+    with stoker.Loader(urls, LABEL, batch_size=16, seed=1) as loader:
+        ids_of(loader)
+        state = loader.state_dict()
+        assert (state["epoch"], state["step"]) == (1, 0)
+    with stoker.Loader(urls, LABEL, batch_size=8, seed=1) as loader:
+        with pytest.raises(stoker.StokerError, match="batch_size=16"):
+            loader.load_state_dict(state)
+        with pytest.raises(stoker.StokerError, match="no state"):
+            loader.load_state_dict({"epoch": 1})
+        with pytest.raises(stoker.StokerError, match="step"):
+            loader.load_state_dict({**loader.state_dict(), "step": 1000})
+
+
+def test_two_loaders_at_once(urls):
+    with stoker.Loader(urls, LABEL, batch_size=10, shuffle=True, seed=1) as a, \
+            stoker.Loader(urls, LABEL, batch_size=10, shuffle=True, seed=2, num_workers=1) as b:
+        alone = ids_of(a), ids_of(b)
+        a.set_epoch(0)
+        b.set_epoch(0)
+        pairs = list(zip(a, b, strict=True))
+    assert [int(i) for x, _ in pairs for i in x.sample_ids] == alone[0]
+    assert [int(i) for _, y in pairs for i in y.sample_ids] == alone[1]
+
+
+def test_several_data_sets_in_one_loader(data):
+    parts = [stoker.open(data / "train-000.tar"), stoker.open([data / "train-001.tar",
+                                                               data / "train-002.tar"])]
+    with stoker.Loader(parts, LABEL, batch_size=16) as loader:
+        assert [k for b in loader for k in b.sample_keys] == [f"{i:06d}" for i in range(SAMPLES)]
+    with stoker.Loader(parts[0], LABEL, batch_size=16) as loader:
+        assert ids_of(loader) == list(range(len(parts[0])))
+
+
+@pytest.mark.parametrize("how", ["glob", "list", "path"])
+def test_ways_to_name_shards(data, how):
+    named = {"glob": str(data / "train-*.tar"),
+             "list": [str(p) for p in sorted(data.glob("*.tar"))],
+             "path": data / "train-001.tar"}[how]
+    with stoker.Loader(named, LABEL, batch_size=50) as loader:
+        assert len(ids_of(loader)) == (33 if how == "path" else SAMPLES)
+
+
+def test_other_outputs(urls):
+    fields = {"txt": "text", "meta": "from(json) | json", "n": "from(json) | json(n) | int",
+              "raw": "from(cls) | bytes", "x": "from(cls) | float"}
+    with stoker.Loader(urls, fields, batch_size=10) as loader:
+        batch = next(iter(loader))
+    assert batch["txt"] == [f"número {i}" for i in range(10)]
+    assert batch["meta"] == [{"n": i, "tags": ["a", "b"]} for i in range(10)]
+    assert batch["raw"] == [str(i).encode() for i in range(10)]
+    assert as_numpy(batch["n"]).tolist() == list(range(10))
+    assert as_numpy(batch["n"]).dtype == np.int64
+    assert as_numpy(batch["x"]).dtype == np.float32
+
+
+def test_collate_list(urls):
+    with stoker.Loader(urls, {"image": "from(jpg) | image"}, batch_size=5, collate="list") as loader:
+        batch = next(iter(loader))
+    assert isinstance(batch["image"], list)
+    assert [tuple(i.shape) for i in batch["image"]] == [(3, 50 + i, 60 + i) for i in range(5)]
+
+
+def test_stats(urls):
+    with stoker.Loader(urls, FIELDS, batch_size=16, num_workers=2) as loader:
+        ids_of(loader)
+        stats = loader.stats()
+    assert stats["batches"] == 7 and stats["samples"] >= SAMPLES and stats["bytes"] > 10_000
+    assert stats["workers"] == 2 and stats["skipped"] == 0 and stats["bad_samples"] == []
+    assert {"fetch", "decode", "sample"} <= set(stats["stages"])
+    assert stats["stages"]["decode"] > 0 and stats["first_batch_s"] > 0 and stats["wait_s"] >= 0
+    assert 0 < stats["memory"] <= stats["memory_peak"] <= stats["memory_limit"]
+
+
+def test_set_workers_while_running(urls, reference):
+    with stoker.Loader(urls, FIELDS, batch_size=16, shuffle=True, seed=5, num_workers=1) as loader:
+        for step, batch in enumerate(loader):
+            loader.set_workers(1 + step % 4)
+            assert (as_numpy(batch["image"]) == reference[0][step][1]["image"]).all()
+        with pytest.raises(stoker.StokerError):
+            loader.set_workers(0)
+
+
+def test_close_and_with(urls):
+    with stoker.Loader(urls, LABEL, batch_size=16) as loader:
+        running = iter(loader)
+        next(running)
+    loader.close()
+    for use in (lambda: next(iter(loader)), loader.stats, loader.state_dict,
+                lambda: loader.set_workers(2)):
+        with pytest.raises(stoker.StokerError, match="closed"):
+            use()
+    with pytest.raises(stoker.StokerError):
+        next(running)
+
+
+def test_the_gil_is_free_while_waiting(urls):
+    """A thread of Python counts on while the main thread decodes or waits."""
+    counted, stop = [0], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            counted[0] += 1
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        fields = {"image": "from(jpg) | image | resize((1024, 1024)) | to(f32)"}
+        with stoker.Loader(urls, fields, batch_size=50, num_workers=0) as loader:
+            running, before = iter(loader), counted[0]
+            start = time.perf_counter()
+            next(running)
+            seconds, steps = time.perf_counter() - start, counted[0] - before
+    finally:
+        stop.set()
+        thread.join()
+    assert seconds > 0.02, "the batch was too quick to tell"
+    assert steps >= 5, f"{steps} steps in {seconds:.3f} s"
+
+
+def test_threads_take_turns(urls):
+    """Several Python threads on one iterator: every sample once, and stats() meanwhile."""
+    with stoker.Loader(urls, LABEL, batch_size=4, shuffle=True) as loader:
+        running, got, lock = iter(loader), [], threading.Lock()
+
+        def take():
+            for batch in running:
+                with lock:
+                    got.extend(batch.sample_ids.tolist())
+
+        threads = [threading.Thread(target=take) for _ in range(4)]
+        for t in threads:
+            t.start()
+        while any(t.is_alive() for t in threads):
+            loader.stats()
+        for t in threads:
+            t.join()
+    assert sorted(got) == list(range(SAMPLES))
