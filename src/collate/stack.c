@@ -152,8 +152,6 @@ void stk_batch_release(stk_batch **bp)
     *bp = NULL;
     for (uint32_t i = 0; b->out && i < b->common->n_out; i++)
         out_close(b, i);
-    if (b->handed_out)
-        atomic_fetch_sub_explicit(&b->common->held, 1, memory_order_relaxed);
     stk_free(b->ids);
     stk_free(b->valid);
     stk_free(b->out);

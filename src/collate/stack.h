@@ -26,7 +26,6 @@ typedef struct stk_common {             /* what batches need after their loader 
     stk_dataset **data;
     uint64_t *start;                    /* n_data + 1 global ids */
     stk_pool *pool;
-    _Atomic uint32_t held;              /* batches the consumer has */
 } stk_common;
 
 int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, uint32_t n_data, stk_error *err);
@@ -50,7 +49,6 @@ struct stk_batch {
     stk_common *common;
     uint64_t epoch, step;
     uint32_t rows;
-    int handed_out;
     uint64_t *ids;
     uint8_t *valid;
     stk_batch_out *out;

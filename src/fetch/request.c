@@ -58,7 +58,9 @@ static int locate(stk_request *r, stk_wanted *w, uint32_t field, stk_error *err)
 {
     const stk_dataset *d = r->data;
 
-    STK_TRY(stk_index_field(d->index, &r->entry, field, &w->field, err));
+    r->index_failed = stk_index_field(d->index, &r->entry, field, &w->field, err);
+    if (r->index_failed)
+        return r->index_failed;
     w->block = NULL;
     if (!d->format->locate) {
         w->place = (stk_place){ .offset = w->field.offset, .len = w->field.size };

@@ -25,6 +25,7 @@ struct stk_request {
     uint64_t ticket;                            /* the engine's: whose row this is */
     uint64_t position;
     uint32_t attempt;                           /* substitutes tried */
+    int index_failed;                           /* the index is bad, not the sample: nothing to skip */
     stk_where where;
     const stk_dataset *data;
     stk_cache *cache;

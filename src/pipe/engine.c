@@ -73,12 +73,11 @@ int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err)
 static int held_too_many(stk_engine *e, int rc, stk_error *err)
 {
     stk_account *a = stk_pool_account(e->common->pool);
-    uint32_t held = atomic_load_explicit(&e->common->held, memory_order_relaxed);
 
     if (rc != STK_ELIMIT)
         return rc;
     return stk_fail(err, STK_ELIMIT, "you hold %u batches, %" PRIu64 " MB of memory_limit's %" PRIu64 " MB: let some go, copy "
-                    "what you keep, or raise memory_limit", held, atomic_load_explicit(&a->used, memory_order_relaxed) >> 20,
+                    "what you keep, or raise memory_limit", stk_engine_held(e), atomic_load_explicit(&a->used, memory_order_relaxed) >> 20,
                     a->limit >> 20);
 }
 
@@ -152,8 +151,6 @@ static int take_locked(stk_engine *e, stk_batch **out, stk_error *err)
         stk_batch_release(&s->batch);
     } else {
         *out = s->batch;
-        s->batch->handed_out = 1;
-        atomic_fetch_add_explicit(&e->common->held, 1, memory_order_relaxed);
         s->batch = NULL;
     }
     s->state = STK_SLOT_FREE;

@@ -162,6 +162,7 @@ int stk_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, const char *n
 
 /* stats.c */
 void stk_engine_stats(const stk_engine *e, stk_stats *out);
+uint32_t stk_engine_held(const stk_engine *e);                  /* batches whose memory the consumer has */
 
 static inline void stk_count(_Atomic uint64_t *c, uint64_t n)
 {

@@ -16,6 +16,22 @@ static uint64_t get(const _Atomic uint64_t *c)
     return atomic_load_explicit(c, memory_order_relaxed);
 }
 
+/* A batch may be let go while its tensors live, so batches are counted by their buffers: those that are out of the pool
+ * and not in the ring, divided by how many a batch has. */
+uint32_t stk_engine_held(const stk_engine *e)
+{
+    uint32_t out = stk_pool_out(e->common->pool), each = 0, ring;
+
+    for (uint32_t i = 0; i < e->common->n_out; i++) {
+        stk_out_plan *p = &e->common->out[i];
+        size_t size = p->row_bytes ? p->row_bytes * e->batch : atomic_load_explicit(&p->high, memory_order_relaxed);
+
+        each += size >= STK_SMALL_OUTPUT;
+    }
+    ring = (uint32_t)(e->head - e->tail) * each;
+    return each && out > ring ? (out - ring + each - 1) / each : 0;
+}
+
 void stk_engine_stats(const stk_engine *e, stk_stats *out)
 {
     uint64_t ns = stk_now_ns() - e->opened_ns, ticks = stk_ticks() - e->opened_ticks;
@@ -42,6 +58,6 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
     s.memory = get(&account->used);
     s.memory_peak = get(&account->peak);
     s.memory_limit = account->limit;
-    s.held = atomic_load_explicit(&e->common->held, memory_order_relaxed);
+    s.held = stk_engine_held(e);
     memcpy(out, &s, size);
 }

@@ -157,7 +157,7 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
     stk_engine *e = w->engine;
     uint64_t n;
 
-    if (e->on_error != STK_ON_ERROR_SKIP || !skippable(*rc))
+    if (e->on_error != STK_ON_ERROR_SKIP || r->index_failed || !skippable(*rc))
         return 0;
     record_skip(e, err);
     atomic_fetch_add_explicit(&e->skipped, 1, memory_order_relaxed);
@@ -195,8 +195,13 @@ static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
         return stk_fail(err, STK_EINVAL, "order %s asks for data set %u, there are %u", e->order.name, r->where.dataset,
                         e->common->n_data);
     r->data = e->common->data[r->where.dataset];
-    if (!r->entry.key.data)             /* not looked up ahead */
-        STK_TRY(stk_index_entry(r->data->index, r->where.sample, &r->entry, err));
+    if (!r->entry.key.data) {           /* not looked up ahead */
+        r->index_failed = stk_index_entry(r->data->index, r->where.sample, &r->entry, err);
+        if (r->index_failed) {
+            r->entry.key.data = NULL;
+            return r->index_failed;
+        }
+    }
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         fields[i] = e->field_of[r->where.dataset][i][r->entry.schema];
         if (fields[i] == UINT16_MAX)
