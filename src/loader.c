@@ -350,6 +350,8 @@ void stk_loader_close(stk_loader **lp)
     if (e->common)
         free_bindings(e);
     stk_cache_close(&e->cache);
+    if (e->common && e->common->pool)
+        stk_pool_shut(e->common->pool); /* a batch that is still held keeps its own buffers, not the ring's */
     stk_common_unref(&e->common);
     stk_free(e->arrived);
     stk_free(e->io_thread);

@@ -19,7 +19,8 @@ struct stk_pool {
     pthread_mutex_t lock;
     pooled *idle;                       /* lock */
     uint32_t out;                       /* lock */
-    int closed;                         /* lock */
+    int shut;                           /* lock: buffers that come back are freed */
+    int closed;                         /* lock: the owner has let go */
     stk_memory memory;
     stk_account account;
 };
@@ -97,7 +98,7 @@ static void buffer_back(stk_buffer *b)
 
     pthread_mutex_lock(&p->lock);
     p->out--;
-    if (p->closed) {
+    if (p->shut) {
         buffer_destroy(x);
     } else {
         x->next = p->idle;
@@ -109,6 +110,14 @@ static void buffer_back(stk_buffer *b)
         pool_destroy(p);
 }
 
+void stk_pool_shut(stk_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    drop_idle_locked(p);
+    p->shut = 1;
+    pthread_mutex_unlock(&p->lock);
+}
+
 void stk_pool_close(stk_pool **pp)
 {
     stk_pool *p = *pp;
@@ -117,8 +126,8 @@ void stk_pool_close(stk_pool **pp)
     if (!p)
         return;
     *pp = NULL;
+    stk_pool_shut(p);
     pthread_mutex_lock(&p->lock);
-    drop_idle_locked(p);
     p->closed = 1;
     last = !p->out;
     pthread_mutex_unlock(&p->lock);

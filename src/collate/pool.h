@@ -12,6 +12,7 @@
 typedef struct stk_pool stk_pool;       /* Thread: any. */
 
 int stk_pool_open(stk_pool **out, const stk_memory *memory, uint64_t limit, stk_error *err);
+void stk_pool_shut(stk_pool *p);        /* no more batches: idle buffers are freed now, the others when they come back */
 void stk_pool_close(stk_pool **p);      /* the owner lets go; buffers that are out keep it alive */
 
 /* A buffer of at least `size` bytes with one holder; NULL: the limit is reached or memory is out. */
