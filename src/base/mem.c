@@ -8,6 +8,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
 
 static _Atomic uint64_t allocations, fail_at;
 
@@ -23,13 +26,20 @@ uint64_t stk_mem_count(void)
     return atomic_load_explicit(&allocations, memory_order_relaxed);
 }
 
-void *stk_alloc(size_t size)
+/* Counts the allocation; 0: it is to fail. */
+static int may_alloc(size_t size)
 {
     uint64_t k = atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed) + 1;
     uint64_t f = atomic_load_explicit(&fail_at, memory_order_relaxed);
+
+    return (!f || k < f) && size <= SIZE_MAX / 2;
+}
+
+void *stk_alloc(size_t size)
+{
     void *p = NULL;
 
-    if ((f && k >= f) || size > SIZE_MAX / 2)
+    if (!may_alloc(size))
         return NULL;
     return posix_memalign(&p, 64, size ? size : 1) ? NULL : p;
 }
@@ -37,6 +47,28 @@ void *stk_alloc(size_t size)
 void stk_free(void *p)
 {
     free(p);
+}
+
+void *stk_pages_alloc(size_t size)
+{
+    uintptr_t from;
+    void *p;
+
+    if (!may_alloc(size))
+        return NULL;
+    p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    from = ((uintptr_t)p + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
+    if (size >= 4 * HUGE_PAGE)          /* filling it would otherwise take thousands of page faults */
+        madvise((void *)from, ((uintptr_t)p + size - from) & ~(uintptr_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
+    return p;
+}
+
+void stk_pages_free(void *p, size_t size)
+{
+    if (p)
+        munmap(p, size);
 }
 
 void *stk_zalloc(size_t count, size_t size)

@@ -7,6 +7,10 @@
 
 void *stk_zalloc(size_t count, size_t size);            /* zeroed; NULL on overflow too */
 void *stk_grow(void *p, size_t old_bytes, size_t new_bytes); /* contents kept; p lives on when NULL */
+/* Whole pages straight from the system, huge ones where they fit: for what is large, lives long and should leave no holes.
+ * Free with the same size. */
+void *stk_pages_alloc(size_t size);
+void stk_pages_free(void *p, size_t size);
 char *stk_strdup(const char *s);
 char *stk_strndup(const char *s, size_t len);
 #define STK_NEW(type) ((type *)stk_zalloc(1, sizeof(type)))

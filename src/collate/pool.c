@@ -3,11 +3,8 @@
 #include "collate/pool.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include "base/mem.h"
-
-#define HUGE_PAGE ((size_t)2 << 20)
 
 typedef struct pooled {
     stk_buffer b;
@@ -25,23 +22,16 @@ struct stk_pool {
     stk_account account;
 };
 
-/* Large buffers ask for huge pages: filling a fresh batch would otherwise take thousands of page faults. */
 static void *heap_alloc(void *cookie, size_t size)
 {
-    void *p = stk_alloc(size);
-    uintptr_t from = ((uintptr_t)p + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
-
     (void)cookie;
-    if (p && size >= 2 * HUGE_PAGE)
-        madvise((void *)from, ((uintptr_t)p + size - from) & ~(uintptr_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
-    return p;
+    return stk_pages_alloc(size);
 }
 
 static void heap_release(void *cookie, void *p, size_t size)
 {
     (void)cookie;
-    (void)size;
-    stk_free(p);
+    stk_pages_free(p, size);
 }
 
 static const stk_memory heap = { STK_PLUGIN_ABI, "heap", NULL, heap_alloc, heap_release };
@@ -149,10 +139,25 @@ static pooled *take_idle_locked(stk_pool *p, size_t size)
     return NULL;
 }
 
+/* A ragged output's buffers grow with its largest batch: a new, larger one takes the place of one that was outgrown. */
+static void drop_outgrown_locked(stk_pool *p, size_t size)
+{
+    for (pooled **at = &p->idle; *at; at = &(*at)->next) {
+        pooled *x = *at;
+
+        if (x->b.size < size && x->b.size >= size / 4) {
+            *at = x->next;
+            buffer_destroy(x);
+            return;
+        }
+    }
+}
+
 static pooled *make_locked(stk_pool *p, size_t size)
 {
     pooled *x;
 
+    drop_outgrown_locked(p, size);
     if (!stk_account_take(&p->account, size)) {
         drop_idle_locked(p);            /* idle buffers of other sizes may be what fills the limit */
         if (!stk_account_take(&p->account, size))

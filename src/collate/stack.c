@@ -134,8 +134,8 @@ static void out_close(stk_batch *b, uint32_t i)
     size_t used = atomic_load_explicit(&o->used, memory_order_relaxed);
     size_t high = atomic_load_explicit(&plan->high, memory_order_relaxed);
 
-    if (used > high)                    /* an eighth of headroom: sizes vary from batch to batch */
-        atomic_compare_exchange_strong_explicit(&plan->high, &high, used + used / 8, memory_order_relaxed,
+    if (used > high)                    /* a quarter of headroom: sizes vary from batch to batch */
+        atomic_compare_exchange_strong_explicit(&plan->high, &high, used + used / 4, memory_order_relaxed,
                                                 memory_order_relaxed);
     for (uint32_t r = 0; o->row && r < b->common->batch; r++)
         own_give(b, &o->row[r]);
