@@ -35,8 +35,9 @@ class _Decoder:
         with self.lock:
             self.loader.seek(0, i)
             parts = self.loader.next(0)
-        batch = from_parts(parts)
-        return {"__key__": batch.sample_keys[0], **{name: v[0] for name, v in batch.items()}}
+        assert parts is not None                # position i is there
+        keys, batch = parts[1], from_parts(parts)
+        return {"__key__": keys[0], **{name: v[0] for name, v in batch.items()}}
 
 
 class Dataset:

@@ -95,7 +95,7 @@ class Loader:
         _options.refuse_in_worker()
         _options.check_device(device)
         skip, budget = _options.skip_policy(on_error)
-        options = {
+        options: dict[str, Any] = {
             **_options.share(batch_size, global_batch_size, rank, world_size),
             "seed": _options.whole("seed", seed, 0, 2**64 - 1),
             "shuffle": _options.shuffle_on(shuffle),
@@ -175,7 +175,8 @@ class Loader:
     def stats(self) -> dict[str, Any]:
         """Figures since the loader was opened; times in seconds, stages summed over workers."""
         stats = self._core.stats()
-        stats["bad_samples"] = bad = []
+        bad: list[dict[str, Any]] = []
+        stats["bad_samples"] = bad
         while (row := self._core.skipped(len(bad))) is not None:
             shard, offset, key, reason = row
             bad.append({"shard": shard, "offset": None if offset < 0 else offset, "key": key,

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exit, fork, Ctrl-C, DataLoader workers, memory: mostly in processes of their own."""
 
-import os
 import pickle
 import re
-import subprocess
-import sys
+import textwrap
 
 import pytest
-from conftest import FIELDS, LABEL, SAMPLES, as_numpy, check_python, ids_of, run_python, torch
+from conftest import FIELDS, LABEL, SAMPLES, check_python, ids_of, run_python, torch
 
 import stoker
 
@@ -21,7 +19,6 @@ needs_torch = pytest.mark.skipif(torch is None, reason="without torch")
 
 
 def python(body, urls, **kwargs):
-    import textwrap
     return check_python(MAKE + textwrap.dedent(body), urls, **kwargs)
 
 
@@ -137,7 +134,7 @@ def test_torch_is_not_imported_before_a_batch(urls):
         import stoker
         seconds = time.perf_counter() - start
         assert "torch" not in sys.modules and "numpy" not in sys.modules
-        print(seconds)
+        assert seconds < 0.5, seconds           # 30 ms where nothing else runs
         """, torch_too=True)
 
 
@@ -209,7 +206,7 @@ def test_a_thousand_batches_held(urls):
                     held.append(batch)
         assert caught.value.code == "ELIMIT" and isinstance(caught.value, ValueError)
         number = int(re.search(r"you hold (\d+)", str(caught.value))[1])
-        assert len(held) - 2 <= number <= len(held) + 2 and 10 <= len(held) <= 20
+        assert number == len(held) == loader.stats()["held"] and 10 <= number <= 20
         assert loader.stats()["memory"] <= 40_000_000
         del held[:], batch, caught
         assert len(ids_of(loader)) == SAMPLES       # goes on once they are let go
@@ -228,7 +225,8 @@ def test_resident_memory_is_flat_from_the_second_epoch_on(urls):
                   "raw": "from(jpg) | bytes"}
         def rss():
             return int(open("/proc/self/statm").read().split()[1]) * 4096
-        with stoker.Loader(sys.argv[1], fields, batch_size=16, shuffle=True, num_workers=2) as loader:
+        with stoker.Loader(sys.argv[1], fields, batch_size=16, shuffle=True, num_workers=2,
+                           prefetch=3) as loader:
             for epoch in range(40):
                 for batch in loader:
                     pass
@@ -237,4 +235,4 @@ def test_resident_memory_is_flat_from_the_second_epoch_on(urls):
             print(before, rss())
         """, urls)
     before, after = map(int, out.split())
-    assert after - before < 6_000_000, f"{(after - before) / 1e6:.1f} MB more after 38 epochs"
+    assert after - before < 3_000_000, f"{(after - before) / 1e6:.1f} MB more after 38 epochs"

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains as objects say what the grammar says."""
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import as_numpy
+
+import stoker
+from stoker import _stub
+
+pytestmark = pytest.mark.asan
+
+
+def test_text():
+    chain = stoker.from_("jpg", "png").image().random_resized_crop(224, scale=(0.5, 1.0)).hflip()
+    assert str(chain) == ("from(jpg, png) | image | random_resized_crop(224, scale=(0.5, 1.0)) "
+                          "| hflip")
+    assert str(stoker.image().resize((2, 3)).to("f32", scale=False)) == (
+        "image | resize((2, 3)) | to(f32, scale=false)")
+    assert str(stoker.json("a b.c")) == 'json("a b.c")'
+    assert str(stoker.json('say "x"')) == "json('say \"x\"')"
+    assert str(stoker.from_("cls").int()) == "from(cls) | int"
+    assert str(stoker.image().resize(np.int64(4))) == "image | resize(4)"
+    assert str(stoker.image().hflip(p=None)) == "image | hflip"
+
+
+def test_chains_are_values():
+    base = stoker.image().resize(32)
+    assert base.hflip() == base.hflip() != base and len({base.hflip(), base.hflip()}) == 1
+    assert str(base) == "image | resize(32)"            # not changed by hflip()
+    assert "hflip" in repr(base.hflip())
+
+
+def test_bad_values():
+    for bad in (object(), {}, [], "both ' and \""):
+        with pytest.raises(stoker.StokerError):
+            stoker.image().resize(bad)
+    with pytest.raises(AttributeError):
+        stoker.image().hflop()
+    with pytest.raises(AttributeError):
+        stoker.imge()
+
+
+def test_objects_and_text_load_the_same(urls):
+    chain = stoker.from_("jpg").image().random_resized_crop(16, ratio=(1, 1)).hflip(0.3).to("f32")
+    found = []
+    for fields in ({"x": chain}, {"x": str(chain)}):
+        with stoker.Loader(urls, fields, batch_size=20) as loader:
+            found.append(as_numpy(next(iter(loader))["x"]).copy())
+    assert (found[0] == found[1]).all()
+
+
+def test_made_from_the_registry():
+    names = {name for name, _, _ in stoker.chains.steps}
+    assert {"image", "int", "float", "text", "bytes", "json", "resize", "center_crop",
+            "random_resized_crop", "hflip", "normalize", "to"} <= names
+    assert names <= set(dir(stoker.Chain))
+    assert "size" in inspect.signature(stoker.Chain.resize).parameters
+    assert "how often" in stoker.Chain.hflip.__doc__
+    assert set(stoker.chains.codecs) <= set(dir(stoker))
+
+
+def test_stub_is_up_to_date():
+    text = Path(stoker.__file__).with_name("chains.pyi").read_text()
+    assert text == _stub.stub(), "python -m stoker._stub > python/stoker/chains.pyi"
