@@ -28,6 +28,7 @@ static int workers_set_locked(stk_engine *e, uint32_t n, stk_error *err)
     if (rc == 0)
         atomic_store_explicit(&e->active, n, memory_order_relaxed);
     pthread_cond_broadcast(&e->work);
+    pthread_cond_broadcast(&e->parked);
     return rc;
 }
 
@@ -81,7 +82,7 @@ static int held_too_many(stk_engine *e, int rc, stk_error *err)
                     a->limit >> 20);
 }
 
-static struct timespec in_ms(int ms)
+struct timespec stk_in_ms(int ms)
 {
     struct timespec t;
 
@@ -95,7 +96,7 @@ static struct timespec in_ms(int ms)
 
 static int passed(const struct timespec *t)
 {
-    struct timespec now = in_ms(0);
+    struct timespec now = stk_in_ms(0);
 
     return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
 }
@@ -110,7 +111,7 @@ int stk_worker_step_locked(stk_engine *e)
     pthread_mutex_lock(&e->lock);
     if (did || atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return did;
-    soon = in_ms(1);                    /* others have to move: a stage, or a source with threads of its own */
+    soon = stk_in_ms(1);                    /* others have to move: a stage, or a source with threads of its own */
     pthread_cond_timedwait(&e->ready, &e->lock, &soon);
     return 0;
 }
@@ -119,7 +120,7 @@ int stk_worker_step_locked(stk_engine *e)
 static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
 {
     stk_slot *s = &e->slot[e->tail % e->n_slots];
-    struct timespec until = in_ms(timeout_ms > 0 ? timeout_ms : 0);
+    struct timespec until = stk_in_ms(timeout_ms > 0 ? timeout_ms : 0);
     int rc, timed_out = 0;
 
     for (;;) {
@@ -209,6 +210,7 @@ void stk_engine_stop(stk_engine *e)
     pthread_mutex_lock(&e->lock);
     e->stop = 1;
     pthread_cond_broadcast(&e->work);
+    pthread_cond_broadcast(&e->parked);
     pthread_mutex_unlock(&e->lock);
     for (uint32_t i = 0; i < e->n_workers && !e->inline_mode; i++)
         pthread_join(e->worker[i]->thread, NULL);
