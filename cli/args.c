@@ -11,7 +11,7 @@
 #include "cli.h"
 
 typedef struct given {
-    char name[32];      /* with _ for - */
+    char name[32]; /* with _ for - */
     const char *value;
     int loader;
 } given;
@@ -64,15 +64,14 @@ static known lookup(const cli_command *cmd, const char *name)
     stk_option_info info;
     char field[32];
 
-    if (!o)
-        o = find_in(everywhere, name);
-    if (o)
-        return (known){ .found = 1, .takes_value = o->value != NULL };
+    /* First, since a command may have a row for one of them: its own default in the help. */
     spell(field, sizeof field, strcmp(name, "workers") ? name : "num_workers", '-', '_');
     for (size_t i = 0; cmd->loader && stk_option_list(i, &info) == 0; i++)
         if (!strcmp(info.name, field))
             return (known){ .found = 1, .takes_value = !info.flag, .flag = info.flag, .loader = 1 };
-    return (known){ 0 };
+    if (!o)
+        o = find_in(everywhere, name);
+    return (known){ .found = o != NULL, .takes_value = o && o->value };
 }
 
 /* Levenshtein's distance with two rows; names are short. */
@@ -133,7 +132,8 @@ static int unknown_option(const cli_command *cmd, const char *name)
     near = cli_nearest(name, names, n);
     if (near)
         return cli_usage("%s has no option --%s; did you mean --%s?", cmd->name, name, near);
-    return cli_usage("%s has no option --%s; 'stoker %s --help' lists them", cmd->name, name, cmd->name);
+    return cli_usage("%s has no option --%s; 'stoker %s --help' lists them", cmd->name, name,
+                     cmd->name);
 }
 
 /* ---- parsing ---- */
@@ -154,7 +154,8 @@ static int take_option(cli_args *a, const cli_command *cmd, char **argv, int *at
     if (!equals && k.takes_value && !argv[*at + 1])
         return cli_usage("--%s needs a value; 'stoker %s --help' shows which", name, cmd->name);
     g->loader = k.loader;
-    spell(g->name, sizeof g->name, k.loader && !strcmp(name, "workers") ? "num_workers" : name, '-', '_');
+    spell(g->name, sizeof g->name, k.loader && !strcmp(name, "workers") ? "num_workers" : name, '-',
+          '_');
     g->value = equals ? equals + 1 : k.takes_value ? argv[++*at] : k.loader ? "true" : "";
     a->n_opts++;
     return 0;
@@ -163,9 +164,9 @@ static int take_option(cli_args *a, const cli_command *cmd, char **argv, int *at
 static int check_words(const cli_args *a, const cli_command *cmd)
 {
     if (a->n_words < (size_t)cmd->min_words)
-        return cli_usage("%s needs %s; try 'stoker %s --help'", cmd->name,
-                         cmd->max_words < 0 ? "at least one path, folder or pattern" : "an argument",
-                         cmd->name);
+        return cli_usage(
+            "%s needs %s; try 'stoker %s --help'", cmd->name,
+            cmd->max_words < 0 ? "at least one path, folder or pattern" : "an argument", cmd->name);
     if (cmd->max_words >= 0 && a->n_words > (size_t)cmd->max_words)
         return cli_usage("%s takes no '%s'; try 'stoker %s --help'", cmd->name,
                          a->word[cmd->max_words], cmd->name);
@@ -192,7 +193,8 @@ int cli_args_parse(cli_args **out, const cli_command *cmd, int argc, char **argv
         else if (!only_words && !strncmp(argv[i], "--", 2))
             rc = take_option(a, cmd, argv, &i);
         else if (!only_words && argv[i][0] == '-' && argv[i][1])
-            rc = cli_usage("options begin with two dashes: '%s'; try 'stoker %s --help'", argv[i], cmd->name);
+            rc = cli_usage("options begin with two dashes: '%s'; try 'stoker %s --help'", argv[i],
+                           cmd->name);
         else
             a->word[a->n_words++] = argv[i];
     }

@@ -27,10 +27,10 @@ typedef struct cli_args cli_args;
 
 typedef struct cli_command {
     const char *name, *synopsis, *summary;
-    const char *about;    /* what it does and when one wants it */
-    const char *examples; /* lines */
+    const char *about;         /* what it does and when one wants it */
+    const char *examples;      /* lines */
     const cli_option *options; /* ends with a NULL name */
-    int loader;           /* takes the loader's options as well */
+    int loader;                /* takes the loader's options as well */
     int min_words, max_words;  /* words that are no options; max -1: any number */
     int (*run)(const cli_args *args);
 } cli_command;
@@ -44,8 +44,10 @@ int cli_args_parse(cli_args **out, const cli_command *cmd, int argc, char **argv
 void cli_args_free(cli_args *a);
 size_t cli_words(const cli_args *a);
 const char *const *cli_word_list(const cli_args *a);
-const char *cli_value(const cli_args *a, const char *name); /* the last one; "" for a flag; NULL: not given */
-const char *cli_value_at(const cli_args *a, const char *name, size_t i); /* the i-th of several; or NULL */
+const char *cli_value(const cli_args *a,
+                      const char *name); /* the last one; "" for a flag; NULL: not given */
+const char *cli_value_at(const cli_args *a, const char *name,
+                         size_t i); /* the i-th of several; or NULL */
 
 /* A number from an option; `fallback` if it was not given.  CLI_USAGE when it is none in [low, high]. */
 int cli_number(const cli_args *a, const char *name, double low, double high, double *value);
@@ -58,9 +60,10 @@ const char *cli_nearest(const char *word, const char *const *names, size_t n); /
 
 /* ---- out.c: lines for people, JSON for programs ---- */
 
-int cli_usage(const char *fmt, ...) STK_PRINTF(1, 2);   /* one line to stderr; returns CLI_USAGE */
-int cli_failed(const stk_error *err);                   /* the same for an error; its exit code */
-void cli_log(void *cookie, stk_log_level level, const char *line); /* an stk_log_fn: warnings to stderr */
+int cli_usage(const char *fmt, ...) STK_PRINTF(1, 2); /* one line to stderr; returns CLI_USAGE */
+int cli_failed(const stk_error *err);                 /* the same for an error; its exit code */
+void cli_log(void *cookie, stk_log_level level,
+             const char *line); /* an stk_log_fn: warnings to stderr */
 
 typedef struct cli_json {
     FILE *to;
@@ -79,12 +82,12 @@ typedef struct cli_bar {
     double start, drawn;
     int on;
 } cli_bar;
-void cli_bar_open(cli_bar *b, const char *title);       /* silent where stderr is no terminal */
+void cli_bar_open(cli_bar *b, const char *title); /* silent where stderr is no terminal */
 void cli_bar_draw(cli_bar *b, double share, const char *note);
 void cli_bar_close(cli_bar *b);
 
-double cli_seconds(void);                                       /* a clock */
-const char *cli_size(char buf[16], uint64_t bytes);             /* "1.5 GB" */
-const char *cli_many(char buf[32], uint64_t n);                 /* "1,281,167" */
+double cli_seconds(void);                           /* a clock */
+const char *cli_size(char buf[16], uint64_t bytes); /* "1.5 GB" */
+const char *cli_many(char buf[32], uint64_t n);     /* "1,281,167" */
 
 #endif

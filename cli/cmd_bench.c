@@ -24,9 +24,9 @@ typedef struct bench {
     stk_dataset *data;
     stk_loader *loader;
     stk_output output[MAX_OUTPUTS];
-    char *text[MAX_OUTPUTS];    /* what output[] points to and we own */
+    char *text[MAX_OUTPUTS]; /* what output[] points to and we own */
     double max_epochs, max_seconds, step_ms;
-    double *interval;           /* from batch to batch within an epoch */
+    double *interval; /* from batch to batch within an epoch */
     size_t n_intervals, cap;
     bench_result r;
 } bench;
@@ -70,7 +70,8 @@ static int given_outputs(bench *b)
         char name[128];
 
         if (!equals || equals == f || equals - f >= (int)sizeof name)
-            return cli_usage("--field is NAME=CHAIN, as in --field 'label=from(cls) | int', not \"%s\"", f);
+            return cli_usage(
+                "--field is NAME=CHAIN, as in --field 'label=from(cls) | int', not \"%s\"", f);
         snprintf(name, sizeof name, "%.*s", (int)(equals - f), f);
         rc = add_output(b, name, equals + 1);
     }
@@ -87,7 +88,8 @@ static int default_outputs(bench *b)
 
     for (size_t i = 0; i < sizeof image_fields / sizeof *image_fields; i++)
         if (has_field(b, image_fields[i]))
-            n += (size_t)snprintf(chain + n, sizeof chain - n, "%s%s", n ? ", " : "from(", image_fields[i]);
+            n += (size_t)snprintf(chain + n, sizeof chain - n, "%s%s", n ? ", " : "from(",
+                                  image_fields[i]);
     if (n) {
         snprintf(chain + n, sizeof chain - n, ") | %s", image_chain);
         rc = add_output(b, "image", chain);
@@ -161,8 +163,7 @@ static bench_epoch *new_epoch(bench *b)
 
 static void pretend_to_train(const bench *b)
 {
-    struct timespec t = { (time_t)(b->step_ms / 1e3),
-                          (long)(fmod(b->step_ms, 1e3) * 1e6) };
+    struct timespec t = { (time_t)(b->step_ms / 1e3), (long)(fmod(b->step_ms, 1e3) * 1e6) };
 
     if (b->step_ms > 0)
         nanosleep(&t, NULL);
@@ -172,7 +173,8 @@ static void draw(bench *b, cli_bar *bar, double elapsed)
 {
     double share = isfinite(b->max_seconds)
                        ? elapsed / b->max_seconds
-                       : (double)b->r.batches / (b->max_epochs * (double)stk_loader_steps(b->loader));
+                       : (double)b->r.batches /
+                             (b->max_epochs * (double)stk_loader_steps(b->loader));
     char rate[32], note[64];
 
     snprintf(note, sizeof note, "%s samples/s",
@@ -232,7 +234,8 @@ static void sum_up(bench *b, double start, double cpu)
     r->rss_peak = memory_line("VmHWM:");
     r->stats.size = sizeof r->stats;
     stk_loader_stats(b->loader, &r->stats);
-    qsort(b->interval, b->n_intervals, sizeof *b->interval, by_size);
+    if (b->n_intervals)
+        qsort(b->interval, b->n_intervals, sizeof *b->interval, by_size);
     r->median_batch = b->n_intervals ? b->interval[b->n_intervals / 2] : 0;
     for (size_t i = 1; i < r->n_epochs; i++)
         if (r->epoch[i].first_wait > r->longest_gap)
@@ -276,7 +279,8 @@ static int read_limits(bench *b)
 
 static int open_data(bench *b)
 {
-    stk_dataset_options o = { .size = sizeof o, .log = cli_log,
+    stk_dataset_options o = { .size = sizeof o,
+                              .log = cli_log,
                               .cache_dir = cli_value(b->args, "cache-dir"),
                               .format = cli_value(b->args, "format") };
     double start = cli_seconds();
@@ -332,7 +336,8 @@ static const cli_option options[] = {
     { "step-ms", "MS", "0", "pretend to train for MS milliseconds on each batch" },
     { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
       "where indexes of read-only data go" },
-    { "format", "NAME", "found by looking", "how the shards are laid out; 'stoker ops' lists formats" },
+    { "format", "NAME", "found by looking",
+      "how the shards are laid out; 'stoker ops' lists formats" },
     { NULL },
 };
 
@@ -340,13 +345,17 @@ const cli_command cli_bench = {
     .name = "bench",
     .synopsis = "DATA... [options]",
     .summary = "load as a training loop would, and say how fast and what is slow",
-    .about =
-        "Pulls batches as fast as they come and prints samples/s, MB/s, time to first batch, CPU time, peak\n"
-        "memory, the share of every stage and the gap between epochs.  Use it to choose workers and batch\n"
-        "size, to see whether reading or decoding is the limit, and (with --step-ms) whether a training loop\n"
-        "would have to wait.  The first epoch may read from disk; later ones come from the page cache.",
+    .about = "Pulls batches as fast as they come and prints samples/s, MB/s, time to first batch, "
+             "CPU time, peak\n"
+             "memory, the share of every stage and the gap between epochs.  Use it to choose "
+             "workers and batch\n"
+             "size, to see whether reading or decoding is the limit, and (with --step-ms) whether "
+             "a training loop\n"
+             "would have to wait.  The first epoch may read from disk; later ones come from the "
+             "page cache.",
     .examples = "  stoker bench 'train-{000000..000099}.tar' --shuffle --seconds 30\n"
-                "  stoker bench data/ --field 'image=from(jpg) | image | resize(256) | center_crop(224)' \\\n"
+                "  stoker bench data/ --field 'image=from(jpg) | image | resize(256) | "
+                "center_crop(224)' \\\n"
                 "      --field 'label=from(cls) | int' --batch-size 256 --workers 8 --json\n",
     .options = options,
     .loader = 1,

@@ -10,7 +10,8 @@ static const cli_option options[] = {
     { "workers", "N", "the cores there are", "threads" },
     { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
       "where indexes of read-only data go" },
-    { "format", "NAME", "found by looking", "how the shards are laid out; 'stoker ops' lists formats" },
+    { "format", "NAME", "found by looking",
+      "how the shards are laid out; 'stoker ops' lists formats" },
     { NULL },
 };
 
@@ -57,14 +58,17 @@ static void print_line(const stk_index_report *r, double seconds)
            r->samples == 1 ? "" : "s", cli_many(fields, r->fields), r->fields == 1 ? "" : "s",
            cli_size(size, r->index_bytes), bytes_a_sample(r), r->path[0] ? r->path : "memory");
     if (r->built && r->reused_shards)
-        printf("; %s shard%s reused", cli_many(reused, r->reused_shards), r->reused_shards == 1 ? "" : "s");
+        printf("; %s shard%s reused", cli_many(reused, r->reused_shards),
+               r->reused_shards == 1 ? "" : "s");
     printf(" (%.2f s)\n", seconds);
 }
 
 static int run(const cli_args *a)
 {
-    stk_index_options o = { .size = sizeof o, .cache_dir = cli_value(a, "cache-dir"),
-                            .format = cli_value(a, "format"), .log = cli_log };
+    stk_index_options o = { .size = sizeof o,
+                            .cache_dir = cli_value(a, "cache-dir"),
+                            .format = cli_value(a, "format"),
+                            .log = cli_log };
     stk_index_report report = { .size = sizeof report };
     double workers = 0, start = cli_seconds();
     stk_error err;
@@ -93,12 +97,15 @@ const cli_command cli_index = {
     .name = "index",
     .synopsis = "DATA... [options]",
     .summary = "find every sample of the shards once and keep a table of them",
-    .about =
-        "Walks the shards once and writes down where every sample and field lies, so that opening takes\n"
-        "milliseconds and any order is possible.  Run it after making or adding shards; a loader that finds\n"
-        "no index builds one itself.  Shards that an older index knows are not read again, a stale or\n"
-        "damaged index is mended.  It lies in .stoker/ beside the shards, or in the cache when that\n"
-        "folder is read-only.  DATA is a path, a folder, a glob or a brace pattern.",
+    .about = "Walks the shards once and writes down where every sample and field lies, so that "
+             "opening takes\n"
+             "milliseconds and any order is possible.  Run it after making or adding shards; a "
+             "loader that finds\n"
+             "no index builds one itself.  Shards that an older index knows are not read again, a "
+             "stale or\n"
+             "damaged index is mended.  It lies in .stoker/ beside the shards, or in the cache "
+             "when that\n"
+             "folder is read-only.  DATA is a path, a folder, a glob or a brace pattern.",
     .examples = "  stoker index 'train-{000000..000099}.tar'\n"
                 "  stoker index data/train/ data/extra/ --workers 8 --json\n",
     .options = options,

@@ -22,9 +22,14 @@ static const struct kind {
 static const char *type_name(stk_arg_type t)
 {
     static const char *const names[] = {
-        [STK_ARG_INT] = "integer",   [STK_ARG_FLOAT] = "number",     [STK_ARG_BOOL] = "true|false",
-        [STK_ARG_NAME] = "name",     [STK_ARG_NAMES] = "names",      [STK_ARG_INTS] = "integer or tuple",
-        [STK_ARG_FLOATS] = "number or tuple", [STK_ARG_ANY] = "name or numbers",
+        [STK_ARG_INT] = "integer",
+        [STK_ARG_FLOAT] = "number",
+        [STK_ARG_BOOL] = "true|false",
+        [STK_ARG_NAME] = "name",
+        [STK_ARG_NAMES] = "names",
+        [STK_ARG_INTS] = "integer or tuple",
+        [STK_ARG_FLOATS] = "number or tuple",
+        [STK_ARG_ANY] = "name or numbers",
     };
 
     return (size_t)t < sizeof names / sizeof *names && names[t] ? names[t] : "?";
@@ -161,10 +166,12 @@ const cli_command cli_ops = {
     .name = "ops",
     .synopsis = "[NAME] [options]",
     .summary = "list formats, codecs and ops with their arguments",
-    .about =
-        "Lists what this build can read and do: sources, formats, codecs, decoders and ops, with the\n"
-        "arguments they take.  Use it while writing a chain.  A chain begins with a codec and goes on with\n"
-        "ops:  from(jpg) | image | random_resized_crop(224) | hflip | normalize(imagenet) | to(f32)",
+    .about = "Lists what this build can read and do: sources, formats, codecs, decoders and ops, "
+             "with the\n"
+             "arguments they take.  Use it while writing a chain.  A chain begins with a codec and "
+             "goes on with\n"
+             "ops:  from(jpg) | image | random_resized_crop(224) | hflip | normalize(imagenet) | "
+             "to(f32)",
     .examples = "  stoker ops\n"
                 "  stoker ops random_resized_crop\n",
     .options = options,

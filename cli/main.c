@@ -12,15 +12,21 @@ static void print_help(FILE *to)
 {
     fputs("stoker - training data from where it lies to ready batches\n\n"
           "Usage: stoker COMMAND ...\n\n"
-          "Commands:\n", to);
+          "Commands:\n",
+          to);
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(to, "  %-8s%s\n", commands[i]->name, commands[i]->summary);
-    fputs("\nA first walk:\n"
-          "  stoker index 'train-{000000..000099}.tar'     find every sample once; opening is instant from then on\n"
-          "  stoker bench 'train-{000000..000099}.tar'     how fast can this machine load it, and what is slow?\n"
-          "  stoker ops random_resized_crop                what can a chain do, and with which arguments?\n\n"
-          "'stoker COMMAND --help' teaches a command; 'stoker --version' says what this build has.\n"
-          "Exit codes: 0 fine, 1 found something bad, 2 wrong usage, 3 data or system failed.\n", to);
+    fputs(
+        "\nA first walk:\n"
+        "  stoker index 'train-{000000..000099}.tar'     find every sample once; opening is "
+        "instant from then on\n"
+        "  stoker bench 'train-{000000..000099}.tar'     how fast can this machine load it, and "
+        "what is slow?\n"
+        "  stoker ops random_resized_crop                what can a chain do, and with which "
+        "arguments?\n\n"
+        "'stoker COMMAND --help' teaches a command; 'stoker --version' says what this build has.\n"
+        "Exit codes: 0 fine, 1 found something bad, 2 wrong usage, 3 data or system failed.\n",
+        to);
 }
 
 static int unknown_command(const char *word)

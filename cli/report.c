@@ -29,10 +29,11 @@ static void print_head(const bench_result *r)
 {
     char samples[32], shards[32];
 
-    printf("%s samples in %s shard%s, opened in %.1f ms; batches of %u, %u worker%s, %u made ahead\n",
-           cli_many(samples, r->dataset_samples), cli_many(shards, r->dataset_shards),
-           r->dataset_shards == 1 ? "" : "s", r->open_seconds * 1e3, r->batch_size, r->stats.workers,
-           r->stats.workers == 1 ? "" : "s", r->stats.slots);
+    printf(
+        "%s samples in %s shard%s, opened in %.1f ms; batches of %u, %u worker%s, %u made ahead\n",
+        cli_many(samples, r->dataset_samples), cli_many(shards, r->dataset_shards),
+        r->dataset_shards == 1 ? "" : "s", r->open_seconds * 1e3, r->batch_size, r->stats.workers,
+        r->stats.workers == 1 ? "" : "s", r->stats.slots);
     for (uint32_t i = 0; i < r->n_outputs; i++)
         printf("  %-8s%s\n", r->outputs[i].name, r->outputs[i].chain);
 }
@@ -63,7 +64,8 @@ static void print_stages(const bench_result *r)
 {
     double total = stage_total(r);
 
-    printf("\n  %-10s%10s%8s%12s   (summed over workers)\n", "stage", "seconds", "share", "us/sample");
+    printf("\n  %-10s%10s%8s%12s   (summed over workers)\n", "stage", "seconds", "share",
+           "us/sample");
     for (int i = 0; i < STK_STAGES; i++)
         printf("  %-10s%10.3f%7.1f%%%12.2f\n", stk_stage_name((stk_stage_id)i), stage_seconds(r, i),
                100 * per(stage_seconds(r, i), total),
@@ -74,7 +76,8 @@ static void print_epochs(const bench_result *r)
 {
     char rate[32], rss[16];
 
-    printf("\n  %-10s%10s%12s%12s%12s\n", "epoch", "seconds", "samples/s", "first batch", "resident");
+    printf("\n  %-10s%10s%12s%12s%12s\n", "epoch", "seconds", "samples/s", "first batch",
+           "resident");
     for (size_t i = 0; i < r->n_epochs; i++) {
         const bench_epoch *e = &r->epoch[i];
 

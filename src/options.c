@@ -12,13 +12,13 @@
 #include "base/err.h"
 
 typedef enum option_type {
-    COUNT,      /* uint32_t; auto: 0 */
-    INDEX,      /* uint32_t */
-    WORKERS,    /* int32_t; 0 is STK_NONE, auto is 0 */
-    NUMBER,     /* uint64_t */
-    SIZE,       /* uint64_t, with K M G T P E; auto: 0 */
-    FLAG,       /* stk_tri */
-    SHUFFLE,    /* the enums: the word's number */
+    COUNT,   /* uint32_t; auto: 0 */
+    INDEX,   /* uint32_t */
+    WORKERS, /* int32_t; 0 is STK_NONE, auto is 0 */
+    NUMBER,  /* uint64_t */
+    SIZE,    /* uint64_t, with K M G T P E; auto: 0 */
+    FLAG,    /* stk_tri */
+    SHUFFLE, /* the enums: the word's number */
     ON_ERROR,
     COLLATE,
 } option_type;
@@ -56,7 +56,7 @@ static int parse_number(const char *text, int units, uint64_t *out, const char *
     const char *u;
     uint64_t v;
 
-    if (*text < '0' || *text > '9')     /* strtoull would take a sign and white space */
+    if (*text < '0' || *text > '9') /* strtoull would take a sign and white space */
         return 0;
     errno = 0;
     v = strtoull(text, &stop, 10);
@@ -65,7 +65,7 @@ static int parse_number(const char *text, int units, uint64_t *out, const char *
     if (units && *stop && *stop != '.' && (u = strchr(unit, *stop & ~0x20))) {
         unsigned shift = 10 * (unsigned)(u - unit + 1);
 
-        if (shift == 60 && v == 16)     /* the end of what 64 bits hold */
+        if (shift == 60 && v == 16) /* the end of what 64 bits hold */
             v = UINT64_MAX;
         else if (v > UINT64_MAX >> shift)
             return 0;
@@ -88,7 +88,10 @@ static int bad_value(const option *o, const char *text, stk_error *err)
 
     return stk_fail(err, STK_EINVAL, "%s is %s%s, not \"%.60s\"", o->info.name,
                     words ? "one of: " : o->info.values,
-                    words ? o->info.values : strcmp(o->info.fallback, "auto") ? "" : " or auto", text);
+                    words                              ? o->info.values
+                    : strcmp(o->info.fallback, "auto") ? ""
+                                                       : " or auto",
+                    text);
 }
 
 static int parse_range(const option *o, const char *text, uint64_t *out, stk_error *err)

@@ -49,7 +49,7 @@ static void defaults_are_zeros(void **state)
     for (size_t i = 0; stk_option_list(i, &info) == 0; i++) {
         memset(&set, 0, sizeof set);
         assert_int_equal(stk_option_set(&set, info.name, info.fallback, &err), 0);
-        if (!strcmp(info.fallback, "1"))        /* batch_size, world_size: 0 and 1 say the same */
+        if (!strcmp(info.fallback, "1")) /* batch_size, world_size: 0 and 1 say the same */
             continue;
         if (!strcmp(info.name, "drop_last")) {
             assert_int_equal(set.drop_last, STK_NO);
