@@ -196,7 +196,8 @@ static int plan_threads(stk_engine *e, const stk_loader_options *o, stk_error *e
     pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->io_lock, NULL);
-    pthread_cond_init(&e->work, NULL);
+    pthread_cond_init(&e->work, &mono);
+    pthread_cond_init(&e->parked, NULL);
     pthread_cond_init(&e->io_work, NULL);
     pthread_cond_init(&e->ready, &mono);
     pthread_condattr_destroy(&mono);
@@ -359,6 +360,7 @@ void stk_loader_close(stk_loader **lp)
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->io_lock);
     pthread_cond_destroy(&e->work);
+    pthread_cond_destroy(&e->parked);
     pthread_cond_destroy(&e->io_work);
     pthread_cond_destroy(&e->ready);
     stk_free(l);

@@ -28,6 +28,7 @@ static int workers_set_locked(stk_engine *e, uint32_t n, stk_error *err)
     if (rc == 0)
         atomic_store_explicit(&e->active, n, memory_order_relaxed);
     pthread_cond_broadcast(&e->work);
+    pthread_cond_broadcast(&e->parked);
     return rc;
 }
 
@@ -209,6 +210,7 @@ void stk_engine_stop(stk_engine *e)
     pthread_mutex_lock(&e->lock);
     e->stop = 1;
     pthread_cond_broadcast(&e->work);
+    pthread_cond_broadcast(&e->parked);
     pthread_mutex_unlock(&e->lock);
     for (uint32_t i = 0; i < e->n_workers && !e->inline_mode; i++)
         pthread_join(e->worker[i]->thread, NULL);

@@ -102,7 +102,7 @@ struct stk_engine {
 
     /* the ring and the threads */
     pthread_mutex_t lock;
-    pthread_cond_t work, ready;
+    pthread_cond_t work, parked, ready;
     stk_slot slot[STK_MAX_SLOTS];
     uint64_t head, tail;                /* lock: sequence numbers opened, taken */
     uint64_t base_epoch, base_step;     /* lock: of sequence number 0 */

@@ -54,7 +54,7 @@ static void request_arrived(stk_request *r)
     pthread_mutex_lock(&e->lock);
     heap_push_locked(e, r);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
-    pthread_cond_broadcast(&e->work);   /* a signal might wake a parked worker */
+    pthread_cond_broadcast(&e->work);
     if (e->inline_mode)
         pthread_cond_broadcast(&e->ready);
     pthread_mutex_unlock(&e->lock);
@@ -463,8 +463,13 @@ void *stk_worker_main(void *arg)
     while (!stop) {
         while (w->number < atomic_load_explicit(&e->active, memory_order_relaxed) && stk_worker_step(w)) {}
         pthread_mutex_lock(&e->lock);
-        while (!e->stop && (w->number >= atomic_load_explicit(&e->active, memory_order_relaxed) || !can_work_locked(w)))
-            pthread_cond_wait(&e->work, &e->lock);
+        for (;;) {
+            int parked = w->number >= atomic_load_explicit(&e->active, memory_order_relaxed);
+
+            if (e->stop || (!parked && can_work_locked(w)))
+                break;
+            pthread_cond_wait(parked ? &e->parked : &e->work, &e->lock);
+        }
         stop = e->stop;
         pthread_mutex_unlock(&e->lock);
         stk_lap(w, STK_STAGE_IDLE);
