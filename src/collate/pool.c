@@ -18,6 +18,7 @@ struct stk_pool {
     uint32_t out;                       /* lock */
     int shut;                           /* lock: buffers that come back are freed */
     int closed;                         /* lock: the owner has let go */
+    uint64_t bytes, bound;              /* lock: of all buffers; three quarters of the limit, so that reads have room */
     stk_memory memory;
     stk_account account;
 };
@@ -49,15 +50,17 @@ int stk_pool_open(stk_pool **out, const stk_memory *memory, uint64_t limit, stk_
         return stk_fail_nomem(err, sizeof *p);
     pthread_mutex_init(&p->lock, NULL);
     p->memory = memory ? *memory : heap;
+    p->bound = limit - limit / 4;
     stk_account_init(&p->account, limit);
     *out = p;
     return 0;
 }
 
-static void buffer_destroy(pooled *x)
+static void buffer_destroy_locked(pooled *x)
 {
     stk_pool *p = x->pool;
 
+    p->bytes -= x->b.size;
     stk_account_give(&p->account, x->b.size);
     p->memory.free(p->memory.cookie, x->b.data, x->b.size);
     stk_free(x);
@@ -69,7 +72,7 @@ static void drop_idle_locked(stk_pool *p)
         pooled *x = p->idle;
 
         p->idle = x->next;
-        buffer_destroy(x);
+        buffer_destroy_locked(x);
     }
 }
 
@@ -89,7 +92,7 @@ static void buffer_back(stk_buffer *b)
     pthread_mutex_lock(&p->lock);
     p->out--;
     if (p->shut) {
-        buffer_destroy(x);
+        buffer_destroy_locked(x);
     } else {
         x->next = p->idle;
         p->idle = x;
@@ -147,10 +150,15 @@ static void drop_outgrown_locked(stk_pool *p, size_t size)
 
         if (x->b.size < size && x->b.size >= size / 4) {
             *at = x->next;
-            buffer_destroy(x);
+            buffer_destroy_locked(x);
             return;
         }
     }
+}
+
+static int room_locked(stk_pool *p, size_t size)
+{
+    return size <= p->bound && p->bytes <= p->bound - size && stk_account_take(&p->account, size);
 }
 
 static pooled *make_locked(stk_pool *p, size_t size)
@@ -158,9 +166,9 @@ static pooled *make_locked(stk_pool *p, size_t size)
     pooled *x;
 
     drop_outgrown_locked(p, size);
-    if (!stk_account_take(&p->account, size)) {
+    if (!room_locked(p, size)) {
         drop_idle_locked(p);            /* idle buffers of other sizes may be what fills the limit */
-        if (!stk_account_take(&p->account, size))
+        if (!room_locked(p, size))
             return NULL;
     }
     x = STK_NEW(pooled);
@@ -171,6 +179,7 @@ static pooled *make_locked(stk_pool *p, size_t size)
         stk_free(x);
         return NULL;
     }
+    p->bytes += size;
     x->b.size = size;
     x->b.free = buffer_back;
     x->pool = p;

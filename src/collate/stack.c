@@ -127,16 +127,34 @@ void stk_batch_unreserve(stk_batch *b, uint32_t output, uint32_t row)
     own_give(b, &b->out[output].row[row]);
 }
 
+void stk_batch_settle(stk_batch *b)
+{
+    stk_common *c = b->common;
+
+    for (uint32_t i = 0; i < c->n_out; i++) {
+        size_t used = atomic_load_explicit(&b->out[i].used, memory_order_relaxed);
+        size_t high = atomic_load_explicit(&c->out[i].high, memory_order_relaxed);
+
+        used += used / 4 + 64;          /* headroom: sizes vary from batch to batch */
+        used = used < c->ragged_cap ? used : c->ragged_cap;
+        while (!c->out[i].row_bytes && used > high &&
+               !atomic_compare_exchange_weak_explicit(&c->out[i].high, &high, used, memory_order_relaxed,
+                                                      memory_order_relaxed)) {}
+    }
+}
+
+int stk_common_settled(const stk_common *c)
+{
+    for (uint32_t i = 0; i < c->n_out; i++)
+        if (!c->out[i].row_bytes && !atomic_load_explicit(&c->out[i].high, memory_order_relaxed))
+            return 0;
+    return 1;
+}
+
 static void out_close(stk_batch *b, uint32_t i)
 {
-    stk_out_plan *plan = &b->common->out[i];
     stk_batch_out *o = &b->out[i];
-    size_t used = atomic_load_explicit(&o->used, memory_order_relaxed);
-    size_t high = atomic_load_explicit(&plan->high, memory_order_relaxed);
 
-    if (used > high)                    /* a quarter of headroom: sizes vary from batch to batch */
-        atomic_compare_exchange_strong_explicit(&plan->high, &high, used + used / 4, memory_order_relaxed,
-                                                memory_order_relaxed);
     for (uint32_t r = 0; o->row && r < b->common->batch; r++)
         own_give(b, &o->row[r]);
     stk_buffer_unref(o->buffer);

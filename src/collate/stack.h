@@ -26,6 +26,7 @@ typedef struct stk_common {             /* what batches need after their loader 
     stk_dataset **data;
     uint64_t *start;                    /* n_data + 1 global ids */
     stk_pool *pool;
+    size_t ragged_cap;                  /* most that one ragged output plans for; rows past it have buffers of their own */
 } stk_common;
 
 int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, uint32_t n_data, stk_error *err);
@@ -56,6 +57,10 @@ struct stk_batch {
 
 /* A batch with room for `rows`; STK_ELIMIT: memory_limit is reached (for now). */
 int stk_batch_open(stk_batch **out, stk_common *c, uint32_t rows, stk_error *err);
+
+/* A batch is whole: what its ragged outputs took is planned for the next ones.  Thread: any. */
+void stk_batch_settle(stk_batch *b);
+int stk_common_settled(const stk_common *c);    /* every ragged output has been seen once */
 
 /* Where dense row r of an output goes. */
 static inline void *stk_batch_place(stk_batch *b, uint32_t output, uint32_t row)

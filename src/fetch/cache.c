@@ -166,6 +166,29 @@ static void forget_locked(stk_cache *c, stk_block *b)
     block_free(b);
 }
 
+static int shrink_locked(stk_cache *c, uint64_t bound)
+{
+    int any = 0;
+
+    for (; c->idle_bytes > bound; any = 1) {
+        stk_block *old = c->oldest;
+
+        unlist_locked(c, old);
+        forget_locked(c, old);
+    }
+    return any;
+}
+
+int stk_cache_trim(stk_cache *c)
+{
+    int any;
+
+    pthread_mutex_lock(&c->lock);
+    any = shrink_locked(c, 0);
+    pthread_mutex_unlock(&c->lock);
+    return any;
+}
+
 void stk_block_put(stk_cache *c, stk_block *b)
 {
     pthread_mutex_lock(&c->lock);
@@ -175,12 +198,7 @@ void stk_block_put(stk_cache *c, stk_block *b)
         else
             list_locked(c, b);
     }
-    while (c->idle_bytes > c->bound) {
-        stk_block *old = c->oldest;
-
-        unlist_locked(c, old);
-        forget_locked(c, old);
-    }
+    shrink_locked(c, c->bound);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -248,7 +266,7 @@ static int unpack_locked(stk_block *b, const stk_format *format)
         return FAILED;
     }
     if (!stk_account_take(b->account, b->unpacked_len)) {
-        b->rc = stk_fail(&b->err, STK_ELIMIT, "an unpacked block of %zu bytes does not fit under memory_limit",
+        b->rc = stk_fail(&b->err, STK_ENOMEM, "an unpacked block of %zu bytes does not fit under memory_limit",
                          b->unpacked_len);
         stk_free(b->unpacked);
         b->unpacked = NULL;

@@ -22,6 +22,7 @@ typedef struct stk_waiter {             /* somebody who wants to know when a blo
 
 int stk_cache_open(stk_cache **out, uint64_t bound, stk_account *account, stk_error *err);
 void stk_cache_close(stk_cache **c);
+int stk_cache_trim(stk_cache *c);       /* drop all blocks that nobody uses.  1: there were some */
 
 /* The block at `place` of a shard; it may not be read yet.  Ends with stk_block_put(). */
 int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place, stk_block **out,

@@ -33,6 +33,17 @@ void stk_request_close(stk_request **r)
     *r = NULL;
 }
 
+int stk_request_trim(stk_request *r)
+{
+    int had = r->cap != 0;
+
+    stk_account_give(r->account, r->cap);
+    stk_free(r->buf);
+    r->buf = NULL;
+    r->cap = 0;
+    return had;
+}
+
 static int reserve(stk_request *r, uint64_t need, stk_error *err)
 {
     size_t cap = (size_t)(need + need / 4 + 4096);      /* grows to the largest sample soon */

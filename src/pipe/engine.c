@@ -82,7 +82,7 @@ static int held_too_many(stk_engine *e, int rc, stk_error *err)
                     a->limit >> 20);
 }
 
-static struct timespec in_ms(int ms)
+struct timespec stk_in_ms(int ms)
 {
     struct timespec t;
 
@@ -96,7 +96,7 @@ static struct timespec in_ms(int ms)
 
 static int passed(const struct timespec *t)
 {
-    struct timespec now = in_ms(0);
+    struct timespec now = stk_in_ms(0);
 
     return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
 }
@@ -111,7 +111,7 @@ int stk_worker_step_locked(stk_engine *e)
     pthread_mutex_lock(&e->lock);
     if (did || atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return did;
-    soon = in_ms(1);                    /* others have to move: a stage, or a source with threads of its own */
+    soon = stk_in_ms(1);                    /* others have to move: a stage, or a source with threads of its own */
     pthread_cond_timedwait(&e->ready, &e->lock, &soon);
     return 0;
 }
@@ -120,7 +120,7 @@ int stk_worker_step_locked(stk_engine *e)
 static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
 {
     stk_slot *s = &e->slot[e->tail % e->n_slots];
-    struct timespec until = in_ms(timeout_ms > 0 ? timeout_ms : 0);
+    struct timespec until = stk_in_ms(timeout_ms > 0 ? timeout_ms : 0);
     int rc, timed_out = 0;
 
     for (;;) {

@@ -139,6 +139,7 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t step, stk_error *err);
 int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err);
 void stk_engine_stop(stk_engine *e);
+struct timespec stk_in_ms(int ms);                              /* on the monotonic clock */
 
 /* ring.c: slots */
 int stk_ring_open_locked(stk_engine *e, stk_error *err);        /* open what can be opened; the last failure */

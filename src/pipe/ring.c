@@ -37,6 +37,8 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err)
         stk_slot *s = &e->slot[e->head % e->n_slots];
         stk_batch *b = NULL;
 
+        if (e->head > e->tail && !stk_common_settled(e->common))
+            break;                      /* the first ragged batch shows how many fit */
         stk_deal_step(&e->deal, (e->base_step + e->head) % e->steps, &s->share);
         rc = stk_batch_open(&b, e->common, s->share.rows, err);
         if (rc < 0)
@@ -65,6 +67,8 @@ void stk_ring_fail(stk_engine *e, stk_slot *s, uint32_t row, int rc, const stk_e
 
 static void slot_ready(stk_engine *e, stk_slot *s)
 {
+    if (s->rc == 0 && !atomic_load_explicit(&e->draining, memory_order_relaxed))
+        stk_batch_settle(s->batch);
     pthread_mutex_lock(&e->lock);
     s->state = STK_SLOT_READY;
     pthread_cond_broadcast(&e->ready);
@@ -148,5 +152,7 @@ void stk_ring_drain(stk_engine *e)
         stk_batch_release(&s->batch);
     }
     e->head = e->tail = 0;
+    for (uint32_t i = 0; i < STK_EPOCHS; i++)   /* what is made anew is counted anew */
+        atomic_store_explicit(&e->epoch_skips[i], 0, memory_order_relaxed);
     atomic_store_explicit(&e->draining, 0, memory_order_relaxed);
 }

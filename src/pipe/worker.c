@@ -253,6 +253,36 @@ static void address(const stk_engine *e, const stk_request *r, stk_error *err)
     err->sample = r->where.dataset < e->common->n_data ? e->common->start[r->where.dataset] + r->where.sample : UINT64_MAX;
 }
 
+static int take_arrived(stk_worker *w);
+
+/* memory_limit is reached: take what idle requests and blocks keep, else end a row whose bytes are there, else wait for a read.
+ * 0: there is nothing to wait for.  Rows ended here may come here themselves, at most once for every request there is. */
+static int make_room(stk_worker *w)
+{
+    stk_engine *e = w->engine;
+    struct timespec soon;
+    int room = stk_cache_trim(e->cache);
+
+    pthread_mutex_lock(&e->lock);
+    for (stk_request *r = e->idle; r; r = r->next)
+        room |= stk_request_trim(r);
+    pthread_mutex_unlock(&e->lock);
+    if (w->req)
+        room |= stk_request_trim(w->req);
+    if (room || take_arrived(w))
+        return 1;
+    if (!atomic_load_explicit(&e->inflight, memory_order_relaxed))
+        return 0;
+    for (uint32_t i = 0; i < e->n_driven && e->inline_mode; i++)
+        e->driven[i]->drive(1);
+    soon = stk_in_ms(5);                /* whoever gets a read at once tells nobody */
+    pthread_mutex_lock(&e->lock);
+    if (!atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
+        pthread_cond_timedwait(&e->work, &e->lock, &soon);
+    pthread_mutex_unlock(&e->lock);
+    return 1;
+}
+
 /* Take a row from where it stands to its end.  1: done; 0: its bytes are on their way, r has left. */
 static int row_run(stk_worker *w, stk_request *r, int arrived)
 {
@@ -266,7 +296,9 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
         if (!arrived && atomic_load_explicit(&e->draining, memory_order_relaxed))
             return 1;
         if (!arrived) {
-            rc = row_begin(w, r, &err);
+            while ((rc = row_begin(w, r, &err)) == STK_ELIMIT && make_room(w)) {}
+            if (rc == STK_ELIMIT)
+                rc = err.code = STK_ENOMEM;     /* not the sample's fault: never skipped */
             if (rc == 0)
                 rc = stk_request_try(r, &err);
             if (rc == STK_PENDING) {
