@@ -123,7 +123,8 @@ static int make_bytes(const row *x, stk_bytes in, stk_error *err)
 
     if (!dst)
         return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", in.len);
-    memcpy(dst, in.data, in.len);
+    if (in.len)                         /* an empty field may have no address */
+        memcpy(dst, in.data, in.len);
     out->ndim = 1;
     out->shape[0] = (int64_t)in.len;
     return 0;
