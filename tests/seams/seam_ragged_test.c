@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* seam_ragged_test.c - outputs whose rows differ: bytes and text, pictures at their own size as a list or one by one.
+ *
+ * Pictures are P6 files, read by a decoder that this test plugs in. */
+#include <stdatomic.h>
+
+#include "make_tar.h"
+#include "seam.h"
+
+#define N 90
+
+static uint32_t width(uint64_t k)
+{
+    return (uint32_t)(1 + k * 7 % 40);
+}
+
+static uint32_t height(uint64_t k)
+{
+    return (uint32_t)(1 + k * 5 % 23);
+}
+
+static uint8_t pixel(uint64_t k, uint32_t x, uint32_t y, uint32_t c)
+{
+    return (uint8_t)(k * 31 + x * 3 + y * 11 + c * 101);
+}
+
+typedef struct ppm {
+    const uint8_t *data;
+    uint32_t w, h;
+} ppm;
+
+static _Atomic int contexts;
+
+static int ppm_probe(stk_bytes head)
+{
+    return head.len > 3 && !memcmp(head.data, "P6\n", 3);
+}
+
+static int ppm_open(void **ctx, stk_error *err)
+{
+    (void)err;
+    *ctx = calloc(1, sizeof(ppm));
+    atomic_fetch_add(&contexts, 1);
+    return 0;
+}
+
+static int ppm_header(void *ctx, stk_bytes in, stk_image_info *out, stk_error *err)
+{
+    char head[64] = "";
+    ppm *p = ctx;
+    int n = 0;
+
+    memcpy(head, in.data, in.len < 63 ? in.len : 63);
+    if (sscanf(head, "P6\n%u %u\n255%n", &p->w, &p->h, &n) != 2 || !n || in.len < (size_t)n + 1 + (size_t)p->w * p->h * 3)
+        return stk_fail(err, STK_ECORRUPT, "this P6 file is cut short");
+    p->data = in.data + n + 1;
+    *out = (stk_image_info){ p->w, p->h };
+    return 0;
+}
+
+static int ppm_decode(void *ctx, const stk_rect *need, stk_scratch *scratch, stk_pixels *out, stk_error *err)
+{
+    ppm *p = ctx;
+
+    out->area = *need;
+    out->stride = (size_t)need->w * 4;
+    out->data = stk_scratch_get(scratch, out->stride * need->h + 64);
+    if (!out->data)
+        return stk_fail(err, STK_ENOMEM, "no memory");
+    for (uint32_t y = 0; y < need->h; y++)
+        for (uint32_t x = 0; x < need->w; x++)
+            memcpy(out->data + y * out->stride + x * 4, p->data + ((size_t)(need->y + y) * p->w + need->x + x) * 3, 3);
+    return 0;
+}
+
+static void ppm_close(void *ctx)
+{
+    atomic_fetch_sub(&contexts, 1);
+    free(ctx);
+}
+
+static const stk_decoder ppm_decoder = { .abi = STK_PLUGIN_ABI, .name = "ppm", .help = "P6", .probe = ppm_probe, .open = ppm_open,
+                                         .header = ppm_header, .decode = ppm_decode, .close = ppm_close };
+static stk_dataset *ds, *text;
+
+static int setup(void **state)
+{
+    FILE *f = fopen(seam_path("pics.tar"), "wb");
+    stk_error err;
+
+    (void)state;
+    for (uint64_t k = 0; k < N; k++) {
+        uint8_t data[4096];
+        char name[32];
+        int n = sprintf((char *)data, "P6\n%u %u\n255\n", width(k), height(k));
+
+        for (uint32_t y = 0; y < height(k); y++)
+            for (uint32_t x = 0; x < width(k); x++)
+                for (uint32_t c = 0; c < 3; c++)
+                    data[n++] = pixel(k, x, y, c);
+        snprintf(name, sizeof name, "%06u.ppm", (unsigned)k);
+        tar_member(f, name, data, (size_t)n);
+    }
+    tar_end(f);
+    fclose(f);
+    ds = seam_open("", "pics.tar", NULL);
+    seam_shards("a", 2, 100, 0);
+    text = seam_open("", "a-{0..1}.tar", NULL);
+    return stk_plugin_add(STK_PLUGIN_DECODER, &ppm_decoder, &err);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    stk_dataset_unref(&ds);
+    stk_dataset_unref(&text);
+    return atomic_load(&contexts);              /* every context was closed */
+}
+
+static void check(const stk_tensor *t, uint32_t lead, uint64_t k)
+{
+    assert_int_equal(t->ndim, 3 + lead);
+    assert_int_equal(t->dtype, STK_U8);
+    if (lead)
+        assert_int_equal(t->shape[0], 1);
+    assert_int_equal(t->shape[lead], height(k));
+    assert_int_equal(t->shape[lead + 1], width(k));
+    assert_int_equal(t->shape[lead + 2], 3);
+    for (uint32_t y = 0; y < height(k); y++)
+        for (uint32_t x = 0; x < width(k); x++)
+            for (uint32_t c = 0; c < 3; c++)
+                assert_int_equal(((uint8_t *)t->data)[y * t->strides[lead] + x * t->strides[lead + 1] + c], pixel(k, x, y, c));
+}
+
+static void run(uint32_t batch, int32_t workers, stk_collate collate)
+{
+    static const stk_output out[] = { { "image", "from(ppm) | image | to(u8, layout=hwc)" } };
+    stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 1, .batch_size = batch, .num_workers = workers,
+                             .collate = collate, .shuffle = STK_SHUFFLE_EXACT };
+    stk_loader *l = seam_loader(&ds, 1, &o);
+
+    for (int epoch = 0; epoch < 3; epoch++) {   /* the buffer grows to its high water */
+        stk_batch *b = NULL, *last = NULL;
+        uint64_t rows = 0;
+        stk_error err;
+        stk_tensor t;
+
+        while (stk_loader_next(l, &b, 10000, &err) == 0) {
+            assert_int_equal(stk_batch_output_kind(b, 0), batch > 1 ? STK_OUT_LIST : STK_OUT_DENSE);
+            for (uint32_t i = 0; i < stk_batch_rows(b); i++, rows++) {
+                assert_int_equal(stk_batch_row(b, 0, i, &t), 0);
+                check(&t, 0, stk_batch_ids(b)[i]);
+            }
+            assert_int_equal(stk_batch_dense(b, 0, &t), batch > 1 ? STK_EINVAL : 0);
+            if (batch == 1)
+                check(&t, 1, stk_batch_ids(b)[0]);
+            stk_batch_release(&last);
+            last = b;                           /* it holds while the next one is made */
+            b = NULL;
+        }
+        assert_int_equal(rows, N);
+        stk_batch_release(&last);
+    }
+    stk_loader_close(&l);
+}
+
+static void pictures_as_a_list(void **state)
+{
+    (void)state;
+    run(7, STK_NONE, STK_COLLATE_LIST);
+    run(7, 1, STK_COLLATE_LIST);
+    run(16, 4, STK_COLLATE_LIST);
+}
+
+static void pictures_one_by_one(void **state)
+{
+    (void)state;
+    run(1, STK_NONE, STK_COLLATE_STACK);
+    run(1, 4, STK_COLLATE_STACK);
+}
+
+static void pictures_that_make_no_tensor(void **state)
+{
+    static const stk_output out[] = { { "image", "from(ppm) | image" } };
+    stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 1, .batch_size = 2 };
+    stk_loader *l = NULL;
+    stk_error err;
+
+    (void)state;
+    assert_int_equal(stk_loader_open(&l, &ds, 1, &o, &err), STK_EINVAL);
+    assert_non_null(strstr(err.message, "output image: its pictures differ in size, so 2 of them make no tensor"));
+}
+
+static void bytes_and_text(void **state)
+{
+    uint64_t ids[200];
+    stk_loader_options o = seam_options(33, 4);
+    stk_loader *l = seam_loader(&text, 1, &o);
+
+    (void)state;
+    for (int epoch = 0; epoch < 4; epoch++)
+        seam_epoch(l, 200, ids);
+    stk_loader_close(&l);
+}
+
+/* One row far larger than memory_limit allows: an error there, and the batches behind it are made all the same. */
+static void one_row_too_large(void **state)
+{
+    static const stk_output out[] = { { "d", "from(dat) | bytes" } };
+    static uint8_t big[900000];
+    FILE *f = fopen(seam_path("big.tar"), "wb");
+    stk_dataset *d;
+
+    (void)state;
+    for (unsigned k = 0; k < 40; k++) {
+        char name[32];
+
+        memset(big, (int)k, sizeof big);
+        snprintf(name, sizeof name, "%06u.dat", k);
+        tar_member(f, name, big, k == 9 ? sizeof big : 3000 + k);
+    }
+    tar_end(f);
+    fclose(f);
+    d = seam_open("", "big.tar", NULL);
+    for (int w = 0; w < 2; w++) {
+        stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 1, .batch_size = 4, .prefetch = 2,
+                                 .num_workers = w ? 2 : STK_NONE, .memory_limit = 1500000 };
+        stk_loader *l = seam_loader(&d, 1, &o);
+
+        for (int epoch = 0; epoch < 3; epoch++)
+            for (uint64_t step = 0; step < 11; step++) {
+                stk_batch *b = NULL;
+                stk_error err;
+                stk_tensor t;
+                int rc = stk_loader_next(l, &b, 10000, &err);
+
+                if (step == 10) {
+                    assert_int_equal(rc, STK_END);
+                } else if (step == 2) {
+                    assert_int_equal(rc, STK_ENOMEM);
+                    assert_string_equal(err.key, "000009");
+                } else {
+                    seam_ok(rc, &err);
+                    assert_int_equal(stk_batch_row(b, 0, 3, &t), 0);
+                    assert_int_equal(t.shape[0], 3000 + step * 4 + 3);
+                    assert_int_equal(((uint8_t *)t.data)[0], step * 4 + 3);
+                }
+                stk_batch_release(&b);
+            }
+        stk_loader_close(&l);
+    }
+    stk_dataset_unref(&d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pictures_as_a_list),           cmocka_unit_test(pictures_one_by_one),
+        cmocka_unit_test(pictures_that_make_no_tensor), cmocka_unit_test(bytes_and_text),
+        cmocka_unit_test(one_row_too_large),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
