@@ -25,8 +25,8 @@ static struct {
     unsigned n, turn;
     uint64_t slow_from, slow_to, slow_ms;       /* a read that touches this range takes so long */
     uint64_t fail_from, fail_to;                /* a read that touches this range fails ... */
-    int fail_times;                             /* ... so many times; -1: always */
-    unsigned completed, began, meanwhile, most;
+    _Atomic int fail_times;                     /* ... so many times; -1: always */
+    _Atomic unsigned completed, began, meanwhile, most;
     int at_once;                                /* answer in submit() */
     unsigned blocking;                          /* read() calls */
 } slow = { .lock = PTHREAD_MUTEX_INITIALIZER };
