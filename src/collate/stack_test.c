@@ -217,8 +217,6 @@ static void released_elsewhere(void **state)
 
         for (uint32_t k = 0; k < 4; k++)
             put(b, k, 20000);
-        b->handed_out = 1;
-        atomic_fetch_add(&c->held, 1);
         pthread_create(&t[i], NULL, release, b);
     }
     stk_common_unref(&c);                       /* whoever is last frees it */

@@ -175,13 +175,13 @@ static void begin(const char *names)
     static const char order[] = "abpce";
     uint16_t fields[8];
     uint32_t n = 0;
-    stk_entry e;
     stk_error err;
 
-    assert_int_equal(stk_index_entry(ds->index, 0, &e, &err), 0);
+    r->data = ds;
+    assert_int_equal(stk_index_entry(ds->index, 0, &r->entry, &err), 0);
     for (; names[n]; n++)
         fields[n] = (uint16_t)(strchr(order, names[n]) - order);
-    if (stk_request_begin(r, ds, &e, fields, n, &err) < 0)
+    if (stk_request_begin(r, fields, n, &err) < 0)
         fail_msg("%s", err.message);
 }
 
@@ -301,17 +301,17 @@ static void short_reads_are_found(void **state)
 static void limits(void **state)
 {
     uint16_t fields[] = { 2 };
-    stk_entry e;
     stk_error err;
 
     (void)state;
-    assert_int_equal(stk_index_entry(ds->index, 0, &e, &err), 0);
+    r->data = ds;
+    assert_int_equal(stk_index_entry(ds->index, 0, &r->entry, &err), 0);
     account.limit = PAD;
-    assert_int_equal(stk_request_begin(r, ds, &e, fields, 1, &err), STK_ELIMIT);
+    assert_int_equal(stk_request_begin(r, fields, 1, &err), STK_ELIMIT);
     assert_int_equal(atomic_load(&account.used), 0);
     account.limit = 1 << 20;
     stk_mem_fail_at(1);
-    assert_int_equal(stk_request_begin(r, ds, &e, fields, 1, &err), STK_ENOMEM);
+    assert_int_equal(stk_request_begin(r, fields, 1, &err), STK_ENOMEM);
     stk_mem_fail_at(0);
     assert_int_equal(atomic_load(&account.used), 0);
 }
@@ -331,14 +331,14 @@ static void places_that_wrap(void **state)
     static const stk_format far = { .abi = STK_PLUGIN_ABI, .name = "far", .locate = far_locate };
     stk_dataset copy;
     uint16_t fields[] = { 0 };
-    stk_entry e;
     stk_error err;
 
     (void)state;
     memcpy(&copy, ds, sizeof copy);
     copy.format = &far;
-    assert_int_equal(stk_index_entry(ds->index, 0, &e, &err), 0);
-    assert_int_equal(stk_request_begin(r, &copy, &e, fields, 1, &err), STK_ECORRUPT);
+    r->data = &copy;
+    assert_int_equal(stk_index_entry(ds->index, 0, &r->entry, &err), 0);
+    assert_int_equal(stk_request_begin(r, fields, 1, &err), STK_ECORRUPT);
 }
 
 int main(void)
