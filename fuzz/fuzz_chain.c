@@ -6,7 +6,7 @@
 #include "fuzz.h"
 #include "pipe/plan.h"
 
-#define LONGEST 8192            /* twice what a chain may have */
+#define LONGEST 8192 /* twice what a chain may have */
 
 static void check_plan(const stk_chain *c)
 {
@@ -36,13 +36,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size > LONGEST)
         return 0;
-    text = malloc(size + 1);            /* of just its size, so that a read past its end is seen */
+    text = malloc(size + 1); /* of just its size, so that a read past its end is seen */
     FUZZ_CHECK(text);
     memcpy(text, data, size);
     text[size] = 0;
     rc = stk_chain_plan(&chain, "x", text, &err);
-    free(text);                         /* the plan keeps what it needs */
-    FUZZ_CHECK(rc == 0 || (rc < 0 && err.code == rc && err.message[0] && !strchr(err.message, '\n')));
+    free(text); /* the plan keeps what it needs */
+    FUZZ_CHECK(rc == 0 ||
+               (rc < 0 && err.code == rc && err.message[0] && !strchr(err.message, '\n')));
     if (rc == 0) {
         check_plan(&chain);
         stk_chain_fini(&chain);

@@ -37,13 +37,13 @@ static void used_again(void **state)
     assert_int_equal(stk_pool_out(p), 1);
     stk_buffer_unref(a);
     assert_int_equal(stk_pool_out(p), 0);
-    assert_int_equal(used(p), 1000);            /* idle ones count */
+    assert_int_equal(used(p), 1000); /* idle ones count */
     b = stk_pool_get(p, 900);
     assert_ptr_equal(b->data, data);
-    a = stk_pool_get(p, 900);                   /* that one is out: another */
+    a = stk_pool_get(p, 900); /* that one is out: another */
     assert_ptr_not_equal(a->data, data);
     stk_buffer_unref(b);
-    b = stk_pool_get(p, 100);                   /* it would waste more than half */
+    b = stk_pool_get(p, 100); /* it would waste more than half */
     assert_ptr_not_equal(b->data, data);
     assert_int_equal(b->size, 100);
     stk_buffer_unref(a);
@@ -55,7 +55,7 @@ static void used_again(void **state)
 
 static void bounded(void **state)
 {
-    stk_pool *p = make(4000);                   /* 3000 for buffers, the rest for reads */
+    stk_pool *p = make(4000); /* 3000 for buffers, the rest for reads */
     stk_buffer *a = stk_pool_get(p, 2000), *b = stk_pool_get(p, 1000), *c;
 
     (void)state;
@@ -63,13 +63,13 @@ static void bounded(void **state)
     assert_null(stk_pool_get(p, 1));
     assert_null(stk_pool_get(p, SIZE_MAX));
     stk_buffer_unref(a);
-    c = stk_pool_get(p, 900);                   /* the idle one of another size makes room */
+    c = stk_pool_get(p, 900); /* the idle one of another size makes room */
     assert_non_null(c);
     assert_int_equal(used(p), 1900);
     stk_buffer_unref(b);
     stk_buffer_unref(c);
     assert_int_equal(stk_account_take(stk_pool_account(p), 2000), 1);
-    assert_null(stk_pool_get(p, 2500));         /* somebody else fills the account */
+    assert_null(stk_pool_get(p, 2500)); /* somebody else fills the account */
     stk_account_give(stk_pool_account(p), 2000);
     assert_true(atomic_load(&stk_pool_account(p)->peak) <= 4000);
     stk_pool_close(&p);
@@ -93,7 +93,7 @@ static void outlive_the_owner(void **state)
     assert_int_equal(((uint8_t *)a->data)[4999], 3);
     stk_buffer_ref(a);
     stk_buffer_unref(a);
-    pthread_create(&t[0], NULL, let_go, a);     /* two threads race to be the last */
+    pthread_create(&t[0], NULL, let_go, a); /* two threads race to be the last */
     pthread_create(&t[1], NULL, let_go, b);
     pthread_join(t[0], NULL);
     pthread_join(t[1], NULL);
@@ -161,9 +161,9 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(used_again),   cmocka_unit_test(bounded),   cmocka_unit_test(outlive_the_owner),
-        cmocka_unit_test(shut_frees_what_comes_back),                cmocka_unit_test(many_threads),
-        cmocka_unit_test(no_memory),
+        cmocka_unit_test(used_again),        cmocka_unit_test(bounded),
+        cmocka_unit_test(outlive_the_owner), cmocka_unit_test(shut_frees_what_comes_back),
+        cmocka_unit_test(many_threads),      cmocka_unit_test(no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,13 +25,20 @@ static stk_common *make(uint32_t batch, uint64_t limit)
     c->ragged_cap = limit / 4;
     c->out[DENSE].name = stk_strdup("dense");
     c->out[DENSE].row_bytes = 3 * 5 * 7 * 4;
-    c->out[DENSE].spec = (stk_spec){ .kind = STK_KIND_IMAGE, .out = STK_OUT_DENSE, .dtype = STK_F32, .ndim = 3,
-                                     .shape = { 3, 5, 7 }, .layout = STK_CHANNELS_LAST };
+    c->out[DENSE].spec = (stk_spec){ .kind = STK_KIND_IMAGE,
+                                     .out = STK_OUT_DENSE,
+                                     .dtype = STK_F32,
+                                     .ndim = 3,
+                                     .shape = { 3, 5, 7 },
+                                     .layout = STK_CHANNELS_LAST };
     c->out[BYTES].name = stk_strdup("bytes");
     c->out[BYTES].spec = (stk_spec){ .kind = STK_KIND_BYTES, .out = STK_OUT_BYTES };
     c->out[PICTURE].name = stk_strdup("picture");
-    c->out[PICTURE].spec = (stk_spec){ .kind = STK_KIND_IMAGE, .out = batch == 1 ? STK_OUT_DENSE : STK_OUT_LIST, .dtype = STK_U8,
-                                       .ndim = 3, .layout = STK_HWC };
+    c->out[PICTURE].spec = (stk_spec){ .kind = STK_KIND_IMAGE,
+                                       .out = batch == 1 ? STK_OUT_DENSE : STK_OUT_LIST,
+                                       .dtype = STK_U8,
+                                       .ndim = 3,
+                                       .layout = STK_HWC };
     return c;
 }
 
@@ -79,7 +86,7 @@ static uint64_t used(stk_common *c)
 static void dense_places(void **state)
 {
     stk_common *c = make(4, 1 << 20);
-    stk_batch *b = fresh(c, 3);                 /* a short one */
+    stk_batch *b = fresh(c, 3); /* a short one */
     stk_tensor t, r;
 
     (void)state;
@@ -91,7 +98,7 @@ static void dense_places(void **state)
     assert_int_equal(t.ndim, 4);
     assert_int_equal(t.shape[0], 3);
     assert_int_equal(t.strides[0], 105);
-    assert_int_equal(t.strides[1], 1);          /* channels last */
+    assert_int_equal(t.strides[1], 1); /* channels last */
     assert_int_equal(t.strides[2], 21);
     assert_int_equal(t.strides[3], 3);
     for (uint32_t i = 0; i < 3; i++) {
@@ -122,7 +129,7 @@ static void ragged_rows_plan_the_next_batch(void **state)
     assert_int_equal(stk_common_settled(c), 0);
     for (uint32_t i = 0; i < 4; i++)
         put(b, i, 30000 + i);
-    put(b, 2, 100);                             /* another sample stands in */
+    put(b, 2, 100); /* another sample stands in */
     put(b, 3, 0);
     assert_int_equal(used(c), 30000 + 30001 + 100);
     stk_batch_settle(b);
@@ -137,12 +144,12 @@ static void ragged_rows_plan_the_next_batch(void **state)
         put(b, i, 30000);
         assert_null(b->out[BYTES].row[i].own);
     }
-    put(b, 0, 200000);                          /* past its end: a buffer of its own */
+    put(b, 0, 200000); /* past its end: a buffer of its own */
     assert_non_null(b->out[BYTES].row[0].own);
     check(b, 0, 200000);
     check(b, 3, 30000);
     assert_int_equal(stk_batch_row(b, BYTES, 0, &t), 0);
-    stk_buffer_ref(t.buffer);                   /* a row alone outlives its batch and its common */
+    stk_buffer_ref(t.buffer); /* a row alone outlives its batch and its common */
     stk_batch_release(&b);
     stk_common_unref(&c);
     assert_int_equal(((uint8_t *)t.data)[199999], 1);
@@ -162,7 +169,7 @@ static void limits(void **state)
     stk_batch_settle(b);
     stk_batch_release(&b);
     assert_int_equal(used(c), 0);
-    b = fresh(c, 2);                            /* one huge row does not make the next batches impossible */
+    b = fresh(c, 2); /* one huge row does not make the next batches impossible */
     assert_true(b->out[BYTES].buffer->size <= 100000);
     more = fresh(c, 2);
     stk_batch_release(&more);
@@ -219,7 +226,7 @@ static void released_elsewhere(void **state)
             put(b, k, 20000);
         pthread_create(&t[i], NULL, release, b);
     }
-    stk_common_unref(&c);                       /* whoever is last frees it */
+    stk_common_unref(&c); /* whoever is last frees it */
     for (int i = 0; i < 4; i++)
         pthread_join(t[i], NULL);
 }
@@ -249,9 +256,12 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense_places),           cmocka_unit_test(ragged_rows_plan_the_next_batch),
-        cmocka_unit_test(limits),                 cmocka_unit_test(a_batch_of_one_picture),
-        cmocka_unit_test(released_elsewhere),     cmocka_unit_test(no_memory),
+        cmocka_unit_test(dense_places),
+        cmocka_unit_test(ragged_rows_plan_the_next_batch),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(a_batch_of_one_picture),
+        cmocka_unit_test(released_elsewhere),
+        cmocka_unit_test(no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

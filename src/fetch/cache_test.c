@@ -12,7 +12,7 @@
 #include "fetch/cache.h"
 
 static stk_account account;
-static const stk_dataset *const data = (const stk_dataset *)&account;  /* only ever compared */
+static const stk_dataset *const data = (const stk_dataset *)&account; /* only ever compared */
 static _Atomic unsigned unpacks;
 
 /* Twice as long, every byte doubled; refuses a first byte of 255. */
@@ -110,7 +110,7 @@ static void read_once_told_once(void **state)
         assert_int_equal(stk_block_open(a, &format, &out, &err), 0);
     assert_int_equal(unpacks, 1);
     assert_int_equal(out.len, 200);
-    assert_int_equal(atomic_load(&account.used), 200);          /* the read bytes are gone */
+    assert_int_equal(atomic_load(&account.used), 200); /* the read bytes are gone */
     stk_block_put(c, a);
     stk_block_put(c, b);
     stk_cache_close(&c);
@@ -119,12 +119,12 @@ static void read_once_told_once(void **state)
 
 static void oldest_goes_first(void **state)
 {
-    stk_cache *c = make(700);                   /* three of 200 */
+    stk_cache *c = make(700); /* three of 200 */
 
     (void)state;
     for (uint64_t i = 0; i < 3; i++)
         assert_int_equal(use(c, i, 100), 1);
-    assert_int_equal(use(c, 0, 100), 0);        /* now 1 is the oldest */
+    assert_int_equal(use(c, 0, 100), 0); /* now 1 is the oldest */
     assert_int_equal(use(c, 3, 100), 1);
     assert_int_equal(use(c, 1, 100), 1);
     assert_int_equal(use(c, 0, 100), 0);
@@ -155,7 +155,7 @@ static void used_ones_stay(void **state)
     assert_int_equal(stk_block_open(a, &format, &out, &err), 0);
     assert_int_equal(out.data[199], 1);
     stk_block_put(c, a);
-    assert_int_equal(atomic_load(&account.used), 0);            /* a bound of nothing keeps nothing */
+    assert_int_equal(atomic_load(&account.used), 0); /* a bound of nothing keeps nothing */
     stk_cache_close(&c);
 }
 
@@ -170,27 +170,29 @@ static void failures_are_told_and_forgotten(void **state)
     for (int k = 0; k < 3; k++) {
         b = get(c, 4, 100);
         assert_int_equal(stk_block_want(b, &(stk_waiter){ 0 }), STK_BLOCK_YOURS);
-        if (k == 0) {                           /* a short read */
+        if (k == 0) { /* a short read */
             stk_block_io(b)->got = 60;
             stk_block_arrived(b);
-        } else if (k == 1) {                    /* a failed one */
+        } else if (k == 1) { /* a failed one */
             stk_block_io(b)->rc = STK_EIO;
             stk_block_io(b)->sys = 110;
             stk_block_arrived(b);
         } else {
-            fill(b, 255);                       /* bad bytes */
+            fill(b, 255); /* bad bytes */
         }
         for (int i = 0; i < 2; i++) {
-            assert_int_equal(stk_block_open(b, &format, &out, &err), k == 0 ? STK_ESTALE : k == 1 ? STK_EIO : STK_ECORRUPT);
+            assert_int_equal(stk_block_open(b, &format, &out, &err), k == 0   ? STK_ESTALE
+                                                                     : k == 1 ? STK_EIO
+                                                                              : STK_ECORRUPT);
             assert_int_equal(err.offset, 4000);
             assert_true(err.message[0]);
         }
         stk_block_put(c, b);
     }
-    assert_int_equal(unpacks, 1);               /* bad bytes are unpacked once, not for every user */
+    assert_int_equal(unpacks, 1); /* bad bytes are unpacked once, not for every user */
     assert_int_equal(atomic_load(&account.used), 0);
-    assert_int_equal(use(c, 4, 100), 1);        /* a later try finds it good */
-    b = get(c, 5, 100);                         /* taken and put back unread */
+    assert_int_equal(use(c, 4, 100), 1); /* a later try finds it good */
+    b = get(c, 5, 100);                  /* taken and put back unread */
     stk_block_put(c, b);
     stk_cache_close(&c);
     assert_int_equal(atomic_load(&account.used), 0);
@@ -207,7 +209,7 @@ static void limits(void **state)
     (void)state;
     assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), STK_ELIMIT);
     assert_null(b);
-    place.len = 700000;                         /* fits, but what it unpacks to does not */
+    place.len = 700000; /* fits, but what it unpacks to does not */
     assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), 0);
     stk_block_want(b, &(stk_waiter){ 0 });
     fill(b, 1);
@@ -246,7 +248,8 @@ static void *churn_waiting(void *arg)
             break;
         case STK_BLOCK_HERE: break;
         }
-        if (stk_block_open(b, &format, &out, &err) < 0 || out.len != 200 || out.data[199] != (uint8_t)number)
+        if (stk_block_open(b, &format, &out, &err) < 0 || out.len != 200 ||
+            out.data[199] != (uint8_t)number)
             return arg;
         stk_block_put(arg, b);
     }
@@ -273,9 +276,12 @@ static void many_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_once_told_once), cmocka_unit_test(oldest_goes_first),
-        cmocka_unit_test(used_ones_stay),      cmocka_unit_test(failures_are_told_and_forgotten),
-        cmocka_unit_test(limits),              cmocka_unit_test(many_threads),
+        cmocka_unit_test(read_once_told_once),
+        cmocka_unit_test(oldest_goes_first),
+        cmocka_unit_test(used_ones_stay),
+        cmocka_unit_test(failures_are_told_and_forgotten),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(many_threads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

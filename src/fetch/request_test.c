@@ -21,9 +21,9 @@ static uint8_t image[PAD * 2 + 20000];
 static size_t image_len;
 
 static struct {
-    int warm;                           /* try_read() has the bytes */
-    int fail;                           /* reads that fail with STK_EIO */
-    size_t cut;                         /* the file ends here now */
+    int warm;   /* try_read() has the bytes */
+    int fail;   /* reads that fail with STK_EIO */
+    size_t cut; /* the file ends here now */
     unsigned tries, reads;
     stk_io *queued[8];
     unsigned n_queued;
@@ -81,8 +81,15 @@ static void unit_close(stk_file *f)
     stk_free(f);
 }
 
-static const stk_source unit = { .abi = STK_PLUGIN_ABI, .name = "unit", .help = "told how to behave", .scheme = "unit", .open = unit_open,
-                                 .stat = unit_stat, .read = unit_read, .try_read = unit_try, .close = unit_close };
+static const stk_source unit = { .abi = STK_PLUGIN_ABI,
+                                 .name = "unit",
+                                 .help = "told how to behave",
+                                 .scheme = "unit",
+                                 .open = unit_open,
+                                 .stat = unit_stat,
+                                 .read = unit_read,
+                                 .try_read = unit_try,
+                                 .close = unit_close };
 
 static void queue(void *cookie, stk_io *io)
 {
@@ -192,7 +199,11 @@ static void check(const char *names)
     if (stk_request_finish(r, &err) < 0)
         fail_msg("%s", err.message);
     for (uint32_t i = 0; names[i]; i++) {
-        size_t len = names[i] == 'a' ? 10 : names[i] == 'b' ? 100 : names[i] == 'p' ? PAD : names[i] == 'c' ? 1000 : 0;
+        size_t len = names[i] == 'a'   ? 10
+                     : names[i] == 'b' ? 100
+                     : names[i] == 'p' ? PAD
+                     : names[i] == 'c' ? 1000
+                                       : 0;
 
         assert_int_equal(r->want[i].bytes.len, len);
         for (size_t k = 0; k < len; k++)
@@ -205,8 +216,9 @@ static void near_fields_are_one_read(void **state)
     static const struct {
         const char *fields;
         unsigned reads;
-    } cases[] = { { "ab", 1 }, { "ba", 1 }, { "a", 1 }, { "aa", 1 }, { "abab", 1 }, { "ac", 2 }, { "ca", 2 }, { "cab", 2 },
-                  { "apc", 1 }, { "pp", 1 }, { "ace", 2 }, { "e", 1 }, { "ee", 1 }, { "ae", 2 }, { "bc", 2 } };
+    } cases[] = { { "ab", 1 },  { "ba", 1 }, { "a", 1 },   { "aa", 1 },  { "abab", 1 },
+                  { "ac", 2 },  { "ca", 2 }, { "cab", 2 }, { "apc", 1 }, { "pp", 1 },
+                  { "ace", 2 }, { "e", 1 },  { "ee", 1 },  { "ae", 2 },  { "bc", 2 } };
     stk_error err;
 
     (void)state;
@@ -220,7 +232,7 @@ static void near_fields_are_one_read(void **state)
         check(cases[i].fields);
         stk_request_end(r);
     }
-    assert_true(atomic_load(&account.used) > PAD);              /* its memory is kept for the next */
+    assert_true(atomic_load(&account.used) > PAD); /* its memory is kept for the next */
     assert_int_equal(stk_request_trim(r), 1);
     assert_int_equal(stk_request_trim(r), 0);
     assert_int_equal(atomic_load(&account.used), 0);
@@ -235,7 +247,7 @@ static void cold_reads_come_later(void **state)
     assert_int_equal(stk_request_try(r, &err), STK_PENDING);
     assert_int_equal(stk_request_submit(r, queue, NULL, &err), STK_PENDING);
     assert_int_equal(act.n_queued, 2);
-    for (unsigned i = 2; i--;) {                /* the other way round */
+    for (unsigned i = 2; i--;) { /* the other way round */
         uint64_t retried = 0;
 
         assert_int_equal(arrivals, 0);
@@ -287,7 +299,7 @@ static void short_reads_are_found(void **state)
         begin("ab");
         assert_int_equal(stk_request_try(r, &err), 0);
         rc = stk_request_finish(r, &err);
-        if (cut >= 1536 + 100) {                /* b is at 1536 */
+        if (cut >= 1536 + 100) { /* b is at 1536 */
             assert_int_equal(rc, 0);
         } else {
             assert_int_equal(rc, STK_ESTALE);
@@ -345,8 +357,9 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fresh, through)
     const struct CMUnitTest tests[] = {
-        T(near_fields_are_one_read), T(cold_reads_come_later), T(or_here_and_now), T(failures_have_an_address),
-        T(short_reads_are_found),    T(limits),                T(places_that_wrap),
+        T(near_fields_are_one_read), T(cold_reads_come_later), T(or_here_and_now),
+        T(failures_have_an_address), T(short_reads_are_found), T(limits),
+        T(places_that_wrap),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

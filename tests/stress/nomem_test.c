@@ -81,7 +81,7 @@ static void without_workers(void **state)
     (void)state;
     sweep(plain, &o, 1);
     sweep(lagging, &o, 1);
-    o.on_error = STK_ON_ERROR_SKIP;             /* no memory is not the sample's fault */
+    o.on_error = STK_ON_ERROR_SKIP; /* no memory is not the sample's fault */
     sweep(lagging, &o, 1);
 }
 
@@ -114,7 +114,7 @@ static void memory_comes_back(void **state)
         assert_true(rc == 0 || clean(rc, &err));
         stk_batch_release(&b);
         while ((rc = stk_loader_next(l, &b, 20000, &err)) != STK_END) {
-            if (rc < 0)                         /* made ahead while there was no memory */
+            if (rc < 0) /* made ahead while there was no memory */
                 assert_true(clean(rc, &err));
             stk_batch_release(&b);
             steps++;
@@ -141,7 +141,7 @@ static void opening_a_data_set(void **state)
     snprintf(url, sizeof url, "%s", seam_path("a-{0..1}.tar"));
     for (int built = 0; built < 2; built++) {
         do {
-            seam_shards("a", 2, N / 2, 0);      /* a new mtime: the index is looked at anew */
+            seam_shards("a", 2, N / 2, 0); /* a new mtime: the index is looked at anew */
             stk_mem_fail_at(n++);
             rc = stk_dataset_open(&ds, urls, 1, &o, &err);
             stk_mem_fail_at(0);
@@ -157,8 +157,10 @@ static void opening_a_data_set(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_workers),   cmocka_unit_test(with_workers),
-        cmocka_unit_test(memory_comes_back), cmocka_unit_test(opening_a_data_set),
+        cmocka_unit_test(without_workers),
+        cmocka_unit_test(with_workers),
+        cmocka_unit_test(memory_comes_back),
+        cmocka_unit_test(opening_a_data_set),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
