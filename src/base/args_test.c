@@ -81,7 +81,10 @@ static void by_place_and_by_name(void **state)
     stk_error err;
 
     (void)state;
-    assert_int_equal(check("f((224, 320), (0.5, 1), count=7, flip=false, mean=(0.5, 0.25), filter='box')", table, &err), 0);
+    assert_int_equal(
+        check("f((224, 320), (0.5, 1), count=7, flip=false, mean=(0.5, 0.25), filter='box')", table,
+              &err),
+        0);
     assert_int_equal(stk_args_count(args, "size"), 2);
     assert_true(stk_args_f64_at(args, "size", 1) == 320);
     assert_true(stk_args_f64_at(args, "scale", 0) == 0.5);
@@ -111,7 +114,8 @@ static void refusals(void **state)
     refuses("f(1, count=1.0)", table, "f: `count` must be a whole number");
     refuses("f(1, flip=1)", table, "f: `flip` must be true or false");
     refuses("f(1, filter=3)", table, "f: `filter` must be a name");
-    refuses("f(1, (1, 1), 1, 1, true, box, imagenet, 8)", table, "f takes fewer arguments: see `stoker ops`");
+    refuses("f(1, (1, 1), 1, 1, true, box, imagenet, 8)", table,
+            "f takes fewer arguments: see `stoker ops`");
     refuses("f(1)", NULL, "f takes no argument: see `stoker ops`");
 }
 
@@ -153,7 +157,8 @@ static void huge_numbers(void **state)
     stk_error err;
 
     (void)state;
-    assert_int_equal(check("f(99999999999999999999999999, count=-99999999999999999999)", table, &err), 0);
+    assert_int_equal(
+        check("f(99999999999999999999999999, count=-99999999999999999999)", table, &err), 0);
     assert_int_equal(stk_args_i64(args, "count"), INT64_MIN);
     assert_int_equal(stk_args_i64(args, "size"), INT64_MAX);
     done();
@@ -178,8 +183,9 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fallbacks),        cmocka_unit_test(by_place_and_by_name), cmocka_unit_test(refusals),
-        cmocka_unit_test(lists_of_names),   cmocka_unit_test(names_by_keyword),     cmocka_unit_test(huge_numbers),
+        cmocka_unit_test(fallbacks),        cmocka_unit_test(by_place_and_by_name),
+        cmocka_unit_test(refusals),         cmocka_unit_test(lists_of_names),
+        cmocka_unit_test(names_by_keyword), cmocka_unit_test(huge_numbers),
         cmocka_unit_test(no_memory),
     };
 

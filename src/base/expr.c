@@ -85,14 +85,14 @@ static int parse_string(parser *s, stk_value *v)
 static int parse_number(parser *s, stk_value *v)
 {
     size_t len = strspn(s->p, "+-0123456789.eE");
-    char digits[64], *end = digits;
+    char digits[64], *end;
 
-    if (len < sizeof digits) {
-        memcpy(digits, s->p, len);
-        digits[len] = 0;
-        v->number = strtod(digits, &end);
-    }
-    if (end != digits + len || !len || name_char(s->p[len]))
+    if (!len || len >= sizeof digits || name_char(s->p[len]))
+        return complain(s, "this is no number");
+    memcpy(digits, s->p, len);
+    digits[len] = 0;
+    v->number = strtod(digits, &end);
+    if (end != digits + len)
         return complain(s, "this is no number");
     v->type = STK_V_NUMBER;
     v->integral = !strpbrk(digits, ".eE");

@@ -43,7 +43,8 @@ static void refuses(const char *text, int column, const char *says)
 
 static void reads_a_chain(void **state)
 {
-    stk_expr *e = parse(" from(jpg, png)|image | resize( (256,320) , filter = bilinear )| to(f16,layout=hwc,) ");
+    stk_expr *e = parse(
+        " from(jpg, png)|image | resize( (256,320) , filter = bilinear )| to(f16,layout=hwc,) ");
     const stk_expr_arg *a;
 
     (void)state;
@@ -60,7 +61,7 @@ static void reads_a_chain(void **state)
     assert_true(a[0].value[1].number == 320 && a[0].value[1].integral);
     assert_string_equal(a[1].name, "filter");
     assert_string_equal(a[1].value[0].text, "bilinear");
-    assert_int_equal(e->call[3].n_args, 2);             /* a comma may follow the last */
+    assert_int_equal(e->call[3].n_args, 2); /* a comma may follow the last */
     stk_expr_close(&e);
     assert_null(e);
     stk_expr_close(&e);
@@ -68,11 +69,13 @@ static void reads_a_chain(void **state)
 
 static void reads_values(void **state)
 {
-    stk_expr *e = parse("f(1, -2, +3, 0.5, .5, 5., 1e3, -1.5E-2, true, False, a.b-c_9, \"two words\", 'it', \"\")");
+    stk_expr *e = parse(
+        "f(1, -2, +3, 0.5, .5, 5., 1e3, -1.5E-2, true, False, a.b-c_9, \"two words\", 'it', \"\")");
     static const struct {
         double number;
         int integral;
-    } want[] = { { 1, 1 }, { -2, 1 }, { 3, 1 }, { 0.5, 0 }, { 0.5, 0 }, { 5, 0 }, { 1000, 0 }, { -0.015, 0 } };
+    } want[] = { { 1, 1 },   { -2, 1 }, { 3, 1 },    { 0.5, 0 },
+                 { 0.5, 0 }, { 5, 0 },  { 1000, 0 }, { -0.015, 0 } };
     const stk_expr_arg *a = e->call[0].arg;
 
     (void)state;
@@ -159,7 +162,8 @@ static void has_bounds(void **state)
     strcat(text, "b");
     assert_int_equal(stk_expr_parse(&e, text, &err), STK_EINVAL);
     assert_string_equal(err.message, "a chain has at most 4096 characters, this one has 4097");
-    snprintf(text, sizeof text, "f(%.*s)", 70, "1111111111111111111111111111111111111111111111111111111111111111111111");
+    snprintf(text, sizeof text, "f(%.*s)", 70,
+             "1111111111111111111111111111111111111111111111111111111111111111111111");
     refuses(text, 3, "this is no number");
 }
 
@@ -249,10 +253,10 @@ static void nearest_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_a_chain),  cmocka_unit_test(reads_values),
-        cmocka_unit_test(reads_tuples),   cmocka_unit_test(complains_at_the_column),
-        cmocka_unit_test(has_bounds),     cmocka_unit_test(dense_text),
-        cmocka_unit_test(hostile_text),   cmocka_unit_test(no_memory),
+        cmocka_unit_test(reads_a_chain), cmocka_unit_test(reads_values),
+        cmocka_unit_test(reads_tuples),  cmocka_unit_test(complains_at_the_column),
+        cmocka_unit_test(has_bounds),    cmocka_unit_test(dense_text),
+        cmocka_unit_test(hostile_text),  cmocka_unit_test(no_memory),
         cmocka_unit_test(nearest_names),
     };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/hash.c"          /* for the two ways, which are static */
+#include "base/hash.c" /* for the two ways, which are static */
 
 static uint8_t text[4099];
 
@@ -32,7 +32,7 @@ static void known_answers(void **state)
         up[i] = (uint8_t)i;
     assert_int_equal(stk_crc32c(0, "123456789", 9), 0xe3069283);
     assert_int_equal(stk_crc32c(0, "", 0), 0);
-    assert_int_equal(stk_crc32c(0, zero, 32), 0x8a9136aa);      /* RFC 3720, B.4 */
+    assert_int_equal(stk_crc32c(0, zero, 32), 0x8a9136aa); /* RFC 3720, B.4 */
     assert_int_equal(stk_crc32c(0, ones, 32), 0x62a8ab43);
     assert_int_equal(stk_crc32c(0, up, 32), 0x46dd794e);
 }
@@ -95,7 +95,7 @@ static void hash_sees_everything(void **state)
     assert_int_equal(base, stk_hash64(1, a, sizeof a));
     assert_true(base != stk_hash64(2, a, sizeof a));
     for (size_t n = 0; n < sizeof a; n++) {
-        assert_true(stk_hash64(1, a, n) != base);               /* zeros more or less count */
+        assert_true(stk_hash64(1, a, n) != base); /* zeros more or less count */
         a[n] ^= 1;
         assert_true(stk_hash64(1, a, sizeof a) != base);
         a[n] ^= 1;
@@ -105,8 +105,11 @@ static void hash_sees_everything(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_answers), cmocka_unit_test(both_ways_agree),      cmocka_unit_test(in_pieces),
-        cmocka_unit_test(mixer_spreads), cmocka_unit_test(hash_sees_everything),
+        cmocka_unit_test(known_answers),
+        cmocka_unit_test(both_ways_agree),
+        cmocka_unit_test(in_pieces),
+        cmocka_unit_test(mixer_spreads),
+        cmocka_unit_test(hash_sees_everything),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,7 @@ static void overflow(void **state)
     assert_null(stk_zalloc(SIZE_MAX / 8, 16));
     assert_null(stk_zalloc(SIZE_MAX, 2));
     assert_null(stk_buffer_new(SIZE_MAX - 3));
-    assert_null(stk_grow(p, 16, SIZE_MAX));     /* p lives on */
+    assert_null(stk_grow(p, 16, SIZE_MAX)); /* p lives on */
     memset(p, 1, 16);
     stk_free(p);
 }
@@ -72,7 +72,7 @@ static void fails_on_purpose(void **state)
     b = stk_alloc(1);
     assert_non_null(a);
     assert_null(b);
-    assert_null(stk_zalloc(1, 1));              /* and all after it */
+    assert_null(stk_zalloc(1, 1)); /* and all after it */
     assert_null(stk_strdup("x"));
     stk_mem_fail_at(0);
     b = stk_alloc(1);
@@ -94,7 +94,7 @@ static void scratch_grows_only(void **state)
     assert_true(a != b);
     memset(a, 1, 1000);
     memset(b, 2, 500);
-    assert_int_equal(a[999], 1);                /* several live at once */
+    assert_int_equal(a[999], 1); /* several live at once */
     total = s.total;
     for (int i = 0; i < 5; i++) {
         stk_scratch_reset(&s);
@@ -106,12 +106,12 @@ static void scratch_grows_only(void **state)
     stk_scratch_reset(&s);
     assert_null(stk_scratch_get(&s, 100000));
     stk_mem_fail_at(0);
-    c = stk_scratch_get(&s, 1000);              /* the old block is still good */
+    c = stk_scratch_get(&s, 1000); /* the old block is still good */
     assert_ptr_equal(c, a);
     assert_null(stk_scratch_get(&s, SIZE_MAX / 2));
     for (int i = 0; i < STK_SCRATCH_BLOCKS; i++)
         c = stk_scratch_get(&s, 8);
-    assert_null(c);                             /* there are eight, not nine */
+    assert_null(c); /* there are eight, not nine */
     stk_scratch_fini(&s);
     assert_int_equal(s.total, 0);
 }
@@ -142,7 +142,7 @@ static void account_holds(void **state)
     assert_int_equal(stk_account_take(&a, 40), 1);
     stk_account_give(&a, 90);
     assert_int_equal(atomic_load(&a.used), 10);
-    assert_int_equal(atomic_load(&a.peak), 100);        /* a refusal is no peak */
+    assert_int_equal(atomic_load(&a.peak), 100); /* a refusal is no peak */
     assert_int_equal(stk_account_take(&a, UINT64_MAX), 0);
     assert_int_equal(atomic_load(&a.used), 10);
 }
@@ -150,8 +150,12 @@ static void account_holds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(aligned),          cmocka_unit_test(overflow),           cmocka_unit_test(grow_keeps),
-        cmocka_unit_test(fails_on_purpose), cmocka_unit_test(scratch_grows_only), cmocka_unit_test(buffers_count),
+        cmocka_unit_test(aligned),
+        cmocka_unit_test(overflow),
+        cmocka_unit_test(grow_keeps),
+        cmocka_unit_test(fails_on_purpose),
+        cmocka_unit_test(scratch_grows_only),
+        cmocka_unit_test(buffers_count),
         cmocka_unit_test(account_holds),
     };
 

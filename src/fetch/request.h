@@ -50,8 +50,8 @@ int stk_request_open(stk_request **out, stk_cache *cache, stk_account *account, 
 void stk_request_close(stk_request **r);
 int stk_request_trim(stk_request *r);           /* between samples: give its memory back.  1: it had some */
 
-/* Locate fields fields[0..n) (numbers in r->entry, of r->data) and plan the reads.  STK_ELIMIT: memory_limit is reached (for
- * now: begin again when others have let go). */
+/* Locate fields fields[0..n) (numbers in r->entry, of r->data) and plan the reads.  STK_ELIMIT: memory_limit is
+ * reached (for now: begin again when others have let go). */
 int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_error *err);
 /* Ask the CPU for the first bytes of a field whose source can peek.  Never fails. */
 void stk_request_prefetch(const stk_dataset *data, const stk_entry *e, uint32_t field);

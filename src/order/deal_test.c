@@ -38,7 +38,7 @@ static void check(uint64_t samples, uint32_t batch, uint32_t world, int drop_las
             if (drop_last)
                 assert_int_equal(s.rows, batch);
         }
-        assert_true(most - least <= 1);                 /* dealt evenly */
+        assert_true(most - least <= 1); /* dealt evenly */
     }
     assert_int_equal(next, drop_last ? steps * global : samples);
 }
@@ -112,15 +112,18 @@ static void substitutes(void **state)
     }
     for (int i = 0; i < 10; i++)
         assert_in_range(cell[i], 850, 1150);
-    assert_in_range(alike, 5, 100);                     /* 40 by chance */
+    assert_in_range(alike, 5, 100); /* 40 by chance */
     assert_int_equal(stk_substitute(5, 2, 0, 1, 1), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_small_cases), cmocka_unit_test(large_cases), cmocka_unit_test(one_rank_has_a_short_last_batch),
-        cmocka_unit_test(fillers_wrap),    cmocka_unit_test(substitutes),
+        cmocka_unit_test(all_small_cases),
+        cmocka_unit_test(large_cases),
+        cmocka_unit_test(one_rank_has_a_short_last_batch),
+        cmocka_unit_test(fillers_wrap),
+        cmocka_unit_test(substitutes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,8 @@ static void bijection(uint64_t n, uint64_t seed, uint64_t epoch, uint8_t *seen)
 
         if (k >= n || seen[k]++)
             fail_msg("n %llu seed %llu epoch %llu: position %llu gives %llu", (unsigned long long)n,
-                     (unsigned long long)seed, (unsigned long long)epoch, (unsigned long long)i, (unsigned long long)k);
+                     (unsigned long long)seed, (unsigned long long)epoch, (unsigned long long)i,
+                     (unsigned long long)k);
     }
 }
 
@@ -53,7 +54,8 @@ static void large_n(void **state)
 /* Too large to mark off: in range, and no two of many neighbours alike. */
 static void huge_n(void **state)
 {
-    static const uint64_t ns[] = { 1ull << 32, (1ull << 32) + 1, (1ull << 40) - 87, (1ull << 48) - 1, 1ull << 48 };
+    static const uint64_t ns[] = { 1ull << 32, (1ull << 32) + 1, (1ull << 40) - 87,
+                                   (1ull << 48) - 1, 1ull << 48 };
     static uint64_t got[5000];
 
     (void)state;
@@ -94,8 +96,9 @@ static void keys_differ(void **state)
         epochs += same(10000, SEED, i, SEED, i + 1);
         bits += same(10000, SEED, 5, SEED ^ 1ull << i, 5);
     }
-    print_message("seed %u: places alike in 64 pairs: seeds %llu, epochs %llu, one bit %llu\n", SEED,
-                  (unsigned long long)seeds, (unsigned long long)epochs, (unsigned long long)bits);
+    print_message("seed %u: places alike in 64 pairs: seeds %llu, epochs %llu, one bit %llu\n",
+                  SEED, (unsigned long long)seeds, (unsigned long long)epochs,
+                  (unsigned long long)bits);
     assert_in_range(seeds, 30, 110);
     assert_in_range(epochs, 30, 110);
     assert_in_range(bits, 30, 110);
@@ -121,20 +124,23 @@ static void looks_like_chance(void **state)
 
             fixed += k == i;
             rising += i && k > before;
-            near += i && (k - before + 100 <= 200);             /* neighbours that stay near: 2 % */
+            near += i && (k - before + 100 <= 200); /* neighbours that stay near: 2 % */
             before = k;
         }
         for (uint64_t i = 0; i < 40; i++)
             cell[stk_perm_at(&p, i) * 50 / n]++;
     }
     for (int i = 0; i < 50; i++)
-        chi += (cell[i] - 40.0 * (double)rounds / 50) * (cell[i] - 40.0 * (double)rounds / 50) / (40.0 * (double)rounds / 50);
-    print_message("seed %u: fixed points %llu of 200 expected, rising %.4f, near %.4f, chi-square(49) %.1f\n", SEED,
-                  (unsigned long long)fixed, (double)rising / (double)(n * rounds), (double)near / (double)(n * rounds), chi);
+        chi += (cell[i] - 40.0 * (double)rounds / 50) * (cell[i] - 40.0 * (double)rounds / 50) /
+               (40.0 * (double)rounds / 50);
+    print_message(
+        "seed %u: fixed points %llu of 200 expected, rising %.4f, near %.4f, chi-square(49) %.1f\n",
+        SEED, (unsigned long long)fixed, (double)rising / (double)(n * rounds),
+        (double)near / (double)(n * rounds), chi);
     assert_in_range(fixed, 140, 270);
     assert_true(fabs((double)rising / (double)(n * rounds) - 0.5) < 0.003);
     assert_true(fabs((double)near / (double)(n * rounds) - 0.02) < 0.002);
-    assert_true(chi < 90);                                      /* p about 0.0003 */
+    assert_true(chi < 90); /* p about 0.0003 */
 }
 
 /* All n! orders of a tiny set turn up: 24 of 4, about equally often. */
@@ -183,7 +189,7 @@ static void concat_finds_its_data_set(void **state)
         assert_int_equal(w[i].sample, k);
     }
     assert_int_equal(stk_order_concat(&o, &c, lens, 6, SEED, 1, &err), 0);
-    for (uint64_t first = 0; first < 16; first += 4) {          /* in pieces it is the same */
+    for (uint64_t first = 0; first < 16; first += 4) { /* in pieces it is the same */
         o.at(o.state, 7, first, 4, w);
         for (int i = 0; i < 4; i++) {
             assert_true(w[i].sample < lens[w[i].dataset]);
@@ -198,9 +204,13 @@ static void concat_finds_its_data_set(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_small_n),     cmocka_unit_test(large_n),   cmocka_unit_test(huge_n),
-        cmocka_unit_test(keys_differ),       cmocka_unit_test(looks_like_chance),
-        cmocka_unit_test(tiny_sets),         cmocka_unit_test(concat_finds_its_data_set),
+        cmocka_unit_test(every_small_n),
+        cmocka_unit_test(large_n),
+        cmocka_unit_test(huge_n),
+        cmocka_unit_test(keys_differ),
+        cmocka_unit_test(looks_like_chance),
+        cmocka_unit_test(tiny_sets),
+        cmocka_unit_test(concat_finds_its_data_set),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

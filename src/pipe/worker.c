@@ -191,6 +191,7 @@ static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
     stk_engine *e = w->engine;
     uint16_t fields[STK_MAX_OUTPUTS];
 
+    r->index_failed = 0;
     if (r->where.dataset >= e->common->n_data)
         return stk_fail(err, STK_EINVAL, "order %s asks for data set %u, there are %u", e->order.name, r->where.dataset,
                         e->common->n_data);

@@ -8,7 +8,9 @@
 
 #include "make_tar.h"
 
-const stk_output seam_outputs[3] = { { "bin", "bytes" }, { "n", "from(cls) | int" }, { "t", "from(txt) | text" } };
+const stk_output seam_outputs[3] = { { "bin", "bytes" },
+                                     { "n", "from(cls) | int" },
+                                     { "t", "from(txt) | text" } };
 
 static char dir[256];
 
@@ -49,7 +51,7 @@ const char *seam_path(const char *name)
 
 size_t seam_bin_len(uint64_t k)
 {
-    return k % 11 == 3 ? 0 : (size_t)(k * 37 % 500);            /* some are empty */
+    return k % 11 == 3 ? 0 : (size_t)(k * 37 % 500); /* some are empty */
 }
 
 uint8_t seam_bin_at(uint64_t k, size_t i)
@@ -103,7 +105,9 @@ void seam_ok(int rc, const stk_error *err)
 
 stk_dataset *seam_open(const char *scheme, const char *pattern, const char *format)
 {
-    stk_dataset_options o = { .size = sizeof o, .cache_dir = seam_dir(), .format = format, .num_workers = 1 };
+    stk_dataset_options o = {
+        .size = sizeof o, .cache_dir = seam_dir(), .format = format, .num_workers = 1
+    };
     const char *urls[1];
     stk_dataset *ds = NULL;
     char url[600];
@@ -117,8 +121,11 @@ stk_dataset *seam_open(const char *scheme, const char *pattern, const char *form
 
 stk_loader_options seam_options(uint32_t batch, int32_t workers)
 {
-    return (stk_loader_options){ .size = sizeof(stk_loader_options), .batch_size = batch, .num_workers = workers,
-                                 .outputs = seam_outputs, .n_outputs = 3 };
+    return (stk_loader_options){ .size = sizeof(stk_loader_options),
+                                 .batch_size = batch,
+                                 .num_workers = workers,
+                                 .outputs = seam_outputs,
+                                 .n_outputs = 3 };
 }
 
 stk_loader *seam_loader(stk_dataset *const *data, size_t n, const stk_loader_options *o)

@@ -14,21 +14,24 @@
 
 typedef struct slow_file {
     stk_file base;
-    int fd, watched;                            /* told to be slow or to fail */
+    int fd, watched; /* told to be slow or to fail */
 } slow_file;
 
 #define MAX_PENDING 1024
 
 static struct {
     pthread_mutex_t lock;
-    struct { stk_io *io; uint64_t due; } item[MAX_PENDING];
+    struct {
+        stk_io *io;
+        uint64_t due;
+    } item[MAX_PENDING];
     unsigned n, turn;
-    uint64_t slow_from, slow_to, slow_ms;       /* a read that touches this range takes so long */
-    uint64_t fail_from, fail_to;                /* a read that touches this range fails ... */
-    _Atomic int fail_times;                     /* ... so many times; -1: always */
+    uint64_t slow_from, slow_to, slow_ms; /* a read that touches this range takes so long */
+    uint64_t fail_from, fail_to;          /* a read that touches this range fails ... */
+    _Atomic int fail_times;               /* ... so many times; -1: always */
     _Atomic unsigned completed, began, meanwhile, most;
-    int at_once;                                /* answer in submit() */
-    unsigned blocking;                          /* read() calls */
+    int at_once;       /* answer in submit() */
+    unsigned blocking; /* read() calls */
 } slow = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static const stk_source slow_source;
@@ -123,7 +126,7 @@ static stk_io *due_locked(void)
 {
     uint64_t now = seam_now_ms();
 
-    for (unsigned i = slow.n; i--;) {           /* the latest first */
+    for (unsigned i = slow.n; i--;) { /* the latest first */
         stk_io *io = slow.item[i].io;
 
         if (slow.item[i].due > now)
@@ -161,9 +164,16 @@ static void slow_close(stk_file *f)
     free(f);
 }
 
-static const stk_source slow_source = { .abi = STK_PLUGIN_ABI, .name = "slow", .help = "answers later", .scheme = "slow",
-                                        .open = slow_open, .stat = slow_stat, .read = slow_read, .submit = slow_submit,
-                                        .drive = slow_drive, .close = slow_close };
+static const stk_source slow_source = { .abi = STK_PLUGIN_ABI,
+                                        .name = "slow",
+                                        .help = "answers later",
+                                        .scheme = "slow",
+                                        .open = slow_open,
+                                        .stat = slow_stat,
+                                        .read = slow_read,
+                                        .submit = slow_submit,
+                                        .drive = slow_drive,
+                                        .close = slow_close };
 
 static void reset(void)
 {
@@ -216,7 +226,7 @@ static void in_order_whatever_arrives(void **state)
         if (w)
             assert_memory_equal(ids, first, sizeof ids);
         memcpy(first, ids, sizeof ids);
-        assert_true(slow.most > 8);             /* many reads are in flight, also with one worker or none */
+        assert_true(slow.most > 8); /* many reads are in flight, also with one worker or none */
         seam_epoch(l, 200, ids);
         stk_loader_close(&l);
         stk_dataset_unref(&ds);
@@ -236,14 +246,15 @@ static void one_slow_read_stalls_nobody(void **state)
         stk_loader *l;
 
         o.prefetch = 4;
-        slow.slow_from = offset_of(40);         /* row 0 of step 5 */
+        slow.slow_from = offset_of(40); /* row 0 of step 5 */
         slow.slow_to = slow.slow_from + 600;
         slow.slow_ms = 300;
         l = seam_loader(&ds, 1, &o);
         seam_epoch(l, 200, ids);
         for (uint64_t i = 0; i < 200; i++)
             assert_int_equal(ids[i], i);
-        assert_in_range(slow.meanwhile, 31, 31 + 3 * 8);        /* 4 slots of 8 but for one row, and what was before it */
+        assert_in_range(slow.meanwhile, 31,
+                        31 + 3 * 8); /* 4 slots of 8 but for one row, and what was before it */
         stk_loader_close(&l);
         stk_dataset_unref(&ds);
     }
@@ -261,7 +272,7 @@ static void failures_are_retried(void **state)
         stk_stats st = { .size = sizeof st };
         stk_loader *l;
 
-        o.prefetch = 4;                 /* less than an epoch: the next one's row 20 is not under way yet */
+        o.prefetch = 4; /* less than an epoch: the next one's row 20 is not under way yet */
         slow.fail_from = offset_of(20);
         slow.fail_to = slow.fail_from + 700;
         slow.fail_times = 2;
@@ -304,7 +315,7 @@ static void failures_are_raised_in_the_end(void **state)
         assert_int_equal(err.sample, 25);
         assert_non_null(strstr(err.message, strerror(ETIMEDOUT)));
         slow.fail_times = 0;
-        seam_ok(stk_loader_next(l, &b, 10000, &err), &err);      /* and one can go on behind it */
+        seam_ok(stk_loader_next(l, &b, 10000, &err), &err); /* and one can go on behind it */
         seam_check_row(b, 0, 30, 30);
         stk_batch_release(&b);
         stk_loader_close(&l);
@@ -359,7 +370,7 @@ static void time_runs_out(void **state)
         l = seam_loader(&ds, 1, &o);
         assert_int_equal(stk_loader_next(l, &b, 50, &err), STK_ETIMEOUT);
         assert_in_range(seam_now_ms() - from, 45, 300);
-        seam_ok(stk_loader_next(l, &b, -1, &err), &err);         /* nothing was lost */
+        seam_ok(stk_loader_next(l, &b, -1, &err), &err); /* nothing was lost */
         seam_check_row(b, 0, 0, 0);
         stk_batch_release(&b);
         stk_loader_close(&l);
@@ -399,8 +410,14 @@ static void reads_wait_for_memory(void **state)
     (void)state;
     for (int w = 0; w < 3; w++) {
         stk_dataset *ds = data();
-        stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 2, .batch_size = 40, .prefetch = 4,
-                                 .num_workers = workers[w], .on_error = STK_ON_ERROR_SKIP, .memory_limit = 64 * 1024 };
+        stk_loader_options o = { .size = sizeof o,
+                                 .outputs = out,
+                                 .n_outputs = 2,
+                                 .batch_size = 40,
+                                 .prefetch = 4,
+                                 .num_workers = workers[w],
+                                 .on_error = STK_ON_ERROR_SKIP,
+                                 .memory_limit = 64 * 1024 };
         stk_loader *l = seam_loader(&ds, 1, &o);
         stk_stats st = { .size = sizeof st };
         stk_batch *b = NULL;

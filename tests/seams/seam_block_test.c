@@ -64,7 +64,7 @@ static void make_pak(const char *name, uint64_t first, int spoil)
 
         len[b] = (uint32_t)pack(plain, block_of(k, plain), (uint32_t)(k / PER_BLOCK), packed[b]);
         if ((int)b == spoil)
-            packed[b][4] = 0;                   /* a run of none */
+            packed[b][4] = 0; /* a run of none */
         put32(f, at);
         put32(f, len[b]);
         at += len[b];
@@ -111,7 +111,9 @@ static int pak_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err)
 static int pak_locate(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err)
 {
     (void)err;
-    *out = (stk_place){ .offset = field->offset, .len = field->size, .block = e->row / PER_BLOCK, .shared = 1 };
+    *out = (stk_place){
+        .offset = field->offset, .len = field->size, .block = e->row / PER_BLOCK, .shared = 1
+    };
     return 0;
 }
 
@@ -138,7 +140,8 @@ static int pak_unpack(stk_bytes raw, void **out, size_t *out_len, stk_error *err
     return 0;
 }
 
-static int pak_pick(stk_bytes block, const stk_entry *e, const stk_field *field, stk_bytes *out, stk_error *err)
+static int pak_pick(stk_bytes block, const stk_entry *e, const stk_field *field, stk_bytes *out,
+                    stk_error *err)
 {
     size_t at = 0;
     uint16_t len = 0;
@@ -156,15 +159,25 @@ static int pak_pick(stk_bytes block, const stk_entry *e, const stk_field *field,
     return 0;
 }
 
-static const stk_format pak = { .abi = STK_PLUGIN_ABI, .name = "pak", .help = "packed blocks", .suffixes = ".pak", .probe = pak_probe,
-                                .index = pak_index, .locate = pak_locate, .unpack = pak_unpack, .pick = pak_pick };
+static const stk_format pak = { .abi = STK_PLUGIN_ABI,
+                                .name = "pak",
+                                .help = "packed blocks",
+                                .suffixes = ".pak",
+                                .probe = pak_probe,
+                                .index = pak_index,
+                                .locate = pak_locate,
+                                .unpack = pak_unpack,
+                                .pick = pak_pick };
 
 /* Two outputs over the one field: one block, two users. */
 static const stk_output outputs[] = { { "a", "from(bin) | bytes" }, { "b", "from(bin) | bytes" } };
 
 static stk_loader_options options(int32_t workers)
 {
-    return (stk_loader_options){ .size = sizeof(stk_loader_options), .outputs = outputs, .n_outputs = 2, .batch_size = 10,
+    return (stk_loader_options){ .size = sizeof(stk_loader_options),
+                                 .outputs = outputs,
+                                 .n_outputs = 2,
+                                 .batch_size = 10,
                                  .num_workers = workers };
 }
 
@@ -227,7 +240,7 @@ static void each_block_is_unpacked_once(void **state)
         assert_int_equal(epoch(l), 2 * SAMPLES);
         for (int k = 0; k < BLOCKS * 2; k++)
             assert_int_equal(unpacked[k], 1);
-        assert_int_equal(epoch(l), 2 * SAMPLES);                /* the second pass finds them all */
+        assert_int_equal(epoch(l), 2 * SAMPLES); /* the second pass finds them all */
         assert_int_equal(total, BLOCKS * 2);
         stk_loader_close(&l);
         stk_dataset_unref(&ds);
@@ -340,7 +353,9 @@ static int held_read(stk_file *f, stk_io *io)
 {
     held_file *h = (held_file *)f;
 
-    io->got = io->offset > h->len ? 0 : io->len < h->len - io->offset ? io->len : h->len - io->offset;
+    io->got = io->offset > h->len             ? 0
+              : io->len < h->len - io->offset ? io->len
+                                              : h->len - io->offset;
     memcpy(io->dst, h->data + io->offset, io->got);
     return io->rc = 0;
 }
@@ -358,8 +373,15 @@ static void held_close(stk_file *f)
     free(f);
 }
 
-static const stk_source held = { .abi = STK_PLUGIN_ABI, .name = "held", .help = "in memory", .scheme = "held", .open = held_open,
-                                 .stat = held_stat, .read = held_read, .peek = held_peek, .close = held_close };
+static const stk_source held = { .abi = STK_PLUGIN_ABI,
+                                 .name = "held",
+                                 .help = "in memory",
+                                 .scheme = "held",
+                                 .open = held_open,
+                                 .stat = held_stat,
+                                 .read = held_read,
+                                 .peek = held_peek,
+                                 .close = held_close };
 
 static void blocks_that_lie_in_memory(void **state)
 {

@@ -11,7 +11,7 @@
 typedef struct counting {
     _Atomic int64_t blocks, bytes;
     _Atomic unsigned allocs, spoiled;
-    unsigned fail_after;                /* 0: never */
+    unsigned fail_after; /* 0: never */
 } counting;
 
 static void *guarded_alloc(void *cookie, size_t size)
@@ -69,7 +69,11 @@ static int grow_parse(const void *state, stk_bytes in, void *dst, stk_error *err
     return 0;
 }
 
-static const stk_codec grow = { .abi = STK_PLUGIN_ABI, .name = "grow", .help = "4,096 from one", .plan = grow_plan, .parse = grow_parse };
+static const stk_codec grow = { .abi = STK_PLUGIN_ABI,
+                                .name = "grow",
+                                .help = "4,096 from one",
+                                .plan = grow_plan,
+                                .parse = grow_parse };
 static const stk_output outputs[] = { { "x", "from(cls) | grow" }, { "n", "from(cls) | int" } };
 static stk_dataset *ds;
 
@@ -92,15 +96,21 @@ static int teardown(void **state)
 
 static stk_loader_options options(const stk_memory *m)
 {
-    return (stk_loader_options){ .size = sizeof(stk_loader_options), .outputs = outputs, .n_outputs = 2, .batch_size = 8,
-                                 .num_workers = 2, .prefetch = 3, .memory = m };
+    return (stk_loader_options){ .size = sizeof(stk_loader_options),
+                                 .outputs = outputs,
+                                 .n_outputs = 2,
+                                 .batch_size = 8,
+                                 .num_workers = 2,
+                                 .prefetch = 3,
+                                 .memory = m };
 }
 
 static void check(const stk_tensor *t, uint64_t first)
 {
     for (uint64_t r = 0; r < 8; r++)
         for (int32_t i = 0; i < 4096; i += 1365)
-            assert_int_equal(((int32_t *)t->data)[r * 4096 + (uint64_t)i], seam_number(first + r) + i);
+            assert_int_equal(((int32_t *)t->data)[r * 4096 + (uint64_t)i],
+                             seam_number(first + r) + i);
 }
 
 static void *let_go(void *arg)
@@ -122,7 +132,7 @@ static void counted_guarded_and_outliving(void **state)
     stk_error err;
 
     (void)state;
-    memset(&m, 0, sizeof m);                    /* it was copied */
+    memset(&m, 0, sizeof m); /* it was copied */
     for (int epoch = 0; epoch < 3; epoch++) {
         for (uint64_t step = 0; stk_loader_next(l, &b, 10000, &err) == 0; step++) {
             stk_tensor t;
@@ -140,7 +150,7 @@ static void counted_guarded_and_outliving(void **state)
             stk_batch_release(&b);
         }
     }
-    assert_in_range(c.allocs, 3, 9);            /* buffers are used over and over */
+    assert_in_range(c.allocs, 3, 9); /* buffers are used over and over */
     assert_int_equal(stk_batch_dense(held, 1, &small), 0);
     stk_buffer_ref(small.buffer);
     stk_loader_close(&l);
@@ -152,7 +162,7 @@ static void counted_guarded_and_outliving(void **state)
     stk_buffer_unref(kept[2].buffer);
     pthread_join(thread, NULL);
     assert_int_equal(c.blocks, 1);
-    stk_batch_release(&held);                   /* a whole batch after its loader */
+    stk_batch_release(&held); /* a whole batch after its loader */
     assert_int_equal(c.blocks, 0);
     assert_int_equal(c.bytes, 0);
     assert_int_equal(c.spoiled, 0);
@@ -174,11 +184,11 @@ static void refusals_of_the_allocator(void **state)
 
         while (got < 8 && stk_loader_next(l, &held[got], 10000, &err) == 0)
             got++;
-        assert_int_equal(got, n);               /* each holds a buffer */
+        assert_int_equal(got, n); /* each holds a buffer */
         assert_int_equal(err.code, STK_ELIMIT);
         while (got)
             stk_batch_release(&held[--got]);
-        for (unsigned i = n; i < 8; i++) {      /* with one let go it goes on */
+        for (unsigned i = n; i < 8; i++) { /* with one let go it goes on */
             seam_ok(stk_loader_next(l, &held[0], 10000, &err), &err);
             assert_int_equal(stk_batch_step(held[0]), i);
             stk_batch_release(&held[0]);
@@ -199,7 +209,7 @@ static void held_too_many(void **state)
     int rc = 0;
 
     (void)state;
-    o.memory_limit = 1 << 20;                   /* a batch is 128 KiB */
+    o.memory_limit = 1 << 20; /* a batch is 128 KiB */
     l = seam_loader(&ds, 1, &o);
     while (got < 64 && (rc = stk_loader_next(l, &held[got], 10000, &err)) >= 0)
         got += rc == 0;

@@ -49,7 +49,9 @@ static void repeats_and_two_data_sets(void **state)
     static const int32_t workers[] = { STK_NONE, 1, 4 };
     stk_where at[151];
     table t = { at, 151 };
-    stk_order order = { .abi = STK_PLUGIN_ABI, .name = "table", .state = &t, .len = table_len, .at = table_at };
+    stk_order order = {
+        .abi = STK_PLUGIN_ABI, .name = "table", .state = &t, .len = table_len, .at = table_at
+    };
 
     (void)state;
     for (uint64_t i = 0; i < t.n; i++) {
@@ -91,7 +93,9 @@ static void an_order_that_lies(void **state)
 {
     stk_where at[2] = { { 0, 1 }, { 7, 0 } };
     table t = { at, 2 };
-    stk_order order = { .abi = STK_PLUGIN_ABI, .name = "liar", .state = &t, .len = table_len, .at = table_at };
+    stk_order order = {
+        .abi = STK_PLUGIN_ABI, .name = "liar", .state = &t, .len = table_len, .at = table_at
+    };
     stk_loader_options o = seam_options(1, 2);
     stk_batch *b = NULL;
     stk_error err;
@@ -137,7 +141,7 @@ static void two_data_sets(void **state)
     for (uint64_t i = 0; i < A + B; i++)
         assert_int_equal(seen[ids[i]]++, 0);
     seam_epoch(l, A + B, again);
-    assert_memory_not_equal(ids, again, sizeof ids);            /* epochs differ */
+    assert_memory_not_equal(ids, again, sizeof ids); /* epochs differ */
     stk_loader_close(&l);
     o.num_workers = STK_NONE;
     l = seam_loader(ds, 2, &o);
@@ -214,8 +218,11 @@ static void bad_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(repeats_and_two_data_sets), cmocka_unit_test(an_order_that_lies), cmocka_unit_test(two_data_sets),
-        cmocka_unit_test(ranks),                     cmocka_unit_test(bad_options),
+        cmocka_unit_test(repeats_and_two_data_sets),
+        cmocka_unit_test(an_order_that_lies),
+        cmocka_unit_test(two_data_sets),
+        cmocka_unit_test(ranks),
+        cmocka_unit_test(bad_options),
     };
 
     return cmocka_run_group_tests(tests, open_both, close_both);

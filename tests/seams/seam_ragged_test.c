@@ -51,14 +51,16 @@ static int ppm_header(void *ctx, stk_bytes in, stk_image_info *out, stk_error *e
     int n = 0;
 
     memcpy(head, in.data, in.len < 63 ? in.len : 63);
-    if (sscanf(head, "P6\n%u %u\n255%n", &p->w, &p->h, &n) != 2 || !n || in.len < (size_t)n + 1 + (size_t)p->w * p->h * 3)
+    if (sscanf(head, "P6\n%u %u\n255%n", &p->w, &p->h, &n) != 2 || !n ||
+        in.len < (size_t)n + 1 + (size_t)p->w * p->h * 3)
         return stk_fail(err, STK_ECORRUPT, "this P6 file is cut short");
     p->data = in.data + n + 1;
     *out = (stk_image_info){ p->w, p->h };
     return 0;
 }
 
-static int ppm_decode(void *ctx, const stk_rect *need, stk_scratch *scratch, stk_pixels *out, stk_error *err)
+static int ppm_decode(void *ctx, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
+                      stk_error *err)
 {
     ppm *p = ctx;
 
@@ -69,7 +71,8 @@ static int ppm_decode(void *ctx, const stk_rect *need, stk_scratch *scratch, stk
         return stk_fail(err, STK_ENOMEM, "no memory");
     for (uint32_t y = 0; y < need->h; y++)
         for (uint32_t x = 0; x < need->w; x++)
-            memcpy(out->data + y * out->stride + x * 4, p->data + ((size_t)(need->y + y) * p->w + need->x + x) * 3, 3);
+            memcpy(out->data + y * out->stride + x * 4,
+                   p->data + ((size_t)(need->y + y) * p->w + need->x + x) * 3, 3);
     return 0;
 }
 
@@ -79,8 +82,14 @@ static void ppm_close(void *ctx)
     free(ctx);
 }
 
-static const stk_decoder ppm_decoder = { .abi = STK_PLUGIN_ABI, .name = "ppm", .help = "P6", .probe = ppm_probe, .open = ppm_open,
-                                         .header = ppm_header, .decode = ppm_decode, .close = ppm_close };
+static const stk_decoder ppm_decoder = { .abi = STK_PLUGIN_ABI,
+                                         .name = "ppm",
+                                         .help = "P6",
+                                         .probe = ppm_probe,
+                                         .open = ppm_open,
+                                         .header = ppm_header,
+                                         .decode = ppm_decode,
+                                         .close = ppm_close };
 static stk_dataset *ds, *text;
 
 static int setup(void **state)
@@ -114,7 +123,7 @@ static int teardown(void **state)
     (void)state;
     stk_dataset_unref(&ds);
     stk_dataset_unref(&text);
-    return atomic_load(&contexts);              /* every context was closed */
+    return atomic_load(&contexts); /* every context was closed */
 }
 
 static void check(const stk_tensor *t, uint32_t lead, uint64_t k)
@@ -129,17 +138,24 @@ static void check(const stk_tensor *t, uint32_t lead, uint64_t k)
     for (uint32_t y = 0; y < height(k); y++)
         for (uint32_t x = 0; x < width(k); x++)
             for (uint32_t c = 0; c < 3; c++)
-                assert_int_equal(((uint8_t *)t->data)[y * t->strides[lead] + x * t->strides[lead + 1] + c], pixel(k, x, y, c));
+                assert_int_equal(
+                    ((uint8_t *)t->data)[y * t->strides[lead] + x * t->strides[lead + 1] + c],
+                    pixel(k, x, y, c));
 }
 
 static void run(uint32_t batch, int32_t workers, stk_collate collate)
 {
     static const stk_output out[] = { { "image", "from(ppm) | image | to(u8, layout=hwc)" } };
-    stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 1, .batch_size = batch, .num_workers = workers,
-                             .collate = collate, .shuffle = STK_SHUFFLE_EXACT };
+    stk_loader_options o = { .size = sizeof o,
+                             .outputs = out,
+                             .n_outputs = 1,
+                             .batch_size = batch,
+                             .num_workers = workers,
+                             .collate = collate,
+                             .shuffle = STK_SHUFFLE_EXACT };
     stk_loader *l = seam_loader(&ds, 1, &o);
 
-    for (int epoch = 0; epoch < 3; epoch++) {   /* the buffer grows to its high water */
+    for (int epoch = 0; epoch < 3; epoch++) { /* the buffer grows to its high water */
         stk_batch *b = NULL, *last = NULL;
         uint64_t rows = 0;
         stk_error err;
@@ -155,7 +171,7 @@ static void run(uint32_t batch, int32_t workers, stk_collate collate)
             if (batch == 1)
                 check(&t, 1, stk_batch_ids(b)[0]);
             stk_batch_release(&last);
-            last = b;                           /* it holds while the next one is made */
+            last = b; /* it holds while the next one is made */
             b = NULL;
         }
         assert_int_equal(rows, N);
@@ -188,7 +204,8 @@ static void pictures_that_make_no_tensor(void **state)
 
     (void)state;
     assert_int_equal(stk_loader_open(&l, &ds, 1, &o, &err), STK_EINVAL);
-    assert_non_null(strstr(err.message, "output image: its pictures differ in size, so 2 of them make no tensor"));
+    assert_non_null(strstr(
+        err.message, "output image: its pictures differ in size, so 2 of them make no tensor"));
 }
 
 static void bytes_and_text(void **state)
@@ -223,8 +240,13 @@ static void one_row_too_large(void **state)
     fclose(f);
     d = seam_open("", "big.tar", NULL);
     for (int w = 0; w < 2; w++) {
-        stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 1, .batch_size = 4, .prefetch = 2,
-                                 .num_workers = w ? 2 : STK_NONE, .memory_limit = 1500000 };
+        stk_loader_options o = { .size = sizeof o,
+                                 .outputs = out,
+                                 .n_outputs = 1,
+                                 .batch_size = 4,
+                                 .prefetch = 2,
+                                 .num_workers = w ? 2 : STK_NONE,
+                                 .memory_limit = 1500000 };
         stk_loader *l = seam_loader(&d, 1, &o);
 
         for (int epoch = 0; epoch < 3; epoch++)
@@ -255,8 +277,10 @@ static void one_row_too_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_as_a_list),           cmocka_unit_test(pictures_one_by_one),
-        cmocka_unit_test(pictures_that_make_no_tensor), cmocka_unit_test(bytes_and_text),
+        cmocka_unit_test(pictures_as_a_list),
+        cmocka_unit_test(pictures_one_by_one),
+        cmocka_unit_test(pictures_that_make_no_tensor),
+        cmocka_unit_test(bytes_and_text),
         cmocka_unit_test(one_row_too_large),
     };
 

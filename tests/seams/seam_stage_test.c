@@ -12,7 +12,10 @@ static struct {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t more;
-    struct { stk_ticket *ticket; stk_batch *batch; } item[64];
+    struct {
+        stk_ticket *ticket;
+        stk_batch *batch;
+    } item[64];
     unsigned n;
     int stop, hold;
     _Atomic unsigned ended;
@@ -31,7 +34,7 @@ static void add(stk_batch *b, int64_t k)
     int64_t *n = numbers(b);
 
     for (uint32_t i = 0; i < stk_batch_rows(b); i++)
-        n[i] = n[i] * 3 + k;                    /* the order of stages shows */
+        n[i] = n[i] * 3 + k; /* the order of stages shows */
 }
 
 static void *later_main(void *arg)
@@ -137,7 +140,8 @@ static int teardown(void **state)
 
 static void in_order(void **state)
 {
-    static const stk_stage *const stages[] = { &later_stage, &once_stage, &hasty_stage, &later_stage };
+    static const stk_stage *const stages[] = { &later_stage, &once_stage, &hasty_stage,
+                                               &later_stage };
     static const int32_t workers[] = { STK_NONE, 1, 2, 8 };
 
     (void)state;
@@ -166,7 +170,7 @@ static void in_order(void **state)
         assert_int_equal(rc, STK_END);
         assert_int_equal(at, N);
         assert_true(atomic_load(&later.ended) >= 24);
-        stk_loader_close(&l);                   /* the next epoch's batches are still on their way */
+        stk_loader_close(&l); /* the next epoch's batches are still on their way */
     }
 }
 

@@ -40,14 +40,15 @@ static unsigned worker_threads(uint64_t *ticks, unsigned n)
         snprintf(path, sizeof path, "/proc/self/task/%s/stat", e->d_name);
         f = fopen(path, "r");
         if (f && fgets(line, sizeof line, f) && strstr(line, "(stk-worker)") &&
-            sscanf(strrchr(line, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &sys) == 2)
+            sscanf(strrchr(line, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                   &user, &sys) == 2)
             all[k++] = user + sys;
         if (f)
             fclose(f);
     }
     if (d)
         closedir(d);
-    for (unsigned i = 0; i < k; i++)            /* smallest first */
+    for (unsigned i = 0; i < k; i++) /* smallest first */
         for (unsigned j = i + 1; j < k; j++)
             if (all[j] < all[i]) {
                 uint64_t t = all[i];
@@ -118,7 +119,8 @@ static void parked_workers_use_no_cpu(void **state)
     for (from = seam_now_ms(); seam_now_ms() - from < 400;)
         seam_epoch(l, N, ids);
     worker_threads(&after, 7);
-    print_message("7 parked workers used %u ticks of 10 ms in 400 ms\n", (unsigned)(after - before));
+    print_message("7 parked workers used %u ticks of 10 ms in 400 ms\n",
+                  (unsigned)(after - before));
     assert_in_range(after - before, 0, 6);
     stk_loader_close(&l);
 }
@@ -163,11 +165,12 @@ static void counters_add_up(void **state)
         o.prefetch = 1;
         l = seam_loader(&ds, 1, &o);
         seam_epoch(l, N, ids);
-        seam_sleep_ms(100);                     /* the consumer is elsewhere */
+        seam_sleep_ms(100); /* the consumer is elsewhere */
         lived = seam_now_ms() - from;
         seam_epoch(l, N, ids);
         stk_loader_stats(l, &st);
-        assert_in_range(st.samples, 2 * N, 2 * N + 100);        /* and perhaps the next epoch's first batch */
+        assert_in_range(st.samples, 2 * N,
+                        2 * N + 100); /* and perhaps the next epoch's first batch */
         assert_in_range(st.bytes, 2 * bytes, 2 * bytes + 100 * 600);
         assert_int_equal(st.batches, 2 * N / 100);
         assert_int_equal(st.skipped, 0);
@@ -183,7 +186,7 @@ static void counters_add_up(void **state)
         assert_true(st.stage_ns[STK_STAGE_IDLE] > 90 * 1000000u);
         assert_true(st.stage_ns[STK_STAGE_FETCH] / 1000000 < lived * st.workers);
         assert_true(st.stage_ns[STK_STAGE_VALUE] > 0 && st.stage_ns[STK_STAGE_BATCH] > 0);
-        stk_loader_stats(l, &small);            /* an older caller's struct is not written past its end */
+        stk_loader_stats(l, &small); /* an older caller's struct is not written past its end */
         assert_int_equal(small.samples, 0);
         assert_int_equal(small.workers, st.workers);
         stk_loader_close(&l);

@@ -18,7 +18,7 @@ typedef struct lag_file {
 } lag_file;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static stk_io *pending;                 /* lock */
+static stk_io *pending; /* lock */
 static _Atomic unsigned turn;
 _Atomic int lag_fails;
 
@@ -93,7 +93,7 @@ static int lag_submit(stk_file *f, stk_io *io)
         return 0;
     }
     pthread_mutex_lock(&lock);
-    io->next = pending;                 /* the latest is answered first */
+    io->next = pending; /* the latest is answered first */
     pending = io;
     pthread_mutex_unlock(&lock);
     return STK_PENDING;
@@ -125,7 +125,21 @@ static void file_close(stk_file *f)
     free(f);
 }
 
-const stk_source lag_source = { .abi = STK_PLUGIN_ABI, .name = "lag", .help = "later", .scheme = "lag", .open = lag_open,
-                                .stat = file_stat, .read = plain_read, .submit = lag_submit, .drive = lag_drive, .close = file_close };
-const stk_source cold_source = { .abi = STK_PLUGIN_ABI, .name = "cold", .help = "waits", .scheme = "cold", .open = cold_open,
-                                 .stat = file_stat, .read = cold_read, .close = file_close };
+const stk_source lag_source = { .abi = STK_PLUGIN_ABI,
+                                .name = "lag",
+                                .help = "later",
+                                .scheme = "lag",
+                                .open = lag_open,
+                                .stat = file_stat,
+                                .read = plain_read,
+                                .submit = lag_submit,
+                                .drive = lag_drive,
+                                .close = file_close };
+const stk_source cold_source = { .abi = STK_PLUGIN_ABI,
+                                 .name = "cold",
+                                 .help = "waits",
+                                 .scheme = "cold",
+                                 .open = cold_open,
+                                 .stat = file_stat,
+                                 .read = cold_read,
+                                 .close = file_close };

@@ -5,7 +5,7 @@
 
 #include <stoker/plugin.h>
 
-extern _Atomic int lag_fails;           /* some reads fail from now on */
+extern _Atomic int lag_fails; /* some reads fail from now on */
 extern const stk_source lag_source, cold_source;
 
 #endif

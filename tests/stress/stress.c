@@ -22,18 +22,19 @@
 
 #define SHARDS 3
 #define PER 67
-#define SIZE (SHARDS * PER)             /* of one data set */
+#define SIZE (SHARDS * PER) /* of one data set */
 #define MAX_HELD 6
 
 static char dir[256];
 static uint64_t seed;
-static stk_dataset *data[3][2];         /* plain, lag, cold; two data sets each */
+static stk_dataset *data[3][2]; /* plain, lag, cold; two data sets each */
 static _Atomic uint64_t checked, loaders;
 
 #define CHECK(cond)                                                                                \
     do {                                                                                           \
         if (!(cond)) {                                                                             \
-            fprintf(stderr, "stress seed %" PRIu64 ": %s:%d: %s\n", seed, __FILE__, __LINE__, #cond); \
+            fprintf(stderr, "stress seed %" PRIu64 ": %s:%d: %s\n", seed, __FILE__, __LINE__,      \
+                    #cond);                                                                        \
             _exit(1);                                                                              \
         }                                                                                          \
     } while (0)
@@ -184,13 +185,14 @@ typedef struct run {
     stk_concat concat;
     stk_order order, stalling;
     stk_deal deal;
-    uint64_t epoch, step, steps;        /* where the consumer must stand */
+    uint64_t epoch, step, steps; /* where the consumer must stand */
     stk_batch *held[MAX_HELD];
     unsigned n_held;
 } run;
 
 /* The loader's own order, but its callers are held up now and then, wherever they stand. */
-static void stalling_at(const void *state, uint64_t epoch, uint64_t first, uint32_t n, stk_where *out)
+static void stalling_at(const void *state, uint64_t epoch, uint64_t first, uint32_t n,
+                        stk_where *out)
 {
     static _Atomic uint64_t calls;
     const run *r = state;
@@ -293,12 +295,16 @@ static void open_run(run *r)
     o.memory_limit = (8u << 20) << below(&r->rng, 4);
     o.n_stages = (uint32_t)below(&r->rng, 3);
     o.stages = stages;
-    CHECK(stk_order_concat(&r->order, &r->concat, lens, r->n_data, o.seed, o.shuffle == STK_SHUFFLE_EXACT, &err) == 0);
+    CHECK(stk_order_concat(&r->order, &r->concat, lens, r->n_data, o.seed,
+                           o.shuffle == STK_SHUFFLE_EXACT, &err) == 0);
     r->stalling = (stk_order){ STK_PLUGIN_ABI, "stalling", r, stalling_len, stalling_at };
     o.order = below(&r->rng, 2) ? &r->stalling : NULL;
     CHECK(stk_loader_open(&r->l, data[source], r->n_data, &o, &err) == 0);
     r->o = o;
-    r->deal = (stk_deal){ .samples = (uint64_t)r->n_data * SIZE, .batch = o.batch_size, .rank = o.rank, .world = o.world_size };
+    r->deal = (stk_deal){ .samples = (uint64_t)r->n_data * SIZE,
+                          .batch = o.batch_size,
+                          .rank = o.rank,
+                          .world = o.world_size };
     r->steps = stk_deal_steps(&r->deal);
     CHECK(stk_loader_steps(r->l) == r->steps);
     r->epoch = r->step = 0;
@@ -363,9 +369,7 @@ static void disturb(run *r)
         stk_loader_stats(r->l, &st);
         CHECK(st.memory <= st.memory_limit && st.memory_peak <= st.memory_limit);
         break;
-    default:
-        stk_loader_where(r->l, &epoch, &step);
-        CHECK(epoch == r->epoch && step == r->step);
+    default: stk_loader_where(r->l, &epoch, &step); CHECK(epoch == r->epoch && step == r->step);
     }
 }
 
@@ -388,7 +392,7 @@ static void *play(void *arg)
                 disturb(r);
         }
         if (below(&r->rng, 2))
-            drop_held(r, 0);            /* else they outlive their loader */
+            drop_held(r, 0); /* else they outlive their loader */
         stk_loader_close(&r->l);
         drop_held(r, 0);
         clock_gettime(CLOCK_MONOTONIC, &now);
@@ -415,7 +419,7 @@ int main(int argc, char **argv)
     seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     printf("stress seed %" PRIu64 "\n", seed);
     fflush(stdout);
-    alarm((unsigned)seconds + 60);              /* a hang ends with SIGALRM */
+    alarm((unsigned)seconds + 60); /* a hang ends with SIGALRM */
     snprintf(dir, sizeof dir, "%s/stoker-stress-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     CHECK(mkdtemp(dir));
     CHECK(stk_plugin_add(STK_PLUGIN_SOURCE, &lag_source, &err) == 0);
@@ -441,6 +445,7 @@ int main(int argc, char **argv)
         for (int d = 0; d < 2; d++)
             stk_dataset_unref(&data[s][d]);
     nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    printf("%" PRIu64 " loaders, %" PRIu64 " rows right\n", atomic_load(&loaders), atomic_load(&checked));
+    printf("%" PRIu64 " loaders, %" PRIu64 " rows right\n", atomic_load(&loaders),
+           atomic_load(&checked));
     return 0;
 }
