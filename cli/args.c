@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* args.c - the command line against a command's table, and the help that is printed from that table.
+/* args.c - the command line against a command's table, and the help that is printed from that
+ * table.
  *
- * The loader's options come from the library (stk_option_list), so that a new one is a flag and has help
- * without a line here.  --name value and --name=value are the same; "--" ends the options. */
+ * The loader's options come from the library (stk_option_list), so that a new one is a flag and
+ * has help without a line here.  --name value and --name=value are the same; "--" ends the
+ * options. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>

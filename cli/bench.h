@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.h - what a run of stoker bench measured, between cmd_bench.c, which fills it, and report.c. */
+/* bench.h - what a run of stoker bench measured, between cmd_bench.c, which fills it, and
+ * report.c. */
 #ifndef STOKER_CLI_BENCH_H
 #define STOKER_CLI_BENCH_H
 

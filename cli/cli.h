@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli.h - what the commands share: one table for options and help, output for people and programs.
+/* cli.h - what the commands share: one table for options and help, output for people and
+ * programs.
  *
- * A command is a table and a function.  Results go to stdout, everything else (errors, the progress bar)
- * to stderr; an error is one line.  Exit codes are for scripts. */
+ * A command is a table and a function.  Results go to stdout, everything else (errors, the
+ * progress bar) to stderr; an error is one line.  Exit codes are for scripts. */
 #ifndef STOKER_CLI_H
 #define STOKER_CLI_H
 
@@ -49,7 +50,8 @@ const char *cli_value(const cli_args *a,
 const char *cli_value_at(const cli_args *a, const char *name,
                          size_t i); /* the i-th of several; or NULL */
 
-/* A number from an option; `fallback` if it was not given.  CLI_USAGE when it is none in [low, high]. */
+/* A number from an option; `fallback` if it was not given.  CLI_USAGE when it is none in [low,
+ * high]. */
 int cli_number(const cli_args *a, const char *name, double low, double high, double *value);
 
 /* Set what was given of the loader's options.  CLI_USAGE says why. */

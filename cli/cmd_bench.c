@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_bench.c - stoker bench: pull batches as a training loop would and say what that took.
  *
- * The consumer lets every batch go at once (after --step-ms of pretended training), so the rate is what the
- * loader can do on this machine with nothing else running. */
+ * The consumer lets every batch go at once (after --step-ms of pretended training), so the rate
+ * is what the loader can do on this machine with nothing else running. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,7 +182,8 @@ static void draw(bench *b, cli_bar *bar, double elapsed)
     cli_bar_draw(bar, share, note);
 }
 
-/* One epoch; *more is 0 when time is up.  Its own clock reads stand outside of what is timed as waiting. */
+/* One epoch; *more is 0 when time is up.  Its own clock reads stand outside of what is timed as
+ * waiting. */
 static int run_epoch(bench *b, cli_bar *bar, double start, int *more)
 {
     bench_epoch *e = new_epoch(b);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* _stoker.c - the extension module: errors, the registry's listing, and the types of the other files.
+/* _stoker.c - the extension module: errors, the registry's listing, and the types of the other
+ * files.
  *
- * Built against the stable ABI of Python 3.11.  No Python object is kept in a C global: types and
- * the error factory lie in the module's state, so that subinterpreters have their own. */
+ * Built against the stable ABI of Python 3.11.  No Python object is kept in a C global: types
+ * and the error factory lie in the module's state, so that subinterpreters have their own. */
 #include "pystoker.h"
 
 #include <string.h>
@@ -65,8 +66,8 @@ PyObject *raise_error(module_state *st, int rc, const stk_error *err)
 static const char *arg_type_name(stk_arg_type type)
 {
     static const char *const names[] = {
-        [STK_ARG_INT] = "int", [STK_ARG_FLOAT] = "float", [STK_ARG_BOOL] = "bool",
-        [STK_ARG_NAME] = "name", [STK_ARG_NAMES] = "names", [STK_ARG_INTS] = "ints",
+        [STK_ARG_INT] = "int",       [STK_ARG_FLOAT] = "float", [STK_ARG_BOOL] = "bool",
+        [STK_ARG_NAME] = "name",     [STK_ARG_NAMES] = "names", [STK_ARG_INTS] = "ints",
         [STK_ARG_FLOATS] = "floats", [STK_ARG_ANY] = "any",
     };
     return names[type];
@@ -117,7 +118,8 @@ static PyObject *build_info(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef module_methods[] = {
-    { "registry", registry, METH_NOARGS, "kind -> [(name, help, [(argument, type, fallback, help)])]" },
+    { "registry", registry, METH_NOARGS,
+      "kind -> [(name, help, [(argument, type, fallback, help)])]" },
     { "build_info", build_info, METH_NOARGS, "one line on what this build found" },
     { NULL, NULL, 0, NULL },
 };

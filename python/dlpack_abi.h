@@ -10,8 +10,8 @@
 
 #define DL_MAJOR 1
 #define DL_MINOR 0
-#define DL_CPU 1                        /* device type */
-#define DL_FLAG_COPIED 2u               /* bit 1 of flags: the consumer is the only holder */
+#define DL_CPU 1          /* device type */
+#define DL_FLAG_COPIED 2u /* bit 1 of flags: the consumer is the only holder */
 
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4 };
 
@@ -22,17 +22,17 @@ typedef struct dl_tensor {
     uint8_t code, bits;
     uint16_t lanes;
     int64_t *shape;
-    int64_t *strides;                   /* in elements */
+    int64_t *strides; /* in elements */
     uint64_t byte_offset;
 } dl_tensor;
 
-typedef struct dl_managed {             /* capsule "dltensor" */
+typedef struct dl_managed { /* capsule "dltensor" */
     dl_tensor tensor;
     void *owner;
     void (*deleter)(struct dl_managed *self);
 } dl_managed;
 
-typedef struct dl_versioned {           /* capsule "dltensor_versioned" */
+typedef struct dl_versioned { /* capsule "dltensor_versioned" */
     uint32_t major, minor;
     void *owner;
     void (*deleter)(struct dl_versioned *self);

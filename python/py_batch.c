@@ -97,10 +97,10 @@ PyObject *batch_take(module_state *st, stk_batch **b)
     Py_ssize_t n = stk_batch_rows(*b);
     PyObject *out;
 
-    out = Py_BuildValue(
-        "(NNNN)", outputs_list(st, *b), keys_list(*b),
-        PyByteArray_FromStringAndSize((const char *)stk_batch_ids(*b), n * (Py_ssize_t)sizeof(uint64_t)),
-        PyByteArray_FromStringAndSize((const char *)stk_batch_valid(*b), n));
+    out = Py_BuildValue("(NNNN)", outputs_list(st, *b), keys_list(*b),
+                        PyByteArray_FromStringAndSize((const char *)stk_batch_ids(*b),
+                                                      n * (Py_ssize_t)sizeof(uint64_t)),
+                        PyByteArray_FromStringAndSize((const char *)stk_batch_valid(*b), n));
     stk_batch_release(b);
     return out;
 }

@@ -48,16 +48,14 @@ static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_TypeError, "a Dataset is made once, from a list of bytes");
         return -1;
     }
-    held = PyList_AsTuple(urls);        /* keeps the strings while the GIL is away */
+    held = PyList_AsTuple(urls); /* keeps the strings while the GIL is away */
     strings = held ? strings_of(urls, &n) : NULL;
     if (!strings) {
         Py_XDECREF(held);
         return -1;
     }
-    Py_BEGIN_ALLOW_THREADS
-    rc = stk_dataset_open(&ds, strings, n, NULL, &err);
-    Py_END_ALLOW_THREADS
-    PyMem_Free(strings);
+    Py_BEGIN_ALLOW_THREADS rc = stk_dataset_open(&ds, strings, n, NULL, &err);
+    Py_END_ALLOW_THREADS PyMem_Free(strings);
     Py_DECREF(held);
     if (rc < 0) {
         raise_error(state_of(obj), rc, &err);
@@ -129,11 +127,8 @@ static PyObject *dataset_read(PyObject *obj, PyObject *arg)
         PyErr_SetString(PyExc_IndexError, "no such sample");
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    rc = stk_dataset_read(ds, i, &s, &err);
-    Py_END_ALLOW_THREADS
-    if (rc < 0)
-        return raise_error(state_of(obj), rc, &err);
+    Py_BEGIN_ALLOW_THREADS rc = stk_dataset_read(ds, i, &s, &err);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
     d = sample_dict(s);
     stk_sample_close(&s);
     return d;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* py_loader.c - a loader: open, next, seek, figures, close.
  *
- * A stk_loader is used by one thread at a time and Python threads may come together once the GIL is
- * away, so every call takes `lock`, always after letting the GIL go.  next() waits in slices, so that
- * Ctrl-C, close() and stats() of other threads get their turn.  A process that inherited the object
- * through fork never touches the lock: its holder may be a thread that did not come along. */
+ * A stk_loader is used by one thread at a time and Python threads may come together once the GIL
+ * is away, so every call takes `lock`, always after letting the GIL go.  next() waits in slices,
+ * so that Ctrl-C, close() and stats() of other threads get their turn.  A process that inherited
+ * the object through fork never touches the lock: its holder may be a thread that did not come
+ * along. */
 #include <string.h>
 #include <unistd.h>
 
@@ -13,8 +14,7 @@
 #define SLICE_MS 100
 
 typedef struct loader_object {
-    PyObject_HEAD
-    stk_loader *l;                      /* lock; NULL: closed */
+    PyObject_HEAD stk_loader *l; /* lock; NULL: closed */
     PyThread_type_lock lock;
     pid_t pid;
 } loader_object;
@@ -32,17 +32,14 @@ static PyObject *raise_closed(PyObject *obj, const char *why)
 static int enter(loader_object *self)
 {
     if (!self->lock || self->pid != getpid()) {
-        raise_closed((PyObject *)self, self->lock
-                         ? "this loader was made in another process and came here through fork, without its threads: "
-                           "make one in this process"
-                         : "this loader was never opened");
+        raise_closed((PyObject *)self, self->lock ? "this loader was made in another process and "
+                                                    "came here through fork, without its threads: "
+                                                    "make one in this process"
+                                                  : "this loader was never opened");
         return -1;
     }
-    Py_BEGIN_ALLOW_THREADS
-    PyThread_acquire_lock(self->lock, WAIT_LOCK);
-    Py_END_ALLOW_THREADS
-    if (self->l)
-        return 0;
+    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    Py_END_ALLOW_THREADS if (self->l) return 0;
     PyThread_release_lock(self->lock);
     raise_closed((PyObject *)self, "this loader is closed");
     return -1;
@@ -103,11 +100,8 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
         o->size = sizeof *o;
         o->outputs = outputs;
         o->n_outputs = (uint32_t)n_out;
-        Py_BEGIN_ALLOW_THREADS
-        rc = stk_loader_open(&l, datasets, (size_t)n_data, o, &err);
-        Py_END_ALLOW_THREADS
-        if (rc < 0)
-            raise_error(state_of((PyObject *)self), rc, &err);
+        Py_BEGIN_ALLOW_THREADS rc = stk_loader_open(&l, datasets, (size_t)n_data, o, &err);
+        Py_END_ALLOW_THREADS if (rc < 0) raise_error(state_of((PyObject *)self), rc, &err);
         self->l = l;
     }
     PyMem_Free(datasets);
@@ -117,19 +111,20 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
 
 static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "data", "outputs", "batch_size", "num_workers", "prefetch", "io_threads", "seed",
-                             "shuffle", "drop_last", "rank", "world_size", "skip", "skip_budget", "collate_list",
-                             "memory_limit", "max_pixels", NULL };
+    static char *names[] = { "data",       "outputs", "batch_size",  "num_workers",  "prefetch",
+                             "io_threads", "seed",    "shuffle",     "drop_last",    "rank",
+                             "world_size", "skip",    "skip_budget", "collate_list", "memory_limit",
+                             "max_pixels", NULL };
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
     unsigned long long seed, budget, memory, pixels;
     int shuffle, drop_last, skip, list;
     PyObject *data, *outputs;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!IiIIKppIIpKpKK:Loader", names, &PyTuple_Type, &data,
-                                     &PyTuple_Type, &outputs, &o.batch_size, &o.num_workers, &o.prefetch,
-                                     &o.io_threads, &seed, &shuffle, &drop_last, &o.rank, &o.world_size, &skip,
-                                     &budget, &list, &memory, &pixels))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "O!O!IiIIKppIIpKpKK:Loader", names, &PyTuple_Type, &data, &PyTuple_Type,
+            &outputs, &o.batch_size, &o.num_workers, &o.prefetch, &o.io_threads, &seed, &shuffle,
+            &drop_last, &o.rank, &o.world_size, &skip, &budget, &list, &memory, &pixels))
         return -1;
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
@@ -158,13 +153,11 @@ static PyObject *loader_close(PyObject *obj, PyObject *unused)
 
     (void)unused;
     if (!self->lock || self->pid != getpid())
-        Py_RETURN_NONE;                 /* never opened, or the parent's */
-    Py_BEGIN_ALLOW_THREADS
-    PyThread_acquire_lock(self->lock, WAIT_LOCK);
+        Py_RETURN_NONE; /* never opened, or the parent's */
+    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
     stk_loader_close(&self->l);
     PyThread_release_lock(self->lock);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 static void loader_dealloc(PyObject *obj)
@@ -172,11 +165,9 @@ static void loader_dealloc(PyObject *obj)
     loader_object *self = (loader_object *)obj;
     int ours = self->pid == getpid();
 
-    Py_BEGIN_ALLOW_THREADS
-    stk_loader_close(&self->l);         /* after fork it frees nothing and joins nobody */
-    Py_END_ALLOW_THREADS
-    if (self->lock && ours)
-        PyThread_free_lock(self->lock);
+    Py_BEGIN_ALLOW_THREADS stk_loader_close(
+        &self->l); /* after fork it frees nothing and joins nobody */
+    Py_END_ALLOW_THREADS if (self->lock && ours) PyThread_free_lock(self->lock);
     free_object(obj);
 }
 
@@ -204,8 +195,7 @@ static PyObject *loader_next(PyObject *obj, PyObject *arg)
     do {
         if (PyErr_CheckSignals() < 0 || enter(self) < 0)
             return NULL;
-        Py_BEGIN_ALLOW_THREADS
-        rc = next_of_epoch(self, epoch, &b, &err);
+        Py_BEGIN_ALLOW_THREADS rc = next_of_epoch(self, epoch, &b, &err);
         leave(self);
         Py_END_ALLOW_THREADS
     } while (rc == STK_ETIMEOUT);
@@ -225,12 +215,9 @@ static PyObject *loader_seek(PyObject *obj, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "KK:seek", &epoch, &step) || enter(self) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = stk_loader_seek(self->l, epoch, step, &err);
+    Py_BEGIN_ALLOW_THREADS rc = stk_loader_seek(self->l, epoch, step, &err);
     leave(self);
-    Py_END_ALLOW_THREADS
-    if (rc < 0)
-        return raise_error(state_of(obj), rc, &err);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
     Py_RETURN_NONE;
 }
 
@@ -270,12 +257,9 @@ static PyObject *loader_set_workers(PyObject *obj, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "I:set_workers", &n) || enter(self) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = stk_loader_set_workers(self->l, n, &err);
+    Py_BEGIN_ALLOW_THREADS rc = stk_loader_set_workers(self->l, n, &err);
     leave(self);
-    Py_END_ALLOW_THREADS
-    if (rc < 0)
-        return raise_error(state_of(obj), rc, &err);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
     Py_RETURN_NONE;
 }
 
@@ -307,12 +291,13 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
     leave(self);
     return Py_BuildValue(
         "{sKsKsKsIsIsNsdsdsKsKsKsKsKsKsI}", "samples", (unsigned long long)s.samples, "batches",
-        (unsigned long long)s.batches, "bytes", (unsigned long long)s.bytes, "workers", s.workers, "slots", s.slots,
-        "stages", stages_dict(&s), "wait_s", (double)s.wait_ns * 1e-9, "first_batch_s",
-        (double)s.first_batch_ns * 1e-9, "skipped", (unsigned long long)s.skipped, "retried_reads",
-        (unsigned long long)s.retried_reads, "cold_reads", (unsigned long long)s.cold_reads, "memory",
-        (unsigned long long)s.memory, "memory_peak", (unsigned long long)s.memory_peak, "memory_limit",
-        (unsigned long long)s.memory_limit, "held", s.held);
+        (unsigned long long)s.batches, "bytes", (unsigned long long)s.bytes, "workers", s.workers,
+        "slots", s.slots, "stages", stages_dict(&s), "wait_s", (double)s.wait_ns * 1e-9,
+        "first_batch_s", (double)s.first_batch_ns * 1e-9, "skipped", (unsigned long long)s.skipped,
+        "retried_reads", (unsigned long long)s.retried_reads, "cold_reads",
+        (unsigned long long)s.cold_reads, "memory", (unsigned long long)s.memory, "memory_peak",
+        (unsigned long long)s.memory_peak, "memory_limit", (unsigned long long)s.memory_limit,
+        "held", s.held);
 }
 
 /* (shard, offset or -1, key, reason) of a skipped sample; None past the last. */
@@ -330,8 +315,8 @@ static PyObject *loader_skipped(PyObject *obj, PyObject *args)
     if (rc != 0)
         Py_RETURN_NONE;
     return Py_BuildValue("(NLNN)", text_from(e.shard, strlen(e.shard)),
-                         e.offset == STK_NO_OFFSET ? -1LL : (long long)e.offset, text_from(e.key, strlen(e.key)),
-                         text_from(e.message, strlen(e.message)));
+                         e.offset == STK_NO_OFFSET ? -1LL : (long long)e.offset,
+                         text_from(e.key, strlen(e.key)), text_from(e.message, strlen(e.message)));
 }
 
 static PyMethodDef loader_methods[] = {
@@ -341,7 +326,8 @@ static PyMethodDef loader_methods[] = {
     { "sizes", loader_sizes, METH_NOARGS, "(steps, samples) of an epoch" },
     { "set_workers", loader_set_workers, METH_VARARGS, "park or add workers" },
     { "stats", loader_stats, METH_NOARGS, "figures since open" },
-    { "skipped", loader_skipped, METH_VARARGS, "(shard, offset or -1, key, reason) of the i-th skipped sample, or None" },
+    { "skipped", loader_skipped, METH_VARARGS,
+      "(shard, offset or -1, key, reason) of the i-th skipped sample, or None" },
     { "close", loader_close, METH_NOARGS, "stop and free; again: nothing" },
     { NULL, NULL, 0, NULL },
 };

@@ -12,25 +12,24 @@
 #include "dlpack_abi.h"
 
 typedef struct tensor_object {
-    PyObject_HEAD
-    void *data;
+    PyObject_HEAD void *data;
     stk_buffer *buffer;
     stk_dtype dtype;
     int ndim;
-    Py_ssize_t items;                   /* elements */
+    Py_ssize_t items; /* elements */
     Py_ssize_t shape[STK_MAX_DIMS];
-    Py_ssize_t strides[STK_MAX_DIMS];   /* in bytes */
+    Py_ssize_t strides[STK_MAX_DIMS]; /* in bytes */
 } tensor_object;
 
 static const struct {
-    const char *format;                 /* struct module's letter */
-    uint8_t code, bits;                 /* DLPack */
+    const char *format; /* struct module's letter */
+    uint8_t code, bits; /* DLPack */
 } dtypes[] = {
-    [STK_U8] = { "B", DL_UINT, 8 },      [STK_I8] = { "b", DL_INT, 8 },
-    [STK_U16] = { "H", DL_UINT, 16 },    [STK_I16] = { "h", DL_INT, 16 },
-    [STK_I32] = { "i", DL_INT, 32 },     [STK_I64] = { "q", DL_INT, 64 },
-    [STK_F16] = { "e", DL_FLOAT, 16 },   [STK_BF16] = { "H", DL_BFLOAT, 16 },
-    [STK_F32] = { "f", DL_FLOAT, 32 },   [STK_F64] = { "d", DL_FLOAT, 64 },
+    [STK_U8] = { "B", DL_UINT, 8 },    [STK_I8] = { "b", DL_INT, 8 },
+    [STK_U16] = { "H", DL_UINT, 16 },  [STK_I16] = { "h", DL_INT, 16 },
+    [STK_I32] = { "i", DL_INT, 32 },   [STK_I64] = { "q", DL_INT, 64 },
+    [STK_F16] = { "e", DL_FLOAT, 16 }, [STK_BF16] = { "H", DL_BFLOAT, 16 },
+    [STK_F32] = { "f", DL_FLOAT, 32 }, [STK_F64] = { "d", DL_FLOAT, 64 },
 };
 
 PyObject *tensor_new(module_state *st, const stk_tensor *t)
@@ -65,7 +64,8 @@ static void tensor_dealloc(PyObject *obj)
 
 /* ---- buffer protocol ---- */
 
-/* Whether rows follow each other without gaps, the last (or, for Fortran, the first) index fastest. */
+/* Whether rows follow each other without gaps, the last (or, for Fortran, the first) index
+ * fastest. */
 static int is_contiguous(const tensor_object *t, int fortran)
 {
     Py_ssize_t want = (Py_ssize_t)stk_dtype_size(t->dtype);
@@ -117,12 +117,12 @@ static int tensor_getbuffer(PyObject *obj, Py_buffer *view, int flags)
 
 /* ---- DLPack ---- */
 
-typedef struct exported {               /* one allocation a capsule: header, extents, maybe a copy */
+typedef struct exported { /* one allocation a capsule: header, extents, maybe a copy */
     union {
         dl_managed old;
         dl_versioned now;
     } dl;
-    stk_buffer *buffer;                 /* NULL: `copy` is the data */
+    stk_buffer *buffer; /* NULL: `copy` is the data */
     void *copy;
     int64_t extents[2 * STK_MAX_DIMS];
 } exported;
@@ -191,14 +191,22 @@ static exported *export_new(const tensor_object *t, int versioned, int copy)
         stk_buffer_ref(e->buffer);
     }
     if (versioned)
-        e->dl.now = (dl_versioned){ .major = DL_MAJOR, .minor = DL_MINOR, .owner = e,
-                                    .deleter = delete_versioned, .flags = copy ? DL_FLAG_COPIED : 0 };
+        e->dl.now = (dl_versioned){ .major = DL_MAJOR,
+                                    .minor = DL_MINOR,
+                                    .owner = e,
+                                    .deleter = delete_versioned,
+                                    .flags = copy ? DL_FLAG_COPIED : 0 };
     else
         e->dl.old = (dl_managed){ .owner = e, .deleter = delete_old };
     d = versioned ? &e->dl.now.tensor : &e->dl.old.tensor;
-    *d = (dl_tensor){ .data = copy ? e->copy : t->data, .device_type = DL_CPU, .ndim = t->ndim,
-                      .code = dtypes[t->dtype].code, .bits = dtypes[t->dtype].bits, .lanes = 1,
-                      .shape = e->extents, .strides = e->extents + STK_MAX_DIMS };
+    *d = (dl_tensor){ .data = copy ? e->copy : t->data,
+                      .device_type = DL_CPU,
+                      .ndim = t->ndim,
+                      .code = dtypes[t->dtype].code,
+                      .bits = dtypes[t->dtype].bits,
+                      .lanes = 1,
+                      .shape = e->extents,
+                      .strides = e->extents + STK_MAX_DIMS };
     for (int i = 0; i < t->ndim; i++) {
         d->shape[i] = t->shape[i];
         d->strides[i] = t->strides[i] / (Py_ssize_t)stk_dtype_size(t->dtype);
@@ -240,7 +248,8 @@ static int check_place(PyObject *stream, PyObject *dl_device)
     if (!PyArg_ParseTuple(dl_device, "ii", &type, &id))
         return -1;
     if (type != DL_CPU || id != 0) {
-        PyErr_SetString(PyExc_BufferError, "this tensor lies in host memory: dl_device must be (1, 0)");
+        PyErr_SetString(PyExc_BufferError,
+                        "this tensor lies in host memory: dl_device must be (1, 0)");
         return -1;
     }
     return 0;
@@ -249,12 +258,13 @@ static int check_place(PyObject *stream, PyObject *dl_device)
 static PyObject *tensor_dlpack(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "stream", "max_version", "dl_device", "copy", NULL };
-    PyObject *stream = Py_None, *max_version = Py_None, *device = Py_None, *copy = Py_None, *capsule;
+    PyObject *stream = Py_None, *max_version = Py_None, *device = Py_None, *copy = Py_None,
+             *capsule;
     int versioned, copied;
     exported *e;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream, &max_version,
-                                     &device, &copy) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream,
+                                     &max_version, &device, &copy) ||
         check_place(stream, device) < 0 || wants_versioned(max_version, &versioned) < 0)
         return NULL;
     copied = copy == Py_None ? 0 : PyObject_IsTrue(copy);
@@ -312,7 +322,8 @@ static PyMethodDef tensor_methods[] = {
 };
 
 static PyType_Slot tensor_slots[] = {
-    { Py_tp_doc, (void *)"One output of a batch; numpy.asarray() and torch.from_dlpack() share its memory." },
+    { Py_tp_doc,
+      (void *)"One output of a batch; numpy.asarray() and torch.from_dlpack() share its memory." },
     { Py_tp_dealloc, (void *)tensor_dealloc },
     { Py_tp_methods, tensor_methods },
     { Py_tp_getset, tensor_getset },

@@ -5,7 +5,7 @@
 #define STOKER_PYSTOKER_H
 
 #ifndef Py_LIMITED_API
-#define Py_LIMITED_API 0x030B0000       /* meson's limited_api gives it too */
+#define Py_LIMITED_API 0x030B0000 /* meson's limited_api gives it too */
 #endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -14,17 +14,16 @@
 
 typedef struct module_state {
     PyTypeObject *tensor, *dataset, *loader;
-    PyObject *make_error;               /* stoker.errors.from_code */
+    PyObject *make_error; /* stoker.errors.from_code */
 } module_state;
 
 typedef struct dataset_object {
-    PyObject_HEAD
-    stk_dataset *ds;                    /* NULL: __init__ has not run or failed */
+    PyObject_HEAD stk_dataset *ds; /* NULL: __init__ has not run or failed */
 } dataset_object;
 
 extern PyType_Spec tensor_spec, dataset_spec, loader_spec;
 
-module_state *state_of(PyObject *self);                         /* of an object of our types */
+module_state *state_of(PyObject *self); /* of an object of our types */
 
 /* Set the exception for `rc`; always answers NULL. */
 PyObject *raise_error(module_state *st, int rc, const stk_error *err);
@@ -35,6 +34,6 @@ PyObject *text_from(const char *s, size_t len);
 /* A Tensor that takes its own reference to t->buffer. */
 PyObject *tensor_new(module_state *st, const stk_tensor *t);
 
-void free_object(PyObject *self);                               /* the end of every tp_dealloc */
+void free_object(PyObject *self); /* the end of every tp_dealloc */
 
 #endif

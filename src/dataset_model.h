@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset_model.h - tests only: folders of small tar files whose every byte is arithmetic, and what a
- * data set over them must answer. */
+/* dataset_model.h - tests only: folders of small tar files whose every byte is arithmetic, and
+ * what a data set over them must answer. */
 #ifndef STOKER_DATASET_MODEL_H
 #define STOKER_DATASET_MODEL_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loader.c - the public loader: options checked and turned into an engine's plan; everything else is passed on. */
+/* loader.c - the public loader: options checked and turned into an engine's plan; everything
+ * else is passed on. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,8 +17,8 @@ struct stk_loader {
 #define DEFAULT_IO 8
 #define MAX_IO 1024
 #define IO_DEPTH 64
-#define AHEAD_ROWS 384          /* rows that all slots together should hold ... */
-#define AHEAD_LIGHT 4096        /* ... and where rows are cheap, so that a batch's hand-over is no wait */
+#define AHEAD_ROWS 384   /* rows that all slots together should hold ... */
+#define AHEAD_LIGHT 4096 /* ... and where rows are cheap, so that a batch's hand-over is no wait */
 
 /* ---- options ---- */
 
@@ -26,25 +27,32 @@ static int check_options(const stk_loader_options *o, size_t n_data, stk_error *
     if (!n_data)
         return stk_fail(err, STK_EINVAL, "a loader needs a data set");
     if (!o->n_outputs || !o->outputs)
-        return stk_fail(err, STK_EINVAL, "a loader needs at least one output: fields={\"image\": \"from(jpg) | image | ...\"}");
+        return stk_fail(
+            err, STK_EINVAL,
+            "a loader needs at least one output: fields={\"image\": \"from(jpg) | image | ...\"}");
     if (o->n_outputs > STK_MAX_OUTPUTS)
-        return stk_fail(err, STK_EINVAL, "a loader has at most %d outputs, not %u", STK_MAX_OUTPUTS, o->n_outputs);
+        return stk_fail(err, STK_EINVAL, "a loader has at most %d outputs, not %u", STK_MAX_OUTPUTS,
+                        o->n_outputs);
     if (o->batch_size > 1u << 20)
         return stk_fail(err, STK_EINVAL, "batch_size %u is more than 1,048,576", o->batch_size);
     if (o->num_workers < STK_NONE || o->num_workers > STK_MAX_WORKERS)
-        return stk_fail(err, STK_EINVAL, "num_workers is 0 to %d, not %d", STK_MAX_WORKERS, o->num_workers);
+        return stk_fail(err, STK_EINVAL, "num_workers is 0 to %d, not %d", STK_MAX_WORKERS,
+                        o->num_workers);
     if (o->prefetch > STK_MAX_SLOTS)
-        return stk_fail(err, STK_EINVAL, "prefetch is 1 to %d batches, not %u", STK_MAX_SLOTS, o->prefetch);
+        return stk_fail(err, STK_EINVAL, "prefetch is 1 to %d batches, not %u", STK_MAX_SLOTS,
+                        o->prefetch);
     if (o->rank >= (o->world_size ? o->world_size : 1))
-        return stk_fail(err, STK_EINVAL, "rank %u is not below world_size %u", o->rank, o->world_size ? o->world_size : 1);
+        return stk_fail(err, STK_EINVAL, "rank %u is not below world_size %u", o->rank,
+                        o->world_size ? o->world_size : 1);
     if (o->io_threads > MAX_IO)
         return stk_fail(err, STK_EINVAL, "io_threads is 1 to %d, not %u", MAX_IO, o->io_threads);
     if (o->n_stages > STK_MAX_STAGES)
-        return stk_fail(err, STK_EINVAL, "a loader has at most %d batch stages, not %u", STK_MAX_STAGES, o->n_stages);
+        return stk_fail(err, STK_EINVAL, "a loader has at most %d batch stages, not %u",
+                        STK_MAX_STAGES, o->n_stages);
     for (uint32_t i = 0; i < o->n_stages; i++)
         if (o->stages[i]->abi != STK_PLUGIN_ABI)
-            return stk_fail(err, STK_EINVAL, "batch stage %s was built for ABI %u, this is %d", o->stages[i]->name,
-                            o->stages[i]->abi, STK_PLUGIN_ABI);
+            return stk_fail(err, STK_EINVAL, "batch stage %s was built for ABI %u, this is %d",
+                            o->stages[i]->name, o->stages[i]->abi, STK_PLUGIN_ABI);
     return 0;
 }
 
@@ -73,8 +81,11 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
     STK_TRY(stk_chain_plan(c, p->name, o->outputs[i].chain, err));
     if (c->spec.kind == STK_KIND_IMAGE && !c->row_bytes && e->batch > 1) {
         if (o->collate != STK_COLLATE_LIST)
-            return stk_fail(err, STK_EINVAL, "output %s: its pictures differ in size, so %u of them make no tensor: add "
-                            "resize((h, w)) or center_crop(n), or take collate=\"list\" or batch_size=1", p->name, e->batch);
+            return stk_fail(
+                err, STK_EINVAL,
+                "output %s: its pictures differ in size, so %u of them make no tensor: add "
+                "resize((h, w)) or center_crop(n), or take collate=\"list\" or batch_size=1",
+                p->name, e->batch);
         c->spec.out = STK_OUT_LIST;
     }
     p->spec = c->spec;
@@ -105,7 +116,7 @@ static int plan_outputs(stk_engine *e, const stk_loader_options *o, stk_error *e
         STK_TRY(plan_output(e, i, o, err));
         light &= e->chain[i].spec.kind != STK_KIND_IMAGE;
     }
-    e->chunk = light ? 32 : 1;          /* cheap rows are claimed in runs, costly ones one by one */
+    e->chunk = light ? 32 : 1; /* cheap rows are claimed in runs, costly ones one by one */
     return 0;
 }
 
@@ -117,8 +128,8 @@ static int plan_order(stk_engine *e, const stk_loader_options *o, stk_error *err
 
     if (o->order) {
         if (o->order->abi != STK_PLUGIN_ABI)
-            return stk_fail(err, STK_EINVAL, "order %s was built for ABI %u, this is %d", o->order->name, o->order->abi,
-                            STK_PLUGIN_ABI);
+            return stk_fail(err, STK_EINVAL, "order %s was built for ABI %u, this is %d",
+                            o->order->name, o->order->abi, STK_PLUGIN_ABI);
         e->order = *o->order;
     } else {
         for (uint32_t i = 0; i < e->common->n_data; i++)
@@ -126,36 +137,45 @@ static int plan_order(stk_engine *e, const stk_loader_options *o, stk_error *err
         STK_TRY(stk_order_concat(&e->order, &e->concat, lens, e->common->n_data, o->seed,
                                  o->shuffle == STK_SHUFFLE_EXACT, err));
     }
-    e->deal = (stk_deal){ .samples = e->order.len(e->order.state), .batch = e->batch, .rank = o->rank,
-                          .world = o->world_size ? o->world_size : 1, .drop_last = o->drop_last == STK_YES };
+    e->deal = (stk_deal){ .samples = e->order.len(e->order.state),
+                          .batch = e->batch,
+                          .rank = o->rank,
+                          .world = o->world_size ? o->world_size : 1,
+                          .drop_last = o->drop_last == STK_YES };
     e->steps = e->deal.samples ? stk_deal_steps(&e->deal) : 0;
     if (!e->deal.samples)
         return stk_fail(err, STK_EINVAL, "the data set has no samples");
     if (!e->steps)
-        return stk_fail(err, STK_EINVAL, "%" PRIu64 " samples make no batch of %u on %u ranks: lower batch_size or "
-                        "leave drop_last", e->deal.samples, e->batch, e->deal.world);
+        return stk_fail(err, STK_EINVAL,
+                        "%" PRIu64 " samples make no batch of %u on %u ranks: lower batch_size or "
+                        "leave drop_last",
+                        e->deal.samples, e->batch, e->deal.world);
     return 0;
 }
 
 static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
-    uint64_t limit = o->memory_limit ? o->memory_limit : stk_memory_total() / 4, bytes = 0, fit, ragged = 1;
+    uint64_t limit = o->memory_limit ? o->memory_limit : stk_memory_total() / 4, bytes = 0, fit,
+             ragged = 1;
 
     STK_TRY(stk_pool_open(&e->common->pool, o->memory, limit, err));
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         bytes += (uint64_t)e->common->out[i].row_bytes * e->batch;
         ragged += !e->common->out[i].row_bytes;
     }
-    e->common->ragged_cap = (size_t)(limit / 4 / ragged);       /* two of them fit beside what is read */
+    e->common->ragged_cap = (size_t)(limit / 4 / ragged); /* two of them fit beside what is read */
     if (bytes > limit / 2)
-        return stk_fail(err, STK_EINVAL, "a batch is %" PRIu64 " MB and two must fit into memory_limit, which is %" PRIu64
-                        " MB: raise it or lower batch_size", bytes >> 20, limit >> 20);
+        return stk_fail(err, STK_EINVAL,
+                        "a batch is %" PRIu64
+                        " MB and two must fit into memory_limit, which is %" PRIu64
+                        " MB: raise it or lower batch_size",
+                        bytes >> 20, limit >> 20);
     e->n_slots = o->prefetch;
     if (!e->n_slots) {
         e->n_slots = (e->chunk > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / e->batch;
         e->n_slots = e->n_slots < 3 ? 3 : e->n_slots > 32 ? 32 : e->n_slots;
     }
-    fit = bytes ? limit / 4 * 3 / bytes : STK_MAX_SLOTS;        /* the pool leaves a quarter for reads */
+    fit = bytes ? limit / 4 * 3 / bytes : STK_MAX_SLOTS; /* the pool leaves a quarter for reads */
     if (e->n_slots > fit)
         e->n_slots = fit > 1 ? (uint32_t)fit : 1;
     return stk_cache_open(&e->cache, limit / 8, stk_pool_account(e->common->pool), err);
@@ -185,7 +205,7 @@ static int plan_sources(stk_engine *e, stk_error *err)
         const char *name;
 
         for (uint64_t k = 0; (name = stk_shards_name(shards, k)); k++)
-            if (name[0] != '/')         /* a plain path */
+            if (name[0] != '/') /* a plain path */
                 STK_TRY(plan_source(e, stk_registry_source(name), err));
     }
     return 0;
@@ -219,7 +239,8 @@ static int plan_threads(stk_engine *e, const stk_loader_options *o, stk_error *e
 
 /* ---- the face ---- */
 
-int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n, const stk_loader_options *opt, stk_error *err)
+int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
+                    const stk_loader_options *opt, stk_error *err)
 {
     stk_loader_options o;
     stk_loader *l = NULL;
@@ -267,8 +288,11 @@ static int check_process(const stk_loader *l, stk_error *err)
 {
     if (l->e.pid == getpid())
         return 0;
-    return stk_fail(err, STK_ECLOSED, "this loader was opened by process %d and its threads did not come along through fork: open "
-                    "one in this process", (int)l->e.pid);
+    return stk_fail(err, STK_ECLOSED,
+                    "this loader was opened by process %d and its threads did not come along "
+                    "through fork: open "
+                    "one in this process",
+                    (int)l->e.pid);
 }
 
 int stk_loader_next(stk_loader *l, stk_batch **out, int timeout_ms, stk_error *err)
@@ -347,7 +371,7 @@ void stk_loader_close(stk_loader **lp)
         return;
     *lp = NULL;
     e = &l->e;
-    if (e->pid != getpid())             /* its threads and locks are the parent's */
+    if (e->pid != getpid()) /* its threads and locks are the parent's */
         return;
     if (e->arrived)
         stk_engine_stop(e);
@@ -355,7 +379,8 @@ void stk_loader_close(stk_loader **lp)
         free_bindings(e);
     stk_cache_close(&e->cache);
     if (e->common && e->common->pool)
-        stk_pool_shut(e->common->pool); /* a batch that is still held keeps its own buffers, not the ring's */
+        stk_pool_shut(
+            e->common->pool); /* a batch that is still held keeps its own buffers, not the ring's */
     stk_common_unref(&e->common);
     stk_free(e->arrived);
     stk_free(e->io_thread);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options.c - loader options as text: the list of options.def, and setting one by its name.
  *
- * Every face that takes options as words (command line, documentation, tests of the Python face) goes
- * through here, so a name, a range or a default is written down once. */
+ * Every face that takes options as words (command line, documentation, tests of the Python face)
+ * goes through here, so a name, a range or a default is written down once. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options_test.c - the table is complete, its defaults are the zeros of the struct, text is checked. */
+/* options_test.c - the table is complete, its defaults are the zeros of the struct, text is
+ * checked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +13,8 @@
 #define PROGRAM_FIELDS(X)                                                                          \
     X(size) X(outputs) X(n_outputs) X(log) X(log_cookie) X(order) X(memory) X(stages) X(n_stages)
 
-/* Every byte of the struct belongs to a row, to a field above, or is padding before a wider field. */
+/* Every byte of the struct belongs to a row, to a field above, or is padding before a wider
+ * field. */
 static void every_field_has_a_row(void **state)
 {
     enum { SIZE = sizeof(stk_loader_options) };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* registry.c - what ships (registry.def) and what a program added, as one list a kind.
  *
- * Every table begins { abi, name, help }, which is all this file knows of it.  Added entries are published by a release
- * store of the count, so lookups take no lock. */
+ * Every table begins { abi, name, help }, which is all this file knows of it.  Added entries are
+ * published by a release store of the count, so lookups take no lock. */
 #include "base/registry.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@
 
 #define MAX_ADDED 64
 
-struct head {                           /* how every vtable begins */
+struct head { /* how every vtable begins */
     uint32_t abi;
     const char *name, *help;
 };
@@ -80,7 +80,8 @@ const void *stk_registry_get(stk_plugin_kind kind, size_t i)
 
     if (i < n)
         return builtin[kind][i];
-    return i - n < atomic_load_explicit(&n_added[kind], memory_order_acquire) ? added[kind][i - n] : NULL;
+    return i - n < atomic_load_explicit(&n_added[kind], memory_order_acquire) ? added[kind][i - n]
+                                                                              : NULL;
 }
 
 const void *stk_registry_find(stk_plugin_kind kind, const char *name)
@@ -112,7 +113,8 @@ const stk_source *stk_registry_source(const char *url)
     for (size_t i = 0; (s = stk_registry_get(STK_PLUGIN_SOURCE, i)); i++) {
         if (!sep && !s->scheme)
             return s;
-        if (sep && s->scheme && strlen(s->scheme) == (size_t)(sep - url) && !strncmp(url, s->scheme, (size_t)(sep - url)))
+        if (sep && s->scheme && strlen(s->scheme) == (size_t)(sep - url) &&
+            !strncmp(url, s->scheme, (size_t)(sep - url)))
             return s;
         if (sep && !s->scheme && !strncmp(url, "file://", 7))
             return s;
@@ -129,14 +131,15 @@ int stk_plugin_add(stk_plugin_kind kind, const void *vtable, stk_error *err)
     if (kind < STK_PLUGIN_SOURCE || kind > STK_PLUGIN_OP || !h || !h->name)
         return stk_fail(err, STK_EINVAL, "a plug-in needs a kind, a table and a name");
     if (h->abi != STK_PLUGIN_ABI)
-        return stk_fail(err, STK_EINVAL, "plug-in %s was built for ABI %u, this is %d: rebuild it", h->name, h->abi,
-                        STK_PLUGIN_ABI);
+        return stk_fail(err, STK_EINVAL, "plug-in %s was built for ABI %u, this is %d: rebuild it",
+                        h->name, h->abi, STK_PLUGIN_ABI);
     pthread_mutex_lock(&add_lock);
     n = atomic_load_explicit(&n_added[kind], memory_order_relaxed);
     if (stk_registry_find(kind, h->name)) {
         rc = stk_fail(err, STK_EINVAL, "a plug-in called %s is there already", h->name);
     } else if (n == MAX_ADDED) {
-        rc = stk_fail(err, STK_ELIMIT, "no room for plug-in %s: at most %d of a kind", h->name, MAX_ADDED);
+        rc = stk_fail(err, STK_ELIMIT, "no room for plug-in %s: at most %d of a kind", h->name,
+                      MAX_ADDED);
     } else {
         added[kind][n] = vtable;
         atomic_store_explicit(&n_added[kind], n + 1, memory_order_release);
@@ -147,7 +150,9 @@ int stk_plugin_add(stk_plugin_kind kind, const void *vtable, stk_error *err)
 
 int stk_plugin_list(stk_plugin_kind kind, size_t i, stk_plugin_info *out)
 {
-    const struct head *h = kind >= STK_PLUGIN_SOURCE && kind <= STK_PLUGIN_OP ? stk_registry_get(kind, i) : NULL;
+    const struct head *h = kind >= STK_PLUGIN_SOURCE && kind <= STK_PLUGIN_OP
+                               ? stk_registry_get(kind, i)
+                               : NULL;
 
     if (!h)
         return STK_END;

@@ -26,54 +26,71 @@ extern "C" {
  * STK_PENDING where their comment says so. */
 enum {
     STK_OK = 0,
-    STK_END = 1,           /* nothing more: end of epoch, end of listing */
-    STK_PENDING = 2,       /* accepted; the answer comes later, by callback */
-    STK_EINVAL = -1,       /* the caller's mistake: an argument, an option, a chain */
-    STK_ENOMEM = -2,       /* the allocator said no */
-    STK_EIO = -3,          /* the system or the network failed; retried before it is reported */
-    STK_ECORRUPT = -4,     /* bad data: a torn shard, a broken picture, a text that is no number */
-    STK_ENOTFOUND = -5,    /* no such file, field, sample */
-    STK_ESTALE = -6,       /* the data is not what the index was made from */
-    STK_ELIMIT = -7,       /* a stated limit (pixels, memory, sizes) was reached */
-    STK_ENOTSUP = -8,      /* valid, but not supported here */
-    STK_ETIMEOUT = -9,     /* the time given to stk_loader_next() ran out; call again */
-    STK_ECLOSED = -10,     /* the object was closed, or belongs to another process (fork) */
+    STK_END = 1,        /* nothing more: end of epoch, end of listing */
+    STK_PENDING = 2,    /* accepted; the answer comes later, by callback */
+    STK_EINVAL = -1,    /* the caller's mistake: an argument, an option, a chain */
+    STK_ENOMEM = -2,    /* the allocator said no */
+    STK_EIO = -3,       /* the system or the network failed; retried before it is reported */
+    STK_ECORRUPT = -4,  /* bad data: a torn shard, a broken picture, a text that is no number */
+    STK_ENOTFOUND = -5, /* no such file, field, sample */
+    STK_ESTALE = -6,    /* the data is not what the index was made from */
+    STK_ELIMIT = -7,    /* a stated limit (pixels, memory, sizes) was reached */
+    STK_ENOTSUP = -8,   /* valid, but not supported here */
+    STK_ETIMEOUT = -9,  /* the time given to stk_loader_next() ran out; call again */
+    STK_ECLOSED = -10,  /* the object was closed, or belongs to another process (fork) */
 };
 
 #define STK_NO_OFFSET UINT64_MAX
 
-/* What went wrong and where.  Plain memory, owned by the caller; filled by the function that failed. */
+/* What went wrong and where.  Plain memory, owned by the caller; filled by the function that
+ * failed. */
 typedef struct stk_error {
-    int code;              /* the STK_E* that was returned */
-    uint64_t offset;       /* byte offset in the shard, or STK_NO_OFFSET */
-    uint64_t sample;       /* sample id, or UINT64_MAX */
-    char shard[256];       /* name of the shard, or "" (long names lose their head) */
-    char key[128];         /* key of the sample, or "" */
-    char message[240];     /* one line, without shard, offset and key */
+    int code;          /* the STK_E* that was returned */
+    uint64_t offset;   /* byte offset in the shard, or STK_NO_OFFSET */
+    uint64_t sample;   /* sample id, or UINT64_MAX */
+    char shard[256];   /* name of the shard, or "" (long names lose their head) */
+    char key[128];     /* key of the sample, or "" */
+    char message[240]; /* one line, without shard, offset and key */
 } stk_error;
 
 /* "EINVAL" for STK_EINVAL, and so on; a static string. */
 STK_API const char *stk_code_name(int code);
 
-/* Write "message [shard S, offset O, key K]" into buf (always terminated).  Returns the full length. */
+/* Write "message [shard S, offset O, key K]" into buf (always terminated).  Returns the full
+ * length. */
 STK_API size_t stk_error_format(const stk_error *err, char *buf, size_t size);
 
 /* Log levels and sink.  The library never prints; without a sink it is silent. */
-typedef enum stk_log_level { STK_LOG_ERROR, STK_LOG_WARN, STK_LOG_INFO, STK_LOG_DEBUG } stk_log_level;
+typedef enum stk_log_level {
+    STK_LOG_ERROR,
+    STK_LOG_WARN,
+    STK_LOG_INFO,
+    STK_LOG_DEBUG
+} stk_log_level;
 typedef void (*stk_log_fn)(void *cookie, stk_log_level level, const char *line);
 
 typedef enum stk_tri { STK_UNSET = 0, STK_NO = 1, STK_YES = 2 } stk_tri;
 
 typedef enum stk_dtype {
-    STK_U8 = 1, STK_I8, STK_U16, STK_I16, STK_I32, STK_I64, STK_F16, STK_BF16, STK_F32, STK_F64,
+    STK_U8 = 1,
+    STK_I8,
+    STK_U16,
+    STK_I16,
+    STK_I32,
+    STK_I64,
+    STK_F16,
+    STK_BF16,
+    STK_F32,
+    STK_F64,
 } stk_dtype;
 
-STK_API size_t stk_dtype_size(stk_dtype dtype);           /* bytes; 0 for an unknown one */
-STK_API const char *stk_dtype_name(stk_dtype dtype);      /* "f32"; "?" for an unknown one */
+STK_API size_t stk_dtype_size(stk_dtype dtype);      /* bytes; 0 for an unknown one */
+STK_API const char *stk_dtype_name(stk_dtype dtype); /* "f32"; "?" for an unknown one */
 
-STK_API const char *stk_version(void);                    /* STK_VERSION of the library that runs */
+STK_API const char *stk_version(void); /* STK_VERSION of the library that runs */
 
-/* One line on what this build found ("jpeg: libjpeg-turbo 2.1.5; cpu: avx2; ..."); a static string. */
+/* One line on what this build found ("jpeg: libjpeg-turbo 2.1.5; cpu: avx2; ..."); a static
+ * string. */
 STK_API const char *stk_build_info(void);
 
 #ifdef __cplusplus

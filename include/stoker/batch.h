@@ -15,24 +15,24 @@ extern "C" {
 
 #define STK_MAX_DIMS 8
 
-typedef struct stk_batch stk_batch;     /* Thread: one. */
-typedef struct stk_buffer stk_buffer;   /* Memory with a count of holders.  Thread: any. */
+typedef struct stk_batch stk_batch;   /* Thread: one. */
+typedef struct stk_buffer stk_buffer; /* Memory with a count of holders.  Thread: any. */
 
 typedef enum stk_out_kind {
-    STK_OUT_DENSE = 1,                  /* one tensor, rows stacked along the first dimension */
-    STK_OUT_LIST = 2,                   /* one tensor per row, each with its own shape */
-    STK_OUT_BYTES = 3,                  /* one byte string per row */
-    STK_OUT_TEXT = 4,                   /* one UTF-8 string per row */
-    STK_OUT_JSON = 5,                   /* one JSON value per row, as text */
+    STK_OUT_DENSE = 1, /* one tensor, rows stacked along the first dimension */
+    STK_OUT_LIST = 2,  /* one tensor per row, each with its own shape */
+    STK_OUT_BYTES = 3, /* one byte string per row */
+    STK_OUT_TEXT = 4,  /* one UTF-8 string per row */
+    STK_OUT_JSON = 5,  /* one JSON value per row, as text */
 } stk_out_kind;
 
-typedef struct stk_tensor {             /* borrowed: valid while the batch or `buffer` is held */
+typedef struct stk_tensor { /* borrowed: valid while the batch or `buffer` is held */
     void *data;
-    stk_buffer *buffer;                 /* what keeps `data` alive */
+    stk_buffer *buffer; /* what keeps `data` alive */
     stk_dtype dtype;
     uint32_t ndim;
     int64_t shape[STK_MAX_DIMS];
-    int64_t strides[STK_MAX_DIMS];      /* in elements */
+    int64_t strides[STK_MAX_DIMS]; /* in elements */
 } stk_tensor;
 
 STK_API void stk_buffer_ref(stk_buffer *buffer);
@@ -40,7 +40,7 @@ STK_API void stk_buffer_unref(stk_buffer *buffer);
 
 STK_API uint32_t stk_batch_rows(const stk_batch *b);
 STK_API uint64_t stk_batch_epoch(const stk_batch *b);
-STK_API uint64_t stk_batch_step(const stk_batch *b);            /* in its epoch, from 0 */
+STK_API uint64_t stk_batch_step(const stk_batch *b); /* in its epoch, from 0 */
 STK_API uint32_t stk_batch_outputs(const stk_batch *b);
 STK_API const char *stk_batch_output_name(const stk_batch *b, uint32_t output);
 STK_API stk_out_kind stk_batch_output_kind(const stk_batch *b, uint32_t output);
@@ -51,9 +51,11 @@ STK_API int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out
 /* One row of any output: of DENSE and LIST its tensor, of the others its bytes as a u8 vector. */
 STK_API int stk_batch_row(const stk_batch *b, uint32_t output, uint32_t row, stk_tensor *out);
 
-STK_API const uint64_t *stk_batch_ids(const stk_batch *b);      /* sample ids, one a row */
-STK_API const uint8_t *stk_batch_valid(const stk_batch *b);     /* 1, or 0 where another sample stands in */
-STK_API const char *stk_batch_key(const stk_batch *b, uint32_t row, size_t *len); /* not terminated */
+STK_API const uint64_t *stk_batch_ids(const stk_batch *b); /* sample ids, one a row */
+STK_API const uint8_t *stk_batch_valid(
+    const stk_batch *b); /* 1, or 0 where another sample stands in */
+STK_API const char *stk_batch_key(const stk_batch *b, uint32_t row,
+                                  size_t *len); /* not terminated */
 
 /* Give the batch back and null the pointer.  Buffers that were stk_buffer_ref()ed live on. */
 STK_API void stk_batch_release(stk_batch **b);

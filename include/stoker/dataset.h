@@ -9,19 +9,19 @@
 extern "C" {
 #endif
 
-typedef struct stk_dataset stk_dataset;         /* Thread: any, once opened. */
+typedef struct stk_dataset stk_dataset; /* Thread: any, once opened. */
 
 typedef struct stk_dataset_options {
-    uint32_t size;                              /* sizeof this struct as the caller compiled it */
-    uint32_t num_workers;                       /* threads for building the index; 0: the cores there are */
-    const char *cache_dir;                      /* for indexes of read-only data; NULL: $STOKER_CACHE, else the user's cache */
+    uint32_t size;        /* sizeof this struct as the caller compiled it */
+    uint32_t num_workers; /* threads for building the index; 0: the cores there are */
+    const char *cache_dir; /* of read-only data; NULL: $STOKER_CACHE, else the user's cache */
     stk_log_fn log;
     void *log_cookie;
-    const char *format;                         /* name of the format; NULL: found by probing */
+    const char *format; /* name of the format; NULL: found by probing */
 } stk_dataset_options;
 
-/* Open the shards that `urls` name (each a path, a folder, a glob or a brace pattern), indexing them first when
- * no index is found.  *out is the caller's, end with stk_dataset_unref(). */
+/* Open the shards that `urls` name (each a path, a folder, a glob or a brace pattern), indexing
+ * them first when no index is found.  *out is the caller's, end with stk_dataset_unref(). */
 STK_API STK_MUST_CHECK int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
                                             const stk_dataset_options *opt, stk_error *err);
 STK_API stk_dataset *stk_dataset_ref(stk_dataset *ds);
@@ -30,19 +30,23 @@ STK_API void stk_dataset_unref(stk_dataset **ds);
 STK_API uint64_t stk_dataset_len(const stk_dataset *ds);
 STK_API uint64_t stk_dataset_shards(const stk_dataset *ds);
 STK_API const char *stk_dataset_shard_name(const stk_dataset *ds, uint64_t shard);
-STK_API const char *stk_dataset_index_path(const stk_dataset *ds);      /* "" when it lies in memory only */
+STK_API const char *stk_dataset_index_path(
+    const stk_dataset *ds); /* "" when it lies in memory only */
 
-/* The names of fields that occur, in order of first occurrence: field 0, 1, ...; NULL past the last. */
+/* The names of fields that occur, in order of first occurrence: field 0, 1, ...; NULL past the
+ * last. */
 STK_API const char *stk_dataset_field(const stk_dataset *ds, uint32_t field);
 
-typedef struct stk_sample stk_sample;           /* One sample's key and field bytes.  Thread: one. */
+typedef struct stk_sample stk_sample; /* One sample's key and field bytes.  Thread: one. */
 
 /* Read sample `i` whole, in the calling thread.  *out is the caller's. */
-STK_API STK_MUST_CHECK int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *err);
+STK_API STK_MUST_CHECK int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out,
+                                            stk_error *err);
 STK_API const char *stk_sample_key(const stk_sample *s, size_t *len);
 STK_API const char *stk_sample_shard(const stk_sample *s);
 STK_API uint32_t stk_sample_fields(const stk_sample *s);
-STK_API const char *stk_sample_field(const stk_sample *s, uint32_t i, const void **data, size_t *len);
+STK_API const char *stk_sample_field(const stk_sample *s, uint32_t i, const void **data,
+                                     size_t *len);
 STK_API void stk_sample_close(stk_sample **s);
 
 #ifdef __cplusplus

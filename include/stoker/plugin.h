@@ -16,7 +16,8 @@ extern "C" {
 
 #define STK_PLUGIN_ABI 1
 
-/* Fill *err (may be NULL) and return `code`.  Shard, offset and key are added by whoever knows them. */
+/* Fill *err (may be NULL) and return `code`.  Shard, offset and key are added by whoever knows
+ * them. */
 STK_API int stk_fail(stk_error *err, int code, const char *fmt, ...) STK_PRINTF(3, 4);
 
 typedef struct stk_bytes {
@@ -24,9 +25,10 @@ typedef struct stk_bytes {
     size_t len;
 } stk_bytes;
 
-/* Memory of one worker that only grows; valid until the same worker's next sample.  Thread: worker. */
+/* Memory of one worker that only grows; valid until the same worker's next sample.  Thread:
+ * worker. */
 typedef struct stk_scratch stk_scratch;
-STK_API void *stk_scratch_get(stk_scratch *s, size_t size);     /* 64-byte aligned; NULL: no memory */
+STK_API void *stk_scratch_get(stk_scratch *s, size_t size); /* 64-byte aligned; NULL: no memory */
 
 /* ---- arguments of a call in a chain, checked against a table before plan() sees them ---- */
 
@@ -34,118 +36,122 @@ typedef enum stk_arg_type {
     STK_ARG_INT = 1,
     STK_ARG_FLOAT,
     STK_ARG_BOOL,
-    STK_ARG_NAME,       /* a bare word or a quoted string */
-    STK_ARG_NAMES,      /* any number of them, positional */
-    STK_ARG_INTS,       /* one integer, or a tuple of up to 8: 224 or (224, 320) */
-    STK_ARG_FLOATS,     /* one number, or a tuple of up to 8: 0.5 or (0.08, 1) */
-    STK_ARG_ANY,        /* name or numbers: normalize(imagenet), normalize((0.5, 0.5, 0.5), ...) */
+    STK_ARG_NAME,   /* a bare word or a quoted string */
+    STK_ARG_NAMES,  /* any number of them, positional */
+    STK_ARG_INTS,   /* one integer, or a tuple of up to 8: 224 or (224, 320) */
+    STK_ARG_FLOATS, /* one number, or a tuple of up to 8: 0.5 or (0.08, 1) */
+    STK_ARG_ANY,    /* name or numbers: normalize(imagenet), normalize((0.5, 0.5, 0.5), ...) */
 } stk_arg_type;
 
 typedef struct stk_arg {
     const char *name;
     stk_arg_type type;
-    const char *fallback;       /* as one would write it; NULL: must be given; "": optional, absent */
+    const char *fallback; /* as one would write it; NULL: must be given; "": optional, absent */
     const char *help;
 } stk_arg;
 
-typedef struct stk_args stk_args;       /* read-only once checked */
+typedef struct stk_args stk_args; /* read-only once checked */
 STK_API int stk_args_has(const stk_args *a, const char *name);
 STK_API int64_t stk_args_i64(const stk_args *a, const char *name);
 STK_API double stk_args_f64(const stk_args *a, const char *name);
 STK_API int stk_args_bool(const stk_args *a, const char *name);
-STK_API const char *stk_args_str(const stk_args *a, const char *name);          /* NULL if not a name */
-STK_API uint32_t stk_args_count(const stk_args *a, const char *name);           /* values in it */
+STK_API const char *stk_args_str(const stk_args *a, const char *name); /* NULL if not a name */
+STK_API uint32_t stk_args_count(const stk_args *a, const char *name);  /* values in it */
 STK_API const char *stk_args_str_at(const stk_args *a, const char *name, uint32_t i);
 STK_API double stk_args_f64_at(const stk_args *a, const char *name, uint32_t i);
 
 /* ---- source: where bytes are ---- */
 
 typedef struct stk_source stk_source;
-typedef struct stk_file {               /* sources embed it as their first member */
+typedef struct stk_file { /* sources embed it as their first member */
     const stk_source *source;
 } stk_file;
 
 typedef struct stk_file_info {
     uint64_t size;
-    int64_t mtime_ns;                   /* 0 where there is none */
-    char etag[64];                      /* "" where there is none */
+    int64_t mtime_ns; /* 0 where there is none */
+    char etag[64];    /* "" where there is none */
 } stk_file_info;
 
-typedef struct stk_io {                 /* one read; owned by the submitter until done() */
+typedef struct stk_io { /* one read; owned by the submitter until done() */
     uint64_t offset;
     size_t len;
     void *dst;
-    size_t got;                         /* less than len: the file ends there */
-    int rc;                             /* 0 or a negative STK_E* */
-    int sys;                            /* errno or HTTP status behind rc; 0: none */
-    void (*done)(struct stk_io *io);    /* any thread, exactly once, only after STK_PENDING */
+    size_t got;                      /* less than len: the file ends there */
+    int rc;                          /* 0 or a negative STK_E* */
+    int sys;                         /* errno or HTTP status behind rc; 0: none */
+    void (*done)(struct stk_io *io); /* any thread, exactly once, only after STK_PENDING */
     void *cookie;
     stk_file *file;
-    struct stk_io *next;                /* for the source's own lists while it is pending */
+    struct stk_io *next; /* for the source's own lists while it is pending */
 } stk_io;
 
 struct stk_source {
     uint32_t abi;
     const char *name, *help;
-    const char *scheme;                 /* "mem" for mem://...; NULL: plain paths */
+    const char *scheme; /* "mem" for mem://...; NULL: plain paths */
     int (*open)(const char *url, stk_file **out, stk_error *err);
     int (*stat)(stk_file *f, stk_file_info *out, stk_error *err);
     /* Wait for and read up to `len` bytes; a short count means the end of the file. */
     int (*read)(stk_file *f, stk_io *io);
     /* Read if that needs no waiting: 0 (io filled) or STK_PENDING (would wait).  May be NULL. */
     int (*try_read)(stk_file *f, stk_io *io);
-    /* Begin a read: 0 (done at once, no callback) or STK_PENDING.  NULL: the pipe calls read() on an I/O thread. */
+    /* Begin a read: 0 (done at once, no callback) or STK_PENDING.  NULL: the pipe calls read()
+     * on an I/O thread. */
     int (*submit)(stk_file *f, stk_io *io);
-    /* Move pending reads on, waiting at most timeout_ms; called by one I/O thread of the pipe.  May be NULL. */
+    /* Move pending reads on, waiting at most timeout_ms; called by one I/O thread of the pipe.
+     * May be NULL. */
     void (*drive)(int timeout_ms);
-    /* Bytes that lie in memory already and stay there while f is open; NULL: they don't.  May be NULL. */
+    /* Bytes that lie in memory already and stay there while f is open; NULL: they don't.  May be
+     * NULL. */
     const void *(*peek)(stk_file *f, uint64_t offset, size_t len);
     void (*close)(stk_file *f);
 };
 
 /* ---- format: how samples lie in bytes ---- */
 
-typedef struct stk_field {              /* one field of one sample, as indexed */
+typedef struct stk_field { /* one field of one sample, as indexed */
     const char *name;
     size_t name_len;
-    uint64_t offset, size;              /* in the shard; what they mean is the format's affair */
+    uint64_t offset, size; /* in the shard; what they mean is the format's affair */
 } stk_field;
 
-typedef struct stk_scan {               /* index() reports here */
-    int (*sample)(struct stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields, uint32_t n,
-                  stk_error *err);
-    int (*progress)(struct stk_scan *scan, uint64_t offset);    /* non-zero: stop */
+typedef struct stk_scan { /* index() reports here */
+    int (*sample)(struct stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields,
+                  uint32_t n, stk_error *err);
+    int (*progress)(struct stk_scan *scan, uint64_t offset); /* non-zero: stop */
 } stk_scan;
 
-typedef struct stk_entry {              /* what the index knows of a sample; borrowed from it */
-    uint64_t shard, row;                /* row: number in its shard */
+typedef struct stk_entry { /* what the index knows of a sample; borrowed from it */
+    uint64_t shard, row;   /* row: number in its shard */
     uint64_t offset;
     uint32_t n_fields;
-    uint32_t schema;                    /* samples with equal schema have the same field names in the same order */
+    uint32_t schema; /* samples with equal schema have the same field names in the same order */
     stk_bytes key;
 } stk_entry;
 
-typedef struct stk_place {              /* where a field's bytes come from */
-    uint64_t offset, len;               /* range of the shard to read */
-    uint64_t block;                     /* with `shared`: same number, same range, one cached block */
-    int shared;                         /* 0: the range is the field; 1: read, unpack(), pick() */
+typedef struct stk_place { /* where a field's bytes come from */
+    uint64_t offset, len;  /* range of the shard to read */
+    uint64_t block;        /* with `shared`: same number, same range, one cached block */
+    int shared;            /* 0: the range is the field; 1: read, unpack(), pick() */
 } stk_place;
 
 typedef struct stk_format {
     uint32_t abi;
     const char *name, *help;
-    const char *suffixes;               /* ".tar .tgz": probing order when the name fits */
-    int (*probe)(const char *name, stk_bytes head);             /* 0: no, 100: surely */
+    const char *suffixes; /* ".tar .tgz": probing order when the name fits */
+    int (*probe)(const char *name, stk_bytes head); /* 0: no, 100: surely */
     /* Walk the shard once and report its samples in order. */
     int (*index)(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err);
     /* NULL: the field is its range in the shard. */
     int (*locate)(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err);
     /* A block's read bytes -> what pick() wants: *out is stk_alloc()ed, freed by the cache. */
     int (*unpack)(stk_bytes raw, void **out, size_t *out_len, stk_error *err);
-    int (*pick)(stk_bytes block, const stk_entry *e, const stk_field *field, stk_bytes *out, stk_error *err);
+    int (*pick)(stk_bytes block, const stk_entry *e, const stk_field *field, stk_bytes *out,
+                stk_error *err);
 } stk_format;
 
-STK_API void *stk_alloc(size_t size);           /* aligned to 64; NULL: no memory */
+STK_API void *stk_alloc(size_t size); /* aligned to 64; NULL: no memory */
 STK_API void stk_free(void *p);
 
 /* ---- codec: the head of a chain; decoder: pixels by content ---- */
@@ -153,19 +159,19 @@ STK_API void stk_free(void *p);
 typedef enum stk_kind { STK_KIND_BYTES = 1, STK_KIND_IMAGE, STK_KIND_VALUE } stk_kind;
 typedef enum stk_layout { STK_CHW = 1, STK_HWC, STK_CHANNELS_LAST } stk_layout;
 
-typedef struct stk_spec {               /* what one row looks like at this point of the chain */
+typedef struct stk_spec { /* what one row looks like at this point of the chain */
     stk_kind kind;
-    stk_out_kind out;                   /* how rows are handed out */
+    stk_out_kind out; /* how rows are handed out */
     stk_dtype dtype;
     uint32_t ndim;
-    int64_t shape[STK_MAX_DIMS];        /* of a row; VALUE only */
+    int64_t shape[STK_MAX_DIMS]; /* of a row; VALUE only */
     /* IMAGE: */
-    uint32_t width, height;             /* 0: differs by sample (ragged) */
+    uint32_t width, height; /* 0: differs by sample (ragged) */
     stk_layout layout;
-    int resized;                        /* a chain has one resize */
-    int typed;                          /* to() has been seen: nothing but the end may follow */
+    int resized; /* a chain has one resize */
+    int typed;   /* to() has been seen: nothing but the end may follow */
     int normalized;
-    float mul[3], add[3];               /* out = u8 * mul + add, per channel */
+    float mul[3], add[3]; /* out = u8 * mul + add, per channel */
 } stk_spec;
 
 typedef struct stk_codec {
@@ -175,7 +181,8 @@ typedef struct stk_codec {
     size_t state_size;
     int (*plan)(void *state, const stk_args *args, stk_spec *spec, stk_error *err);
     /* BYTES -> BYTES: *out lies in `in` or in scratch. */
-    int (*narrow)(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out, stk_error *err);
+    int (*narrow)(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                  stk_error *err);
     /* BYTES -> VALUE: write one row of the planned shape. */
     int (*parse)(const void *state, stk_bytes in, void *dst, stk_error *err);
 } stk_codec;
@@ -188,44 +195,47 @@ typedef struct stk_image_info {
     uint32_t width, height;
 } stk_image_info;
 
-typedef struct stk_pixels {             /* RGBX, 4 bytes a pixel, X undefined */
-    uint8_t *data;                      /* pixel (area.x, area.y) */
+typedef struct stk_pixels { /* RGBX, 4 bytes a pixel, X undefined */
+    uint8_t *data;          /* pixel (area.x, area.y) */
     size_t stride;
-    stk_rect area;                      /* covers what was asked for, may be wider */
+    stk_rect area; /* covers what was asked for, may be wider */
 } stk_pixels;
 
-typedef struct stk_decoder {            /* chosen by content; one context a worker */
+typedef struct stk_decoder { /* chosen by content; one context a worker */
     uint32_t abi;
     const char *name, *help;
-    int (*probe)(stk_bytes head);       /* 0 or 1 */
+    int (*probe)(stk_bytes head); /* 0 or 1 */
     int (*open)(void **ctx, stk_error *err);
     /* decode() follows header() on the same bytes. */
     int (*header)(void *ctx, stk_bytes in, stk_image_info *out, stk_error *err);
-    int (*decode)(void *ctx, const stk_rect *need, stk_scratch *scratch, stk_pixels *out, stk_error *err);
+    int (*decode)(void *ctx, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
+                  stk_error *err);
     void (*close)(void *ctx);
 } stk_decoder;
 
 /* ---- op: turns the view ---- */
 
-typedef struct stk_rng {                /* Philox4x32-10; key = seed, counter = (position, epoch, output, op, draw) */
+typedef struct
+    stk_rng { /* Philox4x32-10; key = seed, counter = (position, epoch, output, op, draw) */
     uint32_t key[2], ctr[4], out[4];
     uint32_t used;
 } stk_rng;
 STK_API uint32_t stk_rng_u32(stk_rng *rng);
-STK_API double stk_rng_unit(stk_rng *rng);                              /* [0, 1), 32 bits */
-STK_API uint32_t stk_rng_below(stk_rng *rng, uint32_t n);               /* [0, n), n >= 1 */
+STK_API double stk_rng_unit(stk_rng *rng);                /* [0, 1), 32 bits */
+STK_API uint32_t stk_rng_below(stk_rng *rng, uint32_t n); /* [0, n), n >= 1 */
 
-/* Geometry of one sample, axis-aligned: the picture is cut to `clip` (filter taps stop there), that is resized to
- * res_w x res_h, of which the window `vis` is output (outside the resized picture it is black), then mirrored. */
+/* Geometry of one sample, axis-aligned: the picture is cut to `clip` (filter taps stop there),
+ * that is resized to res_w x res_h, of which the window `vis` is output (outside the resized
+ * picture it is black), then mirrored. */
 typedef struct stk_view {
     uint32_t src_w, src_h;
     stk_rect clip;
     uint32_t res_w, res_h;
     int32_t vis_x, vis_y;
-    uint32_t vis_w, vis_h;              /* the canvas that the next op sees */
+    uint32_t vis_w, vis_h; /* the canvas that the next op sees */
     uint8_t flip_x, flip_y;
     uint8_t resized;
-    const char *refused;                /* a static reason why this sample can't be drawn */
+    const char *refused; /* a static reason why this sample can't be drawn */
 } stk_view;
 STK_API void stk_view_init(stk_view *v, uint32_t width, uint32_t height);
 STK_API void stk_view_crop(stk_view *v, int32_t x, int32_t y, uint32_t w, uint32_t h);
@@ -238,7 +248,7 @@ typedef struct stk_op {
     const stk_arg *args;
     size_t state_size;
     int (*plan)(void *state, const stk_args *args, stk_spec *spec, stk_error *err);
-    void (*draw)(const void *state, stk_rng *rng, stk_view *view);      /* NULL: the plan says it all */
+    void (*draw)(const void *state, stk_rng *rng, stk_view *view); /* NULL: the plan says it all */
 } stk_op;
 
 /* ---- order, memory, batch stage: given in the loader's options ---- */
@@ -257,15 +267,15 @@ typedef struct stk_order {
     void (*at)(const void *state, uint64_t epoch, uint64_t first, uint32_t n, stk_where *out);
 } stk_order;
 
-typedef struct stk_memory {             /* copied; must work after the loader is closed */
+typedef struct stk_memory { /* copied; must work after the loader is closed */
     uint32_t abi;
     const char *name;
     void *cookie;
-    void *(*alloc)(void *cookie, size_t size);          /* 64-byte aligned */
+    void *(*alloc)(void *cookie, size_t size); /* 64-byte aligned */
     void (*free)(void *cookie, void *p, size_t size);
 } stk_memory;
 
-typedef struct stk_ticket stk_ticket;   /* a stage's promise to finish */
+typedef struct stk_ticket stk_ticket; /* a stage's promise to finish */
 /* Say that a stage that answered STK_PENDING is through.  Any thread, exactly once. */
 STK_API void stk_ticket_done(stk_ticket *t, int rc, const stk_error *err);
 
@@ -273,13 +283,15 @@ typedef struct stk_stage {
     uint32_t abi;
     const char *name;
     void *state;
-    /* May write into the batch's tensors.  0, STK_PENDING (then stk_ticket_done()) or a negative STK_E*. */
+    /* May write into the batch's tensors.  0, STK_PENDING (then stk_ticket_done()) or a negative
+     * STK_E*. */
     int (*run)(void *state, stk_batch *batch, stk_ticket *ticket, stk_error *err);
 } stk_stage;
 
 /* ---- registry: what chains, URLs and probing can name ---- */
 
-/* Add a plug-in to this process (vtable: stk_source, stk_format, ... by kind; must live for ever).  Thread: any. */
+/* Add a plug-in to this process (vtable: stk_source, stk_format, ... by kind; must live for
+ * ever).  Thread: any. */
 STK_API STK_MUST_CHECK int stk_plugin_add(stk_plugin_kind kind, const void *vtable, stk_error *err);
 
 #ifdef __cplusplus

@@ -4,8 +4,9 @@
  *     stk_dataset *ds = NULL;  stk_loader *l = NULL;  stk_batch *b = NULL;  stk_error e;
  *     const char *urls[] = { "train-{000..099}.tar" };
  *     stk_output out[] = { { "image", "from(jpg) | image | resize(256) | center_crop(224)" } };
- *     stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 1, .batch_size = 256 };
- *     if (stk_dataset_open(&ds, urls, 1, NULL, &e) == 0 && stk_loader_open(&l, &ds, 1, &o, &e) == 0)
+ *     stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 1 };
+ *     if (stk_dataset_open(&ds, urls, 1, NULL, &e) == 0 &&
+ *         stk_loader_open(&l, &ds, 1, &o, &e) == 0)
  *         while (stk_loader_next(l, &b, -1, &e) == 0) { train(b); stk_batch_release(&b); }
  *     stk_loader_close(&l);  stk_dataset_unref(&ds);
  */
@@ -21,62 +22,65 @@
 extern "C" {
 #endif
 
-typedef struct stk_loader stk_loader;   /* Epochs over one or more datasets.  Thread: one. */
+typedef struct stk_loader stk_loader; /* Epochs over one or more datasets.  Thread: one. */
 
-#define STK_NONE (-1)                   /* for num_workers: everything in the caller's thread */
+#define STK_NONE (-1) /* for num_workers: everything in the caller's thread */
 
 typedef enum stk_shuffle { STK_SHUFFLE_NONE = 0, STK_SHUFFLE_EXACT = 1 } stk_shuffle;
 typedef enum stk_on_error { STK_ON_ERROR_RAISE = 0, STK_ON_ERROR_SKIP = 1 } stk_on_error;
 typedef enum stk_collate { STK_COLLATE_STACK = 0, STK_COLLATE_LIST = 1 } stk_collate;
 
 typedef struct stk_output {
-    const char *name;                   /* the batch's name for it */
-    const char *chain;                  /* "from(jpg) | image | resize(256) | to(u8)" */
+    const char *name;  /* the batch's name for it */
+    const char *chain; /* "from(jpg) | image | resize(256) | to(u8)" */
 } stk_output;
 
-struct stk_order;                       /* plugin.h */
+struct stk_order; /* plugin.h */
 struct stk_memory;
 struct stk_stage;
 
-typedef struct stk_loader_options {     /* `{ .size = sizeof o, .outputs = ..., .n_outputs = ... }` is complete */
-    uint32_t size;                      /* sizeof this struct as the caller compiled it */
-    uint32_t batch_size;                /* samples per batch and rank; default 1 */
+/* `{ .size = sizeof o, .outputs = ..., .n_outputs = ... }` is complete. */
+typedef struct stk_loader_options {
+    uint32_t size;       /* sizeof this struct as the caller compiled it */
+    uint32_t batch_size; /* samples per batch and rank; default 1 */
     const stk_output *outputs;
     uint32_t n_outputs;
-    int32_t num_workers;                /* 0: chosen; STK_NONE: in the caller's thread */
-    uint32_t prefetch;                  /* batches made ahead; 0: chosen */
-    uint32_t io_threads;                /* threads for reads that would wait; 0: chosen */
-    uint64_t seed;                      /* order and augmentation depend on (seed, epoch, position) only */
+    int32_t num_workers; /* 0: chosen; STK_NONE: in the caller's thread */
+    uint32_t prefetch;   /* batches made ahead; 0: chosen */
+    uint32_t io_threads; /* threads for reads that would wait; 0: chosen */
+    uint64_t seed;       /* order and augmentation depend on (seed, epoch, position) only */
     stk_shuffle shuffle;
-    stk_tri drop_last;                  /* default no */
-    uint32_t rank, world_size;          /* world_size 0: one */
+    stk_tri drop_last;         /* default no */
+    uint32_t rank, world_size; /* world_size 0: one */
     stk_on_error on_error;
-    uint64_t skip_budget;               /* skipped samples an epoch before it is an error; 0: no bound */
+    uint64_t skip_budget; /* skipped samples an epoch before it is an error; 0: no bound */
     stk_collate collate;
-    uint64_t memory_limit;              /* bytes of batches, reads and scratch; 0: a quarter of the memory there is */
-    uint64_t max_pixels;                /* larger pictures are bad data; 0: 178,956,970 as Pillow's bomb limit */
+    uint64_t memory_limit; /* bytes of batches, reads, scratch; 0: a quarter of the memory */
+    uint64_t max_pixels; /* larger pictures are bad data; 0: 178,956,970 as Pillow's bomb limit */
     stk_log_fn log;
     void *log_cookie;
-    const struct stk_order *order;      /* replaces `shuffle`; borrowed until close */
-    const struct stk_memory *memory;    /* where outputs are allocated; NULL: the heap */
+    const struct stk_order *order;         /* replaces `shuffle`; borrowed until close */
+    const struct stk_memory *memory;       /* where outputs are allocated; NULL: the heap */
     const struct stk_stage *const *stages; /* run on every batch before it is handed out */
     uint32_t n_stages;
 } stk_loader_options;
 
-/* The options above that are set in words (command line, documentation), from src/options.def: entry i;
- * STK_END past the last. */
+/* The options above that are set in words (command line, documentation), from src/options.def:
+ * entry i; STK_END past the last. */
 typedef struct stk_option_info {
-    const char *name;                   /* of the field */
-    const char *values;                 /* "LOW..HIGH", or the words that it takes */
-    const char *fallback;               /* "auto": chosen by the loader */
+    const char *name;     /* of the field */
+    const char *values;   /* "LOW..HIGH", or the words that it takes */
+    const char *fallback; /* "auto": chosen by the loader */
     const char *help;
-    int flag;                           /* given without a value it means yes */
+    int flag; /* given without a value it means yes */
 } stk_option_info;
 
 STK_API int stk_option_list(size_t i, stk_option_info *out);
 
-/* Set the field `name` from text ("256", "4G", "auto", "skip"); num_workers "0" is STK_NONE.  STK_EINVAL says what fits. */
-STK_API STK_MUST_CHECK int stk_option_set(stk_loader_options *opt, const char *name, const char *text, stk_error *err);
+/* Set the field `name` from text ("256", "4G", "auto", "skip"); num_workers "0" is STK_NONE.
+ * STK_EINVAL says what fits. */
+STK_API STK_MUST_CHECK int stk_option_set(stk_loader_options *opt, const char *name,
+                                          const char *text, stk_error *err);
 
 /* Open over `data` (borrowed here, referenced by the loader).  *out: owned by the caller, end with
  * stk_loader_close(); NULL on failure.  err: may be NULL.  Returns 0 or a negative STK_E*.
@@ -84,31 +88,39 @@ STK_API STK_MUST_CHECK int stk_option_set(stk_loader_options *opt, const char *n
 STK_API STK_MUST_CHECK int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
                                            const stk_loader_options *opt, stk_error *err);
 
-/* The next batch of the epoch.  Waits at most `timeout_ms` (-1: for ever, then STK_ETIMEOUT).  STK_END ends
- * the epoch; the call after it begins the next one. */
-STK_API STK_MUST_CHECK int stk_loader_next(stk_loader *l, stk_batch **out, int timeout_ms, stk_error *err);
+/* The next batch of the epoch.  Waits at most `timeout_ms` (-1: for ever, then STK_ETIMEOUT).
+ * STK_END ends the epoch; the call after it begins the next one. */
+STK_API STK_MUST_CHECK int stk_loader_next(stk_loader *l, stk_batch **out, int timeout_ms,
+                                           stk_error *err);
 
 /* Where the consumer stands: the epoch and the steps taken in it. */
 STK_API void stk_loader_where(const stk_loader *l, uint64_t *epoch, uint64_t *step);
 
 /* Go on at (epoch, step); batches that were made ahead and don't fit are dropped. */
-STK_API STK_MUST_CHECK int stk_loader_seek(stk_loader *l, uint64_t epoch, uint64_t step, stk_error *err);
+STK_API STK_MUST_CHECK int stk_loader_seek(stk_loader *l, uint64_t epoch, uint64_t step,
+                                           stk_error *err);
 
-STK_API uint64_t stk_loader_steps(const stk_loader *l);         /* batches an epoch, equal on all ranks */
-STK_API uint64_t stk_loader_samples(const stk_loader *l);       /* samples an epoch, all ranks together */
+STK_API uint64_t stk_loader_steps(const stk_loader *l);   /* batches an epoch, equal on all ranks */
+STK_API uint64_t stk_loader_samples(const stk_loader *l); /* samples an epoch, all ranks together */
 
 /* Park or add workers while running.  n >= 1. */
 STK_API STK_MUST_CHECK int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err);
 
 /* Where the time went, since open; stages are summed over workers. */
 typedef enum stk_stage_id {
-    STK_STAGE_FETCH, STK_STAGE_DECODE, STK_STAGE_SAMPLE, STK_STAGE_VALUE, STK_STAGE_BATCH, STK_STAGE_IDLE, STK_STAGES
+    STK_STAGE_FETCH,
+    STK_STAGE_DECODE,
+    STK_STAGE_SAMPLE,
+    STK_STAGE_VALUE,
+    STK_STAGE_BATCH,
+    STK_STAGE_IDLE,
+    STK_STAGES
 } stk_stage_id;
 
 typedef struct stk_stats {
     uint32_t size;
     uint32_t workers, slots;
-    uint64_t samples, batches, bytes;           /* bytes: read from shards */
+    uint64_t samples, batches, bytes; /* bytes: read from shards */
     uint64_t skipped, retried_reads, cold_reads;
     uint64_t stage_ns[STK_STAGES];
     uint64_t wait_ns;                           /* the consumer waited in stk_loader_next() */

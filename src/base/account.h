@@ -24,15 +24,15 @@ static inline int stk_account_take(stk_account *a, uint64_t size)
 {
     uint64_t peak = atomic_load_explicit(&a->peak, memory_order_relaxed), now;
 
-    if (size > a->limit)                /* nor can the sum below wrap */
+    if (size > a->limit) /* nor can the sum below wrap */
         return 0;
     now = atomic_fetch_add_explicit(&a->used, size, memory_order_relaxed) + size;
     if (now > a->limit) {
         atomic_fetch_sub_explicit(&a->used, size, memory_order_relaxed);
         return 0;
     }
-    while (now > peak && !atomic_compare_exchange_weak_explicit(&a->peak, &peak, now, memory_order_relaxed,
-                                                                memory_order_relaxed)) {}
+    while (now > peak && !atomic_compare_exchange_weak_explicit(
+                             &a->peak, &peak, now, memory_order_relaxed, memory_order_relaxed)) {}
     return 1;
 }
 

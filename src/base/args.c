@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* args.c - a call's arguments against its table: names, positions, types, fallbacks.
  *
- * Fallbacks are text in the table, parsed by the same grammar, so that what `stoker ops` prints is what happens. */
+ * Fallbacks are text in the table, parsed by the same grammar, so that what `stoker ops` prints
+ * is what happens. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +14,8 @@
 struct stk_args {
     const stk_arg *table;
     uint32_t rows;
-    const stk_expr_arg *row[MAX_ROWS];  /* NULL: absent */
-    const stk_expr_arg *names;          /* the run of positional names of a NAMES row */
+    const stk_expr_arg *row[MAX_ROWS]; /* NULL: absent */
+    const stk_expr_arg *names;         /* the run of positional names of a NAMES row */
     uint32_t n_names;
     stk_expr *fallback[MAX_ROWS];
 };
@@ -57,7 +58,8 @@ static const char *type_wants(stk_arg_type type)
     return "a value";
 }
 
-static int row_of(stk_args *a, const stk_call *call, const stk_expr_arg *x, uint32_t *row, stk_error *err)
+static int row_of(stk_args *a, const stk_call *call, const stk_expr_arg *x, uint32_t *row,
+                  stk_error *err)
 {
     const char *names[MAX_ROWS], *near;
     uint32_t i;
@@ -71,11 +73,14 @@ static int row_of(stk_args *a, const stk_call *call, const stk_expr_arg *x, uint
     }
     near = stk_nearest(x->name, names, a->rows);
     if (near)
-        return stk_fail(err, STK_EINVAL, "%s: no argument is called `%s`: did you mean `%s`?", call->name, x->name, near);
-    return stk_fail(err, STK_EINVAL, "%s: no argument is called `%s`: see `stoker ops`", call->name, x->name);
+        return stk_fail(err, STK_EINVAL, "%s: no argument is called `%s`: did you mean `%s`?",
+                        call->name, x->name, near);
+    return stk_fail(err, STK_EINVAL, "%s: no argument is called `%s`: see `stoker ops`", call->name,
+                    x->name);
 }
 
-static int place(stk_args *a, const stk_call *call, const stk_expr_arg *x, uint32_t *next, stk_error *err)
+static int place(stk_args *a, const stk_call *call, const stk_expr_arg *x, uint32_t *next,
+                 stk_error *err)
 {
     uint32_t row = *next;
 
@@ -93,7 +98,8 @@ static int place(stk_args *a, const stk_call *call, const stk_expr_arg *x, uint3
                         type_wants(a->table[row].type));
     if (a->table[row].type == STK_ARG_NAMES) {
         if (a->n_names && x != a->names + a->n_names)
-            return stk_fail(err, STK_EINVAL, "%s: `%s` must stand side by side", call->name, a->table[row].name);
+            return stk_fail(err, STK_EINVAL, "%s: `%s` must stand side by side", call->name,
+                            a->table[row].name);
         a->names = a->n_names ? a->names : x;
         a->n_names++;
     }
@@ -112,7 +118,8 @@ static int fill_fallbacks(stk_args *a, const stk_call *call, stk_error *err)
         if (a->row[i] || (t->fallback && !t->fallback[0]))
             continue;
         if (!t->fallback)
-            return stk_fail(err, STK_EINVAL, "%s: `%s` must be given (%s)", call->name, t->name, t->help);
+            return stk_fail(err, STK_EINVAL, "%s: `%s` must be given (%s)", call->name, t->name,
+                            t->help);
         snprintf(text, sizeof text, "x(%s)", t->fallback);
         STK_TRY(stk_expr_parse(&a->fallback[i], text, err));
         a->row[i] = &a->fallback[i]->call[0].arg[0];

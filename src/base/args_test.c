@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* args_test.c - a call's arguments against a table: positions, names, types, fallbacks, refusals. */
+/* args_test.c - a call's arguments against a table: positions, names, types, fallbacks,
+ * refusals. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

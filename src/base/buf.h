@@ -10,7 +10,7 @@ struct stk_buffer {
     _Atomic uint32_t refs;
     void *data;
     size_t size;
-    void (*free)(stk_buffer *b);        /* frees data and b itself; any thread */
+    void (*free)(stk_buffer *b); /* frees data and b itself; any thread */
     void *cookie;
 };
 

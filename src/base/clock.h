@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clock.h - nanoseconds for people, ticks for counters.
  *
- * A tick is one instruction to read.  Ticks become nanoseconds by comparing both clocks over the life of a loader, so
- * nothing is calibrated beforehand. */
+ * A tick is one instruction to read.  Ticks become nanoseconds by comparing both clocks over the
+ * life of a loader, so nothing is calibrated beforehand. */
 #ifndef STOKER_BASE_CLOCK_H
 #define STOKER_BASE_CLOCK_H
 

@@ -15,7 +15,7 @@ stk_cpu stk_cpu_level(void)
     if (want && !strcmp(want, "none"))
         return STK_CPU_NONE;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2"))         /* every such processor has F16C too */
+    if (__builtin_cpu_supports("avx2")) /* every such processor has F16C too */
         return STK_CPU_AVX2;
 #endif
     return STK_CPU_NONE;
@@ -57,7 +57,8 @@ uint64_t stk_memory_total(void)
     uint64_t total = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : (uint64_t)1 << 30;
     long long limit = 0, unused;
 
-    if (read_numbers("/sys/fs/cgroup/memory.max", &limit, &unused) >= 1 && limit > 0 && (uint64_t)limit < total)
+    if (read_numbers("/sys/fs/cgroup/memory.max", &limit, &unused) >= 1 && limit > 0 &&
+        (uint64_t)limit < total)
         total = (uint64_t)limit;
     return total;
 }

@@ -7,7 +7,8 @@
 
 typedef enum stk_cpu { STK_CPU_NONE = 0, STK_CPU_AVX2 = 1 } stk_cpu;
 
-/* The best level that machine and STK_CPU=none|avx2 allow (the environment is read at every call: plan time only). */
+/* The best level that machine and STK_CPU=none|avx2 allow (the environment is read at every
+ * call: plan time only). */
 stk_cpu stk_cpu_level(void);
 
 /* Cores this process may use: affinity and cgroup quota honoured, at least 1. */

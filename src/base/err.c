@@ -8,8 +8,9 @@
 
 const char *stk_code_name(int code)
 {
-    static const char *const names[] = { "OK", "EINVAL", "ENOMEM", "EIO", "ECORRUPT", "ENOTFOUND",
-        "ESTALE", "ELIMIT", "ENOTSUP", "ETIMEOUT", "ECLOSED" };
+    static const char *const names[] = { "OK",       "EINVAL",    "ENOMEM", "EIO",
+                                         "ECORRUPT", "ENOTFOUND", "ESTALE", "ELIMIT",
+                                         "ENOTSUP",  "ETIMEOUT",  "ECLOSED" };
 
     if (code == STK_END)
         return "END";
@@ -74,7 +75,8 @@ void stk_error_at(stk_error *err, const char *shard, uint64_t offset, stk_bytes 
     if (offset != STK_NO_OFFSET && err->offset == STK_NO_OFFSET)
         err->offset = offset;
     if (key.len && !err->key[0]) {
-        snprintf(err->key, sizeof err->key, "%.*s", (int)(key.len < 127 ? key.len : 127), (const char *)key.data);
+        snprintf(err->key, sizeof err->key, "%.*s", (int)(key.len < 127 ? key.len : 127),
+                 (const char *)key.data);
         plain(err->key);
     }
 }
@@ -88,10 +90,12 @@ size_t stk_error_format(const stk_error *err, char *buf, size_t size)
     if (err->shard[0])
         n += (size_t)snprintf(where + n, sizeof where - n, "%sshard %s", n ? ", " : "", err->shard);
     if (err->offset != STK_NO_OFFSET && n < sizeof where)
-        n += (size_t)snprintf(where + n, sizeof where - n, "%soffset %" PRIu64, n ? ", " : "", err->offset);
+        n += (size_t)snprintf(where + n, sizeof where - n, "%soffset %" PRIu64, n ? ", " : "",
+                              err->offset);
     if (err->key[0] && n < sizeof where)
         n += (size_t)snprintf(where + n, sizeof where - n, "%skey %s", n ? ", " : "", err->key);
-    len = n ? snprintf(buf, size, "%s [%s]", err->message, where) : snprintf(buf, size, "%s", err->message);
+    len = n ? snprintf(buf, size, "%s [%s]", err->message, where)
+            : snprintf(buf, size, "%s", err->message);
     return len < 0 ? 0 : (size_t)len;
 }
 
@@ -125,7 +129,7 @@ static size_t distance(const char *a, const char *b)
 const char *stk_nearest(const char *word, const char *const *candidates, size_t n)
 {
     const char *best = NULL;
-    size_t best_d = strlen(word) / 2 + 1, i;     /* more than half the letters wrong is no typo */
+    size_t best_d = strlen(word) / 2 + 1, i; /* more than half the letters wrong is no typo */
 
     for (i = 0; i < n; i++) {
         size_t d = distance(word, candidates[i]);

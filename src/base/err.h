@@ -16,8 +16,8 @@
 
 void stk_error_clear(stk_error *err);
 
-/* Add the address to an error that has none yet; NULL, STK_NO_OFFSET and an empty key leave that part alone.
- * A shard name that is too long keeps its tail, where names differ. */
+/* Add the address to an error that has none yet; NULL, STK_NO_OFFSET and an empty key leave that
+ * part alone. A shard name that is too long keeps its tail, where names differ. */
 void stk_error_at(stk_error *err, const char *shard, uint64_t offset, stk_bytes key);
 
 int stk_fail_nomem(stk_error *err, size_t size);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* expr.c - a chain's text -> calls with arguments, by recursive descent.
  *
- * Sizes are bounded (text, calls, tuple items; arguments by the commas in the text), so that everything is allocated before
- * the first byte is parsed and hostile text costs linear time. */
+ * Sizes are bounded (text, calls, tuple items; arguments by the commas in the text), so that
+ * everything is allocated before the first byte is parsed and hostile text costs linear time. */
 #include "base/expr.h"
 
 #include <ctype.h>
@@ -12,14 +12,15 @@
 #include "base/mem.h"
 
 typedef struct parser {
-    const char *text, *p;               /* text ends with a zero byte */
+    const char *text, *p; /* text ends with a zero byte */
     stk_expr *e;
     stk_error *err;
 } parser;
 
 static int complain(parser *s, const char *what)
 {
-    return stk_fail(s->err, STK_EINVAL, "chain `%.120s`: column %d: %s", s->text, (int)(s->p - s->text) + 1, what);
+    return stk_fail(s->err, STK_EINVAL, "chain `%.120s`: column %d: %s", s->text,
+                    (int)(s->p - s->text) + 1, what);
 }
 
 static char look(parser *s)
@@ -199,13 +200,14 @@ int stk_expr_parse(stk_expr **out, const char *text, stk_error *err)
 
     *out = NULL;
     if (len > STK_EXPR_TEXT)
-        return stk_fail(err, STK_EINVAL, "a chain has at most %d characters, this one has %zu", STK_EXPR_TEXT, len);
+        return stk_fail(err, STK_EINVAL, "a chain has at most %d characters, this one has %zu",
+                        STK_EXPR_TEXT, len);
     for (size_t i = 0; i < len; i++)
         args += text[i] == ',' || text[i] == '(';
     s.e = STK_NEW(stk_expr);
     if (!s.e)
         goto done;
-    s.e->text = stk_alloc(2 * len + 2);         /* every name costs one byte more than it has */
+    s.e->text = stk_alloc(2 * len + 2); /* every name costs one byte more than it has */
     s.e->args = stk_zalloc(args, sizeof *s.e->args);
     if (s.e->text && s.e->args)
         rc = parse_chain(&s);

@@ -2,15 +2,17 @@
 /* expr.h - the grammar of chains: `from(jpg, png) | image | resize(256) | to(f16, layout=hwc)`.
  *
  *     chain = call { "|" call }          call = name [ "(" [ arg { "," arg } [ "," ] ] ")" ]
- *     arg   = [ name "=" ] value         value = number | name | string | true | false | "(" value { "," value } ")"
+ *     arg   = [ name "=" ] value
+ *     value = number | name | string | true | false | "(" value { "," value } ")"
  *
- * Names are letters, digits, _ . - (not first: digit or -); strings stand in " or '; tuples may also be written [ ]. */
+ * Names are letters, digits, _ . - (not first: digit or -); strings stand in " or '; tuples may
+ * also be written [ ]. */
 #ifndef STOKER_EXPR_H
 #define STOKER_EXPR_H
 
 #include "base/err.h"
 
-#define STK_EXPR_TEXT 4096              /* bytes of a chain */
+#define STK_EXPR_TEXT 4096 /* bytes of a chain */
 #define STK_EXPR_CALLS 32
 #define STK_EXPR_ITEMS 8
 
@@ -18,17 +20,17 @@ typedef enum stk_value_type { STK_V_NUMBER = 1, STK_V_NAME, STK_V_BOOL } stk_val
 
 typedef struct stk_value {
     stk_value_type type;
-    double number;                      /* NUMBER, BOOL */
-    int integral;                       /* NUMBER: written without point or exponent */
-    const char *text;                   /* NAME: terminated, owned by the expression */
+    double number;    /* NUMBER, BOOL */
+    int integral;     /* NUMBER: written without point or exponent */
+    const char *text; /* NAME: terminated, owned by the expression */
 } stk_value;
 
 typedef struct stk_expr_arg {
-    const char *name;                   /* NULL: positional */
-    uint32_t n;                         /* values */
+    const char *name; /* NULL: positional */
+    uint32_t n;       /* values */
     int tuple;
     stk_value value[STK_EXPR_ITEMS];
-    uint32_t at;                        /* column, from 1 */
+    uint32_t at; /* column, from 1 */
 } stk_expr_arg;
 
 typedef struct stk_call {
@@ -41,9 +43,9 @@ typedef struct stk_call {
 typedef struct stk_expr {
     uint32_t n_calls;
     stk_call call[STK_EXPR_CALLS];
-    stk_expr_arg *args;                 /* of all calls, in order */
+    stk_expr_arg *args; /* of all calls, in order */
     uint32_t n_args;
-    char *text;                         /* of all names, one after the other */
+    char *text; /* of all names, one after the other */
     size_t used;
 } stk_expr;
 
@@ -53,7 +55,8 @@ void stk_expr_close(stk_expr **e);
 
 /* ---- a call's arguments, matched against a table ---- */
 
-/* Check `call` against `table` (NULL: takes none) and fill in fallbacks.  *out is the caller's; it borrows from `call`. */
+/* Check `call` against `table` (NULL: takes none) and fill in fallbacks.  *out is the caller's;
+ * it borrows from `call`. */
 int stk_args_check(stk_args **out, const stk_call *call, const stk_arg *table, stk_error *err);
 void stk_args_close(stk_args **a);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expr_test.c - the grammar of chains: what it reads, every complaint with its column, and hostile text. */
+/* expr_test.c - the grammar of chains: what it reads, every complaint with its column, and
+ * hostile text. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

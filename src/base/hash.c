@@ -6,10 +6,12 @@
 
 static uint32_t crc_bytes(uint32_t crc, const uint8_t *p, size_t len)
 {
-    /* One nibble at a time: a table small enough to be constant; only machines without SSE4.2 come here. */
-    static const uint32_t table[16] = { 0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc,
-        0x5125dad3, 0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
-        0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75 };
+    /* One nibble at a time: a table small enough to be constant; only machines without SSE4.2
+     * come here. */
+    static const uint32_t table[16] = { 0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1,
+                                        0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
+                                        0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
+                                        0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75 };
 
     while (len--) {
         crc ^= *p++;
@@ -20,7 +22,8 @@ static uint32_t crc_bytes(uint32_t crc, const uint8_t *p, size_t len)
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t crc_sse42(uint32_t crc, const uint8_t *p, size_t len)
+__attribute__((target("sse4.2"))) static uint32_t crc_sse42(uint32_t crc, const uint8_t *p,
+                                                            size_t len)
 {
     uint64_t c = crc, word;
 

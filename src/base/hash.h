@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-uint32_t stk_crc32c(uint32_t crc, const void *data, size_t len);        /* start with 0 */
-uint64_t stk_hash64(uint64_t seed, const void *data, size_t len);      /* not for adversaries */
+uint32_t stk_crc32c(uint32_t crc, const void *data, size_t len);  /* start with 0 */
+uint64_t stk_hash64(uint64_t seed, const void *data, size_t len); /* not for adversaries */
 
 /* A bijection of 64-bit words that spreads every bit (xor-shift-multiply). */
 static inline uint64_t stk_mix64(uint64_t x)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mem.c - the one way to the heap.
  *
- * Every block is aligned to a cache line, so that vector code and per-worker structs need not ask.  The failure
- * counter is a relaxed atomic: tests arm it before they start threads. */
+ * Every block is aligned to a cache line, so that vector code and per-worker structs need not
+ * ask.  The failure counter is a relaxed atomic: tests arm it before they start threads. */
 #include "base/mem.h"
 
 #include <stdatomic.h>
@@ -60,8 +60,9 @@ void *stk_pages_alloc(size_t size)
     if (p == MAP_FAILED)
         return NULL;
     from = ((uintptr_t)p + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
-    if (size >= 4 * HUGE_PAGE)          /* filling it would otherwise take thousands of page faults */
-        madvise((void *)from, ((uintptr_t)p + size - from) & ~(uintptr_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
+    if (size >= 4 * HUGE_PAGE) /* filling it would otherwise take thousands of page faults */
+        madvise((void *)from, ((uintptr_t)p + size - from) & ~(uintptr_t)(HUGE_PAGE - 1),
+                MADV_HUGEPAGE);
     return p;
 }
 
@@ -120,7 +121,7 @@ void *stk_scratch_get(stk_scratch *s, size_t size)
     if (i >= STK_SCRATCH_BLOCKS || size > SIZE_MAX / 4)
         return NULL;
     if (s->block[i].size < size) {
-        want = size + size / 4;                 /* high water: sizes settle after a few samples */
+        want = size + size / 4; /* high water: sizes settle after a few samples */
         p = stk_alloc(want);
         if (!p)
             return NULL;

@@ -1,29 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mem.h - all allocation: 64-byte aligned, overflow-checked, and made to fail on purpose in tests. */
+/* mem.h - all allocation: 64-byte aligned, overflow-checked, and made to fail on purpose in
+ * tests. */
 #ifndef STOKER_BASE_MEM_H
 #define STOKER_BASE_MEM_H
 
-#include <stoker/plugin.h>      /* stk_alloc, stk_free, stk_scratch_get */
+#include <stoker/plugin.h> /* stk_alloc, stk_free, stk_scratch_get */
 
-void *stk_zalloc(size_t count, size_t size);            /* zeroed; NULL on overflow too */
-void *stk_grow(void *p, size_t old_bytes, size_t new_bytes); /* contents kept; p lives on when NULL */
-/* Whole pages straight from the system, huge ones where they fit: for what is large, lives long and should leave no holes.
- * Free with the same size. */
+void *stk_zalloc(size_t count, size_t size); /* zeroed; NULL on overflow too */
+void *stk_grow(void *p, size_t old_bytes,
+               size_t new_bytes); /* contents kept; p lives on when NULL */
+/* Whole pages straight from the system, huge ones where they fit: for what is large, lives long
+ * and should leave no holes. Free with the same size. */
 void *stk_pages_alloc(size_t size);
 void stk_pages_free(void *p, size_t size);
 char *stk_strdup(const char *s);
 char *stk_strndup(const char *s, size_t len);
 #define STK_NEW(type) ((type *)stk_zalloc(1, sizeof(type)))
 
-/* Make the n-th allocation from now on (1 = the next) and all after it fail; 0: never.  Tests only. */
+/* Make the n-th allocation from now on (1 = the next) and all after it fail; 0: never.  Tests
+ * only. */
 void stk_mem_fail_at(uint64_t n);
-uint64_t stk_mem_count(void);                           /* allocations so far */
+uint64_t stk_mem_count(void); /* allocations so far */
 
-/* A worker's scratch: a few blocks that only grow.  get() hands out from the blocks in turn, so that several live at
- * once; reset() begins the next sample. */
+/* A worker's scratch: a few blocks that only grow.  get() hands out from the blocks in turn, so
+ * that several live at once; reset() begins the next sample. */
 #define STK_SCRATCH_BLOCKS 8
 struct stk_scratch {
-    struct { void *data; size_t size; } block[STK_SCRATCH_BLOCKS];
+    struct {
+        void *data;
+        size_t size;
+    } block[STK_SCRATCH_BLOCKS];
     unsigned next;
     size_t total;
 };

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opts.h - growable option structs: take what an older or newer caller's struct has, zeros for the rest. */
+/* opts.h - growable option structs: take what an older or newer caller's struct has, zeros for
+ * the rest. */
 #ifndef STOKER_OPTS_H
 #define STOKER_OPTS_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* dst: our struct; src: the caller's, beginning with its uint32_t size, or NULL for all defaults. */
+/* dst: our struct; src: the caller's, beginning with its uint32_t size, or NULL for all
+ * defaults. */
 static inline void stk_options_take(void *dst, size_t dst_size, const void *src)
 {
     uint32_t n = 0;

@@ -24,7 +24,8 @@ void stk_philox(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4])
     out[3] = c3;
 }
 
-void stk_rng_init(stk_rng *rng, uint64_t seed, uint64_t position, uint32_t epoch, uint8_t output, uint8_t op)
+void stk_rng_init(stk_rng *rng, uint64_t seed, uint64_t position, uint32_t epoch, uint8_t output,
+                  uint8_t op)
 {
     rng->key[0] = (uint32_t)seed;
     rng->key[1] = (uint32_t)(seed >> 32);
@@ -52,12 +53,13 @@ double stk_rng_unit(stk_rng *rng)
 
 uint32_t stk_rng_below(stk_rng *rng, uint32_t n)
 {
-    return (uint32_t)((uint64_t)stk_rng_u32(rng) * n >> 32);    /* bias below n / 2^32 */
+    return (uint32_t)((uint64_t)stk_rng_u32(rng) * n >> 32); /* bias below n / 2^32 */
 }
 
 double stk_exp(double x)
 {
-    /* x = k ln2 + r, |r| <= ln2/2; the Taylor series to r^13 by Horner, every operation rounded by itself. */
+    /* x = k ln2 + r, |r| <= ln2/2; the Taylor series to r^13 by Horner, every operation rounded
+     * by itself. */
     static const double ln2_hi = 0x1.62e42fee00000p-1, ln2_lo = 0x1.a39ef35793c76p-33;
     double k = nearbyint(x * 1.4426950408889634), r = (x - k * ln2_hi) - k * ln2_lo, s = 1;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rng_test.c - Philox against the known answers of its authors, the addressing, and exp() without libm. */
+/* rng_test.c - Philox against the known answers of its authors, the addressing, and exp()
+ * without libm. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

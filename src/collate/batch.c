@@ -61,7 +61,8 @@ const char *stk_batch_key(const stk_batch *b, uint32_t row, size_t *len)
     return (const char *)e.key.data;
 }
 
-/* Rows are C-contiguous, except that channels_last gives the logical shape C, H, W over memory H, W, C. */
+/* Rows are C-contiguous, except that channels_last gives the logical shape C, H, W over memory
+ * H, W, C. */
 static void set_strides(stk_tensor *t, const stk_spec *spec)
 {
     int64_t stride = 1;
@@ -85,7 +86,8 @@ int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out)
 
     if (!p || p->spec.out != STK_OUT_DENSE)
         return STK_EINVAL;
-    if (!p->row_bytes && b->common->batch == 1) {       /* ragged, but a batch of one: its row, with a leading 1 */
+    if (!p->row_bytes &&
+        b->common->batch == 1) { /* ragged, but a batch of one: its row, with a leading 1 */
         int rc = stk_batch_row(b, output, 0, out);
 
         memmove(out->shape + 1, out->shape, out->ndim * sizeof *out->shape);
@@ -94,7 +96,9 @@ int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out)
         set_strides(out, &p->spec);
         return rc;
     }
-    *out = (stk_tensor){ .data = b->out[output].buffer->data, .buffer = b->out[output].buffer, .dtype = p->spec.dtype,
+    *out = (stk_tensor){ .data = b->out[output].buffer->data,
+                         .buffer = b->out[output].buffer,
+                         .dtype = p->spec.dtype,
                          .ndim = p->spec.ndim + 1 };
     out->shape[0] = b->rows;
     memcpy(out->shape + 1, p->spec.shape, p->spec.ndim * sizeof *out->shape);
@@ -111,12 +115,16 @@ int stk_batch_row(const stk_batch *b, uint32_t output, uint32_t row, stk_tensor 
         return STK_EINVAL;
     if (p->row_bytes) {
         *out = (stk_tensor){ .data = stk_batch_place((stk_batch *)(uintptr_t)b, output, row),
-                             .buffer = b->out[output].buffer, .dtype = p->spec.dtype, .ndim = p->spec.ndim };
+                             .buffer = b->out[output].buffer,
+                             .dtype = p->spec.dtype,
+                             .ndim = p->spec.ndim };
         memcpy(out->shape, p->spec.shape, p->spec.ndim * sizeof *out->shape);
     } else {
         r = &b->out[output].row[row];
-        *out = (stk_tensor){ .data = r->data, .buffer = r->own ? r->own : b->out[output].buffer,
-                             .dtype = p->spec.dtype ? p->spec.dtype : STK_U8, .ndim = r->ndim };
+        *out = (stk_tensor){ .data = r->data,
+                             .buffer = r->own ? r->own : b->out[output].buffer,
+                             .dtype = p->spec.dtype ? p->spec.dtype : STK_U8,
+                             .ndim = r->ndim };
         memcpy(out->shape, r->shape, sizeof r->shape);
     }
     set_strides(out, &p->spec);

@@ -9,16 +9,17 @@
 typedef struct pooled {
     stk_buffer b;
     stk_pool *pool;
-    struct pooled *next;                /* lock: idle list */
+    struct pooled *next; /* lock: idle list */
 } pooled;
 
 struct stk_pool {
     pthread_mutex_t lock;
-    pooled *idle;                       /* lock */
-    uint32_t out;                       /* lock */
-    int shut;                           /* lock: buffers that come back are freed */
-    int closed;                         /* lock: the owner has let go */
-    uint64_t bytes, bound;              /* lock: of all buffers; three quarters of the limit, so that reads have room */
+    pooled *idle; /* lock */
+    uint32_t out; /* lock */
+    int shut;     /* lock: buffers that come back are freed */
+    int closed;   /* lock: the owner has let go */
+    uint64_t bytes,
+        bound; /* lock: of all buffers; three quarters of the limit, so that reads have room */
     stk_memory memory;
     stk_account account;
 };
@@ -43,8 +44,8 @@ int stk_pool_open(stk_pool **out, const stk_memory *memory, uint64_t limit, stk_
 
     *out = NULL;
     if (memory && memory->abi != STK_PLUGIN_ABI)
-        return stk_fail(err, STK_EINVAL, "memory %s was built for ABI %u, this is %d", memory->name, memory->abi,
-                        STK_PLUGIN_ABI);
+        return stk_fail(err, STK_EINVAL, "memory %s was built for ABI %u, this is %d", memory->name,
+                        memory->abi, STK_PLUGIN_ABI);
     p = STK_NEW(stk_pool);
     if (!p)
         return stk_fail_nomem(err, sizeof *p);
@@ -142,7 +143,8 @@ static pooled *take_idle_locked(stk_pool *p, size_t size)
     return NULL;
 }
 
-/* A ragged output's buffers grow with its largest batch: a new, larger one takes the place of one that was outgrown. */
+/* A ragged output's buffers grow with its largest batch: a new, larger one takes the place of
+ * one that was outgrown. */
 static void drop_outgrown_locked(stk_pool *p, size_t size)
 {
     for (pooled **at = &p->idle; *at; at = &(*at)->next) {
@@ -167,7 +169,7 @@ static pooled *make_locked(stk_pool *p, size_t size)
 
     drop_outgrown_locked(p, size);
     if (!room_locked(p, size)) {
-        drop_idle_locked(p);            /* idle buffers of other sizes may be what fills the limit */
+        drop_idle_locked(p); /* idle buffers of other sizes may be what fills the limit */
         if (!room_locked(p, size))
             return NULL;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.h - the memory of batches: buffers that come back when their last holder lets go.
  *
- * The pool outlives its loader while a buffer is out, so that a tensor may be freed at any time, on any thread. */
+ * The pool outlives its loader while a buffer is out, so that a tensor may be freed at any time,
+ * on any thread. */
 #ifndef STOKER_POOL_H
 #define STOKER_POOL_H
 
@@ -9,15 +10,17 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-typedef struct stk_pool stk_pool;       /* Thread: any. */
+typedef struct stk_pool stk_pool; /* Thread: any. */
 
 int stk_pool_open(stk_pool **out, const stk_memory *memory, uint64_t limit, stk_error *err);
-void stk_pool_shut(stk_pool *p);        /* no more batches: idle buffers are freed now, the others when they come back */
-void stk_pool_close(stk_pool **p);      /* the owner lets go; buffers that are out keep it alive */
+void stk_pool_shut(
+    stk_pool *p); /* no more batches: idle buffers are freed now, the others when they come back */
+void stk_pool_close(stk_pool **p); /* the owner lets go; buffers that are out keep it alive */
 
-/* A buffer of at least `size` bytes with one holder; NULL: the limit is reached or memory is out. */
+/* A buffer of at least `size` bytes with one holder; NULL: the limit is reached or memory is
+ * out. */
 stk_buffer *stk_pool_get(stk_pool *p, size_t size);
 stk_account *stk_pool_account(stk_pool *p);
-uint32_t stk_pool_out(stk_pool *p);     /* buffers that somebody holds */
+uint32_t stk_pool_out(stk_pool *p); /* buffers that somebody holds */
 
 #endif

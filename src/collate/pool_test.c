@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool_test.c - buffers: used again, bounded, let go on any thread, and alive after their pool's owner has gone. */
+/* pool_test.c - buffers: used again, bounded, let go on any thread, and alive after their pool's
+ * owner has gone. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, uint32_t n_data, stk_error *err)
+int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, uint32_t n_data,
+                    stk_error *err)
 {
     stk_common *c = STK_NEW(stk_common);
 
@@ -60,7 +61,8 @@ static int out_open(stk_batch *b, uint32_t i, stk_error *err)
         if (!size)
             return 0;
     }
-    o->buffer = size < STK_SMALL_OUTPUT ? stk_buffer_new(size) : stk_pool_get(b->common->pool, size);
+    o->buffer = size < STK_SMALL_OUTPUT ? stk_buffer_new(size)
+                                        : stk_pool_get(b->common->pool, size);
     if (o->buffer)
         return 0;
     return stk_fail(err, STK_ELIMIT, "memory_limit is reached");
@@ -135,11 +137,12 @@ void stk_batch_settle(stk_batch *b)
         size_t used = atomic_load_explicit(&b->out[i].used, memory_order_relaxed);
         size_t high = atomic_load_explicit(&c->out[i].high, memory_order_relaxed);
 
-        used += used / 4 + 64;          /* headroom: sizes vary from batch to batch */
+        used += used / 4 + 64; /* headroom: sizes vary from batch to batch */
         used = used < c->ragged_cap ? used : c->ragged_cap;
         while (!c->out[i].row_bytes && used > high &&
-               !atomic_compare_exchange_weak_explicit(&c->out[i].high, &high, used, memory_order_relaxed,
-                                                      memory_order_relaxed)) {}
+               !atomic_compare_exchange_weak_explicit(&c->out[i].high, &high, used,
+                                                      memory_order_relaxed, memory_order_relaxed)) {
+        }
     }
 }
 

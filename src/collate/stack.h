@@ -1,39 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stack.h - a batch while it is filled: rows are written straight into their place.
  *
- * A dense output is one buffer; row r lies at r * row_bytes.  A ragged output is one buffer whose rows are cut off the front as
- * they come; a row that no longer fits gets a buffer of its own, and the next batch's buffer is made larger. */
+ * A dense output is one buffer; row r lies at r * row_bytes.  A ragged output is one buffer
+ * whose rows are cut off the front as they come; a row that no longer fits gets a buffer of its
+ * own, and the next batch's buffer is made larger. */
 #ifndef STOKER_STACK_H
 #define STOKER_STACK_H
 
 #include "collate/pool.h"
 #include "fetch/data.h"
 
-#define STK_SMALL_OUTPUT (64 * 1024)    /* below it a batch has its own heap memory: holding labels pins nothing */
+#define STK_SMALL_OUTPUT                                                                           \
+    (64 * 1024) /* below it a batch has its own heap memory: holding labels pins nothing */
 
 typedef struct stk_out_plan {
     char *name;
     stk_spec spec;
-    size_t row_bytes;                   /* 0: ragged */
-    _Atomic size_t high;                /* ragged: largest batch so far */
+    size_t row_bytes;    /* 0: ragged */
+    _Atomic size_t high; /* ragged: largest batch so far */
 } stk_out_plan;
 
-typedef struct stk_common {             /* what batches need after their loader is gone.  Thread: any. */
+typedef struct stk_common { /* what batches need after their loader is gone.  Thread: any. */
     _Atomic uint32_t refs;
     uint32_t n_out, batch;
     stk_out_plan *out;
     uint32_t n_data;
     stk_dataset **data;
-    uint64_t *start;                    /* n_data + 1 global ids */
+    uint64_t *start; /* n_data + 1 global ids */
     stk_pool *pool;
-    size_t ragged_cap;                  /* most that one ragged output plans for; rows past it have buffers of their own */
+    size_t ragged_cap; /* most that a ragged output plans for; rows past it stand alone */
 } stk_common;
 
-int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, uint32_t n_data, stk_error *err);
+int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, uint32_t n_data,
+                    stk_error *err);
 void stk_common_unref(stk_common **c);
 
-typedef struct stk_row_out {            /* one row of a ragged output */
-    stk_buffer *own;                    /* NULL: in the output's buffer */
+typedef struct stk_row_out { /* one row of a ragged output */
+    stk_buffer *own;         /* NULL: in the output's buffer */
     uint8_t *data;
     size_t len;
     uint32_t ndim;
@@ -41,9 +44,9 @@ typedef struct stk_row_out {            /* one row of a ragged output */
 } stk_row_out;
 
 typedef struct stk_batch_out {
-    stk_buffer *buffer;                 /* NULL: ragged and nothing known yet */
-    _Atomic size_t used;                /* ragged */
-    stk_row_out *row;                   /* ragged */
+    stk_buffer *buffer;  /* NULL: ragged and nothing known yet */
+    _Atomic size_t used; /* ragged */
+    stk_row_out *row;    /* ragged */
 } stk_batch_out;
 
 struct stk_batch {
@@ -60,7 +63,7 @@ int stk_batch_open(stk_batch **out, stk_common *c, uint32_t rows, stk_error *err
 
 /* A batch is whole: what its ragged outputs took is planned for the next ones.  Thread: any. */
 void stk_batch_settle(stk_batch *b);
-int stk_common_settled(const stk_common *c);    /* every ragged output has been seen once */
+int stk_common_settled(const stk_common *c); /* every ragged output has been seen once */
 
 /* Where dense row r of an output goes. */
 static inline void *stk_batch_place(stk_batch *b, uint32_t output, uint32_t row)
@@ -70,6 +73,7 @@ static inline void *stk_batch_place(stk_batch *b, uint32_t output, uint32_t row)
 
 /* Room for a ragged row of `len` bytes; NULL: memory_limit.  Thread: any, one a row. */
 void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len);
-void stk_batch_unreserve(stk_batch *b, uint32_t output, uint32_t row);  /* before a row is filled anew */
+void stk_batch_unreserve(stk_batch *b, uint32_t output,
+                         uint32_t row); /* before a row is filled anew */
 
 #endif

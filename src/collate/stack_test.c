@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stack_test.c - batches: dense places and strides, ragged rows and what they plan, limits, lives after the loader. */
+/* stack_test.c - batches: dense places and strides, ragged rows and what they plan, limits,
+ * lives after the loader. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -118,7 +119,8 @@ static void dense_places(void **state)
     stk_common_unref(&c);
 }
 
-/* The first batch knows nothing: every row has a buffer of its own.  The next one has one for all. */
+/* The first batch knows nothing: every row has a buffer of its own.  The next one has one for
+ * all. */
 static void ragged_rows_plan_the_next_batch(void **state)
 {
     stk_common *c = make(4, 8 << 20);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache.c - a chained hash table of blocks under one lock; each block has a lock of its own for its bytes.
+/* cache.c - a chained hash table of blocks under one lock; each block has a lock of its own for
+ * its bytes.
  *
- * The table's lock is held for lookups only, never while reading or unpacking.  A failed block stays until its users let go,
- * then it is forgotten, so that a later epoch may try again. */
+ * The table's lock is held for lookups only, never while reading or unpacking.  A failed block
+ * stays until its users let go, then it is forgotten, so that a later epoch may try again. */
 #include "fetch/cache.h"
 
 #include <string.h>
@@ -16,12 +17,12 @@ enum state { NEW, LOADING, RAW, READY, FAILED };
 struct stk_block {
     const stk_dataset *data;
     uint64_t shard, number;
-    uint32_t users;                     /* cache lock */
-    stk_block *chain;                   /* cache lock */
-    stk_block *older, *newer;           /* cache lock: the list of idle blocks */
+    uint32_t users;           /* cache lock */
+    stk_block *chain;         /* cache lock */
+    stk_block *older, *newer; /* cache lock: the list of idle blocks */
     pthread_mutex_t lock;
-    enum state state;                   /* lock */
-    stk_waiter *waiters;                /* lock */
+    enum state state;    /* lock */
+    stk_waiter *waiters; /* lock */
     stk_io io;
     void *raw, *unpacked;
     size_t raw_len, unpacked_len;
@@ -33,9 +34,9 @@ struct stk_block {
 struct stk_cache {
     pthread_mutex_t lock;
     stk_account *account;
-    uint64_t bound, idle_bytes;         /* lock */
-    stk_block *oldest, *newest;         /* lock: idle blocks */
-    stk_block *bucket[BUCKETS];         /* lock */
+    uint64_t bound, idle_bytes; /* lock */
+    stk_block *oldest, *newest; /* lock: idle blocks */
+    stk_block *bucket[BUCKETS]; /* lock */
 };
 
 int stk_cache_open(stk_cache **out, uint64_t bound, stk_account *account, stk_error *err)
@@ -88,14 +89,15 @@ static stk_block **slot_of(stk_cache *c, const stk_dataset *data, uint64_t shard
     return &c->bucket[h % BUCKETS];
 }
 
-static int block_new(stk_block **out, stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place,
-                     stk_error *err)
+static int block_new(stk_block **out, stk_cache *c, const stk_dataset *data, uint64_t shard,
+                     const stk_place *place, stk_error *err)
 {
     stk_block *b;
 
     *out = NULL;
     if (!stk_account_take(c->account, place->len))
-        return stk_fail(err, STK_ELIMIT, "a block of %" PRIu64 " bytes does not fit under memory_limit", place->len);
+        return stk_fail(err, STK_ELIMIT,
+                        "a block of %" PRIu64 " bytes does not fit under memory_limit", place->len);
     b = STK_NEW(stk_block);
     if (b)
         b->raw = stk_alloc(place->len);
@@ -131,8 +133,8 @@ static void list_locked(stk_cache *c, stk_block *b)
     c->idle_bytes += block_bytes(b);
 }
 
-int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place, stk_block **out,
-                  stk_error *err)
+int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place,
+                  stk_block **out, stk_error *err)
 {
     stk_block **head, *b;
     int rc = 0;
@@ -192,7 +194,7 @@ int stk_cache_trim(stk_cache *c)
 void stk_block_put(stk_cache *c, stk_block *b)
 {
     pthread_mutex_lock(&c->lock);
-    if (--b->users == 0) {              /* nobody else can touch its state now */
+    if (--b->users == 0) { /* nobody else can touch its state now */
         if (b->state == FAILED || b->state == NEW)
             forget_locked(c, b);
         else
@@ -230,9 +232,11 @@ static int raw_check(stk_block *b)
 
     if (b->io.rc < 0)
         return stk_fail(&b->err, b->io.rc, "reading a block failed: %s",
-                        b->io.sys ? strerror_r(b->io.sys, text, sizeof text) : stk_code_name(b->io.rc));
+                        b->io.sys ? strerror_r(b->io.sys, text, sizeof text)
+                                  : stk_code_name(b->io.rc));
     if (b->io.got < b->io.len)
-        return stk_fail(&b->err, STK_ESTALE, "the shard ends inside this block: it was cut after it was indexed");
+        return stk_fail(&b->err, STK_ESTALE,
+                        "the shard ends inside this block: it was cut after it was indexed");
     return 0;
 }
 
@@ -256,7 +260,8 @@ void stk_block_arrived(stk_block *b)
 
 static int unpack_locked(stk_block *b, const stk_format *format)
 {
-    stk_bytes raw = { b->io.dst, b->raw_len };  /* b->raw, or what the source has in memory already */
+    stk_bytes raw = { b->io.dst,
+                      b->raw_len }; /* b->raw, or what the source has in memory already */
 
     b->rc = format->unpack(raw, &b->unpacked, &b->unpacked_len, &b->err);
     if (b->rc < 0) {
@@ -266,7 +271,8 @@ static int unpack_locked(stk_block *b, const stk_format *format)
         return FAILED;
     }
     if (!stk_account_take(b->account, b->unpacked_len)) {
-        b->rc = stk_fail(&b->err, STK_ENOMEM, "an unpacked block of %zu bytes does not fit under memory_limit",
+        b->rc = stk_fail(&b->err, STK_ENOMEM,
+                         "an unpacked block of %zu bytes does not fit under memory_limit",
                          b->unpacked_len);
         stk_free(b->unpacked);
         b->unpacked = NULL;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache.h - blocks that several samples share: a Parquet page, an HDF5 chunk, a compressed frame.
+/* cache.h - blocks that several samples share: a Parquet page, an HDF5 chunk, a compressed
+ * frame.
  *
- * A block is read once, unpacked once by the first worker that needs it, counted by its users, and dropped least
- * recently used first when the cache is over its bound.  Formats whose fields are byte ranges never come here. */
+ * A block is read once, unpacked once by the first worker that needs it, counted by its users,
+ * and dropped least recently used first when the cache is over its bound.  Formats whose fields
+ * are byte ranges never come here. */
 #ifndef STOKER_CACHE_H
 #define STOKER_CACHE_H
 
@@ -11,10 +13,10 @@
 #include "base/account.h"
 #include "fetch/data.h"
 
-typedef struct stk_cache stk_cache;     /* Thread: any. */
-typedef struct stk_block stk_block;     /* Thread: any. */
+typedef struct stk_cache stk_cache; /* Thread: any. */
+typedef struct stk_block stk_block; /* Thread: any. */
 
-typedef struct stk_waiter {             /* somebody who wants to know when a block's bytes are there */
+typedef struct stk_waiter { /* somebody who wants to know when a block's bytes are there */
     void (*arrived)(struct stk_waiter *w);
     void *cookie;
     struct stk_waiter *next;
@@ -22,19 +24,20 @@ typedef struct stk_waiter {             /* somebody who wants to know when a blo
 
 int stk_cache_open(stk_cache **out, uint64_t bound, stk_account *account, stk_error *err);
 void stk_cache_close(stk_cache **c);
-int stk_cache_trim(stk_cache *c);       /* drop all blocks that nobody uses.  1: there were some */
+int stk_cache_trim(stk_cache *c); /* drop all blocks that nobody uses.  1: there were some */
 
 /* The block at `place` of a shard; it may not be read yet.  Ends with stk_block_put(). */
-int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place, stk_block **out,
-                  stk_error *err);
+int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place,
+                  stk_block **out, stk_error *err);
 void stk_block_put(stk_cache *c, stk_block *b);
 
 typedef enum stk_block_need { STK_BLOCK_HERE, STK_BLOCK_COMING, STK_BLOCK_YOURS } stk_block_need;
 
-/* HERE: bytes are in (or failed).  COMING: `w` is told later.  YOURS: fill b's io yourself, then stk_block_arrived(). */
+/* HERE: bytes are in (or failed).  COMING: `w` is told later.  YOURS: fill b's io yourself, then
+ * stk_block_arrived(). */
 stk_block_need stk_block_want(stk_block *b, stk_waiter *w);
 stk_io *stk_block_io(stk_block *b);
-void stk_block_arrived(stk_block *b);   /* its io is through: tell those who wait */
+void stk_block_arrived(stk_block *b); /* its io is through: tell those who wait */
 
 /* The unpacked bytes, unpacking them if nobody has.  Borrowed while the block is held. */
 int stk_block_open(stk_block *b, const stk_format *format, stk_bytes *out, stk_error *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache_test.c - blocks: one reader, many waiters, unpacked once, dropped oldest first, forgotten when they fail. */
+/* cache_test.c - blocks: one reader, many waiters, unpacked once, dropped oldest first,
+ * forgotten when they fail. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* data.h - a data set as the engine sees it: index, format, and the shards' files, opened at first touch.
+/* data.h - a data set as the engine sees it: index, format, and the shards' files, opened at
+ * first touch.
  *
- * A file is checked against the index when it is opened: size, then etag or mtime.  While no more shards than the cap are
- * there, opening is once and lookups take no lock; beyond it the least recently used file is closed. */
+ * A file is checked against the index when it is opened: size, then etag or mtime.  While no
+ * more shards than the cap are there, opening is once and lookups take no lock; beyond it the
+ * least recently used file is closed. */
 #ifndef STOKER_DATA_H
 #define STOKER_DATA_H
 
@@ -14,10 +16,11 @@
 /* Open a URL with the source of its scheme; errors carry its name. */
 int stk_url_open(const char *url, stk_file **out, stk_error *err);
 
-typedef struct stk_shards stk_shards;           /* Thread: any. */
+typedef struct stk_shards stk_shards; /* Thread: any. */
 
 /* names[i] is what to open for shard i (owned by the result from now on, also on failure). */
-int stk_shards_open(stk_shards **out, const stk_index *ix, const stk_format *format, stk_names *names, stk_error *err);
+int stk_shards_open(stk_shards **out, const stk_index *ix, const stk_format *format,
+                    stk_names *names, stk_error *err);
 void stk_shards_close(stk_shards **s);
 const char *stk_shards_name(const stk_shards *s, uint64_t shard);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.c - plan the reads of one sample, do them now or later, check them.
  *
- * Fields that lie close together are read in one go: in a tar shard a sample's fields are neighbours, and a header between
- * them costs less than a second call. */
+ * Fields that lie close together are read in one go: in a tar shard a sample's fields are
+ * neighbours, and a header between them costs less than a second call. */
 #include "fetch/request.h"
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
-#define MAX_GAP (32 * 1024)     /* bytes read in vain rather than in a second call */
+#define MAX_GAP (32 * 1024) /* bytes read in vain rather than in a second call */
 #define MAX_TRIES 4
 #define PREFETCH 1024
 
@@ -46,13 +46,15 @@ int stk_request_trim(stk_request *r)
 
 static int reserve(stk_request *r, uint64_t need, stk_error *err)
 {
-    size_t cap = (size_t)(need + need / 4 + 4096);      /* grows to the largest sample soon */
+    size_t cap = (size_t)(need + need / 4 + 4096); /* grows to the largest sample soon */
     uint8_t *p;
 
     if (need <= r->cap)
         return 0;
     if (need > SIZE_MAX / 4 || !stk_account_take(r->account, cap - r->cap))
-        return stk_fail(err, STK_ELIMIT, "its fields are %" PRIu64 " bytes, more than memory_limit leaves: raise memory_limit",
+        return stk_fail(err, STK_ELIMIT,
+                        "its fields are %" PRIu64
+                        " bytes, more than memory_limit leaves: raise memory_limit",
                         need);
     p = stk_alloc(cap);
     if (!p) {
@@ -80,9 +82,11 @@ static int locate(stk_request *r, stk_wanted *w, uint32_t field, stk_error *err)
     w->place = (stk_place){ 0 };
     STK_TRY(d->format->locate(&r->entry, &w->field, &w->place, err));
     if (w->place.offset > INT64_MAX || w->place.len > INT64_MAX)
-        return stk_fail(err, STK_ECORRUPT, "field %s is said to lie at %" PRIu64 " with %" PRIu64 " bytes", w->field.name,
-                        w->place.offset, w->place.len);
-    return w->place.shared ? stk_cache_get(r->cache, d, r->entry.shard, &w->place, &w->block, err) : 0;
+        return stk_fail(err, STK_ECORRUPT,
+                        "field %s is said to lie at %" PRIu64 " with %" PRIu64 " bytes",
+                        w->field.name, w->place.offset, w->place.len);
+    return w->place.shared ? stk_cache_get(r->cache, d, r->entry.shard, &w->place, &w->block, err)
+                           : 0;
 }
 
 /* Ranges in order of offset -> as few reads as is sensible. */
@@ -174,7 +178,7 @@ static int io_try(stk_io *io, stk_file *f)
     const void *here = f->source->peek ? f->source->peek(f, io->offset, io->len) : NULL;
 
     if (here) {
-        io->dst = (void *)(uintptr_t)here;      /* read-only from here on */
+        io->dst = (void *)(uintptr_t)here; /* read-only from here on */
         io->got = io->len;
         return 1;
     }
@@ -193,14 +197,14 @@ int stk_request_try(stk_request *r, stk_error *err)
         }
     for (uint32_t i = 0; i < r->n; i++)
         if (r->want[i].block)
-            rc = STK_PENDING;           /* submit() finds out; blocks that are here cost it one lock each */
+            rc = STK_PENDING; /* submit() finds out; blocks that are here cost it one lock each */
     return rc;
 }
 
 void stk_io_read(stk_io *io, uint64_t *retried)
 {
     for (int i = 0; i < MAX_TRIES; i++) {
-        struct timespec pause = { 0, 2000000L << (2 * i) };     /* 2, 8, 32 ms */
+        struct timespec pause = { 0, 2000000L << (2 * i) }; /* 2, 8, 32 ms */
 
         io->got = 0;
         io->rc = io->file->source->read(io->file, io);
@@ -218,7 +222,8 @@ static int count_down(stk_request *r)
     return atomic_fetch_sub_explicit(&r->pending, 1, memory_order_acq_rel) == 1;
 }
 
-/* One more try for a read of this request?  The source is asked at once: it knows better than we how long to pause. */
+/* One more try for a read of this request?  The source is asked at once: it knows better than we
+ * how long to pause. */
 static int try_again(stk_request *r)
 {
     if (atomic_fetch_add_explicit(&r->retries, 1, memory_order_relaxed) < MAX_TRIES)
@@ -237,7 +242,7 @@ static int submit(stk_request *r, stk_io *io)
         io->rc = io->sys = 0;
         rc = io->file->source->submit(io->file, io);
         if (rc == STK_PENDING)
-            return rc;                  /* it may be over by now: hands off */
+            return rc; /* it may be over by now: hands off */
         if (rc < 0)
             io->rc = rc;
     } while (io->rc == STK_EIO && try_again(r));
@@ -247,7 +252,8 @@ static int submit(stk_request *r, stk_io *io)
 /* A read came back.  1: that was all; 0: it failed and is on its way again. */
 static int through(stk_request *r, stk_io *io)
 {
-    return io->rc != STK_EIO || !io->file->source->submit || !try_again(r) || submit(r, io) != STK_PENDING;
+    return io->rc != STK_EIO || !io->file->source->submit || !try_again(r) ||
+           submit(r, io) != STK_PENDING;
 }
 
 static void io_done(stk_io *io)
@@ -291,7 +297,8 @@ static int start(stk_request *r, stk_io *io, void (*queue)(void *cookie, stk_io 
     return 0;
 }
 
-static void start_block(stk_request *r, stk_wanted *w, void (*queue)(void *cookie, stk_io *io), void *cookie)
+static void start_block(stk_request *r, stk_wanted *w, void (*queue)(void *cookie, stk_io *io),
+                        void *cookie)
 {
     stk_io *io = stk_block_io(w->block);
     stk_block_need need;
@@ -308,11 +315,12 @@ static void start_block(stk_request *r, stk_wanted *w, void (*queue)(void *cooki
             (io_try(io, r->file) || start(r, io, queue, cookie) == 0))
             stk_block_arrived(w->block);
     } else if (need == STK_BLOCK_HERE) {
-        count_down(r);                  /* cannot reach zero: submit() holds one */
+        count_down(r); /* cannot reach zero: submit() holds one */
     }
 }
 
-int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), void *cookie, stk_error *err)
+int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), void *cookie,
+                       stk_error *err)
 {
     (void)err;
     atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
@@ -339,8 +347,10 @@ static int check_io(const stk_io *io, const stk_wanted *w, stk_error *err)
         return stk_fail(err, io->rc, "reading failed: %s",
                         io->sys ? strerror_r(io->sys, text, sizeof text) : stk_code_name(io->rc));
     if (io->offset + io->got < end)
-        return stk_fail(err, STK_ESTALE, "the shard ends at %" PRIu64 ", field %s reaches to %" PRIu64
-                        ": it was cut after it was indexed", io->offset + io->got, w->field.name, end);
+        return stk_fail(err, STK_ESTALE,
+                        "the shard ends at %" PRIu64 ", field %s reaches to %" PRIu64
+                        ": it was cut after it was indexed",
+                        io->offset + io->got, w->field.name, end);
     return 0;
 }
 
@@ -357,7 +367,8 @@ int stk_request_finish(stk_request *r, stk_error *err)
                 rc = r->data->format->pick(block, &r->entry, &w->field, &w->bytes, err);
         } else {
             rc = check_io(&r->io[w->io], w, err);
-            w->bytes.data = (const uint8_t *)r->io[w->io].dst + (w->place.offset - r->io[w->io].offset);
+            w->bytes.data = (const uint8_t *)r->io[w->io].dst +
+                            (w->place.offset - r->io[w->io].offset);
             w->bytes.len = (size_t)w->place.len;
         }
         if (rc < 0) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.h - one sample's bytes on their way.
  *
- * A worker owns a request and uses it over and over while bytes are at hand: begin, try, finish, end.  When bytes must be
- * waited for, the request is submitted and leaves the worker; it comes back through arrived(), to any worker. */
+ * A worker owns a request and uses it over and over while bytes are at hand: begin, try, finish,
+ * end.  When bytes must be waited for, the request is submitted and leaves the worker; it comes
+ * back through arrived(), to any worker. */
 #ifndef STOKER_REQUEST_H
 #define STOKER_REQUEST_H
 
@@ -10,22 +11,22 @@
 
 #define STK_MAX_OUTPUTS 32
 
-typedef struct stk_request stk_request;         /* Thread: one at a time. */
+typedef struct stk_request stk_request; /* Thread: one at a time. */
 
-typedef struct stk_wanted {                     /* one field */
+typedef struct stk_wanted { /* one field */
     stk_field field;
     stk_place place;
-    stk_block *block;                           /* shared place */
+    stk_block *block; /* shared place */
     stk_waiter waiter;
-    uint32_t io;                                /* else: which read has it */
-    stk_bytes bytes;                            /* the answer */
+    uint32_t io;     /* else: which read has it */
+    stk_bytes bytes; /* the answer */
 } stk_wanted;
 
 struct stk_request {
-    uint64_t ticket;                            /* the engine's: whose row this is */
+    uint64_t ticket; /* the engine's: whose row this is */
     uint64_t position;
-    uint32_t attempt;                           /* substitutes tried */
-    int index_failed;                           /* the index is bad, not the sample: nothing to skip */
+    uint32_t attempt; /* substitutes tried */
+    int index_failed; /* the index is bad, not the sample: nothing to skip */
     stk_where where;
     const stk_dataset *data;
     stk_cache *cache;
@@ -35,30 +36,32 @@ struct stk_request {
     stk_wanted want[STK_MAX_OUTPUTS];
     uint32_t n_io;
     stk_io io[STK_MAX_OUTPUTS];
-    uint32_t missing;                           /* reads that try() left, as a bit set */
+    uint32_t missing; /* reads that try() left, as a bit set */
     stk_file *file;
     uint8_t *buf;
     size_t cap;
     _Atomic uint32_t pending;
-    _Atomic uint32_t retries;                   /* since the owner last looked and set it to zero */
-    void (*arrived)(stk_request *r);            /* any thread, once after a submit() that said STK_PENDING */
+    _Atomic uint32_t retries;        /* since the owner last looked and set it to zero */
+    void (*arrived)(stk_request *r); /* any thread, once after a submit() that said STK_PENDING */
     void *owner;
     stk_request *next;
 };
 
 int stk_request_open(stk_request **out, stk_cache *cache, stk_account *account, stk_error *err);
 void stk_request_close(stk_request **r);
-int stk_request_trim(stk_request *r);           /* between samples: give its memory back.  1: it had some */
+int stk_request_trim(stk_request *r); /* between samples: give its memory back.  1: it had some */
 
-/* Locate fields fields[0..n) (numbers in r->entry, of r->data) and plan the reads.  STK_ELIMIT: memory_limit is
- * reached (for now: begin again when others have let go). */
+/* Locate fields fields[0..n) (numbers in r->entry, of r->data) and plan the reads.  STK_ELIMIT:
+ * memory_limit is reached (for now: begin again when others have let go). */
 int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_error *err);
 /* Ask the CPU for the first bytes of a field whose source can peek.  Never fails. */
 void stk_request_prefetch(const stk_dataset *data, const stk_entry *e, uint32_t field);
 /* Read what needs no waiting.  0: all bytes are there.  STK_PENDING: submit or wait. */
 int stk_request_try(stk_request *r, stk_error *err);
-/* Start the missing reads; `queue` takes those whose source has no submit() of its own.  0 or STK_PENDING. */
-int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), void *cookie, stk_error *err);
+/* Start the missing reads; `queue` takes those whose source has no submit() of its own.  0 or
+ * STK_PENDING. */
+int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), void *cookie,
+                       stk_error *err);
 /* Check what came and point want[i].bytes at it. */
 int stk_request_finish(stk_request *r, stk_error *err);
 /* Let go of file and blocks; the request can begin anew. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_test.c - one sample's reads: joined when near, shared when equal, checked when short, now or later.
+/* request_test.c - one sample's reads: joined when near, shared when equal, checked when short,
+ * now or later.
  *
- * The source here has its file in memory and is told how to behave: wait, answer later, come up short, fail. */
+ * The source here has its file in memory and is told how to behave: wait, answer later, come up
+ * short, fail. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

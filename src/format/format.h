@@ -7,8 +7,8 @@
 
 extern const stk_format stk_format_tar;
 
-/* Split a member's name into key and field as WebDataset does (formats.md 2a.2); 0: the member is no field.  ext is
- * a range of name, its case as written. */
+/* Split a member's name into key and field as WebDataset does (formats.md 2a.2); 0: the member
+ * is no field.  ext is a range of name, its case as written. */
 int stk_wds_split(const char *name, size_t len, size_t *key_len, size_t *ext_start);
 
 /* Members that are never fields: __x__ at the root, anything under __x__/ (formats.md 2a.1). */

@@ -16,7 +16,7 @@
 
 #define WINDOW_MAX (256u << 10)
 #define WINDOW_MIN (4u << 10) /* pax header, its data, the header, and a small member behind */
-#define GAP_MAX (8u << 10) /* skipping less than this costs more calls than it saves bytes */
+#define GAP_MAX (8u << 10)    /* skipping less than this costs more calls than it saves bytes */
 #define PROGRESS_STEP (4u << 20)
 
 typedef struct window {
@@ -285,10 +285,8 @@ static const char *compression(stk_bytes head, const char **remedy)
     static const struct {
         const char *magic, *name, *remedy;
     } known[] = {
-        { "\x1f\x8b", "gzip", "gunzip" },
-        { "BZh", "bzip2", "bunzip2" },
-        { "\xfd\x37zXZ", "xz", "unxz" },
-        { "\x28\xb5\x2f\xfd", "zstd", "unzstd" },
+        { "\x1f\x8b", "gzip", "gunzip" },       { "BZh", "bzip2", "bunzip2" },
+        { "\xfd\x37zXZ", "xz", "unxz" },        { "\x28\xb5\x2f\xfd", "zstd", "unzstd" },
         { "\x04\x22\x4d\x18", "lz4", "unlz4" },
     };
 

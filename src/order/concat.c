@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* concat.c - the orders that ship: data sets one after the other, as they lie or under one permutation. */
+/* concat.c - the orders that ship: data sets one after the other, as they lie or under one
+ * permutation. */
 #include "order/order.h"
 
 static uint64_t concat_len(const void *state)
@@ -13,7 +14,7 @@ static void concat_place(const stk_concat *c, uint64_t id, stk_where *out)
 {
     uint32_t lo = 0, hi = c->n;
 
-    while (hi - lo > 1) {               /* start[lo] <= id < start[hi] */
+    while (hi - lo > 1) { /* start[lo] <= id < start[hi] */
         uint32_t mid = lo + (hi - lo) / 2;
 
         if (c->start[mid] <= id)
@@ -35,11 +36,12 @@ static void concat_at(const void *state, uint64_t epoch, uint64_t first, uint32_
         concat_place(c, c->shuffle ? stk_perm_at(&perm, first + i) : first + i, &out[i]);
 }
 
-int stk_order_concat(stk_order *order, stk_concat *c, const uint64_t *lens, uint32_t n, uint64_t seed, int shuffle,
-                     stk_error *err)
+int stk_order_concat(stk_order *order, stk_concat *c, const uint64_t *lens, uint32_t n,
+                     uint64_t seed, int shuffle, stk_error *err)
 {
     if (n > STK_MAX_DATASETS)
-        return stk_fail(err, STK_ELIMIT, "a loader takes at most %d data sets, not %" PRIu32, STK_MAX_DATASETS, n);
+        return stk_fail(err, STK_ELIMIT, "a loader takes at most %d data sets, not %" PRIu32,
+                        STK_MAX_DATASETS, n);
     c->seed = seed;
     c->shuffle = shuffle;
     c->n = n;
@@ -47,8 +49,12 @@ int stk_order_concat(stk_order *order, stk_concat *c, const uint64_t *lens, uint
     for (uint32_t i = 0; i < n; i++)
         c->start[i + 1] = c->start[i] + lens[i];
     if (c->start[n] >> 48)
-        return stk_fail(err, STK_ELIMIT, "an epoch has at most 2^48 samples, not %" PRIu64, c->start[n]);
-    *order = (stk_order){ .abi = STK_PLUGIN_ABI, .name = shuffle ? "exact" : "sequential", .state = c,
-                          .len = concat_len, .at = concat_at };
+        return stk_fail(err, STK_ELIMIT, "an epoch has at most 2^48 samples, not %" PRIu64,
+                        c->start[n]);
+    *order = (stk_order){ .abi = STK_PLUGIN_ABI,
+                          .name = shuffle ? "exact" : "sequential",
+                          .state = c,
+                          .len = concat_len,
+                          .at = concat_at };
     return 0;
 }

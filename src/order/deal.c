@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* deal.c - ranks and steps.
  *
- * A global batch is world * batch positions; rank r takes the r-th run of `batch`.  The last one, when it is short and kept,
- * is dealt evenly; a rank left with nothing gets one wrapped row that is marked as not valid, so that all ranks take the
- * same number of steps. */
+ * A global batch is world * batch positions; rank r takes the r-th run of `batch`.  The last
+ * one, when it is short and kept, is dealt evenly; a rank left with nothing gets one wrapped row
+ * that is marked as not valid, so that all ranks take the same number of steps. */
 #include "base/hash.h"
 #include "order/order.h"
 
@@ -16,7 +16,8 @@ uint64_t stk_deal_steps(const stk_deal *d)
 
 void stk_deal_step(const stk_deal *d, uint64_t step, stk_share *out)
 {
-    uint64_t global = (uint64_t)d->batch * d->world, start = step * global, left = d->samples - start, each, extra;
+    uint64_t global = (uint64_t)d->batch * d->world, start = step * global,
+             left = d->samples - start, each, extra;
 
     out->filler = 0;
     if (left >= global) {
@@ -35,7 +36,8 @@ void stk_deal_step(const stk_deal *d, uint64_t step, stk_share *out)
     }
 }
 
-uint64_t stk_substitute(uint64_t seed, uint64_t epoch, uint64_t position, uint32_t attempt, uint64_t samples)
+uint64_t stk_substitute(uint64_t seed, uint64_t epoch, uint64_t position, uint32_t attempt,
+                        uint64_t samples)
 {
     uint64_t h = stk_mix64(stk_mix64(seed ^ 0x5D588B656C078965u) + epoch);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deal_test.c - shares of ranks: disjoint, covering, the same number of steps; and who stands in for a bad sample. */
+/* deal_test.c - shares of ranks: disjoint, covering, the same number of steps; and who stands in
+ * for a bad sample. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order.h - which sample stands at position p of epoch e, and which positions a rank's batch has.
+/* order.h - which sample stands at position p of epoch e, and which positions a rank's batch
+ * has.
  *
- * Pure functions of (seed, epoch, position): an epoch is defined without ranks, workers or threads, so that resuming is
- * arithmetic. */
+ * Pure functions of (seed, epoch, position): an epoch is defined without ranks, workers or
+ * threads, so that resuming is arithmetic. */
 #ifndef STOKER_ORDER_H
 #define STOKER_ORDER_H
 
@@ -12,12 +13,12 @@
 
 typedef struct stk_perm {
     uint64_t n;
-    uint64_t a, b;              /* the domain is a * b >= n, a = ceil(sqrt n) */
-    uint64_t key[8];            /* one a round */
+    uint64_t a, b;   /* the domain is a * b >= n, a = ceil(sqrt n) */
+    uint64_t key[8]; /* one a round */
 } stk_perm;
 
 void stk_perm_init(stk_perm *p, uint64_t n, uint64_t seed, uint64_t epoch);
-uint64_t stk_perm_at(const stk_perm *p, uint64_t i);            /* i < n */
+uint64_t stk_perm_at(const stk_perm *p, uint64_t i); /* i < n */
 
 /* ---- the orders that ship: several data sets one after the other, as they lie or permuted ---- */
 
@@ -27,31 +28,33 @@ typedef struct stk_concat {
     uint64_t seed;
     int shuffle;
     uint32_t n;
-    uint64_t start[STK_MAX_DATASETS + 1];       /* start[i]: global id of data set i's first sample */
+    uint64_t start[STK_MAX_DATASETS + 1]; /* start[i]: global id of data set i's first sample */
 } stk_concat;
 
 /* Fill *order over *state (both owned by the caller). */
-int stk_order_concat(stk_order *order, stk_concat *state, const uint64_t *lens, uint32_t n, uint64_t seed, int shuffle,
-                     stk_error *err);
+int stk_order_concat(stk_order *order, stk_concat *state, const uint64_t *lens, uint32_t n,
+                     uint64_t seed, int shuffle, stk_error *err);
 
 /* ---- ranks: a global batch is dealt in contiguous shares ---- */
 
 typedef struct stk_deal {
-    uint64_t samples;           /* in the epoch */
+    uint64_t samples; /* in the epoch */
     uint32_t batch, rank, world;
     int drop_last;
 } stk_deal;
 
-typedef struct stk_share {      /* of one rank in one step */
-    uint64_t first;             /* position of row 0; the rows follow */
+typedef struct stk_share { /* of one rank in one step */
+    uint64_t first;        /* position of row 0; the rows follow */
     uint32_t rows;
-    int filler;                 /* the rank was left with nothing: one wrapped row, not valid */
+    int filler; /* the rank was left with nothing: one wrapped row, not valid */
 } stk_share;
 
-uint64_t stk_deal_steps(const stk_deal *d);                     /* the same on every rank */
+uint64_t stk_deal_steps(const stk_deal *d); /* the same on every rank */
 void stk_deal_step(const stk_deal *d, uint64_t step, stk_share *out);
 
-/* The sample that stands in for a bad one at (epoch, position): attempt 1, 2, ...  A position of the same epoch. */
-uint64_t stk_substitute(uint64_t seed, uint64_t epoch, uint64_t position, uint32_t attempt, uint64_t samples);
+/* The sample that stands in for a bad one at (epoch, position): attempt 1, 2, ...  A position of
+ * the same epoch. */
+uint64_t stk_substitute(uint64_t seed, uint64_t epoch, uint64_t position, uint32_t attempt,
+                        uint64_t samples);
 
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* permute.c - a keyed permutation of [0, n): a generalised Feistel network on pairs (l, r) of Z_a x Z_b.
+/* permute.c - a keyed permutation of [0, n): a generalised Feistel network on pairs (l, r) of
+ * Z_a x Z_b.
  *
- * A round adds a keyed hash of one half to the other, modulo that half's size, which is invertible for any a and b.  With
- * a = ceil(sqrt n) and b = ceil(n / a) the domain exceeds n by less than a, so a walk back into [0, n) is rare
- * (about 1 in sqrt n).  Eight rounds; nothing is stored. */
+ * A round adds a keyed hash of one half to the other, modulo that half's size, which is
+ * invertible for any a and b.  With a = ceil(sqrt n) and b = ceil(n / a) the domain exceeds n by
+ * less than a, so a walk back into [0, n) is rare (about 1 in sqrt n).  Eight rounds; nothing is
+ * stored. */
 #include <math.h>
 
 #include "base/hash.h"
@@ -13,7 +15,8 @@
 
 void stk_perm_init(stk_perm *p, uint64_t n, uint64_t seed, uint64_t epoch)
 {
-    uint64_t s = stk_mix64(stk_mix64(seed + 0x9E3779B97F4A7C15u) ^ stk_mix64(epoch ^ 0xBF58476D1CE4E5B9u));
+    uint64_t s = stk_mix64(stk_mix64(seed + 0x9E3779B97F4A7C15u) ^
+                           stk_mix64(epoch ^ 0xBF58476D1CE4E5B9u));
 
     p->n = n;
     p->a = (uint64_t)ceil(sqrt((double)n));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* permute_test.c - the keyed permutation: a bijection for every n, and one that looks like chance. */
+/* permute_test.c - the keyed permutation: a bijection for every n, and one that looks like
+ * chance. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,7 +106,8 @@ static void keys_differ(void **state)
     assert_int_equal(same(10000, SEED, 5, SEED, 5), 10000);
 }
 
-/* Fixed points: one on average; rising steps: half; where a position goes over many epochs: everywhere. */
+/* Fixed points: one on average; rising steps: half; where a position goes over many epochs:
+ * everywhere. */
 static void looks_like_chance(void **state)
 {
     static uint32_t cell[50];

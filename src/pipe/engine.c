@@ -38,7 +38,7 @@ int stk_engine_start(stk_engine *e, stk_error *err)
 
     if (atomic_load_explicit(&e->active, memory_order_relaxed))
         return 0;
-    rc = stk_io_start(e, err);          /* what a failed start left is gone on with */
+    rc = stk_io_start(e, err); /* what a failed start left is gone on with */
     pthread_mutex_lock(&e->lock);
     if (rc == 0)
         rc = workers_set_locked(e, e->inline_mode ? 1 : e->want_workers, err);
@@ -51,12 +51,15 @@ int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err)
     int rc = 0;
 
     if (n < 1 || n > STK_MAX_WORKERS || e->inline_mode)
-        return stk_fail(err, STK_EINVAL, "a running loader has 1 to %d workers (and none with num_workers=0), not %u",
-                        STK_MAX_WORKERS, n);
+        return stk_fail(
+            err, STK_EINVAL,
+            "a running loader has 1 to %d workers (and none with num_workers=0), not %u",
+            STK_MAX_WORKERS, n);
     e->want_workers = n;
     pthread_mutex_lock(&e->lock);
     if (n > e->max_requests - e->io_depth) {
-        stk_request **heap = stk_grow(e->arrived, e->max_requests * sizeof *heap, (n + e->io_depth) * sizeof *heap);
+        stk_request **heap = stk_grow(e->arrived, e->max_requests * sizeof *heap,
+                                      (n + e->io_depth) * sizeof *heap);
 
         if (heap) {
             e->arrived = heap;
@@ -77,8 +80,11 @@ static int held_too_many(stk_engine *e, int rc, stk_error *err)
 
     if (rc != STK_ELIMIT)
         return rc;
-    return stk_fail(err, STK_ELIMIT, "you hold %u batches, %" PRIu64 " MB of memory_limit's %" PRIu64 " MB: let some go, copy "
-                    "what you keep, or raise memory_limit", stk_engine_held(e), atomic_load_explicit(&a->used, memory_order_relaxed) >> 20,
+    return stk_fail(err, STK_ELIMIT,
+                    "you hold %u batches, %" PRIu64 " MB of memory_limit's %" PRIu64
+                    " MB: let some go, copy "
+                    "what you keep, or raise memory_limit",
+                    stk_engine_held(e), atomic_load_explicit(&a->used, memory_order_relaxed) >> 20,
                     a->limit >> 20);
 }
 
@@ -111,7 +117,7 @@ int stk_worker_step_locked(stk_engine *e)
     pthread_mutex_lock(&e->lock);
     if (did || atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return did;
-    soon = stk_in_ms(1);                    /* others have to move: a stage, or a source with threads of its own */
+    soon = stk_in_ms(1); /* others have to move: a stage, or a source with threads of its own */
     pthread_cond_timedwait(&e->ready, &e->lock, &soon);
     return 0;
 }
@@ -158,7 +164,8 @@ static int take_locked(stk_engine *e, stk_batch **out, stk_error *err)
     e->tail++;
     e->taken++;
     e->batches++;
-    stk_ring_open_locked(e, NULL);      /* the place that fell free is worked on while the consumer trains */
+    stk_ring_open_locked(
+        e, NULL); /* the place that fell free is worked on while the consumer trains */
     return rc;
 }
 
@@ -175,7 +182,7 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     }
     STK_TRY(stk_engine_start(e, err));
     if (e->inline_mode)
-        stk_lap(e->worker[0], STK_STAGE_IDLE);          /* the caller was elsewhere */
+        stk_lap(e->worker[0], STK_STAGE_IDLE); /* the caller was elsewhere */
     pthread_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
     if (rc == 0)
@@ -192,12 +199,14 @@ int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t step, stk_error *err
     uint64_t at;
 
     if (step > e->steps)
-        return stk_fail(err, STK_EINVAL, "step %" PRIu64 " of %" PRIu64 " does not exist", step, e->steps);
+        return stk_fail(err, STK_EINVAL, "step %" PRIu64 " of %" PRIu64 " does not exist", step,
+                        e->steps);
     at = e->base_step + e->tail;
     e->epoch = epoch;
     e->taken = step;
-    if (e->base_epoch + at / e->steps == epoch + step / e->steps && at % e->steps == step % e->steps)
-        return 0;                       /* that is what comes next anyway */
+    if (e->base_epoch + at / e->steps == epoch + step / e->steps &&
+        at % e->steps == step % e->steps)
+        return 0; /* that is what comes next anyway */
     stk_ring_drain(e);
     e->base_epoch = epoch + step / e->steps;
     e->base_step = step % e->steps;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.h - the inside of a loader: slots, tickets, workers.  docs/threads.md tells it as a story.
+/* engine.h - the inside of a loader: slots, tickets, workers.  docs/threads.md tells it as a
+ * story.
  *
- * Ticket t is row t % batch of the slot with sequence number t / batch.  Tickets are claimed in order with one
- * compare-and-swap; everything a row needs follows from its ticket by arithmetic, so there are no queues between stages.
- * A row whose bytes must be waited for leaves its worker and comes back through `arrived`, lowest ticket first. */
+ * Ticket t is row t % batch of the slot with sequence number t / batch.  Tickets are claimed in
+ * order with one compare-and-swap; everything a row needs follows from its ticket by arithmetic,
+ * so there are no queues between stages. A row whose bytes must be waited for leaves its worker
+ * and comes back through `arrived`, lowest ticket first. */
 #ifndef STOKER_ENGINE_H
 #define STOKER_ENGINE_H
 
@@ -27,10 +29,15 @@
 #define STK_MAX_DECODERS 16
 #define STK_MAX_DRIVEN 8
 #define STK_KEPT_SKIPS 1000
-#define STK_EPOCHS STK_MAX_SLOTS         /* no more of them are in the ring at once */
-#define STK_TICKET_BITS 48              /* of `claim`; the rest counts seeks, so that a late claim fails */
+#define STK_EPOCHS STK_MAX_SLOTS /* no more of them are in the ring at once */
+#define STK_TICKET_BITS 48       /* of `claim`; the rest counts seeks, so that a late claim fails */
 
-typedef enum stk_slot_state { STK_SLOT_FREE, STK_SLOT_FILLING, STK_SLOT_STAGES, STK_SLOT_READY } stk_slot_state;
+typedef enum stk_slot_state {
+    STK_SLOT_FREE,
+    STK_SLOT_FILLING,
+    STK_SLOT_STAGES,
+    STK_SLOT_READY
+} stk_slot_state;
 
 typedef struct stk_engine stk_engine;
 typedef struct stk_slot stk_slot;
@@ -41,19 +48,20 @@ struct stk_ticket {
 };
 
 struct stk_slot {
-    stk_slot_state state;               /* lock */
-    _Atomic uint32_t left;              /* rows not done */
+    stk_slot_state state;  /* lock */
+    _Atomic uint32_t left; /* rows not done */
     uint64_t seq, epoch, step;
     stk_share share;
     stk_batch *batch;
-    uint32_t stage;                     /* the next one to run */
+    uint32_t stage; /* the next one to run */
     stk_ticket ticket;
-    int rc;                             /* lock: failure of the lowest row */
-    uint32_t err_row;                   /* lock */
-    stk_error err;                      /* lock */
+    int rc;           /* lock: failure of the lowest row */
+    uint32_t err_row; /* lock */
+    stk_error err;    /* lock */
 };
 
-/* Where a worker's time went, in ticks.  Written by its worker only, read by anybody; its own cache lines. */
+/* Where a worker's time went, in ticks.  Written by its worker only, read by anybody; its own
+ * cache lines. */
 typedef struct stk_counters {
     _Alignas(64) _Atomic uint64_t ticks[STK_STAGES];
     _Atomic uint64_t samples, bytes, cold;
@@ -61,20 +69,20 @@ typedef struct stk_counters {
 
 typedef struct stk_worker {
     stk_counters count;
-    uint64_t last;                      /* tick of the last lap */
+    uint64_t last; /* tick of the last lap */
     stk_engine *engine;
     uint32_t number;
     pthread_t thread;
-    stk_request *req;                   /* NULL: it is on its way */
+    stk_request *req; /* NULL: it is on its way */
     stk_scratch scratch;
-    void *decoder[STK_MAX_DECODERS];    /* contexts, opened at first use */
+    void *decoder[STK_MAX_DECODERS]; /* contexts, opened at first use */
 } stk_worker;
 
 struct stk_engine {
     /* the plan: read-only while threads run */
     stk_common *common;
-    stk_chain *chain;                   /* common->n_out */
-    uint16_t ***field_of;               /* [data set][output][schema] */
+    stk_chain *chain;     /* common->n_out */
+    uint16_t ***field_of; /* [data set][output][schema] */
     stk_order order;
     stk_concat concat;
     stk_deal deal;
@@ -87,16 +95,16 @@ struct stk_engine {
     stk_log log;
     uint32_t batch, n_slots, chunk;
     uint32_t io_depth, n_io;
-    int peeks;                          /* some bytes lie in memory already */
-    int inline_mode;                    /* num_workers=0: the consumer is the worker */
+    int peeks;       /* some bytes lie in memory already */
+    int inline_mode; /* num_workers=0: the consumer is the worker */
     pid_t pid;
 
     /* claims */
-    _Alignas(64) _Atomic uint64_t claim;        /* seeks << 48 | next ticket */
-    _Alignas(64) _Atomic uint64_t limit;        /* tickets below it are open */
+    _Alignas(64) _Atomic uint64_t claim; /* seeks << 48 | next ticket */
+    _Alignas(64) _Atomic uint64_t limit; /* tickets below it are open */
     _Alignas(64) _Atomic uint32_t n_arrived, inflight;
-    _Atomic int cold;                   /* the last claim had to wait: keep reads in flight before decoding */
-    _Atomic int draining;               /* a seek or close: rows are done without being made */
+    _Atomic int cold;     /* the last claim had to wait: keep reads in flight before decoding */
+    _Atomic int draining; /* a seek or close: rows are done without being made */
     _Atomic uint64_t skipped, retried;
     _Atomic uint32_t epoch_skips[STK_EPOCHS];
 
@@ -104,27 +112,27 @@ struct stk_engine {
     pthread_mutex_t lock;
     pthread_cond_t work, parked, ready;
     stk_slot slot[STK_MAX_SLOTS];
-    uint64_t head, tail;                /* lock: sequence numbers opened, taken */
-    uint64_t base_epoch, base_step;     /* lock: of sequence number 0 */
-    uint64_t epoch, taken;              /* where the consumer stands */
-    stk_request **arrived;              /* lock: heap by ticket, n_arrived of cap max_requests */
-    stk_request *idle;                  /* lock */
-    uint32_t n_requests, max_requests;  /* lock */
+    uint64_t head, tail;               /* lock: sequence numbers opened, taken */
+    uint64_t base_epoch, base_step;    /* lock: of sequence number 0 */
+    uint64_t epoch, taken;             /* where the consumer stands */
+    stk_request **arrived;             /* lock: heap by ticket, n_arrived of cap max_requests */
+    stk_request *idle;                 /* lock */
+    uint32_t n_requests, max_requests; /* lock */
     stk_worker *worker[STK_MAX_WORKERS];
-    uint32_t n_workers;                 /* lock: threads there are */
-    _Atomic uint32_t active;            /* threads that work; changed under the lock */
+    uint32_t n_workers;      /* lock: threads there are */
+    _Atomic uint32_t active; /* threads that work; changed under the lock */
     uint32_t want_workers;
-    int stop;                           /* lock */
-    stk_error *skips;                   /* lock: the first STK_KEPT_SKIPS */
+    int stop;         /* lock */
+    stk_error *skips; /* lock: the first STK_KEPT_SKIPS */
     uint32_t n_skips;
 
     /* I/O threads */
     pthread_mutex_t io_lock;
     pthread_cond_t io_work;
-    stk_io *io_head, *io_tail;          /* io_lock */
+    stk_io *io_head, *io_tail; /* io_lock */
     pthread_t *io_thread;
-    uint32_t io_running;                /* io_lock */
-    int io_stop;                        /* io_lock */
+    uint32_t io_running; /* io_lock */
+    int io_stop;         /* io_lock */
     pthread_t drive_thread[STK_MAX_DRIVEN];
     const stk_source *driven[STK_MAX_DRIVEN];
     uint32_t n_driven, n_driving;
@@ -139,35 +147,39 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t step, stk_error *err);
 int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err);
 void stk_engine_stop(stk_engine *e);
-struct timespec stk_in_ms(int ms);                              /* on the monotonic clock */
+struct timespec stk_in_ms(int ms); /* on the monotonic clock */
 
 /* ring.c: slots */
-int stk_ring_open_locked(stk_engine *e, stk_error *err);        /* open what can be opened; the last failure */
+int stk_ring_open_locked(stk_engine *e,
+                         stk_error *err); /* open what can be opened; the last failure */
 void stk_ring_fail(stk_engine *e, stk_slot *s, uint32_t row, int rc, const stk_error *err);
-void stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows);  /* rows are done; the last one runs the stages */
-void stk_ring_drain(stk_engine *e);                             /* no claims left, all slots free */
+void stk_ring_done(stk_engine *e, stk_slot *s,
+                   uint32_t rows);  /* rows are done; the last one runs the stages */
+void stk_ring_drain(stk_engine *e); /* no claims left, all slots free */
 
 /* worker.c: the loop; row.c: one row */
 int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err);
 void stk_worker_close(stk_worker **w);
-int stk_worker_step(stk_worker *w);                             /* 1: something was done */
-int stk_worker_step_locked(stk_engine *e);                      /* inline mode: a step, or a short wait when there is none */
+int stk_worker_step(stk_worker *w); /* 1: something was done */
+int stk_worker_step_locked(
+    stk_engine *e); /* inline mode: a step, or a short wait when there is none */
 void *stk_worker_main(void *worker);
 int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row, stk_error *err);
 
 /* iothread.c: reads that wait */
 void stk_io_queue(void *engine, stk_io *io);
-int stk_io_start(stk_engine *e, stk_error *err);                /* drivers of async sources */
+int stk_io_start(stk_engine *e, stk_error *err); /* drivers of async sources */
 void stk_io_stop(stk_engine *e);
 int stk_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, const char *name);
 
 /* stats.c */
 void stk_engine_stats(const stk_engine *e, stk_stats *out);
-uint32_t stk_engine_held(const stk_engine *e);                  /* batches whose memory the consumer has */
+uint32_t stk_engine_held(const stk_engine *e); /* batches whose memory the consumer has */
 
 static inline void stk_count(_Atomic uint64_t *c, uint64_t n)
 {
-    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n,
+                          memory_order_relaxed);
 }
 
 /* The time since the last lap belongs to `stage`. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iothread.c - threads that wait so that workers need not: blocking reads of cold files, and the drivers of async sources.
+/* iothread.c - threads that wait so that workers need not: blocking reads of cold files, and the
+ * drivers of async sources.
  *
- * The readers start with the first read that would wait; a data set in the page cache never has any. */
+ * The readers start with the first read that would wait; a data set in the page cache never has
+ * any. */
 #include <signal.h>
 
 #include "pipe/engine.h"
@@ -11,7 +13,7 @@ int stk_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, const char *n
     sigset_t all, before;
     int rc;
 
-    sigfillset(&all);                   /* signals are for the program's own threads */
+    sigfillset(&all); /* signals are for the program's own threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(t, NULL, fn, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -53,7 +55,8 @@ void stk_io_queue(void *engine, stk_io *io)
 
     io->next = NULL;
     pthread_mutex_lock(&e->io_lock);
-    while (e->io_running < e->n_io && stk_thread_start(&e->io_thread[e->io_running], reader_main, e, "stk-io") == 0)
+    while (e->io_running < e->n_io &&
+           stk_thread_start(&e->io_thread[e->io_running], reader_main, e, "stk-io") == 0)
         e->io_running++;
     if (e->io_running) {
         *(e->io_head ? &e->io_tail->next : &e->io_head) = io;
@@ -62,7 +65,7 @@ void stk_io_queue(void *engine, stk_io *io)
         io = NULL;
     }
     pthread_mutex_unlock(&e->io_lock);
-    if (io) {                           /* no thread could be had: wait here */
+    if (io) { /* no thread could be had: wait here */
         stk_io_read(io, &retried);
         io->done(io);
     }
@@ -97,7 +100,8 @@ int stk_io_start(stk_engine *e, stk_error *err)
             *d = (struct driver){ e, e->driven[i] };
         if (!d || stk_thread_start(&e->drive_thread[i], driver_main, d, "stk-drive") < 0) {
             stk_free(d);
-            return stk_fail(err, STK_ENOMEM, "no thread could be started for source %s", e->driven[i]->name);
+            return stk_fail(err, STK_ENOMEM, "no thread could be started for source %s",
+                            e->driven[i]->name);
         }
         e->n_driving++;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - text -> steps with their states; names -> fields.
  *
- * All that can be wrong with a chain is found here, before the first sample: unknown names, arguments, an order of steps that
- * makes no sense, fields that no sample has. */
+ * All that can be wrong with a chain is found here, before the first sample: unknown names,
+ * arguments, an order of steps that makes no sense, fields that no sample has. */
 #include "pipe/plan.h"
 
 #include <stdio.h>
@@ -11,7 +11,8 @@
 #include "base/expr.h"
 #include "base/registry.h"
 
-static const stk_arg from_args[] = { { "names", STK_ARG_NAMES, NULL, "fields to try, in order" }, { 0 } };
+static const stk_arg from_args[] = { { "names", STK_ARG_NAMES, NULL, "fields to try, in order" },
+                                     { 0 } };
 
 static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
 {
@@ -40,7 +41,9 @@ static int unknown_step(const char *name, stk_error *err)
     if (!near)
         near = stk_registry_nearest(STK_PLUGIN_CODEC, name);
     if (near)
-        return stk_fail(err, STK_EINVAL, "no step is called `%s`: did you mean `%s`? (`stoker ops` lists them)", name, near);
+        return stk_fail(err, STK_EINVAL,
+                        "no step is called `%s`: did you mean `%s`? (`stoker ops` lists them)",
+                        name, near);
     return stk_fail(err, STK_EINVAL, "no step is called `%s`: `stoker ops` lists them", name);
 }
 
@@ -56,7 +59,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
         return unknown_step(call->name, err);
     rc = stk_args_check(&args, call, codec ? codec->args : op->args, err);
     if (rc == 0) {
-        *s = (stk_step){ codec, op, number, stk_zalloc(1, codec ? codec->state_size : op->state_size) };
+        *s = (stk_step){ codec, op, number,
+                         stk_zalloc(1, codec ? codec->state_size : op->state_size) };
         c->n_steps++;
         rc = !s->state ? stk_fail_nomem(err, 64)
              : codec   ? codec->plan(s->state, args, &c->spec, err)
@@ -75,8 +79,11 @@ static int settle(stk_chain *c, const char *name, stk_error *err)
     size_t count = 1;
 
     if (s->kind == STK_KIND_BYTES && c->n_steps == 0)
-        return stk_fail(err, STK_EINVAL, "output %s: the chain says where from, but not what to make of it: add `image`, "
-                        "`int`, `text` or `bytes`", name);
+        return stk_fail(
+            err, STK_EINVAL,
+            "output %s: the chain says where from, but not what to make of it: add `image`, "
+            "`int`, `text` or `bytes`",
+            name);
     if (s->kind == STK_KIND_BYTES)
         return 0;
     if (s->kind == STK_KIND_IMAGE) {
@@ -114,7 +121,8 @@ int stk_chain_plan(stk_chain *c, const char *name, const char *text, stk_error *
     }
     for (uint32_t i = first; rc == 0 && i < e->n_calls; i++) {
         if (!strcmp(e->call[i].name, "from"))
-            rc = stk_fail(err, STK_EINVAL, "output %s: from() stands at the beginning of a chain", name);
+            rc = stk_fail(err, STK_EINVAL, "output %s: from() stands at the beginning of a chain",
+                          name);
         else
             rc = plan_step(c, &e->call[i], (uint8_t)i, err);
     }
@@ -135,7 +143,8 @@ void stk_chain_fini(stk_chain *c)
     memset(c, 0, sizeof *c);
 }
 
-static int no_such_field(const stk_chain *c, const char *output, const stk_index *ix, stk_error *err)
+static int no_such_field(const stk_chain *c, const char *output, const stk_index *ix,
+                         stk_error *err)
 {
     char wanted[96] = "", have[96] = "";
     uint32_t n = stk_index_names(ix), i;
@@ -144,11 +153,14 @@ static int no_such_field(const stk_chain *c, const char *output, const stk_index
     for (i = 0; i < c->n_from && at < sizeof wanted; i++)
         at += (size_t)snprintf(wanted + at, sizeof wanted - at, "%s%s", i ? ", " : "", c->from[i]);
     for (i = 0, at = 0; i < n && at < sizeof have; i++)
-        at += (size_t)snprintf(have + at, sizeof have - at, "%s%s", i ? ", " : "", stk_index_name(ix, i));
-    return stk_fail(err, STK_EINVAL, "output %s: no sample has a field %s: the fields are %s", output, wanted, have);
+        at += (size_t)snprintf(have + at, sizeof have - at, "%s%s", i ? ", " : "",
+                               stk_index_name(ix, i));
+    return stk_fail(err, STK_EINVAL, "output %s: no sample has a field %s: the fields are %s",
+                    output, wanted, have);
 }
 
-int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, uint16_t **field_of, stk_error *err)
+int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, uint16_t **field_of,
+                   stk_error *err)
 {
     uint32_t schemas = stk_index_schemas(ix), s, i, bound = 0;
     uint16_t *map = stk_alloc((schemas + 1) * sizeof *map);

@@ -9,27 +9,29 @@
 #define STK_MAX_FROM 16
 
 typedef struct stk_step {
-    const stk_codec *codec;             /* one of the two */
+    const stk_codec *codec; /* one of the two */
     const stk_op *op;
-    uint8_t number;                     /* place in the chain: addresses its random numbers */
+    uint8_t number; /* place in the chain: addresses its random numbers */
     void *state;
 } stk_step;
 
 typedef struct stk_chain {
-    char *from[STK_MAX_FROM];           /* the first of these that a sample has */
+    char *from[STK_MAX_FROM]; /* the first of these that a sample has */
     uint32_t n_from;
     uint32_t n_steps;
     stk_step step[STK_MAX_STEPS];
-    const stk_step *parse;              /* ends in a value */
+    const stk_step *parse; /* ends in a value */
     stk_spec spec;
-    size_t row_bytes;                   /* 0: ragged */
+    size_t row_bytes; /* 0: ragged */
 } stk_chain;
 
 /* Compile `text` for the output `name`. */
 int stk_chain_plan(stk_chain *c, const char *name, const char *text, stk_error *err);
 void stk_chain_fini(stk_chain *c);
 
-/* Which field of a sample (by schema) feeds a chain, for one data set: UINT16_MAX where none does. */
-int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, uint16_t **field_of, stk_error *err);
+/* Which field of a sample (by schema) feeds a chain, for one data set: UINT16_MAX where none
+ * does. */
+int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, uint16_t **field_of,
+                   stk_error *err);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ring.c - slots: FREE -> FILLING -> STAGES -> READY -> (handed out) FREE.
  *
- * A slot opens with a batch whose memory is planned; the worker that does its last row runs the batch stages; the consumer takes
- * slots in order.  Sequence numbers run on over the end of an epoch, so the next one is under way before this one ends. */
+ * A slot opens with a batch whose memory is planned; the worker that does its last row runs the
+ * batch stages; the consumer takes slots in order.  Sequence numbers run on over the end of an
+ * epoch, so the next one is under way before this one ends. */
 #include <string.h>
 
 #include "pipe/engine.h"
@@ -23,7 +24,8 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     b->step = s->step;
     b->rows = s->share.rows;
     memset(b->valid, !s->share.filler, b->rows);
-    atomic_store_explicit(&s->left, e->batch, memory_order_relaxed);    /* tickets past `rows` count as done by claim */
+    atomic_store_explicit(&s->left, e->batch,
+                          memory_order_relaxed); /* tickets past `rows` count as done by claim */
     if (s->step == 0)
         atomic_store_explicit(&e->epoch_skips[s->epoch % STK_EPOCHS], 0, memory_order_relaxed);
     s->state = STK_SLOT_FILLING;
@@ -38,7 +40,7 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err)
         stk_batch *b = NULL;
 
         if (e->head > e->tail && !stk_common_settled(e->common))
-            break;                      /* the first ragged batch shows how many fit */
+            break; /* the first ragged batch shows how many fit */
         stk_deal_step(&e->deal, (e->base_step + e->head) % e->steps, &s->share);
         rc = stk_batch_open(&b, e->common, s->share.rows, err);
         if (rc < 0)
@@ -57,7 +59,7 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err)
 void stk_ring_fail(stk_engine *e, stk_slot *s, uint32_t row, int rc, const stk_error *err)
 {
     pthread_mutex_lock(&e->lock);
-    if (row < s->err_row) {             /* the lowest row speaks, whatever order workers came in */
+    if (row < s->err_row) { /* the lowest row speaks, whatever order workers came in */
         s->err_row = row;
         s->rc = rc;
         s->err = *err;
@@ -80,7 +82,8 @@ static void run_stages(stk_engine *e, stk_slot *s)
 {
     stk_error err;
 
-    while (s->rc == 0 && s->stage < e->n_stages && !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
+    while (s->rc == 0 && s->stage < e->n_stages &&
+           !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
         const stk_stage *st = e->stage[s->stage++];
         int rc;
 
@@ -133,7 +136,8 @@ void stk_ring_drain(stk_engine *e)
     atomic_store_explicit(&e->draining, 1, memory_order_relaxed);
     atomic_store_explicit(&e->limit, 0, memory_order_release);
     /* A new count of seeks makes every claim that is under way fail, so `old` is exact. */
-    while (!atomic_compare_exchange_weak_explicit(&e->claim, &old, ((old >> STK_TICKET_BITS) + 1) << STK_TICKET_BITS,
+    while (!atomic_compare_exchange_weak_explicit(&e->claim, &old,
+                                                  ((old >> STK_TICKET_BITS) + 1) << STK_TICKET_BITS,
                                                   memory_order_acq_rel, memory_order_relaxed)) {}
     for (seq = e->tail; seq < e->head; seq++)
         stk_ring_done(e, &e->slot[seq % e->n_slots], e->batch - claimed(e, seq, old & mask));
@@ -152,7 +156,7 @@ void stk_ring_drain(stk_engine *e)
         stk_batch_release(&s->batch);
     }
     e->head = e->tail = 0;
-    for (uint32_t i = 0; i < STK_EPOCHS; i++)   /* what is made anew is counted anew */
+    for (uint32_t i = 0; i < STK_EPOCHS; i++) /* what is made anew is counted anew */
         atomic_store_explicit(&e->epoch_skips[i], 0, memory_order_relaxed);
     atomic_store_explicit(&e->draining, 0, memory_order_relaxed);
 }

@@ -14,7 +14,8 @@ typedef struct row {
 } row;
 
 /* The decoder that knows these bytes, with this worker's context. */
-static int find_decoder(stk_worker *w, stk_bytes in, const stk_decoder **out, void **ctx, stk_error *err)
+static int find_decoder(stk_worker *w, stk_bytes in, const stk_decoder **out, void **ctx,
+                        stk_error *err)
 {
     const stk_decoder *d;
 
@@ -29,8 +30,10 @@ static int find_decoder(stk_worker *w, stk_bytes in, const stk_decoder **out, vo
     }
     if (in.len == 0)
         return stk_fail(err, STK_ECORRUPT, "the picture is empty");
-    return stk_fail(err, STK_ECORRUPT, "these %zu bytes are no picture that this build decodes (first bytes %02x %02x)",
-                    in.len, in.data[0], in.len > 1 ? in.data[1] : 0);
+    return stk_fail(
+        err, STK_ECORRUPT,
+        "these %zu bytes are no picture that this build decodes (first bytes %02x %02x)", in.len,
+        in.data[0], in.len > 1 ? in.data[1] : 0);
 }
 
 static int check_size(const stk_engine *e, const stk_image_info *info, stk_error *err)
@@ -38,12 +41,16 @@ static int check_size(const stk_engine *e, const stk_image_info *info, stk_error
     if (!info->width || !info->height)
         return stk_fail(err, STK_ECORRUPT, "the picture is %ux%u", info->width, info->height);
     if ((uint64_t)info->width * info->height > e->max_pixels)
-        return stk_fail(err, STK_ELIMIT, "the picture is %ux%u, over the limit of %" PRIu64 " pixels: raise max_pixels if "
-                        "that is meant", info->width, info->height, e->max_pixels);
+        return stk_fail(err, STK_ELIMIT,
+                        "the picture is %ux%u, over the limit of %" PRIu64
+                        " pixels: raise max_pixels if "
+                        "that is meant",
+                        info->width, info->height, e->max_pixels);
     return 0;
 }
 
-/* Every op of the chain turns the view; random numbers are addressed by (position, epoch, output, op). */
+/* Every op of the chain turns the view; random numbers are addressed by (position, epoch,
+ * output, op). */
 static int draw(const row *x, const stk_image_info *info, stk_view *view, stk_error *err)
 {
     stk_rng rng;
@@ -54,7 +61,8 @@ static int draw(const row *x, const stk_image_info *info, stk_view *view, stk_er
 
         if (!s->op || !s->op->draw)
             continue;
-        stk_rng_init(&rng, x->w->engine->seed, x->r->position, (uint32_t)x->b->epoch, (uint8_t)x->output, s->number);
+        stk_rng_init(&rng, x->w->engine->seed, x->r->position, (uint32_t)x->b->epoch,
+                     (uint8_t)x->output, s->number);
         s->op->draw(s->state, &rng, view);
     }
     if (view->refused)
@@ -74,13 +82,15 @@ static int image_place(const row *x, const stk_view *v, void **dst, stk_error *e
         return 0;
     }
     if ((uint64_t)v->vis_w * v->vis_h > x->w->engine->max_pixels)
-        return stk_fail(err, STK_ELIMIT, "its output would be %ux%u, over the limit of max_pixels", v->vis_w, v->vis_h);
+        return stk_fail(err, STK_ELIMIT, "its output would be %ux%u, over the limit of max_pixels",
+                        v->vis_w, v->vis_h);
     out = &x->b->out[x->output].row[x->row];
     out->ndim = 3;
     out->shape[0] = hwc ? v->vis_h : 3;
     out->shape[1] = hwc ? v->vis_w : v->vis_h;
     out->shape[2] = hwc ? 3 : v->vis_w;
-    *dst = stk_batch_reserve(x->b, x->output, x->row, (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(spec->dtype));
+    *dst = stk_batch_reserve(x->b, x->output, x->row,
+                             (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(spec->dtype));
     return *dst ? 0 : stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
 }
 
@@ -123,7 +133,7 @@ static int make_bytes(const row *x, stk_bytes in, stk_error *err)
 
     if (!dst)
         return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", in.len);
-    if (in.len)                         /* an empty field may have no address */
+    if (in.len) /* an empty field may have no address */
         memcpy(dst, in.data, in.len);
     out->ndim = 1;
     out->shape[0] = (int64_t)in.len;
@@ -142,7 +152,8 @@ static int make_output(const row *x, stk_error *err)
     if (c->spec.kind == STK_KIND_IMAGE)
         return make_image(x, in, err);
     if (c->parse)
-        rc = c->parse->codec->parse(c->parse->state, in, stk_batch_place(x->b, x->output, x->row), err);
+        rc = c->parse->codec->parse(c->parse->state, in, stk_batch_place(x->b, x->output, x->row),
+                                    err);
     else
         rc = make_bytes(x, in, err);
     stk_lap(x->w, STK_STAGE_VALUE);
@@ -159,7 +170,8 @@ int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row_numbe
         x.chain = &w->engine->chain[x.output];
         stk_scratch_reset(&w->scratch);
         if (!x.chain->row_bytes)
-            stk_batch_unreserve(b, x.output, row_number);       /* a sample stood here that went bad later on */
+            stk_batch_unreserve(b, x.output,
+                                row_number); /* a sample stood here that went bad later on */
         rc = make_output(&x, err);
         if (rc < 0) {
             stk_error_at(err, NULL, r->want[x.output].place.offset, (stk_bytes){ 0 });

@@ -6,7 +6,8 @@
 
 const char *stk_stage_name(stk_stage_id id)
 {
-    static const char *const names[STK_STAGES] = { "fetch", "decode", "sample", "value", "batch", "idle" };
+    static const char *const names[STK_STAGES] = { "fetch", "decode", "sample",
+                                                   "value", "batch",  "idle" };
 
     return (unsigned)id < STK_STAGES ? names[id] : "?";
 }
@@ -16,15 +17,16 @@ static uint64_t get(const _Atomic uint64_t *c)
     return atomic_load_explicit(c, memory_order_relaxed);
 }
 
-/* A batch may be let go while its tensors live, so batches are counted by their buffers: those that are out of the pool
- * and not in the ring, divided by how many a batch has. */
+/* A batch may be let go while its tensors live, so batches are counted by their buffers: those
+ * that are out of the pool and not in the ring, divided by how many a batch has. */
 uint32_t stk_engine_held(const stk_engine *e)
 {
     uint32_t out = stk_pool_out(e->common->pool), each = 0, ring;
 
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         stk_out_plan *p = &e->common->out[i];
-        size_t size = p->row_bytes ? p->row_bytes * e->batch : atomic_load_explicit(&p->high, memory_order_relaxed);
+        size_t size = p->row_bytes ? p->row_bytes * e->batch
+                                   : atomic_load_explicit(&p->high, memory_order_relaxed);
 
         each += size >= STK_SMALL_OUTPUT;
     }
@@ -37,7 +39,8 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
     uint64_t ns = stk_now_ns() - e->opened_ns, ticks = stk_ticks() - e->opened_ticks;
     double ns_per_tick = ticks ? (double)ns / (double)ticks : 0;
     stk_account *account = stk_pool_account(e->common->pool);
-    stk_stats s = { .size = out->size, .workers = atomic_load_explicit(&e->active, memory_order_relaxed),
+    stk_stats s = { .size = out->size,
+                    .workers = atomic_load_explicit(&e->active, memory_order_relaxed),
                     .slots = e->n_slots };
     size_t size = out->size && out->size < sizeof s ? out->size : sizeof s;
 

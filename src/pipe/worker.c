@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker.c - claim tickets, bring their bytes, make their rows; step aside for bytes that are not there yet.
+/* worker.c - claim tickets, bring their bytes, make their rows; step aside for bytes that are
+ * not there yet.
  *
- * While bytes are at hand (page cache, memory) a worker runs through its tickets with one request of its own and takes no
- * lock.  A request that must wait is submitted and forgotten; whoever is free when it arrives goes on with it.  When reads have
- * to be waited for, workers first keep enough of them in flight and only then decode. */
+ * While bytes are at hand (page cache, memory) a worker runs through its tickets with one
+ * request of its own and takes no lock.  A request that must wait is submitted and forgotten;
+ * whoever is free when it arrives goes on with it.  When reads have to be waited for, workers
+ * first keep enough of them in flight and only then decode. */
 #include <string.h>
 
 #include "base/registry.h"
 #include "pipe/engine.h"
 
 #define MAX_CHUNK 32
-#define AHEAD 3                 /* rows looked up before their turn */
+#define AHEAD 3 /* rows looked up before their turn */
 #define MAX_SUBSTITUTES 100
 
 /* ---- requests: idle ones, and the heap of those that arrived ---- */
@@ -69,7 +71,8 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
     return 0;
 }
 
-/* Every worker brings a request along: whoever has none can then wait, since one is on its way or will be let go. */
+/* Every worker brings a request along: whoever has none can then wait, since one is on its way
+ * or will be let go. */
 int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
 {
     stk_worker *w = STK_NEW(stk_worker);
@@ -161,21 +164,27 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
         return 0;
     record_skip(e, err);
     atomic_fetch_add_explicit(&e->skipped, 1, memory_order_relaxed);
-    n = atomic_fetch_add_explicit(&e->epoch_skips[s->epoch % STK_EPOCHS], 1, memory_order_relaxed) + 1;
+    n = atomic_fetch_add_explicit(&e->epoch_skips[s->epoch % STK_EPOCHS], 1, memory_order_relaxed) +
+        1;
     if (e->skip_budget && n > e->skip_budget) {
-        *rc = stk_fail(err, STK_ECORRUPT, "more than %" PRIu64 " bad samples in this epoch: the skip budget is spent (stats() lists them)",
+        *rc = stk_fail(err, STK_ECORRUPT,
+                       "more than %" PRIu64
+                       " bad samples in this epoch: the skip budget is spent (stats() lists them)",
                        e->skip_budget);
         return 0;
     }
     if (r->attempt == MAX_SUBSTITUTES) {
-        *rc = stk_fail(err, STK_ECORRUPT, "%d samples in a row that were to stand in for position %" PRIu64 " are bad too",
+        *rc = stk_fail(err, STK_ECORRUPT,
+                       "%d samples in a row that were to stand in for position %" PRIu64
+                       " are bad too",
                        MAX_SUBSTITUTES, r->position);
         return 0;
     }
     r->attempt++;
     s->batch->valid[r->ticket % e->batch] = 0;
     e->order.at(e->order.state, s->epoch,
-                stk_substitute(e->seed, s->epoch, r->position, r->attempt, e->deal.samples), 1, &r->where);
+                stk_substitute(e->seed, s->epoch, r->position, r->attempt, e->deal.samples), 1,
+                &r->where);
     return 1;
 }
 
@@ -183,7 +192,8 @@ static int missing_field(const stk_engine *e, uint32_t output, stk_error *err)
 {
     const stk_chain *c = &e->chain[output];
 
-    return stk_fail(err, STK_ECORRUPT, "it has no field %s%s", c->from[0], c->n_from > 1 ? " (nor any of the others in from())" : "");
+    return stk_fail(err, STK_ECORRUPT, "it has no field %s%s", c->from[0],
+                    c->n_from > 1 ? " (nor any of the others in from())" : "");
 }
 
 static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
@@ -193,10 +203,10 @@ static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
 
     r->index_failed = 0;
     if (r->where.dataset >= e->common->n_data)
-        return stk_fail(err, STK_EINVAL, "order %s asks for data set %u, there are %u", e->order.name, r->where.dataset,
-                        e->common->n_data);
+        return stk_fail(err, STK_EINVAL, "order %s asks for data set %u, there are %u",
+                        e->order.name, r->where.dataset, e->common->n_data);
     r->data = e->common->data[r->where.dataset];
-    if (!r->entry.key.data) {           /* not looked up ahead */
+    if (!r->entry.key.data) { /* not looked up ahead */
         r->index_failed = stk_index_entry(r->data->index, r->where.sample, &r->entry, err);
         if (r->index_failed) {
             r->entry.key.data = NULL;
@@ -251,13 +261,16 @@ static void address(const stk_engine *e, const stk_request *r, stk_error *err)
     const char *shard = r->entry.key.data ? stk_shards_name(r->data->shards, r->entry.shard) : NULL;
 
     stk_error_at(err, shard, r->entry.key.data ? r->entry.offset : STK_NO_OFFSET, r->entry.key);
-    err->sample = r->where.dataset < e->common->n_data ? e->common->start[r->where.dataset] + r->where.sample : UINT64_MAX;
+    err->sample = r->where.dataset < e->common->n_data
+                      ? e->common->start[r->where.dataset] + r->where.sample
+                      : UINT64_MAX;
 }
 
 static int take_arrived(stk_worker *w);
 
-/* memory_limit is reached: take what idle requests and blocks keep, else end a row whose bytes are there, else wait for a read.
- * 0: there is nothing to wait for.  Rows ended here may come here themselves, at most once for every request there is. */
+/* memory_limit is reached: take what idle requests and blocks keep, else end a row whose bytes
+ * are there, else wait for a read. 0: there is nothing to wait for.  Rows ended here may come
+ * here themselves, at most once for every request there is. */
 static int make_room(stk_worker *w)
 {
     stk_engine *e = w->engine;
@@ -276,7 +289,7 @@ static int make_room(stk_worker *w)
         return 0;
     for (uint32_t i = 0; i < e->n_driven && e->inline_mode; i++)
         e->driven[i]->drive(1);
-    soon = stk_in_ms(5);                /* whoever gets a read at once tells nobody */
+    soon = stk_in_ms(5); /* whoever gets a read at once tells nobody */
     pthread_mutex_lock(&e->lock);
     if (!atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         pthread_cond_timedwait(&e->work, &e->lock, &soon);
@@ -284,7 +297,8 @@ static int make_room(stk_worker *w)
     return 1;
 }
 
-/* Take a row from where it stands to its end.  1: done; 0: its bytes are on their way, r has left. */
+/* Take a row from where it stands to its end.  1: done; 0: its bytes are on their way, r has
+ * left. */
 static int row_run(stk_worker *w, stk_request *r, int arrived)
 {
     stk_engine *e = w->engine;
@@ -299,7 +313,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
         if (!arrived) {
             while ((rc = row_begin(w, r, &err)) == STK_ELIMIT && make_room(w)) {}
             if (rc == STK_ELIMIT)
-                rc = err.code = STK_ENOMEM;     /* not the sample's fault: never skipped */
+                rc = err.code = STK_ENOMEM; /* not the sample's fault: never skipped */
             if (rc == 0)
                 rc = stk_request_try(r, &err);
             if (rc == STK_PENDING) {
@@ -307,7 +321,8 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
                 if (rc == STK_PENDING)
                     return 0;
             } else if (atomic_load_explicit(&e->cold, memory_order_relaxed)) {
-                atomic_store_explicit(&e->cold, 0, memory_order_relaxed);     /* a store a row would cost a cache line */
+                atomic_store_explicit(
+                    &e->cold, 0, memory_order_relaxed); /* a store a row would cost a cache line */
             }
         }
         arrived = 0;
@@ -316,8 +331,9 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
         if (rc < 0)
             address(e, r, &err);
         if (atomic_load_explicit(&r->retries, memory_order_relaxed))
-            atomic_fetch_add_explicit(&e->retried, atomic_exchange_explicit(&r->retries, 0, memory_order_relaxed),
-                                      memory_order_relaxed);
+            atomic_fetch_add_explicit(
+                &e->retried, atomic_exchange_explicit(&r->retries, 0, memory_order_relaxed),
+                memory_order_relaxed);
         stk_request_end(r);
         if (rc == 0)
             return 1;
@@ -345,7 +361,8 @@ static uint32_t claim(stk_engine *e, uint32_t want, uint64_t *first)
             return 0;
         n = e->batch - t % e->batch;
         n = n < want ? n : want;
-        if (atomic_compare_exchange_weak_explicit(&e->claim, &c, c + n, memory_order_acq_rel, memory_order_acquire)) {
+        if (atomic_compare_exchange_weak_explicit(&e->claim, &c, c + n, memory_order_acq_rel,
+                                                  memory_order_acquire)) {
             *first = t;
             return (uint32_t)n;
         }
@@ -394,8 +411,8 @@ static void wait_request(stk_worker *w)
     }
 }
 
-/* Look a row's sample up before its turn, and ask for its bytes if they lie in memory: a row is too long for the
- * processor to see the next one coming. */
+/* Look a row's sample up before its turn, and ask for its bytes if they lie in memory: a row is
+ * too long for the processor to see the next one coming. */
 static void look_ahead(stk_engine *e, const stk_where *where, stk_entry *entry)
 {
     const stk_dataset *d;
@@ -406,7 +423,7 @@ static void look_ahead(stk_engine *e, const stk_where *where, stk_entry *entry)
         return;
     d = e->common->data[where->dataset];
     if (stk_index_entry(d->index, where->sample, entry, NULL) < 0) {
-        entry->key.data = NULL;         /* the row finds out again and says why */
+        entry->key.data = NULL; /* the row finds out again and says why */
         return;
     }
     field = e->field_of[where->dataset][0][entry->schema];
@@ -463,7 +480,8 @@ int stk_worker_step(stk_worker *w)
     stk_engine *e = w->engine;
 
     if (atomic_load_explicit(&e->cold, memory_order_relaxed) &&
-        atomic_load_explicit(&e->inflight, memory_order_relaxed) < e->io_depth && own_request(w) && run_claim(w))
+        atomic_load_explicit(&e->inflight, memory_order_relaxed) < e->io_depth && own_request(w) &&
+        run_claim(w))
         return 1;
     if (take_arrived(w))
         return 1;
@@ -478,7 +496,8 @@ int stk_worker_step(stk_worker *w)
 static int can_work_locked(stk_worker *w)
 {
     stk_engine *e = w->engine;
-    uint64_t t = atomic_load_explicit(&e->claim, memory_order_acquire) & (((uint64_t)1 << STK_TICKET_BITS) - 1);
+    uint64_t t = atomic_load_explicit(&e->claim, memory_order_acquire) &
+                 (((uint64_t)1 << STK_TICKET_BITS) - 1);
 
     if (atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return 1;
@@ -494,7 +513,8 @@ void *stk_worker_main(void *arg)
 
     w->last = stk_ticks();
     while (!stop) {
-        while (w->number < atomic_load_explicit(&e->active, memory_order_relaxed) && stk_worker_step(w)) {}
+        while (w->number < atomic_load_explicit(&e->active, memory_order_relaxed) &&
+               stk_worker_step(w)) {}
         pthread_mutex_lock(&e->lock);
         for (;;) {
             int parked = w->number >= atomic_load_explicit(&e->active, memory_order_relaxed);

@@ -6,14 +6,16 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-extern const stk_source stk_source_local;       /* paths and file:// */
-extern const stk_source stk_source_memory;      /* mem://NAME: bytes given by stk_memory_put() */
+extern const stk_source stk_source_local;  /* paths and file:// */
+extern const stk_source stk_source_memory; /* mem://NAME: bytes given by stk_memory_put() */
 
-/* Exactly len bytes at offset, waiting; a short file is STK_ECORRUPT with the offset.  Retries EINTR, EAGAIN. */
+/* Exactly len bytes at offset, waiting; a short file is STK_ECORRUPT with the offset.  Retries
+ * EINTR, EAGAIN. */
 int stk_file_read(stk_file *f, uint64_t offset, void *dst, size_t len, stk_error *err);
-void stk_file_close(stk_file **f);              /* NULL-safe, nulls */
+void stk_file_close(stk_file **f); /* NULL-safe, nulls */
 
-/* Give `data` (borrowed until dropped, i.e. put with NULL) the name mem://NAME, for tests, fuzzers and benches. */
+/* Give `data` (borrowed until dropped, i.e. put with NULL) the name mem://NAME, for tests,
+ * fuzzers and benches. */
 int stk_memory_put(const char *name, const void *data, size_t len, stk_error *err);
 
 /* A list of names.  init with zeros, end with fini. */
@@ -24,10 +26,10 @@ typedef struct stk_names {
 int stk_names_add(stk_names *l, const char *name, size_t len, stk_error *err);
 void stk_names_fini(stk_names *l);
 
-/* Expand patterns to shard names in order, by WebDataset's rules: "::" separates, ${X} is WDS_X of the environment,
- * braces expand (zero padding, steps, descending, nesting, {x} stays).  Then, ours: a name with * ? [ is a glob, sorted, a
- * folder means its shards (*.tar), sorted.  A pattern that matches nothing is STK_ENOTFOUND and named.  At most
- * 16 million names. */
+/* Expand patterns to shard names in order, by WebDataset's rules: "::" separates, ${X} is WDS_X
+ * of the environment, braces expand (zero padding, steps, descending, nesting, {x} stays).
+ * Then, ours: a name with * ? [ is a glob, sorted, a folder means its shards (*.tar), sorted.
+ * A pattern that matches nothing is STK_ENOTFOUND and named.  At most 16 million names. */
 int stk_urls_expand(const char *const *urls, size_t n, stk_names *out, stk_error *err);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make_tar.h - write a plain ustar file, member by member: the smallest writer that makes test shards. */
+/* make_tar.h - write a plain ustar file, member by member: the smallest writer that makes test
+ * shards. */
 #ifndef STOKER_TESTS_MAKE_TAR_H
 #define STOKER_TESTS_MAKE_TAR_H
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seam.h - what the seam tests share: data whose content is a function of the sample's number, and its check.
+/* seam.h - what the seam tests share: data whose content is a function of the sample's number,
+ * and its check.
  *
- * Sample k has key "%06u", fields bin (bytes), cls (a number) and txt (a text).  Public headers only: what a plug-in sees. */
+ * Sample k has key "%06u", fields bin (bytes), cls (a number) and txt (a text).  Public headers
+ * only: what a plug-in sees. */
 #ifndef STOKER_TESTS_SEAM_H
 #define STOKER_TESTS_SEAM_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seam_async_test.c - a source that answers later, out of order, and fails now and then: slow://PATH.
+/* seam_async_test.c - a source that answers later, out of order, and fails now and then:
+ * slow://PATH.
  *
- * submit() only notes the read; drive() completes what is due, the latest first.  One read may be told to take long, and reads
- * at one offset may be told to fail. */
+ * submit() only notes the read; drive() completes what is due, the latest first.  One read may
+ * be told to take long, and reads at one offset may be told to fail. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -287,7 +288,8 @@ static void failures_are_retried(void **state)
     }
 }
 
-/* After some tries it is raised, with its address; the skip policy is for bad data, not for bad networks. */
+/* After some tries it is raised, with its address; the skip policy is for bad data, not for bad
+ * networks. */
 static void failures_are_raised_in_the_end(void **state)
 {
     (void)state;
@@ -401,7 +403,8 @@ static void sources_side_by_side(void **state)
     stk_dataset_unref(&ds);
 }
 
-/* Far more could be in flight than memory_limit holds: reads wait for each other, nothing fails and nothing is skipped. */
+/* Far more could be in flight than memory_limit holds: reads wait for each other, nothing fails
+ * and nothing is skipped. */
 static void reads_wait_for_memory(void **state)
 {
     static const int32_t workers[] = { STK_NONE, 1, 4 };

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seam_block_test.c - a format whose samples are no byte ranges: several packed into one block, XOR-ed and run-length coded.
+/* seam_block_test.c - a format whose samples are no byte ranges: several packed into one block,
+ * XOR-ed and run-length coded.
  *
- * A .pak shard is u32 samples, u32 samples a block, then a table of u32 (offset, length) a block, then the blocks.  A block unpacks
- * to the samples' bin fields one behind the other, each after its u16 length.  The index's `offset` is the block's place,
- * `size` its length; the rest follows from the row. */
+ * A .pak shard is u32 samples, u32 samples a block, then a table of u32 (offset, length) a
+ * block, then the blocks.  A block unpacks to the samples' bin fields one behind the other, each
+ * after its u16 length.  The index's `offset` is the block's place, `size` its length; the rest
+ * follows from the row. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -247,7 +249,8 @@ static void each_block_is_unpacked_once(void **state)
     }
 }
 
-/* A cache of an eighth of memory_limit holds a few blocks only: dropped, read again, never wrong. */
+/* A cache of an eighth of memory_limit holds a few blocks only: dropped, read again, never
+ * wrong. */
 static void a_small_cache_drops_blocks(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seam_memory_test.c - an allocator that counts and guards: large outputs come from it, buffers outlive the loader. */
+/* seam_memory_test.c - an allocator that counts and guards: large outputs come from it, buffers
+ * outlive the loader. */
 #include <pthread.h>
 #include <stdatomic.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seam_order_test.c - orders from a table, with repeats and over two data sets; and two data sets without one. */
+/* seam_order_test.c - orders from a table, with repeats and over two data sets; and two data
+ * sets without one. */
 #include "seam.h"
 
 #define A 60

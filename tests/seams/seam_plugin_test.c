@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seam_plugin_test.c - a codec and an op of one's own in a chain; what the registry refuses; the skip policy by a codec that fails. */
+/* seam_plugin_test.c - a codec and an op of one's own in a chain; what the registry refuses; the
+ * skip policy by a codec that fails. */
 #include "seam.h"
 
 #define N 50
@@ -198,7 +199,8 @@ static void chains_that_are_wrong(void **state)
     }
 }
 
-/* Which samples stand in is a pure function: the same for any number of workers and any prefetch. */
+/* Which samples stand in is a pure function: the same for any number of workers and any
+ * prefetch. */
 static void skipped_alike(void **state)
 {
     static const stk_output out[] = { { "bin", "bytes" }, { "s", "from(bin) | sum(refuse=3)" } };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seam_ragged_test.c - outputs whose rows differ: bytes and text, pictures at their own size as a list or one by one.
+/* seam_ragged_test.c - outputs whose rows differ: bytes and text, pictures at their own size as
+ * a list or one by one.
  *
  * Pictures are P6 files, read by a decoder that this test plugs in. */
 #include <stdatomic.h>
@@ -220,7 +221,8 @@ static void bytes_and_text(void **state)
     stk_loader_close(&l);
 }
 
-/* One row far larger than memory_limit allows: an error there, and the batches behind it are made all the same. */
+/* One row far larger than memory_limit allows: an error there, and the batches behind it are
+ * made all the same. */
 static void one_row_too_large(void **state)
 {
     static const stk_output out[] = { { "d", "from(dat) | bytes" } };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seam_stage_test.c - batch stages: at once, later by event from another thread, failing, two in order. */
+/* seam_stage_test.c - batch stages: at once, later by event from another thread, failing, two in
+ * order. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -211,7 +212,8 @@ static void failures_name_their_step(void **state)
     }
 }
 
-/* A stage that takes its time: next() gives up when told to, seek() and close() wait for the stage. */
+/* A stage that takes its time: next() gives up when told to, seek() and close() wait for the
+ * stage. */
 static void stages_that_take_their_time(void **state)
 {
     static const stk_stage *const stages[] = { &later_stage };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seam_workers_test.c - workers parked and added in the middle of an epoch, and counters that add up. */
+/* seam_workers_test.c - workers parked and added in the middle of an epoch, and counters that
+ * add up. */
 #include <dirent.h>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lag.h - two sources for the stress driver over plain files: lag:// answers later and out of order, cold:// only waits. */
+/* lag.h - two sources for the stress driver over plain files: lag:// answers later and out of
+ * order, cold:// only waits. */
 #ifndef STOKER_TESTS_LAG_H
 #define STOKER_TESTS_LAG_H
 

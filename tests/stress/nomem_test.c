@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nomem_test.c - the n-th allocation and all after it fail, for every n until nothing fails: a clean error each time.
+/* nomem_test.c - the n-th allocation and all after it fail, for every n until nothing fails: a
+ * clean error each time.
  *
- * Run under ASan it also shows that nothing leaks.  The same with threads, where a lost wake-up would show as a time-out. */
+ * Run under ASan it also shows that nothing leaks.  The same with threads, where a lost wake-up
+ * would show as a time-out. */
 #include "../seams/seam.h"
 
 #include "base/mem.h"

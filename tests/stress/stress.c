@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stress.c - random loaders against a model: stress [SEED [SECONDS]].
  *
- * Two threads each open loaders with random workers, prefetch, batch sizes, ranks, sources, stages and skip policy, and take,
- * time out, seek, hold, release elsewhere, park and close at random.  What must come out follows from the order's arithmetic
- * and from content that is a function of the sample's number.  A watchdog ends a run that hangs. */
+ * Two threads each open loaders with random workers, prefetch, batch sizes, ranks, sources,
+ * stages and skip policy, and take, time out, seek, hold, release elsewhere, park and close at
+ * random.  What must come out follows from the order's arithmetic and from content that is a
+ * function of the sample's number.  A watchdog ends a run that hangs. */
 #include <ftw.h>
 #include <inttypes.h>
 #include <pthread.h>
