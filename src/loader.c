@@ -186,7 +186,7 @@ static int plan_source(stk_engine *e, const stk_source *s, stk_error *err)
 {
     uint32_t k = 0;
 
-    e->peeks |= s && s->peek;
+    e->peeks |= s && s->peek && e->common->n_out <= STK_PEEK_OUTPUTS;
     if (!s || !s->drive)
         return 0;
     while (k < e->n_driven && e->driven[k] != s)

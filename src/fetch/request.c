@@ -11,7 +11,6 @@
 
 #define MAX_GAP (32 * 1024) /* bytes read in vain rather than in a second call */
 #define MAX_TRIES 4
-#define PREFETCH 1024
 
 int stk_request_open(stk_request **out, stk_cache *cache, stk_account *account, stk_error *err)
 {
@@ -144,21 +143,6 @@ int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_er
     if (rc < 0)
         stk_request_end(r);
     return rc;
-}
-
-void stk_request_prefetch(const stk_dataset *data, const stk_entry *e, uint32_t field)
-{
-    stk_field f;
-    stk_file *file;
-    const char *p;
-
-    if (data->format->locate || stk_index_field(data->index, e, field, &f, NULL) < 0 ||
-        stk_shards_acquire(data->shards, e->shard, &file, NULL) < 0)
-        return;
-    p = file->source->peek ? file->source->peek(file, f.offset, f.size) : NULL;
-    for (uint64_t i = 0; p && i < f.size && i < PREFETCH; i += 64)
-        __builtin_prefetch(p + i);
-    stk_shards_release(data->shards, e->shard);
 }
 
 void stk_request_end(stk_request *r)

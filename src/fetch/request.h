@@ -54,8 +54,6 @@ int stk_request_trim(stk_request *r); /* between samples: give its memory back. 
 /* Locate fields fields[0..n) (numbers in r->entry, of r->data) and plan the reads.  STK_ELIMIT:
  * memory_limit is reached (for now: begin again when others have let go). */
 int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_error *err);
-/* Ask the CPU for the first bytes of a field whose source can peek.  Never fails. */
-void stk_request_prefetch(const stk_dataset *data, const stk_entry *e, uint32_t field);
 /* Read what needs no waiting.  0: all bytes are there.  STK_PENDING: submit or wait. */
 int stk_request_try(stk_request *r, stk_error *err);
 /* Start the missing reads; `queue` takes those whose source has no submit() of its own.  0 or

@@ -120,7 +120,18 @@ static inline uint16_t idx_u16(const uint8_t *p, uint64_t i)
 }
 
 /* Bytes [offset, offset + len) of the segments were read and have the right CRC; else an error. */
-int idx_check(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *err);
+int idx_check_blocks(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *err);
+
+/* The common case, one block that was seen, without a call. */
+static inline int idx_check(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *err)
+{
+    uint64_t b = offset / IDX_BLOCK;
+
+    if (len - 1 < IDX_BLOCK - offset % IDX_BLOCK &&
+        atomic_load_explicit(&ix->seen[b / 64], memory_order_relaxed) >> b % 64 & 1)
+        return 0;
+    return idx_check_blocks(ix, offset, len, err);
+}
 
 /* Have [offset, offset + len) of the mapped file in memory, so that touching it raises no
  * signal. */

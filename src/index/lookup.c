@@ -20,7 +20,7 @@ static int block_check(const stk_index *ix, uint64_t b, stk_error *err)
     return 0;
 }
 
-int idx_check(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *err)
+int idx_check_blocks(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *err)
 {
     if (!len)
         return 0;

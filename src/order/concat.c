@@ -31,9 +31,20 @@ static void concat_at(const void *state, uint64_t epoch, uint64_t first, uint32_
     const stk_concat *c = state;
     stk_perm perm;
 
+    if (!c->shuffle) {
+        for (uint32_t i = 0; i < n; i++)
+            concat_place(c, first + i, &out[i]);
+        return;
+    }
     stk_perm_init(&perm, c->start[c->n], c->seed, epoch);
-    for (uint32_t i = 0; i < n; i++)
-        concat_place(c, c->shuffle ? stk_perm_at(&perm, first + i) : first + i, &out[i]);
+    for (uint32_t at = 0; at < n; at += 32) {
+        uint64_t id[32];
+        uint32_t m = n - at < 32 ? n - at : 32;
+
+        stk_perm_run(&perm, first + at, m, id);
+        for (uint32_t i = 0; i < m; i++)
+            concat_place(c, id[i], &out[at + i]);
+    }
 }
 
 int stk_order_concat(stk_order *order, stk_concat *c, const uint64_t *lens, uint32_t n,

@@ -19,6 +19,8 @@ typedef struct stk_perm {
 
 void stk_perm_init(stk_perm *p, uint64_t n, uint64_t seed, uint64_t epoch);
 uint64_t stk_perm_at(const stk_perm *p, uint64_t i); /* i < n */
+void stk_perm_run(const stk_perm *p, uint64_t first, uint32_t n,
+                  uint64_t *out); /* at(first), at(first + 1), ... */
 
 /* ---- the orders that ship: several data sets one after the other, as they lie or permuted ---- */
 

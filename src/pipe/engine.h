@@ -73,7 +73,8 @@ typedef struct stk_worker {
     stk_engine *engine;
     uint32_t number;
     pthread_t thread;
-    stk_request *req; /* NULL: it is on its way */
+    stk_request *req;              /* NULL: it is on its way */
+    uint64_t peeked, peeked_bytes; /* rows of the run under hand, counted at its end */
     stk_scratch scratch;
     void *decoder[STK_MAX_DECODERS]; /* contexts, opened at first use */
 } stk_worker;
@@ -165,6 +166,19 @@ int stk_worker_step_locked(
     stk_engine *e); /* inline mode: a step, or a short wait when there is none */
 void *stk_worker_main(void *worker);
 int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row, stk_error *err);
+
+/* peek.c: rows whose bytes lie in memory */
+#define STK_PEEK_OUTPUTS 4
+typedef struct stk_peek {
+    const stk_dataset *data; /* NULL: nothing is held */
+    stk_file *file;
+    uint64_t shard;
+    uint32_t n; /* fields found */
+    stk_bytes bytes[STK_PEEK_OUTPUTS];
+} stk_peek;
+void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p);
+/* 1: the row is made; 0: it must take the long way.  Lets go of what look() held either way. */
+int stk_peek_make(stk_worker *w, stk_slot *s, uint32_t row, const stk_where *where, stk_peek *p);
 
 /* iothread.c: reads that wait */
 void stk_io_queue(void *engine, stk_io *io);

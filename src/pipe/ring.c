@@ -73,7 +73,8 @@ static void slot_ready(stk_engine *e, stk_slot *s)
         stk_batch_settle(s->batch);
     pthread_mutex_lock(&e->lock);
     s->state = STK_SLOT_READY;
-    pthread_cond_broadcast(&e->ready);
+    if (s->seq == e->tail || atomic_load_explicit(&e->draining, memory_order_relaxed))
+        pthread_cond_broadcast(&e->ready); /* the consumer waits for the slot at the tail only */
     pthread_mutex_unlock(&e->lock);
 }
 

@@ -144,7 +144,6 @@ static int make_output(const row *x, stk_error *err)
 {
     const stk_chain *c = x->chain;
     stk_bytes in = x->r->want[x->output].bytes;
-    int rc;
 
     for (uint32_t i = 0; i < c->n_steps; i++)
         if (c->step[i].codec && c->step[i].codec->narrow)
@@ -152,12 +151,9 @@ static int make_output(const row *x, stk_error *err)
     if (c->spec.kind == STK_KIND_IMAGE)
         return make_image(x, in, err);
     if (c->parse)
-        rc = c->parse->codec->parse(c->parse->state, in, stk_batch_place(x->b, x->output, x->row),
-                                    err);
-    else
-        rc = make_bytes(x, in, err);
-    stk_lap(x->w, STK_STAGE_VALUE);
-    return rc;
+        return c->parse->codec->parse(c->parse->state, in, stk_batch_place(x->b, x->output, x->row),
+                                      err);
+    return make_bytes(x, in, err);
 }
 
 int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row_number, stk_error *err)

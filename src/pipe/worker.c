@@ -206,7 +206,7 @@ static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
         return stk_fail(err, STK_EINVAL, "order %s asks for data set %u, there are %u",
                         e->order.name, r->where.dataset, e->common->n_data);
     r->data = e->common->data[r->where.dataset];
-    if (!r->entry.key.data) { /* not looked up ahead */
+    if (!r->entry.key.data) {
         r->index_failed = stk_index_entry(r->data->index, r->where.sample, &r->entry, err);
         if (r->index_failed) {
             r->entry.key.data = NULL;
@@ -246,6 +246,7 @@ static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err
     stk_lap(w, STK_STAGE_FETCH);
     if (rc == 0)
         rc = stk_row_make(w, r, s->batch, row, err);
+    stk_lap(w, STK_STAGE_VALUE);
     for (uint32_t i = 0; i < r->n; i++)
         bytes += r->want[i].bytes.len;
     if (rc == 0) {
@@ -411,66 +412,82 @@ static void wait_request(stk_worker *w)
     }
 }
 
-/* Look a row's sample up before its turn, and ask for its bytes if they lie in memory: a row is
- * too long for the processor to see the next one coming. */
-static void look_ahead(stk_engine *e, const stk_where *where, stk_entry *entry)
-{
-    const stk_dataset *d;
-    uint16_t field;
+/* The rows of one claim. */
+typedef struct run {
+    stk_slot *slot;
+    uint64_t ticket; /* of its first row */
+    uint32_t row, rows;
+    stk_where where[MAX_CHUNK];
+} run;
 
-    entry->key.data = NULL;
-    if (where->dataset >= e->common->n_data)
-        return;
-    d = e->common->data[where->dataset];
-    if (stk_index_entry(d->index, where->sample, entry, NULL) < 0) {
-        entry->key.data = NULL; /* the row finds out again and says why */
-        return;
+/* 1: row i of the run is done; 0: its bytes are on their way. */
+static int run_row(stk_worker *w, const run *u, uint32_t i)
+{
+    stk_request *r;
+
+    wait_request(w);
+    r = w->req;
+    w->req = NULL;
+    r->ticket = u->ticket + i;
+    r->position = u->slot->share.first + u->row + i;
+    r->attempt = 0;
+    r->where = u->where[i];
+    r->entry.key.data = NULL;
+    if (!row_run(w, r, 0))
+        return 0;
+    give_request(w, r);
+    return 1;
+}
+
+/* How many rows are done; the others are on their way. */
+static uint32_t run_peeks(stk_worker *w, const run *u)
+{
+    stk_engine *e = w->engine;
+    stk_peek ahead[AHEAD + 1];
+    uint32_t done = 0;
+
+    for (uint32_t i = 0; i < u->rows && i < AHEAD; i++)
+        stk_peek_look(e, &u->where[i], &ahead[i]);
+    for (uint32_t i = 0; i < u->rows; i++) {
+        if (i + AHEAD < u->rows)
+            stk_peek_look(e, &u->where[i + AHEAD], &ahead[(i + AHEAD) % (AHEAD + 1)]);
+        wait_request(w);
+        if (stk_peek_make(w, u->slot, u->row + i, &u->where[i], &ahead[i % (AHEAD + 1)]))
+            done++;
+        else
+            done += (uint32_t)run_row(w, u, i);
     }
-    field = e->field_of[where->dataset][0][entry->schema];
-    if (e->peeks && field != UINT16_MAX)
-        stk_request_prefetch(d, entry, field);
+    stk_count(&w->count.samples, w->peeked);
+    stk_count(&w->count.bytes, w->peeked_bytes);
+    w->peeked = w->peeked_bytes = 0;
+    stk_lap(w, STK_STAGE_VALUE);
+    return done;
 }
 
 static int run_claim(stk_worker *w)
 {
     stk_engine *e = w->engine;
-    stk_where where[MAX_CHUNK];
-    stk_entry entry[MAX_CHUNK];
-    uint64_t first;
-    uint32_t n = claim(e, e->chunk, &first), row, rows, done = 0;
-    stk_slot *s;
+    uint32_t n, done = 0;
+    run u;
 
+    n = claim(e, e->chunk, &u.ticket);
     if (!n)
         return 0;
-    s = stk_slot_of(e, first);
-    row = (uint32_t)(first % e->batch);
-    rows = row >= s->share.rows ? 0 : s->share.rows - row < n ? s->share.rows - row : n;
-    if (rows)
-        e->order.at(e->order.state, s->epoch, s->share.first + row, rows, where);
-    for (uint32_t i = 0; i < rows; i++)
-        if (where[i].dataset < e->common->n_data)
-            stk_index_prefetch(e->common->data[where[i].dataset]->index, where[i].sample);
-    for (uint32_t i = 0; i < rows && i < AHEAD; i++)
-        look_ahead(e, &where[i], &entry[i]);
-    for (uint32_t i = 0; i < rows; i++) {
-        stk_request *r;
-
-        if (i + AHEAD < rows)
-            look_ahead(e, &where[i + AHEAD], &entry[i + AHEAD]);
-        wait_request(w);
-        r = w->req;
-        w->req = NULL;
-        r->entry = entry[i];
-        r->ticket = first + i;
-        r->position = s->share.first + row + i;
-        r->attempt = 0;
-        r->where = where[i];
-        if (row_run(w, r, 0)) {
-            give_request(w, r);
-            done++;
-        }
-    }
-    stk_ring_done(e, s, done + (n - rows));
+    u.slot = stk_slot_of(e, u.ticket);
+    u.row = (uint32_t)(u.ticket % e->batch);
+    u.rows = u.row >= u.slot->share.rows ? 0 : u.slot->share.rows - u.row;
+    u.rows = u.rows < n ? u.rows : n;
+    if (u.rows)
+        e->order.at(e->order.state, u.slot->epoch, u.slot->share.first + u.row, u.rows, u.where);
+    for (uint32_t i = 0; i < u.rows; i++)
+        if (u.where[i].dataset < e->common->n_data)
+            stk_index_prefetch(e->common->data[u.where[i].dataset]->index, u.where[i].sample);
+    if (e->peeks)
+        done = run_peeks(w, &u);
+    else
+        for (uint32_t i = 0; i < u.rows; i++)
+            done += (uint32_t)run_row(w, &u, i);
+    stk_ring_done(e, u.slot, done + (n - u.rows));
     stk_lap(w, STK_STAGE_BATCH);
     return 1;
 }
