@@ -217,7 +217,7 @@ static void held_too_many(void **state)
     assert_int_equal(rc, STK_ELIMIT);
     stk_loader_stats(l, &st);
     assert_int_equal(st.held, got);
-    assert_in_range(got, 6, 8);
+    assert_in_range(got, 5, 8);
     assert_non_null(strstr(err.message, "you hold "));
     assert_true(st.memory_peak <= st.memory_limit);
     stk_batch_release(&held[0]);
