@@ -165,7 +165,7 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
     }
     e->common->ragged_cap = (size_t)(limit / 8 * 5 / 2 /
                                      (ragged ? ragged : 1)); /* two batches fit into the pool */
-    if (bytes > limit / 2)
+    if (bytes > limit / 8 * 5 / 2)                           /* of what the pool holds */
         return stk_fail(err, STK_EINVAL,
                         "a batch is %" PRIu64
                         " MB and two must fit into memory_limit, which is %" PRIu64
