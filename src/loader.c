@@ -156,15 +156,16 @@ static int plan_order(stk_engine *e, const stk_loader_options *o, stk_error *err
 static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
     uint64_t limit = o->memory_limit ? o->memory_limit : stk_memory_total() / 4, bytes = 0, fit,
-             ragged = 1;
+             ragged = 0;
 
     STK_TRY(stk_pool_open(&e->common->pool, o->memory, limit, err));
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         bytes += (uint64_t)e->common->out[i].row_bytes * e->batch;
         ragged += !e->common->out[i].row_bytes;
     }
-    e->common->ragged_cap = (size_t)(limit / 4 / ragged); /* two of them fit beside what is read */
-    if (bytes > limit / 2)
+    e->common->ragged_cap = (size_t)(limit / 8 * 5 / 2 /
+                                     (ragged ? ragged : 1)); /* two batches fit into the pool */
+    if (bytes > limit / 8 * 5 / 2)                           /* of what the pool holds */
         return stk_fail(err, STK_EINVAL,
                         "a batch is %" PRIu64
                         " MB and two must fit into memory_limit, which is %" PRIu64
@@ -175,7 +176,9 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
         e->n_slots = (e->chunk > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / e->batch;
         e->n_slots = e->n_slots < 3 ? 3 : e->n_slots > 32 ? 32 : e->n_slots;
     }
-    fit = bytes ? limit / 4 * 3 / bytes : STK_MAX_SLOTS; /* the pool leaves a quarter for reads */
+    fit = bytes ? limit / 8 * 5 / bytes : STK_MAX_SLOTS; /* what the pool holds */
+    stk_account_init(&e->reads, limit / 4);
+    e->reads.whole = stk_pool_account(e->common->pool);
     if (e->n_slots > fit)
         e->n_slots = fit > 1 ? (uint32_t)fit : 1;
     return stk_cache_open(&e->cache, limit / 8, stk_pool_account(e->common->pool), err);

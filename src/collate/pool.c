@@ -14,12 +14,12 @@ typedef struct pooled {
 
 struct stk_pool {
     pthread_mutex_t lock;
-    pooled *idle; /* lock */
-    uint32_t out; /* lock */
-    int shut;     /* lock: buffers that come back are freed */
-    int closed;   /* lock: the owner has let go */
-    uint64_t bytes,
-        bound; /* lock: of all buffers; three quarters of the limit, so that reads have room */
+    pooled *idle;   /* lock */
+    uint32_t out;   /* lock */
+    int shut;       /* lock: buffers that come back are freed */
+    int closed;     /* lock: the owner has let go */
+    uint64_t bytes; /* lock: of all buffers */
+    uint64_t bound; /* of bytes: five eighths of the limit, so that reads and odd rows have room */
     stk_memory memory;
     stk_account account;
 };
@@ -51,7 +51,7 @@ int stk_pool_open(stk_pool **out, const stk_memory *memory, uint64_t limit, stk_
         return stk_fail_nomem(err, sizeof *p);
     pthread_mutex_init(&p->lock, NULL);
     p->memory = memory ? *memory : heap;
-    p->bound = limit - limit / 4;
+    p->bound = limit / 8 * 5;
     stk_account_init(&p->account, limit);
     *out = p;
     return 0;

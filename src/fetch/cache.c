@@ -96,7 +96,7 @@ static int block_new(stk_block **out, stk_cache *c, const stk_dataset *data, uin
 
     *out = NULL;
     if (!stk_account_take(c->account, place->len))
-        return stk_fail(err, STK_ELIMIT,
+        return stk_fail(err, place->len > c->account->limit ? STK_ENOMEM : STK_ELIMIT,
                         "a block of %" PRIu64 " bytes does not fit under memory_limit", place->len);
     b = STK_NEW(stk_block);
     if (b)

@@ -208,8 +208,12 @@ static void limits(void **state)
     stk_error err;
 
     (void)state;
-    assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), STK_ELIMIT);
+    assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), STK_ENOMEM); /* never */
     assert_null(b);
+    assert_int_equal(stk_account_take(&account, 900000), 1);
+    place.len = 200000;
+    assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), STK_ELIMIT); /* not now */
+    stk_account_give(&account, 900000);
     place.len = 700000; /* fits, but what it unpacks to does not */
     assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), 0);
     stk_block_want(b, &(stk_waiter){ 0 });

@@ -51,10 +51,10 @@ static int reserve(stk_request *r, uint64_t need, stk_error *err)
     if (need <= r->cap)
         return 0;
     if (need > SIZE_MAX / 4 || !stk_account_take(r->account, cap - r->cap))
-        return stk_fail(err, STK_ELIMIT,
-                        "its fields are %" PRIu64
-                        " bytes, more than memory_limit leaves: raise memory_limit",
-                        need);
+        return stk_fail(
+            err, need > SIZE_MAX / 4 || cap > r->account->limit ? STK_ENOMEM : STK_ELIMIT,
+            "its fields are %" PRIu64 " bytes, more than memory_limit leaves: raise memory_limit",
+            need);
     p = stk_alloc(cap);
     if (!p) {
         stk_account_give(r->account, cap - r->cap);

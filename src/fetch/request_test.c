@@ -321,7 +321,11 @@ static void limits(void **state)
     r->data = ds;
     assert_int_equal(stk_index_entry(ds->index, 0, &r->entry, &err), 0);
     account.limit = PAD;
-    assert_int_equal(stk_request_begin(r, fields, 1, &err), STK_ELIMIT);
+    assert_int_equal(stk_request_begin(r, fields, 1, &err), STK_ENOMEM); /* never */
+    account.limit = 2 * PAD;
+    assert_int_equal(stk_account_take(&account, PAD), 1);
+    assert_int_equal(stk_request_begin(r, fields, 1, &err), STK_ELIMIT); /* not now */
+    stk_account_give(&account, PAD);
     assert_int_equal(atomic_load(&account.used), 0);
     account.limit = 1 << 20;
     stk_mem_fail_at(1);

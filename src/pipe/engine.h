@@ -93,6 +93,7 @@ struct stk_engine {
     uint32_t n_stages;
     const stk_kern *kern;
     stk_cache *cache;
+    stk_account reads; /* a quarter of memory_limit: what is read leaves room for what is made */
     stk_log log;
     uint32_t batch, n_slots, chunk;
     uint32_t io_depth, n_io;
@@ -105,6 +106,7 @@ struct stk_engine {
     _Alignas(64) _Atomic uint64_t limit; /* tickets below it are open */
     _Alignas(64) _Atomic uint32_t n_arrived, inflight;
     _Atomic int cold;     /* the last claim had to wait: keep reads in flight before decoding */
+    _Atomic int tight;    /* reads wait for memory: workers keep none between rows */
     _Atomic int draining; /* a seek or close: rows are done without being made */
     _Atomic uint64_t skipped, retried;
     _Atomic uint32_t epoch_skips[STK_EPOCHS];

@@ -14,6 +14,7 @@
 #define MAX_CHUNK 32
 #define AHEAD 3 /* rows looked up before their turn */
 #define MAX_SUBSTITUTES 100
+#define PATIENCE 500 /* times 2 ms that a row waits for memory when no read is on its way */
 
 /* ---- requests: idle ones, and the heap of those that arrived ---- */
 
@@ -64,7 +65,7 @@ static void request_arrived(stk_request *r)
 
 static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
 {
-    STK_TRY(stk_request_open(out, e->cache, stk_pool_account(e->common->pool), err));
+    STK_TRY(stk_request_open(out, e->cache, &e->reads, err));
     (*out)->arrived = request_arrived;
     (*out)->owner = e;
     e->n_requests++;
@@ -128,6 +129,8 @@ static void give_request(stk_worker *w, stk_request *r)
 {
     stk_engine *e = w->engine;
 
+    if (atomic_load_explicit(&e->tight, memory_order_relaxed))
+        stk_request_trim(r);
     if (!w->req) {
         w->req = r;
         return;
@@ -269,15 +272,16 @@ static void address(const stk_engine *e, const stk_request *r, stk_error *err)
 
 static int take_arrived(stk_worker *w);
 
-/* memory_limit is reached: take what idle requests and blocks keep, else end a row whose bytes
- * are there, else wait for a read. 0: there is nothing to wait for.  Rows ended here may come
- * here themselves, at most once for every request there is. */
-static int make_room(stk_worker *w)
+/* memory_limit is reached: take what idle requests and blocks keep, else end a row whose bytes are there, else wait for a read
+ * or for other workers, who keep no memory between rows meanwhile.  0: it took too long.  Rows ended here may come here
+ * themselves, at most once for every request there is. */
+static int make_room(stk_worker *w, uint32_t *tries)
 {
     stk_engine *e = w->engine;
     struct timespec soon;
     int room = stk_cache_trim(e->cache);
 
+    atomic_store_explicit(&e->tight, 1, memory_order_relaxed);
     pthread_mutex_lock(&e->lock);
     for (stk_request *r = e->idle; r; r = r->next)
         room |= stk_request_trim(r);
@@ -286,11 +290,12 @@ static int make_room(stk_worker *w)
         room |= stk_request_trim(w->req);
     if (room || take_arrived(w))
         return 1;
-    if (!atomic_load_explicit(&e->inflight, memory_order_relaxed))
+    if (!atomic_load_explicit(&e->inflight, memory_order_relaxed) &&
+        (++*tries == PATIENCE || e->inline_mode))
         return 0;
     for (uint32_t i = 0; i < e->n_driven && e->inline_mode; i++)
         e->driven[i]->drive(1);
-    soon = stk_in_ms(5); /* whoever gets a read at once tells nobody */
+    soon = stk_in_ms(2); /* whoever keeps a request tells nobody */
     pthread_mutex_lock(&e->lock);
     if (!atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         pthread_cond_timedwait(&e->work, &e->lock, &soon);
@@ -298,8 +303,22 @@ static int make_room(stk_worker *w)
     return 1;
 }
 
-/* Take a row from where it stands to its end.  1: done; 0: its bytes are on their way, r has
- * left. */
+static int row_begin_patiently(stk_worker *w, stk_request *r, stk_error *err)
+{
+    uint32_t tries = 0;
+    int rc = row_begin(w, r, err);
+
+    if (rc != STK_ELIMIT)
+        return rc;
+    while (rc == STK_ELIMIT && make_room(w, &tries))
+        rc = row_begin(w, r, err);
+    atomic_store_explicit(&w->engine->tight, 0, memory_order_relaxed);
+    if (rc == STK_ELIMIT)
+        rc = err->code = STK_ENOMEM; /* not the sample's fault: never skipped */
+    return rc;
+}
+
+/* Take a row from where it stands to its end.  1: done; 0: its bytes are on their way, r has left. */
 static int row_run(stk_worker *w, stk_request *r, int arrived)
 {
     stk_engine *e = w->engine;
@@ -312,9 +331,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
         if (!arrived && atomic_load_explicit(&e->draining, memory_order_relaxed))
             return 1;
         if (!arrived) {
-            while ((rc = row_begin(w, r, &err)) == STK_ELIMIT && make_room(w)) {}
-            if (rc == STK_ELIMIT)
-                rc = err.code = STK_ENOMEM; /* not the sample's fault: never skipped */
+            rc = row_begin_patiently(w, r, &err);
             if (rc == 0)
                 rc = stk_request_try(r, &err);
             if (rc == STK_PENDING) {

@@ -278,6 +278,7 @@ static void failures_are_retried(void **state)
         slow.fail_to = slow.fail_from + 700;
         slow.fail_times = 2;
         slow.at_once = k / 2;
+        o.prefetch = 2; /* no further ahead than this epoch */
         l = seam_loader(&ds, 1, &o);
         seam_epoch(l, 200, ids);
         stk_loader_stats(l, &st);

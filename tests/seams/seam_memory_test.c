@@ -217,7 +217,7 @@ static void held_too_many(void **state)
     assert_int_equal(rc, STK_ELIMIT);
     stk_loader_stats(l, &st);
     assert_int_equal(st.held, got);
-    assert_in_range(got, 6, 8);
+    assert_in_range(got, 5, 8);
     assert_non_null(strstr(err.message, "you hold "));
     assert_true(st.memory_peak <= st.memory_limit);
     stk_batch_release(&held[0]);
@@ -227,6 +227,39 @@ static void held_too_many(void **state)
     stk_loader_stats(l, &st);
     assert_int_equal(st.held, 0);
     stk_loader_close(&l);
+}
+
+/* Whatever limit open() accepts, one batch can be held while the next one is made. */
+static void two_fit_or_it_says_so(void **state)
+{
+    unsigned refused = 0, opened = 0;
+
+    (void)state;
+    for (uint64_t limit = 100000; limit < 700000; limit += 20011) {
+        stk_loader_options o = options(NULL);
+        stk_batch *b = NULL, *last = NULL;
+        stk_loader *l = NULL;
+        stk_error err;
+        int rc;
+
+        o.memory_limit = limit;
+        if (stk_loader_open(&l, &ds, 1, &o, &err) < 0) {
+            assert_int_equal(err.code, STK_EINVAL);
+            assert_non_null(strstr(err.message, "two must fit into memory_limit"));
+            refused++;
+            continue;
+        }
+        while ((rc = stk_loader_next(l, &b, 10000, &err)) == 0) {
+            stk_batch_release(&last);
+            last = b;
+        }
+        if (rc != STK_END)
+            seam_ok(rc, &err);
+        stk_batch_release(&last);
+        stk_loader_close(&l);
+        opened++;
+    }
+    assert_true(refused > 3 && opened > 3);
 }
 
 static void abi(void **state)
@@ -247,6 +280,7 @@ int main(void)
         cmocka_unit_test(counted_guarded_and_outliving),
         cmocka_unit_test(refusals_of_the_allocator),
         cmocka_unit_test(held_too_many),
+        cmocka_unit_test(two_fit_or_it_says_so),
         cmocka_unit_test(abi),
     };
 

@@ -196,6 +196,59 @@ static void pictures_one_by_one(void **state)
     run(1, 4, STK_COLLATE_STACK);
 }
 
+/* A sum over every byte of an epoch's batches, from `step` on. */
+static uint64_t digest(int32_t workers, uint32_t prefetch, uint64_t step)
+{
+    static const stk_output out[] = {
+        { "image", "from(ppm) | image | random_resized_crop((9, 8)) | hflip | normalize(imagenet) "
+                   "| to(f16)" },
+        { "other", "from(ppm) | image | random_resized_crop(4) | hflip(p=0.3) | to(u8)" },
+    };
+    stk_loader_options o = { .size = sizeof o,
+                             .outputs = out,
+                             .n_outputs = 2,
+                             .batch_size = 4,
+                             .num_workers = workers,
+                             .prefetch = prefetch,
+                             .shuffle = STK_SHUFFLE_EXACT,
+                             .seed = 11 };
+    stk_loader *l = seam_loader(&ds, 1, &o);
+    stk_batch *b = NULL;
+    uint64_t h = 1469598103934665603u;
+    stk_error err;
+
+    seam_ok(stk_loader_seek(l, 2, step, &err), &err);
+    while (stk_loader_next(l, &b, 10000, &err) == 0) {
+        for (uint32_t k = 0; k < 2 && stk_batch_step(b) >= 10; k++) {
+            stk_tensor t;
+            size_t len;
+
+            assert_int_equal(stk_batch_dense(b, k, &t), 0);
+            len = stk_dtype_size(t.dtype) *
+                  (size_t)(t.shape[0] * t.shape[1] * t.shape[2] * t.shape[3]);
+            for (size_t i = 0; i < len; i++)
+                h = (h ^ ((uint8_t *)t.data)[i]) * 1099511628211u;
+        }
+        stk_batch_release(&b);
+    }
+    stk_loader_close(&l);
+    return h;
+}
+
+/* Steps 10 to the end of epoch 2: from its beginning, after a resume, for any number of workers and any prefetch. */
+static void the_same_pixels(void **state)
+{
+    static const int32_t workers[] = { STK_NONE, 1, 2, 8 };
+    uint64_t want = digest(STK_NONE, 1, 0);
+
+    (void)state;
+    for (int w = 0; w < 4; w++)
+        for (uint64_t step = 0; step <= 10; step += 5) {
+            assert_int_equal(digest(workers[w], 1, step), want);
+            assert_int_equal(digest(workers[w], 4, step), want);
+        }
+}
+
 static void pictures_that_make_no_tensor(void **state)
 {
     static const stk_output out[] = { { "image", "from(ppm) | image" } };
@@ -279,11 +332,9 @@ static void one_row_too_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_as_a_list),
-        cmocka_unit_test(pictures_one_by_one),
-        cmocka_unit_test(pictures_that_make_no_tensor),
-        cmocka_unit_test(bytes_and_text),
-        cmocka_unit_test(one_row_too_large),
+        cmocka_unit_test(pictures_as_a_list), cmocka_unit_test(pictures_one_by_one),
+        cmocka_unit_test(the_same_pixels),    cmocka_unit_test(pictures_that_make_no_tensor),
+        cmocka_unit_test(bytes_and_text),     cmocka_unit_test(one_row_too_large),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

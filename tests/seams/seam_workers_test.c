@@ -2,6 +2,8 @@
 /* seam_workers_test.c - workers parked and added in the middle of an epoch, and counters that
  * add up. */
 #include <dirent.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "seam.h"
@@ -126,6 +128,77 @@ static void parked_workers_use_no_cpu(void **state)
     stk_loader_close(&l);
 }
 
+/* In a child that fork() made: a clear error, a close that joins nobody, and single samples that can be read. */
+static void a_forked_child(void **state)
+{
+    static uint64_t ids[N];
+    stk_loader_options o = seam_options(32, 2);
+    stk_loader *l = seam_loader(&ds, 1, &o);
+    int status = -1;
+    pid_t child;
+
+    (void)state;
+    seam_epoch(l, N, ids);
+    child = fork();
+    if (child == 0) {
+        stk_batch *b = NULL;
+        stk_sample *s = NULL;
+        stk_error err;
+
+        if (stk_loader_next(l, &b, 100, &err) != STK_ECLOSED ||
+            !strstr(err.message, "open one in this process"))
+            _exit(1);
+        if (stk_loader_seek(l, 1, 0, &err) != STK_ECLOSED ||
+            stk_loader_set_workers(l, 3, &err) != STK_ECLOSED)
+            _exit(2);
+        stk_loader_close(&l);
+        if (l || stk_dataset_read(ds, 7, &s, &err) < 0)
+            _exit(3);
+        stk_sample_close(&s);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    seam_epoch(l, N, ids); /* the parent goes on */
+    stk_loader_close(&l);
+}
+
+/* Signals are for the program's own threads. */
+static void workers_take_no_signals(void **state)
+{
+    static uint64_t ids[N];
+    stk_loader_options o = seam_options(32, 3);
+    stk_loader *l = seam_loader(&ds, 1, &o);
+    DIR *d = opendir("/proc/self/task");
+    unsigned blocked = 0;
+    struct dirent *e;
+
+    (void)state;
+    seam_epoch(l, N, ids);
+    while (d && (e = readdir(d))) {
+        unsigned long long mask = 0;
+        char path[300], line[256];
+        int worker = 0;
+        FILE *f;
+
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", e->d_name);
+        f = fopen(path, "r");
+        while (f && fgets(line, sizeof line, f)) {
+            worker |= strstr(line, "stk-worker") != NULL;
+            sscanf(line, "SigBlk: %llx", &mask);
+        }
+        if (f)
+            fclose(f);
+        blocked += worker && mask >> (SIGINT - 1) & 1 && mask >> (SIGTERM - 1) & 1 &&
+                   mask >> (SIGCHLD - 1) & 1;
+    }
+    if (d)
+        closedir(d);
+    assert_int_equal(blocked, 3);
+    stk_loader_close(&l);
+}
+
 static void set_before_the_start(void **state)
 {
     static uint64_t ids[N];
@@ -199,10 +272,9 @@ static void counters_add_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parked_and_added),
-        cmocka_unit_test(parked_workers_use_no_cpu),
-        cmocka_unit_test(set_before_the_start),
-        cmocka_unit_test(counters_add_up),
+        cmocka_unit_test(parked_and_added),     cmocka_unit_test(parked_workers_use_no_cpu),
+        cmocka_unit_test(a_forked_child),       cmocka_unit_test(workers_take_no_signals),
+        cmocka_unit_test(set_before_the_start), cmocka_unit_test(counters_add_up),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

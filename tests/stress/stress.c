@@ -261,6 +261,8 @@ static void check_error(const run *r, int rc, const stk_error *err)
     stk_share share;
     int valid;
 
+    if (rc != STK_ECORRUPT)
+        fprintf(stderr, "%s: %s\n", stk_code_name(rc), err->message);
     CHECK(rc == STK_ECORRUPT && r->o.on_error == STK_ON_ERROR_RAISE);
     stk_deal_step(&r->deal, r->step, &share);
     for (uint32_t i = 0; i < share.rows; i++) {
@@ -293,7 +295,7 @@ static void open_run(run *r)
     o.on_error = below(&r->rng, 4) ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE;
     o.world_size = 1 + (uint32_t)below(&r->rng, 3);
     o.rank = (uint32_t)below(&r->rng, o.world_size);
-    o.memory_limit = (8u << 20) << below(&r->rng, 4);
+    o.memory_limit = (512u << 10) << below(&r->rng, 6);
     o.n_stages = (uint32_t)below(&r->rng, 3);
     o.stages = stages;
     CHECK(stk_order_concat(&r->order, &r->concat, lens, r->n_data, o.seed,
@@ -327,6 +329,12 @@ static void take(run *r)
 
     if (rc == STK_ETIMEOUT) {
         CHECK(timeout >= 0);
+        return;
+    }
+    if (rc == STK_ELIMIT) { /* too many are held: by us, or by the helper for a moment more */
+        while (r->n_held)
+            stk_batch_release(&r->held[--r->n_held]);
+        usleep(200);
         return;
     }
     if (rc == STK_END) {
