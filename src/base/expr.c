@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/mem.h"
 
 typedef struct parser {
@@ -92,7 +93,7 @@ static int parse_number(parser *s, stk_value *v)
         return complain(s, "this is no number");
     memcpy(digits, s->p, len);
     digits[len] = 0;
-    v->number = strtod(digits, &end);
+    v->number = stk_decimal(digits, &end);
     if (end != digits + len)
         return complain(s, "this is no number");
     v->type = STK_V_NUMBER;

@@ -3,11 +3,10 @@
  *
  * The grammar is Python's int() and float() without underscores; the locale of the process plays
  * no part.  Floats are rounded to f64 first and then to f32, as Python and NumPy do. */
+#include "base/decimal.h"
 #include "codec/codec.h"
 #include "codec/text.h"
 
-#include <locale.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -126,7 +125,6 @@ static int float_parse(const void *state, stk_bytes in, void *dst, stk_error *er
 {
     stk_bytes s = trimmed(in);
     char text[FLOAT_TEXT], shown[STK_SHOWN_MAX];
-    locale_t c_locale;
     float out;
 
     (void)state;
@@ -137,12 +135,7 @@ static int float_parse(const void *state, stk_bytes in, void *dst, stk_error *er
                         sizeof text - 1);
     memcpy(text, s.data, s.len);
     text[s.len] = 0;
-    c_locale = newlocale(LC_ALL_MASK, "C",
-                         (locale_t)0); /* a constant of the C library: nothing is allocated */
-    if (!c_locale)
-        return stk_fail_nomem(err, sizeof c_locale);
-    out = (float)strtod_l(text, NULL, c_locale);
-    freelocale(c_locale);
+    out = (float)stk_decimal(text, NULL);
     memcpy(dst, &out, sizeof out);
     return 0;
 }
