@@ -84,7 +84,9 @@ static void on_error(j_common_ptr cinfo)
     switch (cinfo->err->msg_code) {
     case JERR_OUT_OF_MEMORY: code = STK_ENOMEM; break;
     case JERR_IMAGE_TOO_BIG: code = STK_ELIMIT; break;
+#if JPEG_LIB_VERSION < 70 /* later interfaces have no such code */
     case JERR_ARITH_NOTIMPL:
+#endif
     case JERR_BAD_PRECISION:
     case JERR_CONVERSION_NOTIMPL:
     case JERR_FRACT_SAMPLE_NOTIMPL:
