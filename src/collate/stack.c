@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define CUT ((size_t)16 << 10) /* bytes of a piece; rows of more than a quarter of it stand alone */
+
 int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, uint32_t n_data,
                     stk_error *err)
 {
@@ -79,6 +81,7 @@ int stk_batch_open(stk_batch **out, stk_common *c, uint32_t rows, stk_error *err
     b->common = c;
     atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
     b->rows = rows;
+    b->serial = atomic_fetch_add_explicit(&c->serial, 1, memory_order_relaxed) + 1;
     b->ids = stk_zalloc(c->batch, sizeof *b->ids);
     b->valid = stk_zalloc(c->batch, 1);
     b->out = stk_zalloc(c->n_out, sizeof *b->out);
@@ -104,16 +107,46 @@ static void own_give(stk_batch *b, stk_row_out *r)
     r->own = NULL;
 }
 
-void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len)
+/* `room` bytes off the output's buffer; NULL: it is full. */
+static uint8_t *cut_off(stk_batch_out *o, size_t room)
+{
+    size_t at = atomic_fetch_add_explicit(&o->used, room, memory_order_relaxed);
+
+    return o->buffer && at + room <= o->buffer->size ? (uint8_t *)o->buffer->data + at : NULL;
+}
+
+/* The same off the worker's piece, taking a new one when it is used up or another batch's.  Where no
+ * whole piece is left, row by row. */
+static uint8_t *cut_piece(stk_batch *b, uint32_t output, size_t room, stk_cut *cut)
+{
+    int mine = cut->serial == b->serial && cut->output == output;
+
+    if (mine && !cut->at)
+        return cut_off(&b->out[output], room);
+    if (!mine || cut->left < room) {
+        cut->serial = b->serial;
+        cut->output = output;
+        cut->at = cut_off(&b->out[output], CUT);
+        cut->left = CUT;
+        if (!cut->at)
+            return cut_off(&b->out[output], room);
+    }
+    cut->left -= room;
+    cut->at += room;
+    return cut->at - room;
+}
+
+void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len, stk_cut *cut)
 {
     stk_batch_out *o = &b->out[output];
     stk_row_out *r = &o->row[row];
     size_t room = (len + 63) & ~(size_t)63;
-    size_t at = atomic_fetch_add_explicit(&o->used, room, memory_order_relaxed);
 
     r->len = len;
-    if (o->buffer && at + room <= o->buffer->size)
-        return r->data = (uint8_t *)o->buffer->data + at;
+    r->data = cut && o->buffer && room <= CUT / 4 ? cut_piece(b, output, room, cut)
+                                                  : cut_off(o, room);
+    if (r->data)
+        return r->data;
     if (!stk_account_take(stk_pool_account(b->common->pool), len))
         return NULL;
     r->own = stk_buffer_new(len);

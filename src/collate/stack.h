@@ -28,6 +28,7 @@ typedef struct stk_common { /* what batches need after their loader is gone.  Th
     stk_dataset **data;
     uint64_t *start; /* n_data + 1 global ids */
     stk_pool *pool;
+    _Atomic uint64_t serial;
     size_t ragged_cap; /* most that a ragged output plans for; rows past it stand alone */
 } stk_common;
 
@@ -51,6 +52,7 @@ typedef struct stk_batch_out {
 
 struct stk_batch {
     stk_common *common;
+    uint64_t serial; /* no other batch of its loader has it; from 1 */
     uint64_t epoch, step;
     uint32_t rows;
     uint64_t *ids;
@@ -71,8 +73,16 @@ static inline void *stk_batch_place(stk_batch *b, uint32_t output, uint32_t row)
     return (uint8_t *)b->out[output].buffer->data + (size_t)row * b->common->out[output].row_bytes;
 }
 
+/* A worker's piece of a ragged output, so that small rows don't all count on one cache line. */
+typedef struct stk_cut {
+    uint64_t serial; /* of the batch it was cut from */
+    uint32_t output;
+    size_t left;
+    uint8_t *at;
+} stk_cut;
+
 /* Room for a ragged row of `len` bytes; NULL: memory_limit.  Thread: any, one a row. */
-void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len);
+void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len, stk_cut *cut);
 void stk_batch_unreserve(stk_batch *b, uint32_t output,
                          uint32_t row); /* before a row is filled anew */
 

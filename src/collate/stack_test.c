@@ -58,7 +58,7 @@ static void put(stk_batch *b, uint32_t row, size_t len)
     void *p;
 
     stk_batch_unreserve(b, BYTES, row);
-    p = stk_batch_reserve(b, BYTES, row, len);
+    p = stk_batch_reserve(b, BYTES, row, len, NULL);
     assert_non_null(p);
     assert_int_equal((uintptr_t)p % 64, 0);
     memset(p, (int)row + 1, len);
@@ -166,8 +166,8 @@ static void limits(void **state)
 
     (void)state;
     put(b, 0, 300000);
-    assert_null(stk_batch_reserve(b, BYTES, 1, 300000));
-    assert_non_null(stk_batch_reserve(b, BYTES, 1, 1000));
+    assert_null(stk_batch_reserve(b, BYTES, 1, 300000, NULL));
+    assert_non_null(stk_batch_reserve(b, BYTES, 1, 1000, NULL));
     stk_batch_settle(b);
     stk_batch_release(&b);
     assert_int_equal(used(c), 0);
@@ -192,7 +192,7 @@ static void a_batch_of_one_picture(void **state)
     stk_tensor t;
 
     (void)state;
-    assert_non_null(stk_batch_reserve(b, PICTURE, 0, 4 * 6 * 3));
+    assert_non_null(stk_batch_reserve(b, PICTURE, 0, 4 * 6 * 3, NULL));
     r->ndim = 3;
     r->shape[0] = 4;
     r->shape[1] = 6;
@@ -248,10 +248,37 @@ static void no_memory(void **state)
         assert_true(rc == 0 || ((rc == STK_ENOMEM || rc == STK_ELIMIT) && !b && err.code == rc));
     }
     stk_mem_fail_at(1);
-    assert_null(stk_batch_reserve(b, BYTES, 0, 100));
+    assert_null(stk_batch_reserve(b, BYTES, 0, 100, NULL));
     stk_mem_fail_at(0);
     assert_int_equal(used(c), 0);
     stk_batch_release(&b);
+    stk_common_unref(&c);
+}
+
+/* Small rows come off a worker's own piece; they lie apart, and another batch begins another piece. */
+static void pieces(void **state)
+{
+    stk_common *c = make(4, 1 << 20);
+    stk_cut cut = { 0 };
+    stk_batch *b;
+    uint8_t *first, *second;
+
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        b = fresh(c, 4);
+        first = stk_batch_reserve(b, BYTES, 0, 100, &cut);
+        second = stk_batch_reserve(b, BYTES, 1, 3000, &cut);
+        assert_non_null(first);
+        assert_non_null(second);
+        memset(first, 1, 100);
+        memset(second, 2, 3000);
+        assert_true(second >= first + 100 || first >= second + 3000);
+        assert_int_equal(first[99], 1);
+        assert_non_null(stk_batch_reserve(b, BYTES, 2, 60000, &cut));
+        assert_int_equal(cut.serial == b->serial, b->out[BYTES].buffer != NULL);
+        stk_batch_settle(b);
+        stk_batch_release(&b);
+    }
     stk_common_unref(&c);
 }
 
@@ -264,6 +291,7 @@ int main(void)
         cmocka_unit_test(a_batch_of_one_picture),
         cmocka_unit_test(released_elsewhere),
         cmocka_unit_test(no_memory),
+        cmocka_unit_test(pieces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,6 +74,7 @@ typedef struct stk_worker {
     uint32_t number;
     pthread_t thread;
     stk_request *req;              /* NULL: it is on its way */
+    stk_cut cut;
     uint64_t peeked, peeked_bytes; /* rows of the run under hand, counted at its end */
     stk_scratch scratch;
     void *decoder[STK_MAX_DECODERS]; /* contexts, opened at first use */

@@ -90,7 +90,7 @@ static int image_place(const row *x, const stk_view *v, void **dst, stk_error *e
     out->shape[1] = hwc ? v->vis_w : v->vis_h;
     out->shape[2] = hwc ? 3 : v->vis_w;
     *dst = stk_batch_reserve(x->b, x->output, x->row,
-                             (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(spec->dtype));
+                             (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(spec->dtype), NULL);
     return *dst ? 0 : stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
 }
 
@@ -129,7 +129,7 @@ static int make_image(const row *x, stk_bytes in, stk_error *err)
 static int make_bytes(const row *x, stk_bytes in, stk_error *err)
 {
     stk_row_out *out = &x->b->out[x->output].row[x->row];
-    void *dst = stk_batch_reserve(x->b, x->output, x->row, in.len);
+    void *dst = stk_batch_reserve(x->b, x->output, x->row, in.len, &x->w->cut);
 
     if (!dst)
         return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", in.len);
