@@ -19,8 +19,10 @@ static int image_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
 
 static const stk_arg image_args[] = { { 0 } };
 
-const stk_codec stk_codec_image = { .abi = STK_PLUGIN_ABI,
-                                    .name = "image",
-                                    .help = "decode a picture (JPEG) to RGB",
-                                    .args = image_args,
-                                    .plan = image_plan };
+const stk_codec stk_codec_image = {
+    .abi = STK_PLUGIN_ABI,
+    .name = "image",
+    .help = "decode a picture to RGB; its content says what it is (JPEG, PNG)",
+    .args = image_args,
+    .plan = image_plan
+};
