@@ -16,7 +16,7 @@ class Chain:
     def __init__(self, *calls: str) -> None: ...
 
     def image(self) -> Chain:
-        """decode a picture to RGB; its content says what it is (JPEG, PNG)"""
+        """decode a picture to RGB; its content says what it is (JPEG, PNG, WebP)"""
 
     def int(self) -> Chain:
         """a decimal integer, as i64"""

@@ -22,7 +22,7 @@ static const stk_arg image_args[] = { { 0 } };
 const stk_codec stk_codec_image = {
     .abi = STK_PLUGIN_ABI,
     .name = "image",
-    .help = "decode a picture to RGB; its content says what it is (JPEG, PNG)",
+    .help = "decode a picture to RGB; its content says what it is (JPEG, PNG, WebP)",
     .args = image_args,
     .plan = image_plan
 };
