@@ -168,6 +168,7 @@ typedef struct stk_spec { /* what one row looks like at this point of the chain 
     /* IMAGE: */
     uint32_t width, height; /* 0: differs by sample (ragged) */
     stk_layout layout;
+    int exif;    /* turned upright before anything else sees it */
     int resized; /* a chain has one resize */
     int typed;   /* to() has been seen: nothing but the end may follow */
     int normalized;

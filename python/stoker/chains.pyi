@@ -15,8 +15,11 @@ def describe(text: str, args: Any) -> str: ...
 class Chain:
     def __init__(self, *calls: str) -> None: ...
 
-    def image(self) -> Chain:
-        """decode a picture to RGB; its content says what it is (JPEG, PNG, WebP)"""
+    def image(self,
+            exif: bool | None = None) -> Chain:
+        """decode a picture to RGB; its content says what it is (JPEG, PNG, WebP)
+        exif: turn it upright by its EXIF orientation; default false
+        """
 
     def int(self) -> Chain:
         """a decimal integer, as i64"""
