@@ -163,6 +163,42 @@ static int make_bytes(const row *x, stk_bytes in, stk_error *err)
     return 0;
 }
 
+/* Room for a row that says its own shape. */
+static int value_place(const row *x, stk_bytes in, void **dst, stk_error *err)
+{
+    const stk_step *s = x->chain->parse;
+    stk_row_out *out = &x->b->out[x->output].row[x->row];
+    stk_spec spec = x->chain->spec;
+    size_t bytes;
+
+    STK_TRY(s->codec->shape(s->state, in, &spec, err));
+    bytes = stk_dtype_size(spec.dtype);
+    if (!bytes || spec.ndim >= STK_MAX_DIMS)
+        return stk_fail(err, STK_ENOTSUP, "a row of %u dimensions and type %s: at most %d, typed",
+                        spec.ndim, stk_dtype_name(spec.dtype), STK_MAX_DIMS - 1);
+    for (uint32_t i = 0; i < spec.ndim; i++)
+        if (spec.shape[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)spec.shape[i], &bytes))
+            return stk_fail(err, STK_ECORRUPT, "a row of more bytes than there is memory");
+    out->dtype = spec.dtype;
+    out->ndim = spec.ndim;
+    memcpy(out->shape, spec.shape, sizeof out->shape);
+    *dst = stk_batch_reserve(x->b, x->output, x->row, bytes);
+    return *dst ? 0
+                : stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", bytes);
+}
+
+static int make_value(const row *x, stk_bytes in, stk_error *err)
+{
+    const stk_step *s = x->chain->parse;
+    void *dst = NULL;
+
+    if (x->chain->row_bytes)
+        dst = stk_batch_place(x->b, x->output, x->row);
+    else
+        STK_TRY(value_place(x, in, &dst, err));
+    return s->codec->parse(s->state, in, dst, err);
+}
+
 static int make_output(const row *x, stk_error *err)
 {
     const stk_chain *c = x->chain;
@@ -174,8 +210,7 @@ static int make_output(const row *x, stk_error *err)
     if (c->spec.kind == STK_KIND_IMAGE)
         return make_image(x, in, err);
     if (c->parse)
-        return c->parse->codec->parse(c->parse->state, in, stk_batch_place(x->b, x->output, x->row),
-                                      err);
+        return make_value(x, in, err);
     return make_bytes(x, in, err);
 }
 
