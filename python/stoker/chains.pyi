@@ -39,6 +39,14 @@ class Chain:
         path: steps to the value: keys and array indexes parted by dots; absent: all of it
         """
 
+    def npy(self,
+            shape: builtins.int | Sequence[builtins.int] | None = None,
+            dtype: str | None = None) -> Chain:
+        """an array as numpy.save() writes it
+        shape: of every row, so that they stack; absent: each has its own
+        dtype: of every row: u8 i8 u16 i16 i32 i64 f16 f32 f64; absent: any
+        """
+
     def resize(self,
             size: builtins.int | Sequence[builtins.int],
             max_size: builtins.int | None = None) -> Chain:
