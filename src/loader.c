@@ -68,6 +68,20 @@ static uint32_t default_workers(void)
 
 /* ---- outputs ---- */
 
+static int no_tensor(const stk_chain *c, const char *name, uint32_t batch, stk_error *err)
+{
+    if (c->spec.kind == STK_KIND_IMAGE)
+        return stk_fail(
+            err, STK_EINVAL,
+            "output %s: its pictures differ in size, so %u of them make no tensor: add "
+            "resize((h, w)) or center_crop(n), or take collate=\"list\" or batch_size=1",
+            name, batch);
+    return stk_fail(err, STK_EINVAL,
+                    "output %s: its rows may differ in shape, so %u of them make no tensor: say "
+                    "their shape and dtype in the chain, or take collate=\"list\" or batch_size=1",
+                    name, batch);
+}
+
 static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, stk_error *err)
 {
     stk_out_plan *p = &e->common->out[i];
@@ -79,13 +93,9 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
     if (!p->name)
         return stk_fail_nomem(err, 64);
     STK_TRY(stk_chain_plan(c, p->name, o->outputs[i].chain, err));
-    if (c->spec.kind == STK_KIND_IMAGE && !c->row_bytes && e->batch > 1) {
+    if (c->spec.kind != STK_KIND_BYTES && !c->row_bytes && e->batch > 1) {
         if (o->collate != STK_COLLATE_LIST)
-            return stk_fail(
-                err, STK_EINVAL,
-                "output %s: its pictures differ in size, so %u of them make no tensor: add "
-                "resize((h, w)) or center_crop(n), or take collate=\"list\" or batch_size=1",
-                p->name, e->batch);
+            return no_tensor(c, p->name, e->batch, err);
         c->spec.out = STK_OUT_LIST;
     }
     p->spec = c->spec;

@@ -82,6 +82,8 @@ missing() {
     have git        || echo "git|nothing but history: lint walks the folder"
     have pkg-config || echo "pkg-config|libraries that only pkg-config finds"
     has_header stddef.h stdio.h jpeglib.h || echo "$(jpeg_package)|JPEG decoding"
+    has_header spng.h || echo "libspng-dev|PNG decoding"
+    has_header webp/decode.h || echo "libwebp-dev|WebP decoding"
     has_header stdarg.h stddef.h stdint.h setjmp.h cmocka.h ||
         echo "libcmocka-dev|the C unit tests"
     clang_sanitizes || echo "clang|libFuzzer; TSan then runs on gcc"

@@ -168,6 +168,7 @@ typedef struct stk_spec { /* what one row looks like at this point of the chain 
     /* IMAGE: */
     uint32_t width, height; /* 0: differs by sample (ragged) */
     stk_layout layout;
+    int exif;    /* turned upright before anything else sees it */
     int resized; /* a chain has one resize */
     int typed;   /* to() has been seen: nothing but the end may follow */
     int normalized;
@@ -185,6 +186,11 @@ typedef struct stk_codec {
                   stk_error *err);
     /* BYTES -> VALUE: write one row of the planned shape. */
     int (*parse)(const void *state, stk_bytes in, void *dst, stk_error *err);
+    /* Where plan() said VALUE and STK_OUT_LIST: type, ndim (at most STK_MAX_DIMS - 1) and shape of
+     * this row, before parse() gets room for it.  NULL: rows have the planned shape. */
+    int (*shape)(const void *state, stk_bytes in, stk_spec *row, stk_error *err);
+    /* Let go of what plan() took, also when plan() failed.  May be NULL. */
+    void (*fini)(void *state);
 } stk_codec;
 
 typedef struct stk_rect {

@@ -15,8 +15,11 @@ def describe(text: str, args: Any) -> str: ...
 class Chain:
     def __init__(self, *calls: str) -> None: ...
 
-    def image(self) -> Chain:
-        """decode a picture (JPEG) to RGB"""
+    def image(self,
+            exif: bool | None = None) -> Chain:
+        """decode a picture to RGB; its content says what it is (JPEG, PNG, WebP)
+        exif: turn it upright by its EXIF orientation; default false
+        """
 
     def int(self) -> Chain:
         """a decimal integer, as i64"""
@@ -34,6 +37,14 @@ class Chain:
             path: str | None = None) -> Chain:
         """one value of a JSON field, as text
         path: steps to the value: keys and array indexes parted by dots; absent: all of it
+        """
+
+    def npy(self,
+            shape: builtins.int | Sequence[builtins.int] | None = None,
+            dtype: str | None = None) -> Chain:
+        """an array as numpy.save() writes it
+        shape: of every row, so that they stack; absent: each has its own
+        dtype: of every row: u8 i8 u16 i16 i32 i64 f16 f32 f64; absent: any
         """
 
     def resize(self,

@@ -6,21 +6,27 @@
 
 static int image_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
-    (void)state, (void)args;
+    (void)state;
     if (spec->kind != STK_KIND_BYTES || spec->out != STK_OUT_BYTES)
         return stk_fail(err, STK_EINVAL, "image reads a field's bytes: put it first");
     *spec = (stk_spec){ .kind = STK_KIND_IMAGE,
                         .out = STK_OUT_LIST,
                         .dtype = STK_U8,
                         .layout = STK_CHW,
+                        .exif = stk_args_bool(args, "exif"),
                         .mul = { 1, 1, 1 } };
     return 0;
 }
 
-static const stk_arg image_args[] = { { 0 } };
+static const stk_arg image_args[] = {
+    { "exif", STK_ARG_BOOL, "false", "turn it upright by its EXIF orientation" },
+    { 0 },
+};
 
-const stk_codec stk_codec_image = { .abi = STK_PLUGIN_ABI,
-                                    .name = "image",
-                                    .help = "decode a picture (JPEG) to RGB",
-                                    .args = image_args,
-                                    .plan = image_plan };
+const stk_codec stk_codec_image = {
+    .abi = STK_PLUGIN_ABI,
+    .name = "image",
+    .help = "decode a picture to RGB; its content says what it is (JPEG, PNG, WebP)",
+    .args = image_args,
+    .plan = image_plan
+};

@@ -123,7 +123,9 @@ int stk_batch_row(const stk_batch *b, uint32_t output, uint32_t row, stk_tensor 
         r = &b->out[output].row[row];
         *out = (stk_tensor){ .data = r->data,
                              .buffer = r->own ? r->own : b->out[output].buffer,
-                             .dtype = p->spec.dtype ? p->spec.dtype : STK_U8,
+                             .dtype = r->dtype        ? r->dtype
+                                      : p->spec.dtype ? p->spec.dtype
+                                                      : STK_U8,
                              .ndim = r->ndim };
         memcpy(out->shape, r->shape, sizeof r->shape);
     }

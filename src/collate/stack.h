@@ -40,8 +40,9 @@ typedef struct stk_row_out { /* one row of a ragged output */
     stk_buffer *own;         /* NULL: in the output's buffer */
     uint8_t *data;
     size_t len;
+    stk_dtype dtype; /* 0: the output's */
     uint32_t ndim;
-    int64_t shape[3];
+    int64_t shape[STK_MAX_DIMS - 1];
 } stk_row_out;
 
 typedef struct stk_batch_out {

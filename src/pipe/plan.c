@@ -86,6 +86,10 @@ static int settle(stk_chain *c, const char *name, stk_error *err)
             name);
     if (s->kind == STK_KIND_BYTES)
         return 0;
+    if (s->kind == STK_KIND_VALUE && s->out == STK_OUT_LIST) { /* each row says its own shape */
+        s->out = STK_OUT_DENSE;
+        return 0;
+    }
     if (s->kind == STK_KIND_IMAGE) {
         s->out = STK_OUT_DENSE;
         s->ndim = 3;
@@ -138,8 +142,13 @@ void stk_chain_fini(stk_chain *c)
 {
     for (uint32_t i = 0; i < c->n_from; i++)
         stk_free(c->from[i]);
-    for (uint32_t i = 0; i < c->n_steps; i++)
-        stk_free(c->step[i].state);
+    for (uint32_t i = 0; i < c->n_steps; i++) {
+        const stk_step *s = &c->step[i];
+
+        if (s->codec && s->codec->fini && s->state)
+            s->codec->fini(s->state);
+        stk_free(s->state);
+    }
     memset(c, 0, sizeof *c);
 }
 

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/registry.h"
+#include "codec/exif.h"
+#include "kern/turn.h"
 #include "pipe/engine.h"
 
 typedef struct row {
@@ -12,6 +14,13 @@ typedef struct row {
     uint32_t row, output;
     const stk_chain *chain;
 } row;
+
+typedef struct picture {
+    const stk_decoder *decoder;
+    void *ctx;
+    stk_image_info info; /* as filed */
+    unsigned turn;       /* to make it upright: EXIF's 1..8 */
+} picture;
 
 /* The decoder that knows these bytes, with this worker's context. */
 static int find_decoder(stk_worker *w, stk_bytes in, const stk_decoder **out, void **ctx,
@@ -94,25 +103,39 @@ static int image_place(const row *x, const stk_view *v, void **dst, stk_error *e
     return *dst ? 0 : stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
 }
 
+/* The pixels of `need`, which is a rectangle of the picture as the ops see it. */
+static int decode_need(const picture *p, const stk_rect *need, stk_scratch *scratch,
+                       stk_pixels *out, stk_error *err)
+{
+    stk_rect filed = stk_turn_rect(p->turn, p->info, need);
+
+    if (!need->w || !need->h)
+        return 0;
+    STK_TRY(p->decoder->decode(p->ctx, &filed, scratch, out, err));
+    return p->turn == 1 ? 0 : stk_turn_pixels(p->turn, p->info, need, scratch, out, err);
+}
+
 static int make_image(const row *x, stk_bytes in, stk_error *err)
 {
     const stk_spec *spec = &x->chain->spec;
     stk_worker *w = x->w;
-    const stk_decoder *d = NULL;
-    stk_image_info info;
+    picture p = { .turn = 1 };
+    stk_image_info upright;
     stk_pixels pixels = { 0 };
     stk_sample_job job = { .pixels = &pixels, .dtype = spec->dtype, .layout = spec->layout };
     stk_view view;
     stk_rect need;
-    void *ctx = NULL;
     int rc;
 
-    STK_TRY(find_decoder(w, in, &d, &ctx, err));
-    STK_TRY(d->header(ctx, in, &info, err));
-    STK_TRY(check_size(w->engine, &info, err));
-    STK_TRY(draw(x, &info, &view, err));
+    STK_TRY(find_decoder(w, in, &p.decoder, &p.ctx, err));
+    STK_TRY(p.decoder->header(p.ctx, in, &p.info, err));
+    STK_TRY(check_size(w->engine, &p.info, err));
+    if (spec->exif)
+        p.turn = stk_exif_turn(in);
+    upright = stk_turn_size(p.turn, p.info);
+    STK_TRY(draw(x, &upright, &view, err));
     stk_sample_need(&view, &need);
-    rc = need.w && need.h ? d->decode(ctx, &need, &w->scratch, &pixels, err) : 0;
+    rc = decode_need(&p, &need, &w->scratch, &pixels, err);
     stk_lap(w, STK_STAGE_DECODE);
     if (rc == 0)
         rc = image_place(x, &view, &job.dst, err);
@@ -140,6 +163,42 @@ static int make_bytes(const row *x, stk_bytes in, stk_error *err)
     return 0;
 }
 
+/* Room for a row that says its own shape. */
+static int value_place(const row *x, stk_bytes in, void **dst, stk_error *err)
+{
+    const stk_step *s = x->chain->parse;
+    stk_row_out *out = &x->b->out[x->output].row[x->row];
+    stk_spec spec = x->chain->spec;
+    size_t bytes;
+
+    STK_TRY(s->codec->shape(s->state, in, &spec, err));
+    bytes = stk_dtype_size(spec.dtype);
+    if (!bytes || spec.ndim >= STK_MAX_DIMS)
+        return stk_fail(err, STK_ENOTSUP, "a row of %u dimensions and type %s: at most %d, typed",
+                        spec.ndim, stk_dtype_name(spec.dtype), STK_MAX_DIMS - 1);
+    for (uint32_t i = 0; i < spec.ndim; i++)
+        if (spec.shape[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)spec.shape[i], &bytes))
+            return stk_fail(err, STK_ECORRUPT, "a row of more bytes than there is memory");
+    out->dtype = spec.dtype;
+    out->ndim = spec.ndim;
+    memcpy(out->shape, spec.shape, sizeof out->shape);
+    *dst = stk_batch_reserve(x->b, x->output, x->row, bytes);
+    return *dst ? 0
+                : stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", bytes);
+}
+
+static int make_value(const row *x, stk_bytes in, stk_error *err)
+{
+    const stk_step *s = x->chain->parse;
+    void *dst = NULL;
+
+    if (x->chain->row_bytes)
+        dst = stk_batch_place(x->b, x->output, x->row);
+    else
+        STK_TRY(value_place(x, in, &dst, err));
+    return s->codec->parse(s->state, in, dst, err);
+}
+
 static int make_output(const row *x, stk_error *err)
 {
     const stk_chain *c = x->chain;
@@ -151,8 +210,7 @@ static int make_output(const row *x, stk_error *err)
     if (c->spec.kind == STK_KIND_IMAGE)
         return make_image(x, in, err);
     if (c->parse)
-        return c->parse->codec->parse(c->parse->state, in, stk_batch_place(x->b, x->output, x->row),
-                                      err);
+        return make_value(x, in, err);
     return make_bytes(x, in, err);
 }
 

@@ -8,13 +8,14 @@ every release, so the tolerance is zero.
 import io
 import os
 import random
-import subprocess
 
 import numpy as np
 import pytest
 from PIL import Image
 
-CLI = os.path.join(os.environ.get("STOKER_BUILD", "build"), "tests", "codec", "decode_cli")
+import oracle
+from oracle import CLI, pillow
+
 SEED = 20240613
 
 if not os.path.exists(CLI):
@@ -22,22 +23,7 @@ if not os.path.exists(CLI):
 
 
 def ours(data, region=()):
-    """Pixels, or the error line."""
-    run = subprocess.run([CLI, *map(str, region)], input=data, capture_output=True, timeout=60)
-    if run.returncode == 1:
-        return run.stderr.decode()
-    assert run.returncode == 0, run.stderr
-    head, _, pixels = run.stdout.partition(b"\n")
-    w, h = map(int, head.split())
-    return np.frombuffer(pixels, np.uint8).reshape(h, w, 3)
-
-
-def pillow(data):
-    """Pixels, or None where Pillow raises."""
-    try:
-        return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
-    except (OSError, SyntaxError, ValueError):
-        return None
+    return oracle.ours("jpeg", data, region)
 
 
 def photo(w, h, channels=3, seed=SEED):

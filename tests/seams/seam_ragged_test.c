@@ -249,6 +249,132 @@ static void the_same_pixels(void **state)
         }
 }
 
+/* floats: the number k of a .cls field as 1 + k % 5 rows of k % 4 numbers; f32, or f64 where k is
+ * odd. */
+struct floats {
+    char *taken; /* by plan(), given back by fini() */
+};
+
+static _Atomic int floats_planned;
+
+static int64_t floats_number(stk_bytes in)
+{
+    return atoi((const char *)in.data) + 1000; /* a newline follows */
+}
+
+static int floats_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    struct floats *f = state;
+
+    (void)args;
+    atomic_fetch_add(&floats_planned, 1);
+    f->taken = malloc(10);
+    *spec = (stk_spec){ .kind = STK_KIND_VALUE, .out = STK_OUT_LIST };
+    return f->taken ? 0 : stk_fail(err, STK_ENOMEM, "no memory");
+}
+
+static void floats_fini(void *state)
+{
+    atomic_fetch_sub(&floats_planned, 1);
+    free(((struct floats *)state)->taken);
+}
+
+static int floats_shape(const void *state, stk_bytes in, stk_spec *row, stk_error *err)
+{
+    int64_t k = floats_number(in);
+
+    (void)state, (void)err;
+    row->dtype = k % 2 ? STK_F64 : STK_F32;
+    row->ndim = 2;
+    row->shape[0] = 1 + k % 5;
+    row->shape[1] = k % 4;
+    return 0;
+}
+
+static int floats_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
+{
+    int64_t k = floats_number(in), n = (1 + k % 5) * (k % 4);
+
+    (void)state, (void)err;
+    for (int64_t i = 0; i < n; i++)
+        if (k % 2)
+            ((double *)dst)[i] = (double)(k + i);
+        else
+            ((float *)dst)[i] = (float)(k + i);
+    return 0;
+}
+
+static const stk_codec floats_codec = { .abi = STK_PLUGIN_ABI,
+                                        .name = "floats",
+                                        .help = "rows that say their shape",
+                                        .state_size = sizeof(struct floats),
+                                        .plan = floats_plan,
+                                        .shape = floats_shape,
+                                        .parse = floats_parse,
+                                        .fini = floats_fini };
+
+static void check_floats(const stk_tensor *t, uint32_t lead, uint64_t id)
+{
+    int64_t k = seam_number(id) + 1000, n = (1 + k % 5) * (k % 4);
+
+    assert_int_equal(t->dtype, k % 2 ? STK_F64 : STK_F32);
+    assert_int_equal(t->ndim, lead + 2);
+    assert_int_equal(t->shape[lead], 1 + k % 5);
+    assert_int_equal(t->shape[lead + 1], k % 4);
+    for (int64_t i = 0; i < n; i++)
+        assert_true((k % 2 ? ((double *)t->data)[i] : ((float *)t->data)[i]) == (double)(k + i));
+}
+
+static void run_floats(uint32_t batch, int32_t workers)
+{
+    static const stk_output out[] = { { "x", "from(cls) | floats" } };
+    stk_loader_options o = { .size = sizeof o,
+                             .outputs = out,
+                             .n_outputs = 1,
+                             .batch_size = batch,
+                             .num_workers = workers,
+                             .collate = STK_COLLATE_LIST };
+    stk_loader *l = seam_loader(&text, 1, &o);
+
+    for (int epoch = 0; epoch < 3; epoch++) {
+        stk_batch *b = NULL;
+        uint64_t rows = 0;
+        stk_error err;
+        stk_tensor t;
+
+        while (stk_loader_next(l, &b, 10000, &err) == 0) {
+            for (uint32_t i = 0; i < stk_batch_rows(b); i++, rows++) {
+                assert_int_equal(stk_batch_row(b, 0, i, &t), 0);
+                check_floats(&t, 0, stk_batch_ids(b)[i]);
+            }
+            assert_int_equal(stk_batch_dense(b, 0, &t), batch > 1 ? STK_EINVAL : 0);
+            if (batch == 1)
+                check_floats(&t, 1, stk_batch_ids(b)[0]);
+            stk_batch_release(&b);
+        }
+        assert_int_equal(rows, 200);
+    }
+    stk_loader_close(&l);
+    assert_int_equal(atomic_load(&floats_planned), 0);
+}
+
+static void values_that_say_their_shape(void **state)
+{
+    static const stk_output out[] = { { "x", "from(cls) | floats" } };
+    stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 1, .batch_size = 2 };
+    stk_loader *l = NULL;
+    stk_error err;
+
+    (void)state;
+    seam_ok(stk_plugin_add(STK_PLUGIN_CODEC, &floats_codec, &err), &err);
+    run_floats(1, STK_NONE);
+    run_floats(7, STK_NONE);
+    run_floats(16, 4);
+    assert_int_equal(stk_loader_open(&l, &text, 1, &o, &err), STK_EINVAL);
+    assert_non_null(strstr(err.message, "output x: its rows may differ in shape"));
+    assert_int_equal(atomic_load(&floats_planned), 0);
+}
+
 static void pictures_that_make_no_tensor(void **state)
 {
     static const stk_output out[] = { { "image", "from(ppm) | image" } };
@@ -332,9 +458,13 @@ static void one_row_too_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_as_a_list), cmocka_unit_test(pictures_one_by_one),
-        cmocka_unit_test(the_same_pixels),    cmocka_unit_test(pictures_that_make_no_tensor),
-        cmocka_unit_test(bytes_and_text),     cmocka_unit_test(one_row_too_large),
+        cmocka_unit_test(pictures_as_a_list),
+        cmocka_unit_test(pictures_one_by_one),
+        cmocka_unit_test(the_same_pixels),
+        cmocka_unit_test(pictures_that_make_no_tensor),
+        cmocka_unit_test(values_that_say_their_shape),
+        cmocka_unit_test(bytes_and_text),
+        cmocka_unit_test(one_row_too_large),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

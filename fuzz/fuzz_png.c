@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz_png - any bytes as a PNG; what must hold is in decoder.h. */
+#include "decoder.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    return fuzz_decoder(&stk_decoder_png, data, size);
+}
