@@ -177,6 +177,54 @@ static PyObject *dataset_index_path(PyObject *obj, PyObject *unused)
     return text_from(path, strlen(path));
 }
 
+/* The data set that number `id` falls into when all are counted through; *id becomes its own
+ * number there. */
+static stk_dataset *dataset_at(module_state *st, PyObject *tuple, uint64_t *id)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++) {
+        PyObject *d = PyTuple_GetItem(tuple, i);
+        stk_dataset *ds = PyObject_TypeCheck(d, st->dataset) ? ((dataset_object *)d)->ds : NULL;
+
+        if (!ds)
+            break;
+        if (*id < stk_dataset_len(ds))
+            return ds;
+        *id -= stk_dataset_len(ds);
+    }
+    PyErr_SetString(PyExc_IndexError, "no data set has this sample");
+    return NULL;
+}
+
+PyObject *dataset_keys(PyObject *module, PyObject *args)
+{
+    module_state *st = PyModule_GetState(module);
+    PyObject *tuple, *list;
+    Py_ssize_t bytes, n;
+    const char *ids;
+
+    if (!PyArg_ParseTuple(args, "O!y#:keys", &PyTuple_Type, &tuple, &ids, &bytes))
+        return NULL;
+    n = bytes / (Py_ssize_t)sizeof(uint64_t);
+    list = PyList_New(n);
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *text = NULL;
+        const char *key;
+        stk_dataset *ds;
+        uint64_t id;
+        size_t len;
+
+        memcpy(&id, ids + i * (Py_ssize_t)sizeof id, sizeof id);
+        ds = dataset_at(st, tuple, &id);
+        if (ds) {
+            key = stk_dataset_key(ds, id, &len);
+            text = text_from(key ? key : "", len);
+        }
+        if (!text || PyList_SetItem(list, i, text) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
 static PyMethodDef dataset_methods[] = {
     { "read", dataset_read, METH_O, "sample i: {\"__key__\", \"__url__\", field: bytes}" },
     { "fields", dataset_fields, METH_NOARGS, "names of the fields that occur" },

@@ -34,6 +34,9 @@ PyObject *text_from(const char *s, size_t len);
 /* A Tensor that takes its own reference to t->buffer. */
 PyObject *tensor_new(module_state *st, const stk_tensor *t);
 
+/* keys(data sets, ids as int64 bytes): the samples' keys, counted through all data sets. */
+PyObject *dataset_keys(PyObject *module, PyObject *args);
+
 void free_object(PyObject *self); /* the end of every tp_dealloc */
 
 #endif

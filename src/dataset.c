@@ -101,6 +101,17 @@ const char *stk_dataset_field(const stk_dataset *ds, uint32_t field)
     return stk_index_name(ds->index, field);
 }
 
+const char *stk_dataset_key(const stk_dataset *ds, uint64_t i, size_t *len)
+{
+    stk_entry e;
+
+    *len = 0;
+    if (stk_index_entry(ds->index, i, &e, NULL) < 0)
+        return NULL;
+    *len = e.key.len;
+    return (const char *)e.key.data;
+}
+
 /* ---- one sample ---- */
 
 typedef struct sample_field {
