@@ -42,6 +42,8 @@ int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
     x.format_name = o.format;
     x.workers = o.num_workers;
     x.log = (stk_log){ o.log, o.log_cookie };
+    x.progress = o.progress;
+    x.progress_cookie = o.progress_cookie;
     rc = stk_indexer_open(&x, urls, n, err);
     if (rc == 0) {
         ds = STK_NEW(stk_dataset);

@@ -17,7 +17,9 @@ typedef struct stk_dataset_options {
     const char *cache_dir; /* of read-only data; NULL: $STOKER_CACHE, else the user's cache */
     stk_log_fn log;
     void *log_cookie;
-    const char *format; /* name of the format; NULL: found by probing */
+    const char *format;       /* name of the format; NULL: found by probing */
+    stk_progress_fn progress; /* while an index is built; in bytes of shards; may be NULL */
+    void *progress_cookie;
 } stk_dataset_options;
 
 /* Open the shards that `urls` name (each a path, a folder, a glob or a brace pattern), indexing

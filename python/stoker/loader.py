@@ -26,6 +26,7 @@ def _close_all() -> None:
     """Join worker threads while the interpreter still stands."""
     for loader in list(_open_loaders):
         loader.close()
+    _stoker.stop_logging()
 
 
 class _Epoch:
