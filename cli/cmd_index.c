@@ -19,6 +19,8 @@ static int on_progress(void *cookie, uint64_t done, uint64_t total)
 {
     char a[16], b[16], note[40];
 
+    if (!total) /* another process builds it */
+        return 0;
     snprintf(note, sizeof note, "%s of %s", cli_size(a, done), cli_size(b, total));
     cli_bar_draw(cookie, total ? (double)done / (double)total : 1, note);
     return 0;

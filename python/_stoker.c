@@ -117,9 +117,20 @@ static PyObject *build_info(PyObject *self, PyObject *unused)
     return PyUnicode_FromString(stk_build_info());
 }
 
+static PyObject *stop_logging(PyObject *self, PyObject *unused)
+{
+    module_state *st = PyModule_GetState(self);
+
+    (void)unused;
+    log_stop(st->log);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef module_methods[] = {
     { "registry", registry, METH_NOARGS,
       "kind -> [(name, help, [(argument, type, fallback, help)])]" },
+    { "keys", dataset_keys, METH_VARARGS, "keys of the samples with these ids" },
+    { "stop_logging", stop_logging, METH_NOARGS, "for atexit: no more lines to logging" },
     { "build_info", build_info, METH_NOARGS, "one line on what this build found" },
     { NULL, NULL, 0, NULL },
 };
@@ -132,16 +143,28 @@ static int add_type(PyObject *m, PyType_Spec *spec, PyTypeObject **slot)
     return *slot ? PyModule_AddType(m, *slot) : -1;
 }
 
+static PyObject *function_of(const char *module, const char *name)
+{
+    PyObject *m = PyImport_ImportModule(module), *f = m ? PyObject_GetAttrString(m, name) : NULL;
+
+    Py_XDECREF(m);
+    return f;
+}
+
 static int module_exec(PyObject *m)
 {
     module_state *st = PyModule_GetState(m);
-    PyObject *errors = PyImport_ImportModule("stoker.errors");
 
-    if (!errors)
+    st->make_error = function_of("stoker.errors", "from_code");
+    st->emit = st->make_error ? function_of("stoker._log", "emit") : NULL;
+    if (!st->emit)
         return -1;
-    st->make_error = PyObject_GetAttrString(errors, "from_code");
-    Py_DECREF(errors);
-    if (!st->make_error || add_type(m, &tensor_spec, &st->tensor) < 0 ||
+    st->log = log_start(st->emit);
+    if (!st->log) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (add_type(m, &tensor_spec, &st->tensor) < 0 ||
         add_type(m, &dataset_spec, &st->dataset) < 0 || add_type(m, &loader_spec, &st->loader) < 0)
         return -1;
     return PyModule_AddStringConstant(m, "__version__", stk_version());
@@ -157,6 +180,7 @@ static int module_traverse(PyObject *m, visitproc visit, void *arg)
     Py_VISIT(st->dataset);
     Py_VISIT(st->loader);
     Py_VISIT(st->make_error);
+    Py_VISIT(st->emit);
     return 0;
 }
 
@@ -170,7 +194,14 @@ static int module_clear(PyObject *m)
     Py_CLEAR(st->dataset);
     Py_CLEAR(st->loader);
     Py_CLEAR(st->make_error);
+    log_stop(st->log);
+    Py_CLEAR(st->emit);
     return 0;
+}
+
+static void module_free(void *m)
+{
+    module_clear(m);
 }
 
 static PyModuleDef_Slot module_slots[] = {
@@ -187,6 +218,7 @@ static struct PyModuleDef module_def = {
     .m_slots = module_slots,
     .m_traverse = module_traverse,
     .m_clear = module_clear,
+    .m_free = module_free,
 };
 
 PyMODINIT_FUNC PyInit__stoker(void);

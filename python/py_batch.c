@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* py_batch.c - a C batch as a tuple of Python values, then given back at once.
  *
- * Tensors keep what they need by their own reference to a buffer; keys, ids and flags are copied.
+ * Tensors keep what they need by their own reference to a buffer; ids and flags are copied, keys are
+ * found by id when somebody asks (a str each would cost more than the batch).
  * So memory returns to the loader as the tensors die, and nothing here outlives a closed loader. */
 #include "py_batch.h"
 
@@ -76,28 +77,12 @@ static PyObject *outputs_list(module_state *st, const stk_batch *b)
     return list;
 }
 
-static PyObject *keys_list(const stk_batch *b)
-{
-    uint32_t n = stk_batch_rows(b);
-    PyObject *list = PyList_New(n);
-
-    for (uint32_t row = 0; list && row < n; row++) {
-        size_t len;
-        const char *key = stk_batch_key(b, row, &len);
-        PyObject *v = text_from(key, len);
-
-        if (!v || PyList_SetItem(list, row, v) < 0)
-            Py_CLEAR(list);
-    }
-    return list;
-}
-
 PyObject *batch_take(module_state *st, stk_batch **b)
 {
     Py_ssize_t n = stk_batch_rows(*b);
     PyObject *out;
 
-    out = Py_BuildValue("(NNNN)", outputs_list(st, *b), keys_list(*b),
+    out = Py_BuildValue("(NNN)", outputs_list(st, *b),
                         PyByteArray_FromStringAndSize((const char *)stk_batch_ids(*b),
                                                       n * (Py_ssize_t)sizeof(uint64_t)),
                         PyByteArray_FromStringAndSize((const char *)stk_batch_valid(*b), n));

@@ -5,7 +5,7 @@
 
 #include "pystoker.h"
 
-/* ([(name, is_json, value)], keys, ids as int64 bytes, valid as bytes); gives the batch back in
+/* ([(name, is_json, value)], ids as int64 bytes, valid as bytes); gives the batch back in
  * every case. */
 PyObject *batch_take(module_state *st, stk_batch **b);
 

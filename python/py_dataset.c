@@ -31,12 +31,47 @@ fail:
     return NULL;
 }
 
+typedef struct opening {
+    PyThreadState *thread; /* of the caller, while the GIL is away */
+} opening;
+
+/* On the caller's thread: the place to look at Ctrl-C, which only the main thread does. */
+static int on_progress(void *cookie, uint64_t done, uint64_t total)
+{
+    opening *o = cookie;
+    int stop;
+
+    (void)done, (void)total;
+    PyEval_RestoreThread(o->thread);
+    stop = PyErr_CheckSignals() < 0;
+    o->thread = PyEval_SaveThread();
+    return stop;
+}
+
+static int open_dataset(module_state *st, const char **urls, size_t n, stk_dataset **out)
+{
+    opening o;
+    stk_dataset_options options = { .size = sizeof options,
+                                    .log = log_line,
+                                    .log_cookie = st->log,
+                                    .progress = on_progress,
+                                    .progress_cookie = &o };
+    stk_error err = { 0 };
+    int rc;
+
+    o.thread = PyEval_SaveThread();
+    rc = stk_dataset_open(out, urls, n, &options, &err);
+    PyEval_RestoreThread(o.thread);
+    if (rc < 0 && !PyErr_Occurred()) /* KeyboardInterrupt, by on_progress() */
+        raise_error(st, rc, &err);
+    return rc < 0 ? -1 : 0;
+}
+
 static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "urls", NULL };
     dataset_object *self = (dataset_object *)obj;
     stk_dataset *ds = NULL;
-    stk_error err = { 0 };
     const char **strings;
     PyObject *urls, *held;
     size_t n;
@@ -54,15 +89,11 @@ static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
         Py_XDECREF(held);
         return -1;
     }
-    Py_BEGIN_ALLOW_THREADS rc = stk_dataset_open(&ds, strings, n, NULL, &err);
-    Py_END_ALLOW_THREADS PyMem_Free(strings);
+    rc = open_dataset(state_of(obj), strings, n, &ds);
+    PyMem_Free(strings);
     Py_DECREF(held);
-    if (rc < 0) {
-        raise_error(state_of(obj), rc, &err);
-        return -1;
-    }
     self->ds = ds;
-    return 0;
+    return rc;
 }
 
 static void dataset_dealloc(PyObject *obj)
@@ -175,6 +206,54 @@ static PyObject *dataset_index_path(PyObject *obj, PyObject *unused)
 
     (void)unused;
     return text_from(path, strlen(path));
+}
+
+/* The data set that number `id` falls into when all are counted through; *id becomes its own
+ * number there. */
+static stk_dataset *dataset_at(module_state *st, PyObject *tuple, uint64_t *id)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++) {
+        PyObject *d = PyTuple_GetItem(tuple, i);
+        stk_dataset *ds = PyObject_TypeCheck(d, st->dataset) ? ((dataset_object *)d)->ds : NULL;
+
+        if (!ds)
+            break;
+        if (*id < stk_dataset_len(ds))
+            return ds;
+        *id -= stk_dataset_len(ds);
+    }
+    PyErr_SetString(PyExc_IndexError, "no data set has this sample");
+    return NULL;
+}
+
+PyObject *dataset_keys(PyObject *module, PyObject *args)
+{
+    module_state *st = PyModule_GetState(module);
+    PyObject *tuple, *list;
+    Py_ssize_t bytes, n;
+    const char *ids;
+
+    if (!PyArg_ParseTuple(args, "O!y#:keys", &PyTuple_Type, &tuple, &ids, &bytes))
+        return NULL;
+    n = bytes / (Py_ssize_t)sizeof(uint64_t);
+    list = PyList_New(n);
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *text = NULL;
+        const char *key;
+        stk_dataset *ds;
+        uint64_t id;
+        size_t len;
+
+        memcpy(&id, ids + i * (Py_ssize_t)sizeof id, sizeof id);
+        ds = dataset_at(st, tuple, &id);
+        if (ds) {
+            key = stk_dataset_key(ds, id, &len);
+            text = text_from(key ? key : "", len);
+        }
+        if (!text || PyList_SetItem(list, i, text) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
 }
 
 static PyMethodDef dataset_methods[] = {

@@ -100,6 +100,8 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
         o->size = sizeof *o;
         o->outputs = outputs;
         o->n_outputs = (uint32_t)n_out;
+        o->log = log_line;
+        o->log_cookie = state_of((PyObject *)self)->log;
         Py_BEGIN_ALLOW_THREADS rc = stk_loader_open(&l, datasets, (size_t)n_data, o, &err);
         Py_END_ALLOW_THREADS if (rc < 0) raise_error(state_of((PyObject *)self), rc, &err);
         self->l = l;

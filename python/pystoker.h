@@ -12,9 +12,13 @@
 #include <stoker/plugin.h>
 #include <stoker/stoker.h>
 
+typedef struct log_bridge log_bridge;
+
 typedef struct module_state {
     PyTypeObject *tensor, *dataset, *loader;
     PyObject *make_error; /* stoker.errors.from_code */
+    PyObject *emit;       /* stoker._log.emit */
+    log_bridge *log;      /* cookie of log_line() */
 } module_state;
 
 typedef struct dataset_object {
@@ -28,11 +32,19 @@ module_state *state_of(PyObject *self); /* of an object of our types */
 /* Set the exception for `rc`; always answers NULL. */
 PyObject *raise_error(module_state *st, int rc, const stk_error *err);
 
+/* py_log.c: the library's lines to `emit`; log_start() borrows it.  After log_stop(): to nobody. */
+log_bridge *log_start(PyObject *emit); /* NULL: no memory */
+void log_stop(log_bridge *b);
+void log_line(void *cookie, stk_log_level level, const char *line); /* a stk_log_fn */
+
 /* A C string that may be no UTF-8 (shard names, keys); round-trips by surrogateescape. */
 PyObject *text_from(const char *s, size_t len);
 
 /* A Tensor that takes its own reference to t->buffer. */
 PyObject *tensor_new(module_state *st, const stk_tensor *t);
+
+/* keys(data sets, ids as int64 bytes): the samples' keys, counted through all data sets. */
+PyObject *dataset_keys(PyObject *module, PyObject *args);
 
 void free_object(PyObject *self); /* the end of every tp_dealloc */
 

@@ -42,6 +42,8 @@ int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
     x.format_name = o.format;
     x.workers = o.num_workers;
     x.log = (stk_log){ o.log, o.log_cookie };
+    x.progress = o.progress;
+    x.progress_cookie = o.progress_cookie;
     rc = stk_indexer_open(&x, urls, n, err);
     if (rc == 0) {
         ds = STK_NEW(stk_dataset);
@@ -99,6 +101,17 @@ const char *stk_dataset_index_path(const stk_dataset *ds)
 const char *stk_dataset_field(const stk_dataset *ds, uint32_t field)
 {
     return stk_index_name(ds->index, field);
+}
+
+const char *stk_dataset_key(const stk_dataset *ds, uint64_t i, size_t *len)
+{
+    stk_entry e;
+
+    *len = 0;
+    if (stk_index_entry(ds->index, i, &e, NULL) < 0)
+        return NULL;
+    *len = e.key.len;
+    return (const char *)e.key.data;
 }
 
 /* ---- one sample ---- */

@@ -128,6 +128,8 @@ static inline void sample_check(stk_dataset *ds, const set *d, uint64_t id)
     snprintf(key, sizeof key, "%u-%06u", s, i);
     assert_memory_equal(stk_sample_key(x, &len), key, strlen(key));
     assert_int_equal(len, strlen(key));
+    assert_memory_equal(stk_dataset_key(ds, id, &len), key, strlen(key));
+    assert_int_equal(len, strlen(key));
     assert_int_equal(stk_sample_fields(x), 2);
     assert_string_equal(stk_sample_field(x, 0, &data, &len), "txt");
     assert_int_equal(len, n);
@@ -142,8 +144,12 @@ static inline void sample_check(stk_dataset *ds, const set *d, uint64_t id)
 
 static inline void set_check(stk_dataset *ds, const set *d)
 {
+    size_t len;
+
     assert_int_equal(stk_dataset_len(ds), (uint64_t)d->shards * d->samples);
     assert_int_equal(stk_dataset_shards(ds), d->shards);
+    assert_null(stk_dataset_key(ds, stk_dataset_len(ds), &len));
+    assert_int_equal(len, 0);
     for (uint64_t id = 0; id < stk_dataset_len(ds); id++)
         sample_check(ds, d, id);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -241,6 +242,78 @@ static void progress(void **state)
     o.force = STK_YES;
     assert_int_equal(stk_index_build(d.urls, 1, &o, &r, &err), STK_ECLOSED);
     open_check(&d, NULL); /* the old one is still there */
+}
+
+typedef struct watched {
+    pthread_t caller;
+    unsigned calls, stop_at;
+} watched;
+
+static int watch(void *cookie, uint64_t done, uint64_t total)
+{
+    watched *w = cookie;
+
+    assert_true(pthread_equal(w->caller, pthread_self()));
+    assert_true(done <= total);
+    return ++w->calls == w->stop_at;
+}
+
+/* Always on the caller's thread, by data sets too; a stop leaves nothing behind. */
+static void progress_of_open(void **state)
+{
+    char below[700];
+    set d;
+
+    set_make(&d, "watched", 6, 400);
+    hidden(&d, below, sizeof below);
+    for (uint32_t workers = 1; workers <= 4; workers += 3) {
+        watched w = { pthread_self(), 0, 1 };
+        stk_dataset_options o = { .size = sizeof o,
+                                  .cache_dir = cache,
+                                  .num_workers = workers,
+                                  .progress = watch,
+                                  .progress_cookie = &w };
+        stk_dataset *ds = NULL;
+        stk_error err;
+
+        assert_int_equal(stk_dataset_open(&ds, d.urls, 1, &o, &err), STK_ECLOSED);
+        assert_null(ds);
+        assert_non_null(strstr(err.message, "stopped"));
+        assert_int_equal(access(below, F_OK), -1);
+        w.stop_at = 0;
+        assert_int_equal(stk_dataset_open(&ds, d.urls, 1, &o, &err), 0);
+        assert_true(w.calls > 1);
+        assert_int_equal(remove(stk_dataset_index_path(ds)), 0);
+        assert_int_equal(rmdir(below), 0);
+        stk_dataset_unref(&ds);
+    }
+}
+
+/* Another process has the lock: waiting for it can be given up. */
+static void stop_while_waiting(void **state)
+{
+    watched w = { pthread_self(), 0, 3 };
+    stk_dataset_options o = {
+        .size = sizeof o, .cache_dir = cache, .progress = watch, .progress_cookie = &w
+    };
+    char path[1300];
+    stk_dataset *ds = NULL;
+    stk_error err;
+    set d;
+    int fd;
+
+    set_make(&d, "locked", 1, 5);
+    assert_int_equal(set_open(&d, &ds, &err), 0);
+    snprintf(path, sizeof path, "%s", stk_dataset_index_path(ds));
+    stk_dataset_unref(&ds);
+    assert_int_equal(remove(path), 0);
+    strcpy(strrchr(path, '.'), ".lock");
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    assert_true(fd >= 0 && flock(fd, LOCK_EX) == 0);
+    assert_int_equal(stk_dataset_open(&ds, d.urls, 1, &o, &err), STK_ECLOSED);
+    assert_int_equal(w.calls, 3);
+    close(fd);
+    open_check(&d, NULL);
 }
 
 static void by_memory(void **state)
@@ -510,6 +583,8 @@ static int stall(void *cookie, uint64_t done, uint64_t total)
 {
     int *fd = cookie;
 
+    if (!total) /* shards are looked at, nothing is written yet */
+        return 0;
     if (write(*fd, "x", 1) == 1) /* we are in the middle of it */
         for (;;)
             pause();
@@ -661,7 +736,8 @@ int main(void)
         cmocka_unit_test(threads_read),       cmocka_unit_test(read_only_folder),
         cmocka_unit_test(eight_at_once),      cmocka_unit_test(killed_builder),
         cmocka_unit_test(no_memory),          cmocka_unit_test(cache_of_many),
-        cmocka_unit_test(located_fields),
+        cmocka_unit_test(located_fields),     cmocka_unit_test(progress_of_open),
+        cmocka_unit_test(stop_while_waiting),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -16,13 +16,15 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/registry.h"
 #include "fetch/data.h"
 
 #define STAT_ALL_UP_TO 4096u /* shards; beyond it they are checked when they are first opened */
-#define SETTLE_AT_OPEN 256u  /* shards with another mtime whose content is compared at once */
+#define LOCK_LOOK_NS 10000000
+#define SETTLE_AT_OPEN 256u /* shards with another mtime whose content is compared at once */
 
 static int names_resolve(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
@@ -185,31 +187,51 @@ static int lock_current(const lock *l)
            a.st_dev == b.st_dev;
 }
 
-/* 1: locked; 0: the file was removed meanwhile, try again; -1: this folder cannot be written. */
-static int lock_try(lock *l, char *dir, int parents, const stk_log *log)
+/* 0: held; 1: there are no locks on this file system, at worst the index is built twice.  Looks now
+ * and then instead of sleeping in the kernel, so that the caller can be asked whether it still
+ * wants it. */
+static int lock_wait(const lock *l, const stk_indexer *x)
 {
-    if (folder_make(dir, parents) < 0)
-        return -1;
-    l->fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (l->fd < 0)
-        return errno == ENOENT ? 0 : -1;
-    if (flock(l->fd, LOCK_EX | LOCK_NB) < 0) {
-        if (errno == EWOULDBLOCK)
-            stk_log_line(log, STK_LOG_INFO,
+    int told = 0;
+
+    while (flock(l->fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno == EINTR)
+            continue;
+        if (errno != EWOULDBLOCK)
+            return 1;
+        if (!told++)
+            stk_log_line(&x->log, STK_LOG_INFO,
                          "waiting for another process that builds the index (%s)", l->path);
-        while (flock(l->fd, LOCK_EX) < 0)
-            if (errno != EINTR)
-                return 1; /* no locks on this file system: at worst it is built twice */
+        if (x->progress && x->progress(x->progress_cookie, 0, 0))
+            return STK_ECLOSED;
+        nanosleep(&(struct timespec){ 0, LOCK_LOOK_NS }, NULL);
     }
-    if (lock_current(l))
-        return 1;
-    close(l->fd);
-    l->fd = -1;
     return 0;
 }
 
-/* 0: held.  Negative: nothing can be written there. */
-static int lock_take(lock *l, const char *index, int parents, const stk_log *log)
+/* 1: locked; 0: the file was removed meanwhile, try again; STK_EIO: this folder cannot be
+ * written; STK_ECLOSED. */
+static int lock_try(lock *l, char *dir, int parents, const stk_indexer *x)
+{
+    int rc;
+
+    if (folder_make(dir, parents) < 0)
+        return STK_EIO;
+    l->fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (l->fd < 0)
+        return errno == ENOENT ? 0 : STK_EIO;
+    rc = lock_wait(l, x);
+    if (rc == 0 && lock_current(l))
+        rc = 1;
+    if (rc > 0)
+        return rc;
+    close(l->fd);
+    l->fd = -1;
+    return rc;
+}
+
+/* 0: held.  STK_ECLOSED: the caller has had enough; else negative: nothing can be written there. */
+static int lock_take(lock *l, const char *index, int parents, const stk_indexer *x)
 {
     char dir[1280];
     int got = 0;
@@ -220,8 +242,8 @@ static int lock_take(lock *l, const char *index, int parents, const stk_log *log
     folder_of(index, dir, sizeof dir);
     snprintf(l->path, sizeof l->path, "%.*s.lock", (int)(strlen(index) - strlen(".idx")), index);
     for (int i = 0; i < 1000 && !got; i++)
-        got = lock_try(l, dir, parents, log);
-    return got > 0 ? 0 : STK_EIO;
+        got = lock_try(l, dir, parents, x);
+    return got > 0 ? 0 : got < 0 ? got : STK_EIO;
 }
 
 static void lock_drop(lock *l)
@@ -268,7 +290,10 @@ static int build_at(stk_indexer *x, const char *path, int mend, stk_error *err)
     lock l;
     int rc;
 
-    if (lock_take(&l, path, path != x->home.beside, &x->log) < 0)
+    rc = lock_take(&l, path, path != x->home.beside, x);
+    if (rc == STK_ECLOSED)
+        return stk_fail(err, rc, "stopped by the caller");
+    if (rc < 0)
         return STK_END;
     rc = x->force ? STK_END : look(x, err);
     if (may_build(rc, mend)) {

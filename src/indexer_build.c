@@ -42,8 +42,8 @@ typedef struct build {
     uint64_t total;
     _Atomic uint64_t done, reused;
     _Atomic int stopped;
-    pthread_mutex_t lock;
-    uint64_t told_ns; /* lock */
+    pthread_t caller; /* the only one that calls progress() */
+    uint64_t told_ns; /* caller */
 } build;
 
 typedef struct scan_progress {
@@ -60,20 +60,25 @@ static int by_hash(const void *a, const void *b)
 
 /* ---- progress ---- */
 
-static void tell(build *b, int always)
+static int tell(build *b, int always)
 {
-    uint64_t now = stk_now_ns();
+    uint64_t now;
 
-    if (!b->x->progress ||
-        (always ? pthread_mutex_lock(&b->lock) : pthread_mutex_trylock(&b->lock)) != 0)
-        return;
+    if (!b->x->progress || !pthread_equal(b->caller, pthread_self()))
+        return 0;
+    now = stk_now_ns();
     if (always || now - b->told_ns >= PROGRESS_EVERY_NS) {
         b->told_ns = now;
         if (b->x->progress(b->x->progress_cookie,
                            atomic_load_explicit(&b->done, memory_order_relaxed), b->total))
             atomic_store_explicit(&b->stopped, 1, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&b->lock);
+    return atomic_load_explicit(&b->stopped, memory_order_relaxed);
+}
+
+static int tick(void *cookie)
+{
+    return tell(cookie, 1);
 }
 
 static int advance(void *cookie, uint64_t offset)
@@ -219,7 +224,7 @@ static int scan_file(build *b, uint64_t i, stk_file *f, stk_index_part *part, st
     stk_index_part_progress(part, advance, &p);
     rc = b->x->format->index(f, info->size, stk_index_part_scan(part), err);
     if (atomic_load_explicit(&b->stopped, memory_order_relaxed))
-        return stk_fail(err, STK_ECLOSED, "indexing was stopped by the caller");
+        return stk_fail(err, STK_ECLOSED, "stopped by the caller");
     if (rc < 0)
         return rc;
     STK_TRY(stk_index_part_print(part, f, info->size, &info->print, err));
@@ -309,7 +314,7 @@ static int build_run(build *b, const char *path, stk_error *err)
 {
     stk_indexer *x = b->x;
 
-    STK_TRY(stk_jobs_run(x->workers, x->names.n, survey_shard, b, err));
+    STK_TRY(stk_jobs_watch(x->workers, x->names.n, survey_shard, tick, b, err));
     for (size_t i = 0; i < x->names.n; i++)
         b->total += b->info[i].size;
     x->format = NULL;
@@ -319,7 +324,7 @@ static int build_run(build *b, const char *path, stk_error *err)
     if (path && !x->force)
         old_find(b, path);
     STK_TRY(stk_index_writer_open(&b->writer, path, x->format->name, x->names.n, err));
-    STK_TRY(stk_jobs_run(x->workers, x->names.n, index_shard, b, err));
+    STK_TRY(stk_jobs_watch(x->workers, x->names.n, index_shard, tick, b, err));
     STK_TRY(stk_index_writer_commit(b->writer, err));
     tell(b, 1);
     if (path)
@@ -340,7 +345,7 @@ int stk_indexer_build(stk_indexer *x, const char *path, stk_error *err)
 
     if (!b)
         return stk_fail_nomem(err, sizeof *b);
-    pthread_mutex_init(&b->lock, NULL);
+    b->caller = pthread_self();
     b->x = x;
     b->old_trusted = path == x->home.beside;
     b->info = stk_zalloc(x->names.n, sizeof *b->info);
@@ -350,7 +355,6 @@ int stk_indexer_build(stk_indexer *x, const char *path, stk_error *err)
         stk_index_close(&b->old[i].index);
         stk_free(b->old[i].by_name);
     }
-    pthread_mutex_destroy(&b->lock);
     stk_free(b->info);
     stk_free(b);
     return rc;

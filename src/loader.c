@@ -280,6 +280,8 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
         memcpy(l->e.stage, o.stages, o.n_stages * sizeof *o.stages);
     rc = plan_threads(&l->e, &o, err);
     if (rc == 0)
+        rc = stk_stall_plan(&l->e.stall, err);
+    if (rc == 0)
         rc = stk_common_open(&l->e.common, o.n_outputs, data, (uint32_t)n, err);
     if (rc == 0) {
         l->e.common->batch = l->e.batch;

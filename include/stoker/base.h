@@ -69,6 +69,12 @@ typedef enum stk_log_level {
 } stk_log_level;
 typedef void (*stk_log_fn)(void *cookie, stk_log_level level, const char *line);
 
+/* Called now and then (about 20 times a second) by a job that takes long, always on the thread that
+ * called the function.  total 0: not known yet (shards are looked at, or another process
+ * does the job).  A non-zero
+ * answer stops the job: STK_ECLOSED. */
+typedef int (*stk_progress_fn)(void *cookie, uint64_t done, uint64_t total);
+
 typedef enum stk_tri { STK_UNSET = 0, STK_NO = 1, STK_YES = 2 } stk_tri;
 
 typedef enum stk_dtype {

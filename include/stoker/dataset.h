@@ -12,12 +12,14 @@ extern "C" {
 typedef struct stk_dataset stk_dataset; /* Thread: any, once opened. */
 
 typedef struct stk_dataset_options {
-    uint32_t size;        /* sizeof this struct as the caller compiled it */
-    uint32_t num_workers; /* threads for building the index; 0: the cores there are */
+    uint32_t size;         /* sizeof this struct as the caller compiled it */
+    uint32_t num_workers;  /* threads for building the index; 0: the cores there are */
     const char *cache_dir; /* of read-only data; NULL: $STOKER_CACHE, else the user's cache */
     stk_log_fn log;
     void *log_cookie;
-    const char *format; /* name of the format; NULL: found by probing */
+    const char *format;       /* name of the format; NULL: found by probing */
+    stk_progress_fn progress; /* while an index is built; in bytes of shards; may be NULL */
+    void *progress_cookie;
 } stk_dataset_options;
 
 /* Open the shards that `urls` name (each a path, a folder, a glob or a brace pattern), indexing
@@ -36,6 +38,11 @@ STK_API const char *stk_dataset_index_path(
 /* The names of fields that occur, in order of first occurrence: field 0, 1, ...; NULL past the
  * last. */
 STK_API const char *stk_dataset_field(const stk_dataset *ds, uint32_t field);
+
+/* The key of sample `i`, not terminated, *len bytes; borrowed from the index, valid while the data
+ * set is held.  NULL (and *len 0) where there is no such sample or its part of the index is
+ * damaged.  Reads no shard. */
+STK_API const char *stk_dataset_key(const stk_dataset *ds, uint64_t i, size_t *len);
 
 typedef struct stk_sample stk_sample; /* One sample's key and field bytes.  Thread: one. */
 

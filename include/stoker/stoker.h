@@ -56,7 +56,7 @@ typedef struct stk_loader_options {
     uint64_t skip_budget; /* skipped samples an epoch before it is an error; 0: no bound */
     stk_collate collate;
     uint64_t memory_limit; /* bytes of batches, reads, scratch; 0: a quarter of the memory */
-    uint64_t max_pixels; /* larger pictures are bad data; 0: 178,956,970 as Pillow's bomb limit */
+    uint64_t max_pixels;   /* larger pictures are bad data; 0: 178,956,970 as Pillow's bomb limit */
     stk_log_fn log;
     void *log_cookie;
     const struct stk_order *order;         /* replaces `shuffle`; borrowed until close */

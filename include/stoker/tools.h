@@ -10,10 +10,6 @@
 extern "C" {
 #endif
 
-/* Called now and then, from one thread at a time.  A non-zero answer stops the job
- * (STK_ECLOSED). */
-typedef int (*stk_progress_fn)(void *cookie, uint64_t done, uint64_t total);
-
 typedef struct stk_index_options {
     uint32_t size;
     uint32_t num_workers;  /* 0: the cores there are */

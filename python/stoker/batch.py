@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from . import _stoker
 from ._arrays import array, from_bytes
 
 
@@ -19,7 +20,8 @@ class Batch(dict):
     It is a dict in every way: `Batch(plain_dict)` makes one, whose samples are then unknown (None).
     """
 
-    sample_keys: list[str] | None = None
+    _keys: list[str] | None = None
+    _source: tuple[tuple[_stoker.Dataset, ...], bytes] | None = None   # whence keys, until asked for
     sample_ids: Any = None
     valid: Any = None
 
@@ -27,6 +29,24 @@ class Batch(dict):
         super().__init__(*args, **kwargs)
         if args and isinstance(args[0], Batch):
             self.__dict__.update(args[0].__dict__)
+
+    @property
+    def sample_keys(self) -> list[str] | None:
+        """The samples' keys, one a row; made when first asked for, also after the loader is closed."""
+        source = self._source                   # once: another thread may be here too
+        if source is not None:
+            self._keys = _stoker.keys(*source)
+            self._source = None
+        return self._keys
+
+    @sample_keys.setter
+    def sample_keys(self, keys: list[str] | None) -> None:
+        self._source = None
+        self._keys = keys
+
+    def __getstate__(self) -> dict[str, Any]:
+        _ = self.sample_keys                    # data sets don't pickle with a batch, keys do
+        return self.__dict__
 
     def copy(self) -> Batch:
         return Batch(self)
@@ -39,7 +59,8 @@ class Batch(dict):
             return value if call is None else call(*args, **kwargs)
 
         made = Batch({name: one(value) for name, value in self.items()})
-        made.sample_keys = self.sample_keys
+        made._source = self._source             # before keys: another thread may be making them
+        made._keys = self._keys
         made.sample_ids = one(self.sample_ids)
         made.valid = one(self.valid)
         return made
@@ -76,11 +97,11 @@ def _value(value: Any, is_json: bool) -> Any:
     return value
 
 
-def from_parts(parts: tuple[Any, ...]) -> Batch:
-    """A Batch from what the extension's next() answers."""
-    outputs, keys, ids, valid = parts
+def from_parts(parts: tuple[Any, ...], data: tuple[_stoker.Dataset, ...]) -> Batch:
+    """A Batch from what the extension's next() answers; `data`: the loader's data sets."""
+    outputs, ids, valid = parts
     batch = Batch({name: _value(value, is_json) for name, is_json, value in outputs})
-    batch.sample_keys = keys
+    batch._source = data, bytes(ids)            # ids are the user's to change
     batch.sample_ids = from_bytes(ids, "int64")
     batch.valid = from_bytes(valid, "bool")
     return batch

@@ -24,6 +24,7 @@ class _Decoder:
 
     def __init__(self, core: _stoker.Dataset, fields: Mapping[str, Any]) -> None:
         self.pid = os.getpid()
+        self.data = (core,)
         self.lock = threading.Lock()
         self.loader = _stoker.Loader(
             data=(core,), outputs=_options.outputs(fields, core.fields()), batch_size=1,
@@ -36,7 +37,8 @@ class _Decoder:
             self.loader.seek(0, i)
             parts = self.loader.next(0)
         assert parts is not None                # position i is there
-        keys, batch = parts[1], from_parts(parts)
+        batch = from_parts(parts, self.data)
+        keys = batch.sample_keys or [""]
         return {"__key__": keys[0], **{name: v[0] for name, v in batch.items()}}
 
 

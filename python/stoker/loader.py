@@ -26,6 +26,7 @@ def _close_all() -> None:
     """Join worker threads while the interpreter still stands."""
     for loader in list(_open_loaders):
         loader.close()
+    _stoker.stop_logging()
 
 
 class _Epoch:
@@ -52,7 +53,7 @@ class _Epoch:
             if self._loader._running is self:
                 self._loader._running = None
             raise StopIteration
-        return from_parts(parts)
+        return from_parts(parts, self._loader._data)
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -109,7 +110,7 @@ class Loader:
             "max_pixels": 0 if max_pixels is None
             else _options.whole("max_pixels", max_pixels, 1, 2**63 - 1),
         }
-        cores = tuple(d._core for d in _datasets(data))
+        self._data = cores = tuple(d._core for d in _datasets(data))
         found = list(dict.fromkeys(name for core in cores for name in core.fields()))
         self._core = _stoker.Loader(data=cores, outputs=_options.outputs(fields, found), **options)
         self._steps, samples = self._core.sizes()

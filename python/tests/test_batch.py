@@ -77,6 +77,30 @@ def test_tensors_outlive_the_loader(urls):
         assert (as_numpy(batch["image"]) == image).all() and batch.sample_keys == names
 
 
+@pytest.mark.asan
+def test_keys_are_made_when_asked_for(data):
+    """Also after the loader is gone, over several data sets, and whatever became of sample_ids."""
+    paths = sorted(data.glob("*.tar"))
+    sets = [stoker.open(p) for p in (paths[0], paths[2])]
+    first = len(sets[0])
+    keys = [ds[i]["__key__"] for ds in sets for i in range(len(ds))]
+    with stoker.Loader(sets, FIELDS, batch_size=6, shuffle=True) as loader:
+        batches = list(loader)
+        moved = [b._map("nothing") for b in batches]
+    ids = [[int(i) for i in b.sample_ids] for b in batches]
+    for batch in batches:
+        batch.sample_ids[:] = 0
+    del loader, sets
+    gc.collect()
+    assert max(max(i) for i in ids) >= first
+    for batch, other, mine in zip(batches, moved, ids, strict=True):
+        assert pickle.loads(pickle.dumps(other)).sample_keys == [keys[i] for i in mine]
+        assert batch.sample_keys == [keys[i] for i in mine]
+        assert batch.sample_keys is batch.sample_keys
+    batches[0].sample_keys = ["mine"]
+    assert batches[0].sample_keys == ["mine"] and batches[0].copy().sample_keys == ["mine"]
+
+
 @needs_torch
 def test_to(batch):
     half = batch.to(torch.float16)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exit, fork, Ctrl-C, DataLoader workers, memory: mostly in processes of their own."""
 
+import io
+import logging
 import pickle
 import re
+import tarfile
 import textwrap
 
 import pytest
-from conftest import FIELDS, LABEL, SAMPLES, check_python, ids_of, run_python, torch
+from conftest import FIELDS, LABEL, SAMPLES, check_python, ids_of, run_python, torch, write_tar
 
 import stoker
 
@@ -125,6 +128,68 @@ def test_ctrl_c_while_waiting_for_a_slow_batch(urls):
     if "whole batch" in out:
         pytest.skip("the batch was ready before the signal")
     assert float(out) < 1.5
+
+
+@pytest.fixture(scope="module")
+def long_to_index(tmp_path_factory):
+    """Shards of many small members: their index takes a second or more."""
+    folder = tmp_path_factory.mktemp("long")
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for i in range(20_000):
+            tar.addfile(tarfile.TarInfo(f"{i:06d}.cls"))
+    members = raw.getvalue()[:20_000 * 512]
+    for shard in range(2):
+        with open(folder / f"{shard}.tar", "wb") as f:
+            for _ in range(40):
+                f.write(members)
+            f.write(bytes(1024))
+    return folder
+
+
+@pytest.mark.parametrize("pattern", ["0.tar", "{0,1}.tar"])
+def test_ctrl_c_while_indexing(long_to_index, pattern):
+    """One shard is indexed on the main thread, several on others: both stop at once."""
+    code = """
+    import os, sys, threading, time, signal, stoker
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    start = time.perf_counter()
+    try:
+        stoker.open(sys.argv[1])
+        print("whole index after", time.perf_counter() - start)
+    except KeyboardInterrupt:
+        print(time.perf_counter() - start)
+    """
+    out = check_python(code, long_to_index / pattern)
+    if "whole index" in out:
+        pytest.skip("the index was ready before the signal")
+    assert float(out) < 1.5
+    assert not (long_to_index / ".stoker").exists()
+
+
+def test_log_lines_go_to_logging(tmp_path, caplog):
+    write_tar(tmp_path / "a.tar", [("a.cls", b"1")])
+    with caplog.at_level(logging.INFO, logger="stoker"):
+        stoker.open(tmp_path / "a.tar")
+    assert [(r.name, r.levelname) for r in caplog.records] == [("stoker", "INFO")]
+    assert caplog.messages[0].startswith("building the index of 1 shards")
+    with caplog.at_level(logging.INFO, logger="stoker"):
+        stoker.open(tmp_path / "a.tar")
+    assert len(caplog.records) == 1         # the index is there
+
+
+def test_a_handler_that_raises_is_no_reason_to_fail(tmp_path):
+    write_tar(tmp_path / "a.tar", [("a.cls", b"1")])
+    done = run_python("""
+        import logging, sys, stoker
+        class Broken(logging.Handler):
+            def emit(self, record):
+                raise RuntimeError("broken handler")
+        logging.getLogger("stoker").addHandler(Broken())
+        logging.getLogger("stoker").setLevel(logging.INFO)
+        assert len(stoker.open(sys.argv[1])) == 1
+        """, tmp_path / "a.tar")
+    assert done.returncode == 0 and "broken handler" in done.stderr
 
 
 def test_torch_is_not_imported_before_a_batch(urls):

@@ -52,9 +52,7 @@ def reference(urls):
         return [epoch_of(loader) for _ in range(2)]
 
 
-@pytest.mark.parametrize("prefetch", [1, 4])
-@pytest.mark.parametrize("workers", [0, 1, 2, 8])
-def test_bits_do_not_depend_on_threads(urls, reference, workers, prefetch):
+def check_same(urls, reference, workers, prefetch):
     with stoker.Loader(urls, FIELDS, batch_size=16, shuffle=True, seed=5, num_workers=workers,
                        prefetch=prefetch) as loader:
         for epoch in reference:
@@ -65,6 +63,25 @@ def test_bits_do_not_depend_on_threads(urls, reference, workers, prefetch):
                 for name in want:
                     assert values[name].dtype == want[name].dtype
                     assert (values[name] == want[name]).all(), name
+
+
+@pytest.mark.parametrize("prefetch", [1, 4])
+@pytest.mark.parametrize("workers", [0, 1, 2, 8])
+def test_bits_do_not_depend_on_threads(urls, reference, workers, prefetch):
+    check_same(urls, reference, workers, prefetch)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_bits_do_not_depend_on_when_threads_run(urls, reference, seed, monkeypatch):
+    """Workers, readers and the consumer are held up at random places (src/base/stall.h)."""
+    monkeypatch.setenv("STK_STALL", str(seed))
+    check_same(urls, reference, 1 + seed, 1 + seed % 3)
+
+
+def test_a_stall_seed_that_is_none(urls, monkeypatch):
+    monkeypatch.setenv("STK_STALL", "often")
+    with pytest.raises(stoker.StokerError, match="STK_STALL=often is no seed"):
+        stoker.Loader(urls, LABEL)
 
 
 def test_augmentation_differs_between_epochs(reference):

@@ -183,6 +183,7 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     STK_TRY(stk_engine_start(e, err));
     if (e->inline_mode)
         stk_lap(e->worker[0], STK_STAGE_IDLE); /* the caller was elsewhere */
+    stk_stall_at(&e->stall, STK_STALL_TAKE, e->epoch * e->steps + e->taken);
     pthread_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
     if (rc == 0)

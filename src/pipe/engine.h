@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/stall.h"
 #include "collate/stack.h"
 #include "kern/sample.h"
 #include "order/order.h"
@@ -96,6 +97,7 @@ struct stk_engine {
     stk_cache *cache;
     stk_account reads; /* a quarter of memory_limit: what is read leaves room for what is made */
     stk_log log;
+    stk_stall stall;
     uint32_t batch, n_slots, chunk;
     uint32_t io_depth, n_io;
     int peeks;       /* some bytes lie in memory already */

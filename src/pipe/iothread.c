@@ -38,6 +38,7 @@ static void *reader_main(void *arg)
         e->io_head = io->next;
         pthread_mutex_unlock(&e->io_lock);
         retried = 0;
+        stk_stall_at(&e->stall, STK_STALL_READ, io->offset);
         stk_io_read(io, &retried);
         if (retried)
             atomic_fetch_add_explicit(&e->retried, retried, memory_order_relaxed);

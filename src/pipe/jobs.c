@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "base/cpu.h"
 #include "base/mem.h"
@@ -21,10 +22,13 @@ typedef struct jobs {
     uint64_t n;
     _Atomic uint64_t next;
     _Atomic int stop;
+    int (*tick)(void *cookie);
     pthread_mutex_t lock;
-    uint64_t failed; /* lock: lowest job that failed */
-    int rc;          /* lock */
-    stk_error err;   /* lock */
+    pthread_cond_t ended;
+    uint32_t running; /* lock: threads that are not through */
+    uint64_t failed;  /* lock: lowest job that failed */
+    int rc;           /* lock */
+    stk_error err;    /* lock */
 } jobs;
 
 static void note_failure(jobs *j, uint64_t i, int rc, const stk_error *err)
@@ -55,6 +59,10 @@ static void *work(void *arg)
         if (rc < 0)
             note_failure(j, i, rc, &err);
     }
+    pthread_mutex_lock(&j->lock);
+    j->running--;
+    pthread_cond_signal(&j->ended);
+    pthread_mutex_unlock(&j->lock);
     return NULL;
 }
 
@@ -65,17 +73,55 @@ static uint32_t start(jobs *j, pthread_t *threads, uint32_t workers)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* threads inherit the mask */
+    j->running = workers;
     while (n < workers && pthread_create(&threads[n], NULL, work, j) == 0)
         n++;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_mutex_lock(&j->lock);
+    j->running -= workers - n;
+    pthread_mutex_unlock(&j->lock);
     return n;
+}
+
+/* Call tick() until all threads are through. */
+static void watch(jobs *j)
+{
+    static const stk_error stopped = { .code = STK_ECLOSED,
+                                       .offset = STK_NO_OFFSET,
+                                       .sample = UINT64_MAX,
+                                       .message = "stopped by the caller" };
+    struct timespec until;
+    int busy = 1, stop = 0;
+
+    while (busy) {
+        if (!stop && j->tick(j->cookie)) {
+            stop = 1;
+            note_failure(j, 0, STK_ECLOSED, &stopped);
+        }
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += STK_TICK_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000L;
+        until.tv_nsec %= 1000000000L;
+        pthread_mutex_lock(&j->lock);
+        while (j->running && pthread_cond_timedwait(&j->ended, &j->lock, &until) == 0) {}
+        busy = j->running != 0;
+        pthread_mutex_unlock(&j->lock);
+    }
 }
 
 int stk_jobs_run(uint32_t workers, uint64_t n, int (*fn)(void *cookie, uint64_t i, stk_error *err),
                  void *cookie, stk_error *err)
 {
-    jobs j = { .fn = fn, .cookie = cookie, .n = n, .failed = UINT64_MAX };
+    return stk_jobs_watch(workers, n, fn, NULL, cookie, err);
+}
+
+int stk_jobs_watch(uint32_t workers, uint64_t n,
+                   int (*fn)(void *cookie, uint64_t i, stk_error *err), int (*tick)(void *cookie),
+                   void *cookie, stk_error *err)
+{
+    jobs j = { .fn = fn, .tick = tick, .cookie = cookie, .n = n, .failed = UINT64_MAX };
     pthread_t threads[MAX_WORKERS];
+    pthread_condattr_t mono;
     uint32_t started = 0;
 
     if (!workers)
@@ -84,13 +130,22 @@ int stk_jobs_run(uint32_t workers, uint64_t n, int (*fn)(void *cookie, uint64_t 
         workers = MAX_WORKERS;
     if (workers > n)
         workers = (uint32_t)n;
+    pthread_condattr_init(&mono);
+    pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
+    pthread_cond_init(&j.ended, &mono);
+    pthread_condattr_destroy(&mono);
     pthread_mutex_init(&j.lock, NULL);
     if (workers > 1)
         started = start(&j, threads, workers);
-    if (!started)
+    if (!started) {
+        j.running = 1;
         work(&j);
+    }
+    if (started && tick)
+        watch(&j);
     while (started)
         pthread_join(threads[--started], NULL);
+    pthread_cond_destroy(&j.ended);
     pthread_mutex_destroy(&j.lock);
     if (j.rc < 0 && err)
         *err = j.err;

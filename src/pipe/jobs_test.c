@@ -57,6 +57,37 @@ static void lowest_failure(void **state)
     }
 }
 
+static _Atomic int ticks;
+
+static int tick(void *cookie)
+{
+    return ++ticks == 3;
+}
+
+static int slow(void *cookie, uint64_t i, stk_error *err)
+{
+    atomic_fetch_add(&started, 1);
+    usleep(10000);
+    return 0;
+}
+
+/* The caller ticks while others work, and can stop them. */
+static void watched(void **state)
+{
+    stk_error err;
+
+    started = 0;
+    ticks = 0;
+    assert_int_equal(stk_jobs_watch(2, 1000, slow, tick, NULL, &err), STK_ECLOSED);
+    assert_string_equal(err.message, "stopped by the caller");
+    assert_true(started < 100 && ticks == 3);
+    ticks = 10;
+    started = 0;
+    assert_int_equal(stk_jobs_watch(3, 30, slow, tick, NULL, &err), 0);
+    assert_int_equal(started, 30);
+    assert_true(ticks > 10);
+}
+
 static int look_at_mask(void *cookie, uint64_t i, stk_error *err)
 {
     sigset_t set;
@@ -83,6 +114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_once),
         cmocka_unit_test(lowest_failure),
+        cmocka_unit_test(watched),
         cmocka_unit_test(signals_blocked),
     };
 

@@ -135,11 +135,14 @@ void stk_ring_drain(stk_engine *e)
     uint64_t old = atomic_load_explicit(&e->claim, memory_order_relaxed), seq;
 
     atomic_store_explicit(&e->draining, 1, memory_order_relaxed);
+    stk_stall_at(&e->stall, STK_STALL_DRAIN, old);
     atomic_store_explicit(&e->limit, 0, memory_order_release);
+    stk_stall_at(&e->stall, STK_STALL_DRAIN, old + 1);
     /* A new count of seeks makes every claim that is under way fail, so `old` is exact. */
     while (!atomic_compare_exchange_weak_explicit(&e->claim, &old,
                                                   ((old >> STK_TICKET_BITS) + 1) << STK_TICKET_BITS,
                                                   memory_order_acq_rel, memory_order_relaxed)) {}
+    stk_stall_at(&e->stall, STK_STALL_DRAIN, old + 2);
     for (seq = e->tail; seq < e->head; seq++)
         stk_ring_done(e, &e->slot[seq % e->n_slots], e->batch - claimed(e, seq, old & mask));
     for (seq = e->tail; seq < e->head; seq++) {

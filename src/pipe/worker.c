@@ -54,6 +54,7 @@ static void request_arrived(stk_request *r)
 {
     stk_engine *e = r->owner;
 
+    stk_stall_at(&e->stall, STK_STALL_ARRIVED, r->ticket);
     pthread_mutex_lock(&e->lock);
     heap_push_locked(e, r);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
@@ -334,6 +335,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             rc = row_begin_patiently(w, r, &err);
             if (rc == 0)
                 rc = stk_request_try(r, &err);
+            stk_stall_at(&e->stall, STK_STALL_TRY, r->ticket);
             if (rc == STK_PENDING) {
                 rc = row_submit(w, r, &err);
                 if (rc == STK_PENDING)
@@ -402,6 +404,7 @@ static int take_arrived(stk_worker *w)
     if (row_run(w, r, 1)) {
         stk_slot *s = stk_slot_of(e, r->ticket);
 
+        stk_stall_at(&e->stall, STK_STALL_DONE, r->ticket);
         give_request(w, r);
         stk_ring_done(e, s, 1);
         stk_lap(w, STK_STAGE_BATCH);
@@ -490,6 +493,7 @@ static int run_claim(stk_worker *w)
     n = claim(e, e->chunk, &u.ticket);
     if (!n)
         return 0;
+    stk_stall_at(&e->stall, STK_STALL_CLAIM, u.ticket);
     u.slot = stk_slot_of(e, u.ticket);
     u.row = (uint32_t)(u.ticket % e->batch);
     u.rows = u.row >= u.slot->share.rows ? 0 : u.slot->share.rows - u.row;
@@ -504,6 +508,7 @@ static int run_claim(stk_worker *w)
     else
         for (uint32_t i = 0; i < u.rows; i++)
             done += (uint32_t)run_row(w, &u, i);
+    stk_stall_at(&e->stall, STK_STALL_DONE, u.ticket);
     stk_ring_done(e, u.slot, done + (n - u.rows));
     stk_lap(w, STK_STAGE_BATCH);
     return 1;

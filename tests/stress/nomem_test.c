@@ -129,6 +129,79 @@ static void memory_comes_back(void **state)
     }
 }
 
+/* Threads that are held up at other places find other allocations failing. */
+static void with_workers_held_up(void **state)
+{
+    stk_loader_options o = seam_options(8, 2);
+
+    (void)state;
+    setenv("STK_STALL", "11", 1);
+    sweep(plain, &o, 1);
+    sweep(lagging, &o, 2);
+    unsetenv("STK_STALL");
+}
+
+static int is_clean_or_done(int rc, const stk_error *err, uint64_t n)
+{
+    if (rc < 0 && !clean(rc, err))
+        fail_msg("n %u: %d %s", (unsigned)n, rc, err->message);
+    return rc == 0;
+}
+
+/* Shards to batches: index, data set, loader, an epoch, close, all with threads. */
+static void from_shards_to_batches(void **state)
+{
+    stk_dataset_options o = { .size = sizeof o, .cache_dir = seam_dir(), .num_workers = 2 };
+    stk_loader_options lo = seam_options(8, 2);
+    char url[600];
+    const char *urls[] = { url };
+    stk_dataset *ds = NULL;
+    stk_error err = { 0 };
+    uint64_t n = 0;
+    int rc;
+
+    (void)state;
+    snprintf(url, sizeof url, "%s", seam_path("b-{0..1}.tar"));
+    seam_shards("b", 2, N / 2, 0);
+    do {
+        stk_mem_fail_at(++n);
+        rc = stk_dataset_open(&ds, urls, 1, &o, &err);
+        if (is_clean_or_done(rc, &err, n))
+            rc = try_epoch(ds, &lo);
+        stk_mem_fail_at(0);
+        if (ds)
+            assert_int_equal(remove(stk_dataset_index_path(ds)), 0); /* the next one builds anew */
+        stk_dataset_unref(&ds);
+    } while (rc < 0);
+    print_message("%u allocations in vain\n", (unsigned)n);
+    assert_true(n > 50);
+}
+
+static void building_an_index(void **state)
+{
+    char url[600];
+    const char *urls[] = { url };
+
+    (void)state;
+    snprintf(url, sizeof url, "%s", seam_path("a-{0..1}.tar"));
+    for (uint32_t workers = 1; workers <= 2; workers++) {
+        stk_index_options o = {
+            .size = sizeof o, .cache_dir = seam_dir(), .num_workers = workers, .force = STK_YES
+        };
+        stk_index_report report = { .size = sizeof report };
+        stk_error err = { 0 };
+        uint64_t n = 0;
+        int rc;
+
+        do {
+            stk_mem_fail_at(++n);
+            rc = stk_index_build(urls, 1, &o, &report, &err);
+            stk_mem_fail_at(0);
+        } while (!is_clean_or_done(rc, &err, n));
+        assert_true(n > 20 && report.built && report.samples == N);
+    }
+}
+
 static void opening_a_data_set(void **state)
 {
     stk_dataset_options o = { .size = sizeof o, .cache_dir = seam_dir(), .num_workers = 1 };
@@ -159,10 +232,10 @@ static void opening_a_data_set(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_workers),
-        cmocka_unit_test(with_workers),
-        cmocka_unit_test(memory_comes_back),
-        cmocka_unit_test(opening_a_data_set),
+        cmocka_unit_test(without_workers),        cmocka_unit_test(with_workers),
+        cmocka_unit_test(memory_comes_back),      cmocka_unit_test(opening_a_data_set),
+        cmocka_unit_test(with_workers_held_up),   cmocka_unit_test(building_an_index),
+        cmocka_unit_test(from_shards_to_batches),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
