@@ -82,6 +82,7 @@ missing() {
     have git        || echo "git|nothing but history: lint walks the folder"
     have pkg-config || echo "pkg-config|libraries that only pkg-config finds"
     has_header stddef.h stdio.h jpeglib.h || echo "$(jpeg_package)|JPEG decoding"
+    has_header stddef.h liburing.h || echo "liburing-dev|io_uring for cold files"
     has_header stdarg.h stddef.h stdint.h setjmp.h cmocka.h ||
         echo "libcmocka-dev|the C unit tests"
     clang_sanitizes || echo "clang|libFuzzer; TSan then runs on gcc"
