@@ -21,6 +21,26 @@
 
 #include "fetch/request.h"
 
+/* liburing maps and unmaps rings by bare system calls, which TSan does not see: a new ring where an
+ * old one was looks to it like memory that two threads share.  So say that one came after the
+ * other. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RINGS_UNDER_TSAN 1
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define RINGS_UNDER_TSAN 1
+#endif
+#if RINGS_UNDER_TSAN
+#include <sanitizer/tsan_interface.h>
+static char ring_memory; /* an address to speak of */
+#define RING_MAPPED() __tsan_acquire(&ring_memory)
+#define RING_UNMAPS() __tsan_release(&ring_memory)
+#else
+#define RING_MAPPED() ((void)0)
+#define RING_UNMAPS() ((void)0)
+#endif
+
 #define MAX_READ (1u << 30) /* a call's count is 32 bits */
 #define NO_PLACE UINT32_MAX
 
@@ -80,8 +100,10 @@ static int probe(stk_error *err)
 
     if (rc < 0)
         return refused(-rc, err);
+    RING_MAPPED();
     io_uring_prep_nop(io_uring_get_sqe(&ring));
     rc = io_uring_submit_and_wait(&ring, 1);
+    RING_UNMAPS();
     io_uring_queue_exit(&ring);
     if (rc < 0 && rc != -EINTR)
         return refused(-rc, err);
@@ -100,6 +122,7 @@ static int make_ring(stk_uring *u, stk_error *err)
         rc = io_uring_queue_init(u->depth + 1, &u->ring, 0);
     if (rc < 0)
         return refused(-rc, err);
+    RING_MAPPED();
     io_uring_ring_dontfork(&u->ring);
     return 0;
 }
@@ -141,6 +164,7 @@ void stk_uring_close(stk_uring **u)
 {
     if (!*u)
         return;
+    RING_UNMAPS();
     io_uring_queue_exit(&(*u)->ring);
     close((*u)->wake_fd);
     pthread_mutex_destroy(&(*u)->lock);

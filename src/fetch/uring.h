@@ -17,9 +17,9 @@ typedef struct stk_uring stk_uring;
 /* At most `depth` reads in the kernel at once; more wait their turn here.  *retried counts reads
  * that failed and were tried again.  STK_ENOTSUP: the kernel refuses, and err says how. */
 int stk_uring_open(stk_uring **out, uint32_t depth, _Atomic uint64_t *retried, stk_error *err);
-void stk_uring_close(stk_uring **u); /* NULL-safe, nulls; after run() has returned or never ran */
+void stk_uring_close(stk_uring **u); /* NULL-safe, nulls; when run() has returned or never ran */
 
-/* io->file is of stk_source_local and stays open until io->done(); the first io->got bytes are there
+/* io->file is of stk_source_local and stays open until io->done(); its first io->got bytes are here
  * already.  Thread: any. */
 void stk_uring_push(stk_uring *u, stk_io *io);
 /* Serve the ring until stop() was called and every read pushed before it is done.  Thread: one. */

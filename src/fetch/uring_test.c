@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* uring_test.c - reads through the ring against pread: random ranges, the file's end, failures, more
- * reads than places, stopping with reads in flight, fork, and kernels that refuse.
+/* uring_test.c - reads through the ring: random ranges, the file's end, failures, more reads than
+ * places, stopping with reads in flight, fork, and kernels that refuse.
  *
  * Where this kernel refuses rings only the refusals are tested. */
 #include <errno.h>
