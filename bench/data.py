@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the bench measures on: photos as files and as shards, 1 KB samples, a million small samples.
+"""What the bench measures on: photos as files and as shards, 1 KB and 100 KB samples, a million small ones.
 
 Everything is made once under build/bench-data and reused.  Photos are packed several times over until an
 epoch is long enough that the loader's memory is all in use before the clock starts.
@@ -94,4 +94,5 @@ class Data:
         self.photos, self.few = pack_photos(work, self.files, quick)
         self.small = make_tar(build, work / "kb", 4, 200_000, "bin:1024")
         self.tiny = make_tar(build, work / "kb-few", 1, 20_000, "bin:1024")
+        self.cold = make_tar(build, work / f"cold-{1000 if quick else 4000}", 4, 1000 if quick else 4000, "bin:100000")
         self.million = make_tar(build, work / "million", 10, 1_000_000, "txt:64", "cls:3")

@@ -166,6 +166,34 @@ def bench_engine(table, build, data, args):
     table.add("  the same from tar in page cache (one read each)", f"{tar / 1e6:.2f} M/s")
 
 
+# ---- cold files -----------------------------------------------------------------------------------
+
+def rings_work(build, data):
+    loop = build / "bench/limit_uring"
+    return loop.exists() and subprocess.run([loop, data.cold, "seq", "1", "bin"], capture_output=True).returncode == 0
+
+
+def bench_cold(table, build, data, args):
+    """100 KB samples whose shards have just left the page cache; the bare loop has as many reads in flight."""
+    if not rings_work(build, data):
+        table.add("cold files, against a bare io_uring loop", "no io_uring")
+        return
+    for order, words in (("seq", "in order"), ("random", "shuffled")):
+        engine = (build / "bench/engine_cold", data.cold, order, CORES, BATCH, "bin")
+        got = rounds(args.rounds, {
+            "limit": lambda: run_json(build / "bench/limit_uring", data.cold, order, 64, "bin"),
+            "engine": lambda: run_json(*engine),
+            "threads": lambda: run_json(*engine, STK_URING="0")})
+        table.raw[f"cold, {order}"] = got
+        limit, ours, threads = (best(got[side]) for side in ("limit", "engine", "threads"))
+        table.add(f"cold files, 100 KB samples {words}", f"{ours / 10:.0f} MB/s")
+        table.add("  bare io_uring loop, same reads", f"{limit / 10:.0f} MB/s")
+        table.add("  engine / bare loop", f"{ours / limit:.2f}x", ">= 0.8x", ours >= 0.8 * limit)
+        table.add("  processor time a sample: engine, bare loop",
+                  f"{least_cpu(got['engine']):.0f}, {least_cpu(got['limit']):.0f} us")
+        table.add("  engine with reader threads instead", f"{threads / 10:.0f} MB/s")
+
+
 # ---- opening --------------------------------------------------------------------------------------
 
 PYTHON_FIRST = """
@@ -259,8 +287,8 @@ def bench_counters(table, build, data, args):
 
 # ---- the whole ------------------------------------------------------------------------------------
 
-PARTS = {"photos": bench_photos, "engine": bench_engine, "first": bench_first, "epochs": bench_epochs,
-         "counters": bench_counters}
+PARTS = {"photos": bench_photos, "engine": bench_engine, "cold": bench_cold, "first": bench_first,
+         "epochs": bench_epochs, "counters": bench_counters}
 
 
 def cpu_model():

@@ -56,6 +56,9 @@ static void print_rates(const bench_result *r)
     if (r->n_epochs > 1)
         printf("  %-24s%9.1f ms  (median batch %.1f ms)\n", "gap between epochs",
                r->longest_gap * 1e3, r->median_batch * 1e3);
+    if (r->stats.cold_by)
+        printf("  %-24s%12s  (by %s)\n", "reads that had to wait",
+               cli_many(rate, r->stats.cold_reads), r->stats.cold_by);
     if (r->stats.skipped)
         printf("  %-24s%12s\n", "bad samples skipped", cli_many(rate, r->stats.skipped));
 }
@@ -176,6 +179,7 @@ void bench_print_json(const bench_result *r)
         cli_json_text(&j, "epoch_gap_s", NULL);
     cli_json_count(&j, "skipped", r->stats.skipped);
     cli_json_count(&j, "cold_reads", r->stats.cold_reads);
+    cli_json_text(&j, "cold_by", r->stats.cold_by);
     json_memory(&j, r);
     json_stages(&j, r);
     json_epochs(&j, r);

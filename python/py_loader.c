@@ -292,14 +292,14 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
     stk_loader_stats(self->l, &s);
     leave(self);
     return Py_BuildValue(
-        "{sKsKsKsIsIsNsdsdsKsKsKsKsKsKsI}", "samples", (unsigned long long)s.samples, "batches",
+        "{sKsKsKsIsIsNsdsdsKsKsKszsKsKsKsI}", "samples", (unsigned long long)s.samples, "batches",
         (unsigned long long)s.batches, "bytes", (unsigned long long)s.bytes, "workers", s.workers,
         "slots", s.slots, "stages", stages_dict(&s), "wait_s", (double)s.wait_ns * 1e-9,
         "first_batch_s", (double)s.first_batch_ns * 1e-9, "skipped", (unsigned long long)s.skipped,
         "retried_reads", (unsigned long long)s.retried_reads, "cold_reads",
-        (unsigned long long)s.cold_reads, "memory", (unsigned long long)s.memory, "memory_peak",
-        (unsigned long long)s.memory_peak, "memory_limit", (unsigned long long)s.memory_limit,
-        "held", s.held);
+        (unsigned long long)s.cold_reads, "cold_by", s.cold_by, "memory",
+        (unsigned long long)s.memory, "memory_peak", (unsigned long long)s.memory_peak,
+        "memory_limit", (unsigned long long)s.memory_limit, "held", s.held);
 }
 
 /* (shard, offset or -1, key, reason) of a skipped sample; None past the last. */

@@ -84,6 +84,7 @@ missing() {
     has_header stddef.h stdio.h jpeglib.h || echo "$(jpeg_package)|JPEG decoding"
     has_header spng.h || echo "libspng-dev|PNG decoding"
     has_header webp/decode.h || echo "libwebp-dev|WebP decoding"
+    has_header stddef.h liburing.h || echo "liburing-dev|io_uring for cold files"
     has_header stdarg.h stddef.h stdint.h setjmp.h cmocka.h ||
         echo "libcmocka-dev|the C unit tests"
     clang_sanitizes || echo "clang|libFuzzer; TSan then runs on gcc"

@@ -10,7 +10,6 @@
 #include <time.h>
 
 #define MAX_GAP (32 * 1024) /* bytes read in vain rather than in a second call */
-#define MAX_TRIES 4
 
 int stk_request_open(stk_request **out, stk_cache *cache, stk_account *account, stk_error *err)
 {
@@ -185,16 +184,21 @@ int stk_request_try(stk_request *r, stk_error *err)
     return rc;
 }
 
+long stk_io_pause_ns(uint32_t failed)
+{
+    return 2000000L << (2 * (failed - 1)); /* 2, 8, 32 ms */
+}
+
 void stk_io_read(stk_io *io, uint64_t *retried)
 {
-    for (int i = 0; i < MAX_TRIES; i++) {
-        struct timespec pause = { 0, 2000000L << (2 * i) }; /* 2, 8, 32 ms */
+    for (uint32_t i = 1; i <= STK_IO_TRIES; i++) {
+        struct timespec pause = { 0, stk_io_pause_ns(i) };
 
         io->got = 0;
         io->rc = io->file->source->read(io->file, io);
         if (io->rc != STK_EIO)
             return;
-        if (i + 1 < MAX_TRIES) {
+        if (i < STK_IO_TRIES) {
             ++*retried;
             nanosleep(&pause, NULL);
         }
@@ -210,7 +214,7 @@ static int count_down(stk_request *r)
  * how long to pause. */
 static int try_again(stk_request *r)
 {
-    if (atomic_fetch_add_explicit(&r->retries, 1, memory_order_relaxed) < MAX_TRIES)
+    if (atomic_fetch_add_explicit(&r->retries, 1, memory_order_relaxed) < STK_IO_TRIES)
         return 1;
     atomic_fetch_sub_explicit(&r->retries, 1, memory_order_relaxed);
     return 0;

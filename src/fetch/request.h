@@ -65,6 +65,10 @@ int stk_request_finish(stk_request *r, stk_error *err);
 /* Let go of file and blocks; the request can begin anew. */
 void stk_request_end(stk_request *r);
 
+/* A read that fails is tried again after a pause, so often in all. */
+#define STK_IO_TRIES 4
+long stk_io_pause_ns(uint32_t failed); /* after the failed-th failure, from 1 */
+
 /* A blocking read with retries, as the pipe's I/O threads do it. */
 void stk_io_read(stk_io *io, uint64_t *retried);
 

@@ -20,6 +20,7 @@
 #include "base/rng.h"
 #include "base/stall.h"
 #include "collate/stack.h"
+#include "fetch/uring.h"
 #include "kern/sample.h"
 #include "order/order.h"
 #include "pipe/plan.h"
@@ -39,6 +40,12 @@ typedef enum stk_slot_state {
     STK_SLOT_STAGES,
     STK_SLOT_READY
 } stk_slot_state;
+
+typedef enum stk_ring_state { /* of the io_uring for cold local files */
+                              STK_RING_UNTRIED,
+                              STK_RING_RUNS,
+                              STK_RING_REFUSED
+} stk_ring_state;
 
 typedef struct stk_engine stk_engine;
 typedef struct stk_slot stk_slot;
@@ -137,8 +144,11 @@ struct stk_engine {
     pthread_cond_t io_work;
     stk_io *io_head, *io_tail; /* io_lock */
     pthread_t *io_thread;
-    uint32_t io_running; /* io_lock */
-    int io_stop;         /* io_lock */
+    uint32_t io_running;    /* io_lock */
+    int io_stop;            /* io_lock */
+    _Atomic int ring_state; /* stk_ring_state; changed under io_lock */
+    stk_uring *ring;        /* with STK_RING_RUNS */
+    pthread_t ring_thread;
     pthread_t drive_thread[STK_MAX_DRIVEN];
     const stk_source *driven[STK_MAX_DRIVEN];
     uint32_t n_driven, n_driving;

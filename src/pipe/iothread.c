@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iothread.c - threads that wait so that workers need not: blocking reads of cold files, and the
- * drivers of async sources.
+/* iothread.c - threads that wait so that workers need not: one that runs an io_uring for cold local
+ * files, readers that block for all other files (and for local ones where the kernel refuses the
+ * ring), and the drivers of async sources.
  *
- * The readers start with the first read that would wait; a data set in the page cache never has
- * any. */
+ * Ring and readers start with the first read that would wait; a data set in the page cache never
+ * has any. */
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "pipe/engine.h"
 
@@ -49,11 +52,66 @@ static void *reader_main(void *arg)
     return NULL;
 }
 
+static void *ring_main(void *arg)
+{
+    stk_uring_run(((stk_engine *)arg)->ring);
+    return NULL;
+}
+
+static stk_ring_state ring_start_locked(stk_engine *e, stk_error *err)
+{
+    const char *want = getenv("STK_URING");
+
+    if (want && !strcmp(want, "0"))
+        stk_fail(err, STK_ENOTSUP, "STK_URING is 0");
+    else if (stk_uring_open(&e->ring, e->io_depth, &e->retried, err) == 0) {
+        if (stk_thread_start(&e->ring_thread, ring_main, e, "stk-uring") == 0)
+            return STK_RING_RUNS;
+        stk_uring_close(&e->ring);
+        stk_fail(err, STK_ENOMEM, "no thread could be started for io_uring");
+    }
+    return STK_RING_REFUSED;
+}
+
+static stk_ring_state ring_start(stk_engine *e)
+{
+    stk_error err = { 0 };
+    int state;
+
+    pthread_mutex_lock(&e->io_lock);
+    state = atomic_load_explicit(&e->ring_state, memory_order_relaxed);
+    if (state == STK_RING_UNTRIED) {
+        state = ring_start_locked(e, &err);
+        atomic_store_explicit(&e->ring_state, state, memory_order_release);
+    }
+    pthread_mutex_unlock(&e->io_lock);
+    if (err.code) /* only whoever tried has one */
+        stk_log_line(&e->log, STK_LOG_INFO, "cold files are read by %u threads: %s", e->n_io,
+                     err.message);
+    return state;
+}
+
+/* 1: the ring reads it. */
+static int ring_takes(stk_engine *e, stk_io *io)
+{
+    int state = atomic_load_explicit(&e->ring_state, memory_order_acquire);
+
+    if (state == STK_RING_REFUSED || stk_local_fd(io->file) < 0)
+        return 0;
+    if (state == STK_RING_UNTRIED)
+        state = ring_start(e);
+    if (state == STK_RING_RUNS)
+        stk_uring_push(e->ring, io);
+    return state == STK_RING_RUNS;
+}
+
 void stk_io_queue(void *engine, stk_io *io)
 {
     stk_engine *e = engine;
     uint64_t retried = 0;
 
+    if (ring_takes(e, io))
+        return;
     io->next = NULL;
     pthread_mutex_lock(&e->io_lock);
     while (e->io_running < e->n_io &&
@@ -120,4 +178,9 @@ void stk_io_stop(stk_engine *e)
     for (uint32_t i = 0; i < e->n_driving; i++)
         pthread_join(e->drive_thread[i], NULL);
     e->io_running = e->n_driving = 0;
+    if (e->ring) {
+        stk_uring_stop(e->ring);
+        pthread_join(e->ring_thread, NULL);
+        stk_uring_close(&e->ring);
+    }
 }

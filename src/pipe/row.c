@@ -182,7 +182,7 @@ static int value_place(const row *x, stk_bytes in, void **dst, stk_error *err)
     out->dtype = spec.dtype;
     out->ndim = spec.ndim;
     memcpy(out->shape, spec.shape, sizeof out->shape);
-    *dst = stk_batch_reserve(x->b, x->output, x->row, bytes);
+    *dst = stk_batch_reserve(x->b, x->output, x->row, bytes, &x->w->cut);
     return *dst ? 0
                 : stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", bytes);
 }

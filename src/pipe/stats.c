@@ -34,6 +34,15 @@ uint32_t stk_engine_held(const stk_engine *e)
     return each && out > ring ? (out - ring + each - 1) / each : 0;
 }
 
+static const char *cold_by(const stk_engine *e)
+{
+    switch (atomic_load_explicit(&e->ring_state, memory_order_relaxed)) {
+    case STK_RING_RUNS: return "io_uring";
+    case STK_RING_REFUSED: return "threads";
+    default: return NULL;
+    }
+}
+
 void stk_engine_stats(const stk_engine *e, stk_stats *out)
 {
     uint64_t ns = stk_now_ns() - e->opened_ns, ticks = stk_ticks() - e->opened_ticks;
@@ -62,5 +71,6 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
     s.memory_peak = get(&account->peak);
     s.memory_limit = account->limit;
     s.held = stk_engine_held(e);
+    s.cold_by = cold_by(e);
     memcpy(out, &s, size);
 }

@@ -3,7 +3,8 @@
  *
  * Reads are pread, so one open file serves any number of threads.  try_read() takes what the
  * page cache holds and never waits for a disk; where the file system can't say (RWF_NOWAIT
- * unsupported) it reads plainly, and the file remembers that.  Paths in file:// URLs are taken
+ * unsupported) it reads plainly, and the file remembers that.  What it found before it would have
+ * had to wait stays in place, counted by io->got, for a reader that can go on from there.  Paths in file:// URLs are taken
  * as they stand: WebDataset decodes no %XX, and neither do we. */
 #include "source/source.h"
 
@@ -174,7 +175,6 @@ static int local_try_read(stk_file *file, stk_io *io)
         if (n > 0) {
             io->got += (size_t)n;
         } else if (errno == EAGAIN) {
-            io->got = 0;
             return STK_PENDING;
         } else if (errno == EOPNOTSUPP || errno == ENOSYS) {
             atomic_store_explicit(&f->plain, 1, memory_order_relaxed);
@@ -184,6 +184,11 @@ static int local_try_read(stk_file *file, stk_io *io)
         }
     }
     return 0;
+}
+
+int stk_local_fd(const stk_file *f)
+{
+    return f->source == &stk_source_local ? ((const local_file *)f)->fd : -1;
 }
 
 static void local_close(stk_file *file)

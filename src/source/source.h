@@ -14,6 +14,9 @@ extern const stk_source stk_source_memory; /* mem://NAME: bytes given by stk_mem
 int stk_file_read(stk_file *f, uint64_t offset, void *dst, size_t len, stk_error *err);
 void stk_file_close(stk_file **f); /* NULL-safe, nulls */
 
+/* The descriptor behind a file of stk_source_local, which keeps it; -1 for any other file. */
+int stk_local_fd(const stk_file *f);
+
 /* Give `data` (borrowed until dropped, i.e. put with NULL) the name mem://NAME, for tests,
  * fuzzers and benches. */
 int stk_memory_put(const char *name, const void *data, size_t len, stk_error *err);

@@ -55,6 +55,18 @@ def test_first_batch(shards):
     assert got["dataset_samples"] == 101 and 0 < got["open_s"] < got["seconds"]
 
 
+@pytest.mark.parametrize("order", ["seq", "random"])
+def test_cold_files_are_read_from_disk(tmp_path, shards, order):
+    if subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True).stdout.strip() == "tmpfs":
+        pytest.skip("a file system in memory has no cold files")
+    engine = run("engine_cold", shards, order, 2, 16, "bin")
+    assert (engine["name"], engine["samples"]) == ("engine_cold", 101)
+    assert engine["cold_reads"] > 0 and engine["disk_bytes"] > 0 and engine["cold_by"] in ("io_uring", "threads")
+    limit = run("limit_uring", shards, order, 8, "bin")
+    assert (limit["name"], limit["samples"]) == ("limit_uring", 101)
+    assert limit["disk_bytes"] > 0
+
+
 def test_limit_jpeg(tmp_path):
     with tarfile.open(tmp_path / "p.tar", "w") as tar:
         for i, mode in enumerate(("RGB", "L", "CMYK", "RGB")):
@@ -64,6 +76,7 @@ def test_limit_jpeg(tmp_path):
     assert run("limit_jpeg", tmp_path / "p.tar", 2, 3)["samples"] == 12
 
 
-@pytest.mark.parametrize("name", ["limit_jpeg", "limit_memcpy", "engine_bytes", "first_batch", "make_tar"])
+@pytest.mark.parametrize("name", ["limit_jpeg", "limit_memcpy", "engine_bytes", "engine_cold", "limit_uring",
+                                  "first_batch", "make_tar"])
 def test_usage(name):
     assert run(name, code=2) is None

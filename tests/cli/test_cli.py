@@ -181,7 +181,7 @@ def test_index_reuses_shards(stoker, photos):
 KEYS = ["version", "dataset_samples", "dataset_shards", "fields", "batch_size", "workers", "slots", "open_s",
         "samples", "batches", "seconds", "samples_per_s", "mb_per_s", "first_batch_s", "cpu_s",
         "cpu_s_per_1000_samples", "consumer_wait_s", "median_batch_s", "epoch_gap_s", "skipped", "cold_reads",
-        "memory", "stages", "epochs"]
+        "cold_by", "memory", "stages", "epochs"]
 
 
 def test_bench_json(stoker, photos):

@@ -5,6 +5,7 @@
  * stages and skip policy, and take, time out, seek, hold, release elsewhere, park and close at
  * random.  What must come out follows from the order's arithmetic and from content that is a
  * function of the sample's number.  A watchdog ends a run that hangs. */
+#include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -357,13 +358,28 @@ static void take(run *r)
         stk_batch_release(&b);
 }
 
+/* Put a shard out of the page cache, so that the plain source has reads to wait for too. */
+static void chill(run *r)
+{
+    char path[400];
+    int fd;
+
+    snprintf(path, sizeof path, "%s/%c-%u.tar", dir, 'a' + (int)below(&r->rng, 2),
+             (unsigned)below(&r->rng, SHARDS));
+    fd = open(path, O_RDONLY);
+    CHECK(fd >= 0);
+    fdatasync(fd);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+}
+
 static void disturb(run *r)
 {
     uint64_t epoch, step;
     stk_stats st = { .size = sizeof st };
     stk_error err;
 
-    switch (below(&r->rng, 5)) {
+    switch (below(&r->rng, 7)) {
     case 0:
         r->epoch = below(&r->rng, 5);
         r->step = below(&r->rng, r->steps + 1);
@@ -378,6 +394,8 @@ static void disturb(run *r)
         stk_loader_stats(r->l, &st);
         CHECK(st.memory <= st.memory_limit && st.memory_peak <= st.memory_limit);
         break;
+    case 4:
+    case 5: chill(r); break;
     default: stk_loader_where(r->l, &epoch, &step); CHECK(epoch == r->epoch && step == r->step);
     }
 }
@@ -394,6 +412,7 @@ static void *play(void *arg)
     do {
         uint64_t turns;
 
+        chill(r);
         open_run(r);
         for (turns = below(&r->rng, 120); turns; turns--) {
             take(r);
