@@ -120,6 +120,8 @@ static PyObject *build_info(PyObject *self, PyObject *unused)
 static PyMethodDef module_methods[] = {
     { "registry", registry, METH_NOARGS,
       "kind -> [(name, help, [(argument, type, fallback, help)])]" },
+    { "pack", (PyCFunction)(void (*)(void))pack_dataset, METH_VARARGS | METH_KEYWORDS,
+      "write a data set as tar shards" },
     { "build_info", build_info, METH_NOARGS, "one line on what this build found" },
     { NULL, NULL, 0, NULL },
 };
@@ -142,7 +144,8 @@ static int module_exec(PyObject *m)
     st->make_error = PyObject_GetAttrString(errors, "from_code");
     Py_DECREF(errors);
     if (!st->make_error || add_type(m, &tensor_spec, &st->tensor) < 0 ||
-        add_type(m, &dataset_spec, &st->dataset) < 0 || add_type(m, &loader_spec, &st->loader) < 0)
+        add_type(m, &dataset_spec, &st->dataset) < 0 ||
+        add_type(m, &loader_spec, &st->loader) < 0 || add_type(m, &writer_spec, &st->writer) < 0)
         return -1;
     return PyModule_AddStringConstant(m, "__version__", stk_version());
 }
@@ -156,6 +159,7 @@ static int module_traverse(PyObject *m, visitproc visit, void *arg)
     Py_VISIT(st->tensor);
     Py_VISIT(st->dataset);
     Py_VISIT(st->loader);
+    Py_VISIT(st->writer);
     Py_VISIT(st->make_error);
     return 0;
 }
@@ -169,6 +173,7 @@ static int module_clear(PyObject *m)
     Py_CLEAR(st->tensor);
     Py_CLEAR(st->dataset);
     Py_CLEAR(st->loader);
+    Py_CLEAR(st->writer);
     Py_CLEAR(st->make_error);
     return 0;
 }

@@ -13,7 +13,7 @@
 #include <stoker/stoker.h>
 
 typedef struct module_state {
-    PyTypeObject *tensor, *dataset, *loader;
+    PyTypeObject *tensor, *dataset, *loader, *writer;
     PyObject *make_error; /* stoker.errors.from_code */
 } module_state;
 
@@ -21,7 +21,7 @@ typedef struct dataset_object {
     PyObject_HEAD stk_dataset *ds; /* NULL: __init__ has not run or failed */
 } dataset_object;
 
-extern PyType_Spec tensor_spec, dataset_spec, loader_spec;
+extern PyType_Spec tensor_spec, dataset_spec, loader_spec, writer_spec;
 
 module_state *state_of(PyObject *self); /* of an object of our types */
 
@@ -33,6 +33,8 @@ PyObject *text_from(const char *s, size_t len);
 
 /* A Tensor that takes its own reference to t->buffer. */
 PyObject *tensor_new(module_state *st, const stk_tensor *t);
+
+PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs); /* py_writer.c */
 
 void free_object(PyObject *self); /* the end of every tp_dealloc */
 
