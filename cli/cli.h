@@ -36,7 +36,7 @@ typedef struct cli_command {
     int (*run)(const cli_args *args);
 } cli_command;
 
-extern const cli_command cli_index, cli_ops, cli_bench;
+extern const cli_command cli_index, cli_pack, cli_ops, cli_bench;
 
 /* ---- args.c: the command line, checked against the command's table ---- */
 
@@ -53,6 +53,9 @@ const char *cli_value_at(const cli_args *a, const char *name,
 /* A number from an option; `fallback` if it was not given.  CLI_USAGE when it is none in [low,
  * high]. */
 int cli_number(const cli_args *a, const char *name, double low, double high, double *value);
+
+/* Bytes from an option: 500000000, 500MB, 1.5GB (thousands), 1GiB.  CLI_USAGE when it is none. */
+int cli_size_value(const cli_args *a, const char *name, double *value);
 
 /* Set what was given of the loader's options.  CLI_USAGE says why. */
 int cli_loader_options(const cli_args *a, stk_loader_options *opt);

@@ -131,6 +131,8 @@ static PyMethodDef module_methods[] = {
       "kind -> [(name, help, [(argument, type, fallback, help)])]" },
     { "keys", dataset_keys, METH_VARARGS, "keys of the samples with these ids" },
     { "stop_logging", stop_logging, METH_NOARGS, "for atexit: no more lines to logging" },
+    { "pack", (PyCFunction)(void (*)(void))pack_dataset, METH_VARARGS | METH_KEYWORDS,
+      "write a data set as tar shards" },
     { "build_info", build_info, METH_NOARGS, "one line on what this build found" },
     { NULL, NULL, 0, NULL },
 };
@@ -165,7 +167,8 @@ static int module_exec(PyObject *m)
         return -1;
     }
     if (add_type(m, &tensor_spec, &st->tensor) < 0 ||
-        add_type(m, &dataset_spec, &st->dataset) < 0 || add_type(m, &loader_spec, &st->loader) < 0)
+        add_type(m, &dataset_spec, &st->dataset) < 0 ||
+        add_type(m, &loader_spec, &st->loader) < 0 || add_type(m, &writer_spec, &st->writer) < 0)
         return -1;
     return PyModule_AddStringConstant(m, "__version__", stk_version());
 }
@@ -179,6 +182,7 @@ static int module_traverse(PyObject *m, visitproc visit, void *arg)
     Py_VISIT(st->tensor);
     Py_VISIT(st->dataset);
     Py_VISIT(st->loader);
+    Py_VISIT(st->writer);
     Py_VISIT(st->make_error);
     Py_VISIT(st->emit);
     return 0;
@@ -193,6 +197,7 @@ static int module_clear(PyObject *m)
     Py_CLEAR(st->tensor);
     Py_CLEAR(st->dataset);
     Py_CLEAR(st->loader);
+    Py_CLEAR(st->writer);
     Py_CLEAR(st->make_error);
     log_stop(st->log);
     Py_CLEAR(st->emit);

@@ -15,7 +15,7 @@
 typedef struct log_bridge log_bridge;
 
 typedef struct module_state {
-    PyTypeObject *tensor, *dataset, *loader;
+    PyTypeObject *tensor, *dataset, *loader, *writer;
     PyObject *make_error; /* stoker.errors.from_code */
     PyObject *emit;       /* stoker._log.emit */
     log_bridge *log;      /* cookie of log_line() */
@@ -25,7 +25,7 @@ typedef struct dataset_object {
     PyObject_HEAD stk_dataset *ds; /* NULL: __init__ has not run or failed */
 } dataset_object;
 
-extern PyType_Spec tensor_spec, dataset_spec, loader_spec;
+extern PyType_Spec tensor_spec, dataset_spec, loader_spec, writer_spec;
 
 module_state *state_of(PyObject *self); /* of an object of our types */
 
@@ -45,6 +45,7 @@ PyObject *tensor_new(module_state *st, const stk_tensor *t);
 
 /* keys(data sets, ids as int64 bytes): the samples' keys, counted through all data sets. */
 PyObject *dataset_keys(PyObject *module, PyObject *args);
+PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs); /* py_writer.c */
 
 void free_object(PyObject *self); /* the end of every tp_dealloc */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tools.h - jobs around loading, with progress: index; and listings for people. */
+/* tools.h - jobs around loading, with progress: index, write, pack, check; and listings for
+ * people. */
 #ifndef STOKER_TOOLS_H
 #define STOKER_TOOLS_H
 
@@ -34,6 +35,73 @@ typedef struct stk_index_report {
 STK_API STK_MUST_CHECK int stk_index_build(const char *const *urls, size_t n,
                                            const stk_index_options *opt, stk_index_report *report,
                                            stk_error *err);
+
+/* ---- write: samples one by one into tar shards ---- */
+
+typedef struct stk_writer stk_writer; /* Thread: one. */
+
+typedef struct stk_part { /* a field to be written */
+    const char *name;
+    const void *data;
+    size_t len;
+} stk_part;
+
+typedef struct stk_writer_options {
+    uint32_t size;
+    stk_tri force;    /* replace shards that are there */
+    uint64_t samples; /* in a shard, at most; 0: no bound */
+    uint64_t bytes;   /* of a shard, about; 0: no bound, or 500 MB where samples has none either */
+    uint64_t first;   /* number of the first shard */
+    int64_t mtime;    /* of the members, seconds since 1970; 0 makes equal input equal bytes */
+} stk_writer_options;
+
+/* Write shards called `pattern`, with one number ("out/train-%06d.tar"; without one it is a
+ * folder).  A shard appears under its name when it is whole and on disk. */
+STK_API STK_MUST_CHECK int stk_writer_open(stk_writer **out, const char *pattern,
+                                           const stk_writer_options *opt, stk_error *err);
+/* Add a sample.  STK_EINVAL, for a key or field that would not be read back as it is, changes
+ * nothing; any other failure ends the writer. */
+STK_API STK_MUST_CHECK int stk_writer_add(stk_writer *w, const char *key, size_t key_len,
+                                          const stk_part *parts, uint32_t n, stk_error *err);
+/* Finish the shard under way. */
+STK_API STK_MUST_CHECK int stk_writer_commit(stk_writer *w, stk_error *err);
+/* So far: shards finished, samples taken, bytes of the finished shards. */
+STK_API void stk_writer_counts(const stk_writer *w, uint64_t *shards, uint64_t *samples,
+                               uint64_t *bytes);
+STK_API void stk_writer_close(stk_writer **w); /* a shard that was not committed is removed */
+
+/* ---- pack: a data set into tar shards ---- */
+
+typedef struct stk_pack_options {
+    uint32_t size;
+    uint32_t num_workers; /* shards written at a time; 0: the cores there are */
+    uint64_t samples;     /* as in stk_writer_options */
+    uint64_t bytes;
+    stk_tri shuffle; /* write samples in a permuted order */
+    stk_tri force;   /* replace what is there, also beyond the last shard */
+    uint64_t seed;   /* of the shuffle */
+    int64_t mtime;
+    const char *name;         /* of shards in a folder: DST/NAME-%06d.tar; NULL: "shard" */
+    stk_tri no_index;         /* don't index the new shards */
+    stk_progress_fn progress; /* in bytes */
+    void *progress_cookie;
+    stk_log_fn log;
+    void *log_cookie;
+} stk_pack_options;
+
+typedef struct stk_pack_report {
+    uint32_t size;
+    uint64_t shards, samples, bytes; /* of the target as it is now */
+    uint64_t kept_shards;            /* were there already with this content */
+    uint64_t changed_keys;           /* samples whose key tar shards can't hold as it was */
+    char pattern[1024];              /* of the shards: "out/train-{000000..000041}.tar" */
+} stk_pack_report;
+
+/* Write `ds` as tar shards to `dst`: a pattern as for stk_writer_open(), or a folder.  One job a
+ * shard.  Does nothing where the target has this content already; goes on where a run of the
+ * same was stopped; refuses (STK_EINVAL) to replace anything else unless `force`. */
+STK_API STK_MUST_CHECK int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt,
+                                    stk_pack_report *report, stk_error *err);
 
 /* The registry, for people: entry i of a kind; STK_END past the last. */
 typedef enum stk_plugin_kind {

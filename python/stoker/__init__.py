@@ -17,12 +17,14 @@ from .chains import Chain, from_
 from .dataset import Dataset, open  # noqa: A004
 from .errors import StokerError
 from .loader import Loader
+from .packing import pack
+from .writer import Writer
 
 if TYPE_CHECKING:
     def image() -> Chain: ...
 
-__all__ = ["Batch", "Chain", "Dataset", "Loader", "StokerError", "__version__", "build_info",
-           "chains", "from_", "open"]
+__all__ = ["Batch", "Chain", "Dataset", "Loader", "StokerError", "Writer", "__version__",
+           "build_info", "chains", "from_", "open", "pack"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tar_write.c - tar files, POSIX ustar, with a pax header only where a name or a size needs one.
+ *
+ * Owner, mode and (unless given) time are fixed, so the bytes depend on names and data alone.
+ * Written through one buffer; the kernel is asked to begin writing back early, so that the fsync
+ * at the end has little left to wait for. */
+#include "format/tar_write.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/tar.h"
+#include "source/text.h"
+
+#define BUFFER (1u << 20)
+#define WRITE_BACK (16u << 20)      /* bytes between hints to the kernel */
+#define SIZE_MAX_USTAR (1ull << 33) /* sizes below it fit into 11 octal digits */
+#define TIME_MAX_USTAR (1ll << 33)
+#define PREFIX 155u
+
+struct stk_tar_writer {
+    char *path, *tmp;
+    int fd;
+    int replace, finished, published;
+    uint8_t *buf;
+    size_t used;
+    uint64_t bytes;   /* members so far */
+    uint64_t flushed; /* in the file */
+    uint64_t hinted;
+    stk_text pax;
+};
+
+/* ---- the file ---- */
+
+static int failed(const stk_tar_writer *w, const char *what, int sys, stk_error *err)
+{
+    char text[96];
+
+    if (sys == ENOSPC || sys == EDQUOT || sys == EFBIG)
+        stk_fail(err, STK_EIO,
+                 "%s: no room after %" PRIu64 " bytes: %s; nothing half-written stays", what,
+                 w->flushed, strerror_r(sys, text, sizeof text));
+    else
+        stk_fail(err, STK_EIO, "%s: %s", what, strerror_r(sys, text, sizeof text));
+    stk_error_at(err, w->path, STK_NO_OFFSET, (stk_bytes){ 0 });
+    return STK_EIO;
+}
+
+static int write_out(stk_tar_writer *w, const void *data, size_t len, stk_error *err)
+{
+    const char *p = data;
+
+    while (len) {
+        ssize_t n = write(w->fd, p, len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return failed(w, "can't write the shard", errno, err);
+        p += n;
+        len -= (size_t)n;
+        w->flushed += (uint64_t)n;
+    }
+    if (w->flushed - w->hinted >= WRITE_BACK) {
+        (void)!sync_file_range(w->fd, (off_t)w->hinted, (off_t)(w->flushed - w->hinted),
+                               SYNC_FILE_RANGE_WRITE);
+        w->hinted = w->flushed;
+    }
+    return 0;
+}
+
+static int flush(stk_tar_writer *w, stk_error *err)
+{
+    size_t n = w->used;
+
+    w->used = 0;
+    return write_out(w, w->buf, n, err);
+}
+
+static int put(stk_tar_writer *w, const void *data, size_t len, stk_error *err)
+{
+    if (len > BUFFER - w->used)
+        STK_TRY(flush(w, err));
+    if (len > BUFFER)
+        return write_out(w, data, len, err);
+    if (len)
+        memcpy(w->buf + w->used, data, len);
+    w->used += len;
+    return 0;
+}
+
+static int put_zeros(stk_tar_writer *w, size_t len, stk_error *err)
+{
+    static const uint8_t zeros[2 * TAR_BLOCK];
+
+    return put(w, zeros, len, err);
+}
+
+/* ---- headers ---- */
+
+static uint64_t padded(uint64_t size)
+{
+    return (size + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
+}
+
+/* Where a name of more than 100 bytes is cut into prefix and name; 0: it can't be. */
+static size_t cut_name(const char *name, size_t len)
+{
+    size_t at = len - 1 < PREFIX ? len - 1 : PREFIX;
+
+    if (len > PREFIX + 1 + 100)
+        return 0;
+    while (at && name[at] != '/')
+        at--;
+    return at && len - at - 1 <= 100 ? at : 0;
+}
+
+static void octal(uint8_t *field, int digits, uint64_t v)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%0*llo", digits, (unsigned long long)v);
+    memcpy(field, text, (size_t)digits);
+}
+
+static void header_fill(uint8_t h[TAR_BLOCK], char type, uint64_t size, int64_t mtime)
+{
+    unsigned sum = 0;
+
+    octal(h + 100, 7, 0444);
+    octal(h + 108, 7, 0);
+    octal(h + 116, 7, 0);
+    octal(h + 124, 11, size < SIZE_MAX_USTAR ? size : 0);
+    octal(h + 136, 11, mtime < 0 || mtime >= TIME_MAX_USTAR ? 0 : (uint64_t)mtime);
+    h[156] = (uint8_t)type;
+    memcpy(h + 257, "ustar\00000", 8);
+    memset(h + 148, ' ', 8);
+    for (unsigned i = 0; i < TAR_BLOCK; i++)
+        sum += h[i];
+    octal(h + 148, 6, sum);
+    h[154] = 0;
+}
+
+/* "LEN key=value\n", where LEN counts itself. */
+static int pax_record(stk_text *t, const char *key, const void *value, size_t len, stk_error *err)
+{
+    size_t rest = 1 + strlen(key) + 1 + len + 1, digits = 1, total;
+    char head[40];
+
+    while (total = rest + digits, (size_t)snprintf(head, sizeof head, "%zu", total) > digits)
+        digits++;
+    snprintf(head, sizeof head, "%zu %s=", total, key);
+    STK_TRY(stk_text_put(t, head, strlen(head), err));
+    STK_TRY(stk_text_put(t, value, len, err));
+    return stk_text_put(t, "\n", 1, err);
+}
+
+static int put_pax(stk_tar_writer *w, stk_bytes name, int long_name, uint64_t size, stk_error *err)
+{
+    uint8_t h[TAR_BLOCK] = "PaxHeaders/member";
+    char digits[24];
+
+    w->pax.len = 0;
+    if (long_name)
+        STK_TRY(pax_record(&w->pax, "path", name.data, name.len, err));
+    snprintf(digits, sizeof digits, "%" PRIu64, size);
+    if (size >= SIZE_MAX_USTAR)
+        STK_TRY(pax_record(&w->pax, "size", digits, strlen(digits), err));
+    header_fill(h, 'x', w->pax.len, 0);
+    STK_TRY(put(w, h, sizeof h, err));
+    STK_TRY(put(w, w->pax.s, w->pax.len, err));
+    w->bytes += TAR_BLOCK + padded(w->pax.len);
+    return put_zeros(w, padded(w->pax.len) - w->pax.len, err);
+}
+
+uint64_t stk_tar_member_bytes(size_t name_len, uint64_t size)
+{
+    uint64_t pax = name_len > 100 || size >= SIZE_MAX_USTAR
+                       ? TAR_BLOCK + padded(name_len + 32 + TAR_BLOCK / 4)
+                       : 0;
+
+    return pax + TAR_BLOCK + padded(size);
+}
+
+int stk_tar_writer_add(stk_tar_writer *w, stk_bytes name, stk_bytes data, int64_t mtime,
+                       stk_error *err)
+{
+    uint8_t h[TAR_BLOCK] = { 0 };
+    const char *s = (const char *)name.data;
+    size_t cut = name.len > 100 ? cut_name(s, name.len) : 0;
+    int long_name = name.len > 100 && !cut;
+
+    if (!name.len || name.len > TAR_NAME_MAX || memchr(s, 0, name.len))
+        return stk_fail(err, STK_EINVAL, "a member's name has 1 to %u bytes and no null among them",
+                        TAR_NAME_MAX);
+    if (long_name || data.len >= SIZE_MAX_USTAR)
+        STK_TRY(put_pax(w, name, long_name, data.len, err));
+    if (cut) {
+        memcpy(h + 345, s, cut);
+        memcpy(h, s + cut + 1, name.len - cut - 1);
+    } else {
+        memcpy(h, s, name.len < 100 ? name.len : 100);
+    }
+    header_fill(h, '0', data.len, mtime);
+    STK_TRY(put(w, h, sizeof h, err));
+    STK_TRY(put(w, data.data, data.len, err));
+    w->bytes += TAR_BLOCK + padded(data.len);
+    return put_zeros(w, padded(data.len) - data.len, err);
+}
+
+uint64_t stk_tar_writer_bytes(const stk_tar_writer *w)
+{
+    return w->bytes;
+}
+
+/* ---- open, publish ---- */
+
+static int is_there(const stk_tar_writer *w, stk_error *err)
+{
+    stk_fail(err, STK_EINVAL,
+             "the file is there already, and is not replaced unless that is "
+             "asked for (force)");
+    stk_error_at(err, w->path, STK_NO_OFFSET, (stk_bytes){ 0 });
+    return STK_EINVAL;
+}
+
+static int tmp_name(stk_tar_writer *w, stk_error *err)
+{
+    const char *slash = strrchr(w->path, '/'), *base = slash ? slash + 1 : w->path;
+    size_t size = strlen(w->path) + 32;
+
+    w->tmp = stk_alloc(size);
+    if (!w->tmp)
+        return stk_fail_nomem(err, size);
+    snprintf(w->tmp, size, "%.*s.%s.tmp.%d", (int)(base - w->path), w->path, base, (int)getpid());
+    return 0;
+}
+
+/* Between open and flock somebody may sweep the new file away: then it is made again. */
+static int tmp_open(stk_tar_writer *w, stk_error *err)
+{
+    for (int i = 0; i < 100; i++) {
+        struct stat a, b;
+
+        w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (w->fd < 0)
+            return failed(w, "can't make the shard", errno, err);
+        (void)!flock(w->fd, LOCK_EX | LOCK_NB); /* where there are no locks nobody sweeps either */
+        if (fstat(w->fd, &a) == 0 && stat(w->tmp, &b) == 0 && a.st_ino == b.st_ino)
+            return 0;
+        close(w->fd);
+        w->fd = -1;
+    }
+    return stk_fail(err, STK_EIO, "%s is removed as soon as it is made", w->tmp);
+}
+
+int stk_tar_writer_open(stk_tar_writer **out, const char *path, int replace, stk_error *err)
+{
+    stk_tar_writer *w = STK_NEW(stk_tar_writer);
+    int rc = w ? 0 : stk_fail_nomem(err, sizeof *w);
+
+    *out = w;
+    if (rc < 0)
+        return rc;
+    w->fd = -1;
+    w->replace = replace;
+    w->path = stk_strdup(path);
+    w->buf = stk_alloc(BUFFER);
+    if (!w->path || !w->buf)
+        rc = stk_fail_nomem(err, BUFFER);
+    if (rc == 0 && !replace && faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        rc = is_there(w, err);
+    if (rc == 0)
+        rc = tmp_name(w, err);
+    if (rc == 0)
+        rc = tmp_open(w, err);
+    if (rc < 0)
+        stk_tar_writer_close(out);
+    return rc;
+}
+
+int stk_tar_writer_finish(stk_tar_writer *w, uint64_t *size, stk_error *err)
+{
+    STK_TRY(put_zeros(w, (size_t)2 * TAR_BLOCK, err));
+    STK_TRY(flush(w, err));
+    if (fsync(w->fd) < 0)
+        return failed(w, "can't bring the shard to disk", errno, err);
+    w->finished = 1;
+    if (size)
+        *size = w->flushed;
+    return 0;
+}
+
+/* The rename is on disk only when the folder is; one that can't be synced still has a whole
+ * file. */
+static void sync_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? stk_strndup(path, (size_t)(slash - path) + 1) : stk_strdup(".");
+    int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+    stk_free(dir);
+    if (fd < 0)
+        return;
+    (void)!fsync(fd);
+    close(fd);
+}
+
+int stk_tar_writer_publish(stk_tar_writer *w, stk_error *err)
+{
+    int rc = -1;
+
+    if (w->replace) {
+        rc = rename(w->tmp, w->path);
+    } else {
+        rc = renameat2(AT_FDCWD, w->tmp, AT_FDCWD, w->path, RENAME_NOREPLACE);
+        if (rc < 0 && errno == EEXIST)
+            return is_there(w, err);
+        if (rc < 0 && (errno == EINVAL || errno == ENOSYS)) /* a file system without it */
+            rc = rename(w->tmp, w->path);
+    }
+    if (rc < 0)
+        return failed(w, "can't put the shard in place", errno, err);
+    w->published = 1;
+    sync_folder(w->path);
+    return 0;
+}
+
+void stk_tar_writer_close(stk_tar_writer **wp)
+{
+    stk_tar_writer *w = *wp;
+
+    *wp = NULL;
+    if (!w)
+        return;
+    if (w->fd >= 0) {
+        if (!w->published)
+            unlink(w->tmp);
+        close(w->fd);
+    }
+    stk_free(w->path);
+    stk_free(w->tmp);
+    stk_free(w->buf);
+    stk_free(w->pax.s);
+    stk_free(w);
+}
+
+/* ---- leftovers ---- */
+
+static void sweep_one(int dir, const char *name)
+{
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) /* nobody writes it */
+        unlinkat(dir, name, 0);
+    close(fd);
+}
+
+void stk_tar_sweep(const char *path, const char *prefix)
+{
+    DIR *d = opendir(path);
+    struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        const char *tmp = strstr(e->d_name, ".tmp.");
+
+        if (e->d_name[0] == '.' && tmp && !strncmp(e->d_name + 1, prefix, strlen(prefix)) &&
+            tmp[5] && tmp[5 + strspn(tmp + 5, "0123456789")] == 0)
+            sweep_one(dirfd(d), e->d_name);
+    }
+    if (d)
+        closedir(d);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tar_write.h - one tar file while it is written: aside, then renamed into place.
+ *
+ * The file under its own name is whole or not there.  What is being written is called
+ * .NAME.tmp.PID and locked by its writer, so that what a killed process left can be told from
+ * what somebody still writes.  Equal members give equal bytes. */
+#ifndef STOKER_FORMAT_TAR_WRITE_H
+#define STOKER_FORMAT_TAR_WRITE_H
+
+#include "source/source.h"
+
+typedef struct stk_tar_writer stk_tar_writer; /* Thread: one. */
+
+/* replace 0: a file called `path` is an error, now and at commit. */
+int stk_tar_writer_open(stk_tar_writer **out, const char *path, int replace, stk_error *err);
+
+/* Add a regular file.  Names are any bytes but NUL; long ones and sizes of 8 GiB and more get a
+ * pax header. */
+int stk_tar_writer_add(stk_tar_writer *w, stk_bytes name, stk_bytes data, int64_t mtime,
+                       stk_error *err);
+
+uint64_t stk_tar_writer_bytes(const stk_tar_writer *w); /* members so far */
+
+/* End the archive and bring it to disk, still under its temporary name; *size (may be NULL) is
+ * the whole file's.  Then publish() gives it its name. */
+int stk_tar_writer_finish(stk_tar_writer *w, uint64_t *size, stk_error *err);
+int stk_tar_writer_publish(stk_tar_writer *w, stk_error *err);
+
+void stk_tar_writer_close(stk_tar_writer **w); /* what was not published is removed */
+
+/* Bytes that a member takes. */
+uint64_t stk_tar_member_bytes(size_t name_len, uint64_t size);
+
+/* Remove what dead writers left of files in `dir` whose name begins with `prefix`. */
+void stk_tar_sweep(const char *dir, const char *prefix);
+
+#endif
