@@ -12,15 +12,20 @@ extern "C" {
 typedef struct stk_dataset stk_dataset; /* Thread: any, once opened. */
 
 typedef struct stk_dataset_options {
-    uint32_t size;        /* sizeof this struct as the caller compiled it */
-    uint32_t num_workers; /* threads for building the index; 0: the cores there are */
+    uint32_t size;         /* sizeof this struct as the caller compiled it */
+    uint32_t num_workers;  /* threads for building the index; 0: the cores there are */
     const char *cache_dir; /* of read-only data; NULL: $STOKER_CACHE, else the user's cache */
     stk_log_fn log;
     void *log_cookie;
     const char *format; /* name of the format; NULL: found by probing */
+    /* Folders of pictures: the classes, number 0 first; a folder with another one is an error.
+     * 0: those that are there, sorted.  Borrowed until open returns. */
+    const char *const *classes;
+    uint32_t n_classes;
 } stk_dataset_options;
 
-/* Open the shards that `urls` name (each a path, a folder, a glob or a brace pattern), indexing
+/* Open the shards that `urls` name (each a path, a folder of shards or of
+ * pictures, a glob or a brace pattern), indexing
  * them first when no index is found.  *out is the caller's, end with stk_dataset_unref(). */
 STK_API STK_MUST_CHECK int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
                                             const stk_dataset_options *opt, stk_error *err);
@@ -36,6 +41,10 @@ STK_API const char *stk_dataset_index_path(
 /* The names of fields that occur, in order of first occurrence: field 0, 1, ...; NULL past the
  * last. */
 STK_API const char *stk_dataset_field(const stk_dataset *ds, uint32_t field);
+
+/* The classes of a folder of pictures: what number 0, 1, ... in its field `cls` means; NULL past
+ * the last, and where the data has none. */
+STK_API const char *stk_dataset_class(const stk_dataset *ds, uint32_t i);
 
 typedef struct stk_sample stk_sample; /* One sample's key and field bytes.  Thread: one. */
 

@@ -5,7 +5,7 @@
  * page cache holds and never waits for a disk; where the file system can't say (RWF_NOWAIT
  * unsupported) it reads plainly, and the file remembers that.  Paths in file:// URLs are taken
  * as they stand: WebDataset decodes no %XX, and neither do we. */
-#include "source/source.h"
+#include "source/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,6 +82,8 @@ static int local_open(const char *url, stk_file **out, stk_error *err)
     int sys = 0, fd;
 
     *out = NULL;
+    if (stk_is_folder(path))
+        return stk_folder_open(path, out, err);
     fd = open_regular(path, &sys);
     if (fd < 0)
         return open_failed(path, sys, err);
