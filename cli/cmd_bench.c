@@ -15,7 +15,7 @@
 #define DEFAULT_BATCH 64
 #define DEFAULT_SECONDS 10.0
 
-static const char *const image_fields[] = { "jpg", "jpeg", "png", "webp" };
+static const char *const image_fields[] = { "image", "jpg", "jpeg", "png", "webp" };
 static const char image_chain[] =
     "image | random_resized_crop(224) | hflip | normalize(imagenet) | to(f32)";
 

@@ -20,7 +20,7 @@ static const char **strings_of(PyObject *list, size_t *n)
         if (PyBytes_AsStringAndSize(PyList_GetItem(list, (Py_ssize_t)i), &s, &len) < 0)
             goto fail;
         if (strlen(s) != (size_t)len) {
-            PyErr_SetString(PyExc_ValueError, "a path has no null bytes");
+            PyErr_SetString(PyExc_ValueError, "a path or class has no null bytes");
             goto fail;
         }
         out[i] = s;
@@ -48,19 +48,19 @@ static int on_progress(void *cookie, uint64_t done, uint64_t total)
     return stop;
 }
 
-static int open_dataset(module_state *st, const char **urls, size_t n, stk_dataset **out)
+static int open_dataset(module_state *st, const char **urls, size_t n,
+                        stk_dataset_options *options, stk_dataset **out)
 {
-    opening o;
-    stk_dataset_options options = { .size = sizeof options,
-                                    .log = log_line,
-                                    .log_cookie = st->log,
-                                    .progress = on_progress,
-                                    .progress_cookie = &o };
     stk_error err = { 0 };
+    opening o;
     int rc;
 
+    options->log = log_line;
+    options->log_cookie = st->log;
+    options->progress = on_progress;
+    options->progress_cookie = &o;
     o.thread = PyEval_SaveThread();
-    rc = stk_dataset_open(out, urls, n, &options, &err);
+    rc = stk_dataset_open(out, urls, n, options, &err);
     PyEval_RestoreThread(o.thread);
     if (rc < 0 && !PyErr_Occurred()) /* KeyboardInterrupt, by on_progress() */
         raise_error(st, rc, &err);
@@ -69,28 +69,34 @@ static int open_dataset(module_state *st, const char **urls, size_t n, stk_datas
 
 static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "urls", NULL };
+    static char *names[] = { "urls", "classes", NULL };
     dataset_object *self = (dataset_object *)obj;
+    stk_dataset_options o = { .size = sizeof o };
+    PyObject *urls, *classes, *held = NULL;
     stk_dataset *ds = NULL;
-    const char **strings;
-    PyObject *urls, *held;
-    size_t n;
+    const char **strings = NULL;
+    size_t n, n_classes = 0;
     int rc;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Dataset", names, &urls))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:Dataset", names, &urls, &classes))
         return -1;
-    if (self->ds || !PyList_Check(urls)) {
-        PyErr_SetString(PyExc_TypeError, "a Dataset is made once, from a list of bytes");
+    if (self->ds || !PyList_Check(urls) || !PyList_Check(classes)) {
+        PyErr_SetString(PyExc_TypeError, "a Dataset is made once, from two lists of bytes");
         return -1;
     }
-    held = PyList_AsTuple(urls); /* keeps the strings while the GIL is away */
-    strings = held ? strings_of(urls, &n) : NULL;
+    /* Keeps the strings while the GIL is away. */
+    held = Py_BuildValue("NN", PyList_AsTuple(urls), PyList_AsTuple(classes));
+    o.classes = held ? strings_of(classes, &n_classes) : NULL;
+    strings = o.classes ? strings_of(urls, &n) : NULL;
     if (!strings) {
+        PyMem_Free((void *)o.classes);
         Py_XDECREF(held);
         return -1;
     }
-    rc = open_dataset(state_of(obj), strings, n, &ds);
+    o.n_classes = (uint32_t)n_classes;
+    rc = open_dataset(state_of(obj), strings, n, &o, &ds);
     PyMem_Free(strings);
+    PyMem_Free((void *)o.classes);
     Py_DECREF(held);
     self->ds = ds;
     return rc;
@@ -199,6 +205,18 @@ static PyObject *dataset_shards(PyObject *obj, PyObject *unused)
     return list;
 }
 
+static PyObject *dataset_classes(PyObject *obj, PyObject *unused)
+{
+    stk_dataset *ds = ((dataset_object *)obj)->ds;
+    PyObject *list = PyList_New(0);
+    const char *name;
+
+    (void)unused;
+    for (uint32_t i = 0; ds && list && (name = stk_dataset_class(ds, i)); i++)
+        list = append_text(list, name);
+    return list;
+}
+
 static PyObject *dataset_index_path(PyObject *obj, PyObject *unused)
 {
     stk_dataset *ds = ((dataset_object *)obj)->ds;
@@ -260,6 +278,7 @@ static PyMethodDef dataset_methods[] = {
     { "read", dataset_read, METH_O, "sample i: {\"__key__\", \"__url__\", field: bytes}" },
     { "fields", dataset_fields, METH_NOARGS, "names of the fields that occur" },
     { "shards", dataset_shards, METH_NOARGS, "names of the shards" },
+    { "classes", dataset_classes, METH_NOARGS, "names of the classes, number 0 first" },
     { "index_path", dataset_index_path, METH_NOARGS, "where the index lies; \"\" in memory only" },
     { NULL, NULL, 0, NULL },
 };

@@ -18,13 +18,24 @@
 
 /* ---- open ---- */
 
-static int dataset_take(stk_dataset *ds, stk_indexer *x, stk_error *err)
+static int dataset_take(stk_dataset *ds, stk_indexer *x, const stk_dataset_options *o,
+                        stk_error *err)
 {
     ds->index = x->index;
     ds->format = x->format;
     ds->log = x->log;
     x->index = NULL;
     memcpy(ds->index_path, x->path, sizeof ds->index_path);
+    if (o->n_classes && !ds->format->class_name)
+        return stk_fail(err, STK_EINVAL,
+                        "classes= is for folders of pictures; this data set is %s and has none",
+                        ds->format->name);
+    if (ds->format->open) {
+        stk_format_data in = { (const char *const *)x->names.name, x->names.n,
+                               o->n_classes ? o->classes : NULL, o->n_classes };
+
+        STK_TRY(ds->format->open(&in, &ds->state, err));
+    }
     return stk_shards_open(&ds->shards, ds->index, ds->format, &x->names, err);
 }
 
@@ -51,7 +62,7 @@ int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
     }
     if (rc == 0) {
         atomic_init(&ds->refs, 1);
-        rc = dataset_take(ds, &x, err);
+        rc = dataset_take(ds, &x, &o, err);
     }
     if (rc < 0)
         stk_dataset_unref(&ds);
@@ -74,6 +85,8 @@ void stk_dataset_unref(stk_dataset **ds)
     if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1)
         return;
     stk_shards_close(&d->shards);
+    if (d->state)
+        d->format->close(d->state);
     stk_index_close(&d->index);
     stk_free(d);
 }
@@ -112,6 +125,11 @@ const char *stk_dataset_key(const stk_dataset *ds, uint64_t i, size_t *len)
         return NULL;
     *len = e.key.len;
     return (const char *)e.key.data;
+}
+
+const char *stk_dataset_class(const stk_dataset *ds, uint32_t i)
+{
+    return ds->state && ds->format->class_name ? ds->format->class_name(ds->state, i) : NULL;
 }
 
 /* ---- one sample ---- */
@@ -230,6 +248,23 @@ static int read_place(const stk_sample *s, stk_file *file, const stk_place *p, v
     return rc;
 }
 
+/* The file, or part of it, that a field names. */
+static int read_named(const stk_sample *s, const stk_place *p, void **out, size_t *len,
+                      stk_error *err)
+{
+    stk_file *f = NULL;
+    uint64_t n = 0;
+    int rc = stk_named_open(stk_sample_shard(s), NULL, p, &f, &n, err);
+
+    if (rc == 0) {
+        *out = stk_alloc(n);
+        rc = *out ? stk_file_read(f, p->offset, *out, n, err) : stk_fail_nomem(err, n);
+    }
+    *len = (size_t)n;
+    stk_file_close(&f);
+    return rc;
+}
+
 /* The unpacked block of a field: an earlier field's when it is the same one. */
 static int block_of(stk_sample *s, uint32_t k, stk_file *file, const stk_place *p, stk_bytes *out,
                     stk_error *err)
@@ -260,7 +295,19 @@ static int read_located(stk_sample *s, stk_file *file, stk_error *err)
         stk_place p = { 0 };
         stk_bytes block, got;
 
+        s->entry.state = s->ds->state;
         STK_TRY(format->locate(&s->entry, &f->at, &p, err));
+        f->block = UINT64_MAX;
+        if (p.here.data) {
+            f->data = p.here.data;
+            f->len = p.here.len;
+            continue;
+        }
+        if (p.name.data) {
+            STK_TRY(read_named(s, &p, &f->owned, &f->len, err));
+            f->data = f->owned;
+            continue;
+        }
         if (p.shared) {
             STK_TRY(block_of(s, k, file, &p, &block, err));
             STK_TRY(format->pick(block, &s->entry, &f->at, &got, err));
@@ -268,7 +315,6 @@ static int read_located(stk_sample *s, stk_file *file, stk_error *err)
             f->len = got.len;
             continue;
         }
-        f->block = UINT64_MAX;
         STK_TRY(read_place(s, file, &p, &f->owned, err));
         f->data = f->owned;
         f->len = p.len;

@@ -21,27 +21,63 @@
 
 #include "base/registry.h"
 #include "fetch/data.h"
+#include "source/folder.h"
 
 #define STAT_ALL_UP_TO 4096u /* shards; beyond it they are checked when they are first opened */
 #define LOCK_LOOK_NS 10000000
 #define SETTLE_AT_OPEN 256u /* shards with another mtime whose content is compared at once */
+
+/* An absolute name; a directory keeps the end that says what it is (source/folder.h). */
+static int name_resolve(stk_names *out, const char *name, stk_error *err)
+{
+    const char *end = stk_is_flat(name) ? "/." : stk_is_folder(name) ? "/" : "";
+    size_t len, room;
+    char *path = NULL, *grown;
+    int rc;
+
+    STK_TRY(stk_path_absolute(name, &path, err));
+    len = strlen(path);
+    room = len + strlen(end) + 1;
+    grown = stk_grow(path, len + 1, room);
+    if (!grown) {
+        stk_free(path);
+        return stk_fail_nomem(err, room);
+    }
+    memcpy(grown + len, end, strlen(end) + 1);
+    rc = stk_names_add(out, grown, room - 1, err);
+    stk_free(grown);
+    return rc;
+}
+
+static int names_check(const stk_indexer *x, stk_error *err)
+{
+    const char *first = x->names.n ? x->names.name[0] : "";
+
+    if (!x->names.n)
+        return stk_fail(err, STK_ENOTFOUND, "no shards are named");
+    for (size_t i = 1; i < x->names.n; i++)
+        if (stk_is_folder(x->names.name[i]) != stk_is_folder(first))
+            return stk_fail(err, STK_EINVAL,
+                            "folders of pictures and files (%.60s, %.60s) make no one data set: "
+                            "open them apart and give the loader both",
+                            first, x->names.name[i]);
+    return 0;
+}
 
 static int names_resolve(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
     stk_names found = { 0 };
     int rc = stk_urls_expand(urls, n, &found, err);
 
-    for (size_t i = 0; rc == 0 && i < found.n; i++) {
-        char *path = NULL;
-
-        rc = stk_path_absolute(found.name[i], &path, err);
-        if (rc == 0)
-            rc = stk_names_add(&x->names, path, strlen(path), err);
-        stk_free(path);
-    }
+    for (size_t i = 0; rc == 0 && i < found.n; i++)
+        rc = name_resolve(&x->names, found.name[i], err);
+    if (rc == 0 && found.left_out)
+        stk_log_line(&x->log, STK_LOG_WARN,
+                     "a folder has .tar files and pictures: the .tar files are read, the pictures "
+                     "are left out");
     stk_names_fini(&found);
-    if (rc == 0 && !x->names.n)
-        rc = stk_fail(err, STK_ENOTFOUND, "no shards are named");
+    if (rc == 0)
+        rc = names_check(x, err);
     if (rc == 0)
         rc = stk_index_home_find(&x->home, &x->names, x->cache_dir, err);
     return rc;
@@ -89,7 +125,7 @@ static int check_shards(const stk_indexer *x, const stk_index *ix, stk_error *er
         if (name[0] != '/')
             continue;
         STK_TRY(stk_index_shard(ix, i, &was, err));
-        if (seen && (uint64_t)st.st_size == was.size) {
+        if (seen && (uint64_t)st.st_size == was.size && !stk_is_folder(name)) {
             int64_t mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
 
             if (mtime_ns == was.mtime_ns || settled++ >= SETTLE_AT_OPEN)

@@ -18,6 +18,7 @@
 #include "fetch/data.h"
 #include "indexer.h"
 #include "pipe/jobs.h"
+#include "source/folder.h"
 
 #define MAX_OLD 64u
 #define PROGRESS_EVERY_NS 50000000u
@@ -159,36 +160,45 @@ static uint64_t old_match(const old_index *o, const char *name, const stk_file_i
     }
     for (; lo < o->n && o->by_name[lo].hash == hash; lo++)
         if (stk_index_shard(o->index, o->by_name[lo].shard, &s, NULL) == 0 &&
-            !strcmp(s.name, name) && s.size == info->size && s.mtime_ns == info->mtime_ns &&
-            !strcmp(s.etag, info->etag))
+            !strcmp(s.name, name) && s.mtime_ns == info->mtime_ns &&
+            (stk_is_folder(name) || (s.size == info->size && !strcmp(s.etag, info->etag))))
             return o->by_name[lo].shard;
     return UINT64_MAX;
 }
 
-/* In the cache folders of one name are many: there the content decides. */
+/* In the cache folders of one name are many: there the content decides.  Of a directory only its
+ * own mtime was compared so far. */
 static int old_same_content(const build *b, const old_index *o, uint64_t from, const char *name)
 {
     stk_file *f = NULL;
     int same;
 
-    if (b->old_trusted)
+    if (b->old_trusted && !stk_is_folder(name))
         return 1;
     same = stk_url_open(name, &f, NULL) == 0 &&
-           stk_index_same_content(o->index, from, f, NULL) == 0;
+           (stk_is_folder(name) ? stk_index_check_file(o->index, from, f, NULL, NULL, NULL)
+                                : stk_index_same_content(o->index, from, f, NULL)) == 0;
     stk_file_close(&f);
     return same;
 }
 
 /* 0: carried over; STK_END: it has to be scanned. */
-static int carry_over(build *b, uint64_t i, const stk_shard_info *info, stk_error *err)
+static int carry_over(build *b, uint64_t i, const stk_shard_info *now, stk_error *err)
 {
+    stk_shard_info info = *now, was;
+
     for (size_t k = 0; k < b->n_old; k++) {
-        uint64_t from = old_match(&b->old[k], info->name, &b->info[i]);
+        uint64_t from = old_match(&b->old[k], now->name, &b->info[i]);
         int rc;
 
         if (from == UINT64_MAX || !old_same_content(b, &b->old[k], from, b->x->names.name[i]))
             continue;
-        rc = stk_index_writer_reuse(b->writer, i, info, b->old[k].index, from, err);
+        if (stk_is_folder(now->name) &&
+            stk_index_shard(b->old[k].index, from, &was, NULL) == 0) { /* what the walk found */
+            info.size = was.size;
+            info.etag = was.etag;
+        }
+        rc = stk_index_writer_reuse(b->writer, i, &info, b->old[k].index, from, err);
         if (rc == STK_ECORRUPT || rc == STK_EIO)
             continue; /* the old segment is bad; a writer that failed says so again */
         if (rc == 0)
@@ -214,22 +224,36 @@ static int survey_shard(void *cookie, uint64_t i, stk_error *err)
     return rc;
 }
 
+/* What must be the same after the scan; of a directory, also those in it. */
+static int state_of(stk_file *f, stk_file_info *out, stk_error *err)
+{
+    return stk_folder_path(f) ? stk_folder_state(f, out, err) : f->source->stat(f, out, err);
+}
+
 static int scan_file(build *b, uint64_t i, stk_file *f, stk_index_part *part, stk_shard_info *info,
                      stk_error *err)
 {
     scan_progress p = { b, 0 };
     stk_file_info now = { 0 };
-    int rc;
+    int folder = stk_folder_path(f) != NULL, rc;
 
+    if (folder) { /* info borrows the etag */
+        STK_TRY(state_of(f, &b->info[i], err));
+        info->mtime_ns = b->info[i].mtime_ns;
+    }
     stk_index_part_progress(part, advance, &p);
     rc = b->x->format->index(f, info->size, stk_index_part_scan(part), err);
     if (atomic_load_explicit(&b->stopped, memory_order_relaxed))
         return stk_fail(err, STK_ECLOSED, "stopped by the caller");
     if (rc < 0)
         return rc;
-    STK_TRY(stk_index_part_print(part, f, info->size, &info->print, err));
-    STK_TRY(f->source->stat(f, &now, err));
-    if (now.size != info->size || now.mtime_ns != info->mtime_ns)
+    if (folder)
+        info->size = p.seen;
+    else
+        STK_TRY(stk_index_part_print(part, f, info->size, &info->print, err));
+    STK_TRY(state_of(f, &now, err));
+    if (now.size != b->info[i].size || now.mtime_ns != info->mtime_ns ||
+        strcmp(now.etag, info->etag) != 0)
         return stk_fail(err, STK_ESTALE,
                         "shard changed while it was indexed (%" PRIu64 " bytes, then %" PRIu64
                         "); try again when nobody writes it",

@@ -20,9 +20,14 @@ typedef struct stk_dataset_options {
     const char *format;       /* name of the format; NULL: found by probing */
     stk_progress_fn progress; /* while an index is built; in bytes of shards; may be NULL */
     void *progress_cookie;
+    /* Folders of pictures: the classes, number 0 first; a folder with another one is an error.
+     * 0: those that are there, sorted.  Borrowed until open returns. */
+    const char *const *classes;
+    uint32_t n_classes;
 } stk_dataset_options;
 
-/* Open the shards that `urls` name (each a path, a folder, a glob or a brace pattern), indexing
+/* Open the shards that `urls` name (each a path, a folder of shards or of
+ * pictures, a glob or a brace pattern), indexing
  * them first when no index is found.  *out is the caller's, end with stk_dataset_unref(). */
 STK_API STK_MUST_CHECK int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
                                             const stk_dataset_options *opt, stk_error *err);
@@ -43,6 +48,10 @@ STK_API const char *stk_dataset_field(const stk_dataset *ds, uint32_t field);
  * set is held.  NULL (and *len 0) where there is no such sample or its part of the index is
  * damaged.  Reads no shard. */
 STK_API const char *stk_dataset_key(const stk_dataset *ds, uint64_t i, size_t *len);
+
+/* The classes of a folder of pictures: what number 0, 1, ... in its field `cls` means; NULL past
+ * the last, and where the data has none. */
+STK_API const char *stk_dataset_class(const stk_dataset *ds, uint32_t i);
 
 typedef struct stk_sample stk_sample; /* One sample's key and field bytes.  Thread: one. */
 

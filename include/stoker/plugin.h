@@ -128,13 +128,27 @@ typedef struct stk_entry { /* what the index knows of a sample; borrowed from it
     uint32_t n_fields;
     uint32_t schema; /* samples with equal schema have the same field names in the same order */
     stk_bytes key;
+    const void *state; /* of the data set: what the format's open() made; NULL: nothing */
 } stk_entry;
 
 typedef struct stk_place { /* where a field's bytes come from */
     uint64_t offset, len;  /* range of the shard to read */
     uint64_t block;        /* with `shared`: same number, same range, one cached block */
     int shared;            /* 0: the range is the field; 1: read, unpack(), pick() */
+    stk_bytes here;        /* .data set: these are the bytes, nothing is read */
+    /* .data set: the range is of this file and not of the shard; relative to the shard's folder
+     * (the shard itself where it is a folder).  Borrowed like the entry. */
+    stk_bytes name;
+    int whole;      /* with `name`: all from `offset` to the file's end, however much that is */
+    int must_equal; /* with `name`: the file must have exactly offset + len bytes */
 } stk_place;
+
+typedef struct stk_format_data { /* the whole data set, as its format may want to know it */
+    const char *const *shards;   /* what is opened for shard 0, 1, ... */
+    uint64_t n_shards;
+    const char *const *classes; /* the list that the user fixed; NULL: none */
+    uint32_t n_classes;
+} stk_format_data;
 
 typedef struct stk_format {
     uint32_t abi;
@@ -149,6 +163,14 @@ typedef struct stk_format {
     int (*unpack)(stk_bytes raw, void **out, size_t *out_len, stk_error *err);
     int (*pick)(stk_bytes block, const stk_entry *e, const stk_field *field, stk_bytes *out,
                 stk_error *err);
+    /* What holds for the whole data set, found once when it is opened; NULL: nothing does.  It is
+     * in every stk_entry that locate(), find() and pick() are given. */
+    int (*open)(const stk_format_data *in, void **state, stk_error *err);
+    void (*close)(void *state);
+    const char *(*class_name)(const void *state, uint32_t i); /* NULL past the last */
+    /* The file that a field names, for `open` in a chain.  NULL: fields of this format name
+     * none. */
+    int (*find)(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err);
 } stk_format;
 
 STK_API void *stk_alloc(size_t size); /* aligned to 64; NULL: no memory */

@@ -129,7 +129,7 @@ def outputs(fields: Any, found: list[str]) -> tuple[tuple[str, str], ...]:
 
 
 def _example(found: list[str]) -> str:
-    pictures = [f for f in found if f in ("jpg", "jpeg", "png", "webp")]
+    pictures = [f for f in found if f in ("image", "jpg", "jpeg", "png", "webp")]
     parts = []
     if pictures:
         parts.append(f'"image": "from({", ".join(pictures)}) | image | resize(256) | center_crop(224)"')
@@ -155,6 +155,20 @@ def refuse_in_worker() -> None:
         unsupported("stoker.Loader inside a DataLoader worker would give every sample once per "
                     "worker: use stoker.Loader in place of the DataLoader, or stoker.open(...) "
                     "as its dataset")
+
+
+def class_bytes(classes: Any) -> list[bytes] | None:
+    """classes= as the extension takes it."""
+    if classes is None:
+        return None
+    if isinstance(classes, (str, bytes)) or not isinstance(classes, (list, tuple)) or not classes:
+        invalid(f"classes must be a list of names, not {classes!r}")
+    if not all(isinstance(c, (str, bytes)) for c in classes):
+        invalid("classes must be a list of names; one of them is no text")
+    names = [os.fsencode(c) for c in classes]
+    if any(b"\0" in c for c in names):
+        invalid("a class has a null character")
+    return names
 
 
 def url_bytes(data: Any) -> list[bytes] | None:

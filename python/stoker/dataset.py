@@ -45,13 +45,15 @@ class _Decoder:
 class Dataset:
     """Shards and their index, from stoker.open().  Samples are dicts; see open()."""
 
-    def __init__(self, urls: Urls, fields: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, urls: Urls, fields: Mapping[str, Any] | None = None,
+                 classes: list[str] | None = None) -> None:
         found = _options.url_bytes(urls)
         if found is None:
             invalid(f"a data set is opened by a path, a pattern or a list of them, not {urls!r}")
         self._urls = found
         self._fields = None if fields is None else dict(fields)
-        self._core = _stoker.Dataset(found)
+        self._fixed = _options.class_bytes(classes)
+        self._core = _stoker.Dataset(found, self._fixed or [])
         self._decoder: _Decoder | None = None
         if self._fields is not None:
             self._decoder = _Decoder(self._core, self._fields)
@@ -60,6 +62,16 @@ class Dataset:
     def fields(self) -> list[str]:
         """Names of the fields that occur in the shards."""
         return self._core.fields()
+
+    @property
+    def classes(self) -> list[str]:
+        """Folders of pictures: the class of every number in the field cls; else []."""
+        return self._core.classes()
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """Folders of pictures: class -> number."""
+        return {name: i for i, name in enumerate(self.classes)}
 
     @property
     def shards(self) -> list[str]:
@@ -93,20 +105,25 @@ class Dataset:
         return (self[i] for i in range(len(self)))
 
     def __reduce__(self):
-        return Dataset, (self._urls, self._fields)
+        return Dataset, (self._urls, self._fields, self._fixed)
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
                 f"{', '.join(self.fields)})")
 
 
-def open(urls: Urls, fields: Mapping[str, Any] | None = None) -> Dataset:  # noqa: A001
+def open(urls: Urls, fields: Mapping[str, Any] | None = None,  # noqa: A001
+         classes: list[str] | None = None) -> Dataset:
     """Open shards for access by number; they are indexed first if they are not.
 
-    urls: a path, a glob, a brace pattern or a folder, or a list of them
+    urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
+        them
     fields: None: ds[i] is {"__key__", "__url__", field: bytes, ...};
         output name -> chain, as for Loader: ds[i] is {"__key__", output: decoded value, ...}
 
+    classes: folders of pictures: the classes, number 0 first; another one in the folder is an
+        error.  None: the subdirectories, sorted, as ImageFolder numbers them
+
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
-    return Dataset(urls, fields)
+    return Dataset(urls, fields, classes)

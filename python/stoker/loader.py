@@ -16,7 +16,7 @@ from .errors import ClosedError, StokerError, invalid
 
 _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_workers", "prefetch",
           "device", "rank", "world_size", "on_error", "collate", "memory_limit", "max_pixels",
-          "io_threads", "global_batch_size"]
+          "io_threads", "global_batch_size", "classes"]
 _STATE = ("seed", "shuffle", "batch_size", "world_size", "drop_last", "samples")
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -68,7 +68,7 @@ class Loader:
         for batch in loader:
             train(batch["image"], batch["label"])
 
-    data: path, glob, brace pattern, a list of them, a stoker.open() data set or a list of those
+    data: path, folder, glob, brace pattern, a list of them, a stoker.open() data set or a list of those
     fields: output name -> chain, as text or built (stoker.image().resize(256))
     batch_size: samples per batch and rank; global_batch_size instead: of all ranks together
     shuffle: True or "exact": a fresh permutation of all samples every epoch
@@ -82,6 +82,7 @@ class Loader:
     memory_limit: bytes, or "2GB", for batches, reads and scratch; None: a quarter of the memory
     max_pixels: larger pictures are bad data
     io_threads: threads for reads that wait; None: chosen
+    classes: folders of pictures: fixes the class numbers; None: by name, as ImageFolder does
     """
 
     def __init__(self, data: Urls | Dataset | list[Dataset], fields: Mapping[str, Any] | None = None,
@@ -91,7 +92,8 @@ class Loader:
                  world_size: int | None = None, on_error: str | Mapping[str, int] = "raise",
                  collate: str | None = None, memory_limit: int | str | None = None,
                  max_pixels: int | None = None, io_threads: int | None = None,
-                 global_batch_size: int | None = None, **unknown: Any) -> None:
+                 global_batch_size: int | None = None, classes: list[str] | None = None,
+                 **unknown: Any) -> None:
         _options.check_unknown(unknown, _KNOWN)
         _options.refuse_in_worker()
         _options.check_device(device)
@@ -110,7 +112,7 @@ class Loader:
             "max_pixels": 0 if max_pixels is None
             else _options.whole("max_pixels", max_pixels, 1, 2**63 - 1),
         }
-        self._data = cores = tuple(d._core for d in _datasets(data))
+        self._data = cores = tuple(d._core for d in _datasets(data, classes))
         found = list(dict.fromkeys(name for core in cores for name in core.fields()))
         self._core = _stoker.Loader(data=cores, outputs=_options.outputs(fields, found), **options)
         self._steps, samples = self._core.sizes()
@@ -211,12 +213,13 @@ def _workers(value: Any) -> int:
     return _options.whole("num_workers", value, 0) or -1
 
 
-def _datasets(data: Any) -> list[Dataset]:
-    if isinstance(data, Dataset):
-        return [data]
-    if isinstance(data, (list, tuple)) and data and all(isinstance(d, Dataset) for d in data):
-        return list(data)
+def _datasets(data: Any, classes: Any) -> list[Dataset]:
+    opened = [data] if isinstance(data, Dataset) else data
+    if isinstance(opened, (list, tuple)) and opened and all(isinstance(d, Dataset) for d in opened):
+        if classes is not None:
+            invalid("classes= belongs to stoker.open() when data is opened before")
+        return list(opened)
     if _options.url_bytes(data) is None:
         invalid(f"data must be a path, a pattern, a list of them, or data sets of stoker.open(), "
                 f"not {data!r}")
-    return [Dataset(data)]
+    return [Dataset(data, classes=classes)]

@@ -1,24 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.h - what the text codecs share: UTF-8, JSON values in place, and text shown in an error. */
+/* text.h - what the text codecs share; it lies in base, since manifests are JSON too. */
 #ifndef STOKER_CODEC_TEXT_H
 #define STOKER_CODEC_TEXT_H
 
-#include "base/err.h"
-
-#define STK_SHOWN_MAX 160 /* room for 32 bytes, all escaped, quoted, with an ellipsis */
-
-/* The offset of the first byte that is not well-formed UTF-8 (RFC 3629), or len. */
-size_t stk_utf8_span(stk_bytes s);
-
-/* At most 32 bytes of `s` in quotes, everything unprintable escaped.  Returns `buf`. */
-const char *stk_shown(stk_bytes s, char buf[STK_SHOWN_MAX]);
-
-/* The value at `path` ("a.b.3.c", "" for the whole document) as raw text in `doc`.  The whole
- * document is checked (RFC 8259, depth 64).  Of equal keys the last one counts, as in Python. */
-int stk_json_find(stk_bytes doc, const char *path, stk_bytes *out, stk_error *err);
-
-/* The characters of a JSON string, checked by stk_json_find(), as UTF-8.  dst: at least s.len
- * bytes. */
-int stk_json_unquote(stk_bytes s, uint8_t *dst, size_t *len, stk_error *err);
+#include "base/json.h"
 
 #endif

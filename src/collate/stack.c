@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define CUT ((size_t)16 << 10) /* bytes of a piece; rows of more than a quarter of it stand alone */
+#define MAX_PIECE ((size_t)16 << 10)
 
 int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, uint32_t n_data,
                     stk_error *err)
@@ -107,6 +107,15 @@ static void own_give(stk_batch *b, stk_row_out *r)
     r->own = NULL;
 }
 
+/* Bytes of a worker's piece: large enough for some rows, small enough that what a few workers leave
+ * of theirs is little of the whole. */
+static size_t piece_of(const stk_batch_out *o)
+{
+    size_t piece = o->buffer ? o->buffer->size / 64 & ~(size_t)63 : 0;
+
+    return piece < MAX_PIECE ? piece : MAX_PIECE;
+}
+
 /* `room` bytes off the output's buffer; NULL: it is full. */
 static uint8_t *cut_off(stk_batch_out *o, size_t room)
 {
@@ -126,8 +135,8 @@ static uint8_t *cut_piece(stk_batch *b, uint32_t output, size_t room, stk_cut *c
     if (!mine || cut->left < room) {
         cut->serial = b->serial;
         cut->output = output;
-        cut->at = cut_off(&b->out[output], CUT);
-        cut->left = CUT;
+        cut->left = piece_of(&b->out[output]);
+        cut->at = cut_off(&b->out[output], cut->left);
         if (!cut->at)
             return cut_off(&b->out[output], room);
     }
@@ -143,8 +152,7 @@ void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len,
     size_t room = (len + 63) & ~(size_t)63;
 
     r->len = len;
-    r->data = cut && o->buffer && room <= CUT / 4 ? cut_piece(b, output, room, cut)
-                                                  : cut_off(o, room);
+    r->data = cut && room <= piece_of(o) / 4 ? cut_piece(b, output, room, cut) : cut_off(o, room);
     if (r->data)
         return r->data;
     if (!stk_account_take(stk_pool_account(b->common->pool), len))

@@ -16,6 +16,11 @@
 /* Open a URL with the source of its scheme; errors carry its name. */
 int stk_url_open(const char *url, stk_file **out, stk_error *err);
 
+/* Open the file that a place of this shard names and check its size; *len: bytes of the range.
+ * `root` (NULL: the shard's folder) is where the name is relative to. */
+int stk_named_open(const char *shard, const char *root, const stk_place *place, stk_file **out,
+                   uint64_t *len, stk_error *err);
+
 typedef struct stk_shards stk_shards; /* Thread: any. */
 
 /* names[i] is what to open for shard i (owned by the result from now on, also on failure). */
@@ -33,6 +38,7 @@ struct stk_dataset {
     stk_index *index;
     stk_shards *shards;
     const stk_format *format;
+    void *state; /* what the format's open() made; NULL: nothing */
     stk_log log;
     char index_path[1280];
 };

@@ -65,6 +65,22 @@ static int reserve(stk_request *r, uint64_t need, stk_error *err)
     return 0;
 }
 
+/* A file of its own, or the one that another output has from the same field.  Opening may wait for
+ * a disk: names and inodes, as a rule, are in memory long before the bytes. */
+static int open_named(stk_request *r, stk_wanted *w, stk_error *err)
+{
+    for (stk_wanted *o = r->want; o < w; o++)
+        if (o->own && o->number == w->number) {
+            w->file = o->file;
+            w->place.len = o->place.len;
+            return 0;
+        }
+    STK_TRY(stk_named_open(stk_shards_name(r->data->shards, r->entry.shard), NULL, &w->place,
+                           &w->file, &w->place.len, err));
+    w->own = 1;
+    return 0;
+}
+
 static int locate(stk_request *r, stk_wanted *w, uint32_t field, stk_error *err)
 {
     const stk_dataset *d = r->data;
@@ -73,21 +89,35 @@ static int locate(stk_request *r, stk_wanted *w, uint32_t field, stk_error *err)
     if (r->index_failed)
         return r->index_failed;
     w->block = NULL;
+    w->file = r->file;
+    w->own = 0;
+    w->number = (uint16_t)field;
     if (!d->format->locate) {
         w->place = (stk_place){ .offset = w->field.offset, .len = w->field.size };
         return 0;
     }
     w->place = (stk_place){ 0 };
+    r->entry.state = d->state;
     STK_TRY(d->format->locate(&r->entry, &w->field, &w->place, err));
     if (w->place.offset > INT64_MAX || w->place.len > INT64_MAX)
         return stk_fail(err, STK_ECORRUPT,
                         "field %s is said to lie at %" PRIu64 " with %" PRIu64 " bytes",
                         w->field.name, w->place.offset, w->place.len);
+    if (w->place.here.data)
+        w->file = NULL;
+    else if (w->place.name.data)
+        return open_named(r, w, err);
     return w->place.shared ? stk_cache_get(r->cache, d, r->entry.shard, &w->place, &w->block, err)
                            : 0;
 }
 
-/* Ranges in order of offset -> as few reads as is sensible. */
+static int comes_after(const stk_wanted *a, const stk_wanted *b)
+{
+    return a->file == b->file ? a->place.offset > b->place.offset
+                              : (uintptr_t)a->file > (uintptr_t)b->file;
+}
+
+/* Ranges in order of file and offset -> as few reads as is sensible. */
 static int plan_reads(stk_request *r, stk_error *err)
 {
     uint32_t order[STK_MAX_OUTPUTS], n = 0, i, j;
@@ -95,9 +125,9 @@ static int plan_reads(stk_request *r, stk_error *err)
     uint8_t *dst;
 
     for (i = 0; i < r->n; i++) {
-        if (r->want[i].block)
+        if (r->want[i].block || !r->want[i].file)
             continue;
-        for (j = n++; j && r->want[order[j - 1]].place.offset > r->want[i].place.offset; j--)
+        for (j = n++; j && comes_after(&r->want[order[j - 1]], &r->want[i]); j--)
             order[j] = order[j - 1];
         order[j] = i;
     }
@@ -107,9 +137,9 @@ static int plan_reads(stk_request *r, stk_error *err)
         stk_io *io = r->n_io ? &r->io[r->n_io - 1] : NULL;
         uint64_t end = w->place.offset + w->place.len;
 
-        if (!io || w->place.offset > io->offset + io->len + MAX_GAP) {
+        if (!io || io->file != w->file || w->place.offset > io->offset + io->len + MAX_GAP) {
             io = &r->io[r->n_io++];
-            *io = (stk_io){ .offset = w->place.offset, .cookie = r, .file = r->file };
+            *io = (stk_io){ .offset = w->place.offset, .cookie = r, .file = w->file };
         }
         if (end > io->offset + io->len)
             io->len = (size_t)(end - io->offset);
@@ -146,9 +176,12 @@ int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_er
 
 void stk_request_end(stk_request *r)
 {
-    for (uint32_t i = 0; i < r->n; i++)
+    for (uint32_t i = 0; i < r->n; i++) {
         if (r->want[i].block)
             stk_block_put(r->cache, r->want[i].block);
+        if (r->want[i].own)
+            stk_file_close(&r->want[i].file);
+    }
     r->n = 0;
     if (r->file)
         stk_shards_release(r->data->shards, r->entry.shard);
@@ -174,7 +207,7 @@ int stk_request_try(stk_request *r, stk_error *err)
 
     (void)err;
     for (uint32_t i = 0; i < r->n_io; i++)
-        if (!io_try(&r->io[i], r->file)) {
+        if (!io_try(&r->io[i], r->io[i].file)) {
             r->missing |= 1u << i;
             rc = STK_PENDING;
         }
@@ -273,7 +306,6 @@ static int start(stk_request *r, stk_io *io, void (*queue)(void *cookie, stk_io 
 {
     uint64_t retried = 0;
 
-    io->file = r->file;
     if (io->file->source->submit)
         return submit(r, io);
     if (queue) {
@@ -297,6 +329,7 @@ static void start_block(stk_request *r, stk_wanted *w, void (*queue)(void *cooki
     need = stk_block_want(w->block, &w->waiter);
     if (need == STK_BLOCK_YOURS) {
         io->done = block_done;
+        io->file = r->file;
         io->cookie = w;
         /* Wait for it like everybody else; whoever completes the io tells us. */
         if (stk_block_want(w->block, &w->waiter) == STK_BLOCK_COMING &&
@@ -336,9 +369,9 @@ static int check_io(const stk_io *io, const stk_wanted *w, stk_error *err)
                         io->sys ? strerror_r(io->sys, text, sizeof text) : stk_code_name(io->rc));
     if (io->offset + io->got < end)
         return stk_fail(err, STK_ESTALE,
-                        "the shard ends at %" PRIu64 ", field %s reaches to %" PRIu64
+                        "the %s ends at %" PRIu64 ", field %s reaches to %" PRIu64
                         ": it was cut after it was indexed",
-                        io->offset + io->got, w->field.name, end);
+                        w->own ? "file" : "shard", io->offset + io->got, w->field.name, end);
     return 0;
 }
 
@@ -353,6 +386,9 @@ int stk_request_finish(stk_request *r, stk_error *err)
             rc = stk_block_open(w->block, r->data->format, &block, err);
             if (rc == 0)
                 rc = r->data->format->pick(block, &r->entry, &w->field, &w->bytes, err);
+        } else if (!w->file) {
+            rc = 0;
+            w->bytes = w->place.here;
         } else {
             rc = check_io(&r->io[w->io], w, err);
             w->bytes.data = (const uint8_t *)r->io[w->io].dst +

@@ -16,7 +16,10 @@ typedef struct stk_request stk_request; /* Thread: one at a time. */
 typedef struct stk_wanted { /* one field */
     stk_field field;
     stk_place place;
+    uint16_t number;  /* of the field in its sample */
     stk_block *block; /* shared place */
+    stk_file *file;   /* else: where the range lies; NULL: the bytes are here */
+    int own;          /* file was opened for this request */
     stk_waiter waiter;
     uint32_t io;     /* else: which read has it */
     stk_bytes bytes; /* the answer */

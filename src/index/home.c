@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "index/layout.h"
+#include "source/folder.h"
 
 static int has_scheme(const char *name)
 {
@@ -89,15 +90,27 @@ int stk_path_absolute(const char *path, char **out, stk_error *err)
     return 0;
 }
 
+/* Length of the folder in which the shard lies, without its slash.  A directory of pictures has its
+ * index outside its root: there a folder with no picture would be a bad class to ImageFolder. */
+static size_t folder_of(const char *name)
+{
+    int up = stk_is_flat(name) ? 2 : stk_is_folder(name) ? 3 : 1;
+    size_t len = strlen(name);
+
+    while (len && up)
+        up -= name[--len] == '/';
+    return len;
+}
+
 /* Length of the common folder of all shards, without its slash. */
 static size_t common_folder(const stk_names *shards)
 {
     const char *a = shards->name[0];
-    size_t len = (size_t)(strrchr(a, '/') - a);
+    size_t len = folder_of(a);
 
     for (size_t i = 1; i < shards->n; i++) {
         const char *b = shards->name[i];
-        size_t k = 0, cut = 0;
+        size_t k = 0, cut = 0, own = folder_of(b);
 
         for (; k <= len && b[k]; k++) {
             if (b[k] == '/' && (k == len || a[k] == '/'))
@@ -105,7 +118,7 @@ static size_t common_folder(const stk_names *shards)
             if (k == len || a[k] != b[k])
                 break;
         }
-        len = cut;
+        len = cut < own ? cut : own;
     }
     return len;
 }

@@ -7,6 +7,7 @@
  * the shard. */
 #include "base/hash.h"
 #include "index/part.h"
+#include "source/folder.h"
 
 int idx_print_mix(stk_file *f, uint64_t size, uint64_t offset, uint64_t *hash, stk_error *err)
 {
@@ -59,6 +60,19 @@ int stk_index_same_content(const stk_index *ix, uint64_t shard, stk_file *f, stk
     return 0;
 }
 
+/* A directory: its own mtime, and where directories lie in it, all of theirs.  What is in the
+ * files is checked when they are opened. */
+static int check_folder(const stk_shard_info *was, stk_file *f, stk_file_info *now, stk_error *err)
+{
+    if (was->etag[0])
+        STK_TRY(stk_folder_state(f, now, err));
+    if (now->mtime_ns == was->mtime_ns && !strcmp(now->etag, was->etag))
+        return 0;
+    return stk_fail(err, STK_ESTALE,
+                    "files were added, removed or renamed in this folder since it was indexed; "
+                    "run: stoker index ...");
+}
+
 int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const int64_t *known,
                          stk_file_info *info, stk_error *err)
 {
@@ -69,6 +83,8 @@ int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const
     STK_TRY(f->source->stat(f, &now, err));
     if (info)
         *info = now;
+    if (stk_folder_path(f))
+        return check_folder(&was, f, &now, err);
     if (now.size != was.size)
         return stk_fail(err, STK_ESTALE,
                         "shard has %" PRIu64 " bytes, the index was made from %" PRIu64

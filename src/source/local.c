@@ -6,7 +6,7 @@
  * unsupported) it reads plainly, and the file remembers that.  What it found before it would have
  * had to wait stays in place, counted by io->got, for a reader that can go on from there.  Paths in file:// URLs are taken
  * as they stand: WebDataset decodes no %XX, and neither do we. */
-#include "source/source.h"
+#include "source/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -83,6 +83,8 @@ static int local_open(const char *url, stk_file **out, stk_error *err)
     int sys = 0, fd;
 
     *out = NULL;
+    if (stk_is_folder(path))
+        return stk_folder_open(path, out, err);
     fd = open_regular(path, &sys);
     if (fd < 0)
         return open_failed(path, sys, err);

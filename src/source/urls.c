@@ -2,9 +2,10 @@
 /* urls.c - from what the user wrote to the list of shards.
  *
  * First WebDataset's rules in its order ("::", ${X}, braces), so that a list that works there
- * names the same shards here in the same order.  Then ours for local names: globs and folders,
- * sorted bytewise, so that the order of the data depends on neither locale nor file system.  A
- * plain name is not looked up: opening it says what is wrong, with its reason. */
+ * names the same shards here in the same order.  Then ours for local names: globs and folders
+ * (of shards, else of pictures), sorted bytewise, so that the order of the data depends on
+ * neither locale nor file system.  A plain name is not looked up: opening it says what is wrong,
+ * with its reason. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "source/braces.h"
+#include "source/folder.h"
 #include "source/source.h"
 #include "source/text.h"
 
@@ -139,6 +141,7 @@ static int is_shard(const struct dirent *e)
 static int add_folder(const char *path, stk_names *out, stk_error *err)
 {
     size_t from = out->n, len = strlen(path);
+    int pictures = 0;
     char why[96];
     struct dirent *e;
     DIR *d = opendir(path);
@@ -150,6 +153,7 @@ static int add_folder(const char *path, stk_names *out, stk_error *err)
     while (rc == 0 && (e = readdir(d))) {
         stk_text t = { 0 };
 
+        pictures |= stk_is_picture(e->d_name);
         if (!is_shard(e))
             continue;
         rc = text_put(&t, path, len, err);
@@ -163,6 +167,7 @@ static int add_folder(const char *path, stk_names *out, stk_error *err)
     }
     closedir(d);
     sort_from(out, from);
+    out->left_out |= pictures && out->n > from;
     return rc;
 }
 
@@ -208,11 +213,16 @@ static int add_expanded(const char *name, stk_names *out, stk_error *err)
         STK_TRY(add_glob(name, out, err));
     else
         STK_TRY(add_folder(name, out, err));
+    if (!glob_like && out->n == before)
+        STK_TRY(stk_folder_expand(name, out, err));
     if (out->n > before)
         return 0;
     return glob_like
                ? stk_fail(err, STK_ENOTFOUND, "nothing matches \"%.180s\"", name)
-               : stk_fail(err, STK_ENOTFOUND, "the folder \"%.150s\" has no .tar files", name);
+               : stk_fail(err, STK_ENOTFOUND,
+                          "the folder \"%.120s\" has neither .tar files nor pictures (.jpg .png "
+                          ".webp ...) in it or below",
+                          name);
 }
 
 /* ---- a whole pattern ---- */

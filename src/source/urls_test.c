@@ -132,7 +132,9 @@ static void globs_and_folders(void **state)
     assert_string_equal(expand("?"), "d/B.tar|d/a.tar|d/b.tar|d/q[1].tar");
     assert_string_equal(expand("file://d/n*"), "d/note.txt");
     assert_string_equal(expand("d/*.zip"), "ENOTFOUND nothing matches \"d/*.zip\"");
-    assert_string_equal(expand("empty"), "ENOTFOUND the folder \"empty\" has no .tar files");
+    assert_string_equal(expand("empty"),
+                        "ENOTFOUND the folder \"empty\" has neither .tar files nor "
+                        "pictures (.jpg .png .webp ...) in it or below");
     assert_int_equal(system("rm -rf d empty"), 0);
     assert_int_equal(chdir("/") | rmdir(dir), 0);
 }

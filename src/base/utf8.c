@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* utf8.c - well-formed UTF-8, and foreign text made fit for one line of a message. */
-#include "codec/text.h"
+#include "base/json.h"
 
 #include <stdio.h>
 

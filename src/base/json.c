@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json_scan.c - find one value in a JSON text by its path, without building a tree.
+/* json.c - find one value in a JSON text by its path, without building a tree.
  *
  * Strict RFC 8259: no comments, no trailing commas, no NaN, UTF-8 checked.  A value is skipped
  * with one bit a level instead of recursion, so that depth costs no stack.  Every level of the
  * path walks its container once, to the end: a later equal key wins, and the document is known
  * to be whole.  Time is (levels of the path + 1) x length. */
-#include "codec/text.h"
+#include "base/json.h"
 
 #include <string.h>
 
@@ -365,25 +365,60 @@ static int fail_at(const scan *s, stk_error *err)
                     (size_t)(s->p - s->start));
 }
 
+static int utf8_only(stk_bytes doc, stk_error *err)
+{
+    size_t bad = stk_utf8_span(doc);
+
+    return bad == doc.len ? 0 : stk_fail(err, STK_ECORRUPT, "not JSON: byte %zu is not UTF-8", bad);
+}
+
+static int at_end(scan *s, stk_error *err)
+{
+    skip_space(s);
+    if (s->p == s->end)
+        return 0;
+    s->why = "something follows the value";
+    return fail_at(s, err);
+}
+
+int stk_json_members(stk_bytes doc,
+                     int (*fn)(void *cookie, stk_bytes key, stk_bytes value, stk_error *err),
+                     void *cookie, stk_error *err)
+{
+    scan s = { doc.data, doc.data, doc.data + doc.len, "" };
+    int more;
+
+    STK_TRY(utf8_only(doc, err));
+    skip_space(&s);
+    if (peek(&s) != '{')
+        return stk_fail(err, STK_ECORRUPT, "not a JSON object ({...})");
+    for (more = skip_open(&s); more > 0; more = skip_between(&s, '}')) {
+        const uint8_t *value;
+        stk_bytes key;
+
+        if (skip_key(&s, &key) < 0)
+            return fail_at(&s, err);
+        value = s.p;
+        if (skip_value(&s, 1) < 0)
+            return fail_at(&s, err);
+        STK_TRY(fn(cookie, key, (stk_bytes){ value, (size_t)(s.p - value) }, err));
+    }
+    return more < 0 ? fail_at(&s, err) : at_end(&s, err);
+}
+
 int stk_json_find(stk_bytes doc, const char *path, stk_bytes *out, stk_error *err)
 {
     scan s = { doc.data, doc.data, doc.data + doc.len, "" };
-    size_t bad = stk_utf8_span(doc);
     const uint8_t *value;
     unsigned depth = 0;
 
-    if (bad < doc.len)
-        return stk_fail(err, STK_ECORRUPT, "not JSON: byte %zu is not UTF-8", bad);
+    STK_TRY(utf8_only(doc, err));
     skip_space(&s);
     value = s.p;
     if (skip_value(&s, 0) < 0)
         return fail_at(&s, err);
     *out = (stk_bytes){ value, (size_t)(s.p - value) };
-    skip_space(&s);
-    if (s.p < s.end) {
-        s.why = "something follows the value";
-        return fail_at(&s, err);
-    }
+    STK_TRY(at_end(&s, err));
     while (*path) {
         size_t n = strcspn(path, ".");
         stk_bytes step = { (const uint8_t *)path, n };
