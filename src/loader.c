@@ -177,10 +177,10 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
                                      (ragged ? ragged : 1)); /* two batches fit into the pool */
     if (bytes > limit / 8 * 5 / 2)                           /* of what the pool holds */
         return stk_fail(err, STK_EINVAL,
-                        "a batch is %" PRIu64
-                        " MB and two must fit into memory_limit, which is %" PRIu64
+                        "a batch is %" PRIu64 " MB, and two of them and their reads need a "
+                        "memory_limit of %" PRIu64 " MB, not %" PRIu64
                         " MB: raise it or lower batch_size",
-                        bytes >> 20, limit >> 20);
+                        bytes >> 20, (bytes * 16 / 5 >> 20) + 1, limit >> 20);
     e->n_slots = o->prefetch;
     if (!e->n_slots) {
         e->n_slots = (e->chunk > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / e->batch;

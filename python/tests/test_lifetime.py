@@ -112,9 +112,9 @@ def test_ctrl_c_while_waiting_for_a_slow_batch(urls):
     """One batch that takes long: next() waits in slices and looks at signals between them."""
     code = """
     import os, sys, threading, time, signal, stoker
-    fields = {"image": "from(jpg) | image | resize((2600, 2600)) | to(f32)"}
+    fields = {"image": "from(jpg) | image | resize((3600, 3600)) | to(u8)"}
     loader = stoker.Loader(sys.argv[1], fields, batch_size=100, num_workers=1, prefetch=1,
-                           memory_limit="20GB")
+                           memory_limit="16GB")
     threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     start = time.perf_counter()
     try:

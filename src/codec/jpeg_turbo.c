@@ -444,17 +444,48 @@ static void widen(const stk_rect *need, JDIMENSION width, JDIMENSION *x, JDIMENS
     *w = right - left;
 }
 
+/* A progressive picture whose scans stop short is smoothed across blocks, which looks at neighbours
+ * and so depends on where one crops: such pictures are decoded whole, as Pillow does. */
+static int smoothed(const struct jpeg_decompress_struct *d)
+{
+    if (!d->progressive_mode || !d->coef_bits)
+        return 0;
+    for (int i = 0; i < d->num_components; i++)
+        for (int k = 0; k < 10; k++) /* the coefficients that smoothing knows */
+            if (d->coef_bits[i][k] != 0)
+                return 1;
+    return 0;
+}
+
+/* Go to row y; `line` is room for a row. */
+static void reach(jpeg_ctx *c, JDIMENSION y, int whole, uint8_t *line)
+{
+    struct jpeg_decompress_struct *d = &c->cinfo;
+    JSAMPROW row = line;
+    JDIMENSION at = whole ? 0 : y ? jpeg_skip_scanlines(d, y) : 0;
+
+    while (whole && at < y && jpeg_read_scanlines(d, &row, 1) == 1)
+        at++;
+    if (at != y)
+        bail(c, STK_ECORRUPT, "JPEG: row %u can't be reached", (unsigned)y);
+}
+
 static void decode_area(jpeg_ctx *c, const stk_rect *need, stk_scratch *scratch, stk_pixels *out)
 {
     struct jpeg_decompress_struct *d = &c->cinfo;
-    int cmyk = d->num_components == 4;
+    int cmyk = d->num_components == 4, whole;
     JDIMENSION x, w, row, rows, n;
     JSAMPROW line[8];
 
     check_scans(c);
     d->out_color_space = cmyk ? JCS_CMYK : JCS_EXT_RGBX;
     jpeg_start_decompress(d);
+    whole = smoothed(d);
     widen(need, d->output_width, &x, &w);
+    if (whole) {
+        x = 0;
+        w = d->output_width;
+    }
     if (w < d->output_width)
         jpeg_crop_scanline(d, &x, &w);
     out->area = (stk_rect){ x, need->y, w, need->h };
@@ -462,8 +493,7 @@ static void decode_area(jpeg_ctx *c, const stk_rect *need, stk_scratch *scratch,
     out->data = stk_scratch_get(scratch, out->stride * need->h);
     if (!out->data)
         bail(c, STK_ENOMEM, "no memory for %ux%u pixels", (unsigned)w, (unsigned)need->h);
-    if (need->y && jpeg_skip_scanlines(d, need->y) != need->y)
-        bail(c, STK_ECORRUPT, "JPEG: row %u can't be reached", (unsigned)need->y);
+    reach(c, need->y, whole, out->data);
     for (row = 0; row < need->h; row += rows) {
         n = need->h - row < 8 ? need->h - row : 8;
         for (JDIMENSION i = 0; i < n; i++)
