@@ -85,6 +85,8 @@ missing() {
     has_header spng.h || echo "libspng-dev|PNG decoding"
     has_header webp/decode.h || echo "libwebp-dev|WebP decoding"
     has_header stddef.h liburing.h || echo "liburing-dev|io_uring for cold files"
+    has_header zlib.h || echo "zlib1g-dev|.gz fields"
+    has_header zstd.h || echo "libzstd-dev|.zst fields"
     has_header stdarg.h stddef.h stdint.h setjmp.h cmocka.h ||
         echo "libcmocka-dev|the C unit tests"
     clang_sanitizes || echo "clang|libFuzzer; TSan then runs on gcc"

@@ -47,6 +47,18 @@ class Chain:
         dtype: of every row: u8 i8 u16 i16 i32 i64 f16 f32 f64; absent: any
         """
 
+    def vocab(self,
+            file: str) -> Chain:
+        """a text label as its line's number in a file, i64
+        file: one name a line, quoted: 'names.txt'
+        """
+
+    def gunzip(self) -> Chain:
+        """unpack gzip, at most 256 MiB; done unasked where from(x) finds x.gz"""
+
+    def unzstd(self) -> Chain:
+        """unpack Zstandard, at most 256 MiB; done unasked where from(x) finds x.zst"""
+
     def resize(self,
             size: builtins.int | Sequence[builtins.int],
             max_size: builtins.int | None = None) -> Chain:

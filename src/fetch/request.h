@@ -21,8 +21,9 @@ typedef struct stk_wanted { /* one field */
     stk_file *file;   /* else: where the range lies; NULL: the bytes are here */
     int own;          /* file was opened for this request */
     stk_waiter waiter;
-    uint32_t io;     /* else: which read has it */
-    stk_bytes bytes; /* the answer */
+    uint32_t io;             /* else: which read has it */
+    stk_bytes bytes;         /* the answer */
+    const stk_codec *unpack; /* the engine's: what it goes through before its chain; or NULL */
 } stk_wanted;
 
 struct stk_request {

@@ -29,6 +29,8 @@ void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p)
 
         if (field == UINT16_MAX || stk_index_field(d->index, &entry, field, &f, NULL) < 0)
             return;
+        if (stk_chain_packed(&e->chain[i], &f))
+            return;
         p->bytes[i].data = p->file->source->peek(p->file, f.offset, f.size);
         p->bytes[i].len = f.size;
         if (!p->bytes[i].data)
@@ -48,8 +50,10 @@ int stk_peek_make(stk_worker *w, stk_slot *s, uint32_t row, const stk_where *whe
 
     if (p->n == e->common->n_out) {
         r->position = s->share.first + row;
-        for (uint32_t i = 0; i < p->n; i++)
+        for (uint32_t i = 0; i < p->n; i++) {
             r->want[i].bytes = p->bytes[i];
+            r->want[i].unpack = NULL;
+        }
         done = stk_row_make(w, r, s->batch, row, &err) == 0;
     }
     if (done) {

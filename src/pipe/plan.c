@@ -10,6 +10,7 @@
 
 #include "base/expr.h"
 #include "base/registry.h"
+#include "codec/codec.h"
 
 static const stk_arg from_args[] = { { "names", STK_ARG_NAMES, NULL, "fields to try, in order" },
                                      { 0 } };
@@ -168,6 +169,39 @@ static int no_such_field(const stk_chain *c, const char *output, const stk_index
                     output, wanted, have);
 }
 
+static const struct {
+    const char *suffix;
+    const stk_codec *codec;
+} packings[] = { { ".gz", &stk_codec_gunzip }, { ".zst", &stk_codec_unzstd } };
+#define N_PACKINGS (sizeof packings / sizeof *packings)
+
+const stk_codec *stk_chain_packed(const stk_chain *c, const stk_field *f)
+{
+    for (size_t k = 0; k < N_PACKINGS; k++) {
+        size_t n = strlen(packings[k].suffix);
+
+        if (f->name_len <= n || memcmp(f->name + f->name_len - n, packings[k].suffix, n) != 0)
+            continue;
+        for (uint32_t i = 0; i < c->n_from; i++) /* asked for by its whole name: as it is */
+            if (strlen(c->from[i]) == f->name_len && !memcmp(c->from[i], f->name, f->name_len))
+                return NULL;
+        return packings[k].codec;
+    }
+    return NULL;
+}
+
+static int find_field(const stk_index *ix, uint32_t schema, const char *name)
+{
+    int found = stk_index_schema_find(ix, schema, name);
+    char packed[256];
+
+    for (size_t k = 0; found < 0 && k < N_PACKINGS; k++)
+        if ((size_t)snprintf(packed, sizeof packed, "%s%s", name, packings[k].suffix) <
+            sizeof packed)
+            found = stk_index_schema_find(ix, schema, packed);
+    return found;
+}
+
 int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, uint16_t **field_of,
                    stk_error *err)
 {
@@ -180,7 +214,7 @@ int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, 
     for (s = 0; s < schemas; s++) {
         map[s] = UINT16_MAX;
         for (i = 0; i < c->n_from && map[s] == UINT16_MAX; i++) {
-            int k = stk_index_schema_find(ix, s, c->from[i]);
+            int k = find_field(ix, s, c->from[i]);
 
             if (k >= 0)
                 map[s] = (uint16_t)k;

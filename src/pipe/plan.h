@@ -29,8 +29,12 @@ typedef struct stk_chain {
 int stk_chain_plan(stk_chain *c, const char *name, const char *text, stk_error *err);
 void stk_chain_fini(stk_chain *c);
 
+/* How a field that feeds the chain is to be unpacked first (from(x) found x.gz); NULL: it is
+ * not. */
+const stk_codec *stk_chain_packed(const stk_chain *c, const stk_field *f);
+
 /* Which field of a sample (by schema) feeds a chain, for one data set: UINT16_MAX where none
- * does. */
+ * does.  from(x) takes the field x, else x.gz, else x.zst. */
 int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, uint16_t **field_of,
                    stk_error *err);
 

@@ -202,8 +202,11 @@ static int make_value(const row *x, stk_bytes in, stk_error *err)
 static int make_output(const row *x, stk_error *err)
 {
     const stk_chain *c = x->chain;
-    stk_bytes in = x->r->want[x->output].bytes;
+    const stk_wanted *want = &x->r->want[x->output];
+    stk_bytes in = want->bytes;
 
+    if (want->unpack)
+        STK_TRY(want->unpack->narrow(NULL, in, &x->w->scratch, &in, err));
     for (uint32_t i = 0; i < c->n_steps; i++)
         if (c->step[i].codec && c->step[i].codec->narrow)
             STK_TRY(c->step[i].codec->narrow(c->step[i].state, in, &x->w->scratch, &in, err));

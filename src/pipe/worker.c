@@ -222,7 +222,10 @@ static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
         if (fields[i] == UINT16_MAX)
             return missing_field(e, i, err);
     }
-    return stk_request_begin(r, fields, e->common->n_out, err);
+    STK_TRY(stk_request_begin(r, fields, e->common->n_out, err));
+    for (uint32_t i = 0; i < e->common->n_out; i++)
+        r->want[i].unpack = stk_chain_packed(&e->chain[i], &r->want[i].field);
+    return 0;
 }
 
 /* Bytes that are not there: hand the request over.  0: they came at once after all. */

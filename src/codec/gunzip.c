@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gunzip - a gzip field unpacked, by zlib; the only file beside libspng that needs it.
+ *
+ * Also members one after another, as gzip allows.  The last four bytes say how long the last
+ * member was: room for that is made, and where it does not suffice (several members, or a lie)
+ * the bytes are counted first.  zlib's memory comes from scratch, so that no sample allocates.
+ * What unpacks to more than STK_UNPACK_MAX is refused. */
+#include "codec/codec.h"
+#include "codec/unpack.h"
+
+#include <config.h>
+
+#include <string.h>
+
+#if STK_HAVE_ZLIB
+
+#include <zlib.h>
+
+#define ARENA ((size_t)128 << 10) /* inflate's state and its window of 32 KiB */
+#define MAX_RATIO 1032            /* of deflate */
+
+typedef struct arena {
+    uint8_t *data;
+    size_t used;
+} arena;
+
+static void *arena_get(void *opaque, unsigned items, unsigned size)
+{
+    arena *a = opaque;
+    size_t n = ((size_t)items * size + 63) & ~(size_t)63;
+
+    if (n > ARENA - a->used)
+        return NULL;
+    a->used += n;
+    return a->data + a->used - n;
+}
+
+static void arena_give(void *opaque, void *p)
+{
+    (void)opaque, (void)p; /* all of it goes with the sample */
+}
+
+static int gunzip_fail(int rc, stk_bytes in, stk_error *err)
+{
+    if (rc == Z_BUF_ERROR)
+        return stk_fail(err, STK_ECORRUPT, "gunzip: truncated: its %zu bytes end too early",
+                        in.len);
+    if (rc == Z_MEM_ERROR)
+        return stk_fail(err, STK_ENOMEM, "gunzip: zlib wants more than %zu bytes", ARENA);
+    return stk_fail(err, STK_ECORRUPT, "gunzip: these %zu bytes are no gzip file, or damaged",
+                    in.len);
+}
+
+/* All members into dst, or nowhere (dst NULL: only counted).  *out: bytes unpacked, more than
+ * `room` where they don't fit. */
+static int inflate_all(z_stream *z, stk_bytes in, uint8_t *dst, size_t room, size_t *out)
+{
+    uint8_t sink[4096];
+    size_t done = 0;
+    int rc = Z_OK;
+
+    z->next_in = (Bytef *)(uintptr_t)in.data;
+    z->avail_in = (unsigned)in.len;
+    for (;;) {
+        size_t left = room - done, n;
+
+        z->next_out = dst && left ? dst + done : sink;
+        n = dst && left ? left : sizeof sink;
+        z->avail_out = (unsigned)n;
+        rc = inflate(z, Z_NO_FLUSH);
+        done += n - z->avail_out;
+        if (done > room)
+            break;
+        if (rc == Z_STREAM_END && z->avail_in && z->next_in[0] == 0x1F)
+            rc = inflateReset(z); /* another member */
+        else if (rc == Z_STREAM_END)
+            break;
+        if (rc != Z_OK)
+            return rc;
+    }
+    *out = done;
+    return 0;
+}
+
+static int run(stk_bytes in, uint8_t *dst, size_t room, arena *a, size_t *out)
+{
+    z_stream z = { .zalloc = arena_get, .zfree = arena_give, .opaque = a };
+    int rc;
+
+    a->used = 0;
+    rc = inflateInit2(&z, 15 + 16); /* a window of 32 KiB, gzip's header only */
+    if (rc == Z_OK)
+        rc = inflate_all(&z, in, dst, room, out);
+    inflateEnd(&z);
+    return rc;
+}
+
+/* What the last four bytes say, if that can be. */
+static size_t promised(stk_bytes in)
+{
+    const uint8_t *p = in.data + in.len - 4;
+    size_t n = p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
+    size_t most = in.len < STK_UNPACK_MAX / MAX_RATIO ? in.len * MAX_RATIO : STK_UNPACK_MAX;
+
+    return n < most ? n : most;
+}
+
+static int gunzip_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                         stk_error *err)
+{
+    arena a = { 0 };
+    size_t room, len = 0;
+    uint8_t *dst;
+    int rc;
+
+    (void)state;
+    if (in.len < 18 || in.len > UINT32_MAX)
+        return gunzip_fail(in.len < 18 ? Z_BUF_ERROR : Z_DATA_ERROR, in, err);
+    room = promised(in);
+    a.data = stk_scratch_get(scratch, ARENA + room + 1);
+    if (!a.data)
+        return stk_fail_nomem(err, room);
+    dst = a.data + ARENA;
+    rc = run(in, dst, room, &a, &len);
+    if (!rc && len > room) { /* count, then again */
+        rc = run(in, NULL, STK_UNPACK_MAX, &a, &len);
+        if (!rc && len > STK_UNPACK_MAX)
+            return stk_unpack_bomb("gunzip", in.len, err);
+        room = len;
+        dst = rc ? dst : stk_scratch_get(scratch, room + 1);
+        if (!dst)
+            return stk_fail_nomem(err, room);
+        rc = rc ? rc : run(in, dst, room, &a, &len);
+    }
+    if (rc)
+        return gunzip_fail(rc, in, err);
+    *out = (stk_bytes){ dst, len };
+    return 0;
+}
+
+static int gunzip_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    (void)state, (void)args;
+    return stk_unpack_plan("gunzip", spec, err);
+}
+
+#else
+
+static int no_zlib(stk_error *err)
+{
+    return stk_fail(err, STK_ENOTSUP,
+                    "gunzip: this build has no zlib: install its headers and "
+                    "build again");
+}
+
+static int gunzip_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    (void)state, (void)args, (void)spec;
+    return no_zlib(err);
+}
+
+static int gunzip_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                         stk_error *err)
+{
+    (void)state, (void)in, (void)scratch, (void)out;
+    return no_zlib(err);
+}
+
+#endif
+
+static const stk_arg no_args[] = { { 0 } };
+
+const stk_codec stk_codec_gunzip = {
+    .abi = STK_PLUGIN_ABI,
+    .name = "gunzip",
+    .help = "unpack gzip, at most 256 MiB; done unasked where from(x) finds x.gz",
+    .args = no_args,
+    .plan = gunzip_plan,
+    .narrow = gunzip_narrow
+};

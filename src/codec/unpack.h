@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unpack.h - what the steps that unpack share: the bound that a bomb meets. */
+#ifndef STOKER_UNPACK_H
+#define STOKER_UNPACK_H
+
+#include "base/err.h"
+
+#define STK_UNPACK_MAX ((size_t)256 << 20) /* bytes that one field may unpack to */
+
+/* gunzip and unzstd come before everything else in a chain. */
+static inline int stk_unpack_plan(const char *name, const stk_spec *spec, stk_error *err)
+{
+    if (spec->kind != STK_KIND_BYTES || spec->out != STK_OUT_BYTES)
+        return stk_fail(err, STK_EINVAL, "%s unpacks a field's bytes: put it first", name);
+    return 0;
+}
+
+static inline int stk_unpack_bomb(const char *name, size_t len, stk_error *err)
+{
+    return stk_fail(err, STK_ELIMIT, "%s: its %zu bytes unpack to more than the limit of %zu", name,
+                    len, STK_UNPACK_MAX);
+}
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unzstd - a Zstandard field unpacked, by libzstd; the only file that knows its header.
+ *
+ * Also frames one after another.  Room is made for what the frames say they hold, or can hold
+ * at most, and no more than STK_UNPACK_MAX.  The library's memory comes from scratch, so that no
+ * sample allocates: that part of its interface is not called stable, hence the define. */
+#include "codec/codec.h"
+#include "codec/unpack.h"
+
+#include <config.h>
+
+#if STK_HAVE_ZSTD
+
+#define ZSTD_STATIC_LINKING_ONLY
+#include <zstd.h>
+
+static int unzstd_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                         stk_error *err)
+{
+    size_t work = (ZSTD_estimateDCtxSize() + 63) & ~(size_t)63, n;
+    unsigned long long room = in.len ? ZSTD_decompressBound(in.data, in.len)
+                                     : ZSTD_CONTENTSIZE_ERROR;
+    uint8_t *memory, *dst;
+    ZSTD_DCtx *ctx;
+
+    (void)state;
+    if (room == ZSTD_CONTENTSIZE_ERROR)
+        return stk_fail(err, STK_ECORRUPT,
+                        "unzstd: these %zu bytes are no Zstandard frames, or cut short", in.len);
+    if (room > STK_UNPACK_MAX)
+        return stk_unpack_bomb("unzstd", in.len, err);
+    memory = stk_scratch_get(scratch, work + (size_t)room);
+    if (!memory)
+        return stk_fail_nomem(err, work + (size_t)room);
+    ctx = ZSTD_initStaticDCtx(memory, work);
+    if (!ctx)
+        return stk_fail(err, STK_ENOTSUP, "unzstd: libzstd is not the version this was built for");
+    dst = memory + work;
+    n = ZSTD_decompressDCtx(ctx, dst, (size_t)room, in.data, in.len);
+    if (ZSTD_isError(n))
+        return stk_fail(err, STK_ECORRUPT, "unzstd: %s", ZSTD_getErrorName(n));
+    *out = (stk_bytes){ dst, n };
+    return 0;
+}
+
+static int unzstd_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    (void)state, (void)args;
+    return stk_unpack_plan("unzstd", spec, err);
+}
+
+#else
+
+static int no_zstd(stk_error *err)
+{
+    return stk_fail(err, STK_ENOTSUP,
+                    "unzstd: this build has no libzstd: install its headers and "
+                    "build again");
+}
+
+static int unzstd_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    (void)state, (void)args, (void)spec;
+    return no_zstd(err);
+}
+
+static int unzstd_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                         stk_error *err)
+{
+    (void)state, (void)in, (void)scratch, (void)out;
+    return no_zstd(err);
+}
+
+#endif
+
+static const stk_arg no_args[] = { { 0 } };
+
+const stk_codec stk_codec_unzstd = {
+    .abi = STK_PLUGIN_ABI,
+    .name = "unzstd",
+    .help = "unpack Zstandard, at most 256 MiB; done unasked where from(x) finds x.zst",
+    .args = no_args,
+    .plan = unzstd_plan,
+    .narrow = unzstd_narrow
+};
