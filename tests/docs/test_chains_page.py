@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/chains.md is what tools/ops_doc.py writes, and every example on it can be opened."""
+
+import io
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = pathlib.Path(os.environ.get("STOKER_BUILD", ROOT / "build"))
+CLI = os.environ.get("STOKER_CLI", str(BUILD / "cli" / "stoker"))
+sys.path[:0] = [str(ROOT / "tools"), str(BUILD.resolve() / "python")]
+
+import ops_doc  # noqa: E402
+
+if not os.path.exists(CLI):
+    pytest.skip(f"{CLI} is not built", allow_module_level=True)
+
+
+def test_the_page_is_current():
+    run = subprocess.run([sys.executable, ROOT / "tools" / "ops_doc.py", "--check"], env=os.environ | {"STOKER_CLI": CLI},
+                         capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.fixture(scope="module")
+def shard(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("chains")
+    (folder / "names.txt").write_text("cat\ndog\n")
+    with tarfile.open(folder / "a.tar", "w") as tar:
+        for field in ("jpg", "cls", "json", "txt", "npy", "txt.gz", "txt.zst"):
+            info = tarfile.TarInfo(f"0.{field}")
+            info.size = 3
+            tar.addfile(info, io.BytesIO(b"abc"))
+    return folder / "a.tar"
+
+
+@pytest.mark.parametrize("name", ops_doc.EXAMPLES)
+def test_the_example_can_be_opened(name, shard, monkeypatch):
+    import stoker
+
+    monkeypatch.chdir(shard.parent)
+    stoker.Loader(str(shard), fields={"x": ops_doc.EXAMPLES[name]}, collate="list").close()

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Write the reference part of docs/chains.md from `stoker ops --json`.
+
+    tools/ops_doc.py           rewrite the page
+    tools/ops_doc.py --check   exit 1 when the page is not current
+
+What stands between the two markers is made from the registry; the rest of the page is written by hand.  Every step has
+one example here; tests/docs plans each of them.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "chains.md"
+BEGIN, END = "<!-- begin: written by tools/ops_doc.py -->\n", "<!-- end -->\n"
+EXAMPLES = {
+    "image": "from(jpg, png, webp) | image(exif=true)",
+    "int": "from(cls) | int",
+    "float": "from(json) | json(score) | float",
+    "text": "from(txt) | text",
+    "bytes": "from(jpg) | bytes",
+    "json": "from(json) | json(boxes.0.label) | text",
+    "npy": "from(npy) | npy(shape=(3, 4), dtype=f32)",
+    "vocab": "from(cls) | vocab('names.txt')",
+    "gunzip": "from('txt.gz') | gunzip | text",
+    "unzstd": "from('txt.zst') | unzstd | text",
+    "resize": "from(jpg) | image | resize((224, 320))",
+    "center_crop": "from(jpg) | image | resize(256) | center_crop(224)",
+    "random_resized_crop": "from(jpg) | image | random_resized_crop(224, scale=(0.2, 1))",
+    "hflip": "from(jpg) | image | random_resized_crop(224) | hflip(p=0.5)",
+    "normalize": "from(jpg) | image | center_crop(224) | normalize(imagenet)",
+    "to": "from(jpg) | image | center_crop(224) | to(f16, layout=channels_last)",
+}
+HEADS = {
+    "codecs": ("Codecs", "The head of a chain: a field's bytes become text, a value, an array or a picture."),
+    "ops": ("Ops", "What follows `image`. None of them moves a pixel: they turn the view, and one pass samples it."),
+    "decoders": ("Decoders", "What `image` finds in the bytes, whatever the field is called."),
+}
+
+
+def signature(step):
+    args = [a["name"] if a.get("default") is None else f"{a['name']}={a['default']}" for a in step.get("args", [])]
+    return step["name"] + (f"({', '.join(args)})" if args else "")
+
+
+def entry(step):
+    lines = [f"### `{signature(step)}`", "", step["help"][0].upper() + step["help"][1:] + ".", ""]
+    for a in step.get("args", []):
+        must = " (required)" if a.get("required") else ""
+        lines.append(f"- `{a['name']}`, {a['type'].replace('|', ' or ')}: {a['help']}{must}")
+    if step.get("args"):
+        lines.append("")
+    lines += ["```", EXAMPLES[step["name"]], "```", ""]
+    return lines
+
+
+def reference(registry):
+    lines = []
+    for kind, (title, about) in HEADS.items():
+        lines += [f"## {title}", "", about, ""]
+        for step in registry[kind]:
+            lines += [f"- `{step['name']}`: {step['help']}"] if kind == "decoders" else entry(step)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def page(cli):
+    registry = json.loads(subprocess.run([cli, "ops", "--json"], capture_output=True, check=True, text=True).stdout)
+    lacking = [s["name"] for kind in ("codecs", "ops") for s in registry[kind] if s["name"] not in EXAMPLES]
+    if lacking:
+        sys.exit(f"ops_doc: no example for {', '.join(lacking)}: add one to EXAMPLES in tools/ops_doc.py")
+    text = PAGE.read_text()
+    head, rest = text.split(BEGIN)
+    return head + BEGIN + reference(registry) + END + rest.split(END)[1]
+
+
+def main():
+    cli = os.environ.get("STOKER_CLI", str(ROOT / "build" / "cli" / "stoker"))
+    text = page(cli)
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(text)
+    elif text != PAGE.read_text():
+        sys.exit("docs/chains.md is not current: run tools/ops_doc.py")
+
+
+if __name__ == "__main__":
+    main()
