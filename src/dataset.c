@@ -123,7 +123,7 @@ const char *stk_dataset_key(const stk_dataset *ds, uint64_t i, size_t *len)
     *len = 0;
     if (stk_index_entry(ds->index, i, &e, NULL) < 0)
         return NULL;
-    *len = e.key.len;
+    *len = stk_key_shown(e.key).len;
     return (const char *)e.key.data;
 }
 
@@ -356,7 +356,7 @@ int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *e
 const char *stk_sample_key(const stk_sample *s, size_t *len)
 {
     if (len)
-        *len = s->entry.key.len;
+        *len = stk_key_shown(s->entry.key).len;
     return (const char *)s->entry.key.data;
 }
 

@@ -100,8 +100,17 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
     }
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
-    for (uint32_t d = 0; d < e->common->n_data; d++)
-        STK_TRY(stk_chain_bind(c, p->name, e->common->data[d]->index, &e->field_of[d][i], err));
+    e->open_root[i] = c->open_root;
+    for (uint32_t d = 0; d < e->common->n_data; d++) {
+        const stk_dataset *data = e->common->data[d];
+
+        if (c->open_root && !data->format->find)
+            return stk_fail(err, STK_ENOTSUP,
+                            "output %s: open reads files that a manifest (.csv, .jsonl) names; "
+                            "fields of the format %s are the data themselves",
+                            p->name, data->format->name);
+        STK_TRY(stk_chain_bind(c, p->name, data->index, &e->field_of[d][i], err));
+    }
     return 0;
 }
 

@@ -117,6 +117,7 @@ typedef struct stk_field { /* one field of one sample, as indexed */
 } stk_field;
 
 typedef struct stk_scan { /* index() reports here */
+    /* A key ends at a NUL; what is behind it is the format's own and comes back in stk_entry. */
     int (*sample)(struct stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields,
                   uint32_t n, stk_error *err);
     int (*progress)(struct stk_scan *scan, uint64_t offset); /* non-zero: stop */

@@ -59,6 +59,12 @@ class Chain:
     def unzstd(self) -> Chain:
         """unpack Zstandard, at most 256 MiB; done unasked where from(x) finds x.zst"""
 
+    def open(self,
+            root: str | None = None) -> Chain:
+        """the file that a field of a manifest names: from(path) | open(root="/data") | image
+        root: folder of the files; else that of the manifest
+        """
+
     def resize(self,
             size: builtins.int | Sequence[builtins.int],
             max_size: builtins.int | None = None) -> Chain:

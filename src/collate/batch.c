@@ -57,7 +57,7 @@ const char *stk_batch_key(const stk_batch *b, uint32_t row, size_t *len)
         d++;
     if (stk_index_entry(c->data[d]->index, b->ids[row] - c->start[d], &e, NULL) < 0)
         return "";
-    *len = e.key.len;
+    *len = stk_key_shown(e.key).len;
     return (const char *)e.key.data;
 }
 

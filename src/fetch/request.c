@@ -65,18 +65,26 @@ static int reserve(stk_request *r, uint64_t need, stk_error *err)
     return 0;
 }
 
+static const char *root_of(const stk_request *r, const stk_wanted *w)
+{
+    return r->open_root ? r->open_root[w - r->want] : NULL;
+}
+
 /* A file of its own, or the one that another output has from the same field.  Opening may wait for
  * a disk: names and inodes, as a rule, are in memory long before the bytes. */
 static int open_named(stk_request *r, stk_wanted *w, stk_error *err)
 {
+    const char *root = root_of(r, w);
+
     for (stk_wanted *o = r->want; o < w; o++)
-        if (o->own && o->number == w->number) {
+        if (o->own && o->number == w->number &&
+            (!root || (root_of(r, o) && !strcmp(root, root_of(r, o))))) {
             w->file = o->file;
             w->place.len = o->place.len;
             return 0;
         }
-    STK_TRY(stk_named_open(stk_shards_name(r->data->shards, r->entry.shard), NULL, &w->place,
-                           &w->file, &w->place.len, err));
+    STK_TRY(stk_named_open(stk_shards_name(r->data->shards, r->entry.shard),
+                           root && *root ? root : NULL, &w->place, &w->file, &w->place.len, err));
     w->own = 1;
     return 0;
 }
@@ -98,7 +106,8 @@ static int locate(stk_request *r, stk_wanted *w, uint32_t field, stk_error *err)
     }
     w->place = (stk_place){ 0 };
     r->entry.state = d->state;
-    STK_TRY(d->format->locate(&r->entry, &w->field, &w->place, err));
+    STK_TRY((root_of(r, w) ? d->format->find : d->format->locate)(&r->entry, &w->field, &w->place,
+                                                                  err));
     if (w->place.offset > INT64_MAX || w->place.len > INT64_MAX)
         return stk_fail(err, STK_ECORRUPT,
                         "field %s is said to lie at %" PRIu64 " with %" PRIu64 " bytes",

@@ -33,6 +33,9 @@ struct stk_request {
     int index_failed; /* the index is bad, not the sample: nothing to skip */
     stk_where where;
     const stk_dataset *data;
+    /* The engine's, by output: where files lie that the field names ("": in the shard's folder);
+     * NULL: the field itself is wanted. */
+    const char *const *open_root;
     stk_cache *cache;
     stk_account *account;
     stk_entry entry;

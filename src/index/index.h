@@ -8,6 +8,8 @@
 #ifndef STOKER_INDEX_H
 #define STOKER_INDEX_H
 
+#include <string.h>
+
 #include "base/log.h"
 #include "source/source.h"
 
@@ -47,6 +49,13 @@ int stk_index_schema_find(const stk_index *ix, uint32_t schema, const char *name
 /* Sample `id`; key and entry are borrowed from the map.  Hot: no allocation, no lock, a few
  * cache lines. */
 int stk_index_entry(const stk_index *ix, uint64_t id, stk_entry *out, stk_error *err);
+/* A key as people know it: it ends at a NUL, behind which a format may keep what is its own. */
+static inline stk_bytes stk_key_shown(stk_bytes key)
+{
+    const uint8_t *nul = key.len ? memchr(key.data, 0, key.len) : NULL;
+
+    return (stk_bytes){ key.data, nul ? (size_t)(nul - key.data) : key.len };
+}
 /* Field k of an entry that stk_index_entry() gave; name is borrowed and terminated. */
 int stk_index_field(const stk_index *ix, const stk_entry *e, uint32_t k, stk_field *out,
                     stk_error *err);

@@ -91,8 +91,9 @@ typedef struct stk_worker {
 struct stk_engine {
     /* the plan: read-only while threads run */
     stk_common *common;
-    stk_chain *chain;     /* common->n_out */
-    uint16_t ***field_of; /* [data set][output][schema] */
+    stk_chain *chain;                       /* common->n_out */
+    uint16_t ***field_of;                   /* [data set][output][schema] */
+    const char *open_root[STK_MAX_OUTPUTS]; /* of the chains */
     stk_order order;
     stk_concat concat;
     stk_deal deal;

@@ -11,6 +11,7 @@
 #include "base/expr.h"
 #include "base/registry.h"
 #include "codec/codec.h"
+#include "codec/open.h"
 
 static const stk_arg from_args[] = { { "names", STK_ARG_NAMES, NULL, "fields to try, in order" },
                                      { 0 } };
@@ -69,6 +70,11 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     }
     if (rc == 0 && codec && codec->parse)
         c->parse = s;
+    if (rc == 0 && codec == &stk_codec_open) {
+        if (c->n_steps > 1)
+            rc = stk_fail(err, STK_EINVAL, "open stands first, or right behind from()");
+        c->open_root = ((const stk_open_state *)s->state)->root;
+    }
     stk_args_close(&args);
     return rc;
 }

@@ -21,6 +21,7 @@ typedef struct stk_chain {
     uint32_t n_steps;
     stk_step step[STK_MAX_STEPS];
     const stk_step *parse; /* ends in a value */
+    const char *open_root; /* `open`: where its files lie, "": beside the manifest; NULL: none */
     stk_spec spec;
     size_t row_bytes; /* 0: ragged */
 } stk_chain;

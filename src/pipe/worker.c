@@ -69,6 +69,7 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
     STK_TRY(stk_request_open(out, e->cache, &e->reads, err));
     (*out)->arrived = request_arrived;
     (*out)->owner = e;
+    (*out)->open_root = e->open_root;
     e->n_requests++;
     return 0;
 }
