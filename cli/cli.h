@@ -36,7 +36,7 @@ typedef struct cli_command {
     int (*run)(const cli_args *args);
 } cli_command;
 
-extern const cli_command cli_index, cli_pack, cli_ops, cli_bench;
+extern const cli_command cli_index, cli_pack, cli_check, cli_ops, cli_bench;
 
 /* ---- args.c: the command line, checked against the command's table ---- */
 
@@ -73,11 +73,15 @@ void cli_log(void *cookie, stk_log_level level,
 typedef struct cli_json {
     FILE *to;
     int depth, filled; /* filled: something stands before in this object or list */
+    int lines;         /* one line an object, for JSON lines */
 } cli_json;
 /* `key` is NULL inside of lists.  Open and close with { } or [ ]. */
 void cli_json_open(cli_json *j, const char *key, char bracket);
 void cli_json_close(cli_json *j, char bracket);
 void cli_json_text(cli_json *j, const char *key, const char *text); /* NULL: null */
+void cli_json_bytes(cli_json *j, const char *key, const char *text,
+                    size_t len); /* what is no UTF-8 becomes U+FFFD */
+int cli_is_utf8(const char *text, size_t len);
 void cli_json_count(cli_json *j, const char *key, uint64_t v);
 void cli_json_real(cli_json *j, const char *key, double v);
 void cli_json_bool(cli_json *j, const char *key, int v);

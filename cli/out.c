@@ -41,7 +41,9 @@ void cli_log(void *cookie, stk_log_level level, const char *line)
 
 static void json_begin(cli_json *j, const char *key)
 {
-    if (j->depth)
+    if (j->depth && j->lines)
+        fputs(j->filled ? ", " : "", j->to);
+    else if (j->depth)
         fprintf(j->to, "%s\n%*s", j->filled ? "," : "", 2 * j->depth, "");
     if (key)
         fprintf(j->to, "\"%s\": ", key);
@@ -59,12 +61,57 @@ void cli_json_open(cli_json *j, const char *key, char bracket)
 void cli_json_close(cli_json *j, char bracket)
 {
     j->depth--;
-    if (j->filled)
+    if (j->filled && !j->lines)
         fprintf(j->to, "\n%*s", 2 * j->depth, "");
     fputc(bracket, j->to);
     if (!j->depth)
         fputc('\n', j->to);
     j->filled = 1;
+}
+
+/* The length of the UTF-8 sequence that begins `s`; 0: it is none. */
+static size_t utf8_length(const unsigned char *s, size_t len)
+{
+    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+
+    if (s[0] > 0xf4 || n > len || !n)
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+int cli_is_utf8(const char *text, size_t len)
+{
+    for (size_t i = 0, n; i < len; i += n) {
+        n = utf8_length((const unsigned char *)text + i, len - i);
+        if (!n)
+            return 0;
+    }
+    return 1;
+}
+
+static void json_quoted(FILE *to, const char *text, size_t len)
+{
+    fputc('"', to);
+    for (size_t i = 0, n; i < len; i += n ? n : 1) {
+        unsigned char c = (unsigned char)text[i];
+
+        n = utf8_length((const unsigned char *)text + i, len - i);
+        if (!n)
+            fputs("\\ufffd", to);
+        else if (c == '"' || c == '\\')
+            fprintf(to, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            fprintf(to, "\\u%04x", c);
+        else
+            fwrite(text + i, 1, n, to);
+    }
+    fputc('"', to);
 }
 
 void cli_json_text(cli_json *j, const char *key, const char *text)
@@ -74,18 +121,13 @@ void cli_json_text(cli_json *j, const char *key, const char *text)
         fputs("null", j->to);
         return;
     }
-    fputc('"', j->to);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
+    json_quoted(j->to, text, strlen(text));
+}
 
-        if (c == '"' || c == '\\')
-            fprintf(j->to, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            fprintf(j->to, "\\u%04x", c);
-        else
-            fputc(c, j->to);
-    }
-    fputc('"', j->to);
+void cli_json_bytes(cli_json *j, const char *key, const char *text, size_t len)
+{
+    json_begin(j, key);
+    json_quoted(j->to, text, len);
 }
 
 void cli_json_count(cli_json *j, const char *key, uint64_t v)

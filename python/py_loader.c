@@ -116,22 +116,25 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     static char *names[] = { "data",       "outputs", "batch_size",  "num_workers",  "prefetch",
                              "io_threads", "seed",    "shuffle",     "drop_last",    "rank",
                              "world_size", "skip",    "skip_budget", "collate_list", "memory_limit",
-                             "max_pixels", NULL };
+                             "max_pixels", "exclude", NULL };
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
     unsigned long long seed, budget, memory, pixels;
     int shuffle, drop_last, skip, list;
-    PyObject *data, *outputs;
+    PyObject *data, *outputs, *exclude = Py_None;
 
-    if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!O!IiIIKppIIpKpKK:Loader", names, &PyTuple_Type, &data, &PyTuple_Type,
-            &outputs, &o.batch_size, &o.num_workers, &o.prefetch, &o.io_threads, &seed, &shuffle,
-            &drop_last, &o.rank, &o.world_size, &skip, &budget, &list, &memory, &pixels))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!IiIIKppIIpKpKK|O:Loader", names,
+                                     &PyTuple_Type, &data, &PyTuple_Type, &outputs, &o.batch_size,
+                                     &o.num_workers, &o.prefetch, &o.io_threads, &seed, &shuffle,
+                                     &drop_last, &o.rank, &o.world_size, &skip, &budget, &list,
+                                     &memory, &pixels, &exclude))
         return -1;
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
         return -1;
     }
+    if (exclude != Py_None && !(o.exclude = PyBytes_AsString(exclude)))
+        return -1;
     o.seed = seed;
     o.shuffle = shuffle ? STK_SHUFFLE_EXACT : STK_SHUFFLE_NONE;
     o.drop_last = drop_last ? STK_YES : STK_NO;

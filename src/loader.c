@@ -7,6 +7,7 @@
 
 #include "base/opts.h"
 #include "base/registry.h"
+#include "exclude.h"
 #include "pipe/engine.h"
 
 struct stk_loader {
@@ -149,12 +150,18 @@ static int plan_order(stk_engine *e, const stk_loader_options *o, stk_error *err
         if (o->order->abi != STK_PLUGIN_ABI)
             return stk_fail(err, STK_EINVAL, "order %s was built for ABI %u, this is %d",
                             o->order->name, o->order->abi, STK_PLUGIN_ABI);
+        if (o->exclude)
+            return stk_fail(err, STK_EINVAL,
+                            "exclude does not go with an order of one's own: leave them out there");
         e->order = *o->order;
     } else {
         for (uint32_t i = 0; i < e->common->n_data; i++)
             lens[i] = stk_index_samples(e->common->data[i]->index);
         STK_TRY(stk_order_concat(&e->order, &e->concat, lens, e->common->n_data, o->seed,
                                  o->shuffle == STK_SHUFFLE_EXACT, err));
+        if (o->exclude)
+            STK_TRY(stk_exclude_load(&e->concat.exclude, o->exclude, e->common->data, &e->concat,
+                                     &e->log, err));
     }
     e->deal = (stk_deal){ .samples = e->order.len(e->order.state),
                           .batch = e->batch,
@@ -163,7 +170,9 @@ static int plan_order(stk_engine *e, const stk_loader_options *o, stk_error *err
                           .drop_last = o->drop_last == STK_YES };
     e->steps = e->deal.samples ? stk_deal_steps(&e->deal) : 0;
     if (!e->deal.samples)
-        return stk_fail(err, STK_EINVAL, "the data set has no samples");
+        return stk_fail(err, STK_EINVAL,
+                        e->concat.exclude.n ? "exclude leaves no samples"
+                                            : "the data set has no samples");
     if (!e->steps)
         return stk_fail(err, STK_EINVAL,
                         "%" PRIu64 " samples make no batch of %u on %u ranks: lower batch_size or "
@@ -409,6 +418,7 @@ void stk_loader_close(stk_loader **lp)
     stk_free(e->arrived);
     stk_free(e->io_thread);
     stk_free(e->skips);
+    stk_free(e->concat.exclude.id);
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->io_lock);
     pthread_cond_destroy(&e->work);

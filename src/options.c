@@ -21,6 +21,7 @@ typedef enum option_type {
     SHUFFLE, /* the enums: the word's number */
     ON_ERROR,
     COLLATE,
+    TEXT, /* const char *, borrowed; none: NULL */
 } option_type;
 
 typedef struct option {
@@ -169,6 +170,10 @@ int stk_option_set(stk_loader_options *opt, const char *name, const char *text, 
         names[i] = options[i].info.name;
         if (strcmp(names[i], name))
             continue;
+        if (options[i].type == TEXT) {
+            *(const char **)field = strcmp(text, "none") ? text : NULL;
+            return 0;
+        }
         return options[i].type >= FLAG ? set_word(&options[i], field, text, err)
                                        : set_number(&options[i], field, text, err);
     }

@@ -29,6 +29,7 @@ EXAMPLES = {
     "vocab": "from(cls) | vocab('names.txt')",
     "gunzip": "from('txt.gz') | gunzip | text",
     "unzstd": "from('txt.zst') | unzstd | text",
+    "open": "from(path) | open(root='photos') | image",
     "resize": "from(jpg) | image | resize((224, 320))",
     "center_crop": "from(jpg) | image | resize(256) | center_crop(224)",
     "random_resized_crop": "from(jpg) | image | random_resized_crop(224, scale=(0.2, 1))",

@@ -63,6 +63,9 @@ typedef struct stk_loader_options {
     const struct stk_memory *memory;       /* where outputs are allocated; NULL: the heap */
     const struct stk_stage *const *stages; /* run on every batch before it is handed out */
     uint32_t n_stages;
+    /* A file that names samples to leave out: the manifest of stk_check(), or keys, one a line.
+     * Read at open; an epoch then has that many samples less. */
+    const char *exclude;
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from src/options.def:

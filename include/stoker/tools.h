@@ -103,6 +103,51 @@ typedef struct stk_pack_report {
 STK_API STK_MUST_CHECK int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt,
                                     stk_pack_report *report, stk_error *err);
 
+/* ---- check: read and decode everything ---- */
+
+typedef struct stk_bad { /* what was found; borrowed for the call */
+    const char *shard;   /* relative, as in a manifest for stk_loader_options.exclude */
+    uint64_t offset;     /* of the sample in it, or STK_NO_OFFSET */
+    const char *key;     /* NULL: the shard itself is bad; not terminated */
+    size_t key_len;
+    int code;
+    const char *reason; /* one line */
+} stk_bad;
+
+struct stk_output; /* stoker.h */
+
+typedef struct stk_check_options {
+    uint32_t size;
+    uint32_t num_workers;  /* 0: the cores there are */
+    const char *cache_dir; /* as in stk_dataset_options */
+    const char *format;
+    const struct stk_output *outputs; /* chains to run; NULL: by name and content of each field */
+    uint32_t n_outputs;
+    uint64_t max_pixels; /* as in stk_loader_options */
+    /* One thread at a time, in no order. */
+    void (*bad)(void *cookie, const stk_bad *what);
+    void *bad_cookie;
+    stk_progress_fn progress; /* in samples */
+    void *progress_cookie;
+    stk_log_fn log;
+    void *log_cookie;
+} stk_check_options;
+
+typedef struct stk_check_report {
+    uint32_t size;
+    uint64_t shards, samples, bytes;
+    uint64_t bad_shards, bad_samples;
+    uint64_t pictures;  /* decoded whole */
+    uint64_t unchecked; /* pictures of a kind that this build can't decode */
+} stk_check_report;
+
+/* Read every sample and decode it: pictures whole, JSON, UTF-8 text, labels.  What is bad goes
+ * to `bad` and is no failure; a shard that can't be read as such is reported and the rest goes
+ * on. */
+STK_API STK_MUST_CHECK int stk_check(const char *const *urls, size_t n,
+                                     const stk_check_options *opt, stk_check_report *report,
+                                     stk_error *err);
+
 /* The registry, for people: entry i of a kind; STK_END past the last. */
 typedef enum stk_plugin_kind {
     STK_PLUGIN_SOURCE = 1,

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import operator
 import os
 import re
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from . import _ranks
@@ -80,6 +83,25 @@ def collate_list(value: Any) -> bool:
     if value in (None, "stack", "list"):
         return value == "list"
     invalid(f'collate must be None, "stack" or "list", not {value!r}')
+
+
+@contextlib.contextmanager
+def exclude_file(value: Any) -> Iterator[bytes | None]:
+    """The path of a manifest; a list of keys becomes one for as long as the loader opens."""
+    if value is None or isinstance(value, (str, bytes, os.PathLike)):
+        path = None if value is None else os.fsencode(value)
+        if path is not None and b"\0" in path:
+            invalid("exclude: a path has a null character")
+        yield path
+        return
+    keys = list(value) if isinstance(value, Iterable) and not isinstance(value, Mapping) else [None]
+    if not all(isinstance(k, str) for k in keys):
+        invalid(f"exclude must be a file or a list of keys, not {value!r}")
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as f:
+        for key in keys:
+            f.write(json.dumps({"key": key}, ensure_ascii=False) + "\n")
+        f.flush()
+        yield os.fsencode(f.name)
 
 
 def check_device(value: Any) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from . import _options, _stoker
@@ -16,7 +16,7 @@ from .errors import ClosedError, StokerError, invalid
 
 _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_workers", "prefetch",
           "device", "rank", "world_size", "on_error", "collate", "memory_limit", "max_pixels",
-          "io_threads", "global_batch_size", "classes"]
+          "io_threads", "global_batch_size", "classes", "exclude"]
 _STATE = ("seed", "shuffle", "batch_size", "world_size", "drop_last", "samples")
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -83,6 +83,8 @@ class Loader:
     max_pixels: larger pictures are bad data
     io_threads: threads for reads that wait; None: chosen
     classes: folders of pictures: fixes the class numbers; None: by name, as ImageFolder does
+    exclude: a file of samples to leave out: what `stoker check --write-exclude` wrote, or keys, one a
+        line; or a list of keys.  They stand nowhere in the epoch
     """
 
     def __init__(self, data: Urls | Dataset | list[Dataset], fields: Mapping[str, Any] | None = None,
@@ -93,6 +95,7 @@ class Loader:
                  collate: str | None = None, memory_limit: int | str | None = None,
                  max_pixels: int | None = None, io_threads: int | None = None,
                  global_batch_size: int | None = None, classes: list[str] | None = None,
+                 exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None,
                  **unknown: Any) -> None:
         _options.check_unknown(unknown, _KNOWN)
         _options.refuse_in_worker()
@@ -114,7 +117,9 @@ class Loader:
         }
         self._data = cores = tuple(d._core for d in _datasets(data, classes))
         found = list(dict.fromkeys(name for core in cores for name in core.fields()))
-        self._core = _stoker.Loader(data=cores, outputs=_options.outputs(fields, found), **options)
+        with _options.exclude_file(exclude) as path:
+            self._core = _stoker.Loader(data=cores, outputs=_options.outputs(fields, found),
+                                        exclude=path, **options)
         self._steps, samples = self._core.sizes()
         self._identity = {name: {**options, "samples": samples}[name] for name in _STATE}
         self._pid = os.getpid()

@@ -7,11 +7,13 @@ static uint64_t concat_len(const void *state)
 {
     const stk_concat *c = state;
 
-    return c->start[c->n];
+    return c->start[c->n] - c->exclude.n;
 }
 
-static void concat_place(const stk_concat *c, uint64_t id, stk_where *out)
+/* rank: among the samples that are not excluded. */
+static void concat_place(const stk_concat *c, uint64_t rank, stk_where *out)
 {
+    uint64_t id = c->exclude.n ? stk_exclude_at(&c->exclude, rank) : rank;
     uint32_t lo = 0, hi = c->n;
 
     while (hi - lo > 1) { /* start[lo] <= id < start[hi] */
@@ -36,7 +38,7 @@ static void concat_at(const void *state, uint64_t epoch, uint64_t first, uint32_
             concat_place(c, first + i, &out[i]);
         return;
     }
-    stk_perm_init(&perm, c->start[c->n], c->seed, epoch);
+    stk_perm_init(&perm, concat_len(c), c->seed, epoch);
     for (uint32_t at = 0; at < n; at += 32) {
         uint64_t id[32];
         uint32_t m = n - at < 32 ? n - at : 32;
@@ -56,6 +58,7 @@ int stk_order_concat(stk_order *order, stk_concat *c, const uint64_t *lens, uint
     c->seed = seed;
     c->shuffle = shuffle;
     c->n = n;
+    c->exclude = (stk_exclude){ 0 };
     c->start[0] = 0;
     for (uint32_t i = 0; i < n; i++)
         c->start[i + 1] = c->start[i] + lens[i];

@@ -22,6 +22,17 @@ uint64_t stk_perm_at(const stk_perm *p, uint64_t i); /* i < n */
 void stk_perm_run(const stk_perm *p, uint64_t first, uint32_t n,
                   uint64_t *out); /* at(first), at(first + 1), ... */
 
+/* ---- ids that are left when some are taken out ---- */
+
+typedef struct stk_exclude {
+    uint64_t *id; /* sorted, distinct */
+    uint64_t n;
+} stk_exclude;
+
+void stk_exclude_settle(stk_exclude *x); /* sort, drop what comes twice */
+/* The id with this rank among those that stay. */
+uint64_t stk_exclude_at(const stk_exclude *x, uint64_t rank);
+
 /* ---- the orders that ship: several data sets one after the other, as they lie or permuted ---- */
 
 #define STK_MAX_DATASETS 1024
@@ -30,6 +41,7 @@ typedef struct stk_concat {
     uint64_t seed;
     int shuffle;
     uint32_t n;
+    stk_exclude exclude; /* global ids that stand nowhere; none until it is set */
     uint64_t start[STK_MAX_DATASETS + 1]; /* start[i]: global id of data set i's first sample */
 } stk_concat;
 

@@ -30,6 +30,7 @@ Usage: stoker COMMAND ...
 Commands:
   index   find every sample of the shards once and keep a table of them
   pack    write any data as tar shards that load fast
+  check   read and decode everything, list what is bad
   ops     list formats, codecs and ops with their arguments
   bench   load as a training loop would, and say how fast and what is slow
 
@@ -72,7 +73,7 @@ def test_wrong_usage(stoker, args, line):
     fails(stoker(*args), 2, line)
 
 
-@pytest.mark.parametrize("command", ["index", "pack", "ops", "bench"])
+@pytest.mark.parametrize("command", ["index", "pack", "check", "ops", "bench"])
 def test_help_of_commands(stoker, command):
     done = stoker(command, "--help")
     assert done.code == 0 and done.err == ""

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker check word for word, and the manifest it writes."""
+
+import json
+
+import pytest
+from conftest import jpeg, write_tar
+from test_cli import fails
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """Ten photos: 2 is cut, 5 is garbage, 7 has a label that is no number."""
+    picture = jpeg(1)
+    members = []
+    for i in range(10):
+        image = picture[:len(picture) // 2] if i == 2 else b"garbage" if i == 5 else picture
+        members += [(f"{i:03d}.jpg", image), (f"{i:03d}.cls", b"x7" if i == 7 else b"1")]
+    return write_tar(tmp_path / "bad.tar", members)
+
+
+def test_clean(stoker, photos):
+    done = stoker("check", photos)
+    size = done.out.split(", ")[1].split(":")[0]
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"12 samples in 2 shards, {size}: all good (N s)\n"
+
+
+def test_damaged(stoker, damaged, tmp_path):
+    done = stoker("check", "bad.tar", "--write-exclude", "bad.jsonl")
+    assert (done.code, done.err) == (1, "")
+    lines = done.out.splitlines()
+    assert lines[-1].endswith(": 3 bad samples (N s)")
+    manifest = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+    assert [(m["shard"], m["key"]) for m in manifest] == [("bad.tar", k) for k in ("002", "005", "007")]
+    assert [list(m) for m in manifest] == [["shard", "offset", "key", "reason"]] * 3
+    assert manifest[1]["reason"] == "jpg: these 7 bytes are no picture"
+    assert manifest[2]["reason"].startswith("cls: ") and manifest[0]["reason"].startswith("jpg: ")
+    for line, m in zip(lines, manifest, strict=False):
+        assert line == f"{m['reason']} [shard bad.tar, offset {m['offset']}, key {m['key']}]"
+    found = json.loads(stoker("check", "bad.tar", "--json").raw)
+    assert found["bad"] == manifest and found["bad_samples"] == 3 and found["samples"] == 10
+
+
+def test_exclude_takes_them_out(stoker, damaged):
+    fast = ("bench", "bad.tar", "--field", "image=from(jpg) | image | resize((8, 8))", "--field", "label=from(cls) | int",
+            "--epochs", "1", "--batch-size", "4", "--json")
+    assert stoker(*fast).code == 3
+    stoker("check", "bad.tar", "--write-exclude", "bad.jsonl")
+    done = stoker(*fast, "--exclude", "bad.jsonl")
+    assert done.code == 0 and json.loads(done.raw)["samples"] == 7
+
+
+def test_chains(stoker, damaged):
+    done = stoker("check", "bad.tar", "--field", "label=from(cls) | int")
+    assert done.code == 1 and done.out.count("key 007]") == 1 == done.out.count("[shard")
+    done = stoker("check", "bad.tar", "--field", "image=from(jpg) | image | resize(8)")
+    assert done.code == 1 and done.out.count("[shard") == 2
+
+
+def test_torn_shard(stoker, photos):
+    torn = photos / "train-000001.tar"
+    torn.write_bytes(torn.read_bytes()[:9000])
+    done = stoker("check", photos, "--write-exclude", "bad.jsonl")
+    assert done.code == 1
+    assert done.out.splitlines()[0].partition("[shard ")[2].startswith("train-000001.tar")
+    assert done.out.splitlines()[1].startswith("6 samples in 2 shards, ")
+    assert done.out.splitlines()[1].endswith(": 1 bad shard (N s)")
+    line = json.loads((photos.parent / "bad.jsonl").read_text())
+    assert (line["shard"], line["offset"], line["key"]) == ("train-000001.tar", None, None)
+
+
+@pytest.mark.parametrize("args, line", [
+    (["--field", "x"], "--field is NAME=CHAIN, as in --field 'label=from(cls) | int', not \"x\""),
+    (["--field", "x=from(cls) | intt"], "no step is called `intt`: did you mean `int`? (`stoker ops` lists them)"),
+])
+def test_wrong_usage(stoker, damaged, args, line):
+    fails(stoker("check", "bad.tar", *args), 2, line)
+
+
+def test_nothing_there(stoker):
+    assert stoker("check", "no/*.tar").code == 3
