@@ -190,6 +190,8 @@ int cli_args_parse(cli_args **out, const cli_command *cmd, int argc, char **argv
     for (int i = 0; i < argc && rc == 0; i++) {
         if (!only_words && !strcmp(argv[i], "-h"))
             argv[i] = (char *)"--help";
+        if (!only_words && !strcmp(argv[i], "-o") && find_in(cmd->options, "output"))
+            argv[i] = (char *)"--output";
         if (!only_words && !strcmp(argv[i], "--"))
             only_words = 1;
         else if (!only_words && !strncmp(argv[i], "--", 2))

@@ -36,7 +36,7 @@ typedef struct cli_command {
     int (*run)(const cli_args *args);
 } cli_command;
 
-extern const cli_command cli_index, cli_pack, cli_check, cli_ops, cli_bench;
+extern const cli_command cli_index, cli_pack, cli_check, cli_ls, cli_cat, cli_ops, cli_bench;
 
 /* ---- args.c: the command line, checked against the command's table ---- */
 
@@ -86,6 +86,9 @@ void cli_json_count(cli_json *j, const char *key, uint64_t v);
 void cli_json_real(cli_json *j, const char *key, double v);
 void cli_json_bool(cli_json *j, const char *key, int v);
 
+/* Bytes for a terminal: control characters and what is no UTF-8 escaped, newlines as \\n. */
+void cli_put_shown(FILE *to, const char *text, size_t len);
+
 typedef struct cli_bar {
     const char *title;
     double start, drawn;
@@ -94,6 +97,12 @@ typedef struct cli_bar {
 void cli_bar_open(cli_bar *b, const char *title); /* silent where stderr is no terminal */
 void cli_bar_draw(cli_bar *b, double share, const char *note);
 void cli_bar_close(cli_bar *b);
+
+/* ---- picture.c: one decoded value as a file ---- */
+
+/* How "ppm", "png" and "npy" are written; NULL: no such kind. */
+typedef int (*cli_writer)(FILE *to, const stk_tensor *t); /* 0, or CLI_USAGE (said why) */
+cli_writer cli_writer_of(const char *kind);
 
 double cli_seconds(void);                           /* a clock */
 const char *cli_size(char buf[16], uint64_t bytes); /* "1.5 GB" */

@@ -4,8 +4,8 @@
 
 #include "cli.h"
 
-static const cli_command *const commands[] = { &cli_index, &cli_pack, &cli_check, &cli_ops,
-                                               &cli_bench };
+static const cli_command *const commands[] = { &cli_index, &cli_pack, &cli_check, &cli_ls,
+                                               &cli_cat,   &cli_ops,  &cli_bench };
 
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 

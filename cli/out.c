@@ -95,6 +95,21 @@ int cli_is_utf8(const char *text, size_t len)
     return 1;
 }
 
+void cli_put_shown(FILE *to, const char *text, size_t len)
+{
+    for (size_t i = 0, n; i < len; i += n ? n : 1) {
+        unsigned char c = (unsigned char)text[i];
+
+        n = utf8_length((const unsigned char *)text + i, len - i);
+        if (c == '\n')
+            fputs("\\n", to);
+        else if (!n || c < 0x20 || c == 0x7f)
+            fprintf(to, "\\x%02x", c);
+        else
+            fwrite(text + i, 1, n, to);
+    }
+}
+
 static void json_quoted(FILE *to, const char *text, size_t len)
 {
     fputc('"', to);

@@ -353,6 +353,24 @@ int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *e
     return rc;
 }
 
+int stk_dataset_look(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *err)
+{
+    stk_sample *s = NULL;
+    int rc = sample_new(ds, i, &s, err);
+
+    for (uint32_t k = 0; rc == 0 && k < s->entry.n_fields; k++)
+        s->f[k].len = s->f[k].at.size;
+    if (rc < 0)
+        stk_sample_close(&s);
+    *out = s;
+    return rc;
+}
+
+uint64_t stk_sample_offset(const stk_sample *s)
+{
+    return s->entry.offset;
+}
+
 const char *stk_sample_key(const stk_sample *s, size_t *len)
 {
     if (len)

@@ -58,7 +58,12 @@ typedef struct stk_sample stk_sample; /* One sample's key and field bytes.  Thre
 /* Read sample `i` whole, in the calling thread.  *out is the caller's. */
 STK_API STK_MUST_CHECK int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out,
                                             stk_error *err);
+/* The same from the index alone: no shard is read, fields have no data and, as length, the size
+ * that the index knows. */
+STK_API STK_MUST_CHECK int stk_dataset_look(stk_dataset *ds, uint64_t i, stk_sample **out,
+                                            stk_error *err);
 STK_API const char *stk_sample_key(const stk_sample *s, size_t *len);
+STK_API uint64_t stk_sample_offset(const stk_sample *s); /* in its shard */
 STK_API const char *stk_sample_shard(const stk_sample *s);
 STK_API uint32_t stk_sample_fields(const stk_sample *s);
 STK_API const char *stk_sample_field(const stk_sample *s, uint32_t i, const void **data,

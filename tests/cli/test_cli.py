@@ -31,6 +31,8 @@ Commands:
   index   find every sample of the shards once and keep a table of them
   pack    write any data as tar shards that load fast
   check   read and decode everything, list what is bad
+  ls      list samples: key, fields and their sizes
+  cat     show a sample, a field, or what a chain makes of it
   ops     list formats, codecs and ops with their arguments
   bench   load as a training loop would, and say how fast and what is slow
 
@@ -73,7 +75,7 @@ def test_wrong_usage(stoker, args, line):
     fails(stoker(*args), 2, line)
 
 
-@pytest.mark.parametrize("command", ["index", "pack", "check", "ops", "bench"])
+@pytest.mark.parametrize("command", ["index", "pack", "check", "ls", "cat", "ops", "bench"])
 def test_help_of_commands(stoker, command):
     done = stoker(command, "--help")
     assert done.code == 0 and done.err == ""

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_cat.c - stoker cat: a sample, one of its fields, or what a chain makes of a field. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+#define SHOWN 60
+
+static const cli_option options[] = {
+    { "output", "FILE", "standard output", "write there; -o for short" },
+    { "decode", "KIND", "as it is", "decode the field and write it as png, ppm or npy" },
+    { "chain", "CHAIN", "image", "what to make of the field, with --decode" },
+    { "id", NULL, NULL, "KEY is a sample's number, also where some sample has that key" },
+    { NULL },
+};
+
+typedef struct cat {
+    const cli_args *a;
+    stk_dataset *ds;
+    uint64_t id;
+    FILE *to;
+} cat;
+
+/* ---- which sample ---- */
+
+static int number_of(const char *text, uint64_t *out)
+{
+    char *end;
+
+    *out = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end;
+}
+
+/* A key first; a number that is no key is an id. */
+static int find_sample(cat *c, const char *word)
+{
+    size_t want = strlen(word), len;
+    uint64_t n = stk_dataset_len(c->ds), id;
+    int is_number = number_of(word, &id), by_id = cli_value(c->a, "id") != NULL;
+
+    for (uint64_t i = 0; !by_id && i < n; i++) {
+        const char *key = stk_dataset_key(c->ds, i, &len);
+
+        if (key && len == want && !memcmp(key, word, len)) {
+            c->id = i;
+            return 0;
+        }
+    }
+    if (!is_number)
+        return cli_usage("no sample has the key '%s'; 'stoker ls' lists them", word);
+    if (id >= n)
+        return cli_usage("there is no sample %s: they are numbered 0 to %" PRIu64, word,
+                         n ? n - 1 : 0);
+    c->id = id;
+    return 0;
+}
+
+/* ---- a sample ---- */
+
+static int is_text(const char *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)data[i] < 0x20 && !strchr("\n\r\t", data[i]))
+            return 0;
+    return cli_is_utf8(data, len);
+}
+
+static void show_field(FILE *to, const char *name, const char *data, size_t len)
+{
+    size_t n = len < SHOWN ? len : SHOWN;
+    char size[16];
+
+    fprintf(to, "%-8s%-9s", name, cli_size(size, len));
+    if (len <= 4096 && is_text(data, len)) {
+        while (n < len && ((unsigned char)data[n] & 0xc0) == 0x80)
+            n++; /* whole characters */
+        cli_put_shown(to, data, n);
+    } else {
+        n = len < 16 ? len : 16;
+        for (size_t i = 0; i < n; i++)
+            fprintf(to, "%s%02x", i ? " " : "", (unsigned char)data[i]);
+    }
+    fprintf(to, "%s\n", n < len ? " ..." : "");
+}
+
+static void show_json(FILE *to, const stk_sample *s, uint64_t id)
+{
+    cli_json j = { .to = to };
+    const void *data;
+    const char *name;
+    size_t len;
+
+    cli_json_open(&j, NULL, '{');
+    cli_json_count(&j, "id", id);
+    name = stk_sample_key(s, &len);
+    cli_json_bytes(&j, "key", name, len);
+    cli_json_text(&j, "shard", stk_sample_shard(s));
+    cli_json_count(&j, "offset", stk_sample_offset(s));
+    cli_json_open(&j, "fields", '{');
+    for (uint32_t k = 0; (name = stk_sample_field(s, k, &data, &len)); k++) {
+        cli_json_open(&j, name, '{');
+        cli_json_count(&j, "size", len);
+        if (len <= 4096 && is_text(data, len))
+            cli_json_bytes(&j, "text", data, len);
+        cli_json_close(&j, '}');
+    }
+    cli_json_close(&j, '}');
+    cli_json_close(&j, '}');
+}
+
+static int show_sample(cat *c, const stk_sample *s)
+{
+    const void *data;
+    const char *name;
+    size_t len;
+
+    if (cli_value(c->a, "json")) {
+        show_json(c->to, s, c->id);
+        return CLI_OK;
+    }
+    fprintf(c->to, "%-8s%" PRIu64 "\n%-8s", "id", c->id, "key");
+    name = stk_sample_key(s, &len);
+    cli_put_shown(c->to, name, len);
+    fprintf(c->to, "\n%-8s%s @ %" PRIu64 "\n", "shard", stk_sample_shard(s), stk_sample_offset(s));
+    for (uint32_t k = 0; (name = stk_sample_field(s, k, &data, &len)); k++)
+        show_field(c->to, name, data, len);
+    return CLI_OK;
+}
+
+/* ---- a field ---- */
+
+static int no_field(const stk_sample *s, const char *field)
+{
+    char have[256] = "";
+    const char *name;
+    size_t n = 0;
+
+    for (uint32_t k = 0; (name = stk_sample_field(s, k, NULL, NULL)) && n < sizeof have; k++)
+        n += (size_t)snprintf(have + n, sizeof have - n, "%s%s", k ? ", " : "", name);
+    return cli_usage("the sample has no field '%s': it has %s", field, have);
+}
+
+static int raw_field(cat *c, const stk_sample *s, const char *field)
+{
+    const void *data;
+    const char *name;
+    size_t len;
+    uint32_t k = 0;
+
+    while ((name = stk_sample_field(s, k, &data, &len)) && strcmp(name, field))
+        k++;
+    if (!name)
+        return no_field(s, field);
+    if (isatty(fileno(c->to)) && !is_text(data, len))
+        return cli_usage("these %zu bytes are no text: give a file with -o FILE", len);
+    fwrite(data, 1, len, c->to);
+    return CLI_OK;
+}
+
+static int decoded_field(cat *c, const char *field, const char *kind)
+{
+    const char *given = cli_value(c->a, "chain");
+    char chain[1024];
+    stk_output out = { "value", chain };
+    stk_loader_options o = {
+        .size = sizeof o, .outputs = &out, .n_outputs = 1, .num_workers = STK_NONE, .prefetch = 1
+    };
+    cli_writer writer = cli_writer_of(kind);
+    stk_loader *l = NULL;
+    stk_batch *b = NULL;
+    stk_tensor t;
+    stk_error err;
+    int rc, code = CLI_OK;
+
+    if (!writer)
+        return cli_usage("--decode is one of: png ppm npy, not \"%s\"", kind);
+    if (strchr(field, '"') || snprintf(chain, sizeof chain, "from(\"%s\") | %s", field,
+                                       given ? given : "image | to(u8, hwc)") >= (int)sizeof chain)
+        return cli_usage("this field can't stand in a chain");
+    rc = stk_loader_open(&l, &c->ds, 1, &o, &err);
+    if (rc == 0)
+        rc = stk_loader_seek(l, 0, c->id, &err);
+    if (rc == 0)
+        rc = stk_loader_next(l, &b, -1, &err);
+    if (rc == 0 && stk_batch_row(b, 0, 0, &t) == 0)
+        code = writer(c->to, &t);
+    stk_batch_release(&b);
+    stk_loader_close(&l);
+    return rc < 0 ? cli_failed(&err) : code;
+}
+
+/* ---- the command ---- */
+
+static int show(cat *c)
+{
+    const char *const *word = cli_word_list(c->a), *kind = cli_value(c->a, "decode");
+    const char *field = cli_words(c->a) > 2 ? word[2] : NULL;
+    stk_sample *s = NULL;
+    stk_error err;
+    int rc;
+
+    if (find_sample(c, word[1]))
+        return CLI_USAGE;
+    if (kind && field)
+        return decoded_field(c, field, kind);
+    if (kind)
+        return cli_usage("--decode needs a field: stoker cat %s %s FIELD --decode %s", word[0],
+                         word[1], kind);
+    if (stk_dataset_read(c->ds, c->id, &s, &err) < 0)
+        return cli_failed(&err);
+    rc = field ? raw_field(c, s, field) : show_sample(c, s);
+    stk_sample_close(&s);
+    return rc;
+}
+
+static int run(const cli_args *a)
+{
+    stk_dataset_options o = { .size = sizeof o, .log = cli_log };
+    const char *path = cli_value(a, "output");
+    cat c = { .a = a, .to = stdout };
+    stk_error err;
+    int rc;
+
+    if (stk_dataset_open(&c.ds, cli_word_list(a), 1, &o, &err) < 0)
+        return cli_failed(&err);
+    if (path)
+        c.to = fopen(path, "wb");
+    rc = c.to ? show(&c) : cli_usage("can't write %s", path);
+    stk_dataset_unref(&c.ds);
+    if (path && c.to && (ferror(c.to) | fclose(c.to)) && rc == CLI_OK) {
+        cli_usage("can't write %s", path);
+        rc = CLI_FAILED;
+    }
+    if (path && rc != CLI_OK && c.to)
+        remove(path);
+    return rc;
+}
+
+const cli_command cli_cat = {
+    .name = "cat",
+    .synopsis = "DATA KEY [FIELD] [options]",
+    .summary = "show a sample, a field, or what a chain makes of it",
+    .about = "Without FIELD it shows the sample: where it lies, its fields and how they begin.  "
+             "With FIELD it\n"
+             "writes the field's bytes as they are; with --decode it runs a chain over them first, "
+             "as a loader\n"
+             "would (what is random is drawn as for seed 0).  KEY may also be the sample's number.",
+    .examples =
+        "  stoker cat data/ 000123 jpg -o photo.jpg\n"
+        "  stoker cat data/ 123 jpg --decode png --chain 'image | resize(256)' -o small.png\n",
+    .options = options,
+    .min_words = 2,
+    .max_words = 3,
+    .run = run,
+};

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_ls.c - stoker ls: the samples of a data set, from its index alone. */
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const cli_option options[] = {
+    { "keys", "PATTERN", "all", "only samples whose key is like this: 'n0144*'" },
+    { "long", NULL, NULL, "sizes in bytes, with shard and offset" },
+    { NULL },
+};
+
+static void print_json(const stk_sample *s, uint64_t id)
+{
+    cli_json j = { .to = stdout, .lines = 1 };
+    const char *key, *name;
+    size_t len;
+
+    cli_json_open(&j, NULL, '{');
+    cli_json_count(&j, "id", id);
+    key = stk_sample_key(s, &len);
+    cli_json_bytes(&j, "key", key, len);
+    cli_json_text(&j, "shard", stk_sample_shard(s));
+    cli_json_count(&j, "offset", stk_sample_offset(s));
+    cli_json_open(&j, "fields", '{');
+    for (uint32_t k = 0; (name = stk_sample_field(s, k, NULL, &len)); k++)
+        cli_json_count(&j, name, len);
+    cli_json_close(&j, '}');
+    cli_json_close(&j, '}');
+}
+
+static void print_line(const stk_sample *s, uint64_t id, int in_full)
+{
+    size_t len;
+    const char *name = stk_sample_key(s, &len);
+    char size[16];
+
+    printf("%" PRIu64 "  ", id);
+    cli_put_shown(stdout, name, len);
+    for (uint32_t k = 0; (name = stk_sample_field(s, k, NULL, &len)); k++) {
+        if (in_full)
+            printf("%s%s %zu", k ? ", " : "  ", name, len);
+        else
+            printf("%s%s %s", k ? ", " : "  ", name, cli_size(size, len));
+    }
+    if (in_full)
+        printf("  %s @ %" PRIu64, stk_sample_shard(s), stk_sample_offset(s));
+    putchar('\n');
+}
+
+/* Keys are not terminated; those too long for the buffer match by their beginning. */
+static int matches(const stk_sample *s, const char *pattern)
+{
+    char text[4096];
+    size_t len;
+    const char *key = stk_sample_key(s, &len);
+
+    if (!pattern)
+        return 1;
+    len = len < sizeof text ? len : sizeof text - 1;
+    memcpy(text, key, len);
+    text[len] = 0;
+    return fnmatch(pattern, text, 0) == 0;
+}
+
+static int run(const cli_args *a)
+{
+    stk_dataset_options o = { .size = sizeof o, .log = cli_log };
+    const char *pattern = cli_value(a, "keys");
+    int json = cli_value(a, "json") != NULL, in_full = cli_value(a, "long") != NULL;
+    stk_dataset *ds = NULL;
+    stk_sample *s = NULL;
+    stk_error err;
+    int rc = stk_dataset_open(&ds, cli_word_list(a), cli_words(a), &o, &err);
+
+    for (uint64_t i = 0; rc == 0 && i < stk_dataset_len(ds) && !ferror(stdout); i++) {
+        rc = stk_dataset_look(ds, i, &s, &err);
+        if (rc == 0 && matches(s, pattern)) {
+            if (json)
+                print_json(s, i);
+            else
+                print_line(s, i, in_full);
+        }
+        stk_sample_close(&s);
+    }
+    stk_dataset_unref(&ds);
+    return rc < 0 ? cli_failed(&err) : CLI_OK;
+}
+
+const cli_command cli_ls = {
+    .name = "ls",
+    .synopsis = "DATA... [options]",
+    .summary = "list samples: key, fields and their sizes",
+    .about = "Prints one line a sample: its number, its key, and its fields with their sizes.  It "
+             "reads the\n"
+             "index only (and builds it where there is none), so that it starts at once however "
+             "large the data\n"
+             "is.  With --json every line is an object.",
+    .examples = "  stoker ls 'train-{000000..000099}.tar' --long | head\n"
+                "  stoker ls data/ --keys 'n01440764/*' --json\n",
+    .options = options,
+    .min_words = 1,
+    .max_words = -1,
+    .run = run,
+};
