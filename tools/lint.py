@@ -242,7 +242,8 @@ def rule_machine_paths(tree):
 
 def rule_headers_compile_alone(tree):
     headers = [f for f in tree.files if f.path.startswith("include/") and f.path.endswith(".h")]
-    languages = [("cc", "c", "c99"), ("c++", "c++", "c++11")]
+    languages = [("cc", "c", "c99"), ("cc", "c", "c11"), ("cc", "c", "c17"), ("c++", "c++", "c++11"),
+                 ("c++", "c++", "c++17")]
     jobs = [(h, *language) for h in headers for language in languages]
     with ThreadPoolExecutor() as pool:
         for problem in pool.map(lambda job: compile_header(tree, *job), jobs):

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base.h - what every other public header uses: error codes, the error object, logging, types. */
+/* base.h - what every other public header uses: error codes, the error object, logging, types.
+ *
+ * Conventions of all headers.  Handles are opaque: `open` gives one to the caller through an out
+ * pointer (NULL on failure), `close` or `unref` ends it, takes a pointer to it, nulls it and accepts
+ * NULL.  Parameters borrow for the time of the call unless a comment says otherwise.  Strings are
+ * UTF-8 or whatever bytes the file system has, terminated unless a length goes with them; returned
+ * strings belong to the object they came from.  `err` may be NULL and is written only on failure.
+ * Option and report structs begin with `size`, which the caller sets to sizeof, so that they can
+ * grow; a zero elsewhere is the default.  Each type says which threads may use it: "any" (at
+ * once), or "one" (one at a time, whichever). */
 #ifndef STOKER_BASE_H
 #define STOKER_BASE_H
 
@@ -60,7 +69,9 @@ STK_API const char *stk_code_name(int code);
  * length. */
 STK_API size_t stk_error_format(const stk_error *err, char *buf, size_t size);
 
-/* Log levels and sink.  The library never prints; without a sink it is silent. */
+/* Log levels and sink.  The library never prints; without a sink it is silent.  `line` has no
+ * newline and is valid during the call, which may come from any thread, also from several at once;
+ * the sink must not call back into the object that logs. */
 typedef enum stk_log_level {
     STK_LOG_ERROR,
     STK_LOG_WARN,
@@ -69,14 +80,16 @@ typedef enum stk_log_level {
 } stk_log_level;
 typedef void (*stk_log_fn)(void *cookie, stk_log_level level, const char *line);
 
-/* Called now and then (about 20 times a second) by a job that takes long, always on the thread that
- * called the function.  total 0: not known yet (shards are looked at, or another process
- * does the job).  A non-zero
- * answer stops the job: STK_ECLOSED. */
+/* Called now and then (about 20 times a second) by a job that takes long, by one thread at a time;
+ * stk_dataset_open() and stk_index_build() call it on the thread that called them.  total 0: not
+ * known yet (shards are looked at, or another process does the job).  A non-zero answer stops
+ * the job: STK_ECLOSED. */
 typedef int (*stk_progress_fn)(void *cookie, uint64_t done, uint64_t total);
 
+/* An option that is left alone, no or yes. */
 typedef enum stk_tri { STK_UNSET = 0, STK_NO = 1, STK_YES = 2 } stk_tri;
 
+/* Element types of tensors; in the machine's byte order. */
 typedef enum stk_dtype {
     STK_U8 = 1,
     STK_I8,

@@ -27,35 +27,48 @@ typedef enum stk_out_kind {
 } stk_out_kind;
 
 typedef struct stk_tensor { /* borrowed: valid while the batch or `buffer` is held */
-    void *data;
-    stk_buffer *buffer; /* what keeps `data` alive */
+    void *data;             /* first element; writable, it is the consumer's now */
+    stk_buffer *buffer;     /* what keeps `data` alive */
     stk_dtype dtype;
-    uint32_t ndim;
+    uint32_t ndim; /* of shape and strides that are set */
     int64_t shape[STK_MAX_DIMS];
     int64_t strides[STK_MAX_DIMS]; /* in elements */
 } stk_tensor;
 
+/* One more holder, who must stk_buffer_unref() once. */
 STK_API void stk_buffer_ref(stk_buffer *buffer);
+
+/* Let go.  Any thread, also after the loader was closed; takes no lock of the loader. */
 STK_API void stk_buffer_unref(stk_buffer *buffer);
 
-STK_API uint32_t stk_batch_rows(const stk_batch *b);
-STK_API uint64_t stk_batch_epoch(const stk_batch *b);
-STK_API uint64_t stk_batch_step(const stk_batch *b); /* in its epoch, from 0 */
-STK_API uint32_t stk_batch_outputs(const stk_batch *b);
+STK_API uint32_t stk_batch_rows(const stk_batch *b);    /* fewer than batch_size at the end */
+STK_API uint64_t stk_batch_epoch(const stk_batch *b);   /* from 0 */
+STK_API uint64_t stk_batch_step(const stk_batch *b);    /* in its epoch, from 0 */
+STK_API uint32_t stk_batch_outputs(const stk_batch *b); /* how many, as the loader was asked for */
+
+/* The output's name, the batch's; NULL past the last output. */
 STK_API const char *stk_batch_output_name(const stk_batch *b, uint32_t output);
+
+/* How its rows are handed out.  `output` must be below stk_batch_outputs(). */
 STK_API stk_out_kind stk_batch_output_kind(const stk_batch *b, uint32_t output);
 
-/* The stacked tensor of a DENSE output. */
+/* The stacked tensor of a DENSE output, borrowed.  STK_EINVAL: there is no such output, or it is of
+ * another kind. */
 STK_API int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out);
 
-/* One row of any output: of DENSE and LIST its tensor, of the others its bytes as a u8 vector. */
+/* One row of any output, borrowed: of DENSE and LIST its tensor, of the others its bytes as a u8
+ * vector.  STK_EINVAL: no such output or row. */
 STK_API int stk_batch_row(const stk_batch *b, uint32_t output, uint32_t row, stk_tensor *out);
 
-STK_API const uint64_t *stk_batch_ids(const stk_batch *b); /* sample ids, one a row */
-STK_API const uint8_t *stk_batch_valid(
-    const stk_batch *b); /* 1, or 0 where another sample stands in */
-STK_API const char *stk_batch_key(const stk_batch *b, uint32_t row,
-                                  size_t *len); /* not terminated */
+/* Sample ids, one a row: numbers in the data sets, counted through in the loader's order. */
+STK_API const uint64_t *stk_batch_ids(const stk_batch *b);
+
+/* One a row: 1, or 0 where another sample stands in for a bad one or where a rank had none left. */
+STK_API const uint8_t *stk_batch_valid(const stk_batch *b);
+
+/* The key of a row's sample, *len bytes, not terminated; the data set's, valid while the batch is
+ * held.  "" past the last row. */
+STK_API const char *stk_batch_key(const stk_batch *b, uint32_t row, size_t *len);
 
 /* Give the batch back and null the pointer.  Buffers that were stk_buffer_ref()ed live on. */
 STK_API void stk_batch_release(stk_batch **b);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset.h - shards plus their index: open, count, read single samples. */
+/* dataset.h - shards plus their index: open, count, read single samples.
+ *
+ * The index is found beside the shards (.stoker/) or in the cache, or built, once per host however
+ * many processes ask.  An open data set is read-only: any number of threads and loaders share it, and
+ * it works in a forked child.  Samples are numbered from 0 through all shards in their order. */
 #ifndef STOKER_DATASET_H
 #define STOKER_DATASET_H
 
@@ -15,7 +19,7 @@ typedef struct stk_dataset_options {
     uint32_t size;         /* sizeof this struct as the caller compiled it */
     uint32_t num_workers;  /* threads for building the index; 0: the cores there are */
     const char *cache_dir; /* of read-only data; NULL: $STOKER_CACHE, else the user's cache */
-    stk_log_fn log;
+    stk_log_fn log;        /* may be NULL */
     void *log_cookie;
     const char *format;       /* name of the format; NULL: found by probing */
     stk_progress_fn progress; /* while an index is built; in bytes of shards; may be NULL */
@@ -26,19 +30,27 @@ typedef struct stk_dataset_options {
     uint32_t n_classes;
 } stk_dataset_options;
 
-/* Open the shards that `urls` name (each a path, a folder of shards or of
- * pictures, a glob or a brace pattern), indexing
- * them first when no index is found.  *out is the caller's, end with stk_dataset_unref(). */
+/* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a brace
+ * pattern), indexing them first when no index is found.  *out is the caller's, end with
+ * stk_dataset_unref().  opt: may be NULL.  STK_ENOTFOUND: no such shard; STK_ECORRUPT: a shard or
+ * its index is torn; STK_ESTALE: a shard is not what was indexed (stk_index_build() mends that);
+ * STK_ECLOSED: progress said stop. */
 STK_API STK_MUST_CHECK int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
                                             const stk_dataset_options *opt, stk_error *err);
+/* One more holder; answers its argument. */
 STK_API stk_dataset *stk_dataset_ref(stk_dataset *ds);
+
+/* Let go and null the pointer; the last one closes files and index.  NULL is fine. */
 STK_API void stk_dataset_unref(stk_dataset **ds);
 
-STK_API uint64_t stk_dataset_len(const stk_dataset *ds);
-STK_API uint64_t stk_dataset_shards(const stk_dataset *ds);
+STK_API uint64_t stk_dataset_len(const stk_dataset *ds);    /* samples */
+STK_API uint64_t stk_dataset_shards(const stk_dataset *ds); /* shards */
+
+/* The name of a shard, absolute; the data set's.  NULL past the last. */
 STK_API const char *stk_dataset_shard_name(const stk_dataset *ds, uint64_t shard);
-STK_API const char *stk_dataset_index_path(
-    const stk_dataset *ds); /* "" when it lies in memory only */
+
+/* Where the index lies; the data set's.  "" when it is in memory only. */
+STK_API const char *stk_dataset_index_path(const stk_dataset *ds);
 
 /* The names of fields that occur, in order of first occurrence: field 0, 1, ...; NULL past the
  * last. */
@@ -55,20 +67,26 @@ STK_API const char *stk_dataset_class(const stk_dataset *ds, uint32_t i);
 
 typedef struct stk_sample stk_sample; /* One sample's key and field bytes.  Thread: one. */
 
-/* Read sample `i` whole, in the calling thread.  *out is the caller's. */
+/* Read sample `i` whole, in the calling thread.  *out is the caller's, end with stk_sample_close(); it
+ * holds the data set.  STK_EINVAL: no such sample; STK_EIO, STK_ESTALE,
+ * STK_ECORRUPT: with shard, offset and key in *err. */
 STK_API STK_MUST_CHECK int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out,
                                             stk_error *err);
 /* The same from the index alone: no shard is read, fields have no data and, as length, the size
  * that the index knows. */
 STK_API STK_MUST_CHECK int stk_dataset_look(stk_dataset *ds, uint64_t i, stk_sample **out,
                                             stk_error *err);
+/* Its key, *len bytes, not terminated; the sample's.  len may be NULL. */
 STK_API const char *stk_sample_key(const stk_sample *s, size_t *len);
-STK_API uint64_t stk_sample_offset(const stk_sample *s); /* in its shard */
-STK_API const char *stk_sample_shard(const stk_sample *s);
-STK_API uint32_t stk_sample_fields(const stk_sample *s);
+
+STK_API uint64_t stk_sample_offset(const stk_sample *s);   /* in its shard */
+STK_API const char *stk_sample_shard(const stk_sample *s); /* the shard's name */
+STK_API uint32_t stk_sample_fields(const stk_sample *s);   /* how many */
+
+/* Name and bytes of field `i`; the sample's.  NULL past the last; data and len may be NULL. */
 STK_API const char *stk_sample_field(const stk_sample *s, uint32_t i, const void **data,
                                      size_t *len);
-STK_API void stk_sample_close(stk_sample **s);
+STK_API void stk_sample_close(stk_sample **s); /* nulls; NULL is fine */
 
 #ifdef __cplusplus
 }

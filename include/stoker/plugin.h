@@ -50,15 +50,16 @@ typedef struct stk_arg {
     const char *help;
 } stk_arg;
 
-typedef struct stk_args stk_args; /* read-only once checked */
-STK_API int stk_args_has(const stk_args *a, const char *name);
-STK_API int64_t stk_args_i64(const stk_args *a, const char *name);
-STK_API double stk_args_f64(const stk_args *a, const char *name);
-STK_API int stk_args_bool(const stk_args *a, const char *name);
+typedef struct stk_args stk_args;                                      /* read-only once checked */
+STK_API int stk_args_has(const stk_args *a, const char *name);         /* given, or has a default */
+STK_API int64_t stk_args_i64(const stk_args *a, const char *name);     /* 0 if absent */
+STK_API double stk_args_f64(const stk_args *a, const char *name);      /* 0 if absent */
+STK_API int stk_args_bool(const stk_args *a, const char *name);        /* 0 if absent */
 STK_API const char *stk_args_str(const stk_args *a, const char *name); /* NULL if not a name */
 STK_API uint32_t stk_args_count(const stk_args *a, const char *name);  /* values in it */
 STK_API const char *stk_args_str_at(const stk_args *a, const char *name, uint32_t i);
-STK_API double stk_args_f64_at(const stk_args *a, const char *name, uint32_t i);
+STK_API double stk_args_f64_at(const stk_args *a, const char *name,
+                               uint32_t i); /* 0 past the end */
 
 /* ---- source: where bytes are ---- */
 
@@ -249,7 +250,7 @@ typedef struct
     uint32_t key[2], ctr[4], out[4];
     uint32_t used;
 } stk_rng;
-STK_API uint32_t stk_rng_u32(stk_rng *rng);
+STK_API uint32_t stk_rng_u32(stk_rng *rng);               /* the next 32 bits */
 STK_API double stk_rng_unit(stk_rng *rng);                /* [0, 1), 32 bits */
 STK_API uint32_t stk_rng_below(stk_rng *rng, uint32_t n); /* [0, n), n >= 1 */
 
@@ -266,10 +267,13 @@ typedef struct stk_view {
     uint8_t resized;
     const char *refused; /* a static reason why this sample can't be drawn */
 } stk_view;
+/* The whole picture as it is. */
 STK_API void stk_view_init(stk_view *v, uint32_t width, uint32_t height);
+/* Cut the canvas to a window; what lies outside the picture is black. */
 STK_API void stk_view_crop(stk_view *v, int32_t x, int32_t y, uint32_t w, uint32_t h);
+/* Resize the canvas; a chain has one resize. */
 STK_API void stk_view_resize(stk_view *v, uint32_t w, uint32_t h);
-STK_API void stk_view_mirror(stk_view *v);
+STK_API void stk_view_mirror(stk_view *v); /* left to right */
 
 typedef struct stk_op {
     uint32_t abi;

@@ -41,14 +41,14 @@ struct stk_stage;
 
 /* `{ .size = sizeof o, .outputs = ..., .n_outputs = ... }` is complete. */
 typedef struct stk_loader_options {
-    uint32_t size;       /* sizeof this struct as the caller compiled it */
-    uint32_t batch_size; /* samples per batch and rank; default 1 */
-    const stk_output *outputs;
-    uint32_t n_outputs;
-    int32_t num_workers; /* 0: chosen; STK_NONE: in the caller's thread */
-    uint32_t prefetch;   /* batches made ahead; 0: chosen */
-    uint32_t io_threads; /* threads for reads that would wait; 0: chosen */
-    uint64_t seed;       /* order and augmentation depend on (seed, epoch, position) only */
+    uint32_t size;             /* sizeof this struct as the caller compiled it */
+    uint32_t batch_size;       /* samples per batch and rank; default 1 */
+    const stk_output *outputs; /* what a batch has; copied */
+    uint32_t n_outputs;        /* at least 1 */
+    int32_t num_workers;       /* 0: chosen; STK_NONE: in the caller's thread */
+    uint32_t prefetch;         /* batches made ahead; 0: chosen */
+    uint32_t io_threads;       /* threads for reads that would wait; 0: chosen */
+    uint64_t seed;             /* order and augmentation depend on (seed, epoch, position) only */
     stk_shuffle shuffle;
     stk_tri drop_last;         /* default no */
     uint32_t rank, world_size; /* world_size 0: one */
@@ -78,6 +78,7 @@ typedef struct stk_option_info {
     int flag; /* given without a value it means yes */
 } stk_option_info;
 
+/* 0 or STK_END; strings are static. */
 STK_API int stk_option_list(size_t i, stk_option_info *out);
 
 /* Set the field `name` from text ("256", "4G", "auto", "skip"); num_workers "0" is STK_NONE.
@@ -133,7 +134,9 @@ typedef struct stk_stats {
     const char *cold_by; /* who reads cold local files: "io_uring", "threads"; NULL: none yet */
 } stk_stats;
 
-STK_API const char *stk_stage_name(stk_stage_id id);
+STK_API const char *stk_stage_name(stk_stage_id id); /* "fetch"; a static string */
+
+/* Fill *out up to out->size, which the caller has set.  Costs no lock of the workers. */
 STK_API void stk_loader_stats(const stk_loader *l, stk_stats *out);
 
 /* The i-th sample that was skipped (the first 1,000 are kept); STK_END past the last. */

@@ -162,6 +162,7 @@ typedef struct stk_plugin_info {
     const struct stk_arg *args; /* plugin.h; ends with a NULL name; may be NULL */
 } stk_plugin_info;
 
+/* 0 or STK_END.  Strings live as long as the process. */
 STK_API int stk_plugin_list(stk_plugin_kind kind, size_t i, stk_plugin_info *out);
 
 #ifdef __cplusplus

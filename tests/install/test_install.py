@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `meson install` gives a C program: headers, pkg-config, a shared library, examples that run."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("STOKER_BUILD", ROOT / "build")).resolve()
+sys.path.insert(0, str(ROOT / "tests/cli"))
+from conftest import jpeg, write_tar  # noqa: E402
+
+STANDARDS = [("cc", "c99"), ("cc", "c11"), ("cc", "c17"), ("c++", "c++11"), ("c++", "c++17")]
+
+
+def run(*command, **kwargs):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=120,
+                          **kwargs)
+    assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """An installed tree and the environment in which pkg-config and the loader find it."""
+    meson = shutil.which("meson") or Path(sys.executable).with_name("meson")
+    if not (BUILD / "build.ninja").exists() or not Path(meson).exists() or not shutil.which("cc"):
+        pytest.skip("needs a build folder, meson and a C compiler")
+    root = tmp_path_factory.mktemp("install")
+    run(meson, "install", "-C", BUILD, "--no-rebuild", "--tags", "devel,runtime,cli",
+        "--destdir", root)
+    pc = next(root.rglob("stoker.pc"))
+    text = pc.read_text()
+    prefix = re.search(r"^prefix=(.*)$", text, re.M)[1]
+    pc.write_text(text.replace(f"prefix={prefix}", f"prefix={root}{prefix}", 1))
+    lib = next(root.rglob("libstoker.so")).parent
+    return root, lib, {**os.environ, "PKG_CONFIG_PATH": str(pc.parent),
+                       "LD_LIBRARY_PATH": str(lib)}
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shards")
+    for s in range(2):
+        write_tar(folder / f"{s}.tar", [
+            (f"{s}{i:02d}.{field}", raw) for i in range(40)
+            for field, raw in (("jpg", jpeg(s * 40 + i)), ("cls", str(i % 4).encode()))])
+    return str(folder / "{0,1}.tar")
+
+
+def flags(env, *what):
+    if not shutil.which("pkg-config"):
+        pytest.skip("no pkg-config")
+    return run("pkg-config", *what, "stoker", env=env).split()
+
+
+def build(tree, tmp_path, name):
+    env = tree[2]
+    program = tmp_path / name
+    run("cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", ROOT / f"examples/{name}.c",
+        *flags(env, "--cflags", "--libs"), "-o", program, env=env)
+    return program
+
+
+def test_pkg_config_asks_for_nothing_else(tree):
+    env = {**tree[2], "PKG_CONFIG_LIBDIR": tree[2]["PKG_CONFIG_PATH"]}
+    assert flags(env, "--libs")[-1] == "-lstoker"
+    assert any(f.startswith("-I") for f in flags(env, "--cflags"))
+    assert flags(env, "--modversion") == [re.search(
+        r'STK_VERSION "(.*)"', (ROOT / "include/stoker/base.h").read_text())[1]]
+
+
+def test_soname_and_symbols(tree):
+    library = (tree[1] / "libstoker.so").resolve()
+    assert (tree[1] / "libstoker.so.0").resolve() == library
+    assert "[libstoker.so.0]" in run("readelf", "-d", library)
+    rows = run("nm", "-D", "--defined-only", library).splitlines()
+    found = {row.split()[-1].split("@")[0] for row in rows}
+    declared = set()
+    for header in (ROOT / "include/stoker").glob("*.h"):
+        code = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
+        declared |= set(re.findall(r"STK_API[^;]*?\b(stk_\w+)\(", code))
+    assert found == declared
+
+
+@pytest.mark.parametrize("compiler, standard", STANDARDS)
+@pytest.mark.parametrize("header", ["base", "batch", "dataset", "plugin", "stoker", "tools"])
+def test_headers_compile_alone(tree, header, compiler, standard):
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler}")
+    language = "c" if compiler == "cc" else "c++"
+    run(compiler, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", "-pedantic", "-Werror",
+        *flags(tree[2], "--cflags"), "-x", language, "-", input=f"#include <stoker/{header}.h>\n")
+
+
+def test_headers_are_short_and_documented():
+    for header in (ROOT / "include/stoker").glob("*.h"):
+        text = header.read_text()
+        assert text.count("\n") <= 400, header
+        undocumented = [m[1] for m in re.finditer(
+            r"^STK_API[^;]*?\b(stk_\w+)\([^;]*;(?! */\*)", text, re.M)
+            if not text[:m.start()].rstrip(" ").endswith("*/\n")]
+        assert not undocumented, f"{header.name}: {undocumented} say nothing"
+
+
+def test_load(tree, shards, tmp_path):
+    program = build(tree, tmp_path, "load")
+    out = run(program, shards, env=tree[2]).splitlines()
+    assert len(out) == 4 and out[0].startswith("step 0: 32 x 3 x 64 x 64, from ")
+    assert out[2].startswith("step 2: 16 x 3") and out[3].startswith("80 samples, ")
+    done = subprocess.run([program, "/nonexistent.tar"], capture_output=True, text=True, env=tree[2])
+    assert done.returncode == 1 and done.stderr.startswith("ENOTFOUND: ")
+    assert len((ROOT / "examples/load.c").read_text().splitlines()) <= 50
+
+
+def test_plugin(tree, shards, tmp_path):
+    out = run(build(tree, tmp_path, "plugin"), shards, env=tree[2]).split()
+    assert len(out) == 8 and all(0 < float(v) < 255 for v in out)
+
+
+def test_train(shards):
+    pytest.importorskip("torch")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(
+        [str(BUILD / "python"), os.environ.get("PYTHONPATH", "")])}
+    out = run(sys.executable, ROOT / "examples/train.py", shards, "4", env=env)
+    assert out.count("loss") == 3
+
+
+def test_installed_command(tree):
+    cli = next(p for p in tree[0].rglob("bin/stoker"))
+    assert "stoker" in run(cli, "--version", env=tree[2])
