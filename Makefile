@@ -9,7 +9,7 @@ DATA  ?=
 SOAK_MINUTES ?= 60
 export TORCH DATA SOAK_MINUTES
 
-.PHONY: help setup demo test bench lint soak clean
+.PHONY: help setup demo test bench lint soak wheel clean
 
 help:
 	@echo "make setup   install what is missing, build, put stoker into .venv"
@@ -18,6 +18,7 @@ help:
 	@echo "make bench   measure against bare loops and PyTorch's DataLoader (DATA=shards)"
 	@echo "make lint    sizes, include direction and the other rules of CONTRIBUTING.md"
 	@echo "make soak    hours of fuzzing, stress and kills (SOAK_MINUTES=60 for each fuzz target)"
+	@echo "make wheel   an abi3 wheel with its libraries inside, in dist/, tried in a fresh venv"
 	@echo "make clean   remove what was built; .venv and demo-data stay"
 
 setup:
@@ -37,6 +38,9 @@ lint:
 
 soak:
 	@tools/soak.sh
+
+wheel:
+	@tools/wheel.sh
 
 clean:
 	@rm -rf build build-asan build-tsan build-fuzz

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# make wheel: an abi3 wheel with its libraries inside, in dist/, tried in a fresh venv.
+#
+# auditwheel copies what libstoker leans on (libjpeg and others) into the wheel and names it by the
+# oldest glibc that fits.  It is made for Linux; other systems have no wheel.  The trial imports it,
+# loads a small data set and runs the command, with nothing on the path but the venv.
+set -eu
+cd "$(dirname "$0")/.."
+python=${PYTHON:-.venv/bin/python}
+if [ -z "${PYTHON:-}" ]; then tools/setup.sh; fi
+out=${WHEEL_DIR:-dist}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Run a command quietly; show the end of what it said only when it fails.
+quietly() {
+    "$@" >"$work/log" 2>&1 && return
+    tail -n 30 "$work/log" >&2
+    echo "wheel: failed: $*" >&2
+    exit 1
+}
+
+quietly "$python" -m venv "$work/build"
+quietly "$work/build/bin/python" -m pip install -q --disable-pip-version-check \
+    -r tools/requirements/build.txt -r tools/requirements/wheel.txt
+PATH=$work/build/bin:$PATH
+quietly python -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps \
+    -w "$work/plain" -Csetup-args=-Dbuildtype=release -Csetup-args=-Ddebug=false .
+# No --plat: the oldest tag that the symbols in use allow.
+quietly auditwheel repair --strip -w "$work/whole" "$work"/plain/*.whl
+mkdir -p "$out"
+rm -f "$out"/stoker-*.whl
+cp "$work"/whole/*.whl "$out/"
+wheel=$(echo "$out"/stoker-*.whl)
+
+quietly "$python" -m venv "$work/trial"
+quietly "$work/trial/bin/python" -m pip install -q --disable-pip-version-check "$wheel"
+cp tools/wheel_trial.py "$work/trial.py"
+(cd "$work" && env -i HOME="$work" PATH="$work/trial/bin" LANG=C.UTF-8 python -I trial.py)
+echo "wheel: $wheel, $(du -k "$wheel" | cut -f 1) KB"
