@@ -169,6 +169,8 @@ int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_er
     r->n = 0;
     r->n_io = 0;
     r->missing = 0;
+    r->late = 0;
+    r->aimed = 0;
     r->file = NULL;
     atomic_store_explicit(&r->retries, 0, memory_order_relaxed);
     rc = stk_shards_acquire(r->data->shards, r->entry.shard, &r->file, err);
@@ -181,6 +183,14 @@ int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_er
     if (rc < 0)
         stk_request_end(r);
     return rc;
+}
+
+stk_io *stk_request_own_io(stk_request *r, uint32_t i)
+{
+    for (uint32_t k = 0; k < r->n; k++)
+        if (k != i && !r->want[k].block && r->want[k].io == r->want[i].io)
+            return NULL;
+    return r->want[i].block ? NULL : &r->io[r->want[i].io];
 }
 
 void stk_request_end(stk_request *r)
@@ -353,6 +363,7 @@ int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), 
                        stk_error *err)
 {
     (void)err;
+    r->late = 1;
     atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < r->n_io; i++) {
         if (!(r->missing >> i & 1))

@@ -30,6 +30,7 @@ struct stk_request {
     uint64_t ticket; /* the engine's: whose row this is */
     uint64_t position;
     uint32_t attempt; /* substitutes tried */
+    int late;         /* its bytes had to be waited for: rows come in any order */
     int index_failed; /* the index is bad, not the sample: nothing to skip */
     stk_where where;
     const stk_dataset *data;
@@ -44,6 +45,7 @@ struct stk_request {
     uint32_t n_io;
     stk_io io[STK_MAX_OUTPUTS];
     uint32_t missing; /* reads that try() left, as a bit set */
+    uint32_t aimed;   /* fields that are read to where they are wanted, as a bit set */
     stk_file *file;
     uint8_t *buf;
     size_t cap;
@@ -61,6 +63,8 @@ int stk_request_trim(stk_request *r); /* between samples: give its memory back. 
 /* Locate fields fields[0..n) (numbers in r->entry, of r->data) and plan the reads.  STK_ELIMIT:
  * memory_limit is reached (for now: begin again when others have let go). */
 int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_error *err);
+/* The read that field i has to itself, to be aimed elsewhere before try(); NULL: it shares one. */
+stk_io *stk_request_own_io(stk_request *r, uint32_t i);
 /* Read what needs no waiting.  0: all bytes are there.  STK_PENDING: submit or wait. */
 int stk_request_try(stk_request *r, stk_error *err);
 /* Start the missing reads; `queue` takes those whose source has no submit() of its own.  0 or

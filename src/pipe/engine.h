@@ -181,6 +181,7 @@ int stk_worker_step(stk_worker *w); /* 1: something was done */
 int stk_worker_step_locked(
     stk_engine *e); /* inline mode: a step, or a short wait when there is none */
 void *stk_worker_main(void *worker);
+void stk_row_aim(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row); /* before its reads */
 int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row, stk_error *err);
 
 /* peek.c: rows whose bytes lie in memory */

@@ -50,6 +50,8 @@ int stk_peek_make(stk_worker *w, stk_slot *s, uint32_t row, const stk_where *whe
 
     if (p->n == e->common->n_out) {
         r->position = s->share.first + row;
+        r->aimed = 0;
+        r->late = 0;
         for (uint32_t i = 0; i < p->n; i++) {
             r->want[i].bytes = p->bytes[i];
             r->want[i].unpack = NULL;

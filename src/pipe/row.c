@@ -22,6 +22,13 @@ typedef struct picture {
     unsigned turn;       /* to make it upright: EXIF's 1..8 */
 } picture;
 
+/* Rows that come as they are claimed share a piece of their batch; those that come late belong to
+ * another batch each time, and a piece each would soon fill all of them. */
+static stk_cut *cut_of(const row *x)
+{
+    return x->r->late ? NULL : &x->w->cut;
+}
+
 /* The decoder that knows these bytes, with this worker's context. */
 static int find_decoder(stk_worker *w, stk_bytes in, const stk_decoder **out, void **ctx,
                         stk_error *err)
@@ -149,15 +156,51 @@ static int make_image(const row *x, stk_bytes in, stk_error *err)
     return rc;
 }
 
+static int takes_bytes(const stk_chain *c)
+{
+    return c->spec.kind == STK_KIND_BYTES && c->spec.out == STK_OUT_BYTES && c->n_steps == 1;
+}
+
+/* A field that is handed out as it is, and has a read to itself, is read straight into the row. */
+void stk_row_aim(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row_number)
+{
+    for (uint32_t i = 0; i < r->n; i++) {
+        stk_io *io = takes_bytes(&w->engine->chain[i]) ? stk_request_own_io(r, i) : NULL;
+        void *dst;
+
+        if (!io || !io->len)
+            continue;
+        stk_batch_unreserve(b, i, row_number);
+        dst = stk_batch_reserve(b, i, row_number, io->len, &w->cut);
+        if (!dst)
+            continue; /* make_bytes() says that there is no room */
+        io->dst = dst;
+        r->aimed |= 1u << i;
+    }
+}
+
+/* The room that was aimed at, unless a codec made more of the bytes; or new room. */
+static void *bytes_place(const row *x, size_t len)
+{
+    stk_row_out *out = &x->b->out[x->output].row[x->row];
+
+    if (x->r->aimed >> x->output & 1 && len <= out->len) {
+        out->len = len;
+        return out->data;
+    }
+    stk_batch_unreserve(x->b, x->output, x->row);
+    return stk_batch_reserve(x->b, x->output, x->row, len, cut_of(x));
+}
+
 static int make_bytes(const row *x, stk_bytes in, stk_error *err)
 {
     stk_row_out *out = &x->b->out[x->output].row[x->row];
-    void *dst = stk_batch_reserve(x->b, x->output, x->row, in.len, &x->w->cut);
+    void *dst = bytes_place(x, in.len);
 
     if (!dst)
         return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", in.len);
-    if (in.len) /* an empty field may have no address */
-        memcpy(dst, in.data, in.len);
+    if (in.len && in.data != dst) /* an empty field may have no address */
+        memmove(dst, in.data, in.len);
     out->ndim = 1;
     out->shape[0] = (int64_t)in.len;
     return 0;
@@ -182,7 +225,7 @@ static int value_place(const row *x, stk_bytes in, void **dst, stk_error *err)
     out->dtype = spec.dtype;
     out->ndim = spec.ndim;
     memcpy(out->shape, spec.shape, sizeof out->shape);
-    *dst = stk_batch_reserve(x->b, x->output, x->row, bytes, &x->w->cut);
+    *dst = stk_batch_reserve(x->b, x->output, x->row, bytes, cut_of(x));
     return *dst ? 0
                 : stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", bytes);
 }
@@ -226,7 +269,7 @@ int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row_numbe
 
         x.chain = &w->engine->chain[x.output];
         stk_scratch_reset(&w->scratch);
-        if (!x.chain->row_bytes)
+        if (!x.chain->row_bytes && !(r->aimed >> x.output & 1))
             stk_batch_unreserve(b, x.output,
                                 row_number); /* a sample stood here that went bad later on */
         rc = make_output(&x, err);

@@ -226,6 +226,7 @@ static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
     STK_TRY(stk_request_begin(r, fields, e->common->n_out, err));
     for (uint32_t i = 0; i < e->common->n_out; i++)
         r->want[i].unpack = stk_chain_packed(&e->chain[i], &r->want[i].field);
+    stk_row_aim(w, r, stk_slot_of(e, r->ticket)->batch, (uint32_t)(r->ticket % e->batch));
     return 0;
 }
 
