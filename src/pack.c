@@ -347,6 +347,7 @@ static int run(pack *p, stk_error *err)
     stk_tar_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
     STK_TRY(stk_stamp_load(&p->stamp, p->fingerprint, p->n, err));
     STK_TRY(look(p, err));
+    STK_TRY(stk_pack_classes(p->ds, p->pattern.dir, p->o.force == STK_YES, err));
     for (uint64_t i = 0; i < p->n; i++) {
         kept += p->keep[i];
         if (!p->keep[i])

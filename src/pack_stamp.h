@@ -29,4 +29,7 @@ int stk_stamp_begin(stk_stamp *s, uint64_t fingerprint, int anew, stk_error *err
 int stk_stamp_add(stk_stamp *s, uint64_t shard, uint64_t size, stk_error *err); /* Thread: any */
 void stk_stamp_close(stk_stamp *s);
 
+/* pack_classes.c: DIR/classes.txt, where the data set has classes. */
+int stk_pack_classes(const stk_dataset *ds, const char *dir, int force, stk_error *err);
+
 #endif

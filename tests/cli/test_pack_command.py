@@ -114,3 +114,18 @@ def test_keys_that_tar_cannot_hold(stoker, tmp_path):
     done = stoker("pack", "a.tar", "b.tar", "out")
     assert "; 1 key changed to what tar shards can hold" in done.out
     assert [n for n, _ in members(tmp_path / "out/shard-000000.tar")] == ["k.txt", "k_2.txt", "l.jpg"]
+
+
+def test_folder_with_classes(stoker, tmp_path):
+    for name, seed in (("dog/b.jpg", 1), ("cat/a.1.jpg", 2), ("cat/c.jpg", 3)):
+        (tmp_path / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "photos" / name).write_bytes(jpeg(seed))
+    assert stoker("pack", "photos", "out").code == 0
+    assert (tmp_path / "out/classes.txt").read_text() == "cat\ndog\n"
+    assert [(n, d) for n, d in members(tmp_path / "out/shard-000000.tar") if n.endswith(".cls")] == [
+        ("cat/a_1_jpg.cls", b"0"), ("cat/c_jpg.cls", b"0"), ("dog/b_jpg.cls", b"1")]
+    (tmp_path / "out/classes.txt").write_text("dog\ncat\n")
+    fails(stoker("pack", "photos", "out"), 2, "out/classes.txt is another list of classes: take another place, or "
+          "replace it (--force, force=True)")
+    assert stoker("pack", "photos", "out", "--force").code == 0
+    assert (tmp_path / "out/classes.txt").read_text() == "cat\ndog\n"
