@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the code blocks of docs/ that stand below a line `<!-- run -->`, a page at a time, in order.
+
+A page's blocks share a fresh folder with photos/ (two classes of small pictures) and a path on which
+`stoker` is the built one.  A python block stands on its own.  `<!-- run: torch -->` wants torch.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("STOKER_BUILD", ROOT / "build")).resolve()
+CLI = Path(os.environ.get("STOKER_CLI", BUILD / "cli/stoker")).resolve()
+BLOCK = re.compile(r"^<!-- run(: torch)? -->\n```(python|sh)\n(.*?)^```$", re.M | re.S)
+PAGES = sorted(p for p in (ROOT / "docs").rglob("*.md") if BLOCK.search(p.read_text()))
+
+
+def has_torch():
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def make_photos(folder):
+    rng = np.random.default_rng(1)
+    for name in ("cat", "dog"):
+        (folder / "photos" / name).mkdir(parents=True)
+        for i in range(60):
+            pixels = Image.fromarray(rng.integers(0, 256, (6, 8, 3), np.uint8)).resize((96, 72))
+            pixels.save(folder / "photos" / name / f"{i:03d}.jpg", quality=90)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_page(page, tmp_path):
+    make_photos(tmp_path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/stoker").symlink_to(CLI)
+    env = {**os.environ, "STOKER_CACHE": str(tmp_path / "cache"),
+           "PATH": os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]]),
+           "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(BUILD / "python")])}
+    ran = 0
+    for wants_torch, language, code in BLOCK.findall(page.read_text()):
+        if wants_torch and not has_torch():
+            continue
+        command = [sys.executable, "-c"] if language == "python" else ["bash", "-euc"]
+        done = subprocess.run([*command, code], cwd=tmp_path, env=env, capture_output=True, text=True,
+                              timeout=300)
+        assert done.returncode == 0, f"{page.name}:\n{code}\n{done.stdout}\n{done.stderr}"
+        ran += 1
+    assert ran
+
+
+def test_the_pages_are_there():
+    assert "quickstart" in [p.stem for p in PAGES]
