@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/cli"))
-from conftest import jpeg, write_tar  # noqa: E402
+sys.path.insert(0, str(ROOT / "tests"))
+from made import jpeg, write_tar  # noqa: E402
 
 if os.environ.get("STOKER_BUILD"):
     sys.path.insert(0, os.path.join(os.environ["STOKER_BUILD"], "python"))

@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("STOKER_BUILD", ROOT / "build")).resolve()
-sys.path.insert(0, str(ROOT / "tests/cli"))
-from conftest import jpeg, write_tar  # noqa: E402
+sys.path.insert(0, str(ROOT / "tests"))
+from made import jpeg, write_tar  # noqa: E402
 
 STANDARDS = [("cc", "c99"), ("cc", "c11"), ("cc", "c17"), ("c++", "c++11"), ("c++", "c++17")]
 
