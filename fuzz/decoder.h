@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "codec/codec.h"
+#include "codec/exif.h"
 #include "fuzz.h"
 
 #define MAX_PIXELS ((uint64_t)1 << 20)
@@ -68,6 +69,7 @@ static int fuzz_decoder(const stk_decoder *d, const uint8_t *data, size_t size)
     int rc;
 
     FUZZ_CHECK(d->open(&ctx, &err) == 0);
+    FUZZ_CHECK(stk_exif_turn(in) - 1 < 8);
     rc = d->header(ctx, in, &info, &err);
     if (rc < 0)
         check_error(rc, &err);
