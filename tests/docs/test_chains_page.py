@@ -31,6 +31,8 @@ def test_the_page_is_current():
 def shard(tmp_path_factory):
     folder = tmp_path_factory.mktemp("chains")
     (folder / "names.txt").write_text("cat\ndog\n")
+    (folder / "photos").mkdir()
+    (folder / "a.jsonl").write_text('{"path": "1.jpg"}\n')
     with tarfile.open(folder / "a.tar", "w") as tar:
         for field in ("jpg", "cls", "json", "txt", "npy", "txt.gz", "txt.zst"):
             info = tarfile.TarInfo(f"0.{field}")
@@ -44,4 +46,5 @@ def test_the_example_can_be_opened(name, shard, monkeypatch):
     import stoker
 
     monkeypatch.chdir(shard.parent)
-    stoker.Loader(str(shard), fields={"x": ops_doc.EXAMPLES[name]}, collate="list").close()
+    data = shard.with_suffix(".jsonl") if name == "open" else shard  # only a manifest names files
+    stoker.Loader(str(data), fields={"x": ops_doc.EXAMPLES[name]}, collate="list").close()
