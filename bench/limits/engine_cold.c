@@ -2,7 +2,7 @@
 /* engine_cold.c - the engine over cold files: an epoch of `bytes` samples whose shards have just
  * been put out of the page cache.
  *
- *     engine_cold SHARDS seq|random THREADS BATCH FIELD
+ *     engine_cold SHARDS seq|random THREADS BATCH FIELD [PREFETCH]
  *
  * An epoch before that is not timed: it brings the loader's memory in.  The order is that of
  * limit_uring.  STK_URING=0 has the reader threads measured instead.  What is
@@ -39,14 +39,15 @@ int main(int argc, char **argv)
     cold_run from;
     uint64_t samples;
 
-    if (argc != 6 || (strcmp(argv[2], "seq") && strcmp(argv[2], "random"))) {
-        fprintf(stderr, "usage: engine_cold SHARDS seq|random THREADS BATCH FIELD\n");
+    if (argc < 6 || (strcmp(argv[2], "seq") && strcmp(argv[2], "random"))) {
+        fprintf(stderr, "usage: engine_cold SHARDS seq|random THREADS BATCH FIELD [PREFETCH]\n");
         return 2;
     }
     snprintf(chain, sizeof chain, "from(%.32s) | bytes", argv[5]);
     o.shuffle = argv[2][0] == 'r' ? STK_SHUFFLE_EXACT : STK_SHUFFLE_NONE;
     o.num_workers = (int32_t)strtol(argv[3], NULL, 10);
     o.batch_size = (uint32_t)strtoul(argv[4], NULL, 10);
+    o.prefetch = argv[6] ? (uint32_t)strtoul(argv[6], NULL, 10) : 0;
     if (stk_dataset_open(&d, (const char *const *)&argv[1], 1, NULL, &err) < 0 ||
         stk_loader_open(&l, &d, 1, &o, &err) < 0)
         die(&err);
