@@ -48,8 +48,8 @@ static int on_progress(void *cookie, uint64_t done, uint64_t total)
     return stop;
 }
 
-static int open_dataset(module_state *st, const char **urls, size_t n,
-                        stk_dataset_options *options, stk_dataset **out)
+static int open_dataset(module_state *st, const char **urls, size_t n, stk_dataset_options *options,
+                        stk_dataset **out)
 {
     stk_error err = { 0 };
     opening o;

@@ -10,7 +10,7 @@ import subprocess
 import numpy as np
 import pytest
 import stoker
-from conftest import as_numpy, jpeg, picture, write_tar
+from conftest import as_numpy, jpeg, picture, run_python, write_tar
 from PIL import Image
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -266,3 +266,17 @@ def test_many_files_and_names_that_are_no_text(tmp_path):
     ds = stoker.open(root)
     assert len(ds) == 4 and len(ds.classes) == 1
     assert sorted(s["image"] for s in ds) == [b"0", b"1", b"2", b"3"]
+
+
+def test_more_classes_than_files_may_be_open(tmp_path):
+    for i in range(120):
+        put(tmp_path / "train" / f"c{i:03d}" / "1.jpg", b"%d" % i)
+    out = run_python("""
+        import resource, sys, stoker
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        fields = {"image": "bytes", "label": "from(cls) | int"}
+        rows = [(int(bytes(d)), int(n)) for b in stoker.Loader(sys.argv[1], fields, batch_size=7,
+                shuffle=True, num_workers=2) for d, n in zip(b["image"], b["label"])]
+        print(sorted(rows) == [(i, i) for i in range(120)])
+        """, str(tmp_path / "train")).stdout
+    assert out.strip() == "True"

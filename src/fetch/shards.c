@@ -3,9 +3,10 @@
  *
  * Up to a cap of files a shard is opened once and stays open: its slot is a pointer that is
  * installed by compare-and-swap, so a lookup is one load.  Beyond the cap the files sit in a
- * list, least recently used first, under a lock, and those that nobody holds are closed.  After
- * fork() a lock may be held by a thread that the child does not have; so the list belongs to the
- * process that made it, and a child makes its own. */
+ * list, least recently used first, under a lock, and those that nobody holds are closed.  A
+ * directory costs no descriptor, so there the cap does not count.  After fork() a lock may be
+ * held by a thread that the child does not have; so the list belongs to the process that made
+ * it, and a child makes its own. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #include "base/registry.h"
 #include "fetch/data.h"
+#include "source/folder.h"
 
 #define MAX_OPEN 4096u
 #define NONE UINT32_MAX
@@ -81,7 +83,7 @@ int stk_shards_open(stk_shards **out, const stk_index *ix, const stk_format *for
     s->names = *names;
     memset(names, 0, sizeof *names);
     s->n = s->names.n;
-    s->cap = open_cap();
+    s->cap = s->n && stk_is_folder(s->names.name[0]) ? NONE : open_cap();
     if (s->n != stk_index_shards(ix) || s->n >= NONE) {
         stk_fail(err, STK_EINVAL, "%" PRIu64 " shards, the index has %" PRIu64, s->n,
                  stk_index_shards(ix));

@@ -81,7 +81,7 @@ typedef struct stk_worker {
     stk_engine *engine;
     uint32_t number;
     pthread_t thread;
-    stk_request *req;              /* NULL: it is on its way */
+    stk_request *req; /* NULL: it is on its way */
     stk_cut cut;
     uint64_t peeked, peeked_bytes; /* rows of the run under hand, counted at its end */
     stk_scratch scratch;
