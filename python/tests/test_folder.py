@@ -107,6 +107,18 @@ def test_two_outputs_share_a_file(photos):
             assert bytes(data) == (photos / key).read_bytes()
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_class_as_bytes(photos, workers):
+    """Bytes that lie in no file, alone and beside some that do, each handed out as they are."""
+    classes, samples = image_folder(photos)
+    for fields in ({"cls": "bytes"}, {"cls": "bytes", "image": "bytes"}, {"image": "bytes", "cls": "bytes"}):
+        rows = [(k, bytes(batch["cls"][i]), bytes(batch["image"][i]) if "image" in fields else None)
+                for batch in stoker.Loader(photos, fields=fields, batch_size=7, num_workers=workers)
+                for i, k in enumerate(batch.sample_keys)]
+        assert rows == [(p, b"%d" % n, (photos / p).read_bytes() if "image" in fields else None)
+                        for p, n in samples]
+
+
 def test_flat_folder(tmp_path):
     root = tmp_path / "flat"
     for name in ("b.jpg", "a.PNG", "z.webp", "text.txt"):

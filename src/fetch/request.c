@@ -120,6 +120,12 @@ static int locate(stk_request *r, stk_wanted *w, uint32_t field, stk_error *err)
                            : 0;
 }
 
+/* Has a read of its own or shares one: it lies in no block and is not at hand already. */
+static int is_read(const stk_wanted *w)
+{
+    return !w->block && w->file;
+}
+
 static int comes_after(const stk_wanted *a, const stk_wanted *b)
 {
     return a->file == b->file ? a->place.offset > b->place.offset
@@ -134,7 +140,7 @@ static int plan_reads(stk_request *r, stk_error *err)
     uint8_t *dst;
 
     for (i = 0; i < r->n; i++) {
-        if (r->want[i].block || !r->want[i].file)
+        if (!is_read(&r->want[i]))
             continue;
         for (j = n++; j && comes_after(&r->want[order[j - 1]], &r->want[i]); j--)
             order[j] = order[j - 1];
@@ -188,9 +194,9 @@ int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_er
 stk_io *stk_request_own_io(stk_request *r, uint32_t i)
 {
     for (uint32_t k = 0; k < r->n; k++)
-        if (k != i && !r->want[k].block && r->want[k].io == r->want[i].io)
+        if (k != i && is_read(&r->want[k]) && r->want[k].io == r->want[i].io)
             return NULL;
-    return r->want[i].block ? NULL : &r->io[r->want[i].io];
+    return is_read(&r->want[i]) ? &r->io[r->want[i].io] : NULL;
 }
 
 void stk_request_end(stk_request *r)
