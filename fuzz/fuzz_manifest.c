@@ -21,7 +21,7 @@ static void check_field(const stk_entry *e, stk_field f)
 {
     stk_place here, file;
     stk_error err;
-    char *name = strndup(f.name, f.name_len); /* the index gives them with their NUL */
+    char *name = stk_strndup(f.name, f.name_len); /* the index gives them with their NUL */
     int rc;
 
     FUZZ_CHECK(name && strlen(name) == f.name_len && f.name_len);
@@ -37,7 +37,7 @@ static void check_field(const stk_entry *e, stk_field f)
     else
         FUZZ_CHECK(rc < 0 || (file.whole && !file.offset));
     FUZZ_CHECK(strcmp(name, "offset") != 0 && strcmp(name, "length") != 0);
-    free(name);
+    stk_free(name);
 }
 
 static int hear(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *f, uint32_t n,
