@@ -130,6 +130,7 @@ typedef struct stk_entry { /* what the index knows of a sample; borrowed from it
     uint32_t n_fields;
     uint32_t schema; /* samples with equal schema have the same field names in the same order */
     stk_bytes key;
+    uint64_t fields;   /* the index's own: where the sample's fields begin in it */
     const void *state; /* of the data set: what the format's open() made; NULL: nothing */
 } stk_entry;
 

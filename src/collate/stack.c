@@ -56,9 +56,14 @@ static int out_open(stk_batch *b, uint32_t i, stk_error *err)
     size_t size = plan->row_bytes * b->common->batch;
 
     if (!plan->row_bytes) {
-        o->row = stk_zalloc(b->common->batch, sizeof *o->row);
+        o->row = stk_alloc(b->common->batch * sizeof *o->row);
         if (!o->row)
             return stk_fail_nomem(err, sizeof *o->row);
+        for (uint32_t r = 0; r < b->common->batch; r++) {
+            o->row[r].own = NULL; /* the rest is written with the row */
+            o->row[r].data = NULL;
+            o->row[r].dtype = 0;
+        }
         size = atomic_load_explicit(&plan->high, memory_order_relaxed);
         if (!size)
             return 0;

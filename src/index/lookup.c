@@ -177,6 +177,7 @@ int stk_index_entry(const stk_index *ix, uint64_t id, stk_entry *out, stk_error 
     out->n_fields = next.field - s.field;
     if (out->n_fields != idx_u32(ix->starts, out->schema + 1) - idx_u32(ix->starts, out->schema))
         return idx_damaged(ix, err, "a sample's fields");
+    out->fields = fields_at(&r, n) + (uint64_t)s.field * sizeof(idx_field);
     at = keys_at(&r, n) + s.key;
     out->key.data = ix->segments + at;
     out->key.len = next.key - s.key;
@@ -201,19 +202,13 @@ static int wide_field(const stk_index *ix, const idx_shard *r, uint64_t samples,
 int stk_index_field(const stk_index *ix, const stk_entry *e, uint32_t k, stk_field *out,
                     stk_error *err)
 {
-    uint64_t n, at;
-    idx_sample s;
+    uint64_t n, at = e->fields + (uint64_t)k * sizeof(idx_field);
     idx_field f;
     idx_wide w;
     idx_shard r;
 
     if (e->shard >= ix->n_shards || e->schema >= ix->n_schemas || k >= e->n_fields)
         return stk_fail(err, STK_EINVAL, "field %u of %u", k, e->n_fields);
-    record(ix, e->shard, &r);
-    n = idx_u64(ix->firsts, e->shard + 1) - idx_u64(ix->firsts, e->shard);
-    at = r.segment + e->row * sizeof s; /* entry() checked this block */
-    memcpy(&s, ix->segments + at, sizeof s);
-    at = fields_at(&r, n) + ((uint64_t)s.field + k) * sizeof f;
     STK_TRY(idx_check(ix, at, sizeof f, err));
     memcpy(&f, ix->segments + at, sizeof f);
     out->name = stk_index_name(ix, idx_u32(ix->ids, (uint64_t)idx_u32(ix->starts, e->schema) + k));
@@ -223,6 +218,8 @@ int stk_index_field(const stk_index *ix, const stk_entry *e, uint32_t k, stk_fie
         out->size = f.size;
         return 0;
     }
+    record(ix, e->shard, &r);
+    n = idx_u64(ix->firsts, e->shard + 1) - idx_u64(ix->firsts, e->shard);
     STK_TRY(wide_field(ix, &r, n, f.size, &w, err));
     out->offset = w.offset;
     out->size = w.size;
@@ -243,9 +240,8 @@ void stk_index_prefetch(const stk_index *ix, uint64_t id)
     n = idx_u64(ix->firsts, shard + 1) - first;
     row = id - first;
     __builtin_prefetch(ix->segments + r.segment + row * sizeof(idx_sample));
-    /* Fields and keys by proportion: exact when all samples of the shard are alike. */
+    /* Fields by proportion: exact when all samples of the shard are alike.  Keys are not read. */
     part = (double)row / (double)n;
     __builtin_prefetch(ix->segments + fields_at(&r, n) +
                        (uint64_t)(part * r.n_fields) * sizeof(idx_field));
-    __builtin_prefetch(ix->segments + keys_at(&r, n) + (uint64_t)(part * r.key_bytes));
 }

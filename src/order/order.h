@@ -14,7 +14,7 @@
 typedef struct stk_perm {
     uint64_t n;
     uint64_t a, b;   /* the domain is a * b >= n, a = ceil(sqrt n) */
-    uint64_t key[8]; /* one a round */
+    uint64_t key[6]; /* one a round */
 } stk_perm;
 
 void stk_perm_init(stk_perm *p, uint64_t n, uint64_t seed, uint64_t epoch);

@@ -4,14 +4,14 @@
  *
  * A round adds a keyed hash of one half to the other, modulo that half's size, which is
  * invertible for any a and b.  With a = ceil(sqrt n) and b = ceil(n / a) the domain exceeds n by
- * less than a, so a walk back into [0, n) is rare (about 1 in sqrt n).  Eight rounds; nothing is
+ * less than a, so a walk back into [0, n) is rare (about 1 in sqrt n).  Six rounds; nothing is
  * stored. */
 #include <math.h>
 
 #include "base/hash.h"
 #include "order/order.h"
 
-#define ROUNDS 8
+#define ROUNDS 6
 
 void stk_perm_init(stk_perm *p, uint64_t n, uint64_t seed, uint64_t epoch)
 {

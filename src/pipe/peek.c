@@ -61,8 +61,8 @@ int stk_peek_make(stk_worker *w, stk_slot *s, uint32_t row, const stk_where *whe
     if (done) {
         s->batch->ids[row] = e->common->start[where->dataset] + where->sample;
         for (uint32_t i = 0; i < p->n; i++)
-            w->peeked_bytes += p->bytes[i].len;
-        w->peeked++;
+            w->bytes += p->bytes[i].len;
+        w->rows++;
     }
     if (p->data)
         stk_shards_release(p->data->shards, p->shard);

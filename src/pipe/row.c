@@ -269,7 +269,8 @@ int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row_numbe
 
         x.chain = &w->engine->chain[x.output];
         stk_scratch_reset(&w->scratch);
-        if (!x.chain->row_bytes && !(r->aimed >> x.output & 1))
+        if (!x.chain->row_bytes && b->out[x.output].row[row_number].own &&
+            !(r->aimed >> x.output & 1))
             stk_batch_unreserve(b, x.output,
                                 row_number); /* a sample stood here that went bad later on */
         rc = make_output(&x, err);
