@@ -6,6 +6,8 @@
  * So memory returns to the loader as the tensors die, and nothing here outlives a closed loader. */
 #include "py_batch.h"
 
+#include <string.h>
+
 static PyObject *row_bytes(const stk_batch *b, uint32_t output, uint32_t row, int text)
 {
     stk_tensor t;
@@ -46,7 +48,27 @@ static PyObject *output_rows(module_state *st, const stk_batch *b, uint32_t outp
     return list;
 }
 
-/* (name, is_json, value): value is a Tensor, or a list of Tensors, bytes or str. */
+/* (dimensions, int64 sizes of every row) of a padded output, else None; scalars have none. */
+static PyObject *output_lengths(const stk_batch *b, uint32_t output)
+{
+    uint32_t n = stk_batch_rows(b);
+    size_t bytes = 0;
+    PyObject *raw;
+    stk_tensor t;
+    char *at;
+
+    if (!stk_batch_padded(b, output) || stk_batch_row(b, output, 0, &t) < 0 || !t.ndim)
+        Py_RETURN_NONE;
+    bytes = t.ndim * sizeof *t.shape;
+    raw = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(n * bytes));
+    at = raw ? PyByteArray_AsString(raw) : NULL;
+    for (uint32_t row = 0; raw && row < n; row++)
+        if (stk_batch_row(b, output, row, &t) == 0)
+            memcpy(at + row * bytes, t.shape, bytes);
+    return raw ? Py_BuildValue("(IN)", t.ndim, raw) : NULL;
+}
+
+/* (name, is_json, value, lengths): value is a Tensor, or a list of Tensors, bytes or str. */
 static PyObject *output_tuple(module_state *st, const stk_batch *b, uint32_t output)
 {
     stk_out_kind kind = stk_batch_output_kind(b, output);
@@ -60,7 +82,9 @@ static PyObject *output_tuple(module_state *st, const stk_batch *b, uint32_t out
         value = output_rows(st, b, output);
     if (!value && !PyErr_Occurred())
         PyErr_SetString(PyExc_SystemError, "a dense output that has no tensor");
-    return value ? Py_BuildValue("(siN)", name, kind == STK_OUT_JSON, value) : NULL;
+    return value ? Py_BuildValue("(siNN)", name, kind == STK_OUT_JSON, value,
+                                 output_lengths(b, output))
+                 : NULL;
 }
 
 static PyObject *outputs_list(module_state *st, const stk_batch *b)

@@ -52,20 +52,36 @@ static void leave(loader_object *self)
 
 /* ---- open and close ---- */
 
-/* Outputs as (name, chain) pairs of str in a tuple, which keeps the text alive. */
-static stk_output *outputs_of(PyObject *pairs, Py_ssize_t n)
-{
-    stk_output *out = PyMem_Calloc((size_t)n + 1, sizeof *out);
+typedef struct output_list {
+    stk_output *output;
+    stk_collation *collation;
+} output_list;
 
-    if (!out)
-        return (void *)PyErr_NoMemory();
-    for (Py_ssize_t i = 0; i < n; i++) {
-        if (!PyArg_ParseTuple(PyTuple_GetItem(pairs, i), "ss", &out[i].name, &out[i].chain)) {
-            PyMem_Free(out);
-            return NULL;
-        }
+static void outputs_free(output_list *o)
+{
+    PyMem_Free(o->output);
+    PyMem_Free(o->collation);
+}
+
+/* Outputs as tuples (name, chain, collate, pad) in a tuple, which keeps the text alive. */
+static int outputs_of(PyObject *tuples, Py_ssize_t n, output_list *o)
+{
+    o->output = PyMem_Calloc((size_t)n + 1, sizeof *o->output);
+    o->collation = PyMem_Calloc((size_t)n + 1, sizeof *o->collation);
+    if (!o->output || !o->collation) {
+        PyErr_NoMemory();
+        return -1;
     }
-    return out;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        stk_output *out = &o->output[i];
+        int how;
+
+        if (!PyArg_ParseTuple(PyTuple_GetItem(tuples, i), "ssid", &out->name, &out->chain, &how,
+                              &o->collation[i].pad))
+            return -1;
+        o->collation[i].collate = (stk_collate)how;
+    }
+    return 0;
 }
 
 static stk_dataset **datasets_of(PyObject *obj, PyObject *tuple, Py_ssize_t n)
@@ -91,14 +107,15 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
 {
     Py_ssize_t n_data = PyTuple_Size(data), n_out = PyTuple_Size(pairs);
     stk_dataset **datasets = datasets_of((PyObject *)self, data, n_data);
-    stk_output *outputs = datasets ? outputs_of(pairs, n_out) : NULL;
+    output_list out = { 0 };
     stk_error err = { 0 };
     stk_loader *l = NULL;
     int rc = -1;
 
-    if (outputs) {
+    if (datasets && outputs_of(pairs, n_out, &out) == 0) {
         o->size = sizeof *o;
-        o->outputs = outputs;
+        o->outputs = out.output;
+        o->collations = out.collation;
         o->n_outputs = (uint32_t)n_out;
         o->log = log_line;
         o->log_cookie = state_of((PyObject *)self)->log;
@@ -107,7 +124,7 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
         self->l = l;
     }
     PyMem_Free(datasets);
-    PyMem_Free(outputs);
+    outputs_free(&out);
     return rc < 0 ? -1 : 0;
 }
 
@@ -115,19 +132,18 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "data",       "outputs", "batch_size",  "num_workers",  "prefetch",
                              "io_threads", "seed",    "shuffle",     "drop_last",    "rank",
-                             "world_size", "skip",    "skip_budget", "collate_list", "memory_limit",
-                             "max_pixels", "exclude", NULL };
+                             "world_size", "skip",    "skip_budget", "memory_limit", "max_pixels",
+                             "exclude",    NULL };
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
     unsigned long long seed, budget, memory, pixels;
-    int shuffle, drop_last, skip, list;
+    int shuffle, drop_last, skip;
     PyObject *data, *outputs, *exclude = Py_None;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!IiIIKppIIpKpKK|O:Loader", names,
-                                     &PyTuple_Type, &data, &PyTuple_Type, &outputs, &o.batch_size,
-                                     &o.num_workers, &o.prefetch, &o.io_threads, &seed, &shuffle,
-                                     &drop_last, &o.rank, &o.world_size, &skip, &budget, &list,
-                                     &memory, &pixels, &exclude))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "O!O!IiIIKppIIpKKK|O:Loader", names, &PyTuple_Type, &data, &PyTuple_Type,
+            &outputs, &o.batch_size, &o.num_workers, &o.prefetch, &o.io_threads, &seed, &shuffle,
+            &drop_last, &o.rank, &o.world_size, &skip, &budget, &memory, &pixels, &exclude))
         return -1;
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
@@ -140,7 +156,6 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     o.drop_last = drop_last ? STK_YES : STK_NO;
     o.on_error = skip ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE;
     o.skip_budget = budget;
-    o.collate = list ? STK_COLLATE_LIST : STK_COLLATE_STACK;
     o.memory_limit = memory;
     o.max_pixels = pixels;
     self->pid = getpid();

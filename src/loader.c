@@ -72,15 +72,42 @@ static uint32_t default_workers(void)
 static int no_tensor(const stk_chain *c, const char *name, uint32_t batch, stk_error *err)
 {
     if (c->spec.kind == STK_KIND_IMAGE)
-        return stk_fail(
-            err, STK_EINVAL,
-            "output %s: its pictures differ in size, so %u of them make no tensor: add "
-            "resize((h, w)) or center_crop(n), or take collate=\"list\" or batch_size=1",
-            name, batch);
-    return stk_fail(err, STK_EINVAL,
-                    "output %s: its rows may differ in shape, so %u of them make no tensor: say "
-                    "their shape and dtype in the chain, or take collate=\"list\" or batch_size=1",
-                    name, batch);
+        return stk_fail(err, STK_EINVAL,
+                        "output %s: its pictures differ in size, so %u of them make no tensor: add "
+                        "resize((h, w)) or center_crop(n), or take collate=\"pad\", "
+                        "collate=\"list\" or batch_size=1",
+                        name, batch);
+    return stk_fail(
+        err, STK_EINVAL,
+        "output %s: its rows may differ in shape, so %u of them make no tensor: say "
+        "their shape and dtype in the chain, or take collate=\"pad\", collate=\"list\" or "
+        "batch_size=1",
+        name, batch);
+}
+
+/* What becomes of an output whose rows may differ in shape; text and json stay strings. */
+static int plan_ragged(const stk_engine *e, uint32_t i, const stk_loader_options *o, stk_error *err)
+{
+    stk_collation how = o->collations ? o->collations[i] : (stk_collation){ .collate = o->collate };
+    stk_out_plan *p = &e->common->out[i];
+    stk_chain *c = &e->chain[i];
+    int words = c->spec.out == STK_OUT_TEXT || c->spec.out == STK_OUT_JSON;
+    uint8_t value[8];
+
+    if (how.collate == STK_COLLATE_PAD && !words) {
+        p->pad = 1;
+        p->pad_value = how.pad;
+        c->spec.out = STK_OUT_DENSE;
+        if (c->spec.kind == STK_KIND_BYTES)
+            c->spec.dtype = STK_U8;
+        return c->spec.dtype ? stk_pad_value(how.pad, c->spec.dtype, value, err) : 0;
+    }
+    if (c->spec.kind == STK_KIND_BYTES || e->batch == 1)
+        return 0;
+    if (how.collate != STK_COLLATE_LIST)
+        return no_tensor(c, p->name, e->batch, err);
+    c->spec.out = STK_OUT_LIST;
+    return 0;
 }
 
 static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, stk_error *err)
@@ -94,11 +121,8 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
     if (!p->name)
         return stk_fail_nomem(err, 64);
     STK_TRY(stk_chain_plan(c, p->name, o->outputs[i].chain, err));
-    if (c->spec.kind != STK_KIND_BYTES && !c->row_bytes && e->batch > 1) {
-        if (o->collate != STK_COLLATE_LIST)
-            return no_tensor(c, p->name, e->batch, err);
-        c->spec.out = STK_OUT_LIST;
-    }
+    if (!c->row_bytes)
+        STK_TRY(plan_ragged(e, i, o, err));
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
     e->open_root[i] = c->open_root;
@@ -189,7 +213,8 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
     STK_TRY(stk_pool_open(&e->common->pool, o->memory, limit, err));
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         bytes += (uint64_t)e->common->out[i].row_bytes * e->batch;
-        ragged += !e->common->out[i].row_bytes;
+        if (!e->common->out[i].row_bytes)
+            ragged += e->common->out[i].pad ? 2 : 1; /* rows, and the tensor they become */
     }
     e->common->ragged_cap = (size_t)(limit / 8 * 5 / 2 /
                                      (ragged ? ragged : 1)); /* two batches fit into the pool */

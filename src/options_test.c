@@ -11,7 +11,9 @@
 
 /* Fields that are no person's to set in words: pointers, counts of what they point to, `size`. */
 #define PROGRAM_FIELDS(X)                                                                          \
-    X(size) X(outputs) X(n_outputs) X(log) X(log_cookie) X(order) X(memory) X(stages) X(n_stages)
+    X(size)                                                                                        \
+    X(outputs)                                                                                     \
+    X(n_outputs) X(log) X(log_cookie) X(order) X(memory) X(stages) X(n_stages) X(collations)
 
 /* Every byte of the struct belongs to a row, to a field above, or is padding before a wider
  * field. */
@@ -85,6 +87,8 @@ static void text_becomes_values(void **state)
     assert_int_equal(o.on_error, STK_ON_ERROR_SKIP);
     assert_int_equal(stk_option_set(&o, "collate", "list", NULL), 0);
     assert_int_equal(o.collate, STK_COLLATE_LIST);
+    assert_int_equal(stk_option_set(&o, "collate", "pad", NULL), 0);
+    assert_int_equal(o.collate, STK_COLLATE_PAD);
 }
 
 static void wrong_text_is_refused(void **state)

@@ -52,6 +52,10 @@ STK_API const char *stk_batch_output_name(const stk_batch *b, uint32_t output);
 /* How its rows are handed out.  `output` must be below stk_batch_outputs(). */
 STK_API stk_out_kind stk_batch_output_kind(const stk_batch *b, uint32_t output);
 
+/* 1: its rows may differ in shape and were padded to one tensor (STK_COLLATE_PAD); stk_batch_row()
+ * gives each at its own size, as a window of that tensor. */
+STK_API int stk_batch_padded(const stk_batch *b, uint32_t output);
+
 /* The stacked tensor of a DENSE output, borrowed.  STK_EINVAL: there is no such output, or it is of
  * another kind. */
 STK_API int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out);

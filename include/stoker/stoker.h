@@ -28,12 +28,25 @@ typedef struct stk_loader stk_loader; /* Epochs over one or more datasets.  Thre
 
 typedef enum stk_shuffle { STK_SHUFFLE_NONE = 0, STK_SHUFFLE_EXACT = 1 } stk_shuffle;
 typedef enum stk_on_error { STK_ON_ERROR_RAISE = 0, STK_ON_ERROR_SKIP = 1 } stk_on_error;
-typedef enum stk_collate { STK_COLLATE_STACK = 0, STK_COLLATE_LIST = 1 } stk_collate;
+
+/* What becomes of rows that may differ in shape.  PAD: one tensor, as large as the largest row in
+ * every dimension, the rest filled at the end of each; bytes are rows of u8 there, text and
+ * json stay strings. */
+typedef enum stk_collate {
+    STK_COLLATE_STACK = 0, /* refused when the loader is opened, unless batch_size is 1 */
+    STK_COLLATE_LIST = 1,
+    STK_COLLATE_PAD = 2
+} stk_collate;
 
 typedef struct stk_output {
     const char *name;  /* the batch's name for it */
     const char *chain; /* "from(jpg) | image | resize(256) | to(u8)" */
 } stk_output;
+
+typedef struct stk_collation { /* of one output */
+    stk_collate collate;
+    double pad; /* what PAD fills with; must fit the output's type */
+} stk_collation;
 
 struct stk_order; /* plugin.h */
 struct stk_memory;
@@ -66,6 +79,8 @@ typedef struct stk_loader_options {
     /* A file that names samples to leave out: the manifest of stk_check(), or keys, one a line.
      * Read at open; an epoch then has that many samples less. */
     const char *exclude;
+    /* One for each output, in place of `collate`; NULL: `collate` for all, padded with 0. */
+    const stk_collation *collations;
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from src/options.def:

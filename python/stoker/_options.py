@@ -79,10 +79,29 @@ def skip_policy(value: Any) -> tuple[bool, int]:
     invalid(f'on_error must be "raise", "skip" or {{"skip": budget}}, not {value!r}')
 
 
-def collate_list(value: Any) -> bool:
-    if value in (None, "stack", "list"):
-        return value == "list"
-    invalid(f'collate must be None, "stack" or "list", not {value!r}')
+_COLLATE = {"stack": 0, "list": 1, "pad": 2}
+
+
+def _collation(what: str, value: Any) -> tuple[int, float]:
+    """(stk_collate, pad value) from "pad" or ("pad", -100)."""
+    name, pad = value if isinstance(value, (tuple, list)) and len(value) == 2 else (value, None)
+    name = "stack" if name is None else name
+    if not isinstance(name, str) or name not in _COLLATE or (pad is not None and name != "pad"):
+        invalid(f'{what} must be "stack", "list", "pad" or ("pad", value), not {value!r}')
+    try:
+        return _COLLATE[name], float(0 if pad is None else pad)
+    except (TypeError, ValueError, OverflowError):
+        invalid(f"{what}: the pad value must be a number, not {pad!r}")
+
+
+def collations(value: Any, names: list[str]) -> list[tuple[int, float]]:
+    """One for each output: `value` is one for all of them, or a dict by name."""
+    if not isinstance(value, Mapping):
+        return [_collation("collate", value)] * len(names)
+    for name in value:
+        if name not in names:
+            invalid(f"collate: there is no output {name!r}{nearest(str(name), names)}")
+    return [_collation(f"collate[{name!r}]", value.get(name)) for name in names]
 
 
 @contextlib.contextmanager
@@ -130,8 +149,9 @@ def share(batch_size: Any, global_batch_size: Any, rank: Any, world_size: Any) -
     return {"batch_size": size, "rank": rank, "world_size": world}
 
 
-def outputs(fields: Any, found: list[str]) -> tuple[tuple[str, str], ...]:
-    """(name, chain) pairs from fields=; `found` are the fields of the data."""
+def outputs(fields: Any, found: list[str],
+            collate: Any = None) -> tuple[tuple[str, str, int, float], ...]:
+    """(name, chain, collate, pad) from fields= and collate=; `found` are the fields of the data."""
     if not isinstance(fields, Mapping) or not fields:
         what = "is missing" if fields is None else f"must be a dict, not {fields!r}"
         invalid(f"fields= {what}: the data has {', '.join(found) or 'no fields'}; "
@@ -147,7 +167,8 @@ def outputs(fields: Any, found: list[str]) -> tuple[tuple[str, str], ...]:
         if "\0" in name + text:
             invalid(f"fields[{name!r}] has a null character")
         pairs.append((name, text))
-    return tuple(pairs)
+    how = collations(collate, [name for name, _ in pairs])
+    return tuple((*pair, *one) for pair, one in zip(pairs, how, strict=True))
 
 
 def _example(found: list[str]) -> str:

@@ -15,6 +15,7 @@ class Batch(dict):
 
     sample_keys: the samples' keys, one a row
     sample_ids: their numbers in the data set, int64
+    lengths: padded output -> real sizes of its rows, int64: rows x dimensions, or rows if it has one
     valid: False where another sample stands in for a bad one, or where a rank had nothing left
 
     It is a dict in every way: `Batch(plain_dict)` makes one, whose samples are then unknown (None).
@@ -24,9 +25,11 @@ class Batch(dict):
     _source: tuple[tuple[_stoker.Dataset, ...], bytes] | None = None   # whence keys, until asked for
     sample_ids: Any = None
     valid: Any = None
+    lengths: dict[str, Any]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.lengths = {}
         if args and isinstance(args[0], Batch):
             self.__dict__.update(args[0].__dict__)
 
@@ -63,15 +66,18 @@ class Batch(dict):
         made._keys = self._keys
         made.sample_ids = one(self.sample_ids)
         made.valid = one(self.valid)
+        made.lengths = {name: one(value) for name, value in self.lengths.items()}
         return made
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
-        """As torch.Tensor.to, for every tensor.  A dtype turns outputs only, not ids and flags."""
+        """As torch.Tensor.to, for every tensor.  A dtype turns outputs only, not ids, flags and lengths."""
         made = self._map("to", *args, **kwargs)
-        for name in ("sample_ids", "valid"):
-            old, new = getattr(self, name), getattr(made, name)
-            if hasattr(new, "device") and new.dtype != old.dtype:
-                setattr(made, name, old.to(new.device))
+        def kept(old: Any, new: Any) -> Any:
+            return old.to(new.device) if hasattr(new, "device") and new.dtype != old.dtype else new
+
+        made.sample_ids = kept(self.sample_ids, made.sample_ids)
+        made.valid = kept(self.valid, made.valid)
+        made.lengths = {name: kept(self.lengths[name], new) for name, new in made.lengths.items()}
         return made
 
     def pin_memory(self, *args: Any) -> Batch:
@@ -100,7 +106,12 @@ def _value(value: Any, is_json: bool) -> Any:
 def from_parts(parts: tuple[Any, ...], data: tuple[_stoker.Dataset, ...]) -> Batch:
     """A Batch from what the extension's next() answers; `data`: the loader's data sets."""
     outputs, ids, valid = parts
-    batch = Batch({name: _value(value, is_json) for name, is_json, value in outputs})
+    batch = Batch({name: _value(value, is_json) for name, is_json, value, _ in outputs})
+    for name, _, _, lengths in outputs:
+        if lengths is not None:
+            ndim, raw = lengths
+            sizes = from_bytes(raw, "int64")
+            batch.lengths[name] = sizes if ndim == 1 else sizes.reshape(len(ids) // 8, ndim)
     batch._source = data, bytes(ids)            # ids are the user's to change
     batch.sample_ids = from_bytes(ids, "int64")
     batch.valid = from_bytes(valid, "bool")

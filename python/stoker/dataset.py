@@ -29,8 +29,7 @@ class _Decoder:
         self.loader = _stoker.Loader(
             data=(core,), outputs=_options.outputs(fields, core.fields()), batch_size=1,
             num_workers=-1, prefetch=1, io_threads=0, seed=0, shuffle=False, drop_last=False,
-            rank=0, world_size=1, skip=False, skip_budget=0, collate_list=False, memory_limit=0,
-            max_pixels=0)
+            rank=0, world_size=1, skip=False, skip_budget=0, memory_limit=0, max_pixels=0)
 
     def sample(self, i: int) -> dict[str, Any]:
         with self.lock:

@@ -17,6 +17,7 @@ from .errors import ClosedError, StokerError, invalid
 _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_workers", "prefetch",
           "device", "rank", "world_size", "on_error", "collate", "memory_limit", "max_pixels",
           "io_threads", "global_batch_size", "classes", "exclude"]
+Collate = str | tuple[str, float] | Mapping[str, Any] | None
 _STATE = ("seed", "shuffle", "batch_size", "world_size", "drop_last", "samples")
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -78,7 +79,8 @@ class Loader:
     prefetch: batches made ahead; None: chosen
     rank, world_size: None: torch.distributed's, else the launcher's (RANK, WORLD_SIZE), else 0 of 1
     on_error: "raise", "skip", or {"skip": n}: at most n bad samples an epoch
-    collate: "list": one tensor a row, for pictures of different sizes
+    collate: for rows of different shapes; "list": one tensor a row; "pad" or ("pad", value): filled up
+        to the largest of the batch, real sizes in batch.lengths; a dict: by output
     memory_limit: bytes, or "2GB", for batches, reads and scratch; None: a quarter of the memory
     max_pixels: larger pictures are bad data
     io_threads: threads for reads that wait; None: chosen
@@ -92,7 +94,7 @@ class Loader:
                  drop_last: bool = False, num_workers: int | None = None,
                  prefetch: int | None = None, device: str = "cpu", rank: int | None = None,
                  world_size: int | None = None, on_error: str | Mapping[str, int] = "raise",
-                 collate: str | None = None, memory_limit: int | str | None = None,
+                 collate: Collate = None, memory_limit: int | str | None = None,
                  max_pixels: int | None = None, io_threads: int | None = None,
                  global_batch_size: int | None = None, classes: list[str] | None = None,
                  exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None,
@@ -110,7 +112,6 @@ class Loader:
             "prefetch": _options.or_chosen("prefetch", prefetch),
             "io_threads": _options.or_chosen("io_threads", io_threads),
             "skip": skip, "skip_budget": budget,
-            "collate_list": _options.collate_list(collate),
             "memory_limit": _options.byte_count("memory_limit", memory_limit),
             "max_pixels": 0 if max_pixels is None
             else _options.whole("max_pixels", max_pixels, 1, 2**63 - 1),
@@ -118,7 +119,7 @@ class Loader:
         self._data = cores = tuple(d._core for d in _datasets(data, classes))
         found = list(dict.fromkeys(name for core in cores for name in core.fields()))
         with _options.exclude_file(exclude) as path:
-            self._core = _stoker.Loader(data=cores, outputs=_options.outputs(fields, found),
+            self._core = _stoker.Loader(data=cores, outputs=_options.outputs(fields, found, collate),
                                         exclude=path, **options)
         self._steps, samples = self._core.sizes()
         self._identity = {name: {**options, "samples": samples}[name] for name in _STATE}

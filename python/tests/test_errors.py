@@ -37,7 +37,7 @@ def error_of(*args, epochs=1, **kwargs):
     ("seed", -1, "at least 0"), ("seed", 2**64, "at most"), ("shuffle", "block", "not there yet"),
     ("shuffle", "blok", "shuffle"), ("shuffle", 3, "shuffle"), ("drop_last", 1, "True or False"),
     ("on_error", "ignore", '"skip"'), ("on_error", {"skip": 0}, "at least 1"),
-    ("on_error", {"skp": 1}, '"skip"'), ("collate", "pad", '"list"'),
+    ("on_error", {"skp": 1}, '"skip"'), ("collate", "padded", '"list"'),
     ("device", "cuda", "no CUDA part"), ("device", "cuda:1", "no CUDA part"), ("device", "tpu", '"cpu"'),
     ("memory_limit", "2 bananas", "2GB"), ("memory_limit", 0, "at least 1"),
     ("memory_limit", "1KB", "memory_limit"), ("max_pixels", 0, "at least 1"),

@@ -51,7 +51,7 @@ const char *stk_batch_key(const stk_batch *b, uint32_t row, size_t *len)
     stk_entry e;
 
     *len = 0;
-    if (row >= b->rows)
+    if (row >= b->rows || !c->n_data)
         return "";
     while (d + 1 < c->n_data && c->start[d + 1] <= b->ids[row])
         d++;
@@ -80,6 +80,36 @@ static void set_strides(stk_tensor *t, const stk_spec *spec)
     }
 }
 
+/* The tensor that padding made. */
+static void padded_tensor(const stk_batch *b, uint32_t output, stk_tensor *out)
+{
+    const stk_batch_out *o = &b->out[output];
+
+    *out = (stk_tensor){
+        .data = o->dense->data, .buffer = o->dense, .dtype = o->dtype, .ndim = o->ndim + 1
+    };
+    out->shape[0] = b->rows;
+    memcpy(out->shape + 1, o->shape, o->ndim * sizeof *out->shape);
+    set_strides(out, &b->common->out[output].spec);
+}
+
+/* One row of it at its own size. */
+static void padded_row(const stk_batch *b, uint32_t output, uint32_t row, stk_tensor *out)
+{
+    const stk_batch_out *o = &b->out[output];
+
+    padded_tensor(b, output, out);
+    out->data = (uint8_t *)o->dense->data + row * o->row_bytes;
+    out->ndim--;
+    memcpy(out->shape, o->row[row].shape, sizeof o->row[row].shape);
+    memmove(out->strides, out->strides + 1, out->ndim * sizeof *out->strides);
+}
+
+int stk_batch_padded(const stk_batch *b, uint32_t output)
+{
+    return output < b->common->n_out && b->common->out[output].pad;
+}
+
 int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out)
 {
     const stk_out_plan *p = output < b->common->n_out ? &b->common->out[output] : NULL;
@@ -95,6 +125,10 @@ int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out)
         out->ndim++;
         set_strides(out, &p->spec);
         return rc;
+    }
+    if (b->out[output].padded) {
+        padded_tensor(b, output, out);
+        return 0;
     }
     *out = (stk_tensor){ .data = b->out[output].buffer->data,
                          .buffer = b->out[output].buffer,
@@ -113,6 +147,10 @@ int stk_batch_row(const stk_batch *b, uint32_t output, uint32_t row, stk_tensor 
 
     if (!p || row >= b->rows)
         return STK_EINVAL;
+    if (b->out[output].padded) {
+        padded_row(b, output, row, out);
+        return 0;
+    }
     if (p->row_bytes) {
         *out = (stk_tensor){ .data = stk_batch_place((stk_batch *)(uintptr_t)b, output, row),
                              .buffer = b->out[output].buffer,

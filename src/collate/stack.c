@@ -49,11 +49,17 @@ void stk_common_unref(stk_common **cp)
     stk_free(c);
 }
 
+static stk_buffer *planned(const stk_batch *b, size_t size)
+{
+    return size < STK_SMALL_OUTPUT ? stk_buffer_new(size) : stk_pool_get(b->common->pool, size);
+}
+
 static int out_open(stk_batch *b, uint32_t i, stk_error *err)
 {
     stk_out_plan *plan = &b->common->out[i];
     stk_batch_out *o = &b->out[i];
     size_t size = plan->row_bytes * b->common->batch;
+    size_t dense = atomic_load_explicit(&plan->pad_high, memory_order_relaxed);
 
     if (!plan->row_bytes) {
         o->row = stk_alloc(b->common->batch * sizeof *o->row);
@@ -68,9 +74,10 @@ static int out_open(stk_batch *b, uint32_t i, stk_error *err)
         if (!size)
             return 0;
     }
-    o->buffer = size < STK_SMALL_OUTPUT ? stk_buffer_new(size)
-                                        : stk_pool_get(b->common->pool, size);
-    if (o->buffer)
+    o->buffer = planned(b, size);
+    if (o->buffer && dense)
+        o->dense = planned(b, dense);
+    if (o->buffer && (o->dense || !dense))
         return 0;
     return stk_fail(err, STK_ELIMIT, "memory_limit is reached");
 }
@@ -175,20 +182,37 @@ void stk_batch_unreserve(stk_batch *b, uint32_t output, uint32_t row)
     own_give(b, &b->out[output].row[row]);
 }
 
+void stk_batch_undense(stk_batch *b, stk_batch_out *o)
+{
+    if (o->dense && o->counted)
+        stk_account_give(stk_pool_account(b->common->pool), o->dense->size);
+    stk_buffer_unref(o->dense);
+    o->dense = NULL;
+    o->counted = 0;
+}
+
+/* The largest so far, with headroom: sizes vary from batch to batch. */
+static void raise_high(const stk_common *c, _Atomic size_t *at, size_t used)
+{
+    size_t high = atomic_load_explicit(at, memory_order_relaxed);
+
+    used += used / 4 + 64;
+    used = used < c->ragged_cap ? used : c->ragged_cap;
+    while (used > high && !atomic_compare_exchange_weak_explicit(
+                              at, &high, used, memory_order_relaxed, memory_order_relaxed)) {}
+}
+
 void stk_batch_settle(stk_batch *b)
 {
     stk_common *c = b->common;
 
     for (uint32_t i = 0; i < c->n_out; i++) {
-        size_t used = atomic_load_explicit(&b->out[i].used, memory_order_relaxed);
-        size_t high = atomic_load_explicit(&c->out[i].high, memory_order_relaxed);
+        stk_batch_out *o = &b->out[i];
 
-        used += used / 4 + 64; /* headroom: sizes vary from batch to batch */
-        used = used < c->ragged_cap ? used : c->ragged_cap;
-        while (!c->out[i].row_bytes && used > high &&
-               !atomic_compare_exchange_weak_explicit(&c->out[i].high, &high, used,
-                                                      memory_order_relaxed, memory_order_relaxed)) {
-        }
+        if (!c->out[i].row_bytes)
+            raise_high(c, &c->out[i].high, atomic_load_explicit(&o->used, memory_order_relaxed));
+        if (o->padded)
+            raise_high(c, &c->out[i].pad_high, o->row_bytes * b->rows);
     }
 }
 
@@ -207,6 +231,7 @@ static void out_close(stk_batch *b, uint32_t i)
     for (uint32_t r = 0; o->row && r < b->common->batch; r++)
         own_give(b, &o->row[r]);
     stk_buffer_unref(o->buffer);
+    stk_batch_undense(b, o);
     stk_free(o->row);
 }
 

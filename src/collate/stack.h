@@ -18,6 +18,9 @@ typedef struct stk_out_plan {
     stk_spec spec;
     size_t row_bytes;    /* 0: ragged */
     _Atomic size_t high; /* ragged: largest batch so far */
+    int pad;             /* ragged: its rows are made one tensor (pad.c) ... */
+    double pad_value;
+    _Atomic size_t pad_high; /* ... of so many bytes so far */
 } stk_out_plan;
 
 typedef struct stk_common { /* what batches need after their loader is gone.  Thread: any. */
@@ -49,6 +52,13 @@ typedef struct stk_batch_out {
     stk_buffer *buffer;  /* NULL: ragged and nothing known yet */
     _Atomic size_t used; /* ragged */
     stk_row_out *row;    /* ragged */
+    stk_buffer *dense;   /* padded: what the rows become; NULL: nothing known yet */
+    int counted;         /* dense is no pool's and was taken from the account */
+    int padded;          /* the rows are in dense now, and nowhere else */
+    size_t row_bytes;    /* padded */
+    stk_dtype dtype;     /* padded */
+    uint32_t ndim;       /* padded: of a row */
+    int64_t shape[STK_MAX_DIMS - 1];
 } stk_batch_out;
 
 struct stk_batch {
@@ -86,5 +96,11 @@ typedef struct stk_cut {
 void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len, stk_cut *cut);
 void stk_batch_unreserve(stk_batch *b, uint32_t output,
                          uint32_t row); /* before a row is filled anew */
+
+/* pad.c: every row is there: make tensors of the outputs that are to be padded. */
+int stk_batch_pad(stk_batch *b, stk_error *err);
+void stk_batch_undense(stk_batch *b, stk_batch_out *o); /* let go of o->dense */
+/* The value as an element of `dtype`; STK_EINVAL: it is none. */
+int stk_pad_value(double v, stk_dtype dtype, uint8_t out[8], stk_error *err);
 
 #endif

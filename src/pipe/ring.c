@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ring.c - slots: FREE -> FILLING -> STAGES -> READY -> (handed out) FREE.
  *
- * A slot opens with a batch whose memory is planned; the worker that does its last row runs the
- * batch stages; the consumer takes slots in order.  Sequence numbers run on over the end of an
+ * A slot opens with a batch whose memory is planned; the worker that does its last row pads what is
+ * to be padded and runs the batch stages; the consumer takes slots in order.  Sequence numbers run on over the end of an
  * epoch, so the next one is under way before this one ends. */
 #include <string.h>
 
@@ -109,6 +109,19 @@ void stk_ticket_done(stk_ticket *t, int rc, const stk_error *err)
     run_stages(t->engine, t->slot);
 }
 
+static void pad(stk_engine *e, stk_slot *s)
+{
+    stk_error err;
+    int rc;
+
+    if (s->rc < 0 || atomic_load_explicit(&e->draining, memory_order_relaxed))
+        return; /* rows are missing */
+    stk_error_clear(&err);
+    rc = stk_batch_pad(s->batch, &err);
+    if (rc < 0)
+        stk_ring_fail(e, s, 0, rc, &err);
+}
+
 void stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows)
 {
     if (!rows || atomic_fetch_sub_explicit(&s->left, rows, memory_order_acq_rel) != rows)
@@ -116,6 +129,7 @@ void stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows)
     pthread_mutex_lock(&e->lock);
     s->state = STK_SLOT_STAGES;
     pthread_mutex_unlock(&e->lock);
+    pad(e, s);
     run_stages(e, s);
 }
 

@@ -21,16 +21,21 @@ static uint64_t get(const _Atomic uint64_t *c)
  * that are out of the pool and not in the ring, divided by how many a batch has. */
 uint32_t stk_engine_held(const stk_engine *e)
 {
-    uint32_t out = stk_pool_out(e->common->pool), each = 0, ring;
+    uint32_t out = stk_pool_out(e->common->pool), each = 0, more = 0, ring;
 
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         stk_out_plan *p = &e->common->out[i];
         size_t size = p->row_bytes ? p->row_bytes * e->batch
                                    : atomic_load_explicit(&p->high, memory_order_relaxed);
+        int large = size >= STK_SMALL_OUTPUT;
 
-        each += size >= STK_SMALL_OUTPUT;
+        if (p->pad && e->batch > 1) { /* rows, which leave when they are padded, and the tensor */
+            more += (uint32_t)large;
+            large = atomic_load_explicit(&p->pad_high, memory_order_relaxed) >= STK_SMALL_OUTPUT;
+        }
+        each += (uint32_t)large;
     }
-    ring = (uint32_t)(e->head - e->tail) * each;
+    ring = (uint32_t)(e->head - e->tail) * (each + more);
     return each && out > ring ? (out - ring + each - 1) / each : 0;
 }
 
