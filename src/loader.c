@@ -114,6 +114,7 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
 {
     stk_out_plan *p = &e->common->out[i];
     stk_chain *c = &e->chain[i];
+    int bound = 0, rc;
 
     if (!o->outputs[i].name || !o->outputs[i].chain)
         return stk_fail(err, STK_EINVAL, "output %u needs a name and a chain", i);
@@ -126,6 +127,8 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
     e->open_root[i] = c->open_root;
+    if (c->fallback)
+        e->fallback[i] = (stk_bytes){ (const uint8_t *)c->fallback, strlen(c->fallback) };
     for (uint32_t d = 0; d < e->common->n_data; d++) {
         const stk_dataset *data = e->common->data[d];
 
@@ -134,8 +137,16 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
                             "output %s: open reads files that a manifest (.csv, .jsonl) names; "
                             "fields of the format %s are the data themselves",
                             p->name, data->format->name);
-        STK_TRY(stk_chain_bind(c, p->name, data->index, &e->field_of[d][i], err));
+        rc = stk_chain_bind(c, p->name, data->index, &e->field_of[d][i], err);
+        if (rc < 0)
+            return rc;
+        bound |= rc != STK_END;
     }
+    if (!bound)
+        return stk_fail(err, STK_EINVAL,
+                        "output %s: no sample has a field %s, so that all would get the default: "
+                        "check its name",
+                        p->name, c->from[0]);
     return 0;
 }
 

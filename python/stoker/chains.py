@@ -66,9 +66,9 @@ class Chain:
         return hash(self._calls)
 
 
-def from_(*fields: str) -> Chain:
-    """Begin at the first of these fields that a sample has."""
-    return Chain(_call("from", fields, {}))
+def from_(*fields: str, default: Any = None) -> Chain:
+    """Begin at the first of these fields that a sample has, else at `default` as its text."""
+    return Chain(_call("from", fields, {"default": default}))
 
 
 # ---- from the registry ---------------------------------------------------------------------------

@@ -93,6 +93,10 @@ static int locate(stk_request *r, stk_wanted *w, uint32_t field, stk_error *err)
 {
     const stk_dataset *d = r->data;
 
+    if (field == UINT16_MAX) { /* not in this sample */
+        *w = (stk_wanted){ .number = UINT16_MAX, .place.here = r->fallback[w - r->want] };
+        return 0;
+    }
     r->index_failed = stk_index_field(d->index, &r->entry, field, &w->field, err);
     if (r->index_failed)
         return r->index_failed;

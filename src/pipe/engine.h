@@ -95,6 +95,7 @@ struct stk_engine {
     stk_chain *chain;                       /* common->n_out */
     uint16_t ***field_of;                   /* [data set][output][schema] */
     const char *open_root[STK_MAX_OUTPUTS]; /* of the chains */
+    stk_bytes fallback[STK_MAX_OUTPUTS];    /* of the chains; no data: none */
     stk_order order;
     stk_concat concat;
     stk_deal deal;

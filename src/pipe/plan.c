@@ -14,7 +14,22 @@
 #include "codec/open.h"
 
 static const stk_arg from_args[] = { { "names", STK_ARG_NAMES, NULL, "fields to try, in order" },
+                                     { "default", STK_ARG_ANY, "",
+                                       "what a sample that has none of them has instead" },
                                      { 0 } };
+
+/* The default as the text that a field would have. */
+static int plan_default(stk_chain *c, const stk_args *args, stk_error *err)
+{
+    const char *text = stk_args_str(args, "default");
+    char number[40];
+
+    if (stk_args_count(args, "default") != 1)
+        return stk_fail(err, STK_EINVAL, "from(): default is one number or one quoted text");
+    snprintf(number, sizeof number, "%.17g", stk_args_f64(args, "default"));
+    c->fallback = stk_strdup(text ? text : number);
+    return c->fallback ? 0 : stk_fail_nomem(err, 64);
+}
 
 static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
 {
@@ -32,6 +47,8 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
         else
             c->n_from++;
     }
+    if (rc == 0 && stk_args_has(args, "default"))
+        rc = plan_default(c, args, err);
     stk_args_close(&args);
     return rc;
 }
@@ -73,6 +90,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     if (rc == 0 && codec == &stk_codec_open) {
         if (c->n_steps > 1)
             rc = stk_fail(err, STK_EINVAL, "open stands first, or right behind from()");
+        else if (c->fallback)
+            rc = stk_fail(err, STK_ENOTSUP, "open reads a file: from() takes no default before it");
         c->open_root = ((const stk_open_state *)s->state)->root;
     }
     stk_args_close(&args);
@@ -149,6 +168,7 @@ void stk_chain_fini(stk_chain *c)
 {
     for (uint32_t i = 0; i < c->n_from; i++)
         stk_free(c->from[i]);
+    stk_free(c->fallback);
     for (uint32_t i = 0; i < c->n_steps; i++) {
         const stk_step *s = &c->step[i];
 
@@ -227,6 +247,8 @@ int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, 
         }
         bound += map[s] != UINT16_MAX;
     }
+    if (!bound && c->fallback)
+        return STK_END;
     if (!bound && stk_index_samples(ix)) {
         stk_free(map);
         *field_of = NULL;

@@ -18,6 +18,7 @@ typedef struct stk_step {
 typedef struct stk_chain {
     char *from[STK_MAX_FROM]; /* the first of these that a sample has */
     uint32_t n_from;
+    char *fallback; /* stands in where a sample has none of them; NULL: it is bad then */
     uint32_t n_steps;
     stk_step step[STK_MAX_STEPS];
     const stk_step *parse; /* ends in a value */
@@ -35,7 +36,7 @@ void stk_chain_fini(stk_chain *c);
 const stk_codec *stk_chain_packed(const stk_chain *c, const stk_field *f);
 
 /* Which field of a sample (by schema) feeds a chain, for one data set: UINT16_MAX where none
- * does.  from(x) takes the field x, else x.gz, else x.zst. */
+ * does.  STK_END: none does anywhere, but the chain has a default.  from(x) takes the field x, else x.gz, else x.zst. */
 int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, uint16_t **field_of,
                    stk_error *err);
 

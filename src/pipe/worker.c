@@ -70,6 +70,7 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
     (*out)->arrived = request_arrived;
     (*out)->owner = e;
     (*out)->open_root = e->open_root;
+    (*out)->fallback = e->fallback;
     e->n_requests++;
     return 0;
 }
@@ -220,7 +221,7 @@ static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
     }
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         fields[i] = e->field_of[r->where.dataset][i][r->entry.schema];
-        if (fields[i] == UINT16_MAX)
+        if (fields[i] == UINT16_MAX && !e->fallback[i].data)
             return missing_field(e, i, err);
     }
     STK_TRY(stk_request_begin(r, fields, e->common->n_out, err));
