@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _options, _stoker
+from . import _options, _stoker, preview
 from .batch import Batch, from_parts
 from .dataset import Dataset, Urls
 from .errors import ClosedError, StokerError, invalid
@@ -118,9 +118,10 @@ class Loader:
         }
         self._data = cores = tuple(d._core for d in _datasets(data, classes))
         found = list(dict.fromkeys(name for core in cores for name in core.fields()))
-        with _options.exclude_file(exclude) as path:
-            self._core = _stoker.Loader(data=cores, outputs=_options.outputs(fields, found, collate),
-                                        exclude=path, **options)
+        if exclude is not None and not isinstance(exclude, (str, bytes, os.PathLike)):
+            exclude = list(exclude) if isinstance(exclude, Iterable) else exclude
+        self._made_of = _options.outputs(fields, found, collate), options, exclude
+        self._core = self._open(*self._made_of)
         self._steps, samples = self._core.sizes()
         self._identity = {name: {**options, "samples": samples}[name] for name in _STATE}
         self._pid = os.getpid()
@@ -128,18 +129,27 @@ class Loader:
         self._next: tuple[int, int] | None = None   # where set_epoch or load_state_dict points
         _open_loaders.add(self)
 
+    def _open(self, outputs: Any, options: dict[str, Any], exclude: Any) -> _stoker.Loader:
+        with _options.exclude_file(exclude) as path:
+            return _stoker.Loader(data=self._data, outputs=outputs, exclude=path, **options)
+
     # ---- epochs ----------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Batch]:
-        epoch, step = self._core.where()
-        if self._next is not None:
-            epoch, step = self._next
-        elif self._running is not None:         # left by break: the next loop is the next epoch
-            epoch, step = epoch + 1, 0
+        epoch, step = self._coming()
         self._core.seek(epoch, step)            # costs nothing when that is what comes anyway
         self._next = None
         self._running = _Epoch(self, epoch)
         return self._running
+
+    def _coming(self) -> tuple[int, int]:
+        """Where the next loop begins."""
+        epoch, step = self._core.where()
+        if self._next is not None:
+            return self._next
+        if self._running is not None:           # left by break: the next loop is the next epoch
+            return epoch + 1, 0
+        return epoch, step
 
     def __len__(self) -> int:
         """Batches of an epoch, the same on every rank."""
@@ -178,6 +188,31 @@ class Loader:
         epoch = _options.whole("epoch", state["epoch"], 0, 2**32 - 1)
         self._next = epoch, _options.whole("step", state["step"], 0, self._steps)
         self._running = None
+
+    # ---- a look ----------------------------------------------------------------------------------
+
+    def preview(self, n: int = 16, output: str | None = None) -> preview.Preview:
+        """The first n pictures of the next loop, as the model sees them but before normalize.
+
+        It shows itself in a notebook; .save("grid.png") and .image are for elsewhere.  The loader does
+        not move.  output: which one; None: the first that is a picture.
+        """
+        n = _options.whole("the number of pictures", n, 1, 4096)
+        outputs, options, exclude = self._made_of
+        at = preview.choose(outputs, output)
+        as_list = tuple((name, preview.shown(chain) if i == at else chain, 1, 0.0)
+                        for i, (name, chain, _, _) in enumerate(outputs))
+        workers = options["num_workers"] if n < options["batch_size"] else -1
+        core = self._open(as_list, {**options, "prefetch": 1, "num_workers": workers}, exclude)
+        found: list[preview.Picture] = []
+        try:
+            epoch, step = self._coming()
+            core.seek(epoch, step)
+            while len(found) < n and (parts := core.next(epoch)) is not None:
+                found += preview.pictures(parts, at, self._data)
+        finally:
+            core.close()
+        return preview.Preview(found[:n])
 
     # ---- figures and threads ---------------------------------------------------------------------
 
