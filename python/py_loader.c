@@ -13,10 +13,24 @@
 
 #define SLICE_MS 100
 
+#define MAX_DRAWN 1024 /* 32 outputs of 32 steps */
+
+typedef struct drawn {
+    uint32_t output, step;
+    const char *op; /* static, or NULL: as it was read */
+    stk_view view;
+} drawn;
+
+typedef struct drawn_list { /* of the row under hand: a watched loader has no threads */
+    uint32_t n;
+    drawn at[MAX_DRAWN];
+} drawn_list;
+
 typedef struct loader_object {
     PyObject_HEAD stk_loader *l; /* lock; NULL: closed */
     PyThread_type_lock lock;
     pid_t pid;
+    drawn_list *drawn; /* lock; NULL: nobody asks */
 } loader_object;
 
 /* ---- the lock ---- */
@@ -48,6 +62,64 @@ static int enter(loader_object *self)
 static void leave(loader_object *self)
 {
     PyThread_release_lock(self->lock);
+}
+
+/* ---- what was drawn ---- */
+
+static void note_drawn(void *cookie, const stk_drawn *d)
+{
+    drawn_list *list = cookie;
+
+    if (list->n < MAX_DRAWN)
+        list->at[list->n++] = (drawn){ d->output, d->step, d->op, *d->view };
+}
+
+static PyObject *drawn_tuple(const drawn *d)
+{
+    const stk_view *v = &d->view;
+
+    return Py_BuildValue("(IIz(IIII)(II)(iiII)O)", d->output, d->step, d->op, v->clip.x, v->clip.y,
+                         v->clip.w, v->clip.h, v->res_w, v->res_h, v->vis_x, v->vis_y, v->vis_w,
+                         v->vis_h, v->flip_x ? Py_True : Py_False);
+}
+
+static PyObject *loader_drawn(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    PyObject *list;
+    uint32_t n;
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    n = self->drawn ? self->drawn->n : 0;
+    list = PyList_New(n);
+    for (uint32_t i = 0; list && i < n; i++) {
+        PyObject *v = drawn_tuple(&self->drawn->at[i]);
+
+        if (!v || PyList_SetItem(list, i, v) < 0)
+            Py_CLEAR(list);
+    }
+    if (self->drawn)
+        self->drawn->n = 0;
+    leave(self);
+    return list;
+}
+
+static PyObject *loader_find(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    unsigned long long epoch, id;
+    stk_error err = { 0 };
+    uint64_t position;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "KK:find", &epoch, &id) || enter(self) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS rc = stk_loader_find(self->l, epoch, id, &position, &err);
+    leave(self);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
+    return PyLong_FromUnsignedLongLong(position);
 }
 
 /* ---- open and close ---- */
@@ -133,17 +205,18 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     static char *names[] = { "data",       "outputs", "batch_size",  "num_workers",  "prefetch",
                              "io_threads", "seed",    "shuffle",     "drop_last",    "rank",
                              "world_size", "skip",    "skip_budget", "memory_limit", "max_pixels",
-                             "exclude",    NULL };
+                             "exclude",    "watch",   NULL };
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
     unsigned long long seed, budget, memory, pixels;
-    int shuffle, drop_last, skip;
+    int shuffle, drop_last, skip, watch = 0;
     PyObject *data, *outputs, *exclude = Py_None;
+    stk_watch told;
 
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!O!IiIIKppIIpKKK|O:Loader", names, &PyTuple_Type, &data, &PyTuple_Type,
+            args, kwargs, "O!O!IiIIKppIIpKKK|Op:Loader", names, &PyTuple_Type, &data, &PyTuple_Type,
             &outputs, &o.batch_size, &o.num_workers, &o.prefetch, &o.io_threads, &seed, &shuffle,
-            &drop_last, &o.rank, &o.world_size, &skip, &budget, &memory, &pixels, &exclude))
+            &drop_last, &o.rank, &o.world_size, &skip, &budget, &memory, &pixels, &exclude, &watch))
         return -1;
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
@@ -151,6 +224,14 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     }
     if (exclude != Py_None && !(o.exclude = PyBytes_AsString(exclude)))
         return -1;
+    if (watch && !(self->drawn = PyMem_Calloc(1, sizeof *self->drawn))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    told = (stk_watch){ STK_PLUGIN_ABI, self->drawn, note_drawn };
+    o.watch = watch ? &told : NULL;
+    if (watch)
+        o.num_workers = STK_NONE; /* the list is the caller's */
     o.seed = seed;
     o.shuffle = shuffle ? STK_SHUFFLE_EXACT : STK_SHUFFLE_NONE;
     o.drop_last = drop_last ? STK_YES : STK_NO;
@@ -188,6 +269,7 @@ static void loader_dealloc(PyObject *obj)
     Py_BEGIN_ALLOW_THREADS stk_loader_close(
         &self->l); /* after fork it frees nothing and joins nobody */
     Py_END_ALLOW_THREADS if (self->lock && ours) PyThread_free_lock(self->lock);
+    PyMem_Free(self->drawn);
     free_object(obj);
 }
 
@@ -345,6 +427,10 @@ static PyMethodDef loader_methods[] = {
     { "where", loader_where, METH_NOARGS, "(epoch, steps taken in it)" },
     { "sizes", loader_sizes, METH_NOARGS, "(steps, samples) of an epoch" },
     { "set_workers", loader_set_workers, METH_VARARGS, "park or add workers" },
+    { "find", loader_find, METH_VARARGS, "(epoch, id): its position there" },
+    { "drawn", loader_drawn, METH_NOARGS,
+      "(output, step, op, clip, resized, window, mirrored) of what was watched since the last "
+      "call" },
     { "stats", loader_stats, METH_NOARGS, "figures since open" },
     { "skipped", loader_skipped, METH_VARARGS,
       "(shard, offset or -1, key, reason) of the i-th skipped sample, or None" },

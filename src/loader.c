@@ -50,6 +50,9 @@ static int check_options(const stk_loader_options *o, size_t n_data, stk_error *
     if (o->n_stages > STK_MAX_STAGES)
         return stk_fail(err, STK_EINVAL, "a loader has at most %d batch stages, not %u",
                         STK_MAX_STAGES, o->n_stages);
+    if (o->watch && o->watch->abi != STK_PLUGIN_ABI)
+        return stk_fail(err, STK_EINVAL, "the watch was built for ABI %u, this is %d",
+                        o->watch->abi, STK_PLUGIN_ABI);
     for (uint32_t i = 0; i < o->n_stages; i++)
         if (o->stages[i]->abi != STK_PLUGIN_ABI)
             return stk_fail(err, STK_EINVAL, "batch stage %s was built for ABI %u, this is %d",
@@ -328,6 +331,8 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
     l->e.on_error = o.on_error;
     l->e.skip_budget = o.skip_budget;
     l->e.log = (stk_log){ o.log, o.log_cookie };
+    if (o.watch)
+        l->e.watch = *o.watch;
     l->e.kern = stk_kern_table(stk_cpu_level());
     l->e.n_stages = o.n_stages;
     if (o.n_stages)
@@ -391,6 +396,32 @@ uint64_t stk_loader_steps(const stk_loader *l)
 uint64_t stk_loader_samples(const stk_loader *l)
 {
     return l->e.deal.samples;
+}
+
+/* An order that is not ours says only what stands where. */
+static uint64_t search(const stk_engine *e, uint64_t epoch, uint64_t id)
+{
+    stk_where where;
+
+    for (uint64_t at = 0; at < e->deal.samples; at++) {
+        e->order.at(e->order.state, epoch, at, 1, &where);
+        if (where.dataset < e->common->n_data &&
+            e->common->start[where.dataset] + where.sample == id)
+            return at;
+    }
+    return UINT64_MAX;
+}
+
+int stk_loader_find(const stk_loader *l, uint64_t epoch, uint64_t id, uint64_t *position,
+                    stk_error *err)
+{
+    const stk_engine *e = &l->e;
+    int ours = e->order.state == &e->concat;
+
+    *position = ours ? stk_concat_find(&e->concat, epoch, id) : search(e, epoch, id);
+    if (*position != UINT64_MAX)
+        return 0;
+    return stk_fail(err, STK_ENOTFOUND, "sample %" PRIu64 " is not in epoch %" PRIu64, id, epoch);
 }
 
 int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err)

@@ -13,7 +13,8 @@
 #define PROGRAM_FIELDS(X)                                                                          \
     X(size)                                                                                        \
     X(outputs)                                                                                     \
-    X(n_outputs) X(log) X(log_cookie) X(order) X(memory) X(stages) X(n_stages) X(collations)
+    X(n_outputs)                                                                                   \
+    X(log) X(log_cookie) X(order) X(memory) X(stages) X(n_stages) X(collations) X(watch)
 
 /* Every byte of the struct belongs to a row, to a field above, or is padding before a wider
  * field. */

@@ -309,6 +309,22 @@ typedef struct stk_memory { /* copied; must work after the loader is closed */
     void (*free)(void *cookie, void *p, size_t size);
 } stk_memory;
 
+/* What an op did to one picture: the view behind it.  Step 0 is the first of the chain; a chain's
+ * first picture comes with op NULL: as it was read. */
+typedef struct stk_drawn {
+    uint64_t epoch, position;
+    uint32_t output, step;
+    const char *op;
+    const stk_view *view; /* borrowed for the call */
+} stk_drawn;
+
+typedef struct stk_watch { /* copied */
+    uint32_t abi;
+    void *cookie;
+    void (*drawn)(void *cookie,
+                  const stk_drawn *d); /* by the worker that makes the row: be quick */
+} stk_watch;
+
 typedef struct stk_ticket stk_ticket; /* a stage's promise to finish */
 /* Say that a stage that answered STK_PENDING is through.  Any thread, exactly once. */
 STK_API void stk_ticket_done(stk_ticket *t, int rc, const stk_error *err);

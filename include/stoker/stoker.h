@@ -51,6 +51,7 @@ typedef struct stk_collation { /* of one output */
 struct stk_order; /* plugin.h */
 struct stk_memory;
 struct stk_stage;
+struct stk_watch;
 
 /* `{ .size = sizeof o, .outputs = ..., .n_outputs = ... }` is complete. */
 typedef struct stk_loader_options {
@@ -81,6 +82,7 @@ typedef struct stk_loader_options {
     const char *exclude;
     /* One for each output, in place of `collate`; NULL: `collate` for all, padded with 0. */
     const stk_collation *collations;
+    const struct stk_watch *watch; /* is told what was drawn for every picture; NULL: nobody */
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from src/options.def:
@@ -121,6 +123,11 @@ STK_API STK_MUST_CHECK int stk_loader_seek(stk_loader *l, uint64_t epoch, uint64
 
 STK_API uint64_t stk_loader_steps(const stk_loader *l);   /* batches an epoch, equal on all ranks */
 STK_API uint64_t stk_loader_samples(const stk_loader *l); /* samples an epoch, all ranks together */
+
+/* The position of a sample (its id: stk_batch_ids()) in an epoch, over all ranks.  STK_ENOTFOUND: it
+ * does not stand there.  An order of one's own is searched. */
+STK_API STK_MUST_CHECK int stk_loader_find(const stk_loader *l, uint64_t epoch, uint64_t id,
+                                           uint64_t *position, stk_error *err);
 
 /* Park or add workers while running.  n >= 1. */
 STK_API STK_MUST_CHECK int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err);

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _options, _stoker, preview
+from . import _options, _stoker, explain, preview
 from .batch import Batch, from_parts
 from .dataset import Dataset, Urls
 from .errors import ClosedError, StokerError, invalid
@@ -213,6 +214,28 @@ class Loader:
         finally:
             core.close()
         return preview.Preview(found[:n])
+
+    def explain(self, sample: str | int, epoch: int | None = None) -> explain.Explanation:
+        """What is drawn for a sample in an epoch, step by step; print() it.
+
+        sample: its key, or its id (batch.sample_ids); epoch: None: the running or the next one.
+        """
+        epoch = self.epoch if epoch is None else _options.whole("epoch", epoch, 0, 2**32 - 1)
+        number = explain.find_id(sample, self._data)
+        outputs, options, exclude = self._made_of
+        alone = {**options, "batch_size": 1, "rank": 0, "world_size": 1, "drop_last": False,
+                 "prefetch": 1, "num_workers": -1, "skip": False, "skip_budget": 0, "watch": True}
+        core = self._open(outputs, alone, exclude)
+        try:
+            position = core.find(epoch, number)
+            core.seek(epoch, position)
+            core.next(epoch)
+            drawn = core.drawn()
+        finally:
+            core.close()
+        key = _stoker.keys(self._data, number.to_bytes(8, sys.byteorder))[0]
+        return explain.Explanation(key, number, epoch, position,
+                                   explain.steps(drawn, [output[:2] for output in outputs]))
 
     # ---- figures and threads ---------------------------------------------------------------------
 

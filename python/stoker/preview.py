@@ -24,17 +24,22 @@ _STEP = re.compile(r"""(?:[^|"']|"[^"]*"|'[^']*')+""")   # up to a bar that stan
 _GAP = 2
 
 
+def split(chain: str) -> list[str]:
+    """The steps of a chain, from() among them."""
+    return [step.strip() for step in _STEP.findall(chain)]
+
+
 def _name(step: str) -> str:
-    return step.strip().partition("(")[0].strip()
+    return step.partition("(")[0].strip()
 
 
 def _is_picture(chain: str) -> bool:
-    return any(_name(step) == "image" for step in _STEP.findall(chain))
+    return any(_name(step) == "image" for step in split(chain))
 
 
 def shown(chain: str) -> str:
     """The chain of a picture as 8-bit RGB rows."""
-    kept = [s.strip() for s in _STEP.findall(chain) if _name(s) not in ("normalize", "to")]
+    kept = [s for s in split(chain) if _name(s) not in ("normalize", "to")]
     return " | ".join([*kept, "to(u8, layout=hwc)"])
 
 

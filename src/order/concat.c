@@ -49,6 +49,17 @@ static void concat_at(const void *state, uint64_t epoch, uint64_t first, uint32_
     }
 }
 
+uint64_t stk_concat_find(const stk_concat *c, uint64_t epoch, uint64_t id)
+{
+    uint64_t rank = id < c->start[c->n] ? stk_exclude_rank(&c->exclude, id) : UINT64_MAX;
+    stk_perm perm;
+
+    if (rank == UINT64_MAX || !c->shuffle)
+        return rank;
+    stk_perm_init(&perm, concat_len(c), c->seed, epoch);
+    return stk_perm_inverse(&perm, rank);
+}
+
 int stk_order_concat(stk_order *order, stk_concat *c, const uint64_t *lens, uint32_t n,
                      uint64_t seed, int shuffle, stk_error *err)
 {

@@ -41,3 +41,18 @@ uint64_t stk_exclude_at(const stk_exclude *x, uint64_t rank)
     }
     return rank + lo;
 }
+
+uint64_t stk_exclude_rank(const stk_exclude *x, uint64_t id)
+{
+    uint64_t lo = 0, hi = x->n;
+
+    while (lo < hi) { /* how many lie below it */
+        uint64_t mid = lo + (hi - lo) / 2;
+
+        if (x->id[mid] < id)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < x->n && x->id[lo] == id ? UINT64_MAX : id - lo;
+}

@@ -25,9 +25,14 @@ static void every_subset(void **state)
             for (unsigned i = 0; i < n; i++)
                 if (out >> i & 1)
                     id[x.n++] = i;
-            for (unsigned i = 0; i < n; i++)
-                if (!(out >> i & 1))
+            for (unsigned i = 0; i < n; i++) {
+                if (out >> i & 1) {
+                    assert_true(stk_exclude_rank(&x, i) == UINT64_MAX);
+                } else {
+                    assert_true(stk_exclude_rank(&x, i) == rank);
                     assert_int_equal(stk_exclude_at(&x, rank++), i);
+                }
+            }
         }
 }
 

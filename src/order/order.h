@@ -18,7 +18,8 @@ typedef struct stk_perm {
 } stk_perm;
 
 void stk_perm_init(stk_perm *p, uint64_t n, uint64_t seed, uint64_t epoch);
-uint64_t stk_perm_at(const stk_perm *p, uint64_t i); /* i < n */
+uint64_t stk_perm_at(const stk_perm *p, uint64_t i);      /* i < n */
+uint64_t stk_perm_inverse(const stk_perm *p, uint64_t k); /* the i with at(i) == k; k < n */
 void stk_perm_run(const stk_perm *p, uint64_t first, uint32_t n,
                   uint64_t *out); /* at(first), at(first + 1), ... */
 
@@ -32,6 +33,8 @@ typedef struct stk_exclude {
 void stk_exclude_settle(stk_exclude *x); /* sort, drop what comes twice */
 /* The id with this rank among those that stay. */
 uint64_t stk_exclude_at(const stk_exclude *x, uint64_t rank);
+/* The rank of an id among those that stay; UINT64_MAX: it does not. */
+uint64_t stk_exclude_rank(const stk_exclude *x, uint64_t id);
 
 /* ---- the orders that ship: several data sets one after the other, as they lie or permuted ---- */
 
@@ -41,13 +44,16 @@ typedef struct stk_concat {
     uint64_t seed;
     int shuffle;
     uint32_t n;
-    stk_exclude exclude; /* global ids that stand nowhere; none until it is set */
+    stk_exclude exclude;                  /* global ids that stand nowhere; none until it is set */
     uint64_t start[STK_MAX_DATASETS + 1]; /* start[i]: global id of data set i's first sample */
 } stk_concat;
 
 /* Fill *order over *state (both owned by the caller). */
 int stk_order_concat(stk_order *order, stk_concat *state, const uint64_t *lens, uint32_t n,
                      uint64_t seed, int shuffle, stk_error *err);
+
+/* The position of a global id in an epoch; UINT64_MAX: it stands nowhere. */
+uint64_t stk_concat_find(const stk_concat *c, uint64_t epoch, uint64_t id);
 
 /* ---- ranks: a global batch is dealt in contiguous shares ---- */
 

@@ -49,6 +49,19 @@ static uint64_t encrypt(const stk_perm *p, uint64_t i)
     return l * p->b + r;
 }
 
+static uint64_t decrypt(const stk_perm *p, uint64_t i)
+{
+    uint64_t l = i / p->b, r = i % p->b;
+
+    for (int k = ROUNDS - 2; k >= 0; k -= 2) {
+        r += p->b - scaled(l, p->key[k + 1], p->b);
+        r -= r >= p->b ? p->b : 0;
+        l += p->a - scaled(r, p->key[k], p->a);
+        l -= l >= p->a ? p->a : 0;
+    }
+    return l * p->b + r;
+}
+
 #define LANES 4
 
 /* Several at once: a round waits for the one before it, so that independent positions fill the gaps. */
@@ -89,4 +102,12 @@ uint64_t stk_perm_at(const stk_perm *p, uint64_t i)
         i = encrypt(p, i);
     while (i >= p->n);
     return i;
+}
+
+uint64_t stk_perm_inverse(const stk_perm *p, uint64_t k)
+{
+    do /* the walk that at() took, backwards */
+        k = decrypt(p, k);
+    while (k >= p->n);
+    return k;
 }

@@ -28,6 +28,7 @@ static void bijection(uint64_t n, uint64_t seed, uint64_t epoch, uint8_t *seen)
             fail_msg("n %llu seed %llu epoch %llu: position %llu gives %llu", (unsigned long long)n,
                      (unsigned long long)seed, (unsigned long long)epoch, (unsigned long long)i,
                      (unsigned long long)k);
+        assert_true(stk_perm_inverse(&p, k) == i);
     }
 }
 

@@ -107,6 +107,7 @@ struct stk_engine {
     stk_cache *cache;
     stk_account reads; /* a quarter of memory_limit: what is read leaves room for what is made */
     stk_log log;
+    stk_watch watch; /* drawn NULL: nobody watches */
     stk_stall stall;
     uint32_t batch, n_slots, chunk;
     uint32_t io_depth, n_io;

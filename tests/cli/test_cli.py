@@ -111,7 +111,7 @@ def test_every_option_is_a_flag(stoker):
               for f in re.split(r"[\s*](?=\w+(?:,|$))", part.strip().replace(", ", ", *"))[1:]
               for f in f.split(",") if f.strip(" *\n")}
     program = {"size", "outputs", "n_outputs", "log", "log_cookie", "order", "memory", "stages", "n_stages",
-               "collations"}
+               "collations", "watch"}
     assert fields - program == rows
     help_text = stoker("bench", "--help").out
     for row in rows:

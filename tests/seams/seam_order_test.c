@@ -76,15 +76,20 @@ static void repeats_and_two_data_sets(void **state)
             while ((rc = stk_loader_next(l, &b, 10000, &err)) == 0) {
                 for (uint32_t i = 0; i < stk_batch_rows(b); i++, p++) {
                     stk_where want = at[(p + epoch) % t.n];
-                    uint64_t id = want.sample + (want.dataset ? A : 0);
+                    uint64_t id = want.sample + (want.dataset ? A : 0), found;
 
                     seam_check_row(b, i, id, id);
+                    assert_int_equal(stk_loader_find(l, epoch, id, &found, &err), 0);
+                    assert_true(found <= p); /* a sample may come more than once */
+                    assert_int_equal(at[(found + epoch) % t.n].dataset, want.dataset);
+                    assert_int_equal(at[(found + epoch) % t.n].sample, want.sample);
                 }
                 stk_batch_release(&b);
             }
             assert_int_equal(rc, STK_END);
             assert_int_equal(p, 151);
         }
+        assert_int_equal(stk_loader_find(l, 0, A + B, &(uint64_t){ 0 }, &err), STK_ENOTFOUND);
         stk_loader_close(&l);
     }
 }
