@@ -95,7 +95,7 @@ static int number_at(stk_bytes line, const char *name, uint64_t *out)
     return end > text && (*end == 0 || *end == '"');
 }
 
-static void parse(stk_stamp *s, char *text, uint64_t fingerprint)
+void stk_stamp_parse(stk_stamp *s, char *text, uint64_t fingerprint)
 {
     uint64_t shard, size, print;
     char *end;
@@ -131,7 +131,7 @@ int stk_stamp_load(stk_stamp *s, uint64_t fingerprint, uint64_t n, stk_error *er
     text = stk_zalloc(1, (size_t)st.st_size + 1);
     got = text ? read(fd, text, (size_t)st.st_size) : -1;
     if (got > 0)
-        parse(s, text, fingerprint);
+        stk_stamp_parse(s, text, fingerprint);
     stk_free(text);
     close(fd);
     return 0;

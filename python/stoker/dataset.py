@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from . import _options, _stoker
@@ -64,8 +66,13 @@ class Dataset:
 
     @property
     def classes(self) -> list[str]:
-        """Folders of pictures: the class of every number in the field cls; else []."""
-        return self._core.classes()
+        """What the numbers in the field cls mean: a folder's classes, or classes.txt beside shards."""
+        names = self._core.classes()
+        if not names and self.shards and not self.shards[0].endswith("/"):
+            beside = Path(self.shards[0]).with_name("classes.txt")
+            with contextlib.suppress(OSError):
+                names = beside.read_text("utf-8", "surrogateescape").split("\n")[:-1]
+        return names
 
     @property
     def class_to_idx(self) -> dict[str, int]:

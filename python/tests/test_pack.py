@@ -198,3 +198,13 @@ def test_pack_mapped_spawn(urls, tmp_path, monkeypatch):
     """
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     assert check_python(code, urls, tmp_path / "out", tmp_path).strip() == "3"
+
+
+def test_packed_folders_keep_their_classes(tmp_path):
+    for name in ("bee", "ant"):
+        (tmp_path / "src" / name).mkdir(parents=True)
+        picture(3).save(tmp_path / "src" / name / "0.jpg")
+    stoker.pack(tmp_path / "src", tmp_path / "dst")
+    ds = stoker.open(tmp_path / "dst")
+    assert ds.classes == ["ant", "bee"] and ds.class_to_idx == {"ant": 0, "bee": 1}
+    assert [s["cls"] for s in ds] == [b"0", b"1"]
