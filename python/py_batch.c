@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* py_batch.c - a C batch as a tuple of Python values, then given back at once.
  *
- * Tensors keep what they need by their own reference to a buffer; ids and flags are copied, keys are
- * found by id when somebody asks (a str each would cost more than the batch).
- * So memory returns to the loader as the tensors die, and nothing here outlives a closed loader. */
+ * Tensors keep what they need by their own reference to a buffer; ids and flags are copied, keys
+ * are found by id when somebody asks (a str each would cost more than the batch). So memory
+ * returns to the loader as the tensors die, and nothing here outlives a closed loader. */
 #include "py_batch.h"
 
 #include <string.h>

@@ -2,13 +2,13 @@
 /* base.h - what every other public header uses: error codes, the error object, logging, types.
  *
  * Conventions of all headers.  Handles are opaque: `open` gives one to the caller through an out
- * pointer (NULL on failure), `close` or `unref` ends it, takes a pointer to it, nulls it and accepts
- * NULL.  Parameters borrow for the time of the call unless a comment says otherwise.  Strings are
- * UTF-8 or whatever bytes the file system has, terminated unless a length goes with them; returned
- * strings belong to the object they came from.  `err` may be NULL and is written only on failure.
- * Option and report structs begin with `size`, which the caller sets to sizeof, so that they can
- * grow; a zero elsewhere is the default.  Each type says which threads may use it: "any" (at
- * once), or "one" (one at a time, whichever). */
+ * pointer (NULL on failure), `close` or `unref` ends it, takes a pointer to it, nulls it and
+ * accepts NULL.  Parameters borrow for the time of the call unless a comment says otherwise.
+ * Strings are UTF-8 or whatever bytes the file system has, terminated unless a length goes with
+ * them; returned strings belong to the object they came from.  `err` may be NULL and is written
+ * only on failure. Option and report structs begin with `size`, which the caller sets to sizeof,
+ * so that they can grow; a zero elsewhere is the default.  Each type says which threads may use
+ * it: "any" (at once), or "one" (one at a time, whichever). */
 #ifndef STOKER_BASE_H
 #define STOKER_BASE_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dataset.h - shards plus their index: open, count, read single samples.
  *
- * The index is found beside the shards (.stoker/) or in the cache, or built, once per host however
- * many processes ask.  An open data set is read-only: any number of threads and loaders share it, and
- * it works in a forked child.  Samples are numbered from 0 through all shards in their order. */
+ * The index is found beside the shards (.stoker/) or in the cache, or built, once per host
+ * however many processes ask.  An open data set is read-only: any number of threads and loaders
+ * share it, and it works in a forked child.  Samples are numbered from 0 through all shards in
+ * their order. */
 #ifndef STOKER_DATASET_H
 #define STOKER_DATASET_H
 
@@ -30,11 +31,11 @@ typedef struct stk_dataset_options {
     uint32_t n_classes;
 } stk_dataset_options;
 
-/* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a brace
- * pattern), indexing them first when no index is found.  *out is the caller's, end with
- * stk_dataset_unref().  opt: may be NULL.  STK_ENOTFOUND: no such shard; STK_ECORRUPT: a shard or
- * its index is torn; STK_ESTALE: a shard is not what was indexed (stk_index_build() mends that);
- * STK_ECLOSED: progress said stop. */
+/* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a
+ * brace pattern), indexing them first when no index is found.  *out is the caller's, end with
+ * stk_dataset_unref().  opt: may be NULL.  STK_ENOTFOUND: no such shard; STK_ECORRUPT: a shard
+ * or its index is torn; STK_ESTALE: a shard is not what was indexed (stk_index_build() mends
+ * that); STK_ECLOSED: progress said stop. */
 STK_API STK_MUST_CHECK int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
                                             const stk_dataset_options *opt, stk_error *err);
 /* One more holder; answers its argument. */
@@ -67,8 +68,8 @@ STK_API const char *stk_dataset_class(const stk_dataset *ds, uint32_t i);
 
 typedef struct stk_sample stk_sample; /* One sample's key and field bytes.  Thread: one. */
 
-/* Read sample `i` whole, in the calling thread.  *out is the caller's, end with stk_sample_close(); it
- * holds the data set.  STK_EINVAL: no such sample; STK_EIO, STK_ESTALE,
+/* Read sample `i` whole, in the calling thread.  *out is the caller's, end with
+ * stk_sample_close(); it holds the data set.  STK_EINVAL: no such sample; STK_EIO, STK_ESTALE,
  * STK_ECORRUPT: with shard, offset and key in *err. */
 STK_API STK_MUST_CHECK int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out,
                                             stk_error *err);

@@ -124,8 +124,8 @@ STK_API STK_MUST_CHECK int stk_loader_seek(stk_loader *l, uint64_t epoch, uint64
 STK_API uint64_t stk_loader_steps(const stk_loader *l);   /* batches an epoch, equal on all ranks */
 STK_API uint64_t stk_loader_samples(const stk_loader *l); /* samples an epoch, all ranks together */
 
-/* The position of a sample (its id: stk_batch_ids()) in an epoch, over all ranks.  STK_ENOTFOUND: it
- * does not stand there.  An order of one's own is searched. */
+/* The position of a sample (its id: stk_batch_ids()) in an epoch, over all ranks.
+ * STK_ENOTFOUND: it does not stand there.  An order of one's own is searched. */
 STK_API STK_MUST_CHECK int stk_loader_find(const stk_loader *l, uint64_t epoch, uint64_t id,
                                            uint64_t *position, stk_error *err);
 

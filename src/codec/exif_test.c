@@ -15,7 +15,7 @@
 #define II "II\x2a\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0"
 #define MM "MM\0\x2a\0\0\0\x08\0\x02\x01\x0f\0\x02\0\0\0\1a\0\0\0\x01\x12\0\x03\0\0\0\x01\0\x08\0\0"
 #define JPEG                                                                                       \
-    "\xff\xd8\xff\xe0\0\4ab\xff\xff\xe1\0\x1e"                                                   \
+    "\xff\xd8\xff\xe0\0\4ab\xff\xff\xe1\0\x1e"                                                     \
     "Exif\0\0" II "\xff\xda\0\0"
 #define PNG                                                                                        \
     "\x89PNG\r\n\x1a\n\0\0\0\1aaaaxcrc_\0\0\0\x22"                                                 \

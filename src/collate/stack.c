@@ -136,8 +136,8 @@ static uint8_t *cut_off(stk_batch_out *o, size_t room)
     return o->buffer && at + room <= o->buffer->size ? (uint8_t *)o->buffer->data + at : NULL;
 }
 
-/* The same off the worker's piece, taking a new one when it is used up or another batch's.  Where no
- * whole piece is left, row by row. */
+/* The same off the worker's piece, taking a new one when it is used up or another batch's.
+ * Where no whole piece is left, row by row. */
 static uint8_t *cut_piece(stk_batch *b, uint32_t output, size_t room, stk_cut *cut)
 {
     int mine = cut->serial == b->serial && cut->output == output;

@@ -255,7 +255,8 @@ static void no_memory(void **state)
     stk_common_unref(&c);
 }
 
-/* Small rows come off a worker's own piece; they lie apart, and another batch begins another piece. */
+/* Small rows come off a worker's own piece; they lie apart, and another batch begins another
+ * piece. */
 static void pieces(void **state)
 {
     stk_common *c = make(4, 1 << 20);

@@ -61,9 +61,9 @@ int stk_request_open(stk_request **out, stk_cache *cache, stk_account *account, 
 void stk_request_close(stk_request **r);
 int stk_request_trim(stk_request *r); /* between samples: give its memory back.  1: it had some */
 
-/* Locate fields fields[0..n) (numbers in r->entry, of r->data; UINT16_MAX: r->fallback stands in) and
- * plan the reads.  STK_ELIMIT:
- * memory_limit is reached (for now: begin again when others have let go). */
+/* Locate fields fields[0..n) (numbers in r->entry, of r->data; UINT16_MAX: r->fallback stands
+ * in) and plan the reads.  STK_ELIMIT: memory_limit is reached (for now: begin again when others
+ * have let go). */
 int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_error *err);
 /* The read that field i has to itself, to be aimed elsewhere before try(); NULL: it shares one. */
 stk_io *stk_request_own_io(stk_request *r, uint32_t i);

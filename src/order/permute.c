@@ -64,7 +64,8 @@ static uint64_t decrypt(const stk_perm *p, uint64_t i)
 
 #define LANES 4
 
-/* Several at once: a round waits for the one before it, so that independent positions fill the gaps. */
+/* Several at once: a round waits for the one before it, so that independent positions fill the
+ * gaps. */
 void stk_perm_run(const stk_perm *p, uint64_t first, uint32_t n, uint64_t *out)
 {
     uint32_t at = 0;

@@ -36,7 +36,8 @@ void stk_chain_fini(stk_chain *c);
 const stk_codec *stk_chain_packed(const stk_chain *c, const stk_field *f);
 
 /* Which field of a sample (by schema) feeds a chain, for one data set: UINT16_MAX where none
- * does.  STK_END: none does anywhere, but the chain has a default.  from(x) takes the field x, else x.gz, else x.zst. */
+ * does.  STK_END: none does anywhere, but the chain has a default.  from(x) takes the field x,
+ * else x.gz, else x.zst. */
 int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, uint16_t **field_of,
                    stk_error *err);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ring.c - slots: FREE -> FILLING -> STAGES -> READY -> (handed out) FREE.
  *
- * A slot opens with a batch whose memory is planned; the worker that does its last row pads what is
- * to be padded and runs the batch stages; the consumer takes slots in order.  Sequence numbers run on over the end of an
- * epoch, so the next one is under way before this one ends. */
+ * A slot opens with a batch whose memory is planned; the worker that does its last row pads what
+ * is to be padded and runs the batch stages; the consumer takes slots in order.  Sequence
+ * numbers run on over the end of an epoch, so the next one is under way before this one ends. */
 #include <string.h>
 
 #include "pipe/engine.h"

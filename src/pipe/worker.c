@@ -325,9 +325,10 @@ static void address(const stk_engine *e, const stk_request *r, stk_error *err)
 
 static int take_arrived(stk_worker *w);
 
-/* memory_limit is reached: take what idle requests and blocks keep, else end a row whose bytes are there, else wait for a read
- * or for other workers, who keep no memory between rows meanwhile.  0: it took too long.  Rows ended here may come here
- * themselves, at most once for every request there is. */
+/* memory_limit is reached: take what idle requests and blocks keep, else end a row whose bytes
+ * are there, else wait for a read or for other workers, who keep no memory between rows
+ * meanwhile.  0: it took too long.  Rows ended here may come here themselves, at most once for
+ * every request there is. */
 static int make_room(stk_worker *w, uint32_t *tries)
 {
     stk_engine *e = w->engine;
@@ -371,7 +372,8 @@ static int row_begin_patiently(stk_worker *w, stk_request *r, stk_error *err)
     return rc;
 }
 
-/* Take a row from where it stands to its end.  1: done; 0: its bytes are on their way, r has left. */
+/* Take a row from where it stands to its end.  1: done; 0: its bytes are on their way, r has
+ * left. */
 static int row_run(stk_worker *w, stk_request *r, int arrived)
 {
     stk_engine *e = w->engine;

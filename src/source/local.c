@@ -3,9 +3,9 @@
  *
  * Reads are pread, so one open file serves any number of threads.  try_read() takes what the
  * page cache holds and never waits for a disk; where the file system can't say (RWF_NOWAIT
- * unsupported) it reads plainly, and the file remembers that.  What it found before it would have
- * had to wait stays in place, counted by io->got, for a reader that can go on from there.  Paths in file:// URLs are taken
- * as they stand: WebDataset decodes no %XX, and neither do we. */
+ * unsupported) it reads plainly, and the file remembers that.  What it found before it would
+ * have had to wait stays in place, counted by io->got, for a reader that can go on from there.
+ * Paths in file:// URLs are taken as they stand: WebDataset decodes no %XX, and neither do we. */
 #include "source/folder.h"
 
 #include <errno.h>

@@ -235,7 +235,8 @@ static uint64_t digest(int32_t workers, uint32_t prefetch, uint64_t step)
     return h;
 }
 
-/* Steps 10 to the end of epoch 2: from its beginning, after a resume, for any number of workers and any prefetch. */
+/* Steps 10 to the end of epoch 2: from its beginning, after a resume, for any number of workers
+ * and any prefetch. */
 static void the_same_pixels(void **state)
 {
     static const int32_t workers[] = { STK_NONE, 1, 2, 8 };

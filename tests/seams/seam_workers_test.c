@@ -128,7 +128,8 @@ static void parked_workers_use_no_cpu(void **state)
     stk_loader_close(&l);
 }
 
-/* In a child that fork() made: a clear error, a close that joins nobody, and single samples that can be read. */
+/* In a child that fork() made: a clear error, a close that joins nobody, and single samples that
+ * can be read. */
 static void a_forked_child(void **state)
 {
     static uint64_t ids[N];
