@@ -58,11 +58,11 @@ static void lay(const int64_t *shape, uint32_t n, int last, int64_t *strides)
 
 static int32_t element(uint32_t row, const int64_t *at, uint32_t n)
 {
-    int32_t v = (int32_t)row * 1000003 + 7;
+    uint32_t v = row * 1000003u + 7;
 
     for (uint32_t d = 0; d < n; d++)
-        v = v * 31 + (int32_t)at[d];
-    return v;
+        v = v * 31 + (uint32_t)at[d];
+    return (int32_t)(v & INT32_MAX);
 }
 
 /* Steps `at` through `shape`; 0 past the last. */
