@@ -84,7 +84,7 @@ typedef struct stk_worker {
     stk_request *req; /* NULL: it is on its way */
     stk_cut cut;
     uint64_t rows, bytes; /* of the run under hand, counted at its end */
-    uint64_t row_from;    /* tick at which a row that is timed by itself began; 0: it is not */
+    uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
     stk_scratch scratch;
     void *decoder[STK_MAX_DECODERS]; /* contexts, opened at first use */
 } stk_worker;

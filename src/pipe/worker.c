@@ -252,7 +252,7 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
 static void time_begin(stk_worker *w)
 {
 #if STK_COUNTERS
-    w->row_from = w->engine->chunk > 1 ? stk_ticks() : 0;
+    w->row_from = stk_ticks();
 #else
     (void)w;
 #endif
@@ -261,9 +261,11 @@ static void time_begin(stk_worker *w)
 /* The bytes are there: the rest is making.  Answers when that was. */
 static uint64_t time_fetched(stk_worker *w)
 {
+    if (!w->row_from)
+        return 0;
     if (w->engine->chunk == 1)
         stk_lap(w, STK_STAGE_FETCH);
-    return w->row_from ? stk_ticks() : 0;
+    return stk_ticks();
 }
 
 /* The row is made.  All time since the last lap is shared out as in this row. */
@@ -271,10 +273,12 @@ static void time_made(stk_worker *w, uint64_t fetched)
 {
     uint64_t now, all, fetch;
 
-    if (w->engine->chunk == 1)
-        stk_lap(w, STK_STAGE_VALUE);
     if (!w->row_from)
         return;
+    if (w->engine->chunk == 1) {
+        stk_lap(w, STK_STAGE_VALUE);
+        return;
+    }
     now = stk_ticks();
     all = now - w->last;
     fetch = (uint64_t)((double)all * (double)(fetched - w->row_from) /
