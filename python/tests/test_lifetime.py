@@ -120,7 +120,7 @@ def test_ctrl_c_while_waiting_for_a_slow_batch(urls):
     try:
         next(iter(loader))
     except KeyboardInterrupt:
-        print(time.perf_counter() - start)
+        print(time.perf_counter() - start, flush=True)
         os._exit(0)
     print("whole batch after", time.perf_counter() - start)
     """
