@@ -323,7 +323,8 @@ def write(table, facts, name):
     text = "\n".join([*head, "", *map(table.text, table.lines)]) + "\n"
     (folder / f"{name}.txt").write_text(re.sub(r" +\n", "\n", text))
     rows = [asdict(line) for line in table.lines]
-    (folder / f"{name}.json").write_text(json.dumps({"about": facts, "lines": rows, "raw": table.raw}, indent=1) + "\n")
+    kept = json.dumps({"about": facts, "lines": rows, "raw": table.raw}, indent=1)
+    (folder / f"{name}.json").write_text(kept.replace(f"{ROOT}/", "") + "\n")     # results travel, paths do not
     say(f"kept in bench/results/{name}.txt and .json")
 
 
