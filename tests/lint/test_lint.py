@@ -62,6 +62,7 @@ BAD = [
     ("white-space", "src/base/a.c", c("\tint x;")),
     ("white-space", "src/base/a.c", SPDX + "int x;"),
     ("machine-path", "docs/a.md", "run " + "/home" + "/someone/x\n"),
+    ("machine-path", "bench/results/a.json", '{"path": "' + "/home" + '/someone/x"}\n'),
     ("header-alone", "include/stoker/a.h", GUARDED.format("int f(size_t n);")),
     ("header-alone", "include/stoker/a.h", GUARDED.format("int f(int class);")),
 ]
