@@ -100,8 +100,8 @@ struct stk_source {
     /* Begin a read: 0 (done at once, no callback) or STK_PENDING.  NULL: the pipe calls read()
      * on an I/O thread. */
     int (*submit)(stk_file *f, stk_io *io);
-    /* Move pending reads on, waiting at most timeout_ms; called by one I/O thread of the pipe.
-     * May be NULL. */
+    /* Move pending reads on, waiting at most timeout_ms; called by one I/O thread of every loader
+     * that reads here, so of several loaders at once.  May be NULL. */
     void (*drive)(int timeout_ms);
     /* Bytes that lie in memory already and stay there while f is open; NULL: they don't.  May be
      * NULL. */
