@@ -202,21 +202,25 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
 
 static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "data",       "outputs", "batch_size",  "num_workers",  "prefetch",
-                             "io_threads", "seed",    "shuffle",     "drop_last",    "rank",
-                             "world_size", "skip",    "skip_budget", "memory_limit", "max_pixels",
-                             "exclude",    "watch",   NULL };
+    static char *names[] = { "data",        "outputs",      "batch_size",
+                             "num_workers", "prefetch",     "io_threads",
+                             "seed",        "shuffle",      "drop_last",
+                             "rank",        "world_size",   "skip",
+                             "skip_budget", "memory_limit", "max_pixels",
+                             "exclude",     "watch",        "global_batch_size",
+                             NULL };
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
-    unsigned long long seed, budget, memory, pixels;
+    unsigned long long seed, budget, memory, pixels, global = 0;
     int shuffle, drop_last, skip, watch = 0;
     PyObject *data, *outputs, *exclude = Py_None;
     stk_watch told;
 
-    if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!O!IiIIKppIIpKKK|Op:Loader", names, &PyTuple_Type, &data, &PyTuple_Type,
-            &outputs, &o.batch_size, &o.num_workers, &o.prefetch, &o.io_threads, &seed, &shuffle,
-            &drop_last, &o.rank, &o.world_size, &skip, &budget, &memory, &pixels, &exclude, &watch))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!IiIIKppIIpKKK|OpK:Loader", names,
+                                     &PyTuple_Type, &data, &PyTuple_Type, &outputs, &o.batch_size,
+                                     &o.num_workers, &o.prefetch, &o.io_threads, &seed, &shuffle,
+                                     &drop_last, &o.rank, &o.world_size, &skip, &budget, &memory,
+                                     &pixels, &exclude, &watch, &global))
         return -1;
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
@@ -239,6 +243,7 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     o.skip_budget = budget;
     o.memory_limit = memory;
     o.max_pixels = pixels;
+    o.global_batch_size = global;
     self->pid = getpid();
     self->lock = PyThread_allocate_lock();
     if (!self->lock) {
@@ -308,16 +313,16 @@ static PyObject *loader_next(PyObject *obj, PyObject *arg)
     return batch_take(state_of(obj), &b);
 }
 
-static PyObject *loader_seek(PyObject *obj, PyObject *args)
+static PyObject *loader_resume(PyObject *obj, PyObject *args)
 {
     loader_object *self = (loader_object *)obj;
-    unsigned long long epoch, step;
+    unsigned long long epoch, position;
     stk_error err = { 0 };
     int rc;
 
-    if (!PyArg_ParseTuple(args, "KK:seek", &epoch, &step) || enter(self) < 0)
+    if (!PyArg_ParseTuple(args, "KK:resume", &epoch, &position) || enter(self) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_loader_seek(self->l, epoch, step, &err);
+    Py_BEGIN_ALLOW_THREADS rc = stk_loader_resume(self->l, epoch, position, &err);
     leave(self);
     Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
     Py_RETURN_NONE;
@@ -326,14 +331,15 @@ static PyObject *loader_seek(PyObject *obj, PyObject *args)
 static PyObject *loader_where(PyObject *obj, PyObject *unused)
 {
     loader_object *self = (loader_object *)obj;
-    uint64_t epoch, step;
+    uint64_t epoch, step, position;
 
     (void)unused;
     if (enter(self) < 0)
         return NULL;
     stk_loader_where(self->l, &epoch, &step);
+    position = stk_loader_position(self->l);
     leave(self);
-    return Py_BuildValue("(KK)", (unsigned long long)epoch, (unsigned long long)step);
+    return Py_BuildValue("(KK)", (unsigned long long)epoch, (unsigned long long)position);
 }
 
 static PyObject *loader_sizes(PyObject *obj, PyObject *unused)
@@ -348,6 +354,38 @@ static PyObject *loader_sizes(PyObject *obj, PyObject *unused)
     samples = stk_loader_samples(self->l);
     leave(self);
     return Py_BuildValue("(KK)", (unsigned long long)steps, (unsigned long long)samples);
+}
+
+/* (samples, shards, bytes, names, content, taken) of all data together. */
+static PyObject *loader_print(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    stk_error err = { 0 };
+    stk_print p;
+    int rc;
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS rc = stk_loader_print(self->l, &p, &err);
+    leave(self);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
+    return Py_BuildValue("(KKKKKK)", (unsigned long long)p.samples, (unsigned long long)p.shards,
+                         (unsigned long long)p.bytes, (unsigned long long)p.names,
+                         (unsigned long long)p.content, (unsigned long long)p.taken);
+}
+
+static PyObject *loader_chain_print(PyObject *obj, PyObject *arg)
+{
+    unsigned long output = PyLong_AsUnsignedLong(arg);
+    loader_object *self = (loader_object *)obj;
+    uint64_t print;
+
+    if (PyErr_Occurred() || enter(self) < 0)
+        return NULL;
+    print = stk_loader_chain_print(self->l, (uint32_t)output);
+    leave(self);
+    return PyLong_FromUnsignedLongLong(print);
 }
 
 static PyObject *loader_set_workers(PyObject *obj, PyObject *args)
@@ -423,10 +461,13 @@ static PyObject *loader_skipped(PyObject *obj, PyObject *args)
 
 static PyMethodDef loader_methods[] = {
     { "next", loader_next, METH_O, "the parts of the epoch's next batch, or None at its end" },
-    { "seek", loader_seek, METH_VARARGS, "go on at (epoch, step)" },
-    { "where", loader_where, METH_NOARGS, "(epoch, steps taken in it)" },
+    { "resume", loader_resume, METH_VARARGS, "go on at (epoch, position)" },
+    { "where", loader_where, METH_NOARGS, "(epoch, position): what the consumer received" },
     { "sizes", loader_sizes, METH_NOARGS, "(steps, samples) of an epoch" },
     { "set_workers", loader_set_workers, METH_VARARGS, "park or add workers" },
+    { "print", loader_print, METH_NOARGS,
+      "(samples, shards, bytes, names, content, taken): the fingerprint of the data" },
+    { "chain_print", loader_chain_print, METH_O, "the fingerprint of an output's chain" },
     { "find", loader_find, METH_VARARGS, "(epoch, id): its position there" },
     { "drawn", loader_drawn, METH_NOARGS,
       "(output, step, op, clip, resized, window, mirrored) of what was watched since the last "

@@ -17,6 +17,7 @@ struct stk_loader {
 #define DEFAULT_PIXELS 178956970u
 #define DEFAULT_IO 8
 #define MAX_IO 1024
+#define MAX_BATCH (1u << 20)
 #define IO_DEPTH 64
 #define AHEAD_ROWS 384   /* rows that all slots together should hold ... */
 #define AHEAD_LIGHT 4096 /* ... and where rows are cheap, so that a batch's hand-over is no wait */
@@ -34,7 +35,7 @@ static int check_options(const stk_loader_options *o, size_t n_data, stk_error *
     if (o->n_outputs > STK_MAX_OUTPUTS)
         return stk_fail(err, STK_EINVAL, "a loader has at most %d outputs, not %u", STK_MAX_OUTPUTS,
                         o->n_outputs);
-    if (o->batch_size > 1u << 20)
+    if (o->batch_size > MAX_BATCH)
         return stk_fail(err, STK_EINVAL, "batch_size %u is more than 1,048,576", o->batch_size);
     if (o->num_workers < STK_NONE || o->num_workers > STK_MAX_WORKERS)
         return stk_fail(err, STK_EINVAL, "num_workers is 0 to %d, not %d", STK_MAX_WORKERS,
@@ -180,37 +181,76 @@ static int plan_outputs(stk_engine *e, const stk_loader_options *o, stk_error *e
 
 /* ---- order, memory, ring ---- */
 
-static int plan_order(stk_engine *e, const stk_loader_options *o, stk_error *err)
+static int plan_samples(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
     uint64_t lens[STK_MAX_DATASETS];
 
-    if (o->order) {
-        if (o->order->abi != STK_PLUGIN_ABI)
-            return stk_fail(err, STK_EINVAL, "order %s was built for ABI %u, this is %d",
-                            o->order->name, o->order->abi, STK_PLUGIN_ABI);
-        if (o->exclude)
-            return stk_fail(err, STK_EINVAL,
-                            "exclude does not go with an order of one's own: leave them out there");
-        e->order = *o->order;
-    } else {
-        for (uint32_t i = 0; i < e->common->n_data; i++)
-            lens[i] = stk_index_samples(e->common->data[i]->index);
-        STK_TRY(stk_order_concat(&e->order, &e->concat, lens, e->common->n_data, o->seed,
-                                 o->shuffle == STK_SHUFFLE_EXACT, err));
-        if (o->exclude)
-            STK_TRY(stk_exclude_load(&e->concat.exclude, o->exclude, e->common->data, &e->concat,
-                                     &e->log, err));
+    if (e->common->n_data > STK_MAX_DATASETS)
+        return stk_fail(err, STK_ELIMIT, "a loader takes at most %d data sets, not %u",
+                        STK_MAX_DATASETS, e->common->n_data);
+    for (uint32_t i = 0; i < e->common->n_data; i++)
+        lens[i] = stk_index_samples(e->common->data[i]->index);
+    STK_TRY(stk_roster_init(&e->roster, lens, e->common->n_data, err));
+    if (o->exclude)
+        STK_TRY(stk_exclude_load(&e->roster.exclude, o->exclude, e->common->data, &e->roster,
+                                 &e->log, err));
+    return 0;
+}
+
+static int plan_order(stk_engine *e, const stk_loader_options *o, stk_error *err)
+{
+    if (!o->order) {
+        STK_TRY(plan_samples(e, o, err));
+        return stk_order_exact(&e->order, &e->roster, o->seed, o->shuffle == STK_SHUFFLE_EXACT,
+                               err);
     }
-    e->deal = (stk_deal){ .samples = e->order.len(e->order.state),
-                          .batch = e->batch,
-                          .rank = o->rank,
-                          .world = o->world_size ? o->world_size : 1,
-                          .drop_last = o->drop_last == STK_YES };
-    e->steps = e->deal.samples ? stk_deal_steps(&e->deal) : 0;
+    if (o->order->abi != STK_PLUGIN_ABI)
+        return stk_fail(err, STK_EINVAL, "order %s was built for ABI %u, this is %d",
+                        o->order->name, o->order->abi, STK_PLUGIN_ABI);
+    if (o->exclude)
+        return stk_fail(err, STK_EINVAL,
+                        "exclude does not go with an order of one's own: leave them out there");
+    e->order = *o->order;
+    e->order.close = NULL; /* it stays the caller's */
+    return 0;
+}
+
+/* Rows of a global batch: as given, or what one rank's makes with those of the others. */
+static int plan_global(stk_deal *d, const stk_loader_options *o, stk_error *err)
+{
+    uint32_t batch = o->batch_size ? o->batch_size : 1;
+
+    d->world = o->world_size ? o->world_size : 1;
+    d->rank = o->rank;
+    d->drop_last = o->drop_last == STK_YES;
+    d->global = (uint64_t)batch * d->world;
+    if (!o->global_batch_size)
+        return 0;
+    if (o->batch_size)
+        return stk_fail(err, STK_EINVAL,
+                        "batch_size is per rank and global_batch_size of all ranks: give one");
+    d->global = o->global_batch_size;
+    if (d->global < d->world)
+        return stk_fail(err, STK_EINVAL,
+                        "global_batch_size %" PRIu64 " leaves some of %u ranks without a row: give "
+                        "at least one to each",
+                        d->global, d->world);
+    if (stk_deal_rows(d) > MAX_BATCH)
+        return stk_fail(err, STK_EINVAL,
+                        "global_batch_size %" PRIu64 " gives a rank %u rows, more "
+                        "than %u",
+                        d->global, stk_deal_rows(d), MAX_BATCH);
+    return 0;
+}
+
+static int plan_steps(stk_engine *e, stk_error *err)
+{
+    e->deal.samples = e->order.len(e->order.state);
     if (!e->deal.samples)
         return stk_fail(err, STK_EINVAL,
-                        e->concat.exclude.n ? "exclude leaves no samples"
+                        e->roster.exclude.n ? "exclude leaves no samples"
                                             : "the data set has no samples");
+    e->steps = e->base_left = stk_deal_steps(&e->deal, 0);
     if (!e->steps)
         return stk_fail(err, STK_EINVAL,
                         "%" PRIu64 " samples make no batch of %u on %u ranks: lower batch_size or "
@@ -326,7 +366,6 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
     l->e.opened_ticks = stk_ticks();
     l->e.pid = getpid();
     l->e.seed = o.seed;
-    l->e.batch = o.batch_size ? o.batch_size : 1;
     l->e.max_pixels = o.max_pixels ? o.max_pixels : DEFAULT_PIXELS;
     l->e.on_error = o.on_error;
     l->e.skip_budget = o.skip_budget;
@@ -339,17 +378,21 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
         memcpy(l->e.stage, o.stages, o.n_stages * sizeof *o.stages);
     rc = plan_threads(&l->e, &o, err);
     if (rc == 0)
+        rc = plan_global(&l->e.deal, &o, err);
+    if (rc == 0)
         rc = stk_stall_plan(&l->e.stall, err);
     if (rc == 0)
         rc = stk_common_open(&l->e.common, o.n_outputs, data, (uint32_t)n, err);
     if (rc == 0) {
-        l->e.common->batch = l->e.batch;
+        l->e.batch = l->e.common->batch = stk_deal_rows(&l->e.deal);
         rc = plan_sources(&l->e, err);
     }
     if (rc == 0)
         rc = plan_outputs(&l->e, &o, err);
     if (rc == 0)
         rc = plan_order(&l->e, &o, err);
+    if (rc == 0)
+        rc = plan_steps(&l->e, err);
     if (rc == 0)
         rc = plan_memory(&l->e, &o, err);
     if (rc < 0)
@@ -382,10 +425,26 @@ void stk_loader_where(const stk_loader *l, uint64_t *epoch, uint64_t *step)
     *step = l->e.taken;
 }
 
+uint64_t stk_loader_position(const stk_loader *l)
+{
+    return stk_engine_position(&l->e);
+}
+
 int stk_loader_seek(stk_loader *l, uint64_t epoch, uint64_t step, stk_error *err)
 {
+    const stk_deal *d = &l->e.deal;
+
     STK_TRY(check_process(l, err));
-    return stk_engine_seek(&l->e, epoch, step, err);
+    if (step > l->e.steps)
+        return stk_fail(err, STK_EINVAL, "step %" PRIu64 " of %" PRIu64 " does not exist", step,
+                        l->e.steps);
+    return stk_engine_seek(&l->e, epoch, step == l->e.steps ? d->samples : step * d->global, err);
+}
+
+int stk_loader_resume(stk_loader *l, uint64_t epoch, uint64_t position, stk_error *err)
+{
+    STK_TRY(check_process(l, err));
+    return stk_engine_seek(&l->e, epoch, position, err);
 }
 
 uint64_t stk_loader_steps(const stk_loader *l)
@@ -398,16 +457,15 @@ uint64_t stk_loader_samples(const stk_loader *l)
     return l->e.deal.samples;
 }
 
-/* An order that is not ours says only what stands where. */
-static uint64_t search(const stk_engine *e, uint64_t epoch, uint64_t id)
+/* An order that can't find says only what stands where. */
+static uint64_t search(const stk_engine *e, uint64_t epoch, const stk_where *what)
 {
-    stk_where where;
+    stk_where at;
 
-    for (uint64_t at = 0; at < e->deal.samples; at++) {
-        e->order.at(e->order.state, epoch, at, 1, &where);
-        if (where.dataset < e->common->n_data &&
-            e->common->start[where.dataset] + where.sample == id)
-            return at;
+    for (uint64_t p = 0; p < e->deal.samples; p++) {
+        e->order.at(e->order.state, epoch, &p, 1, &at);
+        if (at.dataset == what->dataset && at.sample == what->sample)
+            return p;
     }
     return UINT64_MAX;
 }
@@ -416,12 +474,26 @@ int stk_loader_find(const stk_loader *l, uint64_t epoch, uint64_t id, uint64_t *
                     stk_error *err)
 {
     const stk_engine *e = &l->e;
-    int ours = e->order.state == &e->concat;
+    stk_where what = { .sample = id };
 
-    *position = ours ? stk_concat_find(&e->concat, epoch, id) : search(e, epoch, id);
+    while (what.dataset + 1 < e->common->n_data && e->common->start[what.dataset + 1] <= id)
+        what.dataset++;
+    what.sample -= e->common->start[what.dataset];
+    *position = e->order.find ? e->order.find(e->order.state, epoch, &what)
+                              : search(e, epoch, &what);
     if (*position != UINT64_MAX)
         return 0;
     return stk_fail(err, STK_ENOTFOUND, "sample %" PRIu64 " is not in epoch %" PRIu64, id, epoch);
+}
+
+int stk_loader_print(const stk_loader *l, stk_print *out, stk_error *err)
+{
+    return stk_engine_print(&l->e, out, err);
+}
+
+uint64_t stk_loader_chain_print(const stk_loader *l, uint32_t output)
+{
+    return output < l->e.common->n_out ? l->e.chain[output].print : 0;
 }
 
 int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err)
@@ -485,7 +557,10 @@ void stk_loader_close(stk_loader **lp)
     stk_free(e->arrived);
     stk_free(e->io_thread);
     stk_free(e->skips);
-    stk_free(e->concat.exclude.id);
+    if (e->order.close)
+        e->order.close(e->order.state);
+    stk_free(e->roster.exclude.id);
+    stk_free(e->roster.select);
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->io_lock);
     pthread_cond_destroy(&e->work);

@@ -216,6 +216,7 @@ typedef struct stk_codec {
     int (*shape)(const void *state, stk_bytes in, stk_spec *row, stk_error *err);
     /* Let go of what plan() took, also when plan() failed.  May be NULL. */
     void (*fini)(void *state);
+    uint32_t version; /* raised when the same arguments give other results than before */
 } stk_codec;
 
 typedef struct stk_rect {
@@ -283,6 +284,7 @@ typedef struct stk_op {
     size_t state_size;
     int (*plan)(void *state, const stk_args *args, stk_spec *spec, stk_error *err);
     void (*draw)(const void *state, stk_rng *rng, stk_view *view); /* NULL: the plan says it all */
+    uint32_t version; /* raised when the same arguments give other results than before */
 } stk_op;
 
 /* ---- order, memory, batch stage: given in the loader's options ---- */
@@ -292,13 +294,28 @@ typedef struct stk_where {
     uint64_t sample;
 } stk_where;
 
+typedef struct stk_share { /* of one rank in one step */
+    uint64_t start, count; /* positions of the global batch: start .. start + count - 1 */
+    uint64_t item;         /* the rank's rows are items item, item + 1, ... of it as dealt */
+    uint32_t rows;
+    int filler; /* the rank was left with nothing: one row, position `item`, not valid */
+} stk_share;
+
 typedef struct stk_order {
     uint32_t abi;
     const char *name;
     void *state;
     uint64_t (*len)(const void *state);
-    /* Positions first .. first + n - 1 of an epoch.  Pure. */
-    void (*at)(const void *state, uint64_t epoch, uint64_t first, uint32_t n, stk_where *out);
+    /* What stands at n positions of an epoch.  Pure. */
+    void (*at)(const void *state, uint64_t epoch, const uint64_t *position, uint32_t n,
+               stk_where *out);
+    /* In which order the positions of a global batch are dealt: those of rows row .. row + n - 1 of
+     * a share, so of items share->item + row, ...  NULL: as they follow each other.  Pure. */
+    void (*deal)(const void *state, const stk_share *share, uint32_t row, uint32_t n,
+                 uint64_t *position);
+    /* The position of a sample in an epoch; UINT64_MAX: none.  NULL: it is searched for. */
+    uint64_t (*find)(const void *state, uint64_t epoch, const stk_where *where);
+    void (*close)(void *state); /* NULL: the state is the caller's */
 } stk_order;
 
 typedef struct stk_memory { /* copied; must work after the loader is closed */

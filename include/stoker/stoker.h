@@ -82,6 +82,7 @@ typedef struct stk_loader_options {
     const char *exclude;
     /* One for each output, in place of `collate`; NULL: `collate` for all, padded with 0. */
     const stk_collation *collations;
+    uint64_t global_batch_size;    /* in place of batch_size: rows of all ranks, dealt evenly */
     const struct stk_watch *watch; /* is told what was drawn for every picture; NULL: nobody */
 } stk_loader_options;
 
@@ -117,6 +118,14 @@ STK_API STK_MUST_CHECK int stk_loader_next(stk_loader *l, stk_batch **out, int t
 /* Where the consumer stands: the epoch and the steps taken in it. */
 STK_API void stk_loader_where(const stk_loader *l, uint64_t *epoch, uint64_t *step);
 
+/* How many positions of the epoch, over all ranks, the consumers have received. */
+STK_API uint64_t stk_loader_position(const stk_loader *l);
+
+/* Go on at (epoch, position), wherever that is, whatever batch and world size brought it there:
+ * an epoch is the same sequence of positions for all of them. */
+STK_API STK_MUST_CHECK int stk_loader_resume(stk_loader *l, uint64_t epoch, uint64_t position,
+                                             stk_error *err);
+
 /* Go on at (epoch, step); batches that were made ahead and don't fit are dropped. */
 STK_API STK_MUST_CHECK int stk_loader_seek(stk_loader *l, uint64_t epoch, uint64_t step,
                                            stk_error *err);
@@ -128,6 +137,13 @@ STK_API uint64_t stk_loader_samples(const stk_loader *l); /* samples an epoch, a
  * STK_ENOTFOUND: it does not stand there.  An order of one's own is searched. */
 STK_API STK_MUST_CHECK int stk_loader_find(const stk_loader *l, uint64_t epoch, uint64_t id,
                                            uint64_t *position, stk_error *err);
+
+/* The fingerprint of the data, all data sets together, and of what takes part. */
+STK_API STK_MUST_CHECK int stk_loader_print(const stk_loader *l, stk_print *out, stk_error *err);
+
+/* The fingerprint of an output's chain: its steps, their arguments with defaults filled in, and the
+ * version of what they mean.  0 past the last output. */
+STK_API uint64_t stk_loader_chain_print(const stk_loader *l, uint32_t output);
 
 /* Park or add workers while running.  n >= 1. */
 STK_API STK_MUST_CHECK int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err);

@@ -134,19 +134,16 @@ def check_device(value: Any) -> None:
 
 
 def share(batch_size: Any, global_batch_size: Any, rank: Any, world_size: Any) -> dict[str, int]:
-    """batch_size of this rank, rank and world_size."""
+    """batch_size of each rank or global_batch_size of all (the other 0), rank and world_size."""
     rank, world = _ranks.rank_and_world(rank, world_size)
+    size, total = 0, 0
     if global_batch_size is None:
         size = whole("batch_size", batch_size, 1, 1 << 20)
+    elif batch_size != 1:
+        invalid("batch_size is per rank and global_batch_size for all ranks: give one of them")
     else:
-        if batch_size != 1:
-            invalid("batch_size is per rank and global_batch_size for all ranks: give one of them")
-        total = whole("global_batch_size", global_batch_size, 1)
-        size, rest = divmod(total, world)
-        if rest:
-            unsupported(f"global_batch_size={total} does not divide by {world} ranks: "
-                        f"take {total - rest or world} or {total - rest + world}")
-    return {"batch_size": size, "rank": rank, "world_size": world}
+        total = whole("global_batch_size", global_batch_size, 1, 2**40)
+    return {"batch_size": size, "global_batch_size": total, "rank": rank, "world_size": world}
 
 
 def outputs(fields: Any, found: list[str],

@@ -35,7 +35,7 @@ class _Decoder:
 
     def sample(self, i: int) -> dict[str, Any]:
         with self.lock:
-            self.loader.seek(0, i)
+            self.loader.resume(0, i)
             parts = self.loader.next(0)
         assert parts is not None                # position i is there
         batch = from_parts(parts, self.data)

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _options, _stoker, explain, preview
+from . import _options, _state, _stoker, explain, preview
 from .batch import Batch, from_parts
 from .dataset import Dataset, Urls
 from .errors import ClosedError, StokerError, invalid
@@ -19,7 +19,6 @@ _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_w
           "device", "rank", "world_size", "on_error", "collate", "memory_limit", "max_pixels",
           "io_threads", "global_batch_size", "classes", "exclude"]
 Collate = str | tuple[str, float] | Mapping[str, Any] | None
-_STATE = ("seed", "shuffle", "batch_size", "world_size", "drop_last", "samples")
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
@@ -123,12 +122,20 @@ class Loader:
             exclude = list(exclude) if isinstance(exclude, Iterable) else exclude
         self._made_of = _options.outputs(fields, found, collate), options, exclude
         self._core = self._open(*self._made_of)
-        self._steps, samples = self._core.sizes()
-        self._identity = {name: {**options, "samples": samples}[name] for name in _STATE}
+        self._steps, self._samples = self._core.sizes()
+        self._identity = self._what()
         self._pid = os.getpid()
         self._running: _Epoch | None = None     # its epoch is under way
         self._next: tuple[int, int] | None = None   # where set_epoch or load_state_dict points
         _open_loaders.add(self)
+
+    def _what(self) -> dict[str, Any]:
+        """What a state is the state of."""
+        outputs, options, _ = self._made_of
+        return {"seed": options["seed"],
+                "order": {"shuffle": "exact" if options["shuffle"] else "none"},
+                "data": _state.data_of(self._core),
+                "chains": _state.chains_of(self._core, [output[0] for output in outputs])}
 
     def _open(self, outputs: Any, options: dict[str, Any], exclude: Any) -> _stoker.Loader:
         with _options.exclude_file(exclude) as path:
@@ -137,20 +144,20 @@ class Loader:
     # ---- epochs ----------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Batch]:
-        epoch, step = self._coming()
-        self._core.seek(epoch, step)            # costs nothing when that is what comes anyway
+        epoch, position = self._coming()
+        self._core.resume(epoch, position)      # costs nothing when that is what comes anyway
         self._next = None
         self._running = _Epoch(self, epoch)
         return self._running
 
     def _coming(self) -> tuple[int, int]:
         """Where the next loop begins."""
-        epoch, step = self._core.where()
+        epoch, position = self._core.where()
         if self._next is not None:
             return self._next
         if self._running is not None:           # left by break: the next loop is the next epoch
             return epoch + 1, 0
-        return epoch, step
+        return epoch, position
 
     def __len__(self) -> int:
         """Batches of an epoch, the same on every rank."""
@@ -171,23 +178,23 @@ class Loader:
     # ---- state -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """A few numbers from which load_state_dict() goes on behind the last batch received."""
-        epoch, step = self._where()
-        return {"version": 1, "epoch": epoch, "step": step, **self._identity}
+        """Where the consumer stands, in a small dict that JSON can keep: the same on every rank, but
+        for what is under "local".
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next loop goes on with the epoch of `state`, behind its last batch."""
-        missing = [name for name in ("version", "epoch", "step", *_STATE) if name not in state]
-        if missing:
-            invalid(f"this is no state of a loader: it has no {', '.join(missing)}")
-        if state["version"] != 1:
-            invalid(f"the state has version {state['version']}, this reads version 1")
-        for name, mine in self._identity.items():
-            if state[name] != mine:
-                invalid(f"the state was taken with {name}={state[name]!r} and this loader has "
-                        f"{mine!r}: open it with the same")
-        epoch = _options.whole("epoch", state["epoch"], 0, 2**32 - 1)
-        self._next = epoch, _options.whole("step", state["step"], 0, self._steps)
+        It counts the batches received, not those made ahead.
+        """
+        epoch, position = self._where()
+        return {"version": _state.VERSION, "epoch": epoch, "position": position, **self._identity,
+                "local": {"skipped": self._core.stats()["skipped"]}}
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """The next loop goes on behind the last batch of `state`, with the same samples and draws, for
+        any number of ranks and any batch size.
+
+        A state of other data, chains, seed or order is refused; strict=False takes its epoch and
+        position all the same.
+        """
+        self._next = _state.read(state, self._identity, self._samples, strict)
         self._running = None
 
     # ---- a look ----------------------------------------------------------------------------------
@@ -203,12 +210,13 @@ class Loader:
         at = preview.choose(outputs, output)
         as_list = tuple((name, preview.shown(chain) if i == at else chain, 1, 0.0)
                         for i, (name, chain, _, _) in enumerate(outputs))
-        workers = options["num_workers"] if n < options["batch_size"] else -1
+        rows = options["batch_size"] or options["global_batch_size"] // options["world_size"]
+        workers = options["num_workers"] if n < rows else -1
         core = self._open(as_list, {**options, "prefetch": 1, "num_workers": workers}, exclude)
         found: list[preview.Picture] = []
         try:
-            epoch, step = self._coming()
-            core.seek(epoch, step)
+            core.resume(*self._coming())
+            epoch = self._coming()[0]
             while len(found) < n and (parts := core.next(epoch)) is not None:
                 found += preview.pictures(parts, at, self._data)
         finally:
@@ -223,12 +231,12 @@ class Loader:
         epoch = self.epoch if epoch is None else _options.whole("epoch", epoch, 0, 2**32 - 1)
         number = explain.find_id(sample, self._data)
         outputs, options, exclude = self._made_of
-        alone = {**options, "batch_size": 1, "rank": 0, "world_size": 1, "drop_last": False,
+        alone = {**options, "batch_size": 1, "global_batch_size": 0, "rank": 0, "world_size": 1, "drop_last": False,
                  "prefetch": 1, "num_workers": -1, "skip": False, "skip_budget": 0, "watch": True}
         core = self._open(outputs, alone, exclude)
         try:
             position = core.find(epoch, number)
-            core.seek(epoch, position)
+            core.resume(epoch, position)
             core.next(epoch)
             drawn = core.drawn()
         finally:

@@ -40,8 +40,8 @@ def test_list_of_keys(urls):
     with stoker.Loader(urls, LABEL, batch_size=8, exclude=keys) as loader:
         assert ids_of(loader) == sorted(set(range(SAMPLES)) - OUT)
         state = loader.state_dict()
-    assert state["samples"] == SAMPLES - len(OUT)
-    with stoker.Loader(urls, LABEL, batch_size=8) as other, pytest.raises(ValueError, match="samples"):
+    assert state["data"]["samples"] == SAMPLES
+    with stoker.Loader(urls, LABEL, batch_size=8) as other, pytest.raises(ValueError, match="other samples take part"):
         other.load_state_dict(state)
 
 

@@ -148,7 +148,7 @@ def test_state_goes_on_behind_the_last_batch(urls, taken, workers):
         for _ in range(taken):
             next(running)
         state = loader.state_dict()
-    assert (state["epoch"], state["step"]) == (1, taken)
+    assert (state["epoch"], state["position"]) == (1, min(16 * taken, SAMPLES))
     with stoker.Loader(urls, FIELDS, num_workers=workers, **options) as loader:
         loader.load_state_dict(state)
         assert loader.state_dict() == state
@@ -163,14 +163,20 @@ def test_state_between_epochs_and_of_another_loader(urls):
     with stoker.Loader(urls, LABEL, batch_size=16, seed=1) as loader:
         ids_of(loader)
         state = loader.state_dict()
-        assert (state["epoch"], state["step"]) == (1, 0)
-    with stoker.Loader(urls, LABEL, batch_size=8, seed=1) as loader:
-        with pytest.raises(stoker.StokerError, match="batch_size=16"):
+        assert (state["epoch"], state["position"]) == (1, 0)
+    with stoker.Loader(urls, LABEL, batch_size=8, seed=2) as loader:
+        with pytest.raises(stoker.StokerError, match="seed: 1 then, 2 now"):
             loader.load_state_dict(state)
+        loader.load_state_dict(state, strict=False)
+        assert loader.state_dict()["epoch"] == 1
         with pytest.raises(stoker.StokerError, match="no state"):
             loader.load_state_dict({"epoch": 1})
-        with pytest.raises(stoker.StokerError, match="step"):
-            loader.load_state_dict({**loader.state_dict(), "step": 1000})
+        with pytest.raises(stoker.StokerError, match="not whole: it has no order"):
+            loader.load_state_dict({k: v for k, v in state.items() if k != "order"})
+        with pytest.raises(stoker.StokerError, match="newer Stoker"):
+            loader.load_state_dict({**state, "version": 99})
+        with pytest.raises(stoker.StokerError, match="position 1000"):
+            loader.load_state_dict({**loader.state_dict(), "position": 1000})
 
 
 def test_two_loaders_at_once(urls):

@@ -56,8 +56,16 @@ def test_global_batch_size(urls):
         batches = list(loader)
     assert len(batches[0]["label"]) == 8
     assert [as_numpy(b.sample_ids).tolist() for b in batches] == [s[0] for s in share(urls, 1, 3)]
-    with pytest.raises(stoker.StokerError, match="divide"):
-        stoker.Loader(urls, LABEL, global_batch_size=25, rank=1, world_size=3)
+    rows, ids = [], []
+    for rank in range(3):                       # 25 on 3 ranks: 9, 8, 8; the last batch has 4 of 104
+        with stoker.Loader(urls, LABEL, global_batch_size=25, rank=rank, world_size=3) as loader:
+            batches = list(loader)
+        rows.append([len(b["label"]) for b in batches])
+        ids += [i for b in batches for i in as_numpy(b.sample_ids).tolist()]
+    assert [r[:-1] for r in rows] == [[n] * (len(rows[0]) - 1) for n in (9, 8, 8)]
+    assert sorted(ids) == list(range(len(stoker.open(urls))))
+    with pytest.raises(stoker.StokerError, match="without a row"):
+        stoker.Loader(urls, LABEL, global_batch_size=2, rank=1, world_size=3)
     with pytest.raises(stoker.StokerError, match="one of them"):
         stoker.Loader(urls, LABEL, global_batch_size=24, batch_size=8)
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/expr.h"
+#include "base/hash.h"
 #include "base/mem.h"
 
 #define MAX_ROWS 16
@@ -157,6 +158,31 @@ void stk_args_close(stk_args **a)
         stk_expr_close(&(*a)->fallback[i]);
     stk_free(*a);
     *a = NULL;
+}
+
+static uint64_t hash_value(const stk_value *v, uint64_t h)
+{
+    const char *text = v->type == STK_V_NAME ? v->text : NULL,
+               *slash = text ? strrchr(text, '/') : NULL;
+
+    if (!text)
+        return stk_hash64(h, &v->number, sizeof v->number);
+    text = slash ? slash + 1 : text;
+    return stk_hash64(h, text, strlen(text));
+}
+
+uint64_t stk_args_hash(const stk_args *a, uint64_t h)
+{
+    for (uint32_t i = 0; i < a->rows; i++) {
+        int names = a->table[i].type == STK_ARG_NAMES;
+
+        h = stk_hash64(h, a->table[i].name, strlen(a->table[i].name));
+        for (uint32_t k = 0; names && k < a->n_names; k++)
+            h = hash_value(&a->names[k].value[0], h);
+        for (uint32_t k = 0; !names && a->row[i] && k < a->row[i]->n; k++)
+            h = hash_value(&a->row[i]->value[k], h);
+    }
+    return h;
 }
 
 static const stk_expr_arg *get(const stk_args *a, const char *name)

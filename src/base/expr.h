@@ -59,5 +59,7 @@ void stk_expr_close(stk_expr **e);
  * it borrows from `call`. */
 int stk_args_check(stk_args **out, const stk_call *call, const stk_arg *table, stk_error *err);
 void stk_args_close(stk_args **a);
+/* Equal for equal values, however they were written; of a path only its last part counts. */
+uint64_t stk_args_hash(const stk_args *a, uint64_t seed);
 
 #endif

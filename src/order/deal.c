@@ -1,39 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* deal.c - ranks and steps.
  *
- * A global batch is world * batch positions; rank r takes the r-th run of `batch`.  The last
- * one, when it is short and kept, is dealt evenly; a rank left with nothing gets one wrapped row
- * that is marked as not valid, so that all ranks take the same number of steps. */
+ * A global batch is `global` positions, from wherever the epoch was entered; it is dealt to the
+ * ranks evenly, in runs that follow each other.  So are a global batch that does not divide by
+ * the ranks and the last one, when it is short and kept; a rank left with nothing gets one
+ * wrapped row that is marked as not valid, so that all ranks take the same number of steps. */
 #include "base/hash.h"
 #include "order/order.h"
 
-uint64_t stk_deal_steps(const stk_deal *d)
+uint64_t stk_deal_steps(const stk_deal *d, uint64_t from)
 {
-    uint64_t global = (uint64_t)d->batch * d->world;
+    uint64_t left = from < d->samples ? d->samples - from : 0;
 
-    return d->samples / global + (!d->drop_last && d->samples % global != 0);
+    return left / d->global + (!d->drop_last && left % d->global != 0);
 }
 
-void stk_deal_step(const stk_deal *d, uint64_t step, stk_share *out)
+uint32_t stk_deal_rows(const stk_deal *d)
 {
-    uint64_t global = (uint64_t)d->batch * d->world, start = step * global,
-             left = d->samples - start, each, extra;
+    return (uint32_t)((d->global + d->world - 1) / d->world);
+}
 
-    out->filler = 0;
-    if (left >= global) {
-        out->first = start + (uint64_t)d->rank * d->batch;
-        out->rows = d->batch;
+void stk_deal_step(const stk_deal *d, uint64_t from, uint64_t step, stk_share *out)
+{
+    uint64_t start = from + step * d->global, left = d->samples - start,
+             count = left < d->global ? left : d->global, each = count / d->world,
+             extra = count % d->world;
+
+    *out = (stk_share){ .start = start,
+                        .count = count,
+                        .item = d->rank * each + (d->rank < extra ? d->rank : extra),
+                        .rows = (uint32_t)(each + (d->rank < extra)) };
+    if (!out->rows)
+        *out = (stk_share){
+            .start = start, .count = count, .item = d->rank % d->samples, .rows = 1, .filler = 1
+        };
+}
+
+void stk_share_positions(const stk_share *s, const stk_order *order, uint32_t row, uint32_t n,
+                         uint64_t *out)
+{
+    if (order->deal && !s->filler) {
+        order->deal(order->state, s, row, n, out);
         return;
     }
-    each = left / d->world;
-    extra = left % d->world;
-    out->first = start + d->rank * each + (d->rank < extra ? d->rank : extra);
-    out->rows = (uint32_t)(each + (d->rank < extra));
-    if (!out->rows) {
-        out->first = d->rank % d->samples;
-        out->rows = 1;
-        out->filler = 1;
-    }
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = (s->filler ? 0 : s->start) + s->item + row + i;
 }
 
 uint64_t stk_substitute(uint64_t seed, uint64_t epoch, uint64_t position, uint32_t attempt,

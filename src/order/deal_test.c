@@ -14,8 +14,11 @@
 /* Every position once, in order of step and rank; fillers only where a rank got nothing. */
 static void check(uint64_t samples, uint32_t batch, uint32_t world, int drop_last)
 {
-    stk_deal d = { .samples = samples, .batch = batch, .world = world, .drop_last = drop_last };
-    uint64_t steps = stk_deal_steps(&d), next = 0, global = (uint64_t)batch * world;
+    stk_deal d = { .samples = samples,
+                   .global = (uint64_t)batch * world,
+                   .world = world,
+                   .drop_last = drop_last };
+    uint64_t steps = stk_deal_steps(&d, 0), next = 0, global = (uint64_t)batch * world;
 
     assert_int_equal(steps, drop_last ? samples / global : (samples + global - 1) / global);
     for (uint64_t step = 0; step < steps; step++) {
@@ -24,15 +27,15 @@ static void check(uint64_t samples, uint32_t batch, uint32_t world, int drop_las
         for (d.rank = 0; d.rank < world; d.rank++) {
             stk_share s;
 
-            stk_deal_step(&d, step, &s);
+            stk_deal_step(&d, 0, step, &s);
             assert_in_range(s.rows, 1, batch);
             if (s.filler) {
                 assert_int_equal(s.rows, 1);
-                assert_true(s.first < samples);
+                assert_true(s.item < samples);
                 least = 0;
                 continue;
             }
-            assert_int_equal(s.first, next);
+            assert_int_equal(s.start + s.item, next);
             next += s.rows;
             least = s.rows < least ? s.rows : least;
             most = s.rows > most ? s.rows : most;
@@ -57,39 +60,41 @@ static void all_small_cases(void **state)
 
 static void large_cases(void **state)
 {
-    stk_deal d = { .samples = (1ull << 48) - 1, .batch = 1u << 20, .world = 4000, .rank = 3999 };
+    stk_deal d = {
+        .samples = (1ull << 48) - 1, .global = 4000ull << 20, .world = 4000, .rank = 3999
+    };
     stk_share s;
 
     (void)state;
     check(100003, 256, 7, 0);
     check(100003, 256, 7, 1);
-    stk_deal_step(&d, stk_deal_steps(&d) - 1, &s);
-    assert_int_equal(s.first + s.rows, d.samples);
+    stk_deal_step(&d, 0, stk_deal_steps(&d, 0) - 1, &s);
+    assert_int_equal(s.start + s.item + s.rows, d.samples);
 }
 
 static void one_rank_has_a_short_last_batch(void **state)
 {
-    stk_deal d = { .samples = 10, .batch = 4, .world = 1 };
+    stk_deal d = { .samples = 10, .global = 4, .world = 1 };
     stk_share s;
 
     (void)state;
-    stk_deal_step(&d, 2, &s);
-    assert_int_equal(s.first, 8);
+    stk_deal_step(&d, 0, 2, &s);
+    assert_int_equal(s.start + s.item, 8);
     assert_int_equal(s.rows, 2);
     assert_int_equal(s.filler, 0);
 }
 
 static void fillers_wrap(void **state)
 {
-    stk_deal d = { .samples = 2, .batch = 4, .world = 5 };
+    stk_deal d = { .samples = 2, .global = 20, .world = 5 };
     stk_share s;
 
     (void)state;
     for (d.rank = 0; d.rank < 5; d.rank++) {
-        stk_deal_step(&d, 0, &s);
+        stk_deal_step(&d, 0, 0, &s);
         assert_int_equal(s.filler, d.rank >= 2);
         assert_int_equal(s.rows, 1);
-        assert_int_equal(s.first, d.rank % 2);
+        assert_int_equal(s.item, d.rank % 2);
     }
 }
 

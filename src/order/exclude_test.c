@@ -53,7 +53,7 @@ static void settles(void **state)
 static void orders(void **state)
 {
     static const uint64_t lens[] = { 700, 311 };
-    static stk_concat c;
+    static stk_roster c;
     uint64_t id[1011], n = 0;
     stk_order o;
 
@@ -62,8 +62,9 @@ static void orders(void **state)
         if (stk_mix64(i + SEED) % 3 == 0)
             id[n++] = i;
     for (int shuffle = 0; shuffle < 2; shuffle++) {
-        assert_int_equal(stk_order_concat(&o, &c, lens, 2, SEED, shuffle, NULL), 0);
+        assert_int_equal(stk_roster_init(&c, lens, 2, NULL), 0);
         c.exclude = (stk_exclude){ id, n };
+        assert_int_equal(stk_order_exact(&o, &c, SEED, shuffle, NULL), 0);
         assert_int_equal(o.len(o.state), 1011 - n);
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
             uint8_t seen[1011] = { 0 };
@@ -73,7 +74,7 @@ static void orders(void **state)
                 stk_where w;
                 uint64_t at;
 
-                o.at(o.state, epoch, i, 1, &w);
+                o.at(o.state, epoch, &i, 1, &w);
                 at = c.start[w.dataset] + w.sample;
                 assert_true(w.sample < lens[w.dataset]);
                 assert_int_equal(seen[at]++, 0);
@@ -83,6 +84,7 @@ static void orders(void **state)
             for (uint64_t k = 0; k < n; k++)
                 assert_int_equal(seen[id[k]], 0);
         }
+        o.close(o.state);
     }
 }
 

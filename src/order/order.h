@@ -20,8 +20,7 @@ typedef struct stk_perm {
 void stk_perm_init(stk_perm *p, uint64_t n, uint64_t seed, uint64_t epoch);
 uint64_t stk_perm_at(const stk_perm *p, uint64_t i);      /* i < n */
 uint64_t stk_perm_inverse(const stk_perm *p, uint64_t k); /* the i with at(i) == k; k < n */
-void stk_perm_run(const stk_perm *p, uint64_t first, uint32_t n,
-                  uint64_t *out); /* at(first), at(first + 1), ... */
+void stk_perm_run(const stk_perm *p, const uint64_t *i, uint32_t n, uint64_t *out); /* of several */
 
 /* ---- ids that are left when some are taken out ---- */
 
@@ -36,41 +35,52 @@ uint64_t stk_exclude_at(const stk_exclude *x, uint64_t rank);
 /* The rank of an id among those that stay; UINT64_MAX: it does not. */
 uint64_t stk_exclude_rank(const stk_exclude *x, uint64_t id);
 
-/* ---- the orders that ship: several data sets one after the other, as they lie or permuted ---- */
+/* ---- the roster: which samples take part, numbered through ---- */
 
 #define STK_MAX_DATASETS 1024
 
-typedef struct stk_concat {
-    uint64_t seed;
-    int shuffle;
-    uint32_t n;
-    stk_exclude exclude;                  /* global ids that stand nowhere; none until it is set */
+typedef struct stk_roster {
+    uint32_t n;          /* data sets */
+    uint32_t repeat;     /* how often each stands in an epoch; 0: once */
+    uint64_t skip;       /* so many first ones don't take part ... */
+    uint64_t limit;      /* ... and so many of the next ones do; 0: all */
+    stk_exclude exclude; /* global ids that stand nowhere; not with `select` */
+    uint64_t *select;    /* global ids that stand in it, in this order; NULL: all */
+    uint64_t n_select;
     uint64_t start[STK_MAX_DATASETS + 1]; /* start[i]: global id of data set i's first sample */
-} stk_concat;
+} stk_roster;
 
-/* Fill *order over *state (both owned by the caller). */
-int stk_order_concat(stk_order *order, stk_concat *state, const uint64_t *lens, uint32_t n,
-                     uint64_t seed, int shuffle, stk_error *err);
+int stk_roster_init(stk_roster *r, const uint64_t *lens, uint32_t n, stk_error *err);
+uint64_t stk_roster_len(const stk_roster *r);
+void stk_roster_at(const stk_roster *r, uint64_t i, stk_where *out);
+/* Its number (the first, where it stands several times); UINT64_MAX: it does not take part. */
+uint64_t stk_roster_find(const stk_roster *r, const stk_where *where);
+/* Where the sample with a global id lies. */
+void stk_roster_where(const stk_roster *r, uint64_t id, stk_where *out);
 
-/* The position of a global id in an epoch; UINT64_MAX: it stands nowhere. */
-uint64_t stk_concat_find(const stk_concat *c, uint64_t epoch, uint64_t id);
+/* ---- the orders that ship: each allocates its state, order->close() frees it; the roster is
+ * borrowed ---- */
 
-/* ---- ranks: a global batch is dealt in contiguous shares ---- */
+/* As they lie, or all under one permutation. */
+int stk_order_exact(stk_order *order, const stk_roster *roster, uint64_t seed, int shuffle,
+                    stk_error *err);
+
+/* ---- ranks: a global batch is dealt in shares that follow each other ---- */
 
 typedef struct stk_deal {
     uint64_t samples; /* in the epoch */
-    uint32_t batch, rank, world;
+    uint64_t global;  /* rows of a global batch */
+    uint32_t rank, world;
     int drop_last;
 } stk_deal;
 
-typedef struct stk_share { /* of one rank in one step */
-    uint64_t first;        /* position of row 0; the rows follow */
-    uint32_t rows;
-    int filler; /* the rank was left with nothing: one wrapped row, not valid */
-} stk_share;
-
-uint64_t stk_deal_steps(const stk_deal *d); /* the same on every rank */
-void stk_deal_step(const stk_deal *d, uint64_t step, stk_share *out);
+/* Steps of an epoch that is entered at position `from`: the same on every rank. */
+uint64_t stk_deal_steps(const stk_deal *d, uint64_t from);
+uint32_t stk_deal_rows(const stk_deal *d); /* the most that a rank gets in a step */
+void stk_deal_step(const stk_deal *d, uint64_t from, uint64_t step, stk_share *out);
+/* The positions of rows row .. row + n - 1 of a share. */
+void stk_share_positions(const stk_share *s, const stk_order *order, uint32_t row, uint32_t n,
+                         uint64_t *out);
 
 /* The sample that stands in for a bad one at (epoch, position): attempt 1, 2, ...  A position of
  * the same epoch. */

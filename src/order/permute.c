@@ -66,7 +66,7 @@ static uint64_t decrypt(const stk_perm *p, uint64_t i)
 
 /* Several at once: a round waits for the one before it, so that independent positions fill the
  * gaps. */
-void stk_perm_run(const stk_perm *p, uint64_t first, uint32_t n, uint64_t *out)
+void stk_perm_run(const stk_perm *p, const uint64_t *i, uint32_t n, uint64_t *out)
 {
     uint32_t at = 0;
 
@@ -74,8 +74,8 @@ void stk_perm_run(const stk_perm *p, uint64_t first, uint32_t n, uint64_t *out)
         uint64_t l[LANES], r[LANES];
 
         for (int j = 0; j < LANES; j++) {
-            l[j] = (first + at + (uint64_t)j) / p->b;
-            r[j] = (first + at + (uint64_t)j) - l[j] * p->b;
+            l[j] = i[at + (uint32_t)j] / p->b;
+            r[j] = i[at + (uint32_t)j] - l[j] * p->b;
         }
         for (int k = 0; k < ROUNDS; k += 2) {
             for (int j = 0; j < LANES; j++) {
@@ -88,13 +88,13 @@ void stk_perm_run(const stk_perm *p, uint64_t first, uint32_t n, uint64_t *out)
             }
         }
         for (int j = 0; j < LANES; j++) {
-            uint64_t i = l[j] * p->b + r[j];
+            uint64_t k = l[j] * p->b + r[j];
 
-            out[at + (uint32_t)j] = i < p->n ? i : stk_perm_at(p, i);
+            out[at + (uint32_t)j] = k < p->n ? k : stk_perm_at(p, k);
         }
     }
     for (; at < n; at++)
-        out[at] = stk_perm_at(p, first + at);
+        out[at] = stk_perm_at(p, i[at]);
 }
 
 uint64_t stk_perm_at(const stk_perm *p, uint64_t i)

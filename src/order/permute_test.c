@@ -169,20 +169,23 @@ static void tiny_sets(void **state)
     assert_int_equal(kinds, 24);
 }
 
-static void concat_finds_its_data_set(void **state)
+static void roster_finds_its_data_set(void **state)
 {
     static const uint64_t lens[] = { 3, 0, 5, 1, 0, 7 };
-    static stk_concat c;
+    static stk_roster r;
     static stk_where w[16];
     uint8_t seen[16] = { 0 };
     stk_order o;
     stk_error err;
-    uint64_t many[STK_MAX_DATASETS + 1] = { 0 };
+    uint64_t many[STK_MAX_DATASETS + 1] = { 0 }, at[16];
 
     (void)state;
-    assert_int_equal(stk_order_concat(&o, &c, lens, 6, SEED, 0, &err), 0);
+    for (uint64_t i = 0; i < 16; i++)
+        at[i] = i;
+    assert_int_equal(stk_roster_init(&r, lens, 6, &err), 0);
+    assert_int_equal(stk_order_exact(&o, &r, SEED, 0, &err), 0);
     assert_int_equal(o.len(o.state), 16);
-    o.at(o.state, 0, 0, 16, w);
+    o.at(o.state, 0, at, 16, w);
     for (uint32_t i = 0, d = 0, k = 0; i < 16; i++, k++) {
         while (k == lens[d]) {
             d++;
@@ -191,17 +194,59 @@ static void concat_finds_its_data_set(void **state)
         assert_int_equal(w[i].dataset, d);
         assert_int_equal(w[i].sample, k);
     }
-    assert_int_equal(stk_order_concat(&o, &c, lens, 6, SEED, 1, &err), 0);
+    o.close(o.state);
+    assert_int_equal(stk_order_exact(&o, &r, SEED, 1, &err), 0);
     for (uint64_t first = 0; first < 16; first += 4) { /* in pieces it is the same */
-        o.at(o.state, 7, first, 4, w);
+        o.at(o.state, 7, at + first, 4, w);
         for (int i = 0; i < 4; i++) {
             assert_true(w[i].sample < lens[w[i].dataset]);
-            assert_int_equal(seen[c.start[w[i].dataset] + w[i].sample]++, 0);
+            assert_int_equal(seen[r.start[w[i].dataset] + w[i].sample]++, 0);
+            assert_int_equal(o.find(o.state, 7, &w[i]), first + (uint64_t)i);
         }
     }
-    assert_int_equal(stk_order_concat(&o, &c, many, STK_MAX_DATASETS + 1, 0, 0, &err), STK_ELIMIT);
+    o.close(o.state);
+    assert_int_equal(stk_roster_init(&r, many, STK_MAX_DATASETS + 1, &err), STK_ELIMIT);
     many[0] = 1ull << 48;
-    assert_int_equal(stk_order_concat(&o, &c, many, 1, 0, 0, &err), STK_ELIMIT);
+    assert_int_equal(stk_roster_init(&r, many, 1, &err), STK_ELIMIT);
+}
+
+/* skip, limit, repeat and select, together. */
+static void rosters(void **state)
+{
+    static const uint64_t lens[] = { 10, 10 };
+    static uint64_t select[] = { 19, 3, 3, 11, 0 };
+    static stk_roster r;
+    stk_where w;
+
+    (void)state;
+    assert_int_equal(stk_roster_init(&r, lens, 2, NULL), 0);
+    r.skip = 8;
+    r.limit = 4;
+    r.repeat = 3;
+    assert_int_equal(stk_roster_len(&r), 12);
+    for (uint64_t i = 0; i < 12; i++) {
+        stk_roster_at(&r, i, &w);
+        assert_int_equal(w.dataset * 10 + w.sample, 8 + i % 4);
+        assert_int_equal(stk_roster_find(&r, &w), i % 4);
+    }
+    assert_int_equal(stk_roster_find(&r, &(stk_where){ 0, 7 }), UINT64_MAX);
+    assert_int_equal(stk_roster_find(&r, &(stk_where){ 1, 2 }), UINT64_MAX);
+    assert_int_equal(stk_roster_find(&r, &(stk_where){ 2, 0 }), UINT64_MAX);
+    assert_int_equal(stk_roster_find(&r, &(stk_where){ 0, 10 }), UINT64_MAX);
+    r.select = select;
+    r.n_select = 5;
+    r.skip = 1;
+    r.limit = 0;
+    r.repeat = 0;
+    assert_int_equal(stk_roster_len(&r), 4);
+    for (uint64_t i = 0; i < 4; i++) {
+        stk_roster_at(&r, i, &w);
+        assert_int_equal(w.dataset * 10 + w.sample, select[i + 1]);
+    }
+    assert_int_equal(stk_roster_find(&r, &(stk_where){ 1, 1 }), 2);
+    assert_int_equal(stk_roster_find(&r, &(stk_where){ 1, 9 }), UINT64_MAX);
+    r.skip = 6;
+    assert_int_equal(stk_roster_len(&r), 0);
 }
 
 int main(void)
@@ -213,7 +258,8 @@ int main(void)
         cmocka_unit_test(keys_differ),
         cmocka_unit_test(looks_like_chance),
         cmocka_unit_test(tiny_sets),
-        cmocka_unit_test(concat_finds_its_data_set),
+        cmocka_unit_test(roster_finds_its_data_set),
+        cmocka_unit_test(rosters),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

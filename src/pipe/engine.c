@@ -169,13 +169,19 @@ static int take_locked(stk_engine *e, stk_batch **out, stk_error *err)
     return rc;
 }
 
+/* Of the consumer's epoch, which may have been entered midway. */
+static uint64_t epoch_steps(const stk_engine *e)
+{
+    return e->epoch == e->base_epoch ? e->base_step + e->base_left : e->steps;
+}
+
 int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *err)
 {
     uint64_t from = stk_now_ns();
     int rc;
 
     *out = NULL;
-    if (e->taken == e->steps) {
+    if (e->taken >= epoch_steps(e)) {
         e->taken = 0;
         e->epoch++;
         return STK_END;
@@ -195,22 +201,43 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     return rc;
 }
 
-int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t step, stk_error *err)
+uint64_t stk_engine_position(const stk_engine *e)
 {
-    uint64_t at;
+    uint64_t at = e->taken * e->deal.global;
 
-    if (step > e->steps)
-        return stk_fail(err, STK_EINVAL, "step %" PRIu64 " of %" PRIu64 " does not exist", step,
-                        e->steps);
-    at = e->base_step + e->tail;
+    if (e->epoch == e->base_epoch)
+        at = e->base_from + (e->taken - e->base_step) * e->deal.global;
+    return at < e->deal.samples ? at : e->deal.samples;
+}
+
+/* Where the ring goes on: the epoch and the position at which the slot at the tail begins. */
+static void tail_place(const stk_engine *e, uint64_t *epoch, uint64_t *position)
+{
+    int first = e->tail < e->base_left;
+    uint64_t at = first ? e->tail : e->tail - e->base_left;
+
+    *epoch = first ? e->base_epoch : e->base_epoch + 1 + at / e->steps;
+    *position = first ? e->base_from + at * e->deal.global : at % e->steps * e->deal.global;
+}
+
+int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err)
+{
+    uint64_t left = stk_deal_steps(&e->deal, position), tail_epoch, tail_at;
+
+    if (position > e->deal.samples)
+        return stk_fail(err, STK_EINVAL,
+                        "position %" PRIu64 " does not exist: an epoch has %" PRIu64, position,
+                        e->deal.samples);
+    tail_place(e, &tail_epoch, &tail_at);
+    if (tail_epoch != epoch + !left || tail_at != (left ? position : 0)) {
+        stk_ring_drain(e);
+        e->base_epoch = epoch;
+        e->base_from = position;
+        e->base_step = (position + e->deal.global - 1) / e->deal.global;
+        e->base_left = left;
+    } /* else that is what comes next anyway */
     e->epoch = epoch;
-    e->taken = step;
-    if (e->base_epoch + at / e->steps == epoch + step / e->steps &&
-        at % e->steps == step % e->steps)
-        return 0; /* that is what comes next anyway */
-    stk_ring_drain(e);
-    e->base_epoch = epoch + step / e->steps;
-    e->base_step = step % e->steps;
+    e->taken = left ? (position + e->deal.global - 1) / e->deal.global : epoch_steps(e);
     return 0;
 }
 

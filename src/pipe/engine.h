@@ -97,7 +97,7 @@ struct stk_engine {
     const char *open_root[STK_MAX_OUTPUTS]; /* of the chains */
     stk_bytes fallback[STK_MAX_OUTPUTS];    /* of the chains; no data: none */
     stk_order order;
-    stk_concat concat;
+    stk_roster roster;
     stk_deal deal;
     uint64_t seed, steps, max_pixels, skip_budget;
     stk_on_error on_error;
@@ -130,7 +130,8 @@ struct stk_engine {
     pthread_cond_t work, parked, ready;
     stk_slot slot[STK_MAX_SLOTS];
     uint64_t head, tail;               /* lock: sequence numbers opened, taken */
-    uint64_t base_epoch, base_step;    /* lock: of sequence number 0 */
+    uint64_t base_epoch, base_from;    /* lock: epoch and position of sequence number 0 */
+    uint64_t base_step, base_left;     /* lock: its step; steps from there to the epoch's end */
     uint64_t epoch, taken;             /* where the consumer stands */
     stk_request **arrived;             /* lock: heap by ticket, n_arrived of cap max_requests */
     stk_request *idle;                 /* lock */
@@ -164,10 +165,14 @@ struct stk_engine {
 /* engine.c */
 int stk_engine_start(stk_engine *e, stk_error *err);
 int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *err);
-int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t step, stk_error *err);
+int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err);
+uint64_t stk_engine_position(const stk_engine *e); /* of the epoch: what the consumer received */
 int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err);
 void stk_engine_stop(stk_engine *e);
 struct timespec stk_in_ms(int ms); /* on the monotonic clock */
+
+/* fingerprint.c */
+int stk_engine_print(const stk_engine *e, stk_print *out, stk_error *err);
 
 /* ring.c: slots */
 int stk_ring_open_locked(stk_engine *e,
@@ -197,7 +202,8 @@ typedef struct stk_peek {
     stk_bytes bytes[STK_PEEK_OUTPUTS];
 } stk_peek;
 void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p);
-/* 1: the row is made; 0: it must take the long way.  Lets go of what look() held either way. */
+/* The worker's request knows the position.  1: the row is made; 0: it must take the long way.
+ * Lets go of what look() held either way. */
 int stk_peek_make(stk_worker *w, stk_slot *s, uint32_t row, const stk_where *where, stk_peek *p);
 
 /* iothread.c: reads that wait */

@@ -49,7 +49,6 @@ int stk_peek_make(stk_worker *w, stk_slot *s, uint32_t row, const stk_where *whe
     int done = 0;
 
     if (p->n == e->common->n_out) {
-        r->position = s->share.first + row;
         r->aimed = 0;
         r->late = 0;
         for (uint32_t i = 0; i < p->n; i++) {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/expr.h"
 #include "base/registry.h"
 #include "codec/codec.h"
@@ -31,6 +32,12 @@ static int plan_default(stk_chain *c, const stk_args *args, stk_error *err)
     return c->fallback ? 0 : stk_fail_nomem(err, 64);
 }
 
+static void print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args)
+{
+    c->print = stk_hash64(c->print, name, strlen(name));
+    c->print = stk_args_hash(args, c->print + version);
+}
+
 static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
 {
     stk_args *args = NULL;
@@ -49,6 +56,8 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
     }
     if (rc == 0 && stk_args_has(args, "default"))
         rc = plan_default(c, args, err);
+    if (rc == 0)
+        print_call(c, "from", 0, args);
     stk_args_close(&args);
     return rc;
 }
@@ -85,6 +94,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
              : codec   ? codec->plan(s->state, args, &c->spec, err)
                        : op->plan(s->state, args, &c->spec, err);
     }
+    if (rc == 0)
+        print_call(c, call->name, codec ? codec->version : op->version, args);
     if (rc == 0 && codec && codec->parse)
         c->parse = s;
     if (rc == 0 && codec == &stk_codec_open) {

@@ -25,6 +25,7 @@ typedef struct stk_chain {
     const char *open_root; /* `open`: where its files lie, "": beside the manifest; NULL: none */
     stk_spec spec;
     size_t row_bytes; /* 0: ragged */
+    uint64_t print;   /* of fields, steps, their arguments and versions */
 } stk_chain;
 
 /* Compile `text` for the output `name`. */

@@ -8,13 +8,26 @@
 
 #include "pipe/engine.h"
 
+/* Epoch, step and share of a sequence number: the first epoch may have been entered midway. */
+static void slot_place(const stk_engine *e, stk_slot *s, uint64_t seq)
+{
+    uint64_t from = 0, at = seq;
+
+    if (seq < e->base_left) {
+        s->epoch = e->base_epoch;
+        s->step = e->base_step + seq;
+        from = e->base_from;
+    } else {
+        at = (seq - e->base_left) % e->steps;
+        s->epoch = e->base_epoch + 1 + (seq - e->base_left) / e->steps;
+        s->step = at;
+    }
+    stk_deal_step(&e->deal, from, at, &s->share);
+}
+
 static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
 {
-    uint64_t at = e->base_step + seq;
-
     s->seq = seq;
-    s->epoch = e->base_epoch + at / e->steps;
-    s->step = at % e->steps;
     s->rc = 0;
     s->err_row = UINT32_MAX;
     s->stage = 0;
@@ -41,7 +54,7 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err)
 
         if (e->head > e->tail && !stk_common_settled(e->common))
             break; /* the first ragged batch shows how many fit */
-        stk_deal_step(&e->deal, (e->base_step + e->head) % e->steps, &s->share);
+        slot_place(e, s, e->head);
         rc = stk_batch_open(&b, e->common, s->share.rows, err);
         if (rc < 0)
             break;

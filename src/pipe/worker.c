@@ -164,7 +164,7 @@ static int skippable(int rc)
 static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err)
 {
     stk_engine *e = w->engine;
-    uint64_t n;
+    uint64_t n, other;
 
     if (e->on_error != STK_ON_ERROR_SKIP || r->index_failed || !skippable(*rc))
         return 0;
@@ -188,9 +188,8 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
     }
     r->attempt++;
     s->batch->valid[r->ticket % e->batch] = 0;
-    e->order.at(e->order.state, s->epoch,
-                stk_substitute(e->seed, s->epoch, r->position, r->attempt, e->deal.samples), 1,
-                &r->where);
+    other = stk_substitute(e->seed, s->epoch, r->position, r->attempt, e->deal.samples);
+    e->order.at(e->order.state, s->epoch, &other, 1, &r->where);
     return 1;
 }
 
@@ -497,6 +496,7 @@ typedef struct run {
     stk_slot *slot;
     uint64_t ticket; /* of its first row */
     uint32_t row, rows;
+    uint64_t position[MAX_CHUNK];
     stk_where where[MAX_CHUNK];
 } run;
 
@@ -509,7 +509,7 @@ static int run_row(stk_worker *w, const run *u, uint32_t i)
     r = w->req;
     w->req = NULL;
     r->ticket = u->ticket + i;
-    r->position = u->slot->share.first + u->row + i;
+    r->position = u->position[i];
     r->attempt = 0;
     r->where = u->where[i];
     r->entry.key.data = NULL;
@@ -533,6 +533,7 @@ static uint32_t run_peeks(stk_worker *w, const run *u)
             stk_peek_look(e, &u->where[i + AHEAD], &ahead[(i + AHEAD) % (AHEAD + 1)]);
         if (!w->req)
             wait_request(w);
+        w->req->position = u->position[i];
         if (stk_peek_make(w, u->slot, u->row + i, &u->where[i], &ahead[i % (AHEAD + 1)]))
             done++;
         else
@@ -568,8 +569,10 @@ static int run_claim(stk_worker *w)
     u.row = (uint32_t)(u.ticket % e->batch);
     u.rows = u.row >= u.slot->share.rows ? 0 : u.slot->share.rows - u.row;
     u.rows = u.rows < n ? u.rows : n;
-    if (u.rows)
-        e->order.at(e->order.state, u.slot->epoch, u.slot->share.first + u.row, u.rows, u.where);
+    if (u.rows) {
+        stk_share_positions(&u.slot->share, &e->order, u.row, u.rows, u.position);
+        e->order.at(e->order.state, u.slot->epoch, u.position, u.rows, u.where);
+    }
     for (uint32_t i = 0; i < u.rows; i++)
         if (u.where[i].dataset < e->common->n_data)
             stk_index_prefetch(e->common->data[u.where[i].dataset]->index, u.where[i].sample);

@@ -17,12 +17,13 @@ static uint64_t table_len(const void *state)
 }
 
 /* Every epoch begins one further on. */
-static void table_at(const void *state, uint64_t epoch, uint64_t first, uint32_t n, stk_where *out)
+static void table_at(const void *state, uint64_t epoch, const uint64_t *position, uint32_t n,
+                     stk_where *out)
 {
     const table *t = state;
 
     for (uint32_t i = 0; i < n; i++)
-        out[i] = t->at[(first + i + epoch) % t->n];
+        out[i] = t->at[(position[i] + epoch) % t->n];
 }
 
 static stk_dataset *ds[2];

@@ -184,7 +184,7 @@ typedef struct run {
     stk_loader_options o;
     stk_loader *l;
     uint32_t n_data;
-    stk_concat concat;
+    stk_roster roster;
     stk_order order, stalling;
     stk_deal deal;
     uint64_t epoch, step, steps; /* where the consumer must stand */
@@ -193,7 +193,7 @@ typedef struct run {
 } run;
 
 /* The loader's own order, but its callers are held up now and then, wherever they stand. */
-static void stalling_at(const void *state, uint64_t epoch, uint64_t first, uint32_t n,
+static void stalling_at(const void *state, uint64_t epoch, const uint64_t *position, uint32_t n,
                         stk_where *out)
 {
     static _Atomic uint64_t calls;
@@ -202,7 +202,7 @@ static void stalling_at(const void *state, uint64_t epoch, uint64_t first, uint3
 
     if (k % 16 == 0)
         nanosleep(&(struct timespec){ 0, (long)(k % 500) * 1000 }, NULL);
-    r->order.at(r->order.state, epoch, first, n, out);
+    r->order.at(r->order.state, epoch, position, n, out);
 }
 
 static uint64_t stalling_len(const void *state)
@@ -216,8 +216,8 @@ static uint64_t id_at(const run *r, uint64_t epoch, uint64_t position)
 {
     stk_where w;
 
-    r->order.at(r->order.state, epoch, position, 1, &w);
-    return r->concat.start[w.dataset] + w.sample;
+    r->order.at(r->order.state, epoch, &position, 1, &w);
+    return r->roster.start[w.dataset] + w.sample;
 }
 
 /* The sample that stands at a position, after skipping; *valid 0 where another one stands in. */
@@ -239,13 +239,13 @@ static void check_batch(const run *r, const stk_batch *b)
     stk_tensor numbers, bin;
     stk_share share;
 
-    stk_deal_step(&r->deal, r->step, &share);
+    stk_deal_step(&r->deal, 0, r->step, &share);
     CHECK(stk_batch_epoch(b) == r->epoch && stk_batch_step(b) == r->step);
     CHECK(stk_batch_rows(b) == share.rows);
     CHECK(r->o.n_outputs == 1 || stk_batch_dense(b, 1, &numbers) == 0);
     for (uint32_t i = 0; i < share.rows; i++) {
         int valid;
-        uint64_t id = model(r, r->epoch, share.first + i, &valid);
+        uint64_t id = model(r, r->epoch, (share.filler ? 0 : share.start) + share.item + i, &valid);
 
         CHECK(stk_batch_ids(b)[i] == id);
         CHECK(stk_batch_valid(b)[i] == (valid && !share.filler));
@@ -266,9 +266,9 @@ static void check_error(const run *r, int rc, const stk_error *err)
     if (rc != STK_ECORRUPT)
         fprintf(stderr, "%s: %s\n", stk_code_name(rc), err->message);
     CHECK(rc == STK_ECORRUPT && r->o.on_error == STK_ON_ERROR_RAISE && r->o.n_outputs == 2);
-    stk_deal_step(&r->deal, r->step, &share);
+    stk_deal_step(&r->deal, 0, r->step, &share);
     for (uint32_t i = 0; i < share.rows; i++) {
-        uint64_t id = model(r, r->epoch, share.first + i, &valid);
+        uint64_t id = model(r, r->epoch, (share.filler ? 0 : share.start) + share.item + i, &valid);
 
         if (is_bad(id)) {
             CHECK(err->sample == id && err->shard[0] && err->key[0]);
@@ -301,17 +301,22 @@ static void open_run(run *r)
     o.memory_limit = (512u << 10) << below(&r->rng, 6);
     o.n_stages = (uint32_t)below(&r->rng, 3);
     o.stages = stages;
-    CHECK(stk_order_concat(&r->order, &r->concat, lens, r->n_data, o.seed,
-                           o.shuffle == STK_SHUFFLE_EXACT, &err) == 0);
-    r->stalling = (stk_order){ STK_PLUGIN_ABI, "stalling", r, stalling_len, stalling_at };
+    CHECK(stk_roster_init(&r->roster, lens, r->n_data, &err) == 0);
+    CHECK(stk_order_exact(&r->order, &r->roster, o.seed, o.shuffle == STK_SHUFFLE_EXACT, &err) ==
+          0);
+    r->stalling = (stk_order){ .abi = STK_PLUGIN_ABI,
+                               .name = "stalling",
+                               .state = r,
+                               .len = stalling_len,
+                               .at = stalling_at };
     o.order = below(&r->rng, 2) ? &r->stalling : NULL;
     CHECK(stk_loader_open(&r->l, data[source], r->n_data, &o, &err) == 0);
     r->o = o;
     r->deal = (stk_deal){ .samples = (uint64_t)r->n_data * SIZE,
-                          .batch = o.batch_size,
+                          .global = (uint64_t)o.batch_size * o.world_size,
                           .rank = o.rank,
                           .world = o.world_size };
-    r->steps = stk_deal_steps(&r->deal);
+    r->steps = stk_deal_steps(&r->deal, 0);
     CHECK(stk_loader_steps(r->l) == r->steps);
     r->epoch = r->step = 0;
     atomic_fetch_add(&loaders, 1);
@@ -424,6 +429,7 @@ static void *play(void *arg)
         if (below(&r->rng, 2))
             drop_held(r, 0); /* else they outlive their loader */
         stk_loader_close(&r->l);
+        r->order.close(r->order.state);
         drop_held(r, 0);
         clock_gettime(CLOCK_MONOTONIC, &now);
     } while (now.tv_sec < end.tv_sec);

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A loader's state: where it stands, and what it is the state of.
+
+Epoch and position are counted over all ranks, so a state is the same on every rank and fits any
+number of them.  `data` and `chains` are fingerprints: a state that is taken up with other data or
+other chains would go on with something else without a word.  `local` is this rank's own and is
+not read back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from . import _options
+from .errors import invalid
+
+VERSION = 2
+_log = logging.getLogger("stoker")
+_PARTS = ("epoch", "position", "seed", "order", "data", "chains")
+
+
+def word(number: int) -> str:
+    return f"{number:016x}"
+
+
+def data_of(core: Any) -> dict[str, Any]:
+    """The fingerprint of a loader's data and of what takes part."""
+    samples, shards, size, names, content, taken = core.print()
+    return {"samples": samples, "shards": shards, "bytes": size, "names": word(names),
+            "content": word(content), "taken": word(taken)}
+
+
+def chains_of(core: Any, names: list[str]) -> dict[str, str]:
+    return {name: word(core.chain_print(i)) for i, name in enumerate(names)}
+
+
+def _moved(then: Mapping[str, Any], now: Mapping[str, Any], what: str) -> list[str]:
+    if then == now:
+        return []
+    out = [f"{what} {name}: {then.get(name)!r} then, {now.get(name)!r} now"
+           for name in sorted({*then, *now}) if then.get(name) != now.get(name)]
+    return out
+
+
+def _data_moved(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    counts = [f"the data had {then.get(n):,} {n} and has {now[n]:,}" for n in ("samples", "shards")
+              if isinstance(then.get(n), int) and then[n] != now[n]]
+    if counts:
+        return counts
+    words = {"bytes": "the shards have another size", "names": "the shards have other names",
+             "content": "the shards have other content (keys, sizes or samples)",
+             "taken": "other samples take part (exclude, select, skip, limit or repeat)"}
+    return [text for name, text in words.items() if then.get(name) != now[name]]
+
+
+def differences(state: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
+    """What of the state does not fit a loader whose own state is `mine`, in words."""
+    out = []
+    if state["seed"] != mine["seed"]:
+        out.append(f"seed: {state['seed']!r} then, {mine['seed']!r} now")
+    out += _moved(state["order"], mine["order"], "order")
+    out += _data_moved(state["data"], mine["data"])
+    gone = [name for name in state["chains"] if name not in mine["chains"]]
+    new = [name for name in mine["chains"] if name not in state["chains"]]
+    if gone or new:
+        out.append(f"outputs: {', '.join(state['chains'])} then, {', '.join(mine['chains'])} now")
+    out += [f"the chain of output {name!r} is another" for name, word in mine["chains"].items()
+            if name in state["chains"] and state["chains"][name] != word]
+    return out
+
+
+def _check_shape(state: Any) -> None:
+    if not isinstance(state, Mapping) or "version" not in state:
+        invalid(f"this is no state of a loader: it has no version: {str(state)[:80]}")
+    if state["version"] != VERSION:
+        newer = isinstance(state["version"], int) and state["version"] > VERSION
+        invalid(f"the state has version {state['version']!r}, this reads version {VERSION}"
+                + (": it was taken with a newer Stoker, use that one" if newer else ""))
+    missing = [name for name in _PARTS if name not in state]
+    if missing:
+        invalid(f"the state is not whole: it has no {', '.join(missing)}")
+    for name in ("order", "data", "chains"):
+        if not isinstance(state[name], Mapping):
+            invalid(f"the state is damaged: {name} is {state[name]!r}")
+
+
+def read(state: Any, mine: Mapping[str, Any], samples: int, strict: bool) -> tuple[int, int]:
+    """(epoch, position) of a state, if it fits."""
+    _check_shape(state)
+    epoch = _options.whole("the state's epoch", state["epoch"], 0, 2**32 - 1)
+    position = _options.whole("the state's position", state["position"], 0, 2**63 - 1)
+    other = differences(state, mine)
+    if other and strict:
+        invalid(f"the state does not fit this loader: {'; '.join(other)}. Open the loader as it was, "
+                f"or take the position alone with load_state_dict(state, strict=False)")
+    if other:
+        _log.warning("taking a state that does not fit: %s", "; ".join(other))
+        position = min(position, samples)
+    if position > samples:
+        invalid(f"the state is damaged: position {position} of {samples}")
+    return epoch, position

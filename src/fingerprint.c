@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fingerprint.c - what a state remembers of data and chains, so that it is not taken up with
+ * others.
+ *
+ * Names relative to the data's folder, sizes, counts and keys, and the content of a few samples
+ * that the index sampled when it was built; never absolute paths, times or buckets, so that a copy
+ * elsewhere has the same.  Reads no shard, and of the index its tables and KEYS samples. */
+#include "base/hash.h"
+#include "fetch/data.h"
+#include "pipe/engine.h"
+
+#define KEYS 1024 /* looked at, spread evenly */
+
+static int add_shards(const stk_index *ix, stk_print *p, stk_error *err)
+{
+    for (uint64_t i = 0; i < stk_index_shards(ix); i++) {
+        stk_shard_info s;
+
+        STK_TRY(stk_index_shard(ix, i, &s, err));
+        p->bytes += s.size;
+        p->names = stk_hash64(p->names, s.name, strlen(s.name));
+        p->content = stk_hash64(p->content, &s.size, sizeof s.size);
+        p->content = stk_hash64(p->content, &s.samples, sizeof s.samples);
+        p->content = stk_hash64(p->content, &s.print, sizeof s.print);
+    }
+    p->shards += stk_index_shards(ix);
+    return 0;
+}
+
+static int add_keys(const stk_index *ix, stk_print *p, stk_error *err)
+{
+    uint64_t n = stk_index_samples(ix), look = n < KEYS ? n : KEYS;
+
+    for (uint64_t i = 0; i < look; i++) {
+        stk_bytes key;
+        stk_entry e;
+
+        STK_TRY(stk_index_entry(ix, (uint64_t)((unsigned __int128)i * n / look), &e, err));
+        key = stk_key_shown(e.key);
+        p->content = stk_hash64(p->content, key.data, key.len);
+    }
+    p->samples += n;
+    return 0;
+}
+
+static int add_data(const stk_dataset *ds, stk_print *p, stk_error *err)
+{
+    STK_TRY(add_shards(ds->index, p, err));
+    return add_keys(ds->index, p, err);
+}
+
+int stk_dataset_print(const stk_dataset *ds, stk_print *out, stk_error *err)
+{
+    *out = (stk_print){ 0 };
+    return add_data(ds, out, err);
+}
+
+static uint64_t roster_print(const stk_roster *r)
+{
+    uint64_t h = stk_hash64(r->skip, &r->limit, sizeof r->limit);
+
+    h = stk_hash64(h, &r->repeat, sizeof r->repeat);
+    if (r->exclude.n)
+        h = stk_hash64(h, r->exclude.id, r->exclude.n * sizeof *r->exclude.id);
+    if (r->n_select)
+        h = stk_hash64(h, r->select, r->n_select * sizeof *r->select);
+    return h;
+}
+
+int stk_engine_print(const stk_engine *e, stk_print *out, stk_error *err)
+{
+    *out = (stk_print){ 0 };
+    for (uint32_t i = 0; i < e->common->n_data; i++)
+        STK_TRY(add_data(e->common->data[i], out, err));
+    out->taken = roster_print(&e->roster);
+    return 0;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exact.c - the two plain orders: samples as they lie, or all of them under one permutation that
+ * is new every epoch. */
+#include "base/mem.h"
+#include "order/order.h"
+
+typedef struct exact {
+    const stk_roster *roster;
+    uint64_t seed, n;
+    int shuffle;
+} exact;
+
+static uint64_t exact_len(const void *state)
+{
+    const exact *x = state;
+
+    return x->n;
+}
+
+static void exact_at(const void *state, uint64_t epoch, const uint64_t *position, uint32_t n,
+                     stk_where *out)
+{
+    const exact *x = state;
+    stk_perm perm;
+
+    if (!x->shuffle) {
+        for (uint32_t i = 0; i < n; i++)
+            stk_roster_at(x->roster, position[i], &out[i]);
+        return;
+    }
+    stk_perm_init(&perm, x->n, x->seed, epoch);
+    for (uint32_t at = 0; at < n; at += 32) {
+        uint64_t number[32];
+        uint32_t m = n - at < 32 ? n - at : 32;
+
+        stk_perm_run(&perm, position + at, m, number);
+        for (uint32_t i = 0; i < m; i++)
+            stk_roster_at(x->roster, number[i], &out[at + i]);
+    }
+}
+
+static uint64_t exact_find(const void *state, uint64_t epoch, const stk_where *where)
+{
+    const exact *x = state;
+    uint64_t number = stk_roster_find(x->roster, where);
+    stk_perm perm;
+
+    if (number == UINT64_MAX || !x->shuffle)
+        return number;
+    stk_perm_init(&perm, x->n, x->seed, epoch);
+    return stk_perm_inverse(&perm, number);
+}
+
+int stk_order_exact(stk_order *order, const stk_roster *roster, uint64_t seed, int shuffle,
+                    stk_error *err)
+{
+    exact *x = STK_NEW(exact);
+
+    if (!x)
+        return stk_fail_nomem(err, sizeof *x);
+    *x = (exact){ .roster = roster, .seed = seed, .n = stk_roster_len(roster), .shuffle = shuffle };
+    *order = (stk_order){ .abi = STK_PLUGIN_ABI,
+                          .name = shuffle ? "exact" : "sequential",
+                          .state = x,
+                          .len = exact_len,
+                          .at = exact_at,
+                          .find = exact_find,
+                          .close = stk_free };
+    return 0;
+}
