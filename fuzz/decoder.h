@@ -70,14 +70,14 @@ static int fuzz_decoder(const stk_decoder *d, const uint8_t *data, size_t size)
 
     FUZZ_CHECK(d->open(&ctx, &err) == 0);
     FUZZ_CHECK(stk_exif_turn(in) - 1 < 8);
-    rc = d->header(ctx, in, &info, &err);
+    rc = d->header(ctx, in, (stk_bytes){ 0 }, &info, &err);
     if (rc < 0)
         check_error(rc, &err);
     if (rc == 0 && (uint64_t)info.width * info.height <= MAX_PIXELS) {
         stk_rng_init(&rng, stk_hash64(0, in.data, in.len), 0, 0, 0, 0);
         for (int i = 0; i < 2 && rc == 0; i++) {
             need[i] = random_region(&rng, &info);
-            rc = d->decode(ctx, &need[i], &scratch, &px[i], &err);
+            rc = d->decode(ctx, &(stk_ask){ .need = need[i] }, &scratch, &px[i], &err);
             if (rc < 0)
                 check_error(rc, &err);
             else

@@ -130,7 +130,7 @@ static int decode_with(reader *r, size_t i, const stk_decoder *d, stk_bytes in, 
 
     if (!r->decoder[i])
         STK_TRY(d->open(&r->decoder[i], err));
-    STK_TRY(d->header(r->decoder[i], in, &info, err));
+    STK_TRY(d->header(r->decoder[i], in, (stk_bytes){ 0 }, &info, err));
     if (!info.width || !info.height)
         return stk_fail(err, STK_ECORRUPT, "the picture is %ux%u", info.width, info.height);
     if ((uint64_t)info.width * info.height > limit)
@@ -140,7 +140,7 @@ static int decode_with(reader *r, size_t i, const stk_decoder *d, stk_bytes in, 
     all.w = info.width;
     all.h = info.height;
     atomic_fetch_add_explicit(&r->c->pictures, 1, memory_order_relaxed);
-    return d->decode(r->decoder[i], &all, &r->scratch, &pixels, err);
+    return d->decode(r->decoder[i], &(stk_ask){ .need = all }, &r->scratch, &pixels, err);
 }
 
 static int check_picture(reader *r, stk_bytes in, stk_error *err)

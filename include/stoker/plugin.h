@@ -194,6 +194,7 @@ typedef struct stk_spec { /* what one row looks like at this point of the chain 
     uint32_t width, height; /* 0: differs by sample (ragged) */
     stk_layout layout;
     int exif;    /* turned upright before anything else sees it */
+    int exact;   /* pixels as other decoders give them, color before sampling */
     int resized; /* a chain has one resize */
     int typed;   /* to() has been seen: nothing but the end may follow */
     int normalized;
@@ -227,20 +228,37 @@ typedef struct stk_image_info {
     uint32_t width, height;
 } stk_image_info;
 
-typedef struct stk_pixels { /* RGBX, 4 bytes a pixel, X undefined */
+typedef enum stk_space { STK_RGBX, STK_YCCX } stk_space; /* YCCX: Y, Cb, Cr as JPEG has them */
+typedef enum stk_lane { /* how a picture came about: counted in stats() */
+                        STK_LANE_PLAIN,
+                        STK_LANE_SEEK,     /* from seek points */
+                        STK_LANE_MISFIT,   /* its seek points did not fit: decoded without */
+                        STK_LANE_FALLBACK, /* not what the fast decoder reads */
+                        STK_LANES
+} stk_lane;
+
+typedef struct stk_pixels { /* 4 bytes a pixel, X undefined */
     uint8_t *data;          /* pixel (area.x, area.y) */
     size_t stride;
     stk_rect area; /* covers what was asked for, may be wider */
+    stk_space space;
+    stk_lane lane;
 } stk_pixels;
+
+typedef struct stk_ask { /* what is wanted of a picture */
+    stk_rect need;
+    int ycc; /* YCCX will do: color is converted after sampling */
+} stk_ask;
 
 typedef struct stk_decoder { /* chosen by content; one context a worker */
     uint32_t abi;
     const char *name, *help;
     int (*probe)(stk_bytes head); /* 0 or 1 */
     int (*open)(void **ctx, stk_error *err);
-    /* decode() follows header() on the same bytes. */
-    int (*header)(void *ctx, stk_bytes in, stk_image_info *out, stk_error *err);
-    int (*decode)(void *ctx, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
+    /* `hint`: what the index keeps of these bytes to help decoding (seek points); no data: nothing.
+     * decode() follows header() on the same bytes. */
+    int (*header)(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err);
+    int (*decode)(void *ctx, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
                   stk_error *err);
     void (*close)(void *ctx);
 } stk_decoder;

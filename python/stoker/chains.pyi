@@ -16,9 +16,11 @@ class Chain:
     def __init__(self, *calls: str) -> None: ...
 
     def image(self,
-            exif: bool | None = None) -> Chain:
+            exif: bool | None = None,
+            exact: bool | None = None) -> Chain:
         """decode a picture to RGB; its content says what it is (JPEG, PNG, WebP)
         exif: turn it upright by its EXIF orientation; default false
+        exact: JPEG: convert color before sampling, bit for bit as other decoders do; slower; default false
         """
 
     def int(self) -> Chain:

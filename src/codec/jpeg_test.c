@@ -126,10 +126,12 @@ static void bench_close(struct bench *b)
 static int bench_decode(struct bench *b, stk_bytes in, const stk_rect *need)
 {
     stk_image_info info;
-    int rc = stk_decoder_jpeg.header(b->ctx, in, &info, &b->err);
+    int rc = stk_decoder_jpeg.header(b->ctx, in, (stk_bytes){ 0 }, &info, &b->err);
 
     stk_scratch_reset(&b->scratch);
-    return rc < 0 ? rc : stk_decoder_jpeg.decode(b->ctx, need, &b->scratch, &b->px, &b->err);
+    return rc < 0 ? rc
+                  : stk_decoder_jpeg.decode(b->ctx, &(stk_ask){ .need = *need }, &b->scratch,
+                                            &b->px, &b->err);
 }
 
 static int same(const stk_pixels *px, const stk_rect *need, const uint8_t *ref, uint32_t ref_w)
@@ -255,13 +257,15 @@ static void one_header_serves_several_regions(void **state)
 
     (void)state;
     bench_open(&b);
-    assert_int_equal(stk_decoder_jpeg.header(b.ctx, in, &info, &b.err), 0);
+    assert_int_equal(stk_decoder_jpeg.header(b.ctx, in, (stk_bytes){ 0 }, &info, &b.err), 0);
     assert_int_equal(info.width, plain.w);
     assert_int_equal(info.height, plain.h);
     for (uint32_t i = 0; i < 3; i++) {
         stk_rect need = { i * 20, i * 15, 30, 30 };
 
-        assert_int_equal(stk_decoder_jpeg.decode(b.ctx, &need, &b.scratch, &b.px, &b.err), 0);
+        assert_int_equal(
+            stk_decoder_jpeg.decode(b.ctx, &(stk_ask){ .need = need }, &b.scratch, &b.px, &b.err),
+            0);
         assert_true(same(&b.px, &need, ref, plain.w));
     }
     bench_close(&b);
@@ -366,12 +370,13 @@ static void huge_headers_cost_nothing(void **state)
 
         at = find_marker(in, r.progressive ? 0xC2 : 0xC0);
         memset(data + at + 3, 0xFF, 4);
-        assert_int_equal(stk_decoder_jpeg.header(b.ctx, in, &info, &b.err), 0);
+        assert_int_equal(stk_decoder_jpeg.header(b.ctx, in, (stk_bytes){ 0 }, &info, &b.err), 0);
         assert_int_equal(info.width, 65535);
         assert_int_equal(info.height, 65535);
         assert_int_equal(b.scratch.total, 0);
-        assert_int_equal(stk_decoder_jpeg.decode(b.ctx, &need, &b.scratch, &b.px, &b.err),
-                         STK_ELIMIT);
+        assert_int_equal(
+            stk_decoder_jpeg.decode(b.ctx, &(stk_ask){ .need = need }, &b.scratch, &b.px, &b.err),
+            STK_ELIMIT);
         if (r.progressive) { /* within libjpeg's limit, not within ours */
             data[at + 3] = data[at + 5] = 0x80;
             assert_int_equal(bench_decode(&b, in, &(stk_rect){ 0, 0, 1, 1 }), STK_ELIMIT);

@@ -376,10 +376,11 @@ static int read_header(jpeg_ctx *c)
     return 0;
 }
 
-static int jpeg_header(void *p, stk_bytes in, stk_image_info *out, stk_error *err)
+static int jpeg_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
 {
     jpeg_ctx *c = p;
 
+    (void)hint;
     c->err = err;
     c->in = in;
     if (setjmp(c->escape)) {
@@ -510,9 +511,10 @@ static void decode_area(jpeg_ctx *c, const stk_rect *need, stk_scratch *scratch,
     }
 }
 
-static int jpeg_decode(void *p, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
+static int jpeg_decode(void *p, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
                        stk_error *err)
 {
+    const stk_rect *need = &ask->need;
     jpeg_ctx *c = p;
     const struct jpeg_decompress_struct *d = &c->cinfo;
 
@@ -550,16 +552,16 @@ static int jpeg_open(void **out, stk_error *err)
                     "this build has no JPEG: install libjpeg-turbo's headers and build again");
 }
 
-static int jpeg_header(void *ctx, stk_bytes in, stk_image_info *out, stk_error *err)
+static int jpeg_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
 {
-    (void)ctx, (void)in, (void)out;
+    (void)ctx, (void)in, (void)hint, (void)out;
     return stk_fail(err, STK_ENOTSUP, "this build has no JPEG");
 }
 
-static int jpeg_decode(void *ctx, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
+static int jpeg_decode(void *ctx, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
                        stk_error *err)
 {
-    (void)ctx, (void)need, (void)scratch, (void)out;
+    (void)ctx, (void)ask, (void)scratch, (void)out;
     return stk_fail(err, STK_ENOTSUP, "this build has no JPEG");
 }
 

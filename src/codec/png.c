@@ -291,11 +291,12 @@ static void png_close(void *p)
     stk_free(p);
 }
 
-static int png_header(void *p, stk_bytes in, stk_image_info *out, stk_error *err)
+static int png_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
 {
     png_ctx *c = p;
     int rc;
 
+    (void)hint;
     c->in = in;
     rc = in.len < HEADER_BYTES
              ? stk_fail(err, STK_ECORRUPT, "PNG is truncated: its %zu bytes end in the header",
@@ -309,9 +310,10 @@ static int png_header(void *p, stk_bytes in, stk_image_info *out, stk_error *err
     return 0;
 }
 
-static int png_decode(void *p, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
+static int png_decode(void *p, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
                       stk_error *err)
 {
+    const stk_rect *need = &ask->need;
     png_ctx *c = p;
     int rc;
 
@@ -337,16 +339,16 @@ static int png_open(void **out, stk_error *err)
                     "this build has no PNG: install libspng's headers and build again");
 }
 
-static int png_header(void *ctx, stk_bytes in, stk_image_info *out, stk_error *err)
+static int png_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
 {
-    (void)ctx, (void)in, (void)out;
+    (void)ctx, (void)in, (void)hint, (void)out;
     return stk_fail(err, STK_ENOTSUP, "this build has no PNG");
 }
 
-static int png_decode(void *ctx, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
+static int png_decode(void *ctx, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
                       stk_error *err)
 {
-    (void)ctx, (void)need, (void)scratch, (void)out;
+    (void)ctx, (void)ask, (void)scratch, (void)out;
     return stk_fail(err, STK_ENOTSUP, "this build has no PNG");
 }
 

@@ -86,11 +86,12 @@ static int read_header(webp_ctx *c, stk_error *err)
     return 0;
 }
 
-static int webp_header(void *p, stk_bytes in, stk_image_info *out, stk_error *err)
+static int webp_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
 {
     webp_ctx *c = p;
     int rc;
 
+    (void)hint;
     *c = (webp_ctx){ .in = in };
     rc = read_header(c, err);
     if (rc < 0)
@@ -138,9 +139,10 @@ static int decode_area(webp_ctx *c, const stk_rect *need, stk_scratch *scratch, 
     return status == VP8_STATUS_OK ? 0 : webp_fail(c, status, err);
 }
 
-static int webp_decode(void *p, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
+static int webp_decode(void *p, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
                        stk_error *err)
 {
+    const stk_rect *need = &ask->need;
     webp_ctx *c = p;
 
     if (!c->in.data)
@@ -161,16 +163,16 @@ static int webp_open(void **out, stk_error *err)
                     "this build has no WebP: install libwebp's headers and build again");
 }
 
-static int webp_header(void *ctx, stk_bytes in, stk_image_info *out, stk_error *err)
+static int webp_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
 {
-    (void)ctx, (void)in, (void)out;
+    (void)ctx, (void)in, (void)hint, (void)out;
     return stk_fail(err, STK_ENOTSUP, "this build has no WebP");
 }
 
-static int webp_decode(void *ctx, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
+static int webp_decode(void *ctx, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
                        stk_error *err)
 {
-    (void)ctx, (void)need, (void)scratch, (void)out;
+    (void)ctx, (void)ask, (void)scratch, (void)out;
     return stk_fail(err, STK_ENOTSUP, "this build has no WebP");
 }
 

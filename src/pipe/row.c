@@ -122,10 +122,11 @@ static int image_place(const row *x, const stk_view *v, void **dst, stk_error *e
 }
 
 /* The pixels of `need`, which is a rectangle of the picture as the ops see it. */
-static int decode_need(const picture *p, const stk_rect *need, stk_scratch *scratch,
-                       stk_pixels *out, stk_error *err)
+static int decode_need(const picture *p, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
+                       stk_error *err)
 {
-    stk_rect filed = stk_turn_rect(p->turn, p->info, need);
+    const stk_rect *need = &ask->need;
+    stk_ask filed = { stk_turn_rect(p->turn, p->info, need), ask->ycc };
 
     if (!need->w || !need->h)
         return 0;
@@ -142,18 +143,19 @@ static int make_image(const row *x, stk_bytes in, stk_error *err)
     stk_pixels pixels = { 0 };
     stk_sample_job job = { .pixels = &pixels, .dtype = spec->dtype, .layout = spec->layout };
     stk_view view;
-    stk_rect need;
+    stk_ask ask;
     int rc;
 
     STK_TRY(find_decoder(w, in, &p.decoder, &p.ctx, err));
-    STK_TRY(p.decoder->header(p.ctx, in, &p.info, err));
+    STK_TRY(p.decoder->header(p.ctx, in, (stk_bytes){ 0 }, &p.info, err));
     STK_TRY(check_size(w->engine, &p.info, err));
     if (spec->exif)
         p.turn = stk_exif_turn(in);
     upright = stk_turn_size(p.turn, p.info);
     STK_TRY(draw(x, &upright, &view, err));
-    stk_sample_need(&view, &need);
-    rc = decode_need(&p, &need, &w->scratch, &pixels, err);
+    stk_sample_need(&view, &ask.need);
+    ask.ycc = !spec->exact && stk_sample_inside(&view);
+    rc = decode_need(&p, &ask, &w->scratch, &pixels, err);
     stk_lap(w, STK_STAGE_DECODE);
     if (rc == 0)
         rc = image_place(x, &view, &job.dst, err);

@@ -26,14 +26,14 @@ static int decode(const stk_decoder *d, stk_bytes in, char **region, stk_error *
     rc = d->open(&ctx, err);
     if (rc < 0)
         return rc;
-    rc = d->header(ctx, in, &info, err);
+    rc = d->header(ctx, in, (stk_bytes){ 0 }, &info, err);
     if (rc < 0)
         goto done;
     need = (stk_rect){ 0, 0, info.width, info.height };
     if (region)
         need = (stk_rect){ (uint32_t)atoi(region[0]), (uint32_t)atoi(region[1]),
                            (uint32_t)atoi(region[2]), (uint32_t)atoi(region[3]) };
-    rc = d->decode(ctx, &need, &scratch, &px, err);
+    rc = d->decode(ctx, &(stk_ask){ .need = need }, &scratch, &px, err);
     if (rc < 0)
         goto done;
     printf("%u %u\n", need.w, need.h);

@@ -45,12 +45,13 @@ static int ppm_open(void **ctx, stk_error *err)
     return 0;
 }
 
-static int ppm_header(void *ctx, stk_bytes in, stk_image_info *out, stk_error *err)
+static int ppm_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
 {
     char head[64] = "";
     ppm *p = ctx;
     int n = 0;
 
+    (void)hint;
     memcpy(head, in.data, in.len < 63 ? in.len : 63);
     if (sscanf(head, "P6\n%u %u\n255%n", &p->w, &p->h, &n) != 2 || !n ||
         in.len < (size_t)n + 1 + (size_t)p->w * p->h * 3)
@@ -60,9 +61,10 @@ static int ppm_header(void *ctx, stk_bytes in, stk_image_info *out, stk_error *e
     return 0;
 }
 
-static int ppm_decode(void *ctx, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
+static int ppm_decode(void *ctx, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
                       stk_error *err)
 {
+    const stk_rect *need = &ask->need;
     ppm *p = ctx;
 
     out->area = *need;
