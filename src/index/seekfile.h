@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* seekfile.h - what decoders want to know of a field before they read it (seek points of JPEGs),
+ * beside the index: HASH.seek.
+ *
+ * A file of its own and no section, so that it can be made after the index, be added to while a
+ * loader runs, and be thrown away; docs/formats/index.md has the layout.  Samples of a shard are
+ * kept in groups of STK_SEEK_GROUP; a group is read and checked when it is first asked for.
+ * Records of a shard whose size, number of samples or fingerprint is not the index's are not
+ * given out. */
+#ifndef STOKER_SEEKFILE_H
+#define STOKER_SEEKFILE_H
+
+#include "index/index.h"
+
+#define STK_SEEK_GROUP 1024u
+
+typedef struct stk_seekfile stk_seekfile; /* read-only.  Thread: any. */
+
+/* ix: whose shards it must fit; NULL: any, for stk_seekfile_match().  STK_ENOTFOUND: there is no
+ * such file; STK_ECORRUPT, STK_EIO: it can't be used. */
+int stk_seekfile_open(stk_seekfile **out, const char *path, const stk_index *ix, stk_error *err);
+void stk_seekfile_close(stk_seekfile **s);
+uint64_t stk_seekfile_bytes(const stk_seekfile *s);
+
+/* What is kept of a field; no data: nothing.  Borrowed while it is open. */
+stk_bytes stk_seekfile_get(const stk_seekfile *s, uint64_t shard, uint64_t row, uint32_t field);
+
+/* The number of the shard with this size, fingerprint and number of samples; UINT64_MAX: none. */
+uint64_t stk_seekfile_match(const stk_seekfile *s, const stk_shard_info *info);
+
+/* ---- writing ---- */
+
+typedef struct stk_seek_group { /* one group's records, in order of rows.  Thread: one. */
+    uint8_t *data;              /* u32 end of each row's record, then the records */
+    size_t len, cap;
+    uint32_t rows, row; /* row: the next one */
+} stk_seek_group;
+
+int stk_seek_group_begin(stk_seek_group *g, uint32_t rows, stk_error *err);
+/* A field of row `row`, which is not below the last one's. */
+int stk_seek_group_add(stk_seek_group *g, uint32_t row, uint32_t field, stk_bytes bytes,
+                       stk_error *err);
+void stk_seek_group_end(stk_seek_group *g); /* rows that are left have nothing */
+void stk_seek_group_fini(stk_seek_group *g);
+
+typedef struct stk_seek_writer stk_seek_writer; /* Thread: any (locks inside). */
+
+/* Written beside `path`, renamed there by commit(); close() without it removes it. */
+int stk_seek_writer_open(stk_seek_writer **out, const char *path, const stk_index *ix,
+                         stk_error *err);
+uint64_t stk_seek_writer_groups(const stk_seek_writer *w);
+/* The shard and rows of a group. */
+void stk_seek_writer_place(const stk_seek_writer *w, uint64_t group, uint64_t *shard, uint64_t *row,
+                           uint32_t *rows);
+int stk_seek_writer_add(stk_seek_writer *w, uint64_t group, const stk_seek_group *g,
+                        stk_error *err);
+/* Carry a group over from shard `from` of another file.  STK_END: it has none. */
+int stk_seek_writer_reuse(stk_seek_writer *w, uint64_t group, const stk_seekfile *old,
+                          uint64_t from, stk_error *err);
+int stk_seek_writer_commit(stk_seek_writer *w, stk_error *err);
+void stk_seek_writer_close(stk_seek_writer **w);
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* seekwriter.c - write HASH.seek: groups as they come, in any order, tables and head at commit.
+ *
+ * The file appears under its name only when it is whole and on disk. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "index/seeklayout.h"
+
+/* ---- a group ---- */
+
+static int group_room(stk_seek_group *g, size_t more, stk_error *err)
+{
+    size_t cap = g->cap ? g->cap : 65536;
+    void *grown;
+
+    if (more > UINT32_MAX || g->len + more > UINT32_MAX)
+        return stk_fail(err, STK_ELIMIT, "seek points of %u samples take more than 4 GiB", g->rows);
+    while (cap < g->len + more)
+        cap *= 2;
+    if (cap == g->cap)
+        return 0;
+    grown = stk_grow(g->data, g->cap, cap);
+    if (!grown)
+        return stk_fail_nomem(err, cap);
+    g->data = grown;
+    g->cap = cap;
+    return 0;
+}
+
+int stk_seek_group_begin(stk_seek_group *g, uint32_t rows, stk_error *err)
+{
+    g->len = 0;
+    g->row = 0;
+    g->rows = rows;
+    STK_TRY(group_room(g, (size_t)rows * 4, err));
+    g->len = (size_t)rows * 4;
+    return 0;
+}
+
+static void rows_upto(stk_seek_group *g, uint32_t row)
+{
+    uint32_t end = (uint32_t)g->len;
+
+    for (; g->row < row; g->row++)
+        memcpy(g->data + (size_t)g->row * 4, &end, 4);
+}
+
+int stk_seek_group_add(stk_seek_group *g, uint32_t row, uint32_t field, stk_bytes bytes,
+                       stk_error *err)
+{
+    uint32_t head[2] = { field, (uint32_t)bytes.len };
+
+    rows_upto(g, row);
+    STK_TRY(group_room(g, bytes.len + sizeof head, err));
+    memcpy(g->data + g->len, head, sizeof head);
+    memcpy(g->data + g->len + sizeof head, bytes.data, bytes.len);
+    g->len += sizeof head + bytes.len;
+    return 0;
+}
+
+void stk_seek_group_end(stk_seek_group *g)
+{
+    rows_upto(g, g->rows);
+}
+
+void stk_seek_group_fini(stk_seek_group *g)
+{
+    stk_free(g->data);
+    *g = (stk_seek_group){ 0 };
+}
+
+/* ---- the file ---- */
+
+struct stk_seek_writer {
+    pthread_mutex_t lock;
+    int fd, committed;
+    char *path, *tmp;
+    uint64_t n_shards, n_groups;
+    uint64_t end; /* lock: where the next group goes */
+    seek_shard *shard;
+    seek_place *place;
+};
+
+static int write_all(const stk_seek_writer *w, const void *data, size_t len, uint64_t offset,
+                     stk_error *err)
+{
+    const uint8_t *p = data;
+
+    while (len) {
+        ssize_t n = pwrite(w->fd, p, len < (1u << 30) ? len : 1u << 30, (off_t)offset);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return stk_fail(err, STK_EIO, "cannot write %s: %s", w->path, strerror(errno));
+        p += n;
+        len -= (size_t)n;
+        offset += (uint64_t)n;
+    }
+    return 0;
+}
+
+static int shards_of(stk_seek_writer *w, const stk_index *ix, stk_error *err)
+{
+    w->n_shards = stk_index_shards(ix);
+    w->shard = stk_zalloc(w->n_shards + 1, sizeof *w->shard);
+    if (!w->shard)
+        return stk_fail_nomem(err, w->n_shards * sizeof *w->shard);
+    for (uint64_t i = 0; i < w->n_shards; i++) {
+        stk_shard_info s;
+
+        STK_TRY(stk_index_shard(ix, i, &s, err));
+        w->shard[i] = (seek_shard){ s.size, s.print, s.samples, w->n_groups };
+        w->n_groups += seek_groups(s.samples);
+    }
+    w->place = stk_zalloc(w->n_groups + 1, sizeof *w->place);
+    return w->place ? 0 : stk_fail_nomem(err, w->n_groups * sizeof *w->place);
+}
+
+static int file_make(stk_seek_writer *w, const char *path, stk_error *err)
+{
+    size_t room = strlen(path) + 40;
+
+    w->path = stk_strdup(path);
+    w->tmp = stk_alloc(room);
+    if (!w->path || !w->tmp)
+        return stk_fail_nomem(err, room);
+    snprintf(w->tmp, room, "%s.tmp.%ld", path, (long)getpid());
+    unlink(w->tmp); /* a dead one's with the same number */
+    w->fd = open(w->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return w->fd < 0 ? stk_fail(err, STK_EIO, "cannot create %s: %s", w->tmp, strerror(errno)) : 0;
+}
+
+int stk_seek_writer_open(stk_seek_writer **out, const char *path, const stk_index *ix,
+                         stk_error *err)
+{
+    stk_seek_writer *w = STK_NEW(stk_seek_writer);
+    int rc;
+
+    *out = NULL;
+    if (!w)
+        return stk_fail_nomem(err, sizeof *w);
+    pthread_mutex_init(&w->lock, NULL);
+    w->fd = -1;
+    w->end = SEEK_HEAD;
+    rc = shards_of(w, ix, err);
+    if (rc == 0)
+        rc = file_make(w, path, err);
+    if (rc < 0)
+        stk_seek_writer_close(&w);
+    *out = w;
+    return rc;
+}
+
+uint64_t stk_seek_writer_groups(const stk_seek_writer *w)
+{
+    return w->n_groups;
+}
+
+void stk_seek_writer_place(const stk_seek_writer *w, uint64_t group, uint64_t *shard, uint64_t *row,
+                           uint32_t *rows)
+{
+    uint64_t lo = 0, hi = w->n_shards, left;
+
+    while (hi - lo > 1) { /* the last shard that begins at or before the group and has samples */
+        uint64_t mid = lo + (hi - lo) / 2;
+
+        if (w->shard[mid].first <= group)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    *shard = lo;
+    *row = (group - w->shard[lo].first) * STK_SEEK_GROUP;
+    left = w->shard[lo].samples - *row;
+    *rows = (uint32_t)(left < STK_SEEK_GROUP ? left : STK_SEEK_GROUP);
+}
+
+static int put(stk_seek_writer *w, uint64_t group, stk_bytes bytes, stk_error *err)
+{
+    uint64_t at;
+
+    pthread_mutex_lock(&w->lock);
+    at = w->end;
+    w->end += bytes.len;
+    pthread_mutex_unlock(&w->lock);
+    STK_TRY(write_all(w, bytes.data, bytes.len, at, err));
+    w->place[group] = (seek_place){ at, (uint32_t)bytes.len, stk_crc32c(0, bytes.data, bytes.len) };
+    return 0;
+}
+
+int stk_seek_writer_add(stk_seek_writer *w, uint64_t group, const stk_seek_group *g, stk_error *err)
+{
+    return put(w, group, (stk_bytes){ g->data, g->len }, err);
+}
+
+int stk_seek_writer_reuse(stk_seek_writer *w, uint64_t group, const stk_seekfile *old,
+                          uint64_t from, stk_error *err)
+{
+    uint64_t shard, row;
+    uint32_t rows;
+    stk_bytes bytes;
+
+    stk_seek_writer_place(w, group, &shard, &row, &rows);
+    bytes = stk_seekfile_group(old, from, row);
+    return bytes.data ? put(w, group, bytes, err) : STK_END;
+}
+
+int stk_seek_writer_commit(stk_seek_writer *w, stk_error *err)
+{
+    size_t shards = w->n_shards * sizeof *w->shard, groups = w->n_groups * sizeof *w->place;
+    seek_head h = { .magic = SEEK_MAGIC,
+                    .version = SEEK_VERSION,
+                    .file_bytes = w->end + shards + groups,
+                    .shards = w->n_shards,
+                    .groups = w->n_groups,
+                    .tables = w->end };
+
+    h.table_crc = stk_crc32c(stk_crc32c(0, w->shard, shards), w->place, groups);
+    h.crc = stk_crc32c(0, &h, SEEK_HEAD - 4);
+    STK_TRY(write_all(w, w->shard, shards, w->end, err));
+    STK_TRY(write_all(w, w->place, groups, w->end + shards, err));
+    STK_TRY(write_all(w, &h, sizeof h, 0, err));
+    if (fsync(w->fd) < 0 || rename(w->tmp, w->path) < 0)
+        return stk_fail(err, STK_EIO, "cannot write %s: %s", w->path, strerror(errno));
+    w->committed = 1;
+    return 0;
+}
+
+void stk_seek_writer_close(stk_seek_writer **wp)
+{
+    stk_seek_writer *w = *wp;
+
+    if (!w)
+        return;
+    *wp = NULL;
+    if (w->fd >= 0)
+        close(w->fd);
+    if (w->fd >= 0 && !w->committed)
+        unlink(w->tmp);
+    pthread_mutex_destroy(&w->lock);
+    stk_free(w->path);
+    stk_free(w->tmp);
+    stk_free(w->shard);
+    stk_free(w->place);
+    stk_free(w);
+}
