@@ -430,14 +430,16 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
     stk_loader_stats(self->l, &s);
     leave(self);
     return Py_BuildValue(
-        "{sKsKsKsIsIsNsdsdsKsKsKszsKsKsKsI}", "samples", (unsigned long long)s.samples, "batches",
-        (unsigned long long)s.batches, "bytes", (unsigned long long)s.bytes, "workers", s.workers,
-        "slots", s.slots, "stages", stages_dict(&s), "wait_s", (double)s.wait_ns * 1e-9,
+        "{sKsKsKsIsIsNsdsdsKsKsKszsKsKsKsIsKsKsK}", "samples", (unsigned long long)s.samples,
+        "batches", (unsigned long long)s.batches, "bytes", (unsigned long long)s.bytes, "workers",
+        s.workers, "slots", s.slots, "stages", stages_dict(&s), "wait_s", (double)s.wait_ns * 1e-9,
         "first_batch_s", (double)s.first_batch_ns * 1e-9, "skipped", (unsigned long long)s.skipped,
         "retried_reads", (unsigned long long)s.retried_reads, "cold_reads",
         (unsigned long long)s.cold_reads, "cold_by", s.cold_by, "memory",
         (unsigned long long)s.memory, "memory_peak", (unsigned long long)s.memory_peak,
-        "memory_limit", (unsigned long long)s.memory_limit, "held", s.held);
+        "memory_limit", (unsigned long long)s.memory_limit, "held", s.held, "jpeg_seek",
+        (unsigned long long)s.jpeg_seek, "jpeg_misfit", (unsigned long long)s.jpeg_misfit,
+        "jpeg_fallback", (unsigned long long)s.jpeg_fallback);
 }
 
 /* (shard, offset or -1, key, reason) of a skipped sample; None past the last. */

@@ -8,6 +8,7 @@
 #include <stoker/dataset.h>
 #include <stoker/tools.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/opts.h"
@@ -18,6 +19,29 @@
 
 /* ---- open ---- */
 
+void stk_seek_path(const char *index_path, char *out, size_t size)
+{
+    size_t len = strlen(index_path);
+
+    out[0] = 0;
+    if (len > 4 && !strcmp(index_path + len - 4, ".idx"))
+        snprintf(out, size, "%.*s.seek", (int)(len - 4), index_path);
+}
+
+/* Seek points save work and decide nothing: bad ones are told of and left alone. */
+static void seek_find(stk_dataset *ds)
+{
+    char path[1290];
+    stk_error err;
+
+    stk_seek_path(ds->index_path, path, sizeof path);
+    if (!path[0])
+        return;
+    stk_error_clear(&err);
+    if (stk_seekfile_open(&ds->seek, path, ds->index, &err) < 0 && err.code != STK_ENOTFOUND)
+        stk_log_line(&ds->log, STK_LOG_WARN, "going on without seek points: %s", err.message);
+}
+
 static int dataset_take(stk_dataset *ds, stk_indexer *x, const stk_dataset_options *o,
                         stk_error *err)
 {
@@ -26,6 +50,7 @@ static int dataset_take(stk_dataset *ds, stk_indexer *x, const stk_dataset_optio
     ds->log = x->log;
     x->index = NULL;
     memcpy(ds->index_path, x->path, sizeof ds->index_path);
+    seek_find(ds);
     if (o->n_classes && !ds->format->class_name)
         return stk_fail(err, STK_EINVAL,
                         "classes= is for folders of pictures; this data set is %s and has none",
@@ -87,6 +112,7 @@ void stk_dataset_unref(stk_dataset **ds)
     stk_shards_close(&d->shards);
     if (d->state)
         d->format->close(d->state);
+    stk_seekfile_close(&d->seek);
     stk_index_close(&d->index);
     stk_free(d);
 }

@@ -169,7 +169,10 @@ typedef struct stk_stats {
     uint64_t first_batch_ns;                    /* from open to the first batch; 0 before it */
     uint64_t memory, memory_peak, memory_limit; /* planned bytes: outputs, reads, scratch */
     uint32_t held;                              /* batches whose buffers the consumer holds */
-    const char *cold_by; /* who reads cold local files: "io_uring", "threads"; NULL: none yet */
+    uint64_t jpeg_seek;                         /* JPEGs decoded from seek points */
+    uint64_t jpeg_misfit;   /* JPEGs whose seek points did not fit: decoded without */
+    uint64_t jpeg_fallback; /* JPEGs that went to libjpeg-turbo: progressive, CMYK, damaged, ... */
+    const char *cold_by;    /* who reads cold local files: "io_uring", "threads"; NULL: none yet */
 } stk_stats;
 
 STK_API const char *stk_stage_name(stk_stage_id id); /* "fetch"; a static string */

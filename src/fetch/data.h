@@ -12,6 +12,7 @@
 
 #include "format/format.h"
 #include "index/index.h"
+#include "index/seekfile.h"
 
 /* Open a URL with the source of its scheme; errors carry its name. */
 int stk_url_open(const char *url, stk_file **out, stk_error *err);
@@ -38,9 +39,13 @@ struct stk_dataset {
     stk_index *index;
     stk_shards *shards;
     const stk_format *format;
-    void *state; /* what the format's open() made; NULL: nothing */
+    void *state;        /* what the format's open() made; NULL: nothing */
+    stk_seekfile *seek; /* NULL: there is none */
     stk_log log;
     char index_path[1280];
 };
+
+/* Where the seek points of the data set with this index lie; "" for an index in memory. */
+void stk_seek_path(const char *index_path, char *out, size_t size);
 
 #endif

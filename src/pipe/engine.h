@@ -73,6 +73,7 @@ struct stk_slot {
 typedef struct stk_counters {
     _Alignas(64) _Atomic uint64_t ticks[STK_STAGES];
     _Atomic uint64_t samples, bytes, cold;
+    _Atomic uint64_t lane[STK_LANES]; /* pictures */
 } stk_counters;
 
 typedef struct stk_worker {

@@ -134,6 +134,14 @@ static int decode_need(const picture *p, const stk_ask *ask, stk_scratch *scratc
     return p->turn == 1 ? 0 : stk_turn_pixels(p->turn, p->info, need, scratch, out, err);
 }
 
+/* `in` is the field as it lies, or what was unpacked from it: then nothing is known of it. */
+static stk_bytes hint_for(const row *x, stk_bytes in)
+{
+    const stk_wanted *want = &x->r->want[x->output];
+
+    return in.data == want->bytes.data && in.len == want->bytes.len ? want->hint : (stk_bytes){ 0 };
+}
+
 static int make_image(const row *x, stk_bytes in, stk_error *err)
 {
     const stk_spec *spec = &x->chain->spec;
@@ -147,7 +155,7 @@ static int make_image(const row *x, stk_bytes in, stk_error *err)
     int rc;
 
     STK_TRY(find_decoder(w, in, &p.decoder, &p.ctx, err));
-    STK_TRY(p.decoder->header(p.ctx, in, (stk_bytes){ 0 }, &p.info, err));
+    STK_TRY(p.decoder->header(p.ctx, in, hint_for(x, in), &p.info, err));
     STK_TRY(check_size(w->engine, &p.info, err));
     if (spec->exif)
         p.turn = stk_exif_turn(in);
@@ -157,6 +165,7 @@ static int make_image(const row *x, stk_bytes in, stk_error *err)
     ask.ycc = !spec->exact && stk_sample_inside(&view);
     rc = decode_need(&p, &ask, &w->scratch, &pixels, err);
     stk_lap(w, STK_STAGE_DECODE);
+    stk_count(&w->count.lane[pixels.lane], 1);
     if (rc == 0)
         rc = image_place(x, &view, &job.dst, err);
     if (rc == 0) {

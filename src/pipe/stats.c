@@ -66,6 +66,9 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
         s.samples += get(&c->samples);
         s.bytes += get(&c->bytes);
         s.cold_reads += get(&c->cold);
+        s.jpeg_seek += get(&c->lane[STK_LANE_SEEK]);
+        s.jpeg_misfit += get(&c->lane[STK_LANE_MISFIT]);
+        s.jpeg_fallback += get(&c->lane[STK_LANE_FALLBACK]);
     }
     s.batches = e->batches;
     s.skipped = get(&e->skipped);
