@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jpeg_base.c - our own JPEG decoder: blocks to samples to pixels.
+ *
+ * The scan (jpeg_scan.c) hands over chunks of coefficients; their pixels go to one plane a
+ * component, which covers the MCUs that the rectangle sees and no more.  Then each row of the
+ * rectangle is put together from the planes, chroma brought to size on the way.  Which filter
+ * brings it there, and with which neighbours, is libjpeg-turbo's choice (see choose()). */
+#include "codec/jpeg_base.h"
+
+#include "codec/jpeg_scan.h"
+
+#define MARGIN 64 /* bytes beside a plane's rows: a neighbour beyond the edge, vectors' overreach */
+
+enum up { UP_NONE, UP_H2, UP_V2, UP_H2V2, UP_BOX };
+
+typedef struct plane {
+    uint8_t *data; /* sample (x, y) of the component */
+    size_t stride;
+    uint32_t x, y;   /* of data[0] */
+    uint32_t w, h;   /* samples of the component: where its edge is */
+    uint32_t hx, vx; /* it must grow by */
+    enum up up;
+} plane;
+
+struct stk_jpeg {
+    stk_cpu level;
+    const stk_jpeg_kern *kern;
+    const stk_jpeg_head *head;
+    plane plane[STK_JPEG_COMPS];
+    uint32_t first; /* MCU column of the planes' begin */
+    int16_t *coefs[STK_JPEG_COMPS];
+    stk_jpeg_scan scan;
+};
+
+int stk_jpeg_open(stk_jpeg **out, stk_cpu level, stk_error *err)
+{
+    stk_jpeg *j = STK_NEW(stk_jpeg);
+
+    *out = j;
+    if (!j)
+        return stk_fail_nomem(err, sizeof *j);
+    j->level = level;
+    j->kern = stk_jpeg_kern_table(level);
+    return 0;
+}
+
+void stk_jpeg_close(stk_jpeg **j)
+{
+    stk_free(*j);
+    *j = NULL;
+}
+
+/* ---- what the rectangle sees ---- */
+
+static enum up choose(const plane *p)
+{
+    if (p->hx == 1 && p->vx == 1)
+        return UP_NONE;
+    if (p->hx == 1 && p->vx == 2)
+        return UP_V2;
+    if (p->hx == 2 && p->vx <= 2 && p->w > 2)
+        return p->vx == 1 ? UP_H2 : UP_H2V2;
+    return UP_BOX;
+}
+
+/* Samples lo..hi of an axis for outputs from..to (inclusive): with a triangle filter an even
+ * output wants the sample before its own, an odd one that behind. */
+static void samples(uint32_t from, uint32_t to, uint32_t grow, int fancy, uint32_t *lo,
+                    uint32_t *hi)
+{
+    *lo = from / grow;
+    *hi = to / grow;
+    if (fancy) {
+        *lo -= *lo && !(from & 1);
+        *hi += to & 1;
+    }
+}
+
+/* The MCUs that are wanted, in d, and the shape of the planes. */
+static void frame(stk_jpeg *j, const stk_rect *need)
+{
+    const stk_jpeg_head *h = j->head;
+    stk_jpeg_scan *d = &j->scan;
+    uint32_t lo, hi;
+
+    d->x0 = d->y0 = UINT32_MAX;
+    d->x1 = d->y1 = 0;
+    for (unsigned c = 0; c < h->n_comps; c++) {
+        plane *p = &j->plane[c];
+        uint32_t mcu_w = 8u * h->comp[c].h, mcu_h = 8u * h->comp[c].v;
+
+        *p = (plane){ .w = stk_jpeg_comp_w(h, c),
+                      .h = stk_jpeg_comp_h(h, c),
+                      .hx = h->max_h / h->comp[c].h,
+                      .vx = h->max_v / h->comp[c].v };
+        p->up = choose(p);
+        samples(need->x, need->x + need->w - 1, p->hx, p->up == UP_H2 || p->up == UP_H2V2, &lo,
+                &hi);
+        hi = hi < p->w ? hi : p->w - 1;
+        d->x0 = lo / mcu_w < d->x0 ? lo / mcu_w : d->x0;
+        d->x1 = hi / mcu_w >= d->x1 ? hi / mcu_w + 1 : d->x1;
+        samples(need->y, need->y + need->h - 1, p->vx, p->up == UP_V2 || p->up == UP_H2V2, &lo,
+                &hi);
+        hi = hi < p->h ? hi : p->h - 1;
+        d->y0 = lo / mcu_h < d->y0 ? lo / mcu_h : d->y0;
+        d->y1 = hi / mcu_h >= d->y1 ? hi / mcu_h + 1 : d->y1;
+    }
+    j->first = d->x0 / d->chunk * d->chunk;
+}
+
+/* Planes for the wanted MCUs, and a line of `line` bytes a component; 0 or STK_ENOMEM. */
+static int get_planes(stk_jpeg *j, size_t line, stk_scratch *scratch, uint8_t **lines)
+{
+    const stk_jpeg_head *h = j->head;
+    const stk_jpeg_scan *d = &j->scan;
+    uint32_t cols = stk_jpeg_ceil(d->x1 - j->first, d->chunk) * d->chunk, rows = d->y1 - d->y0;
+    size_t size = STK_JPEG_COMPS * line, at = size;
+    uint8_t *mem;
+
+    for (unsigned c = 0; c < h->n_comps; c++) {
+        plane *p = &j->plane[c];
+
+        p->stride = (size_t)cols * h->comp[c].h * 8 + 2 * MARGIN;
+        p->x = j->first * h->comp[c].h * 8;
+        p->y = d->y0 * h->comp[c].v * 8;
+        size += p->stride * rows * h->comp[c].v * 8;
+    }
+    mem = stk_scratch_get(scratch, size);
+    if (!mem)
+        return STK_ENOMEM;
+    *lines = mem;
+    for (unsigned c = 0; c < h->n_comps; c++) {
+        plane *p = &j->plane[c];
+
+        p->data = mem + at + MARGIN;
+        at += p->stride * rows * h->comp[c].v * 8;
+    }
+    return 0;
+}
+
+/* ---- sinks ---- */
+
+static void to_planes(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
+{
+    const stk_jpeg *j = d->cookie;
+    const int16_t *group = s->coef;
+    const uint8_t *last = s->last;
+
+    for (unsigned c = 0; c < d->head->n_comps; c++) {
+        const stk_jpeg_comp *k = &d->head->comp[c];
+        const uint16_t *q = d->head->quant[k->quant];
+        const plane *p = &j->plane[c];
+        uint8_t *to = p->data + (size_t)(s->row - d->y0) * k->v * 8 * p->stride +
+                      (size_t)(s->chunk * d->chunk - j->first) * k->h * 8;
+
+        for (unsigned y = 0; y < k->v; y++, to += 8 * p->stride)
+            for (unsigned x = 0; x < k->h * d->chunk / 4; x++) {
+                j->kern->idct(to + (size_t)x * 32, p->stride, group, q, last);
+                group += STK_JPEG_GROUP;
+                last += 4;
+            }
+    }
+}
+
+static void to_coefs(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
+{
+    const stk_jpeg *j = d->cookie;
+    uint32_t first = s->chunk * d->chunk, base = 0;
+
+    for (unsigned c = 0; c < d->head->n_comps; c++) {
+        const stk_jpeg_comp *k = &d->head->comp[c];
+        uint32_t per_row = d->chunk * k->h, n = (s->col - first) * k->h;
+
+        for (uint32_t y = 0; y < k->v; y++) {
+            size_t row = ((size_t)s->row * k->v + y) * d->cols * k->h;
+            int16_t *to = j->coefs[c] + (row + (size_t)first * k->h) * 64;
+
+            for (uint32_t i = 0; i < n; i++, to += 64) {
+                uint32_t slot = base + y * per_row + i;
+                const int16_t *from = s->coef + slot / 4 * STK_JPEG_GROUP + slot % 4 * 8;
+
+                for (int r = 0; r < 8; r++)
+                    memcpy(to + r * 8, from + r * 32, 16);
+            }
+        }
+        base += per_row * k->v;
+    }
+}
+
+/* ---- pixels ---- */
+
+/* Copies of the outermost samples behind the left and right edge, where a filter looks. */
+static void extend_edges(const stk_jpeg *j)
+{
+    const stk_jpeg_scan *d = &j->scan;
+
+    for (unsigned c = 0; c < j->head->n_comps; c++) {
+        const plane *p = &j->plane[c];
+        uint32_t rows = (d->y1 - d->y0) * j->head->comp[c].v * 8;
+
+        if (p->up != UP_H2 && p->up != UP_H2V2)
+            continue;
+        for (uint32_t y = 0; y < rows; y++) {
+            uint8_t *row = p->data + (size_t)y * p->stride;
+
+            if (!p->x)
+                row[-1] = row[0];
+            if (d->x1 == d->cols)
+                row[p->w - p->x] = row[p->w - p->x - 1];
+        }
+    }
+}
+
+static void box(uint8_t *dst, const uint8_t *src, size_t n, uint32_t grow)
+{
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < grow; k++)
+            *dst++ = src[i];
+}
+
+/* Row y of the picture, columns need->x.., of one component: where it lies, or in `line`. */
+static const uint8_t *sample_row(const stk_jpeg *j, const plane *p, const stk_rect *need,
+                                 uint32_t y, uint8_t *line)
+{
+    uint32_t row = y / p->vx, other = row, first = need->x / p->hx;
+    size_t n = (need->x + need->w - 1) / p->hx - first + 1;
+    const uint8_t *near = p->data + (size_t)(row - p->y) * p->stride + (first - p->x), *far;
+
+    if (y & 1)
+        other += row + 1 < p->h;
+    else
+        other -= row > 0;
+    far = p->data + (size_t)(other - p->y) * p->stride + (first - p->x);
+    switch (p->up) {
+    case UP_NONE: return near;
+    case UP_H2: j->kern->up_h2(line, near, n); break;
+    case UP_V2: j->kern->up_v2(line, near, far, n, 1 + (y & 1)); break;
+    case UP_H2V2: j->kern->up_h2v2(line, near, far, n); break;
+    case UP_BOX: box(line, near, n, p->hx); break;
+    }
+    return line + (need->x - first * p->hx);
+}
+
+static void emit(const stk_jpeg *j, const stk_jpeg_job *job, const stk_rect *need, uint8_t *lines,
+                 size_t line, const stk_pixels *out)
+{
+    const uint8_t *src[STK_JPEG_COMPS];
+
+    if (j->head->n_comps == 1)
+        memset(lines + line, 128, line);
+    for (uint32_t y = 0; y < need->h; y++) {
+        uint8_t *to = out->data + (size_t)y * out->stride;
+
+        for (unsigned c = 0; c < STK_JPEG_COMPS; c++)
+            src[c] = c < j->head->n_comps
+                         ? sample_row(j, &j->plane[c], need, need->y + y, lines + c * line)
+                         : lines + line;
+        if (job->color == STK_JPEG_RGB)
+            j->kern->pack_rgb(to, src, need->w);
+        else
+            j->kern->pack(to, src, need->w);
+    }
+}
+
+/* ---- the calls ---- */
+
+static int damaged(const stk_jpeg_job *job, int rc, stk_error *err)
+{
+    if (rc == STK_ESTALE)
+        return stk_fail(err, rc, "JPEG of %ux%u: its seek points do not fit: index again",
+                        job->head->width, job->head->height);
+    return stk_fail(err, rc, "JPEG of %ux%u: its scan is damaged", job->head->width,
+                    job->head->height);
+}
+
+static int begin(stk_jpeg *j, const stk_jpeg_job *job, stk_error *err)
+{
+    const stk_jpeg_seek *k = job->seek;
+
+    j->head = job->head;
+    if (job->in.len < job->head->scan)
+        return damaged(job, k ? STK_ESTALE : STK_ECORRUPT, err);
+    if (k && (k->rows != stk_jpeg_mcus_y(j->head) || k->cols != stk_jpeg_mcus_x(j->head) ||
+              k->n_comps != j->head->n_comps ||
+              k->chunk * stk_jpeg_mcu_blocks(j->head) > STK_JPEG_CHUNK_BLOCKS ||
+              k->scan_len > job->in.len - job->head->scan))
+        return damaged(job, STK_ESTALE, err);
+    stk_jpeg_scan_init(&j->scan, job->head, job->in, k);
+    j->scan.cookie = j;
+    return 0;
+}
+
+int stk_jpeg_decode(stk_jpeg *j, const stk_jpeg_job *job, const stk_rect *need,
+                    stk_scratch *scratch, stk_pixels *out, stk_error *err)
+{
+    const stk_jpeg_head *h = job->head;
+    uint8_t *lines;
+    size_t line;
+    int rc;
+
+    if (!need->w || !need->h || need->x >= h->width || need->w > h->width - need->x ||
+        need->y >= h->height || need->h > h->height - need->y)
+        return stk_fail(err, STK_EINVAL, "region %ux%u at (%u, %u) is not inside the %ux%u picture",
+                        need->w, need->h, need->x, need->y, h->width, h->height);
+    STK_TRY(begin(j, job, err));
+    frame(j, need);
+    line = ((size_t)need->w + 3 * MARGIN) & ~(size_t)63;
+    out->area = *need;
+    out->stride = ((size_t)need->w * 4 + 63) & ~(size_t)63;
+    out->data = stk_scratch_get(scratch, out->stride * need->h);
+    if (!out->data || get_planes(j, line, scratch, &lines))
+        return stk_fail(err, STK_ENOMEM, "no memory for %ux%u pixels", need->w, need->h);
+    j->scan.sink = to_planes;
+    rc = stk_jpeg_scan_run(&j->scan, j->level);
+    if (rc < 0)
+        return damaged(job, rc, err);
+    extend_edges(j);
+    emit(j, job, need, lines, line, out);
+    return 0;
+}
+
+int stk_jpeg_coefs(stk_jpeg *j, const stk_jpeg_job *job, stk_scratch *scratch, int16_t **out,
+                   stk_error *err)
+{
+    const stk_jpeg_head *h = job->head;
+    size_t mcus, n;
+    int rc;
+
+    STK_TRY(begin(j, job, err));
+    mcus = (size_t)j->scan.cols * j->scan.rows;
+    n = mcus * j->scan.blocks * 64;
+    *out = stk_scratch_get(scratch, n * sizeof **out);
+    if (!*out)
+        return stk_fail_nomem(err, n * sizeof **out);
+    n = 0;
+    for (unsigned c = 0; c < h->n_comps; c++) {
+        j->coefs[c] = *out + n;
+        n += mcus * h->comp[c].h * h->comp[c].v * 64;
+    }
+    j->scan.sink = to_coefs;
+    rc = stk_jpeg_scan_run(&j->scan, j->level);
+    return rc < 0 ? damaged(job, rc, err) : 0;
+}
+
+int stk_jpeg_seek_build(stk_jpeg *j, const stk_jpeg_head *head, stk_bytes in, stk_scratch *scratch,
+                        stk_bytes *out, stk_error *err)
+{
+    stk_jpeg_job job = { .head = head, .in = in };
+    stk_jpeg_scan *d = &j->scan;
+    uint8_t *to;
+    int rc;
+
+    STK_TRY(begin(j, &job, err));
+    d->points = stk_scratch_get(scratch, (size_t)d->rows * d->chunks * sizeof *d->points);
+    to = stk_scratch_get(scratch, stk_jpeg_seek_room(head));
+    if (!d->points || !to)
+        return stk_fail(err, STK_ENOMEM, "no memory for seek points");
+    rc = stk_jpeg_scan_run(d, j->level);
+    if (rc < 0)
+        return damaged(&job, rc, err);
+    *out = (stk_bytes){ to, stk_jpeg_seek_pack(to, head, in, head->scan + d->end, d->points) };
+    return 0;
+}

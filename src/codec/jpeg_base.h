@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jpeg_base.h - our own decoder of baseline JPEGs: only the blocks that a rectangle sees.
+ *
+ * What comes out equals libjpeg-turbo's default decode (accurate DCT, fancy upsampling) bit for
+ * bit.  The decoder takes no damage: at the first thing that is not right it says STK_ECORRUPT,
+ * and the caller asks libjpeg-turbo, whose pixels or error then count.
+ *
+ * With seek points (jpeg_seek.h) decoding starts at the first chunk of each row of blocks that
+ * the rectangle sees; every chunk must end where the next point is, else STK_ESTALE: the caller
+ * decodes without them and counts it.  Without, everything above and beside is read over. */
+#ifndef STOKER_JPEG_BASE_H
+#define STOKER_JPEG_BASE_H
+
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "codec/jpeg_head.h"
+#include "codec/jpeg_seek.h"
+
+typedef struct stk_jpeg stk_jpeg; /* Tables and buffers, kept from image to image.  Thread: one. */
+
+int stk_jpeg_open(stk_jpeg **out, stk_cpu level, stk_error *err);
+void stk_jpeg_close(stk_jpeg **j);
+
+typedef enum stk_jpeg_color {
+    STK_JPEG_YCC, /* Y, Cb, Cr, 255 (gray: Cb and Cr are 128): color comes after sampling */
+    STK_JPEG_RGB  /* R, G, B, 255, as libjpeg-turbo rounds them */
+} stk_jpeg_color;
+
+typedef struct stk_jpeg_job {
+    const stk_jpeg_head *head; /* stk_jpeg_parse() of `in`, or stk_jpeg_seek_open() */
+    stk_bytes in;              /* the whole file */
+    const stk_jpeg_seek *seek; /* or NULL */
+    stk_jpeg_color color;
+} stk_jpeg_job;
+
+/* The pixels of `need`, in scratch memory (two of its blocks); out->area is `need`.
+ * 0; STK_ECORRUPT: ask libjpeg-turbo; STK_ESTALE: the seek points do not fit, decode without;
+ * STK_EINVAL: `need` is not inside of the picture; STK_ENOMEM. */
+int stk_jpeg_decode(stk_jpeg *j, const stk_jpeg_job *job, const stk_rect *need,
+                    stk_scratch *scratch, stk_pixels *out, stk_error *err);
+
+/* All quantized coefficients, one component after the other, blocks of 64 in natural order; a
+ * component has mcus_y * v rows of mcus_x * h blocks.  For tests and benches. */
+int stk_jpeg_coefs(stk_jpeg *j, const stk_jpeg_job *job, stk_scratch *scratch, int16_t **out,
+                   stk_error *err);
+
+/* Seek points of one image, packed, in scratch memory (two of its blocks).  0; STK_ECORRUPT: the
+ * scan is damaged, no points; STK_ENOMEM. */
+int stk_jpeg_seek_build(stk_jpeg *j, const stk_jpeg_head *head, stk_bytes in, stk_scratch *scratch,
+                        stk_bytes *out, stk_error *err);
+
+#endif

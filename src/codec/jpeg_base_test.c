@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jpeg_base_test - our JPEG decoder gives libjpeg-turbo's coefficients and pixels, bit for bit:
+ * whole pictures and random regions, with and without seek points, at every CPU level; what is damaged is
+ * refused or decodes as it does there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "codec/jpeg_base.h"
+#include "tests/codec/jpeg_testing.h"
+
+#define SEED 20240711u
+
+static const struct {
+    int comps, samp[3][2];
+} kinds[] = {
+    { 1, { { 1, 1 } } },
+    { 1, { { 2, 2 } } }, /* factors that mean nothing */
+    { 3, { { 1, 1 }, { 1, 1 }, { 1, 1 } } },
+    { 3, { { 2, 1 }, { 1, 1 }, { 1, 1 } } },
+    { 3, { { 2, 2 }, { 1, 1 }, { 1, 1 } } },
+    { 3, { { 1, 2 }, { 1, 1 }, { 1, 1 } } },
+    { 3, { { 4, 1 }, { 1, 1 }, { 1, 1 } } },
+    { 3, { { 1, 4 }, { 1, 1 }, { 1, 1 } } },
+    { 3, { { 4, 2 }, { 1, 1 }, { 1, 1 } } },
+    { 3, { { 2, 4 }, { 1, 1 }, { 1, 1 } } },
+    { 3, { { 2, 2 }, { 2, 1 }, { 1, 2 } } },
+    { 3, { { 2, 2 }, { 1, 2 }, { 2, 1 } } },
+    { 3, { { 1, 1 }, { 2, 2 }, { 1, 1 } } }, /* luma is the small one */
+    { 3, { { 1, 2 }, { 2, 1 }, { 1, 1 } } },
+    { 3, { { 3, 1 }, { 1, 1 }, { 3, 1 } } },
+};
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+static const stk_cpu levels[] = { STK_CPU_NONE, STK_CPU_AVX2 };
+#define LEVELS (sizeof levels / sizeof *levels)
+
+typedef struct bench {
+    stk_jpeg *j[LEVELS];
+    stk_scratch scratch, kept;
+    stk_jpeg_head head, head2;
+    stk_jpeg_seek seek;
+    stk_error err;
+    stk_rng rng;
+} bench;
+
+static void bench_open(bench *b, uint64_t stream)
+{
+    memset(b, 0, sizeof *b);
+    for (size_t i = 0; i < LEVELS; i++)
+        if (levels[i] <= stk_cpu_level())
+            assert_int_equal(stk_jpeg_open(&b->j[i], levels[i], &b->err), 0);
+    stk_rng_init(&b->rng, SEED, stream, 0, 0, 0);
+}
+
+static void bench_close(bench *b)
+{
+    for (size_t i = 0; i < LEVELS; i++)
+        stk_jpeg_close(&b->j[i]);
+    stk_scratch_fini(&b->scratch);
+    stk_scratch_fini(&b->kept);
+}
+
+static jpeg_recipe recipe(size_t kind, uint32_t w, uint32_t h)
+{
+    jpeg_recipe r = { .w = w, .h = h, .comps = kinds[kind].comps, .quality = 85, .rough = 60 };
+
+    memcpy(r.samp, kinds[kind].samp, sizeof r.samp);
+    return r;
+}
+
+static void describe(const jpeg_recipe *r, const char *what)
+{
+    fail_msg("%s: %ux%u comps %d factors %dx%d %dx%d %dx%d quality %d restart %d optimize %d", what,
+             r->w, r->h, r->comps, r->samp[0][0], r->samp[0][1], r->samp[1][0], r->samp[1][1],
+             r->samp[2][0], r->samp[2][1], r->quality, r->restart, r->optimize);
+}
+
+/* ---- coefficients ---- */
+
+static int same_coefs(const stk_jpeg_head *h, const int16_t *got, stk_bytes in)
+{
+    struct jpeg_decompress_struct d;
+    struct jpeg_error_mgr errors;
+    jvirt_barray_ptr *all;
+    int same = 1;
+
+    d.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&d);
+    jpeg_mem_src(&d, in.data, in.len);
+    jpeg_read_header(&d, TRUE);
+    all = jpeg_read_coefficients(&d);
+    for (int c = 0; c < d.num_components; c++) {
+        jpeg_component_info *k = &d.comp_info[c];
+        uint32_t across = stk_jpeg_mcus_x(h) * h->comp[c].h,
+                 down = stk_jpeg_mcus_y(h) * h->comp[c].v;
+
+        for (uint32_t y = 0; y < k->height_in_blocks; y++) {
+            JBLOCKARRAY row = d.mem->access_virt_barray((j_common_ptr)&d, all[c], y, 1, FALSE);
+
+            for (uint32_t x = 0; x < k->width_in_blocks; x++)
+                same &= !memcmp(row[0][x], got + ((size_t)y * across + x) * 64, 128);
+        }
+        got += (size_t)across * down * 64;
+    }
+    jpeg_destroy_decompress(&d);
+    return same;
+}
+
+/* ---- pixels ---- */
+
+static int same_pixels(const stk_pixels *px, const uint8_t *ref, uint32_t w, int bytes)
+{
+    const stk_rect *a = &px->area;
+
+    for (uint32_t y = 0; y < a->h; y++)
+        for (uint32_t x = 0; x < a->w; x++) {
+            const uint8_t *got = px->data + y * px->stride + (size_t)x * 4;
+            const uint8_t *want = ref + ((size_t)(a->y + y) * w + a->x + x) * (size_t)bytes;
+
+            if (bytes == 1 ? got[0] != want[0] || got[1] != 128 || got[2] != 128
+                           : memcmp(got, want, 3))
+                return 0;
+            if (got[3] != 255)
+                return 0;
+        }
+    return 1;
+}
+
+typedef struct subject { /* a JPEG with all that is known about it */
+    const jpeg_recipe *r;
+    stk_bytes in;
+    uint8_t *rgb, *ycc;
+    int ycc_bytes;
+} subject;
+
+static void check_region(bench *b, const subject *t, stk_rect need)
+{
+    for (size_t i = 0; i < LEVELS; i++)
+        for (int way = 0; b->j[i] && way < 4; way++) {
+            stk_jpeg_job job = { .head = way & 1 ? &b->head2 : &b->head,
+                                 .in = t->in,
+                                 .seek = way & 1 ? &b->seek : NULL,
+                                 .color = way & 2 ? STK_JPEG_RGB : STK_JPEG_YCC };
+            stk_pixels px;
+            int rc;
+
+            stk_scratch_reset(&b->scratch);
+            rc = stk_jpeg_decode(b->j[i], &job, &need, &b->scratch, &px, &b->err);
+            if (rc < 0)
+                describe(t->r, b->err.message);
+            if (!(way & 2 ? same_pixels(&px, t->rgb, t->r->w, 4)
+                          : same_pixels(&px, t->ycc, t->r->w, t->ycc_bytes))) {
+                print_error("level %d way %d region %ux%u at (%u, %u)\n", (int)levels[i], way,
+                            need.w, need.h, need.x, need.y);
+                describe(t->r, "pixels differ");
+            }
+        }
+}
+
+static stk_rect random_rect(stk_rng *rng, uint32_t w, uint32_t h)
+{
+    stk_rect n = { stk_rng_below(rng, w), stk_rng_below(rng, h), 0, 0 };
+
+    n.w = 1 + stk_rng_below(rng, w - n.x);
+    n.h = 1 + stk_rng_below(rng, h - n.y);
+    return n;
+}
+
+static void open_subject(bench *b, subject *t, const jpeg_recipe *r)
+{
+    long warnings;
+    stk_bytes packed;
+
+    *t = (subject){ .r = r, .in = jpeg_make(r), .ycc_bytes = r->comps };
+    t->rgb = jpeg_reference(t->in, 1, &warnings);
+    t->ycc = jpeg_reference(t->in, 0, &warnings);
+    assert_non_null(t->rgb);
+    assert_non_null(t->ycc);
+    if (stk_jpeg_parse(&b->head, t->in, &b->err) < 0)
+        describe(r, b->err.message);
+    stk_scratch_reset(&b->kept);
+    assert_int_equal(stk_jpeg_seek_build(b->j[0], &b->head, t->in, &b->kept, &packed, &b->err), 0);
+    if (stk_jpeg_seek_open(&b->seek, &b->head2, packed, &b->err) < 0)
+        describe(r, b->err.message);
+    assert_int_equal(stk_jpeg_seek_check(&b->seek, &b->head2, t->in, &b->err), 0);
+}
+
+static void close_subject(subject *t)
+{
+    free(t->rgb);
+    free(t->ycc);
+    free((void *)t->in.data);
+}
+
+static void check_recipe(bench *b, const jpeg_recipe *r, int crops)
+{
+    subject t;
+
+    open_subject(b, &t, r);
+    for (size_t i = 0; i < LEVELS; i++)
+        for (int way = 0; b->j[i] && way < 2; way++) {
+            stk_jpeg_job job = { &b->head, t.in, way ? &b->seek : NULL, 0 };
+            int16_t *coefs;
+
+            stk_scratch_reset(&b->scratch);
+            if (stk_jpeg_coefs(b->j[i], &job, &b->scratch, &coefs, &b->err) < 0)
+                describe(r, b->err.message);
+            if (!same_coefs(&b->head, coefs, t.in))
+                describe(r, "coefficients differ");
+        }
+    check_region(b, &t, (stk_rect){ 0, 0, r->w, r->h });
+    for (int i = 0; i < crops; i++)
+        check_region(b, &t, random_rect(&b->rng, r->w, r->h));
+    close_subject(&t);
+}
+
+/* ---- tests ---- */
+
+static void every_factor_and_size(void **state)
+{
+    static const uint32_t sizes[][2] = {
+        { 1, 1 },  { 2, 2 },   { 3, 5 },   { 8, 8 },  { 17, 3 },
+        { 9, 40 }, { 33, 31 }, { 64, 64 }, { 5, 64 }, { 131, 35 }
+    };
+    bench b;
+
+    (void)state;
+    print_message("seed %u\n", SEED);
+    bench_open(&b, 1);
+    for (size_t k = 0; k < KINDS; k++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            jpeg_recipe r = recipe(k, sizes[s][0], sizes[s][1]);
+
+            r.optimize = s & 1;
+            r.restart = s % 3 ? 0 : (int)s % 5 + 1;
+            check_recipe(&b, &r, 12);
+        }
+    bench_close(&b);
+}
+
+static void random_sizes(void **state)
+{
+    bench b;
+
+    (void)state;
+    bench_open(&b, 2);
+    for (int i = 0; i < 250; i++) {
+        jpeg_recipe r = recipe(stk_rng_below(&b.rng, KINDS), 1 + stk_rng_below(&b.rng, 64),
+                               1 + stk_rng_below(&b.rng, 64));
+
+        r.quality = 1 + (int)stk_rng_below(&b.rng, 100);
+        r.restart = (int)stk_rng_below(&b.rng, 2) * (int)stk_rng_below(&b.rng, 9);
+        r.optimize = (int)stk_rng_below(&b.rng, 2);
+        r.rough = (int)stk_rng_below(&b.rng, 3) * 120;
+        check_recipe(&b, &r, 4);
+    }
+    bench_close(&b);
+}
+
+static void every_quality(void **state)
+{
+    bench b;
+
+    (void)state;
+    bench_open(&b, 3);
+    for (int q = 1; q <= 100; q++) {
+        jpeg_recipe r = recipe(q % 2 ? 2 : 4, 50, 41);
+
+        r.quality = q;
+        r.optimize = q % 3 == 0;
+        r.rough = q % 4 * 80;
+        check_recipe(&b, &r, 3);
+    }
+    bench_close(&b);
+}
+
+static void every_restart_interval(void **state)
+{
+    bench b;
+
+    (void)state;
+    bench_open(&b, 4);
+    for (int n = 1; n <= 40; n++)
+        for (size_t k = 0; k < 5; k += 2) {
+            jpeg_recipe r = recipe(k, 150, 70);
+
+            r.restart = n;
+            check_recipe(&b, &r, 5);
+        }
+    bench_close(&b);
+}
+
+static void thousands_of_crops(void **state)
+{
+    static const size_t some[] = { 0, 2, 3, 4, 5 };
+    bench b;
+
+    (void)state;
+    bench_open(&b, 5);
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        jpeg_recipe r = recipe(some[i], 397, 211);
+
+        r.optimize = 1;
+        check_recipe(&b, &r, 250);
+    }
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_factor_and_size), cmocka_unit_test(random_sizes),
+        cmocka_unit_test(every_quality),         cmocka_unit_test(every_restart_interval),
+        cmocka_unit_test(thousands_of_crops),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

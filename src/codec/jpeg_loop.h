@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jpeg_loop.h - the loops over symbols, compiled once for each CPU level by jpeg_loop*.c.
+ *
+ * A refill gives 56 bits, enough for five lookups of 11, so there is no test for bits in between;
+ * one comparison a symbol finds whatever is not an ordinary coefficient.  State is copied into
+ * locals whose address never leaves, so that it stays in registers; calls out are rare and get
+ * copies. */
+#include "codec/jpeg_scan.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define COLD static __attribute__((noinline))
+#define RARE(x) __builtin_expect(!!(x), 0)
+
+_Static_assert(5 * STK_JPEG_AC_BITS <= 56, "a refill must last for five lookups");
+
+/* Zigzag to the place in a group (jpeg_idct.h). */
+#define AT(n) (n) / 8 * 32 + (n) % 8
+#define AT8(a, b, c, d, e, f, g, h) AT(a), AT(b), AT(c), AT(d), AT(e), AT(f), AT(g), AT(h)
+static const uint8_t group_at[64] = {
+    AT8(0, 1, 8, 16, 9, 2, 3, 10),       AT8(17, 24, 32, 25, 18, 11, 4, 5),
+    AT8(12, 19, 26, 33, 40, 48, 41, 34), AT8(27, 20, 13, 6, 7, 14, 21, 28),
+    AT8(35, 42, 49, 56, 57, 50, 43, 36), AT8(29, 22, 15, 23, 30, 37, 44, 51),
+    AT8(58, 59, 52, 45, 38, 31, 39, 46), AT8(53, 60, 61, 54, 47, 55, 62, 63),
+};
+
+COLD void refill_slow(stk_jpeg_bits *b)
+{
+    stk_jpeg_refill_slow(b);
+}
+
+INLINE void refill(stk_jpeg_bits *b)
+{
+    uint32_t n = b->n & 255;
+
+    if (RARE(b->p > b->ok)) {
+        stk_jpeg_bits t = *b;
+
+        refill_slow(&t);
+        *b = t;
+        return;
+    }
+    b->buf |= stk_jpeg_be64(b->p) >> n;
+    b->p += (63 - n) >> 3;
+    b->n = n | 56;
+}
+
+/* One symbol; 1: r->e is not an ordinary coefficient, or it is the block's last. */
+INLINE int step(stk_jpeg_regs *r)
+{
+    uint32_t e = r->ac[r->b.buf >> (64 - STK_JPEG_AC_BITS)];
+
+    r->b.buf <<= e & 63;
+    r->b.n -= e;
+    r->k += e >> 8 & 255;
+    if (RARE(r->k >= 63)) {
+        r->e = e;
+        return 1;
+    }
+    r->block[group_at[r->k]] = (int16_t)(e >> 16);
+    return 0;
+}
+
+/* A DC code that is not whole in the lookup. */
+COLD int rest_dc(stk_jpeg_scan *d, stk_jpeg_stream *s, uint32_t e)
+{
+    const stk_jpeg_op *op = s->op;
+    uint32_t symbol;
+    int32_t diff;
+
+    if (stk_jpeg_rest(&s->r.b, &d->dc[op->comp], e, &symbol, &diff))
+        return STK_ECORRUPT;
+    s->pred[op->comp] = (int32_t)((uint32_t)s->pred[op->comp] + (uint32_t)diff);
+    return 1;
+}
+
+/* The block s->op: its DC value. */
+INLINE int begin_block(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
+{
+    const stk_jpeg_op *op = s->op;
+    int32_t *pred = &s->pred[op->comp];
+    uint32_t e;
+
+    r->block = s->coef + op->at;
+    r->ac = op->ac;
+    r->k = 0;
+    refill(&r->b);
+    e = op->dc[r->b.buf >> (64 - STK_JPEG_DC_BITS)];
+    r->b.buf <<= e & 63;
+    r->b.n -= e;
+    if (RARE(e & 0xC000)) {
+        s->r = *r;
+        if (rest_dc(d, s, e) < 0)
+            return STK_ECORRUPT;
+        *r = s->r;
+    } else {
+        *pred = (int32_t)((uint32_t)*pred + (uint32_t)(int16_t)(e >> 16));
+    }
+    r->block[0] = (int16_t)*pred;
+    return 1;
+}
+
+/* An AC symbol that is not whole in the lookup: r->k, or 64 at the block's end. */
+COLD int rest_ac(stk_jpeg_scan *d, stk_jpeg_stream *s)
+{
+    stk_jpeg_regs *r = &s->r;
+    uint32_t symbol;
+    int32_t value;
+
+    if (stk_jpeg_rest(&r->b, &d->ac[s->op->comp], r->e, &symbol, &value))
+        return STK_ECORRUPT;
+    if (!(symbol & 15) && symbol != 0xF0) {
+        r->e = STK_JPEG_STEP_EOB << 8;
+        return 1;
+    }
+    r->k += (symbol >> 4) + 1;
+    if (r->k > 63)
+        return STK_ECORRUPT;
+    r->block[group_at[r->k]] = (int16_t)value;
+    r->e = 0;
+    return 1;
+}
+
+/* What step() did not want.  1: go on; 0: nothing left; negative: an error. */
+INLINE int special(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
+{
+    uint32_t what = r->e >> 8 & 255;
+
+    if (what == STK_JPEG_STEP_EOB) {
+        r->k -= STK_JPEG_STEP_EOB;
+    } else if (what < 64) {
+        if (r->k != 63)
+            return STK_ECORRUPT;
+        r->block[group_at[63]] = (int16_t)(r->e >> 16);
+    } else {
+        r->k -= what;
+        s->r = *r;
+        if (rest_ac(d, s) < 0)
+            return STK_ECORRUPT;
+        *r = s->r;
+        if (!r->e && r->k < 63)
+            return 1;
+    }
+    s->last[s->op->slot] = (uint8_t)r->k;
+    if (RARE(++s->op == s->stop)) {
+        int rc;
+
+        s->r = *r;
+        rc = stk_jpeg_scan_next(d, s);
+        if (rc <= 0)
+            return rc;
+        *r = s->r;
+    }
+    return begin_block(d, s, r);
+}
+
+static int begin(stk_jpeg_scan *d, stk_jpeg_stream *s)
+{
+    stk_jpeg_regs r = s->r;
+    int rc = begin_block(d, s, &r);
+
+    s->r = r;
+    return rc;
+}
+
+static int run_one(stk_jpeg_scan *d, stk_jpeg_stream *s)
+{
+    stk_jpeg_regs r = s->r;
+    int rc;
+
+    do {
+        do
+            refill(&r.b);
+        while (!(step(&r) || step(&r) || step(&r) || step(&r) || step(&r)));
+        rc = special(d, s, &r);
+    } while (rc > 0);
+    return rc;
+}
+
+/* After a special symbol of one stream the other one comes first. */
+static int run_two(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_stream *t)
+{
+    stk_jpeg_regs a = s->r, b = t->r;
+    int rc;
+
+    for (;;) {
+        refill(&a.b);
+        refill(&b.b);
+        if (step(&a))
+            goto of_a;
+with_b:
+        if (step(&b))
+            goto of_b;
+        if (step(&a))
+            goto of_a;
+        if (step(&b))
+            goto of_b;
+        if (step(&a))
+            goto of_a;
+        if (step(&b))
+            goto of_b;
+        if (step(&a))
+            goto of_a;
+        if (step(&b))
+            goto of_b;
+        if (step(&a))
+            goto of_a;
+        if (step(&b))
+            goto of_b;
+        continue;
+of_a:
+        rc = special(d, s, &a);
+        if (rc <= 0) {
+            t->r = b;
+            return rc;
+        }
+        refill(&a.b);
+        refill(&b.b);
+        goto with_b;
+of_b:
+        rc = special(d, t, &b);
+        if (rc <= 0) {
+            s->r = a;
+            return rc < 0 ? rc : 1;
+        }
+    }
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jpeg_seek.h - seek points of a baseline JPEG: where its chunks begin, and what is needed there.
+ *
+ * A chunk is a few MCUs (units of interleaved blocks) of one row of them.  Packed, little-endian:
+ *     head     "J", version, flags, the frame and scan headers, what checks the file
+ *     tables   quantizers (zigzag order), Huffman tables (none where they are the standard's)
+ *     rows     bit offset of each row of MCUs, all of one width
+ *     chunks   length in bits of each chunk but a row's last, less the smallest of all, one width
+ *     DC       of each component at every dc_step-th chunk of a row, less its smallest, one width
+ * Fields of bits lie from the low bit of a byte on; each of the three parts begins at a byte.
+ * Offsets count bits from the scan's first byte, stuffing included: files stay as they are.
+ *
+ * The builder takes the smallest dc_step that keeps the whole within a share of the file. */
+#ifndef STOKER_JPEG_SEEK_H
+#define STOKER_JPEG_SEEK_H
+
+#include "codec/jpeg_head.h"
+
+#define STK_JPEG_CHUNK_BLOCKS 40 /* most blocks of a chunk */
+
+/* Packed points, checked and taken apart; points into the packed bytes. */
+typedef struct stk_jpeg_seek {
+    uint32_t rows, cols;    /* MCUs */
+    uint32_t chunk, chunks; /* MCUs of a chunk, chunks of a row */
+    uint32_t dc_step, dcs;  /* chunks between DC values, such points in a row */
+    uint32_t scan_len, crc; /* bytes of the scan up to its end marker; of the file up to there */
+    uint32_t base;          /* the shortest chunk */
+    int32_t dc_min[STK_JPEG_COMPS];
+    uint8_t n_comps, row_bits, len_bits, dc_bits[STK_JPEG_COMPS];
+    int rows_only; /* some chunk is longer than 65535 bits */
+    stk_bytes row, len, dc;
+} stk_jpeg_seek;
+
+/* Take packed points apart.  All that can be known without the file is checked: a hostile `packed`
+ * is refused, or leads to STK_ESTALE or STK_ECORRUPT when decoding. */
+int stk_jpeg_seek_open(stk_jpeg_seek *s, stk_jpeg_head *h, stk_bytes packed, stk_error *err);
+
+/* Compare the file with the points' checksum: 0 or STK_ESTALE. */
+int stk_jpeg_seek_check(const stk_jpeg_seek *s, const stk_jpeg_head *h, stk_bytes in,
+                        stk_error *err);
+
+/* Bit offset of a row of MCUs. */
+uint32_t stk_jpeg_seek_row(const stk_jpeg_seek *s, uint32_t row);
+
+/* Length of a chunk that is not a row's last. */
+uint32_t stk_jpeg_seek_len(const stk_jpeg_seek *s, uint32_t row, uint32_t chunk);
+
+/* DC values at chunk number dc * dc_step. */
+void stk_jpeg_seek_dc(const stk_jpeg_seek *s, uint32_t row, uint32_t dc, int32_t out[]);
+
+/* What the decoder found at the start of a chunk. */
+typedef struct stk_jpeg_point {
+    uint32_t at;
+    int16_t dc[STK_JPEG_COMPS];
+} stk_jpeg_point;
+
+/* MCUs of a chunk: about 4, more where an MCU is one block. */
+static inline uint32_t stk_jpeg_chunk(const stk_jpeg_head *h)
+{
+    return h->n_comps == 1 ? 12 : 4;
+}
+
+/* Bytes that stk_jpeg_seek_pack() may write. */
+size_t stk_jpeg_seek_room(const stk_jpeg_head *h);
+
+/* Pack points[row * chunks + chunk]; the number of bytes. */
+size_t stk_jpeg_seek_pack(uint8_t *to, const stk_jpeg_head *h, stk_bytes in, size_t scan_end,
+                          const stk_jpeg_point *points);
+
+#endif
