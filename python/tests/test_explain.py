@@ -12,7 +12,7 @@ from PIL import Image
 import stoker
 
 FIELDS = {"label": "from(cls) | int",
-          "image": "from(jpg) | image | random_resized_crop(32, scale=(0.2, 0.9)) | hflip | to(u8, layout=hwc)"}
+          "image": "from(jpg) | image(exact=true) | random_resized_crop(32, scale=(0.2, 0.9)) | hflip | to(u8, layout=hwc)"}
 OPTIONS = {"batch_size": 8, "shuffle": True, "seed": 11, "collate": "list"}
 
 

@@ -14,7 +14,7 @@ from conftest import as_numpy, jpeg, picture, run_python, write_tar
 from PIL import Image
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-IMAGE = {"image": "image | resize((24, 32)) | to(u8)", "label": "from(cls) | int"}
+IMAGE = {"image": "image(exact=true) | resize((24, 32)) | to(u8)", "label": "from(cls) | int"}
 CLI = os.environ.get("STOKER_CLI", os.path.join(os.environ.get("STOKER_BUILD", "build"),
                                                 "cli", "stoker"))
 

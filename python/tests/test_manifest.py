@@ -13,7 +13,7 @@ import stoker
 from conftest import as_numpy, jpeg, picture, write_tar
 from PIL import Image
 
-IMAGE = "from(path) | open | image | resize((24, 32)) | to(u8)"
+IMAGE = "from(path) | open | image(exact=true) | resize((24, 32)) | to(u8)"
 
 
 def csv_text(rows, **options):

@@ -13,6 +13,7 @@
  * tests, and dropped whole with the tables of an image, so that no image can borrow the tables
  * of the one before. */
 #include "codec/codec.h"
+#include "codec/jpeg_turbo.h"
 
 #include <config.h>
 
@@ -572,9 +573,9 @@ static void jpeg_close(void *ctx)
 
 #endif
 
-const stk_decoder stk_decoder_jpeg = {
+const stk_decoder stk_jpeg_turbo = {
     .abi = STK_PLUGIN_ABI,
-    .name = "jpeg",
+    .name = "jpeg_turbo",
     .help = "JPEG by libjpeg-turbo: baseline and progressive, gray, RGB, CMYK",
     .probe = jpeg_probe,
     .open = jpeg_open,

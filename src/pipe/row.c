@@ -142,6 +142,12 @@ static stk_bytes hint_for(const row *x, stk_bytes in)
     return in.data == want->bytes.data && in.len == want->bytes.len ? want->hint : (stk_bytes){ 0 };
 }
 
+/* Color behind sampling saves work only where pixels are sampled, and black outside is RGB's. */
+static int color_can_wait(const stk_view *v)
+{
+    return (v->res_w != v->clip.w || v->res_h != v->clip.h) && stk_sample_inside(v);
+}
+
 static int make_image(const row *x, stk_bytes in, stk_error *err)
 {
     const stk_spec *spec = &x->chain->spec;
@@ -162,7 +168,7 @@ static int make_image(const row *x, stk_bytes in, stk_error *err)
     upright = stk_turn_size(p.turn, p.info);
     STK_TRY(draw(x, &upright, &view, err));
     stk_sample_need(&view, &ask.need);
-    ask.ycc = !spec->exact && stk_sample_inside(&view);
+    ask.ycc = !spec->exact && color_can_wait(&view);
     rc = decode_need(&p, &ask, &w->scratch, &pixels, err);
     stk_lap(w, STK_STAGE_DECODE);
     stk_count(&w->count.lane[pixels.lane], 1);

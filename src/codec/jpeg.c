@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jpeg.c - which of the two decoders reads a JPEG.
+ *
+ * Ours reads baseline pictures, only what the view sees.  What it does not read (progressive,
+ * arithmetic, 12 bit, CMYK) or finds damaged goes to libjpeg-turbo, whose pixels or error then
+ * count; what has seek points that do not fit is decoded without them.  The picture alone decides,
+ * and the pixels are the same whoever made them, but for color behind sampling, which is ours
+ * only. */
+#include "codec/codec.h"
+#include "codec/jpeg_base.h"
+#include "codec/jpeg_turbo.h"
+
+typedef struct jpeg_ctx {
+    stk_jpeg *own;
+    void *turbo; /* NULL: not needed so far */
+    stk_bytes in;
+    stk_jpeg_head head;
+    stk_jpeg_seek seek;
+    int ours, has_seek;
+} jpeg_ctx;
+
+static int jpeg_probe(stk_bytes head)
+{
+    return head.len >= 3 && head.data[0] == 0xFF && head.data[1] == 0xD8 && head.data[2] == 0xFF;
+}
+
+static void jpeg_close(void *p)
+{
+    jpeg_ctx *c = p;
+
+    if (!c)
+        return;
+    stk_jpeg_close(&c->own);
+    if (c->turbo)
+        stk_jpeg_turbo.close(c->turbo);
+    stk_free(c);
+}
+
+static int jpeg_open(void **out, stk_error *err)
+{
+    jpeg_ctx *c = STK_NEW(jpeg_ctx);
+    int rc;
+
+    *out = NULL;
+    if (!c)
+        return stk_fail_nomem(err, sizeof *c);
+    rc = stk_jpeg_open(&c->own, stk_cpu_level(), err);
+    if (rc < 0) {
+        stk_free(c);
+        return rc;
+    }
+    *out = c;
+    return 0;
+}
+
+static int turbo_header(jpeg_ctx *c, stk_image_info *out, stk_error *err)
+{
+    if (!c->turbo)
+        STK_TRY(stk_jpeg_turbo.open(&c->turbo, err));
+    return stk_jpeg_turbo.header(c->turbo, c->in, (stk_bytes){ 0 }, out, err);
+}
+
+/* Points of another picture are no use; of a changed one they show when a chunk ends. */
+static int takes_points(jpeg_ctx *c, stk_bytes hint)
+{
+    stk_jpeg_head h;
+
+    return hint.data && stk_jpeg_seek_open(&c->seek, &h, hint, NULL) == 0 &&
+           h.width == c->head.width && h.height == c->head.height && h.n_comps == c->head.n_comps &&
+           h.scan == c->head.scan && h.restart == c->head.restart;
+}
+
+static int jpeg_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
+{
+    jpeg_ctx *c = p;
+
+    c->in = in;
+    c->has_seek = 0;
+    c->ours = stk_jpeg_parse(&c->head, in, NULL) == 0;
+    if (!c->ours) {
+        int rc = turbo_header(c, out, err);
+
+        if (rc < 0)
+            c->in = (stk_bytes){ 0 };
+        return rc;
+    }
+    c->has_seek = takes_points(c, hint);
+    *out = (stk_image_info){ c->head.width, c->head.height };
+    return 0;
+}
+
+static int turbo_decode(jpeg_ctx *c, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
+                        stk_error *err)
+{
+    stk_image_info info;
+
+    if (c->ours) /* it has not seen this one yet */
+        STK_TRY(turbo_header(c, &info, err));
+    STK_TRY(stk_jpeg_turbo.decode(c->turbo, ask, scratch, out, err));
+    out->lane = STK_LANE_FALLBACK;
+    return 0;
+}
+
+static int jpeg_decode(void *p, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
+                       stk_error *err)
+{
+    jpeg_ctx *c = p;
+    stk_jpeg_job job = { .head = &c->head,
+                         .in = c->in,
+                         .seek = c->has_seek ? &c->seek : NULL,
+                         .color = ask->ycc ? STK_JPEG_YCC : STK_JPEG_RGB };
+    stk_lane lane = c->has_seek ? STK_LANE_SEEK : STK_LANE_PLAIN;
+    int rc;
+
+    if (!c->in.data)
+        return stk_fail(err, STK_EINVAL, "decode() needs a header() that succeeded");
+    if (!c->ours)
+        return turbo_decode(c, ask, scratch, out, err);
+    rc = stk_jpeg_decode(c->own, &job, &ask->need, scratch, out, err);
+    if (rc < 0 && job.seek && (rc == STK_ESTALE || rc == STK_ECORRUPT)) {
+        job.seek = NULL;
+        lane = STK_LANE_MISFIT;
+        rc = stk_jpeg_decode(c->own, &job, &ask->need, scratch, out, err);
+    }
+    if (rc == STK_ECORRUPT)
+        return turbo_decode(c, ask, scratch, out, err);
+    out->space = ask->ycc ? STK_YCCX : STK_RGBX;
+    out->lane = lane;
+    return rc;
+}
+
+const stk_decoder stk_decoder_jpeg = {
+    .abi = STK_PLUGIN_ABI,
+    .name = "jpeg",
+    .help = "JPEG: baseline by our own decoder, only what is seen; all others by libjpeg-turbo",
+    .probe = jpeg_probe,
+    .open = jpeg_open,
+    .header = jpeg_header,
+    .decode = jpeg_decode,
+    .close = jpeg_close
+};
