@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* py_column.c - typed columns of a data set, as bytes that NumPy looks into or as a list of texts.
+/* py_column.c - typed columns of a data set, as bytes that NumPy looks into or as a list of texts;
+ * the index as an Arrow stream.
  *
  * The values are written while the GIL is away, into memory that nobody else knows yet. */
 #include "pystoker.h"
 
+#include <stoker/arrow.h>
 #include <string.h>
 
 #define RUN 4096u    /* texts at a time */
@@ -127,7 +129,8 @@ PyObject *dataset_column(PyObject *obj, PyObject *args)
     PyObject *out = NULL;
     stk_error err = { 0 };
     const char *name;
-    int read, rc, whole;
+    stk_column_type type;
+    int read, rc;
 
     if (!PyArg_ParseTuple(args, "yp:column", &name, &read))
         return NULL;
@@ -141,16 +144,51 @@ PyObject *dataset_column(PyObject *obj, PyObject *args)
     PyEval_RestoreThread(w.thread);
     if (rc < 0)
         return PyErr_Occurred() ? NULL : raise_error(state_of(obj), rc, &err);
-    whole = stk_column_kind(c) == STK_COLUMN_I64 && !stk_column_nulls(c);
-    if (stk_column_kind(c) == STK_COLUMN_TEXT)
+    type = stk_column_kind(c);
+    if (type == STK_COLUMN_I64 && stk_column_nulls(c))
+        type = STK_COLUMN_F64; /* NaN says null */
+    if (type == STK_COLUMN_TEXT)
         out = texts_of(c, stk_dataset_len(ds));
     else
-        out = numbers_of(c, stk_dataset_len(ds), whole);
+        out = numbers_of(c, stk_dataset_len(ds), type == STK_COLUMN_I64);
     stk_column_close(&c);
-    return out ? Py_BuildValue("iN",
-                               whole               ? (int)STK_COLUMN_I64
-                               : PyList_Check(out) ? (int)STK_COLUMN_TEXT
-                                                   : (int)STK_COLUMN_F64,
-                               out)
-               : NULL;
+    return out ? Py_BuildValue("iN", (int)type, out) : NULL;
+}
+
+/* ---- the index as an Arrow stream ---- */
+
+static void stream_end(PyObject *capsule)
+{
+    struct ArrowArrayStream *s = PyCapsule_GetPointer(capsule, "arrow_array_stream");
+
+    if (s && s->release) /* else its consumer has taken it */
+        s->release(s);
+    PyMem_Free(s);
+}
+
+PyObject *dataset_arrow(PyObject *obj, PyObject *unused)
+{
+    stk_dataset *ds = ((dataset_object *)obj)->ds;
+    struct ArrowArrayStream *s = PyMem_Calloc(1, sizeof *s);
+    stk_error err = { 0 };
+    PyObject *capsule;
+    int rc = STK_EINVAL;
+
+    (void)unused;
+    if (!s)
+        return PyErr_NoMemory();
+    if (ds) {
+        Py_BEGIN_ALLOW_THREADS rc = stk_dataset_arrow(ds, s, &err);
+        Py_END_ALLOW_THREADS
+    }
+    if (rc < 0) {
+        PyMem_Free(s);
+        return raise_error(state_of(obj), rc, &err);
+    }
+    capsule = PyCapsule_New(s, "arrow_array_stream", stream_end);
+    if (!capsule) {
+        s->release(s);
+        PyMem_Free(s);
+    }
+    return capsule;
 }

@@ -281,6 +281,7 @@ static PyMethodDef dataset_methods[] = {
     { "classes", dataset_classes, METH_NOARGS, "names of the classes, number 0 first" },
     { "columns", dataset_columns, METH_NOARGS, "typed columns at hand: (name, type)" },
     { "column", dataset_column, METH_VARARGS, "column(name, read): (type, values)" },
+    { "arrow", dataset_arrow, METH_NOARGS, "the index as a capsule \"arrow_array_stream\"" },
     { "index_path", dataset_index_path, METH_NOARGS, "where the index lies; \"\" in memory only" },
     { NULL, NULL, 0, NULL },
 };

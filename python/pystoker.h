@@ -49,6 +49,7 @@ PyObject *dataset_keys(PyObject *module, PyObject *args);
  * int64 or float64, texts as a list of str or None. */
 PyObject *dataset_columns(PyObject *self, PyObject *unused);
 PyObject *dataset_column(PyObject *self, PyObject *args);
+PyObject *dataset_arrow(PyObject *self, PyObject *unused); /* a capsule "arrow_array_stream" */
 PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs); /* py_writer.c */
 
 void free_object(PyObject *self); /* the end of every tp_dealloc */

@@ -5,6 +5,8 @@
  * says so, from reading the samples.  Shards may differ in type: all together say what the column
  * is, and numbers in a column of text become text here.  After open every value is in memory and
  * known to be sound. */
+#include "dataset_column.h"
+
 #include <pthread.h>
 #include <string.h>
 
@@ -236,6 +238,14 @@ stk_column_type stk_column_kind(const stk_column *c)
 uint64_t stk_column_nulls(const stk_column *c)
 {
     return c->nulls;
+}
+
+int stk_column_utf8(const stk_column *c)
+{
+    for (uint64_t i = 0; i < c->n; i++)
+        if (!stk_chunk_utf8(&c->chunk[i]))
+            return 0;
+    return 1;
 }
 
 /* ---- values ---- */

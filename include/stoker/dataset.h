@@ -106,15 +106,17 @@ typedef struct stk_column_options {
  * STK_ENOTFOUND: the index lacks it and `read` is not set. */
 STK_API STK_MUST_CHECK int stk_column_open(stk_column **out, stk_dataset *ds, const char *name,
                                            const stk_column_options *opt, stk_error *err);
-STK_API stk_column_type stk_column_kind(const stk_column *c);
-STK_API uint64_t stk_column_nulls(const stk_column *c); /* samples without a value */
+STK_API stk_column_type stk_column_kind(const stk_column *c); /* its type */
+STK_API uint64_t stk_column_nulls(const stk_column *c);       /* samples without a value */
 
-/* The values of samples first .. first + n - 1.  STK_EINVAL: past the end, or of another type.
- * i64: null is 0; f64: of either type of numbers, null is NaN; valid: 1 where there is a value. */
+/* The values of samples first .. first + n - 1; null is 0.  STK_EINVAL, here and below: past the
+ * end, or of another type. */
 STK_API STK_MUST_CHECK int stk_column_i64(const stk_column *c, uint64_t first, uint64_t n,
                                           int64_t *out, stk_error *err);
+/* The same of either type of numbers; null is NaN. */
 STK_API STK_MUST_CHECK int stk_column_f64(const stk_column *c, uint64_t first, uint64_t n,
                                           double *out, stk_error *err);
+/* 1 where there is a value, of any type. */
 STK_API STK_MUST_CHECK int stk_column_valid(const stk_column *c, uint64_t first, uint64_t n,
                                             uint8_t *out, stk_error *err);
 /* Texts: not terminated, the column's; equal texts of a shard lie at one address.  Null is NULL. */

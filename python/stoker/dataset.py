@@ -116,6 +116,11 @@ class Dataset:
         """Where the index lies; "" if in memory only."""
         return self._core.index_path()
 
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The index as an Arrow stream, a row a sample: sample, key, shard, offset, size, and the
+        typed columns.  pyarrow.table(ds), DuckDB and Polars read it; no shard is touched."""
+        return self._core.arrow()
+
     def __len__(self) -> int:
         return len(self._core)
 

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 
 static uint64_t padded(uint64_t n)
@@ -163,6 +164,24 @@ stk_bytes stk_chunk_text(const stk_chunk *c, uint64_t row)
     k = value_at(c, row);
     from = u32_at(offsets, k);
     return (stk_bytes){ c->data + text_at(&c->rec, c->rows) + from, u32_at(offsets, k + 1) - from };
+}
+
+int stk_chunk_utf8(const stk_chunk *c)
+{
+    const uint8_t *offsets, *text;
+
+    if (c->rec.type != STK_CHUNK_TEXT)
+        return 1;
+    offsets = c->data + offsets_at(&c->rec, c->rows);
+    text = c->data + text_at(&c->rec, c->rows);
+    for (uint32_t i = 0; i < c->rec.entries; i++) {
+        uint32_t from = u32_at(offsets, i);
+        stk_bytes t = { text + from, u32_at(offsets, (uint64_t)i + 1) - from };
+
+        if (stk_utf8_span(t) != t.len)
+            return 0;
+    }
+    return 1;
 }
 
 stk_chunk stk_chunk_constant(uint64_t rows, int64_t value)

@@ -49,6 +49,8 @@ void stk_chunk_i64(const stk_chunk *c, uint64_t row, uint64_t n, int64_t *out);
 void stk_chunk_f64(const stk_chunk *c, uint64_t row, uint64_t n, double *out);
 stk_bytes stk_chunk_text(const stk_chunk *c, uint64_t row); /* of a TEXT chunk; null: data NULL */
 
+int stk_chunk_utf8(const stk_chunk *c); /* is every text UTF-8? */
+
 /* ---- making one ---- */
 
 typedef enum stk_value_kind {

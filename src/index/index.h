@@ -57,6 +57,9 @@ static inline stk_bytes stk_key_shown(stk_bytes key)
 
     return (stk_bytes){ key.data, nul ? (size_t)(nul - key.data) : key.len };
 }
+/* Are all keys of a shard, with what formats keep behind them, ASCII?  Quicker than asking one by
+ * one. */
+int stk_index_keys_ascii(const stk_index *ix, uint64_t shard, int *out, stk_error *err);
 /* Field k of an entry that stk_index_entry() gave; name is borrowed and terminated. */
 int stk_index_field(const stk_index *ix, const stk_entry *e, uint32_t k, stk_field *out,
                     stk_error *err);
