@@ -5,7 +5,11 @@
 
 #include "cli.h"
 
+#define MAX_COLUMNS 64
+
 static const cli_option options[] = {
+    { "columns", "NAMES", "none",
+      "also keep these values of every sample: fields, or members of JSON fields, by commas" },
     { "force", NULL, NULL, "build anew although a good index is there" },
     { "workers", "N", "the cores there are", "threads" },
     { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
@@ -41,6 +45,7 @@ static void print_json(const stk_index_report *r, double seconds)
     cli_json_count(&j, "reused_shards", r->reused_shards);
     cli_json_count(&j, "samples", r->samples);
     cli_json_count(&j, "fields", r->fields);
+    cli_json_count(&j, "columns", r->columns);
     cli_json_count(&j, "data_bytes", r->data_bytes);
     cli_json_count(&j, "index_bytes", r->index_bytes);
     cli_json_real(&j, "index_bytes_per_sample", bytes_a_sample(r));
@@ -51,7 +56,7 @@ static void print_json(const stk_index_report *r, double seconds)
 
 static void print_line(const stk_index_report *r, double seconds)
 {
-    char shards[32], samples[32], fields[32], reused[32], size[16];
+    char shards[32], samples[32], fields[32], reused[32], columns[32], size[16];
 
     if (!r->built)
         printf("already there: ");
@@ -59,10 +64,43 @@ static void print_line(const stk_index_report *r, double seconds)
            cli_many(shards, r->shards), r->shards == 1 ? "" : "s", cli_many(samples, r->samples),
            r->samples == 1 ? "" : "s", cli_many(fields, r->fields), r->fields == 1 ? "" : "s",
            cli_size(size, r->index_bytes), bytes_a_sample(r), r->path[0] ? r->path : "memory");
+    if (r->columns)
+        printf("; %s column%s", cli_many(columns, r->columns), r->columns == 1 ? "" : "s");
     if (r->built && r->reused_shards)
         printf("; %s shard%s reused", cli_many(reused, r->reused_shards),
                r->reused_shards == 1 ? "" : "s");
     printf(" (%.2f s)\n", seconds);
+}
+
+/* Split "a,b" in place; blanks around names don't count. */
+static uint32_t split_names(char *text, const char **out, uint32_t room)
+{
+    uint32_t n = 0;
+    char *save = NULL;
+
+    for (char *s = strtok_r(text, ", ", &save); s; s = strtok_r(NULL, ", ", &save)) {
+        if (n < room)
+            out[n] = s;
+        n++;
+    }
+    return n;
+}
+
+static int take_columns(const cli_args *a, char *text, size_t size, const char **names,
+                        stk_index_options *o)
+{
+    const char *given = cli_value(a, "columns");
+
+    if (!given)
+        return CLI_OK;
+    if ((size_t)snprintf(text, size, "%s", given) >= size ||
+        (o->n_columns = split_names(text, names, MAX_COLUMNS)) > MAX_COLUMNS || !o->n_columns) {
+        fprintf(stderr, "stoker: --columns is a list of 1 to %d names: cls,json.width\n",
+                MAX_COLUMNS);
+        return CLI_USAGE;
+    }
+    o->columns = names;
+    return CLI_OK;
 }
 
 static int run(const cli_args *a)
@@ -73,10 +111,14 @@ static int run(const cli_args *a)
                             .log = cli_log };
     stk_index_report report = { .size = sizeof report };
     double workers = 0, start = cli_seconds();
+    const char *names[MAX_COLUMNS];
+    char text[4096];
     stk_error err;
     cli_bar bar;
     int rc;
 
+    if (take_columns(a, text, sizeof text, names, &o))
+        return CLI_USAGE;
     if (cli_number(a, "workers", 1, 256, &workers))
         return CLI_USAGE;
     o.num_workers = (uint32_t)workers;
@@ -107,9 +149,12 @@ const cli_command cli_index = {
              "stale or\n"
              "damaged index is mended.  It lies in .stoker/ beside the shards, or in the cache "
              "when that\n"
-             "folder is read-only.  DATA is a path, a folder, a glob or a brace pattern.",
+             "folder is read-only.  Columns are what samples are selected, weighted or balanced "
+             "by; they "
+             "stay\n"
+             "when shards are added.  DATA is a path, a folder, a glob or a brace pattern.",
     .examples = "  stoker index 'train-{000000..000099}.tar'\n"
-                "  stoker index data/train/ data/extra/ --workers 8 --json\n",
+                "  stoker index data/train/ data/extra/ --columns cls,json.width --json\n",
     .options = options,
     .min_words = 1,
     .max_words = -1,

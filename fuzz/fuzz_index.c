@@ -32,6 +32,56 @@ static int hear_sample(const stk_index *ix, uint64_t id, uint64_t *hash, stk_err
     return 0;
 }
 
+/* The same for any order of columns: a copy has them by name. */
+static uint64_t hear_chunk(const char *name, uint64_t shard, const stk_chunk *c)
+{
+    uint64_t hash = stk_hash64(shard, name, strlen(name)) ^ c->rec.type;
+    uint64_t n = c->rows < MAX_SAMPLES ? c->rows : MAX_SAMPLES;
+
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t row = c->rows - 1 - i;
+        stk_bytes t = stk_chunk_text(c, row);
+        double d = 0;
+        int64_t v = 0;
+
+        if (c->rec.type == STK_CHUNK_I64)
+            stk_chunk_i64(c, row, 1, &v);
+        if (c->rec.type == STK_CHUNK_F64)
+            stk_chunk_f64(c, row, 1, &d);
+        FUZZ_CHECK(stk_chunk_valid(c, row) || (!t.data && !v));
+        hash = stk_mix64(hash ^ (uint64_t)v ^ stk_hash64((uint64_t)(d == d), &d, sizeof d));
+        hash = t.len ? stk_hash64(hash, t.data, t.len) : hash;
+    }
+    return hash;
+}
+
+static int hear_columns(const stk_index *ix, uint64_t *hash, stk_error *err)
+{
+    stk_chunk c, text;
+
+    for (uint32_t k = 0; k < stk_index_columns(ix); k++) {
+        const char *name = stk_index_column(ix, k);
+        int known = 1;
+
+        FUZZ_CHECK(stk_index_column_find(ix, name) == (int)k);
+        for (uint64_t i = 0; i < stk_index_shards(ix); i++) {
+            STK_TRY(stk_index_chunk(ix, k, i, &c, err));
+            FUZZ_CHECK((stk_chunk_type)c.rec.type <= stk_index_column_type(ix, k));
+            known &= c.rec.type != STK_CHUNK_UNKNOWN;
+            if (c.rec.type == STK_CHUNK_UNKNOWN)
+                continue;
+            *hash ^= hear_chunk(name, i, &c);
+            if (c.rec.type < STK_CHUNK_TEXT && c.rows <= MAX_SAMPLES) {
+                FUZZ_CHECK(stk_chunk_to_text(&c, &text, NULL) == 0);
+                stk_chunk_fini(&text);
+            }
+        }
+        FUZZ_CHECK(stk_index_column_known(ix, k) == known);
+    }
+    FUZZ_CHECK(!stk_index_column(ix, stk_index_columns(ix)));
+    return 0;
+}
+
 static int hear(const stk_index *ix, uint64_t *hash, stk_error *err)
 {
     uint64_t n = stk_index_samples(ix);
@@ -52,7 +102,7 @@ static int hear(const stk_index *ix, uint64_t *hash, stk_error *err)
         stk_index_prefetch(ix, n - 1 - i);
         STK_TRY(hear_sample(ix, i, hash, err));
     }
-    return 0;
+    return hear_columns(ix, hash, err);
 }
 
 static void carry_over(const stk_index *ix, uint64_t want)

@@ -20,7 +20,7 @@ static const char **strings_of(PyObject *list, size_t *n)
         if (PyBytes_AsStringAndSize(PyList_GetItem(list, (Py_ssize_t)i), &s, &len) < 0)
             goto fail;
         if (strlen(s) != (size_t)len) {
-            PyErr_SetString(PyExc_ValueError, "a path or class has no null bytes");
+            PyErr_SetString(PyExc_ValueError, "a path, class or column has no null bytes");
             goto fail;
         }
         out[i] = s;
@@ -69,35 +69,35 @@ static int open_dataset(module_state *st, const char **urls, size_t n, stk_datas
 
 static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "urls", "classes", NULL };
+    static char *names[] = { "urls", "classes", "columns", NULL };
     dataset_object *self = (dataset_object *)obj;
     stk_dataset_options o = { .size = sizeof o };
-    PyObject *urls, *classes, *held = NULL;
+    PyObject *urls, *classes, *columns, *held = NULL;
     stk_dataset *ds = NULL;
     const char **strings = NULL;
-    size_t n, n_classes = 0;
-    int rc;
+    size_t n, n_classes = 0, n_columns = 0;
+    int rc = -1;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:Dataset", names, &urls, &classes))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO:Dataset", names, &urls, &classes, &columns))
         return -1;
-    if (self->ds || !PyList_Check(urls) || !PyList_Check(classes)) {
-        PyErr_SetString(PyExc_TypeError, "a Dataset is made once, from two lists of bytes");
+    if (self->ds || !PyList_Check(urls) || !PyList_Check(classes) || !PyList_Check(columns)) {
+        PyErr_SetString(PyExc_TypeError, "a Dataset is made once, from three lists of bytes");
         return -1;
     }
     /* Keeps the strings while the GIL is away. */
-    held = Py_BuildValue("NN", PyList_AsTuple(urls), PyList_AsTuple(classes));
+    held = Py_BuildValue("NNN", PyList_AsTuple(urls), PyList_AsTuple(classes),
+                         PyList_AsTuple(columns));
     o.classes = held ? strings_of(classes, &n_classes) : NULL;
-    strings = o.classes ? strings_of(urls, &n) : NULL;
-    if (!strings) {
-        PyMem_Free((void *)o.classes);
-        Py_XDECREF(held);
-        return -1;
-    }
+    o.columns = o.classes ? strings_of(columns, &n_columns) : NULL;
+    strings = o.columns ? strings_of(urls, &n) : NULL;
     o.n_classes = (uint32_t)n_classes;
-    rc = open_dataset(state_of(obj), strings, n, &o, &ds);
+    o.n_columns = (uint32_t)n_columns;
+    if (strings)
+        rc = open_dataset(state_of(obj), strings, n, &o, &ds);
     PyMem_Free(strings);
+    PyMem_Free((void *)o.columns);
     PyMem_Free((void *)o.classes);
-    Py_DECREF(held);
+    Py_XDECREF(held);
     self->ds = ds;
     return rc;
 }
@@ -279,6 +279,9 @@ static PyMethodDef dataset_methods[] = {
     { "fields", dataset_fields, METH_NOARGS, "names of the fields that occur" },
     { "shards", dataset_shards, METH_NOARGS, "names of the shards" },
     { "classes", dataset_classes, METH_NOARGS, "names of the classes, number 0 first" },
+    { "columns", dataset_columns, METH_NOARGS, "typed columns at hand: (name, type)" },
+    { "column", dataset_column, METH_VARARGS, "column(name, read): (type, values)" },
+    { "arrow", dataset_arrow, METH_NOARGS, "the index as a capsule \"arrow_array_stream\"" },
     { "index_path", dataset_index_path, METH_NOARGS, "where the index lies; \"\" in memory only" },
     { NULL, NULL, 0, NULL },
 };

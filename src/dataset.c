@@ -76,6 +76,8 @@ int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
     stk_options_take(&o, sizeof o, opt);
     x.cache_dir = o.cache_dir;
     x.format_name = o.format;
+    x.columns = o.columns;
+    x.n_columns = o.n_columns;
     x.workers = o.num_workers;
     x.log = (stk_log){ o.log, o.log_cookie };
     x.progress = o.progress;
@@ -453,6 +455,8 @@ static int report_fill(const stk_indexer *x, stk_index_report *out, stk_error *e
     stk_shard_info s;
     uint32_t given = out->size;
 
+    for (uint32_t c = 0; c < stk_index_columns(x->index); c++)
+        r.columns += stk_index_column_known(x->index, c) != 0;
     for (uint64_t i = 0; i < r.shards; i++) {
         STK_TRY(stk_index_shard(x->index, i, &s, err));
         r.data_bytes += s.size;
@@ -479,6 +483,8 @@ int stk_index_build(const char *const *urls, size_t n, const stk_index_options *
     stk_options_take(&o, sizeof o, opt);
     x.cache_dir = o.cache_dir;
     x.format_name = o.format;
+    x.columns = o.columns;
+    x.n_columns = o.n_columns;
     x.workers = o.num_workers;
     x.force = o.force == STK_YES;
     x.log = (stk_log){ o.log, o.log_cookie };

@@ -369,17 +369,69 @@ static int find_or_build(stk_indexer *x, int mend, stk_error *err)
     return stk_indexer_build(x, NULL, err);
 }
 
+/* Under the lock of the index: look whether somebody else was quicker, then add them.  STK_END: it
+ * cannot be written. */
+static int columns_at(stk_indexer *x, stk_error *err)
+{
+    char path[1280];
+    lock l;
+    int rc;
+
+    memcpy(path, x->path, sizeof path);
+    rc = lock_take(&l, path, 0, x);
+    if (rc == STK_ECLOSED)
+        return stk_fail(err, rc, "stopped by the caller");
+    if (rc < 0)
+        return STK_END;
+    stk_index_close(&x->index);
+    rc = look_at(x, path, err);
+    if (rc == STK_END)
+        rc = stk_fail(err, STK_ENOTFOUND, "index %s went away while its columns were added", path);
+    if (rc == 0)
+        rc = stk_indexer_lacks_columns(x, err);
+    if (rc > 0) {
+        sweep(path);
+        rc = stk_indexer_add_columns(x, path, err);
+    }
+    lock_drop(&l);
+    return rc;
+}
+
+static int columns_ensure(stk_indexer *x, int mend, stk_error *err)
+{
+    int built = x->built, rc = stk_indexer_lacks_columns(x, err);
+
+    if (rc <= 0)
+        return rc;
+    rc = x->path[0] ? columns_at(x, err) : STK_END;
+    x->built |= built;
+    if (rc != STK_END)
+        return rc;
+    if (mend)
+        return stk_fail(err, STK_EIO,
+                        "index %s cannot be written, so no columns were added; opened with "
+                        "columns= they are read into memory",
+                        x->path);
+    stk_log_line(&x->log, STK_LOG_WARN,
+                 "index %s cannot be written: its columns stay in memory and are read again next "
+                 "time",
+                 x->path[0] ? x->path : "(memory)");
+    return stk_indexer_add_columns(x, NULL, err);
+}
+
 int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
     STK_TRY(names_resolve(x, urls, n, err));
-    return find_or_build(x, 0, err);
+    STK_TRY(find_or_build(x, 0, err));
+    return columns_ensure(x, 0, err);
 }
 
 int stk_indexer_mend(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
     x->thorough = 1;
     STK_TRY(names_resolve(x, urls, n, err));
-    return find_or_build(x, 1, err);
+    STK_TRY(find_or_build(x, 1, err));
+    return columns_ensure(x, 1, err);
 }
 
 void stk_indexer_fini(stk_indexer *x)

@@ -9,6 +9,8 @@
 typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fini.  Thread: one. */
     /* wanted */
     const char *cache_dir, *format_name; /* NULL: the default; by probing */
+    const char *const *columns;          /* typed columns that it shall have */
+    uint32_t n_columns;
     uint32_t workers;
     int force;    /* build anew, carry nothing over */
     int thorough; /* check an index that is found to its last byte */
@@ -33,5 +35,10 @@ void stk_indexer_fini(stk_indexer *x);
 
 /* indexer_build.c: scan all shards, write the index to `path` (NULL: memory) and open it. */
 int stk_indexer_build(stk_indexer *x, const char *path, stk_error *err);
+
+/* indexer_columns.c: 1: x->index lacks columns that are wanted; 0: it has them. */
+int stk_indexer_lacks_columns(stk_indexer *x, stk_error *err);
+/* Write x->index anew with them to `path` (NULL: memory) and open that instead. */
+int stk_indexer_add_columns(stk_indexer *x, const char *path, stk_error *err);
 
 #endif

@@ -51,8 +51,30 @@ def segment(samples):
     return data + bytes(-len(data) % 8), len(fields) // 8, len(wides) // 16, len(keys)
 
 
-def index(shards, schemas, extra=()):
-    """shards: (name, size, etag, maps, samples); schemas: lists of names"""
+def padded(data):
+    return data + bytes(-len(data) % 8)
+
+
+UNKNOWN, NULL, I64, F64, TEXT = range(5)
+
+
+def chunk(kind, width=0, values=b"", base=0, valid=None, words=()):
+    """A column of one shard: its record without a place, and its bytes."""
+    data = padded(values)
+    if valid is not None:
+        bits = sum(1 << i for i, v in enumerate(valid) if v)
+        data += padded(bits.to_bytes((len(valid) + 7) // 8, "little"))
+    ends = [0]
+    for word in words:
+        ends.append(ends[-1] + len(word))
+    if kind == TEXT:
+        data += padded(struct.pack(f"<{len(ends)}I", *ends)) + padded(b"".join(words))
+    nulls = 0 if valid is None else valid.count(0)
+    return struct.pack("<qIIIBBH", base, nulls, len(words), ends[-1] if words else 0, kind, width, 0), data
+
+
+def index(shards, schemas, extra=(), columns=()):
+    """shards: (name, size, etag, maps, samples); schemas: lists of names; columns: (name, [chunk])"""
     strings, segments, records, maps, firsts = Strings(), b"", b"", [], [0]
     for name, size, etag, own, samples in shards:
         data, n_fields, n_wide, n_keys = segment(samples)
@@ -61,6 +83,14 @@ def index(shards, schemas, extra=()):
         segments += data
         maps += own
         firsts.append(firsts[-1] + len(samples))
+    table = struct.pack("<II", len(columns), 0)
+    table += padded(struct.pack(f"<{len(columns)}I", *[strings.add(name) for name, _ in columns]))
+    for _, chunks in columns:
+        for record, data in chunks:
+            table += struct.pack("<Q", len(segments)) + record
+            segments += data
+    if columns:
+        extra = [*extra, (7, table)]
     names = list(dict.fromkeys(n for schema in schemas for n in schema))
     starts, ids = [0], []
     for schema in schemas:
@@ -102,6 +132,28 @@ def main():
         "bad_map": index([("a.tar", 40960, "", [], two)], [["jpg", "cls"]]),
         "bad_count": index([("a.tar", 40960, "", [0], two)], [["jpg"]]),
         "bad_block": whole[:4200] + bytes([whole[4200] ^ 1]) + whole[4201:],
+    }
+    none = chunk(UNKNOWN)
+    valid = [1, 0] * 10
+    def with_columns(*columns):
+        return index([("a.tar", 40960, "", [0], two), ("b.tar", 0, "", [], [])], [["jpg", "cls"]], columns=columns)
+    words = (b"cat", b"", b"dog\xc3\xa9")
+    seeds |= {
+        "columns": with_columns(
+            ("one", [chunk(I64, 0, base=-5), chunk(NULL)]),
+            ("byte", [chunk(I64, 1, bytes(range(20)), 1000, valid), none]),
+            ("eight", [chunk(I64, 8, struct.pack("<20q", *range(-10, 10)), 1 << 62), none]),
+            ("half", [chunk(F64, 4, struct.pack("<20f", *range(20))), none]),
+            ("real", [chunk(F64, 8, struct.pack("<20d", *range(20)), 0, valid), none]),
+            ("text", [chunk(TEXT, 1, bytes([0, 1, 2, 2] * 5), 0, valid, words), none]),
+            ("word", [chunk(TEXT, 0, words=(b"same",)), none])),
+        "bad_column_number": with_columns(("t", [chunk(TEXT, 1, bytes([0, 3] * 10), words=words), none])),
+        "bad_column_width": with_columns(("t", [chunk(I64, 3, bytes(60)), none])),
+        "bad_column_type": with_columns(("t", [chunk(9), none])),
+        "bad_column_end": with_columns(("t", [chunk(F64, 8), chunk(F64, 8)])),
+        "bad_column_twice": with_columns(("t", [none, none]), ("t", [none, none])),
+        "bad_column_count": index([("a.tar", 40960, "", [0], two)], [["jpg", "cls"]],
+                                  [(7, struct.pack("<IIII", 200, 0, 1, 1))]),
     }
     for name, data in seeds.items():
         (HERE / name).write_bytes(data)

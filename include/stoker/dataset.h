@@ -29,6 +29,10 @@ typedef struct stk_dataset_options {
      * 0: those that are there, sorted.  Borrowed until open returns. */
     const char *const *classes;
     uint32_t n_classes;
+    /* Typed columns that the index shall have (stk_index_options); those it lacks are read and
+     * added, in memory where it cannot be written. */
+    const char *const *columns;
+    uint32_t n_columns;
 } stk_dataset_options;
 
 /* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a
@@ -75,6 +79,50 @@ typedef struct stk_print {           /* what a data set is, wherever it lies */
 
 /* The fingerprint of a data set: equal for a copy elsewhere.  Reads no shard. */
 STK_API STK_MUST_CHECK int stk_dataset_print(const stk_dataset *ds, stk_print *out, stk_error *err);
+
+/* ---- typed columns: one value a sample, from the index ---- */
+
+typedef enum stk_column_type {
+    STK_COLUMN_I64 = 1,
+    STK_COLUMN_F64,
+    STK_COLUMN_TEXT
+} stk_column_type;
+
+/* The columns that are at hand: column 0, 1, ...; NULL past the last.  type may be NULL. */
+STK_API const char *stk_dataset_column(const stk_dataset *ds, uint32_t i, stk_column_type *type);
+
+typedef struct stk_column stk_column; /* Thread: any, once opened. */
+
+typedef struct stk_column_options {
+    uint32_t size;
+    uint32_t num_workers; /* threads for reading; 0: the cores there are */
+    stk_tri read;         /* read the samples where the index has no such column */
+    stk_progress_fn progress;
+    void *progress_cookie;
+} stk_column_options;
+
+/* Open a column by name.  *out is the caller's, end with stk_column_close(); it holds the data
+ * set.  The index is checked here: values are read without errors.  opt: may be NULL.
+ * STK_ENOTFOUND: the index lacks it and `read` is not set. */
+STK_API STK_MUST_CHECK int stk_column_open(stk_column **out, stk_dataset *ds, const char *name,
+                                           const stk_column_options *opt, stk_error *err);
+STK_API stk_column_type stk_column_kind(const stk_column *c); /* its type */
+STK_API uint64_t stk_column_nulls(const stk_column *c);       /* samples without a value */
+
+/* The values of samples first .. first + n - 1; null is 0.  STK_EINVAL, here and below: past the
+ * end, or of another type. */
+STK_API STK_MUST_CHECK int stk_column_i64(const stk_column *c, uint64_t first, uint64_t n,
+                                          int64_t *out, stk_error *err);
+/* The same of either type of numbers; null is NaN. */
+STK_API STK_MUST_CHECK int stk_column_f64(const stk_column *c, uint64_t first, uint64_t n,
+                                          double *out, stk_error *err);
+/* 1 where there is a value, of any type. */
+STK_API STK_MUST_CHECK int stk_column_valid(const stk_column *c, uint64_t first, uint64_t n,
+                                            uint8_t *out, stk_error *err);
+/* Texts: not terminated, the column's; equal texts of a shard lie at one address.  Null is NULL. */
+STK_API STK_MUST_CHECK int stk_column_text(const stk_column *c, uint64_t first, uint64_t n,
+                                           const char **text, size_t *len, stk_error *err);
+STK_API void stk_column_close(stk_column **c); /* nulls; NULL is fine */
 
 typedef struct stk_sample stk_sample; /* One sample's key and field bytes.  Thread: one. */
 

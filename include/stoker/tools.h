@@ -21,6 +21,10 @@ typedef struct stk_index_options {
     void *progress_cookie;
     stk_log_fn log;
     void *log_cookie;
+    /* Typed columns to have besides those that are there: a field ("cls"), or a member of a field
+     * that holds JSON ("json.width"). */
+    const char *const *columns;
+    uint32_t n_columns;
 } stk_index_options;
 
 typedef struct stk_index_report {
@@ -28,6 +32,7 @@ typedef struct stk_index_report {
     uint64_t shards, samples, fields, data_bytes, index_bytes, reused_shards;
     int built; /* 0: a good index was there */
     char path[1024];
+    uint64_t columns; /* typed ones that it has of every shard */
 } stk_index_report;
 
 /* Build the index of the shards `urls` name, or find that it is there; mends a stale or damaged

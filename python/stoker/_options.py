@@ -211,6 +211,20 @@ def class_bytes(classes: Any) -> list[bytes] | None:
     return names
 
 
+def column_bytes(columns: Any) -> list[bytes]:
+    """columns= as the extension takes it."""
+    if columns is None:
+        return []
+    if isinstance(columns, (str, bytes)) or not isinstance(columns, (list, tuple)):
+        invalid(f'columns must be a list of names, like ["cls", "json.width"], not {columns!r}')
+    if not all(isinstance(c, (str, bytes)) for c in columns):
+        invalid("columns must be a list of names; one of them is no text")
+    names = [os.fsencode(c) for c in columns]
+    if any(b"\0" in c for c in names):
+        invalid("a column has a null character")
+    return names
+
+
 def url_bytes(data: Any) -> list[bytes] | None:
     """Paths as the extension takes them; None if `data` is neither a path nor a list of paths."""
     if isinstance(data, (str, bytes, os.PathLike)):

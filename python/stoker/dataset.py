@@ -11,10 +11,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from . import _options, _stoker
 from .batch import from_parts
 from .errors import invalid
 
+_DTYPES = {1: "int64", 2: "float64", 3: "object"}  # stk_column_type
 Urls = str | bytes | os.PathLike[Any] | list[Any] | tuple[Any, ...]
 
 
@@ -47,14 +50,15 @@ class Dataset:
     """Shards and their index, from stoker.open().  Samples are dicts; see open()."""
 
     def __init__(self, urls: Urls, fields: Mapping[str, Any] | None = None,
-                 classes: list[str] | None = None) -> None:
+                 classes: list[str] | None = None, columns: list[str] | None = None) -> None:
         found = _options.url_bytes(urls)
         if found is None:
             invalid(f"a data set is opened by a path, a pattern or a list of them, not {urls!r}")
         self._urls = found
         self._fields = None if fields is None else dict(fields)
         self._fixed = _options.class_bytes(classes)
-        self._core = _stoker.Dataset(found, self._fixed or [])
+        self._wanted = _options.column_bytes(columns)
+        self._core = _stoker.Dataset(found, self._fixed or [], self._wanted)
         self._decoder: _Decoder | None = None
         if self._fields is not None:
             self._decoder = _Decoder(self._core, self._fields)
@@ -80,6 +84,29 @@ class Dataset:
         return {name: i for i, name in enumerate(self.classes)}
 
     @property
+    def columns(self) -> dict[str, np.dtype[Any]]:
+        """Typed columns at hand: name -> dtype (text is object)."""
+        return {name: np.dtype(_DTYPES[kind]) for name, kind in self._core.columns()}
+
+    def column(self, name: str, read: bool = False) -> np.ndarray[Any, Any]:
+        """The values of a column, one a sample: int64, float64, or an object array of str.
+
+        name: a field ("cls") or a member of a JSON field ("json.width")
+        read: if the index has no such column, read all samples for it, in parallel; without it,
+            that is an error: `stoker index --columns cls DATA` puts it there
+
+        A sample without a value has NaN, and integers are float64 then; a text is None.
+        """
+        if not isinstance(name, (str, bytes)) or "\0" in os.fsdecode(name):
+            invalid(f"a column is called by its name, like \"cls\", not {name!r}")
+        kind, values = self._core.column(os.fsencode(name), bool(read))
+        if isinstance(values, list):
+            out = np.empty(len(values), dtype=object)
+            out[:] = values
+            return out
+        return np.frombuffer(values, dtype=_DTYPES[kind])
+
+    @property
     def shards(self) -> list[str]:
         """The shards, in order."""
         return self._core.shards()
@@ -88,6 +115,11 @@ class Dataset:
     def index_path(self) -> str:
         """Where the index lies; "" if in memory only."""
         return self._core.index_path()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The index as an Arrow stream, a row a sample: sample, key, shard, offset, size, and the
+        typed columns.  pyarrow.table(ds), DuckDB and Polars read it; no shard is touched."""
+        return self._core.arrow()
 
     def __len__(self) -> int:
         return len(self._core)
@@ -111,7 +143,7 @@ class Dataset:
         return (self[i] for i in range(len(self)))
 
     def __reduce__(self):
-        return Dataset, (self._urls, self._fields, self._fixed)
+        return Dataset, (self._urls, self._fields, self._fixed, self._wanted)
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
@@ -119,7 +151,7 @@ class Dataset:
 
 
 def open(urls: Urls, fields: Mapping[str, Any] | None = None,  # noqa: A001
-         classes: list[str] | None = None) -> Dataset:
+         classes: list[str] | None = None, columns: list[str] | None = None) -> Dataset:
     """Open shards for access by number; they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
@@ -129,7 +161,9 @@ def open(urls: Urls, fields: Mapping[str, Any] | None = None,  # noqa: A001
 
     classes: folders of pictures: the classes, number 0 first; another one in the folder is an
         error.  None: the subdirectories, sorted, as ImageFolder numbers them
+    columns: values of every sample to keep in the index, for Dataset.column(): fields ("cls") or
+        members of JSON fields ("json.width"); those that it lacks are read now, once
 
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
-    return Dataset(urls, fields, classes)
+    return Dataset(urls, fields, classes, columns)

@@ -197,7 +197,7 @@ static int shards_load(stk_index *ix, stk_error *err)
 
 static int tables_load(stk_index *ix, stk_error *err)
 {
-    const uint8_t *strings;
+    const uint8_t *strings, *columns;
     uint64_t len, blocks;
 
     STK_TRY(section(ix, SEC_STRINGS, &strings, &len, err));
@@ -212,6 +212,8 @@ static int tables_load(stk_index *ix, stk_error *err)
         return idx_damaged(ix, err, "too few block checksums");
     STK_TRY(schemas_load(ix, err));
     STK_TRY(shards_load(ix, err));
+    STK_TRY(section(ix, SEC_COLUMNS, &columns, &len, err));
+    STK_TRY(idx_columns_load(ix, columns, len, err));
     ix->guess = ix->samples ? (double)ix->n_shards / (double)ix->samples : 0;
     ix->seen = stk_zalloc(blocks / 64 + 1, sizeof *ix->seen);
     return ix->seen ? 0 : stk_fail_nomem(err, blocks / 8);

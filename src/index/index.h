@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "index/chunk.h"
 #include "source/source.h"
 
 typedef struct stk_index stk_index; /* read-only.  Thread: any. */
@@ -56,11 +57,25 @@ static inline stk_bytes stk_key_shown(stk_bytes key)
 
     return (stk_bytes){ key.data, nul ? (size_t)(nul - key.data) : key.len };
 }
+/* Are all keys of a shard, with what formats keep behind them, ASCII?  Quicker than asking one by
+ * one. */
+int stk_index_keys_ascii(const stk_index *ix, uint64_t shard, int *out, stk_error *err);
 /* Field k of an entry that stk_index_entry() gave; name is borrowed and terminated. */
 int stk_index_field(const stk_index *ix, const stk_entry *e, uint32_t k, stk_field *out,
                     stk_error *err);
 /* Ask the CPU for the cache lines that entry(id) will read.  Never fails. */
 void stk_index_prefetch(const stk_index *ix, uint64_t id);
+
+/* ---- typed columns: a chunk a shard ---- */
+
+uint32_t stk_index_columns(const stk_index *ix);
+const char *stk_index_column(const stk_index *ix, uint32_t c);         /* its name; NULL past all */
+int stk_index_column_find(const stk_index *ix, const char *name);      /* -1: none */
+int stk_index_column_known(const stk_index *ix, uint32_t c);           /* in every shard? */
+stk_chunk_type stk_index_column_type(const stk_index *ix, uint32_t c); /* of all shards together */
+/* The chunk of a shard, checked to its last byte; borrowed from the map. */
+int stk_index_chunk(const stk_index *ix, uint32_t c, uint64_t shard, stk_chunk *out,
+                    stk_error *err);
 
 /* Is `f` the file that shard `shard` was indexed from?  Size and etag must be equal; an mtime
  * other than the index has and other than *known (may be NULL: one that was settled before) is
@@ -91,9 +106,12 @@ int stk_index_writer_open(stk_index_writer **out, const char *path, const char *
 /* Hand in shard number `shard`, in any order.  `info` gives name, size, mtime, etag. */
 int stk_index_writer_add(stk_index_writer *w, uint64_t shard, const stk_shard_info *info,
                          stk_index_part *part, stk_error *err);
-/* Carry shard `from` of an older index over. */
+/* Carry shard `from` of an older index over, with all columns that are known of it. */
 int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_info *info,
                            const stk_index *old, uint64_t from, stk_error *err);
+/* Hand in a shard's chunk of a column, each once, in any order. */
+int stk_index_writer_column(stk_index_writer *w, uint64_t shard, const char *name,
+                            const stk_chunk *chunk, stk_error *err);
 /* Finish, fsync, rename into place.  Without it, close() removes what was written. */
 int stk_index_writer_commit(stk_index_writer *w, stk_error *err);
 /* A new descriptor of what was committed, for stk_index_open_fd(); -1: none. */

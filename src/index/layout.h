@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "index/chunk.h"
 #include "index/index.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the index is mapped as it lies on disk");
@@ -25,7 +26,17 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the index is mapped a
 #define IDX_MAX_OFFSET ((uint64_t)1 << 48)
 #define IDX_MAX_SCHEMAS 65535u
 
-enum { SEC_SEGMENTS = 1, SEC_BLOCKS, SEC_SHARDS, SEC_FIRSTS, SEC_SCHEMAS, SEC_STRINGS };
+#define IDX_MAX_COLUMNS 256u
+
+enum {
+    SEC_SEGMENTS = 1,
+    SEC_BLOCKS,
+    SEC_SHARDS,
+    SEC_FIRSTS,
+    SEC_SCHEMAS,
+    SEC_STRINGS,
+    SEC_COLUMNS /* may be absent */
+};
 
 typedef struct idx_head {
     char magic[8];
@@ -87,7 +98,9 @@ struct stk_index {
     const char *strings;
     uint64_t segments_len;
     uint32_t strings_len, n_names, n_schemas, n_maps;
-    void *tables[SEC_STRINGS +
+    const uint8_t *column_names, *chunks; /* chunks: of column 0, a shard each, of column 1, ... */
+    uint32_t n_columns;
+    void *tables[SEC_COLUMNS +
                  1];        /* sections that were read, by id; NULL: they lie in borrowed memory */
     double guess;           /* shards per sample */
     _Atomic uint64_t *seen; /* a bit a block: its CRC was right */
@@ -138,5 +151,8 @@ static inline int idx_check(const stk_index *ix, uint64_t offset, uint64_t len, 
 int idx_populate(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *err);
 
 int idx_damaged(const stk_index *ix, stk_error *err, const char *what);
+
+/* column.c: take the section of columns, `len` bytes at `p`; none (0) is fine. */
+int idx_columns_load(stk_index *ix, const uint8_t *p, uint64_t len, stk_error *err);
 
 #endif

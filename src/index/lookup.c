@@ -184,6 +184,28 @@ int stk_index_entry(const stk_index *ix, uint64_t id, stk_entry *out, stk_error 
     return idx_check(ix, at, out->key.len, err);
 }
 
+int stk_index_keys_ascii(const stk_index *ix, uint64_t shard, int *out, stk_error *err)
+{
+    const uint8_t *p;
+    uint64_t high = 0, at;
+    idx_shard r;
+    uint32_t i = 0;
+
+    if (shard >= ix->n_shards)
+        return stk_fail(err, STK_EINVAL, "shard %" PRIu64 " of %" PRIu64, shard, ix->n_shards);
+    record(ix, shard, &r);
+    at = keys_at(&r, idx_u64(ix->firsts, shard + 1) - idx_u64(ix->firsts, shard));
+    if (r.key_bytes)
+        STK_TRY(idx_check(ix, at, r.key_bytes, err));
+    p = ix->segments + at;
+    for (; i + 8 <= r.key_bytes; i += 8)
+        high |= idx_u64(p + i, 0);
+    for (; i < r.key_bytes; i++)
+        high |= p[i];
+    *out = !(high & 0x8080808080808080u);
+    return 0;
+}
+
 static int wide_field(const stk_index *ix, const idx_shard *r, uint64_t samples, uint32_t k,
                       idx_wide *out, stk_error *err)
 {

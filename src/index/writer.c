@@ -23,14 +23,21 @@ typedef struct wshard {
     int done;
 } wshard;
 
+typedef struct wcolumn {
+    char *name;
+    idx_chunk *chunks; /* of all shards; zeros: not known */
+} wcolumn;
+
 struct stk_index_writer {
     pthread_mutex_t lock;
     int fd;
     char *path, *tmp; /* NULL: in memory */
     char format[32];
     uint64_t n_shards;
-    wshard *shards; /* all below: lock */
-    idx_dict dict;  /* in order of arrival */
+    wshard *shards;                   /* all below: lock */
+    wcolumn columns[IDX_MAX_COLUMNS]; /* by name, so that threads don't decide their order */
+    uint32_t n_columns;
+    idx_dict dict; /* in order of arrival */
     uint16_t *maps;
     size_t n_maps, maps_cap;
     char *strings;
@@ -294,6 +301,78 @@ static int carry_schemas(stk_index_writer *w, wshard *s, const stk_index *old, c
     return 0;
 }
 
+/* ---- columns ---- */
+
+static int column_of(stk_index_writer *w, const char *name, wcolumn **out, stk_error *err)
+{
+    wcolumn c = { 0 };
+    uint32_t i = 0;
+
+    while (i < w->n_columns && strcmp(w->columns[i].name, name) < 0)
+        i++;
+    *out = &w->columns[i];
+    if (i < w->n_columns && !strcmp(w->columns[i].name, name))
+        return 0;
+    if (w->n_columns == IDX_MAX_COLUMNS)
+        return stk_fail(err, STK_ELIMIT, "an index has at most %u columns; %s is one more",
+                        IDX_MAX_COLUMNS, name);
+    c.name = stk_strdup(name);
+    c.chunks = stk_zalloc(w->n_shards + 1, sizeof *c.chunks);
+    if (!c.name || !c.chunks) {
+        stk_free(c.name);
+        stk_free(c.chunks);
+        return stk_fail_nomem(err, w->n_shards * sizeof *c.chunks);
+    }
+    memmove(*out + 1, *out, (w->n_columns++ - i) * sizeof c);
+    **out = c;
+    return 0;
+}
+
+static int put_chunk(stk_index_writer *w, uint64_t shard, const char *name, const stk_chunk *chunk,
+                     stk_error *err)
+{
+    idx_chunk r = chunk->rec;
+    wcolumn *c;
+
+    STK_TRY(usable(w, err));
+    STK_TRY(column_of(w, name, &c, err));
+    if (shard >= w->n_shards || c->chunks[shard].type)
+        return stk_fail(err, STK_EINVAL, "index %s: column %s of shard %" PRIu64 " is %s", shown(w),
+                        name, shard, shard >= w->n_shards ? "not in the list" : "there already");
+    r.at = w->segments;
+    r.zero = 0;
+    STK_TRY(append(w, chunk->data, idx_chunk_bytes(&r, chunk->rows), err));
+    c->chunks[shard] = r;
+    return 0;
+}
+
+int stk_index_writer_column(stk_index_writer *w, uint64_t shard, const char *name,
+                            const stk_chunk *chunk, stk_error *err)
+{
+    stk_error here;
+    int rc;
+
+    pthread_mutex_lock(&w->lock);
+    rc = put_chunk(w, shard, name, chunk, &here);
+    rc = note_failure(w, rc, &here, err);
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+/* What is known of an old shard; its blocks were checked. */
+static int carry_columns(stk_index_writer *w, uint64_t shard, const stk_index *old, uint64_t from,
+                         stk_error *err)
+{
+    stk_chunk chunk;
+
+    for (uint32_t c = 0; c < old->n_columns; c++) {
+        STK_TRY(stk_index_chunk(old, c, from, &chunk, err));
+        if (chunk.rec.type != STK_CHUNK_UNKNOWN)
+            STK_TRY(put_chunk(w, shard, stk_index_column(old, c), &chunk, err));
+    }
+    return 0;
+}
+
 static int put_old(stk_index_writer *w, uint64_t shard, const stk_shard_info *info,
                    const stk_index *old, uint64_t from, stk_error *err)
 {
@@ -311,6 +390,7 @@ static int put_old(stk_index_writer *w, uint64_t shard, const stk_shard_info *in
     bytes = idx_segment_bytes(s.samples, r.n_fields, r.n_wide, r.key_bytes);
     STK_TRY(carry_schemas(w, &s, old, &r, err));
     STK_TRY(append(w, old->segments + r.segment, bytes, err));
+    STK_TRY(carry_columns(w, shard, old, from, err));
     s.done = 1;
     w->shards[shard] = s;
     return 0;
@@ -320,6 +400,7 @@ int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_
                            const stk_index *old, uint64_t from, stk_error *err)
 {
     stk_shard_info was;
+    stk_chunk chunk;
     stk_error here;
     idx_shard r;
     int rc;
@@ -330,6 +411,8 @@ int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_
     memcpy(&r, old->shards + from * sizeof r, sizeof r);
     STK_TRY(idx_check(old, r.segment,
                       idx_segment_bytes(was.samples, r.n_fields, r.n_wide, r.key_bytes), err));
+    for (uint32_t c = 0; c < old->n_columns; c++)
+        STK_TRY(stk_index_chunk(old, c, from, &chunk, err));
     pthread_mutex_lock(&w->lock);
     rc = put_old(w, shard, info, old, from, &here);
     rc = note_failure(w, rc, &here, err);
@@ -479,6 +562,25 @@ static int put_shard_sections(stk_index_writer *w, tables *t, uint64_t *samples,
     return put_section(w, t, SEC_FIRSTS, t->bytes, t->len, err);
 }
 
+static int put_column_section(stk_index_writer *w, tables *t, stk_error *err)
+{
+    uint32_t at;
+
+    if (!w->n_columns)
+        return 0;
+    STK_TRY(emit_u32(t, w->n_columns, err));
+    STK_TRY(emit_u32(t, 0, err));
+    for (uint32_t i = 0; i < w->n_columns; i++) {
+        STK_TRY(put_string(w, w->columns[i].name, &at, err));
+        STK_TRY(emit_u32(t, at, err));
+    }
+    if (w->n_columns % 2)
+        STK_TRY(emit_u32(t, 0, err));
+    for (uint32_t i = 0; i < w->n_columns; i++)
+        STK_TRY(emit(t, w->columns[i].chunks, w->n_shards * sizeof(idx_chunk), err));
+    return put_section(w, t, SEC_COLUMNS, t->bytes, t->len, err);
+}
+
 static int put_tables(stk_index_writer *w, tables *t, stk_error *err)
 {
     idx_head h = { .version = IDX_VERSION, .shards = w->n_shards };
@@ -494,6 +596,7 @@ static int put_tables(stk_index_writer *w, tables *t, stk_error *err)
     STK_TRY(put_section(w, t, SEC_BLOCKS, w->crcs, w->n_crcs * sizeof *w->crcs, err));
     STK_TRY(put_shard_sections(w, t, &h.samples, err));
     STK_TRY(put_schema_section(w, t, err));
+    STK_TRY(put_column_section(w, t, err));
     STK_TRY(put_section(w, t, SEC_STRINGS, w->strings, w->n_strings, err));
     memcpy(h.magic, IDX_MAGIC, sizeof h.magic);
     memcpy(h.format, w->format, sizeof h.format);
@@ -582,6 +685,10 @@ void stk_index_writer_close(stk_index_writer **w)
             unlink(x->tmp);
     }
     pthread_mutex_destroy(&x->lock);
+    for (uint32_t i = 0; i < x->n_columns; i++) {
+        stk_free(x->columns[i].name);
+        stk_free(x->columns[i].chunks);
+    }
     idx_dict_fini(&x->dict);
     stk_free(x->path);
     stk_free(x->tmp);

@@ -88,6 +88,8 @@ def test_help_of_commands(stoker, command):
 
 def test_help_of_index(stoker):
     assert stoker("index", "--help").out.split("Options:\n")[1] == """\
+  --columns NAMES         also keep these values of every sample: fields, or members of JSON
+                          fields, by commas (default: none)
   --force                 build anew although a good index is there
   --workers N             threads (default: the cores there are)
   --cache-dir DIR         where indexes of read-only data go (default: $STOKER_CACHE, else the
@@ -164,8 +166,8 @@ def test_index(stoker, photos):
 
 def test_index_json(stoker, photos):
     got = json.loads(stoker("index", photos, "--json").raw)
-    assert list(got) == ["built", "shards", "reused_shards", "samples", "fields", "data_bytes", "index_bytes",
-                         "index_bytes_per_sample", "path", "seconds"]
+    assert list(got) == ["built", "shards", "reused_shards", "samples", "fields", "columns", "data_bytes",
+                         "index_bytes", "index_bytes_per_sample", "path", "seconds"]
     assert (got["built"], got["shards"], got["samples"], got["fields"]) == (True, 2, 12, 2)
     assert got["data_bytes"] == sum(p.stat().st_size for p in photos.glob("*.tar"))
     assert got["index_bytes"] == Path(got["path"]).stat().st_size
@@ -179,6 +181,23 @@ def test_index_reuses_shards(stoker, photos):
     done = stoker("index", "photos")
     assert done.out.startswith("3 shards, 13 samples, 2 fields;")
     assert "; 2 shards reused (N s)\n" in done.out
+
+
+def test_index_columns(stoker, photos):
+    stoker("index", "photos")
+    done = stoker("index", "photos", "--columns", "cls, other")
+    fails(done, 2, "no sample has a value for the column other; the fields are: jpg, cls")
+    done = stoker("index", "photos", "--columns", "cls")
+    assert done.code == 0 and done.out.endswith("; 1 column (N s)\n")
+    again = json.loads(stoker("index", "photos", "--columns", "cls", "--json").raw)
+    assert not again["built"] and again["columns"] == 1
+    Path(again["path"]).with_suffix(".lock").mkdir()
+    fails(stoker("index", "photos", "--columns", "other"), 3,
+          "index DIR/photos/.stoker/HASH.idx cannot be written, so no columns were added; opened with columns= "
+          "they are read into memory")
+    fails(stoker("index", "photos", "--columns", ","), 2, "--columns is a list of 1 to 64 names: cls,json.width")
+    fails(stoker("index", "photos", "--columns", "a..b"), 2, '"a..b" is no column: write a field (cls) or a member '
+          "of a JSON field (json.width)")
 
 
 # ---- bench ----------------------------------------------------------------------------------------

@@ -76,6 +76,14 @@ def not_found(d):
     stoker.open(d / "train-{000..002}.tar")
 
 
+def no_column(d):
+    stoker.open(labels(d)).column("cls")
+
+
+def empty_column(d):
+    stoker.open(labels(d), columns=["json.width"])
+
+
 def changed(d):
     stoker.open(labels(d))
     write_tar(d / "a.tar", [("0.cls", b"1")])
@@ -110,7 +118,7 @@ def too_many_bad(d):
 
 
 CASES = [unknown_step, unknown_argument, unknown_field, ragged, too_few, bad_picture, bad_label,
-         torn_shard, not_found, changed, too_large, held, no_cuda, closed, too_many_bad]
+         torn_shard, not_found, no_column, empty_column, changed, too_large, held, no_cuda, closed, too_many_bad]
 
 
 def message(case, folder):

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* column_read.h - the values of columns by reading them: one shard, some columns. */
+#ifndef STOKER_COLUMN_READ_H
+#define STOKER_COLUMN_READ_H
+
+#include "format/format.h"
+#include "index/index.h"
+
+#define STK_MAX_COLUMNS 64u /* read at a time */
+
+typedef struct stk_column_job { /* what all shards share.  Thread: any. */
+    const stk_index *index;
+    const stk_format *format;
+    const void *state;         /* of the format; NULL: nothing */
+    const char *const *column; /* "cls": a field; "json.width": a member of a field */
+    uint32_t n_columns;
+    const _Atomic int *stop; /* looked at now and then */
+    _Atomic uint64_t *bad;   /* counts values left out: their field is no JSON */
+} stk_column_job;
+
+/* A name that can be a column; else STK_EINVAL. */
+int stk_column_name_check(const char *name, stk_error *err);
+
+/* Is `name` a column that is known without reading: the class of a folder's pictures? */
+int stk_column_is_class(const stk_index *ix, const stk_format *format, const char *name);
+
+/* The error that no sample has a value there; names the fields that there are. */
+int stk_column_no_value(const stk_index *ix, const char *name, stk_error *err);
+
+/* out[c]: the chunk of column c, the caller's.  Errors carry offset and key. */
+int stk_column_read(const stk_column_job *job, uint64_t shard, const char *shard_name,
+                    stk_file *file, stk_chunk *out, stk_error *err);
+
+#endif
