@@ -5,7 +5,8 @@ import sys
 
 import common
 
-TITLE, MODULES, PACKAGES = "PyTorch DataLoader + Pillow", ("torch", "PIL.Image", "pillow_sample"), ("torchvision==0.28.0",)
+TITLE, PACKAGES = "PyTorch DataLoader + Pillow", ("torchvision==0.28.0",)
+MODULES = ("torch", "pillow_sample")
 OPTIONAL = True                 # without torchvision the transforms by hand remain
 SETTINGS = ({"workers": 2}, {"workers": 3}, {"workers": 4}, {"workers": 2, "transforms": "torchvision"})
 NOTE = "files; persistent workers, prefetch_factor 4"

@@ -5,6 +5,8 @@ A contender's entry: {"title", "note", "setting", "rows": [...]}, or {"title", "
 in, text out; nothing here measures.
 """
 
+from xml.sax.saxutils import escape
+
 # column title, key in a row, whether more is better, format
 COLUMNS = (("samples/s", "samples_per_s", True, "{:,.0f}"),
            ("CPU s per 1,000", "cpu_s_per_1000", False, "{:.2f}"),
@@ -99,7 +101,7 @@ def compare(look, reference):
     worst = max(abs(a / b - 1) for a, b in zip(look["std"], reference["std"]))
     if worst > STD_OFF:
         return f"its values spread otherwise (by {worst:.0%})", []
-    edges = look["edges"] / reference["edges"] - 1
+    edges = look["edges"] / max(reference["edges"], 1e-6) - 1
     if abs(edges) > EDGES_OFF:
         return None, [f"samples {'more sharply' if edges > 0 else 'more softly'} than Pillow "
                       f"(differences of neighbouring pixels {edges:+.0%})"]
@@ -118,7 +120,7 @@ def chart(entries, caption):
     for i, (label, value, ours) in enumerate(rows):
         y, width = 12 + i * 30, 320 * value / most
         out += [f'<rect x="230" y="{y}" width="{width:.0f}" height="20" fill="{"#c2571a" if ours else "#9aa3ad"}"/>',
-                f'<text x="222" y="{y + 15}" text-anchor="end" fill="#222">{label}</text>',
+                f'<text x="222" y="{y + 15}" text-anchor="end" fill="#222">{escape(label)}</text>',
                 f'<text x="{238 + width:.0f}" y="{y + 15}" fill="#222">{value:,.0f}/s</text>']
-    out += [f'<text x="12" y="{height - 12}" font-size="11" fill="#666">{caption}</text>', "</svg>", ""]
+    out += [f'<text x="12" y="{height - 12}" font-size="11" fill="#666">{escape(caption)}</text>', "</svg>", ""]
     return "\n".join(out)

@@ -2,7 +2,7 @@
 """make bench-peers: Stoker and its peers on the same photos, the same work, the same cores, one table.
 
 Each contender is a script beside this one (common.py has the protocol) in an environment of its own
-(venvs.py).  First every contender's settings are tried once, its output is looked at, and its fastest
+(venvs.py).  First every contender's settings are tried, its output is looked at, and its fastest
 setting kept; then rounds, one run of each in turn, and the best of each counts, so that a noisy
 neighbour hurts all alike.  One that cannot run stands in the table with the reason.
 """
@@ -28,7 +28,8 @@ import common  # noqa: E402
 import report  # noqa: E402
 import venvs  # noqa: E402
 
-CONTENDERS = ("stoker_tar", "stoker_seek", "stoker_exact", "dataloader", "webdataset_tar")
+CONTENDERS = ("stoker_tar", "stoker_seek", "stoker_exact", "dataloader", "webdataset_tar", "dali_cpu", "spdl_threads",
+              "mosaic_mds", "litdata_chunks", "grain_records", "ffcv_beton")
 PATIENCE_S, SAMPLE_S = 120, 0.25
 CHECK_BATCHES = 10
 WORK = "RandomResizedCrop(224), flip, normalize; float32 N,3,224,224; batches of 64"
@@ -51,17 +52,21 @@ class Process:
             preexec_fn=lambda: os.sched_setaffinity(0, cores))
 
     def finish(self, patience):
-        """(exit status, stdout, stderr); one that takes too long is ended."""
-        while True:
+        """(exit status, stdout, stderr); one that takes too long is ended, and so is all it left running."""
+        try:
+            while time.monotonic() - self.start < patience:
+                try:
+                    out, err = self.process.communicate(timeout=SAMPLE_S)
+                    return self.process.returncode, out, err
+                except subprocess.TimeoutExpired:
+                    self.peak = max(self.peak, common.memory_bytes(self.process.pid))
+            return 1, "", f"RuntimeError: did not end within {patience} s"
+        finally:
             try:
-                out, err = self.process.communicate(timeout=SAMPLE_S)
-                return self.process.returncode, out, err
-            except subprocess.TimeoutExpired:
-                self.peak = max(self.peak, common.memory_bytes(self.process.pid))
-                if time.monotonic() - self.start > patience:
-                    os.killpg(self.process.pid, signal.SIGKILL)
-                    self.process.communicate()
-                    return 1, "", f"RuntimeError: did not end within {patience} s"
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self.process.communicate()
 
 
 def last_json(text):
@@ -113,8 +118,8 @@ class Contender:
                          "--check", check)
 
     def tune(self):
-        """Try every setting once; keep the fastest.  One that fails is left out; if all do, so is the contender."""
-        for setting in self.settings:
+        """Try every setting; keep the fastest.  One that fails is left out; if all do, so is the contender."""
+        for setting in self.settings * self.args.tune_rounds:
             row = self.run(setting, self.args.tune_seconds, CHECK_BATCHES)
             self.tried.append({"setting": setting, **row})
             rate = row.get("absent") or f"{row['samples_per_s']:,.0f}/s"
@@ -243,6 +248,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0, help="a run in a round is measured")
     parser.add_argument("--tune-seconds", type=float, default=2.0, help="a run while looking for the best setting")
+    parser.add_argument("--tune-rounds", type=int, default=1, help="that every setting is tried in")
     parser.add_argument("--warm", type=float, default=1.0, help="seconds that a run loads before the clock starts")
     parser.add_argument("--samples", type=int, default=4000, help="an epoch: photos are repeated up to it")
     parser.add_argument("--only", action="append", choices=CONTENDERS, help="only this one; may be repeated")
