@@ -2,20 +2,21 @@
 # The front door.  Meson builds (meson.build); each target here is one script under tools/.
 #
 #   TORCH=0   leave torch out of set-up, demo and tests
-#   DATA=...  bench: shards to measure on instead of made ones
+#   DATA=...  bench, bench-peers: shards or photos to measure on instead of made ones
 
 TORCH ?= 1
 DATA  ?=
 SOAK_MINUTES ?= 60
 export TORCH DATA SOAK_MINUTES
 
-.PHONY: help setup demo test bench lint soak wheel clean
+.PHONY: help setup demo test bench bench-peers lint soak wheel clean
 
 help:
 	@echo "make setup   install what is missing, build, put stoker into .venv"
 	@echo "make demo    make photos, pack, index, load them, train from them (TORCH=0: no training)"
 	@echo "make test    every test, the sanitizer suites and lint (TORCH=0: without torch)"
 	@echo "make bench   measure against bare loops and PyTorch's DataLoader (DATA=shards)"
+	@echo "make bench-peers  measure against other loaders, each in a venv of its own (DATA=folder of JPEGs)"
 	@echo "make lint    sizes, include direction and the other rules of CONTRIBUTING.md"
 	@echo "make soak    hours of fuzzing, stress and kills (SOAK_MINUTES=60 for each fuzz target)"
 	@echo "make wheel   an abi3 wheel with its libraries inside, in dist/, tried in a fresh venv"
@@ -32,6 +33,9 @@ test:
 
 bench:
 	@tools/bench.sh
+
+bench-peers:
+	@tools/bench_peers.sh
 
 lint:
 	@tools/lint.sh

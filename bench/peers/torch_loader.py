@@ -4,42 +4,21 @@
     torch_loader.py files|tar WORKERS BATCH FILE...
 
 Reads one line "go" at a time from stdin, loads one epoch, prints {"samples", "seconds"}; the first is a
-warm-up that starts the workers.  Written as one would for speed: no copy before the crop, one thread a
-worker, persistent workers, normalisation in place; `tar` reads by offset instead of opening files.
+warm-up that starts the workers.  Written as one would for speed: one thread a worker, persistent workers,
+transforms as in pillow_sample.py; `tar` reads by offset instead of opening files.
 """
 
-import io
 import json
-import math
 import os
-import random
 import sys
 import tarfile
 import time
 
-import numpy as np
 import torch
-from PIL import Image
+from pillow_sample import as_torch
 from torch.utils.data import DataLoader, Dataset
 
-SIZE, LEAST = 224, 500
-MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
-STD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
-SCALE, SHIFT = 1 / (255 * STD), -MEAN / STD
-
-
-def crop_box(width, height, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3)):
-    """torchvision's RandomResizedCrop: ten tries, then the center."""
-    for _ in range(10):
-        area = width * height * random.uniform(*scale)
-        aspect = math.exp(random.uniform(math.log(ratio[0]), math.log(ratio[1])))
-        w, h = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
-        if 0 < w <= width and 0 < h <= height:
-            x, y = random.randint(0, width - w), random.randint(0, height - h)
-            return x, y, x + w, y + h
-    w, h = min(width, round(height * ratio[1])), min(height, round(width / ratio[0]))
-    x, y = (width - w) // 2, (height - h) // 2
-    return x, y, x + w, y + h
+LEAST = 500
 
 
 class Photos(Dataset):
@@ -55,17 +34,10 @@ class Photos(Dataset):
             return path
         if path not in self.opened:
             self.opened[path] = os.open(path, os.O_RDONLY)
-        return io.BytesIO(os.pread(self.opened[path], size, offset))
+        return os.pread(self.opened[path], size, offset)
 
     def __getitem__(self, i):
-        with Image.open(self.read(*self.places[i])) as file:
-            image = file.convert("RGB")
-        image = image.crop(crop_box(*image.size)).resize((SIZE, SIZE), Image.Resampling.BILINEAR)
-        if random.random() < 0.5:
-            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)
-        pixels = pixels.to(torch.float32, memory_format=torch.contiguous_format)
-        return pixels.mul_(SCALE).add_(SHIFT), i
+        return as_torch(self.read(*self.places[i])), i
 
 
 def tar_places(paths):
