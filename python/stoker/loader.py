@@ -36,7 +36,7 @@ class _Epoch:
     def __init__(self, loader: Loader, epoch: int) -> None:
         self._loader = loader
         self._epoch = epoch
-        self._over = False
+        self._begun = self._over = False
 
     def __iter__(self) -> _Epoch:
         return self
@@ -54,6 +54,7 @@ class _Epoch:
             if self._loader._running is self:
                 self._loader._running = None
             raise StopIteration
+        self._begun = True
         return from_parts(parts, self._loader._data)
 
     def __len__(self) -> int:
@@ -167,8 +168,8 @@ class Loader:
         epoch, position = self._core.where()
         if self._next is not None:
             return self._next
-        if self._running is not None:           # left by break: the next loop is the next epoch
-            return epoch + 1, 0
+        if self._running is not None and self._running._begun:
+            return epoch + 1, 0                 # left by break: the next loop is the next epoch
         return epoch, position
 
     def __len__(self) -> int:
@@ -181,8 +182,14 @@ class Loader:
         return self._where()[0]
 
     def set_epoch(self, epoch: int) -> None:
-        """The next loop is epoch `epoch`."""
-        self._next = _options.whole("epoch", epoch, 0, 2**32 - 1), 0
+        """The next loop is epoch `epoch`.
+
+        Behind load_state_dict() of a state from within that epoch, the loop goes on from there: frameworks
+        and scripts call this before every loop, also before the resumed one.
+        """
+        epoch = _options.whole("epoch", epoch, 0, 2**32 - 1)
+        if self._next is None or self._next[0] != epoch:
+            self._next = epoch, 0
 
     def _where(self) -> tuple[int, int]:
         return self._next or self._core.where()
