@@ -153,18 +153,22 @@ if ! python_fits "$VENV/bin/python" pip; then
     quietly "$python" -m venv --clear "$VENV"
 fi
 
-# Install one requirement file unless its stamp says that just this text is installed.
+# Install one requirement file, with options of pip, unless its stamp says that just this text is installed.
 install_requirements() {
     local file=tools/requirements/$1.txt stamp=$VENV/stamp-$1 sum
+    shift
     sum=$(sha256sum <"$file")
     if [ "$(cat "$stamp" 2>/dev/null)" = "$sum" ]; then return; fi
     say "installing $(grep -v '^#' "$file" | paste -sd ' ')"
-    quietly "$VENV/bin/python" -m pip install --disable-pip-version-check -q -r "$file"
+    quietly "$VENV/bin/python" -m pip install --disable-pip-version-check -q "$@" -r "$file"
     echo "$sum" >"$stamp"
 }
 install_requirements build
 install_requirements test
-if [ "${TORCH:-1}" != 0 ]; then install_requirements torch; fi
+if [ "${TORCH:-1}" != 0 ]; then
+    install_requirements torch
+    install_requirements frameworks --no-deps
+fi
 
 # ---- the build, and stoker inside .venv ------------------------------------------------------
 

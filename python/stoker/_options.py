@@ -133,9 +133,8 @@ def check_device(value: Any) -> None:
     invalid(f'device must be "cpu", not {value!r}')
 
 
-def share(batch_size: Any, global_batch_size: Any, rank: Any, world_size: Any) -> dict[str, int]:
+def share(batch_size: Any, global_batch_size: Any, place: _ranks.Place) -> dict[str, int]:
     """batch_size of each rank or global_batch_size of all (the other 0), rank and world_size."""
-    rank, world = _ranks.rank_and_world(rank, world_size)
     size, total = 0, 0
     if global_batch_size is None:
         size = whole("batch_size", batch_size, 1, 1 << 20)
@@ -143,7 +142,8 @@ def share(batch_size: Any, global_batch_size: Any, rank: Any, world_size: Any) -
         invalid("batch_size is per rank and global_batch_size for all ranks: give one of them")
     else:
         total = whole("global_batch_size", global_batch_size, 1, 2**40)
-    return {"batch_size": size, "global_batch_size": total, "rank": rank, "world_size": world}
+    return {"batch_size": size, "global_batch_size": total, "rank": place.rank,
+            "world_size": place.world}
 
 
 def outputs(fields: Any, found: list[str],

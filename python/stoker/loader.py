@@ -10,14 +10,14 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _options, _state, _stoker, explain, preview
+from . import _agree, _options, _ranks, _state, _stoker, explain, preview
 from .batch import Batch, from_parts
 from .dataset import Dataset, Urls
 from .errors import ClosedError, StokerError, invalid
 
 _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_workers", "prefetch",
           "device", "rank", "world_size", "on_error", "collate", "memory_limit", "max_pixels",
-          "io_threads", "global_batch_size", "classes", "exclude"]
+          "io_threads", "global_batch_size", "classes", "exclude", "mesh", "check_ranks"]
 Collate = str | tuple[str, float] | Mapping[str, Any] | None
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -36,7 +36,7 @@ class _Epoch:
     def __init__(self, loader: Loader, epoch: int) -> None:
         self._loader = loader
         self._epoch = epoch
-        self._over = False
+        self._begun = self._over = False
 
     def __iter__(self) -> _Epoch:
         return self
@@ -54,6 +54,7 @@ class _Epoch:
             if self._loader._running is self:
                 self._loader._running = None
             raise StopIteration
+        self._begun = True
         return from_parts(parts, self._loader._data)
 
     def __len__(self) -> int:
@@ -77,7 +78,11 @@ class Loader:
     drop_last: leave out a last batch that is not full
     num_workers: threads; None: chosen; 0: everything in the caller's thread
     prefetch: batches made ahead; None: chosen
-    rank, world_size: None: torch.distributed's, else the launcher's (RANK, WORLD_SIZE), else 0 of 1
+    rank, world_size: None: of mesh, else torch.distributed's, else the launcher's (torchrun, Slurm,
+        Open MPI, MPICH), else 0 of 1
+    mesh: a torch DeviceMesh: ranks along its data dimension share the data, the others repeat it
+    check_ranks: with ranks from mesh or torch.distributed, look first whether all of them load the same;
+        False where only some ranks make this loader
     on_error: "raise", "skip", or {"skip": n}: at most n bad samples an epoch
     collate: for rows of different shapes; "list": one tensor a row; "pad" or ("pad", value): filled up
         to the largest of the batch, real sizes in batch.lengths; a dict: by output
@@ -98,13 +103,14 @@ class Loader:
                  max_pixels: int | None = None, io_threads: int | None = None,
                  global_batch_size: int | None = None, classes: list[str] | None = None,
                  exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None,
-                 **unknown: Any) -> None:
+                 mesh: Any = None, check_ranks: bool = True, **unknown: Any) -> None:
         _options.check_unknown(unknown, _KNOWN)
         _options.refuse_in_worker()
         _options.check_device(device)
         skip, budget = _options.skip_policy(on_error)
+        place = _ranks.find(rank, world_size, mesh)
         options: dict[str, Any] = {
-            **_options.share(batch_size, global_batch_size, rank, world_size),
+            **_options.share(batch_size, global_batch_size, place),
             "seed": _options.whole("seed", seed, 0, 2**64 - 1),
             "shuffle": _options.shuffle_on(shuffle),
             "drop_last": _options.flag("drop_last", drop_last),
@@ -116,14 +122,21 @@ class Loader:
             "max_pixels": 0 if max_pixels is None
             else _options.whole("max_pixels", max_pixels, 1, 2**63 - 1),
         }
-        self._data = cores = tuple(d._core for d in _datasets(data, classes))
-        found = list(dict.fromkeys(name for core in cores for name in core.fields()))
         if exclude is not None and not isinstance(exclude, (str, bytes, os.PathLike)):
             exclude = list(exclude) if isinstance(exclude, Iterable) else exclude
-        self._made_of = _options.outputs(fields, found, collate), options, exclude
-        self._core = self._open(*self._made_of)
+        with _agree.Meeting(place, _options.flag("check_ranks", check_ranks)) as meeting:
+            self._data = cores = tuple(d._core for d in _datasets(data, classes))
+            found = list(dict.fromkeys(name for core in cores for name in core.fields()))
+            self._made_of = _options.outputs(fields, found, collate), options, exclude
+            self._core = self._open(*self._made_of)
+            self._identity = self._what()
+            place = meeting.compare(_agree.describe(cores, self._identity, self._made_of))
+        place.log()
+        if place.rank != options["rank"]:       # counted node by node now
+            options["rank"] = place.rank
+            self._core.close()
+            self._core = self._open(*self._made_of)
         self._steps, self._samples = self._core.sizes()
-        self._identity = self._what()
         self._pid = os.getpid()
         self._running: _Epoch | None = None     # its epoch is under way
         self._next: tuple[int, int] | None = None   # where set_epoch or load_state_dict points
@@ -155,8 +168,8 @@ class Loader:
         epoch, position = self._core.where()
         if self._next is not None:
             return self._next
-        if self._running is not None:           # left by break: the next loop is the next epoch
-            return epoch + 1, 0
+        if self._running is not None and self._running._begun:
+            return epoch + 1, 0                 # left by break: the next loop is the next epoch
         return epoch, position
 
     def __len__(self) -> int:
@@ -169,8 +182,14 @@ class Loader:
         return self._where()[0]
 
     def set_epoch(self, epoch: int) -> None:
-        """The next loop is epoch `epoch`."""
-        self._next = _options.whole("epoch", epoch, 0, 2**32 - 1), 0
+        """The next loop is epoch `epoch`.
+
+        Behind load_state_dict() of a state from within that epoch, the loop goes on from there: frameworks
+        and scripts call this before every loop, also before the resumed one.
+        """
+        epoch = _options.whole("epoch", epoch, 0, 2**32 - 1)
+        if self._next is None or self._next[0] != epoch:
+            self._next = epoch, 0
 
     def _where(self) -> tuple[int, int]:
         return self._next or self._core.where()

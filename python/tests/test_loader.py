@@ -120,6 +120,38 @@ def test_an_older_iterator_is_refused(urls):
             next(new)
 
 
+def test_an_iterator_that_gave_nothing_leaves_the_epoch_where_it_was(urls):
+    """Frameworks call iter() more than once before they begin."""
+    with stoker.Loader(urls, LABEL, batch_size=8, shuffle=True, num_workers=0) as loader:
+        first = ids_of(loader)
+        loader.set_epoch(0)
+        iter(loader)
+        assert ids_of(iter(loader)) == first and loader.epoch == 1
+        state = loader.state_dict()
+        iter(loader)
+        assert loader.state_dict() == state
+
+
+def test_set_epoch_keeps_the_place_that_a_state_gave(urls):
+    with stoker.Loader(urls, LABEL, batch_size=8, shuffle=True, num_workers=0) as loader:
+        epochs = [ids_of(loader) for _ in range(3)]
+        loader.set_epoch(1)
+        running = iter(loader)
+        for _ in range(5):
+            next(running)
+        state = loader.state_dict()
+        loader.load_state_dict(state)
+        loader.set_epoch(1)                             # as scripts do before every loop
+        assert ids_of(loader) == epochs[1][40:]
+        loader.set_epoch(2)
+        assert ids_of(loader) == epochs[2]
+        loader.load_state_dict(state)
+        loader.set_epoch(2)                             # another epoch: from its beginning
+        assert ids_of(loader) == epochs[2]
+        loader.set_epoch(1)                             # no state is waiting any more
+        assert ids_of(loader) == epochs[1]
+
+
 def test_set_epoch(urls):
     with stoker.Loader(urls, LABEL, batch_size=16, shuffle=True) as loader:
         epochs = [ids_of(loader) for _ in range(3)]

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/frameworks.md: every block trains, checkpoints, is killed and resumes with the right samples."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+from made import jpeg, write_tar  # noqa: E402
+
+if os.environ.get("STOKER_BUILD"):
+    sys.path.insert(0, os.path.join(os.environ["STOKER_BUILD"], "python"))
+
+import stoker  # noqa: E402
+
+SAMPLES, BATCH, EPOCHS = 80, 8, 3
+STEPS = SAMPLES // BATCH
+MID, BEHIND = 18, 13            # killed there, kept last at 15 (in epoch 1) and at 10 (the end of epoch 0)
+NEEDS = {"loop": "torch", "torchdata": "torchdata", "dcp": "torch", "lightning": "lightning",
+         "accelerate": "accelerate", "transformers": "transformers"}
+MODULES = ["torch._dynamo", "torch.distributed.checkpoint", "stoker", "torchdata.nodes",
+           "torchdata.stateful_dataloader", "lightning.fabric", "lightning.pytorch", "accelerate",
+           "transformers.trainer"]
+BLOCK = re.compile(r"^<!-- run: (\w+) -->\n```python\n(.*?)^```$", re.M | re.S)
+BLOCKS = dict(BLOCK.findall((ROOT / "docs/frameworks.md").read_text()))
+RANKS = {"loop": (1, 1, 1), "torchdata": (1, 1, 1), "dcp": (2, 2, 1), "lightning": (2, 1, 2),
+         "accelerate": (2, 1, 2), "transformers": (1, 2, 1)}     # of each life
+
+
+def need(package):
+    """Skip where a package is missing, or where TORCH=0 hides torch."""
+    for name in ("torch", package):
+        try:
+            found = importlib.util.find_spec(name) is not None
+            if name == "torch":
+                importlib.import_module(name)
+        except ImportError:
+            found = False
+        if not found:
+            pytest.skip(f"without {name}: `make setup` installs it (TORCH=0 leaves it out)")
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    """Two shards; a sample's label is its number."""
+    folder = tmp_path_factory.mktemp("shards")
+    for s in range(2):
+        write_tar(folder / f"train-{s:03d}.tar", [
+            (f"{i:04d}.{field}", raw) for i in range(s * SAMPLES // 2, (s + 1) * SAMPLES // 2)
+            for field, raw in (("jpg", jpeg(i, 24, 20)), ("cls", b"%d" % i))])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(shards):
+    """The global batches of all epochs, from a loader that nobody disturbs."""
+    with stoker.Loader(shards / "train-{000..001}.tar", {"label": "from(cls) | int"}, batch_size=BATCH,
+                       shuffle=True, seed=1, rank=0, world_size=1) as loader:
+        found = [b.sample_ids.tolist() for _ in range(EPOCHS) for b in loader]
+    assert len(found) == EPOCHS * STEPS and found[:STEPS] != found[STEPS:2 * STEPS]
+    return found
+
+
+@pytest.fixture(scope="module")
+def forker():
+    """lives.py, waiting for plans."""
+    package = os.path.dirname(os.path.dirname(stoker.__file__))
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "OMPI_", "PMI_"))}
+    env |= {"PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")]),
+            "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
+    with subprocess.Popen([sys.executable, HERE / "lives.py", *MODULES], env=env, text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield process
+        process.stdin.close()
+
+
+class Lives:
+    """Scripts in lives.py; `steps` are the global batches that a life trained on."""
+
+    def __init__(self, forker, folder):
+        self.forker, self.folder, self.lives = forker, folder, []
+
+    def run(self, script, lives):
+        """lives: [(ranks, the step before which they are killed, or None)]."""
+        self.lives = lives
+        plan = {"folder": str(self.folder), "script": script, "lives": lives}
+        self.forker.stdin.write(json.dumps(plan) + "\n")
+        self.forker.stdin.flush()
+        wrong = self.forker.stdout.readline()
+        logs = "\n".join(f"{p.name}:\n{p.read_text()[-4000:]}" for p in self.folder.glob("log-*"))
+        assert wrong == "\n", f"{wrong}\n{logs}"
+
+    def steps(self, life):
+        ranks = [[json.loads(line) for line in (self.folder / f"steps-{life}-{r}").read_text().splitlines()]
+                 for r in range(self.lives[life][0])]
+        return [sum(shares, []) for shares in zip(*ranks, strict=True)]
+
+
+@pytest.fixture
+def lives(shards, forker, tmp_path):
+    for shard in shards.glob("*.tar"):
+        (tmp_path / shard.name).symlink_to(shard)
+    return Lives(forker, tmp_path)
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_killed_and_resumed(name, lives, undisturbed):
+    need(NEEDS[name])
+    ends = BEHIND, MID - 10, None
+    lives.run(BLOCKS[name], list(zip(RANKS[name], ends, strict=True)))
+    assert lives.steps(0) == undisturbed[:BEHIND]
+    assert lives.steps(1) == undisturbed[10:MID]        # kept last at the end of an epoch
+    assert lives.steps(2) == undisturbed[15:]           # kept last within one
+
+
+def test_every_block_is_run():
+    assert set(BLOCKS) == set(NEEDS) == set(RANKS)
+
+
+def test_lightning_counts_epochs(lives, undisturbed):
+    need("lightning")
+    script = BLOCKS["lightning"].replace("max_steps=30", "max_epochs=3")
+    assert script != BLOCKS["lightning"]
+    lives.run(script, [(1, MID), (1, None)])
+    assert lives.steps(0) == undisturbed[:MID] and lives.steps(1) == undisturbed[15:]
+
+
+LOADER = """
+import os, torch, torch.nn.functional as F, stoker
+loader = stoker.Loader("train-{000..001}.tar", global_batch_size=8, shuffle=True, seed=1, fields={
+    "image": "from(jpg) | image | random_resized_crop(16) | to(f32)", "label": "from(cls) | int"})
+model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, 80))
+"""
+
+NESTED = LOADER + """
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+class Wrapped(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        for batch in loader:
+            yield batch["image"] * 2, batch["label"]
+
+    def state_dict(self):
+        return {"inner": {"loader": loader.state_dict()}}
+
+    def load_state_dict(self, state):
+        loader.load_state_dict(state["inner"]["loader"])
+
+outer = StatefulDataLoader(Wrapped(), batch_size=None, num_workers=0)
+step = 0
+if os.path.exists("last.pt"):
+    kept = torch.load("last.pt")
+    outer.load_state_dict(kept["outer"])
+    step = kept["step"]
+while step < 30:
+    for image, label in outer:
+        F.cross_entropy(model(image), label)
+        step += 1
+        if step % 5 == 0:
+            torch.save({"outer": outer.state_dict(), "step": step}, "last.pt")
+"""
+
+
+def test_inside_a_dataset_of_a_stateful_data_loader(lives, undisturbed):
+    need("torchdata")
+    lives.run(NESTED, [(1, MID), (1, None)])
+    assert lives.steps(0) == undisturbed[:MID] and lives.steps(1) == undisturbed[15:]
+
+
+FABRIC = LOADER + """
+import lightning as L
+fabric = L.Fabric(accelerator="cpu", devices=1)
+fabric.launch()
+try:
+    fabric.setup_dataloaders(loader)
+    raise SystemExit("setup_dataloaders takes other loaders now: say so in frameworks.md")
+except TypeError:
+    pass
+state = {"model": model, "loader": loader, "step": 0}
+if os.path.exists("last.ckpt"):
+    fabric.load("last.ckpt", state)
+while state["step"] < 30:
+    for batch in loader:
+        F.cross_entropy(model(batch["image"]), batch["label"])
+        state["step"] += 1
+        if state["step"] % 5 == 0:
+            fabric.save("last.ckpt", state)
+"""
+
+
+def test_fabric(lives, undisturbed):
+    need("lightning")
+    lives.run(FABRIC, [(1, MID), (1, None)])
+    assert lives.steps(0) == undisturbed[:MID] and lives.steps(1) == undisturbed[15:]
+
+
+PREPARED = LOADER.replace("import os", "from accelerate import Accelerator, skip_first_batches\n"
+                          "accelerator = Accelerator(cpu=True)\nimport os") + """
+assert accelerator.prepare(loader) is loader
+try:
+    skip_first_batches(loader, 3)
+    raise SystemExit("skip_first_batches takes other loaders now: say so in frameworks.md")
+except AttributeError:
+    pass
+for batch in loader:
+    F.cross_entropy(model(batch["image"]), batch["label"])
+"""
+
+
+def test_accelerate_shards_nothing_twice(lives, undisturbed):
+    need("accelerate")
+    lives.run(PREPARED, [(2, None)])
+    assert lives.steps(0) == undisturbed[:STEPS]
