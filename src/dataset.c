@@ -14,6 +14,7 @@
 #include "base/opts.h"
 #include "fetch/data.h"
 #include "indexer.h"
+#include "seek_build.h"
 
 #define READ_GAP 4096u /* fields no farther apart than this (headers, padding) are read in one go */
 
@@ -443,7 +444,29 @@ void stk_sample_close(stk_sample **s)
 
 /* ---- stk_index_build ---- */
 
-static int report_fill(const stk_indexer *x, stk_index_report *out, stk_error *err)
+static int index_jpegs(stk_seek_build *b, const char *const *urls, size_t n,
+                       const stk_index_options *o, stk_error *err)
+{
+    stk_dataset_options d = { .size = sizeof d,
+                              .cache_dir = o->cache_dir,
+                              .format = o->format,
+                              .log = o->log,
+                              .log_cookie = o->log_cookie };
+    stk_dataset *ds = NULL;
+    int rc = stk_dataset_open(&ds, urls, n, &d, err);
+
+    b->workers = o->num_workers;
+    b->force = o->force == STK_YES;
+    b->progress = o->jpeg_progress;
+    b->progress_cookie = o->progress_cookie;
+    if (rc == 0)
+        rc = stk_seek_build_run(b, ds, err);
+    stk_dataset_unref(&ds);
+    return rc;
+}
+
+static int report_fill(const stk_indexer *x, const stk_seek_build *jpegs, stk_index_report *out,
+                       stk_error *err)
 {
     stk_index_report r = { .size = sizeof r,
                            .shards = stk_index_shards(x->index),
@@ -451,7 +474,11 @@ static int report_fill(const stk_indexer *x, stk_index_report *out, stk_error *e
                            .fields = stk_index_names(x->index),
                            .index_bytes = stk_index_bytes(x->index),
                            .reused_shards = x->reused,
-                           .built = x->built };
+                           .built = x->built || jpegs->built,
+                           .jpegs = jpegs->jpegs,
+                           .jpeg_bytes = jpegs->jpeg_bytes,
+                           .seek_bytes = jpegs->bytes,
+                           .jpegs_without = jpegs->others };
     stk_shard_info s;
     uint32_t given = out->size;
 
@@ -478,6 +505,7 @@ int stk_index_build(const char *const *urls, size_t n, const stk_index_options *
 {
     stk_index_options o;
     stk_indexer x = { 0 };
+    stk_seek_build jpegs = { 0 };
     int rc;
 
     stk_options_take(&o, sizeof o, opt);
@@ -491,8 +519,10 @@ int stk_index_build(const char *const *urls, size_t n, const stk_index_options *
     x.progress = o.progress;
     x.progress_cookie = o.progress_cookie;
     rc = stk_indexer_mend(&x, urls, n, err);
+    if (rc == 0 && o.jpeg == STK_YES)
+        rc = index_jpegs(&jpegs, urls, n, &o, err);
     if (rc == 0 && report)
-        rc = report_fill(&x, report, err);
+        rc = report_fill(&x, &jpegs, report, err);
     stk_indexer_fini(&x);
     return rc;
 }

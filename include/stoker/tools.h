@@ -25,6 +25,8 @@ typedef struct stk_index_options {
      * that holds JSON ("json.width"). */
     const char *const *columns;
     uint32_t n_columns;
+    stk_tri jpeg; /* also keep seek points of baseline JPEGs: where to begin decoding a crop */
+    stk_progress_fn jpeg_progress; /* in samples; with progress_cookie */
 } stk_index_options;
 
 typedef struct stk_index_report {
@@ -32,7 +34,9 @@ typedef struct stk_index_report {
     uint64_t shards, samples, fields, data_bytes, index_bytes, reused_shards;
     int built; /* 0: a good index was there */
     char path[1024];
-    uint64_t columns; /* typed ones that it has of every shard */
+    uint64_t columns;                       /* typed ones that it has of every shard */
+    uint64_t jpegs, jpeg_bytes, seek_bytes; /* JPEGs with seek points, their bytes, the points' */
+    uint64_t jpegs_without; /* JPEGs for which there are none: progressive, damaged, ... */
 } stk_index_report;
 
 /* Build the index of the shards `urls` name, or find that it is there; mends a stale or damaged

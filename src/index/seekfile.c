@@ -190,6 +190,27 @@ uint64_t stk_seekfile_bytes(const stk_seekfile *s)
     return s->len;
 }
 
+void stk_seekfile_counts(const stk_seekfile *s, uint64_t *fields, uint64_t *others, uint64_t *bytes)
+{
+    *fields = *others = *bytes = 0;
+    for (uint64_t i = 0; i < s->n_groups; i++) {
+        *fields += s->place[i].counts.fields;
+        *others += s->place[i].counts.others;
+        *bytes += s->place[i].counts.bytes;
+    }
+}
+
+int stk_seekfile_whole(const stk_seekfile *s)
+{
+    for (uint64_t i = 0; i < s->n_shards; i++)
+        if (!s->fits[i])
+            return 0;
+    for (uint64_t i = 0; i < s->n_groups; i++)
+        if (!s->place[i].offset)
+            return 0;
+    return 1;
+}
+
 /* Have the group in memory, so that touching it raises no signal, and its checksum right. */
 static int group_look(const stk_seekfile *s, uint64_t group)
 {
@@ -261,9 +282,14 @@ uint64_t stk_seekfile_match(const stk_seekfile *s, const stk_shard_info *info)
     return UINT64_MAX;
 }
 
-stk_bytes stk_seekfile_group(const stk_seekfile *s, uint64_t shard, uint64_t row)
+stk_bytes stk_seekfile_group(const stk_seekfile *s, uint64_t shard, uint64_t row,
+                             stk_seek_counts *counts)
 {
+    uint64_t group;
+
     if (shard >= s->n_shards || row >= s->shard[shard].samples)
         return (stk_bytes){ 0 };
-    return group_at(s, s->shard[shard].first + row / STK_SEEK_GROUP);
+    group = s->shard[shard].first + row / STK_SEEK_GROUP;
+    *counts = s->place[group].counts;
+    return group_at(s, group);
 }

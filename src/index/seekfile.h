@@ -14,6 +14,11 @@
 
 #define STK_SEEK_GROUP 1024u
 
+typedef struct stk_seek_counts { /* on disk */
+    uint32_t fields, others;     /* with points; for which there are none */
+    uint64_t bytes;              /* of the fields with points */
+} stk_seek_counts;
+
 typedef struct stk_seekfile stk_seekfile; /* read-only.  Thread: any. */
 
 /* ix: whose shards it must fit; NULL: any, for stk_seekfile_match().  STK_ENOTFOUND: there is no
@@ -21,6 +26,9 @@ typedef struct stk_seekfile stk_seekfile; /* read-only.  Thread: any. */
 int stk_seekfile_open(stk_seekfile **out, const char *path, const stk_index *ix, stk_error *err);
 void stk_seekfile_close(stk_seekfile **s);
 uint64_t stk_seekfile_bytes(const stk_seekfile *s);
+void stk_seekfile_counts(const stk_seekfile *s, uint64_t *fields, uint64_t *others,
+                         uint64_t *bytes);
+int stk_seekfile_whole(const stk_seekfile *s); /* every shard fits and every group was made */
 
 /* What is kept of a field; no data: nothing.  Borrowed while it is open. */
 stk_bytes stk_seekfile_get(const stk_seekfile *s, uint64_t shard, uint64_t row, uint32_t field);
@@ -33,7 +41,8 @@ uint64_t stk_seekfile_match(const stk_seekfile *s, const stk_shard_info *info);
 typedef struct stk_seek_group { /* one group's records, in order of rows.  Thread: one. */
     uint8_t *data;              /* u32 end of each row's record, then the records */
     size_t len, cap;
-    uint32_t rows, row; /* row: the next one */
+    uint32_t rows, row;     /* row: the next one */
+    stk_seek_counts counts; /* the caller's */
 } stk_seek_group;
 
 int stk_seek_group_begin(stk_seek_group *g, uint32_t rows, stk_error *err);

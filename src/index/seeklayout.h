@@ -22,16 +22,18 @@ typedef struct seek_shard {
 } seek_shard;
 
 typedef struct seek_place {
-    uint64_t offset; /* 0: the group has nothing */
+    uint64_t offset; /* 0: the group was not made */
     uint32_t len, crc;
+    stk_seek_counts counts;
 } seek_place;
 
 _Static_assert(sizeof(seek_head) == SEEK_HEAD && sizeof(seek_shard) == 32 &&
-                   sizeof(seek_place) == 16,
+                   sizeof(seek_place) == 32,
                "on disk");
 
 /* A group of a shard as it lies, checked; no data: none. */
-stk_bytes stk_seekfile_group(const stk_seekfile *s, uint64_t shard, uint64_t row);
+stk_bytes stk_seekfile_group(const stk_seekfile *s, uint64_t shard, uint64_t row,
+                             stk_seek_counts *counts);
 
 static inline uint64_t seek_groups(uint64_t samples)
 {

@@ -40,6 +40,7 @@ int stk_seek_group_begin(stk_seek_group *g, uint32_t rows, stk_error *err)
     g->rows = rows;
     STK_TRY(group_room(g, (size_t)rows * 4, err));
     g->len = (size_t)rows * 4;
+    g->counts = (stk_seek_counts){ 0 };
     return 0;
 }
 
@@ -182,7 +183,8 @@ void stk_seek_writer_place(const stk_seek_writer *w, uint64_t group, uint64_t *s
     *rows = (uint32_t)(left < STK_SEEK_GROUP ? left : STK_SEEK_GROUP);
 }
 
-static int put(stk_seek_writer *w, uint64_t group, stk_bytes bytes, stk_error *err)
+static int put(stk_seek_writer *w, uint64_t group, stk_bytes bytes, const stk_seek_counts *counts,
+               stk_error *err)
 {
     uint64_t at;
 
@@ -191,25 +193,27 @@ static int put(stk_seek_writer *w, uint64_t group, stk_bytes bytes, stk_error *e
     w->end += bytes.len;
     pthread_mutex_unlock(&w->lock);
     STK_TRY(write_all(w, bytes.data, bytes.len, at, err));
-    w->place[group] = (seek_place){ at, (uint32_t)bytes.len, stk_crc32c(0, bytes.data, bytes.len) };
+    w->place[group] = (seek_place){ at, (uint32_t)bytes.len, stk_crc32c(0, bytes.data, bytes.len),
+                                    *counts };
     return 0;
 }
 
 int stk_seek_writer_add(stk_seek_writer *w, uint64_t group, const stk_seek_group *g, stk_error *err)
 {
-    return put(w, group, (stk_bytes){ g->data, g->len }, err);
+    return put(w, group, (stk_bytes){ g->data, g->len }, &g->counts, err);
 }
 
 int stk_seek_writer_reuse(stk_seek_writer *w, uint64_t group, const stk_seekfile *old,
                           uint64_t from, stk_error *err)
 {
+    stk_seek_counts counts;
     uint64_t shard, row;
     uint32_t rows;
     stk_bytes bytes;
 
     stk_seek_writer_place(w, group, &shard, &row, &rows);
-    bytes = stk_seekfile_group(old, from, row);
-    return bytes.data ? put(w, group, bytes, err) : STK_END;
+    bytes = stk_seekfile_group(old, from, row, &counts);
+    return bytes.data ? put(w, group, bytes, &counts, err) : STK_END;
 }
 
 int stk_seek_writer_commit(stk_seek_writer *w, stk_error *err)
