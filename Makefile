@@ -9,13 +9,14 @@ DATA  ?=
 SOAK_MINUTES ?= 60
 export TORCH DATA SOAK_MINUTES
 
-.PHONY: help setup demo test bench lint soak wheel clean
+.PHONY: help setup demo test bench bench-jpeg lint soak wheel clean
 
 help:
 	@echo "make setup   install what is missing, build, put stoker into .venv"
 	@echo "make demo    make photos, pack, index, load them, train from them (TORCH=0: no training)"
 	@echo "make test    every test, the sanitizer suites and lint (TORCH=0: without torch)"
 	@echo "make bench   measure against bare loops and PyTorch's DataLoader (DATA=shards)"
+	@echo "make bench-jpeg  our JPEG decoder against libjpeg-turbo (DATA=folder; NAME=, COUNT=1)"
 	@echo "make lint    sizes, include direction and the other rules of CONTRIBUTING.md"
 	@echo "make soak    hours of fuzzing, stress and kills (SOAK_MINUTES=60 for each fuzz target)"
 	@echo "make wheel   an abi3 wheel with its libraries inside, in dist/, tried in a fresh venv"
@@ -32,6 +33,9 @@ test:
 
 bench:
 	@tools/bench.sh
+
+bench-jpeg:
+	@tools/bench_jpeg.sh
 
 lint:
 	@tools/lint.sh
