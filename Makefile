@@ -9,7 +9,7 @@ DATA  ?=
 SOAK_MINUTES ?= 60
 export TORCH DATA SOAK_MINUTES
 
-.PHONY: help setup demo test bench bench-peers lint soak wheel clean
+.PHONY: help setup demo test bench bench-jpeg bench-order bench-peers bench-sampling lint soak wheel clean
 
 help:
 	@echo "make setup   install what is missing, build, put stoker into .venv"
@@ -17,6 +17,7 @@ help:
 	@echo "make test    every test, the sanitizer suites and lint (TORCH=0: without torch)"
 	@echo "make bench   measure against bare loops and PyTorch's DataLoader (DATA=shards)"
 	@echo "make bench-peers  measure against other loaders, each in a venv of its own (DATA=folder of JPEGs)"
+	@echo "make bench-jpeg  our JPEG decoder against libjpeg-turbo (DATA=folder; NAME=, COUNT=1)"
 	@echo "make lint    sizes, include direction and the other rules of CONTRIBUTING.md"
 	@echo "make soak    hours of fuzzing, stress and kills (SOAK_MINUTES=60 for each fuzz target)"
 	@echo "make wheel   an abi3 wheel with its libraries inside, in dist/, tried in a fresh venv"
@@ -36,6 +37,9 @@ bench:
 
 bench-peers:
 	@tools/bench_peers.sh
+
+bench-jpeg:
+	@tools/bench_jpeg.sh
 
 lint:
 	@tools/lint.sh

@@ -15,8 +15,12 @@ stk_cpu stk_cpu_level(void)
     if (want && !strcmp(want, "none"))
         return STK_CPU_NONE;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) /* every such processor has F16C too */
-        return STK_CPU_AVX2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) { /* and so F16C, BMI */
+        if ((want && !strcmp(want, "avx2")) || !__builtin_cpu_supports("avx512bw") ||
+            !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+            return STK_CPU_AVX2;
+        return STK_CPU_AVX512;
+    }
 #endif
     return STK_CPU_NONE;
 }

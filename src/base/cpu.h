@@ -5,9 +5,13 @@
 
 #include <stdint.h>
 
-typedef enum stk_cpu { STK_CPU_NONE = 0, STK_CPU_AVX2 = 1 } stk_cpu;
+typedef enum stk_cpu { /* each has all of those before it */
+                       STK_CPU_NONE = 0,
+                       STK_CPU_AVX2 = 1,  /* and F16C, BMI, BMI2 */
+                       STK_CPU_AVX512 = 2 /* F, BW, DQ, VL */
+} stk_cpu;
 
-/* The best level that machine and STK_CPU=none|avx2 allow (the environment is read at every
+/* The best level that machine and STK_CPU=none|avx2|avx512 allow (the environment is read at every
  * call: plan time only). */
 stk_cpu stk_cpu_level(void);
 

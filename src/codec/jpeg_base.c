@@ -306,6 +306,8 @@ int stk_jpeg_decode(stk_jpeg *j, const stk_jpeg_job *job, const stk_rect *need,
     frame(j, need);
     line = ((size_t)need->w + 3 * MARGIN) & ~(size_t)63;
     out->area = *need;
+    out->space = job->color == STK_JPEG_RGB ? STK_RGBX : STK_YCCX;
+    out->lane = job->seek ? STK_LANE_SEEK : STK_LANE_PLAIN;
     out->stride = ((size_t)need->w * 4 + 63) & ~(size_t)63;
     out->data = stk_scratch_get(scratch, out->stride * need->h);
     if (!out->data || get_planes(j, line, scratch, &lines))

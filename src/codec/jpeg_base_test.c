@@ -35,7 +35,7 @@ static const struct {
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
-static const stk_cpu levels[] = { STK_CPU_NONE, STK_CPU_AVX2 };
+static const stk_cpu levels[] = { STK_CPU_NONE, STK_CPU_AVX2, STK_CPU_AVX512 };
 #define LEVELS (sizeof levels / sizeof *levels)
 
 typedef struct bench {

@@ -95,6 +95,12 @@ const stk_jpeg_kern stk_jpeg_kern_c = { .name = "c",
 
 const stk_jpeg_kern *stk_jpeg_kern_table(stk_cpu level)
 {
+#if STK_HAVE_AVX2
+    if (level >= STK_CPU_AVX512)
+        return &stk_jpeg_kern_avx512;
+    if (level >= STK_CPU_AVX2)
+        return &stk_jpeg_kern_avx2;
+#endif
     (void)level;
     return &stk_jpeg_kern_c;
 }

@@ -17,13 +17,15 @@ typedef struct stk_jpeg_kern {
      * each block that is not zero. */
     void (*idct)(uint8_t *dst, size_t stride, const int16_t *group, const uint16_t *q,
                  const uint8_t last[4]);
-    /* Twice the columns: n samples to 2 n.  Reads src[-1] to src[n]; dst has room for 64 more. */
+    /* Rows: vectors take them in units of 16, so sources can be read and results written up to
+     * 16 samples (32 of a doubled row) behind their end.
+     * Twice the columns: n samples to 2 n, from src[-1] to src[n]. */
     void (*up_h2)(uint8_t *dst, const uint8_t *src, size_t n);
-    /* Twice the columns, between two rows: 3/4 near, 1/4 far.  Reads and writes likewise. */
+    /* Twice the columns, between two rows: 3/4 near, 1/4 far. */
     void (*up_h2v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far, size_t n);
     /* Between two rows; bias is 1 (far is above) or 2 (below). */
     void (*up_v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far, size_t n, unsigned bias);
-    /* n pixels of four bytes from three rows; reads and writes nothing behind them. */
+    /* n pixels of four bytes from three rows. */
     void (*pack)(uint8_t *dst, const uint8_t *const src[3], size_t n);
     void (*pack_rgb)(uint8_t *dst, const uint8_t *const src[3], size_t n);
 } stk_jpeg_kern;
@@ -31,6 +33,9 @@ typedef struct stk_jpeg_kern {
 /* The table for a level; falls to the best one built that is not above it. */
 const stk_jpeg_kern *stk_jpeg_kern_table(stk_cpu level);
 
-extern const stk_jpeg_kern stk_jpeg_kern_c, stk_jpeg_kern_avx2, stk_jpeg_kern_avx512;
+extern const stk_jpeg_kern stk_jpeg_kern_c;
+extern const stk_jpeg_kern stk_jpeg_kern_avx2, stk_jpeg_kern_avx512; /* where STK_HAVE_AVX2 */
+void stk_jpeg_idct_avx512(uint8_t *dst, size_t stride, const int16_t *group, const uint16_t *q,
+                          const uint8_t last[4]);
 
 #endif

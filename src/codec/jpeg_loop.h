@@ -60,24 +60,31 @@ INLINE int step(stk_jpeg_regs *r)
     return 0;
 }
 
-/* A DC code that is not whole in the lookup. */
-COLD int rest_dc(stk_jpeg_scan *d, stk_jpeg_stream *s, uint32_t e)
+/* The value bits behind a code that is dropped already. */
+INLINE int32_t value_bits(stk_jpeg_bits *b, uint32_t size)
 {
-    const stk_jpeg_op *op = s->op;
-    uint32_t symbol;
-    int32_t diff;
+    int64_t t = (int64_t)b->buf;
+    uint64_t minus = ~(uint64_t)(t >> 63);
+    uint32_t v = (uint32_t)((b->buf ^ minus) >> (64 - size));
 
-    if (stk_jpeg_rest(&s->r.b, &d->dc[op->comp], e, &symbol, &diff))
-        return STK_ECORRUPT;
-    s->pred[op->comp] = (int32_t)((uint32_t)s->pred[op->comp] + (uint32_t)diff);
-    return 1;
+    b->buf <<= size;
+    b->n -= size;
+    return (int32_t)((v ^ (uint32_t)minus) - (uint32_t)minus);
+}
+
+/* A DC code that the lookup does not hold: its symbol, or -1. */
+COLD int long_dc(stk_jpeg_scan *d, stk_jpeg_stream *s, uint64_t buf)
+{
+    const stk_jpeg_lut *t = &d->dc[s->op->comp];
+
+    return stk_jpeg_long_code(t->more, t->vals, buf);
 }
 
 /* The block s->op: its DC value. */
 INLINE int begin_block(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
 {
     const stk_jpeg_op *op = s->op;
-    int32_t *pred = &s->pred[op->comp];
+    int32_t *pred = &s->pred[op->comp], diff;
     uint32_t e;
 
     r->block = s->coef + op->at;
@@ -87,37 +94,32 @@ INLINE int begin_block(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
     e = op->dc[r->b.buf >> (64 - STK_JPEG_DC_BITS)];
     r->b.buf <<= e & 63;
     r->b.n -= e;
+    diff = (int16_t)(e >> 16);
     if (RARE(e & 0xC000)) {
-        s->r = *r;
-        if (rest_dc(d, s, e) < 0)
-            return STK_ECORRUPT;
-        *r = s->r;
-    } else {
-        *pred = (int32_t)((uint32_t)*pred + (uint32_t)(int16_t)(e >> 16));
+        uint32_t size = e >> 16;
+
+        if (RARE(e >> 8 & 1)) {
+            int code = long_dc(d, s, r->b.buf);
+
+            if (code < 0)
+                return STK_ECORRUPT;
+            size = (uint32_t)code & 255;
+            r->b.buf <<= code >> 8;
+            r->b.n -= (uint32_t)code >> 8;
+        }
+        diff = size ? value_bits(&r->b, size) : 0;
     }
+    *pred = (int32_t)((uint32_t)*pred + (uint32_t)diff);
     r->block[0] = (int16_t)*pred;
     return 1;
 }
 
-/* An AC symbol that is not whole in the lookup: r->k, or 64 at the block's end. */
-COLD int rest_ac(stk_jpeg_scan *d, stk_jpeg_stream *s)
+/* An AC code that the lookup does not hold: its symbol, or -1. */
+COLD int long_ac(stk_jpeg_scan *d, stk_jpeg_stream *s, uint64_t buf)
 {
-    stk_jpeg_regs *r = &s->r;
-    uint32_t symbol;
-    int32_t value;
+    const stk_jpeg_lut *t = &d->ac[s->op->comp];
 
-    if (stk_jpeg_rest(&r->b, &d->ac[s->op->comp], r->e, &symbol, &value))
-        return STK_ECORRUPT;
-    if (!(symbol & 15) && symbol != 0xF0) {
-        r->e = STK_JPEG_STEP_EOB << 8;
-        return 1;
-    }
-    r->k += (symbol >> 4) + 1;
-    if (r->k > 63)
-        return STK_ECORRUPT;
-    r->block[group_at[r->k]] = (int16_t)value;
-    r->e = 0;
-    return 1;
+    return stk_jpeg_long_code(t->more, t->vals, buf);
 }
 
 /* What step() did not want.  1: go on; 0: nothing left; negative: an error. */
@@ -132,13 +134,27 @@ INLINE int special(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
             return STK_ECORRUPT;
         r->block[group_at[63]] = (int16_t)(r->e >> 16);
     } else {
+        uint32_t symbol = r->e >> 16;
+
         r->k -= what;
-        s->r = *r;
-        if (rest_ac(d, s) < 0)
-            return STK_ECORRUPT;
-        *r = s->r;
-        if (!r->e && r->k < 63)
-            return 1;
+        refill(&r->b);
+        if (RARE(what == STK_JPEG_STEP_LONG)) {
+            int code = long_ac(d, s, r->b.buf);
+
+            if (code < 0)
+                return STK_ECORRUPT;
+            symbol = (uint32_t)code & 255;
+            r->b.buf <<= code >> 8;
+            r->b.n -= (uint32_t)code >> 8;
+        }
+        if (symbol & 15 || symbol == 0xF0) {
+            r->k += (symbol >> 4) + 1;
+            if (r->k > 63)
+                return STK_ECORRUPT;
+            r->block[group_at[r->k]] = (int16_t)(symbol & 15 ? value_bits(&r->b, symbol & 15) : 0);
+            if (r->k < 63)
+                return 1;
+        }
     }
     s->last[s->op->slot] = (uint8_t)r->k;
     if (RARE(++s->op == s->stop)) {
