@@ -13,17 +13,25 @@
 
 #define ROUNDS 6
 
-void stk_perm_init(stk_perm *p, uint64_t n, uint64_t seed, uint64_t epoch)
+void stk_perm_shape(stk_perm *p, uint64_t n)
 {
-    uint64_t s = stk_mix64(stk_mix64(seed + 0x9E3779B97F4A7C15u) ^
-                           stk_mix64(epoch ^ 0xBF58476D1CE4E5B9u));
-
     p->n = n;
     p->a = (uint64_t)ceil(sqrt((double)n));
     p->a = p->a ? p->a : 1;
     p->b = n ? (n - 1) / p->a + 1 : 1;
+}
+
+void stk_perm_key(stk_perm *p, uint64_t word)
+{
     for (int i = 0; i < ROUNDS; i++)
-        p->key[i] = stk_mix64(s + 0x9E3779B97F4A7C15u * (uint64_t)(i + 1));
+        p->key[i] = stk_mix64(word + 0x9E3779B97F4A7C15u * (uint64_t)(i + 1));
+}
+
+void stk_perm_init(stk_perm *p, uint64_t n, uint64_t seed, uint64_t epoch)
+{
+    stk_perm_shape(p, n);
+    stk_perm_key(p, stk_mix64(stk_mix64(seed + 0x9E3779B97F4A7C15u) ^
+                              stk_mix64(epoch ^ 0xBF58476D1CE4E5B9u)));
 }
 
 /* A hash of x under key, scaled to [0, m), m <= 2^32. */
