@@ -35,6 +35,8 @@ typedef struct stk_exclude {
 void stk_exclude_settle(stk_exclude *x); /* sort, drop what comes twice */
 /* The id with this rank among those that stay. */
 uint64_t stk_exclude_at(const stk_exclude *x, uint64_t rank);
+/* How many of those that stay lie below an id. */
+uint64_t stk_exclude_below(const stk_exclude *x, uint64_t id);
 /* The rank of an id among those that stay; UINT64_MAX: it does not. */
 uint64_t stk_exclude_rank(const stk_exclude *x, uint64_t id);
 
@@ -58,6 +60,8 @@ uint64_t stk_roster_len(const stk_roster *r);
 void stk_roster_at(const stk_roster *r, uint64_t i, stk_where *out);
 /* Its number (the first, where it stands several times); UINT64_MAX: it does not take part. */
 uint64_t stk_roster_find(const stk_roster *r, const stk_where *where);
+/* How many stand before those with a global id of `id` or more; without `select`, of one repeat. */
+uint64_t stk_roster_below(const stk_roster *r, uint64_t id);
 /* Where the sample with a global id lies. */
 void stk_roster_where(const stk_roster *r, uint64_t id, stk_where *out);
 
