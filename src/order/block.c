@@ -17,6 +17,8 @@
 #include "base/mem.h"
 #include "order/order.h"
 
+#define LANES 8
+
 typedef struct run { /* a shard in its place in the sequence */
     uint64_t at;     /* its first sample there */
     uint64_t number; /* in the roster */
@@ -71,7 +73,7 @@ static uint64_t turn(const block *x, uint64_t key, uint32_t s)
 
     if (!m->inner)
         return j;
-    return j ? x->run[m->first + j].at - m->start : 0;
+    return j ? x->run[m->first + j].at - m->start : 0; /* what it begins in began before it */
 }
 
 /* The permutation of the window that begins at `from`. */
@@ -86,31 +88,51 @@ static void window_perm(const block *x, uint64_t key, uint64_t from, uint64_t le
 
 /* ---- what stands where ---- */
 
-static uint64_t number_at(const block *x, uint64_t epoch, uint64_t p)
+/* A division that is short where it can be. */
+static uint64_t modulo(uint64_t t, uint64_t n)
 {
-    uint32_t s = reversed(x, (uint32_t)(p & ((1u << x->bits) - 1))), lo, hi;
-    const stream *m = &x->stream[s];
-    uint64_t key = stream_key(epoch, s), t = p >> x->bits, len = m[1].start - m->start,
-             in = t % x->window, from = t - in, q;
-    stk_perm perm;
+    return (t | n) >> 32 ? t % n : (uint32_t)t % (uint32_t)n;
+}
 
-    if (x->window > 1) {
-        window_perm(x, key, from, len, &perm);
-        in = stk_perm_at(&perm, in);
-    }
-    q = from + in + turn(x, key, s);
-    q = m->start + (q < len ? q : q - len);
-    lo = m->first;
-    hi = lo + m->inner + 1;
-    while (hi - lo > 1) { /* run[lo].at <= q < run[hi].at */
-        uint32_t mid = lo + (hi - lo) / 2;
+typedef struct lane { /* a position on its way */
+    const stream *m;
+    uint64_t key, from; /* of its stream; of its window */
+} lane;
 
-        if (x->run[mid].at <= q)
-            lo = mid;
-        else
-            hi = mid;
+/* The stream of position p, the permutation of its window, and its place in that. */
+static uint64_t enter(const block *x, uint64_t epoch, uint64_t p, lane *l, stk_perm *perm)
+{
+    uint32_t s = reversed(x, (uint32_t)(p & ((1u << x->bits) - 1)));
+    uint64_t t = p >> x->bits, in = modulo(t, x->window);
+
+    l->m = &x->stream[s];
+    l->key = stream_key(epoch, s);
+    l->from = t - in;
+    window_perm(x, l->key, l->from, l->m[1].start - l->m->start, perm);
+    return in;
+}
+
+/* Where in the sequence that lies, once it is permuted. */
+static uint64_t leave(const block *x, const lane *l, uint64_t in)
+{
+    uint64_t len = l->m[1].start - l->m->start,
+             u = l->from + in + turn(x, l->key, (uint32_t)(l->m - x->stream));
+
+    return l->m->start + (u < len ? u : u - len);
+}
+
+/* The number of what lies at q, in a stream: without a branch that hangs on q. */
+static uint64_t number_at(const block *x, const stream *m, uint64_t q)
+{
+    const run *r = &x->run[m->first];
+
+    for (uint32_t n = m->inner + 1; n > 1;) { /* r->at <= q < r[n].at */
+        uint32_t half = n / 2;
+
+        r += r[half].at <= q ? half : 0;
+        n -= half;
     }
-    return x->run[lo].number + (q - x->run[lo].at);
+    return r->number + (q - r->at);
 }
 
 static uint64_t block_len(const void *state)
@@ -122,10 +144,21 @@ static void block_at(const void *state, uint64_t epoch, const uint64_t *position
                      stk_where *out)
 {
     const block *x = state;
-    uint64_t key = epoch_key(x, epoch);
+    uint64_t key = epoch_key(x, epoch), in[LANES];
+    stk_perm perm[LANES];
+    lane l[LANES];
 
-    for (uint32_t i = 0; i < n; i++)
-        stk_roster_at(x->roster, number_at(x, key, position[i]), &out[i]);
+    for (uint32_t i = 0; i < n; i += LANES) { /* they don't wait for each other */
+        uint32_t lanes = n - i < LANES ? n - i : LANES;
+
+        for (uint32_t k = 0; k < lanes; k++)
+            in[k] = enter(x, key, position[i + k], &l[k], &perm[k]);
+        stk_perm_each(perm, in, lanes, in);
+        for (uint32_t k = 0; k < lanes; k++)
+            in[k] = leave(x, &l[k], in[k]);
+        for (uint32_t k = 0; k < lanes; k++)
+            stk_roster_at(x->roster, number_at(x, l[k].m, in[k]), &out[i + k]);
+    }
 }
 
 /* The last entry of at[0], at[stride], ... (ascending, the first 0) that is not above `v`. */
@@ -161,10 +194,8 @@ static uint64_t block_find(const void *state, uint64_t epoch, const stk_where *w
     t = q - x->stream[s].start + len - turn(x, key, s);
     t -= t < len ? 0 : len;
     from = t - t % x->window;
-    if (x->window > 1) {
-        window_perm(x, key, from, len, &perm);
-        t = from + stk_perm_inverse(&perm, t - from);
-    }
+    window_perm(x, key, from, len, &perm);
+    t = from + stk_perm_inverse(&perm, t - from);
     return t << x->bits | reversed(x, s);
 }
 
@@ -178,24 +209,41 @@ static uint64_t alike(const stk_share *batch, uint64_t c, unsigned bits)
     return off < batch->count ? ((batch->count - 1 - off) >> bits) + 1 : 0;
 }
 
+/* Item j of a global batch as it is dealt: the low bits of its position, and how many items of
+ * its stream stand before it. */
+static uint64_t item_at(const block *x, const stk_share *batch, uint64_t j, uint64_t *before)
+{
+    uint64_t c = 0;
+
+    for (unsigned b = 0; b < x->bits; b++) { /* c: the low b bits */
+        uint64_t low = alike(batch, c, b + 1);
+
+        if (j >= low) {
+            j -= low;
+            c |= (uint64_t)1 << b;
+        }
+    }
+    *before = j;
+    return c;
+}
+
 static void block_deal(const void *state, const stk_share *share, uint32_t row, uint32_t n,
                        uint64_t *position)
 {
     const block *x = state;
+    uint64_t mask = ((uint64_t)1 << x->bits) - 1, before = 0, c = 0, off = share->count;
 
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t item = share->item + row + i, c = 0, off;
-
-        for (unsigned b = 0; b < x->bits; b++) { /* c: the low b bits of the position */
-            uint64_t low = alike(share, c, b + 1);
-
-            if (item >= low) {
-                item -= low;
-                c |= (uint64_t)1 << b;
-            }
+        if (off >= share->count) {
+            c = item_at(x, share, share->item + row + i, &before);
+            off = ((c - share->start) & mask) + (before << x->bits);
         }
-        off = (c - share->start) & (((uint64_t)1 << x->bits) - 1);
-        position[i] = share->start + off + (item << x->bits);
+        position[i] = share->start + off;
+        off += mask + 1;
+        if (off >= share->count) { /* mostly the next stream has some */
+            c = reversed(x, reversed(x, (uint32_t)c) + 1);
+            off = (c - share->start) & mask;
+        }
     }
 }
 

@@ -24,6 +24,8 @@ void stk_perm_key(stk_perm *p, uint64_t word);
 uint64_t stk_perm_at(const stk_perm *p, uint64_t i);      /* i < n */
 uint64_t stk_perm_inverse(const stk_perm *p, uint64_t k); /* the i with at(i) == k; k < n */
 void stk_perm_run(const stk_perm *p, const uint64_t *i, uint32_t n, uint64_t *out); /* of several */
+/* i[k] under its own permutation p[k]. */
+void stk_perm_each(const stk_perm *p, const uint64_t *i, uint32_t n, uint64_t *out);
 
 /* ---- ids that are left when some are taken out ---- */
 
