@@ -5,7 +5,7 @@
  * streams of n / V samples each or one more.  Position p takes sample p / V of stream
  * bitreverse(p mod V): any run of positions is spread evenly over the streams, and the streams that
  * are one longer are those that the last, short round meets.  In an epoch a stream begins at a
- * shard drawn for it, goes round, and is permuted in windows.  So a shard belongs to one stream (at
+ * shard drawn for it, goes round one way or the other, and is permuted in windows.  So a shard belongs to one stream (at
  * a cut to two or more neighbours), the same in every epoch and for any number of ranks.
  *
  * Ranks take runs of a global batch sorted by stream.  The top bits of a stream are the low bits of
@@ -63,17 +63,37 @@ static uint64_t stream_key(uint64_t epoch, uint32_t s)
     return stk_mix64(epoch ^ (uint64_t)(s + 1) * 0x9E3779B97F4A7C15u);
 }
 
-/* Where in itself a stream begins: at a shard.  One that lies in a single shard begins anywhere, as
- * that is open all the time. */
-static uint64_t turn(const block *x, uint64_t key, uint32_t s)
-{
-    const stream *m = &x->stream[s];
-    uint64_t of = m->inner ? m->inner + 1 : m[1].start - m->start,
-             j = (uint64_t)((unsigned __int128)stk_mix64(key) * of >> 64);
+/* How a stream goes round in an epoch: from a shard's begin on, or from there backwards, so that
+ * epochs differ in streams of few shards too.  One that lies in a single shard begins anywhere, as
+ * that is open all the time.  */
+typedef struct turn {
+    uint64_t from, len;
+    int back;
+} turn;
 
-    if (!m->inner)
-        return j;
-    return j ? x->run[m->first + j].at - m->start : 0; /* what it begins in began before it */
+static turn turn_of(const block *x, uint64_t key, const stream *m)
+{
+    uint64_t len = m[1].start - m->start, h = stk_mix64(key), of = m->inner ? m->inner + 1 : len,
+             j = (uint64_t)((unsigned __int128)h * of >> 64);
+
+    if (m->inner) /* what it begins in began before it */
+        j = j ? x->run[m->first + j].at - m->start : 0;
+    return (turn){ j, len, (int)(h & 1) };
+}
+
+static uint64_t wrapped(uint64_t u, uint64_t len)
+{
+    return u < len ? u : u - len;
+}
+
+static uint64_t sample_of(const turn *r, uint64_t t)
+{
+    return wrapped(r->back ? r->from + r->len - 1 - t : r->from + t, r->len);
+}
+
+static uint64_t place_of(const turn *r, uint64_t u)
+{
+    return wrapped(r->back ? r->from + r->len - 1 - u : u + r->len - r->from, r->len);
 }
 
 /* The permutation of the window that begins at `from`. */
@@ -115,10 +135,9 @@ static uint64_t enter(const block *x, uint64_t epoch, uint64_t p, lane *l, stk_p
 /* Where in the sequence that lies, once it is permuted. */
 static uint64_t leave(const block *x, const lane *l, uint64_t in)
 {
-    uint64_t len = l->m[1].start - l->m->start,
-             u = l->from + in + turn(x, l->key, (uint32_t)(l->m - x->stream));
+    turn r = turn_of(x, l->key, l->m);
 
-    return l->m->start + (u < len ? u : u - len);
+    return l->m->start + sample_of(&r, l->from + in);
 }
 
 /* The number of what lies at q, in a stream: without a branch that hangs on q. */
@@ -180,9 +199,10 @@ static uint64_t last_below(const void *at, size_t stride, uint64_t n, uint64_t v
 static uint64_t block_find(const void *state, uint64_t epoch, const stk_where *where)
 {
     const block *x = state;
-    uint64_t number = stk_roster_find(x->roster, where), key, shard, q, t, len, from;
+    uint64_t number = stk_roster_find(x->roster, where), key, shard, q, t, from;
     stk_perm perm;
     uint32_t s;
+    turn r;
 
     if (number == UINT64_MAX)
         return number;
@@ -190,11 +210,10 @@ static uint64_t block_find(const void *state, uint64_t epoch, const stk_where *w
     q = x->run[stk_perm_inverse(&x->shards, shard)].at + number - x->first[shard];
     s = (uint32_t)last_below(&x->stream->start, sizeof *x->stream, (uint64_t)1 << x->bits, q);
     key = stream_key(epoch_key(x, epoch), s);
-    len = x->stream[s + 1].start - x->stream[s].start;
-    t = q - x->stream[s].start + len - turn(x, key, s);
-    t -= t < len ? 0 : len;
+    r = turn_of(x, key, &x->stream[s]);
+    t = place_of(&r, q - x->stream[s].start);
     from = t - t % x->window;
-    window_perm(x, key, from, len, &perm);
+    window_perm(x, key, from, r.len, &perm);
     t = from + stk_perm_inverse(&perm, t - from);
     return t << x->bits | reversed(x, s);
 }
