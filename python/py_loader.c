@@ -202,25 +202,25 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
 
 static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "data",        "outputs",      "batch_size",
-                             "num_workers", "prefetch",     "io_threads",
-                             "seed",        "shuffle",      "drop_last",
-                             "rank",        "world_size",   "skip",
-                             "skip_budget", "memory_limit", "max_pixels",
-                             "exclude",     "watch",        "global_batch_size",
-                             NULL };
+    static char *names[] = {
+        "data",         "outputs", "batch_size",        "num_workers",  "prefetch",
+        "io_threads",   "seed",    "shuffle",           "drop_last",    "rank",
+        "world_size",   "skip",    "skip_budget",       "memory_limit", "max_pixels",
+        "exclude",      "watch",   "global_batch_size", "streams",      "window",
+        "window_bytes", NULL
+    };
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
-    unsigned long long seed, budget, memory, pixels, global = 0;
+    unsigned long long seed, budget, memory, pixels, global = 0, streams = 0, window = 0, bytes = 0;
     int shuffle, drop_last, skip, watch = 0;
     PyObject *data, *outputs, *exclude = Py_None;
     stk_watch told;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!IiIIKppIIpKKK|OpK:Loader", names,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKK:Loader", names,
                                      &PyTuple_Type, &data, &PyTuple_Type, &outputs, &o.batch_size,
                                      &o.num_workers, &o.prefetch, &o.io_threads, &seed, &shuffle,
                                      &drop_last, &o.rank, &o.world_size, &skip, &budget, &memory,
-                                     &pixels, &exclude, &watch, &global))
+                                     &pixels, &exclude, &watch, &global, &streams, &window, &bytes))
         return -1;
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
@@ -237,7 +237,10 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     if (watch)
         o.num_workers = STK_NONE; /* the list is the caller's */
     o.seed = seed;
-    o.shuffle = shuffle ? STK_SHUFFLE_EXACT : STK_SHUFFLE_NONE;
+    o.shuffle = (stk_shuffle)shuffle;
+    o.streams = streams;
+    o.window = window;
+    o.window_bytes = bytes;
     o.drop_last = drop_last ? STK_YES : STK_NO;
     o.on_error = skip ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE;
     o.skip_budget = budget;
@@ -356,6 +359,34 @@ static PyObject *loader_sizes(PyObject *obj, PyObject *unused)
     return Py_BuildValue("(KK)", (unsigned long long)steps, (unsigned long long)samples);
 }
 
+static PyObject *loader_streams(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    uint64_t streams, window;
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    stk_loader_streams(self->l, &streams, &window);
+    leave(self);
+    return Py_BuildValue("(KK)", (unsigned long long)streams, (unsigned long long)window);
+}
+
+static PyObject *loader_set_streams(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    unsigned long long streams, window;
+    stk_error err = { 0 };
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "KK:set_streams", &streams, &window) || enter(self) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS rc = stk_loader_set_streams(self->l, streams, window, &err);
+    leave(self);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
+    Py_RETURN_NONE;
+}
+
 /* (samples, shards, bytes, names, content, taken) of all data together. */
 static PyObject *loader_print(PyObject *obj, PyObject *unused)
 {
@@ -466,6 +497,8 @@ static PyMethodDef loader_methods[] = {
     { "resume", loader_resume, METH_VARARGS, "go on at (epoch, position)" },
     { "where", loader_where, METH_NOARGS, "(epoch, position): what the consumer received" },
     { "sizes", loader_sizes, METH_NOARGS, "(steps, samples) of an epoch" },
+    { "streams", loader_streams, METH_NOARGS, "(streams, window) of block shuffle, else zeros" },
+    { "set_streams", loader_set_streams, METH_VARARGS, "take other (streams, window)" },
     { "set_workers", loader_set_workers, METH_VARARGS, "park or add workers" },
     { "print", loader_print, METH_NOARGS,
       "(samples, shards, bytes, names, content, taken): the fingerprint of the data" },

@@ -7,6 +7,7 @@
 
 #include "base/opts.h"
 #include "base/registry.h"
+#include "blocks.h"
 #include "exclude.h"
 #include "pipe/engine.h"
 
@@ -54,6 +55,7 @@ static int check_options(const stk_loader_options *o, size_t n_data, stk_error *
     if (o->watch && o->watch->abi != STK_PLUGIN_ABI)
         return stk_fail(err, STK_EINVAL, "the watch was built for ABI %u, this is %d",
                         o->watch->abi, STK_PLUGIN_ABI);
+    STK_TRY(stk_blocks_check(o, err));
     for (uint32_t i = 0; i < o->n_stages; i++)
         if (o->stages[i]->abi != STK_PLUGIN_ABI)
             return stk_fail(err, STK_EINVAL, "batch stage %s was built for ABI %u, this is %d",
@@ -201,6 +203,10 @@ static int plan_order(stk_engine *e, const stk_loader_options *o, stk_error *err
 {
     if (!o->order) {
         STK_TRY(plan_samples(e, o, err));
+        if (o->shuffle == STK_SHUFFLE_BLOCK)
+            return stk_blocks_plan(e, o, err);
+        if (o->shuffle == STK_SHUFFLE_EXACT)
+            STK_TRY(stk_blocks_warn(e, err));
         return stk_order_exact(&e->order, &e->roster, o->seed, o->shuffle == STK_SHUFFLE_EXACT,
                                err);
     }
@@ -296,6 +302,7 @@ static int plan_source(stk_engine *e, const stk_source *s, stk_error *err)
 {
     uint32_t k = 0;
 
+    e->remote |= s && s->remote;
     e->peeks |= s && s->peek && e->common->n_out <= STK_PEEK_OUTPUTS;
     if (!s || !s->drive)
         return 0;
@@ -445,6 +452,28 @@ int stk_loader_resume(stk_loader *l, uint64_t epoch, uint64_t position, stk_erro
 {
     STK_TRY(check_process(l, err));
     return stk_engine_seek(&l->e, epoch, position, err);
+}
+
+void stk_loader_streams(const stk_loader *l, uint64_t *streams, uint64_t *window)
+{
+    *streams = l->e.streams;
+    *window = l->e.window;
+}
+
+int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window, stk_error *err)
+{
+    uint64_t position = stk_loader_position(l);
+    int rc, at;
+
+    STK_TRY(check_process(l, err));
+    if (!l->e.streams || !window)
+        return stk_fail(err, STK_EINVAL,
+                        l->e.streams ? "a window has at least one sample"
+                                     : "streams and window belong to shuffle=\"block\"");
+    stk_ring_drain(&l->e); /* nobody reads the order now */
+    rc = stk_blocks_replan(&l->e, streams, window, err);
+    at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
+    return rc < 0 ? rc : at;
 }
 
 uint64_t stk_loader_steps(const stk_loader *l)

@@ -107,6 +107,7 @@ struct stk_source {
      * NULL. */
     const void *(*peek)(stk_file *f, uint64_t offset, size_t len);
     void (*close)(stk_file *f);
+    int remote; /* 1: every read costs a round trip, so that many small ones are slow */
 };
 
 /* ---- format: how samples lie in bytes ---- */

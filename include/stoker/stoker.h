@@ -26,7 +26,13 @@ typedef struct stk_loader stk_loader; /* Epochs over one or more datasets.  Thre
 
 #define STK_NONE (-1) /* for num_workers: everything in the caller's thread */
 
-typedef enum stk_shuffle { STK_SHUFFLE_NONE = 0, STK_SHUFFLE_EXACT = 1 } stk_shuffle;
+/* EXACT: all samples under one permutation.  BLOCK: shards are read one after the other, in many
+ * streams at once, and mixed in windows (docs/order.md). */
+typedef enum stk_shuffle {
+    STK_SHUFFLE_NONE = 0,
+    STK_SHUFFLE_EXACT = 1,
+    STK_SHUFFLE_BLOCK = 2
+} stk_shuffle;
 typedef enum stk_on_error { STK_ON_ERROR_RAISE = 0, STK_ON_ERROR_SKIP = 1 } stk_on_error;
 
 /* What becomes of rows that may differ in shape.  PAD: one tensor, as large as the largest row in
@@ -84,6 +90,10 @@ typedef struct stk_loader_options {
     const stk_collation *collations;
     uint64_t global_batch_size;    /* in place of batch_size: rows of all ranks, dealt evenly */
     const struct stk_watch *watch; /* is told what was drawn for every picture; NULL: nobody */
+    /* Of STK_SHUFFLE_BLOCK: */
+    uint64_t streams; /* a power of two; 0: at least the rows of a global batch, 256 to 16,384 */
+    uint64_t window;  /* samples that are mixed, over all streams; 0: 65,536 */
+    uint64_t window_bytes; /* in place of window: bytes, by the mean size of a sample */
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from src/options.def:
@@ -129,6 +139,14 @@ STK_API STK_MUST_CHECK int stk_loader_resume(stk_loader *l, uint64_t epoch, uint
 /* Go on at (epoch, step); batches that were made ahead and don't fit are dropped. */
 STK_API STK_MUST_CHECK int stk_loader_seek(stk_loader *l, uint64_t epoch, uint64_t step,
                                            stk_error *err);
+
+/* The streams and the window of STK_SHUFFLE_BLOCK; both 0 with another order. */
+STK_API void stk_loader_streams(const stk_loader *l, uint64_t *streams, uint64_t *window);
+
+/* Take others, so that the order is that of the loader whose state is taken up.  The loader stays
+ * where it is; batches that were made ahead are dropped. */
+STK_API STK_MUST_CHECK int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window,
+                                                  stk_error *err);
 
 STK_API uint64_t stk_loader_steps(const stk_loader *l);   /* batches an epoch, equal on all ranks */
 STK_API uint64_t stk_loader_samples(const stk_loader *l); /* samples an epoch, all ranks together */

@@ -58,14 +58,31 @@ def byte_count(name: str, value: Any) -> int:
     return count
 
 
-def shuffle_on(value: Any) -> bool:
+SHUFFLES = ("none", "exact", "block")           # stk_shuffle
+
+
+def shuffle_kind(value: Any) -> int:
     if value is True or value == "exact":
-        return True
+        return 1
     if value is False or value is None:
-        return False
+        return 0
     if value == "block":
-        unsupported('shuffle="block" is not there yet: use shuffle=True')
-    invalid(f'shuffle must be True, "exact" or False, not {value!r}')
+        return 2
+    invalid(f'shuffle must be True, "exact", "block" or False, not {value!r}')
+
+
+def blocks(shuffle: int, streams: Any, window: Any) -> dict[str, int]:
+    """streams=, window= in samples or in bytes (the other 0) as the extension takes them."""
+    if shuffle != 2 and (streams is not None or window is not None):
+        invalid('streams= and window= belong to shuffle="block"')
+    count = 0 if streams is None else whole("streams", streams, 1, 1 << 20)
+    if count & (count - 1):
+        below = 1 << count.bit_length() - 1
+        invalid(f"streams must be a power of two: {below} or {2 * below}, not {count}")
+    text = isinstance(window, str)
+    return {"streams": count,
+            "window": 0 if window is None or text else whole("window", window, 1, 2**40),
+            "window_bytes": byte_count("window", window) if text else 0}
 
 
 def skip_policy(value: Any) -> tuple[bool, int]:

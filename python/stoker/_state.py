@@ -71,6 +71,18 @@ def differences(state: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     return out
 
 
+def with_streams(mine: Mapping[str, Any], state: Any, fixed: set[str]) -> dict[str, Any]:
+    """`mine` with the streams and the window of a state, where they are not fixed: another number of
+    ranks would choose others, and the order would be another."""
+    order = dict(mine["order"])
+    then = state.get("order") if isinstance(state, Mapping) else None
+    if isinstance(then, Mapping) and order["shuffle"] == "block" == then.get("shuffle"):
+        for name, most in (("streams", 2**20), ("window", 2**63 - 1)):
+            if name not in fixed:
+                order[name] = _options.whole(f"the state's {name}", then.get(name), 1, most)
+    return {**mine, "order": order}
+
+
 def _check_shape(state: Any) -> None:
     if not isinstance(state, Mapping) or "version" not in state:
         invalid(f"this is no state of a loader: it has no version: {str(state)[:80]}")

@@ -17,7 +17,7 @@ from .errors import ClosedError, StokerError, invalid
 
 _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_workers", "prefetch",
           "device", "rank", "world_size", "on_error", "collate", "memory_limit", "max_pixels",
-          "io_threads", "global_batch_size", "classes", "exclude", "mesh", "check_ranks"]
+          "io_threads", "global_batch_size", "classes", "exclude", "mesh", "check_ranks", "streams", "window"]
 Collate = str | tuple[str, float] | Mapping[str, Any] | None
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -73,7 +73,10 @@ class Loader:
     data: path, folder, glob, brace pattern, a list of them, a stoker.open() data set or a list of those
     fields: output name -> chain, as text or built (stoker.image().resize(256))
     batch_size: samples per batch and rank; global_batch_size instead: of all ranks together
-    shuffle: True or "exact": a fresh permutation of all samples every epoch
+    shuffle: True or "exact": a fresh permutation of all samples every epoch; "block": for shards that
+        are far away: read one after the other, by one node, in streams side by side (docs/order.md)
+    streams, window: of "block": how many streams, a power of two; how much is mixed, in samples or as
+        "256MB"; None: chosen
     seed: order and augmentation depend on (seed, epoch, position) only
     drop_last: leave out a last batch that is not full
     num_workers: threads; None: chosen; 0: everything in the caller's thread
@@ -103,7 +106,8 @@ class Loader:
                  max_pixels: int | None = None, io_threads: int | None = None,
                  global_batch_size: int | None = None, classes: list[str] | None = None,
                  exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None,
-                 mesh: Any = None, check_ranks: bool = True, **unknown: Any) -> None:
+                 mesh: Any = None, check_ranks: bool = True, streams: int | None = None,
+                 window: int | str | None = None, **unknown: Any) -> None:
         _options.check_unknown(unknown, _KNOWN)
         _options.refuse_in_worker()
         _options.check_device(device)
@@ -112,7 +116,8 @@ class Loader:
         options: dict[str, Any] = {
             **_options.share(batch_size, global_batch_size, place),
             "seed": _options.whole("seed", seed, 0, 2**64 - 1),
-            "shuffle": _options.shuffle_on(shuffle),
+            "shuffle": _options.shuffle_kind(shuffle),
+            **_options.blocks(_options.shuffle_kind(shuffle), streams, window),
             "drop_last": _options.flag("drop_last", drop_last),
             "num_workers": _workers(num_workers),
             "prefetch": _options.or_chosen("prefetch", prefetch),
@@ -124,11 +129,13 @@ class Loader:
         }
         if exclude is not None and not isinstance(exclude, (str, bytes, os.PathLike)):
             exclude = list(exclude) if isinstance(exclude, Iterable) else exclude
+        self._fixed = {name for name, v in (("streams", streams), ("window", window)) if v is not None}
         with _agree.Meeting(place, _options.flag("check_ranks", check_ranks)) as meeting:
             self._data = cores = tuple(d._core for d in _datasets(data, classes))
             found = list(dict.fromkeys(name for core in cores for name in core.fields()))
             self._made_of = _options.outputs(fields, found, collate), options, exclude
             self._core = self._open(*self._made_of)
+            self._note_streams()
             self._identity = self._what()
             place = meeting.compare(_agree.describe(cores, self._identity, self._made_of))
         place.log()
@@ -142,11 +149,18 @@ class Loader:
         self._next: tuple[int, int] | None = None   # where set_epoch or load_state_dict points
         _open_loaders.add(self)
 
+    def _note_streams(self) -> None:
+        """What was chosen is kept: a second core is to have the same order."""
+        streams, window = self._core.streams()
+        self._made_of[1].update(streams=streams, window=window, window_bytes=0)
+
     def _what(self) -> dict[str, Any]:
         """What a state is the state of."""
         outputs, options, _ = self._made_of
-        return {"seed": options["seed"],
-                "order": {"shuffle": "exact" if options["shuffle"] else "none"},
+        order: dict[str, Any] = {"shuffle": _options.SHUFFLES[options["shuffle"]]}
+        if order["shuffle"] == "block":
+            order.update(streams=options["streams"], window=options["window"])
+        return {"seed": options["seed"], "order": order,
                 "data": _state.data_of(self._core),
                 "chains": _state.chains_of(self._core, [output[0] for output in outputs])}
 
@@ -211,9 +225,16 @@ class Loader:
         any number of ranks and any batch size.
 
         A state of other data, chains, seed or order is refused; strict=False takes its epoch and
-        position all the same.
+        position all the same.  Streams and window of block shuffle come from the state, unless they
+        were given to this loader.
         """
-        self._next = _state.read(state, self._identity, self._samples, strict)
+        mine = _state.with_streams(self._identity, state, self._fixed)
+        place = _state.read(state, mine, self._samples, strict)
+        if mine["order"] != self._identity["order"]:
+            self._core.set_streams(mine["order"]["streams"], mine["order"]["window"])
+            self._note_streams()
+            self._identity = mine
+        self._next = place
         self._running = None
 
     # ---- a look ----------------------------------------------------------------------------------

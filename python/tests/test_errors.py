@@ -34,7 +34,7 @@ def error_of(*args, epochs=1, **kwargs):
     ("batch_size", 2.0, "whole"), ("batch_size", "8", "whole"), ("batch_size", 10**9, "at most"),
     ("batch_size", None, "whole"), ("num_workers", -1, "at least 0"), ("num_workers", 1.5, "whole"),
     ("num_workers", 5000, "num_workers"), ("prefetch", 0, "at least 1"), ("prefetch", 10**6, "prefetch"),
-    ("seed", -1, "at least 0"), ("seed", 2**64, "at most"), ("shuffle", "block", "not there yet"),
+    ("seed", -1, "at least 0"), ("seed", 2**64, "at most"), ("streams", 4, "block"), ("window", 4, "block"),
     ("shuffle", "blok", "shuffle"), ("shuffle", 3, "shuffle"), ("drop_last", 1, "True or False"),
     ("on_error", "ignore", '"skip"'), ("on_error", {"skip": 0}, "at least 1"),
     ("on_error", {"skp": 1}, '"skip"'), ("collate", "padded", '"list"'),

@@ -2,9 +2,10 @@
 /* deal.c - ranks and steps.
  *
  * A global batch is `global` positions, from wherever the epoch was entered; it is dealt to the
- * ranks evenly, in runs that follow each other.  So are a global batch that does not divide by
- * the ranks and the last one, when it is short and kept; a rank left with nothing gets one
- * wrapped row that is marked as not valid, so that all ranks take the same number of steps. */
+ * ranks evenly, in runs that follow each other: rank r begins at r / world of it, rounded up.  So
+ * are a global batch that does not divide by the ranks and the last one, when it is short and
+ * kept; a rank left with nothing gets one wrapped row that is marked as not valid, so that all
+ * ranks take the same number of steps. */
 #include "base/hash.h"
 #include "order/order.h"
 
@@ -20,16 +21,23 @@ uint32_t stk_deal_rows(const stk_deal *d)
     return (uint32_t)((d->global + d->world - 1) / d->world);
 }
 
+/* Where rank r begins: rows that are left over are spread too, so that a rank stays where it is. */
+static uint64_t begin_of(const stk_deal *d, uint64_t count, uint64_t rank)
+{
+    uint64_t each = count / d->world, extra = count % d->world;
+
+    return rank * each + (extra * rank + d->world - 1) / d->world;
+}
+
 void stk_deal_step(const stk_deal *d, uint64_t from, uint64_t step, stk_share *out)
 {
     uint64_t start = from + step * d->global, left = d->samples - start,
-             count = left < d->global ? left : d->global, each = count / d->world,
-             extra = count % d->world;
+             count = left < d->global ? left : d->global, item = begin_of(d, count, d->rank);
 
     *out = (stk_share){ .start = start,
                         .count = count,
-                        .item = d->rank * each + (d->rank < extra ? d->rank : extra),
-                        .rows = (uint32_t)(each + (d->rank < extra)) };
+                        .item = item,
+                        .rows = (uint32_t)(begin_of(d, count, d->rank + 1) - item) };
     if (!out->rows)
         *out = (stk_share){
             .start = start, .count = count, .item = d->rank % d->samples, .rows = 1, .filler = 1

@@ -42,11 +42,12 @@ uint64_t stk_exclude_at(const stk_exclude *x, uint64_t rank)
     return rank + lo;
 }
 
-uint64_t stk_exclude_rank(const stk_exclude *x, uint64_t id)
+/* How many of those taken out lie below it. */
+static uint64_t out_below(const stk_exclude *x, uint64_t id)
 {
     uint64_t lo = 0, hi = x->n;
 
-    while (lo < hi) { /* how many lie below it */
+    while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;
 
         if (x->id[mid] < id)
@@ -54,5 +55,17 @@ uint64_t stk_exclude_rank(const stk_exclude *x, uint64_t id)
         else
             hi = mid;
     }
+    return lo;
+}
+
+uint64_t stk_exclude_below(const stk_exclude *x, uint64_t id)
+{
+    return id - out_below(x, id);
+}
+
+uint64_t stk_exclude_rank(const stk_exclude *x, uint64_t id)
+{
+    uint64_t lo = out_below(x, id);
+
     return lo < x->n && x->id[lo] == id ? UINT64_MAX : id - lo;
 }

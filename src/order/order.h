@@ -18,9 +18,14 @@ typedef struct stk_perm {
 } stk_perm;
 
 void stk_perm_init(stk_perm *p, uint64_t n, uint64_t seed, uint64_t epoch);
+/* The same in two steps, for many permutations of one size. */
+void stk_perm_shape(stk_perm *p, uint64_t n);
+void stk_perm_key(stk_perm *p, uint64_t word);
 uint64_t stk_perm_at(const stk_perm *p, uint64_t i);      /* i < n */
 uint64_t stk_perm_inverse(const stk_perm *p, uint64_t k); /* the i with at(i) == k; k < n */
 void stk_perm_run(const stk_perm *p, const uint64_t *i, uint32_t n, uint64_t *out); /* of several */
+/* i[k] under its own permutation p[k]. */
+void stk_perm_each(const stk_perm *p, const uint64_t *i, uint32_t n, uint64_t *out);
 
 /* ---- ids that are left when some are taken out ---- */
 
@@ -32,6 +37,8 @@ typedef struct stk_exclude {
 void stk_exclude_settle(stk_exclude *x); /* sort, drop what comes twice */
 /* The id with this rank among those that stay. */
 uint64_t stk_exclude_at(const stk_exclude *x, uint64_t rank);
+/* How many of those that stay lie below an id. */
+uint64_t stk_exclude_below(const stk_exclude *x, uint64_t id);
 /* The rank of an id among those that stay; UINT64_MAX: it does not. */
 uint64_t stk_exclude_rank(const stk_exclude *x, uint64_t id);
 
@@ -55,6 +62,8 @@ uint64_t stk_roster_len(const stk_roster *r);
 void stk_roster_at(const stk_roster *r, uint64_t i, stk_where *out);
 /* Its number (the first, where it stands several times); UINT64_MAX: it does not take part. */
 uint64_t stk_roster_find(const stk_roster *r, const stk_where *where);
+/* How many stand before those with a global id of `id` or more; without `select`, of one repeat. */
+uint64_t stk_roster_below(const stk_roster *r, uint64_t id);
 /* Where the sample with a global id lies. */
 void stk_roster_where(const stk_roster *r, uint64_t id, stk_where *out);
 
@@ -64,6 +73,25 @@ void stk_roster_where(const stk_roster *r, uint64_t id, stk_where *out);
 /* As they lie, or all under one permutation. */
 int stk_order_exact(stk_order *order, const stk_roster *roster, uint64_t seed, int shuffle,
                     stk_error *err);
+
+/* In blocks: shards, in an order that stays for all epochs, are cut into streams of equal length;
+ * neighbouring positions are of different streams, and a stream is read from a shard's begin on,
+ * in windows that are permuted within themselves. */
+typedef struct stk_block_plan {
+    uint64_t seed;
+    uint32_t streams;       /* a power of two */
+    uint64_t window;        /* samples of all streams together; at least one of each */
+    const uint64_t *shards; /* numbers of the roster at which shards begin: 0 < ... ; copied */
+    uint64_t n_shards;
+} stk_block_plan;
+
+#define STK_BLOCK_WINDOW 65536
+#define STK_BLOCK_STREAMS 1048576 /* the most */
+
+int stk_order_block(stk_order *order, const stk_roster *roster, const stk_block_plan *plan,
+                    stk_error *err);
+/* As many streams as a global batch has rows, in bounds. */
+uint32_t stk_block_streams(uint64_t global, uint64_t samples);
 
 /* ---- ranks: a global batch is dealt in shares that follow each other ---- */
 

@@ -13,17 +13,25 @@
 
 #define ROUNDS 6
 
-void stk_perm_init(stk_perm *p, uint64_t n, uint64_t seed, uint64_t epoch)
+void stk_perm_shape(stk_perm *p, uint64_t n)
 {
-    uint64_t s = stk_mix64(stk_mix64(seed + 0x9E3779B97F4A7C15u) ^
-                           stk_mix64(epoch ^ 0xBF58476D1CE4E5B9u));
-
     p->n = n;
     p->a = (uint64_t)ceil(sqrt((double)n));
     p->a = p->a ? p->a : 1;
     p->b = n ? (n - 1) / p->a + 1 : 1;
+}
+
+void stk_perm_key(stk_perm *p, uint64_t word)
+{
     for (int i = 0; i < ROUNDS; i++)
-        p->key[i] = stk_mix64(s + 0x9E3779B97F4A7C15u * (uint64_t)(i + 1));
+        p->key[i] = stk_mix64(word + 0x9E3779B97F4A7C15u * (uint64_t)(i + 1));
+}
+
+void stk_perm_init(stk_perm *p, uint64_t n, uint64_t seed, uint64_t epoch)
+{
+    stk_perm_shape(p, n);
+    stk_perm_key(p, stk_mix64(stk_mix64(seed + 0x9E3779B97F4A7C15u) ^
+                              stk_mix64(epoch ^ 0xBF58476D1CE4E5B9u)));
 }
 
 /* A hash of x under key, scaled to [0, m), m <= 2^32. */
@@ -65,36 +73,47 @@ static uint64_t decrypt(const stk_perm *p, uint64_t i)
 #define LANES 4
 
 /* Several at once: a round waits for the one before it, so that independent positions fill the
- * gaps. */
-void stk_perm_run(const stk_perm *p, const uint64_t *i, uint32_t n, uint64_t *out)
+ * gaps.  p[j * stride] is that of position j. */
+static inline void run(const stk_perm *p, uint32_t stride, const uint64_t *i, uint32_t n,
+                       uint64_t *out)
 {
     uint32_t at = 0;
 
-    for (; at + LANES <= n; at += LANES) {
+    for (; at + LANES <= n; at += LANES, p += LANES * stride) {
         uint64_t l[LANES], r[LANES];
 
-        for (int j = 0; j < LANES; j++) {
-            l[j] = i[at + (uint32_t)j] / p->b;
-            r[j] = i[at + (uint32_t)j] - l[j] * p->b;
+        for (uint32_t j = 0; j < LANES; j++) {
+            l[j] = i[at + j] / p[j * stride].b;
+            r[j] = i[at + j] - l[j] * p[j * stride].b;
         }
         for (int k = 0; k < ROUNDS; k += 2) {
-            for (int j = 0; j < LANES; j++) {
-                l[j] += scaled(r[j], p->key[k], p->a);
-                l[j] -= l[j] >= p->a ? p->a : 0;
+            for (uint32_t j = 0; j < LANES; j++) {
+                l[j] += scaled(r[j], p[j * stride].key[k], p[j * stride].a);
+                l[j] -= l[j] >= p[j * stride].a ? p[j * stride].a : 0;
             }
-            for (int j = 0; j < LANES; j++) {
-                r[j] += scaled(l[j], p->key[k + 1], p->b);
-                r[j] -= r[j] >= p->b ? p->b : 0;
+            for (uint32_t j = 0; j < LANES; j++) {
+                r[j] += scaled(l[j], p[j * stride].key[k + 1], p[j * stride].b);
+                r[j] -= r[j] >= p[j * stride].b ? p[j * stride].b : 0;
             }
         }
-        for (int j = 0; j < LANES; j++) {
-            uint64_t k = l[j] * p->b + r[j];
+        for (uint32_t j = 0; j < LANES; j++) {
+            uint64_t k = l[j] * p[j * stride].b + r[j];
 
-            out[at + (uint32_t)j] = k < p->n ? k : stk_perm_at(p, k);
+            out[at + j] = k < p[j * stride].n ? k : stk_perm_at(&p[j * stride], k);
         }
     }
-    for (; at < n; at++)
+    for (; at < n; at++, p += stride)
         out[at] = stk_perm_at(p, i[at]);
+}
+
+void stk_perm_run(const stk_perm *p, const uint64_t *i, uint32_t n, uint64_t *out)
+{
+    run(p, 0, i, n, out);
+}
+
+void stk_perm_each(const stk_perm *p, const uint64_t *i, uint32_t n, uint64_t *out)
+{
+    run(p, 1, i, n, out);
 }
 
 uint64_t stk_perm_at(const stk_perm *p, uint64_t i)

@@ -69,6 +69,14 @@ uint64_t stk_roster_find(const stk_roster *r, const stk_where *where)
     return at >= r->skip && at - r->skip < once(r) ? at - r->skip : UINT64_MAX;
 }
 
+uint64_t stk_roster_below(const stk_roster *r, uint64_t id)
+{
+    uint64_t at = stk_exclude_below(&r->exclude, id), all = once(r);
+
+    at -= at < r->skip ? at : r->skip;
+    return at < all ? at : all;
+}
+
 int stk_roster_init(stk_roster *r, const uint64_t *lens, uint32_t n, stk_error *err)
 {
     if (n > STK_MAX_DATASETS)

@@ -100,6 +100,7 @@ struct stk_engine {
     stk_order order;
     stk_roster roster;
     stk_deal deal;
+    uint64_t streams, window; /* of the block order; 0: it is another */
     uint64_t seed, steps, max_pixels, skip_budget;
     stk_on_error on_error;
     const stk_stage *stage[STK_MAX_STAGES];
@@ -113,6 +114,7 @@ struct stk_engine {
     uint32_t batch, n_slots, chunk;
     uint32_t io_depth, n_io;
     int peeks;       /* some bytes lie in memory already */
+    int remote;      /* some shards are far away */
     int inline_mode; /* num_workers=0: the consumer is the worker */
     pid_t pid;
 

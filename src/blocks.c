@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* blocks.c - the block order's plan: streams and window from the options, shards from the indexes.
+ *
+ * The order knows numbers of the roster only.  A shard is a run of them, thinner where samples are
+ * left out; where a table says which samples stand where, a run of samples from one shard is one,
+ * and where those are short, any 1,024 that follow each other. */
+#include "blocks.h"
+
+#include "base/mem.h"
+#include "fetch/data.h"
+
+#define TABLE_RUN 1024 /* of a table without runs */
+#define SHORT_RUN 16   /* runs of less, on average, are none */
+
+typedef struct starts {
+    uint64_t *at, n, room;
+} starts;
+
+static int add(starts *s, uint64_t number, stk_error *err)
+{
+    if (s->n == s->room) {
+        uint64_t room = s->room ? s->room * 2 : 1024;
+        uint64_t *at = stk_grow(s->at, s->n * sizeof *at, room * sizeof *at);
+
+        if (!at)
+            return stk_fail_nomem(err, room * sizeof *at);
+        s->at = at;
+        s->room = room;
+    }
+    s->at[s->n++] = number;
+    return 0;
+}
+
+/* Of what takes part in its own order, once. */
+static int add_shards(const stk_engine *e, starts *s, stk_error *err)
+{
+    for (uint32_t d = 0; d < e->common->n_data; d++) {
+        const stk_index *ix = e->common->data[d]->index;
+
+        for (uint64_t i = 0; i < stk_index_shards(ix); i++) {
+            uint64_t first, end;
+            stk_shard_info info;
+
+            STK_TRY(stk_index_shard(ix, i, &info, err));
+            first = stk_roster_below(&e->roster, e->roster.start[d] + info.first);
+            end = stk_roster_below(&e->roster, e->roster.start[d] + info.first + info.samples);
+            if (end > first)
+                STK_TRY(add(s, first, err));
+        }
+    }
+    return 0;
+}
+
+/* Of a table, once. */
+static int add_table(const stk_engine *e, uint64_t n, starts *s, stk_error *err)
+{
+    uint64_t shard = UINT64_MAX;
+    uint32_t data = UINT32_MAX;
+
+    for (uint64_t i = 0; i < n && s->n <= n / SHORT_RUN; i++) {
+        stk_where w;
+        stk_entry x;
+
+        stk_roster_at(&e->roster, i, &w);
+        STK_TRY(stk_index_entry(e->common->data[w.dataset]->index, w.sample, &x, err));
+        if (w.dataset != data || x.shard != shard)
+            STK_TRY(add(s, i, err));
+        data = w.dataset;
+        shard = x.shard;
+    }
+    if (s->n <= n / SHORT_RUN)
+        return 0;
+    s->n = 0;
+    for (uint64_t i = 0; i < n; i += TABLE_RUN)
+        STK_TRY(add(s, i, err));
+    return 0;
+}
+
+static int find_starts(const stk_engine *e, starts *s, stk_error *err)
+{
+    uint32_t times = e->roster.repeat ? e->roster.repeat : 1;
+    uint64_t n = stk_roster_len(&e->roster) / times, once;
+
+    STK_TRY(e->roster.select ? add_table(e, n, s, err) : add_shards(e, s, err));
+    once = s->n;
+    for (uint32_t k = 1; k < times; k++)
+        for (uint64_t i = 0; i < once; i++)
+            STK_TRY(add(s, s->at[i] + k * n, err));
+    return 0;
+}
+
+int stk_blocks_replan(stk_engine *e, uint64_t streams, uint64_t window, stk_error *err)
+{
+    stk_block_plan p = { .seed = e->seed,
+                         .streams = streams > UINT32_MAX ? UINT32_MAX : (uint32_t)streams,
+                         .window = window };
+    starts s = { 0 };
+    stk_order fresh;
+    int rc = find_starts(e, &s, err);
+
+    p.shards = s.at;
+    p.n_shards = s.n;
+    if (rc == 0)
+        rc = stk_order_block(&fresh, &e->roster, &p, err);
+    stk_free(s.at);
+    if (rc < 0)
+        return rc;
+    if (e->order.close)
+        e->order.close(e->order.state);
+    e->order = fresh;
+    e->streams = p.streams;
+    e->window = window;
+    return 0;
+}
+
+/* Bytes of a sample, on average: shards by their samples. */
+static int mean_size(const stk_engine *e, uint64_t *out, stk_error *err)
+{
+    uint64_t bytes = 0, samples = 0;
+
+    for (uint32_t d = 0; d < e->common->n_data; d++) {
+        const stk_index *ix = e->common->data[d]->index;
+
+        for (uint64_t i = 0; i < stk_index_shards(ix); i++) {
+            stk_shard_info info;
+
+            STK_TRY(stk_index_shard(ix, i, &info, err));
+            bytes += info.size;
+            samples += info.samples;
+        }
+    }
+    *out = bytes / (samples ? samples : 1);
+    *out = *out ? *out : 1;
+    return 0;
+}
+
+int stk_blocks_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
+{
+    uint64_t streams = o->streams, window = o->window, size;
+
+    if (!streams)
+        streams = stk_block_streams(e->deal.global, stk_roster_len(&e->roster));
+    if (!window && o->window_bytes) {
+        STK_TRY(mean_size(e, &size, err));
+        window = o->window_bytes / size ? o->window_bytes / size : 1;
+    }
+    return stk_blocks_replan(e, streams, window ? window : STK_BLOCK_WINDOW, err);
+}
+
+int stk_blocks_check(const stk_loader_options *o, stk_error *err)
+{
+    if (o->window && o->window_bytes)
+        return stk_fail(err, STK_EINVAL,
+                        "window is in samples and window_bytes in bytes: give one of them");
+    if (o->shuffle > STK_SHUFFLE_BLOCK)
+        return stk_fail(err, STK_EINVAL, "there is no shuffle %d", (int)o->shuffle);
+    if ((o->streams || o->window || o->window_bytes) &&
+        (o->shuffle != STK_SHUFFLE_BLOCK || o->order))
+        return stk_fail(err, STK_EINVAL, "streams and window belong to shuffle=\"block\"");
+    return 0;
+}
+
+int stk_blocks_warn(const stk_engine *e, stk_error *err)
+{
+    uint64_t size;
+
+    if (!e->remote)
+        return 0;
+    STK_TRY(mean_size(e, &size, err));
+    stk_log_line(&e->log, STK_LOG_WARN,
+                 "shuffle=\"exact\" over remote shards costs %" PRIu64 " reads at random places an "
+                 "epoch, of %" PRIu64 " bytes each: shuffle=\"block\" reads shard by shard",
+                 stk_roster_len(&e->roster), size);
+    return 0;
+}
