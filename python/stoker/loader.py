@@ -140,6 +140,9 @@ class Loader:
         self._pid = os.getpid()
         self._running: _Epoch | None = None     # its epoch is under way
         self._next: tuple[int, int] | None = None   # where set_epoch or load_state_dict points
+        self._life = 0, 0, 0                    # generation, and the epoch and position it took up at
+        self._loaded: tuple[int, int, int] | None = None    # the next life, until a loop begins it
+        self._ledger: bytes | None = None
         _open_loaders.add(self)
 
     def _what(self) -> dict[str, Any]:
@@ -158,10 +161,18 @@ class Loader:
 
     def __iter__(self) -> Iterator[Batch]:
         epoch, position = self._coming()
+        self._begin_life()
         self._core.resume(epoch, position)      # costs nothing when that is what comes anyway
         self._next = None
         self._running = _Epoch(self, epoch)
         return self._running
+
+    def _begin_life(self) -> None:
+        """The first loop after load_state_dict() begins a generation, and its ledger."""
+        if self._loaded is not None and self._ledger is not None:
+            self._core.ledger(self._ledger, *self._loaded)
+        self._life = self._loaded or self._life
+        self._loaded = None
 
     def _coming(self) -> tuple[int, int]:
         """Where the next loop begins."""
@@ -203,7 +214,8 @@ class Loader:
         It counts the batches received, not those made ahead.
         """
         epoch, position = self._where()
-        return {"version": _state.VERSION, "epoch": epoch, "position": position, **self._identity,
+        return {"version": _state.VERSION, "epoch": epoch, "position": position, "generation": self._life[0],
+                **self._identity,
                 "local": {"skipped": self._core.stats()["skipped"]}}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
@@ -213,8 +225,27 @@ class Loader:
         A state of other data, chains, seed or order is refused; strict=False takes its epoch and
         position all the same.
         """
-        self._next = _state.read(state, self._identity, self._samples, strict)
+        place = _state.read(state, self._identity, self._samples, strict)
+        generation = _state.generation(state)
+        self._life = generation, *place
+        self._loaded = generation + 1, *place
+        self._next = place
         self._running = None
+
+    def ledger(self, folder: str | bytes | os.PathLike[Any] | None) -> None:
+        """Write down which samples every batch has, before it is handed out; None: no longer.
+
+        One file in `folder` (made if missing) for each rank and each life of the run; all ranks give
+        the same folder, and every loader one of its own.  `stoker ledger FOLDER` reads it: when was a
+        sample seen, what was in a step, what was seen twice or never.
+        """
+        if folder is not None and not isinstance(folder, (str, bytes, os.PathLike)):
+            invalid(f"a ledger is written to a folder, not {folder!r}")
+        path = None if folder is None else os.fsencode(folder)
+        if path is not None and b"\0" in path:
+            invalid("ledger: a path has a null character")
+        self._core.ledger(path, *self._life)
+        self._ledger = path
 
     # ---- a look ----------------------------------------------------------------------------------
 
