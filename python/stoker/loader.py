@@ -170,6 +170,7 @@ class Loader:
     def _begin_life(self) -> None:
         """The first loop after load_state_dict() begins a generation, and its ledger."""
         if self._loaded is not None and self._ledger is not None:
+            self._core.ledger(None, 0, 0, 0)    # a second try from one checkpoint replaces the first
             self._core.ledger(self._ledger, *self._loaded)
         self._life = self._loaded or self._life
         self._loaded = None

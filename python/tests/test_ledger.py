@@ -34,8 +34,9 @@ def test_a_generation_a_life(urls, tmp_path):
         assert loader.state_dict()["generation"] == 1
         assert names(folder) == ["rank00000-gen0000.stkl", "rank00000-gen0001.stkl"]
         loader.load_state_dict(state)           # the same checkpoint, the same number
-        iter(loader)
+        next(iter(loader))
         assert loader.state_dict()["generation"] == 1
+        assert os.path.getsize(folder / "rank00000-gen0001.stkl") == size
         loader.load_state_dict(loader.state_dict())
         iter(loader)
         assert loader.state_dict()["generation"] == 2
