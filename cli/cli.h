@@ -36,7 +36,8 @@ typedef struct cli_command {
     int (*run)(const cli_args *args);
 } cli_command;
 
-extern const cli_command cli_index, cli_pack, cli_check, cli_ls, cli_cat, cli_ops, cli_bench;
+extern const cli_command cli_index, cli_pack, cli_check, cli_ls, cli_cat, cli_ops, cli_bench,
+    cli_ledger;
 
 /* ---- args.c: the command line, checked against the command's table ---- */
 

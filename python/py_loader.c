@@ -331,6 +331,26 @@ static PyObject *loader_resume(PyObject *obj, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* ledger(folder or None, generation, epoch, position) */
+static PyObject *loader_ledger(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    unsigned long long generation, epoch, position;
+    stk_error err = { 0 };
+    PyObject *path;
+    char *folder = NULL;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "OKKK:ledger", &path, &generation, &epoch, &position) ||
+        (path != Py_None && PyBytes_AsStringAndSize(path, &folder, NULL) < 0) || enter(self) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS rc = stk_loader_ledger(self->l, folder, generation, epoch, position,
+                                                  &err);
+    leave(self);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
+    Py_RETURN_NONE;
+}
+
 static PyObject *loader_where(PyObject *obj, PyObject *unused)
 {
     loader_object *self = (loader_object *)obj;
@@ -496,6 +516,8 @@ static PyMethodDef loader_methods[] = {
     { "next", loader_next, METH_O, "the parts of the epoch's next batch, or None at its end" },
     { "resume", loader_resume, METH_VARARGS, "go on at (epoch, position)" },
     { "where", loader_where, METH_NOARGS, "(epoch, position): what the consumer received" },
+    { "ledger", loader_ledger, METH_VARARGS,
+      "(folder or None, generation, epoch, position): write down what is handed out" },
     { "sizes", loader_sizes, METH_NOARGS, "(steps, samples) of an epoch" },
     { "streams", loader_streams, METH_NOARGS, "(streams, window) of block shuffle, else zeros" },
     { "set_streams", loader_set_streams, METH_VARARGS, "take other (streams, window)" },

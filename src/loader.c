@@ -515,6 +515,15 @@ int stk_loader_find(const stk_loader *l, uint64_t epoch, uint64_t id, uint64_t *
     return stk_fail(err, STK_ENOTFOUND, "sample %" PRIu64 " is not in epoch %" PRIu64, id, epoch);
 }
 
+int stk_loader_ledger(stk_loader *l, const char *folder, uint64_t generation, uint64_t epoch,
+                      uint64_t position, stk_error *err)
+{
+    ldg_head from = { .generation = generation, .epoch = epoch, .position = position };
+
+    STK_TRY(check_process(l, err));
+    return stk_engine_ledger(&l->e, folder, &from, err);
+}
+
 int stk_loader_print(const stk_loader *l, stk_print *out, stk_error *err)
 {
     return stk_engine_print(&l->e, out, err);
@@ -586,6 +595,7 @@ void stk_loader_close(stk_loader **lp)
     stk_free(e->arrived);
     stk_free(e->io_thread);
     stk_free(e->skips);
+    stk_ledger_writer_close(&e->ledger);
     if (e->order.close)
         e->order.close(e->order.state);
     stk_free(e->roster.exclude.id);

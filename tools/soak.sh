@@ -5,10 +5,11 @@
 #   SOAK_MINUTES=60  each fuzz target, with libFuzzer where there is clang
 #   SOAK_SEEDS=200   stress driver, under TSan
 #   SOAK_KILLS=300   kill -9 and reopen, of an index build and of a loading process each
+#   SOAK_RUNS=200    training runs, each killed three times and resumed on other ranks
 #   SOAK_SEED=...    where all seeds start; printed, by default the time
 set -eu
 cd "$(dirname "$0")/.."
-minutes=${SOAK_MINUTES:-60} seeds=${SOAK_SEEDS:-200} kills=${SOAK_KILLS:-300}
+minutes=${SOAK_MINUTES:-60} seeds=${SOAK_SEEDS:-200} kills=${SOAK_KILLS:-300} runs=${SOAK_RUNS:-200}
 seed=${SOAK_SEED:-$(date +%s)}
 tools/setup.sh
 PATH=$PWD/.venv/bin:$PATH
@@ -17,7 +18,7 @@ mkdir -p bench/results build/logs
 log=bench/results/soak-$(date +%Y%m%d-%H%M%S).txt
 exec > >(tee "$log") 2>&1
 echo "soak of $(git rev-parse --short HEAD 2>/dev/null || echo 'a tree without git') on $(uname -srm)," \
-    "$(nproc) cores; seed $seed, $minutes min a fuzz target, $seeds stress seeds, $kills kills"
+    "$(nproc) cores; seed $seed, $minutes min a fuzz target, $seeds stress seeds, $kills kills, $runs runs"
 failed=0
 
 # One line for each part; the whole output only of one that failed.
@@ -85,6 +86,8 @@ for driver in $(programs build-tsan/tests/stress stress); do
 done
 part kills-index python tests/soak/kills.py --what index --kills "$kills" --seed "$seed"
 part kills-load python tests/soak/kills.py --what load --kills "$kills" --seed "$seed"
+if python -c 'import torch.distributed' 2>/dev/null; then under=20; else under=0; fi
+part killed-runs python tests/resume/killed.py --runs "$runs" --torchrun $((under < runs ? under : runs)) --seed "$seed"
 
 echo "soak: $failed parts failed; log: $log"
 [ $failed = 0 ]

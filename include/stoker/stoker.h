@@ -16,6 +16,7 @@
 #include <stoker/base.h>
 #include <stoker/batch.h>
 #include <stoker/dataset.h>
+#include <stoker/ledger.h>
 #include <stoker/tools.h>
 
 #ifdef __cplusplus
@@ -162,6 +163,16 @@ STK_API STK_MUST_CHECK int stk_loader_print(const stk_loader *l, stk_print *out,
 /* The fingerprint of an output's chain: its steps, their arguments with defaults filled in, and the
  * version of what they mean.  0 past the last output. */
 STK_API uint64_t stk_loader_chain_print(const stk_loader *l, uint32_t output);
+
+/* Keep a ledger in `folder` (made if missing): from now on the ids that workers put into rows, and
+ * which rows are valid, are written before a batch is handed out, by one write a step, into one
+ * file for this rank and generation.  What can't be written is a failure of stk_loader_next(),
+ * which then hands nothing out and can be called again.  `generation` counts the lives of the run,
+ * (epoch, position) is where this one took up: equal on all ranks.  A file of the same rank and
+ * generation is replaced when the first batch comes: it was a try from the same checkpoint.  NULL
+ * ends the ledger; the folder and generation that is written already: nothing changes. */
+STK_API STK_MUST_CHECK int stk_loader_ledger(stk_loader *l, const char *folder, uint64_t generation,
+                                             uint64_t epoch, uint64_t position, stk_error *err);
 
 /* Park or add workers while running.  n >= 1. */
 STK_API STK_MUST_CHECK int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err);

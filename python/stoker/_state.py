@@ -113,3 +113,8 @@ def read(state: Any, mine: Mapping[str, Any], samples: int, strict: bool) -> tup
     if position > samples:
         invalid(f"the state is damaged: position {position} of {samples}")
     return epoch, position
+
+
+def generation(state: Mapping[str, Any]) -> int:
+    """How often the run had been resumed when this state was taken."""
+    return _options.whole("the state's generation", state.get("generation", 0), 0, 2**32 - 1)

@@ -147,6 +147,9 @@ class Loader:
         self._pid = os.getpid()
         self._running: _Epoch | None = None     # its epoch is under way
         self._next: tuple[int, int] | None = None   # where set_epoch or load_state_dict points
+        self._life = 0, 0, 0                    # generation, and the epoch and position it took up at
+        self._loaded: tuple[int, int, int] | None = None    # the next life, until a loop begins it
+        self._ledger: bytes | None = None
         _open_loaders.add(self)
 
     def _note_streams(self) -> None:
@@ -172,10 +175,19 @@ class Loader:
 
     def __iter__(self) -> Iterator[Batch]:
         epoch, position = self._coming()
+        self._begin_life()
         self._core.resume(epoch, position)      # costs nothing when that is what comes anyway
         self._next = None
         self._running = _Epoch(self, epoch)
         return self._running
+
+    def _begin_life(self) -> None:
+        """The first loop after load_state_dict() begins a generation, and its ledger."""
+        if self._loaded is not None and self._ledger is not None:
+            self._core.ledger(None, 0, 0, 0)    # a second try from one checkpoint replaces the first
+            self._core.ledger(self._ledger, *self._loaded)
+        self._life = self._loaded or self._life
+        self._loaded = None
 
     def _coming(self) -> tuple[int, int]:
         """Where the next loop begins."""
@@ -217,7 +229,8 @@ class Loader:
         It counts the batches received, not those made ahead.
         """
         epoch, position = self._where()
-        return {"version": _state.VERSION, "epoch": epoch, "position": position, **self._identity,
+        return {"version": _state.VERSION, "epoch": epoch, "position": position, "generation": self._life[0],
+                **self._identity,
                 "local": {"skipped": self._core.stats()["skipped"]}}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
@@ -234,8 +247,26 @@ class Loader:
             self._core.set_streams(mine["order"]["streams"], mine["order"]["window"])
             self._note_streams()
             self._identity = mine
+        generation = _state.generation(state)
+        self._life = generation, *place
+        self._loaded = generation + 1, *place
         self._next = place
         self._running = None
+
+    def ledger(self, folder: str | bytes | os.PathLike[Any] | None) -> None:
+        """Write down which samples every batch has, before it is handed out; None: no longer.
+
+        One file in `folder` (made if missing) for each rank and each life of the run; all ranks give
+        the same folder, and every loader one of its own.  `stoker ledger FOLDER` reads it: when was a
+        sample seen, what was in a step, what was seen twice or never.
+        """
+        if folder is not None and not isinstance(folder, (str, bytes, os.PathLike)):
+            invalid(f"a ledger is written to a folder, not {folder!r}")
+        path = None if folder is None else os.fsencode(folder)
+        if path is not None and b"\0" in path:
+            invalid("ledger: a path has a null character")
+        self._core.ledger(path, *self._life)
+        self._ledger = path
 
     # ---- a look ----------------------------------------------------------------------------------
 

@@ -169,6 +169,29 @@ static int take_locked(stk_engine *e, stk_batch **out, stk_error *err)
     return rc;
 }
 
+/* Write down what the slot at the tail has, before anybody gets it.  It is READY, so nobody else
+ * touches it and workers need not wait for the disk.  When that fails it stays there. */
+static int note_locked(stk_engine *e, stk_error *err)
+{
+    const stk_slot *s = &e->slot[e->tail % e->n_slots];
+    stk_ledger_row row;
+    int rc;
+
+    if (!e->ledger || s->rc < 0)
+        return 0;
+    row = (stk_ledger_row){ .epoch = s->epoch,
+                            .step = s->step,
+                            .start = s->share.start,
+                            .count = s->share.count,
+                            .rows = s->batch->rows,
+                            .ids = s->batch->ids,
+                            .valid = s->batch->valid };
+    pthread_mutex_unlock(&e->lock);
+    rc = stk_ledger_writer_add(e->ledger, &row, err);
+    pthread_mutex_lock(&e->lock);
+    return rc;
+}
+
 /* Of the consumer's epoch, which may have been entered midway. */
 static uint64_t epoch_steps(const stk_engine *e)
 {
@@ -192,6 +215,8 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     stk_stall_at(&e->stall, STK_STALL_TAKE, e->epoch * e->steps + e->taken);
     pthread_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
+    if (rc == 0)
+        rc = note_locked(e, err);
     if (rc == 0)
         rc = take_locked(e, out, err);
     pthread_mutex_unlock(&e->lock);
@@ -238,6 +263,30 @@ int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error 
     } /* else that is what comes next anyway */
     e->epoch = epoch;
     e->taken = left ? (position + e->deal.global - 1) / e->deal.global : epoch_steps(e);
+    return 0;
+}
+
+int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, stk_error *err)
+{
+    ldg_head head = { .rank = e->deal.rank,
+                      .world = e->deal.world,
+                      .max_rows = e->batch,
+                      .generation = from->generation,
+                      .global = e->deal.global,
+                      .seed = e->seed,
+                      .epoch = from->epoch,
+                      .position = from->position,
+                      .samples = e->deal.samples };
+    stk_ledger_writer *w = NULL;
+
+    if (folder && e->ledger && stk_ledger_writer_is(e->ledger, folder, from->generation))
+        return 0;
+    if (folder) {
+        STK_TRY(stk_engine_print(e, &head.data, err));
+        STK_TRY(stk_ledger_writer_open(&w, folder, &head, err));
+    }
+    stk_ledger_writer_close(&e->ledger);
+    e->ledger = w;
     return 0;
 }
 

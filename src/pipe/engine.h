@@ -23,6 +23,7 @@
 #include "fetch/uring.h"
 #include "kern/sample.h"
 #include "order/order.h"
+#include "pipe/ledger_write.h"
 #include "pipe/plan.h"
 
 #define STK_MAX_WORKERS 256
@@ -136,6 +137,7 @@ struct stk_engine {
     uint64_t base_epoch, base_from;    /* lock: epoch and position of sequence number 0 */
     uint64_t base_step, base_left;     /* lock: its step; steps from there to the epoch's end */
     uint64_t epoch, taken;             /* where the consumer stands */
+    stk_ledger_writer *ledger;         /* the consumer's; NULL: none is kept */
     stk_request **arrived;             /* lock: heap by ticket, n_arrived of cap max_requests */
     stk_request *idle;                 /* lock */
     uint32_t n_requests, max_requests; /* lock */
@@ -171,6 +173,7 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err);
 uint64_t stk_engine_position(const stk_engine *e); /* of the epoch: what the consumer received */
 int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err);
+int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, stk_error *err);
 void stk_engine_stop(stk_engine *e);
 struct timespec stk_in_ms(int ms); /* on the monotonic clock */
 

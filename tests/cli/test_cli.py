@@ -35,6 +35,7 @@ Commands:
   cat     show a sample, a field, or what a chain makes of it
   ops     list formats, codecs and ops with their arguments
   bench   load as a training loop would, and say how fast and what is slow
+  ledger  which samples was a run given, when, and which twice or never?
 
 A first walk:
   stoker index 'train-{000000..000099}.tar'     find every sample once; opening is instant from then on
@@ -75,7 +76,7 @@ def test_wrong_usage(stoker, args, line):
     fails(stoker(*args), 2, line)
 
 
-@pytest.mark.parametrize("command", ["index", "pack", "check", "ls", "cat", "ops", "bench"])
+@pytest.mark.parametrize("command", ["index", "pack", "check", "ls", "cat", "ops", "bench", "ledger"])
 def test_help_of_commands(stoker, command):
     done = stoker(command, "--help")
     assert done.code == 0 and done.err == ""
