@@ -45,8 +45,8 @@ PyObject *tensor_new(module_state *st, const stk_tensor *t);
 
 /* keys(data sets, ids as int64 bytes): the samples' keys, counted through all data sets. */
 PyObject *dataset_keys(PyObject *module, PyObject *args);
-/* Methods of Dataset (py_column.c).  A type is that of stk_column_type; numbers come as the bytes of
- * int64 or float64, texts as a list of str or None. */
+/* Methods of Dataset (py_column.c).  A type is that of stk_column_type; numbers come as the bytes
+ * of int64 or float64, texts as a list of str or None. */
 PyObject *dataset_columns(PyObject *self, PyObject *unused);
 PyObject *dataset_column(PyObject *self, PyObject *args);
 PyObject *dataset_arrow(PyObject *self, PyObject *unused); /* a capsule "arrow_array_stream" */

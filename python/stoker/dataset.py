@@ -85,7 +85,8 @@ class Dataset:
 
     @property
     def columns(self) -> dict[str, np.dtype[Any]]:
-        """Typed columns at hand: name -> dtype (text is object)."""
+        """Typed columns at hand: name -> dtype (text is object; int64 where some samples have no
+        value comes as float64)."""
         return {name: np.dtype(_DTYPES[kind]) for name, kind in self._core.columns()}
 
     def column(self, name: str, read: bool = False) -> np.ndarray[Any, Any]:
