@@ -9,15 +9,13 @@ not read back.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
-from . import _options
+from . import _log, _options
 from .errors import invalid
 
 VERSION = 2
-_log = logging.getLogger("stoker")
 _PARTS = ("epoch", "position", "seed", "order", "data", "chains")
 
 
@@ -108,7 +106,7 @@ def read(state: Any, mine: Mapping[str, Any], samples: int, strict: bool) -> tup
         invalid(f"the state does not fit this loader: {'; '.join(other)}. Open the loader as it was, "
                 f"or take the position alone with load_state_dict(state, strict=False)")
     if other:
-        _log.warning("taking a state that does not fit: %s", "; ".join(other))
+        _log.emit(1, f"taking a state that does not fit: {'; '.join(other)}")
         position = min(position, samples)
     if position > samples:
         invalid(f"the state is damaged: position {position} of {samples}")

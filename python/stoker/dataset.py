@@ -9,13 +9,14 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from . import _options, _stoker
 from .batch import from_parts
 from .errors import invalid
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _DTYPES = {1: "int64", 2: "float64", 3: "object"}  # stk_column_type
 Urls = str | bytes | os.PathLike[Any] | list[Any] | tuple[Any, ...]
@@ -87,6 +88,7 @@ class Dataset:
     def columns(self) -> dict[str, np.dtype[Any]]:
         """Typed columns at hand: name -> dtype (text is object; int64 where some samples have no
         value comes as float64)."""
+        import numpy as np          # here: importing stoker does not import it
         return {name: np.dtype(_DTYPES[kind]) for name, kind in self._core.columns()}
 
     def column(self, name: str, read: bool = False) -> np.ndarray[Any, Any]:
@@ -100,6 +102,7 @@ class Dataset:
         """
         if not isinstance(name, (str, bytes)) or "\0" in os.fsdecode(name):
             invalid(f"a column is called by its name, like \"cls\", not {name!r}")
+        import numpy as np
         kind, values = self._core.column(os.fsencode(name), bool(read))
         if isinstance(values, list):
             out = np.empty(len(values), dtype=object)
