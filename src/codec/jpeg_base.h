@@ -6,7 +6,8 @@
  * and the caller asks libjpeg-turbo, whose pixels or error then count.
  *
  * With seek points (jpeg_seek.h) decoding starts at the first chunk of each row of blocks that
- * the rectangle sees; every chunk must end where the next point is, else STK_ESTALE: the caller
+ * the rectangle sees; every chunk must end where the next point is, with its DC values, else
+ * STK_ESTALE: the caller
  * decodes without them and counts it.  Without, everything above and beside is read over. */
 #ifndef STOKER_JPEG_BASE_H
 #define STOKER_JPEG_BASE_H

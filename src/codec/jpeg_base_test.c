@@ -310,12 +310,110 @@ static void thousands_of_crops(void **state)
     bench_close(&b);
 }
 
+/* ---- what the header gives to a GPU ---- */
+
+typedef struct core {
+    uint32_t dc_fast[3][1 << 9], ac_fast[3][1 << 10];
+    stk_jpeg_long more[2][3];
+    stk_jpeg_lut dc[3], ac[3];
+    uint16_t map[64];
+} core;
+
+static void core_init(core *k, const stk_jpeg_head *h)
+{
+    static const uint8_t natural[64] = STK_JPEG_ZIGZAG;
+
+    for (int i = 0; i < 64; i++)
+        k->map[i] = natural[i];
+    for (unsigned c = 0; c < h->n_comps; c++) {
+        const stk_jpeg_huff *dc = &h->dc[h->comp[c].dc], *ac = &h->ac[h->comp[c].ac];
+
+        assert_int_equal(stk_jpeg_long_build(&k->more[0][c], dc, 1), 0);
+        assert_int_equal(stk_jpeg_long_build(&k->more[1][c], ac, 0), 0);
+        stk_jpeg_fast_build(k->dc_fast[c], 9, dc, 1);
+        stk_jpeg_fast_build(k->ac_fast[c], 10, ac, 0);
+        k->dc[c] = (stk_jpeg_lut){ k->dc_fast[c], &k->more[0][c], dc->vals, 9 };
+        k->ac[c] = (stk_jpeg_lut){ k->ac_fast[c], &k->more[1][c], ac->vals, 10 };
+    }
+}
+
+/* A chunk from its seek point on; the bit behind it. */
+static uint64_t core_chunk(const bench *b, core *k, const subject *t, uint32_t row, uint32_t chunk,
+                           const int16_t *want)
+{
+    const stk_jpeg_head *h = &b->head;
+    const uint8_t *scan = t->in.data + h->scan;
+    uint64_t at = stk_jpeg_seek_row(&b->seek, row);
+    uint32_t first = chunk * b->seek.chunk, cols = b->seek.cols;
+    uint32_t end = first + b->seek.chunk < cols ? first + b->seek.chunk : cols;
+    int32_t pred[3], diff = 0;
+    stk_jpeg_bits bits;
+
+    for (uint32_t i = 0; i < chunk; i++)
+        at += stk_jpeg_seek_len(&b->seek, row, i);
+    stk_jpeg_seek_dc(&b->seek, row, chunk / b->seek.dc_step, pred);
+    stk_jpeg_bits_init(&bits, scan, t->in.len - h->scan, at);
+    for (uint32_t m = first; m < end; m++) {
+        const int16_t *plane = want;
+
+        for (unsigned c = 0; c < h->n_comps; c++) {
+            uint32_t across = cols * h->comp[c].h;
+
+            for (uint32_t y = 0; y < h->comp[c].v; y++)
+                for (uint32_t x = 0; x < h->comp[c].h; x++) {
+                    size_t i = (size_t)(row * h->comp[c].v + y) * across + m * h->comp[c].h + x;
+                    int16_t block[64] = { 0 };
+
+                    assert_int_equal(stk_jpeg_dc(&bits, &k->dc[c], &diff), 0);
+                    assert_true(stk_jpeg_ac(&bits, &k->ac[c], k->map, block) >= 0);
+                    pred[c] += diff;
+                    block[0] = (int16_t)pred[c];
+                    assert_memory_equal(block, plane + i * 64, sizeof block);
+                }
+            plane += (size_t)across * b->seek.rows * h->comp[c].v * 64;
+        }
+    }
+    return stk_jpeg_bits_at(&bits, scan);
+}
+
+static void chunks_stand_alone(void **state)
+{
+    static core k;
+    bench b;
+
+    (void)state;
+    bench_open(&b, 6);
+    for (size_t kind = 0; kind < KINDS; kind++) {
+        jpeg_recipe r = recipe(kind, 160, 50);
+        stk_jpeg_job job;
+        int16_t *coefs;
+        subject t;
+
+        r.optimize = kind & 1;
+        r.rough = 200;
+        open_subject(&b, &t, &r);
+        job = (stk_jpeg_job){ &b.head, t.in, NULL, 0 };
+        assert_int_equal(stk_jpeg_coefs(b.j[0], &job, &b.scratch, &coefs, &b.err), 0);
+        core_init(&k, &b.head);
+        for (uint32_t y = 0; y < b.seek.rows; y++)
+            for (uint32_t x = 0; x < b.seek.chunks; x += b.seek.dc_step) {
+                uint64_t end = core_chunk(&b, &k, &t, y, x, coefs);
+
+                if (x + 1 == b.seek.chunks && y + 1 < b.seek.rows)
+                    assert_int_equal(end, stk_jpeg_seek_row(&b.seek, y + 1));
+            }
+        close_subject(&t);
+        stk_scratch_reset(&b.scratch);
+    }
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_factor_and_size), cmocka_unit_test(random_sizes),
         cmocka_unit_test(every_quality),         cmocka_unit_test(every_restart_interval),
-        cmocka_unit_test(thousands_of_crops),
+        cmocka_unit_test(thousands_of_crops),    cmocka_unit_test(chunks_stand_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

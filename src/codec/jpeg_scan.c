@@ -149,6 +149,26 @@ static uint64_t chunk_end(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
     return s->row + 1 < d->rows ? stk_jpeg_seek_row(k, s->row + 1) : UINT64_MAX;
 }
 
+/* At the start of a chunk for which the points have DC values: are they ours? */
+static int dc_fits(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
+{
+    const stk_jpeg_seek *k = d->seek;
+    uint32_t row = s->row, chunk = s->chunk + 1;
+    int32_t dc[STK_JPEG_COMPS];
+
+    if (chunk == d->chunks) {
+        row++;
+        chunk = 0;
+    }
+    if (row == d->rows || chunk % k->dc_step)
+        return 1;
+    stk_jpeg_seek_dc(k, row, chunk / k->dc_step, dc);
+    for (unsigned c = 0; c < d->head->n_comps; c++)
+        if (dc[c] != s->pred[c])
+            return 0;
+    return 1;
+}
+
 /* The marker that must come between two MCUs. */
 static int restart(stk_jpeg_scan *d, stk_jpeg_stream *s)
 {
@@ -194,7 +214,7 @@ static int end_chunk(stk_jpeg_scan *d, stk_jpeg_stream *s)
     if (d->seek && (s->col == d->cols || s->col % d->chunk == 0)) {
         uint64_t want = chunk_end(d, s);
 
-        if (want != UINT64_MAX && stk_jpeg_bits_at(&s->r.b, d->data) != want)
+        if ((want != UINT64_MAX && stk_jpeg_bits_at(&s->r.b, d->data) != want) || !dc_fits(d, s))
             return STK_ESTALE;
         s->at = want;
     }
