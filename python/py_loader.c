@@ -202,25 +202,42 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
 
 static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {
-        "data",         "outputs", "batch_size",        "num_workers",  "prefetch",
-        "io_threads",   "seed",    "shuffle",           "drop_last",    "rank",
-        "world_size",   "skip",    "skip_budget",       "memory_limit", "max_pixels",
-        "exclude",      "watch",   "global_batch_size", "streams",      "window",
-        "window_bytes", NULL
-    };
+    static char *names[] = { "data",
+                             "outputs",
+                             "batch_size",
+                             "num_workers",
+                             "prefetch",
+                             "io_threads",
+                             "seed",
+                             "shuffle",
+                             "drop_last",
+                             "rank",
+                             "world_size",
+                             "skip",
+                             "skip_budget",
+                             "memory_limit",
+                             "max_pixels",
+                             "exclude",
+                             "watch",
+                             "global_batch_size",
+                             "streams",
+                             "window",
+                             "window_bytes",
+                             "ranks_per_node",
+                             NULL };
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
-    unsigned long long seed, budget, memory, pixels, global = 0, streams = 0, window = 0, bytes = 0;
+    unsigned long long seed, budget, memory, pixels, global = 0, streams = 0, window = 0, bytes = 0,
+                                                     local = 0;
     int shuffle, drop_last, skip, watch = 0;
     PyObject *data, *outputs, *exclude = Py_None;
     stk_watch told;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKK:Loader", names,
-                                     &PyTuple_Type, &data, &PyTuple_Type, &outputs, &o.batch_size,
-                                     &o.num_workers, &o.prefetch, &o.io_threads, &seed, &shuffle,
-                                     &drop_last, &o.rank, &o.world_size, &skip, &budget, &memory,
-                                     &pixels, &exclude, &watch, &global, &streams, &window, &bytes))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKKK:Loader", names, &PyTuple_Type, &data,
+            &PyTuple_Type, &outputs, &o.batch_size, &o.num_workers, &o.prefetch, &o.io_threads,
+            &seed, &shuffle, &drop_last, &o.rank, &o.world_size, &skip, &budget, &memory, &pixels,
+            &exclude, &watch, &global, &streams, &window, &bytes, &local))
         return -1;
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
@@ -241,6 +258,7 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     o.streams = streams;
     o.window = window;
     o.window_bytes = bytes;
+    o.ranks_per_node = local;
     o.drop_last = drop_last ? STK_YES : STK_NO;
     o.on_error = skip ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE;
     o.skip_budget = budget;

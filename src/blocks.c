@@ -138,6 +138,7 @@ int stk_blocks_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
     uint64_t streams = o->streams, window = o->window, size;
 
+    e->deal.local = (uint32_t)o->ranks_per_node;
     if (!streams)
         streams = stk_block_streams(e->deal.global, stk_roster_len(&e->roster));
     if (!window && o->window_bytes) {
@@ -154,6 +155,10 @@ int stk_blocks_check(const stk_loader_options *o, stk_error *err)
                         "window is in samples and window_bytes in bytes: give one of them");
     if (o->shuffle > STK_SHUFFLE_BLOCK)
         return stk_fail(err, STK_EINVAL, "there is no shuffle %d", (int)o->shuffle);
+    if (o->ranks_per_node && (o->world_size ? o->world_size : 1) % o->ranks_per_node)
+        return stk_fail(err, STK_EINVAL,
+                        "ranks_per_node %" PRIu64 " does not divide world_size %" PRIu32,
+                        o->ranks_per_node, o->world_size ? o->world_size : 1);
     if ((o->streams || o->window || o->window_bytes) &&
         (o->shuffle != STK_SHUFFLE_BLOCK || o->order))
         return stk_fail(err, STK_EINVAL, "streams and window belong to shuffle=\"block\"");

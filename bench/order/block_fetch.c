@@ -46,6 +46,7 @@ static void each(sim *s, uint64_t epoch, uint32_t nodes, touch_fn fn, figures *f
 {
     stk_deal d = { .samples = s->m.n,
                    .world = nodes * s->c->local,
+                   .local = s->c->local,
                    .global = (uint64_t)nodes * s->c->local * s->c->batch };
 
     for (uint64_t step = 0; step < stk_deal_steps(&d, 0); step++)

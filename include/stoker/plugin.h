@@ -315,7 +315,8 @@ typedef struct stk_where {
 
 typedef struct stk_share { /* of one rank in one step */
     uint64_t start, count; /* positions of the global batch: start .. start + count - 1 */
-    uint64_t item;         /* the rank's rows are items item, item + 1, ... of it as dealt */
+    uint64_t item;         /* the rank's rows are items item, item + stride, ... of it as dealt */
+    uint32_t stride;       /* 1, unless ranks of one node divide its items among them */
     uint32_t rows;
     int filler; /* the rank was left with nothing: one row, position `item`, not valid */
 } stk_share;
@@ -329,7 +330,7 @@ typedef struct stk_order {
     void (*at)(const void *state, uint64_t epoch, const uint64_t *position, uint32_t n,
                stk_where *out);
     /* In which order the positions of a global batch are dealt: those of rows row .. row + n - 1 of
-     * a share, so of items share->item + row, ...  NULL: as they follow each other.  Pure. */
+     * a share, so of items share->item + row * share->stride, ...  NULL: as they follow each other.  Pure. */
     void (*deal)(const void *state, const stk_share *share, uint32_t row, uint32_t n,
                  uint64_t *position);
     /* The position of a sample in an epoch; UINT64_MAX: none.  NULL: it is searched for. */

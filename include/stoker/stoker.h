@@ -95,6 +95,9 @@ typedef struct stk_loader_options {
     uint64_t streams; /* a power of two; 0: at least the rows of a global batch, 256 to 16,384 */
     uint64_t window;  /* samples that are mixed, over all streams; 0: 65,536 */
     uint64_t window_bytes; /* in place of window: bytes, by the mean size of a sample */
+    /* Ranks that share a node, the same number on all: they take turns in its part of a batch, so
+     * that each has the mixture of the whole node.  Divides world_size; 0: one. */
+    uint64_t ranks_per_node;
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from src/options.def:

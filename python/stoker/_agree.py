@@ -25,7 +25,7 @@ from . import _log, _ranks
 from .errors import invalid
 
 WARN_AFTER, GIVE_UP_AFTER = 20.0, 600.0     # seconds
-_COMPARED = ("batch_size", "global_batch_size", "world_size", "drop_last")
+_COMPARED = ("batch_size", "global_batch_size", "world_size", "drop_last", "ranks_per_node")
 
 
 def describe(cores: Any, identity: Mapping[str, Any], made_of: Any) -> dict[str, str]:
@@ -93,8 +93,10 @@ class Meeting:
             self._judge()
         self._wait([f"{self._at}numbers"])
         numbers = json.loads(self._store.get(f"{self._at}numbers"))
-        mine_now = numbers[self._place.rank] if numbers else self._place.rank
-        return _ranks.renumbered(self._place, mine_now)
+        if not numbers:
+            return self._place
+        return _ranks.renumbered(self._place, numbers[self._place.rank])._replace(
+            local=json.loads(self._store.get(f"{self._at}local")))
 
     def _judge(self) -> None:
         keys = [f"{self._at}rank/{r}" for r in range(self._place.world)]
@@ -110,7 +112,9 @@ class Meeting:
         numbers: list[int] = []
         if self._place.source == "torch.distributed":   # a mesh's other dimensions would not follow
             numbers = _ranks.numbers_by_node([said["node"] for said in all_said])
-        self._store.set(f"{self._at}numbers", json.dumps(numbers))
+            local = _ranks.even_nodes([said["node"] for said in all_said])
+            self._store.set(f"{self._at}local", json.dumps(local))
+        self._store.set(f"{self._at}numbers", json.dumps(numbers))      # last: the others wait for it
 
     def _wait(self, keys: list[str]) -> None:
         start, pause, warned = time.monotonic(), 0.001, False

@@ -31,6 +31,7 @@ class Place(NamedTuple):
     source: str                 # "torchrun (RANK, WORLD_SIZE)"; "": nobody said anything
     peers: tuple[int, ...] = () # torch's ranks that share the data, if torch.distributed is up
     note: str = ""              # how the rank was renumbered
+    local: int = 1              # ranks of every node, where all ranks know it to be the same
 
     def log(self) -> None:
         """One INFO line."""
@@ -135,7 +136,8 @@ def _from_environment(env: Any) -> Place | None:
     slurm = _from_slurm(env)
     if torchrun:
         _same_story(env, torchrun, slurm)
-        return Place(*torchrun, "torchrun (RANK, WORLD_SIZE)")
+        alone = env.get("LOCAL_WORLD_SIZE") == str(torchrun[1])     # then it says so to all of them
+        return Place(*torchrun, "torchrun (RANK, WORLD_SIZE)", local=torchrun[1] if alone else 1)
     if slurm and mpi and slurm[:2] != mpi[:2]:
         return mpi      # mpirun starts one daemon a node as the step; its own count is of programs
     return _by_node(env, slurm) if slurm else mpi
@@ -196,7 +198,16 @@ def _by_node(env: Any, place: Place) -> Place:
     if int(node) >= len(counts) or int(local) >= counts[int(node)]:
         invalid(f"the environment contradicts itself: SLURM_LOCALID={local} on SLURM_NODEID={node}, "
                 f"but the tasks per node are {text}: give rank= and world_size=")
-    return renumbered(place, sum(counts[:int(node)]) + int(local))
+    return renumbered(place, sum(counts[:int(node)]) + int(local))._replace(local=_even(counts))
+
+
+def _even(counts: list[int]) -> int:
+    """Ranks of a node if all nodes have as many, else 1."""
+    return counts[0] if counts and len(set(counts)) == 1 else 1
+
+
+def even_nodes(nodes: list[str]) -> int:
+    return _even([nodes.count(node) for node in dict.fromkeys(nodes)])
 
 
 def renumbered(place: Place, rank: int) -> Place:

@@ -17,7 +17,8 @@ from .errors import ClosedError, StokerError, invalid
 
 _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_workers", "prefetch",
           "device", "rank", "world_size", "on_error", "collate", "memory_limit", "max_pixels",
-          "io_threads", "global_batch_size", "classes", "exclude", "mesh", "check_ranks", "streams", "window"]
+          "io_threads", "global_batch_size", "classes", "exclude", "mesh", "check_ranks", "streams", "window",
+          "ranks_per_node"]
 Collate = str | tuple[str, float] | Mapping[str, Any] | None
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -77,6 +78,8 @@ class Loader:
         are far away: read one after the other, by one node, in streams side by side (docs/order.md)
     streams, window: of "block": how many streams, a power of two; how much is mixed, in samples or as
         "256MB"; None: chosen
+    ranks_per_node: of "block": ranks that share a node, the same on all; they take turns in what it
+        reads; None: what Slurm or torch.distributed know, else 1
     seed: order and augmentation depend on (seed, epoch, position) only
     drop_last: leave out a last batch that is not full
     num_workers: threads; None: chosen; 0: everything in the caller's thread
@@ -107,7 +110,8 @@ class Loader:
                  global_batch_size: int | None = None, classes: list[str] | None = None,
                  exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None,
                  mesh: Any = None, check_ranks: bool = True, streams: int | None = None,
-                 window: int | str | None = None, **unknown: Any) -> None:
+                 window: int | str | None = None, ranks_per_node: int | None = None,
+                 **unknown: Any) -> None:
         _options.check_unknown(unknown, _KNOWN)
         _options.refuse_in_worker()
         _options.check_device(device)
@@ -118,6 +122,8 @@ class Loader:
             "seed": _options.whole("seed", seed, 0, 2**64 - 1),
             "shuffle": _options.shuffle_kind(shuffle),
             **_options.blocks(_options.shuffle_kind(shuffle), streams, window),
+            "ranks_per_node": place.local if ranks_per_node is None
+            else _options.whole("ranks_per_node", ranks_per_node, 1),
             "drop_last": _options.flag("drop_last", drop_last),
             "num_workers": _workers(num_workers),
             "prefetch": _options.or_chosen("prefetch", prefetch),
@@ -139,8 +145,9 @@ class Loader:
             self._identity = self._what()
             place = meeting.compare(_agree.describe(cores, self._identity, self._made_of))
         place.log()
-        if place.rank != options["rank"]:       # counted node by node now
-            options["rank"] = place.rank
+        local = place.local if ranks_per_node is None else options["ranks_per_node"]
+        if (place.rank, local) != (options["rank"], options["ranks_per_node"]):
+            options.update(rank=place.rank, ranks_per_node=local)   # counted node by node now
             self._core.close()
             self._core = self._open(*self._made_of)
         self._steps, self._samples = self._core.sizes()

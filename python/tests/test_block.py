@@ -152,3 +152,18 @@ def test_some_left_out(urls):
                            exclude=keys) as loader:
             found += [int(i) for b in loader for r, i in enumerate(b.sample_ids) if b.valid[r]]
     assert sorted(found) == left
+
+
+@pytest.mark.parametrize("world, local", [(4, 2), (4, 4), (6, 3)])
+def test_ranks_of_a_node_take_turns(urls, world, local):
+    """Together they have what the node had; every sample once."""
+    nodes = {}
+    for per in (1, local):
+        nodes[per] = [set() for _ in range(world // local)]
+        for rank in range(world):
+            with stoker.Loader(urls, LABEL, batch_size=8, shuffle="block", streams=16, rank=rank, world_size=world,
+                               ranks_per_node=per, drop_last=True) as loader:
+                nodes[per][rank // local] |= set(ids_of(loader))
+    assert nodes[1] == nodes[local]
+    with pytest.raises(stoker.StokerError, match="does not divide"):
+        stoker.Loader(urls, LABEL, shuffle="block", rank=0, world_size=world, ranks_per_node=5)

@@ -228,42 +228,31 @@ static uint64_t alike(const stk_share *batch, uint64_t c, unsigned bits)
     return off < batch->count ? ((batch->count - 1 - off) >> bits) + 1 : 0;
 }
 
-/* Item j of a global batch as it is dealt: the low bits of its position, and how many items of
- * its stream stand before it. */
-static uint64_t item_at(const block *x, const stk_share *batch, uint64_t j, uint64_t *before)
+/* Item j of a global batch as it is dealt: how far behind its start. */
+static uint64_t item_at(const block *x, const stk_share *batch, uint64_t j)
 {
-    uint64_t c = 0;
+    uint64_t mask = ((uint64_t)1 << x->bits) - 1, each = batch->count >> x->bits, c = 0;
 
-    for (unsigned b = 0; b < x->bits; b++) { /* c: the low b bits */
-        uint64_t low = alike(batch, c, b + 1);
+    if (!(batch->count & mask)) { /* as many of each stream */
+        c = reversed(x, (uint32_t)(each == 1 ? j : j / each));
+        j = each == 1 ? 0 : j % each;
+    } else {
+        for (unsigned b = 0; b < x->bits; b++) { /* c: the low b bits of its position */
+            uint64_t low = alike(batch, c, b + 1), high = j >= low;
 
-        if (j >= low) {
-            j -= low;
-            c |= (uint64_t)1 << b;
+            j -= high ? low : 0;
+            c |= high << b;
         }
     }
-    *before = j;
-    return c;
+    return ((c - batch->start) & mask) + (j << x->bits);
 }
 
 static void block_deal(const void *state, const stk_share *share, uint32_t row, uint32_t n,
                        uint64_t *position)
 {
-    const block *x = state;
-    uint64_t mask = ((uint64_t)1 << x->bits) - 1, before = 0, c = 0, off = share->count;
-
-    for (uint32_t i = 0; i < n; i++) {
-        if (off >= share->count) {
-            c = item_at(x, share, share->item + row + i, &before);
-            off = ((c - share->start) & mask) + (before << x->bits);
-        }
-        position[i] = share->start + off;
-        off += mask + 1;
-        if (off >= share->count) { /* mostly the next stream has some */
-            c = reversed(x, reversed(x, (uint32_t)c) + 1);
-            off = (c - share->start) & mask;
-        }
-    }
+    for (uint32_t i = 0; i < n; i++)
+        position[i] = share->start +
+                      item_at(state, share, share->item + (uint64_t)(row + i) * share->stride);
 }
 
 /* ---- open and close ---- */

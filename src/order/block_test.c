@@ -119,7 +119,7 @@ static void check_deal(const stk_order *o, uint32_t streams, uint64_t start, uin
 {
     static dealt want[MOST];
     uint64_t got[MOST], one;
-    stk_share s = { .start = start, .count = count };
+    stk_share s = { .start = start, .count = count, .stride = 1 };
 
     for (uint64_t i = 0; i < count; i++)
         want[i] = (dealt){ reverse((uint32_t)((start + i) % streams), streams), start + i };
@@ -128,9 +128,10 @@ static void check_deal(const stk_order *o, uint32_t streams, uint64_t start, uin
     for (uint64_t i = 0; i < count; i++)
         assert_true(got[i] == want[i].position);
     s.item = draw(count); /* a rank's share, entered anywhere */
-    s.rows = (uint32_t)(count - s.item);
+    s.stride = 1 + (uint32_t)draw(8);
+    s.rows = (uint32_t)((count - s.item - 1) / s.stride + 1);
     o->deal(o->state, &s, s.rows / 2, 1, &one);
-    assert_true(one == want[s.item + s.rows / 2].position);
+    assert_true(one == want[s.item + s.rows / 2 * s.stride].position);
 }
 
 static void dealing_is_sorting(void **state)
@@ -164,8 +165,8 @@ static void ranks_are_disjoint_and_complete(void **state)
     (void)state;
     for (int i = 0; i < 150; i++) {
         uint64_t n = 1 + draw(1500), from = draw(n);
-        uint32_t world = 1 + (uint32_t)draw(9);
-        stk_deal d = { .samples = n, .global = world + draw(300), .world = world };
+        uint32_t local = (uint32_t)draw(5), world = (1 + (uint32_t)draw(5)) * (local ? local : 1);
+        stk_deal d = { .samples = n, .global = world + draw(300), .world = world, .local = local };
         uint8_t seen[MOST] = { 0 };
 
         open_order(&o, &r, n, 1 + draw(n), 1u << draw(10), 1 + draw(n));

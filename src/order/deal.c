@@ -2,8 +2,8 @@
 /* deal.c - ranks and steps.
  *
  * A global batch is `global` positions, from wherever the epoch was entered; it is dealt to the
- * ranks evenly, in runs that follow each other: rank r begins at r / world of it, rounded up.  So
- * are a global batch that does not divide by the ranks and the last one, when it is short and
+ * ranks evenly, in runs that follow each other: rank r begins at r / world of it, rounded up.
+ * Ranks of one node may divide their runs among them row by row.  So are a global batch that does not divide by the ranks and the last one, when it is short and
  * kept; a rank left with nothing gets one wrapped row that is marked as not valid, so that all
  * ranks take the same number of steps. */
 #include "base/hash.h"
@@ -32,16 +32,23 @@ static uint64_t begin_of(const stk_deal *d, uint64_t count, uint64_t rank)
 void stk_deal_step(const stk_deal *d, uint64_t from, uint64_t step, stk_share *out)
 {
     uint64_t start = from + step * d->global, left = d->samples - start,
-             count = left < d->global ? left : d->global, item = begin_of(d, count, d->rank);
+             count = left < d->global ? left : d->global;
+    uint32_t local = d->local ? d->local : 1, k = d->rank % local;
+    uint64_t first = begin_of(d, count, d->rank - k),
+             n = begin_of(d, count, (uint64_t)d->rank - k + local) - first; /* of the node */
 
     *out = (stk_share){ .start = start,
                         .count = count,
-                        .item = item,
-                        .rows = (uint32_t)(begin_of(d, count, d->rank + 1) - item) };
+                        .item = first + k,
+                        .stride = local,
+                        .rows = (uint32_t)((n + local - 1 - k) / local) };
     if (!out->rows)
-        *out = (stk_share){
-            .start = start, .count = count, .item = d->rank % d->samples, .rows = 1, .filler = 1
-        };
+        *out = (stk_share){ .start = start,
+                            .count = count,
+                            .item = d->rank % d->samples,
+                            .stride = 1,
+                            .rows = 1,
+                            .filler = 1 };
 }
 
 void stk_share_positions(const stk_share *s, const stk_order *order, uint32_t row, uint32_t n,
@@ -52,7 +59,7 @@ void stk_share_positions(const stk_share *s, const stk_order *order, uint32_t ro
         return;
     }
     for (uint32_t i = 0; i < n; i++)
-        out[i] = (s->filler ? 0 : s->start) + s->item + row + i;
+        out[i] = (s->filler ? 0 : s->start) + s->item + (uint64_t)(row + i) * s->stride;
 }
 
 uint64_t stk_substitute(uint64_t seed, uint64_t epoch, uint64_t position, uint32_t attempt,

@@ -58,6 +58,41 @@ static void all_small_cases(void **state)
             }
 }
 
+/* Ranks of a node take its rows in turn: the node's are what they were, nobody has more. */
+static void nodes(void **state)
+{
+    (void)state;
+    for (uint64_t samples = 1; samples <= 50; samples++)
+        for (uint32_t local = 1; local <= 4; local++)
+            for (uint32_t world = local; world <= 12; world += local) {
+                stk_deal d = {
+                    .samples = samples, .global = world + 13, .world = world, .local = local
+                };
+
+                for (uint64_t step = 0; step < stk_deal_steps(&d, 0); step++) {
+                    uint8_t seen[64] = { 0 };
+                    uint64_t count = 0, rows = 0;
+
+                    for (d.rank = 0; d.rank < world; d.rank++) {
+                        stk_deal alone = d;
+                        stk_share s, first;
+
+                        alone.local = 0;
+                        alone.rank -= d.rank % local;
+                        stk_deal_step(&d, 0, step, &s);
+                        stk_deal_step(&alone, 0, step, &first);
+                        assert_in_range(s.rows, 1, stk_deal_rows(&d));
+                        count = s.count;
+                        for (uint32_t i = 0; i < s.rows && !s.filler; i++, rows++)
+                            assert_int_equal(seen[s.item + i * s.stride]++, 0);
+                        if (!s.filler && !first.filler)
+                            assert_int_equal(s.item - d.rank % local, first.item);
+                    }
+                    assert_int_equal(rows, count);
+                }
+            }
+}
+
 static void large_cases(void **state)
 {
     stk_deal d = {
@@ -125,11 +160,9 @@ static void substitutes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_small_cases),
-        cmocka_unit_test(large_cases),
-        cmocka_unit_test(one_rank_has_a_short_last_batch),
-        cmocka_unit_test(fillers_wrap),
-        cmocka_unit_test(substitutes),
+        cmocka_unit_test(all_small_cases), cmocka_unit_test(nodes),
+        cmocka_unit_test(large_cases),     cmocka_unit_test(one_rank_has_a_short_last_batch),
+        cmocka_unit_test(fillers_wrap),    cmocka_unit_test(substitutes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

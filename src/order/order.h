@@ -99,6 +99,8 @@ typedef struct stk_deal {
     uint64_t samples; /* in the epoch */
     uint64_t global;  /* rows of a global batch */
     uint32_t rank, world;
+    uint32_t
+        local; /* ranks of a node: its part is dealt to them row by row; 0: one after another */
     int drop_last;
 } stk_deal;
 

@@ -116,6 +116,7 @@ static void ranks(void **state)
                 o.shuffle = STK_SHUFFLE_BLOCK;
                 o.rank = rank;
                 o.world_size = world;
+                o.ranks_per_node = world == 4 ? 2 : 0;
                 o.streams = streams;
                 o.window = streams * 3;
                 l = seam_loader(ds, 2, &o);
@@ -197,6 +198,7 @@ static void refusals(void **state)
     assert_non_null(strstr(err.message, text))
     REFUSED(streams, 24, "16 or 32");
     REFUSED(streams, 1ull << 40, "power of two");
+    REFUSED(ranks_per_node, 2, "does not divide");
     REFUSED(shuffle, (stk_shuffle)3, "no shuffle 3");
     o.window = 100;
     REFUSED(window_bytes, 100, "give one");
