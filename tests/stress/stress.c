@@ -187,9 +187,12 @@ typedef struct run {
     stk_roster roster;
     stk_order order, stalling;
     stk_deal deal;
-    uint64_t epoch, step, steps; /* where the consumer must stand */
+    uint64_t steps;              /* of a whole epoch */
+    uint64_t epoch, from, taken; /* where the consumer must stand: taken since it came in at from */
     stk_batch *held[MAX_HELD];
     unsigned n_held;
+    int kept;            /* a ledger is */
+    uint64_t hands, sum; /* batches that it must have, and the sum of their ids */
 } run;
 
 /* The loader's own order, but its callers are held up now and then, wherever they stand. */
@@ -234,13 +237,30 @@ static uint64_t model(const run *r, uint64_t epoch, uint64_t position, int *vali
     return id;
 }
 
+static uint64_t step_of(const run *r)
+{
+    return (r->from + r->deal.global - 1) / r->deal.global + r->taken;
+}
+
+static uint64_t position_of(const run *r)
+{
+    uint64_t at = r->from + r->taken * r->deal.global;
+
+    return at < r->deal.samples ? at : r->deal.samples;
+}
+
+static uint64_t left_of(const run *r)
+{
+    return stk_deal_steps(&r->deal, r->from) - r->taken;
+}
+
 static void check_batch(const run *r, const stk_batch *b)
 {
     stk_tensor numbers, bin;
     stk_share share;
 
-    stk_deal_step(&r->deal, 0, r->step, &share);
-    CHECK(stk_batch_epoch(b) == r->epoch && stk_batch_step(b) == r->step);
+    stk_deal_step(&r->deal, r->from, r->taken, &share);
+    CHECK(stk_batch_epoch(b) == r->epoch && stk_batch_step(b) == step_of(r));
     CHECK(stk_batch_rows(b) == share.rows);
     CHECK(r->o.n_outputs == 1 || stk_batch_dense(b, 1, &numbers) == 0);
     for (uint32_t i = 0; i < share.rows; i++) {
@@ -266,7 +286,7 @@ static void check_error(const run *r, int rc, const stk_error *err)
     if (rc != STK_ECORRUPT)
         fprintf(stderr, "%s: %s\n", stk_code_name(rc), err->message);
     CHECK(rc == STK_ECORRUPT && r->o.on_error == STK_ON_ERROR_RAISE && r->o.n_outputs == 2);
-    stk_deal_step(&r->deal, 0, r->step, &share);
+    stk_deal_step(&r->deal, r->from, r->taken, &share);
     for (uint32_t i = 0; i < share.rows; i++) {
         uint64_t id = model(r, r->epoch, (share.filler ? 0 : share.start) + share.item + i, &valid);
 
@@ -278,12 +298,39 @@ static void check_error(const run *r, int rc, const stk_error *err)
     CHECK(!"a batch without a bad row failed");
 }
 
+static void ledger_folder(const run *r, char path[400])
+{
+    snprintf(path, 400, "%s/ledger-%p", dir, (const void *)r); /* one a thread */
+}
+
+/* What was handed out is what the ledger says. */
+static void check_ledger(const run *r)
+{
+    stk_ledger_step s = { .size = sizeof s };
+    uint64_t hands = 0, sum = 0;
+    stk_ledger *l = NULL;
+    char path[400];
+    stk_error err;
+    int rc;
+
+    if (!r->kept || !r->hands)
+        return;
+    ledger_folder(r, path);
+    CHECK(stk_ledger_open(&l, path, &err) == 0);
+    for (; (rc = stk_ledger_next(l, &s, &err)) == 0; hands++)
+        for (uint32_t i = 0; i < s.rows; i++)
+            sum += s.ids[i];
+    CHECK(rc == STK_END && hands == r->hands && sum == r->sum);
+    stk_ledger_close(&l);
+}
+
 static void open_run(run *r)
 {
     static const stk_output outputs[] = { { "bin", "bytes" }, { "cls", "int" } };
     uint64_t lens[2] = { SIZE, SIZE };
     unsigned source = (unsigned)below(&r->rng, 3);
     stk_loader_options o = { .size = sizeof o, .outputs = outputs, .n_outputs = 2 };
+    char path[400];
     stk_error err;
 
     o.n_outputs = 2 - (below(&r->rng, 3) == 0); /* bin alone is read straight into its row */
@@ -296,8 +343,12 @@ static void open_run(run *r)
     o.seed = next_random(&r->rng);
     o.shuffle = below(&r->rng, 4) ? STK_SHUFFLE_EXACT : STK_SHUFFLE_NONE;
     o.on_error = below(&r->rng, 4) ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE;
-    o.world_size = 1 + (uint32_t)below(&r->rng, 3);
+    o.world_size = 1 + (uint32_t)below(&r->rng, 5);
     o.rank = (uint32_t)below(&r->rng, o.world_size);
+    if (below(&r->rng, 3) == 0) { /* of all ranks, and mostly not a multiple of them */
+        o.global_batch_size = o.world_size + below(&r->rng, 60);
+        o.batch_size = 0;
+    }
     o.memory_limit = (512u << 10) << below(&r->rng, 6);
     o.n_stages = (uint32_t)below(&r->rng, 3);
     o.stages = stages;
@@ -313,12 +364,16 @@ static void open_run(run *r)
     CHECK(stk_loader_open(&r->l, data[source], r->n_data, &o, &err) == 0);
     r->o = o;
     r->deal = (stk_deal){ .samples = (uint64_t)r->n_data * SIZE,
-                          .global = (uint64_t)o.batch_size * o.world_size,
+                          .global = o.global_batch_size ? o.global_batch_size
+                                                        : (uint64_t)o.batch_size * o.world_size,
                           .rank = o.rank,
                           .world = o.world_size };
     r->steps = stk_deal_steps(&r->deal, 0);
     CHECK(stk_loader_steps(r->l) == r->steps);
-    r->epoch = r->step = 0;
+    r->epoch = r->from = r->taken = r->hands = r->sum = 0;
+    r->kept = below(&r->rng, 3) == 0;
+    ledger_folder(r, path);
+    CHECK(!r->kept || stk_loader_ledger(r->l, path, 0, 0, 0, &err) == 0);
     atomic_fetch_add(&loaders, 1);
 }
 
@@ -346,17 +401,20 @@ static void take(run *r)
         return;
     }
     if (rc == STK_END) {
-        CHECK(r->step == r->steps);
-        r->step = 0;
+        CHECK(!left_of(r));
+        r->from = r->taken = 0;
         r->epoch++;
         return;
     }
-    CHECK(r->step < r->steps);
+    CHECK(left_of(r));
     if (rc < 0)
         check_error(r, rc, &err);
     else
         check_batch(r, b);
-    r->step++;
+    r->taken++;
+    r->hands += b != NULL;
+    for (uint32_t i = 0; b && i < stk_batch_rows(b); i++)
+        r->sum += stk_batch_ids(b)[i];
     if (b && r->n_held < MAX_HELD && below(&r->rng, 3) == 0)
         r->held[r->n_held++] = b;
     else if (b && below(&r->rng, 2))
@@ -380,18 +438,42 @@ static void chill(run *r)
     close(fd);
 }
 
-static void disturb(run *r)
+/* To a step, to any position, or to where it stands anyway. */
+static void go(run *r)
+{
+    uint64_t how = below(&r->rng, 4), step = below(&r->rng, r->steps + 1);
+    stk_error err;
+
+    if (how == 0)
+        r->from = position_of(r);
+    else if (how == 1)
+        r->from = step == r->steps ? r->deal.samples : step * r->deal.global;
+    else
+        r->from = below(&r->rng, r->deal.samples + 1);
+    r->epoch = how ? below(&r->rng, 5) : r->epoch;
+    r->taken = 0;
+    if (how == 1)
+        CHECK(stk_loader_seek(r->l, r->epoch, step, &err) == 0);
+    else
+        CHECK(stk_loader_resume(r->l, r->epoch, r->from, &err) == 0);
+}
+
+static void check_where(const run *r)
 {
     uint64_t epoch, step;
+
+    stk_loader_where(r->l, &epoch, &step);
+    CHECK(epoch == r->epoch && (step == step_of(r) || !left_of(r)));
+    CHECK(stk_loader_position(r->l) == position_of(r));
+}
+
+static void disturb(run *r)
+{
     stk_stats st = { .size = sizeof st };
     stk_error err;
 
     switch (below(&r->rng, 7)) {
-    case 0:
-        r->epoch = below(&r->rng, 5);
-        r->step = below(&r->rng, r->steps + 1);
-        CHECK(stk_loader_seek(r->l, r->epoch, r->step, &err) == 0);
-        break;
+    case 0: go(r); break;
     case 1:
         if (r->o.num_workers != STK_NONE)
             CHECK(stk_loader_set_workers(r->l, 1 + (uint32_t)below(&r->rng, 8), &err) == 0);
@@ -403,7 +485,7 @@ static void disturb(run *r)
         break;
     case 4:
     case 5: chill(r); break;
-    default: stk_loader_where(r->l, &epoch, &step); CHECK(epoch == r->epoch && step == r->step);
+    default: check_where(r);
     }
 }
 
@@ -429,6 +511,7 @@ static void *play(void *arg)
         if (below(&r->rng, 2))
             drop_held(r, 0); /* else they outlive their loader */
         stk_loader_close(&r->l);
+        check_ledger(r);
         r->order.close(r->order.state);
         drop_held(r, 0);
         clock_gettime(CLOCK_MONOTONIC, &now);
