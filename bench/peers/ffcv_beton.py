@@ -7,7 +7,7 @@ import common
 
 TITLE, PACKAGES = "FFCV", ("ffcv==1.0.2",)
 MODULES = ("torch", "ffcv.loader", "ffcv.fields.rgb_image", "ffcv.transforms")
-SETTINGS = ({"workers": 2}, {"workers": 3})
+SETTINGS = ({"workers": 1}, {"workers": 2})
 NOTE = "beton with the original JPEG bytes (its writer would encode them anew); OpenCV's area resize, no bilinear one"
 
 

@@ -19,14 +19,13 @@ def linked(data):
         folder.mkdir()
         for shard in sorted(data.shards().glob("*.tar")):
             os.link(shard, folder / shard.name)
-        stoker_tar.command("index", "--jpeg", folder)
     return data.once("tar-seek", write)
 
 
 def prepare(data):
     if "--jpeg" not in stoker_tar.command("index", "--help"):
         raise common.Absent("`stoker index` of this build has no --jpeg")
-    linked(data)
+    stoker_tar.command("index", "--jpeg", linked(data))      # every time: a newer build may want another index
 
 
 def batches(data, **options):

@@ -34,7 +34,7 @@ def prepare(data):
 def load(shards, image="image", **options):
     import stoker
     fields = {"image": CHAIN.format(image=image), "label": "from(cls) | int"}
-    with stoker.Loader(str(shards), fields, batch_size=common.BATCH, shuffle=True, **options) as loader:
+    with stoker.Loader(str(shards), fields, batch_size=common.BATCH, shuffle=True, drop_last=True, **options) as loader:
         while True:
             for batch in loader:
                 yield batch["image"], batch["label"]
