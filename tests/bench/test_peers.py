@@ -150,7 +150,7 @@ def work(tmp_path):
 
 
 def contender(name, work):
-    args = SimpleNamespace(work=work, build=BUILD, cores=os.sched_getaffinity(0), warm=0.1, no_install=True,
+    args = SimpleNamespace(work=work, build=BUILD, cores=os.sched_getaffinity(0), warm=0, no_install=True,
                            tune_seconds=0.3, tune_rounds=1, seconds=0.5, rounds=1)
     return driver.Contender(name, args)
 
