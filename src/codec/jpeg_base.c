@@ -179,8 +179,7 @@ static void to_coefs(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
                 uint32_t slot = base + y * per_row + i;
                 const int16_t *from = s->coef + slot / 4 * STK_JPEG_GROUP + slot % 4 * 8;
 
-                for (int r = 0; r < 8; r++)
-                    memcpy(to + r * 8, from + r * 32, 16);
+                j->kern->keep(to, from);
             }
         }
         base += per_row * k->v;

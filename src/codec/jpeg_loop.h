@@ -53,6 +53,7 @@ INLINE int step(stk_jpeg_regs *r)
     r->b.n -= e;
     r->k += e >> 8 & 255;
     if (RARE(r->k >= 63)) {
+        __asm__("" : "+r"(e)); /* else what special() asks for is computed for every symbol */
         r->e = e;
         return 1;
     }
