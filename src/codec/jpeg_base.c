@@ -7,6 +7,8 @@
  * brings it there, and with which neighbours, is libjpeg-turbo's choice (see choose()). */
 #include "codec/jpeg_base.h"
 
+#include <stdatomic.h>
+
 #include "codec/jpeg_scan.h"
 
 #define MARGIN 64 /* bytes beside a plane's rows: a neighbour beyond the edge, vectors' overreach */
@@ -340,6 +342,7 @@ int stk_jpeg_coefs(stk_jpeg *j, const stk_jpeg_job *job, stk_scratch *scratch, i
     }
     j->scan.sink = to_coefs;
     rc = stk_jpeg_scan_run(&j->scan, j->level);
+    atomic_thread_fence(memory_order_seq_cst); /* stores past the caches have no order */
     return rc < 0 ? damaged(job, rc, err) : 0;
 }
 

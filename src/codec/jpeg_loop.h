@@ -74,17 +74,17 @@ INLINE int32_t value_bits(stk_jpeg_bits *b, uint32_t size)
 }
 
 /* A DC code that the lookup does not hold: its symbol, or -1. */
-COLD int long_dc(stk_jpeg_scan *d, stk_jpeg_stream *s, uint64_t buf)
+COLD int long_dc(stk_jpeg_scan *d, const stk_jpeg_op *op, uint64_t buf)
 {
-    const stk_jpeg_lut *t = &d->dc[s->op->comp];
+    const stk_jpeg_lut *t = &d->dc[op->comp];
 
     return stk_jpeg_long_code(t->more, t->vals, buf);
 }
 
-/* The block s->op: its DC value. */
+/* The block in hand: its DC value. */
 INLINE int begin_block(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
 {
-    const stk_jpeg_op *op = s->op;
+    const stk_jpeg_op *op = r->op;
     int32_t *pred = &s->pred[op->comp], diff;
     uint32_t e;
 
@@ -100,7 +100,7 @@ INLINE int begin_block(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
         uint32_t size = e >> 16;
 
         if (RARE(e >> 8 & 1)) {
-            int code = long_dc(d, s, r->b.buf);
+            int code = long_dc(d, op, r->b.buf);
 
             if (code < 0)
                 return STK_ECORRUPT;
@@ -116,9 +116,9 @@ INLINE int begin_block(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
 }
 
 /* An AC code that the lookup does not hold: its symbol, or -1. */
-COLD int long_ac(stk_jpeg_scan *d, stk_jpeg_stream *s, uint64_t buf)
+COLD int long_ac(stk_jpeg_scan *d, const stk_jpeg_op *op, uint64_t buf)
 {
-    const stk_jpeg_lut *t = &d->ac[s->op->comp];
+    const stk_jpeg_lut *t = &d->ac[op->comp];
 
     return stk_jpeg_long_code(t->more, t->vals, buf);
 }
@@ -126,7 +126,7 @@ COLD int long_ac(stk_jpeg_scan *d, stk_jpeg_stream *s, uint64_t buf)
 /* One AC symbol without its value; 1: go on, 0: the block is done, negative: damage. */
 INLINE int skip_one(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
 {
-    uint32_t e = s->op->ac[r->b.buf >> (64 - STK_JPEG_AC_BITS)], what = e >> 8 & 255, symbol;
+    uint32_t e = r->op->ac[r->b.buf >> (64 - STK_JPEG_AC_BITS)], what = e >> 8 & 255, symbol;
 
     r->b.buf <<= e & 63;
     r->b.n -= e;
@@ -136,7 +136,7 @@ INLINE int skip_one(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
         int code = (int)(e >> 16);
 
         if (what == STK_JPEG_STEP_LONG)
-            code = long_ac(d, s, r->b.buf);
+            code = long_ac(d, r->op, r->b.buf);
         if (code < 0)
             return STK_ECORRUPT;
         symbol = (uint32_t)code & 255;
@@ -155,7 +155,7 @@ INLINE int skip_one(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
  * taken one by one. */
 INLINE int skip_block(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
 {
-    const uint16_t *skip = s->op->skip;
+    const uint16_t *skip = r->op->skip;
     int rc = 1;
 
     while (rc > 0) {
@@ -189,7 +189,7 @@ COLD int skip_runs(stk_jpeg_scan *d, stk_jpeg_stream *s)
     while (rc > 0 && s->skip) {
         stk_jpeg_regs r = s->r;
 
-        for (; s->op < s->stop; s->op++)
+        for (; r.op < s->stop; r.op++)
             if (begin_block(d, s, &r) < 0 || skip_block(d, s, &r) < 0)
                 return STK_ECORRUPT;
         s->r = r;
@@ -215,7 +215,7 @@ INLINE int special(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
         r->k -= what;
         refill(&r->b);
         if (RARE(what == STK_JPEG_STEP_LONG)) {
-            int code = long_ac(d, s, r->b.buf);
+            int code = long_ac(d, r->op, r->b.buf);
 
             if (code < 0)
                 return STK_ECORRUPT;
@@ -232,8 +232,8 @@ INLINE int special(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
                 return 1;
         }
     }
-    s->last[s->op->slot] = (uint8_t)r->k;
-    if (RARE(++s->op == s->stop)) {
+    s->last[r->op->slot] = (uint8_t)r->k;
+    if (RARE(++r->op == s->stop)) {
         int rc;
 
         s->r = *r;

@@ -126,8 +126,8 @@ static void set_run(stk_jpeg_scan *d, stk_jpeg_stream *s)
         n = s->left;
     s->run = n;
     s->skip = d->may_skip && !wanted(d, s);
-    s->op = d->op + (size_t)in_chunk * d->blocks;
-    s->stop = s->op + (size_t)n * d->blocks;
+    s->r.op = d->op + (size_t)in_chunk * d->blocks;
+    s->stop = s->r.op + (size_t)n * d->blocks;
 }
 
 /* Begin at a seek point: the chunk with DC values at or before the first column wanted. */

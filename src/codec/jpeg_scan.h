@@ -22,6 +22,7 @@ typedef struct stk_jpeg_op { /* one block of a chunk, in the order of the scan *
 
 typedef struct stk_jpeg_regs { /* what the loop keeps in registers */
     stk_jpeg_bits b;
+    const stk_jpeg_op *op; /* the block in hand */
     const uint32_t *ac;
     int16_t *block;
     uint32_t k, e; /* place of the last coefficient; the entry that needs a look */
@@ -29,13 +30,13 @@ typedef struct stk_jpeg_regs { /* what the loop keeps in registers */
 
 typedef struct stk_jpeg_stream {
     stk_jpeg_regs r;
-    const stk_jpeg_op *op, *stop; /* the block in hand; the end of the run */
-    uint32_t row, col, run;       /* MCU of the run's begin; MCUs in it */
-    uint32_t until;               /* the column at which the row ends for us */
-    uint32_t chunk;               /* number in the row */
-    int skip;                     /* nobody wants this chunk: read over it */
-    uint32_t left, marker;        /* MCUs to the next restart, number of its marker */
-    uint64_t at;                  /* seek points: where the chunk must end */
+    const stk_jpeg_op *stop; /* the end of the run */
+    uint32_t row, col, run;  /* MCU of the run's begin; MCUs in it */
+    uint32_t until;          /* the column at which the row ends for us */
+    uint32_t chunk;          /* number in the row */
+    int skip;                /* nobody wants this chunk: read over it */
+    uint32_t left, marker;   /* MCUs to the next restart, number of its marker */
+    uint64_t at;             /* seek points: where the chunk must end */
     int32_t pred[STK_JPEG_COMPS];
     uint8_t last[STK_JPEG_CHUNK_BLOCKS];
     _Alignas(64) int16_t coef[STK_JPEG_CHUNK_BLOCKS * 64];
