@@ -7,6 +7,8 @@
  * brings it there, and with which neighbours, is libjpeg-turbo's choice (see choose()). */
 #include "codec/jpeg_base.h"
 
+#include <stdatomic.h>
+
 #include "codec/jpeg_scan.h"
 
 #define MARGIN 64 /* bytes beside a plane's rows: a neighbour beyond the edge, vectors' overreach */
@@ -179,8 +181,7 @@ static void to_coefs(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
                 uint32_t slot = base + y * per_row + i;
                 const int16_t *from = s->coef + slot / 4 * STK_JPEG_GROUP + slot % 4 * 8;
 
-                for (int r = 0; r < 8; r++)
-                    memcpy(to + r * 8, from + r * 32, 16);
+                j->kern->keep(to, from);
             }
         }
         base += per_row * k->v;
@@ -341,6 +342,7 @@ int stk_jpeg_coefs(stk_jpeg *j, const stk_jpeg_job *job, stk_scratch *scratch, i
     }
     j->scan.sink = to_coefs;
     rc = stk_jpeg_scan_run(&j->scan, j->level);
+    atomic_thread_fence(memory_order_seq_cst); /* stores past the caches have no order */
     return rc < 0 ? damaged(job, rc, err) : 0;
 }
 

@@ -142,6 +142,37 @@ STK_HD static inline void stk_jpeg_fast_build(uint32_t *fast, unsigned bits, con
         *to++ = stk_jpeg_entry(0, STK_JPEG_STEP_LONG, 0);
 }
 
+/* For reading over coefficients: as many symbols as one lookup tells, made from the lookup of AC
+ * codes with as many bits.  Entries are 16 bits, the same without the value; 18 bits at most are
+ * dropped.  EOB has the steps before it added; 64: nothing is known. */
+STK_HD static inline void stk_jpeg_skip_build(uint16_t *skip, const uint32_t *fast, unsigned bits)
+{
+    uint32_t n = (uint32_t)1 << bits;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t len = 0, step = 0;
+
+        while (len < bits && step < 63) {
+            uint32_t e = fast[i << len & (n - 1)], drop = e & 63, s = e >> 8 & 255;
+
+            if (s == STK_JPEG_STEP_LONG || drop > bits - len)
+                break;
+            if (s == STK_JPEG_STEP_VALUE) {
+                if (len + drop + (e >> 16 & 15) > 18)
+                    break;
+                len += drop + (e >> 16 & 15); /* its value may lie behind the lookup */
+                step += (e >> 20) + 1;
+                break;
+            }
+            len += drop;
+            step += s;
+        }
+        if (!len || (step >= 63 && step < STK_JPEG_STEP_EOB))
+            len = 0, step = STK_JPEG_STEP_VALUE;
+        skip[i] = (uint16_t)(len | step << 8);
+    }
+}
+
 /* The code at the top of buf: symbol | length << 8, or -1. */
 STK_HD static inline int32_t stk_jpeg_long_code(const stk_jpeg_long *t, const uint8_t *vals,
                                                 uint64_t buf)

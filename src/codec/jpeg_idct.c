@@ -27,6 +27,12 @@ static void idct_c(uint8_t *dst, size_t stride, const int16_t *group, const uint
     }
 }
 
+static void keep_c(int16_t *dst, const int16_t *block)
+{
+    for (size_t r = 0; r < 8; r++)
+        memcpy(dst + r * 8, block + r * 32, 16);
+}
+
 static void up_h2_c(uint8_t *dst, const uint8_t *src, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -87,6 +93,7 @@ static void pack_rgb_c(uint8_t *dst, const uint8_t *const src[3], size_t n)
 
 const stk_jpeg_kern stk_jpeg_kern_c = { .name = "c",
                                         .idct = idct_c,
+                                        .keep = keep_c,
                                         .up_h2 = up_h2_c,
                                         .up_h2v2 = up_h2v2_c,
                                         .up_v2 = up_v2_c,

@@ -17,6 +17,8 @@ typedef struct stk_jpeg_kern {
      * each block that is not zero. */
     void (*idct)(uint8_t *dst, size_t stride, const int16_t *group, const uint16_t *q,
                  const uint8_t last[4]);
+    /* A block of a group, 64 coefficients in natural order, to memory that is read much later. */
+    void (*keep)(int16_t *dst, const int16_t *block);
     /* Rows: vectors take them in units of 16, so sources can be read and results written up to
      * 16 samples (32 of a doubled row) behind their end.
      * Twice the columns: n samples to 2 n, from src[-1] to src[n]. */

@@ -64,6 +64,13 @@ static void idct_avx2(uint8_t *dst, size_t stride, const int16_t *group, const u
     }
 }
 
+/* Past the caches: tables and chunks are needed there. */
+static void keep_avx2(int16_t *dst, const int16_t *block)
+{
+    for (size_t r = 0; r < 8; r++)
+        _mm_stream_si128((void *)(dst + r * 8), _mm_load_si128((const void *)(block + r * 32)));
+}
+
 /* ---- upsampling ---- */
 
 static inline __m256i words(const uint8_t *p)
@@ -194,6 +201,7 @@ static void pack_rgb_avx2(uint8_t *dst, const uint8_t *const src[3], size_t n)
 
 const stk_jpeg_kern stk_jpeg_kern_avx2 = { .name = "avx2",
                                            .idct = idct_avx2,
+                                           .keep = keep_avx2,
                                            .up_h2 = up_h2_avx2,
                                            .up_h2v2 = up_h2v2_avx2,
                                            .up_v2 = up_v2_avx2,
@@ -202,6 +210,7 @@ const stk_jpeg_kern stk_jpeg_kern_avx2 = { .name = "avx2",
 
 const stk_jpeg_kern stk_jpeg_kern_avx512 = { .name = "avx512",
                                              .idct = stk_jpeg_idct_avx512,
+                                             .keep = keep_avx2,
                                              .up_h2 = up_h2_avx2,
                                              .up_h2v2 = up_h2v2_avx2,
                                              .up_v2 = up_v2_avx2,

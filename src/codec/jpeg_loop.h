@@ -53,6 +53,7 @@ INLINE int step(stk_jpeg_regs *r)
     r->b.n -= e;
     r->k += e >> 8 & 255;
     if (RARE(r->k >= 63)) {
+        __asm__("" : "+r"(e)); /* else what special() asks for is computed for every symbol */
         r->e = e;
         return 1;
     }
@@ -73,17 +74,17 @@ INLINE int32_t value_bits(stk_jpeg_bits *b, uint32_t size)
 }
 
 /* A DC code that the lookup does not hold: its symbol, or -1. */
-COLD int long_dc(stk_jpeg_scan *d, stk_jpeg_stream *s, uint64_t buf)
+COLD int long_dc(stk_jpeg_scan *d, const stk_jpeg_op *op, uint64_t buf)
 {
-    const stk_jpeg_lut *t = &d->dc[s->op->comp];
+    const stk_jpeg_lut *t = &d->dc[op->comp];
 
     return stk_jpeg_long_code(t->more, t->vals, buf);
 }
 
-/* The block s->op: its DC value. */
+/* The block in hand: its DC value. */
 INLINE int begin_block(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
 {
-    const stk_jpeg_op *op = s->op;
+    const stk_jpeg_op *op = r->op;
     int32_t *pred = &s->pred[op->comp], diff;
     uint32_t e;
 
@@ -99,7 +100,7 @@ INLINE int begin_block(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
         uint32_t size = e >> 16;
 
         if (RARE(e >> 8 & 1)) {
-            int code = long_dc(d, s, r->b.buf);
+            int code = long_dc(d, op, r->b.buf);
 
             if (code < 0)
                 return STK_ECORRUPT;
@@ -115,11 +116,86 @@ INLINE int begin_block(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
 }
 
 /* An AC code that the lookup does not hold: its symbol, or -1. */
-COLD int long_ac(stk_jpeg_scan *d, stk_jpeg_stream *s, uint64_t buf)
+COLD int long_ac(stk_jpeg_scan *d, const stk_jpeg_op *op, uint64_t buf)
 {
-    const stk_jpeg_lut *t = &d->ac[s->op->comp];
+    const stk_jpeg_lut *t = &d->ac[op->comp];
 
     return stk_jpeg_long_code(t->more, t->vals, buf);
+}
+
+/* One AC symbol without its value; 1: go on, 0: the block is done, negative: damage. */
+INLINE int skip_one(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
+{
+    uint32_t e = r->op->ac[r->b.buf >> (64 - STK_JPEG_AC_BITS)], what = e >> 8 & 255, symbol;
+
+    r->b.buf <<= e & 63;
+    r->b.n -= e;
+    if (what == STK_JPEG_STEP_EOB)
+        return 0;
+    if (what >= 64) {
+        int code = (int)(e >> 16);
+
+        if (what == STK_JPEG_STEP_LONG)
+            code = long_ac(d, r->op, r->b.buf);
+        if (code < 0)
+            return STK_ECORRUPT;
+        symbol = (uint32_t)code & 255;
+        code = (code >> 8) + (code & 15);
+        r->b.buf <<= code;
+        r->b.n -= (uint32_t)code;
+        if (!(symbol & 15) && symbol != 0xF0)
+            return 0;
+        what = (symbol >> 4) + 1;
+    }
+    r->k += what;
+    return r->k < 63 ? 1 : r->k == 63 ? 0 : STK_ECORRUPT;
+}
+
+/* The AC symbols of a block, several at a time.  Where the block would end among them they are
+ * taken one by one. */
+INLINE int skip_block(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
+{
+    const uint16_t *skip = r->op->skip;
+    int rc = 1;
+
+    while (rc > 0) {
+        refill(&r->b);
+        for (int i = 0; i < 3; i++) {
+            uint32_t e = skip[r->b.buf >> (64 - STK_JPEG_AC_BITS)], k = r->k + (e >> 8);
+
+            if (RARE(k >= 63)) {
+                if (k >= STK_JPEG_STEP_EOB && k - STK_JPEG_STEP_EOB < 63) {
+                    r->b.buf <<= e & 63;
+                    r->b.n -= e;
+                    return 1;
+                }
+                refill(&r->b);
+                rc = skip_one(d, s, r);
+                break;
+            }
+            r->b.buf <<= e & 63;
+            r->b.n -= e;
+            r->k = k;
+        }
+    }
+    return rc < 0 ? rc : 1;
+}
+
+/* Runs that nobody wants; s->r is at the start of one, and in the end of one that is wanted. */
+COLD int skip_runs(stk_jpeg_scan *d, stk_jpeg_stream *s)
+{
+    int rc = 1;
+
+    while (rc > 0 && s->skip) {
+        stk_jpeg_regs r = s->r;
+
+        for (; r.op < s->stop; r.op++)
+            if (begin_block(d, s, &r) < 0 || skip_block(d, s, &r) < 0)
+                return STK_ECORRUPT;
+        s->r = r;
+        rc = stk_jpeg_scan_next(d, s);
+    }
+    return rc;
 }
 
 /* What step() did not want.  1: go on; 0: nothing left; negative: an error. */
@@ -139,7 +215,7 @@ INLINE int special(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
         r->k -= what;
         refill(&r->b);
         if (RARE(what == STK_JPEG_STEP_LONG)) {
-            int code = long_ac(d, s, r->b.buf);
+            int code = long_ac(d, r->op, r->b.buf);
 
             if (code < 0)
                 return STK_ECORRUPT;
@@ -156,12 +232,14 @@ INLINE int special(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
                 return 1;
         }
     }
-    s->last[s->op->slot] = (uint8_t)r->k;
-    if (RARE(++s->op == s->stop)) {
+    s->last[r->op->slot] = (uint8_t)r->k;
+    if (RARE(++r->op == s->stop)) {
         int rc;
 
         s->r = *r;
         rc = stk_jpeg_scan_next(d, s);
+        if (rc > 0 && s->skip)
+            rc = skip_runs(d, s);
         if (rc <= 0)
             return rc;
         *r = s->r;
@@ -171,9 +249,12 @@ INLINE int special(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
 
 static int begin(stk_jpeg_scan *d, stk_jpeg_stream *s)
 {
+    int rc = s->skip ? skip_runs(d, s) : 1;
     stk_jpeg_regs r = s->r;
-    int rc = begin_block(d, s, &r);
 
+    if (rc <= 0)
+        return rc;
+    rc = begin_block(d, s, &r);
     s->r = r;
     return rc;
 }

@@ -69,6 +69,7 @@ static void build_ops(stk_jpeg_scan *d)
                     op->comp = (uint8_t)c;
                     op->dc = d->dc[c].fast;
                     op->ac = d->ac[c].fast;
+                    op->skip = d->ac_skip[(d->ac[c].fast - d->ac_fast[0]) >> STK_JPEG_AC_BITS];
                 }
             base += (uint32_t)k->h * k->v * d->chunk;
         }
@@ -97,7 +98,22 @@ void stk_jpeg_scan_init(stk_jpeg_scan *d, const stk_jpeg_head *h, stk_bytes in,
     build_ops(d);
 }
 
+/* Is there anything to read over, and worth the tables? */
+static void plan_skips(stk_jpeg_scan *d)
+{
+    d->may_skip = !d->seek && (!d->sink || d->y0 || d->x0 || d->x1 < d->cols);
+    for (uint32_t i = 0; d->may_skip && i < d->n_ac; i++)
+        stk_jpeg_skip_build(d->ac_skip[i], d->ac_fast[i], STK_JPEG_AC_BITS);
+}
+
 /* ---- runs ---- */
+
+static int wanted(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
+{
+    uint32_t from = s->chunk * d->chunk;
+
+    return d->sink && s->row >= d->y0 && from < d->x1 && from + d->chunk > d->x0;
+}
 
 /* MCUs up to the next decision. */
 static void set_run(stk_jpeg_scan *d, stk_jpeg_stream *s)
@@ -109,8 +125,9 @@ static void set_run(stk_jpeg_scan *d, stk_jpeg_stream *s)
     if (d->head->restart && n > s->left)
         n = s->left;
     s->run = n;
-    s->op = d->op + (size_t)in_chunk * d->blocks;
-    s->stop = s->op + (size_t)n * d->blocks;
+    s->skip = d->may_skip && !wanted(d, s);
+    s->r.op = d->op + (size_t)in_chunk * d->blocks;
+    s->stop = s->r.op + (size_t)n * d->blocks;
 }
 
 /* Begin at a seek point: the chunk with DC values at or before the first column wanted. */
@@ -201,13 +218,6 @@ static int finish(stk_jpeg_scan *d, const stk_jpeg_stream *s)
     return d->seek && d->seek->scan_len != byte ? STK_ESTALE : 0;
 }
 
-static int wanted(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
-{
-    uint32_t from = s->chunk * d->chunk;
-
-    return s->row >= d->y0 && from < d->x1 && from + d->chunk > d->x0;
-}
-
 /* A chunk is whole (or cut at the last column): check it, hand it over. */
 static int end_chunk(stk_jpeg_scan *d, stk_jpeg_stream *s)
 {
@@ -221,9 +231,9 @@ static int end_chunk(stk_jpeg_scan *d, stk_jpeg_stream *s)
     for (unsigned c = 0; c < d->head->n_comps; c++)
         if (s->pred[c] != (int16_t)s->pred[c])
             return STK_ECORRUPT;
-    if (d->sink && wanted(d, s))
+    if (wanted(d, s))
         d->sink(d, s);
-    if (d->sink)
+    if (d->sink && !s->skip)
         memset(s->coef, 0, (size_t)d->chunk * d->blocks * 128);
     s->chunk++;
     return 0;
@@ -307,7 +317,10 @@ static int run(stk_jpeg_scan *d, const stk_jpeg_loops *loops)
     int rc;
 
     d->next_row = d->y0;
-    STK_TRY(start(d, s, loops));
+    plan_skips(d);
+    rc = start(d, s, loops);
+    if (rc <= 0)
+        return rc;
     if (d->seek && d->next_row < d->y1) {
         STK_TRY(start(d, &d->s[1], loops));
         rc = loops->two(d, s, &d->s[1]);

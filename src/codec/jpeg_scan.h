@@ -15,12 +15,14 @@
 
 typedef struct stk_jpeg_op { /* one block of a chunk, in the order of the scan */
     const uint32_t *dc, *ac;
+    const uint16_t *skip;
     uint16_t at;        /* of its first coefficient in the buffer */
     uint8_t slot, comp; /* slot: group * 4 + place in the group */
 } stk_jpeg_op;
 
 typedef struct stk_jpeg_regs { /* what the loop keeps in registers */
     stk_jpeg_bits b;
+    const stk_jpeg_op *op; /* the block in hand */
     const uint32_t *ac;
     int16_t *block;
     uint32_t k, e; /* place of the last coefficient; the entry that needs a look */
@@ -28,12 +30,13 @@ typedef struct stk_jpeg_regs { /* what the loop keeps in registers */
 
 typedef struct stk_jpeg_stream {
     stk_jpeg_regs r;
-    const stk_jpeg_op *op, *stop; /* the block in hand; the end of the run */
-    uint32_t row, col, run;       /* MCU of the run's begin; MCUs in it */
-    uint32_t until;               /* the column at which the row ends for us */
-    uint32_t chunk;               /* number in the row */
-    uint32_t left, marker;        /* MCUs to the next restart, number of its marker */
-    uint64_t at;                  /* seek points: where the chunk must end */
+    const stk_jpeg_op *stop; /* the end of the run */
+    uint32_t row, col, run;  /* MCU of the run's begin; MCUs in it */
+    uint32_t until;          /* the column at which the row ends for us */
+    uint32_t chunk;          /* number in the row */
+    int skip;                /* nobody wants this chunk: read over it */
+    uint32_t left, marker;   /* MCUs to the next restart, number of its marker */
+    uint64_t at;             /* seek points: where the chunk must end */
     int32_t pred[STK_JPEG_COMPS];
     uint8_t last[STK_JPEG_CHUNK_BLOCKS];
     _Alignas(64) int16_t coef[STK_JPEG_CHUNK_BLOCKS * 64];
@@ -63,6 +66,8 @@ struct stk_jpeg_scan {
     stk_jpeg_stream s[2];
     _Alignas(64) uint32_t ac_fast[STK_JPEG_COMPS][1 << STK_JPEG_AC_BITS];
     uint32_t dc_fast[STK_JPEG_COMPS][1 << STK_JPEG_DC_BITS];
+    uint16_t ac_skip[STK_JPEG_COMPS][1 << STK_JPEG_AC_BITS]; /* built where it is needed */
+    int may_skip;
 };
 
 /* Tables and geometry of a picture; all of it is wanted, nothing is kept. */
@@ -77,7 +82,8 @@ int stk_jpeg_scan_run(stk_jpeg_scan *d, stk_cpu level);
 int stk_jpeg_scan_next(stk_jpeg_scan *d, stk_jpeg_stream *s);
 
 /* The loops, one pair a CPU level: from the middle of blocks until a stream has nothing left
- * (0: the first, 1: the second) or fails (negative).  begin() decodes a run's first DC value. */
+ * (0: the first, 1: the second) or fails (negative).  begin() goes to the first block that
+ * is wanted; 0: there is none. */
 typedef struct stk_jpeg_loops {
     int (*begin)(stk_jpeg_scan *d, stk_jpeg_stream *s);
     int (*one)(stk_jpeg_scan *d, stk_jpeg_stream *s);
