@@ -56,9 +56,11 @@ static void end(tally *t, uint64_t classes)
 /* Two epochs of whole global batches, as their ranks get them. */
 static void batches(const data *d, const made *m, mixed *out)
 {
-    stk_deal deal = {
-        .samples = m->n, .global = (uint64_t)d->batch * d->world, .world = d->world, .drop_last = 1
-    };
+    stk_deal deal = { .samples = m->n,
+                      .global = (uint64_t)d->batch * d->world,
+                      .world = d->world,
+                      .local = d->local,
+                      .drop_last = 1 };
     tally t[3] = { { 0 } };
     uint64_t position[1024], steps = stk_deal_steps(&deal, 0);
     stk_where where[1024];
@@ -163,7 +165,7 @@ int main(int argc, char **argv)
         { "ImageNet, 1 rank", 1282, 1000, 1000, 256, 1, 1, 0, 0 },
         { "ImageNet, 8 ranks", 1282, 1000, 1000, 256, 8, 8, 0, 0 },
         { "ImageNet, 8 nodes of 1", 1282, 1000, 1000, 256, 8, 1, 0, 0 },
-        { "ImageNet, 64 ranks", 1282, 1000, 1000, 256, 64, 8, 0, 0 },
+        { "ImageNet, 8 nodes of 8", 1282, 1000, 1000, 256, 64, 8, 0, 0 },
         { "21k classes, 64 ranks", 14200, 1000, 21000, 64, 64, 8, 0, 0 },
         { "10 classes, 1 rank", 100, 500, 10, 128, 1, 1, 0, 0 },
         { "one shard", 1, 1000000, 1000, 256, 1, 1, 0, 0 },
