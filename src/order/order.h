@@ -11,10 +11,13 @@
 
 /* ---- a keyed permutation of [0, n) without memory ---- */
 
+#define STK_PERM_ROUNDS 12 /* at most */
+
 typedef struct stk_perm {
     uint64_t n;
-    uint64_t a, b;   /* the domain is a * b >= n, a = ceil(sqrt n) */
-    uint64_t key[6]; /* one a round */
+    uint64_t a, b; /* the domain is a * b >= n, a = ceil(sqrt n) */
+    int rounds;
+    uint64_t key[STK_PERM_ROUNDS]; /* one a round */
 } stk_perm;
 
 void stk_perm_init(stk_perm *p, uint64_t n, uint64_t seed, uint64_t epoch);

@@ -4,14 +4,17 @@
  *
  * A round adds a keyed hash of one half to the other, modulo that half's size, which is
  * invertible for any a and b.  With a = ceil(sqrt n) and b = ceil(n / a) the domain exceeds n by
- * less than a, so a walk back into [0, n) is rare (about 1 in sqrt n).  Six rounds; nothing is
- * stored. */
+ * less than a, so a walk back into [0, n) is rare (about 1 in sqrt n).  Nothing is stored.
+ *
+ * Six rounds; of a few dozen samples halves are so small that six show (300,000 seeds tell n <= 25
+ * from chance), so sets up to SMALL take twelve. */
 #include <math.h>
 
 #include "base/hash.h"
 #include "order/order.h"
 
 #define ROUNDS 6
+#define SMALL 64
 
 void stk_perm_shape(stk_perm *p, uint64_t n)
 {
@@ -19,11 +22,12 @@ void stk_perm_shape(stk_perm *p, uint64_t n)
     p->a = (uint64_t)ceil(sqrt((double)n));
     p->a = p->a ? p->a : 1;
     p->b = n ? (n - 1) / p->a + 1 : 1;
+    p->rounds = n > SMALL ? ROUNDS : STK_PERM_ROUNDS;
 }
 
 void stk_perm_key(stk_perm *p, uint64_t word)
 {
-    for (int i = 0; i < ROUNDS; i++)
+    for (int i = 0; i < p->rounds; i++)
         p->key[i] = stk_mix64(word + 0x9E3779B97F4A7C15u * (uint64_t)(i + 1));
 }
 
@@ -48,7 +52,7 @@ static uint64_t encrypt(const stk_perm *p, uint64_t i)
 {
     uint64_t l = i / p->b, r = i % p->b;
 
-    for (int k = 0; k < ROUNDS; k += 2) {
+    for (int k = 0; k < p->rounds; k += 2) {
         l += scaled(r, p->key[k], p->a);
         l -= l >= p->a ? p->a : 0;
         r += scaled(l, p->key[k + 1], p->b);
@@ -61,7 +65,7 @@ static uint64_t decrypt(const stk_perm *p, uint64_t i)
 {
     uint64_t l = i / p->b, r = i % p->b;
 
-    for (int k = ROUNDS - 2; k >= 0; k -= 2) {
+    for (int k = p->rounds - 2; k >= 0; k -= 2) {
         r += p->b - scaled(l, p->key[k + 1], p->b);
         r -= r >= p->b ? p->b : 0;
         l += p->a - scaled(r, p->key[k], p->a);
@@ -72,14 +76,24 @@ static uint64_t decrypt(const stk_perm *p, uint64_t i)
 
 #define LANES 4
 
+static inline int all_short(const stk_perm *p, uint32_t stride)
+{
+    int most = p->rounds;
+
+    for (uint32_t j = 1; j < LANES && stride; j++)
+        most = most > p[j].rounds ? most : p[j].rounds;
+    return most == ROUNDS;
+}
+
 /* Several at once: a round waits for the one before it, so that independent positions fill the
- * gaps.  p[j * stride] is that of position j. */
+ * gaps.  p[j * stride] is that of position j.  From the first that
+ * takes more rounds on it is one by one: those sets are tiny. */
 static inline void run(const stk_perm *p, uint32_t stride, const uint64_t *i, uint32_t n,
                        uint64_t *out)
 {
     uint32_t at = 0;
 
-    for (; at + LANES <= n; at += LANES, p += LANES * stride) {
+    for (; at + LANES <= n && all_short(p, stride); at += LANES, p += LANES * stride) {
         uint64_t l[LANES], r[LANES];
 
         for (uint32_t j = 0; j < LANES; j++) {
