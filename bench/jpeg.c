@@ -304,7 +304,26 @@ static int take(world *w, photo *p)
     return 1;
 }
 
-static void load(world *w, const char *folder, size_t most)
+/* Not worth measuring if it is not right: the whole picture, both ways, against libjpeg-turbo. */
+static void verify(world *w, const photo *p)
+{
+    stk_rect all = { 0, 0, p->head.width, p->head.height };
+    stk_pixels px;
+    long warnings;
+    uint8_t *ref = jpeg_reference(p->in, 1, &warnings);
+
+    if (!ref)
+        die("libjpeg-turbo refuses a picture that we take");
+    for (int seek = 0; seek < 2; seek++) {
+        our_pixels(w, p, seek, STK_JPEG_RGB, &all, &px);
+        for (uint32_t y = 0; y < all.h; y++)
+            if (memcmp(px.data + y * px.stride, ref + (size_t)y * all.w * 4, (size_t)all.w * 4))
+                die("pixels differ from libjpeg-turbo's");
+    }
+    free(ref);
+}
+
+static void load(world *w, const char *folder, size_t most, int check_all)
 {
     struct dirent **names;
     int n = scandir(folder, &names, NULL, alphasort);
@@ -323,6 +342,8 @@ static void load(world *w, const char *folder, size_t most)
         } else if (p->in.data) {
             size_t size = (size_t)p->head.width * p->head.height * 4;
 
+            if (check_all)
+                verify(w, p);
             largest = size > largest ? size : largest;
             bytes += p->in.len;
             points += p->packed.len;
@@ -462,14 +483,15 @@ static void run(world *w, const options *o)
 
     check(stk_jpeg_open(&w->ours, stk_cpu_level(), &err), &err);
     w->kern = stk_kern_table(stk_cpu_level());
-    load(w, o->folder, o->images);
+    load(w, o->folder, o->images, !o->only);
     if (o->only) {
         run_only(w, o->only);
         return;
     }
     measure(w, o->rounds, total);
-    printf("one thread, %d rounds, best of each picture, kernels %s\n", o->rounds,
-           stk_jpeg_kern_table(stk_cpu_level())->name);
+    printf("pixels of every picture equal libjpeg-turbo's; one thread, %d rounds, best of each "
+           "picture, kernels %s\n",
+           o->rounds, stk_jpeg_kern_table(stk_cpu_level())->name);
     print_table(w, total);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* jpeg_base_test - our JPEG decoder gives libjpeg-turbo's coefficients and pixels, bit for bit:
- * whole pictures and random regions, with and without seek points, at every CPU level; what is damaged is
- * refused or decodes as it does there. */
+ * whole pictures and random regions, with and without seek points, at every CPU level. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_idct_avx512.c - the inverse DCT of four blocks at once with AVX-512; the other loops are bound
- * by memory and stay AVX2's. */
+/* jpeg_idct_avx512.c - the inverse DCT of four blocks at once with AVX-512; the other loops are
+ * bound by memory and stay AVX2's. */
 #include <immintrin.h>
 
 #include "codec/jpeg_idct.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_idct_test - the pixel loops of our JPEG decoder give the same bits at every CPU level: tame and
- * wild coefficients, every width up to four vectors and a bit. */
+/* jpeg_idct_test - the pixel loops of our JPEG decoder give the same bits at every CPU level: tame
+ * and wild coefficients, every width up to four vectors and a bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

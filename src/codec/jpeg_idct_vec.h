@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_idct_vec.h - the inverse DCT of jpeg_core.h on vectors, for any width: every 128-bit lane holds a
- * row of its own block, so the code is that of one block, and a wider vector does more of them.
+/* jpeg_idct_vec.h - the inverse DCT of jpeg_core.h on vectors, for any width: every 128-bit lane
+ * holds a row of its own block, so the code is that of one block, and a wider vector does more.
  *
  * The includer defines V (the vector), OP(name) (an instruction without its prefix), LOAD, QUANT
  * (8 words to every lane) and ZERO; it stores the pixels. */

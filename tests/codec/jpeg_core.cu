@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_core.cu - the proof that jpeg_core.h compiles for a GPU: one thread decodes a row of blocks. */
+/* jpeg_core.cu - the proof that jpeg_core.h compiles for a GPU: a thread decodes some blocks. */
 #include "codec/jpeg_core.h"
 
 extern "C" __global__ void jpeg_core_row(const uint8_t *scan, size_t len, uint64_t at,
