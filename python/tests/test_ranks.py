@@ -287,3 +287,23 @@ def test_what_differs_is_named():
     assert _agree.difference(a, {"samples": "100", "seed": "0"}) == ("fields['x']", "image", "nothing")
     _, _, long = _agree.difference(a, {**a, "fields['x']": "resize(1) | " * 50})
     assert len(long) <= 100 and ".. (" in long
+
+
+@pytest.mark.parametrize("nodes, local", [
+    (["a", "a", "b", "b"], 2), (["a", "b", "a", "b"], 2), (["a", "a", "b"], 1), (["a"], 1), (["a", "a", "a"], 3),
+])
+def test_ranks_of_a_node(nodes, local):
+    """Known only where it is the same on all of them: else ranks would divide a batch in different ways."""
+    assert _ranks.even_nodes(nodes) == local
+    counts = [nodes.count(n) for n in dict.fromkeys(nodes)]
+    for rank in range(len(nodes)):
+        node = next(i for i in range(len(counts)) if rank < sum(counts[:i + 1]))
+        env = {"SLURM_STEP_ID": "0", "SLURM_PROCID": str(rank), "SLURM_NTASKS": str(len(nodes)), "SLURM_NODEID": str(node),
+               "SLURM_LOCALID": str(rank - sum(counts[:node])), "SLURM_STEP_TASKS_PER_NODE": ",".join(map(str, counts))}
+        assert _ranks._from_environment(env).local == local
+
+
+def test_a_torchrun_on_one_node():
+    env = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "8"}
+    assert _ranks._from_environment(env).local == 8
+    assert _ranks._from_environment({**env, "LOCAL_WORLD_SIZE": "4"}).local == 1    # the others may have more
