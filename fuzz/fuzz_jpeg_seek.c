@@ -12,6 +12,11 @@
 #include "fuzz.h"
 
 #define MAX_PIXELS ((uint64_t)1 << 18)
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+/* MSan knows nothing of what vector code writes. */
+#define BEST (__has_feature(memory_sanitizer) ? STK_CPU_NONE : stk_cpu_level())
 
 static int decode(stk_cpu level, const stk_jpeg_job *job, const stk_rect *need, uint64_t *hash)
 {
@@ -55,7 +60,7 @@ static void use(stk_bytes packed, stk_bytes in)
     r.w = 1 + stk_rng_below(&rng, head.width - r.x);
     r.h = 1 + stk_rng_below(&rng, head.height - r.y);
     rc = decode(STK_CPU_NONE, &job, &r, &a);
-    FUZZ_CHECK(decode(stk_cpu_level(), &job, &r, &b) == rc && a == b);
+    FUZZ_CHECK(decode(BEST, &job, &r, &b) == rc && a == b);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -70,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1 + 3 * n)
         return 0;
     in = (stk_bytes){ data + 1 + 3 * n, size - 1 - 3 * n };
-    FUZZ_CHECK(stk_jpeg_open(&j, stk_cpu_level(), NULL) == 0);
+    FUZZ_CHECK(stk_jpeg_open(&j, BEST, NULL) == 0);
     if (stk_jpeg_parse(&head, in, NULL) < 0 || (uint64_t)head.width * head.height > MAX_PIXELS ||
         stk_jpeg_seek_build(j, &head, in, &s, &packed, NULL) < 0) {
         use(in, in);

@@ -76,6 +76,10 @@ if [ -n "$clang" ]; then
     for target in $(programs build-fuzz/fuzz fuzz_); do
         part "$(basename "$target")" fuzz "$target"
     done
+    part build-msan build "$clang" build-msan -Dfuzz=true -Dfuzz_sanitizer=memory -Dpython=disabled
+    for target in $(programs build-msan/fuzz fuzz_); do
+        part "$(basename "$target")-msan" fuzz "$target"
+    done
 else
     echo "skipped fuzzing: there is no clang, so no libFuzzer"
 fi
