@@ -99,6 +99,14 @@ void cli_bar_open(cli_bar *b, const char *title); /* silent where stderr is no t
 void cli_bar_draw(cli_bar *b, double share, const char *note);
 void cli_bar_close(cli_bar *b);
 
+/* ---- seek.c: what is said of seek points ---- */
+
+/* Of how many JPEGs there are points, for how many none, their bytes, the points'. */
+void cli_put_seek(uint64_t jpegs, uint64_t without, uint64_t jpeg_bytes, uint64_t seek_bytes);
+void cli_json_seek(cli_json *j, uint64_t jpegs, uint64_t without, uint64_t jpeg_bytes,
+                   uint64_t seek_bytes);
+int cli_seek_progress(void *bar, uint64_t done, uint64_t total); /* an stk_progress_fn */
+
 /* ---- picture.c: one decoded value as a file ---- */
 
 /* How "ppm", "png" and "npy" are written; NULL: no such kind. */

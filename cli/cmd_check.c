@@ -24,6 +24,7 @@ typedef struct bad { /* a copy of an stk_bad */
     char *shard, *key, *reason;
     size_t key_len;
     uint64_t offset;
+    int misfit; /* only its seek points are bad */
 } bad;
 
 typedef struct found {
@@ -64,7 +65,8 @@ static void on_bad(void *cookie, const stk_bad *b)
                 .key = b->key ? copy(b->key, b->key_len) : NULL,
                 .reason = copy(b->reason, strlen(b->reason)),
                 .key_len = b->key_len,
-                .offset = b->offset };
+                .offset = b->offset,
+                .misfit = b->code == STK_ESTALE && b->key };
     f->no_memory |= !x->shard || !x->reason || (b->key && !x->key);
 }
 
@@ -122,6 +124,8 @@ static int write_manifest(const char *path, const found *f)
     for (size_t i = 0; i < f->n; i++) {
         cli_json j = { .to = to, .lines = 1 };
 
+        if (f->list[i].misfit)
+            continue;
         cli_json_open(&j, NULL, '{');
         json_bad(&j, &f->list[i]);
         cli_json_close(&j, '}');
@@ -129,6 +133,20 @@ static int write_manifest(const char *path, const found *f)
     if (ferror(to) | fclose(to))
         return cli_usage("--write-exclude: can't write %s", path);
     return 0;
+}
+
+/* A list of what is bad, or of what has seek points that do not fit. */
+static void json_list(cli_json *j, const char *name, const found *f, int misfit)
+{
+    cli_json_open(j, name, '[');
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->list[i].misfit != misfit)
+            continue;
+        cli_json_open(j, NULL, '{');
+        json_bad(j, &f->list[i]);
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
 }
 
 static void print_json(const stk_check_report *r, const found *f, double seconds)
@@ -143,13 +161,9 @@ static void print_json(const stk_check_report *r, const found *f, double seconds
     cli_json_count(&j, "unchecked_pictures", r->unchecked);
     cli_json_count(&j, "bad_shards", r->bad_shards);
     cli_json_count(&j, "bad_samples", r->bad_samples);
-    cli_json_open(&j, "bad", '[');
-    for (size_t i = 0; i < f->n; i++) {
-        cli_json_open(&j, NULL, '{');
-        json_bad(&j, &f->list[i]);
-        cli_json_close(&j, '}');
-    }
-    cli_json_close(&j, ']');
+    cli_json_count(&j, "seek_point_misfits", r->misfits);
+    json_list(&j, "bad", f, 0);
+    json_list(&j, "misfits", f, 1);
     cli_json_real(&j, "seconds", seconds);
     cli_json_close(&j, '}');
 }
@@ -182,6 +196,10 @@ static void print_lines(const stk_check_report *r, const found *f, double second
     if (r->bad_shards)
         printf("%s%s bad shard%s", r->bad_samples ? ", " : "", cli_many(many, r->bad_shards),
                r->bad_shards == 1 ? "" : "s");
+    if (r->misfits)
+        printf("%s%s JPEG%s whose seek points do not fit (stoker index --jpeg --force)",
+               r->bad_samples || r->bad_shards ? ", " : "", cli_many(many, r->misfits),
+               r->misfits == 1 ? "" : "s");
     if (r->unchecked)
         printf("; %s picture%s of a kind that this build can't decode",
                cli_many(many, r->unchecked), r->unchecked == 1 ? "" : "s");

@@ -32,20 +32,6 @@ static int on_progress(void *cookie, uint64_t done, uint64_t total)
     return 0;
 }
 
-static int on_jpeg_progress(void *cookie, uint64_t done, uint64_t total)
-{
-    char a[32], b[32], note[80];
-
-    snprintf(note, sizeof note, "seek points of %s of %s", cli_many(a, done), cli_many(b, total));
-    cli_bar_draw(cookie, total ? (double)done / (double)total : 1, note);
-    return 0;
-}
-
-static double seek_percent(const stk_index_report *r)
-{
-    return r->jpeg_bytes ? 100.0 * (double)r->seek_bytes / (double)r->jpeg_bytes : 0;
-}
-
 static double bytes_a_sample(const stk_index_report *r)
 {
     return r->samples ? (double)r->index_bytes / (double)r->samples : 0;
@@ -65,11 +51,7 @@ static void print_json(const stk_index_report *r, double seconds)
     cli_json_count(&j, "data_bytes", r->data_bytes);
     cli_json_count(&j, "index_bytes", r->index_bytes);
     cli_json_real(&j, "index_bytes_per_sample", bytes_a_sample(r));
-    cli_json_count(&j, "jpegs", r->jpegs);
-    cli_json_count(&j, "jpegs_without_seek_points", r->jpegs_without);
-    cli_json_count(&j, "jpeg_bytes", r->jpeg_bytes);
-    cli_json_count(&j, "seek_bytes", r->seek_bytes);
-    cli_json_real(&j, "seek_percent", seek_percent(r));
+    cli_json_seek(&j, r->jpegs, r->jpegs_without, r->jpeg_bytes, r->seek_bytes);
     cli_json_text(&j, "path", r->path);
     cli_json_real(&j, "seconds", seconds);
     cli_json_close(&j, '}');
@@ -77,7 +59,7 @@ static void print_json(const stk_index_report *r, double seconds)
 
 static void print_line(const stk_index_report *r, double seconds)
 {
-    char shards[32], samples[32], fields[32], reused[32], columns[32], jpegs[32], size[16];
+    char shards[32], samples[32], fields[32], reused[32], columns[32], size[16];
 
     if (!r->built)
         printf("already there: ");
@@ -90,12 +72,7 @@ static void print_line(const stk_index_report *r, double seconds)
     if (r->built && r->reused_shards)
         printf("; %s shard%s reused", cli_many(reused, r->reused_shards),
                r->reused_shards == 1 ? "" : "s");
-    if (r->seek_bytes) {
-        printf("; seek points of %s JPEG%s: %s, %.2f %% of their bytes", cli_many(jpegs, r->jpegs),
-               r->jpegs == 1 ? "" : "s", cli_size(size, r->seek_bytes), seek_percent(r));
-        if (r->jpegs_without)
-            printf(" (%s without: progressive or damaged)", cli_many(jpegs, r->jpegs_without));
-    }
+    cli_put_seek(r->jpegs, r->jpegs_without, r->jpeg_bytes, r->seek_bytes);
     printf(" (%.2f s)\n", seconds);
 }
 
@@ -154,7 +131,7 @@ static int run(const cli_args *a)
     o.progress = on_progress;
     o.progress_cookie = &bar;
     o.jpeg = cli_value(a, "jpeg") ? STK_YES : STK_UNSET;
-    o.jpeg_progress = on_jpeg_progress;
+    o.jpeg_progress = cli_seek_progress;
     rc = stk_index_build(cli_word_list(a), cli_words(a), &o, &report, &err);
     cli_bar_close(&bar);
     if (rc < 0)

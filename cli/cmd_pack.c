@@ -11,6 +11,8 @@ static const cli_option options[] = {
     { "shuffle", "SEED", "as they lie", "write the samples in a permuted order" },
     { "name", "NAME", "shard", "of the shards, where DST is a folder: DST/NAME-000000.tar" },
     { "force", NULL, NULL, "replace shards of that name, and remove those beyond the last" },
+    { "jpeg", NULL, NULL,
+      "also keep seek points of JPEGs, so that a crop is decoded without what lies before it" },
     { "no-index", NULL, NULL, "don't index the new shards" },
     { "workers", "N", "the cores there are", "shards written at a time" },
     { NULL },
@@ -36,6 +38,7 @@ static void print_json(const stk_pack_report *r, double seconds)
     cli_json_count(&j, "samples", r->samples);
     cli_json_count(&j, "bytes", r->bytes);
     cli_json_count(&j, "changed_keys", r->changed_keys);
+    cli_json_seek(&j, r->jpegs, r->jpegs_without, r->jpeg_bytes, r->seek_bytes);
     cli_json_text(&j, "pattern", r->pattern);
     cli_json_real(&j, "seconds", seconds);
     cli_json_close(&j, '}');
@@ -56,6 +59,7 @@ static void print_line(const stk_pack_report *r, double seconds)
     if (r->changed_keys)
         printf("; %s key%s changed to what tar shards can hold", cli_many(many, r->changed_keys),
                r->changed_keys == 1 ? "" : "s");
+    cli_put_seek(r->jpegs, r->jpegs_without, r->jpeg_bytes, r->seek_bytes);
     printf(" (%.2f s)\n", seconds);
 }
 
@@ -74,6 +78,7 @@ static int take_options(const cli_args *a, stk_pack_options *o)
     o->num_workers = (uint32_t)workers;
     o->force = cli_value(a, "force") ? STK_YES : STK_UNSET;
     o->no_index = cli_value(a, "no-index") ? STK_YES : STK_UNSET;
+    o->jpeg = cli_value(a, "jpeg") ? STK_YES : STK_UNSET;
     o->name = cli_value(a, "name");
     if (o->name && strchr(o->name, '/'))
         return cli_usage("--name is the beginning of a file's name, not \"%s\"", o->name);
@@ -98,6 +103,7 @@ static int run(const cli_args *a)
         return cli_failed(&err);
     cli_bar_open(&bar, "packing");
     o.progress = on_progress;
+    o.jpeg_progress = cli_seek_progress;
     o.progress_cookie = &bar;
     rc = stk_pack(ds, cli_word_list(a)[n], &o, &report, &err);
     cli_bar_close(&bar);
@@ -124,7 +130,7 @@ const cli_command cli_pack = {
              "result is there does nothing.  Anything else is replaced only with --force.  The "
              "same input gives\n"
              "the same bytes, however many workers write.",
-    .examples = "  stoker pack photos/ shards/ --name train --shuffle 1\n"
+    .examples = "  stoker pack photos/ shards/ --name train --shuffle 1 --jpeg\n"
                 "  stoker pack 'old-*.tar' 'new/train-%06d.tar' --samples 10000 --json\n",
     .options = options,
     .min_words = 2,

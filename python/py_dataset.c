@@ -69,16 +69,17 @@ static int open_dataset(module_state *st, const char **urls, size_t n, stk_datas
 
 static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "urls", "classes", "columns", NULL };
+    static char *names[] = { "urls", "classes", "columns", "jpeg", NULL };
     dataset_object *self = (dataset_object *)obj;
     stk_dataset_options o = { .size = sizeof o };
     PyObject *urls, *classes, *columns, *held = NULL;
     stk_dataset *ds = NULL;
     const char **strings = NULL;
     size_t n, n_classes = 0, n_columns = 0;
-    int rc = -1;
+    int jpeg, rc = -1;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO:Dataset", names, &urls, &classes, &columns))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp:Dataset", names, &urls, &classes, &columns,
+                                     &jpeg))
         return -1;
     if (self->ds || !PyList_Check(urls) || !PyList_Check(classes) || !PyList_Check(columns)) {
         PyErr_SetString(PyExc_TypeError, "a Dataset is made once, from three lists of bytes");
@@ -92,6 +93,7 @@ static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     strings = o.columns ? strings_of(urls, &n) : NULL;
     o.n_classes = (uint32_t)n_classes;
     o.n_columns = (uint32_t)n_columns;
+    o.jpeg = jpeg ? STK_YES : STK_UNSET;
     if (strings)
         rc = open_dataset(state_of(obj), strings, n, &o, &ds);
     PyMem_Free(strings);

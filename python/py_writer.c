@@ -164,20 +164,20 @@ PyType_Spec writer_spec = {
 
 PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "dataset", "dst",   "samples", "bytes",    "shuffle", "seed",
-                             "name",    "force", "index",   "num_proc", NULL };
+    static char *names[] = { "dataset", "dst",   "samples", "bytes", "shuffle",  "seed",
+                             "name",    "force", "index",   "jpeg",  "num_proc", NULL };
     module_state *st = PyModule_GetState(module);
     stk_pack_options o = { .size = sizeof o };
     stk_pack_report r = { .size = sizeof r };
     unsigned long long samples, bytes, seed;
-    int shuffle, force, index, rc;
+    int shuffle, force, index, jpeg, rc;
     stk_error err = { 0 };
     const char *dst;
     PyObject *ds;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKyppI:pack", names, st->dataset, &ds,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKypppI:pack", names, st->dataset, &ds,
                                      &dst, &samples, &bytes, &shuffle, &seed, &o.name, &force,
-                                     &index, &o.num_workers))
+                                     &index, &jpeg, &o.num_workers))
         return NULL;
     if (!((dataset_object *)ds)->ds) {
         PyErr_SetString(PyExc_TypeError, "the Dataset was not opened");
@@ -189,6 +189,7 @@ PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs)
     o.shuffle = shuffle ? STK_YES : STK_UNSET;
     o.force = force ? STK_YES : STK_UNSET;
     o.no_index = index ? STK_UNSET : STK_YES;
+    o.jpeg = jpeg ? STK_YES : STK_UNSET;
     Py_BEGIN_ALLOW_THREADS rc = stk_pack(((dataset_object *)ds)->ds, dst, &o, &r, &err);
     Py_END_ALLOW_THREADS if (rc < 0) return raise_error(st, rc, &err);
     return Py_BuildValue("{sKsKsKsKsKsN}", "shards", (unsigned long long)r.shards, "samples",

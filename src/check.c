@@ -3,8 +3,9 @@
  *
  * Jobs are runs of neighbouring samples.  Without chains, a field's name says what it should be
  * (a picture, JSON, text, a label), its content which decoder it needs; with chains, a loader in
- * the job's own thread runs them, so that what passes here passes there.  Where the data set
- * can't be opened because of a shard, every shard is tried alone and the good ones are checked. */
+ * the job's own thread runs them, so that what passes here passes there.  Seek points of JPEGs are
+ * held against the pictures; those that do not fit make no sample bad.  Where the data set can't be
+ * opened because of a shard, every shard is tried alone and the good ones are checked. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/opts.h"
 #include "base/registry.h"
+#include "codec/jpeg_seek.h"
 #include "fetch/data.h"
 #include "indexer.h"
 #include "pipe/engine.h"
@@ -38,7 +40,7 @@ typedef struct check {
     stk_names all;          /* of the shards, absolute; only where some are bad */
     stk_index_home home;
     uint8_t *bad_shard;
-    _Atomic uint64_t done, bytes, bad_samples, bad_shards, pictures, unchecked;
+    _Atomic uint64_t done, bytes, bad_samples, bad_shards, pictures, unchecked, misfits;
     _Atomic int stopped;
     pthread_mutex_t lock;
     uint64_t told_ns; /* lock */
@@ -77,26 +79,86 @@ static void say(check *c, const stk_bad *b)
     pthread_mutex_unlock(&c->lock);
 }
 
+static int say_sample(check *c, const stk_entry *e, stk_bad *b, stk_error *err)
+{
+    stk_shard_info s;
+
+    STK_TRY(stk_index_shard(c->ds->index, e->shard, &s, err));
+    b->shard = s.name;
+    b->offset = e->offset;
+    b->key = (const char *)e->key.data;
+    b->key_len = e->key.len;
+    say(c, b);
+    return 0;
+}
+
 /* A failure that is the sample's is reported and is none; others are passed on. */
 static int judge(check *c, uint64_t id, int rc, stk_error *err)
 {
-    stk_bad b = { .code = rc, .reason = err->message };
-    stk_shard_info s;
+    stk_bad b = { .code = rc };
+    char reason[sizeof err->message];
     stk_entry e;
 
     if (rc >= 0)
         return 0;
     if (rc != STK_ECORRUPT && rc != STK_ELIMIT && rc != STK_ENOTFOUND && rc != STK_EIO)
         return rc;
+    memcpy(reason, err->message, sizeof reason);
+    b.reason = reason;
     STK_TRY(stk_index_entry(c->ds->index, id, &e, err));
-    STK_TRY(stk_index_shard(c->ds->index, e.shard, &s, err));
-    b.shard = s.name;
-    b.offset = e.offset;
-    b.key = (const char *)e.key.data;
-    b.key_len = e.key.len;
     atomic_fetch_add_explicit(&c->bad_samples, 1, memory_order_relaxed);
-    say(c, &b);
+    return say_sample(c, &e, &b, err);
+}
+
+/* ---- seek points ---- */
+
+static int points_fit(const check *c, const stk_entry *e, uint32_t field, stk_bytes in)
+{
+    stk_bytes points = stk_seekfile_get(c->ds->seek, e->shard, e->row, field);
+    stk_jpeg_seek seek;
+    stk_jpeg_head head;
+
+    return !points.data || (stk_jpeg_seek_open(&seek, &head, points, NULL) == 0 &&
+                            stk_jpeg_seek_check(&seek, &head, in, NULL) == 0);
+}
+
+static int check_points(check *c, uint64_t id, const stk_sample *s, stk_error *err)
+{
+    stk_bad b = { .code = STK_ESTALE };
+    char reason[160];
+    stk_entry e;
+
+    if (!c->ds->seek)
+        return 0;
+    STK_TRY(stk_index_entry(c->ds->index, id, &e, err));
+    for (uint32_t k = 0; k < stk_sample_fields(s); k++) {
+        const void *data;
+        size_t len;
+        const char *name = stk_sample_field(s, k, &data, &len);
+
+        if (points_fit(c, &e, k, (stk_bytes){ data, len }))
+            continue;
+        snprintf(reason, sizeof reason,
+                 "%.40s: its seek points do not fit, it changed since; make them anew: stoker "
+                 "index --jpeg --force ...",
+                 name);
+        b.reason = reason;
+        atomic_fetch_add_explicit(&c->misfits, 1, memory_order_relaxed);
+        STK_TRY(say_sample(c, &e, &b, err));
+    }
     return 0;
+}
+
+/* The same where the sample is not at hand; one that can't be read is told of elsewhere. */
+static int read_points(check *c, uint64_t id, stk_error *err)
+{
+    stk_sample *s = NULL;
+    int rc = 0;
+
+    if (c->ds->seek && stk_dataset_read(c->ds, id, &s, NULL) == 0)
+        rc = check_points(c, id, s, err);
+    stk_sample_close(&s);
+    return rc;
 }
 
 /* ---- one field ---- */
@@ -197,6 +259,8 @@ static int check_sample(reader *r, uint64_t id, stk_error *err)
     uint64_t bytes = 0;
     int rc = stk_dataset_read(r->c->ds, id, &s, err);
 
+    if (rc == 0)
+        rc = check_points(r->c, id, s, err);
     for (uint32_t k = 0; rc == 0 && k < stk_sample_fields(s); k++) {
         const void *data;
         size_t len;
@@ -261,6 +325,8 @@ static int run_by_chains(void *cookie, uint64_t job, stk_error *err)
         step = stk_loader_next(l, &b, -1, err);
         stk_batch_release(&b);
         rc = judge(c, id, step, err);
+        if (rc == 0)
+            rc = read_points(c, id, err);
         if (rc == 0 && step < 0 && id + 1 < end)
             rc = stk_loader_seek(l, 0, id + 1, err);
         if (rc == 0 && tell(c, 1))
@@ -396,7 +462,8 @@ static int report_fill(const check *c, stk_check_report *out, stk_error *err)
                            .bad_shards = c->bad_shards,
                            .bad_samples = c->bad_samples,
                            .pictures = c->pictures,
-                           .unchecked = c->unchecked };
+                           .unchecked = c->unchecked,
+                           .misfits = c->misfits };
     uint32_t given = out->size;
 
     if (given < sizeof given)

@@ -39,8 +39,35 @@ static void seek_find(stk_dataset *ds)
     if (!path[0])
         return;
     stk_error_clear(&err);
-    if (stk_seekfile_open(&ds->seek, path, ds->index, &err) < 0 && err.code != STK_ENOTFOUND)
-        stk_log_line(&ds->log, STK_LOG_WARN, "going on without seek points: %s", err.message);
+    if (stk_seekfile_open(&ds->seek, path, ds->index, &err) < 0) {
+        if (err.code != STK_ENOTFOUND)
+            stk_log_line(&ds->log, STK_LOG_WARN, "going on without seek points: %s", err.message);
+        return;
+    }
+    stk_seekfile_tell(ds->seek, &ds->log);
+    if (stk_seekfile_foreign(ds->seek))
+        stk_log_line(&ds->log, STK_LOG_WARN,
+                     "going on without some seek points: in %s those of %" PRIu64
+                     " shard(s) are of other data; make them anew: stoker index --jpeg ...",
+                     path, stk_seekfile_foreign(ds->seek));
+}
+
+/* For stk_dataset_options.jpeg; STK_ECLOSED: progress said stop. */
+static int seek_make(stk_dataset *ds, const stk_dataset_options *o, stk_error *err)
+{
+    stk_seek_build b = { .workers = o->num_workers,
+                         .progress = o->progress,
+                         .progress_cookie = o->progress_cookie };
+    stk_error why = { 0 };
+    int rc = stk_seek_build_run(&b, ds, &why);
+
+    if (rc == STK_EIO) {
+        stk_log_line(&ds->log, STK_LOG_WARN, "going on without seek points: %s", why.message);
+        return 0;
+    }
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
 }
 
 static int dataset_take(stk_dataset *ds, stk_indexer *x, const stk_dataset_options *o,
@@ -92,6 +119,8 @@ int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
         atomic_init(&ds->refs, 1);
         rc = dataset_take(ds, &x, &o, err);
     }
+    if (rc == 0 && o.jpeg == STK_YES)
+        rc = seek_make(ds, &o, err);
     if (rc < 0)
         stk_dataset_unref(&ds);
     stk_indexer_fini(&x);

@@ -37,6 +37,7 @@ typedef struct pack {
     uint64_t total, fingerprint;
     stk_stamp stamp;
     uint8_t *keep; /* shard i is in place already */
+    stk_index_report index;
     _Atomic uint64_t done, adapted;
     _Atomic int stopped;
     pthread_mutex_t lock;
@@ -320,7 +321,10 @@ static int write_index(pack *p, stk_error *err)
     stk_index_options o = { .size = sizeof o,
                             .num_workers = p->o.num_workers,
                             .log = p->o.log,
-                            .log_cookie = p->o.log_cookie };
+                            .log_cookie = p->o.log_cookie,
+                            .progress_cookie = p->o.progress_cookie,
+                            .jpeg = p->o.jpeg,
+                            .jpeg_progress = p->o.jpeg_progress };
     const char **urls = stk_zalloc(p->n + 1, sizeof *urls);
     int rc = urls ? 0 : stk_fail_nomem(err, p->n * sizeof *urls);
 
@@ -330,7 +334,7 @@ static int write_index(pack *p, stk_error *err)
             rc = stk_fail_nomem(err, 64);
     }
     if (rc == 0 && p->n)
-        rc = stk_index_build(urls, p->n, &o, NULL, err);
+        rc = stk_index_build(urls, p->n, &o, &p->index, err);
     for (uint64_t i = 0; urls && i < p->n; i++)
         stk_free((void *)(uintptr_t)urls[i]);
     stk_free(urls);
@@ -367,7 +371,11 @@ static int report_fill(const pack *p, stk_pack_report *out, stk_error *err)
     stk_pack_report r = { .size = sizeof r,
                           .shards = p->n,
                           .samples = stk_dataset_len(p->ds),
-                          .changed_keys = p->adapted };
+                          .changed_keys = p->adapted,
+                          .jpegs = p->index.jpegs,
+                          .jpeg_bytes = p->index.jpeg_bytes,
+                          .seek_bytes = p->index.seek_bytes,
+                          .jpegs_without = p->index.jpegs_without };
     uint32_t given = out->size;
 
     if (given < sizeof given)
@@ -392,10 +400,14 @@ static int report_fill(const pack *p, stk_pack_report *out, stk_error *err)
 int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_pack_report *report,
              stk_error *err)
 {
-    pack p = { .ds = ds };
+    pack p = { .ds = ds, .index = { .size = sizeof p.index } };
     int rc;
 
     stk_options_take(&p.o, sizeof p.o, opt);
+    if (p.o.jpeg == STK_YES && p.o.no_index == STK_YES)
+        return stk_fail(
+            err, STK_EINVAL,
+            "seek points of JPEGs lie beside the index: pack with one, or without them");
     if (!p.o.samples && !p.o.bytes)
         p.o.bytes = DEFAULT_BYTES;
     pthread_mutex_init(&p.lock, NULL);

@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "codec/codec.h"
 #include "codec/jpeg_base.h"
@@ -102,7 +104,8 @@ static int carry_over(job *j, uint64_t number, stk_error *err)
     for (uint32_t i = 0; i < j->n_old; i++) {
         uint64_t from = stk_seekfile_match(j->old[i], &info);
 
-        if (from != UINT64_MAX && stk_seek_writer_reuse(j->w, number, j->old[i], from, err) == 0) {
+        if (from != UINT64_MAX && stk_seekfile_made(j->old[i], from, first) &&
+            stk_seek_writer_reuse(j->w, number, j->old[i], from, err) == 0) {
             atomic_fetch_add_explicit(&j->done, rows, memory_order_relaxed);
             return 0;
         }
@@ -170,17 +173,35 @@ static int build(job *j, stk_error *err)
     return 0;
 }
 
+/* Once per host, however many processes ask: the others find it done. */
+static int wait_turn(job *j, int *fd, stk_error *err)
+{
+    static const struct timespec pause = { 0, 50000000 };
+
+    while (stk_seek_lock(j->ds->index_path, fd) == STK_END) {
+        if (tick(j))
+            return stk_fail(err, STK_ECLOSED, "stopped");
+        nanosleep(&pause, NULL);
+    }
+    if (j->b->force)
+        return 0;
+    stk_seekfile_close(&j->ds->seek);
+    (void)stk_seekfile_open(&j->ds->seek, j->b->path, j->ds->index, NULL);
+    return 0;
+}
+
 int stk_seek_build_run(stk_seek_build *b, stk_dataset *ds, stk_error *err)
 {
     job j = { .b = b, .ds = ds, .samples = stk_dataset_len(ds) };
-    int rc = 0;
+    int rc, lock = -1;
 
     stk_seek_path(ds->index_path, b->path, sizeof b->path);
     if (!b->path[0])
         return stk_fail(err, STK_EIO,
                         "seek points lie beside the index, and that is in memory only: set "
                         "$STOKER_CACHE to a folder that can be written");
-    if (b->force || !ds->seek || !stk_seekfile_whole(ds->seek)) {
+    rc = wait_turn(&j, &lock, err);
+    if (rc == 0 && (b->force || !ds->seek || !stk_seekfile_whole(ds->seek))) {
         rc = build(&j, err);
         stk_seek_writer_close(&j.w);
         for (uint32_t i = 0; i < j.n_old; i++)
@@ -190,6 +211,10 @@ int stk_seek_build_run(stk_seek_build *b, stk_dataset *ds, stk_error *err)
         stk_seekfile_close(&ds->seek);
         rc = stk_seekfile_open(&ds->seek, b->path, ds->index, err);
     }
+    if (lock >= 0)
+        close(lock);
+    if (ds->seek)
+        stk_seekfile_tell(ds->seek, &ds->log);
     if (rc == 0) {
         b->bytes = stk_seekfile_bytes(ds->seek);
         stk_seekfile_counts(ds->seek, &b->jpegs, &b->others, &b->jpeg_bytes);

@@ -33,6 +33,10 @@ typedef struct stk_dataset_options {
      * added, in memory where it cannot be written. */
     const char *const *columns;
     uint32_t n_columns;
+    /* Have seek points of all JPEGs, so that crops are decoded without what lies before them;
+     * those that lack are made now (`progress` then counts samples).  Where they cannot be written
+     * a line of the log says so, and loading goes on without. */
+    stk_tri jpeg;
 } stk_dataset_options;
 
 /* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a

@@ -96,6 +96,8 @@ typedef struct stk_pack_options {
     void *progress_cookie;
     stk_log_fn log;
     void *log_cookie;
+    stk_tri jpeg;                  /* also keep seek points, as in stk_index_options */
+    stk_progress_fn jpeg_progress; /* in samples; with progress_cookie */
 } stk_pack_options;
 
 typedef struct stk_pack_report {
@@ -104,6 +106,7 @@ typedef struct stk_pack_report {
     uint64_t kept_shards;            /* were there already with this content */
     uint64_t changed_keys;           /* samples whose key tar shards can't hold as it was */
     char pattern[1024];              /* of the shards: "out/train-{000000..000041}.tar" */
+    uint64_t jpegs, jpeg_bytes, seek_bytes, jpegs_without; /* as in stk_index_report */
 } stk_pack_report;
 
 /* Write `ds` as tar shards to `dst`: a pattern as for stk_writer_open(), or a folder.  One job a
@@ -119,7 +122,7 @@ typedef struct stk_bad { /* what was found; borrowed for the call */
     uint64_t offset;     /* of the sample in it, or STK_NO_OFFSET */
     const char *key;     /* NULL: the shard itself is bad; not terminated */
     size_t key_len;
-    int code;
+    int code;           /* STK_ESTALE with a key: the sample is good, its seek points are not */
     const char *reason; /* one line */
 } stk_bad;
 
@@ -148,6 +151,7 @@ typedef struct stk_check_report {
     uint64_t bad_shards, bad_samples;
     uint64_t pictures;  /* decoded whole */
     uint64_t unchecked; /* pictures of a kind that this build can't decode */
+    uint64_t misfits;   /* JPEGs that are not what their seek points were made of */
 } stk_check_report;
 
 /* Read every sample and decode it: pictures whole, JSON, UTF-8 text, labels.  What is bad goes

@@ -51,7 +51,8 @@ class Dataset:
     """Shards and their index, from stoker.open().  Samples are dicts; see open()."""
 
     def __init__(self, urls: Urls, fields: Mapping[str, Any] | None = None,
-                 classes: list[str] | None = None, columns: list[str] | None = None) -> None:
+                 classes: list[str] | None = None, columns: list[str] | None = None,
+                 jpeg: bool = False) -> None:
         found = _options.url_bytes(urls)
         if found is None:
             invalid(f"a data set is opened by a path, a pattern or a list of them, not {urls!r}")
@@ -59,7 +60,8 @@ class Dataset:
         self._fields = None if fields is None else dict(fields)
         self._fixed = _options.class_bytes(classes)
         self._wanted = _options.column_bytes(columns)
-        self._core = _stoker.Dataset(found, self._fixed or [], self._wanted)
+        self._jpeg = _options.flag("jpeg", jpeg)
+        self._core = _stoker.Dataset(found, self._fixed or [], self._wanted, self._jpeg)
         self._decoder: _Decoder | None = None
         if self._fields is not None:
             self._decoder = _Decoder(self._core, self._fields)
@@ -147,7 +149,7 @@ class Dataset:
         return (self[i] for i in range(len(self)))
 
     def __reduce__(self):
-        return Dataset, (self._urls, self._fields, self._fixed, self._wanted)
+        return Dataset, (self._urls, self._fields, self._fixed, self._wanted, self._jpeg)
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
@@ -155,7 +157,8 @@ class Dataset:
 
 
 def open(urls: Urls, fields: Mapping[str, Any] | None = None,  # noqa: A001
-         classes: list[str] | None = None, columns: list[str] | None = None) -> Dataset:
+         classes: list[str] | None = None, columns: list[str] | None = None,
+         jpeg: bool = False) -> Dataset:
     """Open shards for access by number; they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
@@ -168,6 +171,9 @@ def open(urls: Urls, fields: Mapping[str, Any] | None = None,  # noqa: A001
     columns: values of every sample to keep in the index, for Dataset.column(): fields ("cls") or
         members of JSON fields ("json.width"); those that it lacks are read now, once
 
+    jpeg: keep seek points of JPEGs beside the index, so that a loader decodes a crop without what lies
+        before it; those that are missing are made now, once (docs/jpeg.md)
+
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
-    return Dataset(urls, fields, classes, columns)
+    return Dataset(urls, fields, classes, columns, jpeg)

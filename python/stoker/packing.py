@@ -32,7 +32,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str],
          num_proc: int | None = None, *, samples: int | None = None,
          bytes: int | str | None = None,  # noqa: A002
          shuffle: int | bool | None = None, force: bool = False, name: str = "shard",
-         index: bool = True) -> dict[str, Any]:
+         index: bool = True, jpeg: bool = False) -> dict[str, Any]:
     """Write data as tar shards; answers {"shards", "samples", "bytes", "pattern", ...}.
 
     src: what stoker.open() takes, or what it gave
@@ -45,6 +45,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str],
     force: replace shards of that name, and remove those beyond the last
     name: of the shards, where dst is a folder
     index: index the new shards
+    jpeg: also keep seek points of JPEGs beside the index (docs/jpeg.md)
 
     Shards appear whole or not at all.  Without map, a target that has this content already is left
     alone, and a run that was stopped goes on.
@@ -57,11 +58,14 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str],
     path, force = os.fspath(dst), _options.flag("force", force)
     if not isinstance(path, str) or "\0" in path or not name or "/" in name or "\0" in name:
         invalid("dst is a path of text, and name the beginning of a file's name")
+    index, jpeg = _options.flag("index", index), _options.flag("jpeg", jpeg)
+    if jpeg and not index:
+        invalid("seek points of JPEGs lie beside the index: index=True, or jpeg=False")
     if map is None:
         return _stoker.pack(
             dataset=data._core, dst=os.fsencode(path), samples=count, bytes=size,
             shuffle=seed is not None, seed=seed or 0, name=os.fsencode(name), force=force,
-            index=_options.flag("index", index), num_proc=workers)
+            index=index, jpeg=jpeg, num_proc=workers)
     if not callable(map):
         invalid(f"map must be a function, not {map!r}")
     if seed is not None:
@@ -69,7 +73,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str],
     target = _Target(path, name, force)
     done = target.fill(data, map, workers or os.cpu_count() or 1, count, size)
     if index and done["shards"]:
-        Dataset([os.fsencode(p) for p in done.pop("paths")])
+        Dataset([os.fsencode(p) for p in done.pop("paths")], jpeg=jpeg)
     done.pop("paths", None)
     return done
 

@@ -16,7 +16,7 @@ typedef struct jpeg_ctx {
     stk_bytes in;
     stk_jpeg_head head;
     stk_jpeg_seek seek;
-    int ours, has_seek;
+    int ours, has_seek, misfit;
 } jpeg_ctx;
 
 static int jpeg_probe(stk_bytes head)
@@ -70,12 +70,24 @@ static int takes_points(jpeg_ctx *c, stk_bytes hint)
            h.scan == c->head.scan && h.restart == c->head.restart;
 }
 
+#define PROOF 8 /* chunks that end where they should: the points are this picture's */
+
+/* A small crop sees few chunks to their end; the file's checksum has to do then. */
+static int fits(const jpeg_ctx *c, const stk_rect *need)
+{
+    uint64_t wide = need->w / (c->seek.chunk * 8u * c->head.max_h);
+    uint64_t rows = need->h / (8u * c->head.max_v);
+
+    return (!c->seek.rows_only && wide && (wide - 1) * rows >= PROOF) ||
+           stk_jpeg_seek_check(&c->seek, &c->head, c->in, NULL) == 0;
+}
+
 static int jpeg_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
 {
     jpeg_ctx *c = p;
 
     c->in = in;
-    c->has_seek = 0;
+    c->has_seek = c->misfit = 0;
     c->ours = stk_jpeg_parse(&c->head, in, NULL) == 0;
     if (!c->ours) {
         int rc = turbo_header(c, out, err);
@@ -85,6 +97,7 @@ static int jpeg_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *ou
         return rc;
     }
     c->has_seek = takes_points(c, hint);
+    c->misfit = hint.data && !c->has_seek;
     *out = (stk_image_info){ c->head.width, c->head.height };
     return 0;
 }
@@ -107,15 +120,20 @@ static int jpeg_decode(void *p, const stk_ask *ask, stk_scratch *scratch, stk_pi
     jpeg_ctx *c = p;
     stk_jpeg_job job = { .head = &c->head,
                          .in = c->in,
-                         .seek = c->has_seek ? &c->seek : NULL,
                          .color = ask->ycc ? STK_JPEG_YCC : STK_JPEG_RGB };
-    stk_lane lane = c->has_seek ? STK_LANE_SEEK : STK_LANE_PLAIN;
+    stk_lane lane = c->misfit ? STK_LANE_MISFIT : STK_LANE_PLAIN;
     int rc;
 
     if (!c->in.data)
         return stk_fail(err, STK_EINVAL, "decode() needs a header() that succeeded");
     if (!c->ours)
         return turbo_decode(c, ask, scratch, out, err);
+    if (c->has_seek) {
+        int good = fits(c, &ask->need);
+
+        job.seek = good ? &c->seek : NULL;
+        lane = good ? STK_LANE_SEEK : STK_LANE_MISFIT;
+    }
     rc = stk_jpeg_decode(c->own, &job, &ask->need, scratch, out, err);
     if (rc < 0 && job.seek && (rc == STK_ESTALE || rc == STK_ECORRUPT)) {
         job.seek = NULL;

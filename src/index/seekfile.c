@@ -30,7 +30,9 @@ struct stk_seekfile {
     seek_shard *shard;
     seek_place *place;
     uint8_t *fits;         /* by shard: it is the index's */
-    _Atomic uint8_t *seen; /* by group */
+    _Atomic uint8_t *seen; /* by group; behind the last: damage was told of */
+    stk_log log;
+    char *path;
 };
 
 static int damaged(const char *path, const char *what, stk_error *err)
@@ -89,10 +91,10 @@ static int tables_check(const stk_seekfile *s, const seek_head *h)
     if (groups != s->n_groups)
         return -1;
     for (uint64_t i = 0; i < s->n_groups; i++) {
-        const seek_place *p = &s->place[i];
+        uint64_t at = seek_offset(&s->place[i]);
 
-        if (p->offset &&
-            (p->offset < SEEK_HEAD || p->offset > h->tables || p->len > h->tables - p->offset))
+        if (s->place[i].offset &&
+            (at < SEEK_HEAD || at > h->tables || s->place[i].len > h->tables - at))
             return -1;
     }
     return 0;
@@ -155,7 +157,8 @@ int stk_seekfile_open(stk_seekfile **out, const char *path, const stk_index *ix,
     if (!s)
         return stk_fail_nomem(err, sizeof *s);
     s->fd = -1;
-    rc = file_map(s, path, err);
+    s->path = stk_strdup(path);
+    rc = s->path ? file_map(s, path, err) : stk_fail_nomem(err, strlen(path));
     if (rc == 0)
         rc = tables_load(s, path, err);
     if (rc < 0) {
@@ -182,6 +185,7 @@ void stk_seekfile_close(stk_seekfile **sp)
     stk_free(s->place);
     stk_free(s->fits);
     stk_free((void *)s->seen);
+    stk_free(s->path);
     stk_free(s);
 }
 
@@ -206,24 +210,59 @@ int stk_seekfile_whole(const stk_seekfile *s)
         if (!s->fits[i])
             return 0;
     for (uint64_t i = 0; i < s->n_groups; i++)
-        if (!s->place[i].offset)
+        if (!s->place[i].offset || s->place[i].offset & SEEK_PARTIAL)
             return 0;
     return 1;
+}
+
+uint64_t stk_seekfile_foreign(const stk_seekfile *s)
+{
+    uint64_t n = 0;
+
+    for (uint64_t i = 0; i < s->n_shards; i++)
+        n += !s->fits[i];
+    return n;
+}
+
+void stk_seekfile_tell(stk_seekfile *s, const stk_log *log)
+{
+    s->log = *log;
+}
+
+int stk_seekfile_made(const stk_seekfile *s, uint64_t shard, uint64_t row)
+{
+    const seek_place *p;
+
+    if (shard >= s->n_shards || row >= s->shard[shard].samples)
+        return 0;
+    p = &s->place[s->shard[shard].first + row / STK_SEEK_GROUP];
+    return p->offset && !(p->offset & SEEK_PARTIAL);
+}
+
+static void tell_damaged(const stk_seekfile *s)
+{
+    if (!atomic_exchange_explicit(&s->seen[s->n_groups], 1, memory_order_relaxed))
+        stk_log_line(&s->log, STK_LOG_WARN,
+                     "going on without some seek points: %s is damaged (a group's checksum); make "
+                     "it anew: stoker index --jpeg --force ...",
+                     s->path);
 }
 
 /* Have the group in memory, so that touching it raises no signal, and its checksum right. */
 static int group_look(const stk_seekfile *s, uint64_t group)
 {
     const seek_place *p = &s->place[group];
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = p->offset & ~(page - 1);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = seek_offset(p), from = at & ~(page - 1);
     int state = BAD;
 
-    if (p->offset &&
-        (madvise((void *)(uintptr_t)(s->base + from), p->offset + p->len - from,
-                 MADV_POPULATE_READ) == 0 ||
+    if (at &&
+        (madvise((void *)(uintptr_t)(s->base + from), at + p->len - from, MADV_POPULATE_READ) ==
+             0 ||
          errno == EINVAL) /* a kernel before 5.14 */
-        && stk_crc32c(0, s->base + p->offset, p->len) == p->crc)
+        && stk_crc32c(0, s->base + at, p->len) == p->crc)
         state = GOOD;
+    else if (at)
+        tell_damaged(s);
     atomic_store_explicit(&s->seen[group], (uint8_t)state, memory_order_release);
     return state;
 }
@@ -235,8 +274,9 @@ static stk_bytes group_at(const stk_seekfile *s, uint64_t group)
 
     if (state == UNSEEN)
         state = group_look(s, group);
-    return state == GOOD ? (stk_bytes){ s->base + s->place[group].offset, s->place[group].len }
-                         : (stk_bytes){ 0 };
+    return state == GOOD
+               ? (stk_bytes){ s->base + seek_offset(&s->place[group]), s->place[group].len }
+               : (stk_bytes){ 0 };
 }
 
 static uint32_t u32_at(const uint8_t *p)

@@ -10,6 +10,7 @@
 #ifndef STOKER_SEEKFILE_H
 #define STOKER_SEEKFILE_H
 
+#include "base/log.h"
 #include "index/index.h"
 
 #define STK_SEEK_GROUP 1024u
@@ -28,10 +29,17 @@ void stk_seekfile_close(stk_seekfile **s);
 uint64_t stk_seekfile_bytes(const stk_seekfile *s);
 void stk_seekfile_counts(const stk_seekfile *s, uint64_t *fields, uint64_t *others,
                          uint64_t *bytes);
-int stk_seekfile_whole(const stk_seekfile *s); /* every shard fits and every group was made */
+/* Every shard fits and every group was made of all its samples. */
+int stk_seekfile_whole(const stk_seekfile *s);
+uint64_t stk_seekfile_foreign(const stk_seekfile *s); /* shards that do not fit */
+/* Say once when a group is found damaged.  Before threads share it. */
+void stk_seekfile_tell(stk_seekfile *s, const stk_log *log);
 
 /* What is kept of a field; no data: nothing.  Borrowed while it is open. */
 stk_bytes stk_seekfile_get(const stk_seekfile *s, uint64_t shard, uint64_t row, uint32_t field);
+
+/* Whether the group of a row was made of all its samples. */
+int stk_seekfile_made(const stk_seekfile *s, uint64_t shard, uint64_t row);
 
 /* The number of the shard with this size, fingerprint and number of samples; UINT64_MAX: none. */
 uint64_t stk_seekfile_match(const stk_seekfile *s, const stk_shard_info *info);
@@ -43,6 +51,7 @@ typedef struct stk_seek_group { /* one group's records, in order of rows.  Threa
     size_t len, cap;
     uint32_t rows, row;     /* row: the next one */
     stk_seek_counts counts; /* the caller's */
+    int partial;            /* the caller's: samples may lack */
 } stk_seek_group;
 
 int stk_seek_group_begin(stk_seek_group *g, uint32_t rows, stk_error *err);
@@ -53,6 +62,10 @@ void stk_seek_group_end(stk_seek_group *g); /* rows that are left have nothing *
 void stk_seek_group_fini(stk_seek_group *g);
 
 typedef struct stk_seek_writer stk_seek_writer; /* Thread: any (locks inside). */
+
+/* Be the only one who makes seek points of this index.  0, or STK_END: somebody else does.  *fd is
+ * to be closed; -1: no locks here, so at worst the last one's stand. */
+int stk_seek_lock(const char *index_path, int *fd);
 
 /* Written beside `path`, renamed there by commit(); close() without it removes it. */
 int stk_seek_writer_open(stk_seek_writer **out, const char *path, const stk_index *ix,

@@ -21,8 +21,10 @@ typedef struct seek_shard {
     uint64_t size, print, samples, first; /* first: its first group */
 } seek_shard;
 
+#define SEEK_PARTIAL ((uint64_t)1 << 63) /* samples of the group may lack: found while running */
+
 typedef struct seek_place {
-    uint64_t offset; /* 0: the group was not made */
+    uint64_t offset; /* and SEEK_PARTIAL; 0: the group was not made */
     uint32_t len, crc;
     stk_seek_counts counts;
 } seek_place;
@@ -34,6 +36,11 @@ _Static_assert(sizeof(seek_head) == SEEK_HEAD && sizeof(seek_shard) == 32 &&
 /* A group of a shard as it lies, checked; no data: none. */
 stk_bytes stk_seekfile_group(const stk_seekfile *s, uint64_t shard, uint64_t row,
                              stk_seek_counts *counts);
+
+static inline uint64_t seek_offset(const seek_place *p)
+{
+    return p->offset & ~SEEK_PARTIAL;
+}
 
 static inline uint64_t seek_groups(uint64_t samples)
 {

@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/hash.h"
@@ -41,6 +43,7 @@ int stk_seek_group_begin(stk_seek_group *g, uint32_t rows, stk_error *err)
     STK_TRY(group_room(g, (size_t)rows * 4, err));
     g->len = (size_t)rows * 4;
     g->counts = (stk_seek_counts){ 0 };
+    g->partial = 0;
     return 0;
 }
 
@@ -77,6 +80,19 @@ void stk_seek_group_fini(stk_seek_group *g)
 }
 
 /* ---- the file ---- */
+
+int stk_seek_lock(const char *index_path, int *fd)
+{
+    *fd = open(index_path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0 || flock(*fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    if (errno == EWOULDBLOCK) {
+        close(*fd);
+        *fd = -1;
+        return STK_END;
+    }
+    return 0;
+}
 
 struct stk_seek_writer {
     pthread_mutex_t lock;
@@ -126,14 +142,15 @@ static int shards_of(stk_seek_writer *w, const stk_index *ix, stk_error *err)
 
 static int file_make(stk_seek_writer *w, const char *path, stk_error *err)
 {
-    size_t room = strlen(path) + 40;
+    size_t room = strlen(path) + 48;
+    uint32_t number = 0;
 
     w->path = stk_strdup(path);
     w->tmp = stk_alloc(room);
     if (!w->path || !w->tmp)
         return stk_fail_nomem(err, room);
-    snprintf(w->tmp, room, "%s.tmp.%ld", path, (long)getpid());
-    unlink(w->tmp); /* a dead one's with the same number */
+    (void)!getrandom(&number, sizeof number, 0);
+    snprintf(w->tmp, room, "%s.tmp.%ld.%08x", path, (long)getpid(), (unsigned)number);
     w->fd = open(w->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     return w->fd < 0 ? stk_fail(err, STK_EIO, "cannot create %s: %s", w->tmp, strerror(errno)) : 0;
 }
@@ -184,7 +201,7 @@ void stk_seek_writer_place(const stk_seek_writer *w, uint64_t group, uint64_t *s
 }
 
 static int put(stk_seek_writer *w, uint64_t group, stk_bytes bytes, const stk_seek_counts *counts,
-               stk_error *err)
+               uint64_t flags, stk_error *err)
 {
     uint64_t at;
 
@@ -193,14 +210,15 @@ static int put(stk_seek_writer *w, uint64_t group, stk_bytes bytes, const stk_se
     w->end += bytes.len;
     pthread_mutex_unlock(&w->lock);
     STK_TRY(write_all(w, bytes.data, bytes.len, at, err));
-    w->place[group] = (seek_place){ at, (uint32_t)bytes.len, stk_crc32c(0, bytes.data, bytes.len),
-                                    *counts };
+    w->place[group] = (seek_place){ at | flags, (uint32_t)bytes.len,
+                                    stk_crc32c(0, bytes.data, bytes.len), *counts };
     return 0;
 }
 
 int stk_seek_writer_add(stk_seek_writer *w, uint64_t group, const stk_seek_group *g, stk_error *err)
 {
-    return put(w, group, (stk_bytes){ g->data, g->len }, &g->counts, err);
+    return put(w, group, (stk_bytes){ g->data, g->len }, &g->counts, g->partial ? SEEK_PARTIAL : 0,
+               err);
 }
 
 int stk_seek_writer_reuse(stk_seek_writer *w, uint64_t group, const stk_seekfile *old,
@@ -213,7 +231,9 @@ int stk_seek_writer_reuse(stk_seek_writer *w, uint64_t group, const stk_seekfile
 
     stk_seek_writer_place(w, group, &shard, &row, &rows);
     bytes = stk_seekfile_group(old, from, row, &counts);
-    return bytes.data ? put(w, group, bytes, &counts, err) : STK_END;
+    if (!bytes.data)
+        return STK_END;
+    return put(w, group, bytes, &counts, stk_seekfile_made(old, from, row) ? 0 : SEEK_PARTIAL, err);
 }
 
 int stk_seek_writer_commit(stk_seek_writer *w, stk_error *err)
