@@ -2,6 +2,7 @@
 """stoker check word for word, and the manifest it writes."""
 
 import json
+import os
 
 import pytest
 from conftest import jpeg, write_tar
@@ -80,3 +81,28 @@ def test_wrong_usage(stoker, damaged, args, line):
 
 def test_nothing_there(stoker):
     assert stoker("check", "no/*.tar").code == 3
+
+
+@pytest.mark.parametrize("chain", [(), ("--field", "image=from(jpg) | image | resize(8)")])
+def test_seek_points_that_do_not_fit(stoker, tmp_path, chain):
+    """Other pictures in the same places: the samples are good, and stay in."""
+    one, two = jpeg(1), jpeg(2)
+    size = max(len(one), len(two))
+    one, two = (p + b"\0" * (size - len(p)) for p in (one, two))
+    shard = write_tar(tmp_path / "a.tar", [("0.jpg", one), ("1.jpg", two), ("2.jpg", one)])
+    assert stoker("index", "a.tar", "--jpeg").code == 0
+    assert stoker("check", "a.tar", *chain).code == 0
+    before = shard.stat()
+    write_tar(shard, [("0.jpg", two), ("1.jpg", two), ("2.jpg", one[:400] + bytes(100) + one[500:])])
+    os.utime(shard, ns=(before.st_atime_ns, before.st_mtime_ns))
+    done = stoker("check", "a.tar", *chain, "--write-exclude", "bad.jsonl")
+    assert (done.code, done.err) == (1, "")
+    assert done.out.splitlines()[0] == ("jpg: its seek points do not fit, it changed since; make them anew: stoker index "
+                                        "--jpeg --force ... [shard a.tar, offset 0, key 0]")
+    assert done.out.splitlines()[-1].endswith("2 JPEGs whose seek points do not fit (stoker index --jpeg --force) (N s)")
+    keys = [json.loads(line)["key"] for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+    found = json.loads(stoker("check", "a.tar", *chain, "--json").raw)
+    assert [m["key"] for m in found["misfits"]] == ["0", "2"] and found["seek_point_misfits"] == 2
+    assert keys == [b["key"] for b in found["bad"]] and "0" not in keys and "1" not in keys
+    stoker("index", "a.tar", "--jpeg", "--force")
+    assert "do not fit" not in stoker("check", "a.tar", *chain).out

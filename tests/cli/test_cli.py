@@ -91,6 +91,8 @@ def test_help_of_index(stoker):
     assert stoker("index", "--help").out.split("Options:\n")[1] == """\
   --columns NAMES         also keep these values of every sample: fields, or members of JSON
                           fields, by commas (default: none)
+  --jpeg                  also keep seek points of JPEGs, so that a crop is decoded without what
+                          lies before it
   --force                 build anew although a good index is there
   --workers N             threads (default: the cores there are)
   --cache-dir DIR         where indexes of read-only data go (default: $STOKER_CACHE, else the
@@ -168,7 +170,8 @@ def test_index(stoker, photos):
 def test_index_json(stoker, photos):
     got = json.loads(stoker("index", photos, "--json").raw)
     assert list(got) == ["built", "shards", "reused_shards", "samples", "fields", "columns", "data_bytes",
-                         "index_bytes", "index_bytes_per_sample", "path", "seconds"]
+                         "index_bytes", "index_bytes_per_sample", "jpegs", "jpegs_without_seek_points", "jpeg_bytes",
+                         "seek_bytes", "seek_percent", "path", "seconds"]
     assert (got["built"], got["shards"], got["samples"], got["fields"]) == (True, 2, 12, 2)
     assert got["data_bytes"] == sum(p.stat().st_size for p in photos.glob("*.tar"))
     assert got["index_bytes"] == Path(got["path"]).stat().st_size

@@ -37,9 +37,21 @@ def test_json(stoker, photos):
     size = found.pop("bytes")
     assert found.pop("seconds") >= 0
     shards = found.pop("shards")
+    seek = {k: found.pop(k) for k in ("jpegs", "jpegs_without_seek_points", "jpeg_bytes", "seek_bytes", "seek_percent")}
+    assert not any(seek.values())
     assert found == {"written": True, "kept_shards": 0, "samples": 12, "changed_keys": 0,
                      "pattern": f"out/x-{{0..{shards - 1}}}.tar"}
     assert shards > 1 and size / shards < 21000
+
+
+def test_seek_points(stoker, photos):
+    done = stoker("pack", photos, "out", "--jpeg")
+    assert done.code == 0 and "; seek points of 12 JPEGs: " in done.out and "% of their bytes (N s)" in done.out
+    again = json.loads(stoker("pack", photos, "out", "--jpeg", "--json").raw)
+    assert (again["written"], again["jpegs"], again["jpegs_without_seek_points"]) == (False, 12, 0)
+    assert 0 < again["seek_bytes"] and again["jpeg_bytes"] > 12 * 1000
+    fails(stoker("pack", photos, "out2", "--jpeg", "--no-index"), 2,
+          "seek points of JPEGs lie beside the index: pack with one, or without them")
 
 
 def test_same_input_same_bytes(stoker, photos, tmp_path):
