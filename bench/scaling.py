@@ -61,6 +61,13 @@ def small(args, folder, cores):
         print(f"{n:>8}{best / 1e6:>12.2f}{bare / 1e6:>12.2f}{best / bare:>8.2f}", flush=True)
 
 
+def once(args, shards, threads):
+    """The best epoch of one run: samples/s, CPU seconds per 1,000 samples."""
+    ours = answer(args.build / "cli/stoker", "bench", shards, "--shuffle", "--batch-size", 256, "--epochs", 4,
+                  "--workers", threads, "--json")
+    return max(e["samples"] / e["seconds"] for e in ours["epochs"]), ours["cpu_s_per_1000_samples"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=Path)
@@ -70,18 +77,23 @@ def main():
     args = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as tmp:
-        shards = pack(photos(args.data, Path(tmp) / "photos", 1600), Path(tmp))
-        print(f"{cores} cores; photos to 224x224 f32, batch 256, shuffled; the bare loop only decodes")
-        print(f"{'threads':>8}{'Stoker/s':>12}{'bare/s':>12}{'ratio':>8}{'CPU s/1000':>12}")
+        files = photos(args.data, Path(tmp) / "photos", 1600)
+        for name in ("plain", "points"):
+            (Path(tmp) / name).mkdir()
+        plain, points = pack(files, Path(tmp) / "plain"), pack(files, Path(tmp) / "points")
+        subprocess.run([str(args.build / "cli/stoker"), "index", points, "--jpeg"], check=True,
+                       capture_output=True)
+        print(f"{cores} cores; photos to 224x224 f32, batch 256, shuffled; the bare loop only decodes, whole")
+        print(f"{'threads':>8}{'Stoker/s':>12}{'seek points':>13}{'bare/s':>12}{'ratios':>14}{'CPU s/1000':>16}")
         for n in [int(t) for t in args.threads.split(",") if int(t) <= cores]:
-            best, bare, cpu = 0.0, 0.0, 0.0
+            best, bare = {plain: (0.0, 0.0), points: (0.0, 0.0)}, 0.0
             for _ in range(args.rounds):
-                ours = answer(args.build / "cli/stoker", "bench", shards, "--shuffle", "--batch-size",
-                              256, "--epochs", 4, "--workers", n, "--json")
-                rate = max(e["samples"] / e["seconds"] for e in ours["epochs"])
-                best, cpu = max((best, cpu), (rate, ours["cpu_s_per_1000_samples"]))
-                bare = max(bare, answer(args.build / "bench/limit_jpeg", shards, n, 2)["samples_per_s"])
-            print(f"{n:>8}{best:>12,.0f}{bare:>12,.0f}{best / bare:>8.2f}{cpu:>12.3f}", flush=True)
+                for shards in (plain, points):
+                    best[shards] = max(best[shards], once(args, shards, n))
+                bare = max(bare, answer(args.build / "bench/limit_jpeg", plain, n, 2)["samples_per_s"])
+            (a, cpu_a), (b, cpu_b) = best[plain], best[points]
+            print(f"{n:>8}{a:>12,.0f}{b:>13,.0f}{bare:>12,.0f}{a / bare:>7.2f}{b / bare:>7.2f}"
+                  f"{cpu_a:>8.3f}{cpu_b:>8.3f}", flush=True)
         small(args, Path(tmp), cores)
 
 
