@@ -6,6 +6,7 @@ epoch is long enough that the loader's memory is all in use before the clock sta
 """
 
 import hashlib
+import os
 import subprocess
 import sys
 import tarfile
@@ -86,12 +87,26 @@ def make_tar(build, prefix, shards, samples, *fields):
     return f"{prefix}-{{000000..{last}}}.tar"
 
 
+def with_seek_points(build, pattern):
+    """The same shards once more, in a folder whose index has seek points."""
+    folder = Path(pattern).parent / "points"
+    folder.mkdir(exist_ok=True)
+    for shard in Path(pattern).parent.glob(Path(pattern).name.split("{")[0] + "*.tar"):
+        if not (folder / shard.name).exists() or not (folder / shard.name).samefile(shard):
+            (folder / shard.name).unlink(missing_ok=True)
+            os.link(shard, folder / shard.name)
+    points = str(folder / Path(pattern).name)
+    subprocess.run([str(build / "cli/stoker"), "index", points, "--jpeg"], check=True, stdout=subprocess.DEVNULL)
+    return points
+
+
 class Data:
     def __init__(self, build, data, quick):
         work = build / "bench-data"
         work.mkdir(parents=True, exist_ok=True)
         self.files = find_photos(work, data)
         self.photos, self.few = pack_photos(work, self.files, quick)
+        self.points = with_seek_points(build, self.photos)
         self.small = make_tar(build, work / "kb", 4, 200_000, "bin:1024")
         self.tiny = make_tar(build, work / "kb-few", 1, 20_000, "bin:1024")
         self.cold = make_tar(build, work / f"cold-{1000 if quick else 4000}", 4, 1000 if quick else 4000, "bin:100000")

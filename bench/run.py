@@ -117,10 +117,10 @@ def torch_peers(data, quick):
     return peers if quick else [*peers, Torch("tar", CORES, shards)]
 
 
-def stoker_photos(build, data, epochs):
+def stoker_photos(build, shards, epochs, workers=CORES):
     """Rate over all epochs but the first, which brings memory and files in."""
-    row = run_json(build / "cli/stoker", "bench", data.photos, "--shuffle", "--batch-size", BATCH,
-                   "--epochs", epochs + 1, "--json")
+    row = run_json(build / "cli/stoker", "bench", shards, "--shuffle", "--batch-size", BATCH, "--epochs", epochs + 1,
+                   "--workers", workers, "--json")
     later = row["epochs"][1:]
     return {**row, "samples_per_s": sum(e["samples"] for e in later) / sum(e["seconds"] for e in later)}
 
@@ -128,21 +128,31 @@ def stoker_photos(build, data, epochs):
 def bench_photos(table, build, data, args):
     epochs = 1 if args.quick else 2
     peers = torch_peers(data, args.quick)
-    sides = {"stoker": lambda: stoker_photos(build, data, epochs),
-             "limit": lambda: run_json(build / "bench/limit_jpeg", data.photos, CORES, epochs)}
+    sides = {"stoker": lambda: stoker_photos(build, data.photos, epochs),
+             "points": lambda: stoker_photos(build, data.points, epochs),
+             "limit": lambda: run_json(build / "bench/limit_jpeg", data.photos, CORES, epochs),
+             "points 1": lambda: stoker_photos(build, data.points, epochs, 1),
+             "limit 1": lambda: run_json(build / "bench/limit_jpeg", data.photos, 1, epochs)}
     got = rounds(args.rounds, {**sides, **{peer.name: peer.epoch for peer in peers}})
     for peer in peers:
         peer.close()
     table.raw["photos"] = got
-    ours, limit = best(got["stoker"]), best(got["limit"])
+    ours, limit, points = best(got["stoker"]), best(got["limit"]), best(got["points"])
     table.add(f"photos, RandomResizedCrop(224) to f32, {CORES} cores", f"{ours:.0f}/s")
+    table.add("  with seek points", f"{points:.0f}/s")
     table.add("  bare libjpeg-turbo loop, same crops", f"{limit:.0f}/s")
     table.add("  Stoker / bare loop", f"{ours / limit:.2f}x", ">= 0.8x", ours >= 0.8 * limit)
+    table.add("  with seek points / bare loop", f"{points / limit:.2f}x")
+    if CORES > 1:
+        grown, bare = points / best(got["points 1"]), limit / best(got["limit 1"])
+        table.add(f"  from 1 to {CORES} threads: Stoker {grown:.2f}x, bare loop {bare:.2f}x", f"{grown / bare:.2f}",
+                  ">= 0.95", grown >= 0.95 * bare)
     if peers:
         for peer in peers:
             table.add(f"  DataLoader + Pillow, {peer.name}", f"{best(got[peer.name]):.0f}/s")
         theirs = max(best(got[peer.name]) for peer in peers)
         table.add("  Stoker / the best of them", f"{ours / theirs:.2f}x", ">= 2.5x", ours >= 2.5 * theirs)
+        table.add("  with seek points / the best of them", f"{points / theirs:.2f}x", ">= 4x", points >= 4 * theirs)
     stages = max(got["stoker"], key=lambda r: r["samples_per_s"])["stages"]
     table.add("  stages, us a sample, warm-up too: fetch, decode, sample", ", ".join(
         f"{stages[s]['us_per_sample']:.0f}" for s in ("fetch", "decode", "sample")))
