@@ -249,6 +249,31 @@ static void rosters(void **state)
     assert_int_equal(stk_roster_len(&r), 0);
 }
 
+/* Data sets of more than 2^32 samples: what stands at a position is found there again. */
+static void beyond_32_bits(void **state)
+{
+    static const uint64_t lens[] = { ((uint64_t)1 << 33) + 7, 5, ((uint64_t)1 << 40) + 1 };
+    static stk_roster r;
+    stk_order o;
+    stk_error err;
+
+    (void)state;
+    assert_int_equal(stk_roster_init(&r, lens, 3, &err), 0);
+    for (int shuffle = 0; shuffle < 2; shuffle++) {
+        assert_int_equal(stk_order_exact(&o, &r, SEED, shuffle, &err), 0);
+        assert_true(o.len(o.state) == lens[0] + lens[1] + lens[2]);
+        for (uint64_t i = 0; i < 4000; i++) {
+            uint64_t at = i < 20 ? i : o.len(o.state) - 1 - i * i * i * 17;
+            stk_where w;
+
+            o.at(o.state, i % 3, &at, 1, &w);
+            assert_true(w.dataset < 3 && w.sample < lens[w.dataset]);
+            assert_true(o.find(o.state, i % 3, &w) == at);
+        }
+        o.close(o.state);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +283,7 @@ int main(void)
         cmocka_unit_test(keys_differ),
         cmocka_unit_test(looks_like_chance),
         cmocka_unit_test(tiny_sets),
+        cmocka_unit_test(beyond_32_bits),
         cmocka_unit_test(roster_finds_its_data_set),
         cmocka_unit_test(rosters),
     };

@@ -40,6 +40,8 @@ TIMEOUT = 120
 VARIANTS = {
     "plain": ({"shuffle": True, "seed": 5}, ()),
     "skip": ({"shuffle": True, "seed": 6, "on_error": "skip"}, BAD),
+    "block": ({"shuffle": "block", "seed": 7, "streams": 4, "window": 32}, ()),
+    "block-skip": ({"shuffle": "block", "seed": 8, "streams": 2, "on_error": "skip"}, BAD),
 }
 
 

@@ -229,13 +229,55 @@ static void opening_a_data_set(void **state)
     }
 }
 
+/* A ledger begun, one batch written, and read back: with every allocation failing in turn. */
+static int try_ledger(stk_loader *l, const char *folder, uint64_t generation)
+{
+    stk_ledger_step s = { .size = sizeof s };
+    stk_ledger *ledger = NULL;
+    stk_error err = { 0 };
+    int rc = stk_loader_ledger(l, folder, generation, 0, 0, &err);
+
+    assert_true(rc == 0 || clean(rc, &err));
+    if (rc == 0)
+        rc = stk_ledger_open(&ledger, folder, &err);
+    while (rc == 0)
+        rc = stk_ledger_next(ledger, &s, &err);
+    assert_true(rc == STK_END || clean(rc, &err));
+    stk_ledger_close(&ledger);
+    return rc < 0 ? rc : 0;
+}
+
+static void a_ledger(void **state)
+{
+    stk_loader_options o = seam_options(7, STK_NONE);
+    char folder[300];
+    stk_loader *l = seam_loader(&plain, 1, &o);
+    stk_batch *b = NULL;
+    uint64_t n = 0;
+    stk_error err;
+    int rc;
+
+    (void)state;
+    snprintf(folder, sizeof folder, "%s", seam_path("ledger"));
+    seam_ok(stk_loader_ledger(l, folder, 0, 0, 0, &err), &err);
+    seam_ok(stk_loader_next(l, &b, 20000, &err), &err);
+    stk_batch_release(&b);
+    do {
+        stk_mem_fail_at(++n);
+        rc = try_ledger(l, folder, n);
+        stk_mem_fail_at(0);
+    } while (rc < 0);
+    assert_in_range(n, 10, 100);
+    stk_loader_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_workers),        cmocka_unit_test(with_workers),
         cmocka_unit_test(memory_comes_back),      cmocka_unit_test(opening_a_data_set),
         cmocka_unit_test(with_workers_held_up),   cmocka_unit_test(building_an_index),
-        cmocka_unit_test(from_shards_to_batches),
+        cmocka_unit_test(from_shards_to_batches), cmocka_unit_test(a_ledger),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
