@@ -202,42 +202,29 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
 
 static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "data",
-                             "outputs",
-                             "batch_size",
-                             "num_workers",
-                             "prefetch",
-                             "io_threads",
-                             "seed",
-                             "shuffle",
-                             "drop_last",
-                             "rank",
-                             "world_size",
-                             "skip",
-                             "skip_budget",
-                             "memory_limit",
-                             "max_pixels",
-                             "exclude",
-                             "watch",
-                             "global_batch_size",
-                             "streams",
-                             "window",
-                             "window_bytes",
-                             "ranks_per_node",
-                             NULL };
+    static char *names[] = { "data",           "outputs",      "batch_size",
+                             "num_workers",    "prefetch",     "io_threads",
+                             "seed",           "shuffle",      "drop_last",
+                             "rank",           "world_size",   "skip",
+                             "skip_budget",    "memory_limit", "max_pixels",
+                             "exclude",        "watch",        "global_batch_size",
+                             "streams",        "window",       "window_bytes",
+                             "ranks_per_node", "sampling",     NULL };
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
     unsigned long long seed, budget, memory, pixels, global = 0, streams = 0, window = 0, bytes = 0,
                                                      local = 0;
     int shuffle, drop_last, skip, watch = 0;
-    PyObject *data, *outputs, *exclude = Py_None;
+    PyObject *data, *outputs, *exclude = Py_None, *taken = Py_None;
+    sampling arrays = { 0 };
     stk_watch told;
+    int rc = -1;
 
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKKK:Loader", names, &PyTuple_Type, &data,
+            args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKKKO:Loader", names, &PyTuple_Type, &data,
             &PyTuple_Type, &outputs, &o.batch_size, &o.num_workers, &o.prefetch, &o.io_threads,
             &seed, &shuffle, &drop_last, &o.rank, &o.world_size, &skip, &budget, &memory, &pixels,
-            &exclude, &watch, &global, &streams, &window, &bytes, &local))
+            &exclude, &watch, &global, &streams, &window, &bytes, &local, &taken))
         return -1;
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
@@ -271,7 +258,10 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
         PyErr_NoMemory();
         return -1;
     }
-    return open_loader(self, data, outputs, &o);
+    if (sampling_parse(taken, &arrays, &o) == 0)
+        rc = open_loader(self, data, outputs, &o);
+    sampling_free(&arrays);
+    return rc;
 }
 
 static PyObject *loader_close(PyObject *obj, PyObject *unused)
@@ -444,6 +434,19 @@ static PyObject *loader_print(PyObject *obj, PyObject *unused)
                          (unsigned long long)p.content, (unsigned long long)p.taken);
 }
 
+static PyObject *loader_drawn_print(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    uint64_t print;
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    print = stk_loader_drawn_print(self->l);
+    leave(self);
+    return PyLong_FromUnsignedLongLong(print);
+}
+
 static PyObject *loader_chain_print(PyObject *obj, PyObject *arg)
 {
     unsigned long output = PyLong_AsUnsignedLong(arg);
@@ -542,6 +545,7 @@ static PyMethodDef loader_methods[] = {
     { "set_workers", loader_set_workers, METH_VARARGS, "park or add workers" },
     { "print", loader_print, METH_NOARGS,
       "(samples, shards, bytes, names, content, taken): the fingerprint of the data" },
+    { "drawn_print", loader_drawn_print, METH_NOARGS, "the fingerprint of weights or classes" },
     { "chain_print", loader_chain_print, METH_O, "the fingerprint of an output's chain" },
     { "find", loader_find, METH_VARARGS, "(epoch, id): its position there" },
     { "drawn", loader_drawn, METH_NOARGS,

@@ -10,14 +10,15 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _agree, _options, _ranks, _state, _stoker, explain, preview
+from . import _agree, _options, _ranks, _sampling, _state, _stoker, explain, preview
 from .batch import Batch, from_parts
 from .dataset import Dataset, Urls
 from .errors import ClosedError, StokerError, invalid
 
 _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_workers", "prefetch",
           "device", "rank", "world_size", "on_error", "collate", "memory_limit", "max_pixels",
-          "io_threads", "global_batch_size", "classes", "exclude", "mesh", "check_ranks", "streams", "window",
+          "io_threads", "global_batch_size", "classes", "exclude", "select", "skip", "limit", "repeat",
+          "epoch_size", "weights", "replacement", "balance", "mesh", "check_ranks", "streams", "window",
           "ranks_per_node"]
 Collate = str | tuple[str, float] | Mapping[str, Any] | None
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
@@ -98,6 +99,14 @@ class Loader:
     classes: folders of pictures: fixes the class numbers; None: by name, as ImageFolder does
     exclude: a file of samples to leave out: what `stoker check --write-exclude` wrote, or keys, one a
         line; or a list of keys.  They stand nowhere in the epoch
+    select: the samples that take part, in this order: indices, a mask, a list of keys, or an Arrow
+        stream, table or .parquet file with a column `sample` or `key`
+    skip, limit: of the samples that take part, leave out the first ones, take so many of the next
+    repeat: how often each stands in an epoch
+    epoch_size: samples in an epoch; the order goes on from one epoch to the next
+    weights: draw every sample by its weight: one number for each sample of the data, or the name of a
+        field that has it; replacement=False: none comes twice in an epoch
+    balance: the field (or an array) with the class: all classes are equally likely
     """
 
     def __init__(self, data: Urls | Dataset | list[Dataset], fields: Mapping[str, Any] | None = None,
@@ -109,13 +118,15 @@ class Loader:
                  max_pixels: int | None = None, io_threads: int | None = None,
                  global_batch_size: int | None = None, classes: list[str] | None = None,
                  exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None,
-                 mesh: Any = None, check_ranks: bool = True, streams: int | None = None,
-                 window: int | str | None = None, ranks_per_node: int | None = None,
-                 **unknown: Any) -> None:
+                 mesh: Any = None, check_ranks: bool = True, select: Any = None, skip: int = 0,
+                 limit: int | None = None, repeat: int = 1, epoch_size: int | None = None,
+                 weights: Any = None, replacement: bool | None = None, balance: Any = None,
+                 streams: int | None = None, window: int | str | None = None,
+                 ranks_per_node: int | None = None, **unknown: Any) -> None:
         _options.check_unknown(unknown, _KNOWN)
         _options.refuse_in_worker()
         _options.check_device(device)
-        skip, budget = _options.skip_policy(on_error)
+        skip_bad, budget = _options.skip_policy(on_error)
         place = _ranks.find(rank, world_size, mesh)
         options: dict[str, Any] = {
             **_options.share(batch_size, global_batch_size, place),
@@ -128,7 +139,7 @@ class Loader:
             "num_workers": _workers(num_workers),
             "prefetch": _options.or_chosen("prefetch", prefetch),
             "io_threads": _options.or_chosen("io_threads", io_threads),
-            "skip": skip, "skip_budget": budget,
+            "skip": skip_bad, "skip_budget": budget,
             "memory_limit": _options.byte_count("memory_limit", memory_limit),
             "max_pixels": 0 if max_pixels is None
             else _options.whole("max_pixels", max_pixels, 1, 2**63 - 1),
@@ -137,7 +148,11 @@ class Loader:
             exclude = list(exclude) if isinstance(exclude, Iterable) else exclude
         self._fixed = {name for name, v in (("streams", streams), ("window", window)) if v is not None}
         with _agree.Meeting(place, _options.flag("check_ranks", check_ranks)) as meeting:
-            self._data = cores = tuple(d._core for d in _datasets(data, classes))
+            datasets = _datasets(data, classes)
+            self._data = cores = tuple(d._core for d in datasets)
+            options["sampling"], self._order = _sampling.plan(
+                datasets, select=select, skip=skip, limit=limit, repeat=repeat,
+                epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance)
             found = list(dict.fromkeys(name for core in cores for name in core.fields()))
             self._made_of = _options.outputs(fields, found, collate), options, exclude
             self._core = self._open(*self._made_of)
@@ -170,6 +185,7 @@ class Loader:
         order: dict[str, Any] = {"shuffle": _options.SHUFFLES[options["shuffle"]]}
         if order["shuffle"] == "block":
             order.update(streams=options["streams"], window=options["window"])
+        order.update(_state.drawn_of(self._core, self._order))
         return {"seed": options["seed"], "order": order,
                 "data": _state.data_of(self._core),
                 "chains": _state.chains_of(self._core, [output[0] for output in outputs])}
