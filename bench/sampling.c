@@ -12,6 +12,8 @@
 #include "order/order.h"
 
 #define RUN 32
+#define CLASSES 1000
+#define SETS 10
 
 static stk_roster roster;
 
@@ -34,6 +36,20 @@ static int open_weighted(stk_order *o, const void *with, uint64_t seed, stk_erro
 static int open_once(stk_order *o, const void *with, uint64_t seed, stk_error *err)
 {
     return stk_order_weighted_once(o, &roster, with, seed, 0, err);
+}
+
+static int open_strata(stk_order *o, const void *with, uint64_t seed, stk_error *err)
+{
+    stk_strata how = { .of = with, .classes = CLASSES, .seed = seed, .shuffle = 1 };
+
+    return stk_order_stratified(o, &roster, &how, err);
+}
+
+static int open_mix(stk_order *o, const void *with, uint64_t seed, stk_error *err)
+{
+    stk_mixing how = { .weights = with, .seed = seed, .shuffle = 1 };
+
+    return stk_order_mix(o, &roster, &how, err);
 }
 
 static uint64_t draw(const stk_order *o, uint64_t epoch, uint64_t from)
@@ -75,23 +91,32 @@ static int measure(const drawing *d, uint64_t n)
 
 int main(int argc, char **argv)
 {
-    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000;
+    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000, lens[SETS];
     double *weights = malloc((n + 1) * sizeof *weights);
+    uint32_t *classes = malloc((n + 1) * sizeof *classes);
     int rc = 0;
 
-    if (!weights || n < RUN || stk_roster_init(&roster, &n, 1, NULL) < 0)
+    for (int i = 0; i < SETS; i++)
+        lens[i] = n / SETS;
+    if (!weights || !classes || n < RUN * SETS || n % SETS ||
+        stk_roster_init(&roster, lens, SETS, NULL) < 0)
         return 2;
-    for (uint64_t i = 0; i < n; i++) /* over four orders of magnitude */
+    for (uint64_t i = 0; i < n; i++) { /* over four orders of magnitude; sorted by class */
         weights[i] = 1 / (1e-4 + (double)(stk_mix64(i) >> 11) * 0x1p-53);
+        classes[i] = (uint32_t)(i * CLASSES / n);
+    }
     const drawing all[] = {
         { "in order", open_exact, weights },
         { "exact", open_exact, NULL },
         { "weights", open_weighted, weights },
         { "weights, replacement=False", open_once, weights },
+        { "stratify, 1,000 classes", open_strata, classes },
+        { "mix of 10", open_mix, weights },
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         rc |= measure(&all[i], n);
     free(weights);
+    free(classes);
     return rc;
 }

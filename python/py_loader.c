@@ -475,6 +475,69 @@ static PyObject *loader_set_workers(PyObject *obj, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* ---- mixtures ---- */
+
+static PyObject *loader_mix(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    PyObject *list;
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    list = mix_tuples(self->l);
+    leave(self);
+    return list;
+}
+
+static PyObject *loader_set_mix(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    stk_error err = { 0 };
+    PyObject *tuples;
+    mix_list m;
+    int rc = -1, parsed = 0;
+
+    if (!PyArg_ParseTuple(args, "O!:set_mix", &PyTuple_Type, &tuples))
+        return NULL;
+    if (mix_parse(tuples, &m) == 0 && enter(self) == 0) {
+        parsed = 1;
+        Py_BEGIN_ALLOW_THREADS rc = stk_loader_set_mix(self->l, m.change, m.n, &err);
+        leave(self);
+        Py_END_ALLOW_THREADS
+    }
+    mix_free(&m);
+    if (rc < 0)
+        return parsed ? raise_error(state_of(obj), rc, &err) : NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_set_weights(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    unsigned long long epoch, position;
+    stk_error err = { 0 };
+    PyObject *tuple;
+    double *weights;
+    size_t n;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "O!KK:set_weights", &PyTuple_Type, &tuple, &epoch, &position) ||
+        !(weights = floats_of(tuple)))
+        return NULL;
+    if (enter(self) < 0) {
+        PyMem_Free(weights);
+        return NULL;
+    }
+    n = (size_t)PyTuple_Size(tuple);
+    Py_BEGIN_ALLOW_THREADS rc = stk_loader_set_weights(self->l, weights, n, epoch, position, &err);
+    leave(self);
+    Py_END_ALLOW_THREADS PyMem_Free(weights);
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
+    Py_RETURN_NONE;
+}
+
 /* ---- figures ---- */
 
 static PyObject *stages_dict(const stk_stats *s)
@@ -542,6 +605,10 @@ static PyMethodDef loader_methods[] = {
     { "sizes", loader_sizes, METH_NOARGS, "(steps, samples) of an epoch" },
     { "streams", loader_streams, METH_NOARGS, "(streams, window) of block shuffle, else zeros" },
     { "set_streams", loader_set_streams, METH_VARARGS, "take other (streams, window)" },
+    { "mix", loader_mix, METH_NOARGS, "weights of a mixture: (from, parts, base) of all changes" },
+    { "set_mix", loader_set_mix, METH_VARARGS, "take these changes" },
+    { "set_weights", loader_set_weights, METH_VARARGS,
+      "(weights, epoch, position): mix by them from there on" },
     { "set_workers", loader_set_workers, METH_VARARGS, "park or add workers" },
     { "print", loader_print, METH_NOARGS,
       "(samples, shards, bytes, names, content, taken): the fingerprint of the data" },

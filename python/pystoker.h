@@ -55,7 +55,7 @@ PyObject *dataset_find_keys(PyObject *module, PyObject *args);
 PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs); /* py_writer.c */
 
 /* py_sampling.c: what the keyword `sampling` of a loader says, and the memory it lies in. */
-#define SAMPLING_ARRAYS 3
+#define SAMPLING_ARRAYS 5
 
 typedef struct sampling {
     Py_buffer view[SAMPLING_ARRAYS];
@@ -66,6 +66,18 @@ typedef struct sampling {
  * until sampling_free(), which is fine after a failure too. */
 int sampling_parse(PyObject *tuple, sampling *s, stk_loader_options *o);
 void sampling_free(sampling *s);
+
+/* Weights of a mixture: all changes as tuples (from, parts, base), and back. */
+PyObject *mix_tuples(const stk_loader *l);
+typedef struct mix_list {
+    stk_mix_change_info *change;
+    size_t n;
+    void *memory;
+} mix_list;
+int mix_parse(PyObject *tuples, mix_list *out); /* -1 with an exception set */
+void mix_free(mix_list *m);
+/* Floats of a tuple; NULL with an exception set, else PyMem_Free() it. */
+double *floats_of(PyObject *tuple);
 
 void free_object(PyObject *self); /* the end of every tp_dealloc */
 

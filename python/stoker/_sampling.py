@@ -7,42 +7,69 @@ becomes an array over those numbers.
 
 from __future__ import annotations
 
+import array
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from . import _options, _stoker
 from .dataset import Dataset
 from .errors import NotFoundError, StokerError, invalid
+from .mixing import Mix
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _MOST = 2**48
 _SHOWN = 3
 
 
-def plan(data: list[Dataset], *, select: Any, skip: Any, limit: Any, repeat: Any, epoch_size: Any,
-         weights: Any, replacement: Any, balance: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def plan(data: list[Dataset], *, select: Any = None, skip: Any = 0, limit: Any = None, repeat: Any = 1,
+         epoch_size: Any = None, weights: Any = None, replacement: Any = None, balance: Any = None,
+         stratify: Any = None, mix: Mix | None = None,
+         shuffle: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """(what the extension takes, what a state remembers); `...` stands for a fingerprint there."""
-    size = 0 if epoch_size is None else _options.whole("epoch_size", epoch_size, 1, _MOST)
-    drawn = [name for name, value in (("weights", weights), ("balance", balance)) if value is not None]
-    if len(drawn) > 1:
-        invalid(f"{' and '.join(drawn)} each say how samples are drawn: give one of them")
-    if replacement is not None and not drawn:
+    drawn = _one_way(weights=weights, balance=balance, stratify=stratify, mix=mix)
+    if drawn is not None and shuffle > 1:
+        invalid(f'{drawn} and shuffle="block" each say how samples are drawn: give one of them')
+    if replacement is not None and drawn not in ("weights", "balance"):
         invalid("replacement= says how weights= or balance= draw: give one of them too")
+    if mix is not None:
+        _whole_sets(select=select, skip=skip or None, limit=limit, repeat=None if repeat == 1 else repeat)
+        epoch_size = mix.epoch_size if epoch_size is None else epoch_size
+    size = 0 if epoch_size is None else _options.whole("epoch_size", epoch_size, 1, _MOST)
     again = True if replacement is None else _options.flag("replacement", replacement)
     core = (None if select is None else selection(select, tuple(d._core for d in data)),
             _options.whole("skip", skip, 0, _MOST),
             0 if limit is None else _options.whole("limit", limit, 1, _MOST),
             _options.whole("repeat", repeat, 1, 2**32 - 1), size,
             None if weights is None else weights_of(weights, data),
-            None if balance is None else classes_of("balance", balance, data), again)
-    order: dict[str, Any] = {name: ... for name in drawn}
-    if drawn:
+            None if balance is None else classes_of("balance", balance, data), again,
+            None if stratify is None else classes_of("stratify", stratify, data),
+            None if mix is None else array.array("d", mix.weights.values()))
+    order: dict[str, Any] = {}
+    if mix is not None:
+        order["mix"] = {"names": list(mix.weights), "changes": []}
+    elif drawn is not None:
+        order[drawn] = ...
+    if drawn in ("weights", "balance"):
         order["replacement"] = again
     if size:
         order["epoch_size"] = size
     return core, order
+
+
+def _one_way(**ways: Any) -> str | None:
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) > 1:
+        invalid(f"{' and '.join(given)} each say how samples are drawn: give one of them")
+    return given[0] if given else None
+
+
+def _whole_sets(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            invalid(f"{name}= does not go with stoker.mix, which walks whole data sets: exclude= does")
 
 
 # ---- weights and classes: one entry for each sample of the data ----------------------------------
@@ -50,43 +77,47 @@ def plan(data: list[Dataset], *, select: Any, skip: Any, limit: Any, repeat: Any
 
 def _field(name: str, data: list[Dataset]) -> np.ndarray[Any, Any]:
     """The values of a field, of all samples: from the index, or read."""
-    array = np.concatenate([d.column(name, read=True) for d in data])
-    missing = np.array([v is None for v in array]) if array.dtype == object else \
-        np.isnan(array) if array.dtype.kind == "f" else np.zeros(0, bool)
+    import numpy as np
+    values = np.concatenate([d.column(name, read=True) for d in data])
+    missing = np.array([v is None for v in values]) if values.dtype == object else \
+        np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, bool)
     if missing.any():
-        invalid(f"{missing.sum():,} of {len(array):,} samples have no {name!r}, the first is sample "
+        invalid(f"{missing.sum():,} of {len(values):,} samples have no {name!r}, the first is sample "
                 f"{np.flatnonzero(missing)[0]}")
-    return array.astype(str) if array.dtype == object else array
+    return values.astype(str) if values.dtype == object else values
 
 
 def _array(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
+    import numpy as np
     if isinstance(value, str):
         return _field(value, data)
     try:
-        array = np.asarray(value)
+        values = np.asarray(value)
     except ValueError as e:
         invalid(f"{name} must be an array: {e}")
     samples = sum(len(d) for d in data)
-    if array.ndim != 1 or len(array) != samples:
-        size = "x".join(f"{n:,}" for n in array.shape) or "one"
+    if values.ndim != 1 or len(values) != samples:
+        size = "x".join(f"{n:,}" for n in values.shape) or "one"
         invalid(f"{name} must have one entry for each of the {samples:,} samples of the data, not {size}")
-    return array
+    return values
 
 
 def weights_of(value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
-    array = _array("weights", value, data)
+    import numpy as np
+    values = _array("weights", value, data)
     try:
-        return np.ascontiguousarray(array, dtype=np.float64)
+        return np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        invalid(f"weights must be numbers, not {array.dtype}: {array[:1].tolist()}")
+        invalid(f"weights must be numbers, not {values.dtype}: {values[:1].tolist()}")
 
 
 def classes_of(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
     """Classes as numbers from 0, whatever they are called."""
-    array = _array(name, value, data)
-    if array.dtype.kind not in "iubUST" and not isinstance(value, str):
-        invalid(f"{name} must be whole numbers or names of classes, not {array.dtype}")
-    return np.unique(array, return_inverse=True)[1].astype(np.uint32)
+    import numpy as np
+    values = _array(name, value, data)
+    if values.dtype.kind not in "iubUST" and not isinstance(value, str):
+        invalid(f"{name} must be whole numbers or names of classes, not {values.dtype}")
+    return np.unique(values, return_inverse=True)[1].astype(np.uint32)
 
 
 # ---- select --------------------------------------------------------------------------------------
@@ -94,6 +125,7 @@ def classes_of(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, An
 
 def selection(value: Any, data: tuple[_stoker.Dataset, ...]) -> np.ndarray[Any, Any]:
     """The ids that `select` names, as uint64."""
+    import numpy as np
     if isinstance(value, (str, bytes, os.PathLike)):
         value = _parquet(value)
     elif hasattr(value, "__arrow_c_stream__"):
@@ -104,31 +136,33 @@ def selection(value: Any, data: tuple[_stoker.Dataset, ...]) -> np.ndarray[Any, 
         value = list(value)
         if value and all(isinstance(v, str) for v in value):
             return _by_keys(value, data)
-    array = np.asarray(value)
-    if array.ndim != 1:
-        invalid(f"select must have one dimension, not {array.ndim}")
-    if array.dtype.kind in "OUT":
-        return _by_keys([str(v) for v in array], data)
+    values = np.asarray(value)
+    if values.ndim != 1:
+        invalid(f"select must have one dimension, not {values.ndim}")
+    if values.dtype.kind in "OUT":
+        return _by_keys([str(v) for v in values], data)
     samples = sum(len(d) for d in data)
-    if array.dtype == bool:
-        if len(array) != samples:
-            invalid(f"select: the mask has {len(array):,} entries and the data {samples:,} samples")
-        return np.flatnonzero(array).astype(np.uint64)
-    return _by_number(array, samples)
+    if values.dtype == bool:
+        if len(values) != samples:
+            invalid(f"select: the mask has {len(values):,} entries and the data {samples:,} samples")
+        return np.flatnonzero(values).astype(np.uint64)
+    return _by_number(values, samples)
 
 
-def _by_number(array: np.ndarray[Any, Any], samples: int) -> np.ndarray[Any, Any]:
-    if array.size and array.dtype.kind not in "iu":
-        invalid(f"select: indices must be whole numbers, not {array.dtype}")
-    wrong = array[(array < 0) | (array >= samples)] if array.size else array
+def _by_number(values: np.ndarray[Any, Any], samples: int) -> np.ndarray[Any, Any]:
+    import numpy as np
+    if values.size and values.dtype.kind not in "iu":
+        invalid(f"select: indices must be whole numbers, not {values.dtype}")
+    wrong = values[(values < 0) | (values >= samples)] if values.size else values
     if len(wrong):
-        invalid(f"select: {len(wrong):,} of {len(array):,} indices are not in the data, which has 0 to "
+        invalid(f"select: {len(wrong):,} of {len(values):,} indices are not in the data, which has 0 to "
                 f"{samples - 1}: {_few(wrong)}")
-    return np.ascontiguousarray(array, dtype=np.uint64)
+    return np.ascontiguousarray(values, dtype=np.uint64)
 
 
 def _by_keys(keys: list[str], data: tuple[_stoker.Dataset, ...]) -> np.ndarray[Any, Any]:
     """Every sample that has one of the keys, in the order of the keys."""
+    import numpy as np
     wanted = [key.encode("utf-8", "surrogateescape") for key in keys]
     pairs = np.frombuffer(_stoker.find_keys(data, wanted), dtype=np.uint64).reshape(-1, 2)
     missing = np.ones(len(keys), dtype=bool)

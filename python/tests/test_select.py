@@ -28,6 +28,7 @@ def test_indices(urls, chosen):
     assert sorted(ids(urls, select=chosen, shuffle=True)) == sorted(int(i) for i in chosen)
 
 
+@pytest.mark.asan
 def test_masks_and_keys(urls):
     mask = np.arange(SAMPLES) % 3 == 0
     assert ids(urls, select=mask) == list(range(0, SAMPLES, 3))
@@ -135,6 +136,29 @@ def test_any_cut_any_world(urls, data):
                 got.setdefault(step, []).extend(rows)
     flat = [i for step in sorted(got) for i in got[step]]
     assert flat == whole[0][taken:] + whole[1]
+
+
+def test_blocks_in_epochs_of_any_size(urls):
+    """Ten epochs of 30 are three passes over 100 samples, for any world, also when it changes."""
+    options = {"shuffle": "block", "epoch_size": 30, "seed": 2}
+
+    def run(world, batch, epochs, state=None):
+        found = []
+        for rank in range(world):
+            with stoker.Loader(urls, LABEL, rank=rank, world_size=world, batch_size=batch, **options) as loader:
+                if state is not None:
+                    loader.load_state_dict(state)
+                for _ in range(epochs):
+                    found += [int(i) for b in loader for i, ok in zip(b.sample_ids, b.valid, strict=True) if ok]
+                last = loader.state_dict()
+        return found, last
+
+    whole, _ = run(1, 5, 10)
+    assert np.bincount(whole).tolist() == [3] * SAMPLES
+    head, state = run(2, 3, 4)
+    assert sorted(head) == sorted(whole[:120])
+    tail, _ = run(3, 4, 6, state)
+    assert sorted(head + tail) == sorted(whole)
 
 
 def test_states_of_others_are_refused(urls):

@@ -59,6 +59,7 @@ def test_a_field_of_weights(tmp_path):
     assert excess(found, np.array([0, 1.0, 3.0])) < 4
 
 
+@pytest.mark.asan
 def test_without_replacement(urls):
     weights = np.where(CLASSES < 5, 10.0, 1.0)
     weights[0] = 0

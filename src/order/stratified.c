@@ -11,6 +11,7 @@
 #include "order/order.h"
 
 #define STREAM 0xE7037ED1A0B428DBu
+#define RUN 32
 
 typedef struct strata {
     const stk_roster *roster;
@@ -41,25 +42,35 @@ static void class_perm(const strata *s, uint32_t class, uint64_t epoch, stk_perm
                   epoch);
 }
 
+/* Which member stands at a position. */
+static uint64_t member_at(const strata *s, uint64_t epoch, uint64_t turn, uint64_t position)
+{
+    uint64_t place = position + turn, at = s->place[place < s->n ? place : place - s->n];
+    uint32_t class;
+    stk_perm perm;
+
+    if (!s->shuffle)
+        return at;
+    class = stk_pattern_kind(s->first, s->classes, at);
+    class_perm(s, class, epoch, &perm);
+    return s->first[class] + stk_perm_at(&perm, at - s->first[class]);
+}
+
 static void strata_at(const void *state, uint64_t epoch, const uint64_t *position, uint32_t n,
                       stk_where *out)
 {
     const strata *s = state;
-    uint64_t turn = turn_of(s, epoch);
+    uint64_t turn = turn_of(s, epoch), at[RUN];
 
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t place = position[i] + turn, at;
-        uint32_t class;
+    for (uint32_t from = 0; from < n; from += RUN) {
+        uint32_t m = n - from < RUN ? n - from : RUN;
 
-        at = s->place[place < s->n ? place : place - s->n];
-        if (s->shuffle) {
-            stk_perm perm;
-
-            class = stk_pattern_kind(s->first, s->classes, at);
-            class_perm(s, class, epoch, &perm);
-            at = s->first[class] + stk_perm_at(&perm, at - s->first[class]);
+        for (uint32_t i = 0; i < m; i++) {
+            at[i] = member_at(s, epoch, turn, position[from + i]);
+            __builtin_prefetch(&s->member[at[i]]);
         }
-        stk_roster_at(s->roster, s->member[at], &out[i]);
+        for (uint32_t i = 0; i < m; i++)
+            stk_roster_at(s->roster, s->member[at[i]], &out[from + i]);
     }
 }
 
