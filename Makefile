@@ -19,6 +19,7 @@ help:
 	@echo "make bench-peers  measure against other loaders, each in a venv of its own (DATA=folder of JPEGs)"
 	@echo "make bench-jpeg  our JPEG decoder against libjpeg-turbo (DATA=folder; NAME=, COUNT=1)"
 	@echo "make bench-order  the cost of an index, and what block shuffle fetches and how well it mixes"
+	@echo "make bench-sampling  what a draw by weight costs"
 	@echo "make lint    sizes, include direction and the other rules of CONTRIBUTING.md"
 	@echo "make soak    hours of fuzzing, stress and kills (SOAK_MINUTES=60 for each fuzz target)"
 	@echo "make wheel   an abi3 wheel with its libraries inside, in dist/, tried in a fresh venv"
@@ -44,6 +45,9 @@ bench-peers:
 
 bench-jpeg:
 	@tools/bench_jpeg.sh
+
+bench-sampling:
+	@tools/setup.sh && build/bench/sampling
 
 lint:
 	@tools/lint.sh

@@ -130,6 +130,8 @@ static PyMethodDef module_methods[] = {
     { "registry", registry, METH_NOARGS,
       "kind -> [(name, help, [(argument, type, fallback, help)])]" },
     { "keys", dataset_keys, METH_VARARGS, "keys of the samples with these ids" },
+    { "find_keys", dataset_find_keys, METH_VARARGS,
+      "(number of a key, id of a sample that has it): pairs of u64" },
     { "stop_logging", stop_logging, METH_NOARGS, "for atexit: no more lines to logging" },
     { "pack", (PyCFunction)(void (*)(void))pack_dataset, METH_VARARGS | METH_KEYWORDS,
       "write a data set as tar shards" },

@@ -2,6 +2,7 @@
 /* py_dataset.c - a data set: open, count, read one sample.  Thread: any, as stk_dataset is. */
 #include "pystoker.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A list of bytes objects as C strings that borrow from them; freed with PyMem_Free(). */
@@ -274,6 +275,91 @@ PyObject *dataset_keys(PyObject *module, PyObject *args)
             Py_CLEAR(list);
     }
     return list;
+}
+
+/* ---- samples by their keys ---- */
+
+typedef struct match {
+    uint64_t key, sample;
+} match;
+
+typedef struct match_list {
+    match *at;
+    size_t n, cap;
+    uint64_t first; /* id of the data set's first sample */
+} match_list;
+
+static int note_match(void *cookie, uint64_t key, uint64_t sample)
+{
+    match_list *l = cookie;
+
+    if (l->n == l->cap) {
+        size_t cap = l->cap ? l->cap * 2 : 1024;
+        match *grown = realloc(l->at, cap * sizeof *grown);
+
+        if (!grown)
+            return 1;
+        l->at = grown;
+        l->cap = cap;
+    }
+    l->at[l->n++] = (match){ key, l->first + sample };
+    return 0;
+}
+
+/* Keys as bytes in a list, which keeps them alive. */
+static stk_key *keys_of(PyObject *list, Py_ssize_t n)
+{
+    stk_key *keys = PyMem_Calloc((size_t)n + 1, sizeof *keys);
+
+    if (!keys)
+        return (void *)PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n; i++) {
+        Py_ssize_t len;
+        char *text;
+
+        if (PyBytes_AsStringAndSize(PyList_GetItem(list, i), &text, &len) < 0) {
+            PyMem_Free(keys);
+            return NULL;
+        }
+        keys[i] = (stk_key){ text, (size_t)len };
+    }
+    return keys;
+}
+
+PyObject *dataset_find_keys(PyObject *module, PyObject *args)
+{
+    module_state *st = PyModule_GetState(module);
+    PyObject *tuple, *list, *out = NULL;
+    match_list found = { 0 };
+    stk_error err = { 0 };
+    stk_key *keys;
+    int rc = 0;
+
+    if (!PyArg_ParseTuple(args, "O!O!:find_keys", &PyTuple_Type, &tuple, &PyList_Type, &list) ||
+        !(keys = keys_of(list, PyList_Size(list))))
+        return NULL;
+    for (Py_ssize_t i = 0; rc == 0 && i < PyTuple_Size(tuple); i++) {
+        PyObject *d = PyTuple_GetItem(tuple, i);
+        Py_ssize_t n = PyList_Size(list);
+        stk_dataset *ds;
+
+        if (!PyObject_TypeCheck(d, st->dataset) || !(ds = ((dataset_object *)d)->ds)) {
+            PyErr_SetString(PyExc_TypeError, "data must be opened Datasets");
+            goto done;
+        }
+        Py_BEGIN_ALLOW_THREADS rc = stk_dataset_find_keys(ds, keys, (uint64_t)n, note_match, &found,
+                                                          &err);
+        Py_END_ALLOW_THREADS found.first += stk_dataset_len(ds);
+    }
+    if (rc < 0)
+        raise_error(st, rc, &err);
+    else
+        out = PyByteArray_FromStringAndSize((const char *)found.at,
+                                            (Py_ssize_t)(found.n * sizeof *found.at));
+done:
+    PyMem_Free(keys);
+    free(found.at);
+    return out;
 }
 
 static PyMethodDef dataset_methods[] = {

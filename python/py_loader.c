@@ -202,42 +202,29 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
 
 static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "data",
-                             "outputs",
-                             "batch_size",
-                             "num_workers",
-                             "prefetch",
-                             "io_threads",
-                             "seed",
-                             "shuffle",
-                             "drop_last",
-                             "rank",
-                             "world_size",
-                             "skip",
-                             "skip_budget",
-                             "memory_limit",
-                             "max_pixels",
-                             "exclude",
-                             "watch",
-                             "global_batch_size",
-                             "streams",
-                             "window",
-                             "window_bytes",
-                             "ranks_per_node",
-                             NULL };
+    static char *names[] = { "data",           "outputs",      "batch_size",
+                             "num_workers",    "prefetch",     "io_threads",
+                             "seed",           "shuffle",      "drop_last",
+                             "rank",           "world_size",   "skip",
+                             "skip_budget",    "memory_limit", "max_pixels",
+                             "exclude",        "watch",        "global_batch_size",
+                             "streams",        "window",       "window_bytes",
+                             "ranks_per_node", "sampling",     NULL };
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
     unsigned long long seed, budget, memory, pixels, global = 0, streams = 0, window = 0, bytes = 0,
                                                      local = 0;
     int shuffle, drop_last, skip, watch = 0;
-    PyObject *data, *outputs, *exclude = Py_None;
+    PyObject *data, *outputs, *exclude = Py_None, *taken = Py_None;
+    sampling arrays = { 0 };
     stk_watch told;
+    int rc = -1;
 
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKKK:Loader", names, &PyTuple_Type, &data,
+            args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKKKO:Loader", names, &PyTuple_Type, &data,
             &PyTuple_Type, &outputs, &o.batch_size, &o.num_workers, &o.prefetch, &o.io_threads,
             &seed, &shuffle, &drop_last, &o.rank, &o.world_size, &skip, &budget, &memory, &pixels,
-            &exclude, &watch, &global, &streams, &window, &bytes, &local))
+            &exclude, &watch, &global, &streams, &window, &bytes, &local, &taken))
         return -1;
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
@@ -271,7 +258,10 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
         PyErr_NoMemory();
         return -1;
     }
-    return open_loader(self, data, outputs, &o);
+    if (sampling_parse(taken, &arrays, &o) == 0)
+        rc = open_loader(self, data, outputs, &o);
+    sampling_free(&arrays);
+    return rc;
 }
 
 static PyObject *loader_close(PyObject *obj, PyObject *unused)
@@ -444,6 +434,19 @@ static PyObject *loader_print(PyObject *obj, PyObject *unused)
                          (unsigned long long)p.content, (unsigned long long)p.taken);
 }
 
+static PyObject *loader_drawn_print(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    uint64_t print;
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    print = stk_loader_drawn_print(self->l);
+    leave(self);
+    return PyLong_FromUnsignedLongLong(print);
+}
+
 static PyObject *loader_chain_print(PyObject *obj, PyObject *arg)
 {
     unsigned long output = PyLong_AsUnsignedLong(arg);
@@ -469,6 +472,69 @@ static PyObject *loader_set_workers(PyObject *obj, PyObject *args)
     Py_BEGIN_ALLOW_THREADS rc = stk_loader_set_workers(self->l, n, &err);
     leave(self);
     Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
+    Py_RETURN_NONE;
+}
+
+/* ---- mixtures ---- */
+
+static PyObject *loader_mix(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    PyObject *list;
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    list = mix_tuples(self->l);
+    leave(self);
+    return list;
+}
+
+static PyObject *loader_set_mix(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    stk_error err = { 0 };
+    PyObject *tuples;
+    mix_list m;
+    int rc = -1, parsed = 0;
+
+    if (!PyArg_ParseTuple(args, "O!:set_mix", &PyTuple_Type, &tuples))
+        return NULL;
+    if (mix_parse(tuples, &m) == 0 && enter(self) == 0) {
+        parsed = 1;
+        Py_BEGIN_ALLOW_THREADS rc = stk_loader_set_mix(self->l, m.change, m.n, &err);
+        leave(self);
+        Py_END_ALLOW_THREADS
+    }
+    mix_free(&m);
+    if (rc < 0)
+        return parsed ? raise_error(state_of(obj), rc, &err) : NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_set_weights(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    unsigned long long epoch, position;
+    stk_error err = { 0 };
+    PyObject *tuple;
+    double *weights;
+    size_t n;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "O!KK:set_weights", &PyTuple_Type, &tuple, &epoch, &position) ||
+        !(weights = floats_of(tuple)))
+        return NULL;
+    if (enter(self) < 0) {
+        PyMem_Free(weights);
+        return NULL;
+    }
+    n = (size_t)PyTuple_Size(tuple);
+    Py_BEGIN_ALLOW_THREADS rc = stk_loader_set_weights(self->l, weights, n, epoch, position, &err);
+    leave(self);
+    Py_END_ALLOW_THREADS PyMem_Free(weights);
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
     Py_RETURN_NONE;
 }
 
@@ -539,9 +605,14 @@ static PyMethodDef loader_methods[] = {
     { "sizes", loader_sizes, METH_NOARGS, "(steps, samples) of an epoch" },
     { "streams", loader_streams, METH_NOARGS, "(streams, window) of block shuffle, else zeros" },
     { "set_streams", loader_set_streams, METH_VARARGS, "take other (streams, window)" },
+    { "mix", loader_mix, METH_NOARGS, "weights of a mixture: (from, parts, base) of all changes" },
+    { "set_mix", loader_set_mix, METH_VARARGS, "take these changes" },
+    { "set_weights", loader_set_weights, METH_VARARGS,
+      "(weights, epoch, position): mix by them from there on" },
     { "set_workers", loader_set_workers, METH_VARARGS, "park or add workers" },
     { "print", loader_print, METH_NOARGS,
       "(samples, shards, bytes, names, content, taken): the fingerprint of the data" },
+    { "drawn_print", loader_drawn_print, METH_NOARGS, "the fingerprint of weights or classes" },
     { "chain_print", loader_chain_print, METH_O, "the fingerprint of an output's chain" },
     { "find", loader_find, METH_VARARGS, "(epoch, id): its position there" },
     { "drawn", loader_drawn, METH_NOARGS,

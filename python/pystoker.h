@@ -50,7 +50,34 @@ PyObject *dataset_keys(PyObject *module, PyObject *args);
 PyObject *dataset_columns(PyObject *self, PyObject *unused);
 PyObject *dataset_column(PyObject *self, PyObject *args);
 PyObject *dataset_arrow(PyObject *self, PyObject *unused); /* a capsule "arrow_array_stream" */
+/* find_keys(data sets, keys as bytes): pairs of u64 (number of the key, id of a sample). */
+PyObject *dataset_find_keys(PyObject *module, PyObject *args);
 PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs); /* py_writer.c */
+
+/* py_sampling.c: what the keyword `sampling` of a loader says, and the memory it lies in. */
+#define SAMPLING_ARRAYS 5
+
+typedef struct sampling {
+    Py_buffer view[SAMPLING_ARRAYS];
+    unsigned n;
+} sampling;
+
+/* Fill the options from a tuple (None: nothing); -1 with an exception set.  They borrow from it
+ * until sampling_free(), which is fine after a failure too. */
+int sampling_parse(PyObject *tuple, sampling *s, stk_loader_options *o);
+void sampling_free(sampling *s);
+
+/* Weights of a mixture: all changes as tuples (from, parts, base), and back. */
+PyObject *mix_tuples(const stk_loader *l);
+typedef struct mix_list {
+    stk_mix_change_info *change;
+    size_t n;
+    void *memory;
+} mix_list;
+int mix_parse(PyObject *tuples, mix_list *out); /* -1 with an exception set */
+void mix_free(mix_list *m);
+/* Floats of a tuple; NULL with an exception set, else PyMem_Free() it. */
+double *floats_of(PyObject *tuple);
 
 void free_object(PyObject *self); /* the end of every tp_dealloc */
 

@@ -102,6 +102,11 @@ int stk_blocks_replan(stk_engine *e, uint64_t streams, uint64_t window, stk_erro
     p.n_shards = s.n;
     if (rc == 0)
         rc = stk_order_block(&fresh, &e->roster, &p, err);
+    if (rc == 0 && e->deal.samples && e->deal.samples != fresh.len(fresh.state)) {
+        stk_order inner = fresh; /* epochs of another size are planned already */
+
+        rc = stk_order_stream(&fresh, &inner, e->deal.samples, err);
+    }
     stk_free(s.at);
     if (rc < 0)
         return rc;

@@ -10,6 +10,7 @@
 #include "blocks.h"
 #include "exclude.h"
 #include "pipe/engine.h"
+#include "sampling.h"
 
 struct stk_loader {
     stk_engine e;
@@ -196,29 +197,37 @@ static int plan_samples(stk_engine *e, const stk_loader_options *o, stk_error *e
     if (o->exclude)
         STK_TRY(stk_exclude_load(&e->roster.exclude, o->exclude, e->common->data, &e->roster,
                                  &e->log, err));
+    return stk_sampling_roster(&e->roster, o, err);
+}
+
+static int plan_own_order(stk_engine *e, const stk_loader_options *o, stk_error *err)
+{
+    if (o->order->abi != STK_PLUGIN_ABI)
+        return stk_fail(err, STK_EINVAL, "order %s was built for ABI %u, this is %d",
+                        o->order->name, o->order->abi, STK_PLUGIN_ABI);
+    STK_TRY(stk_sampling_own_order(o, err));
+    e->order = *o->order;
+    e->order.close = NULL; /* it stays the caller's */
     return 0;
+}
+
+static int plan_shuffle(stk_engine *e, const stk_loader_options *o, stk_error *err)
+{
+    STK_TRY(plan_samples(e, o, err));
+    e->drawn_print = stk_sampling_print(o);
+    if (stk_sampling_given(o))
+        return stk_sampling_order(&e->order, &e->roster, o, err);
+    if (o->shuffle == STK_SHUFFLE_BLOCK)
+        return stk_blocks_plan(e, o, err);
+    if (o->shuffle == STK_SHUFFLE_EXACT)
+        STK_TRY(stk_blocks_warn(e, err));
+    return stk_order_exact(&e->order, &e->roster, o->seed, o->shuffle == STK_SHUFFLE_EXACT, err);
 }
 
 static int plan_order(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
-    if (!o->order) {
-        STK_TRY(plan_samples(e, o, err));
-        if (o->shuffle == STK_SHUFFLE_BLOCK)
-            return stk_blocks_plan(e, o, err);
-        if (o->shuffle == STK_SHUFFLE_EXACT)
-            STK_TRY(stk_blocks_warn(e, err));
-        return stk_order_exact(&e->order, &e->roster, o->seed, o->shuffle == STK_SHUFFLE_EXACT,
-                               err);
-    }
-    if (o->order->abi != STK_PLUGIN_ABI)
-        return stk_fail(err, STK_EINVAL, "order %s was built for ABI %u, this is %d",
-                        o->order->name, o->order->abi, STK_PLUGIN_ABI);
-    if (o->exclude)
-        return stk_fail(err, STK_EINVAL,
-                        "exclude does not go with an order of one's own: leave them out there");
-    e->order = *o->order;
-    e->order.close = NULL; /* it stays the caller's */
-    return 0;
+    STK_TRY(o->order ? plan_own_order(e, o, err) : plan_shuffle(e, o, err));
+    return stk_sampling_epochs(&e->order, o, err);
 }
 
 /* Rows of a global batch: as given, or what one rank's makes with those of the others. */
@@ -254,8 +263,9 @@ static int plan_steps(stk_engine *e, stk_error *err)
     e->deal.samples = e->order.len(e->order.state);
     if (!e->deal.samples)
         return stk_fail(err, STK_EINVAL,
-                        e->roster.exclude.n ? "exclude leaves no samples"
-                                            : "the data set has no samples");
+                        e->roster.n && e->roster.start[e->roster.n]
+                            ? "exclude, select, skip and limit leave no samples"
+                            : "the data set has no samples");
     e->steps = e->base_left = stk_deal_steps(&e->deal, 0);
     if (!e->steps)
         return stk_fail(err, STK_EINVAL,
@@ -476,6 +486,51 @@ int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window, stk
     return rc < 0 ? rc : at;
 }
 
+static int no_mix(stk_error *err)
+{
+    return stk_fail(err, STK_EINVAL,
+                    "this loader mixes nothing: open it over a mixture of data sets");
+}
+
+/* Batches made ahead are of the old mixture: the consumer goes on where it stands. */
+static int remix(stk_loader *l, int rc, uint64_t position, stk_error *err)
+{
+    int at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
+
+    return rc < 0 ? rc : at;
+}
+
+int stk_loader_set_weights(stk_loader *l, const double *weights, size_t n, uint64_t epoch,
+                           uint64_t position, stk_error *err)
+{
+    uint64_t stands = stk_loader_position(l);
+
+    STK_TRY(check_process(l, err));
+    if (!stk_order_is_mix(&l->e.order))
+        return no_mix(err);
+    if (n != l->e.common->n_data)
+        return stk_fail(err, STK_EINVAL, "%zu weights for %u data sets: give one for each", n,
+                        l->e.common->n_data);
+    stk_ring_drain(&l->e); /* nobody reads the order now */
+    return remix(l, stk_mix_change(&l->e.order, weights, epoch, position, err), stands, err);
+}
+
+int stk_loader_mix(const stk_loader *l, uint64_t i, stk_mix_change_info *out)
+{
+    return stk_order_is_mix(&l->e.order) ? stk_mix_get(&l->e.order, i, out) : STK_END;
+}
+
+int stk_loader_set_mix(stk_loader *l, const stk_mix_change_info *all, size_t n, stk_error *err)
+{
+    uint64_t stands = stk_loader_position(l);
+
+    STK_TRY(check_process(l, err));
+    if (!stk_order_is_mix(&l->e.order))
+        return no_mix(err);
+    stk_ring_drain(&l->e);
+    return remix(l, stk_mix_set(&l->e.order, all, n, err), stands, err);
+}
+
 uint64_t stk_loader_steps(const stk_loader *l)
 {
     return l->e.steps;
@@ -527,6 +582,11 @@ int stk_loader_ledger(stk_loader *l, const char *folder, uint64_t generation, ui
 int stk_loader_print(const stk_loader *l, stk_print *out, stk_error *err)
 {
     return stk_engine_print(&l->e, out, err);
+}
+
+uint64_t stk_loader_drawn_print(const stk_loader *l)
+{
+    return l->e.drawn_print;
 }
 
 uint64_t stk_loader_chain_print(const stk_loader *l, uint32_t output)

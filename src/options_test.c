@@ -14,7 +14,13 @@
     X(size)                                                                                        \
     X(outputs)                                                                                     \
     X(n_outputs)                                                                                   \
-    X(log) X(log_cookie) X(order) X(memory) X(stages) X(n_stages) X(collations) X(watch)
+    X(log)                                                                                         \
+    X(log_cookie)                                                                                  \
+    X(order)                                                                                       \
+    X(memory)                                                                                      \
+    X(stages)                                                                                      \
+    X(n_stages) X(collations) X(watch) X(select) X(n_select) X(weights) X(n_weights) X(balance)    \
+        X(n_balance) X(stratify) X(n_stratify) X(mix) X(n_mix)
 
 /* Every byte of the struct belongs to a row, to a field above, or is padding before a wider
  * field. */
@@ -38,7 +44,7 @@ static void every_field_has_a_row(void **state)
         if (!covered[i] && (i + 1 == SIZE || covered[i + 1]))
             assert_int_equal((i + 1) % 8, 0);
     }
-    /* After on_error, after collate and at the end (LP64).  A field that took such a place needs a
+    /* After on_error, after collate and after n_stages (LP64).  A field that took such a place needs a
      * row too. */
     if (sizeof(void *) == 8)
         assert_int_equal(padding, 12);
@@ -58,6 +64,10 @@ static void defaults_are_zeros(void **state)
             continue;
         if (!strcmp(info.name, "drop_last")) {
             assert_int_equal(set.drop_last, STK_NO);
+            continue;
+        }
+        if (!strcmp(info.name, "replacement")) {
+            assert_int_equal(set.replacement, STK_YES);
             continue;
         }
         assert_memory_equal(&set, &zero, sizeof set);

@@ -70,6 +70,21 @@ STK_API const char *stk_dataset_field(const stk_dataset *ds, uint32_t field);
  * damaged.  Reads no shard. */
 STK_API const char *stk_dataset_key(const stk_dataset *ds, uint64_t i, size_t *len);
 
+typedef struct stk_key {
+    const char *text;
+    size_t len;
+} stk_key;
+
+/* Is told that sample `sample` has the key number `key`; non-zero stops the search. */
+typedef int (*stk_found_fn)(void *cookie, uint64_t key, uint64_t sample);
+
+/* Samples by their keys: found() is called for every sample that has one of `keys`, in the order
+ * of samples.  Looks at all keys of the index once and reads no shard.  STK_ECLOSED: found() said
+ * stop. */
+STK_API STK_MUST_CHECK int stk_dataset_find_keys(const stk_dataset *ds, const stk_key *keys,
+                                                 uint64_t n, stk_found_fn found, void *cookie,
+                                                 stk_error *err);
+
 /* The classes of a folder of pictures: what number 0, 1, ... in its field `cls` means; NULL past
  * the last, and where the data has none. */
 STK_API const char *stk_dataset_class(const stk_dataset *ds, uint32_t i);

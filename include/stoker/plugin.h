@@ -318,7 +318,8 @@ typedef struct stk_share { /* of one rank in one step */
     uint64_t item;         /* the rank's rows are items item, item + stride, ... of it as dealt */
     uint32_t stride;       /* 1, unless ranks of one node divide its items among them */
     uint32_t rows;
-    int filler; /* the rank was left with nothing: one row, position `item`, not valid */
+    int filler;     /* the rank was left with nothing: one row, position `item`, not valid */
+    uint64_t epoch; /* in which the global batch lies */
 } stk_share;
 
 typedef struct stk_order {

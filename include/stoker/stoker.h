@@ -98,6 +98,25 @@ typedef struct stk_loader_options {
     /* Ranks that share a node, the same number on all: they take turns in its part of a batch, so
      * that each has the mixture of the whole node.  Divides world_size; 0: one. */
     uint64_t ranks_per_node;
+    /* Which samples take part, numbered through all data sets: those of `select` in its order, or
+     * all; less `exclude`; of those left the first `skip` not, and `limit` of the next ones. */
+    const uint64_t *select; /* ids; one that comes twice stands twice; copied; NULL: all */
+    uint64_t n_select;
+    uint64_t skip;
+    uint64_t limit;      /* 0: no bound */
+    uint64_t epoch_size; /* positions of an epoch: the order goes on from one to the next; 0: all */
+    uint32_t repeat;     /* how often each stands in an epoch; 0: once */
+    /* How they are drawn, in place of `shuffle`; at most one of the following.  Arrays have one
+     * entry for each sample of all data sets, whether it takes part or not; copied. */
+    stk_tri replacement;   /* weights, balance: a sample may come several times; default yes */
+    const double *weights; /* how likely each is, not negative */
+    uint64_t n_weights;
+    const double *mix; /* a weight for each data set: they are mixed, and begin anew when through */
+    uint64_t n_mix;
+    const uint32_t *balance; /* classes: a sample weighs 1 / the size of its class */
+    uint64_t n_balance;
+    const uint32_t *stratify; /* classes: every run of samples has its share of each */
+    uint64_t n_stratify;
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from src/options.def:
@@ -163,6 +182,9 @@ STK_API STK_MUST_CHECK int stk_loader_find(const stk_loader *l, uint64_t epoch, 
 /* The fingerprint of the data, all data sets together, and of what takes part. */
 STK_API STK_MUST_CHECK int stk_loader_print(const stk_loader *l, stk_print *out, stk_error *err);
 
+/* The fingerprint of weights, balance or stratify; 0: none of them is given. */
+STK_API uint64_t stk_loader_drawn_print(const stk_loader *l);
+
 /* The fingerprint of an output's chain: its steps, their arguments with defaults filled in, and the
  * version of what they mean.  0 past the last output. */
 STK_API uint64_t stk_loader_chain_print(const stk_loader *l, uint32_t output);
@@ -176,6 +198,26 @@ STK_API uint64_t stk_loader_chain_print(const stk_loader *l, uint32_t output);
  * ends the ledger; the folder and generation that is written already: nothing changes. */
 STK_API STK_MUST_CHECK int stk_loader_ledger(stk_loader *l, const char *folder, uint64_t generation,
                                              uint64_t epoch, uint64_t position, stk_error *err);
+/* A mixture of data sets keeps its weights as parts of 2^20, from a position on that is counted
+ * through all epochs (epoch * epoch_size + position). */
+typedef struct stk_mix_change_info {
+    uint64_t from;
+    const uint32_t *parts; /* of each data set; together 2^20 */
+    const uint64_t *base;  /* how many of each data set came before */
+    uint32_t n;            /* data sets */
+} stk_mix_change_info;
+
+/* Mix by other weights from (epoch, position) on; batches made ahead are dropped.  STK_EINVAL: the
+ * loader was opened without `mix`. */
+STK_API STK_MUST_CHECK int stk_loader_set_weights(stk_loader *l, const double *weights, size_t n,
+                                                  uint64_t epoch, uint64_t position,
+                                                  stk_error *err);
+/* The weights from the beginning (i is 0) and every change of them, for a state; the loader's until
+ * the next change.  STK_END past the last, and without `mix`. */
+STK_API int stk_loader_mix(const stk_loader *l, uint64_t i, stk_mix_change_info *out);
+/* All of them, from a state. */
+STK_API STK_MUST_CHECK int stk_loader_set_mix(stk_loader *l, const stk_mix_change_info *all,
+                                              size_t n, stk_error *err);
 
 /* Park or add workers while running.  n >= 1. */
 STK_API STK_MUST_CHECK int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err);

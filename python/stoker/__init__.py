@@ -17,14 +17,15 @@ from .chains import Chain, from_
 from .dataset import Dataset, open  # noqa: A004
 from .errors import StokerError
 from .loader import Loader
+from .mixing import Mix, mix
 from .packing import pack
 from .writer import Writer
 
 if TYPE_CHECKING:
     def image() -> Chain: ...
 
-__all__ = ["Batch", "Chain", "Dataset", "Loader", "StokerError", "Writer", "__version__",
-           "build_info", "chains", "from_", "open", "pack"]
+__all__ = ["Batch", "Chain", "Dataset", "Loader", "Mix", "StokerError", "Writer", "__version__",
+           "build_info", "chains", "from_", "mix", "open", "pack"]
 
 
 def __getattr__(name: str) -> Any:

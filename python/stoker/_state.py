@@ -30,6 +30,11 @@ def data_of(core: Any) -> dict[str, Any]:
             "content": word(content), "taken": word(taken)}
 
 
+def drawn_of(core: Any, sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """How samples are drawn: weights and classes as a fingerprint, under the name of the argument."""
+    return {name: word(core.drawn_print()) if value is ... else value for name, value in sampling.items()}
+
+
 def chains_of(core: Any, names: list[str]) -> dict[str, str]:
     return {name: word(core.chain_print(i)) for i, name in enumerate(names)}
 

@@ -10,15 +10,17 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _agree, _options, _ranks, _state, _stoker, explain, preview
+from . import _agree, _options, _ranks, _sampling, _state, _stoker, explain, mixing, preview
 from .batch import Batch, from_parts
 from .dataset import Dataset, Urls
 from .errors import ClosedError, StokerError, invalid
+from .mixing import Mix
 
 _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_workers", "prefetch",
           "device", "rank", "world_size", "on_error", "collate", "memory_limit", "max_pixels",
-          "io_threads", "global_batch_size", "classes", "exclude", "mesh", "check_ranks", "streams", "window",
-          "ranks_per_node"]
+          "io_threads", "global_batch_size", "classes", "exclude", "select", "skip", "limit", "repeat",
+          "epoch_size", "weights", "replacement", "balance", "stratify", "mesh", "check_ranks",
+          "streams", "window", "ranks_per_node"]
 Collate = str | tuple[str, float] | Mapping[str, Any] | None
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -71,7 +73,8 @@ class Loader:
         for batch in loader:
             train(batch["image"], batch["label"])
 
-    data: path, folder, glob, brace pattern, a list of them, a stoker.open() data set or a list of those
+    data: path, folder, glob, brace pattern, a list of them, a stoker.open() data set, a list of those,
+        or stoker.mix({...})
     fields: output name -> chain, as text or built (stoker.image().resize(256))
     batch_size: samples per batch and rank; global_batch_size instead: of all ranks together
     shuffle: True or "exact": a fresh permutation of all samples every epoch; "block": for shards that
@@ -98,10 +101,19 @@ class Loader:
     classes: folders of pictures: fixes the class numbers; None: by name, as ImageFolder does
     exclude: a file of samples to leave out: what `stoker check --write-exclude` wrote, or keys, one a
         line; or a list of keys.  They stand nowhere in the epoch
+    select: the samples that take part, in this order: indices, a mask, a list of keys, or an Arrow
+        stream, table or .parquet file with a column `sample` or `key`
+    skip, limit: of the samples that take part, leave out the first ones, take so many of the next
+    repeat: how often each stands in an epoch
+    epoch_size: samples in an epoch; the order goes on from one epoch to the next
+    weights: draw every sample by its weight: one number for each sample of the data, or the name of a
+        field that has it; replacement=False: none comes twice in an epoch
+    balance: the field (or an array) with the class: all classes are equally likely
+    stratify: the field (or an array) with the class: every batch has the classes as the data has them
     """
 
-    def __init__(self, data: Urls | Dataset | list[Dataset], fields: Mapping[str, Any] | None = None,
-                 *, batch_size: int = 1, shuffle: bool | str = False, seed: int = 0,
+    def __init__(self, data: Urls | Dataset | list[Dataset] | Mix,
+                 fields: Mapping[str, Any] | None = None, *, batch_size: int = 1, shuffle: bool | str = False, seed: int = 0,
                  drop_last: bool = False, num_workers: int | None = None,
                  prefetch: int | None = None, device: str = "cpu", rank: int | None = None,
                  world_size: int | None = None, on_error: str | Mapping[str, int] = "raise",
@@ -109,13 +121,15 @@ class Loader:
                  max_pixels: int | None = None, io_threads: int | None = None,
                  global_batch_size: int | None = None, classes: list[str] | None = None,
                  exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None,
-                 mesh: Any = None, check_ranks: bool = True, streams: int | None = None,
-                 window: int | str | None = None, ranks_per_node: int | None = None,
-                 **unknown: Any) -> None:
+                 mesh: Any = None, check_ranks: bool = True, select: Any = None, skip: int = 0,
+                 limit: int | None = None, repeat: int = 1, epoch_size: int | None = None,
+                 weights: Any = None, replacement: bool | None = None, balance: Any = None,
+                 stratify: Any = None, streams: int | None = None,
+                 window: int | str | None = None, ranks_per_node: int | None = None, **unknown: Any) -> None:
         _options.check_unknown(unknown, _KNOWN)
         _options.refuse_in_worker()
         _options.check_device(device)
-        skip, budget = _options.skip_policy(on_error)
+        skip_bad, budget = _options.skip_policy(on_error)
         place = _ranks.find(rank, world_size, mesh)
         options: dict[str, Any] = {
             **_options.share(batch_size, global_batch_size, place),
@@ -128,7 +142,7 @@ class Loader:
             "num_workers": _workers(num_workers),
             "prefetch": _options.or_chosen("prefetch", prefetch),
             "io_threads": _options.or_chosen("io_threads", io_threads),
-            "skip": skip, "skip_budget": budget,
+            "skip": skip_bad, "skip_budget": budget,
             "memory_limit": _options.byte_count("memory_limit", memory_limit),
             "max_pixels": 0 if max_pixels is None
             else _options.whole("max_pixels", max_pixels, 1, 2**63 - 1),
@@ -136,12 +150,20 @@ class Loader:
         if exclude is not None and not isinstance(exclude, (str, bytes, os.PathLike)):
             exclude = list(exclude) if isinstance(exclude, Iterable) else exclude
         self._fixed = {name for name, v in (("streams", streams), ("window", window)) if v is not None}
+        self._mixed = dict(data.weights) if isinstance(data, Mix) else {}
+        self._changes: list[mixing.Change] = []     # of its weights, all from the first on
         with _agree.Meeting(place, _options.flag("check_ranks", check_ranks)) as meeting:
-            self._data = cores = tuple(d._core for d in _datasets(data, classes))
+            datasets = _datasets(data, classes)
+            self._data = cores = tuple(d._core for d in datasets)
+            options["sampling"], self._order = _sampling.plan(
+                datasets, select=select, skip=skip, limit=limit, repeat=repeat,
+                epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance,
+                stratify=stratify, mix=data if isinstance(data, Mix) else None, shuffle=options["shuffle"])
             found = list(dict.fromkeys(name for core in cores for name in core.fields()))
             self._made_of = _options.outputs(fields, found, collate), options, exclude
             self._core = self._open(*self._made_of)
             self._note_streams()
+            self._changes = self._core.mix()
             self._identity = self._what()
             place = meeting.compare(_agree.describe(cores, self._identity, self._made_of))
         place.log()
@@ -170,13 +192,19 @@ class Loader:
         order: dict[str, Any] = {"shuffle": _options.SHUFFLES[options["shuffle"]]}
         if order["shuffle"] == "block":
             order.update(streams=options["streams"], window=options["window"])
+        order.update(_state.drawn_of(self._core, self._order))
+        if "mix" in order:
+            order["mix"] = {**order["mix"], "changes": mixing.saved(self._changes)}
         return {"seed": options["seed"], "order": order,
                 "data": _state.data_of(self._core),
                 "chains": _state.chains_of(self._core, [output[0] for output in outputs])}
 
     def _open(self, outputs: Any, options: dict[str, Any], exclude: Any) -> _stoker.Loader:
         with _options.exclude_file(exclude) as path:
-            return _stoker.Loader(data=self._data, outputs=outputs, exclude=path, **options)
+            core = _stoker.Loader(data=self._data, outputs=outputs, exclude=path, **options)
+        if self._changes:
+            core.set_mix(tuple(self._changes))
+        return core
 
     # ---- epochs ----------------------------------------------------------------------------------
 
@@ -246,19 +274,42 @@ class Loader:
 
         A state of other data, chains, seed or order is refused; strict=False takes its epoch and
         position all the same.  Streams and window of block shuffle come from the state, unless they
-        were given to this loader.
+        were given to this loader; so do the weights of a mixture (set_weights() changes them).
         """
-        mine = _state.with_streams(self._identity, state, self._fixed)
+        mine = mixing.with_changes(_state.with_streams(self._identity, state, self._fixed), state)
         place = _state.read(state, mine, self._samples, strict)
         if mine["order"] != self._identity["order"]:
-            self._core.set_streams(mine["order"]["streams"], mine["order"]["window"])
-            self._note_streams()
+            if "streams" in mine["order"]:
+                self._core.set_streams(mine["order"]["streams"], mine["order"]["window"])
+                self._note_streams()
+            if self._changes:
+                self._core.set_mix(tuple(mixing.restored(mine["order"]["mix"]["changes"])))
+                self._note_changes()
             self._identity = mine
         generation = _state.generation(state)
         self._life = generation, *place
         self._loaded = generation + 1, *place
         self._next = place
         self._running = None
+
+    def set_weights(self, weights: Mapping[str, float]) -> None:
+        """Mix by other weights from the next batch on, in a loop or between two; batches made ahead are
+        dropped.  Data sets that are not named keep theirs.
+
+        Call it on all ranks behind the same step.  The state keeps every change.
+        """
+        if not self._changes:
+            invalid("set_weights() changes a mixture: this loader's data is none, see stoker.mix()")
+        mixed = mixing.changed(self._mixed, weights)
+        self._core.set_weights(tuple(mixed.values()), *self._where())
+        self._note_changes()
+        self._mixed = mixed
+        self._identity = self._what()
+
+    def _note_changes(self) -> None:
+        self._changes = self._core.mix()
+        parts = self._changes[-1][1]
+        self._mixed = {name: n / mixing.PARTS for name, n in zip(self._mixed, parts, strict=True)}
 
     def ledger(self, folder: str | bytes | os.PathLike[Any] | None) -> None:
         """Write down which samples every batch has, before it is handed out; None: no longer.
@@ -364,7 +415,7 @@ def _workers(value: Any) -> int:
 
 
 def _datasets(data: Any, classes: Any) -> list[Dataset]:
-    opened = [data] if isinstance(data, Dataset) else data
+    opened = data.datasets if isinstance(data, Mix) else [data] if isinstance(data, Dataset) else data
     if isinstance(opened, (list, tuple)) and opened and all(isinstance(d, Dataset) for d in opened):
         if classes is not None:
             invalid("classes= belongs to stoker.open() when data is opened before")

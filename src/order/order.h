@@ -7,6 +7,8 @@
 #ifndef STOKER_ORDER_H
 #define STOKER_ORDER_H
 
+#include <stoker/stoker.h>
+
 #include "base/err.h"
 
 /* ---- a keyed permutation of [0, n) without memory ---- */
@@ -62,6 +64,7 @@ typedef struct stk_roster {
 
 int stk_roster_init(stk_roster *r, const uint64_t *lens, uint32_t n, stk_error *err);
 uint64_t stk_roster_len(const stk_roster *r);
+uint64_t stk_roster_id(const stk_roster *r, uint64_t i); /* the global id of number i */
 void stk_roster_at(const stk_roster *r, uint64_t i, stk_where *out);
 /* Its number (the first, where it stands several times); UINT64_MAX: it does not take part. */
 uint64_t stk_roster_find(const stk_roster *r, const stk_where *where);
@@ -69,6 +72,38 @@ uint64_t stk_roster_find(const stk_roster *r, const stk_where *where);
 uint64_t stk_roster_below(const stk_roster *r, uint64_t id);
 /* Where the sample with a global id lies. */
 void stk_roster_where(const stk_roster *r, uint64_t id, stk_where *out);
+
+/* ---- tables that are made when they are first looked at ---- */
+
+typedef struct stk_tables stk_tables; /* A few of many, by number.  Thread: any. */
+
+/* Make table `number`; one call at a time. */
+typedef void (*stk_table_fill)(void *cookie, uint64_t number, void *table);
+
+/* At most `n` tables of `bytes` are kept; all memory is taken here.  Close with
+ * stk_tables_close(). */
+int stk_tables_open(stk_tables **out, uint32_t n, size_t bytes, stk_table_fill fill, void *cookie,
+                    stk_error *err);
+/* Table `number`, made if it is not there; it stays until unpin().  A thread pins one at a time. */
+const void *stk_tables_pin(stk_tables *t, uint64_t number);
+void stk_tables_unpin(stk_tables *t, uint64_t number);
+void stk_tables_forget(stk_tables *t); /* all are made anew; nobody has one pinned */
+void stk_tables_close(stk_tables **t);
+
+/* ---- a pattern: kinds in one row, each spread as evenly as can be ---- */
+
+typedef struct stk_pattern stk_pattern;
+
+/* For up to `kinds` kinds; close with stk_pattern_close(). */
+int stk_pattern_open(stk_pattern **out, uint32_t kinds, stk_error *err);
+/* first[k] .. first[k + 1]: the numbers of kind k; first[kinds] < 2^32 numbers in all.  out[p]: the
+ * number at place p; those of a kind come in order, and after any number of places each kind has
+ * come as often as its share says, rounded up or down. */
+void stk_pattern_make(stk_pattern *p, const uint64_t *first, uint32_t kinds, uint64_t seed,
+                      uint32_t *out);
+/* The kind that a number belongs to. */
+uint32_t stk_pattern_kind(const uint64_t *first, uint32_t kinds, uint64_t number);
+void stk_pattern_close(stk_pattern **p);
 
 /* ---- the orders that ship: each allocates its state, order->close() frees it; the roster is
  * borrowed ---- */
@@ -95,6 +130,53 @@ int stk_order_block(stk_order *order, const stk_roster *roster, const stk_block_
                     stk_error *err);
 /* As many streams as a global batch has rows, in bounds. */
 uint32_t stk_block_streams(uint64_t global, uint64_t samples);
+
+/* Epochs of epoch_size positions over an order that goes on from one to the next: position p of
+ * epoch e is position g % len of the inner order's epoch g / len, g = e * epoch_size + p.  Takes
+ * *inner (closed here, on failure too). */
+int stk_order_stream(stk_order *order, stk_order *inner, uint64_t epoch_size, stk_error *err);
+
+/* Every position draws a sample by its weight, whatever the others drew.  weights: one for each
+ * global id, finite and not negative, some positive among those that take part; not kept.
+ * epoch_size 0: as many positions as samples take part. */
+int stk_order_weighted(stk_order *order, const stk_roster *roster, const double *weights,
+                       uint64_t seed, uint64_t epoch_size, stk_error *err);
+
+/* An epoch draws samples by their weights one after the other, none twice.  epoch_size 0: all that
+ * have a positive weight. */
+int stk_order_weighted_once(stk_order *order, const stk_roster *roster, const double *weights,
+                            uint64_t seed, uint64_t epoch_size, stk_error *err);
+
+/* Every run of positions has the classes in the proportions of the data. */
+typedef struct stk_strata {
+    const uint32_t *of; /* the class of each global id, below `classes`; not kept */
+    uint32_t classes;
+    uint64_t seed;
+    int shuffle; /* 0: each class as it lies, the same every epoch */
+} stk_strata;
+
+int stk_order_stratified(stk_order *order, const stk_roster *roster, const stk_strata *how,
+                         stk_error *err);
+
+/* Several data sets by weight. */
+typedef struct stk_mixing {
+    const double *weights;     /* one for each data set: finite, not negative, not all 0 */
+    uint64_t seed, epoch_size; /* 0: as many positions as samples take part */
+    int shuffle;               /* 0: each data set as it lies */
+} stk_mixing;
+
+#define STK_MIX_PARTS (1u << 20) /* what the weights are rounded to */
+
+/* The roster has no select, skip, limit and repeat. */
+int stk_order_mix(stk_order *order, const stk_roster *roster, const stk_mixing *how,
+                  stk_error *err);
+int stk_order_is_mix(const stk_order *order);
+/* Other weights from (epoch, position) on; later changes are forgotten.  Nobody reads the order. */
+int stk_mix_change(stk_order *order, const double *weights, uint64_t epoch, uint64_t position,
+                   stk_error *err);
+/* Change i (0: the beginning), and all of them anew.  stoker.h says what they are. */
+int stk_mix_get(const stk_order *order, uint64_t i, stk_mix_change_info *out);
+int stk_mix_set(stk_order *order, const stk_mix_change_info *all, uint64_t n, stk_error *err);
 
 /* ---- ranks: a global batch is dealt in shares that follow each other ---- */
 

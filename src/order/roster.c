@@ -39,15 +39,18 @@ void stk_roster_where(const stk_roster *r, uint64_t id, stk_where *out)
     out->sample = id - r->start[lo];
 }
 
-void stk_roster_at(const stk_roster *r, uint64_t i, stk_where *out)
+uint64_t stk_roster_id(const stk_roster *r, uint64_t i)
 {
     uint64_t id = (r->repeat > 1 ? i % once(r) : i) + r->skip;
 
     if (r->select)
-        id = r->select[id];
-    else if (r->exclude.n)
-        id = stk_exclude_at(&r->exclude, id);
-    stk_roster_where(r, id, out);
+        return r->select[id];
+    return r->exclude.n ? stk_exclude_at(&r->exclude, id) : id;
+}
+
+void stk_roster_at(const stk_roster *r, uint64_t i, stk_where *out)
+{
+    stk_roster_where(r, stk_roster_id(r, i), out);
 }
 
 /* Its first number; UINT64_MAX: it does not take part. */

@@ -102,6 +102,7 @@ struct stk_engine {
     stk_roster roster;
     stk_deal deal;
     uint64_t streams, window; /* of the block order; 0: it is another */
+    uint64_t drawn_print;     /* fingerprint of weights or classes; 0: none */
     uint64_t seed, steps, max_pixels, skip_budget;
     stk_on_error on_error;
     const stk_stage *stage[STK_MAX_STAGES];

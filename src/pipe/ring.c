@@ -23,6 +23,7 @@ static void slot_place(const stk_engine *e, stk_slot *s, uint64_t seq)
         s->step = at;
     }
     stk_deal_step(&e->deal, from, at, &s->share);
+    s->share.epoch = s->epoch;
 }
 
 static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)

@@ -116,7 +116,9 @@ def test_every_option_is_a_flag(stoker):
               for f in re.split(r"[\s*](?=\w+(?:,|$))", part.strip().replace(", ", ", *"))[1:]
               for f in f.split(",") if f.strip(" *\n")}
     program = {"size", "outputs", "n_outputs", "log", "log_cookie", "order", "memory", "stages", "n_stages",
-               "collations", "watch"}
+               "collations", "watch", "select", "n_select",
+               "weights", "n_weights", "balance", "n_balance",
+               "stratify", "n_stratify", "mix", "n_mix"}
     assert fields - program == rows
     help_text = stoker("bench", "--help").out
     for row in rows:

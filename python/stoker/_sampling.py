@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which samples take part, how often, and how they are drawn: checks of Loader's arguments.
+
+Samples are called by their number through all data (batch.sample_ids); whatever the user says
+becomes an array over those numbers.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from . import _options, _stoker
+from .dataset import Dataset
+from .errors import NotFoundError, StokerError, invalid
+from .mixing import Mix
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_MOST = 2**48
+_SHOWN = 3
+
+
+def plan(data: list[Dataset], *, select: Any = None, skip: Any = 0, limit: Any = None, repeat: Any = 1,
+         epoch_size: Any = None, weights: Any = None, replacement: Any = None, balance: Any = None,
+         stratify: Any = None, mix: Mix | None = None,
+         shuffle: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """(what the extension takes, what a state remembers); `...` stands for a fingerprint there."""
+    drawn = _one_way(weights=weights, balance=balance, stratify=stratify, mix=mix)
+    if drawn is not None and shuffle > 1:
+        invalid(f'{drawn} and shuffle="block" each say how samples are drawn: give one of them')
+    if replacement is not None and drawn not in ("weights", "balance"):
+        invalid("replacement= says how weights= or balance= draw: give one of them too")
+    if mix is not None:
+        _whole_sets(select=select, skip=skip or None, limit=limit, repeat=None if repeat == 1 else repeat)
+        epoch_size = mix.epoch_size if epoch_size is None else epoch_size
+    size = 0 if epoch_size is None else _options.whole("epoch_size", epoch_size, 1, _MOST)
+    again = True if replacement is None else _options.flag("replacement", replacement)
+    core = (None if select is None else selection(select, tuple(d._core for d in data)),
+            _options.whole("skip", skip, 0, _MOST),
+            0 if limit is None else _options.whole("limit", limit, 1, _MOST),
+            _options.whole("repeat", repeat, 1, 2**32 - 1), size,
+            None if weights is None else weights_of(weights, data),
+            None if balance is None else classes_of("balance", balance, data), again,
+            None if stratify is None else classes_of("stratify", stratify, data),
+            None if mix is None else array.array("d", mix.weights.values()))
+    order: dict[str, Any] = {}
+    if mix is not None:
+        order["mix"] = {"names": list(mix.weights), "changes": []}
+    elif drawn is not None:
+        order[drawn] = ...
+    if drawn in ("weights", "balance"):
+        order["replacement"] = again
+    if size:
+        order["epoch_size"] = size
+    return core, order
+
+
+def _one_way(**ways: Any) -> str | None:
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) > 1:
+        invalid(f"{' and '.join(given)} each say how samples are drawn: give one of them")
+    return given[0] if given else None
+
+
+def _whole_sets(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            invalid(f"{name}= does not go with stoker.mix, which walks whole data sets: exclude= does")
+
+
+# ---- weights and classes: one entry for each sample of the data ----------------------------------
+
+
+def _field(name: str, data: list[Dataset]) -> np.ndarray[Any, Any]:
+    """The values of a field, of all samples: from the index, or read."""
+    import numpy as np
+    values = np.concatenate([d.column(name, read=True) for d in data])
+    missing = np.array([v is None for v in values]) if values.dtype == object else \
+        np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, bool)
+    if missing.any():
+        invalid(f"{missing.sum():,} of {len(values):,} samples have no {name!r}, the first is sample "
+                f"{np.flatnonzero(missing)[0]}")
+    return values.astype(str) if values.dtype == object else values
+
+
+def _array(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
+    import numpy as np
+    if isinstance(value, str):
+        return _field(value, data)
+    try:
+        values = np.asarray(value)
+    except ValueError as e:
+        invalid(f"{name} must be an array: {e}")
+    samples = sum(len(d) for d in data)
+    if values.ndim != 1 or len(values) != samples:
+        size = "x".join(f"{n:,}" for n in values.shape) or "one"
+        invalid(f"{name} must have one entry for each of the {samples:,} samples of the data, not {size}")
+    return values
+
+
+def weights_of(value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
+    import numpy as np
+    values = _array("weights", value, data)
+    try:
+        return np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        invalid(f"weights must be numbers, not {values.dtype}: {values[:1].tolist()}")
+
+
+def classes_of(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
+    """Classes as numbers from 0, whatever they are called."""
+    import numpy as np
+    values = _array(name, value, data)
+    if values.dtype.kind not in "iubUST" and not isinstance(value, str):
+        invalid(f"{name} must be whole numbers or names of classes, not {values.dtype}")
+    return np.unique(values, return_inverse=True)[1].astype(np.uint32)
+
+
+# ---- select --------------------------------------------------------------------------------------
+
+
+def selection(value: Any, data: tuple[_stoker.Dataset, ...]) -> np.ndarray[Any, Any]:
+    """The ids that `select` names, as uint64."""
+    import numpy as np
+    if isinstance(value, (str, bytes, os.PathLike)):
+        value = _parquet(value)
+    elif hasattr(value, "__arrow_c_stream__"):
+        value = _arrow(value)
+    if not hasattr(value, "__array__"):
+        if not isinstance(value, Iterable):
+            invalid(f"select must be indices, a mask, keys or an Arrow stream, not {value!r}")
+        value = list(value)
+        if value and all(isinstance(v, str) for v in value):
+            return _by_keys(value, data)
+    values = np.asarray(value)
+    if values.ndim != 1:
+        invalid(f"select must have one dimension, not {values.ndim}")
+    if values.dtype.kind in "OUT":
+        return _by_keys([str(v) for v in values], data)
+    samples = sum(len(d) for d in data)
+    if values.dtype == bool:
+        if len(values) != samples:
+            invalid(f"select: the mask has {len(values):,} entries and the data {samples:,} samples")
+        return np.flatnonzero(values).astype(np.uint64)
+    return _by_number(values, samples)
+
+
+def _by_number(values: np.ndarray[Any, Any], samples: int) -> np.ndarray[Any, Any]:
+    import numpy as np
+    if values.size and values.dtype.kind not in "iu":
+        invalid(f"select: indices must be whole numbers, not {values.dtype}")
+    wrong = values[(values < 0) | (values >= samples)] if values.size else values
+    if len(wrong):
+        invalid(f"select: {len(wrong):,} of {len(values):,} indices are not in the data, which has 0 to "
+                f"{samples - 1}: {_few(wrong)}")
+    return np.ascontiguousarray(values, dtype=np.uint64)
+
+
+def _by_keys(keys: list[str], data: tuple[_stoker.Dataset, ...]) -> np.ndarray[Any, Any]:
+    """Every sample that has one of the keys, in the order of the keys."""
+    import numpy as np
+    wanted = [key.encode("utf-8", "surrogateescape") for key in keys]
+    pairs = np.frombuffer(_stoker.find_keys(data, wanted), dtype=np.uint64).reshape(-1, 2)
+    missing = np.ones(len(keys), dtype=bool)
+    missing[pairs[:, 0]] = False
+    if missing.any():
+        wrong = [keys[i] for i in np.flatnonzero(missing)]
+        raise NotFoundError(f"select: {len(wrong):,} of {len(keys):,} keys are not in the data: "
+                            f"{_few(wrong)}", "ENOTFOUND")
+    return np.ascontiguousarray(pairs[np.argsort(pairs[:, 0], kind="stable"), 1])
+
+
+def _few(values: Any) -> str:
+    shown = ", ".join(repr(v) if isinstance(v, str) else str(v) for v in values[:_SHOWN])
+    return shown + (", ..." if len(values) > _SHOWN else "")
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        invalid("select: Arrow streams and .parquet files are read by pyarrow, which is not "
+                "installed: install it, or give indices or keys")
+    return pyarrow
+
+
+def _parquet(path: Any) -> Any:
+    name = os.fsdecode(path)
+    if not name.endswith((".parquet", ".pq")):
+        invalid(f"select: a file must be a .parquet table with a column `sample` or `key`, not {name!r}")
+    _pyarrow()
+    from pyarrow import parquet
+    try:
+        with parquet.ParquetFile(name) as table:
+            column = _column(table.schema_arrow.names, "the table")
+            return _values(table.read([column]).column(0))
+    except StokerError:
+        raise
+    except FileNotFoundError:
+        raise NotFoundError(f"select: there is no file {name}", "ENOTFOUND") from None
+    except (OSError, ValueError) as e:
+        invalid(f"select: {name} can't be read: {str(e).splitlines()[0]}")
+
+
+def _arrow(value: Any) -> Any:
+    pa = _pyarrow()
+    try:
+        stream = pa.RecordBatchReader.from_stream(value)
+    except (TypeError, ValueError, AttributeError) as e:
+        invalid(f"select: that is no Arrow stream of a table: {e}")
+    name = _column(stream.schema.names, "the stream")
+    return _values(stream.read_all().column(name))
+
+
+def _column(names: Iterable[str], what: str) -> str:
+    have = list(names)
+    for name in ("sample", "key"):
+        if name in have:
+            return name
+    invalid(f"select: {what} needs a column `sample` (indices) or `key`, it has {', '.join(have)}")
+
+
+def _values(column: Any) -> Any:
+    if column.null_count:
+        invalid(f"select: {column.null_count:,} entries are null")
+    kind = str(column.type)
+    if kind in ("string", "large_string", "string_view") or kind.startswith("dictionary"):
+        return list(_texts(column))
+    return column.to_numpy()
+
+
+def _texts(column: Any) -> Iterator[str]:
+    for chunk in column.chunks:
+        yield from chunk.to_pylist()

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mixtures: several data sets by weight.
+
+The weights are kept as parts of 2**20, with the position (counted through all epochs) from which on
+they hold and how many samples each data set had given by then: a list of changes, which is in the
+state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import _options
+from .dataset import Dataset
+from .errors import invalid, nearest
+
+if TYPE_CHECKING:
+    import numpy as np
+
+PARTS = 2**20
+Change = tuple[int, tuple[int, ...], tuple[int, ...]]
+
+
+class Mix:
+    """Data sets and their weights, from stoker.mix(); a Loader takes it as its data."""
+
+    def __init__(self, sets: Mapping[Any, Any], epoch_size: int | None = None) -> None:
+        if not isinstance(sets, Mapping) or not sets:
+            invalid(f'mix takes {{"name": (data, weight), ...}} or {{dataset: weight, ...}}, not {sets!r}')
+        self.datasets: list[Dataset] = []
+        self.weights: dict[str, float] = {}
+        for key, value in sets.items():
+            name, data, weight = _entry(key, value, len(self.datasets))
+            self.weights[name] = checked(name, weight)
+            self.datasets.append(data if isinstance(data, Dataset) else Dataset(data))
+            if self.weights[name] and not len(self.datasets[-1]):
+                invalid(f"mix: {name!r} has no samples to give: leave it out, or weight 0")
+        if len(self.weights) != len(self.datasets):
+            invalid("mix: two data sets have one name")
+        if not any(self.weights.values()):
+            invalid(f"mix: all weights are 0: {', '.join(self.weights)}")
+        self.epoch_size = None if epoch_size is None else _options.whole("epoch_size", epoch_size, 1, 2**48)
+
+    def __len__(self) -> int:
+        """Samples of all data sets: an epoch, if epoch_size is not given."""
+        return sum(len(d) for d in self.datasets)
+
+    def which(self, ids: Any) -> np.ndarray[Any, Any]:
+        """The number (0, 1, ...) of the data set that each of batch.sample_ids comes from."""
+        import numpy as np
+        ends = np.cumsum([len(d) for d in self.datasets])
+        return np.searchsorted(ends, np.asarray(ids), side="right")
+
+    def __repr__(self) -> str:
+        return f"stoker.mix({', '.join(f'{name}: {w:g}' for name, w in self.weights.items())})"
+
+
+def _entry(key: Any, value: Any, number: int) -> tuple[str, Any, Any]:
+    if isinstance(key, Dataset):
+        return str(number), key, value
+    if not isinstance(key, str) or not key:
+        invalid(f'mix: a data set is called by a name, not {key!r}: {{"name": (data, weight)}}')
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        invalid(f"mix: {key!r} must be (data, weight), not {value!r}")
+    return key, value[0], value[1]
+
+
+def checked(name: str, weight: Any) -> float:
+    try:
+        number = float(weight)
+    except (TypeError, ValueError):
+        invalid(f"mix: the weight of {name!r} must be a number, not {weight!r}")
+    if not 0 <= number < math.inf:
+        invalid(f"mix: the weight of {name!r} must be finite and not negative, not {weight!r}")
+    return number
+
+
+def changed(old: Mapping[str, float], new: Any) -> dict[str, float]:
+    """`old` with what `new` names."""
+    if not isinstance(new, Mapping) or not new:
+        invalid(f'weights of a mixture are {{"name": weight, ...}}, not {new!r}')
+    for name in new:
+        if name not in old:
+            invalid(f"mix: there is no data set {name!r}{nearest(str(name), old)}")
+    both = {**old, **{name: checked(name, w) for name, w in new.items()}}
+    if not any(both.values()):
+        invalid("mix: all weights would be 0")
+    return both
+
+
+# ---- in a state --------------------------------------------------------------------------------------
+
+
+def saved(changes: list[Change]) -> list[list[Any]]:
+    return [[at, list(parts), list(base)] for at, parts, base in changes]
+
+
+def with_changes(mine: Mapping[str, Any], state: Any) -> dict[str, Any]:
+    """`mine` with the weights of a state of the same data sets: they go on where they were."""
+    then = state.get("order") if isinstance(state, Mapping) else None
+    mix = then.get("mix") if isinstance(then, Mapping) else None
+    order = dict(mine["order"])
+    if isinstance(mix, Mapping) and "mix" in order and mix.get("names") == order["mix"]["names"]:
+        order["mix"] = {"names": mix["names"], "changes": saved(restored(mix.get("changes")))}
+    return {**mine, "order": order}
+
+
+def restored(value: Any) -> list[Change]:
+    """Changes from a state, checked for their shape; the library checks the rest."""
+    def numbers(what: Any, most: int) -> tuple[int, ...]:
+        return tuple(_options.whole("a number of the state's mix", n, 0, most) for n in what)
+
+    try:
+        return [(_options.whole("a position of the state's mix", at, 0, 2**64 - 1),
+                 numbers(parts, PARTS), numbers(base, 2**64 - 1)) for at, parts, base in value]
+    except (TypeError, ValueError) as e:
+        invalid(f"the state is damaged: its mix is {str(value)[:80]} ({e})")
+
+
+def mix(sets: Mapping[Any, Any], epoch_size: int | None = None) -> Mix:
+    """Several data sets as one, drawn by weight.
+
+        data = stoker.mix({"web": ("web-*.tar", 0.7), "books": ("books-*.tar", 0.3)})
+        loader = stoker.Loader(data, fields={...}, shuffle=True, epoch_size=1_000_000)
+        loader.set_weights({"web": 0.5, "books": 0.5})      # from the next batch on
+
+    sets: name -> (data, weight), data as for stoker.open() or opened; or opened data set -> weight
+    epoch_size: samples in an epoch; None: as many as all data sets have
+
+    Every run of samples has the data sets by their weights, the same for any number of ranks.  Each is
+    walked pass by pass: none of its samples comes again before all have come.
+    """
+    return Mix(sets, epoch_size)
