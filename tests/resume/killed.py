@@ -36,12 +36,15 @@ WORLDS = (4, 3, 5, 1)
 CHAIN = "from(jpg) | image | random_resized_crop(16) | hflip"
 TIMEOUT = 120
 
-# What a run is like, and which of its samples can't be decoded.
+# What a run is like, and which of its samples can't be decoded.  A mix: the first half of the shards by
+# weight 0.7, the others by 0.3, so that of some samples an epoch has several, of others none.
 VARIANTS = {
     "plain": ({"shuffle": True, "seed": 5}, ()),
     "skip": ({"shuffle": True, "seed": 6, "on_error": "skip"}, BAD),
     "block": ({"shuffle": "block", "seed": 7, "streams": 4, "window": 32}, ()),
     "block-skip": ({"shuffle": "block", "seed": 8, "streams": 2, "on_error": "skip"}, BAD),
+    "mix": ({"shuffle": True, "seed": 9}, ()),
+    "mix-skip": ({"shuffle": True, "seed": 10, "on_error": "skip", "epoch_size": 110}, BAD),
 }
 
 
@@ -54,7 +57,7 @@ def jpeg(number):
     return out.getvalue()
 
 
-def write_data(folder, bad):
+def write_data(folder, bad, mixed):
     folder.mkdir(parents=True)
     for shard, numbers in enumerate(np.array_split(np.arange(SAMPLES), SHARDS)):
         with tarfile.open(folder / f"s-{shard}.tar", "w") as tar:
@@ -63,7 +66,9 @@ def write_data(folder, bad):
                 info = tarfile.TarInfo(f"{n:04d}.jpg")
                 info.size = len(data)
                 tar.addfile(info, io.BytesIO(data))
-    return str(folder / f"s-{{0..{SHARDS - 1}}}.tar")
+    if not mixed:
+        return str(folder / f"s-{{0..{SHARDS - 1}}}.tar")
+    return {"a": (str(folder / "s-{0..1}.tar"), 0.7), "b": (str(folder / f"s-{{2..{SHARDS - 1}}}.tar"), 0.3)}
 
 
 class Setting:
@@ -71,7 +76,7 @@ class Setting:
 
     def __init__(self, variant, folder):
         self.options, self.bad = VARIANTS[variant]
-        self.plan = {"data": write_data(Path(folder) / variant, self.bad), "chain": CHAIN,
+        self.plan = {"data": write_data(Path(folder) / variant, self.bad, "mix" in variant), "chain": CHAIN,
                      "loader": self.options, "epochs": EPOCHS}
         self.rows = collections.Counter()       # (epoch, id, hash)
         code = ("import sys, json, one_rank; sys.modules['torch'] = None\n"

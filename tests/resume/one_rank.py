@@ -56,7 +56,8 @@ def pixels_of(batch, row):
 
 def open_loader(plan, **options):
     import stoker
-    return stoker.Loader(plan["data"], {"image": plan["chain"]}, **plan["loader"], **options)
+    data = plan["data"] if isinstance(plan["data"], str) else stoker.mix(plan["data"])
+    return stoker.Loader(data, {"image": plan["chain"]}, **plan["loader"], **options)
 
 
 def lines_of(batch, epoch):
