@@ -199,7 +199,7 @@ static void wrong_manifests(void **state)
         { "{\"shard\": \"0000.tar\", \"offset\": 1, \"key\": \"0-000000x\"}\n", "other data" },
         { "a\n{\"shard\": \n", "line 2 of" },
         { "{\"reason\": \"x\"}\n", "neither a shard nor a key" },
-        { "{\"shard\": \"0000.tar\"}\n", "exclude leaves no samples" },
+        { "{\"shard\": \"0000.tar\"}\n", "leave no samples" },
     };
     stk_dataset *ds = NULL;
     stk_loader_options o = { 0 };
