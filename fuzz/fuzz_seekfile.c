@@ -113,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint8_t *copy = malloc(size + 1);
 
+    FUZZ_CHECK(copy != NULL);
     once(data, size);
     memcpy(copy, data, size);
     seal(copy, size);

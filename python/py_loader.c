@@ -202,29 +202,28 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
 
 static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "data",           "outputs",      "batch_size",
-                             "num_workers",    "prefetch",     "io_threads",
-                             "seed",           "shuffle",      "drop_last",
-                             "rank",           "world_size",   "skip",
-                             "skip_budget",    "memory_limit", "max_pixels",
-                             "exclude",        "watch",        "global_batch_size",
-                             "streams",        "window",       "window_bytes",
-                             "ranks_per_node", "sampling",     NULL };
+    static char *names[] = {
+        "data",         "outputs",        "batch_size",        "num_workers",  "prefetch",
+        "io_threads",   "seed",           "shuffle",           "drop_last",    "rank",
+        "world_size",   "skip",           "skip_budget",       "memory_limit", "max_pixels",
+        "exclude",      "watch",          "global_batch_size", "streams",      "window",
+        "window_bytes", "ranks_per_node", "sampling",          "learn_jpeg",   NULL
+    };
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
     unsigned long long seed, budget, memory, pixels, global = 0, streams = 0, window = 0, bytes = 0,
                                                      local = 0;
-    int shuffle, drop_last, skip, watch = 0;
+    int shuffle, drop_last, skip, watch = 0, learn = 0;
     PyObject *data, *outputs, *exclude = Py_None, *taken = Py_None;
     sampling arrays = { 0 };
     stk_watch told;
     int rc = -1;
 
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKKKO:Loader", names, &PyTuple_Type, &data,
+            args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKKKOp:Loader", names, &PyTuple_Type, &data,
             &PyTuple_Type, &outputs, &o.batch_size, &o.num_workers, &o.prefetch, &o.io_threads,
             &seed, &shuffle, &drop_last, &o.rank, &o.world_size, &skip, &budget, &memory, &pixels,
-            &exclude, &watch, &global, &streams, &window, &bytes, &local, &taken))
+            &exclude, &watch, &global, &streams, &window, &bytes, &local, &taken, &learn))
         return -1;
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
@@ -252,6 +251,7 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     o.memory_limit = memory;
     o.max_pixels = pixels;
     o.global_batch_size = global;
+    o.learn_jpeg = learn ? STK_YES : STK_NO;
     self->pid = getpid();
     self->lock = PyThread_allocate_lock();
     if (!self->lock) {
@@ -565,7 +565,7 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
     stk_loader_stats(self->l, &s);
     leave(self);
     return Py_BuildValue(
-        "{sKsKsKsIsIsNsdsdsKsKsKszsKsKsKsIsKsKsK}", "samples", (unsigned long long)s.samples,
+        "{sKsKsKsIsIsNsdsdsKsKsKszsKsKsKsIsKsKsKsK}", "samples", (unsigned long long)s.samples,
         "batches", (unsigned long long)s.batches, "bytes", (unsigned long long)s.bytes, "workers",
         s.workers, "slots", s.slots, "stages", stages_dict(&s), "wait_s", (double)s.wait_ns * 1e-9,
         "first_batch_s", (double)s.first_batch_ns * 1e-9, "skipped", (unsigned long long)s.skipped,
@@ -574,7 +574,8 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
         (unsigned long long)s.memory, "memory_peak", (unsigned long long)s.memory_peak,
         "memory_limit", (unsigned long long)s.memory_limit, "held", s.held, "jpeg_seek",
         (unsigned long long)s.jpeg_seek, "jpeg_misfit", (unsigned long long)s.jpeg_misfit,
-        "jpeg_fallback", (unsigned long long)s.jpeg_fallback);
+        "jpeg_fallback", (unsigned long long)s.jpeg_fallback, "jpeg_learned",
+        (unsigned long long)s.jpeg_learned);
 }
 
 /* (shard, offset or -1, key, reason) of a skipped sample; None past the last. */

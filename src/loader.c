@@ -412,6 +412,8 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
         rc = plan_steps(&l->e, err);
     if (rc == 0)
         rc = plan_memory(&l->e, &o, err);
+    if (rc == 0 && o.learn_jpeg == STK_YES)
+        rc = stk_learn_plan(&l->e, err);
     if (rc < 0)
         stk_loader_close(&l);
     *out = l;
@@ -645,6 +647,8 @@ void stk_loader_close(stk_loader **lp)
         return;
     if (e->arrived)
         stk_engine_stop(e);
+    stk_learn_save(e, 1);
+    stk_learn_fini(e);
     if (e->common)
         free_bindings(e);
     stk_cache_close(&e->cache);

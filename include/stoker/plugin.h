@@ -262,6 +262,9 @@ typedef struct stk_decoder { /* chosen by content; one context a worker */
     int (*decode)(void *ctx, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
                   stk_error *err);
     void (*close)(void *ctx);
+    /* After decode(): what to give as `hint` the next time, in scratch memory.  STK_ECORRUPT:
+     * there is nothing that helps.  NULL: never. */
+    int (*learn)(void *ctx, stk_scratch *scratch, stk_bytes *out, stk_error *err);
 } stk_decoder;
 
 /* ---- op: turns the view ---- */

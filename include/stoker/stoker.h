@@ -117,6 +117,10 @@ typedef struct stk_loader_options {
     uint64_t n_balance;
     const uint32_t *stratify; /* classes: every run of samples has its share of each */
     uint64_t n_stratify;
+    /* Make seek points of baseline JPEGs that have none when they are first decoded, use them in
+     * later epochs, and write them beside the index at the end of an epoch and at close; default
+     * no.  At most 64 MB of them.  stk_index_options.jpeg makes all of them beforehand. */
+    stk_tri learn_jpeg;
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from src/options.def:
@@ -246,6 +250,7 @@ typedef struct stk_stats {
     uint64_t jpeg_seek;                         /* JPEGs decoded from seek points */
     uint64_t jpeg_misfit;   /* JPEGs whose seek points did not fit: decoded without */
     uint64_t jpeg_fallback; /* JPEGs that went to libjpeg-turbo: progressive, CMYK, damaged, ... */
+    uint64_t jpeg_learned;  /* JPEGs whose seek points were found by this loader (learn_jpeg) */
     const char *cold_by;    /* who reads cold local files: "io_uring", "threads"; NULL: none yet */
 } stk_stats;
 

@@ -20,7 +20,7 @@ _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_w
           "device", "rank", "world_size", "on_error", "collate", "memory_limit", "max_pixels",
           "io_threads", "global_batch_size", "classes", "exclude", "select", "skip", "limit", "repeat",
           "epoch_size", "weights", "replacement", "balance", "stratify", "mesh", "check_ranks",
-          "streams", "window", "ranks_per_node"]
+          "streams", "window", "ranks_per_node", "learn_jpeg"]
 Collate = str | tuple[str, float] | Mapping[str, Any] | None
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -99,6 +99,8 @@ class Loader:
     max_pixels: larger pictures are bad data
     io_threads: threads for reads that wait; None: chosen
     classes: folders of pictures: fixes the class numbers; None: by name, as ImageFolder does
+    learn_jpeg: keep seek points of JPEGs as they are decoded, for later epochs and, beside the index, for
+        later runs.  The first epoch is slower for it; `stoker index --jpeg` makes all of them beforehand
     exclude: a file of samples to leave out: what `stoker check --write-exclude` wrote, or keys, one a
         line; or a list of keys.  They stand nowhere in the epoch
     select: the samples that take part, in this order: indices, a mask, a list of keys, or an Arrow
@@ -125,7 +127,8 @@ class Loader:
                  limit: int | None = None, repeat: int = 1, epoch_size: int | None = None,
                  weights: Any = None, replacement: bool | None = None, balance: Any = None,
                  stratify: Any = None, streams: int | None = None,
-                 window: int | str | None = None, ranks_per_node: int | None = None, **unknown: Any) -> None:
+                 window: int | str | None = None, ranks_per_node: int | None = None,
+                 learn_jpeg: bool = False, **unknown: Any) -> None:
         _options.check_unknown(unknown, _KNOWN)
         _options.refuse_in_worker()
         _options.check_device(device)
@@ -142,7 +145,7 @@ class Loader:
             "num_workers": _workers(num_workers),
             "prefetch": _options.or_chosen("prefetch", prefetch),
             "io_threads": _options.or_chosen("io_threads", io_threads),
-            "skip": skip_bad, "skip_budget": budget,
+            "skip": skip_bad, "skip_budget": budget, "learn_jpeg": _options.flag("learn_jpeg", learn_jpeg),
             "memory_limit": _options.byte_count("memory_limit", memory_limit),
             "max_pixels": 0 if max_pixels is None
             else _options.whole("max_pixels", max_pixels, 1, 2**63 - 1),
@@ -341,7 +344,8 @@ class Loader:
                         for i, (name, chain, _, _) in enumerate(outputs))
         rows = options["batch_size"] or options["global_batch_size"] // options["world_size"]
         workers = options["num_workers"] if n < rows else -1
-        core = self._open(as_list, {**options, "prefetch": 1, "num_workers": workers}, exclude)
+        core = self._open(as_list, {**options, "prefetch": 1, "num_workers": workers,
+                                    "learn_jpeg": False}, exclude)
         found: list[preview.Picture] = []
         try:
             core.resume(*self._coming())
@@ -361,7 +365,8 @@ class Loader:
         number = explain.find_id(sample, self._data)
         outputs, options, exclude = self._made_of
         alone = {**options, "batch_size": 1, "global_batch_size": 0, "rank": 0, "world_size": 1, "drop_last": False,
-                 "prefetch": 1, "num_workers": -1, "skip": False, "skip_budget": 0, "watch": True}
+                 "prefetch": 1, "num_workers": -1, "skip": False, "skip_budget": 0, "watch": True,
+                 "learn_jpeg": False}
         core = self._open(outputs, alone, exclude)
         try:
             position = core.find(epoch, number)

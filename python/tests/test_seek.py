@@ -237,3 +237,91 @@ def test_tar_is_untouched(shard):
     assert Path(shard).read_bytes() == before
     with tarfile.open(shard) as tar:
         assert len(tar.getnames()) == 16
+
+
+# ---- found while running --------------------------------------------------------------------------
+
+def learn(shard, epochs=2, **options):
+    """Pixels of each epoch, and stats() after each."""
+    out = []
+    with stoker.Loader(shard, CROP, batch_size=3, seed=4, learn_jpeg=True, **{"num_workers": 0, **options}) as loader:
+        for _ in range(epochs):
+            out.append((np.concatenate([o["image"] for _, o in epoch_of(loader)]), loader.stats()))
+    return out
+
+
+def test_learned_in_the_first_epoch(shard):
+    (first, one), (_, two) = learn(shard)
+    assert (one["jpeg_learned"], one["jpeg_seek"]) == (7, 0)
+    assert (two["jpeg_learned"], two["jpeg_seek"], two["jpeg_misfit"], two["jpeg_fallback"]) == (7, 7, 0, 2)
+    again, stats = load(shard)                  # another run, that learns nothing
+    assert (stats["jpeg_seek"], stats["jpeg_learned"]) == (7, 0)
+    assert np.array_equal(first, again)
+    (_, more), = learn(shard, 1)
+    assert (more["jpeg_seek"], more["jpeg_learned"]) == (7, 0)
+
+
+def test_learned_in_half_an_epoch(shard):
+    with stoker.Loader(shard, CROP, batch_size=3, num_workers=0, learn_jpeg=True) as loader:
+        next(iter(loader))
+    assert load(shard)[1]["jpeg_seek"] == 2     # of 0, 1, 2; and 2 is progressive
+    (_, rest), = learn(shard, 1)
+    assert (rest["jpeg_seek"], rest["jpeg_learned"]) == (2, 5)
+    assert load(shard)[1]["jpeg_seek"] == 7
+
+
+def test_learned_points_do_not_count_as_all(shard):
+    """open(jpeg=True) looks at every sample still, and then there is nothing to learn."""
+    learn(shard, 1)
+    size = points(shard).stat().st_size
+    before = points(shard).stat().st_ino
+    stoker.open(shard, jpeg=True)
+    assert points(shard).stat().st_ino != before and points(shard).stat().st_size == size
+    before = points(shard).stat().st_ino
+    learn(shard, 1)
+    assert points(shard).stat().st_ino == before
+
+
+def test_same_pixels_while_learning(shard, tmp_path, photos):
+    want = []
+    with stoker.Loader(shard, CROP, batch_size=3, seed=4, num_workers=0, shuffle=True) as loader:
+        for _ in range(3):
+            want.append(np.concatenate([o["image"] for _, o in epoch_of(loader)]))
+    for workers in (0, 1, 2, 8):
+        for found in (list(Path(shard).parent.glob(".stoker/*.seek"))):
+            found.unlink()
+        got = learn(shard, 3, num_workers=workers, shuffle=True)
+        assert all(np.array_equal(w, g) for w, (g, _) in zip(want, got, strict=True))
+        assert got[-1][1]["jpeg_learned"] == 7 and got[-1][1]["jpeg_seek"] > 0
+
+
+def test_two_runs_learn_at_once(tmp_path, photos):
+    """Ranks of one job: what each found is in the file."""
+    shard = str(write(tmp_path / "a.tar", photos))
+    loaders = [stoker.Loader(shard, CROP, batch_size=1, num_workers=1, learn_jpeg=True, rank=r, world_size=4)
+               for r in range(4)]
+    for loader in loaders:
+        epoch_of(loader)
+    for loader in loaders:
+        loader.close()
+    assert load(shard)[1]["jpeg_seek"] == 7
+
+
+def test_damaged_points_are_learned_anew(shard):
+    learn(shard, 1)
+    damage(points(shard), "cut")
+    (_, stats), = learn(shard, 1)
+    assert stats["jpeg_learned"] == 7
+    assert load(shard)[1]["jpeg_seek"] == 7
+
+
+def test_learning_where_nothing_can_be_written(shard, caplog, monkeypatch):
+    stoker.open(shard)
+    folder = Path(shard).parent / ".stoker"
+    seek = folder / (next(folder.glob("*.idx")).stem + ".seek")
+    seek.mkdir()                                # a folder is in its way
+    (seek / "x").touch()
+    with caplog.at_level("WARNING"):
+        _, (_, two) = learn(shard)
+    assert two["jpeg_seek"] == 7
+    assert caplog.text.count("are not kept for the next run") == 1

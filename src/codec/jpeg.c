@@ -147,6 +147,15 @@ static int jpeg_decode(void *p, const stk_ask *ask, stk_scratch *scratch, stk_pi
     return rc;
 }
 
+static int jpeg_learn(void *p, stk_scratch *scratch, stk_bytes *out, stk_error *err)
+{
+    jpeg_ctx *c = p;
+
+    if (!c->in.data || !c->ours)
+        return stk_fail(err, STK_ECORRUPT, "seek points are of baseline JPEGs");
+    return stk_jpeg_seek_build(c->own, &c->head, c->in, scratch, out, err);
+}
+
 const stk_decoder stk_decoder_jpeg = {
     .abi = STK_PLUGIN_ABI,
     .name = "jpeg",
@@ -155,5 +164,6 @@ const stk_decoder stk_decoder_jpeg = {
     .open = jpeg_open,
     .header = jpeg_header,
     .decode = jpeg_decode,
-    .close = jpeg_close
+    .close = jpeg_close,
+    .learn = jpeg_learn
 };

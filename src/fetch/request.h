@@ -24,6 +24,7 @@ typedef struct stk_wanted { /* one field */
     uint32_t io;             /* else: which read has it */
     stk_bytes bytes;         /* the answer */
     stk_bytes hint;          /* the engine's: what the index keeps of it for decoders; or none */
+    int learn;               /* the engine's: a hint is worth finding */
     const stk_codec *unpack; /* the engine's: what it goes through before its chain; or NULL */
 } stk_wanted;
 

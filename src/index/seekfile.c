@@ -287,30 +287,50 @@ static uint32_t u32_at(const uint8_t *p)
     return v;
 }
 
-stk_bytes stk_seekfile_get(const stk_seekfile *s, uint64_t shard, uint64_t row, uint32_t field)
+stk_seek_cursor stk_seekfile_row(const stk_seekfile *s, uint64_t shard, uint64_t row)
 {
     uint32_t in_group = (uint32_t)(row % STK_SEEK_GROUP), from, end, table;
     uint64_t rows;
     stk_bytes g;
 
-    if (shard >= s->n_shards || row >= s->shard[shard].samples || !s->fits[shard])
-        return (stk_bytes){ 0 };
+    if (!s || shard >= s->n_shards || row >= s->shard[shard].samples || !s->fits[shard])
+        return (stk_seek_cursor){ 0 };
     g = group_at(s, s->shard[shard].first + row / STK_SEEK_GROUP);
     rows = s->shard[shard].samples - (row - in_group);
     table = (uint32_t)(rows < STK_SEEK_GROUP ? rows : STK_SEEK_GROUP) * 4;
     if (g.len < table)
-        return (stk_bytes){ 0 };
+        return (stk_seek_cursor){ 0 };
     from = in_group ? u32_at(g.data + 4 * (in_group - 1)) : table;
     end = u32_at(g.data + 4 * in_group);
-    while (end <= g.len && from < end && end - from >= 8) { /* u32 field, u32 length, bytes */
-        uint32_t len = u32_at(g.data + from + 4);
+    if (from > end || end > g.len)
+        return (stk_seek_cursor){ 0 };
+    return (stk_seek_cursor){ g.data + from, g.data + end };
+}
 
-        if (len > end - from - 8)
-            break;
-        if (u32_at(g.data + from) == field)
-            return (stk_bytes){ g.data + from + 8, len };
-        from += 8 + len;
-    }
+int stk_seek_next(stk_seek_cursor *c, uint32_t *field, stk_bytes *out)
+{
+    uint32_t len;
+
+    if (c->end - c->at < 8) /* u32 field, u32 length, bytes */
+        return 0;
+    len = u32_at(c->at + 4);
+    if (len > (size_t)(c->end - c->at) - 8)
+        return 0;
+    *field = u32_at(c->at);
+    *out = (stk_bytes){ c->at + 8, len };
+    c->at += 8 + len;
+    return 1;
+}
+
+stk_bytes stk_seekfile_get(const stk_seekfile *s, uint64_t shard, uint64_t row, uint32_t field)
+{
+    stk_seek_cursor c = stk_seekfile_row(s, shard, row);
+    stk_bytes bytes;
+    uint32_t f;
+
+    while (stk_seek_next(&c, &f, &bytes))
+        if (f == field)
+            return bytes;
     return (stk_bytes){ 0 };
 }
 

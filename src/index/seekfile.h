@@ -38,6 +38,13 @@ void stk_seekfile_tell(stk_seekfile *s, const stk_log *log);
 /* What is kept of a field; no data: nothing.  Borrowed while it is open. */
 stk_bytes stk_seekfile_get(const stk_seekfile *s, uint64_t shard, uint64_t row, uint32_t field);
 
+/* All that is kept of a row, field by field; s may be NULL. */
+typedef struct stk_seek_cursor {
+    const uint8_t *at, *end;
+} stk_seek_cursor;
+stk_seek_cursor stk_seekfile_row(const stk_seekfile *s, uint64_t shard, uint64_t row);
+int stk_seek_next(stk_seek_cursor *c, uint32_t *field, stk_bytes *out); /* 0: that was the last */
+
 /* Whether the group of a row was made of all its samples. */
 int stk_seekfile_made(const stk_seekfile *s, uint64_t shard, uint64_t row);
 

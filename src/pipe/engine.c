@@ -207,6 +207,7 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     if (e->taken >= epoch_steps(e)) {
         e->taken = 0;
         e->epoch++;
+        stk_learn_save(e, 0);
         return STK_END;
     }
     STK_TRY(stk_engine_start(e, err));

@@ -111,7 +111,9 @@ struct stk_engine {
     stk_cache *cache;
     stk_account reads; /* a quarter of memory_limit: what is read leaves room for what is made */
     stk_log log;
-    stk_watch watch; /* drawn NULL: nobody watches */
+    stk_watch watch;          /* drawn NULL: nobody watches */
+    struct stk_learn **learn; /* by data set; NULL: nothing to learn there, or nowhere */
+    int learn_told;           /* the consumer's */
     stk_stall stall;
     uint32_t batch, n_slots, chunk;
     uint32_t io_depth, n_io;
@@ -177,6 +179,15 @@ int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err);
 int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, stk_error *err);
 void stk_engine_stop(stk_engine *e);
 struct timespec stk_in_ms(int ms); /* on the monotonic clock */
+
+/* learn.c: seek points found while running */
+int stk_learn_plan(stk_engine *e, stk_error *err);
+void stk_learn_save(stk_engine *e, int wait); /* the consumer's thread */
+void stk_learn_fini(stk_engine *e);
+/* The hint for an output's field, or that one is worth finding. */
+void stk_learn_look(const stk_engine *e, stk_request *r, uint32_t output);
+void stk_learn_from(stk_worker *w, const stk_request *r, uint32_t output,
+                    const stk_decoder *decoder, void *ctx);
 
 /* fingerprint.c */
 int stk_engine_print(const stk_engine *e, stk_print *out, stk_error *err);

@@ -55,6 +55,7 @@ int stk_peek_make(stk_worker *w, stk_slot *s, uint32_t row, const stk_where *whe
             r->want[i].bytes = p->bytes[i];
             r->want[i].unpack = NULL;
             r->want[i].hint = (stk_bytes){ 0 };
+            r->want[i].learn = 0;
         }
         done = stk_row_make(w, r, s->batch, row, &err) == 0;
     }

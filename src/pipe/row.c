@@ -135,11 +135,22 @@ static int decode_need(const picture *p, const stk_ask *ask, stk_scratch *scratc
 }
 
 /* `in` is the field as it lies, or what was unpacked from it: then nothing is known of it. */
-static stk_bytes hint_for(const row *x, stk_bytes in)
+static int as_it_lies(const row *x, stk_bytes in)
 {
     const stk_wanted *want = &x->r->want[x->output];
 
-    return in.data == want->bytes.data && in.len == want->bytes.len ? want->hint : (stk_bytes){ 0 };
+    return in.data == want->bytes.data && in.len == want->bytes.len;
+}
+
+static stk_bytes hint_for(const row *x, stk_bytes in)
+{
+    return as_it_lies(x, in) ? x->r->want[x->output].hint : (stk_bytes){ 0 };
+}
+
+static int can_learn(const row *x, stk_bytes in, const picture *p, const stk_pixels *pixels)
+{
+    return x->r->want[x->output].learn && p->decoder->learn && pixels->lane == STK_LANE_PLAIN &&
+           pixels->data && as_it_lies(x, in);
 }
 
 /* Color behind sampling saves work only where pixels are sampled, and black outside is RGB's. */
@@ -181,6 +192,8 @@ static int make_image(const row *x, stk_bytes in, stk_error *err)
         rc = stk_sample_run(w->engine->kern, &job, &w->scratch, err);
     }
     stk_lap(w, STK_STAGE_SAMPLE);
+    if (rc == 0 && can_learn(x, in, &p, &pixels))
+        stk_learn_from(w, x->r, x->output, p.decoder, p.ctx);
     return rc;
 }
 

@@ -2,6 +2,7 @@
 /* stats.c - figures for people, summed over workers when somebody asks. */
 #include <string.h>
 
+#include "index/seeklearn.h"
 #include "pipe/engine.h"
 
 const char *stk_stage_name(stk_stage_id id)
@@ -70,6 +71,8 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
         s.jpeg_misfit += get(&c->lane[STK_LANE_MISFIT]);
         s.jpeg_fallback += get(&c->lane[STK_LANE_FALLBACK]);
     }
+    for (uint32_t i = 0; e->learn && i < e->common->n_data; i++)
+        s.jpeg_learned += e->learn[i] ? stk_learn_count(e->learn[i]) : 0;
     s.batches = e->batches;
     s.skipped = get(&e->skipped);
     s.retried_reads = get(&e->retried);

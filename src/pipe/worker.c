@@ -201,13 +201,16 @@ static int missing_field(const stk_engine *e, uint32_t output, stk_error *err)
                     c->n_from > 1 ? " (nor any of the others in from())" : "");
 }
 
-/* What is kept beside the index of the field that feeds an output. */
-static stk_bytes hint_of(const stk_engine *e, const stk_request *r, uint32_t output, uint16_t field)
+/* What is kept beside the index, or was found, of the field that feeds an output. */
+static void find_hint(const stk_engine *e, stk_request *r, uint32_t output, uint16_t field)
 {
-    if (!r->data->seek || e->chain[output].spec.kind != STK_KIND_IMAGE || e->open_root[output] ||
-        field == UINT16_MAX)
-        return (stk_bytes){ 0 };
-    return stk_seekfile_get(r->data->seek, r->entry.shard, r->entry.row, field);
+    r->want[output].hint = (stk_bytes){ 0 };
+    r->want[output].learn = 0;
+    if ((!r->data->seek && !e->learn) || e->chain[output].spec.kind != STK_KIND_IMAGE ||
+        e->open_root[output] || field == UINT16_MAX)
+        return;
+    r->want[output].hint = stk_seekfile_get(r->data->seek, r->entry.shard, r->entry.row, field);
+    stk_learn_look(e, r, output);
 }
 
 static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
@@ -235,7 +238,7 @@ static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
     STK_TRY(stk_request_begin(r, fields, e->common->n_out, err));
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         r->want[i].unpack = stk_chain_packed(&e->chain[i], &r->want[i].field);
-        r->want[i].hint = hint_of(e, r, i, fields[i]);
+        find_hint(e, r, i, fields[i]);
     }
     stk_row_aim(w, r, stk_slot_of(e, r->ticket)->batch, (uint32_t)(r->ticket % e->batch));
     return 0;

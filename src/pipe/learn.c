@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* learn.c - learn_jpeg: what helps to decode a picture again is made once, by the worker that has
+ * its bytes at hand, and kept for later epochs and runs.
+ *
+ * It costs about as much as decoding a crop without it, and pixels don't depend on it. */
+#include <stdio.h>
+
+#include "index/seeklearn.h"
+#include "pipe/engine.h"
+
+#define MEMORY ((uint64_t)64 << 20) /* of what was found, all data sets together */
+#define TRIES 100                   /* at the end, for a file that another process is writing */
+
+int stk_learn_plan(stk_engine *e, stk_error *err)
+{
+    uint32_t n = e->common->n_data;
+
+    e->learn = stk_zalloc(n, sizeof *e->learn);
+    if (!e->learn)
+        return stk_fail_nomem(err, n * sizeof *e->learn);
+    for (uint32_t i = 0; i < n; i++) {
+        const stk_dataset *ds = e->common->data[i];
+        char path[1290];
+
+        if (ds->seek && stk_seekfile_whole(ds->seek))
+            continue;
+        stk_seek_path(ds->index_path, path, sizeof path);
+        STK_TRY(stk_learn_open(&e->learn[i], ds->index, ds->index_path, path, MEMORY / n, err));
+    }
+    return 0;
+}
+
+static void save(stk_engine *e, stk_learn *l, int wait)
+{
+    static const struct timespec pause = { 0, 20000000 };
+    stk_error err = { 0 };
+    int rc = stk_learn_write(l, &err);
+
+    for (int i = 0; rc == STK_END && wait && i < TRIES; i++) {
+        nanosleep(&pause, NULL);
+        rc = stk_learn_write(l, &err);
+    }
+    if (rc < 0 && !e->learn_told++)
+        stk_log_line(&e->log, STK_LOG_WARN,
+                     "seek points that were found are not kept for the next run: %s", err.message);
+}
+
+void stk_learn_save(stk_engine *e, int wait)
+{
+    for (uint32_t i = 0; e->learn && i < e->common->n_data; i++)
+        if (e->learn[i])
+            save(e, e->learn[i], wait);
+}
+
+void stk_learn_fini(stk_engine *e)
+{
+    for (uint32_t i = 0; e->learn && i < e->common->n_data; i++)
+        stk_learn_close(&e->learn[i]);
+    stk_free(e->learn);
+    e->learn = NULL;
+}
+
+static stk_learn_place place_of(const stk_request *r, uint32_t output)
+{
+    return (stk_learn_place){ r->entry.shard, r->entry.row, r->want[output].number };
+}
+
+void stk_learn_look(const stk_engine *e, stk_request *r, uint32_t output)
+{
+    const stk_learn *l = e->learn ? e->learn[r->where.dataset] : NULL;
+    stk_learn_place at = place_of(r, output);
+    stk_wanted *want = &r->want[output];
+    int tried;
+
+    if (!l || want->hint.data)
+        return;
+    want->hint = stk_learn_get(l, &at, &tried);
+    want->learn = !tried && !stk_learn_full(l);
+}
+
+void stk_learn_from(stk_worker *w, const stk_request *r, uint32_t output,
+                    const stk_decoder *decoder, void *ctx)
+{
+    stk_learn *l = w->engine->learn[r->where.dataset];
+    stk_learn_place at = place_of(r, output);
+    stk_bytes points = { 0 };
+    int rc;
+
+    stk_scratch_reset(&w->scratch); /* the picture is sampled, its bytes are the request's */
+    rc = decoder->learn(ctx, &w->scratch, &points, NULL);
+    if (rc == 0 || rc == STK_ECORRUPT)
+        stk_learn_put(l, &at, rc == 0 ? points : (stk_bytes){ 0 }, r->want[output].bytes.len);
+    stk_lap(w, STK_STAGE_DECODE);
+}
