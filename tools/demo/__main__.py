@@ -37,9 +37,9 @@ def make_data():
 
 
 def run_index(shards):
-    headline(f"stoker index '{shards}'")
+    headline(f"stoker index '{shards}' --jpeg")
     cli = Path(sys.executable).parent / "stoker"
-    subprocess.run([cli, "index", shards], check=True)
+    subprocess.run([cli, "index", shards, "--jpeg"], check=True)
 
 
 def main():
