@@ -307,6 +307,16 @@ def test_two_runs_learn_at_once(tmp_path, photos):
     assert load(shard)[1]["jpeg_seek"] == 7
 
 
+def test_what_a_killed_writer_left_is_removed(shard):
+    stoker.open(shard)
+    folder = Path(shard).parent / ".stoker"
+    stem = next(folder.glob("*.idx")).stem
+    (folder / f"{stem}.seek.tmp.123.0badcafe").write_bytes(b"half")
+    (folder / "other.seek.tmp.123.0badcafe").write_bytes(b"not ours")
+    learn(shard, 1)
+    assert sorted(p.name for p in folder.glob("*.seek*")) == sorted([f"{stem}.seek", "other.seek.tmp.123.0badcafe"])
+
+
 def test_damaged_points_are_learned_anew(shard):
     learn(shard, 1)
     damage(points(shard), "cut")

@@ -2,6 +2,7 @@
 /* seekwriter.c - write HASH.seek: groups as they come, in any order, tables and head at commit.
  *
  * The file appears under its name only when it is whole and on disk. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -81,11 +82,38 @@ void stk_seek_group_fini(stk_seek_group *g)
 
 /* ---- the file ---- */
 
+/* What a killed writer left: HASH.seek.tmp.*; nobody writes while the lock is held. */
+static void sweep(const char *index_path)
+{
+    const char *slash = strrchr(index_path, '/'), *dot = strrchr(index_path, '.');
+    size_t dir = slash ? (size_t)(slash - index_path) : 0,
+           n = slash && dot > slash ? (size_t)(dot - slash) : 0;
+    char path[1600];
+    struct dirent *e;
+    DIR *d;
+
+    if (!n || dir >= 1300)
+        return;
+    snprintf(path, sizeof path, "%.*s", (int)dir, index_path);
+    d = opendir(path);
+    while (d && (e = readdir(d)))
+        if (!strncmp(e->d_name, slash + 1, n) && !strncmp(e->d_name + n, "seek.tmp.", 9)) {
+            snprintf(path, sizeof path, "%.*s/%s", (int)dir, index_path, e->d_name);
+            unlink(path);
+        }
+    if (d)
+        closedir(d);
+}
+
 int stk_seek_lock(const char *index_path, int *fd)
 {
     *fd = open(index_path, O_RDONLY | O_CLOEXEC);
-    if (*fd < 0 || flock(*fd, LOCK_EX | LOCK_NB) == 0)
+    if (*fd < 0)
         return 0;
+    if (flock(*fd, LOCK_EX | LOCK_NB) == 0) {
+        sweep(index_path);
+        return 0;
+    }
     if (errno == EWOULDBLOCK) {
         close(*fd);
         *fd = -1;

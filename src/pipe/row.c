@@ -153,10 +153,12 @@ static int can_learn(const row *x, stk_bytes in, const picture *p, const stk_pix
            pixels->data && as_it_lies(x, in);
 }
 
-/* Color behind sampling saves work only where pixels are sampled, and black outside is RGB's. */
+/* Color behind sampling saves work only where several pixels make one; where about one does, it
+ * would only show that colors out of range are clamped behind it.  Black outside is RGB's. */
 static int color_can_wait(const stk_view *v)
 {
-    return (v->res_w != v->clip.w || v->res_h != v->clip.h) && stk_sample_inside(v);
+    return (uint64_t)v->clip.w * v->clip.h >= 2 * (uint64_t)v->res_w * v->res_h &&
+           stk_sample_inside(v);
 }
 
 static int make_image(const row *x, stk_bytes in, stk_error *err)
