@@ -216,10 +216,11 @@ typedef struct stk_mix_change_info {
 STK_API STK_MUST_CHECK int stk_loader_set_weights(stk_loader *l, const double *weights, size_t n,
                                                   uint64_t epoch, uint64_t position,
                                                   stk_error *err);
-/* The weights from the beginning (i is 0) and every change of them, for a state; the loader's until
- * the next change.  STK_END past the last, and without `mix`. */
+/* The weights from the beginning (i is 0) and every change of them; the loader's until the next
+ * change.  A state needs the one that holds where it stands, and those behind.  STK_END past the
+ * last, and without `mix`. */
 STK_API int stk_loader_mix(const stk_loader *l, uint64_t i, stk_mix_change_info *out);
-/* All of them, from a state. */
+/* Those of a state; before the first of them, what is mixed is not what it was. */
 STK_API STK_MUST_CHECK int stk_loader_set_mix(stk_loader *l, const stk_mix_change_info *all,
                                               size_t n, stk_error *err);
 

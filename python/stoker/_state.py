@@ -39,10 +39,15 @@ def chains_of(core: Any, names: list[str]) -> dict[str, str]:
     return {name: word(core.chain_print(i)) for i, name in enumerate(names)}
 
 
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:116]} ..."
+
+
 def _moved(then: Mapping[str, Any], now: Mapping[str, Any], what: str) -> list[str]:
     if then == now:
         return []
-    out = [f"{what} {name}: {then.get(name)!r} then, {now.get(name)!r} now"
+    out = [f"{what} {name}: {_short(then.get(name))} then, {_short(now.get(name))} now"
            for name in sorted({*then, *now}) if then.get(name) != now.get(name)]
     return out
 
@@ -62,7 +67,7 @@ def differences(state: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     """What of the state does not fit a loader whose own state is `mine`, in words."""
     out = []
     if state["seed"] != mine["seed"]:
-        out.append(f"seed: {state['seed']!r} then, {mine['seed']!r} now")
+        out.append(f"seed: {_short(state['seed'])} then, {mine['seed']!r} now")
     out += _moved(state["order"], mine["order"], "order")
     out += _data_moved(state["data"], mine["data"])
     gone = [name for name in state["chains"] if name not in mine["chains"]]
@@ -91,14 +96,14 @@ def _check_shape(state: Any) -> None:
         invalid(f"this is no state of a loader: it has no version: {str(state)[:80]}")
     if state["version"] != VERSION:
         newer = isinstance(state["version"], int) and state["version"] > VERSION
-        invalid(f"the state has version {state['version']!r}, this reads version {VERSION}"
+        invalid(f"the state has version {_short(state['version'])}, this reads version {VERSION}"
                 + (": it was taken with a newer Stoker, use that one" if newer else ""))
     missing = [name for name in _PARTS if name not in state]
     if missing:
         invalid(f"the state is not whole: it has no {', '.join(missing)}")
     for name in ("order", "data", "chains"):
         if not isinstance(state[name], Mapping):
-            invalid(f"the state is damaged: {name} is {state[name]!r}")
+            invalid(f"the state is damaged: {name} is {_short(state[name])}")
 
 
 def read(state: Any, mine: Mapping[str, Any], samples: int, strict: bool) -> tuple[int, int]:

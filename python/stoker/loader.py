@@ -213,6 +213,7 @@ class Loader:
 
     def __iter__(self) -> Iterator[Batch]:
         epoch, position = self._coming()
+        self._check_known(epoch, position)
         self._begin_life()
         self._core.resume(epoch, position)      # costs nothing when that is what comes anyway
         self._next = None
@@ -226,6 +227,13 @@ class Loader:
             self._core.ledger(self._ledger, *self._loaded)
         self._life = self._loaded or self._life
         self._loaded = None
+
+    def _check_known(self, epoch: int, position: int) -> None:
+        """A state brings the weights of a mixture along that hold from there on, and no earlier ones."""
+        if self._changes and epoch * self._samples + position < self._changes[0][0]:
+            begin, at = divmod(self._changes[0][0], self._samples)
+            invalid(f"epoch {epoch} is mixed by weights that this loader does not know: the state that it "
+                    f"took up knows them from epoch {begin}, position {at} on")
 
     def _coming(self) -> tuple[int, int]:
         """Where the next loop begins."""
@@ -267,8 +275,12 @@ class Loader:
         It counts the batches received, not those made ahead.
         """
         epoch, position = self._where()
+        order = self._identity["order"]
+        if "mix" in order:
+            changes = mixing.holding(order["mix"]["changes"], epoch * self._samples + position)
+            order = {**order, "mix": {**order["mix"], "changes": changes}}
         return {"version": _state.VERSION, "epoch": epoch, "position": position, "generation": self._life[0],
-                **self._identity,
+                **self._identity, "order": order,
                 "local": {"skipped": self._core.stats()["skipped"]}}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
@@ -281,15 +293,17 @@ class Loader:
         """
         mine = mixing.with_changes(_state.with_streams(self._identity, state, self._fixed), state)
         place = _state.read(state, mine, self._samples, strict)
+        generation = _state.generation(state)
         if mine["order"] != self._identity["order"]:
             if "streams" in mine["order"]:
                 self._core.set_streams(mine["order"]["streams"], mine["order"]["window"])
                 self._note_streams()
             if self._changes:
-                self._core.set_mix(tuple(mixing.restored(mine["order"]["mix"]["changes"])))
+                changes = mixing.restored(mine["order"]["mix"]["changes"], len(self._mixed))
+                at = place[0] * self._samples + place[1]
+                self._core.set_mix(tuple(mixing.from_there(changes, at, strict)))
                 self._note_changes()
-            self._identity = mine
-        generation = _state.generation(state)
+            self._identity = self._what()
         self._life = generation, *place
         self._loaded = generation + 1, *place
         self._next = place

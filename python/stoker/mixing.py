@@ -2,8 +2,8 @@
 """Mixtures: several data sets by weight.
 
 The weights are kept as parts of 2**20, with the position (counted through all epochs) from which on
-they hold and how many samples each data set had given by then: a list of changes, which is in the
-state.
+they hold and how many samples each data set had given by then: a list of changes.  A state has the
+one that holds where it stands, so it does not grow with the number of changes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _options
 from .dataset import Dataset
-from .errors import invalid, nearest
+from .errors import StokerError, invalid, nearest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,26 +97,46 @@ def saved(changes: list[Change]) -> list[list[Any]]:
     return [[at, list(parts), list(base)] for at, parts, base in changes]
 
 
+def holding(changes: list[list[Any]], at: int) -> list[list[Any]]:
+    """Those that matter from position `at` on."""
+    return changes[max((i for i, change in enumerate(changes) if change[0] <= at), default=0):]
+
+
+def from_there(changes: list[Change], at: int, strict: bool) -> list[Change]:
+    """A state's changes for a loader that goes on at `at`."""
+    if changes and changes[0][0] > at:
+        if strict:
+            invalid(f"the state is damaged: its weights are of position {changes[0][0]}, it stands at {at}")
+        return [(at, *changes[0][1:])]          # of other epochs, which were counted in another way
+    return changes
+
+
 def with_changes(mine: Mapping[str, Any], state: Any) -> dict[str, Any]:
     """`mine` with the weights of a state of the same data sets: they go on where they were."""
     then = state.get("order") if isinstance(state, Mapping) else None
     mix = then.get("mix") if isinstance(then, Mapping) else None
     order = dict(mine["order"])
     if isinstance(mix, Mapping) and "mix" in order and mix.get("names") == order["mix"]["names"]:
-        order["mix"] = {"names": mix["names"], "changes": saved(restored(mix.get("changes")))}
+        order["mix"] = {"names": mix["names"],
+                        "changes": saved(restored(mix.get("changes"), len(mix["names"])))}
     return {**mine, "order": order}
 
 
-def restored(value: Any) -> list[Change]:
+def restored(value: Any, sets: int) -> list[Change]:
     """Changes from a state, checked for their shape; the library checks the rest."""
     def numbers(what: Any, most: int) -> tuple[int, ...]:
-        return tuple(_options.whole("a number of the state's mix", n, 0, most) for n in what)
+        if not isinstance(what, (list, tuple)) or len(what) != sets:
+            invalid(f"{sets} data sets need as many numbers, not {what!r}")
+        return tuple(_options.whole("a number", n, 0, most) for n in what)
 
     try:
-        return [(_options.whole("a position of the state's mix", at, 0, 2**64 - 1),
-                 numbers(parts, PARTS), numbers(base, 2**64 - 1)) for at, parts, base in value]
-    except (TypeError, ValueError) as e:
-        invalid(f"the state is damaged: its mix is {str(value)[:80]} ({e})")
+        if not isinstance(value, (list, tuple)) or not all(
+                isinstance(change, (list, tuple)) and len(change) == 3 for change in value):
+            invalid("each change is a position, parts and counts")
+        return [(_options.whole("a position", at, 0, 2**64 - 1), numbers(parts, PARTS),
+                 numbers(base, 2**64 - 1)) for at, parts, base in value]
+    except StokerError as e:
+        invalid(f"the state is damaged: its mix is {str(value)[:80]}: {str(e)[:120]}")
 
 
 def mix(sets: Mapping[Any, Any], epoch_size: int | None = None) -> Mix:

@@ -6,7 +6,8 @@
  * of block b is number j of data set d there, so the (base_d + b * parts_d + j)-th of it in all.
  * Each data set is walked pass by pass, every pass under a permutation of its own, so that no
  * sample comes again before all others have come.  New weights begin a new pattern and count on
- * from what each data set has had (base_d): that, and where it was, is all a state keeps. */
+ * from what each data set has had (base_d): that, and where it was, is all a state keeps.  So what
+ * came before is not needed to go on: the first change that is known may begin anywhere. */
 #include <math.h>
 #include <string.h>
 
@@ -115,7 +116,7 @@ static void change_settle(const mix *m, change *c)
         c->first[d + 1] = c->first[d] + c->parts[d];
 }
 
-/* The one that holds at g. */
+/* The one that holds at g; the first, if g lies before it. */
 static uint64_t change_at(const mix *m, uint64_t g)
 {
     uint64_t lo = 0, hi = m->n_changes;
@@ -195,8 +196,14 @@ int stk_mix_change(stk_order *order, const double *weights, uint64_t epoch, uint
                    stk_error *err)
 {
     mix *m = order->state;
+    uint64_t g = epoch * m->len + position;
 
-    return weigh(m, weights, epoch * m->len + position, err);
+    if (g < m->change[0].from)
+        return stk_fail(err, STK_EINVAL,
+                        "mix: the weights are known from position %" PRIu64 " of epoch %" PRIu64
+                        " on, where a state was taken: they can't change before",
+                        m->change[0].from % m->len, m->change[0].from / m->len);
+    return weigh(m, weights, g, err);
 }
 
 int stk_mix_get(const stk_order *order, uint64_t i, stk_mix_change_info *out)
@@ -219,7 +226,7 @@ static int check_change(const mix *m, const stk_mix_change_info *all, uint64_t i
             sum += all[i].parts[d];
             gone |= all[i].parts[d] && m->start[d] == m->start[d + 1];
         }
-    if (sum != M || gone || (i ? all[i].from <= all[i - 1].from : all[i].from != 0))
+    if (sum != M || gone || (i && all[i].from <= all[i - 1].from))
         return stk_fail(err, STK_EINVAL,
                         "mix: weights %" PRIu64 " of the state are damaged, or of other data sets",
                         i);
@@ -284,6 +291,8 @@ static uint64_t walk(const mix *m, uint32_t d, uint64_t o)
     return m->start[d] + i;
 }
 
+/* Nobody asks for what lies before the first change, but whoever reads ahead may look at it while a
+ * state is taken up: g - from wraps then, and any sample of that data set is as good. */
 static void mix_at(const void *state, uint64_t epoch, const uint64_t *position, uint32_t n,
                    stk_where *out)
 {

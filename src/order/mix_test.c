@@ -168,6 +168,11 @@ static void changes(void **state)
     assert_int_equal(stk_mix_set(&again, c, 3, NULL), 0);
     for (uint64_t g = g0 - 500; g < g1 + 500; g += 7)
         assert_int_equal(at(&again, g / 1000, g % 1000).sample, at(&o, g / 1000, g % 1000).sample);
+    assert_int_equal(stk_mix_set(&again, &c[1], 1, NULL), 0); /* the last one is enough to go on */
+    for (uint64_t g = g0; g < g1; g += 7)
+        assert_int_equal(at(&again, g / 1000, g % 1000).sample, at(&o, g / 1000, g % 1000).sample);
+    assert_in_range(at(&again, 0, 5).dataset, 0, SETS - 1); /* before it: something */
+    assert_int_equal(stk_mix_change(&again, last, 0, 5, NULL), STK_EINVAL);
     o.close(o.state);
     again.close(again.state);
 }
