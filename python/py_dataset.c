@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A list of bytes objects as C strings that borrow from them; freed with PyMem_Free(). */
-static const char **strings_of(PyObject *list, size_t *n)
+const char **strings_of(PyObject *list, size_t *n)
 {
     const char **out;
 
@@ -70,18 +69,23 @@ static int open_dataset(module_state *st, const char **urls, size_t n, stk_datas
 
 static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "urls", "classes", "columns", "jpeg", NULL };
+    static char *names[] = { "urls", "classes", "columns", "jpeg", "dtype", "shape", NULL };
     dataset_object *self = (dataset_object *)obj;
     stk_dataset_options o = { .size = sizeof o };
-    PyObject *urls, *classes, *columns, *held = NULL;
+    PyObject *urls, *classes, *columns, *shape = NULL, *held = NULL;
+    int64_t dims[STK_MAX_DIMS];
     stk_dataset *ds = NULL;
     const char **strings = NULL;
     size_t n, n_classes = 0, n_columns = 0;
-    int jpeg, rc = -1;
+    int jpeg, rc = -1, dtype = 0, ndim = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp:Dataset", names, &urls, &classes, &columns,
-                                     &jpeg))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iO:Dataset", names, &urls, &classes,
+                                     &columns, &jpeg, &dtype, &shape) ||
+        (shape && (ndim = dims_of(shape, dims)) < 0))
         return -1;
+    o.dtype = (stk_dtype)dtype;
+    o.ndim = (uint32_t)ndim;
+    o.shape = dims;
     if (self->ds || !PyList_Check(urls) || !PyList_Check(classes) || !PyList_Check(columns)) {
         PyErr_SetString(PyExc_TypeError, "a Dataset is made once, from three lists of bytes");
         return -1;
@@ -108,6 +112,7 @@ static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 static void dataset_dealloc(PyObject *obj)
 {
     stk_dataset_unref(&((dataset_object *)obj)->ds);
+    views_release((dataset_object *)obj);
     free_object(obj);
 }
 
@@ -370,6 +375,7 @@ static PyMethodDef dataset_methods[] = {
     { "columns", dataset_columns, METH_NOARGS, "typed columns at hand: (name, type)" },
     { "column", dataset_column, METH_VARARGS, "column(name, read): (type, values)" },
     { "arrow", dataset_arrow, METH_NOARGS, "the index as a capsule \"arrow_array_stream\"" },
+    { "kind", dataset_kind, METH_NOARGS, "of arrays: tokens, npy, npz, raw, memory; else \"\"" },
     { "index_path", dataset_index_path, METH_NOARGS, "where the index lies; \"\" in memory only" },
     { NULL, NULL, 0, NULL },
 };

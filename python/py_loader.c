@@ -31,6 +31,7 @@ typedef struct loader_object {
     PyThread_type_lock lock;
     pid_t pid;
     drawn_list *drawn; /* lock; NULL: nobody asks */
+    PyObject *data;    /* the data sets, some of which lend memory to the threads */
 } loader_object;
 
 /* ---- the lock ---- */
@@ -191,6 +192,8 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
         o->n_outputs = (uint32_t)n_out;
         o->log = log_line;
         o->log_cookie = state_of((PyObject *)self)->log;
+        Py_INCREF(data);
+        self->data = data;
         Py_BEGIN_ALLOW_THREADS rc = stk_loader_open(&l, datasets, (size_t)n_data, o, &err);
         Py_END_ALLOW_THREADS if (rc < 0) raise_error(state_of((PyObject *)self), rc, &err);
         self->l = l;
@@ -285,6 +288,7 @@ static void loader_dealloc(PyObject *obj)
     Py_BEGIN_ALLOW_THREADS stk_loader_close(
         &self->l); /* after fork it frees nothing and joins nobody */
     Py_END_ALLOW_THREADS if (self->lock && ours) PyThread_free_lock(self->lock);
+    Py_XDECREF(self->data);
     PyMem_Free(self->drawn);
     free_object(obj);
 }
@@ -385,6 +389,27 @@ static PyObject *loader_sizes(PyObject *obj, PyObject *unused)
     samples = stk_loader_samples(self->l);
     leave(self);
     return Py_BuildValue("(KK)", (unsigned long long)steps, (unsigned long long)samples);
+}
+
+/* Samples of each data set, in the order in which ids are counted through them. */
+static PyObject *loader_counts(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    Py_ssize_t n = self->data ? PyTuple_Size(self->data) : 0;
+    PyObject *list;
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    list = PyList_New(n);
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *v = PyLong_FromUnsignedLongLong(stk_loader_samples_of(self->l, (uint32_t)i));
+
+        if (!v || PyList_SetItem(list, i, v) < 0)
+            Py_CLEAR(list);
+    }
+    leave(self);
+    return list;
 }
 
 static PyObject *loader_streams(PyObject *obj, PyObject *unused)
@@ -604,6 +629,7 @@ static PyMethodDef loader_methods[] = {
     { "ledger", loader_ledger, METH_VARARGS,
       "(folder or None, generation, epoch, position): write down what is handed out" },
     { "sizes", loader_sizes, METH_NOARGS, "(steps, samples) of an epoch" },
+    { "counts", loader_counts, METH_NOARGS, "samples of each data set" },
     { "streams", loader_streams, METH_NOARGS, "(streams, window) of block shuffle, else zeros" },
     { "set_streams", loader_set_streams, METH_VARARGS, "take other (streams, window)" },
     { "mix", loader_mix, METH_NOARGS, "weights of a mixture: (from, parts, base) of all changes" },

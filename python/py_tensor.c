@@ -30,6 +30,7 @@ static const struct {
     [STK_I32] = { "i", DL_INT, 32 },   [STK_I64] = { "q", DL_INT, 64 },
     [STK_F16] = { "e", DL_FLOAT, 16 }, [STK_BF16] = { "H", DL_BFLOAT, 16 },
     [STK_F32] = { "f", DL_FLOAT, 32 }, [STK_F64] = { "d", DL_FLOAT, 64 },
+    [STK_U32] = { "I", DL_UINT, 32 },
 };
 
 PyObject *tensor_new(module_state *st, const stk_tensor *t)

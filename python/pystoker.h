@@ -23,6 +23,8 @@ typedef struct module_state {
 
 typedef struct dataset_object {
     PyObject_HEAD stk_dataset *ds; /* NULL: __init__ has not run or failed */
+    Py_buffer *view;               /* memory that arrays lie in, lent by other objects */
+    Py_ssize_t n_views;
 } dataset_object;
 
 extern PyType_Spec tensor_spec, dataset_spec, loader_spec, writer_spec;
@@ -45,6 +47,13 @@ PyObject *tensor_new(module_state *st, const stk_tensor *t);
 
 /* keys(data sets, ids as int64 bytes): the samples' keys, counted through all data sets. */
 PyObject *dataset_keys(PyObject *module, PyObject *args);
+/* A list of bytes objects as C strings that borrow from them; freed with PyMem_Free(). */
+const char **strings_of(PyObject *list, size_t *n);
+/* py_arrays.c: join([(name, paths or buffer, dtype, shape of a row, rows, stride), ...]) */
+PyObject *dataset_join(PyObject *module, PyObject *list);
+PyObject *dataset_kind(PyObject *self, PyObject *unused);
+int dims_of(PyObject *tuple, int64_t *out); /* a tuple of at most 8 numbers; how many, or -1 */
+void views_release(dataset_object *self);
 /* Methods of Dataset (py_column.c).  A type is that of stk_column_type; numbers come as the bytes
  * of int64 or float64, texts as a list of str or None. */
 PyObject *dataset_columns(PyObject *self, PyObject *unused);

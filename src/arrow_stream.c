@@ -389,10 +389,12 @@ static void stream_release(struct ArrowArrayStream *stream)
 
 int stk_dataset_arrow(stk_dataset *ds, struct ArrowArrayStream *out, stk_error *err)
 {
-    rows_stream *s = STK_NEW(rows_stream);
+    rows_stream *s;
     int rc;
 
     memset(out, 0, sizeof *out);
+    STK_TRY(stk_needs_index(ds, "an Arrow stream", err));
+    s = STK_NEW(rows_stream);
     if (!s)
         return stk_fail_nomem(err, sizeof *s);
     s->ds = stk_dataset_ref(ds);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arrays_open.h"
 #include "base/opts.h"
 #include "fetch/data.h"
 #include "indexer.h"
@@ -92,6 +93,16 @@ static int dataset_take(stk_dataset *ds, stk_indexer *x, const stk_dataset_optio
     return stk_shards_open(&ds->shards, ds->index, ds->format, &x->names, err);
 }
 
+static int open_arrays(stk_dataset *ds, const char *const *urls, size_t n,
+                       const stk_dataset_options *o, stk_error *err)
+{
+    if (o->n_classes || o->n_columns || o->jpeg == STK_YES)
+        return stk_fail(err, STK_EINVAL,
+                        "classes, columns and jpeg are for shards with an index; these are arrays");
+    ds->log = (stk_log){ o->log, o->log_cookie };
+    return stk_arrays_open(&ds->arrays, urls, n, o, err);
+}
+
 int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
                      const stk_dataset_options *opt, stk_error *err)
 {
@@ -110,14 +121,16 @@ int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
     x.log = (stk_log){ o.log, o.log_cookie };
     x.progress = o.progress;
     x.progress_cookie = o.progress_cookie;
-    rc = stk_indexer_open(&x, urls, n, err);
-    if (rc == 0) {
-        ds = STK_NEW(stk_dataset);
-        rc = ds ? 0 : stk_fail_nomem(err, sizeof *ds);
-    }
-    if (rc == 0) {
-        atomic_init(&ds->refs, 1);
-        rc = dataset_take(ds, &x, &o, err);
+    ds = STK_NEW(stk_dataset);
+    if (!ds)
+        return stk_fail_nomem(err, sizeof *ds);
+    atomic_init(&ds->refs, 1);
+    if (!o.format && stk_arrays_meant(urls, n, &o)) {
+        rc = open_arrays(ds, urls, n, &o, err);
+    } else {
+        rc = stk_indexer_open(&x, urls, n, err);
+        if (rc == 0)
+            rc = dataset_take(ds, &x, &o, err);
     }
     if (rc == 0 && o.jpeg == STK_YES)
         rc = seek_make(ds, &o, err);
@@ -146,22 +159,43 @@ void stk_dataset_unref(stk_dataset **ds)
         d->format->close(d->state);
     stk_seekfile_close(&d->seek);
     stk_index_close(&d->index);
+    stk_arrays_close(&d->arrays);
     stk_free(d);
 }
 
 uint64_t stk_dataset_len(const stk_dataset *ds)
 {
-    return stk_index_samples(ds->index);
+    return ds->arrays ? ds->arrays->rows : stk_index_samples(ds->index);
 }
 
 uint64_t stk_dataset_shards(const stk_dataset *ds)
 {
-    return stk_index_shards(ds->index);
+    return ds->arrays ? ds->arrays->files : stk_index_shards(ds->index);
+}
+
+const char *stk_dataset_arrays(const stk_dataset *ds)
+{
+    return ds->arrays ? ds->arrays->kind : NULL;
+}
+
+/* Files are counted through all arrays. */
+static const char *array_file(const stk_arrays *s, uint64_t i)
+{
+    for (uint32_t k = 0; k < s->n; k++) {
+        const stk_array *a = &s->array[k];
+
+        if (a->part[0].data) /* memory, or unpacked */
+            continue;
+        if (i < a->n_parts)
+            return a->part[i].name;
+        i -= a->n_parts;
+    }
+    return NULL;
 }
 
 const char *stk_dataset_shard_name(const stk_dataset *ds, uint64_t shard)
 {
-    return stk_shards_name(ds->shards, shard);
+    return ds->arrays ? array_file(ds->arrays, shard) : stk_shards_name(ds->shards, shard);
 }
 
 const char *stk_dataset_index_path(const stk_dataset *ds)
@@ -171,6 +205,8 @@ const char *stk_dataset_index_path(const stk_dataset *ds)
 
 const char *stk_dataset_field(const stk_dataset *ds, uint32_t field)
 {
+    if (ds->arrays)
+        return field < ds->arrays->n ? ds->arrays->array[field].name : NULL;
     return stk_index_name(ds->index, field);
 }
 
@@ -179,7 +215,7 @@ const char *stk_dataset_key(const stk_dataset *ds, uint64_t i, size_t *len)
     stk_entry e;
 
     *len = 0;
-    if (stk_index_entry(ds->index, i, &e, NULL) < 0)
+    if (ds->arrays || stk_index_entry(ds->index, i, &e, NULL) < 0)
         return NULL;
     *len = stk_key_shown(e.key).len;
     return (const char *)e.key.data;
@@ -392,11 +428,49 @@ static int sample_read(stk_sample *s, stk_error *err)
     return rc;
 }
 
+/* A row of every array, as it is stored. */
+static int sample_rows(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *err)
+{
+    const stk_arrays *set = ds->arrays;
+    stk_sample *s;
+    int rc = 0;
+
+    *out = NULL;
+    if (i >= set->rows)
+        return stk_fail(err, STK_EINVAL, "sample %" PRIu64 " of %" PRIu64 " does not exist", i,
+                        set->rows);
+    s = stk_zalloc(1, sizeof *s + set->n * sizeof *s->f);
+    if (!s)
+        return stk_fail_nomem(err, sizeof *s);
+    s->ds = stk_dataset_ref(ds);
+    s->entry.n_fields = set->n;
+    s->entry.key.data = (const uint8_t *)"";
+    for (uint32_t k = 0; rc == 0 && k < set->n; k++) {
+        const stk_array *a = &set->array[k];
+        sample_field *f = &s->f[k];
+        stk_span at;
+
+        f->at.name = a->name;
+        f->len = a->row_bytes;
+        f->data = f->owned = stk_alloc(f->len);
+        rc = f->owned ? stk_array_span(a, i, 1, f->owned, &at, err) : stk_fail_nomem(err, f->len);
+        if (rc == 0 && at.data != f->data)
+            memcpy(f->owned, at.data, f->len);
+    }
+    if (rc < 0)
+        stk_sample_close(&s);
+    *out = s;
+    return rc;
+}
+
 int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *err)
 {
     stk_sample *s = NULL;
-    int rc = sample_new(ds, i, &s, err);
+    int rc;
 
+    if (ds->arrays)
+        return sample_rows(ds, i, out, err);
+    rc = sample_new(ds, i, &s, err);
     if (rc == 0)
         rc = sample_read(s, err);
     if (rc < 0) {
@@ -414,7 +488,10 @@ int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *e
 int stk_dataset_look(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *err)
 {
     stk_sample *s = NULL;
-    int rc = sample_new(ds, i, &s, err);
+    int rc = stk_needs_index(ds, "looking", err);
+
+    if (rc == 0)
+        rc = sample_new(ds, i, &s, err);
 
     for (uint32_t k = 0; rc == 0 && k < s->entry.n_fields; k++)
         s->f[k].len = s->f[k].at.size;
@@ -438,7 +515,7 @@ const char *stk_sample_key(const stk_sample *s, size_t *len)
 
 const char *stk_sample_shard(const stk_sample *s)
 {
-    return stk_shards_name(s->ds->shards, s->entry.shard);
+    return s->ds->arrays ? "" : stk_shards_name(s->ds->shards, s->entry.shard);
 }
 
 uint32_t stk_sample_fields(const stk_sample *s)

@@ -33,8 +33,11 @@ static stk_column_type shown_type(stk_chunk_type t)
 
 const char *stk_dataset_column(const stk_dataset *ds, uint32_t i, stk_column_type *type)
 {
-    uint32_t n = stk_index_columns(ds->index);
+    uint32_t n;
 
+    if (ds->arrays)
+        return NULL;
+    n = stk_index_columns(ds->index);
     if (stk_column_is_class(ds->index, ds->format, "cls") && i-- == 0) {
         if (type)
             *type = STK_COLUMN_I64;
@@ -193,11 +196,13 @@ static int settle(stk_column *col, const char *name, stk_error *err)
 int stk_column_open(stk_column **out, stk_dataset *ds, const char *name,
                     const stk_column_options *opt, stk_error *err)
 {
-    stk_column *col = STK_NEW(stk_column);
     stk_column_options o;
+    stk_column *col;
     int rc;
 
     *out = NULL;
+    STK_TRY(stk_needs_index(ds, "a column", err));
+    col = STK_NEW(stk_column);
     if (!col)
         return stk_fail_nomem(err, sizeof *col);
     stk_options_take(&o, sizeof o, opt);

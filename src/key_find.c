@@ -58,10 +58,12 @@ static int tell(const wanted *w, stk_bytes text, uint64_t sample, stk_found_fn f
 int stk_dataset_find_keys(const stk_dataset *ds, const stk_key *keys, uint64_t n,
                           stk_found_fn found, void *cookie, stk_error *err)
 {
-    uint64_t samples = stk_index_samples(ds->index);
+    uint64_t samples;
     wanted w;
     int rc;
 
+    STK_TRY(stk_needs_index(ds, "finding by key", err));
+    samples = stk_index_samples(ds->index);
     STK_TRY(wanted_init(&w, keys, n, err));
     rc = 0;
     for (uint64_t i = 0; rc == 0 && i < samples; i++) {

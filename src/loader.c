@@ -128,6 +128,8 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
     p->name = stk_strdup(o->outputs[i].name);
     if (!p->name)
         return stk_fail_nomem(err, 64);
+    if (e->common->data[0]->arrays)
+        return stk_chain_plan_rows(c, p->name, o->outputs[i].chain, err);
     STK_TRY(stk_chain_plan(c, p->name, o->outputs[i].chain, err));
     if (!c->row_bytes)
         STK_TRY(plan_ragged(e, i, o, err));
@@ -157,11 +159,30 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
     return 0;
 }
 
+/* Either all data sets are arrays or none is. */
+static int check_kinds(const stk_engine *e, const stk_loader_options *o, stk_error *err)
+{
+    int arrays = e->common->data[0]->arrays != NULL;
+
+    for (uint32_t d = 1; d < e->common->n_data; d++)
+        if ((e->common->data[d]->arrays != NULL) != arrays)
+            return stk_fail(
+                err, STK_EINVAL,
+                "a loader takes arrays and token files, or shards of samples, not both");
+    if (arrays && (o->exclude || (o->shuffle == STK_SHUFFLE_BLOCK && !o->order)))
+        return stk_fail(err, STK_ENOTSUP,
+                        "%s is for shards with an index, not for arrays and token "
+                        "files",
+                        o->exclude ? "exclude" : "shuffle=\"block\"");
+    return 0;
+}
+
 static int plan_outputs(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
     uint32_t n_data = e->common->n_data;
     int light = 1;
 
+    STK_TRY(check_kinds(e, o, err));
     e->chain = stk_zalloc(o->n_outputs, sizeof *e->chain);
     e->field_of = stk_zalloc(n_data, sizeof *e->field_of);
     if (!e->chain || !e->field_of)
@@ -178,6 +199,8 @@ static int plan_outputs(stk_engine *e, const stk_loader_options *o, stk_error *e
         STK_TRY(plan_output(e, i, o, err));
         light &= e->chain[i].spec.kind != STK_KIND_IMAGE;
     }
+    if (e->common->data[0]->arrays)
+        return stk_array_plan_open(e, err);
     e->chunk = light ? 32 : 1; /* cheap rows are claimed in runs, costly ones one by one */
     return 0;
 }
@@ -192,7 +215,7 @@ static int plan_samples(stk_engine *e, const stk_loader_options *o, stk_error *e
         return stk_fail(err, STK_ELIMIT, "a loader takes at most %d data sets, not %u",
                         STK_MAX_DATASETS, e->common->n_data);
     for (uint32_t i = 0; i < e->common->n_data; i++)
-        lens[i] = stk_index_samples(e->common->data[i]->index);
+        lens[i] = e->common->start[i + 1] - e->common->start[i];
     STK_TRY(stk_roster_init(&e->roster, lens, e->common->n_data, err));
     if (o->exclude)
         STK_TRY(stk_exclude_load(&e->roster.exclude, o->exclude, e->common->data, &e->roster,
@@ -282,7 +305,8 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
 
     STK_TRY(stk_pool_open(&e->common->pool, o->memory, limit, err));
     for (uint32_t i = 0; i < e->common->n_out; i++) {
-        bytes += (uint64_t)e->common->out[i].row_bytes * e->batch;
+        if (!e->common->out[i].shared || !i) /* shared memory is the first one's */
+            bytes += (uint64_t)e->common->out[i].row_bytes * e->batch;
         if (!e->common->out[i].row_bytes)
             ragged += e->common->out[i].pad ? 2 : 1; /* rows, and the tensor they become */
     }
@@ -331,6 +355,8 @@ static int plan_sources(stk_engine *e, stk_error *err)
         const stk_shards *shards = e->common->data[i]->shards;
         const char *name;
 
+        if (!shards)
+            continue;
         for (uint64_t k = 0; (name = stk_shards_name(shards, k)); k++)
             if (name[0] != '/') /* a plain path */
                 STK_TRY(plan_source(e, stk_registry_source(name), err));
@@ -543,6 +569,13 @@ uint64_t stk_loader_samples(const stk_loader *l)
     return l->e.deal.samples;
 }
 
+uint64_t stk_loader_samples_of(const stk_loader *l, uint32_t i)
+{
+    const stk_common *c = l->e.common;
+
+    return i < c->n_data ? c->start[i + 1] - c->start[i] : 0;
+}
+
 /* An order that can't find says only what stands where. */
 static uint64_t search(const stk_engine *e, uint64_t epoch, const stk_where *what)
 {
@@ -651,6 +684,7 @@ void stk_loader_close(stk_loader **lp)
     stk_learn_fini(e);
     if (e->common)
         free_bindings(e);
+    stk_array_plan_close(&e->arrays);
     stk_cache_close(&e->cache);
     if (e->common && e->common->pool)
         stk_pool_shut(

@@ -403,6 +403,7 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
     pack p = { .ds = ds, .index = { .size = sizeof p.index } };
     int rc;
 
+    STK_TRY(stk_needs_index(ds, "packing", err));
     stk_options_take(&p.o, sizeof p.o, opt);
     if (p.o.jpeg == STK_YES && p.o.no_index == STK_YES)
         return stk_fail(

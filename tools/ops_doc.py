@@ -30,6 +30,7 @@ EXAMPLES = {
     "gunzip": "from('txt.gz') | gunzip | text",
     "unzstd": "from('txt.zst') | unzstd | text",
     "open": "from(path) | open(root='photos') | image",
+    "tokens": "tokens(block=1024, shift=1) | to(i32)",
     "resize": "from(jpg) | image | resize((224, 320))",
     "center_crop": "from(jpg) | image | resize(256) | center_crop(224)",
     "random_resized_crop": "from(jpg) | image | random_resized_crop(224, scale=(0.2, 1))",

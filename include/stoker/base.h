@@ -101,6 +101,7 @@ typedef enum stk_dtype {
     STK_BF16,
     STK_F32,
     STK_F64,
+    STK_U32,
 } stk_dtype;
 
 STK_API size_t stk_dtype_size(stk_dtype dtype);      /* bytes; 0 for an unknown one */

@@ -37,6 +37,11 @@ typedef struct stk_dataset_options {
      * those that lack are made now (`progress` then counts samples).  Where they cannot be written
      * a line of the log says so, and loading goes on without. */
     stk_tri jpeg;
+    /* Files of numbers without a header: their type, and the shape of a row where it is not one
+     * number.  0: .bin is u16, and what says its own type has that. */
+    stk_dtype dtype;
+    uint32_t ndim;
+    const int64_t *shape;
 } stk_dataset_options;
 
 /* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a
@@ -46,6 +51,27 @@ typedef struct stk_dataset_options {
  * that); STK_ECLOSED: progress said stop. */
 STK_API STK_MUST_CHECK int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
                                             const stk_dataset_options *opt, stk_error *err);
+
+/* An array of a data set: files that follow each other along the first axis, or memory. */
+typedef struct stk_array_in {
+    const char *name;        /* of the field; copied */
+    const char *const *urls; /* .npy or raw files, as for stk_dataset_open(); NULL: memory */
+    size_t n_urls;
+    const void *data; /* memory, borrowed until the last holder of the data set lets go */
+    uint64_t rows;    /* of memory */
+    int64_t stride;   /* of memory: bytes from a row to the next; the rest of a row lies together */
+    stk_dtype dtype;  /* of memory and raw files */
+    uint32_t ndim;    /* of a row of them */
+    const int64_t *shape;
+} stk_array_in;
+
+/* A data set that joins arrays row by row: sample i has row i of each.  They have as many rows, or
+ * it is STK_EINVAL.  Its chains begin with a row as it is stored. */
+STK_API STK_MUST_CHECK int stk_dataset_join(stk_dataset **out, const stk_array_in *in, size_t n,
+                                            stk_error *err);
+/* "tokens", "npy", "npz", "raw" or "memory" for a data set of arrays; NULL: it is indexed shards. */
+STK_API const char *stk_dataset_arrays(const stk_dataset *ds);
+
 /* One more holder; answers its argument. */
 STK_API stk_dataset *stk_dataset_ref(stk_dataset *ds);
 

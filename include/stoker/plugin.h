@@ -200,6 +200,9 @@ typedef struct stk_spec { /* what one row looks like at this point of the chain 
     int typed;   /* to() has been seen: nothing but the end may follow */
     int normalized;
     float mul[3], add[3]; /* out = u8 * mul + add, per channel */
+    /* VALUE: a row of an array, which the pipe moves and turns into `dtype` (0: as it is stored);
+     * its shape is the array's, or what tokens() says. */
+    int array;
 } stk_spec;
 
 typedef struct stk_codec {

@@ -178,6 +178,10 @@ STK_API STK_MUST_CHECK int stk_loader_set_streams(stk_loader *l, uint64_t stream
 STK_API uint64_t stk_loader_steps(const stk_loader *l);   /* batches an epoch, equal on all ranks */
 STK_API uint64_t stk_loader_samples(const stk_loader *l); /* samples an epoch, all ranks together */
 
+/* Samples of data set i (as they were given, from 0) that ids are counted through: its length, or
+ * its windows where chains cut tokens.  0 past the last. */
+STK_API uint64_t stk_loader_samples_of(const stk_loader *l, uint32_t i);
+
 /* The position of a sample (its id: stk_batch_ids()) in an epoch, over all ranks.
  * STK_ENOTFOUND: it does not stand there.  An order of one's own is searched. */
 STK_API STK_MUST_CHECK int stk_loader_find(const stk_loader *l, uint64_t epoch, uint64_t id,

@@ -163,9 +163,21 @@ def share(batch_size: Any, global_batch_size: Any, place: _ranks.Place) -> dict[
             "world_size": place.world}
 
 
-def outputs(fields: Any, found: list[str],
-            collate: Any = None) -> tuple[tuple[str, str, int, float], ...]:
-    """(name, chain, collate, pad) from fields= and collate=; `found` are the fields of the data."""
+def stored(found: list[str]) -> dict[str, str]:
+    """Every array as it is stored."""
+    quoted = {name: "'" if '"' in name else '"' for name in found}
+    return {name: f"from({q}{name}{q})" for name, q in quoted.items()}
+
+
+def outputs(fields: Any, found: list[str], collate: Any = None,
+            kind: str = "") -> tuple[tuple[str, str, int, float], ...]:
+    """(name, chain, collate, pad) from fields= and collate=; `found` are the fields of the data, `kind`
+    what arrays they are."""
+    if fields is None and kind == "tokens":
+        invalid('fields= is missing: token files are cut into windows, for example fields={"input": '
+                '"tokens(block=1024)", "label": "tokens(block=1024, shift=1)"}')
+    if fields is None and kind:
+        fields = stored(found)
     if not isinstance(fields, Mapping) or not fields:
         what = "is missing" if fields is None else f"must be a dict, not {fields!r}"
         invalid(f"fields= {what}: the data has {', '.join(found) or 'no fields'}; "

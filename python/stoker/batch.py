@@ -38,7 +38,8 @@ class Batch(dict):
         """The samples' keys, one a row; made when first asked for, also after the loader is closed."""
         source = self._source                   # once: another thread may be here too
         if source is not None:
-            self._keys = _stoker.keys(*source)
+            data, ids = source
+            self._keys = _stoker.keys(data, ids) if data else [str(i) for i in memoryview(ids).cast("q")]
             self._source = None
         return self._keys
 
@@ -103,8 +104,10 @@ def _value(value: Any, is_json: bool) -> Any:
     return value
 
 
-def from_parts(parts: tuple[Any, ...], data: tuple[_stoker.Dataset, ...]) -> Batch:
-    """A Batch from what the extension's next() answers; `data`: the loader's data sets."""
+def from_parts(parts: tuple[Any, ...], data: tuple[_stoker.Dataset, ...],
+               numbered: bool = False) -> Batch:
+    """A Batch from what the extension's next() answers; `data`: the loader's data sets; `numbered`:
+    their samples are rows, which have numbers and no keys."""
     outputs, ids, valid = parts
     batch = Batch({name: _value(value, is_json) for name, is_json, value, _ in outputs})
     for name, _, _, lengths in outputs:
@@ -112,7 +115,7 @@ def from_parts(parts: tuple[Any, ...], data: tuple[_stoker.Dataset, ...]) -> Bat
             ndim, raw = lengths
             sizes = from_bytes(raw, "int64")
             batch.lengths[name] = sizes if ndim == 1 else sizes.reshape(len(ids) // 8, ndim)
-    batch._source = data, bytes(ids)            # ids are the user's to change
+    batch._source = () if numbered else data, bytes(ids)    # ids are the user's to change
     batch.sample_ids = from_bytes(ids, "int64")
     batch.valid = from_bytes(valid, "bool")
     return batch

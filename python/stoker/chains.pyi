@@ -46,7 +46,7 @@ class Chain:
             dtype: str | None = None) -> Chain:
         """an array as numpy.save() writes it
         shape: of every row, so that they stack; absent: each has its own
-        dtype: of every row: u8 i8 u16 i16 i32 i64 f16 f32 f64; absent: any
+        dtype: of every row: u8 i8 u16 i16 i32 u32 i64 f16 f32 f64; absent: any
         """
 
     def vocab(self,
@@ -65,6 +65,22 @@ class Chain:
             root: str | None = None) -> Chain:
         """the file that a field of a manifest names: from(path) | open(root="/data") | image
         root: folder of the files; else that of the manifest
+        """
+
+    def tokens(self,
+            block: builtins.int,
+            stride: builtins.int | None = None,
+            random: bool | None = None,
+            shift: builtins.int | None = None,
+            share: bool | None = None,
+            separator: builtins.int | None = None) -> Chain:
+        """windows of token files: tokens(block=1024), labels: tokens(block=1024, shift=1)
+        block: tokens of a row
+        stride: tokens from a window to the next; absent: block
+        random: windows begin anywhere, drawn anew each epoch; default false
+        shift: how far behind the window's begin: 1 gives the labels; default 0
+        share: outputs are views of one buffer, shifted, not copies; default false
+        separator: a token to put behind every document (Megatron's .idx)
         """
 
     def resize(self,
@@ -110,7 +126,7 @@ class Chain:
             layout: str | None = None,
             scale: bool | None = None) -> Chain:
         """element type and layout; comes last
-        dtype: u8, f16, bf16 or f32; absent: as it is
+        dtype: u8, f16, bf16 or f32; of arrays any type, or stored; absent: as it is
         layout: chw (absent: this), hwc or channels_last
         scale: float types without normalize: 0..255 to 0..1; default true
         """

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _options, _stoker
+from . import _join, _options, _stoker
 from .batch import from_parts
 from .errors import invalid
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _DTYPES = {1: "int64", 2: "float64", 3: "object"}  # stk_column_type
 Urls = str | bytes | os.PathLike[Any] | list[Any] | tuple[Any, ...]
+Arrays = Mapping[str, Any]
 
 
 class _Decoder:
@@ -33,38 +34,58 @@ class _Decoder:
         self.data = (core,)
         self.lock = threading.Lock()
         self.loader = _stoker.Loader(
-            data=(core,), outputs=_options.outputs(fields, core.fields()), batch_size=1,
+            data=(core,), outputs=_options.outputs(fields, core.fields(), kind=core.kind()), batch_size=1,
             num_workers=-1, prefetch=1, io_threads=0, seed=0, shuffle=False, drop_last=False,
             rank=0, world_size=1, skip=False, skip_budget=0, memory_limit=0, max_pixels=0)
+        self.samples = self.loader.sizes()[1]
 
     def sample(self, i: int) -> dict[str, Any]:
         with self.lock:
             self.loader.resume(0, i)
             parts = self.loader.next(0)
         assert parts is not None                # position i is there
-        batch = from_parts(parts, self.data)
-        keys = batch.sample_keys or [""]
+        batch = from_parts(parts, self.data, bool(self.data[0].kind()))
+        keys = batch.sample_keys or [str(i)]
         return {"__key__": keys[0], **{name: v[0] for name, v in batch.items()}}
 
 
 class Dataset:
     """Shards and their index, from stoker.open().  Samples are dicts; see open()."""
 
-    def __init__(self, urls: Urls, fields: Mapping[str, Any] | None = None,
-                 classes: list[str] | None = None, columns: list[str] | None = None,
-                 jpeg: bool = False) -> None:
+    def __init__(self, urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,
+                 classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
+                 dtype: Any = None, shape: tuple[int, ...] | None = None) -> None:
         found = _options.url_bytes(urls)
-        if found is None:
-            invalid(f"a data set is opened by a path, a pattern or a list of them, not {urls!r}")
-        self._urls = found
+        if found is None and not isinstance(urls, Mapping):
+            invalid(f"a data set is opened by a path, a pattern or a list of them, or a dict of arrays, "
+                    f"not {urls!r}")
+        self._urls = found or dict(urls)        # type: ignore[arg-type]
+        self._raw = dtype, shape
         self._fields = None if fields is None else dict(fields)
         self._fixed = _options.class_bytes(classes)
         self._wanted = _options.column_bytes(columns)
         self._jpeg = _options.flag("jpeg", jpeg)
-        self._core = _stoker.Dataset(found, self._fixed or [], self._wanted, self._jpeg)
+        if found is None:
+            if classes is not None or columns is not None or dtype is not None or shape is not None:
+                invalid("classes=, columns=, dtype= and shape= don't go with a dict of arrays")
+            self._core = _join.join(self._urls)
+        else:
+            self._core = _stoker.Dataset(found, self._fixed or [], self._wanted, self._jpeg,
+                                         *_join.raw(dtype, shape))
         self._decoder: _Decoder | None = None
-        if self._fields is not None:
-            self._decoder = _Decoder(self._core, self._fields)
+        if self._fields is not None or self._core.kind():
+            self._decode()
+
+    def _decode(self) -> _Decoder | None:
+        """What turns samples into values, in this process; None: they are given as bytes."""
+        if self._fields is None and not (self._core.kind() and len(self._core)):
+            return None
+        if self._decoder is None or self._decoder.pid != os.getpid():   # it came here through fork
+            fields = self._fields
+            if fields is None:
+                fields = _options.stored(self._core.fields())
+            self._decoder = _Decoder(self._core, fields)
+        return self._decoder
 
     @property
     def fields(self) -> list[str]:
@@ -128,7 +149,8 @@ class Dataset:
         return self._core.arrow()
 
     def __len__(self) -> int:
-        return len(self._core)
+        decoder = self._decoder                 # windows of tokens are counted by their chain
+        return len(self._core) if decoder is None else decoder.samples
 
     def __getitem__(self, i: int) -> dict[str, Any]:
         try:
@@ -139,30 +161,28 @@ class Dataset:
         if not -n <= at < n:
             raise IndexError(f"sample {at} of {n}")
         at %= n
-        if self._fields is None:
-            return self._core.read(at)
-        if self._decoder is None or self._decoder.pid != os.getpid():
-            self._decoder = _Decoder(self._core, self._fields)  # came here through fork
-        return self._decoder.sample(at)
+        decoder = self._decode()
+        return self._core.read(at) if decoder is None else decoder.sample(at)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[i] for i in range(len(self)))
 
     def __reduce__(self):
-        return Dataset, (self._urls, self._fields, self._fixed, self._wanted, self._jpeg)
+        return Dataset, (self._urls, self._fields, self._fixed, self._wanted or None, self._jpeg,
+                         *self._raw)
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
                 f"{', '.join(self.fields)})")
 
 
-def open(urls: Urls, fields: Mapping[str, Any] | None = None,  # noqa: A001
-         classes: list[str] | None = None, columns: list[str] | None = None,
-         jpeg: bool = False) -> Dataset:
+def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: A001
+         classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
+         dtype: Any = None, shape: tuple[int, ...] | None = None) -> Dataset:
     """Open shards for access by number; they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
-        them
+        them; token files and arrays (.bin, .npy, .npz); or a dict: field -> array, or files of it
     fields: None: ds[i] is {"__key__", "__url__", field: bytes, ...};
         output name -> chain, as for Loader: ds[i] is {"__key__", output: decoded value, ...}
 
@@ -170,10 +190,12 @@ def open(urls: Urls, fields: Mapping[str, Any] | None = None,  # noqa: A001
         error.  None: the subdirectories, sorted, as ImageFolder numbers them
     columns: values of every sample to keep in the index, for Dataset.column(): fields ("cls") or
         members of JSON fields ("json.width"); those that it lacks are read now, once
+    dtype, shape: of files of numbers without a header: their type ("u16", "f32"), and the shape of a
+        row where it is more than one number
 
     jpeg: keep seek points of JPEGs beside the index, so that a loader decodes a crop without what lies
         before it; those that are missing are made now, once (docs/jpeg.md)
 
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
-    return Dataset(urls, fields, classes, columns, jpeg)
+    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape)

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _agree, _options, _ranks, _sampling, _state, _stoker, explain, mixing, preview
 from .batch import Batch, from_parts
-from .dataset import Dataset, Urls
+from .dataset import Arrays, Dataset, Urls
 from .errors import ClosedError, StokerError, invalid
 from .mixing import Mix
 
@@ -20,7 +20,8 @@ _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_w
           "device", "rank", "world_size", "on_error", "collate", "memory_limit", "max_pixels",
           "io_threads", "global_batch_size", "classes", "exclude", "select", "skip", "limit", "repeat",
           "epoch_size", "weights", "replacement", "balance", "stratify", "mesh", "check_ranks",
-          "streams", "window", "ranks_per_node", "learn_jpeg"]
+          "streams", "window", "ranks_per_node", "learn_jpeg", "dtype",
+          "shape"]
 Collate = str | tuple[str, float] | Mapping[str, Any] | None
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -58,7 +59,7 @@ class _Epoch:
                 self._loader._running = None
             raise StopIteration
         self._begun = True
-        return from_parts(parts, self._loader._data)
+        return from_parts(parts, self._loader._data, self._loader._numbered)
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -74,7 +75,8 @@ class Loader:
             train(batch["image"], batch["label"])
 
     data: path, folder, glob, brace pattern, a list of them, a stoker.open() data set, a list of those,
-        or stoker.mix({...})
+        or stoker.mix({...}); token files and arrays (.bin, .npy, .npz), or a dict: field -> NumPy or
+        torch array, or its files
     fields: output name -> chain, as text or built (stoker.image().resize(256))
     batch_size: samples per batch and rank; global_batch_size instead: of all ranks together
     shuffle: True or "exact": a fresh permutation of all samples every epoch; "block": for shards that
@@ -98,6 +100,7 @@ class Loader:
     memory_limit: bytes, or "2GB", for batches, reads and scratch; None: a quarter of the memory
     max_pixels: larger pictures are bad data
     io_threads: threads for reads that wait; None: chosen
+    dtype, shape: of files of numbers without a header, as for stoker.open()
     classes: folders of pictures: fixes the class numbers; None: by name, as ImageFolder does
     learn_jpeg: keep seek points of JPEGs as they are decoded, for later epochs and, beside the index, for
         later runs.  The first epoch is slower for it; `stoker index --jpeg` makes all of them beforehand
@@ -114,7 +117,7 @@ class Loader:
     stratify: the field (or an array) with the class: every batch has the classes as the data has them
     """
 
-    def __init__(self, data: Urls | Dataset | list[Dataset] | Mix,
+    def __init__(self, data: Urls | Arrays | Dataset | list[Dataset] | Mix,
                  fields: Mapping[str, Any] | None = None, *, batch_size: int = 1, shuffle: bool | str = False, seed: int = 0,
                  drop_last: bool = False, num_workers: int | None = None,
                  prefetch: int | None = None, device: str = "cpu", rank: int | None = None,
@@ -128,7 +131,8 @@ class Loader:
                  weights: Any = None, replacement: bool | None = None, balance: Any = None,
                  stratify: Any = None, streams: int | None = None,
                  window: int | str | None = None, ranks_per_node: int | None = None,
-                 learn_jpeg: bool = False, **unknown: Any) -> None:
+                 learn_jpeg: bool = False, dtype: Any = None, shape: tuple[int, ...] | None = None,
+                 **unknown: Any) -> None:
         _options.check_unknown(unknown, _KNOWN)
         _options.refuse_in_worker()
         _options.check_device(device)
@@ -156,17 +160,20 @@ class Loader:
         self._mixed = dict(data.weights) if isinstance(data, Mix) else {}
         self._changes: list[mixing.Change] = []     # of its weights, all from the first on
         with _agree.Meeting(place, _options.flag("check_ranks", check_ranks)) as meeting:
-            datasets = _datasets(data, classes)
+            datasets = _datasets(data, classes, dtype, shape)
             self._data = cores = tuple(d._core for d in datasets)
+            self._numbered = any(core.kind() for core in cores)     # rows of arrays have no keys
             options["sampling"], self._order = _sampling.plan(
                 datasets, select=select, skip=skip, limit=limit, repeat=repeat,
                 epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance,
                 stratify=stratify, mix=data if isinstance(data, Mix) else None, shuffle=options["shuffle"])
             found = list(dict.fromkeys(name for core in cores for name in core.fields()))
-            self._made_of = _options.outputs(fields, found, collate), options, exclude
+            self._made_of = _options.outputs(fields, found, collate, cores[0].kind()), options, exclude
             self._core = self._open(*self._made_of)
             self._note_streams()
             self._changes = self._core.mix()
+            if isinstance(data, Mix):
+                data.counts = self._core.counts()
             self._identity = self._what()
             place = meeting.compare(_agree.describe(cores, self._identity, self._made_of))
         place.log()
@@ -433,13 +440,14 @@ def _workers(value: Any) -> int:
     return _options.whole("num_workers", value, 0) or -1
 
 
-def _datasets(data: Any, classes: Any) -> list[Dataset]:
+def _datasets(data: Any, classes: Any, dtype: Any, shape: Any) -> list[Dataset]:
     opened = data.datasets if isinstance(data, Mix) else [data] if isinstance(data, Dataset) else data
     if isinstance(opened, (list, tuple)) and opened and all(isinstance(d, Dataset) for d in opened):
-        if classes is not None:
-            invalid("classes= belongs to stoker.open() when data is opened before")
+        for name, value in (("classes", classes), ("dtype", dtype), ("shape", shape)):
+            if value is not None:
+                invalid(f"{name}= belongs to stoker.open() when data is opened before")
         return list(opened)
-    if _options.url_bytes(data) is None:
-        invalid(f"data must be a path, a pattern, a list of them, or data sets of stoker.open(), "
-                f"not {data!r}")
-    return [Dataset(data, classes=classes)]
+    if not isinstance(data, Mapping) and _options.url_bytes(data) is None:
+        invalid(f"data must be a path, a pattern, a list of them, a dict of arrays, or data sets of "
+                f"stoker.open(), not {data!r}")
+    return [Dataset(data, classes=classes, dtype=dtype, shape=shape)]

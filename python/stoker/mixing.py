@@ -31,6 +31,7 @@ class Mix:
             invalid(f'mix takes {{"name": (data, weight), ...}} or {{dataset: weight, ...}}, not {sets!r}')
         self.datasets: list[Dataset] = []
         self.weights: dict[str, float] = {}
+        self.counts: list[int] = []             # samples of each, as the last loader's chains made them
         for key, value in sets.items():
             name, data, weight = _entry(key, value, len(self.datasets))
             self.weights[name] = checked(name, weight)
@@ -50,7 +51,7 @@ class Mix:
     def which(self, ids: Any) -> np.ndarray[Any, Any]:
         """The number (0, 1, ...) of the data set that each of batch.sample_ids comes from."""
         import numpy as np
-        ends = np.cumsum([len(d) for d in self.datasets])
+        ends = np.cumsum(self.counts or [len(d) for d in self.datasets])
         return np.searchsorted(ends, np.asarray(ids), side="right")
 
     def __repr__(self) -> str:

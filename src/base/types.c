@@ -10,7 +10,7 @@ static const struct {
     [STK_U8] = { "u8", 1 },   [STK_I8] = { "i8", 1 },     [STK_U16] = { "u16", 2 },
     [STK_I16] = { "i16", 2 }, [STK_I32] = { "i32", 4 },   [STK_I64] = { "i64", 8 },
     [STK_F16] = { "f16", 2 }, [STK_BF16] = { "bf16", 2 }, [STK_F32] = { "f32", 4 },
-    [STK_F64] = { "f64", 8 },
+    [STK_F64] = { "f64", 8 }, [STK_U32] = { "u32", 4 },
 };
 
 size_t stk_dtype_size(stk_dtype d)

@@ -95,6 +95,71 @@ static int run(stk_bytes in, uint8_t *dst, size_t room, arena *a, size_t *out)
     return rc;
 }
 
+/* ---- members of archives ---- */
+
+#define CHUNK ((size_t)256 << 10)
+
+static int inflate_chunks(z_stream *z, stk_file *f, const stk_zip_member *m, uint8_t *chunk,
+                          stk_error *err)
+{
+    uint64_t at = 0, room = m->size;
+    int rc = Z_OK;
+
+    while (rc == Z_OK) {
+        if (!z->avail_in && at < m->packed) {
+            z->avail_in = (unsigned)(m->packed - at < CHUNK ? m->packed - at : CHUNK);
+            z->next_in = chunk;
+            STK_TRY(stk_file_read(f, m->offset + at, chunk, z->avail_in, err));
+            at += z->avail_in;
+        }
+        if (!z->avail_out) {
+            z->avail_out = (unsigned)(room < CHUNK ? room : CHUNK);
+            room -= z->avail_out;
+        }
+        rc = inflate(z, Z_NO_FLUSH);
+    }
+    if (rc == Z_STREAM_END && !room && !z->avail_out)
+        return 0;
+    rc = stk_fail(err, STK_ECORRUPT,
+                  "zip: member %.80s is damaged: it does not unpack to %" PRIu64 " bytes", m->name,
+                  m->size);
+    stk_error_at(err, NULL, m->offset, (stk_bytes){ 0 });
+    return rc;
+}
+
+static int check_sum(const stk_zip_member *m, const uint8_t *dst, stk_error *err)
+{
+    uLong crc = crc32(0, NULL, 0);
+    int rc;
+
+    for (uint64_t at = 0; at < m->size; at += CHUNK)
+        crc = crc32(crc, dst + at, (unsigned)(m->size - at < CHUNK ? m->size - at : CHUNK));
+    if (crc == m->crc)
+        return 0;
+    rc = stk_fail(err, STK_ECORRUPT, "zip: member %.80s is damaged: its checksum is another",
+                  m->name);
+    stk_error_at(err, NULL, m->offset, (stk_bytes){ 0 });
+    return rc;
+}
+
+int stk_inflate_member(stk_file *f, const stk_zip_member *m, void *dst, stk_error *err)
+{
+    arena a = { .data = stk_alloc(ARENA + CHUNK) };
+    z_stream z = { .zalloc = arena_get, .zfree = arena_give, .opaque = &a, .next_out = dst };
+    int rc = a.data ? 0 : stk_fail_nomem(err, ARENA + CHUNK);
+
+    if (rc == 0 && inflateInit2(&z, -15) != Z_OK)
+        rc = stk_fail(err, STK_ENOMEM, "zip: zlib wants more than %zu bytes", ARENA);
+    if (rc == 0)
+        rc = inflate_chunks(&z, f, m, a.data + ARENA, err);
+    if (rc == 0)
+        rc = check_sum(m, dst, err);
+    if (a.data)
+        inflateEnd(&z);
+    stk_free(a.data);
+    return rc;
+}
+
 /* What the last four bytes say, if that can be. */
 static size_t promised(stk_bytes in)
 {
@@ -145,6 +210,13 @@ static int gunzip_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
 }
 
 #else
+
+int stk_inflate_member(stk_file *f, const stk_zip_member *m, void *dst, stk_error *err)
+{
+    (void)f, (void)dst;
+    return stk_fail(err, STK_ENOTSUP, "zip: member %.80s is deflated, and this build has no zlib",
+                    m->name);
+}
 
 static int no_zlib(stk_error *err)
 {

@@ -162,7 +162,7 @@ static void refused(void **state)
     } bad[] = {
         { STK_ENOTSUP, "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }" },
         { STK_ENOTSUP, "{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }" },
-        { STK_ENOTSUP, "{'descr': '<u4', 'fortran_order': False, 'shape': (1,), }" },
+        { STK_ENOTSUP, "{'descr': '<u8', 'fortran_order': False, 'shape': (1,), }" },
         { STK_ENOTSUP, "{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,), }" },
         { STK_ENOTSUP, "{'descr': '|u1', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1), }" },
         { STK_ECORRUPT, "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }" },

@@ -4,6 +4,7 @@
 #define STOKER_UNPACK_H
 
 #include "base/err.h"
+#include "format/zip.h"
 
 #define STK_UNPACK_MAX ((size_t)256 << 20) /* bytes that one field may unpack to */
 
@@ -20,5 +21,8 @@ static inline int stk_unpack_bomb(const char *name, size_t len, stk_error *err)
     return stk_fail(err, STK_ELIMIT, "%s: its %zu bytes unpack to more than the limit of %zu", name,
                     len, STK_UNPACK_MAX);
 }
+
+/* gunzip.c: unpack a deflated member of an archive into m->size bytes; its checksum must fit. */
+int stk_inflate_member(stk_file *f, const stk_zip_member *m, void *dst, stk_error *err);
 
 #endif

@@ -55,7 +55,8 @@ const char *stk_batch_key(const stk_batch *b, uint32_t row, size_t *len)
         return "";
     while (d + 1 < c->n_data && c->start[d + 1] <= b->ids[row])
         d++;
-    if (stk_index_entry(c->data[d]->index, b->ids[row] - c->start[d], &e, NULL) < 0)
+    if (c->data[d]->arrays ||
+        stk_index_entry(c->data[d]->index, b->ids[row] - c->start[d], &e, NULL) < 0)
         return "";
     *len = stk_key_shown(e.key).len;
     return (const char *)e.key.data;
@@ -130,13 +131,15 @@ int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out)
         padded_tensor(b, output, out);
         return 0;
     }
-    *out = (stk_tensor){ .data = b->out[output].buffer->data,
+    *out = (stk_tensor){ .data = stk_batch_place((stk_batch *)(uintptr_t)b, output, 0),
                          .buffer = b->out[output].buffer,
                          .dtype = p->spec.dtype,
                          .ndim = p->spec.ndim + 1 };
     out->shape[0] = b->rows;
     memcpy(out->shape + 1, p->spec.shape, p->spec.ndim * sizeof *out->shape);
     set_strides(out, &p->spec);
+    if (p->shared)
+        out->strides[0] = (int64_t)(p->row_bytes / stk_dtype_size(p->spec.dtype));
     return 0;
 }
 

@@ -25,7 +25,7 @@ int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, 
     c->n_out = n_out;
     for (uint32_t i = 0; i < n_data; i++) {
         c->data[i] = stk_dataset_ref(data[i]);
-        c->start[i + 1] = c->start[i] + stk_index_samples(data[i]->index);
+        c->start[i + 1] = c->start[i] + stk_dataset_len(data[i]);
         c->n_data++;
     }
     return 0;
@@ -73,6 +73,11 @@ static int out_open(stk_batch *b, uint32_t i, stk_error *err)
         size = atomic_load_explicit(&plan->high, memory_order_relaxed);
         if (!size)
             return 0;
+    }
+    if (plan->shared && plan->shared - 1 < i) {
+        o->buffer = b->out[plan->shared - 1].buffer;
+        stk_buffer_ref(o->buffer);
+        return 0;
     }
     o->buffer = planned(b, size);
     if (o->buffer && dense)

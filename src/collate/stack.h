@@ -21,6 +21,8 @@ typedef struct stk_out_plan {
     int pad;             /* ragged: its rows are made one tensor (pad.c) ... */
     double pad_value;
     _Atomic size_t pad_high; /* ... of so many bytes so far */
+    uint32_t shared;         /* rows lie in those of output shared - 1; 0: in memory of their own */
+    size_t skip;             /* with `shared`: bytes from the beginning of such a row */
 } stk_out_plan;
 
 typedef struct stk_common { /* what batches need after their loader is gone.  Thread: any. */
@@ -81,7 +83,9 @@ int stk_common_settled(const stk_common *c); /* every ragged output has been see
 /* Where dense row r of an output goes. */
 static inline void *stk_batch_place(stk_batch *b, uint32_t output, uint32_t row)
 {
-    return (uint8_t *)b->out[output].buffer->data + (size_t)row * b->common->out[output].row_bytes;
+    const stk_out_plan *p = &b->common->out[output];
+
+    return (uint8_t *)b->out[output].buffer->data + (size_t)row * p->row_bytes + p->skip;
 }
 
 /* A worker's piece of a ragged output, so that small rows don't all count on one cache line. */

@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+#include "fetch/arrays.h"
 #include "format/format.h"
 #include "index/index.h"
 #include "index/seekfile.h"
@@ -36,6 +37,7 @@ void stk_shards_release(stk_shards *s, uint64_t shard);
 
 struct stk_dataset {
     _Atomic uint32_t refs;
+    stk_arrays *arrays; /* its samples are rows of these, and all below is NULL; NULL: it is not */
     stk_index *index;
     stk_shards *shards;
     const stk_format *format;
@@ -44,6 +46,15 @@ struct stk_dataset {
     stk_log log;
     char index_path[1280];
 };
+
+/* STK_ENOTSUP for a data set of arrays: `what` is done with shards and their index. */
+static inline int stk_needs_index(const stk_dataset *ds, const char *what, stk_error *err)
+{
+    return ds->arrays
+               ? stk_fail(err, STK_ENOTSUP,
+                          "%s is for shards with an index, not for arrays and token files", what)
+               : 0;
+}
 
 /* Where the seek points of the data set with this index lie; "" for an index in memory. */
 void stk_seek_path(const char *index_path, char *out, size_t size);

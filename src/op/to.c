@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* to - element type and layout of an image's rows; the last of a chain.  Float types are scaled
+/* to - element type and layout of an image's rows, element type of an array's; the last of a
+ * chain.  Float types are scaled
  * to 0..1 as torchvision's ToTensor does, unless normalize has scaled them or scale=false. */
 #include "op/spec.h"
 
@@ -18,6 +19,20 @@ static const struct {
     { "bfloat16", STK_BF16, 0 },
     { "f32", STK_F32, 0 },
     { "float32", STK_F32, 0 },
+    { "i8", STK_I8, 0 },
+    { "int8", STK_I8, 0 },
+    { "u16", STK_U16, 0 },
+    { "uint16", STK_U16, 0 },
+    { "i16", STK_I16, 0 },
+    { "int16", STK_I16, 0 },
+    { "i32", STK_I32, 0 },
+    { "int32", STK_I32, 0 },
+    { "u32", STK_U32, 0 },
+    { "uint32", STK_U32, 0 },
+    { "i64", STK_I64, 0 },
+    { "int64", STK_I64, 0 },
+    { "f64", STK_F64, 0 },
+    { "float64", STK_F64, 0 },
     { "chw", 0, STK_CHW },
     { "hwc", 0, STK_HWC },
     { "channels_last", 0, STK_CHANNELS_LAST },
@@ -49,6 +64,26 @@ static int take(const char *name, stk_dtype *dtype, stk_layout *layout, stk_erro
                     "to: `%s` is not known: u8 f16 bf16 f32; chw hwc channels_last", name);
 }
 
+/* Rows of arrays have a type and no layout; their numbers are never scaled. */
+static int to_array(const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    const char *name = stk_args_str(args, "dtype");
+    stk_dtype dtype = 0;
+    stk_layout layout = 0;
+
+    if (spec->typed)
+        return stk_fail(err, STK_EINVAL, "to comes twice: leave one");
+    if (!name || stk_args_has(args, "layout"))
+        return stk_fail(err, STK_EINVAL, "to: rows of arrays take a type: to(i32), to(stored)");
+    if (strcmp(name, "stored"))
+        STK_TRY(take(name, &dtype, &layout, err));
+    if (layout)
+        return stk_fail(err, STK_EINVAL, "to: `%s` is a layout, which pictures have", name);
+    spec->dtype = dtype;
+    spec->typed = 1;
+    return 0;
+}
+
 static int to_check(const stk_spec *spec, stk_error *err)
 {
     if (spec->kind == STK_KIND_VALUE)
@@ -67,11 +102,16 @@ static int to_plan(void *state, const stk_args *args, stk_spec *spec, stk_error 
     stk_layout layout = 0;
 
     (void)state;
+    if (spec->array)
+        return to_array(args, spec, err);
     STK_TRY(to_check(spec, err));
     if (stk_args_has(args, "dtype"))
         STK_TRY(take(stk_args_str(args, "dtype"), &dtype, &layout, err));
     if (stk_args_has(args, "layout"))
         STK_TRY(take(stk_args_str(args, "layout"), &dtype, &layout, err));
+    if (dtype && dtype != STK_U8 && dtype != STK_F16 && dtype != STK_BF16 && dtype != STK_F32)
+        return stk_fail(err, STK_EINVAL, "to: pictures come as u8, f16, bf16 or f32, not %s",
+                        stk_dtype_name(dtype));
     if (dtype == STK_U8 && spec->normalized)
         return stk_fail(err, STK_EINVAL,
                         "to(u8) after normalize would lose everything: take f16, bf16 or f32");
@@ -87,7 +127,8 @@ static int to_plan(void *state, const stk_args *args, stk_spec *spec, stk_error 
 }
 
 static const stk_arg to_args[] = {
-    { "dtype", STK_ARG_NAME, "", "u8, f16, bf16 or f32; absent: as it is" },
+    { "dtype", STK_ARG_NAME, "",
+      "u8, f16, bf16 or f32; of arrays any type, or stored; absent: as it is" },
     { "layout", STK_ARG_NAME, "", "chw (absent: this), hwc or channels_last" },
     { "scale", STK_ARG_BOOL, "true", "float types without normalize: 0..255 to 0..1" },
     { 0 },

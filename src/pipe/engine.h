@@ -23,6 +23,7 @@
 #include "fetch/uring.h"
 #include "kern/sample.h"
 #include "order/order.h"
+#include "pipe/array_plan.h"
 #include "pipe/ledger_write.h"
 #include "pipe/plan.h"
 
@@ -94,6 +95,7 @@ typedef struct stk_worker {
 struct stk_engine {
     /* the plan: read-only while threads run */
     stk_common *common;
+    stk_array_plan *arrays;                 /* samples are rows of arrays; NULL: they are not */
     stk_chain *chain;                       /* common->n_out */
     uint16_t ***field_of;                   /* [data set][output][schema] */
     const char *open_root[STK_MAX_OUTPUTS]; /* of the chains */
@@ -209,6 +211,10 @@ int stk_worker_step_locked(
 void *stk_worker_main(void *worker);
 void stk_row_aim(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row); /* before its reads */
 int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row, stk_error *err);
+
+/* array_row.c: rows of arrays, done or failed when it returns */
+void stk_array_rows(stk_worker *w, stk_slot *s, uint32_t row, uint32_t n, const uint64_t *position,
+                    const stk_where *where);
 
 /* peek.c: rows whose bytes lie in memory */
 #define STK_PEEK_OUTPUTS 4

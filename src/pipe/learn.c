@@ -22,7 +22,7 @@ int stk_learn_plan(stk_engine *e, stk_error *err)
         const stk_dataset *ds = e->common->data[i];
         char path[1290];
 
-        if (ds->seek && stk_seekfile_whole(ds->seek))
+        if (ds->arrays || (ds->seek && stk_seekfile_whole(ds->seek)))
             continue;
         stk_seek_path(ds->index_path, path, sizeof path);
         STK_TRY(stk_learn_open(&e->learn[i], ds->index, ds->index_path, path, MEMORY / n, err));

@@ -85,6 +85,11 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
 
     if (!codec && !op)
         return unknown_step(call->name, err);
+    if (c->spec.array && codec && codec != &stk_codec_tokens)
+        return stk_fail(err, STK_EINVAL,
+                        "%s reads fields of samples; rows of arrays come as they are stored: leave "
+                        "it out, and turn their type with to()",
+                        call->name);
     rc = stk_args_check(&args, call, codec ? codec->args : op->args, err);
     if (rc == 0) {
         *s = (stk_step){ codec, op, number,
@@ -98,6 +103,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
         print_call(c, call->name, codec ? codec->version : op->version, args);
     if (rc == 0 && codec && codec->parse)
         c->parse = s;
+    if (rc == 0 && codec == &stk_codec_tokens)
+        c->tokens = s->state;
     if (rc == 0 && codec == &stk_codec_open) {
         if (c->n_steps > 1)
             rc = stk_fail(err, STK_EINVAL, "open stands first, or right behind from()");
@@ -115,6 +122,8 @@ static int settle(stk_chain *c, const char *name, stk_error *err)
     stk_spec *s = &c->spec;
     size_t count = 1;
 
+    if (s->array)
+        return 0;
     if (s->kind == STK_KIND_BYTES && c->n_steps == 0)
         return stk_fail(
             err, STK_EINVAL,
@@ -142,19 +151,18 @@ static int settle(stk_chain *c, const char *name, stk_error *err)
     return 0;
 }
 
-int stk_chain_plan(stk_chain *c, const char *name, const char *text, stk_error *err)
+static int plan_chain(stk_chain *c, const char *name, const char *text, stk_error *err)
 {
     stk_expr *e = NULL;
     uint32_t first = 0;
-    int rc;
+    int rc = stk_expr_parse(&e, text, err);
 
-    memset(c, 0, sizeof *c);
-    c->spec.kind = STK_KIND_BYTES;
-    c->spec.out = STK_OUT_BYTES;
-    rc = stk_expr_parse(&e, text, err);
     if (rc == 0 && !strcmp(e->call[0].name, "from")) {
         rc = plan_from(c, &e->call[0], err);
+        if (rc == 0 && c->spec.array && c->fallback)
+            rc = stk_fail(err, STK_EINVAL, "from(): every row of an array is there: no default");
         first = 1;
+        c->from_given = 1;
     } else if (rc == 0) {
         c->from[0] = stk_strdup(name);
         c->n_from = c->from[0] != NULL;
@@ -173,6 +181,23 @@ int stk_chain_plan(stk_chain *c, const char *name, const char *text, stk_error *
     if (rc < 0)
         stk_chain_fini(c);
     return rc;
+}
+
+int stk_chain_plan(stk_chain *c, const char *name, const char *text, stk_error *err)
+{
+    memset(c, 0, sizeof *c);
+    c->spec.kind = STK_KIND_BYTES;
+    c->spec.out = STK_OUT_BYTES;
+    return plan_chain(c, name, text, err);
+}
+
+int stk_chain_plan_rows(stk_chain *c, const char *name, const char *text, stk_error *err)
+{
+    memset(c, 0, sizeof *c);
+    c->spec.kind = STK_KIND_VALUE;
+    c->spec.out = STK_OUT_DENSE;
+    c->spec.array = 1;
+    return plan_chain(c, name, text, err);
 }
 
 void stk_chain_fini(stk_chain *c)

@@ -569,6 +569,13 @@ static uint32_t run_rows(stk_worker *w, const run *u)
     return done;
 }
 
+static uint32_t run_arrays(stk_worker *w, const run *u)
+{
+    stk_array_rows(w, u->slot, u->row, u->rows, u->position, u->where);
+    time_run(w, STK_STAGE_VALUE);
+    return u->rows;
+}
+
 static int run_claim(stk_worker *w)
 {
     stk_engine *e = w->engine;
@@ -587,10 +594,12 @@ static int run_claim(stk_worker *w)
         stk_share_positions(&u.slot->share, &e->order, u.row, u.rows, u.position);
         e->order.at(e->order.state, u.slot->epoch, u.position, u.rows, u.where);
     }
-    for (uint32_t i = 0; i < u.rows; i++)
+    for (uint32_t i = 0; i < u.rows && !e->arrays; i++)
         if (u.where[i].dataset < e->common->n_data)
             stk_index_prefetch(e->common->data[u.where[i].dataset]->index, u.where[i].sample);
-    if (e->peeks)
+    if (e->arrays)
+        done = run_arrays(w, &u);
+    else if (e->peeks)
         done = run_peeks(w, &u);
     else
         done = run_rows(w, &u);

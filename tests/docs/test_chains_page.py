@@ -33,6 +33,7 @@ def shard(tmp_path_factory):
     (folder / "names.txt").write_text("cat\ndog\n")
     (folder / "photos").mkdir()
     (folder / "a.jsonl").write_text('{"path": "1.jpg"}\n')
+    (folder / "a.bin").write_bytes(bytes(4096))
     with tarfile.open(folder / "a.tar", "w") as tar:
         for field in ("jpg", "cls", "json", "txt", "npy", "txt.gz", "txt.zst"):
             info = tarfile.TarInfo(f"0.{field}")
@@ -46,5 +47,5 @@ def test_the_example_can_be_opened(name, shard, monkeypatch):
     import stoker
 
     monkeypatch.chdir(shard.parent)
-    data = shard.with_suffix(".jsonl") if name == "open" else shard  # only a manifest names files
+    data = {"open": shard.with_suffix(".jsonl"), "tokens": shard.with_suffix(".bin")}.get(name, shard)
     stoker.Loader(str(data), fields={"x": ops_doc.EXAMPLES[name]}, collate="list").close()

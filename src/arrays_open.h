@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arrays_open.h - from names of files to arrays. */
+#ifndef STOKER_ARRAYS_OPEN_H
+#define STOKER_ARRAYS_OPEN_H
+
+#include "fetch/data.h"
+
+/* Do these names, or what is known of the data, mean arrays and not shards with an index? */
+int stk_arrays_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
+
+/* One array of the files, or several where it is an .npz. */
+int stk_arrays_open(stk_arrays **out, const char *const *urls, size_t n,
+                    const stk_dataset_options *o, stk_error *err);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arrays.h - data sets whose samples are rows of arrays: no index entry, no request, no read.
+ *
+ * An array is a list of parts (files, or memory) that follow each other along the first axis; a
+ * data set has one or several arrays of equal length.  Files are mapped at first touch and their
+ * pages are brought in ahead of the first access (MADV_POPULATE_READ), so that a file that became
+ * shorter is an error.  Data sets that are larger than half of the memory are read instead,
+ * row by row: nothing of them stays mapped, and what the page cache keeps is the kernel's affair. */
+#ifndef STOKER_FETCH_ARRAYS_H
+#define STOKER_FETCH_ARRAYS_H
+
+#include <stdatomic.h>
+
+#include "format/megatron.h"
+#include "source/source.h"
+
+#define STK_MAX_ARRAYS 256
+#define STK_ROW_DIMS (STK_MAX_DIMS - 1) /* a batch adds one */
+
+typedef struct stk_map stk_map;
+
+typedef struct stk_piece {
+    char *name;      /* of the file, absolute; NULL: memory */
+    uint64_t offset; /* of its first row in the file */
+    uint64_t size;   /* of the file when the data set was opened */
+    uint64_t head;   /* 0: none; else the first 8 bytes, behind which i32 its rows are counted */
+    const uint8_t *data;    /* memory; NULL: a file */
+    void *owned;            /* of it: freed with the data set */
+    _Atomic(stk_map *) map; /* made at first touch */
+    stk_megatron *docs;     /* documents; NULL: not known */
+    stk_map *docs_map;      /* what they lie in */
+} stk_piece;
+
+typedef struct stk_array {
+    const struct stk_arrays *set;
+    char *name; /* the field's */
+    stk_dtype dtype;
+    uint32_t ndim; /* of a row */
+    int64_t shape[STK_ROW_DIMS];
+    size_t row_bytes;
+    size_t pitch; /* bytes from a row to the next */
+    uint64_t rows;
+    uint32_t n_parts;
+    stk_piece *part;
+    uint64_t *first; /* n_parts + 1: number of each part's first row */
+} stk_array;
+
+typedef struct stk_arrays { /* Thread: any, once opened. */
+    const char *kind;       /* "tokens", "npy", "npz", "raw", "memory": a static word */
+    uint32_t n;
+    stk_array *array;
+    uint64_t rows;  /* of each; 0 where they differ */
+    uint64_t bytes; /* of all files */
+    int mapped;     /* else files are read */
+    uint32_t files; /* in all */
+} stk_arrays;
+
+void stk_arrays_close(stk_arrays **a);
+
+typedef struct stk_span { /* rows that lie together */
+    const uint8_t *data;
+    uint64_t rows;
+} stk_span;
+
+/* Up to `want` rows from row `row` on, which is below array->rows: as many as lie in one part.
+ * `into` has room for them and is used where they must be read; else they stay where they are. */
+int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, stk_span *out,
+                   stk_error *err);
+
+/* Say that rows will be wanted soon: starts reads where files are read. */
+void stk_array_expect(const stk_array *a, uint64_t row, uint64_t rows);
+
+/* Which part a row lies in. */
+uint32_t stk_array_part(const stk_array *a, uint64_t row);
+
+/* Read a part's file outside of its map, for fingerprints: bytes from `offset` of its rows on. */
+int stk_piece_read(const stk_piece *p, uint64_t offset, void *dst, size_t len, stk_error *err);
+
+/* A whole file, mapped and brought in; out of it `bytes`. */
+int stk_map_file(const char *name, stk_map **out, stk_bytes *bytes, stk_error *err);
+void stk_map_close(stk_map **m);
+
+#endif

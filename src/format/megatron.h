@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* megatron.h - the .idx beside a Megatron .bin: type of the tokens, sequences, documents.
+ *
+ * "MMIDIDX" and two NULs, u64 version 1, u8 type, u64 S, u64 D, then i32 length[S], i64 byte
+ * offset[S] in the .bin, i64 document[D]: the number of each document's first sequence, the last of
+ * them S.  Little-endian, and unaligned, since 34 bytes come first. */
+#ifndef STOKER_FORMAT_MEGATRON_H
+#define STOKER_FORMAT_MEGATRON_H
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#define STK_MEGATRON_HEAD 34
+
+typedef struct stk_megatron {
+    stk_dtype dtype;
+    uint64_t sequences, documents;
+    uint64_t tokens;                  /* of the .bin */
+    const uint8_t *length, *at, *doc; /* the three arrays, borrowed */
+} stk_megatron;
+
+int stk_megatron_probe(stk_bytes head); /* 0 or 1 */
+
+/* Read an index for a .bin of `size` bytes.  Errors have the offset in the .idx.  Sequences must
+ * follow each other without a gap, so that the .bin is their concatenation; of more than
+ * STK_MEGATRON_CHECKED of them only the first and the last are looked at. */
+#define STK_MEGATRON_CHECKED ((uint64_t)16 << 20)
+int stk_megatron_read(stk_bytes idx, uint64_t size, stk_megatron *out, stk_error *err);
+
+/* The first token of document d; of d == documents: the end.  Never past the last token. */
+uint64_t stk_megatron_document(const stk_megatron *m, uint64_t d);
+
+#endif

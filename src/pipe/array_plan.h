@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* array_plan.h - how rows of arrays become rows of outputs: planned once, read-only then.
+ *
+ * With tokens(), a sample is a window of a stream: the tokens of all parts, one behind the other,
+ * and a separator behind every document where one is asked for.  Whoever packs documents in place
+ * of cutting windows finds their bounds in stk_piece.docs and brings a plan of his own. */
+#ifndef STOKER_ARRAY_PLAN_H
+#define STOKER_ARRAY_PLAN_H
+
+#include "codec/tokens.h"
+#include "fetch/arrays.h"
+#include "kern/convert.h"
+
+typedef struct stk_array_out { /* one output of one data set */
+    const stk_array *array;
+    stk_convert_fn convert; /* NULL: as it is stored */
+} stk_array_out;
+
+typedef struct stk_stream { /* the tokens of one data set */
+    uint64_t tokens, windows;
+    uint64_t *first; /* with separators: where each part begins, n_parts + 1; NULL: without */
+} stk_stream;
+
+typedef struct stk_array_plan {
+    uint32_t n_out, n_data;
+    stk_array_out *out;  /* [data set * n_out + output] */
+    stk_tokens cut;      /* block 0: rows, no windows */
+    size_t sample_bytes; /* that are read for a sample */
+    uint64_t span;       /* tokens of a window and its farthest shift */
+    stk_stream *stream;  /* of each data set; NULL: rows */
+} stk_array_plan;
+
+struct stk_engine;
+/* Chains are planned (stk_chain_plan_rows); makes the outputs' shapes and the number of samples. */
+int stk_array_plan_open(struct stk_engine *e, stk_error *err);
+void stk_array_plan_close(stk_array_plan **p);
+
+#endif

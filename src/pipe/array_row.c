@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* array_row.c - rows out of arrays: gathered and turned into the output's type in one go, straight
+ * into their place.  No request, no index, nothing to wait for but pages that were never read. */
+#include <string.h>
+
+#include "pipe/array_plan.h"
+#include "pipe/engine.h"
+
+#define DRAWN_OUTPUT 255 /* of Philox's address: no output has this number */
+
+typedef struct gather { /* into one row of one output */
+    stk_worker *w;
+    const stk_array_out *from;
+    uint8_t *dst;
+    size_t size; /* of an element of dst */
+    size_t each; /* elements of a row of the array */
+} gather;
+
+/* ---- errors ---- */
+
+/* Which value it was, and where. */
+static int misfit(const gather *g, stk_span at, uint64_t row, stk_dtype to, stk_error *err)
+{
+    const stk_array *a = g->from->array;
+    size_t size = stk_dtype_size(a->dtype);
+    uint32_t k = stk_array_part(a, row);
+    stk_convert_fn wide = stk_convert_c(a->dtype, STK_I64);
+    uint64_t i = 0, bad[1], n = at.rows * g->each;
+    int64_t v = 0;
+    int rc;
+
+    while (i + 1 < n && !g->from->convert(bad, at.data + i * size, 1))
+        i++;
+    if (wide)
+        wide(&v, at.data + i * size, 1);
+    else
+        memcpy(&v, at.data + i * size, sizeof v);
+    rc = stk_fail(err, STK_ECORRUPT, "%s has the value %" PRId64 ", which is no %s: take to(i64)",
+                  a->name, v, stk_dtype_name(to));
+    stk_error_at(err, a->part[k].name,
+                 a->part[k].offset + (row - a->first[k]) * a->pitch + i * size, (stk_bytes){ 0 });
+    return rc;
+}
+
+/* ---- rows that follow each other ---- */
+
+/* `n` rows of the array from `row` on, to g->dst, which moves on. */
+static int take(gather *g, uint64_t row, uint64_t n, stk_dtype to, stk_error *err)
+{
+    const stk_array *a = g->from->array;
+    stk_convert_fn convert = g->from->convert;
+    void *into = g->dst;
+    stk_span at;
+
+    if (convert && !a->set->mapped && !a->part[0].data) {
+        stk_scratch_reset(&g->w->scratch);
+        into = stk_scratch_get(&g->w->scratch, (size_t)n * a->row_bytes);
+        if (!into)
+            return stk_fail_nomem(err, (size_t)n * a->row_bytes);
+    }
+    while (n) {
+        size_t count;
+
+        STK_TRY(stk_array_span(a, row, n, convert ? into : g->dst, &at, err));
+        count = (size_t)at.rows * g->each;
+        if (convert && convert(g->dst, at.data, count))
+            return misfit(g, at, row, to, err);
+        if (!convert && at.data != g->dst)
+            memcpy(g->dst, at.data, count * g->size);
+        g->dst += count * g->size;
+        row += at.rows;
+        n -= at.rows;
+    }
+    return 0;
+}
+
+/* ---- documents with a separator behind each ---- */
+
+static void put_separator(gather *g, int64_t token, stk_dtype to)
+{
+    stk_convert_fn narrow = stk_convert_c(STK_I64, to);
+
+    if (narrow)
+        narrow(g->dst, &token, 1); /* it fits: checked when the loader was opened */
+    else
+        memcpy(g->dst, &token, sizeof token);
+    g->dst += g->size;
+}
+
+/* The document of a part that has token `at` of its stream, where document d begins d tokens
+ * later than in the file. */
+static uint64_t document_at(const stk_megatron *m, uint64_t at)
+{
+    uint64_t lo = 0, hi = m->documents;
+
+    while (hi - lo > 1) {
+        uint64_t mid = lo + (hi - lo) / 2;
+
+        if (stk_megatron_document(m, mid) + mid <= at)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static uint32_t part_at(const stk_stream *s, uint32_t n, uint64_t at)
+{
+    uint32_t lo = 0;
+
+    for (uint32_t hi = n; hi - lo > 1;) {
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (s->first[mid] <= at)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static int take_parted(gather *g, const stk_stream *s, uint64_t at, uint64_t n, stk_dtype to,
+                       stk_error *err)
+{
+    const stk_array *a = g->from->array;
+    int64_t separator = g->w->engine->arrays->cut.separator;
+
+    while (n) {
+        uint32_t k = part_at(s, a->n_parts, at);
+        const stk_megatron *m = a->part[k].docs;
+        uint64_t in = at - s->first[k], d, token, end, count;
+
+        if (at >= s->first[k + 1])
+            return stk_fail(err, STK_ECORRUPT, "the .idx contradicts itself");
+        d = document_at(m, in);
+        token = in - d;
+        end = stk_megatron_document(m, d + 1);
+        if (token < end) {
+            count = end - token < n ? end - token : n;
+            STK_TRY(take(g, a->first[k] + token, count, to, err));
+        } else {
+            count = 1;
+            put_separator(g, separator, to);
+        }
+        at += count;
+        n -= count;
+    }
+    return 0;
+}
+
+/* ---- one sample ---- */
+
+/* Where a window begins: its number says, or it is drawn, for all outputs at once. */
+static uint64_t window_at(const stk_engine *e, const stk_slot *s, uint64_t position,
+                          const stk_where *where)
+{
+    const stk_array_plan *p = e->arrays;
+    stk_rng rng;
+    uint64_t x;
+
+    if (!p->cut.random)
+        return where->sample * p->cut.stride;
+    stk_rng_init(&rng, e->seed, position, (uint32_t)s->epoch, DRAWN_OUTPUT, 0);
+    x = (uint64_t)stk_rng_u32(&rng) << 32;
+    x |= stk_rng_u32(&rng);
+    return (uint64_t)((unsigned __int128)x * (p->stream[where->dataset].tokens - p->span + 1) >>
+                      64);
+}
+
+typedef struct sample {
+    stk_worker *w;
+    stk_slot *slot;
+    uint32_t row;
+    const stk_where *where;
+    uint64_t at; /* row of the array, or token of the stream */
+} sample;
+
+static int make_output(const sample *x, uint32_t output, stk_error *err)
+{
+    const stk_engine *e = x->w->engine;
+    const stk_array_plan *p = e->arrays;
+    const stk_out_plan *o = &e->common->out[output];
+    gather g = { .w = x->w,
+                 .from = &p->out[x->where->dataset * p->n_out + output],
+                 .dst = stk_batch_place(x->slot->batch, output, x->row),
+                 .size = stk_dtype_size(o->spec.dtype) };
+    uint64_t at = x->at, n = p->cut.block;
+
+    g.each = g.from->array->row_bytes / stk_dtype_size(g.from->array->dtype);
+    if (!p->cut.block)
+        return take(&g, at, 1, o->spec.dtype, err);
+    if (p->cut.share) { /* the first one has it all */
+        g.dst -= o->skip;
+        n = p->span;
+    } else {
+        at += e->chain[output].tokens->shift;
+    }
+    if (p->cut.parted)
+        return take_parted(&g, &p->stream[x->where->dataset], at, n, o->spec.dtype, err);
+    return take(&g, at, n, o->spec.dtype, err);
+}
+
+static int make(sample *x, uint64_t position, stk_error *err)
+{
+    const stk_engine *e = x->w->engine;
+    const stk_array_plan *p = e->arrays;
+    const uint64_t *start = e->common->start;
+    uint32_t n = p->cut.share ? 1 : p->n_out, d = x->where->dataset;
+
+    if (d >= p->n_data || x->where->sample >= start[d + 1] - start[d])
+        return stk_fail(err, STK_EINVAL,
+                        "order %s asks for sample %" PRIu64 " of data set %u, which is not there",
+                        e->order.name, x->where->sample, d);
+    x->at = p->cut.block ? window_at(e, x->slot, position, x->where) : x->where->sample;
+    for (uint32_t i = 0; i < n; i++) {
+        STK_TRY(make_output(x, i, err));
+    }
+    x->slot->batch->ids[x->row] = start[d] + x->where->sample;
+    x->w->bytes += p->sample_bytes;
+    x->w->rows++;
+    return 0;
+}
+
+/* Reads that will be wanted, begun together. */
+static void expect(const stk_engine *e, const stk_where *where, uint32_t n)
+{
+    const stk_array_plan *p = e->arrays;
+
+    for (uint32_t k = 0; k < n && !p->cut.random && !p->cut.parted; k++)
+        for (uint32_t i = 0; where[k].dataset < p->n_data && i < p->n_out; i++) {
+            const stk_array *a = p->out[where[k].dataset * p->n_out + i].array;
+            uint64_t at = p->cut.block ? where[k].sample * p->cut.stride : where[k].sample;
+
+            if (!a->set->mapped && at < a->rows && (!i || !p->cut.block))
+                stk_array_expect(a, at, p->cut.block ? p->span : 1);
+        }
+}
+
+void stk_array_rows(stk_worker *w, stk_slot *s, uint32_t row, uint32_t n, const uint64_t *position,
+                    const stk_where *where)
+{
+    stk_engine *e = w->engine;
+    stk_error err;
+
+    if (n > 1)
+        expect(e, where, n);
+    for (uint32_t i = 0; i < n; i++) {
+        sample x = { .w = w, .slot = s, .row = row + i, .where = &where[i] };
+        int rc;
+
+        if (atomic_load_explicit(&e->draining, memory_order_relaxed))
+            return;
+        stk_error_clear(&err);
+        rc = make(&x, position[i], &err);
+        if (rc == 0)
+            continue;
+        if (where[i].dataset < e->common->n_data)
+            err.sample = e->common->start[where[i].dataset] + where[i].sample;
+        stk_ring_fail(e, s, row + i, rc, &err);
+    }
+}
