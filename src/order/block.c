@@ -96,13 +96,15 @@ static uint64_t place_of(const turn *r, uint64_t u)
     return wrapped(r->back ? r->from + r->len - 1 - u : u + r->len - r->from, r->len);
 }
 
-/* The permutation of the window that begins at `from`. */
+/* The permutation of the window that begins at `from`.  Few rounds also where it is tiny: what makes
+ * batches differ is which streams and windows meet, and an index has to cost little. */
 static void window_perm(const block *x, uint64_t key, uint64_t from, uint64_t len, stk_perm *out)
 {
     if (len - from < x->window)
         stk_perm_shape(out, len - from);
     else
         memcpy(out, &x->full, offsetof(stk_perm, key));
+    out->rounds = STK_PERM_FEW;
     stk_perm_key(out, key + from + 1);
 }
 

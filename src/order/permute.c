@@ -13,8 +13,8 @@
 #include "base/hash.h"
 #include "order/order.h"
 
-#define ROUNDS 6
-#define SMALL 64
+#define ROUNDS STK_PERM_FEW
+#define SMALL 31
 
 void stk_perm_shape(stk_perm *p, uint64_t n)
 {
@@ -76,45 +76,58 @@ static uint64_t decrypt(const stk_perm *p, uint64_t i)
 
 #define LANES 4
 
-static inline int all_short(const stk_perm *p, uint32_t stride)
+/* Do the next few take so many rounds, all of them? */
+static inline int all_take(const stk_perm *p, uint32_t stride, int rounds)
 {
-    int most = p->rounds;
+    int same = p->rounds == rounds;
 
     for (uint32_t j = 1; j < LANES && stride; j++)
-        most = most > p[j].rounds ? most : p[j].rounds;
-    return most == ROUNDS;
+        same &= p[j].rounds == rounds;
+    return same;
 }
 
 /* Several at once: a round waits for the one before it, so that independent positions fill the
- * gaps.  p[j * stride] is that of position j.  From the first that
- * takes more rounds on it is one by one: those sets are tiny. */
+ * gaps.  p[j * stride] is that of position j; `rounds` is a constant where it is called. */
+static inline __attribute__((always_inline)) void run_lanes(const stk_perm *p, uint32_t stride,
+                                                            const uint64_t *i, uint64_t *out,
+                                                            const int rounds)
+{
+    uint64_t l[LANES], r[LANES];
+
+    for (uint32_t j = 0; j < LANES; j++) {
+        l[j] = i[j] / p[j * stride].b;
+        r[j] = i[j] - l[j] * p[j * stride].b;
+    }
+    for (int k = 0; k < rounds; k += 2) {
+        for (uint32_t j = 0; j < LANES; j++) {
+            l[j] += scaled(r[j], p[j * stride].key[k], p[j * stride].a);
+            l[j] -= l[j] >= p[j * stride].a ? p[j * stride].a : 0;
+        }
+        for (uint32_t j = 0; j < LANES; j++) {
+            r[j] += scaled(l[j], p[j * stride].key[k + 1], p[j * stride].b);
+            r[j] -= r[j] >= p[j * stride].b ? p[j * stride].b : 0;
+        }
+    }
+    for (uint32_t j = 0; j < LANES; j++) {
+        uint64_t k = l[j] * p[j * stride].b + r[j];
+
+        out[j] = k < p[j * stride].n ? k : stk_perm_at(&p[j * stride], k);
+    }
+}
+
 static inline void run(const stk_perm *p, uint32_t stride, const uint64_t *i, uint32_t n,
                        uint64_t *out)
 {
     uint32_t at = 0;
 
-    for (; at + LANES <= n && all_short(p, stride); at += LANES, p += LANES * stride) {
-        uint64_t l[LANES], r[LANES];
-
-        for (uint32_t j = 0; j < LANES; j++) {
-            l[j] = i[at + j] / p[j * stride].b;
-            r[j] = i[at + j] - l[j] * p[j * stride].b;
-        }
-        for (int k = 0; k < ROUNDS; k += 2) {
-            for (uint32_t j = 0; j < LANES; j++) {
-                l[j] += scaled(r[j], p[j * stride].key[k], p[j * stride].a);
-                l[j] -= l[j] >= p[j * stride].a ? p[j * stride].a : 0;
-            }
-            for (uint32_t j = 0; j < LANES; j++) {
-                r[j] += scaled(l[j], p[j * stride].key[k + 1], p[j * stride].b);
-                r[j] -= r[j] >= p[j * stride].b ? p[j * stride].b : 0;
-            }
-        }
-        for (uint32_t j = 0; j < LANES; j++) {
-            uint64_t k = l[j] * p[j * stride].b + r[j];
-
-            out[at + j] = k < p[j * stride].n ? k : stk_perm_at(&p[j * stride], k);
-        }
+    for (; at + LANES <= n; at += LANES, p += LANES * stride) {
+        if (all_take(p, stride, ROUNDS))
+            run_lanes(p, stride, i + at, out + at, ROUNDS);
+        else if (all_take(p, stride, STK_PERM_ROUNDS))
+            run_lanes(p, stride, i + at, out + at, STK_PERM_ROUNDS);
+        else
+            for (uint32_t j = 0; j < LANES; j++)
+                out[at + j] = stk_perm_at(&p[j * stride], i[at + j]);
     }
     for (; at < n; at++, p += stride)
         out[at] = stk_perm_at(p, i[at]);
