@@ -12,6 +12,7 @@ Renumbering is a permutation of the ranks, so what all of them get together does
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 import sys
@@ -50,14 +51,21 @@ def find(rank: Any, world_size: Any, mesh: Any = None) -> Place:
         place = _from_mesh(mesh)
     else:
         place = _from_torch() or _from_environment(os.environ) or Place(0, 1, "")
-    for value in place[:2]:
-        if isinstance(value, bool) or not isinstance(value, int):
-            invalid(f"rank and world_size must be whole numbers, not {value!r}")
-    if not 0 <= place.rank < place.world < 1 << 31:
+    place = place._replace(rank=_whole(place.rank), world=_whole(place.world))
+    if place.world >= 1 << 31:
+        invalid(f"world_size must be below {1 << 31}, not {place.world}")
+    if not 0 <= place.rank < place.world:
         source = "" if rank is not None else f" ({place.source})"
         invalid(f"rank {place.rank} is outside of world_size {place.world}{source}: ranks count "
                 f"from 0 to world_size - 1")
     return place
+
+
+def _whole(value: Any) -> int:
+    """NumPy's integers too, but no bool."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        invalid(f"rank and world_size must be whole numbers, not {value!r}")
+    return operator.index(value)
 
 
 # ---- torch ---------------------------------------------------------------------------------------

@@ -307,3 +307,9 @@ def test_a_torchrun_on_one_node():
     env = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "8"}
     assert _ranks._from_environment(env).local == 8
     assert _ranks._from_environment({**env, "LOCAL_WORLD_SIZE": "4"}).local == 1    # the others may have more
+
+
+def test_numpy_integers_are_ranks(urls):
+    assert share(urls, np.int64(1), np.int32(3)) == share(urls, 1, 3)
+    with pytest.raises(stoker.StokerError, match="world_size must be below 2147483648"):
+        share(urls, 0, 2**31)
