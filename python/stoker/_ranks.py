@@ -143,7 +143,8 @@ def _from_environment(env: Any) -> Place | None:
     torchrun = _pair(env, "RANK", "WORLD_SIZE")
     slurm = _from_slurm(env)
     if torchrun:
-        _same_story(env, torchrun, slurm)
+        for other in (slurm, mpi):
+            _same_story(env, torchrun, other)
         alone = env.get("LOCAL_WORLD_SIZE") == str(torchrun[1])     # then it says so to all of them
         return Place(*torchrun, "torchrun (RANK, WORLD_SIZE)", local=torchrun[1] if alone else 1)
     if slurm and mpi and slurm[:2] != mpi[:2]:
@@ -151,16 +152,16 @@ def _from_environment(env: Any) -> Place | None:
     return _by_node(env, slurm) if slurm else mpi
 
 
-def _same_story(env: Any, torchrun: tuple[int, int], slurm: Place | None) -> None:
+def _same_story(env: Any, torchrun: tuple[int, int], other: Place | None) -> None:
     """`export RANK=$SLURM_PROCID` in a batch script is evaluated once: all tasks are rank 0 then.
 
-    torchrun itself may number nodes in another order than Slurm, and says that it is there.
+    torchrun itself may number nodes in another order than Slurm or MPI, and says that it is there.
     """
-    if slurm and torchrun[1] == slurm.world and torchrun[0] != slurm.rank \
+    if other and torchrun[1] == other.world and torchrun[0] != other.rank \
             and "TORCHELASTIC_RUN_ID" not in env:
-        invalid(f"the environment contradicts itself: RANK={torchrun[0]} but "
-                f"SLURM_PROCID={slurm.rank}, both of {slurm.world}: set RANK in each task, unset it, "
-                f"or give rank= and world_size=")
+        name = other.source.partition("(")[2].partition(",")[0]
+        invalid(f"the environment contradicts itself: RANK={torchrun[0]} but {name}={other.rank}, both "
+                f"of {other.world}: set RANK in each task, unset it, or give rank= and world_size=")
 
 
 def _from_mpi(env: Any) -> Place | None:
