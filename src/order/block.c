@@ -96,11 +96,19 @@ static uint64_t place_of(const turn *r, uint64_t u)
     return wrapped(r->back ? r->from + r->len - 1 - u : u + r->len - r->from, r->len);
 }
 
+/* Six rounds also for windows of a few samples, where they show a little (permute.c): a window is
+ * one of many streams', twelve rounds would double the cost of an index. */
+static void window_shape(stk_perm *out, uint64_t n)
+{
+    stk_perm_shape(out, n);
+    out->rounds = STK_PERM_SHORT;
+}
+
 /* The permutation of the window that begins at `from`. */
 static void window_perm(const block *x, uint64_t key, uint64_t from, uint64_t len, stk_perm *out)
 {
     if (len - from < x->window)
-        stk_perm_shape(out, len - from);
+        window_shape(out, len - from);
     else
         memcpy(out, &x->full, offsetof(stk_perm, key));
     stk_perm_key(out, key + from + 1);
@@ -337,7 +345,7 @@ int stk_order_block(stk_order *order, const stk_roster *roster, const stk_block_
     *x = (block){ .roster = roster, .seed = plan->seed, .n = n, .n_runs = plan->n_shards };
     x->bits = (unsigned)__builtin_ctz(plan->streams);
     x->window = plan->window >> x->bits ? plan->window >> x->bits : 1;
-    stk_perm_shape(&x->full, x->window);
+    window_shape(&x->full, x->window);
     x->run = stk_zalloc(x->n_runs + 1, sizeof *x->run);
     x->first = stk_zalloc(x->n_runs + 1, sizeof *x->first);
     x->stream = stk_zalloc((size_t)plan->streams + 1, sizeof *x->stream);

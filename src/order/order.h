@@ -14,6 +14,7 @@
 /* ---- a keyed permutation of [0, n) without memory ---- */
 
 #define STK_PERM_ROUNDS 12 /* at most */
+#define STK_PERM_SHORT 6   /* of large sets */
 
 typedef struct stk_perm {
     uint64_t n;

@@ -13,7 +13,7 @@
 #include "base/hash.h"
 #include "order/order.h"
 
-#define ROUNDS 6
+#define ROUNDS STK_PERM_SHORT
 #define SMALL 64
 
 void stk_perm_shape(stk_perm *p, uint64_t n)
