@@ -151,7 +151,7 @@ static void summary_lines(const ledger_counts *c, const generation *g, size_t n,
                g[i].first.world_size, g[i].first.world_size == 1 ? "" : "s",
                cli_many(b, g[i].first.global_batch_size),
                g[i].files < g[i].first.world_size ? " (files of some ranks are missing)" : "");
-    printf("%8s %10s %14s %14s %14s %14s\n", "epoch", "steps", "seen once", "twice", "never",
+    printf("%8s %10s %14s %14s %14s %14s\n", "epoch", "steps", "seen once", "more often", "never",
            "not valid");
     for (size_t i = 0; i < c->n; i++) {
         const ledger_epoch *e = &c->epoch[i];
@@ -264,18 +264,21 @@ const cli_command cli_ledger = {
     .name = "ledger",
     .synopsis = "FOLDER [options]",
     .summary = "which samples was a run given, when, and which twice or never?",
-    .about = "Reads what loader.ledger(FOLDER) wrote while a run trained: the samples of every "
-             "step and rank, as\n"
-             "they were handed out.  A run that died and was resumed is one history: steps behind "
-             "the checkpoint\n"
-             "that it was resumed from are left out, however many ranks it had then and has now.  "
-             "Without an\n"
-             "option it counts, for every epoch, samples seen once, more than once and never.  "
-             "Rows that are not\n"
-             "valid (a stand-in for a bad sample, or a row that fills up the last batch) don't "
-             "count as seen.\n"
-             "Exit code 1 when --twice or --never list something, or --sample or --step find "
-             "nothing.",
+    .about =
+        "Reads what loader.ledger(FOLDER) wrote while a run trained: the samples of every "
+        "step and rank, as\n"
+        "they were handed out.  A run that died and was resumed is one history: steps behind "
+        "the checkpoint\n"
+        "that it was resumed from are left out, however many ranks it had then and has now.  "
+        "Without an\n"
+        "option it counts, for every epoch, samples seen once, more than once and never.  "
+        "Rows that are not\n"
+        "valid (a stand-in for a bad sample, or a row that fills up the last batch) don't "
+        "count as seen.\n"
+        "With weights, repeat or a mixture an epoch has samples more than once, and others not at "
+        "all:\nthat is as it should be.\n"
+        "Exit code 1 when --twice or --never list something, or --sample or --step find "
+        "nothing.",
     .examples = "  stoker ledger runs/7/ledger --step 1200 --epoch 3\n"
                 "  stoker ledger runs/7/ledger --sample n01440764/10026 --data 'train-*.tar'\n",
     .options = options,

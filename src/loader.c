@@ -64,14 +64,11 @@ static int check_options(const stk_loader_options *o, size_t n_data, stk_error *
     return 0;
 }
 
-/* Cores of this machine that are this rank's: torchrun says how many share it. */
 static uint32_t default_workers(void)
 {
-    const char *local = getenv("LOCAL_WORLD_SIZE");
-    long ranks = local ? strtol(local, NULL, 10) : 1;
-    uint32_t n = stk_cpu_count() / (uint32_t)(ranks > 0 && ranks < 4096 ? ranks : 1);
+    uint32_t n = stk_cpu_share();
 
-    return n < 1 ? 1 : n > STK_MAX_WORKERS ? STK_MAX_WORKERS : n;
+    return n > STK_MAX_WORKERS ? STK_MAX_WORKERS : n;
 }
 
 /* ---- outputs ---- */
@@ -291,10 +288,11 @@ static int plan_steps(stk_engine *e, stk_error *err)
                             : "the data set has no samples");
     e->steps = e->base_left = stk_deal_steps(&e->deal, 0);
     if (!e->steps)
-        return stk_fail(err, STK_EINVAL,
-                        "%" PRIu64 " samples make no batch of %u on %u ranks: lower batch_size or "
-                        "leave drop_last",
-                        e->deal.samples, e->batch, e->deal.world);
+        return stk_fail(
+            err, STK_EINVAL,
+            "%" PRIu64 " samples make no global batch of %" PRIu64 " (%u rank%s): lower "
+            "batch_size or leave drop_last",
+            e->deal.samples, e->deal.global, e->deal.world, e->deal.world == 1 ? "" : "s");
     return 0;
 }
 

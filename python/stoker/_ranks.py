@@ -12,6 +12,7 @@ Renumbering is a permutation of the ranks, so what all of them get together does
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 import sys
@@ -50,14 +51,21 @@ def find(rank: Any, world_size: Any, mesh: Any = None) -> Place:
         place = _from_mesh(mesh)
     else:
         place = _from_torch() or _from_environment(os.environ) or Place(0, 1, "")
-    for value in place[:2]:
-        if isinstance(value, bool) or not isinstance(value, int):
-            invalid(f"rank and world_size must be whole numbers, not {value!r}")
-    if not 0 <= place.rank < place.world < 1 << 31:
+    place = place._replace(rank=_whole(place.rank), world=_whole(place.world))
+    if place.world >= 1 << 31:
+        invalid(f"world_size must be below {1 << 31}, not {place.world}")
+    if not 0 <= place.rank < place.world:
         source = "" if rank is not None else f" ({place.source})"
         invalid(f"rank {place.rank} is outside of world_size {place.world}{source}: ranks count "
                 f"from 0 to world_size - 1")
     return place
+
+
+def _whole(value: Any) -> int:
+    """NumPy's integers too, but no bool."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        invalid(f"rank and world_size must be whole numbers, not {value!r}")
+    return operator.index(value)
 
 
 # ---- torch ---------------------------------------------------------------------------------------
@@ -135,7 +143,8 @@ def _from_environment(env: Any) -> Place | None:
     torchrun = _pair(env, "RANK", "WORLD_SIZE")
     slurm = _from_slurm(env)
     if torchrun:
-        _same_story(env, torchrun, slurm)
+        for other in (slurm, mpi):
+            _same_story(env, torchrun, other)
         alone = env.get("LOCAL_WORLD_SIZE") == str(torchrun[1])     # then it says so to all of them
         return Place(*torchrun, "torchrun (RANK, WORLD_SIZE)", local=torchrun[1] if alone else 1)
     if slurm and mpi and slurm[:2] != mpi[:2]:
@@ -143,16 +152,16 @@ def _from_environment(env: Any) -> Place | None:
     return _by_node(env, slurm) if slurm else mpi
 
 
-def _same_story(env: Any, torchrun: tuple[int, int], slurm: Place | None) -> None:
+def _same_story(env: Any, torchrun: tuple[int, int], other: Place | None) -> None:
     """`export RANK=$SLURM_PROCID` in a batch script is evaluated once: all tasks are rank 0 then.
 
-    torchrun itself may number nodes in another order than Slurm, and says that it is there.
+    torchrun itself may number nodes in another order than Slurm or MPI, and says that it is there.
     """
-    if slurm and torchrun[1] == slurm.world and torchrun[0] != slurm.rank \
+    if other and torchrun[1] == other.world and torchrun[0] != other.rank \
             and "TORCHELASTIC_RUN_ID" not in env:
-        invalid(f"the environment contradicts itself: RANK={torchrun[0]} but "
-                f"SLURM_PROCID={slurm.rank}, both of {slurm.world}: set RANK in each task, unset it, "
-                f"or give rank= and world_size=")
+        name = other.source.partition("(")[2].partition(",")[0]
+        invalid(f"the environment contradicts itself: RANK={torchrun[0]} but {name}={other.rank}, both "
+                f"of {other.world}: set RANK in each task, unset it, or give rank= and world_size=")
 
 
 def _from_mpi(env: Any) -> Place | None:

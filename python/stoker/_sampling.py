@@ -8,6 +8,7 @@ becomes an array over those numbers.
 from __future__ import annotations
 
 import array
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -105,10 +106,11 @@ def _array(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
 def weights_of(value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
     import numpy as np
     values = _array("weights", value, data)
-    try:
-        return np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        invalid(f"weights must be numbers, not {values.dtype}: {values[:1].tolist()}")
+    if values.dtype.kind in "biufO":
+        with contextlib.suppress(TypeError, ValueError):
+            return np.ascontiguousarray(values, dtype=np.float64)
+    first = repr(values[:1].tolist()[0]) if len(values) else "none"
+    invalid(f"weights must be numbers, not {first[:60]}")
 
 
 def classes_of(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
@@ -134,12 +136,13 @@ def selection(value: Any, data: tuple[_stoker.Dataset, ...]) -> np.ndarray[Any, 
         if not isinstance(value, Iterable):
             invalid(f"select must be indices, a mask, keys or an Arrow stream, not {value!r}")
         value = list(value)
-        if value and all(isinstance(v, str) for v in value):
-            return _by_keys(value, data)
+        texts = sum(isinstance(v, str) for v in value)
+        if texts and texts < len(value):
+            invalid("select: give keys or indices, not both")
     values = np.asarray(value)
     if values.ndim != 1:
         invalid(f"select must have one dimension, not {values.ndim}")
-    if values.dtype.kind in "OUT":
+    if values.dtype.kind in "UT" or values.dtype == object and all(isinstance(v, str) for v in values):
         return _by_keys([str(v) for v in values], data)
     samples = sum(len(d) for d in data)
     if values.dtype == bool:
@@ -152,7 +155,11 @@ def selection(value: Any, data: tuple[_stoker.Dataset, ...]) -> np.ndarray[Any, 
 def _by_number(values: np.ndarray[Any, Any], samples: int) -> np.ndarray[Any, Any]:
     import numpy as np
     if values.size and values.dtype.kind not in "iu":
-        invalid(f"select: indices must be whole numbers, not {values.dtype}")
+        what = values.dtype
+        if what == object:                      # also numbers beyond 64 bits
+            odd = next((v for v in values if isinstance(v, bool) or not isinstance(v, int)), values[0])
+            what = repr(odd)[:60]
+        invalid(f"select: indices must be whole numbers, and keys texts, not {what}")
     wrong = values[(values < 0) | (values >= samples)] if values.size else values
     if len(wrong):
         invalid(f"select: {len(wrong):,} of {len(values):,} indices are not in the data, which has 0 to "

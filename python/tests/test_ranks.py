@@ -307,3 +307,19 @@ def test_a_torchrun_on_one_node():
     env = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "8"}
     assert _ranks._from_environment(env).local == 8
     assert _ranks._from_environment({**env, "LOCAL_WORLD_SIZE": "4"}).local == 1    # the others may have more
+
+
+def test_numpy_integers_are_ranks(urls):
+    assert share(urls, np.int64(1), np.int32(3)) == share(urls, 1, 3)
+    with pytest.raises(stoker.StokerError, match="world_size must be below 2147483648"):
+        share(urls, 0, 2**31)
+
+
+def test_rank_and_mpi_that_contradict_each_other():
+    """`mpirun -x RANK=0 ..` makes all of them rank 0."""
+    env = {"RANK": "0", "WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"}
+    with pytest.raises(stoker.StokerError, match="contradicts itself: RANK=0 but OMPI_COMM_WORLD_RANK=1, both of 4"):
+        _ranks._from_environment(env)
+    assert _ranks._from_environment({**env, "RANK": "1"}).rank == 1
+    assert _ranks._from_environment({**env, "TORCHELASTIC_RUN_ID": "x"}).rank == 0
+    assert _ranks._from_environment({**env, "OMPI_COMM_WORLD_SIZE": "2"}).world == 4     # one torchrun a node

@@ -55,6 +55,56 @@ uint32_t stk_cpu_count(void)
     return n ? n : 1;
 }
 
+/* The number a variable begins with ("4(x2)" of Slurm is 4: the first node has the most); 0: none.
+ */
+static long env_count(const char *name)
+{
+    const char *text = getenv(name);
+    long n = text ? strtol(text, NULL, 10) : 0;
+
+    return n > 0 && n < 4096 ? n : 0;
+}
+
+/* srun's own steps; ids from 0xFFFFFFF0 on are of batch scripts and of interactive shells. */
+static int in_slurm_step(void)
+{
+    const char *id = getenv("SLURM_STEP_ID");
+    char *end = NULL;
+    unsigned long long n;
+
+    if (!id)
+        id = getenv("SLURM_STEPID");
+    n = id ? strtoull(id, &end, 10) : 0;
+    return id && end != id && !*end && n < 0xFFFFFFF0;
+}
+
+/* Whether this process was given cores of its own: fewer than there are for all ranks here. */
+static int is_bound(long cores)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) < cores;
+}
+
+uint32_t stk_cpu_share(void)
+{
+    static const char *const mpi[] = { "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS" };
+    static const char *const slurm[] = { "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE",
+                                         "SLURM_NTASKS_PER_NODE" };
+    uint32_t n = stk_cpu_count();
+    long ranks = env_count("LOCAL_WORLD_SIZE"), cores = 0; /* torchrun binds nothing */
+
+    for (int i = 0; !ranks && i < 2; i++)
+        if ((ranks = env_count(mpi[i])) != 0)
+            cores = sysconf(_SC_NPROCESSORS_ONLN);
+    for (int i = 0; !ranks && i < 3 && in_slurm_step(); i++)
+        if ((ranks = env_count(slurm[i])) != 0)
+            cores = env_count("SLURM_CPUS_ON_NODE");
+    if (ranks > 1 && !is_bound(cores))
+        n /= (uint32_t)ranks;
+    return n ? n : 1;
+}
+
 uint64_t stk_memory_total(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);

@@ -18,6 +18,10 @@ stk_cpu stk_cpu_level(void);
 /* Cores this process may use: affinity and cgroup quota honoured, at least 1. */
 uint32_t stk_cpu_count(void);
 
+/* Those of them that are this rank's: a launcher's variables say how many ranks share the machine.
+ * Cores that Slurm or MPI bound a rank to are its own and are not divided again. */
+uint32_t stk_cpu_share(void);
+
 /* Memory this process may use, in bytes: the machine's or the cgroup's limit. */
 uint64_t stk_memory_total(void);
 

@@ -59,7 +59,7 @@ def test_summary(stoker, ledger):
 22 samples, 22 in an epoch, seed 1
 generation 0: from epoch 0, position 0, 2 ranks, global batch 4
 generation 1: from epoch 0, position 8, 1 rank, global batch 2
-   epoch      steps      seen once          twice          never      not valid
+   epoch      steps      seen once     more often          never      not valid
        0          9             22              0              0              0
        1         11             22              0              0              0
 left out: 2 superseded and 0 torn steps, 0 files of tries that were given up
