@@ -106,6 +106,17 @@ def test_a_longer_list_takes_them_over(tmp_path, photos):
     assert stats["jpeg_seek"] == 9
 
 
+def test_bytes_before_the_end_do_not_change_colors(tmp_path, photos):
+    """Odd files go to libjpeg-turbo, whose pixels are RGB: also where color would come after sampling."""
+    whole = [p[: p.rindex(b"\xff\xd9")] for p in photos[:2]]
+    write(tmp_path / "sane.tar", [p + b"\xff\xd9" for p in whole])
+    odd, stats = load(str(write(tmp_path / "odd.tar", [p + b"odd\xff\xd9" for p in whole])),
+                      {"image": "from(jpg) | image | resize((48, 48)) | to(u8)"})
+    even, _ = load(str(tmp_path / "sane.tar"), {"image": "from(jpg) | image | resize((48, 48)) | to(u8)"})
+    assert stats["jpeg_fallback"] == 2
+    assert np.abs(odd.astype(int) - even.astype(int)).mean() < 1
+
+
 # ---- pixels are the same --------------------------------------------------------------------------
 
 @pytest.mark.parametrize("fields", [CROP, SMALL, {"image": "from(jpg) | image(exact=true) | resize((40, 40)) | to(u8)"}])
