@@ -106,6 +106,14 @@ def test_a_longer_list_takes_them_over(tmp_path, photos):
     assert stats["jpeg_seek"] == 9
 
 
+def test_small_pictures_have_none(tmp_path):
+    """Headers alone would take more than the 2.5 % that are promised."""
+    write(tmp_path / "a.tar", [textured(i, 48, 48) for i in range(5)] + [textured(9)])
+    stoker.open(tmp_path / "a.tar", jpeg=True)
+    assert points(tmp_path / "a.tar").stat().st_size < 0.03 * len(textured(9))
+    assert load(str(tmp_path / "a.tar"))[1]["jpeg_seek"] == 1
+
+
 def test_bytes_before_the_end_do_not_change_colors(tmp_path, photos):
     """Odd files go to libjpeg-turbo, whose pixels are RGB: also where color would come after sampling."""
     whole = [p[: p.rindex(b"\xff\xd9")] for p in photos[:2]]

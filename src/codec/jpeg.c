@@ -153,7 +153,10 @@ static int jpeg_learn(void *p, stk_scratch *scratch, stk_bytes *out, stk_error *
 
     if (!c->in.data || !c->ours)
         return stk_fail(err, STK_ECORRUPT, "seek points are of baseline JPEGs");
-    return stk_jpeg_seek_build(c->own, &c->head, c->in, scratch, out, err);
+    STK_TRY(stk_jpeg_seek_build(c->own, &c->head, c->in, scratch, out, err));
+    if (!stk_jpeg_seek_pays(*out, c->in))
+        return stk_fail(err, STK_ECORRUPT, "seek points would take more than 2.5 %% of the JPEG");
+    return 0;
 }
 
 const stk_decoder stk_decoder_jpeg = {
