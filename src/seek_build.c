@@ -46,7 +46,7 @@ static int add_points(group *g, uint32_t row, uint32_t field, stk_bytes in, stk_
         rc = stk_jpeg_seek_build(g->jpeg, &head, in, &g->scratch, &points, err);
     if (rc == STK_ENOMEM)
         return rc;
-    if (rc < 0) {
+    if (rc < 0 || !stk_jpeg_seek_pays(points, in)) {
         g->out.counts.others++;
         return 0;
     }

@@ -14,7 +14,7 @@ typedef struct stk_seek_build { /* init with zeros, set what is wanted.  Thread:
     /* found */
     int built;
     uint64_t jpegs, jpeg_bytes; /* with points */
-    uint64_t others;            /* JPEGs that have none: progressive, damaged, ... */
+    uint64_t others;            /* JPEGs that have none: progressive, damaged, small */
     uint64_t bytes;             /* of the points, with their tables */
     char path[1290];
 } stk_seek_build;

@@ -106,6 +106,25 @@ def test_a_longer_list_takes_them_over(tmp_path, photos):
     assert stats["jpeg_seek"] == 9
 
 
+def test_small_pictures_have_none(tmp_path):
+    """Headers alone would take more than the 2.5 % that are promised."""
+    write(tmp_path / "a.tar", [textured(i, 48, 48) for i in range(5)] + [textured(9)])
+    stoker.open(tmp_path / "a.tar", jpeg=True)
+    assert points(tmp_path / "a.tar").stat().st_size < 0.03 * len(textured(9))
+    assert load(str(tmp_path / "a.tar"))[1]["jpeg_seek"] == 1
+
+
+def test_bytes_before_the_end_do_not_change_colors(tmp_path, photos):
+    """Odd files go to libjpeg-turbo, whose pixels are RGB: also where color would come after sampling."""
+    whole = [p[: p.rindex(b"\xff\xd9")] for p in photos[:2]]
+    write(tmp_path / "sane.tar", [p + b"\xff\xd9" for p in whole])
+    odd, stats = load(str(write(tmp_path / "odd.tar", [p + b"odd\xff\xd9" for p in whole])),
+                      {"image": "from(jpg) | image | resize((48, 48)) | to(u8)"})
+    even, _ = load(str(tmp_path / "sane.tar"), {"image": "from(jpg) | image | resize((48, 48)) | to(u8)"})
+    assert stats["jpeg_fallback"] == 2
+    assert np.abs(odd.astype(int) - even.astype(int)).mean() < 1
+
+
 # ---- pixels are the same --------------------------------------------------------------------------
 
 @pytest.mark.parametrize("fields", [CROP, SMALL, {"image": "from(jpg) | image(exact=true) | resize((40, 40)) | to(u8)"}])

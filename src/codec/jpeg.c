@@ -107,11 +107,11 @@ static int turbo_decode(jpeg_ctx *c, const stk_ask *ask, stk_scratch *scratch, s
 {
     stk_image_info info;
 
-    if (c->ours) /* it has not seen this one yet */
+    out->lane = STK_LANE_FALLBACK; /* counted even where it fails too */
+    out->space = STK_RGBX;         /* whatever was asked for, and whatever ours began */
+    if (c->ours)                   /* it has not seen this one yet */
         STK_TRY(turbo_header(c, &info, err));
-    STK_TRY(stk_jpeg_turbo.decode(c->turbo, ask, scratch, out, err));
-    out->lane = STK_LANE_FALLBACK;
-    return 0;
+    return stk_jpeg_turbo.decode(c->turbo, ask, scratch, out, err);
 }
 
 static int jpeg_decode(void *p, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
@@ -153,7 +153,10 @@ static int jpeg_learn(void *p, stk_scratch *scratch, stk_bytes *out, stk_error *
 
     if (!c->in.data || !c->ours)
         return stk_fail(err, STK_ECORRUPT, "seek points are of baseline JPEGs");
-    return stk_jpeg_seek_build(c->own, &c->head, c->in, scratch, out, err);
+    STK_TRY(stk_jpeg_seek_build(c->own, &c->head, c->in, scratch, out, err));
+    if (!stk_jpeg_seek_pays(*out, c->in))
+        return stk_fail(err, STK_ECORRUPT, "seek points would take more than 2.5 %% of the JPEG");
+    return 0;
 }
 
 const stk_decoder stk_decoder_jpeg = {

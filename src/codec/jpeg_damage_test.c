@@ -270,6 +270,41 @@ static void heads_survive_packing(void **state)
     bench_close(&b);
 }
 
+/* Points thin out with the file, down to rows only, and are not kept where even those are too much;
+ * whatever is left decodes to the same pixels. */
+static void points_keep_to_their_share(void **state)
+{
+    int kept = 0, rows_only = 0, refused = 0;
+    bench b;
+
+    (void)state;
+    bench_open(&b, 6);
+    for (int i = 0; i < 24; i++) {
+        jpeg_recipe r = { 1600, 480, 3, { { 1, 1 }, { 1, 1 }, { 1, 1 } }, 1, 0, i & 1, i };
+        stk_jpeg_seek seek;
+        stk_jpeg_head head;
+        stk_bytes in, packed;
+        stk_rect need = { 300, 200, 200, 200 };
+        stk_jpeg_job job = { .head = &head, .seek = &seek, .color = STK_JPEG_RGB };
+
+        r.w = i < 4 ? 32 : r.w; /* small ones: the headers alone are too much */
+        r.quality = 1 + i * i / 6;
+        need = i < 4 ? (stk_rect){ 8, 300, 20, 100 } : need;
+        job.in = in = jpeg_make(&r);
+        packed = points_of(&b, in);
+        assert_int_equal(stk_jpeg_seek_open(&seek, &head, packed, &b.err), 0);
+        assert_int_equal(decode(&b, 0, &job, &need), 0);
+        kept += stk_jpeg_seek_pays(packed, in);
+        refused += !stk_jpeg_seek_pays(packed, in);
+        rows_only += stk_jpeg_seek_pays(packed, in) && seek.rows_only;
+        assert_true(!stk_jpeg_seek_pays(packed, in) || packed.len * 1000 <= in.len * 25);
+        free((void *)in.data);
+    }
+    bench_close(&b);
+    print_message("%d kept, %d of them rows only, %d not\n", kept, rows_only, refused);
+    assert_true(kept > rows_only && rows_only > 0 && refused >= 4);
+}
+
 /* A chunk too long for 16 bits: rows are all that is kept, and enough. */
 static void long_chunks_have_row_points(void **state)
 {
@@ -435,6 +470,7 @@ int main(void)
         cmocka_unit_test(lying_points),
         cmocka_unit_test(points_of_another_file),
         cmocka_unit_test(heads_survive_packing),
+        cmocka_unit_test(points_keep_to_their_share),
         cmocka_unit_test(long_chunks_have_row_points),
         cmocka_unit_test(files_of_other_decoders),
         cmocka_unit_test(regions_outside_are_refused),

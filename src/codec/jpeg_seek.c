@@ -9,8 +9,10 @@
 #include "base/hash.h"
 
 #define VERSION 1
-#define FIXED 44 /* bytes of the head */
-#define SHARE 24 /* thousandths of the file that points may take, DC values included */
+#define FIXED 44  /* bytes of the head */
+#define SHARE 24  /* thousandths of the file that points aim for, DC values included */
+#define MOST 25   /* beyond which they are not kept */
+#define RECORD 12 /* bytes around them where they are kept */
 #define MAX_LEN 65535
 
 enum { STANDARD = 1, ROWS_ONLY = 2, WIDE_QUANT = 4 };
@@ -260,27 +262,45 @@ static void put_points(writer *w, const stk_jpeg_head *h, const shape *s, const 
     put_end(w);
 }
 
+/* As many of the points as `limit` bytes hold: DC values of fewer chunks, or rows only.  Where not
+ * even those fit, all: whether to keep them is not decided here. */
+static void thin(shape *s, size_t fixed, size_t limit)
+{
+    shape rows = *s;
+
+    rows.rows_only = 1;
+    rows.base = rows.len_bits = 0;
+    rows.dc_step = s->chunks;
+    for (s->dc_step = s->rows_only ? s->chunks : 1; s->dc_step < s->chunks; s->dc_step++)
+        if (fixed + points_size(s, s->dc_step) <= limit)
+            return;
+    if (fixed + points_size(s, s->dc_step) > limit &&
+        fixed + points_size(&rows, rows.dc_step) <= limit)
+        *s = rows;
+}
+
 size_t stk_jpeg_seek_pack(uint8_t *to, const stk_jpeg_head *h, stk_bytes in, size_t scan_end,
                           const stk_jpeg_point *points)
 {
     uint32_t file[2] = { (uint32_t)(scan_end - h->scan), stk_crc32c(0, in.data, scan_end) };
     unsigned flags = (is_standard(h) ? STANDARD : 0) | (is_wide(h) ? WIDE_QUANT : 0);
     writer w = { .p = to };
-    size_t tables;
     shape s;
 
     measure(&s, h, points);
-    flags |= s.rows_only ? ROWS_ONLY : 0;
     put_tables(&w, h, flags);
-    tables = (size_t)(w.p - to);
-    for (s.dc_step = s.rows_only ? s.chunks : 1; s.dc_step < s.chunks; s.dc_step++)
-        if (FIXED + tables + points_size(&s, s.dc_step) <= in.len * SHARE / 1000)
-            break;
+    thin(&s, FIXED + (size_t)(w.p - to), in.len * SHARE / 1000);
+    flags |= s.rows_only ? ROWS_ONLY : 0;
     w.p = to;
     put_head(&w, h, &s, flags, file);
     put_tables(&w, h, flags);
     put_points(&w, h, &s, points);
     return (size_t)(w.p - to);
+}
+
+int stk_jpeg_seek_pays(stk_bytes packed, stk_bytes in)
+{
+    return packed.len + RECORD <= in.len * MOST / 1000;
 }
 
 /* ---- taking apart ---- */

@@ -10,7 +10,8 @@
  * Fields of bits lie from the low bit of a byte on; each of the three parts begins at a byte.
  * Offsets count bits from the scan's first byte, stuffing included: files stay as they are.
  *
- * The builder takes the smallest dc_step that keeps the whole within a share of the file. */
+ * The builder takes the smallest dc_step that keeps the whole within a share of the file; where none
+ * does, it leaves the chunks out. */
 #ifndef STOKER_JPEG_SEEK_H
 #define STOKER_JPEG_SEEK_H
 
@@ -27,7 +28,7 @@ typedef struct stk_jpeg_seek {
     uint32_t base;          /* the shortest chunk */
     int32_t dc_min[STK_JPEG_COMPS];
     uint8_t n_comps, row_bits, len_bits, dc_bits[STK_JPEG_COMPS];
-    int rows_only; /* some chunk is longer than 65535 bits */
+    int rows_only; /* some chunk is longer than 65535 bits, or the file is small */
     stk_bytes row, len, dc;
 } stk_jpeg_seek;
 
@@ -66,5 +67,9 @@ size_t stk_jpeg_seek_room(const stk_jpeg_head *h);
 /* Pack points[row * chunks + chunk]; the number of bytes. */
 size_t stk_jpeg_seek_pack(uint8_t *to, const stk_jpeg_head *h, stk_bytes in, size_t scan_end,
                           const stk_jpeg_point *points);
+
+/* Whether they take at most 2.5 % of the file and so are kept.  Where the headers alone take more,
+ * the picture is small, and decoding it from its beginning costs little. */
+int stk_jpeg_seek_pays(stk_bytes packed, stk_bytes in);
 
 #endif

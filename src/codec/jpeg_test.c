@@ -498,6 +498,40 @@ static void probe_looks_at_three_bytes(void **state)
     assert_int_equal(stk_decoder_jpeg.probe((stk_bytes){ NULL, 0 }), 0);
 }
 
+/* Ours begins with it, finds bytes that do not belong there, and libjpeg-turbo makes the pixels:
+ * they are RGB although YCbCr would have done. */
+static void what_libjpeg_turbo_makes_is_rgb(void **state)
+{
+    const struct recipe r = { 50, 40, 3, { { 2, 2 }, { 1, 1 }, { 1, 1 } }, 0, 0, 0 };
+    const stk_ask ask = { .need = { 0, 0, 50, 40 }, .ycc = 1 };
+    stk_bytes in = make(&r), odd = { malloc(in.len + 3), in.len + 3 };
+    uint8_t *want = full_decode(in, r.w, r.h);
+    stk_image_info info;
+    struct bench b;
+
+    (void)state;
+    memcpy((void *)odd.data, in.data, in.len - 2);
+    memcpy((void *)(odd.data + in.len - 2), "odd\xFF\xD9", 5);
+    bench_open(&b);
+    assert_int_equal(stk_decoder_jpeg.header(b.ctx, odd, (stk_bytes){ 0 }, &info, &b.err), 0);
+    assert_int_equal(stk_decoder_jpeg.decode(b.ctx, &ask, &b.scratch, &b.px, &b.err), 0);
+    assert_int_equal(b.px.lane, STK_LANE_FALLBACK);
+    assert_int_equal(b.px.space, STK_RGBX);
+    for (uint32_t y = 0; y < r.h; y++)
+        for (uint32_t x = 0; x < r.w; x++)
+            assert_memory_equal(b.px.data + y * b.px.stride + (size_t)x * 4,
+                                want + ((size_t)y * r.w + x) * 3, 3);
+    odd.len = in.len / 2; /* counted where that one fails too */
+    assert_int_equal(stk_decoder_jpeg.header(b.ctx, odd, (stk_bytes){ 0 }, &info, &b.err), 0);
+    b.px.lane = STK_LANE_PLAIN;
+    assert_int_equal(stk_decoder_jpeg.decode(b.ctx, &ask, &b.scratch, &b.px, &b.err), STK_ECORRUPT);
+    assert_int_equal(b.px.lane, STK_LANE_FALLBACK);
+    bench_close(&b);
+    free(want);
+    free((void *)odd.data);
+    free((void *)in.data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,6 +544,7 @@ int main(void)
         cmocka_unit_test(scan_bombs_are_refused),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(nothing_is_allocated_for_the_second_image),
+        cmocka_unit_test(what_libjpeg_turbo_makes_is_rgb),
         cmocka_unit_test(garbage_is_survived),
         cmocka_unit_test(probe_looks_at_three_bytes),
     };

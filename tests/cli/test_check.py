@@ -86,7 +86,7 @@ def test_nothing_there(stoker):
 @pytest.mark.parametrize("chain", [(), ("--field", "image=from(jpg) | image | resize(8)")])
 def test_seek_points_that_do_not_fit(stoker, tmp_path, chain):
     """Other pictures in the same places: the samples are good, and stay in."""
-    one, two = jpeg(1), jpeg(2)
+    one, two = jpeg(1, 192, 144), jpeg(2, 192, 144)
     size = max(len(one), len(two))
     one, two = (p + b"\0" * (size - len(p)) for p in (one, two))
     shard = write_tar(tmp_path / "a.tar", [("0.jpg", one), ("1.jpg", two), ("2.jpg", one)])
