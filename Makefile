@@ -9,7 +9,7 @@ DATA  ?=
 SOAK_MINUTES ?= 60
 export TORCH DATA SOAK_MINUTES
 
-.PHONY: help setup demo test bench bench-jpeg bench-order bench-peers bench-sampling lint soak wheel clean
+.PHONY: help setup demo test bench bench-jpeg bench-jpeg-quality bench-order bench-peers bench-sampling lint soak wheel clean
 
 help:
 	@echo "make setup   install what is missing, build, put stoker into .venv"
@@ -20,6 +20,7 @@ help:
 	@echo "make bench-jpeg  our JPEG decoder against libjpeg-turbo (DATA=folder; NAME=, COUNT=1)"
 	@echo "make bench-order  the cost of an index, and what block shuffle fetches and how well it mixes"
 	@echo "make bench-sampling  what a draw by weight costs"
+	@echo "make bench-jpeg-quality  how far pixels are from Pillow's, and whether training notices (DATA=folder)"
 	@echo "make lint    sizes, include direction and the other rules of CONTRIBUTING.md"
 	@echo "make soak    hours of fuzzing, stress and kills (SOAK_MINUTES=60 for each fuzz target)"
 	@echo "make wheel   an abi3 wheel with its libraries inside, in dist/, tried in a fresh venv"
@@ -45,6 +46,9 @@ bench-peers:
 
 bench-jpeg:
 	@tools/bench_jpeg.sh
+
+bench-jpeg-quality:
+	@tools/bench_jpeg_quality.sh
 
 bench-sampling:
 	@tools/setup.sh && build/bench/sampling
