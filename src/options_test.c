@@ -21,7 +21,8 @@
     X(stages)                                                                                      \
     X(n_stages)                                                                                    \
     X(collations)                                                                                  \
-    X(watch) X(select) X(n_select) X(weights) X(n_weights) X(balance) X(n_balance) X(stratify)     \
+    X(watch)                                                                                       \
+    X(select) X(n_select) X(weights) X(n_weights) X(balance) X(n_balance) X(stratify)              \
         X(n_stratify) X(mix) X(n_mix)
 
 /* Every byte of the struct belongs to a row, to a field above, or is padding before a wider

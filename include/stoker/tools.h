@@ -36,7 +36,7 @@ typedef struct stk_index_report {
     char path[1024];
     uint64_t columns;                       /* typed ones that it has of every shard */
     uint64_t jpegs, jpeg_bytes, seek_bytes; /* JPEGs with seek points, their bytes, the points' */
-    uint64_t jpegs_without; /* JPEGs that have none: progressive, damaged, small */
+    uint64_t jpegs_without;                 /* JPEGs that have none: progressive, damaged, small */
 } stk_index_report;
 
 /* Build the index of the shards `urls` name, or find that it is there; mends a stale or damaged
