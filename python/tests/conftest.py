@@ -109,6 +109,8 @@ def run_python(code, *args, timeout=60, torch_too=False):
     package = os.path.dirname(os.path.dirname(stoker.__file__))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
     head = "" if torch_too else "import sys; sys.modules['torch'] = None\n"
+    if "SIGINT" in code:        # a job in the background has it ignored, and its children too
+        head += "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     return subprocess.run([sys.executable, "-c", head + textwrap.dedent(code), *map(str, args)],
                           env=env, capture_output=True, text=True, timeout=timeout)
 
