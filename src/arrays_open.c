@@ -478,7 +478,7 @@ static int npz_open(stk_arrays *s, const char *name, stk_error *err)
 static void settle(stk_arrays *s)
 {
     const char *map = getenv("STK_MAP");
-    int even = 1;
+    int even = 1, local = 1;
 
     for (uint32_t i = 0; i < s->n; i++) {
         stk_array *a = &s->array[i];
@@ -488,11 +488,12 @@ static void settle(stk_arrays *s)
         for (uint32_t k = 0; k < a->n_parts; k++)
             if (!a->part[k].data) {
                 s->files++;
+                local &= a->part[k].name[0] == '/'; /* others can't be mapped */
                 s->bytes += (a->first[k + 1] - a->first[k]) * a->row_bytes;
             }
     }
     s->rows = even ? s->array[0].rows : 0;
-    s->mapped = s->bytes <= stk_memory_total() / 2 && !(map && !strcmp(map, "0"));
+    s->mapped = local && s->bytes <= stk_memory_total() / 2 && !(map && !strcmp(map, "0"));
 }
 
 int stk_arrays_open(stk_arrays **out, const char *const *urls, size_t n,

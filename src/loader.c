@@ -21,7 +21,8 @@ struct stk_loader {
 #define MAX_IO 1024
 #define MAX_BATCH (1u << 20)
 #define IO_DEPTH 64
-#define AHEAD_ROWS 384   /* rows that all slots together should hold ... */
+#define AHEAD_ROWS 384        /* rows that all slots together should hold ... */
+#define RING_BYTES (4u << 20) /* rows of arrays: what processors cache is written, not memory */
 #define AHEAD_LIGHT 4096 /* ... and where rows are cheap, so that a batch's hand-over is no wait */
 
 /* ---- options ---- */
@@ -317,7 +318,10 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
                         " MB: raise it or lower batch_size",
                         bytes >> 20, (bytes * 16 / 5 >> 20) + 1, limit >> 20);
     e->n_slots = o->prefetch;
-    if (!e->n_slots) {
+    if (!e->n_slots && e->arrays) {
+        e->n_slots = (uint32_t)(bytes < RING_BYTES / 32 ? 32 : RING_BYTES / bytes);
+        e->n_slots = e->n_slots < 4 ? 4 : e->n_slots;
+    } else if (!e->n_slots) {
         e->n_slots = (e->chunk > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / e->batch;
         e->n_slots = e->n_slots < 3 ? 3 : e->n_slots > 32 ? 32 : e->n_slots;
     }

@@ -319,9 +319,10 @@ int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, 
     if (a->pitch != a->row_bytes && out->rows > 1)
         out->rows = 1;
     bytes = (size_t)out->rows * a->row_bytes;
-    out->data = p->data + at;
-    if (p->data)
+    if (p->data) {
+        out->data = p->data + at;
         return 0;
+    }
     STK_TRY(map_of(a, k, &m, err));
     out->data = into;
     if (!m->data)

@@ -14,6 +14,7 @@
 #define LOCAL_SIZE 30
 #define MAX_DIRECTORY ((uint64_t)64 << 20)
 #define MAX_MEMBERS 65536
+#define MAX_RATIO 1032 /* of deflate */
 
 typedef struct directory {
     uint64_t offset, size, members;
@@ -165,6 +166,8 @@ static int entry(walk *w, stk_zip *z, stk_error *err)
                         m->name, m->method);
     if (m->method == STK_ZIP_STORED && m->packed != m->size)
         return torn(w->at, "a stored member has two sizes", err);
+    if (m->method == STK_ZIP_DEFLATED && m->size / MAX_RATIO > m->packed)
+        return torn(w->at, "a member is said to unpack to more than it can", err);
     w->left = (stk_bytes){ b + used, w->left.len - used };
     w->at += used;
     return place(w->f, w->size, header, m, err);

@@ -135,6 +135,7 @@ static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
             return held_too_many(e, rc, err);
         if (s->state == STK_SLOT_READY)
             return 0;
+        e->waits_from = stk_now_ns();
         if (e->inline_mode) {
             timed_out = !stk_worker_step_locked(e) && timeout_ms >= 0 && passed(&until);
         } else if (timeout_ms < 0) {
@@ -142,6 +143,7 @@ static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
         } else {
             timed_out = pthread_cond_timedwait(&e->ready, &e->lock, &until) == ETIMEDOUT;
         }
+        e->waits_from = 0;
         if (timed_out && s->state != STK_SLOT_READY)
             return stk_fail(err, STK_ETIMEOUT, "no batch within %d ms", timeout_ms);
     }

@@ -141,6 +141,7 @@ struct stk_engine {
     uint64_t head, tail;               /* lock: sequence numbers opened, taken */
     uint64_t base_epoch, base_from;    /* lock: epoch and position of sequence number 0 */
     uint64_t base_step, base_left;     /* lock: its step; steps from there to the epoch's end */
+    uint64_t waits_from;               /* lock: since when the consumer waits; 0: it does not */
     uint64_t epoch, taken;             /* where the consumer stands */
     stk_ledger_writer *ledger;         /* the consumer's; NULL: none is kept */
     stk_request **arrived;             /* lock: heap by ticket, n_arrived of cap max_requests */

@@ -8,6 +8,8 @@
 
 #include "pipe/engine.h"
 
+#define MOMENT_NS 100000u
+
 /* Epoch, step and share of a sequence number: the first epoch may have been entered midway. */
 static void slot_place(const stk_engine *e, stk_slot *s, uint64_t seq)
 {
@@ -81,14 +83,31 @@ void stk_ring_fail(stk_engine *e, stk_slot *s, uint32_t row, int rc, const stk_e
     pthread_mutex_unlock(&e->lock);
 }
 
+/* Is the consumer to be woken?  It waits for the slot at the tail only.  Rows of arrays are made in
+ * less time than it takes to wake somebody, so there it is woken for several batches at once: when
+ * it has waited a moment, or when there is nothing else to be made.  Until then some worker is
+ * making a slot, and comes here again when that is done. */
+static int wake_locked(const stk_engine *e)
+{
+    uint64_t next = atomic_load_explicit(&e->claim, memory_order_relaxed) &
+                    (((uint64_t)1 << STK_TICKET_BITS) - 1);
+
+    if (e->head == e->tail || e->slot[e->tail % e->n_slots].state != STK_SLOT_READY)
+        return 0;
+    return !e->arrays || !e->waits_from ||
+           next >= atomic_load_explicit(&e->limit, memory_order_relaxed) ||
+           next >= (e->tail + e->n_slots / 2) * e->batch ||
+           stk_now_ns() - e->waits_from >= MOMENT_NS;
+}
+
 static void slot_ready(stk_engine *e, stk_slot *s)
 {
     if (s->rc == 0 && !atomic_load_explicit(&e->draining, memory_order_relaxed))
         stk_batch_settle(s->batch);
     pthread_mutex_lock(&e->lock);
     s->state = STK_SLOT_READY;
-    if (s->seq == e->tail || atomic_load_explicit(&e->draining, memory_order_relaxed))
-        pthread_cond_broadcast(&e->ready); /* the consumer waits for the slot at the tail only */
+    if (wake_locked(e) || atomic_load_explicit(&e->draining, memory_order_relaxed))
+        pthread_cond_broadcast(&e->ready);
     pthread_mutex_unlock(&e->lock);
 }
 
