@@ -136,7 +136,7 @@ static void outputs_free(output_list *o)
     PyMem_Free(o->collation);
 }
 
-/* Outputs as tuples (name, chain, collate, pad) in a tuple, which keeps the text alive. */
+/* Outputs as tuples (name, chain, collate, pad, multiple) in a tuple, which keeps the text alive. */
 static int outputs_of(PyObject *tuples, Py_ssize_t n, output_list *o)
 {
     o->output = PyMem_Calloc((size_t)n + 1, sizeof *o->output);
@@ -149,8 +149,8 @@ static int outputs_of(PyObject *tuples, Py_ssize_t n, output_list *o)
         stk_output *out = &o->output[i];
         int how;
 
-        if (!PyArg_ParseTuple(PyTuple_GetItem(tuples, i), "ssid", &out->name, &out->chain, &how,
-                              &o->collation[i].pad))
+        if (!PyArg_ParseTuple(PyTuple_GetItem(tuples, i), "ssidI", &out->name, &out->chain, &how,
+                              &o->collation[i].pad, &o->collation[i].multiple))
             return -1;
         o->collation[i].collate = (stk_collate)how;
     }

@@ -53,6 +53,9 @@ typedef struct stk_output {
 typedef struct stk_collation { /* of one output */
     stk_collate collate;
     double pad; /* what PAD fills with; must fit the output's type */
+    /* PAD: rows are as long as a multiple of this (arrays: the first dimension; pictures: height
+     * and width); 0: as the largest of the batch */
+    uint32_t multiple;
 } stk_collation;
 
 struct stk_order; /* plugin.h */

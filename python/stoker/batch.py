@@ -7,7 +7,8 @@ import json
 from typing import Any
 
 from . import _stoker
-from ._arrays import array, from_bytes
+from ._arrays import array, from_bytes, inside
+from .errors import invalid, nearest
 
 
 class Batch(dict):
@@ -47,6 +48,13 @@ class Batch(dict):
     def sample_keys(self, keys: list[str] | None) -> None:
         self._source = None
         self._keys = keys
+
+    def mask(self, name: str) -> Any:
+        """Where a padded output has values and no padding: bool, of the output's shape.  For rows with
+        one dimension this is the attention mask."""
+        if name not in self.lengths:
+            invalid(f"there is no mask of {name!r}: it is not padded{nearest(name, list(self.lengths))}")
+        return inside(self.lengths[name], tuple(self[name].shape))
 
     def __getstate__(self) -> dict[str, Any]:
         _ = self.sample_keys                    # data sets don't pickle with a batch, keys do

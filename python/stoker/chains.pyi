@@ -29,6 +29,12 @@ class Chain:
     def float(self) -> Chain:
         """a decimal number, as f32"""
 
+    def ints(self) -> Chain:
+        """a list of integers, [1, 2] or 1 2, as i64"""
+
+    def floats(self) -> Chain:
+        """a list of numbers, [0.5, 2] or 0.5 2, as f32"""
+
     def text(self) -> Chain:
         """UTF-8 text; after json(...) a string without its quotes"""
 
@@ -129,4 +135,12 @@ class Chain:
         dtype: u8, f16, bf16 or f32; of arrays any type, or stored; absent: as it is
         layout: chw (absent: this), hwc or channels_last
         scale: float types without normalize: 0..255 to 0..1; default true
+        """
+
+    def truncate(self,
+            n: builtins.int,
+            keep: str | None = None) -> Chain:
+        """cut rows of numbers that are longer than n
+        n: the most values of a row, along its first dimension
+        keep: which of them stay: first or last; default first
         """

@@ -30,7 +30,7 @@ uint32_t stk_engine_held(const stk_engine *e)
                                    : atomic_load_explicit(&p->high, memory_order_relaxed);
         int large = size >= STK_SMALL_OUTPUT;
 
-        if (p->pad && e->batch > 1) { /* rows, which leave when they are padded, and the tensor */
+        if (stk_out_pads(p, e->batch)) { /* rows, which leave when they are padded, and the tensor */
             more += (uint32_t)large;
             large = atomic_load_explicit(&p->pad_high, memory_order_relaxed) >= STK_SMALL_OUTPUT;
         }
