@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from . import _stoker
-from ._arrays import array, from_bytes, inside
+from ._arrays import array, from_bytes, inside, torch_or_none
 from .errors import invalid, nearest
 
 
@@ -100,6 +100,23 @@ class Batch(dict):
             return f"{type(value).__name__} of {len(value)}" if isinstance(value, list) else repr(value)
 
         return "Batch(" + ", ".join(f"{k}: {look(v)}" for k, v in self.items()) + ")"
+
+
+def cu_seqlens(positions: Any) -> tuple[Any, int]:
+    """(bounds, longest) for attention over packed rows laid end to end: int32 bounds of the documents
+    from 0 to the number of tokens, and the tokens of the longest.  `positions` is a batch's output
+    tokens(..., give=positions), or some of its rows; what fills a row is a document of its own."""
+    flat = positions.reshape(-1)
+    torch = torch_or_none()
+    if torch is not None and isinstance(flat, torch.Tensor):
+        end = torch.tensor([flat.numel()], device=flat.device)
+        bounds = torch.cat([(flat == 0).nonzero().reshape(-1), end]).to(torch.int32)
+        longest = bounds.diff().max().item() if flat.numel() else 0
+    else:
+        import numpy
+        bounds = numpy.append(numpy.flatnonzero(flat == 0), flat.size).astype("int32")
+        longest = int(numpy.diff(bounds).max()) if flat.size else 0
+    return bounds, longest
 
 
 def _value(value: Any, is_json: bool) -> Any:

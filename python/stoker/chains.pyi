@@ -79,7 +79,10 @@ class Chain:
             random: bool | None = None,
             shift: builtins.int | None = None,
             share: bool | None = None,
-            separator: builtins.int | None = None) -> Chain:
+            separator: builtins.int | None = None,
+            pack: str | None = None,
+            give: str | None = None,
+            pad: builtins.int | None = None) -> Chain:
         """windows of token files: tokens(block=1024), labels: tokens(block=1024, shift=1)
         block: tokens of a row
         stride: tokens from a window to the next; absent: block
@@ -87,6 +90,9 @@ class Chain:
         shift: how far behind the window's begin: 1 gives the labels; default 0
         share: outputs are views of one buffer, shifted, not copies; default false
         separator: a token to put behind every document (Megatron's .idx)
+        pack: rows of whole documents, longer ones cut: best or first fit
+        give: of packed rows: tokens (absent: these), positions, documents, mask
+        pad: what fills packed rows; absent: 0, with shift -100
         """
 
     def resize(self,

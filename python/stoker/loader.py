@@ -404,8 +404,11 @@ class Loader:
     # ---- figures and threads ---------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
-        """Figures since the loader was opened; times in seconds, stages summed over workers."""
+        """Figures since the loader was opened; times in seconds, stages summed over workers; padding: the
+        share of packed rows that is none of their documents' tokens, None where nothing is packed."""
         stats = self._core.stats()
+        room = stats["packed_room"]
+        stats["padding"] = 1 - stats["packed_tokens"] / room if room else None
         bad: list[dict[str, Any]] = []
         stats["bad_samples"] = bad
         while (row := self._core.skipped(len(bad))) is not None:
