@@ -136,7 +136,7 @@ static void outputs_free(output_list *o)
     PyMem_Free(o->collation);
 }
 
-/* Outputs as tuples (name, chain, collate, pad) in a tuple, which keeps the text alive. */
+/* Outputs as tuples (name, chain, collate, pad, multiple) in a tuple, which keeps the text alive. */
 static int outputs_of(PyObject *tuples, Py_ssize_t n, output_list *o)
 {
     o->output = PyMem_Calloc((size_t)n + 1, sizeof *o->output);
@@ -149,8 +149,8 @@ static int outputs_of(PyObject *tuples, Py_ssize_t n, output_list *o)
         stk_output *out = &o->output[i];
         int how;
 
-        if (!PyArg_ParseTuple(PyTuple_GetItem(tuples, i), "ssid", &out->name, &out->chain, &how,
-                              &o->collation[i].pad))
+        if (!PyArg_ParseTuple(PyTuple_GetItem(tuples, i), "ssidI", &out->name, &out->chain, &how,
+                              &o->collation[i].pad, &o->collation[i].multiple))
             return -1;
         o->collation[i].collate = (stk_collate)how;
     }
@@ -590,7 +590,7 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
     stk_loader_stats(self->l, &s);
     leave(self);
     return Py_BuildValue(
-        "{sKsKsKsIsIsNsdsdsKsKsKszsKsKsKsIsKsKsKsK}", "samples", (unsigned long long)s.samples,
+        "{sKsKsKsIsIsNsdsdsKsKsKszsKsKsKsIsKsKsKsKsKsK}", "samples", (unsigned long long)s.samples,
         "batches", (unsigned long long)s.batches, "bytes", (unsigned long long)s.bytes, "workers",
         s.workers, "slots", s.slots, "stages", stages_dict(&s), "wait_s", (double)s.wait_ns * 1e-9,
         "first_batch_s", (double)s.first_batch_ns * 1e-9, "skipped", (unsigned long long)s.skipped,
@@ -600,7 +600,8 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
         "memory_limit", (unsigned long long)s.memory_limit, "held", s.held, "jpeg_seek",
         (unsigned long long)s.jpeg_seek, "jpeg_misfit", (unsigned long long)s.jpeg_misfit,
         "jpeg_fallback", (unsigned long long)s.jpeg_fallback, "jpeg_learned",
-        (unsigned long long)s.jpeg_learned);
+        (unsigned long long)s.jpeg_learned, "packed_tokens", (unsigned long long)s.packed_tokens,
+        "packed_room", (unsigned long long)s.packed_room);
 }
 
 /* (shard, offset or -1, key, reason) of a skipped sample; None past the last. */

@@ -102,6 +102,7 @@ static int plan_ragged(const stk_engine *e, uint32_t i, const stk_loader_options
     if (how.collate == STK_COLLATE_PAD && !words) {
         p->pad = 1;
         p->pad_value = how.pad;
+        p->multiple = how.multiple;
         c->spec.out = STK_OUT_DENSE;
         if (c->spec.kind == STK_KIND_BYTES)
             c->spec.dtype = STK_U8;

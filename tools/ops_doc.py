@@ -22,6 +22,8 @@ EXAMPLES = {
     "image": "from(jpg, png, webp) | image(exif=true)",
     "int": "from(cls) | int",
     "float": "from(json) | json(score) | float",
+    "ints": "from(json) | json(ids) | ints",
+    "floats": "from(txt) | floats",
     "text": "from(txt) | text",
     "bytes": "from(jpg) | bytes",
     "json": "from(json) | json(boxes.0.label) | text",
@@ -37,10 +39,12 @@ EXAMPLES = {
     "hflip": "from(jpg) | image | random_resized_crop(224) | hflip(p=0.5)",
     "normalize": "from(jpg) | image | center_crop(224) | normalize(imagenet)",
     "to": "from(jpg) | image | center_crop(224) | to(f16, layout=channels_last)",
+    "truncate": "from(npy) | npy | truncate(512)",
 }
 HEADS = {
     "codecs": ("Codecs", "The head of a chain: a field's bytes become text, a value, an array or a picture."),
-    "ops": ("Ops", "What follows `image`. None of them moves a pixel: they turn the view, and one pass samples it."),
+    "ops": ("Ops", "What follows `image`; none of them moves a pixel: they turn the view, and one pass samples it. `truncate` follows "
+            "rows of numbers, `to` both."),
     "decoders": ("Decoders", "What `image` finds in the bytes, whatever the field is called."),
 }
 

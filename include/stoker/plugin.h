@@ -203,6 +203,8 @@ typedef struct stk_spec { /* what one row looks like at this point of the chain 
     /* VALUE: a row of an array, which the pipe moves and turns into `dtype` (0: as it is stored);
      * its shape is the array's, or what tokens() says. */
     int array;
+    int64_t most;  /* LIST: longer rows are cut to so many along the first dimension; 0: none is */
+    int keep_last; /* ... of which the last ones stay */
 } stk_spec;
 
 typedef struct stk_codec {

@@ -53,6 +53,9 @@ typedef struct stk_output {
 typedef struct stk_collation { /* of one output */
     stk_collate collate;
     double pad; /* what PAD fills with; must fit the output's type */
+    /* PAD: rows are as long as a multiple of this (arrays: the first dimension; pictures: height
+     * and width); 0: as the largest of the batch */
+    uint32_t multiple;
 } stk_collation;
 
 struct stk_order; /* plugin.h */
@@ -257,6 +260,8 @@ typedef struct stk_stats {
     uint64_t jpeg_fallback; /* JPEGs that went to libjpeg-turbo: progressive, CMYK, damaged, ... */
     uint64_t jpeg_learned;  /* JPEGs whose seek points were found by this loader (learn_jpeg) */
     const char *cold_by;    /* who reads cold local files: "io_uring", "threads"; NULL: none yet */
+    uint64_t packed_tokens; /* packed documents: their tokens in an epoch; 0: none are packed ... */
+    uint64_t packed_room;   /* ... and what their rows have room for: the rest is padding */
 } stk_stats;
 
 STK_API const char *stk_stage_name(stk_stage_id id); /* "fetch"; a static string */

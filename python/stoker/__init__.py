@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import chains
 from ._stoker import __version__, build_info
-from .batch import Batch
+from .batch import Batch, cu_seqlens
 from .chains import Chain, from_
 from .dataset import Dataset, open  # noqa: A004
 from .errors import StokerError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     def image() -> Chain: ...
 
 __all__ = ["Batch", "Chain", "Dataset", "Loader", "Mix", "StokerError", "Writer", "__version__",
-           "build_info", "chains", "from_", "mix", "open", "pack"]
+           "build_info", "chains", "cu_seqlens", "from_", "mix", "open", "pack"]
 
 
 def __getattr__(name: str) -> Any:

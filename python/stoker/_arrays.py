@@ -35,3 +35,20 @@ def from_bytes(raw: bytearray, dtype: str) -> Any:
         return torch.frombuffer(raw, dtype=getattr(torch, dtype))
     import numpy
     return numpy.frombuffer(raw, dtype=dtype)
+
+
+def inside(lengths: Any, shape: tuple[int, ...]) -> Any:
+    """True where an element of `shape` (rows, then dimensions) lies inside its row: `lengths` are the
+    rows' own sizes, rows x dimensions or rows; where they are, on their device."""
+    sizes = lengths.reshape(shape[0], -1)
+    made = None
+    for d, size in enumerate(shape[1:]):
+        if hasattr(sizes, "device") and hasattr(sizes, "new_ones"):
+            steps = torch_or_none().arange(size, device=sizes.device)
+        else:
+            import numpy
+            steps = numpy.arange(size)
+        one = steps < sizes[:, d, None]
+        one = one.reshape([shape[0]] + [1] * d + [size] + [1] * (len(shape) - d - 2))
+        made = one if made is None else made & one
+    return made

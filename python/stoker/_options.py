@@ -99,19 +99,23 @@ def skip_policy(value: Any) -> tuple[bool, int]:
 _COLLATE = {"stack": 0, "list": 1, "pad": 2}
 
 
-def _collation(what: str, value: Any) -> tuple[int, float]:
-    """(stk_collate, pad value) from "pad" or ("pad", -100)."""
-    name, pad = value if isinstance(value, (tuple, list)) and len(value) == 2 else (value, None)
-    name = "stack" if name is None else name
-    if not isinstance(name, str) or name not in _COLLATE or (pad is not None and name != "pad"):
-        invalid(f'{what} must be "stack", "list", "pad" or ("pad", value), not {value!r}')
+def _collation(what: str, value: Any) -> tuple[int, float, int]:
+    """(stk_collate, pad value, multiple) from "pad", ("pad", -100) or ("pad", -100, 64)."""
+    parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    name = "stack" if not parts or parts[0] is None else parts[0]
+    if (not isinstance(name, str) or name not in _COLLATE or not 1 <= len(parts) <= 3
+            or (len(parts) > 1 and name != "pad")):
+        invalid(f'{what} must be "stack", "list", "pad", ("pad", value) or ("pad", value, multiple), '
+                f"not {value!r}")
+    pad = parts[1] if len(parts) > 1 else 0
+    multiple = whole(f"{what}: the multiple", parts[2], 1, 1 << 24) if len(parts) > 2 else 0
     try:
-        return _COLLATE[name], float(0 if pad is None else pad)
+        return _COLLATE[name], float(pad), multiple
     except (TypeError, ValueError, OverflowError):
         invalid(f"{what}: the pad value must be a number, not {pad!r}")
 
 
-def collations(value: Any, names: list[str]) -> list[tuple[int, float]]:
+def collations(value: Any, names: list[str]) -> list[tuple[int, float, int]]:
     """One for each output: `value` is one for all of them, or a dict by name."""
     if not isinstance(value, Mapping):
         return [_collation("collate", value)] * len(names)
@@ -170,8 +174,8 @@ def stored(found: list[str]) -> dict[str, str]:
 
 
 def outputs(fields: Any, found: list[str], collate: Any = None,
-            kind: str = "") -> tuple[tuple[str, str, int, float], ...]:
-    """(name, chain, collate, pad) from fields= and collate=; `found` are the fields of the data, `kind`
+            kind: str = "") -> tuple[tuple[str, str, int, float, int], ...]:
+    """(name, chain, collate, pad, multiple) from fields= and collate=; `found` are the fields of the data, `kind`
     what arrays they are."""
     if fields is None and kind == "tokens":
         invalid('fields= is missing: token files are cut into windows, for example fields={"input": '

@@ -7,7 +7,8 @@ import json
 from typing import Any
 
 from . import _stoker
-from ._arrays import array, from_bytes
+from ._arrays import array, from_bytes, inside, torch_or_none
+from .errors import invalid, nearest
 
 
 class Batch(dict):
@@ -47,6 +48,13 @@ class Batch(dict):
     def sample_keys(self, keys: list[str] | None) -> None:
         self._source = None
         self._keys = keys
+
+    def mask(self, name: str) -> Any:
+        """Where a padded output has values and no padding: bool, of the output's shape.  For rows with
+        one dimension this is the attention mask."""
+        if name not in self.lengths:
+            invalid(f"there is no mask of {name!r}: it is not padded{nearest(name, list(self.lengths))}")
+        return inside(self.lengths[name], tuple(self[name].shape))
 
     def __getstate__(self) -> dict[str, Any]:
         _ = self.sample_keys                    # data sets don't pickle with a batch, keys do
@@ -92,6 +100,23 @@ class Batch(dict):
             return f"{type(value).__name__} of {len(value)}" if isinstance(value, list) else repr(value)
 
         return "Batch(" + ", ".join(f"{k}: {look(v)}" for k, v in self.items()) + ")"
+
+
+def cu_seqlens(positions: Any) -> tuple[Any, int]:
+    """(bounds, longest) for attention over packed rows laid end to end: int32 bounds of the documents
+    from 0 to the number of tokens, and the tokens of the longest.  `positions` is a batch's output
+    tokens(..., give=positions), or some of its rows; what fills a row is a document of its own."""
+    flat = positions.reshape(-1)
+    torch = torch_or_none()
+    if torch is not None and isinstance(flat, torch.Tensor):
+        end = torch.tensor([flat.numel()], device=flat.device)
+        bounds = torch.cat([(flat == 0).nonzero().reshape(-1), end]).to(torch.int32)
+        longest = bounds.diff().max().item() if flat.numel() else 0
+    else:
+        import numpy
+        bounds = numpy.append(numpy.flatnonzero(flat == 0), flat.size).astype("int32")
+        longest = int(numpy.diff(bounds).max()) if flat.size else 0
+    return bounds, longest
 
 
 def _value(value: Any, is_json: bool) -> Any:

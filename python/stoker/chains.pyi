@@ -29,6 +29,12 @@ class Chain:
     def float(self) -> Chain:
         """a decimal number, as f32"""
 
+    def ints(self) -> Chain:
+        """a list of integers, [1, 2] or 1 2, as i64"""
+
+    def floats(self) -> Chain:
+        """a list of numbers, [0.5, 2] or 0.5 2, as f32"""
+
     def text(self) -> Chain:
         """UTF-8 text; after json(...) a string without its quotes"""
 
@@ -73,7 +79,10 @@ class Chain:
             random: bool | None = None,
             shift: builtins.int | None = None,
             share: bool | None = None,
-            separator: builtins.int | None = None) -> Chain:
+            separator: builtins.int | None = None,
+            pack: str | None = None,
+            give: str | None = None,
+            pad: builtins.int | None = None) -> Chain:
         """windows of token files: tokens(block=1024), labels: tokens(block=1024, shift=1)
         block: tokens of a row
         stride: tokens from a window to the next; absent: block
@@ -81,6 +90,9 @@ class Chain:
         shift: how far behind the window's begin: 1 gives the labels; default 0
         share: outputs are views of one buffer, shifted, not copies; default false
         separator: a token to put behind every document (Megatron's .idx)
+        pack: rows of whole documents, longer ones cut: best or first fit
+        give: of packed rows: tokens (absent: these), positions, documents, mask
+        pad: what fills packed rows; absent: 0, with shift -100
         """
 
     def resize(self,
@@ -129,4 +141,12 @@ class Chain:
         dtype: u8, f16, bf16 or f32; of arrays any type, or stored; absent: as it is
         layout: chw (absent: this), hwc or channels_last
         scale: float types without normalize: 0..255 to 0..1; default true
+        """
+
+    def truncate(self,
+            n: builtins.int,
+            keep: str | None = None) -> Chain:
+        """cut rows of numbers that are longer than n
+        n: the most values of a row, along its first dimension
+        keep: which of them stay: first or last; default first
         """

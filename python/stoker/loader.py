@@ -22,7 +22,7 @@ _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_w
           "epoch_size", "weights", "replacement", "balance", "stratify", "mesh", "check_ranks",
           "streams", "window", "ranks_per_node", "learn_jpeg", "dtype",
           "shape"]
-Collate = str | tuple[str, float] | Mapping[str, Any] | None
+Collate = str | tuple[str, float] | tuple[str, float, int] | Mapping[str, Any] | None
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
@@ -96,7 +96,8 @@ class Loader:
         False where only some ranks make this loader
     on_error: "raise", "skip", or {"skip": n}: at most n bad samples an epoch
     collate: for rows of different shapes; "list": one tensor a row; "pad" or ("pad", value): filled up
-        to the largest of the batch, real sizes in batch.lengths; a dict: by output
+        to the largest of the batch, or with ("pad", value, multiple) to a multiple; real sizes are in
+        batch.lengths, batch.mask(name) tells values from padding; a dict: by output
     memory_limit: bytes, or "2GB", for batches, reads and scratch; None: a quarter of the memory
     max_pixels: larger pictures are bad data
     io_threads: threads for reads that wait; None: chosen
@@ -403,8 +404,11 @@ class Loader:
     # ---- figures and threads ---------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
-        """Figures since the loader was opened; times in seconds, stages summed over workers."""
+        """Figures since the loader was opened; times in seconds, stages summed over workers; padding: the
+        share of packed rows that is none of their documents' tokens, None where nothing is packed."""
         stats = self._core.stats()
+        room = stats["packed_room"]
+        stats["padding"] = 1 - stats["packed_tokens"] / room if room else None
         bad: list[dict[str, Any]] = []
         stats["bad_samples"] = bad
         while (row := self._core.skipped(len(bad))) is not None:

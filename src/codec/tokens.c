@@ -6,9 +6,66 @@
  * labels of the first one. */
 #include "codec/tokens.h"
 
+#include <string.h>
+
 #include "codec/codec.h"
+#include "order/pack_fit.h"
 
 #define MAX_BLOCK ((int64_t)1 << 30)
+
+static int choice(const stk_args *args, const char *arg, const char *const *names, int *out,
+                  stk_error *err)
+{
+    const char *word = stk_args_str(args, arg);
+    char all[80] = "";
+
+    for (int i = 0; word && names[i]; i++)
+        if (!strcmp(word, names[i])) {
+            *out = i;
+            return 0;
+        }
+    for (int i = 0; names[i]; i++) {
+        strncat(all, names[i], sizeof all - strlen(all) - 1);
+        if (names[i + 1])
+            strncat(all, names[i + 2] ? ", " : " or ", sizeof all - strlen(all) - 1);
+    }
+    return stk_fail(err, STK_EINVAL, "tokens: %s is %s", arg, all);
+}
+
+/* Documents side by side in rows, in place of windows. */
+static int plan_pack(stk_tokens *t, const stk_args *args, stk_error *err)
+{
+    static const char *const fits[] = { "first", "best", NULL };
+    static const char *const gives[] = { "tokens", "positions", "documents", "mask", NULL };
+    const char *odd = stk_args_has(args, "stride")      ? "stride"
+                      : stk_args_has(args, "separator") ? "separator"
+                      : t->random                       ? "random"
+                      : t->share                        ? "share"
+                                                        : NULL;
+    int give = 0;
+
+    if (!stk_args_has(args, "pack")) {
+        if (!stk_args_has(args, "give") && !stk_args_has(args, "pad"))
+            return 0;
+        return stk_fail(err, STK_EINVAL, "tokens: give and pad go with pack=best or pack=first");
+    }
+    STK_TRY(choice(args, "pack", fits, &t->pack, err));
+    t->pack += STK_FIT_FIRST;
+    if (odd)
+        return stk_fail(err, STK_EINVAL, "tokens: %s is for windows: it does not go with pack",
+                        odd);
+    if (t->block > STK_MAX_PACKED)
+        return stk_fail(err, STK_EINVAL, "tokens: packed rows have at most %u tokens",
+                        STK_MAX_PACKED);
+    if (stk_args_has(args, "give"))
+        STK_TRY(choice(args, "give", gives, &give, err));
+    t->give = (stk_give)give;
+    t->pad = stk_args_has(args, "pad") ? stk_args_i64(args, "pad") : t->shift ? -100 : 0;
+    if (t->give != STK_GIVE_TOKENS && stk_args_has(args, "pad"))
+        return stk_fail(err, STK_EINVAL, "tokens: pad fills tokens; %s have values of their own",
+                        gives[give]);
+    return 0;
+}
 
 static int tokens_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
@@ -38,6 +95,7 @@ static int tokens_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
                        .separator = stk_args_i64(args, "separator") };
     if (t->random && stk_args_has(args, "stride"))
         return stk_fail(err, STK_EINVAL, "tokens: random windows begin anywhere: leave stride out");
+    STK_TRY(plan_pack(t, args, err));
     spec->dtype = STK_I64;
     spec->ndim = 1;
     spec->shape[0] = block;
@@ -51,6 +109,10 @@ static const stk_arg tokens_args[] = {
     { "shift", STK_ARG_INT, "0", "how far behind the window's begin: 1 gives the labels" },
     { "share", STK_ARG_BOOL, "false", "outputs are views of one buffer, shifted, not copies" },
     { "separator", STK_ARG_INT, "", "a token to put behind every document (Megatron's .idx)" },
+    { "pack", STK_ARG_NAME, "", "rows of whole documents, longer ones cut: best or first fit" },
+    { "give", STK_ARG_NAME, "",
+      "of packed rows: tokens (absent: these), positions, documents, mask" },
+    { "pad", STK_ARG_INT, "", "what fills packed rows; absent: 0, with shift -100" },
     { 0 },
 };
 

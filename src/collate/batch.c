@@ -117,9 +117,8 @@ int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out)
 
     if (!p || p->spec.out != STK_OUT_DENSE)
         return STK_EINVAL;
-    if (!p->row_bytes &&
-        b->common->batch == 1) { /* ragged, but a batch of one: its row, with a leading 1 */
-        int rc = stk_batch_row(b, output, 0, out);
+    if (!p->row_bytes && b->common->batch == 1 && !b->out[output].padded) {
+        int rc = stk_batch_row(b, output, 0, out); /* ragged, but one row: with a leading 1 */
 
         memmove(out->shape + 1, out->shape, out->ndim * sizeof *out->shape);
         out->shape[0] = 1;

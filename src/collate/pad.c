@@ -155,6 +155,19 @@ static int odd_row(const stk_batch *b, const char *name, uint32_t row, const stk
     return rc;
 }
 
+/* Up to a multiple: of arrays the first dimension, of pictures height and width. */
+static int round_up(const stk_out_plan *p, stk_batch_out *o)
+{
+    uint32_t from = p->spec.kind == STK_KIND_IMAGE && p->spec.layout != STK_HWC;
+    uint32_t to = p->spec.kind == STK_KIND_IMAGE ? from + 2 : 1;
+    int64_t n = p->multiple;
+
+    for (uint32_t d = from; n > 1 && d < to && d < o->ndim; d++)
+        if (__builtin_add_overflow(o->shape[d], (n - o->shape[d] % n) % n, &o->shape[d]))
+            return 0;
+    return 1;
+}
+
 /* The largest of each dimension. */
 static int measure(const stk_batch *b, uint32_t output, stk_error *err)
 {
@@ -202,9 +215,10 @@ static int pad_output(stk_batch *b, uint32_t output, stk_error *err)
     stk_batch_out *o = &b->out[output];
     pad_job j = { 0 };
     size_t size;
-    int wide = 0;
+    int wide;
 
     STK_TRY(measure(b, output, err));
+    wide = !round_up(p, o);
     STK_TRY(stk_pad_value(p->pad_value, o->dtype, j.value, err));
     j.zero = !memcmp(j.value, (uint8_t[8]){ 0 }, sizeof j.value);
     size = j.element = stk_dtype_size(o->dtype);
@@ -234,7 +248,7 @@ static int pad_output(stk_batch *b, uint32_t output, stk_error *err)
 int stk_batch_pad(stk_batch *b, stk_error *err)
 {
     for (uint32_t i = 0; i < b->common->n_out; i++)
-        if (b->common->out[i].pad && b->common->batch > 1)
+        if (stk_out_pads(&b->common->out[i], b->common->batch))
             STK_TRY(pad_output(b, i, err));
     return 0;
 }

@@ -20,6 +20,7 @@ typedef struct stk_out_plan {
     _Atomic size_t high; /* ragged: largest batch so far */
     int pad;             /* ragged: its rows are made one tensor (pad.c) ... */
     double pad_value;
+    uint32_t multiple;       /* ... as large as a multiple of this; 0, 1: as the largest row */
     _Atomic size_t pad_high; /* ... of so many bytes so far */
     uint32_t shared;         /* rows lie in those of output shared - 1; 0: in memory of their own */
     size_t skip;             /* with `shared`: bytes from the beginning of such a row */
@@ -100,6 +101,12 @@ typedef struct stk_cut {
 void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len, stk_cut *cut);
 void stk_batch_unreserve(stk_batch *b, uint32_t output,
                          uint32_t row); /* before a row is filled anew */
+
+/* 1: rows of the output become one tensor; a batch of one is its row, unless that must grow. */
+static inline int stk_out_pads(const stk_out_plan *p, uint32_t batch)
+{
+    return p->pad && (batch > 1 || p->multiple > 1);
+}
 
 /* pad.c: every row is there: make tensors of the outputs that are to be padded. */
 int stk_batch_pad(stk_batch *b, stk_error *err);

@@ -51,12 +51,14 @@ static int check_tokens(const stk_chain *c, const char *output, const stk_array 
     if (a->dtype == STK_F16 || a->dtype == STK_BF16 || a->dtype == STK_F32 || a->dtype == STK_F64)
         return stk_fail(err, STK_EINVAL, "output %s: tokens are whole numbers; %s has type %s",
                         output, a->name, stk_dtype_name(a->dtype));
-    for (uint32_t i = 0; c->tokens->parted && i < a->n_parts; i++)
+    for (uint32_t i = 0; (c->tokens->parted || c->tokens->pack) && i < a->n_parts; i++)
         if (!a->part[i].docs)
             return stk_fail(err, STK_EINVAL,
-                            "output %s: separator= stands between documents, and these files know "
-                            "none: Megatron's .bin with an .idx does",
-                            output);
+                            "output %s: %s, and these files know none: Megatron's .bin with an "
+                            ".idx does",
+                            output,
+                            c->tokens->pack ? "pack= puts documents into rows"
+                                            : "separator= stands between documents");
     return 0;
 }
 
@@ -106,6 +108,7 @@ static int agree(stk_engine *e, stk_error *err)
                            : t->stride != t0->stride       ? "stride"
                            : t->random != t0->random       ? "random"
                            : t->share != t0->share         ? "share"
+                           : t->pack != t0->pack           ? "pack"
                            : t->parted != t0->parted       ? "separator"
                            : t->separator != t0->separator ? "separator"
                                                            : NULL;
@@ -113,7 +116,7 @@ static int agree(stk_engine *e, stk_error *err)
         if (what)
             return stk_fail(err, STK_EINVAL,
                             "outputs %s and %s differ in %s: a sample is one window, so all token "
-                            "chains of a loader agree in everything but shift and to()",
+                            "chains of a loader agree in everything but shift, give, pad and to()",
                             e->common->out[0].name, e->common->out[i].name, what);
         if (t && t->shift > far)
             far = t->shift;
@@ -155,6 +158,8 @@ static int plan_streams(stk_engine *e, stk_error *err)
                                 "outputs %s and %s take tokens of two arrays: a window is of one",
                                 e->common->out[0].name, e->common->out[i].name);
         s->tokens = a->rows;
+        if (p->cut.pack)
+            continue;
         if (p->cut.parted)
             STK_TRY(part_stream(a, s, err));
         s->windows = s->tokens < p->span ? 0 : (s->tokens - p->span) / p->cut.stride + 1;
@@ -162,6 +167,8 @@ static int plan_streams(stk_engine *e, stk_error *err)
         most = s->tokens > most ? s->tokens : most;
         all += s->windows;
     }
+    if (p->cut.pack)
+        return stk_pack_plan(e, err);
     if (!all)
         return stk_fail(err, STK_EINVAL,
                         "there are %" PRIu64 " tokens, and a window takes %" PRIu64 ": lower block",
@@ -220,7 +227,7 @@ static int settle(stk_engine *e, uint32_t i, stk_error *err)
                         p->cut.separator, stk_dtype_name(c->spec.dtype));
     o->spec = c->spec;
     o->row_bytes = c->row_bytes;
-    return 0;
+    return p->cut.pack ? stk_pack_settle(e, i, err) : 0;
 }
 
 int stk_array_plan_open(stk_engine *e, stk_error *err)
@@ -265,6 +272,7 @@ void stk_array_plan_close(stk_array_plan **pp)
     for (uint32_t d = 0; p->stream && d < p->n_data; d++)
         stk_free(p->stream[d].first);
     stk_free(p->stream);
+    stk_pack_close(p);
     stk_free(p->out);
     stk_free(p);
 }

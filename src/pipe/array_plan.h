@@ -14,12 +14,25 @@
 typedef struct stk_array_out { /* one output of one data set */
     const stk_array *array;
     stk_convert_fn convert; /* NULL: as it is stored */
+    uint8_t pad[8];         /* with pack: an element that fills rows */
 } stk_array_out;
 
 typedef struct stk_stream { /* the tokens of one data set */
     uint64_t tokens, windows;
     uint64_t *first; /* with separators: where each part begins, n_parts + 1; NULL: without */
 } stk_stream;
+
+typedef struct stk_document { /* one, or a piece of one that is longer than a row */
+    uint64_t at;              /* its first token in the array */
+    uint32_t len;
+    uint32_t after; /* tokens of the document behind the piece */
+} stk_document;
+
+typedef struct stk_packed { /* rows of one data set */
+    uint64_t rows, tokens;
+    uint64_t *first; /* rows + 1: where each row begins in doc */
+    stk_document *doc;
+} stk_packed;
 
 typedef struct stk_array_plan {
     uint32_t n_out, n_data;
@@ -28,11 +41,17 @@ typedef struct stk_array_plan {
     size_t sample_bytes; /* that are read for a sample */
     uint64_t span;       /* tokens of a window and its farthest shift */
     stk_stream *stream;  /* of each data set; NULL: rows */
+    stk_packed *packed;  /* of each data set; NULL: documents are not packed */
 } stk_array_plan;
 
 struct stk_engine;
 /* Chains are planned (stk_chain_plan_rows); makes the outputs' shapes and the number of samples. */
 int stk_array_plan_open(struct stk_engine *e, stk_error *err);
 void stk_array_plan_close(stk_array_plan **p);
+
+/* pack_plan.c: documents side by side, in place of windows. */
+int stk_pack_plan(struct stk_engine *e, stk_error *err);
+int stk_pack_settle(struct stk_engine *e, uint32_t output, stk_error *err); /* its type is known */
+void stk_pack_close(stk_array_plan *p);
 
 #endif

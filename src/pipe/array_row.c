@@ -148,6 +148,75 @@ static int take_parted(gather *g, const stk_stream *s, uint64_t at, uint64_t n, 
     return 0;
 }
 
+/* ---- documents side by side ---- */
+
+static void fill(gather *g, uint64_t n)
+{
+    for (; n; n--, g->dst += g->size)
+        memcpy(g->dst, g->from->pad, g->size);
+}
+
+/* Of a piece's tokens, how many have one of their own document `shift` behind them. */
+static uint64_t followed(const stk_document *d, uint64_t shift)
+{
+    uint64_t all = (uint64_t)d->len + d->after, n = all > shift ? all - shift : 0;
+
+    return n < d->len ? n : d->len;
+}
+
+static int packed_tokens(gather *g, const stk_tokens *t, const stk_document *d, uint64_t n,
+                         stk_dtype to, stk_error *err)
+{
+    uint64_t left = t->block;
+
+    for (; n; n--, d++) {
+        uint64_t here = followed(d, t->shift);
+
+        STK_TRY(take(g, d->at + t->shift, here, to, err));
+        fill(g, d->len - here);
+        left -= d->len;
+    }
+    fill(g, left);
+    return 0;
+}
+
+/* What is known without looking at a token. */
+static int packed_numbers(gather *g, const stk_tokens *t, const stk_document *d, uint64_t n,
+                          stk_dtype to, stk_error *err)
+{
+    int64_t *row, *at;
+    stk_convert_fn narrow = stk_convert_c(STK_I64, to);
+
+    stk_scratch_reset(&g->w->scratch);
+    row = at = stk_scratch_get(&g->w->scratch, t->block * sizeof *row);
+    if (!row)
+        return stk_fail_nomem(err, t->block * sizeof *row);
+    for (uint64_t k = 0; k <= n; k++) { /* the last one is the padding */
+        uint64_t left = (uint64_t)(row + t->block - at), len = k < n ? d[k].len : left;
+        uint64_t here = k < n ? followed(&d[k], t->shift) : 0;
+
+        for (uint64_t i = 0; i < len; i++)
+            *at++ = t->give == STK_GIVE_POSITIONS   ? (int64_t)i
+                    : t->give == STK_GIVE_DOCUMENTS ? (k < n ? (int64_t)k + 1 : 0)
+                                                    : i < here;
+    }
+    if (narrow)
+        narrow(g->dst, row, t->block); /* they fit: checked when the loader was opened */
+    else
+        memcpy(g->dst, row, t->block * sizeof *row);
+    return 0;
+}
+
+static int take_packed(gather *g, const stk_packed *p, uint64_t row, const stk_tokens *t,
+                       stk_dtype to, stk_error *err)
+{
+    const stk_document *d = p->doc + p->first[row];
+    uint64_t n = p->first[row + 1] - p->first[row];
+
+    return t->give == STK_GIVE_TOKENS ? packed_tokens(g, t, d, n, to, err)
+                                      : packed_numbers(g, t, d, n, to, err);
+}
+
 /* ---- one sample ---- */
 
 /* Where a window begins: its number says, or it is drawn, for all outputs at once. */
@@ -189,6 +258,9 @@ static int make_output(const sample *x, uint32_t output, stk_error *err)
     g.each = g.from->array->row_bytes / stk_dtype_size(g.from->array->dtype);
     if (!p->cut.block)
         return take(&g, at, 1, o->spec.dtype, err);
+    if (p->packed)
+        return take_packed(&g, &p->packed[x->where->dataset], x->where->sample,
+                           e->chain[output].tokens, o->spec.dtype, err);
     if (p->cut.share) { /* the first one has it all */
         g.dst -= o->skip;
         n = p->span;
@@ -226,7 +298,7 @@ static void expect(const stk_engine *e, const stk_where *where, uint32_t n)
 {
     const stk_array_plan *p = e->arrays;
 
-    for (uint32_t k = 0; k < n && !p->cut.random && !p->cut.parted; k++)
+    for (uint32_t k = 0; k < n && !p->cut.random && !p->cut.parted && !p->packed; k++)
         for (uint32_t i = 0; where[k].dataset < p->n_data && i < p->n_out; i++) {
             const stk_array *a = p->out[where[k].dataset * p->n_out + i].array;
             uint64_t at = p->cut.block ? where[k].sample * p->cut.stride : where[k].sample;

@@ -249,39 +249,70 @@ static int make_bytes(const row *x, stk_bytes in, stk_error *err)
     return 0;
 }
 
-/* Room for a row that says its own shape. */
-static int value_place(const row *x, stk_bytes in, void **dst, stk_error *err)
+/* What a row says of itself: its shape, and the bytes it has. */
+static int row_shape(const row *x, stk_bytes in, stk_spec *spec, size_t *size, stk_error *err)
 {
     const stk_step *s = x->chain->parse;
-    stk_row_out *out = &x->b->out[x->output].row[x->row];
-    stk_spec spec = x->chain->spec;
     size_t bytes;
 
-    STK_TRY(s->codec->shape(s->state, in, &spec, err));
-    bytes = stk_dtype_size(spec.dtype);
-    if (!bytes || spec.ndim >= STK_MAX_DIMS)
+    *spec = x->chain->spec;
+    STK_TRY(s->codec->shape(s->state, in, spec, err));
+    bytes = stk_dtype_size(spec->dtype);
+    if (!bytes || spec->ndim >= STK_MAX_DIMS)
         return stk_fail(err, STK_ENOTSUP, "a row of %u dimensions and type %s: at most %d, typed",
-                        spec.ndim, stk_dtype_name(spec.dtype), STK_MAX_DIMS - 1);
-    for (uint32_t i = 0; i < spec.ndim; i++)
-        if (spec.shape[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)spec.shape[i], &bytes))
+                        spec->ndim, stk_dtype_name(spec->dtype), STK_MAX_DIMS - 1);
+    for (uint32_t i = 0; i < spec->ndim; i++)
+        if (spec->shape[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)spec->shape[i], &bytes))
             return stk_fail(err, STK_ECORRUPT, "a row of more bytes than there is memory");
-    out->dtype = spec.dtype;
-    out->ndim = spec.ndim;
-    memcpy(out->shape, spec.shape, sizeof out->shape);
+    *size = bytes;
+    return 0;
+}
+
+/* Room for a row of that shape. */
+static int value_place(const row *x, const stk_spec *spec, size_t bytes, void **dst, stk_error *err)
+{
+    stk_row_out *out = &x->b->out[x->output].row[x->row];
+
+    out->dtype = spec->dtype;
+    out->ndim = spec->ndim;
+    memcpy(out->shape, spec->shape, sizeof out->shape);
     *dst = stk_batch_reserve(x->b, x->output, x->row, bytes, cut_of(x));
     return *dst ? 0
                 : stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", bytes);
 }
 
+/* A row that truncate() makes shorter is made whole beside its place: codecs know nothing of it. */
+static int make_cut(const row *x, stk_bytes in, stk_spec *spec, size_t bytes, stk_error *err)
+{
+    const stk_step *s = x->chain->parse;
+    size_t each = bytes / (size_t)spec->shape[0], kept = each * (size_t)spec->most;
+    uint8_t *whole = stk_scratch_get(&x->w->scratch, bytes);
+    void *dst;
+
+    if (!whole)
+        return stk_fail_nomem(err, bytes);
+    STK_TRY(s->codec->parse(s->state, in, whole, err));
+    spec->shape[0] = spec->most;
+    STK_TRY(value_place(x, spec, kept, &dst, err));
+    memcpy(dst, spec->keep_last ? whole + (bytes - kept) : whole, kept);
+    return 0;
+}
+
 static int make_value(const row *x, stk_bytes in, stk_error *err)
 {
     const stk_step *s = x->chain->parse;
+    size_t bytes = 0;
+    stk_spec spec;
     void *dst = NULL;
 
-    if (x->chain->row_bytes)
+    if (x->chain->row_bytes) {
         dst = stk_batch_place(x->b, x->output, x->row);
-    else
-        STK_TRY(value_place(x, in, &dst, err));
+        return s->codec->parse(s->state, in, dst, err);
+    }
+    STK_TRY(row_shape(x, in, &spec, &bytes, err));
+    if (spec.most && spec.ndim && spec.shape[0] > spec.most)
+        return make_cut(x, in, &spec, bytes, err);
+    STK_TRY(value_place(x, &spec, bytes, &dst, err));
     return s->codec->parse(s->state, in, dst, err);
 }
 
