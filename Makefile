@@ -9,7 +9,8 @@ DATA  ?=
 SOAK_MINUTES ?= 60
 export TORCH DATA SOAK_MINUTES
 
-.PHONY: help setup demo test bench bench-jpeg bench-jpeg-quality bench-order bench-peers bench-sampling lint soak wheel clean
+.PHONY: help setup demo test bench bench-jpeg bench-jpeg-quality bench-order bench-peers bench-sampling \
+        bench-tokens lint soak wheel clean
 
 help:
 	@echo "make setup   install what is missing, build, put stoker into .venv"
@@ -19,6 +20,7 @@ help:
 	@echo "make bench-peers  measure against other loaders, each in a venv of its own (DATA=folder of JPEGs)"
 	@echo "make bench-jpeg  our JPEG decoder against libjpeg-turbo (DATA=folder; NAME=, COUNT=1)"
 	@echo "make bench-order  the cost of an index, and what block shuffle fetches and how well it mixes"
+	@echo "make bench-tokens  token windows and rows of arrays against bare loops (THREADS=2 ROUNDS=7 DATA=folder)"
 	@echo "make bench-sampling  what a draw by weight costs"
 	@echo "make bench-jpeg-quality  how far pixels are from Pillow's, and whether training notices (DATA=folder)"
 	@echo "make lint    sizes, include direction and the other rules of CONTRIBUTING.md"
@@ -49,6 +51,9 @@ bench-jpeg:
 
 bench-jpeg-quality:
 	@tools/bench_jpeg_quality.sh
+
+bench-tokens:
+	@tools/bench_tokens.sh
 
 bench-sampling:
 	@tools/setup.sh && build/bench/sampling

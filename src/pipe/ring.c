@@ -51,6 +51,8 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err)
 {
     int opened = 0, rc = 0;
 
+    if (e->arrays && e->head - e->tail > e->n_slots - e->n_slots / 4)
+        return 0; /* several at once: workers are made to wait and woken less often */
     while (rc == 0 && e->head - e->tail < e->n_slots) {
         stk_slot *s = &e->slot[e->head % e->n_slots];
         stk_batch *b = NULL;

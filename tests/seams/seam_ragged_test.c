@@ -308,7 +308,7 @@ static int floats_parse(const void *state, stk_bytes in, void *dst, stk_error *e
 }
 
 static const stk_codec floats_codec = { .abi = STK_PLUGIN_ABI,
-                                        .name = "floats",
+                                        .name = "test_floats",
                                         .help = "rows that say their shape",
                                         .state_size = sizeof(struct floats),
                                         .plan = floats_plan,
@@ -330,7 +330,7 @@ static void check_floats(const stk_tensor *t, uint32_t lead, uint64_t id)
 
 static void run_floats(uint32_t batch, int32_t workers)
 {
-    static const stk_output out[] = { { "x", "from(cls) | floats" } };
+    static const stk_output out[] = { { "x", "from(cls) | test_floats" } };
     stk_loader_options o = { .size = sizeof o,
                              .outputs = out,
                              .n_outputs = 1,
@@ -363,7 +363,7 @@ static void run_floats(uint32_t batch, int32_t workers)
 
 static void values_that_say_their_shape(void **state)
 {
-    static const stk_output out[] = { { "x", "from(cls) | floats" } };
+    static const stk_output out[] = { { "x", "from(cls) | test_floats" } };
     stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 1, .batch_size = 2 };
     stk_loader *l = NULL;
     stk_error err;
