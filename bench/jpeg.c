@@ -27,8 +27,7 @@
 
 typedef struct photo {
     stk_bytes in, packed;
-    stk_jpeg_head head, seek_head;
-    stk_jpeg_seek seek;
+    stk_jpeg_head head;
     stk_view view;
     stk_rect need;
 } photo;
@@ -112,18 +111,31 @@ static void check(int rc, const stk_error *err)
         die(err->message);
 }
 
-static void our_coefs(world *w, const photo *p, int seek)
-{
-    stk_jpeg_head head;
+/* What the codec does with every picture before it decodes: markers, and points if it has any. */
+typedef struct opened {
+    stk_jpeg_head head, known;
     stk_jpeg_seek points;
-    stk_jpeg_job job = { .head = &head, .in = p->in, .seek = seek ? &points : NULL };
-    int16_t *out;
+} opened;
+
+static stk_jpeg_job begin(world *w, const photo *p, int seek, stk_jpeg_color color, opened *o)
+{
     stk_error err;
 
     stk_scratch_reset(&w->scratch);
-    check(seek ? stk_jpeg_seek_open(&points, &head, p->packed, &err)
-               : stk_jpeg_parse(&head, p->in, &err),
-          &err);
+    seek = seek && p->packed.len;
+    check(stk_jpeg_parse(&o->head, p->in, &err), &err);
+    if (seek)
+        check(stk_jpeg_seek_open(&o->points, &o->known, p->packed, &err), &err);
+    return (stk_jpeg_job){ &o->head, p->in, seek ? &o->points : NULL, color };
+}
+
+static void our_coefs(world *w, const photo *p, int seek)
+{
+    opened o;
+    stk_jpeg_job job = begin(w, p, seek, STK_JPEG_YCC, &o);
+    int16_t *out;
+    stk_error err;
+
     check(stk_jpeg_coefs(w->ours, &job, &w->scratch, &out, &err), &err);
     w->sum += (uint64_t)out[0];
 }
@@ -141,15 +153,10 @@ static void coefs_seek(world *w, const photo *p)
 static void our_pixels(world *w, const photo *p, int seek, stk_jpeg_color color,
                        const stk_rect *need, stk_pixels *px)
 {
-    stk_jpeg_head head;
-    stk_jpeg_seek points;
-    stk_jpeg_job job = { &head, p->in, seek ? &points : NULL, color };
+    opened o;
+    stk_jpeg_job job = begin(w, p, seek, color, &o);
     stk_error err;
 
-    stk_scratch_reset(&w->scratch);
-    check(seek ? stk_jpeg_seek_open(&points, &head, p->packed, &err)
-               : stk_jpeg_parse(&head, p->in, &err),
-          &err);
     check(stk_jpeg_decode(w->ours, &job, need, &w->scratch, px, &err), &err);
     w->sum += px->data[0];
 }
@@ -283,7 +290,7 @@ static stk_bytes read_file(const char *folder, const char *name)
     return (stk_bytes){ data, (size_t)st.st_size };
 }
 
-/* Keep the photo, with its seek points; 0: not ours. */
+/* Keep the photo, with its seek points if an index would keep them; 0: not ours. */
 static int take(world *w, photo *p)
 {
     stk_bytes packed;
@@ -295,12 +302,13 @@ static int take(world *w, photo *p)
     stk_scratch_reset(&w->scratch);
     if (stk_jpeg_seek_build(w->ours, &p->head, p->in, &w->scratch, &packed, &err) < 0)
         return 0;
+    if (!stk_jpeg_seek_pays(packed, p->in))
+        return 1;
     copy = malloc(packed.len);
     if (!copy)
         die("no memory");
     memcpy(copy, packed.data, packed.len);
     p->packed = (stk_bytes){ copy, packed.len };
-    check(stk_jpeg_seek_open(&p->seek, &p->seek_head, p->packed, &err), &err);
     return 1;
 }
 
@@ -327,7 +335,7 @@ static void load(world *w, const char *folder, size_t most, int check_all)
 {
     struct dirent **names;
     int n = scandir(folder, &names, NULL, alphasort);
-    size_t left_out = 0, largest = 0, bytes = 0, points = 0;
+    size_t left_out = 0, largest = 0, bytes = 0, points = 0, small = 0;
 
     if (n < 0)
         die("can't read the folder");
@@ -347,6 +355,7 @@ static void load(world *w, const char *folder, size_t most, int check_all)
             largest = size > largest ? size : largest;
             bytes += p->in.len;
             points += p->packed.len;
+            small += !p->packed.len;
             w->n++;
         }
         free(names[i]);
@@ -356,8 +365,9 @@ static void load(world *w, const char *folder, size_t most, int check_all)
     w->row = malloc((size_t)OUT * OUT * 3 * 4);
     if (!w->n || !w->pixels || !w->row)
         die("no baseline JPEGs there");
-    printf("%zu JPEGs, %.1f MB (%zu files are not ours); seek points %.2f %% of them\n", w->n,
-           (double)bytes * 1e-6, left_out, 100.0 * (double)points / (double)bytes);
+    printf("%zu JPEGs, %.1f MB (%zu files are not ours); seek points %.2f %% of them, %zu are too "
+           "small for any\n",
+           w->n, (double)bytes * 1e-6, left_out, 100.0 * (double)points / (double)bytes, small);
 }
 
 /* As torchvision draws. */
