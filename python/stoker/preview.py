@@ -45,7 +45,7 @@ def shown(chain: str) -> str:
 
 def choose(outputs: tuple[tuple[str, str, int, float], ...], output: str | None) -> int:
     """The number of the output to look at: the one asked for, else the first that is a picture."""
-    pictures = [name for name, chain, _, _ in outputs if _is_picture(chain)]
+    pictures = [name for name, chain, *_ in outputs if _is_picture(chain)]
     if output is None and not pictures:
         invalid("preview() shows pictures, and no output of this loader is one")
     if output is not None and output not in pictures:
