@@ -187,6 +187,28 @@ static inline __m256i weight_pair(int16_t w0, int16_t w1)
     return _mm256_set1_epi32((int)((uint32_t)(uint16_t)w1 << 16 | (uint16_t)w0));
 }
 
+struct words { /* 32 sums: of each lane its bytes 0..7 in lo, 8..15 in hi */
+    __m256i lo, hi;
+};
+
+/* 32 bytes of `taps` rows from `at` on, weighted and shifted `by`. */
+static inline struct words down32(const uint8_t *const *rows, size_t at, const int16_t *w,
+                                  uint32_t taps, __m256i half, __m128i by)
+{
+    struct sums a = { { half, half, half, half } };
+    uint32_t k = 0;
+
+    for (; k + 2 <= taps; k += 2)
+        down_pair(&a, load256(rows[k] + at), load256(rows[k + 1] + at),
+                  weight_pair(w[k], w[k + 1]));
+    if (k < taps)
+        down_pair(&a, load256(rows[k] + at), _mm256_setzero_si256(), weight_pair(w[k], 0));
+    return (struct words){
+        _mm256_packs_epi32(_mm256_sra_epi32(a.s[0], by), _mm256_sra_epi32(a.s[1], by)),
+        _mm256_packs_epi32(_mm256_sra_epi32(a.s[2], by), _mm256_sra_epi32(a.s[3], by))
+    };
+}
+
 static void avx2_vresample(uint8_t *dst, const uint8_t *const *rows, const int16_t *w,
                            uint32_t taps, uint32_t shift, size_t bytes)
 {
@@ -199,18 +221,9 @@ static void avx2_vresample(uint8_t *dst, const uint8_t *const *rows, const int16
     }
     for (size_t from = 0; from < bytes; from += 32) {
         size_t at = from + 32 <= bytes ? from : bytes - 32;
-        struct sums a = { { half, half, half, half } };
-        __m256i lo, hi;
-        uint32_t k = 0;
+        struct words v = down32(rows, at, w, taps, half, by);
 
-        for (; k + 2 <= taps; k += 2)
-            down_pair(&a, load256(rows[k] + at), load256(rows[k + 1] + at),
-                      weight_pair(w[k], w[k + 1]));
-        if (k < taps)
-            down_pair(&a, load256(rows[k] + at), _mm256_setzero_si256(), weight_pair(w[k], 0));
-        lo = _mm256_packs_epi32(_mm256_sra_epi32(a.s[0], by), _mm256_sra_epi32(a.s[1], by));
-        hi = _mm256_packs_epi32(_mm256_sra_epi32(a.s[2], by), _mm256_sra_epi32(a.s[3], by));
-        _mm256_storeu_si256((void *)(dst + at), _mm256_packus_epi16(lo, hi));
+        _mm256_storeu_si256((void *)(dst + at), _mm256_packus_epi16(v.lo, v.hi));
     }
 }
 
@@ -226,20 +239,11 @@ static void avx2_vresample_wide(uint16_t *dst, const uint8_t *const *rows, const
     }
     for (size_t from = 0; from < bytes; from += 32) {
         size_t at = from + 32 <= bytes ? from : bytes - 32;
-        struct sums a = { { half, half, half, half } };
-        __m256i lo, hi;
-        uint32_t k = 0;
+        struct words v = down32(rows, at, w, taps, half, by);
 
-        for (; k + 2 <= taps; k += 2)
-            down_pair(&a, load256(rows[k] + at), load256(rows[k + 1] + at),
-                      weight_pair(w[k], w[k + 1]));
-        if (k < taps)
-            down_pair(&a, load256(rows[k] + at), _mm256_setzero_si256(), weight_pair(w[k], 0));
-        lo = _mm256_packs_epi32(_mm256_sra_epi32(a.s[0], by), _mm256_sra_epi32(a.s[1], by));
-        hi = _mm256_packs_epi32(_mm256_sra_epi32(a.s[2], by), _mm256_sra_epi32(a.s[3], by));
         /* each lane has its own 16 bytes in order */
-        _mm256_storeu_si256((void *)(dst + at), _mm256_permute2x128_si256(lo, hi, 0x20));
-        _mm256_storeu_si256((void *)(dst + at + 16), _mm256_permute2x128_si256(lo, hi, 0x31));
+        _mm256_storeu_si256((void *)(dst + at), _mm256_permute2x128_si256(v.lo, v.hi, 0x20));
+        _mm256_storeu_si256((void *)(dst + at + 16), _mm256_permute2x128_si256(v.lo, v.hi, 0x31));
     }
 }
 
