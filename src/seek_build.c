@@ -137,13 +137,20 @@ static int tick(void *cookie)
                           atomic_load_explicit(&j->done, memory_order_relaxed), j->samples);
 }
 
-/* Files of other lists in the same folder, and this one's own. */
+static void take_old(job *j, const char *path)
+{
+    if (j->n_old < MAX_OLD && stk_seekfile_open(&j->old[j->n_old], path, NULL, NULL) == 0)
+        j->n_old++;
+}
+
+/* This list's own file, then those of others in the same folder: a cache may have very many. */
 static void find_old(job *j)
 {
     char dir[1290], path[1600];
     struct dirent *e;
     DIR *d;
 
+    take_old(j, j->b->path);
     snprintf(dir, sizeof dir, "%s", j->b->path);
     *strrchr(dir, '/') = 0;
     d = opendir(dir);
@@ -151,9 +158,8 @@ static void find_old(job *j)
         size_t len = strlen(e->d_name);
 
         snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        if (len > 5 && !strcmp(e->d_name + len - 5, ".seek") &&
-            stk_seekfile_open(&j->old[j->n_old], path, NULL, NULL) == 0)
-            j->n_old++;
+        if (len > 5 && !strcmp(e->d_name + len - 5, ".seek") && strcmp(path, j->b->path) != 0)
+            take_old(j, path);
     }
     if (d)
         closedir(d);
