@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slab.h - pictures on their way to the GPU: what a worker leaves of each, and what is launched.
+ *
+ * A worker draws a picture's view and writes one record (stk_pic) into its row of the batch's slab:
+ * the geometry, the tables, where decoding may begin (units), and only those bytes of the file that
+ * the view needs.  A slab is one pinned buffer and goes over in one copy.  Whoever does the batch's
+ * last row lays out scratch memory and lists the work (stk_pic_plan); then a handful of kernels, each
+ * over all pictures of the batch:
+ *
+ *     taps     filter weights of both axes, as kern/taps.c makes them
+ *     sync     pictures without seek points: units are found (pic_sync.h)
+ *     decode   units -> samples: entropy decoding and inverse DCT, a thread a unit; planes of u8 that
+ *              cover the MCUs that the view sees
+ *     across   planes -> rows of output width, RGBX or YCCX, u8: chroma brought to size, color, filter
+ *     down     rows -> the output: filter, color, type, layout
+ *
+ * The arithmetic is the CPU's (jpeg_core.h, kern_c.c), so the pixels are the same, bit for bit.
+ * Everything here is read by device code too: fixed widths, no pointers in records, offsets from the
+ * record's begin, 16-byte aligned parts.  A record from a damaged or hostile file can make a picture
+ * wrong and its status not 0, nothing else: device code checks every offset against what it has. */
+#ifndef STOKER_SLAB_H
+#define STOKER_SLAB_H
+
+#include <stdint.h>
+
+#define STK_PIC_ALIGN 64    /* of records in a slab */
+#define STK_PIC_UNITS 128   /* units a block of threads takes at once */
+#define STK_PIC_SUBSEQ 1024 /* bits of a subsequence where units must be found */
+
+typedef enum stk_pic_kind {
+    STK_PIC_SEEK = 1, /* units from seek points */
+    STK_PIC_WHOLE,    /* the scan from its begin: units must be found first */
+    STK_PIC_U8,       /* sampled by the CPU: vis_h * vis_w pixels RGB, color and type are missing */
+    STK_PIC_READY     /* the output's row as it must be */
+} stk_pic_kind;
+
+/* Where decoding may begin, and how far it goes. */
+typedef struct stk_pic_unit {
+    uint32_t at;    /* bit of the record's data */
+    uint32_t mcu;   /* number of its first MCU in the picture, row by row */
+    uint16_t bits;  /* that it must take; 0: not known */
+    uint16_t count; /* MCUs; 0: nothing to do */
+    int16_t dc[3];  /* DC values before it */
+    uint16_t zero;
+} stk_pic_unit;
+
+typedef struct stk_pic_axis { /* as stk_axis of kern/taps.h */
+    uint32_t in, res;
+    int32_t off;
+    uint32_t n;
+    uint32_t flip;
+} stk_pic_axis;
+
+typedef struct stk_pic_huff { /* one table; symbols as stk_jpeg_huff has them */
+    uint8_t bits[16];
+    uint8_t vals[256];
+    uint16_t n, zero[7];
+} stk_pic_huff;
+
+typedef struct stk_pic {
+    uint32_t size; /* of the record, a multiple of STK_PIC_ALIGN */
+    uint16_t kind;
+    uint8_t n_comps;   /* 1 or 3 */
+    uint8_t ycc;       /* color behind sampling */
+    stk_pic_axis x, y; /* of the clip; y.flip mirrors top to bottom */
+    uint32_t clip_x, clip_y;
+    uint32_t need[4]; /* x, y, w, h: pixels of the picture that are sampled; w 0: all is black */
+    /* JPEG */
+    uint32_t width, height;
+    uint32_t cols, rows;     /* MCUs of the picture */
+    uint32_t x0, y0, x1, y1; /* MCUs that are seen: what planes cover */
+    uint8_t max_h, max_v;
+    uint8_t h[3], v[3];             /* sampling factors */
+    uint8_t quant[3], dc[3], ac[3]; /* which of the record's tables, 0..2 */
+    uint8_t n_quant, n_dc, n_ac;    /* tables in the record; components may share them */
+    uint32_t quants_at;             /* uint16_t[64] each, natural order */
+    uint32_t dcs_at, acs_at;        /* stk_pic_huff each */
+    uint32_t units_at, n_units;     /* stk_pic_unit each; WHOLE: none */
+    uint32_t data_at, data_len; /* bytes of the scan, stuffing as it lies; 16 more may be read */
+} stk_pic;
+
+/* One picture of a launch: offsets into the slab and the scratch memory. */
+typedef struct stk_pic_job {
+    uint64_t rec;     /* of its record in the slab */
+    uint64_t planes;  /* in scratch: a component's plane behind the other (stk_pic_plane) */
+    uint64_t rows;    /* in scratch: need.h rows of x.n pixels, 4 bytes each */
+    uint64_t taps;    /* in scratch: stk_pic_taps, both axes */
+    uint64_t units;   /* in scratch, WHOLE: units that sync finds */
+    uint32_t n_units; /* of the record; WHOLE: how many there may be */
+    uint32_t row;     /* of the output */
+} stk_pic_job;
+
+typedef struct stk_pic_work { /* what one block of threads does: job, and from which item on */
+    uint32_t job, first;
+} stk_pic_work;
+
+typedef enum stk_pic_dtype {
+    STK_PIC_AS_U8,
+    STK_PIC_AS_F16,
+    STK_PIC_AS_BF16,
+    STK_PIC_AS_F32
+} stk_pic_dtype;
+
+typedef struct stk_pic_launch { /* all pointers are the device's */
+    const uint8_t *slab;
+    uint64_t slab_len;
+    uint8_t *scratch;
+    const stk_pic_job *job;
+    const stk_pic_work *sync, *decode, *across, *down; /* WHOLE; units; source rows; output rows */
+    uint32_t n_jobs, n_sync, n_decode, n_across, n_down;
+    uint32_t
+        *status; /* a word a job, zeroed before: not 0: its pixels are no good (STK_PIC_BAD_*) */
+    uint8_t *out;
+    uint64_t row_bytes;
+    uint32_t dtype;  /* stk_pic_dtype */
+    uint32_t packed; /* 0: planes, 1: interleaved */
+    float mul[3], add[3];
+    uint32_t blocks; /* at most so many blocks of threads at once; 0: as many as there are */
+} stk_pic_launch;
+
+enum {
+    STK_PIC_BAD_CODE = 1, /* no such code, or a block that runs over */
+    STK_PIC_BAD_END = 2,  /* a unit that ends elsewhere: the seek points do not fit */
+    STK_PIC_BAD_SYNC = 4, /* units could not be found */
+    STK_PIC_BAD_RECORD = 8
+};
+
+#endif
