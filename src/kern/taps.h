@@ -5,15 +5,7 @@
 #define STOKER_TAPS_H
 
 #include "kern/kern.h"
-
-/* `in` pixels are resized to `res`, of which `n` from `off` on are output; flip: in reverse
- * order. */
-typedef struct stk_axis {
-    uint32_t in, res; /* at most INT32_MAX */
-    int32_t off;
-    uint32_t n;
-    int flip;
-} stk_axis;
+#include "kern/taps_core.h"
 
 /* The inputs that the outputs touch: [*lo, *hi), empty when all outputs lie outside. */
 void stk_axis_span(const stk_axis *a, uint32_t *lo, uint32_t *hi);
