@@ -88,6 +88,8 @@ typedef struct stk_pic_job {
     uint64_t units;   /* in scratch, WHOLE: units that sync finds */
     uint32_t n_units; /* of the record; WHOLE: how many there may be */
     uint32_t row;     /* of the output */
+    uint32_t kind;    /* of the record when scratch was laid out */
+    uint32_t zero;
 } stk_pic_job;
 
 typedef struct stk_pic_work { /* what one block of threads does: job, and from which item on */
