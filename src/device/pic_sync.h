@@ -8,7 +8,8 @@
  *   guess    every thread walks over a few cells, as if a block began at the first one's first bit;
  *   rounds   a cell that began elsewhere than the one before it ended is walked over again, until
  *            there is none; what a walk ends with is then what one walk from the scan's begin has;
- *   sums     of MCUs and of DC differences give each cell's first MCU its number and DC values.
+ *   sums     of MCUs and of DC differences give each cell's first MCU its number and DC values: a
+ *            unit, kept where the view sees any MCU of it.
  *
  * One block of threads does a picture, a tile of STK_SYNC_TILE cells after the other, each from where
  * the one before ended, so memory does not grow with the picture.  stk_sync_picture() is the whole
@@ -82,19 +83,21 @@ typedef struct stk_sync_sum {
 typedef struct stk_sync { /* shared memory of a block of threads */
     stk_walk_tables t;
     stk_walk_data data;
-    uint32_t cells;               /* of the scan */
-    uint32_t base, count, run;    /* the tile: first cell, cells, cells a thread */
-    uint32_t n_list[2];           /* cells to be walked over again, of even and odd rounds */
-    uint32_t status;              /* STK_PIC_BAD_* */
-    uint32_t rounds, walked;      /* what it took: rounds of all tiles; cells walked over */
-    uint32_t cols, need[2], mcus; /* MCUs: of a row, that are needed (from, to), of the picture */
-    uint32_t len, marker;         /* of the data; its first marker */
-    stk_sync_sum carry;           /* of the tiles before */
+    uint32_t len, marker;      /* of the data; its first marker */
+    uint32_t cells;            /* of the scan */
+    uint32_t base, count, run; /* the tile: first cell, cells, cells a thread */
+    uint32_t n_list[2];        /* cells to be walked over again, of even and odd rounds */
+    uint32_t status;           /* STK_PIC_BAD_* */
+    uint32_t rounds, walked;   /* what it took: rounds of all tiles; cells walked over */
+    uint32_t cols, mcus;       /* MCUs of a row, of the picture */
+    uint32_t view[4], last;    /* x0, y0, x1, y1; the MCU behind the last row of it */
+    stk_sync_sum carry;        /* of the tiles before */
     stk_pic_unit *unit;
-    uint32_t n_units;
+    uint32_t n_units, kept; /* room for them; that there are */
     uint16_t list[STK_SYNC_TILE];
     stk_sync_cell cell[STK_SYNC_TILE + 1]; /* [0] only has `out`: where the tile begins */
     stk_sync_sum part[STK_SYNC_THREADS], group[STK_SYNC_THREADS / STK_SYNC_GROUP];
+    uint16_t keep[STK_SYNC_THREADS], keeps[STK_SYNC_THREADS / STK_SYNC_GROUP]; /* units */
 } stk_sync;
 
 /* What a block of threads is given. */
@@ -104,7 +107,7 @@ typedef struct stk_sync_task {
     uint8_t *scratch;
     const stk_pic_job *job;
     uint32_t *status;
-    uint32_t whole; /* units of all MCUs are found, whatever the view needs */
+    uint32_t whole; /* units of all MCUs are wanted, whatever the view is */
 } stk_sync_task;
 
 /* ---- the record ---- */
@@ -123,7 +126,8 @@ STK_HD static inline int stk_sync_record_fits(const stk_pic *p, uint64_t room)
     if (p->kind != STK_PIC_WHOLE || p->size > room || p->size < sizeof *p)
         return 0;
     if ((p->n_comps != 1 && p->n_comps != 3) || !p->cols || !p->rows || p->cols > 65536 ||
-        p->rows > 65536 || p->y1 > p->rows || (uint64_t)p->cols * p->rows >= UINT32_MAX)
+        p->rows > 65536 || p->x1 > p->cols || p->y1 > p->rows ||
+        (uint64_t)p->cols * p->rows >= UINT32_MAX)
         return 0;
     for (uint32_t c = 0; c < p->n_comps; c++) {
         if (p->h[c] < 1 || p->h[c] > 4 || p->v[c] < 1 || p->v[c] > 4 || p->dc[c] >= p->n_dc ||
@@ -153,6 +157,16 @@ STK_HD static inline void stk_sync_set_ops(stk_walk_tables *t, const stk_pic *p)
             t->op[t->blocks++] = (uint8_t)(c | (uint32_t)p->dc[c] << 2 | (uint32_t)p->ac[c] << 4);
 }
 
+/* The MCUs whose units are wanted. */
+STK_HD static inline void stk_sync_set_view(stk_sync *s, const stk_pic *p, int whole)
+{
+    s->view[0] = whole ? 0 : p->x0;
+    s->view[1] = whole ? 0 : p->y0;
+    s->view[2] = whole ? p->cols : p->x1;
+    s->view[3] = whole ? p->rows : p->y1;
+    s->last = s->view[0] < s->view[2] && s->view[1] < s->view[3] ? s->view[3] * p->cols : 0;
+}
+
 /* Thread 0: what the record says. */
 STK_HD static inline void stk_sync_open(stk_sync *s, const stk_sync_task *k, uint32_t t)
 {
@@ -161,7 +175,7 @@ STK_HD static inline void stk_sync_open(stk_sync *s, const stk_sync_task *k, uin
 
     if (t)
         return;
-    s->status = s->rounds = s->walked = s->base = s->cells = 0;
+    s->status = s->rounds = s->walked = s->base = s->cells = s->kept = 0;
     s->unit = (stk_pic_unit *)(void *)(k->scratch + k->job->units);
     s->n_units = k->job->n_units;
     s->carry.mcus = s->carry.ends = 0;
@@ -175,8 +189,7 @@ STK_HD static inline void stk_sync_open(stk_sync *s, const stk_sync_task *k, uin
     stk_sync_set_ops(&s->t, p);
     s->cols = p->cols;
     s->mcus = p->cols * p->rows;
-    s->need[0] = k->whole ? 0 : p->y0 * p->cols;
-    s->need[1] = k->whole ? s->mcus : p->y0 < p->y1 ? p->y1 * p->cols : 0;
+    stk_sync_set_view(s, p, (int)k->whole);
     s->len = s->marker = s->data.end = p->data_len;
     s->data.bytes = (const uint8_t *)p + p->data_at;
 }
@@ -434,30 +447,31 @@ STK_HD static inline void stk_sync_sum_groups(stk_sync *s, uint32_t t)
     s->group[t] = all;
 }
 
-/* The unit of a cell; `at` is what comes before it. */
-STK_HD static inline void stk_sync_put_unit(stk_sync *s, uint32_t i, const stk_sync_sum *at)
+/* Are any of these MCUs in view? */
+STK_HD static inline int stk_sync_seen(const stk_sync *s, uint32_t mcu, uint32_t count)
 {
-    const stk_sync_cell *c = &s->cell[i];
-    uint32_t cell = s->base + i - 1, count = c->mcus;
-    stk_pic_unit u = { 0, 0, 0, 0, { 0, 0, 0 }, 0 };
+    uint32_t row = mcu / s->cols, col = mcu % s->cols, to = col + count;
+    int here = row >= s->view[1] && row < s->view[3];
+    int below = row + 1 >= s->view[1] && row + 1 < s->view[3];
 
-    if (at->mcus > s->mcus)
-        count = 0;
-    else if (count > s->mcus - at->mcus)
-        count = s->mcus - at->mcus;
-    if (c->first & STK_SYNC_BAD && at->mcus <= s->need[1])
-        STK_SYNC_OR(&s->status, STK_PIC_BAD_CODE);
-    if (count && at->mcus < s->need[1] && at->mcus + count > s->need[0]) {
-        u.at = cell * STK_PIC_SUBSEQ + (c->first & STK_SYNC_BIT);
-        u.mcu = at->mcus;
-        u.count = (uint16_t)count;
-        for (int k = 0; k < 3; k++)
-            u.dc[k] = (int16_t)(uint16_t)(at->dc[k] + c->before[k]);
-    }
-    s->unit[cell] = u;
+    if (!count || mcu >= s->last)
+        return 0;
+    if (to > 2 * s->cols)
+        return 1;
+    return (here && col < s->view[2] && to > s->view[0]) ||
+           (below && to > s->cols && to - s->cols > s->view[0]);
 }
 
-STK_HD static inline void stk_sync_put_units(stk_sync *s, uint32_t t)
+/* MCUs of a cell's unit that are the picture's; `at`: all that comes before the cell. */
+STK_HD static inline uint32_t stk_sync_mcus(const stk_sync *s, uint32_t i, const stk_sync_sum *at)
+{
+    uint32_t n = s->cell[i].mcus, left = at->mcus < s->mcus ? s->mcus - at->mcus : 0;
+
+    return n < left ? n : left;
+}
+
+/* What comes before thread t's first cell. */
+STK_HD static inline stk_sync_sum stk_sync_before(const stk_sync *s, uint32_t t)
 {
     stk_sync_sum at = s->carry;
     uint32_t group = t / STK_SYNC_GROUP;
@@ -466,14 +480,60 @@ STK_HD static inline void stk_sync_put_units(stk_sync *s, uint32_t t)
         stk_sync_sum_add(&at, &s->group[k]);
     for (uint32_t k = group * STK_SYNC_GROUP; k < t; k++)
         stk_sync_sum_add(&at, &s->part[k]);
-    for (uint32_t k = 0; k < s->run; k++) {
-        uint32_t i = 1 + t * s->run + k;
-        stk_sync_sum v;
+    return at;
+}
 
-        if (i > s->count)
-            return;
+/* How many units will thread t keep?  And is everything right up to the last? */
+STK_HD static inline void stk_sync_count_units(stk_sync *s, uint32_t t)
+{
+    stk_sync_sum at = stk_sync_before(s, t), v;
+    uint32_t n = 0, from = 1 + t * s->run;
+
+    for (uint32_t i = from; i < from + s->run && i <= s->count; i++) {
+        if (s->cell[i].first & STK_SYNC_BAD && at.mcus <= s->last)
+            STK_SYNC_OR(&s->status, STK_PIC_BAD_CODE);
+        n += (uint32_t)stk_sync_seen(s, at.mcus, stk_sync_mcus(s, i, &at));
         v = stk_sync_sum_of(&s->cell[i]);
-        stk_sync_put_unit(s, i, &at);
+        stk_sync_sum_add(&at, &v);
+    }
+    s->keep[t] = (uint16_t)n;
+}
+
+STK_HD static inline void stk_sync_sum_keeps(stk_sync *s, uint32_t t)
+{
+    uint32_t n = 0;
+
+    if (t >= STK_SYNC_THREADS / STK_SYNC_GROUP)
+        return;
+    for (uint32_t k = 0; k < STK_SYNC_GROUP; k++)
+        n += s->keep[t * STK_SYNC_GROUP + k];
+    s->keeps[t] = (uint16_t)n;
+}
+
+STK_HD static inline void stk_sync_put_units(stk_sync *s, uint32_t t)
+{
+    stk_sync_sum at = stk_sync_before(s, t), v;
+    uint32_t from = 1 + t * s->run, to = s->kept, group = t / STK_SYNC_GROUP;
+
+    for (uint32_t k = 0; k < group; k++)
+        to += s->keeps[k];
+    for (uint32_t k = group * STK_SYNC_GROUP; k < t; k++)
+        to += s->keep[k];
+    for (uint32_t i = from; i < from + s->run && i <= s->count; i++) {
+        const stk_sync_cell *c = &s->cell[i];
+        uint32_t count = stk_sync_mcus(s, i, &at);
+
+        if (stk_sync_seen(s, at.mcus, count)) {
+            stk_pic_unit *u = &s->unit[to++];
+
+            u->at = (s->base + i - 1) * STK_PIC_SUBSEQ + (c->first & STK_SYNC_BIT);
+            u->mcu = at.mcus;
+            u->bits = u->zero = 0;
+            u->count = (uint16_t)count;
+            for (int k = 0; k < 3; k++)
+                u->dc[k] = (int16_t)(uint16_t)(at.dc[k] + c->before[k]);
+        }
+        v = stk_sync_sum_of(c);
         stk_sync_sum_add(&at, &v);
     }
 }
@@ -483,26 +543,26 @@ STK_HD static inline void stk_sync_end_tile(stk_sync *s, uint32_t t)
     if (t)
         return;
     for (uint32_t k = 0; k < STK_SYNC_THREADS / STK_SYNC_GROUP; k++)
-        stk_sync_sum_add(&s->carry, &s->group[k]);
+        stk_sync_sum_add(&s->carry, &s->group[k]), s->kept += s->keeps[k];
     s->cell[0].out = s->cell[s->count].out;
     s->base += s->count;
 }
 
 /* ---- a picture ---- */
 
-/* Thread 0, once all that is needed was seen: is it all there?  Where the whole picture was gone
- * needed, it must end with padding and the end marker, as our decoder wants it on the CPU. */
+/* Thread 0, once all that is needed was seen: is it all there?  Where the last row is
+ * needed, the scan must end with padding and the end marker, as our decoder wants it on the CPU. */
 STK_HD static inline void stk_sync_check(stk_sync *s, uint32_t t)
 {
     const uint8_t *d = s->data.bytes;
     uint32_t end = s->data.end;
 
-    if (t || s->status || !s->need[1])
+    if (t || s->status || !s->last)
         return;
-    if (s->carry.mcus <= s->need[1])
+    if (s->carry.mcus <= s->last)
         s->status = STK_PIC_BAD_SYNC;
-    if (s->need[1] == s->mcus && (s->carry.mcus - s->carry.ends > s->mcus || s->len < 2 ||
-                                  end > s->len - 2 || d[end] != 0xFF || d[end + 1] != 0xD9))
+    if (s->last == s->mcus && (s->carry.mcus - s->carry.ends > s->mcus || s->len < 2 ||
+                               end > s->len - 2 || d[end] != 0xFF || d[end + 1] != 0xD9))
         s->status = STK_PIC_BAD_SYNC;
 }
 
@@ -510,7 +570,7 @@ STK_HD static inline void stk_sync_finish(stk_sync *s, const stk_sync_task *k, u
 {
     stk_pic_unit none = { 0, 0, 0, 0, { 0, 0, 0 }, 0 };
 
-    for (uint32_t i = (s->status ? 0 : s->base) + t; i < s->n_units; i += STK_SYNC_THREADS)
+    for (uint32_t i = (s->status ? 0 : s->kept) + t; i < s->n_units; i += STK_SYNC_THREADS)
         s->unit[i] = none;
     if (!t && s->status)
         STK_SYNC_OR(k->status, s->status);
@@ -522,7 +582,7 @@ STK_HD static inline void stk_sync_count(stk_sync *s, uint32_t t)
     if (t)
         return;
     s->data.end = s->marker;
-    if (s->need[1])
+    if (s->last)
         s->cells = (s->data.end + STK_PIC_SUBSEQ / 8 - 1) / (STK_PIC_SUBSEQ / 8);
     if (s->cells > s->n_units)
         s->status |= STK_PIC_BAD_RECORD;
@@ -530,7 +590,7 @@ STK_HD static inline void stk_sync_count(stk_sync *s, uint32_t t)
 
 STK_HD static inline void stk_sync_tiles(stk_sync *s)
 {
-    while (!s->status && s->base < s->cells && s->carry.mcus <= s->need[1]) {
+    while (!s->status && s->base < s->cells && s->carry.mcus <= s->last) {
         STK_SYNC_WAIT(); /* all have looked, now thread 0 may write */
         STK_SYNC_EACH(t, stk_sync_begin_tile(s, t));
         STK_SYNC_EACH(t, stk_sync_guess(s, t));
@@ -539,6 +599,8 @@ STK_HD static inline void stk_sync_tiles(stk_sync *s)
             return;
         STK_SYNC_EACH(t, stk_sync_sum_cells(s, t));
         STK_SYNC_EACH(t, stk_sync_sum_groups(s, t));
+        STK_SYNC_EACH(t, stk_sync_count_units(s, t));
+        STK_SYNC_EACH(t, stk_sync_sum_keeps(s, t));
         STK_SYNC_EACH(t, stk_sync_put_units(s, t));
         STK_SYNC_EACH(t, stk_sync_end_tile(s, t));
     }

@@ -222,54 +222,74 @@ static void truth_close(truth *u)
     free(u->dc);
 }
 
-/* Are units what they must be, for the rows y0..y1? */
-static void check_units(const picture *t, const truth *u, uint32_t y0, uint32_t y1)
+/* Whether the view x0, y0, x1, y1 sees any of these MCUs. */
+static int seen(const picture *t, const uint32_t *view, uint32_t first, uint32_t count)
 {
-    uint32_t cols = t->pic->cols, m = 0, total = cols * t->pic->rows;
+    uint32_t cols = t->pic->cols;
+
+    for (uint32_t m = first; m < first + count; m++)
+        if (m % cols >= view[0] && m % cols < view[2] && m / cols >= view[1] && m / cols < view[3])
+            return 1;
+    return 0;
+}
+
+/* Are units what they must be for a view? */
+static void check_units(const picture *t, const truth *u, const uint32_t *view)
+{
+    uint32_t cols = t->pic->cols, m = 0, total = cols * t->pic->rows, kept = 0;
 
     for (uint32_t i = 0; i < t->job.n_units; i++) {
-        const stk_pic_unit *k = &t->unit[i];
+        const stk_pic_unit *k = &t->unit[kept];
         uint32_t first = m, count;
 
-        while (m < total && m < u->n + 1 && u->at[m] < (uint64_t)(i + 1) * STK_PIC_SUBSEQ)
+        while (m < total && m <= u->n && u->at[m] < (uint64_t)(i + 1) * STK_PIC_SUBSEQ)
             m++;
         count = m - first;
-        if (first >= y1 * cols || first + count <= y0 * cols) {
-            assert_int_equal(k->count, 0);
-            continue;
-        }
+        if (!seen(t, view, first, count) && (count <= cols || k->mcu != first))
+            continue; /* of units of several rows some may be left that nobody sees */
+        kept++;
         assert_int_equal(k->count, count);
-        if (!count)
-            continue;
         assert_int_equal(k->at, u->at[first]);
         assert_int_equal(k->mcu, first);
         assert_int_equal(k->bits, 0);
         for (unsigned c = 0; c < t->pic->n_comps; c++)
             assert_int_equal(k->dc[c], (int16_t)u->dc[first][c]);
     }
+    for (; kept < t->job.n_units; kept++)
+        assert_int_equal(t->unit[kept].count, 0);
     assert_int_equal(t->unit[t->job.n_units].at, 0xEEEEEEEE);
 }
 
-/* All of it, and some rows. */
+static void draw_view(picture *t, stk_rng *rng)
+{
+    stk_pic *p = t->pic;
+
+    p->x0 = stk_rng_below(rng, p->cols);
+    p->y0 = stk_rng_below(rng, p->rows);
+    p->x1 = p->x0 + 1 + stk_rng_below(rng, p->cols - p->x0);
+    p->y1 = p->y0 + 1 + stk_rng_below(rng, p->rows - p->y0);
+}
+
+/* All of it, and some views. */
 static void check_picture(picture *t, stk_rng *rng)
 {
-    uint32_t rows = t->pic->rows;
+    uint32_t all[4] = { 0, 0, t->pic->cols, t->pic->rows };
     truth u;
 
     truth_open(&u, t);
     assert_true(u.ok);
     for (int i = 0; i < 4; i++) {
-        t->pic->y0 = i ? stk_rng_below(rng, rows) : 0;
-        t->pic->y1 = i ? t->pic->y0 + 1 + stk_rng_below(rng, rows - t->pic->y0) : rows;
+        if (i)
+            draw_view(t, rng);
         order = stk_rng_u32(rng);
         run(t, 0);
         if (t->status)
             fail_msg("status %u: %ux%u, %u comps, rows %u to %u of %u", t->status, t->pic->width,
-                     t->pic->height, t->pic->n_comps, t->pic->y0, t->pic->y1, rows);
-        check_units(t, &u, t->pic->y0, t->pic->y1);
+                     t->pic->height, t->pic->n_comps, t->pic->y0, t->pic->y1, t->pic->rows);
+        check_units(t, &u, (uint32_t[]){ t->pic->x0, t->pic->y0, t->pic->x1, t->pic->y1 });
         run(t, 1);
         assert_int_equal(t->status, 0);
-        check_units(t, &u, 0, rows);
+        check_units(t, &u, all);
     }
     truth_close(&u);
 }
@@ -415,13 +435,12 @@ static int check_damaged(picture *t, stk_rng *rng)
 
     truth_open(&u, t);
     order = stk_rng_u32(rng);
-    t->pic->y0 = stk_rng_below(rng, rows);
-    t->pic->y1 = t->pic->y0 + 1 + stk_rng_below(rng, rows - t->pic->y0);
+    draw_view(t, rng);
     s = run(t, 0);
     if (!t->status) {
         assert_true(u.n >= t->pic->y1 * t->pic->cols);
         assert_true(u.ok || t->pic->y1 < rows);
-        check_units(t, &u, t->pic->y0, t->pic->y1);
+        check_units(t, &u, (uint32_t[]){ t->pic->x0, t->pic->y0, t->pic->x1, t->pic->y1 });
     } else if (u.ok) {
         assert_true(t->status == STK_PIC_BAD_SYNC && s->rounds > STK_SYNC_ROUNDS);
     }
