@@ -15,8 +15,8 @@ static unsigned order; /* of the threads */
 #define STK_SYNC_ORDER(i) ((i) ^ (order & 255))
 
 #include "base/rng.h"
-#include "codec/jpeg_head.h"
-#include "device/pic_sync.h"
+#include "codec/jpeg_base.h"
+#include "device/pic_points.h"
 #include "tests/codec/jpeg_testing.h"
 
 #define SEED 20250611u
@@ -563,6 +563,101 @@ static void hostile_records(void **state)
     assert_true(refused > 200 && refused < 1800);
 }
 
+/* ---- seek points ---- */
+
+_Static_assert(sizeof(stk_pic_point) == sizeof(stk_jpeg_point) &&
+                   offsetof(stk_pic_point, dc) == offsetof(stk_jpeg_point, dc),
+               "the host packs what the device found");
+
+/* Units and points of a picture, in memory that has room for the points and no more. */
+static uint8_t *find_points(picture *t, uint32_t chunk, uint32_t room)
+{
+    size_t units = (t->job.n_units + 1) * sizeof *t->unit, at = (units + 15) & ~(size_t)15;
+    uint8_t *scratch = malloc(at + sizeof(stk_pic_found) + room * sizeof(stk_pic_point));
+    stk_pic_points where = { .at = at, .chunk = chunk, .room = room };
+    stk_sync_task k = { t->slab, t->len, scratch, &t->job, &t->status, 0 };
+    static stk_sync s;
+
+    assert_non_null(scratch);
+    t->status = 0;
+    memset(scratch, 0xEE, at);
+    stk_sync_indexed(&s, &k, &where);
+    memcpy(t->unit, scratch, units);
+    memmove(scratch, scratch + at, sizeof(stk_pic_found) + room * sizeof(stk_pic_point));
+    return scratch;
+}
+
+/* Units that nobody sees have no MCUs, the others are as without points. */
+static void check_thinned(picture *t, const stk_pic_unit *all)
+{
+    uint32_t n = 0;
+
+    run(t, 0);
+    for (uint32_t i = 0; i < t->job.n_units; i++)
+        if (all[i].count)
+            assert_memory_equal(&all[i], &t->unit[n++], sizeof *all);
+    assert_true(n == t->job.n_units || !t->unit[n].count);
+}
+
+static void check_points(const jpeg_recipe *r, stk_jpeg *j, stk_rng *rng)
+{
+    stk_bytes in = jpeg_make(r), want;
+    stk_scratch scratch = { 0 };
+    stk_pic_found *f;
+    stk_pic_unit *all;
+    uint8_t *found, *packed;
+    uint32_t chunk, n;
+    picture t;
+
+    picture_open(&t, in);
+    draw_view(&t, rng);
+    order = stk_rng_u32(rng);
+    chunk = stk_jpeg_chunk(&t.head);
+    n = stk_jpeg_ceil(t.pic->cols, chunk) * t.pic->rows;
+    found = find_points(&t, chunk, n);
+    f = (stk_pic_found *)(void *)found;
+    assert_int_equal(t.status, 0);
+    assert_int_equal(f->n, n);
+    packed = malloc(stk_jpeg_seek_room(&t.head));
+    n = (uint32_t)stk_jpeg_seek_pack(packed, &t.head, in, t.head.scan + f->scan_len,
+                                     (const stk_jpeg_point *)(const void *)(f + 1));
+    assert_int_equal(stk_jpeg_seek_build(j, &t.head, in, &scratch, &want, NULL), 0);
+    assert_int_equal(n, want.len);
+    assert_memory_equal(packed, want.data, n);
+    all = malloc(t.job.n_units * sizeof *all);
+    memcpy(all, t.unit, t.job.n_units * sizeof *all);
+    check_thinned(&t, all);
+    free(found);
+    n = stk_jpeg_ceil(t.pic->cols, chunk) * t.pic->rows - 1;
+    found = find_points(&t, chunk, n); /* no room: no points, but units */
+    assert_int_equal(t.status, 0);
+    assert_int_equal(((stk_pic_found *)(void *)found)->scan_len, 0);
+    free(found);
+    free(all);
+    free(packed);
+    free((void *)in.data);
+    stk_scratch_fini(&scratch);
+    picture_close(&t);
+}
+
+static void points_are_the_builders(void **state)
+{
+    stk_jpeg *j = NULL;
+    stk_rng rng;
+
+    (void)state;
+    stk_rng_init(&rng, SEED, 10, 0, 0, 0);
+    assert_int_equal(stk_jpeg_open(&j, STK_CPU_NONE, NULL), 0);
+    for (uint32_t i = 0; i < 6 * KINDS; i++) {
+        jpeg_recipe r = recipe(i % KINDS, 20 + i * 5, 1 + i * 3);
+
+        r.optimize = (int)(i / KINDS) & 1;
+        r.quality = 50 + (int)i % 45;
+        check_points(&r, j, &rng);
+    }
+    stk_jpeg_close(&j);
+}
+
 /* ---- what photos take ---- */
 
 static stk_bytes read_file(const char *folder, const char *name)
@@ -631,11 +726,12 @@ int main(int argc, char **argv)
     if (argc == 3 && !strcmp(argv[1], "--photos"))
         return measure(argv[2]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_factor_and_size), cmocka_unit_test(every_quality),
-        cmocka_unit_test(several_tiles),         cmocka_unit_test(noise_is_refused),
-        cmocka_unit_test(flat_pictures),         cmocka_unit_test(bytes_behind_the_end),
-        cmocka_unit_test(damaged_scans),         cmocka_unit_test(cut_scans),
-        cmocka_unit_test(hostile_scans),         cmocka_unit_test(hostile_records),
+        cmocka_unit_test(every_factor_and_size),   cmocka_unit_test(every_quality),
+        cmocka_unit_test(several_tiles),           cmocka_unit_test(noise_is_refused),
+        cmocka_unit_test(flat_pictures),           cmocka_unit_test(bytes_behind_the_end),
+        cmocka_unit_test(damaged_scans),           cmocka_unit_test(cut_scans),
+        cmocka_unit_test(hostile_scans),           cmocka_unit_test(hostile_records),
+        cmocka_unit_test(points_are_the_builders),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
