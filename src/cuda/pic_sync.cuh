@@ -26,8 +26,8 @@ static __global__ void __launch_bounds__(STK_SYNC_THREADS, 5)
     }
 }
 
-/* Units of the pictures that l->sync lists, in scratch memory where their jobs say; points too, where
- * `points` (the device's; one for each of l->sync) asks for them. */
+/* Units of the pictures that l->sync lists, in scratch memory where their jobs say; points too,
+ * where `points` (the device's; one for each of l->sync) asks for them. */
 static inline cudaError_t stk_pic_points_run(const stk_pic_launch *l, const stk_pic_points *points,
                                              cudaStream_t stream)
 {

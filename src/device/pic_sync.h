@@ -2,8 +2,8 @@
 /* pic_sync.h - pictures without seek points: where decoding may begin is found by many threads.
  *
  * The scan is cut into cells of STK_PIC_SUBSEQ bits, whatever lies there.  A block belongs to the
- * cell in which it begins, so a cell is known by the first block that begins in it or behind it: bit
- * and number in the MCU, its state.  Huffman codes fall into step by themselves, so that
+ * cell in which it begins, so a cell is known by the first block that begins in it or behind it:
+ * bit and number in the MCU, its state.  Huffman codes fall into step by themselves, so that
  *
  *   guess    every thread walks over a few cells, as if a block began at the first one's first bit;
  *   rounds   a cell that began elsewhere than the one before it ended is walked over again, until
@@ -11,10 +11,11 @@
  *   sums     of MCUs and of DC differences give each cell's first MCU its number and DC values: a
  *            unit, kept where the view sees any MCU of it.
  *
- * One block of threads does a picture, a tile of STK_SYNC_TILE cells after the other, each from where
- * the one before ended, so memory does not grow with the picture.  stk_sync_picture() is the whole
- * order of events; STK_SYNC_EACH runs a phase for every thread and waits for all.  On the host that
- * is a loop, which is how the tests run it.  Within a phase no thread reads what another writes. */
+ * One block of threads does a picture, a tile of STK_SYNC_TILE cells after the other, each from
+ * where the one before ended, so memory does not grow with the picture.  stk_sync_picture() is the
+ * whole order of events; STK_SYNC_EACH runs a phase for every thread and waits for all.  On the
+ * host that is a loop, which is how the tests run it.  Within a phase no thread reads what another
+ * writes. */
 #ifndef STOKER_PIC_SYNC_H
 #define STOKER_PIC_SYNC_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_sync_test - the units that many threads find are where one that goes through the scan from its
- * begin finds MCUs; the block of threads is a loop here, its threads in several orders.  Damaged
- * scans and hostile records end with a status, inside of their memory.
+/* pic_sync_test - the units that many threads find are where one that goes through the scan from
+ * its begin finds MCUs; the block of threads is a loop here, its threads in several orders.
+ * Damaged scans and hostile records end with a status, inside of their memory.
  *
  * With --photos FOLDER it prints what the files there take: rounds, and cells walked over. */
 #include <setjmp.h>
@@ -18,6 +18,7 @@ static unsigned order; /* of the threads */
 #include "codec/jpeg_base.h"
 #include "device/pic_points.h"
 #include "tests/codec/jpeg_testing.h"
+#include "tests/device/pic_testing.h"
 
 #define SEED 20250611u
 
@@ -58,63 +59,19 @@ typedef struct picture {
     uint32_t status;
 } picture;
 
-static uint32_t put_huffs(uint8_t *to, const stk_jpeg_huff *from, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++) {
-        stk_pic_huff h = { .n = from[i].n };
-
-        memcpy(h.bits, from[i].bits, 16);
-        memcpy(h.vals, from[i].vals, 256);
-        memcpy(to + i * sizeof h, &h, sizeof h);
-    }
-    return n * (uint32_t)sizeof(stk_pic_huff);
-}
-
-static void fill_pic(stk_pic *p, const stk_jpeg_head *h)
-{
-    p->kind = STK_PIC_WHOLE;
-    p->n_comps = h->n_comps;
-    p->width = h->width;
-    p->height = h->height;
-    p->cols = p->x1 = stk_jpeg_mcus_x(h);
-    p->rows = p->y1 = stk_jpeg_mcus_y(h);
-    p->max_h = h->max_h;
-    p->max_v = h->max_v;
-    for (unsigned c = 0; c < h->n_comps; c++) {
-        assert_true(h->comp[c].dc < 3 && h->comp[c].ac < 3);
-        p->h[c] = h->comp[c].h;
-        p->v[c] = h->comp[c].v;
-        p->dc[c] = h->comp[c].dc;
-        p->ac[c] = h->comp[c].ac;
-        p->n_dc = p->dc[c] >= p->n_dc ? p->dc[c] + 1 : p->n_dc;
-        p->n_ac = p->ac[c] >= p->n_ac ? p->ac[c] + 1 : p->n_ac;
-    }
-}
-
 static void picture_open(picture *t, stk_bytes in)
 {
-    uint32_t at = (uint32_t)(sizeof(stk_pic) + 63) & ~63u, len;
     void *mem = NULL;
 
     memset(t, 0, sizeof *t);
     assert_int_equal(stk_jpeg_parse(&t->head, in, NULL), 0);
-    len = (uint32_t)(in.len - t->head.scan);
-    t->len = at + 6 * sizeof(stk_pic_huff) + len + 16;
+    t->len = pic_whole_size(&t->head, in);
     assert_int_equal(posix_memalign(&mem, STK_PIC_ALIGN, t->len), 0);
     t->slab = mem;
-    memset(t->slab, 0, t->len);
     t->pic = mem;
-    fill_pic(t->pic, &t->head);
-    t->pic->dcs_at = at;
-    at += put_huffs(t->slab + at, t->head.dc, t->pic->n_dc);
-    t->pic->acs_at = at;
-    at += put_huffs(t->slab + at, t->head.ac, t->pic->n_ac);
-    t->pic->data_at = at;
-    t->pic->data_len = len;
-    t->pic->size = (uint32_t)t->len;
-    memcpy(t->slab + at, in.data + t->head.scan, len);
-    memset(t->slab + at + len, 0xA5, t->len - at - len);
-    t->job.n_units = (len * 8 + STK_PIC_SUBSEQ - 1) / STK_PIC_SUBSEQ;
+    assert_int_equal(pic_put_whole(t->slab, &t->head, in), 0);
+    memset(t->slab + t->len - 16, 0xA5, 16);
+    t->job.n_units = (t->pic->data_len * 8 + STK_PIC_SUBSEQ - 1) / STK_PIC_SUBSEQ;
     t->unit = malloc((t->job.n_units + 1) * sizeof *t->unit);
     assert_non_null(t->unit);
 }

@@ -2,13 +2,13 @@
 /* pic_walk.h - going over a baseline scan without keeping it: where blocks begin and what DC values
  * grow by, on the host and on a GPU alike.
  *
- * AC values do not matter here, so a lookup of ten bits says two things: what the first symbol takes,
- * and what all symbols take whose codes lie within the ten bits (their values may lie behind).  The
- * second is used while the block can't end among them, the first otherwise; so every walk that goes
- * through a place where a block begins stops there, whatever it came from.
+ * AC values do not matter here, so a lookup of ten bits says two things: what the first symbol
+ * takes, and what all symbols take whose codes lie within the ten bits (their values may lie
+ * behind).  The second is used while the block can't end among them, the first otherwise; so every
+ * walk that goes through a place where a block begins stops there, whatever it came from.
  *
- * A walk may begin at any bit.  From a wrong one it finds codes that do not exist and blocks that run
- * over: it notes that, takes the block as done and goes on.  Bits behind the scan's end read as
+ * A walk may begin at any bit.  From a wrong one it finds codes that do not exist and blocks that
+ * run over: it notes that, takes the block as done and goes on.  Bits behind the scan's end read as
  * something; the place where the next block begins tells. */
 #ifndef STOKER_PIC_WALK_H
 #define STOKER_PIC_WALK_H
@@ -197,7 +197,7 @@ STK_HD static inline void stk_walk_drop(stk_walk_bits *b, uint32_t n)
     b->n -= n;
 }
 
-/* Where the next bit lies, or a little behind it: stuffed bytes in the window are not looked for. */
+/* Where the next bit lies, or a little behind it: stuffed bytes in the window are not seen. */
 STK_HD static inline uint32_t stk_walk_near(const stk_walk_bits *b)
 {
     return b->p * 8 - b->n;
