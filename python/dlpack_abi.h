@@ -11,6 +11,7 @@
 #define DL_MAJOR 1
 #define DL_MINOR 0
 #define DL_CPU 1          /* device type */
+#define DL_CUDA 2
 #define DL_FLAG_COPIED 2u /* bit 1 of flags: the consumer is the only holder */
 
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4 };

@@ -205,28 +205,53 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
 
 static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {
-        "data",         "outputs",        "batch_size",        "num_workers",  "prefetch",
-        "io_threads",   "seed",           "shuffle",           "drop_last",    "rank",
-        "world_size",   "skip",           "skip_budget",       "memory_limit", "max_pixels",
-        "exclude",      "watch",          "global_batch_size", "streams",      "window",
-        "window_bytes", "ranks_per_node", "sampling",          "learn_jpeg",   NULL
-    };
+    static char *names[] = { "data",
+                             "outputs",
+                             "batch_size",
+                             "num_workers",
+                             "prefetch",
+                             "io_threads",
+                             "seed",
+                             "shuffle",
+                             "drop_last",
+                             "rank",
+                             "world_size",
+                             "skip",
+                             "skip_budget",
+                             "memory_limit",
+                             "max_pixels",
+                             "exclude",
+                             "watch",
+                             "global_batch_size",
+                             "streams",
+                             "window",
+                             "window_bytes",
+                             "ranks_per_node",
+                             "sampling",
+                             "learn_jpeg",
+                             "device",
+                             "decode",
+                             "pin_memory",
+                             "device_memory_limit",
+                             "sm_limit",
+                             "in_flight",
+                             NULL };
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
     unsigned long long seed, budget, memory, pixels, global = 0, streams = 0, window = 0, bytes = 0,
-                                                     local = 0;
-    int shuffle, drop_last, skip, watch = 0, learn = 0;
+                                                     local = 0, far = 0;
+    int shuffle, drop_last, skip, watch = 0, learn = 0, pin = 0;
     PyObject *data, *outputs, *exclude = Py_None, *taken = Py_None;
     sampling arrays = { 0 };
     stk_watch told;
     int rc = -1;
 
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKKKOp:Loader", names, &PyTuple_Type, &data,
+            args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKKKOpszpKII:Loader", names, &PyTuple_Type, &data,
             &PyTuple_Type, &outputs, &o.batch_size, &o.num_workers, &o.prefetch, &o.io_threads,
             &seed, &shuffle, &drop_last, &o.rank, &o.world_size, &skip, &budget, &memory, &pixels,
-            &exclude, &watch, &global, &streams, &window, &bytes, &local, &taken, &learn))
+            &exclude, &watch, &global, &streams, &window, &bytes, &local, &taken, &learn, &o.device,
+            &o.decode, &pin, &far, &o.sm_limit, &o.in_flight))
         return -1;
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
@@ -255,6 +280,8 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     o.max_pixels = pixels;
     o.global_batch_size = global;
     o.learn_jpeg = learn ? STK_YES : STK_NO;
+    o.pin_memory = pin ? STK_YES : STK_NO;
+    o.device_memory_limit = far;
     self->pid = getpid();
     self->lock = PyThread_allocate_lock();
     if (!self->lock) {
@@ -579,6 +606,19 @@ static PyObject *stages_dict(const stk_stats *s)
     return d;
 }
 
+/* What the GPU did; None where there is none. */
+static PyObject *gpu_dict(const stk_stats *s)
+{
+    if (!s->gpu_memory_limit)
+        Py_RETURN_NONE;
+    return Py_BuildValue(
+        "{sdsdsKsKsKsKsKsK}", "copy_s", (double)s->gpu_copy_ns * 1e-9, "picture_s",
+        (double)s->gpu_picture_ns * 1e-9, "bytes", (unsigned long long)s->gpu_bytes, "jpegs",
+        (unsigned long long)s->gpu_jpegs, "mended", (unsigned long long)s->gpu_mended, "memory",
+        (unsigned long long)s->gpu_memory, "memory_peak", (unsigned long long)s->gpu_memory_peak,
+        "memory_limit", (unsigned long long)s->gpu_memory_limit);
+}
+
 static PyObject *loader_stats(PyObject *obj, PyObject *unused)
 {
     loader_object *self = (loader_object *)obj;
@@ -590,18 +630,18 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
     stk_loader_stats(self->l, &s);
     leave(self);
     return Py_BuildValue(
-        "{sKsKsKsIsIsNsdsdsKsKsKszsKsKsKsIsKsKsKsKsKsK}", "samples", (unsigned long long)s.samples,
-        "batches", (unsigned long long)s.batches, "bytes", (unsigned long long)s.bytes, "workers",
-        s.workers, "slots", s.slots, "stages", stages_dict(&s), "wait_s", (double)s.wait_ns * 1e-9,
-        "first_batch_s", (double)s.first_batch_ns * 1e-9, "skipped", (unsigned long long)s.skipped,
-        "retried_reads", (unsigned long long)s.retried_reads, "cold_reads",
-        (unsigned long long)s.cold_reads, "cold_by", s.cold_by, "memory",
-        (unsigned long long)s.memory, "memory_peak", (unsigned long long)s.memory_peak,
-        "memory_limit", (unsigned long long)s.memory_limit, "held", s.held, "jpeg_seek",
-        (unsigned long long)s.jpeg_seek, "jpeg_misfit", (unsigned long long)s.jpeg_misfit,
-        "jpeg_fallback", (unsigned long long)s.jpeg_fallback, "jpeg_learned",
-        (unsigned long long)s.jpeg_learned, "packed_tokens", (unsigned long long)s.packed_tokens,
-        "packed_room", (unsigned long long)s.packed_room);
+        "{sKsKsKsIsIsNsNsdsdsKsKsKszsKsKsKsIsKsKsKsKsKsK}", "samples",
+        (unsigned long long)s.samples, "batches", (unsigned long long)s.batches, "bytes",
+        (unsigned long long)s.bytes, "workers", s.workers, "slots", s.slots, "stages",
+        stages_dict(&s), "gpu", gpu_dict(&s), "wait_s", (double)s.wait_ns * 1e-9, "first_batch_s",
+        (double)s.first_batch_ns * 1e-9, "skipped", (unsigned long long)s.skipped, "retried_reads",
+        (unsigned long long)s.retried_reads, "cold_reads", (unsigned long long)s.cold_reads,
+        "cold_by", s.cold_by, "memory", (unsigned long long)s.memory, "memory_peak",
+        (unsigned long long)s.memory_peak, "memory_limit", (unsigned long long)s.memory_limit,
+        "held", s.held, "jpeg_seek", (unsigned long long)s.jpeg_seek, "jpeg_misfit",
+        (unsigned long long)s.jpeg_misfit, "jpeg_fallback", (unsigned long long)s.jpeg_fallback,
+        "jpeg_learned", (unsigned long long)s.jpeg_learned, "packed_tokens",
+        (unsigned long long)s.packed_tokens, "packed_room", (unsigned long long)s.packed_room);
 }
 
 /* (shard, offset or -1, key, reason) of a skipped sample; None past the last. */

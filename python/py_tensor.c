@@ -19,6 +19,7 @@ typedef struct tensor_object {
     Py_ssize_t items; /* elements */
     Py_ssize_t shape[STK_MAX_DIMS];
     Py_ssize_t strides[STK_MAX_DIMS]; /* in bytes */
+    int gpu;                          /* 0: host memory; n: of GPU n - 1 */
 } tensor_object;
 
 static const struct {
@@ -49,6 +50,7 @@ PyObject *tensor_new(module_state *st, const stk_tensor *t)
         self->strides[i] = (Py_ssize_t)t->strides[i] * size;
         self->items *= self->shape[i];
     }
+    self->gpu = (int)t->gpu;
     self->buffer = t->buffer;
     stk_buffer_ref(self->buffer);
     return (PyObject *)self;
@@ -98,8 +100,10 @@ static int tensor_getbuffer(PyObject *obj, Py_buffer *view, int flags)
 {
     tensor_object *t = (tensor_object *)obj;
 
-    if (!fits_request(t, flags)) {
-        PyErr_SetString(PyExc_BufferError, "this tensor is not contiguous: ask for strides");
+    if (t->gpu || !fits_request(t, flags)) {
+        PyErr_SetString(PyExc_BufferError,
+                        t->gpu ? "this tensor lies in a GPU's memory: take it by __dlpack__"
+                               : "this tensor is not contiguous: ask for strides");
         view->obj = NULL;
         return -1;
     }
@@ -124,14 +128,17 @@ typedef struct exported { /* one allocation a capsule: header, extents, maybe a 
         dl_versioned now;
     } dl;
     stk_buffer *buffer; /* NULL: `copy` is the data */
+    void *stream;       /* GPU memory: what the consumer queues its uses on */
     void *copy;
     int64_t extents[2 * STK_MAX_DIMS];
 } exported;
 
 static void export_free(exported *e)
 {
-    if (e->buffer)
+    if (e->buffer) {
+        stk_buffer_used(e->buffer, e->stream);
         stk_buffer_unref(e->buffer);
+    }
     stk_free(e->copy);
     stk_free(e);
 }
@@ -201,7 +208,8 @@ static exported *export_new(const tensor_object *t, int versioned, int copy)
         e->dl.old = (dl_managed){ .owner = e, .deleter = delete_old };
     d = versioned ? &e->dl.now.tensor : &e->dl.old.tensor;
     *d = (dl_tensor){ .data = copy ? e->copy : t->data,
-                      .device_type = DL_CPU,
+                      .device_type = t->gpu ? DL_CUDA : DL_CPU,
+                      .device_id = t->gpu ? t->gpu - 1 : 0,
                       .ndim = t->ndim,
                       .code = dtypes[t->dtype].code,
                       .bits = dtypes[t->dtype].bits,
@@ -232,14 +240,31 @@ static int wants_versioned(PyObject *max_version, int *out)
     return 0;
 }
 
-static int check_place(PyObject *stream, PyObject *dl_device)
+/* The consumer's stream as CUDA's handle: 1 and 2 are its names for the two default ones, which is
+ * also what no word of it means.  Nothing waits: a batch is whole when it is handed out. */
+static int parse_stream(const tensor_object *t, PyObject *stream, void **out)
 {
-    int type, id;
+    long long n;
 
-    if (stream != Py_None) {
+    *out = (void *)1;
+    if (stream == Py_None)
+        return 0;
+    if (!t->gpu) {
         PyErr_SetString(PyExc_BufferError, "this tensor lies in host memory: stream must be None");
         return -1;
     }
+    n = PyLong_AsLongLong(stream);
+    if (n == -1 && PyErr_Occurred())
+        return -1;
+    if (n > 0)
+        *out = (void *)(intptr_t)n;
+    return 0;
+}
+
+static int check_place(const tensor_object *t, PyObject *dl_device)
+{
+    int type, id;
+
     if (dl_device == Py_None)
         return 0;
     if (!PyTuple_Check(dl_device)) {
@@ -248,9 +273,10 @@ static int check_place(PyObject *stream, PyObject *dl_device)
     }
     if (!PyArg_ParseTuple(dl_device, "ii", &type, &id))
         return -1;
-    if (type != DL_CPU || id != 0) {
-        PyErr_SetString(PyExc_BufferError,
-                        "this tensor lies in host memory: dl_device must be (1, 0)");
+    if (type != (t->gpu ? DL_CUDA : DL_CPU) || id != (t->gpu ? t->gpu - 1 : 0)) {
+        PyErr_Format(PyExc_BufferError, "this tensor lies in %s memory: dl_device must be (%d, %d)",
+                     t->gpu ? "a GPU's" : "host", t->gpu ? DL_CUDA : DL_CPU,
+                     t->gpu ? t->gpu - 1 : 0);
         return -1;
     }
     return 0;
@@ -261,29 +287,39 @@ static PyObject *tensor_dlpack(PyObject *obj, PyObject *args, PyObject *kwargs)
     static char *names[] = { "stream", "max_version", "dl_device", "copy", NULL };
     PyObject *stream = Py_None, *max_version = Py_None, *device = Py_None, *copy = Py_None,
              *capsule;
+    tensor_object *t = (tensor_object *)obj;
     int versioned, copied;
+    void *queue;
     exported *e;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream,
                                      &max_version, &device, &copy) ||
-        check_place(stream, device) < 0 || wants_versioned(max_version, &versioned) < 0)
+        parse_stream(t, stream, &queue) < 0 || check_place(t, device) < 0 ||
+        wants_versioned(max_version, &versioned) < 0)
         return NULL;
     copied = copy == Py_None ? 0 : PyObject_IsTrue(copy);
     if (copied < 0)
         return NULL;
-    e = export_new((tensor_object *)obj, versioned, copied);
+    if (copied && t->gpu) {
+        PyErr_SetString(PyExc_BufferError, "GPU memory is not copied here: copy it afterwards");
+        return NULL;
+    }
+    e = export_new(t, versioned, copied);
     if (!e)
         return PyErr_NoMemory();
+    e->stream = queue;
     capsule = PyCapsule_New(e, versioned ? "dltensor_versioned" : "dltensor", capsule_free);
     if (!capsule)
         export_free(e);
     return capsule;
 }
 
-static PyObject *tensor_dlpack_device(PyObject *self, PyObject *unused)
+static PyObject *tensor_dlpack_device(PyObject *obj, PyObject *unused)
 {
-    (void)self, (void)unused;
-    return Py_BuildValue("(ii)", DL_CPU, 0);
+    tensor_object *t = (tensor_object *)obj;
+
+    (void)unused;
+    return Py_BuildValue("(ii)", t->gpu ? DL_CUDA : DL_CPU, t->gpu ? t->gpu - 1 : 0);
 }
 
 /* ---- looks ---- */
@@ -309,7 +345,18 @@ static PyObject *tensor_dtype(PyObject *obj, void *unused)
     return PyUnicode_FromString(stk_dtype_name(((tensor_object *)obj)->dtype));
 }
 
+static PyObject *tensor_gpu(PyObject *obj, void *unused)
+{
+    int gpu = ((tensor_object *)obj)->gpu;
+
+    (void)unused;
+    if (!gpu)
+        Py_RETURN_NONE;
+    return PyLong_FromLong(gpu - 1);
+}
+
 static PyGetSetDef tensor_getset[] = {
+    { "gpu", tensor_gpu, NULL, "number of the GPU whose memory it is in; None: host memory", NULL },
     { "shape", tensor_shape, NULL, "extents, the batch first", NULL },
     { "dtype", tensor_dtype, NULL, "name of the element type: \"f32\"", NULL },
     { NULL, NULL, NULL, NULL, NULL },
@@ -318,7 +365,8 @@ static PyGetSetDef tensor_getset[] = {
 static PyMethodDef tensor_methods[] = {
     { "__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
       "a DLPack capsule that shares this memory" },
-    { "__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "(1, 0): host memory" },
+    { "__dlpack_device__", tensor_dlpack_device, METH_NOARGS,
+      "(1, 0): host memory; (2, n): memory of GPU n" },
     { NULL, NULL, 0, NULL },
 };
 

@@ -8,6 +8,7 @@
 #include "base/opts.h"
 #include "base/registry.h"
 #include "blocks.h"
+#include "device_plan.h"
 #include "exclude.h"
 #include "pipe/engine.h"
 #include "sampling.h"
@@ -23,6 +24,7 @@ struct stk_loader {
 #define IO_DEPTH 64
 #define AHEAD_ROWS 384        /* rows that all slots together should hold ... */
 #define RING_BYTES (4u << 20) /* rows of arrays: what processors cache is written, not memory */
+#define AHEAD_FAR 8           /* slots where some are on their way to a GPU */
 #define AHEAD_LIGHT 4096 /* ... and where rows are cheap, so that a batch's hand-over is no wait */
 
 /* ---- options ---- */
@@ -134,6 +136,7 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
         STK_TRY(plan_ragged(e, i, o, err));
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
+    stk_device_records(e, i);
     e->open_root[i] = c->open_root;
     if (c->fallback)
         e->fallback[i] = (stk_bytes){ (const uint8_t *)c->fallback, strlen(c->fallback) };
@@ -303,7 +306,7 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
     uint64_t limit = o->memory_limit ? o->memory_limit : stk_memory_total() / 4, bytes = 0, fit,
              ragged = 0;
 
-    STK_TRY(stk_pool_open(&e->common->pool, o->memory, limit, err));
+    STK_TRY(stk_device_pool(e, o, limit, err));
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         if (!e->common->out[i].shared || !i) /* shared memory is the first one's */
             bytes += (uint64_t)e->common->out[i].row_bytes * e->batch;
@@ -325,12 +328,15 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
     } else if (!e->n_slots) {
         e->n_slots = (e->chunk > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / e->batch;
         e->n_slots = e->n_slots < 3 ? 3 : e->n_slots > 32 ? 32 : e->n_slots;
+        if (e->device && e->n_slots < AHEAD_FAR)
+            e->n_slots = AHEAD_FAR;
     }
     fit = bytes ? limit / 8 * 5 / bytes : STK_MAX_SLOTS; /* what the pool holds */
     stk_account_init(&e->reads, limit / 4);
     e->reads.whole = stk_pool_account(e->common->pool);
     if (e->n_slots > fit)
         e->n_slots = fit > 1 ? (uint32_t)fit : 1;
+    STK_TRY(stk_device_fit(e, err));
     return stk_cache_open(&e->cache, limit / 8, stk_pool_account(e->common->pool), err);
 }
 
@@ -433,6 +439,8 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
         l->e.batch = l->e.common->batch = stk_deal_rows(&l->e.deal);
         rc = plan_sources(&l->e, err);
     }
+    if (rc == 0)
+        rc = stk_device_plan(&l->e, &o, err);
     if (rc == 0)
         rc = plan_outputs(&l->e, &o, err);
     if (rc == 0)
@@ -689,6 +697,7 @@ void stk_loader_close(stk_loader **lp)
         free_bindings(e);
     stk_array_plan_close(&e->arrays);
     stk_cache_close(&e->cache);
+    stk_device_close(&e->device);
     if (e->common && e->common->pool)
         stk_pool_shut(
             e->common->pool); /* a batch that is still held keeps its own buffers, not the ring's */

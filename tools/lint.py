@@ -23,7 +23,7 @@ import cscan
 # A folder of src/ includes only those before it; files right under src/ may include all.
 FOLDERS = "base kern source format index order fetch codec op collate device pipe".split()
 # Folders that stand on the public headers only.
-OUTSIDE = ("cli", "python", "cuda")
+OUTSIDE = ("cli", "python")
 MAX_FUNCTION, MAX_FILE, MAX_PARAMS, MAX_COLUMNS = 100, 800, 6, 100
 
 # Libraries that one file each may know (tests, benches and fuzzers may look too).

@@ -33,7 +33,12 @@ typedef struct stk_tensor { /* borrowed: valid while the batch or `buffer` is he
     uint32_t ndim; /* of shape and strides that are set */
     int64_t shape[STK_MAX_DIMS];
     int64_t strides[STK_MAX_DIMS]; /* in elements */
+    uint32_t gpu; /* 0: host memory; n: memory of GPU n - 1, whole and still when handed out */
 } stk_tensor;
+
+/* The buffer's memory is a GPU's (stk_tensor.gpu) and uses of it are queued on `stream`, a
+ * cudaStream_t: it is used again only behind them.  Before letting go; host memory: nothing. */
+STK_API void stk_buffer_used(stk_buffer *buffer, void *stream);
 
 /* One more holder, who must stk_buffer_unref() once. */
 STK_API void stk_buffer_ref(stk_buffer *buffer);

@@ -124,6 +124,16 @@ typedef struct stk_loader_options {
      * later epochs, and write them beside the index at the end of an epoch and at close; default
      * no.  At most 64 MB of them.  stk_index_options.jpeg makes all of them beforehand. */
     stk_tri learn_jpeg;
+    /* Where batches are made whole: "cuda" (the current GPU, else LOCAL_RANK's) or "cuda:N": tensors
+     * are there (stk_tensor.gpu), complete when handed out.  NULL, "cpu": here.  Strings and JSON
+     * stay here.  libstoker_cuda is opened for it; STK_ENOTSUP says what is missing. */
+    const char *device;
+    /* "gpu", NULL: baseline JPEGs are decoded there.  "cpu": all pictures by the workers. */
+    const char *decode;
+    stk_tri pin_memory;           /* device "cpu": batches in page-locked memory; default no */
+    uint64_t device_memory_limit; /* bytes of the GPU; 0: a quarter of its memory */
+    uint32_t sm_limit;            /* multiprocessors that decoding may keep busy; 0: all */
+    uint32_t in_flight;           /* batches on their way to the GPU at once, 1 to 8; 0: 4 */
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from src/options.def:
@@ -262,6 +272,10 @@ typedef struct stk_stats {
     const char *cold_by;    /* who reads cold local files: "io_uring", "threads"; NULL: none yet */
     uint64_t packed_tokens; /* packed documents: their tokens in an epoch; 0: none are packed ... */
     uint64_t packed_room;   /* ... and what their rows have room for: the rest is padding */
+    /* The GPU's part, all 0 without one: its time for copies and for pictures, bytes that went over,
+     * JPEGs that it decoded, rows that it could not make and the CPU did, its memory */
+    uint64_t gpu_copy_ns, gpu_picture_ns, gpu_bytes, gpu_jpegs, gpu_mended;
+    uint64_t gpu_memory, gpu_memory_peak, gpu_memory_limit;
 } stk_stats;
 
 STK_API const char *stk_stage_name(stk_stage_id id); /* "fetch"; a static string */

@@ -20,10 +20,17 @@ def torch_or_none() -> Any:
 
 
 def array(tensor: Any) -> Any:
-    """A torch tensor or NumPy array over the same memory."""
+    """A torch tensor or NumPy array over the same memory.
+
+    GPU memory is copied to a tensor of torch's own, on the current stream: our buffer is free again
+    behind that copy, and what streams do with the tensor later is torch's to know.  Where torch is
+    absent the tensor itself is handed out, for whoever speaks DLPack."""
     torch = torch_or_none()
     if torch is not None:
-        return torch.from_dlpack(tensor)
+        made = torch.from_dlpack(tensor)
+        return made if tensor.gpu is None else made.clone()
+    if tensor.gpu is not None:
+        return tensor
     import numpy
     return numpy.asarray(tensor)
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from . import _ranks
+from ._arrays import torch_or_none
 from .errors import invalid, nearest, unsupported
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
@@ -144,14 +145,36 @@ def exclude_file(value: Any) -> Iterator[bytes | None]:
         yield os.fsencode(f.name)
 
 
-def check_device(value: Any) -> None:
+def device_name(value: Any) -> str:
+    """As the library takes it: "cpu", "cuda", "cuda:1"; a torch.device too."""
     name = str(value)
-    if name == "cpu":
-        return
-    if name.partition(":")[0] in ("cuda", "gpu"):
-        unsupported(f'device="{name}": this build has no CUDA part; '
-                    f'use device="cpu" and batch.to("{name}")')
-    invalid(f'device must be "cpu", not {value!r}')
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        invalid(f'device must be "cpu", "cuda" or "cuda:N", not {value!r}')
+    return name
+
+
+def check_torch(device: str) -> None:
+    """Tensors on a GPU need a torch that knows it, where there is one."""
+    torch = None if device == "cpu" else torch_or_none()
+    if torch is not None and not torch.cuda.is_available():
+        unsupported(f'device="{device}": there is a GPU, but torch {torch.__version__} does not see it '
+                    f'(torch.cuda.is_available() is False): install its CUDA build, or use device="cpu"')
+
+
+def device(name: Any, decode: Any, pin: Any, memory: Any, sms: Any, flights: Any) -> dict[str, Any]:
+    """What the extension takes of the options for a GPU."""
+    where = device_name(name)
+    if decode not in (None, "gpu", "cpu"):
+        invalid(f'decode must be "gpu" or "cpu", not {decode!r}')
+    given = {"decode": decode, "device_memory_limit": memory, "sm_limit": sms, "in_flight": flights}
+    for option, value in given.items():
+        if where == "cpu" and value is not None and (option, value) != ("decode", "cpu"):
+            invalid(f'{option}= is for device="cuda"')
+    return {"device": where, "decode": decode,
+            "pin_memory": flag("pin_memory", pin) and where == "cpu",
+            "device_memory_limit": byte_count("device_memory_limit", memory),
+            "sm_limit": or_chosen("sm_limit", sms),
+            "in_flight": 0 if flights is None else whole("in_flight", flights, 1, 8)}
 
 
 def share(batch_size: Any, global_batch_size: Any, place: _ranks.Place) -> dict[str, int]:

@@ -21,7 +21,7 @@ _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_w
           "io_threads", "global_batch_size", "classes", "exclude", "select", "skip", "limit", "repeat",
           "epoch_size", "weights", "replacement", "balance", "stratify", "mesh", "check_ranks",
           "streams", "window", "ranks_per_node", "learn_jpeg", "dtype",
-          "shape"]
+          "shape", "decode", "pin_memory", "device_memory_limit", "sm_limit", "in_flight"]
 Collate = str | tuple[str, float] | tuple[str, float, int] | Mapping[str, Any] | None
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -89,6 +89,13 @@ class Loader:
     drop_last: leave out a last batch that is not full
     num_workers: threads; None: chosen; 0: everything in the caller's thread
     prefetch: batches made ahead; None: chosen
+    device: "cuda" (the current GPU, else LOCAL_RANK's) or "cuda:1": tensors are there, whole when they
+        are handed out, safe on any stream (docs/gpu.md); strings and JSON stay on the host
+    decode: with "cuda": "gpu" (None): baseline JPEGs are decoded there; "cpu": all pictures by the workers
+    pin_memory: with "cpu": batches lie in page-locked memory
+    device_memory_limit: bytes of the GPU, or "4GB"; None: a quarter of its memory
+    sm_limit: multiprocessors that decoding may keep busy; None: all
+    in_flight: batches on their way to the GPU at once, 1 to 8; None: 4
     rank, world_size: None: of mesh, else torch.distributed's, else the launcher's (torchrun, Slurm,
         Open MPI, MPICH), else 0 of 1
     mesh: a torch DeviceMesh: ranks along its data dimension share the data, the others repeat it
@@ -133,10 +140,11 @@ class Loader:
                  stratify: Any = None, streams: int | None = None,
                  window: int | str | None = None, ranks_per_node: int | None = None,
                  learn_jpeg: bool = False, dtype: Any = None, shape: tuple[int, ...] | None = None,
-                 **unknown: Any) -> None:
+                 decode: str | None = None, pin_memory: bool = False,
+                 device_memory_limit: int | str | None = None, sm_limit: int | None = None,
+                 in_flight: int | None = None, **unknown: Any) -> None:
         _options.check_unknown(unknown, _KNOWN)
         _options.refuse_in_worker()
-        _options.check_device(device)
         skip_bad, budget = _options.skip_policy(on_error)
         place = _ranks.find(rank, world_size, mesh)
         options: dict[str, Any] = {
@@ -150,6 +158,7 @@ class Loader:
             "num_workers": _workers(num_workers),
             "prefetch": _options.or_chosen("prefetch", prefetch),
             "io_threads": _options.or_chosen("io_threads", io_threads),
+            **_options.device(device, decode, pin_memory, device_memory_limit, sm_limit, in_flight),
             "skip": skip_bad, "skip_budget": budget, "learn_jpeg": _options.flag("learn_jpeg", learn_jpeg),
             "memory_limit": _options.byte_count("memory_limit", memory_limit),
             "max_pixels": 0 if max_pixels is None
@@ -171,6 +180,7 @@ class Loader:
             found = list(dict.fromkeys(name for core in cores for name in core.fields()))
             self._made_of = _options.outputs(fields, found, collate, cores[0].kind()), options, exclude
             self._core = self._open(*self._made_of)
+            _options.check_torch(options["device"])
             self._note_streams()
             self._changes = self._core.mix()
             if isinstance(data, Mix):

@@ -20,6 +20,7 @@ stk_buffer *stk_buffer_new(size_t size)
     b->data = (char *)b + 64;
     b->size = size;
     b->free = heap_free;
+    b->used = NULL;
     b->cookie = NULL;
     return b;
 }
@@ -27,6 +28,12 @@ stk_buffer *stk_buffer_new(size_t size)
 void stk_buffer_ref(stk_buffer *b)
 {
     atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+}
+
+void stk_buffer_used(stk_buffer *b, void *stream)
+{
+    if (b && b->used)
+        b->used(b, stream);
 }
 
 void stk_buffer_unref(stk_buffer *b)

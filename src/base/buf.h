@@ -10,7 +10,8 @@ struct stk_buffer {
     _Atomic uint32_t refs;
     void *data;
     size_t size;
-    void (*free)(stk_buffer *b); /* frees data and b itself; any thread */
+    void (*free)(stk_buffer *b);               /* frees data and b itself; any thread */
+    void (*used)(stk_buffer *b, void *stream); /* NULL: host memory, uses are over when they are */
     void *cookie;
 };
 

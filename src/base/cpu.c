@@ -105,6 +105,53 @@ uint32_t stk_cpu_share(void)
     return n ? n : 1;
 }
 
+uint32_t stk_cpu_list(const char *text, uint8_t *mask, uint32_t n)
+{
+    uint32_t found = 0;
+
+    memset(mask, 0, n);
+    while (*text >= '0' && *text <= '9') {
+        char *end;
+        unsigned long from = strtoul(text, &end, 10), to = from;
+
+        if (*end == '-')
+            to = strtoul(end + 1, &end, 10);
+        for (; from <= to && from < n; from++) {
+            found += !mask[from];
+            mask[from] = 1;
+        }
+        text = *end == ',' ? end + 1 : "";
+    }
+    return found;
+}
+
+int stk_cpu_bind(int node, uint32_t threads)
+{
+    char path[64], text[4096];
+    uint8_t mask[CPU_SETSIZE];
+    cpu_set_t ours, near;
+    size_t len;
+    FILE *f;
+
+    if (node < 0 || access("/sys/devices/system/node/node1", F_OK) != 0 ||
+        sched_getaffinity(0, sizeof ours, &ours) != 0)
+        return 0;
+    snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", node);
+    f = fopen(path, "re");
+    if (!f)
+        return 0;
+    len = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[len] = 0;
+    stk_cpu_list(text, mask, CPU_SETSIZE);
+    CPU_ZERO(&near);
+    for (unsigned i = 0; i < CPU_SETSIZE; i++)
+        if (mask[i] && CPU_ISSET(i, &ours))
+            CPU_SET(i, &near);
+    return (uint32_t)CPU_COUNT(&near) >= threads && threads &&
+           sched_setaffinity(0, sizeof near, &near) == 0;
+}
+
 uint64_t stk_memory_total(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);

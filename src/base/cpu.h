@@ -22,6 +22,14 @@ uint32_t stk_cpu_count(void);
  * Cores that Slurm or MPI bound a rank to are its own and are not divided again. */
 uint32_t stk_cpu_share(void);
 
+/* The cores of a list as sysfs has it ("0-3,8") that `text` names, into a mask of `n` bytes; how
+ * many. */
+uint32_t stk_cpu_list(const char *text, uint8_t *mask, uint32_t n);
+
+/* Keep the calling thread on the cores of a NUMA node, where this machine has several and the node
+ * has at least `threads` cores of ours.  1: it is kept there. */
+int stk_cpu_bind(int node, uint32_t threads);
+
 /* Memory this process may use, in bytes: the machine's or the cgroup's limit. */
 uint64_t stk_memory_total(void);
 

@@ -80,9 +80,26 @@ static void mpi(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof was, &was), 0);
 }
 
+static void lists_of_cores(void **state)
+{
+    uint8_t mask[16];
+
+    (void)state;
+    assert_int_equal(stk_cpu_list("0-3,8\n", mask, 16), 5);
+    assert_int_equal(mask[3] + mask[8], 2);
+    assert_int_equal(mask[4] + mask[9], 0);
+    assert_int_equal(stk_cpu_list("14-99999999999", mask, 16), 2);
+    assert_int_equal(stk_cpu_list("1,1,0-1", mask, 16), 2);
+    assert_int_equal(stk_cpu_list("", mask, 16), 0);
+    assert_int_equal(stk_cpu_list("-5", mask, 16), 0);
+    assert_int_equal(stk_cpu_bind(-1, 1), 0);
+    assert_int_equal(stk_cpu_bind(12345, 1), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(shares), cmocka_unit_test(mpi) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(shares), cmocka_unit_test(mpi),
+                                        cmocka_unit_test(lists_of_cores) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

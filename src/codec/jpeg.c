@@ -147,6 +147,18 @@ static int jpeg_decode(void *p, const stk_ask *ask, stk_scratch *scratch, stk_pi
     return rc;
 }
 
+int stk_jpeg_peek(void *p, const stk_rect *need, stk_jpeg_job *out)
+{
+    const jpeg_ctx *c = p;
+
+    if (!c->in.data || !c->ours)
+        return STK_ENOTSUP;
+    *out = (stk_jpeg_job){ .head = &c->head, .in = c->in };
+    if (c->has_seek && fits(c, need))
+        out->seek = &c->seek;
+    return 0;
+}
+
 static int jpeg_learn(void *p, stk_scratch *scratch, stk_bytes *out, stk_error *err)
 {
     jpeg_ctx *c = p;

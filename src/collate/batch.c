@@ -81,6 +81,18 @@ static void set_strides(stk_tensor *t, const stk_spec *spec)
     }
 }
 
+/* The same tensor where the GPU has it: `at` bytes into its buffer. */
+static void far_tensor(const stk_batch *b, uint32_t output, size_t at, stk_tensor *t)
+{
+    stk_buffer *far = b->out[output].far;
+
+    if (!far)
+        return;
+    t->data = (uint8_t *)far->data + at;
+    t->buffer = far;
+    t->gpu = b->gpu;
+}
+
 /* The tensor that padding made. */
 static void padded_tensor(const stk_batch *b, uint32_t output, stk_tensor *out)
 {
@@ -92,6 +104,7 @@ static void padded_tensor(const stk_batch *b, uint32_t output, stk_tensor *out)
     out->shape[0] = b->rows;
     memcpy(out->shape + 1, o->shape, o->ndim * sizeof *out->shape);
     set_strides(out, &b->common->out[output].spec);
+    far_tensor(b, output, 0, out);
 }
 
 /* One row of it at its own size. */
@@ -100,7 +113,7 @@ static void padded_row(const stk_batch *b, uint32_t output, uint32_t row, stk_te
     const stk_batch_out *o = &b->out[output];
 
     padded_tensor(b, output, out);
-    out->data = (uint8_t *)o->dense->data + row * o->row_bytes;
+    out->data = (uint8_t *)out->data + row * o->row_bytes;
     out->ndim--;
     memcpy(out->shape, o->row[row].shape, sizeof o->row[row].shape);
     memmove(out->strides, out->strides + 1, out->ndim * sizeof *out->strides);
@@ -117,7 +130,7 @@ int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out)
 
     if (!p || p->spec.out != STK_OUT_DENSE)
         return STK_EINVAL;
-    if (!p->row_bytes && b->common->batch == 1 && !b->out[output].padded) {
+    if (!p->row_bytes && !p->far_bytes && b->common->batch == 1 && !b->out[output].padded) {
         int rc = stk_batch_row(b, output, 0, out); /* ragged, but one row: with a leading 1 */
 
         memmove(out->shape + 1, out->shape, out->ndim * sizeof *out->shape);
@@ -130,10 +143,12 @@ int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out)
         padded_tensor(b, output, out);
         return 0;
     }
-    *out = (stk_tensor){ .data = stk_batch_place((stk_batch *)(uintptr_t)b, output, 0),
-                         .buffer = b->out[output].buffer,
-                         .dtype = p->spec.dtype,
-                         .ndim = p->spec.ndim + 1 };
+    *out = (stk_tensor){ .dtype = p->spec.dtype, .ndim = p->spec.ndim + 1 };
+    if (!p->far_bytes) {
+        out->data = stk_batch_place((stk_batch *)(uintptr_t)b, output, 0);
+        out->buffer = b->out[output].buffer;
+    }
+    far_tensor(b, output, p->skip, out);
     out->shape[0] = b->rows;
     memcpy(out->shape + 1, p->spec.shape, p->spec.ndim * sizeof *out->shape);
     set_strides(out, &p->spec);
@@ -153,11 +168,15 @@ int stk_batch_row(const stk_batch *b, uint32_t output, uint32_t row, stk_tensor 
         padded_row(b, output, row, out);
         return 0;
     }
-    if (p->row_bytes) {
-        *out = (stk_tensor){ .data = stk_batch_place((stk_batch *)(uintptr_t)b, output, row),
-                             .buffer = b->out[output].buffer,
-                             .dtype = p->spec.dtype,
-                             .ndim = p->spec.ndim };
+    if (p->row_bytes || p->far_bytes) {
+        size_t each = p->far_bytes ? p->far_bytes : p->row_bytes;
+
+        *out = (stk_tensor){ .dtype = p->spec.dtype, .ndim = p->spec.ndim };
+        if (!p->far_bytes) {
+            out->data = stk_batch_place((stk_batch *)(uintptr_t)b, output, row);
+            out->buffer = b->out[output].buffer;
+        }
+        far_tensor(b, output, row * each + p->skip, out);
         memcpy(out->shape, p->spec.shape, p->spec.ndim * sizeof *out->shape);
     } else {
         r = &b->out[output].row[row];
@@ -168,6 +187,7 @@ int stk_batch_row(const stk_batch *b, uint32_t output, uint32_t row, stk_tensor 
                                                       : STK_U8,
                              .ndim = r->ndim };
         memcpy(out->shape, r->shape, sizeof r->shape);
+        far_tensor(b, output, r->far_at, out);
     }
     set_strides(out, &p->spec);
     return 0;

@@ -51,7 +51,8 @@ void stk_common_unref(stk_common **cp)
 
 static stk_buffer *planned(const stk_batch *b, size_t size)
 {
-    return size < STK_SMALL_OUTPUT ? stk_buffer_new(size) : stk_pool_get(b->common->pool, size);
+    return size < STK_SMALL_OUTPUT && !b->common->pinned ? stk_buffer_new(size)
+                                                         : stk_pool_get(b->common->pool, size);
 }
 
 static int out_open(stk_batch *b, uint32_t i, stk_error *err)
@@ -236,6 +237,7 @@ static void out_close(stk_batch *b, uint32_t i)
     for (uint32_t r = 0; o->row && r < b->common->batch; r++)
         own_give(b, &o->row[r]);
     stk_buffer_unref(o->buffer);
+    stk_buffer_unref(o->far);
     stk_batch_undense(b, o);
     stk_free(o->row);
 }
@@ -251,6 +253,7 @@ void stk_batch_release(stk_batch **bp)
         out_close(b, i);
     stk_free(b->ids);
     stk_free(b->valid);
+    stk_free(b->bad);
     stk_free(b->out);
     stk_common_unref(&b->common);
     stk_free(b);

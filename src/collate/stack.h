@@ -24,6 +24,7 @@ typedef struct stk_out_plan {
     _Atomic size_t pad_high; /* ... of so many bytes so far */
     uint32_t shared;         /* rows lie in those of output shared - 1; 0: in memory of their own */
     size_t skip;             /* with `shared`: bytes from the beginning of such a row */
+    size_t far_bytes; /* a GPU makes its rows, of so many bytes there, from records here; 0: no */
 } stk_out_plan;
 
 typedef struct stk_common { /* what batches need after their loader is gone.  Thread: any. */
@@ -35,6 +36,7 @@ typedef struct stk_common { /* what batches need after their loader is gone.  Th
     uint64_t *start; /* n_data + 1 global ids */
     stk_pool *pool;
     _Atomic uint64_t serial;
+    int pinned;        /* the pool's memory is page-locked: small outputs come from it too */
     size_t ragged_cap; /* most that a ragged output plans for; rows past it stand alone */
 } stk_common;
 
@@ -49,6 +51,7 @@ typedef struct stk_row_out { /* one row of a ragged output */
     stk_dtype dtype; /* 0: the output's */
     uint32_t ndim;
     int64_t shape[STK_MAX_DIMS - 1];
+    size_t far_at; /* of the row in `far` */
 } stk_row_out;
 
 typedef struct stk_batch_out {
@@ -62,6 +65,7 @@ typedef struct stk_batch_out {
     stk_dtype dtype;     /* padded */
     uint32_t ndim;       /* padded: of a row */
     int64_t shape[STK_MAX_DIMS - 1];
+    stk_buffer *far; /* what a GPU has of it; NULL: it is here only */
 } stk_batch_out;
 
 struct stk_batch {
@@ -72,6 +76,8 @@ struct stk_batch {
     uint64_t *ids;
     uint8_t *valid;
     stk_batch_out *out;
+    uint32_t gpu; /* outputs with `far` are there: number + 1; 0: nowhere */
+    uint8_t *bad; /* one a row: 1 where the GPU could not make a picture; NULL: all are good */
 };
 
 /* A batch with room for `rows`; STK_ELIMIT: memory_limit is reached (for now). */

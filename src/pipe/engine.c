@@ -32,6 +32,12 @@ static int workers_set_locked(stk_engine *e, uint32_t n, stk_error *err)
     return rc;
 }
 
+static void *lander_main(void *device)
+{
+    stk_device_land(device);
+    return NULL;
+}
+
 int stk_engine_start(stk_engine *e, stk_error *err)
 {
     int rc = 0;
@@ -39,6 +45,11 @@ int stk_engine_start(stk_engine *e, stk_error *err)
     if (atomic_load_explicit(&e->active, memory_order_relaxed))
         return 0;
     rc = stk_io_start(e, err); /* what a failed start left is gone on with */
+    if (rc == 0 && e->device && !e->landing) {
+        if (stk_thread_start(&e->lander, lander_main, e->device, "stk-land") != 0)
+            return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
+        e->landing = 1;
+    }
     pthread_mutex_lock(&e->lock);
     if (rc == 0)
         rc = workers_set_locked(e, e->inline_mode ? 1 : e->want_workers, err);
@@ -194,6 +205,43 @@ static int note_locked(stk_engine *e, stk_error *err)
     return rc;
 }
 
+/* Rows whose pictures the GPU could not make: once more by the CPU, whose pixels, error or stand-in
+ * then count.  The slot is READY, so nobody else touches it. */
+static int mend(stk_engine *e, stk_slot *s, stk_error *err)
+{
+    stk_batch *b = s->batch;
+    int rc = 0;
+
+    if (!e->mender)
+        STK_TRY(stk_worker_open(&e->mender, e, STK_MAX_WORKERS, err));
+    for (uint32_t row = 0; row < b->rows && rc == 0; row++) {
+        if (!b->bad[row])
+            continue;
+        rc = stk_worker_remake(e->mender, s, row, err);
+        if (rc == 0)
+            rc = stk_device_mend(e->device, b, row, err);
+    }
+    stk_free(b->bad);
+    b->bad = NULL;
+    return rc;
+}
+
+static void mend_locked(stk_engine *e)
+{
+    stk_slot *s = &e->slot[e->tail % e->n_slots];
+    stk_error why;
+    int rc;
+
+    if (s->rc < 0 || !s->batch->bad)
+        return;
+    pthread_mutex_unlock(&e->lock);
+    stk_error_clear(&why);
+    rc = mend(e, s, &why);
+    if (rc < 0)
+        stk_ring_fail(e, s, 0, rc, &why); /* where no row has spoken yet */
+    pthread_mutex_lock(&e->lock);
+}
+
 /* Of the consumer's epoch, which may have been entered midway. */
 static uint64_t epoch_steps(const stk_engine *e)
 {
@@ -218,6 +266,8 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     stk_stall_at(&e->stall, STK_STALL_TAKE, e->epoch * e->steps + e->taken);
     pthread_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
+    if (rc == 0)
+        mend_locked(e);
     if (rc == 0)
         rc = note_locked(e, err);
     if (rc == 0)
@@ -304,8 +354,13 @@ void stk_engine_stop(stk_engine *e)
     for (uint32_t i = 0; i < e->n_workers && !e->inline_mode; i++)
         pthread_join(e->worker[i]->thread, NULL);
     stk_io_stop(e);
+    if (e->landing) {
+        stk_device_shut(e->device);
+        pthread_join(e->lander, NULL);
+    }
     for (uint32_t i = 0; i < e->n_workers; i++)
         stk_worker_close(&e->worker[i]);
+    stk_worker_close(&e->mender);
     while (e->idle) {
         stk_request *r = e->idle;
 

@@ -20,6 +20,7 @@
 #include "base/rng.h"
 #include "base/stall.h"
 #include "collate/stack.h"
+#include "device/device.h"
 #include "fetch/uring.h"
 #include "kern/sample.h"
 #include "order/order.h"
@@ -89,6 +90,7 @@ typedef struct stk_worker {
     uint64_t rows, bytes; /* of the run under hand, counted at its end */
     uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
     stk_scratch scratch;
+    int alone; /* makes rows anew on the consumer's thread: reads wait, the CPU decodes */
     void *decoder[STK_MAX_DECODERS]; /* contexts, opened at first use */
 } stk_worker;
 
@@ -107,8 +109,13 @@ struct stk_engine {
     uint64_t drawn_print;     /* fingerprint of weights or classes; 0: none */
     uint64_t seed, steps, max_pixels, skip_budget;
     stk_on_error on_error;
-    const stk_stage *stage[STK_MAX_STAGES];
+    const stk_stage *stage[STK_MAX_STAGES + 1];
     uint32_t n_stages;
+    stk_device *device;  /* where batches go; NULL: they stay here */
+    stk_stage to_device; /* the last of the stages, then */
+    pthread_t lander;    /* receives batches that are there */
+    int landing;         /* it runs */
+    int gpu_decode;
     const stk_kern *kern;
     stk_cache *cache;
     stk_account reads; /* a quarter of memory_limit: what is read leaves room for what is made */
@@ -143,6 +150,7 @@ struct stk_engine {
     uint64_t base_step, base_left;     /* lock: its step; steps from there to the epoch's end */
     uint64_t waits_from;               /* lock: since when the consumer waits; 0: it does not */
     uint64_t epoch, taken;             /* where the consumer stands */
+    stk_worker *mender;                /* the consumer's; NULL: nothing had to be mended so far */
     stk_ledger_writer *ledger;         /* the consumer's; NULL: none is kept */
     stk_request **arrived;             /* lock: heap by ticket, n_arrived of cap max_requests */
     stk_request *idle;                 /* lock */
@@ -210,8 +218,23 @@ int stk_worker_step(stk_worker *w); /* 1: something was done */
 int stk_worker_step_locked(
     stk_engine *e); /* inline mode: a step, or a short wait when there is none */
 void *stk_worker_main(void *worker);
+/* A row of a READY slot once more, by the CPU; the consumer's thread.  A failure is the slot's. */
+int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err);
 void stk_row_aim(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row); /* before its reads */
 int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row, stk_error *err);
+
+/* far_row.c: pictures that a GPU makes */
+typedef struct stk_left { /* to the GPU to decode */
+    void *ctx;            /* of the JPEG decoder, which has read the header */
+    const stk_view *view;
+    const stk_rect *need;
+    int ycc;
+} stk_left;
+/* 1: its record is written; 0: the CPU must decode it (odd, or there is no room). */
+int stk_row_record(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row, const stk_left *l);
+/* Room in a record for what job makes here; the job is changed to what fits there. */
+int stk_row_plain(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row, stk_sample_job *job,
+                  stk_error *err);
 
 /* array_row.c: rows of arrays, done or failed when it returns */
 void stk_array_rows(stk_worker *w, stk_slot *s, uint32_t row, uint32_t n, const uint64_t *position,

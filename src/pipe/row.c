@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/registry.h"
+#include "codec/codec.h"
 #include "codec/exif.h"
 #include "kern/turn.h"
 #include "pipe/engine.h"
@@ -161,6 +162,34 @@ static int color_can_wait(const stk_view *v)
            stk_sample_inside(v);
 }
 
+/* The sampling pass into its place; a record for the GPU takes it as it must be there, or as plain
+ * u8 where color and type can follow there. */
+static int sample(const row *x, const stk_view *view, const stk_pixels *pixels, stk_error *err)
+{
+    const stk_spec *spec = &x->chain->spec;
+    stk_sample_job job = {
+        .view = view, .pixels = pixels, .dtype = spec->dtype, .layout = spec->layout
+    };
+
+    memcpy(job.mul, spec->mul, sizeof job.mul);
+    memcpy(job.add, spec->add, sizeof job.add);
+    if (x->b->common->out[x->output].far_bytes)
+        STK_TRY(stk_row_plain(x->w, x->b, x->output, x->row, &job, err));
+    else
+        STK_TRY(image_place(x, view, &job.dst, err));
+    return stk_sample_run(x->w->engine->kern, &job, &x->w->scratch, err);
+}
+
+/* 1: the GPU decodes it from the record that was written; 0: the CPU must. */
+static int leave_to_gpu(const row *x, const picture *p, const stk_view *view, const stk_ask *ask)
+{
+    if (!x->b->common->out[x->output].far_bytes || !x->w->engine->gpu_decode || x->w->alone ||
+        p->turn != 1 || p->decoder != &stk_decoder_jpeg)
+        return 0;
+    return stk_row_record(x->w, x->b, x->output, x->row,
+                          &(stk_left){ p->ctx, view, &ask->need, ask->ycc });
+}
+
 static int make_image(const row *x, stk_bytes in, stk_error *err)
 {
     const stk_spec *spec = &x->chain->spec;
@@ -168,7 +197,6 @@ static int make_image(const row *x, stk_bytes in, stk_error *err)
     picture p = { .turn = 1 };
     stk_image_info upright;
     stk_pixels pixels = { 0 };
-    stk_sample_job job = { .pixels = &pixels, .dtype = spec->dtype, .layout = spec->layout };
     stk_view view;
     stk_ask ask;
     int rc;
@@ -182,17 +210,15 @@ static int make_image(const row *x, stk_bytes in, stk_error *err)
     STK_TRY(draw(x, &upright, &view, err));
     stk_sample_need(&view, &ask.need);
     ask.ycc = !spec->exact && color_can_wait(&view);
+    if (leave_to_gpu(x, &p, &view, &ask)) {
+        stk_lap(w, STK_STAGE_DECODE);
+        return 0;
+    }
     rc = decode_need(&p, &ask, &w->scratch, &pixels, err);
     stk_lap(w, STK_STAGE_DECODE);
     stk_count(&w->count.lane[pixels.lane], 1);
     if (rc == 0)
-        rc = image_place(x, &view, &job.dst, err);
-    if (rc == 0) {
-        job.view = &view;
-        memcpy(job.mul, spec->mul, sizeof job.mul);
-        memcpy(job.add, spec->add, sizeof job.add);
-        rc = stk_sample_run(w->engine->kern, &job, &w->scratch, err);
-    }
+        rc = sample(x, &view, &pixels, err);
     stk_lap(w, STK_STAGE_SAMPLE);
     if (rc == 0 && can_learn(x, in, &p, &pixels))
         stk_learn_from(w, x->r, x->output, p.decoder, p.ctx);
@@ -343,7 +369,7 @@ int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row_numbe
 
         x.chain = &w->engine->chain[x.output];
         stk_scratch_reset(&w->scratch);
-        if (!x.chain->row_bytes && b->out[x.output].row[row_number].own &&
+        if (!b->common->out[x.output].row_bytes && b->out[x.output].row[row_number].own &&
             !(r->aimed >> x.output & 1))
             stk_batch_unreserve(b, x.output,
                                 row_number); /* a sample stood here that went bad later on */

@@ -28,12 +28,13 @@ uint32_t stk_engine_held(const stk_engine *e)
         stk_out_plan *p = &e->common->out[i];
         size_t size = p->row_bytes ? p->row_bytes * e->batch
                                    : atomic_load_explicit(&p->high, memory_order_relaxed);
-        int large = size >= STK_SMALL_OUTPUT;
+        int large = size >= STK_SMALL_OUTPUT || e->common->pinned;
 
         if (stk_out_pads(p,
                          e->batch)) { /* rows, which leave when they are padded, and the tensor */
             more += (uint32_t)large;
-            large = atomic_load_explicit(&p->pad_high, memory_order_relaxed) >= STK_SMALL_OUTPUT;
+            large = e->common->pinned ||
+                    atomic_load_explicit(&p->pad_high, memory_order_relaxed) >= STK_SMALL_OUTPUT;
         }
         each += (uint32_t)large;
     }
@@ -48,6 +49,21 @@ static const char *cold_by(const stk_engine *e)
     case STK_RING_REFUSED: return "threads";
     default: return NULL;
     }
+}
+
+static void device_figures(const stk_engine *e, stk_stats *s)
+{
+    stk_device_stats d;
+
+    stk_device_figures(e->device, &d);
+    s->gpu_copy_ns = d.copy_ns;
+    s->gpu_picture_ns = d.picture_ns;
+    s->gpu_bytes = d.copied;
+    s->gpu_jpegs = d.pictures;
+    s->gpu_mended = d.mended;
+    s->gpu_memory = d.memory;
+    s->gpu_memory_peak = d.memory_peak;
+    s->gpu_memory_limit = d.memory_limit;
 }
 
 void stk_engine_stats(const stk_engine *e, stk_stats *out)
@@ -88,5 +104,7 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
         s.packed_tokens += e->arrays->packed[i].tokens;
         s.packed_room += e->arrays->packed[i].rows * e->arrays->cut.block;
     }
+    if (e->device)
+        device_figures(e, &s);
     memcpy(out, &s, size);
 }

@@ -253,7 +253,7 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     stk_count(&w->count.cold, 1);
     atomic_store_explicit(&e->cold, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
-    rc = stk_request_submit(r, e->inline_mode ? NULL : stk_io_queue, e, err);
+    rc = stk_request_submit(r, e->inline_mode || w->alone ? NULL : stk_io_queue, e, err);
     if (rc != STK_PENDING)
         atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
     return rc;
@@ -627,6 +627,59 @@ int stk_worker_step(stk_worker *w)
     return 0;
 }
 
+/* ---- a row once more, by the consumer ---- */
+
+static void mender_arrived(stk_request *r)
+{
+    stk_engine *e = r->owner;
+
+    pthread_mutex_lock(&e->lock);
+    atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
+    r->next = r; /* it is nobody else's: only a sign */
+    pthread_cond_broadcast(&e->ready);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void mender_wait(stk_engine *e, const stk_request *r)
+{
+    struct timespec soon = stk_in_ms(10);
+
+    pthread_mutex_lock(&e->lock);
+    while (!r->next && pthread_cond_timedwait(&e->ready, &e->lock, &soon) == 0) {}
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Made by the CPU, where every picture ends; reads that must wait are waited for here. */
+int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err)
+{
+    stk_engine *e = w->engine;
+    stk_request *r = w->req;
+    int rc, arrived = 0;
+
+    w->alone = 1;
+    r->arrived = mender_arrived;
+    r->next = NULL;
+    r->ticket = s->seq * e->batch + row;
+    r->attempt = 0;
+    r->entry.key.data = NULL;
+    stk_share_positions(&s->share, &e->order, row, 1, &r->position);
+    e->order.at(e->order.state, s->epoch, &r->position, 1, &r->where);
+    for (; !row_run(w, r, arrived); arrived = 1) {
+        while (!r->next) {
+            for (uint32_t i = 0; i < e->n_driven && e->inline_mode; i++)
+                e->driven[i]->drive(1);
+            mender_wait(e, r);
+        }
+        r->next = NULL;
+    }
+    pthread_mutex_lock(&e->lock);
+    rc = s->rc;
+    if (rc < 0 && err)
+        *err = s->err;
+    pthread_mutex_unlock(&e->lock);
+    return rc;
+}
+
 static int can_work_locked(stk_worker *w)
 {
     stk_engine *e = w->engine;
@@ -645,6 +698,8 @@ void *stk_worker_main(void *arg)
     stk_engine *e = w->engine;
     int stop = 0;
 
+    if (e->device)
+        stk_cpu_bind(stk_device_node(e->device), e->want_workers);
     w->last = stk_ticks();
     while (!stop) {
         while (w->number < atomic_load_explicit(&e->active, memory_order_relaxed) &&

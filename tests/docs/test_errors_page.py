@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -103,7 +104,8 @@ def held(d):
 
 
 def no_cuda(d):
-    load(shard(d), IMAGE, device="cuda")
+    with mock.patch.dict(os.environ, STK_CUDA_LIB=f"{d}/none.so"):
+        load(shard(d), IMAGE, device="cuda")
 
 
 def closed(d):

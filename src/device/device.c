@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device.c - batches on their way to a GPU: a few streams ("flights"), taken in turn.
+ *
+ * A flight is taken by the worker that has the batch's last row, which waits when all are under way:
+ * that is the back-pressure of a GPU that is busy elsewhere.  The call at the end of its stream puts it
+ * on a list, and the thread that lands batches (stk_device_land) gives it back. */
+#include "device/device.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/flight.h"
+
+#define FLIGHTS 4
+#define BLOCKS_PER_SM 6 /* of 128 threads, that decode at once */
+
+/* ---- open and close ---- */
+
+int stk_device_fail(const stk_device *d, int rc, const char *what, stk_error *err)
+{
+    return stk_fail(err, STK_EIO, "GPU %d (%s): %s: %s", d->gpu, d->info.name, what,
+                    d->cuda->say(rc));
+}
+
+static int flight_open(stk_device *d, stk_flight *f, stk_error *err)
+{
+    const stk_cuda *c = d->cuda;
+    int rc;
+
+    f->device = d;
+    rc = c->stream_open(d->gpu, 1, &f->stream);
+    if (!rc)
+        rc = c->event_open(d->gpu, 1, &f->begin);
+    if (!rc)
+        rc = c->event_open(d->gpu, 1, &f->copied);
+    if (!rc)
+        rc = c->event_open(d->gpu, 1, &f->made);
+    return rc ? stk_device_fail(d, rc, "no stream could be made", err) : 0;
+}
+
+static void flight_close(stk_device *d, stk_flight *f)
+{
+    const stk_cuda *c = d->cuda;
+    void *const event[] = { f->begin, f->copied, f->made };
+
+    if (f->stream) {
+        c->stream_sync(d->gpu, f->stream);
+        c->stream_close(d->gpu, f->stream);
+    }
+    for (size_t i = 0; i < sizeof event / sizeof *event; i++)
+        if (event[i])
+            c->event_close(d->gpu, event[i]);
+    for (uint32_t i = 0; i < STK_MAX_OUTPUTS; i++) {
+        if (f->pictures[i].near.data)
+            c->pinned_free(f->pictures[i].near.data);
+        if (f->pictures[i].far.data)
+            c->free(d->gpu, f->pictures[i].far.data);
+    }
+    if (f->slab.data)
+        c->free(d->gpu, f->slab.data);
+    if (f->scratch.data)
+        c->free(d->gpu, f->scratch.data);
+}
+
+int stk_device_open(stk_device **out, const stk_device_options *o, stk_error *err)
+{
+    stk_device *d = STK_NEW(stk_device);
+    int rc;
+
+    *out = NULL;
+    if (!d)
+        return stk_fail_nomem(err, sizeof *d);
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->free, NULL);
+    pthread_cond_init(&d->land, NULL);
+    d->landed_tail = &d->landed;
+    rc = stk_cuda_load(&d->cuda, err);
+    if (rc == 0)
+        rc = stk_cuda_find(d->cuda, o->name, &d->gpu, err);
+    if (rc == 0 && (rc = d->cuda->info(d->gpu, &d->info)) != 0)
+        rc = stk_fail(err, STK_ENOTSUP, "device %s: GPU %d can't be used: %s", o->name, d->gpu,
+                      d->cuda->say(rc));
+    if (rc == 0) {
+        d->limit = o->memory_limit ? o->memory_limit : d->info.memory / 4;
+        d->blocks = o->sm_limit && o->sm_limit < d->info.sms ? o->sm_limit * BLOCKS_PER_SM : 0;
+        rc = stk_far_open(&d->far, d->cuda, d->gpu, stk_device_room(d), err);
+    }
+    d->n_flights = o->flights ? o->flights : FLIGHTS;
+    d->n_flights = d->n_flights < STK_MAX_FLIGHTS ? d->n_flights : STK_MAX_FLIGHTS;
+    for (uint32_t i = 0; i < d->n_flights && rc == 0; i++)
+        rc = flight_open(d, &d->flight[i], err);
+    *out = d;
+    if (rc < 0)
+        stk_device_close(out);
+    return rc;
+}
+
+void stk_device_close(stk_device **dp)
+{
+    stk_device *d = *dp;
+
+    if (!d)
+        return;
+    *dp = NULL;
+    for (uint32_t i = 0; i < STK_MAX_FLIGHTS; i++)
+        if (d->flight[i].device)
+            flight_close(d, &d->flight[i]);
+    stk_far_close(&d->far);
+    pthread_cond_destroy(&d->free);
+    pthread_cond_destroy(&d->land);
+    pthread_mutex_destroy(&d->lock);
+    stk_free(d);
+}
+
+uint32_t stk_device_gpu(const stk_device *d)
+{
+    return (uint32_t)d->gpu + 1;
+}
+
+int stk_device_node(const stk_device *d)
+{
+    return d->info.node;
+}
+
+uint64_t stk_device_room(const stk_device *d)
+{
+    return d->limit / 2;
+}
+
+/* ---- memory ---- */
+
+/* The cookie is the GPU's number, so that nothing has to live as long as the memory. */
+static void *pinned_alloc(void *cookie, size_t size)
+{
+    const stk_cuda *cuda;
+    void *p = NULL;
+
+    if (stk_cuda_load(&cuda, NULL) < 0 || cuda->pinned_alloc((int)(intptr_t)cookie, size, &p) != 0)
+        return NULL;
+    return p;
+}
+
+static void pinned_free(void *cookie, void *p, size_t size)
+{
+    const stk_cuda *cuda;
+
+    (void)cookie, (void)size;
+    if (stk_cuda_load(&cuda, NULL) == 0)
+        cuda->pinned_free(p);
+}
+
+stk_memory stk_pinned_memory(int gpu)
+{
+    return (stk_memory){ STK_PLUGIN_ABI, "pinned", (void *)(intptr_t)gpu, pinned_alloc,
+                         pinned_free };
+}
+
+int stk_room_near(stk_device *d, stk_room *r, size_t size, stk_error *err)
+{
+    int rc;
+
+    if (size <= r->size)
+        return 0;
+    if (r->data)
+        d->cuda->pinned_free(r->data);
+    *r = (stk_room){ 0 };
+    size += size / 4;
+    rc = d->cuda->pinned_alloc(d->gpu, size, &r->data);
+    if (rc)
+        return stk_fail(err, STK_ENOMEM, "no %zu MB of page-locked memory: %s", (size >> 20) + 1,
+                        d->cuda->say(rc));
+    r->size = size;
+    return 0;
+}
+
+int stk_room_far(stk_device *d, stk_room *r, size_t size, stk_error *err)
+{
+    int rc;
+
+    if (size <= r->size)
+        return 0;
+    if (r->data)
+        d->cuda->free(d->gpu, r->data);
+    *r = (stk_room){ 0 };
+    size += size / 4;
+    rc = d->cuda->alloc(d->gpu, size, &r->data);
+    if (rc)
+        return stk_fail(err, STK_ENOMEM, "GPU %d (%s) gives no %zu MB to work in: %s", d->gpu,
+                        d->info.name, (size >> 20) + 1, d->cuda->say(rc));
+    r->size = size;
+    return 0;
+}
+
+/* ---- flights ---- */
+
+static void take_times(stk_device *d, stk_flight *f)
+{
+    float copy = 0, make = 0;
+
+    if (!f->timed)
+        return;
+    f->timed = 0;
+    if (d->cuda->event_ms(d->gpu, f->begin, f->copied, &copy) ||
+        d->cuda->event_ms(d->gpu, f->copied, f->made, &make))
+        return;
+    pthread_mutex_lock(&d->lock);
+    d->figures.copy_ns += (uint64_t)(copy * 1e6f);
+    d->figures.picture_ns += (uint64_t)(make * 1e6f);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static stk_flight *flight_take(stk_device *d)
+{
+    stk_flight *f = NULL;
+
+    pthread_mutex_lock(&d->lock);
+    while (!f) {
+        for (uint32_t i = 0; i < d->n_flights && !f; i++)
+            f = d->flight[i].busy ? NULL : &d->flight[i];
+        if (!f)
+            pthread_cond_wait(&d->free, &d->lock);
+    }
+    f->busy = 1;
+    pthread_mutex_unlock(&d->lock);
+    take_times(d, f);
+    return f;
+}
+
+static void flight_give(stk_flight *f)
+{
+    stk_device *d = f->device;
+
+    pthread_mutex_lock(&d->lock);
+    f->busy = 0;
+    f->batch = NULL;
+    pthread_cond_signal(&d->free);
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* The stream is through with a batch.  On a thread of CUDA's, which must never wait for us: calls that
+ * free memory wait for it, whatever locks their callers hold. */
+static void landed(void *cookie, int rc)
+{
+    stk_flight *f = cookie;
+    stk_device *d = f->device;
+
+    pthread_mutex_lock(&d->lock);
+    f->rc = rc;
+    f->next = NULL;
+    *d->landed_tail = f;
+    d->landed_tail = &f->next;
+    pthread_cond_signal(&d->land);
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* What follows when a batch is there. */
+static void arrive(stk_flight *f)
+{
+    stk_batch *b = f->batch;
+    stk_ticket *ticket = f->ticket;
+    stk_error err;
+    int rc = 0;
+
+    stk_error_clear(&err);
+    if (f->rc)
+        rc = stk_device_fail(f->device, f->rc, "a batch did not arrive", &err);
+    for (uint32_t i = 0; !rc && i < b->common->n_out; i++)
+        if (b->common->out[i].far_bytes && stk_pictures_landed(f, b, i) < 0)
+            rc = stk_fail_nomem(&err, b->rows);
+    flight_give(f);
+    stk_ticket_done(ticket, rc, &err);
+}
+
+void stk_device_land(stk_device *d)
+{
+    pthread_mutex_lock(&d->lock);
+    while (d->landed || !d->shut) {
+        stk_flight *f = d->landed;
+
+        if (!f) {
+            pthread_cond_wait(&d->land, &d->lock);
+            continue;
+        }
+        d->landed = f->next;
+        if (!d->landed)
+            d->landed_tail = &d->landed;
+        pthread_mutex_unlock(&d->lock);
+        arrive(f);
+        pthread_mutex_lock(&d->lock);
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+void stk_device_shut(stk_device *d)
+{
+    pthread_mutex_lock(&d->lock);
+    d->shut = 1;
+    pthread_cond_signal(&d->land);
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- outputs ---- */
+
+static int send(stk_flight *f, void *dst, const void *src, size_t size, stk_error *err)
+{
+    stk_device *d = f->device;
+    int rc = size ? d->cuda->copy(d->gpu, dst, src, size, STK_COPY_IN, f->stream) : 0;
+
+    if (rc)
+        return stk_device_fail(d, rc, "a copy to it failed", err);
+    pthread_mutex_lock(&d->lock);
+    d->figures.copied += size;
+    pthread_mutex_unlock(&d->lock);
+    return 0;
+}
+
+static int send_dense(stk_flight *f, stk_batch_out *o, const stk_buffer *from, size_t size,
+                      stk_error *err)
+{
+    STK_TRY(stk_far_get(f->device->far, size ? size : 1, f->stream, &o->far, err));
+    return send(f, o->far->data, from->data, size, err);
+}
+
+/* Rows of different sizes: the buffer that most of them share, behind it those that stand alone. */
+static int send_list(stk_flight *f, stk_batch *b, stk_batch_out *o, stk_error *err)
+{
+    size_t used = atomic_load_explicit(&o->used, memory_order_relaxed), size;
+
+    used = !o->buffer ? 0 : used < o->buffer->size ? used : o->buffer->size;
+    size = (used + 63) & ~(size_t)63;
+    for (uint32_t r = 0; r < b->rows; r++) {
+        stk_row_out *row = &o->row[r];
+
+        row->far_at = row->own ? size : (size_t)(row->data - (uint8_t *)o->buffer->data);
+        size += row->own ? (row->len + 63) & ~(size_t)63 : 0;
+    }
+    STK_TRY(stk_far_get(f->device->far, size ? size : 1, f->stream, &o->far, err));
+    if (used)
+        STK_TRY(send(f, o->far->data, o->buffer->data, used, err));
+    for (uint32_t r = 0; r < b->rows; r++)
+        if (o->row[r].own)
+            STK_TRY(send(f, (uint8_t *)o->far->data + o->row[r].far_at, o->row[r].data,
+                         o->row[r].len, err));
+    return 0;
+}
+
+static int send_output(stk_flight *f, stk_batch *b, uint32_t i, stk_error *err)
+{
+    const stk_out_plan *p = &b->common->out[i];
+    stk_batch_out *o = &b->out[i];
+
+    if (p->far_bytes)
+        return 0; /* pictures come behind all plain copies */
+    if (p->shared && p->shared - 1 < i) {
+        o->far = b->out[p->shared - 1].far;
+        stk_buffer_ref(o->far);
+        return 0;
+    }
+    if (o->padded)
+        return send_dense(f, o, o->dense, o->row_bytes * b->rows, err);
+    if (p->row_bytes)
+        return send_dense(f, o, o->buffer, p->row_bytes * b->rows, err);
+    if (p->spec.out == STK_OUT_LIST || p->spec.out == STK_OUT_DENSE)
+        return send_list(f, b, o, err);
+    return 0; /* strings stay here */
+}
+
+static int queue(stk_flight *f, stk_batch *b, stk_error *err)
+{
+    stk_device *d = f->device;
+    const stk_cuda *c = d->cuda;
+    int rc;
+
+    c->event_record(d->gpu, f->begin, f->stream);
+    for (uint32_t i = 0; i < b->common->n_out; i++)
+        STK_TRY(send_output(f, b, i, err));
+    c->event_record(d->gpu, f->copied, f->stream);
+    for (uint32_t i = 0; i < b->common->n_out; i++)
+        if (b->common->out[i].far_bytes)
+            STK_TRY(stk_pictures_send(f, b, i, err));
+    f->timed = !c->event_record(d->gpu, f->made, f->stream);
+    rc = c->call(d->gpu, f->stream, landed, f);
+    return rc ? stk_device_fail(d, rc, "a batch could not be sent", err) : 0;
+}
+
+int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err)
+{
+    stk_device *d = state;
+    stk_flight *f = flight_take(d);
+    int rc;
+
+    f->batch = b;
+    f->ticket = ticket;
+    b->gpu = stk_device_gpu(d);
+    stk_device_range(d, "stoker send");
+    rc = queue(f, b, err);
+    stk_device_range(d, NULL);
+    if (rc == 0)
+        return STK_PENDING;
+    d->cuda->stream_sync(d->gpu, f->stream); /* what was queued uses the batch's memory */
+    flight_give(f);
+    return rc;
+}
+
+/* ---- rows made anew ---- */
+
+static int mend_output(stk_flight *f, stk_batch *b, uint32_t i, uint32_t row, stk_error *err)
+{
+    const stk_out_plan *p = &b->common->out[i];
+    stk_batch_out *o = &b->out[i];
+
+    if (p->far_bytes) {
+        const stk_pic *record = (const stk_pic *)(const void *)o->row[row].data;
+
+        return send(f, (uint8_t *)o->far->data + row * p->far_bytes,
+                    o->row[row].data + record->data_at, record->data_len, err);
+    }
+    if (p->row_bytes)
+        return send(f, (uint8_t *)o->far->data + row * p->row_bytes,
+                    (uint8_t *)o->buffer->data + row * p->row_bytes, p->row_bytes, err);
+    stk_buffer_unref(o->far); /* the row may have another size now */
+    o->far = NULL;
+    return o->padded ? send_dense(f, o, o->dense, o->row_bytes * b->rows, err)
+                     : send_list(f, b, o, err);
+}
+
+int stk_device_mend(stk_device *d, stk_batch *b, uint32_t row, stk_error *err)
+{
+    stk_flight *f = flight_take(d);
+    int rc = 0, over;
+
+    for (uint32_t i = 0; i < b->common->n_out && rc == 0; i++)
+        if (b->out[i].far)
+            rc = mend_output(f, b, i, row, err);
+    over = d->cuda->stream_sync(d->gpu, f->stream);
+    if (rc == 0 && over)
+        rc = stk_device_fail(d, over, "a row did not arrive", err);
+    flight_give(f);
+    pthread_mutex_lock(&d->lock);
+    d->figures.mended++;
+    pthread_mutex_unlock(&d->lock);
+    return rc;
+}
+
+/* ---- figures ---- */
+
+void stk_device_figures(stk_device *d, stk_device_stats *out)
+{
+    pthread_mutex_lock(&d->lock);
+    *out = d->figures;
+    pthread_mutex_unlock(&d->lock);
+    out->memory = stk_far_bytes(d->far, &out->memory_peak);
+    out->memory_limit = d->limit;
+    for (uint32_t i = 0; i < d->n_flights; i++) {
+        uint64_t more = d->flight[i].slab.size + d->flight[i].scratch.size;
+
+        out->memory += more;
+        out->memory_peak += more;
+    }
+}
+
+void stk_device_range(const stk_device *d, const char *name)
+{
+    if (name)
+        d->cuda->range_push(name);
+    else
+        d->cuda->range_pop();
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flight.h - one batch on its way to a GPU; private to device.c and pictures.c. */
+#ifndef STOKER_FLIGHT_H
+#define STOKER_FLIGHT_H
+
+#include <pthread.h>
+
+#include "device/device.h"
+#include "fetch/request.h"
+
+typedef struct stk_room { /* memory that only grows */
+    void *data;
+    size_t size;
+} stk_room;
+
+typedef struct stk_pictures { /* one output's pictures */
+    stk_room near, far;       /* what the kernels are told and say: here and there */
+    uint32_t n;
+    uint32_t *status; /* of each, in `near`: comes back when the kernels are through */
+} stk_pictures;
+
+typedef struct stk_flight {
+    stk_device *device;
+    void *stream;
+    int busy;                    /* device->lock */
+    void *begin, *copied, *made; /* events that are timed */
+    int timed;                   /* they were recorded */
+    stk_room slab, scratch;      /* the GPU's */
+    size_t slab_bytes;           /* that records take there */
+    stk_pictures pictures[STK_MAX_OUTPUTS];
+    stk_batch *batch;
+    stk_ticket *ticket;
+    int rc;                  /* CUDA's error, when it is through */
+    struct stk_flight *next; /* device->lock: landed */
+} stk_flight;
+
+struct stk_device {
+    const stk_cuda *cuda;
+    int gpu;
+    stk_gpu_info info;
+    stk_far *far;
+    uint32_t blocks; /* of threads at once; 0: no bound */
+    pthread_mutex_t lock;
+    pthread_cond_t free, land;
+    stk_flight *landed, **landed_tail; /* lock */
+    int shut;                          /* lock: nothing more is sent */
+    stk_flight flight[STK_MAX_FLIGHTS];
+    uint32_t n_flights;
+    uint64_t limit;
+    stk_device_stats figures; /* lock */
+};
+
+/* At least `size` bytes; what was there is lost.  Nothing on the flight's stream uses it. */
+int stk_room_near(stk_device *d, stk_room *r, size_t size, stk_error *err);
+int stk_room_far(stk_device *d, stk_room *r, size_t size, stk_error *err);
+
+int stk_device_fail(const stk_device *d, int rc, const char *what, stk_error *err);
+
+/* pictures.c: the slab of an output and its kernels, on the flight's stream. */
+int stk_pictures_send(stk_flight *f, stk_batch *b, uint32_t output, stk_error *err);
+/* The kernels are through: mark rows that could not be made.  0 or STK_ENOMEM. */
+int stk_pictures_landed(stk_flight *f, stk_batch *b, uint32_t output);
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pictures.c - the pictures of a batch: records over in one copy, then the kernels, and what they say
+ * of each picture back.
+ *
+ * Where they need more scratch memory than there may be, several launches follow each other and use
+ * it in turn.  Records that found no room in the slab are copied behind it, one by one. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/flight.h"
+#include "device/pic.h"
+
+/* What lies in `near`: items (for the host), status words, then the lists; there: status, lists. */
+typedef struct tables {
+    stk_pic_item *item;
+    uint8_t *lists;
+    size_t lists_at, lists_room; /* in both memories from lists_at on */
+} tables;
+
+static size_t align(size_t n)
+{
+    return (n + 63) & ~(size_t)63;
+}
+
+/* ---- the slab ---- */
+
+static size_t slab_used(const stk_batch_out *o)
+{
+    size_t used = atomic_load_explicit(&o->used, memory_order_relaxed);
+
+    return !o->buffer ? 0 : used < o->buffer->size ? used : o->buffer->size;
+}
+
+/* Where each record will lie; the bytes of all. */
+static size_t place_records(const stk_batch *b, uint32_t output, stk_pic_item *item)
+{
+    const stk_batch_out *o = &b->out[output];
+    size_t at = align(slab_used(o));
+
+    for (uint32_t r = 0; r < b->rows; r++) {
+        const stk_row_out *row = &o->row[r];
+
+        item[r].share = stk_pic_share_of((const stk_pic *)(const void *)row->data);
+        item[r].row = r;
+        item[r].at = row->own ? at : (size_t)(row->data - (uint8_t *)o->buffer->data);
+        at += row->own ? align(row->len) : 0;
+    }
+    return at;
+}
+
+static int put(stk_flight *f, void *dst, const void *src, size_t size)
+{
+    stk_device *d = f->device;
+
+    return size ? d->cuda->copy(d->gpu, dst, src, size, STK_COPY_IN, f->stream) : 0;
+}
+
+static int send_slab(stk_flight *f, const stk_batch *b, uint32_t output, const stk_pic_item *item)
+{
+    const stk_batch_out *o = &b->out[output];
+    uint8_t *slab = f->slab.data;
+    int rc = o->buffer ? put(f, slab, o->buffer->data, slab_used(o)) : 0;
+
+    for (uint32_t r = 0; r < b->rows && !rc; r++)
+        if (o->row[r].own)
+            rc = put(f, slab + item[r].at, o->row[r].data, o->row[r].len);
+    return rc;
+}
+
+/* ---- the kernels ---- */
+
+static uint32_t dtype_of(stk_dtype t)
+{
+    return t == STK_F16    ? STK_PIC_AS_F16
+           : t == STK_BF16 ? STK_PIC_AS_BF16
+           : t == STK_F32  ? STK_PIC_AS_F32
+                           : STK_PIC_AS_U8;
+}
+
+static void describe(stk_pic_launch *l, const stk_flight *f, const stk_batch *b, uint32_t output)
+{
+    const stk_out_plan *p = &b->common->out[output];
+
+    *l = (stk_pic_launch){ .slab = f->slab.data,
+                           .slab_len = f->slab.size,
+                           .scratch = f->scratch.data,
+                           .out = b->out[output].far->data,
+                           .row_bytes = p->far_bytes,
+                           .dtype = dtype_of(p->spec.dtype),
+                           .packed = p->spec.layout != STK_CHW,
+                           .blocks = f->device->blocks };
+    memcpy(l->mul, p->spec.mul, sizeof l->mul);
+    memcpy(l->add, p->spec.add, sizeof l->add);
+}
+
+/* One launch after the other, until all pictures are in one. */
+static int launch(stk_flight *f, const stk_batch *b, uint32_t output, const tables *t,
+                  stk_error *err)
+{
+    stk_device *d = f->device;
+    stk_pictures *p = &f->pictures[output];
+    uint8_t *far = p->far.data;
+    stk_pic_launch l;
+    size_t at = 0;
+    int rc = 0;
+
+    describe(&l, f, b, output);
+    for (uint32_t done = 0, n; done < b->rows && !rc; done += n) {
+        stk_pic_lists lists = { .memory = t->lists + at,
+                                .room = t->lists_room - at,
+                                .scratch_room = f->scratch.size };
+
+        n = stk_pic_plan(&lists, t->item + done, b->rows - done);
+        if (!n)
+            return stk_fail(err, STK_ELIMIT,
+                            "a picture needs more than device_memory_limit leaves to decode it");
+        stk_pic_launch_lists(&l, &lists, far + t->lists_at + at);
+        l.status = (uint32_t *)(void *)far + done;
+        rc = put(f, far + t->lists_at + at, t->lists + at, lists.bytes);
+        if (!rc)
+            rc = d->cuda->pictures(d->gpu, &l, f->stream);
+        at += align(lists.bytes);
+    }
+    return rc ? stk_device_fail(d, rc, "pictures could not be sent", err) : 0;
+}
+
+/* Lists of several launches are each rounded up; there are never more launches than pictures. */
+static int make_tables(stk_flight *f, const stk_batch *b, uint32_t output, tables *t,
+                       stk_error *err)
+{
+    stk_pictures *p = &f->pictures[output];
+    size_t n = b->rows, items = align(n * sizeof *t->item), words = align(n * sizeof *p->status);
+    size_t head = items + words;
+
+    STK_TRY(stk_room_near(f->device, &p->near, head, err));
+    t->item = p->near.data;
+    f->slab_bytes = place_records(b, output, t->item);
+    t->lists_room = stk_pic_lists_bytes(t->item, b->rows) + 128 * n;
+    if (p->near.size < head + t->lists_room) { /* once or twice: then it is large enough */
+        STK_TRY(stk_room_near(f->device, &p->near, head + t->lists_room, err));
+        t->item = p->near.data;
+        place_records(b, output, t->item);
+    }
+    t->lists_at = words;
+    p->status = (uint32_t *)(void *)((uint8_t *)p->near.data + items);
+    t->lists = (uint8_t *)p->near.data + head;
+    p->n = b->rows;
+    return stk_room_far(f->device, &p->far, words + t->lists_room, err);
+}
+
+/* Scratch memory for the whole batch, or as much of it as there may be. */
+static int make_scratch(stk_flight *f, const tables *t, uint32_t n, stk_error *err)
+{
+    stk_device *d = f->device;
+    uint64_t want = 0, most = d->limit / 2 / d->n_flights, one = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t cost = stk_pic_share_scratch(&t->item[i].share);
+
+        want += cost;
+        one = cost > one ? cost : one;
+    }
+    most = most * 4 / 5; /* rooms are made larger than asked for */
+    return stk_room_far(d, &f->scratch,
+                        (size_t)(want < most  ? want
+                                 : one > most ? one
+                                              : most),
+                        err);
+}
+
+int stk_pictures_send(stk_flight *f, stk_batch *b, uint32_t output, stk_error *err)
+{
+    stk_device *d = f->device;
+    stk_pictures *p = &f->pictures[output];
+    size_t bytes = b->common->out[output].far_bytes * b->rows, words = b->rows * sizeof(uint32_t);
+    tables t = { 0 };
+    int rc;
+
+    STK_TRY(make_tables(f, b, output, &t, err));
+    STK_TRY(stk_room_far(d, &f->slab, f->slab_bytes, err));
+    STK_TRY(make_scratch(f, &t, b->rows, err));
+    STK_TRY(stk_far_get(d->far, bytes, f->stream, &b->out[output].far, err));
+    rc = send_slab(f, b, output, t.item);
+    if (!rc)
+        rc = d->cuda->event_record(d->gpu, f->copied, f->stream);
+    if (!rc)
+        rc = d->cuda->zero(d->gpu, p->far.data, words, f->stream);
+    if (rc)
+        return stk_device_fail(d, rc, "a slab of pictures could not be sent", err);
+    STK_TRY(launch(f, b, output, &t, err));
+    rc = d->cuda->copy(d->gpu, p->status, p->far.data, words, STK_COPY_OUT, f->stream);
+    return rc ? stk_device_fail(d, rc, "pictures could not be sent", err) : 0;
+}
+
+int stk_pictures_landed(stk_flight *f, stk_batch *b, uint32_t output)
+{
+    const stk_pictures *p = &f->pictures[output];
+    stk_device *d = f->device;
+    uint64_t jpegs = 0;
+
+    for (uint32_t i = 0; i < p->n; i++) {
+        const stk_pic *rec = (const stk_pic *)(const void *)b->out[output].row[i].data;
+
+        jpegs += rec->kind == STK_PIC_SEEK || rec->kind == STK_PIC_WHOLE;
+        if (!p->status[i])
+            continue;
+        if (!b->bad)
+            b->bad = stk_zalloc(b->rows, 1);
+        if (!b->bad)
+            return STK_ENOMEM;
+        b->bad[i] = 1;
+    }
+    pthread_mutex_lock(&d->lock);
+    d->figures.pictures += jpegs;
+    d->figures.copied += f->slab_bytes;
+    pthread_mutex_unlock(&d->lock);
+    return 0;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device_plan.c - what a loader needs for a GPU: the device itself, the last batch stage, outputs
+ * that go over as records, and page-locked memory to gather in. */
+#include "device_plan.h"
+
+#include <string.h>
+
+int stk_device_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
+{
+    stk_device_options d = { .name = o->device,
+                             .memory_limit = o->device_memory_limit,
+                             .sm_limit = o->sm_limit,
+                             .flights = o->in_flight };
+
+    if (!o->device || !strcmp(o->device, "cpu"))
+        return 0;
+    if (o->decode && strcmp(o->decode, "gpu") && strcmp(o->decode, "cpu"))
+        return stk_fail(err, STK_EINVAL, "decode is gpu or cpu, not \"%.40s\"", o->decode);
+    STK_TRY(stk_device_open(&e->device, &d, err));
+    e->gpu_decode = !o->decode || !strcmp(o->decode, "gpu");
+    e->to_device = (stk_stage){ STK_PLUGIN_ABI, "device", e->device, stk_device_run };
+    e->stage[e->n_stages++] = &e->to_device;
+    return 0;
+}
+
+/* What a picture's record takes, before one was seen: its file, or what the CPU makes of it. */
+static size_t expect_record(const stk_engine *e, const stk_chain *c)
+{
+    uint64_t bytes = 0, samples = 0;
+    size_t made = (size_t)c->spec.width * c->spec.height * 3;
+
+    for (uint32_t d = 0; d < e->common->n_data; d++) {
+        const stk_dataset *data = e->common->data[d];
+        stk_shard_info s;
+
+        samples += stk_dataset_len(data);
+        for (uint64_t k = 0; k < stk_index_shards(data->index); k++)
+            if (stk_index_shard(data->index, k, &s, NULL) == 0)
+                bytes += s.size;
+    }
+    bytes = samples ? bytes / samples : 0;
+    return e->gpu_decode && bytes < made ? (size_t)bytes : made;
+}
+
+/* Dense pictures go over as records, in one buffer a batch. */
+void stk_device_records(const stk_engine *e, uint32_t i)
+{
+    stk_out_plan *p = &e->common->out[i];
+
+    if (!e->device || p->spec.kind != STK_KIND_IMAGE || !p->row_bytes)
+        return;
+    p->far_bytes = p->row_bytes;
+    p->row_bytes = 0;
+    atomic_store(&p->high, (expect_record(e, &e->chain[i]) + 4096) * e->batch);
+}
+
+/* Batches that go to a GPU are gathered in page-locked memory. */
+int stk_device_pool(stk_engine *e, const stk_loader_options *o, uint64_t limit, stk_error *err)
+{
+    stk_memory pinned;
+    const stk_cuda *cuda;
+    int gpu;
+
+    e->common->pinned = e->device || o->pin_memory == STK_YES;
+    if (!e->common->pinned || o->memory)
+        return stk_pool_open(&e->common->pool, o->memory, limit, err);
+    if (e->device) {
+        gpu = (int)stk_device_gpu(e->device) - 1;
+    } else {
+        STK_TRY(stk_cuda_load(&cuda, err));
+        STK_TRY(stk_cuda_find(cuda, "cuda", &gpu, err));
+    }
+    pinned = stk_pinned_memory(gpu);
+    return stk_pool_open(&e->common->pool, &pinned, limit, err);
+}
+
+int stk_device_fit(stk_engine *e, stk_error *err)
+{
+    uint64_t bytes = 0, room;
+
+    if (!e->device)
+        return 0;
+    room = stk_device_room(e->device);
+    for (uint32_t i = 0; i < e->common->n_out; i++)
+        bytes += (uint64_t)(e->common->out[i].row_bytes + e->common->out[i].far_bytes) * e->batch;
+    if (bytes > room / 3)
+        return stk_fail(err, STK_EINVAL,
+                        "a batch is %" PRIu64
+                        " MB, and three of them need a device_memory_limit of "
+                        "%" PRIu64 " MB, not %" PRIu64 " MB: raise it or lower batch_size",
+                        bytes >> 20, (bytes * 6 >> 20) + 1, room * 2 >> 20);
+    if (bytes && e->n_slots > room / bytes - 1) /* one is the consumer's */
+        e->n_slots = (uint32_t)(room / bytes - 1);
+    return 0;
+}
