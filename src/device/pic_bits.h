@@ -174,7 +174,8 @@ STK_PIC_FN uint32_t stk_pic_entry(const stk_jpeg_long *t, const uint8_t *vals, u
 STK_PIC_FN void stk_pic_tables_begin(stk_pic_tables *to, const stk_pic *r, uint32_t t,
                                      uint32_t threads)
 {
-    const uint8_t *base = (const uint8_t *)r, natural[64] = STK_JPEG_ZIGZAG;
+    static const uint8_t natural[64] = STK_JPEG_ZIGZAG;
+    const uint8_t *base = (const uint8_t *)r;
 
     for (uint32_t i = t; i < 2u * STK_PIC_TABLES * 256; i += threads) {
         uint32_t kind = i / (STK_PIC_TABLES * 256), k = i / 256 % STK_PIC_TABLES;

@@ -54,6 +54,7 @@ typedef struct stk_pic_taps {
     uint32_t ok; /* the record was checked and is sound: only then may anything of it be used */
     uint32_t zero[15];
     stk_pic_side x, y;
+    stk_pic_plane plane[3];
 } stk_pic_taps;
 
 /* What a job takes of scratch memory. */
@@ -337,7 +338,8 @@ STK_PIC_FN int stk_pic_sound(const stk_pic *r, uint64_t room)
     return stk_pic_is_jpeg(r) && stk_pic_jpeg_sound(r);
 }
 
-/* The head of a job's taps, where its record is sound and fits the job and the output; else 0. */
+/* The head of a job's taps (all but `ok`); 0 where its record is not sound, or fits neither the job
+ * nor the output. */
 STK_PIC_FN int stk_pic_open(const stk_pic_launch *l, const stk_pic_job *j, stk_pic_taps *t)
 {
     const stk_pic *r = (const stk_pic *)(const void *)(l->slab + j->rec);
@@ -355,8 +357,10 @@ STK_PIC_FN int stk_pic_open(const stk_pic_launch *l, const stk_pic_job *j, stk_p
     if (r->kind == STK_PIC_READY ? r->data_len != l->row_bytes
                                  : (uint64_t)r->x.n * r->y.n * 3 * elem != l->row_bytes)
         return 0;
-    if (stk_pic_is_jpeg(r))
+    if (stk_pic_is_jpeg(r)) {
         (void)stk_pic_taps_of(r, t);
+        (void)stk_pic_planes(r, t->plane);
+    }
     return 1;
 }
 

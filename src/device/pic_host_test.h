@@ -9,8 +9,6 @@
 #include "device/pic_unit.h"
 #include "device/pic_view.h"
 
-#define HOST_ROOM 640 /* pixels of a row at once, as the kernel has it */
-
 static inline const stk_pic *host_rec(const stk_pic_launch *l, const stk_pic_job *j)
 {
     return (const stk_pic *)(const void *)(l->slab + j->rec);
@@ -94,7 +92,7 @@ static inline void host_decode(const stk_pic_launch *l)
         }
         for (uint32_t i = 0; i < 128; i++)
             stk_pic_tables_fill(&b->tables, r, i, 128);
-        stk_pic_shape_init(&b->shape, r);
+        stk_pic_shape_init(&b->shape, r, t->plane);
         stk_pic_clear(b->slot);
         for (uint32_t i = 0; i < STK_PIC_UNITS && l->decode[w].first + i < j->n_units; i++)
             l->status[l->decode[w].job] |= host_unit(l, j, b, units, l->decode[w].first + i);
@@ -102,32 +100,40 @@ static inline void host_decode(const stk_pic_launch *l)
     free(b);
 }
 
-static inline void host_across_row(const stk_pic_launch *l, const stk_pic_job *j,
-                                   const stk_pic_plane *plane, uint32_t row)
+/* Rows row and row + 1, where that is one. */
+static inline void host_across_rows(const stk_pic_launch *l, const stk_pic_job *j, uint32_t row)
 {
     const stk_pic *r = host_rec(l, j);
     const uint8_t *taps = l->scratch + j->taps;
-    const stk_pic_side *s = &((const stk_pic_taps *)(const void *)taps)->x;
-    uint32_t *to = (uint32_t *)(void *)(l->scratch + j->rows) +
-                   (uint64_t)row * stk_pic_row_pixels(s->n);
-    _Alignas(16) uint32_t line[HOST_ROOM + 4];
+    const stk_pic_taps *t = (const stk_pic_taps *)(const void *)taps;
+    uint32_t pitch = stk_pic_row_pixels(t->x.n), two = row + 1 < r->need[3];
+    uint32_t *to = (uint32_t *)(void *)(l->scratch + j->rows) + (uint64_t)row * pitch;
+    _Alignas(16) uint32_t line[2][STK_PIC_LINE] = { 0 };
     stk_pic_line lines[3];
 
-    for (unsigned c = 0; c < r->n_comps; c++)
-        lines[c] = stk_pic_line_of(&plane[c], l->scratch + j->planes, r->need[1] + row);
-    for (uint32_t k = 0; k < s->n; k++)
-        to[k] = 0;
-    for (uint32_t k = s->begin, n; k < s->end; k += n) {
+    for (uint32_t k = 0; k < t->x.n; k++)
+        to[k] = to[two * pitch + k] = 0;
+    for (uint32_t k = t->x.begin, n; k < t->x.end; k += n) {
         uint32_t lo, hi, x, base;
 
-        n = stk_pic_tile(taps, s, k, HOST_ROOM - 8, &lo, &hi);
+        n = stk_pic_tile(taps, &t->x, k, &lo, &hi);
         x = r->need[0] + lo;
         base = x & 3;
-        for (uint32_t i = 0; i < base + hi - lo; i += 4)
-            *(stk_pic_v4 *)(void *)(line + i) = stk_pic_pixels4(lines, r->n_comps, r->ycc,
-                                                                (x & ~3u) + i);
-        for (uint32_t i = 0; i < n; i++)
-            to[k + i] = stk_pic_across(taps, s, k + i, line + base, lo);
+        for (uint32_t y = 0; y < 1 + two; y++) {
+            for (unsigned c = 0; c < r->n_comps; c++)
+                lines[c] = stk_pic_line_of(&t->plane[c], l->scratch + j->planes,
+                                           r->need[1] + row + y);
+            for (uint32_t i = 0; i < base + hi - lo; i += 4)
+                *(stk_pic_v4 *)(void *)(line[y] + i) = stk_pic_pixels4(lines, r->n_comps, r->ycc,
+                                                                       (x & ~3u) + i);
+        }
+        for (uint32_t i = k; i < k + n; i++) {
+            stk_pic_v2 v = stk_pic_across2(taps, &t->x, i, line[0] + base, STK_PIC_LINE, lo);
+
+            to[i] = v.x;
+            if (two)
+                to[pitch + i] = v.y;
+        }
     }
 }
 
@@ -136,13 +142,11 @@ static inline void host_across(const stk_pic_launch *l)
     for (uint32_t w = 0; w < l->n_across; w++) {
         const stk_pic_job *j = &l->job[l->across[w].job];
         const stk_pic *r = host_rec(l, j);
-        stk_pic_plane plane[3];
 
         if (!((const stk_pic_taps *)(const void *)(l->scratch + j->taps))->ok || !r->need[2])
             continue;
-        (void)stk_pic_planes(r, plane);
-        for (uint32_t i = 0; i < STK_PIC_ACROSS_ROWS && l->across[w].first + i < r->need[3]; i++)
-            host_across_row(l, j, plane, l->across[w].first + i);
+        for (uint32_t i = 0; i < STK_PIC_ACROSS_ROWS && l->across[w].first + i < r->need[3]; i += 2)
+            host_across_rows(l, j, l->across[w].first + i);
     }
 }
 

@@ -37,12 +37,11 @@ typedef struct stk_pic_thread {
     uint32_t last;
 } stk_pic_thread;
 
-STK_PIC_FN void stk_pic_shape_init(stk_pic_shape *s, const stk_pic *r)
+/* p: stk_pic_taps.plane of the job. */
+STK_PIC_FN void stk_pic_shape_init(stk_pic_shape *s, const stk_pic *r, const stk_pic_plane p[3])
 {
-    stk_pic_plane p[3];
     uint32_t n = 0;
 
-    (void)stk_pic_planes(r, p);
     s->cols = r->cols;
     s->rows = r->rows;
     s->x0 = r->x0;

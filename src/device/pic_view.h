@@ -147,10 +147,12 @@ STK_PIC_FN void stk_pic_add2(uint32_t sum[3], uint32_t p, uint32_t q, uint32_t w
 #endif
 }
 
-/* Outputs that one pass of a row makes: from j on, as many as have their inputs among `room` pixels.
+#define STK_PIC_LINE 648 /* pixels of a row that the pass across holds at once, and a few more */
+
+/* Outputs that one pass of a row makes: from j on, as many as have their inputs in one line.
  * *lo, *hi: those inputs, counted from the side's lo; the number of outputs. */
 STK_PIC_FN uint32_t stk_pic_tile(const uint8_t *taps, const stk_pic_side *s, uint32_t j,
-                                 uint32_t room, uint32_t *lo, uint32_t *hi)
+                                 uint32_t *lo, uint32_t *hi)
 {
     const uint32_t *word = (const uint32_t *)(const void *)(taps + s->at);
     uint32_t n = s->end - j;
@@ -168,28 +170,39 @@ STK_PIC_FN uint32_t stk_pic_tile(const uint8_t *taps, const stk_pic_side *s, uin
         *hi = (b & 0xFFFF) + (b >> 16);
         if (*hi < *lo + (a >> 16))
             *hi = *lo + (a >> 16);
-        if (*hi - *lo <= room || n == 1)
+        if (*hi - *lo <= STK_PIC_LINE - 16 || n == 1)
             return n;
     }
 }
 
-/* Output j of a row: pixels from input `base` (counted from lo) on lie in `row`, readable one
- * further than any window. */
-STK_PIC_FN uint32_t stk_pic_across(const uint8_t *taps, const stk_pic_side *s, uint32_t j,
-                                   const uint32_t *row, uint32_t base)
+/* Output j of two rows: their pixels from input `base` (counted from lo) on lie `pitch` apart, each
+ * readable one further than any window. */
+STK_PIC_FN stk_pic_v2 stk_pic_across2(const uint8_t *taps, const stk_pic_side *s, uint32_t j,
+                                      const uint32_t *row, uint32_t pitch, uint32_t base)
 {
     const uint32_t *word = (const uint32_t *)(const void *)(taps + s->at);
-    uint32_t count = word[j] >> 16, half = 1u << (s->shift - 1), sum[3] = { half, half, half };
     const uint32_t *w2 = word + s->n + (uint64_t)j * (s->stride / 2);
     const uint32_t *p = row + ((word[j] & 0xFFFF) - base);
+    uint32_t count = word[j] >> 16, half = 1u << (s->shift - 1), shift = s->shift;
+    uint32_t a[3] = { half, half, half }, b[3] = { half, half, half };
+    stk_pic_v2 out = { 0, 0 };
 
     if (!count)
-        return 0;
-    if (s->stride == 1)
-        return *p;
-    for (uint32_t k = 0; k < count; k += 2)
-        stk_pic_add2(sum, p[k], p[k + 1], w2[k / 2]);
-    return sum[0] >> s->shift | sum[1] >> s->shift << 8 | sum[2] >> s->shift << 16;
+        return out;
+    if (s->stride == 1) {
+        out.x = p[0];
+        out.y = p[pitch];
+        return out;
+    }
+    for (uint32_t k = 0; k < count; k += 2) {
+        uint32_t two = w2[k / 2];
+
+        stk_pic_add2(a, p[k], p[k + 1], two);
+        stk_pic_add2(b, p[pitch + k], p[pitch + k + 1], two);
+    }
+    out.x = a[0] >> shift | a[1] >> shift << 8 | a[2] >> shift << 16;
+    out.y = b[0] >> shift | b[1] >> shift << 8 | b[2] >> shift << 16;
+    return out;
 }
 
 /* Sums of four neighbouring pixels of output row j, before the shift; returns 0 where the row is
@@ -386,8 +399,8 @@ STK_PIC_FN void stk_pic_store4(const stk_pic_dst *d, uint32_t dtype, uint32_t x,
         }
         return;
     }
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t c = 0; c < 3; c++)
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t c = 0; c < 3 && i < n; c++)
             stk_pic_put_elem(d->at + ((uint64_t)(x + i) * d->step + c * d->plane) * elem, dtype,
                              v[i][c]);
 }

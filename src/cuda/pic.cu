@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pic.cu - the kernels over all pictures of a batch; the arithmetic is in src/device/pic_*.h.
+ *
+ * Every kernel takes its work list with a grid stride, so that a cap on blocks (a share of the chip)
+ * is a smaller grid and nothing else.  The first one, taps, checks each record and notes it; the
+ * others touch nothing of a record that was not found sound.  Built with -fmad=false: weights are
+ * the host's, bit for bit. */
+#include "cuda/pic_run.h"
+#include "cuda/pic_sync.cuh"
+#include "device/pic_unit.h"
+#include "device/pic_view.h"
+
+#define THREADS 128
+#define WARPS (THREADS / 32)
+#define ALL 0xFFFFFFFFu
+
+static_assert(STK_PIC_UNITS == THREADS, "a thread a unit");
+static_assert(STK_PIC_ACROSS_ROWS == 2 * WARPS, "a warp takes two rows");
+
+/* A picture, as kernels find it; NULL taps: there is nothing to do for it. */
+struct picture {
+    const stk_pic_job *job;
+    const stk_pic *rec;
+    const stk_pic_taps *taps;
+};
+
+static __device__ __forceinline__ picture picture_of(const stk_pic_launch &l, uint32_t job)
+{
+    picture p;
+
+    p.job = l.job + job;
+    p.rec = (const stk_pic *)(l.slab + p.job->rec);
+    p.taps = (const stk_pic_taps *)(l.scratch + p.job->taps);
+    if (!p.taps->ok)
+        p.taps = NULL;
+    return p;
+}
+
+/* ---- taps ---- */
+
+static __global__ void __launch_bounds__(THREADS) taps_kernel(const stk_pic_launch l)
+{
+    __shared__ stk_pic_taps head;
+
+    for (uint32_t i = blockIdx.x; i < l.n_jobs; i += gridDim.x) {
+        const stk_pic_job *j = l.job + i;
+        const stk_pic *r = (const stk_pic *)(l.slab + j->rec);
+        uint8_t *to = l.scratch + j->taps;
+
+        if (threadIdx.x == 0) {
+            head.ok = (uint32_t)stk_pic_open(&l, j, &head);
+            if (!head.ok)
+                atomicOr(l.status + i, (uint32_t)STK_PIC_BAD_RECORD);
+            if (j->units - j->taps >= sizeof head)
+                *(stk_pic_taps *)to = head;
+        }
+        __syncthreads();
+        if (head.ok && stk_pic_is_jpeg(r)) {
+            uint32_t n = head.x.n + head.y.n;
+
+            for (uint32_t k = threadIdx.x; k < n; k += THREADS)
+                if (k < head.x.n)
+                    stk_pic_taps_one(to, &head.x, &r->x, k);
+                else
+                    stk_pic_taps_one(to, &head.y, &r->y, k - head.x.n);
+        }
+        __syncthreads();
+    }
+}
+
+/* ---- decode ---- */
+
+struct decode_block {
+    stk_pic_tables tables;
+    stk_pic_shape shape;
+    alignas(16) uint8_t slot[THREADS * STK_PIC_SLOT];
+};
+
+/* The tables of a picture; 0: they are none. */
+static __device__ __forceinline__ int make_tables(decode_block *b, const stk_pic *r,
+                                                  const stk_pic_plane *plane)
+{
+    int bad = 0;
+
+    stk_pic_tables_begin(&b->tables, r, threadIdx.x, THREADS);
+    if (threadIdx.x < 2 * STK_PIC_TABLES)
+        bad = stk_pic_tables_codes(&b->tables, r, threadIdx.x);
+    if (threadIdx.x == 32)
+        stk_pic_shape_init(&b->shape, r, plane);
+    if (__syncthreads_or(bad))
+        return 0;
+    stk_pic_tables_fill(&b->tables, r, threadIdx.x, THREADS);
+    __syncthreads();
+    return 1;
+}
+
+/* A warp's units, block by block: all decode one, then all transform it.  STK_PIC_BAD_*. */
+static __device__ __forceinline__ uint32_t decode_units(decode_block *b, const picture &p,
+                                                        const stk_pic_unit *units, uint32_t i,
+                                                        const uint8_t *slab, uint8_t *planes)
+{
+    const uint8_t *data = slab + p.job->rec + p.rec->data_at;
+    uint8_t *slot = b->slot + threadIdx.x * STK_PIC_SLOT;
+    uint32_t n = p.job->n_units, len = p.rec->data_len, blocks = b->shape.n_blocks;
+    stk_pic_unit u = { 0 };
+    stk_pic_thread t;
+
+    if (i < n)
+        u = stk_pic_unit_read(units, i);
+    stk_pic_unit_begin(&t, &b->shape, &u, data, len);
+    while (__any_sync(ALL, t.left)) {
+        for (uint32_t k = 0; k < blocks; k++) {
+            const stk_pic_place *place = &b->shape.block[k];
+            int active = t.left != 0, store;
+            uint32_t most;
+
+            if (active)
+                stk_pic_unit_block(&t, place, &b->tables, slot);
+            store = active && !t.bad && stk_pic_unit_seen(&t, &b->shape);
+            most = __reduce_max_sync(ALL, store ? t.last : 0);
+            if (store)
+                stk_pic_unit_store(&t, &b->shape, place, most ? stk_pic_pairs(most) : 0, slot,
+                                   planes);
+            if (active)
+                stk_pic_clear(slot);
+        }
+        stk_pic_unit_next(&t, &b->shape);
+    }
+    return i < n ? stk_pic_unit_end(&t, &b->shape, units, i, n, len) : 0;
+}
+
+static __global__ void __launch_bounds__(THREADS, 5) decode_kernel(const stk_pic_launch l)
+{
+    __shared__ decode_block b;
+
+    stk_pic_clear(b.slot + threadIdx.x * STK_PIC_SLOT);
+    for (uint32_t w = blockIdx.x; w < l.n_decode; w += gridDim.x) {
+        stk_pic_work work = l.decode[w];
+        picture p = picture_of(l, work.job);
+        const uint8_t *units;
+        uint32_t bad;
+
+        if (!p.taps || !p.rec->need[2])
+            continue;
+        if (p.rec->kind == STK_PIC_WHOLE && __ldcg(l.status + work.job) & STK_PIC_BAD_SYNC)
+            continue;
+        __syncthreads(); /* the tables before these are no longer read */
+        if (!make_tables(&b, p.rec, p.taps->plane)) {
+            if (threadIdx.x == 0)
+                atomicOr(l.status + work.job, (uint32_t)STK_PIC_BAD_RECORD);
+            continue;
+        }
+        units = p.rec->kind == STK_PIC_WHOLE ? l.scratch + p.job->units
+                                             : l.slab + p.job->rec + p.rec->units_at;
+        bad = decode_units(&b, p, (const stk_pic_unit *)units, work.first + threadIdx.x, l.slab,
+                           l.scratch + p.job->planes);
+        if (bad)
+            atomicOr(l.status + work.job, bad);
+    }
+}
+
+/* ---- across ---- */
+
+/* Two rows by one warp: staged in shared memory as pixels, then filtered. */
+static __device__ __forceinline__ void across_rows(const picture &p, uint32_t row,
+                                                   const uint8_t *planes, uint32_t *to,
+                                                   uint32_t line[2][STK_PIC_LINE])
+{
+    const uint8_t *taps = (const uint8_t *)p.taps;
+    const stk_pic_side s = p.taps->x;
+    const uint32_t lane = threadIdx.x % 32, pitch = stk_pic_row_pixels(s.n);
+    const uint32_t two = row + 1 < p.rec->need[3], comps = p.rec->n_comps, ycc = p.rec->ycc;
+    uint32_t lo, hi, n;
+
+    to += (uint64_t)row * pitch;
+    for (uint32_t k = lane; k < s.n; k += 32)
+        if (k < s.begin || k >= s.end) {
+            to[k] = 0;
+            to[two * pitch + k] = 0;
+        }
+    for (uint32_t k = s.begin; k < s.end; k += n) {
+        uint32_t x, base;
+
+        n = stk_pic_tile(taps, &s, k, &lo, &hi);
+        x = p.rec->need[0] + lo;
+        base = x & 3;
+        for (uint32_t y = 0; y < 1 + two; y++) {
+            stk_pic_line lines[3];
+
+            for (uint32_t c = 0; c < 3; c++)
+                if (c < comps)
+                    lines[c] = stk_pic_line_of(&p.taps->plane[c], planes, p.rec->need[1] + row + y);
+            for (uint32_t i = lane * 4; i < base + hi - lo; i += 128)
+                *(stk_pic_v4 *)(line[y] + i) = stk_pic_pixels4(lines, comps, ycc, (x & ~3u) + i);
+        }
+        __syncwarp();
+        for (uint32_t i = k + lane; i < k + n; i += 32) {
+            stk_pic_v2 v = stk_pic_across2(taps, &s, i, line[0] + base, STK_PIC_LINE, lo);
+
+            to[i] = v.x;
+            if (two)
+                to[pitch + i] = v.y;
+        }
+        __syncwarp();
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS) across_kernel(const stk_pic_launch l)
+{
+    __shared__ alignas(16) uint32_t line[WARPS][2][STK_PIC_LINE];
+    const uint32_t warp = threadIdx.x / 32;
+
+    for (uint32_t w = blockIdx.x; w < l.n_across; w += gridDim.x) {
+        stk_pic_work work = l.across[w];
+        picture p = picture_of(l, work.job);
+        uint32_t row = work.first + 2 * warp;
+
+        if (p.taps && p.rec->need[2] && row < p.rec->need[3])
+            across_rows(p, row, l.scratch + p.job->planes, (uint32_t *)(l.scratch + p.job->rows),
+                        line[warp]);
+    }
+}
+
+/* ---- down ---- */
+
+/* Rows y.. of a picture whose pixels the host made. */
+template <uint32_t DTYPE>
+static __device__ __forceinline__ void plain_rows(const stk_pic_launch &l, const picture &p,
+                                                  uint32_t y, uint32_t rows)
+{
+    const uint8_t *data = l.slab + p.job->rec + p.rec->data_at;
+    uint8_t *out = l.out + p.job->row * l.row_bytes;
+    uint32_t w = p.rec->x.n, h = p.rec->y.n;
+
+    if (p.rec->kind == STK_PIC_READY) {
+        uint64_t from = l.row_bytes * y / h, to = l.row_bytes * (y + rows) / h;
+
+        for (uint64_t i = from + threadIdx.x; i < to; i += THREADS)
+            out[i] = data[i];
+        return;
+    }
+    for (uint32_t i = threadIdx.x; i < rows * w; i += THREADS) {
+        stk_pic_dst d = stk_pic_dst_of(out, w, h, y + i / w, l.packed, DTYPE);
+
+        stk_pic_color1(&l, DTYPE, data + (uint64_t)(y + i / w) * w * 3, i % w, &d);
+    }
+}
+
+template <uint32_t DTYPE>
+static __global__ void __launch_bounds__(THREADS) down_kernel(const stk_pic_launch l)
+{
+    for (uint32_t w = blockIdx.x; w < l.n_down; w += gridDim.x) {
+        stk_pic_work work = l.down[w];
+        picture p = picture_of(l, work.job);
+        uint32_t rows, groups;
+        uint8_t *out;
+
+        if (!p.taps || work.first >= p.rec->y.n)
+            continue;
+        rows = min(p.rec->y.n - work.first, STK_PIC_DOWN_ROWS);
+        if (!stk_pic_is_jpeg(p.rec)) {
+            plain_rows<DTYPE>(l, p, work.first, rows);
+            continue;
+        }
+        stk_pic_pass pass = stk_pic_pass_of(&l, p.job, DTYPE, p.rec->ycc);
+
+        groups = stk_pic_row_pixels(p.rec->x.n) / 4;
+        out = l.out + p.job->row * l.row_bytes;
+        for (uint32_t i = threadIdx.x; i < rows * groups; i += THREADS) {
+            uint32_t y = work.first + i / groups;
+            stk_pic_dst d = stk_pic_dst_of(out, p.rec->x.n, p.rec->y.n, y, l.packed, DTYPE);
+
+            stk_pic_finish4(&pass, y, i % groups * 4, &d);
+        }
+    }
+}
+
+/* ---- the launch ---- */
+
+/* Where no pass finds units. */
+static __global__ void __launch_bounds__(THREADS) no_sync_kernel(const stk_pic_launch l)
+{
+    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i < l.n_sync; i += gridDim.x * THREADS)
+        atomicOr(l.status + l.sync[i].job, (uint32_t)STK_PIC_BAD_SYNC);
+}
+
+static unsigned grid(const stk_pic_launch *l, uint32_t work)
+{
+    return l->blocks && l->blocks < work ? l->blocks : work;
+}
+
+static void down(const stk_pic_launch *l, cudaStream_t stream)
+{
+    switch (l->dtype) {
+    case STK_PIC_AS_F16:
+        down_kernel<STK_PIC_AS_F16><<<grid(l, l->n_down), THREADS, 0, stream>>>(*l);
+        break;
+    case STK_PIC_AS_BF16:
+        down_kernel<STK_PIC_AS_BF16><<<grid(l, l->n_down), THREADS, 0, stream>>>(*l);
+        break;
+    case STK_PIC_AS_F32:
+        down_kernel<STK_PIC_AS_F32><<<grid(l, l->n_down), THREADS, 0, stream>>>(*l);
+        break;
+    default: down_kernel<STK_PIC_AS_U8><<<grid(l, l->n_down), THREADS, 0, stream>>>(*l);
+    }
+}
+
+static int sync_units(const stk_pic_launch *l, cudaStream_t stream)
+{
+    if (stk_pic_sync_run)
+        return stk_pic_sync_run(l, stream);
+    no_sync_kernel<<<grid(l, (l->n_sync + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*l);
+    return 0;
+}
+
+extern "C" int stk_pic_phase(const stk_pic_launch *l, int phase, cudaStream_t stream)
+{
+    int rc = 0;
+
+    if (phase == STK_PIC_TAPS && l->n_jobs)
+        taps_kernel<<<grid(l, l->n_jobs), THREADS, 0, stream>>>(*l);
+    else if (phase == STK_PIC_SYNC && l->n_sync)
+        rc = sync_units(l, stream);
+    else if (phase == STK_PIC_DECODE && l->n_decode)
+        decode_kernel<<<grid(l, l->n_decode), THREADS, 0, stream>>>(*l);
+    else if (phase == STK_PIC_ACROSS && l->n_across)
+        across_kernel<<<grid(l, l->n_across), THREADS, 0, stream>>>(*l);
+    else if (phase == STK_PIC_DOWN && l->n_down)
+        down(l, stream);
+    return rc ? rc : (int)cudaPeekAtLastError();
+}
+
+extern "C" int stk_pic_run(const stk_pic_launch *l, cudaStream_t stream)
+{
+    int rc = 0;
+
+    for (int phase = 0; phase < STK_PIC_PHASES && !rc; phase++)
+        rc = stk_pic_phase(l, phase, stream);
+    return rc;
+}

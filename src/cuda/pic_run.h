@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pic_run.h - one call launches all kernels of a batch of pictures (device/slab.h). */
+#ifndef STOKER_PIC_RUN_H
+#define STOKER_PIC_RUN_H
+
+#include <cuda_runtime.h>
+
+#include "device/slab.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Everything behind the copies of slab and lists, in order, on `stream`; nothing waits.  l is copied.
+ * The status words are zeroed before, on the same stream.  Returns a cudaError_t. */
+int stk_pic_run(const stk_pic_launch *l, cudaStream_t stream);
+
+/* One phase alone, for benches: taps, sync, decode, across, down. */
+enum { STK_PIC_TAPS, STK_PIC_SYNC, STK_PIC_DECODE, STK_PIC_ACROSS, STK_PIC_DOWN, STK_PIC_PHASES };
+int stk_pic_phase(const stk_pic_launch *l, int phase, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
