@@ -10,6 +10,7 @@
 #include "blocks.h"
 #include "device_plan.h"
 #include "exclude.h"
+#include "megatron_plan.h"
 #include "pipe/engine.h"
 #include "sampling.h"
 
@@ -238,6 +239,8 @@ static int plan_own_order(stk_engine *e, const stk_loader_options *o, stk_error 
 
 static int plan_shuffle(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
+    if (e->megatron && !stk_sampling_given(o))
+        return stk_megatron_plan(e, o, err);
     STK_TRY(plan_samples(e, o, err));
     e->drawn_print = stk_sampling_print(o);
     if (stk_sampling_given(o))
@@ -418,6 +421,7 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
     l->e.opened_ticks = stk_ticks();
     l->e.pid = getpid();
     l->e.seed = o.seed;
+    l->e.megatron = o.shuffle == STK_SHUFFLE_MEGATRON && !o.order;
     l->e.max_pixels = o.max_pixels ? o.max_pixels : DEFAULT_PIXELS;
     l->e.on_error = o.on_error;
     l->e.skip_budget = o.skip_budget;

@@ -32,7 +32,7 @@ def plan(data: list[Dataset], *, select: Any = None, skip: Any = 0, limit: Any =
     """(what the extension takes, what a state remembers); `...` stands for a fingerprint there."""
     drawn = _one_way(weights=weights, balance=balance, stratify=stratify, mix=mix)
     if drawn is not None and shuffle > 1:
-        invalid(f'{drawn} and shuffle="block" each say how samples are drawn: give one of them')
+        invalid(f'{drawn} and shuffle="{_options.SHUFFLES[shuffle]}" each say how samples are drawn: give one of them')
     if replacement is not None and drawn not in ("weights", "balance"):
         invalid("replacement= says how weights= or balance= draw: give one of them too")
     if mix is not None:

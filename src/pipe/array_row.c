@@ -3,6 +3,7 @@
  * into their place.  No request, no index, nothing to wait for but pages that were never read. */
 #include <string.h>
 
+#include "order/gpt_order.h"
 #include "pipe/array_plan.h"
 #include "pipe/engine.h"
 
@@ -227,6 +228,8 @@ static uint64_t window_at(const stk_engine *e, const stk_slot *s, uint64_t posit
     stk_rng rng;
     uint64_t x;
 
+    if (e->megatron)
+        return 0; /* its begin is looked up with its tokens */
     if (!p->cut.random)
         return where->sample * p->cut.stride;
     stk_rng_init(&rng, e->seed, position, (uint32_t)s->epoch, DRAWN_OUTPUT, 0);
@@ -243,6 +246,31 @@ typedef struct sample {
     const stk_where *where;
     uint64_t at; /* row of the array, or token of the stream */
 } sample;
+
+/* `n` tokens of a sample, the first `skip` left out, in Megatron's order of documents. */
+static int take_megatron(gather *g, const sample *x, uint64_t skip, uint64_t n, stk_dtype to,
+                         stk_error *err)
+{
+    const stk_array *a = g->from->array;
+    stk_gpt_cursor c;
+    int rc = 0;
+
+    stk_gpt_enter(&g->w->engine->order, x->slot->epoch, x->where->sample, skip, &c);
+    while (n && rc == 0) {
+        stk_gpt_run run;
+
+        stk_gpt_next(&c, n, &run);
+        n -= run.n;
+        if (!run.n || run.at + run.n > a->first[run.part + 1] - a->first[run.part])
+            rc = stk_fail(err, STK_ESTALE,
+                          "the .idx was written to since it was opened: open it again, and "
+                          "replace files instead of writing into them");
+        else
+            rc = take(g, a->first[run.part] + run.at, run.n, to, err);
+    }
+    stk_gpt_leave(&c);
+    return rc;
+}
 
 static int make_output(const sample *x, uint32_t output, stk_error *err)
 {
@@ -267,6 +295,8 @@ static int make_output(const sample *x, uint32_t output, stk_error *err)
     } else {
         at += e->chain[output].tokens->shift;
     }
+    if (e->megatron)
+        return take_megatron(&g, x, at, n, o->spec.dtype, err);
     if (p->cut.parted)
         return take_parted(&g, &p->stream[x->where->dataset], at, n, o->spec.dtype, err);
     return take(&g, at, n, o->spec.dtype, err);
@@ -298,7 +328,9 @@ static void expect(const stk_engine *e, const stk_where *where, uint32_t n)
 {
     const stk_array_plan *p = e->arrays;
 
-    for (uint32_t k = 0; k < n && !p->cut.random && !p->cut.parted && !p->packed; k++)
+    if (p->cut.random || p->cut.parted || p->packed || e->megatron)
+        return;
+    for (uint32_t k = 0; k < n; k++)
         for (uint32_t i = 0; where[k].dataset < p->n_data && i < p->n_out; i++) {
             const stk_array *a = p->out[where[k].dataset * p->n_out + i].array;
             uint64_t at = p->cut.block ? where[k].sample * p->cut.stride : where[k].sample;

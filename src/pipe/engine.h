@@ -105,6 +105,7 @@ struct stk_engine {
     stk_order order;
     stk_roster roster;
     stk_deal deal;
+    int megatron;             /* samples are cut as Megatron's order says (order/gpt_order.h) */
     uint64_t streams, window; /* of the block order; 0: it is another */
     uint64_t drawn_print;     /* fingerprint of weights or classes; 0: none */
     uint64_t seed, steps, max_pixels, skip_budget;
