@@ -24,7 +24,7 @@ struct stk_loader {
 #define MAX_BATCH (1u << 20)
 #define IO_DEPTH 64
 #define AHEAD_ROWS 384        /* rows that all slots together should hold ... */
-#define RING_BYTES (4u << 20) /* rows of arrays: what processors cache is written, not memory */
+#define RING_BYTES (6u << 20) /* rows of arrays: what processors cache is written, not memory */
 #define AHEAD_FAR 8           /* slots where some are on their way to a GPU */
 #define AHEAD_LIGHT 4096 /* ... and where rows are cheap, so that a batch's hand-over is no wait */
 

@@ -331,6 +331,19 @@ int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, 
     return map_ready(m, p->name, (size_t)(p->offset + at), bytes, err);
 }
 
+stk_bytes stk_array_peek(const stk_array *a, uint64_t row, uint64_t rows)
+{
+    uint32_t k = a->n_parts > 1 ? stk_array_part(a, row) : 0;
+    const stk_piece *p = &a->part[k];
+    const stk_map *m = atomic_load_explicit(&p->map, memory_order_acquire);
+    uint64_t at = (row - a->first[k]) * a->pitch, left = a->first[k + 1] - row;
+    size_t len = (size_t)(rows < left ? rows : left) * a->row_bytes;
+
+    if (p->data)
+        return (stk_bytes){ p->data + at, len };
+    return m && m->data ? (stk_bytes){ m->data + p->offset + at, len } : (stk_bytes){ 0 };
+}
+
 void stk_array_expect(const stk_array *a, uint64_t row, uint64_t rows)
 {
     uint32_t k = stk_array_part(a, row);

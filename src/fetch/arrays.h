@@ -70,6 +70,10 @@ int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, 
 /* Say that rows will be wanted soon: starts reads where files are read. */
 void stk_array_expect(const stk_array *a, uint64_t row, uint64_t rows);
 
+/* Where rows lie, as many as lie in one part with the first; no data: they are read, or were not
+ * mapped yet.  For prefetching only: nobody has looked whether the pages are there. */
+stk_bytes stk_array_peek(const stk_array *a, uint64_t row, uint64_t rows);
+
 /* Which part a row lies in. */
 uint32_t stk_array_part(const stk_array *a, uint64_t row);
 
