@@ -177,6 +177,12 @@ static int check_kinds(const stk_engine *e, const stk_loader_options *o, stk_err
                         "%s is for shards with an index, not for arrays and token "
                         "files",
                         o->exclude ? "exclude" : "shuffle=\"block\"");
+    if (arrays && o->on_error == STK_ON_ERROR_SKIP)
+        return stk_fail(
+            err, STK_ENOTSUP,
+            "on_error=\"skip\" is for samples that are decoded each by itself; a row of "
+            "an array that can't be had means that the file is damaged or of another "
+            "type: leave it at \"raise\"");
     return 0;
 }
 
