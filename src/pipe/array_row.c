@@ -380,16 +380,17 @@ static void expect(const stk_engine *e, const stk_where *where, uint32_t n)
 }
 
 /* Where the row behind this one lies: its lines come in while this one is made. */
-static stk_bytes next_of(const stk_engine *e, const stk_where *where)
+static stk_bytes next_of(const stk_engine *e, const stk_slot *s, uint64_t position,
+                         const stk_where *where)
 {
     const stk_array_plan *p = e->arrays;
     const stk_array *a;
     uint64_t at;
 
-    if (p->cut.random || p->cut.parted || p->packed || e->megatron || where->dataset >= p->n_data)
+    if (p->cut.parted || p->packed || e->megatron || where->dataset >= p->n_data)
         return (stk_bytes){ 0 };
     a = p->out[where->dataset * p->n_out].array;
-    at = p->cut.block ? where->sample * p->cut.stride : where->sample;
+    at = p->cut.block ? window_at(e, s, position, where) : where->sample;
     return at < a->rows ? stk_array_peek(a, at, p->cut.block ? p->span : 1) : (stk_bytes){ 0 };
 }
 
@@ -407,7 +408,7 @@ void stk_array_rows(stk_worker *w, stk_slot *s, uint32_t row, uint32_t n, const 
 
         if (atomic_load_explicit(&e->draining, memory_order_relaxed))
             return;
-        w->next = i + 1 < n ? next_of(e, &where[i + 1]) : (stk_bytes){ 0 };
+        w->next = i + 1 < n ? next_of(e, s, position[i + 1], &where[i + 1]) : (stk_bytes){ 0 };
         stk_error_clear(&err);
         rc = make(&x, position[i], &err);
         if (rc == 0)
