@@ -3,6 +3,7 @@
  * neighbour and the word 397 places on. */
 #include "base/mt19937.h"
 
+#define AHEAD 32
 #define FAR 397
 #define TOP 0x80000000u
 #define TWIST 0x9908b0dfu
@@ -15,14 +16,22 @@ void stk_mt_init(stk_mt *m, uint32_t seed)
     m->at = STK_MT_WORDS;
 }
 
+static uint32_t twisted(uint32_t word, uint32_t next, uint32_t far)
+{
+    uint32_t both = (word & TOP) | (next & ~TOP);
+
+    return far ^ both >> 1 ^ (both & 1 ? TWIST : 0);
+}
+
 static void block(stk_mt *m)
 {
-    for (uint32_t i = 0; i < STK_MT_WORDS; i++) {
-        uint32_t next = m->word[(i + 1) % STK_MT_WORDS];
-        uint32_t both = (m->word[i] & TOP) | (next & ~TOP);
+    uint32_t *w = m->word, i = 0;
 
-        m->word[i] = m->word[(i + FAR) % STK_MT_WORDS] ^ both >> 1 ^ (both & 1 ? TWIST : 0);
-    }
+    for (; i < STK_MT_WORDS - FAR; i++)
+        w[i] = twisted(w[i], w[i + 1], w[i + FAR]);
+    for (; i < STK_MT_WORDS - 1; i++)
+        w[i] = twisted(w[i], w[i + 1], w[i + FAR - STK_MT_WORDS]);
+    w[i] = twisted(w[i], w[0], w[FAR - 1]);
     m->at = 0;
 }
 
@@ -52,12 +61,24 @@ uint32_t stk_mt_below(stk_mt *m, uint32_t most)
     return x;
 }
 
+/* What is drawn does not depend on what is swapped, so it is drawn ahead: places of a large array
+ * come in while others are swapped. */
 void stk_mt_shuffle(stk_mt *m, uint32_t *x, uint64_t n)
 {
-    while (n-- > 1) {
-        uint32_t k = stk_mt_below(m, (uint32_t)n), last = x[n];
+    uint32_t place[AHEAD];
 
-        x[n] = x[k];
-        x[k] = last;
+    while (n > 1) {
+        uint32_t some = n - 1 < AHEAD ? (uint32_t)(n - 1) : AHEAD;
+
+        for (uint32_t i = 0; i < some; i++) {
+            place[i] = stk_mt_below(m, (uint32_t)(n - 1 - i));
+            __builtin_prefetch(&x[place[i]], 1);
+        }
+        for (uint32_t i = 0; i < some; i++) {
+            uint32_t last = x[--n];
+
+            x[n] = x[place[i]];
+            x[place[i]] = last;
+        }
     }
 }

@@ -202,8 +202,13 @@ uint64_t stk_megatron_document(const stk_megatron *m, uint64_t d)
     return at < m->tokens ? at : m->tokens;
 }
 
+uint64_t stk_megatron_length(const stk_megatron *m, uint64_t s)
+{
+    return (uint64_t)i32_at(m->length, s);
+}
+
 uint64_t stk_megatron_sequence(const stk_megatron *m, uint64_t s, uint64_t *at)
 {
     *at = u64_at(m->at, s) / stk_dtype_size(m->dtype);
-    return (uint64_t)i32_at(m->length, s);
+    return stk_megatron_length(m, s);
 }

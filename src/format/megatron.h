@@ -31,7 +31,9 @@ int stk_megatron_read(stk_bytes idx, uint64_t size, stk_megatron *out, stk_error
  * the last one ends the .bin. */
 int stk_megatron_check(const stk_megatron *m, stk_error *err);
 
-/* The tokens of sequence s, below `sequences`, of an index that was checked; *at: the first one. */
+/* How many tokens sequence s has, and with the first of them: s is below `sequences`, and the index
+ * was checked. */
+uint64_t stk_megatron_length(const stk_megatron *m, uint64_t s);
 uint64_t stk_megatron_sequence(const stk_megatron *m, uint64_t s, uint64_t *at);
 
 /* The first token of document d; of d == documents: the end.  Never past the last token. */

@@ -63,6 +63,16 @@ static void locate(const gpt *g, uint32_t document, stk_gpt_run *out)
     out->n = stk_megatron_sequence(g->part[lo], document - g->first[lo], &out->at);
 }
 
+static uint64_t tokens_of(const gpt *g, uint32_t document)
+{
+    stk_gpt_run run;
+
+    if (g->plan.n_parts == 1)
+        return stk_megatron_length(g->part[0], document);
+    locate(g, document, &run);
+    return run.n;
+}
+
 /* ---- a table ---- */
 
 static void shuffled(stk_mt *m, uint32_t *x, uint64_t n, uint64_t from, uint64_t modulo)
@@ -75,12 +85,11 @@ static void shuffled(stk_mt *m, uint32_t *x, uint64_t n, uint64_t from, uint64_t
 static void find_begins(const gpt *g, table *t)
 {
     uint64_t place = 0, offset = 0, last = g->passes * documents(g) - 1;
-    stk_gpt_run run;
+    uint64_t n = tokens_of(g, t->document[0]);
 
     for (uint64_t k = 0; k < g->numbers; k++, offset += g->plan.length) {
-        for (locate(g, t->document[place], &run); offset >= run.n && place < last;
-             locate(g, t->document[++place], &run))
-            offset -= run.n;
+        for (; offset >= n && place < last; n = tokens_of(g, t->document[++place]))
+            offset -= n;
         t->sample[k] = (begin){ (uint32_t)place, (uint32_t)offset };
     }
 }

@@ -297,10 +297,12 @@ static int take_megatron(gather *g, const sample *x, uint64_t skip, uint64_t n, 
     stk_gpt_enter(&g->w->engine->order, x->slot->epoch, x->where->sample, skip, &c);
     while (n && rc == 0) {
         stk_gpt_run run;
+        uint64_t have;
 
         stk_gpt_next(&c, n, &run);
         n -= run.n;
-        if (!run.n || run.at + run.n > a->first[run.part + 1] - a->first[run.part])
+        have = a->first[run.part + 1] - a->first[run.part];
+        if (!run.n || run.at > have || run.n > have - run.at)
             rc = stk_fail(err, STK_ESTALE,
                           "the .idx was written to since it was opened: open it again, and "
                           "replace files instead of writing into them");
