@@ -345,6 +345,16 @@ def test_a_large_file_of_documents(tmp_path):
         assert len(loader) == 8
 
 
+def test_an_idx_that_becomes_shorter(tmp_path):
+    """It was read when the files were opened; what happens to it later changes nothing."""
+    docs = [some(500), some(700, seed=1)]
+    megatron(tmp_path / "a", docs)
+    with stoker.Loader(tmp_path / "a.bin", {"x": "tokens(block=100, separator=7)"}) as loader:
+        os.truncate(tmp_path / "a.idx", 10)
+        got = torch.cat([b["x"].flatten() for b in loader]).tolist()
+    assert got == [*docs[0].tolist(), 7, *docs[1].tolist(), 7][:1200]
+
+
 def test_one_token(tmp_path):
     path = tmp_path / "t.bin"
     path.write_bytes(b"\x07\x01")

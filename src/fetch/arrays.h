@@ -80,7 +80,7 @@ uint32_t stk_array_part(const stk_array *a, uint64_t row);
 /* Read a part's file outside of its map, for fingerprints: bytes from `offset` of its rows on. */
 int stk_piece_read(const stk_piece *p, uint64_t offset, void *dst, size_t len, stk_error *err);
 
-/* A whole file, mapped and brought in; out of it `bytes`. */
+/* A whole file, mapped and brought in, or where it is small read; out of it `bytes`. */
 int stk_map_file(const char *name, stk_map **out, stk_bytes *bytes, stk_error *err);
 void stk_map_close(stk_map **m);
 
