@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_idx - any bytes as a Megatron index: documents that lie in the .bin, or a clean error.  The
+/* fuzz_idx - any bytes as a Megatron index: documents and sequences that lie in the .bin, or a clean error.  The
  * .bin's size is what the last sequence says it should be, so that good ones are found. */
 #include <string.h>
 
@@ -42,5 +42,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         before = at;
     }
     FUZZ_CHECK(before == m.tokens);
+    FUZZ_CHECK(stk_megatron_check(&m, &err) == 0);
+    before = 0;
+    for (uint64_t s = 0; s < m.sequences; s++) {
+        uint64_t at, n = stk_megatron_sequence(&m, s, &at);
+
+        FUZZ_CHECK(at == before && n <= m.tokens - at);
+        before += n;
+    }
     return 0;
 }

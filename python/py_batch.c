@@ -107,9 +107,9 @@ PyObject *batch_take(module_state *st, stk_batch **b)
     PyObject *out;
 
     out = Py_BuildValue("(NNN)", outputs_list(st, *b),
-                        PyByteArray_FromStringAndSize((const char *)stk_batch_ids(*b),
-                                                      n * (Py_ssize_t)sizeof(uint64_t)),
-                        PyByteArray_FromStringAndSize((const char *)stk_batch_valid(*b), n));
+                        PyBytes_FromStringAndSize((const char *)stk_batch_ids(*b),
+                                                  n * (Py_ssize_t)sizeof(uint64_t)),
+                        PyBytes_FromStringAndSize((const char *)stk_batch_valid(*b), n));
     stk_batch_release(b);
     return out;
 }

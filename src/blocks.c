@@ -158,7 +158,7 @@ int stk_blocks_check(const stk_loader_options *o, stk_error *err)
     if (o->window && o->window_bytes)
         return stk_fail(err, STK_EINVAL,
                         "window is in samples and window_bytes in bytes: give one of them");
-    if (o->shuffle > STK_SHUFFLE_BLOCK)
+    if (o->shuffle > STK_SHUFFLE_MEGATRON)
         return stk_fail(err, STK_EINVAL, "there is no shuffle %d", (int)o->shuffle);
     if (o->ranks_per_node && (o->world_size ? o->world_size : 1) % o->ranks_per_node)
         return stk_fail(err, STK_EINVAL,

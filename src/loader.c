@@ -10,6 +10,7 @@
 #include "blocks.h"
 #include "device_plan.h"
 #include "exclude.h"
+#include "megatron_plan.h"
 #include "pipe/engine.h"
 #include "sampling.h"
 
@@ -23,7 +24,7 @@ struct stk_loader {
 #define MAX_BATCH (1u << 20)
 #define IO_DEPTH 64
 #define AHEAD_ROWS 384        /* rows that all slots together should hold ... */
-#define RING_BYTES (4u << 20) /* rows of arrays: what processors cache is written, not memory */
+#define RING_BYTES (6u << 20) /* rows of arrays: what processors cache is written, not memory */
 #define AHEAD_FAR 8           /* slots where some are on their way to a GPU */
 #define AHEAD_LIGHT 4096 /* ... and where rows are cheap, so that a batch's hand-over is no wait */
 
@@ -176,6 +177,12 @@ static int check_kinds(const stk_engine *e, const stk_loader_options *o, stk_err
                         "%s is for shards with an index, not for arrays and token "
                         "files",
                         o->exclude ? "exclude" : "shuffle=\"block\"");
+    if (arrays && o->on_error == STK_ON_ERROR_SKIP)
+        return stk_fail(
+            err, STK_ENOTSUP,
+            "on_error=\"skip\" is for samples that are decoded each by itself; a row of "
+            "an array that can't be had means that the file is damaged or of another "
+            "type: leave it at \"raise\"");
     return 0;
 }
 
@@ -238,6 +245,8 @@ static int plan_own_order(stk_engine *e, const stk_loader_options *o, stk_error 
 
 static int plan_shuffle(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
+    if (e->megatron && !stk_sampling_given(o))
+        return stk_megatron_plan(e, o, err);
     STK_TRY(plan_samples(e, o, err));
     e->drawn_print = stk_sampling_print(o);
     if (stk_sampling_given(o))
@@ -418,6 +427,7 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
     l->e.opened_ticks = stk_ticks();
     l->e.pid = getpid();
     l->e.seed = o.seed;
+    l->e.megatron = o.shuffle == STK_SHUFFLE_MEGATRON && !o.order;
     l->e.max_pixels = o.max_pixels ? o.max_pixels : DEFAULT_PIXELS;
     l->e.on_error = o.on_error;
     l->e.skip_budget = o.skip_budget;

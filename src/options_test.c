@@ -125,7 +125,7 @@ static void wrong_text_is_refused(void **state)
     assert_int_equal(stk_option_set(&o, "batchsize", "1", &err), STK_EINVAL);
     assert_string_equal(err.message, "a loader has no option batchsize; did you mean batch_size");
     assert_int_equal(stk_option_set(&o, "shuffle", "maybe", &err), STK_EINVAL);
-    assert_string_equal(err.message, "shuffle is one of: none exact block, not \"maybe\"");
+    assert_string_equal(err.message, "shuffle is one of: none exact block megatron, not \"maybe\"");
     assert_int_equal(stk_option_set(&o, "prefetch", "0", &err), STK_EINVAL);
     assert_string_equal(err.message, "prefetch is 1..256 or auto, not \"0\"");
 }

@@ -131,10 +131,9 @@ static int check_arrays(const stk_loader_options *o, const stk_roster *r, stk_er
         name = a[i].name;
         STK_TRY(check_length(&a[i], r, err));
         if (o->shuffle > STK_SHUFFLE_EXACT)
-            return stk_fail(err, STK_EINVAL,
-                            "%s and a shuffle by blocks each say how samples are drawn: give one "
-                            "of them",
-                            name);
+            return stk_fail(
+                err, STK_EINVAL, "%s and %s each say how samples are drawn: give one of them", name,
+                o->shuffle == STK_SHUFFLE_BLOCK ? "a shuffle by blocks" : "Megatron's order");
     }
     return 0;
 }
@@ -288,7 +287,8 @@ int stk_sampling_epochs(stk_order *order, const stk_loader_options *o, stk_error
 
     if (o->epoch_size > MOST)
         return stk_fail(err, STK_ELIMIT, "epoch_size %" PRIu64 " is more than 2^48", o->epoch_size);
-    if (!o->epoch_size || o->weights || o->balance || o->mix) /* those have it in them */
+    if (!o->epoch_size || o->weights || o->balance || o->mix ||
+        (o->shuffle == STK_SHUFFLE_MEGATRON && !o->order)) /* those have it in them */
         return 0;
     if (!inner.len(inner.state))
         return 0; /* which is said of all orders alike */

@@ -28,11 +28,13 @@ typedef struct stk_loader stk_loader; /* Epochs over one or more datasets.  Thre
 #define STK_NONE (-1) /* for num_workers: everything in the caller's thread */
 
 /* EXACT: all samples under one permutation.  BLOCK: shards are read one after the other, in many
- * streams at once, and mixed in windows (docs/order.md). */
+ * streams at once, and mixed in windows (docs/order.md).  MEGATRON: token files with documents,
+ * cut and shuffled as Megatron-LM does; epoch_size is its number of samples (docs/tokens.md). */
 typedef enum stk_shuffle {
     STK_SHUFFLE_NONE = 0,
     STK_SHUFFLE_EXACT = 1,
-    STK_SHUFFLE_BLOCK = 2
+    STK_SHUFFLE_BLOCK = 2,
+    STK_SHUFFLE_MEGATRON = 3
 } stk_shuffle;
 typedef enum stk_on_error { STK_ON_ERROR_RAISE = 0, STK_ON_ERROR_SKIP = 1 } stk_on_error;
 

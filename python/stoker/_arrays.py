@@ -27,8 +27,9 @@ def array(tensor: Any) -> Any:
     absent the tensor itself is handed out, for whoever speaks DLPack."""
     torch = torch_or_none()
     if torch is not None:
-        made = torch.from_dlpack(tensor)
-        return made if tensor.gpu is None else made.clone()
+        if tensor.gpu is None:
+            return torch.from_dlpack(tensor.__dlpack__())   # a capsule is asked less than a tensor
+        return torch.from_dlpack(tensor).clone()
     if tensor.gpu is not None:
         return tensor
     import numpy

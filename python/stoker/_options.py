@@ -59,7 +59,7 @@ def byte_count(name: str, value: Any) -> int:
     return count
 
 
-SHUFFLES = ("none", "exact", "block")           # stk_shuffle
+SHUFFLES = ("none", "exact", "block", "megatron")   # stk_shuffle
 
 
 def shuffle_kind(value: Any) -> int:
@@ -67,9 +67,9 @@ def shuffle_kind(value: Any) -> int:
         return 1
     if value is False or value is None:
         return 0
-    if value == "block":
-        return 2
-    invalid(f'shuffle must be True, "exact", "block" or False, not {value!r}')
+    if value in SHUFFLES[2:]:
+        return SHUFFLES.index(value)
+    invalid(f'shuffle must be True, "exact", "block", "megatron" or False, not {value!r}')
 
 
 def blocks(shuffle: int, streams: Any, window: Any) -> dict[str, int]:

@@ -32,7 +32,7 @@ def plan(data: list[Dataset], *, select: Any = None, skip: Any = 0, limit: Any =
     """(what the extension takes, what a state remembers); `...` stands for a fingerprint there."""
     drawn = _one_way(weights=weights, balance=balance, stratify=stratify, mix=mix)
     if drawn is not None and shuffle > 1:
-        invalid(f'{drawn} and shuffle="block" each say how samples are drawn: give one of them')
+        invalid(f'{drawn} and shuffle="{_options.SHUFFLES[shuffle]}" each say how samples are drawn: give one of them')
     if replacement is not None and drawn not in ("weights", "balance"):
         invalid("replacement= says how weights= or balance= draw: give one of them too")
     if mix is not None:
@@ -76,9 +76,17 @@ def _whole_sets(**options: Any) -> None:
 # ---- weights and classes: one entry for each sample of the data ----------------------------------
 
 
+def _rows(data: Iterable[Dataset | _stoker.Dataset]) -> bool:
+    """Are samples rows of arrays?  With tokens() they are windows, and how many is known when the loader is open."""
+    return any((d._core if isinstance(d, Dataset) else d).kind() for d in data)
+
+
 def _field(name: str, data: list[Dataset]) -> np.ndarray[Any, Any]:
     """The values of a field, of all samples: from the index, or read."""
     import numpy as np
+    if _rows(data):
+        invalid(f"{name!r} is to name a field of shards with an index; for arrays and token files give one number for each "
+                "sample, which is a row, or a window of tokens")
     values = np.concatenate([d.column(name, read=True) for d in data])
     missing = np.array([v is None for v in values]) if values.dtype == object else \
         np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, bool)
@@ -97,7 +105,7 @@ def _array(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
     except ValueError as e:
         invalid(f"{name} must be an array: {e}")
     samples = sum(len(d) for d in data)
-    if values.ndim != 1 or len(values) != samples:
+    if values.ndim != 1 or len(values) != samples and not _rows(data):
         size = "x".join(f"{n:,}" for n in values.shape) or "one"
         invalid(f"{name} must have one entry for each of the {samples:,} samples of the data, not {size}")
     return values
@@ -147,7 +155,8 @@ def selection(value: Any, data: tuple[_stoker.Dataset, ...]) -> np.ndarray[Any, 
     samples = sum(len(d) for d in data)
     if values.dtype == bool:
         if len(values) != samples:
-            invalid(f"select: the mask has {len(values):,} entries and the data {samples:,} samples")
+            invalid(f"select: the mask has {len(values):,} entries and the data {samples:,} "
+                    + ("rows; of windows of tokens give indices: numpy.flatnonzero(mask)" if _rows(data) else "samples"))
         return np.flatnonzero(values).astype(np.uint64)
     return _by_number(values, samples)
 

@@ -11,6 +11,24 @@ from ._arrays import array, from_bytes, inside, torch_or_none
 from .errors import invalid, nearest
 
 
+class _Later:
+    """An attribute that is made of the batch's raw bytes when it is first asked for, then like any other:
+    at tens of thousands of batches a second, tensors that nobody looks at would cost as much as the batch."""
+
+    def __init__(self, raw: str, dtype: str) -> None:
+        self._raw = raw
+        self._dtype = dtype
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, batch: Batch | None, owner: type) -> Any:
+        raw = None if batch is None else batch.__dict__.get(self._raw)
+        if raw is None:
+            return None                         # unknown
+        return batch.__dict__.setdefault(self._name, from_bytes(bytearray(raw), self._dtype))
+
+
 class Batch(dict):
     """Output name -> torch tensor (NumPy array without torch), or list for bytes, text, json.
 
@@ -22,10 +40,12 @@ class Batch(dict):
     It is a dict in every way: `Batch(plain_dict)` makes one, whose samples are then unknown (None).
     """
 
+    _ids: Any = None
+    _valid: Any = None
     _keys: list[str] | None = None
     _source: tuple[tuple[_stoker.Dataset, ...], bytes] | None = None   # whence keys, until asked for
-    sample_ids: Any = None
-    valid: Any = None
+    sample_ids: Any = _Later("_ids", "int64")
+    valid: Any = _Later("_valid", "bool")
     lengths: dict[str, Any]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -57,8 +77,8 @@ class Batch(dict):
         return inside(self.lengths[name], tuple(self[name].shape))
 
     def __getstate__(self) -> dict[str, Any]:
-        _ = self.sample_keys                    # data sets don't pickle with a batch, keys do
-        return self.__dict__
+        _ = self.sample_keys, self.sample_ids, self.valid   # data sets don't pickle with a batch, keys do
+        return {name: value for name, value in self.__dict__.items() if name not in ("_ids", "_valid")}
 
     def copy(self) -> Batch:
         return Batch(self)
@@ -134,13 +154,13 @@ def from_parts(parts: tuple[Any, ...], data: tuple[_stoker.Dataset, ...],
     """A Batch from what the extension's next() answers; `data`: the loader's data sets; `numbered`:
     their samples are rows, which have numbers and no keys."""
     outputs, ids, valid = parts
-    batch = Batch({name: _value(value, is_json) for name, is_json, value, _ in outputs})
-    for name, _, _, lengths in outputs:
+    batch = Batch()
+    for name, is_json, value, lengths in outputs:
+        batch[name] = _value(value, is_json)
         if lengths is not None:
             ndim, raw = lengths
             sizes = from_bytes(raw, "int64")
             batch.lengths[name] = sizes if ndim == 1 else sizes.reshape(len(ids) // 8, ndim)
-    batch._source = () if numbered else data, bytes(ids)    # ids are the user's to change
-    batch.sample_ids = from_bytes(ids, "int64")
-    batch.valid = from_bytes(valid, "bool")
+    batch._source = () if numbered else data, ids
+    batch._ids, batch._valid = ids, valid
     return batch

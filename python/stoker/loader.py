@@ -80,7 +80,8 @@ class Loader:
     fields: output name -> chain, as text or built (stoker.image().resize(256))
     batch_size: samples per batch and rank; global_batch_size instead: of all ranks together
     shuffle: True or "exact": a fresh permutation of all samples every epoch; "block": for shards that
-        are far away: read one after the other, by one node, in streams side by side (docs/order.md)
+        are far away: read one after the other, by one node, in streams side by side (docs/order.md);
+        "megatron": token files with documents in Megatron-LM's own order (docs/tokens.md)
     streams, window: of "block": how many streams, a power of two; how much is mixed, in samples or as
         "256MB"; None: chosen
     ranks_per_node: of "block": ranks that share a node, the same on all; they take turns in what it

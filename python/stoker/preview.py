@@ -73,7 +73,7 @@ def _png(width: int, height: int, rgb: bytes) -> bytes:
 def pictures(parts: tuple[Any, ...], at: int, data: tuple[Any, ...]) -> list[Picture]:
     """The rows of output `at` of what the extension's next() answers."""
     value = parts[0][at][2]
-    keys = _stoker.keys(data, bytes(parts[1]))
+    keys = _stoker.keys(data, parts[1])
     if isinstance(value, list):
         rows = [(*t.shape[:2], memoryview(t).tobytes()) for t in value]
     else:                                       # one size for all: cut the tensor up

@@ -321,6 +321,70 @@ def test_large_files(tmp_path, gib):
     assert os.stat(path).st_blocks * 512 < 1 << 20
 
 
+def test_a_large_file_of_documents(tmp_path):
+    """Offsets in the .idx past 2^32, and documents behind them in both orders."""
+    size, tail = (4 << 30) + 4096, some(2048)
+    with open(tmp_path / "a.bin", "wb") as f:
+        f.truncate(size)
+        f.seek(size - 4096)
+        f.write(tail.tobytes())
+    lengths = np.array([2**30, 2**30 - 1, 1, 2000, 48], "i4")       # documents of 2 GiB, and what is left
+    at = 2 * (np.cumsum(lengths, dtype="i8") - lengths)
+    with open(tmp_path / "a.idx", "wb") as f:
+        f.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, 5, 6) + lengths.tobytes() + at.tobytes())
+        f.write(np.arange(6, dtype="i8").tobytes())
+    end = [0, 7, *tail[:2000].tolist(), 7, *tail[2000:].tolist(), 7]
+    with stoker.Loader(tmp_path / "a.bin", {"x": "tokens(block=64, separator=7)"}, num_workers=1, prefetch=1) as loader:
+        assert len(loader) == (2**31 + 2048 + 5) // 64
+        for back in (1, 30):
+            loader.load_state_dict({**loader.state_dict(), "position": len(loader) - back})
+            left = (2**31 + 2048 + 5) % 64 + 64 * back
+            assert next(iter(loader))["x"][0].tolist() == end[-left:][:64]
+    with stoker.Loader(tmp_path / "a.bin", {"x": "tokens(block=24) | to(stored)"}, shuffle="megatron", num_workers=0,
+                       prefetch=1, epoch_size=8) as loader:
+        assert len(loader) == 8
+
+
+def test_an_idx_that_becomes_shorter(tmp_path):
+    """It was read when the files were opened; what happens to it later changes nothing."""
+    docs = [some(500), some(700, seed=1)]
+    megatron(tmp_path / "a", docs)
+    with stoker.Loader(tmp_path / "a.bin", {"x": "tokens(block=100, separator=7)"}) as loader:
+        os.truncate(tmp_path / "a.idx", 10)
+        got = torch.cat([b["x"].flatten() for b in loader]).tolist()
+    assert got == [*docs[0].tolist(), 7, *docs[1].tolist(), 7][:1200]
+
+
+def test_one_token(tmp_path):
+    path = tmp_path / "t.bin"
+    path.write_bytes(b"\x07\x01")
+    with stoker.Loader(path, {"x": "tokens(block=1)"}) as loader:
+        assert [b["x"].tolist() for b in loader] == [[[263]]]
+    (tmp_path / "t.idx").write_bytes(b"")
+    with pytest.raises(stoker.StokerError, match=r"MMIDIDX.*t\.idx.*offset 0"):
+        stoker.open(path)
+
+
+def test_windows_by_weight(tmp_path):
+    """weights, balance and stratify have an entry for each window."""
+    path = tmp_path / "t.bin"
+    np.repeat(np.arange(100, dtype="u2"), 10).tofile(path)
+    chain = {"x": "tokens(block=10)"}
+    with stoker.Loader(path, chain, weights=np.arange(100) >= 90, batch_size=10) as loader:
+        assert all((b["x"] >= 90).all() for b in loader)
+    with stoker.Loader(path, chain, balance=np.arange(100) < 10, epoch_size=1000, batch_size=1000) as loader:
+        assert 0.4 < (next(iter(loader))["x"][:, 0] < 10).float().mean() < 0.6
+    with stoker.Loader(path, chain, stratify=np.arange(100) % 2, shuffle=True, batch_size=10) as loader:
+        assert all(4 <= (b["x"][:, 0] % 2).sum() <= 6 for b in loader)
+    for more, why in (({"weights": np.ones(1000)}, "weights has 1000 entries and the data 100 samples"),
+                      ({"weights": "w"}, "'w' is to name a field of shards .* a window of tokens"),
+                      ({"balance": "cls"}, "'cls' is to name a field"),
+                      ({"select": np.ones(100, bool)}, "of windows of tokens give indices"),
+                      ({"on_error": "skip"}, "on_error=.skip. is for samples that are decoded")):
+        with pytest.raises(stoker.StokerError, match=why):
+            stoker.Loader(path, chain, **more)
+
+
 def test_map_style(tmp_path):
     t = some(100)
     t.tofile(tmp_path / "t.bin")

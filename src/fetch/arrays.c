@@ -25,8 +25,9 @@
 #endif
 
 #define GRANULE ((size_t)2 << 20)
-#define LOOK_NS 2000000u /* between two looks at a file's size */
-#define MAX_KEPT 512u    /* files that are read stay open up to so many */
+#define LOOK_NS 2000000u            /* between two looks at a file's size */
+#define COPIED ((uint64_t)64 << 20) /* whole files up to this size are read, not mapped */
+#define MAX_KEPT 512u               /* files that are read stay open up to so many */
 
 struct stk_map {
     uint8_t *data;  /* NULL: the file is read */
@@ -45,7 +46,7 @@ void stk_map_close(stk_map **m)
     *m = NULL;
     if (!x)
         return;
-    if (x->data)
+    if (x->data && x->data != (uint8_t *)(x + 1)) /* else it is a copy */
         munmap(x->data, x->len);
     stk_file_close(&x->file);
     stk_free(x);
@@ -234,6 +235,22 @@ static int map_ready(stk_map *m, const char *name, size_t at, size_t len, stk_er
     return 0;
 }
 
+/* Read in place of mapped: what others do to the file later is their affair. */
+static int map_copy(stk_file *f, uint64_t size, stk_map **out, stk_error *err)
+{
+    stk_map *m = stk_alloc(sizeof *m + (size_t)size);
+    int rc;
+
+    if (!m)
+        return stk_fail_nomem(err, (size_t)size);
+    *m = (stk_map){ .data = (uint8_t *)(m + 1), .len = (size_t)size };
+    rc = stk_file_read(f, 0, m->data, m->len, err);
+    if (rc < 0)
+        stk_map_close(&m);
+    *out = m;
+    return rc;
+}
+
 int stk_map_file(const char *name, stk_map **out, stk_bytes *bytes, stk_error *err)
 {
     stk_file_info info;
@@ -243,12 +260,15 @@ int stk_map_file(const char *name, stk_map **out, stk_bytes *bytes, stk_error *e
     *out = NULL;
     if (rc == 0)
         rc = f->source->stat(f, &info, err);
-    if (rc == 0 && stk_local_fd(f) < 0)
-        rc = stk_fail(err, STK_ENOTSUP, "this file has to lie on a local file system");
-    if (rc == 0)
-        rc = map_fd(name, stk_local_fd(f), info.size, out, err);
-    if (rc == 0)
-        rc = map_ready(*out, name, 0, (size_t)info.size, err);
+    if (rc == 0 && info.size <= COPIED) {
+        rc = map_copy(f, info.size, out, err);
+    } else if (rc == 0) {
+        rc = stk_local_fd(f) < 0
+                 ? stk_fail(err, STK_ENOTSUP, "this file has to lie on a local file system")
+                 : map_fd(name, stk_local_fd(f), info.size, out, err);
+        if (rc == 0)
+            rc = map_ready(*out, name, 0, (size_t)info.size, err);
+    }
     if (rc < 0)
         stk_map_close(out);
     else
@@ -329,6 +349,19 @@ int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, 
         return map_read(m, p, at, into, bytes, err);
     out->data = m->data + p->offset + at;
     return map_ready(m, p->name, (size_t)(p->offset + at), bytes, err);
+}
+
+stk_bytes stk_array_peek(const stk_array *a, uint64_t row, uint64_t rows)
+{
+    uint32_t k = a->n_parts > 1 ? stk_array_part(a, row) : 0;
+    const stk_piece *p = &a->part[k];
+    const stk_map *m = atomic_load_explicit(&p->map, memory_order_acquire);
+    uint64_t at = (row - a->first[k]) * a->pitch, left = a->first[k + 1] - row;
+    size_t len = (size_t)(rows < left ? rows : left) * a->row_bytes;
+
+    if (p->data)
+        return (stk_bytes){ p->data + at, len };
+    return m && m->data ? (stk_bytes){ m->data + p->offset + at, len } : (stk_bytes){ 0 };
 }
 
 void stk_array_expect(const stk_array *a, uint64_t row, uint64_t rows)

@@ -70,13 +70,17 @@ int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, 
 /* Say that rows will be wanted soon: starts reads where files are read. */
 void stk_array_expect(const stk_array *a, uint64_t row, uint64_t rows);
 
+/* Where rows lie, as many as lie in one part with the first; no data: they are read, or were not
+ * mapped yet.  For prefetching only: nobody has looked whether the pages are there. */
+stk_bytes stk_array_peek(const stk_array *a, uint64_t row, uint64_t rows);
+
 /* Which part a row lies in. */
 uint32_t stk_array_part(const stk_array *a, uint64_t row);
 
 /* Read a part's file outside of its map, for fingerprints: bytes from `offset` of its rows on. */
 int stk_piece_read(const stk_piece *p, uint64_t offset, void *dst, size_t len, stk_error *err);
 
-/* A whole file, mapped and brought in; out of it `bytes`. */
+/* A whole file, mapped and brought in, or where it is small read; out of it `bytes`. */
 int stk_map_file(const char *name, stk_map **out, stk_bytes *bytes, stk_error *err);
 void stk_map_close(stk_map **m);
 

@@ -110,6 +110,27 @@ static int check_documents(const stk_megatron *m, uint64_t base, stk_error *err)
     return 0;
 }
 
+static int check_end(const stk_megatron *m, uint64_t end, uint64_t bin, stk_error *err)
+{
+    uint64_t last = m->sequences ? m->sequences - 1 : 0;
+
+    if (end == bin)
+        return 0;
+    return bad(STK_MEGATRON_HEAD + 4 * m->sequences + 8 * last,
+               stk_fail(err, STK_ECORRUPT,
+                        "sequences end at byte %" PRIu64 " of a .bin of %" PRIu64 " bytes: %s", end,
+                        bin, end > bin ? "it is truncated" : "it is another's"),
+               err);
+}
+
+int stk_megatron_check(const stk_megatron *m, stk_error *err)
+{
+    uint64_t want = 0;
+
+    STK_TRY(check_sequences(m, 0, m->sequences, &want, err));
+    return check_end(m, want, m->tokens * stk_dtype_size(m->dtype), err);
+}
+
 static int check_all(const stk_megatron *m, uint64_t bin, uint64_t docs_at, stk_error *err)
 {
     uint64_t want = 0, last = m->sequences ? m->sequences - 1 : 0;
@@ -123,13 +144,7 @@ static int check_all(const stk_megatron *m, uint64_t bin, uint64_t docs_at, stk_
         STK_TRY(check_sequences(m, 0, m->sequences, &want, err));
         STK_TRY(check_documents(m, docs_at, err));
     }
-    if (want != bin)
-        return bad(STK_MEGATRON_HEAD + 4 * m->sequences + 8 * last,
-                   stk_fail(err, STK_ECORRUPT,
-                            "sequences end at byte %" PRIu64 " of a .bin of %" PRIu64 " bytes: %s",
-                            want, bin, want > bin ? "it is truncated" : "it is another's"),
-                   err);
-    return 0;
+    return check_end(m, want, bin, err);
 }
 
 int stk_megatron_read(stk_bytes idx, uint64_t bin, stk_megatron *m, stk_error *err)
@@ -185,4 +200,15 @@ uint64_t stk_megatron_document(const stk_megatron *m, uint64_t d)
         return m->tokens;
     at = u64_at(m->at, s) / stk_dtype_size(m->dtype);
     return at < m->tokens ? at : m->tokens;
+}
+
+uint64_t stk_megatron_length(const stk_megatron *m, uint64_t s)
+{
+    return (uint64_t)i32_at(m->length, s);
+}
+
+uint64_t stk_megatron_sequence(const stk_megatron *m, uint64_t s, uint64_t *at)
+{
+    *at = u64_at(m->at, s) / stk_dtype_size(m->dtype);
+    return stk_megatron_length(m, s);
 }

@@ -27,6 +27,15 @@ int stk_megatron_probe(stk_bytes head); /* 0 or 1 */
 #define STK_MEGATRON_CHECKED ((uint64_t)16 << 20)
 int stk_megatron_read(stk_bytes idx, uint64_t size, stk_megatron *out, stk_error *err);
 
+/* All of it, also what read() leaves out: each sequence begins where the one before it ends, and
+ * the last one ends the .bin. */
+int stk_megatron_check(const stk_megatron *m, stk_error *err);
+
+/* How many tokens sequence s has, and with the first of them: s is below `sequences`, and the index
+ * was checked. */
+uint64_t stk_megatron_length(const stk_megatron *m, uint64_t s);
+uint64_t stk_megatron_sequence(const stk_megatron *m, uint64_t s, uint64_t *at);
+
 /* The first token of document d; of d == documents: the end.  Never past the last token. */
 uint64_t stk_megatron_document(const stk_megatron *m, uint64_t d);
 

@@ -169,7 +169,7 @@ static int plan_streams(stk_engine *e, stk_error *err)
     }
     if (p->cut.pack)
         return stk_pack_plan(e, err);
-    if (!all)
+    if (!all && !e->megatron) /* which can go over the documents several times */
         return stk_fail(err, STK_EINVAL,
                         "there are %" PRIu64 " tokens, and a window takes %" PRIu64 ": lower block",
                         most, p->span);

@@ -3,9 +3,13 @@
  * into their place.  No request, no index, nothing to wait for but pages that were never read. */
 #include <string.h>
 
+#include "order/gpt_order.h"
 #include "pipe/array_plan.h"
 #include "pipe/engine.h"
 
+#define LINE 64
+#define PIECE 256        /* values that are turned between two looks ahead */
+#define NEAR 4096        /* bytes: of longer rows the processor finds the rest by itself */
 #define DRAWN_OUTPUT 255 /* of Philox's address: no output has this number */
 
 typedef struct gather { /* into one row of one output */
@@ -44,6 +48,42 @@ static int misfit(const gather *g, stk_span at, uint64_t row, stk_dtype to, stk_
 
 /* ---- rows that follow each other ---- */
 
+/* Rows of a shuffled order lie anywhere, and every one is short: what is read of the next one while
+ * this one is made need not be waited for.  As many bytes of it as are dealt with here, into the
+ * second level cache: the first is full of this row. */
+static void prefetch_next(stk_bytes *next, size_t bytes)
+{
+    size_t len = next->len < bytes ? next->len : bytes;
+
+    if (!len)
+        return;
+    for (size_t i = 0; i < len; i += LINE)
+        __builtin_prefetch(next->data + i, 0, 2);
+    next->data += len;
+    next->len -= len;
+}
+
+/* 1: a value does not fit. */
+static int turn(gather *g, const uint8_t *src, size_t count)
+{
+    size_t size = stk_dtype_size(g->from->array->dtype);
+
+    for (size_t at = 0; at < count; at += PIECE) {
+        size_t n = count - at < PIECE ? count - at : PIECE;
+
+        prefetch_next(&g->w->next, n * size);
+        if (g->from->convert(g->dst + at * g->size, src + at * size, n))
+            return 1;
+    }
+    return 0;
+}
+
+static void copy(gather *g, const uint8_t *src, size_t bytes)
+{
+    prefetch_next(&g->w->next, bytes < NEAR ? bytes : NEAR);
+    memcpy(g->dst, src, bytes);
+}
+
 /* `n` rows of the array from `row` on, to g->dst, which moves on. */
 static int take(gather *g, uint64_t row, uint64_t n, stk_dtype to, stk_error *err)
 {
@@ -63,10 +103,10 @@ static int take(gather *g, uint64_t row, uint64_t n, stk_dtype to, stk_error *er
 
         STK_TRY(stk_array_span(a, row, n, convert ? into : g->dst, &at, err));
         count = (size_t)at.rows * g->each;
-        if (convert && convert(g->dst, at.data, count))
+        if (convert && turn(g, at.data, count))
             return misfit(g, at, row, to, err);
         if (!convert && at.data != g->dst)
-            memcpy(g->dst, at.data, count * g->size);
+            copy(g, at.data, count * g->size);
         g->dst += count * g->size;
         row += at.rows;
         n -= at.rows;
@@ -227,6 +267,8 @@ static uint64_t window_at(const stk_engine *e, const stk_slot *s, uint64_t posit
     stk_rng rng;
     uint64_t x;
 
+    if (e->megatron)
+        return 0; /* its begin is looked up with its tokens */
     if (!p->cut.random)
         return where->sample * p->cut.stride;
     stk_rng_init(&rng, e->seed, position, (uint32_t)s->epoch, DRAWN_OUTPUT, 0);
@@ -243,6 +285,33 @@ typedef struct sample {
     const stk_where *where;
     uint64_t at; /* row of the array, or token of the stream */
 } sample;
+
+/* `n` tokens of a sample, the first `skip` left out, in Megatron's order of documents. */
+static int take_megatron(gather *g, const sample *x, uint64_t skip, uint64_t n, stk_dtype to,
+                         stk_error *err)
+{
+    const stk_array *a = g->from->array;
+    stk_gpt_cursor c;
+    int rc = 0;
+
+    stk_gpt_enter(&g->w->engine->order, x->slot->epoch, x->where->sample, skip, &c);
+    while (n && rc == 0) {
+        stk_gpt_run run;
+        uint64_t have;
+
+        stk_gpt_next(&c, n, &run);
+        n -= run.n;
+        have = a->first[run.part + 1] - a->first[run.part];
+        if (!run.n || run.at > have || run.n > have - run.at)
+            rc = stk_fail(err, STK_ESTALE,
+                          "the .idx was written to since it was opened: open it again, and "
+                          "replace files instead of writing into them");
+        else
+            rc = take(g, a->first[run.part] + run.at, run.n, to, err);
+    }
+    stk_gpt_leave(&c);
+    return rc;
+}
 
 static int make_output(const sample *x, uint32_t output, stk_error *err)
 {
@@ -267,6 +336,8 @@ static int make_output(const sample *x, uint32_t output, stk_error *err)
     } else {
         at += e->chain[output].tokens->shift;
     }
+    if (e->megatron)
+        return take_megatron(&g, x, at, n, o->spec.dtype, err);
     if (p->cut.parted)
         return take_parted(&g, &p->stream[x->where->dataset], at, n, o->spec.dtype, err);
     return take(&g, at, n, o->spec.dtype, err);
@@ -298,7 +369,9 @@ static void expect(const stk_engine *e, const stk_where *where, uint32_t n)
 {
     const stk_array_plan *p = e->arrays;
 
-    for (uint32_t k = 0; k < n && !p->cut.random && !p->cut.parted && !p->packed; k++)
+    if (p->cut.random || p->cut.parted || p->packed || e->megatron)
+        return;
+    for (uint32_t k = 0; k < n; k++)
         for (uint32_t i = 0; where[k].dataset < p->n_data && i < p->n_out; i++) {
             const stk_array *a = p->out[where[k].dataset * p->n_out + i].array;
             uint64_t at = p->cut.block ? where[k].sample * p->cut.stride : where[k].sample;
@@ -306,6 +379,21 @@ static void expect(const stk_engine *e, const stk_where *where, uint32_t n)
             if (!a->set->mapped && at < a->rows && (!i || !p->cut.block))
                 stk_array_expect(a, at, p->cut.block ? p->span : 1);
         }
+}
+
+/* Where the row behind this one lies: its lines come in while this one is made. */
+static stk_bytes next_of(const stk_engine *e, const stk_slot *s, uint64_t position,
+                         const stk_where *where)
+{
+    const stk_array_plan *p = e->arrays;
+    const stk_array *a;
+    uint64_t at;
+
+    if (p->cut.parted || p->packed || e->megatron || where->dataset >= p->n_data)
+        return (stk_bytes){ 0 };
+    a = p->out[where->dataset * p->n_out].array;
+    at = p->cut.block ? window_at(e, s, position, where) : where->sample;
+    return at < a->rows ? stk_array_peek(a, at, p->cut.block ? p->span : 1) : (stk_bytes){ 0 };
 }
 
 void stk_array_rows(stk_worker *w, stk_slot *s, uint32_t row, uint32_t n, const uint64_t *position,
@@ -322,6 +410,7 @@ void stk_array_rows(stk_worker *w, stk_slot *s, uint32_t row, uint32_t n, const 
 
         if (atomic_load_explicit(&e->draining, memory_order_relaxed))
             return;
+        w->next = i + 1 < n ? next_of(e, s, position[i + 1], &where[i + 1]) : (stk_bytes){ 0 };
         stk_error_clear(&err);
         rc = make(&x, position[i], &err);
         if (rc == 0)

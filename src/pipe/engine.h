@@ -91,6 +91,7 @@ typedef struct stk_worker {
     uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
     stk_scratch scratch;
     int alone; /* makes rows anew on the consumer's thread: reads wait, the CPU decodes */
+    stk_bytes next; /* rows of arrays: what is left to prefetch of the row behind this one */
     void *decoder[STK_MAX_DECODERS]; /* contexts, opened at first use */
 } stk_worker;
 
@@ -105,6 +106,7 @@ struct stk_engine {
     stk_order order;
     stk_roster roster;
     stk_deal deal;
+    int megatron;             /* samples are cut as Megatron's order says (order/gpt_order.h) */
     uint64_t streams, window; /* of the block order; 0: it is another */
     uint64_t drawn_print;     /* fingerprint of weights or classes; 0: none */
     uint64_t seed, steps, max_pixels, skip_budget;

@@ -69,7 +69,7 @@ def test_version(stoker):
     (["bench", "x.tar", "--batchsize", "1"], "bench has no option --batchsize; did you mean --batch-size?"),
     (["bench", "x.tar", "--batch-size", "0"], 'batch_size is 1..1048576, not "0"'),
     (["bench", "x.tar", "--workers", "many"], 'num_workers is 0..256 or auto, not "many"'),
-    (["bench", "x.tar", "--shuffle=maybe"], 'shuffle is one of: none exact block, not "maybe"'),
+    (["bench", "x.tar", "--shuffle=maybe"], 'shuffle is one of: none exact block megatron, not "maybe"'),
     (["bench", "x.tar", "--epochs", "1", "--seconds", "1"], "take --epochs or --seconds, not both"),
 ])
 def test_wrong_usage(stoker, args, line):
