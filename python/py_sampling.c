@@ -23,13 +23,13 @@ static int borrow(sampling *s, PyObject *array, size_t size, const void **out, u
 int sampling_parse(PyObject *tuple, sampling *s, stk_loader_options *o)
 {
     unsigned long long skip, limit, epoch_size;
-    PyObject *select, *weights, *balance, *stratify, *mix;
+    PyObject *select, *weights, *balance, *stratify, *mix, *lengths = Py_None;
     int replacement;
 
     if (tuple == Py_None)
         return 0;
-    if (!PyArg_ParseTuple(tuple, "OKKIKOOpOO", &select, &skip, &limit, &o->repeat, &epoch_size,
-                          &weights, &balance, &replacement, &stratify, &mix))
+    if (!PyArg_ParseTuple(tuple, "OKKIKOOpOO|O", &select, &skip, &limit, &o->repeat, &epoch_size,
+                          &weights, &balance, &replacement, &stratify, &mix, &lengths))
         return -1;
     o->skip = skip;
     o->limit = limit;
@@ -38,7 +38,8 @@ int sampling_parse(PyObject *tuple, sampling *s, stk_loader_options *o)
     if (borrow(s, select, sizeof *o->select, (const void **)&o->select, &o->n_select) < 0 ||
         borrow(s, weights, sizeof *o->weights, (const void **)&o->weights, &o->n_weights) < 0 ||
         borrow(s, balance, sizeof *o->balance, (const void **)&o->balance, &o->n_balance) < 0 ||
-        borrow(s, stratify, sizeof *o->stratify, (const void **)&o->stratify, &o->n_stratify) < 0)
+        borrow(s, stratify, sizeof *o->stratify, (const void **)&o->stratify, &o->n_stratify) < 0 ||
+        borrow(s, lengths, sizeof *o->lengths, (const void **)&o->lengths, &o->n_lengths) < 0)
         return -1;
     return borrow(s, mix, sizeof *o->mix, (const void **)&o->mix, &o->n_mix);
 }

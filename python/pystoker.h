@@ -64,7 +64,7 @@ PyObject *dataset_find_keys(PyObject *module, PyObject *args);
 PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs); /* py_writer.c */
 
 /* py_sampling.c: what the keyword `sampling` of a loader says, and the memory it lies in. */
-#define SAMPLING_ARRAYS 5
+#define SAMPLING_ARRAYS 6
 
 typedef struct sampling {
     Py_buffer view[SAMPLING_ARRAYS];

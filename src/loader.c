@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include "base/opts.h"
+#include "base/hash.h"
 #include "base/registry.h"
+#include "batching.h"
 #include "blocks.h"
 #include "exclude.h"
+#include "lengths.h"
 #include "pipe/engine.h"
 #include "sampling.h"
 
@@ -58,6 +61,7 @@ static int check_options(const stk_loader_options *o, size_t n_data, stk_error *
         return stk_fail(err, STK_EINVAL, "the watch was built for ABI %u, this is %d",
                         o->watch->abi, STK_PLUGIN_ABI);
     STK_TRY(stk_blocks_check(o, err));
+    STK_TRY(stk_batching_check(o, err));
     for (uint32_t i = 0; i < o->n_stages; i++)
         if (o->stages[i]->abi != STK_PLUGIN_ABI)
             return stk_fail(err, STK_EINVAL, "batch stage %s was built for ABI %u, this is %d",
@@ -116,6 +120,12 @@ static int plan_ragged(const stk_engine *e, uint32_t i, const stk_loader_options
     return 0;
 }
 
+static int takes_bytes(const stk_chain *c)
+{
+    return c->spec.kind == STK_KIND_BYTES && c->spec.out != STK_OUT_TEXT &&
+           c->spec.out != STK_OUT_JSON;
+}
+
 static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, stk_error *err)
 {
     stk_out_plan *p = &e->common->out[i];
@@ -132,6 +142,7 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
     STK_TRY(stk_chain_plan(c, p->name, o->outputs[i].chain, err));
     if (!c->row_bytes)
         STK_TRY(plan_ragged(e, i, o, err));
+    c->counted = !c->row_bytes && (c->spec.kind == STK_KIND_VALUE || takes_bytes(c));
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
     e->open_root[i] = c->open_root;
@@ -249,7 +260,9 @@ static int plan_shuffle(stk_engine *e, const stk_loader_options *o, stk_error *e
 static int plan_order(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
     STK_TRY(o->order ? plan_own_order(e, o, err) : plan_shuffle(e, o, err));
-    return stk_sampling_epochs(&e->order, o, err);
+    STK_TRY(stk_sampling_epochs(&e->order, o, err));
+    e->positions = e->order.len(e->order.state);
+    return e->positions ? stk_batching_plan(e, o, err) : 0;
 }
 
 /* Rows of a global batch: as given, or what one rank's makes with those of the others. */
@@ -260,7 +273,7 @@ static int plan_global(stk_deal *d, const stk_loader_options *o, stk_error *err)
     d->world = o->world_size ? o->world_size : 1;
     d->rank = o->rank;
     d->drop_last = o->drop_last == STK_YES;
-    d->global = (uint64_t)batch * d->world;
+    d->global = o->max_tokens ? d->world : (uint64_t)batch * d->world; /* of bins, or rows */
     if (!o->global_batch_size)
         return 0;
     if (o->batch_size)
@@ -282,14 +295,14 @@ static int plan_global(stk_deal *d, const stk_loader_options *o, stk_error *err)
 
 static int plan_steps(stk_engine *e, stk_error *err)
 {
-    e->deal.samples = e->order.len(e->order.state);
+    e->deal.samples = stk_engine_deal(e, 0).samples;
     if (!e->deal.samples)
         return stk_fail(err, STK_EINVAL,
                         e->roster.n && e->roster.start[e->roster.n]
                             ? "exclude, select, skip and limit leave no samples"
                             : "the data set has no samples");
-    e->steps = e->base_left = stk_deal_steps(&e->deal, 0);
-    if (!e->steps)
+    e->ahead.steps = e->base_left = stk_deal_steps(&e->deal, 0);
+    if (!e->base_left)
         return stk_fail(
             err, STK_EINVAL,
             "%" PRIu64 " samples make no global batch of %" PRIu64 " (%u rank%s): lower "
@@ -331,6 +344,7 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
     e->reads.whole = stk_pool_account(e->common->pool);
     if (e->n_slots > fit)
         e->n_slots = fit > 1 ? (uint32_t)fit : 1;
+    STK_TRY(stk_batching_slots(e, err));
     return stk_cache_open(&e->cache, limit / 8, stk_pool_account(e->common->pool), err);
 }
 
@@ -395,8 +409,8 @@ static int plan_threads(stk_engine *e, const stk_loader_options *o, stk_error *e
 
 /* ---- the face ---- */
 
-int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
-                    const stk_loader_options *opt, stk_error *err)
+static int loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
+                       const stk_loader_options *opt, uint32_t *measured, stk_error *err)
 {
     stk_loader_options o;
     stk_loader *l = NULL;
@@ -412,6 +426,7 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
     l->e.opened_ticks = stk_ticks();
     l->e.pid = getpid();
     l->e.seed = o.seed;
+    l->e.measured = measured;
     l->e.max_pixels = o.max_pixels ? o.max_pixels : DEFAULT_PIXELS;
     l->e.on_error = o.on_error;
     l->e.skip_budget = o.skip_budget;
@@ -430,7 +445,7 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
     if (rc == 0)
         rc = stk_common_open(&l->e.common, o.n_outputs, data, (uint32_t)n, err);
     if (rc == 0) {
-        l->e.batch = l->e.common->batch = stk_deal_rows(&l->e.deal);
+        l->e.batch = l->e.common->batch = o.max_tokens ? 2 : stk_deal_rows(&l->e.deal);
         rc = plan_sources(&l->e, err);
     }
     if (rc == 0)
@@ -447,6 +462,18 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
         stk_loader_close(&l);
     *out = l;
     return rc;
+}
+
+int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
+                    const stk_loader_options *opt, stk_error *err)
+{
+    return loader_open(out, data, n, opt, NULL, err);
+}
+
+int stk_loader_open_measuring(stk_loader **out, stk_dataset *const *data, size_t n,
+                              const stk_loader_options *opt, uint32_t *lengths, stk_error *err)
+{
+    return loader_open(out, data, n, opt, lengths, err);
 }
 
 static int check_process(const stk_loader *l, stk_error *err)
@@ -480,13 +507,16 @@ uint64_t stk_loader_position(const stk_loader *l)
 
 int stk_loader_seek(stk_loader *l, uint64_t epoch, uint64_t step, stk_error *err)
 {
-    const stk_deal *d = &l->e.deal;
+    uint64_t steps;
+    stk_deal d;
 
     STK_TRY(check_process(l, err));
-    if (step > l->e.steps)
+    d = stk_engine_deal(&l->e, epoch);
+    steps = stk_deal_steps(&d, 0);
+    if (step > steps)
         return stk_fail(err, STK_EINVAL, "step %" PRIu64 " of %" PRIu64 " does not exist", step,
-                        l->e.steps);
-    return stk_engine_seek(&l->e, epoch, step == l->e.steps ? d->samples : step * d->global, err);
+                        steps);
+    return stk_engine_seek(&l->e, epoch, step == steps ? d.samples : step * d.global, err);
 }
 
 int stk_loader_resume(stk_loader *l, uint64_t epoch, uint64_t position, stk_error *err)
@@ -501,6 +531,45 @@ void stk_loader_streams(const stk_loader *l, uint64_t *streams, uint64_t *window
     *window = l->e.window;
 }
 
+/* The order is another now. */
+static void forget_bins(stk_engine *e)
+{
+    if (e->bins)
+        stk_bins_forget(e->bins);
+}
+
+void stk_loader_bins(const stk_loader *l, uint64_t *window, uint64_t *together, uint64_t *print)
+{
+    const stk_engine *e = &l->e;
+    const stk_binning *h = &e->binning;
+
+    *window = *together = *print = 0;
+    if (!e->bins)
+        return;
+    *window = h->window;
+    *together = h->kind == STK_BIN_BUDGET ? h->group : h->rows;
+    *print = stk_hash64(0, e->lengths, e->common->start[e->common->n_data] * sizeof *e->lengths);
+}
+
+int stk_loader_set_bins(stk_loader *l, uint64_t window, uint64_t together, stk_error *err)
+{
+    uint64_t position = stk_loader_position(l);
+    int rc, at;
+
+    STK_TRY(check_process(l, err));
+    stk_ring_drain(&l->e);
+    rc = stk_batching_replan(&l->e, window, together, err);
+    if (position > stk_loader_positions(l, l->e.epoch))
+        position = 0;
+    at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
+    return rc < 0 ? rc : at;
+}
+
+uint64_t stk_loader_positions(const stk_loader *l, uint64_t epoch)
+{
+    return stk_engine_deal(&l->e, epoch).samples;
+}
+
 int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window, stk_error *err)
 {
     uint64_t position = stk_loader_position(l);
@@ -513,6 +582,7 @@ int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window, stk
                                      : "streams and window belong to shuffle=\"block\"");
     stk_ring_drain(&l->e); /* nobody reads the order now */
     rc = stk_blocks_replan(&l->e, streams, window, err);
+    forget_bins(&l->e);
     at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
     return rc < 0 ? rc : at;
 }
@@ -526,7 +596,10 @@ static int no_mix(stk_error *err)
 /* Batches made ahead are of the old mixture: the consumer goes on where it stands. */
 static int remix(stk_loader *l, int rc, uint64_t position, stk_error *err)
 {
-    int at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
+    int at;
+
+    forget_bins(&l->e);
+    at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
 
     return rc < 0 ? rc : at;
 }
@@ -539,6 +612,10 @@ int stk_loader_set_weights(stk_loader *l, const double *weights, size_t n, uint6
     STK_TRY(check_process(l, err));
     if (!stk_order_is_mix(&l->e.order))
         return no_mix(err);
+    if (l->e.bins)
+        return stk_fail(err, STK_ENOTSUP,
+                        "weights change at a position, and max_tokens and bucket batch whole "
+                        "windows of positions: leave one of them");
     if (n != l->e.common->n_data)
         return stk_fail(err, STK_EINVAL, "%zu weights for %u data sets: give one for each", n,
                         l->e.common->n_data);
@@ -564,12 +641,17 @@ int stk_loader_set_mix(stk_loader *l, const stk_mix_change_info *all, size_t n, 
 
 uint64_t stk_loader_steps(const stk_loader *l)
 {
-    return l->e.steps;
+    return stk_engine_steps(&l->e, l->e.epoch);
+}
+
+uint64_t stk_loader_steps_of(const stk_loader *l, uint64_t epoch)
+{
+    return stk_engine_steps(&l->e, epoch);
 }
 
 uint64_t stk_loader_samples(const stk_loader *l)
 {
-    return l->e.deal.samples;
+    return l->e.positions;
 }
 
 uint64_t stk_loader_samples_of(const stk_loader *l, uint32_t i)
@@ -584,7 +666,7 @@ static uint64_t search(const stk_engine *e, uint64_t epoch, const stk_where *wha
 {
     stk_where at;
 
-    for (uint64_t p = 0; p < e->deal.samples; p++) {
+    for (uint64_t p = 0; p < e->positions; p++) {
         e->order.at(e->order.state, epoch, &p, 1, &at);
         if (at.dataset == what->dataset && at.sample == what->sample)
             return p;
@@ -696,6 +778,10 @@ void stk_loader_close(stk_loader **lp)
     stk_free(e->arrived);
     stk_free(e->io_thread);
     stk_free(e->skips);
+    stk_bins_close(&e->bins);
+    stk_free(e->lengths);
+    for (uint32_t i = 0; i < STK_MAX_SLOTS; i++)
+        stk_free(e->slot[i].position);
     stk_ledger_writer_close(&e->ledger);
     if (e->order.close)
         e->order.close(e->order.state);

@@ -22,6 +22,7 @@
 #include "collate/stack.h"
 #include "fetch/uring.h"
 #include "kern/sample.h"
+#include "order/bins.h"
 #include "order/order.h"
 #include "pipe/array_plan.h"
 #include "pipe/ledger_write.h"
@@ -62,6 +63,8 @@ struct stk_slot {
     _Atomic uint32_t left; /* rows not done */
     uint64_t seq, epoch, step;
     stk_share share;
+    uint32_t tickets;   /* that stand for a sample; the others are done by being claimed */
+    uint64_t *position; /* with bins: of each ticket; NULL: as the share is dealt */
     stk_batch *batch;
     uint32_t stage; /* the next one to run */
     stk_ticket ticket;
@@ -69,6 +72,11 @@ struct stk_slot {
     uint32_t err_row; /* lock */
     stk_error err;    /* lock */
 };
+
+typedef struct stk_ahead { /* an epoch that was entered at position `from`, with step `first` */
+    uint64_t epoch, from, first;
+    uint64_t at, steps; /* steps from there: opened, in all */
+} stk_ahead;
 
 /* Where a worker's time went, in ticks.  Written by its worker only, read by anybody; its own
  * cache lines. */
@@ -102,10 +110,15 @@ struct stk_engine {
     stk_bytes fallback[STK_MAX_OUTPUTS];    /* of the chains; no data: none */
     stk_order order;
     stk_roster roster;
-    stk_deal deal;
+    stk_deal deal;      /* over the positions of an epoch, or its bins: stk_engine_deal() */
+    uint64_t positions; /* of an epoch */
+    stk_binning binning;
+    stk_bins *bins;           /* NULL: positions are dealt as they come */
+    uint32_t *lengths;        /* of each global id; NULL: nobody asks */
+    uint32_t *measured;       /* lengths are all that is wanted of rows; NULL: rows are */
     uint64_t streams, window; /* of the block order; 0: it is another */
     uint64_t drawn_print;     /* fingerprint of weights or classes; 0: none */
-    uint64_t seed, steps, max_pixels, skip_budget;
+    uint64_t seed, max_pixels, skip_budget;
     stk_on_error on_error;
     const stk_stage *stage[STK_MAX_STAGES];
     uint32_t n_stages;
@@ -141,6 +154,7 @@ struct stk_engine {
     uint64_t head, tail;               /* lock: sequence numbers opened, taken */
     uint64_t base_epoch, base_from;    /* lock: epoch and position of sequence number 0 */
     uint64_t base_step, base_left;     /* lock: its step; steps from there to the epoch's end */
+    stk_ahead ahead;                   /* lock: what the slot at the head will be */
     uint64_t waits_from;               /* lock: since when the consumer waits; 0: it does not */
     uint64_t epoch, taken;             /* where the consumer stands */
     stk_ledger_writer *ledger;         /* the consumer's; NULL: none is kept */
@@ -178,6 +192,8 @@ int stk_engine_start(stk_engine *e, stk_error *err);
 int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *err);
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err);
 uint64_t stk_engine_position(const stk_engine *e); /* of the epoch: what the consumer received */
+stk_deal stk_engine_deal(const stk_engine *e, uint64_t epoch);
+uint64_t stk_engine_steps(const stk_engine *e, uint64_t epoch); /* of all of it */
 int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err);
 int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, stk_error *err);
 void stk_engine_stop(stk_engine *e);

@@ -101,6 +101,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     }
     if (rc == 0)
         print_call(c, call->name, codec ? codec->version : op->version, args);
+    if (rc == 0 && codec)
+        c->raw_print = c->print;
     if (rc == 0 && codec && codec->parse)
         c->parse = s;
     if (rc == 0 && codec == &stk_codec_tokens)

@@ -27,8 +27,10 @@ typedef struct stk_chain {
     const stk_tokens *tokens; /* windows of a stream; NULL: none */
     const char *open_root;    /* `open`: where its files lie, "": beside the manifest; NULL: none */
     stk_spec spec;
-    size_t row_bytes; /* 0: ragged */
-    uint64_t print;   /* of fields, steps, their arguments and versions */
+    size_t row_bytes;   /* 0: ragged */
+    int counted;        /* its rows differ in length, and batches may be made by that */
+    uint64_t print;     /* of fields, steps, their arguments and versions */
+    uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
 } stk_chain;
 
 /* Compile `text` for the output `name`. */

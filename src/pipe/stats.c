@@ -88,5 +88,7 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
         s.packed_tokens += e->arrays->packed[i].tokens;
         s.packed_room += e->arrays->packed[i].rows * e->arrays->cut.block;
     }
+    if (e->bins && e->binning.kind != STK_BIN_LIKE)
+        stk_bins_fill(e->bins, e->epoch, &s.packed_tokens, &s.packed_room);
     memcpy(out, &s, size);
 }

@@ -14,6 +14,7 @@
 #define MAX_CHUNK 32
 #define AHEAD 3 /* rows looked up before their turn */
 #define MAX_SUBSTITUTES 100
+#define BUDGET_TRIES 64
 #define PATIENCE 500 /* times 2 ms that a row waits for memory when no read is on its way */
 
 /* ---- requests: idle ones, and the heap of those that arrived ---- */
@@ -160,11 +161,41 @@ static int skippable(int rc)
     return rc == STK_ECORRUPT || rc == STK_ENOTFOUND || rc == STK_ENOTSUP || rc == STK_ELIMIT;
 }
 
+/* Whether a sample that stands in leaves the batch within its budget. */
+static int in_budget(const stk_engine *e, const stk_slot *s, const stk_where *where)
+{
+    uint64_t m = e->binning.multiple > 1 ? e->binning.multiple : 1, len;
+
+    if (!e->bins || e->binning.kind != STK_BIN_BUDGET)
+        return 1;
+    len = e->lengths[e->common->start[where->dataset] + where->sample];
+    return s->tickets * (((len ? len : 1) + m - 1) / m * m) <= e->binning.budget;
+}
+
+/* The sample that stands in; where a budget lets hardly any do, one of the same batch. */
+static void find_other(stk_engine *e, const stk_slot *s, stk_request *r)
+{
+    uint64_t other;
+    uint32_t k;
+
+    for (k = 0; k <= BUDGET_TRIES; k++) {
+        uint32_t attempt = r->attempt + k * (MAX_SUBSTITUTES + 1);
+
+        other =
+            k < BUDGET_TRIES
+                ? stk_substitute(e->seed, s->epoch, r->position, attempt, e->positions)
+                : s->position[stk_substitute(e->seed, s->epoch, r->position, attempt, s->tickets)];
+        e->order.at(e->order.state, s->epoch, &other, 1, &r->where);
+        if (in_budget(e, s, &r->where))
+            return;
+    }
+}
+
 /* The row's sample is bad.  1: another one stands in, try again; 0: it is an error (*rc, *err). */
 static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err)
 {
     stk_engine *e = w->engine;
-    uint64_t n, other;
+    uint64_t n;
 
     if (e->on_error != STK_ON_ERROR_SKIP || r->index_failed || !skippable(*rc))
         return 0;
@@ -188,8 +219,7 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
     }
     r->attempt++;
     s->batch->valid[r->ticket % e->batch] = 0;
-    other = stk_substitute(e->seed, s->epoch, r->position, r->attempt, e->deal.samples);
-    e->order.at(e->order.state, s->epoch, &other, 1, &r->where);
+    find_other(e, s, r);
     return 1;
 }
 
@@ -588,10 +618,13 @@ static int run_claim(stk_worker *w)
     stk_stall_at(&e->stall, STK_STALL_CLAIM, u.ticket);
     u.slot = stk_slot_of(e, u.ticket);
     u.row = (uint32_t)(u.ticket % e->batch);
-    u.rows = u.row >= u.slot->share.rows ? 0 : u.slot->share.rows - u.row;
+    u.rows = u.row >= u.slot->tickets ? 0 : u.slot->tickets - u.row;
     u.rows = u.rows < n ? u.rows : n;
     if (u.rows) {
-        stk_share_positions(&u.slot->share, &e->order, u.row, u.rows, u.position);
+        if (u.slot->position)
+            memcpy(u.position, u.slot->position + u.row, u.rows * sizeof *u.position);
+        else
+            stk_share_positions(&u.slot->share, &e->order, u.row, u.rows, u.position);
         e->order.at(e->order.state, u.slot->epoch, u.position, u.rows, u.where);
     }
     for (uint32_t i = 0; i < u.rows && !e->arrays; i++)
