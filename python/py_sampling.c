@@ -50,6 +50,29 @@ void sampling_free(sampling *s)
         PyBuffer_Release(&s->view[--s->n]);
 }
 
+/* ---- lengths that are packed ---- */
+
+PyObject *pack_lengths(PyObject *module, PyObject *args)
+{
+    unsigned block, window;
+    sampling s = { 0 };
+    const void *lengths;
+    stk_fit_info info;
+    stk_error err = { 0 };
+    PyObject *array;
+    uint64_t n;
+    int best, rc;
+
+    if (!PyArg_ParseTuple(args, "OIpI:pack_lengths", &array, &block, &best, &window) ||
+        borrow(&s, array, sizeof(uint32_t), &lengths, &n) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS rc = stk_pack_lengths(lengths, n, block, best, window, &info, &err);
+    Py_END_ALLOW_THREADS sampling_free(&s);
+    if (rc < 0)
+        return raise_error(PyModule_GetState(module), rc, &err);
+    return Py_BuildValue("(KK)", (unsigned long long)info.rows, (unsigned long long)info.tokens);
+}
+
 /* ---- weights of a mixture ---- */
 
 static PyObject *change_tuple(const stk_mix_change_info *c)

@@ -14,5 +14,6 @@ int stk_batching_plan(stk_engine *e, const stk_loader_options *o, stk_error *err
 int stk_batching_replan(stk_engine *e, uint64_t window, uint64_t together, stk_error *err);
 /* Memory for the positions of slots, whose number is known. */
 int stk_batching_slots(stk_engine *e, stk_error *err);
+void stk_batching_fini(stk_engine *e);
 
 #endif

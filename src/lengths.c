@@ -170,12 +170,13 @@ static uint32_t most_of(const stk_engine *e)
 
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         const stk_chain *c = &e->chain[i];
+        int64_t cut = c->pack ? c->raw.most : c->spec.most;
 
         if (!c->counted)
             continue;
-        if (!c->spec.most || c->spec.most > UINT32_MAX)
+        if (!cut || cut > UINT32_MAX)
             return UINT32_MAX;
-        most = c->spec.most > most ? (uint32_t)c->spec.most : most;
+        most = cut > most ? (uint32_t)cut : most;
     }
     return most;
 }

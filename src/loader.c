@@ -13,6 +13,7 @@
 #include "exclude.h"
 #include "lengths.h"
 #include "pipe/engine.h"
+#include "ragged.h"
 #include "sampling.h"
 
 struct stk_loader {
@@ -78,54 +79,6 @@ static uint32_t default_workers(void)
 
 /* ---- outputs ---- */
 
-static int no_tensor(const stk_chain *c, const char *name, uint32_t batch, stk_error *err)
-{
-    if (c->spec.kind == STK_KIND_IMAGE)
-        return stk_fail(err, STK_EINVAL,
-                        "output %s: its pictures differ in size, so %u of them make no tensor: add "
-                        "resize((h, w)) or center_crop(n), or take collate=\"pad\", "
-                        "collate=\"list\" or batch_size=1",
-                        name, batch);
-    return stk_fail(
-        err, STK_EINVAL,
-        "output %s: its rows may differ in shape, so %u of them make no tensor: say "
-        "their shape and dtype in the chain, or take collate=\"pad\", collate=\"list\" or "
-        "batch_size=1",
-        name, batch);
-}
-
-/* What becomes of an output whose rows may differ in shape; text and json stay strings. */
-static int plan_ragged(const stk_engine *e, uint32_t i, const stk_loader_options *o, stk_error *err)
-{
-    stk_collation how = o->collations ? o->collations[i] : (stk_collation){ .collate = o->collate };
-    stk_out_plan *p = &e->common->out[i];
-    stk_chain *c = &e->chain[i];
-    int words = c->spec.out == STK_OUT_TEXT || c->spec.out == STK_OUT_JSON;
-    uint8_t value[8];
-
-    if (how.collate == STK_COLLATE_PAD && !words) {
-        p->pad = 1;
-        p->pad_value = how.pad;
-        p->multiple = how.multiple;
-        c->spec.out = STK_OUT_DENSE;
-        if (c->spec.kind == STK_KIND_BYTES)
-            c->spec.dtype = STK_U8;
-        return c->spec.dtype ? stk_pad_value(how.pad, c->spec.dtype, value, err) : 0;
-    }
-    if (c->spec.kind == STK_KIND_BYTES || e->batch == 1)
-        return 0;
-    if (how.collate != STK_COLLATE_LIST)
-        return no_tensor(c, p->name, e->batch, err);
-    c->spec.out = STK_OUT_LIST;
-    return 0;
-}
-
-static int takes_bytes(const stk_chain *c)
-{
-    return c->spec.kind == STK_KIND_BYTES && c->spec.out != STK_OUT_TEXT &&
-           c->spec.out != STK_OUT_JSON;
-}
-
 static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, stk_error *err)
 {
     stk_out_plan *p = &e->common->out[i];
@@ -140,9 +93,7 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
     if (e->common->data[0]->arrays)
         return stk_chain_plan_rows(c, p->name, o->outputs[i].chain, err);
     STK_TRY(stk_chain_plan(c, p->name, o->outputs[i].chain, err));
-    if (!c->row_bytes)
-        STK_TRY(plan_ragged(e, i, o, err));
-    c->counted = !c->row_bytes && (c->spec.kind == STK_KIND_VALUE || takes_bytes(c));
+    STK_TRY(stk_ragged_plan(e, i, o, err));
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
     e->open_root[i] = c->open_root;
@@ -319,7 +270,7 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
     STK_TRY(stk_pool_open(&e->common->pool, o->memory, limit, err));
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         if (!e->common->out[i].shared || !i) /* shared memory is the first one's */
-            bytes += (uint64_t)e->common->out[i].row_bytes * e->batch;
+            bytes += (uint64_t)e->common->out[i].row_bytes * e->common->batch;
         if (!e->common->out[i].row_bytes)
             ragged += e->common->out[i].pad ? 2 : 1; /* rows, and the tensor they become */
     }
@@ -336,7 +287,7 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
         e->n_slots = (uint32_t)(bytes < RING_BYTES / 32 ? 32 : RING_BYTES / bytes);
         e->n_slots = e->n_slots < 4 ? 4 : e->n_slots;
     } else if (!e->n_slots) {
-        e->n_slots = (e->chunk > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / e->batch;
+        e->n_slots = (e->chunk > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / e->common->batch;
         e->n_slots = e->n_slots < 3 ? 3 : e->n_slots > 32 ? 32 : e->n_slots;
     }
     fit = bytes ? limit / 8 * 5 / bytes : STK_MAX_SLOTS; /* what the pool holds */
@@ -547,7 +498,7 @@ void stk_loader_bins(const stk_loader *l, uint64_t *window, uint64_t *together, 
     if (!e->bins)
         return;
     *window = h->window;
-    *together = h->kind == STK_BIN_BUDGET ? h->group : h->rows;
+    *together = h->kind == STK_BIN_BUDGET ? h->group : h->kind == STK_BIN_LIKE ? h->rows : 1;
     *print = stk_hash64(0, e->lengths, e->common->start[e->common->n_data] * sizeof *e->lengths);
 }
 
@@ -778,10 +729,7 @@ void stk_loader_close(stk_loader **lp)
     stk_free(e->arrived);
     stk_free(e->io_thread);
     stk_free(e->skips);
-    stk_bins_close(&e->bins);
-    stk_free(e->lengths);
-    for (uint32_t i = 0; i < STK_MAX_SLOTS; i++)
-        stk_free(e->slot[i].position);
+    stk_batching_fini(e);
     stk_ledger_writer_close(&e->ledger);
     if (e->order.close)
         e->order.close(e->order.state);

@@ -218,7 +218,7 @@ def test_bad_samples_are_stood_in_for_within_the_budget(tmp_path):
     ({"max_tokens": 100, "global_batch_size": 4}, "leave global_batch_size"),
     ({"max_tokens": 0}, "max_tokens must be at least 1"),
     ({"bucket": 0}, "bucket must be at least 1"),
-    ({"lengths": [1] * 50}, "lengths are for max_tokens and bucket"),
+    ({"lengths": [1] * 50}, "lengths are for max_tokens, bucket and pack"),
     ({"max_tokens": 100, "lengths": [1] * 49}, "one entry for each of the 50 samples"),
     ({"max_tokens": 100, "lengths": [1.5] * 50}, "lengths must be whole numbers"),
     ({"max_tokens": 100, "lengths": [-1] * 50}, "lengths must be 0 to"),

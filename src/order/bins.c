@@ -16,9 +16,12 @@
 #define STREAM 0xA24BAED4963EE407u
 
 typedef struct window { /* a table */
-    uint32_t bins;
+    uint64_t bins;
+    uint32_t packed; /* PACK: bins with an entry in `at`; the others are whole blocks */
+    stk_perm perm;   /* PACK: of the bins */
     uint32_t
-        at[]; /* bins + 1: where each begins; from `window` + 1 on the positions, in the window */
+        at[]; /* where each bin begins; from `window` + 1 on the positions, in the window; PACK:
+                      * and, as u64, how many whole blocks those before each position have */
 } window;
 
 typedef struct epoch { /* a table */
@@ -29,6 +32,8 @@ typedef struct epoch { /* a table */
 typedef struct maker { /* of windows: one thread at a time */
     stk_packer *packer;
     uint32_t *length, *row, *next; /* window */
+    uint32_t *from;                /* window, PACK: positions that have a rest */
+    uint64_t *whole;               /* window + 1, PACK: blocks of those before */
     uint64_t *key, *other;         /* window: to be sorted */
     stk_where *where;              /* RUN */
     window *out;                   /* of the epoch tables' maker */
@@ -47,8 +52,10 @@ typedef struct sums {
 
 static uint32_t rounded(const stk_binning *h, uint32_t len)
 {
-    uint32_t m = h->kind == STK_BIN_PACK ? 0 : h->multiple;
+    uint32_t m = h->multiple;
 
+    if (h->kind == STK_BIN_PACK)
+        return len;
     len = len ? len : 1;
     return m > 1 ? (uint32_t)(((uint64_t)len + m - 1) / m * m) : len;
 }
@@ -96,7 +103,7 @@ static void sort(maker *m, uint32_t n)
     }
 }
 
-static stk_perm shuffled(const stk_binning *h, uint64_t number, uint64_t w, uint32_t n)
+static stk_perm shuffled(const stk_binning *h, uint64_t number, uint64_t w, uint64_t n)
 {
     stk_perm p = { 0 };
 
@@ -112,22 +119,50 @@ static uint32_t place(const stk_perm *p, uint32_t i)
 
 /* ---- packed rows ---- */
 
-static void make_packed(const stk_bins *b, maker *m, uint32_t n, const stk_perm *perm, window *out)
+static uint64_t *whole_of(const stk_bins *b, window *t)
 {
-    uint32_t *where = out->at + b->how.window + 1, at = 0;
+    size_t at = (2 * (size_t)b->how.window + 2) / 2 * 2; /* of two: aligned */
 
-    memset(m->next, 0, out->bins * sizeof *m->next);
-    for (uint32_t i = 0; i < n; i++)
+    return (uint64_t *)(void *)(t->at + at);
+}
+
+/* Whole blocks are rows; m->length and m->from: what is left. */
+static uint32_t take_rests(const stk_binning *h, maker *m, uint32_t n)
+{
+    uint32_t rests = 0;
+
+    m->whole[0] = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t rest = m->length[i] % h->block;
+
+        m->whole[i + 1] = m->whole[i] + m->length[i] / h->block;
+        if (!rest)
+            continue;
+        m->length[rests] = rest;
+        m->from[rests++] = i;
+    }
+    return rests;
+}
+
+static void make_packed(const stk_bins *b, maker *m, uint32_t n, window *out)
+{
+    uint32_t *where = out->at + b->how.window + 1, at = 0, rests = take_rests(&b->how, m, n);
+
+    out->packed = stk_packer_run(m->packer, m->length, rests, m->row);
+    out->bins = out->packed + m->whole[n];
+    memset(m->next, 0, out->packed * sizeof *m->next);
+    for (uint32_t i = 0; i < rests; i++)
         m->next[m->row[i]]++;
-    for (uint32_t r = 0; r < out->bins; r++) {
-        uint32_t row = place(perm, r), count = m->next[row];
+    for (uint32_t r = 0; r < out->packed; r++) {
+        uint32_t count = m->next[r];
 
-        out->at[r] = m->next[row] = at;
+        out->at[r] = m->next[r] = at;
         at += count;
     }
-    out->at[out->bins] = n;
-    for (uint32_t i = 0; i < n; i++)
-        where[m->next[m->row[i]]++] = i;
+    out->at[out->packed] = rests;
+    for (uint32_t i = 0; i < rests; i++)
+        where[m->next[m->row[i]]++] = m->from[i];
+    memcpy(whole_of(b, out), m->whole, ((size_t)n + 1) * sizeof *m->whole);
 }
 
 /* ---- batches within a budget ---- */
@@ -194,21 +229,21 @@ static void make_batches(const stk_bins *b, maker *m, uint32_t n, uint64_t epoch
                          window *out)
 {
     const stk_binning *h = &b->how;
-    uint32_t *where = out->at + h->window + 1, at = 0, bin = 0;
-    stk_perm perm = shuffled(h, epoch_number, w, out->bins / h->group);
+    uint32_t *where = out->at + h->window + 1, at = 0, bin = 0, bins = (uint32_t)out->bins;
+    stk_perm perm = shuffled(h, epoch_number, w, bins / h->group);
 
     m->next[0] = 0; /* where the batches begin in m->key; n fit: there are no more than positions */
-    for (uint32_t i = 1; i < out->bins; i++)
+    for (uint32_t i = 1; i < bins; i++)
         m->next[i] = m->next[i - 1] + m->row[i - 1];
-    for (uint32_t g = 0; bin < out->bins; g++)
-        for (uint32_t k = 0; k < h->group && bin < out->bins; k++) {
+    for (uint32_t g = 0; bin < bins; g++)
+        for (uint32_t k = 0; k < h->group && bin < bins; k++) {
             uint32_t from = place(&perm, g) * h->group + k;
 
             out->at[bin++] = at;
             for (uint32_t i = 0; i < m->row[from]; i++)
                 where[at++] = (uint32_t)m->key[m->next[from] + i];
         }
-    out->at[out->bins] = n;
+    out->at[bins] = n;
 }
 
 /* ---- runs of like length ---- */
@@ -234,16 +269,15 @@ static void make_window(stk_bins *b, maker *m, uint64_t number, window *out, sum
     stk_perm perm;
 
     if (h->kind == STK_BIN_PACK) {
-        out->bins = stk_packer_run(m->packer, m->length, n, m->row);
-        s->room += (uint64_t)out->bins * h->block;
-        perm = shuffled(h, e, w, out->bins);
-        make_packed(b, m, n, &perm, out);
+        make_packed(b, m, n, out);
+        s->room += out->bins * h->block;
+        out->perm = shuffled(h, e, w, out->bins);
         return;
     }
     sort(m, n);
     if (h->kind == STK_BIN_BUDGET) {
         out->bins = cut(h, m, n);
-        s->room += padded(m, out->bins);
+        s->room += padded(m, (uint32_t)out->bins);
         make_batches(b, m, n, e, w, out);
         return;
     }
@@ -322,11 +356,21 @@ static uint64_t window_of(stk_bins *b, uint64_t number, uint64_t *bin)
     return number * b->windows + lo;
 }
 
+/* A packed row's place in the tables: below t->packed, or a whole block. */
+static uint64_t unmixed(const window *t, uint64_t bin)
+{
+    return t->perm.n ? stk_perm_at(&t->perm, bin) : bin;
+}
+
 uint32_t stk_bins_size(stk_bins *b, uint64_t number, uint64_t bin)
 {
     uint64_t w = window_of(b, number, &bin);
     const window *t = stk_tables_pin(b->by_window, w);
-    uint32_t n = t->at[bin + 1] - t->at[bin];
+    uint32_t n;
+
+    if (b->how.kind == STK_BIN_PACK)
+        bin = unmixed(t, bin);
+    n = b->how.kind == STK_BIN_PACK && bin >= t->packed ? 1 : t->at[bin + 1] - t->at[bin];
 
     stk_tables_unpin(b->by_window, w);
     return n;
@@ -344,7 +388,52 @@ void stk_bins_at(stk_bins *b, uint64_t number, uint64_t bin, uint32_t from, uint
     stk_tables_unpin(b->by_window, w);
 }
 
+/* The position that has a whole block, and which one of it. */
+static void whole_block(stk_bins *b, const window *t, uint64_t first, uint64_t block,
+                        uint64_t *position, uint32_t *part)
+{
+    const uint64_t *whole = whole_of(b, (window *)(uintptr_t)t);
+    uint64_t left = b->positions - first, lo = 0, hi = left < b->how.window ? left : b->how.window;
+
+    while (hi - lo > 1) { /* the last with whole[lo] <= block */
+        uint64_t mid = lo + (hi - lo) / 2;
+
+        if (whole[mid] <= block)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    *position = first + lo;
+    *part = (uint32_t)(block - whole[lo]);
+}
+
+void stk_bins_pieces(stk_bins *b, uint64_t number, uint64_t bin, uint64_t *position, uint32_t *part)
+{
+    uint64_t w = window_of(b, number, &bin), first = w % b->windows * b->how.window;
+    const window *t = stk_tables_pin(b->by_window, w);
+    const uint32_t *where = t->at + b->how.window + 1;
+
+    bin = unmixed(t, bin);
+    if (bin >= t->packed) {
+        whole_block(b, t, first, bin - t->packed, position, part);
+    } else {
+        for (uint32_t i = t->at[bin]; i < t->at[bin + 1]; i++) {
+            *position++ = first + where[i];
+            *part++ = STK_BIN_REST;
+        }
+    }
+    stk_tables_unpin(b->by_window, w);
+}
+
 /* ---- up and down ---- */
+
+static size_t window_bytes(const stk_binning *h)
+{
+    size_t n = h->window;
+
+    return sizeof(window) + (2 * n + 2) * sizeof(uint32_t) +
+           (h->kind == STK_BIN_PACK ? (n + 1) * sizeof(uint64_t) : 0);
+}
 
 static int maker_init(maker *m, const stk_binning *h, stk_error *err)
 {
@@ -356,8 +445,11 @@ static int maker_init(maker *m, const stk_binning *h, stk_error *err)
     m->key = stk_zalloc(n, sizeof *m->key);
     m->other = stk_zalloc(n, sizeof *m->other);
     m->where = stk_zalloc(RUN, sizeof *m->where);
-    m->out = stk_alloc(sizeof *m->out + (2 * n + 1) * sizeof *m->out->at);
-    if (!m->length || !m->row || !m->next || !m->key || !m->other || !m->where || !m->out)
+    m->from = stk_zalloc(n, sizeof *m->from);
+    m->whole = stk_zalloc(n + 1, sizeof *m->whole);
+    m->out = stk_alloc(window_bytes(h));
+    if (!m->length || !m->row || !m->next || !m->from || !m->whole || !m->key || !m->other ||
+        !m->where || !m->out)
         return stk_fail_nomem(err, n * sizeof *m->key);
     return h->kind == STK_BIN_PACK ? stk_packer_open(&m->packer, h->fit, h->block, h->window, err)
                                    : 0;
@@ -369,6 +461,8 @@ static void maker_fini(maker *m)
     stk_free(m->length);
     stk_free(m->row);
     stk_free(m->next);
+    stk_free(m->from);
+    stk_free(m->whole);
     stk_free(m->key);
     stk_free(m->other);
     stk_free(m->where);
@@ -396,9 +490,7 @@ int stk_bins_open(stk_bins **out, const stk_binning *how, stk_error *err)
                              sizeof(epoch) + (b->windows + 1) * sizeof(uint64_t), fill_epoch, b,
                              err);
     if (rc == 0)
-        rc = stk_tables_open(&b->by_window, WINDOWS,
-                             sizeof(window) + (2 * (size_t)b->how.window + 1) * sizeof(uint32_t),
-                             fill_window, b, err);
+        rc = stk_tables_open(&b->by_window, WINDOWS, window_bytes(&b->how), fill_window, b, err);
     if (rc < 0)
         stk_bins_close(out);
     return rc;

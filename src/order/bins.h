@@ -15,7 +15,8 @@
 #define STK_BIN_WINDOW ((uint32_t)1 << 16)
 
 typedef enum stk_bin_kind {
-    STK_BIN_PACK,   /* a bin is a row of `block`: lengths, each 1..block, that fit into it */
+    STK_BIN_PACK, /* a bin is a row of `block`: what fits into it.  What is longer fills rows of its
+                     * own, and the rest of it is packed; a length of 0 stands nowhere */
     STK_BIN_BUDGET, /* a bin is a batch: rows of like length, rows x the longest <= budget */
     STK_BIN_LIKE    /* a bin is one position: runs of `rows` of them are of like length */
 } stk_bin_kind;
@@ -23,7 +24,7 @@ typedef enum stk_bin_kind {
 typedef struct stk_binning {
     stk_bin_kind kind;
     const stk_order *order; /* whose epochs; borrowed */
-    const uint32_t *length; /* of each global id; borrowed.  0 counts as 1 */
+    const uint32_t *length; /* of each global id; borrowed.  0 counts as 1, but not in PACK */
     const uint64_t *start;  /* global id of each data set's first sample; borrowed */
     uint64_t seed;
     int shuffle;       /* of the bins in their window; else the longest come first */
@@ -44,6 +45,10 @@ uint32_t stk_bins_size(stk_bins *b, uint64_t epoch, uint64_t bin); /* positions 
 /* Positions from .. from + n - 1 of a bin. */
 void stk_bins_at(stk_bins *b, uint64_t epoch, uint64_t bin, uint32_t from, uint32_t n,
                  uint64_t *position);
+/* PACK: all positions of a bin, and which `block` of its sample each is, from 0, or STK_BIN_REST:
+ * what is left of it behind the last whole one. */
+#define STK_BIN_REST UINT32_MAX
+void stk_bins_pieces(stk_bins *b, uint64_t epoch, uint64_t bin, uint64_t *position, uint32_t *part);
 /* Of an epoch: the lengths' sum, and what their bins have room for (BUDGET: when padded). */
 void stk_bins_fill(stk_bins *b, uint64_t epoch, uint64_t *used, uint64_t *room);
 void stk_bins_forget(stk_bins *b); /* the order is another now; nobody looks */

@@ -294,7 +294,7 @@ int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, s
 {
     ldg_head head = { .rank = e->deal.rank,
                       .world = e->deal.world,
-                      .max_rows = e->batch,
+                      .max_rows = e->common->batch,
                       .generation = from->generation,
                       .global = e->deal.global,
                       .seed = e->seed,

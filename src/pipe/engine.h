@@ -58,13 +58,23 @@ struct stk_ticket {
     stk_slot *slot;
 };
 
+typedef struct stk_spot { /* of a packed piece */
+    uint32_t row, at;     /* in the batch; in the row */
+    uint32_t number;      /* of the pieces of its row */
+    uint32_t part, from;  /* which block of its sample; its first value there */
+    uint32_t len, after;  /* values; how many the sample has behind them */
+} stk_spot;
+
 struct stk_slot {
     stk_slot_state state;  /* lock */
     _Atomic uint32_t left; /* rows not done */
     uint64_t seq, epoch, step;
     stk_share share;
-    uint32_t tickets;   /* that stand for a sample; the others are done by being claimed */
-    uint64_t *position; /* with bins: of each ticket; NULL: as the share is dealt */
+    _Atomic uint32_t tickets; /* that stand for a sample; the others are done by being claimed */
+    uint64_t *position;       /* with bins: of each ticket; NULL: as the share is dealt */
+    stk_spot *spot;           /* with packed rows: where each ticket goes; NULL: rows are tickets */
+    uint32_t *used;           /* ... how full each row is */
+    uint32_t *part;           /* ... scratch, for the pieces of a row */
     stk_batch *batch;
     uint32_t stage; /* the next one to run */
     stk_ticket ticket;
@@ -95,6 +105,7 @@ typedef struct stk_worker {
     stk_request *req; /* NULL: it is on its way */
     stk_cut cut;
     uint64_t rows, bytes; /* of the run under hand, counted at its end */
+    stk_row_docs docs;    /* of the row under hand, where it is packed anew */
     uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
     stk_scratch scratch;
     void *decoder[STK_MAX_DECODERS]; /* contexts, opened at first use */
@@ -130,7 +141,8 @@ struct stk_engine {
     struct stk_learn **learn; /* by data set; NULL: nothing to learn there, or nowhere */
     int learn_told;           /* the consumer's */
     stk_stall stall;
-    uint32_t batch, n_slots, chunk;
+    uint32_t batch; /* tickets of a slot: rows, or packed pieces */
+    uint32_t n_slots, chunk;
     uint32_t io_depth, n_io;
     int peeks;       /* some bytes lie in memory already */
     int remote;      /* some shards are far away */
@@ -229,6 +241,20 @@ void *stk_worker_main(void *worker);
 void stk_row_aim(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row); /* before its reads */
 int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row, stk_error *err);
 
+/* packed_row.c: rows of several samples */
+int stk_packed_settle(stk_chain *c, const char *name, stk_error *err);
+uint32_t stk_packed_place(stk_engine *e,
+                          stk_slot *s); /* positions and spots of its share; how many */
+typedef struct stk_piece_of {
+    uint64_t ticket;
+    uint32_t output;
+    stk_bytes in;
+} stk_piece_of;
+/* raw, bytes: what the sample says of itself. */
+int stk_packed_make(stk_worker *w, const stk_piece_of *of, const stk_spec *raw, size_t bytes,
+                    stk_error *err);
+void stk_packed_finish(stk_engine *e, stk_slot *s); /* all pieces are there */
+
 /* array_row.c: rows of arrays, done or failed when it returns */
 void stk_array_rows(stk_worker *w, stk_slot *s, uint32_t row, uint32_t n, const uint64_t *position,
                     const stk_where *where);
@@ -275,6 +301,11 @@ static inline void stk_lap(stk_worker *w, stk_stage_id stage)
     (void)w;
     (void)stage;
 #endif
+}
+
+static inline uint32_t stk_slot_tickets(const stk_slot *s)
+{
+    return atomic_load_explicit(&s->tickets, memory_order_relaxed);
 }
 
 static inline stk_slot *stk_slot_of(stk_engine *e, uint64_t ticket)

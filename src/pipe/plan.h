@@ -25,6 +25,8 @@ typedef struct stk_chain {
     stk_step step[STK_MAX_STEPS];
     const stk_step *parse;    /* ends in a value */
     const stk_tokens *tokens; /* windows of a stream; NULL: none */
+    const stk_tokens *pack;   /* rows of several samples; NULL: of one */
+    stk_spec raw;             /* pack: what a sample is before it */
     const char *open_root;    /* `open`: where its files lie, "": beside the manifest; NULL: none */
     stk_spec spec;
     size_t row_bytes;   /* 0: ragged */

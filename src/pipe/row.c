@@ -294,7 +294,7 @@ static int row_shape(const row *x, stk_bytes in, stk_spec *spec, size_t *size, s
     const stk_step *s = x->chain->parse;
     size_t bytes;
 
-    *spec = x->chain->spec;
+    *spec = x->chain->pack ? x->chain->raw : x->chain->spec;
     STK_TRY(s->codec->shape(s->state, in, spec, err));
     bytes = stk_dtype_size(spec->dtype);
     if (!bytes || spec->ndim >= STK_MAX_DIMS)
@@ -344,6 +344,12 @@ static int make_value(const row *x, stk_bytes in, stk_error *err)
     stk_spec spec;
     void *dst = NULL;
 
+    if (x->chain->pack) {
+        stk_piece_of of = { x->r->ticket, x->output, in };
+
+        STK_TRY(row_shape(x, in, &spec, &bytes, err));
+        return stk_packed_make(x->w, &of, &spec, bytes, err);
+    }
     if (x->chain->row_bytes) {
         dst = stk_batch_place(x->b, x->output, x->row);
         return s->codec->parse(s->state, in, dst, err);
