@@ -133,6 +133,8 @@ static PyMethodDef module_methods[] = {
     { "keys", dataset_keys, METH_VARARGS, "keys of the samples with these ids" },
     { "find_keys", dataset_find_keys, METH_VARARGS,
       "(number of a key, id of a sample that has it): pairs of u64" },
+    { "pack_lengths", pack_lengths, METH_VARARGS,
+      "(lengths, block, best, window): rows and tokens when they are packed" },
     { "stop_logging", stop_logging, METH_NOARGS, "for atexit: no more lines to logging" },
     { "pack", (PyCFunction)(void (*)(void))pack_dataset, METH_VARARGS | METH_KEYWORDS,
       "write a data set as tar shards" },

@@ -235,11 +235,13 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
                              "device_memory_limit",
                              "sm_limit",
                              "in_flight",
+                             "max_tokens",
+                             "bucket",
                              NULL };
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
     unsigned long long seed, budget, memory, pixels, global = 0, streams = 0, window = 0, bytes = 0,
-                                                     local = 0, far = 0;
+                                                     local = 0, far = 0, tokens = 0, bucket = 0;
     int shuffle, drop_last, skip, watch = 0, learn = 0, pin = 0;
     PyObject *data, *outputs, *exclude = Py_None, *taken = Py_None;
     sampling arrays = { 0 };
@@ -247,11 +249,11 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     int rc = -1;
 
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKKKOpszpKII:Loader", names, &PyTuple_Type, &data,
+            args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKKKOpszpKIIKK:Loader", names, &PyTuple_Type, &data,
             &PyTuple_Type, &outputs, &o.batch_size, &o.num_workers, &o.prefetch, &o.io_threads,
             &seed, &shuffle, &drop_last, &o.rank, &o.world_size, &skip, &budget, &memory, &pixels,
             &exclude, &watch, &global, &streams, &window, &bytes, &local, &taken, &learn, &o.device,
-            &o.decode, &pin, &far, &o.sm_limit, &o.in_flight))
+            &o.decode, &pin, &far, &o.sm_limit, &o.in_flight, &tokens, &bucket))
         return -1;
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
@@ -282,6 +284,8 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     o.learn_jpeg = learn ? STK_YES : STK_NO;
     o.pin_memory = pin ? STK_YES : STK_NO;
     o.device_memory_limit = far;
+    o.max_tokens = tokens;
+    o.bucket = bucket;
     self->pid = getpid();
     self->lock = PyThread_allocate_lock();
     if (!self->lock) {
@@ -465,6 +469,50 @@ static PyObject *loader_set_streams(PyObject *obj, PyObject *args)
     leave(self);
     Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
     Py_RETURN_NONE;
+}
+
+static PyObject *loader_bins(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    uint64_t window, together, print;
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    stk_loader_bins(self->l, &window, &together, &print);
+    leave(self);
+    return Py_BuildValue("(KKK)", (unsigned long long)window, (unsigned long long)together,
+                         (unsigned long long)print);
+}
+
+static PyObject *loader_set_bins(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    unsigned long long window, together;
+    stk_error err = { 0 };
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "KK:set_bins", &window, &together) || enter(self) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS rc = stk_loader_set_bins(self->l, window, together, &err);
+    leave(self);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_epoch_sizes(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    unsigned long long epoch;
+    uint64_t n, steps;
+
+    if (!PyArg_ParseTuple(args, "K:epoch_sizes", &epoch) || enter(self) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS n = stk_loader_positions(self->l, epoch);
+    steps = stk_loader_steps_of(self->l, epoch);
+    leave(self);
+    Py_END_ALLOW_THREADS return Py_BuildValue("(KK)", (unsigned long long)steps,
+                                              (unsigned long long)n);
 }
 
 /* (samples, shards, bytes, names, content, taken) of all data together. */
@@ -673,6 +721,11 @@ static PyMethodDef loader_methods[] = {
     { "counts", loader_counts, METH_NOARGS, "samples of each data set" },
     { "streams", loader_streams, METH_NOARGS, "(streams, window) of block shuffle, else zeros" },
     { "set_streams", loader_set_streams, METH_VARARGS, "take other (streams, window)" },
+    { "bins", loader_bins, METH_NOARGS,
+      "(window, together, fingerprint of the lengths) of max_tokens and bucket, else zeros" },
+    { "set_bins", loader_set_bins, METH_VARARGS, "take other (window, together)" },
+    { "epoch_sizes", loader_epoch_sizes, METH_VARARGS,
+      "(epoch): its steps, and what its positions are counted to" },
     { "mix", loader_mix, METH_NOARGS, "weights of a mixture: (from, parts, base) of all changes" },
     { "set_mix", loader_set_mix, METH_VARARGS, "take these changes" },
     { "set_weights", loader_set_weights, METH_VARARGS,

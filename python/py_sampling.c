@@ -23,13 +23,13 @@ static int borrow(sampling *s, PyObject *array, size_t size, const void **out, u
 int sampling_parse(PyObject *tuple, sampling *s, stk_loader_options *o)
 {
     unsigned long long skip, limit, epoch_size;
-    PyObject *select, *weights, *balance, *stratify, *mix;
+    PyObject *select, *weights, *balance, *stratify, *mix, *lengths = Py_None;
     int replacement;
 
     if (tuple == Py_None)
         return 0;
-    if (!PyArg_ParseTuple(tuple, "OKKIKOOpOO", &select, &skip, &limit, &o->repeat, &epoch_size,
-                          &weights, &balance, &replacement, &stratify, &mix))
+    if (!PyArg_ParseTuple(tuple, "OKKIKOOpOO|O", &select, &skip, &limit, &o->repeat, &epoch_size,
+                          &weights, &balance, &replacement, &stratify, &mix, &lengths))
         return -1;
     o->skip = skip;
     o->limit = limit;
@@ -38,7 +38,8 @@ int sampling_parse(PyObject *tuple, sampling *s, stk_loader_options *o)
     if (borrow(s, select, sizeof *o->select, (const void **)&o->select, &o->n_select) < 0 ||
         borrow(s, weights, sizeof *o->weights, (const void **)&o->weights, &o->n_weights) < 0 ||
         borrow(s, balance, sizeof *o->balance, (const void **)&o->balance, &o->n_balance) < 0 ||
-        borrow(s, stratify, sizeof *o->stratify, (const void **)&o->stratify, &o->n_stratify) < 0)
+        borrow(s, stratify, sizeof *o->stratify, (const void **)&o->stratify, &o->n_stratify) < 0 ||
+        borrow(s, lengths, sizeof *o->lengths, (const void **)&o->lengths, &o->n_lengths) < 0)
         return -1;
     return borrow(s, mix, sizeof *o->mix, (const void **)&o->mix, &o->n_mix);
 }
@@ -47,6 +48,29 @@ void sampling_free(sampling *s)
 {
     while (s->n)
         PyBuffer_Release(&s->view[--s->n]);
+}
+
+/* ---- lengths that are packed ---- */
+
+PyObject *pack_lengths(PyObject *module, PyObject *args)
+{
+    unsigned block, window;
+    sampling s = { 0 };
+    const void *lengths;
+    stk_fit_info info;
+    stk_error err = { 0 };
+    PyObject *array;
+    uint64_t n;
+    int best, rc;
+
+    if (!PyArg_ParseTuple(args, "OIpI:pack_lengths", &array, &block, &best, &window) ||
+        borrow(&s, array, sizeof(uint32_t), &lengths, &n) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS rc = stk_pack_lengths(lengths, n, block, best, window, &info, &err);
+    Py_END_ALLOW_THREADS sampling_free(&s);
+    if (rc < 0)
+        return raise_error(PyModule_GetState(module), rc, &err);
+    return Py_BuildValue("(KK)", (unsigned long long)info.rows, (unsigned long long)info.tokens);
 }
 
 /* ---- weights of a mixture ---- */

@@ -59,12 +59,14 @@ void views_release(dataset_object *self);
 PyObject *dataset_columns(PyObject *self, PyObject *unused);
 PyObject *dataset_column(PyObject *self, PyObject *args);
 PyObject *dataset_arrow(PyObject *self, PyObject *unused); /* a capsule "arrow_array_stream" */
+/* pack_lengths(array of u32, block, best, window): (rows, tokens). */
+PyObject *pack_lengths(PyObject *module, PyObject *args);
 /* find_keys(data sets, keys as bytes): pairs of u64 (number of the key, id of a sample). */
 PyObject *dataset_find_keys(PyObject *module, PyObject *args);
 PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs); /* py_writer.c */
 
 /* py_sampling.c: what the keyword `sampling` of a loader says, and the memory it lies in. */
-#define SAMPLING_ARRAYS 5
+#define SAMPLING_ARRAYS 6
 
 typedef struct sampling {
     Py_buffer view[SAMPLING_ARRAYS];

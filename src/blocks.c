@@ -102,10 +102,10 @@ int stk_blocks_replan(stk_engine *e, uint64_t streams, uint64_t window, stk_erro
     p.n_shards = s.n;
     if (rc == 0)
         rc = stk_order_block(&fresh, &e->roster, &p, err);
-    if (rc == 0 && e->deal.samples && e->deal.samples != fresh.len(fresh.state)) {
+    if (rc == 0 && e->positions && e->positions != fresh.len(fresh.state)) {
         stk_order inner = fresh; /* epochs of another size are planned already */
 
-        rc = stk_order_stream(&fresh, &inner, e->deal.samples, err);
+        rc = stk_order_stream(&fresh, &inner, e->positions, err);
     }
     stk_free(s.at);
     if (rc < 0)

@@ -51,7 +51,7 @@ void stk_device_records(const stk_engine *e, uint32_t i)
         return;
     p->far_bytes = p->row_bytes;
     p->row_bytes = 0;
-    atomic_store(&p->high, (expect_record(e, &e->chain[i]) + 4096) * e->batch);
+    atomic_store(&p->high, (expect_record(e, &e->chain[i]) + 4096) * e->common->batch);
 }
 
 /* Batches that go to a GPU are gathered in page-locked memory. */
@@ -82,7 +82,8 @@ int stk_device_fit(stk_engine *e, stk_error *err)
         return 0;
     room = stk_device_room(e->device);
     for (uint32_t i = 0; i < e->common->n_out; i++)
-        bytes += (uint64_t)(e->common->out[i].row_bytes + e->common->out[i].far_bytes) * e->batch;
+        bytes += (uint64_t)(e->common->out[i].row_bytes + e->common->out[i].far_bytes) *
+                 e->common->batch;
     if (bytes > room / 3)
         return stk_fail(err, STK_EINVAL,
                         "a batch is %" PRIu64

@@ -6,12 +6,16 @@
 #include <unistd.h>
 
 #include "base/opts.h"
+#include "base/hash.h"
 #include "base/registry.h"
+#include "batching.h"
 #include "blocks.h"
 #include "device_plan.h"
 #include "exclude.h"
 #include "megatron_plan.h"
+#include "lengths.h"
 #include "pipe/engine.h"
+#include "ragged.h"
 #include "sampling.h"
 
 struct stk_loader {
@@ -61,6 +65,7 @@ static int check_options(const stk_loader_options *o, size_t n_data, stk_error *
         return stk_fail(err, STK_EINVAL, "the watch was built for ABI %u, this is %d",
                         o->watch->abi, STK_PLUGIN_ABI);
     STK_TRY(stk_blocks_check(o, err));
+    STK_TRY(stk_batching_check(o, err));
     for (uint32_t i = 0; i < o->n_stages; i++)
         if (o->stages[i]->abi != STK_PLUGIN_ABI)
             return stk_fail(err, STK_EINVAL, "batch stage %s was built for ABI %u, this is %d",
@@ -77,48 +82,6 @@ static uint32_t default_workers(void)
 
 /* ---- outputs ---- */
 
-static int no_tensor(const stk_chain *c, const char *name, uint32_t batch, stk_error *err)
-{
-    if (c->spec.kind == STK_KIND_IMAGE)
-        return stk_fail(err, STK_EINVAL,
-                        "output %s: its pictures differ in size, so %u of them make no tensor: add "
-                        "resize((h, w)) or center_crop(n), or take collate=\"pad\", "
-                        "collate=\"list\" or batch_size=1",
-                        name, batch);
-    return stk_fail(
-        err, STK_EINVAL,
-        "output %s: its rows may differ in shape, so %u of them make no tensor: say "
-        "their shape and dtype in the chain, or take collate=\"pad\", collate=\"list\" or "
-        "batch_size=1",
-        name, batch);
-}
-
-/* What becomes of an output whose rows may differ in shape; text and json stay strings. */
-static int plan_ragged(const stk_engine *e, uint32_t i, const stk_loader_options *o, stk_error *err)
-{
-    stk_collation how = o->collations ? o->collations[i] : (stk_collation){ .collate = o->collate };
-    stk_out_plan *p = &e->common->out[i];
-    stk_chain *c = &e->chain[i];
-    int words = c->spec.out == STK_OUT_TEXT || c->spec.out == STK_OUT_JSON;
-    uint8_t value[8];
-
-    if (how.collate == STK_COLLATE_PAD && !words) {
-        p->pad = 1;
-        p->pad_value = how.pad;
-        p->multiple = how.multiple;
-        c->spec.out = STK_OUT_DENSE;
-        if (c->spec.kind == STK_KIND_BYTES)
-            c->spec.dtype = STK_U8;
-        return c->spec.dtype ? stk_pad_value(how.pad, c->spec.dtype, value, err) : 0;
-    }
-    if (c->spec.kind == STK_KIND_BYTES || e->batch == 1)
-        return 0;
-    if (how.collate != STK_COLLATE_LIST)
-        return no_tensor(c, p->name, e->batch, err);
-    c->spec.out = STK_OUT_LIST;
-    return 0;
-}
-
 static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, stk_error *err)
 {
     stk_out_plan *p = &e->common->out[i];
@@ -133,8 +96,7 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
     if (e->common->data[0]->arrays)
         return stk_chain_plan_rows(c, p->name, o->outputs[i].chain, err);
     STK_TRY(stk_chain_plan(c, p->name, o->outputs[i].chain, err));
-    if (!c->row_bytes)
-        STK_TRY(plan_ragged(e, i, o, err));
+    STK_TRY(stk_ragged_plan(e, i, o, err));
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
     stk_device_records(e, i);
@@ -261,7 +223,9 @@ static int plan_shuffle(stk_engine *e, const stk_loader_options *o, stk_error *e
 static int plan_order(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
     STK_TRY(o->order ? plan_own_order(e, o, err) : plan_shuffle(e, o, err));
-    return stk_sampling_epochs(&e->order, o, err);
+    STK_TRY(stk_sampling_epochs(&e->order, o, err));
+    e->positions = e->order.len(e->order.state);
+    return e->positions ? stk_batching_plan(e, o, err) : 0;
 }
 
 /* Rows of a global batch: as given, or what one rank's makes with those of the others. */
@@ -272,7 +236,7 @@ static int plan_global(stk_deal *d, const stk_loader_options *o, stk_error *err)
     d->world = o->world_size ? o->world_size : 1;
     d->rank = o->rank;
     d->drop_last = o->drop_last == STK_YES;
-    d->global = (uint64_t)batch * d->world;
+    d->global = o->max_tokens ? d->world : (uint64_t)batch * d->world; /* of bins, or rows */
     if (!o->global_batch_size)
         return 0;
     if (o->batch_size)
@@ -294,14 +258,14 @@ static int plan_global(stk_deal *d, const stk_loader_options *o, stk_error *err)
 
 static int plan_steps(stk_engine *e, stk_error *err)
 {
-    e->deal.samples = e->order.len(e->order.state);
+    e->deal.samples = stk_engine_deal(e, 0).samples;
     if (!e->deal.samples)
         return stk_fail(err, STK_EINVAL,
                         e->roster.n && e->roster.start[e->roster.n]
                             ? "exclude, select, skip and limit leave no samples"
                             : "the data set has no samples");
-    e->steps = e->base_left = stk_deal_steps(&e->deal, 0);
-    if (!e->steps)
+    e->ahead.steps = e->base_left = stk_deal_steps(&e->deal, 0);
+    if (!e->base_left)
         return stk_fail(
             err, STK_EINVAL,
             "%" PRIu64 " samples make no global batch of %" PRIu64 " (%u rank%s): lower "
@@ -318,7 +282,7 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
     STK_TRY(stk_device_pool(e, o, limit, err));
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         if (!e->common->out[i].shared || !i) /* shared memory is the first one's */
-            bytes += (uint64_t)e->common->out[i].row_bytes * e->batch;
+            bytes += (uint64_t)e->common->out[i].row_bytes * e->common->batch;
         if (!e->common->out[i].row_bytes)
             ragged += e->common->out[i].pad ? 2 : 1; /* rows, and the tensor they become */
     }
@@ -335,7 +299,7 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
         e->n_slots = (uint32_t)(bytes < RING_BYTES / 32 ? 32 : RING_BYTES / bytes);
         e->n_slots = e->n_slots < 4 ? 4 : e->n_slots;
     } else if (!e->n_slots) {
-        e->n_slots = (e->chunk > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / e->batch;
+        e->n_slots = (e->chunk > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / e->common->batch;
         e->n_slots = e->n_slots < 3 ? 3 : e->n_slots > 32 ? 32 : e->n_slots;
         if (e->device && e->n_slots < AHEAD_FAR)
             e->n_slots = AHEAD_FAR;
@@ -346,6 +310,7 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
     if (e->n_slots > fit)
         e->n_slots = fit > 1 ? (uint32_t)fit : 1;
     STK_TRY(stk_device_fit(e, err));
+    STK_TRY(stk_batching_slots(e, err));
     return stk_cache_open(&e->cache, limit / 8, stk_pool_account(e->common->pool), err);
 }
 
@@ -410,8 +375,8 @@ static int plan_threads(stk_engine *e, const stk_loader_options *o, stk_error *e
 
 /* ---- the face ---- */
 
-int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
-                    const stk_loader_options *opt, stk_error *err)
+static int loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
+                       const stk_loader_options *opt, uint32_t *measured, stk_error *err)
 {
     stk_loader_options o;
     stk_loader *l = NULL;
@@ -428,6 +393,7 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
     l->e.pid = getpid();
     l->e.seed = o.seed;
     l->e.megatron = o.shuffle == STK_SHUFFLE_MEGATRON && !o.order;
+    l->e.measured = measured;
     l->e.max_pixels = o.max_pixels ? o.max_pixels : DEFAULT_PIXELS;
     l->e.on_error = o.on_error;
     l->e.skip_budget = o.skip_budget;
@@ -446,7 +412,7 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
     if (rc == 0)
         rc = stk_common_open(&l->e.common, o.n_outputs, data, (uint32_t)n, err);
     if (rc == 0) {
-        l->e.batch = l->e.common->batch = stk_deal_rows(&l->e.deal);
+        l->e.batch = l->e.common->batch = o.max_tokens ? 2 : stk_deal_rows(&l->e.deal);
         rc = plan_sources(&l->e, err);
     }
     if (rc == 0)
@@ -465,6 +431,18 @@ int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
         stk_loader_close(&l);
     *out = l;
     return rc;
+}
+
+int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
+                    const stk_loader_options *opt, stk_error *err)
+{
+    return loader_open(out, data, n, opt, NULL, err);
+}
+
+int stk_loader_open_measuring(stk_loader **out, stk_dataset *const *data, size_t n,
+                              const stk_loader_options *opt, uint32_t *lengths, stk_error *err)
+{
+    return loader_open(out, data, n, opt, lengths, err);
 }
 
 static int check_process(const stk_loader *l, stk_error *err)
@@ -498,13 +476,16 @@ uint64_t stk_loader_position(const stk_loader *l)
 
 int stk_loader_seek(stk_loader *l, uint64_t epoch, uint64_t step, stk_error *err)
 {
-    const stk_deal *d = &l->e.deal;
+    uint64_t steps;
+    stk_deal d;
 
     STK_TRY(check_process(l, err));
-    if (step > l->e.steps)
+    d = stk_engine_deal(&l->e, epoch);
+    steps = stk_deal_steps(&d, 0);
+    if (step > steps)
         return stk_fail(err, STK_EINVAL, "step %" PRIu64 " of %" PRIu64 " does not exist", step,
-                        l->e.steps);
-    return stk_engine_seek(&l->e, epoch, step == l->e.steps ? d->samples : step * d->global, err);
+                        steps);
+    return stk_engine_seek(&l->e, epoch, step == steps ? d.samples : step * d.global, err);
 }
 
 int stk_loader_resume(stk_loader *l, uint64_t epoch, uint64_t position, stk_error *err)
@@ -519,6 +500,45 @@ void stk_loader_streams(const stk_loader *l, uint64_t *streams, uint64_t *window
     *window = l->e.window;
 }
 
+/* The order is another now. */
+static void forget_bins(stk_engine *e)
+{
+    if (e->bins)
+        stk_bins_forget(e->bins);
+}
+
+void stk_loader_bins(const stk_loader *l, uint64_t *window, uint64_t *together, uint64_t *print)
+{
+    const stk_engine *e = &l->e;
+    const stk_binning *h = &e->binning;
+
+    *window = *together = *print = 0;
+    if (!e->bins)
+        return;
+    *window = h->window;
+    *together = h->kind == STK_BIN_BUDGET ? h->group : h->kind == STK_BIN_LIKE ? h->rows : 1;
+    *print = stk_hash64(0, e->lengths, e->common->start[e->common->n_data] * sizeof *e->lengths);
+}
+
+int stk_loader_set_bins(stk_loader *l, uint64_t window, uint64_t together, stk_error *err)
+{
+    uint64_t position = stk_loader_position(l);
+    int rc, at;
+
+    STK_TRY(check_process(l, err));
+    stk_ring_drain(&l->e);
+    rc = stk_batching_replan(&l->e, window, together, err);
+    if (position > stk_loader_positions(l, l->e.epoch))
+        position = 0;
+    at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
+    return rc < 0 ? rc : at;
+}
+
+uint64_t stk_loader_positions(const stk_loader *l, uint64_t epoch)
+{
+    return stk_engine_deal(&l->e, epoch).samples;
+}
+
 int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window, stk_error *err)
 {
     uint64_t position = stk_loader_position(l);
@@ -531,6 +551,7 @@ int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window, stk
                                      : "streams and window belong to shuffle=\"block\"");
     stk_ring_drain(&l->e); /* nobody reads the order now */
     rc = stk_blocks_replan(&l->e, streams, window, err);
+    forget_bins(&l->e);
     at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
     return rc < 0 ? rc : at;
 }
@@ -544,7 +565,10 @@ static int no_mix(stk_error *err)
 /* Batches made ahead are of the old mixture: the consumer goes on where it stands. */
 static int remix(stk_loader *l, int rc, uint64_t position, stk_error *err)
 {
-    int at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
+    int at;
+
+    forget_bins(&l->e);
+    at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
 
     return rc < 0 ? rc : at;
 }
@@ -557,6 +581,10 @@ int stk_loader_set_weights(stk_loader *l, const double *weights, size_t n, uint6
     STK_TRY(check_process(l, err));
     if (!stk_order_is_mix(&l->e.order))
         return no_mix(err);
+    if (l->e.bins)
+        return stk_fail(err, STK_ENOTSUP,
+                        "weights change at a position, and max_tokens and bucket batch whole "
+                        "windows of positions: leave one of them");
     if (n != l->e.common->n_data)
         return stk_fail(err, STK_EINVAL, "%zu weights for %u data sets: give one for each", n,
                         l->e.common->n_data);
@@ -582,12 +610,17 @@ int stk_loader_set_mix(stk_loader *l, const stk_mix_change_info *all, size_t n, 
 
 uint64_t stk_loader_steps(const stk_loader *l)
 {
-    return l->e.steps;
+    return stk_engine_steps(&l->e, l->e.epoch);
+}
+
+uint64_t stk_loader_steps_of(const stk_loader *l, uint64_t epoch)
+{
+    return stk_engine_steps(&l->e, epoch);
 }
 
 uint64_t stk_loader_samples(const stk_loader *l)
 {
-    return l->e.deal.samples;
+    return l->e.positions;
 }
 
 uint64_t stk_loader_samples_of(const stk_loader *l, uint32_t i)
@@ -602,7 +635,7 @@ static uint64_t search(const stk_engine *e, uint64_t epoch, const stk_where *wha
 {
     stk_where at;
 
-    for (uint64_t p = 0; p < e->deal.samples; p++) {
+    for (uint64_t p = 0; p < e->positions; p++) {
         e->order.at(e->order.state, epoch, &p, 1, &at);
         if (at.dataset == what->dataset && at.sample == what->sample)
             return p;
@@ -715,6 +748,7 @@ void stk_loader_close(stk_loader **lp)
     stk_free(e->arrived);
     stk_free(e->io_thread);
     stk_free(e->skips);
+    stk_batching_fini(e);
     stk_ledger_writer_close(&e->ledger);
     if (e->order.close)
         e->order.close(e->order.state);

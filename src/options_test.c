@@ -23,7 +23,7 @@
     X(collations)                                                                                  \
     X(watch)                                                                                       \
     X(select) X(n_select) X(weights) X(n_weights) X(balance) X(n_balance) X(stratify)              \
-        X(n_stratify) X(mix) X(n_mix)
+        X(n_stratify) X(mix) X(n_mix) X(lengths) X(n_lengths)
 
 /* Every byte of the struct belongs to a row, to a field above, or is padding before a wider
  * field. */

@@ -40,11 +40,12 @@ EXAMPLES = {
     "normalize": "from(jpg) | image | center_crop(224) | normalize(imagenet)",
     "to": "from(jpg) | image | center_crop(224) | to(f16, layout=channels_last)",
     "truncate": "from(npy) | npy | truncate(512)",
+    "pack": "from(npy) | npy | pack(block=2048, shift=1) | to(i32)",
 }
 HEADS = {
     "codecs": ("Codecs", "The head of a chain: a field's bytes become text, a value, an array or a picture."),
-    "ops": ("Ops", "What follows `image`; none of them moves a pixel: they turn the view, and one pass samples it. `truncate` follows "
-            "rows of numbers, `to` both."),
+    "ops": ("Ops", "What follows `image`; none of them moves a pixel: they turn the view, and one pass samples it. `truncate` and "
+            "`pack` follow rows of numbers, `to` both."),
     "decoders": ("Decoders", "What `image` finds in the bytes, whatever the field is called."),
 }
 

@@ -136,6 +136,15 @@ typedef struct stk_loader_options {
     uint64_t device_memory_limit; /* bytes of the GPU; 0: a quarter of its memory */
     uint32_t sm_limit;            /* multiprocessors that decoding may keep busy; 0: all */
     uint32_t in_flight;           /* batches on their way to the GPU at once, 1 to 8; 0: 4 */
+    /* Batches by length (docs/tokens.md), for outputs whose rows differ in it.  Within windows of
+     * `bucket` positions of the epoch rows of like length come together. */
+    uint64_t
+        max_tokens;  /* rows x the longest of them in a rank's batch; batch_size bounds the rows */
+    uint64_t bucket; /* 0: with max_tokens 65,536, else rows come as they stand */
+    /* Of each sample of all data sets, before truncate(); copied; NULL: kept beside the index, and
+     * measured when they are first asked for. */
+    const uint32_t *lengths;
+    uint64_t n_lengths;
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from src/options.def:
@@ -190,8 +199,34 @@ STK_API void stk_loader_streams(const stk_loader *l, uint64_t *streams, uint64_t
 STK_API STK_MUST_CHECK int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window,
                                                   stk_error *err);
 
-STK_API uint64_t stk_loader_steps(const stk_loader *l);   /* batches an epoch, equal on all ranks */
+/* Batches of the epoch in which the consumer stands, or of another one; equal on all ranks.  Where
+ * lengths make batches, epochs differ in it. */
+STK_API uint64_t stk_loader_steps(const stk_loader *l);
+STK_API uint64_t stk_loader_steps_of(const stk_loader *l, uint64_t epoch);
 STK_API uint64_t stk_loader_samples(const stk_loader *l); /* samples an epoch, all ranks together */
+
+typedef struct stk_fit_info {
+    uint64_t rows, tokens;
+} stk_fit_info;
+
+/* What packing makes of lengths in this order: `window` (0: 65,536) of them at a time by best fit, or
+ * by first fit; those that are longer than `block` are cut.  STK_EINVAL: no such block. */
+STK_API STK_MUST_CHECK int stk_pack_lengths(const uint32_t *lengths, uint64_t n, uint32_t block,
+                                            int best, uint32_t window, stk_fit_info *out,
+                                            stk_error *err);
+
+/* What a position is counted up to in an epoch: its samples, or with max_tokens its batches. */
+STK_API uint64_t stk_loader_positions(const stk_loader *l, uint64_t epoch);
+
+/* Of max_tokens and bucket: the window, and what stays together in it: batches (max_tokens) or
+ * samples (bucket).  `print`: the fingerprint of the lengths.  All 0 without them. */
+STK_API void stk_loader_bins(const stk_loader *l, uint64_t *window, uint64_t *together,
+                             uint64_t *print);
+
+/* Take others, so that batches are those of the loader whose state is taken up.  The loader stays
+ * where it is; batches that were made ahead are dropped. */
+STK_API STK_MUST_CHECK int stk_loader_set_bins(stk_loader *l, uint64_t window, uint64_t together,
+                                               stk_error *err);
 
 /* Samples of data set i (as they were given, from 0) that ids are counted through: its length, or
  * its windows where chains cut tokens.  0 past the last. */
@@ -272,12 +307,14 @@ typedef struct stk_stats {
     uint64_t jpeg_fallback; /* JPEGs that went to libjpeg-turbo: progressive, CMYK, damaged, ... */
     uint64_t jpeg_learned;  /* JPEGs whose seek points were found by this loader (learn_jpeg) */
     const char *cold_by;    /* who reads cold local files: "io_uring", "threads"; NULL: none yet */
-    uint64_t packed_tokens; /* packed documents: their tokens in an epoch; 0: none are packed ... */
-    uint64_t packed_room;   /* ... and what their rows have room for: the rest is padding */
     /* The GPU's part, all 0 without one: its time for copies and for pictures, bytes that went over,
      * JPEGs that it decoded, rows that it could not make and the CPU did, its memory */
     uint64_t gpu_copy_ns, gpu_picture_ns, gpu_bytes, gpu_jpegs, gpu_mended;
     uint64_t gpu_memory, gpu_memory_peak, gpu_memory_limit;
+    /* Packed documents, and batches of max_tokens: their tokens in an epoch (0: neither), and what
+     * their rows have room for: the rest is padding. */
+    uint64_t packed_tokens;
+    uint64_t packed_room;
 } stk_stats;
 
 STK_API const char *stk_stage_name(stk_stage_id id); /* "fetch"; a static string */

@@ -16,6 +16,7 @@ from .batch import Batch, cu_seqlens
 from .chains import Chain, from_
 from .dataset import Dataset, open  # noqa: A004
 from .errors import StokerError
+from .fitting import pack_lengths
 from .loader import Loader
 from .mixing import Mix, mix
 from .packing import pack
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     def image() -> Chain: ...
 
 __all__ = ["Batch", "Chain", "Dataset", "Loader", "Mix", "StokerError", "Writer", "__version__",
-           "build_info", "chains", "cu_seqlens", "from_", "mix", "open", "pack"]
+           "build_info", "chains", "cu_seqlens", "from_", "mix", "open", "pack",
+           "pack_lengths"]
 
 
 def __getattr__(name: str) -> Any:

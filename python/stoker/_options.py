@@ -177,10 +177,28 @@ def device(name: Any, decode: Any, pin: Any, memory: Any, sms: Any, flights: Any
             "in_flight": 0 if flights is None else whole("in_flight", flights, 1, 8)}
 
 
-def share(batch_size: Any, global_batch_size: Any, place: _ranks.Place) -> dict[str, int]:
+BUCKET = 1 << 16                                # STK_BIN_WINDOW
+
+
+def by_length(max_tokens: Any, bucket: Any) -> dict[str, int]:
+    """max_tokens= and bucket= as the extension takes them: 0 for none."""
+    window = 0 if bucket is None or bucket is False else BUCKET if bucket is True \
+        else whole("bucket", bucket, 1, 1 << 24)
+    return {"max_tokens": 0 if max_tokens is None else whole("max_tokens", max_tokens, 1, 2**40),
+            "bucket": window}
+
+
+def share(batch_size: Any, global_batch_size: Any, place: _ranks.Place,
+          max_tokens: Any = None) -> dict[str, int]:
     """batch_size of each rank or global_batch_size of all (the other 0), rank and world_size."""
     size, total = 0, 0
-    if global_batch_size is None:
+    if max_tokens is not None:
+        if global_batch_size is not None:
+            invalid("max_tokens says how large a rank's batch is: leave global_batch_size (a batch_size "
+                    "bounds its rows)")
+        size = whole("batch_size", batch_size, 1, 1 << 20)
+        size = 0 if size == 1 else size         # left alone: no bound
+    elif global_batch_size is None:
         size = whole("batch_size", batch_size, 1, 1 << 20)
     elif batch_size != 1:
         invalid("batch_size is per rank and global_batch_size for all ranks: give one of them")

@@ -27,7 +27,7 @@ _SHOWN = 3
 
 def plan(data: list[Dataset], *, select: Any = None, skip: Any = 0, limit: Any = None, repeat: Any = 1,
          epoch_size: Any = None, weights: Any = None, replacement: Any = None, balance: Any = None,
-         stratify: Any = None, mix: Mix | None = None,
+         stratify: Any = None, mix: Mix | None = None, lengths: Any = None,
          shuffle: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """(what the extension takes, what a state remembers); `...` stands for a fingerprint there."""
     drawn = _one_way(weights=weights, balance=balance, stratify=stratify, mix=mix)
@@ -47,7 +47,8 @@ def plan(data: list[Dataset], *, select: Any = None, skip: Any = 0, limit: Any =
             None if weights is None else weights_of(weights, data),
             None if balance is None else classes_of("balance", balance, data), again,
             None if stratify is None else classes_of("stratify", stratify, data),
-            None if mix is None else array.array("d", mix.weights.values()))
+            None if mix is None else array.array("d", mix.weights.values()),
+            None if lengths is None else lengths_of(lengths, data))
     order: dict[str, Any] = {}
     if mix is not None:
         order["mix"] = {"names": list(mix.weights), "changes": []}
@@ -119,6 +120,17 @@ def weights_of(value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
             return np.ascontiguousarray(values, dtype=np.float64)
     first = repr(values[:1].tolist()[0]) if len(values) else "none"
     invalid(f"weights must be numbers, not {first[:60]}")
+
+
+def lengths_of(value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
+    """How long each sample is, as uint32."""
+    import numpy as np
+    values = _array("lengths", value, data)
+    if values.dtype.kind not in "iu":
+        invalid(f"lengths must be whole numbers, not {values.dtype}")
+    if len(values) and not 0 <= int(values.min()) <= int(values.max()) < 2**32:
+        invalid(f"lengths must be 0 to {2**32 - 1}, not {values.min()} to {values.max()}")
+    return np.ascontiguousarray(values, dtype=np.uint32)
 
 
 def classes_of(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:

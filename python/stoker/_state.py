@@ -9,13 +9,14 @@ not read back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _log, _options
 from .errors import invalid
 
 VERSION = 2
+_BINS = ("bucket", "max_tokens", "max_rows", "lengths", "bins")
 _PARTS = ("epoch", "position", "seed", "order", "data", "chains")
 
 
@@ -68,7 +69,10 @@ def differences(state: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     out = []
     if state["seed"] != mine["seed"]:
         out.append(f"seed: {_short(state['seed'])} then, {mine['seed']!r} now")
-    out += _moved(state["order"], mine["order"], "order")
+    then, now = state["order"], mine["order"]
+    if state["position"] == 0:                  # batches of another kind may begin with an epoch
+        then, now = ({name: v for name, v in order.items() if name not in _BINS} for order in (then, now))
+    out += _moved(then, now, "order")
     out += _data_moved(state["data"], mine["data"])
     gone = [name for name in state["chains"] if name not in mine["chains"]]
     new = [name for name in mine["chains"] if name not in state["chains"]]
@@ -91,6 +95,19 @@ def with_streams(mine: Mapping[str, Any], state: Any, fixed: set[str]) -> dict[s
     return {**mine, "order": order}
 
 
+def with_bins(mine: Mapping[str, Any], state: Any) -> dict[str, Any]:
+    """`mine` with the windows of a state, where both batch by length: what stays together in them depends
+    on the number of ranks, and batches would be others."""
+    order = dict(mine["order"])
+    then = state.get("order") if isinstance(state, Mapping) else None
+    if isinstance(then, Mapping) and "bins" in order and "bins" in then and state.get("position"):
+        pair = then["bins"]
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            invalid(f"the state is damaged: bins is {_short(pair)}")
+        order["bins"] = [_options.whole("the state's bins", n, 1, 2**32 - 1) for n in pair]
+    return {**mine, "order": order}
+
+
 def _check_shape(state: Any) -> None:
     if not isinstance(state, Mapping) or "version" not in state:
         invalid(f"this is no state of a loader: it has no version: {str(state)[:80]}")
@@ -106,12 +123,14 @@ def _check_shape(state: Any) -> None:
             invalid(f"the state is damaged: {name} is {_short(state[name])}")
 
 
-def read(state: Any, mine: Mapping[str, Any], samples: int, strict: bool) -> tuple[int, int]:
+def read(state: Any, mine: Mapping[str, Any], positions: Callable[[int], int],
+         strict: bool) -> tuple[int, int]:
     """(epoch, position) of a state, if it fits."""
     _check_shape(state)
     epoch = _options.whole("the state's epoch", state["epoch"], 0, 2**32 - 1)
     position = _options.whole("the state's position", state["position"], 0, 2**63 - 1)
     other = differences(state, mine)
+    samples = positions(epoch)
     if other and strict:
         invalid(f"the state does not fit this loader: {'; '.join(other)}. Open the loader as it was, "
                 f"or take the position alone with load_state_dict(state, strict=False)")

@@ -82,7 +82,8 @@ class Chain:
             separator: builtins.int | None = None,
             pack: str | None = None,
             give: str | None = None,
-            pad: builtins.int | None = None) -> Chain:
+            pad: builtins.int | None = None,
+            repack: bool | None = None) -> Chain:
         """windows of token files: tokens(block=1024), labels: tokens(block=1024, shift=1)
         block: tokens of a row
         stride: tokens from a window to the next; absent: block
@@ -93,6 +94,7 @@ class Chain:
         pack: rows of whole documents, longer ones cut: best or first fit
         give: of packed rows: tokens (absent: these), positions, documents, mask
         pad: what fills packed rows; absent: 0, with shift -100
+        repack: pack: the epoch's order, so that rows are others each time; default false
         """
 
     def resize(self,
@@ -149,4 +151,20 @@ class Chain:
         """cut rows of numbers that are longer than n
         n: the most values of a row, along its first dimension
         keep: which of them stay: first or last; default first
+        """
+
+    def pack(self,
+            block: builtins.int,
+            fit: str | None = None,
+            shift: builtins.int | None = None,
+            give: str | None = None,
+            pad: builtins.int | None = None,
+            window: builtins.int | None = None) -> Chain:
+        """several samples side by side in rows of `block` values; longer ones are cut
+        block: values of a row
+        fit: best or first; default best
+        shift: how far behind its begin a sample is taken: 1 gives the labels; default 0
+        give: tokens (absent: these), positions, documents, mask
+        pad: what fills rows; absent: 0, with shift -100
+        window: samples of the epoch's order that are packed together; default 65536
         """

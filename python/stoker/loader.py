@@ -21,7 +21,8 @@ _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_w
           "io_threads", "global_batch_size", "classes", "exclude", "select", "skip", "limit", "repeat",
           "epoch_size", "weights", "replacement", "balance", "stratify", "mesh", "check_ranks",
           "streams", "window", "ranks_per_node", "learn_jpeg", "dtype",
-          "shape", "decode", "pin_memory", "device_memory_limit", "sm_limit", "in_flight"]
+          "shape", "decode", "pin_memory", "device_memory_limit", "sm_limit", "in_flight",
+          "max_tokens", "bucket", "lengths"]
 Collate = str | tuple[str, float] | tuple[str, float, int] | Mapping[str, Any] | None
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -106,6 +107,12 @@ class Loader:
     collate: for rows of different shapes; "list": one tensor a row; "pad" or ("pad", value): filled up
         to the largest of the batch, or with ("pad", value, multiple) to a multiple; real sizes are in
         batch.lengths, batch.mask(name) tells values from padding; a dict: by output
+    max_tokens: as many rows as fit: rows x the longest of them in a rank's batch, padding included;
+        batch_size then bounds the rows.  For outputs whose rows differ in length (docs/tokens.md)
+    bucket: True, or a number of samples: in windows of so many of the epoch rows of like length come
+        together in a batch, and batches are mixed; with max_tokens they always do
+    lengths: of each sample of the data, or the name of a field that has it; None: measured once and kept
+        beside the index
     memory_limit: bytes, or "2GB", for batches, reads and scratch; None: a quarter of the memory
     max_pixels: larger pictures are bad data
     io_threads: threads for reads that wait; None: chosen
@@ -143,13 +150,16 @@ class Loader:
                  learn_jpeg: bool = False, dtype: Any = None, shape: tuple[int, ...] | None = None,
                  decode: str | None = None, pin_memory: bool = False,
                  device_memory_limit: int | str | None = None, sm_limit: int | None = None,
-                 in_flight: int | None = None, **unknown: Any) -> None:
+                 in_flight: int | None = None,
+                 max_tokens: int | None = None, bucket: bool | int | None = None, lengths: Any = None,
+                 **unknown: Any) -> None:
         _options.check_unknown(unknown, _KNOWN)
         _options.refuse_in_worker()
         skip_bad, budget = _options.skip_policy(on_error)
         place = _ranks.find(rank, world_size, mesh)
         options: dict[str, Any] = {
-            **_options.share(batch_size, global_batch_size, place),
+            **_options.share(batch_size, global_batch_size, place, max_tokens),
+            **_options.by_length(max_tokens, bucket),
             "seed": _options.whole("seed", seed, 0, 2**64 - 1),
             "shuffle": _options.shuffle_kind(shuffle),
             **_options.blocks(_options.shuffle_kind(shuffle), streams, window),
@@ -169,6 +179,7 @@ class Loader:
             exclude = list(exclude) if isinstance(exclude, Iterable) else exclude
         self._fixed = {name for name, v in (("streams", streams), ("window", window)) if v is not None}
         self._mixed = dict(data.weights) if isinstance(data, Mix) else {}
+        self._bins: list[int] | None = None     # of a state that was taken up
         self._changes: list[mixing.Change] = []     # of its weights, all from the first on
         with _agree.Meeting(place, _options.flag("check_ranks", check_ranks)) as meeting:
             datasets = _datasets(data, classes, dtype, shape)
@@ -177,7 +188,7 @@ class Loader:
             options["sampling"], self._order = _sampling.plan(
                 datasets, select=select, skip=skip, limit=limit, repeat=repeat,
                 epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance,
-                stratify=stratify, mix=data if isinstance(data, Mix) else None, shuffle=options["shuffle"])
+                stratify=stratify, lengths=lengths, mix=data if isinstance(data, Mix) else None, shuffle=options["shuffle"])
             found = list(dict.fromkeys(name for core in cores for name in core.fields()))
             self._made_of = _options.outputs(fields, found, collate, cores[0].kind()), options, exclude
             self._core = self._open(*self._made_of)
@@ -195,6 +206,7 @@ class Loader:
             self._core.close()
             self._core = self._open(*self._made_of)
         self._steps, self._samples = self._core.sizes()
+        self._by_length = self._core.bins()[0] != 0
         self._pid = os.getpid()
         self._running: _Epoch | None = None     # its epoch is under way
         self._next: tuple[int, int] | None = None   # where set_epoch or load_state_dict points
@@ -215,6 +227,12 @@ class Loader:
         if order["shuffle"] == "block":
             order.update(streams=options["streams"], window=options["window"])
         order.update(_state.drawn_of(self._core, self._order))
+        window, together, lengths = self._core.bins()
+        if window:
+            order.update(bucket=options["bucket"], max_tokens=options["max_tokens"],
+                         lengths=_state.word(lengths), bins=[window, together])
+        if options["max_tokens"]:
+            order.update(max_rows=options["batch_size"])
         if "mix" in order:
             order["mix"] = {**order["mix"], "changes": mixing.saved(self._changes)}
         return {"seed": options["seed"], "order": order,
@@ -226,6 +244,8 @@ class Loader:
             core = _stoker.Loader(data=self._data, outputs=outputs, exclude=path, **options)
         if self._changes:
             core.set_mix(tuple(self._changes))
+        if self._bins is not None and core.bins()[0]:
+            core.set_bins(*self._bins)
         return core
 
     # ---- epochs ----------------------------------------------------------------------------------
@@ -264,8 +284,12 @@ class Loader:
         return epoch, position
 
     def __len__(self) -> int:
-        """Batches of an epoch, the same on every rank."""
-        return self._steps
+        """Batches of an epoch, the same on every rank.
+
+        With max_tokens epochs differ in it: it is that of the running epoch, or of the next one if none is
+        running.
+        """
+        return self._core.epoch_sizes(self._where()[0])[0] if self._by_length else self._steps
 
     @property
     def epoch(self) -> int:
@@ -281,6 +305,9 @@ class Loader:
         epoch = _options.whole("epoch", epoch, 0, 2**32 - 1)
         if self._next is None or self._next[0] != epoch:
             self._next = epoch, 0
+
+    def _positions(self, epoch: int) -> int:
+        return self._core.epoch_sizes(epoch)[1] if self._by_length else self._samples
 
     def _where(self) -> tuple[int, int]:
         return self._next or self._core.where()
@@ -311,7 +338,14 @@ class Loader:
         were given to this loader; so do the weights of a mixture (set_weights() changes them).
         """
         mine = mixing.with_changes(_state.with_streams(self._identity, state, self._fixed), state)
-        place = _state.read(state, mine, self._samples, strict)
+        mine = _state.with_bins(mine, state)
+        before = self._identity["order"].get("bins")
+        self._set_bins(mine["order"].get("bins"), before)
+        try:
+            place = _state.read(state, mine, self._positions, strict)
+        except StokerError:
+            self._set_bins(before, mine["order"].get("bins"))
+            raise
         generation = _state.generation(state)
         if mine["order"] != self._identity["order"]:
             if "streams" in mine["order"]:
@@ -327,6 +361,11 @@ class Loader:
         self._loaded = generation + 1, *place
         self._next = place
         self._running = None
+
+    def _set_bins(self, bins: list[int] | None, before: list[int] | None) -> None:
+        if bins is not None and bins != before:
+            self._core.set_bins(*bins)
+            self._bins = bins
 
     def set_weights(self, weights: Mapping[str, float]) -> None:
         """Mix by other weights from the next batch on, in a loop or between two; batches made ahead are
@@ -399,7 +438,8 @@ class Loader:
         outputs, options, exclude = self._made_of
         alone = {**options, "batch_size": 1, "global_batch_size": 0, "rank": 0, "world_size": 1, "drop_last": False,
                  "prefetch": 1, "num_workers": -1, "skip": False, "skip_budget": 0, "watch": True,
-                 "learn_jpeg": False}
+                 "learn_jpeg": False, "max_tokens": 0, "bucket": 0,
+                 "sampling": (*options["sampling"][:-1], None)}
         core = self._open(outputs, alone, exclude)
         try:
             position = core.find(epoch, number)
@@ -416,7 +456,7 @@ class Loader:
 
     def stats(self) -> dict[str, Any]:
         """Figures since the loader was opened; times in seconds, stages summed over workers; padding: the
-        share of packed rows that is none of their documents' tokens, None where nothing is packed."""
+        share of packed rows, or of max_tokens' batches, that is no token of theirs, in this epoch; else None."""
         stats = self._core.stats()
         room = stats["packed_room"]
         stats["padding"] = 1 - stats["packed_tokens"] / room if room else None

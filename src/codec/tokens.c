@@ -9,14 +9,20 @@
 #include <string.h>
 
 #include "codec/codec.h"
+#include "order/bins.h"
 #include "order/pack_fit.h"
 
 #define MAX_BLOCK ((int64_t)1 << 30)
 
-static int choice(const stk_args *args, const char *arg, const char *const *names, int *out,
+typedef struct asked { /* for messages */
+    const char *step;
+    const stk_args *args;
+} asked;
+
+static int choice(const asked *a, const char *arg, const char *const *names, int *out,
                   stk_error *err)
 {
-    const char *word = stk_args_str(args, arg);
+    const char *word = stk_args_str(a->args, arg);
     char all[80] = "";
 
     for (int i = 0; word && names[i]; i++)
@@ -29,42 +35,60 @@ static int choice(const stk_args *args, const char *arg, const char *const *name
         if (names[i + 1])
             strncat(all, names[i + 2] ? ", " : " or ", sizeof all - strlen(all) - 1);
     }
-    return stk_fail(err, STK_EINVAL, "tokens: %s is %s", arg, all);
+    return stk_fail(err, STK_EINVAL, "%s: %s is %s", a->step, arg, all);
+}
+
+int stk_tokens_packing(stk_tokens *t, const char *step, const char *fit, const stk_args *args,
+                       stk_error *err)
+{
+    static const char *const fits[] = { "first", "best", NULL };
+    static const char *const gives[] = { "tokens", "positions", "documents", "mask", NULL };
+    asked a = { step, args };
+    int give = 0;
+
+    STK_TRY(choice(&a, fit, fits, &t->pack, err));
+    t->pack += STK_FIT_FIRST;
+    if (t->block > STK_MAX_PACKED)
+        return stk_fail(err, STK_EINVAL, "%s: packed rows have at most %u tokens", step,
+                        STK_MAX_PACKED);
+    if (stk_args_has(args, "give"))
+        STK_TRY(choice(&a, "give", gives, &give, err));
+    t->give = (stk_give)give;
+    t->pad = stk_args_has(args, "pad") ? stk_args_i64(args, "pad") : t->shift ? -100 : 0;
+    if (t->give != STK_GIVE_TOKENS && stk_args_has(args, "pad"))
+        return stk_fail(err, STK_EINVAL, "%s: pad fills tokens; %s have values of their own", step,
+                        gives[give]);
+    t->window = STK_BIN_WINDOW;
+    if (stk_args_has(args, "window")) {
+        int64_t window = stk_args_i64(args, "window");
+
+        if (window < 1 || window > STK_PACK_WINDOW)
+            return stk_fail(err, STK_EINVAL, "%s: window=%" PRId64 " is not in 1..%" PRId64, step,
+                            window, STK_PACK_WINDOW);
+        t->window = (uint32_t)window;
+    }
+    return 0;
 }
 
 /* Documents side by side in rows, in place of windows. */
 static int plan_pack(stk_tokens *t, const stk_args *args, stk_error *err)
 {
-    static const char *const fits[] = { "first", "best", NULL };
-    static const char *const gives[] = { "tokens", "positions", "documents", "mask", NULL };
     const char *odd = stk_args_has(args, "stride")      ? "stride"
                       : stk_args_has(args, "separator") ? "separator"
                       : t->random                       ? "random"
                       : t->share                        ? "share"
                                                         : NULL;
-    int give = 0;
 
     if (!stk_args_has(args, "pack")) {
-        if (!stk_args_has(args, "give") && !stk_args_has(args, "pad"))
+        if (!stk_args_has(args, "give") && !stk_args_has(args, "pad") && !t->repack)
             return 0;
-        return stk_fail(err, STK_EINVAL, "tokens: give and pad go with pack=best or pack=first");
+        return stk_fail(err, STK_EINVAL,
+                        "tokens: give, pad and repack go with pack=best or pack=first");
     }
-    STK_TRY(choice(args, "pack", fits, &t->pack, err));
-    t->pack += STK_FIT_FIRST;
     if (odd)
         return stk_fail(err, STK_EINVAL, "tokens: %s is for windows: it does not go with pack",
                         odd);
-    if (t->block > STK_MAX_PACKED)
-        return stk_fail(err, STK_EINVAL, "tokens: packed rows have at most %u tokens",
-                        STK_MAX_PACKED);
-    if (stk_args_has(args, "give"))
-        STK_TRY(choice(args, "give", gives, &give, err));
-    t->give = (stk_give)give;
-    t->pad = stk_args_has(args, "pad") ? stk_args_i64(args, "pad") : t->shift ? -100 : 0;
-    if (t->give != STK_GIVE_TOKENS && stk_args_has(args, "pad"))
-        return stk_fail(err, STK_EINVAL, "tokens: pad fills tokens; %s have values of their own",
-                        gives[give]);
-    return 0;
+    return stk_tokens_packing(t, "tokens", "pack", args, err);
 }
 
 static int tokens_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
@@ -91,6 +115,7 @@ static int tokens_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
                        .shift = (uint64_t)shift,
                        .random = stk_args_bool(args, "random"),
                        .share = stk_args_bool(args, "share"),
+                       .repack = stk_args_bool(args, "repack"),
                        .parted = stk_args_has(args, "separator"),
                        .separator = stk_args_i64(args, "separator") };
     if (t->random && stk_args_has(args, "stride"))
@@ -113,6 +138,8 @@ static const stk_arg tokens_args[] = {
     { "give", STK_ARG_NAME, "",
       "of packed rows: tokens (absent: these), positions, documents, mask" },
     { "pad", STK_ARG_INT, "", "what fills packed rows; absent: 0, with shift -100" },
+    { "repack", STK_ARG_BOOL, "false",
+      "pack: the epoch's order, so that rows are others each time" },
     { 0 },
 };
 

@@ -4,6 +4,7 @@
 #define STOKER_CODEC_TOKENS_H
 
 #include <stdint.h>
+#include <stoker/base.h>
 
 typedef enum stk_give { /* what a row of packed documents is asked for */
                         STK_GIVE_TOKENS,
@@ -20,7 +21,17 @@ typedef struct stk_tokens { /* of one chain; all of a loader agree but in shift,
     int64_t separator;
     int pack; /* rows are whole documents: stk_fit; 0: windows */
     stk_give give;
-    int64_t pad; /* what fills packed rows */
+    int64_t pad;     /* what fills packed rows */
+    int repack;      /* anew every epoch */
+    uint32_t window; /* of positions that are packed together, where an epoch's order is packed */
 } stk_tokens;
+
+#define STK_PACK_WINDOW ((int64_t)1 << 24) /* the most */
+
+struct stk_args;
+/* Arguments that all steps that pack have: give, pad, window, and the fit under the name `fit`; the
+ * block and the shift stand.  `step`: for messages. */
+int stk_tokens_packing(stk_tokens *t, const char *step, const char *fit,
+                       const struct stk_args *args, stk_error *err);
 
 #endif

@@ -109,6 +109,7 @@ static int agree(stk_engine *e, stk_error *err)
                            : t->random != t0->random       ? "random"
                            : t->share != t0->share         ? "share"
                            : t->pack != t0->pack           ? "pack"
+                           : t->repack != t0->repack       ? "repack"
                            : t->parted != t0->parted       ? "separator"
                            : t->separator != t0->separator ? "separator"
                                                            : NULL;

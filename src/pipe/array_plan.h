@@ -10,6 +10,7 @@
 #include "codec/tokens.h"
 #include "fetch/arrays.h"
 #include "kern/convert.h"
+#include "order/order.h"
 
 typedef struct stk_array_out { /* one output of one data set */
     const stk_array *array;
@@ -30,7 +31,7 @@ typedef struct stk_document { /* one, or a piece of one that is longer than a ro
 
 typedef struct stk_packed { /* rows of one data set */
     uint64_t rows, tokens;
-    uint64_t *first; /* rows + 1: where each row begins in doc */
+    uint64_t *first; /* rows + 1: where each row begins in doc; repack: NULL, and a row is one */
     stk_document *doc;
 } stk_packed;
 
@@ -44,6 +45,14 @@ typedef struct stk_array_plan {
     stk_packed *packed;  /* of each data set; NULL: documents are not packed */
 } stk_array_plan;
 
+typedef struct stk_row_docs { /* a worker's: the documents of a row that is packed anew */
+    uint32_t n, cap;
+    uint64_t *position;
+    uint32_t *part;
+    stk_where *where;
+    stk_document *doc;
+} stk_row_docs;
+
 struct stk_engine;
 /* Chains are planned (stk_chain_plan_rows); makes the outputs' shapes and the number of samples. */
 int stk_array_plan_open(struct stk_engine *e, stk_error *err);
@@ -53,5 +62,9 @@ void stk_array_plan_close(stk_array_plan **p);
 int stk_pack_plan(struct stk_engine *e, stk_error *err);
 int stk_pack_settle(struct stk_engine *e, uint32_t output, stk_error *err); /* its type is known */
 void stk_pack_close(stk_array_plan *p);
+/* repack: the documents of row `bin` of an epoch. */
+int stk_row_docs_find(struct stk_engine *e, stk_row_docs *d, uint64_t epoch, uint64_t bin,
+                      stk_error *err);
+void stk_row_docs_fini(stk_row_docs *d);
 
 #endif

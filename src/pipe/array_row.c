@@ -18,6 +18,8 @@ typedef struct gather { /* into one row of one output */
     uint8_t *dst;
     size_t size; /* of an element of dst */
     size_t each; /* elements of a row of the array */
+    uint32_t output, n_out;
+    const stk_where *sets; /* of documents of several data sets; NULL: `from` is all of theirs */
 } gather;
 
 /* ---- errors ---- */
@@ -212,6 +214,8 @@ static int packed_tokens(gather *g, const stk_tokens *t, const stk_document *d, 
     for (; n; n--, d++) {
         uint64_t here = followed(d, t->shift);
 
+        if (g->sets) /* each document is of its own data set */
+            g->from = &g->w->engine->arrays->out[g->sets++->dataset * g->n_out + g->output];
         STK_TRY(take(g, d->at + t->shift, here, to, err));
         fill(g, d->len - here);
         left -= d->len;
@@ -250,9 +254,11 @@ static int packed_numbers(gather *g, const stk_tokens *t, const stk_document *d,
 static int take_packed(gather *g, const stk_packed *p, uint64_t row, const stk_tokens *t,
                        stk_dtype to, stk_error *err)
 {
-    const stk_document *d = p->doc + p->first[row];
-    uint64_t n = p->first[row + 1] - p->first[row];
+    const stk_row_docs *anew = &g->w->docs;
+    const stk_document *d = p->first ? p->doc + p->first[row] : anew->doc;
+    uint64_t n = p->first ? p->first[row + 1] - p->first[row] : anew->n;
 
+    g->sets = p->first ? NULL : anew->where;
     return t->give == STK_GIVE_TOKENS ? packed_tokens(g, t, d, n, to, err)
                                       : packed_numbers(g, t, d, n, to, err);
 }
@@ -321,7 +327,9 @@ static int make_output(const sample *x, uint32_t output, stk_error *err)
     gather g = { .w = x->w,
                  .from = &p->out[x->where->dataset * p->n_out + output],
                  .dst = stk_batch_place(x->slot->batch, output, x->row),
-                 .size = stk_dtype_size(o->spec.dtype) };
+                 .size = stk_dtype_size(o->spec.dtype),
+                 .output = output,
+                 .n_out = p->n_out };
     uint64_t at = x->at, n = p->cut.block;
 
     g.each = g.from->array->row_bytes / stk_dtype_size(g.from->array->dtype);
@@ -348,8 +356,13 @@ static int make(sample *x, uint64_t position, stk_error *err)
     const stk_engine *e = x->w->engine;
     const stk_array_plan *p = e->arrays;
     const uint64_t *start = e->common->start;
-    uint32_t n = p->cut.share ? 1 : p->n_out, d = x->where->dataset;
+    uint32_t n = p->cut.share ? 1 : p->n_out, d = p->cut.repack ? 0 : x->where->dataset;
 
+    if (p->cut.repack) {
+        STK_TRY(stk_row_docs_find(x->w->engine, &x->w->docs, x->slot->epoch, position, err));
+        x->where = x->w->docs.where; /* a row goes by its first document */
+        d = x->where->dataset;
+    }
     if (d >= p->n_data || x->where->sample >= start[d + 1] - start[d])
         return stk_fail(err, STK_EINVAL,
                         "order %s asks for sample %" PRIu64 " of data set %u, which is not there",
@@ -415,7 +428,7 @@ void stk_array_rows(stk_worker *w, stk_slot *s, uint32_t row, uint32_t n, const 
         rc = make(&x, position[i], &err);
         if (rc == 0)
             continue;
-        if (where[i].dataset < e->common->n_data)
+        if (!e->arrays->cut.repack && where[i].dataset < e->common->n_data)
             err.sample = e->common->start[where[i].dataset] + where[i].sample;
         stk_ring_fail(e, s, row + i, rc, &err);
     }

@@ -242,10 +242,25 @@ static void mend_locked(stk_engine *e)
     pthread_mutex_lock(&e->lock);
 }
 
+stk_deal stk_engine_deal(const stk_engine *e, uint64_t epoch)
+{
+    stk_deal d = e->deal;
+
+    d.samples = e->bins ? stk_bins_count(e->bins, epoch) : e->positions;
+    return d;
+}
+
+uint64_t stk_engine_steps(const stk_engine *e, uint64_t epoch)
+{
+    stk_deal d = stk_engine_deal(e, epoch);
+
+    return stk_deal_steps(&d, 0);
+}
+
 /* Of the consumer's epoch, which may have been entered midway. */
 static uint64_t epoch_steps(const stk_engine *e)
 {
-    return e->epoch == e->base_epoch ? e->base_step + e->base_left : e->steps;
+    return e->epoch == e->base_epoch ? e->base_step + e->base_left : stk_engine_steps(e, e->epoch);
 }
 
 int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *err)
@@ -263,7 +278,9 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     STK_TRY(stk_engine_start(e, err));
     if (e->inline_mode)
         stk_lap(e->worker[0], STK_STAGE_IDLE); /* the caller was elsewhere */
-    stk_stall_at(&e->stall, STK_STALL_TAKE, e->epoch * e->steps + e->taken);
+    stk_stall_at(&e->stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
+    if (e->bins)
+        (void)stk_bins_count(e->bins, e->epoch + 1); /* its table is made while workers work */
     pthread_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
     if (rc == 0)
@@ -281,31 +298,34 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
 
 uint64_t stk_engine_position(const stk_engine *e)
 {
-    uint64_t at = e->taken * e->deal.global;
+    uint64_t at = e->taken * e->deal.global, all = stk_engine_deal(e, e->epoch).samples;
 
     if (e->epoch == e->base_epoch)
         at = e->base_from + (e->taken - e->base_step) * e->deal.global;
-    return at < e->deal.samples ? at : e->deal.samples;
+    return at < all ? at : all;
 }
 
 /* Where the ring goes on: the epoch and the position at which the slot at the tail begins. */
 static void tail_place(const stk_engine *e, uint64_t *epoch, uint64_t *position)
 {
-    int first = e->tail < e->base_left;
-    uint64_t at = first ? e->tail : e->tail - e->base_left;
+    const stk_slot *s = &e->slot[e->tail % e->n_slots];
+    int over = e->ahead.at == e->ahead.steps;
 
-    *epoch = first ? e->base_epoch : e->base_epoch + 1 + at / e->steps;
-    *position = first ? e->base_from + at * e->deal.global : at % e->steps * e->deal.global;
+    *epoch = e->head > e->tail ? s->epoch : e->ahead.epoch + (uint64_t)over;
+    *position = e->head > e->tail ? s->share.start
+                : over            ? 0
+                                  : e->ahead.from + e->ahead.at * e->deal.global;
 }
 
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err)
 {
-    uint64_t left = stk_deal_steps(&e->deal, position), tail_epoch, tail_at;
+    stk_deal deal = stk_engine_deal(e, epoch);
+    uint64_t left = stk_deal_steps(&deal, position), tail_epoch, tail_at;
 
-    if (position > e->deal.samples)
+    if (position > deal.samples)
         return stk_fail(err, STK_EINVAL,
                         "position %" PRIu64 " does not exist: an epoch has %" PRIu64, position,
-                        e->deal.samples);
+                        deal.samples);
     tail_place(e, &tail_epoch, &tail_at);
     if (tail_epoch != epoch + !left || tail_at != (left ? position : 0)) {
         stk_ring_drain(e);
@@ -313,6 +333,7 @@ int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error 
         e->base_from = position;
         e->base_step = (position + e->deal.global - 1) / e->deal.global;
         e->base_left = left;
+        e->ahead = (stk_ahead){ epoch, position, e->base_step, 0, left };
     } /* else that is what comes next anyway */
     e->epoch = epoch;
     e->taken = left ? (position + e->deal.global - 1) / e->deal.global : epoch_steps(e);
@@ -323,13 +344,13 @@ int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, s
 {
     ldg_head head = { .rank = e->deal.rank,
                       .world = e->deal.world,
-                      .max_rows = e->batch,
+                      .max_rows = e->common->batch,
                       .generation = from->generation,
                       .global = e->deal.global,
                       .seed = e->seed,
                       .epoch = from->epoch,
                       .position = from->position,
-                      .samples = e->deal.samples };
+                      .samples = stk_engine_deal(e, from->epoch).samples };
     stk_ledger_writer *w = NULL;
 
     if (folder && e->ledger && stk_ledger_writer_is(e->ledger, folder, from->generation))

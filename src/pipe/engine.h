@@ -23,6 +23,7 @@
 #include "device/device.h"
 #include "fetch/uring.h"
 #include "kern/sample.h"
+#include "order/bins.h"
 #include "order/order.h"
 #include "pipe/array_plan.h"
 #include "pipe/ledger_write.h"
@@ -58,11 +59,23 @@ struct stk_ticket {
     stk_slot *slot;
 };
 
+typedef struct stk_spot { /* of a packed piece */
+    uint32_t row, at;     /* in the batch; in the row */
+    uint32_t number;      /* of the pieces of its row */
+    uint32_t part, from;  /* which block of its sample; its first value there */
+    uint32_t len, after;  /* values; how many the sample has behind them */
+} stk_spot;
+
 struct stk_slot {
     stk_slot_state state;  /* lock */
     _Atomic uint32_t left; /* rows not done */
     uint64_t seq, epoch, step;
     stk_share share;
+    _Atomic uint32_t tickets; /* that stand for a sample; the others are done by being claimed */
+    uint64_t *position;       /* with bins: of each ticket; NULL: as the share is dealt */
+    stk_spot *spot;           /* with packed rows: where each ticket goes; NULL: rows are tickets */
+    uint32_t *used;           /* ... how full each row is */
+    uint32_t *part;           /* ... scratch, for the pieces of a row */
     stk_batch *batch;
     uint32_t stage; /* the next one to run */
     stk_ticket ticket;
@@ -70,6 +83,11 @@ struct stk_slot {
     uint32_t err_row; /* lock */
     stk_error err;    /* lock */
 };
+
+typedef struct stk_ahead { /* an epoch that was entered at position `from`, with step `first` */
+    uint64_t epoch, from, first;
+    uint64_t at, steps; /* steps from there: opened, in all */
+} stk_ahead;
 
 /* Where a worker's time went, in ticks.  Written by its worker only, read by anybody; its own
  * cache lines. */
@@ -88,6 +106,7 @@ typedef struct stk_worker {
     stk_request *req; /* NULL: it is on its way */
     stk_cut cut;
     uint64_t rows, bytes; /* of the run under hand, counted at its end */
+    stk_row_docs docs;    /* of the row under hand, where it is packed anew */
     uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
     stk_scratch scratch;
     int alone; /* makes rows anew on the consumer's thread: reads wait, the CPU decodes */
@@ -105,11 +124,16 @@ struct stk_engine {
     stk_bytes fallback[STK_MAX_OUTPUTS];    /* of the chains; no data: none */
     stk_order order;
     stk_roster roster;
-    stk_deal deal;
     int megatron;             /* samples are cut as Megatron's order says (order/gpt_order.h) */
+    stk_deal deal;      /* over the positions of an epoch, or its bins: stk_engine_deal() */
+    uint64_t positions; /* of an epoch */
+    stk_binning binning;
+    stk_bins *bins;           /* NULL: positions are dealt as they come */
+    uint32_t *lengths;        /* of each global id; NULL: nobody asks */
+    uint32_t *measured;       /* lengths are all that is wanted of rows; NULL: rows are */
     uint64_t streams, window; /* of the block order; 0: it is another */
     uint64_t drawn_print;     /* fingerprint of weights or classes; 0: none */
-    uint64_t seed, steps, max_pixels, skip_budget;
+    uint64_t seed, max_pixels, skip_budget;
     stk_on_error on_error;
     const stk_stage *stage[STK_MAX_STAGES + 1];
     uint32_t n_stages;
@@ -126,7 +150,8 @@ struct stk_engine {
     struct stk_learn **learn; /* by data set; NULL: nothing to learn there, or nowhere */
     int learn_told;           /* the consumer's */
     stk_stall stall;
-    uint32_t batch, n_slots, chunk;
+    uint32_t batch; /* tickets of a slot: rows, or packed pieces */
+    uint32_t n_slots, chunk;
     uint32_t io_depth, n_io;
     int peeks;       /* some bytes lie in memory already */
     int remote;      /* some shards are far away */
@@ -150,6 +175,7 @@ struct stk_engine {
     uint64_t head, tail;               /* lock: sequence numbers opened, taken */
     uint64_t base_epoch, base_from;    /* lock: epoch and position of sequence number 0 */
     uint64_t base_step, base_left;     /* lock: its step; steps from there to the epoch's end */
+    stk_ahead ahead;                   /* lock: what the slot at the head will be */
     uint64_t waits_from;               /* lock: since when the consumer waits; 0: it does not */
     uint64_t epoch, taken;             /* where the consumer stands */
     stk_worker *mender;                /* the consumer's; NULL: nothing had to be mended so far */
@@ -188,6 +214,8 @@ int stk_engine_start(stk_engine *e, stk_error *err);
 int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *err);
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err);
 uint64_t stk_engine_position(const stk_engine *e); /* of the epoch: what the consumer received */
+stk_deal stk_engine_deal(const stk_engine *e, uint64_t epoch);
+uint64_t stk_engine_steps(const stk_engine *e, uint64_t epoch); /* of all of it */
 int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err);
 int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, stk_error *err);
 void stk_engine_stop(stk_engine *e);
@@ -237,6 +265,19 @@ int stk_row_record(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row, c
 /* Room in a record for what job makes here; the job is changed to what fits there. */
 int stk_row_plain(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row, stk_sample_job *job,
                   stk_error *err);
+/* packed_row.c: rows of several samples */
+int stk_packed_settle(stk_chain *c, const char *name, stk_error *err);
+uint32_t stk_packed_place(stk_engine *e,
+                          stk_slot *s); /* positions and spots of its share; how many */
+typedef struct stk_piece_of {
+    uint64_t ticket;
+    uint32_t output;
+    stk_bytes in;
+} stk_piece_of;
+/* raw, bytes: what the sample says of itself. */
+int stk_packed_make(stk_worker *w, const stk_piece_of *of, const stk_spec *raw, size_t bytes,
+                    stk_error *err);
+void stk_packed_finish(stk_engine *e, stk_slot *s); /* all pieces are there */
 
 /* array_row.c: rows of arrays, done or failed when it returns */
 void stk_array_rows(stk_worker *w, stk_slot *s, uint32_t row, uint32_t n, const uint64_t *position,
@@ -284,6 +325,11 @@ static inline void stk_lap(stk_worker *w, stk_stage_id stage)
     (void)w;
     (void)stage;
 #endif
+}
+
+static inline uint32_t stk_slot_tickets(const stk_slot *s)
+{
+    return atomic_load_explicit(&s->tickets, memory_order_relaxed);
 }
 
 static inline stk_slot *stk_slot_of(stk_engine *e, uint64_t ticket)

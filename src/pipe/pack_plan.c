@@ -5,7 +5,10 @@
  * them, in windows of a fixed number, and each window is packed by itself (order/pack_fit.c).  So
  * the rows follow from the files' lengths, the block and the fit alone, and a packed row is a
  * sample like any other: it has a number, every order can place it, all ranks have equal steps, and
- * a position is all there is to a state.  Costs 16 bytes a piece and 8 a row. */
+ * a position is all there is to a state.  Costs 16 bytes a piece and 8 a row.
+ *
+ * With repack the samples are the pieces, and windows of the epoch's order are packed
+ * (order/bins.c): rows are others in every epoch. */
 #include <string.h>
 
 #include "order/pack_fit.h"
@@ -43,8 +46,16 @@ static int document(const stk_array *a, uint32_t part, uint64_t d, uint64_t *at,
 static void flush(packing *k)
 {
     stk_packed *out = k->out;
-    uint32_t rows = stk_packer_run(k->packer, k->len, k->n, k->row), at = 0;
+    uint32_t rows, at = 0;
 
+    if (!out->first) { /* as they lie: the epoch's order is packed */
+        memcpy(out->doc + k->placed, k->piece, k->n * sizeof *k->piece);
+        k->placed += k->n;
+        out->rows += k->n;
+        k->n = 0;
+        return;
+    }
+    rows = stk_packer_run(k->packer, k->len, k->n, k->row);
     memset(k->at, 0, rows * sizeof *k->at);
     for (uint32_t i = 0; i < k->n; i++)
         k->at[k->row[i]]++;
@@ -97,18 +108,20 @@ static int pack(const stk_array *a, const stk_tokens *cut, stk_packed *out, stk_
         return rc;
     if (pieces > SIZE_MAX / 64)
         return stk_fail(err, STK_ELIMIT, "there are %" PRIu64 " documents, too many", pieces);
-    out->first = stk_alloc(((size_t)pieces + 1) * sizeof *out->first);
+    if (!cut->repack)
+        out->first = stk_alloc(((size_t)pieces + 1) * sizeof *out->first);
     out->doc = stk_alloc(((size_t)pieces + 1) * sizeof *out->doc);
     k.piece = stk_zalloc(WINDOW, sizeof *k.piece);
     k.len = stk_zalloc(WINDOW, sizeof *k.len);
     k.row = stk_zalloc(WINDOW, sizeof *k.row);
     k.at = stk_zalloc(WINDOW, sizeof *k.at);
-    if (!out->first || !out->doc || !k.piece || !k.len || !k.row || !k.at)
+    if ((!out->first && !cut->repack) || !out->doc || !k.piece || !k.len || !k.row || !k.at)
         rc = stk_fail_nomem(err, (size_t)pieces * sizeof *out->doc);
     if (rc == 0)
         rc = stk_packer_open(&k.packer, (stk_fit)cut->pack, (uint32_t)cut->block, WINDOW, err);
     if (rc == 0) {
-        out->first[0] = 0;
+        if (out->first)
+            out->first[0] = 0;
         rc = walk(a, cut->block, &k, &again, err);
     }
     if (rc == 0 && k.n)
@@ -161,6 +174,48 @@ int stk_pack_settle(stk_engine *e, uint32_t output, stk_error *err)
             return stk_fail(err, STK_EINVAL, "output %s: %s; say pad= in tokens()", name,
                             why.message);
     return 0;
+}
+
+/* ---- rows that are packed anew ---- */
+
+static int grow(stk_row_docs *d, uint32_t n, stk_error *err)
+{
+    if (n <= d->cap)
+        return 0;
+    stk_row_docs_fini(d);
+    d->position = stk_zalloc(n, sizeof *d->position);
+    d->part = stk_zalloc(n, sizeof *d->part);
+    d->where = stk_zalloc(n, sizeof *d->where);
+    d->doc = stk_zalloc(n, sizeof *d->doc);
+    if (!d->position || !d->part || !d->where || !d->doc) {
+        stk_row_docs_fini(d);
+        return stk_fail_nomem(err, n * sizeof *d->doc);
+    }
+    d->cap = n;
+    return 0;
+}
+
+int stk_row_docs_find(stk_engine *e, stk_row_docs *d, uint64_t epoch, uint64_t bin, stk_error *err)
+{
+    const stk_array_plan *p = e->arrays;
+    uint32_t n = stk_bins_size(e->bins, epoch, bin);
+
+    STK_TRY(grow(d, n + n / 2, err));
+    stk_bins_pieces(e->bins, epoch, bin, d->position, d->part);
+    e->order.at(e->order.state, epoch, d->position, n, d->where);
+    for (uint32_t i = 0; i < n; i++)
+        d->doc[i] = p->packed[d->where[i].dataset].doc[d->where[i].sample];
+    d->n = n;
+    return 0;
+}
+
+void stk_row_docs_fini(stk_row_docs *d)
+{
+    stk_free(d->position);
+    stk_free(d->part);
+    stk_free(d->where);
+    stk_free(d->doc);
+    *d = (stk_row_docs){ 0 };
 }
 
 void stk_pack_close(stk_array_plan *p)

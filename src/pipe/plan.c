@@ -13,6 +13,7 @@
 #include "base/registry.h"
 #include "codec/codec.h"
 #include "codec/open.h"
+#include "op/view.h"
 
 static const stk_arg from_args[] = { { "names", STK_ARG_NAMES, NULL, "fields to try, in order" },
                                      { "default", STK_ARG_ANY, "",
@@ -80,12 +81,13 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     const stk_codec *codec = stk_registry_find(STK_PLUGIN_CODEC, call->name);
     const stk_op *op = codec ? NULL : stk_registry_find(STK_PLUGIN_OP, call->name);
     stk_step *s = &c->step[c->n_steps];
+    stk_spec before = c->spec;
     stk_args *args = NULL;
     int rc;
 
     if (!codec && !op)
         return unknown_step(call->name, err);
-    if (c->spec.array && codec && codec != &stk_codec_tokens)
+    if (c->spec.array && codec && (codec != &stk_codec_tokens || c->pack))
         return stk_fail(err, STK_EINVAL,
                         "%s reads fields of samples; rows of arrays come as they are stored: leave "
                         "it out, and turn their type with to()",
@@ -101,10 +103,16 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     }
     if (rc == 0)
         print_call(c, call->name, codec ? codec->version : op->version, args);
+    if (rc == 0 && codec)
+        c->raw_print = c->print;
     if (rc == 0 && codec && codec->parse)
         c->parse = s;
     if (rc == 0 && codec == &stk_codec_tokens)
         c->tokens = s->state;
+    if (rc == 0 && op == &stk_op_pack) {
+        c->pack = s->state;
+        c->raw = before;
+    }
     if (rc == 0 && codec == &stk_codec_open) {
         if (c->n_steps > 1)
             rc = stk_fail(err, STK_EINVAL, "open stands first, or right behind from()");

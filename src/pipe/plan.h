@@ -25,10 +25,14 @@ typedef struct stk_chain {
     stk_step step[STK_MAX_STEPS];
     const stk_step *parse;    /* ends in a value */
     const stk_tokens *tokens; /* windows of a stream; NULL: none */
+    const stk_tokens *pack;   /* rows of several samples; NULL: of one */
+    stk_spec raw;             /* pack: what a sample is before it */
     const char *open_root;    /* `open`: where its files lie, "": beside the manifest; NULL: none */
     stk_spec spec;
-    size_t row_bytes; /* 0: ragged */
-    uint64_t print;   /* of fields, steps, their arguments and versions */
+    size_t row_bytes;   /* 0: ragged */
+    int counted;        /* its rows differ in length, and batches may be made by that */
+    uint64_t print;     /* of fields, steps, their arguments and versions */
+    uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
 } stk_chain;
 
 /* Compile `text` for the output `name`. */

@@ -10,22 +10,42 @@
 
 #define MOMENT_NS 100000u
 
-/* Epoch, step and share of a sequence number: the first epoch may have been entered midway. */
-static void slot_place(const stk_engine *e, stk_slot *s, uint64_t seq)
+/* The rows of a share's bins, one behind the other. */
+static uint32_t place_bins(stk_engine *e, stk_slot *s)
 {
-    uint64_t from = 0, at = seq;
+    const stk_share *h = &s->share;
+    uint64_t first = (h->filler ? 0 : h->start) + h->item;
+    uint32_t tickets = 0;
 
-    if (seq < e->base_left) {
-        s->epoch = e->base_epoch;
-        s->step = e->base_step + seq;
-        from = e->base_from;
-    } else {
-        at = (seq - e->base_left) % e->steps;
-        s->epoch = e->base_epoch + 1 + (seq - e->base_left) / e->steps;
-        s->step = at;
+    for (uint32_t i = 0; i < h->rows; i++) {
+        uint32_t n = stk_bins_size(e->bins, s->epoch, first + i);
+
+        if (h->filler && e->binning.kind == STK_BIN_BUDGET)
+            n = 1; /* one row stands for nothing */
+        stk_bins_at(e->bins, s->epoch, first + i, 0, n, s->position + tickets);
+        tickets += n;
     }
-    stk_deal_step(&e->deal, from, at, &s->share);
+    return tickets;
+}
+
+/* Epoch, step and share of the slot at the head. */
+static void slot_place(stk_engine *e, stk_slot *s)
+{
+    stk_ahead *a = &e->ahead;
+    stk_deal deal;
+
+    while (a->at == a->steps)
+        *a = (stk_ahead){ .epoch = a->epoch + 1, .steps = stk_engine_steps(e, a->epoch + 1) };
+    s->epoch = a->epoch;
+    s->step = a->first + a->at;
+    deal = stk_engine_deal(e, s->epoch);
+    stk_deal_step(&deal, a->from, a->at, &s->share);
     s->share.epoch = s->epoch;
+    atomic_store_explicit(&s->tickets,
+                          s->spot       ? stk_packed_place(e, s)
+                          : s->position ? place_bins(e, s)
+                                        : s->share.rows,
+                          memory_order_relaxed);
 }
 
 static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
@@ -38,7 +58,7 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     s->ticket = (stk_ticket){ e, s };
     b->epoch = s->epoch;
     b->step = s->step;
-    b->rows = s->share.rows;
+    b->rows = s->spot ? s->share.rows : stk_slot_tickets(s);
     memset(b->valid, !s->share.filler, b->rows);
     atomic_store_explicit(&s->left, e->batch,
                           memory_order_relaxed); /* tickets past `rows` count as done by claim */
@@ -59,12 +79,13 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err)
 
         if (e->head > e->tail && !stk_common_settled(e->common))
             break; /* the first ragged batch shows how many fit */
-        slot_place(e, s, e->head);
-        rc = stk_batch_open(&b, e->common, s->share.rows, err);
+        slot_place(e, s);
+        rc = stk_batch_open(&b, e->common, s->spot ? s->share.rows : stk_slot_tickets(s), err);
         if (rc < 0)
             break;
         slot_init(e, s, e->head, b);
         e->head++;
+        e->ahead.at++;
         opened = 1;
     }
     if (opened) {
@@ -152,6 +173,8 @@ static void pad(stk_engine *e, stk_slot *s)
     if (s->rc < 0 || atomic_load_explicit(&e->draining, memory_order_relaxed))
         return; /* rows are missing */
     stk_error_clear(&err);
+    if (s->spot)
+        stk_packed_finish(e, s);
     rc = stk_batch_pad(s->batch, &err);
     if (rc < 0)
         stk_ring_fail(e, s, 0, rc, &err);

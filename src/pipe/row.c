@@ -248,6 +248,41 @@ void stk_row_aim(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row_numbe
     }
 }
 
+/* ---- lengths ---- */
+
+/* A row is as long as was said of its sample, or shorter. */
+static int check_length(const row *x, int64_t len, stk_error *err)
+{
+    const stk_engine *e = x->w->engine;
+    uint32_t said;
+
+    if (!e->lengths || !x->chain->counted)
+        return 0;
+    said = e->lengths[e->common->start[x->r->where.dataset] + x->r->where.sample];
+    if (len <= (int64_t)said || len <= 1)
+        return 0;
+    return stk_fail(err, STK_ECORRUPT,
+                    "output %s: its row has %" PRId64 " values, and lengths say %u: give the "
+                    "lengths that the data has, or leave them to be measured",
+                    e->common->out[x->output].name, len, said);
+}
+
+/* Written down in place of a row. */
+static int note_length(const row *x, int64_t len)
+{
+    const stk_engine *e = x->w->engine;
+    uint32_t *at = &e->measured[e->common->start[x->r->where.dataset] + x->r->where.sample];
+    uint32_t n = len < (int64_t)UINT32_MAX ? (uint32_t)len : UINT32_MAX;
+    stk_row_out *out = &x->b->out[x->output].row[x->row];
+
+    if (!x->r->attempt && n > *at)
+        *at = n;
+    out->ndim = 1;
+    out->shape[0] = 0;
+    out->len = 0;
+    return 0;
+}
+
 /* The room that was aimed at, unless a codec made more of the bytes; or new room. */
 static void *bytes_place(const row *x, size_t len)
 {
@@ -264,8 +299,12 @@ static void *bytes_place(const row *x, size_t len)
 static int make_bytes(const row *x, stk_bytes in, stk_error *err)
 {
     stk_row_out *out = &x->b->out[x->output].row[x->row];
-    void *dst = bytes_place(x, in.len);
+    void *dst;
 
+    if (x->w->engine->measured)
+        return note_length(x, (int64_t)in.len);
+    STK_TRY(check_length(x, (int64_t)in.len, err));
+    dst = bytes_place(x, in.len);
     if (!dst)
         return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", in.len);
     if (in.len && in.data != dst) /* an empty field may have no address */
@@ -281,7 +320,7 @@ static int row_shape(const row *x, stk_bytes in, stk_spec *spec, size_t *size, s
     const stk_step *s = x->chain->parse;
     size_t bytes;
 
-    *spec = x->chain->spec;
+    *spec = x->chain->pack ? x->chain->raw : x->chain->spec;
     STK_TRY(s->codec->shape(s->state, in, spec, err));
     bytes = stk_dtype_size(spec->dtype);
     if (!bytes || spec->ndim >= STK_MAX_DIMS)
@@ -331,11 +370,22 @@ static int make_value(const row *x, stk_bytes in, stk_error *err)
     stk_spec spec;
     void *dst = NULL;
 
+    if (x->chain->pack) {
+        stk_piece_of of = { x->r->ticket, x->output, in };
+
+        STK_TRY(row_shape(x, in, &spec, &bytes, err));
+        return stk_packed_make(x->w, &of, &spec, bytes, err);
+    }
     if (x->chain->row_bytes) {
         dst = stk_batch_place(x->b, x->output, x->row);
         return s->codec->parse(s->state, in, dst, err);
     }
     STK_TRY(row_shape(x, in, &spec, &bytes, err));
+    if (x->w->engine->measured)
+        return note_length(x, spec.ndim ? spec.shape[0] : 1);
+    if (spec.ndim)
+        STK_TRY(check_length(x, spec.most && spec.shape[0] > spec.most ? spec.most : spec.shape[0],
+                             err));
     if (spec.most && spec.ndim && spec.shape[0] > spec.most)
         return make_cut(x, in, &spec, bytes, err);
     STK_TRY(value_place(x, &spec, bytes, &dst, err));

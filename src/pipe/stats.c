@@ -26,12 +26,12 @@ uint32_t stk_engine_held(const stk_engine *e)
 
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         stk_out_plan *p = &e->common->out[i];
-        size_t size = p->row_bytes ? p->row_bytes * e->batch
+        size_t size = p->row_bytes ? p->row_bytes * e->common->batch
                                    : atomic_load_explicit(&p->high, memory_order_relaxed);
         int large = size >= STK_SMALL_OUTPUT || e->common->pinned;
 
-        if (stk_out_pads(p,
-                         e->batch)) { /* rows, which leave when they are padded, and the tensor */
+        if (stk_out_pads(
+                p, e->common->batch)) { /* rows, which leave when they are padded, and the tensor */
             more += (uint32_t)large;
             large = e->common->pinned ||
                     atomic_load_explicit(&p->pad_high, memory_order_relaxed) >= STK_SMALL_OUTPUT;
@@ -100,11 +100,13 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
     s.memory_limit = account->limit;
     s.held = stk_engine_held(e);
     s.cold_by = cold_by(e);
-    for (uint32_t i = 0; e->arrays && e->arrays->packed && i < e->common->n_data; i++) {
+    for (uint32_t i = 0; e->arrays && e->arrays->packed && !e->bins && i < e->common->n_data; i++) {
         s.packed_tokens += e->arrays->packed[i].tokens;
         s.packed_room += e->arrays->packed[i].rows * e->arrays->cut.block;
     }
     if (e->device)
         device_figures(e, &s);
+    if (e->bins && e->binning.kind != STK_BIN_LIKE)
+        stk_bins_fill(e->bins, e->epoch, &s.packed_tokens, &s.packed_room);
     memcpy(out, &s, size);
 }

@@ -14,6 +14,7 @@
 #define MAX_CHUNK 32
 #define AHEAD 3 /* rows looked up before their turn */
 #define MAX_SUBSTITUTES 100
+#define BUDGET_TRIES 64
 #define PATIENCE 500 /* times 2 ms that a row waits for memory when no read is on its way */
 
 /* ---- requests: idle ones, and the heap of those that arrived ---- */
@@ -104,6 +105,7 @@ void stk_worker_close(stk_worker **w)
         if ((*w)->decoder[i])
             d->close((*w)->decoder[i]);
     stk_scratch_fini(&(*w)->scratch);
+    stk_row_docs_fini(&(*w)->docs);
     stk_request_close(&(*w)->req);
     stk_free(*w);
     *w = NULL;
@@ -160,14 +162,44 @@ static int skippable(int rc)
     return rc == STK_ECORRUPT || rc == STK_ENOTFOUND || rc == STK_ENOTSUP || rc == STK_ELIMIT;
 }
 
+/* Whether a sample that stands in leaves the batch within its budget. */
+static int in_budget(const stk_engine *e, const stk_slot *s, const stk_where *where)
+{
+    uint64_t m = e->binning.multiple > 1 ? e->binning.multiple : 1, len;
+
+    if (!e->bins || e->binning.kind != STK_BIN_BUDGET)
+        return 1;
+    len = e->lengths[e->common->start[where->dataset] + where->sample];
+    return stk_slot_tickets(s) * (((len ? len : 1) + m - 1) / m * m) <= e->binning.budget;
+}
+
+/* The sample that stands in; where a budget lets hardly any do, one of the same batch. */
+static void find_other(stk_engine *e, const stk_slot *s, stk_request *r)
+{
+    uint64_t other;
+    uint32_t k;
+
+    for (k = 0; k <= BUDGET_TRIES; k++) {
+        uint32_t attempt = r->attempt + k * (MAX_SUBSTITUTES + 1);
+
+        other = k < BUDGET_TRIES
+                    ? stk_substitute(e->seed, s->epoch, r->position, attempt, e->positions)
+                    : s->position[stk_substitute(e->seed, s->epoch, r->position, attempt,
+                                                 stk_slot_tickets(s))];
+        e->order.at(e->order.state, s->epoch, &other, 1, &r->where);
+        if (in_budget(e, s, &r->where))
+            return;
+    }
+}
+
 /* The row's sample is bad.  1: another one stands in, try again; 0: it is an error (*rc, *err). */
 static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err)
 {
     stk_engine *e = w->engine;
-    uint64_t n, other;
+    uint64_t n;
 
-    if (e->on_error != STK_ON_ERROR_SKIP || r->index_failed || !skippable(*rc))
-        return 0;
+    if (e->on_error != STK_ON_ERROR_SKIP || r->index_failed || !skippable(*rc) || s->spot)
+        return 0; /* no other sample has the same length */
     record_skip(e, err);
     atomic_fetch_add_explicit(&e->skipped, 1, memory_order_relaxed);
     n = atomic_fetch_add_explicit(&e->epoch_skips[s->epoch % STK_EPOCHS], 1, memory_order_relaxed) +
@@ -188,8 +220,7 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
     }
     r->attempt++;
     s->batch->valid[r->ticket % e->batch] = 0;
-    other = stk_substitute(e->seed, s->epoch, r->position, r->attempt, e->deal.samples);
-    e->order.at(e->order.state, s->epoch, &other, 1, &r->where);
+    find_other(e, s, r);
     return 1;
 }
 
@@ -322,7 +353,11 @@ static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err
         rc = stk_row_make(w, r, s->batch, row, err);
     time_made(w, fetched);
     if (rc == 0) {
-        s->batch->ids[row] = w->engine->common->start[r->where.dataset] + r->where.sample;
+        const stk_spot *spot = s->spot ? &s->spot[row] : NULL;
+
+        if (!spot || !spot->number) /* a packed row goes by its first sample */
+            s->batch->ids[spot ? spot->row : row] = w->engine->common->start[r->where.dataset] +
+                                                    r->where.sample;
         w->rows++;
         for (uint32_t i = 0; i < r->n; i++)
             w->bytes += r->want[i].bytes.len;
@@ -451,7 +486,9 @@ static uint32_t claim(stk_engine *e, uint32_t want, uint64_t *first)
         if (t >= limit)
             return 0;
         n = e->batch - t % e->batch;
-        n = n < want ? n : want;
+        if (t % e->batch <
+            stk_slot_tickets(stk_slot_of(e, t))) /* else it is all that stands for nothing */
+            n = n < want ? n : want;
         if (atomic_compare_exchange_weak_explicit(&e->claim, &c, c + n, memory_order_acq_rel,
                                                   memory_order_acquire)) {
             *first = t;
@@ -548,6 +585,8 @@ static uint32_t run_peeks(stk_worker *w, const run *u)
         if (!w->req)
             wait_request(w);
         w->req->position = u->position[i];
+        w->req->where = u->where[i];
+        w->req->attempt = 0;
         if (stk_peek_make(w, u->slot, u->row + i, &u->where[i], &ahead[i % (AHEAD + 1)]))
             done++;
         else
@@ -588,11 +627,15 @@ static int run_claim(stk_worker *w)
     stk_stall_at(&e->stall, STK_STALL_CLAIM, u.ticket);
     u.slot = stk_slot_of(e, u.ticket);
     u.row = (uint32_t)(u.ticket % e->batch);
-    u.rows = u.row >= u.slot->share.rows ? 0 : u.slot->share.rows - u.row;
+    u.rows = u.row >= stk_slot_tickets(u.slot) ? 0 : stk_slot_tickets(u.slot) - u.row;
     u.rows = u.rows < n ? u.rows : n;
     if (u.rows) {
-        stk_share_positions(&u.slot->share, &e->order, u.row, u.rows, u.position);
-        e->order.at(e->order.state, u.slot->epoch, u.position, u.rows, u.where);
+        if (u.slot->position)
+            memcpy(u.position, u.slot->position + u.row, u.rows * sizeof *u.position);
+        else
+            stk_share_positions(&u.slot->share, &e->order, u.row, u.rows, u.position);
+        if (!e->arrays || !e->bins) /* else they are rows of several samples */
+            e->order.at(e->order.state, u.slot->epoch, u.position, u.rows, u.where);
     }
     for (uint32_t i = 0; i < u.rows && !e->arrays; i++)
         if (u.where[i].dataset < e->common->n_data)
@@ -662,7 +705,10 @@ int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err)
     r->ticket = s->seq * e->batch + row;
     r->attempt = 0;
     r->entry.key.data = NULL;
-    stk_share_positions(&s->share, &e->order, row, 1, &r->position);
+    if (s->position)
+        r->position = s->position[row];
+    else
+        stk_share_positions(&s->share, &e->order, row, 1, &r->position);
     e->order.at(e->order.state, s->epoch, &r->position, 1, &r->where);
     for (; !row_run(w, r, arrived); arrived = 1) {
         while (!r->next) {

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lengths.c - see lengths.h.
+ *
+ * Measuring reads the fields of all samples once, with a loader of its own.  What it finds is kept
+ * beside the index, HASH-CHAINS.len: a head, then a u32 a sample.  The head has the data's
+ * fingerprint and a hash of the rest: a file that does not fit, or is damaged, is made anew.
+ * Processes of one host take turns, so that one measures and the others find it done. */
+#include "lengths.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+
+#define MAGIC 0x31304e454c4b5453u /* STKLEN01 */
+#define BATCH 256
+
+typedef struct head { /* on disk */
+    uint64_t magic, n, data, sum;
+} head;
+
+/* ---- kept ---- */
+
+static uint64_t chains_print(const stk_engine *e)
+{
+    uint64_t h = 0;
+
+    for (uint32_t i = 0; i < e->common->n_out; i++)
+        if (e->chain[i].counted)
+            h = stk_hash64(h + 1, &e->chain[i].raw_print, sizeof e->chain[i].raw_print);
+    return h;
+}
+
+static int data_print(const stk_dataset *ds, uint64_t *out, stk_error *err)
+{
+    stk_print p;
+
+    STK_TRY(stk_dataset_print(ds, &p, err));
+    *out = stk_hash64(p.content, &p.names, sizeof p.names) + p.bytes;
+    return 0;
+}
+
+static void path_of(const stk_engine *e, const stk_dataset *ds, char *out, size_t size)
+{
+    size_t len = strlen(ds->index_path);
+
+    out[0] = 0;
+    if (len > 4 && !strcmp(ds->index_path + len - 4, ".idx"))
+        snprintf(out, size, "%.*s-%016" PRIx64 ".len", (int)(len - 4), ds->index_path,
+                 chains_print(e));
+}
+
+static int read_all(int fd, void *to, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        ssize_t got = read(fd, (uint8_t *)to + at, n - at);
+
+        if (got <= 0)
+            return 0;
+        at += (size_t)got;
+    }
+    return 1;
+}
+
+/* 1: they are there. */
+static int load(const char *path, uint64_t n, uint64_t data, uint32_t *out)
+{
+    int fd = path[0] ? open(path, O_RDONLY | O_CLOEXEC) : -1, ok;
+    head h;
+
+    if (fd < 0)
+        return 0;
+    ok = read_all(fd, &h, sizeof h) && h.magic == MAGIC && h.n == n && h.data == data &&
+         read_all(fd, out, n * sizeof *out) && h.sum == stk_hash64(0, out, n * sizeof *out);
+    close(fd);
+    return ok;
+}
+
+/* What can't be kept is measured again next time. */
+static void save(const stk_engine *e, const char *path, const head *h, const uint32_t *lengths)
+{
+    char part[1400];
+    FILE *f;
+    int ok;
+
+    if (!path[0])
+        return;
+    snprintf(part, sizeof part, "%s.%ld", path, (long)getpid());
+    f = fopen(part, "wbe");
+    ok = f && fwrite(h, sizeof *h, 1, f) == 1 && fwrite(lengths, sizeof *lengths, h->n, f) == h->n;
+    ok = (f && fclose(f) == 0) && ok && rename(part, path) == 0;
+    if (ok)
+        return;
+    (void)unlink(part);
+    stk_log_line(&e->log, STK_LOG_WARN, "the lengths that were measured can't be kept in %s", path);
+}
+
+/* ---- measured ---- */
+
+static int measure(stk_engine *e, uint32_t d, const stk_loader_options *o, uint32_t *out,
+                   stk_error *err)
+{
+    stk_output outputs[STK_MAX_OUTPUTS];
+    stk_loader_options m = { .size = sizeof m,
+                             .batch_size = BATCH,
+                             .outputs = outputs,
+                             .num_workers = o->num_workers,
+                             .io_threads = o->io_threads,
+                             .on_error = o->on_error,
+                             .collate = STK_COLLATE_LIST,
+                             .memory_limit = o->memory_limit,
+                             .log = o->log,
+                             .log_cookie = o->log_cookie };
+    stk_dataset *ds = e->common->data[d];
+    stk_loader *l = NULL;
+    stk_batch *b = NULL;
+    int rc;
+
+    for (uint32_t i = 0; i < o->n_outputs; i++)
+        if (e->chain[i].counted)
+            outputs[m.n_outputs++] = o->outputs[i];
+    stk_log_line(&e->log, STK_LOG_INFO,
+                 "measuring %" PRIu64 " samples, once: their lengths are kept beside the index",
+                 stk_dataset_len(ds));
+    rc = stk_loader_open_measuring(&l, &ds, 1, &m, out, err);
+    while (rc == 0 && (rc = stk_loader_next(l, &b, -1, err)) == 0)
+        stk_batch_release(&b);
+    stk_loader_close(&l);
+    return rc == STK_END ? 0 : rc;
+}
+
+static int of_dataset(stk_engine *e, uint32_t d, const stk_loader_options *o, uint32_t *out,
+                      stk_error *err)
+{
+    static const struct timespec pause = { 0, 50000000 };
+    const stk_dataset *ds = e->common->data[d];
+    head h = { .magic = MAGIC, .n = stk_dataset_len(ds) };
+    char path[1380];
+    int rc = 0, lock = -1;
+
+    if (!h.n)
+        return 0;
+    path_of(e, ds, path, sizeof path);
+    STK_TRY(data_print(ds, &h.data, err));
+    if (load(path, h.n, h.data, out))
+        return 0;
+    while (path[0] && stk_seek_lock(ds->index_path, &lock) == STK_END)
+        nanosleep(&pause, NULL);
+    if (!load(path, h.n, h.data, out)) {
+        memset(out, 0, h.n * sizeof *out);
+        rc = measure(e, d, o, out, err);
+        h.sum = stk_hash64(0, out, h.n * sizeof *out);
+        if (rc == 0)
+            save(e, path, &h, out);
+    }
+    if (lock >= 0)
+        close(lock);
+    return rc;
+}
+
+/* ---- truncate ---- */
+
+/* The most that a row keeps; UINT32_MAX: any. */
+static uint32_t most_of(const stk_engine *e)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < e->common->n_out; i++) {
+        const stk_chain *c = &e->chain[i];
+        int64_t cut = c->pack ? c->raw.most : c->spec.most;
+
+        if (!c->counted)
+            continue;
+        if (!cut || cut > UINT32_MAX)
+            return UINT32_MAX;
+        most = cut > most ? (uint32_t)cut : most;
+    }
+    return most;
+}
+
+int stk_lengths_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
+{
+    uint64_t n = e->common->start[e->common->n_data];
+    uint32_t most = most_of(e), counted = 0;
+
+    for (uint32_t i = 0; i < e->common->n_out; i++)
+        counted += (uint32_t)e->chain[i].counted;
+    if (!counted)
+        return stk_fail(err, STK_EINVAL,
+                        "no output has rows that differ in length: max_tokens and bucket are for "
+                        "`ints`, `floats`, `npy` and `bytes` with collate=\"pad\" or "
+                        "collate=\"list\"");
+    if (o->lengths && o->n_lengths != n)
+        return stk_fail(err, STK_EINVAL,
+                        "lengths has %" PRIu64 " entries and the data %" PRIu64
+                        " samples: give one for each",
+                        o->n_lengths, n);
+    e->lengths = stk_zalloc(n + 1, sizeof *e->lengths);
+    if (!e->lengths)
+        return stk_fail_nomem(err, n * sizeof *e->lengths);
+    if (o->lengths)
+        memcpy(e->lengths, o->lengths, n * sizeof *e->lengths);
+    for (uint32_t d = 0; !o->lengths && d < e->common->n_data; d++)
+        STK_TRY(of_dataset(e, d, o, e->lengths + e->common->start[d], err));
+    for (uint64_t i = 0; i < n; i++)
+        e->lengths[i] = e->lengths[i] < most ? e->lengths[i] : most;
+    return 0;
+}

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bins.c - see bins.h.
+ *
+ * A window is made twice: once to count its bins, when its epoch is entered, and once more when one
+ * of them is wanted.  So an epoch costs eight bytes a window and not four a sample, and any bin of
+ * any epoch is found in the same time. */
+#include "order/bins.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+#define EPOCHS 4  /* tables of so many are kept ... */
+#define WINDOWS 8 /* ... and of so many windows */
+#define RUN 256
+#define STREAM 0xA24BAED4963EE407u
+
+typedef struct window { /* a table */
+    uint64_t bins;
+    uint32_t packed; /* PACK: bins with an entry in `at`; the others are whole blocks */
+    stk_perm perm;   /* PACK: of the bins */
+    uint32_t
+        at[]; /* where each bin begins; from `window` + 1 on the positions, in the window; PACK:
+                      * and, as u64, how many whole blocks those before each position have */
+} window;
+
+typedef struct epoch { /* a table */
+    uint64_t used, room;
+    uint64_t first[]; /* windows + 1: the number of each one's first bin */
+} epoch;
+
+typedef struct maker { /* of windows: one thread at a time */
+    stk_packer *packer;
+    uint32_t *length, *row, *next; /* window */
+    uint32_t *from;                /* window, PACK: positions that have a rest */
+    uint64_t *whole;               /* window + 1, PACK: blocks of those before */
+    uint64_t *key, *other;         /* window: to be sorted */
+    stk_where *where;              /* RUN */
+    window *out;                   /* of the epoch tables' maker */
+} maker;
+
+struct stk_bins {
+    stk_binning how;
+    uint64_t positions, windows;
+    stk_tables *by_epoch, *by_window;
+    maker counts, makes;
+};
+
+typedef struct sums {
+    uint64_t used, room;
+} sums;
+
+static uint32_t rounded(const stk_binning *h, uint32_t len)
+{
+    uint32_t m = h->multiple;
+
+    if (h->kind == STK_BIN_PACK)
+        return len;
+    len = len ? len : 1;
+    return m > 1 ? (uint32_t)(((uint64_t)len + m - 1) / m * m) : len;
+}
+
+/* Lengths of the window's positions; answers how many it has. */
+static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w, sums *s)
+{
+    const stk_binning *h = &b->how;
+    uint64_t first = w * h->window, left = b->positions - first, position[RUN];
+    uint32_t n = left < h->window ? (uint32_t)left : h->window;
+
+    for (uint32_t at = 0, k; at < n; at += k) {
+        k = n - at < RUN ? n - at : RUN;
+        for (uint32_t i = 0; i < k; i++)
+            position[i] = first + at + i;
+        h->order->at(h->order->state, number, position, k, m->where);
+        for (uint32_t i = 0; i < k; i++) {
+            uint32_t len = h->length[h->start[m->where[i].dataset] + m->where[i].sample];
+
+            s->used += len;
+            m->length[at + i] = rounded(h, len);
+        }
+    }
+    return n;
+}
+
+/* m->key: positions, the longest first, those of equal length as they come. */
+static void sort(maker *m, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        m->key[i] = (uint64_t)~m->length[i] << 32 | i;
+    for (int shift = 32; shift < 64; shift += 8) {
+        uint32_t at[257] = { 0 };
+        uint64_t *swap;
+
+        for (uint32_t i = 0; i < n; i++)
+            at[(m->key[i] >> shift & 255) + 1]++;
+        for (int k = 0; k < 256; k++)
+            at[k + 1] += at[k];
+        for (uint32_t i = 0; i < n; i++)
+            m->other[at[m->key[i] >> shift & 255]++] = m->key[i];
+        swap = m->key;
+        m->key = m->other;
+        m->other = swap;
+    }
+}
+
+static stk_perm shuffled(const stk_binning *h, uint64_t number, uint64_t w, uint64_t n)
+{
+    stk_perm p = { 0 };
+
+    if (h->shuffle && n > 1)
+        stk_perm_init(&p, n, stk_mix64(h->seed ^ STREAM) + w, number);
+    return p;
+}
+
+static uint32_t place(const stk_perm *p, uint32_t i)
+{
+    return p->n && i < p->n ? (uint32_t)stk_perm_at(p, i) : i;
+}
+
+/* ---- packed rows ---- */
+
+static uint64_t *whole_of(const stk_bins *b, window *t)
+{
+    size_t at = (2 * (size_t)b->how.window + 2) / 2 * 2; /* of two: aligned */
+
+    return (uint64_t *)(void *)(t->at + at);
+}
+
+/* Whole blocks are rows; m->length and m->from: what is left. */
+static uint32_t take_rests(const stk_binning *h, maker *m, uint32_t n)
+{
+    uint32_t rests = 0;
+
+    m->whole[0] = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t rest = m->length[i] % h->block;
+
+        m->whole[i + 1] = m->whole[i] + m->length[i] / h->block;
+        if (!rest)
+            continue;
+        m->length[rests] = rest;
+        m->from[rests++] = i;
+    }
+    return rests;
+}
+
+static void make_packed(const stk_bins *b, maker *m, uint32_t n, window *out)
+{
+    uint32_t *where = out->at + b->how.window + 1, at = 0, rests = take_rests(&b->how, m, n);
+
+    out->packed = stk_packer_run(m->packer, m->length, rests, m->row);
+    out->bins = out->packed + m->whole[n];
+    memset(m->next, 0, out->packed * sizeof *m->next);
+    for (uint32_t i = 0; i < rests; i++)
+        m->next[m->row[i]]++;
+    for (uint32_t r = 0; r < out->packed; r++) {
+        uint32_t count = m->next[r];
+
+        out->at[r] = m->next[r] = at;
+        at += count;
+    }
+    out->at[out->packed] = rests;
+    for (uint32_t i = 0; i < rests; i++)
+        where[m->next[m->row[i]]++] = m->from[i];
+    memcpy(whole_of(b, out), m->whole, ((size_t)n + 1) * sizeof *m->whole);
+}
+
+/* ---- batches within a budget ---- */
+
+static uint32_t fits(const stk_binning *h, uint32_t longest)
+{
+    uint64_t n = h->budget / longest;
+
+    n = n < h->rows ? n : h->rows;
+    return n ? (uint32_t)n : 1;
+}
+
+static uint32_t length_at(const maker *m, uint32_t i)
+{
+    return ~(uint32_t)(m->key[i] >> 32);
+}
+
+/* m->row: how many rows each batch has, the longest first.  More are made, out of those that have
+ * the most rows, until they are a multiple of a group. */
+static uint32_t cut(const stk_binning *h, maker *m, uint32_t n)
+{
+    uint32_t bins = 0, more, split = 1;
+
+    for (uint32_t at = 0; at < n; at += m->row[bins++]) {
+        m->row[bins] = fits(h, length_at(m, at));
+        m->row[bins] = m->row[bins] < n - at ? m->row[bins] : n - at;
+    }
+    more = (h->group - bins % h->group) % h->group;
+    more = more < n - bins ? more : n - bins;
+    while (more && split) { /* from behind, to a place further behind */
+        uint32_t from = bins, extra = 0, to;
+
+        for (uint32_t i = bins; i-- > 0;)
+            extra += extra < more && m->row[i] > 1;
+        split = extra;
+        more -= extra;
+        to = bins += extra;
+        while (from-- > 0) {
+            uint32_t rows = m->row[from];
+
+            if (extra && rows > 1) {
+                m->next[--to] = rows / 2;
+                rows -= rows / 2;
+                extra--;
+            }
+            m->next[--to] = rows;
+        }
+        memcpy(m->row, m->next, bins * sizeof *m->row);
+    }
+    return bins;
+}
+
+static uint64_t padded(const maker *m, uint32_t bins)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0, at = 0; i < bins; at += m->row[i++])
+        sum += (uint64_t)m->row[i] * length_at(m, at);
+    return sum;
+}
+
+/* Groups that are full change places; bins of one stay together. */
+static void make_batches(const stk_bins *b, maker *m, uint32_t n, uint64_t epoch_number, uint64_t w,
+                         window *out)
+{
+    const stk_binning *h = &b->how;
+    uint32_t *where = out->at + h->window + 1, at = 0, bin = 0, bins = (uint32_t)out->bins;
+    stk_perm perm = shuffled(h, epoch_number, w, bins / h->group);
+
+    m->next[0] = 0; /* where the batches begin in m->key; n fit: there are no more than positions */
+    for (uint32_t i = 1; i < bins; i++)
+        m->next[i] = m->next[i - 1] + m->row[i - 1];
+    for (uint32_t g = 0; bin < bins; g++)
+        for (uint32_t k = 0; k < h->group && bin < bins; k++) {
+            uint32_t from = place(&perm, g) * h->group + k;
+
+            out->at[bin++] = at;
+            for (uint32_t i = 0; i < m->row[from]; i++)
+                where[at++] = (uint32_t)m->key[m->next[from] + i];
+        }
+    out->at[bins] = n;
+}
+
+/* ---- runs of like length ---- */
+
+static void make_runs(const stk_bins *b, maker *m, uint32_t n, const stk_perm *perm, window *out)
+{
+    uint32_t *where = out->at + b->how.window + 1, rows = b->how.rows;
+
+    for (uint32_t i = 0; i < n; i++) {
+        where[i] = (uint32_t)m->key[place(perm, i / rows) * rows + i % rows];
+        out->at[i] = i;
+    }
+    out->at[n] = n;
+}
+
+/* ---- windows and epochs ---- */
+
+static void make_window(stk_bins *b, maker *m, uint64_t number, window *out, sums *s)
+{
+    const stk_binning *h = &b->how;
+    uint64_t e = number / b->windows, w = number % b->windows;
+    uint32_t n = look_up(b, m, e, w, s);
+    stk_perm perm;
+
+    if (h->kind == STK_BIN_PACK) {
+        make_packed(b, m, n, out);
+        s->room += out->bins * h->block;
+        out->perm = shuffled(h, e, w, out->bins);
+        return;
+    }
+    sort(m, n);
+    if (h->kind == STK_BIN_BUDGET) {
+        out->bins = cut(h, m, n);
+        s->room += padded(m, (uint32_t)out->bins);
+        make_batches(b, m, n, e, w, out);
+        return;
+    }
+    out->bins = n;
+    perm = shuffled(h, e, w, n / h->rows);
+    make_runs(b, m, n, &perm, out);
+}
+
+static void fill_window(void *cookie, uint64_t number, void *table)
+{
+    stk_bins *b = cookie;
+    sums none = { 0 };
+
+    make_window(b, &b->makes, number, table, &none);
+}
+
+static void fill_epoch(void *cookie, uint64_t number, void *table)
+{
+    stk_bins *b = cookie;
+    epoch *e = table;
+    sums s = { 0 };
+
+    e->first[0] = 0;
+    for (uint64_t w = 0; w < b->windows; w++) {
+        make_window(b, &b->counts, number * b->windows + w, b->counts.out, &s);
+        e->first[w + 1] = e->first[w] + b->counts.out->bins;
+    }
+    e->used = s.used;
+    e->room = s.room;
+}
+
+uint64_t stk_bins_count(stk_bins *b, uint64_t number)
+{
+    const epoch *e;
+    uint64_t n;
+
+    if (b->how.kind == STK_BIN_LIKE)
+        return b->positions;
+    e = stk_tables_pin(b->by_epoch, number);
+    n = e->first[b->windows];
+    stk_tables_unpin(b->by_epoch, number);
+    return n;
+}
+
+void stk_bins_fill(stk_bins *b, uint64_t number, uint64_t *used, uint64_t *room)
+{
+    const epoch *e = stk_tables_pin(b->by_epoch, number);
+
+    *used = e->used;
+    *room = e->room;
+    stk_tables_unpin(b->by_epoch, number);
+}
+
+/* The window that has a bin, as the number of its table; *bin: its number there. */
+static uint64_t window_of(stk_bins *b, uint64_t number, uint64_t *bin)
+{
+    uint64_t lo = 0, hi = b->windows;
+    const epoch *e;
+
+    if (b->how.kind == STK_BIN_LIKE) {
+        lo = *bin / b->how.window;
+        *bin %= b->how.window;
+        return number * b->windows + lo;
+    }
+    e = stk_tables_pin(b->by_epoch, number);
+    while (hi - lo > 1) {
+        uint64_t mid = lo + (hi - lo) / 2;
+
+        if (e->first[mid] <= *bin)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    *bin -= e->first[lo];
+    stk_tables_unpin(b->by_epoch, number);
+    return number * b->windows + lo;
+}
+
+/* A packed row's place in the tables: below t->packed, or a whole block. */
+static uint64_t unmixed(const window *t, uint64_t bin)
+{
+    return t->perm.n ? stk_perm_at(&t->perm, bin) : bin;
+}
+
+uint32_t stk_bins_size(stk_bins *b, uint64_t number, uint64_t bin)
+{
+    uint64_t w = window_of(b, number, &bin);
+    const window *t = stk_tables_pin(b->by_window, w);
+    uint32_t n;
+
+    if (b->how.kind == STK_BIN_PACK)
+        bin = unmixed(t, bin);
+    n = b->how.kind == STK_BIN_PACK && bin >= t->packed ? 1 : t->at[bin + 1] - t->at[bin];
+
+    stk_tables_unpin(b->by_window, w);
+    return n;
+}
+
+void stk_bins_at(stk_bins *b, uint64_t number, uint64_t bin, uint32_t from, uint32_t n,
+                 uint64_t *position)
+{
+    uint64_t w = window_of(b, number, &bin), first = w % b->windows * b->how.window;
+    const window *t = stk_tables_pin(b->by_window, w);
+    const uint32_t *where = t->at + b->how.window + 1 + t->at[bin] + from;
+
+    for (uint32_t i = 0; i < n; i++)
+        position[i] = first + where[i];
+    stk_tables_unpin(b->by_window, w);
+}
+
+/* The position that has a whole block, and which one of it. */
+static void whole_block(stk_bins *b, const window *t, uint64_t first, uint64_t block,
+                        uint64_t *position, uint32_t *part)
+{
+    const uint64_t *whole = whole_of(b, (window *)(uintptr_t)t);
+    uint64_t left = b->positions - first, lo = 0, hi = left < b->how.window ? left : b->how.window;
+
+    while (hi - lo > 1) { /* the last with whole[lo] <= block */
+        uint64_t mid = lo + (hi - lo) / 2;
+
+        if (whole[mid] <= block)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    *position = first + lo;
+    *part = (uint32_t)(block - whole[lo]);
+}
+
+void stk_bins_pieces(stk_bins *b, uint64_t number, uint64_t bin, uint64_t *position, uint32_t *part)
+{
+    uint64_t w = window_of(b, number, &bin), first = w % b->windows * b->how.window;
+    const window *t = stk_tables_pin(b->by_window, w);
+    const uint32_t *where = t->at + b->how.window + 1;
+
+    bin = unmixed(t, bin);
+    if (bin >= t->packed) {
+        whole_block(b, t, first, bin - t->packed, position, part);
+    } else {
+        for (uint32_t i = t->at[bin]; i < t->at[bin + 1]; i++) {
+            *position++ = first + where[i];
+            *part++ = STK_BIN_REST;
+        }
+    }
+    stk_tables_unpin(b->by_window, w);
+}
+
+/* ---- up and down ---- */
+
+static size_t window_bytes(const stk_binning *h)
+{
+    size_t n = h->window;
+
+    return sizeof(window) + (2 * n + 2) * sizeof(uint32_t) +
+           (h->kind == STK_BIN_PACK ? (n + 1) * sizeof(uint64_t) : 0);
+}
+
+static int maker_init(maker *m, const stk_binning *h, stk_error *err)
+{
+    size_t n = h->window;
+
+    m->length = stk_zalloc(n, sizeof *m->length);
+    m->row = stk_zalloc(n, sizeof *m->row);
+    m->next = stk_zalloc(n, sizeof *m->next);
+    m->key = stk_zalloc(n, sizeof *m->key);
+    m->other = stk_zalloc(n, sizeof *m->other);
+    m->where = stk_zalloc(RUN, sizeof *m->where);
+    m->from = stk_zalloc(n, sizeof *m->from);
+    m->whole = stk_zalloc(n + 1, sizeof *m->whole);
+    m->out = stk_alloc(window_bytes(h));
+    if (!m->length || !m->row || !m->next || !m->from || !m->whole || !m->key || !m->other ||
+        !m->where || !m->out)
+        return stk_fail_nomem(err, n * sizeof *m->key);
+    return h->kind == STK_BIN_PACK ? stk_packer_open(&m->packer, h->fit, h->block, h->window, err)
+                                   : 0;
+}
+
+static void maker_fini(maker *m)
+{
+    stk_packer_close(&m->packer);
+    stk_free(m->length);
+    stk_free(m->row);
+    stk_free(m->next);
+    stk_free(m->from);
+    stk_free(m->whole);
+    stk_free(m->key);
+    stk_free(m->other);
+    stk_free(m->where);
+    stk_free(m->out);
+}
+
+int stk_bins_open(stk_bins **out, const stk_binning *how, stk_error *err)
+{
+    stk_bins *b = STK_NEW(stk_bins);
+    int rc;
+
+    *out = b;
+    if (!b)
+        return stk_fail_nomem(err, sizeof *b);
+    b->how = *how;
+    b->positions = how->order->len(how->order->state);
+    if (b->how.window > b->positions)
+        b->how.window = b->positions ? (uint32_t)b->positions : 1;
+    b->windows = (b->positions + b->how.window - 1) / b->how.window;
+    rc = maker_init(&b->counts, &b->how, err);
+    if (rc == 0)
+        rc = maker_init(&b->makes, &b->how, err);
+    if (rc == 0)
+        rc = stk_tables_open(&b->by_epoch, EPOCHS,
+                             sizeof(epoch) + (b->windows + 1) * sizeof(uint64_t), fill_epoch, b,
+                             err);
+    if (rc == 0)
+        rc = stk_tables_open(&b->by_window, WINDOWS, window_bytes(&b->how), fill_window, b, err);
+    if (rc < 0)
+        stk_bins_close(out);
+    return rc;
+}
+
+void stk_bins_forget(stk_bins *b)
+{
+    stk_tables_forget(b->by_epoch);
+    stk_tables_forget(b->by_window);
+}
+
+void stk_bins_close(stk_bins **bp)
+{
+    stk_bins *b = *bp;
+
+    *bp = NULL;
+    if (!b)
+        return;
+    stk_tables_close(&b->by_epoch);
+    stk_tables_close(&b->by_window);
+    maker_fini(&b->counts);
+    maker_fini(&b->makes);
+    stk_free(b);
+}
