@@ -19,13 +19,15 @@ from .errors import StokerError
 from .loader import Loader
 from .mixing import Mix, mix
 from .packing import pack
+from .to_device import to_device
 from .writer import Writer
 
 if TYPE_CHECKING:
     def image() -> Chain: ...
 
 __all__ = ["Batch", "Chain", "Dataset", "Loader", "Mix", "StokerError", "Writer", "__version__",
-           "build_info", "chains", "cu_seqlens", "from_", "mix", "open", "pack"]
+           "build_info", "chains", "cu_seqlens", "from_", "mix", "open", "pack",
+           "to_device"]
 
 
 def __getattr__(name: str) -> Any:
