@@ -25,9 +25,9 @@ def sides(s):
     found = {
         "Stoker, GPU decode, seek points": (ours("gpu"), 1.0, 8, 150_000),
         "Stoker, GPU decode, no seek points": (ours("gpu", shards="plain"), 1.0, 8, 50_000),
-        "Stoker, GPU decode, prefetch 1": (ours("gpu", prefetch=1), 1.0, 8, None),
-        "Stoker, GPU decode, prefetch 2": (ours("gpu", prefetch=2), 1.0, 8, None),
-        "Stoker, GPU decode, prefetch 3": (ours("gpu", prefetch=3), 1.0, 8, None),
+        "Stoker, GPU decode, in flight 1": (ours("gpu", in_flight=1), 1.0, 8, None),
+        "Stoker, GPU decode, in flight 2": (ours("gpu", in_flight=2), 1.0, 8, None),
+        "Stoker, GPU decode, in flight 3": (ours("gpu", in_flight=3), 1.0, 8, None),
         "Stoker, CPU decode, device=cuda": (ours("cpu"), 1.0, 8, None),
         "Stoker, CPU decode, pageable, .to()": (ours("pageable"), 1.0, 8, None),
         "Stoker, CPU decode, pinned, .to()": (ours("pinned"), 1.0, 8, None),

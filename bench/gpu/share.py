@@ -69,7 +69,7 @@ class Drain:
 
 
 def feed_of(s, cap):
-    return Stoker(s, "gpu", **({"sm_limit": cap} if cap and s.where == "cuda" else {}))
+    return Stoker(s, "gpu", **({"sm_limit": cap} if cap else {}))
 
 
 def one(training, s, cap, args, alone):

@@ -96,6 +96,8 @@ def test_from_autograds_thread():
             return grad
 
     for stream in (None, side_stream()):
+        if stream is not None:
+            stream.wait_stream(torch.cuda.current_stream())     # the verdict is written there
         with on(stream):
             for _ in range(batches // 2):
                 x = torch.ones(8, device=DEVICE, requires_grad=True)
