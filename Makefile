@@ -9,8 +9,12 @@ DATA  ?=
 SOAK_MINUTES ?= 60
 export TORCH DATA SOAK_MINUTES
 
+# What `make gpu-test` runs before pytest's tests/gpu: one program each, 0 is right and 77 "cannot run here".
+GPU_PROGRAMS = tests/codec/jpeg_core_cuda.sh \
+               $(wildcard build/cuda/*_test build/src/cuda/*_test build/tests/gpu/*_test)
+
 .PHONY: help setup demo test bench bench-jpeg bench-jpeg-quality bench-order bench-peers bench-sampling \
-        bench-tokens lint soak wheel clean
+        bench-tokens gpu-bench gpu-test lint soak wheel clean
 
 help:
 	@echo "make setup   install what is missing, build, put stoker into .venv"
@@ -23,6 +27,8 @@ help:
 	@echo "make bench-tokens  token windows and rows of arrays against bare loops (THREADS=2 ROUNDS=7 DATA=folder)"
 	@echo "make bench-sampling  what a draw by weight costs"
 	@echo "make bench-jpeg-quality  how far pixels are from Pillow's, and whether training notices (DATA=folder)"
+	@echo "make gpu-test  what needs a GPU, on the machine that has one (PYTHON=python3 with torch; SANITIZE=1)"
+	@echo "make gpu-bench  measure on a GPU: pictures, tokens, training, a share of the chip (DATA=folder of JPEGs)"
 	@echo "make lint    sizes, include direction and the other rules of CONTRIBUTING.md"
 	@echo "make soak    hours of fuzzing, stress and kills (SOAK_MINUTES=60 for each fuzz target)"
 	@echo "make wheel   an abi3 wheel with its libraries inside, in dist/, tried in a fresh venv"
@@ -57,6 +63,12 @@ bench-tokens:
 
 bench-sampling:
 	@tools/setup.sh && build/bench/sampling
+
+gpu-bench:
+	@tools/gpu_bench.sh
+
+gpu-test:
+	@PROGRAMS="$(GPU_PROGRAMS)" tools/gpu_test.sh
 
 lint:
 	@tools/lint.sh

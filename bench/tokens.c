@@ -203,7 +203,7 @@ static void make(const char *path, size_t bytes, int npy)
         snprintf(head + 10, sizeof head - 10,
                  "{'descr': '|u1', 'fortran_order': False, 'shape': (%zu, 3, 224, 224), }",
                  bytes / ROW);
-        head[strlen(head)] = ' ';
+        head[10 + strlen(head + 10)] = ' ';
         head[HEAD - 1] = '\n';
         fwrite(head, 1, HEAD, f);
     }

@@ -18,6 +18,7 @@
 #include <stoker/dataset.h>
 #include <stoker/ledger.h>
 #include <stoker/tools.h>
+#include <stoker/transform.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -20,14 +20,16 @@ from .fitting import pack_lengths
 from .loader import Loader
 from .mixing import Mix, mix
 from .packing import pack
+from .to_device import to_device
+from .transform import Transform
 from .writer import Writer
 
 if TYPE_CHECKING:
     def image() -> Chain: ...
 
-__all__ = ["Batch", "Chain", "Dataset", "Loader", "Mix", "StokerError", "Writer", "__version__",
-           "build_info", "chains", "cu_seqlens", "from_", "mix", "open", "pack",
-           "pack_lengths"]
+__all__ = ["Batch", "Chain", "Dataset", "Loader", "Mix", "StokerError", "Transform", "Writer",
+           "__version__", "build_info", "chains", "cu_seqlens", "from_", "mix", "open", "pack",
+           "pack_lengths", "to_device"]
 
 
 def __getattr__(name: str) -> Any:

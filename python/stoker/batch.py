@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from . import _stoker
@@ -83,13 +84,8 @@ class Batch(dict):
     def copy(self) -> Batch:
         return Batch(self)
 
-    def _map(self, method: str, *args: Any, **kwargs: Any) -> Batch:
-        def one(value: Any) -> Any:
-            if isinstance(value, list):
-                return [one(v) for v in value]
-            call = getattr(value, method, None)
-            return value if call is None else call(*args, **kwargs)
-
+    def _each(self, one: Callable[[Any], Any]) -> Batch:
+        """The same batch of one(value) for every value, ids, flags and lengths too."""
         made = Batch({name: one(value) for name, value in self.items()})
         made._source = self._source             # before keys: another thread may be making them
         made._keys = self._keys
@@ -97,6 +93,15 @@ class Batch(dict):
         made.valid = one(self.valid)
         made.lengths = {name: one(value) for name, value in self.lengths.items()}
         return made
+
+    def _map(self, method: str, *args: Any, **kwargs: Any) -> Batch:
+        def one(value: Any) -> Any:
+            if isinstance(value, list):
+                return [one(v) for v in value]
+            call = getattr(value, method, None)
+            return value if call is None else call(*args, **kwargs)
+
+        return self._each(one)
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
         """As torch.Tensor.to, for every tensor.  A dtype turns outputs only, not ids, flags and lengths."""

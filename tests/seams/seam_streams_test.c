@@ -199,7 +199,7 @@ static void refusals(void **state)
     REFUSED(streams, 24, "16 or 32");
     REFUSED(streams, 1ull << 40, "power of two");
     REFUSED(ranks_per_node, 2, "does not divide");
-    REFUSED(shuffle, (stk_shuffle)3, "no shuffle 3");
+    REFUSED(shuffle, (stk_shuffle)4, "no shuffle 4");
     o.window = 100;
     REFUSED(window_bytes, 100, "give one");
     REFUSED(shuffle, STK_SHUFFLE_EXACT, "belong to");

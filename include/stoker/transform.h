@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* transform.h - a chain's ops on pictures that lie decoded in memory.
+ *
+ * Draws are addressed as a loader's: for equal (seed, epoch, position, output, place in the chain)
+ * the pixels are the loader's, bit for bit, whatever the number of threads. */
+#ifndef STOKER_TRANSFORM_H
+#define STOKER_TRANSFORM_H
+
+#include <stoker/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct stk_transform stk_transform; /* Read-only once open.  Thread: any. */
+
+typedef struct stk_transform_options {
+    uint32_t size;
+    uint32_t num_workers; /* threads of a run; 0: this rank's cores, 1: the caller's alone */
+    uint64_t seed;
+    uint32_t output; /* number of the output whose draws these are, 0..255 */
+} stk_transform_options;
+
+typedef struct stk_transform_info { /* what comes out */
+    uint32_t size;
+    stk_dtype dtype;
+    uint32_t width, height; /* 0: differ by picture */
+    const char *layout;     /* "chw": planes; "hwc", "channels_last": interleaved; static */
+} stk_transform_info;
+
+typedef struct stk_picture {
+    const void *data; /* u8, pixel (0, 0) of the first channel; borrowed */
+    uint32_t width, height;
+    uint32_t channels;              /* 3: RGB; 1: gray */
+    int64_t step_x, step_y, step_c; /* bytes to the next pixel, row, channel; may be negative */
+    uint64_t position;              /* addresses its draws */
+    uint32_t out_width, out_height; /* filled by stk_transform_sizes() */
+    void *out;                      /* stk_transform_run() writes here, dense, the info's layout */
+    uint64_t out_size;              /* bytes there; fewer than it takes: STK_EINVAL */
+} stk_picture;
+
+/* `chain`: "random_resized_crop(224) | hflip | to(f16)", numbered as if `image |` stood before it;
+ * or a loader's whole chain, from() and image included.  *out: end with stk_transform_close(). */
+STK_API STK_MUST_CHECK int stk_transform_open(stk_transform **out, const char *chain,
+                                              const stk_transform_options *opt, stk_error *err);
+STK_API void stk_transform_describe(const stk_transform *t, stk_transform_info *out);
+
+/* How large each picture comes out in an epoch. */
+STK_API STK_MUST_CHECK int stk_transform_sizes(const stk_transform *t, uint32_t epoch,
+                                               stk_picture *pictures, uint64_t n, stk_error *err);
+/* Make them.  The first that fails stops the rest; its number is in the message. */
+STK_API STK_MUST_CHECK int stk_transform_run(const stk_transform *t, uint32_t epoch,
+                                             const stk_picture *pictures, uint64_t n,
+                                             stk_error *err);
+STK_API void stk_transform_close(stk_transform **t);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

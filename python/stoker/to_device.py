@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""to_device(): batches of any loader on the GPU, copied while the step before runs.
+
+There is no thread: next() pulls batches until `depth` are under way and hands out the first.  What
+comes out is what the loader gave, in its order, errors too, each in its place.  The state is taken
+before every pull, so that state_dict() says what was handed out and not what was pulled.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import weakref
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from . import _staging
+from ._options import whole
+from .errors import ClosedError, invalid
+
+
+class _Pulled:
+    """A batch under way, or the end, or an error; and the loader's state before it was pulled."""
+
+    def __init__(self, state: Any, sent: Any = None, error: Exception | None = None) -> None:
+        self.state = state
+        self.sent = sent
+        self.error = error
+
+
+class _Pass:
+    """One loop over the loader."""
+
+    def __init__(self, owner: ToDevice, inner: Iterator[Any]) -> None:
+        self._owner = owner
+        self._inner: Iterator[Any] | None = inner
+        self._mover: Any = None
+        self._queue: deque[_Pulled] = deque()
+        self._over = False
+
+    def __iter__(self) -> _Pass:
+        return self
+
+    def __next__(self) -> Any:
+        if self._over:
+            raise StopIteration
+        if self._inner is None:
+            raise ClosedError("this iterator is over: it was closed, or its loader has gone on since; use "
+                              "one iterator at a time", "ECLOSED")
+        if self._mover is None:
+            self._mover = _staging.place(self._owner.device, self._owner.depth)
+        while len(self._queue) < self._owner.depth and not (self._queue and self._queue[-1].error):
+            self._queue.append(self._pull())
+        first = self._queue.popleft()
+        self._owner._note(self, self._queue[0].state if self._queue else None)
+        if first.error is not None:
+            if isinstance(first.error, StopIteration):
+                self._end()
+            raise first.error
+        return self._mover.receive(first.sent)
+
+    def _pull(self) -> _Pulled:
+        state = self._owner._state_now()
+        try:
+            return _Pulled(state, self._mover.send(next(self._inner)))  # type: ignore[arg-type]
+        except Exception as e:                  # not KeyboardInterrupt: that is not the loader's
+            return _Pulled(state, error=e)
+
+    def _end(self) -> None:
+        self._over = True
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what is under way, and of the loader's iterator."""
+        self._queue.clear()
+        self._inner = None
+        if self._mover is not None:
+            self._mover.close()
+            self._mover = None
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():             # CUDA may be gone by then, and memory soon is
+            self.close()
+
+
+class _NoState:
+    """The loader could not say where it stands: so it is said when somebody asks."""
+
+    def __init__(self, why: Exception) -> None:
+        self.why = why
+
+
+class ToDevice:
+    """What to_device() answers: iterate over it as over the loader.
+
+    len(), set_epoch(), state_dict() and load_state_dict() are there as far as the loader has them, and
+    so is everything else of it.
+    """
+
+    def __init__(self, loader: Iterable[Any], device: Any, depth: int) -> None:
+        self.loader = loader
+        self.device = device
+        self.depth = depth
+        self._running: weakref.ref[_Pass] | None = None
+        self._once: _Pass | None = None         # of a loader that is its own iterator: no loop loses any
+        self._behind: Any = None                # state behind what was handed out; None: the loader's own
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._once is not None and self._once._inner is not None:
+            return self._once
+        inner = iter(self.loader)
+        made = _Pass(self, inner)
+        self._drop()
+        self._running = weakref.ref(made)
+        if inner is self.loader:
+            self._once = made
+        return made
+
+    def __len__(self) -> int:
+        return len(self.loader)                 # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "loader":
+            raise AttributeError(name)
+        found = getattr(self.loader, name)      # which says so if there is none
+        return {"state_dict": self._state_dict, "load_state_dict": self._load_state_dict,
+                "set_epoch": self._set_epoch}.get(name, found)
+
+    # ---- state -----------------------------------------------------------------------------------
+
+    def _state_now(self) -> Any:
+        ask = getattr(self.loader, "state_dict", None)
+        try:
+            return None if ask is None else copy.deepcopy(ask())
+        except Exception as e:
+            return _NoState(e)
+
+    def _note(self, by: _Pass, state: Any) -> None:
+        if self._running is not None and self._running() is by:
+            self._behind = state
+
+    def _state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        if self._behind is None:
+            return self.loader.state_dict(*args, **kwargs)      # type: ignore[attr-defined]
+        if isinstance(self._behind, _NoState):
+            raise self._behind.why
+        return copy.deepcopy(self._behind)
+
+    def _load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        answer = self.loader.load_state_dict(*args, **kwargs)   # type: ignore[attr-defined]
+        self._drop()                            # what is under way is of another place
+        return answer
+
+    def _set_epoch(self, *args: Any, **kwargs: Any) -> Any:
+        answer = self.loader.set_epoch(*args, **kwargs)         # type: ignore[attr-defined]
+        self._behind = None
+        return answer
+
+    # ---- the end ---------------------------------------------------------------------------------
+
+    def _drop(self) -> None:
+        running = None if self._running is None else self._running()
+        if running is not None:
+            running.close()
+        self._running = self._once = self._behind = None
+
+    def close(self) -> None:
+        """Let go of what is under way, and close the loader if it can be."""
+        self._drop()
+        close = getattr(self.loader, "close", None)
+        if callable(close):
+            close()
+
+    def __enter__(self) -> ToDevice:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def to_device(iterable: Iterable[Any], device: Any = "cuda", depth: int = 3) -> ToDevice:
+    """Batches of `iterable` with their tensors on `device`, copied while the step before runs.
+
+        for images, labels in stoker.to_device(loader, "cuda"):
+            train(images, labels)
+
+    iterable: any loader, or a generator.  Tensors and NumPy arrays are found in tuples, lists, dicts,
+        named tuples, dataclasses and mappings; what is none is passed on as it is
+    device: "cuda" (the current GPU), "cuda:1", or "cpu": nothing moves, all else is the same
+    depth: batches pulled and copied ahead, the one handed out included.  Each takes its size in pinned
+        memory and in the GPU's
+
+    What comes out is safe on the stream that is current when it is handed out.  state_dict() is that of
+    the last batch handed out.
+    """
+    if not isinstance(iterable, Iterable) and not hasattr(iterable, "__getitem__"):
+        invalid(f"to_device takes a loader or another iterable, not {iterable!r}")
+    made = ToDevice(iterable, device, whole("depth", depth, 1))
+    _staging.check(device)                      # now, not at the first batch
+    return made

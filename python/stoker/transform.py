@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transform: a chain's ops on batches of pictures that lie in memory, whoever made them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _stoker
+from ._arrays import torch_or_none
+from ._options import or_chosen, whole
+from .chains import Chain
+from .errors import invalid, unsupported
+
+_TORCH = {"u8": "uint8", "f16": "float16", "bf16": "bfloat16", "f32": "float32"}
+_NUMPY = {**_TORCH, "bf16": "uint16"}           # NumPy has none: the same bits
+_LAYOUTS = (None, "chw", "hwc")
+
+
+class Transform:
+    """Crops, flips and normalizes pictures as a loader does, draws and all.
+
+        augment = stoker.Transform("random_resized_crop(224) | hflip | normalize(imagenet) | to(f16)", seed=1)
+        images = augment(batch)                 # uint8, (n, 3, h, w) or (n, h, w, 3)
+
+    chain: ops, as text or built; a loader's whole chain does too, of which from() and image stand for the
+        pictures given
+    seed, output: address the draws, with the epoch and each picture's position: for equal ones, the
+        pixels are those of a loader whose output number `output` has this chain behind `image`
+    layout: "chw" or "hwc", of pictures that could be either; None: what has 1 or 3 channels, and where
+        both do, chw for tensors and hwc for NumPy arrays
+    num_workers: threads; None: chosen; 1: the caller's alone
+
+    Positions count up from 0 with every picture; set_epoch() begins at 0 again.
+    """
+
+    def __init__(self, chain: str | Chain, seed: int = 0, *, output: int = 0, layout: str | None = None,
+                 num_workers: int | None = None) -> None:
+        if not isinstance(chain, (str, Chain)):
+            invalid(f"a chain is text or built from objects, not {chain!r}")
+        if layout not in _LAYOUTS:
+            invalid(f'layout must be "chw", "hwc" or None, not {layout!r}')
+        self._made_of = str(chain), whole("seed", seed, 0, 2**64 - 1), whole("output", output, 0, 255), \
+            or_chosen("num_workers", num_workers)
+        self._core = _stoker.Transform(*self._made_of)
+        self._layout = layout
+        self._dtype, self._order, *self._size = self._core.info()
+        self.epoch = self.position = 0
+
+    def __call__(self, pictures: Any, *, epoch: int | None = None, positions: Any = None) -> Any:
+        """The pictures, transformed.
+
+        pictures: a uint8 tensor or array (n, 3, h, w) or (n, h, w, 3), or a list of pictures of any sizes;
+            gray ones have 1 channel, or none as an array (h, w)
+        epoch, positions: address the draws, one position a picture; None: as they count up
+
+        Answers a tensor (a NumPy array where torch is not installed), or a list of them where a list was
+        given and the chain fixes no size.
+        """
+        epoch = self.epoch if epoch is None else whole("epoch", epoch, 0, 2**32 - 1)
+        if getattr(pictures, "is_cuda", False):
+            return self._on_gpu(pictures, epoch, positions)
+        one = not isinstance(pictures, (list, tuple))
+        rows = self._batch(pictures) if one else [self._picture(p, i) for i, p in enumerate(pictures)]
+        numbers = self._numbers(len(rows), positions)
+        made = self._run(epoch, rows, numbers, one)
+        if positions is None:
+            self.position += len(rows)
+        return made
+
+    def _on_gpu(self, pictures: Any, epoch: int, positions: Any) -> Any:
+        run = getattr(_stoker, "transform_cuda", None)
+        if run is None:
+            unsupported(f"this batch lies on {pictures.device}, and this build transforms on the CPU only: "
+                        "give batch.cpu()")
+        numbers = self._numbers(len(pictures), positions)
+        made = run(self._core, pictures, epoch, numbers)
+        if positions is None:
+            self.position += len(pictures)
+        return made
+
+    # ---- what was given --------------------------------------------------------------------------
+
+    def _batch(self, pictures: Any) -> list[Any]:
+        array = _as_array(pictures, "the batch")
+        if array.ndim != 4:
+            invalid(f"a batch has four dimensions, (n, 3, h, w) or (n, h, w, 3), not {tuple(array.shape)}; "
+                    "give a list of pictures of different sizes")
+        return list(self._as_hwc(array, pictures, "the batch"))
+
+    def _picture(self, picture: Any, number: int) -> Any:
+        what = f"picture {number}"
+        array = _as_array(picture, what)
+        if array.ndim == 2:
+            return array[:, :, None]
+        if array.ndim != 3:
+            invalid(f"{what} has the shape {tuple(array.shape)}: it must be (h, w, 3), (3, h, w) or (h, w)")
+        return self._as_hwc(array, picture, what)
+
+    def _as_hwc(self, array: Any, given: Any, what: str) -> Any:
+        """Channels last, without a copy."""
+        first, last = array.shape[-3] in (1, 3), array.shape[-1] in (1, 3)
+        if self._layout is not None:
+            first, last = first and self._layout == "chw", last and self._layout == "hwc"
+        if first and last:
+            first = array is not given and hasattr(given, "is_cuda")
+        if not first and not last:
+            wanted = {None: "(..., 3, h, w) or (..., h, w, 3)", "chw": "(..., 3, h, w)",
+                      "hwc": "(..., h, w, 3)"}[self._layout]
+            invalid(f"{what} has the shape {tuple(array.shape)}: pictures have 3 channels (RGB) or 1 (gray), "
+                    f"as {wanted}")
+        if not first:
+            return array
+        order = tuple(range(array.ndim - 3))
+        return array.transpose(*order, array.ndim - 2, array.ndim - 1, array.ndim - 3)
+
+    def _numbers(self, n: int, positions: Any) -> Any:
+        import numpy
+        if positions is None:
+            return numpy.arange(self.position, self.position + n, dtype=numpy.uint64)
+        found = numpy.asarray(positions)
+        if found.shape != (n,) or found.dtype.kind not in "iu" or (n and found.min() < 0):
+            invalid(f"positions must be {n} whole numbers from 0 on, one a picture")
+        return numpy.ascontiguousarray(found, numpy.uint64)
+
+    # ---- what comes out --------------------------------------------------------------------------
+
+    def _run(self, epoch: int, rows: list[Any], numbers: Any, one: bool) -> Any:
+        import numpy
+        fixed = all(self._size)
+        sizes = [tuple(self._size)] * len(rows) if fixed else self._core.sizes(epoch, rows, numbers)
+        item = {"u8": 1, "f32": 4}.get(self._dtype, 2)
+        ends = numpy.zeros(len(rows) + 1, numpy.uint64)
+        ends[1:] = numpy.cumsum([h * w * 3 * item for h, w in sizes], dtype=numpy.uint64)
+        torch = torch_or_none()
+        flat = numpy.empty(int(ends[-1]), numpy.uint8) if torch is None \
+            else torch.empty(int(ends[-1]), dtype=torch.uint8)
+        self._core.run(epoch, rows, numbers, flat if torch is None else flat.numpy(), ends)
+        if fixed or (one and len(set(sizes)) <= 1):
+            return self._shaped(flat, len(rows), *(sizes[0] if sizes else self._size))
+        return [self._shaped(flat[int(a):int(b)], 1, *size)[0]
+                for a, b, size in zip(ends, ends[1:], sizes, strict=False)]
+
+    def _shaped(self, flat: Any, n: int, height: int, width: int) -> Any:
+        torch = torch_or_none()
+        if torch is None:
+            values = flat.view(_NUMPY[self._dtype])
+        else:
+            values = flat.view(getattr(torch, _TORCH[self._dtype]))
+        if self._order == "chw":
+            return values.reshape(n, 3, height, width)
+        values = values.reshape(n, height, width, 3)
+        if self._order == "hwc":
+            return values
+        return values.transpose(0, 3, 1, 2) if torch is None else values.permute(0, 3, 1, 2)
+
+    # ---- where it stands -------------------------------------------------------------------------
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw as in epoch `epoch` from here on, from position 0."""
+        self.epoch = whole("epoch", epoch, 0, 2**32 - 1)
+        self.position = 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"epoch": self.epoch, "position": self.position}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        self.epoch = whole("epoch", state["epoch"], 0, 2**32 - 1)
+        self.position = whole("position", state["position"], 0, 2**63 - 1)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self._made_of, self._layout, self.state_dict())
+
+    def __repr__(self) -> str:
+        return f"Transform({self._made_of[0]!r}, seed={self._made_of[1]})"
+
+
+def _again(made_of: Sequence[Any], layout: str | None, state: Mapping[str, int]) -> Transform:
+    chain, seed, output, workers = made_of
+    made = Transform(chain, seed, output=output, layout=layout, num_workers=workers or None)
+    made.load_state_dict(state)
+    return made
+
+
+def _as_array(value: Any, what: str) -> Any:
+    """A NumPy array over the memory of a tensor, an array or a Pillow image."""
+    import numpy
+    if getattr(value, "is_cuda", False):
+        unsupported(f"{what} lies on {value.device}, and lists of pictures are transformed on the CPU: "
+                    "give picture.cpu()")
+    if hasattr(value, "detach"):
+        value = value.detach()
+        found = value.numpy() if str(value.dtype) == "torch.uint8" else value
+    elif hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        found = numpy.asarray(value)
+    else:
+        invalid(f"{what} is {type(value).__name__}: give a uint8 tensor or array, or a list of them")
+    if str(found.dtype).removeprefix("torch.") != "uint8":
+        invalid(f"{what} is {str(found.dtype).removeprefix('torch.')}: a transform takes pixels as they were "
+                "decoded, uint8; to() and normalize() make others of them")
+    return found

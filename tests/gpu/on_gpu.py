@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the GPU tests share: the device, streams that are none on a dry run, pictures and data made here."""
+
+import contextlib
+import io
+import os
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+if os.environ.get("STOKER_BUILD"):
+    sys.path.insert(0, os.path.join(os.environ["STOKER_BUILD"], "python"))
+
+from made import write_tar  # noqa: E402
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+DRY = os.environ.get("STOKER_GPU_DRY") == "1"
+DEVICE = "cpu" if DRY else "cuda"
+SEED = int(os.environ.get("STOKER_GPU_SEED", "20261115"))
+
+
+def why_not():
+    """Why these tests cannot run; "": they can."""
+    if torch is None:
+        return "torch is not installed"
+    if not DRY and not torch.cuda.is_available():
+        return "torch sees no GPU (make gpu-test runs these on one)"
+    return ""
+
+
+def options(**more):
+    """Of a loader that gives batches on the device; what only a GPU has is left out of a dry run."""
+    return {} if DRY else {"device": "cuda", **more}
+
+
+# ---- streams ------------------------------------------------------------------------------------
+
+def delay(rng, most=400_000):
+    """Now and then, hold the current stream up for a random time."""
+    if not DRY and rng.random() < 0.5:
+        torch.cuda._sleep(rng.randrange(most))
+
+
+def side_stream():
+    return None if DRY else torch.cuda.Stream()
+
+
+def on(stream):
+    return contextlib.nullcontext() if stream is None else torch.cuda.stream(stream)
+
+
+def meet(stream):
+    """The current stream goes on behind what `stream` has been given so far."""
+    if stream is not None:
+        torch.cuda.current_stream().wait_stream(stream)
+
+
+def settle():
+    if not DRY:
+        torch.cuda.synchronize()
+
+
+class Verdict:
+    """Counts elements that are not as they must be, on the device and without waiting for it."""
+
+    def __init__(self):
+        self.wrong = torch.zeros((), dtype=torch.int64, device=DEVICE)
+        self.seen = torch.zeros((), dtype=torch.int64, device=DEVICE)
+
+    def equal(self, got, want):
+        self.wrong += (got != want).sum()
+        self.seen += got.numel()
+
+    def check(self):
+        settle()
+        assert int(self.seen) > 0
+        assert int(self.wrong) == 0, f"{int(self.wrong)} of {int(self.seen)} elements are not what they must be"
+
+
+# ---- data ---------------------------------------------------------------------------------------
+
+def photo(seed, width, height):
+    rng = np.random.default_rng(seed)
+    coarse = Image.fromarray(rng.integers(0, 256, (7, 9, 3), dtype=np.uint8))
+    fine = np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC), np.int16)
+    return Image.fromarray(np.clip(fine + rng.integers(-9, 10, fine.shape), 0, 255).astype(np.uint8))
+
+
+def encoded(image, kind="JPEG", **how):
+    out = io.BytesIO()
+    image.save(out, kind, **how)
+    return out.getvalue()
+
+
+def every_kind(seed=SEED, rounds=3):
+    """(name, extension, bytes) of pictures: samplings, qualities, tables, restarts, gray, progressive, PNG, WebP."""
+    rng, made = random.Random(seed), []
+    jpegs = [{"subsampling": s, "quality": q, "optimize": o} for s in (0, 1, 2) for q in (35, 75, 95) for o in (False, True)]
+    jpegs += [{"quality": 85, "restart_marker_rows": 1}, {"quality": 85, "restart_marker_blocks": 3},
+              {"quality": 80, "progressive": True}, {"quality": 90, "progressive": True, "subsampling": 0}]
+    for n in range(rounds):
+        for how in jpegs:
+            size = rng.choice([(8, 8), (17, 33), (96, 72), (131, 257), (300, 200), (1, 50), (640, 427)])
+            made.append((f"jpeg {how}", "jpg", encoded(photo(len(made), *size), **how)))
+        made.append(("gray", "jpg", encoded(photo(len(made), 120 + n, 90).convert("L"), quality=88)))
+        made.append(("png", "png", encoded(photo(len(made), 75, 64 + n), "PNG")))
+        made.append(("gray png", "png", encoded(photo(len(made), 75, 64 + n).convert("L"), "PNG")))
+    return made
+
+
+def write_pictures(path, pictures):
+    """A tar of pictures under `pic`, with a label and a text each."""
+    members = []
+    for i, (name, _, data) in enumerate(pictures):
+        members += [(f"{i:05d}.pic", data), (f"{i:05d}.cls", str(i % 17).encode()), (f"{i:05d}.txt", name.encode())]
+    return str(write_tar(path, members))
+
+
+def bits(value):
+    """A tensor's bits on the host, so that equal means equal."""
+    value = value.detach().cpu().contiguous()
+    size = value.element_size()
+    return value.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]) if value.dim() else value

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""device="cuda" gives the pixels of device="cpu", bit for bit: every kind of picture, chain, type and layout."""
+
+import on_gpu
+import pytest
+import stoker
+from on_gpu import bits, options
+
+torch = pytest.importorskip("torch")
+
+CHAINS = [
+    "random_resized_crop(64) | hflip | normalize(imagenet) | to(f16)",
+    "random_resized_crop(64) | hflip | normalize(imagenet) | to(bf16)",
+    "random_resized_crop(48) | hflip | normalize(imagenet) | to(f32)",
+    "random_resized_crop((40, 72)) | hflip | to(u8)",
+    "random_resized_crop(33) | hflip | to(u8, hwc)",
+    "random_resized_crop(32) | hflip | normalize(half) | to(f16, channels_last)",
+    "random_resized_crop(24, scale=(0.01, 0.05)) | to(f32)",
+    "random_resized_crop(200, scale=(0.9, 1)) | to(f16)",
+    "resize(70) | center_crop(64) | normalize(clip) | to(f16)",
+    "resize((50, 40)) | hflip(p=1) | to(f32, scale=false)",
+    "center_crop(90) | to(u8)",
+]
+
+
+@pytest.fixture(scope="module")
+def tar(tmp_path_factory):
+    return on_gpu.write_pictures(tmp_path_factory.mktemp("pixels") / "a.tar", on_gpu.every_kind())
+
+
+def compare(tar, fields, batch_size=16, epochs=1, **more):
+    cpu = stoker.Loader(stoker.open(tar, jpeg=True), fields, batch_size=batch_size, shuffle=True, seed=on_gpu.SEED)
+    gpu = stoker.Loader(tar if more.pop("bare", False) else stoker.open(tar, jpeg=True), fields, batch_size=batch_size,
+                        shuffle=True, seed=on_gpu.SEED, **options(**more))
+    for _ in range(epochs):
+        for want, got in zip(cpu, gpu, strict=True):
+            assert torch.as_tensor(got.sample_ids).cpu().tolist() == want.sample_ids.tolist()
+            for name in want:
+                a, b = want[name], got[name]
+                assert isinstance(b, torch.Tensor) and b.device.type == on_gpu.DEVICE
+                assert a.shape == b.shape and a.dtype == b.dtype and a.stride() == b.stride()
+                if not torch.equal(bits(a), bits(b)):
+                    bad = [i for i in range(len(a)) if not torch.equal(bits(a[i]), bits(b[i]))]
+                    pytest.fail(f"{name}: rows {bad} differ: {[want.sample_keys[i] for i in bad]}")
+    stats = gpu.stats()
+    cpu.close()
+    gpu.close()
+    return stats
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_chains(tar, chain):
+    compare(tar, {"image": f"from(pic) | image | {chain}", "label": "from(cls) | int"})
+
+
+@pytest.mark.parametrize("lane", ["gpu", "cpu"])
+def test_lanes(tar, lane):
+    compare(tar, {"image": f"from(pic) | image | {CHAINS[0]}"}, decode=lane)
+
+
+@pytest.mark.parametrize("head", ["image(exact=true)", "image(exif=true)"])
+def test_heads(tar, head):
+    compare(tar, {"image": f"from(pic) | {head} | {CHAINS[0]}"})
+
+
+def test_without_seek_points(tmp_path):
+    tar = on_gpu.write_pictures(tmp_path / "b.tar", on_gpu.every_kind(seed=on_gpu.SEED + 1))
+    compare(tar, {"image": f"from(pic) | image | {CHAINS[0]}"}, epochs=2, bare=True)
+
+
+def test_several_outputs_of_one_picture(tar):
+    compare(tar, {"a": f"from(pic) | image | {CHAINS[0]}", "b": f"from(pic) | image | {CHAINS[4]}",
+                  "c": f"from(pic) | image | {CHAINS[8]}"})
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64, 1000])
+def test_batch_sizes(tar, batch_size):
+    compare(tar, {"image": f"from(pic) | image | {CHAINS[0]}"}, batch_size=batch_size, epochs=2)
+
+
+def test_thousands_of_views(tar):
+    compare(tar, {"image": "from(pic) | image | random_resized_crop(32) | hflip | to(u8)"}, batch_size=64, epochs=40)
+
+
+def test_exif_turns(tmp_path):
+    pictures = []
+    for turn in range(1, 9):
+        picture = on_gpu.photo(turn, 90, 60)
+        exif = picture.getexif()
+        exif[0x112] = turn
+        pictures.append((f"turn {turn}", "jpg", on_gpu.encoded(picture, quality=90, exif=exif.tobytes())))
+    tar = on_gpu.write_pictures(tmp_path / "turns.tar", pictures)
+    compare(tar, {"image": "from(pic) | image(exif=true) | random_resized_crop(32) | to(f16)"}, batch_size=8, epochs=4)
+
+
+def test_bad_pictures_stand_in_for_each_other_alike(tmp_path):
+    """What skips and what is put in a bad picture's place does not depend on where pictures are decoded."""
+    pictures = on_gpu.every_kind(rounds=1)
+    for i in (3, 9, 11):
+        name, ext, data = pictures[i]
+        pictures[i] = name, ext, data[:len(data) // 2] if i != 9 else b"\xff\xd8 nothing"
+    tar = on_gpu.write_pictures(tmp_path / "bad.tar", pictures)
+    how = {"batch_size": 5, "seed": 1, "on_error": "skip"}
+    fields = {"image": f"from(pic) | image | {CHAINS[0]}"}
+    for want, got in zip(stoker.Loader(tar, fields, **how), stoker.Loader(tar, fields, **how, **options()), strict=True):
+        assert torch.as_tensor(got.valid).cpu().tolist() == want.valid.tolist()
+        assert torch.equal(bits(got["image"]), bits(want["image"]))
+    with pytest.raises(stoker.StokerError) as said:
+        list(stoker.Loader(tar, fields, batch_size=5, **options()))
+    assert said.value.key or said.value.shard
+
+
+def test_transform_is_the_loader_on_the_device(tar):
+    """Transform of a batch on the GPU, where this build has it, is that of the same batch on the CPU."""
+    batch = torch.randint(0, 256, (32, 3, 80, 100), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    want = stoker.Transform(CHAINS[0], seed=3)(batch)
+    if not on_gpu.DRY and not hasattr(stoker._stoker, "transform_cuda"):
+        with pytest.raises(NotImplementedError, match=r"batch\.cpu\(\)"):
+            stoker.Transform(CHAINS[0], seed=3)(batch.to(on_gpu.DEVICE))
+        return
+    assert torch.equal(bits(stoker.Transform(CHAINS[0], seed=3)(batch.to(on_gpu.DEVICE))), bits(want))
