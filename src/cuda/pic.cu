@@ -83,10 +83,11 @@ static __device__ __forceinline__ int make_tables(decode_block *b, const stk_pic
     int bad = 0;
 
     stk_pic_tables_begin(&b->tables, r, threadIdx.x, THREADS);
-    if (threadIdx.x < 2 * STK_PIC_TABLES)
-        bad = stk_pic_tables_codes(&b->tables, r, threadIdx.x);
     if (threadIdx.x == 32)
         stk_pic_shape_init(&b->shape, r, plane);
+    __syncthreads();
+    if (threadIdx.x < 2 * STK_PIC_TABLES)
+        bad = stk_pic_tables_codes(&b->tables, r, threadIdx.x);
     if (__syncthreads_or(bad))
         return 0;
     stk_pic_tables_fill(&b->tables, r, threadIdx.x, THREADS);
@@ -94,38 +95,53 @@ static __device__ __forceinline__ int make_tables(decode_block *b, const stk_pic
     return 1;
 }
 
-/* A warp's units, block by block: all decode one, then all transform it.  STK_PIC_BAD_*. */
-static __device__ __forceinline__ uint32_t decode_units(decode_block *b, const picture &p,
-                                                        const stk_pic_unit *units, uint32_t i,
-                                                        const uint8_t *slab, uint8_t *planes)
+/* A warp's units, block by block: all decode one, then all transform it. */
+static __device__ __forceinline__ void decode_units(decode_block *b, stk_pic_thread *t,
+                                                    uint8_t *planes)
 {
-    const uint8_t *data = slab + p.job->rec + p.rec->data_at;
     uint8_t *slot = b->slot + threadIdx.x * STK_PIC_SLOT;
-    uint32_t n = p.job->n_units, len = p.rec->data_len, blocks = b->shape.n_blocks;
+    uint32_t blocks = b->shape.n_blocks;
+
+    while (__any_sync(ALL, t->left)) {
+        for (uint32_t k = 0; k < blocks; k++) {
+            const stk_pic_place *place = &b->shape.block[k];
+            int active = t->left != 0, store;
+            uint32_t most;
+
+            if (active)
+                stk_pic_unit_block(t, place, &b->tables, slot);
+            store = active && !t->bad && stk_pic_unit_seen(t, &b->shape);
+            most = __reduce_max_sync(ALL, store ? t->last : 0);
+            if (store)
+                stk_pic_unit_store(t, &b->shape, place, most ? stk_pic_pairs(most) : 0, slot,
+                                   planes);
+            if (active)
+                stk_pic_clear(slot);
+        }
+        stk_pic_unit_next(t, &b->shape);
+    }
+}
+
+/* The units from `first` on of a picture, a thread each.  STK_PIC_BAD_*. */
+static __device__ __forceinline__ uint32_t decode_picture(decode_block *b, const picture &p,
+                                                          const stk_pic_launch &l, uint32_t first)
+{
+    const uint8_t *rec = (const uint8_t *)p.rec;
+    const stk_pic_unit *units = (const stk_pic_unit *)(p.rec->kind == STK_PIC_WHOLE
+                                                           ? l.scratch + p.job->units
+                                                           : rec + p.rec->units_at);
+    uint32_t i = first + threadIdx.x, n = p.job->n_units, len = p.rec->data_len;
     stk_pic_unit u = { 0 };
     stk_pic_thread t;
 
     if (i < n)
         u = stk_pic_unit_read(units, i);
-    stk_pic_unit_begin(&t, &b->shape, &u, data, len);
-    while (__any_sync(ALL, t.left)) {
-        for (uint32_t k = 0; k < blocks; k++) {
-            const stk_pic_place *place = &b->shape.block[k];
-            int active = t.left != 0, store;
-            uint32_t most;
-
-            if (active)
-                stk_pic_unit_block(&t, place, &b->tables, slot);
-            store = active && !t.bad && stk_pic_unit_seen(&t, &b->shape);
-            most = __reduce_max_sync(ALL, store ? t.last : 0);
-            if (store)
-                stk_pic_unit_store(&t, &b->shape, place, most ? stk_pic_pairs(most) : 0, slot,
-                                   planes);
-            if (active)
-                stk_pic_clear(slot);
-        }
-        stk_pic_unit_next(&t, &b->shape);
-    }
+    if (!__syncthreads_or(u.count)) /* also: the tables before these are no longer read */
+        return 0;
+    if (!make_tables(b, p.rec, p.taps->plane))
+        return STK_PIC_BAD_RECORD;
+    stk_pic_unit_begin(&t, &b->shape, &u, rec + p.rec->data_at, len);
+    decode_units(b, &t, l.scratch + p.job->planes);
     return i < n ? stk_pic_unit_end(&t, &b->shape, units, i, n, len) : 0;
 }
 
@@ -137,23 +153,11 @@ static __global__ void __launch_bounds__(THREADS, 5) decode_kernel(const stk_pic
     for (uint32_t w = blockIdx.x; w < l.n_decode; w += gridDim.x) {
         stk_pic_work work = l.decode[w];
         picture p = picture_of(l, work.job);
-        const uint8_t *units;
         uint32_t bad;
 
         if (!p.taps || !p.rec->need[2])
             continue;
-        if (p.rec->kind == STK_PIC_WHOLE && __ldcg(l.status + work.job) & STK_PIC_BAD_SYNC)
-            continue;
-        __syncthreads(); /* the tables before these are no longer read */
-        if (!make_tables(&b, p.rec, p.taps->plane)) {
-            if (threadIdx.x == 0)
-                atomicOr(l.status + work.job, (uint32_t)STK_PIC_BAD_RECORD);
-            continue;
-        }
-        units = p.rec->kind == STK_PIC_WHOLE ? l.scratch + p.job->units
-                                             : l.slab + p.job->rec + p.rec->units_at;
-        bad = decode_units(&b, p, (const stk_pic_unit *)units, work.first + threadIdx.x, l.slab,
-                           l.scratch + p.job->planes);
+        bad = decode_picture(&b, p, l, work.first);
         if (bad)
             atomicOr(l.status + work.job, bad);
     }
@@ -277,13 +281,6 @@ static __global__ void __launch_bounds__(THREADS) down_kernel(const stk_pic_laun
 
 /* ---- the launch ---- */
 
-/* Where no pass finds units. */
-static __global__ void __launch_bounds__(THREADS) no_sync_kernel(const stk_pic_launch l)
-{
-    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i < l.n_sync; i += gridDim.x * THREADS)
-        atomicOr(l.status + l.sync[i].job, (uint32_t)STK_PIC_BAD_SYNC);
-}
-
 static unsigned grid(const stk_pic_launch *l, uint32_t work)
 {
     return l->blocks && l->blocks < work ? l->blocks : work;
@@ -305,14 +302,6 @@ static void down(const stk_pic_launch *l, cudaStream_t stream)
     }
 }
 
-static int sync_units(const stk_pic_launch *l, cudaStream_t stream)
-{
-    if (stk_pic_sync_run)
-        return stk_pic_sync_run(l, stream);
-    no_sync_kernel<<<grid(l, (l->n_sync + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*l);
-    return 0;
-}
-
 extern "C" int stk_pic_phase(const stk_pic_launch *l, int phase, cudaStream_t stream)
 {
     int rc = 0;
@@ -320,7 +309,7 @@ extern "C" int stk_pic_phase(const stk_pic_launch *l, int phase, cudaStream_t st
     if (phase == STK_PIC_TAPS && l->n_jobs)
         taps_kernel<<<grid(l, l->n_jobs), THREADS, 0, stream>>>(*l);
     else if (phase == STK_PIC_SYNC && l->n_sync)
-        rc = sync_units(l, stream);
+        rc = (int)stk_pic_sync_run(l, stream);
     else if (phase == STK_PIC_DECODE && l->n_decode)
         decode_kernel<<<grid(l, l->n_decode), THREADS, 0, stream>>>(*l);
     else if (phase == STK_PIC_ACROSS && l->n_across)

@@ -170,7 +170,7 @@ STK_PIC_FN uint32_t stk_pic_entry(const stk_jpeg_long *t, const uint8_t *vals, u
     return stk_jpeg_entry(0, STK_JPEG_STEP_LONG, 0);
 }
 
-/* First part, thread `t` of `threads`: symbols, quantizers; the first threads make codes. */
+/* First part, thread `t` of `threads`: symbols, and quantizers with their places. */
 STK_PIC_FN void stk_pic_tables_begin(stk_pic_tables *to, const stk_pic *r, uint32_t t,
                                      uint32_t threads)
 {
@@ -193,19 +193,24 @@ STK_PIC_FN void stk_pic_tables_begin(stk_pic_tables *to, const stk_pic *r, uint3
     }
 }
 
-/* Table number t (DC, then AC): its codes; 0 or -1. */
+/* Second part, table number t (DC, then AC): its codes; 0 or -1. */
 STK_PIC_FN int stk_pic_tables_codes(stk_pic_tables *to, const stk_pic *r, uint32_t t)
 {
     uint32_t kind = t / STK_PIC_TABLES, k = t % STK_PIC_TABLES;
     const uint8_t *base = (const uint8_t *)r + (kind ? r->acs_at : r->dcs_at);
     const stk_pic_huff *h = (const stk_pic_huff *)(const void *)base + k;
+    const uint32_t *word = (const uint32_t *)(const void *)h;
     stk_jpeg_long *more = &to->more[kind][k];
     int32_t code = 0, at = 0;
+    uint32_t bits[4];
 
     if (k >= (kind ? r->n_ac : r->n_dc))
         return 0;
+    for (int i = 0; i < 4; i++) /* all at once: one wait for memory */
+        bits[i] = word[i];
+    STK_PIC_UNROLL
     for (int len = 1; len <= 16; len++, code <<= 1) {
-        int32_t n = h->bits[len - 1];
+        int32_t n = (int32_t)(bits[(len - 1) / 4] >> (len - 1) % 4 * 8 & 255);
 
         more->delta[len] = at - code;
         at += n;
@@ -215,12 +220,12 @@ STK_PIC_FN int stk_pic_tables_codes(stk_pic_tables *to, const stk_pic *r, uint32
             return -1;
     }
     for (int32_t i = 0; !kind && i < at; i++)
-        if (h->vals[i] > 15)
+        if (to->vals[0][k][i] > 15)
             return -1;
     return at && at == h->n ? 0 : -1;
 }
 
-/* Second part: the lookups. */
+/* Third part: the lookups. */
 STK_PIC_FN void stk_pic_tables_fill(stk_pic_tables *to, const stk_pic *r, uint32_t t,
                                     uint32_t threads)
 {

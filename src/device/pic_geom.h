@@ -15,8 +15,10 @@
 
 #if defined(__CUDACC__)
 #define STK_PIC_FN static __host__ __device__ __forceinline__
+#define STK_PIC_UNROLL _Pragma("unroll")
 #else
 #define STK_PIC_FN static inline
+#define STK_PIC_UNROLL
 #endif
 
 #define STK_PIC_MAX_SIDE 65500      /* of a picture, as our JPEG decoder has it */

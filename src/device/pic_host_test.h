@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "device/pic_sync.h"
 #include "device/pic_unit.h"
 #include "device/pic_view.h"
 
@@ -34,6 +35,19 @@ static inline void host_taps(const stk_pic_launch *l)
         for (uint32_t k = 0; k < t.y.n; k++)
             stk_pic_taps_one(to, &t.y, &r->y, k);
     }
+}
+
+static inline void host_sync(const stk_pic_launch *l)
+{
+    stk_sync *s = malloc(sizeof *s);
+
+    for (uint32_t w = 0; w < l->n_sync; w++) {
+        uint32_t job = l->sync[w].job;
+        stk_sync_task k = { l->slab, l->slab_len, l->scratch, l->job + job, l->status + job, 0 };
+
+        stk_sync_picture(s, &k);
+    }
+    free(s);
 }
 
 typedef struct host_block { /* what a block of threads shares */
@@ -80,7 +94,7 @@ static inline void host_decode(const stk_pic_launch *l)
                                                                                    r->units_at);
         int bad = 0;
 
-        if (!t->ok || !r->need[2] || l->status[l->decode[w].job] & STK_PIC_BAD_SYNC)
+        if (!t->ok || !r->need[2])
             continue;
         for (uint32_t i = 0; i < 128; i++)
             stk_pic_tables_begin(&b->tables, r, i, 128);
@@ -185,10 +199,10 @@ static inline void host_down(const stk_pic_launch *l)
     }
 }
 
-/* All but sync: pictures without units get none. */
 static inline void host_run(const stk_pic_launch *l)
 {
     host_taps(l);
+    host_sync(l);
     host_decode(l);
     host_across(l);
     host_down(l);

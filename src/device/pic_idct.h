@@ -129,9 +129,7 @@ STK_PIC_FN int stk_pic_idct(const uint8_t *from, uint32_t pairs, uint8_t *to, ui
             *(stk_pic_v2 *)(void *)(to + (uint64_t)r * stride) = row;
         return (dc ^ dc >> 31) > 8191;
     }
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
+    STK_PIC_UNROLL
     for (uint32_t p = 0; p < 4; p++) {
         int32_t a[8], b[8];
 
@@ -145,9 +143,7 @@ STK_PIC_FN int stk_pic_idct(const uint8_t *from, uint32_t pairs, uint8_t *to, ui
                 mid[r][p] = 0;
         }
     }
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
+    STK_PIC_UNROLL
     for (int r = 0; r < 8; r++) {
         int32_t x[8], v[8];
         stk_pic_v2 row;

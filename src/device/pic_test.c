@@ -58,6 +58,7 @@ typedef struct bench {
     stk_error err;
     stk_rng rng;
     uint64_t compared;
+    int whole; /* pictures go without their seek points */
 } bench;
 
 /* A batch: what a slab, its lists and the device's memory are. */
@@ -161,8 +162,9 @@ static void batch_open(bench *b, batch *t, uint32_t w, uint32_t h, size_t type)
     t->n = VIEWS;
     t->slab = aligned_alloc(64, room);
     for (uint32_t i = 0; i < t->n; i++) {
-        stk_jpeg_job job = { .head = &b->head, .in = b->in, .seek = &b->seek };
+        stk_jpeg_job job = { .head = &b->head, .in = b->in };
 
+        job.seek = b->whole ? NULL : &b->seek;
         job.color = below(b, 2) ? STK_JPEG_YCC : STK_JPEG_RGB;
         t->view[i] = random_view(b, w, h);
         stk_scratch_reset(&b->scratch);
@@ -303,6 +305,26 @@ static void every_type(void **state)
             r.optimize = type & 1;
             open_picture(&b, &r);
             check_batch(&b, type & 2 ? 64 : 61, 48, type);
+            close_picture(&b);
+        }
+    bench_close(&b);
+}
+
+static void without_points(void **state)
+{
+    bench b;
+
+    (void)state;
+    bench_open(&b, 9);
+    b.whole = 1;
+    for (size_t k = 0; k < KINDS; k++)
+        for (uint32_t i = 0; i < 3; i++) {
+            jpeg_recipe r = recipe(k, 1 + below(&b, 300), 1 + below(&b, 200));
+
+            r.optimize = i & 1;
+            r.rough = (int)(i * 100);
+            open_picture(&b, &r);
+            check_batch(&b, 1 + below(&b, 60), 1 + below(&b, 60), (k + i) % TYPES);
             close_picture(&b);
         }
     bench_close(&b);
@@ -469,6 +491,7 @@ static void hostile_records(void **state)
         batch t;
 
         open_picture(&b, &r);
+        b.whole = round % 4 > 1;
         batch_open(&b, &t, 1 + below(&b, 24), 1 + below(&b, 24), (size_t)round % TYPES);
         if (round & 1)
             batch_plan(&t);
@@ -544,10 +567,15 @@ static void hostile_points(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_and_size), cmocka_unit_test(every_type),
-        cmocka_unit_test(flat_and_wide),       cmocka_unit_test(plain_records),
-        cmocka_unit_test(plans_split),         cmocka_unit_test(refused),
-        cmocka_unit_test(damaged_scans),       cmocka_unit_test(hostile_records),
+        cmocka_unit_test(every_kind_and_size),
+        cmocka_unit_test(every_type),
+        cmocka_unit_test(without_points),
+        cmocka_unit_test(flat_and_wide),
+        cmocka_unit_test(plain_records),
+        cmocka_unit_test(plans_split),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(damaged_scans),
+        cmocka_unit_test(hostile_records),
         cmocka_unit_test(hostile_points),
     };
 

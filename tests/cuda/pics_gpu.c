@@ -183,6 +183,7 @@ int check_all(album *a, uint32_t views)
         set s;
 
         set_open(&s, n, sizes[round % 4][0], sizes[round % 4][1], round % 8);
+        s.whole = round % 4 == 3;
         set_fill(&s, a, round % 3 == 0, round & 1);
         set_plan(&s);
         s.l.blocks = round % 5 == 4 ? 97 : 0;
@@ -199,10 +200,11 @@ int check_all(album *a, uint32_t views)
             wrong += d != 0;
             elements += d;
             if ((d || s.status[i]) && wrong + bad < 10)
-                printf(
-                    "  view %u of round %u (photo %u %ux%u, %s, ycc %u): status %u, %llu differ\n",
-                    i, round, s.of[i], a->photo[s.of[i]].head.width, a->photo[s.of[i]].head.height,
-                    kinds_of[s.type].name, round & 1, s.status[i], (unsigned long long)d);
+                printf("  view %u of round %u (photo %u %ux%u, %s, ycc %u%s): status %u, %llu "
+                       "differ\n",
+                       i, round, s.of[i], a->photo[s.of[i]].head.width,
+                       a->photo[s.of[i]].head.height, kinds_of[s.type].name, round & 1,
+                       s.whole ? ", no points" : "", s.status[i], (unsigned long long)d);
         }
         done += n;
         set_close(&s);
@@ -220,6 +222,7 @@ int hostile_all(album *a, uint32_t batches)
         set s;
 
         set_open(&s, n, 40 + round % 9, 32, round % 8);
+        s.whole = round % 3 == 2;
         set_fill(&s, a, 0, round & 1);
         set_plan(&s);
         for (uint32_t i = 0; i < n; i++) { /* behind the plan's back */

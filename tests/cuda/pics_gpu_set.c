@@ -103,7 +103,8 @@ void set_fill(set *s, album *a, int crops, int ycc)
 
         do { /* views that the GPU does not take are not for here */
             const photo *p = &a->photo[s->of[i] = stk_rng_below(&a->rng, a->n)];
-            stk_jpeg_job job = { &p->head, p->in, &p->seek, ycc ? STK_JPEG_YCC : STK_JPEG_RGB };
+            stk_jpeg_job job = { &p->head, p->in, s->whole ? NULL : &p->seek,
+                                 ycc ? STK_JPEG_YCC : STK_JPEG_RGB };
 
             s->view[i] = random_view(a, &p->head, s, crops);
             stk_scratch_reset(&a->scratch);
@@ -263,44 +264,52 @@ static void bench_gather(album *a, const set *s, int ycc)
     CUDA(cudaFreeHost(to));
 }
 
-int bench_all(album *a, uint32_t batch, int ycc)
+static void bench_open(set *s, album *a, uint32_t batch, int ycc, int whole)
 {
-    static const char *const names[] = { "taps", "sync", "decode", "across", "down" };
-    set s[SETS];
-
     for (uint32_t i = 0; i < SETS; i++) {
         set_open(&s[i], batch, 224, 224, 0);
+        s[i].whole = whole;
         set_fill(&s[i], a, 1, ycc);
         set_plan(&s[i]);
         set_copy(&s[i]);
         set_launch(&s[i]);
         set_fetch(&s[i]);
     }
-    printf(
-        "bench: batches of %u, f16 planes of 224x224, color %s sampling; %.1f MB of slab, %.0f MB "
-        "of scratch, %u + %u + %u blocks of threads\n",
-        batch, ycc ? "behind" : "before", (double)s->slab_len / 1e6, (double)s->plan.scratch / 1e6,
-        s->plan.n_decode, s->plan.n_across, s->plan.n_down);
-    bench_gather(a, s, ycc);
-    printf("k img/s, batches in flight:      1        2        3        4\n");
-    for (int phase = 0; phase < STK_PIC_PHASES; phase++) {
-        if (phase == STK_PIC_SYNC)
-            continue;
-        printf("%-26s", names[phase]);
-        for (uint32_t n = 1; n <= SETS; n++)
-            printf(" %8.0f", rate(s, n, do_phase, phase) / 1e3);
-        printf("\n");
-    }
-    printf("%-26s", "copy to the device");
+    printf("%s: batches of %u, f16 planes of 224x224, color %s sampling;\n    %.1f MB of slab, "
+           "%.0f MB "
+           "of scratch, %u + %u + %u blocks of threads\n",
+           whole ? "without seek points" : "with seek points", batch, ycc ? "behind" : "before",
+           (double)s->slab_len / 1e6, (double)s->plan.scratch / 1e6, s->plan.n_decode,
+           s->plan.n_across, s->plan.n_down);
+}
+
+static void bench_line(set *s, const char *name, void (*what)(set *s, int phase), int phase)
+{
+    printf("%-26s", name);
     for (uint32_t n = 1; n <= SETS; n++)
-        printf(" %8.0f", rate(s, n, do_copy, 0) / 1e3);
-    for (int copy = 0; copy < 2; copy++) {
-        printf("\n%-26s", copy ? "all, with the copy" : "all");
-        for (uint32_t n = 1; n <= SETS; n++)
-            printf(" %8.0f", rate(s, n, do_all, copy) / 1e3);
-    }
+        printf(" %8.0f", rate(s, n, what, phase) / 1e3);
     printf("\n");
-    for (uint32_t i = 0; i < SETS; i++)
-        set_close(&s[i]);
+    fflush(stdout);
+}
+
+int bench_all(album *a, uint32_t batch, int ycc)
+{
+    static const char *const names[] = { "taps", "sync", "decode", "across", "down" };
+    set s[SETS];
+
+    for (int whole = 0; whole < 2; whole++) {
+        bench_open(s, a, batch, ycc, whole);
+        if (!whole)
+            bench_gather(a, s, ycc);
+        printf("k img/s, batches in flight:      1        2        3        4\n");
+        for (int phase = 0; phase < STK_PIC_PHASES; phase++)
+            if (s->l.n_sync || phase != STK_PIC_SYNC)
+                bench_line(s, names[phase], do_phase, phase);
+        bench_line(s, "copy to the device", do_copy, 0);
+        bench_line(s, "all", do_all, 0);
+        bench_line(s, "all, with the copy", do_all, 1);
+        for (uint32_t i = 0; i < SETS; i++)
+            set_close(&s[i]);
+    }
     return 0;
 }
