@@ -209,7 +209,7 @@ static __device__ __forceinline__ void across_rows(const picture &p, uint32_t ro
     }
 }
 
-static __global__ void __launch_bounds__(THREADS) across_kernel(const stk_pic_launch l)
+static __global__ void __launch_bounds__(THREADS, 6) across_kernel(const stk_pic_launch l)
 {
     __shared__ alignas(16) uint32_t line[WARPS][2][STK_PIC_LINE];
     const uint32_t warp = threadIdx.x / 32;

@@ -107,6 +107,16 @@ STK_PIC_FN uint32_t stk_pic_rgb(uint32_t y, uint32_t cb, uint32_t cr)
     return stk_pic_pack8(v);
 }
 
+/* The i-th Y, Cb and Cr of four as they are; nobody looks at the highest byte. */
+STK_PIC_FN uint32_t stk_pic_ycc(uint32_t y, uint32_t cb, uint32_t cr, uint32_t i)
+{
+#if defined(__CUDA_ARCH__)
+    return __byte_perm(__byte_perm(y, cb, 0x40 + 0x11 * i), cr, 0x0010 | (4 + i) << 8);
+#else
+    return (y >> 8 * i & 255) | (cb >> 8 * i & 255) << 8 | (cr >> 8 * i & 255) << 16;
+#endif
+}
+
 /* The pixels x to x + 3 of a row. */
 STK_PIC_FN stk_pic_v4 stk_pic_pixels4(const stk_pic_line line[3], uint32_t n_comps, int ycc,
                                       uint32_t x)
@@ -118,11 +128,9 @@ STK_PIC_FN stk_pic_v4 stk_pic_pixels4(const stk_pic_line line[3], uint32_t n_com
         cb = stk_pic_up4(&line[1], x);
         cr = stk_pic_up4(&line[2], x);
     }
-    for (int i = 0; i < 4; i++) {
-        uint32_t a = y >> 8 * i & 255, b = cb >> 8 * i & 255, c = cr >> 8 * i & 255;
-
-        v[i] = ycc ? a | b << 8 | c << 16 | 0xFF000000u : stk_pic_rgb(a, b, c);
-    }
+    for (uint32_t i = 0; i < 4; i++)
+        v[i] = ycc ? stk_pic_ycc(y, cb, cr, i)
+                   : stk_pic_rgb(y >> 8 * i & 255, cb >> 8 * i & 255, cr >> 8 * i & 255);
     out.x = v[0];
     out.y = v[1];
     out.z = v[2];
