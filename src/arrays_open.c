@@ -312,6 +312,10 @@ static int megatron_part(stk_array *a, uint32_t i, stk_error *err)
     stk_free(name);
     if (rc == 0 && !i)
         rc = array_type(a, p->docs->dtype, 0, NULL, err);
+    if (rc == 0 && !size) { /* its index says so too */
+        a->first[i + 1] = a->first[i];
+        return 0;
+    }
     return rc < 0 ? rc : plain_part(a, i, 0, err);
 }
 

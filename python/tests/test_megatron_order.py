@@ -135,7 +135,7 @@ def test_both_rules_of_the_final_epoch_are_met(tmp_path):
        samples=st.integers(1, 80), seed=st.integers(0, 2**32 - 1), extra=st.integers(0, 1), shards=st.integers(1, 3))
 def test_any_shape(tmp_path, sizes, length, samples, seed, extra, shards):
     docs = some(sizes)
-    parts = [p for p in np.array_split(np.arange(len(docs)), shards) if sum(sizes[d] for d in p)]   # no empty files
+    parts = [p for p in np.array_split(np.arange(len(docs)), shards) if len(p)]
     for i, part in enumerate(parts):
         megatron(tmp_path / f"{i}", [docs[d] for d in part])
     whole = [s for part in parts for s in split([docs[d] for d in part])]

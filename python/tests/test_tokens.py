@@ -355,6 +355,21 @@ def test_an_idx_that_becomes_shorter(tmp_path):
     assert got == [*docs[0].tolist(), 7, *docs[1].tolist(), 7][:1200]
 
 
+def test_a_shard_without_tokens(tmp_path, way):
+    """Documents may all be empty, in some shards or in all."""
+    none, full = np.zeros(0, "u2"), some(300)
+    megatron(tmp_path / "a", [none, none])
+    with pytest.raises(stoker.StokerError, match="there are 0 tokens"):
+        stoker.Loader(tmp_path / "a.bin", fields(10))
+    for name, docs in (("b", [full]), ("c", [none]), ("d", [full, none])):
+        megatron(tmp_path / name, docs)
+    with stoker.Loader(tmp_path / "?.bin", {"x": "tokens(block=10, separator=7)"}) as loader:
+        got = torch.cat([b["x"].flatten() for b in loader]).tolist()
+    assert got == [7, 7, *full.tolist(), 7, 7, *full.tolist(), 7, 7][:600]
+    with stoker.Loader(tmp_path / "?.bin", {"x": "tokens(block=10)"}, shuffle="megatron") as loader:
+        assert sorted(torch.cat([b["x"].flatten() for b in loader]).tolist()) == sorted([*full.tolist()] * 2)
+
+
 def test_one_token(tmp_path):
     path = tmp_path / "t.bin"
     path.write_bytes(b"\x07\x01")
