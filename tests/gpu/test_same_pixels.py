@@ -69,7 +69,7 @@ def test_with_and_without_seek_points(tmp_path, jpeg):
     tar = on_gpu.write_pictures(tmp_path / "b.tar", on_gpu.every_kind(seed=on_gpu.SEED + 1))
     stats = compare(tar, {"image": f"from(pic) | image | {CHAINS[0]}"}, epochs=2, bare=not jpeg)
     if not on_gpu.DRY:
-        assert stats["gpu_jpegs"] > 0           # it was the GPU that decoded
+        assert stats["gpu"]["jpegs"] > 0       # it was the GPU that decoded
 
 
 def test_several_outputs_of_one_picture(tar):
