@@ -10,7 +10,7 @@ SOAK_MINUTES ?= 60
 export TORCH DATA SOAK_MINUTES
 
 # What `make gpu-test` runs before pytest's tests/gpu: one program each, 0 is right and 77 "cannot run here".
-GPU_PROGRAMS = tests/codec/jpeg_core_cuda.sh \
+GPU_PROGRAMS = tests/codec/jpeg_core_cuda.sh tests/device/pic_sync_cuda.sh \
                $(wildcard build/cuda/*_test build/src/cuda/*_test build/tests/gpu/*_test)
 
 .PHONY: help setup demo test bench bench-jpeg bench-jpeg-quality bench-order bench-peers bench-sampling \

@@ -12,6 +12,7 @@ import os
 import queue
 import random
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -74,7 +75,7 @@ class Stoker:
         if s.where == "cpu":
             on_device = {}
             options = {k: v for k, v in options.items() if k not in ("in_flight", "sm_limit")}
-        self.where, self.how = s.where, how
+        self.where, self.how, self.kept = s.where, how, deque(maxlen=6)
         self.loader = stoker.Loader(str(s.shards / shards / "*.tar"), {"image": chain, "label": "from(cls) | int"},
                                     batch_size=s.batch, shuffle=True, drop_last=True, **on_device, **options)
         self.batches = stoker.to_device(self.loader, s.where, depth=depth) if how == "to_device" else self.loader
@@ -84,6 +85,7 @@ class Stoker:
             for batch in self.batches:
                 images, labels = batch["image"], batch["label"]
                 if self.how in ("pageable", "pinned"):
+                    self.kept.append(batch)     # until its copy is through
                     images = images.to(self.where, non_blocking=self.how == "pinned")
                     labels = labels.to(self.where, non_blocking=self.how == "pinned")
                 yield images, labels
@@ -92,6 +94,7 @@ class Stoker:
         return self.loader.stats()
 
     def close(self):
+        self.kept.clear()
         self.loader.close()
 
 

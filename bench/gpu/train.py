@@ -145,10 +145,10 @@ def cell(args):
     found["sm"] = gpu.mean(found.pop("start"), found.pop("end"))
     found["memory"] = measure.memory(where, device_before)
     if hasattr(feed, "stats"):
-        found["stats"] = {k: v for k, v in feed.stats().items() if isinstance(v, (int, float))}
-        pinned = [v for k, v in found["stats"].items() if "pinned" in k]
-        if pinned:
-            found["memory"]["pinned"] = max(pinned)
+        stats = feed.stats()
+        found["stats"] = {k: v for k, v in stats.items() if isinstance(v, (int, float, dict))}
+        if stats.get("gpu"):                    # its batches, reads and scratch: what is pinned is among them
+            found["memory"]["pinned"] = stats["memory"]
     found["first_step_s"] = first
     gpu.close()
     print(json.dumps({"model": model, "feed": feed_name, **found}), flush=True)

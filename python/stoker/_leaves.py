@@ -22,7 +22,7 @@ def rebuild(value: Any, leaf: Leaf) -> Any:
     if type(value) in _PLAIN:
         return _PLAIN[type(value)](value, leaf)
     if isinstance(value, Batch):
-        return value._each(lambda x: rebuild(x, leaf))
+        return _batch(value, leaf)
     if isinstance(value, Mapping):
         return _mapping(value, leaf)
     if isinstance(value, tuple):
@@ -39,6 +39,14 @@ _PLAIN: dict[type, Callable[[Any, Leaf], Any]] = {
     list: lambda value, leaf: [rebuild(v, leaf) for v in value],
     tuple: lambda value, leaf: tuple(rebuild(v, leaf) for v in value),
 }
+
+
+def _batch(value: Batch, leaf: Leaf) -> Batch:
+    """Outputs and their lengths; which samples they are stays as it is, made or not."""
+    made = value.copy()
+    made.update({k: rebuild(v, leaf) for k, v in value.items()})
+    made.lengths = {k: rebuild(v, leaf) for k, v in value.lengths.items()}
+    return made
 
 
 def _mapping(value: Mapping[Any, Any], leaf: Leaf) -> Any:

@@ -143,6 +143,17 @@ def test_a_stoker_batch_keeps_what_it_knows(urls):
         assert moved.sample_ids.tolist() == plain.sample_ids.tolist() and moved.valid.all()
 
 
+def test_padded_lengths_go_with_their_output(tmp_path):
+    rows = [np.arange(n) for n in (1, 4, 2)]
+    with stoker.Writer(str(tmp_path / "a-%d.tar")) as out:
+        for i, row in enumerate(rows):
+            out.write({"__key__": str(i), "npy": row})
+    loader = stoker.Loader(str(tmp_path / "a-0.tar"), {"x": "from(npy) | npy"}, batch_size=3, collate=("pad", -1))
+    [batch] = stoker.to_device(loader, "cpu")
+    assert batch["x"].tolist() == [[0, -1, -1, -1], [0, 1, 2, 3], [0, 1, -1, -1]]
+    assert batch.lengths["x"].tolist() == [1, 4, 2] and batch.mask("x").sum() == 7
+
+
 # ---- state --------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 20])

@@ -94,7 +94,20 @@ def test_the_loader_says_what_it_holds():
     for _ in loader:
         pass
     stats = loader.stats()
-    assert stats["batches"] == 64
+    assert stats["batches"] == 64 and stats["gpu"]["bytes"] >= 4096 * 1024 * 4
+    assert 0 < stats["gpu"]["memory"] <= stats["gpu"]["memory_peak"] <= stats["gpu"]["memory_limit"]
+
+
+@pytest.mark.real_gpu
+def test_device_memory_is_bounded():
+    """Under a bound of a few batches, all of them come; what is held counts against it."""
+    data = {"x": np.arange(4096, dtype=np.int32)[:, None].repeat(4096, 1)}
+    loader = stoker.Loader(data, batch_size=256, device="cuda", device_memory_limit="64MB")
+    rows = 0
+    for batch in loader:
+        assert int(batch["x"][:, 0].sum()) == sum(range(rows, rows + 256))
+        rows += 256
+    assert rows == 4096 and loader.stats()["gpu"]["memory_peak"] <= 64_000_000 * 1.05 + (1 << 20)
 
 
 @pytest.mark.real_gpu

@@ -29,9 +29,10 @@ def tar(tmp_path_factory):
 
 
 def compare(tar, fields, batch_size=16, epochs=1, **more):
-    cpu = stoker.Loader(stoker.open(tar, jpeg=True), fields, batch_size=batch_size, shuffle=True, seed=on_gpu.SEED)
-    gpu = stoker.Loader(tar if more.pop("bare", False) else stoker.open(tar, jpeg=True), fields, batch_size=batch_size,
-                        shuffle=True, seed=on_gpu.SEED, **options(**more))
+    jpeg = not more.pop("bare", False)          # seek points in the index, for whoever opens it from here on
+    how = {"batch_size": batch_size, "shuffle": True, "seed": on_gpu.SEED}
+    cpu = stoker.Loader(stoker.open(tar, jpeg=jpeg), fields, **how)
+    gpu = stoker.Loader(stoker.open(tar, jpeg=jpeg), fields, **how, **options(**more))
     for _ in range(epochs):
         for want, got in zip(cpu, gpu, strict=True):
             assert torch.as_tensor(got.sample_ids).cpu().tolist() == want.sample_ids.tolist()
@@ -63,9 +64,12 @@ def test_heads(tar, head):
     compare(tar, {"image": f"from(pic) | {head} | {CHAINS[0]}"})
 
 
-def test_without_seek_points(tmp_path):
+@pytest.mark.parametrize("jpeg", [False, True], ids=["no seek points", "seek points"])
+def test_with_and_without_seek_points(tmp_path, jpeg):
     tar = on_gpu.write_pictures(tmp_path / "b.tar", on_gpu.every_kind(seed=on_gpu.SEED + 1))
-    compare(tar, {"image": f"from(pic) | image | {CHAINS[0]}"}, epochs=2, bare=True)
+    stats = compare(tar, {"image": f"from(pic) | image | {CHAINS[0]}"}, epochs=2, bare=not jpeg)
+    if not on_gpu.DRY:
+        assert stats["gpu"]["jpegs"] > 0       # it was the GPU that decoded
 
 
 def test_several_outputs_of_one_picture(tar):

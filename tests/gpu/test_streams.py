@@ -18,13 +18,13 @@ from on_gpu import DEVICE, Verdict, delay, meet, on, options, side_stream
 torch = pytest.importorskip("torch")
 
 BATCHES = int(os.environ.get("STOKER_GPU_BATCHES", "200" if on_gpu.DRY else "10000"))
-ROWS, WIDTH = 16, 256
+ROWS, WIDTH, WIDE = 16, 256, 8192      # 16 KB, and 512 KB, which is handed out without a copy
 
 
-def numbered(batches):
+def numbered(batches, width=WIDTH):
     """Rows that say which they are in every element."""
     rows = np.arange(ROWS * batches, dtype=np.int32)
-    return np.ascontiguousarray(np.broadcast_to(rows[:, None], (len(rows), WIDTH)))
+    return np.ascontiguousarray(np.broadcast_to(rows[:, None], (len(rows), width)))
 
 
 def wanted(step):
@@ -32,10 +32,11 @@ def wanted(step):
 
 
 @pytest.mark.parametrize("wrap", ["loader", "to_device"])
-def test_ten_thousand_batches(wrap):
+@pytest.mark.parametrize("width, batches", [(WIDTH, BATCHES), (WIDE, max(BATCHES // 20, 50))], ids=["small", "large"])
+def test_ten_thousand_batches(wrap, width, batches):
     """Late readers, then poison: memory that comes back too early shows as -1 or as another row."""
     rng, verdict = random.Random(on_gpu.SEED), Verdict()
-    data = {"x": numbered(BATCHES)}
+    data = {"x": numbered(batches, width)}
     if wrap == "loader":
         loader = stoker.Loader(data, batch_size=ROWS, **options())
     else:
@@ -52,7 +53,23 @@ def test_ten_thousand_batches(wrap):
             del held[:-5]
         del batch, x                            # while the work above is still to be done
         count += 1
-    assert count == BATCHES
+    assert count == batches
+    verdict.check()
+
+
+@pytest.mark.real_gpu
+@pytest.mark.parametrize("side", [False, True], ids=["default stream", "side stream"])
+def test_pinned_batches_dropped_behind_a_copy(side):
+    """The loop that everybody writes: x = batch["x"].to("cuda", non_blocking=True), and on to the next batch.  The copy
+    may come late; the pinned memory must not be filled anew before it."""
+    rng, verdict, batches = random.Random(on_gpu.SEED + 4), Verdict(), 300
+    stream = side_stream() if side else torch.cuda.current_stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    loader = stoker.Loader({"x": numbered(batches, WIDE)}, batch_size=ROWS, pin_memory=True)
+    with on(stream):
+        for step, batch in enumerate(loader):
+            delay(rng, 3_000_000)
+            verdict.equal(batch["x"].to("cuda", non_blocking=True), wanted(step))
     verdict.check()
 
 
