@@ -118,7 +118,7 @@ def test_every_option_is_a_flag(stoker):
     program = {"size", "outputs", "n_outputs", "log", "log_cookie", "order", "memory", "stages", "n_stages",
                "collations", "watch", "select", "n_select",
                "weights", "n_weights", "balance", "n_balance",
-               "stratify", "n_stratify", "mix", "n_mix"}
+               "stratify", "n_stratify", "mix", "n_mix", "lengths", "n_lengths"}
     assert fields - program == rows
     help_text = stoker("bench", "--help").out
     for row in rows:
