@@ -14,7 +14,7 @@ GPU_PROGRAMS = tests/codec/jpeg_core_cuda.sh tests/device/pic_sync_cuda.sh \
                $(wildcard build/cuda/*_test build/src/cuda/*_test build/tests/gpu/*_test)
 
 .PHONY: help setup demo test bench bench-jpeg bench-jpeg-quality bench-order bench-peers bench-sampling \
-        bench-tokens gpu-bench gpu-test lint soak wheel clean
+        bench-tokens bench-pack gpu-bench gpu-test lint soak wheel clean
 
 help:
 	@echo "make setup   install what is missing, build, put stoker into .venv"
@@ -25,6 +25,7 @@ help:
 	@echo "make bench-jpeg  our JPEG decoder against libjpeg-turbo (DATA=folder; NAME=, COUNT=1)"
 	@echo "make bench-order  the cost of an index, and what block shuffle fetches and how well it mixes"
 	@echo "make bench-tokens  token windows and rows of arrays against bare loops (THREADS=2 ROUNDS=7 DATA=folder)"
+	@echo "make bench-pack  rows and padding against the textbook's best-fit decreasing"
 	@echo "make bench-sampling  what a draw by weight costs"
 	@echo "make bench-jpeg-quality  how far pixels are from Pillow's, and whether training notices (DATA=folder)"
 	@echo "make gpu-test  what needs a GPU, on the machine that has one (PYTHON=python3 with torch; SANITIZE=1)"
@@ -60,6 +61,9 @@ bench-jpeg-quality:
 
 bench-tokens:
 	@tools/bench_tokens.sh
+
+bench-pack:
+	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/pack.py
 
 bench-sampling:
 	@tools/setup.sh && build/bench/sampling

@@ -24,12 +24,21 @@ typedef struct head { /* on disk */
 
 /* ---- kept ---- */
 
+/* Whether an output is to be measured: some differ only in what is done with a row later. */
+static int measured(const stk_engine *e, uint32_t i)
+{
+    for (uint32_t k = 0; k < i; k++)
+        if (e->chain[k].counted && e->chain[k].raw_print == e->chain[i].raw_print)
+            return 0;
+    return e->chain[i].counted;
+}
+
 static uint64_t chains_print(const stk_engine *e)
 {
     uint64_t h = 0;
 
     for (uint32_t i = 0; i < e->common->n_out; i++)
-        if (e->chain[i].counted)
+        if (measured(e, i))
             h = stk_hash64(h + 1, &e->chain[i].raw_print, sizeof e->chain[i].raw_print);
     return h;
 }
@@ -120,7 +129,7 @@ static int measure(stk_engine *e, uint32_t d, const stk_loader_options *o, uint3
     int rc;
 
     for (uint32_t i = 0; i < o->n_outputs; i++)
-        if (e->chain[i].counted)
+        if (measured(e, i))
             outputs[m.n_outputs++] = o->outputs[i];
     stk_log_line(&e->log, STK_LOG_INFO,
                  "measuring %" PRIu64 " samples, once: their lengths are kept beside the index",

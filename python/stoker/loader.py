@@ -342,7 +342,8 @@ class Loader:
         before = self._identity["order"].get("bins")
         self._set_bins(mine["order"].get("bins"), before)
         try:
-            place = _state.read(state, mine, self._positions, strict)
+            same = mine["order"].get("streams") == self._identity["order"].get("streams")
+            place = _state.read(state, mine, self._positions if same else lambda _: 2**63 - 1, strict)
         except StokerError:
             self._set_bins(before, mine["order"].get("bins"))
             raise

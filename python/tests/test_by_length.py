@@ -4,6 +4,9 @@
 import contextlib
 import itertools
 import json
+import os
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -256,3 +259,57 @@ def test_states_that_do_not_fit(tmp_path):
 def test_arrays_have_one_length():
     with pytest.raises(stoker.StokerError, match="all have one length"):
         stoker.Loader({"x": np.zeros((9, 2))}, max_tokens=100)
+
+
+def test_the_ledger_knows_every_row(tmp_path):
+    data = make(tmp_path, random_lengths(200, 9))
+    loaders = ranks(data, 2, max_tokens=100)
+    for loader in loaders:
+        loader.ledger(tmp_path / "ledger")
+    done = [steps(loaders) for _ in range(2)]
+    close(loaders)
+    cli = os.environ.get("STOKER_CLI", str(Path(stoker.__file__).parent / "stoker-cli"))
+    said = subprocess.run([cli, "ledger", str(tmp_path / "ledger"), "--twice"], capture_output=True, text=True)
+    assert sorted(seen(done[0])) == sorted(seen(done[1])) == list(range(200))
+    assert said.returncode == 0, said.stdout + said.stderr
+
+
+def test_explain_and_the_steps_of_any_epoch(tmp_path):
+    data = make(tmp_path, random_lengths(100, 4))
+    loader, = ranks(data, 1, max_tokens=100)
+    assert loader.explain(7, epoch=2).id == 7
+    for epoch in (3, 0, 5):
+        loader.set_epoch(epoch)
+        want = len(loader)
+        assert len(steps([loader])) == want
+
+
+@pytest.mark.parametrize("options", [{"max_tokens": 120}, {"bucket": 100, "batch_size": 8}])
+@pytest.mark.parametrize("how", [{"shuffle": "block"}, {"shuffle": True, "epoch_size": 333}, {"weights": list(range(1, 501))},
+                                 {"shuffle": True, "repeat": 2, "skip": 3, "limit": 200}, {"stratify": [i % 3 for i in range(500)]}])
+def test_over_every_order(tmp_path, options, how):
+    """Batches are made of what the order gives, as often as it gives it; another number of ranks goes on."""
+    lengths = random_lengths(500, 11)
+    data = make(tmp_path, lengths)
+    with stoker.Loader(data, FIELDS, collate="list", batch_size=64, num_workers=0,
+                       **({"shuffle": True} if "weights" in how or "stratify" in how else {}) | how) as plain:
+        plain.set_epoch(1)
+        want = sorted(int(i) for batch in plain for i in batch.sample_ids)
+
+    def ranks_at(world, state=None):
+        loaders = ranks(data, world, **options, **how)
+        for loader in loaders:
+            loader.set_epoch(1)
+            if state is not None:
+                loader.load_state_dict(state)
+        return loaders
+
+    whole = ranks_at(3)
+    done = steps(whole)
+    assert sorted(seen(done)) == want
+    for at in (1, len(done) // 2, len(done) - 1):
+        half = ranks_at(3)
+        first = steps(half, at)
+        rest = steps(ranks_at(2, json.loads(json.dumps(half[0].state_dict()))))
+        assert sorted(seen(first + rest)) == want
+        assert seen(first + rest) == seen(done)

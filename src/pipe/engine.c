@@ -279,7 +279,7 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     if (e->inline_mode)
         stk_lap(e->worker[0], STK_STAGE_IDLE); /* the caller was elsewhere */
     stk_stall_at(&e->stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
-    if (e->bins)
+    if (e->bins && e->taken >= epoch_steps(e) / 2)
         (void)stk_bins_count(e->bins, e->epoch + 1); /* its table is made while workers work */
     pthread_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
@@ -350,7 +350,7 @@ int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, s
                       .seed = e->seed,
                       .epoch = from->epoch,
                       .position = from->position,
-                      .samples = stk_engine_deal(e, from->epoch).samples };
+                      .samples = e->positions };
     stk_ledger_writer *w = NULL;
 
     if (folder && e->ledger && stk_ledger_writer_is(e->ledger, folder, from->generation))
