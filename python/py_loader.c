@@ -394,6 +394,18 @@ static PyObject *loader_ledger(PyObject *obj, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *loader_copies_on(PyObject *obj, PyObject *arg)
+{
+    loader_object *self = (loader_object *)obj;
+    void *stream = PyLong_AsVoidPtr(arg);
+
+    if (PyErr_Occurred() || enter(self) < 0)
+        return NULL;
+    stk_loader_copies_on(self->l, stream);
+    leave(self);
+    Py_RETURN_NONE;
+}
+
 static PyObject *loader_where(PyObject *obj, PyObject *unused)
 {
     loader_object *self = (loader_object *)obj;
@@ -714,6 +726,7 @@ static PyObject *loader_skipped(PyObject *obj, PyObject *args)
 static PyMethodDef loader_methods[] = {
     { "next", loader_next, METH_O, "the parts of the epoch's next batch, or None at its end" },
     { "resume", loader_resume, METH_VARARGS, "go on at (epoch, position)" },
+    { "copies_on", loader_copies_on, METH_O, "pinned batches are copied on this CUDA stream" },
     { "where", loader_where, METH_NOARGS, "(epoch, position): what the consumer received" },
     { "ledger", loader_ledger, METH_VARARGS,
       "(folder or None, generation, epoch, position): write down what is handed out" },

@@ -59,19 +59,24 @@ int stk_device_pool(stk_engine *e, const stk_loader_options *o, uint64_t limit, 
 {
     stk_memory pinned;
     const stk_cuda *cuda;
-    int gpu;
+    int gpu, rc;
 
     e->common->pinned = e->device || o->pin_memory == STK_YES;
     if (!e->common->pinned || o->memory)
         return stk_pool_open(&e->common->pool, o->memory, limit, err);
     if (e->device) {
-        gpu = (int)stk_device_gpu(e->device) - 1;
-    } else {
-        STK_TRY(stk_cuda_load(&cuda, err));
-        STK_TRY(stk_cuda_find(cuda, "cuda", &gpu, err));
+        pinned = stk_pinned_memory((int)stk_device_gpu(e->device) - 1);
+        return stk_pool_open(&e->common->pool, &pinned, limit, err);
     }
-    pinned = stk_pinned_memory(gpu);
-    return stk_pool_open(&e->common->pool, &pinned, limit, err);
+    STK_TRY(stk_cuda_load(&cuda, err));
+    STK_TRY(stk_cuda_find(cuda, "cuda", &gpu, err));
+    STK_TRY(stk_pins_open(&e->pins, gpu, &pinned, err));
+    rc = stk_pool_open(&e->common->pool, &pinned, limit, err);
+    if (rc < 0) {
+        pinned.close(pinned.cookie);
+        e->pins = NULL;
+    }
+    return rc;
 }
 
 int stk_device_fit(stk_engine *e, stk_error *err)

@@ -463,6 +463,12 @@ int stk_loader_next(stk_loader *l, stk_batch **out, int timeout_ms, stk_error *e
     return stk_engine_next(&l->e, out, timeout_ms, err);
 }
 
+void stk_loader_copies_on(stk_loader *l, void *stream)
+{
+    if (l->e.pins)
+        stk_pins_seen(l->e.pins, stream);
+}
+
 void stk_loader_where(const stk_loader *l, uint64_t *epoch, uint64_t *step)
 {
     *epoch = l->e.epoch;

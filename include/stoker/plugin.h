@@ -353,6 +353,13 @@ typedef struct stk_memory { /* copied; must work after the loader is closed */
     void *cookie;
     void *(*alloc)(void *cookie, size_t size); /* 64-byte aligned */
     void (*free)(void *cookie, void *p, size_t size);
+    /* Memory that is still read when its last holder lets go (by a GPU): leave() is told so and
+     * answers a mark (`old`: the one of the last time, or NULL), ready() says whether that is over,
+     * or waits for it; forget() frees a mark.  NULL: it is over at once. */
+    void *(*leave)(void *cookie, void *old);
+    int (*ready)(void *cookie, void *mark, int wait);
+    void (*forget)(void *cookie, void *mark);
+    void (*close)(void *cookie); /* the last buffer is gone; may be NULL */
 } stk_memory;
 
 /* What an op did to one picture: the view behind it.  Step 0 is the first of the chain; a chain's

@@ -177,6 +177,10 @@ STK_API STK_MUST_CHECK int stk_loader_open(stk_loader **out, stk_dataset *const 
 STK_API STK_MUST_CHECK int stk_loader_next(stk_loader *l, stk_batch **out, int timeout_ms,
                                            stk_error *err);
 
+/* With pin_memory: copies of batches to a GPU are queued on `stream` (a cudaStream_t), and batches
+ * may be let go before they are through.  Say so before the first such copy; up to 4 streams. */
+STK_API void stk_loader_copies_on(stk_loader *l, void *stream);
+
 /* Where the consumer stands: the epoch and the steps taken in it. */
 STK_API void stk_loader_where(const stk_loader *l, uint64_t *epoch, uint64_t *step);
 

@@ -36,6 +36,13 @@ def array(tensor: Any) -> Any:
     return numpy.asarray(tensor)
 
 
+def note_stream(core: Any) -> None:
+    """Pinned batches are copied on torch's current stream: their memory is used again behind that."""
+    torch = torch_or_none()
+    if torch.cuda.is_initialized():
+        core.copies_on(torch.cuda.current_stream().cuda_stream or 1)    # 1: CUDA's name for the default one
+
+
 def from_bytes(raw: bytearray, dtype: str) -> Any:
     """A one-dimensional tensor over `raw`; dtype is a name that torch and NumPy share."""
     torch = torch_or_none()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from . import _agree, _options, _ranks, _sampling, _state, _stoker, explain, mixing, preview
+from ._arrays import note_stream, torch_or_none
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
 from .errors import ClosedError, StokerError, invalid
@@ -53,6 +54,8 @@ class _Epoch:
             self._loader._core.where()          # says so if it is closed
             raise ClosedError("this iterator is over: its loader has gone on to another epoch "
                               "since; use one iterator at a time, or two loaders", "ECLOSED")
+        if self._loader._pins is not None:
+            self._loader._pins(self._loader._core)
         parts = self._loader._core.next(self._epoch)
         if parts is None:
             self._over = True                   # first: another thread may look at both
@@ -193,6 +196,7 @@ class Loader:
             self._made_of = _options.outputs(fields, found, collate, cores[0].kind()), options, exclude
             self._core = self._open(*self._made_of)
             _options.check_torch(options["device"])
+            self._pins = note_stream if options["pin_memory"] and torch_or_none() is not None else None
             self._note_streams()
             self._changes = self._core.mix()
             if isinstance(data, Mix):

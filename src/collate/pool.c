@@ -9,6 +9,7 @@
 typedef struct pooled {
     stk_buffer b;
     stk_pool *pool;
+    void *mark;          /* of stk_memory.leave(); NULL: nobody reads it any more */
     struct pooled *next; /* lock: idle list */
 } pooled;
 
@@ -36,7 +37,9 @@ static void heap_release(void *cookie, void *p, size_t size)
     stk_pages_free(p, size);
 }
 
-static const stk_memory heap = { STK_PLUGIN_ABI, "heap", NULL, heap_alloc, heap_release };
+static const stk_memory heap = {
+    .abi = STK_PLUGIN_ABI, .name = "heap", .alloc = heap_alloc, .free = heap_release
+};
 
 int stk_pool_open(stk_pool **out, const stk_memory *memory, uint64_t limit, stk_error *err)
 {
@@ -63,6 +66,10 @@ static void buffer_destroy_locked(pooled *x)
 
     p->bytes -= x->b.size;
     stk_account_give(&p->account, x->b.size);
+    if (x->mark) {
+        (void)p->memory.ready(p->memory.cookie, x->mark, 1);
+        p->memory.forget(p->memory.cookie, x->mark);
+    }
     p->memory.free(p->memory.cookie, x->b.data, x->b.size);
     stk_free(x);
 }
@@ -79,6 +86,8 @@ static void drop_idle_locked(stk_pool *p)
 
 static void pool_destroy(stk_pool *p)
 {
+    if (p->memory.close)
+        p->memory.close(p->memory.cookie);
     pthread_mutex_destroy(&p->lock);
     stk_free(p);
 }
@@ -90,6 +99,8 @@ static void buffer_back(stk_buffer *b)
     stk_pool *p = x->pool;
     int last;
 
+    if (p->memory.leave)
+        x->mark = p->memory.leave(p->memory.cookie, x->mark);
     pthread_mutex_lock(&p->lock);
     p->out--;
     if (p->shut) {
@@ -129,13 +140,14 @@ void stk_pool_close(stk_pool **pp)
         pool_destroy(p);
 }
 
-/* The idle buffer that fits without wasting more than half of itself. */
-static pooled *take_idle_locked(stk_pool *p, size_t size)
+/* The idle buffer that fits without wasting more than half of itself, and that nobody reads. */
+static pooled *take_idle_locked(stk_pool *p, size_t size, int wait)
 {
     for (pooled **at = &p->idle; *at; at = &(*at)->next) {
         pooled *x = *at;
 
-        if (x->b.size >= size && x->b.size / 2 <= size) {
+        if (x->b.size >= size && x->b.size / 2 <= size &&
+            (!x->mark || p->memory.ready(p->memory.cookie, x->mark, wait))) {
             *at = x->next;
             return x;
         }
@@ -158,9 +170,14 @@ static void drop_outgrown_locked(stk_pool *p, size_t size)
     }
 }
 
+static int room_for(const stk_pool *p, size_t size)
+{
+    return size <= p->bound && p->bytes <= p->bound - size;
+}
+
 static int room_locked(stk_pool *p, size_t size)
 {
-    return size <= p->bound && p->bytes <= p->bound - size && stk_account_take(&p->account, size);
+    return room_for(p, size) && stk_account_take(&p->account, size);
 }
 
 static pooled *make_locked(stk_pool *p, size_t size)
@@ -193,7 +210,9 @@ stk_buffer *stk_pool_get(stk_pool *p, size_t size)
     pooled *x;
 
     pthread_mutex_lock(&p->lock);
-    x = take_idle_locked(p, size);
+    x = take_idle_locked(p, size, 0);
+    if (!x && p->memory.leave && !room_for(p, size))
+        x = take_idle_locked(p, size, 1); /* better to wait than to free what is only late */
     if (!x)
         x = make_locked(p, size);
     if (x) {

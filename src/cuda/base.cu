@@ -197,6 +197,16 @@ int event_record(int gpu, void *event, void *stream)
                       : cudaEventRecord((cudaEvent_t)event, (cudaStream_t)stream));
 }
 
+int event_done(int gpu, void *event, int wait)
+{
+    on_gpu here(gpu);
+    cudaError_t rc = here.rc;
+
+    if (rc == cudaSuccess)
+        rc = wait ? cudaEventSynchronize((cudaEvent_t)event) : cudaEventQuery((cudaEvent_t)event);
+    return answer(rc) == 0;
+}
+
 int event_ms(int gpu, void *from, void *to, float *out)
 {
     on_gpu here(gpu);
@@ -275,8 +285,8 @@ void range_pop(void)
 const stk_cuda table = { STK_CUDA_ABI, say,         count,       current,    info,
                          pinned_alloc, pinned_free, alloc,       release,    stream_open,
                          stream_close, stream_wait, stream_sync, event_open, event_close,
-                         event_record, event_ms,    copy,        zero,       call,
-                         pictures,     range_push,  range_pop };
+                         event_record, event_done,  event_ms,    copy,       zero,
+                         call,         pictures,    range_push,  range_pop };
 
 } // namespace
 

@@ -13,7 +13,7 @@
 
 #include "device/slab.h"
 
-#define STK_CUDA_ABI 1
+#define STK_CUDA_ABI 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,6 +46,7 @@ typedef struct stk_cuda {
     int (*event_open)(int gpu, int timed, void **out);
     void (*event_close)(int gpu, void *event);
     int (*event_record)(int gpu, void *event, void *stream);
+    int (*event_done)(int gpu, void *event, int wait); /* 1: what it was recorded behind is through */
     int (*event_ms)(int gpu, void *from, void *to, float *out); /* both are through */
     int (*copy)(int gpu, void *dst, const void *src, size_t size, stk_copy how, void *stream);
     int (*zero)(int gpu, void *dst, size_t size, void *stream);

@@ -21,6 +21,7 @@
 #include "base/stall.h"
 #include "collate/stack.h"
 #include "device/device.h"
+#include "device/pin.h"
 #include "fetch/uring.h"
 #include "kern/sample.h"
 #include "order/bins.h"
@@ -142,6 +143,7 @@ struct stk_engine {
     pthread_t lander;    /* receives batches that are there */
     int landing;         /* it runs */
     int gpu_decode;
+    stk_pins *pins; /* batches stay here in page-locked memory; the pool's; NULL: they do not */
     const stk_kern *kern;
     stk_cache *cache;
     stk_account reads; /* a quarter of memory_limit: what is read leaves room for what is made */

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "../seams/seam.h"
+#include "device/load.h"
 
 #define N 230
 
@@ -149,6 +150,47 @@ static void closed_early(void **state)
     }
 }
 
+/* pin_memory: batches stay here; a copy that was queued behind next() reads what it was queued for,
+ * however late it is done, and whoever lets go of the batch before. */
+static void pinned_until_copied(void **state)
+{
+    stk_loader_options o = options(NULL, 2);
+    const stk_cuda *cuda;
+    void *stream, *there;
+    uint64_t ids[16];
+    stk_error err;
+    stk_loader *l;
+    stk_batch *b;
+
+    (void)state;
+    o.pin_memory = STK_YES;
+    o.memory_limit = 8u << 20;
+    l = seam_loader(&ds, 1, &o);
+    assert_int_equal(stk_cuda_load(&cuda, &err), 0);
+    assert_int_equal(cuda->stream_open(0, 0, &stream), 0);
+    assert_int_equal(cuda->alloc(0, 16 * sizeof(int64_t), &there), 0);
+    stk_loader_copies_on(l, stream);
+    for (int epoch = 0; epoch < 6; epoch++)
+        while (stk_loader_next(l, &b, -1, &err) == 0) {
+            uint32_t n = stk_batch_rows(b);
+            stk_tensor t;
+
+            memcpy(ids, stk_batch_ids(b), n * sizeof *ids);
+            assert_int_equal(stk_batch_dense(b, 1, &t), 0);
+            assert_int_equal(t.gpu, 0);
+            cuda->copy(0, there, t.data, n * sizeof(int64_t), STK_COPY_IN, stream);
+            stk_batch_release(&b); /* the next one is made while the copy waits */
+            if (epoch % 2)
+                seam_sleep_ms(1);
+            cuda->stream_sync(0, stream);
+            for (uint32_t i = 0; i < n; i++)
+                assert_int_equal(((const int64_t *)there)[i], seam_number(ids[i]));
+        }
+    stk_loader_close(&l);
+    cuda->stream_close(0, stream);
+    cuda->free(0, there);
+}
+
 static void failing(const char *what, const char *says)
 {
     stk_loader_options far = options("cuda", 2);
@@ -218,9 +260,9 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_on_the_host),      cmocka_unit_test(let_go_before_use),
-        cmocka_unit_test(closed_early),        cmocka_unit_test(no_memory_there),
-        cmocka_unit_test(failures_have_words),
+        cmocka_unit_test(as_on_the_host),  cmocka_unit_test(let_go_before_use),
+        cmocka_unit_test(closed_early),    cmocka_unit_test(pinned_until_copied),
+        cmocka_unit_test(no_memory_there), cmocka_unit_test(failures_have_words),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -274,6 +274,20 @@ static int stream_wait(int gpu, void *s, void *p)
     return put(s, o);
 }
 
+static int event_done(int gpu, void *p, int wait)
+{
+    const event *e = p;
+    int done;
+
+    (void)gpu;
+    pthread_mutex_lock(&lock);
+    while (wait && e->done < e->recorded)
+        pthread_cond_wait(&moved, &lock);
+    done = e->done >= e->recorded;
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
 static int event_ms(int gpu, void *from, void *to, float *out)
 {
     const event *a = from, *b = to;
@@ -396,8 +410,8 @@ static void range_pop(void)
 static const stk_cuda table = { STK_CUDA_ABI, say,         count,       current,    info,
                                 pinned_alloc, pinned_free, alloc,       release,    stream_open,
                                 stream_close, stream_wait, stream_sync, event_open, event_close,
-                                event_record, event_ms,    copy,        zero,       call,
-                                pictures,     range_push,  range_pop };
+                                event_record, event_done,  event_ms,    copy,       zero,
+                                call,         pictures,    range_push,  range_pop };
 
 __attribute__((visibility("default"))) const stk_cuda *stk_cuda_table(uint32_t abi);
 const stk_cuda *stk_cuda_table(uint32_t abi)

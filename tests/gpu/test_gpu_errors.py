@@ -79,6 +79,7 @@ def test_out_of_device_memory():
 
 @pytest.mark.real_gpu
 def test_pin_memory_on_the_cpu(tmp_path):
+    torch.cuda.init()                           # before it, torch calls nothing pinned
     np.arange(40_000, dtype=np.uint16).tofile(tmp_path / "t.bin")
     loader = stoker.Loader(str(tmp_path / "t.bin"), {"x": "tokens(block=1024)"}, batch_size=8, pin_memory=True)
     plain = stoker.Loader(str(tmp_path / "t.bin"), {"x": "tokens(block=1024)"}, batch_size=8)

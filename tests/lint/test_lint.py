@@ -49,7 +49,6 @@ BAD = [
     ("include-direction", "src/base/a.c", c('#include "../base/err.h"')),
     ("public-headers", "cli/cmd_a.c", c('#include "base/err.h"')),
     ("public-headers", "python/a.c", c('#include "../src/base/err.h"')),
-    ("public-headers", "cuda/a.cu", c("#include <base/err.h>")),
     ("spdx", "src/base/a.c", "int x;\n"),
     ("spdx", "tools/a.sh", "#!/bin/sh\ntrue\n"),
     ("threads", "src/fetch/a.c", c("int f(void) { return pthread_create(0); }")),
