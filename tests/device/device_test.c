@@ -150,43 +150,49 @@ static void closed_early(void **state)
     }
 }
 
-/* pin_memory: batches stay here; a copy that was queued behind next() reads what it was queued for,
- * however late it is done, and whoever lets go of the batch before. */
+/* pin_memory: batches stay here; a copy that was queued reads what it was queued for, however late it
+ * is done, though the batch was let go and others were made meanwhile. */
 static void pinned_until_copied(void **state)
 {
-    stk_loader_options o = options(NULL, 2);
+    enum { LATE = 4, ROWS = 16 };
+    stk_loader_options o = options(NULL, 1);
+    uint64_t ids[LATE][ROWS];
+    uint32_t rows[LATE], n = 0;
     const stk_cuda *cuda;
     void *stream, *there;
-    uint64_t ids[16];
     stk_error err;
     stk_loader *l;
     stk_batch *b;
+    stk_tensor t;
 
     (void)state;
     o.pin_memory = STK_YES;
-    o.memory_limit = 8u << 20;
+    o.prefetch = 1;
     l = seam_loader(&ds, 1, &o);
     assert_int_equal(stk_cuda_load(&cuda, &err), 0);
     assert_int_equal(cuda->stream_open(0, 0, &stream), 0);
-    assert_int_equal(cuda->alloc(0, 16 * sizeof(int64_t), &there), 0);
+    assert_int_equal(cuda->alloc(0, LATE * ROWS * sizeof(int64_t), &there), 0);
     stk_loader_copies_on(l, stream);
-    for (int epoch = 0; epoch < 6; epoch++)
+    for (int epoch = 0; epoch < 12; epoch++)
         while (stk_loader_next(l, &b, -1, &err) == 0) {
-            uint32_t n = stk_batch_rows(b);
-            stk_tensor t;
-
-            memcpy(ids, stk_batch_ids(b), n * sizeof *ids);
+            rows[n] = stk_batch_rows(b);
+            memcpy(ids[n], stk_batch_ids(b), rows[n] * sizeof **ids);
             assert_int_equal(stk_batch_dense(b, 1, &t), 0);
             assert_int_equal(t.gpu, 0);
-            cuda->copy(0, there, t.data, n * sizeof(int64_t), STK_COPY_IN, stream);
-            stk_batch_release(&b); /* the next one is made while the copy waits */
-            if (epoch % 2)
-                seam_sleep_ms(1);
+            cuda->copy(0, (int64_t *)there + n * ROWS, t.data, rows[n] * sizeof(int64_t),
+                       STK_COPY_IN, stream);
+            stk_batch_release(&b);
+            if (++n < LATE)
+                continue;
             cuda->stream_sync(0, stream);
-            for (uint32_t i = 0; i < n; i++)
-                assert_int_equal(((const int64_t *)there)[i], seam_number(ids[i]));
+            while (n-- > 0)
+                for (uint32_t i = 0; i < rows[n]; i++)
+                    assert_int_equal(((const int64_t *)there)[n * ROWS + i],
+                                     seam_number(ids[n][i]));
+            n = 0;
         }
     stk_loader_close(&l);
+    cuda->stream_sync(0, stream);
     cuda->stream_close(0, stream);
     cuda->free(0, there);
 }
