@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "device/pic.h"
+
 int stk_device_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
     stk_device_options d = { .name = o->device,
@@ -51,6 +53,7 @@ void stk_device_records(const stk_engine *e, uint32_t i)
         return;
     p->far_bytes = p->row_bytes;
     p->row_bytes = 0;
+    p->note_bytes = sizeof(stk_pic_share);
     atomic_store(&p->high, (expect_record(e, &e->chain[i]) + 4096) * e->common->batch);
 }
 

@@ -71,6 +71,8 @@ static int out_open(stk_batch *b, uint32_t i, stk_error *err)
             o->row[r].data = NULL;
             o->row[r].dtype = 0;
         }
+        if (plan->note_bytes && !(o->note = stk_alloc(b->common->batch * plan->note_bytes)))
+            return stk_fail_nomem(err, plan->note_bytes);
         size = atomic_load_explicit(&plan->high, memory_order_relaxed);
         if (!size)
             return 0;
@@ -240,6 +242,7 @@ static void out_close(stk_batch *b, uint32_t i)
     stk_buffer_unref(o->far);
     stk_batch_undense(b, o);
     stk_free(o->row);
+    stk_free(o->note);
 }
 
 void stk_batch_release(stk_batch **bp)

@@ -24,7 +24,8 @@ typedef struct stk_out_plan {
     _Atomic size_t pad_high; /* ... of so many bytes so far */
     uint32_t shared;         /* rows lie in those of output shared - 1; 0: in memory of their own */
     size_t skip;             /* with `shared`: bytes from the beginning of such a row */
-    size_t far_bytes; /* a GPU makes its rows, of so many bytes there, from records here; 0: no */
+    size_t far_bytes;  /* a GPU makes its rows, of so many bytes there, from records here; 0: no */
+    size_t note_bytes; /* ... and who writes a record notes so many beside it */
 } stk_out_plan;
 
 typedef struct stk_common { /* what batches need after their loader is gone.  Thread: any. */
@@ -66,6 +67,7 @@ typedef struct stk_batch_out {
     uint32_t ndim;       /* padded: of a row */
     int64_t shape[STK_MAX_DIMS - 1];
     stk_buffer *far; /* what a GPU has of it; NULL: it is here only */
+    uint8_t *note;   /* note_bytes a row; NULL: none */
 } stk_batch_out;
 
 struct stk_batch {

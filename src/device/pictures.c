@@ -40,7 +40,7 @@ static size_t place_records(const stk_batch *b, uint32_t output, stk_pic_item *i
     for (uint32_t r = 0; r < b->rows; r++) {
         const stk_row_out *row = &o->row[r];
 
-        item[r].share = stk_pic_share_of((const stk_pic *)(const void *)row->data);
+        item[r].share = ((const stk_pic_share *)(const void *)o->note)[r];
         item[r].row = r;
         item[r].at = row->own ? at : (size_t)(row->data - (uint8_t *)o->buffer->data);
         at += row->own ? align(row->len) : 0;
@@ -194,14 +194,15 @@ int stk_pictures_send(stk_flight *f, stk_batch *b, uint32_t output, stk_error *e
 
 int stk_pictures_landed(stk_flight *f, stk_batch *b, uint32_t output)
 {
+    const stk_pic_share *share = (const stk_pic_share *)(const void *)b->out[output].note;
     const stk_pictures *p = &f->pictures[output];
     stk_device *d = f->device;
     uint64_t jpegs = 0;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        const stk_pic *rec = (const stk_pic *)(const void *)b->out[output].row[i].data;
+        uint32_t kind = share[i].kind;
 
-        jpegs += rec->kind == STK_PIC_SEEK || rec->kind == STK_PIC_WHOLE;
+        jpegs += kind == STK_PIC_SEEK || kind == STK_PIC_WHOLE;
         if (!p->status[i])
             continue;
         if (!b->bad)

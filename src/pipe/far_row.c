@@ -3,6 +3,14 @@
 #include "device/pic.h"
 #include "pipe/engine.h"
 
+/* What it takes to make the picture: while the record is at hand, not when all of them are sent. */
+static void note(stk_batch *b, uint32_t output, uint32_t row, const void *record)
+{
+    stk_pic_share *s = (stk_pic_share *)(void *)b->out[output].note;
+
+    s[row] = stk_pic_share_of(record);
+}
+
 int stk_row_record(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row, const stk_left *l)
 {
     stk_pic_gather g;
@@ -23,6 +31,7 @@ int stk_row_record(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row, c
     if (!to)
         return 0;
     stk_pic_jpeg_write(to, &g);
+    note(b, output, row, to);
     stk_count(&w->count.lane[STK_LANE_SEEK], job.seek != NULL);
     return 1;
 }
@@ -51,5 +60,6 @@ int stk_row_plain(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row, st
     if (!to)
         return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
     job->dst = stk_pic_plain_write(to, kind, v->vis_w, v->vis_h, len);
+    note(b, output, row, to);
     return 0;
 }
