@@ -233,7 +233,7 @@ static __device__ __forceinline__ void plain_rows(const stk_pic_launch &l, const
                                                   uint32_t y, uint32_t rows)
 {
     const uint8_t *data = l.slab + p.job->rec + p.rec->data_at;
-    uint8_t *out = l.out + p.job->row * l.row_bytes;
+    uint8_t *out = l.out[p.job->batch] + p.job->row * l.row_bytes;
     uint32_t w = p.rec->x.n, h = p.rec->y.n;
 
     if (p.rec->kind == STK_PIC_READY) {
@@ -269,7 +269,7 @@ static __global__ void __launch_bounds__(THREADS) down_kernel(const stk_pic_laun
         stk_pic_pass pass = stk_pic_pass_of(&l, p.job, DTYPE, p.rec->ycc);
 
         groups = stk_pic_row_pixels(p.rec->x.n) / 4;
-        out = l.out + p.job->row * l.row_bytes;
+        out = l.out[p.job->batch] + p.job->row * l.row_bytes;
         for (uint32_t i = threadIdx.x; i < rows * groups; i += THREADS) {
             uint32_t y = work.first + i / groups;
             stk_pic_dst d = stk_pic_dst_of(out, p.rec->x.n, p.rec->y.n, y, l.packed, DTYPE);

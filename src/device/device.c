@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device.c - batches on their way to a GPU: a few streams ("flights"), taken in turn.
  *
- * A flight is taken by the worker that has the batch's last row, which waits when all are under way:
- * that is the back-pressure of a GPU that is busy elsewhere.  The call at the end of its stream puts it
- * on a list, and the thread that lands batches (stk_device_land) gives it back. */
+ * A flight is taken by the worker that has the batch's last row.  When all are under way the batch waits,
+ * and those that wait go together in the next one that is free: few pictures do not fill a GPU, many
+ * do, and a GPU that is behind gets them in larger groups.  The call at the end of a flight's stream puts
+ * it on a list; the thread that lands batches (stk_device_land) hands them on and sends it off again. */
 #include "device/device.h"
 
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "device/flight.h"
 
 #define FLIGHTS 4
+#define GROUP_ROWS 1024 /* of all batches of a flight: about what fills a GPU */
 #define BLOCKS_PER_SM 6 /* of 128 threads, that decode at once */
 
 /* ---- open and close ---- */
@@ -71,7 +73,6 @@ int stk_device_open(stk_device **out, const stk_device_options *o, stk_error *er
     if (!d)
         return stk_fail_nomem(err, sizeof *d);
     pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->free, NULL);
     pthread_cond_init(&d->land, NULL);
     d->landed_tail = &d->landed;
     rc = stk_cuda_load(&d->cuda, err);
@@ -89,6 +90,8 @@ int stk_device_open(stk_device **out, const stk_device_options *o, stk_error *er
     d->n_flights = d->n_flights < STK_MAX_FLIGHTS ? d->n_flights : STK_MAX_FLIGHTS;
     for (uint32_t i = 0; i < d->n_flights && rc == 0; i++)
         rc = flight_open(d, &d->flight[i], err);
+    if (rc == 0)
+        rc = flight_open(d, &d->mending, err);
     *out = d;
     if (rc < 0)
         stk_device_close(out);
@@ -105,8 +108,9 @@ void stk_device_close(stk_device **dp)
     for (uint32_t i = 0; i < STK_MAX_FLIGHTS; i++)
         if (d->flight[i].device)
             flight_close(d, &d->flight[i]);
+    if (d->mending.device)
+        flight_close(d, &d->mending);
     stk_far_close(&d->far);
-    pthread_cond_destroy(&d->free);
     pthread_cond_destroy(&d->land);
     pthread_mutex_destroy(&d->lock);
     stk_free(d);
@@ -151,8 +155,11 @@ static void pinned_free(void *cookie, void *p, size_t size)
 
 stk_memory stk_pinned_memory(int gpu)
 {
-    return (stk_memory){ STK_PLUGIN_ABI, "pinned", (void *)(intptr_t)gpu, pinned_alloc,
-                         pinned_free };
+    return (stk_memory){ .abi = STK_PLUGIN_ABI,
+                         .name = "pinned",
+                         .cookie = (void *)(intptr_t)gpu,
+                         .alloc = pinned_alloc,
+                         .free = pinned_free };
 }
 
 int stk_room_near(stk_device *d, stk_room *r, size_t size, stk_error *err)
@@ -193,6 +200,8 @@ int stk_room_far(stk_device *d, stk_room *r, size_t size, stk_error *err)
 
 /* ---- flights ---- */
 
+static void depart(stk_flight *f);
+
 static void take_times(stk_device *d, stk_flight *f)
 {
     float copy = 0, make = 0;
@@ -209,32 +218,23 @@ static void take_times(stk_device *d, stk_flight *f)
     pthread_mutex_unlock(&d->lock);
 }
 
-static stk_flight *flight_take(stk_device *d)
+/* Batches that wait, as many as make a good launch, into a flight that is free.  0: none wait. */
+static int board_locked(stk_device *d, stk_flight *f)
 {
-    stk_flight *f = NULL;
+    uint32_t rows = 0;
 
-    pthread_mutex_lock(&d->lock);
-    while (!f) {
-        for (uint32_t i = 0; i < d->n_flights && !f; i++)
-            f = d->flight[i].busy ? NULL : &d->flight[i];
-        if (!f)
-            pthread_cond_wait(&d->free, &d->lock);
+    f->n = 0;
+    while (d->first != d->behind && f->n < STK_PIC_BATCHES) {
+        const stk_passenger *p = &d->waiting[d->first % STK_MAX_WAITING];
+
+        if (f->n && rows + p->batch->rows > GROUP_ROWS)
+            break;
+        rows += p->batch->rows;
+        f->on[f->n++] = *p;
+        d->first++;
     }
-    f->busy = 1;
-    pthread_mutex_unlock(&d->lock);
-    take_times(d, f);
-    return f;
-}
-
-static void flight_give(stk_flight *f)
-{
-    stk_device *d = f->device;
-
-    pthread_mutex_lock(&d->lock);
-    f->busy = 0;
-    f->batch = NULL;
-    pthread_cond_signal(&d->free);
-    pthread_mutex_unlock(&d->lock);
+    f->busy = f->n != 0;
+    return f->busy;
 }
 
 /* The stream is through with a batch.  On a thread of CUDA's, which must never wait for us: calls that
@@ -253,22 +253,36 @@ static void landed(void *cookie, int rc)
     pthread_mutex_unlock(&d->lock);
 }
 
-/* What follows when a batch is there. */
+/* Tell everybody on board. */
+static void disembark(const stk_passenger *on, uint32_t n, int rc, const stk_error *err)
+{
+    for (uint32_t i = 0; i < n; i++)
+        stk_ticket_done(on[i].ticket, rc, err);
+}
+
+/* A flight is through: send it off again with those that wait, then hand on who came with it. */
 static void arrive(stk_flight *f)
 {
-    stk_batch *b = f->batch;
-    stk_ticket *ticket = f->ticket;
+    stk_passenger on[STK_PIC_BATCHES];
+    stk_device *d = f->device;
+    uint32_t n = f->n;
     stk_error err;
-    int rc = 0;
+    int rc = 0, again;
 
     stk_error_clear(&err);
     if (f->rc)
-        rc = stk_device_fail(f->device, f->rc, "a batch did not arrive", &err);
-    for (uint32_t i = 0; !rc && i < b->common->n_out; i++)
-        if (b->common->out[i].far_bytes && stk_pictures_landed(f, b, i) < 0)
-            rc = stk_fail_nomem(&err, b->rows);
-    flight_give(f);
-    stk_ticket_done(ticket, rc, &err);
+        rc = stk_device_fail(d, f->rc, "a batch did not arrive", &err);
+    for (uint32_t i = 0; !rc && i < STK_MAX_OUTPUTS; i++)
+        if (f->pictures[i].n && stk_pictures_landed(f, i) < 0)
+            rc = stk_fail_nomem(&err, 1);
+    memcpy(on, f->on, sizeof on);
+    take_times(d, f);
+    pthread_mutex_lock(&d->lock);
+    again = board_locked(d, f);
+    pthread_mutex_unlock(&d->lock);
+    if (again)
+        depart(f);
+    disembark(on, n, rc, &err);
 }
 
 void stk_device_land(stk_device *d)
@@ -365,41 +379,69 @@ static int send_output(stk_flight *f, stk_batch *b, uint32_t i, stk_error *err)
     return 0; /* strings stay here */
 }
 
-static int queue(stk_flight *f, stk_batch *b, stk_error *err)
+static int queue(stk_flight *f, stk_error *err)
 {
     stk_device *d = f->device;
     const stk_cuda *c = d->cuda;
+    const stk_common *common = f->on[0].batch->common; /* one loader's, so all have it */
     int rc;
 
     c->event_record(d->gpu, f->begin, f->stream);
-    for (uint32_t i = 0; i < b->common->n_out; i++)
-        STK_TRY(send_output(f, b, i, err));
+    for (uint32_t k = 0; k < f->n; k++)
+        for (uint32_t i = 0; i < common->n_out; i++)
+            STK_TRY(send_output(f, f->on[k].batch, i, err));
     c->event_record(d->gpu, f->copied, f->stream);
-    for (uint32_t i = 0; i < b->common->n_out; i++)
-        if (b->common->out[i].far_bytes)
-            STK_TRY(stk_pictures_send(f, b, i, err));
+    for (uint32_t i = 0; i < common->n_out; i++)
+        if (common->out[i].far_bytes)
+            STK_TRY(stk_pictures_send(f, i, err));
     f->timed = !c->event_record(d->gpu, f->made, f->stream);
     rc = c->call(d->gpu, f->stream, landed, f);
     return rc ? stk_device_fail(d, rc, "a batch could not be sent", err) : 0;
 }
 
+/* Send a flight off.  Where that fails, whoever is on board hears of it, and the next ones go. */
+static void depart(stk_flight *f)
+{
+    stk_device *d = f->device;
+    int rc, again = 1;
+
+    while (again) {
+        stk_passenger on[STK_PIC_BATCHES];
+        uint32_t n = f->n;
+        stk_error err;
+
+        stk_error_clear(&err);
+        stk_device_range(d, "stoker send");
+        rc = queue(f, &err);
+        stk_device_range(d, NULL);
+        if (rc == 0)
+            return;
+        d->cuda->stream_sync(d->gpu, f->stream); /* what was queued uses the batches' memory */
+        memcpy(on, f->on, sizeof on);
+        pthread_mutex_lock(&d->lock);
+        again = board_locked(d, f);
+        pthread_mutex_unlock(&d->lock);
+        disembark(on, n, rc, &err);
+    }
+}
+
 int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err)
 {
     stk_device *d = state;
-    stk_flight *f = flight_take(d);
-    int rc;
+    stk_flight *f = NULL;
 
-    f->batch = b;
-    f->ticket = ticket;
+    (void)err;
     b->gpu = stk_device_gpu(d);
-    stk_device_range(d, "stoker send");
-    rc = queue(f, b, err);
-    stk_device_range(d, NULL);
-    if (rc == 0)
-        return STK_PENDING;
-    d->cuda->stream_sync(d->gpu, f->stream); /* what was queued uses the batch's memory */
-    flight_give(f);
-    return rc;
+    pthread_mutex_lock(&d->lock);
+    d->waiting[d->behind++ % STK_MAX_WAITING] = (stk_passenger){ b, ticket };
+    for (uint32_t i = 0; i < d->n_flights && !f; i++)
+        f = d->flight[i].busy ? NULL : &d->flight[i];
+    if (f)
+        board_locked(d, f);
+    pthread_mutex_unlock(&d->lock);
+    if (f)
+        depart(f);
+    return STK_PENDING;
 }
 
 /* ---- rows made anew ---- */
@@ -426,7 +468,7 @@ static int mend_output(stk_flight *f, stk_batch *b, uint32_t i, uint32_t row, st
 
 int stk_device_mend(stk_device *d, stk_batch *b, uint32_t row, stk_error *err)
 {
-    stk_flight *f = flight_take(d);
+    stk_flight *f = &d->mending;
     int rc = 0, over;
 
     for (uint32_t i = 0; i < b->common->n_out && rc == 0; i++)
@@ -435,7 +477,6 @@ int stk_device_mend(stk_device *d, stk_batch *b, uint32_t row, stk_error *err)
     over = d->cuda->stream_sync(d->gpu, f->stream);
     if (rc == 0 && over)
         rc = stk_device_fail(d, over, "a row did not arrive", err);
-    flight_give(f);
     pthread_mutex_lock(&d->lock);
     d->figures.mended++;
     pthread_mutex_unlock(&d->lock);

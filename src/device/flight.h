@@ -8,6 +8,8 @@
 #include "device/device.h"
 #include "fetch/request.h"
 
+#define STK_MAX_WAITING 256 /* no ring has more slots */
+
 typedef struct stk_room { /* memory that only grows */
     void *data;
     size_t size;
@@ -15,21 +17,27 @@ typedef struct stk_room { /* memory that only grows */
 
 typedef struct stk_pictures { /* one output's pictures */
     stk_room near, far;       /* what the kernels are told and say: here and there */
-    uint32_t n;
-    uint32_t *status; /* of each, in `near`: comes back when the kernels are through */
+    uint32_t n;               /* of all batches; 0: the output has none */
+    uint32_t *status;         /* of each, in `near`: comes back when the kernels are through */
 } stk_pictures;
+
+typedef struct stk_passenger {
+    stk_batch *batch;
+    stk_ticket *ticket;
+} stk_passenger;
 
 typedef struct stk_flight {
     stk_device *device;
     void *stream;
-    int busy;                    /* device->lock */
-    void *begin, *copied, *made; /* events that are timed */
-    int timed;                   /* they were recorded */
-    stk_room slab, scratch;      /* the GPU's */
-    size_t slab_bytes;           /* that records take there */
+    int busy;                        /* device->lock */
+    void *begin, *copied, *made;     /* events that are timed */
+    int timed;                       /* they were recorded */
+    stk_room slab, scratch;          /* the GPU's */
+    size_t slab_bytes;               /* that records take there */
+    size_t slab_at[STK_PIC_BATCHES]; /* where each batch begins */
     stk_pictures pictures[STK_MAX_OUTPUTS];
-    stk_batch *batch;
-    stk_ticket *ticket;
+    stk_passenger on[STK_PIC_BATCHES]; /* batches */
+    uint32_t n;
     int rc;                  /* CUDA's error, when it is through */
     struct stk_flight *next; /* device->lock: landed */
 } stk_flight;
@@ -41,10 +49,13 @@ struct stk_device {
     stk_far *far;
     uint32_t blocks; /* of threads at once; 0: no bound */
     pthread_mutex_t lock;
-    pthread_cond_t free, land;
-    stk_flight *landed, **landed_tail; /* lock */
-    int shut;                          /* lock: nothing more is sent */
+    pthread_cond_t land;
+    stk_passenger waiting[STK_MAX_WAITING]; /* lock: from `first` to before `behind` */
+    uint32_t first, behind;                 /* lock; taken modulo STK_MAX_WAITING */
+    stk_flight *landed, **landed_tail;      /* lock */
+    int shut;                               /* lock: nothing more is sent */
     stk_flight flight[STK_MAX_FLIGHTS];
+    stk_flight mending; /* the consumer's, for single rows */
     uint32_t n_flights;
     uint64_t limit;
     stk_device_stats figures; /* lock */
@@ -56,9 +67,9 @@ int stk_room_far(stk_device *d, stk_room *r, size_t size, stk_error *err);
 
 int stk_device_fail(const stk_device *d, int rc, const char *what, stk_error *err);
 
-/* pictures.c: the slab of an output and its kernels, on the flight's stream. */
-int stk_pictures_send(stk_flight *f, stk_batch *b, uint32_t output, stk_error *err);
+/* pictures.c: an output's slabs of all batches on board and their kernels, on the flight's stream. */
+int stk_pictures_send(stk_flight *f, uint32_t output, stk_error *err);
 /* The kernels are through: mark rows that could not be made.  0 or STK_ENOMEM. */
-int stk_pictures_landed(stk_flight *f, stk_batch *b, uint32_t output);
+int stk_pictures_landed(stk_flight *f, uint32_t output);
 
 #endif

@@ -63,6 +63,7 @@ typedef struct stk_pic_item {
     stk_pic_share share;
     uint64_t at;  /* of the record in the slab */
     uint32_t row; /* of the output */
+    uint32_t batch;
 } stk_pic_item;
 
 /* Lists for the device, in memory of the caller's: jobs first, then work. */

@@ -169,7 +169,7 @@ static inline void host_down_row(const stk_pic_launch *l, const stk_pic_job *j, 
     const stk_pic *r = host_rec(l, j);
     const uint8_t *data = l->slab + j->rec + r->data_at;
     stk_pic_pass p = stk_pic_pass_of(l, j, l->dtype, r->ycc);
-    uint8_t *out = l->out + (uint64_t)j->row * l->row_bytes;
+    uint8_t *out = l->out[j->batch] + (uint64_t)j->row * l->row_bytes;
     stk_pic_dst d = stk_pic_dst_of(out, r->x.n, r->y.n, y, l->packed, l->dtype);
     uint64_t from = l->row_bytes * y / (r->y.n ? r->y.n : 1);
 

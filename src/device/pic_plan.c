@@ -144,6 +144,7 @@ uint32_t stk_pic_plan(stk_pic_lists *p, const stk_pic_item *item, uint32_t n)
         stk_pic_job *j = &job[i];
 
         *j = (stk_pic_job){ .rec = item[i].at, .n_units = s->n_units, .row = item[i].row };
+        j->batch = item[i].batch;
         j->kind = s->kind;
         j->planes = at;
         j->rows = j->planes + s->planes;

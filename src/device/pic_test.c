@@ -182,6 +182,7 @@ static void batch_open(bench *b, batch *t, uint32_t w, uint32_t h, size_t type)
         t->item[i].share = stk_pic_share_of((const stk_pic *)(void *)(t->slab + t->slab_len));
         t->item[i].at = t->slab_len;
         t->item[i].row = t->n - 1 - i;
+        t->item[i].batch = 0;
         t->slab_len += g.rec.size;
     }
     t->l.dtype = types[type].as;
@@ -208,7 +209,7 @@ static void batch_plan(batch *t)
     t->l.slab_len = t->slab_len;
     t->l.scratch = aligned_alloc(64, t->lists.scratch + 64);
     memset(t->l.scratch, 0x5A, t->lists.scratch + 64);
-    t->l.out = aligned_alloc(64, (t->n * t->l.row_bytes + 63) & ~(size_t)63);
+    t->l.out[0] = aligned_alloc(64, (t->n * t->l.row_bytes + 63) & ~(size_t)63);
     t->l.status = t->status;
     memset(t->status, 0, sizeof t->status);
 }
@@ -218,14 +219,14 @@ static void batch_close(batch *t)
     free(t->slab);
     free(t->lists.memory);
     free(t->l.scratch);
-    free(t->l.out);
+    free(t->l.out[0]);
 }
 
 /* Equal to what the host makes.  0: the host refused, which a damaged file may make it do. */
 static int check_view(bench *b, const batch *t, uint32_t i, size_t type)
 {
     const stk_pic *r = (const stk_pic *)(void *)(t->slab + t->item[i].at);
-    const uint8_t *got = t->l.out + (uint64_t)t->item[i].row * t->l.row_bytes;
+    const uint8_t *got = t->l.out[0] + (uint64_t)t->item[i].row * t->l.row_bytes;
     stk_pixels px = { .space = STK_RGBX };
     stk_jpeg_job job = { .head = &b->head, .in = b->in, .seek = &b->seek };
     stk_sample_job s = { .view = &t->view[i], .pixels = &px };
@@ -361,7 +362,7 @@ static void plain_records(void **state)
     stk_pic_lists p = { .memory = lists, .room = sizeof lists, .scratch_room = sizeof scratch };
     stk_pic_launch l = { .slab = slab,
                          .scratch = scratch,
-                         .out = out,
+                         .out = { out },
                          .status = status,
                          .row_bytes = LEN,
                          .packed = 1,
@@ -377,7 +378,7 @@ static void plain_records(void **state)
         for (size_t k = 0; k < LEN; k++)
             px[i][k] = (uint8_t)(k * 7 + i);
         item[i] = (stk_pic_item){ stk_pic_share_of((const stk_pic *)(void *)to),
-                                  (uint64_t)(to - slab), i };
+                                  (uint64_t)(to - slab), i, 0 };
     }
     assert_int_equal(stk_pic_plan(&p, item, 2), 2);
     stk_pic_launch_lists(&l, &p, lists);

@@ -25,6 +25,7 @@
 
 #define STK_PIC_ALIGN 64    /* of records in a slab */
 #define STK_PIC_UNITS 128   /* units a block of threads takes at once */
+#define STK_PIC_BATCHES 8   /* that a launch takes at most */
 #define STK_PIC_SUBSEQ 1024 /* bits of a subsequence where units must be found */
 
 typedef enum stk_pic_kind {
@@ -89,7 +90,7 @@ typedef struct stk_pic_job {
     uint32_t n_units; /* of the record; WHOLE: how many there may be */
     uint32_t row;     /* of the output */
     uint32_t kind;    /* of the record when scratch was laid out */
-    uint32_t zero;
+    uint32_t batch;   /* whose output: below STK_PIC_BATCHES */
 } stk_pic_job;
 
 typedef struct stk_pic_work { /* what one block of threads does: job, and from which item on */
@@ -112,7 +113,7 @@ typedef struct stk_pic_launch { /* all pointers are the device's */
     uint32_t n_jobs, n_sync, n_decode, n_across, n_down;
     uint32_t
         *status; /* a word a job, zeroed before: not 0: its pixels are no good (STK_PIC_BAD_*) */
-    uint8_t *out;
+    uint8_t *out[STK_PIC_BATCHES]; /* batches that share a launch */
     uint64_t row_bytes;
     uint32_t dtype;  /* stk_pic_dtype */
     uint32_t packed; /* 0: planes, 1: interleaved */

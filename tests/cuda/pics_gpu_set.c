@@ -119,6 +119,7 @@ void set_fill(set *s, album *a, int crops, int ycc)
         s->item[i].share = stk_pic_share_of((const stk_pic *)(const void *)(s->slab + s->slab_len));
         s->item[i].at = s->slab_len;
         s->item[i].row = s->n - 1 - i;
+        s->item[i].batch = 0;
         s->slab_len += g.rec.size;
     }
 }
@@ -140,7 +141,7 @@ void set_plan(set *s)
     CUDA(cudaMalloc((void **)&s->d_slab, s->slab_len));
     CUDA(cudaMalloc((void **)&s->d_lists, s->lists_room));
     CUDA(cudaMalloc((void **)&s->l.scratch, s->plan.scratch));
-    CUDA(cudaMalloc((void **)&s->l.out, out));
+    CUDA(cudaMalloc((void **)&s->l.out[0], out));
     CUDA(cudaMalloc((void **)&s->l.status, s->n * sizeof *s->status));
     stk_pic_launch_lists(&s->l, &s->plan, s->d_lists);
     s->l.slab = s->d_slab;
@@ -161,7 +162,7 @@ void set_launch(set *s)
 
 void set_fetch(set *s)
 {
-    CUDA(cudaMemcpyAsync(s->out, s->l.out, s->n * s->l.row_bytes, cudaMemcpyDeviceToHost,
+    CUDA(cudaMemcpyAsync(s->out, s->l.out[0], s->n * s->l.row_bytes, cudaMemcpyDeviceToHost,
                          s->stream));
     CUDA(cudaMemcpyAsync(s->status, s->l.status, s->n * sizeof *s->status, cudaMemcpyDeviceToHost,
                          s->stream));
@@ -173,7 +174,7 @@ void set_close(set *s)
     CUDA(cudaFree(s->d_slab));
     CUDA(cudaFree(s->d_lists));
     CUDA(cudaFree(s->l.scratch));
-    CUDA(cudaFree(s->l.out));
+    CUDA(cudaFree(s->l.out[0]));
     CUDA(cudaFree(s->l.status));
     CUDA(cudaFreeHost(s->slab));
     CUDA(cudaFreeHost(s->lists));
