@@ -7,6 +7,10 @@
 
 #include "device/pic.h"
 
+#define AHEAD_LEAST 8 /* slots of the ring, where some are on their way to a GPU ... */
+#define AHEAD_MOST 32 /* ... and where batches are small, so that a hand-over is no wait: ... */
+#define AHEAD_BYTES ((uint64_t)64 << 20) /* ... so many bytes in all */
+
 int stk_device_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
     stk_device_options d = { .name = o->device,
@@ -54,7 +58,7 @@ void stk_device_records(const stk_engine *e, uint32_t i)
     p->far_bytes = p->row_bytes;
     p->row_bytes = 0;
     p->note_bytes = sizeof(stk_pic_share);
-    atomic_store(&p->high, (expect_record(e, &e->chain[i]) + 4096) * e->common->batch);
+    atomic_store(&p->high, (expect_record(e, &e->chain[i]) * 9 / 8 + 4096) * e->common->batch);
 }
 
 /* Batches that go to a GPU are gathered in page-locked memory. */
@@ -82,6 +86,15 @@ int stk_device_pool(stk_engine *e, const stk_loader_options *o, uint64_t limit, 
     return rc;
 }
 
+void stk_device_ahead(stk_engine *e, uint64_t bytes)
+{
+    uint64_t n = bytes ? AHEAD_BYTES / bytes : AHEAD_LEAST; /* 0: pictures, whose records vary */
+
+    n = n < AHEAD_LEAST ? AHEAD_LEAST : n > AHEAD_MOST ? AHEAD_MOST : n;
+    if (e->device && e->n_slots < n)
+        e->n_slots = (uint32_t)n;
+}
+
 int stk_device_fit(stk_engine *e, stk_error *err)
 {
     uint64_t bytes = 0, room;
@@ -100,5 +113,6 @@ int stk_device_fit(stk_engine *e, stk_error *err)
                         bytes >> 20, (bytes * 6 >> 20) + 1, room * 2 >> 20);
     if (bytes && e->n_slots > room / bytes - 1) /* one is the consumer's */
         e->n_slots = (uint32_t)(room / bytes - 1);
+    stk_device_group(e->device, e->n_slots);
     return 0;
 }

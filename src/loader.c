@@ -29,7 +29,6 @@ struct stk_loader {
 #define IO_DEPTH 64
 #define AHEAD_ROWS 384        /* rows that all slots together should hold ... */
 #define RING_BYTES (6u << 20) /* rows of arrays: what processors cache is written, not memory */
-#define AHEAD_FAR 8           /* slots where some are on their way to a GPU */
 #define AHEAD_LIGHT 4096 /* ... and where rows are cheap, so that a batch's hand-over is no wait */
 
 /* ---- options ---- */
@@ -301,9 +300,9 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
     } else if (!e->n_slots) {
         e->n_slots = (e->chunk > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / e->common->batch;
         e->n_slots = e->n_slots < 3 ? 3 : e->n_slots > 32 ? 32 : e->n_slots;
-        if (e->device && e->n_slots < AHEAD_FAR)
-            e->n_slots = AHEAD_FAR;
     }
+    if (!o->prefetch)
+        stk_device_ahead(e, bytes);
     fit = bytes ? limit / 8 * 5 / bytes : STK_MAX_SLOTS; /* what the pool holds */
     stk_account_init(&e->reads, limit / 4);
     e->reads.whole = stk_pool_account(e->common->pool);

@@ -86,6 +86,7 @@ int stk_device_open(stk_device **out, const stk_device_options *o, stk_error *er
         d->blocks = o->sm_limit && o->sm_limit < d->info.sms ? o->sm_limit * BLOCKS_PER_SM : 0;
         rc = stk_far_open(&d->far, d->cuda, d->gpu, stk_device_room(d), err);
     }
+    d->group = 1;
     d->n_flights = o->flights ? o->flights : FLIGHTS;
     d->n_flights = d->n_flights < STK_MAX_FLIGHTS ? d->n_flights : STK_MAX_FLIGHTS;
     for (uint32_t i = 0; i < d->n_flights && rc == 0; i++)
@@ -129,6 +130,13 @@ int stk_device_node(const stk_device *d)
 uint64_t stk_device_room(const stk_device *d)
 {
     return d->limit / 2;
+}
+
+void stk_device_group(stk_device *d, uint32_t slots)
+{
+    uint32_t n = slots / (2 * d->n_flights);
+
+    d->group = n < 1 ? 1 : n > STK_PIC_BATCHES ? STK_PIC_BATCHES : n;
 }
 
 /* ---- memory ---- */
@@ -224,7 +232,7 @@ static int board_locked(stk_device *d, stk_flight *f)
     uint32_t rows = 0;
 
     f->n = 0;
-    while (d->first != d->behind && f->n < STK_PIC_BATCHES) {
+    while (d->first != d->behind && f->n < d->group) {
         const stk_passenger *p = &d->waiting[d->first % STK_MAX_WAITING];
 
         if (f->n && rows + p->batch->rows > GROUP_ROWS)

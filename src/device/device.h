@@ -31,6 +31,9 @@ uint32_t stk_device_gpu(const stk_device *d);  /* number + 1, as in stk_tensor *
 int stk_device_node(const stk_device *d);      /* its NUMA node; -1: not known */
 uint64_t stk_device_room(const stk_device *d); /* bytes there that batches may take */
 
+/* There are so many slots: as many batches go together as leave others to be made meanwhile. */
+void stk_device_group(stk_device *d, uint32_t slots);
+
 /* Page-locked memory, for what goes over to that GPU. */
 stk_memory stk_pinned_memory(int gpu);
 

@@ -57,6 +57,7 @@ struct stk_device {
     stk_flight flight[STK_MAX_FLIGHTS];
     stk_flight mending; /* the consumer's, for single rows */
     uint32_t n_flights;
+    uint32_t group; /* batches of a flight, at most */
     uint64_t limit;
     stk_device_stats figures; /* lock */
 };
