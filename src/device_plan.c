@@ -33,6 +33,7 @@ int stk_device_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
 static size_t expect_record(const stk_engine *e, const stk_chain *c)
 {
     uint64_t bytes = 0, samples = 0;
+    int points = 1;
     size_t made = (size_t)c->spec.width * c->spec.height * 3;
 
     for (uint32_t d = 0; d < e->common->n_data; d++) {
@@ -40,11 +41,13 @@ static size_t expect_record(const stk_engine *e, const stk_chain *c)
         stk_shard_info s;
 
         samples += stk_dataset_len(data);
+        points &= data->seek != NULL;
         for (uint64_t k = 0; k < stk_index_shards(data->index); k++)
             if (stk_index_shard(data->index, k, &s, NULL) == 0)
                 bytes += s.size;
     }
     bytes = samples ? bytes / samples : 0;
+    bytes = points ? bytes * 3 / 4 : bytes * 9 / 8; /* most crops see less than half of a picture */
     return e->gpu_decode && bytes < made ? (size_t)bytes : made;
 }
 
@@ -58,7 +61,7 @@ void stk_device_records(const stk_engine *e, uint32_t i)
     p->far_bytes = p->row_bytes;
     p->row_bytes = 0;
     p->note_bytes = sizeof(stk_pic_share);
-    atomic_store(&p->high, (expect_record(e, &e->chain[i]) * 9 / 8 + 4096) * e->common->batch);
+    atomic_store(&p->high, (expect_record(e, &e->chain[i]) + 4096) * e->common->batch);
 }
 
 /* Batches that go to a GPU are gathered in page-locked memory. */

@@ -199,11 +199,14 @@ void stk_batch_undense(stk_batch *b, stk_batch_out *o)
     o->counted = 0;
 }
 
-/* The largest so far, with headroom: sizes vary from batch to batch. */
+/* The largest so far, with headroom: sizes vary from batch to batch, and every new plan makes all
+ * buffers anew. */
 static void raise_high(const stk_common *c, _Atomic size_t *at, size_t used)
 {
     size_t high = atomic_load_explicit(at, memory_order_relaxed);
 
+    if (used <= high && high)
+        return;
     used += used / 4 + 64;
     used = used < c->ragged_cap ? used : c->ragged_cap;
     while (used > high && !atomic_compare_exchange_weak_explicit(

@@ -180,6 +180,7 @@ static int make_scratch(stk_flight *f, const tables *t, uint32_t n, stk_error *e
         want += cost;
         one = cost > one ? cost : one;
     }
+    want = (want / f->n + 1) * d->group; /* growing waits for the GPU: once, for all that may come */
     most = most * 4 / 5; /* rooms are made larger than asked for */
     return stk_room_far(d, &f->scratch,
                         (size_t)(want < most  ? want
@@ -213,7 +214,7 @@ int stk_pictures_send(stk_flight *f, uint32_t output, stk_error *err)
         p->n += f->on[k].batch->rows;
     words = p->n * sizeof(uint32_t);
     STK_TRY(make_tables(f, output, &t, err));
-    STK_TRY(stk_room_far(d, &f->slab, f->slab_bytes, err));
+    STK_TRY(stk_room_far(d, &f->slab, (f->slab_bytes / f->n + 1) * d->group, err));
     STK_TRY(make_scratch(f, &t, p->n, err));
     STK_TRY(make_outputs(f, output, err));
     rc = send_slabs(f, output, t.item);
