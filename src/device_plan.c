@@ -9,7 +9,8 @@
 
 #define AHEAD_LEAST 8 /* slots of the ring, where some are on their way to a GPU ... */
 #define AHEAD_MOST 32 /* ... and where batches are small, so that a hand-over is no wait: ... */
-#define AHEAD_BYTES ((uint64_t)64 << 20) /* ... so many bytes in all */
+#define AHEAD_BYTES ((uint64_t)64 << 20)   /* ... so many bytes in all */
+#define AHEAD_PICTURES ((uint64_t)3 << 29) /* and of pictures, as they are there */
 
 int stk_device_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
@@ -91,8 +92,12 @@ int stk_device_pool(stk_engine *e, const stk_loader_options *o, uint64_t limit, 
 
 void stk_device_ahead(stk_engine *e, uint64_t bytes)
 {
-    uint64_t n = bytes ? AHEAD_BYTES / bytes : AHEAD_LEAST; /* 0: pictures, whose records vary */
+    uint64_t n = bytes ? AHEAD_BYTES / bytes : AHEAD_MOST, far = 0;
 
+    for (uint32_t i = 0; i < e->common->n_out; i++)
+        far += (uint64_t)e->common->out[i].far_bytes * e->common->batch;
+    if (far)
+        n = AHEAD_PICTURES / far < 16 ? AHEAD_PICTURES / far : 16;
     n = n < AHEAD_LEAST ? AHEAD_LEAST : n > AHEAD_MOST ? AHEAD_MOST : n;
     if (e->device && e->n_slots < n)
         e->n_slots = (uint32_t)n;

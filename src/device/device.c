@@ -392,16 +392,21 @@ static int queue(stk_flight *f, stk_error *err)
     stk_device *d = f->device;
     const stk_cuda *c = d->cuda;
     const stk_common *common = f->on[0].batch->common; /* one loader's, so all have it */
-    int rc;
+    int rc = 0;
 
     c->event_record(d->gpu, f->begin, f->stream);
-    for (uint32_t k = 0; k < f->n; k++)
-        for (uint32_t i = 0; i < common->n_out; i++)
-            STK_TRY(send_output(f, f->on[k].batch, i, err));
+    stk_device_range(d, "stoker copy");
+    for (uint32_t k = 0; k < f->n && rc == 0; k++)
+        for (uint32_t i = 0; i < common->n_out && rc == 0; i++)
+            rc = send_output(f, f->on[k].batch, i, err);
+    stk_device_range(d, NULL);
     c->event_record(d->gpu, f->copied, f->stream);
-    for (uint32_t i = 0; i < common->n_out; i++)
+    stk_device_range(d, "stoker decode");
+    for (uint32_t i = 0; i < common->n_out && rc == 0; i++)
         if (common->out[i].far_bytes)
-            STK_TRY(stk_pictures_send(f, i, err));
+            rc = stk_pictures_send(f, i, err);
+    stk_device_range(d, NULL);
+    STK_TRY(rc);
     f->timed = !c->event_record(d->gpu, f->made, f->stream);
     rc = c->call(d->gpu, f->stream, landed, f);
     return rc ? stk_device_fail(d, rc, "a batch could not be sent", err) : 0;
@@ -419,9 +424,7 @@ static void depart(stk_flight *f)
         stk_error err;
 
         stk_error_clear(&err);
-        stk_device_range(d, "stoker send");
         rc = queue(f, &err);
-        stk_device_range(d, NULL);
         if (rc == 0)
             return;
         d->cuda->stream_sync(d->gpu, f->stream); /* what was queued uses the batches' memory */

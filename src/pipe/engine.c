@@ -281,6 +281,7 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     stk_stall_at(&e->stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
     if (e->bins && e->taken >= epoch_steps(e) / 2)
         (void)stk_bins_count(e->bins, e->epoch + 1); /* its table is made while workers work */
+    stk_range(e, "stoker wait");
     pthread_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
     if (rc == 0)
@@ -290,6 +291,7 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     if (rc == 0)
         rc = take_locked(e, out, err);
     pthread_mutex_unlock(&e->lock);
+    stk_range(e, NULL);
     e->wait_ns += stk_now_ns() - from;
     if (*out && !e->first_batch_ns)
         e->first_batch_ns = stk_now_ns() - e->opened_ns;

@@ -334,6 +334,13 @@ static inline uint32_t stk_slot_tickets(const stk_slot *s)
     return atomic_load_explicit(&s->tickets, memory_order_relaxed);
 }
 
+/* A range that profilers show (NVTX), where there is a GPU; NULL ends it. */
+static inline void stk_range(const stk_engine *e, const char *name)
+{
+    if (e->device)
+        stk_device_range(e->device, name);
+}
+
 static inline stk_slot *stk_slot_of(stk_engine *e, uint64_t ticket)
 {
     return &e->slot[ticket / e->batch % e->n_slots];

@@ -438,9 +438,11 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
         if (!arrived && atomic_load_explicit(&e->draining, memory_order_relaxed))
             return 1;
         if (!arrived) {
+            stk_range(e, "stoker fetch");
             rc = row_begin_patiently(w, r, &err);
             if (rc == 0)
                 rc = stk_request_try(r, &err);
+            stk_range(e, NULL);
             stk_stall_at(&e->stall, STK_STALL_TRY, r->ticket);
             if (rc == STK_PENDING) {
                 rc = row_submit(w, r, &err);
@@ -452,8 +454,11 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             }
         }
         arrived = 0;
-        if (rc == 0 && !atomic_load_explicit(&e->draining, memory_order_relaxed))
+        if (rc == 0 && !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
+            stk_range(e, "stoker gather");
             rc = row_finish(w, r, s, &err);
+            stk_range(e, NULL);
+        }
         if (rc < 0)
             address(e, r, &err);
         if (atomic_load_explicit(&r->retries, memory_order_relaxed))
