@@ -196,6 +196,7 @@ int stk_room_far(stk_device *d, stk_room *r, size_t size, stk_error *err)
         return 0;
     if (r->data)
         d->cuda->free(d->gpu, r->data);
+    atomic_fetch_sub_explicit(&d->rooms, r->size, memory_order_relaxed);
     *r = (stk_room){ 0 };
     size += size / 4;
     rc = d->cuda->alloc(d->gpu, size, &r->data);
@@ -203,6 +204,7 @@ int stk_room_far(stk_device *d, stk_room *r, size_t size, stk_error *err)
         return stk_fail(err, STK_ENOMEM, "GPU %d (%s) gives no %zu MB to work in: %s", d->gpu,
                         d->info.name, (size >> 20) + 1, d->cuda->say(rc));
     r->size = size;
+    atomic_fetch_add_explicit(&d->rooms, size, memory_order_relaxed);
     return 0;
 }
 
@@ -498,17 +500,16 @@ int stk_device_mend(stk_device *d, stk_batch *b, uint32_t row, stk_error *err)
 
 void stk_device_figures(stk_device *d, stk_device_stats *out)
 {
+    uint64_t rooms;
+
     pthread_mutex_lock(&d->lock);
     *out = d->figures;
     pthread_mutex_unlock(&d->lock);
     out->memory = stk_far_bytes(d->far, &out->memory_peak);
     out->memory_limit = d->limit;
-    for (uint32_t i = 0; i < d->n_flights; i++) {
-        uint64_t more = d->flight[i].slab.size + d->flight[i].scratch.size;
-
-        out->memory += more;
-        out->memory_peak += more;
-    }
+    rooms = atomic_load_explicit(&d->rooms, memory_order_relaxed);
+    out->memory += rooms;
+    out->memory_peak += rooms; /* they only grow */
 }
 
 void stk_device_range(const stk_device *d, const char *name)

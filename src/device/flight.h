@@ -59,6 +59,7 @@ struct stk_device {
     uint32_t n_flights;
     uint32_t group; /* batches of a flight, at most */
     uint64_t limit;
+    _Atomic uint64_t rooms; /* bytes there of all rooms */
     stk_device_stats figures; /* lock */
 };
 
