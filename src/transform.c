@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* transform.c - a chain without its codec: pixels in memory -> view -> the one sampling pass.
  *
- * Nothing is kept between runs but the plan, so one transform serves any number of threads (and what
- * GPUs need, device/views.h, one of each and made when it is first used).  Of a
- * picture only what its view touches is gathered (into RGBX, which the pass reads), whatever its
- * strides.  Pictures go to threads in runs of several, each with scratch of its own; small jobs
- * stay in the caller's thread, where starting others would cost more than they bring. */
+ * Nothing is kept between runs but the plan, so one transform serves any number of threads; for a
+ * GPU there is a stk_views, made when one is first used.  Of a picture only what its view touches is
+ * gathered (into RGBX, which the pass reads), whatever its strides.  Pictures go to threads in runs
+ * of several, each with scratch of its own; small jobs stay in the caller's thread, where starting
+ * others would cost more than they bring. */
 #include <stoker/transform.h>
 
 #include <pthread.h>

@@ -59,10 +59,10 @@ typedef struct stk_transform_place { /* a GPU, and a CUDA stream on it (NULL: th
     void *stream;
 } stk_transform_place;
 
-/* The same of pictures whose `data` and `out` are memory of that GPU: queued on the stream behind what is
- * queued there, so `data` may be in the making, and done when the stream gets there.  The bits are
- * stk_transform_run()'s.  `out` must be aligned to its elements.  STK_ENOTSUP: no CUDA part, or a view
- * that shrinks more than 256 times; nothing is queued then. */
+/* The same of pictures whose `data` and `out` are memory of that GPU: queued on the stream behind
+ * what is queued there, so `data` may be in the making, and done when the stream gets there.  The
+ * bits are stk_transform_run()'s.  `out` must be aligned to its elements.  STK_ENOTSUP: no CUDA
+ * part, or a view that shrinks more than 256 times; nothing is queued then. */
 STK_API STK_MUST_CHECK int stk_transform_run_gpu(stk_transform *t, uint32_t epoch,
                                                  const stk_picture *pictures, uint64_t n,
                                                  const stk_transform_place *where, stk_error *err);

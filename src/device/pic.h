@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic.h - the host's side of pictures on the GPU: a record from a picture and a view, and the plan of a
- * launch from a batch of records.
+/* pic.h - the host's side of pictures on the GPU: a record from a picture and a view, and the plan of
+ * a launch from a batch of records.
  *
  * Only that part of the file is copied that the view sees: from the seek point at or before its
  * first column to the end of the chunk in which its last column lies, row by row of MCUs. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transform_gpu_test.c - a chain's ops on pictures of a device: the bits of stk_transform_run(), for every
- * layout and type, with many calls in flight on streams that dally; the device is hostgpu.c, so its
- * memory is this process's.  Pictures have exactly their bytes, so that sanitizers see one too many. */
+/* transform_gpu_test.c - a chain's ops on pictures of a device: the bits of stk_transform_run(), for
+ * every layout and type, with many calls in flight on streams that dally; the device is hostgpu.c, so
+ * its memory is ours.  Pictures have exactly their bytes: sanitizers see one too many. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
