@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* py_transform.c - a chain's ops on pictures that Python objects lend as buffers.
+/* py_transform.c - a chain's ops on pictures that Python objects lend as buffers, or of a GPU.
  *
  * Pictures come as a list of buffers (height, width, channels) of u8 with any strides; what comes
  * out goes into one writable buffer at given offsets.  Every buffer is held while it is read, and
- * the library checks that each picture fits where it goes. */
+ * the library checks that each picture fits where it goes.  Pictures on a GPU come as a table of
+ * addresses, sizes and strides: what they say is transform.py's to know. */
 #include "pystoker.h"
 
 #include <string.h>
@@ -16,8 +17,10 @@ typedef struct lent { /* what one call works on */
     Py_buffer *view;  /* of the pictures */
     stk_picture *pictures;
     Py_ssize_t n;
-    Py_buffer positions, out, offsets;
+    Py_buffer positions, out, offsets, table;
 } lent;
+
+enum { T_DATA, T_HEIGHT, T_WIDTH, T_CHANNELS, T_STEP_Y, T_STEP_X, T_STEP_C, T_COLUMNS };
 
 static int transform_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
@@ -65,6 +68,7 @@ static void lent_free(lent *l)
     PyBuffer_Release(&l->positions);
     PyBuffer_Release(&l->out);
     PyBuffer_Release(&l->offsets);
+    PyBuffer_Release(&l->table);
     PyMem_Free(l->view);
     PyMem_Free(l->pictures);
 }
@@ -85,13 +89,12 @@ static int picture_of(const Py_buffer *v, stk_picture *out)
     return 0;
 }
 
-/* The pictures of a list, and the positions that go with them. */
-static int lent_take(lent *l, PyObject *list, PyObject *positions)
+/* n pictures, and the positions that go with them. */
+static int lent_begin(lent *l, Py_ssize_t n, PyObject *positions)
 {
-    l->n = PyList_Size(list);
-    l->view = PyMem_Calloc((size_t)l->n + 1, sizeof *l->view);
+    l->n = n;
     l->pictures = PyMem_Calloc((size_t)l->n + 1, sizeof *l->pictures);
-    if (!l->view || !l->pictures) {
+    if (!l->pictures) {
         PyErr_NoMemory();
         return -1;
     }
@@ -101,13 +104,64 @@ static int lent_take(lent *l, PyObject *list, PyObject *positions)
         PyErr_SetString(PyExc_ValueError, "one position a picture, as u64");
         return -1;
     }
-    for (Py_ssize_t i = 0; i < l->n; i++) {
+    return 0;
+}
+
+static void lent_number(lent *l)
+{
+    for (Py_ssize_t i = 0; i < l->n; i++)
+        memcpy(&l->pictures[i].position, (char *)l->positions.buf + (size_t)i * sizeof(uint64_t),
+               sizeof(uint64_t));
+}
+
+/* The pictures of a list. */
+static int lent_take(lent *l, PyObject *list, PyObject *positions)
+{
+    if (lent_begin(l, PyList_Size(list), positions) < 0)
+        return -1;
+    l->view = PyMem_Calloc((size_t)l->n + 1, sizeof *l->view);
+    if (!l->view) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < l->n; i++)
         if (PyObject_GetBuffer(PyList_GetItem(list, i), &l->view[i], PyBUF_STRIDED_RO) < 0 ||
             picture_of(&l->view[i], &l->pictures[i]) < 0)
             return -1;
-        memcpy(&l->pictures[i].position, (char *)l->positions.buf + (size_t)i * sizeof(uint64_t),
-               sizeof(uint64_t));
+    lent_number(l);
+    return 0;
+}
+
+/* The pictures of a table of i64, T_COLUMNS each. */
+static int lent_table(lent *l, PyObject *table, PyObject *positions)
+{
+    const Py_ssize_t each = T_COLUMNS * (Py_ssize_t)sizeof(int64_t);
+    const int64_t *row;
+
+    if (PyObject_GetBuffer(table, &l->table, PyBUF_SIMPLE) < 0)
+        return -1;
+    if (l->table.len % each) {
+        PyErr_SetString(PyExc_ValueError, "a picture is seven numbers, as i64");
+        return -1;
     }
+    if (lent_begin(l, l->table.len / each, positions) < 0)
+        return -1;
+    row = l->table.buf;
+    for (Py_ssize_t i = 0; i < l->n; i++, row += T_COLUMNS) {
+        if (row[T_HEIGHT] < 0 || row[T_HEIGHT] > UINT32_MAX || row[T_WIDTH] < 0 ||
+            row[T_WIDTH] > UINT32_MAX || row[T_CHANNELS] < 0 || row[T_CHANNELS] > UINT32_MAX) {
+            PyErr_SetString(PyExc_ValueError, "a picture's size is no size");
+            return -1;
+        }
+        l->pictures[i] = (stk_picture){ .data = (const void *)(uintptr_t)row[T_DATA],
+                                        .height = (uint32_t)row[T_HEIGHT],
+                                        .width = (uint32_t)row[T_WIDTH],
+                                        .channels = (uint32_t)row[T_CHANNELS],
+                                        .step_y = row[T_STEP_Y],
+                                        .step_x = row[T_STEP_X],
+                                        .step_c = row[T_STEP_C] };
+    }
+    lent_number(l);
     return 0;
 }
 
@@ -125,18 +179,20 @@ static PyObject *sizes_list(const lent *l)
     return list;
 }
 
+/* Of a list of buffers, or of a table. */
 static PyObject *transform_sizes(PyObject *obj, PyObject *args)
 {
     const stk_transform *t = opened(obj);
-    PyObject *list, *positions, *answer = NULL;
+    PyObject *given, *positions, *answer = NULL;
     stk_error err = { 0 };
     unsigned int epoch;
     lent l = { 0 };
     int rc;
 
-    if (!t || !PyArg_ParseTuple(args, "IO!O:sizes", &epoch, &PyList_Type, &list, &positions))
+    if (!t || !PyArg_ParseTuple(args, "IOO:sizes", &epoch, &given, &positions))
         return NULL;
-    if (lent_take(&l, list, positions) == 0) {
+    rc = PyList_Check(given) ? lent_take(&l, given, positions) : lent_table(&l, given, positions);
+    if (rc == 0) {
         Py_BEGIN_ALLOW_THREADS rc = stk_transform_sizes(t, epoch, l.pictures, (uint64_t)l.n, &err);
         Py_END_ALLOW_THREADS answer = rc < 0 ? raise_error(state_of(obj), rc, &err)
                                              : sizes_list(&l);
@@ -145,13 +201,12 @@ static PyObject *transform_sizes(PyObject *obj, PyObject *args)
     return answer;
 }
 
-/* Where each picture goes: from its offset to the next one's. */
-static int lent_aim(lent *l, PyObject *out, PyObject *offsets)
+/* Where each picture goes, of `size` bytes from `out` on: from its offset to the next one's. */
+static int lent_aim(lent *l, char *out, uint64_t size, PyObject *offsets)
 {
     const uint64_t *at;
 
-    if (PyObject_GetBuffer(out, &l->out, PyBUF_WRITABLE) < 0 ||
-        PyObject_GetBuffer(offsets, &l->offsets, PyBUF_SIMPLE) < 0)
+    if (PyObject_GetBuffer(offsets, &l->offsets, PyBUF_SIMPLE) < 0)
         return -1;
     if (l->offsets.len != (l->n + 1) * (Py_ssize_t)sizeof *at) {
         PyErr_SetString(PyExc_ValueError, "one offset a picture and one for the end, as u64");
@@ -159,11 +214,11 @@ static int lent_aim(lent *l, PyObject *out, PyObject *offsets)
     }
     at = l->offsets.buf;
     for (Py_ssize_t i = 0; i < l->n; i++) {
-        if (at[i] > at[i + 1] || at[i + 1] > (uint64_t)l->out.len) {
+        if (at[i] > at[i + 1] || at[i + 1] > size) {
             PyErr_SetString(PyExc_ValueError, "offsets rise and end inside the buffer");
             return -1;
         }
-        l->pictures[i].out = (char *)l->out.buf + at[i];
+        l->pictures[i].out = out + at[i];
         l->pictures[i].out_size = at[i + 1] - at[i];
     }
     return 0;
@@ -181,8 +236,38 @@ static PyObject *transform_run(PyObject *obj, PyObject *args)
     if (!t || !PyArg_ParseTuple(args, "IO!OOO:run", &epoch, &PyList_Type, &list, &positions, &out,
                                 &offsets))
         return NULL;
-    if (lent_take(&l, list, positions) == 0 && lent_aim(&l, out, offsets) == 0) {
+    if (lent_take(&l, list, positions) == 0 &&
+        PyObject_GetBuffer(out, &l.out, PyBUF_WRITABLE) == 0 &&
+        lent_aim(&l, l.out.buf, (uint64_t)l.out.len, offsets) == 0) {
         Py_BEGIN_ALLOW_THREADS rc = stk_transform_run(t, epoch, l.pictures, (uint64_t)l.n, &err);
+        Py_END_ALLOW_THREADS if (rc < 0) raise_error(state_of(obj), rc, &err);
+    }
+    lent_free(&l);
+    if (rc < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *transform_run_gpu(PyObject *obj, PyObject *args)
+{
+    stk_transform_place where = { .size = sizeof where };
+    unsigned long long out, size, stream;
+    PyObject *table, *positions, *offsets;
+    stk_error err = { 0 };
+    unsigned int epoch;
+    lent l = { 0 };
+    int rc = -1;
+
+    if (!opened(obj) || !PyArg_ParseTuple(args, "IOO(KK)O(IK):run_gpu", &epoch, &table, &positions,
+                                          &out, &size, &offsets, &where.gpu, &stream))
+        return NULL;
+    where.stream = (void *)(uintptr_t)stream;
+    if (lent_table(&l, table, positions) == 0 &&
+        lent_aim(&l, (char *)(uintptr_t)out, size, offsets) == 0) {
+        stk_transform *t = ((transform_object *)obj)->t;
+
+        Py_BEGIN_ALLOW_THREADS rc = stk_transform_run_gpu(t, epoch, l.pictures, (uint64_t)l.n,
+                                                          &where, &err);
         Py_END_ALLOW_THREADS if (rc < 0) raise_error(state_of(obj), rc, &err);
     }
     lent_free(&l);
@@ -207,8 +292,12 @@ static PyObject *transform_info(PyObject *obj, PyObject *unused)
 static PyMethodDef transform_methods[] = {
     { "info", transform_info, METH_NOARGS, "(dtype, layout, height, width); 0: differ by picture" },
     { "sizes", transform_sizes, METH_VARARGS,
-      "sizes(epoch, pictures, positions): (height, width) of each as it comes out" },
+      "sizes(epoch, pictures or table, positions): (height, width) of each as it comes out" },
     { "run", transform_run, METH_VARARGS, "run(epoch, pictures, positions, out, offsets)" },
+    { "run_gpu", transform_run_gpu, METH_VARARGS,
+      "run_gpu(epoch, table, positions, (address, bytes), offsets, (gpu, stream)); a picture of "
+      "the "
+      "table: address, height, width, channels and strides of these" },
     { NULL, NULL, 0, NULL },
 };
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* transform.c - a chain without its codec: pixels in memory -> view -> the one sampling pass.
  *
- * Nothing is kept between runs but the plan, so one transform serves any number of threads.  Of a
- * picture only what its view touches is gathered (into RGBX, which the pass reads), whatever its
- * strides.  Pictures go to threads in runs of several, each with scratch of its own; small jobs
- * stay in the caller's thread, where starting others would cost more than they bring. */
+ * Nothing is kept between runs but the plan, so one transform serves any number of threads; for a
+ * GPU there is a stk_views, made when one is first used.  Of a picture only what its view touches is
+ * gathered (into RGBX, which the pass reads), whatever its strides.  Pictures go to threads in runs
+ * of several, each with scratch of its own; small jobs stay in the caller's thread, where starting
+ * others would cost more than they bring. */
 #include <stoker/transform.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,13 +18,17 @@
 #include "base/registry.h"
 #include "base/rng.h"
 #include "codec/codec.h"
+#include "device/pic.h"
+#include "device/views.h"
 #include "kern/sample.h"
 #include "pipe/jobs.h"
 #include "pipe/plan.h"
 
 #define MAX_PIXELS UINT64_C(178956970) /* of a picture, as the loader's default */
 #define ALONE UINT64_C(200000)         /* so few source pixels are done without threads */
-#define SHARES 4                       /* runs of pictures a thread */
+#define MAX_GPUS 64
+#define MAX_THERE (1u << 20) /* pictures of one call on a GPU */
+#define SHARES 4             /* runs of pictures a thread */
 
 struct stk_transform {
     stk_chain chain;
@@ -30,6 +36,8 @@ struct stk_transform {
     uint64_t seed;
     uint32_t workers;
     uint8_t output;
+    pthread_mutex_t lock;
+    stk_views *views[MAX_GPUS]; /* lock */
 };
 
 /* ---- plan ---- */
@@ -87,6 +95,7 @@ int stk_transform_open(stk_transform **out, const char *chain, const stk_transfo
     t = STK_NEW(stk_transform);
     if (!t)
         return stk_fail_nomem(err, sizeof *t);
+    pthread_mutex_init(&t->lock, NULL);
     t->kern = stk_kern_table(stk_cpu_level());
     t->seed = o.seed;
     t->workers = o.num_workers ? o.num_workers : stk_cpu_share();
@@ -102,6 +111,9 @@ void stk_transform_close(stk_transform **t)
 {
     if (!*t)
         return;
+    for (uint32_t i = 0; i < MAX_GPUS; i++)
+        stk_views_close(&(*t)->views[i]);
+    pthread_mutex_destroy(&(*t)->lock);
     stk_chain_fini(&(*t)->chain);
     stk_free(*t);
     *t = NULL;
@@ -149,6 +161,18 @@ static int draw(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
     if ((uint64_t)view->vis_w * view->vis_h > MAX_PIXELS)
         return stk_fail(err, STK_ELIMIT, "it would come out %ux%u, over %" PRIu64 " pixels",
                         view->vis_w, view->vis_h, MAX_PIXELS);
+    return 0;
+}
+
+static int check_room(const stk_transform *t, const stk_picture *p, const stk_view *view,
+                      stk_error *err)
+{
+    uint64_t elem = stk_dtype_size(t->chain.spec.dtype);
+    uint64_t size = (uint64_t)view->vis_w * view->vis_h * 3 * elem;
+
+    if (size > p->out_size)
+        return stk_fail(err, STK_EINVAL, "it takes %" PRIu64 " bytes and was given %" PRIu64, size,
+                        p->out_size);
     return 0;
 }
 
@@ -204,13 +228,9 @@ static int make(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
                            .dtype = spec->dtype,
                            .layout = spec->layout,
                            .dst = p->out };
-    uint64_t size;
 
     STK_TRY(draw(t, epoch, p, &view, err));
-    size = (uint64_t)view.vis_w * view.vis_h * 3 * stk_dtype_size(spec->dtype);
-    if (size > p->out_size)
-        return stk_fail(err, STK_EINVAL, "it takes %" PRIu64 " bytes and was given %" PRIu64, size,
-                        p->out_size);
+    STK_TRY(check_room(t, p, &view, err));
     stk_sample_need(&view, &need);
     stk_scratch_reset(scratch);
     STK_TRY(gather(p, &need, scratch, &pixels, err));
@@ -278,4 +298,60 @@ int stk_transform_run(const stk_transform *t, uint32_t epoch, const stk_picture 
         workers = 1;
     r.share = n / (workers * SHARES) + 1;
     return stk_jobs_run(workers, (n + r.share - 1) / r.share, run_share, &r, err);
+}
+
+/* ---- on a GPU ---- */
+
+static int views_of(stk_transform *t, uint32_t gpu, stk_views **out, stk_error *err)
+{
+    int rc = 0;
+
+    if (gpu >= MAX_GPUS)
+        return stk_fail(err, STK_EINVAL, "GPU %u: they are counted from 0 to %d", gpu,
+                        MAX_GPUS - 1);
+    pthread_mutex_lock(&t->lock);
+    if (!t->views[gpu])
+        rc = stk_views_open(&t->views[gpu], gpu, err);
+    *out = t->views[gpu];
+    pthread_mutex_unlock(&t->lock);
+    return rc;
+}
+
+static int draw_there(const stk_transform *t, uint32_t epoch, const stk_picture *p, stk_view *view,
+                      stk_error *err)
+{
+    STK_TRY(draw(t, epoch, p, view, err));
+    STK_TRY(check_room(t, p, view, err));
+    if ((uintptr_t)p->out % stk_dtype_size(t->chain.spec.dtype))
+        return stk_fail(err, STK_EINVAL, "its output is not aligned to its elements");
+    return stk_pic_far_takes(view, p->width, p->height, err);
+}
+
+int stk_transform_run_gpu(stk_transform *t, uint32_t epoch, const stk_picture *pictures, uint64_t n,
+                          const stk_transform_place *where, stk_error *err)
+{
+    stk_views_job job = { .picture = pictures, .n = (uint32_t)n, .spec = &t->chain.spec };
+    stk_transform_place place;
+    stk_views *views = NULL;
+    stk_view *view;
+    int rc = 0;
+
+    stk_options_take(&place, sizeof place, where);
+    if (n > MAX_THERE)
+        return stk_fail(err, STK_ELIMIT, "%" PRIu64 " pictures at once, and a GPU takes %u", n,
+                        MAX_THERE);
+    STK_TRY(views_of(t, place.gpu, &views, err));
+    if (!n)
+        return 0;
+    view = stk_alloc(n * sizeof *view);
+    if (!view)
+        return stk_fail_nomem(err, n * sizeof *view);
+    for (uint64_t i = 0; i < n && rc == 0; i++)
+        rc = at_picture(i, draw_there(t, epoch, &pictures[i], &view[i], err), err);
+    job.view = view;
+    job.stream = place.stream;
+    if (rc == 0)
+        rc = stk_views_run(views, &job, err);
+    stk_free(view);
+    return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transform.h - a chain's ops on pictures that lie decoded in memory.
+/* transform.h - a chain's ops on pictures that lie decoded in memory, the host's or a GPU's.
  *
  * Draws are addressed as a loader's: for equal (seed, epoch, position, output, place in the chain)
  * the pixels are the loader's, bit for bit, whatever the number of threads. */
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-typedef struct stk_transform stk_transform; /* Read-only once open.  Thread: any. */
+typedef struct stk_transform stk_transform; /* Thread: any. */
 
 typedef struct stk_transform_options {
     uint32_t size;
@@ -52,6 +52,20 @@ STK_API STK_MUST_CHECK int stk_transform_sizes(const stk_transform *t, uint32_t 
 STK_API STK_MUST_CHECK int stk_transform_run(const stk_transform *t, uint32_t epoch,
                                              const stk_picture *pictures, uint64_t n,
                                              stk_error *err);
+
+typedef struct stk_transform_place { /* a GPU, and a CUDA stream on it (NULL: the default one) */
+    uint32_t size;
+    uint32_t gpu; /* counted from 0 */
+    void *stream;
+} stk_transform_place;
+
+/* The same of pictures whose `data` and `out` are memory of that GPU: queued on the stream behind
+ * what is queued there, so `data` may be in the making, and done when the stream gets there.  The
+ * bits are stk_transform_run()'s.  `out` must be aligned to its elements.  STK_ENOTSUP: no CUDA
+ * part, or a view that shrinks more than 256 times; nothing is queued then. */
+STK_API STK_MUST_CHECK int stk_transform_run_gpu(stk_transform *t, uint32_t epoch,
+                                                 const stk_picture *pictures, uint64_t n,
+                                                 const stk_transform_place *where, stk_error *err);
 STK_API void stk_transform_close(stk_transform **t);
 
 #ifdef __cplusplus

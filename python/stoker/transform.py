@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transform: a chain's ops on batches of pictures that lie in memory, whoever made them."""
+"""Transform: a chain's ops on batches of pictures that lie in memory, the host's or a GPU's, whoever made them."""
 
 from __future__ import annotations
 
@@ -51,42 +51,34 @@ class Transform:
         """The pictures, transformed.
 
         pictures: a uint8 tensor or array (n, 3, h, w) or (n, h, w, 3), or a list of pictures of any sizes;
-            gray ones have 1 channel, or none as an array (h, w)
+            gray ones have 1 channel, or none as an array (h, w); torch tensors on a GPU are transformed
+            there, on its current stream
         epoch, positions: address the draws, one position a picture; None: as they count up
 
         Answers a tensor (a NumPy array where torch is not installed), or a list of them where a list was
         given and the chain fixes no size.
         """
         epoch = self.epoch if epoch is None else whole("epoch", epoch, 0, 2**32 - 1)
-        if getattr(pictures, "is_cuda", False):
-            return self._on_gpu(pictures, epoch, positions)
         one = not isinstance(pictures, (list, tuple))
+        device = _gpu_of(pictures, one)
         rows = self._batch(pictures) if one else [self._picture(p, i) for i, p in enumerate(pictures)]
         numbers = self._numbers(len(rows), positions)
-        made = self._run(epoch, rows, numbers, one)
+        if device is not None:
+            rows = _table(rows)
+        made = self._run(epoch, rows, numbers, one, device)
         if positions is None:
-            self.position += len(rows)
-        return made
-
-    def _on_gpu(self, pictures: Any, epoch: int, positions: Any) -> Any:
-        run = getattr(_stoker, "transform_cuda", None)
-        if run is None:
-            unsupported(f"this batch lies on {pictures.device}, and this build transforms on the CPU only: "
-                        "give batch.cpu()")
-        numbers = self._numbers(len(pictures), positions)
-        made = run(self._core, pictures, epoch, numbers)
-        if positions is None:
-            self.position += len(pictures)
+            self.position += len(numbers)
         return made
 
     # ---- what was given --------------------------------------------------------------------------
 
-    def _batch(self, pictures: Any) -> list[Any]:
+    def _batch(self, pictures: Any) -> Any:
         array = _as_array(pictures, "the batch")
         if array.ndim != 4:
             invalid(f"a batch has four dimensions, (n, 3, h, w) or (n, h, w, 3), not {tuple(array.shape)}; "
                     "give a list of pictures of different sizes")
-        return list(self._as_hwc(array, pictures, "the batch"))
+        made = self._as_hwc(array, pictures, "the batch")
+        return made if hasattr(made, "data_ptr") else list(made)
 
     def _picture(self, picture: Any, number: int) -> Any:
         what = f"picture {number}"
@@ -103,7 +95,7 @@ class Transform:
         if self._layout is not None:
             first, last = first and self._layout == "chw", last and self._layout == "hwc"
         if first and last:
-            first = array is not given and hasattr(given, "is_cuda")
+            first = hasattr(given, "is_cuda")
         if not first and not last:
             wanted = {None: "(..., 3, h, w) or (..., h, w, 3)", "chw": "(..., 3, h, w)",
                       "hwc": "(..., h, w, 3)"}[self._layout]
@@ -111,8 +103,8 @@ class Transform:
                     f"as {wanted}")
         if not first:
             return array
-        order = tuple(range(array.ndim - 3))
-        return array.transpose(*order, array.ndim - 2, array.ndim - 1, array.ndim - 3)
+        order = (*range(array.ndim - 3), array.ndim - 2, array.ndim - 1, array.ndim - 3)
+        return array.permute(*order) if hasattr(array, "permute") else array.transpose(*order)
 
     def _numbers(self, n: int, positions: Any) -> Any:
         import numpy
@@ -125,7 +117,7 @@ class Transform:
 
     # ---- what comes out --------------------------------------------------------------------------
 
-    def _run(self, epoch: int, rows: list[Any], numbers: Any, one: bool) -> Any:
+    def _run(self, epoch: int, rows: Any, numbers: Any, one: bool, device: Any) -> Any:
         import numpy
         fixed = all(self._size)
         sizes = [tuple(self._size)] * len(rows) if fixed else self._core.sizes(epoch, rows, numbers)
@@ -134,8 +126,12 @@ class Transform:
         ends[1:] = numpy.cumsum([h * w * 3 * item for h, w in sizes], dtype=numpy.uint64)
         torch = torch_or_none()
         flat = numpy.empty(int(ends[-1]), numpy.uint8) if torch is None \
-            else torch.empty(int(ends[-1]), dtype=torch.uint8)
-        self._core.run(epoch, rows, numbers, flat if torch is None else flat.numpy(), ends)
+            else torch.empty(int(ends[-1]), dtype=torch.uint8, device=device)
+        if device is None:
+            self._core.run(epoch, rows, numbers, flat if torch is None else flat.numpy(), ends)
+        else:                                   # memory is torch's: in order on the current stream, as all of it
+            self._core.run_gpu(epoch, rows, numbers, (flat.data_ptr(), flat.numel()), ends,
+                               (device.index, torch.cuda.current_stream(device).cuda_stream))
         if fixed or (one and len(set(sizes)) <= 1):
             return self._shaped(flat, len(rows), *(sizes[0] if sizes else self._size))
         return [self._shaped(flat[int(a):int(b)], 1, *size)[0]
@@ -182,15 +178,38 @@ def _again(made_of: Sequence[Any], layout: str | None, state: Mapping[str, int])
     return made
 
 
-def _as_array(value: Any, what: str) -> Any:
-    """A NumPy array over the memory of a tensor, an array or a Pillow image."""
+def _gpu_of(pictures: Any, one: bool) -> Any:
+    """The torch device that the pictures lie on; None: the host's memory."""
+    devices = [p.device if getattr(p, "is_cuda", False) else None for p in ([pictures] if one else pictures)]
+    for i, device in enumerate(devices):
+        if device != devices[0]:
+            invalid(f"picture {i} lies on {device or 'the CPU'} and picture 0 on {devices[0] or 'the CPU'}: give "
+                    "pictures of one device")
+    return devices[0] if devices else None
+
+
+def _table(rows: Any) -> Any:
+    """Address, height, width, channels and strides of pictures on a GPU: of a batch, or of a list."""
     import numpy
-    if getattr(value, "is_cuda", False):
-        unsupported(f"{what} lies on {value.device}, and lists of pictures are transformed on the CPU: "
-                    "give picture.cpu()")
+    table = numpy.empty((len(rows), 7), numpy.int64)
+    if isinstance(rows, list):
+        for i, row in enumerate(rows):
+            table[i] = (row.data_ptr(), *row.shape, *row.stride())
+    else:
+        table[:, 0] = rows.data_ptr() + rows.stride(0) * numpy.arange(len(rows))
+        table[:, 1:] = (*rows.shape[1:], *rows.stride()[1:])
+    return table
+
+
+def _as_array(value: Any, what: str) -> Any:
+    """A NumPy array over the memory of a tensor, an array or a Pillow image; a tensor on a GPU as it is."""
+    import numpy
     if hasattr(value, "detach"):
         value = value.detach()
-        found = value.numpy() if str(value.dtype) == "torch.uint8" else value
+        near = str(value.dtype) == "torch.uint8" and not value.is_cuda
+        found = value.numpy() if near else value
+    elif hasattr(value, "__cuda_array_interface__"):
+        unsupported(f"{what} is {type(value).__name__} on a GPU: give torch.from_dlpack() of it")
     elif hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         found = numpy.asarray(value)
     else:

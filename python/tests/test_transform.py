@@ -179,20 +179,19 @@ def test_bad_arguments(pictures):
         transform(pictures, epoch=2**32)
 
 
-@needs_torch
-def test_a_gpu_batch_says_what_to_do(pictures, monkeypatch):
-    class OnGpu:
-        is_cuda, device = True, "cuda:0"
+def test_gpu_arrays_of_others_say_what_to_do(pictures):
+    class Cupy:
+        __cuda_array_interface__ = {}
 
-    monkeypatch.delattr(stoker._stoker, "transform_cuda", raising=False)
-    with pytest.raises(NotImplementedError, match=r"lies on cuda:0.*give batch\.cpu\(\)"):
-        stoker.Transform("hflip")(OnGpu())
-    with pytest.raises(NotImplementedError, match=r"picture 0 lies on cuda:0.*picture\.cpu\(\)"):
-        stoker.Transform("hflip")([OnGpu()])
+    with pytest.raises(NotImplementedError, match=r"the batch is Cupy on a GPU: give torch\.from_dlpack\(\) of it"):
+        stoker.Transform("hflip")(Cupy())
+    with pytest.raises(NotImplementedError, match="picture 1 is Cupy on a GPU"):
+        stoker.Transform("hflip")([pictures[0], Cupy()])
 
 
 def test_a_core_that_was_never_opened():
     core = stoker._stoker.Transform.__new__(stoker._stoker.Transform)
-    for call in (core.info, lambda: core.sizes(0, [], b""), lambda: core.run(0, [], b"", bytearray(), bytes(8))):
+    for call in (core.info, lambda: core.sizes(0, [], b""), lambda: core.run(0, [], b"", bytearray(), bytes(8)),
+                 lambda: core.run_gpu(0, b"", b"", (0, 0), bytes(8), (0, 0))):
         with pytest.raises(RuntimeError, match="never opened"):
             call()

@@ -55,7 +55,7 @@ static __global__ void __launch_bounds__(THREADS) taps_kernel(const stk_pic_laun
                 *(stk_pic_taps *)to = head;
         }
         __syncthreads();
-        if (head.ok && stk_pic_is_jpeg(r)) {
+        if (head.ok && stk_pic_is_viewed(r)) {
             uint32_t n = head.x.n + head.y.n;
 
             for (uint32_t k = threadIdx.x; k < n; k += THREADS)
@@ -165,15 +165,39 @@ static __global__ void __launch_bounds__(THREADS, 5) decode_kernel(const stk_pic
 
 /* ---- across ---- */
 
+/* n pixels of row y of the picture from x (a multiple of 4) on: of planes, or where they lie. */
+template <bool FAR>
+static __device__ __forceinline__ void stage(const stk_pic_launch &l, const picture &p, uint32_t y,
+                                             uint32_t x, uint32_t n, uint32_t *line)
+{
+    const uint32_t lane = threadIdx.x % 32, comps = p.rec->n_comps, ycc = p.rec->ycc;
+
+    if (FAR) {
+        stk_pic_reach reach = stk_pic_reach_of(l.source + p.job->row, y);
+
+        for (uint32_t i = lane * 4; i < n; i += 128)
+            *(stk_pic_v4 *)(line + i) = stk_pic_reach4(&reach, x + i);
+    } else {
+        stk_pic_line lines[3];
+
+        for (uint32_t c = 0; c < 3; c++)
+            if (c < comps)
+                lines[c] = stk_pic_line_of(&p.taps->plane[c], l.scratch + p.job->planes, y);
+        for (uint32_t i = lane * 4; i < n; i += 128)
+            *(stk_pic_v4 *)(line + i) = stk_pic_pixels4(lines, comps, ycc, x + i);
+    }
+}
+
 /* Two rows by one warp: staged in shared memory as pixels, then filtered. */
-static __device__ __forceinline__ void across_rows(const picture &p, uint32_t row,
-                                                   const uint8_t *planes, uint32_t *to,
+template <bool FAR>
+static __device__ __forceinline__ void across_rows(const stk_pic_launch &l, const picture &p,
+                                                   uint32_t row, uint32_t *to,
                                                    uint32_t line[2][STK_PIC_LINE])
 {
     const uint8_t *taps = (const uint8_t *)p.taps;
     const stk_pic_side s = p.taps->x;
     const uint32_t lane = threadIdx.x % 32, pitch = stk_pic_row_pixels(s.n);
-    const uint32_t two = row + 1 < p.rec->need[3], comps = p.rec->n_comps, ycc = p.rec->ycc;
+    const uint32_t two = row + 1 < p.rec->need[3];
     uint32_t lo, hi, n;
 
     to += (uint64_t)row * pitch;
@@ -188,15 +212,8 @@ static __device__ __forceinline__ void across_rows(const picture &p, uint32_t ro
         n = stk_pic_tile(taps, &s, k, &lo, &hi);
         x = p.rec->need[0] + lo;
         base = x & 3;
-        for (uint32_t y = 0; y < 1 + two; y++) {
-            stk_pic_line lines[3];
-
-            for (uint32_t c = 0; c < 3; c++)
-                if (c < comps)
-                    lines[c] = stk_pic_line_of(&p.taps->plane[c], planes, p.rec->need[1] + row + y);
-            for (uint32_t i = lane * 4; i < base + hi - lo; i += 128)
-                *(stk_pic_v4 *)(line[y] + i) = stk_pic_pixels4(lines, comps, ycc, (x & ~3u) + i);
-        }
+        for (uint32_t y = 0; y < 1 + two; y++)
+            stage<FAR>(l, p, p.rec->need[1] + row + y, x & ~3u, base + hi - lo, line[y]);
         __syncwarp();
         for (uint32_t i = k + lane; i < k + n; i += 32) {
             stk_pic_v2 v = stk_pic_across2(taps, &s, i, line[0] + base, STK_PIC_LINE, lo);
@@ -209,6 +226,7 @@ static __device__ __forceinline__ void across_rows(const picture &p, uint32_t ro
     }
 }
 
+template <bool FAR>
 static __global__ void __launch_bounds__(THREADS, 6) across_kernel(const stk_pic_launch l)
 {
     __shared__ alignas(16) uint32_t line[WARPS][2][STK_PIC_LINE];
@@ -220,8 +238,7 @@ static __global__ void __launch_bounds__(THREADS, 6) across_kernel(const stk_pic
         uint32_t row = work.first + 2 * warp;
 
         if (p.taps && p.rec->need[2] && row < p.rec->need[3])
-            across_rows(p, row, l.scratch + p.job->planes, (uint32_t *)(l.scratch + p.job->rows),
-                        line[warp]);
+            across_rows<FAR>(l, p, row, (uint32_t *)(l.scratch + p.job->rows), line[warp]);
     }
 }
 
@@ -233,7 +250,7 @@ static __device__ __forceinline__ void plain_rows(const stk_pic_launch &l, const
                                                   uint32_t y, uint32_t rows)
 {
     const uint8_t *data = l.slab + p.job->rec + p.rec->data_at;
-    uint8_t *out = l.out[p.job->batch] + p.job->row * l.row_bytes;
+    uint8_t *out = stk_pic_out(&l, p.job);
     uint32_t w = p.rec->x.n, h = p.rec->y.n;
 
     if (p.rec->kind == STK_PIC_READY) {
@@ -262,14 +279,14 @@ static __global__ void __launch_bounds__(THREADS) down_kernel(const stk_pic_laun
         if (!p.taps || work.first >= p.rec->y.n)
             continue;
         rows = min(p.rec->y.n - work.first, STK_PIC_DOWN_ROWS);
-        if (!stk_pic_is_jpeg(p.rec)) {
+        if (!stk_pic_is_viewed(p.rec)) {
             plain_rows<DTYPE>(l, p, work.first, rows);
             continue;
         }
         stk_pic_pass pass = stk_pic_pass_of(&l, p.job, DTYPE, p.rec->ycc);
 
         groups = stk_pic_row_pixels(p.rec->x.n) / 4;
-        out = l.out[p.job->batch] + p.job->row * l.row_bytes;
+        out = stk_pic_out(&l, p.job);
         for (uint32_t i = threadIdx.x; i < rows * groups; i += THREADS) {
             uint32_t y = work.first + i / groups;
             stk_pic_dst d = stk_pic_dst_of(out, p.rec->x.n, p.rec->y.n, y, l.packed, DTYPE);
@@ -284,6 +301,15 @@ static __global__ void __launch_bounds__(THREADS) down_kernel(const stk_pic_laun
 static unsigned grid(const stk_pic_launch *l, uint32_t work)
 {
     return l->blocks && l->blocks < work ? l->blocks : work;
+}
+
+/* All pictures of a launch are of one sort: taps finds others unsound. */
+static void across(const stk_pic_launch *l, cudaStream_t stream)
+{
+    if (l->source)
+        across_kernel<true><<<grid(l, l->n_across), THREADS, 0, stream>>>(*l);
+    else
+        across_kernel<false><<<grid(l, l->n_across), THREADS, 0, stream>>>(*l);
 }
 
 static void down(const stk_pic_launch *l, cudaStream_t stream)
@@ -313,7 +339,7 @@ extern "C" int stk_pic_phase(const stk_pic_launch *l, int phase, cudaStream_t st
     else if (phase == STK_PIC_DECODE && l->n_decode)
         decode_kernel<<<grid(l, l->n_decode), THREADS, 0, stream>>>(*l);
     else if (phase == STK_PIC_ACROSS && l->n_across)
-        across_kernel<<<grid(l, l->n_across), THREADS, 0, stream>>>(*l);
+        across(l, stream);
     else if (phase == STK_PIC_DOWN && l->n_down)
         down(l, stream);
     return rc ? rc : (int)cudaPeekAtLastError();

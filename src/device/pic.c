@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic.c - a record from a JPEG and a view: geometry, tables, units, and the bytes that count.
+/* pic.c - a record from a picture and a view: geometry, tables, units, and the bytes that count.
  *
  * Runs once a picture in every worker, so it touches each seek point that counts once and each byte
  * of the file once.  Points are not trusted: rows must follow one another inside the scan, so that
@@ -339,4 +339,45 @@ void *stk_pic_plain_write(void *to, stk_pic_kind kind, uint32_t w, uint32_t h, s
     data = (uint8_t *)to + r->data_at;
     memset(data + len, 0, r->size - r->data_at - len);
     return data;
+}
+
+/* ---- pictures that lie there ---- */
+
+static void far_record(stk_pic *r, const stk_view *view, uint32_t width, uint32_t height)
+{
+    memset(r, 0, sizeof *r);
+    r->kind = STK_PIC_FAR;
+    r->n_comps = 3;
+    r->width = width;
+    r->height = height;
+    set_view(r, view);
+    lay_out(r);
+}
+
+size_t stk_pic_far_size(void)
+{
+    return stk_pic_up64(((sizeof(stk_pic) + 15) & ~(size_t)15) + STK_PIC_PAD);
+}
+
+int stk_pic_far_takes(const stk_view *view, uint32_t width, uint32_t height, stk_error *err)
+{
+    stk_pic r;
+
+    far_record(&r, view, width, height);
+    if (stk_pic_sound(&r, r.size))
+        return 0;
+    return stk_fail(err, STK_ENOTSUP,
+                    "it is %ux%u and comes out %ux%u, which a GPU does not do: sides up to %d, %d "
+                    "as they come out, and at most %d times smaller",
+                    width, height, view->vis_w, view->vis_h, STK_PIC_MAX_SIDE, STK_PIC_MAX_OUT,
+                    STK_PIC_MAX_SCALE);
+}
+
+void stk_pic_far_write(void *to, const stk_view *view, uint32_t width, uint32_t height)
+{
+    stk_pic r;
+
+    far_record(&r, view, width, height);
+    memset(to, 0, r.size);
+    memcpy(to, &r, sizeof r);
 }

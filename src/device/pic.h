@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic.h - the host's side of pictures on the GPU: a record from a JPEG and a view, and the plan of a
- * launch from a batch of records.
+/* pic.h - the host's side of pictures on the GPU: a record from a picture and a view, and the plan of
+ * a launch from a batch of records.
  *
  * Only that part of the file is copied that the view sees: from the seek point at or before its
  * first column to the end of the chunk in which its last column lies, row by row of MCUs. */
@@ -42,7 +42,21 @@ void stk_pic_jpeg_write(void *to, const stk_pic_gather *g);
 size_t stk_pic_plain_size(size_t len);
 void *stk_pic_plain_write(void *to, stk_pic_kind kind, uint32_t w, uint32_t h, size_t len);
 
+/* A record of a picture that lies on the GPU: STK_PIC_FAR.  takes(): 0, or STK_ENOTSUP where a view
+ * is beyond what device code does. */
+size_t stk_pic_far_size(void);
+int stk_pic_far_takes(const stk_view *view, uint32_t width, uint32_t height, stk_error *err);
+void stk_pic_far_write(void *to, const stk_view *view, uint32_t width, uint32_t height);
+
 /* ---- a launch ---- */
+
+static inline uint32_t stk_pic_dtype_of(stk_dtype t)
+{
+    return t == STK_F16    ? STK_PIC_AS_F16
+           : t == STK_BF16 ? STK_PIC_AS_BF16
+           : t == STK_F32  ? STK_PIC_AS_F32
+                           : STK_PIC_AS_U8;
+}
 
 /* What one record adds to a launch.  Its writer asks, while the record is at hand. */
 typedef struct stk_pic_share {

@@ -85,6 +85,12 @@ STK_PIC_FN int stk_pic_is_jpeg(const stk_pic *r)
     return r->kind == STK_PIC_SEEK || r->kind == STK_PIC_WHOLE;
 }
 
+/* Its pixels go through the filters. */
+STK_PIC_FN int stk_pic_is_viewed(const stk_pic *r)
+{
+    return stk_pic_is_jpeg(r) || r->kind == STK_PIC_FAR;
+}
+
 STK_PIC_FN stk_axis stk_pic_axis_of(const stk_pic_axis *p)
 {
     stk_axis a;
@@ -248,12 +254,12 @@ STK_PIC_FN stk_pic_room stk_pic_room_of(const stk_pic *r)
     stk_pic_plane p[3];
     stk_pic_taps t;
 
-    if (!stk_pic_is_jpeg(r))
+    if (!stk_pic_is_viewed(r))
         return room;
     room.taps = stk_pic_up64(stk_pic_taps_of(r, &t));
     if (!r->need[2])
         return room;
-    room.planes = stk_pic_planes(r, p);
+    room.planes = stk_pic_is_jpeg(r) ? stk_pic_planes(r, p) : 0;
     room.rows = stk_pic_up64((uint64_t)stk_pic_row_pixels(r->x.n) * r->need[3] * 4);
     if (r->kind == STK_PIC_WHOLE)
         room.units = stk_pic_up64(((uint64_t)r->data_len * 8 / STK_PIC_SUBSEQ + 2) *
@@ -294,7 +300,7 @@ STK_PIC_FN int stk_pic_view_sound(const stk_pic *r)
 {
     stk_axis x = stk_pic_axis_of(&r->x), y = stk_pic_axis_of(&r->y);
     stk_filter fx = stk_axis_filter(&x), fy = stk_axis_filter(&y);
-    uint32_t x0, x1, y0, y1, seen[4];
+    uint32_t x0, x1, y0, y1;
 
     if (r->clip_x > r->width || r->x.in > r->width - r->clip_x || r->clip_y > r->height ||
         r->y.in > r->height - r->clip_y)
@@ -306,19 +312,33 @@ STK_PIC_FN int stk_pic_view_sound(const stk_pic *r)
     if (r->need[0] != r->clip_x + x0 || r->need[1] != r->clip_y + y0 || r->need[2] != x1 - x0 ||
         r->need[3] != y1 - y0)
         return 0;
+    return 1;
+}
+
+/* The picture's size, and a view of it. */
+STK_PIC_FN int stk_pic_seen_sound(const stk_pic *r)
+{
+    return r->width && r->width <= STK_PIC_MAX_SIDE && r->height && r->height <= STK_PIC_MAX_SIDE &&
+           stk_pic_axis_sound(&r->x) && stk_pic_axis_sound(&r->y) && stk_pic_view_sound(r);
+}
+
+STK_PIC_FN int stk_pic_frame_sound(const stk_pic *r)
+{
+    uint32_t seen[4];
+
+    if (!r->need[2])
+        return 1;
     stk_pic_frame(r, seen);
     return seen[0] == r->x0 && seen[1] == r->y0 && seen[2] == r->x1 && seen[3] == r->y1;
 }
 
 STK_PIC_FN int stk_pic_jpeg_sound(const stk_pic *r)
 {
-    if ((r->n_comps != 1 && r->n_comps != 3) || !r->width || r->width > STK_PIC_MAX_SIDE ||
-        !r->height || r->height > STK_PIC_MAX_SIDE || !r->max_h || r->max_h > 4 || !r->max_v ||
-        r->max_v > 4 || !stk_pic_comps_sound(r))
+    if ((r->n_comps != 1 && r->n_comps != 3) || !r->max_h || r->max_h > 4 || !r->max_v ||
+        r->max_v > 4 || !stk_pic_comps_sound(r) || !stk_pic_seen_sound(r))
         return 0;
     return r->cols == stk_pic_ceil(r->width, 8u * r->max_h) &&
-           r->rows == stk_pic_ceil(r->height, 8u * r->max_v) && stk_pic_axis_sound(&r->x) &&
-           stk_pic_axis_sound(&r->y) && stk_pic_view_sound(r) &&
+           r->rows == stk_pic_ceil(r->height, 8u * r->max_v) && stk_pic_frame_sound(r) &&
            stk_pic_part(r, r->quants_at, r->n_quant * 128u) &&
            stk_pic_part(r, r->dcs_at, r->n_dc * sizeof(stk_pic_huff)) &&
            stk_pic_part(r, r->acs_at, r->n_ac * sizeof(stk_pic_huff)) &&
@@ -337,7 +357,32 @@ STK_PIC_FN int stk_pic_sound(const stk_pic *r, uint64_t room)
                (uint64_t)r->x.n * r->y.n * 3 <= r->data_len;
     if (r->kind == STK_PIC_READY)
         return r->y.n <= STK_PIC_MAX_OUT;
+    if (r->kind == STK_PIC_FAR)
+        return r->n_comps == 3 && !r->ycc && stk_pic_seen_sound(r);
     return stk_pic_is_jpeg(r) && stk_pic_jpeg_sound(r);
+}
+
+/* Is the output, and for a FAR picture its source, what the record says? */
+STK_PIC_FN int stk_pic_fits(const stk_pic_launch *l, const stk_pic_job *j, const stk_pic *r)
+{
+    uint64_t elem = l->dtype == STK_PIC_AS_F32 ? 4 : l->dtype == STK_PIC_AS_U8 ? 1 : 2;
+    uint64_t bytes = (uint64_t)r->x.n * r->y.n * 3 * elem;
+
+    if (l->source) {
+        const stk_pic_source *s = l->source + j->row;
+
+        return r->kind == STK_PIC_FAR && j->row < l->n_sources && s->width == r->width &&
+               s->height == r->height && s->out_bytes == bytes;
+    }
+    if (r->kind == STK_PIC_FAR)
+        return 0;
+    return (r->kind == STK_PIC_READY ? r->data_len : bytes) == l->row_bytes;
+}
+
+/* Where a job's picture goes. */
+STK_PIC_FN uint8_t *stk_pic_out(const stk_pic_launch *l, const stk_pic_job *j)
+{
+    return l->source ? l->source[j->row].out : l->out[j->batch] + (uint64_t)j->row * l->row_bytes;
 }
 
 /* The head of a job's taps (all but `ok`); 0 where its record is not sound, or fits neither the job
@@ -345,7 +390,6 @@ STK_PIC_FN int stk_pic_sound(const stk_pic *r, uint64_t room)
 STK_PIC_FN int stk_pic_open(const stk_pic_launch *l, const stk_pic_job *j, stk_pic_taps *t)
 {
     const stk_pic *r = (const stk_pic *)(const void *)(l->slab + j->rec);
-    uint64_t elem = l->dtype == STK_PIC_AS_F32 ? 4 : l->dtype == STK_PIC_AS_U8 ? 1 : 2;
     stk_pic_room room;
 
     if (j->rec > l->slab_len || j->rec % STK_PIC_ALIGN || !stk_pic_sound(r, l->slab_len - j->rec) ||
@@ -356,13 +400,12 @@ STK_PIC_FN int stk_pic_open(const stk_pic_launch *l, const stk_pic_job *j, stk_p
         room.taps > j->units - j->taps || (r->kind == STK_PIC_SEEK && j->n_units > r->n_units) ||
         (r->kind == STK_PIC_WHOLE && room.units < j->n_units * sizeof(stk_pic_unit)))
         return 0;
-    if (r->kind == STK_PIC_READY ? r->data_len != l->row_bytes
-                                 : (uint64_t)r->x.n * r->y.n * 3 * elem != l->row_bytes)
+    if (!stk_pic_fits(l, j, r))
         return 0;
-    if (stk_pic_is_jpeg(r)) {
+    if (stk_pic_is_viewed(r))
         (void)stk_pic_taps_of(r, t);
+    if (stk_pic_is_jpeg(r))
         (void)stk_pic_planes(r, t->plane);
-    }
     return 1;
 }
 

@@ -28,7 +28,7 @@ static inline void host_taps(const stk_pic_launch *l)
             l->status[i] |= STK_PIC_BAD_RECORD;
         if (j->units - j->taps >= sizeof t)
             *(stk_pic_taps *)(void *)to = t;
-        if (!t.ok || !stk_pic_is_jpeg(r))
+        if (!t.ok || !stk_pic_is_viewed(r))
             continue;
         for (uint32_t k = 0; k < t.x.n; k++)
             stk_pic_taps_one(to, &t.x, &r->x, k);
@@ -114,6 +114,26 @@ static inline void host_decode(const stk_pic_launch *l)
     free(b);
 }
 
+/* n pixels of row y of the picture, from x (a multiple of 4) on. */
+static inline void host_stage(const stk_pic_launch *l, const stk_pic_job *j, uint32_t y, uint32_t x,
+                              uint32_t n, uint32_t *line)
+{
+    const stk_pic *r = host_rec(l, j);
+    const stk_pic_taps *t = (const stk_pic_taps *)(const void *)(l->scratch + j->taps);
+    stk_pic_line lines[3];
+    stk_pic_reach reach;
+
+    if (r->kind == STK_PIC_FAR)
+        reach = stk_pic_reach_of(l->source + j->row, y);
+    else
+        for (unsigned c = 0; c < r->n_comps; c++)
+            lines[c] = stk_pic_line_of(&t->plane[c], l->scratch + j->planes, y);
+    for (uint32_t i = 0; i < n; i += 4)
+        *(stk_pic_v4 *)(void *)(line + i) = r->kind == STK_PIC_FAR
+                                                ? stk_pic_reach4(&reach, x + i)
+                                                : stk_pic_pixels4(lines, r->n_comps, r->ycc, x + i);
+}
+
 /* Rows row and row + 1, where that is one. */
 static inline void host_across_rows(const stk_pic_launch *l, const stk_pic_job *j, uint32_t row)
 {
@@ -123,7 +143,6 @@ static inline void host_across_rows(const stk_pic_launch *l, const stk_pic_job *
     uint32_t pitch = stk_pic_row_pixels(t->x.n), two = row + 1 < r->need[3];
     uint32_t *to = (uint32_t *)(void *)(l->scratch + j->rows) + (uint64_t)row * pitch;
     _Alignas(16) uint32_t line[2][STK_PIC_LINE] = { 0 };
-    stk_pic_line lines[3];
 
     for (uint32_t k = 0; k < t->x.n; k++)
         to[k] = to[two * pitch + k] = 0;
@@ -133,14 +152,8 @@ static inline void host_across_rows(const stk_pic_launch *l, const stk_pic_job *
         n = stk_pic_tile(taps, &t->x, k, &lo, &hi);
         x = r->need[0] + lo;
         base = x & 3;
-        for (uint32_t y = 0; y < 1 + two; y++) {
-            for (unsigned c = 0; c < r->n_comps; c++)
-                lines[c] = stk_pic_line_of(&t->plane[c], l->scratch + j->planes,
-                                           r->need[1] + row + y);
-            for (uint32_t i = 0; i < base + hi - lo; i += 4)
-                *(stk_pic_v4 *)(void *)(line[y] + i) = stk_pic_pixels4(lines, r->n_comps, r->ycc,
-                                                                       (x & ~3u) + i);
-        }
+        for (uint32_t y = 0; y < 1 + two; y++)
+            host_stage(l, j, r->need[1] + row + y, x & ~3u, base + hi - lo, line[y]);
         for (uint32_t i = k; i < k + n; i++) {
             stk_pic_v2 v = stk_pic_across2(taps, &t->x, i, line[0] + base, STK_PIC_LINE, lo);
 
@@ -169,7 +182,7 @@ static inline void host_down_row(const stk_pic_launch *l, const stk_pic_job *j, 
     const stk_pic *r = host_rec(l, j);
     const uint8_t *data = l->slab + j->rec + r->data_at;
     stk_pic_pass p = stk_pic_pass_of(l, j, l->dtype, r->ycc);
-    uint8_t *out = l->out[j->batch] + (uint64_t)j->row * l->row_bytes;
+    uint8_t *out = stk_pic_out(l, j);
     stk_pic_dst d = stk_pic_dst_of(out, r->x.n, r->y.n, y, l->packed, l->dtype);
     uint64_t from = l->row_bytes * y / (r->y.n ? r->y.n : 1);
 

@@ -38,7 +38,10 @@ stk_pic_share stk_pic_share_of(const stk_pic *r)
     room = stk_pic_room_of(r);
     s = (stk_pic_share){ room.planes, room.rows, room.taps, room.units, .kind = r->kind };
     s.work[DOWN] = stk_jpeg_ceil(r->y.n, STK_PIC_DOWN_ROWS);
-    if (!stk_pic_is_jpeg(r) || !r->need[2])
+    if (!stk_pic_is_viewed(r) || !r->need[2])
+        return s;
+    s.work[ACROSS] = stk_jpeg_ceil(r->need[3], STK_PIC_ACROSS_ROWS);
+    if (!stk_pic_is_jpeg(r))
         return s;
     s.n_units = r->n_units;
     if (r->kind == STK_PIC_WHOLE) {
@@ -46,7 +49,6 @@ stk_pic_share stk_pic_share_of(const stk_pic *r)
         s.work[SYNC] = 1;
     }
     s.work[DECODE] = stk_jpeg_ceil(s.n_units, STK_PIC_UNITS);
-    s.work[ACROSS] = stk_jpeg_ceil(r->need[3], STK_PIC_ACROSS_ROWS);
     s.duration = duration(r);
     return s;
 }

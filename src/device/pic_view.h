@@ -138,6 +138,66 @@ STK_PIC_FN stk_pic_v4 stk_pic_pixels4(const stk_pic_line line[3], uint32_t n_com
     return out;
 }
 
+/* One row of a picture that lies on the GPU. */
+typedef struct stk_pic_reach {
+    const uint8_t *row; /* pixel 0, red */
+    int64_t step_x, step_c;
+    uint32_t width;
+    uint32_t
+        words; /* four pixels from a multiple of 4 on: 1: of each plane, 3: together, are words */
+} stk_pic_reach;
+
+STK_PIC_FN stk_pic_reach stk_pic_reach_of(const stk_pic_source *s, uint32_t y)
+{
+    stk_pic_reach r;
+
+    r.row = s->data + (int64_t)y * s->step_y;
+    r.step_x = s->step_x;
+    r.step_c = s->step_c;
+    r.width = s->width;
+    r.words = 0;
+    if ((uintptr_t)r.row % 4 == 0) {
+        if (r.step_x == 1 && r.step_c % 4 == 0)
+            r.words = 1;
+        else if (r.step_x == 3 && r.step_c == 1)
+            r.words = 3;
+    }
+    return r;
+}
+
+/* Its pixels x to x + 3, x a multiple of 4; those behind the edge mean nothing, nor does the highest
+ * byte of any. */
+STK_PIC_FN stk_pic_v4 stk_pic_reach4(const stk_pic_reach *r, uint32_t x)
+{
+    const uint8_t *p = r->row + (int64_t)x * r->step_x;
+    uint32_t v[4];
+    stk_pic_v4 out;
+
+    if (r->words && x + 4 <= r->width) {
+        int64_t next = r->words == 3 ? 4 : r->step_c;
+        uint32_t a = stk_pic_word_at(p), b = stk_pic_word_at(p + next),
+                 c = stk_pic_word_at(p + 2 * next);
+
+        for (uint32_t i = 0; i < 4; i++)
+            v[i] = stk_pic_ycc(a, b, c, i);
+        out.x = r->words == 3 ? a : v[0];
+        out.y = r->words == 3 ? a >> 24 | b << 8 : v[1];
+        out.z = r->words == 3 ? b >> 16 | c << 16 : v[2];
+        out.w = r->words == 3 ? c >> 8 : v[3];
+        return out;
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint8_t *q = p + (int64_t)(x + i < r->width ? i : 0) * r->step_x;
+
+        v[i] = q[0] | (uint32_t)q[r->step_c] << 8 | (uint32_t)q[2 * r->step_c] << 16;
+    }
+    out.x = v[0];
+    out.y = v[1];
+    out.z = v[2];
+    out.w = v[3];
+    return out;
+}
+
 /* ---- filters ---- */
 
 /* Add two pixels, each with its weight (the low half of w2 is the first's). */

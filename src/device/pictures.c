@@ -91,14 +91,6 @@ static int send_slabs(stk_flight *f, uint32_t output, const stk_pic_item *item)
 
 /* ---- kernels ---- */
 
-static uint32_t dtype_of(stk_dtype t)
-{
-    return t == STK_F16    ? STK_PIC_AS_F16
-           : t == STK_BF16 ? STK_PIC_AS_BF16
-           : t == STK_F32  ? STK_PIC_AS_F32
-                           : STK_PIC_AS_U8;
-}
-
 static void describe(stk_pic_launch *l, const stk_flight *f, uint32_t output)
 {
     const stk_out_plan *p = &f->on[0].batch->common->out[output];
@@ -107,7 +99,7 @@ static void describe(stk_pic_launch *l, const stk_flight *f, uint32_t output)
                            .slab_len = f->slab.size,
                            .scratch = f->scratch.data,
                            .row_bytes = p->far_bytes,
-                           .dtype = dtype_of(p->spec.dtype),
+                           .dtype = stk_pic_dtype_of(p->spec.dtype),
                            .packed = p->spec.layout != STK_CHW,
                            .blocks = f->device->blocks };
     for (uint32_t k = 0; k < f->n; k++)

@@ -14,6 +14,9 @@
  *     across   planes -> rows of output width, RGBX or YCCX, u8: chroma brought to size, color, filter
  *     down     rows -> the output: filter, color, type, layout
  *
+ * Pictures that lie on the GPU already, decoded by somebody else, have records of geometry alone; a
+ * launch of such pictures says where their pixels and outputs are (stk_pic_source).
+ *
  * The arithmetic is the CPU's (jpeg_core.h, kern_c.c), so the pixels are the same, bit for bit.
  * Everything here is read by device code too: fixed widths, no pointers in records, offsets from the
  * record's begin, 16-byte aligned parts.  A record from a damaged or hostile file can make a picture
@@ -32,7 +35,8 @@ typedef enum stk_pic_kind {
     STK_PIC_SEEK = 1, /* units from seek points */
     STK_PIC_WHOLE,    /* the scan from its begin: units must be found first */
     STK_PIC_U8,       /* sampled by the CPU: vis_h * vis_w pixels RGB, color and type are missing */
-    STK_PIC_READY     /* the output's row as it must be */
+    STK_PIC_READY,    /* the output's row as it must be */
+    STK_PIC_FAR       /* pixels that the GPU has: the launch says where */
 } stk_pic_kind;
 
 /* Where decoding may begin, and how far it goes. */
@@ -66,7 +70,7 @@ typedef struct stk_pic {
     stk_pic_axis x, y; /* of the clip; y.flip mirrors top to bottom */
     uint32_t clip_x, clip_y;
     uint32_t need[4]; /* x, y, w, h: pixels of the picture that are sampled; w 0: all is black */
-    /* JPEG */
+    /* JPEG; FAR: only its size */
     uint32_t width, height;
     uint32_t cols, rows;     /* MCUs of the picture */
     uint32_t x0, y0, x1, y1; /* MCUs that are seen: what planes cover */
@@ -104,6 +108,15 @@ typedef enum stk_pic_dtype {
     STK_PIC_AS_F32
 } stk_pic_dtype;
 
+/* A picture of u8 pixels that lies on the GPU, and where it goes. */
+typedef struct stk_pic_source {
+    const uint8_t *data;            /* pixel (0, 0), red */
+    int64_t step_x, step_y, step_c; /* bytes to the next pixel, row, channel */
+    uint32_t width, height;
+    uint8_t *out;       /* aligned to its elements */
+    uint64_t out_bytes; /* exactly what the view takes */
+} stk_pic_source;
+
 typedef struct stk_pic_launch { /* all pointers are the device's */
     const uint8_t *slab;
     uint64_t slab_len;
@@ -115,6 +128,8 @@ typedef struct stk_pic_launch { /* all pointers are the device's */
         *status; /* a word a job, zeroed before: not 0: its pixels are no good (STK_PIC_BAD_*) */
     uint8_t *out[STK_PIC_BATCHES]; /* batches that share a launch */
     uint64_t row_bytes;
+    const stk_pic_source *source; /* of FAR pictures, by a job's row: all are; NULL: none is */
+    uint32_t n_sources;
     uint32_t dtype;  /* stk_pic_dtype */
     uint32_t packed; /* 0: planes, 1: interleaved */
     float mul[3], add[3];
