@@ -134,7 +134,7 @@ class Loader:
     """
 
     def __init__(self, data: Urls | Arrays | Dataset | list[Dataset] | Mix,
-                 fields: Mapping[str, Any] | None = None, *, batch_size: int = 1, shuffle: bool | str = False, seed: int = 0,
+                 fields: Mapping[str, Any] | None = None, *, batch_size: int = _options.Left(1), shuffle: bool | str = False, seed: int = 0,
                  drop_last: bool = False, num_workers: int | None = None,
                  prefetch: int | None = None, device: str = "cpu", rank: int | None = None,
                  world_size: int | None = None, on_error: str | Mapping[str, int] = "raise",

@@ -30,6 +30,15 @@ def make(folder, lengths, bad=()):
     return str(write_tar(folder / f"{next(COUNT)}.tar", members))
 
 
+def test_one_row_at_most(tmp_path):
+    """batch_size=1 beside max_tokens is a bound like any other, and not the default."""
+    data = make(tmp_path, [5] * 12)
+    bound, = ranks(data, 1, max_tokens=100, batch_size=1)
+    free, = ranks(data, 1, max_tokens=100)
+    assert (len(bound), len(free)) == (12, 1)
+    assert all(len(batch["x"]) == 1 for batch in bound)
+
+
 def ranks(data, world, **options):
     options = {"fields": FIELDS, "collate": "pad", "shuffle": True, "num_workers": 0, **options}
     return [stoker.Loader(data, rank=r, world_size=world, **options) for r in range(world)]
