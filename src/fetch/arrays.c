@@ -114,24 +114,28 @@ static int map_fd(const char *name, int fd, uint64_t size, stk_map **out, stk_er
 }
 
 /* Files of one kind: what the first one told of its header holds for this one too. */
-static int check_head(const stk_piece *p, uint64_t rows, stk_file *f, stk_error *err)
+static int check_head(const stk_array *a, uint32_t part, stk_file *f, stk_error *err)
 {
+    const stk_piece *p = &a->part[part];
+    uint64_t rows = a->first[part + 1] - a->first[part];
     struct {
         uint64_t kind;
         int32_t rows;
     } head = { 0 };
     int rc;
 
-    if (!p->head)
+    if (!p->head && (!a->bare || p->size < sizeof head))
         return 0;
     rc = stk_file_read(f, 0, &head, 12, err);
-    if (rc == 0 && head.kind != p->head)
+    if (rc == 0 &&
+        (p->head ? head.kind != p->head
+                 : (uint32_t)head.kind == STK_LLMC_U16 || (uint32_t)head.kind == STK_LLMC_U32))
         rc = stk_fail(err, STK_ECORRUPT,
                       "it does not begin as the first shard does: another kind of token file");
-    else if (rc == 0 && (head.rows < 0 || (uint64_t)head.rows != rows))
-        rc = stk_fail(err, STK_ECORRUPT,
-                      "its header says %d tokens, and the file has %" PRIu64 ": it is truncated",
-                      head.rows, rows);
+    else if (rc == 0 && p->head && (head.rows < 0 || (uint64_t)head.rows != rows))
+        rc = stk_fail(
+            err, STK_ECORRUPT, "its header says %d tokens, and the file has %" PRIu64 ": it is %s",
+            head.rows, rows, head.rows > 0 && (uint64_t)head.rows > rows ? "truncated" : "damaged");
     if (rc < 0)
         stk_error_at(err, p->name, 8, (stk_bytes){ 0 });
     return rc;
@@ -146,7 +150,7 @@ static int map_open(const stk_array *a, uint32_t part, stk_map **out, stk_error 
     int rc = stk_url_open(p->name, &f, err);
 
     if (rc == 0)
-        rc = check_head(p, a->first[part + 1] - a->first[part], f, err);
+        rc = check_head(a, part, f, err);
     if (rc == 0)
         rc = f->source->stat(f, &info, err);
     if (rc == 0 && info.size < p->size)

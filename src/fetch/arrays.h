@@ -16,6 +16,8 @@
 
 #define STK_MAX_ARRAYS 256
 #define STK_ROW_DIMS (STK_MAX_DIMS - 1) /* a batch adds one */
+#define STK_LLMC_U16 20240520           /* first words of llm.c's token files */
+#define STK_LLMC_U32 20240801
 
 typedef struct stk_map stk_map;
 
@@ -40,6 +42,7 @@ typedef struct stk_array {
     size_t row_bytes;
     size_t pitch; /* bytes from a row to the next */
     uint64_t rows;
+    int bare; /* tokens that are taken for headerless: a shard that begins as llm.c's do is refused */
     uint32_t n_parts;
     stk_piece *part;
     uint64_t *first; /* n_parts + 1: number of each part's first row */
