@@ -281,6 +281,8 @@ def test_the_ledger_knows_every_row(tmp_path):
     said = subprocess.run([cli, "ledger", str(tmp_path / "ledger"), "--twice"], capture_output=True, text=True)
     assert sorted(seen(done[0])) == sorted(seen(done[1])) == list(range(200))
     assert said.returncode == 0, said.stdout + said.stderr
+    said = subprocess.run([cli, "ledger", str(tmp_path / "ledger")], capture_output=True, text=True).stdout
+    assert said.startswith("200 samples, seed 0\n") and "not whole" not in said    # epochs differ in their steps
 
 
 def test_explain_and_the_steps_of_any_epoch(tmp_path):

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -300,6 +303,22 @@ def test_shards_of_two_kinds(tmp_path):
     (tmp_path / "a.idx").symlink_to("nowhere")
     says(r"no such file.*a\.idx", "a.bin")
     assert len(stoker.open(tmp_path / "a.bin", dtype="u16")) == 1000    # said to be without one
+
+
+@pytest.mark.parametrize("chain,options,samples", [
+    ("tokens(block=8)", {}, 25), ("tokens(block=8, pack=best)", {}, 25),
+    ("tokens(block=2)", {"shuffle": "megatron", "epoch_size": 700}, 700)])
+def test_the_ledger_counts_windows(tmp_path, chain, options, samples):
+    """Not the tokens of the files; Megatron's passes have more samples than one has."""
+    megatron(tmp_path / "t", [np.arange(n, dtype="u2") for n in (100, 50, 50)])
+    loader = stoker.Loader(tmp_path / "t.bin", {"x": chain}, batch_size=4, **{"shuffle": True, **options})
+    loader.ledger(tmp_path / "ledger")
+    assert sum(len(batch["x"]) for batch in loader) == samples
+    loader.close()
+    cli = os.environ.get("STOKER_CLI", str(Path(stoker.__file__).parent / "stoker-cli"))
+    said = subprocess.run([cli, "ledger", str(tmp_path / "ledger"), "--json"], capture_output=True, text=True)
+    epoch = json.loads(said.stdout)["epochs"][0]
+    assert (epoch["once"], epoch["never"], epoch["twice"]) == (samples, 0, 0), said.stdout + said.stderr
 
 
 def test_what_is_refused(tmp_path):
