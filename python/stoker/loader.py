@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import sys
 import weakref
@@ -231,6 +232,9 @@ class Loader:
         if window:
             order.update(bucket=options["bucket"], max_tokens=options["max_tokens"],
                          lengths=_state.word(lengths), bins=[window, together])
+        multiple = math.lcm(*(max(output[4], 1) for output in outputs))
+        if window and multiple > 1:             # rows are counted with their padding
+            order.update(multiple=multiple)
         if options["max_tokens"]:
             order.update(max_rows=options["batch_size"])
         if "mix" in order:

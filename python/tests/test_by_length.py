@@ -39,6 +39,29 @@ def test_one_row_at_most(tmp_path):
     assert all(len(batch["x"]) == 1 for batch in bound)
 
 
+def test_multiples_that_do_not_divide_each_other(tmp_path):
+    data = make(tmp_path, [10] * 40)
+    chains = dict.fromkeys("ab", FIELDS["x"])
+    loader = stoker.Loader(data, chains, max_tokens=96, collate={"a": ("pad", 0, 8), "b": ("pad", 0, 12)})
+    for batch in loader:
+        assert batch["a"].numel() <= 96 and batch["b"].numel() <= 96
+    with pytest.raises(stoker.StokerError, match="multiples of each other"):
+        stoker.Loader(data, chains, max_tokens=96, collate={"a": ("pad", 0, 65521), "b": ("pad", 0, 65519)})
+
+
+def test_a_state_knows_the_multiple(tmp_path):
+    """Rows are counted with their padding, so another multiple makes other batches."""
+    data = make(tmp_path, random_lengths(200, 5))
+    for options in ({"max_tokens": 128}, {"bucket": 50, "batch_size": 4}):
+        loader, = ranks(data, 1, collate=("pad", 0, 8), **options)
+        next(iter(loader))
+        same, = ranks(data, 1, collate=("pad", 7, 8), **options)
+        same.load_state_dict(loader.state_dict())
+        other, = ranks(data, 1, collate="pad", **options)
+        with pytest.raises(stoker.StokerError, match="order multiple: 8 then, None now"):
+            other.load_state_dict(loader.state_dict())
+
+
 def ranks(data, world, **options):
     options = {"fields": FIELDS, "collate": "pad", "shuffle": True, "num_workers": 0, **options}
     return [stoker.Loader(data, rank=r, world_size=world, **options) for r in range(world)]
