@@ -277,20 +277,6 @@ static int idx_name(const char *bin, char **out, stk_error *err)
     return 0;
 }
 
-/* 1: there is an index beside it.  One that is damaged or no Megatron index is there too: passed
- * over, its .bin would be read as another type. */
-static int has_idx(const char *bin, stk_error *err)
-{
-    char *name = NULL;
-    struct stat st;
-    int rc;
-
-    STK_TRY(idx_name(bin, &name, err));
-    rc = name[0] == '/' && lstat(name, &st) == 0;
-    stk_free(name);
-    return rc;
-}
-
 static int megatron_part(stk_array *a, uint32_t i, stk_error *err)
 {
     stk_piece *p = &a->part[i];
@@ -319,39 +305,21 @@ static int megatron_part(stk_array *a, uint32_t i, stk_error *err)
     return rc < 0 ? rc : plain_part(a, i, 0, size, err);
 }
 
-/* Tokens without a header, u16: neither this shard's nor another's neighbour says otherwise. */
-static int bare_parts(stk_array *a, stk_error *err)
-{
-    int rc;
-
-    for (uint32_t i = 1; i < a->n_parts; i++) {
-        rc = has_idx(a->part[i].name, err);
-        STK_TRY(rc);
-        if (rc)
-            return at_file(stk_fail(err, STK_EINVAL,
-                                    "an .idx lies beside it, and none beside the first shard: "
-                                    "shards are of one kind, and each has its .idx"),
-                           a->part[i].name, STK_NO_OFFSET, err);
-    }
-    a->bare = 1;
-    return raw_parts(a, &(raw){ 0 }, err);
-}
-
 /* Files of tokens, by what lies beside the first one and how it begins. */
 static int token_parts(stk_array *a, stk_error *err)
 {
     uint64_t head = 0;
-    int rc = has_idx(a->part[0].name, err);
+    int rc;
 
-    STK_TRY(rc);
-    if (rc) {
+    if (stk_has_idx(a->part[0].name)) {
         for (uint32_t i = 0; i < a->n_parts; i++)
             STK_TRY(megatron_part(a, i, err));
         return 0;
     }
     rc = llmc_probe(a->part[0].name, &head, err);
     STK_TRY(rc);
-    return rc ? llmc_parts(a, head, err) : bare_parts(a, err);
+    a->bare = !rc;
+    return rc ? llmc_parts(a, head, err) : raw_parts(a, &(raw){ 0 }, err);
 }
 
 /* dtype= is for files that don't say their type. */
