@@ -13,9 +13,11 @@
 #include "base/cpu.h"
 #include "codec/unpack.h"
 #include "format/npy_head.h"
+#include "pipe/jobs.h"
 
 #define HEAD 4096 /* bytes that hold nearly every .npy header */
 #define LLMC_HEAD 1024
+#define MANY 256 /* files: worth threads of their own */
 
 typedef struct raw { /* what is said of files without a header */
     stk_dtype dtype;
@@ -277,32 +279,49 @@ static int idx_name(const char *bin, char **out, stk_error *err)
     return 0;
 }
 
-static int megatron_part(stk_array *a, uint32_t i, stk_error *err)
+/* A shard's .idx, by any thread. */
+static int megatron_look(void *cookie, uint64_t i, stk_error *err)
 {
-    stk_piece *p = &a->part[i];
+    stk_piece *p = &((stk_array *)cookie)->part[i];
     char *name = NULL;
     stk_bytes idx;
-    uint64_t size;
     int rc;
 
-    STK_TRY(file_size(p->name, &size, err));
+    STK_TRY(file_size(p->name, &p->size, err));
     STK_TRY(idx_name(p->name, &name, err));
     p->docs = STK_NEW(stk_megatron);
     rc = p->docs ? stk_map_file(name, &p->docs_map, &idx, err) : stk_fail_nomem(err, 64);
     if (rc == 0)
-        rc = stk_megatron_read(idx, size, p->docs, err);
-    if (rc == 0 && i && p->docs->dtype != a->dtype)
-        rc = stk_fail(err, STK_EINVAL, "its tokens are %s, those of the first shard %s",
-                      stk_dtype_name(p->docs->dtype), stk_dtype_name(a->dtype));
+        rc = stk_megatron_read(idx, p->size, p->docs, err);
     at_file(rc, name, STK_NO_OFFSET, err);
     stk_free(name);
-    if (rc == 0 && !i)
-        rc = array_type(a, p->docs->dtype, 0, NULL, err);
-    if (rc == 0 && !size) { /* its index says so too */
-        a->first[i + 1] = a->first[i];
-        return 0;
-    }
-    return rc < 0 ? rc : plain_part(a, i, 0, size, err);
+    return rc;
+}
+
+static int megatron_part(stk_array *a, uint32_t i, stk_error *err)
+{
+    const stk_piece *p = &a->part[i];
+
+    if (!i)
+        STK_TRY(array_type(a, p->docs->dtype, 0, NULL, err));
+    if (p->docs->dtype != a->dtype)
+        return at_file(stk_fail(err, STK_EINVAL, "its tokens are %s, those of the first shard %s",
+                                stk_dtype_name(p->docs->dtype), stk_dtype_name(a->dtype)),
+                       p->name, STK_NO_OFFSET, err);
+    if (p->size)
+        return plain_part(a, i, 0, p->size, err);
+    a->first[i + 1] = a->first[i]; /* its index says so too */
+    return 0;
+}
+
+/* Of many shards the system's calls take most of the time, and on a network their waiting: they
+ * are made side by side. */
+static int megatron_parts(stk_array *a, stk_error *err)
+{
+    STK_TRY(stk_jobs_run(a->n_parts < MANY ? 1 : 0, a->n_parts, megatron_look, a, err));
+    for (uint32_t i = 0; i < a->n_parts; i++)
+        STK_TRY(megatron_part(a, i, err));
+    return 0;
 }
 
 /* Files of tokens, by what lies beside the first one and how it begins. */
@@ -311,11 +330,8 @@ static int token_parts(stk_array *a, stk_error *err)
     uint64_t head = 0;
     int rc;
 
-    if (stk_has_idx(a->part[0].name)) {
-        for (uint32_t i = 0; i < a->n_parts; i++)
-            STK_TRY(megatron_part(a, i, err));
-        return 0;
-    }
+    if (stk_has_idx(a->part[0].name))
+        return megatron_parts(a, err);
     rc = llmc_probe(a->part[0].name, &head, err);
     STK_TRY(rc);
     a->bare = !rc;
