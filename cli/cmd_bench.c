@@ -78,14 +78,35 @@ static int given_outputs(bench *b)
     return rc;
 }
 
+/* Windows of tokens with their labels; every other array as it is stored. */
+static int array_outputs(bench *b, const char *kind)
+{
+    char chain[300];
+    const char *f;
+    int rc = 0;
+
+    if (!strcmp(kind, "tokens")) {
+        rc = add_output(b, "input", "tokens(block=1024)");
+        return rc == 0 ? add_output(b, "label", "tokens(block=1024, shift=1)") : rc;
+    }
+    for (uint32_t i = 0; rc == 0 && (f = stk_dataset_field(b->data, i)); i++) {
+        snprintf(chain, sizeof chain, "from(\"%.200s\")", f);
+        rc = add_output(b, f, chain);
+    }
+    return rc;
+}
+
 /* Pictures with the usual augmentation and their label, or else every field as it is. */
 static int default_outputs(bench *b)
 {
+    const char *kind = stk_dataset_arrays(b->data);
     char chain[300] = "";
     size_t n = 0;
     const char *f;
     int rc = 0;
 
+    if (kind)
+        return array_outputs(b, kind);
     for (size_t i = 0; i < sizeof image_fields / sizeof *image_fields; i++)
         if (has_field(b, image_fields[i]))
             n += (size_t)snprintf(chain + n, sizeof chain - n, "%s%s", n ? ", " : "from(",
@@ -330,7 +351,7 @@ static int run(const cli_args *a)
 static const cli_option options[] = {
     { "field", "NAME=CHAIN", NULL,
       "an output of the batch; may be given several times (default: pictures with the usual "
-      "augmentation and the label from cls, or every field as bytes)" },
+      "augmentation and the label from cls, windows of token files, or every field as it is)" },
     { "batch-size", "N", "64", "samples in a batch" },
     { "epochs", "N", NULL, "stop after N epochs" },
     { "seconds", "S", "10", "stop after S seconds" },

@@ -142,8 +142,10 @@ static void summary_lines(const ledger_counts *c, const generation *g, size_t n,
 {
     char a[32], b[32];
 
-    printf("%s samples, %s in an epoch, seed %" PRIu64 "\n", cli_many(a, c->samples),
-           cli_many(b, g[n - 1].first.samples), g[n - 1].first.seed);
+    printf("%s samples, ", cli_many(a, c->samples));
+    if (g[n - 1].first.samples) /* else epochs differ: packed rows, batches of a budget */
+        printf("%s in an epoch, ", cli_many(b, g[n - 1].first.samples));
+    printf("seed %" PRIu64 "\n", g[n - 1].first.seed);
     for (size_t i = 0; i < n; i++)
         printf("generation %" PRIu64 ": from epoch %" PRIu64 ", position %s, %u rank%s, global "
                "batch %s%s\n",

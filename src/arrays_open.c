@@ -13,11 +13,11 @@
 #include "base/cpu.h"
 #include "codec/unpack.h"
 #include "format/npy_head.h"
+#include "pipe/jobs.h"
 
 #define HEAD 4096 /* bytes that hold nearly every .npy header */
 #define LLMC_HEAD 1024
-#define LLMC_U16 20240520
-#define LLMC_U32 20240801
+#define MANY 256 /* files: worth threads of their own */
 
 typedef struct raw { /* what is said of files without a header */
     stk_dtype dtype;
@@ -185,18 +185,20 @@ static int file_size(const char *name, uint64_t *size, stk_error *err)
     return at_file(rc, name, STK_NO_OFFSET, err);
 }
 
-/* Rows of a file of whole rows behind `offset` bytes. */
-static int plain_part(stk_array *a, uint32_t i, uint64_t offset, stk_error *err)
+/* Rows of a file of `size` bytes: whole ones behind `offset` bytes. */
+static int plain_part(stk_array *a, uint32_t i, uint64_t offset, uint64_t size, stk_error *err)
 {
     stk_piece *p = &a->part[i];
-    uint64_t size;
 
-    STK_TRY(file_size(p->name, &size, err));
-    if (size <= offset)
-        return at_file(
-            size ? stk_fail(err, STK_ECORRUPT, "%" PRIu64 " bytes end in the header", size)
-                 : stk_fail(err, STK_ECORRUPT, "the file is empty"),
-            p->name, size, err);
+    if (!size)
+        return at_file(stk_fail(err, STK_ECORRUPT, "the file is empty: write it again or leave it"),
+                       p->name, 0, err);
+    if (size < offset)
+        return at_file(stk_fail(err, STK_ECORRUPT,
+                                "%" PRIu64 " bytes end in the header of llm.c's token files: it is "
+                                "truncated, or of another kind than the first shard",
+                                size),
+                       p->name, size, err);
     if ((size - offset) % a->row_bytes)
         return at_file(stk_fail(err, STK_ECORRUPT,
                                 "%" PRIu64 " bytes are no whole number of rows of %zu bytes (%s): "
@@ -212,8 +214,12 @@ static int plain_part(stk_array *a, uint32_t i, uint64_t offset, stk_error *err)
 static int raw_parts(stk_array *a, const raw *r, stk_error *err)
 {
     STK_TRY(array_type(a, r->dtype ? r->dtype : STK_U16, r->ndim, r->shape, err));
-    for (uint32_t i = 0; i < a->n_parts; i++)
-        STK_TRY(plain_part(a, i, 0, err));
+    for (uint32_t i = 0; i < a->n_parts; i++) {
+        uint64_t size;
+
+        STK_TRY(file_size(a->part[i].name, &size, err));
+        STK_TRY(plain_part(a, i, 0, size, err));
+    }
     return 0;
 }
 
@@ -235,9 +241,9 @@ static int llmc_probe(const char *name, uint64_t *head, stk_error *err)
         rc = at_file(stk_file_read(f, 0, &h, sizeof h, err), name, 0, err);
     stk_file_close(&f);
     STK_TRY(rc);
-    if (h.magic != LLMC_U16 && h.magic != LLMC_U32)
+    if (h.magic != STK_LLMC_U16 && h.magic != STK_LLMC_U32)
         return 0;
-    if (h.version != (h.magic == LLMC_U16 ? 1 : 7))
+    if (h.version != (h.magic == STK_LLMC_U16 ? 1 : 7))
         return at_file(stk_fail(err, STK_ENOTSUP,
                                 "a token file of llm.c with version %d; known are "
                                 "1 (u16) and 7 (u32)",
@@ -249,9 +255,12 @@ static int llmc_probe(const char *name, uint64_t *head, stk_error *err)
 
 static int llmc_parts(stk_array *a, uint64_t head, stk_error *err)
 {
-    STK_TRY(array_type(a, (uint32_t)head == LLMC_U16 ? STK_U16 : STK_U32, 0, NULL, err));
+    STK_TRY(array_type(a, (uint32_t)head == STK_LLMC_U16 ? STK_U16 : STK_U32, 0, NULL, err));
     for (uint32_t i = 0; i < a->n_parts; i++) {
-        STK_TRY(plain_part(a, i, LLMC_HEAD, err));
+        uint64_t size;
+
+        STK_TRY(file_size(a->part[i].name, &size, err));
+        STK_TRY(plain_part(a, i, LLMC_HEAD, size, err));
         a->part[i].head = head;
     }
     return 0;
@@ -270,70 +279,77 @@ static int idx_name(const char *bin, char **out, stk_error *err)
     return 0;
 }
 
-/* 1: there is a Megatron index beside it. */
-static int megatron_probe(const char *bin, stk_error *err)
+/* A shard's .idx, by any thread. */
+static int megatron_look(void *cookie, uint64_t i, stk_error *err)
 {
-    uint8_t head[9] = { 0 };
+    stk_piece *p = &((stk_array *)cookie)->part[i];
     char *name = NULL;
-    stk_file *f = NULL;
-    struct stat st;
+    stk_bytes idx;
     int rc;
 
-    STK_TRY(idx_name(bin, &name, err));
-    rc = name[0] == '/' && stat(name, &st) == 0 && S_ISREG(st.st_mode);
-    if (rc && stk_url_open(name, &f, NULL) == 0 && st.st_size >= (off_t)sizeof head)
-        rc = stk_file_read(f, 0, head, sizeof head, NULL) == 0 &&
-             stk_megatron_probe((stk_bytes){ head, sizeof head });
-    else
-        rc = rc && !st.st_size ? 1 : 0; /* one that is empty is told of */
-    stk_file_close(&f);
+    STK_TRY(file_size(p->name, &p->size, err));
+    STK_TRY(idx_name(p->name, &name, err));
+    p->docs = STK_NEW(stk_megatron);
+    rc = p->docs ? stk_map_file(name, &p->docs_map, &idx, err) : stk_fail_nomem(err, 64);
+    if (rc == 0)
+        rc = stk_megatron_read(idx, p->size, p->docs, err);
+    at_file(rc, name, STK_NO_OFFSET, err);
     stk_free(name);
     return rc;
 }
 
 static int megatron_part(stk_array *a, uint32_t i, stk_error *err)
 {
-    stk_piece *p = &a->part[i];
-    char *name = NULL;
-    stk_bytes idx;
-    uint64_t size;
-    int rc;
+    const stk_piece *p = &a->part[i];
 
-    STK_TRY(file_size(p->name, &size, err));
-    STK_TRY(idx_name(p->name, &name, err));
-    p->docs = STK_NEW(stk_megatron);
-    rc = p->docs ? stk_map_file(name, &p->docs_map, &idx, err) : stk_fail_nomem(err, 64);
-    if (rc == 0)
-        rc = stk_megatron_read(idx, size, p->docs, err);
-    if (rc == 0 && i && p->docs->dtype != a->dtype)
-        rc = stk_fail(err, STK_EINVAL, "its tokens are %s, those of the first shard %s",
-                      stk_dtype_name(p->docs->dtype), stk_dtype_name(a->dtype));
-    at_file(rc, name, STK_NO_OFFSET, err);
-    stk_free(name);
-    if (rc == 0 && !i)
-        rc = array_type(a, p->docs->dtype, 0, NULL, err);
-    if (rc == 0 && !size) { /* its index says so too */
-        a->first[i + 1] = a->first[i];
-        return 0;
-    }
-    return rc < 0 ? rc : plain_part(a, i, 0, err);
+    if (!i)
+        STK_TRY(array_type(a, p->docs->dtype, 0, NULL, err));
+    if (p->docs->dtype != a->dtype)
+        return at_file(stk_fail(err, STK_EINVAL, "its tokens are %s, those of the first shard %s",
+                                stk_dtype_name(p->docs->dtype), stk_dtype_name(a->dtype)),
+                       p->name, STK_NO_OFFSET, err);
+    if (p->size)
+        return plain_part(a, i, 0, p->size, err);
+    a->first[i + 1] = a->first[i]; /* its index says so too */
+    return 0;
+}
+
+/* Of many shards the system's calls take most of the time, and on a network their waiting: they
+ * are made side by side. */
+static int megatron_parts(stk_array *a, stk_error *err)
+{
+    STK_TRY(stk_jobs_run(a->n_parts < MANY ? 1 : 0, a->n_parts, megatron_look, a, err));
+    for (uint32_t i = 0; i < a->n_parts; i++)
+        STK_TRY(megatron_part(a, i, err));
+    return 0;
 }
 
 /* Files of tokens, by what lies beside the first one and how it begins. */
 static int token_parts(stk_array *a, stk_error *err)
 {
     uint64_t head = 0;
-    int rc = megatron_probe(a->part[0].name, err);
+    int rc;
 
-    STK_TRY(rc);
-    if (rc) {
-        for (uint32_t i = 0; i < a->n_parts; i++)
-            STK_TRY(megatron_part(a, i, err));
-        return 0;
-    }
+    if (stk_has_idx(a->part[0].name))
+        return megatron_parts(a, err);
     rc = llmc_probe(a->part[0].name, &head, err);
     STK_TRY(rc);
+    a->bare = !rc;
     return rc ? llmc_parts(a, head, err) : raw_parts(a, &(raw){ 0 }, err);
+}
+
+/* dtype= is for files that don't say their type. */
+static int says_its_own(const char *name, stk_error *err)
+{
+    uint64_t head;
+    int rc = llmc_probe(name, &head, err);
+
+    if (rc > 0)
+        return at_file(stk_fail(err, STK_EINVAL,
+                                "it begins with llm.c's header, which says the type of its "
+                                "tokens: leave dtype="),
+                       name, 0, err);
+    return rc;
 }
 
 /* ---- an array of files ---- */
@@ -389,6 +405,8 @@ static int array_files(stk_array *a, const char *name, stk_names *names, const r
         for (uint32_t i = 0; i < a->n_parts; i++)
             STK_TRY(npy_part(a, i, err));
     } else if (r->dtype || r->ndim) {
+        if (!r->ndim)
+            STK_TRY(says_its_own(a->part[0].name, err));
         STK_TRY(raw_parts(a, r, err));
     } else {
         STK_TRY(token_parts(a, err));
@@ -466,6 +484,9 @@ static int npz_open(stk_arrays *s, const char *name, stk_error *err)
     for (size_t i = 0; rc == 0 && i < z.n; i++) {
         s->n++;
         rc = npz_member(&s->array[i], name, f, &z.member[i], err);
+        for (size_t k = 0; rc == 0 && k < i; k++)
+            if (!strcmp(s->array[k].name, s->array[i].name))
+                rc = stk_fail(err, STK_ECORRUPT, "two arrays are called %.60s", s->array[i].name);
         if (rc < 0)
             stk_error_at(
                 err, NULL, STK_NO_OFFSET,
@@ -533,7 +554,7 @@ static int memory_array(stk_array *a, const stk_array_in *in, stk_error *err)
 {
     STK_TRY(array_init(a, in->name, 1, err));
     STK_TRY(array_type(a, in->dtype, in->ndim, in->shape, err));
-    if (in->stride < 0 || (in->rows > 1 && (uint64_t)in->stride < a->row_bytes))
+    if (in->rows > 1 && (in->stride < 0 || (uint64_t)in->stride < a->row_bytes))
         return stk_fail(err, STK_EINVAL,
                         "array %.60s: rows of %zu bytes lie %" PRId64 " bytes apart", in->name,
                         a->row_bytes, in->stride);

@@ -114,15 +114,25 @@ static int plan_like(stk_engine *e, stk_error *err)
     return 0;
 }
 
-/* Padded rows are as long as a multiple of the largest multiple of any output. */
-static uint32_t multiple_of(const stk_engine *e)
+/* No output's padded rows are longer than the next common multiple of all of them. */
+static int multiple_of(const stk_engine *e, uint32_t *out, stk_error *err)
 {
-    uint32_t most = 0;
+    *out = 0;
+    for (uint32_t i = 0; i < e->common->n_out; i++) {
+        uint32_t m = e->common->out[i].multiple, a = *out, b = m, rest;
 
-    for (uint32_t i = 0; i < e->common->n_out; i++)
-        if (e->chain[i].counted && e->common->out[i].multiple > most)
-            most = e->common->out[i].multiple;
-    return most;
+        if (!e->chain[i].counted || m < 2)
+            continue;
+        for (; b; a = b, b = rest)
+            rest = a % b;
+        if (*out && (uint64_t)(*out / a) * m > MAX_WINDOW)
+            return stk_fail(err, STK_EINVAL,
+                            "output %s is padded to a multiple of %u, others of %u, and both fit "
+                            "only far apart: pad them to multiples of each other",
+                            e->common->out[i].name, m, *out);
+        *out = *out ? *out / a * m : m;
+    }
+    return 0;
 }
 
 /* ---- packed rows ---- */
@@ -250,8 +260,8 @@ int stk_batching_plan(stk_engine *e, const stk_loader_options *o, stk_error *err
                                 .start = e->common->start,
                                 .seed = e->seed,
                                 .shuffle = o->shuffle != STK_SHUFFLE_NONE || stk_sampling_given(o),
-                                .window = o->bucket ? (uint32_t)o->bucket : STK_BIN_WINDOW,
-                                .multiple = multiple_of(e) };
+                                .window = o->bucket ? (uint32_t)o->bucket : STK_BIN_WINDOW };
+    STK_TRY(multiple_of(e, &e->binning.multiple, err));
     STK_TRY(anew            ? (plan_rows(e), 0)
             : packs(e)      ? plan_packs(e, o, err)
             : o->max_tokens ? plan_budget(e, o, err)

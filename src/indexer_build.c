@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arrays_open.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/registry.h"
@@ -327,8 +328,12 @@ static int format_by_probe(stk_indexer *x, uint64_t size, stk_error *err)
         }
     }
     if (rc == 0 && !x->format)
-        rc = stk_fail(err, STK_ECORRUPT,
-                      "no format knows this shard by its name or first bytes; is it a tar file?");
+        rc = stk_arrays_meant(&name, 1, &(stk_dataset_options){ 0 })
+                 ? stk_fail(err, STK_ENOTSUP,
+                            "token files and arrays need no index: open them as they are")
+                 : stk_fail(err, STK_ECORRUPT,
+                            "no format knows this shard by its name or first bytes; is it a tar "
+                            "file?");
     if (rc < 0)
         stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;

@@ -66,6 +66,8 @@ def _memory(name: str, value: Any) -> tuple[str, Any, int, tuple[int, ...], int,
     if type(value).__module__.partition(".")[0] == "torch":
         if value.device.type != "cpu":
             invalid(f"array {name!r} is on {value.device}: a loader reads CPU memory: give {name}.cpu()")
+        if str(value.layout) != "torch.strided":
+            invalid(f"array {name!r} is sparse, and rows are read as they lie: give {name}.to_dense()")
         if str(value.dtype) == "torch.bfloat16":
             import torch
             kind, value = "bf16", value.detach().view(torch.int16)

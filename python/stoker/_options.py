@@ -188,6 +188,10 @@ def by_length(max_tokens: Any, bucket: Any) -> dict[str, int]:
             "bucket": window}
 
 
+class Left(int):
+    """A default that is told from the same number given."""
+
+
 def share(batch_size: Any, global_batch_size: Any, place: _ranks.Place,
           max_tokens: Any = None) -> dict[str, int]:
     """batch_size of each rank or global_batch_size of all (the other 0), rank and world_size."""
@@ -196,11 +200,10 @@ def share(batch_size: Any, global_batch_size: Any, place: _ranks.Place,
         if global_batch_size is not None:
             invalid("max_tokens says how large a rank's batch is: leave global_batch_size (a batch_size "
                     "bounds its rows)")
-        size = whole("batch_size", batch_size, 1, 1 << 20)
-        size = 0 if size == 1 else size         # left alone: no bound
+        size = 0 if isinstance(batch_size, Left) else whole("batch_size", batch_size, 1, 1 << 20)
     elif global_batch_size is None:
         size = whole("batch_size", batch_size, 1, 1 << 20)
-    elif batch_size != 1:
+    elif not isinstance(batch_size, Left):
         invalid("batch_size is per rank and global_batch_size for all ranks: give one of them")
     else:
         total = whole("global_batch_size", global_batch_size, 1, 2**40)

@@ -16,7 +16,7 @@ from . import _log, _options
 from .errors import invalid
 
 VERSION = 2
-_BINS = ("bucket", "max_tokens", "max_rows", "lengths", "bins")
+_BINS = ("bucket", "max_tokens", "max_rows", "multiple", "lengths", "bins")
 _PARTS = ("epoch", "position", "seed", "order", "data", "chains")
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import sys
 import weakref
@@ -137,7 +138,7 @@ class Loader:
     """
 
     def __init__(self, data: Urls | Arrays | Dataset | list[Dataset] | Mix,
-                 fields: Mapping[str, Any] | None = None, *, batch_size: int = 1, shuffle: bool | str = False, seed: int = 0,
+                 fields: Mapping[str, Any] | None = None, *, batch_size: int = _options.Left(1), shuffle: bool | str = False, seed: int = 0,
                  drop_last: bool = False, num_workers: int | None = None,
                  prefetch: int | None = None, device: str = "cpu", rank: int | None = None,
                  world_size: int | None = None, on_error: str | Mapping[str, int] = "raise",
@@ -235,6 +236,9 @@ class Loader:
         if window:
             order.update(bucket=options["bucket"], max_tokens=options["max_tokens"],
                          lengths=_state.word(lengths), bins=[window, together])
+        multiple = math.lcm(*(max(output[4], 1) for output in outputs))
+        if window and multiple > 1:             # rows are counted with their padding
+            order.update(multiple=multiple)
         if options["max_tokens"]:
             order.update(max_rows=options["batch_size"])
         if "mix" in order:

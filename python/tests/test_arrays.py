@@ -87,6 +87,8 @@ def test_memory_is_taken_as_it_lies():
         assert (batch["b"].float().numpy() == i).all()
         assert (batch["z"].numpy()[i != 36] == x[::-1][i[i != 36]]).all()    # a copy: rows run backwards
         assert (batch["t"].numpy()[i != 3] == x[i[i != 3]]).all()
+    one = next(iter(stoker.Loader({"x": x[:1][::-1]})))    # a stride that is never taken
+    assert (one["x"].numpy() == x[:1]).all()
     strided = stoker.Loader({"x": x[::3]}, batch_size=7)
     assert all((s["x"].numpy() == x[::3][i]).all() for i, s in enumerate(rows(strided)[1]))
 
@@ -137,6 +139,13 @@ def test_npz_damaged(tmp_path):
         z.writestr("x.npy", b"x" * 100)
     with pytest.raises(stoker.StokerError, match="method 12"):
         stoker.open(path)
+    x = io.BytesIO()
+    np.save(x, np.arange(3))
+    with zipfile.ZipFile(path, "w") as z, pytest.warns(UserWarning):
+        z.writestr("x.npy", x.getvalue())
+        z.writestr("x.npy", x.getvalue())
+    with pytest.raises(stoker.StokerError, match="two arrays are called x"):
+        stoker.open(path)
 
 
 def test_raw_files(tmp_path, way):
@@ -174,6 +183,8 @@ def test_what_is_refused(tmp_path):
         stoker.open(tmp_path / "a.npy")
     with pytest.raises(stoker.StokerError, match="is on meta"):
         stoker.Loader({"x": torch.zeros(3, device="meta")})
+    with pytest.raises(stoker.StokerError, match=r"sparse.*x\.to_dense\(\)"):
+        stoker.Loader({"x": torch.eye(3).to_sparse()})
     with pytest.raises(stoker.StokerError, match="no array z"):
         stoker.Loader({"x": np.zeros(3), "y": np.zeros(3)}, {"z": "to(f32)"})
     with pytest.raises(stoker.StokerError, match="i64 is not made of f64"):

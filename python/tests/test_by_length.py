@@ -30,6 +30,38 @@ def make(folder, lengths, bad=()):
     return str(write_tar(folder / f"{next(COUNT)}.tar", members))
 
 
+def test_one_row_at_most(tmp_path):
+    """batch_size=1 beside max_tokens is a bound like any other, and not the default."""
+    data = make(tmp_path, [5] * 12)
+    bound, = ranks(data, 1, max_tokens=100, batch_size=1)
+    free, = ranks(data, 1, max_tokens=100)
+    assert (len(bound), len(free)) == (12, 1)
+    assert all(len(batch["x"]) == 1 for batch in bound)
+
+
+def test_multiples_that_do_not_divide_each_other(tmp_path):
+    data = make(tmp_path, [10] * 40)
+    chains = dict.fromkeys("ab", FIELDS["x"])
+    loader = stoker.Loader(data, chains, max_tokens=96, collate={"a": ("pad", 0, 8), "b": ("pad", 0, 12)})
+    for batch in loader:
+        assert batch["a"].numel() <= 96 and batch["b"].numel() <= 96
+    with pytest.raises(stoker.StokerError, match="multiples of each other"):
+        stoker.Loader(data, chains, max_tokens=96, collate={"a": ("pad", 0, 65521), "b": ("pad", 0, 65519)})
+
+
+def test_a_state_knows_the_multiple(tmp_path):
+    """Rows are counted with their padding, so another multiple makes other batches."""
+    data = make(tmp_path, random_lengths(200, 5))
+    for options in ({"max_tokens": 128}, {"bucket": 50, "batch_size": 4}):
+        loader, = ranks(data, 1, collate=("pad", 0, 8), **options)
+        next(iter(loader))
+        same, = ranks(data, 1, collate=("pad", 7, 8), **options)
+        same.load_state_dict(loader.state_dict())
+        other, = ranks(data, 1, collate="pad", **options)
+        with pytest.raises(stoker.StokerError, match="order multiple: 8 then, None now"):
+            other.load_state_dict(loader.state_dict())
+
+
 def ranks(data, world, **options):
     options = {"fields": FIELDS, "collate": "pad", "shuffle": True, "num_workers": 0, **options}
     return [stoker.Loader(data, rank=r, world_size=world, **options) for r in range(world)]
@@ -272,6 +304,8 @@ def test_the_ledger_knows_every_row(tmp_path):
     said = subprocess.run([cli, "ledger", str(tmp_path / "ledger"), "--twice"], capture_output=True, text=True)
     assert sorted(seen(done[0])) == sorted(seen(done[1])) == list(range(200))
     assert said.returncode == 0, said.stdout + said.stderr
+    said = subprocess.run([cli, "ledger", str(tmp_path / "ledger")], capture_output=True, text=True).stdout
+    assert said.startswith("200 samples, seed 0\n") and "not whole" not in said    # epochs differ in their steps
 
 
 def test_explain_and_the_steps_of_any_epoch(tmp_path):

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -242,6 +245,9 @@ def test_megatron_damage(tmp_path):
     says(rf"backwards.*offset {at + 16}", with_at(at + 16, "<q", 2))
     says(rf"past a gap.*offset {at + 8}", with_at(at + 8, "<q", 2**50))
     says(rf"has -5 tokens.*offset {s + 4}", with_at(s + 4, "<i", -5))
+    says(rf"byte -4 of the \.bin, which goes backwards.*offset {at + 8}", with_at(at + 8, "<q", -4))
+    says(r"no Megatron index.*move it away or give dtype=.*a\.idx, offset 0", b"X" + good[1:])
+    says(r"no Megatron index.*a\.idx, offset 0", good[:5])
     says(r"end at byte 162 of a \.bin of 160 bytes: it is truncated", with_at(s + 8, "<i", 31))
     says(rf"document 1 begins at sequence 9 of 3.*offset {doc + 8}", with_at(doc + 8, "<q", 9))
     says(rf"documents end at sequence 2 of 3.*offset {doc + 16}", with_at(doc + 16, "<q", 2))
@@ -266,6 +272,53 @@ def test_llmc(tmp_path, dtype, way):
     some(900, dtype).tofile(tmp_path / "t_1.bin")
     with pytest.raises(stoker.StokerError, match="another kind"):
         list(stoker.Loader(str(tmp_path / "t_*.bin"), fields(32), batch_size=4))
+
+
+def test_llmc_without_tokens(tmp_path):
+    t = some(50)
+    for k, part in enumerate([t[:0], t[:20], t[:0], t[20:], t[:0]]):
+        llmc(tmp_path / f"t_{k}.bin", part)
+    check(stoker.Loader(str(tmp_path / "t_*.bin"), fields(4), batch_size=3, shuffle=True), t, 4, 4)
+
+
+def test_shards_of_two_kinds(tmp_path):
+    """None is read as what it is not: neither headers nor another type become tokens."""
+    t = some(1000)
+    t.tofile(tmp_path / "a.bin")
+    megatron(tmp_path / "m", [some(50, "i4"), some(30, "i4")])
+    llmc(tmp_path / "l.bin", t)
+
+    def says(why, *names, **more):
+        with pytest.raises(stoker.StokerError, match=why):
+            list(stoker.Loader([tmp_path / n for n in names], fields(8), batch_size=4, **more))
+
+    says(r"an \.idx lies beside it, and none beside the first.*m\.bin", "a.bin", "m.bin")
+    says(r"another kind of token file.*l\.bin", "a.bin", "l.bin")
+    says(r"no such file.*a\.idx", "m.bin", "a.bin")
+    says(r"llm\.c's header, which says the type.*leave dtype=.*l\.bin", "l.bin", dtype="u16")
+    (tmp_path / "short.bin").write_bytes(bytes(200))
+    says(r"200 bytes end in the header of llm\.c.*another kind.*short\.bin, offset 200", "l.bin", "short.bin")
+    llmc(tmp_path / "l.bin", t, 500)
+    says(r"says 500 tokens, and the file has 1000: it is damaged", "l.bin")
+    (tmp_path / "a.idx").symlink_to("nowhere")
+    says(r"no such file.*a\.idx", "a.bin")
+    assert len(stoker.open(tmp_path / "a.bin", dtype="u16")) == 1000    # said to be without one
+
+
+@pytest.mark.parametrize("chain,options,samples", [
+    ("tokens(block=8)", {}, 25), ("tokens(block=8, pack=best)", {}, 25),
+    ("tokens(block=2)", {"shuffle": "megatron", "epoch_size": 700}, 700)])
+def test_the_ledger_counts_windows(tmp_path, chain, options, samples):
+    """Not the tokens of the files; Megatron's passes have more samples than one has."""
+    megatron(tmp_path / "t", [np.arange(n, dtype="u2") for n in (100, 50, 50)])
+    loader = stoker.Loader(tmp_path / "t.bin", {"x": chain}, batch_size=4, **{"shuffle": True, **options})
+    loader.ledger(tmp_path / "ledger")
+    assert sum(len(batch["x"]) for batch in loader) == samples
+    loader.close()
+    cli = os.environ.get("STOKER_CLI", str(Path(stoker.__file__).parent / "stoker-cli"))
+    said = subprocess.run([cli, "ledger", str(tmp_path / "ledger"), "--json"], capture_output=True, text=True)
+    epoch = json.loads(said.stdout)["epochs"][0]
+    assert (epoch["once"], epoch["never"], epoch["twice"]) == (samples, 0, 0), said.stdout + said.stderr
 
 
 def test_what_is_refused(tmp_path):

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -113,27 +114,48 @@ static int map_fd(const char *name, int fd, uint64_t size, stk_map **out, stk_er
     return rc;
 }
 
-/* Files of one kind: what the first one told of its header holds for this one too. */
-static int check_head(const stk_piece *p, uint64_t rows, stk_file *f, stk_error *err)
+int stk_has_idx(const char *bin)
 {
+    size_t len = strlen(bin);
+    char name[PATH_MAX];
+    struct stat st;
+
+    if (bin[0] != '/' || len < 4 || len >= sizeof name || strcmp(bin + len - 4, ".bin"))
+        return 0;
+    memcpy(name, bin, len + 1);
+    memcpy(name + len - 3, "idx", 3);
+    return lstat(name, &st) == 0;
+}
+
+/* Files of one kind: what the first one told of itself holds for this one too. */
+static int check_kind(const stk_array *a, uint32_t part, stk_file *f, stk_error *err)
+{
+    const stk_piece *p = &a->part[part];
+    uint64_t rows = a->first[part + 1] - a->first[part];
     struct {
         uint64_t kind;
         int32_t rows;
     } head = { 0 };
-    int rc;
+    uint32_t magic;
+    int rc = 0;
 
-    if (!p->head)
-        return 0;
-    rc = stk_file_read(f, 0, &head, 12, err);
-    if (rc == 0 && head.kind != p->head)
+    if (p->head || (a->bare && p->size >= sizeof head))
+        rc = stk_file_read(f, 0, &head, 12, err);
+    magic = (uint32_t)head.kind;
+    if (rc == 0 && (p->head ? head.kind != p->head
+                            : a->bare && (magic == STK_LLMC_U16 || magic == STK_LLMC_U32)))
         rc = stk_fail(err, STK_ECORRUPT,
                       "it does not begin as the first shard does: another kind of token file");
-    else if (rc == 0 && (head.rows < 0 || (uint64_t)head.rows != rows))
-        rc = stk_fail(err, STK_ECORRUPT,
-                      "its header says %d tokens, and the file has %" PRIu64 ": it is truncated",
-                      head.rows, rows);
+    else if (rc == 0 && p->head && (head.rows < 0 || (uint64_t)head.rows != rows))
+        rc = stk_fail(
+            err, STK_ECORRUPT, "its header says %d tokens, and the file has %" PRIu64 ": it is %s",
+            head.rows, rows, head.rows > 0 && (uint64_t)head.rows > rows ? "truncated" : "damaged");
+    else if (rc == 0 && a->bare && part && stk_has_idx(p->name))
+        rc = stk_fail(err, STK_EINVAL,
+                      "an .idx lies beside it, and none beside the first shard: shards are of "
+                      "one kind, and each has its .idx");
     if (rc < 0)
-        stk_error_at(err, p->name, 8, (stk_bytes){ 0 });
+        stk_error_at(err, p->name, p->head ? 8 : 0, (stk_bytes){ 0 });
     return rc;
 }
 
@@ -146,7 +168,7 @@ static int map_open(const stk_array *a, uint32_t part, stk_map **out, stk_error 
     int rc = stk_url_open(p->name, &f, err);
 
     if (rc == 0)
-        rc = check_head(p, a->first[part + 1] - a->first[part], f, err);
+        rc = check_kind(a, part, f, err);
     if (rc == 0)
         rc = f->source->stat(f, &info, err);
     if (rc == 0 && info.size < p->size)
@@ -236,15 +258,23 @@ static int map_ready(stk_map *m, const char *name, size_t at, size_t len, stk_er
 }
 
 /* Read in place of mapped: what others do to the file later is their affair. */
-static int map_copy(stk_file *f, uint64_t size, stk_map **out, stk_error *err)
+static int map_copy(const char *name, int fd, uint64_t size, stk_map **out, stk_error *err)
 {
     stk_map *m = stk_alloc(sizeof *m + (size_t)size);
-    int rc;
+    size_t got = 0;
+    ssize_t n = 1;
+    int rc = 0;
 
     if (!m)
         return stk_fail_nomem(err, (size_t)size);
     *m = (stk_map){ .data = (uint8_t *)(m + 1), .len = (size_t)size };
-    rc = stk_file_read(f, 0, m->data, m->len, err);
+    while (rc == 0 && n && got < m->len) {
+        n = pread(fd, m->data + got, m->len - got, (off_t)got);
+        got += n > 0 ? (size_t)n : 0;
+        rc = n < 0 && errno != EINTR ? system_failed(name, "read the file", err) : 0;
+    }
+    if (rc == 0 && got < m->len)
+        rc = shorter(name, got, size, err);
     if (rc < 0)
         stk_map_close(&m);
     *out = m;
@@ -253,28 +283,23 @@ static int map_copy(stk_file *f, uint64_t size, stk_map **out, stk_error *err)
 
 int stk_map_file(const char *name, stk_map **out, stk_bytes *bytes, stk_error *err)
 {
-    stk_file_info info;
-    stk_file *f = NULL;
-    int rc = stk_url_open(name, &f, err);
+    uint64_t size;
+    int fd, rc;
 
     *out = NULL;
-    if (rc == 0)
-        rc = f->source->stat(f, &info, err);
-    if (rc == 0 && info.size <= COPIED) {
-        rc = map_copy(f, info.size, out, err);
-    } else if (rc == 0) {
-        rc = stk_local_fd(f) < 0
-                 ? stk_fail(err, STK_ENOTSUP, "this file has to lie on a local file system")
-                 : map_fd(name, stk_local_fd(f), info.size, out, err);
+    STK_TRY(stk_local_open(name, &fd, &size, err));
+    if (size <= COPIED) {
+        rc = map_copy(name, fd, size, out, err);
+    } else {
+        rc = map_fd(name, fd, size, out, err);
         if (rc == 0)
-            rc = map_ready(*out, name, 0, (size_t)info.size, err);
+            rc = map_ready(*out, name, 0, (size_t)size, err);
     }
+    close(fd);
     if (rc < 0)
         stk_map_close(out);
     else
-        *bytes = (stk_bytes){ (*out)->data ? (*out)->data : (const uint8_t *)"",
-                              (size_t)info.size };
-    stk_file_close(&f);
+        *bytes = (stk_bytes){ (*out)->data ? (*out)->data : (const uint8_t *)"", (size_t)size };
     return rc;
 }
 

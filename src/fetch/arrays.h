@@ -16,6 +16,8 @@
 
 #define STK_MAX_ARRAYS 256
 #define STK_ROW_DIMS (STK_MAX_DIMS - 1) /* a batch adds one */
+#define STK_LLMC_U16 20240520           /* first words of llm.c's token files */
+#define STK_LLMC_U32 20240801
 
 typedef struct stk_map stk_map;
 
@@ -40,6 +42,7 @@ typedef struct stk_array {
     size_t row_bytes;
     size_t pitch; /* bytes from a row to the next */
     uint64_t rows;
+    int bare; /* tokens that are taken for headerless: a shard of another kind is refused */
     uint32_t n_parts;
     stk_piece *part;
     uint64_t *first; /* n_parts + 1: number of each part's first row */
@@ -74,13 +77,17 @@ void stk_array_expect(const stk_array *a, uint64_t row, uint64_t rows);
  * mapped yet.  For prefetching only: nobody has looked whether the pages are there. */
 stk_bytes stk_array_peek(const stk_array *a, uint64_t row, uint64_t rows);
 
+/* Is there an x.idx beside x.bin?  Also one that is damaged or no Megatron index: passed over, the
+ * .bin would be read as another type. */
+int stk_has_idx(const char *bin);
+
 /* Which part a row lies in. */
 uint32_t stk_array_part(const stk_array *a, uint64_t row);
 
 /* Read a part's file outside of its map, for fingerprints: bytes from `offset` of its rows on. */
 int stk_piece_read(const stk_piece *p, uint64_t offset, void *dst, size_t len, stk_error *err);
 
-/* A whole file, mapped and brought in, or where it is small read; out of it `bytes`. */
+/* A whole local file, mapped and brought in, or where it is small read; out of it `bytes`. */
 int stk_map_file(const char *name, stk_map **out, stk_bytes *bytes, stk_error *err);
 void stk_map_close(stk_map **m);
 

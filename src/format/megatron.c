@@ -62,11 +62,11 @@ static int bad_sequence(const stk_megatron *m, uint64_t i, uint64_t want, stk_er
     if (len < 0)
         return bad(STK_MEGATRON_HEAD + 4 * i,
                    stk_fail(err, STK_ECORRUPT, "sequence %" PRIu64 " has %d tokens", i, len), err);
-    rc = stk_fail(err, STK_ECORRUPT,
-                  "sequence %" PRIu64 " begins at byte %" PRId64
-                  " of the .bin, %s: the one before it "
-                  "ends at %" PRIu64,
-                  i, at, (uint64_t)at < want ? "which goes backwards" : "past a gap", want);
+    rc = stk_fail(
+        err, STK_ECORRUPT,
+        "sequence %" PRIu64 " begins at byte %" PRId64 " of the .bin, %s: the one before it "
+        "ends at %" PRIu64,
+        i, at, at < 0 || (uint64_t)at < want ? "which goes backwards" : "past a gap", want);
     return bad(STK_MEGATRON_HEAD + 4 * m->sequences + 8 * i, rc, err);
 }
 
@@ -155,8 +155,8 @@ int stk_megatron_read(stk_bytes idx, uint64_t bin, stk_megatron *m, stk_error *e
     if (!stk_megatron_probe(idx))
         return bad(0,
                    stk_fail(err, STK_ECORRUPT,
-                            "no Megatron index: it does not begin with "
-                            "MMIDIDX"),
+                            "no Megatron index: it does not begin with MMIDIDX; if the .bin "
+                            "needs none, move it away or give dtype="),
                    err);
     if (idx.len < STK_MEGATRON_HEAD)
         return bad(idx.len,

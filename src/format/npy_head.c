@@ -162,9 +162,11 @@ static int count_elements(stk_npy *a, stk_error *err)
     a->count = 1;
     for (uint32_t i = 0; i < a->ndim; i++)
         if (__builtin_mul_overflow(a->count, (uint64_t)a->shape[i], &a->count))
-            return stk_fail(err, STK_ECORRUPT, "npy: more numbers than there are");
+            return stk_fail(err, STK_ECORRUPT,
+                            "npy: its shape is damaged: too many numbers for any file");
     if (__builtin_mul_overflow(bytes, a->count, &bytes))
-        return stk_fail(err, STK_ECORRUPT, "npy: more numbers than there are");
+        return stk_fail(err, STK_ECORRUPT,
+                        "npy: its shape is damaged: too many numbers for any file");
     return 0;
 }
 

@@ -342,8 +342,11 @@ int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error 
     return 0;
 }
 
+/* What is counted: windows and packed rows where there are some, not the tokens of the files; of an
+ * epoch 0 where that differs from one to the next. */
 int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, stk_error *err)
 {
+    uint64_t dealt = stk_engine_deal(e, from->epoch).samples;
     ldg_head head = { .rank = e->deal.rank,
                       .world = e->deal.world,
                       .max_rows = e->common->batch,
@@ -352,13 +355,14 @@ int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, s
                       .seed = e->seed,
                       .epoch = from->epoch,
                       .position = from->position,
-                      .samples = e->positions };
+                      .samples = dealt == e->positions ? dealt : 0 };
     stk_ledger_writer *w = NULL;
 
     if (folder && e->ledger && stk_ledger_writer_is(e->ledger, folder, from->generation))
         return 0;
     if (folder) {
         STK_TRY(stk_engine_print(e, &head.data, err));
+        head.data.samples = e->common->start[e->common->n_data];
         STK_TRY(stk_ledger_writer_open(&w, folder, &head, err));
     }
     stk_ledger_writer_close(&e->ledger);

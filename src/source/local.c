@@ -50,9 +50,8 @@ static int open_failed(const char *path, int sys, stk_error *err)
 }
 
 /* Opened without waiting, so that a FIFO among the shards is refused and not waited for. */
-static int open_regular(const char *path, int *sys)
+static int open_looked_at(const char *path, struct stat *st, int *sys)
 {
-    struct stat st;
     int fd;
 
     do
@@ -62,18 +61,46 @@ static int open_regular(const char *path, int *sys)
         *sys = errno;
         return -1;
     }
-    if (fstat(fd, &st))
+    if (fstat(fd, st))
         *sys = errno;
-    else if (S_ISDIR(st.st_mode))
+    else if (S_ISDIR(st->st_mode))
         *sys = EISDIR;
-    else if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+    else if (!S_ISREG(st->st_mode) && !S_ISBLK(st->st_mode))
         *sys = ESPIPE;
-    else if (fcntl(fd, F_SETFL, 0))
-        *sys = errno;
     else
         return fd;
     close(fd);
     return -1;
+}
+
+/* For reads of any kind, which may wait. */
+static int open_regular(const char *path, int *sys)
+{
+    struct stat st;
+    int fd = open_looked_at(path, &st, sys);
+
+    if (fd < 0 || fcntl(fd, F_SETFL, 0) == 0)
+        return fd;
+    *sys = errno;
+    close(fd);
+    return -1;
+}
+
+int stk_local_open(const char *path, int *fd, uint64_t *size, stk_error *err)
+{
+    struct stat st;
+    int sys = 0;
+
+    *fd = open_looked_at(path, &st, &sys);
+    if (*fd >= 0 && S_ISBLK(st.st_mode)) { /* whose size it does not tell */
+        close(*fd);
+        *fd = -1;
+        sys = ESPIPE;
+    }
+    if (*fd < 0)
+        return open_failed(path, sys, err);
+    *size = (uint64_t)st.st_size;
+    return 0;
 }
 
 static int local_open(const char *url, stk_file **out, stk_error *err)

@@ -16,6 +16,9 @@ void stk_file_close(stk_file **f); /* NULL-safe, nulls */
 
 /* The descriptor behind a file of stk_source_local, which keeps it; -1 for any other file. */
 int stk_local_fd(const stk_file *f);
+/* A local file for pread and mmap alone, in two calls of the system: for many small ones.  *fd is the
+ * caller's to close. */
+int stk_local_open(const char *path, int *fd, uint64_t *size, stk_error *err);
 
 /* Give `data` (borrowed until dropped, i.e. put with NULL) the name mem://NAME, for tests,
  * fuzzers and benches. */

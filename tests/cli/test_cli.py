@@ -252,6 +252,25 @@ def test_bench_takes_every_field_as_bytes(stoker, tmp_path):
     assert got["fields"] == {"txt": 'from("txt") | bytes', "meta.json": 'from("meta.json") | bytes'}
 
 
+def test_bench_of_tokens_and_arrays(stoker, tmp_path):
+    (tmp_path / "t.bin").write_bytes(bytes(2 * 5000))
+    got = json.loads(stoker("bench", "t.bin", *FAST, "--json").raw)
+    assert got["fields"] == {"input": "tokens(block=1024)", "label": "tokens(block=1024, shift=1)"}
+    assert got["samples"] == 4
+    head = b"{'descr': '<f4', 'fortran_order': False, 'shape': (6, 2), }\n"
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + bytes(48))
+    got = json.loads(stoker("bench", "a.npy", *FAST, "--json").raw)
+    assert (got["fields"], got["samples"]) == ({"array": 'from("array")'}, 6)
+
+
+def test_tokens_and_arrays_have_no_index(stoker, tmp_path):
+    (tmp_path / "t.bin").write_bytes(bytes(100))
+    done = stoker("index", "t.bin")
+    assert done.code == 3 and "token files and arrays need no index: open them as they are" in done.err
+    done = stoker("check", "t.bin")
+    assert done.code != 0 and "token files and arrays need no index" in done.out + done.err
+
+
 def test_bench_options_reach_the_loader(stoker, photos):
     got = json.loads(stoker("bench", "photos", "--epochs=1", "--batch-size=5", "--drop-last", "--prefetch=2",
                             "--memory-limit=256M", "--field", "y=from(cls) | int", "--json").raw)
