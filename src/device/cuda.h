@@ -13,7 +13,7 @@
 
 #include "device/slab.h"
 
-#define STK_CUDA_ABI 2
+#define STK_CUDA_ABI 3
 
 #ifdef __cplusplus
 extern "C" {
