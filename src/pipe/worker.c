@@ -266,6 +266,7 @@ static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
         if (fields[i] == UINT16_MAX && !e->fallback[i].data)
             return missing_field(e, i, err);
     }
+    stk_row_find_kept(w, r, fields);
     STK_TRY(stk_request_begin(r, fields, e->common->n_out, err));
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         r->want[i].unpack = stk_chain_packed(&e->chain[i], &r->want[i].field);
@@ -454,6 +455,11 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
         arrived = 0;
         if (rc == 0 && !atomic_load_explicit(&e->draining, memory_order_relaxed))
             rc = row_finish(w, r, s, &err);
+        if (rc < 0 && stk_row_was_kept(r)) { /* the file says what is wrong, or is decoded here */
+            r->from_files = 1;
+            stk_request_end(r);
+            continue;
+        }
         if (rc < 0)
             address(e, r, &err);
         if (atomic_load_explicit(&r->retries, memory_order_relaxed))
@@ -469,6 +475,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             return 1;
         }
         r->entry.key.data = NULL;
+        r->from_files = w->alone;
     }
 }
 
@@ -563,6 +570,7 @@ static int run_row(stk_worker *w, const run *u, uint32_t i)
     r->position = u->position[i];
     r->attempt = 0;
     r->where = u->where[i];
+    r->from_files = 0;
     r->entry.key.data = NULL;
     if (!row_run(w, r, 0))
         return 0;
@@ -704,6 +712,7 @@ int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err)
     r->next = NULL;
     r->ticket = s->seq * e->batch + row;
     r->attempt = 0;
+    r->from_files = 1;
     r->entry.key.data = NULL;
     if (s->position)
         r->position = s->position[row];
