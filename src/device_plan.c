@@ -206,5 +206,6 @@ int stk_device_cache(stk_engine *e, const stk_loader_options *o, stk_error *err)
             "cache=device keeps JPEGs that have seek points, and these have none: make them "
             "with 'stoker index --jpeg'");
     e->peeks = 0; /* it knows no seek points */
+    STK_TRY(stk_small_open(&e->small, k.samples, stk_pool_account(e->common->pool), err));
     return stk_device_keep(e->device, &k, all_bytes(e), err);
 }

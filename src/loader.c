@@ -747,6 +747,7 @@ void stk_loader_close(stk_loader **lp)
     stk_array_plan_close(&e->arrays);
     stk_cache_close(&e->cache);
     stk_device_close(&e->device);
+    stk_small_close(&e->small);
     if (e->common && e->common->pool)
         stk_pool_shut(
             e->common->pool); /* a batch that is still held keeps its own buffers, not the ring's */

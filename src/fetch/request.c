@@ -104,9 +104,9 @@ static int locate(stk_request *r, stk_wanted *w, uint32_t field, stk_error *err)
     w->file = r->file;
     w->own = 0;
     w->number = (uint16_t)field;
-    if (w->kept) {
+    if (w->kept || w->at_hand.data) {
         w->file = NULL;
-        w->place = (stk_place){ .offset = w->field.offset };
+        w->place = (stk_place){ .offset = w->field.offset, .here = w->at_hand };
         return 0;
     }
     if (!d->format->locate) {
@@ -177,11 +177,11 @@ static int plan_reads(stk_request *r, stk_error *err)
     return 0;
 }
 
-/* 0: a GPU has all of it, and the shard need not even be open. */
+/* 0: all of it is at hand, or a GPU has it, and the shard need not even be open. */
 static int reads_any(const stk_request *r, const uint16_t *fields, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (fields[i] == UINT16_MAX || !r->want[i].kept)
+        if (fields[i] == UINT16_MAX || (!r->want[i].kept && !r->want[i].at_hand.data))
             return 1;
     return !n;
 }

@@ -24,8 +24,10 @@ typedef struct stk_wanted { /* one field */
     uint32_t io;     /* else: which read has it */
     stk_bytes bytes; /* the answer */
     uint64_t kept;   /* the engine's: where a GPU has it, so that nothing is read; 0: nowhere */
-    stk_bytes hint;  /* the engine's: what the index keeps of it for decoders; or none */
-    int learn;       /* the engine's: a hint is worth finding */
+    stk_bytes
+        at_hand;    /* the engine's: its bytes, so that nothing is read; data NULL: they are not */
+    stk_bytes hint; /* the engine's: what the index keeps of it for decoders; or none */
+    int learn;      /* the engine's: a hint is worth finding */
     const stk_codec *unpack; /* the engine's: what it goes through before its chain; or NULL */
 } stk_wanted;
 

@@ -23,6 +23,7 @@
 #include "collate/stack.h"
 #include "device/device.h"
 #include "device/pin.h"
+#include "fetch/small.h"
 #include "fetch/uring.h"
 #include "kern/sample.h"
 #include "order/bins.h"
@@ -144,6 +145,7 @@ struct stk_engine {
     pthread_t lander;    /* receives batches that are there */
     int landing;         /* it runs */
     int gpu_decode;
+    stk_small *small; /* with cache="device": fields beside pictures that are there; NULL: none */
     stk_pins *pins; /* batches stay here in page-locked memory; the pool's; NULL: they do not */
     const stk_kern *kern;
     stk_cache *cache;
@@ -275,6 +277,9 @@ typedef struct stk_kept_picture { /* that is on the GPU already */
 int stk_row_record(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row, const stk_left *l);
 /* cache="device": find out which fields a GPU has, before their reads are planned. */
 void stk_row_find_kept(const stk_worker *w, stk_request *r, const uint16_t *fields);
+/* The row is made: of a sample whose pictures are kept, its small fields are too, here. */
+void stk_row_keep_small(const stk_worker *w, const stk_request *r, const stk_batch *b,
+                        uint32_t row);
 int stk_row_was_kept(const stk_request *r); /* 1: some of them */
 /* The record of a picture that is kept. */
 int stk_row_kept(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row,

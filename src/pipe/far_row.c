@@ -21,11 +21,48 @@ void stk_row_find_kept(const stk_worker *w, stk_request *r, const uint16_t *fiel
 {
     const stk_engine *e = w->engine;
     const stk_keep *k = e->device && !r->from_files ? stk_device_kept(e->device) : NULL;
+    stk_bytes near[STK_MAX_OUTPUTS];
+    int small = k &&
+                stk_small_find(e->small, whose(e, &r->where, 0).sample, near, e->common->n_out);
 
-    for (uint32_t i = 0; i < e->common->n_out; i++)
+    for (uint32_t i = 0; i < e->common->n_out; i++) {
         r->want[i].kept = k && e->common->out[i].keep && fields[i] != UINT16_MAX
                               ? stk_keep_find(k, whose(e, &r->where, i))
                               : 0;
+        r->want[i].at_hand = small ? near[i] : (stk_bytes){ 0 };
+    }
+}
+
+/* 1: the picture of an output goes over to be kept, or is there. */
+static int stays(const stk_batch *b, uint32_t output, uint32_t row)
+{
+    const stk_pic_share *s = (const stk_pic_share *)(const void *)b->out[output].note;
+
+    return s[row].scan || s[row].kept;
+}
+
+void stk_row_keep_small(const stk_worker *w, const stk_request *r, const stk_batch *b, uint32_t row)
+{
+    const stk_engine *e = w->engine;
+    stk_bytes near[STK_MAX_OUTPUTS] = { 0 };
+    uint32_t n = 0;
+
+    if (!e->small || w->alone)
+        return;
+    for (uint32_t i = 0; i < r->n; i++) {
+        const stk_wanted *want = &r->want[i];
+
+        if (e->common->out[i].keep && !stays(b, i, row))
+            return; /* its file is read anyway */
+        if (e->common->out[i].keep || want->number == UINT16_MAX)
+            continue;
+        if (want->at_hand.data || e->open_root[i])
+            return;
+        near[i] = want->bytes;
+        n++;
+    }
+    if (n)
+        stk_small_put(e->small, whose(e, &r->where, 0).sample, near, r->n);
 }
 
 int stk_row_was_kept(const stk_request *r)

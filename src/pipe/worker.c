@@ -361,7 +361,8 @@ static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err
                                                     r->where.sample;
         w->rows++;
         for (uint32_t i = 0; i < r->n; i++)
-            w->bytes += r->want[i].bytes.len;
+            w->bytes += r->want[i].at_hand.data ? 0 : r->want[i].bytes.len;
+        stk_row_keep_small(w, r, s->batch, row);
     }
     return rc;
 }
