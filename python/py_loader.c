@@ -237,11 +237,14 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
                              "in_flight",
                              "max_tokens",
                              "bucket",
+                             "cache",
+                             "device_cache_limit",
                              NULL };
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
     unsigned long long seed, budget, memory, pixels, global = 0, streams = 0, window = 0, bytes = 0,
-                                                     local = 0, far = 0, tokens = 0, bucket = 0;
+                                                     local = 0, far = 0, tokens = 0, bucket = 0,
+                                                     kept = 0;
     int shuffle, drop_last, skip, watch = 0, learn = 0, pin = 0;
     PyObject *data, *outputs, *exclude = Py_None, *taken = Py_None;
     sampling arrays = { 0 };
@@ -249,11 +252,12 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     int rc = -1;
 
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKKKOpszpKIIKK:Loader", names, &PyTuple_Type, &data,
-            &PyTuple_Type, &outputs, &o.batch_size, &o.num_workers, &o.prefetch, &o.io_threads,
-            &seed, &shuffle, &drop_last, &o.rank, &o.world_size, &skip, &budget, &memory, &pixels,
-            &exclude, &watch, &global, &streams, &window, &bytes, &local, &taken, &learn, &o.device,
-            &o.decode, &pin, &far, &o.sm_limit, &o.in_flight, &tokens, &bucket))
+            args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKKKOpszpKIIKKzK:Loader", names, &PyTuple_Type,
+            &data, &PyTuple_Type, &outputs, &o.batch_size, &o.num_workers, &o.prefetch,
+            &o.io_threads, &seed, &shuffle, &drop_last, &o.rank, &o.world_size, &skip, &budget,
+            &memory, &pixels, &exclude, &watch, &global, &streams, &window, &bytes, &local, &taken,
+            &learn, &o.device, &o.decode, &pin, &far, &o.sm_limit, &o.in_flight, &tokens, &bucket,
+            &o.cache, &kept))
         return -1;
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
@@ -286,6 +290,7 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     o.device_memory_limit = far;
     o.max_tokens = tokens;
     o.bucket = bucket;
+    o.device_cache_limit = kept;
     self->pid = getpid();
     self->lock = PyThread_allocate_lock();
     if (!self->lock) {
@@ -666,17 +671,29 @@ static PyObject *stages_dict(const stk_stats *s)
     return d;
 }
 
+/* What the GPU keeps; None where it keeps nothing. */
+static PyObject *cache_dict(const stk_stats *s)
+{
+    if (!s->gpu_cache_limit)
+        Py_RETURN_NONE;
+    return Py_BuildValue("{sKsKsKsKsK}", "bytes", (unsigned long long)s->gpu_cache_bytes, "limit",
+                         (unsigned long long)s->gpu_cache_limit, "entries",
+                         (unsigned long long)s->gpu_cache_entries, "hits",
+                         (unsigned long long)s->gpu_cache_hits, "misses",
+                         (unsigned long long)s->gpu_cache_misses);
+}
+
 /* What the GPU did; None where there is none. */
 static PyObject *gpu_dict(const stk_stats *s)
 {
     if (!s->gpu_memory_limit)
         Py_RETURN_NONE;
     return Py_BuildValue(
-        "{sdsdsKsKsKsKsKsK}", "copy_s", (double)s->gpu_copy_ns * 1e-9, "picture_s",
+        "{sdsdsKsKsKsKsKsKsN}", "copy_s", (double)s->gpu_copy_ns * 1e-9, "picture_s",
         (double)s->gpu_picture_ns * 1e-9, "bytes", (unsigned long long)s->gpu_bytes, "jpegs",
         (unsigned long long)s->gpu_jpegs, "mended", (unsigned long long)s->gpu_mended, "memory",
         (unsigned long long)s->gpu_memory, "memory_peak", (unsigned long long)s->gpu_memory_peak,
-        "memory_limit", (unsigned long long)s->gpu_memory_limit);
+        "memory_limit", (unsigned long long)s->gpu_memory_limit, "cache", cache_dict(s));
 }
 
 static PyObject *loader_stats(PyObject *obj, PyObject *unused)

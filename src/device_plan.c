@@ -124,3 +124,93 @@ int stk_device_fit(stk_engine *e, stk_error *err)
     stk_device_group(e->device, e->n_slots);
     return 0;
 }
+
+/* ---- what the GPU keeps ---- */
+
+/* 1: both have their bytes from the same field. */
+static int same_field(const stk_chain *a, const stk_chain *b)
+{
+    if (a->n_from != b->n_from)
+        return 0;
+    for (uint32_t i = 0; i < a->n_from; i++)
+        if (strcmp(a->from[i], b->from[i]))
+            return 0;
+    return 1;
+}
+
+/* Pictures are kept once, however many outputs are made of them.  How many kinds there are. */
+static uint32_t number_outputs(const stk_engine *e)
+{
+    stk_out_plan *out = e->common->out;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < e->common->n_out; i++) {
+        if (!out[i].far_bytes || e->open_root[i])
+            continue;
+        for (uint32_t k = 0; k < i && !out[i].keep; k++)
+            if (out[k].keep && same_field(&e->chain[k], &e->chain[i]))
+                out[i].keep = out[k].keep;
+        if (!out[i].keep)
+            out[i].keep = ++n;
+    }
+    return n;
+}
+
+/* More than all shards have is not needed; 0: the index does not say. */
+static uint64_t all_bytes(const stk_engine *e)
+{
+    uint64_t bytes = 1 << 20;
+
+    for (uint32_t d = 0; d < e->common->n_data; d++) {
+        const stk_dataset *data = e->common->data[d];
+        stk_shard_info s;
+
+        if (data->format->locate)
+            return 0;
+        bytes += stk_dataset_len(data) * 128;
+        for (uint64_t k = 0; k < stk_index_shards(data->index); k++)
+            if (stk_index_shard(data->index, k, &s, NULL) == 0)
+                bytes += s.size;
+    }
+    return bytes;
+}
+
+static int has_points(const stk_engine *e)
+{
+    for (uint32_t d = 0; d < e->common->n_data; d++)
+        if (e->common->data[d]->seek)
+            return 1;
+    return 0;
+}
+
+int stk_device_cache(stk_engine *e, const stk_loader_options *o, stk_error *err)
+{
+    stk_keep_options k = { .bytes = o->device_cache_limit,
+                           .samples = e->common->start[e->common->n_data] };
+    int asked = o->cache && strcmp(o->cache, "none") != 0;
+
+    if (asked && strcmp(o->cache, "device"))
+        return stk_fail(err, STK_EINVAL, "cache is device or none, not \"%.40s\"", o->cache);
+    if (!asked)
+        return o->device_cache_limit ? stk_fail(err, STK_EINVAL,
+                                                "device_cache_limit bounds cache=\"device\": ask "
+                                                "for that too")
+                                     : 0;
+    if (!e->device)
+        return stk_fail(err, STK_EINVAL, "cache=\"device\" is for device=\"cuda\"");
+    if (!e->arrays && e->gpu_decode)
+        k.outputs = number_outputs(e);
+    if (!k.outputs)
+        return stk_fail(
+            err, STK_ENOTSUP,
+            "cache=\"device\" keeps JPEGs that the GPU decodes to one size, and no output "
+            "has such: leave it");
+    if (!has_points(e))
+        stk_log_line(
+            &e->log, STK_LOG_WARN,
+            "cache=device keeps JPEGs that have seek points, and these have none: make them "
+            "with 'stoker index --jpeg'");
+    e->peeks = 0; /* it knows no seek points */
+    STK_TRY(stk_small_open(&e->small, k.samples, stk_pool_account(e->common->pool), err));
+    return stk_device_keep(e->device, &k, all_bytes(e), err);
+}

@@ -20,4 +20,7 @@ void stk_device_ahead(stk_engine *e, uint64_t bytes);
 /* The ring is planned: no more slots than the GPU has room for. */
 int stk_device_fit(stk_engine *e, stk_error *err);
 
+/* All outputs are planned: what the GPU keeps. */
+int stk_device_cache(stk_engine *e, const stk_loader_options *o, stk_error *err);
+
 #endif

@@ -309,6 +309,7 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
     if (e->n_slots > fit)
         e->n_slots = fit > 1 ? (uint32_t)fit : 1;
     STK_TRY(stk_device_fit(e, err));
+    STK_TRY(stk_device_cache(e, o, err));
     STK_TRY(stk_batching_slots(e, err));
     return stk_cache_open(&e->cache, limit / 8, stk_pool_account(e->common->pool), err);
 }
@@ -746,6 +747,7 @@ void stk_loader_close(stk_loader **lp)
     stk_array_plan_close(&e->arrays);
     stk_cache_close(&e->cache);
     stk_device_close(&e->device);
+    stk_small_close(&e->small);
     if (e->common && e->common->pool)
         stk_pool_shut(
             e->common->pool); /* a batch that is still held keeps its own buffers, not the ring's */

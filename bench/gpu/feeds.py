@@ -74,7 +74,7 @@ class Stoker:
                      "pinned": {"pin_memory": True}}.get(how, {})
         if s.where == "cpu":
             on_device = {}
-            options = {k: v for k, v in options.items() if k not in ("in_flight", "sm_limit")}
+            options = {k: v for k, v in options.items() if k not in ("in_flight", "sm_limit", "cache")}
         self.where, self.how, self.kept = s.where, how, deque(maxlen=6)
         self.loader = stoker.Loader(str(s.shards / shards / "*.tar"), {"image": chain, "label": "from(cls) | int"},
                                     batch_size=s.batch, shuffle=True, drop_last=True, **on_device, **options)

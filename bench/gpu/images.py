@@ -13,6 +13,7 @@ import time
 
 import feeds
 import measure
+import numpy as np
 import stoker
 import torch
 
@@ -22,8 +23,12 @@ def sides(s):
     def ours(how, **options):
         return lambda: feeds.Stoker(s, how, **options)
 
+    offsets = s.shards / "offsets.npy"
+    epoch = len(np.load(offsets, mmap_mode="r")) // s.batch if offsets.exists() else 0
+
     found = {
         "Stoker, GPU decode, seek points": (ours("gpu"), 1.0, 8, 150_000),
+        "Stoker, GPU decode, cache=device": (ours("gpu", cache="device"), 1.0, epoch + 8, None),
         "Stoker, GPU decode, no seek points": (ours("gpu", shards="plain"), 1.0, 8, 50_000),
         "Stoker, GPU decode, in flight 1": (ours("gpu", in_flight=1), 1.0, 8, None),
         "Stoker, GPU decode, in flight 2": (ours("gpu", in_flight=2), 1.0, 8, None),
@@ -51,7 +56,7 @@ def check(s, results):
         return images, labels
 
     want = first("pageable")
-    for how, more in (("gpu", {}), ("gpu", {"shards": "plain"}), ("cpu", {}), ("pinned", {}), ("to_device", {})):
+    for how, more in (("gpu", {}), ("gpu", {"shards": "plain"}), ("gpu", {"cache": "device"}), ("cpu", {}), ("pinned", {}), ("to_device", {})):
         try:
             got = first(how, **more)
         except (stoker.StokerError, TypeError) as e:

@@ -146,6 +146,11 @@ typedef struct stk_loader_options {
      * measured when they are first asked for. */
     const uint32_t *lengths;
     uint64_t n_lengths;
+    /* "device", with device "cuda": the GPU keeps JPEGs that have seek points, encoded, from their
+     * first use on, and their files are not read again while this loader lives.  What does not fit
+     * comes as without it; batches are the same.  NULL, "none": nothing is kept. */
+    const char *cache;
+    uint64_t device_cache_limit; /* bytes of the GPU for that; 0: half of those free at open */
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from src/options.def:
@@ -320,6 +325,10 @@ typedef struct stk_stats {
      * their rows have room for: the rest is padding. */
     uint64_t packed_tokens;
     uint64_t packed_room;
+    /* cache "device": bytes and pictures that the GPU keeps, and may keep (0: it keeps none); pictures
+     * that were there when they were drawn, and that were not. */
+    uint64_t gpu_cache_bytes, gpu_cache_limit, gpu_cache_entries;
+    uint64_t gpu_cache_hits, gpu_cache_misses;
 } stk_stats;
 
 STK_API const char *stk_stage_name(stk_stage_id id); /* "fetch"; a static string */

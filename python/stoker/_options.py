@@ -177,6 +177,17 @@ def device(name: Any, decode: Any, pin: Any, memory: Any, sms: Any, flights: Any
             "in_flight": 0 if flights is None else whole("in_flight", flights, 1, 8)}
 
 
+def cache(name: Any, cache: Any, limit: Any) -> dict[str, Any]:
+    """cache= and device_cache_limit= as the extension takes them."""
+    if cache not in (None, "device"):
+        invalid(f'cache must be "device" or None, not {cache!r}')
+    if cache and device_name(name) == "cpu":
+        invalid('cache="device" is for device="cuda"')
+    if limit is not None and not cache:
+        invalid('device_cache_limit= is for cache="device"')
+    return {"cache": cache, "device_cache_limit": byte_count("device_cache_limit", limit)}
+
+
 BUCKET = 1 << 16                                # STK_BIN_WINDOW
 
 

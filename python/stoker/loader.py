@@ -24,7 +24,7 @@ _KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_w
           "epoch_size", "weights", "replacement", "balance", "stratify", "mesh", "check_ranks",
           "streams", "window", "ranks_per_node", "learn_jpeg", "dtype",
           "shape", "decode", "pin_memory", "device_memory_limit", "sm_limit", "in_flight",
-          "max_tokens", "bucket", "lengths"]
+          "max_tokens", "bucket", "lengths", "cache", "device_cache_limit"]
 Collate = str | tuple[str, float] | tuple[str, float, int] | Mapping[str, Any] | None
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -102,6 +102,10 @@ class Loader:
     device_memory_limit: bytes of the GPU, or "4GB"; None: a quarter of its memory
     sm_limit: multiprocessors that decoding may keep busy; None: all
     in_flight: batches on their way to the GPU at once, 1 to 8; None: 4
+    cache: with "cuda": "device": the GPU keeps JPEGs that have seek points, as they are stored, and decodes
+        them anew whenever they are drawn; their files are read once.  Batches are the same (docs/gpu.md)
+    device_cache_limit: bytes of the GPU for that, or "40GB"; what does not fit comes as without; None: half
+        of what is free when the loader is opened
     rank, world_size: None: of mesh, else torch.distributed's, else the launcher's (torchrun, Slurm,
         Open MPI, MPICH), else 0 of 1
     mesh: a torch DeviceMesh: ranks along its data dimension share the data, the others repeat it
@@ -156,6 +160,7 @@ class Loader:
                  device_memory_limit: int | str | None = None, sm_limit: int | None = None,
                  in_flight: int | None = None,
                  max_tokens: int | None = None, bucket: bool | int | None = None, lengths: Any = None,
+                 cache: str | None = None, device_cache_limit: int | str | None = None,
                  **unknown: Any) -> None:
         _options.check_unknown(unknown, _KNOWN)
         _options.refuse_in_worker()
@@ -174,6 +179,7 @@ class Loader:
             "prefetch": _options.or_chosen("prefetch", prefetch),
             "io_threads": _options.or_chosen("io_threads", io_threads),
             **_options.device(device, decode, pin_memory, device_memory_limit, sm_limit, in_flight),
+            **_options.cache(device, cache, device_cache_limit),
             "skip": skip_bad, "skip_budget": budget, "learn_jpeg": _options.flag("learn_jpeg", learn_jpeg),
             "memory_limit": _options.byte_count("memory_limit", memory_limit),
             "max_pixels": 0 if max_pixels is None

@@ -40,6 +40,7 @@ def error_of(*args, epochs=1, **kwargs):
     ("on_error", {"skp": 1}, '"skip"'), ("collate", "padded", '"list"'),
     ("device", "cuda:x", '"cuda:N"'), ("device", "tpu", '"cpu"'), ("decode", "gpu", "device"),
     ("decode", "tpu", "decode"), ("in_flight", 3, "device"), ("sm_limit", 1, "device"), ("pin_memory", 1, "True or False"),
+    ("cache", "device", "device"), ("cache", "disk", "cache"), ("device_cache_limit", "1GB", "cache"),
     ("memory_limit", "2 bananas", "2GB"), ("memory_limit", 0, "at least 1"),
     ("memory_limit", "1KB", "memory_limit"), ("max_pixels", 0, "at least 1"),
     ("io_threads", 0, "at least 1"), ("global_batch_size", 0, "at least 1"),

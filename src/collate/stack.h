@@ -26,6 +26,8 @@ typedef struct stk_out_plan {
     size_t skip;             /* with `shared`: bytes from the beginning of such a row */
     size_t far_bytes;  /* a GPU makes its rows, of so many bytes there, from records here; 0: no */
     size_t note_bytes; /* ... and who writes a record notes so many beside it */
+    uint32_t
+        keep; /* ... and it keeps them, under this number - 1 (device/keep.h); 0: it does not */
 } stk_out_plan;
 
 typedef struct stk_common { /* what batches need after their loader is gone.  Thread: any. */

@@ -63,6 +63,7 @@ static __global__ void __launch_bounds__(THREADS) taps_kernel(const stk_pic_laun
                     stk_pic_taps_one(to, &head.x, &r->x, k);
                 else
                     stk_pic_taps_one(to, &head.y, &r->y, k - head.x.n);
+            stk_pic_keep(&l, j, threadIdx.x, THREADS);
         }
         __syncthreads();
     }
@@ -140,7 +141,7 @@ static __device__ __forceinline__ uint32_t decode_picture(decode_block *b, const
         return 0;
     if (!make_tables(b, p.rec, p.taps->plane))
         return STK_PIC_BAD_RECORD;
-    stk_pic_unit_begin(&t, &b->shape, &u, rec + p.rec->data_at, len);
+    stk_pic_unit_begin(&t, &b->shape, &u, stk_pic_data(&l, p.job, p.rec), len);
     decode_units(b, &t, l.scratch + p.job->planes);
     return i < n ? stk_pic_unit_end(&t, &b->shape, units, i, n, len) : 0;
 }

@@ -111,6 +111,7 @@ void stk_device_close(stk_device **dp)
             flight_close(d, &d->flight[i]);
     if (d->mending.device)
         flight_close(d, &d->mending);
+    stk_keep_close(&d->keep);
     stk_far_close(&d->far);
     pthread_cond_destroy(&d->land);
     pthread_mutex_destroy(&d->lock);
@@ -137,6 +138,22 @@ void stk_device_group(stk_device *d, uint32_t slots)
     uint32_t n = slots / (2 * d->n_flights);
 
     d->group = n < 1 ? 1 : n > STK_PIC_BATCHES ? STK_PIC_BATCHES : n;
+}
+
+int stk_device_keep(stk_device *d, const stk_keep_options *given, uint64_t most, stk_error *err)
+{
+    stk_keep_options o = *given;
+
+    if (!o.bytes)
+        o.bytes = d->info.free_memory / 2;
+    if (most && most < o.bytes)
+        o.bytes = most;
+    return stk_keep_open(&d->keep, d->cuda, d->gpu, &o, err);
+}
+
+stk_keep *stk_device_kept(const stk_device *d)
+{
+    return d->keep;
 }
 
 /* ---- memory ---- */
@@ -270,6 +287,13 @@ static void disembark(const stk_passenger *on, uint32_t n, int rc, const stk_err
         stk_ticket_done(on[i].ticket, rc, err);
 }
 
+/* Who is on board will never be whole there. */
+static void lost(stk_flight *f)
+{
+    for (uint32_t i = 0; i < STK_MAX_OUTPUTS; i++)
+        stk_pictures_lost(f, i);
+}
+
 /* A flight is through: send it off again with those that wait, then hand on who came with it. */
 static void arrive(stk_flight *f)
 {
@@ -285,6 +309,7 @@ static void arrive(stk_flight *f)
     for (uint32_t i = 0; !rc && i < STK_MAX_OUTPUTS; i++)
         if (f->pictures[i].n && stk_pictures_landed(f, i) < 0)
             rc = stk_fail_nomem(&err, 1);
+    lost(f); /* where it failed: else everything is settled */
     memcpy(on, f->on, sizeof on);
     take_times(d, f);
     pthread_mutex_lock(&d->lock);
@@ -430,6 +455,7 @@ static void depart(stk_flight *f)
         if (rc == 0)
             return;
         d->cuda->stream_sync(d->gpu, f->stream); /* what was queued uses the batches' memory */
+        lost(f);
         memcpy(on, f->on, sizeof on);
         pthread_mutex_lock(&d->lock);
         again = board_locked(d, f);
@@ -507,6 +533,8 @@ void stk_device_figures(stk_device *d, stk_device_stats *out)
     pthread_mutex_unlock(&d->lock);
     out->memory = stk_far_bytes(d->far, &out->memory_peak);
     out->memory_limit = d->limit;
+    if (d->keep)
+        stk_keep_figures(d->keep, &out->kept);
     rooms = atomic_load_explicit(&d->rooms, memory_order_relaxed);
     out->memory += rooms;
     out->memory_peak += rooms; /* they only grow */

@@ -11,6 +11,7 @@
 
 #include "collate/stack.h"
 #include "device/far.h"
+#include "device/keep.h"
 
 #define STK_MAX_FLIGHTS 8
 
@@ -34,6 +35,11 @@ uint64_t stk_device_room(const stk_device *d); /* bytes there that batches may t
 /* There are so many slots: as many batches go together as leave others to be made meanwhile. */
 void stk_device_group(stk_device *d, uint32_t slots);
 
+/* Keep pictures there from now on, for outputs whose plan says so.  o->bytes 0: half of what is free
+ * there; `most`: more than that is not needed; 0: not known.  Before the first batch. */
+int stk_device_keep(stk_device *d, const stk_keep_options *o, uint64_t most, stk_error *err);
+stk_keep *stk_device_kept(const stk_device *d); /* NULL: none are kept */
+
 /* Page-locked memory, for what goes over to that GPU. */
 stk_memory stk_pinned_memory(int gpu);
 
@@ -52,6 +58,8 @@ typedef struct stk_device_stats {
     uint64_t copied;              /* bytes that went over */
     uint64_t pictures, mended;    /* that the GPU decoded; that it could not */
     uint64_t memory, memory_peak, memory_limit;
+    uint64_t hits, misses; /* pictures that were there already; that were sent */
+    stk_keep_stats kept;
 } stk_device_stats;
 void stk_device_figures(stk_device *d, stk_device_stats *out);
 

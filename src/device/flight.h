@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "device/device.h"
+#include "device/pic.h"
 #include "fetch/request.h"
 
 #define STK_MAX_WAITING 256 /* no ring has more slots */
@@ -18,6 +19,8 @@ typedef struct stk_room { /* memory that only grows */
 typedef struct stk_pictures { /* one output's pictures */
     stk_room near, far;       /* what the kernels are told and say: here and there */
     uint32_t n;               /* of all batches; 0: the output has none */
+    stk_pic_item *item;       /* of each, in `near` */
+    int claimed;              /* places for some of them (keep.h) */
     uint32_t *status;         /* of each, in `near`: comes back when the kernels are through */
 } stk_pictures;
 
@@ -47,6 +50,7 @@ struct stk_device {
     int gpu;
     stk_gpu_info info;
     stk_far *far;
+    stk_keep *keep;  /* pictures that stay there; NULL: none do */
     uint32_t blocks; /* of threads at once; 0: no bound */
     pthread_mutex_t lock;
     pthread_cond_t land;
@@ -73,5 +77,7 @@ int stk_device_fail(const stk_device *d, int rc, const char *what, stk_error *er
 int stk_pictures_send(stk_flight *f, uint32_t output, stk_error *err);
 /* The kernels are through: mark rows that could not be made.  0 or STK_ENOMEM. */
 int stk_pictures_landed(stk_flight *f, uint32_t output);
+/* They never will be: what was to be kept was not. */
+void stk_pictures_lost(stk_flight *f, uint32_t output);
 
 #endif

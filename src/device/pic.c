@@ -187,9 +187,19 @@ static int gather_rows(stk_pic_gather *g, const stk_jpeg_seek *k, size_t len)
         if (w.begin < before || w.end > (uint64_t)len * 8)
             return STK_ESTALE;
         before = w.end;
-        STK_TRY(add_range(g, &w, len, unit));
+        if (!g->all)
+            STK_TRY(add_range(g, &w, len, unit));
     }
     return 0;
+}
+
+/* The scan and its end marker. */
+static void take_all(stk_pic_gather *g, const stk_jpeg_seek *k)
+{
+    g->rec.data_len = k->scan_len + 2;
+    g->rec.scan = 1;
+    g->range[0] = (stk_pic_range){ 0, g->rec.data_len };
+    g->n_ranges = !g->rec.arena_at;
 }
 
 static int gather_seek(stk_pic_gather *g, const stk_jpeg_seek *k, size_t len, stk_scratch *scratch,
@@ -206,6 +216,8 @@ static int gather_seek(stk_pic_gather *g, const stk_jpeg_seek *k, size_t len, st
     g->range = (stk_pic_range *)(void *)memory;
     g->unit = (stk_pic_unit *)(void *)(memory + rows * sizeof *g->range);
     rc = gather_rows(g, k, len);
+    if (g->all)
+        take_all(g, k);
     return rc < 0 ? stale(err) : 0;
 }
 
@@ -225,7 +237,7 @@ static void lay_out(stk_pic *r)
     r->units_at = at;
     at = (at + r->n_units * (uint32_t)sizeof(stk_pic_unit) + 15) & ~15u;
     r->data_at = at;
-    r->size = (uint32_t)stk_pic_up64((uint64_t)at + r->data_len + STK_PIC_PAD);
+    r->size = (uint32_t)stk_pic_up64((uint64_t)at + (r->arena_at ? 0 : r->data_len) + STK_PIC_PAD);
 }
 
 static int seek_fits(const stk_jpeg_seek *k, const stk_jpeg_head *h, size_t len)
@@ -247,7 +259,8 @@ static int gather_bytes(stk_pic_gather *g, const stk_jpeg_job *job, stk_scratch 
     g->rec.y1 = seen[3];
     if (len > STK_PIC_MAX_DATA)
         return refuse(err, "more than 256 MiB");
-    if (job->seek && !seek_fits(job->seek, job->head, len))
+    if (job->seek && (!seek_fits(job->seek, job->head, len) ||
+                      (g->all && (uint64_t)job->seek->scan_len + 2 > len)))
         return stale(err);
     if (job->seek)
         return gather_seek(g, job->seek, len, scratch, err);
@@ -260,12 +273,11 @@ static int gather_bytes(stk_pic_gather *g, const stk_jpeg_job *job, stk_scratch 
     return 0;
 }
 
-int stk_pic_jpeg_size(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *view,
-                      stk_scratch *scratch, stk_error *err)
+static int size_of(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *view,
+                   stk_scratch *scratch, stk_error *err)
 {
     stk_pic *r = &g->rec;
 
-    memset(g, 0, sizeof *g);
     g->head = job->head;
     r->kind = job->seek ? STK_PIC_SEEK : STK_PIC_WHOLE;
     r->ycc = job->color == STK_JPEG_YCC && stk_sample_inside(view);
@@ -278,11 +290,38 @@ int stk_pic_jpeg_size(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view
                         r->width, r->height);
     if (job->in.len < job->head->scan)
         return stk_fail(err, STK_ECORRUPT, "JPEG ends before its scan");
-    g->scan = job->in.data + job->head->scan;
+    g->scan = job->in.data ? job->in.data + job->head->scan : NULL;
     if (r->need[2])
         STK_TRY(gather_bytes(g, job, scratch, err));
     lay_out(r);
     return 0;
+}
+
+int stk_pic_jpeg_size(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *view,
+                      stk_scratch *scratch, stk_error *err)
+{
+    memset(g, 0, sizeof *g);
+    return size_of(g, job, view, scratch, err);
+}
+
+int stk_pic_jpeg_size_all(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *view,
+                          stk_scratch *scratch, stk_error *err)
+{
+    memset(g, 0, sizeof *g);
+    g->all = 1;
+    return size_of(g, job, view, scratch, err);
+}
+
+int stk_pic_jpeg_size_kept(stk_pic_gather *g, const stk_jpeg_job *job, uint64_t at,
+                           const stk_view *view, stk_scratch *scratch, stk_error *err)
+{
+    stk_jpeg_job kept = *job;
+
+    memset(g, 0, sizeof *g);
+    g->all = 1;
+    g->rec.arena_at = at;
+    kept.in = (stk_bytes){ NULL, (size_t)job->head->scan + job->seek->scan_len + 2 };
+    return size_of(g, &kept, view, scratch, err);
 }
 
 static void write_huff(stk_pic_huff *to, const stk_jpeg_huff *from)

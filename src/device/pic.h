@@ -24,6 +24,7 @@ typedef struct stk_pic_gather {
     stk_pic_range *range; /* in scratch memory */
     stk_pic_unit *unit;   /* likewise */
     uint32_t n_ranges;
+    int all; /* the whole scan goes over, or lies there: units count from its begin */
     uint8_t quant[3], dc[3], ac[3]; /* the file's numbers of the record's tables */
 } stk_pic_gather;
 
@@ -33,6 +34,16 @@ typedef struct stk_pic_gather {
  * 0; STK_ENOTSUP: the host must decode it; STK_ESTALE: the seek points do not fit; STK_ENOMEM. */
 int stk_pic_jpeg_size(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *view,
                       stk_scratch *scratch, stk_error *err);
+
+/* The same with the whole scan, so that it can be kept there: job->seek fits and is given.
+ * STK_ESTALE: the file ends before its scan. */
+int stk_pic_jpeg_size_all(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *view,
+                          stk_scratch *scratch, stk_error *err);
+
+/* The same for a picture whose scan is kept at `at` of the arena; head and seek are all that is known
+ * of it: job->in is none. */
+int stk_pic_jpeg_size_kept(stk_pic_gather *g, const stk_jpeg_job *job, uint64_t at,
+                           const stk_view *view, stk_scratch *scratch, stk_error *err);
 
 /* The record; `to` has g->rec.size bytes and is aligned to STK_PIC_ALIGN. */
 void stk_pic_jpeg_write(void *to, const stk_pic_gather *g);
@@ -64,6 +75,8 @@ typedef struct stk_pic_share {
     uint32_t kind, n_units;
     uint32_t work[4];  /* blocks of threads: sync, decode, across, down */
     uint32_t duration; /* of its units, 0..15: longer ones start first */
+    uint32_t scan;     /* bytes of a scan that came whole, and may be kept; 0: not so */
+    uint32_t kept;     /* 1: its scan is there already */
 } stk_pic_share;
 
 stk_pic_share stk_pic_share_of(const stk_pic *rec);
@@ -78,6 +91,7 @@ typedef struct stk_pic_item {
     uint64_t at;  /* of the record in the slab */
     uint32_t row; /* of the output */
     uint32_t batch;
+    uint64_t keep; /* where its data is to be kept in the arena; 0: it is not */
 } stk_pic_item;
 
 /* Lists for the device, in memory of the caller's: jobs first, then work. */

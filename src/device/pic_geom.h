@@ -30,6 +30,7 @@
 #define STK_PIC_ACROSS_ROWS 8       /* source rows that a block of threads takes at once */
 #define STK_PIC_DOWN_ROWS 16        /* output rows, likewise */
 #define STK_PIC_PAD 16              /* bytes behind the data that may be read */
+#define STK_PIC_KEEP_MORE 32        /* that data takes in the arena beyond its length */
 
 /* How a component grows to the picture's size. */
 enum { STK_PIC_UP_NONE, STK_PIC_UP_H2, STK_PIC_UP_V2, STK_PIC_UP_H2V2, STK_PIC_UP_BOX };
@@ -349,8 +350,10 @@ STK_PIC_FN int stk_pic_jpeg_sound(const stk_pic *r)
 STK_PIC_FN int stk_pic_sound(const stk_pic *r, uint64_t room)
 {
     if (room < sizeof(stk_pic) || r->size < sizeof(stk_pic) || r->size > room ||
-        r->data_len > STK_PIC_MAX_DATA ||
-        !stk_pic_part(r, r->data_at, (uint64_t)r->data_len + STK_PIC_PAD))
+        r->data_len > STK_PIC_MAX_DATA)
+        return 0;
+    if (r->arena_at ? r->kind != STK_PIC_SEEK
+                    : !stk_pic_part(r, r->data_at, (uint64_t)r->data_len + STK_PIC_PAD))
         return 0;
     if (r->kind == STK_PIC_U8)
         return r->x.n <= STK_PIC_MAX_OUT && r->y.n <= STK_PIC_MAX_OUT &&
@@ -385,6 +388,41 @@ STK_PIC_FN uint8_t *stk_pic_out(const stk_pic_launch *l, const stk_pic_job *j)
     return l->source ? l->source[j->row].out : l->out[j->batch] + (uint64_t)j->row * l->row_bytes;
 }
 
+/* ---- the arena ---- */
+
+/* A place there is inside, with what may be read behind it.  0: none. */
+STK_PIC_FN int stk_pic_in_arena(const stk_pic_launch *l, uint64_t at, uint64_t len)
+{
+    return !at ||
+           (at % 16 == 0 && at <= l->arena_len && len + STK_PIC_KEEP_MORE <= l->arena_len - at);
+}
+
+/* The bytes of a record's scan. */
+STK_PIC_FN const uint8_t *stk_pic_data(const stk_pic_launch *l, const stk_pic_job *j,
+                                       const stk_pic *r)
+{
+    return r->arena_at ? l->arena + r->arena_at : l->slab + j->rec + r->data_at;
+}
+
+typedef struct stk_pic_16 { /* bytes that are moved at once */
+    uint64_t v[2];
+} stk_pic_16;
+
+/* Thread `thread` of `threads`: its share of a sound record's data into the arena, with zeros behind. */
+STK_PIC_FN void stk_pic_keep(const stk_pic_launch *l, const stk_pic_job *j, uint32_t thread,
+                             uint32_t threads)
+{
+    const stk_pic *r = (const stk_pic *)(const void *)(l->slab + j->rec);
+    const stk_pic_16 *from = (const stk_pic_16 *)(const void *)stk_pic_data(l, j, r);
+    stk_pic_16 *to = (stk_pic_16 *)(void *)(l->arena + j->keep), none = { { 0, 0 } };
+    uint32_t n = (r->data_len + 15) / 16;
+
+    if (!j->keep)
+        return;
+    for (uint32_t i = thread; i <= n; i += threads)
+        to[i] = i < n ? from[i] : none;
+}
+
 /* The head of a job's taps (all but `ok`); 0 where its record is not sound, or fits neither the job
  * nor the output. */
 STK_PIC_FN int stk_pic_open(const stk_pic_launch *l, const stk_pic_job *j, stk_pic_taps *t)
@@ -393,7 +431,8 @@ STK_PIC_FN int stk_pic_open(const stk_pic_launch *l, const stk_pic_job *j, stk_p
     stk_pic_room room;
 
     if (j->rec > l->slab_len || j->rec % STK_PIC_ALIGN || !stk_pic_sound(r, l->slab_len - j->rec) ||
-        r->kind != j->kind)
+        r->kind != j->kind || !stk_pic_in_arena(l, r->arena_at, r->data_len) ||
+        !stk_pic_in_arena(l, j->keep, r->data_len))
         return 0;
     room = stk_pic_room_of(r);
     if (room.planes > j->rows - j->planes || room.rows > j->taps - j->rows ||

@@ -34,6 +34,8 @@ static inline void host_taps(const stk_pic_launch *l)
             stk_pic_taps_one(to, &t.x, &r->x, k);
         for (uint32_t k = 0; k < t.y.n; k++)
             stk_pic_taps_one(to, &t.y, &r->y, k);
+        for (uint32_t k = 0; k < 3; k++)
+            stk_pic_keep(l, j, k, 3);
     }
 }
 
@@ -60,7 +62,7 @@ static inline uint32_t host_unit(const stk_pic_launch *l, const stk_pic_job *j, 
                                  const stk_pic_unit *units, uint32_t i)
 {
     const stk_pic *r = host_rec(l, j);
-    const uint8_t *data = l->slab + j->rec + r->data_at;
+    const uint8_t *data = stk_pic_data(l, j, r);
     stk_pic_unit u = stk_pic_unit_read(units, i);
     stk_pic_thread t;
 

@@ -38,6 +38,8 @@ stk_pic_share stk_pic_share_of(const stk_pic *r)
     room = stk_pic_room_of(r);
     s = (stk_pic_share){ room.planes, room.rows, room.taps, room.units, .kind = r->kind };
     s.work[DOWN] = stk_jpeg_ceil(r->y.n, STK_PIC_DOWN_ROWS);
+    s.kept = r->arena_at != 0;
+    s.scan = r->scan && !s.kept ? r->data_len : 0;
     if (!stk_pic_is_viewed(r) || !r->need[2])
         return s;
     s.work[ACROSS] = stk_jpeg_ceil(r->need[3], STK_PIC_ACROSS_ROWS);
@@ -147,6 +149,7 @@ uint32_t stk_pic_plan(stk_pic_lists *p, const stk_pic_item *item, uint32_t n)
 
         *j = (stk_pic_job){ .rec = item[i].at, .n_units = s->n_units, .row = item[i].row };
         j->batch = item[i].batch;
+        j->keep = item[i].keep;
         j->kind = s->kind;
         j->planes = at;
         j->rows = j->planes + s->planes;

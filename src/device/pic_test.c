@@ -58,7 +58,8 @@ typedef struct bench {
     stk_error err;
     stk_rng rng;
     uint64_t compared;
-    int whole; /* pictures go without their seek points */
+    int whole;                         /* pictures go without their seek points */
+    enum { PARTS, TO_KEEP, KEPT } lie; /* ... or with their whole scan, or without a byte of it */
 } bench;
 
 /* A batch: what a slab, its lists and the device's memory are. */
@@ -72,6 +73,16 @@ typedef struct batch {
     stk_pic_launch l;
     uint32_t status[VIEWS];
 } batch;
+
+static uint32_t scan_bytes(const bench *b)
+{
+    return b->seek.scan_len + 2;
+}
+
+static uint64_t place_of(const bench *b, uint32_t i) /* of view i's data in the arena */
+{
+    return 64 + i * stk_pic_up64(scan_bytes(b) + STK_PIC_KEEP_MORE);
+}
 
 static void bench_open(bench *b, uint64_t stream)
 {
@@ -151,6 +162,28 @@ static stk_view random_view(bench *b, uint32_t w, uint32_t h)
 
 /* ---- a batch ---- */
 
+/* An arena as large as need be, so that sanitizers see one byte beyond. */
+static void arena_open(bench *b, batch *t)
+{
+    if (b->lie == PARTS)
+        return;
+    t->l.arena_len = place_of(b, t->n);
+    t->l.arena = aligned_alloc(64, t->l.arena_len);
+    memset(t->l.arena, 0x5A, t->l.arena_len);
+    for (uint32_t i = 0; i < t->n && b->lie == KEPT; i++)
+        memcpy(t->l.arena + place_of(b, i), b->in.data + b->head.scan, scan_bytes(b));
+}
+
+static int size_of(bench *b, stk_pic_gather *g, const stk_jpeg_job *job, batch *t, uint32_t i)
+{
+    if (b->lie == KEPT)
+        return stk_pic_jpeg_size_kept(g, job, place_of(b, i), &t->view[i], &b->scratch, &b->err);
+    if (b->lie == TO_KEEP)
+        t->item[i].keep = place_of(b, i);
+    return (b->lie == TO_KEEP ? stk_pic_jpeg_size_all : stk_pic_jpeg_size)(g, job, &t->view[i],
+                                                                           &b->scratch, &b->err);
+}
+
 static void batch_open(bench *b, batch *t, uint32_t w, uint32_t h, size_t type)
 {
     stk_pic_gather g;
@@ -161,14 +194,15 @@ static void batch_open(bench *b, batch *t, uint32_t w, uint32_t h, size_t type)
     t->h = h;
     t->n = VIEWS;
     t->slab = aligned_alloc(64, room);
+    arena_open(b, t);
     for (uint32_t i = 0; i < t->n; i++) {
         stk_jpeg_job job = { .head = &b->head, .in = b->in };
 
-        job.seek = b->whole ? NULL : &b->seek;
+        job.seek = b->whole && b->lie == PARTS ? NULL : &b->seek;
         job.color = below(b, 2) ? STK_JPEG_YCC : STK_JPEG_RGB;
         t->view[i] = random_view(b, w, h);
         stk_scratch_reset(&b->scratch);
-        if (stk_pic_jpeg_size(&g, &job, &t->view[i], &b->scratch, &b->err) < 0)
+        if (size_of(b, &g, &job, t, i) < 0)
             fail_msg("%s", b->err.message);
         if (t->slab_len + g.rec.size > room) {
             uint8_t *old = t->slab;
@@ -220,6 +254,7 @@ static void batch_close(batch *t)
     free(t->lists.memory);
     free(t->l.scratch);
     free(t->l.out[0]);
+    free(t->l.arena);
 }
 
 /* Equal to what the host makes.  0: the host refused, which a damaged file may make it do. */
@@ -347,6 +382,39 @@ static void flat_and_wide(void **state)
         check_batch(&b, 30, 30, k);
         check_batch(&b, 1500, 11, k + 1);
         check_batch(&b, 8, 4, k + 2);
+        close_picture(&b);
+    }
+    bench_close(&b);
+}
+
+/* With the whole scan, which stays there; and then without a byte of the file. */
+static void kept_there(void **state)
+{
+    bench b;
+
+    (void)state;
+    bench_open(&b, 9);
+    for (size_t k = 0; k < KINDS; k++) {
+        jpeg_recipe r = recipe(k, 40 + below(&b, 200), 30 + below(&b, 120));
+        batch t;
+
+        r.rough = k & 1 ? 200 : 20;
+        open_picture(&b, &r);
+        b.lie = TO_KEEP;
+        batch_open(&b, &t, 30, 21, k % TYPES);
+        batch_plan(&t);
+        host_run(&t.l);
+        for (uint32_t i = 0; i < t.n; i++) {
+            const stk_pic *rec = (const stk_pic *)(void *)(t.slab + t.item[i].at);
+
+            assert_true(check_view(&b, &t, i, k % TYPES));
+            if (rec->need[2])
+                assert_memory_equal(t.l.arena + place_of(&b, i), b.in.data + b.head.scan,
+                                    scan_bytes(&b));
+        }
+        batch_close(&t);
+        b.lie = KEPT;
+        check_batch(&b, 30, 21, (k + 1) % TYPES);
         close_picture(&b);
     }
     bench_close(&b);
@@ -493,6 +561,7 @@ static void hostile_records(void **state)
 
         open_picture(&b, &r);
         b.whole = round % 4 > 1;
+        b.lie = round / 4 % 3;
         batch_open(&b, &t, 1 + below(&b, 24), 1 + below(&b, 24), (size_t)round % TYPES);
         if (round & 1)
             batch_plan(&t);
@@ -568,15 +637,11 @@ static void hostile_points(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_and_size),
-        cmocka_unit_test(every_type),
-        cmocka_unit_test(without_points),
-        cmocka_unit_test(flat_and_wide),
-        cmocka_unit_test(plain_records),
-        cmocka_unit_test(plans_split),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(damaged_scans),
-        cmocka_unit_test(hostile_records),
+        cmocka_unit_test(every_kind_and_size), cmocka_unit_test(every_type),
+        cmocka_unit_test(without_points),      cmocka_unit_test(flat_and_wide),
+        cmocka_unit_test(kept_there),          cmocka_unit_test(plain_records),
+        cmocka_unit_test(plans_split),         cmocka_unit_test(refused),
+        cmocka_unit_test(damaged_scans),       cmocka_unit_test(hostile_records),
         cmocka_unit_test(hostile_points),
     };
 

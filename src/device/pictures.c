@@ -8,7 +8,6 @@
 
 #include "base/mem.h"
 #include "device/flight.h"
-#include "device/pic.h"
 
 /* What lies in `near`: items (for the host), status words, then the lists; there: status, lists. */
 typedef struct tables {
@@ -43,6 +42,7 @@ static size_t place_records(const stk_batch *b, uint32_t output, size_t at, stk_
 
         item[r].share = ((const stk_pic_share *)(const void *)o->note)[r];
         item[r].row = r;
+        item[r].keep = 0;
         item[r].at = row->own ? at : base + (size_t)(row->data - (uint8_t *)o->buffer->data);
         at += row->own ? align(row->len) : 0;
     }
@@ -89,6 +89,57 @@ static int send_slabs(stk_flight *f, uint32_t output, const stk_pic_item *item)
     return rc;
 }
 
+/* ---- what is kept there ---- */
+
+static stk_kept whose(const stk_flight *f, uint32_t output, const stk_pic_item *i)
+{
+    const stk_batch *b = f->on[i->batch].batch;
+
+    return (stk_kept){ b->ids[i->row], b->common->out[output].keep - 1 };
+}
+
+/* Pictures that came with their whole scan get a place, unless they have one. */
+static void claim_places(stk_flight *f, uint32_t output)
+{
+    stk_keep *k = f->on[0].batch->common->out[output].keep ? f->device->keep : NULL;
+    stk_pictures *p = &f->pictures[output];
+
+    p->claimed = k != NULL;
+    for (uint32_t i = 0; k && i < p->n; i++)
+        if (p->item[i].share.scan)
+            p->item[i].keep = stk_keep_claim(k, whose(f, output, &p->item[i]),
+                                             p->item[i].share.scan);
+}
+
+void stk_pictures_lost(stk_flight *f, uint32_t output)
+{
+    stk_pictures *p = &f->pictures[output];
+
+    for (uint32_t i = 0; p->claimed && i < p->n; i++)
+        if (p->item[i].keep)
+            stk_keep_undo(f->device->keep, whose(f, output, &p->item[i]));
+    p->claimed = 0;
+}
+
+/* They are made, well or not.  How many were there before. */
+static uint64_t settle(stk_flight *f, uint32_t output)
+{
+    stk_pictures *p = &f->pictures[output];
+    uint64_t hits = 0;
+
+    for (uint32_t i = 0; p->claimed && i < p->n; i++) {
+        const stk_pic_item *x = &p->item[i];
+
+        hits += x->share.kept;
+        if (p->status[i] && (x->keep || x->share.kept))
+            stk_keep_bad(f->device->keep, whose(f, output, x));
+        else if (x->keep)
+            stk_keep_there(f->device->keep, whose(f, output, x));
+    }
+    p->claimed = 0;
+    return hits;
+}
+
 /* ---- kernels ---- */
 
 static void describe(stk_pic_launch *l, const stk_flight *f, uint32_t output)
@@ -104,6 +155,8 @@ static void describe(stk_pic_launch *l, const stk_flight *f, uint32_t output)
                            .blocks = f->device->blocks };
     for (uint32_t k = 0; k < f->n; k++)
         l->out[k] = f->on[k].batch->out[output].far->data;
+    if (f->device->keep)
+        l->arena = stk_keep_arena(f->device->keep, &l->arena_len);
     memcpy(l->mul, p->spec.mul, sizeof l->mul);
     memcpy(l->add, p->spec.add, sizeof l->add);
 }
@@ -157,6 +210,7 @@ static int make_tables(stk_flight *f, uint32_t output, tables *t, stk_error *err
     t->lists_at = words;
     p->status = (uint32_t *)(void *)((uint8_t *)p->near.data + items);
     t->lists = (uint8_t *)p->near.data + head;
+    p->item = t->item;
     return stk_room_far(f->device, &p->far, words + t->lists_room, err);
 }
 
@@ -172,7 +226,8 @@ static int make_scratch(stk_flight *f, const tables *t, uint32_t n, stk_error *e
         want += cost;
         one = cost > one ? cost : one;
     }
-    want = (want / f->n + 1) * d->group; /* growing waits for the GPU: once, for all that may come */
+    want = (want / f->n + 1) *
+           d->group;     /* growing waits for the GPU: once, for all that may come */
     most = most * 4 / 5; /* rooms are made larger than asked for */
     return stk_room_far(d, &f->scratch,
                         (size_t)(want < most  ? want
@@ -209,6 +264,7 @@ int stk_pictures_send(stk_flight *f, uint32_t output, stk_error *err)
     STK_TRY(stk_room_far(d, &f->slab, (f->slab_bytes / f->n + 1) * d->group, err));
     STK_TRY(make_scratch(f, &t, p->n, err));
     STK_TRY(make_outputs(f, output, err));
+    claim_places(f, output);
     rc = send_slabs(f, output, t.item);
     if (!rc)
         rc = d->cuda->event_record(d->gpu, f->copied, f->stream);
@@ -242,8 +298,9 @@ int stk_pictures_landed(stk_flight *f, uint32_t output)
 {
     const uint32_t *status = f->pictures[output].status;
     stk_device *d = f->device;
-    uint64_t jpegs = 0;
+    uint64_t jpegs = 0, hits, kept = f->pictures[output].claimed ? f->pictures[output].n : 0;
 
+    hits = settle(f, output);
     for (uint32_t k = 0; k < f->n; k++) {
         int64_t n = look(f->on[k].batch, output, status);
 
@@ -254,6 +311,8 @@ int stk_pictures_landed(stk_flight *f, uint32_t output)
     }
     pthread_mutex_lock(&d->lock);
     d->figures.pictures += jpegs;
+    d->figures.hits += hits;
+    d->figures.misses += kept - hits;
     d->figures.copied += f->slab_bytes;
     pthread_mutex_unlock(&d->lock);
     return 0;

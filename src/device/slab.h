@@ -82,6 +82,9 @@ typedef struct stk_pic {
     uint32_t dcs_at, acs_at;        /* stk_pic_huff each */
     uint32_t units_at, n_units;     /* stk_pic_unit each; WHOLE: none */
     uint32_t data_at, data_len; /* bytes of the scan, stuffing as it lies; 16 more may be read */
+    uint64_t arena_at; /* SEEK: the data lies there, in the launch's arena; 0: it lies here */
+    uint32_t scan;     /* 1: the data is the scan from its begin, and may be kept */
+    uint32_t zero;
 } stk_pic;
 
 /* One picture of a launch: offsets into the slab and the scratch memory. */
@@ -91,6 +94,7 @@ typedef struct stk_pic_job {
     uint64_t rows;    /* in scratch: need.h rows of x.n pixels, 4 bytes each */
     uint64_t taps;    /* in scratch: stk_pic_taps, both axes */
     uint64_t units;   /* in scratch, WHOLE: units that sync finds */
+    uint64_t keep;    /* in the arena: where the data is to be kept; 0: it is not */
     uint32_t n_units; /* of the record; WHOLE: how many there may be */
     uint32_t row;     /* of the output */
     uint32_t kind;    /* of the record when scratch was laid out */
@@ -121,6 +125,8 @@ typedef struct stk_pic_launch { /* all pointers are the device's */
     const uint8_t *slab;
     uint64_t slab_len;
     uint8_t *scratch;
+    uint8_t *arena; /* data of pictures that are kept (keep.h) */
+    uint64_t arena_len;
     const stk_pic_job *job;
     const stk_pic_work *sync, *decode, *across, *down; /* WHOLE; units; source rows; output rows */
     uint32_t n_jobs, n_sync, n_decode, n_across, n_down;

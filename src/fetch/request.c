@@ -104,6 +104,11 @@ static int locate(stk_request *r, stk_wanted *w, uint32_t field, stk_error *err)
     w->file = r->file;
     w->own = 0;
     w->number = (uint16_t)field;
+    if (w->kept || w->at_hand.data) {
+        w->file = NULL;
+        w->place = (stk_place){ .offset = w->field.offset, .here = w->at_hand };
+        return 0;
+    }
     if (!d->format->locate) {
         w->place = (stk_place){ .offset = w->field.offset, .len = w->field.size };
         return 0;
@@ -172,9 +177,18 @@ static int plan_reads(stk_request *r, stk_error *err)
     return 0;
 }
 
+/* 0: all of it is at hand, or a GPU has it, and the shard need not even be open. */
+static int reads_any(const stk_request *r, const uint16_t *fields, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (fields[i] == UINT16_MAX || (!r->want[i].kept && !r->want[i].at_hand.data))
+            return 1;
+    return !n;
+}
+
 int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_error *err)
 {
-    int rc;
+    int rc = 0;
 
     r->n = 0;
     r->n_io = 0;
@@ -183,7 +197,8 @@ int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_er
     r->aimed = 0;
     r->file = NULL;
     atomic_store_explicit(&r->retries, 0, memory_order_relaxed);
-    rc = stk_shards_acquire(r->data->shards, r->entry.shard, &r->file, err);
+    if (reads_any(r, fields, n))
+        rc = stk_shards_acquire(r->data->shards, r->entry.shard, &r->file, err);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         rc = locate(r, &r->want[i], fields[i], err);
         r->n += rc == 0;

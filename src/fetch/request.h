@@ -21,10 +21,13 @@ typedef struct stk_wanted { /* one field */
     stk_file *file;   /* else: where the range lies; NULL: the bytes are here */
     int own;          /* file was opened for this request */
     stk_waiter waiter;
-    uint32_t io;             /* else: which read has it */
-    stk_bytes bytes;         /* the answer */
-    stk_bytes hint;          /* the engine's: what the index keeps of it for decoders; or none */
-    int learn;               /* the engine's: a hint is worth finding */
+    uint32_t io;     /* else: which read has it */
+    stk_bytes bytes; /* the answer */
+    uint64_t kept;   /* the engine's: where a GPU has it, so that nothing is read; 0: nowhere */
+    stk_bytes
+        at_hand;    /* the engine's: its bytes, so that nothing is read; data NULL: they are not */
+    stk_bytes hint; /* the engine's: what the index keeps of it for decoders; or none */
+    int learn;      /* the engine's: a hint is worth finding */
     const stk_codec *unpack; /* the engine's: what it goes through before its chain; or NULL */
 } stk_wanted;
 
@@ -33,6 +36,7 @@ struct stk_request {
     uint64_t position;
     uint32_t attempt; /* substitutes tried */
     int late;         /* its bytes had to be waited for: rows come in any order */
+    int from_files;   /* the engine's: what a GPU has is read all the same */
     int index_failed; /* the index is bad, not the sample: nothing to skip */
     stk_where where;
     const stk_dataset *data;

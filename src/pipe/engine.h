@@ -19,9 +19,11 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/stall.h"
+#include "codec/jpeg_base.h"
 #include "collate/stack.h"
 #include "device/device.h"
 #include "device/pin.h"
+#include "fetch/small.h"
 #include "fetch/uring.h"
 #include "kern/sample.h"
 #include "order/bins.h"
@@ -143,6 +145,7 @@ struct stk_engine {
     pthread_t lander;    /* receives batches that are there */
     int landing;         /* it runs */
     int gpu_decode;
+    stk_small *small; /* with cache="device": fields beside pictures that are there; NULL: none */
     stk_pins *pins; /* batches stay here in page-locked memory; the pool's; NULL: they do not */
     const stk_kern *kern;
     stk_cache *cache;
@@ -261,9 +264,26 @@ typedef struct stk_left { /* to the GPU to decode */
     const stk_view *view;
     const stk_rect *need;
     int ycc;
+    stk_where where; /* its sample */
 } stk_left;
+typedef struct stk_kept_picture { /* that is on the GPU already */
+    const stk_jpeg_head *head;
+    const stk_jpeg_seek *seek;
+    uint64_t at; /* of the arena */
+    const stk_view *view;
+    int ycc;
+} stk_kept_picture;
 /* 1: its record is written; 0: the CPU must decode it (odd, or there is no room). */
 int stk_row_record(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row, const stk_left *l);
+/* cache="device": find out which fields a GPU has, before their reads are planned. */
+void stk_row_find_kept(const stk_worker *w, stk_request *r, const uint16_t *fields);
+/* The row is made: of a sample whose pictures are kept, its small fields are too, here. */
+void stk_row_keep_small(const stk_worker *w, const stk_request *r, const stk_batch *b,
+                        uint32_t row);
+int stk_row_was_kept(const stk_request *r); /* 1: some of them */
+/* The record of a picture that is kept. */
+int stk_row_kept(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row,
+                 const stk_kept_picture *p);
 /* Room in a record for what job makes here; the job is changed to what fits there. */
 int stk_row_plain(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row, stk_sample_job *job,
                   stk_error *err);

@@ -11,6 +11,99 @@ static void note(stk_batch *b, uint32_t output, uint32_t row, const void *record
     s[row] = stk_pic_share_of(record);
 }
 
+static stk_kept whose(const stk_engine *e, const stk_where *where, uint32_t output)
+{
+    return (stk_kept){ e->common->start[where->dataset] + where->sample,
+                       e->common->out[output].keep - 1 };
+}
+
+void stk_row_find_kept(const stk_worker *w, stk_request *r, const uint16_t *fields)
+{
+    const stk_engine *e = w->engine;
+    const stk_keep *k = e->device && !r->from_files ? stk_device_kept(e->device) : NULL;
+    stk_bytes near[STK_MAX_OUTPUTS];
+    int small = k &&
+                stk_small_find(e->small, whose(e, &r->where, 0).sample, near, e->common->n_out);
+
+    for (uint32_t i = 0; i < e->common->n_out; i++) {
+        r->want[i].kept = k && e->common->out[i].keep && fields[i] != UINT16_MAX
+                              ? stk_keep_find(k, whose(e, &r->where, i))
+                              : 0;
+        r->want[i].at_hand = small ? near[i] : (stk_bytes){ 0 };
+    }
+}
+
+/* 1: the picture of an output goes over to be kept, or is there. */
+static int stays(const stk_batch *b, uint32_t output, uint32_t row)
+{
+    const stk_pic_share *s = (const stk_pic_share *)(const void *)b->out[output].note;
+
+    return s[row].scan || s[row].kept;
+}
+
+void stk_row_keep_small(const stk_worker *w, const stk_request *r, const stk_batch *b, uint32_t row)
+{
+    const stk_engine *e = w->engine;
+    stk_bytes near[STK_MAX_OUTPUTS] = { 0 };
+    uint32_t n = 0;
+
+    if (!e->small || w->alone)
+        return;
+    for (uint32_t i = 0; i < r->n; i++) {
+        const stk_wanted *want = &r->want[i];
+
+        if (e->common->out[i].keep && !stays(b, i, row))
+            return; /* its file is read anyway */
+        if (e->common->out[i].keep || want->number == UINT16_MAX)
+            continue;
+        if (want->at_hand.data || e->open_root[i])
+            return;
+        near[i] = want->bytes;
+        n++;
+    }
+    if (n)
+        stk_small_put(e->small, whose(e, &r->where, 0).sample, near, r->n);
+}
+
+int stk_row_was_kept(const stk_request *r)
+{
+    for (uint32_t i = 0; i < r->n && !r->from_files; i++)
+        if (r->want[i].kept)
+            return 1;
+    return 0;
+}
+
+int stk_row_kept(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row,
+                 const stk_kept_picture *p)
+{
+    stk_jpeg_job job = { .head = p->head,
+                         .seek = p->seek,
+                         .color = p->ycc ? STK_JPEG_YCC : STK_JPEG_RGB };
+    stk_pic_gather g;
+    void *to;
+
+    STK_TRY(stk_pic_jpeg_size_kept(&g, &job, p->at, p->view, &w->scratch, NULL));
+    to = stk_batch_reserve(b, output, row, g.rec.size, NULL);
+    if (!to)
+        return STK_ENOMEM;
+    stk_pic_jpeg_write(to, &g);
+    note(b, output, row, to);
+    stk_count(&w->count.lane[STK_LANE_SEEK], 1);
+    return 0;
+}
+
+/* Is the picture to go over whole, to be kept there?  Later all that is known of it is in its seek
+ * points, so they must be of this very file. */
+static int to_keep(const stk_worker *w, uint32_t output, const stk_left *l, const stk_jpeg_job *job)
+{
+    const stk_engine *e = w->engine;
+
+    return e->common->out[output].keep && job->seek && l->need->w &&
+           stk_keep_wants(stk_device_kept(e->device), whose(e, &l->where, output),
+                          (uint64_t)job->seek->scan_len + 2) &&
+           stk_jpeg_seek_check(job->seek, job->head, job->in, NULL) == 0;
+}
+
 int stk_row_record(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row, const stk_left *l)
 {
     stk_pic_gather g;
@@ -21,7 +114,10 @@ int stk_row_record(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row, c
     if (stk_jpeg_peek(l->ctx, l->need, &job) < 0)
         return 0;
     job.color = l->ycc ? STK_JPEG_YCC : STK_JPEG_RGB;
-    rc = stk_pic_jpeg_size(&g, &job, l->view, &w->scratch, NULL);
+    rc = to_keep(w, output, l, &job) ? stk_pic_jpeg_size_all(&g, &job, l->view, &w->scratch, NULL)
+                                     : STK_ESTALE;
+    if (rc == STK_ESTALE)
+        rc = stk_pic_jpeg_size(&g, &job, l->view, &w->scratch, NULL);
     if (rc == STK_ESTALE) { /* as the host would */
         job.seek = NULL;
         rc = stk_pic_jpeg_size(&g, &job, l->view, &w->scratch, NULL);

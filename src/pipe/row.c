@@ -187,7 +187,40 @@ static int leave_to_gpu(const row *x, const picture *p, const stk_view *view, co
         p->turn != 1 || p->decoder != &stk_decoder_jpeg || x->r->want[x->output].learn)
         return 0; /* seek points are found where the CPU decodes */
     return stk_row_record(x->w, x->b, x->output, x->row,
-                          &(stk_left){ p->ctx, view, &ask->need, ask->ycc });
+                          &(stk_left){ p->ctx, view, &ask->need, ask->ycc, x->r->where });
+}
+
+/* What is seen of a picture of that size, and how it is asked for. */
+static int look(const row *x, const stk_image_info *info, stk_view *view, stk_ask *ask,
+                stk_error *err)
+{
+    STK_TRY(draw(x, info, view, err));
+    stk_sample_need(view, &ask->need);
+    ask->ycc = !x->chain->spec.exact && color_can_wait(view);
+    return 0;
+}
+
+/* The GPU has its scan; all else is in the seek points.  What fails here is done from the file. */
+static int make_kept(const row *x, stk_error *err)
+{
+    const stk_wanted *want = &x->r->want[x->output];
+    stk_kept_picture p = { .at = want->kept };
+    stk_jpeg_head head;
+    stk_jpeg_seek seek;
+    stk_view view;
+    stk_ask ask;
+    int rc;
+
+    STK_TRY(stk_jpeg_seek_open(&seek, &head, want->hint, err));
+    STK_TRY(check_size(x->w->engine, &(stk_image_info){ head.width, head.height }, err));
+    STK_TRY(look(x, &(stk_image_info){ head.width, head.height }, &view, &ask, err));
+    p.head = &head;
+    p.seek = &seek;
+    p.view = &view;
+    p.ycc = ask.ycc;
+    rc = stk_row_kept(x->w, x->b, x->output, x->row, &p);
+    stk_lap(x->w, STK_STAGE_DECODE);
+    return rc;
 }
 
 static int make_image(const row *x, stk_bytes in, stk_error *err)
@@ -207,9 +240,7 @@ static int make_image(const row *x, stk_bytes in, stk_error *err)
     if (spec->exif)
         p.turn = stk_exif_turn(in);
     upright = stk_turn_size(p.turn, p.info);
-    STK_TRY(draw(x, &upright, &view, err));
-    stk_sample_need(&view, &ask.need);
-    ask.ycc = !spec->exact && color_can_wait(&view);
+    STK_TRY(look(x, &upright, &view, &ask, err));
     if (leave_to_gpu(x, &p, &view, &ask)) {
         stk_lap(w, STK_STAGE_DECODE);
         return 0;
@@ -398,6 +429,8 @@ static int make_output(const row *x, stk_error *err)
     const stk_wanted *want = &x->r->want[x->output];
     stk_bytes in = want->bytes;
 
+    if (want->kept)
+        return make_kept(x, err);
     if (want->unpack)
         STK_TRY(want->unpack->narrow(NULL, in, &x->w->scratch, &in, err));
     for (uint32_t i = 0; i < c->n_steps; i++)

@@ -64,6 +64,11 @@ static void device_figures(const stk_engine *e, stk_stats *s)
     s->gpu_memory = d.memory;
     s->gpu_memory_peak = d.memory_peak;
     s->gpu_memory_limit = d.memory_limit;
+    s->gpu_cache_hits = d.hits;
+    s->gpu_cache_misses = d.misses;
+    s->gpu_cache_bytes = d.kept.bytes;
+    s->gpu_cache_entries = d.kept.entries;
+    s->gpu_cache_limit = d.kept.limit;
 }
 
 void stk_engine_stats(const stk_engine *e, stk_stats *out)

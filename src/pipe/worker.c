@@ -266,6 +266,7 @@ static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
         if (fields[i] == UINT16_MAX && !e->fallback[i].data)
             return missing_field(e, i, err);
     }
+    stk_row_find_kept(w, r, fields);
     STK_TRY(stk_request_begin(r, fields, e->common->n_out, err));
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         r->want[i].unpack = stk_chain_packed(&e->chain[i], &r->want[i].field);
@@ -360,7 +361,8 @@ static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err
                                                     r->where.sample;
         w->rows++;
         for (uint32_t i = 0; i < r->n; i++)
-            w->bytes += r->want[i].bytes.len;
+            w->bytes += r->want[i].at_hand.data ? 0 : r->want[i].bytes.len;
+        stk_row_keep_small(w, r, s->batch, row);
     }
     return rc;
 }
@@ -459,6 +461,11 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             rc = row_finish(w, r, s, &err);
             stk_range(e, NULL);
         }
+        if (rc < 0 && stk_row_was_kept(r)) { /* the file says what is wrong, or is decoded here */
+            r->from_files = 1;
+            stk_request_end(r);
+            continue;
+        }
         if (rc < 0)
             address(e, r, &err);
         if (atomic_load_explicit(&r->retries, memory_order_relaxed))
@@ -474,6 +481,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             return 1;
         }
         r->entry.key.data = NULL;
+        r->from_files = w->alone;
     }
 }
 
@@ -568,6 +576,7 @@ static int run_row(stk_worker *w, const run *u, uint32_t i)
     r->position = u->position[i];
     r->attempt = 0;
     r->where = u->where[i];
+    r->from_files = 0;
     r->entry.key.data = NULL;
     if (!row_run(w, r, 0))
         return 0;
@@ -709,6 +718,7 @@ int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err)
     r->next = NULL;
     r->ticket = s->seq * e->batch + row;
     r->attempt = 0;
+    r->from_files = 1;
     r->entry.key.data = NULL;
     if (s->position)
         r->position = s->position[row];

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pictures_testing.h - a shard of pictures as they come: for tests of devices. */
+#ifndef PICTURES_TESTING_H
+#define PICTURES_TESTING_H
+
+#include "../codec/jpeg_testing.h"
+#include "../seams/make_tar.h"
+#include "../seams/seam.h"
+
+#define PICTURES 60
+
+static inline stk_bytes progressive(void)
+{
+    struct jpeg_compress_struct c;
+    struct jpeg_error_mgr e;
+    unsigned char *out = NULL, row[90 * 3];
+    unsigned long len = 0;
+    JSAMPROW rows[1] = { row };
+
+    c.err = jpeg_std_error(&e);
+    jpeg_create_compress(&c);
+    jpeg_mem_dest(&c, &out, &len);
+    c.image_width = c.image_height = 90;
+    c.input_components = 3;
+    c.in_color_space = JCS_RGB;
+    jpeg_set_defaults(&c);
+    jpeg_simple_progression(&c);
+    jpeg_start_compress(&c, TRUE);
+    for (uint32_t y = 0; y < 90; y++) {
+        for (uint32_t x = 0; x < sizeof row; x++)
+            row[x] = jpeg_texture(x / 3, y, (int)(x % 3), 20);
+        jpeg_write_scanlines(&c, rows, 1);
+    }
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+    return (stk_bytes){ out, len };
+}
+
+/* Every sampling factor in turn, odd sizes, gray ones; some progressive, with restarts, or damaged in
+ * the middle of the scan.  `more`: larger, so that seek points pay. */
+static inline stk_bytes picture(unsigned k, uint32_t more)
+{
+    static const int samp[][2] = { { 1, 1 }, { 2, 1 }, { 2, 2 }, { 1, 2 }, { 4, 1 } };
+    const int *s = samp[k % 5];
+    jpeg_recipe r = { .w = 40 + more + k * 7 % 200,
+                      .h = 60 + more + k * 11 % 150,
+                      .comps = k % 9 == 8 ? 1 : 3,
+                      .samp = { { s[0], s[1] }, { 1, 1 }, { 1, 1 } },
+                      .quality = 60 + (int)k % 40,
+                      .restart = k % 13 == 12 ? 3 : 0,
+                      .optimize = (int)k % 2,
+                      .rough = more ? 160 : 40 };
+    stk_bytes in;
+
+    if (k % 17 == 16)
+        return progressive();
+    if (r.comps == 1)
+        r.samp[0][0] = r.samp[0][1] = 1;
+    in = jpeg_make(&r);
+    if (k % 11 == 10)
+        memset((uint8_t *)(uintptr_t)in.data + in.len / 2, 0x5a, 12);
+    return in;
+}
+
+static inline void write_tar(const char *name, uint32_t more)
+{
+    FILE *f = fopen(seam_path(name), "wb");
+    char member[32];
+
+    assert_non_null(f);
+    for (unsigned k = 0; k < PICTURES; k++) {
+        stk_bytes in = picture(k, more);
+
+        snprintf(member, sizeof member, "%04u.jpg", k);
+        tar_member(f, member, in.data, in.len);
+        snprintf(member, sizeof member, "%04u.cls", k);
+        tar_member(f, member, "7", 1);
+        free((void *)(uintptr_t)in.data);
+    }
+    tar_end(f);
+    fclose(f);
+}
+
+static inline stk_dataset *open_tar(const char *name, int points)
+{
+    stk_dataset_options o = { .size = sizeof o, .jpeg = points ? STK_YES : STK_NO };
+    const char *url = seam_path(name);
+    stk_dataset *out;
+    stk_error err;
+
+    seam_ok(stk_dataset_open(&out, &url, 1, &o, &err), &err);
+    return out;
+}
+
+#endif
