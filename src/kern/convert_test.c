@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "kern/convert.h"
+#include "kern/past.h"
 #include "kern/half.h"
 
 #define SEED 77u
@@ -188,12 +189,28 @@ static void levels_agree(void **state)
         }
 }
 
+static void past_the_caches(void **state)
+{
+    uint8_t from[700], to[800], want[800];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof from; i++)
+        from[i] = (uint8_t)(i * 37 + 1);
+    for (size_t at = 0; at < 70; at++)
+        for (size_t n = 0; n < 600; n += n < 200 ? 1 : 67) {
+            memset(to, 7, sizeof to);
+            memset(want, 7, sizeof want);
+            memcpy(want + at, from + at % 5, n);
+            stk_copy_past(to + at, from + at % 5, n);
+            assert_memory_equal(to, want, sizeof to);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_pair),
-        cmocka_unit_test(what_does_not_fit),
-        cmocka_unit_test(halves),
+        cmocka_unit_test(past_the_caches),   cmocka_unit_test(every_pair),
+        cmocka_unit_test(what_does_not_fit), cmocka_unit_test(halves),
         cmocka_unit_test(levels_agree),
     };
 

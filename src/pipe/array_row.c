@@ -4,13 +4,15 @@
 #include <string.h>
 
 #include "order/gpt_order.h"
+#include "kern/past.h"
 #include "pipe/array_plan.h"
 #include "pipe/engine.h"
 
 #define LINE 64
-#define PIECE 256        /* values that are turned between two looks ahead */
-#define NEAR 4096        /* bytes: of longer rows the processor finds the rest by itself */
-#define DRAWN_OUTPUT 255 /* of Philox's address: no output has this number */
+#define PIECE 256               /* values that are turned between two looks ahead */
+#define NEAR 4096               /* bytes: of longer rows the processor finds the rest by itself */
+#define PAST ((size_t)16 << 10) /* bytes from which on a copy for a GPU goes past the caches */
+#define DRAWN_OUTPUT 255        /* of Philox's address: no output has this number */
 
 typedef struct gather { /* into one row of one output */
     stk_worker *w;
@@ -83,7 +85,10 @@ static int turn(gather *g, const uint8_t *src, size_t count)
 static void copy(gather *g, const uint8_t *src, size_t bytes)
 {
     prefetch_next(&g->w->next, bytes < NEAR ? bytes : NEAR);
-    memcpy(g->dst, src, bytes);
+    if (g->w->engine->device && bytes >= PAST)
+        stk_copy_past(g->dst, src, bytes);
+    else
+        memcpy(g->dst, src, bytes);
 }
 
 /* `n` rows of the array from `row` on, to g->dst, which moves on. */
