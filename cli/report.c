@@ -75,6 +75,8 @@ static void print_stages(const bench_result *r)
                per(stage_seconds(r, i) * 1e6, (double)r->stats.samples));
 }
 
+#define MANY_EPOCHS 16 /* of which the page has a line each, and of the last */
+
 static void print_epochs(const bench_result *r)
 {
     char rate[32], rss[16];
@@ -84,6 +86,11 @@ static void print_epochs(const bench_result *r)
     for (size_t i = 0; i < r->n_epochs; i++) {
         const bench_epoch *e = &r->epoch[i];
 
+        if (i == MANY_EPOCHS && r->n_epochs > MANY_EPOCHS + 1) { /* small data has thousands */
+            i = r->n_epochs - 1;
+            e = &r->epoch[i];
+            printf("  ... %zu more; all of them: --json\n", i - MANY_EPOCHS);
+        }
         printf("  %-10zu%10.3f%12s%9.1f ms%12s%s\n", i, e->seconds,
                cli_many(rate, (uint64_t)(per((double)e->samples, e->seconds) + 0.5)),
                e->first_wait * 1e3, cli_size(rss, e->rss), e->whole ? "" : "  (cut short)");

@@ -321,6 +321,12 @@ def test_the_ledger_counts_windows(tmp_path, chain, options, samples):
     assert (epoch["once"], epoch["never"], epoch["twice"]) == (samples, 0, 0), said.stdout + said.stderr
 
 
+def test_a_folder_of_token_files(tmp_path):
+    some(50).tofile(tmp_path / "train.bin")
+    with pytest.raises(stoker.StokerError, match=r"has token files or arrays: say which, as in .*/\*\.bin"):
+        stoker.Loader(tmp_path, fields(4))
+
+
 def test_what_is_refused(tmp_path):
     path = tmp_path / "t.bin"
 

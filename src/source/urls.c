@@ -191,6 +191,41 @@ static int add_glob(const char *pattern, stk_names *out, stk_error *err)
     return rc;
 }
 
+/* The end of a file of tokens or arrays in a folder; NULL: there is none. */
+static const char *array_file(const char *folder)
+{
+    static const char *const ends[] = { ".bin", ".npy", ".npz" };
+    const char *found = NULL;
+    struct dirent *e;
+    DIR *d = opendir(folder);
+
+    while (d && !found && (e = readdir(d))) {
+        size_t len = strlen(e->d_name);
+
+        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+            if (len > 4 && !strcmp(e->d_name + len - 4, ends[i]))
+                found = ends[i];
+    }
+    if (d)
+        closedir(d);
+    return found;
+}
+
+static int no_shards(const char *folder, stk_error *err)
+{
+    const char *end = array_file(folder);
+
+    if (end)
+        return stk_fail(err, STK_ENOTFOUND,
+                        "the folder \"%.120s\" has token files or arrays: say which, as in "
+                        "\"%.80s/*%s\"",
+                        folder, folder, end);
+    return stk_fail(err, STK_ENOTFOUND,
+                    "the folder \"%.120s\" has neither .tar files nor pictures (.jpg .png "
+                    ".webp ...) in it or below",
+                    folder);
+}
+
 /* One expanded name: remote and plain ones as they stand, globs and folders as what they hold. */
 static int add_expanded(const char *name, stk_names *out, stk_error *err)
 {
@@ -217,12 +252,8 @@ static int add_expanded(const char *name, stk_names *out, stk_error *err)
         STK_TRY(stk_folder_expand(name, out, err));
     if (out->n > before)
         return 0;
-    return glob_like
-               ? stk_fail(err, STK_ENOTFOUND, "nothing matches \"%.180s\"", name)
-               : stk_fail(err, STK_ENOTFOUND,
-                          "the folder \"%.120s\" has neither .tar files nor pictures (.jpg .png "
-                          ".webp ...) in it or below",
-                          name);
+    return glob_like ? stk_fail(err, STK_ENOTFOUND, "nothing matches \"%.180s\"", name)
+                     : no_shards(name, err);
 }
 
 /* ---- a whole pattern ---- */

@@ -246,6 +246,15 @@ def test_bench_page(stoker, photos):
     assert [line.split()[0] for line in epochs.splitlines()] == ["epoch", "N", "N"]
 
 
+def test_bench_page_of_many_epochs(stoker, tmp_path):
+    write_tar(tmp_path / "t.tar", [("a.txt", b"one")])
+    lines = stoker("bench", "t.tar", "--epochs", "40", "--batch-size", "4").out.split("\n\n")[3].splitlines()
+    assert [line.split()[0] for line in lines] == ["epoch", *map(str, range(16)), "...", "39"]
+    assert lines[-2] == "  ... 23 more; all of them: --json"
+    lines = stoker("bench", "t.tar", "--epochs", "17", "--batch-size", "4").out.split("\n\n")[3].splitlines()
+    assert [line.split()[0] for line in lines] == ["epoch", *map(str, range(17))]
+
+
 def test_bench_takes_every_field_as_bytes(stoker, tmp_path):
     write_tar(tmp_path / "t.tar", [("a.txt", b"one"), ("a.meta.json", b"{}"), ("b.txt", b"two"), ("b.meta.json", b"{}")])
     got = json.loads(stoker("bench", "t.tar", *FAST, "--json").raw)
