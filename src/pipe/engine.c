@@ -212,8 +212,6 @@ static int mend(stk_engine *e, stk_slot *s, stk_error *err)
     stk_batch *b = s->batch;
     int rc = 0;
 
-    if (!e->mender)
-        STK_TRY(stk_worker_open(&e->mender, e, STK_MAX_WORKERS, err));
     for (uint32_t row = 0; row < b->rows && rc == 0; row++) {
         if (!b->bad[row])
             continue;
@@ -230,13 +228,16 @@ static void mend_locked(stk_engine *e)
 {
     stk_slot *s = &e->slot[e->tail % e->n_slots];
     stk_error why;
-    int rc;
+    int rc = 0;
 
     if (s->rc < 0 || !s->batch->bad)
         return;
-    pthread_mutex_unlock(&e->lock);
     stk_error_clear(&why);
-    rc = mend(e, s, &why);
+    if (!e->mender) /* its request counts among those of the workers */
+        rc = stk_worker_open(&e->mender, e, STK_MAX_WORKERS, &why);
+    pthread_mutex_unlock(&e->lock);
+    if (rc == 0)
+        rc = mend(e, s, &why);
     if (rc < 0)
         stk_ring_fail(e, s, 0, rc, &why); /* where no row has spoken yet */
     pthread_mutex_lock(&e->lock);
