@@ -50,6 +50,13 @@ int stk_engine_start(stk_engine *e, stk_error *err)
             return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
         e->landing = 1;
     }
+    if (rc == 0 && e->shelf && !atomic_load_explicit(&e->uploading, memory_order_relaxed)) {
+        atomic_store_explicit(&e->uploading, 1, memory_order_relaxed);
+        if (stk_thread_start(&e->uploader, stk_array_keep_main, e, "stk-upload") != 0) {
+            atomic_store_explicit(&e->uploading, 0, memory_order_relaxed);
+            return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
+        }
+    }
     pthread_mutex_lock(&e->lock);
     if (rc == 0)
         rc = workers_set_locked(e, e->inline_mode ? 1 : e->want_workers, err);
@@ -382,6 +389,8 @@ void stk_engine_stop(stk_engine *e)
     for (uint32_t i = 0; i < e->n_workers && !e->inline_mode; i++)
         pthread_join(e->worker[i]->thread, NULL);
     stk_io_stop(e);
+    if (atomic_exchange_explicit(&e->uploading, 2, memory_order_relaxed))
+        pthread_join(e->uploader, NULL);
     if (e->landing) {
         stk_device_shut(e->device);
         pthread_join(e->lander, NULL);
