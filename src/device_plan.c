@@ -183,6 +183,29 @@ static int has_points(const stk_engine *e)
     return 0;
 }
 
+/* Arrays go there whole, or not at all. */
+static int keep_arrays(stk_engine *e, uint64_t limit, stk_error *err)
+{
+    uint64_t bytes = stk_array_keep_plan(e);
+
+    if (bytes)
+        STK_TRY(stk_device_shelf(e->device, bytes, limit, &e->shelf, err));
+    if (e->shelf)
+        return 0;
+    stk_array_keep_forget(e);
+    if (bytes)
+        stk_log_line(&e->log, STK_LOG_WARN,
+                     "cache=device: the arrays take %" PRIu64 " MB of the GPU, more than "
+                     "device_cache_limit: they are not kept there",
+                     (bytes >> 20) + 1);
+    else
+        stk_log_line(
+            &e->log, STK_LOG_WARN,
+            "cache=device keeps whole rows and windows of types that are moved or widened: "
+            "these outputs are made here");
+    return 0;
+}
+
 int stk_device_cache(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
     stk_keep_options k = { .bytes = o->device_cache_limit,
@@ -198,7 +221,9 @@ int stk_device_cache(stk_engine *e, const stk_loader_options *o, stk_error *err)
                                      : 0;
     if (!e->device)
         return stk_fail(err, STK_EINVAL, "cache=\"device\" is for device=\"cuda\"");
-    if (!e->arrays && e->gpu_decode)
+    if (e->arrays)
+        return keep_arrays(e, o->device_cache_limit, err);
+    if (e->gpu_decode)
         k.outputs = number_outputs(e);
     if (!k.outputs)
         return stk_fail(

@@ -147,8 +147,8 @@ typedef struct stk_loader_options {
     const uint32_t *lengths;
     uint64_t n_lengths;
     /* "device", with device "cuda": the GPU keeps JPEGs that have seek points, encoded, from their
-     * first use on, and their files are not read again while this loader lives.  What does not fit
-     * comes as without it; batches are the same.  NULL, "none": nothing is kept. */
+     * first use on, and arrays whole; their files are not read again while this loader lives.  What
+     * does not fit comes as without it; batches are the same.  NULL, "none": nothing is kept. */
     const char *cache;
     uint64_t device_cache_limit; /* bytes of the GPU for that; 0: half of those free at open */
 } stk_loader_options;
@@ -325,8 +325,8 @@ typedef struct stk_stats {
      * their rows have room for: the rest is padding. */
     uint64_t packed_tokens;
     uint64_t packed_room;
-    /* cache "device": bytes and pictures that the GPU keeps, and may keep (0: it keeps none); pictures
-     * that were there when they were drawn, and that were not. */
+    /* cache "device": bytes that the GPU keeps, and may keep (0: it keeps none), and pictures; pictures
+     * or rows that were there when they were drawn, and that were not. */
     uint64_t gpu_cache_bytes, gpu_cache_limit, gpu_cache_entries;
     uint64_t gpu_cache_hits, gpu_cache_misses;
 } stk_stats;

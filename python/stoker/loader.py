@@ -103,7 +103,8 @@ class Loader:
     sm_limit: multiprocessors that decoding may keep busy; None: all
     in_flight: batches on their way to the GPU at once, 1 to 8; None: 4
     cache: with "cuda": "device": the GPU keeps JPEGs that have seek points, as they are stored, and decodes
-        them anew whenever they are drawn; their files are read once.  Batches are the same (docs/gpu.md)
+        them anew whenever they are drawn; and arrays and tokens; files are read once.  Batches are the
+        same (docs/gpu.md)
     device_cache_limit: bytes of the GPU for that, or "40GB"; what does not fit comes as without; None: half
         of what is free when the loader is opened
     rank, world_size: None: of mesh, else torch.distributed's, else the launcher's (torchrun, Slurm,

@@ -13,6 +13,11 @@
 #define STK_SMALL_OUTPUT                                                                           \
     (64 * 1024) /* below it a batch has its own heap memory: holding labels pins nothing */
 
+typedef struct stk_out_gather { /* rows that a GPU gathers out of arrays (device/gather.h) */
+    uint64_t count;             /* elements of a row; 0: it gathers none */
+    uint32_t in, made, sign;
+} stk_out_gather;
+
 typedef struct stk_out_plan {
     char *name;
     stk_spec spec;
@@ -28,6 +33,7 @@ typedef struct stk_out_plan {
     size_t note_bytes; /* ... and who writes a record notes so many beside it */
     uint32_t
         keep; /* ... and it keeps them, under this number - 1 (device/keep.h); 0: it does not */
+    stk_out_gather gather; /* rows of arrays: the GPU makes them where a batch says so */
 } stk_out_plan;
 
 typedef struct stk_common { /* what batches need after their loader is gone.  Thread: any. */
@@ -80,6 +86,7 @@ struct stk_batch {
     uint64_t *ids;
     uint8_t *valid;
     stk_batch_out *out;
+    int gathered; /* rows of outputs that are gathered are uint64_t, where they lie there */
     uint32_t gpu; /* outputs with `far` are there: number + 1; 0: nowhere */
     uint8_t *bad; /* one a row: 1 where the GPU could not make a picture; NULL: all are good */
 };

@@ -8,6 +8,7 @@
 #include <new>
 #include <nvtx3/nvToolsExt.h>
 
+#include "cuda/gather_run.h"
 #include "cuda/pic_run.h"
 #include "device/cuda.h"
 
@@ -272,6 +273,14 @@ int pictures(int gpu, const stk_pic_launch *l, void *stream)
                                          : (cudaError_t)stk_pic_run(l, (cudaStream_t)stream));
 }
 
+int gather(int gpu, const stk_gather *g, void *stream)
+{
+    on_gpu here(gpu);
+
+    return answer(here.rc != cudaSuccess ? here.rc
+                                         : (cudaError_t)stk_gather_run(g, (cudaStream_t)stream));
+}
+
 void range_push(const char *name)
 {
     nvtxRangePushA(name);
@@ -286,7 +295,7 @@ const stk_cuda table = { STK_CUDA_ABI, say,         count,       current,    inf
                          pinned_alloc, pinned_free, alloc,       release,    stream_open,
                          stream_close, stream_wait, stream_sync, event_open, event_close,
                          event_record, event_done,  event_ms,    copy,       zero,
-                         call,         pictures,    range_push,  range_pop };
+                         call,         pictures,    gather,      range_push, range_pop };
 
 } // namespace
 

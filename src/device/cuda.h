@@ -11,9 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "device/gather.h"
 #include "device/slab.h"
 
-#define STK_CUDA_ABI 3
+#define STK_CUDA_ABI 4
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,7 +47,8 @@ typedef struct stk_cuda {
     int (*event_open)(int gpu, int timed, void **out);
     void (*event_close)(int gpu, void *event);
     int (*event_record)(int gpu, void *event, void *stream);
-    int (*event_done)(int gpu, void *event, int wait); /* 1: what it was recorded behind is through */
+    int (*event_done)(int gpu, void *event,
+                      int wait); /* 1: what it was recorded behind is through */
     int (*event_ms)(int gpu, void *from, void *to, float *out); /* both are through */
     int (*copy)(int gpu, void *dst, const void *src, size_t size, stk_copy how, void *stream);
     int (*zero)(int gpu, void *dst, size_t size, void *stream);
@@ -54,6 +56,7 @@ typedef struct stk_cuda {
      * (rc); it must make no CUDA calls. */
     int (*call)(int gpu, void *stream, void (*fn)(void *cookie, int rc), void *cookie);
     int (*pictures)(int gpu, const stk_pic_launch *l, void *stream);
+    int (*gather)(int gpu, const stk_gather *g, void *stream);
     void (*range_push)(const char *name); /* NVTX, of the calling thread */
     void (*range_pop)(void);
 } stk_cuda;

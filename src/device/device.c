@@ -62,6 +62,8 @@ static void flight_close(stk_device *d, stk_flight *f)
         c->free(d->gpu, f->slab.data);
     if (f->scratch.data)
         c->free(d->gpu, f->scratch.data);
+    if (f->places.data)
+        c->free(d->gpu, f->places.data);
 }
 
 int stk_device_open(stk_device **out, const stk_device_options *o, stk_error *err)
@@ -112,6 +114,7 @@ void stk_device_close(stk_device **dp)
     if (d->mending.device)
         flight_close(d, &d->mending);
     stk_keep_close(&d->keep);
+    stk_shelf_close(&d->shelf);
     stk_far_close(&d->far);
     pthread_cond_destroy(&d->land);
     pthread_mutex_destroy(&d->lock);
@@ -149,6 +152,16 @@ int stk_device_keep(stk_device *d, const stk_keep_options *given, uint64_t most,
     if (most && most < o.bytes)
         o.bytes = most;
     return stk_keep_open(&d->keep, d->cuda, d->gpu, &o, err);
+}
+
+int stk_device_shelf(stk_device *d, uint64_t bytes, uint64_t limit, stk_shelf **out, stk_error *err)
+{
+    *out = NULL;
+    if (bytes > (limit ? limit : d->info.free_memory / 2))
+        return 0;
+    STK_TRY(stk_shelf_open(&d->shelf, d->cuda, d->gpu, bytes, err));
+    *out = d->shelf;
+    return 0;
 }
 
 stk_keep *stk_device_kept(const stk_device *d)
@@ -370,6 +383,60 @@ static int send_dense(stk_flight *f, stk_batch_out *o, const stk_buffer *from, s
     return send(f, o->far->data, from->data, size, err);
 }
 
+/* ---- rows of arrays that are there ---- */
+
+static size_t place_bytes(const stk_batch *b)
+{
+    return (b->rows * sizeof(uint64_t) + 63) & ~(size_t)63;
+}
+
+/* Room for the places of all rows: growing it waits for the GPU, so once for all that may come. */
+static int make_places(stk_flight *f, stk_error *err)
+{
+    const stk_common *c = f->on[0].batch->common;
+
+    f->places_used = 0;
+    if (!f->device->shelf)
+        return 0;
+    return stk_room_far(f->device, &f->places,
+                        (c->batch * sizeof(uint64_t) + 64) * f->device->group * c->n_out, err);
+}
+
+static int send_gathered(stk_flight *f, stk_batch *b, uint32_t i, stk_error *err)
+{
+    const stk_out_plan *p = &b->common->out[i];
+    stk_device *d = f->device;
+    stk_batch_out *o = &b->out[i];
+    uint8_t *places = (uint8_t *)f->places.data + f->places_used;
+    stk_gather g = { .count = p->gather.count,
+                     .rows = b->rows,
+                     .in = p->gather.in,
+                     .made = p->gather.made,
+                     .sign = p->gather.sign };
+    int rc;
+
+    f->places_used += place_bytes(b);
+    STK_TRY(stk_far_get(d->far, p->row_bytes * b->rows + !b->rows, f->stream, &o->far, err));
+    STK_TRY(send(f, places, o->buffer->data, b->rows * sizeof(uint64_t), err));
+    g.arena = stk_shelf_arena(d->shelf, &g.arena_len);
+    g.at = (const uint64_t *)(const void *)places;
+    g.out = o->far->data;
+    rc = d->cuda->gather(d->gpu, &g, f->stream);
+    return rc ? stk_device_fail(d, rc, "rows could not be gathered", err) : 0;
+}
+
+static void count_gathered(stk_flight *f, const stk_batch *b)
+{
+    stk_device *d = f->device;
+
+    pthread_mutex_lock(&d->lock);
+    if (b->gathered)
+        d->figures.hits += b->rows;
+    else
+        d->figures.misses += b->rows;
+    pthread_mutex_unlock(&d->lock);
+}
+
 /* Rows of different sizes: the buffer that most of them share, behind it those that stand alone. */
 static int send_list(stk_flight *f, stk_batch *b, stk_batch_out *o, stk_error *err)
 {
@@ -407,6 +474,10 @@ static int send_output(stk_flight *f, stk_batch *b, uint32_t i, stk_error *err)
     }
     if (o->padded)
         return send_dense(f, o, o->dense, o->row_bytes * b->rows, err);
+    if (p->gather.count)
+        count_gathered(f, b);
+    if (p->gather.count && b->gathered)
+        return send_gathered(f, b, i, err);
     if (p->row_bytes)
         return send_dense(f, o, o->buffer, p->row_bytes * b->rows, err);
     if (p->spec.out == STK_OUT_LIST || p->spec.out == STK_OUT_DENSE)
@@ -421,6 +492,7 @@ static int queue(stk_flight *f, stk_error *err)
     const stk_common *common = f->on[0].batch->common; /* one loader's, so all have it */
     int rc = 0;
 
+    STK_TRY(make_places(f, err));
     c->event_record(d->gpu, f->begin, f->stream);
     stk_device_range(d, "stoker copy");
     for (uint32_t k = 0; k < f->n && rc == 0; k++)
@@ -538,6 +610,10 @@ void stk_device_figures(stk_device *d, stk_device_stats *out)
     rooms = atomic_load_explicit(&d->rooms, memory_order_relaxed);
     out->memory += rooms;
     out->memory_peak += rooms; /* they only grow */
+    if (d->shelf) {
+        out->kept.bytes = stk_shelf_filled(d->shelf);
+        (void)stk_shelf_arena(d->shelf, &out->kept.limit);
+    }
 }
 
 void stk_device_range(const stk_device *d, const char *name)

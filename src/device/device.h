@@ -12,6 +12,7 @@
 #include "collate/stack.h"
 #include "device/far.h"
 #include "device/keep.h"
+#include "device/shelf.h"
 
 #define STK_MAX_FLIGHTS 8
 
@@ -38,6 +39,9 @@ void stk_device_group(stk_device *d, uint32_t slots);
 /* Keep pictures there from now on, for outputs whose plan says so.  o->bytes 0: half of what is free
  * there; `most`: more than that is not needed; 0: not known.  Before the first batch. */
 int stk_device_keep(stk_device *d, const stk_keep_options *o, uint64_t most, stk_error *err);
+/* Room for arrays of so many bytes; *out NULL: that is more than `limit` (0: half of what is free). */
+int stk_device_shelf(stk_device *d, uint64_t bytes, uint64_t limit, stk_shelf **out,
+                     stk_error *err);
 stk_keep *stk_device_kept(const stk_device *d); /* NULL: none are kept */
 
 /* Page-locked memory, for what goes over to that GPU. */

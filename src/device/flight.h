@@ -32,10 +32,12 @@ typedef struct stk_passenger {
 typedef struct stk_flight {
     stk_device *device;
     void *stream;
-    int busy;                        /* device->lock */
-    void *begin, *copied, *made;     /* events that are timed */
-    int timed;                       /* they were recorded */
-    stk_room slab, scratch;          /* the GPU's */
+    int busy;                    /* device->lock */
+    void *begin, *copied, *made; /* events that are timed */
+    int timed;                   /* they were recorded */
+    stk_room slab, scratch;      /* the GPU's */
+    stk_room places;             /* the GPU's: where rows of arrays lie, of all batches on board */
+    size_t places_used;
     size_t slab_bytes;               /* that records take there */
     size_t slab_at[STK_PIC_BATCHES]; /* where each batch begins */
     stk_pictures pictures[STK_MAX_OUTPUTS];
@@ -50,8 +52,9 @@ struct stk_device {
     int gpu;
     stk_gpu_info info;
     stk_far *far;
-    stk_keep *keep;  /* pictures that stay there; NULL: none do */
-    uint32_t blocks; /* of threads at once; 0: no bound */
+    stk_keep *keep;   /* pictures that stay there; NULL: none do */
+    stk_shelf *shelf; /* arrays that do */
+    uint32_t blocks;  /* of threads at once; 0: no bound */
     pthread_mutex_t lock;
     pthread_cond_t land;
     stk_passenger waiting[STK_MAX_WAITING]; /* lock: from `first` to before `behind` */

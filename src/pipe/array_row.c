@@ -337,6 +337,12 @@ static int make_output(const sample *x, uint32_t output, stk_error *err)
                  .n_out = p->n_out };
     uint64_t at = x->at, n = p->cut.block;
 
+    if (x->slot->batch->gathered && o->gather.count) {
+        at += p->cut.block && !p->cut.share ? e->chain[output].tokens->shift : 0;
+        ((uint64_t *)x->slot->batch->out[output]
+             .buffer->data)[x->row] = g.from->at + at * g.from->array->row_bytes;
+        return 0;
+    }
     g.each = g.from->array->row_bytes / stk_dtype_size(g.from->array->dtype);
     if (!p->cut.block)
         return take(&g, at, 1, o->spec.dtype, err);
@@ -377,7 +383,7 @@ static int make(sample *x, uint64_t position, stk_error *err)
         STK_TRY(make_output(x, i, err));
     }
     x->slot->batch->ids[x->row] = start[d] + x->where->sample;
-    x->w->bytes += p->sample_bytes;
+    x->w->bytes += x->slot->batch->gathered ? 0 : p->sample_bytes;
     x->w->rows++;
     return 0;
 }
@@ -420,7 +426,7 @@ void stk_array_rows(stk_worker *w, stk_slot *s, uint32_t row, uint32_t n, const 
     stk_engine *e = w->engine;
     stk_error err;
 
-    if (n > 1)
+    if (n > 1 && !s->batch->gathered)
         expect(e, where, n);
     for (uint32_t i = 0; i < n; i++) {
         sample x = { .w = w, .slot = s, .row = row + i, .where = &where[i] };
@@ -428,7 +434,8 @@ void stk_array_rows(stk_worker *w, stk_slot *s, uint32_t row, uint32_t n, const 
 
         if (atomic_load_explicit(&e->draining, memory_order_relaxed))
             return;
-        w->next = i + 1 < n ? next_of(e, s, position[i + 1], &where[i + 1]) : (stk_bytes){ 0 };
+        w->next = i + 1 < n && !s->batch->gathered ? next_of(e, s, position[i + 1], &where[i + 1])
+                                                   : (stk_bytes){ 0 };
         stk_error_clear(&err);
         rc = make(&x, position[i], &err);
         if (rc == 0)

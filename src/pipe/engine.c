@@ -50,6 +50,13 @@ int stk_engine_start(stk_engine *e, stk_error *err)
             return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
         e->landing = 1;
     }
+    if (rc == 0 && e->shelf && !atomic_load_explicit(&e->uploading, memory_order_relaxed)) {
+        atomic_store_explicit(&e->uploading, 1, memory_order_relaxed);
+        if (stk_thread_start(&e->uploader, stk_array_keep_main, e, "stk-upload") != 0) {
+            atomic_store_explicit(&e->uploading, 0, memory_order_relaxed);
+            return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
+        }
+    }
     pthread_mutex_lock(&e->lock);
     if (rc == 0)
         rc = workers_set_locked(e, e->inline_mode ? 1 : e->want_workers, err);
@@ -212,8 +219,6 @@ static int mend(stk_engine *e, stk_slot *s, stk_error *err)
     stk_batch *b = s->batch;
     int rc = 0;
 
-    if (!e->mender)
-        STK_TRY(stk_worker_open(&e->mender, e, STK_MAX_WORKERS, err));
     for (uint32_t row = 0; row < b->rows && rc == 0; row++) {
         if (!b->bad[row])
             continue;
@@ -230,13 +235,16 @@ static void mend_locked(stk_engine *e)
 {
     stk_slot *s = &e->slot[e->tail % e->n_slots];
     stk_error why;
-    int rc;
+    int rc = 0;
 
     if (s->rc < 0 || !s->batch->bad)
         return;
-    pthread_mutex_unlock(&e->lock);
     stk_error_clear(&why);
-    rc = mend(e, s, &why);
+    if (!e->mender) /* its request counts among those of the workers */
+        rc = stk_worker_open(&e->mender, e, STK_MAX_WORKERS, &why);
+    pthread_mutex_unlock(&e->lock);
+    if (rc == 0)
+        rc = mend(e, s, &why);
     if (rc < 0)
         stk_ring_fail(e, s, 0, rc, &why); /* where no row has spoken yet */
     pthread_mutex_lock(&e->lock);
@@ -381,6 +389,8 @@ void stk_engine_stop(stk_engine *e)
     for (uint32_t i = 0; i < e->n_workers && !e->inline_mode; i++)
         pthread_join(e->worker[i]->thread, NULL);
     stk_io_stop(e);
+    if (atomic_exchange_explicit(&e->uploading, 2, memory_order_relaxed))
+        pthread_join(e->uploader, NULL);
     if (e->landing) {
         stk_device_shut(e->device);
         pthread_join(e->lander, NULL);

@@ -144,6 +144,9 @@ struct stk_engine {
     stk_stage to_device; /* the last of the stages, then */
     pthread_t lander;    /* receives batches that are there */
     int landing;         /* it runs */
+    stk_shelf *shelf;    /* arrays that the GPU keeps (the device's); NULL: none */
+    pthread_t uploader;  /* fills it */
+    _Atomic int uploading; /* 0: not begun; 1: it runs, or is through; 2: it must end */
     int gpu_decode;
     stk_small *small; /* with cache="device": fields beside pictures that are there; NULL: none */
     stk_pins *pins; /* batches stay here in page-locked memory; the pool's; NULL: they do not */
@@ -304,6 +307,11 @@ void stk_packed_finish(stk_engine *e, stk_slot *s); /* all pieces are there */
 /* array_row.c: rows of arrays, done or failed when it returns */
 void stk_array_rows(stk_worker *w, stk_slot *s, uint32_t row, uint32_t n, const uint64_t *position,
                     const stk_where *where);
+
+/* array_keep.c: arrays on a GPU: bytes that they take there, 0: no output is of such */
+uint64_t stk_array_keep_plan(stk_engine *e);
+void stk_array_keep_forget(stk_engine *e); /* they do not fit */
+void *stk_array_keep_main(void *engine);   /* the thread that brings them over */
 
 /* peek.c: rows whose bytes lie in memory */
 #define STK_PEEK_OUTPUTS 4

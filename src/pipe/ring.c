@@ -58,6 +58,7 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     s->ticket = (stk_ticket){ e, s };
     b->epoch = s->epoch;
     b->step = s->step;
+    b->gathered = e->shelf && stk_shelf_there(e->shelf);
     b->rows = s->spot ? s->share.rows : stk_slot_tickets(s);
     memset(b->valid, !s->share.filler, b->rows);
     atomic_store_explicit(&s->left, e->batch,

@@ -18,7 +18,7 @@
 #include "device/pic_sync.h"
 
 enum { GPUS = 2, POISON = 0xA5 };
-enum { COPY, ZERO, WAIT, RECORD, CALL, PICTURES };
+enum { COPY, ZERO, WAIT, RECORD, CALL, PICTURES, GATHER };
 
 typedef struct event {
     uint64_t recorded, done; /* lock */
@@ -35,6 +35,7 @@ typedef struct op {
     uint64_t count;
     void (*fn)(void *, int);
     stk_pic_launch launch;
+    stk_gather gather;
     struct op *next;
 } op;
 
@@ -120,6 +121,14 @@ static void make_pictures(const stk_pic_launch *l)
     free(s);
 }
 
+/* As stk_gather_run() of src/cuda. */
+static void gather_rows(const stk_gather *g)
+{
+    for (uint32_t r = 0; r < g->rows; r++)
+        for (uint64_t i = 0; i < g->count && stk_gather_inside(g, g->at[r]); i++)
+            stk_gather_one(g, g->at[r], r, i);
+}
+
 static void run(stream *s, const op *o)
 {
     dally(s);
@@ -129,6 +138,7 @@ static void run(stream *s, const op *o)
     case WAIT: wait_for(o); break;
     case RECORD: record(o); break;
     case CALL: o->fn(o->dst, atomic_load(&failed)); break;
+    case GATHER: gather_rows(&o->gather); break;
     case PICTURES: make_pictures(&o->launch); break;
     }
     if (o->kind != CALL && fails("work"))
@@ -337,6 +347,12 @@ static int pictures(int gpu, const stk_pic_launch *l, void *s)
     return put(s, (op){ .kind = PICTURES, .launch = *l });
 }
 
+static int gather(int gpu, const stk_gather *g, void *s)
+{
+    (void)gpu;
+    return put(s, (op){ .kind = GATHER, .gather = *g });
+}
+
 static int alloc(int gpu, size_t size, void **out)
 {
     size_t *p = fails("alloc") ? NULL : aligned_alloc(256, (size + 511) / 256 * 256);
@@ -420,7 +436,7 @@ static const stk_cuda table = { STK_CUDA_ABI, say,         count,       current,
                                 pinned_alloc, pinned_free, alloc,       release,    stream_open,
                                 stream_close, stream_wait, stream_sync, event_open, event_close,
                                 event_record, event_done,  event_ms,    copy,       zero,
-                                call,         pictures,    range_push,  range_pop };
+                                call,         pictures,    gather,      range_push, range_pop };
 
 __attribute__((visibility("default"))) const stk_cuda *stk_cuda_table(uint32_t abi);
 const stk_cuda *stk_cuda_table(uint32_t abi)

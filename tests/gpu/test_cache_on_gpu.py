@@ -2,7 +2,9 @@
 """cache="device": the same batches as from the CPU over several epochs, whatever fits; files that are kept are not read again."""
 
 import random
+import time
 
+import numpy as np
 import on_gpu
 import pytest
 import stoker
@@ -92,3 +94,37 @@ def test_resumed_in_the_middle(data):
         state = near.state_dict()
         far.load_state_dict(state)
         same_epoch(near, far)
+
+
+# ---- arrays and tokens --------------------------------------------------------------------------
+
+def arrays(tmp_path):
+    rng = np.random.default_rng(on_gpu.SEED)
+    tokens = tmp_path / "tokens.bin"
+    rng.integers(0, 50000, 3_000_017).astype(np.uint16).tofile(tokens)
+    rows = {"a": rng.integers(-9000, 9000, (4000, 31)).astype(np.int16), "b": rng.random((4000, 3, 8, 8), np.float32),
+            "c": rng.integers(0, 250, (4000, 5, 16)).astype(np.uint8), "label": np.arange(4000) * -3}
+    return str(tokens), rows
+
+
+WINDOWS = {"x": "tokens(block=1000)", "y": "tokens(block=1000, shift=1) | to(i32)"}
+ROWS = {"a": "from(a) | to(i64)", "b": "from(b)", "c": "from(c)", "label": "from(label)"}
+
+
+@pytest.mark.parametrize("kind", ["windows", "random windows", "rows"])
+def test_arrays_are_gathered(tmp_path, kind):
+    tokens, rows = arrays(tmp_path)
+    fields = ROWS if kind == "rows" else {k: v.replace(")", ", random=true)", 1) if kind != "windows" else v
+                                          for k, v in WINDOWS.items()}
+    how = {"batch_size": 64, "shuffle": True, "seed": 5}
+    with stoker.Loader(rows if kind == "rows" else tokens, fields, **how) as near, \
+            stoker.Loader(rows if kind == "rows" else tokens, fields, **how, **options(cache="device")) as far:
+        for epoch in range(6):
+            near.set_epoch(epoch)
+            far.set_epoch(epoch)
+            for x, y in zip(near, far, strict=True):
+                for name in fields:
+                    assert torch.equal(bits(x[name]), bits(y[name])), (epoch, name)
+            time.sleep(0.05)
+        if not on_gpu.DRY:
+            assert cache_of(far)["hits"] > 0, cache_of(far)

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gather_run.h - the launch of gather.cu.  Returns a cudaError_t; g is copied. */
+#ifndef STOKER_GATHER_RUN_H
+#define STOKER_GATHER_RUN_H
+
+#include <cuda_runtime.h>
+
+#include "device/gather.h"
+
+#ifdef __cplusplus
+extern "C"
+#endif
+    int
+    stk_gather_run(const stk_gather *g, cudaStream_t stream);
+
+#endif
