@@ -274,8 +274,7 @@ typedef struct stk_decoder { /* chosen by content; one context a worker */
 
 /* ---- op: turns the view ---- */
 
-typedef struct
-    stk_rng { /* Philox4x32-10; key = seed, counter = (position, epoch, output, op, draw) */
+typedef struct stk_rng { /* Philox4x32-10 of (position, epoch, output, op, draw), key = seed */
     uint32_t key[2], ctr[4], out[4];
     uint32_t used;
 } stk_rng;
@@ -353,13 +352,11 @@ typedef struct stk_memory { /* copied; must work after the loader is closed */
     void *cookie;
     void *(*alloc)(void *cookie, size_t size); /* 64-byte aligned */
     void (*free)(void *cookie, void *p, size_t size);
-    /* Memory that is still read when its last holder lets go (by a GPU): leave() is told so and
-     * answers a mark (`old`: the one of the last time, or NULL), ready() says whether that is over,
-     * or waits for it; forget() frees a mark.  NULL: it is over at once. */
-    void *(*leave)(void *cookie, void *old);
-    int (*ready)(void *cookie, void *mark, int wait);
-    void (*forget)(void *cookie, void *mark);
-    void (*close)(void *cookie); /* the last buffer is gone; may be NULL */
+    /* Memory that a GPU still reads when its last holder lets go; NULL: none does. */
+    void *(*leave)(void *cookie, void *old);          /* answers a mark; old: the last one, or NULL */
+    int (*ready)(void *cookie, void *mark, int wait); /* 1: that is over */
+    void (*forget)(void *cookie, void *mark);         /* frees it */
+    void (*close)(void *cookie);                      /* the last buffer is gone; may be NULL */
 } stk_memory;
 
 /* What an op did to one picture: the view behind it.  Step 0 is the first of the chain; a chain's

@@ -209,9 +209,10 @@ STK_API void stk_loader_streams(const stk_loader *l, uint64_t *streams, uint64_t
 STK_API STK_MUST_CHECK int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window,
                                                   stk_error *err);
 
-/* Batches of the epoch in which the consumer stands, or of another one; equal on all ranks.  Where
- * lengths make batches, epochs differ in it. */
+/* Batches of the epoch in which the consumer stands; equal on all ranks.  Where lengths make batches,
+ * epochs differ in it. */
 STK_API uint64_t stk_loader_steps(const stk_loader *l);
+/* The same of any epoch. */
 STK_API uint64_t stk_loader_steps_of(const stk_loader *l, uint64_t epoch);
 STK_API uint64_t stk_loader_samples(const stk_loader *l); /* samples an epoch, all ranks together */
 

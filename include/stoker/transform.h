@@ -43,6 +43,7 @@ typedef struct stk_picture {
  * or a loader's whole chain, from() and image included.  *out: end with stk_transform_close(). */
 STK_API STK_MUST_CHECK int stk_transform_open(stk_transform **out, const char *chain,
                                               const stk_transform_options *opt, stk_error *err);
+/* What comes out: type, layout, and the size where the chain fixes one. */
 STK_API void stk_transform_describe(const stk_transform *t, stk_transform_info *out);
 
 /* How large each picture comes out in an epoch. */
@@ -66,6 +67,8 @@ typedef struct stk_transform_place { /* a GPU, and a CUDA stream on it (NULL: th
 STK_API STK_MUST_CHECK int stk_transform_run_gpu(stk_transform *t, uint32_t epoch,
                                                  const stk_picture *pictures, uint64_t n,
                                                  const stk_transform_place *where, stk_error *err);
+
+/* Free it and null the pointer; work that it queued on a GPU is waited for. */
 STK_API void stk_transform_close(stk_transform **t);
 
 #ifdef __cplusplus

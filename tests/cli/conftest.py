@@ -42,6 +42,7 @@ def stoker(tmp_path):
                                  timeout=120, env={**os.environ, "STOKER_CACHE": str(tmp_path / "cache"), **env})
         return Done(process, tmp_path)
 
+    run.program = CLI
     return run
 
 

@@ -367,7 +367,6 @@ def test_bad_picture(stoker, tmp_path):
 
 def test_output_that_cannot_be_written(stoker, tmp_path):
     import subprocess
-    from conftest import CLI
     with open("/dev/full", "w") as full:
-        done = subprocess.run([CLI, "ops"], stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([stoker.program, "ops"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (3, "stoker: the output could not be written\n")
