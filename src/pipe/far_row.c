@@ -47,7 +47,7 @@ void stk_row_keep_small(const stk_worker *w, const stk_request *r, const stk_bat
     stk_bytes near[STK_MAX_OUTPUTS] = { 0 };
     uint32_t n = 0;
 
-    if (!e->small || w->alone)
+    if (w->alone)
         return;
     for (uint32_t i = 0; i < r->n; i++) {
         const stk_wanted *want = &r->want[i];

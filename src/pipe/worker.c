@@ -266,7 +266,8 @@ static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
         if (fields[i] == UINT16_MAX && !e->fallback[i].data)
             return missing_field(e, i, err);
     }
-    stk_row_find_kept(w, r, fields);
+    if (e->device)
+        stk_row_find_kept(w, r, fields);
     STK_TRY(stk_request_begin(r, fields, e->common->n_out, err));
     for (uint32_t i = 0; i < e->common->n_out; i++) {
         r->want[i].unpack = stk_chain_packed(&e->chain[i], &r->want[i].field);
@@ -362,7 +363,8 @@ static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err
         w->rows++;
         for (uint32_t i = 0; i < r->n; i++)
             w->bytes += r->want[i].at_hand.data ? 0 : r->want[i].bytes.len;
-        stk_row_keep_small(w, r, s->batch, row);
+        if (w->engine->small)
+            stk_row_keep_small(w, r, s->batch, row);
     }
     return rc;
 }
