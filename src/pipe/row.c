@@ -201,7 +201,7 @@ static int look(const row *x, const stk_image_info *info, stk_view *view, stk_as
 }
 
 /* The GPU has its scan; all else is in the seek points.  What fails here is done from the file. */
-static int make_kept(const row *x, stk_error *err)
+__attribute__((noinline)) static int make_kept(const row *x, stk_error *err)
 {
     const stk_wanted *want = &x->r->want[x->output];
     stk_kept_picture p = { .at = want->kept };
@@ -223,7 +223,8 @@ static int make_kept(const row *x, stk_error *err)
     return rc;
 }
 
-static int make_image(const row *x, stk_bytes in, stk_error *err)
+/* Apart, so that cheap rows do not set up what only pictures need. */
+__attribute__((noinline)) static int make_image(const row *x, stk_bytes in, stk_error *err)
 {
     const stk_spec *spec = &x->chain->spec;
     stk_worker *w = x->w;
