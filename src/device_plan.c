@@ -30,6 +30,17 @@ int stk_device_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
     return 0;
 }
 
+static uint64_t shard_bytes(const stk_dataset *data)
+{
+    uint64_t bytes = 0;
+    stk_shard_info s;
+
+    for (uint64_t k = 0; k < stk_index_shards(data->index); k++)
+        if (stk_index_shard(data->index, k, &s, NULL) == 0)
+            bytes += s.size;
+    return bytes;
+}
+
 /* What a picture's record takes, before one was seen: its file, or what the CPU makes of it. */
 static size_t expect_record(const stk_engine *e, const stk_chain *c)
 {
@@ -38,14 +49,9 @@ static size_t expect_record(const stk_engine *e, const stk_chain *c)
     size_t made = (size_t)c->spec.width * c->spec.height * 3;
 
     for (uint32_t d = 0; d < e->common->n_data; d++) {
-        const stk_dataset *data = e->common->data[d];
-        stk_shard_info s;
-
-        samples += stk_dataset_len(data);
-        points &= data->seek != NULL;
-        for (uint64_t k = 0; k < stk_index_shards(data->index); k++)
-            if (stk_index_shard(data->index, k, &s, NULL) == 0)
-                bytes += s.size;
+        samples += stk_dataset_len(e->common->data[d]);
+        points &= e->common->data[d]->seek != NULL;
+        bytes += shard_bytes(e->common->data[d]);
     }
     bytes = samples ? bytes / samples : 0;
     bytes = points ? bytes * 3 / 4 : bytes * 9 / 8; /* most crops see less than half of a picture */
@@ -94,8 +100,14 @@ void stk_device_ahead(stk_engine *e, uint64_t bytes)
 {
     uint64_t n = bytes ? AHEAD_BYTES / bytes : AHEAD_MOST, far = 0;
 
-    for (uint32_t i = 0; i < e->common->n_out; i++)
-        far += (uint64_t)e->common->out[i].far_bytes * e->common->batch;
+    for (uint32_t i = 0; i < e->common->n_out; i++) {
+        const stk_out_plan *p = &e->common->out[i];
+
+        far += (uint64_t)p->far_bytes * e->common->batch;
+        if (!p->row_bytes && !p->far_bytes &&
+            (p->spec.out == STK_OUT_LIST || p->spec.out == STK_OUT_DENSE))
+            return; /* ragged: nobody knows yet how much of the GPU a batch takes */
+    }
     if (far)
         n = AHEAD_PICTURES / far < 16 ? AHEAD_PICTURES / far : 16;
     n = n < AHEAD_LEAST ? AHEAD_LEAST : n > AHEAD_MOST ? AHEAD_MOST : n;
@@ -163,14 +175,10 @@ static uint64_t all_bytes(const stk_engine *e)
 
     for (uint32_t d = 0; d < e->common->n_data; d++) {
         const stk_dataset *data = e->common->data[d];
-        stk_shard_info s;
 
         if (data->format->locate)
             return 0;
-        bytes += stk_dataset_len(data) * 128;
-        for (uint64_t k = 0; k < stk_index_shards(data->index); k++)
-            if (stk_index_shard(data->index, k, &s, NULL) == 0)
-                bytes += s.size;
+        bytes += stk_dataset_len(data) * 128 + shard_bytes(data);
     }
     return bytes;
 }

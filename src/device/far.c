@@ -158,7 +158,7 @@ static int count_locked(stk_far *f, size_t size, far_buffer **dropped, stk_error
     if (f->bytes + size > f->limit)
         return stk_fail(err, STK_ELIMIT,
                         "device_memory_limit is reached: %" PRIu64 " MB are in use, %zu MB more do "
-                        "not fit into %" PRIu64 " MB: let batches go, or raise it",
+                        "not fit into %" PRIu64 " MB: let batches go, lower prefetch, or raise it",
                         f->bytes >> 20, size >> 20, f->limit >> 20);
     f->bytes += size;
     f->peak = f->bytes > f->peak ? f->bytes : f->peak;
