@@ -35,6 +35,8 @@ static uint64_t padded(const stk_engine *e, uint64_t id)
 static int too_long(const stk_engine *e, uint64_t id, uint64_t budget, stk_error *err)
 {
     const stk_common *c = e->common;
+    const char *shard = NULL;
+    uint64_t offset = STK_NO_OFFSET;
     stk_bytes key = { 0 };
     stk_entry entry;
     uint32_t d = 0;
@@ -42,14 +44,17 @@ static int too_long(const stk_engine *e, uint64_t id, uint64_t budget, stk_error
 
     while (d + 1 < c->n_data && c->start[d + 1] <= id)
         d++;
-    if (stk_index_entry(c->data[d]->index, id - c->start[d], &entry, NULL) == 0)
+    if (stk_index_entry(c->data[d]->index, id - c->start[d], &entry, NULL) == 0) {
+        shard = stk_shards_name(c->data[d]->shards, entry.shard);
+        offset = entry.offset;
         key = stk_key_shown(entry.key);
+    }
     rc = stk_fail(err, STK_EINVAL,
                   "a row of %u values, padded %" PRIu64 ", is longer than max_tokens=%" PRIu64
                   ": raise it, cut rows with truncate(%" PRIu64 "), or leave the sample out "
                   "(exclude)",
                   e->lengths[id], padded(e, id), budget, budget);
-    stk_error_at(err, NULL, STK_NO_OFFSET, key);
+    stk_error_at(err, shard, offset, key);
     if (err)
         err->sample = id;
     return rc;

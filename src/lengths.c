@@ -7,6 +7,7 @@
  * Processes of one host take turns, so that one measures and the others find it done. */
 #include "lengths.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,9 +92,9 @@ static int load(const char *path, uint64_t n, uint64_t data, uint32_t *out)
 /* What can't be kept is measured again next time. */
 static void save(const stk_engine *e, const char *path, const head *h, const uint32_t *lengths)
 {
-    char part[1400];
+    char part[1400], why[96];
     FILE *f;
-    int ok;
+    int ok, sys;
 
     if (!path[0])
         return;
@@ -103,8 +104,12 @@ static void save(const stk_engine *e, const char *path, const head *h, const uin
     ok = (f && fclose(f) == 0) && ok && rename(part, path) == 0;
     if (ok)
         return;
+    sys = errno;
     (void)unlink(part);
-    stk_log_line(&e->log, STK_LOG_WARN, "the lengths that were measured can't be kept in %s", path);
+    stk_log_line(&e->log, STK_LOG_WARN,
+                 "the lengths that were measured can't be kept in %s (%s): they are measured anew "
+                 "next time",
+                 path, strerror_r(sys, why, sizeof why));
 }
 
 /* ---- measured ---- */
