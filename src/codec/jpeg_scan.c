@@ -141,9 +141,7 @@ static int seek_row(stk_jpeg_scan *d, stk_jpeg_stream *s, uint32_t row)
     s->chunk = first;
     s->col = first * d->chunk;
     s->until = d->x1;
-    s->at = stk_jpeg_seek_row(k, row);
-    for (uint32_t i = 0; i < first; i++)
-        s->at += stk_jpeg_seek_len(k, row, i);
+    s->at = stk_jpeg_seek_row(k, row) + stk_jpeg_seek_span(k, row, 0, first);
     if (s->at / 8 >= d->len)
         return STK_ESTALE;
     stk_jpeg_seek_dc(k, row, dc, s->pred);

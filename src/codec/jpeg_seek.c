@@ -19,17 +19,10 @@ enum { STANDARD = 1, ROWS_ONLY = 2, WIDE_QUANT = 4 };
 
 /* ---- bits and bytes ---- */
 
-/* `n` bits (32 at most) at bit `at`; zero bits behind the end. */
+/* `n` bits (32 at most) at bit `at`; zero bits after the end. */
 static uint32_t get_bits(stk_bytes b, uint64_t at, unsigned n)
 {
-    uint64_t v = 0;
-    size_t from = (size_t)(at / 8), size;
-
-    if (from >= b.len)
-        return 0;
-    size = b.len - from < 8 ? b.len - from : 8;
-    memcpy(&v, b.data + from, size);
-    return (uint32_t)(v >> at % 8 & (((uint64_t)1 << n) - 1));
+    return (uint32_t)(stk_jpeg_seek_word(b, at) & (((uint64_t)1 << n) - 1));
 }
 
 typedef struct writer {
@@ -87,15 +80,11 @@ uint32_t stk_jpeg_seek_len(const stk_jpeg_seek *s, uint32_t row, uint32_t chunk)
 
 void stk_jpeg_seek_dc(const stk_jpeg_seek *s, uint32_t row, uint32_t dc, int32_t out[])
 {
-    unsigned one = 0;
-    uint64_t at;
+    uint64_t v = stk_jpeg_seek_word(s->dc, ((uint64_t)row * s->dcs + dc) * s->dc_sum);
 
-    for (unsigned c = 0; c < s->n_comps; c++)
-        one += s->dc_bits[c];
-    at = ((uint64_t)row * s->dcs + dc) * one;
     for (unsigned c = 0; c < s->n_comps; c++) {
-        out[c] = s->dc_min[c] + (int32_t)get_bits(s->dc, at, s->dc_bits[c]);
-        at += s->dc_bits[c];
+        out[c] = s->dc_min[c] + (int32_t)(v & (((uint64_t)1 << s->dc_bits[c]) - 1));
+        v >>= s->dc_bits[c];
     }
 }
 
@@ -403,7 +392,7 @@ static int broken(stk_error *err)
 int stk_jpeg_seek_open(stk_jpeg_seek *s, stk_jpeg_head *h, stk_bytes in, stk_error *err)
 {
     packed r = { in.data, in.data + in.len, 0 };
-    unsigned flags, dc_sum = 0;
+    unsigned flags;
 
     memset(s, 0, sizeof *s);
     memset(h, 0, sizeof *h);
@@ -424,13 +413,13 @@ int stk_jpeg_seek_open(stk_jpeg_seek *s, stk_jpeg_head *h, stk_bytes in, stk_err
     for (unsigned c = 0; c < h->n_comps; c++) {
         if (s->dc_bits[c] > 16)
             return broken(err);
-        dc_sum += s->dc_bits[c];
+        s->dc_sum += s->dc_bits[c];
     }
     s->chunks = stk_jpeg_ceil(s->cols, s->chunk);
     s->dcs = stk_jpeg_ceil(s->chunks, s->dc_step);
     s->row = take_bits(&r, (uint64_t)s->rows * s->row_bits);
     s->len = take_bits(&r, s->rows_only ? 0 : (uint64_t)s->rows * (s->chunks - 1) * s->len_bits);
-    s->dc = take_bits(&r, (uint64_t)s->rows * s->dcs * dc_sum);
+    s->dc = take_bits(&r, (uint64_t)s->rows * s->dcs * s->dc_sum);
     return r.bad || r.p != r.end ? broken(err) : 0;
 }
 

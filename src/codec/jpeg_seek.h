@@ -15,6 +15,8 @@
 #ifndef STOKER_JPEG_SEEK_H
 #define STOKER_JPEG_SEEK_H
 
+#include <string.h>
+
 #include "codec/jpeg_head.h"
 
 #define STK_JPEG_CHUNK_BLOCKS 40 /* most blocks of a chunk */
@@ -28,6 +30,7 @@ typedef struct stk_jpeg_seek {
     uint32_t base;          /* the shortest chunk */
     int32_t dc_min[STK_JPEG_COMPS];
     uint8_t n_comps, row_bits, len_bits, dc_bits[STK_JPEG_COMPS];
+    uint32_t dc_sum; /* bits of the DC values of one point */
     int rows_only; /* some chunk is longer than 65535 bits, or the file is small */
     stk_bytes row, len, dc;
 } stk_jpeg_seek;
@@ -45,6 +48,32 @@ uint32_t stk_jpeg_seek_row(const stk_jpeg_seek *s, uint32_t row);
 
 /* Length of a chunk that is not a row's last. */
 uint32_t stk_jpeg_seek_len(const stk_jpeg_seek *s, uint32_t row, uint32_t chunk);
+
+/* 57 bits or more at bit `at` of a packed part; zero bits after its end.  Every field of a point
+ * fits, and the DC values of one point together. */
+static inline uint64_t stk_jpeg_seek_word(stk_bytes b, uint64_t at)
+{
+    size_t from = (size_t)(at / 8);
+    uint64_t v = 0;
+
+    if (b.len >= 8 && from <= b.len - 8)
+        memcpy(&v, b.data + from, 8);
+    else if (from < b.len)
+        memcpy(&v, b.data + from, b.len - from);
+    return v >> at % 8;
+}
+
+/* Length of chunks first to end - 1 of a row; none of them is its last. */
+static inline uint64_t stk_jpeg_seek_span(const stk_jpeg_seek *s, uint32_t row, uint32_t first,
+                                          uint32_t end)
+{
+    uint64_t at = ((uint64_t)row * (s->chunks - 1) + first) * s->len_bits, sum = 0;
+    const uint64_t mask = ((uint64_t)1 << s->len_bits) - 1;
+
+    for (uint32_t i = first; i < end; i++, at += s->len_bits)
+        sum += stk_jpeg_seek_word(s->len, at) & mask;
+    return sum + (uint64_t)s->base * (end > first ? end - first : 0);
+}
 
 /* DC values at chunk number dc * dc_step. */
 void stk_jpeg_seek_dc(const stk_jpeg_seek *s, uint32_t row, uint32_t dc, int32_t out[]);

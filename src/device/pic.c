@@ -98,55 +98,101 @@ static uint32_t unit_chunks(const stk_jpeg_seek *k)
     return k->rows_only ? k->chunks : k->dc_step;
 }
 
-/* The unit of chunks i to end - 1 of row y, from bit w->end on; 0 or STK_ESTALE.  Its `at` counts
- * from the scan's begin. */
-static int add_unit(stk_pic_gather *g, const stk_jpeg_seek *k, uint32_t y, uint32_t i, uint32_t end,
-                    row *w)
-{
-    stk_pic *r = &g->rec;
-    stk_pic_unit *u = &g->unit[r->n_units++];
-    uint32_t col = i * k->chunk, whole = end < k->chunks ? end * k->chunk : k->cols;
-    uint32_t until = whole < r->x1 ? whole : r->x1;
-    uint64_t from = w->end;
-    int32_t dc[STK_JPEG_COMPS] = { 0, 0, 0 };
-    int known = until == whole && !(whole == k->cols && w->last);
+/* Fields of points, read one after the other from a copy with PAD bytes after it. */
+#define PAD 8
 
-    for (; i < end && i + 1 < k->chunks && !k->rows_only; i++)
-        w->end += stk_jpeg_seek_len(k, y, i);
-    if (w->end > w->next)
-        return STK_ESTALE;
-    if (end == k->chunks || k->rows_only) {
-        w->end = w->next;
-        known &= whole == k->cols;
-    }
-    stk_jpeg_seek_dc(k, y, col / k->chunk / k->dc_step, dc);
-    for (int c = 0; c < 3; c++) {
-        if (dc[c] != (int16_t)dc[c])
-            return STK_ESTALE;
-        u->dc[c] = (int16_t)dc[c];
-    }
-    u->at = (uint32_t)from;
-    u->mcu = y * r->cols + col;
-    u->count = (uint16_t)(until - col);
-    u->bits = known && w->end - from <= UINT16_MAX ? (uint16_t)(w->end - from) : 0;
-    u->zero = 0;
+typedef struct cursor {
+    const uint8_t *data;
+    uint64_t at; /* bit */
+} cursor;
+
+static inline uint64_t next_bits(cursor *c, unsigned bits)
+{
+    uint64_t v;
+
+    memcpy(&v, c->data + c->at / 8, sizeof v);
+    v >>= c->at % 8;
+    c->at += bits;
+    return v;
+}
+
+/* DC values of one point.  Those of components that are not there take no bits. */
+static inline void unit_dc(stk_pic_unit *u, const stk_jpeg_seek *k, cursor *dcs)
+{
+    uint64_t v = next_bits(dcs, k->dc_sum);
+
+    u->dc[0] = (int16_t)(k->dc_min[0] + (int32_t)(v & ((1u << k->dc_bits[0]) - 1)));
+    v >>= k->dc_bits[0];
+    u->dc[1] = (int16_t)(k->dc_min[1] + (int32_t)(v & ((1u << k->dc_bits[1]) - 1)));
+    v >>= k->dc_bits[1];
+    u->dc[2] = (int16_t)(k->dc_min[2] + (int32_t)(v & ((1u << k->dc_bits[2]) - 1)));
+}
+
+/* 1: some DC value of the points is larger than any that a JPEG can have. */
+static int dc_too_large(const stk_jpeg_seek *k)
+{
+    int32_t dc[STK_JPEG_COMPS] = { 0, 0, 0 };
+    int can = 0;
+
+    for (unsigned c = 0; c < k->n_comps; c++)
+        can |= k->dc_min[c] + (1 << k->dc_bits[c]) - 1 > INT16_MAX;
+    for (uint32_t y = 0; can && y < k->rows; y++)
+        for (uint32_t i = 0; i < k->dcs; i++) {
+            stk_jpeg_seek_dc(k, y, i, dc);
+            for (int c = 0; c < 3; c++)
+                if (dc[c] > INT16_MAX)
+                    return 1;
+        }
     return 0;
 }
 
-/* Units of a row, and which bits it takes. */
+/* The bits of chunks i to end - 1; what the last chunk of a row takes is not among them. */
+static inline uint64_t unit_bits(const stk_jpeg_seek *k, cursor *lens, uint32_t i, uint32_t end)
+{
+    const uint64_t mask = ((uint64_t)1 << k->len_bits) - 1;
+    uint64_t sum = 0;
+
+    end = k->rows_only ? i : end < k->chunks ? end : k->chunks - 1;
+    for (uint32_t n = end - i; n; n--)
+        sum += next_bits(lens, k->len_bits) & mask;
+    return sum + (uint64_t)k->base * (end - i);
+}
+
+/* Units of a row, and which bits it takes; 0 or STK_ESTALE.  A unit's `at` counts from the scan's
+ * begin. */
 static int add_row(stk_pic_gather *g, const stk_jpeg_seek *k, uint32_t y, row *w)
 {
-    uint32_t first = first_chunk(k, g->rec.x0), step = unit_chunks(k);
-    uint32_t upto = stk_jpeg_ceil(g->rec.x1, k->chunk);
+    uint32_t first = first_chunk(k, g->rec.x0), step = unit_chunks(k), x1 = g->rec.x1;
+    uint32_t upto = stk_jpeg_ceil(x1, k->chunk), end;
+    cursor lens = { k->len.data, (uint64_t)y * (k->chunks - 1) * k->len_bits };
+    cursor dcs = { k->dc.data, ((uint64_t)y * k->dcs + first / k->dc_step) * k->dc_sum };
+    stk_pic_unit *u = g->unit + g->rec.n_units;
+    uint64_t at;
 
     w->last = y + 1 == k->rows;
     w->next = w->last ? (uint64_t)k->scan_len * 8 : stk_jpeg_seek_row(k, y + 1);
-    w->begin = stk_jpeg_seek_row(k, y);
-    for (uint32_t i = 0; i < first; i++)
-        w->begin += stk_jpeg_seek_len(k, y, i);
-    w->end = w->begin;
-    for (uint32_t i = first; i < upto; i += step)
-        STK_TRY(add_unit(g, k, y, i, i + step < upto ? i + step : upto, w));
+    w->begin = at = stk_jpeg_seek_row(k, y) + unit_bits(k, &lens, 0, first);
+    for (uint32_t i = first; i < upto; i = end, u++) {
+        uint32_t whole, col = i * k->chunk;
+        uint64_t from = at;
+
+        end = i + step < upto ? i + step : upto;
+        whole = end < k->chunks ? end * k->chunk : k->cols;
+        at += unit_bits(k, &lens, i, end);
+        if (at > w->next)
+            return STK_ESTALE;
+        if (end == k->chunks || k->rows_only)
+            at = w->next;
+        *u = (stk_pic_unit){ .at = (uint32_t)from,
+                             .mcu = y * g->rec.cols + col,
+                             .count = (uint16_t)((whole < x1 ? whole : x1) - col) };
+        if (whole <= x1 && at - from <= UINT16_MAX &&
+            (whole == k->cols ? !w->last : !k->rows_only)) /* else it is not known what it takes */
+            u->bits = (uint16_t)(at - from);
+        unit_dc(u, k, &dcs);
+    }
+    g->rec.n_units = (uint32_t)(u - g->unit);
+    w->end = at;
     return 0;
 }
 
@@ -202,20 +248,39 @@ static void take_all(stk_pic_gather *g, const stk_jpeg_seek *k)
     g->n_ranges = !g->rec.arena_at;
 }
 
+/* A part of the points with PAD bytes after it, so that words can be read anywhere in it. */
+static stk_bytes padded(uint8_t **to, stk_bytes part)
+{
+    stk_bytes copy = { *to, part.len };
+
+    if (part.len)
+        memcpy(*to, part.data, part.len);
+    memset(*to + part.len, 0, PAD);
+    *to += part.len + PAD;
+    return copy;
+}
+
 static int gather_seek(stk_pic_gather *g, const stk_jpeg_seek *k, size_t len, stk_scratch *scratch,
                        stk_error *err)
 {
     stk_pic *r = &g->rec;
     uint32_t rows = r->y1 - r->y0, chunks = stk_jpeg_ceil(r->x1, k->chunk) - first_chunk(k, r->x0);
     size_t units = (size_t)rows * stk_jpeg_ceil(chunks, unit_chunks(k));
-    uint8_t *memory = stk_scratch_get(scratch, rows * sizeof *g->range + units * sizeof *g->unit);
+    size_t bytes = rows * sizeof *g->range + units * sizeof *g->unit;
+    uint8_t *memory = stk_scratch_get(scratch, bytes + k->len.len + k->dc.len + (size_t)2 * PAD);
+    stk_jpeg_seek points = *k;
     int rc;
 
     if (!memory)
-        return stk_fail_nomem(err, units * sizeof *g->unit);
+        return stk_fail_nomem(err, bytes);
     g->range = (stk_pic_range *)(void *)memory;
     g->unit = (stk_pic_unit *)(void *)(memory + rows * sizeof *g->range);
-    rc = gather_rows(g, k, len);
+    memory += bytes;
+    points.len = padded(&memory, k->len);
+    points.dc = padded(&memory, k->dc);
+    for (unsigned c = k->n_comps; c < STK_JPEG_COMPS; c++)
+        points.dc_bits[c] = 0, points.dc_min[c] = 0;
+    rc = dc_too_large(k) ? STK_ESTALE : gather_rows(g, &points, len);
     if (g->all)
         take_all(g, k);
     return rc < 0 ? stale(err) : 0;
