@@ -463,6 +463,20 @@ int stk_loader_next(stk_loader *l, stk_batch **out, int timeout_ms, stk_error *e
     return stk_engine_next(&l->e, out, timeout_ms, err);
 }
 
+int stk_loader_peek(stk_loader *l, stk_batch **out, int timeout_ms, stk_error *err)
+{
+    int rc = check_process(l, err);
+
+    *out = NULL;
+    if (rc == 0)
+        rc = stk_engine_peek(&l->e, timeout_ms, err);
+    if (rc == 0) {
+        stk_batch_ref(l->e.held.batch);
+        *out = l->e.held.batch;
+    }
+    return rc;
+}
+
 void stk_loader_copies_on(stk_loader *l, void *stream)
 {
     if (l->e.pins)
