@@ -174,7 +174,8 @@ static int module_exec(PyObject *m)
     if (add_type(m, &tensor_spec, &st->tensor) < 0 ||
         add_type(m, &dataset_spec, &st->dataset) < 0 ||
         add_type(m, &loader_spec, &st->loader) < 0 || add_type(m, &writer_spec, &st->writer) < 0 ||
-        add_type(m, &transform_spec, &st->transform) < 0)
+        add_type(m, &transform_spec, &st->transform) < 0 ||
+        add_type(m, &giver_spec, &st->giver) < 0)
         return -1;
     return PyModule_AddStringConstant(m, "__version__", stk_version());
 }
@@ -190,6 +191,7 @@ static int module_traverse(PyObject *m, visitproc visit, void *arg)
     Py_VISIT(st->loader);
     Py_VISIT(st->writer);
     Py_VISIT(st->transform);
+    Py_VISIT(st->giver);
     Py_VISIT(st->make_error);
     Py_VISIT(st->emit);
     return 0;
@@ -206,6 +208,7 @@ static int module_clear(PyObject *m)
     Py_CLEAR(st->loader);
     Py_CLEAR(st->writer);
     Py_CLEAR(st->transform);
+    Py_CLEAR(st->giver);
     Py_CLEAR(st->make_error);
     log_stop(st->log);
     Py_CLEAR(st->emit);

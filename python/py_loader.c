@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* py_loader.c - a loader: open, next, seek, figures, close.
- *
- * A stk_loader is used by one thread at a time and Python threads may come together once the GIL
- * is away, so every call takes `lock`, always after letting the GIL go.  next() waits in slices,
- * so that Ctrl-C, close() and stats() of other threads get their turn.  A process that inherited
- * the object through fork never touches the lock: its holder may be a thread that did not come
- * along. */
+/* py_loader.c - a loader: open, seek, figures, close.  Its batches: py_next.c; its lock: py_loader.h. */
 #include <string.h>
 #include <unistd.h>
 
-#include "py_batch.h"
-
-#define SLICE_MS 100
+#include "py_loader.h"
 
 #define MAX_DRAWN 1024 /* 32 outputs of 32 steps */
 
@@ -21,49 +13,10 @@ typedef struct drawn {
     stk_view view;
 } drawn;
 
-typedef struct drawn_list { /* of the row under hand: a watched loader has no threads */
+struct drawn_list { /* of the row under hand: a watched loader has no threads */
     uint32_t n;
     drawn at[MAX_DRAWN];
-} drawn_list;
-
-typedef struct loader_object {
-    PyObject_HEAD stk_loader *l; /* lock; NULL: closed */
-    PyThread_type_lock lock;
-    pid_t pid;
-    drawn_list *drawn; /* lock; NULL: nobody asks */
-    PyObject *data;    /* the data sets, some of which lend memory to the threads */
-} loader_object;
-
-/* ---- the lock ---- */
-
-static PyObject *raise_closed(PyObject *obj, const char *why)
-{
-    stk_error err = { .offset = STK_NO_OFFSET, .sample = UINT64_MAX };
-
-    return raise_error(state_of(obj), stk_fail(&err, STK_ECLOSED, "%s", why), &err);
-}
-
-/* 0 with the lock held, or -1 with an exception set. */
-static int enter(loader_object *self)
-{
-    if (!self->lock || self->pid != getpid()) {
-        raise_closed((PyObject *)self, self->lock ? "this loader was made in another process and "
-                                                    "came here through fork, without its threads: "
-                                                    "make one in this process"
-                                                  : "this loader was never opened");
-        return -1;
-    }
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
-    Py_END_ALLOW_THREADS if (self->l) return 0;
-    PyThread_release_lock(self->lock);
-    raise_closed((PyObject *)self, "this loader is closed");
-    return -1;
-}
-
-static void leave(loader_object *self)
-{
-    PyThread_release_lock(self->lock);
-}
+};
 
 /* ---- what was drawn ---- */
 
@@ -329,40 +282,7 @@ static void loader_dealloc(PyObject *obj)
     free_object(obj);
 }
 
-/* ---- batches ---- */
-
-/* The caller says which epoch it means: a thread that came late must not begin the next one. */
-static int next_of_epoch(loader_object *self, uint64_t epoch, stk_batch **b, stk_error *err)
-{
-    uint64_t now, step;
-
-    stk_loader_where(self->l, &now, &step);
-    return now == epoch ? stk_loader_next(self->l, b, SLICE_MS, err) : STK_END;
-}
-
-static PyObject *loader_next(PyObject *obj, PyObject *arg)
-{
-    unsigned long long epoch = PyLong_AsUnsignedLongLong(arg);
-    loader_object *self = (loader_object *)obj;
-    stk_error err = { 0 };
-    stk_batch *b = NULL;
-    int rc;
-
-    if (PyErr_Occurred())
-        return NULL;
-    do {
-        if (PyErr_CheckSignals() < 0 || enter(self) < 0)
-            return NULL;
-        Py_BEGIN_ALLOW_THREADS rc = next_of_epoch(self, epoch, &b, &err);
-        leave(self);
-        Py_END_ALLOW_THREADS
-    } while (rc == STK_ETIMEOUT);
-    if (rc < 0)
-        return raise_error(state_of(obj), rc, &err);
-    if (rc == STK_END)
-        Py_RETURN_NONE;
-    return batch_take(state_of(obj), &b);
-}
+/* ---- where it stands ---- */
 
 static PyObject *loader_resume(PyObject *obj, PyObject *args)
 {
@@ -742,6 +662,10 @@ static PyObject *loader_skipped(PyObject *obj, PyObject *args)
 
 static PyMethodDef loader_methods[] = {
     { "next", loader_next, METH_O, "the parts of the epoch's next batch, or None at its end" },
+    { "peek", loader_peek, METH_O,
+      "(parts, token) of the epoch's next batch, which is not taken yet; None at its end" },
+    { "give", loader_give, METH_VARARGS,
+      "(token): take the batch that was peeked at; False: another thread has it" },
     { "resume", loader_resume, METH_VARARGS, "go on at (epoch, position)" },
     { "copies_on", loader_copies_on, METH_O, "pinned batches are copied on this CUDA stream" },
     { "where", loader_where, METH_NOARGS, "(epoch, position): what the consumer received" },

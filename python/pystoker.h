@@ -15,7 +15,7 @@
 typedef struct log_bridge log_bridge;
 
 typedef struct module_state {
-    PyTypeObject *tensor, *dataset, *loader, *writer, *transform;
+    PyTypeObject *tensor, *dataset, *loader, *writer, *transform, *giver;
     PyObject *make_error; /* stoker.errors.from_code */
     PyObject *emit;       /* stoker._log.emit */
     log_bridge *log;      /* cookie of log_line() */
@@ -27,7 +27,8 @@ typedef struct dataset_object {
     Py_ssize_t n_views;
 } dataset_object;
 
-extern PyType_Spec tensor_spec, dataset_spec, loader_spec, writer_spec, transform_spec;
+extern PyType_Spec tensor_spec, dataset_spec, loader_spec, writer_spec, transform_spec,
+    giver_spec;
 
 module_state *state_of(PyObject *self); /* of an object of our types */
 

@@ -2,7 +2,8 @@
 /* ledger_history.c - which steps of which files make up the run as it stands now.
  *
  * Files that began at one place with the same ranks are a group: one life of the run.  The group
- * that started last is the run as it is.  It was resumed from a state of a smaller generation, so
+ * with the last turn is the run as it is; clocks, which machines may have set apart, only order files
+ * that were written before there were turns.  It was resumed from a state of a smaller generation, so
  * going back in time each group with a generation smaller than the last one taken is its ancestor,
  * and every other is a try that was given up.  Of an ancestor the steps count that lie before
  * the place where a later one took up: what came behind that is not in the model's weights.
@@ -40,12 +41,13 @@ static int by_group_and_rank(const void *pa, const void *pb)
     return strcmp(a->name, b->name);
 }
 
-/* The newest group first, by rank in it. */
+/* The newest group first, by rank in it.  A file without a turn is older than all that have one. */
 static int by_age(const void *pa, const void *pb)
 {
     const ldg_file *a = pa, *b = pb;
     int d;
 
+    BY(b->group_turn, a->group_turn);
     BY(b->group_ns, a->group_ns);
     d = by_group(&b->head, &a->head);
     return d ? d : by_group_and_rank(a, b);
@@ -93,7 +95,7 @@ int stk_ledger_settle(stk_ledger *l, stk_error *err)
     if (l->n)
         qsort(l->file, l->n, sizeof *l->file, by_group_and_rank);
     for (size_t i = 0, k; i < l->n; i = k) {
-        uint64_t last = 0;
+        uint64_t last = 0, turn = 0;
 
         for (k = i; k < l->n && by_group(&l->file[k].head, &l->file[i].head) == 0; k++) {
             if (k > i && l->file[k].head.rank == l->file[k - 1].head.rank)
@@ -103,9 +105,13 @@ int stk_ledger_settle(stk_ledger *l, stk_error *err)
                                 l->file[k - 1].name, l->file[k].name);
             if (l->file[k].head.started_ns > last)
                 last = l->file[k].head.started_ns;
+            if (l->file[k].head.turn > turn)
+                turn = l->file[k].head.turn;
         }
-        for (size_t f = i; f < k; f++)
+        for (size_t f = i; f < k; f++) {
+            l->file[f].group_turn = turn;
             l->file[f].group_ns = last;
+        }
     }
     if (l->n)
         qsort(l->file, l->n, sizeof *l->file, by_age);

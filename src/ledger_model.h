@@ -10,7 +10,8 @@
 typedef struct ldg_file {
     char *name;
     ldg_head head;
-    uint64_t group_ns;          /* when the last rank of its group started */
+    uint64_t group_turn;        /* the last turn of its group, */
+    uint64_t group_ns;          /* and when its last rank started: for files without turns */
     uint64_t end_epoch, end_at; /* steps from there on are superseded */
     int given_up;
     int fd; /* -1: opened by its name when its turn comes */

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "ledger_model.h"
 
 #define SAMPLES 1000
@@ -156,6 +157,96 @@ static void tries_that_were_given_up(void **state)
     TELLS("0:0-400 1:400-440");
     live(&(life){ 0, 0, 0, 1, 3 }); /* and the whole run anew */
     TELLS("0:0-12");
+}
+
+/* A head as another clock, or a version without turns, would have written it. */
+static void alter(uint64_t generation, uint32_t rank, int64_t seconds, int old)
+{
+    char path[300];
+    ldg_head h;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/rank%05u-gen%04u.stkl", dir, rank, (unsigned)generation);
+    fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &h, sizeof h, 0), sizeof h);
+    h.started_ns += (uint64_t)(seconds * 1000000000);
+    h.turn = old ? 0 : h.turn;
+    h.crc = 0;
+    h.crc = stk_crc32c(0, &h, sizeof h);
+    assert_int_equal(pwrite(fd, &h, sizeof h, 0), sizeof h);
+    close(fd);
+}
+
+/* Machines with clocks an hour apart, ranks of one life among them. */
+static void clocks_say_nothing(void **state)
+{
+    (void)state;
+    live(&(life){ 0, 0, 0, 4, 10 });
+    alter(0, 2, 86400, 0);
+    live(&(life){ 1, 0, 96, 3, 5 });
+    alter(1, 0, -3600, 0);
+    alter(1, 1, -7200, 0);
+    alter(1, 2, -3600, 0);
+    TELLS("0:0-96 1:96-156");
+    live(&(life){ 2, 0, 120, 1, 2 });
+    alter(2, 0, -1000000, 0);
+    TELLS("0:0-96 1:96-120 2:120-128");
+    live(&(life){ 1, 0, 96, 2, 5 }); /* another try, with other ranks */
+    alter(1, 0, -2000000, 0);
+    alter(1, 1, -2000000, 0);
+    TELLS("0:0-96 1:96-136");
+    live(&(life){ 0, 0, 0, 1, 3 });
+    alter(0, 0, -3000000, 0);
+    TELLS("0:0-12");
+}
+
+/* Files without turns are ordered by their clocks, as they were, and are older than all others. */
+static void files_before_turns(void **state)
+{
+    char path[300];
+
+    (void)state;
+    live(&(life){ 0, 0, 0, 1, 40 });
+    alter(0, 0, -20, 1);
+    live(&(life){ 1, 0, 96, 1, 5 });
+    alter(1, 0, -10, 1);
+    snprintf(path, sizeof path, "%s/.turn", dir);
+    assert_int_equal(unlink(path), 0);
+    TELLS("0:0-96 1:96-116");
+    alter(1, 0, -20, 1); /* before its ancestor: it was given up */
+    TELLS("0:0-160");
+    live(&(life){ 2, 0, 100, 1, 5 });
+    alter(2, 0, -1000, 0);
+    TELLS("0:0-100 2:100-120");
+}
+
+/* The count is lost or damaged: the files have it. */
+static void a_lost_count(void **state)
+{
+    static const char *const damage[] = { "", "1", "abcdefghij\n", "99999999999", "-000000001\n" };
+    char path[300];
+    uint32_t turn;
+    stk_error err;
+    FILE *f;
+
+    (void)state;
+    live(&(life){ 0, 0, 0, 4, 1 });
+    snprintf(path, sizeof path, "%s/.turn", dir);
+    for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
+        f = fopen(path, "w");
+        assert_non_null(f);
+        fputs(damage[i], f);
+        fclose(f);
+        assert_int_equal(stk_ledger_turn(dir, &turn, &err), 0);
+        assert_int_equal(turn, 5);
+        assert_int_equal(stk_ledger_turn(dir, &turn, &err), 0);
+        assert_int_equal(turn, 6);
+    }
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("/nowhere/else", path), 0);
+    assert_int_equal(stk_ledger_turn(dir, &turn, &err), STK_EIO);
+    assert_non_null(strstr(err.message, ".turn"));
 }
 
 static void read_size(uint64_t *n, uint64_t *torn)
@@ -340,7 +431,9 @@ int main(void)
 #define EACH(test) cmocka_unit_test_setup_teardown(test, make_dir, clear_dir)
     const struct CMUnitTest tests[] = {
         EACH(a_resume_supersedes),    EACH(tries_that_were_given_up),
-        EACH(torn_anywhere),          EACH(damage),
+        EACH(clocks_say_nothing),     EACH(files_before_turns),
+        EACH(a_lost_count),           EACH(torn_anywhere),
+        EACH(damage),
         EACH(two_loaders_one_folder), EACH(no_room),
         EACH(wrong_folders),          EACH(copies_wide_ids_and_ranges),
     };

@@ -249,9 +249,9 @@ static int plan_global(stk_deal *d, const stk_loader_options *o, stk_error *err)
                         d->global, d->world);
     if (stk_deal_rows(d) > MAX_BATCH)
         return stk_fail(err, STK_EINVAL,
-                        "global_batch_size %" PRIu64 " gives a rank %u rows, more "
-                        "than %u",
-                        d->global, stk_deal_rows(d), MAX_BATCH);
+                        "global_batch_size %" PRIu64 " gives each of %u ranks %" PRIu64
+                        " rows, and a rank has at most %u: lower it",
+                        d->global, d->world, stk_deal_rows(d), MAX_BATCH);
     return 0;
 }
 
@@ -412,7 +412,7 @@ static int loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
     if (rc == 0)
         rc = stk_common_open(&l->e.common, o.n_outputs, data, (uint32_t)n, err);
     if (rc == 0) {
-        l->e.batch = l->e.common->batch = o.max_tokens ? 2 : stk_deal_rows(&l->e.deal);
+        l->e.batch = l->e.common->batch = o.max_tokens ? 2 : (uint32_t)stk_deal_rows(&l->e.deal);
         rc = plan_sources(&l->e, err);
     }
     if (rc == 0)
@@ -461,6 +461,20 @@ int stk_loader_next(stk_loader *l, stk_batch **out, int timeout_ms, stk_error *e
     *out = NULL;
     STK_TRY(check_process(l, err));
     return stk_engine_next(&l->e, out, timeout_ms, err);
+}
+
+int stk_loader_peek(stk_loader *l, stk_batch **out, int timeout_ms, stk_error *err)
+{
+    int rc = check_process(l, err);
+
+    *out = NULL;
+    if (rc == 0)
+        rc = stk_engine_peek(&l->e, timeout_ms, err);
+    if (rc == 0) {
+        stk_batch_ref(l->e.held.batch);
+        *out = l->e.held.batch;
+    }
+    return rc;
 }
 
 void stk_loader_copies_on(stk_loader *l, void *stream)

@@ -182,6 +182,14 @@ STK_API STK_MUST_CHECK int stk_loader_open(stk_loader **out, stk_dataset *const 
 STK_API STK_MUST_CHECK int stk_loader_next(stk_loader *l, stk_batch **out, int timeout_ms,
                                            stk_error *err);
 
+/* The batch that stk_loader_next() will hand out, without taking it: the loader's place and its
+ * ledger stay as they are.  *out is a second reference to it, to be released.  STK_END: none is left
+ * in this epoch, and stk_loader_next() ends it.  So a caller that may be interrupted while it turns a
+ * batch into its own objects can do that first, and then take it by stk_loader_next(), which does
+ * not wait then. */
+STK_API STK_MUST_CHECK int stk_loader_peek(stk_loader *l, stk_batch **out, int timeout_ms,
+                                           stk_error *err);
+
 /* With pin_memory: copies of batches to a GPU are queued on `stream` (a cudaStream_t), and batches
  * may be let go before they are through.  Say so before the first such copy; up to 4 streams. */
 STK_API void stk_loader_copies_on(stk_loader *l, void *stream);

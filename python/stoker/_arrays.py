@@ -1,22 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors of the extension as torch tensors, or as NumPy arrays where torch is not installed.
 
-Chosen at the first batch, because importing either costs more than everything else here.
+Chosen when a loader is opened, because importing either costs more than everything else here.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
+import sys
+import threading
 from typing import Any
 
 
 @functools.cache
 def torch_or_none() -> Any:
     try:
-        import torch
+        return _imported("torch")
     except ImportError:
         return None
-    return torch
+
+
+def prepare() -> None:
+    """Import what batches are made with, before the first one: torch, or NumPy without it."""
+    if torch_or_none() is None:
+        with contextlib.suppress(ImportError):
+            _imported("numpy")
+
+
+def _imported(name: str) -> Any:
+    """The module; imported by a thread of its own if need be: signal handlers run in the main thread, and one
+    that raises in the middle of an import leaves half a torch or NumPy, which fails or crashes ever after."""
+    if name not in sys.modules and threading.current_thread() is threading.main_thread():
+        thread = threading.Thread(target=_try_import, args=(name,), name="stoker-import")
+        thread.start()
+        thread.join()
+    return importlib.import_module(name)        # says again what was wrong
+
+
+def _try_import(name: str) -> None:
+    with contextlib.suppress(Exception):
+        importlib.import_module(name)
 
 
 def array(tensor: Any) -> Any:

@@ -69,14 +69,21 @@ class Later:
 
 
 @dataclasses.dataclass
+class Flight:
+    """The copies of a batch.  It knows nothing of what they make, which lives as long as its holder likes."""
+
+    event: Any                  # behind them
+    slabs: list[Any] = dataclasses.field(default_factory=list)  # pinned memory that they read
+    held: list[Any] = dataclasses.field(default_factory=list)   # and pinned tensors
+
+
+@dataclasses.dataclass
 class Sent:
     """A batch under way."""
 
-    event: Any                  # behind its copies
+    flight: Flight
     batch: Any = None           # rebuilt, its tensors on the device, or Later
     made: list[Any] = dataclasses.field(default_factory=list)   # those tensors
-    slabs: list[Any] = dataclasses.field(default_factory=list)  # pinned memory that they are read from
-    held: list[Any] = dataclasses.field(default_factory=list)   # so are these
     used: int = 0               # of the last slab
     total: int = 0              # of all
     later: bool = False
@@ -92,7 +99,7 @@ class Gpu:
         self._most = depth + 1
         self._usual = _STEP                     # bytes of the largest batch so far
         self._free: list[Any] = []
-        self._flying: deque[Sent] = deque()     # in the order of their events
+        self._flying: deque[Flight] = deque()     # in the order of their events
 
     # ---- out -------------------------------------------------------------------------------------
 
@@ -100,13 +107,13 @@ class Gpu:
         """Begin the copies of a batch."""
         torch = self._torch
         self._land(len(self._flying) - self._most + 1)
-        sent = Sent(torch.cuda.Event())
+        sent = Sent(Flight(torch.cuda.Event()))
         try:
             with torch.no_grad(), torch.cuda.stream(self._stream):
                 sent.batch = rebuild(batch, lambda value: self._leaf(sent, value))
         finally:
-            sent.event.record(self._stream)     # also behind a batch that was cut short
-            self._flying.append(sent)
+            sent.flight.event.record(self._stream)      # also behind a batch that was cut short
+            self._flying.append(sent.flight)
         self._usual = max(self._usual, sent.total)
         return sent
 
@@ -122,7 +129,7 @@ class Gpu:
             sent.later = True
             return Later(tensor)
         if tensor.is_pinned():
-            sent.held.append(tensor)
+            sent.flight.held.append(tensor)
         elif tensor.numel():
             tensor = self._lay(sent, tensor)
         made = torch.empty_like(tensor, device=self._device)
@@ -134,11 +141,12 @@ class Gpu:
         """`tensor` copied into a slab, with the strides that torch would give its copy."""
         size = tensor.numel() * tensor.element_size()
         room = -(-size // _ALIGN) * _ALIGN
-        if not sent.slabs or sent.used + room > sent.slabs[-1].numel():
-            sent.slabs.append(self._slab(max(room, self._usual - sent.total)))
+        slabs = sent.flight.slabs
+        if not slabs or sent.used + room > slabs[-1].numel():
+            slabs.append(self._slab(max(room, self._usual - sent.total)))
             sent.used = 0
         like = tensor if tensor.is_contiguous() else self._torch.empty_like(tensor, device="meta")
-        place = sent.slabs[-1][sent.used:sent.used + size].view(tensor.dtype)
+        place = slabs[-1][sent.used:sent.used + size].view(tensor.dtype)
         sent.used += room
         sent.total += room
         return place.as_strided(like.size(), like.stride()).copy_(tensor)
@@ -155,30 +163,26 @@ class Gpu:
     def _land(self, wait: int) -> None:
         """Take back the slabs of copies that are through; wait for the first `wait` of them."""
         while self._flying and (wait > 0 or self._flying[0].event.query()):
-            sent = self._flying.popleft()
-            sent.event.synchronize()
+            flight = self._flying[0]
+            flight.event.synchronize()
             wait -= 1
-            self._free += sent.slabs
-            sent.slabs = []
-            sent.held = []
+            self._free += self._flying.popleft().slabs
         del self._free[self._most:]
 
     # ---- in --------------------------------------------------------------------------------------
 
     def receive(self, sent: Sent) -> Any:
-        """The batch, good on the current stream of the device."""
+        """The batch, good on the current stream of the device.  It can be asked for again."""
         torch = self._torch
         stream = torch.cuda.current_stream(self._device)
-        stream.wait_event(sent.event)
+        stream.wait_event(sent.flight.event)
         for tensor in sent.made:
             tensor.record_stream(stream)
-        sent.made = []
-        batch, sent.batch = sent.batch, None
 
         def leaf(value: Any) -> Any:
             return value.value.to(self._device) if isinstance(value, Later) else value
 
-        return rebuild(batch, leaf) if sent.later else batch
+        return rebuild(sent.batch, leaf) if sent.later else sent.batch
 
     def close(self) -> None:
         """Wait for copies that are under way and let go of all memory."""

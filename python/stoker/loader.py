@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from . import _agree, _options, _ranks, _sampling, _state, _stoker, explain, mixing, preview
-from ._arrays import note_stream, torch_or_none
+from ._arrays import note_stream, prepare, torch_or_none
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
 from .errors import ClosedError, StokerError, invalid
@@ -37,18 +37,19 @@ def _close_all() -> None:
     _stoker.stop_logging()
 
 
-class _Epoch:
-    """One pass over the loader; only the newest one of a loader gives batches."""
+class _Epoch(_stoker.Giver):
+    """One pass over the loader; only the newest one of a loader gives batches.
+
+    __next__ is the base class's: it calls _make() and then takes the batch by `give`, in C.  So a signal's
+    handler that raises in here loses nothing: the batch is still the next one.
+    """
 
     def __init__(self, loader: Loader, epoch: int) -> None:
         self._loader = loader
         self._epoch = epoch
-        self._begun = self._over = False
+        self._over = False
 
-    def __iter__(self) -> _Epoch:
-        return self
-
-    def __next__(self) -> Batch:
+    def _make(self) -> tuple[Batch, Any, tuple[int, int]]:
         if self._loader._running is not self:
             if self._over:
                 raise StopIteration
@@ -57,14 +58,15 @@ class _Epoch:
                               "since; use one iterator at a time, or two loaders", "ECLOSED")
         if self._loader._pins is not None:
             self._loader._pins(self._loader._core)
-        parts = self._loader._core.next(self._epoch)
-        if parts is None:
+        core = self._loader._core
+        found = core.peek(self._epoch)
+        if found is None:
             self._over = True                   # first: another thread may look at both
             if self._loader._running is self:
                 self._loader._running = None
             raise StopIteration
-        self._begun = True
-        return from_parts(parts, self._loader._data, self._loader._numbered)
+        parts, token = found
+        return from_parts(parts, self._loader._data, self._loader._numbered), core.give, token
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -226,6 +228,7 @@ class Loader:
         self._loaded: tuple[int, int, int] | None = None    # the next life, until a loop begins it
         self._ledger: bytes | None = None
         _open_loaders.add(self)
+        prepare()                               # here and not within the first next()
 
     def _note_streams(self) -> None:
         """What was chosen is kept: a second core is to have the same order."""
@@ -270,9 +273,9 @@ class Loader:
         self._check_known(epoch, position)
         self._begin_life()
         self._core.resume(epoch, position)      # costs nothing when that is what comes anyway
-        self._next = None
-        self._running = _Epoch(self, epoch)
-        return self._running
+        running = self._running = _Epoch(self, epoch)
+        self._next = None                       # last: an interrupted call is repeated from the same place
+        return running
 
     def _begin_life(self) -> None:
         """The first loop after load_state_dict() begins a generation, and its ledger."""
@@ -294,7 +297,7 @@ class Loader:
         epoch, position = self._core.where()
         if self._next is not None:
             return self._next
-        if self._running is not None and self._running._begun:
+        if self._running is not None and self._running.given and self._running._epoch == epoch:
             return epoch + 1, 0                 # left by break: the next loop is the next epoch
         return epoch, position
 

@@ -4,32 +4,41 @@
 There is no thread: next() pulls batches until `depth` are under way and hands out the first.  What
 comes out is what the loader gave, in its order, errors too, each in its place.  The state is taken
 before every pull, so that state_dict() says what was handed out and not what was pulled.
+
+A signal's handler may raise anywhere in here.  So a batch that the loader gave is kept in the queue from
+that moment on, and leaves it when C hands it out (_stoker.Giver): none is lost, none comes twice.
 """
 
 from __future__ import annotations
 
 import copy
+import signal
 import sys
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from . import _staging
+from . import _staging, _stoker
 from ._options import whole
 from .errors import ClosedError, invalid
 
 
 class _Pulled:
-    """A batch under way, or the end, or an error; and the loader's state before it was pulled."""
+    """A place in the queue: the loader's state before its batch was pulled, then the batch, or the end, or an
+    error.  Each step is one assignment, so one that was cut short is done again."""
 
-    def __init__(self, state: Any, sent: Any = None, error: Exception | None = None) -> None:
+    def __init__(self, state: Any) -> None:
         self.state = state
-        self.sent = sent
-        self.error = error
+        self.raw: Any = _NOTHING                # as the loader gave it
+        self.sent: Any = _NOTHING               # under way
+        self.error: Exception | None = None
 
 
-class _Pass:
+_NOTHING = object()
+
+
+class _Pass(_stoker.Giver):
     """One loop over the loader."""
 
     def __init__(self, owner: ToDevice, inner: Iterator[Any]) -> None:
@@ -39,10 +48,7 @@ class _Pass:
         self._queue: deque[_Pulled] = deque()
         self._over = False
 
-    def __iter__(self) -> _Pass:
-        return self
-
-    def __next__(self) -> Any:
+    def _make(self) -> tuple[Any, Any, tuple[()]]:
         if self._over:
             raise StopIteration
         if self._inner is None:
@@ -50,30 +56,50 @@ class _Pass:
                               "one iterator at a time", "ECLOSED")
         if self._mover is None:
             self._mover = _staging.place(self._owner.device, self._owner.depth)
-        while len(self._queue) < self._owner.depth and not (self._queue and self._queue[-1].error):
-            self._queue.append(self._pull())
-        first = self._queue.popleft()
-        self._owner._note(self, self._queue[0].state if self._queue else None)
+        self._fill()
+        first = self._queue[0]
         if first.error is not None:
+            self._queue.popleft()
             if isinstance(first.error, StopIteration):
                 self._end()
             raise first.error
-        return self._mover.receive(first.sent)
+        return self._mover.receive(first.sent), self._queue.popleft, ()
 
-    def _pull(self) -> _Pulled:
-        state = self._owner._state_now()
+    def _fill(self) -> None:
+        """`depth` batches are under way, or all that are left."""
+        while True:
+            last = self._queue[-1] if self._queue else None
+            if last is not None and last.sent is _NOTHING and last.error is None:
+                self._pull(last)
+            elif len(self._queue) < self._owner.depth and (last is None or last.error is None):
+                self._queue.append(_Pulled(self._owner._state_now()))
+            else:
+                return
+
+    def _pull(self, into: _Pulled) -> None:
         try:
-            return _Pulled(state, self._mover.send(next(self._inner)))  # type: ignore[arg-type]
+            if into.raw is _NOTHING:
+                for into.raw in self._inner:    # type: ignore[union-attr]
+                    break                       # a loop: next() looks at signals before it is stored
+                else:
+                    into.error = StopIteration()
+                    return
+            into.sent = self._mover.send(into.raw)
+            into.raw = None
         except Exception as e:                  # not KeyboardInterrupt: that is not the loader's
-            return _Pulled(state, error=e)
+            if _by_handler(e):
+                raise
+            into.error = e
 
     def _end(self) -> None:
         self._over = True
+        self._queue.clear()
         self.close()
 
     def close(self) -> None:
         """Let go of what is under way, and of the loader's iterator."""
-        self._queue.clear()
+        for pulled in self._queue:              # their states say where the loop was left
+            pulled.raw = pulled.sent = None
         self._inner = None
         if self._mover is not None:
             self._mover.close()
@@ -82,6 +108,15 @@ class _Pass:
     def __del__(self) -> None:
         if not sys.is_finalizing():             # CUDA may be gone by then, and memory soon is
             self.close()
+
+
+def _by_handler(error: BaseException) -> bool:
+    """Was it raised by a signal's handler?  Then it came upon the loader and says nothing of its batch."""
+    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
+    at = error.__traceback__
+    while at is not None and at.tb_frame.f_code not in handlers:
+        at = at.tb_next
+    return at is not None
 
 
 class _NoState:
@@ -104,7 +139,8 @@ class ToDevice:
         self.depth = depth
         self._running: weakref.ref[_Pass] | None = None
         self._once: _Pass | None = None         # of a loader that is its own iterator: no loop loses any
-        self._behind: Any = None                # state behind what was handed out; None: the loader's own
+        self._queue: deque[_Pulled] = deque()   # of the last loop: the first has the state behind what was given
+        self._passed: _Pulled | None = None     # while it is the first, the loader's own state counts
 
     def __iter__(self) -> Iterator[Any]:
         if self._once is not None and self._once._inner is not None:
@@ -113,6 +149,7 @@ class ToDevice:
         made = _Pass(self, inner)
         self._drop()
         self._running = weakref.ref(made)
+        self._queue = made._queue
         if inner is self.loader:
             self._once = made
         return made
@@ -136,16 +173,13 @@ class ToDevice:
         except Exception as e:
             return _NoState(e)
 
-    def _note(self, by: _Pass, state: Any) -> None:
-        if self._running is not None and self._running() is by:
-            self._behind = state
-
     def _state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        if self._behind is None:
+        first = self._queue[0] if self._queue else None
+        if first is None or first is self._passed:
             return self.loader.state_dict(*args, **kwargs)      # type: ignore[attr-defined]
-        if isinstance(self._behind, _NoState):
-            raise self._behind.why
-        return copy.deepcopy(self._behind)
+        if isinstance(first.state, _NoState):
+            raise first.state.why
+        return copy.deepcopy(first.state)
 
     def _load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         answer = self.loader.load_state_dict(*args, **kwargs)   # type: ignore[attr-defined]
@@ -154,7 +188,7 @@ class ToDevice:
 
     def _set_epoch(self, *args: Any, **kwargs: Any) -> Any:
         answer = self.loader.set_epoch(*args, **kwargs)         # type: ignore[attr-defined]
-        self._behind = None
+        self._passed = self._queue[0] if self._queue else None
         return answer
 
     # ---- the end ---------------------------------------------------------------------------------
@@ -163,7 +197,8 @@ class ToDevice:
         running = None if self._running is None else self._running()
         if running is not None:
             running.close()
-        self._running = self._once = self._behind = None
+        self._running = self._once = self._passed = None
+        self._queue = deque()
 
     def close(self) -> None:
         """Let go of what is under way, and close the loader if it can be."""

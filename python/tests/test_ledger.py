@@ -11,7 +11,7 @@ from conftest import FIELDS, LABEL, SAMPLES, ids_of, run_python
 
 
 def names(folder):
-    return sorted(os.listdir(folder))
+    return sorted(n for n in os.listdir(folder) if n != ".turn")
 
 
 def test_a_generation_a_life(urls, tmp_path):

@@ -57,6 +57,12 @@ def test_a_rank_left_with_nothing_gets_one_marked_row(urls):
     assert all(len(ids) == 1 for ids, _ in last) and sum(v[0] for _, v in last) == 1
 
 
+@pytest.mark.parametrize("size", [2**20 + 1, 2**31, 2**32, 2**32 + 1, 2**40])
+def test_a_global_batch_beyond_a_rank_is_refused(urls, size):
+    with pytest.raises(stoker.StokerError, match=f"global_batch_size {size} gives each of 1 ranks {size} rows"):
+        stoker.Loader(urls, LABEL, global_batch_size=size, rank=0, world_size=1)
+
+
 def test_global_batch_size(urls):
     options = {"shuffle": True, "seed": 4}
     with stoker.Loader(urls, LABEL, global_batch_size=24, rank=1, world_size=3, **options) as loader:

@@ -400,9 +400,9 @@ def test_slabs_carry_every_layout_and_are_reused(gpu):
     addresses = set()
     for i in range(12):
         sent = gpu.send(batch_of(i))
-        addresses.update(slab.data_ptr() for slab in sent.slabs)
+        addresses.update(slab.data_ptr() for slab in sent.flight.slabs)
         got, want = gpu.receive(sent), batch_of(i)
-        assert gpu.current.waits[-1] is sent.event
+        assert gpu.current.waits[-1] is sent.flight.event
         for name in ("u", "f", "s", "one", "none", "flag"):
             value = torch.as_tensor(want[name])
             assert torch.equal(got[name], value) and got[name].dtype == value.dtype
@@ -415,12 +415,12 @@ def test_slabs_carry_every_layout_and_are_reused(gpu):
 
 def test_slabs_are_not_touched_before_their_event(gpu):
     kept = [gpu.send(batch_of(i)) for i in range(3)]
-    slabs = [s.slabs[0] for s in kept]
+    slabs = [s.flight.slabs[0] for s in kept]
     assert len({s.data_ptr() for s in slabs}) == 3
     before = slabs[1].clone()
     Event.every[0].passed = True
     fourth = gpu.send(batch_of(3))
-    assert fourth.slabs[0] is slabs[0] and torch.equal(slabs[1], before)
+    assert fourth.flight.slabs[0] is slabs[0] and torch.equal(slabs[1], before)
 
 
 def test_slabs_grow_with_the_batches_and_stay_bounded(gpu):

@@ -99,6 +99,7 @@ int stk_batch_open(stk_batch **out, stk_common *c, uint32_t rows, stk_error *err
     if (!b)
         return stk_fail_nomem(err, sizeof *b);
     b->common = c;
+    atomic_init(&b->refs, 1);
     atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
     b->rows = rows;
     b->serial = atomic_fetch_add_explicit(&c->serial, 1, memory_order_relaxed) + 1;
@@ -248,6 +249,11 @@ static void out_close(stk_batch *b, uint32_t i)
     stk_free(o->note);
 }
 
+void stk_batch_ref(stk_batch *b)
+{
+    atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+}
+
 void stk_batch_release(stk_batch **bp)
 {
     stk_batch *b = *bp;
@@ -255,6 +261,8 @@ void stk_batch_release(stk_batch **bp)
     if (!b)
         return;
     *bp = NULL;
+    if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) > 1)
+        return;
     for (uint32_t i = 0; b->out && i < b->common->n_out; i++)
         out_close(b, i);
     stk_free(b->ids);

@@ -80,6 +80,7 @@ typedef struct stk_batch_out {
 
 struct stk_batch {
     stk_common *common;
+    _Atomic uint32_t refs; /* the loader's, and those of stk_loader_peek() */
     uint64_t serial; /* no other batch of its loader has it; from 1 */
     uint64_t epoch, step;
     uint32_t rows;
@@ -93,6 +94,8 @@ struct stk_batch {
 
 /* A batch with room for `rows`; STK_ELIMIT: memory_limit is reached (for now). */
 int stk_batch_open(stk_batch **out, stk_common *c, uint32_t rows, stk_error *err);
+
+void stk_batch_ref(stk_batch *b); /* Thread: any. */
 
 /* A batch is whole: what its ragged outputs took is planned for the next ones.  Thread: any. */
 void stk_batch_settle(stk_batch *b);

@@ -16,9 +16,9 @@ uint64_t stk_deal_steps(const stk_deal *d, uint64_t from)
     return left / d->global + (!d->drop_last && left % d->global != 0);
 }
 
-uint32_t stk_deal_rows(const stk_deal *d)
+uint64_t stk_deal_rows(const stk_deal *d)
 {
-    return (uint32_t)((d->global + d->world - 1) / d->world);
+    return d->global / d->world + (d->global % d->world != 0); /* the sum may not fit 64 bits */
 }
 
 /* Where rank r begins: rows that are left over are spread too, so that a rank stays where it is. */

@@ -107,6 +107,20 @@ static void large_cases(void **state)
     assert_int_equal(s.start + s.item + s.rows, d.samples);
 }
 
+/* Rows of a rank are counted in 64 bits: loaders refuse what is too much by this number. */
+static void rows_of_any_global_batch(void **state)
+{
+    static const uint64_t global[] = { 1, 1ull << 31, 1ull << 32, (1ull << 32) + 1, UINT64_MAX };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof global / sizeof *global; i++)
+        for (uint32_t world = 1; world <= 4; world++) {
+            stk_deal d = { .samples = 10, .global = global[i], .world = world };
+
+            assert_int_equal(stk_deal_rows(&d), (global[i] - 1) / world + 1);
+        }
+}
+
 static void one_rank_has_a_short_last_batch(void **state)
 {
     stk_deal d = { .samples = 10, .global = 4, .world = 1 };
@@ -161,7 +175,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_small_cases), cmocka_unit_test(nodes),
-        cmocka_unit_test(large_cases),     cmocka_unit_test(one_rank_has_a_short_last_batch),
+        cmocka_unit_test(large_cases),
+        cmocka_unit_test(rows_of_any_global_batch),     cmocka_unit_test(one_rank_has_a_short_last_batch),
         cmocka_unit_test(fillers_wrap),    cmocka_unit_test(substitutes),
     };
 

@@ -192,7 +192,7 @@ typedef struct stk_deal {
 
 /* Steps of an epoch that is entered at position `from`: the same on every rank. */
 uint64_t stk_deal_steps(const stk_deal *d, uint64_t from);
-uint32_t stk_deal_rows(const stk_deal *d); /* the most that a rank gets in a step */
+uint64_t stk_deal_rows(const stk_deal *d); /* the most that a rank gets in a step */
 void stk_deal_step(const stk_deal *d, uint64_t from, uint64_t step, stk_share *out);
 /* The positions of rows row .. row + n - 1 of a share. */
 void stk_share_positions(const stk_share *s, const stk_order *order, uint32_t row, uint32_t n,

@@ -167,7 +167,8 @@ static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
     }
 }
 
-static int take_locked(stk_engine *e, stk_batch **out, stk_error *err)
+/* The slot at the tail falls free; its batch is held.  A failure is told once: its step is over. */
+static int hold_locked(stk_engine *e, stk_error *err)
 {
     stk_slot *s = &e->slot[e->tail % e->n_slots];
     int rc = s->rc;
@@ -176,40 +177,32 @@ static int take_locked(stk_engine *e, stk_batch **out, stk_error *err)
         if (err)
             *err = s->err;
         stk_batch_release(&s->batch);
+        e->taken++;
+        e->batches++;
     } else {
-        *out = s->batch;
+        e->held = (stk_held){ s->batch, s->epoch, s->step, s->share.start, s->share.count };
         s->batch = NULL;
     }
     s->state = STK_SLOT_FREE;
     e->tail++;
-    e->taken++;
-    e->batches++;
     stk_ring_open_locked(
         e, NULL); /* the place that fell free is worked on while the consumer trains */
     return rc;
 }
 
-/* Write down what the slot at the tail has, before anybody gets it.  It is READY, so nobody else
- * touches it and workers need not wait for the disk.  When that fails it stays there. */
-static int note_locked(stk_engine *e, stk_error *err)
+/* Write down the batch that is held, before it is handed out.  When that fails it stays held. */
+static int note(stk_engine *e, stk_error *err)
 {
-    const stk_slot *s = &e->slot[e->tail % e->n_slots];
-    stk_ledger_row row;
-    int rc;
+    const stk_held *h = &e->held;
+    stk_ledger_row row = { .epoch = h->epoch,
+                           .step = h->step,
+                           .start = h->start,
+                           .count = h->count,
+                           .rows = h->batch->rows,
+                           .ids = h->batch->ids,
+                           .valid = h->batch->valid };
 
-    if (!e->ledger || s->rc < 0)
-        return 0;
-    row = (stk_ledger_row){ .epoch = s->epoch,
-                            .step = s->step,
-                            .start = s->share.start,
-                            .count = s->share.count,
-                            .rows = s->batch->rows,
-                            .ids = s->batch->ids,
-                            .valid = s->batch->valid };
-    pthread_mutex_unlock(&e->lock);
-    rc = stk_ledger_writer_add(e->ledger, &row, err);
-    pthread_mutex_lock(&e->lock);
-    return rc;
+    return e->ledger ? stk_ledger_writer_add(e->ledger, &row, err) : 0;
 }
 
 /* Rows whose pictures the GPU could not make: once more by the CPU, whose pixels, error or stand-in
@@ -271,18 +264,15 @@ static uint64_t epoch_steps(const stk_engine *e)
     return e->epoch == e->base_epoch ? e->base_step + e->base_left : stk_engine_steps(e, e->epoch);
 }
 
-int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *err)
+int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
 {
     uint64_t from = stk_now_ns();
     int rc;
 
-    *out = NULL;
-    if (e->taken >= epoch_steps(e)) {
-        e->taken = 0;
-        e->epoch++;
-        stk_learn_save(e, 0);
+    if (e->taken >= epoch_steps(e))
         return STK_END;
-    }
+    if (e->held.batch)
+        return 0;
     STK_TRY(stk_engine_start(e, err));
     if (e->inline_mode)
         stk_lap(e->worker[0], STK_STAGE_IDLE); /* the caller was elsewhere */
@@ -295,15 +285,33 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     if (rc == 0)
         mend_locked(e);
     if (rc == 0)
-        rc = note_locked(e, err);
-    if (rc == 0)
-        rc = take_locked(e, out, err);
+        rc = hold_locked(e, err);
     pthread_mutex_unlock(&e->lock);
     stk_range(e, NULL);
     e->wait_ns += stk_now_ns() - from;
-    if (*out && !e->first_batch_ns)
-        e->first_batch_ns = stk_now_ns() - e->opened_ns;
     return rc;
+}
+
+int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *err)
+{
+    int rc = stk_engine_peek(e, timeout_ms, err);
+
+    *out = NULL;
+    if (rc == STK_END) {
+        e->taken = 0;
+        e->epoch++;
+        stk_learn_save(e, 0);
+    }
+    if (rc != 0)
+        return rc;
+    STK_TRY(note(e, err));
+    *out = e->held.batch;
+    e->held.batch = NULL;
+    e->taken++;
+    e->batches++;
+    if (!e->first_batch_ns)
+        e->first_batch_ns = stk_now_ns() - e->opened_ns;
+    return 0;
 }
 
 uint64_t stk_engine_position(const stk_engine *e)
@@ -315,16 +323,20 @@ uint64_t stk_engine_position(const stk_engine *e)
     return at < all ? at : all;
 }
 
-/* Where the ring goes on: the epoch and the position at which the slot at the tail begins. */
+/* What comes next: the epoch and the position at which the batch that is held, or the slot at the
+ * tail, begins. */
 static void tail_place(const stk_engine *e, uint64_t *epoch, uint64_t *position)
 {
     const stk_slot *s = &e->slot[e->tail % e->n_slots];
     int over = e->ahead.at == e->ahead.steps;
 
-    *epoch = e->head > e->tail ? s->epoch : e->ahead.epoch + (uint64_t)over;
-    *position = e->head > e->tail ? s->share.start
-                : over            ? 0
-                                  : e->ahead.from + e->ahead.at * e->deal.global;
+    *epoch = e->held.batch       ? e->held.epoch
+             : e->head > e->tail ? s->epoch
+                                 : e->ahead.epoch + (uint64_t)over;
+    *position = e->held.batch       ? e->held.start
+                : e->head > e->tail ? s->share.start
+                : over              ? 0
+                                    : e->ahead.from + e->ahead.at * e->deal.global;
 }
 
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err)

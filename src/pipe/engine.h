@@ -87,6 +87,12 @@ struct stk_slot {
     stk_error err;    /* lock */
 };
 
+typedef struct stk_held { /* a batch that left the ring and is not handed out yet */
+    stk_batch *batch;     /* NULL: none */
+    uint64_t epoch, step;
+    uint64_t start, count; /* of its global batch */
+} stk_held;
+
 typedef struct stk_ahead { /* an epoch that was entered at position `from`, with step `first` */
     uint64_t epoch, from, first;
     uint64_t at, steps; /* steps from there: opened, in all */
@@ -186,6 +192,7 @@ struct stk_engine {
     stk_ahead ahead;                   /* lock: what the slot at the head will be */
     uint64_t waits_from;               /* lock: since when the consumer waits; 0: it does not */
     uint64_t epoch, taken;             /* where the consumer stands */
+    stk_held held;                     /* the consumer's; what next() hands out */
     stk_worker *mender;                /* the consumer's; NULL: nothing had to be mended so far */
     stk_ledger_writer *ledger;         /* the consumer's; NULL: none is kept */
     stk_request **arrived;             /* lock: heap by ticket, n_arrived of cap max_requests */
@@ -219,6 +226,7 @@ struct stk_engine {
 
 /* engine.c */
 int stk_engine_start(stk_engine *e, stk_error *err);
+int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err); /* 0: e->held has a batch */
 int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *err);
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err);
 uint64_t stk_engine_position(const stk_engine *e); /* of the epoch: what the consumer received */
@@ -247,7 +255,7 @@ int stk_ring_open_locked(stk_engine *e,
 void stk_ring_fail(stk_engine *e, stk_slot *s, uint32_t row, int rc, const stk_error *err);
 void stk_ring_done(stk_engine *e, stk_slot *s,
                    uint32_t rows);  /* rows are done; the last one runs the stages */
-void stk_ring_drain(stk_engine *e); /* no claims left, all slots free */
+void stk_ring_drain(stk_engine *e); /* no claims left, all slots free, nothing held */
 
 /* worker.c: the loop; row.c: one row */
 int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err);

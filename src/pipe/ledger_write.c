@@ -180,9 +180,11 @@ static int put_bytes(int fd, const uint8_t *p, size_t len, uint64_t at)
 
 static int begin(stk_ledger_writer *w, const stk_ledger_row *row, stk_error *err)
 {
-    size_t len = put_head(w, w->buf);
+    size_t len;
     int sys;
 
+    STK_TRY(stk_ledger_turn(w->folder, &w->head.turn, err));
+    len = put_head(w, w->buf);
     len += put_step(w, row, w->buf + len);
     w->fd = open(w->path_new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (w->fd >= 0 && put_bytes(w->fd, w->buf, len, 0) == 0 && rename(w->path_new, w->path) == 0) {

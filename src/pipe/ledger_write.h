@@ -26,7 +26,8 @@ typedef struct ldg_head {
     uint32_t max_rows, id_bytes; /* id_bytes: 4 or 8 */
     uint64_t generation, global, seed, started_ns, epoch, position, samples;
     stk_print data;
-    uint32_t zero, crc;
+    uint32_t turn, crc; /* turn: later files have larger ones (ledger_turn.c); 0: written before
+                         * there were turns */
 } ldg_head;
 
 typedef struct ldg_step {
@@ -50,7 +51,10 @@ typedef struct stk_ledger_row { /* a step to be written */
     const uint8_t *valid;
 } stk_ledger_row;
 
-/* head: all but magic, version, sizes, time and CRC is the caller's.  Makes the folder; the file
+/* The next turn of a folder, from 1: larger than that of every file which was begun before. */
+int stk_ledger_turn(const char *folder, uint32_t *out, stk_error *err);
+
+/* head: all but magic, version, sizes, turn, time and CRC is the caller's.  Makes the folder; the file
  * is begun by the first step. */
 int stk_ledger_writer_open(stk_ledger_writer **out, const char *folder, const ldg_head *head,
                            stk_error *err);

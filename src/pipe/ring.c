@@ -207,6 +207,7 @@ void stk_ring_drain(stk_engine *e)
     const uint64_t mask = ((uint64_t)1 << STK_TICKET_BITS) - 1;
     uint64_t old = atomic_load_explicit(&e->claim, memory_order_relaxed), seq;
 
+    stk_batch_release(&e->held.batch);
     atomic_store_explicit(&e->draining, 1, memory_order_relaxed);
     stk_stall_at(&e->stall, STK_STALL_DRAIN, old);
     atomic_store_explicit(&e->limit, 0, memory_order_release);

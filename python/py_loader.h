@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* py_loader.h - a loader object and its lock.
+ *
+ * A stk_loader is used by one thread at a time and Python threads may come together once the GIL
+ * is away, so every call takes `lock`, always after letting the GIL go.  A process that inherited
+ * the object through fork never touches the lock: its holder may be a thread that did not come
+ * along. */
+#ifndef STOKER_PY_LOADER_H
+#define STOKER_PY_LOADER_H
+
+#include <unistd.h>
+
+#include "py_batch.h"
+
+typedef struct drawn_list drawn_list;
+
+typedef struct loader_object {
+    PyObject_HEAD stk_loader *l; /* lock; NULL: closed */
+    PyThread_type_lock lock;
+    pid_t pid;
+    drawn_list *drawn; /* lock; NULL: nobody asks */
+    PyObject *data;    /* the data sets, some of which lend memory to the threads */
+} loader_object;
+
+static inline void raise_closed(PyObject *obj, const char *why)
+{
+    stk_error err = { .offset = STK_NO_OFFSET, .sample = UINT64_MAX };
+
+    raise_error(state_of(obj), stk_fail(&err, STK_ECLOSED, "%s", why), &err);
+}
+
+/* 0 with the lock held, or -1 with an exception set. */
+static inline int enter(loader_object *self)
+{
+    if (!self->lock || self->pid != getpid()) {
+        raise_closed((PyObject *)self, self->lock ? "this loader was made in another process and "
+                                                    "came here through fork, without its threads: "
+                                                    "make one in this process"
+                                                  : "this loader was never opened");
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    Py_END_ALLOW_THREADS if (self->l) return 0;
+    PyThread_release_lock(self->lock);
+    raise_closed((PyObject *)self, "this loader is closed");
+    return -1;
+}
+
+static inline void leave(loader_object *self)
+{
+    PyThread_release_lock(self->lock);
+}
+
+/* py_next.c: methods of Loader that give batches. */
+PyObject *loader_next(PyObject *self, PyObject *epoch);
+PyObject *loader_peek(PyObject *self, PyObject *epoch);
+PyObject *loader_give(PyObject *self, PyObject *args);
+
+#endif
