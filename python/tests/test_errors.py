@@ -2,6 +2,7 @@
 """Bad input: one clear line through StokerError, also the built-in exception that fits."""
 
 import io
+import logging
 import os
 import pickle
 import shutil
@@ -151,6 +152,23 @@ def test_empty_shards(tmp_path):
     write_tar(tmp_path / "full.tar", [(f"{i}.cls", b"1") for i in range(5)])
     with stoker.Loader([tmp_path / "empty.tar", tmp_path / "full.tar"], LABEL) as loader:
         assert len(ids_of(loader)) == 5
+
+
+def test_shards_cut_between_members(tmp_path, caplog):
+    members = [(f"{i}.{f}", b"1") for i in range(4) for f in ("cls", "txt")]
+    whole = write_tar(tmp_path / "a.tar", members).read_bytes()
+    (tmp_path / "a.tar").write_bytes(whole[:6 * 1024])
+    with caplog.at_level(logging.WARNING):
+        assert len(stoker.open(tmp_path / "a.tar")) == 3
+    assert ["no end mark" in m and "a.tar" in m for m in caplog.messages] == [True]
+    (tmp_path / "b.tar").write_bytes(whole[:7 * 1024])
+    with pytest.raises(stoker.StokerError, match='ends inside sample "3".*cut short') as e:
+        stoker.open(tmp_path / "b.tar")
+    assert e.value.code == "ECORRUPT" and e.value.offset == 7 * 1024 and e.value.shard.endswith("b.tar")
+    (tmp_path / "c.tar").write_bytes(b"")
+    with pytest.raises(stoker.StokerError, match="0 bytes") as e:
+        stoker.open([tmp_path / "a.tar", tmp_path / "c.tar"])
+    assert e.value.shard.endswith("c.tar")
 
 
 def test_duplicate_fields(tmp_path):
