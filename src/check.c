@@ -432,20 +432,20 @@ static int names_all(check *c, const char *const *urls, size_t n, stk_error *err
 
 static int open_data(check *c, const char *const *urls, size_t n, stk_error *err)
 {
-    stk_index_options io = { .size = sizeof io,
-                             .num_workers = c->o.num_workers,
-                             .cache_dir = c->o.cache_dir,
-                             .format = c->o.format,
-                             .log = c->o.log,
-                             .log_cookie = c->o.log_cookie };
+    stk_indexer x = { .cache_dir = c->o.cache_dir,
+                      .format_name = c->o.format,
+                      .workers = c->o.num_workers,
+                      .keep_numbers = 1, /* to look at data is not to accept what is new in it */
+                      .log = { c->o.log, c->o.log_cookie } };
     stk_dataset_options o = { .size = sizeof o,
                               .num_workers = c->o.num_workers,
                               .cache_dir = c->o.cache_dir,
                               .format = c->o.format,
                               .log = c->o.log,
                               .log_cookie = c->o.log_cookie };
-    int rc = stk_index_build(urls, n, &io, NULL, err);
+    int rc = stk_indexer_mend(&x, urls, n, err);
 
+    stk_indexer_fini(&x);
     if (rc == STK_EIO) /* nowhere to write it: opening can do without */
         rc = 0;
     return rc < 0 ? rc : stk_dataset_open(&c->ds, urls, n, &o, err);
