@@ -24,7 +24,8 @@ typedef struct bad { /* a copy of an stk_bad */
     char *shard, *key, *reason;
     size_t key_len;
     uint64_t offset;
-    int misfit; /* only its seek points are bad */
+    int misfit;  /* only its seek points are bad */
+    int warning; /* it can be read, and yet something is odd about the shard */
 } bad;
 
 typedef struct found {
@@ -66,7 +67,8 @@ static void on_bad(void *cookie, const stk_bad *b)
                 .reason = copy(b->reason, strlen(b->reason)),
                 .key_len = b->key_len,
                 .offset = b->offset,
-                .misfit = b->code == STK_ESTALE && b->key };
+                .misfit = b->code == STK_ESTALE && b->key,
+                .warning = !b->code };
     f->no_memory |= !x->shard || !x->reason || (b->key && !x->key);
 }
 
@@ -124,7 +126,7 @@ static int write_manifest(const char *path, const found *f)
     for (size_t i = 0; i < f->n; i++) {
         cli_json j = { .to = to, .lines = 1 };
 
-        if (f->list[i].misfit)
+        if (f->list[i].misfit || f->list[i].warning)
             continue;
         cli_json_open(&j, NULL, '{');
         json_bad(&j, &f->list[i]);
@@ -135,12 +137,12 @@ static int write_manifest(const char *path, const found *f)
     return 0;
 }
 
-/* A list of what is bad, or of what has seek points that do not fit. */
-static void json_list(cli_json *j, const char *name, const found *f, int misfit)
+/* A list of what is bad, of what has seek points that do not fit, or of shards that are odd. */
+static void json_list(cli_json *j, const char *name, const found *f, int misfit, int warning)
 {
     cli_json_open(j, name, '[');
     for (size_t i = 0; i < f->n; i++) {
-        if (f->list[i].misfit != misfit)
+        if (f->list[i].misfit != misfit || f->list[i].warning != warning)
             continue;
         cli_json_open(j, NULL, '{');
         json_bad(j, &f->list[i]);
@@ -162,8 +164,10 @@ static void print_json(const stk_check_report *r, const found *f, double seconds
     cli_json_count(&j, "bad_shards", r->bad_shards);
     cli_json_count(&j, "bad_samples", r->bad_samples);
     cli_json_count(&j, "seek_point_misfits", r->misfits);
-    json_list(&j, "bad", f, 0);
-    json_list(&j, "misfits", f, 1);
+    cli_json_count(&j, "shard_warnings", r->warnings);
+    json_list(&j, "bad", f, 0, 0);
+    json_list(&j, "misfits", f, 1, 0);
+    json_list(&j, "warnings", f, 0, 1);
     cli_json_real(&j, "seconds", seconds);
     cli_json_close(&j, '}');
 }
@@ -200,6 +204,10 @@ static void print_lines(const stk_check_report *r, const found *f, double second
         printf("%s%s JPEG%s whose seek points do not fit (stoker index --jpeg --force)",
                r->bad_samples || r->bad_shards ? ", " : "", cli_many(many, r->misfits),
                r->misfits == 1 ? "" : "s");
+    if (r->warnings)
+        printf("%s%s shard%s with a warning",
+               r->bad_samples || r->bad_shards || r->misfits ? ", " : "",
+               cli_many(many, r->warnings), r->warnings == 1 ? "" : "s");
     if (r->unchecked)
         printf("; %s picture%s of a kind that this build can't decode",
                cli_many(many, r->unchecked), r->unchecked == 1 ? "" : "s");

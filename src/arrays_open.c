@@ -464,7 +464,7 @@ static int npz_bound(const stk_zip *z, stk_error *err)
     return 0;
 }
 
-static int npz_open(stk_arrays *s, const char *name, stk_error *err)
+static int npz_open(stk_arrays *s, const char *name, const stk_dataset_options *o, stk_error *err)
 {
     stk_file_info info = { 0 };
     stk_file *f = NULL;
@@ -477,6 +477,8 @@ static int npz_open(stk_arrays *s, const char *name, stk_error *err)
         rc = stk_zip_read(f, info.size, &z, err);
     if (rc == 0)
         rc = npz_bound(&z, err);
+    if (rc == 0)
+        rc = stk_npz_check(f, name, &z, o, err);
     if (rc == 0) {
         s->array = stk_zalloc(z.n, sizeof *s->array);
         rc = s->array ? 0 : stk_fail_nomem(err, z.n * sizeof *s->array);
@@ -531,7 +533,7 @@ int stk_arrays_open(stk_arrays **out, const char *const *urls, size_t n,
 
     if (rc == 0 && names.n == 1 && ends_with(names.name[0], ".npz")) {
         s->kind = "npz";
-        rc = npz_open(s, names.name[0], err);
+        rc = npz_open(s, names.name[0], o, err);
     } else if (rc == 0) {
         int npy = ends_with(names.name[0], ".npy");
 

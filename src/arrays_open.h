@@ -4,6 +4,7 @@
 #define STOKER_ARRAYS_OPEN_H
 
 #include "fetch/data.h"
+#include "format/zip.h"
 
 /* Do these names, or what is known of the data, mean arrays and not shards with an index? */
 int stk_arrays_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
@@ -11,5 +12,9 @@ int stk_arrays_meant(const char *const *urls, size_t n, const stk_dataset_option
 /* One array of the files, or several where it is an .npz. */
 int stk_arrays_open(stk_arrays **out, const char *const *urls, size_t n,
                     const stk_dataset_options *o, stk_error *err);
+
+/* npz_check.c: do the stored members have the checksums that the archive says? */
+int stk_npz_check(stk_file *f, const char *name, const stk_zip *z, const stk_dataset_options *o,
+                  stk_error *err);
 
 #endif

@@ -40,7 +40,7 @@ typedef struct check {
     stk_names all;          /* of the shards, absolute; only where some are bad */
     stk_index_home home;
     uint8_t *bad_shard;
-    _Atomic uint64_t done, bytes, bad_samples, bad_shards, pictures, unchecked, misfits;
+    _Atomic uint64_t done, bytes, bad_samples, bad_shards, pictures, unchecked, misfits, warnings;
     _Atomic int stopped;
     pthread_mutex_t lock;
     uint64_t told_ns; /* lock */
@@ -340,6 +340,51 @@ static int run_by_chains(void *cookie, uint64_t job, stk_error *err)
     return rc;
 }
 
+/* ---- shards as a whole ---- */
+
+typedef struct shard_walk {
+    stk_scan scan; /* first: the callbacks get its address */
+    check *c;
+    uint64_t shard;
+} shard_walk;
+
+static int pass_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields,
+                       uint32_t n, stk_error *err)
+{
+    (void)scan, (void)key, (void)offset, (void)fields, (void)n, (void)err;
+    return 0;
+}
+
+static void say_warning(stk_scan *scan, const char *why)
+{
+    shard_walk *w = (shard_walk *)scan;
+    stk_bad b = { .code = 0, .offset = STK_NO_OFFSET, .reason = why };
+    stk_shard_info s;
+
+    if (stk_index_shard(w->c->ds->index, w->shard, &s, NULL) < 0)
+        return;
+    b.shard = s.name;
+    atomic_fetch_add_explicit(&w->c->warnings, 1, memory_order_relaxed);
+    say(w->c, &b);
+}
+
+/* The format's own walk over a shard: the index does not keep what was odd about it. */
+static int walk_shard(void *cookie, uint64_t i, stk_error *err)
+{
+    check *c = cookie;
+    shard_walk w = { { pass_sample, NULL, say_warning }, c, i };
+    stk_file_info info = { 0 };
+    stk_file *f = NULL;
+    int rc = stk_url_open(stk_shards_name(c->ds->shards, i), &f, err);
+
+    if (rc == 0)
+        rc = f->source->stat(f, &info, err);
+    if (rc == 0)
+        rc = c->ds->format->index(f, info.size, &w.scan, err);
+    stk_file_close(&f);
+    return rc;
+}
+
 /* ---- shards that can't be indexed ---- */
 
 static int try_shard(void *cookie, uint64_t i, stk_error *err)
@@ -387,20 +432,20 @@ static int names_all(check *c, const char *const *urls, size_t n, stk_error *err
 
 static int open_data(check *c, const char *const *urls, size_t n, stk_error *err)
 {
-    stk_index_options io = { .size = sizeof io,
-                             .num_workers = c->o.num_workers,
-                             .cache_dir = c->o.cache_dir,
-                             .format = c->o.format,
-                             .log = c->o.log,
-                             .log_cookie = c->o.log_cookie };
+    stk_indexer x = { .cache_dir = c->o.cache_dir,
+                      .format_name = c->o.format,
+                      .workers = c->o.num_workers,
+                      .keep_numbers = 1, /* to look at data is not to accept what is new in it */
+                      .log = { c->o.log, c->o.log_cookie } };
     stk_dataset_options o = { .size = sizeof o,
                               .num_workers = c->o.num_workers,
                               .cache_dir = c->o.cache_dir,
                               .format = c->o.format,
                               .log = c->o.log,
                               .log_cookie = c->o.log_cookie };
-    int rc = stk_index_build(urls, n, &io, NULL, err);
+    int rc = stk_indexer_mend(&x, urls, n, err);
 
+    stk_indexer_fini(&x);
     if (rc == STK_EIO) /* nowhere to write it: opening can do without */
         rc = 0;
     return rc < 0 ? rc : stk_dataset_open(&c->ds, urls, n, &o, err);
@@ -448,6 +493,7 @@ static int check_all(check *c, const char *const *urls, size_t n, stk_error *err
     STK_TRY(open_good(c, urls, n, err));
     if (!c->ds)
         return 0;
+    STK_TRY(stk_jobs_run(c->o.num_workers, stk_dataset_shards(c->ds), walk_shard, c, err));
     jobs = (stk_dataset_len(c->ds) + RUN - 1) / RUN;
     return stk_jobs_run(c->o.num_workers, jobs, c->o.n_outputs ? run_by_chains : run_by_content, c,
                         err);
@@ -463,7 +509,8 @@ static int report_fill(const check *c, stk_check_report *out, stk_error *err)
                            .bad_samples = c->bad_samples,
                            .pictures = c->pictures,
                            .unchecked = c->unchecked,
-                           .misfits = c->misfits };
+                           .misfits = c->misfits,
+                           .warnings = c->warnings };
     uint32_t given = out->size;
 
     if (given < sizeof given)

@@ -121,6 +121,7 @@ int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
     x.log = (stk_log){ o.log, o.log_cookie };
     x.progress = o.progress;
     x.progress_cookie = o.progress_cookie;
+    x.classes_fixed = o.n_classes > 0;
     ds = STK_NEW(stk_dataset);
     if (!ds)
         return stk_fail_nomem(err, sizeof *ds);

@@ -422,16 +422,21 @@ static int columns_ensure(stk_indexer *x, int mend, stk_error *err)
 int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
     STK_TRY(names_resolve(x, urls, n, err));
+    STK_TRY(stk_classes_check(x, err));
     STK_TRY(find_or_build(x, 0, err));
-    return columns_ensure(x, 0, err);
+    STK_TRY(columns_ensure(x, 0, err));
+    return stk_classes_keep(x, err);
 }
 
 int stk_indexer_mend(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
     x->thorough = 1;
     STK_TRY(names_resolve(x, urls, n, err));
+    if (x->keep_numbers)
+        STK_TRY(stk_classes_check(x, err));
     STK_TRY(find_or_build(x, 1, err));
-    return columns_ensure(x, 1, err);
+    STK_TRY(columns_ensure(x, 1, err));
+    return stk_classes_keep(x, err);
 }
 
 void stk_indexer_fini(stk_indexer *x)

@@ -14,6 +14,8 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
     uint32_t workers;
     int force;    /* build anew, carry nothing over */
     int thorough; /* check an index that is found to its last byte */
+    int classes_fixed; /* by the user: class folders don't number them */
+    int keep_numbers;  /* stk_indexer_mend(): refuse class folders that renumber labels all the same */
     stk_log log;
     stk_progress_fn progress;
     void *progress_cookie;
@@ -32,6 +34,12 @@ int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_erro
 /* The same, and a stale or damaged one is built anew; damage is looked for. */
 int stk_indexer_mend(stk_indexer *x, const char *const *urls, size_t n, stk_error *err);
 void stk_indexer_fini(stk_indexer *x);
+
+/* class_list.c: would the class folders renumber labels that were given out before?  STK_ESTALE
+ * with the class. */
+int stk_classes_check(const stk_indexer *x, stk_error *err);
+/* Remember them.  Where that can't be written it is logged. */
+int stk_classes_keep(const stk_indexer *x, stk_error *err);
 
 /* indexer_build.c: scan all shards, write the index to `path` (NULL: memory) and open it. */
 int stk_indexer_build(stk_indexer *x, const char *path, stk_error *err);

@@ -37,6 +37,7 @@ typedef struct old_index {
 typedef struct build {
     stk_indexer *x;
     stk_file_info *info; /* of every shard, by the survey */
+    char **warning;      /* of every shard; NULL: there is none */
     stk_index_writer *writer;
     old_index old[MAX_OLD];
     size_t n_old;
@@ -286,6 +287,8 @@ static int index_shard(void *cookie, uint64_t i, stk_error *err)
         rc = stk_index_part_open(&part, err);
     if (rc == 0)
         rc = scan_file(b, i, f, part, &info, err);
+    if (rc == 0 && stk_index_part_warning(part))
+        b->warning[i] = stk_strdup(stk_index_part_warning(part));
     stk_index_part_close(&part);
     stk_file_close(&f);
     if (rc < 0)
@@ -339,6 +342,15 @@ static int format_by_probe(stk_indexer *x, uint64_t size, stk_error *err)
     return rc;
 }
 
+/* By the caller's thread: not every log can be called from others. */
+static void warn_all(const build *b)
+{
+    for (size_t i = 0; i < b->x->names.n; i++)
+        if (b->warning[i])
+            stk_log_line(&b->x->log, STK_LOG_WARN, "%.*s [shard %.200s]", 220, b->warning[i],
+                         b->x->names.name[i]);
+}
+
 static int build_run(build *b, const char *path, stk_error *err)
 {
     stk_indexer *x = b->x;
@@ -356,6 +368,7 @@ static int build_run(build *b, const char *path, stk_error *err)
     STK_TRY(stk_jobs_watch(x->workers, x->names.n, index_shard, tick, b, err));
     STK_TRY(stk_index_writer_commit(b->writer, err));
     tell(b, 1);
+    warn_all(b);
     if (path)
         STK_TRY(stk_index_open(&x->index, path, err));
     else
@@ -378,12 +391,17 @@ int stk_indexer_build(stk_indexer *x, const char *path, stk_error *err)
     b->x = x;
     b->old_trusted = path == x->home.beside;
     b->info = stk_zalloc(x->names.n, sizeof *b->info);
-    rc = b->info ? build_run(b, path, err) : stk_fail_nomem(err, x->names.n * sizeof *b->info);
+    b->warning = stk_zalloc(x->names.n, sizeof *b->warning);
+    rc = b->info && b->warning ? build_run(b, path, err)
+                               : stk_fail_nomem(err, x->names.n * sizeof *b->info);
     stk_index_writer_close(&b->writer);
     for (size_t i = 0; i < b->n_old; i++) {
         stk_index_close(&b->old[i].index);
         stk_free(b->old[i].by_name);
     }
+    for (size_t i = 0; b->warning && i < x->names.n; i++)
+        stk_free(b->warning[i]);
+    stk_free(b->warning);
     stk_free(b->info);
     stk_free(b);
     return rc;

@@ -123,6 +123,8 @@ typedef struct stk_scan { /* index() reports here */
     int (*sample)(struct stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields,
                   uint32_t n, stk_error *err);
     int (*progress)(struct stk_scan *scan, uint64_t offset); /* non-zero: stop */
+    /* The shard can be read, and yet something is odd about it: at most once.  May be NULL. */
+    void (*warn)(struct stk_scan *scan, const char *why);
 } stk_scan;
 
 typedef struct stk_entry { /* what the index knows of a sample; borrowed from it */

@@ -122,7 +122,9 @@ typedef struct stk_bad { /* what was found; borrowed for the call */
     uint64_t offset;     /* of the sample in it, or STK_NO_OFFSET */
     const char *key;     /* NULL: the shard itself is bad; not terminated */
     size_t key_len;
-    int code;           /* STK_ESTALE with a key: the sample is good, its seek points are not */
+    /* STK_ESTALE with a key: the sample is good, its seek points are not.  0: a warning, the shard
+     * can be read. */
+    int code;
     const char *reason; /* one line */
 } stk_bad;
 
@@ -152,6 +154,7 @@ typedef struct stk_check_report {
     uint64_t pictures;  /* decoded whole */
     uint64_t unchecked; /* pictures of a kind that this build can't decode */
     uint64_t misfits;   /* JPEGs that are not what their seek points were made of */
+    uint64_t warnings;  /* shards that can be read and are odd, as a tar file without its end */
 } stk_check_report;
 
 /* Read every sample and decode it: pictures whole, JSON, UTF-8 text, labels.  What is bad goes

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import _stoker
 from ._arrays import array, from_bytes, inside, torch_or_none
-from .errors import invalid, nearest
+from .errors import from_code, invalid, nearest
 
 
 class _Later:
@@ -144,14 +144,34 @@ def cu_seqlens(positions: Any) -> tuple[Any, int]:
     return bounds, longest
 
 
-def _value(value: Any, is_json: bool) -> Any:
+def _value(value: Any) -> Any:
     if not isinstance(value, list):
         return array(value)
-    if is_json:
-        return [json.loads(v) for v in value]
     if value and not isinstance(value[0], (str, bytes)):
         return [array(v) for v in value]
     return value
+
+
+def _parsed(name: str, rows: list[Any], data: tuple[_stoker.Dataset, ...], ids: bytes) -> list[Any]:
+    """JSON values as Python's.  The library has checked them; what Python itself bounds (the digits of an integer
+    by sys.set_int_max_str_digits(), recursion) is an error with the sample's address."""
+    values = []
+    for row, text in enumerate(rows):
+        try:
+            values.append(json.loads(text))
+        except (ValueError, RecursionError) as e:
+            number = memoryview(ids).cast("q")[row]
+            key = _stoker.keys(data, ids)[row]
+            sample = number
+            for ds in data:
+                if sample < len(ds):
+                    break
+                sample -= len(ds)
+            shard = ds.read(sample)["__url__"]
+            why = str(e).partition("\n")[0]
+            raise from_code("ECORRUPT", f"output {name}: Python makes no value of this JSON: {why} [shard {shard}, key {key}]",
+                            shard, None, key, number) from e
+    return values
 
 
 def from_parts(parts: tuple[Any, ...], data: tuple[_stoker.Dataset, ...],
@@ -161,7 +181,7 @@ def from_parts(parts: tuple[Any, ...], data: tuple[_stoker.Dataset, ...],
     outputs, ids, valid = parts
     batch = Batch()
     for name, is_json, value, lengths in outputs:
-        batch[name] = _value(value, is_json)
+        batch[name] = _parsed(name, value, data, ids) if is_json else _value(value)
         if lengths is not None:
             ndim, raw = lengths
             sizes = from_bytes(raw, "int64")

@@ -121,6 +121,35 @@ def test_npz(tmp_path, save, way):
         stoker.Loader(tmp_path / "a.npz")
 
 
+def test_npz_stored_and_damaged(tmp_path):
+    """A bit anywhere in the rows of any member, headers that differ, and members that share bytes."""
+    out = io.BytesIO()
+    np.savez(out, x=made("f4", (3000, 700)), y=np.arange(3000), z=np.arange(3000.))
+    good = out.getvalue()
+    path = tmp_path / "a.npz"
+    path.write_bytes(good)
+    assert len(stoker.open(path)) == 3000
+    infos = zipfile.ZipFile(io.BytesIO(good)).infolist()
+    for info, at in [(infos[0], 200), (infos[0], infos[0].file_size - 10), (infos[1], 5000), (infos[2], 9000)]:
+        bad = bytearray(good)
+        bad[info.header_offset + 60 + at] ^= 0x10
+        path.write_bytes(bad)
+        with pytest.raises(stoker.StokerError, match=rf"member {info.filename} is damaged: .*checksum") as e:
+            stoker.open(path)
+        assert e.value.code == "ECORRUPT" and e.value.shard.endswith("a.npz")
+    bad = bytearray(good)                                    # the second member begins in the first
+    entry = good.index(b"PK\x01\x02", good.index(b"PK\x01\x02") + 4)
+    bad[entry + 42:entry + 46] = infos[0].header_offset.to_bytes(4, "little")
+    path.write_bytes(bad)
+    with pytest.raises(stoker.StokerError, match="share bytes|checksum|past its end"):
+        stoker.open(path)
+    bad = bytearray(good)
+    bad[infos[1].header_offset + 8] = 8                      # its own header says deflated
+    path.write_bytes(bad)
+    with pytest.raises(stoker.StokerError, match="says otherwise than the directory"):
+        stoker.open(path)
+
+
 def test_npz_damaged(tmp_path):
     out = io.BytesIO()
     np.savez_compressed(out, x=np.arange(1000))

@@ -2,10 +2,12 @@
 """Bad input: one clear line through StokerError, also the built-in exception that fits."""
 
 import io
+import logging
 import os
 import pickle
 import shutil
 import struct
+import sys
 import tarfile
 
 import pytest
@@ -151,6 +153,49 @@ def test_empty_shards(tmp_path):
     write_tar(tmp_path / "full.tar", [(f"{i}.cls", b"1") for i in range(5)])
     with stoker.Loader([tmp_path / "empty.tar", tmp_path / "full.tar"], LABEL) as loader:
         assert len(ids_of(loader)) == 5
+
+
+def test_shards_cut_between_members(tmp_path, caplog):
+    members = [(f"{i}.{f}", b"1") for i in range(4) for f in ("cls", "txt")]
+    whole = write_tar(tmp_path / "a.tar", members).read_bytes()
+    (tmp_path / "a.tar").write_bytes(whole[:6 * 1024])
+    with caplog.at_level(logging.WARNING):
+        assert len(stoker.open(tmp_path / "a.tar")) == 3
+    assert ["no end mark" in m and "a.tar" in m for m in caplog.messages] == [True]
+    (tmp_path / "b.tar").write_bytes(whole[:7 * 1024])
+    with pytest.raises(stoker.StokerError, match='ends inside sample "3".*cut short') as e:
+        stoker.open(tmp_path / "b.tar")
+    assert e.value.code == "ECORRUPT" and e.value.offset == 7 * 1024 and e.value.shard.endswith("b.tar")
+    (tmp_path / "c.tar").write_bytes(b"")
+    with pytest.raises(stoker.StokerError, match="0 bytes") as e:
+        stoker.open([tmp_path / "a.tar", tmp_path / "c.tar"])
+    assert e.value.shard.endswith("c.tar")
+
+
+def test_json_that_python_cannot_hold(tmp_path):
+    """Integers over Python's bound are bad samples: an address, and skip applies. Long strings and reals are not."""
+    long = b"1" * 5000
+    rows = [b'{"a": [1, %b]}', b'{"a": -%b}', b'{"a": "%b"}', b'{"a": 0.%b}', b'{"a": %be0}', b'{"a": [%b']
+    rows = [r % long + (b"]}" if r.endswith(b"[%b") else b"") for r in rows]
+    write_tar(tmp_path / "a.tar", [(f"{i}.json", r) for i, r in enumerate(rows)])
+    fields = {"meta": "from(json) | json"}
+    error = error_of(tmp_path / "a.tar", fields)
+    assert error.code == "ECORRUPT" and (error.key, error.offset) == ("0", 512)
+    assert "an integer of 5000 digits" in str(error) and error.shard.endswith("a.tar")
+    with stoker.Loader(tmp_path / "a.tar", fields, batch_size=6, on_error="skip") as loader:
+        batch = next(iter(loader))
+        assert [bool(v) for v in batch.valid] == [False, False, True, True, True, False]
+        assert batch["meta"][2] == {"a": "1" * 5000} and batch["meta"][3]["a"] > 0.11
+    with pytest.raises(stoker.StokerError, match="5000 digits"):
+        stoker.open(tmp_path / "a.tar", fields=fields)[1]
+    write_tar(tmp_path / "b.tar", [("x.json", b"1"), ("y.json", b"1" * 2000)])
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(1000)
+    try:
+        error = error_of(tmp_path / "b.tar", fields)
+    finally:
+        sys.set_int_max_str_digits(before)
+    assert (error.code, error.key, error.sample) == ("ECORRUPT", "y", 1) and error.shard.endswith("b.tar")
 
 
 def test_duplicate_fields(tmp_path):

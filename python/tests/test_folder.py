@@ -20,13 +20,15 @@ CLI = os.environ.get("STOKER_CLI", os.path.join(os.environ.get("STOKER_BUILD", "
 
 
 def image_folder(root):
-    """ImageFolder's documented rules: sorted classes; in each os.walk sorted, files sorted."""
-    classes = sorted(e.name for e in os.scandir(root) if e.is_dir())
+    """ImageFolder's documented rules: sorted classes; in each os.walk sorted, files sorted. And ours: nothing hidden."""
+    classes = sorted(e.name for e in os.scandir(root) if e.is_dir() and e.name[0] != ".")
     samples = []
     for number, name in enumerate(classes):
         for folder, _, files in sorted(os.walk(os.path.join(root, name), followlinks=True)):
+            if "/." in os.path.relpath(folder, root):
+                continue
             samples += [(os.path.relpath(os.path.join(folder, f), root), number)
-                        for f in sorted(files) if f.lower().endswith(ENDINGS)]
+                        for f in sorted(files) if f.lower().endswith(ENDINGS) and f[0] != "."]
     return classes, samples
 
 
@@ -49,6 +51,7 @@ def random_tree(root, seed):
             path = rng.choice(folders) / (rng.choice(words) + rng.choice(ends))
             if not path.is_dir():
                 put(path, rng.randbytes(rng.randint(0, 40)))
+    put(root / "seen" / "must.jpg")             # hidden ones are no classes
     put(root / "beside.jpg")                    # ImageFolder does not look at it
     put(root / "notes.txt")
 
@@ -175,9 +178,75 @@ def test_changes_between_opens(photos, tmp_path):
     out = subprocess.run([CLI, "index", str(root), "--json"], capture_output=True, text=True, check=True)
     assert '"reused_shards":2' in out.stdout.replace(" ", "")
     assert len(stoker.open(root)) == before + 1
-    put(root / "dog" / "1.jpg", jpeg(picture(2)))           # a new class: another list
+    put(root / "dog" / "1.jpg", jpeg(picture(2)))           # a new class after all others: no number moves
     ds = stoker.open(root)
     assert ds.classes == ["ant", "bee", "cat", "dog"] and len(ds) == before + 2
+
+
+def labels_of(root, **kwargs):
+    ds = stoker.open(root, **kwargs)
+    return {s["__key__"]: int(s["cls"]) for s in ds}
+
+
+def test_new_classes_do_not_renumber(tmp_path):
+    """A class between others, or one that is gone, is an error until `stoker index` accepts it."""
+    root = tmp_path / "train"
+    for path in ("bee/1.jpg", "cat/2.jpg", "dog/3.jpg"):
+        put(root / path)
+    before = labels_of(root)
+    put(root / "ant" / "4.jpg")
+    with pytest.raises(stoker.StokerError, match='the class folder "ant" is new.*"bee".*stoker index') as e:
+        stoker.open(root)
+    assert e.value.code == "ESTALE" and e.value.shard.endswith("train/ant/")
+    out = subprocess.run([CLI, "check", str(root)], capture_output=True, text=True)   # accepts nothing
+    assert out.returncode == 3 and '"ant" is new' in out.stderr
+    fixed = labels_of(root, classes=["bee", "cat", "dog", "ant"])                     # asked for: fine
+    assert fixed == {**before, "ant/4.jpg": 3}
+    with pytest.raises(stoker.StokerError, match='"ant" is new'):
+        stoker.open(root)
+    subprocess.run([CLI, "index", str(root)], capture_output=True, check=True)
+    assert labels_of(root) == {"ant/4.jpg": 0, "bee/1.jpg": 1, "cat/2.jpg": 2, "dog/3.jpg": 3}
+    shutil.rmtree(root / "bee")
+    with pytest.raises(stoker.StokerError, match='the class folder "bee" is gone: "cat" would take its number 1'):
+        stoker.open(root)
+    put(root / "bee" / "1.jpg")
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    os.rename(root, moved / "train")
+    os.rename(tmp_path / ".stoker", moved / ".stoker")       # the list moves with the data
+    assert labels_of(moved / "train")["dog/3.jpg"] == 3
+    put(moved / "train" / "aaa" / "1.jpg")
+    with pytest.raises(stoker.StokerError, match='"aaa" is new'):
+        stoker.open(moved / "train")
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_clutter_is_nothing(tmp_path, monkeypatch, cache):
+    """What viewers and systems leave in folders changes neither labels nor fingerprint, and stops nothing."""
+    root = tmp_path / "train"
+    for path in ("bee/1.jpg", "bee/deep/5.jpg", "cat/2.jpg", "dog/3.jpg"):
+        put(root / path, jpeg(picture(3)))
+    if cache:
+        put(tmp_path / ".stoker", b"a file where the index would be")
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "cache"))
+    before, running = labels_of(root), stoker.Loader(root, fields=IMAGE, batch_size=2)
+    state = running.state_dict()
+    for place in (root, root / "bee", root / "bee" / "deep", root / "cat"):
+        for name in (".DS_Store", "Thumbs.db", "desktop.ini", "._1.jpg", "notes.txt"):
+            put(place / name)
+        for name in (".ipynb_checkpoints", ".git", "__MACOSX", "@eaDir"):
+            put(place / name / "1-checkpoint.jpg")
+    assert labels_of(root) == before
+    assert sum(len(b["label"]) for b in running) == 4
+    again = stoker.Loader(root, fields=IMAGE, batch_size=2)
+    again.load_state_dict(state)                              # the same data
+    subprocess.run([CLI, "index", "--force", str(root)], capture_output=True, check=True, env=os.environ)
+    assert labels_of(root) == before
+    again = stoker.Loader(root, fields=IMAGE, batch_size=2)
+    again.load_state_dict(state)
+    put(root / "bee" / "new.jpg", jpeg(picture(4)))           # a picture is not clutter
+    with pytest.raises(stoker.StokerError, match="files were added"):
+        stoker.open(root)
 
 
 def test_changes_while_open(photos, tmp_path):
@@ -271,7 +340,7 @@ def test_cli(photos):
 def test_many_files_and_names_that_are_no_text(tmp_path):
     root = os.fsencode(tmp_path / "odd")
     os.makedirs(root + b"/c\xff")
-    names = [b"a\xfe.jpg", b"new\nline.jpg", b" .jpg", b".jpg"]
+    names = [b"a\xfe.jpg", b"new\nline.jpg", b" .jpg", b"-.jpg"]
     for i, name in enumerate(names):
         with open(root + b"/c\xff/" + name, "wb") as f:
             f.write(b"%d" % i)

@@ -174,6 +174,34 @@ def test_paths_that_cannot_be_opened(tmp_path, path, message):
         next(iter(loader))
 
 
+@pytest.mark.parametrize("rooted", [False, True])
+def test_symlinks_stay_below_the_root(tmp_path, rooted):
+    """Links inside the root are followed, however they are written; those that lead out are refused by name."""
+    root = tmp_path / "data"
+    write(root / "deep" / "a.bin", b"a")
+    write(tmp_path / "secret" / "b.bin", b"secret")
+    write(tmp_path / "data2" / "c.bin", b"a name that begins like the root's")
+    inside = {"rel.bin": "deep/a.bin", "abs.bin": root / "deep" / "a.bin", "way": "deep", "absway": root / "deep"}
+    outside = {"out.bin": "../secret/b.bin", "absout.bin": tmp_path / "secret" / "b.bin", "outway": "../secret",
+               "absoutway": tmp_path / "secret", "near.bin": tmp_path / "data2" / "c.bin"}
+    for name, to in {**inside, **outside}.items():
+        (root / name).symlink_to(to)
+    (tmp_path / "link").symlink_to(root)                     # the root itself may be one
+
+    def read(name):
+        m = write(root / f"{name.replace('/', '-')}.csv", f"path\n{name}\n")
+        where = f'(root="{tmp_path}/link")' if rooted else ""
+        with stoker.Loader(m, fields={"x": f"from(path) | open{where} | bytes"}, num_workers=0) as loader:
+            return bytes(next(iter(loader))["x"][0])
+
+    for name in ("deep/a.bin", "rel.bin", "abs.bin", "way/a.bin", "absway/a.bin"):
+        assert read(name) == b"a", name
+    for name in ("out.bin", "absout.bin", "outway/b.bin", "absoutway/b.bin", "near.bin"):
+        with pytest.raises(stoker.StokerError, match="a symlink leads out of the root") as e:
+            read(name)
+        assert e.value.code == "ECORRUPT" and name in str(e.value), name
+
+
 def test_absolute_paths_below_the_root(tmp_path):
     write(tmp_path / "data" / "a.bin", b"abc")
     m = write(tmp_path / "m.csv", f"path\n{tmp_path}/data/a.bin\n")

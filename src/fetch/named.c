@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* named.c - open a file that a sample names: a picture of a folder, the path of a manifest.
  *
- * Names come from data, so they stay below their root: ".." and absolute names that lead
- * elsewhere are refused.  Symlinks are followed: they are the file system's, not the data's. */
+ * Names of a manifest come from data, so they stay below their root: "..", absolute names and
+ * symlinks that lead elsewhere are refused.  Names of a folder come from listing it, where symlinks
+ * are followed: they are what the user put there. */
 #include <stdio.h>
 #include <string.h>
 
@@ -90,11 +91,17 @@ int stk_named_open(const char *shard, const char *root, const stk_place *place, 
 {
     stk_file_info info;
     char path[PATH_BYTES];
+    size_t len_root = root_len(shard, root);
     int rc;
 
     *out = NULL;
-    STK_TRY(join(path, root ? root : shard, root_len(shard, root), place->name, err));
-    rc = path[0] == '/' ? stk_source_local.open(path, out, err) : stk_url_open(path, out, err);
+    STK_TRY(join(path, root ? root : shard, len_root, place->name, err));
+    if (path[0] != '/')
+        rc = stk_url_open(path, out, err);
+    else if (stk_is_folder(shard))
+        rc = stk_source_local.open(path, out, err);
+    else
+        rc = stk_local_open_below(path, len_root, out, err);
     if (rc == 0)
         rc = (*out)->source->stat(*out, &info, err);
     if (rc == 0)

@@ -13,6 +13,23 @@
 
 #define FIELDS_MAX 65535u
 
+/* What names samples have, as long as it is the same for all. */
+static int note_names(stk_group *g, stk_error *err)
+{
+    if (g->mixed)
+        return 0;
+    if (!g->usual.len)
+        return stk_text_put(&g->usual, g->names.s, g->names.len, err);
+    g->mixed = g->usual.len != g->names.len || memcmp(g->usual.s, g->names.s, g->names.len) != 0;
+    return 0;
+}
+
+int stk_group_is_cut(const stk_group *g)
+{
+    return g->open && !g->bad && !g->mixed && g->names.len < g->usual.len &&
+           !memcmp(g->usual.s, g->names.s, g->names.len);
+}
+
 int stk_group_flush(stk_group *g, stk_error *err)
 {
     stk_bytes key = { (const uint8_t *)g->key.s, g->key.len };
@@ -24,6 +41,7 @@ int stk_group_flush(stk_group *g, stk_error *err)
     g->open = 0;
     if (g->bad)
         return 0;
+    STK_TRY(note_names(g, err));
     for (uint32_t i = 0; i < g->n; i++) {
         g->field[i].name = name;
         name += g->field[i].name_len + 1;
@@ -150,6 +168,7 @@ void stk_group_fini(stk_group *g)
 {
     stk_free(g->key.s);
     stk_free(g->names.s);
+    stk_free(g->usual.s);
     stk_free(g->field);
     stk_free(g->table);
     memset(g, 0, sizeof *g);

@@ -24,12 +24,16 @@ typedef struct stk_group {
     uint32_t n, cap;
     uint32_t *table; /* field number + 1 by hash of the name; 0: free */
     uint32_t mask, table_cap;
+    stk_text usual; /* names of the samples so far, while all have the same */
+    int mixed;      /* they have not */
 } stk_group;
 
 /* Take the next member; a finished sample goes to scan->sample().  Members that are no fields
  * are left out. */
 int stk_group_add(stk_group *g, const stk_member *m, stk_error *err);
 int stk_group_flush(stk_group *g, stk_error *err); /* the archive ends */
+/* Does the open sample have only the first of the fields that every sample before it has? */
+int stk_group_is_cut(const stk_group *g);
 void stk_group_fini(stk_group *g);
 
 #endif

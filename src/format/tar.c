@@ -6,6 +6,10 @@
  * Extension headers (pax 'x', GNU 'L') gather in `ext` until their member comes; where several
  * say the same, the first wins, as in Python's tarfile.
  *
+ * An archive that just stops, without the blocks of zeros that end it, may be a whole one of a
+ * careless writer or a copy that was cut between two members: it is read, and scan->warn() is
+ * told.  Where it stops in the middle of a sample that can be known, it is an error.
+ *
  * Invariant: a field is reported only after its whole range was found inside the file. */
 #include "format/tar.h"
 
@@ -39,7 +43,7 @@ typedef struct walk {
     stk_scan *scan;
     uint64_t at, told; /* header under hand; offset last told to progress() */
     extension ext;
-    int global_sized;
+    int global_sized, ended; /* ended: by a block of zeros */
     uint64_t global_size;
     stk_group group;
 } walk;
@@ -212,6 +216,7 @@ static int take_zero(walk *k, stk_error *err)
 {
     const uint8_t *block;
 
+    k->ended = 1;
     if (k->w.size - k->at < 2 * TAR_BLOCK)
         return STK_END;
     STK_TRY(window_get(&k->w, k->at + TAR_BLOCK, TAR_BLOCK, &block, err));
@@ -260,6 +265,25 @@ static int tell(walk *k, uint64_t offset, stk_error *err)
     return rc ? stk_fail(err, rc < 0 ? rc : STK_ECLOSED, "indexing was stopped") : 0;
 }
 
+/* The file ends where a header could follow. */
+static int take_no_end(walk *k, stk_error *err)
+{
+    stk_scan *scan = k->scan;
+
+    if (!k->w.size)
+        return stk_fail(err, STK_ECORRUPT,
+                        "the shard is empty, it has 0 bytes: copy or write it again, or remove it");
+    if (stk_group_is_cut(&k->group))
+        return stk_fail(err, STK_ECORRUPT,
+                        "the shard ends inside sample \"%.60s\": it has only %u of the fields that "
+                        "all samples before it have, and no end mark follows: cut short",
+                        k->group.key.s, k->group.n);
+    if (scan->warn)
+        scan->warn(scan, "the shard has no end mark (two blocks of zeros): it may be cut short "
+                         "between two members; copy or write it again if samples are missing");
+    return 0;
+}
+
 static int walk_all(walk *k, stk_error *err)
 {
     int rc = 0;
@@ -269,6 +293,8 @@ static int walk_all(walk *k, stk_error *err)
             STK_TRY(tell(k, k->at, err));
         rc = step(k, err);
     }
+    if (rc == STK_END && !k->ended)
+        rc = take_no_end(k, err);
     if (rc < 0) {
         stk_error_at(err, NULL, k->at, (stk_bytes){ 0 });
         return rc;

@@ -81,6 +81,7 @@ typedef struct watch {
     char text[4096];
     size_t n;
     unsigned calls;
+    unsigned warned;
 } watch;
 
 static int watch_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *f,
@@ -100,6 +101,12 @@ static int watch_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const st
                                  (unsigned)f[i].offset, (unsigned)f[i].size);
     }
     return 0;
+}
+
+static void watch_warn(stk_scan *scan, const char *why)
+{
+    assert_non_null(strstr(why, "no end mark"));
+    ((watch *)scan)->warned++;
 }
 
 /* A file over `image` that can't be peeked into and counts what is read. */
@@ -133,6 +140,7 @@ static int index_counted(counted *c, uint64_t size)
 {
     memset(&seen, 0, sizeof seen);
     seen.scan.sample = watch_sample;
+    seen.scan.warn = watch_warn;
     return stk_format_tar.index(&c->base, size, &seen.scan, &err);
 }
 
@@ -145,6 +153,7 @@ static int index_image(void)
 
     memset(&seen, 0, sizeof seen);
     seen.scan.sample = watch_sample;
+    seen.scan.warn = watch_warn;
     assert_int_equal(stk_memory_put("t", image, image_len, NULL), 0);
     assert_int_equal(stk_source_memory.open("mem://t", &f, NULL), 0);
     rc = stk_format_tar.index(f, image_len, &seen.scan, &err);
@@ -304,16 +313,19 @@ static void signed_checksum(void **state)
 static void ends(void **state)
 {
     (void)state;
-    expect(""); /* an empty file */
+    expect_error(STK_ECORRUPT, 0, "0 bytes");
     add_zeros(1);
     expect("");
+    assert_int_equal(seen.warned, 0);
     add_zeros(20);
     expect("");
     add_member("a.x", '0', "1");
     expect("a@0,x=512+1"); /* no end mark at all */
+    assert_int_equal(seen.warned, 1);
     add_member("a.x", '0', "1");
     add_zeros(1);
     expect("a@0,x=512+1");
+    assert_int_equal(seen.warned, 0);
     add_member("a.x", '0', "1");
     add_zeros(2);
     add_member("b.x", '0', "behind the end");
@@ -322,6 +334,33 @@ static void ends(void **state)
     add_zeros(1);
     add_member("b.x", '0', "1");
     expect_error(STK_ECORRUPT, 1024, "one block of zeros");
+}
+
+/* Cut between two members: an error where the last sample shows it, else a warning. */
+static void cut_between_members(void **state)
+{
+    (void)state;
+    add_member("a.x", '0', "1");
+    add_member("a.y", '0', "2");
+    add_member("b.x", '0', "3");
+    expect_error(STK_ECORRUPT, 3072, "ends inside sample \"b\"");
+    add_member("a.x", '0', "1");
+    add_member("a.y", '0', "2");
+    add_member("b.x", '0', "3");
+    add_zeros(2); /* ended by its writer: a sample with fewer fields */
+    expect("a@0,x=512+1,y=1536+1 b@2048,x=2560+1");
+    assert_int_equal(seen.warned, 0);
+    add_member("a.x", '0', "1");
+    add_member("a.y", '0', "2");
+    add_member("b.y", '0', "3"); /* not the first of the others' fields */
+    expect("a@0,x=512+1,y=1536+1 b@2048,y=2560+1");
+    assert_int_equal(seen.warned, 1);
+    add_member("a.x", '0', "1");
+    add_member("b.x", '0', "1");
+    add_member("b.y", '0', "2"); /* samples differ: it can't be known */
+    add_member("c.x", '0', "3");
+    expect("a@0,x=512+1 b@1024,x=1536+1,y=2560+1 c@3072,x=3584+1");
+    assert_int_equal(seen.warned, 1);
 }
 
 /* ---- WebDataset's names ---- */
@@ -592,6 +631,7 @@ int main(void)
         cmocka_unit_test(numbers),
         cmocka_unit_test(signed_checksum),
         cmocka_unit_test(ends),
+        cmocka_unit_test(cut_between_members),
         cmocka_unit_test(names_as_webdataset),
         cmocka_unit_test(duplicates),
         cmocka_unit_test(many_fields),

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* zip.c - see zip.h.  The directory at the end of the file is what counts; of a member's own header
- * only the lengths are read that say where its bytes begin.  Archives in several files, encrypted
- * members and other packings are refused. */
+ * only the lengths are read that say where its bytes begin.  All members are before the directory,
+ * and no two share a byte.  Archives in several files, encrypted members and other packings are
+ * refused. */
 #include "format/zip.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define END_SIZE 22
@@ -111,16 +113,19 @@ static int wide(const uint8_t *extra, size_t len, uint64_t *field[3], uint64_t a
     return 0;
 }
 
-/* Where a member's bytes begin: behind its own header. */
+/* Where a member's bytes begin: after its own header, which must be of the same member. */
 static int place(stk_file *f, uint64_t size, uint64_t header, stk_zip_member *m, stk_error *err)
 {
     uint8_t b[LOCAL_SIZE];
+    size_t name = strlen(m->name);
 
     if (size < LOCAL_SIZE || header > size - LOCAL_SIZE)
         return torn(header, "a member is said to lie past its end", err);
     STK_TRY(stk_file_read(f, header, b, sizeof b, err));
     if (le(b, 4) != 0x04034b50)
         return torn(header, "a member is not where the directory says", err);
+    if (le(b + 8, 2) != m->method || le(b + 26, 2) != name)
+        return torn(header, "a member's own header says otherwise than the directory", err);
     m->offset = header + LOCAL_SIZE + le(b + 26, 2) + le(b + 28, 2);
     if (m->offset > size || m->packed > size - m->offset)
         return torn(m->offset, "truncated: a member is said to lie past its end", err);
@@ -129,7 +134,7 @@ static int place(stk_file *f, uint64_t size, uint64_t header, stk_zip_member *m,
 
 typedef struct walk { /* through the directory */
     stk_file *f;
-    uint64_t size; /* of the file */
+    uint64_t size; /* of the part with members */
     stk_bytes left;
     uint64_t at; /* where they lie in it */
 } walk;
@@ -173,6 +178,31 @@ static int entry(walk *w, stk_zip *z, stk_error *err)
     return place(w->f, w->size, header, m, err);
 }
 
+static int by_offset(const void *a, const void *b)
+{
+    const stk_zip_member *x = *(const stk_zip_member *const *)a,
+                         *y = *(const stk_zip_member *const *)b;
+
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* Forged: one member's bytes in another's, so that few unpack to many. */
+static int check_apart(const stk_zip *z, stk_error *err)
+{
+    const stk_zip_member **m = stk_zalloc(z->n + 1, sizeof *m);
+    int rc = m ? 0 : stk_fail_nomem(err, z->n * sizeof *m);
+
+    for (size_t i = 0; rc == 0 && i < z->n; i++)
+        m[i] = &z->member[i];
+    if (rc == 0 && z->n)
+        qsort(m, z->n, sizeof *m, by_offset);
+    for (size_t i = 1; rc == 0 && i < z->n; i++)
+        if (m[i - 1]->packed > m[i]->offset - m[i - 1]->offset || m[i]->offset == m[i - 1]->offset)
+            rc = torn(m[i]->offset, "two members share bytes", err);
+    stk_free(m);
+    return rc;
+}
+
 int stk_zip_read(stk_file *f, uint64_t size, stk_zip *out, stk_error *err)
 {
     directory d = { 0 };
@@ -185,9 +215,11 @@ int stk_zip_read(stk_file *f, uint64_t size, stk_zip *out, stk_error *err)
     out->member = stk_zalloc(d.members + 1, sizeof *out->member);
     rc = bytes && out->member ? stk_file_read(f, d.offset, bytes, d.size, err)
                               : stk_fail_nomem(err, d.size);
-    w = (walk){ f, size, { bytes, (size_t)d.size }, d.offset };
+    w = (walk){ f, d.offset, { bytes, (size_t)d.size }, d.offset };
     while (rc == 0 && out->n < d.members)
         rc = entry(&w, out, err);
+    if (rc == 0)
+        rc = check_apart(out, err);
     stk_free(bytes);
     return rc;
 }

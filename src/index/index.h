@@ -94,6 +94,8 @@ stk_scan *stk_index_part_scan(stk_index_part *p); /* for stk_format.index() */
 /* fn is called with the offset that the scan has reached; non-zero stops it. */
 void stk_index_part_progress(stk_index_part *p, int (*fn)(void *cookie, uint64_t offset),
                              void *cookie);
+/* What the format found odd about the shard; NULL: nothing.  It is not kept in the index. */
+const char *stk_index_part_warning(const stk_index_part *p);
 /* Hash of the first bytes of up to 16 samples and their fields, spread over the shard. */
 int stk_index_part_print(const stk_index_part *p, stk_file *f, uint64_t size, uint64_t *out,
                          stk_error *err);

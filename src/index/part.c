@@ -6,6 +6,8 @@
  * the last sample's first and looked up only when they differ. */
 #include "index/part.h"
 
+#include <stdio.h>
+
 #include "base/hash.h"
 
 static int same_schema(const stk_index_part *p, const stk_field *fields, uint32_t n)
@@ -95,6 +97,18 @@ static int part_progress(stk_scan *scan, uint64_t offset)
     return p->progress ? p->progress(p->progress_cookie, offset) : 0;
 }
 
+static void part_warn(stk_scan *scan, const char *why)
+{
+    stk_index_part *p = (stk_index_part *)scan;
+
+    snprintf(p->warning, sizeof p->warning, "%s", why);
+}
+
+const char *stk_index_part_warning(const stk_index_part *p)
+{
+    return p->warning[0] ? p->warning : NULL;
+}
+
 int stk_index_part_open(stk_index_part **out, stk_error *err)
 {
     *out = STK_NEW(stk_index_part);
@@ -102,6 +116,7 @@ int stk_index_part_open(stk_index_part **out, stk_error *err)
         return stk_fail_nomem(err, sizeof **out);
     (*out)->scan.sample = part_sample;
     (*out)->scan.progress = part_progress;
+    (*out)->scan.warn = part_warn;
     return 0;
 }
 

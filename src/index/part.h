@@ -20,6 +20,7 @@ struct stk_index_part {
     uint32_t *ids; /* scratch: names of the sample at hand */
     size_t ids_cap;
     uint32_t schema; /* of the last sample */
+    char warning[256]; /* "": none */
     int (*progress)(void *cookie, uint64_t offset);
     void *progress_cookie;
 };

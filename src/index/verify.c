@@ -6,6 +6,7 @@
  * index was made and hashed again here.  That is a few dozen small reads, whatever the size of
  * the shard. */
 #include "base/hash.h"
+#include "format/format.h"
 #include "index/part.h"
 #include "source/folder.h"
 
@@ -60,14 +61,59 @@ int stk_index_same_content(const stk_index *ix, uint64_t shard, stk_file *f, stk
     return 0;
 }
 
-/* A directory: its own mtime, and where directories lie in it, all of theirs.  What is in the
- * files is checked when they are opened. */
-static int check_folder(const stk_shard_info *was, stk_file *f, stk_file_info *now, stk_error *err)
+typedef struct listing { /* a folder's pictures now, held against the index */
+    stk_scan scan;       /* first: the callbacks get its address */
+    const stk_index *ix;
+    uint64_t at, end; /* samples */
+    int other;
+} listing;
+
+static int same_picture(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields,
+                        uint32_t n, stk_error *err)
 {
+    listing *l = (listing *)scan;
+    stk_field was;
+    stk_entry e;
+
+    (void)offset;
+    l->other = 1;
+    if (l->at == l->end)
+        return STK_ESTALE;
+    STK_TRY(stk_index_entry(l->ix, l->at++, &e, err));
+    if (e.key.len != key.len || memcmp(e.key.data, key.data, key.len) != 0 || e.n_fields != n)
+        return STK_ESTALE;
+    STK_TRY(stk_index_field(l->ix, &e, 0, &was, err));
+    l->other = was.size != fields[0].size;
+    return l->other ? STK_ESTALE : 0;
+}
+
+/* 1: the folder has the pictures that were indexed, with the same names and sizes. */
+static int same_listing(const stk_index *ix, const stk_shard_info *was, stk_file *f, stk_error *err)
+{
+    listing l = { { .sample = same_picture }, ix, was->first, was->first + was->samples, 0 };
+    int rc = stk_format_folder.index(f, 0, &l.scan, err);
+
+    if (rc < 0 && !l.other && l.at > was->first)
+        return rc;
+    return rc == 0 && l.at == l.end;
+}
+
+/* A directory: its own mtime, and where directories lie in it, all of theirs.  Other times may come
+ * from files that are no pictures, so the names and sizes of the pictures decide.  What is in the
+ * files is checked when they are opened. */
+static int check_folder(const stk_index *ix, const stk_shard_info *was, stk_file *f,
+                        stk_file_info *now, stk_error *err)
+{
+    int same;
+
+
     if (was->etag[0])
         STK_TRY(stk_folder_state(f, now, err));
     if (now->mtime_ns == was->mtime_ns && !strcmp(now->etag, was->etag))
         return 0;
+    same = same_listing(ix, was, f, err);
+    if (same)
+        return same < 0 ? same : 0;
     return stk_fail(err, STK_ESTALE,
                     "files were added, removed or renamed in this folder since it was indexed; "
                     "run: stoker index ...");
@@ -84,7 +130,7 @@ int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const
     if (info)
         *info = now;
     if (stk_folder_path(f))
-        return check_folder(&was, f, &now, err);
+        return check_folder(ix, &was, f, &now, err);
     if (now.size != was.size)
         return stk_fail(err, STK_ESTALE,
                         "shard has %" PRIu64 " bytes, the index was made from %" PRIu64

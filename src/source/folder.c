@@ -2,9 +2,10 @@
 /* folder.c - directories of pictures.
  *
  * The rules are those of torchvision's ImageFolder, so that classes get the same numbers: every
- * subdirectory of the root is a class, symlinks are followed, hidden names count.  Two things
- * differ, both where ImageFolder fails or never ends: a hidden subdirectory without a picture is
- * no class, and a symlink that leads back to a directory above it is an error. */
+ * subdirectory of the root is a class, symlinks are followed.  Two things differ: what programs
+ * leave in folders without being asked (hidden names and a few others, stk_is_clutter()) is not
+ * seen at all, since a viewer must not change labels; and a symlink that leads back to a directory
+ * above it is an error. */
 #include "source/folder.h"
 
 #include <dirent.h>
@@ -39,6 +40,17 @@ int stk_is_folder(const char *name)
     size_t n = strlen(name);
 
     return (n && name[n - 1] == '/') || stk_is_flat(name);
+}
+
+int stk_is_clutter(const char *name)
+{
+    static const char *const left[] = { "__MACOSX", "@eaDir", "lost+found", "$RECYCLE.BIN",
+                                        "System Volume Information" };
+
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        if (!strcmp(name, left[i]))
+            return 1;
+    return name[0] == '.';
 }
 
 int stk_is_picture(const char *name)
@@ -103,7 +115,7 @@ static int list_open(DIR *d, int (*fn)(void *cookie, const stk_dir_entry *e, stk
     for (errno = 0; rc == 0 && (de = readdir(d)); errno = 0) {
         stk_dir_entry e = { .name = de->d_name, .fd = dirfd(d) };
 
-        if (!strcmp(e.name, ".") || !strcmp(e.name, ".."))
+        if (stk_is_clutter(e.name))
             continue;
         classify(&e, de->d_type);
         rc = fn(cookie, &e, err);
@@ -281,13 +293,8 @@ static int add_classes(const char *path, const root *r, stk_names *out, stk_erro
         found = has_picture(path, r->subs.name[i], err);
     if (found < 0)
         return found;
-    for (size_t i = 0; found && i < r->subs.n; i++) {
-        int counts = r->subs.name[i][0] == '.' ? has_picture(path, r->subs.name[i], err) : 1;
-
-        STK_TRY(counts);
-        if (counts)
-            STK_TRY(add_shard(path, r->subs.name[i], "/", out, err));
-    }
+    for (size_t i = 0; found && i < r->subs.n; i++)
+        STK_TRY(add_shard(path, r->subs.name[i], "/", out, err));
     return found;
 }
 

@@ -17,6 +17,10 @@ int stk_is_flat(const char *name);   /* ends in "/." */
  * case? */
 int stk_is_picture(const char *name);
 
+/* Names that are not looked at: hidden ones (.DS_Store, ._1.jpg, .ipynb_checkpoints) and what some
+ * systems put beside the data (__MACOSX, @eaDir, lost+found ...). */
+int stk_is_clutter(const char *name);
+
 /* The shards of the root `path`: its subdirectories, if a picture lies anywhere below one of
  * them, else the root itself.  A root without pictures adds nothing. */
 int stk_folder_expand(const char *path, stk_names *out, stk_error *err);
@@ -40,7 +44,7 @@ typedef struct stk_dir_entry {
     int linked; /* a symlink */
 } stk_dir_entry;
 
-/* Every entry of the directory base/sub in the system's order; fn's answer other than 0 ends it
+/* Every entry of the directory base/sub but clutter, in the system's order; fn's answer other than 0 ends it
  * and is returned. */
 int stk_folder_list(const char *base, const char *sub,
                     int (*fn)(void *cookie, const stk_dir_entry *e, stk_error *err), void *cookie,

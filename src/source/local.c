@@ -5,16 +5,28 @@
  * page cache holds and never waits for a disk; where the file system can't say (RWF_NOWAIT
  * unsupported) it reads plainly, and the file remembers that.  What it found before it would
  * have had to wait stays in place, counted by io->got, for a reader that can go on from there.
+ *
+ * A file below a root is opened by openat2(), which follows no symlink out of it.  Where that
+ * refuses (absolute symlinks, also those that stay inside) or is not there, the file is opened as
+ * usual and what was opened says where it is: /proc names the file of a descriptor, so that nothing
+ * can change between check and use.
+ *
  * Paths in file:// URLs are taken as they stand: WebDataset decodes no %XX, and neither do we. */
 #include "source/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#if __has_include(<linux/openat2.h>)
+#include <linux/openat2.h>
+#endif
 
 typedef struct local_file {
     stk_file base;
@@ -49,14 +61,22 @@ static int open_failed(const char *path, int sys, stk_error *err)
     return rc;
 }
 
-/* Opened without waiting, so that a FIFO among the shards is refused and not waited for. */
-static int open_looked_at(const char *path, struct stat *st, int *sys)
+/* Without waiting, so that a FIFO among the shards is refused and not waited for. */
+#define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+
+static int open_plain(const char *path)
 {
     int fd;
 
     do
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        fd = open(path, OPEN_FLAGS);
     while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+/* What open() answered, if it is a file that can be read; else -1. */
+static int look_at(int fd, struct stat *st, int *sys)
+{
     if (fd < 0) {
         *sys = errno;
         return -1;
@@ -74,10 +94,10 @@ static int open_looked_at(const char *path, struct stat *st, int *sys)
 }
 
 /* For reads of any kind, which may wait. */
-static int open_regular(const char *path, int *sys)
+static int make_regular(int opened, int *sys)
 {
     struct stat st;
-    int fd = open_looked_at(path, &st, sys);
+    int fd = look_at(opened, &st, sys);
 
     if (fd < 0 || fcntl(fd, F_SETFL, 0) == 0)
         return fd;
@@ -91,7 +111,7 @@ int stk_local_open(const char *path, int *fd, uint64_t *size, stk_error *err)
     struct stat st;
     int sys = 0;
 
-    *fd = open_looked_at(path, &st, &sys);
+    *fd = look_at(open_plain(path), &st, &sys);
     if (*fd >= 0 && S_ISBLK(st.st_mode)) { /* whose size it does not tell */
         close(*fd);
         *fd = -1;
@@ -103,16 +123,11 @@ int stk_local_open(const char *path, int *fd, uint64_t *size, stk_error *err)
     return 0;
 }
 
-static int local_open(const char *url, stk_file **out, stk_error *err)
+static int file_new(int opened, const char *path, stk_file **out, stk_error *err)
 {
-    const char *path = local_path(url);
     local_file *f;
-    int sys = 0, fd;
+    int sys = 0, fd = make_regular(opened, &sys);
 
-    *out = NULL;
-    if (stk_is_folder(path))
-        return stk_folder_open(path, out, err);
-    fd = open_regular(path, &sys);
     if (fd < 0)
         return open_failed(path, sys, err);
     f = STK_NEW(local_file);
@@ -125,6 +140,97 @@ static int local_open(const char *url, stk_file **out, stk_error *err)
     atomic_init(&f->plain, 0);
     *out = &f->base;
     return 0;
+}
+
+static int local_open(const char *url, stk_file **out, stk_error *err)
+{
+    const char *path = local_path(url);
+
+    *out = NULL;
+    if (stk_is_folder(path))
+        return stk_folder_open(path, out, err);
+    return file_new(open_plain(path), path, out, err);
+}
+
+/* ---- below a root ---- */
+
+#ifdef RESOLVE_BENEATH
+static int open_beneath(int root, const char *name)
+{
+    struct open_how how = { .flags = OPEN_FLAGS, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
+    int fd = -1;
+
+    for (int i = 0; i < 100; i++) { /* EAGAIN: a rename came in between */
+        fd = (int)syscall(SYS_openat2, root, name, &how, sizeof how);
+        if (fd >= 0 || (errno != EINTR && errno != EAGAIN))
+            break;
+    }
+    return fd;
+}
+#else
+static int open_beneath(int root, const char *name)
+{
+    (void)root, (void)name;
+    errno = ENOSYS;
+    return -1;
+}
+#endif
+
+/* The path of what is open; its length, or -1. */
+static ssize_t path_of(int fd, char *out, size_t size)
+{
+    char link[32];
+    ssize_t n;
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    n = readlink(link, out, size);
+    return n > 0 && (size_t)n < size && out[0] == '/' ? n : -1;
+}
+
+static int is_below(int root, int fd)
+{
+    char folder[4096], file[4096];
+    ssize_t n = path_of(root, folder, sizeof folder), m = path_of(fd, file, sizeof file);
+
+    if (n == 1) /* the root of all */
+        n = 0;
+    return n >= 0 && m > n && !memcmp(folder, file, (size_t)n) && file[n] == '/';
+}
+
+int stk_local_open_below(const char *path, size_t root_len, stk_file **out, stk_error *err)
+{
+    char root[4096];
+    int dir, fd, sys;
+
+    *out = NULL;
+    if (!root_len) /* "/": nothing is outside */
+        return file_new(open_plain(path), path, out, err);
+    if (root_len >= sizeof root)
+        return open_failed(path, ENAMETOOLONG, err);
+    memcpy(root, path, root_len);
+    root[root_len] = 0;
+    dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return open_failed(path, errno, err);
+    fd = open_beneath(dir, path + root_len + 1);
+    sys = errno;
+    if (fd < 0 && (sys == EXDEV || sys == ENOSYS || sys == EPERM || sys == EINVAL)) {
+        fd = open_plain(path);
+        sys = errno;
+        if (fd >= 0 && !is_below(dir, fd)) {
+            close(fd);
+            close(dir);
+            stk_fail(err, STK_ECORRUPT,
+                     "a symlink leads out of the root %.150s: refused; put the file there, or allow "
+                     "any by open(root=\"/\")",
+                     root);
+            stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
+            return STK_ECORRUPT;
+        }
+    }
+    close(dir);
+    errno = sys;
+    return file_new(fd, path, out, err);
 }
 
 static int local_stat(stk_file *file, stk_file_info *out, stk_error *err)

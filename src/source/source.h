@@ -20,6 +20,10 @@ int stk_local_fd(const stk_file *f);
  * caller's to close. */
 int stk_local_open(const char *path, int *fd, uint64_t *size, stk_error *err);
 
+/* A local file that must be below the folder path[0..root_len), wherever symlinks lead;
+ * root_len 0: below "/".  STK_ECORRUPT: it is not. */
+int stk_local_open_below(const char *path, size_t root_len, stk_file **out, stk_error *err);
+
 /* Give `data` (borrowed until dropped, i.e. put with NULL) the name mem://NAME, for tests,
  * fuzzers and benches. */
 int stk_memory_put(const char *name, const void *data, size_t len, stk_error *err);

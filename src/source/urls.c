@@ -153,7 +153,7 @@ static int add_folder(const char *path, stk_names *out, stk_error *err)
     while (rc == 0 && (e = readdir(d))) {
         stk_text t = { 0 };
 
-        pictures |= stk_is_picture(e->d_name);
+        pictures |= stk_is_picture(e->d_name) && !stk_is_clutter(e->d_name);
         if (!is_shard(e))
             continue;
         rc = text_put(&t, path, len, err);

@@ -71,6 +71,21 @@ def test_torn_shard(stoker, photos):
     assert (line["shard"], line["offset"], line["key"]) == ("train-000001.tar", None, None)
 
 
+def test_shard_without_its_end(stoker, photos):
+    """Cut at a member's boundary: a finding each time, though the index is built, and nothing to exclude."""
+    cut = photos / "train-000001.tar"
+    cut.write_bytes(cut.read_bytes().rstrip(b"\0").ljust(-(-len(cut.read_bytes().rstrip(b"\0")) // 512) * 512, b"\0"))
+    done = stoker("index", photos)
+    assert done.code == 0 and "no end mark" in done.err and "train-000001.tar" in done.err
+    for _ in range(2):
+        done = stoker("check", photos, "--write-exclude", "bad.jsonl")
+        assert done.code == 1 and "no end mark" in done.out.splitlines()[0]
+        assert done.out.splitlines()[1].endswith(": 1 shard with a warning (N s)")
+        assert (photos.parent / "bad.jsonl").read_text() == ""
+    found = json.loads(stoker("check", photos, "--json").raw)
+    assert found["shard_warnings"] == 1 and found["warnings"][0]["shard"] == "train-000001.tar" and not found["bad"]
+
+
 @pytest.mark.parametrize("args, line", [
     (["--field", "x"], "--field is NAME=CHAIN, as in --field 'label=from(cls) | int', not \"x\""),
     (["--field", "x=from(cls) | intt"], "no step is called `intt`: did you mean `int`? (`stoker ops` lists them)"),

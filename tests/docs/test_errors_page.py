@@ -73,6 +73,12 @@ def torn_shard(d):
     stoker.open(d / "a.tar")
 
 
+def cut_in_sample(d):
+    write_tar(d / "a.tar", [(f"{i:04}.{f}", b"1") for i in range(10) for f in ("cls", "txt")])
+    os.truncate(d / "a.tar", 19 * 1024)
+    stoker.open(d / "a.tar")
+
+
 def not_found(d):
     stoker.open(d / "train-{000..002}.tar")
 
@@ -120,7 +126,7 @@ def too_many_bad(d):
 
 
 CASES = [unknown_step, unknown_argument, unknown_field, ragged, too_few, bad_picture, bad_label,
-         torn_shard, not_found, no_column, empty_column, changed, too_large, held, no_cuda, closed, too_many_bad]
+         torn_shard, cut_in_sample, not_found, no_column, empty_column, changed, too_large, held, no_cuda, closed, too_many_bad]
 
 
 def message(case, folder):
