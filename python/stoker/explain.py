@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _stoker
-from .errors import invalid
+from .errors import invalid, shown
 from .preview import split
 
 _CHUNK = 1 << 16
@@ -38,7 +38,7 @@ class Step:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.op}: {self.text}"
+        return f"{shown(self.op)}: {self.text}"
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class Explanation:
     outputs: dict[str, list[Step]]
 
     def __str__(self) -> str:
-        lines = [f"{self.key}: sample {self.id}, position {self.position} of epoch {self.epoch}"]
+        lines = [f"{shown(self.key)}: sample {self.id}, position {self.position} of epoch {self.epoch}"]
         for name, steps in self.outputs.items():
-            lines += [name, *(f"    {step}" for step in steps)]
+            lines += [shown(name), *(f"    {step}" for step in steps)]
         return "\n".join(lines)
 
 
