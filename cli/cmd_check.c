@@ -177,7 +177,7 @@ static void print_bad(const bad *b)
     snprintf(e.key, sizeof e.key, "%s", b->key ? b->key : "");
     snprintf(e.message, sizeof e.message, "%s", b->reason);
     stk_error_format(&e, line, sizeof line);
-    puts(line);
+    cli_put(stdout, "%s\n", line);
 }
 
 static void print_lines(const stk_check_report *r, const found *f, double seconds)
@@ -186,24 +186,26 @@ static void print_lines(const stk_check_report *r, const found *f, double second
 
     for (size_t i = 0; i < f->n; i++)
         print_bad(&f->list[i]);
-    printf("%s sample%s in %s shard%s, %s: ", cli_many(samples, r->samples),
+    cli_put(stdout, "%s sample%s in %s shard%s, %s: ", cli_many(samples, r->samples),
            r->samples == 1 ? "" : "s", cli_many(shards, r->shards), r->shards == 1 ? "" : "s",
            cli_size(size, r->bytes));
     if (!f->n)
-        printf("all good");
+        cli_put(stdout, "all good");
     if (r->bad_samples)
-        printf("%s bad sample%s", cli_many(many, r->bad_samples), r->bad_samples == 1 ? "" : "s");
+        cli_put(stdout,
+                "%s bad sample%s", cli_many(many, r->bad_samples), r->bad_samples == 1 ? "" : "s");
     if (r->bad_shards)
-        printf("%s%s bad shard%s", r->bad_samples ? ", " : "", cli_many(many, r->bad_shards),
+        cli_put(stdout,
+                "%s%s bad shard%s", r->bad_samples ? ", " : "", cli_many(many, r->bad_shards),
                r->bad_shards == 1 ? "" : "s");
     if (r->misfits)
-        printf("%s%s JPEG%s whose seek points do not fit (stoker index --jpeg --force)",
+        cli_put(stdout, "%s%s JPEG%s whose seek points do not fit (stoker index --jpeg --force)",
                r->bad_samples || r->bad_shards ? ", " : "", cli_many(many, r->misfits),
                r->misfits == 1 ? "" : "s");
     if (r->unchecked)
-        printf("; %s picture%s of a kind that this build can't decode",
+        cli_put(stdout, "; %s picture%s of a kind that this build can't decode",
                cli_many(many, r->unchecked), r->unchecked == 1 ? "" : "s");
-    printf(" (%.2f s)\n", seconds);
+    cli_put(stdout, " (%.2f s)\n", seconds);
 }
 
 /* ---- the command ---- */
