@@ -109,6 +109,16 @@ void cli_bar_open(cli_bar *b, const char *title); /* silent where stderr is no t
 void cli_bar_draw(cli_bar *b, double share, const char *note);
 void cli_bar_close(cli_bar *b);
 
+/* ---- file.c: a file that appears whole or not at all ---- */
+
+typedef struct cli_file {
+    FILE *to;
+    char *path, *tmp; /* tmp NULL: what is there is written as it is (a pipe, a device) */
+} cli_file;
+int cli_file_open(cli_file *f, const char *path); /* 0 or CLI_FAILED (said why) */
+/* keep: put it in its place; else nothing is left of it.  0 or CLI_FAILED (said why). */
+int cli_file_close(cli_file *f, int keep);
+
 /* ---- seek.c: what is said of seek points ---- */
 
 /* Of how many JPEGs there are points, for how many none, their bytes, the points'. */

@@ -224,21 +224,19 @@ static int run(const cli_args *a)
     stk_dataset_options o = { .size = sizeof o, .log = cli_log };
     const char *path = cli_value(a, "output");
     cat c = { .a = a, .to = stdout };
+    cli_file file = { 0 };
     stk_error err;
-    int rc;
+    int rc = 0;
 
     if (stk_dataset_open(&c.ds, cli_word_list(a), 1, &o, &err) < 0)
         return cli_failed(&err);
-    if (path)
-        c.to = fopen(path, "wb");
-    rc = c.to ? show(&c) : cli_usage("can't write %s", path);
+    if (path && (rc = cli_file_open(&file, path)) == 0)
+        c.to = file.to;
+    if (rc == 0)
+        rc = show(&c);
     stk_dataset_unref(&c.ds);
-    if (path && c.to && (ferror(c.to) | fclose(c.to)) && rc == CLI_OK) {
-        cli_usage("can't write %s", path);
+    if (path && cli_file_close(&file, rc == CLI_OK))
         rc = CLI_FAILED;
-    }
-    if (path && rc != CLI_OK && c.to)
-        remove(path);
     return rc;
 }
 
