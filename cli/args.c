@@ -307,10 +307,10 @@ static void wrap(FILE *to, const char *text, size_t indent)
         size_t n = strcspn(text, " ");
 
         if (column + n > HELP_WIDTH && column > indent) {
-            fprintf(to, "\n%*s", (int)indent, "");
+            cli_put(to, "\n%*s", (int)indent, "");
             column = indent;
         }
-        fprintf(to, "%.*s", (int)n, text);
+        cli_put(to, "%.*s", (int)n, text);
         column += n + 1;
         text += n;
         while (*text == ' ')
@@ -323,11 +323,14 @@ static void wrap(FILE *to, const char *text, size_t indent)
 static void help_line(FILE *to, const cli_option *o)
 {
     char text[512];
-    int n = fprintf(to, "  --%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    int n = (int)(4 + strlen(o->name) + (o->value ? 1 + strlen(o->value) : 0));
 
-    if (n > HELP_COLUMN - 2)
-        n = fprintf(to, "\n") - 1;
-    fprintf(to, "%*s", HELP_COLUMN - n, "");
+    cli_put(to, "  --%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    if (n > HELP_COLUMN - 2) {
+        cli_put(to, "\n");
+        n = 0;
+    }
+    cli_put(to, "%*s", HELP_COLUMN - n, "");
     snprintf(text, sizeof text, "%s%s%s%s", o->help, o->fallback ? " (default: " : "",
              o->fallback ? o->fallback : "", o->fallback ? ")" : "");
     wrap(to, text, HELP_COLUMN);
@@ -355,8 +358,11 @@ static void help_loader(FILE *to, const cli_command *cmd)
 
 void cli_help(const cli_command *cmd, FILE *to)
 {
-    fprintf(to, "Usage: stoker %s %s\n\n%s\n\nExamples:\n%s\nOptions:\n", cmd->name, cmd->synopsis,
-            cmd->about, cmd->examples);
+    cli_put(to, "Usage: stoker %s %s\n\n", cmd->name, cmd->synopsis);
+    cli_put_ours(to, cmd->about);
+    cli_put_ours(to, "\n\nExamples:\n");
+    cli_put_ours(to, cmd->examples);
+    cli_put_ours(to, "\nOptions:\n");
     for (const cli_option *o = cmd->options; o && o->name; o++)
         help_line(to, o);
     for (const cli_option *o = everywhere; o->name; o++)

@@ -3,7 +3,10 @@
  * programs.
  *
  * A command is a table and a function.  Results go to stdout, everything else (errors, the
- * progress bar) to stderr; an error is one line.  Exit codes are for scripts. */
+ * progress bar) to stderr; an error is one line.  Exit codes are for scripts.
+ *
+ * Names in data may hold anything, so text goes out through out.c alone: cli_put() for people,
+ * cli_json for programs.  Neither lets a terminal or a parser see a control character. */
 #ifndef STOKER_CLI_H
 #define STOKER_CLI_H
 
@@ -66,6 +69,14 @@ const char *cli_nearest(const char *word, const char *const *names, size_t n); /
 
 /* ---- out.c: lines for people, JSON for programs ---- */
 
+/* printf() whose strings (%s) are shown as stk_text_show() writes them.  The format is ours and
+ * goes out as it is.  Conversions: d u x c s f g, with flags, width, precision and l ll z. */
+void cli_put(FILE *to, const char *fmt, ...) STK_PRINTF(2, 3);
+void cli_put_shown(FILE *to, const char *text, size_t len); /* one such string */
+void cli_put_ours(FILE *to, const char *text); /* lines of our own, as they are */
+/* May these bytes go to a terminal as they are: lines of text, and nothing that it obeys? */
+int cli_is_harmless(const char *text, size_t len);
+
 int cli_usage(const char *fmt, ...) STK_PRINTF(1, 2); /* one line to stderr; returns CLI_USAGE */
 int cli_failed(const stk_error *err);                 /* the same for an error; its exit code */
 void cli_log(void *cookie, stk_log_level level,
@@ -76,19 +87,18 @@ typedef struct cli_json {
     int depth, filled; /* filled: something stands before in this object or list */
     int lines;         /* one line an object, for JSON lines */
 } cli_json;
-/* `key` is NULL inside of lists.  Open and close with { } or [ ]. */
+/* `key` is NULL inside of lists.  Open and close with { } or [ ].  Keys and texts may hold
+ * anything: what is not UTF-8 becomes U+FFFD, a byte each; what a terminal would obey is written
+ * as \uXXXX. */
 void cli_json_open(cli_json *j, const char *key, char bracket);
 void cli_json_close(cli_json *j, char bracket);
 void cli_json_text(cli_json *j, const char *key, const char *text); /* NULL: null */
 void cli_json_bytes(cli_json *j, const char *key, const char *text,
-                    size_t len); /* what is no UTF-8 becomes U+FFFD */
+                    size_t len);
 int cli_is_utf8(const char *text, size_t len);
 void cli_json_count(cli_json *j, const char *key, uint64_t v);
 void cli_json_real(cli_json *j, const char *key, double v);
 void cli_json_bool(cli_json *j, const char *key, int v);
-
-/* Bytes for a terminal: control characters and what is no UTF-8 escaped, newlines as \\n. */
-void cli_put_shown(FILE *to, const char *text, size_t len);
 
 typedef struct cli_bar {
     const char *title;
@@ -98,6 +108,16 @@ typedef struct cli_bar {
 void cli_bar_open(cli_bar *b, const char *title); /* silent where stderr is no terminal */
 void cli_bar_draw(cli_bar *b, double share, const char *note);
 void cli_bar_close(cli_bar *b);
+
+/* ---- file.c: a file that appears whole or not at all ---- */
+
+typedef struct cli_file {
+    FILE *to;
+    char *path, *tmp; /* tmp NULL: what is there is written as it is (a pipe, a device) */
+} cli_file;
+int cli_file_open(cli_file *f, const char *path); /* 0 or CLI_FAILED (said why) */
+/* keep: put it in its place; else nothing is left of it.  0 or CLI_FAILED (said why). */
+int cli_file_close(cli_file *f, int keep);
 
 /* ---- seek.c: what is said of seek points ---- */
 

@@ -13,6 +13,7 @@ static const cli_option options[] = {
     { "output", "FILE", "standard output", "write there; -o for short" },
     { "decode", "KIND", "as it is", "decode the field and write it as png, ppm or npy" },
     { "chain", "CHAIN", "image", "what to make of the field, with --decode" },
+    { "raw", NULL, NULL, "write the bytes as they are, also to a terminal" },
     { "id", NULL, NULL, "KEY is a sample's number, also where some sample has that key" },
     { NULL },
 };
@@ -60,30 +61,22 @@ static int find_sample(cat *c, const char *word)
 
 /* ---- a sample ---- */
 
-static int is_text(const char *data, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if ((unsigned char)data[i] < 0x20 && !strchr("\n\r\t", data[i]))
-            return 0;
-    return cli_is_utf8(data, len);
-}
-
 static void show_field(FILE *to, const char *name, const char *data, size_t len)
 {
     size_t n = len < SHOWN ? len : SHOWN;
     char size[16];
 
-    fprintf(to, "%-8s%-9s", name, cli_size(size, len));
-    if (len <= 4096 && is_text(data, len)) {
+    cli_put(to, "%-8s%-9s", name, cli_size(size, len));
+    if (len <= 4096 && cli_is_harmless(data, len)) {
         while (n < len && ((unsigned char)data[n] & 0xc0) == 0x80)
             n++; /* whole characters */
         cli_put_shown(to, data, n);
     } else {
         n = len < 16 ? len : 16;
         for (size_t i = 0; i < n; i++)
-            fprintf(to, "%s%02x", i ? " " : "", (unsigned char)data[i]);
+            cli_put(to, "%s%02x", i ? " " : "", (unsigned char)data[i]);
     }
-    fprintf(to, "%s\n", n < len ? " ..." : "");
+    cli_put(to, "%s\n", n < len ? " ..." : "");
 }
 
 static void show_json(FILE *to, const stk_sample *s, uint64_t id)
@@ -103,7 +96,7 @@ static void show_json(FILE *to, const stk_sample *s, uint64_t id)
     for (uint32_t k = 0; (name = stk_sample_field(s, k, &data, &len)); k++) {
         cli_json_open(&j, name, '{');
         cli_json_count(&j, "size", len);
-        if (len <= 4096 && is_text(data, len))
+        if (len <= 4096 && cli_is_harmless(data, len))
             cli_json_bytes(&j, "text", data, len);
         cli_json_close(&j, '}');
     }
@@ -121,10 +114,10 @@ static int show_sample(cat *c, const stk_sample *s)
         show_json(c->to, s, c->id);
         return CLI_OK;
     }
-    fprintf(c->to, "%-8s%" PRIu64 "\n%-8s", "id", c->id, "key");
+    cli_put(c->to, "%-8s%" PRIu64 "\n%-8s", "id", c->id, "key");
     name = stk_sample_key(s, &len);
     cli_put_shown(c->to, name, len);
-    fprintf(c->to, "\n%-8s%s @ %" PRIu64 "\n", "shard", stk_sample_shard(s), stk_sample_offset(s));
+    cli_put(c->to, "\n%-8s%s @ %" PRIu64 "\n", "shard", stk_sample_shard(s), stk_sample_offset(s));
     for (uint32_t k = 0; (name = stk_sample_field(s, k, &data, &len)); k++)
         show_field(c->to, name, data, len);
     return CLI_OK;
@@ -143,6 +136,14 @@ static int no_field(const stk_sample *s, const char *field)
     return cli_usage("the sample has no field '%s': it has %s", field, have);
 }
 
+/* A terminal would obey these bytes: 1, said why.  Files and pipes get them as they are. */
+static int refuses(const cat *c)
+{
+    return isatty(fileno(c->to)) && !cli_value(c->a, "raw") &&
+           cli_usage("these bytes are not plain text, and a terminal may act on them: give a file "
+                     "(-o FILE) or a pipe, or say --raw");
+}
+
 static int raw_field(cat *c, const stk_sample *s, const char *field)
 {
     const void *data;
@@ -154,8 +155,8 @@ static int raw_field(cat *c, const stk_sample *s, const char *field)
         k++;
     if (!name)
         return no_field(s, field);
-    if (isatty(fileno(c->to)) && !is_text(data, len))
-        return cli_usage("these %zu bytes are no text: give a file with -o FILE", len);
+    if (!cli_is_harmless(data, len) && refuses(c))
+        return CLI_USAGE;
     fwrite(data, 1, len, c->to);
     return CLI_OK;
 }
@@ -175,6 +176,8 @@ static int decoded_field(cat *c, const char *field, const char *kind)
     stk_error err;
     int rc, code = CLI_OK;
 
+    if (writer && refuses(c))
+        return CLI_USAGE;
     if (!writer)
         return cli_usage("--decode is one of: png ppm npy, not \"%s\"", kind);
     if (strchr(field, '"') || snprintf(chain, sizeof chain, "from(\"%s\") | %s", field,
@@ -221,21 +224,19 @@ static int run(const cli_args *a)
     stk_dataset_options o = { .size = sizeof o, .log = cli_log };
     const char *path = cli_value(a, "output");
     cat c = { .a = a, .to = stdout };
+    cli_file file = { 0 };
     stk_error err;
-    int rc;
+    int rc = 0;
 
     if (stk_dataset_open(&c.ds, cli_word_list(a), 1, &o, &err) < 0)
         return cli_failed(&err);
-    if (path)
-        c.to = fopen(path, "wb");
-    rc = c.to ? show(&c) : cli_usage("can't write %s", path);
+    if (path && (rc = cli_file_open(&file, path)) == 0)
+        c.to = file.to;
+    if (rc == 0)
+        rc = show(&c);
     stk_dataset_unref(&c.ds);
-    if (path && c.to && (ferror(c.to) | fclose(c.to)) && rc == CLI_OK) {
-        cli_usage("can't write %s", path);
+    if (path && cli_file_close(&file, rc == CLI_OK))
         rc = CLI_FAILED;
-    }
-    if (path && rc != CLI_OK && c.to)
-        remove(path);
     return rc;
 }
 
@@ -245,7 +246,9 @@ const cli_command cli_cat = {
     .summary = "show a sample, a field, or what a chain makes of it",
     .about = "Without FIELD it shows the sample: where it lies, its fields and how they begin.  "
              "With FIELD it\n"
-             "writes the field's bytes as they are; with --decode it runs a chain over them first, "
+             "writes the field's bytes as they are (a terminal gets only plain text unless --raw is "
+             "given);\n"
+             "with --decode it runs a chain over them first, "
              "as a loader\n"
              "would (what is random is drawn as for seed 0).  KEY may also be the sample's number.",
     .examples =

@@ -9,10 +9,14 @@
 #define MAX_OUTPUTS 32
 
 static const cli_option options[] = {
-    { "field", "NAME=CHAIN", "each field by its name and content",
+    { "field", "NAME=CHAIN", "each field by its content and name",
       "decode with this chain instead, as a loader would; may be given several times" },
     { "write-exclude", "FILE", NULL,
-      "write the bad samples to FILE, for a loader's exclude= (JSON lines)" },
+      "write the bad samples and those that are not supported to FILE, for a loader's exclude= "
+      "(JSON lines)" },
+    { "keep-unsupported", NULL, NULL,
+      "leave what is not supported out of --write-exclude: it is right, and another build may read "
+      "it" },
     { "max-pixels", "N", "178956970", "larger pictures are bad" },
     { "workers", "N", "the cores there are", "threads" },
     { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
@@ -24,8 +28,7 @@ typedef struct bad { /* a copy of an stk_bad */
     char *shard, *key, *reason;
     size_t key_len;
     uint64_t offset;
-    int misfit;  /* only its seek points are bad */
-    int warning; /* it can be read, and yet something is odd about the shard */
+    stk_bad_kind kind;
 } bad;
 
 typedef struct found {
@@ -67,8 +70,7 @@ static void on_bad(void *cookie, const stk_bad *b)
                 .reason = copy(b->reason, strlen(b->reason)),
                 .key_len = b->key_len,
                 .offset = b->offset,
-                .misfit = b->code == STK_ESTALE && b->key,
-                .warning = !b->code };
+                .kind = b->kind };
     f->no_memory |= !x->shard || !x->reason || (b->key && !x->key);
 }
 
@@ -101,6 +103,11 @@ static int on_progress(void *cookie, uint64_t done, uint64_t total)
 
 /* ---- what was found ---- */
 
+static const char *const kind_names[] = { [STK_BAD_DATA] = "bad",
+                                          [STK_BAD_UNSUPPORTED] = "unsupported",
+                                          [STK_BAD_POINTS] = "seek points",
+                                          [STK_BAD_INDEX] = "index" };
+
 /* In a manifest, a shard that is bad as a whole has no offset, and a key that JSON can't hold is
  * left to the offset. */
 static void json_bad(cli_json *j, const bad *b)
@@ -114,41 +121,61 @@ static void json_bad(cli_json *j, const bad *b)
         cli_json_bytes(j, "key", b->key, b->key_len);
     else
         cli_json_text(j, "key", NULL);
+    cli_json_text(j, "kind", kind_names[b->kind]);
     cli_json_text(j, "reason", b->reason);
 }
 
-static int write_manifest(const char *path, const found *f)
+/* A loader passes over lines about shards that it does not have: a name that JSON can't hold would
+ * keep nothing out. */
+static int write_line(FILE *to, const bad *b)
 {
-    FILE *to = fopen(path, "w");
+    cli_json j = { .to = to, .lines = 1 };
 
-    if (!to)
-        return cli_usage("--write-exclude: can't write %s", path);
-    for (size_t i = 0; i < f->n; i++) {
-        cli_json j = { .to = to, .lines = 1 };
-
-        if (f->list[i].misfit || f->list[i].warning)
-            continue;
-        cli_json_open(&j, NULL, '{');
-        json_bad(&j, &f->list[i]);
-        cli_json_close(&j, '}');
+    if (!cli_is_utf8(b->shard, strlen(b->shard))) {
+        cli_usage("--write-exclude: the name of the shard %s is not UTF-8, and the list can't hold "
+                  "it: rename the shard",
+                  b->shard);
+        return CLI_FAILED;
     }
-    if (ferror(to) | fclose(to))
-        return cli_usage("--write-exclude: can't write %s", path);
+    cli_json_open(&j, NULL, '{');
+    json_bad(&j, b);
+    cli_json_close(&j, '}');
     return 0;
 }
 
-/* A list of what is bad, of what has seek points that do not fit, or of shards that are odd. */
-static void json_list(cli_json *j, const char *name, const found *f, int misfit, int warning)
+static int write_manifest(const char *path, const found *f, int keep_unsupported)
+{
+    cli_file file;
+    int rc = cli_file_open(&file, path);
+
+    for (size_t i = 0; rc == 0 && i < f->n; i++)
+        if (f->list[i].kind == STK_BAD_DATA ||
+            (f->list[i].kind == STK_BAD_UNSUPPORTED && !keep_unsupported))
+            rc = write_line(file.to, &f->list[i]);
+    return cli_file_close(&file, rc == 0) || rc ? CLI_FAILED : 0;
+}
+
+static void json_list(cli_json *j, const char *name, const found *f, stk_bad_kind kind)
 {
     cli_json_open(j, name, '[');
     for (size_t i = 0; i < f->n; i++) {
-        if (f->list[i].misfit != misfit || f->list[i].warning != warning)
+        if (f->list[i].kind != kind)
             continue;
         cli_json_open(j, NULL, '{');
         json_bad(j, &f->list[i]);
         cli_json_close(j, '}');
     }
     cli_json_close(j, ']');
+}
+
+static void json_fields(cli_json *j, const stk_check_report *r)
+{
+    cli_json_count(j, "fields", r->fields);
+    cli_json_open(j, "decoded_fields", '{');
+    for (uint32_t i = 0; i < r->n_kinds; i++)
+        cli_json_count(j, r->kind[i].name, r->kind[i].fields);
+    cli_json_close(j, '}');
+    cli_json_count(j, "only_read_fields", r->only_read);
 }
 
 static void print_json(const stk_check_report *r, const found *f, double seconds)
@@ -161,13 +188,18 @@ static void print_json(const stk_check_report *r, const found *f, double seconds
     cli_json_count(&j, "bytes", r->bytes);
     cli_json_count(&j, "pictures", r->pictures);
     cli_json_count(&j, "unchecked_pictures", r->unchecked);
+    json_fields(&j, r);
     cli_json_count(&j, "bad_shards", r->bad_shards);
     cli_json_count(&j, "bad_samples", r->bad_samples);
+    cli_json_count(&j, "unsupported_samples", r->unsupported);
     cli_json_count(&j, "seek_point_misfits", r->misfits);
+    cli_json_count(&j, "index_differences", r->index_faults);
     cli_json_count(&j, "shard_warnings", r->warnings);
-    json_list(&j, "bad", f, 0, 0);
-    json_list(&j, "misfits", f, 1, 0);
-    json_list(&j, "warnings", f, 0, 1);
+    json_list(&j, "bad", f, STK_BAD_DATA);
+    json_list(&j, "unsupported", f, STK_BAD_UNSUPPORTED);
+    json_list(&j, "misfits", f, STK_BAD_POINTS);
+    json_list(&j, "differences", f, STK_BAD_INDEX);
+    json_list(&j, "warnings", f, STK_BAD_WARNING);
     cli_json_real(&j, "seconds", seconds);
     cli_json_close(&j, '}');
 }
@@ -179,9 +211,53 @@ static void print_bad(const bad *b)
 
     snprintf(e.shard, sizeof e.shard, "%s", b->shard);
     snprintf(e.key, sizeof e.key, "%s", b->key ? b->key : "");
-    snprintf(e.message, sizeof e.message, "%s", b->reason);
+    snprintf(e.message, sizeof e.message, "%s%s",
+             b->kind == STK_BAD_UNSUPPORTED ? "not supported: " : "", b->reason);
     stk_error_format(&e, line, sizeof line);
-    puts(line);
+    cli_put(stdout, "%s\n", line);
+}
+
+/* "24 fields: 12 jpeg and 12 int decoded, 0 only read". */
+static void print_fields(const stk_check_report *r)
+{
+    char many[32];
+
+    if (!r->fields) /* chains */
+        return;
+    cli_put(stdout, "%s field%s: ", cli_many(many, r->fields), r->fields == 1 ? "" : "s");
+    for (uint32_t i = 0; i < r->n_kinds; i++)
+        cli_put(stdout, "%s%s %s", i ? ", " : "", cli_many(many, r->kind[i].fields),
+                r->kind[i].name);
+    cli_put(stdout, "%s%s only read\n", r->n_kinds ? " decoded; " : "none decoded; ",
+            cli_many(many, r->only_read));
+}
+
+typedef struct counted {
+    uint64_t n;
+    const char *one, *many;
+} counted;
+
+static void print_found(const stk_check_report *r)
+{
+    const counted list[] = {
+        { r->bad_samples, "bad sample", "bad samples" },
+        { r->bad_shards, "bad shard", "bad shards" },
+        { r->unsupported, "not supported", "not supported" },
+        { r->index_faults, "difference between index and data (stoker index --force)",
+          "differences between index and data (stoker index --force)" },
+        { r->misfits, "JPEG whose seek points do not fit (stoker index --jpeg --force)",
+          "JPEGs whose seek points do not fit (stoker index --jpeg --force)" },
+        { r->warnings, "shard with a warning", "shards with a warning" },
+    };
+    const char *sep = "";
+    char many[32];
+
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (list[i].n) {
+            cli_put(stdout, "%s%s %s", sep, cli_many(many, list[i].n),
+                    list[i].n == 1 ? list[i].one : list[i].many);
+            sep = ", ";
+        }
 }
 
 static void print_lines(const stk_check_report *r, const found *f, double seconds)
@@ -190,28 +266,17 @@ static void print_lines(const stk_check_report *r, const found *f, double second
 
     for (size_t i = 0; i < f->n; i++)
         print_bad(&f->list[i]);
-    printf("%s sample%s in %s shard%s, %s: ", cli_many(samples, r->samples),
-           r->samples == 1 ? "" : "s", cli_many(shards, r->shards), r->shards == 1 ? "" : "s",
-           cli_size(size, r->bytes));
+    print_fields(r);
+    cli_put(stdout, "%s sample%s in %s shard%s, %s: ", cli_many(samples, r->samples),
+            r->samples == 1 ? "" : "s", cli_many(shards, r->shards), r->shards == 1 ? "" : "s",
+            cli_size(size, r->bytes));
     if (!f->n)
-        printf("all good");
-    if (r->bad_samples)
-        printf("%s bad sample%s", cli_many(many, r->bad_samples), r->bad_samples == 1 ? "" : "s");
-    if (r->bad_shards)
-        printf("%s%s bad shard%s", r->bad_samples ? ", " : "", cli_many(many, r->bad_shards),
-               r->bad_shards == 1 ? "" : "s");
-    if (r->misfits)
-        printf("%s%s JPEG%s whose seek points do not fit (stoker index --jpeg --force)",
-               r->bad_samples || r->bad_shards ? ", " : "", cli_many(many, r->misfits),
-               r->misfits == 1 ? "" : "s");
-    if (r->warnings)
-        printf("%s%s shard%s with a warning",
-               r->bad_samples || r->bad_shards || r->misfits ? ", " : "",
-               cli_many(many, r->warnings), r->warnings == 1 ? "" : "s");
+        cli_put(stdout, "all good");
+    print_found(r);
     if (r->unchecked)
-        printf("; %s picture%s of a kind that this build can't decode",
-               cli_many(many, r->unchecked), r->unchecked == 1 ? "" : "s");
-    printf(" (%.2f s)\n", seconds);
+        cli_put(stdout, "; %s picture%s of a kind that this build can't decode, only read",
+                cli_many(many, r->unchecked), r->unchecked == 1 ? "" : "s");
+    cli_put(stdout, " (%.2f s)\n", seconds);
 }
 
 /* ---- the command ---- */
@@ -242,7 +307,7 @@ static int report(const cli_args *a, const stk_check_report *r, found *f, double
         return cli_usage("out of memory");
     if (f->n)
         qsort(f->list, f->n, sizeof *f->list, by_place);
-    if (manifest && write_manifest(manifest, f))
+    if (manifest && write_manifest(manifest, f, cli_value(a, "keep-unsupported") != NULL))
         return CLI_FAILED;
     if (cli_value(a, "json"))
         print_json(r, f, seconds);
@@ -287,13 +352,20 @@ const cli_command cli_check = {
     .name = "check",
     .synopsis = "DATA... [options]",
     .summary = "read and decode everything, list what is bad",
-    .about = "Reads every field of every sample and decodes it: pictures whole, JSON, text, "
-             "labels.  A shard that\n"
-             "is torn is listed too, and the rest is checked.  Run it once on new data, before a "
-             "training run\n"
-             "finds out at night; give what it found to the loader as exclude=FILE.  Exit code 1 "
-             "if anything\n"
-             "is bad.",
+    .about = "Reads every field of every sample and decodes it: what it is, its content says, "
+             "whatever its name\n"
+             "(pictures whole, gzip, zstd, npy, npz, JSON); a name decides where content can't (a "
+             "cls must be a\n"
+             "number, a jpg a picture).  It says how many fields were decoded as what, and how "
+             "many only read.\n"
+             "What this build does not support is listed, and the rest is checked; so is a shard "
+             "that is torn.\n"
+             "The shards are walked and compared with their index.  Run it once on new data, "
+             "before a training\n"
+             "run finds out at night; give what it found to the loader as exclude=FILE.  Exit "
+             "code 1 if anything\n"
+             "was found; 3, and no list, if the machine failed (no descriptors, no memory, a bad "
+             "disk).",
     .examples = "  stoker check 'train-{000000..000099}.tar' --write-exclude bad.jsonl\n"
                 "  stoker check data/ --field 'image=from(jpg) | image | resize(256)' --json\n",
     .options = options,

@@ -62,18 +62,18 @@ static void print_line(const stk_index_report *r, double seconds)
     char shards[32], samples[32], fields[32], reused[32], columns[32], size[16];
 
     if (!r->built)
-        printf("already there: ");
-    printf("%s shard%s, %s sample%s, %s field%s; index %s, %.1f bytes a sample, in %s",
+        cli_put(stdout, "already there: ");
+    cli_put(stdout, "%s shard%s, %s sample%s, %s field%s; index %s, %.1f bytes a sample, in %s",
            cli_many(shards, r->shards), r->shards == 1 ? "" : "s", cli_many(samples, r->samples),
            r->samples == 1 ? "" : "s", cli_many(fields, r->fields), r->fields == 1 ? "" : "s",
            cli_size(size, r->index_bytes), bytes_a_sample(r), r->path[0] ? r->path : "memory");
     if (r->columns)
-        printf("; %s column%s", cli_many(columns, r->columns), r->columns == 1 ? "" : "s");
+        cli_put(stdout, "; %s column%s", cli_many(columns, r->columns), r->columns == 1 ? "" : "s");
     if (r->built && r->reused_shards)
-        printf("; %s shard%s reused", cli_many(reused, r->reused_shards),
+        cli_put(stdout, "; %s shard%s reused", cli_many(reused, r->reused_shards),
                r->reused_shards == 1 ? "" : "s");
     cli_put_seek(r->jpegs, r->jpegs_without, r->jpeg_bytes, r->seek_bytes);
-    printf(" (%.2f s)\n", seconds);
+    cli_put(stdout, " (%.2f s)\n", seconds);
 }
 
 /* Split "a,b" in place; blanks around names don't count. */
@@ -99,7 +99,7 @@ static int take_columns(const cli_args *a, char *text, size_t size, const char *
         return CLI_OK;
     if ((size_t)snprintf(text, size, "%s", given) >= size ||
         (o->n_columns = split_names(text, names, MAX_COLUMNS)) > MAX_COLUMNS || !o->n_columns) {
-        fprintf(stderr, "stoker: --columns is a list of 1 to %d names: cls,json.width\n",
+        cli_put(stderr, "stoker: --columns is a list of 1 to %d names: cls,json.width\n",
                 MAX_COLUMNS);
         return CLI_USAGE;
     }

@@ -42,7 +42,7 @@ static void list_one(listing *w, uint64_t epoch, uint64_t id)
         cli_json_close(&j, '}');
         return;
     }
-    printf("epoch %" PRIu64 "  %" PRIu64, epoch, id);
+    cli_put(stdout, "epoch %" PRIu64 "  %" PRIu64, epoch, id);
     if (key) {
         fputs("  ", stdout);
         cli_put_shown(stdout, key, len);
@@ -142,29 +142,33 @@ static void summary_lines(const ledger_counts *c, const generation *g, size_t n,
 {
     char a[32], b[32];
 
-    printf("%s samples, ", cli_many(a, c->samples));
+    cli_put(stdout, "%s samples, ", cli_many(a, c->samples));
     if (g[n - 1].first.samples) /* else epochs differ: packed rows, batches of a budget */
-        printf("%s in an epoch, ", cli_many(b, g[n - 1].first.samples));
-    printf("seed %" PRIu64 "\n", g[n - 1].first.seed);
+        cli_put(stdout, "%s in an epoch, ", cli_many(b, g[n - 1].first.samples));
+    cli_put(stdout, "seed %" PRIu64 "\n", g[n - 1].first.seed);
     for (size_t i = 0; i < n; i++)
-        printf("generation %" PRIu64 ": from epoch %" PRIu64 ", position %s, %u rank%s, global "
+        cli_put(stdout,
+                "generation %" PRIu64 ": from epoch %" PRIu64 ", position %s, %u rank%s, global "
                "batch %s%s\n",
                g[i].first.generation, g[i].first.epoch, cli_many(a, g[i].first.position),
                g[i].first.world_size, g[i].first.world_size == 1 ? "" : "s",
                cli_many(b, g[i].first.global_batch_size),
                g[i].files < g[i].first.world_size ? " (files of some ranks are missing)" : "");
-    printf("%8s %10s %14s %14s %14s %14s\n", "epoch", "steps", "seen once", "more often", "never",
+    cli_put(stdout,
+            "%8s %10s %14s %14s %14s %14s\n", "epoch", "steps", "seen once", "more often", "never",
            "not valid");
     for (size_t i = 0; i < c->n; i++) {
         const ledger_epoch *e = &c->epoch[i];
 
-        printf("%8" PRIu64 " %10" PRIu64 " %14" PRIu64 " %14" PRIu64 " %14" PRIu64 " %14" PRIu64
+        cli_put(stdout,
+                "%8" PRIu64 " %10" PRIu64 " %14" PRIu64 " %14" PRIu64 " %14" PRIu64 " %14" PRIu64
                "%s\n",
                e->epoch, e->steps, e->once, e->twice, e->never, e->not_valid,
                e->positions < g[n - 1].first.samples ? "  (not whole)" : "");
     }
     if (c->superseded || c->torn || given_up)
-        printf("left out: %" PRIu64 " superseded and %" PRIu64 " torn steps, %zu files of tries "
+        cli_put(stdout,
+                "left out: %" PRIu64 " superseded and %" PRIu64 " torn steps, %zu files of tries "
                "that were given up\n",
                c->superseded, c->torn, given_up);
 }

@@ -37,16 +37,16 @@ static void print_line(const stk_sample *s, uint64_t id, int in_full)
     const char *name = stk_sample_key(s, &len);
     char size[16];
 
-    printf("%" PRIu64 "  ", id);
+    cli_put(stdout, "%" PRIu64 "  ", id);
     cli_put_shown(stdout, name, len);
     for (uint32_t k = 0; (name = stk_sample_field(s, k, NULL, &len)); k++) {
         if (in_full)
-            printf("%s%s %zu", k ? ", " : "  ", name, len);
+            cli_put(stdout, "%s%s %zu", k ? ", " : "  ", name, len);
         else
-            printf("%s%s %s", k ? ", " : "  ", name, cli_size(size, len));
+            cli_put(stdout, "%s%s %s", k ? ", " : "  ", name, cli_size(size, len));
     }
     if (in_full)
-        printf("  %s @ %" PRIu64, stk_sample_shard(s), stk_sample_offset(s));
+        cli_put(stdout, "  %s @ %" PRIu64, stk_sample_shard(s), stk_sample_offset(s));
     putchar('\n');
 }
 

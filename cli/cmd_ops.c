@@ -88,11 +88,11 @@ static void print_signature(const stk_plugin_info *info)
 {
     const char *sep = "(";
 
-    fputs(info->name, stdout);
+    cli_put(stdout, "%s", info->name);
     for (const stk_arg *a = info->args; a && a->name; a++, sep = ", ") {
-        printf("%s%s%s", sep, a->name, a->type == STK_ARG_NAMES ? ", ..." : "");
+        cli_put(stdout, "%s%s%s", sep, a->name, a->type == STK_ARG_NAMES ? ", ..." : "");
         if (a->fallback && *a->fallback)
-            printf("=%s", a->fallback);
+            cli_put(stdout, "=%s", a->fallback);
     }
     if (*sep == ',')
         fputc(')', stdout);
@@ -101,11 +101,12 @@ static void print_signature(const stk_plugin_info *info)
 static void print_args(const stk_arg *arg)
 {
     for (; arg && arg->name; arg++) {
-        printf("      %-10s %-17s %s", arg->name, type_name(arg->type), arg->help ? arg->help : "");
+        cli_put(stdout,
+                "      %-10s %-17s %s", arg->name, type_name(arg->type), arg->help ? arg->help : "");
         if (!arg->fallback)
             fputs(" (required)", stdout);
         else if (*arg->fallback)
-            printf(" (default: %s)", arg->fallback);
+            cli_put(stdout, " (default: %s)", arg->fallback);
         fputc('\n', stdout);
     }
 }
@@ -120,10 +121,10 @@ static void print_all(const char *only)
 
         for (size_t i = 0; next(&kinds[k], &i, only, &info);) {
             if (!entries++)
-                printf("%s%s\n", sections++ ? "\n" : "", kinds[k].title);
+                cli_put(stdout, sections++ ? "\n%s\n" : "%s\n", kinds[k].title);
             fputs("  ", stdout);
             print_signature(&info);
-            printf("\n      %s\n", info.help ? info.help : "");
+            cli_put(stdout, "\n      %s\n", info.help ? info.help : "");
             print_args(info.args);
         }
     }

@@ -49,18 +49,19 @@ static void print_line(const stk_pack_report *r, double seconds)
     char shards[32], samples[32], many[32], size[16];
 
     if (r->kept_shards == r->shards)
-        printf("already there: ");
-    printf("%s sample%s in %s shard%s, %s: %s", cli_many(samples, r->samples),
+        cli_put(stdout, "already there: ");
+    cli_put(stdout, "%s sample%s in %s shard%s, %s: %s", cli_many(samples, r->samples),
            r->samples == 1 ? "" : "s", cli_many(shards, r->shards), r->shards == 1 ? "" : "s",
            cli_size(size, r->bytes), r->pattern);
     if (r->kept_shards && r->kept_shards < r->shards)
-        printf("; %s shard%s there already", cli_many(many, r->kept_shards),
+        cli_put(stdout, "; %s shard%s there already", cli_many(many, r->kept_shards),
                r->kept_shards == 1 ? " was" : "s were");
     if (r->changed_keys)
-        printf("; %s key%s changed to what tar shards can hold", cli_many(many, r->changed_keys),
+        cli_put(stdout,
+                "; %s key%s changed to what tar shards can hold", cli_many(many, r->changed_keys),
                r->changed_keys == 1 ? "" : "s");
     cli_put_seek(r->jpegs, r->jpegs_without, r->jpeg_bytes, r->seek_bytes);
-    printf(" (%.2f s)\n", seconds);
+    cli_put(stdout, " (%.2f s)\n", seconds);
 }
 
 static int take_options(const cli_args *a, stk_pack_options *o)

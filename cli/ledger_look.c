@@ -160,13 +160,14 @@ static void sample_json(const hits *h, const ledger_data *d, uint64_t id)
 
 static void sample_lines(const hits *h, const ledger_data *d, uint64_t id)
 {
-    printf("sample %" PRIu64, id);
+    cli_put(stdout, "sample %" PRIu64, id);
     put_key(d, id);
-    puts(h->n ? ":" : ": never seen");
+    cli_put(stdout, "%s\n", h->n ? ":" : ": never seen");
     for (size_t i = 0; i < h->n; i++) {
         const hit *x = &h->list[i];
 
-        printf("  epoch %" PRIu64 ", step %" PRIu64 ", rank %u of %u, row %u, generation %" PRIu64
+        cli_put(stdout,
+                "  epoch %" PRIu64 ", step %" PRIu64 ", rank %u of %u, row %u, generation %" PRIu64
                "%s\n",
                x->epoch, x->step, x->rank, x->world, x->row, x->generation,
                x->valid ? "" : " (not valid: it fills a place)");
@@ -245,10 +246,11 @@ static void step_lines(const hits *h, const ledger_data *d)
         const hit *x = &h->list[i];
 
         n = batch_of(h, i);
-        printf("epoch %" PRIu64 ", step %" PRIu64 ", generation %" PRIu64 ", rank %u of %u:\n ",
+        cli_put(stdout,
+                "epoch %" PRIu64 ", step %" PRIu64 ", generation %" PRIu64 ", rank %u of %u:\n ",
                x->epoch, x->step, x->generation, x->rank, x->world);
         for (size_t k = 0; k < n; k++) {
-            printf(" %" PRIu64 "%s", x[k].id, x[k].valid ? "" : "!");
+            cli_put(stdout, " %" PRIu64 "%s", x[k].id, x[k].valid ? "" : "!");
             put_key(d, x[k].id);
         }
         putchar('\n');
@@ -265,7 +267,7 @@ int ledger_step(stk_ledger *l, const ledger_data *d, uint64_t step, int json)
     else if (!rc && h.n)
         step_lines(&h, d);
     else if (!rc)
-        printf("no step %" PRIu64 " was handed out\n", step);
+        cli_put(stdout, "no step %" PRIu64 " was handed out\n", step);
     rc = rc || h.n ? rc : CLI_BAD;
     free(h.list);
     return rc;

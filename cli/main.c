@@ -16,7 +16,7 @@ static void print_help(FILE *to)
           "Commands:\n",
           to);
     for (size_t i = 0; i < N_COMMANDS; i++)
-        fprintf(to, "  %-8s%s\n", commands[i]->name, commands[i]->summary);
+        cli_put(to, "  %-8s%s\n", commands[i]->name, commands[i]->summary);
     fputs(
         "\nA first walk:\n"
         "  stoker index 'train-{000000..000099}.tar'     find every sample once; opening is "
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
     int rc = CLI_OK;
 
     if (!strcmp(word, "--version"))
-        puts(stk_build_info());
+        cli_put(stdout, "%s\n", stk_build_info());
     else if (!strcmp(word, "--help") || !strcmp(word, "-h") || (!strcmp(word, "help") && argc < 3))
         print_help(stdout);
     else if (!strcmp(word, "help"))

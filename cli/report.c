@@ -29,48 +29,51 @@ static void print_head(const bench_result *r)
 {
     char samples[32], shards[32];
 
-    printf(
+    cli_put(
+        stdout,
         "%s samples in %s shard%s, opened in %.1f ms; batches of %u, %u worker%s, %u made ahead\n",
         cli_many(samples, r->dataset_samples), cli_many(shards, r->dataset_shards),
         r->dataset_shards == 1 ? "" : "s", r->open_seconds * 1e3, r->batch_size, r->stats.workers,
         r->stats.workers == 1 ? "" : "s", r->stats.slots);
     for (uint32_t i = 0; i < r->n_outputs; i++)
-        printf("  %-8s%s\n", r->outputs[i].name, r->outputs[i].chain);
+        cli_put(stdout, "  %-8s%s\n", r->outputs[i].name, r->outputs[i].chain);
 }
 
 static void print_rates(const bench_result *r)
 {
     char samples[32], rate[32], rss[16], planned[16], limit[16];
 
-    printf("\n  %-24s%12s  (%s samples in %.2f s)\n", "samples/s",
+    cli_put(stdout, "\n  %-24s%12s  (%s samples in %.2f s)\n", "samples/s",
            cli_many(rate, (uint64_t)(per((double)r->samples, r->seconds) + 0.5)),
            cli_many(samples, r->samples), r->seconds);
-    printf("  %-24s%12.1f\n", "MB/s", per((double)r->stats.bytes * 1e-6, r->seconds));
-    printf("  %-24s%9.1f ms\n", "time to first batch", r->first_batch * 1e3);
-    printf("  %-24s%10.3f s  for 1,000 samples\n", "CPU time",
+    cli_put(stdout, "  %-24s%12.1f\n", "MB/s", per((double)r->stats.bytes * 1e-6, r->seconds));
+    cli_put(stdout, "  %-24s%9.1f ms\n", "time to first batch", r->first_batch * 1e3);
+    cli_put(stdout, "  %-24s%10.3f s  for 1,000 samples\n", "CPU time",
            per(r->cpu_seconds * 1e3, (double)r->samples));
-    printf("  %-24s%12s  (planned %s of at most %s)\n", "peak memory", cli_size(rss, r->rss_peak),
+    cli_put(stdout,
+            "  %-24s%12s  (planned %s of at most %s)\n", "peak memory", cli_size(rss, r->rss_peak),
            cli_size(planned, r->stats.memory_peak), cli_size(limit, r->stats.memory_limit));
-    printf("  %-24s%10.2f s  (%.0f %%)\n", "consumer waited", r->wait_seconds,
+    cli_put(stdout, "  %-24s%10.2f s  (%.0f %%)\n", "consumer waited", r->wait_seconds,
            100 * per(r->wait_seconds, r->seconds));
     if (r->n_epochs > 1)
-        printf("  %-24s%9.1f ms  (median batch %.1f ms)\n", "gap between epochs",
+        cli_put(stdout, "  %-24s%9.1f ms  (median batch %.1f ms)\n", "gap between epochs",
                r->longest_gap * 1e3, r->median_batch * 1e3);
     if (r->stats.cold_by)
-        printf("  %-24s%12s  (by %s)\n", "reads that had to wait",
+        cli_put(stdout, "  %-24s%12s  (by %s)\n", "reads that had to wait",
                cli_many(rate, r->stats.cold_reads), r->stats.cold_by);
     if (r->stats.skipped)
-        printf("  %-24s%12s\n", "bad samples skipped", cli_many(rate, r->stats.skipped));
+        cli_put(stdout, "  %-24s%12s\n", "bad samples skipped", cli_many(rate, r->stats.skipped));
 }
 
 static void print_stages(const bench_result *r)
 {
     double total = stage_total(r);
 
-    printf("\n  %-10s%10s%8s%12s   (summed over workers)\n", "stage", "seconds", "share",
+    cli_put(stdout, "\n  %-10s%10s%8s%12s   (summed over workers)\n", "stage", "seconds", "share",
            "us/sample");
     for (int i = 0; i < STK_STAGES; i++)
-        printf("  %-10s%10.3f%7.1f%%%12.2f\n", stk_stage_name((stk_stage_id)i), stage_seconds(r, i),
+        cli_put(stdout,
+                "  %-10s%10.3f%7.1f%%%12.2f\n", stk_stage_name((stk_stage_id)i), stage_seconds(r, i),
                100 * per(stage_seconds(r, i), total),
                per(stage_seconds(r, i) * 1e6, (double)r->stats.samples));
 }
@@ -81,7 +84,7 @@ static void print_epochs(const bench_result *r)
 {
     char rate[32], rss[16];
 
-    printf("\n  %-10s%10s%12s%12s%12s\n", "epoch", "seconds", "samples/s", "first batch",
+    cli_put(stdout, "\n  %-10s%10s%12s%12s%12s\n", "epoch", "seconds", "samples/s", "first batch",
            "resident");
     for (size_t i = 0; i < r->n_epochs; i++) {
         const bench_epoch *e = &r->epoch[i];
@@ -89,9 +92,9 @@ static void print_epochs(const bench_result *r)
         if (i == MANY_EPOCHS && r->n_epochs > MANY_EPOCHS + 1) { /* small data has thousands */
             i = r->n_epochs - 1;
             e = &r->epoch[i];
-            printf("  ... %zu more; all of them: --json\n", i - MANY_EPOCHS);
+            cli_put(stdout, "  ... %zu more; all of them: --json\n", i - MANY_EPOCHS);
         }
-        printf("  %-10zu%10.3f%12s%9.1f ms%12s%s\n", i, e->seconds,
+        cli_put(stdout, "  %-10zu%10.3f%12s%9.1f ms%12s%s\n", i, e->seconds,
                cli_many(rate, (uint64_t)(per((double)e->samples, e->seconds) + 0.5)),
                e->first_wait * 1e3, cli_size(rss, e->rss), e->whole ? "" : "  (cut short)");
     }

@@ -32,9 +32,10 @@ static PyObject *drawn_tuple(const drawn *d)
 {
     const stk_view *v = &d->view;
 
-    return Py_BuildValue("(IIz(IIII)(II)(iiII)O)", d->output, d->step, d->op, v->clip.x, v->clip.y,
+    return Py_BuildValue("(IIz(IIII)(II)(iiII)OO)", d->output, d->step, d->op, v->clip.x, v->clip.y,
                          v->clip.w, v->clip.h, v->res_w, v->res_h, v->vis_x, v->vis_y, v->vis_w,
-                         v->vis_h, v->flip_x ? Py_True : Py_False);
+                         v->vis_h, v->flip_x ? Py_True : Py_False,
+                         v->flip_y ? Py_True : Py_False);
 }
 
 static PyObject *loader_drawn(PyObject *obj, PyObject *unused)

@@ -1,60 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check.c - read and decode everything, in parallel; report what is bad and go on.
  *
- * Jobs are runs of neighbouring samples.  Without chains, a field's name says what it should be
- * (a picture, JSON, text, a label), its content which decoder it needs; with chains, a loader in
- * the job's own thread runs them, so that what passes here passes there.  Seek points of JPEGs are
- * held against the pictures; those that do not fit make no sample bad.  Where the data set can't be
- * opened because of a shard, every shard is tried alone and the good ones are checked. */
-#include <pthread.h>
-#include <stdatomic.h>
+ * Jobs are runs of neighbouring samples.  Without chains, check_field.c finds out what a field is
+ * and decodes it; with chains, a loader in the job's own thread runs them, so that what passes
+ * here passes there.  Seek points of JPEGs are held against the pictures; those that do not fit
+ * make no sample bad.  Shards are walked and compared with the index (check_walk.c).  Where the
+ * data set can't be opened because of a shard, every shard is tried alone and the good ones are
+ * checked.  What fails because of the machine is tried again and then ends the run: a sample that
+ * could not be read for want of a descriptor is not a bad one. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/opts.h"
 #include "base/registry.h"
+#include "check_model.h"
 #include "codec/jpeg_seek.h"
-#include "fetch/data.h"
-#include "indexer.h"
-#include "pipe/engine.h"
 #include "pipe/jobs.h"
 
 #define RUN 128u /* samples a job */
-#define DEFAULT_PIXELS 178956970u
 #define TELL_EVERY_NS 50000000u
-
-static const struct {
-    const char *ending, *chain; /* chain NULL: a picture */
-} known[] = {
-    { "jpg", NULL },   { "jpeg", NULL },   { "png", NULL },    { "webp", NULL },
-    { "image", NULL }, { "json", "json" }, { "txt", "text" },  { "text", "text" },
-    { "cls", "int" },  { "cls2", "int" },  { "index", "int" }, { "inx", "int" },
-};
-#define KNOWN (sizeof known / sizeof *known)
-
-typedef struct check {
-    stk_check_options o;
-    stk_dataset *ds;
-    stk_chain chain[KNOWN]; /* planned where known[] has one */
-    stk_names all;          /* of the shards, absolute; only where some are bad */
-    stk_index_home home;
-    uint8_t *bad_shard;
-    _Atomic uint64_t done, bytes, bad_samples, bad_shards, pictures, unchecked, misfits, warnings;
-    _Atomic int stopped;
-    pthread_mutex_t lock;
-    uint64_t told_ns; /* lock */
-} check;
-
-typedef struct reader { /* a job's own */
-    check *c;
-    void *decoder[STK_MAX_DECODERS];
-    stk_scratch scratch;
-} reader;
+#define TRIES 3u
 
 /* ---- reporting ---- */
 
-static int tell(check *c, uint64_t more)
+int check_tell(check *c, uint64_t more)
 {
     uint64_t done = atomic_fetch_add_explicit(&c->done, more, memory_order_relaxed) + more;
     uint64_t now = stk_now_ns();
@@ -70,13 +41,23 @@ static int tell(check *c, uint64_t more)
     return atomic_load_explicit(&c->stopped, memory_order_relaxed);
 }
 
-static void say(check *c, const stk_bad *b)
+void check_say(check *c, const stk_bad *b)
 {
     if (!c->o.bad)
         return;
     pthread_mutex_lock(&c->lock);
     c->o.bad(c->o.bad_cookie, b);
     pthread_mutex_unlock(&c->lock);
+}
+
+int check_again(int rc, uint32_t *tries)
+{
+    struct timespec pause = { 0, 2000000L << 2 * *tries }; /* 2, 8 ms */
+
+    if (!check_is_machine(rc) || ++*tries == TRIES)
+        return 0;
+    nanosleep(&pause, NULL);
+    return 1;
 }
 
 static int say_sample(check *c, const stk_entry *e, stk_bad *b, stk_error *err)
@@ -88,25 +69,26 @@ static int say_sample(check *c, const stk_entry *e, stk_bad *b, stk_error *err)
     b->offset = e->offset;
     b->key = (const char *)e->key.data;
     b->key_len = e->key.len;
-    say(c, b);
+    check_say(c, b);
     return 0;
 }
 
 /* A failure that is the sample's is reported and is none; others are passed on. */
 static int judge(check *c, uint64_t id, int rc, stk_error *err)
 {
-    stk_bad b = { .code = rc };
+    stk_bad b = { .code = rc, .kind = rc == STK_ENOTSUP ? STK_BAD_UNSUPPORTED : STK_BAD_DATA };
     char reason[sizeof err->message];
     stk_entry e;
 
     if (rc >= 0)
         return 0;
-    if (rc != STK_ECORRUPT && rc != STK_ELIMIT && rc != STK_ENOTFOUND && rc != STK_EIO)
+    if (rc != STK_ECORRUPT && rc != STK_ELIMIT && rc != STK_ENOTFOUND && rc != STK_ENOTSUP)
         return rc;
     memcpy(reason, err->message, sizeof reason);
     b.reason = reason;
     STK_TRY(stk_index_entry(c->ds->index, id, &e, err));
-    atomic_fetch_add_explicit(&c->bad_samples, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(rc == STK_ENOTSUP ? &c->unsupported : &c->bad_samples, 1,
+                              memory_order_relaxed);
     return say_sample(c, &e, &b, err);
 }
 
@@ -124,8 +106,8 @@ static int points_fit(const check *c, const stk_entry *e, uint32_t field, stk_by
 
 static int check_points(check *c, uint64_t id, const stk_sample *s, stk_error *err)
 {
-    stk_bad b = { .code = STK_ESTALE };
-    char reason[160];
+    stk_bad b = { .code = STK_ESTALE, .kind = STK_BAD_POINTS };
+    char shown[200], reason[240];
     stk_entry e;
 
     if (!c->ds->seek)
@@ -138,10 +120,11 @@ static int check_points(check *c, uint64_t id, const stk_sample *s, stk_error *e
 
         if (points_fit(c, &e, k, (stk_bytes){ data, len }))
             continue;
+        stk_text_show(name, strnlen(name, 40), shown, sizeof shown);
         snprintf(reason, sizeof reason,
-                 "%.40s: its seek points do not fit, it changed since; make them anew: stoker "
+                 "%.100s: its seek points do not fit, it changed since; make them anew: stoker "
                  "index --jpeg --force ...",
-                 name);
+                 shown);
         b.reason = reason;
         atomic_fetch_add_explicit(&c->misfits, 1, memory_order_relaxed);
         STK_TRY(say_sample(c, &e, &b, err));
@@ -161,129 +144,76 @@ static int read_points(check *c, uint64_t id, stk_error *err)
     return rc;
 }
 
-/* ---- one field ---- */
+/* ---- runs of samples ---- */
 
-static size_t kind_of(const char *name)
+/* All fields.  Damage outranks what is not supported: that it is found does not depend on the
+ * order of fields. */
+static int check_fields(reader *r, const stk_sample *s, stk_error *err)
 {
-    const char *dot = strrchr(name, '.'), *ending = dot ? dot + 1 : name;
-    size_t k = 0;
+    stk_error first = { 0 };
+    int rc = 0;
 
-    while (k < KNOWN && strcmp(known[k].ending, ending))
-        k++;
-    return k;
-}
+    for (uint32_t k = 0; k < stk_sample_fields(s); k++) {
+        const void *data;
+        size_t len;
+        const char *name = stk_sample_field(s, k, &data, &len);
+        int one = check_field(r, name, (stk_bytes){ data, len }, err);
 
-/* Bytes that begin as a picture of a usual kind: no decoder for it is the build's fault. */
-static int looks_like_picture(stk_bytes in)
-{
-    static const uint8_t png[] = { 0x89, 'P', 'N', 'G' };
-
-    return in.len >= 12 && (!memcmp(in.data, png, 4) || !memcmp(in.data, "\xff\xd8\xff", 3) ||
-                            (!memcmp(in.data, "RIFF", 4) && !memcmp(in.data + 8, "WEBP", 4)) ||
-                            !memcmp(in.data, "GIF8", 4) || !memcmp(in.data, "BM", 2));
-}
-
-static int decode_with(reader *r, size_t i, const stk_decoder *d, stk_bytes in, stk_error *err)
-{
-    uint64_t limit = r->c->o.max_pixels ? r->c->o.max_pixels : DEFAULT_PIXELS;
-    stk_pixels pixels = { 0 };
-    stk_image_info info;
-    stk_rect all = { 0 };
-
-    if (!r->decoder[i])
-        STK_TRY(d->open(&r->decoder[i], err));
-    STK_TRY(d->header(r->decoder[i], in, (stk_bytes){ 0 }, &info, err));
-    if (!info.width || !info.height)
-        return stk_fail(err, STK_ECORRUPT, "the picture is %ux%u", info.width, info.height);
-    if ((uint64_t)info.width * info.height > limit)
-        return stk_fail(err, STK_ELIMIT,
-                        "the picture is %ux%u, over the limit of %" PRIu64 " pixels", info.width,
-                        info.height, limit);
-    all.w = info.width;
-    all.h = info.height;
-    atomic_fetch_add_explicit(&r->c->pictures, 1, memory_order_relaxed);
-    return d->decode(r->decoder[i], &(stk_ask){ .need = all }, &r->scratch, &pixels, err);
-}
-
-static int check_picture(reader *r, stk_bytes in, stk_error *err)
-{
-    const stk_decoder *d;
-
-    for (size_t i = 0; i < STK_MAX_DECODERS && (d = stk_registry_get(STK_PLUGIN_DECODER, i)); i++)
-        if (d->probe(in))
-            return decode_with(r, i, d, in, err);
-    if (looks_like_picture(in)) {
-        atomic_fetch_add_explicit(&r->c->unchecked, 1, memory_order_relaxed);
-        return 0;
+        if (one < 0 && one != STK_ENOTSUP)
+            return one;
+        if (one < 0 && !rc) {
+            rc = one;
+            first = *err;
+        }
     }
-    return stk_fail(err, STK_ECORRUPT,
-                    in.len ? "these %zu bytes are no picture" : "the picture is empty (%zu bytes)",
-                    in.len);
-}
-
-static int check_value(reader *r, const stk_chain *chain, stk_bytes in, stk_error *err)
-{
-    void *dst;
-
-    for (uint32_t i = 0; i < chain->n_steps; i++)
-        if (chain->step[i].codec->narrow)
-            STK_TRY(chain->step[i].codec->narrow(chain->step[i].state, in, &r->scratch, &in, err));
-    if (!chain->parse)
-        return 0;
-    dst = stk_scratch_get(&r->scratch, chain->row_bytes);
-    if (!dst)
-        return stk_fail_nomem(err, chain->row_bytes);
-    return chain->parse->codec->parse(chain->parse->state, in, dst, err);
-}
-
-static int check_field(reader *r, const char *name, stk_bytes in, stk_error *err)
-{
-    size_t k = kind_of(name);
-    char why[sizeof err->message];
-    int rc;
-
-    if (k == KNOWN)
-        return 0; /* it was read */
-    stk_scratch_reset(&r->scratch);
-    rc = known[k].chain ? check_value(r, &r->c->chain[k], in, err) : check_picture(r, in, err);
-    if (rc < 0) {
-        memcpy(why, err->message, sizeof why);
-        snprintf(err->message, sizeof err->message, "%.40s: %.190s", name, why);
-    }
+    if (rc)
+        *err = first;
     return rc;
 }
 
 static int check_sample(reader *r, uint64_t id, stk_error *err)
 {
-    stk_sample *s = NULL;
-    uint64_t bytes = 0;
-    int rc = stk_dataset_read(r->c->ds, id, &s, err);
+    tally before = r->tally;
+    uint32_t tries = 0;
+    int rc;
 
-    if (rc == 0)
-        rc = check_points(r->c, id, s, err);
-    for (uint32_t k = 0; rc == 0 && k < stk_sample_fields(s); k++) {
-        const void *data;
-        size_t len;
-        const char *name = stk_sample_field(s, k, &data, &len);
+    do {
+        stk_sample *s = NULL;
 
-        bytes += len;
-        rc = check_field(r, name, (stk_bytes){ data, len }, err);
-    }
-    stk_sample_close(&s);
-    atomic_fetch_add_explicit(&r->c->bytes, bytes, memory_order_relaxed);
+        r->tally = before;
+        rc = stk_dataset_read(r->c->ds, id, &s, err);
+        if (rc == 0)
+            rc = check_fields(r, s, err);
+        if (s && !check_is_machine(rc)) {
+            stk_error ours = *err;
+            int points = check_points(r->c, id, s, err);
+
+            rc = points < 0 ? points : rc;
+            *err = points < 0 ? *err : ours;
+        }
+        stk_sample_close(&s);
+    } while (check_again(rc, &tries));
     return rc;
 }
-
-/* ---- runs of samples ---- */
 
 static int check_run(reader *r, uint64_t first, uint64_t end, stk_error *err)
 {
     for (uint64_t id = first; id < end; id++) {
         STK_TRY(judge(r->c, id, check_sample(r, id, err), err));
-        if (tell(r->c, 1))
+        if (check_tell(r->c, 1))
             return stk_fail(err, STK_ECLOSED, "stopped");
     }
     return 0;
+}
+
+static void add_up(check *c, const tally *t)
+{
+    atomic_fetch_add_explicit(&c->bytes, t->bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->fields, t->fields, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->only_read, t->only_read, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->unchecked, t->unchecked, memory_order_relaxed);
+    for (size_t k = 0; k < CHECK_KINDS; k++)
+        atomic_fetch_add_explicit(&c->decoded[k], t->decoded[k], memory_order_relaxed);
 }
 
 static int run_by_content(void *cookie, uint64_t job, stk_error *err)
@@ -291,15 +221,26 @@ static int run_by_content(void *cookie, uint64_t job, stk_error *err)
     check *c = cookie;
     reader r = { .c = c };
     uint64_t n = stk_dataset_len(c->ds), first = job * RUN;
-    const stk_decoder *d;
     int rc = check_run(&r, first, first + RUN < n ? first + RUN : n, err);
 
-    for (size_t i = 0; i < STK_MAX_DECODERS; i++) {
-        d = stk_registry_get(STK_PLUGIN_DECODER, i);
-        if (d && r.decoder[i])
-            d->close(r.decoder[i]);
-    }
-    stk_scratch_fini(&r.scratch);
+    add_up(c, &r.tally);
+    check_reader_fini(&r);
+    return rc;
+}
+
+/* The sample's batch, of which nothing is kept. */
+static int next_of(stk_loader *l, uint64_t id, stk_error *err)
+{
+    stk_batch *b = NULL;
+    uint32_t tries = 0;
+    int rc, moved = 0;
+
+    do {
+        rc = moved < 0 ? moved : stk_loader_next(l, &b, -1, err);
+        stk_batch_release(&b);
+        if (check_is_machine(rc))
+            moved = stk_loader_seek(l, 0, id, NULL);
+    } while (check_again(rc, &tries));
     return rc;
 }
 
@@ -316,20 +257,18 @@ static int run_by_chains(void *cookie, uint64_t job, stk_error *err)
     uint64_t n = stk_dataset_len(c->ds), id = job * RUN, end = id + RUN < n ? id + RUN : n;
     stk_stats stats = { .size = sizeof stats };
     stk_loader *l = NULL;
-    stk_batch *b = NULL;
     int rc = stk_loader_open(&l, &c->ds, 1, &o, err), step;
 
     if (rc == 0)
         rc = stk_loader_seek(l, 0, id, err);
     for (; rc == 0 && id < end; id++) {
-        step = stk_loader_next(l, &b, -1, err);
-        stk_batch_release(&b);
+        step = next_of(l, id, err);
         rc = judge(c, id, step, err);
         if (rc == 0)
             rc = read_points(c, id, err);
         if (rc == 0 && step < 0 && id + 1 < end)
             rc = stk_loader_seek(l, 0, id + 1, err);
-        if (rc == 0 && tell(c, 1))
+        if (rc == 0 && check_tell(c, 1))
             rc = stk_fail(err, STK_ECLOSED, "stopped");
     }
     if (l) {
@@ -340,72 +279,46 @@ static int run_by_chains(void *cookie, uint64_t job, stk_error *err)
     return rc;
 }
 
-/* ---- shards as a whole ---- */
-
-typedef struct shard_walk {
-    stk_scan scan; /* first: the callbacks get its address */
-    check *c;
-    uint64_t shard;
-} shard_walk;
-
-static int pass_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields,
-                       uint32_t n, stk_error *err)
-{
-    (void)scan, (void)key, (void)offset, (void)fields, (void)n, (void)err;
-    return 0;
-}
-
-static void say_warning(stk_scan *scan, const char *why)
-{
-    shard_walk *w = (shard_walk *)scan;
-    stk_bad b = { .code = 0, .offset = STK_NO_OFFSET, .reason = why };
-    stk_shard_info s;
-
-    if (stk_index_shard(w->c->ds->index, w->shard, &s, NULL) < 0)
-        return;
-    b.shard = s.name;
-    atomic_fetch_add_explicit(&w->c->warnings, 1, memory_order_relaxed);
-    say(w->c, &b);
-}
-
-/* The format's own walk over a shard: the index does not keep what was odd about it. */
-static int walk_shard(void *cookie, uint64_t i, stk_error *err)
-{
-    check *c = cookie;
-    shard_walk w = { { pass_sample, NULL, say_warning }, c, i };
-    stk_file_info info = { 0 };
-    stk_file *f = NULL;
-    int rc = stk_url_open(stk_shards_name(c->ds->shards, i), &f, err);
-
-    if (rc == 0)
-        rc = f->source->stat(f, &info, err);
-    if (rc == 0)
-        rc = c->ds->format->index(f, info.size, &w.scan, err);
-    stk_file_close(&f);
-    return rc;
-}
-
 /* ---- shards that can't be indexed ---- */
 
-static int try_shard(void *cookie, uint64_t i, stk_error *err)
+/* Is it the shard's own fault that it can't be indexed? */
+static int is_shards(int rc)
 {
-    check *c = cookie;
+    return rc == STK_ECORRUPT || rc == STK_ENOTFOUND || rc == STK_ESTALE || rc == STK_ENOTSUP;
+}
+
+static int index_alone(check *c, const char *name, stk_error *err)
+{
     stk_indexer x = { .format_name = c->o.format, .workers = 1, .home = c->home };
-    const char *name = c->all.name[i];
-    stk_bad b = { .shard = stk_index_home_name(&c->home, name), .offset = STK_NO_OFFSET };
     int rc = stk_names_add(&x.names, name, strlen(name), err);
 
     if (rc == 0)
         rc = stk_indexer_build(&x, NULL, err);
     stk_indexer_fini(&x);
-    if (rc != STK_ECORRUPT && rc != STK_ENOTFOUND && rc != STK_EIO && rc != STK_ESTALE)
+    return rc;
+}
+
+static int try_shard(void *cookie, uint64_t i, stk_error *err)
+{
+    check *c = cookie;
+    const char *name = c->all.name[i];
+    stk_bad b = { .shard = stk_index_home_name(&c->home, name), .offset = STK_NO_OFFSET };
+    uint32_t tries = 0;
+    int rc;
+
+    do
+        rc = index_alone(c, name, err);
+    while (check_again(rc, &tries));
+    if (!is_shards(rc))
         return rc;
     b.code = rc;
+    b.kind = rc == STK_ENOTSUP ? STK_BAD_UNSUPPORTED : STK_BAD_DATA;
     b.offset = err->offset;
     b.reason = err->message;
     c->bad_shard[i] = 1;
-    atomic_fetch_add_explicit(&c->bad_shards, 1, memory_order_relaxed);
-    say(c, &b);
+    atomic_fetch_add_explicit(rc == STK_ENOTSUP ? &c->unsupported : &c->bad_shards, 1,
+                              memory_order_relaxed);
+    check_say(c, &b);
     return 0;
 }
 
@@ -459,14 +372,14 @@ static int open_good(check *c, const char *const *urls, size_t n, stk_error *err
     int rc = open_data(c, urls, n, err);
     stk_error first = *err;
 
-    if (rc != STK_ECORRUPT && rc != STK_ENOTFOUND && rc != STK_EIO)
+    if (rc == 0 || !is_shards(rc))
         return rc;
     if (names_all(c, urls, n, err) < 0) {
         *err = first;
         return rc;
     }
     STK_TRY(stk_jobs_run(c->o.num_workers, c->all.n, try_shard, c, err));
-    if (!c->bad_shards) { /* then it was something else */
+    if (!c->bad_shards && !c->unsupported) { /* then it was something else */
         *err = first;
         return rc;
     }
@@ -476,7 +389,10 @@ static int open_good(check *c, const char *const *urls, size_t n, stk_error *err
     for (size_t i = 0; i < c->all.n; i++)
         if (!c->bad_shard[i])
             good[k++] = c->all.name[i];
-    rc = k ? open_data(c, good, k, err) : 0;
+    if (!k && !c->bad_shards) /* nothing here is for us: arrays, or compressed shards alone */
+        *err = first;
+    else
+        rc = k ? open_data(c, good, k, err) : 0;
     stk_free(good);
     return rc;
 }
@@ -487,36 +403,59 @@ static int check_all(check *c, const char *const *urls, size_t n, stk_error *err
 {
     uint64_t jobs;
 
-    for (size_t k = 0; k < KNOWN; k++)
-        if (known[k].chain)
-            STK_TRY(stk_chain_plan(&c->chain[k], known[k].ending, known[k].chain, err));
+    STK_TRY(check_codecs_plan(c, err));
     STK_TRY(open_good(c, urls, n, err));
     if (!c->ds)
         return 0;
-    STK_TRY(stk_jobs_run(c->o.num_workers, stk_dataset_shards(c->ds), walk_shard, c, err));
+    STK_TRY(stk_jobs_run(c->o.num_workers, stk_dataset_shards(c->ds), check_walk, c, err));
     jobs = (stk_dataset_len(c->ds) + RUN - 1) / RUN;
     return stk_jobs_run(c->o.num_workers, jobs, c->o.n_outputs ? run_by_chains : run_by_content, c,
                         err);
 }
 
+/* The shards that are not in the data set. */
+static uint64_t left_out(const check *c)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; c->bad_shard && i < c->all.n; i++)
+        n += c->bad_shard[i];
+    return n;
+}
+
+static void report_kinds(const check *c, stk_check_report *r)
+{
+    for (size_t k = 0; k < CHECK_KINDS; k++) {
+        const char *name = check_kind_name(k);
+
+        if (name && k < CHECK_FIRST_CODEC)
+            r->pictures += c->decoded[k];
+        if (name && c->decoded[k] && r->n_kinds < STK_CHECK_KINDS)
+            r->kind[r->n_kinds++] = (stk_check_kind){ name, c->decoded[k] };
+    }
+    r->fields = c->fields;
+    r->only_read = c->only_read;
+}
+
 static int report_fill(const check *c, stk_check_report *out, stk_error *err)
 {
     stk_check_report r = { .size = sizeof r,
-                           .shards = c->ds ? stk_dataset_shards(c->ds) : 0,
+                           .shards = (c->ds ? stk_dataset_shards(c->ds) : 0) + left_out(c),
                            .samples = c->ds ? stk_dataset_len(c->ds) : 0,
                            .bytes = c->bytes,
                            .bad_shards = c->bad_shards,
                            .bad_samples = c->bad_samples,
-                           .pictures = c->pictures,
                            .unchecked = c->unchecked,
                            .misfits = c->misfits,
+                           .unsupported = c->unsupported,
+                           .index_faults = c->index_faults,
                            .warnings = c->warnings };
     uint32_t given = out->size;
 
     if (given < sizeof given)
         return stk_fail(err, STK_EINVAL, "the report says size %u: set it to sizeof of the struct",
                         given);
-    r.shards += r.bad_shards;
+    report_kinds(c, &r);
     r.size = given < sizeof r ? given : (uint32_t)sizeof r;
     memcpy(out, &r, r.size);
     return 0;
@@ -534,7 +473,7 @@ int stk_check(const char *const *urls, size_t n, const stk_check_options *opt,
     rc = check_all(&c, urls, n, &here);
     if (rc == 0 && report)
         rc = report_fill(&c, report, &here);
-    for (size_t k = 0; k < KNOWN; k++)
+    for (size_t k = 0; k < sizeof c.chain / sizeof *c.chain; k++)
         stk_chain_fini(&c.chain[k]);
     stk_dataset_unref(&c.ds);
     stk_names_fini(&c.all);

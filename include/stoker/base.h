@@ -57,20 +57,25 @@ typedef struct stk_error {
     int code;          /* the STK_E* that was returned */
     uint64_t offset;   /* byte offset in the shard, or STK_NO_OFFSET */
     uint64_t sample;   /* sample id, or UINT64_MAX */
-    char shard[256];   /* name of the shard, or "" (long names lose their head) */
-    char key[128];     /* key of the sample, or "" */
-    char message[240]; /* one line, without shard, offset and key */
+    char shard[256];   /* name of the shard as it is, or "" (long names lose their head) */
+    char key[128];     /* key of the sample as it is, or "" (long ones lose their tail) */
+    char message[240]; /* one line, without shard, offset and key; fit to be shown */
 } stk_error;
 
 /* "EINVAL" for STK_EINVAL, and so on; a static string. */
 STK_API const char *stk_code_name(int code);
 
-/* Write "message [shard S, offset O, key K]" into buf (always terminated).  Returns the full
- * length. */
+/* Write "message [shard S, offset O, key K]" into buf (always terminated), fit to be shown.
+ * Returns the full length. */
 STK_API size_t stk_error_format(const stk_error *err, char *buf, size_t size);
 
+/* Text that may hold anything, fit to be shown: control characters, bytes that are not UTF-8,
+ * characters without width and those that turn the direction of text are written as \n, \x1b or
+ * \u202e.  Whole characters go into buf (always terminated).  Returns the full length. */
+STK_API size_t stk_text_show(const char *text, size_t len, char *buf, size_t size);
+
 /* Log levels and sink.  The library never prints; without a sink it is silent.  `line` has no
- * newline and is valid during the call, which may come from any thread, also from several at once;
+ * newline, is fit to be shown and is valid during the call, which may come from any thread, also from several at once;
  * the sink must not call back into the object that logs. */
 typedef enum stk_log_level {
     STK_LOG_ERROR,

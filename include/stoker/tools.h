@@ -117,15 +117,22 @@ STK_API STK_MUST_CHECK int stk_pack(stk_dataset *ds, const char *dst, const stk_
 
 /* ---- check: read and decode everything ---- */
 
+typedef enum stk_bad_kind {
+    STK_BAD_DATA = 1,    /* the sample, or without a key the shard, is damaged */
+    STK_BAD_UNSUPPORTED, /* it is right as far as one sees, but this build can't decode it */
+    STK_BAD_POINTS,      /* the sample is good, its seek points do not fit */
+    STK_BAD_INDEX,       /* the index says something else than the shard */
+    STK_BAD_WARNING,     /* the shard can be read and is odd, as a tar file without its end mark */
+} stk_bad_kind;
+
 typedef struct stk_bad { /* what was found; borrowed for the call */
     const char *shard;   /* relative, as in a manifest for stk_loader_options.exclude */
     uint64_t offset;     /* of the sample in it, or STK_NO_OFFSET */
-    const char *key;     /* NULL: the shard itself is bad; not terminated */
+    const char *key;     /* NULL: it is about the shard itself; not terminated */
     size_t key_len;
-    /* STK_ESTALE with a key: the sample is good, its seek points are not.  0: a warning, the shard
-     * can be read. */
-    int code;
-    const char *reason; /* one line */
+    int code; /* 0: a warning */
+    const char *reason; /* one line, fit to be shown */
+    stk_bad_kind kind;
 } stk_bad;
 
 struct stk_output; /* stoker.h */
@@ -135,7 +142,7 @@ typedef struct stk_check_options {
     uint32_t num_workers;  /* 0: the cores there are */
     const char *cache_dir; /* as in stk_dataset_options */
     const char *format;
-    const struct stk_output *outputs; /* chains to run; NULL: by name and content of each field */
+    const struct stk_output *outputs; /* chains to run; NULL: by content and name of each field */
     uint32_t n_outputs;
     uint64_t max_pixels; /* as in stk_loader_options */
     /* One thread at a time, in no order. */
@@ -147,19 +154,35 @@ typedef struct stk_check_options {
     void *log_cookie;
 } stk_check_options;
 
+#define STK_CHECK_KINDS 32
+
+typedef struct stk_check_kind { /* fields that were decoded as one kind of content */
+    const char *name;           /* "jpeg", "gzip", "json", "int", ...; static */
+    uint64_t fields;
+} stk_check_kind;
+
 typedef struct stk_check_report {
     uint32_t size;
     uint64_t shards, samples, bytes;
     uint64_t bad_shards, bad_samples;
-    uint64_t pictures;  /* decoded whole */
-    uint64_t unchecked; /* pictures of a kind that this build can't decode */
-    uint64_t misfits;   /* JPEGs that are not what their seek points were made of */
-    uint64_t warnings;  /* shards that can be read and are odd, as a tar file without its end */
+    uint64_t pictures;     /* decoded whole */
+    uint64_t unchecked;    /* fields of a kind that this build can't decode, of another name */
+    uint64_t misfits;      /* JPEGs that are not what their seek points were made of */
+    uint64_t unsupported;  /* samples and shards: STK_BAD_UNSUPPORTED */
+    uint64_t index_faults; /* STK_BAD_INDEX; of a shard's many only the first are told */
+    uint64_t warnings;     /* STK_BAD_WARNING */
+    uint64_t fields;       /* that were read; 0 with chains, which read what they want */
+    uint64_t only_read;    /* of these: neither content nor name says what they are */
+    uint32_t n_kinds;
+    stk_check_kind kind[STK_CHECK_KINDS];
 } stk_check_report;
 
-/* Read every sample and decode it: pictures whole, JSON, UTF-8 text, labels.  What is bad goes
- * to `bad` and is no failure; a shard that can't be read as such is reported and the rest goes
- * on. */
+/* Read every sample and decode what its content says it is: pictures whole, gzip, zstd, npy, npz,
+ * JSON.  Names decide where content can't: jpg must be a picture, cls a whole number, json JSON,
+ * txt UTF-8.  The shards are walked and compared with their index.  What is found goes to `bad`
+ * and is no failure; a shard that can't be read as such is reported and the rest goes on.
+ * Failures of the machine (STK_EIO, STK_ENOMEM: no descriptors, no memory, a disk that fails) are
+ * retried, and then end it: they say nothing of the data. */
 STK_API STK_MUST_CHECK int stk_check(const char *const *urls, size_t n,
                                      const stk_check_options *opt, stk_check_report *report,
                                      stk_error *err);

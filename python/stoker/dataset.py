@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _join, _options, _stoker
 from .batch import from_parts
-from .errors import invalid
+from .errors import invalid, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -173,7 +173,7 @@ class Dataset:
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
-                f"{', '.join(self.fields)})")
+                f"{shown(', '.join(self.fields))})")
 
 
 def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: A001

@@ -4,21 +4,37 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 from typing import NoReturn
 
 
+_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, format, lone surrogates, line and paragraph separators
+
+
+def shown(text: str) -> str:
+    """Text that may hold anything, fit for a terminal: what can't be printed is written as \\x1b or \\u202e."""
+    return text if text.isprintable() else "".join(_escaped(c) if unicodedata.category(c) in _HIDDEN else c for c in text)
+
+
+def _escaped(c: str) -> str:
+    code = ord(c)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
+        code -= 0xDC00
+    return "\\n" if c == "\n" else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
 class StokerError(Exception):
-    """What went wrong, in one line, and where.  What is unknown is None.
+    """What went wrong, in one line fit to be shown, and where.  What is unknown is None.
 
     code: "EINVAL", "ECORRUPT", ... as in the C library
-    shard, offset, key, sample: the file, the byte in it, the sample's key and its number
+    shard, offset, key, sample: the file, the byte in it, the sample's key and its number; names as they are
     """
 
     def __init__(self, message: str, code: str = "EINVAL", shard: str | None = None,
                  offset: int | None = None, key: str | None = None,
                  sample: int | None = None) -> None:
-        super().__init__(message)
+        super().__init__(shown(message))
         self.code = code
         self.shard = shard
         self.offset = offset

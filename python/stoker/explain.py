@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _stoker
-from .errors import invalid
+from .errors import invalid, shown
 from .preview import split
 
 _CHUNK = 1 << 16
@@ -26,6 +26,7 @@ class Step:
     resized: (width, height) that the clip was resized to
     window: (x, y, width, height) of that; what lies outside is black
     mirrored: left to right, by this op and those before
+    flipped: the same, top to bottom
     """
 
     op: str
@@ -33,10 +34,11 @@ class Step:
     resized: tuple[int, int]
     window: tuple[int, int, int, int]
     mirrored: bool
+    flipped: bool
     text: str
 
     def __str__(self) -> str:
-        return f"{self.op}: {self.text}"
+        return f"{shown(self.op)}: {self.text}"
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,15 @@ class Explanation:
     outputs: dict[str, list[Step]]
 
     def __str__(self) -> str:
-        lines = [f"{self.key}: sample {self.id}, position {self.position} of epoch {self.epoch}"]
+        lines = [f"{shown(self.key)}: sample {self.id}, position {self.position} of epoch {self.epoch}"]
         for name, steps in self.outputs.items():
-            lines += [name, *(f"    {step}" for step in steps)]
+            lines += [shown(name), *(f"    {step}" for step in steps)]
         return "\n".join(lines)
 
 
 def _change(now: Any, before: Any) -> str:
     """In words, what is different."""
-    (clip, resized, window, mirrored), (clip0, resized0, window0, mirrored0) = now, before
+    (clip, resized, window, mirrored, flipped), (clip0, resized0, window0, mirrored0, flipped0) = now, before
     said = []
     if clip != clip0:
         said.append(f"cut to {clip[2]}x{clip[3]} at ({clip[0]}, {clip[1]})")
@@ -68,6 +70,8 @@ def _change(now: Any, before: Any) -> str:
         said.append(f"window {window[2]}x{window[3]} at ({window[0]}, {window[1]})")
     if mirrored != mirrored0:
         said.append("mirrored")
+    if flipped != flipped0:
+        said.append("flipped top to bottom")
     return ", ".join(said) or "as it was"
 
 

@@ -10,6 +10,7 @@ from conftest import SHARDS, as_numpy, write_tar
 from PIL import Image
 
 import stoker
+from stoker import explain
 
 FIELDS = {"label": "from(cls) | int",
           "image": "from(jpg) | image(exact=true) | random_resized_crop(32, scale=(0.2, 0.9)) | hflip | to(u8, layout=hwc)"}
@@ -101,3 +102,15 @@ def test_two_data_sets(urls, tmp_path):
     other = stoker.open(str(write_tar(tmp_path / "b.tar", [("x.cls", b"1"), ("y.cls", b"2")])))
     with stoker.Loader([stoker.open(urls), other], fields={"label": "from(cls) | int"}) as loader:
         assert loader.explain("y").position == loader.explain("y").id == 101
+
+
+def test_upside_down(urls):
+    """No op of ours turns a picture over, but plug-ins may: the extension says which way it lies."""
+    whole = (0, 0, 8, 6), (8, 6), (0, 0, 8, 6)
+    drawn = [(0, 0, None, *whole, False, False), (0, 1, "over", *whole, False, True), (0, 2, "hflip", *whole, True, True),
+             (0, 3, "over", *whole, True, False)]
+    steps = explain.steps(drawn, [("image", "image | over | hflip | over")])["image"]
+    assert [(s.text, s.mirrored, s.flipped) for s in steps[1:]] == [
+        ("flipped top to bottom", False, True), ("mirrored", True, True), ("flipped top to bottom", True, False)]
+    with stoker.Loader(urls, fields=FIELDS, **OPTIONS) as loader:
+        assert [s.flipped for s in loader.explain(3).outputs["image"]] == [False] * 3

@@ -31,26 +31,19 @@ void stk_error_clear(stk_error *err)
     err->shard[0] = err->key[0] = err->message[0] = 0;
 }
 
-/* Names in data may hold anything; a message stays one line and moves no cursor. */
-static void plain(char *s)
-{
-    for (; *s; s++)
-        if ((unsigned char)*s < ' ' || *s == 127)
-            *s = '?';
-}
-
 int stk_fail(stk_error *err, int code, const char *fmt, ...)
 {
+    char raw[512];
     va_list ap;
 
     if (!err)
         return code;
+    va_start(ap, fmt);
+    vsnprintf(raw, sizeof raw, fmt, ap); /* before the rest: an argument may be of *err */
+    va_end(ap);
     stk_error_clear(err);
     err->code = code;
-    va_start(ap, fmt);
-    vsnprintf(err->message, sizeof err->message, fmt, ap);
-    va_end(ap);
-    plain(err->message);
+    stk_text_show(raw, strlen(raw), err->message, sizeof err->message);
     return code;
 }
 
@@ -70,32 +63,38 @@ void stk_error_at(stk_error *err, const char *shard, uint64_t offset, stk_bytes 
         if (len >= sizeof err->shard)
             shard += len - (sizeof err->shard - 1);
         snprintf(err->shard, sizeof err->shard, "%s", shard);
-        plain(err->shard);
     }
     if (offset != STK_NO_OFFSET && err->offset == STK_NO_OFFSET)
         err->offset = offset;
-    if (key.len && !err->key[0]) {
+    if (key.len && !err->key[0])
         snprintf(err->key, sizeof err->key, "%.*s", (int)(key.len < 127 ? key.len : 127),
                  (const char *)key.data);
-        plain(err->key);
-    }
+}
+
+/* ", shard NAME" at the end of `where`. */
+static void where_add(char *where, size_t size, const char *what, const char *name)
+{
+    size_t n = strlen(where);
+
+    n += (size_t)snprintf(where + n, size - n, "%s%s ", n ? ", " : "", what);
+    if (n < size)
+        stk_text_show(name, strlen(name), where + n, size - n);
 }
 
 size_t stk_error_format(const stk_error *err, char *buf, size_t size)
 {
-    char where[512] = "";
-    size_t n = 0;
+    char where[800] = "", number[24];
     int len;
 
     if (err->shard[0])
-        n += (size_t)snprintf(where + n, sizeof where - n, "%sshard %s", n ? ", " : "", err->shard);
-    if (err->offset != STK_NO_OFFSET && n < sizeof where)
-        n += (size_t)snprintf(where + n, sizeof where - n, "%soffset %" PRIu64, n ? ", " : "",
-                              err->offset);
-    if (err->key[0] && n < sizeof where)
-        n += (size_t)snprintf(where + n, sizeof where - n, "%skey %s", n ? ", " : "", err->key);
-    len = n ? snprintf(buf, size, "%s [%s]", err->message, where)
-            : snprintf(buf, size, "%s", err->message);
+        where_add(where, sizeof where, "shard", err->shard);
+    snprintf(number, sizeof number, "%" PRIu64, err->offset);
+    if (err->offset != STK_NO_OFFSET)
+        where_add(where, sizeof where, "offset", number);
+    if (err->key[0])
+        where_add(where, sizeof where, "key", err->key);
+    len = where[0] ? snprintf(buf, size, "%s [%s]", err->message, where)
+                   : snprintf(buf, size, "%s", err->message);
     return len < 0 ? 0 : (size_t)len;
 }
 

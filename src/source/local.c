@@ -54,7 +54,7 @@ static int open_failed(const char *path, int sys, stk_error *err)
     else if (sys == EACCES || sys == EPERM)
         rc = stk_fail(err, STK_EIO, "permission denied: this user may not read the file");
     else if (sys == EMFILE || sys == ENFILE)
-        rc = stk_fail(err, STK_ELIMIT, "too many open files: raise the limit (ulimit -n)");
+        rc = stk_fail(err, STK_EIO, "too many open files: raise the limit (ulimit -n)");
     else
         rc = stk_fail(err, STK_EIO, "can't open the file: %s", strerror_r(sys, text, sizeof text));
     stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });

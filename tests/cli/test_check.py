@@ -22,9 +22,10 @@ def damaged(tmp_path):
 
 def test_clean(stoker, photos):
     done = stoker("check", photos)
-    size = done.out.split(", ")[1].split(":")[0]
+    size = done.out.split(", ")[-1].split(":")[0]
     assert (done.code, done.err) == (0, "")
-    assert done.out == f"12 samples in 2 shards, {size}: all good (N s)\n"
+    assert done.out == ("24 fields: 12 jpeg, 12 int decoded; 0 only read\n"
+                        f"12 samples in 2 shards, {size}: all good (N s)\n")
 
 
 def test_damaged(stoker, damaged, tmp_path):
@@ -34,7 +35,7 @@ def test_damaged(stoker, damaged, tmp_path):
     assert lines[-1].endswith(": 3 bad samples (N s)")
     manifest = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
     assert [(m["shard"], m["key"]) for m in manifest] == [("bad.tar", k) for k in ("002", "005", "007")]
-    assert [list(m) for m in manifest] == [["shard", "offset", "key", "reason"]] * 3
+    assert [list(m) for m in manifest] == [["shard", "offset", "key", "kind", "reason"]] * 3
     assert manifest[1]["reason"] == "jpg: these 7 bytes are no picture"
     assert manifest[2]["reason"].startswith("cls: ") and manifest[0]["reason"].startswith("jpg: ")
     for line, m in zip(lines, manifest, strict=False):
@@ -65,8 +66,8 @@ def test_torn_shard(stoker, photos):
     done = stoker("check", photos, "--write-exclude", "bad.jsonl")
     assert done.code == 1
     assert done.out.splitlines()[0].partition("[shard ")[2].startswith("train-000001.tar")
-    assert done.out.splitlines()[1].startswith("6 samples in 2 shards, ")
-    assert done.out.splitlines()[1].endswith(": 1 bad shard (N s)")
+    assert done.out.splitlines()[2].startswith("6 samples in 2 shards, ")
+    assert done.out.splitlines()[2].endswith(": 1 bad shard (N s)")
     line = json.loads((photos.parent / "bad.jsonl").read_text())
     assert (line["shard"], line["offset"], line["key"]) == ("train-000001.tar", None, None)
 
