@@ -117,6 +117,19 @@ static PyObject *build_info(PyObject *self, PyObject *unused)
     return PyUnicode_FromString(stk_build_info());
 }
 
+static PyObject *parse_size(PyObject *self, PyObject *args)
+{
+    const char *text;
+    uint64_t bytes;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "s:parse_size", &text))
+        return NULL;
+    if (stk_size_parse(text, &bytes) < 0)
+        Py_RETURN_NONE;
+    return PyLong_FromUnsignedLongLong(bytes);
+}
+
 static PyObject *stop_logging(PyObject *self, PyObject *unused)
 {
     module_state *st = PyModule_GetState(self);
@@ -138,6 +151,7 @@ static PyMethodDef module_methods[] = {
     { "stop_logging", stop_logging, METH_NOARGS, "for atexit: no more lines to logging" },
     { "pack", (PyCFunction)(void (*)(void))pack_dataset, METH_VARARGS | METH_KEYWORDS,
       "write a data set as tar shards" },
+    { "parse_size", parse_size, METH_VARARGS, "bytes of \"1.5GiB\"; None: it is not a size" },
     { "build_info", build_info, METH_NOARGS, "one line on what this build found" },
     { NULL, NULL, 0, NULL },
 };

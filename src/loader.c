@@ -8,6 +8,7 @@
 #include "base/opts.h"
 #include "base/hash.h"
 #include "base/registry.h"
+#include "base/size.h"
 #include "batching.h"
 #include "blocks.h"
 #include "device_plan.h"
@@ -292,7 +293,7 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
                         "a batch is %" PRIu64 " MB, and two of them and their reads need a "
                         "memory_limit of %" PRIu64 " MB, not %" PRIu64
                         " MB: raise it or lower batch_size",
-                        bytes >> 20, (bytes * 16 / 5 >> 20) + 1, limit >> 20);
+                        stk_size_mb(bytes), stk_size_mb(bytes * 16 / 5 + 8), stk_size_mb(limit));
     e->n_slots = o->prefetch;
     if (!e->n_slots && e->arrays) {
         e->n_slots = (uint32_t)(bytes < RING_BYTES / 32 ? 32 : RING_BYTES / bytes);

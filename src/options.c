@@ -10,13 +10,14 @@
 #include <stoker/stoker.h>
 
 #include "base/err.h"
+#include "base/size.h"
 
 typedef enum option_type {
     COUNT,   /* uint32_t; auto: 0 */
     INDEX,   /* uint32_t */
     WORKERS, /* int32_t; 0 is STK_NONE, auto is 0 */
     NUMBER,  /* uint64_t */
-    SIZE,    /* uint64_t, with K M G T P E; auto: 0 */
+    SIZE,    /* uint64_t, as base/size.h reads it; auto: 0 */
     FLAG,    /* stk_tri */
     SHUFFLE, /* the enums: the word's number */
     ON_ERROR,
@@ -49,38 +50,19 @@ int stk_option_list(size_t i, stk_option_info *out)
     return 0;
 }
 
-/* A whole number, perhaps with a unit of 1024.  0: it is none, or too large. */
-static int parse_number(const char *text, int units, uint64_t *out, const char **end)
+/* A whole number, or a size.  0: it is none, or too large. */
+static int parse_number(const char *text, int size, uint64_t *out, const char **end)
 {
-    static const char unit[] = "KMGTPE";
     char *stop;
-    const char *u;
-    uint64_t v;
 
+    if (size)
+        return stk_size_read(text, out, end);
     if (*text < '0' || *text > '9') /* strtoull would take a sign and white space */
         return 0;
     errno = 0;
-    v = strtoull(text, &stop, 10);
-    if (errno)
-        return 0;
-    if (units && *stop && *stop != '.' && (u = strchr(unit, *stop & ~0x20))) {
-        unsigned shift = 10 * (unsigned)(u - unit + 1);
-
-        if (shift == 60 && v == 16) /* the end of what 64 bits hold */
-            v = UINT64_MAX;
-        else if (v > UINT64_MAX >> shift)
-            return 0;
-        else
-            v <<= shift;
-        stop++;
-        if (strncmp(stop, "iB", 2) == 0)
-            stop += 2;
-        else if (*stop == 'B')
-            stop++;
-    }
-    *out = v;
+    *out = strtoull(text, &stop, 10);
     *end = stop;
-    return 1;
+    return !errno;
 }
 
 static int bad_value(const option *o, const char *text, stk_error *err)
@@ -97,14 +79,14 @@ static int bad_value(const option *o, const char *text, stk_error *err)
 
 static int parse_range(const option *o, const char *text, uint64_t *out, stk_error *err)
 {
-    int units = o->type == SIZE;
+    int size = o->type == SIZE;
     uint64_t low, high;
     const char *end;
 
-    if (!parse_number(o->info.values, units, &low, &end) || strncmp(end, "..", 2) ||
-        !parse_number(end + 2, units, &high, &end))
+    if (!parse_number(o->info.values, size, &low, &end) || strncmp(end, "..", 2) ||
+        !parse_number(end + 2, size, &high, &end))
         return stk_fail(err, STK_EINVAL, "the table of options is wrong at %s", o->info.name);
-    if (!parse_number(text, units, out, &end) || *end || *out < low || *out > high)
+    if (!parse_number(text, size, out, &end) || *end || *out < low || *out > high)
         return bad_value(o, text, err);
     return 0;
 }

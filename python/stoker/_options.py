@@ -13,12 +13,9 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _ranks
+from . import _ranks, _stoker
 from ._arrays import torch_or_none
 from .errors import invalid, nearest, unsupported
-
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
-          "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
 def whole(name: str, value: Any, least: int, most: int = 2**31 - 1) -> int:
@@ -47,14 +44,13 @@ def flag(name: str, value: Any) -> bool:
 
 
 def byte_count(name: str, value: Any) -> int:
-    """Bytes from 2000000000, "2GB" or "1.5GiB"; None: 0."""
+    """Bytes from 2000000000, "2GB" (powers of 1,000) or "1.5GiB" (of 1,024); None: 0."""
     if value is None:
         return 0
     if not isinstance(value, str):
         return whole(name, value, 1, 2**63 - 1)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?)?B?\s*", value.upper())
-    count = int(float(match[1]) * _UNITS[match[2] or ""]) if match else 0
-    if not 0 < count < 2**63:
+    count = _stoker.parse_size(value.strip()) if "\0" not in value else None
+    if count is None or not 0 < count < 2**63:
         invalid(f'{name} must be bytes, as 2000000000, "2GB" or "1.5GiB", not {value!r}')
     return count
 

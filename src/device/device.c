@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/size.h"
 #include "device/flight.h"
 
 #define FLIGHTS 4
@@ -212,7 +213,7 @@ int stk_room_near(stk_device *d, stk_room *r, size_t size, stk_error *err)
     size += size / 4;
     rc = d->cuda->pinned_alloc(d->gpu, size, &r->data);
     if (rc)
-        return stk_fail(err, STK_ENOMEM, "no %zu MB of page-locked memory: %s", (size >> 20) + 1,
+        return stk_fail(err, STK_ENOMEM, "no %zu MB of page-locked memory: %s", (size_t)stk_size_mb(size),
                         d->cuda->say(rc));
     r->size = size;
     return 0;
@@ -232,7 +233,7 @@ int stk_room_far(stk_device *d, stk_room *r, size_t size, stk_error *err)
     rc = d->cuda->alloc(d->gpu, size, &r->data);
     if (rc)
         return stk_fail(err, STK_ENOMEM, "GPU %d (%s) gives no %zu MB to work in: %s", d->gpu,
-                        d->info.name, (size >> 20) + 1, d->cuda->say(rc));
+                        d->info.name, (size_t)stk_size_mb(size), d->cuda->say(rc));
     r->size = size;
     atomic_fetch_add_explicit(&d->rooms, size, memory_order_relaxed);
     return 0;

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "base/mem.h"
+#include "base/size.h"
 
 typedef struct far_buffer {
     stk_buffer b;
@@ -159,7 +160,7 @@ static int count_locked(stk_far *f, size_t size, far_buffer **dropped, stk_error
         return stk_fail(err, STK_ELIMIT,
                         "device_memory_limit is reached: %" PRIu64 " MB are in use, %zu MB more do "
                         "not fit into %" PRIu64 " MB: let batches go, lower prefetch, or raise it",
-                        f->bytes >> 20, size >> 20, f->limit >> 20);
+                        stk_size_mb(f->bytes), (size_t)stk_size_mb(size), stk_size_mb(f->limit));
     f->bytes += size;
     f->peak = f->bytes > f->peak ? f->bytes : f->peak;
     f->out++;
@@ -177,7 +178,7 @@ static int make(stk_far *f, size_t size, far_buffer **out, stk_error *err)
     rc = f->cuda->alloc(f->gpu, size, &x->b.data);
     if (rc) {
         stk_free(x);
-        return stk_fail(err, STK_ENOMEM, "GPU %d gives no %zu MB: %s", f->gpu, (size >> 20) + 1,
+        return stk_fail(err, STK_ENOMEM, "GPU %d gives no %zu MB: %s", f->gpu, (size_t)stk_size_mb(size),
                         f->cuda->say(rc));
     }
     x->b.size = size;

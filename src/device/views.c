@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/size.h"
 #include "device/pic.h"
 
 #define TURNS 8
@@ -135,7 +136,7 @@ static int near_room(stk_views *v, turn *t, size_t size, stk_error *err)
     size += size / 4;
     rc = v->cuda->pinned_alloc(v->gpu, size, &t->near);
     if (rc)
-        return stk_fail(err, STK_ENOMEM, "no %zu MB of page-locked memory: %s", (size >> 20) + 1,
+        return stk_fail(err, STK_ENOMEM, "no %zu MB of page-locked memory: %s", (size_t)stk_size_mb(size),
                         v->cuda->say(rc));
     t->size = size;
     return 0;
@@ -157,7 +158,7 @@ static int far_room(stk_views *v, size_t size, void *stream, stk_error *err)
             return stk_fail(err, STK_ENOMEM,
                             "GPU %d gives no %zu MB to transform pictures in: %s: give fewer at "
                             "once",
-                            v->gpu, (size >> 20) + 1, v->cuda->say(rc));
+                            v->gpu, (size_t)stk_size_mb(size), v->cuda->say(rc));
         v->far_size = size;
     }
     rc = v->used ? v->cuda->stream_wait(v->gpu, stream, v->through) : 0;

@@ -282,9 +282,9 @@ def test_tokens_and_arrays_have_no_index(stoker, tmp_path):
 
 def test_bench_options_reach_the_loader(stoker, photos):
     got = json.loads(stoker("bench", "photos", "--epochs=1", "--batch-size=5", "--drop-last", "--prefetch=2",
-                            "--memory-limit=256M", "--field", "y=from(cls) | int", "--json").raw)
+                            "--memory-limit=256MB", "--field", "y=from(cls) | int", "--json").raw)
     assert (got["samples"], got["batches"], got["slots"]) == (10, 2, 2)
-    assert got["memory"]["limit_bytes"] == 256 << 20
+    assert got["memory"]["limit_bytes"] == 256_000_000
     assert got["fields"] == {"y": "from(cls) | int"}
 
 
