@@ -335,7 +335,7 @@ static void help_loader(FILE *to, const cli_command *cmd)
         if (find_in(cmd->options, name))
             continue;
         spell(value, sizeof value, info.values, ' ', '|');
-        o.value = info.flag ? NULL : words ? value : strstr(info.values, "16E") ? "SIZE" : "N";
+        o.value = info.flag ? NULL : words ? value : strstr(info.values, "EB") ? "SIZE" : "N";
         help_line(to, &o);
     }
 }

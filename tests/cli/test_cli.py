@@ -107,20 +107,10 @@ def test_help_of_index(stoker):
 # ---- the table of options -------------------------------------------------------------------------
 
 def test_every_option_is_a_flag(stoker):
-    """Rows of options.def, fields of the struct, and flags of bench are the same set."""
-    rows = set(re.findall(r"^STK_OPTION\((\w+)", (ROOT / "src/options.def").read_text(), re.M))
-    header = (ROOT / "include/stoker/stoker.h").read_text()
-    struct = header.split("typedef struct stk_loader_options {")[1].split("} stk_loader_options;")[0]
-    struct = re.sub(r"/\*.*?\*/", "", struct, flags=re.S)
-    fields = {f.strip(" *\n") for part in struct.split(";") if part.strip()
-              for f in re.split(r"[\s*](?=\w+(?:,|$))", part.strip().replace(", ", ", *"))[1:]
-              for f in f.split(",") if f.strip(" *\n")}
-    program = {"size", "outputs", "n_outputs", "log", "log_cookie", "order", "memory", "stages", "n_stages",
-               "collations", "watch", "select", "n_select",
-               "weights", "n_weights", "balance", "n_balance",
-               "stratify", "n_stratify", "mix", "n_mix", "lengths", "n_lengths"}
-    assert fields - program == rows
+    """tests/docs/test_options_table.py holds the table against the struct and Python."""
+    rows = re.findall(r"^STK_OPTION\((\w+)", (ROOT / "src/options.def").read_text(), re.M)
     help_text = stoker("bench", "--help").out
+    assert len(rows) > 30
     for row in rows:
         flag = "workers" if row == "num_workers" else row.replace("_", "-")
         assert f"  --{flag}" in help_text
