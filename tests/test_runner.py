@@ -6,6 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
+import pytest  # noqa: E402
 import run_tests  # noqa: E402
 
 MESON = """
@@ -52,6 +53,26 @@ class FakeLog:
 
     def text(self):
         return self.said
+
+
+SERIAL_MARK = "mark." + "serial"        # this file has none itself
+
+
+@pytest.fixture(autouse=True)
+def one_serial_file(monkeypatch):
+    monkeypatch.setattr(run_tests, "serial_files", lambda: [["python/tests/test_a.py"], []])
+
+
+def test_serial_files_are_found_by_their_mark(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(run_tests, "ROOT", tmp_path)
+    (tmp_path / "python/tests").mkdir(parents=True)
+    (tmp_path / "tests/a").mkdir(parents=True)
+    (tmp_path / "python/tests/test_a.py").write_text(f"@pytest.{SERIAL_MARK}\n")
+    (tmp_path / "python/tests/test_b.py").write_text("def test(): pass\n")
+    (tmp_path / "tests/a/test_c.py").write_text(f"pytestmark = pytest.{SERIAL_MARK}\n")
+    found = [[str(p) for p in files] for files in run_tests.serial_files()]
+    assert found == [["python/tests/test_a.py"], ["tests/a/test_c.py"]]
 
 
 def test_serial_tests_run_after_the_others_and_are_counted():

@@ -26,6 +26,7 @@ LOGS = ROOT / "build/logs"
 PATH = f"{BIN}{os.pathsep}{os.environ['PATH']}"
 TAIL_LINES = 40
 NO_TESTS_COLLECTED = 5  # pytest's exit status
+TEST_FOLDERS = ("python/tests", "tests")
 SIDE_BY_SIDE = ("-n", str(os.cpu_count()), "--dist", "worksteal")
 SANITIZED = ("--buildtype=debugoptimized", "-Db_lundef=false")
 
@@ -126,17 +127,24 @@ def python_env(folder="build"):
     return {"PYTHONPATH": os.pathsep.join(path), "STOKER_CLI": str(ROOT / folder / "cli/stoker")}
 
 
+def serial_files():
+    """For each folder, the files that have tests marked serial; collecting all others takes seconds."""
+    return [sorted(p.relative_to(ROOT) for p in (ROOT / folder).rglob("test_*.py")
+                   if "mark.serial" in p.read_text()) for folder in TEST_FOLDERS]
+
+
 def run_pytest(log, *options, env, mark=""):
     """Tests with `mark` (all without), side by side; then those that are also marked serial."""
-    folders = [d for d in ("python/tests", "tests") if (ROOT / d).is_dir()]
     marks = [mark] if mark else []
     if os.environ.get("SERVICES") == "0":
         marks.append("not services")
+    runs = [("not serial", [*SIDE_BY_SIDE, *TEST_FOLDERS])]
+    runs += [("serial", files) for files in serial_files() if files]
     worst, sums = NO_TESTS_COLLECTED, (0, 0, 0)
-    for which, how in (("not serial", SIDE_BY_SIDE), ("serial", ())):
+    for which, rest in runs:
         before = len(log.text())
-        status = log.run(BIN / "python", "-m", "pytest", "-q", *how, *options, "-m",
-                         " and ".join([*marks, which]), *folders, env=env)
+        status = log.run(BIN / "python", "-m", "pytest", "-q", *options, "-m",
+                         " and ".join([*marks, which]), *rest, env=env)
         sums = tuple(a + b for a, b in zip(sums, pytest_counts(log.text()[before:])))
         if status != NO_TESTS_COLLECTED:
             worst = status if worst in (0, NO_TESTS_COLLECTED) else worst

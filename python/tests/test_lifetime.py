@@ -194,15 +194,14 @@ def test_a_handler_that_raises_is_no_reason_to_fail(tmp_path):
     assert done.returncode == 0 and "broken handler" in done.stderr
 
 
-@pytest.mark.serial
 def test_torch_is_not_imported_before_a_batch(urls):
     check_python("""
         import sys, time
-        start = time.perf_counter()
+        start = time.process_time()             # not the clock: other tests run beside this one
         import stoker
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         assert "torch" not in sys.modules and "numpy" not in sys.modules
-        assert seconds < 0.5, seconds           # 30 ms where nothing else runs
+        assert seconds < 0.5, seconds           # it takes 0.03
         """, torch_too=True)
 
 
