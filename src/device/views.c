@@ -7,10 +7,10 @@
  * call need more scratch memory than SCRATCH, several launches follow each other and use it in turn. */
 #include "device/views.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/mem.h"
 #include "base/size.h"
 #include "device/pic.h"
@@ -28,7 +28,7 @@ typedef struct turn {
 struct stk_views {
     const stk_cuda *cuda;
     int gpu;
-    pthread_mutex_t lock; /* of all below: calls follow one another */
+    stk_mutex lock; /* of all below: calls follow one another */
     turn turn[TURNS];
     uint32_t next;
     void *far; /* the block there: what is copied, then scratch memory */
@@ -80,7 +80,7 @@ int stk_views_open(stk_views **out, uint32_t gpu, stk_error *err)
     v = STK_NEW(stk_views);
     if (!v)
         return stk_fail_nomem(err, sizeof *v);
-    pthread_mutex_init(&v->lock, NULL);
+    stk_mutex_init(&v->lock);
     snprintf(name, sizeof name, "cuda:%u", gpu);
     rc = stk_cuda_load(&v->cuda, err);
     if (rc == 0)
@@ -114,7 +114,7 @@ void stk_views_close(stk_views **vp)
         v->cuda->free(v->gpu, v->far); /* waits until nobody uses it */
     if (v->through)
         v->cuda->event_close(v->gpu, v->through);
-    pthread_mutex_destroy(&v->lock);
+    stk_mutex_destroy(&v->lock);
     stk_free(v);
 }
 
@@ -283,6 +283,7 @@ static int queue(stk_views *v, turn *t, const plan *p, const stk_views_job *job)
 }
 
 static int run_locked(stk_views *v, plan *p, const stk_views_job *job, stk_error *err)
+    STK_REQUIRES(v->lock)
 {
     turn *t = &v->turn[v->next++ % TURNS];
     size_t head = p->lists_at + align(p->lists_room);
@@ -301,9 +302,9 @@ int stk_views_run(stk_views *v, const stk_views_job *job, stk_error *err)
     int rc;
 
     STK_TRY(plan_records(&p, job, err));
-    pthread_mutex_lock(&v->lock);
+    stk_mutex_lock(&v->lock);
     rc = run_locked(v, &p, job, err);
-    pthread_mutex_unlock(&v->lock);
+    stk_mutex_unlock(&v->lock);
     stk_free(p.memory);
     return rc;
 }
