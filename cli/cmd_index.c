@@ -27,7 +27,7 @@ static int on_progress(void *cookie, uint64_t done, uint64_t total)
 
     if (!total) /* another process builds it */
         return 0;
-    snprintf(note, sizeof note, "%s of %s", cli_size(a, done), cli_size(b, total));
+    snprintf(note, sizeof note, "%s of %s", stk_size_format(a, done), stk_size_format(b, total));
     cli_bar_draw(cookie, total ? (double)done / (double)total : 1, note);
     return 0;
 }
@@ -66,7 +66,7 @@ static void print_line(const stk_index_report *r, double seconds)
     cli_put(stdout, "%s shard%s, %s sample%s, %s field%s; index %s, %.1f bytes a sample, in %s",
            cli_many(shards, r->shards), r->shards == 1 ? "" : "s", cli_many(samples, r->samples),
            r->samples == 1 ? "" : "s", cli_many(fields, r->fields), r->fields == 1 ? "" : "s",
-           cli_size(size, r->index_bytes), bytes_a_sample(r), r->path[0] ? r->path : "memory");
+           stk_size_format(size, r->index_bytes), bytes_a_sample(r), r->path[0] ? r->path : "memory");
     if (r->columns)
         cli_put(stdout, "; %s column%s", cli_many(columns, r->columns), r->columns == 1 ? "" : "s");
     if (r->built && r->reused_shards)

@@ -19,9 +19,6 @@ int stk_batching_check(const stk_loader_options *o, stk_error *err)
         return stk_fail(err, STK_EINVAL,
                         "max_tokens says how large a rank's batch is: leave global_batch_size (a "
                         "batch_size bounds its rows)");
-    if (o->bucket > MAX_WINDOW)
-        return stk_fail(err, STK_EINVAL, "bucket is a window of at most %" PRIu64 " samples",
-                        MAX_WINDOW);
     return 0;
 }
 

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/opts.h"
 #include "base/registry.h"
 #include "check_model.h"
@@ -30,13 +31,13 @@ int check_tell(check *c, uint64_t more)
     uint64_t done = atomic_fetch_add_explicit(&c->done, more, memory_order_relaxed) + more;
     uint64_t now = stk_now_ns();
 
-    if (c->o.progress && pthread_mutex_trylock(&c->lock) == 0) {
+    if (c->o.progress && stk_mutex_try(&c->lock)) {
         if (now - c->told_ns >= TELL_EVERY_NS) {
             c->told_ns = now;
             if (c->o.progress(c->o.progress_cookie, done, stk_dataset_len(c->ds)))
                 atomic_store_explicit(&c->stopped, 1, memory_order_relaxed);
         }
-        pthread_mutex_unlock(&c->lock);
+        stk_mutex_unlock(&c->lock);
     }
     return atomic_load_explicit(&c->stopped, memory_order_relaxed);
 }
@@ -45,9 +46,9 @@ void check_say(check *c, const stk_bad *b)
 {
     if (!c->o.bad)
         return;
-    pthread_mutex_lock(&c->lock);
+    stk_mutex_lock(&c->lock);
     c->o.bad(c->o.bad_cookie, b);
-    pthread_mutex_unlock(&c->lock);
+    stk_mutex_unlock(&c->lock);
 }
 
 int check_again(int rc, uint32_t *tries)
@@ -469,7 +470,7 @@ int stk_check(const char *const *urls, size_t n, const stk_check_options *opt,
     int rc;
 
     stk_options_take(&c.o, sizeof c.o, opt);
-    pthread_mutex_init(&c.lock, NULL);
+    stk_mutex_init(&c.lock);
     rc = check_all(&c, urls, n, &here);
     if (rc == 0 && report)
         rc = report_fill(&c, report, &here);
@@ -478,7 +479,7 @@ int stk_check(const char *const *urls, size_t n, const stk_check_options *opt,
     stk_dataset_unref(&c.ds);
     stk_names_fini(&c.all);
     stk_free(c.bad_shard);
-    pthread_mutex_destroy(&c.lock);
+    stk_mutex_destroy(&c.lock);
     if (rc < 0 && err)
         *err = here;
     return rc;

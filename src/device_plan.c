@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/size.h"
 #include "device/pic.h"
 
 #define AHEAD_LEAST 8 /* slots of the ring, where some are on their way to a GPU ... */
@@ -130,7 +131,7 @@ int stk_device_fit(stk_engine *e, stk_error *err)
                         "a batch is %" PRIu64
                         " MB, and three of them need a device_memory_limit of "
                         "%" PRIu64 " MB, not %" PRIu64 " MB: raise it or lower batch_size",
-                        bytes >> 20, (bytes * 6 >> 20) + 1, room * 2 >> 20);
+                        stk_size_mb(bytes), stk_size_mb(bytes * 6), stk_size_mb(room * 2));
     if (bytes && e->n_slots > room / bytes - 1) /* one is the consumer's */
         e->n_slots = (uint32_t)(room / bytes - 1);
     stk_device_group(e->device, e->n_slots);
@@ -205,7 +206,7 @@ static int keep_arrays(stk_engine *e, uint64_t limit, stk_error *err)
         stk_log_line(&e->log, STK_LOG_WARN,
                      "cache=device: the arrays take %" PRIu64 " MB of the GPU, more than "
                      "device_cache_limit: they are not kept there",
-                     (bytes >> 20) + 1);
+                     stk_size_mb(bytes));
     else
         stk_log_line(
             &e->log, STK_LOG_WARN,

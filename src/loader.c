@@ -8,12 +8,14 @@
 #include "base/opts.h"
 #include "base/hash.h"
 #include "base/registry.h"
+#include "base/size.h"
 #include "batching.h"
 #include "blocks.h"
 #include "device_plan.h"
 #include "exclude.h"
 #include "megatron_plan.h"
 #include "lengths.h"
+#include "options.h"
 #include "pipe/engine.h"
 #include "ragged.h"
 #include "sampling.h"
@@ -24,7 +26,6 @@ struct stk_loader {
 
 #define DEFAULT_PIXELS 178956970u
 #define DEFAULT_IO 8
-#define MAX_IO 1024
 #define MAX_BATCH (1u << 20)
 #define IO_DEPTH 64
 #define AHEAD_ROWS 384        /* rows that all slots together should hold ... */
@@ -44,19 +45,10 @@ static int check_options(const stk_loader_options *o, size_t n_data, stk_error *
     if (o->n_outputs > STK_MAX_OUTPUTS)
         return stk_fail(err, STK_EINVAL, "a loader has at most %d outputs, not %u", STK_MAX_OUTPUTS,
                         o->n_outputs);
-    if (o->batch_size > MAX_BATCH)
-        return stk_fail(err, STK_EINVAL, "batch_size %u is more than 1,048,576", o->batch_size);
-    if (o->num_workers < STK_NONE || o->num_workers > STK_MAX_WORKERS)
-        return stk_fail(err, STK_EINVAL, "num_workers is 0 to %d, not %d", STK_MAX_WORKERS,
-                        o->num_workers);
-    if (o->prefetch > STK_MAX_SLOTS)
-        return stk_fail(err, STK_EINVAL, "prefetch is 1 to %d batches, not %u", STK_MAX_SLOTS,
-                        o->prefetch);
+    STK_TRY(stk_options_check(o, err));
     if (o->rank >= (o->world_size ? o->world_size : 1))
         return stk_fail(err, STK_EINVAL, "rank %u is not below world_size %u", o->rank,
                         o->world_size ? o->world_size : 1);
-    if (o->io_threads > MAX_IO)
-        return stk_fail(err, STK_EINVAL, "io_threads is 1 to %d, not %u", MAX_IO, o->io_threads);
     if (o->n_stages > STK_MAX_STAGES)
         return stk_fail(err, STK_EINVAL, "a loader has at most %d batch stages, not %u",
                         STK_MAX_STAGES, o->n_stages);
@@ -292,7 +284,7 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
                         "a batch is %" PRIu64 " MB, and two of them and their reads need a "
                         "memory_limit of %" PRIu64 " MB, not %" PRIu64
                         " MB: raise it or lower batch_size",
-                        bytes >> 20, (bytes * 16 / 5 >> 20) + 1, limit >> 20);
+                        stk_size_mb(bytes), stk_size_mb(bytes * 16 / 5 + 8), stk_size_mb(limit));
     e->n_slots = o->prefetch;
     if (!e->n_slots && e->arrays) {
         e->n_slots = (uint32_t)(bytes < RING_BYTES / 32 ? 32 : RING_BYTES / bytes);

@@ -166,7 +166,7 @@ typedef struct stk_option_info {
 /* 0 or STK_END; strings are static. */
 STK_API int stk_option_list(size_t i, stk_option_info *out);
 
-/* Set the field `name` from text ("256", "4G", "auto", "skip"); num_workers "0" is STK_NONE.
+/* Set the field `name` from text ("256", "4GB", "auto", "skip"); num_workers "0" is STK_NONE.
  * STK_EINVAL says what fits. */
 STK_API STK_MUST_CHECK int stk_option_set(stk_loader_options *opt, const char *name,
                                           const char *text, stk_error *err);

@@ -21,7 +21,6 @@ from .mixing import Mix
 if TYPE_CHECKING:
     import numpy as np
 
-_MOST = 2**48
 _SHOWN = 3
 
 
@@ -38,12 +37,12 @@ def plan(data: list[Dataset], *, select: Any = None, skip: Any = 0, limit: Any =
     if mix is not None:
         _whole_sets(select=select, skip=skip or None, limit=limit, repeat=None if repeat == 1 else repeat)
         epoch_size = mix.epoch_size if epoch_size is None else epoch_size
-    size = 0 if epoch_size is None else _options.whole("epoch_size", epoch_size, 1, _MOST)
+    size = _options.or_chosen("epoch_size", epoch_size)
     again = True if replacement is None else _options.flag("replacement", replacement)
     core = (None if select is None else selection(select, tuple(d._core for d in data)),
-            _options.whole("skip", skip, 0, _MOST),
-            0 if limit is None else _options.whole("limit", limit, 1, _MOST),
-            _options.whole("repeat", repeat, 1, 2**32 - 1), size,
+            _options.number("skip", skip),
+            _options.or_chosen("limit", limit),
+            _options.number("repeat", repeat), size,
             None if weights is None else weights_of(weights, data),
             None if balance is None else classes_of("balance", balance, data), again,
             None if stratify is None else classes_of("stratify", stratify, data),

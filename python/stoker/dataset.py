@@ -34,9 +34,8 @@ class _Decoder:
         self.data = (core,)
         self.lock = threading.Lock()
         self.loader = _stoker.Loader(
-            data=(core,), outputs=_options.outputs(fields, core.fields(), kind=core.kind()), batch_size=1,
-            num_workers=-1, prefetch=1, io_threads=0, seed=0, shuffle=False, drop_last=False,
-            rank=0, world_size=1, skip=False, skip_budget=0, memory_limit=0, max_pixels=0)
+            self.data, _options.outputs(fields, core.fields(), kind=core.kind()),
+            _options.words({"num_workers": -1, "prefetch": 1}))
         self.samples = self.loader.sizes()[1]
 
     def sample(self, i: int) -> dict[str, Any]:

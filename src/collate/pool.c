@@ -2,8 +2,9 @@
 /* pool.c - one lock, one list of idle buffers.  Taken a few times a batch, never per sample. */
 #include "collate/pool.h"
 
-#include <pthread.h>
+#include <assert.h>
 
+#include "base/lock.h"
 #include "base/mem.h"
 
 typedef struct pooled {
@@ -14,7 +15,7 @@ typedef struct pooled {
 } pooled;
 
 struct stk_pool {
-    pthread_mutex_t lock;
+    stk_mutex lock;
     pooled *idle;   /* lock */
     uint32_t out;   /* lock */
     int shut;       /* lock: buffers that come back are freed */
@@ -52,7 +53,7 @@ int stk_pool_open(stk_pool **out, const stk_memory *memory, uint64_t limit, stk_
     p = STK_NEW(stk_pool);
     if (!p)
         return stk_fail_nomem(err, sizeof *p);
-    pthread_mutex_init(&p->lock, NULL);
+    stk_mutex_init(&p->lock);
     p->memory = memory ? *memory : heap;
     p->bound = limit / 8 * 5;
     stk_account_init(&p->account, limit);
@@ -60,10 +61,9 @@ int stk_pool_open(stk_pool **out, const stk_memory *memory, uint64_t limit, stk_
     return 0;
 }
 
-static void buffer_destroy_locked(pooled *x)
+static void buffer_destroy_locked(stk_pool *p, pooled *x) STK_REQUIRES(p->lock)
 {
-    stk_pool *p = x->pool;
-
+    assert(x->pool == p && p->bytes >= x->b.size); /* counted when it was made */
     p->bytes -= x->b.size;
     stk_account_give(&p->account, x->b.size);
     if (x->mark) {
@@ -74,13 +74,13 @@ static void buffer_destroy_locked(pooled *x)
     stk_free(x);
 }
 
-static void drop_idle_locked(stk_pool *p)
+static void drop_idle_locked(stk_pool *p) STK_REQUIRES(p->lock)
 {
     while (p->idle) {
         pooled *x = p->idle;
 
         p->idle = x->next;
-        buffer_destroy_locked(x);
+        buffer_destroy_locked(p, x);
     }
 }
 
@@ -88,7 +88,7 @@ static void pool_destroy(stk_pool *p)
 {
     if (p->memory.close)
         p->memory.close(p->memory.cookie);
-    pthread_mutex_destroy(&p->lock);
+    stk_mutex_destroy(&p->lock);
     stk_free(p);
 }
 
@@ -101,26 +101,27 @@ static void buffer_back(stk_buffer *b)
 
     if (p->memory.leave)
         x->mark = p->memory.leave(p->memory.cookie, x->mark);
-    pthread_mutex_lock(&p->lock);
+    stk_mutex_lock(&p->lock);
+    assert(p->out > 0); /* a buffer comes back once */
     p->out--;
     if (p->shut) {
-        buffer_destroy_locked(x);
+        buffer_destroy_locked(p, x);
     } else {
         x->next = p->idle;
         p->idle = x;
     }
     last = p->closed && !p->out;
-    pthread_mutex_unlock(&p->lock);
+    stk_mutex_unlock(&p->lock);
     if (last)
         pool_destroy(p);
 }
 
 void stk_pool_shut(stk_pool *p)
 {
-    pthread_mutex_lock(&p->lock);
+    stk_mutex_lock(&p->lock);
     drop_idle_locked(p);
     p->shut = 1;
-    pthread_mutex_unlock(&p->lock);
+    stk_mutex_unlock(&p->lock);
 }
 
 void stk_pool_close(stk_pool **pp)
@@ -132,16 +133,16 @@ void stk_pool_close(stk_pool **pp)
         return;
     *pp = NULL;
     stk_pool_shut(p);
-    pthread_mutex_lock(&p->lock);
+    stk_mutex_lock(&p->lock);
     p->closed = 1;
     last = !p->out;
-    pthread_mutex_unlock(&p->lock);
+    stk_mutex_unlock(&p->lock);
     if (last)
         pool_destroy(p);
 }
 
 /* The idle buffer that fits without wasting more than half of itself, and that nobody reads. */
-static pooled *take_idle_locked(stk_pool *p, size_t size, int wait)
+static pooled *take_idle_locked(stk_pool *p, size_t size, int wait) STK_REQUIRES(p->lock)
 {
     for (pooled **at = &p->idle; *at; at = &(*at)->next) {
         pooled *x = *at;
@@ -157,14 +158,14 @@ static pooled *take_idle_locked(stk_pool *p, size_t size, int wait)
 
 /* A ragged output's buffers grow with its largest batch: a new, larger one takes the place of
  * one that was outgrown. */
-static void drop_outgrown_locked(stk_pool *p, size_t size)
+static void drop_outgrown_locked(stk_pool *p, size_t size) STK_REQUIRES(p->lock)
 {
     for (pooled **at = &p->idle; *at; at = &(*at)->next) {
         pooled *x = *at;
 
         if (x->b.size < size && x->b.size >= size / 4) {
             *at = x->next;
-            buffer_destroy_locked(x);
+            buffer_destroy_locked(p, x);
             return;
         }
     }
@@ -175,12 +176,12 @@ static int room_for(const stk_pool *p, size_t size)
     return size <= p->bound && p->bytes <= p->bound - size;
 }
 
-static int room_locked(stk_pool *p, size_t size)
+static int room_locked(stk_pool *p, size_t size) STK_REQUIRES(p->lock)
 {
     return room_for(p, size) && stk_account_take(&p->account, size);
 }
 
-static pooled *make_locked(stk_pool *p, size_t size)
+static pooled *make_locked(stk_pool *p, size_t size) STK_REQUIRES(p->lock)
 {
     pooled *x;
 
@@ -209,7 +210,7 @@ stk_buffer *stk_pool_get(stk_pool *p, size_t size)
 {
     pooled *x;
 
-    pthread_mutex_lock(&p->lock);
+    stk_mutex_lock(&p->lock);
     x = take_idle_locked(p, size, 0);
     if (!x && p->memory.leave && !room_for(p, size))
         x = take_idle_locked(p, size, 1); /* better to wait than to free what is only late */
@@ -220,7 +221,7 @@ stk_buffer *stk_pool_get(stk_pool *p, size_t size)
         x->next = NULL;
         p->out++;
     }
-    pthread_mutex_unlock(&p->lock);
+    stk_mutex_unlock(&p->lock);
     return x ? &x->b : NULL;
 }
 
@@ -233,8 +234,8 @@ uint32_t stk_pool_out(stk_pool *p)
 {
     uint32_t n;
 
-    pthread_mutex_lock(&p->lock);
+    stk_mutex_lock(&p->lock);
     n = p->out;
-    pthread_mutex_unlock(&p->lock);
+    stk_mutex_unlock(&p->lock);
     return n;
 }

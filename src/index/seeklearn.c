@@ -257,7 +257,7 @@ static int merge_group(const stk_learn *l, merge *m, uint64_t number, stk_error 
     return stk_seek_writer_add(m->w, number, &m->out, err);
 }
 
-static int write_locked(stk_learn *l, stk_error *err)
+static int write_with_file_lock(stk_learn *l, stk_error *err)
 {
     merge m = { 0 };
     int rc = stk_seekfile_open(&m.old, l->path, l->ix, NULL);
@@ -285,7 +285,7 @@ int stk_learn_write(stk_learn *l, stk_error *err)
     rc = stk_seek_lock(l->index_path, &lock);
     if (rc)
         return rc;
-    rc = write_locked(l, err);
+    rc = write_with_file_lock(l, err);
     if (rc == 0)
         l->written = count;
     if (lock >= 0)

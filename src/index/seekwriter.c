@@ -5,13 +5,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/mem.h"
 #include "index/seeklayout.h"
 
@@ -123,7 +123,7 @@ int stk_seek_lock(const char *index_path, int *fd)
 }
 
 struct stk_seek_writer {
-    pthread_mutex_t lock;
+    stk_mutex lock;
     int fd, committed;
     char *path, *tmp;
     uint64_t n_shards, n_groups;
@@ -192,7 +192,7 @@ int stk_seek_writer_open(stk_seek_writer **out, const char *path, const stk_inde
     *out = NULL;
     if (!w)
         return stk_fail_nomem(err, sizeof *w);
-    pthread_mutex_init(&w->lock, NULL);
+    stk_mutex_init(&w->lock);
     w->fd = -1;
     w->end = SEEK_HEAD;
     rc = shards_of(w, ix, err);
@@ -233,10 +233,10 @@ static int put(stk_seek_writer *w, uint64_t group, stk_bytes bytes, const stk_se
 {
     uint64_t at;
 
-    pthread_mutex_lock(&w->lock);
+    stk_mutex_lock(&w->lock);
     at = w->end;
     w->end += bytes.len;
-    pthread_mutex_unlock(&w->lock);
+    stk_mutex_unlock(&w->lock);
     STK_TRY(write_all(w, bytes.data, bytes.len, at, err));
     w->place[group] = (seek_place){ at | flags, (uint32_t)bytes.len,
                                     stk_crc32c(0, bytes.data, bytes.len), *counts };
@@ -296,7 +296,7 @@ void stk_seek_writer_close(stk_seek_writer **wp)
         close(w->fd);
     if (w->fd >= 0 && !w->committed)
         unlink(w->tmp);
-    pthread_mutex_destroy(&w->lock);
+    stk_mutex_destroy(&w->lock);
     stk_free(w->path);
     stk_free(w->tmp);
     stk_free(w->shard);

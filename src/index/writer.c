@@ -8,13 +8,13 @@
  * until then it is a temporary one that close() removes. */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/lock.h"
 #include "index/part.h"
 
 typedef struct wshard {
@@ -29,7 +29,7 @@ typedef struct wcolumn {
 } wcolumn;
 
 struct stk_index_writer {
-    pthread_mutex_t lock;
+    stk_mutex lock;
     int fd;
     char *path, *tmp; /* NULL: in memory */
     char format[32];
@@ -144,7 +144,7 @@ int stk_index_writer_open(stk_index_writer **out, const char *path, const char *
     w = STK_NEW(stk_index_writer);
     if (!w)
         return stk_fail_nomem(err, sizeof *w);
-    pthread_mutex_init(&w->lock, NULL);
+    stk_mutex_init(&w->lock);
     w->fd = -1;
     w->n_shards = shards;
     memcpy(w->format, format, strlen(format));
@@ -275,10 +275,10 @@ int stk_index_writer_add(stk_index_writer *w, uint64_t shard, const stk_shard_in
     stk_error here;
     int rc;
 
-    pthread_mutex_lock(&w->lock);
+    stk_mutex_lock(&w->lock);
     rc = put_part(w, shard, info, part, &here);
     rc = note_failure(w, rc, &here, err);
-    pthread_mutex_unlock(&w->lock);
+    stk_mutex_unlock(&w->lock);
     return rc;
 }
 
@@ -352,10 +352,10 @@ int stk_index_writer_column(stk_index_writer *w, uint64_t shard, const char *nam
     stk_error here;
     int rc;
 
-    pthread_mutex_lock(&w->lock);
+    stk_mutex_lock(&w->lock);
     rc = put_chunk(w, shard, name, chunk, &here);
     rc = note_failure(w, rc, &here, err);
-    pthread_mutex_unlock(&w->lock);
+    stk_mutex_unlock(&w->lock);
     return rc;
 }
 
@@ -413,10 +413,10 @@ int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_
                       idx_segment_bytes(was.samples, r.n_fields, r.n_wide, r.key_bytes), err));
     for (uint32_t c = 0; c < old->n_columns; c++)
         STK_TRY(stk_index_chunk(old, c, from, &chunk, err));
-    pthread_mutex_lock(&w->lock);
+    stk_mutex_lock(&w->lock);
     rc = put_old(w, shard, info, old, from, &here);
     rc = note_failure(w, rc, &here, err);
-    pthread_mutex_unlock(&w->lock);
+    stk_mutex_unlock(&w->lock);
     return rc;
 }
 
@@ -636,7 +636,7 @@ static int publish(stk_index_writer *w, stk_error *err)
     return 0;
 }
 
-static int commit_locked(stk_index_writer *w, stk_error *err)
+static int commit_locked(stk_index_writer *w, stk_error *err) STK_REQUIRES(w->lock)
 {
     tables *t = NULL;
     stk_error here;
@@ -661,9 +661,9 @@ int stk_index_writer_commit(stk_index_writer *w, stk_error *err)
 {
     int rc;
 
-    pthread_mutex_lock(&w->lock);
+    stk_mutex_lock(&w->lock);
     rc = commit_locked(w, err);
-    pthread_mutex_unlock(&w->lock);
+    stk_mutex_unlock(&w->lock);
     return rc;
 }
 
@@ -684,7 +684,7 @@ void stk_index_writer_close(stk_index_writer **w)
         if (x->tmp && !x->committed)
             unlink(x->tmp);
     }
-    pthread_mutex_destroy(&x->lock);
+    stk_mutex_destroy(&x->lock);
     for (uint32_t i = 0; i < x->n_columns; i++) {
         stk_free(x->columns[i].name);
         stk_free(x->columns[i].chunks);

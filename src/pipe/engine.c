@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* engine.c - threads up and down, and the consumer's side: take the next slot, seek, stop. */
 #include "pipe/engine.h"
+#include "base/size.h"
 
 #include <errno.h>
 #include <string.h>
@@ -102,8 +103,9 @@ static int held_too_many(stk_engine *e, int rc, stk_error *err)
                     "you hold %u batches, %" PRIu64 " MB of memory_limit's %" PRIu64
                     " MB: let some go, copy "
                     "what you keep, or raise memory_limit",
-                    stk_engine_held(e), atomic_load_explicit(&a->used, memory_order_relaxed) >> 20,
-                    a->limit >> 20);
+                    stk_engine_held(e),
+                    stk_size_mb(atomic_load_explicit(&a->used, memory_order_relaxed)),
+                    stk_size_mb(a->limit));
 }
 
 struct timespec stk_in_ms(int ms)

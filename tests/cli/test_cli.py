@@ -107,20 +107,10 @@ def test_help_of_index(stoker):
 # ---- the table of options -------------------------------------------------------------------------
 
 def test_every_option_is_a_flag(stoker):
-    """Rows of options.def, fields of the struct, and flags of bench are the same set."""
-    rows = set(re.findall(r"^STK_OPTION\((\w+)", (ROOT / "src/options.def").read_text(), re.M))
-    header = (ROOT / "include/stoker/stoker.h").read_text()
-    struct = header.split("typedef struct stk_loader_options {")[1].split("} stk_loader_options;")[0]
-    struct = re.sub(r"/\*.*?\*/", "", struct, flags=re.S)
-    fields = {f.strip(" *\n") for part in struct.split(";") if part.strip()
-              for f in re.split(r"[\s*](?=\w+(?:,|$))", part.strip().replace(", ", ", *"))[1:]
-              for f in f.split(",") if f.strip(" *\n")}
-    program = {"size", "outputs", "n_outputs", "log", "log_cookie", "order", "memory", "stages", "n_stages",
-               "collations", "watch", "select", "n_select",
-               "weights", "n_weights", "balance", "n_balance",
-               "stratify", "n_stratify", "mix", "n_mix", "lengths", "n_lengths"}
-    assert fields - program == rows
+    """tests/docs/test_options_table.py holds the table against the struct and Python."""
+    rows = re.findall(r"^STK_OPTION\((\w+)", (ROOT / "src/options.def").read_text(), re.M)
     help_text = stoker("bench", "--help").out
+    assert len(rows) > 30
     for row in rows:
         flag = "workers" if row == "num_workers" else row.replace("_", "-")
         assert f"  --{flag}" in help_text
@@ -282,9 +272,9 @@ def test_tokens_and_arrays_have_no_index(stoker, tmp_path):
 
 def test_bench_options_reach_the_loader(stoker, photos):
     got = json.loads(stoker("bench", "photos", "--epochs=1", "--batch-size=5", "--drop-last", "--prefetch=2",
-                            "--memory-limit=256M", "--field", "y=from(cls) | int", "--json").raw)
+                            "--memory-limit=256MB", "--field", "y=from(cls) | int", "--json").raw)
     assert (got["samples"], got["batches"], got["slots"]) == (10, 2, 2)
-    assert got["memory"]["limit_bytes"] == 256 << 20
+    assert got["memory"]["limit_bytes"] == 256_000_000
     assert got["fields"] == {"y": "from(cls) | int"}
 
 
