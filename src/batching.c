@@ -12,6 +12,7 @@
 #define MAX_WINDOW ((uint64_t)1 << 24)
 #define MAX_ROWS (1u << 20)
 #define MAX_TICKETS (1u << 26)
+#define MAX_COUNTED ((uint64_t)1 << 30) /* about a minute's work when an epoch begins */
 
 int stk_batching_check(const stk_loader_options *o, stk_error *err)
 {
@@ -248,6 +249,14 @@ int stk_batching_plan(stk_engine *e, const stk_loader_options *o, stk_error *err
         return stk_fail(err, STK_ENOTSUP,
                         "what is batched or packed by length goes with the orders that ship, not "
                         "with one of your own");
+    if ((o->max_tokens || packs(e) || anew) && e->positions > MAX_COUNTED)
+        return stk_fail(err, STK_ELIMIT,
+                        "an epoch of %" PRIu64 " samples is too long to be %s: how many batches it "
+                        "makes is counted when it begins, of at most %" PRIu64
+                        " samples; give an epoch_size up to that, the order goes on from one epoch "
+                        "to the next",
+                        e->positions, o->max_tokens ? "batched by max_tokens" : "packed",
+                        MAX_COUNTED);
     if (anew)
         STK_TRY(array_lengths(e, err));
     else if (e->arrays)

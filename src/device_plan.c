@@ -72,12 +72,25 @@ void stk_device_records(const stk_engine *e, uint32_t i)
     atomic_store(&p->high, (expect_record(e, &e->chain[i]) + 4096) * e->common->batch);
 }
 
+/* pin_memory without a device: what is missing is said of that option. */
+static int pins_for_host(stk_engine *e, stk_memory *pinned, stk_error *err)
+{
+    const stk_cuda *cuda;
+    stk_error why = { 0 };
+    int gpu, rc = stk_cuda_load(&cuda, &why);
+
+    if (rc == 0)
+        rc = stk_cuda_find(cuda, "cuda", &gpu, &why);
+    if (rc == 0)
+        rc = stk_pins_open(&e->pins, gpu, pinned, &why);
+    return rc < 0 ? stk_fail(err, rc, "pin_memory: %.220s", why.message) : 0;
+}
+
 /* Batches that go to a GPU are gathered in page-locked memory. */
 int stk_device_pool(stk_engine *e, const stk_loader_options *o, uint64_t limit, stk_error *err)
 {
     stk_memory pinned;
-    const stk_cuda *cuda;
-    int gpu, rc;
+    int rc;
 
     e->common->pinned = e->device || o->pin_memory == STK_YES;
     if (!e->common->pinned || o->memory)
@@ -86,9 +99,7 @@ int stk_device_pool(stk_engine *e, const stk_loader_options *o, uint64_t limit, 
         pinned = stk_pinned_memory((int)stk_device_gpu(e->device) - 1);
         return stk_pool_open(&e->common->pool, &pinned, limit, err);
     }
-    STK_TRY(stk_cuda_load(&cuda, err));
-    STK_TRY(stk_cuda_find(cuda, "cuda", &gpu, err));
-    STK_TRY(stk_pins_open(&e->pins, gpu, &pinned, err));
+    STK_TRY(pins_for_host(e, &pinned, err));
     rc = stk_pool_open(&e->common->pool, &pinned, limit, err);
     if (rc < 0) {
         pinned.close(pinned.cookie);

@@ -16,7 +16,7 @@ from typing import Any
 
 from . import _ranks, _stoker
 from ._arrays import torch_or_none
-from .errors import invalid, nearest, unsupported
+from .errors import invalid, nearest, shown, unsupported
 
 
 # Of the options that are numbers: the least and the most, from src/options.def.
@@ -30,18 +30,30 @@ def whole(name: str, value: Any, least: int, most: int = 2**31 - 1) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        invalid(f"{name} must be a whole number, not {value!r}")
+        invalid(f"{name} must be a whole number, not {shown(value)}")
     if isinstance(value, bool):
         invalid(f"{name} must be a whole number, not {value!r}")
     if not least <= number <= most:
         bound = f"at least {least}" if number < least else f"at most {most}"
-        invalid(f"{name} must be {bound}, not {number}")
+        invalid(f"{name} must be {bound}, not {shown(number)}")
     return number
 
 
 def number(name: str, value: Any) -> int:
     """A whole number in the range of the option."""
     return whole(name, value, *_RANGES[name])
+
+
+_ARRAYS = {"data", "select", "weights", "balance", "stratify", "lengths", "exclude", "classes", "shape", "mesh"}
+
+
+def screen(given: Mapping[str, Any]) -> None:
+    """What no argument takes, and what the checks could not even compare or quote."""
+    for name, value in given.items():
+        if isinstance(value, int) and value.bit_length() > 128:
+            invalid(f"{name} must be at most {2**64 - 1}, and is a number of {value.bit_length():,} bits")
+        if name not in _ARRAYS and hasattr(value, "__array__") and getattr(value, "ndim", 0):
+            invalid(f"{name} is one value, not an array of {value.ndim} dimension{'s' * (value.ndim > 1)}")
 
 
 def or_chosen(name: str, value: Any) -> int:

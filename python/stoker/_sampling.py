@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _options, _stoker
 from .dataset import Dataset
-from .errors import NotFoundError, StokerError, invalid
+from .errors import NotFoundError, StokerError, invalid, shown
 from .mixing import Mix
 
 if TYPE_CHECKING:
@@ -99,7 +99,11 @@ def _field(name: str, data: list[Dataset]) -> np.ndarray[Any, Any]:
 def _array(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
     import numpy as np
     if isinstance(value, str):
-        return _field(value, data)
+        try:
+            return _field(value, data)
+        except StokerError as e:
+            e.args = (f"{name}={shown(value)}: {e}",)
+            raise
     try:
         values = np.asarray(value)
     except ValueError as e:

@@ -57,7 +57,7 @@ class Dataset:
         found = _options.url_bytes(urls)
         if found is None and not isinstance(urls, Mapping):
             invalid(f"a data set is opened by a path, a pattern or a list of them, or a dict of arrays, "
-                    f"not {urls!r}")
+                    f"not {shown(urls)}")
         self._urls = found or dict(urls)        # type: ignore[arg-type]
         self._raw = dtype, shape
         self._fields = None if fields is None else dict(fields)
@@ -155,10 +155,10 @@ class Dataset:
         try:
             at = operator.index(i)
         except TypeError:
-            raise TypeError(f"a sample is named by a whole number, not {i!r}") from None
+            raise TypeError(f"a sample is named by a whole number, not {shown(i)}") from None
         n = len(self)
         if not -n <= at < n:
-            raise IndexError(f"sample {at} of {n}")
+            raise IndexError(f"sample {shown(at)} of {n}"[:200])
         at %= n
         decoder = self._decode()
         return self._core.read(at) if decoder is None else decoder.sample(at)

@@ -82,12 +82,29 @@ def from_code(code: str, message: str, shard: str | None = None, offset: int | N
     return _CLASSES.get(code, StokerError)(message, code, shard, offset, key, sample)
 
 
+_MOST = 800                     # characters of a message: what was given is quoted in it, however long it is
+
+
+def one_line(message: str) -> str:
+    """The message in one line, of bounded length."""
+    line = " ".join(message.split("\n")) if "\n" in message else message
+    return line if len(line) <= _MOST else f"{line[:_MOST - 205]} ... {line[-200:]}"
+
+
+def shown(value: object) -> str:
+    """repr(), also of what has none: a number of thousands of digits, an object whose __repr__ fails."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"a {type(value).__name__} that can't be shown"
+
+
 def invalid(message: str) -> NoReturn:
-    raise InvalidError(message, "EINVAL")
+    raise InvalidError(one_line(message), "EINVAL")
 
 
 def unsupported(message: str) -> NoReturn:
-    raise UnsupportedError(message, "ENOTSUP")
+    raise UnsupportedError(one_line(message), "ENOTSUP")
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

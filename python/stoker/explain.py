@@ -7,6 +7,7 @@ The sample is made once more, alone, by a loader that is watched: random numbers
 
 from __future__ import annotations
 
+import operator
 import struct
 from dataclasses import dataclass
 from typing import Any
@@ -95,15 +96,15 @@ def find_id(which: Any, data: tuple[Any, ...]) -> int:
     count = sum(map(len, data))
     if not isinstance(which, str):
         try:
-            number = which.__index__()
-        except AttributeError:
-            invalid(f"a sample is named by its key or its id, not {which!r}")
+            number = operator.index(which)
+        except TypeError:
+            invalid(f"a sample is named by its key or its id, not {shown(which)}")
         if not 0 <= number < count:
-            invalid(f"there is no sample {number}: ids are 0 to {count - 1}")
+            invalid(f"there is no sample {shown(number)}: ids are 0 to {count - 1}")
         return number
     for first in range(0, count, _CHUNK):
         n = min(_CHUNK, count - first)
         keys = _stoker.keys(data, struct.pack(f"={n}Q", *range(first, first + n)))
         if which in keys:
             return first + keys.index(which)
-    invalid(f"no sample has the key {which!r}")
+    invalid(f"no sample has the key {shown(which)}")

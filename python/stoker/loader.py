@@ -161,6 +161,7 @@ class Loader:
                  pin_memory: bool = False, device_memory_limit: int | str | None = None,
                  sm_limit: int | None = None, in_flight: int | None = None, cache: str | None = None,
                  device_cache_limit: int | str | None = None, **unknown: Any) -> None:
+        _options.screen(locals())
         _options.check_unknown(unknown, Loader.__init__)
         _options.refuse_in_worker()
         skip_bad, budget = _options.skip_policy(on_error)
@@ -352,6 +353,8 @@ class Loader:
         position all the same.  Streams and window of block shuffle come from the state, unless they
         were given to this loader; so do the weights of a mixture (set_weights() changes them).
         """
+        state = _state.plain(state)
+        strict = _options.flag("strict", strict)
         mine = mixing.with_changes(_state.with_streams(self._identity, state, self._fixed), state)
         mine = _state.with_bins(mine, state)
         before = self._identity["order"].get("bins")
