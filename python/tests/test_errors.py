@@ -8,6 +8,7 @@ import pickle
 import re
 import shutil
 import struct
+import subprocess
 import sys
 import tarfile
 
@@ -351,3 +352,25 @@ def test_errors_after_an_error(damaged):
         with pytest.raises(stoker.StokerError) as caught:
             ids_of(loader)
         assert caught.value.key == "0007" and loader.epoch == 1
+
+
+DESCRIPTORS = """
+import resource, sys, stoker
+data = stoker.open(sys.argv[1])
+loader = stoker.Loader(data, fields={"x": "from(image) | image | resize((8, 8))"}, batch_size=4, on_error="skip", num_workers=1)
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+try:
+    rows = [bool(v) for batch in loader for v in batch.valid]
+except stoker.StokerError as error:
+    print(error.code, error)
+else:
+    print("no error", rows)
+"""
+
+
+def test_no_descriptors_is_no_bad_sample(tmp_path):
+    """A picture that can't be opened because too many files are open is not skipped: it is good."""
+    for i in range(8):
+        (tmp_path / f"{i}.jpg").write_bytes(jpeg(picture(i, 20, 20)))
+    done = subprocess.run([sys.executable, "-c", DESCRIPTORS, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("EIO too many open files: raise the limit (ulimit -n)"), (done.stdout, done.stderr)
