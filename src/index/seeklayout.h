@@ -33,8 +33,8 @@ _Static_assert(sizeof(seek_head) == SEEK_HEAD && sizeof(seek_shard) == 32 &&
                    sizeof(seek_place) == 32,
                "on disk");
 
-/* A group of a shard as it lies, checked; no data: none. */
-stk_bytes stk_seekfile_group(const stk_seekfile *s, uint64_t shard, uint64_t row,
+/* A group of a shard as it is stored, read into `room` and checked; no data: none. */
+stk_bytes stk_seekfile_group(stk_seekfile *s, uint64_t shard, uint64_t row, stk_seek_room *room,
                              stk_seek_counts *counts);
 
 static inline uint64_t seek_offset(const seek_place *p)
