@@ -94,30 +94,42 @@ static int same_list(const stk_indexer *x, const stk_index *ix)
     return !x->format_name || !strcmp(x->format_name, stk_index_format(ix));
 }
 
-static int check_shard(const stk_index *ix, uint64_t i, const char *name, stk_error *err)
+/* touched: only its mtime is another one.  Then a look at samples of its content has to do: all of
+ * its members are compared when it is first read. */
+static int check_shard(const stk_index *ix, uint64_t i, const char *name, int touched,
+                       stk_error *err)
 {
     stk_file *f = NULL;
     int rc = stk_url_open(name, &f, err);
 
     if (rc == 0)
-        rc = stk_index_check_file(ix, i, f, NULL, NULL, err);
+        rc = touched ? stk_index_same_content(ix, i, f, err)
+                     : stk_index_check_file(ix, i, f, NULL, NULL, err);
     stk_file_close(&f);
     if (rc < 0)
         stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
 }
 
+static int touched_since(const char *name, stk_error *err)
+{
+    int rc = stk_fail(err, STK_ESTALE, "shard was written to since it was indexed");
+
+    stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
+    return rc;
+}
+
 static int check_shards(const stk_indexer *x, const stk_index *ix, stk_error *err)
 {
-    uint32_t settled = 0;
+    uint32_t touched = 0;
 
-    if (x->names.n > STAT_ALL_UP_TO)
+    if (x->names.n > STAT_ALL_UP_TO && !x->thorough)
         return 0;
     for (size_t i = 0; i < x->names.n; i++) {
         const char *name = x->names.name[i];
         stk_shard_info was;
         struct stat st;
-        int seen = name[0] == '/' && stat(name, &st) == 0;
+        int seen = name[0] == '/' && stat(name, &st) == 0, other = 0;
 
         if (name[0] != '/')
             continue;
@@ -125,11 +137,21 @@ static int check_shards(const stk_indexer *x, const stk_index *ix, stk_error *er
         if (seen && (uint64_t)st.st_size == was.size && !stk_is_folder(name)) {
             int64_t mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
 
-            if (mtime_ns == was.mtime_ns || settled++ >= SETTLE_AT_OPEN)
+            if (mtime_ns == was.mtime_ns)
+                continue;
+            if (x->thorough) /* columns and seek points may be of what was there before */
+                return touched_since(name, err);
+            other = 1;
+            if (touched++ >= SETTLE_AT_OPEN)
                 continue;
         }
-        STK_TRY(check_shard(ix, i, name, err));
+        STK_TRY(check_shard(ix, i, name, other, err));
     }
+    if (touched)
+        stk_log_line(&x->log, STK_LOG_INFO,
+                     "%u shard(s) have changed times since they were indexed: their members are "
+                     "compared when they are first read; stoker index ... settles it for good",
+                     touched);
     return 0;
 }
 

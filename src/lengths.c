@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,12 +44,28 @@ static uint64_t chains_print(const stk_engine *e)
     return h;
 }
 
+/* A shard may be written to and keep its size and fingerprint. */
+static int shard_time(const stk_dataset *ds, uint64_t i, uint64_t *hash, stk_error *err)
+{
+    const char *name = stk_shards_name(ds->shards, i);
+    stk_shard_info info;
+    struct stat st;
+
+    STK_TRY(stk_index_shard(ds->index, i, &info, err));
+    if (name && name[0] == '/' && stat(name, &st) == 0)
+        info.mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    *hash = stk_hash64(*hash, &info.mtime_ns, sizeof info.mtime_ns);
+    return 0;
+}
+
 static int data_print(const stk_dataset *ds, uint64_t *out, stk_error *err)
 {
     stk_print p;
 
     STK_TRY(stk_dataset_print(ds, &p, err));
     *out = stk_hash64(p.content, &p.names, sizeof p.names) + p.bytes;
+    for (uint64_t i = 0; ds->index && i < stk_index_shards(ds->index); i++)
+        STK_TRY(shard_time(ds, i, out, err));
     return 0;
 }
 

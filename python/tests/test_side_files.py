@@ -44,9 +44,10 @@ def left_over(folder):
 CUT = """
     import glob, os, sys, time, stoker
     data, fields, cut, length = sys.argv[1], eval(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-    loader = stoker.Loader(data, fields, batch_size=4, num_workers=2, prefetch=2)
+    loader = stoker.Loader(data, fields, batch_size=4, num_workers=2, prefetch=2, shuffle=False)
     batches = iter(loader)
     next(batches)
+    time.sleep(0.3)                 # the workers have filled the ring and wait
     for path in glob.glob(cut):
         os.truncate(path, length)
     time.sleep(0.05)                # files that are mapped are looked at every 2 ms
@@ -69,7 +70,7 @@ def cut(data, fields, path, length=0, code=CUT):
 
 def test_an_index_that_is_cut_off(tmp_path):
     """Of more than one block: what was not touched yet is an error with its name."""
-    shard = write_tar(tmp_path / "a.tar", [(f"{i:05d}.cls", b"1") for i in range(6000)])
+    shard = write_tar(tmp_path / "a.tar", [(f"{i:05d}.cls", b"1") for i in range(15000)])
     stoker.open(shard)
     said = cut(shard, {"x": "from(cls) | int"}, tmp_path / ".stoker/*.idx", 5000)
     assert ".idx had" in said and "has 5000 now" in said
@@ -251,3 +252,120 @@ def test_one_is_killed_among_them(tmp_path):
     last = command("index", "--jpeg", "--force", *shards)
     assert last.wait() == 0, last.communicate()
     assert left_over(tmp_path) == []
+
+
+# ---- shards that are rewritten at the same size ---------------------------------------------------
+
+N, BETWEEN = 100, (8, 9)            # of 100 samples the fingerprint looks at 0, 6, 13, ...: not at these two
+
+
+def labels(path, change=None, times=0):
+    """100 small samples; `change` is made to those of two."""
+    members = [[f"{i:04d}.cls", b"%d" % (i % 10), f"{i:04d}.bin", bytes(100 + i)] for i in range(N)]
+    if change:
+        change(members[BETWEEN[0]], members[BETWEEN[1]])
+    write_tar(path, [(m[k], m[k + 1]) for m in members for k in (0, 2)])
+    os.utime(path, ns=(1_700_000_000_000_000_000 + times,) * 2)
+    return str(path)
+
+
+def swap_sizes(a, b):
+    a[3], b[3] = b[3], a[3]
+
+
+def swap_keys(a, b):
+    a[0], a[2], b[0], b[2] = b[0], b[2], a[0], a[2]
+
+
+def new_labels(a, b):
+    a[1], b[1] = b"0", b"1"
+
+
+def load_labels(shard, **options):
+    with stoker.Loader(shard, {"x": "from(cls) | int"}, batch_size=N, num_workers=0, shuffle=False, **options) as loader:
+        return epoch_of(loader)[0][1]["x"].tolist()
+
+
+@pytest.mark.parametrize("change", [swap_sizes, swap_keys])
+def test_other_members_are_an_error(tmp_path, change):
+    shard = labels(tmp_path / "a.tar")
+    stoker.open(shard)
+    labels(tmp_path / "a.tar", change, 5)
+    data = stoker.open(shard)
+    with pytest.raises(stoker.StokerError, match=r"rewritten since it was indexed.*stoker index.*a\.tar") as caught:
+        load_labels(data)
+    assert caught.value.code == "ESTALE"
+    with pytest.raises(stoker.StokerError, match="rewritten"):
+        data[50]
+    assert command("index", shard).wait() == 0
+    assert len(load_labels(shard)) == N
+
+
+def test_fewer_members_are_an_error(tmp_path):
+    shard = labels(tmp_path / "a.tar")
+    stoker.open(shard)
+
+    def one_less(a, b):
+        a[2] = a[0].replace("cls", "x")     # another field
+
+    labels(tmp_path / "a.tar", one_less, 5)
+    with pytest.raises(stoker.StokerError, match="rewritten"):
+        load_labels(shard)
+
+
+def test_a_touch_or_other_values_go_on(tmp_path):
+    shard = labels(tmp_path / "a.tar")
+    plain = load_labels(shard)
+    labels(tmp_path / "a.tar", None, 5)
+    assert load_labels(shard) == plain
+    labels(tmp_path / "a.tar", new_labels, 6)
+    now = load_labels(shard)
+    assert (now[8], now[9]) == (0, 1) and now[:8] == plain[:8]
+
+
+def test_columns_of_a_rewritten_shard_are_read_again(tmp_path):
+    shards = [labels(tmp_path / "a.tar"), labels(tmp_path / "b.tar")]
+    assert command("index", "--columns", "cls", *shards).wait() == 0
+    labels(tmp_path / "a.tar", new_labels, 5)
+    assert command("index", "--columns", "cls", *shards).wait() == 0
+    assert stoker.open(shards).column("cls").tolist()[7:11] == [7, 0, 1, 0]
+    labels(tmp_path / "a.tar", None, 6)
+    assert command("index", *shards).wait() == 0            # also unasked: the index knows the column
+    assert stoker.open(shards).column("cls").tolist()[7:11] == [7, 8, 9, 0]
+
+
+def test_seek_points_of_a_rewritten_shard_are_made_again(tmp_path):
+    noise = np.random.default_rng(1).integers(-20, 20, (240, 320, 3))
+    made = [jpeg(Image.fromarray((np.asarray(picture(i, 320, 240)) + noise).clip(0, 255).astype("u1"))) for i in range(2)]
+    size = max(map(len, made))
+    made = [m + b"\0" * (size - len(m)) for m in made]
+
+    def write(which, times):
+        write_tar(tmp_path / "a.tar", [(f"{i:04d}.jpg", made[which if i in BETWEEN else 0]) for i in range(N)])
+        os.utime(tmp_path / "a.tar", ns=(1_700_000_000_000_000_000 + times,) * 2)
+
+    write(0, 0)
+    assert command("index", "--jpeg", tmp_path / "a.tar").wait() == 0
+    write(1, 5)
+    assert command("index", "--jpeg", tmp_path / "a.tar").wait() == 0
+    with stoker.Loader(tmp_path / "a.tar", IMAGE, batch_size=10, num_workers=0) as loader:
+        epoch_of(loader)
+        assert (loader.stats()["jpeg_seek"], loader.stats()["jpeg_misfit"]) == (N, 0)
+
+
+def test_lengths_of_a_rewritten_shard_are_measured_again(tmp_path):
+    def write(text, times):
+        write_tar(tmp_path / "a.tar", [(f"{i:04d}.txt", text if i in BETWEEN else b"1 2 3 4 ") for i in range(N)])
+        os.utime(tmp_path / "a.tar", ns=(1_700_000_000_000_000_000 + times,) * 2)
+
+    def rows():
+        with stoker.Loader(tmp_path / "a.tar", {"x": "from(txt) | ints"}, max_tokens=64, collate="list",
+                           num_workers=0) as loader:
+            return sorted(len(x) for b in loader for x in b["x"])
+
+    write(b"12345678", 0)
+    assert rows()[:3] == [1, 1, 4]
+    write(b"1 2 3  4", 5)
+    assert rows()[:3] == [4, 4, 4]
+    first = next((tmp_path / ".stoker").glob("*.len")).read_bytes()
+    assert first[32:] == np.full(N, 4, "<u4").tobytes()

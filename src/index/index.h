@@ -77,10 +77,10 @@ stk_chunk_type stk_index_column_type(const stk_index *ix, uint32_t c); /* of all
 int stk_index_chunk(const stk_index *ix, uint32_t c, uint64_t shard, stk_chunk *out,
                     stk_error *err);
 
-/* Is `f` the file that shard `shard` was indexed from?  Size and etag must be equal; an mtime
- * other than the index has and other than *known (may be NULL: one that was settled before) is
- * settled by the fingerprint.  *info (may be NULL) is what the file says of itself.  STK_ESTALE:
- * it is not. */
+/* Is `f` the file that shard `shard` was indexed from?  Size and etag must be equal.  An mtime
+ * other than the index has, and other than *known (may be NULL: one that was settled before), is
+ * settled by the fingerprint and then by going through all members: as long as indexing takes.
+ * *info (may be NULL) is what the file says of itself.  STK_ESTALE: it is not. */
 int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const int64_t *known,
                          stk_file_info *info, stk_error *err);
 /* The fingerprint alone. */

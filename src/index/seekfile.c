@@ -132,7 +132,7 @@ static int tables_load(stk_seekfile *s, const char *path, stk_error *err)
 
 static int same_shard(const seek_shard *a, const stk_shard_info *b)
 {
-    return a->size == b->size && a->print == b->print && a->samples == b->samples;
+    return a->size == b->size && a->print == seek_print(b) && a->samples == b->samples;
 }
 
 static void fit(stk_seekfile *s, const stk_index *ix)

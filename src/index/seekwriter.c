@@ -113,7 +113,7 @@ static int shards_of(stk_seek_writer *w, const stk_index *ix, stk_error *err)
         stk_shard_info s;
 
         STK_TRY(stk_index_shard(ix, i, &s, err));
-        w->shard[i] = (seek_shard){ s.size, s.print, s.samples, w->n_groups };
+        w->shard[i] = (seek_shard){ s.size, seek_print(&s), s.samples, w->n_groups };
         w->n_groups += seek_groups(s.samples);
     }
     w->place = stk_zalloc(w->n_groups + 1, sizeof *w->place);
