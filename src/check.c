@@ -97,12 +97,16 @@ static int judge(check *c, uint64_t id, int rc, stk_error *err)
 
 static int points_fit(const check *c, const stk_entry *e, uint32_t field, stk_bytes in)
 {
-    stk_bytes points = stk_seekfile_get(c->ds->seek, e->shard, e->row, field);
+    stk_seek_field at = { e->shard, e->row, field };
+    stk_seek_room room = { 0 };
+    stk_bytes points = stk_seekfile_get(c->ds->seek, &at, &room);
     stk_jpeg_seek seek;
     stk_jpeg_head head;
+    int fit = !points.data || (stk_jpeg_seek_open(&seek, &head, points, NULL) == 0 &&
+                               stk_jpeg_seek_check(&seek, &head, in, NULL) == 0);
 
-    return !points.data || (stk_jpeg_seek_open(&seek, &head, points, NULL) == 0 &&
-                            stk_jpeg_seek_check(&seek, &head, in, NULL) == 0);
+    stk_seek_room_fini(&room);
+    return fit;
 }
 
 static int check_points(check *c, uint64_t id, const stk_sample *s, stk_error *err)

@@ -515,14 +515,12 @@ static int sample_rows(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error 
     for (uint32_t k = 0; rc == 0 && k < set->n; k++) {
         const stk_array *a = &set->array[k];
         sample_field *f = &s->f[k];
-        stk_span at;
+        uint64_t rows;
 
         f->at.name = a->name;
         f->len = a->row_bytes;
         f->data = f->owned = stk_alloc(f->len);
-        rc = f->owned ? stk_array_span(a, i, 1, f->owned, &at, err) : stk_fail_nomem(err, f->len);
-        if (rc == 0 && at.data != f->data)
-            memcpy(f->owned, at.data, f->len);
+        rc = f->owned ? stk_array_read(a, i, 1, f->owned, &rows, err) : stk_fail_nomem(err, f->len);
     }
     if (rc < 0)
         stk_sample_close(&s);

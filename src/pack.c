@@ -348,7 +348,7 @@ static int run(pack *p, stk_error *err)
     STK_TRY(plan(p, err));
     STK_TRY(stk_shard_folder_make(p->pattern.dir, err));
     STK_TRY(stk_stamp_lock(&p->stamp, &p->pattern, waiting, p, err));
-    stk_tar_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
+    stk_atomic_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
     STK_TRY(stk_stamp_load(&p->stamp, p->fingerprint, p->n, err));
     STK_TRY(look(p, err));
     STK_TRY(stk_pack_classes(p->ds, p->pattern.dir, p->o.force == STK_YES, err));

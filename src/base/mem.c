@@ -66,6 +66,17 @@ void *stk_pages_alloc(size_t size)
     return p;
 }
 
+void *stk_pages_reserve(size_t size)
+{
+    void *p;
+
+    if (!may_alloc(size))
+        return NULL;
+    p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+             0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
 void stk_pages_free(void *p, size_t size)
 {
     if (p)

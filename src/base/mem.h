@@ -12,6 +12,8 @@ void *stk_grow(void *p, size_t old_bytes,
 /* Whole pages straight from the system, huge ones where they fit: for what is large, lives long
  * and should leave no holes. Free with the same size. */
 void *stk_pages_alloc(size_t size);
+/* Address space whose memory comes when it is first written to; what is read before is zero. */
+void *stk_pages_reserve(size_t size);
 void stk_pages_free(void *p, size_t size);
 char *stk_strdup(const char *s);
 char *stk_strndup(const char *s, size_t len);

@@ -25,6 +25,8 @@ void stk_request_close(stk_request **r)
         return;
     stk_account_give((*r)->account, (*r)->cap);
     stk_free((*r)->buf);
+    for (uint32_t i = 0; i < STK_MAX_OUTPUTS; i++)
+        stk_seek_room_fini(&(*r)->hint_room[i]);
     stk_free(*r);
     *r = NULL;
 }

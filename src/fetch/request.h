@@ -57,6 +57,7 @@ struct stk_request {
     stk_entry entry;
     uint32_t n;
     stk_wanted want[STK_MAX_OUTPUTS];
+    stk_seek_room hint_room[STK_MAX_OUTPUTS]; /* what hints were read into */
     uint32_t n_io;
     stk_io io[STK_MAX_OUTPUTS];
     uint32_t missing; /* reads that try() left, as a bit set */

@@ -10,9 +10,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/hash.h"
 #include "base/lock.h"
 #include "index/part.h"
@@ -30,8 +30,8 @@ typedef struct wcolumn {
 
 struct stk_index_writer {
     stk_mutex lock;
-    int fd;
-    char *path, *tmp; /* NULL: in memory */
+    stk_atomic_file file;
+    char *path; /* NULL: in memory, file.fd is a memfd */
     char format[32];
     uint64_t n_shards;
     wshard *shards;                   /* all below: lock */
@@ -58,24 +58,11 @@ static const char *shown(const stk_index_writer *w)
     return w->path ? w->path : "(memory)";
 }
 
+/* A file, or memory: only the former has a name to be renamed to. */
 static int write_all(stk_index_writer *w, const void *data, size_t len, uint64_t offset,
                      stk_error *err)
 {
-    const uint8_t *p = data;
-
-    while (len) {
-        ssize_t n = pwrite(w->fd, p, len < (1u << 30) ? len : 1u << 30, (off_t)offset);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return stk_fail(err, STK_EIO, "cannot write index %s: %s", shown(w),
-                            n ? strerror(errno) : "no bytes taken");
-        p += n;
-        len -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
+    return stk_atomic_write(&w->file, data, len, offset, err);
 }
 
 /* Append to the segments, keeping the blocks' CRCs. */
@@ -100,22 +87,15 @@ static int append(stk_index_writer *w, const void *data, size_t len, stk_error *
     return 0;
 }
 
-static int tmp_open(stk_index_writer *w, const char *path, stk_error *err)
+static int memory_open(stk_index_writer *w, stk_error *err)
 {
-    size_t room = strlen(path) + 64;
-    uint64_t random = 0;
-
-    w->path = stk_strdup(path);
-    w->tmp = stk_alloc(room);
-    if (!w->path || !w->tmp)
-        return stk_fail_nomem(err, room);
-    if (getrandom(&random, sizeof random, GRND_NONBLOCK) < 0)
-        random = (uint64_t)(uintptr_t)w; /* O_EXCL below is what counts */
-    snprintf(w->tmp, room, "%s.tmp.%ld.%08x", path, (long)getpid(), (unsigned)random);
-    w->fd = open(w->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (w->fd < 0)
-        return stk_fail(err, STK_EIO, "cannot create %s: %s", w->tmp, strerror(errno));
-    return 0;
+    w->file.path = stk_strdup("(memory)"); /* for messages */
+    w->file.fd = memfd_create("stoker-index", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (!w->file.path)
+        return stk_fail_nomem(err, 16);
+    return w->file.fd < 0
+               ? stk_fail(err, STK_EIO, "cannot make an index in memory: %s", strerror(errno))
+               : 0;
 }
 
 static int writer_init(stk_index_writer *w, const char *path, stk_error *err)
@@ -125,18 +105,17 @@ static int writer_init(stk_index_writer *w, const char *path, stk_error *err)
         return stk_fail_nomem(err, w->n_shards * sizeof *w->shards);
     STK_TRY(idx_reserve((void **)&w->strings, &w->strings_cap, 1, 1, err));
     w->strings[w->n_strings++] = 0; /* "" lies at 0 */
-    if (path)
-        return tmp_open(w, path, err);
-    w->fd = memfd_create("stoker-index", MFD_CLOEXEC);
-    return w->fd < 0 ? stk_fail(err, STK_EIO, "cannot make an index in memory: %s", strerror(errno))
-                     : 0;
+    if (!path)
+        return memory_open(w, err);
+    w->path = stk_strdup(path);
+    return w->path ? stk_atomic_open(&w->file, path, err) : stk_fail_nomem(err, strlen(path));
 }
 
 int stk_index_writer_open(stk_index_writer **out, const char *path, const char *format,
                           uint64_t shards, stk_error *err)
 {
     stk_index_writer *w;
-    int rc;
+    int rc, sys;
 
     *out = NULL;
     if (strlen(format) > sizeof w->format)
@@ -145,13 +124,15 @@ int stk_index_writer_open(stk_index_writer **out, const char *path, const char *
     if (!w)
         return stk_fail_nomem(err, sizeof *w);
     stk_mutex_init(&w->lock);
-    w->fd = -1;
+    w->file.fd = -1;
     w->n_shards = shards;
     memcpy(w->format, format, strlen(format));
     rc = writer_init(w, path, err);
+    sys = w->file.sys;
     if (rc < 0)
         stk_index_writer_close(&w);
     *out = w;
+    errno = sys;
     return rc;
 }
 
@@ -606,33 +587,18 @@ static int put_tables(stk_index_writer *w, tables *t, stk_error *err)
     crc = stk_crc32c(0, t->head, IDX_HEAD - 4);
     memcpy(t->head + IDX_HEAD - 4, &crc, 4);
     STK_TRY(write_all(w, t->head, IDX_HEAD, 0, err));
-    if (ftruncate(w->fd, (off_t)t->at) < 0)
-        return stk_fail(err, STK_EIO, "cannot write index %s: %s", shown(w), strerror(errno));
-    return 0;
-}
-
-/* The rename is on disk only when the folder is; a folder that cannot be synced still holds a
- * whole file. */
-static void sync_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *dir = slash ? stk_strndup(path, (size_t)(slash - path) + 1) : stk_strdup(".");
-    int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-
-    stk_free(dir);
-    if (fd < 0)
-        return;
-    (void)!fsync(fd);
-    close(fd);
+    if (ftruncate(w->file.fd, (off_t)t->at) == 0)
+        return 0;
+    w->file.sys = errno;
+    return stk_fail(err, STK_EIO, "cannot write index %s: %s", shown(w), strerror(w->file.sys));
 }
 
 static int publish(stk_index_writer *w, stk_error *err)
 {
-    if (!w->path)
-        return 0;
-    if (fsync(w->fd) < 0 || rename(w->tmp, w->path) < 0)
-        return stk_fail(err, STK_EIO, "cannot put index %s in place: %s", w->path, strerror(errno));
-    sync_folder(w->path);
+    if (w->path)
+        return stk_atomic_commit(&w->file, STK_COMMIT_SYNC, err);
+    /* It is mapped, which is safe as long as it can't become shorter. */
+    (void)!fcntl(w->file.fd, F_ADD_SEALS, F_SEAL_SHRINK);
     return 0;
 }
 
@@ -669,7 +635,12 @@ int stk_index_writer_commit(stk_index_writer *w, stk_error *err)
 
 int stk_index_writer_fd(const stk_index_writer *w)
 {
-    return w->committed ? fcntl(w->fd, F_DUPFD_CLOEXEC, 3) : -1;
+    return w->committed ? fcntl(w->file.fd, F_DUPFD_CLOEXEC, 3) : -1;
+}
+
+int stk_index_writer_unwritable(const stk_index_writer *w)
+{
+    return w->path && stk_unwritable(w->file.sys) ? w->file.sys : 0;
 }
 
 void stk_index_writer_close(stk_index_writer **w)
@@ -679,11 +650,9 @@ void stk_index_writer_close(stk_index_writer **w)
     *w = NULL;
     if (!x)
         return;
-    if (x->fd >= 0) {
-        close(x->fd);
-        if (x->tmp && !x->committed)
-            unlink(x->tmp);
-    }
+    if (!x->path && x->file.fd >= 0)
+        close(x->file.fd);
+    stk_atomic_close(&x->file);
     stk_mutex_destroy(&x->lock);
     for (uint32_t i = 0; i < x->n_columns; i++) {
         stk_free(x->columns[i].name);
@@ -691,7 +660,6 @@ void stk_index_writer_close(stk_index_writer **w)
     }
     idx_dict_fini(&x->dict);
     stk_free(x->path);
-    stk_free(x->tmp);
     stk_free(x->shards);
     stk_free(x->maps);
     stk_free(x->strings);

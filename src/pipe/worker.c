@@ -236,12 +236,14 @@ static int missing_field(const stk_engine *e, uint32_t output, stk_error *err)
 /* What is kept beside the index, or was found, of the field that feeds an output. */
 static void find_hint(const stk_engine *e, stk_request *r, uint32_t output, uint16_t field)
 {
+    stk_seek_field at = { r->entry.shard, r->entry.row, field };
+
     r->want[output].hint = (stk_bytes){ 0 };
     r->want[output].learn = 0;
     if ((!r->data->seek && !e->learn) || e->chain[output].spec.kind != STK_KIND_IMAGE ||
         e->open_root[output] || field == UINT16_MAX)
         return;
-    r->want[output].hint = stk_seekfile_get(r->data->seek, r->entry.shard, r->entry.row, field);
+    r->want[output].hint = stk_seekfile_get(r->data->seek, &at, &r->hint_room[output]);
     stk_learn_look(e, r, output);
 }
 
