@@ -35,7 +35,7 @@ static int number_of(const char *text, uint64_t *out)
     return *text >= '0' && *text <= '9' && !*end;
 }
 
-/* A key first; a number that is no key is an id. */
+/* A key first; a number that is not a key is an id. */
 static int find_sample(cat *c, const char *word)
 {
     size_t want = strlen(word), len;
@@ -244,7 +244,7 @@ const cli_command cli_cat = {
     .name = "cat",
     .synopsis = "DATA KEY [FIELD] [options]",
     .summary = "show a sample, a field, or what a chain makes of it",
-    .about = "Without FIELD it shows the sample: where it lies, its fields and how they begin.  "
+    .about = "Without FIELD it shows the sample: where it is, its fields and how they begin.  "
              "With FIELD it\n"
              "writes the field's bytes as they are (a terminal gets only plain text unless --raw is "
              "given);\n"

@@ -11,8 +11,8 @@ static const cli_option options[] = {
     { "columns", "NAMES", "none",
       "also keep these values of every sample: fields, or members of JSON fields, by commas" },
     { "jpeg", NULL, NULL,
-      "also keep seek points of JPEGs, so that a crop is decoded without what lies before it" },
-    { "force", NULL, NULL, "build anew although a good index is there" },
+      "also keep seek points of JPEGs, so that a crop is decoded without what comes before it" },
+    { "force", NULL, NULL, "build again although there is a good index" },
     { "workers", "N", "the cores there are", "threads" },
     { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
       "where indexes of read-only data go" },
@@ -147,13 +147,13 @@ const cli_command cli_index = {
     .name = "index",
     .synopsis = "DATA... [options]",
     .summary = "find every sample of the shards once and keep a table of them",
-    .about = "Walks the shards once and writes down where every sample and field lies, so that "
+    .about = "Walks the shards once and writes down where every sample and field is, so that "
              "opening takes\n"
              "milliseconds and any order is possible.  Run it after making or adding shards; a "
              "loader that finds\n"
              "no index builds one itself.  Shards that an older index knows are not read again, a "
              "stale or\n"
-             "damaged index is mended.  It lies in .stoker/ beside the shards, or in the cache "
+             "damaged index is repaired.  It is in .stoker/ beside the shards, or in the cache "
              "when that\n"
              "folder is read-only.  Columns are what samples are selected, weighted or balanced "
              "by; they "

@@ -8,11 +8,11 @@
 static const cli_option options[] = {
     { "samples", "N", NULL, "samples in a shard" },
     { "bytes", "SIZE", "500MB", "size of a shard, about" },
-    { "shuffle", "SEED", "as they lie", "write the samples in a permuted order" },
+    { "shuffle", "SEED", "as they are", "write the samples in a permuted order" },
     { "name", "NAME", "shard", "of the shards, where DST is a folder: DST/NAME-000000.tar" },
     { "force", NULL, NULL, "replace shards of that name, and remove those beyond the last" },
     { "jpeg", NULL, NULL,
-      "also keep seek points of JPEGs, so that a crop is decoded without what lies before it" },
+      "also keep seek points of JPEGs, so that a crop is decoded without what comes before it" },
     { "no-index", NULL, NULL, "don't index the new shards" },
     { "workers", "N", "the cores there are", "shards written at a time" },
     { NULL },

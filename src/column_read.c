@@ -49,7 +49,7 @@ int stk_column_name_check(const char *name, stk_error *err)
     if (!n || n > 255 || name[0] == '.' || name[n - 1] == '.' || strstr(name, "..") ||
         strchr(name, ','))
         return stk_fail(err, STK_EINVAL,
-                        "\"%.200s\" is no column: write a field (cls) or a member of a JSON field "
+                        "\"%.200s\" is not a column: write a field (cls) or a member of a JSON field "
                         "(json.width)",
                         name);
     return 0;

@@ -178,7 +178,7 @@ static int add_run(adding *a, const char *path, stk_error *err)
     bad = atomic_load_explicit(&a->bad, memory_order_relaxed);
     if (bad)
         stk_log_line(&x->log, STK_LOG_WARN,
-                     "%" PRIu64 " values were left out: their field is no JSON; stoker check "
+                     "%" PRIu64 " values were left out: their field is not JSON; stoker check "
                      "names the samples",
                      bad);
     STK_TRY(stk_index_writer_commit(a->writer, err));

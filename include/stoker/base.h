@@ -40,7 +40,7 @@ enum {
     STK_EINVAL = -1,    /* the caller's mistake: an argument, an option, a chain */
     STK_ENOMEM = -2,    /* the allocator said no */
     STK_EIO = -3,       /* the system or the network failed; retried before it is reported */
-    STK_ECORRUPT = -4,  /* bad data: a torn shard, a broken picture, a text that is no number */
+    STK_ECORRUPT = -4,  /* bad data: a torn shard, a broken picture, a text that is not a number */
     STK_ENOTFOUND = -5, /* no such file, field, sample */
     STK_ESTALE = -6,    /* the data is not what the index was made from */
     STK_ELIMIT = -7,    /* a stated limit (pixels, memory, sizes) was reached */

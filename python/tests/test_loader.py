@@ -80,7 +80,7 @@ def test_bits_do_not_depend_on_when_threads_run(urls, reference, seed, monkeypat
 
 def test_a_stall_seed_that_is_none(urls, monkeypatch):
     monkeypatch.setenv("STK_STALL", "often")
-    with pytest.raises(stoker.StokerError, match="STK_STALL=often is no seed"):
+    with pytest.raises(stoker.StokerError, match="STK_STALL=often is not a seed"):
         stoker.Loader(urls, LABEL)
 
 

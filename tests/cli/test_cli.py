@@ -23,7 +23,7 @@ def test_alone_it_teaches(stoker):
     assert done.code == 0 and done.err == ""
     assert done.out == stoker("--help").out == stoker("help").out
     assert done.out == """\
-stoker - training data from where it lies to ready batches
+stoker - training data from where it is to ready batches
 
 Usage: stoker COMMAND ...
 
@@ -92,8 +92,8 @@ def test_help_of_index(stoker):
   --columns NAMES         also keep these values of every sample: fields, or members of JSON
                           fields, by commas (default: none)
   --jpeg                  also keep seek points of JPEGs, so that a crop is decoded without what
-                          lies before it
-  --force                 build anew although a good index is there
+                          comes before it
+  --force                 build again although there is a good index
   --workers N             threads (default: the cores there are)
   --cache-dir DIR         where indexes of read-only data go (default: $STOKER_CACHE, else the
                           user's cache)
@@ -192,7 +192,7 @@ def test_index_columns(stoker, photos):
           "index DIR/photos/.stoker/HASH.idx cannot be written, so no columns were added; opened with columns= "
           "they are read into memory")
     fails(stoker("index", "photos", "--columns", ","), 2, "--columns is a list of 1 to 64 names: cls,json.width")
-    fails(stoker("index", "photos", "--columns", "a..b"), 2, '"a..b" is no column: write a field (cls) or a member '
+    fails(stoker("index", "photos", "--columns", "a..b"), 2, '"a..b" is not a column: write a field (cls) or a member '
           "of a JSON field (json.width)")
 
 
