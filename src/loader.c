@@ -350,6 +350,9 @@ static int plan_threads(stk_engine *e, const stk_loader_options *o, stk_error *e
     pthread_cond_init(&e->work, &mono);
     pthread_cond_init(&e->parked, NULL);
     pthread_cond_init(&e->io_work, NULL);
+    pthread_cond_init(&e->drive_work, NULL);
+    pthread_cond_init(&e->retry_work, &mono);
+    stk_io_async(e);
     pthread_cond_init(&e->ready, &mono);
     pthread_condattr_destroy(&mono);
     e->inline_mode = o->num_workers == STK_NONE;
@@ -772,6 +775,8 @@ void stk_loader_close(stk_loader **lp)
     pthread_cond_destroy(&e->work);
     pthread_cond_destroy(&e->parked);
     pthread_cond_destroy(&e->io_work);
+    pthread_cond_destroy(&e->drive_work);
+    pthread_cond_destroy(&e->retry_work);
     pthread_cond_destroy(&e->ready);
     stk_free(l);
 }

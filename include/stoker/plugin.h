@@ -80,11 +80,12 @@ typedef struct stk_io { /* one read; owned by the submitter until done() */
     void *dst;
     size_t got;                      /* less than len: the file ends there */
     int rc;                          /* 0 or a negative STK_E* */
-    int sys;                         /* errno or HTTP status behind rc; 0: none */
+    int sys; /* why: an errno, or minus an HTTP status (-503); 0: not known */
     void (*done)(struct stk_io *io); /* any thread, exactly once, only after STK_PENDING */
     void *cookie;
     stk_file *file;
     struct stk_io *next; /* for the source's own lists while it is pending */
+    uint64_t due_ns;     /* the pipe's, between two tries */
 } stk_io;
 
 struct stk_source {
@@ -107,6 +108,8 @@ struct stk_source {
      * NULL. */
     const void *(*peek)(stk_file *f, uint64_t offset, size_t len);
     void (*close)(stk_file *f);
+    /* Why this read failed, in a few words, where `sys` does not say it; 0: it does.  May be NULL. */
+    int (*reason)(const stk_io *io, char *text, size_t size);
     int remote; /* 1: every read costs a round trip, so that many small ones are slow */
 };
 

@@ -228,12 +228,11 @@ stk_io *stk_block_io(stk_block *b)
 
 static int raw_check(stk_block *b)
 {
-    char text[96];
+    char text[STK_REASON_MAX];
 
     if (b->io.rc < 0)
         return stk_fail(&b->err, b->io.rc, "reading a block failed: %s",
-                        b->io.sys ? strerror_r(b->io.sys, text, sizeof text)
-                                  : stk_code_name(b->io.rc));
+                        stk_io_reason(&b->io, text, sizeof text));
     if (b->io.got < b->io.len)
         return stk_fail(&b->err, STK_ESTALE,
                         "the shard ends inside this block: it was cut after it was indexed");

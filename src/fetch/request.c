@@ -5,9 +5,7 @@
  * neighbours, and a header between them costs less than a second call. */
 #include "fetch/request.h"
 
-#include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #define MAX_GAP (32 * 1024) /* bytes read in vain rather than in a second call */
 
@@ -261,72 +259,96 @@ int stk_request_try(stk_request *r, stk_error *err)
     return rc;
 }
 
-long stk_io_pause_ns(uint32_t failed)
-{
-    return 2000000L << (2 * (failed - 1)); /* 2, 8, 32 ms */
-}
-
-void stk_io_read(stk_io *io, uint64_t *retried)
-{
-    for (uint32_t i = 1; i <= STK_IO_TRIES; i++) {
-        struct timespec pause = { 0, stk_io_pause_ns(i) };
-
-        io->got = 0;
-        io->rc = io->file->source->read(io->file, io);
-        if (io->rc != STK_EIO)
-            return;
-        if (i < STK_IO_TRIES) {
-            ++*retried;
-            nanosleep(&pause, NULL);
-        }
-    }
-}
-
 static int count_down(stk_request *r)
 {
     return atomic_fetch_sub_explicit(&r->pending, 1, memory_order_acq_rel) == 1;
 }
 
-/* One more try for a read of this request?  The source is asked at once: it knows better than we
- * how long to pause. */
-static int try_again(stk_request *r)
+/* One more try for a read of this request?  Which one that is, from 1; 0: no more. */
+static uint32_t try_again(stk_request *r)
 {
-    if (atomic_fetch_add_explicit(&r->retries, 1, memory_order_relaxed) < STK_IO_TRIES)
-        return 1;
+    uint32_t before = atomic_fetch_add_explicit(&r->retries, 1, memory_order_relaxed);
+
+    if (before < STK_IO_TRIES)
+        return before + 1;
     atomic_fetch_sub_explicit(&r->retries, 1, memory_order_relaxed);
     return 0;
 }
 
-/* Begin a read.  0: it is through (io->rc says how); STK_PENDING: io->done() comes. */
+/* What the drivers of async sources sleep by. */
+static void in_flight(stk_request *r)
+{
+    stk_async *a = r->async;
+
+    if (a && atomic_fetch_add_explicit(&a->in_flight, 1, memory_order_acq_rel) == 0)
+        a->wake(a);
+}
+
+static void landed(stk_request *r)
+{
+    if (r->async)
+        atomic_fetch_sub_explicit(&r->async->in_flight, 1, memory_order_acq_rel);
+}
+
+/* A read failed.  0: for good, or the pause is over; STK_PENDING: stk_io_again() comes. */
+static int wait_to_retry(stk_request *r, stk_io *io, uint32_t failed)
+{
+    stk_async *a = r->async;
+
+    return a && failed && a->later(a, io, failed < STK_IO_TRIES ? failed : STK_IO_TRIES - 1)
+               ? STK_PENDING
+               : 0;
+}
+
+/* Begin a read.  0: it is finished (io->rc says how); STK_PENDING: io->done() comes. */
 static int submit(stk_request *r, stk_io *io)
 {
+    uint32_t failed;
     int rc;
 
     do {
         io->got = 0;
         io->rc = io->sys = 0;
+        in_flight(r);
         rc = io->file->source->submit(io->file, io);
         if (rc == STK_PENDING)
             return rc; /* it may be over by now: hands off */
+        landed(r);
         if (rc < 0)
             io->rc = rc;
-    } while (io->rc == STK_EIO && try_again(r));
+        failed = io->rc == STK_EIO ? try_again(r) : 0;
+        if (wait_to_retry(r, io, failed))
+            return STK_PENDING;
+    } while (failed);
     return 0;
 }
 
-/* A read came back.  1: that was all; 0: it failed and is on its way again. */
+/* A read came back.  1: that was all; 0: it failed and is tried again. */
 static int through(stk_request *r, stk_io *io)
 {
-    return io->rc != STK_EIO || !io->file->source->submit || !try_again(r) ||
-           submit(r, io) != STK_PENDING;
+    uint32_t failed;
+
+    if (!io->file->source->submit)
+        return 1;
+    landed(r);
+    failed = io->rc == STK_EIO ? try_again(r) : 0;
+    if (!failed)
+        return 1;
+    return !wait_to_retry(r, io, failed) && submit(r, io) != STK_PENDING;
+}
+
+static void finished(stk_request *r)
+{
+    if (count_down(r))
+        r->arrived(r);
 }
 
 static void io_done(stk_io *io)
 {
     stk_request *r = io->cookie;
 
-    if (through(r, io) && count_down(r))
-        r->arrived(r);
+    if (through(r, io))
+        finished(r);
 }
 
 /* The request that began to read the block waits for it, so it is there to be asked. */
@@ -338,12 +360,21 @@ static void block_done(stk_io *io)
         stk_block_arrived(w->block);
 }
 
+void stk_io_again(stk_io *io)
+{
+    stk_wanted *w = io->cookie;
+
+    if (io->done == io_done) {
+        if (submit(io->cookie, io) != STK_PENDING)
+            finished(io->cookie);
+    } else if (submit(w->waiter.cookie, io) != STK_PENDING) {
+        stk_block_arrived(w->block);
+    }
+}
+
 static void waiter_done(stk_waiter *w)
 {
-    stk_request *r = w->cookie;
-
-    if (count_down(r))
-        r->arrived(r);
+    finished(w->cookie);
 }
 
 static int start(stk_request *r, stk_io *io, void (*queue)(void *cookie, stk_io *io), void *cookie)
@@ -407,11 +438,10 @@ int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), 
 static int check_io(const stk_io *io, const stk_wanted *w, stk_error *err)
 {
     uint64_t end = w->place.offset + w->place.len;
-    char text[96];
+    char text[STK_REASON_MAX];
 
     if (io->rc < 0)
-        return stk_fail(err, io->rc, "reading failed: %s",
-                        io->sys ? strerror_r(io->sys, text, sizeof text) : stk_code_name(io->rc));
+        return stk_fail(err, io->rc, "reading failed: %s", stk_io_reason(io, text, sizeof text));
     if (io->offset + io->got < end)
         return stk_fail(err, STK_ESTALE,
                         "the %s ends at %" PRIu64 ", field %s reaches to %" PRIu64

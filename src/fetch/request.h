@@ -31,6 +31,13 @@ typedef struct stk_wanted { /* one field */
     const stk_codec *unpack; /* the engine's: what it goes through before its chain; or NULL */
 } stk_wanted;
 
+typedef struct stk_async { /* what requests and the threads of async sources share */
+    _Atomic uint32_t in_flight;         /* reads that sources have */
+    void (*wake)(struct stk_async *a);  /* the first of them: there is something to drive */
+    /* stk_io_again(io) after the pause for the failed-th failure.  0: do it now, without. */
+    int (*later)(struct stk_async *a, stk_io *io, uint32_t failed);
+} stk_async;
+
 struct stk_request {
     uint64_t ticket; /* the engine's: whose row this is */
     uint64_t position;
@@ -45,6 +52,7 @@ struct stk_request {
     const char *const *open_root;
     const stk_bytes *fallback; /* the engine's, by output: bytes of a field that is not there */
     stk_cache *cache;
+    stk_async *async; /* NULL: failed reads of async sources are tried again without a pause */
     stk_account *account;
     stk_entry entry;
     uint32_t n;
@@ -84,11 +92,7 @@ int stk_request_finish(stk_request *r, stk_error *err);
 /* Let go of file and blocks; the request can begin anew. */
 void stk_request_end(stk_request *r);
 
-/* A read that fails is tried again after a pause, so often in all. */
-#define STK_IO_TRIES 4
-long stk_io_pause_ns(uint32_t failed); /* after the failed-th failure, from 1 */
-
-/* A blocking read with retries, as the pipe's I/O threads do it. */
-void stk_io_read(stk_io *io, uint64_t *retried);
+/* A failed read of an async source, after its pause: submit it again.  Any thread. */
+void stk_io_again(stk_io *io);
 
 #endif

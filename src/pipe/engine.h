@@ -219,6 +219,12 @@ struct stk_engine {
     pthread_t drive_thread[STK_MAX_DRIVEN];
     const stk_source *driven[STK_MAX_DRIVEN];
     uint32_t n_driven, n_driving;
+    stk_async async;
+    pthread_cond_t drive_work; /* a read is in flight, or stop */
+    pthread_cond_t retry_work; /* on the monotonic clock */
+    stk_io *retry_head;        /* io_lock: failed reads, by due_ns */
+    pthread_t retry_thread;
+    int retrying; /* io_lock: it runs */
 
     /* figures */
     uint64_t opened_ns, opened_ticks, wait_ns, first_batch_ns, batches;
@@ -337,6 +343,7 @@ int stk_peek_make(stk_worker *w, stk_slot *s, uint32_t row, const stk_where *whe
 
 /* iothread.c: reads that wait */
 void stk_io_queue(void *engine, stk_io *io);
+void stk_io_async(stk_engine *e); /* once, before requests are made */
 int stk_io_start(stk_engine *e, stk_error *err); /* drivers of async sources */
 void stk_io_stop(stk_engine *e);
 int stk_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, const char *name);

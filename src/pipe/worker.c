@@ -70,6 +70,7 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
     STK_TRY(stk_request_open(out, e->cache, &e->reads, err));
     (*out)->arrived = request_arrived;
     (*out)->owner = e;
+    (*out)->async = &e->async;
     (*out)->open_root = e->open_root;
     (*out)->fallback = e->fallback;
     e->n_requests++;

@@ -9,8 +9,20 @@
 extern const stk_source stk_source_local;  /* paths and file:// */
 extern const stk_source stk_source_memory; /* mem://NAME: bytes given by stk_memory_put() */
 
-/* Exactly len bytes at offset, waiting; a short file is STK_ECORRUPT with the offset.  Retries
- * EINTR, EAGAIN. */
+/* A read that fails with STK_EIO is tried again after a pause, so often in all; this is the rule for
+ * all reads, also those that wait elsewhere (fetch/uring.c, pipe/iothread.c). */
+#define STK_IO_TRIES 4
+long stk_io_pause_ns(uint32_t failed); /* after the failed-th failure, from 1 */
+/* A blocking read with retries.  *retried grows by their number. */
+void stk_io_read(stk_io *io, uint64_t *retried);
+
+/* Why a read failed, for an error: the source's own words, an errno's, an HTTP status.  Returns
+ * `text` or a constant. */
+#define STK_REASON_MAX 128
+const char *stk_io_reason(const stk_io *io, char *text, size_t size);
+
+/* Exactly len bytes at offset, waiting and trying again as above; a short file is STK_ECORRUPT with
+ * the offset. */
 int stk_file_read(stk_file *f, uint64_t offset, void *dst, size_t len, stk_error *err);
 void stk_file_close(stk_file **f); /* NULL-safe, nulls */
 
