@@ -365,12 +365,24 @@ static int open_data(check *c, const char *const *urls, size_t n, stk_error *err
     return rc < 0 ? rc : stk_dataset_open(&c->ds, urls, n, &o, err);
 }
 
+/* A name that was expanded is not expanded again.  Names of other sources hold no pattern. */
+static int path_url(const char *name, char **out, stk_error *err)
+{
+    size_t len = strlen(STK_PATH_SCHEME) + strlen(name) + 1;
+
+    *out = stk_alloc(len);
+    if (!*out)
+        return stk_fail_nomem(err, len);
+    snprintf(*out, len, "%s%s", name[0] == '/' ? STK_PATH_SCHEME : "", name);
+    return 0;
+}
+
 /* Everything that can be opened.  ds stays NULL where no shard can. */
 static int open_good(check *c, const char *const *urls, size_t n, stk_error *err)
 {
-    const char **good;
+    char **good;
     size_t k = 0;
-    int rc = open_data(c, urls, n, err);
+    int rc = open_data(c, urls, n, err), made = 0;
     stk_error first = *err;
 
     if (rc == 0 || !is_shards(rc))
@@ -387,13 +399,15 @@ static int open_good(check *c, const char *const *urls, size_t n, stk_error *err
     good = stk_zalloc(c->all.n + 1, sizeof *good);
     if (!good)
         return stk_fail_nomem(err, c->all.n * sizeof *good);
-    for (size_t i = 0; i < c->all.n; i++)
+    for (size_t i = 0; made == 0 && i < c->all.n; i++)
         if (!c->bad_shard[i])
-            good[k++] = c->all.name[i];
-    if (!k && !c->bad_shards) /* nothing here is for us: arrays, or compressed shards alone */
+            made = path_url(c->all.name[i], &good[k++], err);
+    if (made == 0 && !k && !c->bad_shards) /* nothing here is for us: arrays, or compressed shards */
         *err = first;
     else
-        rc = k ? open_data(c, good, k, err) : 0;
+        rc = made == 0 && k ? open_data(c, (const char *const *)good, k, err) : made;
+    for (size_t i = 0; i < k; i++)
+        stk_free(good[i]);
     stk_free(good);
     return rc;
 }

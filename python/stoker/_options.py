@@ -338,6 +338,14 @@ def column_bytes(columns: Any) -> list[bytes]:
     return names
 
 
+def _url(u: str | bytes | os.PathLike[Any]) -> bytes:
+    """A string is a pattern; a pathlib.Path is the file or folder of that very name."""
+    name = os.fsencode(u)
+    if isinstance(u, os.PathLike) and re.search(rb"[{}*?\[\\$]|::|^path:", name):
+        return b"path:" + name
+    return name
+
+
 def url_bytes(data: Any) -> list[bytes] | None:
     """Paths as the extension takes them; None if `data` is neither a path nor a list of paths."""
     if isinstance(data, (str, bytes, os.PathLike)):
@@ -346,7 +354,7 @@ def url_bytes(data: Any) -> list[bytes] | None:
         return None
     if not all(isinstance(u, (str, bytes, os.PathLike)) for u in data):
         return None
-    urls = [os.fsencode(u) for u in data]
+    urls = [_url(u) for u in data]
     if any(b"\0" in u for u in urls):
         invalid("a path has a null character")
     return urls

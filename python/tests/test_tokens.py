@@ -422,10 +422,10 @@ def test_a_shard_without_tokens(tmp_path, way):
         stoker.Loader(tmp_path / "a.bin", fields(10))
     for name, docs in (("b", [full]), ("c", [none]), ("d", [full, none])):
         megatron(tmp_path / name, docs)
-    with stoker.Loader(tmp_path / "?.bin", {"x": "tokens(block=10, separator=7)"}) as loader:
+    with stoker.Loader(str(tmp_path / "?.bin"), {"x": "tokens(block=10, separator=7)"}) as loader:
         got = torch.cat([b["x"].flatten() for b in loader]).tolist()
     assert got == [7, 7, *full.tolist(), 7, 7, *full.tolist(), 7, 7][:600]
-    with stoker.Loader(tmp_path / "?.bin", {"x": "tokens(block=10)"}, shuffle="megatron") as loader:
+    with stoker.Loader(str(tmp_path / "?.bin"), {"x": "tokens(block=10)"}, shuffle="megatron") as loader:
         assert sorted(torch.cat([b["x"].flatten() for b in loader]).tolist()) == sorted([*full.tolist()] * 2)
 
 

@@ -49,10 +49,13 @@ typedef struct stk_names {
 int stk_names_add(stk_names *l, const char *name, size_t len, stk_error *err);
 void stk_names_fini(stk_names *l);
 
+#define STK_PATH_SCHEME "path:"
+
 /* Expand patterns to shard names in order, by WebDataset's rules: "::" separates, ${X} is WDS_X
  * of the environment, braces expand (zero padding, steps, descending, nesting, {x} stays).
  * Then, ours: a name with * ? [ is a glob, sorted, a folder means its shards (*.tar), sorted, or,
  * where there are none, the pictures in it: see source/folder.h.
+ * "path:NAME" is the local file or folder of that very name, whatever characters it has.
  * A pattern that matches nothing is STK_ENOTFOUND and named.  At most 16 million names. */
 int stk_urls_expand(const char *const *urls, size_t n, stk_names *out, stk_error *err);
 

@@ -80,7 +80,7 @@ def cut_in_sample(d):
 
 
 def not_found(d):
-    stoker.open(d / "train-{000..002}.tar")
+    stoker.open(str(d / "train-{000..002}.tar"))
 
 
 def no_column(d):
