@@ -397,9 +397,13 @@ static int rot_locate(const stk_entry *e, const stk_field *field, stk_place *out
     return 0;
 }
 
+static unsigned rot_unpacks;
+
 static int rot_unpack(stk_bytes raw, void **out, size_t *len, stk_error *err)
 {
     char *p = stk_alloc(raw.len);
+
+    rot_unpacks++;
 
     if (!p)
         return stk_fail(err, STK_ENOMEM, "no memory");
@@ -426,6 +430,27 @@ static const stk_format rot = { .abi = STK_PLUGIN_ABI,
                                 .locate = rot_locate,
                                 .unpack = rot_unpack,
                                 .pick = rot_pick };
+
+/* The block that was unpacked last is kept, also while samples of it are held. */
+static void check_kept(stk_dataset *ds)
+{
+    static const uint64_t order[] = { 0, 0, 0, 1, 1, 0 };
+    stk_sample *x[6];
+    stk_error err;
+
+    rot_unpacks = 0;
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(stk_dataset_read(ds, order[i], &x[i], &err), 0);
+    assert_int_equal(rot_unpacks, 3);
+    for (int i = 0; i < 6; i++) {
+        const void *data;
+        size_t len;
+
+        assert_string_equal(stk_sample_field(x[i], 1, &data, &len), "b");
+        assert_memory_equal(data, "abcdefgh", 8);
+        stk_sample_close(&x[i]);
+    }
+}
 
 static void located_fields(void **state)
 {
@@ -454,11 +479,14 @@ static void located_fields(void **state)
     assert_string_equal(stk_sample_field(x, 2, &data, &len), "raw");
     assert_memory_equal(data, "BCDEFGHIbcdefghi", 16);
     stk_sample_close(&x);
-    for (uint64_t n = 1; n < 5; n++) {
+    for (uint64_t n = 1; n < 6; n++) {
+        assert_int_equal(stk_dataset_read(ds, 0, &x, &err), 0); /* its block is the one that is kept */
+        stk_sample_close(&x);
         stk_mem_fail_at(n);
         assert_int_equal(stk_dataset_read(ds, 1, &x, &err), STK_ENOMEM);
         stk_mem_fail_at(0);
     }
+    check_kept(ds);
     stk_dataset_unref(&ds);
 }
 
