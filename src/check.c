@@ -19,6 +19,7 @@
 #include "check_model.h"
 #include "codec/jpeg_seek.h"
 #include "pipe/jobs.h"
+#include "source/folder.h"
 
 #define RUN 128u /* samples a job */
 #define TELL_EVERY_NS 50000000u
@@ -390,6 +391,8 @@ static int open_good(check *c, const char *const *urls, size_t n, stk_error *err
     stk_error first = *err;
 
     if (rc == 0 || !is_shards(rc))
+        return rc;
+    if (rc == STK_ESTALE && stk_is_folder(first.shard)) /* labels would be renumbered: all of them */
         return rc;
     if (names_all(c, urls, n, err) < 0) {
         *err = first;
