@@ -296,8 +296,9 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
     if (!o->prefetch)
         stk_device_ahead(e, bytes);
     fit = bytes ? limit / 8 * 5 / bytes : STK_MAX_SLOTS; /* what the pool holds */
-    stk_account_init(&e->reads, limit / 4);
-    e->reads.whole = stk_pool_account(e->common->pool);
+    stk_account_init_part(&e->reads, limit / 4, stk_pool_account(e->common->pool));
+    stk_account_init_part(&e->ration.account, limit, stk_pool_account(e->common->pool));
+    e->ration.most = (size_t)(limit / 2);
     if (e->n_slots > fit)
         e->n_slots = fit > 1 ? (uint32_t)fit : 1;
     STK_TRY(stk_device_fit(e, err));

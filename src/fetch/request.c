@@ -23,8 +23,7 @@ void stk_request_close(stk_request **r)
 {
     if (!*r)
         return;
-    stk_account_give((*r)->account, (*r)->cap);
-    stk_free((*r)->buf);
+    stk_request_trim(*r);
     for (uint32_t i = 0; i < STK_MAX_OUTPUTS; i++)
         stk_seek_room_fini(&(*r)->hint_room[i]);
     stk_free(*r);
@@ -33,34 +32,32 @@ void stk_request_close(stk_request **r)
 
 int stk_request_trim(stk_request *r)
 {
-    int had = r->cap != 0;
+    size_t had = r->cap;
 
-    stk_account_give(r->account, r->cap);
-    stk_free(r->buf);
+    stk_large_free(r->buf, had);
     r->buf = NULL;
     r->cap = 0;
-    return had;
+    stk_account_give(r->account, had);
+    return had != 0;
 }
 
 static int reserve(stk_request *r, uint64_t need, stk_error *err)
 {
     size_t cap = (size_t)(need + need / 4 + 4096); /* grows to the largest sample soon */
-    uint8_t *p;
 
     if (need <= r->cap)
         return 0;
-    if (need > SIZE_MAX / 4 || !stk_account_take(r->account, cap - r->cap))
+    (void)stk_request_trim(r); /* never both at once */
+    if (need > SIZE_MAX / 4 || !stk_account_take(r->account, cap))
         return stk_fail(
             err, need > SIZE_MAX / 4 || cap > r->account->limit ? STK_ENOMEM : STK_ELIMIT,
             "its fields are %" PRIu64 " bytes, more than memory_limit leaves: raise memory_limit",
             need);
-    p = stk_alloc(cap);
-    if (!p) {
-        stk_account_give(r->account, cap - r->cap);
+    r->buf = stk_large_alloc(cap);
+    if (!r->buf) {
+        stk_account_give(r->account, cap);
         return stk_fail_nomem(err, cap);
     }
-    stk_free(r->buf);
-    r->buf = p;
     r->cap = cap;
     return 0;
 }
