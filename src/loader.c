@@ -304,7 +304,7 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
     STK_TRY(stk_device_fit(e, err));
     STK_TRY(stk_device_cache(e, o, err));
     STK_TRY(stk_batching_slots(e, err));
-    return stk_cache_open(&e->cache, limit / 8, stk_pool_account(e->common->pool), err);
+    return stk_cache_open(&e->cache, limit / 8, &e->reads, err);
 }
 
 /* The sources that want driving: every shard may lie elsewhere. */

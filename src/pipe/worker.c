@@ -349,12 +349,30 @@ static void time_run(stk_worker *w, stk_stage_id stage)
     stk_lap(w, stage);
 }
 
+/* Check the bytes, unpacking blocks.  STK_PENDING: another worker unpacks one, r has left. */
+static int bytes_finish(stk_worker *w, stk_request *r, stk_error *err)
+{
+    stk_engine *e = w->engine;
+    int rc;
+
+    if (!r->blocks)
+        return stk_request_finish(r, err);
+    atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
+    rc = stk_request_finish(r, err);
+    if (rc != STK_PENDING)
+        atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
+    return rc;
+}
+
 /* Finish bytes and make the row; adds the address to an error. */
 static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err)
 {
     uint32_t row = (uint32_t)(r->ticket % w->engine->batch);
-    int rc = stk_request_finish(r, err);
+    int rc = bytes_finish(w, r, err);
     uint64_t fetched = time_fetched(w);
+
+    if (rc == STK_PENDING)
+        return rc;
 
     if (rc == 0)
         rc = stk_row_make(w, r, s->batch, row, err);
@@ -425,6 +443,8 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             stk_range(e, "stoker gather");
             rc = row_finish(w, r, s, &err);
             stk_range(e, NULL);
+            if (rc == STK_PENDING)
+                return 0;
         }
         if (rc < 0 && stk_row_was_kept(r)) { /* the file says what is wrong, or is decoded here */
             r->from_files = 1;

@@ -272,7 +272,7 @@ static void abi(void **state)
 
     (void)state;
     assert_int_equal(stk_loader_open(&l, &ds, 1, &o, &err), STK_EINVAL);
-    assert_string_equal(err.message, "memory old was built for ABI 7, this is 1");
+    assert_string_equal(err.message, "memory old was built for ABI 7, this is 2");
 }
 
 int main(void)
