@@ -572,6 +572,14 @@ static PyObject *cache_dict(const stk_stats *s)
                          (unsigned long long)s->gpu_cache_misses);
 }
 
+static PyObject *memory_dict(const stk_stats *s)
+{
+    unsigned long long b = s->memory_batches, r = s->memory_reads;
+    unsigned long long k = s->memory_blocks, t = s->memory_scratch;
+
+    return Py_BuildValue("{sKsKsKsK}", "batches", b, "reads", r, "blocks", k, "scratch", t);
+}
+
 /* What the GPU did; None where there is none. */
 static PyObject *gpu_dict(const stk_stats *s)
 {
@@ -596,7 +604,7 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
     stk_loader_stats(self->l, &s);
     leave(self);
     return Py_BuildValue(
-        "{sKsKsKsIsIsNsNsdsdsKsKsKszsKsKsKsIsKsKsKsKsKsK}", "samples",
+        "{sKsKsKsIsIsNsNsdsdsKsKsKszsKsKsKsNsIsKsKsKsKsKsK}", "samples",
         (unsigned long long)s.samples, "batches", (unsigned long long)s.batches, "bytes",
         (unsigned long long)s.bytes, "workers", s.workers, "slots", s.slots, "stages",
         stages_dict(&s), "gpu", gpu_dict(&s), "wait_s", (double)s.wait_ns * 1e-9, "first_batch_s",
@@ -604,7 +612,7 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
         (unsigned long long)s.retried_reads, "cold_reads", (unsigned long long)s.cold_reads,
         "cold_by", s.cold_by, "memory", (unsigned long long)s.memory, "memory_peak",
         (unsigned long long)s.memory_peak, "memory_limit", (unsigned long long)s.memory_limit,
-        "held", s.held, "jpeg_seek", (unsigned long long)s.jpeg_seek, "jpeg_misfit",
+        "memory_of", memory_dict(&s), "held", s.held, "jpeg_seek", (unsigned long long)s.jpeg_seek, "jpeg_misfit",
         (unsigned long long)s.jpeg_misfit, "jpeg_fallback", (unsigned long long)s.jpeg_fallback,
         "jpeg_learned", (unsigned long long)s.jpeg_learned, "packed_tokens",
         (unsigned long long)s.packed_tokens, "packed_room", (unsigned long long)s.packed_room);

@@ -407,10 +407,16 @@ static int block_read(const stk_sample *s, stk_file *file, const stk_place *p, s
     void *raw = NULL;
     int rc = b ? read_place(s, file, p, &raw, err) : stk_fail_nomem(err, sizeof *b);
 
-    if (rc == 0)
-        rc = s->ds->format->unpack((stk_bytes){ raw, p->len }, &b->data, &b->len, err);
+    if (rc == 0) {
+        b->len = (size_t)p->unpacked;
+        b->data = stk_alloc(b->len);
+        rc = b->data ? s->ds->format->unpack((stk_bytes){ raw, p->len }, b->data, &b->len, err)
+                     : stk_fail_nomem(err, b->len);
+    }
     stk_free(raw);
     if (rc < 0) {
+        if (b)
+            stk_free(b->data);
         stk_free(b);
         return rc;
     }

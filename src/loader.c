@@ -296,14 +296,15 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
     if (!o->prefetch)
         stk_device_ahead(e, bytes);
     fit = bytes ? limit / 8 * 5 / bytes : STK_MAX_SLOTS; /* what the pool holds */
-    stk_account_init(&e->reads, limit / 4);
-    e->reads.whole = stk_pool_account(e->common->pool);
+    stk_account_init_part(&e->reads, limit / 4, stk_pool_account(e->common->pool));
+    stk_account_init_part(&e->ration.account, limit, stk_pool_account(e->common->pool));
+    e->ration.most = (size_t)(limit / 2);
     if (e->n_slots > fit)
         e->n_slots = fit > 1 ? (uint32_t)fit : 1;
     STK_TRY(stk_device_fit(e, err));
     STK_TRY(stk_device_cache(e, o, err));
     STK_TRY(stk_batching_slots(e, err));
-    return stk_cache_open(&e->cache, limit / 8, stk_pool_account(e->common->pool), err);
+    return stk_cache_open(&e->cache, limit / 8, &e->reads, err);
 }
 
 /* The sources that want driving: every shard may lie elsewhere. */

@@ -338,6 +338,9 @@ typedef struct stk_stats {
      * or rows that were there when they were drawn, and that were not. */
     uint64_t gpu_cache_bytes, gpu_cache_limit, gpu_cache_entries;
     uint64_t gpu_cache_hits, gpu_cache_misses;
+    /* `memory` by owner: batches, also those that you hold; what is read; blocks that samples share;
+     * what rows are made in (decoders, unpacked fields). */
+    uint64_t memory_batches, memory_reads, memory_blocks, memory_scratch;
 } stk_stats;
 
 STK_API const char *stk_stage_name(stk_stage_id id); /* "fetch"; a static string */

@@ -474,7 +474,8 @@ class Loader:
 
     def stats(self) -> dict[str, Any]:
         """Figures since the loader was opened; times in seconds, stages summed over workers; padding: the
-        share of packed rows, or of max_tokens' batches, that is no token of theirs, in this epoch; else None."""
+        share of packed rows, or of max_tokens' batches, that is no token of theirs, in this epoch; else None;
+        memory: bytes that memory_limit counts, memory_of: who has them."""
         stats = self._core.stats()
         room = stats["packed_room"]
         stats["padding"] = 1 - stats["packed_tokens"] / room if room else None

@@ -269,6 +269,8 @@ def test_stats(urls):
     assert {"fetch", "decode", "sample"} <= set(stats["stages"])
     assert stats["stages"]["decode"] > 0 and stats["first_batch_s"] > 0 and stats["wait_s"] >= 0
     assert 0 < stats["memory"] <= stats["memory_peak"] <= stats["memory_limit"]
+    assert set(stats["memory_of"]) == {"batches", "reads", "blocks", "scratch"}
+    assert stats["memory_of"]["scratch"] > 0 and stats["memory_of"]["batches"] > 0
 
 
 def test_set_workers_while_running(urls, reference):

@@ -248,7 +248,7 @@ static int pad_output(stk_batch *b, uint32_t output, stk_error *err)
 int stk_batch_pad(stk_batch *b, stk_error *err)
 {
     for (uint32_t i = 0; i < b->common->n_out; i++)
-        if (stk_out_pads(&b->common->out[i], b->common->batch))
+        if (stk_out_pads(&b->common->out[i], b->common->batch) && !b->out[i].padded)
             STK_TRY(pad_output(b, i, err));
     return 0;
 }

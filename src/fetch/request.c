@@ -23,8 +23,7 @@ void stk_request_close(stk_request **r)
 {
     if (!*r)
         return;
-    stk_account_give((*r)->account, (*r)->cap);
-    stk_free((*r)->buf);
+    stk_request_trim(*r);
     for (uint32_t i = 0; i < STK_MAX_OUTPUTS; i++)
         stk_seek_room_fini(&(*r)->hint_room[i]);
     stk_free(*r);
@@ -33,34 +32,54 @@ void stk_request_close(stk_request **r)
 
 int stk_request_trim(stk_request *r)
 {
-    int had = r->cap != 0;
+    size_t had = r->cap;
 
-    stk_account_give(r->account, r->cap);
-    stk_free(r->buf);
+    stk_large_free(r->buf, had);
     r->buf = NULL;
     r->cap = 0;
-    return had;
+    stk_account_give(r->account, had);
+    return had != 0;
+}
+
+/* Bytes of the blocks that it has got so far. */
+static uint64_t held(const stk_request *r)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < r->n; i++) {
+        uint32_t j = 0;
+
+        while (j < i && r->want[j].block != r->want[i].block)
+            j++;
+        if (r->want[i].block && j == i)
+            bytes += stk_block_size(r->want[i].block);
+    }
+    return bytes;
 }
 
 static int reserve(stk_request *r, uint64_t need, stk_error *err)
 {
     size_t cap = (size_t)(need + need / 4 + 4096); /* grows to the largest sample soon */
-    uint8_t *p;
 
     if (need <= r->cap)
         return 0;
-    if (need > SIZE_MAX / 4 || !stk_account_take(r->account, cap - r->cap))
+    (void)stk_request_trim(r); /* never both at once */
+    r->lacks = need;
+    if (need <= SIZE_MAX / 4 && !stk_account_take(r->account, cap)) {
+        cap = (size_t)need;
+        if (!stk_account_take(r->account, cap))
+            cap = 0;
+    }
+    if (need > SIZE_MAX / 4 || !cap)
         return stk_fail(
-            err, need > SIZE_MAX / 4 || cap > r->account->limit ? STK_ENOMEM : STK_ELIMIT,
+            err, need > SIZE_MAX / 4 ? STK_ENOMEM : STK_ELIMIT,
             "its fields are %" PRIu64 " bytes, more than memory_limit leaves: raise memory_limit",
             need);
-    p = stk_alloc(cap);
-    if (!p) {
-        stk_account_give(r->account, cap - r->cap);
+    r->buf = stk_large_alloc(cap);
+    if (!r->buf) {
+        stk_account_give(r->account, cap);
         return stk_fail_nomem(err, cap);
     }
-    stk_free(r->buf);
-    r->buf = p;
     r->cap = cap;
     return 0;
 }
@@ -125,8 +144,11 @@ static int locate(stk_request *r, stk_wanted *w, uint32_t field, stk_error *err)
         w->file = NULL;
     else if (w->place.name.data)
         return open_named(r, w, err);
-    return w->place.shared ? stk_cache_get(r->cache, d, r->entry.shard, &w->place, &w->block, err)
-                           : 0;
+    if (!w->place.shared)
+        return 0;
+    r->blocks = 1;
+    r->lacks = w->place.len + w->place.unpacked;
+    return stk_cache_get(r->cache, d, r->entry.shard, &w->place, &w->block, err);
 }
 
 /* Has a read of its own or shares one: it lies in no block and is not at hand already. */
@@ -193,6 +215,7 @@ int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_er
     r->n = 0;
     r->n_io = 0;
     r->missing = 0;
+    r->blocks = 0;
     r->late = 0;
     r->aimed = 0;
     r->file = NULL;
@@ -205,6 +228,8 @@ int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_er
     }
     if (rc == 0)
         rc = plan_reads(r, err);
+    if (rc == STK_ELIMIT && held(r) + r->lacks > r->account->limit)
+        rc = err->code = STK_ENOMEM; /* even if all others let go */
     if (rc < 0)
         stk_request_end(r);
     return rc;
@@ -460,7 +485,12 @@ int stk_request_finish(stk_request *r, stk_error *err)
         int rc;
 
         if (w->block) {
-            rc = stk_block_open(w->block, r->data->format, &block, err);
+            w->waiter.arrived = waiter_done;
+            w->waiter.cookie = r;
+            atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
+            rc = stk_block_open(w->block, r->data->format, &w->waiter, &block, err);
+            if (rc == STK_PENDING)
+                return rc; /* r may be another worker's by now */
             if (rc == 0)
                 rc = r->data->format->pick(block, &r->entry, &w->field, &w->bytes, err);
         } else if (!w->file) {

@@ -61,6 +61,8 @@ struct stk_request {
     uint32_t n_io;
     stk_io io[STK_MAX_OUTPUTS];
     uint32_t missing; /* reads that try() left, as a bit set */
+    int blocks;       /* some of its fields are in blocks */
+    uint64_t lacks;   /* bytes that begin() asked for last */
     uint32_t aimed;   /* fields that are read to where they are wanted, as a bit set */
     stk_file *file;
     uint8_t *buf;
@@ -88,7 +90,8 @@ int stk_request_try(stk_request *r, stk_error *err);
  * STK_PENDING. */
 int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), void *cookie,
                        stk_error *err);
-/* Check what came and point want[i].bytes at it. */
+/* Check what came and point want[i].bytes at it.  STK_PENDING: another one unpacks a block of it, so
+ * that r->arrived() comes, then finish() again; only with r->blocks. */
 int stk_request_finish(stk_request *r, stk_error *err);
 /* Let go of file and blocks; the request can begin anew. */
 void stk_request_end(stk_request *r);

@@ -36,8 +36,7 @@ int stk_small_open(stk_small **out, uint64_t samples, stk_account *account, stk_
     *out = s;
     if (!s)
         return stk_fail_nomem(err, (size_t)n * sizeof s->group[0]);
-    stk_account_init(&s->account, account->limit / 8);
-    s->account.whole = account;
+    stk_account_init_part(&s->account, account->limit / 8, account);
     s->samples = samples;
     s->n_groups = n;
     stk_mutex_init(&s->lock);

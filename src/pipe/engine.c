@@ -28,6 +28,8 @@ static int workers_set_locked(stk_engine *e, uint32_t n, stk_error *err)
         rc = worker_add_locked(e, err);
     if (rc == 0)
         atomic_store_explicit(&e->active, n, memory_order_relaxed);
+    atomic_store_explicit(&e->ration.keep, (size_t)(e->ration.account.limit / 8 / n),
+                          memory_order_relaxed);
     pthread_cond_broadcast(&e->work);
     pthread_cond_broadcast(&e->parked);
     return rc;
@@ -155,6 +157,7 @@ static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
             return held_too_many(e, rc, err);
         if (s->state == STK_SLOT_READY)
             return 0;
+        e->wanted = 1;
         e->waits_from = stk_now_ns();
         if (e->inline_mode) {
             timed_out = !stk_worker_step_locked(e) && timeout_ms >= 0 && passed(&until);
@@ -186,6 +189,7 @@ static int hold_locked(stk_engine *e, stk_error *err)
         s->batch = NULL;
     }
     s->state = STK_SLOT_FREE;
+    e->wanted = 0;
     e->tail++;
     stk_ring_open_locked(
         e, NULL); /* the place that fell free is worked on while the consumer trains */

@@ -118,6 +118,8 @@ typedef struct stk_worker {
     stk_row_docs docs;    /* of the row under hand, where it is packed anew */
     uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
     stk_scratch scratch;
+    size_t short_room;    /* bytes that the batch had no room for; 0: it had */
+    uint64_t short_since; /* nanoseconds: nobody could give memory since then; 0: somebody can */
     int alone; /* makes rows anew on the consumer's thread: reads wait, the CPU decodes */
     stk_bytes next; /* rows of arrays: what is left to prefetch of the row behind this one */
     void *decoder[STK_MAX_DECODERS]; /* contexts, opened at first use */
@@ -159,6 +161,7 @@ struct stk_engine {
     const stk_kern *kern;
     stk_cache *cache;
     stk_account reads; /* a quarter of memory_limit: what is read leaves room for what is made */
+    stk_ration ration; /* of the workers' scratch */
     stk_log log;
     stk_watch watch;          /* drawn NULL: nobody watches */
     struct stk_learn **learn; /* by data set; NULL: nothing to learn there, or nowhere */
@@ -177,7 +180,8 @@ struct stk_engine {
     _Alignas(64) _Atomic uint64_t limit; /* tickets below it are open */
     _Alignas(64) _Atomic uint32_t n_arrived, inflight;
     _Atomic int cold;     /* the last claim had to wait: keep reads in flight before decoding */
-    _Atomic int tight;    /* reads wait for memory: workers keep none between rows */
+    _Atomic int tight;    /* so many rows wait for memory: workers keep none between rows */
+    _Atomic uint32_t n_short; /* workers that sleep meanwhile */
     _Atomic int draining; /* a seek or close: rows are done without being made */
     _Atomic uint64_t skipped, retried;
     _Atomic uint32_t epoch_skips[STK_EPOCHS];
@@ -190,6 +194,7 @@ struct stk_engine {
     uint64_t base_epoch, base_from;    /* lock: epoch and position of sequence number 0 */
     uint64_t base_step, base_left;     /* lock: its step; steps from there to the epoch's end */
     stk_ahead ahead;                   /* lock: what the slot at the head will be */
+    int wanted;                        /* lock: the consumer has asked for the slot at the tail */
     uint64_t waits_from;               /* lock: since when the consumer waits; 0: it does not */
     uint64_t epoch, taken;             /* where the consumer stands */
     stk_held held;                     /* the consumer's; what next() hands out */
@@ -200,6 +205,7 @@ struct stk_engine {
     uint32_t n_requests, max_requests; /* lock */
     stk_worker *worker[STK_MAX_WORKERS];
     uint32_t n_workers;      /* lock: threads there are */
+    uint32_t n_resting;      /* lock: of them, those with nothing to do */
     _Atomic uint32_t active; /* threads that work; changed under the lock */
     uint32_t want_workers;
     int stop;         /* lock */
@@ -272,6 +278,17 @@ int stk_worker_step_locked(
 void *stk_worker_main(void *worker);
 /* A row of a READY slot once more, by the CPU; the consumer's thread.  A failure is the slot's. */
 int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err);
+int stk_worker_take_arrived(stk_worker *w); /* end a row whose bytes have come.  0: there is none */
+
+/* room.c: rows that wait for memory */
+typedef int (*stk_begin_fn)(stk_worker *w, stk_request *r, stk_error *err);
+/* begin() answered STK_ELIMIT: again, until there is room. */
+int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error *err);
+/* The scratch met a shortage, or the batch has no room for `room` bytes: wait, holding no scratch.
+ * 0: make the row's output again. */
+int stk_room_row(stk_worker *w, uint64_t ticket, size_t room, stk_error *err);
+int stk_room_pause(stk_engine *e); /* 1: others had memory, try again; 0: that would be in vain */
+
 void stk_row_aim(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row); /* before its reads */
 int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row, stk_error *err);
 

@@ -80,6 +80,8 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err)
 
         if (e->head > e->tail && !stk_common_settled(e->common))
             break; /* the first ragged batch shows how many fit */
+        if (e->head > e->tail && stk_account_waited_for(&e->reads))
+            break; /* a row of an earlier one waits for memory */
         slot_place(e, s);
         rc = stk_batch_open(&b, e->common, s->spot ? s->share.rows : stk_slot_tickets(s), err);
         if (rc < 0)
@@ -176,7 +178,7 @@ static void pad(stk_engine *e, stk_slot *s)
     stk_error_clear(&err);
     if (s->spot)
         stk_packed_finish(e, s);
-    rc = stk_batch_pad(s->batch, &err);
+    while ((rc = stk_batch_pad(s->batch, &err)) == STK_ENOMEM && stk_room_pause(e)) {}
     if (rc < 0)
         stk_ring_fail(e, s, 0, rc, &err);
 }
@@ -209,6 +211,7 @@ void stk_ring_drain(stk_engine *e)
 
     stk_batch_release(&e->held.batch);
     atomic_store_explicit(&e->draining, 1, memory_order_relaxed);
+    stk_account_wake_all(&e->reads);
     stk_stall_at(&e->stall, STK_STALL_DRAIN, old);
     atomic_store_explicit(&e->limit, 0, memory_order_release);
     stk_stall_at(&e->stall, STK_STALL_DRAIN, old + 1);

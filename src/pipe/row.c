@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row.c - one row: every output's bytes through its chain, straight into the batch. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/registry.h"
@@ -8,11 +9,14 @@
 #include "kern/turn.h"
 #include "pipe/engine.h"
 
+#define AGAIN 16 /* times that an output is begun again; with each it asks for more */
+
 typedef struct row {
     stk_worker *w;
     const stk_request *r;
     stk_batch *b;
     uint32_t row, output;
+    int again; /* it was begun before, and had no memory */
     const stk_chain *chain;
 } row;
 
@@ -71,7 +75,7 @@ static void tell(const row *x, uint32_t step, const char *op, const stk_view *vi
     const stk_watch *watch = &x->w->engine->watch;
     stk_drawn d = { x->b->epoch, x->r->position, x->output, step, op, view };
 
-    if (watch->drawn)
+    if (watch->drawn && !x->again)
         watch->drawn(watch->cookie, &d);
 }
 
@@ -98,10 +102,27 @@ static int draw(const row *x, const stk_image_info *info, stk_view *view, stk_er
     return 0;
 }
 
+/* Room for a ragged row.  NULL: there is none, for now or for ever. */
+static void *reserve(const row *x, size_t len, stk_cut *cut)
+{
+    void *dst = stk_batch_reserve(x->b, x->output, x->row, len, cut);
+
+    x->w->short_room = !dst && errno == EDQUOT ? len : 0;
+    return dst;
+}
+
+static int no_room(const row *x, size_t len, stk_error *err)
+{
+    return x->w->short_room
+               ? stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", len)
+               : stk_fail_nomem(err, len);
+}
+
 /* Where the finished picture goes: its dense place, or room cut off a ragged output. */
 static int image_place(const row *x, const stk_view *v, void **dst, stk_error *err)
 {
     const stk_spec *spec = &x->chain->spec;
+    size_t len = (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(spec->dtype);
     int hwc = spec->layout == STK_HWC;
     stk_row_out *out;
 
@@ -117,9 +138,8 @@ static int image_place(const row *x, const stk_view *v, void **dst, stk_error *e
     out->shape[0] = hwc ? v->vis_h : 3;
     out->shape[1] = hwc ? v->vis_w : v->vis_h;
     out->shape[2] = hwc ? 3 : v->vis_w;
-    *dst = stk_batch_reserve(x->b, x->output, x->row,
-                             (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(spec->dtype), NULL);
-    return *dst ? 0 : stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
+    *dst = reserve(x, len, NULL);
+    return *dst ? 0 : no_room(x, len, err);
 }
 
 /* The pixels of `need`, which is a rectangle of the picture as the ops see it. */
@@ -131,6 +151,8 @@ static int decode_need(const picture *p, const stk_ask *ask, stk_scratch *scratc
 
     if (!need->w || !need->h)
         return 0;
+    if (p->turn != 1 && !stk_scratch_expect(scratch, (size_t)need->w * need->h * 8))
+        return stk_fail(err, STK_ENOMEM, "no memory to turn a picture of %ux%u", need->w, need->h);
     STK_TRY(p->decoder->decode(p->ctx, &filed, scratch, out, err));
     return p->turn == 1 ? 0 : stk_turn_pixels(p->turn, p->info, need, scratch, out, err);
 }
@@ -325,7 +347,7 @@ static void *bytes_place(const row *x, size_t len)
         return out->data;
     }
     stk_batch_unreserve(x->b, x->output, x->row);
-    return stk_batch_reserve(x->b, x->output, x->row, len, cut_of(x));
+    return reserve(x, len, cut_of(x));
 }
 
 static int make_bytes(const row *x, stk_bytes in, stk_error *err)
@@ -338,7 +360,7 @@ static int make_bytes(const row *x, stk_bytes in, stk_error *err)
     STK_TRY(check_length(x, (int64_t)in.len, err));
     dst = bytes_place(x, in.len);
     if (!dst)
-        return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", in.len);
+        return no_room(x, in.len, err);
     if (in.len && in.data != dst) /* an empty field may have no address */
         memmove(dst, in.data, in.len);
     out->ndim = 1;
@@ -373,9 +395,8 @@ static int value_place(const row *x, const stk_spec *spec, size_t bytes, void **
     out->dtype = spec->dtype;
     out->ndim = spec->ndim;
     memcpy(out->shape, spec->shape, sizeof out->shape);
-    *dst = stk_batch_reserve(x->b, x->output, x->row, bytes, cut_of(x));
-    return *dst ? 0
-                : stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", bytes);
+    *dst = reserve(x, bytes, cut_of(x));
+    return *dst ? 0 : no_room(x, bytes, err);
 }
 
 /* A row that truncate() makes shorter is made whole beside its place: codecs know nothing of it. */
@@ -444,10 +465,37 @@ static int make_output(const row *x, stk_error *err)
     return make_bytes(x, in, err);
 }
 
+/* There was no memory for an output: wait for it, and make the output again. */
+__attribute__((noinline)) static int make_again(row *x, int rc, stk_error *err)
+{
+    stk_worker *w = x->w;
+    stk_error why;
+
+    for (unsigned i = 0; rc < 0 && i < AGAIN && (w->scratch.shortage || w->short_room); i++) {
+        size_t room = w->scratch.shortage ? 0 : w->short_room;
+        int waited = stk_room_row(w, x->r->ticket, room, &why);
+
+        if (waited < 0 && room && waited == STK_ENOMEM)
+            break; /* the error says already how much it was */
+        if (waited < 0) {
+            *err = why;
+            rc = waited;
+            break;
+        }
+        x->again = 1;
+        w->short_room = 0;
+        stk_scratch_reset(&w->scratch);
+        rc = make_output(x, err);
+    }
+    x->again = 0;
+    return rc;
+}
+
 int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row_number, stk_error *err)
 {
     row x = { .w = w, .r = r, .b = b, .row = row_number };
 
+    w->short_room = 0;
     for (x.output = 0; x.output < b->common->n_out; x.output++) {
         int rc;
 
@@ -458,10 +506,14 @@ int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row_numbe
             stk_batch_unreserve(b, x.output,
                                 row_number); /* a sample stood here that went bad later on */
         rc = make_output(&x, err);
+        if (rc < 0)
+            rc = make_again(&x, rc, err);
         if (rc < 0) {
             stk_error_at(err, NULL, r->want[x.output].place.offset, (stk_bytes){ 0 });
+            stk_scratch_settle(&w->scratch);
             return rc;
         }
     }
+    stk_scratch_settle(&w->scratch);
     return 0;
 }

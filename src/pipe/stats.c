@@ -42,6 +42,22 @@ uint32_t stk_engine_held(const stk_engine *e)
     return each && out > ring ? (out - ring + each - 1) / each : 0;
 }
 
+/* Who has the memory that is counted.  Small fields of cache="device" are with the batches. */
+static void memory_figures(const stk_engine *e, stk_stats *s)
+{
+    const stk_account *account = stk_pool_account(e->common->pool);
+    uint64_t reads = get(&e->reads.used), others;
+
+    s->memory = get(&account->used);
+    s->memory_peak = get(&account->peak);
+    s->memory_limit = account->limit;
+    s->memory_blocks = stk_cache_held(e->cache);
+    s->memory_reads = reads > s->memory_blocks ? reads - s->memory_blocks : 0;
+    s->memory_scratch = get(&e->ration.account.used);
+    others = s->memory_blocks + s->memory_reads + s->memory_scratch;
+    s->memory_batches = s->memory > others ? s->memory - others : 0; /* threads go on meanwhile */
+}
+
 static const char *cold_by(const stk_engine *e)
 {
     switch (atomic_load_explicit(&e->ring_state, memory_order_relaxed)) {
@@ -75,7 +91,6 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
 {
     uint64_t ns = stk_now_ns() - e->opened_ns, ticks = stk_ticks() - e->opened_ticks;
     double ns_per_tick = ticks ? (double)ns / (double)ticks : 0;
-    stk_account *account = stk_pool_account(e->common->pool);
     stk_stats s = { .size = out->size,
                     .workers = atomic_load_explicit(&e->active, memory_order_relaxed),
                     .slots = e->n_slots };
@@ -100,9 +115,7 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
     s.retried_reads = get(&e->retried);
     s.wait_ns = e->wait_ns;
     s.first_batch_ns = e->first_batch_ns;
-    s.memory = get(&account->used);
-    s.memory_peak = get(&account->peak);
-    s.memory_limit = account->limit;
+    memory_figures(e, &s);
     s.held = stk_engine_held(e);
     s.cold_by = cold_by(e);
     for (uint32_t i = 0; e->arrays && e->arrays->packed && !e->bins && i < e->common->n_data; i++) {

@@ -15,7 +15,6 @@
 #define AHEAD 3 /* rows looked up before their turn */
 #define MAX_SUBSTITUTES 100
 #define BUDGET_TRIES 64
-#define PATIENCE 500 /* times 2 ms that a row waits for memory when no read is on its way */
 
 /* ---- requests: idle ones, and the heap of those that arrived ---- */
 
@@ -63,6 +62,8 @@ static void request_arrived(stk_request *r)
     if (e->inline_mode)
         pthread_cond_broadcast(&e->ready);
     pthread_mutex_unlock(&e->lock);
+    if (atomic_load_explicit(&e->tight, memory_order_relaxed))
+        stk_account_wake_all(&e->reads);
 }
 
 static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
@@ -91,6 +92,7 @@ int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error 
     }
     w->engine = e;
     w->number = number;
+    w->scratch.ration = &e->ration;
     w->last = stk_ticks();
     *out = w;
     return 0;
@@ -347,12 +349,30 @@ static void time_run(stk_worker *w, stk_stage_id stage)
     stk_lap(w, stage);
 }
 
+/* Check the bytes, unpacking blocks.  STK_PENDING: another worker unpacks one, r has left. */
+static int bytes_finish(stk_worker *w, stk_request *r, stk_error *err)
+{
+    stk_engine *e = w->engine;
+    int rc;
+
+    if (!r->blocks)
+        return stk_request_finish(r, err);
+    atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
+    rc = stk_request_finish(r, err);
+    if (rc != STK_PENDING)
+        atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
+    return rc;
+}
+
 /* Finish bytes and make the row; adds the address to an error. */
 static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err)
 {
     uint32_t row = (uint32_t)(r->ticket % w->engine->batch);
-    int rc = stk_request_finish(r, err);
+    int rc = bytes_finish(w, r, err);
     uint64_t fetched = time_fetched(w);
+
+    if (rc == STK_PENDING)
+        return rc;
 
     if (rc == 0)
         rc = stk_row_make(w, r, s->batch, row, err);
@@ -382,53 +402,11 @@ static void address(const stk_engine *e, const stk_request *r, stk_error *err)
                       : UINT64_MAX;
 }
 
-static int take_arrived(stk_worker *w);
-
-/* memory_limit is reached: take what idle requests and blocks keep, else end a row whose bytes
- * are there, else wait for a read or for other workers, who keep no memory between rows
- * meanwhile.  0: it took too long.  Rows ended here may come here themselves, at most once for
- * every request there is. */
-static int make_room(stk_worker *w, uint32_t *tries)
-{
-    stk_engine *e = w->engine;
-    struct timespec soon;
-    int room = stk_cache_trim(e->cache);
-
-    atomic_store_explicit(&e->tight, 1, memory_order_relaxed);
-    pthread_mutex_lock(&e->lock);
-    for (stk_request *r = e->idle; r; r = r->next)
-        room |= stk_request_trim(r);
-    pthread_mutex_unlock(&e->lock);
-    if (w->req)
-        room |= stk_request_trim(w->req);
-    if (room || take_arrived(w))
-        return 1;
-    if (!atomic_load_explicit(&e->inflight, memory_order_relaxed) &&
-        (++*tries == PATIENCE || e->inline_mode))
-        return 0;
-    for (uint32_t i = 0; i < e->n_driven && e->inline_mode; i++)
-        e->driven[i]->drive(1);
-    soon = stk_in_ms(2); /* whoever keeps a request tells nobody */
-    pthread_mutex_lock(&e->lock);
-    if (!atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
-        pthread_cond_timedwait(&e->work, &e->lock, &soon);
-    pthread_mutex_unlock(&e->lock);
-    return 1;
-}
-
 static int row_begin_patiently(stk_worker *w, stk_request *r, stk_error *err)
 {
-    uint32_t tries = 0;
     int rc = row_begin(w, r, err);
 
-    if (rc != STK_ELIMIT)
-        return rc;
-    while (rc == STK_ELIMIT && make_room(w, &tries))
-        rc = row_begin(w, r, err);
-    atomic_store_explicit(&w->engine->tight, 0, memory_order_relaxed);
-    if (rc == STK_ELIMIT)
-        rc = err->code = STK_ENOMEM; /* not the sample's fault: never skipped */
-    return rc;
+    return rc == STK_ELIMIT ? stk_room_begin(w, r, row_begin, err) : rc;
 }
 
 /* Take a row from where it stands to its end.  1: done; 0: its bytes are on their way, r has
@@ -465,6 +443,8 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             stk_range(e, "stoker gather");
             rc = row_finish(w, r, s, &err);
             stk_range(e, NULL);
+            if (rc == STK_PENDING)
+                return 0;
         }
         if (rc < 0 && stk_row_was_kept(r)) { /* the file says what is wrong, or is decoded here */
             r->from_files = 1;
@@ -515,7 +495,7 @@ static uint32_t claim(stk_engine *e, uint32_t want, uint64_t *first)
     }
 }
 
-static int take_arrived(stk_worker *w)
+int stk_worker_take_arrived(stk_worker *w)
 {
     stk_engine *e = w->engine;
     stk_request *r;
@@ -546,7 +526,7 @@ static void wait_request(stk_worker *w)
     stk_engine *e = w->engine;
 
     while (!own_request(w)) {
-        if (take_arrived(w))
+        if (stk_worker_take_arrived(w))
             continue;
         if (e->inline_mode) {
             for (uint32_t i = 0; i < e->n_driven; i++)
@@ -679,7 +659,7 @@ int stk_worker_step(stk_worker *w)
         atomic_load_explicit(&e->inflight, memory_order_relaxed) < e->io_depth && own_request(w) &&
         run_claim(w))
         return 1;
-    if (take_arrived(w))
+    if (stk_worker_take_arrived(w))
         return 1;
     if (own_request(w) && run_claim(w))
         return 1;
@@ -776,7 +756,9 @@ void *stk_worker_main(void *arg)
 
             if (e->stop || (!parked && can_work_locked(w)))
                 break;
+            e->n_resting++;
             pthread_cond_wait(parked ? &e->parked : &e->work, &e->lock);
+            e->n_resting--;
         }
         stop = e->stop;
         pthread_mutex_unlock(&e->lock);
