@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _join, _options, _stoker
 from .batch import from_parts
-from .errors import invalid, shown
+from .errors import invalid, printable, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -172,7 +172,7 @@ class Dataset:
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
-                f"{shown(', '.join(self.fields))})")
+                f"{printable(', '.join(self.fields))})")
 
 
 def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: A001

@@ -12,7 +12,7 @@ from typing import NoReturn
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, format, lone surrogates, line and paragraph separators
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Text that may hold anything, fit for a terminal: what can't be printed is written as \\x1b or \\u202e."""
     return text if text.isprintable() else "".join(_escaped(c) if unicodedata.category(c) in _HIDDEN else c for c in text)
 
@@ -34,7 +34,7 @@ class StokerError(Exception):
     def __init__(self, message: str, code: str = "EINVAL", shard: str | None = None,
                  offset: int | None = None, key: str | None = None,
                  sample: int | None = None) -> None:
-        super().__init__(shown(message))
+        super().__init__(printable(message))
         self.code = code
         self.shard = shard
         self.offset = offset

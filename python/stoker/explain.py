@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _stoker
-from .errors import invalid, shown
+from .errors import invalid, printable, shown
 from .preview import split
 
 _CHUNK = 1 << 16
@@ -39,7 +39,7 @@ class Step:
     text: str
 
     def __str__(self) -> str:
-        return f"{shown(self.op)}: {self.text}"
+        return f"{printable(self.op)}: {self.text}"
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Explanation:
     outputs: dict[str, list[Step]]
 
     def __str__(self) -> str:
-        lines = [f"{shown(self.key)}: sample {self.id}, position {self.position} of epoch {self.epoch}"]
+        lines = [f"{printable(self.key)}: sample {self.id}, position {self.position} of epoch {self.epoch}"]
         for name, steps in self.outputs.items():
-            lines += [shown(name), *(f"    {step}" for step in steps)]
+            lines += [printable(name), *(f"    {step}" for step in steps)]
         return "\n".join(lines)
 
 

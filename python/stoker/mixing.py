@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _options
 from .dataset import Dataset
-from .errors import StokerError, invalid, nearest, shown
+from .errors import StokerError, invalid, nearest, printable, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +55,7 @@ class Mix:
         return np.searchsorted(ends, np.asarray(ids), side="right")
 
     def __repr__(self) -> str:
-        return f"stoker.mix({', '.join(f'{shown(name)}: {w:g}' for name, w in self.weights.items())})"
+        return f"stoker.mix({', '.join(f'{printable(name)}: {w:g}' for name, w in self.weights.items())})"
 
 
 def _entry(key: Any, value: Any, number: int) -> tuple[str, Any, Any]:

@@ -46,7 +46,7 @@ def error_of(*args, epochs=1, **kwargs):
     ("cache", "device", "device"), ("cache", "disk", "cache"), ("device_cache_limit", "1GB", "cache"),
     ("memory_limit", "2 bananas", "2GB"), ("memory_limit", 0, "at least 1"),
     ("memory_limit", "1KB", "memory_limit"), ("max_pixels", 0, "at least 1"),
-    ("io_threads", 0, "at least 1"), ("io_threads", 1025, "io_threads is 1 to 1024, not 1025"), ("global_batch_size", 0, "at least 1"),
+    ("io_threads", 0, "at least 1"), ("io_threads", 1025, "io_threads must be at most 1024, not 1025"), ("global_batch_size", 0, "at least 1"),
 ])
 def test_bad_option(urls, option, value, says):
     error = error_of(urls, IMAGE, **{"batch_size": 4} if option == "memory_limit" else {},
