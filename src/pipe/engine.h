@@ -118,6 +118,7 @@ typedef struct stk_worker {
     stk_row_docs docs;    /* of the row under hand, where it is packed anew */
     uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
     stk_scratch scratch;
+    uint64_t ticket;      /* rows of arrays: the first of those under hand */
     size_t short_room;    /* bytes that the batch had no room for; 0: it had */
     uint64_t short_since; /* nanoseconds: nobody could give memory since then; 0: somebody can */
     int alone; /* makes rows anew on the consumer's thread: reads wait, the CPU decodes */
@@ -287,6 +288,8 @@ int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error 
 /* The scratch met a shortage, or the batch has no room for `room` bytes: wait, holding no scratch.
  * 0: make the row's output again. */
 int stk_room_row(stk_worker *w, uint64_t ticket, size_t room, stk_error *err);
+/* All the scratch that a row of arrays needs, waiting for it; ends with stk_scratch_settle(). */
+int stk_room_scratch(stk_worker *w, size_t size, void **out, stk_error *err);
 int stk_room_pause(stk_engine *e); /* 1: others had memory, try again; 0: that would be in vain */
 
 void stk_row_aim(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row); /* before its reads */

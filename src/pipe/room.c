@@ -166,6 +166,18 @@ int stk_room_row(stk_worker *w, uint64_t ticket, size_t room, stk_error *err)
     return rc == STK_ENOMEM ? not_now(w, need, err) : stk_fail(err, rc, "the loader is closing");
 }
 
+int stk_room_scratch(stk_worker *w, size_t size, void **out, stk_error *err)
+{
+    stk_scratch_reset(&w->scratch);
+    while (!(*out = stk_scratch_get(&w->scratch, size))) {
+        if (!w->scratch.shortage)
+            return stk_fail_nomem(err, size);
+        STK_TRY(stk_room_row(w, w->ticket, 0, err));
+        stk_scratch_reset(&w->scratch);
+    }
+    return 0;
+}
+
 /* ---- when the batch is padded ---- */
 
 int stk_room_pause(stk_engine *e)

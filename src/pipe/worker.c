@@ -609,7 +609,9 @@ static uint32_t run_rows(stk_worker *w, const run *u)
 
 static uint32_t run_arrays(stk_worker *w, const run *u)
 {
+    w->ticket = u->ticket;
     stk_array_rows(w, u->slot, u->row, u->rows, u->position, u->where);
+    stk_scratch_settle(&w->scratch);
     time_run(w, STK_STAGE_VALUE);
     return u->rows;
 }
