@@ -192,7 +192,9 @@ def list_paths(root):
 
 def is_text(path):
     name = os.path.basename(path)
-    if any(part in f"/{path}" for part in ("/corpus/", "/golden/", "/bench/results/")):
+    if any(part in f"/{path}" for part in ("/corpus/", "/bench/results/")):
+        return False
+    if "/golden/" in f"/{path}" and not name.endswith((".c", ".build")):
         return False
     return name.endswith(TEXT_SUFFIXES) or name == "Makefile" or path.startswith(".ci/")
 
