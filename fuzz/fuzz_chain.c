@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(text);
     memcpy(text, data, size);
     text[size] = 0;
-    rc = stk_chain_plan(&chain, "x", text, &err);
+    rc = stk_chain_plan(&chain, NULL, "x", text, &err);
     free(text); /* the plan keeps what it needs */
     FUZZ_CHECK(rc == 0 ||
                (rc < 0 && err.code == rc && err.message[0] && !strchr(err.message, '\n')));

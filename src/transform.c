@@ -36,6 +36,7 @@ struct stk_transform {
     uint64_t seed;
     uint32_t workers;
     uint8_t output;
+    stk_registry *registry;
     stk_mutex lock;
     stk_views *views[MAX_GPUS]; /* lock */
 };
@@ -43,12 +44,13 @@ struct stk_transform {
 /* ---- plan ---- */
 
 /* Does the chain begin with an op?  Then it gets the `image` that it stands behind in a loader. */
-static int is_bare(const char *text, int *out, stk_error *err)
+static int is_bare(const stk_transform *t, const char *text, int *out, stk_error *err)
 {
     stk_expr *e = NULL;
 
     STK_TRY(stk_expr_parse(&e, text, err));
-    *out = strcmp(e->call[0].name, "from") && !stk_registry_find(STK_PLUGIN_CODEC, e->call[0].name);
+    *out = strcmp(e->call[0].name, "from") &&
+           !stk_registry_find(t->registry, STK_PLUGIN_CODEC, e->call[0].name);
     stk_expr_close(&e);
     return 0;
 }
@@ -71,12 +73,12 @@ static int plan_text(stk_transform *t, const char *text, stk_error *err)
     int bare = 0, rc;
     char *full;
 
-    STK_TRY(is_bare(text, &bare, err));
+    STK_TRY(is_bare(t, text, &bare, err));
     full = stk_alloc(len);
     if (!full)
         return stk_fail_nomem(err, len);
     snprintf(full, len, "%s%s", bare ? head : "", text);
-    rc = stk_chain_plan(&t->chain, "image", full, err);
+    rc = stk_chain_plan(&t->chain, t->registry, "image", full, err);
     stk_free(full);
     return rc < 0 ? rc : check_chain(&t->chain, err);
 }
@@ -100,6 +102,7 @@ int stk_transform_open(stk_transform **out, const char *chain, const stk_transfo
     t->seed = o.seed;
     t->workers = o.num_workers ? o.num_workers : stk_cpu_share();
     t->output = (uint8_t)o.output;
+    t->registry = stk_registry_ref(o.registry);
     rc = plan_text(t, chain, err);
     if (rc < 0)
         stk_transform_close(&t);
@@ -115,6 +118,7 @@ void stk_transform_close(stk_transform **t)
         stk_views_close(&(*t)->views[i]);
     stk_mutex_destroy(&(*t)->lock);
     stk_chain_fini(&(*t)->chain);
+    stk_registry_close(&(*t)->registry);
     stk_free(*t);
     *t = NULL;
 }

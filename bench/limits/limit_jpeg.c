@@ -159,7 +159,7 @@ int main(int argc, char **argv)
     if (threads < 1 || threads > MAX_THREADS || !epochs)
         return 2;
     hold_shards(&h, argv[1], argc > 4 ? argv[4] : "jpg");
-    if (stk_chain_plan(&chain, "image", CHAIN, &err) < 0)
+    if (stk_chain_plan(&chain, NULL, "image", CHAIN, &err) < 0)
         die(&err);
     j.n = h.n_samples * epochs;
     j.crops = calloc(j.n, sizeof *j.crops);

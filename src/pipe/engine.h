@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/stall.h"
+#include "codec/decoders.h"
 #include "codec/jpeg_base.h"
 #include "collate/stack.h"
 #include "device/device.h"
@@ -35,7 +36,6 @@
 #define STK_MAX_WORKERS 256
 #define STK_MAX_SLOTS 256
 #define STK_MAX_STAGES 16
-#define STK_MAX_DECODERS 16
 #define STK_MAX_DRIVEN 8
 #define STK_KEPT_SKIPS 1000
 #define STK_EPOCHS STK_MAX_SLOTS /* no more of them are in the ring at once */
@@ -123,7 +123,7 @@ typedef struct stk_worker {
     uint64_t short_since; /* nanoseconds: nobody could give memory since then; 0: somebody can */
     int alone; /* makes rows anew on the consumer's thread: reads wait, the CPU decodes */
     stk_bytes next; /* rows of arrays: what is left to prefetch of the row behind this one */
-    void *decoder[STK_MAX_DECODERS]; /* contexts, opened at first use */
+    stk_decoders decoders;
 } stk_worker;
 
 struct stk_engine {
@@ -146,11 +146,11 @@ struct stk_engine {
     uint64_t streams, window; /* of the block order; 0: it is another */
     uint64_t drawn_print;     /* fingerprint of weights or classes; 0: none */
     uint64_t seed, max_pixels, skip_budget;
+    stk_registry *registry; /* what chains may name, and decoders; NULL: the process's */
     stk_on_error on_error;
-    const stk_stage *stage[STK_MAX_STAGES + 1];
+    stk_stage stage[STK_MAX_STAGES + 1]; /* with a device its own is the last */
     uint32_t n_stages;
     stk_device *device;  /* where batches go; NULL: they stay here */
-    stk_stage to_device; /* the last of the stages, then */
     pthread_t lander;    /* receives batches that are there */
     int landing;         /* it runs */
     stk_shelf *shelf;    /* arrays that the GPU keeps (the device's); NULL: none */

@@ -99,7 +99,7 @@ static int ring_takes(stk_engine *e, stk_io *io)
 {
     int state = atomic_load_explicit(&e->ring_state, memory_order_acquire);
 
-    if (state == STK_RING_REFUSED || stk_local_fd(io->file) < 0)
+    if (state == STK_RING_REFUSED || stk_file_fd(io->file) < 0)
         return 0;
     if (state == STK_RING_UNTRIED)
         state = ring_start(e);

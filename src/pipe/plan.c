@@ -63,12 +63,12 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
     return rc;
 }
 
-static int unknown_step(const char *name, stk_error *err)
+static int unknown_step(const stk_registry *r, const char *name, stk_error *err)
 {
-    const char *near = stk_registry_nearest(STK_PLUGIN_OP, name);
+    const char *near = stk_registry_nearest(r, STK_PLUGIN_OP, name);
 
     if (!near)
-        near = stk_registry_nearest(STK_PLUGIN_CODEC, name);
+        near = stk_registry_nearest(r, STK_PLUGIN_CODEC, name);
     if (near)
         return stk_fail(err, STK_EINVAL,
                         "no step is called `%s`: did you mean `%s`? (`stoker ops` lists them)",
@@ -78,15 +78,15 @@ static int unknown_step(const char *name, stk_error *err)
 
 static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_error *err)
 {
-    const stk_codec *codec = stk_registry_find(STK_PLUGIN_CODEC, call->name);
-    const stk_op *op = codec ? NULL : stk_registry_find(STK_PLUGIN_OP, call->name);
+    const stk_codec *codec = stk_registry_find(c->registry, STK_PLUGIN_CODEC, call->name);
+    const stk_op *op = codec ? NULL : stk_registry_find(c->registry, STK_PLUGIN_OP, call->name);
     stk_step *s = &c->step[c->n_steps];
     stk_spec before = c->spec;
     stk_args *args = NULL;
     int rc;
 
     if (!codec && !op)
-        return unknown_step(call->name, err);
+        return unknown_step(c->registry, call->name, err);
     if (c->spec.array && codec && (codec != &stk_codec_tokens || c->pack))
         return stk_fail(err, STK_EINVAL,
                         "%s reads fields of samples; rows of arrays come as they are stored: leave "
@@ -191,17 +191,26 @@ static int plan_chain(stk_chain *c, const char *name, const char *text, stk_erro
     return rc;
 }
 
-int stk_chain_plan(stk_chain *c, const char *name, const char *text, stk_error *err)
+static void begin(stk_chain *c, stk_registry *r)
 {
     memset(c, 0, sizeof *c);
+    stk_registry_seal(r);
+    c->registry = r;
+}
+
+int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *text,
+                   stk_error *err)
+{
+    begin(c, r);
     c->spec.kind = STK_KIND_BYTES;
     c->spec.out = STK_OUT_BYTES;
     return plan_chain(c, name, text, err);
 }
 
-int stk_chain_plan_rows(stk_chain *c, const char *name, const char *text, stk_error *err)
+int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const char *text,
+                        stk_error *err)
 {
-    memset(c, 0, sizeof *c);
+    begin(c, r);
     c->spec.kind = STK_KIND_VALUE;
     c->spec.out = STK_OUT_DENSE;
     c->spec.array = 1;

@@ -17,6 +17,7 @@ typedef struct stk_step {
 } stk_step;
 
 typedef struct stk_chain {
+    const stk_registry *registry;
     char *from[STK_MAX_FROM]; /* the first of these that a sample has */
     uint32_t n_from;
     int from_given; /* in the chain; else it is the output's name */
@@ -35,10 +36,13 @@ typedef struct stk_chain {
     uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
 } stk_chain;
 
-/* Compile `text` for the output `name`. */
-int stk_chain_plan(stk_chain *c, const char *name, const char *text, stk_error *err);
+/* Compile `text` for the output `name`, with what the registry has (NULL: the process's).  The
+ * registry is read-only from now on and must stay as long as the chain. */
+int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *text,
+                   stk_error *err);
 /* The same for rows of arrays: types and shapes are theirs (array_plan.h). */
-int stk_chain_plan_rows(stk_chain *c, const char *name, const char *text, stk_error *err);
+int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const char *text,
+                        stk_error *err);
 void stk_chain_fini(stk_chain *c);
 
 /* How a field that feeds the chain is to be unpacked first (from(x) found x.gz); NULL: it is

@@ -144,7 +144,7 @@ static void run_stages(stk_engine *e, stk_slot *s)
 
     while (s->rc == 0 && s->stage < e->n_stages &&
            !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
-        const stk_stage *st = e->stage[s->stage++];
+        const stk_stage *st = &e->stage[s->stage++];
         int rc;
 
         stk_error_clear(&err);

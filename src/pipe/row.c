@@ -38,17 +38,10 @@ static stk_cut *cut_of(const row *x)
 static int find_decoder(stk_worker *w, stk_bytes in, const stk_decoder **out, void **ctx,
                         stk_error *err)
 {
-    const stk_decoder *d;
+    int rc = stk_decoders_find(&w->decoders, in, out, ctx, err);
 
-    for (size_t i = 0; i < STK_MAX_DECODERS && (d = stk_registry_get(STK_PLUGIN_DECODER, i)); i++) {
-        if (!d->probe(in))
-            continue;
-        if (!w->decoder[i])
-            STK_TRY(d->open(&w->decoder[i], err));
-        *out = d;
-        *ctx = w->decoder[i];
-        return 0;
-    }
+    if (rc != STK_END)
+        return rc;
     if (in.len == 0)
         return stk_fail(err, STK_ECORRUPT, "the picture is empty");
     return stk_fail(

@@ -146,7 +146,7 @@ static void views(const char *text)
     uint64_t h = 0, refused = 0;
     stk_chain chain;
 
-    must(stk_chain_plan(&chain, "image", text, &err), &err, text);
+    must(stk_chain_plan(&chain, NULL, "image", text, &err), &err, text);
     for (uint32_t i = 0; i < ADDRESSES; i++) {
         address a = address_at(i);
         stk_view view;
@@ -191,7 +191,8 @@ static void fingerprint(const char *text, int rows)
 {
     stk_error err = { 0 };
     stk_chain c;
-    int rc = rows ? stk_chain_plan_rows(&c, "x", text, &err) : stk_chain_plan(&c, "x", text, &err);
+    int rc = rows ? stk_chain_plan_rows(&c, NULL, "x", text, &err)
+                  : stk_chain_plan(&c, NULL, "x", text, &err);
 
     if (rc == STK_ENOTSUP && golden) { /* a build without zlib or zstd */
         char skipped[LINE];
