@@ -254,8 +254,9 @@ static int check_flags(stk_plugin_kind kind, const void *table, stk_error *err)
                         "%s %s sets a flag in `can` that only the library's own may set", kinds[kind].name,
                         codec->name);
     if (kind == STK_PLUGIN_CODEC && codec->can & STK_CODEC_UNPACKS &&
-        (!codec->narrow || !codec->suffix || !codec->suffix[0]))
-        return stk_fail(err, STK_EINVAL, "codec %s unpacks: it needs narrow() and a suffix",
+        (!codec->narrow || codec->state_size || !codec->suffix || !codec->suffix[0]))
+        return stk_fail(err, STK_EINVAL,
+                        "codec %s unpacks: it needs narrow() and a suffix, and has no state",
                         codec->name);
     if (kind == STK_PLUGIN_OP && !(op->can & STK_OP_VIEW) != !op->draw)
         return stk_fail(err, STK_EINVAL, "op %s: draw() and STK_OP_VIEW in `can` go together",

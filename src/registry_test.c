@@ -152,7 +152,7 @@ static void flags(void **state)
     snprintf(text, sizeof text, "op p%s", own);
     refuses(stk_plugin_add(STK_PLUGIN_OP, &packs, &err), &err, text);
     refuses(stk_plugin_add(STK_PLUGIN_CODEC, &unpacks, &err), &err,
-            "codec u unpacks: it needs narrow() and a suffix");
+            "codec u unpacks: it needs narrow() and a suffix, and has no state");
     refuses(stk_plugin_add(STK_PLUGIN_OP, &silent, &err), &err,
             "op s: draw() and STK_OP_VIEW in `can` go together");
 }

@@ -58,7 +58,7 @@ static int is_bare(const stk_transform *t, const char *text, int *out, stk_error
 static int check_chain(const stk_chain *c, stk_error *err)
 {
     for (uint32_t i = 0; i < c->n_steps; i++)
-        if (c->step[i].codec && c->step[i].codec != &stk_codec_image)
+        if (c->step[i].codec && !(c->step[i].codec->can & STK_CODEC_PICTURES))
             return stk_fail(err, STK_EINVAL, "a transform takes decoded pictures: leave `%s` away",
                             c->step[i].codec->name);
     if (c->spec.kind != STK_KIND_IMAGE)

@@ -234,7 +234,7 @@ typedef struct stk_spec { /* what one row looks like at this point of the chain 
 
 enum { /* what a codec can do: stk_codec.can.  OWN: its state is known to the library alone. */
        STK_CODEC_PICTURES = 1, /* its output is what decoders make of the bytes */
-       STK_CODEC_UNPACKS = 2,  /* narrow() decompresses fields whose names end in `suffix` */
+       STK_CODEC_UNPACKS = 2,  /* narrow(NULL, ...) unpacks fields whose names end in `suffix` */
        STK_CODEC_WINDOWS = 4,  /* OWN: cuts rows out of arrays */
        STK_CODEC_OPENS = 8,    /* OWN: reads the file that a field names */
        STK_CODEC_OWN = STK_CODEC_WINDOWS | STK_CODEC_OPENS,

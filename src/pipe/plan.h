@@ -8,6 +8,7 @@
 
 #define STK_MAX_STEPS 32
 #define STK_MAX_FROM 16
+#define STK_MAX_UNPACKERS 16 /* the first of a registry; others are used by name only */
 
 typedef struct stk_step {
     const stk_codec *codec; /* one of the two */
@@ -16,8 +17,15 @@ typedef struct stk_step {
     void *state;
 } stk_step;
 
+typedef struct stk_unpacker {
+    const stk_codec *codec;
+    size_t len; /* of its suffix */
+} stk_unpacker;
+
 typedef struct stk_chain {
     const stk_registry *registry;
+    stk_unpacker unpacker[STK_MAX_UNPACKERS]; /* of the registry: what from(x) looks for beside x */
+    uint32_t n_unpackers;
     char *from[STK_MAX_FROM]; /* the first of these that a sample has */
     uint32_t n_from;
     int from_given; /* in the chain; else it is the output's name */

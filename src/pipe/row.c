@@ -199,7 +199,7 @@ static int sample(const row *x, const stk_view *view, const stk_pixels *pixels, 
 static int leave_to_gpu(const row *x, const picture *p, const stk_view *view, const stk_ask *ask)
 {
     if (!x->b->common->out[x->output].far_bytes || !x->w->engine->gpu_decode || x->w->alone ||
-        p->turn != 1 || p->decoder != &stk_decoder_jpeg || x->r->want[x->output].learn)
+        p->turn != 1 || !(p->decoder->can & STK_DECODER_GPU) || x->r->want[x->output].learn)
         return 0; /* seek points are found where the CPU decodes */
     return stk_row_record(x->w, x->b, x->output, x->row,
                           &(stk_left){ p->ctx, view, &ask->need, ask->ycc, x->r->where });

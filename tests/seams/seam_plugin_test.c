@@ -214,6 +214,39 @@ static void a_registry_of_its_own(void **state)
     stk_loader_close(&l);
 }
 
+/* A codec that says that it unpacks is used where from() finds its suffix, as gunzip is. */
+static void unpacks_by_suffix(void **state)
+{
+    static const stk_output out[] = { { "x", "from(bi) | bytes" }, { "whole", "from(bin) | bytes" } };
+    stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 2, .batch_size = N };
+    stk_codec codec = back;
+    stk_loader *l;
+    stk_batch *b = NULL;
+    stk_error err;
+
+    (void)state;
+    seam_ok(stk_registry_open(&o.registry, NULL, &err), &err);
+    codec.name = "unback";
+    codec.can = STK_CODEC_UNPACKS;
+    codec.suffix = "n";
+    seam_ok(stk_registry_add(o.registry, STK_PLUGIN_CODEC, &codec, &err), &err);
+    l = seam_loader(&ds, 1, &o);
+    seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+    for (uint32_t i = 0; i < stk_batch_rows(b); i++) {
+        stk_tensor x, whole;
+
+        assert_int_equal(stk_batch_row(b, 0, i, &x), 0);
+        assert_int_equal(stk_batch_row(b, 1, i, &whole), 0);
+        assert_int_equal(x.shape[0], whole.shape[0]);
+        for (int64_t j = 0; j < x.shape[0]; j++)
+            assert_int_equal(((uint8_t *)x.data)[j],
+                             ((uint8_t *)whole.data)[x.shape[0] - 1 - j]);
+    }
+    stk_batch_release(&b);
+    stk_loader_close(&l);
+    stk_registry_close(&o.registry);
+}
+
 static void chains_that_are_wrong(void **state)
 {
     static const struct {
@@ -362,6 +395,7 @@ int main(void)
         cmocka_unit_test(used_in_chains),
         cmocka_unit_test(refused),
         cmocka_unit_test(a_registry_of_its_own),
+        cmocka_unit_test(unpacks_by_suffix),
         cmocka_unit_test(chains_that_are_wrong),
         cmocka_unit_test(skipped_alike),
         cmocka_unit_test(budget),
