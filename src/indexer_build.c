@@ -20,7 +20,7 @@
 #include "base/registry.h"
 #include "fetch/data.h"
 #include "indexer.h"
-#include "pipe/jobs.h"
+#include "base/jobs.h"
 #include "source/folder.h"
 
 #define MAX_OLD 64u

@@ -21,7 +21,7 @@
 #include "device/pic.h"
 #include "device/views.h"
 #include "kern/sample.h"
-#include "pipe/jobs.h"
+#include "base/jobs.h"
 #include "pipe/plan.h"
 
 #define MAX_PIXELS UINT64_C(178956970) /* of a picture, as the loader's default */

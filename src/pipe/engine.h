@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/stall.h"
+#include "base/ticket.h"
 #include "codec/decoders.h"
 #include "codec/jpeg_base.h"
 #include "collate/stack.h"
@@ -57,10 +58,11 @@ typedef enum stk_ring_state { /* of the io_uring for cold local files */
 typedef struct stk_engine stk_engine;
 typedef struct stk_slot stk_slot;
 
-struct stk_ticket {
+typedef struct stk_slot_ticket {
+    stk_ticket ticket;
     stk_engine *engine;
     stk_slot *slot;
-};
+} stk_slot_ticket;
 
 typedef struct stk_spot { /* of a packed piece */
     uint32_t row, at;     /* in the batch; in the row */
@@ -81,7 +83,7 @@ struct stk_slot {
     uint32_t *part;           /* ... scratch, for the pieces of a row */
     stk_batch *batch;
     uint32_t stage; /* the next one to run */
-    stk_ticket ticket;
+    stk_slot_ticket ticket;
     int rc;           /* lock: failure of the lowest row */
     uint32_t err_row; /* lock */
     stk_error err;    /* lock */
@@ -366,7 +368,6 @@ void stk_io_queue(void *engine, stk_io *io);
 void stk_io_async(stk_engine *e); /* once, before requests are made */
 int stk_io_start(stk_engine *e, stk_error *err); /* drivers of async sources */
 void stk_io_stop(stk_engine *e);
-int stk_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, const char *name);
 
 /* stats.c */
 void stk_engine_stats(const stk_engine *e, stk_stats *out);

@@ -6,27 +6,13 @@
  *
  * Ring and readers start with the first read that would wait; a data set in the page cache never
  * has any. */
-#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "pipe/engine.h"
-
-int stk_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, const char *name)
-{
-    sigset_t all, before;
-    int rc;
-
-    sigfillset(&all); /* signals are for the program's own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(t, NULL, fn, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc == 0)
-        pthread_setname_np(*t, name);
-    return rc == 0 ? 0 : STK_ENOMEM;
-}
 
 static void *reader_main(void *arg)
 {
