@@ -312,13 +312,19 @@ typedef struct stk_decoder { /* chosen by content; one context a worker */
 
 /* ---- op: turns the view ---- */
 
-typedef struct stk_rng { /* Philox4x32-10 of (position, epoch, output, op, draw), key = seed */
+typedef struct stk_rng { /* Philox4x32-10; its address is (seed, position, epoch, output, step) */
     uint32_t key[2], ctr[4], out[4];
-    uint32_t used;
+    uint32_t used;  /* of `out` */
+    uint32_t block; /* the next one, of four numbers */
+    uint32_t base, narrow, output, view;
+    uint64_t path;
 } stk_rng;
 STK_API uint32_t stk_rng_u32(stk_rng *rng);               /* the next 32 bits */
 STK_API double stk_rng_unit(stk_rng *rng);                /* [0, 1), 32 bits */
 STK_API uint32_t stk_rng_below(stk_rng *rng, uint32_t n); /* [0, n), n >= 1 */
+/* From here on 2^34 numbers that can be computed one block at a time, each alone: for noise, one
+ * block per pixel.  The next number is the first of block rng->block. */
+STK_API void stk_rng_widen(stk_rng *rng);
 
 /* Geometry of one sample, axis-aligned: the picture is cut to `clip` (filter taps stop there),
  * that is resized to res_w x res_h, of which the window `vis` is output (outside the resized
