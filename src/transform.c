@@ -143,7 +143,10 @@ void stk_transform_describe(const stk_transform *t, stk_transform_info *out)
 static int draw(const stk_transform *t, uint32_t epoch, const stk_picture *p, stk_view *view,
                 stk_error *err)
 {
-    stk_rng rng;
+    const stk_address at = {
+        .seed = t->seed, .position = p->position, .epoch = epoch, .output = t->output
+    };
+    const uint32_t size[2] = { p->width, p->height };
 
     if ((p->channels != 1 && p->channels != 3) || !p->width || !p->height)
         return stk_fail(err, STK_EINVAL, "it is %ux%u with %u channels: 1 or 3, of some pixels",
@@ -151,15 +154,7 @@ static int draw(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
     if ((uint64_t)p->width * p->height > MAX_PIXELS)
         return stk_fail(err, STK_ELIMIT, "it is %ux%u, over %" PRIu64 " pixels", p->width,
                         p->height, MAX_PIXELS);
-    stk_view_init(view, p->width, p->height);
-    for (uint32_t i = 0; i < t->chain.n_steps; i++) {
-        const stk_step *s = &t->chain.step[i];
-
-        if (!s->op || !s->op->draw)
-            continue;
-        stk_rng_init(&rng, t->seed, p->position, epoch, t->output, s->number);
-        s->op->draw(s->state, &rng, view);
-    }
+    stk_chain_draw(&t->chain, &at, size, view, NULL);
     if (view->refused)
         return stk_fail(err, STK_EINVAL, "%s", view->refused);
     if ((uint64_t)view->vis_w * view->vis_h > MAX_PIXELS)

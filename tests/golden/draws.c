@@ -127,17 +127,11 @@ static uint64_t hash_view(uint64_t h, const stk_view *v)
 
 static void draw(const stk_chain *c, const address *a, stk_view *view)
 {
-    stk_rng rng;
+    const stk_address at = {
+        .seed = a->seed, .position = a->position, .epoch = a->epoch, .output = a->output
+    };
 
-    stk_view_init(view, a->width, a->height);
-    for (uint32_t i = 0; i < c->n_steps; i++) {
-        const stk_step *s = &c->step[i];
-
-        if (!s->op || !s->op->draw)
-            continue;
-        stk_rng_init(&rng, a->seed, a->position, a->epoch, a->output, s->number);
-        s->op->draw(s->state, &rng, view);
-    }
+    stk_chain_draw(c, &at, (uint32_t[2]){ a->width, a->height }, view, NULL);
 }
 
 static void views(const char *text)
