@@ -26,8 +26,11 @@ int stk_device_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
         return stk_fail(err, STK_EINVAL, "decode is gpu or cpu, not \"%.40s\"", o->decode);
     STK_TRY(stk_device_open(&e->device, &d, err));
     e->gpu_decode = !o->decode || !strcmp(o->decode, "gpu");
-    e->to_device = (stk_stage){ STK_PLUGIN_ABI, "device", e->device, stk_device_run };
-    e->stage[e->n_stages++] = &e->to_device;
+    e->stage[e->n_stages++] = (stk_stage){ .abi = STK_PLUGIN_ABI,
+                                           .size = sizeof(stk_stage),
+                                           .name = "device",
+                                           .state = e->device,
+                                           .run = stk_device_run };
     return 0;
 }
 

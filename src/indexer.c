@@ -171,7 +171,7 @@ static int look_at(stk_indexer *x, const char *path, stk_error *err)
         stk_index_close(&ix);
         return STK_END;
     }
-    format = stk_registry_find(STK_PLUGIN_FORMAT, stk_index_format(ix));
+    format = stk_registry_find(NULL, STK_PLUGIN_FORMAT, stk_index_format(ix));
     if (format)
         rc = x->thorough ? stk_index_check_all(ix, err) : 0;
     else

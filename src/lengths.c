@@ -141,7 +141,8 @@ static int measure(stk_engine *e, uint32_t d, const stk_loader_options *o, uint3
                              .collate = STK_COLLATE_LIST,
                              .memory_limit = o->memory_limit,
                              .log = o->log,
-                             .log_cookie = o->log_cookie };
+                             .log_cookie = o->log_cookie,
+                             .registry = o->registry };
     stk_dataset *ds = e->common->data[d];
     stk_loader *l = NULL;
     stk_batch *b = NULL;

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/registry.h"
 #include "base/size.h"
+#include "base/table.h"
 #include "batching.h"
 #include "blocks.h"
 #include "device_plan.h"
@@ -52,15 +53,8 @@ static int check_options(const stk_loader_options *o, size_t n_data, stk_error *
     if (o->n_stages > STK_MAX_STAGES)
         return stk_fail(err, STK_EINVAL, "a loader has at most %d batch stages, not %u",
                         STK_MAX_STAGES, o->n_stages);
-    if (o->watch && o->watch->abi != STK_PLUGIN_ABI)
-        return stk_fail(err, STK_EINVAL, "the watch was built for ABI %u, this is %d",
-                        o->watch->abi, STK_PLUGIN_ABI);
     STK_TRY(stk_blocks_check(o, err));
     STK_TRY(stk_batching_check(o, err));
-    for (uint32_t i = 0; i < o->n_stages; i++)
-        if (o->stages[i]->abi != STK_PLUGIN_ABI)
-            return stk_fail(err, STK_EINVAL, "batch stage %s was built for ABI %u, this is %d",
-                            o->stages[i]->name, o->stages[i]->abi, STK_PLUGIN_ABI);
     return 0;
 }
 
@@ -85,8 +79,8 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
     if (!p->name)
         return stk_fail_nomem(err, 64);
     if (e->common->data[0]->arrays)
-        return stk_chain_plan_rows(c, p->name, o->outputs[i].chain, err);
-    STK_TRY(stk_chain_plan(c, p->name, o->outputs[i].chain, err));
+        return stk_chain_plan_rows(c, e->registry, p->name, o->outputs[i].chain, err);
+    STK_TRY(stk_chain_plan(c, e->registry, p->name, o->outputs[i].chain, err));
     STK_TRY(stk_ragged_plan(e, i, o, err));
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
@@ -187,11 +181,8 @@ static int plan_samples(stk_engine *e, const stk_loader_options *o, stk_error *e
 
 static int plan_own_order(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
-    if (o->order->abi != STK_PLUGIN_ABI)
-        return stk_fail(err, STK_EINVAL, "order %s was built for ABI %u, this is %d",
-                        o->order->name, o->order->abi, STK_PLUGIN_ABI);
+    STK_TRY(stk_table_take(&e->order, sizeof e->order, o->order, "order", err));
     STK_TRY(stk_sampling_own_order(o, err));
-    e->order = *o->order;
     e->order.close = NULL; /* it stays the caller's */
     return 0;
 }
@@ -312,7 +303,7 @@ static int plan_source(stk_engine *e, const stk_source *s, stk_error *err)
 {
     uint32_t k = 0;
 
-    e->remote |= s && s->remote;
+    e->remote |= s && s->can & STK_SOURCE_REMOTE;
     e->peeks |= s && s->peek && e->common->n_out <= STK_PEEK_OUTPUTS;
     if (!s || !s->drive)
         return 0;
@@ -369,6 +360,18 @@ static int plan_threads(stk_engine *e, const stk_loader_options *o, stk_error *e
     return 0;
 }
 
+/* Tables that the caller gave. */
+static int plan_tables(stk_engine *e, const stk_loader_options *o, stk_error *err)
+{
+    e->registry = stk_registry_ref(o->registry);
+    if (o->watch)
+        STK_TRY(stk_table_take(&e->watch, sizeof e->watch, o->watch, "watch", err));
+    for (; e->n_stages < o->n_stages; e->n_stages++)
+        STK_TRY(stk_table_take(&e->stage[e->n_stages], sizeof *e->stage, o->stages[e->n_stages],
+                               "batch stage", err));
+    return 0;
+}
+
 /* ---- the face ---- */
 
 static int loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
@@ -394,13 +397,10 @@ static int loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
     l->e.on_error = o.on_error;
     l->e.skip_budget = o.skip_budget;
     l->e.log = (stk_log){ o.log, o.log_cookie };
-    if (o.watch)
-        l->e.watch = *o.watch;
     l->e.kern = stk_kern_table(stk_cpu_level());
-    l->e.n_stages = o.n_stages;
-    if (o.n_stages)
-        memcpy(l->e.stage, o.stages, o.n_stages * sizeof *o.stages);
     rc = plan_threads(&l->e, &o, err);
+    if (rc == 0)
+        rc = plan_tables(&l->e, &o, err);
     if (rc == 0)
         rc = plan_global(&l->e.deal, &o, err);
     if (rc == 0)
@@ -762,6 +762,7 @@ void stk_loader_close(stk_loader **lp)
         stk_pool_shut(
             e->common->pool); /* a batch that is still held keeps its own buffers, not the ring's */
     stk_common_unref(&e->common);
+    stk_registry_close(&e->registry);
     stk_free(e->arrived);
     stk_free(e->io_thread);
     stk_free(e->skips);

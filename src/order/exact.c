@@ -60,6 +60,7 @@ int stk_order_exact(stk_order *order, const stk_roster *roster, uint64_t seed, i
         return stk_fail_nomem(err, sizeof *x);
     *x = (exact){ .roster = roster, .seed = seed, .n = stk_roster_len(roster), .shuffle = shuffle };
     *order = (stk_order){ .abi = STK_PLUGIN_ABI,
+                          .size = sizeof(stk_order),
                           .name = shuffle ? "exact" : "sequential",
                           .state = x,
                           .len = exact_len,

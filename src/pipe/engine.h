@@ -19,6 +19,8 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/stall.h"
+#include "base/ticket.h"
+#include "codec/decoders.h"
 #include "codec/jpeg_base.h"
 #include "collate/stack.h"
 #include "device/device.h"
@@ -35,7 +37,6 @@
 #define STK_MAX_WORKERS 256
 #define STK_MAX_SLOTS 256
 #define STK_MAX_STAGES 16
-#define STK_MAX_DECODERS 16
 #define STK_MAX_DRIVEN 8
 #define STK_KEPT_SKIPS 1000
 #define STK_EPOCHS STK_MAX_SLOTS /* no more of them are in the ring at once */
@@ -57,10 +58,11 @@ typedef enum stk_ring_state { /* of the io_uring for cold local files */
 typedef struct stk_engine stk_engine;
 typedef struct stk_slot stk_slot;
 
-struct stk_ticket {
+typedef struct stk_slot_ticket {
+    stk_ticket ticket;
     stk_engine *engine;
     stk_slot *slot;
-};
+} stk_slot_ticket;
 
 typedef struct stk_spot { /* of a packed piece */
     uint32_t row, at;     /* in the batch; in the row */
@@ -81,7 +83,7 @@ struct stk_slot {
     uint32_t *part;           /* ... scratch, for the pieces of a row */
     stk_batch *batch;
     uint32_t stage; /* the next one to run */
-    stk_ticket ticket;
+    stk_slot_ticket ticket;
     int rc;           /* lock: failure of the lowest row */
     uint32_t err_row; /* lock */
     stk_error err;    /* lock */
@@ -123,7 +125,7 @@ typedef struct stk_worker {
     uint64_t short_since; /* nanoseconds: nobody could give memory since then; 0: somebody can */
     int alone; /* makes rows anew on the consumer's thread: reads wait, the CPU decodes */
     stk_bytes next; /* rows of arrays: what is left to prefetch of the row behind this one */
-    void *decoder[STK_MAX_DECODERS]; /* contexts, opened at first use */
+    stk_decoders decoders;
 } stk_worker;
 
 struct stk_engine {
@@ -146,11 +148,11 @@ struct stk_engine {
     uint64_t streams, window; /* of the block order; 0: it is another */
     uint64_t drawn_print;     /* fingerprint of weights or classes; 0: none */
     uint64_t seed, max_pixels, skip_budget;
+    stk_registry *registry; /* what chains may name, and decoders; NULL: the process's */
     stk_on_error on_error;
-    const stk_stage *stage[STK_MAX_STAGES + 1];
+    stk_stage stage[STK_MAX_STAGES + 1]; /* with a device its own is the last */
     uint32_t n_stages;
     stk_device *device;  /* where batches go; NULL: they stay here */
-    stk_stage to_device; /* the last of the stages, then */
     pthread_t lander;    /* receives batches that are there */
     int landing;         /* it runs */
     stk_shelf *shelf;    /* arrays that the GPU keeps (the device's); NULL: none */
@@ -366,7 +368,6 @@ void stk_io_queue(void *engine, stk_io *io);
 void stk_io_async(stk_engine *e); /* once, before requests are made */
 int stk_io_start(stk_engine *e, stk_error *err); /* drivers of async sources */
 void stk_io_stop(stk_engine *e);
-int stk_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, const char *name);
 
 /* stats.c */
 void stk_engine_stats(const stk_engine *e, stk_stats *out);

@@ -3,42 +3,16 @@
 #ifndef STOKER_PLAN_H
 #define STOKER_PLAN_H
 
-#include "codec/tokens.h"
+#include "chain/chain.h"
 #include "fetch/request.h"
 
-#define STK_MAX_STEPS 32
-#define STK_MAX_FROM 16
-
-typedef struct stk_step {
-    const stk_codec *codec; /* one of the two */
-    const stk_op *op;
-    uint8_t number; /* place in the chain: addresses its random numbers */
-    void *state;
-} stk_step;
-
-typedef struct stk_chain {
-    char *from[STK_MAX_FROM]; /* the first of these that a sample has */
-    uint32_t n_from;
-    int from_given; /* in the chain; else it is the output's name */
-    char *fallback; /* stands in where a sample has none of them; NULL: it is bad then */
-    uint32_t n_steps;
-    stk_step step[STK_MAX_STEPS];
-    const stk_step *parse;    /* ends in a value */
-    const stk_tokens *tokens; /* windows of a stream; NULL: none */
-    const stk_tokens *pack;   /* rows of several samples; NULL: of one */
-    stk_spec raw;             /* pack: what a sample is before it */
-    const char *open_root;    /* `open`: where its files lie, "": beside the manifest; NULL: none */
-    stk_spec spec;
-    size_t row_bytes;   /* 0: ragged */
-    int counted;        /* its rows differ in length, and batches may be made by that */
-    uint64_t print;     /* of fields, steps, their arguments and versions */
-    uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
-} stk_chain;
-
-/* Compile `text` for the output `name`. */
-int stk_chain_plan(stk_chain *c, const char *name, const char *text, stk_error *err);
+/* Compile `text` for the output `name`, with what the registry has (NULL: the process's).  The
+ * registry is read-only from now on and must stay as long as the chain. */
+int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *text,
+                   stk_error *err);
 /* The same for rows of arrays: types and shapes are theirs (array_plan.h). */
-int stk_chain_plan_rows(stk_chain *c, const char *name, const char *text, stk_error *err);
+int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const char *text,
+                        stk_error *err);
 void stk_chain_fini(stk_chain *c);
 
 /* How a field that feeds the chain is to be unpacked first (from(x) found x.gz); NULL: it is

@@ -10,6 +10,8 @@
 
 #define MOMENT_NS 100000u
 
+static void stage_done(stk_ticket *ticket, int rc, const stk_error *err);
+
 /* The rows of a share's bins, one behind the other. */
 static uint32_t place_bins(stk_engine *e, stk_slot *s)
 {
@@ -55,7 +57,7 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     s->err_row = UINT32_MAX;
     s->stage = 0;
     s->batch = b;
-    s->ticket = (stk_ticket){ e, s };
+    s->ticket = (stk_slot_ticket){ { stage_done }, e, s };
     b->epoch = s->epoch;
     b->step = s->step;
     b->gathered = e->shelf && stk_shelf_there(e->shelf);
@@ -144,11 +146,11 @@ static void run_stages(stk_engine *e, stk_slot *s)
 
     while (s->rc == 0 && s->stage < e->n_stages &&
            !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
-        const stk_stage *st = e->stage[s->stage++];
+        const stk_stage *st = &e->stage[s->stage++];
         int rc;
 
         stk_error_clear(&err);
-        rc = st->run(st->state, s->batch, &s->ticket, &err);
+        rc = st->run(st->state, s->batch, &s->ticket.ticket, &err);
         if (rc == STK_PENDING)
             return;
         if (rc < 0)
@@ -157,8 +159,10 @@ static void run_stages(stk_engine *e, stk_slot *s)
     slot_ready(e, s);
 }
 
-void stk_ticket_done(stk_ticket *t, int rc, const stk_error *err)
+/* A stage that answered STK_PENDING is finished. */
+static void stage_done(stk_ticket *ticket, int rc, const stk_error *err)
 {
+    const stk_slot_ticket *t = (const stk_slot_ticket *)ticket;
     stk_error none;
 
     if (rc < 0) {

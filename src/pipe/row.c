@@ -38,17 +38,10 @@ static stk_cut *cut_of(const row *x)
 static int find_decoder(stk_worker *w, stk_bytes in, const stk_decoder **out, void **ctx,
                         stk_error *err)
 {
-    const stk_decoder *d;
+    int rc = stk_decoders_find(&w->decoders, in, out, ctx, err);
 
-    for (size_t i = 0; i < STK_MAX_DECODERS && (d = stk_registry_get(STK_PLUGIN_DECODER, i)); i++) {
-        if (!d->probe(in))
-            continue;
-        if (!w->decoder[i])
-            STK_TRY(d->open(&w->decoder[i], err));
-        *out = d;
-        *ctx = w->decoder[i];
-        return 0;
-    }
+    if (rc != STK_END)
+        return rc;
     if (in.len == 0)
         return stk_fail(err, STK_ECORRUPT, "the picture is empty");
     return stk_fail(
@@ -70,33 +63,16 @@ static int check_size(const stk_engine *e, const stk_image_info *info, stk_error
     return 0;
 }
 
-static void tell(const row *x, uint32_t step, const char *op, const stk_view *view)
-{
-    const stk_watch *watch = &x->w->engine->watch;
-    stk_drawn d = { x->b->epoch, x->r->position, x->output, step, op, view };
-
-    if (watch->drawn && !x->again)
-        watch->drawn(watch->cookie, &d);
-}
-
-/* Every op of the chain turns the view; random numbers are addressed by (position, epoch,
- * output, op). */
+/* A row that is made again was reported the first time. */
 static int draw(const row *x, const stk_image_info *info, stk_view *view, stk_error *err)
 {
-    stk_rng rng;
+    const stk_address at = { .seed = x->w->engine->seed,
+                             .position = x->r->position,
+                             .epoch = (uint32_t)x->b->epoch,
+                             .output = x->output };
+    const uint32_t size[2] = { info->width, info->height };
 
-    stk_view_init(view, info->width, info->height);
-    tell(x, 0, NULL, view);
-    for (uint32_t i = 0; i < x->chain->n_steps; i++) {
-        const stk_step *s = &x->chain->step[i];
-
-        if (!s->op || !s->op->draw)
-            continue;
-        stk_rng_init(&rng, x->w->engine->seed, x->r->position, (uint32_t)x->b->epoch,
-                     (uint8_t)x->output, s->number);
-        s->op->draw(s->state, &rng, view);
-        tell(x, s->number, s->op->name, view);
-    }
+    stk_chain_draw(x->chain, &at, size, view, x->again ? NULL : &x->w->engine->watch);
     if (view->refused)
         return stk_fail(err, STK_ECORRUPT, "%s", view->refused);
     return 0;
@@ -206,7 +182,7 @@ static int sample(const row *x, const stk_view *view, const stk_pixels *pixels, 
 static int leave_to_gpu(const row *x, const picture *p, const stk_view *view, const stk_ask *ask)
 {
     if (!x->b->common->out[x->output].far_bytes || !x->w->engine->gpu_decode || x->w->alone ||
-        p->turn != 1 || p->decoder != &stk_decoder_jpeg || x->r->want[x->output].learn)
+        p->turn != 1 || !(p->decoder->can & STK_DECODER_GPU) || x->r->want[x->output].learn)
         return 0; /* seek points are found where the CPU decodes */
     return stk_row_record(x->w, x->b, x->output, x->row,
                           &(stk_left){ p->ctx, view, &ask->need, ask->ycc, x->r->where });

@@ -83,10 +83,14 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
 int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
 {
     stk_worker *w = STK_NEW(stk_worker);
-    int rc = w ? request_add_locked(e, &w->req, err) : stk_fail_nomem(err, sizeof *w);
+    int rc = w ? stk_decoders_init(&w->decoders, e->registry, err) : stk_fail_nomem(err, sizeof *w);
 
     *out = NULL;
+    if (rc == 0)
+        rc = request_add_locked(e, &w->req, err);
     if (rc < 0) {
+        if (w)
+            stk_decoders_fini(&w->decoders);
         stk_free(w);
         return rc;
     }
@@ -100,13 +104,9 @@ int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error 
 
 void stk_worker_close(stk_worker **w)
 {
-    const stk_decoder *d;
-
     if (!*w)
         return;
-    for (size_t i = 0; i < STK_MAX_DECODERS && (d = stk_registry_get(STK_PLUGIN_DECODER, i)); i++)
-        if ((*w)->decoder[i])
-            d->close((*w)->decoder[i]);
+    stk_decoders_fini(&(*w)->decoders);
     stk_scratch_fini(&(*w)->scratch);
     stk_row_docs_fini(&(*w)->docs);
     stk_request_close(&(*w)->req);

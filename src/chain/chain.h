@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* chain.h - a chain as it was compiled (pipe/plan.h), and the one draw().  Read-only once planned. */
+#ifndef STOKER_CHAIN_H
+#define STOKER_CHAIN_H
+
+#include "base/rng.h"
+#include "codec/tokens.h"
+
+#define STK_MAX_STEPS 32
+#define STK_MAX_FROM 16
+#define STK_MAX_UNPACKERS 16 /* the first of a registry; others are used by name only */
+
+typedef struct stk_step {
+    const stk_codec *codec; /* one of the two */
+    const stk_op *op;
+    uint8_t number; /* place in the chain: addresses its random numbers */
+    void *state;
+} stk_step;
+
+typedef struct stk_unpacker {
+    const stk_codec *codec;
+    size_t len; /* of its suffix */
+} stk_unpacker;
+
+typedef struct stk_chain {
+    const stk_registry *registry;
+    stk_unpacker unpacker[STK_MAX_UNPACKERS]; /* of the registry: what from(x) looks for beside x */
+    uint32_t n_unpackers;
+    char *from[STK_MAX_FROM]; /* the first of these that a sample has */
+    uint32_t n_from;
+    int from_given; /* in the chain; else it is the output's name */
+    char *fallback; /* stands in where a sample has none of them; NULL: it is bad then */
+    uint32_t n_steps;
+    stk_step step[STK_MAX_STEPS];
+    const stk_step *parse;    /* ends in a value */
+    const stk_tokens *tokens; /* windows of a stream; NULL: none */
+    const stk_tokens *pack;   /* rows of several samples; NULL: of one */
+    stk_spec raw;             /* pack: what a sample is before it */
+    const char *open_root;    /* `open`: where its files lie, "": beside the manifest; NULL: none */
+    stk_spec spec;
+    size_t row_bytes;   /* 0: ragged */
+    int counted;        /* its rows differ in length, and batches may be made by that */
+    uint64_t print;     /* of fields, steps, their arguments and versions */
+    uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
+} stk_chain;
+
+/* What is seen of a picture of that size (width, height): every op of the chain turns the view, with
+ * numbers at (at->seed, position, epoch, output, view); at->path is not read.  Rows, transforms and
+ * previews draw by this call.  `watch` (NULL or its drawn() NULL: none) sees the view after each op.
+ * view->refused says why a picture can't be drawn. */
+void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2],
+                    stk_view *view, const stk_watch *watch);
+
+#endif
