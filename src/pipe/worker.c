@@ -61,9 +61,9 @@ static void request_arrived(stk_request *r)
     pthread_cond_broadcast(&e->work);
     if (e->inline_mode)
         pthread_cond_broadcast(&e->ready);
-    pthread_mutex_unlock(&e->lock);
     if (atomic_load_explicit(&e->tight, memory_order_relaxed))
         stk_account_wake_all(&e->reads);
+    pthread_mutex_unlock(&e->lock); /* the loader may be closed from here on: e is not touched */
 }
 
 static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
