@@ -42,7 +42,8 @@ static void *wait_for_it(void *arg)
 /* Whatever order they come in, the lowest ticket has its turn first, also before smaller ones. */
 static void lowest_ticket_first(void **state)
 {
-    static const uint64_t tickets[] = { 9, 4, 7, 1 }, sizes[] = { 1, 80, 2, 100 };
+    static const uint64_t tickets[] = { 9, 4, 7, 1 };
+    static const uint64_t sizes[] = { 60, 80, 70, 100 }; /* no two fit together */
     static const int places[] = { 3, 1, 2, 0 };
     _Atomic int order = 0;
     stk_account a;
@@ -58,10 +59,10 @@ static void lowest_ticket_first(void **state)
             usleep(100);
     }
     assert_int_equal(stk_account_waited_for(&a), 1);
-    stk_account_give(&a, 50); /* enough for two of them, and neither has its turn */
+    stk_account_give(&a, 75); /* enough for either of two, and neither has its turn */
     usleep(2000);
     assert_int_equal(atomic_load(&order), 0);
-    stk_account_give(&a, 50);
+    stk_account_give(&a, 25);
     for (int i = 0; i < 4; i++)
         pthread_join(w[i].thread, NULL);
     for (int i = 0; i < 4; i++)
