@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "pipe/plan.h"
+#include "chain/chain.h"
 
 #define LONGEST 8192 /* twice what a chain may have */
 

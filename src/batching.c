@@ -27,14 +27,14 @@ int stk_batching_check(const stk_loader_options *o, stk_error *err)
 
 static uint64_t padded(const stk_engine *e, uint64_t id)
 {
-    uint64_t m = e->binning.multiple > 1 ? e->binning.multiple : 1, n = e->lengths[id];
+    uint64_t m = e->schedule.binning.multiple > 1 ? e->schedule.binning.multiple : 1, n = e->schedule.lengths[id];
 
     return ((n ? n : 1) + m - 1) / m * m;
 }
 
 static int too_long(const stk_engine *e, uint64_t id, uint64_t budget, stk_error *err)
 {
-    const stk_common *c = e->common;
+    const stk_common *c = e->plan.batching.common;
     const char *shard = NULL;
     uint64_t offset = STK_NO_OFFSET;
     stk_bytes key = { 0 };
@@ -53,7 +53,7 @@ static int too_long(const stk_engine *e, uint64_t id, uint64_t budget, stk_error
                   "a row of %u values, padded %" PRIu64 ", is longer than max_tokens=%" PRIu64
                   ": raise it, cut rows with truncate(%" PRIu64 "), or leave the sample out "
                   "(exclude)",
-                  e->lengths[id], padded(e, id), budget, budget);
+                  e->schedule.lengths[id], padded(e, id), budget, budget);
     stk_error_at(err, shard, offset, key);
     if (err)
         err->sample = id;
@@ -77,45 +77,45 @@ static int most_rows(stk_engine *e, const stk_loader_options *o, uint64_t n, stk
     if (!length)
         return stk_fail_nomem(err, (size_t)n * sizeof *length);
     for (uint64_t i = 0; i < n; i++)
-        length[i] = padded(e, e->roster.n ? stk_roster_id(&e->roster, i) : i);
+        length[i] = padded(e, e->schedule.set.n ? stk_roster_id(&e->schedule.set, i) : i);
     qsort(length, (size_t)n, sizeof *length, by_size);
     for (uint64_t i = 0; i < n && i < cap && (i + 1) * length[i] <= budget; i++)
         most = i + 1;
     stk_free(length);
-    e->binning.rows = (uint32_t)most;
-    e->batch = e->common->batch = (uint32_t)most;
+    e->schedule.binning.rows = (uint32_t)most;
+    e->plan.batching.tickets = e->plan.batching.common->batch = (uint32_t)most;
     return 0;
 }
 
 static int plan_budget(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
-    uint64_t n = e->roster.n ? stk_roster_len(&e->roster) : e->common->start[e->common->n_data];
+    uint64_t n = e->schedule.set.n ? stk_roster_len(&e->schedule.set) : e->schedule.start[e->plan.data.n];
 
-    n = e->roster.repeat > 1 ? n / e->roster.repeat : n;
+    n = e->schedule.set.repeat > 1 ? n / e->schedule.set.repeat : n;
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t id = e->roster.n ? stk_roster_id(&e->roster, i) : i;
+        uint64_t id = e->schedule.set.n ? stk_roster_id(&e->schedule.set, i) : i;
 
         if (padded(e, id) > o->max_tokens)
             return too_long(e, id, o->max_tokens, err);
     }
-    e->binning.kind = STK_BIN_BUDGET;
-    e->binning.budget = o->max_tokens;
-    e->binning.group = e->deal.world;
+    e->schedule.binning.kind = STK_BIN_BUDGET;
+    e->schedule.binning.budget = o->max_tokens;
+    e->schedule.binning.group = e->schedule.split.world;
     return most_rows(e, o, n, err);
 }
 
 static int plan_like(stk_engine *e, stk_error *err)
 {
-    uint64_t rows = e->deal.global, window = (e->binning.window + rows - 1) / rows * rows;
+    uint64_t rows = e->schedule.split.global, window = (e->schedule.binning.window + rows - 1) / rows * rows;
 
     if (window > MAX_WINDOW)
         return stk_fail(err, STK_EINVAL,
                         "bucket: a window of several global batches of %" PRIu64
                         " samples is more than %" PRIu64,
                         rows, MAX_WINDOW);
-    e->binning.kind = STK_BIN_LIKE;
-    e->binning.rows = (uint32_t)rows;
-    e->binning.window = (uint32_t)window;
+    e->schedule.binning.kind = STK_BIN_LIKE;
+    e->schedule.binning.rows = (uint32_t)rows;
+    e->schedule.binning.window = (uint32_t)window;
     return 0;
 }
 
@@ -123,10 +123,10 @@ static int plan_like(stk_engine *e, stk_error *err)
 static int multiple_of(const stk_engine *e, uint32_t *out, stk_error *err)
 {
     *out = 0;
-    for (uint32_t i = 0; i < e->common->n_out; i++) {
-        uint32_t m = e->common->out[i].multiple, a = *out, b = m, rest;
+    for (uint32_t i = 0; i < e->plan.chains.n_out; i++) {
+        uint32_t m = e->plan.batching.common->out[i].multiple, a = *out, b = m, rest;
 
-        if (!e->chain[i].counted || m < 2)
+        if (!e->plan.chains.chain[i].counted || m < 2)
             continue;
         for (; b; a = b, b = rest)
             rest = a % b;
@@ -134,7 +134,7 @@ static int multiple_of(const stk_engine *e, uint32_t *out, stk_error *err)
             return stk_fail(err, STK_EINVAL,
                             "output %s is padded to a multiple of %u, others of %u, and both fit "
                             "only far apart: pad them to multiples of each other",
-                            e->common->out[i].name, m, *out);
+                            e->plan.batching.common->out[i].name, m, *out);
         *out = *out ? *out / a * m : m;
     }
     return 0;
@@ -147,22 +147,22 @@ static int check_packs(const stk_engine *e, const stk_loader_options *o, stk_err
 {
     const stk_tokens *t0 = NULL;
 
-    for (uint32_t i = 0; i < e->common->n_out; i++)
-        t0 = e->chain[i].pack ? e->chain[i].pack : t0;
-    for (uint32_t i = 0; i < e->common->n_out; i++) {
-        const stk_tokens *t = e->chain[i].pack;
+    for (uint32_t i = 0; i < e->plan.chains.n_out; i++)
+        t0 = e->plan.chains.chain[i].pack ? e->plan.chains.chain[i].pack : t0;
+    for (uint32_t i = 0; i < e->plan.chains.n_out; i++) {
+        const stk_tokens *t = e->plan.chains.chain[i].pack;
 
         if (!t)
             return stk_fail(err, STK_EINVAL,
                             "output %s: with pack() a row has several samples, so every output "
                             "ends in one",
-                            e->common->out[i].name);
+                            e->plan.batching.common->out[i].name);
         if (t->block != t0->block || t->pack != t0->pack || t->window != t0->window ||
-            e->chain[i].raw.most != e->chain[0].raw.most)
+            e->plan.chains.chain[i].raw.most != e->plan.chains.chain[0].raw.most)
             return stk_fail(err, STK_EINVAL,
                             "output %s: all pack() of a loader agree in block, fit, window and "
                             "truncate(): their rows are one another's",
-                            e->common->out[i].name);
+                            e->plan.batching.common->out[i].name);
     }
     if (o->max_tokens || o->bucket)
         return stk_fail(err, STK_EINVAL, "pack() fills rows to one length: leave %s",
@@ -173,16 +173,16 @@ static int check_packs(const stk_engine *e, const stk_loader_options *o, stk_err
 /* The most pieces of a batch: as many of the shortest as its rows hold. */
 static uint32_t most_pieces(const stk_engine *e, uint32_t block)
 {
-    uint64_t n = e->common->start[e->common->n_data], least = block, most;
+    uint64_t n = e->schedule.start[e->plan.data.n], least = block, most;
 
     for (uint64_t i = 0; i < n; i++) {
-        uint32_t rest = e->lengths[i] % block;
+        uint32_t rest = e->schedule.lengths[i] % block;
 
         least = rest && rest < least ? rest : least;
     }
-    most = block / least < e->binning.window ? block / least : e->binning.window;
+    most = block / least < e->schedule.binning.window ? block / least : e->schedule.binning.window;
     most = most ? most : 1;
-    return most < MAX_TICKETS / e->common->batch ? (uint32_t)(most * e->common->batch) : 0;
+    return most < MAX_TICKETS / e->plan.batching.common->batch ? (uint32_t)(most * e->plan.batching.common->batch) : 0;
 }
 
 static int plan_packs(stk_engine *e, const stk_loader_options *o, stk_error *err)
@@ -190,57 +190,57 @@ static int plan_packs(stk_engine *e, const stk_loader_options *o, stk_error *err
     const stk_tokens *t;
 
     STK_TRY(check_packs(e, o, err));
-    t = e->chain[0].pack;
-    e->binning.kind = STK_BIN_PACK;
-    e->binning.block = (uint32_t)t->block;
-    e->binning.fit = (stk_fit)t->pack;
-    e->binning.window = t->window;
-    e->peeks = 0; /* a ticket is no row */
-    e->batch = most_pieces(e, e->binning.block);
-    if (!e->batch)
+    t = e->plan.chains.chain[0].pack;
+    e->schedule.binning.kind = STK_BIN_PACK;
+    e->schedule.binning.block = (uint32_t)t->block;
+    e->schedule.binning.fit = (stk_fit)t->pack;
+    e->schedule.binning.window = t->window;
+    e->plan.rows.peeks = 0; /* a ticket is no row */
+    e->plan.batching.tickets = most_pieces(e, e->schedule.binning.block);
+    if (!e->plan.batching.tickets)
         return stk_fail(err, STK_ELIMIT,
                         "%u rows of %u values may have more than %u samples: lower batch_size or "
                         "block",
-                        e->common->batch, e->binning.block, MAX_TICKETS);
+                        e->plan.batching.common->batch, e->schedule.binning.block, MAX_TICKETS);
     return 0;
 }
 
 /* Rows of documents, packed anew every epoch: their lengths are known. */
 static int array_lengths(stk_engine *e, stk_error *err)
 {
-    const stk_common *c = e->common;
+    const stk_common *c = e->plan.batching.common;
     uint64_t n = c->start[c->n_data];
 
-    e->lengths = stk_zalloc(n + 1, sizeof *e->lengths);
-    if (!e->lengths)
-        return stk_fail_nomem(err, n * sizeof *e->lengths);
+    e->schedule.lengths = stk_zalloc(n + 1, sizeof *e->schedule.lengths);
+    if (!e->schedule.lengths)
+        return stk_fail_nomem(err, n * sizeof *e->schedule.lengths);
     for (uint32_t d = 0; d < c->n_data; d++)
-        for (uint64_t i = 0; i < e->arrays->packed[d].rows; i++)
-            e->lengths[c->start[d] + i] = e->arrays->packed[d].doc[i].len;
+        for (uint64_t i = 0; i < e->plan.chains.arrays->packed[d].rows; i++)
+            e->schedule.lengths[c->start[d] + i] = e->plan.chains.arrays->packed[d].doc[i].len;
     return 0;
 }
 
 static void plan_rows(stk_engine *e)
 {
-    const stk_tokens *t = &e->arrays->cut;
+    const stk_tokens *t = &e->plan.chains.arrays->cut;
 
-    e->binning.kind = STK_BIN_PACK;
-    e->binning.block = (uint32_t)t->block;
-    e->binning.fit = (stk_fit)t->pack;
-    e->binning.window = t->window;
+    e->schedule.binning.kind = STK_BIN_PACK;
+    e->schedule.binning.block = (uint32_t)t->block;
+    e->schedule.binning.fit = (stk_fit)t->pack;
+    e->schedule.binning.window = t->window;
 }
 
 static int packs(const stk_engine *e)
 {
-    for (uint32_t i = 0; i < e->common->n_out; i++)
-        if (e->chain[i].pack)
+    for (uint32_t i = 0; i < e->plan.chains.n_out; i++)
+        if (e->plan.chains.chain[i].pack)
             return 1;
     return 0;
 }
 
 int stk_batching_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
-    int anew = e->arrays && e->arrays->cut.repack && !o->max_tokens && !o->bucket;
+    int anew = e->plan.chains.arrays && e->plan.chains.arrays->cut.repack && !o->max_tokens && !o->bucket;
 
     if (!o->max_tokens && !o->bucket && !packs(e) && !anew)
         return o->lengths ? stk_fail(err, STK_EINVAL,
@@ -253,70 +253,70 @@ int stk_batching_plan(stk_engine *e, const stk_loader_options *o, stk_error *err
                         "with one of your own");
     if (anew)
         STK_TRY(array_lengths(e, err));
-    else if (e->arrays)
+    else if (e->plan.chains.arrays)
         return stk_fail(err, STK_ENOTSUP,
                         "rows of arrays and windows of tokens all have one length: %s is for rows "
                         "that differ",
                         o->max_tokens ? "max_tokens" : "bucket");
     else
         STK_TRY(stk_lengths_plan(e, o, err));
-    e->binning = (stk_binning){ .order = &e->order,
-                                .length = e->lengths,
-                                .start = e->common->start,
-                                .seed = e->seed,
+    e->schedule.binning = (stk_binning){ .order = &e->schedule.order,
+                                .length = e->schedule.lengths,
+                                .start = e->schedule.start,
+                                .seed = e->plan.policy.seed,
                                 .shuffle = o->shuffle != STK_SHUFFLE_NONE || stk_sampling_given(o),
                                 .window = o->bucket ? (uint32_t)o->bucket : STK_BIN_WINDOW };
-    STK_TRY(multiple_of(e, &e->binning.multiple, err));
+    STK_TRY(multiple_of(e, &e->schedule.binning.multiple, err));
     STK_TRY(anew            ? (plan_rows(e), 0)
             : packs(e)      ? plan_packs(e, o, err)
             : o->max_tokens ? plan_budget(e, o, err)
                             : plan_like(e, err));
-    return stk_bins_open(&e->bins, &e->binning, err);
+    return stk_bins_open(&e->schedule.bins, &e->schedule.binning, err);
 }
 
 int stk_batching_replan(stk_engine *e, uint64_t window, uint64_t together, stk_error *err)
 {
-    stk_binning how = e->binning;
+    stk_binning how = e->schedule.binning;
     stk_bins *fresh = NULL;
 
-    if (!e->bins || !window || window > MAX_WINDOW || !together || together > UINT32_MAX)
+    if (!e->schedule.bins || !window || window > MAX_WINDOW || !together || together > UINT32_MAX)
         return stk_fail(err, STK_EINVAL,
-                        e->bins ? "a window has 1 to %" PRIu64 " samples, and some stay together"
+                        e->schedule.bins ? "a window has 1 to %" PRIu64 " samples, and some stay together"
                                 : "windows of length belong to max_tokens and bucket",
                         MAX_WINDOW);
     how.window = (uint32_t)window;
     if (how.kind != STK_BIN_PACK)
         *(how.kind == STK_BIN_BUDGET ? &how.group : &how.rows) = (uint32_t)together;
     STK_TRY(stk_bins_open(&fresh, &how, err));
-    stk_bins_close(&e->bins);
-    e->binning = how;
-    e->bins = fresh;
+    stk_bins_close(&e->schedule.bins);
+    e->schedule.binning = how;
+    e->schedule.bins = fresh;
     return 0;
 }
 
 int stk_batching_slots(stk_engine *e, stk_error *err)
 {
-    for (uint32_t i = 0; e->bins && !e->arrays && i < e->n_slots; i++) {
+    for (uint32_t i = 0; e->schedule.bins && !e->plan.chains.arrays && i < e->plan.memory.slots; i++) {
         stk_slot *s = &e->slot[i];
 
-        s->position = stk_zalloc(e->batch, sizeof *s->position);
+        s->position = stk_zalloc(e->plan.batching.tickets, sizeof *s->position);
         if (!s->position)
-            return stk_fail_nomem(err, e->batch * sizeof *s->position);
-        if (e->binning.kind != STK_BIN_PACK)
+            return stk_fail_nomem(err, e->plan.batching.tickets * sizeof *s->position);
+        if (e->schedule.binning.kind != STK_BIN_PACK)
             continue;
-        s->spot = stk_zalloc(e->batch, sizeof *s->spot);
-        s->part = stk_zalloc(e->batch, sizeof *s->part);
-        s->used = stk_zalloc(e->common->batch, sizeof *s->used);
+        s->spot = stk_zalloc(e->plan.batching.tickets, sizeof *s->spot);
+        s->part = stk_zalloc(e->plan.batching.tickets, sizeof *s->part);
+        s->used = stk_zalloc(e->plan.batching.common->batch, sizeof *s->used);
         if (!s->spot || !s->part || !s->used)
-            return stk_fail_nomem(err, e->batch * sizeof *s->spot);
+            return stk_fail_nomem(err, e->plan.batching.tickets * sizeof *s->spot);
     }
     return 0;
 }
 
 void stk_batching_fini(stk_engine *e)
 {
-    stk_bins_close(&e->bins);
-    stk_free(e->lengths);
+    stk_bins_close(&e->schedule.bins);
+    stk_free(e->schedule.lengths);
     for (uint32_t i = 0; i < STK_MAX_SLOTS; i++) {
         stk_free(e->slot[i].position);
         stk_free(e->slot[i].spot);

@@ -34,16 +34,16 @@ static int add(starts *s, uint64_t number, stk_error *err)
 /* Of what takes part in its own order, once. */
 static int add_shards(const stk_engine *e, starts *s, stk_error *err)
 {
-    for (uint32_t d = 0; d < e->common->n_data; d++) {
-        const stk_index *ix = e->common->data[d]->index;
+    for (uint32_t d = 0; d < e->plan.data.n; d++) {
+        const stk_index *ix = e->plan.data.set[d]->index;
 
         for (uint64_t i = 0; i < stk_index_shards(ix); i++) {
             uint64_t first, end;
             stk_shard_info info;
 
             STK_TRY(stk_index_shard(ix, i, &info, err));
-            first = stk_roster_below(&e->roster, e->roster.start[d] + info.first);
-            end = stk_roster_below(&e->roster, e->roster.start[d] + info.first + info.samples);
+            first = stk_roster_below(&e->schedule.set, e->schedule.set.start[d] + info.first);
+            end = stk_roster_below(&e->schedule.set, e->schedule.set.start[d] + info.first + info.samples);
             if (end > first)
                 STK_TRY(add(s, first, err));
         }
@@ -61,8 +61,8 @@ static int add_table(const stk_engine *e, uint64_t n, starts *s, stk_error *err)
         stk_where w;
         stk_entry x;
 
-        stk_roster_at(&e->roster, i, &w);
-        STK_TRY(stk_index_entry(e->common->data[w.dataset]->index, w.sample, &x, err));
+        stk_roster_at(&e->schedule.set, i, &w);
+        STK_TRY(stk_index_entry(e->plan.data.set[w.dataset]->index, w.sample, &x, err));
         if (w.dataset != data || x.shard != shard)
             STK_TRY(add(s, i, err));
         data = w.dataset;
@@ -78,10 +78,10 @@ static int add_table(const stk_engine *e, uint64_t n, starts *s, stk_error *err)
 
 static int find_starts(const stk_engine *e, starts *s, stk_error *err)
 {
-    uint32_t times = e->roster.repeat ? e->roster.repeat : 1;
-    uint64_t n = stk_roster_len(&e->roster) / times, once;
+    uint32_t times = e->schedule.set.repeat ? e->schedule.set.repeat : 1;
+    uint64_t n = stk_roster_len(&e->schedule.set) / times, once;
 
-    STK_TRY(e->roster.select ? add_table(e, n, s, err) : add_shards(e, s, err));
+    STK_TRY(e->schedule.set.select ? add_table(e, n, s, err) : add_shards(e, s, err));
     once = s->n;
     for (uint32_t k = 1; k < times; k++)
         for (uint64_t i = 0; i < once; i++)
@@ -91,7 +91,7 @@ static int find_starts(const stk_engine *e, starts *s, stk_error *err)
 
 int stk_blocks_replan(stk_engine *e, uint64_t streams, uint64_t window, stk_error *err)
 {
-    stk_block_plan p = { .seed = e->seed,
+    stk_block_plan p = { .seed = e->plan.policy.seed,
                          .streams = streams > UINT32_MAX ? UINT32_MAX : (uint32_t)streams,
                          .window = window };
     starts s = { 0 };
@@ -101,20 +101,20 @@ int stk_blocks_replan(stk_engine *e, uint64_t streams, uint64_t window, stk_erro
     p.shards = s.at;
     p.n_shards = s.n;
     if (rc == 0)
-        rc = stk_order_block(&fresh, &e->roster, &p, err);
-    if (rc == 0 && e->positions && e->positions != fresh.len(fresh.state)) {
+        rc = stk_order_block(&fresh, &e->schedule.set, &p, err);
+    if (rc == 0 && e->schedule.positions && e->schedule.positions != fresh.len(fresh.state)) {
         stk_order inner = fresh; /* epochs of another size are planned already */
 
-        rc = stk_order_stream(&fresh, &inner, e->positions, err);
+        rc = stk_order_stream(&fresh, &inner, e->schedule.positions, err);
     }
     stk_free(s.at);
     if (rc < 0)
         return rc;
-    if (e->order.close)
-        e->order.close(e->order.state);
-    e->order = fresh;
-    e->streams = p.streams;
-    e->window = window;
+    if (e->schedule.order.close)
+        e->schedule.order.close(e->schedule.order.state);
+    e->schedule.order = fresh;
+    e->schedule.streams = p.streams;
+    e->schedule.window = window;
     return 0;
 }
 
@@ -123,8 +123,8 @@ static int mean_size(const stk_engine *e, uint64_t *out, stk_error *err)
 {
     uint64_t bytes = 0, samples = 0;
 
-    for (uint32_t d = 0; d < e->common->n_data; d++) {
-        const stk_index *ix = e->common->data[d]->index;
+    for (uint32_t d = 0; d < e->plan.data.n; d++) {
+        const stk_index *ix = e->plan.data.set[d]->index;
 
         for (uint64_t i = 0; i < stk_index_shards(ix); i++) {
             stk_shard_info info;
@@ -143,9 +143,9 @@ int stk_blocks_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
     uint64_t streams = o->streams, window = o->window, size;
 
-    e->deal.local = (uint32_t)o->ranks_per_node;
+    e->schedule.split.local = (uint32_t)o->ranks_per_node;
     if (!streams)
-        streams = stk_block_streams(e->deal.global, stk_roster_len(&e->roster));
+        streams = stk_block_streams(e->schedule.split.global, stk_roster_len(&e->schedule.set));
     if (!window && o->window_bytes) {
         STK_TRY(mean_size(e, &size, err));
         window = o->window_bytes / size ? o->window_bytes / size : 1;
@@ -174,12 +174,12 @@ int stk_blocks_warn(const stk_engine *e, stk_error *err)
 {
     uint64_t size;
 
-    if (!e->remote)
+    if (!e->plan.data.remote)
         return 0;
     STK_TRY(mean_size(e, &size, err));
-    stk_log_line(&e->log, STK_LOG_WARN,
+    stk_log_line(&e->plan.policy.log, STK_LOG_WARN,
                  "shuffle=\"exact\" over remote shards costs %" PRIu64 " reads at random places an "
                  "epoch, of %" PRIu64 " bytes each: shuffle=\"block\" reads shard by shard",
-                 stk_roster_len(&e->roster), size);
+                 stk_roster_len(&e->schedule.set), size);
     return 0;
 }

@@ -29,18 +29,18 @@ typedef struct head { /* on disk */
 static int measured(const stk_engine *e, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++)
-        if (e->chain[k].counted && e->chain[k].raw_print == e->chain[i].raw_print)
+        if (e->plan.chains.chain[k].counted && e->plan.chains.chain[k].raw_print == e->plan.chains.chain[i].raw_print)
             return 0;
-    return e->chain[i].counted;
+    return e->plan.chains.chain[i].counted;
 }
 
 static uint64_t chains_print(const stk_engine *e)
 {
     uint64_t h = 0;
 
-    for (uint32_t i = 0; i < e->common->n_out; i++)
+    for (uint32_t i = 0; i < e->plan.chains.n_out; i++)
         if (measured(e, i))
-            h = stk_hash64(h + 1, &e->chain[i].raw_print, sizeof e->chain[i].raw_print);
+            h = stk_hash64(h + 1, &e->plan.chains.chain[i].raw_print, sizeof e->plan.chains.chain[i].raw_print);
     return h;
 }
 
@@ -106,7 +106,7 @@ static void save(const stk_engine *e, const char *path, const head *h, const uin
         return;
     sys = errno;
     (void)unlink(part);
-    stk_log_line(&e->log, STK_LOG_WARN,
+    stk_log_line(&e->plan.policy.log, STK_LOG_WARN,
                  "the lengths that were measured can't be kept in %s (%s): they are measured anew "
                  "next time",
                  path, strerror_r(sys, why, sizeof why));
@@ -128,7 +128,7 @@ static int measure(stk_engine *e, uint32_t d, const stk_loader_options *o, uint3
                              .memory_limit = o->memory_limit,
                              .log = o->log,
                              .log_cookie = o->log_cookie };
-    stk_dataset *ds = e->common->data[d];
+    stk_dataset *ds = e->plan.data.set[d];
     stk_loader *l = NULL;
     stk_batch *b = NULL;
     int rc;
@@ -136,7 +136,7 @@ static int measure(stk_engine *e, uint32_t d, const stk_loader_options *o, uint3
     for (uint32_t i = 0; i < o->n_outputs; i++)
         if (measured(e, i))
             outputs[m.n_outputs++] = o->outputs[i];
-    stk_log_line(&e->log, STK_LOG_INFO,
+    stk_log_line(&e->plan.policy.log, STK_LOG_INFO,
                  "measuring %" PRIu64 " samples, once: their lengths are kept beside the index",
                  stk_dataset_len(ds));
     rc = stk_loader_open_measuring(&l, &ds, 1, &m, out, err);
@@ -150,7 +150,7 @@ static int of_dataset(stk_engine *e, uint32_t d, const stk_loader_options *o, ui
                       stk_error *err)
 {
     static const struct timespec pause = { 0, 50000000 };
-    const stk_dataset *ds = e->common->data[d];
+    const stk_dataset *ds = e->plan.data.set[d];
     head h = { .magic = MAGIC, .n = stk_dataset_len(ds) };
     char path[1380];
     int rc = 0, lock = -1;
@@ -182,8 +182,8 @@ static uint32_t most_of(const stk_engine *e)
 {
     uint32_t most = 0;
 
-    for (uint32_t i = 0; i < e->common->n_out; i++) {
-        const stk_chain *c = &e->chain[i];
+    for (uint32_t i = 0; i < e->plan.chains.n_out; i++) {
+        const stk_chain *c = &e->plan.chains.chain[i];
         int64_t cut = c->pack ? c->raw.most : c->spec.most;
 
         if (!c->counted)
@@ -197,11 +197,11 @@ static uint32_t most_of(const stk_engine *e)
 
 int stk_lengths_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
-    uint64_t n = e->common->start[e->common->n_data];
+    uint64_t n = e->schedule.start[e->plan.data.n];
     uint32_t most = most_of(e), counted = 0;
 
-    for (uint32_t i = 0; i < e->common->n_out; i++)
-        counted += (uint32_t)e->chain[i].counted;
+    for (uint32_t i = 0; i < e->plan.chains.n_out; i++)
+        counted += (uint32_t)e->plan.chains.chain[i].counted;
     if (!counted)
         return stk_fail(err, STK_EINVAL,
                         "no output has rows that differ in length: max_tokens and bucket are for "
@@ -212,14 +212,14 @@ int stk_lengths_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
                         "lengths has %" PRIu64 " entries and the data %" PRIu64
                         " samples: give one for each",
                         o->n_lengths, n);
-    e->lengths = stk_zalloc(n + 1, sizeof *e->lengths);
-    if (!e->lengths)
-        return stk_fail_nomem(err, n * sizeof *e->lengths);
+    e->schedule.lengths = stk_zalloc(n + 1, sizeof *e->schedule.lengths);
+    if (!e->schedule.lengths)
+        return stk_fail_nomem(err, n * sizeof *e->schedule.lengths);
     if (o->lengths)
-        memcpy(e->lengths, o->lengths, n * sizeof *e->lengths);
-    for (uint32_t d = 0; !o->lengths && d < e->common->n_data; d++)
-        STK_TRY(of_dataset(e, d, o, e->lengths + e->common->start[d], err));
+        memcpy(e->schedule.lengths, o->lengths, n * sizeof *e->schedule.lengths);
+    for (uint32_t d = 0; !o->lengths && d < e->plan.data.n; d++)
+        STK_TRY(of_dataset(e, d, o, e->schedule.lengths + e->schedule.start[d], err));
     for (uint64_t i = 0; i < n; i++)
-        e->lengths[i] = e->lengths[i] < most ? e->lengths[i] : most;
+        e->schedule.lengths[i] = e->schedule.lengths[i] < most ? e->schedule.lengths[i] : most;
     return 0;
 }

@@ -6,7 +6,7 @@
 
 #include "pipe/engine.h"
 
-/* e->lengths: for each sample of all data sets, whether it takes part or not, the longest row that
+/* e->schedule.lengths: for each sample of all data sets, whether it takes part or not, the longest row that
  * its ragged outputs have, truncate() included.  Chains are planned. */
 int stk_lengths_plan(stk_engine *e, const stk_loader_options *o, stk_error *err);
 

@@ -83,8 +83,8 @@ static uint32_t default_workers(void)
 
 static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, stk_error *err)
 {
-    stk_out_plan *p = &e->common->out[i];
-    stk_chain *c = &e->chain[i];
+    stk_out_plan *p = &e->plan.batching.common->out[i];
+    stk_chain *c = &e->plan.chains.chain[i];
     int bound = 0, rc;
 
     if (!o->outputs[i].name || !o->outputs[i].chain)
@@ -92,25 +92,25 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
     p->name = stk_strdup(o->outputs[i].name);
     if (!p->name)
         return stk_fail_nomem(err, 64);
-    if (e->common->data[0]->arrays)
+    if (e->plan.data.set[0]->arrays)
         return stk_chain_plan_rows(c, p->name, o->outputs[i].chain, err);
     STK_TRY(stk_chain_plan(c, p->name, o->outputs[i].chain, err));
     STK_TRY(stk_ragged_plan(e, i, o, err));
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
     stk_device_records(e, i);
-    e->open_root[i] = c->open_root;
+    e->plan.chains.open_root[i] = c->open_root;
     if (c->fallback)
-        e->fallback[i] = (stk_bytes){ (const uint8_t *)c->fallback, strlen(c->fallback) };
-    for (uint32_t d = 0; d < e->common->n_data; d++) {
-        const stk_dataset *data = e->common->data[d];
+        e->plan.chains.fallback[i] = (stk_bytes){ (const uint8_t *)c->fallback, strlen(c->fallback) };
+    for (uint32_t d = 0; d < e->plan.data.n; d++) {
+        const stk_dataset *data = e->plan.data.set[d];
 
         if (c->open_root && !data->format->find)
             return stk_fail(err, STK_ENOTSUP,
                             "output %s: open reads files that a manifest (.csv, .jsonl) names; "
                             "fields of the format %s are the data themselves",
                             p->name, data->format->name);
-        rc = stk_chain_bind(c, p->name, data->index, &e->field_of[d][i], err);
+        rc = stk_chain_bind(c, p->name, data->index, &e->plan.chains.field_of[d][i], err);
         if (rc < 0)
             return rc;
         bound |= rc != STK_END;
@@ -126,10 +126,10 @@ static int plan_output(stk_engine *e, uint32_t i, const stk_loader_options *o, s
 /* Either all data sets are arrays or none is. */
 static int check_kinds(const stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
-    int arrays = e->common->data[0]->arrays != NULL;
+    int arrays = e->plan.data.set[0]->arrays != NULL;
 
-    for (uint32_t d = 1; d < e->common->n_data; d++)
-        if ((e->common->data[d]->arrays != NULL) != arrays)
+    for (uint32_t d = 1; d < e->plan.data.n; d++)
+        if ((e->plan.data.set[d]->arrays != NULL) != arrays)
             return stk_fail(
                 err, STK_EINVAL,
                 "a loader takes arrays and token files, or shards of samples, not both");
@@ -149,29 +149,29 @@ static int check_kinds(const stk_engine *e, const stk_loader_options *o, stk_err
 
 static int plan_outputs(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
-    uint32_t n_data = e->common->n_data;
+    uint32_t n_data = e->plan.data.n;
     int light = 1;
 
     STK_TRY(check_kinds(e, o, err));
-    e->chain = stk_zalloc(o->n_outputs, sizeof *e->chain);
-    e->field_of = stk_zalloc(n_data, sizeof *e->field_of);
-    if (!e->chain || !e->field_of)
-        return stk_fail_nomem(err, o->n_outputs * sizeof *e->chain);
+    e->plan.chains.chain = stk_zalloc(o->n_outputs, sizeof *e->plan.chains.chain);
+    e->plan.chains.field_of = stk_zalloc(n_data, sizeof *e->plan.chains.field_of);
+    if (!e->plan.chains.chain || !e->plan.chains.field_of)
+        return stk_fail_nomem(err, o->n_outputs * sizeof *e->plan.chains.chain);
     for (uint32_t d = 0; d < n_data; d++) {
-        e->field_of[d] = stk_zalloc(o->n_outputs, sizeof *e->field_of[d]);
-        if (!e->field_of[d])
-            return stk_fail_nomem(err, o->n_outputs * sizeof *e->field_of[d]);
+        e->plan.chains.field_of[d] = stk_zalloc(o->n_outputs, sizeof *e->plan.chains.field_of[d]);
+        if (!e->plan.chains.field_of[d])
+            return stk_fail_nomem(err, o->n_outputs * sizeof *e->plan.chains.field_of[d]);
     }
     for (uint32_t i = 0; i < o->n_outputs; i++) {
         for (uint32_t k = 0; k < i; k++)
             if (o->outputs[i].name && !strcmp(o->outputs[k].name, o->outputs[i].name))
                 return stk_fail(err, STK_EINVAL, "two outputs are called %s", o->outputs[i].name);
         STK_TRY(plan_output(e, i, o, err));
-        light &= e->chain[i].spec.kind != STK_KIND_IMAGE;
+        light &= e->plan.chains.chain[i].spec.kind != STK_KIND_IMAGE;
     }
-    if (e->common->data[0]->arrays)
+    if (e->plan.data.set[0]->arrays)
         return stk_array_plan_open(e, err);
-    e->chunk = light ? 32 : 1; /* cheap rows are claimed in runs, costly ones one by one */
+    e->plan.batching.claim_size = light ? 32 : 1; /* cheap rows are claimed in runs, costly ones one by one */
     return 0;
 }
 
@@ -181,16 +181,16 @@ static int plan_samples(stk_engine *e, const stk_loader_options *o, stk_error *e
 {
     uint64_t lens[STK_MAX_DATASETS];
 
-    if (e->common->n_data > STK_MAX_DATASETS)
+    if (e->plan.data.n > STK_MAX_DATASETS)
         return stk_fail(err, STK_ELIMIT, "a loader takes at most %d data sets, not %u",
-                        STK_MAX_DATASETS, e->common->n_data);
-    for (uint32_t i = 0; i < e->common->n_data; i++)
-        lens[i] = e->common->start[i + 1] - e->common->start[i];
-    STK_TRY(stk_roster_init(&e->roster, lens, e->common->n_data, err));
+                        STK_MAX_DATASETS, e->plan.data.n);
+    for (uint32_t i = 0; i < e->plan.data.n; i++)
+        lens[i] = e->schedule.start[i + 1] - e->schedule.start[i];
+    STK_TRY(stk_roster_init(&e->schedule.set, lens, e->plan.data.n, err));
     if (o->exclude)
-        STK_TRY(stk_exclude_load(&e->roster.exclude, o->exclude, e->common->data, &e->roster,
-                                 &e->log, err));
-    return stk_sampling_roster(&e->roster, o, err);
+        STK_TRY(stk_exclude_load(&e->schedule.set.exclude, o->exclude, e->plan.data.set, &e->schedule.set,
+                                 &e->plan.policy.log, err));
+    return stk_sampling_roster(&e->schedule.set, o, err);
 }
 
 static int plan_own_order(stk_engine *e, const stk_loader_options *o, stk_error *err)
@@ -199,32 +199,32 @@ static int plan_own_order(stk_engine *e, const stk_loader_options *o, stk_error 
         return stk_fail(err, STK_EINVAL, "order %s was built for ABI %u, this is %d",
                         o->order->name, o->order->abi, STK_PLUGIN_ABI);
     STK_TRY(stk_sampling_own_order(o, err));
-    e->order = *o->order;
-    e->order.close = NULL; /* it stays the caller's */
+    e->schedule.order = *o->order;
+    e->schedule.order.close = NULL; /* it stays the caller's */
     return 0;
 }
 
 static int plan_shuffle(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
-    if (e->megatron && !stk_sampling_given(o))
+    if (e->plan.chains.megatron && !stk_sampling_given(o))
         return stk_megatron_plan(e, o, err);
     STK_TRY(plan_samples(e, o, err));
-    e->drawn_print = stk_sampling_print(o);
+    e->schedule.drawn_print = stk_sampling_print(o);
     if (stk_sampling_given(o))
-        return stk_sampling_order(&e->order, &e->roster, o, err);
+        return stk_sampling_order(&e->schedule.order, &e->schedule.set, o, err);
     if (o->shuffle == STK_SHUFFLE_BLOCK)
         return stk_blocks_plan(e, o, err);
     if (o->shuffle == STK_SHUFFLE_EXACT)
         STK_TRY(stk_blocks_warn(e, err));
-    return stk_order_exact(&e->order, &e->roster, o->seed, o->shuffle == STK_SHUFFLE_EXACT, err);
+    return stk_order_exact(&e->schedule.order, &e->schedule.set, o->seed, o->shuffle == STK_SHUFFLE_EXACT, err);
 }
 
 static int plan_order(stk_engine *e, const stk_loader_options *o, stk_error *err)
 {
     STK_TRY(o->order ? plan_own_order(e, o, err) : plan_shuffle(e, o, err));
-    STK_TRY(stk_sampling_epochs(&e->order, o, err));
-    e->positions = e->order.len(e->order.state);
-    return e->positions ? stk_batching_plan(e, o, err) : 0;
+    STK_TRY(stk_sampling_epochs(&e->schedule.order, o, err));
+    e->schedule.positions = e->schedule.order.len(e->schedule.order.state);
+    return e->schedule.positions ? stk_batching_plan(e, o, err) : 0;
 }
 
 /* Rows of a global batch: as given, or what one rank's makes with those of the others. */
@@ -257,19 +257,19 @@ static int plan_global(stk_deal *d, const stk_loader_options *o, stk_error *err)
 
 static int plan_steps(stk_engine *e, stk_error *err)
 {
-    e->deal.samples = stk_engine_deal(e, 0).samples;
-    if (!e->deal.samples)
+    e->schedule.split.samples = stk_engine_deal(e, 0).samples;
+    if (!e->schedule.split.samples)
         return stk_fail(err, STK_EINVAL,
-                        e->roster.n && e->roster.start[e->roster.n]
+                        e->schedule.set.n && e->schedule.set.start[e->schedule.set.n]
                             ? "exclude, select, skip and limit leave no samples"
                             : "the data set has no samples");
-    e->ahead.steps = e->base_left = stk_deal_steps(&e->deal, 0);
+    e->ahead.steps = e->base_left = stk_deal_steps(&e->schedule.split, 0);
     if (!e->base_left)
         return stk_fail(
             err, STK_EINVAL,
             "%" PRIu64 " samples make no global batch of %" PRIu64 " (%u rank%s): lower "
             "batch_size or leave drop_last",
-            e->deal.samples, e->deal.global, e->deal.world, e->deal.world == 1 ? "" : "s");
+            e->schedule.split.samples, e->schedule.split.global, e->schedule.split.world, e->schedule.split.world == 1 ? "" : "s");
     return 0;
 }
 
@@ -279,13 +279,13 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
              ragged = 0;
 
     STK_TRY(stk_device_pool(e, o, limit, err));
-    for (uint32_t i = 0; i < e->common->n_out; i++) {
-        if (!e->common->out[i].shared || !i) /* shared memory is the first one's */
-            bytes += (uint64_t)e->common->out[i].row_bytes * e->common->batch;
-        if (!e->common->out[i].row_bytes)
-            ragged += e->common->out[i].pad ? 2 : 1; /* rows, and the tensor they become */
+    for (uint32_t i = 0; i < e->plan.chains.n_out; i++) {
+        if (!e->plan.batching.common->out[i].shared || !i) /* shared memory is the first one's */
+            bytes += (uint64_t)e->plan.batching.common->out[i].row_bytes * e->plan.batching.common->batch;
+        if (!e->plan.batching.common->out[i].row_bytes)
+            ragged += e->plan.batching.common->out[i].pad ? 2 : 1; /* rows, and the tensor they become */
     }
-    e->common->ragged_cap = (size_t)(limit / 8 * 5 / 2 /
+    e->plan.batching.common->ragged_cap = (size_t)(limit / 8 * 5 / 2 /
                                      (ragged ? ragged : 1)); /* two batches fit into the pool */
     if (bytes > limit / 8 * 5 / 2)                           /* of what the pool holds */
         return stk_fail(err, STK_EINVAL,
@@ -293,25 +293,25 @@ static int plan_memory(stk_engine *e, const stk_loader_options *o, stk_error *er
                         "memory_limit of %" PRIu64 " MB, not %" PRIu64
                         " MB: raise it or lower batch_size",
                         bytes >> 20, (bytes * 16 / 5 >> 20) + 1, limit >> 20);
-    e->n_slots = o->prefetch;
-    if (!e->n_slots && e->arrays) {
-        e->n_slots = (uint32_t)(bytes < RING_BYTES / 32 ? 32 : RING_BYTES / bytes);
-        e->n_slots = e->n_slots < 4 ? 4 : e->n_slots;
-    } else if (!e->n_slots) {
-        e->n_slots = (e->chunk > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / e->common->batch;
-        e->n_slots = e->n_slots < 3 ? 3 : e->n_slots > 32 ? 32 : e->n_slots;
+    e->plan.memory.slots = o->prefetch;
+    if (!e->plan.memory.slots && e->plan.chains.arrays) {
+        e->plan.memory.slots = (uint32_t)(bytes < RING_BYTES / 32 ? 32 : RING_BYTES / bytes);
+        e->plan.memory.slots = e->plan.memory.slots < 4 ? 4 : e->plan.memory.slots;
+    } else if (!e->plan.memory.slots) {
+        e->plan.memory.slots = (e->plan.batching.claim_size > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / e->plan.batching.common->batch;
+        e->plan.memory.slots = e->plan.memory.slots < 3 ? 3 : e->plan.memory.slots > 32 ? 32 : e->plan.memory.slots;
     }
     if (!o->prefetch)
         stk_device_ahead(e, bytes);
     fit = bytes ? limit / 8 * 5 / bytes : STK_MAX_SLOTS; /* what the pool holds */
-    stk_account_init(&e->reads, limit / 4);
-    e->reads.whole = stk_pool_account(e->common->pool);
-    if (e->n_slots > fit)
-        e->n_slots = fit > 1 ? (uint32_t)fit : 1;
+    stk_account_init(&e->plan.memory.reads, limit / 4);
+    e->plan.memory.reads.whole = stk_pool_account(e->plan.batching.common->pool);
+    if (e->plan.memory.slots > fit)
+        e->plan.memory.slots = fit > 1 ? (uint32_t)fit : 1;
     STK_TRY(stk_device_fit(e, err));
     STK_TRY(stk_device_cache(e, o, err));
     STK_TRY(stk_batching_slots(e, err));
-    return stk_cache_open(&e->cache, limit / 8, stk_pool_account(e->common->pool), err);
+    return stk_cache_open(&e->plan.memory.blocks, limit / 8, stk_pool_account(e->plan.batching.common->pool), err);
 }
 
 /* The sources that want driving: every shard may lie elsewhere. */
@@ -319,23 +319,23 @@ static int plan_source(stk_engine *e, const stk_source *s, stk_error *err)
 {
     uint32_t k = 0;
 
-    e->remote |= s && s->remote;
-    e->peeks |= s && s->peek && e->common->n_out <= STK_PEEK_OUTPUTS;
+    e->plan.data.remote |= s && s->remote;
+    e->plan.rows.peeks |= s && s->peek && e->plan.chains.n_out <= STK_PEEK_OUTPUTS;
     if (!s || !s->drive)
         return 0;
-    while (k < e->n_driven && e->driven[k] != s)
+    while (k < e->plan.io.n_driven && e->plan.io.driven[k] != s)
         k++;
     if (k == STK_MAX_DRIVEN)
         return stk_fail(err, STK_ELIMIT, "a loader drives at most %d sources", STK_MAX_DRIVEN);
-    if (k == e->n_driven)
-        e->driven[e->n_driven++] = s;
+    if (k == e->plan.io.n_driven)
+        e->plan.io.driven[e->plan.io.n_driven++] = s;
     return 0;
 }
 
 static int plan_sources(stk_engine *e, stk_error *err)
 {
-    for (uint32_t i = 0; i < e->common->n_data; i++) {
-        const stk_shards *shards = e->common->data[i]->shards;
+    for (uint32_t i = 0; i < e->plan.data.n; i++) {
+        const stk_shards *shards = e->plan.data.set[i]->shards;
         const char *name;
 
         if (!shards)
@@ -360,13 +360,13 @@ static int plan_threads(stk_engine *e, const stk_loader_options *o, stk_error *e
     pthread_cond_init(&e->io_work, NULL);
     pthread_cond_init(&e->ready, &mono);
     pthread_condattr_destroy(&mono);
-    e->inline_mode = o->num_workers == STK_NONE;
+    e->plan.io.inline_mode = o->num_workers == STK_NONE;
     e->want_workers = o->num_workers > 0 ? (uint32_t)o->num_workers : default_workers();
-    e->n_io = o->io_threads ? o->io_threads : DEFAULT_IO;
-    e->io_depth = IO_DEPTH;
-    e->max_requests = e->want_workers + e->io_depth;
+    e->plan.io.threads = o->io_threads ? o->io_threads : DEFAULT_IO;
+    e->plan.io.depth = IO_DEPTH;
+    e->max_requests = e->want_workers + e->plan.io.depth;
     e->arrived = stk_zalloc(e->max_requests, sizeof *e->arrived);
-    e->io_thread = stk_zalloc(e->n_io, sizeof *e->io_thread);
+    e->io_thread = stk_zalloc(e->plan.io.threads, sizeof *e->io_thread);
     e->skips = stk_zalloc(STK_KEPT_SKIPS, sizeof *e->skips);
     if (!e->arrived || !e->io_thread || !e->skips)
         return stk_fail_nomem(err, STK_KEPT_SKIPS * sizeof *e->skips);
@@ -391,28 +391,32 @@ static int loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
     l->e.opened_ns = stk_now_ns();
     l->e.opened_ticks = stk_ticks();
     l->e.pid = getpid();
-    l->e.seed = o.seed;
-    l->e.megatron = o.shuffle == STK_SHUFFLE_MEGATRON && !o.order;
-    l->e.measured = measured;
-    l->e.max_pixels = o.max_pixels ? o.max_pixels : DEFAULT_PIXELS;
-    l->e.on_error = o.on_error;
-    l->e.skip_budget = o.skip_budget;
-    l->e.log = (stk_log){ o.log, o.log_cookie };
+    l->e.plan.policy.seed = o.seed;
+    l->e.plan.chains.megatron = o.shuffle == STK_SHUFFLE_MEGATRON && !o.order;
+    l->e.plan.rows.measured = measured;
+    l->e.plan.policy.max_pixels = o.max_pixels ? o.max_pixels : DEFAULT_PIXELS;
+    l->e.plan.policy.on_error = o.on_error;
+    l->e.plan.policy.skip_budget = o.skip_budget;
+    l->e.plan.policy.log = (stk_log){ o.log, o.log_cookie };
     if (o.watch)
-        l->e.watch = *o.watch;
-    l->e.kern = stk_kern_table(stk_cpu_level());
-    l->e.n_stages = o.n_stages;
+        l->e.plan.policy.watch = *o.watch;
+    l->e.plan.rows.kern = stk_kern_table(stk_cpu_level());
+    l->e.plan.batching.n_stages = o.n_stages;
     if (o.n_stages)
-        memcpy(l->e.stage, o.stages, o.n_stages * sizeof *o.stages);
+        memcpy(l->e.plan.batching.stage, o.stages, o.n_stages * sizeof *o.stages);
     rc = plan_threads(&l->e, &o, err);
     if (rc == 0)
-        rc = plan_global(&l->e.deal, &o, err);
+        rc = plan_global(&l->e.schedule.split, &o, err);
     if (rc == 0)
-        rc = stk_stall_plan(&l->e.stall, err);
+        rc = stk_stall_plan(&l->e.plan.policy.stall, err);
     if (rc == 0)
-        rc = stk_common_open(&l->e.common, o.n_outputs, data, (uint32_t)n, err);
+        rc = stk_common_open(&l->e.plan.batching.common, o.n_outputs, data, (uint32_t)n, err);
     if (rc == 0) {
-        l->e.batch = l->e.common->batch = o.max_tokens ? 2 : (uint32_t)stk_deal_rows(&l->e.deal);
+        l->e.plan.data.set = l->e.plan.batching.common->data;
+        l->e.plan.data.n = l->e.plan.batching.common->n_data;
+        l->e.plan.chains.n_out = l->e.plan.batching.common->n_out;
+        l->e.schedule.start = l->e.plan.batching.common->start;
+        l->e.plan.batching.tickets = l->e.plan.batching.common->batch = o.max_tokens ? 2 : (uint32_t)stk_deal_rows(&l->e.schedule.split);
         rc = plan_sources(&l->e, err);
     }
     if (rc == 0)
@@ -427,6 +431,9 @@ static int loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
         rc = plan_memory(&l->e, &o, err);
     if (rc == 0 && o.learn_jpeg == STK_YES)
         rc = stk_learn_plan(&l->e, err);
+    l->e.tickets = l->e.plan.batching.tickets;
+    l->e.n_slots = l->e.plan.memory.slots;
+    l->e.claim_size = l->e.plan.batching.claim_size;
     if (rc < 0)
         stk_loader_close(&l);
     *out = l;
@@ -479,8 +486,8 @@ int stk_loader_peek(stk_loader *l, stk_batch **out, int timeout_ms, stk_error *e
 
 void stk_loader_copies_on(stk_loader *l, void *stream)
 {
-    if (l->e.pins)
-        stk_pins_seen(l->e.pins, stream);
+    if (l->e.plan.memory.pins)
+        stk_pins_seen(l->e.plan.memory.pins, stream);
 }
 
 void stk_loader_where(const stk_loader *l, uint64_t *epoch, uint64_t *step)
@@ -516,28 +523,28 @@ int stk_loader_resume(stk_loader *l, uint64_t epoch, uint64_t position, stk_erro
 
 void stk_loader_streams(const stk_loader *l, uint64_t *streams, uint64_t *window)
 {
-    *streams = l->e.streams;
-    *window = l->e.window;
+    *streams = l->e.schedule.streams;
+    *window = l->e.schedule.window;
 }
 
 /* The order is another now. */
 static void forget_bins(stk_engine *e)
 {
-    if (e->bins)
-        stk_bins_forget(e->bins);
+    if (e->schedule.bins)
+        stk_bins_forget(e->schedule.bins);
 }
 
 void stk_loader_bins(const stk_loader *l, uint64_t *window, uint64_t *together, uint64_t *print)
 {
     const stk_engine *e = &l->e;
-    const stk_binning *h = &e->binning;
+    const stk_binning *h = &e->schedule.binning;
 
     *window = *together = *print = 0;
-    if (!e->bins)
+    if (!e->schedule.bins)
         return;
     *window = h->window;
     *together = h->kind == STK_BIN_BUDGET ? h->group : h->kind == STK_BIN_LIKE ? h->rows : 1;
-    *print = stk_hash64(0, e->lengths, e->common->start[e->common->n_data] * sizeof *e->lengths);
+    *print = stk_hash64(0, e->schedule.lengths, e->schedule.start[e->plan.data.n] * sizeof *e->schedule.lengths);
 }
 
 int stk_loader_set_bins(stk_loader *l, uint64_t window, uint64_t together, stk_error *err)
@@ -565,9 +572,9 @@ int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window, stk
     int rc, at;
 
     STK_TRY(check_process(l, err));
-    if (!l->e.streams || !window)
+    if (!l->e.schedule.streams || !window)
         return stk_fail(err, STK_EINVAL,
-                        l->e.streams ? "a window has at least one sample"
+                        l->e.schedule.streams ? "a window has at least one sample"
                                      : "streams and window belong to shuffle=\"block\"");
     stk_ring_drain(&l->e); /* nobody reads the order now */
     rc = stk_blocks_replan(&l->e, streams, window, err);
@@ -599,22 +606,22 @@ int stk_loader_set_weights(stk_loader *l, const double *weights, size_t n, uint6
     uint64_t stands = stk_loader_position(l);
 
     STK_TRY(check_process(l, err));
-    if (!stk_order_is_mix(&l->e.order))
+    if (!stk_order_is_mix(&l->e.schedule.order))
         return no_mix(err);
-    if (l->e.bins)
+    if (l->e.schedule.bins)
         return stk_fail(err, STK_ENOTSUP,
                         "weights change at a position, and max_tokens and bucket batch whole "
                         "windows of positions: leave one of them");
-    if (n != l->e.common->n_data)
+    if (n != l->e.plan.batching.common->n_data)
         return stk_fail(err, STK_EINVAL, "%zu weights for %u data sets: give one for each", n,
-                        l->e.common->n_data);
+                        l->e.plan.batching.common->n_data);
     stk_ring_drain(&l->e); /* nobody reads the order now */
-    return remix(l, stk_mix_change(&l->e.order, weights, epoch, position, err), stands, err);
+    return remix(l, stk_mix_change(&l->e.schedule.order, weights, epoch, position, err), stands, err);
 }
 
 int stk_loader_mix(const stk_loader *l, uint64_t i, stk_mix_change_info *out)
 {
-    return stk_order_is_mix(&l->e.order) ? stk_mix_get(&l->e.order, i, out) : STK_END;
+    return stk_order_is_mix(&l->e.schedule.order) ? stk_mix_get(&l->e.schedule.order, i, out) : STK_END;
 }
 
 int stk_loader_set_mix(stk_loader *l, const stk_mix_change_info *all, size_t n, stk_error *err)
@@ -622,10 +629,10 @@ int stk_loader_set_mix(stk_loader *l, const stk_mix_change_info *all, size_t n, 
     uint64_t stands = stk_loader_position(l);
 
     STK_TRY(check_process(l, err));
-    if (!stk_order_is_mix(&l->e.order))
+    if (!stk_order_is_mix(&l->e.schedule.order))
         return no_mix(err);
     stk_ring_drain(&l->e);
-    return remix(l, stk_mix_set(&l->e.order, all, n, err), stands, err);
+    return remix(l, stk_mix_set(&l->e.schedule.order, all, n, err), stands, err);
 }
 
 uint64_t stk_loader_steps(const stk_loader *l)
@@ -640,12 +647,12 @@ uint64_t stk_loader_steps_of(const stk_loader *l, uint64_t epoch)
 
 uint64_t stk_loader_samples(const stk_loader *l)
 {
-    return l->e.positions;
+    return l->e.schedule.positions;
 }
 
 uint64_t stk_loader_samples_of(const stk_loader *l, uint32_t i)
 {
-    const stk_common *c = l->e.common;
+    const stk_common *c = l->e.plan.batching.common;
 
     return i < c->n_data ? c->start[i + 1] - c->start[i] : 0;
 }
@@ -655,8 +662,8 @@ static uint64_t search(const stk_engine *e, uint64_t epoch, const stk_where *wha
 {
     stk_where at;
 
-    for (uint64_t p = 0; p < e->positions; p++) {
-        e->order.at(e->order.state, epoch, &p, 1, &at);
+    for (uint64_t p = 0; p < e->schedule.positions; p++) {
+        e->schedule.order.at(e->schedule.order.state, epoch, &p, 1, &at);
         if (at.dataset == what->dataset && at.sample == what->sample)
             return p;
     }
@@ -669,10 +676,10 @@ int stk_loader_find(const stk_loader *l, uint64_t epoch, uint64_t id, uint64_t *
     const stk_engine *e = &l->e;
     stk_where what = { .sample = id };
 
-    while (what.dataset + 1 < e->common->n_data && e->common->start[what.dataset + 1] <= id)
+    while (what.dataset + 1 < e->plan.data.n && e->schedule.start[what.dataset + 1] <= id)
         what.dataset++;
-    what.sample -= e->common->start[what.dataset];
-    *position = e->order.find ? e->order.find(e->order.state, epoch, &what)
+    what.sample -= e->schedule.start[what.dataset];
+    *position = e->schedule.order.find ? e->schedule.order.find(e->schedule.order.state, epoch, &what)
                               : search(e, epoch, &what);
     if (*position != UINT64_MAX)
         return 0;
@@ -695,12 +702,12 @@ int stk_loader_print(const stk_loader *l, stk_print *out, stk_error *err)
 
 uint64_t stk_loader_drawn_print(const stk_loader *l)
 {
-    return l->e.drawn_print;
+    return l->e.schedule.drawn_print;
 }
 
 uint64_t stk_loader_chain_print(const stk_loader *l, uint32_t output)
 {
-    return output < l->e.common->n_out ? l->e.chain[output].print : 0;
+    return output < l->e.plan.batching.common->n_out ? l->e.plan.chains.chain[output].print : 0;
 }
 
 int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err)
@@ -730,15 +737,15 @@ int stk_loader_skipped(const stk_loader *l, uint64_t i, stk_error *out)
 
 static void free_bindings(stk_engine *e)
 {
-    for (uint32_t d = 0; e->field_of && d < e->common->n_data; d++) {
-        for (uint32_t i = 0; e->field_of[d] && i < e->common->n_out; i++)
-            stk_free(e->field_of[d][i]);
-        stk_free(e->field_of[d]);
+    for (uint32_t d = 0; e->plan.chains.field_of && d < e->plan.data.n; d++) {
+        for (uint32_t i = 0; e->plan.chains.field_of[d] && i < e->plan.chains.n_out; i++)
+            stk_free(e->plan.chains.field_of[d][i]);
+        stk_free(e->plan.chains.field_of[d]);
     }
-    stk_free(e->field_of);
-    for (uint32_t i = 0; e->chain && i < e->common->n_out; i++)
-        stk_chain_fini(&e->chain[i]);
-    stk_free(e->chain);
+    stk_free(e->plan.chains.field_of);
+    for (uint32_t i = 0; e->plan.chains.chain && i < e->plan.chains.n_out; i++)
+        stk_chain_fini(&e->plan.chains.chain[i]);
+    stk_free(e->plan.chains.chain);
 }
 
 void stk_loader_close(stk_loader **lp)
@@ -756,25 +763,25 @@ void stk_loader_close(stk_loader **lp)
         stk_engine_stop(e);
     stk_learn_save(e, 1);
     stk_learn_fini(e);
-    if (e->common)
+    if (e->plan.batching.common)
         free_bindings(e);
-    stk_array_plan_close(&e->arrays);
-    stk_cache_close(&e->cache);
-    stk_device_close(&e->device);
-    stk_small_close(&e->small);
-    if (e->common && e->common->pool)
+    stk_array_plan_close(&e->plan.chains.arrays);
+    stk_cache_close(&e->plan.memory.blocks);
+    stk_device_close(&e->plan.gpu.device);
+    stk_small_close(&e->plan.cache.fields);
+    if (e->plan.batching.common && e->plan.batching.common->pool)
         stk_pool_shut(
-            e->common->pool); /* a batch that is still held keeps its own buffers, not the ring's */
-    stk_common_unref(&e->common);
+            e->plan.batching.common->pool); /* a batch that is still held keeps its own buffers, not the ring's */
+    stk_common_unref(&e->plan.batching.common);
     stk_free(e->arrived);
     stk_free(e->io_thread);
     stk_free(e->skips);
     stk_batching_fini(e);
     stk_ledger_writer_close(&e->ledger);
-    if (e->order.close)
-        e->order.close(e->order.state);
-    stk_free(e->roster.exclude.id);
-    stk_free(e->roster.select);
+    if (e->schedule.order.close)
+        e->schedule.order.close(e->schedule.order.state);
+    stk_free(e->schedule.set.exclude.id);
+    stk_free(e->schedule.set.select);
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->io_lock);
     pthread_cond_destroy(&e->work);

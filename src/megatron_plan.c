@@ -25,15 +25,15 @@ static int check_options(const stk_engine *e, const stk_loader_options *o, stk_e
                         "seed %" PRIu64 " is more than the 4,294,967,295 that NumPy's RandomState, "
                         "and so shuffle=\"megatron\", takes",
                         o->seed);
-    if (!e->arrays || !e->arrays->cut.block)
+    if (!e->plan.chains.arrays || !e->plan.chains.arrays->cut.block)
         return stk_fail(err, STK_EINVAL,
                         "shuffle=\"megatron\" is the order of token files: tokens(block=...) of a "
                         ".bin with an .idx");
-    if (e->common->n_data != 1)
+    if (e->plan.data.n != 1)
         return stk_fail(err, STK_EINVAL,
                         "shuffle=\"megatron\" is the order of one data set, not of %u: give its "
                         "files as one list",
-                        e->common->n_data);
+                        e->plan.data.n);
     return 0;
 }
 
@@ -63,10 +63,10 @@ int stk_megatron_plan(stk_engine *e, const stk_loader_options *o, stk_error *err
     int rc = 0;
 
     STK_TRY(check_options(e, o, err));
-    STK_TRY(check_cut(e->arrays, err));
-    plan.length = e->arrays->cut.stride;
-    plan.extra = (uint32_t)(e->arrays->span - plan.length);
-    a = e->arrays->out[0].array;
+    STK_TRY(check_cut(e->plan.chains.arrays, err));
+    plan.length = e->plan.chains.arrays->cut.stride;
+    plan.extra = (uint32_t)(e->plan.chains.arrays->span - plan.length);
+    a = e->plan.chains.arrays->out[0].array;
     docs = stk_zalloc(a->n_parts, sizeof *docs);
     if (!docs)
         return stk_fail_nomem(err, a->n_parts * sizeof *docs);
@@ -80,10 +80,10 @@ int stk_megatron_plan(stk_engine *e, const stk_loader_options *o, stk_error *err
     plan.part = docs;
     plan.n_parts = a->n_parts;
     if (rc == 0)
-        rc = stk_order_gpt(&e->order, &plan, err);
+        rc = stk_order_gpt(&e->schedule.order, &plan, err);
     if (rc == 0) {
-        e->common->start[1] = stk_gpt_numbers(&e->order);
-        rc = stk_roster_init(&e->roster, &e->common->start[1], 1, err);
+        e->schedule.start[1] = stk_gpt_numbers(&e->schedule.order);
+        rc = stk_roster_init(&e->schedule.set, &e->schedule.start[1], 1, err);
     }
     stk_free(docs);
     return rc;

@@ -5,7 +5,7 @@
 
 #include "pipe/engine.h"
 
-/* Makes e->order and the numbers of samples; outputs are planned. */
+/* Makes e->schedule.order and the numbers of samples; outputs are planned. */
 int stk_megatron_plan(stk_engine *e, const stk_loader_options *o, stk_error *err);
 
 #endif

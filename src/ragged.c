@@ -22,8 +22,8 @@ static int no_tensor(const stk_chain *c, const char *name, uint32_t batch, stk_e
 static int plan_ragged(const stk_engine *e, uint32_t i, const stk_loader_options *o, stk_error *err)
 {
     stk_collation how = o->collations ? o->collations[i] : (stk_collation){ .collate = o->collate };
-    stk_out_plan *p = &e->common->out[i];
-    stk_chain *c = &e->chain[i];
+    stk_out_plan *p = &e->plan.batching.common->out[i];
+    stk_chain *c = &e->plan.chains.chain[i];
     int words = c->spec.out == STK_OUT_TEXT || c->spec.out == STK_OUT_JSON;
     uint8_t value[8];
 
@@ -36,10 +36,10 @@ static int plan_ragged(const stk_engine *e, uint32_t i, const stk_loader_options
             c->spec.dtype = STK_U8;
         return c->spec.dtype ? stk_pad_value(how.pad, c->spec.dtype, value, err) : 0;
     }
-    if (c->spec.kind == STK_KIND_BYTES || e->batch == 1)
+    if (c->spec.kind == STK_KIND_BYTES || e->plan.batching.tickets == 1)
         return 0;
     if (how.collate != STK_COLLATE_LIST)
-        return no_tensor(c, p->name, e->batch, err);
+        return no_tensor(c, p->name, e->plan.batching.tickets, err);
     c->spec.out = STK_OUT_LIST;
     return 0;
 }
@@ -52,15 +52,15 @@ static int takes_bytes(const stk_chain *c)
 
 int stk_ragged_plan(const stk_engine *e, uint32_t i, const stk_loader_options *o, stk_error *err)
 {
-    stk_chain *c = &e->chain[i];
+    stk_chain *c = &e->plan.chains.chain[i];
 
-    if (c->pack && e->measured) { /* what is packed later */
+    if (c->pack && e->plan.rows.measured) { /* what is packed later */
         c->spec = c->raw;
         c->spec.out = STK_OUT_DENSE;
         c->pack = NULL;
     }
     if (c->pack)
-        STK_TRY(stk_packed_settle(c, e->common->out[i].name, err));
+        STK_TRY(stk_packed_settle(c, e->plan.batching.common->out[i].name, err));
     if (!c->row_bytes)
         STK_TRY(plan_ragged(e, i, o, err));
     c->counted = c->pack || (!c->row_bytes && (c->spec.kind == STK_KIND_VALUE || takes_bytes(c)));

@@ -34,8 +34,8 @@ static int widens(stk_dtype from, stk_dtype to)
 /* How output i is gathered; count 0: it is not. */
 static stk_out_gather plan_output(const stk_engine *e, uint32_t i)
 {
-    const stk_array_plan *p = e->arrays;
-    const stk_out_plan *o = &e->common->out[i];
+    const stk_array_plan *p = e->plan.chains.arrays;
+    const stk_out_plan *o = &e->plan.batching.common->out[i];
     const stk_array *a = p->out[i].array;
     uint32_t size = (uint32_t)stk_dtype_size(o->spec.dtype);
     stk_out_gather g = { .in = (uint32_t)stk_dtype_size(a->dtype), .made = size };
@@ -70,14 +70,14 @@ static uint64_t place_array(stk_array_plan *p, uint32_t k, uint64_t *bytes)
 
 uint64_t stk_array_keep_plan(stk_engine *e)
 {
-    stk_array_plan *p = e->arrays;
+    stk_array_plan *p = e->plan.chains.arrays;
     uint64_t bytes = 0;
 
-    if (p->cut.parted || p->packed || e->megatron || e->bins || e->batch > UINT16_MAX)
+    if (p->cut.parted || p->packed || e->plan.chains.megatron || e->schedule.bins || e->plan.batching.tickets > UINT16_MAX)
         return 0;
     for (uint32_t i = 0; i < p->n_out; i++) {
-        e->common->out[i].gather = plan_output(e, i);
-        for (uint32_t d = 0; e->common->out[i].gather.count && d < p->n_data; d++) {
+        e->plan.batching.common->out[i].gather = plan_output(e, i);
+        for (uint32_t d = 0; e->plan.batching.common->out[i].gather.count && d < p->n_data; d++) {
             uint32_t k = d * p->n_out + i;
 
             p->out[k].at = place_array(p, k, &bytes);
@@ -89,8 +89,8 @@ uint64_t stk_array_keep_plan(stk_engine *e)
 
 void stk_array_keep_forget(stk_engine *e)
 {
-    for (uint32_t i = 0; i < e->common->n_out; i++)
-        e->common->out[i].gather.count = 0;
+    for (uint32_t i = 0; i < e->plan.chains.n_out; i++)
+        e->plan.batching.common->out[i].gather.count = 0;
 }
 
 /* ---- upload ---- */
@@ -119,12 +119,12 @@ static int upload(stk_engine *e, const stk_array_out *o)
     size_t len;
 
     while (row < o->array->rows) {
-        uint8_t *to = stk_shelf_room(e->shelf);
+        uint8_t *to = stk_shelf_room(e->plan.cache.arrays);
 
         if (!to || atomic_load_explicit(&e->uploading, memory_order_relaxed) != 1)
             return STK_EIO;
         STK_TRY(fill(o->array, &row, to, &len));
-        STK_TRY(stk_shelf_put(e->shelf, at, len));
+        STK_TRY(stk_shelf_put(e->plan.cache.arrays, at, len));
         at += len;
     }
     return 0;
@@ -133,7 +133,7 @@ static int upload(stk_engine *e, const stk_array_out *o)
 void *stk_array_keep_main(void *engine)
 {
     stk_engine *e = engine;
-    const stk_array_plan *p = e->arrays;
+    const stk_array_plan *p = e->plan.chains.arrays;
     uint64_t done = 0; /* arrays lie in the order of `out`, each once */
     int rc = 0;
 
@@ -147,10 +147,10 @@ void *stk_array_keep_main(void *engine)
             done = o->at + 1;
         }
     if (rc == 0)
-        rc = stk_shelf_ready(e->shelf);
+        rc = stk_shelf_ready(e->plan.cache.arrays);
     if (rc < 0 && atomic_load_explicit(&e->uploading, memory_order_relaxed) == 1)
         stk_log_line(
-            &e->log, STK_LOG_WARN,
+            &e->plan.policy.log, STK_LOG_WARN,
             "cache=device: the arrays could not all be brought to the GPU; batches come as "
             "without it");
     return NULL;

@@ -64,13 +64,13 @@ static int check_tokens(const stk_chain *c, const char *output, const stk_array 
 
 static int plan_out(stk_engine *e, uint32_t d, uint32_t i, stk_error *err)
 {
-    const char *output = e->common->out[i].name;
-    stk_array_out *o = &e->arrays->out[d * e->arrays->n_out + i];
-    stk_chain *c = &e->chain[i];
+    const char *output = e->plan.batching.common->out[i].name;
+    stk_array_out *o = &e->plan.chains.arrays->out[d * e->plan.chains.arrays->n_out + i];
+    stk_chain *c = &e->plan.chains.chain[i];
     stk_spec *s = &c->spec;
     const stk_array *a;
 
-    STK_TRY(bind(c, output, e->common->data[d]->arrays, &a, err));
+    STK_TRY(bind(c, output, e->plan.data.set[d]->arrays, &a, err));
     o->array = a;
     if (c->tokens) {
         STK_TRY(check_tokens(c, output, a, err));
@@ -96,12 +96,12 @@ static int plan_out(stk_engine *e, uint32_t d, uint32_t i, stk_error *err)
 /* What all chains have to agree in, or none of them may have it. */
 static int agree(stk_engine *e, stk_error *err)
 {
-    stk_array_plan *p = e->arrays;
-    const stk_tokens *t0 = e->chain[0].tokens;
+    stk_array_plan *p = e->plan.chains.arrays;
+    const stk_tokens *t0 = e->plan.chains.chain[0].tokens;
     uint64_t far = 0;
 
     for (uint32_t i = 0; i < p->n_out; i++) {
-        const stk_tokens *t = e->chain[i].tokens;
+        const stk_tokens *t = e->plan.chains.chain[i].tokens;
         const char *what = !t != !t0                       ? "tokens"
                            : !t                            ? NULL
                            : t->block != t0->block         ? "block"
@@ -118,7 +118,7 @@ static int agree(stk_engine *e, stk_error *err)
             return stk_fail(err, STK_EINVAL,
                             "outputs %s and %s differ in %s: a sample is one window, so all token "
                             "chains of a loader agree in everything but shift, give, pad and to()",
-                            e->common->out[0].name, e->common->out[i].name, what);
+                            e->plan.batching.common->out[0].name, e->plan.batching.common->out[i].name, what);
         if (t && t->shift > far)
             far = t->shift;
     }
@@ -143,7 +143,7 @@ static int part_stream(const stk_array *a, stk_stream *s, stk_error *err)
 
 static int plan_streams(stk_engine *e, stk_error *err)
 {
-    stk_array_plan *p = e->arrays;
+    stk_array_plan *p = e->plan.chains.arrays;
     uint64_t most = 0, all = 0;
 
     p->stream = stk_zalloc(p->n_data, sizeof *p->stream);
@@ -157,20 +157,20 @@ static int plan_streams(stk_engine *e, stk_error *err)
             if (p->out[d * p->n_out + i].array != a)
                 return stk_fail(err, STK_EINVAL,
                                 "outputs %s and %s take tokens of two arrays: a window is of one",
-                                e->common->out[0].name, e->common->out[i].name);
+                                e->plan.batching.common->out[0].name, e->plan.batching.common->out[i].name);
         s->tokens = a->rows;
         if (p->cut.pack)
             continue;
         if (p->cut.parted)
             STK_TRY(part_stream(a, s, err));
         s->windows = s->tokens < p->span ? 0 : (s->tokens - p->span) / p->cut.stride + 1;
-        e->common->start[d + 1] = e->common->start[d] + s->windows;
+        e->schedule.start[d + 1] = e->schedule.start[d] + s->windows;
         most = s->tokens > most ? s->tokens : most;
         all += s->windows;
     }
     if (p->cut.pack)
         return stk_pack_plan(e, err);
-    if (!all && !e->megatron) /* which can go over the documents several times */
+    if (!all && !e->plan.chains.megatron) /* which can go over the documents several times */
         return stk_fail(err, STK_EINVAL,
                         "there are %" PRIu64 " tokens, and a window takes %" PRIu64 ": lower block",
                         most, p->span);
@@ -180,7 +180,7 @@ static int plan_streams(stk_engine *e, stk_error *err)
 /* Rows: as many as the arrays that are used have. */
 static int plan_rows(stk_engine *e, stk_error *err)
 {
-    const stk_array_plan *p = e->arrays;
+    const stk_array_plan *p = e->plan.chains.arrays;
 
     for (uint32_t d = 0; d < p->n_data; d++) {
         const stk_array *a = p->out[d * p->n_out].array;
@@ -194,7 +194,7 @@ static int plan_rows(stk_engine *e, stk_error *err)
                                 ": a sample has a row of each",
                                 a->name, a->rows, b->name, b->rows);
         }
-        e->common->start[d + 1] = e->common->start[d] + a->rows;
+        e->schedule.start[d + 1] = e->schedule.start[d] + a->rows;
     }
     return 0;
 }
@@ -203,9 +203,9 @@ static int plan_rows(stk_engine *e, stk_error *err)
 
 static int settle(stk_engine *e, uint32_t i, stk_error *err)
 {
-    const stk_array_plan *p = e->arrays;
-    stk_out_plan *o = &e->common->out[i];
-    stk_chain *c = &e->chain[i];
+    const stk_array_plan *p = e->plan.chains.arrays;
+    stk_out_plan *o = &e->plan.batching.common->out[i];
+    stk_chain *c = &e->plan.chains.chain[i];
     size_t size = stk_dtype_size(c->spec.dtype), count = 1;
     uint64_t fit;
 
@@ -215,9 +215,9 @@ static int settle(stk_engine *e, uint32_t i, stk_error *err)
     if (__builtin_mul_overflow(count, size, &c->row_bytes) || c->row_bytes > PTRDIFF_MAX)
         return stk_fail(err, STK_ELIMIT, "output %s: its rows are too large", o->name);
     if (p->cut.share) {
-        if (c->spec.dtype != e->chain[0].spec.dtype)
+        if (c->spec.dtype != e->plan.chains.chain[0].spec.dtype)
             return stk_fail(err, STK_EINVAL, "outputs %s and %s share memory and differ in type",
-                            e->common->out[0].name, o->name);
+                            e->plan.batching.common->out[0].name, o->name);
         o->shared = 1;
         o->skip = (size_t)c->tokens->shift * size;
         c->row_bytes = (size_t)p->span * size;
@@ -233,11 +233,11 @@ static int settle(stk_engine *e, uint32_t i, stk_error *err)
 
 int stk_array_plan_open(stk_engine *e, stk_error *err)
 {
-    uint32_t n = e->common->n_out, n_data = e->common->n_data;
+    uint32_t n = e->plan.chains.n_out, n_data = e->plan.data.n;
     stk_array_plan *p = STK_NEW(stk_array_plan);
     size_t bytes = 0;
 
-    e->arrays = p;
+    e->plan.chains.arrays = p;
     if (!p)
         return stk_fail_nomem(err, sizeof *p);
     p->n_out = n;
@@ -252,12 +252,12 @@ int stk_array_plan_open(stk_engine *e, stk_error *err)
     STK_TRY(p->cut.block ? plan_streams(e, err) : plan_rows(e, err));
     for (uint32_t i = 0; i < n; i++) {
         STK_TRY(settle(e, i, err));
-        bytes += e->chain[i].row_bytes;
+        bytes += e->plan.chains.chain[i].row_bytes;
         p->sample_bytes += (p->cut.block ? p->cut.block : 1) * p->out[i].array->row_bytes;
     }
     if (p->cut.share)
         p->sample_bytes = p->span * p->out[0].array->row_bytes;
-    e->chunk = bytes < CLAIM_BYTES / MOST_ROWS ? MOST_ROWS
+    e->plan.batching.claim_size = bytes < CLAIM_BYTES / MOST_ROWS ? MOST_ROWS
                : bytes < CLAIM_BYTES           ? (uint32_t)(CLAIM_BYTES / bytes)
                                                : 1;
     return 0;

@@ -11,7 +11,7 @@ static int worker_add_locked(stk_engine *e, stk_error *err)
 
     STK_TRY(stk_worker_open(&w, e, e->n_workers, err));
     e->worker[e->n_workers++] = w;
-    if (e->inline_mode || stk_thread_start(&w->thread, stk_worker_main, w, "stk-worker") == 0)
+    if (e->plan.io.inline_mode || stk_thread_start(&w->thread, stk_worker_main, w, "stk-worker") == 0)
         return 0;
     e->n_workers--;
     stk_worker_close(&w);
@@ -45,12 +45,12 @@ int stk_engine_start(stk_engine *e, stk_error *err)
     if (atomic_load_explicit(&e->active, memory_order_relaxed))
         return 0;
     rc = stk_io_start(e, err); /* what a failed start left is gone on with */
-    if (rc == 0 && e->device && !e->landing) {
-        if (stk_thread_start(&e->lander, lander_main, e->device, "stk-land") != 0)
+    if (rc == 0 && e->plan.gpu.device && !e->landing) {
+        if (stk_thread_start(&e->lander, lander_main, e->plan.gpu.device, "stk-land") != 0)
             return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
         e->landing = 1;
     }
-    if (rc == 0 && e->shelf && !atomic_load_explicit(&e->uploading, memory_order_relaxed)) {
+    if (rc == 0 && e->plan.cache.arrays && !atomic_load_explicit(&e->uploading, memory_order_relaxed)) {
         atomic_store_explicit(&e->uploading, 1, memory_order_relaxed);
         if (stk_thread_start(&e->uploader, stk_array_keep_main, e, "stk-upload") != 0) {
             atomic_store_explicit(&e->uploading, 0, memory_order_relaxed);
@@ -59,7 +59,7 @@ int stk_engine_start(stk_engine *e, stk_error *err)
     }
     pthread_mutex_lock(&e->lock);
     if (rc == 0)
-        rc = workers_set_locked(e, e->inline_mode ? 1 : e->want_workers, err);
+        rc = workers_set_locked(e, e->plan.io.inline_mode ? 1 : e->want_workers, err);
     pthread_mutex_unlock(&e->lock);
     return rc;
 }
@@ -68,20 +68,20 @@ int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err)
 {
     int rc = 0;
 
-    if (n < 1 || n > STK_MAX_WORKERS || e->inline_mode)
+    if (n < 1 || n > STK_MAX_WORKERS || e->plan.io.inline_mode)
         return stk_fail(
             err, STK_EINVAL,
             "a running loader has 1 to %d workers (and none with num_workers=0), not %u",
             STK_MAX_WORKERS, n);
     e->want_workers = n;
     pthread_mutex_lock(&e->lock);
-    if (n > e->max_requests - e->io_depth) {
+    if (n > e->max_requests - e->plan.io.depth) {
         stk_request **heap = stk_grow(e->arrived, e->max_requests * sizeof *heap,
-                                      (n + e->io_depth) * sizeof *heap);
+                                      (n + e->plan.io.depth) * sizeof *heap);
 
         if (heap) {
             e->arrived = heap;
-            e->max_requests = n + e->io_depth;
+            e->max_requests = n + e->plan.io.depth;
         } else {
             rc = stk_fail_nomem(err, n * sizeof *heap);
         }
@@ -94,7 +94,7 @@ int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err)
 
 static int held_too_many(stk_engine *e, int rc, stk_error *err)
 {
-    stk_account *a = stk_pool_account(e->common->pool);
+    stk_account *a = stk_pool_account(e->plan.batching.common->pool);
 
     if (rc != STK_ELIMIT)
         return rc;
@@ -154,7 +154,7 @@ static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
         if (s->state == STK_SLOT_READY)
             return 0;
         e->waits_from = stk_now_ns();
-        if (e->inline_mode) {
+        if (e->plan.io.inline_mode) {
             timed_out = !stk_worker_step_locked(e) && timeout_ms >= 0 && passed(&until);
         } else if (timeout_ms < 0) {
             pthread_cond_wait(&e->ready, &e->lock);
@@ -217,7 +217,7 @@ static int mend(stk_engine *e, stk_slot *s, stk_error *err)
             continue;
         rc = stk_worker_remake(e->mender, s, row, err);
         if (rc == 0)
-            rc = stk_device_mend(e->device, b, row, err);
+            rc = stk_device_mend(e->plan.gpu.device, b, row, err);
     }
     stk_free(b->bad);
     b->bad = NULL;
@@ -245,9 +245,9 @@ static void mend_locked(stk_engine *e)
 
 stk_deal stk_engine_deal(const stk_engine *e, uint64_t epoch)
 {
-    stk_deal d = e->deal;
+    stk_deal d = e->schedule.split;
 
-    d.samples = e->bins ? stk_bins_count(e->bins, epoch) : e->positions;
+    d.samples = e->schedule.bins ? stk_bins_count(e->schedule.bins, epoch) : e->schedule.positions;
     return d;
 }
 
@@ -274,11 +274,11 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
     if (e->held.batch)
         return 0;
     STK_TRY(stk_engine_start(e, err));
-    if (e->inline_mode)
+    if (e->plan.io.inline_mode)
         stk_lap(e->worker[0], STK_STAGE_IDLE); /* the caller was elsewhere */
-    stk_stall_at(&e->stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
-    if (e->bins && e->taken >= epoch_steps(e) / 2)
-        (void)stk_bins_count(e->bins, e->epoch + 1); /* its table is made while workers work */
+    stk_stall_at(&e->plan.policy.stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
+    if (e->schedule.bins && e->taken >= epoch_steps(e) / 2)
+        (void)stk_bins_count(e->schedule.bins, e->epoch + 1); /* its table is made while workers work */
     stk_range(e, "stoker wait");
     pthread_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
@@ -316,10 +316,10 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
 
 uint64_t stk_engine_position(const stk_engine *e)
 {
-    uint64_t at = e->taken * e->deal.global, all = stk_engine_deal(e, e->epoch).samples;
+    uint64_t at = e->taken * e->schedule.split.global, all = stk_engine_deal(e, e->epoch).samples;
 
     if (e->epoch == e->base_epoch)
-        at = e->base_from + (e->taken - e->base_step) * e->deal.global;
+        at = e->base_from + (e->taken - e->base_step) * e->schedule.split.global;
     return at < all ? at : all;
 }
 
@@ -336,7 +336,7 @@ static void tail_place(const stk_engine *e, uint64_t *epoch, uint64_t *position)
     *position = e->held.batch       ? e->held.start
                 : e->head > e->tail ? s->share.start
                 : over              ? 0
-                                    : e->ahead.from + e->ahead.at * e->deal.global;
+                                    : e->ahead.from + e->ahead.at * e->schedule.split.global;
 }
 
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err)
@@ -353,12 +353,12 @@ int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error 
         stk_ring_drain(e);
         e->base_epoch = epoch;
         e->base_from = position;
-        e->base_step = (position + e->deal.global - 1) / e->deal.global;
+        e->base_step = (position + e->schedule.split.global - 1) / e->schedule.split.global;
         e->base_left = left;
         e->ahead = (stk_ahead){ epoch, position, e->base_step, 0, left };
     } /* else that is what comes next anyway */
     e->epoch = epoch;
-    e->taken = left ? (position + e->deal.global - 1) / e->deal.global : epoch_steps(e);
+    e->taken = left ? (position + e->schedule.split.global - 1) / e->schedule.split.global : epoch_steps(e);
     return 0;
 }
 
@@ -367,22 +367,22 @@ int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error 
 int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, stk_error *err)
 {
     uint64_t dealt = stk_engine_deal(e, from->epoch).samples;
-    ldg_head head = { .rank = e->deal.rank,
-                      .world = e->deal.world,
-                      .max_rows = e->common->batch,
+    ldg_head head = { .rank = e->schedule.split.rank,
+                      .world = e->schedule.split.world,
+                      .max_rows = e->plan.batching.common->batch,
                       .generation = from->generation,
-                      .global = e->deal.global,
-                      .seed = e->seed,
+                      .global = e->schedule.split.global,
+                      .seed = e->plan.policy.seed,
                       .epoch = from->epoch,
                       .position = from->position,
-                      .samples = dealt == e->positions ? dealt : 0 };
+                      .samples = dealt == e->schedule.positions ? dealt : 0 };
     stk_ledger_writer *w = NULL;
 
     if (folder && e->ledger && stk_ledger_writer_is(e->ledger, folder, from->generation))
         return 0;
     if (folder) {
         STK_TRY(stk_engine_print(e, &head.data, err));
-        head.data.samples = e->common->start[e->common->n_data];
+        head.data.samples = e->schedule.start[e->plan.data.n];
         STK_TRY(stk_ledger_writer_open(&w, folder, &head, err));
     }
     stk_ledger_writer_close(&e->ledger);
@@ -398,13 +398,13 @@ void stk_engine_stop(stk_engine *e)
     pthread_cond_broadcast(&e->work);
     pthread_cond_broadcast(&e->parked);
     pthread_mutex_unlock(&e->lock);
-    for (uint32_t i = 0; i < e->n_workers && !e->inline_mode; i++)
+    for (uint32_t i = 0; i < e->n_workers && !e->plan.io.inline_mode; i++)
         pthread_join(e->worker[i]->thread, NULL);
     stk_io_stop(e);
     if (atomic_exchange_explicit(&e->uploading, 2, memory_order_relaxed))
         pthread_join(e->uploader, NULL);
     if (e->landing) {
-        stk_device_shut(e->device);
+        stk_device_shut(e->plan.gpu.device);
         pthread_join(e->lander, NULL);
     }
     for (uint32_t i = 0; i < e->n_workers; i++)

@@ -16,27 +16,18 @@
 #include <config.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/rng.h"
-#include "base/stall.h"
 #include "codec/jpeg_base.h"
-#include "collate/stack.h"
-#include "device/device.h"
-#include "device/pin.h"
-#include "fetch/small.h"
 #include "fetch/uring.h"
 #include "kern/sample.h"
-#include "order/bins.h"
-#include "order/order.h"
+#include "order/schedule.h"
 #include "pipe/array_plan.h"
 #include "pipe/ledger_write.h"
-#include "pipe/plan.h"
+#include "plan/plan.h"
 
 #define STK_MAX_WORKERS 256
 #define STK_MAX_SLOTS 256
-#define STK_MAX_STAGES 16
 #define STK_MAX_DECODERS 16
-#define STK_MAX_DRIVEN 8
 #define STK_KEPT_SKIPS 1000
 #define STK_EPOCHS STK_MAX_SLOTS /* no more of them are in the ring at once */
 #define STK_TICKET_BITS 48       /* of `claim`; the rest counts seeks, so that a late claim fails */
@@ -124,55 +115,17 @@ typedef struct stk_worker {
 } stk_worker;
 
 struct stk_engine {
-    /* the plan: read-only while threads run */
-    stk_common *common;
-    stk_array_plan *arrays;                 /* samples are rows of arrays; NULL: they are not */
-    stk_chain *chain;                       /* common->n_out */
-    uint16_t ***field_of;                   /* [data set][output][schema] */
-    const char *open_root[STK_MAX_OUTPUTS]; /* of the chains */
-    stk_bytes fallback[STK_MAX_OUTPUTS];    /* of the chains; no data: none */
-    stk_order order;
-    stk_roster roster;
-    int megatron;             /* samples are cut as Megatron's order says (order/gpt_order.h) */
-    stk_deal deal;      /* over the positions of an epoch, or its bins: stk_engine_deal() */
-    uint64_t positions; /* of an epoch */
-    stk_binning binning;
-    stk_bins *bins;           /* NULL: positions are dealt as they come */
-    uint32_t *lengths;        /* of each global id; NULL: nobody asks */
-    uint32_t *measured;       /* lengths are all that is wanted of rows; NULL: rows are */
-    uint64_t streams, window; /* of the block order; 0: it is another */
-    uint64_t drawn_print;     /* fingerprint of weights or classes; 0: none */
-    uint64_t seed, max_pixels, skip_budget;
-    stk_on_error on_error;
-    const stk_stage *stage[STK_MAX_STAGES + 1];
-    uint32_t n_stages;
-    stk_device *device;  /* where batches go; NULL: they stay here */
-    stk_stage to_device; /* the last of the stages, then */
-    pthread_t lander;    /* receives batches that are there */
-    int landing;         /* it runs */
-    stk_shelf *shelf;    /* arrays that the GPU keeps (the device's); NULL: none */
-    pthread_t uploader;  /* fills it */
+    stk_plan plan;         /* read-only while threads run */
+    stk_schedule schedule; /* the consumer's, while no slot is open */
+    pthread_t lander;      /* receives batches that are there */
+    int landing;           /* it runs */
+    pthread_t uploader;    /* fills plan.cache.arrays */
     _Atomic int uploading; /* 0: not begun; 1: it runs, or is through; 2: it must end */
-    int gpu_decode;
-    stk_small *small; /* with cache="device": fields beside pictures that are there; NULL: none */
-    stk_pins *pins; /* batches stay here in page-locked memory; the pool's; NULL: they do not */
-    const stk_kern *kern;
-    stk_cache *cache;
-    stk_account reads; /* a quarter of memory_limit: what is read leaves room for what is made */
-    stk_log log;
-    stk_watch watch;          /* drawn NULL: nobody watches */
-    struct stk_learn **learn; /* by data set; NULL: nothing to learn there, or nowhere */
-    int learn_told;           /* the consumer's */
-    stk_stall stall;
-    uint32_t batch; /* tickets of a slot: rows, or packed pieces */
-    uint32_t n_slots, chunk;
-    uint32_t io_depth, n_io;
-    int peeks;       /* some bytes lie in memory already */
-    int remote;      /* some shards are far away */
-    int inline_mode; /* num_workers=0: the consumer is the worker */
+    int learn_told;        /* the consumer's */
     pid_t pid;
 
     /* claims */
+    uint32_t tickets, n_slots, claim_size; /* the plan's, beside what they are needed with */
     _Alignas(64) _Atomic uint64_t claim; /* seeks << 48 | next ticket */
     _Alignas(64) _Atomic uint64_t limit; /* tickets below it are open */
     _Alignas(64) _Atomic uint32_t n_arrived, inflight;
@@ -217,8 +170,7 @@ struct stk_engine {
     stk_uring *ring;        /* with STK_RING_RUNS */
     pthread_t ring_thread;
     pthread_t drive_thread[STK_MAX_DRIVEN];
-    const stk_source *driven[STK_MAX_DRIVEN];
-    uint32_t n_driven, n_driving;
+    uint32_t n_driving;
 
     /* figures */
     uint64_t opened_ns, opened_ticks, wait_ns, first_batch_ns, batches;
@@ -373,13 +325,13 @@ static inline uint32_t stk_slot_tickets(const stk_slot *s)
 /* A range that profilers show (NVTX), where there is a GPU; NULL ends it. */
 static inline void stk_range(const stk_engine *e, const char *name)
 {
-    if (e->device)
-        stk_device_range(e->device, name);
+    if (e->plan.gpu.device)
+        stk_device_range(e->plan.gpu.device, name);
 }
 
 static inline stk_slot *stk_slot_of(stk_engine *e, uint64_t ticket)
 {
-    return &e->slot[ticket / e->batch % e->n_slots];
+    return &e->slot[ticket / e->tickets % e->n_slots];
 }
 
 #endif

@@ -136,8 +136,8 @@ static int pack(const stk_array *a, const stk_tokens *cut, stk_packed *out, stk_
 
 int stk_pack_plan(stk_engine *e, stk_error *err)
 {
-    stk_array_plan *p = e->arrays;
-    uint64_t *start = e->common->start, rows = 0;
+    stk_array_plan *p = e->plan.chains.arrays;
+    uint64_t *start = e->schedule.start, rows = 0;
 
     p->packed = stk_zalloc(p->n_data, sizeof *p->packed);
     if (!p->packed)
@@ -152,10 +152,10 @@ int stk_pack_plan(stk_engine *e, stk_error *err)
 
 int stk_pack_settle(stk_engine *e, uint32_t output, stk_error *err)
 {
-    const stk_array_plan *p = e->arrays;
-    const stk_tokens *t = e->chain[output].tokens;
-    stk_dtype dtype = e->chain[output].spec.dtype;
-    const char *name = e->common->out[output].name;
+    const stk_array_plan *p = e->plan.chains.arrays;
+    const stk_tokens *t = e->plan.chains.chain[output].tokens;
+    stk_dtype dtype = e->plan.chains.chain[output].spec.dtype;
+    const char *name = e->plan.batching.common->out[output].name;
     double most = t->give == STK_GIVE_MASK ? 1 : (double)t->block;
     uint8_t value[8];
     stk_error why;
@@ -197,12 +197,12 @@ static int grow(stk_row_docs *d, uint32_t n, stk_error *err)
 
 int stk_row_docs_find(stk_engine *e, stk_row_docs *d, uint64_t epoch, uint64_t bin, stk_error *err)
 {
-    const stk_array_plan *p = e->arrays;
-    uint32_t n = stk_bins_size(e->bins, epoch, bin);
+    const stk_array_plan *p = e->plan.chains.arrays;
+    uint32_t n = stk_bins_size(e->schedule.bins, epoch, bin);
 
     STK_TRY(grow(d, n + n / 2, err));
-    stk_bins_pieces(e->bins, epoch, bin, d->position, d->part);
-    e->order.at(e->order.state, epoch, d->position, n, d->where);
+    stk_bins_pieces(e->schedule.bins, epoch, bin, d->position, d->part);
+    e->schedule.order.at(e->schedule.order.state, epoch, d->position, n, d->where);
     for (uint32_t i = 0; i < n; i++)
         d->doc[i] = p->packed[d->where[i].dataset].doc[d->where[i].sample];
     d->n = n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.h - a chain's text compiled to what a worker does for one row.  Read-only once planned. */
-#ifndef STOKER_PLAN_H
-#define STOKER_PLAN_H
+/* chain.h - a chain's text compiled to what a worker does for one row.  Read-only once planned. */
+#ifndef STOKER_CHAIN_H
+#define STOKER_CHAIN_H
 
 #include "codec/tokens.h"
 #include "fetch/request.h"
@@ -37,7 +37,7 @@ typedef struct stk_chain {
 
 /* Compile `text` for the output `name`. */
 int stk_chain_plan(stk_chain *c, const char *name, const char *text, stk_error *err);
-/* The same for rows of arrays: types and shapes are theirs (array_plan.h). */
+/* The same for rows of arrays: types and shapes are theirs (plan/plan_array.h). */
 int stk_chain_plan_rows(stk_chain *c, const char *name, const char *text, stk_error *err);
 void stk_chain_fini(stk_chain *c);
 

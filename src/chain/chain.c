@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - text -> steps with their states; names -> fields.
+/* chain.c - text -> steps with their states; names -> fields.
  *
  * All that can be wrong with a chain is found here, before the first sample: unknown names,
  * arguments, an order of steps that makes no sense, fields that no sample has. */
-#include "pipe/plan.h"
+#include "chain/chain.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.h - what a loader has decided before its first thread runs, in parts.
+ *
+ * Each part is made by one file of the loader from the options and the parts before it.  A part may
+ * point to a service (pool, account, block cache, GPU): the pointer stays, the service is
+ * thread-safe.  Not in here: the schedule, which set_weights() and similar calls replace while the
+ * ring is drained, sizes that are learned, and numbers that change while threads run. */
+#ifndef STOKER_PLAN_H
+#define STOKER_PLAN_H
+
+#include <stoker/stoker.h>
+
+#include "base/log.h"
+#include "base/stall.h"
+#include "chain/chain.h"
+#include "collate/stack.h"
+#include "device/device.h"
+#include "device/pin.h"
+#include "fetch/small.h"
+#include "index/seeklearn.h"
+#include "kern/kern.h"
+#include "plan/plan_array.h"
+
+#define STK_MAX_STAGES 16
+#define STK_MAX_DRIVEN 8
+
+typedef struct stk_plan_policy { /* what holds for every row */
+    uint64_t seed;               /* of order and draws */
+    uint64_t max_pixels;         /* larger pictures are bad data */
+    uint64_t skip_budget;        /* bad samples of an epoch; 0: no bound */
+    stk_on_error on_error;
+    stk_watch watch; /* called after each draw; drawn NULL: none */
+    stk_log log;
+    stk_stall stall;
+} stk_plan_policy;
+
+typedef struct stk_plan_data {
+    stk_dataset *const *set;
+    uint32_t n;
+    int remote; /* some shards are far away */
+} stk_plan_data;
+
+typedef struct stk_plan_gpu { /* all zero without a GPU */
+    stk_device *device;
+    int decode;      /* JPEGs are decoded there */
+    stk_stage stage; /* the last stage of a batch */
+} stk_plan_gpu;
+
+typedef struct stk_plan_chains {
+    uint32_t n_out;
+    stk_chain *chain;                       /* of each output */
+    uint16_t ***field_of;                   /* [data set][output][schema] */
+    const char *open_root[STK_MAX_OUTPUTS]; /* of the chains */
+    stk_bytes fallback[STK_MAX_OUTPUTS];    /* of the chains; no data: none */
+    stk_array_plan *arrays;                 /* samples are rows of arrays; NULL: they are not */
+    int megatron;                           /* samples are cut as Megatron's order says */
+} stk_plan_chains;
+
+typedef struct stk_plan_batching {
+    stk_common *common;
+    uint32_t tickets;    /* of a slot: rows, or pieces of packed rows */
+    uint32_t claim_size; /* tickets that are claimed at once */
+    const stk_stage *stage[STK_MAX_STAGES + 1];
+    uint32_t n_stages;
+} stk_plan_batching;
+
+typedef struct stk_plan_memory {
+    uint32_t slots;    /* of the ring */
+    stk_pins *pins;    /* batches stay here in page-locked memory; the pool's; NULL: they do not */
+    stk_cache *blocks; /* that samples share */
+    stk_account reads; /* a quarter of memory_limit: what is read leaves room for what is made */
+} stk_plan_memory;
+
+typedef struct stk_plan_cache { /* cache="device" */
+    stk_shelf *arrays;          /* arrays that the GPU keeps (the device's); NULL: none */
+    stk_small *fields;          /* fields beside pictures that are on the GPU; NULL: none */
+} stk_plan_cache;
+
+typedef struct stk_plan_io {
+    uint32_t threads, depth; /* that block; reads in flight */
+    int inline_mode;         /* num_workers=0: the consumer is the worker */
+    const stk_source *driven[STK_MAX_DRIVEN];
+    uint32_t n_driven;
+} stk_plan_io;
+
+typedef struct stk_plan_rows {
+    const stk_kern *kern;
+    uint32_t *measured; /* lengths are all that is wanted of rows, and go here; NULL: rows are made */
+    stk_learn **learn;  /* by data set; NULL: nothing to learn there, or nowhere */
+    int peeks;          /* some bytes are in memory already */
+} stk_plan_rows;
+
+typedef struct stk_plan {
+    stk_plan_policy policy;
+    stk_plan_data data;
+    stk_plan_gpu gpu;
+    stk_plan_chains chains;
+    stk_plan_batching batching;
+    stk_plan_memory memory;
+    stk_plan_cache cache;
+    stk_plan_io io;
+    stk_plan_rows rows;
+} stk_plan;
+
+#endif
