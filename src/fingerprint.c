@@ -115,8 +115,8 @@ static uint64_t roster_print(const stk_roster *r)
 int stk_engine_print(const stk_engine *e, stk_print *out, stk_error *err)
 {
     *out = (stk_print){ 0 };
-    for (uint32_t i = 0; i < e->plan.data.n; i++)
-        STK_TRY(add_data(e->plan.data.set[i], out, err));
-    out->taken = roster_print(&e->schedule.set);
+    for (uint32_t i = 0; i < e->plan->data.n; i++)
+        STK_TRY(add_data(e->plan->data.set[i], out, err));
+    out->taken = roster_print(&e->schedule->set);
     return 0;
 }

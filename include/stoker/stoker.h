@@ -153,7 +153,7 @@ typedef struct stk_loader_options {
     uint64_t device_cache_limit; /* bytes of the GPU for that; 0: half of those free at open */
 } stk_loader_options;
 
-/* The options above that are set in words (command line, documentation), from src/options.def:
+/* The options above that are set in words (command line, documentation), from src/loader/options.def:
  * entry i; STK_END past the last. */
 typedef struct stk_option_info {
     const char *name;     /* of the field */

@@ -5,7 +5,6 @@
 
 #include "order/gpt_order.h"
 #include "kern/past.h"
-#include "pipe/array_plan.h"
 #include "pipe/engine.h"
 
 #define LINE 64
@@ -85,7 +84,7 @@ static int turn(gather *g, const uint8_t *src, size_t count)
 static void copy(gather *g, const uint8_t *src, size_t bytes)
 {
     prefetch_next(&g->w->next, bytes < NEAR ? bytes : NEAR);
-    if (g->w->engine->plan.gpu.device && bytes >= PAST)
+    if (g->w->engine->plan->gpu.device && bytes >= PAST)
         stk_copy_past(g->dst, src, bytes);
     else
         memcpy(g->dst, src, bytes);
@@ -170,7 +169,7 @@ static int take_parted(gather *g, const stk_stream *s, uint64_t at, uint64_t n, 
                        stk_error *err)
 {
     const stk_array *a = g->from->array;
-    int64_t separator = g->w->engine->plan.chains.arrays->cut.separator;
+    int64_t separator = g->w->engine->plan->chains.arrays->cut.separator;
 
     while (n) {
         uint32_t k = part_at(s, a->n_parts, at);
@@ -220,7 +219,7 @@ static int packed_tokens(gather *g, const stk_tokens *t, const stk_document *d, 
         uint64_t here = followed(d, t->shift);
 
         if (g->sets) /* each document is of its own data set */
-            g->from = &g->w->engine->plan.chains.arrays->out[g->sets++->dataset * g->n_out + g->output];
+            g->from = &g->w->engine->plan->chains.arrays->out[g->sets++->dataset * g->n_out + g->output];
         STK_TRY(take(g, d->at + t->shift, here, to, err));
         fill(g, d->len - here);
         left -= d->len;
@@ -271,18 +270,18 @@ static int take_packed(gather *g, const stk_packed *p, uint64_t row, const stk_t
 /* ---- one sample ---- */
 
 /* Where a window begins: its number says, or it is drawn, for all outputs at once. */
-static uint64_t window_at(const stk_engine *e, const stk_slot *s, uint64_t position,
+static inline uint64_t window_at(const stk_engine *e, const stk_slot *s, uint64_t position,
                           const stk_where *where)
 {
-    const stk_array_plan *p = e->plan.chains.arrays;
+    const stk_array_plan *p = e->plan->chains.arrays;
     stk_rng rng;
     uint64_t x;
 
-    if (e->plan.chains.megatron)
+    if (e->plan->chains.megatron)
         return 0; /* its begin is looked up with its tokens */
     if (!p->cut.random)
         return where->sample * p->cut.stride;
-    stk_rng_init(&rng, e->plan.policy.seed, position, (uint32_t)s->epoch, DRAWN_OUTPUT, 0);
+    stk_rng_init(&rng, e->plan->policy.seed, position, (uint32_t)s->epoch, DRAWN_OUTPUT, 0);
     x = (uint64_t)stk_rng_u32(&rng) << 32;
     x |= stk_rng_u32(&rng);
     return (uint64_t)((unsigned __int128)x * (p->stream[where->dataset].tokens - p->span + 1) >>
@@ -305,7 +304,7 @@ static int take_megatron(gather *g, const sample *x, uint64_t skip, uint64_t n, 
     stk_gpt_cursor c;
     int rc = 0;
 
-    stk_gpt_enter(&g->w->engine->schedule.order, x->slot->epoch, x->where->sample, skip, &c);
+    stk_gpt_enter(&g->w->engine->schedule->order, x->slot->epoch, x->where->sample, skip, &c);
     while (n && rc == 0) {
         stk_gpt_run run;
         uint64_t have;
@@ -327,8 +326,8 @@ static int take_megatron(gather *g, const sample *x, uint64_t skip, uint64_t n, 
 static int make_output(const sample *x, uint32_t output, stk_error *err)
 {
     const stk_engine *e = x->w->engine;
-    const stk_array_plan *p = e->plan.chains.arrays;
-    const stk_out_plan *o = &e->plan.batching.common->out[output];
+    const stk_array_plan *p = e->plan->chains.arrays;
+    const stk_out_plan *o = &e->plan->outputs.common->out[output];
     gather g = { .w = x->w,
                  .from = &p->out[x->where->dataset * p->n_out + output],
                  .dst = stk_batch_place(x->slot->batch, output, x->row),
@@ -338,9 +337,10 @@ static int make_output(const sample *x, uint32_t output, stk_error *err)
     uint64_t at = x->at, n = p->cut.block;
 
     if (x->slot->batch->gathered && o->gather.count) {
-        at += p->cut.block && !p->cut.share ? e->plan.chains.chain[output].tokens->shift : 0;
+        at += p->cut.block && !p->cut.share ? e->plan->chains.chain[output].tokens->shift : 0;
         ((uint64_t *)x->slot->batch->out[output]
-             .buffer->data)[x->row] = g.from->at + at * g.from->array->row_bytes;
+             .buffer->data)[x->row] = e->plan->cache.place[x->where->dataset * p->n_out + output].at +
+                      at * g.from->array->row_bytes;
         return 0;
     }
     g.each = g.from->array->row_bytes / stk_dtype_size(g.from->array->dtype);
@@ -348,14 +348,14 @@ static int make_output(const sample *x, uint32_t output, stk_error *err)
         return take(&g, at, 1, o->spec.dtype, err);
     if (p->packed)
         return take_packed(&g, &p->packed[x->where->dataset], x->where->sample,
-                           e->plan.chains.chain[output].tokens, o->spec.dtype, err);
+                           e->plan->chains.chain[output].tokens, o->spec.dtype, err);
     if (p->cut.share) { /* the first one has it all */
         g.dst -= o->skip;
         n = p->span;
     } else {
-        at += e->plan.chains.chain[output].tokens->shift;
+        at += e->plan->chains.chain[output].tokens->shift;
     }
-    if (e->plan.chains.megatron)
+    if (e->plan->chains.megatron)
         return take_megatron(&g, x, at, n, o->spec.dtype, err);
     if (p->cut.parted)
         return take_parted(&g, &p->stream[x->where->dataset], at, n, o->spec.dtype, err);
@@ -365,8 +365,8 @@ static int make_output(const sample *x, uint32_t output, stk_error *err)
 static int make(sample *x, uint64_t position, stk_error *err)
 {
     const stk_engine *e = x->w->engine;
-    const stk_array_plan *p = e->plan.chains.arrays;
-    const uint64_t *start = e->schedule.start;
+    const stk_array_plan *p = e->plan->chains.arrays;
+    const uint64_t *start = e->schedule->start;
     uint32_t n = p->cut.share ? 1 : p->n_out, d = p->cut.repack ? 0 : x->where->dataset;
 
     if (p->cut.repack) {
@@ -377,7 +377,7 @@ static int make(sample *x, uint64_t position, stk_error *err)
     if (d >= p->n_data || x->where->sample >= start[d + 1] - start[d])
         return stk_fail(err, STK_EINVAL,
                         "order %s asks for sample %" PRIu64 " of data set %u, which is not there",
-                        e->schedule.order.name, x->where->sample, d);
+                        e->schedule->order.name, x->where->sample, d);
     x->at = p->cut.block ? window_at(e, x->slot, position, x->where) : x->where->sample;
     for (uint32_t i = 0; i < n; i++) {
         STK_TRY(make_output(x, i, err));
@@ -391,9 +391,9 @@ static int make(sample *x, uint64_t position, stk_error *err)
 /* Reads that will be wanted, begun together. */
 static void expect(const stk_engine *e, const stk_where *where, uint32_t n)
 {
-    const stk_array_plan *p = e->plan.chains.arrays;
+    const stk_array_plan *p = e->plan->chains.arrays;
 
-    if (p->cut.random || p->cut.parted || p->packed || e->plan.chains.megatron)
+    if (p->cut.random || p->cut.parted || p->packed || e->plan->chains.megatron)
         return;
     for (uint32_t k = 0; k < n; k++)
         for (uint32_t i = 0; where[k].dataset < p->n_data && i < p->n_out; i++) {
@@ -409,11 +409,11 @@ static void expect(const stk_engine *e, const stk_where *where, uint32_t n)
 static stk_bytes next_of(const stk_engine *e, const stk_slot *s, uint64_t position,
                          const stk_where *where)
 {
-    const stk_array_plan *p = e->plan.chains.arrays;
+    const stk_array_plan *p = e->plan->chains.arrays;
     const stk_array *a;
     uint64_t at;
 
-    if (p->cut.parted || p->packed || e->plan.chains.megatron || where->dataset >= p->n_data)
+    if (p->cut.parted || p->packed || e->plan->chains.megatron || where->dataset >= p->n_data)
         return (stk_bytes){ 0 };
     a = p->out[where->dataset * p->n_out].array;
     at = p->cut.block ? window_at(e, s, position, where) : where->sample;
@@ -440,8 +440,8 @@ void stk_array_rows(stk_worker *w, stk_slot *s, uint32_t row, uint32_t n, const 
         rc = make(&x, position[i], &err);
         if (rc == 0)
             continue;
-        if (!e->plan.chains.arrays->cut.repack && where[i].dataset < e->plan.data.n)
-            err.sample = e->schedule.start[where[i].dataset] + where[i].sample;
+        if (!e->plan->chains.arrays->cut.repack && where[i].dataset < e->plan->data.n)
+            err.sample = e->schedule->start[where[i].dataset] + where[i].sample;
         stk_ring_fail(e, s, row + i, rc, &err);
     }
 }

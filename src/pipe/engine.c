@@ -2,6 +2,7 @@
 /* engine.c - threads up and down, and the consumer's side: take the next slot, seek, stop. */
 #include "pipe/engine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ static int worker_add_locked(stk_engine *e, stk_error *err)
 
     STK_TRY(stk_worker_open(&w, e, e->n_workers, err));
     e->worker[e->n_workers++] = w;
-    if (e->plan.io.inline_mode || stk_thread_start(&w->thread, stk_worker_main, w, "stk-worker") == 0)
+    if (e->plan->io.inline_mode || stk_thread_start(&w->thread, stk_worker_main, w, "stk-worker") == 0)
         return 0;
     e->n_workers--;
     stk_worker_close(&w);
@@ -45,12 +46,12 @@ int stk_engine_start(stk_engine *e, stk_error *err)
     if (atomic_load_explicit(&e->active, memory_order_relaxed))
         return 0;
     rc = stk_io_start(e, err); /* what a failed start left is gone on with */
-    if (rc == 0 && e->plan.gpu.device && !e->landing) {
-        if (stk_thread_start(&e->lander, lander_main, e->plan.gpu.device, "stk-land") != 0)
+    if (rc == 0 && e->plan->gpu.device && !e->landing) {
+        if (stk_thread_start(&e->lander, lander_main, e->plan->gpu.device, "stk-land") != 0)
             return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
         e->landing = 1;
     }
-    if (rc == 0 && e->plan.cache.arrays && !atomic_load_explicit(&e->uploading, memory_order_relaxed)) {
+    if (rc == 0 && e->plan->cache.arrays && !atomic_load_explicit(&e->uploading, memory_order_relaxed)) {
         atomic_store_explicit(&e->uploading, 1, memory_order_relaxed);
         if (stk_thread_start(&e->uploader, stk_array_keep_main, e, "stk-upload") != 0) {
             atomic_store_explicit(&e->uploading, 0, memory_order_relaxed);
@@ -59,7 +60,7 @@ int stk_engine_start(stk_engine *e, stk_error *err)
     }
     pthread_mutex_lock(&e->lock);
     if (rc == 0)
-        rc = workers_set_locked(e, e->plan.io.inline_mode ? 1 : e->want_workers, err);
+        rc = workers_set_locked(e, e->plan->io.inline_mode ? 1 : e->want_workers, err);
     pthread_mutex_unlock(&e->lock);
     return rc;
 }
@@ -68,20 +69,20 @@ int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err)
 {
     int rc = 0;
 
-    if (n < 1 || n > STK_MAX_WORKERS || e->plan.io.inline_mode)
+    if (n < 1 || n > STK_MAX_WORKERS || e->plan->io.inline_mode)
         return stk_fail(
             err, STK_EINVAL,
             "a running loader has 1 to %d workers (and none with num_workers=0), not %u",
             STK_MAX_WORKERS, n);
     e->want_workers = n;
     pthread_mutex_lock(&e->lock);
-    if (n > e->max_requests - e->plan.io.depth) {
+    if (n > e->max_requests - e->plan->io.depth) {
         stk_request **heap = stk_grow(e->arrived, e->max_requests * sizeof *heap,
-                                      (n + e->plan.io.depth) * sizeof *heap);
+                                      (n + e->plan->io.depth) * sizeof *heap);
 
         if (heap) {
             e->arrived = heap;
-            e->max_requests = n + e->plan.io.depth;
+            e->max_requests = n + e->plan->io.depth;
         } else {
             rc = stk_fail_nomem(err, n * sizeof *heap);
         }
@@ -94,7 +95,7 @@ int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err)
 
 static int held_too_many(stk_engine *e, int rc, stk_error *err)
 {
-    stk_account *a = stk_pool_account(e->plan.batching.common->pool);
+    stk_account *a = stk_pool_account(e->plan->outputs.common->pool);
 
     if (rc != STK_ELIMIT)
         return rc;
@@ -154,7 +155,7 @@ static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
         if (s->state == STK_SLOT_READY)
             return 0;
         e->waits_from = stk_now_ns();
-        if (e->plan.io.inline_mode) {
+        if (e->plan->io.inline_mode) {
             timed_out = !stk_worker_step_locked(e) && timeout_ms >= 0 && passed(&until);
         } else if (timeout_ms < 0) {
             pthread_cond_wait(&e->ready, &e->lock);
@@ -217,7 +218,7 @@ static int mend(stk_engine *e, stk_slot *s, stk_error *err)
             continue;
         rc = stk_worker_remake(e->mender, s, row, err);
         if (rc == 0)
-            rc = stk_device_mend(e->plan.gpu.device, b, row, err);
+            rc = stk_device_mend(e->plan->gpu.device, b, row, err);
     }
     stk_free(b->bad);
     b->bad = NULL;
@@ -243,25 +244,10 @@ static void mend_locked(stk_engine *e)
     pthread_mutex_lock(&e->lock);
 }
 
-stk_deal stk_engine_deal(const stk_engine *e, uint64_t epoch)
-{
-    stk_deal d = e->schedule.split;
-
-    d.samples = e->schedule.bins ? stk_bins_count(e->schedule.bins, epoch) : e->schedule.positions;
-    return d;
-}
-
-uint64_t stk_engine_steps(const stk_engine *e, uint64_t epoch)
-{
-    stk_deal d = stk_engine_deal(e, epoch);
-
-    return stk_deal_steps(&d, 0);
-}
-
 /* Of the consumer's epoch, which may have been entered midway. */
 static uint64_t epoch_steps(const stk_engine *e)
 {
-    return e->epoch == e->base_epoch ? e->base_step + e->base_left : stk_engine_steps(e, e->epoch);
+    return e->epoch == e->base_epoch ? e->base_step + e->base_left : stk_schedule_steps(e->schedule, e->epoch);
 }
 
 int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
@@ -274,11 +260,11 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
     if (e->held.batch)
         return 0;
     STK_TRY(stk_engine_start(e, err));
-    if (e->plan.io.inline_mode)
+    if (e->plan->io.inline_mode)
         stk_lap(e->worker[0], STK_STAGE_IDLE); /* the caller was elsewhere */
-    stk_stall_at(&e->plan.policy.stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
-    if (e->schedule.bins && e->taken >= epoch_steps(e) / 2)
-        (void)stk_bins_count(e->schedule.bins, e->epoch + 1); /* its table is made while workers work */
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
+    if (e->schedule->bins && e->taken >= epoch_steps(e) / 2)
+        (void)stk_bins_count(e->schedule->bins, e->epoch + 1); /* its table is made while workers work */
     stk_range(e, "stoker wait");
     pthread_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
@@ -316,10 +302,10 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
 
 uint64_t stk_engine_position(const stk_engine *e)
 {
-    uint64_t at = e->taken * e->schedule.split.global, all = stk_engine_deal(e, e->epoch).samples;
+    uint64_t at = e->taken * e->schedule->split.global, all = stk_schedule_split(e->schedule, e->epoch).samples;
 
     if (e->epoch == e->base_epoch)
-        at = e->base_from + (e->taken - e->base_step) * e->schedule.split.global;
+        at = e->base_from + (e->taken - e->base_step) * e->schedule->split.global;
     return at < all ? at : all;
 }
 
@@ -336,12 +322,12 @@ static void tail_place(const stk_engine *e, uint64_t *epoch, uint64_t *position)
     *position = e->held.batch       ? e->held.start
                 : e->head > e->tail ? s->share.start
                 : over              ? 0
-                                    : e->ahead.from + e->ahead.at * e->schedule.split.global;
+                                    : e->ahead.from + e->ahead.at * e->schedule->split.global;
 }
 
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err)
 {
-    stk_deal deal = stk_engine_deal(e, epoch);
+    stk_deal deal = stk_schedule_split(e->schedule, epoch);
     uint64_t left = stk_deal_steps(&deal, position), tail_epoch, tail_at;
 
     if (position > deal.samples)
@@ -353,12 +339,12 @@ int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error 
         stk_ring_drain(e);
         e->base_epoch = epoch;
         e->base_from = position;
-        e->base_step = (position + e->schedule.split.global - 1) / e->schedule.split.global;
+        e->base_step = (position + e->schedule->split.global - 1) / e->schedule->split.global;
         e->base_left = left;
         e->ahead = (stk_ahead){ epoch, position, e->base_step, 0, left };
     } /* else that is what comes next anyway */
     e->epoch = epoch;
-    e->taken = left ? (position + e->schedule.split.global - 1) / e->schedule.split.global : epoch_steps(e);
+    e->taken = left ? (position + e->schedule->split.global - 1) / e->schedule->split.global : epoch_steps(e);
     return 0;
 }
 
@@ -366,23 +352,23 @@ int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error 
  * epoch 0 where that differs from one to the next. */
 int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, stk_error *err)
 {
-    uint64_t dealt = stk_engine_deal(e, from->epoch).samples;
-    ldg_head head = { .rank = e->schedule.split.rank,
-                      .world = e->schedule.split.world,
-                      .max_rows = e->plan.batching.common->batch,
+    uint64_t dealt = stk_schedule_split(e->schedule, from->epoch).samples;
+    ldg_head head = { .rank = e->schedule->split.rank,
+                      .world = e->schedule->split.world,
+                      .max_rows = e->plan->outputs.common->batch,
                       .generation = from->generation,
-                      .global = e->schedule.split.global,
-                      .seed = e->plan.policy.seed,
+                      .global = e->schedule->split.global,
+                      .seed = e->plan->policy.seed,
                       .epoch = from->epoch,
                       .position = from->position,
-                      .samples = dealt == e->schedule.positions ? dealt : 0 };
+                      .samples = dealt == e->schedule->positions ? dealt : 0 };
     stk_ledger_writer *w = NULL;
 
     if (folder && e->ledger && stk_ledger_writer_is(e->ledger, folder, from->generation))
         return 0;
     if (folder) {
         STK_TRY(stk_engine_print(e, &head.data, err));
-        head.data.samples = e->schedule.start[e->plan.data.n];
+        head.data.samples = e->schedule->start[e->plan->data.n];
         STK_TRY(stk_ledger_writer_open(&w, folder, &head, err));
     }
     stk_ledger_writer_close(&e->ledger);
@@ -390,7 +376,7 @@ int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, s
     return 0;
 }
 
-void stk_engine_stop(stk_engine *e)
+static void stop(stk_engine *e)
 {
     stk_ring_drain(e);
     pthread_mutex_lock(&e->lock);
@@ -398,13 +384,13 @@ void stk_engine_stop(stk_engine *e)
     pthread_cond_broadcast(&e->work);
     pthread_cond_broadcast(&e->parked);
     pthread_mutex_unlock(&e->lock);
-    for (uint32_t i = 0; i < e->n_workers && !e->plan.io.inline_mode; i++)
+    for (uint32_t i = 0; i < e->n_workers && !e->plan->io.inline_mode; i++)
         pthread_join(e->worker[i]->thread, NULL);
     stk_io_stop(e);
     if (atomic_exchange_explicit(&e->uploading, 2, memory_order_relaxed))
         pthread_join(e->uploader, NULL);
     if (e->landing) {
-        stk_device_shut(e->plan.gpu.device);
+        stk_device_shut(e->plan->gpu.device);
         pthread_join(e->lander, NULL);
     }
     for (uint32_t i = 0; i < e->n_workers; i++)
@@ -416,4 +402,61 @@ void stk_engine_stop(stk_engine *e)
         e->idle = r->next;
         stk_request_close(&r);
     }
+}
+
+static void init_locks(stk_engine *e)
+{
+    pthread_condattr_t mono;
+
+    pthread_condattr_init(&mono);
+    pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->io_lock, NULL);
+    pthread_cond_init(&e->work, &mono);
+    pthread_cond_init(&e->parked, NULL);
+    pthread_cond_init(&e->io_work, NULL);
+    pthread_cond_init(&e->ready, &mono);
+    pthread_condattr_destroy(&mono);
+}
+
+int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
+{
+    e->plan = plan;
+    e->schedule = plan->schedule;
+    e->tickets = plan->batching.tickets;
+    e->n_slots = plan->memory.slots;
+    e->claim_size = plan->batching.claim_size;
+    assert(e->tickets && e->claim_size && e->n_slots && e->n_slots <= STK_MAX_SLOTS);
+    init_locks(e);
+    e->want_workers = plan->io.workers;
+    e->max_requests = plan->io.workers + plan->io.depth;
+    e->ahead.steps = e->base_left = stk_schedule_steps(e->schedule, 0);
+    e->arrived = stk_zalloc(e->max_requests, sizeof *e->arrived);
+    e->io_thread = stk_zalloc(plan->io.threads, sizeof *e->io_thread);
+    e->skips = stk_zalloc(STK_KEPT_SKIPS, sizeof *e->skips);
+    if (!e->arrived || !e->io_thread || !e->skips)
+        return stk_fail_nomem(err, STK_KEPT_SKIPS * sizeof *e->skips);
+    return stk_ring_plan(e, err);
+}
+
+void stk_engine_close(stk_engine *e)
+{
+    stop(e);
+    stk_learn_save(e, 1);
+    for (uint32_t i = 0; i < STK_MAX_SLOTS; i++) {
+        stk_free(e->slot[i].position);
+        stk_free(e->slot[i].spot);
+        stk_free(e->slot[i].used);
+        stk_free(e->slot[i].part);
+    }
+    stk_free(e->arrived);
+    stk_free(e->io_thread);
+    stk_free(e->skips);
+    stk_ledger_writer_close(&e->ledger);
+    pthread_mutex_destroy(&e->lock);
+    pthread_mutex_destroy(&e->io_lock);
+    pthread_cond_destroy(&e->work);
+    pthread_cond_destroy(&e->parked);
+    pthread_cond_destroy(&e->io_work);
+    pthread_cond_destroy(&e->ready);
 }

@@ -21,12 +21,10 @@
 #include "fetch/uring.h"
 #include "kern/sample.h"
 #include "order/schedule.h"
-#include "pipe/array_plan.h"
+#include "pipe/row_docs.h"
 #include "pipe/ledger_write.h"
 #include "plan/plan.h"
 
-#define STK_MAX_WORKERS 256
-#define STK_MAX_SLOTS 256
 #define STK_MAX_DECODERS 16
 #define STK_KEPT_SKIPS 1000
 #define STK_EPOCHS STK_MAX_SLOTS /* no more of them are in the ring at once */
@@ -115,8 +113,8 @@ typedef struct stk_worker {
 } stk_worker;
 
 struct stk_engine {
-    stk_plan plan;         /* read-only while threads run */
-    stk_schedule schedule; /* the consumer's, while no slot is open */
+    const stk_plan *plan;
+    stk_schedule *schedule; /* the plan's: the consumer's, while no slot is open */
     pthread_t lander;      /* receives batches that are there */
     int landing;           /* it runs */
     pthread_t uploader;    /* fills plan.cache.arrays */
@@ -177,22 +175,20 @@ struct stk_engine {
 };
 
 /* engine.c */
+/* Set up what runs a plan; no thread is started.  What was set up when it fails is for close(). */
+int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err);
+void stk_engine_close(stk_engine *e); /* ends all threads */
 int stk_engine_start(stk_engine *e, stk_error *err);
 int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err); /* 0: e->held has a batch */
 int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *err);
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err);
 uint64_t stk_engine_position(const stk_engine *e); /* of the epoch: what the consumer received */
-stk_deal stk_engine_deal(const stk_engine *e, uint64_t epoch);
-uint64_t stk_engine_steps(const stk_engine *e, uint64_t epoch); /* of all of it */
 int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err);
 int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, stk_error *err);
-void stk_engine_stop(stk_engine *e);
 struct timespec stk_in_ms(int ms); /* on the monotonic clock */
 
 /* learn.c: seek points found while running */
-int stk_learn_plan(stk_engine *e, stk_error *err);
 void stk_learn_save(stk_engine *e, int wait); /* the consumer's thread */
-void stk_learn_fini(stk_engine *e);
 /* The hint for an output's field, or that one is worth finding. */
 void stk_learn_look(const stk_engine *e, stk_request *r, uint32_t output);
 void stk_learn_from(stk_worker *w, const stk_request *r, uint32_t output,
@@ -202,6 +198,7 @@ void stk_learn_from(stk_worker *w, const stk_request *r, uint32_t output,
 int stk_engine_print(const stk_engine *e, stk_print *out, stk_error *err);
 
 /* ring.c: slots */
+int stk_ring_plan(stk_engine *e, stk_error *err); /* memory of slots that have positions */
 int stk_ring_open_locked(stk_engine *e,
                          stk_error *err); /* open what can be opened; the last failure */
 void stk_ring_fail(stk_engine *e, stk_slot *s, uint32_t row, int rc, const stk_error *err);
@@ -251,7 +248,6 @@ int stk_row_kept(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row,
 int stk_row_plain(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row, stk_sample_job *job,
                   stk_error *err);
 /* packed_row.c: rows of several samples */
-int stk_packed_settle(stk_chain *c, const char *name, stk_error *err);
 uint32_t stk_packed_place(stk_engine *e,
                           stk_slot *s); /* positions and spots of its share; how many */
 typedef struct stk_piece_of {
@@ -268,13 +264,10 @@ void stk_packed_finish(stk_engine *e, stk_slot *s); /* all pieces are there */
 void stk_array_rows(stk_worker *w, stk_slot *s, uint32_t row, uint32_t n, const uint64_t *position,
                     const stk_where *where);
 
-/* array_keep.c: arrays on a GPU: bytes that they take there, 0: no output is of such */
-uint64_t stk_array_keep_plan(stk_engine *e);
-void stk_array_keep_forget(stk_engine *e); /* they do not fit */
-void *stk_array_keep_main(void *engine);   /* the thread that brings them over */
+/* array_keep.c: the thread that copies arrays to a GPU */
+void *stk_array_keep_main(void *engine);
 
 /* peek.c: rows whose bytes lie in memory */
-#define STK_PEEK_OUTPUTS 4
 typedef struct stk_peek {
     const stk_dataset *data; /* NULL: nothing is held */
     stk_file *file;
@@ -325,8 +318,8 @@ static inline uint32_t stk_slot_tickets(const stk_slot *s)
 /* A range that profilers show (NVTX), where there is a GPU; NULL ends it. */
 static inline void stk_range(const stk_engine *e, const char *name)
 {
-    if (e->plan.gpu.device)
-        stk_device_range(e->plan.gpu.device, name);
+    if (e->plan->gpu.device)
+        stk_device_range(e->plan->gpu.device, name);
 }
 
 static inline stk_slot *stk_slot_of(stk_engine *e, uint64_t ticket)

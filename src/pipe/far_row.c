@@ -13,20 +13,20 @@ static void note(stk_batch *b, uint32_t output, uint32_t row, const void *record
 
 static stk_kept whose(const stk_engine *e, const stk_where *where, uint32_t output)
 {
-    return (stk_kept){ e->schedule.start[where->dataset] + where->sample,
-                       e->plan.batching.common->out[output].keep - 1 };
+    return (stk_kept){ e->schedule->start[where->dataset] + where->sample,
+                       e->plan->outputs.common->out[output].keep - 1 };
 }
 
 void stk_row_find_kept(const stk_worker *w, stk_request *r, const uint16_t *fields)
 {
     const stk_engine *e = w->engine;
-    const stk_keep *k = e->plan.gpu.device && !r->from_files ? stk_device_kept(e->plan.gpu.device) : NULL;
+    const stk_keep *k = e->plan->gpu.device && !r->from_files ? stk_device_kept(e->plan->gpu.device) : NULL;
     stk_bytes near[STK_MAX_OUTPUTS];
     int small = k &&
-                stk_small_find(e->plan.cache.fields, whose(e, &r->where, 0).sample, near, e->plan.chains.n_out);
+                stk_small_find(e->plan->cache.fields, whose(e, &r->where, 0).sample, near, e->plan->chains.n_out);
 
-    for (uint32_t i = 0; i < e->plan.chains.n_out; i++) {
-        r->want[i].kept = k && e->plan.batching.common->out[i].keep && fields[i] != UINT16_MAX
+    for (uint32_t i = 0; i < e->plan->chains.n_out; i++) {
+        r->want[i].kept = k && e->plan->outputs.common->out[i].keep && fields[i] != UINT16_MAX
                               ? stk_keep_find(k, whose(e, &r->where, i))
                               : 0;
         r->want[i].at_hand = small ? near[i] : (stk_bytes){ 0 };
@@ -52,17 +52,17 @@ void stk_row_keep_small(const stk_worker *w, const stk_request *r, const stk_bat
     for (uint32_t i = 0; i < r->n; i++) {
         const stk_wanted *want = &r->want[i];
 
-        if (e->plan.batching.common->out[i].keep && !stays(b, i, row))
+        if (e->plan->outputs.common->out[i].keep && !stays(b, i, row))
             return; /* its file is read anyway */
-        if (e->plan.batching.common->out[i].keep || want->number == UINT16_MAX)
+        if (e->plan->outputs.common->out[i].keep || want->number == UINT16_MAX)
             continue;
-        if (want->at_hand.data || e->plan.chains.open_root[i])
+        if (want->at_hand.data || e->plan->chains.open_root[i])
             return;
         near[i] = want->bytes;
         n++;
     }
     if (n)
-        stk_small_put(e->plan.cache.fields, whose(e, &r->where, 0).sample, near, r->n);
+        stk_small_put(e->plan->cache.fields, whose(e, &r->where, 0).sample, near, r->n);
 }
 
 int stk_row_was_kept(const stk_request *r)
@@ -98,8 +98,8 @@ static int to_keep(const stk_worker *w, uint32_t output, const stk_left *l, cons
 {
     const stk_engine *e = w->engine;
 
-    return e->plan.batching.common->out[output].keep && job->seek && l->need->w &&
-           stk_keep_wants(stk_device_kept(e->plan.gpu.device), whose(e, &l->where, output),
+    return e->plan->outputs.common->out[output].keep && job->seek && l->need->w &&
+           stk_keep_wants(stk_device_kept(e->plan->gpu.device), whose(e, &l->where, output),
                           (uint64_t)job->seek->scan_len + 2) &&
            stk_jpeg_seek_check(job->seek, job->head, job->in, NULL) == 0;
 }

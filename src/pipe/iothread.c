@@ -41,7 +41,7 @@ static void *reader_main(void *arg)
         e->io_head = io->next;
         pthread_mutex_unlock(&e->io_lock);
         retried = 0;
-        stk_stall_at(&e->plan.policy.stall, STK_STALL_READ, io->offset);
+        stk_stall_at(&e->plan->policy.stall, STK_STALL_READ, io->offset);
         stk_io_read(io, &retried);
         if (retried)
             atomic_fetch_add_explicit(&e->retried, retried, memory_order_relaxed);
@@ -64,7 +64,7 @@ static stk_ring_state ring_start_locked(stk_engine *e, stk_error *err)
 
     if (want && !strcmp(want, "0"))
         stk_fail(err, STK_ENOTSUP, "STK_URING is 0");
-    else if (stk_uring_open(&e->ring, e->plan.io.depth, &e->retried, err) == 0) {
+    else if (stk_uring_open(&e->ring, e->plan->io.depth, &e->retried, err) == 0) {
         if (stk_thread_start(&e->ring_thread, ring_main, e, "stk-uring") == 0)
             return STK_RING_RUNS;
         stk_uring_close(&e->ring);
@@ -86,7 +86,7 @@ static stk_ring_state ring_start(stk_engine *e)
     }
     pthread_mutex_unlock(&e->io_lock);
     if (err.code) /* only whoever tried has one */
-        stk_log_line(&e->plan.policy.log, STK_LOG_INFO, "cold files are read by %u threads: %s", e->plan.io.threads,
+        stk_log_line(&e->plan->policy.log, STK_LOG_INFO, "cold files are read by %u threads: %s", e->plan->io.threads,
                      err.message);
     return state;
 }
@@ -114,7 +114,7 @@ void stk_io_queue(void *engine, stk_io *io)
         return;
     io->next = NULL;
     pthread_mutex_lock(&e->io_lock);
-    while (e->io_running < e->plan.io.threads &&
+    while (e->io_running < e->plan->io.threads &&
            stk_thread_start(&e->io_thread[e->io_running], reader_main, e, "stk-io") == 0)
         e->io_running++;
     if (e->io_running) {
@@ -152,15 +152,15 @@ static void *driver_main(void *arg)
 
 int stk_io_start(stk_engine *e, stk_error *err)
 {
-    for (uint32_t i = e->n_driving; i < e->plan.io.n_driven && !e->plan.io.inline_mode; i++) {
+    for (uint32_t i = e->n_driving; i < e->plan->io.n_driven && !e->plan->io.inline_mode; i++) {
         struct driver *d = STK_NEW(struct driver);
 
         if (d)
-            *d = (struct driver){ e, e->plan.io.driven[i] };
+            *d = (struct driver){ e, e->plan->io.driven[i] };
         if (!d || stk_thread_start(&e->drive_thread[i], driver_main, d, "stk-drive") < 0) {
             stk_free(d);
             return stk_fail(err, STK_ENOMEM, "no thread could be started for source %s",
-                            e->plan.io.driven[i]->name);
+                            e->plan->io.driven[i]->name);
         }
         e->n_driving++;
     }

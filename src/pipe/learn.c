@@ -3,32 +3,10 @@
  * its bytes at hand, and kept for later epochs and runs.
  *
  * It costs about as much as decoding a crop without it, and pixels don't depend on it. */
-#include <stdio.h>
-
 #include "index/seeklearn.h"
 #include "pipe/engine.h"
 
-#define MEMORY ((uint64_t)64 << 20) /* of what was found, all data sets together */
-#define TRIES 100                   /* at the end, for a file that another process is writing */
-
-int stk_learn_plan(stk_engine *e, stk_error *err)
-{
-    uint32_t n = e->plan.data.n;
-
-    e->plan.rows.learn = stk_zalloc(n, sizeof *e->plan.rows.learn);
-    if (!e->plan.rows.learn)
-        return stk_fail_nomem(err, n * sizeof *e->plan.rows.learn);
-    for (uint32_t i = 0; i < n; i++) {
-        const stk_dataset *ds = e->plan.data.set[i];
-        char path[1290];
-
-        if (ds->arrays || (ds->seek && stk_seekfile_whole(ds->seek)))
-            continue;
-        stk_seek_path(ds->index_path, path, sizeof path);
-        STK_TRY(stk_learn_open(&e->plan.rows.learn[i], ds->index, ds->index_path, path, MEMORY / n, err));
-    }
-    return 0;
-}
+#define TRIES 100 /* at the end, for a file that another process is writing */
 
 static void save(stk_engine *e, stk_learn *l, int wait)
 {
@@ -41,23 +19,15 @@ static void save(stk_engine *e, stk_learn *l, int wait)
         rc = stk_learn_write(l, &err);
     }
     if (rc < 0 && !e->learn_told++)
-        stk_log_line(&e->plan.policy.log, STK_LOG_WARN,
+        stk_log_line(&e->plan->policy.log, STK_LOG_WARN,
                      "seek points that were found are not kept for the next run: %s", err.message);
 }
 
 void stk_learn_save(stk_engine *e, int wait)
 {
-    for (uint32_t i = 0; e->plan.rows.learn && i < e->plan.data.n; i++)
-        if (e->plan.rows.learn[i])
-            save(e, e->plan.rows.learn[i], wait);
-}
-
-void stk_learn_fini(stk_engine *e)
-{
-    for (uint32_t i = 0; e->plan.rows.learn && i < e->plan.data.n; i++)
-        stk_learn_close(&e->plan.rows.learn[i]);
-    stk_free(e->plan.rows.learn);
-    e->plan.rows.learn = NULL;
+    for (uint32_t i = 0; e->plan->rows.learn && i < e->plan->data.n; i++)
+        if (e->plan->rows.learn[i])
+            save(e, e->plan->rows.learn[i], wait);
 }
 
 static stk_learn_place place_of(const stk_request *r, uint32_t output)
@@ -67,7 +37,7 @@ static stk_learn_place place_of(const stk_request *r, uint32_t output)
 
 void stk_learn_look(const stk_engine *e, stk_request *r, uint32_t output)
 {
-    const stk_learn *l = e->plan.rows.learn ? e->plan.rows.learn[r->where.dataset] : NULL;
+    const stk_learn *l = e->plan->rows.learn ? e->plan->rows.learn[r->where.dataset] : NULL;
     stk_learn_place at = place_of(r, output);
     stk_wanted *want = &r->want[output];
     int tried;
@@ -81,7 +51,7 @@ void stk_learn_look(const stk_engine *e, stk_request *r, uint32_t output)
 void stk_learn_from(stk_worker *w, const stk_request *r, uint32_t output,
                     const stk_decoder *decoder, void *ctx)
 {
-    stk_learn *l = w->engine->plan.rows.learn[r->where.dataset];
+    stk_learn *l = w->engine->plan->rows.learn[r->where.dataset];
     stk_learn_place at = place_of(r, output);
     stk_bytes points = { 0 };
     int rc;

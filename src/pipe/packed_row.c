@@ -8,41 +8,12 @@
 
 #include "pipe/engine.h"
 
-/* ---- before the first sample ---- */
-
-int stk_packed_settle(stk_chain *c, const char *name, stk_error *err)
-{
-    double most = c->pack->give == STK_GIVE_MASK ? 1 : (double)c->pack->block;
-    stk_dtype dtype = c->spec.dtype ? c->spec.dtype : c->raw.dtype;
-    uint8_t value[8];
-    stk_error why;
-
-    if (!dtype)
-        return stk_fail(err, STK_EINVAL,
-                        "output %s: to(stored) does not say which type that is: write it out",
-                        name);
-    c->spec.dtype = dtype;
-    c->row_bytes = (size_t)c->pack->block * stk_dtype_size(dtype);
-    if (c->pack->give == STK_GIVE_TOKENS) {
-        if (stk_pad_value((double)c->pack->pad, dtype, value, &why) < 0)
-            return stk_fail(err, STK_EINVAL, "output %s: %s; say pad= in pack()", name,
-                            why.message);
-        return 0;
-    }
-    if ((dtype != STK_I64 && !stk_convert_c(STK_I64, dtype)) ||
-        stk_pad_value(most, dtype, value, &why) < 0)
-        return stk_fail(err, STK_EINVAL,
-                        "output %s: numbers up to %.0f are no %s: take a wider type", name, most,
-                        stk_dtype_name(dtype));
-    return 0;
-}
-
 /* ---- where pieces go ---- */
 
 /* The pieces of one row, from ticket `first` on, n of them. */
 static void place_row(const stk_engine *e, stk_slot *s, uint32_t row, uint32_t first, uint32_t n)
 {
-    uint32_t block = e->schedule.binning.block, at = 0;
+    uint32_t block = e->schedule->binning.block, at = 0;
     stk_where where[32];
 
     for (uint32_t i = 0; i < n; i++) {
@@ -50,9 +21,9 @@ static void place_row(const stk_engine *e, stk_slot *s, uint32_t row, uint32_t f
         uint32_t len;
 
         if (i % 32 == 0)
-            e->schedule.order.at(e->schedule.order.state, s->epoch, s->position + first + i, n - i < 32 ? n - i : 32,
+            e->schedule->order.at(e->schedule->order.state, s->epoch, s->position + first + i, n - i < 32 ? n - i : 32,
                         where);
-        len = e->schedule.lengths[e->schedule.start[where[i % 32].dataset] + where[i % 32].sample];
+        len = e->schedule->lengths[e->schedule->start[where[i % 32].dataset] + where[i % 32].sample];
         p->from = p->part == STK_BIN_REST ? len / block * block : p->part * block;
         p->len = len - p->from < block ? len - p->from : block;
         p->after = len - p->from - p->len;
@@ -71,9 +42,9 @@ uint32_t stk_packed_place(stk_engine *e, stk_slot *s)
     uint32_t tickets = 0;
 
     for (uint32_t i = 0; i < h->rows; i++) {
-        uint32_t n = stk_bins_size(e->schedule.bins, s->epoch, first + i);
+        uint32_t n = stk_bins_size(e->schedule->bins, s->epoch, first + i);
 
-        stk_bins_pieces(e->schedule.bins, s->epoch, first + i, s->position + tickets, s->part);
+        stk_bins_pieces(e->schedule->bins, s->epoch, first + i, s->position + tickets, s->part);
         for (uint32_t k = 0; k < n; k++)
             s->spot[tickets + k].part = s->part[k];
         place_row(e, s, i, tickets, n);
@@ -188,9 +159,9 @@ int stk_packed_make(stk_worker *w, const stk_piece_of *of, const stk_spec *raw, 
     stk_engine *e = w->engine;
     const stk_slot *s = stk_slot_of(e, of->ticket);
     piece p = { .w = w,
-                .chain = &e->plan.chains.chain[of->output],
+                .chain = &e->plan->chains.chain[of->output],
                 .spot = &s->spot[of->ticket % e->tickets],
-                .name = e->plan.batching.common->out[of->output].name };
+                .name = e->plan->outputs.common->out[of->output].name };
     const stk_step *parse = p.chain->parse;
     uint8_t *whole;
     uint64_t skip;
@@ -211,8 +182,8 @@ int stk_packed_make(stk_worker *w, const stk_piece_of *of, const stk_spec *raw, 
 
 void stk_packed_finish(stk_engine *e, stk_slot *s)
 {
-    for (uint32_t i = 0; i < e->plan.chains.n_out; i++) {
-        piece p = { .chain = &e->plan.chains.chain[i], .size = stk_dtype_size(e->plan.chains.chain[i].spec.dtype) };
+    for (uint32_t i = 0; i < e->plan->chains.n_out; i++) {
+        piece p = { .chain = &e->plan->chains.chain[i], .size = stk_dtype_size(e->plan->chains.chain[i].spec.dtype) };
         const stk_tokens *t = p.chain->pack;
 
         for (uint32_t r = 0; r < s->share.rows; r++) {

@@ -16,20 +16,20 @@ void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p)
 
     p->n = 0;
     p->data = NULL;
-    if (where->dataset >= e->plan.data.n)
+    if (where->dataset >= e->plan->data.n)
         return;
-    d = e->plan.data.set[where->dataset];
+    d = e->plan->data.set[where->dataset];
     if (d->format->locate || stk_index_entry(d->index, where->sample, &entry, NULL) < 0 ||
         stk_shards_acquire(d->shards, entry.shard, &p->file, NULL) < 0)
         return;
     p->data = d;
     p->shard = entry.shard;
-    for (uint32_t i = 0; p->file->source->peek && i < e->plan.chains.n_out; i++) {
-        uint16_t field = e->plan.chains.field_of[where->dataset][i][entry.schema];
+    for (uint32_t i = 0; p->file->source->peek && i < e->plan->chains.n_out; i++) {
+        uint16_t field = e->plan->chains.field_of[where->dataset][i][entry.schema];
 
         if (field == UINT16_MAX || stk_index_field(d->index, &entry, field, &f, NULL) < 0)
             return;
-        if (stk_chain_packed(&e->plan.chains.chain[i], &f))
+        if (stk_chain_packed(&e->plan->chains.chain[i], &f))
             return;
         p->bytes[i].data = p->file->source->peek(p->file, f.offset, f.size);
         p->bytes[i].len = f.size;
@@ -48,7 +48,7 @@ int stk_peek_make(stk_worker *w, stk_slot *s, uint32_t row, const stk_where *whe
     stk_error err;
     int done = 0;
 
-    if (p->n == e->plan.chains.n_out) {
+    if (p->n == e->plan->chains.n_out) {
         r->aimed = 0;
         r->late = 0;
         for (uint32_t i = 0; i < p->n; i++) {
@@ -60,7 +60,7 @@ int stk_peek_make(stk_worker *w, stk_slot *s, uint32_t row, const stk_where *whe
         done = stk_row_make(w, r, s->batch, row, &err) == 0;
     }
     if (done) {
-        s->batch->ids[row] = e->schedule.start[where->dataset] + where->sample;
+        s->batch->ids[row] = e->schedule->start[where->dataset] + where->sample;
         for (uint32_t i = 0; i < p->n; i++)
             w->bytes += p->bytes[i].len;
         w->rows++;

@@ -10,6 +10,26 @@
 
 #define MOMENT_NS 100000u
 
+/* With bins, a slot knows the position of every ticket, and with packed rows its place. */
+int stk_ring_plan(stk_engine *e, stk_error *err)
+{
+    for (uint32_t i = 0; e->schedule->bins && !e->plan->data.arrays && i < e->n_slots; i++) {
+        stk_slot *s = &e->slot[i];
+
+        s->position = stk_zalloc(e->tickets, sizeof *s->position);
+        if (!s->position)
+            return stk_fail_nomem(err, e->tickets * sizeof *s->position);
+        if (e->schedule->binning.kind != STK_BIN_PACK)
+            continue;
+        s->spot = stk_zalloc(e->tickets, sizeof *s->spot);
+        s->part = stk_zalloc(e->tickets, sizeof *s->part);
+        s->used = stk_zalloc(e->plan->batching.rows, sizeof *s->used);
+        if (!s->spot || !s->part || !s->used)
+            return stk_fail_nomem(err, e->tickets * sizeof *s->spot);
+    }
+    return 0;
+}
+
 /* The rows of a share's bins, one behind the other. */
 static uint32_t place_bins(stk_engine *e, stk_slot *s)
 {
@@ -18,11 +38,11 @@ static uint32_t place_bins(stk_engine *e, stk_slot *s)
     uint32_t tickets = 0;
 
     for (uint32_t i = 0; i < h->rows; i++) {
-        uint32_t n = stk_bins_size(e->schedule.bins, s->epoch, first + i);
+        uint32_t n = stk_bins_size(e->schedule->bins, s->epoch, first + i);
 
-        if (h->filler && e->schedule.binning.kind == STK_BIN_BUDGET)
+        if (h->filler && e->schedule->binning.kind == STK_BIN_BUDGET)
             n = 1; /* one row stands for nothing */
-        stk_bins_at(e->schedule.bins, s->epoch, first + i, 0, n, s->position + tickets);
+        stk_bins_at(e->schedule->bins, s->epoch, first + i, 0, n, s->position + tickets);
         tickets += n;
     }
     return tickets;
@@ -35,10 +55,10 @@ static void slot_place(stk_engine *e, stk_slot *s)
     stk_deal deal;
 
     while (a->at == a->steps)
-        *a = (stk_ahead){ .epoch = a->epoch + 1, .steps = stk_engine_steps(e, a->epoch + 1) };
+        *a = (stk_ahead){ .epoch = a->epoch + 1, .steps = stk_schedule_steps(e->schedule, a->epoch + 1) };
     s->epoch = a->epoch;
     s->step = a->first + a->at;
-    deal = stk_engine_deal(e, s->epoch);
+    deal = stk_schedule_split(e->schedule, s->epoch);
     stk_deal_step(&deal, a->from, a->at, &s->share);
     s->share.epoch = s->epoch;
     atomic_store_explicit(&s->tickets,
@@ -58,7 +78,7 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     s->ticket = (stk_ticket){ e, s };
     b->epoch = s->epoch;
     b->step = s->step;
-    b->gathered = e->plan.cache.arrays && stk_shelf_there(e->plan.cache.arrays);
+    b->gathered = e->plan->cache.arrays && stk_shelf_there(e->plan->cache.arrays);
     b->rows = s->spot ? s->share.rows : stk_slot_tickets(s);
     memset(b->valid, !s->share.filler, b->rows);
     atomic_store_explicit(&s->left, e->tickets,
@@ -72,16 +92,16 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err)
 {
     int opened = 0, rc = 0;
 
-    if (e->plan.chains.arrays && e->head - e->tail > e->n_slots - e->n_slots / 4)
+    if (e->plan->chains.arrays && e->head - e->tail > e->n_slots - e->n_slots / 4)
         return 0; /* several at once: workers are made to wait and woken less often */
     while (rc == 0 && e->head - e->tail < e->n_slots) {
         stk_slot *s = &e->slot[e->head % e->n_slots];
         stk_batch *b = NULL;
 
-        if (e->head > e->tail && !stk_common_settled(e->plan.batching.common))
+        if (e->head > e->tail && !stk_common_settled(e->plan->outputs.common))
             break; /* the first ragged batch shows how many fit */
         slot_place(e, s);
-        rc = stk_batch_open(&b, e->plan.batching.common, s->spot ? s->share.rows : stk_slot_tickets(s), err);
+        rc = stk_batch_open(&b, e->plan->outputs.common, s->spot ? s->share.rows : stk_slot_tickets(s), err);
         if (rc < 0)
             break;
         slot_init(e, s, e->head, b);
@@ -118,7 +138,7 @@ static int wake_locked(const stk_engine *e)
 
     if (e->head == e->tail || e->slot[e->tail % e->n_slots].state != STK_SLOT_READY)
         return 0;
-    return !e->plan.chains.arrays || !e->waits_from ||
+    return !e->plan->chains.arrays || !e->waits_from ||
            next >= atomic_load_explicit(&e->limit, memory_order_relaxed) ||
            next >= (e->tail + e->n_slots / 2) * e->tickets ||
            stk_now_ns() - e->waits_from >= MOMENT_NS;
@@ -140,9 +160,9 @@ static void run_stages(stk_engine *e, stk_slot *s)
 {
     stk_error err;
 
-    while (s->rc == 0 && s->stage < e->plan.batching.n_stages &&
+    while (s->rc == 0 && s->stage < e->plan->batching.n_stages &&
            !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
-        const stk_stage *st = e->plan.batching.stage[s->stage++];
+        const stk_stage *st = e->plan->batching.stage[s->stage++];
         int rc;
 
         stk_error_clear(&err);
@@ -209,14 +229,14 @@ void stk_ring_drain(stk_engine *e)
 
     stk_batch_release(&e->held.batch);
     atomic_store_explicit(&e->draining, 1, memory_order_relaxed);
-    stk_stall_at(&e->plan.policy.stall, STK_STALL_DRAIN, old);
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_DRAIN, old);
     atomic_store_explicit(&e->limit, 0, memory_order_release);
-    stk_stall_at(&e->plan.policy.stall, STK_STALL_DRAIN, old + 1);
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_DRAIN, old + 1);
     /* A new count of seeks makes every claim that is under way fail, so `old` is exact. */
     while (!atomic_compare_exchange_weak_explicit(&e->claim, &old,
                                                   ((old >> STK_TICKET_BITS) + 1) << STK_TICKET_BITS,
                                                   memory_order_acq_rel, memory_order_relaxed)) {}
-    stk_stall_at(&e->plan.policy.stall, STK_STALL_DRAIN, old + 2);
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_DRAIN, old + 2);
     for (seq = e->tail; seq < e->head; seq++)
         stk_ring_done(e, &e->slot[seq % e->n_slots], e->tickets - claimed(e, seq, old & mask));
     for (seq = e->tail; seq < e->head; seq++) {
@@ -224,7 +244,7 @@ void stk_ring_drain(stk_engine *e)
 
         pthread_mutex_lock(&e->lock);
         while (s->state != STK_SLOT_READY) {
-            if (e->plan.io.inline_mode)
+            if (e->plan->io.inline_mode)
                 stk_worker_step_locked(e);
             else
                 pthread_cond_wait(&e->ready, &e->lock);

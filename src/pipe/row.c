@@ -57,18 +57,18 @@ static int check_size(const stk_engine *e, const stk_image_info *info, stk_error
 {
     if (!info->width || !info->height)
         return stk_fail(err, STK_ECORRUPT, "the picture is %ux%u", info->width, info->height);
-    if ((uint64_t)info->width * info->height > e->plan.policy.max_pixels)
+    if ((uint64_t)info->width * info->height > e->plan->policy.max_pixels)
         return stk_fail(err, STK_ELIMIT,
                         "the picture is %ux%u, over the limit of %" PRIu64
                         " pixels: raise max_pixels if "
                         "that is meant",
-                        info->width, info->height, e->plan.policy.max_pixels);
+                        info->width, info->height, e->plan->policy.max_pixels);
     return 0;
 }
 
 static void tell(const row *x, uint32_t step, const char *op, const stk_view *view)
 {
-    const stk_watch *watch = &x->w->engine->plan.policy.watch;
+    const stk_watch *watch = &x->w->engine->plan->policy.watch;
     stk_drawn d = { x->b->epoch, x->r->position, x->output, step, op, view };
 
     if (watch->drawn)
@@ -88,7 +88,7 @@ static int draw(const row *x, const stk_image_info *info, stk_view *view, stk_er
 
         if (!s->op || !s->op->draw)
             continue;
-        stk_rng_init(&rng, x->w->engine->plan.policy.seed, x->r->position, (uint32_t)x->b->epoch,
+        stk_rng_init(&rng, x->w->engine->plan->policy.seed, x->r->position, (uint32_t)x->b->epoch,
                      (uint8_t)x->output, s->number);
         s->op->draw(s->state, &rng, view);
         tell(x, s->number, s->op->name, view);
@@ -109,7 +109,7 @@ static int image_place(const row *x, const stk_view *v, void **dst, stk_error *e
         *dst = stk_batch_place(x->b, x->output, x->row);
         return 0;
     }
-    if ((uint64_t)v->vis_w * v->vis_h > x->w->engine->plan.policy.max_pixels)
+    if ((uint64_t)v->vis_w * v->vis_h > x->w->engine->plan->policy.max_pixels)
         return stk_fail(err, STK_ELIMIT, "its output would be %ux%u, over the limit of max_pixels",
                         v->vis_w, v->vis_h);
     out = &x->b->out[x->output].row[x->row];
@@ -177,13 +177,13 @@ static int sample(const row *x, const stk_view *view, const stk_pixels *pixels, 
         STK_TRY(stk_row_plain(x->w, x->b, x->output, x->row, &job, err));
     else
         STK_TRY(image_place(x, view, &job.dst, err));
-    return stk_sample_run(x->w->engine->plan.rows.kern, &job, &x->w->scratch, err);
+    return stk_sample_run(x->w->engine->plan->rows.kern, &job, &x->w->scratch, err);
 }
 
 /* 1: the GPU decodes it from the record that was written; 0: the CPU must. */
 static int leave_to_gpu(const row *x, const picture *p, const stk_view *view, const stk_ask *ask)
 {
-    if (!x->b->common->out[x->output].far_bytes || !x->w->engine->plan.gpu.decode || x->w->alone ||
+    if (!x->b->common->out[x->output].far_bytes || !x->w->engine->plan->gpu.decode || x->w->alone ||
         p->turn != 1 || p->decoder != &stk_decoder_jpeg || x->r->want[x->output].learn)
         return 0; /* seek points are found where the CPU decodes */
     return stk_row_record(x->w, x->b, x->output, x->row,
@@ -266,7 +266,7 @@ static int takes_bytes(const stk_chain *c)
 void stk_row_aim(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row_number)
 {
     for (uint32_t i = 0; i < r->n; i++) {
-        stk_io *io = takes_bytes(&w->engine->plan.chains.chain[i]) ? stk_request_own_io(r, i) : NULL;
+        stk_io *io = takes_bytes(&w->engine->plan->chains.chain[i]) ? stk_request_own_io(r, i) : NULL;
         void *dst;
 
         if (!io || !io->len)
@@ -288,22 +288,22 @@ static int check_length(const row *x, int64_t len, stk_error *err)
     const stk_engine *e = x->w->engine;
     uint32_t said;
 
-    if (!e->schedule.lengths || !x->chain->counted)
+    if (!e->schedule->lengths || !x->chain->counted)
         return 0;
-    said = e->schedule.lengths[e->schedule.start[x->r->where.dataset] + x->r->where.sample];
+    said = e->schedule->lengths[e->schedule->start[x->r->where.dataset] + x->r->where.sample];
     if (len <= (int64_t)said || len <= 1)
         return 0;
     return stk_fail(err, STK_ECORRUPT,
                     "output %s: its row has %" PRId64 " values, and lengths say %u: give the "
                     "lengths that the data has, or leave them to be measured",
-                    e->plan.batching.common->out[x->output].name, len, said);
+                    e->plan->outputs.common->out[x->output].name, len, said);
 }
 
 /* Written down in place of a row. */
 static int note_length(const row *x, int64_t len)
 {
     const stk_engine *e = x->w->engine;
-    uint32_t *at = &e->plan.rows.measured[e->schedule.start[x->r->where.dataset] + x->r->where.sample];
+    uint32_t *at = &e->plan->rows.measured[e->schedule->start[x->r->where.dataset] + x->r->where.sample];
     uint32_t n = len < (int64_t)UINT32_MAX ? (uint32_t)len : UINT32_MAX;
     stk_row_out *out = &x->b->out[x->output].row[x->row];
 
@@ -333,7 +333,7 @@ static int make_bytes(const row *x, stk_bytes in, stk_error *err)
     stk_row_out *out = &x->b->out[x->output].row[x->row];
     void *dst;
 
-    if (x->w->engine->plan.rows.measured)
+    if (x->w->engine->plan->rows.measured)
         return note_length(x, (int64_t)in.len);
     STK_TRY(check_length(x, (int64_t)in.len, err));
     dst = bytes_place(x, in.len);
@@ -413,7 +413,7 @@ static int make_value(const row *x, stk_bytes in, stk_error *err)
         return s->codec->parse(s->state, in, dst, err);
     }
     STK_TRY(row_shape(x, in, &spec, &bytes, err));
-    if (x->w->engine->plan.rows.measured)
+    if (x->w->engine->plan->rows.measured)
         return note_length(x, spec.ndim ? spec.shape[0] : 1);
     if (spec.ndim)
         STK_TRY(check_length(x, spec.most && spec.shape[0] > spec.most ? spec.most : spec.shape[0],
@@ -451,7 +451,7 @@ int stk_row_make(stk_worker *w, stk_request *r, stk_batch *b, uint32_t row_numbe
     for (x.output = 0; x.output < b->common->n_out; x.output++) {
         int rc;
 
-        x.chain = &w->engine->plan.chains.chain[x.output];
+        x.chain = &w->engine->plan->chains.chain[x.output];
         stk_scratch_reset(&w->scratch);
         if (!b->common->out[x.output].row_bytes && b->out[x.output].row[row_number].own &&
             !(r->aimed >> x.output & 1))

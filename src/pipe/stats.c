@@ -22,19 +22,20 @@ static uint64_t get(const _Atomic uint64_t *c)
  * that are out of the pool and not in the ring, divided by how many a batch has. */
 uint32_t stk_engine_held(const stk_engine *e)
 {
-    uint32_t out = stk_pool_out(e->plan.batching.common->pool), each = 0, more = 0, ring;
+    uint32_t out = stk_pool_out(e->plan->outputs.common->pool), each = 0, more = 0, ring;
 
-    for (uint32_t i = 0; i < e->plan.chains.n_out; i++) {
-        stk_out_plan *p = &e->plan.batching.common->out[i];
-        size_t size = p->row_bytes ? p->row_bytes * e->plan.batching.common->batch
-                                   : atomic_load_explicit(&p->high, memory_order_relaxed);
-        int large = size >= STK_SMALL_OUTPUT || e->plan.batching.common->pinned;
+    for (uint32_t i = 0; i < e->plan->chains.n_out; i++) {
+        const stk_out_plan *p = &e->plan->outputs.common->out[i];
+        const stk_out_sizes *learned = &e->plan->outputs.common->sizes[i];
+        size_t size = p->row_bytes ? p->row_bytes * e->plan->outputs.common->batch
+                                   : atomic_load_explicit(&learned->high, memory_order_relaxed);
+        int large = size >= STK_SMALL_OUTPUT || e->plan->outputs.common->pinned;
 
         if (stk_out_pads(
-                p, e->plan.batching.common->batch)) { /* rows, which leave when they are padded, and the tensor */
+                p, e->plan->outputs.common->batch)) { /* rows, which leave when they are padded, and the tensor */
             more += (uint32_t)large;
-            large = e->plan.batching.common->pinned ||
-                    atomic_load_explicit(&p->pad_high, memory_order_relaxed) >= STK_SMALL_OUTPUT;
+            large = e->plan->outputs.common->pinned ||
+                    atomic_load_explicit(&learned->pad_high, memory_order_relaxed) >= STK_SMALL_OUTPUT;
         }
         each += (uint32_t)large;
     }
@@ -55,7 +56,7 @@ static void device_figures(const stk_engine *e, stk_stats *s)
 {
     stk_device_stats d;
 
-    stk_device_figures(e->plan.gpu.device, &d);
+    stk_device_figures(e->plan->gpu.device, &d);
     s->gpu_copy_ns = d.copy_ns;
     s->gpu_picture_ns = d.picture_ns;
     s->gpu_bytes = d.copied;
@@ -75,7 +76,7 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
 {
     uint64_t ns = stk_now_ns() - e->opened_ns, ticks = stk_ticks() - e->opened_ticks;
     double ns_per_tick = ticks ? (double)ns / (double)ticks : 0;
-    stk_account *account = stk_pool_account(e->plan.batching.common->pool);
+    stk_account *account = stk_pool_account(e->plan->outputs.common->pool);
     stk_stats s = { .size = out->size,
                     .workers = atomic_load_explicit(&e->active, memory_order_relaxed),
                     .slots = e->n_slots };
@@ -93,8 +94,8 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
         s.jpeg_misfit += get(&c->lane[STK_LANE_MISFIT]);
         s.jpeg_fallback += get(&c->lane[STK_LANE_FALLBACK]);
     }
-    for (uint32_t i = 0; e->plan.rows.learn && i < e->plan.data.n; i++)
-        s.jpeg_learned += e->plan.rows.learn[i] ? stk_learn_count(e->plan.rows.learn[i]) : 0;
+    for (uint32_t i = 0; e->plan->rows.learn && i < e->plan->data.n; i++)
+        s.jpeg_learned += e->plan->rows.learn[i] ? stk_learn_count(e->plan->rows.learn[i]) : 0;
     s.batches = e->batches;
     s.skipped = get(&e->skipped);
     s.retried_reads = get(&e->retried);
@@ -105,13 +106,13 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
     s.memory_limit = account->limit;
     s.held = stk_engine_held(e);
     s.cold_by = cold_by(e);
-    for (uint32_t i = 0; e->plan.chains.arrays && e->plan.chains.arrays->packed && !e->schedule.bins && i < e->plan.data.n; i++) {
-        s.packed_tokens += e->plan.chains.arrays->packed[i].tokens;
-        s.packed_room += e->plan.chains.arrays->packed[i].rows * e->plan.chains.arrays->cut.block;
+    for (uint32_t i = 0; e->plan->chains.arrays && e->plan->chains.arrays->packed && !e->schedule->bins && i < e->plan->data.n; i++) {
+        s.packed_tokens += e->plan->chains.arrays->packed[i].tokens;
+        s.packed_room += e->plan->chains.arrays->packed[i].rows * e->plan->chains.arrays->cut.block;
     }
-    if (e->plan.gpu.device)
+    if (e->plan->gpu.device)
         device_figures(e, &s);
-    if (e->schedule.bins && e->schedule.binning.kind != STK_BIN_LIKE)
-        stk_bins_fill(e->schedule.bins, e->epoch, &s.packed_tokens, &s.packed_room);
+    if (e->schedule->bins && e->schedule->binning.kind != STK_BIN_LIKE)
+        stk_bins_fill(e->schedule->bins, e->epoch, &s.packed_tokens, &s.packed_room);
     memcpy(out, &s, size);
 }

@@ -55,23 +55,23 @@ static void request_arrived(stk_request *r)
 {
     stk_engine *e = r->owner;
 
-    stk_stall_at(&e->plan.policy.stall, STK_STALL_ARRIVED, r->ticket);
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_ARRIVED, r->ticket);
     pthread_mutex_lock(&e->lock);
     heap_push_locked(e, r);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
     pthread_cond_broadcast(&e->work);
-    if (e->plan.io.inline_mode)
+    if (e->plan->io.inline_mode)
         pthread_cond_broadcast(&e->ready);
     pthread_mutex_unlock(&e->lock);
 }
 
 static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
 {
-    STK_TRY(stk_request_open(out, e->plan.memory.blocks, &e->plan.memory.reads, err));
+    STK_TRY(stk_request_open(out, e->plan->memory.blocks, e->plan->memory.reads, err));
     (*out)->arrived = request_arrived;
     (*out)->owner = e;
-    (*out)->open_root = e->plan.chains.open_root;
-    (*out)->fallback = e->plan.chains.fallback;
+    (*out)->open_root = e->plan->chains.open_root;
+    (*out)->fallback = e->plan->chains.fallback;
     e->n_requests++;
     return 0;
 }
@@ -165,12 +165,12 @@ static int skippable(int rc)
 /* Whether a sample that stands in leaves the batch within its budget. */
 static int in_budget(const stk_engine *e, const stk_slot *s, const stk_where *where)
 {
-    uint64_t m = e->schedule.binning.multiple > 1 ? e->schedule.binning.multiple : 1, len;
+    uint64_t m = e->schedule->binning.multiple > 1 ? e->schedule->binning.multiple : 1, len;
 
-    if (!e->schedule.bins || e->schedule.binning.kind != STK_BIN_BUDGET)
+    if (!e->schedule->bins || e->schedule->binning.kind != STK_BIN_BUDGET)
         return 1;
-    len = e->schedule.lengths[e->schedule.start[where->dataset] + where->sample];
-    return stk_slot_tickets(s) * (((len ? len : 1) + m - 1) / m * m) <= e->schedule.binning.budget;
+    len = e->schedule->lengths[e->schedule->start[where->dataset] + where->sample];
+    return stk_slot_tickets(s) * (((len ? len : 1) + m - 1) / m * m) <= e->schedule->binning.budget;
 }
 
 /* The sample that stands in; where a budget lets hardly any do, one of the same batch. */
@@ -183,10 +183,10 @@ static void find_other(stk_engine *e, const stk_slot *s, stk_request *r)
         uint32_t attempt = r->attempt + k * (MAX_SUBSTITUTES + 1);
 
         other = k < BUDGET_TRIES
-                    ? stk_substitute(e->plan.policy.seed, s->epoch, r->position, attempt, e->schedule.positions)
-                    : s->position[stk_substitute(e->plan.policy.seed, s->epoch, r->position, attempt,
+                    ? stk_substitute(e->plan->policy.seed, s->epoch, r->position, attempt, e->schedule->positions)
+                    : s->position[stk_substitute(e->plan->policy.seed, s->epoch, r->position, attempt,
                                                  stk_slot_tickets(s))];
-        e->schedule.order.at(e->schedule.order.state, s->epoch, &other, 1, &r->where);
+        e->schedule->order.at(e->schedule->order.state, s->epoch, &other, 1, &r->where);
         if (in_budget(e, s, &r->where))
             return;
     }
@@ -198,17 +198,17 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
     stk_engine *e = w->engine;
     uint64_t n;
 
-    if (e->plan.policy.on_error != STK_ON_ERROR_SKIP || r->index_failed || !skippable(*rc) || s->spot)
+    if (e->plan->policy.on_error != STK_ON_ERROR_SKIP || r->index_failed || !skippable(*rc) || s->spot)
         return 0; /* no other sample has the same length */
     record_skip(e, err);
     atomic_fetch_add_explicit(&e->skipped, 1, memory_order_relaxed);
     n = atomic_fetch_add_explicit(&e->epoch_skips[s->epoch % STK_EPOCHS], 1, memory_order_relaxed) +
         1;
-    if (e->plan.policy.skip_budget && n > e->plan.policy.skip_budget) {
+    if (e->plan->policy.skip_budget && n > e->plan->policy.skip_budget) {
         *rc = stk_fail(err, STK_ECORRUPT,
                        "more than %" PRIu64
                        " bad samples in this epoch: the skip budget is spent (stats() lists them)",
-                       e->plan.policy.skip_budget);
+                       e->plan->policy.skip_budget);
         return 0;
     }
     if (r->attempt == MAX_SUBSTITUTES) {
@@ -226,7 +226,7 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
 
 static int missing_field(const stk_engine *e, uint32_t output, stk_error *err)
 {
-    const stk_chain *c = &e->plan.chains.chain[output];
+    const stk_chain *c = &e->plan->chains.chain[output];
 
     return stk_fail(err, STK_ECORRUPT, "it has no field %s%s", c->from[0],
                     c->n_from > 1 ? " (nor any of the others in from())" : "");
@@ -237,8 +237,8 @@ static void find_hint(const stk_engine *e, stk_request *r, uint32_t output, uint
 {
     r->want[output].hint = (stk_bytes){ 0 };
     r->want[output].learn = 0;
-    if ((!r->data->seek && !e->plan.rows.learn) || e->plan.chains.chain[output].spec.kind != STK_KIND_IMAGE ||
-        e->plan.chains.open_root[output] || field == UINT16_MAX)
+    if ((!r->data->seek && !e->plan->rows.learn) || e->plan->chains.chain[output].spec.kind != STK_KIND_IMAGE ||
+        e->plan->chains.open_root[output] || field == UINT16_MAX)
         return;
     r->want[output].hint = stk_seekfile_get(r->data->seek, r->entry.shard, r->entry.row, field);
     stk_learn_look(e, r, output);
@@ -250,10 +250,10 @@ static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
     uint16_t fields[STK_MAX_OUTPUTS];
 
     r->index_failed = 0;
-    if (r->where.dataset >= e->plan.data.n)
+    if (r->where.dataset >= e->plan->data.n)
         return stk_fail(err, STK_EINVAL, "order %s asks for data set %u, there are %u",
-                        e->schedule.order.name, r->where.dataset, e->plan.data.n);
-    r->data = e->plan.data.set[r->where.dataset];
+                        e->schedule->order.name, r->where.dataset, e->plan->data.n);
+    r->data = e->plan->data.set[r->where.dataset];
     if (!r->entry.key.data) {
         r->index_failed = stk_index_entry(r->data->index, r->where.sample, &r->entry, err);
         if (r->index_failed) {
@@ -261,16 +261,16 @@ static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
             return r->index_failed;
         }
     }
-    for (uint32_t i = 0; i < e->plan.chains.n_out; i++) {
-        fields[i] = e->plan.chains.field_of[r->where.dataset][i][r->entry.schema];
-        if (fields[i] == UINT16_MAX && !e->plan.chains.fallback[i].data)
+    for (uint32_t i = 0; i < e->plan->chains.n_out; i++) {
+        fields[i] = e->plan->chains.field_of[r->where.dataset][i][r->entry.schema];
+        if (fields[i] == UINT16_MAX && !e->plan->chains.fallback[i].data)
             return missing_field(e, i, err);
     }
-    if (e->plan.gpu.device)
+    if (e->plan->gpu.device)
         stk_row_find_kept(w, r, fields);
-    STK_TRY(stk_request_begin(r, fields, e->plan.chains.n_out, err));
-    for (uint32_t i = 0; i < e->plan.chains.n_out; i++) {
-        r->want[i].unpack = stk_chain_packed(&e->plan.chains.chain[i], &r->want[i].field);
+    STK_TRY(stk_request_begin(r, fields, e->plan->chains.n_out, err));
+    for (uint32_t i = 0; i < e->plan->chains.n_out; i++) {
+        r->want[i].unpack = stk_chain_packed(&e->plan->chains.chain[i], &r->want[i].field);
         find_hint(e, r, i, fields[i]);
     }
     stk_row_aim(w, r, stk_slot_of(e, r->ticket)->batch, (uint32_t)(r->ticket % e->tickets));
@@ -286,7 +286,7 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     stk_count(&w->count.cold, 1);
     atomic_store_explicit(&e->cold, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
-    rc = stk_request_submit(r, e->plan.io.inline_mode || w->alone ? NULL : stk_io_queue, e, err);
+    rc = stk_request_submit(r, e->plan->io.inline_mode || w->alone ? NULL : stk_io_queue, e, err);
     if (rc != STK_PENDING)
         atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
     return rc;
@@ -358,12 +358,12 @@ static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err
         const stk_spot *spot = s->spot ? &s->spot[row] : NULL;
 
         if (!spot || !spot->number) /* a packed row goes by its first sample */
-            s->batch->ids[spot ? spot->row : row] = w->engine->schedule.start[r->where.dataset] +
+            s->batch->ids[spot ? spot->row : row] = w->engine->schedule->start[r->where.dataset] +
                                                     r->where.sample;
         w->rows++;
         for (uint32_t i = 0; i < r->n; i++)
             w->bytes += r->want[i].at_hand.data ? 0 : r->want[i].bytes.len;
-        if (w->engine->plan.cache.fields)
+        if (w->engine->plan->cache.fields)
             stk_row_keep_small(w, r, s->batch, row);
     }
     return rc;
@@ -374,8 +374,8 @@ static void address(const stk_engine *e, const stk_request *r, stk_error *err)
     const char *shard = r->entry.key.data ? stk_shards_name(r->data->shards, r->entry.shard) : NULL;
 
     stk_error_at(err, shard, r->entry.key.data ? r->entry.offset : STK_NO_OFFSET, r->entry.key);
-    err->sample = r->where.dataset < e->plan.data.n
-                      ? e->schedule.start[r->where.dataset] + r->where.sample
+    err->sample = r->where.dataset < e->plan->data.n
+                      ? e->schedule->start[r->where.dataset] + r->where.sample
                       : UINT64_MAX;
 }
 
@@ -389,7 +389,7 @@ static int make_room(stk_worker *w, uint32_t *tries)
 {
     stk_engine *e = w->engine;
     struct timespec soon;
-    int room = stk_cache_trim(e->plan.memory.blocks);
+    int room = stk_cache_trim(e->plan->memory.blocks);
 
     atomic_store_explicit(&e->tight, 1, memory_order_relaxed);
     pthread_mutex_lock(&e->lock);
@@ -401,10 +401,10 @@ static int make_room(stk_worker *w, uint32_t *tries)
     if (room || take_arrived(w))
         return 1;
     if (!atomic_load_explicit(&e->inflight, memory_order_relaxed) &&
-        (++*tries == PATIENCE || e->plan.io.inline_mode))
+        (++*tries == PATIENCE || e->plan->io.inline_mode))
         return 0;
-    for (uint32_t i = 0; i < e->plan.io.n_driven && e->plan.io.inline_mode; i++)
-        e->plan.io.driven[i]->drive(1);
+    for (uint32_t i = 0; i < e->plan->io.n_driven && e->plan->io.inline_mode; i++)
+        e->plan->io.driven[i]->drive(1);
     soon = stk_in_ms(2); /* whoever keeps a request tells nobody */
     pthread_mutex_lock(&e->lock);
     if (!atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
@@ -447,7 +447,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             if (rc == 0)
                 rc = stk_request_try(r, &err);
             stk_range(e, NULL);
-            stk_stall_at(&e->plan.policy.stall, STK_STALL_TRY, r->ticket);
+            stk_stall_at(&e->plan->policy.stall, STK_STALL_TRY, r->ticket);
             if (rc == STK_PENDING) {
                 rc = row_submit(w, r, &err);
                 if (rc == STK_PENDING)
@@ -528,7 +528,7 @@ static int take_arrived(stk_worker *w)
     if (row_run(w, r, 1)) {
         stk_slot *s = stk_slot_of(e, r->ticket);
 
-        stk_stall_at(&e->plan.policy.stall, STK_STALL_DONE, r->ticket);
+        stk_stall_at(&e->plan->policy.stall, STK_STALL_DONE, r->ticket);
         give_request(w, r);
         time_run(w, STK_STAGE_FETCH);
         stk_ring_done(e, s, 1);
@@ -545,9 +545,9 @@ static void wait_request(stk_worker *w)
     while (!own_request(w)) {
         if (take_arrived(w))
             continue;
-        if (e->plan.io.inline_mode) {
-            for (uint32_t i = 0; i < e->plan.io.n_driven; i++)
-                e->plan.io.driven[i]->drive(1);
+        if (e->plan->io.inline_mode) {
+            for (uint32_t i = 0; i < e->plan->io.n_driven; i++)
+                e->plan->io.driven[i]->drive(1);
             continue;
         }
         pthread_mutex_lock(&e->lock);
@@ -640,7 +640,7 @@ static int run_claim(stk_worker *w)
     n = claim(e, e->claim_size, &u.ticket);
     if (!n)
         return 0;
-    stk_stall_at(&e->plan.policy.stall, STK_STALL_CLAIM, u.ticket);
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_CLAIM, u.ticket);
     u.slot = stk_slot_of(e, u.ticket);
     u.row = (uint32_t)(u.ticket % e->tickets);
     u.rows = u.row >= stk_slot_tickets(u.slot) ? 0 : stk_slot_tickets(u.slot) - u.row;
@@ -649,20 +649,20 @@ static int run_claim(stk_worker *w)
         if (u.slot->position)
             memcpy(u.position, u.slot->position + u.row, u.rows * sizeof *u.position);
         else
-            stk_share_positions(&u.slot->share, &e->schedule.order, u.row, u.rows, u.position);
-        if (!e->plan.chains.arrays || !e->schedule.bins) /* else they are rows of several samples */
-            e->schedule.order.at(e->schedule.order.state, u.slot->epoch, u.position, u.rows, u.where);
+            stk_share_positions(&u.slot->share, &e->schedule->order, u.row, u.rows, u.position);
+        if (!e->plan->chains.arrays || !e->schedule->bins) /* else they are rows of several samples */
+            e->schedule->order.at(e->schedule->order.state, u.slot->epoch, u.position, u.rows, u.where);
     }
-    for (uint32_t i = 0; i < u.rows && !e->plan.chains.arrays; i++)
-        if (u.where[i].dataset < e->plan.data.n)
-            stk_index_prefetch(e->plan.data.set[u.where[i].dataset]->index, u.where[i].sample);
-    if (e->plan.chains.arrays)
+    for (uint32_t i = 0; i < u.rows && !e->plan->chains.arrays; i++)
+        if (u.where[i].dataset < e->plan->data.n)
+            stk_index_prefetch(e->plan->data.set[u.where[i].dataset]->index, u.where[i].sample);
+    if (e->plan->chains.arrays)
         done = run_arrays(w, &u);
-    else if (e->plan.rows.peeks)
+    else if (e->plan->rows.peeks)
         done = run_peeks(w, &u);
     else
         done = run_rows(w, &u);
-    stk_stall_at(&e->plan.policy.stall, STK_STALL_DONE, u.ticket);
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_DONE, u.ticket);
     stk_ring_done(e, u.slot, done + (n - u.rows));
     stk_lap(w, STK_STAGE_BATCH);
     return 1;
@@ -673,16 +673,16 @@ int stk_worker_step(stk_worker *w)
     stk_engine *e = w->engine;
 
     if (atomic_load_explicit(&e->cold, memory_order_relaxed) &&
-        atomic_load_explicit(&e->inflight, memory_order_relaxed) < e->plan.io.depth && own_request(w) &&
+        atomic_load_explicit(&e->inflight, memory_order_relaxed) < e->plan->io.depth && own_request(w) &&
         run_claim(w))
         return 1;
     if (take_arrived(w))
         return 1;
     if (own_request(w) && run_claim(w))
         return 1;
-    if (e->plan.io.inline_mode && atomic_load_explicit(&e->inflight, memory_order_relaxed))
-        for (uint32_t i = 0; i < e->plan.io.n_driven; i++)
-            e->plan.io.driven[i]->drive(1);
+    if (e->plan->io.inline_mode && atomic_load_explicit(&e->inflight, memory_order_relaxed))
+        for (uint32_t i = 0; i < e->plan->io.n_driven; i++)
+            e->plan->io.driven[i]->drive(1);
     return 0;
 }
 
@@ -725,12 +725,12 @@ int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err)
     if (s->position)
         r->position = s->position[row];
     else
-        stk_share_positions(&s->share, &e->schedule.order, row, 1, &r->position);
-    e->schedule.order.at(e->schedule.order.state, s->epoch, &r->position, 1, &r->where);
+        stk_share_positions(&s->share, &e->schedule->order, row, 1, &r->position);
+    e->schedule->order.at(e->schedule->order.state, s->epoch, &r->position, 1, &r->where);
     for (; !row_run(w, r, arrived); arrived = 1) {
         while (!r->next) {
-            for (uint32_t i = 0; i < e->plan.io.n_driven && e->plan.io.inline_mode; i++)
-                e->plan.io.driven[i]->drive(1);
+            for (uint32_t i = 0; i < e->plan->io.n_driven && e->plan->io.inline_mode; i++)
+                e->plan->io.driven[i]->drive(1);
             mender_wait(e, r);
         }
         r->next = NULL;
@@ -761,8 +761,8 @@ void *stk_worker_main(void *arg)
     stk_engine *e = w->engine;
     int stop = 0;
 
-    if (e->plan.gpu.device)
-        stk_cpu_bind(stk_device_node(e->plan.gpu.device), e->want_workers);
+    if (e->plan->gpu.device)
+        stk_cpu_bind(stk_device_node(e->plan->gpu.device), e->want_workers);
     w->last = stk_ticks();
     while (!stop) {
         while (w->number < atomic_load_explicit(&e->active, memory_order_relaxed) &&

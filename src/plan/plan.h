@@ -19,10 +19,14 @@
 #include "fetch/small.h"
 #include "index/seeklearn.h"
 #include "kern/kern.h"
+#include "order/schedule.h"
 #include "plan/plan_array.h"
 
+#define STK_MAX_WORKERS 256
+#define STK_MAX_SLOTS 256
 #define STK_MAX_STAGES 16
 #define STK_MAX_DRIVEN 8
+#define STK_PEEK_OUTPUTS 4 /* more take the long way */
 
 typedef struct stk_plan_policy { /* what holds for every row */
     uint64_t seed;               /* of order and draws */
@@ -34,10 +38,17 @@ typedef struct stk_plan_policy { /* what holds for every row */
     stk_stall stall;
 } stk_plan_policy;
 
+typedef struct stk_plan_ranks { /* this rank among the others, as asked for */
+    stk_deal split;             /* its `samples` is not set: that is the schedule's */
+    uint32_t rows;              /* a rank's batch has at most so many; max_tokens: 2, not known yet */
+} stk_plan_ranks;
+
 typedef struct stk_plan_data {
-    stk_dataset *const *set;
+    stk_dataset **set; /* a reference each */
     uint32_t n;
+    int arrays; /* all are arrays; 0: none is */
     int remote; /* some shards are far away */
+    int peeks;  /* some shards are in memory */
 } stk_plan_data;
 
 typedef struct stk_plan_gpu { /* all zero without a GPU */
@@ -48,56 +59,78 @@ typedef struct stk_plan_gpu { /* all zero without a GPU */
 
 typedef struct stk_plan_chains {
     uint32_t n_out;
-    stk_chain *chain;                       /* of each output */
-    uint16_t ***field_of;                   /* [data set][output][schema] */
-    const char *open_root[STK_MAX_OUTPUTS]; /* of the chains */
-    stk_bytes fallback[STK_MAX_OUTPUTS];    /* of the chains; no data: none */
-    stk_array_plan *arrays;                 /* samples are rows of arrays; NULL: they are not */
-    int megatron;                           /* samples are cut as Megatron's order says */
+    stk_chain *chain;       /* of each output */
+    stk_out_plan *out;      /* of each output, but for what the GPU keeps of it */
+    uint16_t ***field_of;   /* [data set][output][schema] */
+    const char **open_root; /* of the chains */
+    stk_bytes *fallback;    /* of the chains; no data: none */
+    stk_array_plan *arrays; /* samples are rows of arrays; NULL: they are not */
+    uint64_t *start;        /* data.n + 1: samples, windows or rows counted through all data sets */
+    int megatron;           /* samples are cut as Megatron's order says */
 } stk_plan_chains;
 
 typedef struct stk_plan_batching {
-    stk_common *common;
+    uint32_t rows;       /* of a batch, at most */
     uint32_t tickets;    /* of a slot: rows, or pieces of packed rows */
     uint32_t claim_size; /* tickets that are claimed at once */
-    const stk_stage *stage[STK_MAX_STAGES + 1];
     uint32_t n_stages;
+    const stk_stage *stage[STK_MAX_STAGES + 1];
 } stk_plan_batching;
 
 typedef struct stk_plan_memory {
-    uint32_t slots;    /* of the ring */
-    stk_pins *pins;    /* batches stay here in page-locked memory; the pool's; NULL: they do not */
-    stk_cache *blocks; /* that samples share */
-    stk_account reads; /* a quarter of memory_limit: what is read leaves room for what is made */
+    uint64_t limit;
+    uint32_t slots;     /* of the ring */
+    int pinned;         /* the pool's memory is page-locked */
+    stk_pool *pool;     /* owned by outputs.common, once that is made */
+    stk_pins *pins;     /* batches stay here in page-locked memory; the pool's; NULL: they do not */
+    stk_account *reads; /* a quarter of the limit: what is read leaves room for what is made */
+    stk_cache *blocks;  /* that samples share */
+    size_t ragged_cap;  /* the most that a ragged output plans for */
 } stk_plan_memory;
 
+typedef struct stk_array_place { /* of an array on the GPU */
+    int kept;
+    uint64_t at;
+} stk_array_place;
+
 typedef struct stk_plan_cache { /* cache="device" */
-    stk_shelf *arrays;          /* arrays that the GPU keeps (the device's); NULL: none */
     stk_small *fields;          /* fields beside pictures that are on the GPU; NULL: none */
+    uint32_t *keep;             /* by output: stk_out_plan.keep; NULL: none */
+    stk_shelf *arrays;          /* arrays that the GPU keeps (the device's); NULL: none */
+    stk_out_gather *gather;     /* by output; NULL: none */
+    stk_array_place *place;     /* [data set * n_out + output]; NULL: none */
 } stk_plan_cache;
 
+typedef struct stk_plan_outputs { /* what batches need, also after the loader is closed */
+    stk_common *common;
+} stk_plan_outputs;
+
 typedef struct stk_plan_io {
+    uint32_t workers;        /* at the start */
     uint32_t threads, depth; /* that block; reads in flight */
     int inline_mode;         /* num_workers=0: the consumer is the worker */
+    uint32_t n_driven;       /* sources whose drive() needs a thread */
     const stk_source *driven[STK_MAX_DRIVEN];
-    uint32_t n_driven;
 } stk_plan_io;
 
 typedef struct stk_plan_rows {
     const stk_kern *kern;
     uint32_t *measured; /* lengths are all that is wanted of rows, and go here; NULL: rows are made */
     stk_learn **learn;  /* by data set; NULL: nothing to learn there, or nowhere */
-    int peeks;          /* some bytes are in memory already */
+    int peeks;          /* some bytes are in memory already, and rows can be made of them */
 } stk_plan_rows;
 
 typedef struct stk_plan {
     stk_plan_policy policy;
+    stk_plan_ranks ranks;
     stk_plan_data data;
     stk_plan_gpu gpu;
     stk_plan_chains chains;
+    stk_schedule *schedule; /* a service: the consumer changes it while no slot is open */
     stk_plan_batching batching;
     stk_plan_memory memory;
     stk_plan_cache cache;
+    stk_plan_outputs outputs;
     stk_plan_io io;
     stk_plan_rows rows;
 } stk_plan;

@@ -15,8 +15,6 @@ typedef struct stk_array_out { /* one output of one data set */
     const stk_array *array;
     stk_convert_fn convert; /* NULL: as it is stored */
     uint8_t pad[8];         /* with pack: an element that fills rows */
-    int kept;               /* cache="device": the array goes to the GPU's memory ... */
-    uint64_t at;            /* ... and begins there */
 } stk_array_out;
 
 typedef struct stk_stream { /* the tokens of one data set */

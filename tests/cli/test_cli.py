@@ -108,7 +108,7 @@ def test_help_of_index(stoker):
 
 def test_every_option_is_a_flag(stoker):
     """Rows of options.def, fields of the struct, and flags of bench are the same set."""
-    rows = set(re.findall(r"^STK_OPTION\((\w+)", (ROOT / "src/options.def").read_text(), re.M))
+    rows = set(re.findall(r"^STK_OPTION\((\w+)", (ROOT / "src/loader/options.def").read_text(), re.M))
     header = (ROOT / "include/stoker/stoker.h").read_text()
     struct = header.split("typedef struct stk_loader_options {")[1].split("} stk_loader_options;")[0]
     struct = re.sub(r"/\*.*?\*/", "", struct, flags=re.S)

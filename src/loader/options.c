@@ -35,7 +35,7 @@ static const option options[] = {
     { { #name, values, fallback, help, type >= FLAG && type <= SHUFFLE },                          \
       type,                                                                                        \
       offsetof(stk_loader_options, name) },
-#include "options.def"
+#include "loader/options.def"
 #undef STK_OPTION
 };
 

@@ -14,7 +14,7 @@
 
 #include "base/hash.h"
 #include "codec/text.h"
-#include "exclude.h"
+#include "loader/exclude.h"
 
 #define FILE_MAX (1ull << 30)
 

@@ -5,7 +5,7 @@
  * beside the index, HASH-CHAINS.len: a head, then a u32 a sample.  The head has the data's
  * fingerprint and a hash of the rest: a file that does not fit, or is damaged, is made anew.
  * Processes of one host take turns, so that one measures and the others find it done. */
-#include "lengths.h"
+#include "loader/lengths.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,21 +26,21 @@ typedef struct head { /* on disk */
 /* ---- kept ---- */
 
 /* Whether an output is to be measured: some differ only in what is done with a row later. */
-static int measured(const stk_engine *e, uint32_t i)
+static int measured(const stk_plan_chains *c, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++)
-        if (e->plan.chains.chain[k].counted && e->plan.chains.chain[k].raw_print == e->plan.chains.chain[i].raw_print)
+        if (c->chain[k].counted && c->chain[k].raw_print == c->chain[i].raw_print)
             return 0;
-    return e->plan.chains.chain[i].counted;
+    return c->chain[i].counted;
 }
 
-static uint64_t chains_print(const stk_engine *e)
+static uint64_t chains_print(const stk_plan_chains *c)
 {
     uint64_t h = 0;
 
-    for (uint32_t i = 0; i < e->plan.chains.n_out; i++)
-        if (measured(e, i))
-            h = stk_hash64(h + 1, &e->plan.chains.chain[i].raw_print, sizeof e->plan.chains.chain[i].raw_print);
+    for (uint32_t i = 0; i < c->n_out; i++)
+        if (measured(c, i))
+            h = stk_hash64(h + 1, &c->chain[i].raw_print, sizeof c->chain[i].raw_print);
     return h;
 }
 
@@ -53,14 +53,14 @@ static int data_print(const stk_dataset *ds, uint64_t *out, stk_error *err)
     return 0;
 }
 
-static void path_of(const stk_engine *e, const stk_dataset *ds, char *out, size_t size)
+static void path_of(const stk_plan_chains *c, const stk_dataset *ds, char *out, size_t size)
 {
     size_t len = strlen(ds->index_path);
 
     out[0] = 0;
     if (len > 4 && !strcmp(ds->index_path + len - 4, ".idx"))
         snprintf(out, size, "%.*s-%016" PRIx64 ".len", (int)(len - 4), ds->index_path,
-                 chains_print(e));
+                 chains_print(c));
 }
 
 static int read_all(int fd, void *to, size_t n)
@@ -90,7 +90,7 @@ static int load(const char *path, uint64_t n, uint64_t data, uint32_t *out)
 }
 
 /* What can't be kept is measured again next time. */
-static void save(const stk_engine *e, const char *path, const head *h, const uint32_t *lengths)
+static void save(const stk_log *log, const char *path, const head *h, const uint32_t *lengths)
 {
     char part[1400], why[96];
     FILE *f;
@@ -106,7 +106,7 @@ static void save(const stk_engine *e, const char *path, const head *h, const uin
         return;
     sys = errno;
     (void)unlink(part);
-    stk_log_line(&e->plan.policy.log, STK_LOG_WARN,
+    stk_log_line(log, STK_LOG_WARN,
                  "the lengths that were measured can't be kept in %s (%s): they are measured anew "
                  "next time",
                  path, strerror_r(sys, why, sizeof why));
@@ -114,7 +114,7 @@ static void save(const stk_engine *e, const char *path, const head *h, const uin
 
 /* ---- measured ---- */
 
-static int measure(stk_engine *e, uint32_t d, const stk_loader_options *o, uint32_t *out,
+static int measure(const stk_plan *so_far, uint32_t d, const stk_loader_options *o, uint32_t *out,
                    stk_error *err)
 {
     stk_output outputs[STK_MAX_OUTPUTS];
@@ -128,15 +128,15 @@ static int measure(stk_engine *e, uint32_t d, const stk_loader_options *o, uint3
                              .memory_limit = o->memory_limit,
                              .log = o->log,
                              .log_cookie = o->log_cookie };
-    stk_dataset *ds = e->plan.data.set[d];
+    stk_dataset *ds = so_far->data.set[d];
     stk_loader *l = NULL;
     stk_batch *b = NULL;
     int rc;
 
     for (uint32_t i = 0; i < o->n_outputs; i++)
-        if (measured(e, i))
+        if (measured(&so_far->chains, i))
             outputs[m.n_outputs++] = o->outputs[i];
-    stk_log_line(&e->plan.policy.log, STK_LOG_INFO,
+    stk_log_line(&so_far->policy.log, STK_LOG_INFO,
                  "measuring %" PRIu64 " samples, once: their lengths are kept beside the index",
                  stk_dataset_len(ds));
     rc = stk_loader_open_measuring(&l, &ds, 1, &m, out, err);
@@ -146,18 +146,18 @@ static int measure(stk_engine *e, uint32_t d, const stk_loader_options *o, uint3
     return rc == STK_END ? 0 : rc;
 }
 
-static int of_dataset(stk_engine *e, uint32_t d, const stk_loader_options *o, uint32_t *out,
+static int of_dataset(const stk_plan *so_far, uint32_t d, const stk_loader_options *o, uint32_t *out,
                       stk_error *err)
 {
     static const struct timespec pause = { 0, 50000000 };
-    const stk_dataset *ds = e->plan.data.set[d];
+    const stk_dataset *ds = so_far->data.set[d];
     head h = { .magic = MAGIC, .n = stk_dataset_len(ds) };
     char path[1380];
     int rc = 0, lock = -1;
 
     if (!h.n)
         return 0;
-    path_of(e, ds, path, sizeof path);
+    path_of(&so_far->chains, ds, path, sizeof path);
     STK_TRY(data_print(ds, &h.data, err));
     if (load(path, h.n, h.data, out))
         return 0;
@@ -165,10 +165,10 @@ static int of_dataset(stk_engine *e, uint32_t d, const stk_loader_options *o, ui
         nanosleep(&pause, NULL);
     if (!load(path, h.n, h.data, out)) {
         memset(out, 0, h.n * sizeof *out);
-        rc = measure(e, d, o, out, err);
+        rc = measure(so_far, d, o, out, err);
         h.sum = stk_hash64(0, out, h.n * sizeof *out);
         if (rc == 0)
-            save(e, path, &h, out);
+            save(&so_far->policy.log, path, &h, out);
     }
     if (lock >= 0)
         close(lock);
@@ -178,12 +178,12 @@ static int of_dataset(stk_engine *e, uint32_t d, const stk_loader_options *o, ui
 /* ---- truncate ---- */
 
 /* The most that a row keeps; UINT32_MAX: any. */
-static uint32_t most_of(const stk_engine *e)
+static uint32_t most_of(const stk_plan_chains *all)
 {
     uint32_t most = 0;
 
-    for (uint32_t i = 0; i < e->plan.chains.n_out; i++) {
-        const stk_chain *c = &e->plan.chains.chain[i];
+    for (uint32_t i = 0; i < all->n_out; i++) {
+        const stk_chain *c = &all->chain[i];
         int64_t cut = c->pack ? c->raw.most : c->spec.most;
 
         if (!c->counted)
@@ -195,13 +195,16 @@ static uint32_t most_of(const stk_engine *e)
     return most;
 }
 
-int stk_lengths_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
+int stk_lengths_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,
+                     stk_error *err)
 {
-    uint64_t n = e->schedule.start[e->plan.data.n];
-    uint32_t most = most_of(e), counted = 0;
+    const stk_plan_chains *c = &so_far->chains;
+    const stk_loader_options *o = in->o;
+    uint64_t n = s->start[so_far->data.n];
+    uint32_t most = most_of(c), counted = 0;
 
-    for (uint32_t i = 0; i < e->plan.chains.n_out; i++)
-        counted += (uint32_t)e->plan.chains.chain[i].counted;
+    for (uint32_t i = 0; i < c->n_out; i++)
+        counted += (uint32_t)c->chain[i].counted;
     if (!counted)
         return stk_fail(err, STK_EINVAL,
                         "no output has rows that differ in length: max_tokens and bucket are for "
@@ -212,14 +215,14 @@ int stk_lengths_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
                         "lengths has %" PRIu64 " entries and the data %" PRIu64
                         " samples: give one for each",
                         o->n_lengths, n);
-    e->schedule.lengths = stk_zalloc(n + 1, sizeof *e->schedule.lengths);
-    if (!e->schedule.lengths)
-        return stk_fail_nomem(err, n * sizeof *e->schedule.lengths);
+    s->lengths = stk_zalloc(n + 1, sizeof *s->lengths);
+    if (!s->lengths)
+        return stk_fail_nomem(err, n * sizeof *s->lengths);
     if (o->lengths)
-        memcpy(e->schedule.lengths, o->lengths, n * sizeof *e->schedule.lengths);
-    for (uint32_t d = 0; !o->lengths && d < e->plan.data.n; d++)
-        STK_TRY(of_dataset(e, d, o, e->schedule.lengths + e->schedule.start[d], err));
+        memcpy(s->lengths, o->lengths, n * sizeof *s->lengths);
+    for (uint32_t d = 0; !o->lengths && d < so_far->data.n; d++)
+        STK_TRY(of_dataset(so_far, d, o, s->lengths + s->start[d], err));
     for (uint64_t i = 0; i < n; i++)
-        e->schedule.lengths[i] = e->schedule.lengths[i] < most ? e->schedule.lengths[i] : most;
+        s->lengths[i] = s->lengths[i] < most ? s->lengths[i] : most;
     return 0;
 }

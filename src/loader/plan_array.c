@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* array_plan.c - chains of arrays: which array feeds which output, as which type, how many
+/* plan_array.c - chains of arrays: which array feeds which output, as which type, how many
  * samples that makes.  All that can be wrong with them is found here. */
-#include "pipe/array_plan.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cpu.h"
-#include "pipe/engine.h"
-
-#define CLAIM_BYTES ((size_t)128 << 10) /* that a worker takes at once */
-#define MOST_ROWS 32
+#include "loader/parts.h"
 
 /* ---- which array ---- */
 
@@ -62,15 +57,15 @@ static int check_tokens(const stk_chain *c, const char *output, const stk_array 
     return 0;
 }
 
-static int plan_out(stk_engine *e, uint32_t d, uint32_t i, stk_error *err)
+static int plan_out(stk_plan_chains *out, const stk_plan_data *data, uint32_t d, uint32_t i, stk_error *err)
 {
-    const char *output = e->plan.batching.common->out[i].name;
-    stk_array_out *o = &e->plan.chains.arrays->out[d * e->plan.chains.arrays->n_out + i];
-    stk_chain *c = &e->plan.chains.chain[i];
+    const char *output = out->out[i].name;
+    stk_array_out *o = &out->arrays->out[d * out->arrays->n_out + i];
+    stk_chain *c = &out->chain[i];
     stk_spec *s = &c->spec;
     const stk_array *a;
 
-    STK_TRY(bind(c, output, e->plan.data.set[d]->arrays, &a, err));
+    STK_TRY(bind(c, output, data->set[d]->arrays, &a, err));
     o->array = a;
     if (c->tokens) {
         STK_TRY(check_tokens(c, output, a, err));
@@ -94,14 +89,14 @@ static int plan_out(stk_engine *e, uint32_t d, uint32_t i, stk_error *err)
 /* ---- windows ---- */
 
 /* What all chains have to agree in, or none of them may have it. */
-static int agree(stk_engine *e, stk_error *err)
+static int agree(stk_plan_chains *out, stk_error *err)
 {
-    stk_array_plan *p = e->plan.chains.arrays;
-    const stk_tokens *t0 = e->plan.chains.chain[0].tokens;
+    stk_array_plan *p = out->arrays;
+    const stk_tokens *t0 = out->chain[0].tokens;
     uint64_t far = 0;
 
     for (uint32_t i = 0; i < p->n_out; i++) {
-        const stk_tokens *t = e->plan.chains.chain[i].tokens;
+        const stk_tokens *t = out->chain[i].tokens;
         const char *what = !t != !t0                       ? "tokens"
                            : !t                            ? NULL
                            : t->block != t0->block         ? "block"
@@ -118,7 +113,7 @@ static int agree(stk_engine *e, stk_error *err)
             return stk_fail(err, STK_EINVAL,
                             "outputs %s and %s differ in %s: a sample is one window, so all token "
                             "chains of a loader agree in everything but shift, give, pad and to()",
-                            e->plan.batching.common->out[0].name, e->plan.batching.common->out[i].name, what);
+                            out->out[0].name, out->out[i].name, what);
         if (t && t->shift > far)
             far = t->shift;
     }
@@ -141,9 +136,9 @@ static int part_stream(const stk_array *a, stk_stream *s, stk_error *err)
     return 0;
 }
 
-static int plan_streams(stk_engine *e, stk_error *err)
+static int plan_streams(stk_plan_chains *out, stk_error *err)
 {
-    stk_array_plan *p = e->plan.chains.arrays;
+    stk_array_plan *p = out->arrays;
     uint64_t most = 0, all = 0;
 
     p->stream = stk_zalloc(p->n_data, sizeof *p->stream);
@@ -157,20 +152,20 @@ static int plan_streams(stk_engine *e, stk_error *err)
             if (p->out[d * p->n_out + i].array != a)
                 return stk_fail(err, STK_EINVAL,
                                 "outputs %s and %s take tokens of two arrays: a window is of one",
-                                e->plan.batching.common->out[0].name, e->plan.batching.common->out[i].name);
+                                out->out[0].name, out->out[i].name);
         s->tokens = a->rows;
         if (p->cut.pack)
             continue;
         if (p->cut.parted)
             STK_TRY(part_stream(a, s, err));
         s->windows = s->tokens < p->span ? 0 : (s->tokens - p->span) / p->cut.stride + 1;
-        e->schedule.start[d + 1] = e->schedule.start[d] + s->windows;
+        out->start[d + 1] = out->start[d] + s->windows;
         most = s->tokens > most ? s->tokens : most;
         all += s->windows;
     }
     if (p->cut.pack)
-        return stk_pack_plan(e, err);
-    if (!all && !e->plan.chains.megatron) /* which can go over the documents several times */
+        return stk_plan_documents_make(out, err);
+    if (!all && !out->megatron) /* which can go over the documents several times */
         return stk_fail(err, STK_EINVAL,
                         "there are %" PRIu64 " tokens, and a window takes %" PRIu64 ": lower block",
                         most, p->span);
@@ -178,9 +173,9 @@ static int plan_streams(stk_engine *e, stk_error *err)
 }
 
 /* Rows: as many as the arrays that are used have. */
-static int plan_rows(stk_engine *e, stk_error *err)
+static int plan_rows(stk_plan_chains *out, stk_error *err)
 {
-    const stk_array_plan *p = e->plan.chains.arrays;
+    const stk_array_plan *p = out->arrays;
 
     for (uint32_t d = 0; d < p->n_data; d++) {
         const stk_array *a = p->out[d * p->n_out].array;
@@ -194,18 +189,18 @@ static int plan_rows(stk_engine *e, stk_error *err)
                                 ": a sample has a row of each",
                                 a->name, a->rows, b->name, b->rows);
         }
-        e->schedule.start[d + 1] = e->schedule.start[d] + a->rows;
+        out->start[d + 1] = out->start[d] + a->rows;
     }
     return 0;
 }
 
 /* ---- memory ---- */
 
-static int settle(stk_engine *e, uint32_t i, stk_error *err)
+static int settle(stk_plan_chains *out, uint32_t i, stk_error *err)
 {
-    const stk_array_plan *p = e->plan.chains.arrays;
-    stk_out_plan *o = &e->plan.batching.common->out[i];
-    stk_chain *c = &e->plan.chains.chain[i];
+    const stk_array_plan *p = out->arrays;
+    stk_out_plan *o = &out->out[i];
+    stk_chain *c = &out->chain[i];
     size_t size = stk_dtype_size(c->spec.dtype), count = 1;
     uint64_t fit;
 
@@ -215,9 +210,9 @@ static int settle(stk_engine *e, uint32_t i, stk_error *err)
     if (__builtin_mul_overflow(count, size, &c->row_bytes) || c->row_bytes > PTRDIFF_MAX)
         return stk_fail(err, STK_ELIMIT, "output %s: its rows are too large", o->name);
     if (p->cut.share) {
-        if (c->spec.dtype != e->plan.chains.chain[0].spec.dtype)
+        if (c->spec.dtype != out->chain[0].spec.dtype)
             return stk_fail(err, STK_EINVAL, "outputs %s and %s share memory and differ in type",
-                            e->plan.batching.common->out[0].name, o->name);
+                            out->out[0].name, o->name);
         o->shared = 1;
         o->skip = (size_t)c->tokens->shift * size;
         c->row_bytes = (size_t)p->span * size;
@@ -228,16 +223,15 @@ static int settle(stk_engine *e, uint32_t i, stk_error *err)
                         p->cut.separator, stk_dtype_name(c->spec.dtype));
     o->spec = c->spec;
     o->row_bytes = c->row_bytes;
-    return p->cut.pack ? stk_pack_settle(e, i, err) : 0;
+    return p->cut.pack ? stk_plan_documents_settle(out, i, err) : 0;
 }
 
-int stk_array_plan_open(stk_engine *e, stk_error *err)
+int stk_plan_array_make(stk_plan_chains *out, const stk_plan_data *data, stk_error *err)
 {
-    uint32_t n = e->plan.chains.n_out, n_data = e->plan.data.n;
+    uint32_t n = out->n_out, n_data = data->n;
     stk_array_plan *p = STK_NEW(stk_array_plan);
-    size_t bytes = 0;
 
-    e->plan.chains.arrays = p;
+    out->arrays = p;
     if (!p)
         return stk_fail_nomem(err, sizeof *p);
     p->n_out = n;
@@ -247,23 +241,19 @@ int stk_array_plan_open(stk_engine *e, stk_error *err)
         return stk_fail_nomem(err, n * sizeof *p->out);
     for (uint32_t d = 0; d < n_data; d++)
         for (uint32_t i = 0; i < n; i++)
-            STK_TRY(plan_out(e, d, i, err));
-    STK_TRY(agree(e, err));
-    STK_TRY(p->cut.block ? plan_streams(e, err) : plan_rows(e, err));
+            STK_TRY(plan_out(out, data, d, i, err));
+    STK_TRY(agree(out, err));
+    STK_TRY(p->cut.block ? plan_streams(out, err) : plan_rows(out, err));
     for (uint32_t i = 0; i < n; i++) {
-        STK_TRY(settle(e, i, err));
-        bytes += e->plan.chains.chain[i].row_bytes;
+        STK_TRY(settle(out, i, err));
         p->sample_bytes += (p->cut.block ? p->cut.block : 1) * p->out[i].array->row_bytes;
     }
     if (p->cut.share)
         p->sample_bytes = p->span * p->out[0].array->row_bytes;
-    e->plan.batching.claim_size = bytes < CLAIM_BYTES / MOST_ROWS ? MOST_ROWS
-               : bytes < CLAIM_BYTES           ? (uint32_t)(CLAIM_BYTES / bytes)
-                                               : 1;
     return 0;
 }
 
-void stk_array_plan_close(stk_array_plan **pp)
+void stk_plan_array_close(stk_array_plan **pp)
 {
     stk_array_plan *p = *pp;
 
@@ -273,7 +263,7 @@ void stk_array_plan_close(stk_array_plan **pp)
     for (uint32_t d = 0; p->stream && d < p->n_data; d++)
         stk_free(p->stream[d].first);
     stk_free(p->stream);
-    stk_pack_close(p);
+    stk_plan_documents_fini(p);
     stk_free(p->out);
     stk_free(p);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack_plan.c - which documents stand side by side in which row: known when the loader is opened.
+/* plan_documents.c - which documents stand side by side in which row: known when the loader is opened.
  *
  * Documents that are longer than a row are cut into pieces.  Pieces are taken as the files have
  * them, in windows of a fixed number, and each window is packed by itself (order/pack_fit.c).  So
@@ -11,9 +11,8 @@
  * (order/bins.c): rows are others in every epoch. */
 #include <string.h>
 
+#include "loader/parts.h"
 #include "order/pack_fit.h"
-#include "pipe/array_plan.h"
-#include "pipe/engine.h"
 
 #define WINDOW ((uint32_t)1 << 16) /* pieces: enough that what is left over at its end is nothing */
 
@@ -134,10 +133,10 @@ static int pack(const stk_array *a, const stk_tokens *cut, stk_packed *out, stk_
     return rc;
 }
 
-int stk_pack_plan(stk_engine *e, stk_error *err)
+int stk_plan_documents_make(stk_plan_chains *out, stk_error *err)
 {
-    stk_array_plan *p = e->plan.chains.arrays;
-    uint64_t *start = e->schedule.start, rows = 0;
+    stk_array_plan *p = out->arrays;
+    uint64_t *start = out->start, rows = 0;
 
     p->packed = stk_zalloc(p->n_data, sizeof *p->packed);
     if (!p->packed)
@@ -150,12 +149,12 @@ int stk_pack_plan(stk_engine *e, stk_error *err)
     return rows ? 0 : stk_fail(err, STK_EINVAL, "there are no tokens: every document is empty");
 }
 
-int stk_pack_settle(stk_engine *e, uint32_t output, stk_error *err)
+int stk_plan_documents_settle(stk_plan_chains *out, uint32_t output, stk_error *err)
 {
-    const stk_array_plan *p = e->plan.chains.arrays;
-    const stk_tokens *t = e->plan.chains.chain[output].tokens;
-    stk_dtype dtype = e->plan.chains.chain[output].spec.dtype;
-    const char *name = e->plan.batching.common->out[output].name;
+    const stk_array_plan *p = out->arrays;
+    const stk_tokens *t = out->chain[output].tokens;
+    stk_dtype dtype = out->chain[output].spec.dtype;
+    const char *name = out->out[output].name;
     double most = t->give == STK_GIVE_MASK ? 1 : (double)t->block;
     uint8_t value[8];
     stk_error why;
@@ -176,49 +175,7 @@ int stk_pack_settle(stk_engine *e, uint32_t output, stk_error *err)
     return 0;
 }
 
-/* ---- rows that are packed anew ---- */
-
-static int grow(stk_row_docs *d, uint32_t n, stk_error *err)
-{
-    if (n <= d->cap)
-        return 0;
-    stk_row_docs_fini(d);
-    d->position = stk_zalloc(n, sizeof *d->position);
-    d->part = stk_zalloc(n, sizeof *d->part);
-    d->where = stk_zalloc(n, sizeof *d->where);
-    d->doc = stk_zalloc(n, sizeof *d->doc);
-    if (!d->position || !d->part || !d->where || !d->doc) {
-        stk_row_docs_fini(d);
-        return stk_fail_nomem(err, n * sizeof *d->doc);
-    }
-    d->cap = n;
-    return 0;
-}
-
-int stk_row_docs_find(stk_engine *e, stk_row_docs *d, uint64_t epoch, uint64_t bin, stk_error *err)
-{
-    const stk_array_plan *p = e->plan.chains.arrays;
-    uint32_t n = stk_bins_size(e->schedule.bins, epoch, bin);
-
-    STK_TRY(grow(d, n + n / 2, err));
-    stk_bins_pieces(e->schedule.bins, epoch, bin, d->position, d->part);
-    e->schedule.order.at(e->schedule.order.state, epoch, d->position, n, d->where);
-    for (uint32_t i = 0; i < n; i++)
-        d->doc[i] = p->packed[d->where[i].dataset].doc[d->where[i].sample];
-    d->n = n;
-    return 0;
-}
-
-void stk_row_docs_fini(stk_row_docs *d)
-{
-    stk_free(d->position);
-    stk_free(d->part);
-    stk_free(d->where);
-    stk_free(d->doc);
-    *d = (stk_row_docs){ 0 };
-}
-
-void stk_pack_close(stk_array_plan *p)
+void stk_plan_documents_fini(stk_array_plan *p)
 {
     for (uint32_t d = 0; p->packed && d < p->n_data; d++) {
         stk_free(p->packed[d].first);

@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
-#include "sampling.h"
+#include "loader/sampling.h"
 
 #define MOST ((uint64_t)1 << 48)
 #define SHOWN 3 /* of the ids that are wrong */

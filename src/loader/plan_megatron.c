@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* megatron_plan.c - see megatron_plan.h.  Megatron's words for ours: sequence_length is the stride
+/* plan_megatron.c - see plan_megatron.h.  Megatron's words for ours: sequence_length is the stride
  * of the windows (so `block`, unless a stride is given), add_extra_token_to_sequence is whether they
  * reach one token farther, num_samples is epoch_size, and random_seed is seed. */
-#include "megatron_plan.h"
+#include "loader/plan_megatron.h"
 
 #include "order/gpt_order.h"
 
-static int check_options(const stk_engine *e, const stk_loader_options *o, stk_error *err)
+static int check_options(const stk_plan *so_far, const stk_loader_options *o, stk_error *err)
 {
     const char *word = o->exclude      ? "exclude"
                        : o->select     ? "select"
@@ -25,15 +25,15 @@ static int check_options(const stk_engine *e, const stk_loader_options *o, stk_e
                         "seed %" PRIu64 " is more than the 4,294,967,295 that NumPy's RandomState, "
                         "and so shuffle=\"megatron\", takes",
                         o->seed);
-    if (!e->plan.chains.arrays || !e->plan.chains.arrays->cut.block)
+    if (!so_far->chains.arrays || !so_far->chains.arrays->cut.block)
         return stk_fail(err, STK_EINVAL,
                         "shuffle=\"megatron\" is the order of token files: tokens(block=...) of a "
                         ".bin with an .idx");
-    if (e->plan.data.n != 1)
+    if (so_far->data.n != 1)
         return stk_fail(err, STK_EINVAL,
                         "shuffle=\"megatron\" is the order of one data set, not of %u: give its "
                         "files as one list",
-                        e->plan.data.n);
+                        so_far->data.n);
     return 0;
 }
 
@@ -55,18 +55,20 @@ static int check_cut(const stk_array_plan *p, stk_error *err)
     return 0;
 }
 
-int stk_megatron_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
+int stk_megatron_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,
+                      stk_error *err)
 {
-    stk_gpt_plan plan = { .seed = (uint32_t)o->seed, .samples = o->epoch_size };
+    const stk_array_plan *p = so_far->chains.arrays;
+    stk_gpt_plan plan = { .seed = (uint32_t)in->o->seed, .samples = in->o->epoch_size };
     const stk_megatron **docs;
     const stk_array *a;
     int rc = 0;
 
-    STK_TRY(check_options(e, o, err));
-    STK_TRY(check_cut(e->plan.chains.arrays, err));
-    plan.length = e->plan.chains.arrays->cut.stride;
-    plan.extra = (uint32_t)(e->plan.chains.arrays->span - plan.length);
-    a = e->plan.chains.arrays->out[0].array;
+    STK_TRY(check_options(so_far, in->o, err));
+    STK_TRY(check_cut(p, err));
+    plan.length = p->cut.stride;
+    plan.extra = (uint32_t)(p->span - plan.length);
+    a = p->out[0].array;
     docs = stk_zalloc(a->n_parts, sizeof *docs);
     if (!docs)
         return stk_fail_nomem(err, a->n_parts * sizeof *docs);
@@ -80,10 +82,10 @@ int stk_megatron_plan(stk_engine *e, const stk_loader_options *o, stk_error *err
     plan.part = docs;
     plan.n_parts = a->n_parts;
     if (rc == 0)
-        rc = stk_order_gpt(&e->schedule.order, &plan, err);
+        rc = stk_order_gpt(&s->order, &plan, err);
     if (rc == 0) {
-        e->schedule.start[1] = stk_gpt_numbers(&e->schedule.order);
-        rc = stk_roster_init(&e->schedule.set, &e->schedule.start[1], 1, err);
+        s->start[1] = stk_gpt_numbers(&s->order);
+        rc = stk_roster_init(&s->set, &s->start[1], 1, err);
     }
     stk_free(docs);
     return rc;

@@ -4,7 +4,7 @@
  * The order knows numbers of the roster only.  A shard is a run of them, thinner where samples are
  * left out; where a table says which samples stand where, a run of samples from one shard is one,
  * and where those are short, any 1,024 that follow each other. */
-#include "blocks.h"
+#include "loader/blocks.h"
 
 #include "base/mem.h"
 #include "fetch/data.h"
@@ -16,115 +16,119 @@ typedef struct starts {
     uint64_t *at, n, room;
 } starts;
 
-static int add(starts *s, uint64_t number, stk_error *err)
+static int add(starts *list, uint64_t number, stk_error *err)
 {
-    if (s->n == s->room) {
-        uint64_t room = s->room ? s->room * 2 : 1024;
-        uint64_t *at = stk_grow(s->at, s->n * sizeof *at, room * sizeof *at);
+    if (list->n == list->room) {
+        uint64_t room = list->room ? list->room * 2 : 1024;
+        uint64_t *at = stk_grow(list->at, list->n * sizeof *at, room * sizeof *at);
 
         if (!at)
             return stk_fail_nomem(err, room * sizeof *at);
-        s->at = at;
-        s->room = room;
+        list->at = at;
+        list->room = room;
     }
-    s->at[s->n++] = number;
+    list->at[list->n++] = number;
     return 0;
 }
 
 /* Of what takes part in its own order, once. */
-static int add_shards(const stk_engine *e, starts *s, stk_error *err)
+static int add_shards(const stk_schedule *s, const stk_plan_data *data, starts *list,
+                      stk_error *err)
 {
-    for (uint32_t d = 0; d < e->plan.data.n; d++) {
-        const stk_index *ix = e->plan.data.set[d]->index;
+    for (uint32_t d = 0; d < data->n; d++) {
+        const stk_index *ix = data->set[d]->index;
 
         for (uint64_t i = 0; i < stk_index_shards(ix); i++) {
             uint64_t first, end;
             stk_shard_info info;
 
             STK_TRY(stk_index_shard(ix, i, &info, err));
-            first = stk_roster_below(&e->schedule.set, e->schedule.set.start[d] + info.first);
-            end = stk_roster_below(&e->schedule.set, e->schedule.set.start[d] + info.first + info.samples);
+            first = stk_roster_below(&s->set, s->set.start[d] + info.first);
+            end = stk_roster_below(&s->set, s->set.start[d] + info.first + info.samples);
             if (end > first)
-                STK_TRY(add(s, first, err));
+                STK_TRY(add(list, first, err));
         }
     }
     return 0;
 }
 
-/* Of a table, once. */
-static int add_table(const stk_engine *e, uint64_t n, starts *s, stk_error *err)
+/* Of a table of n samples, once. */
+static int add_table(const stk_schedule *s, const stk_plan_data *data, uint64_t n, starts *list,
+                     stk_error *err)
 {
     uint64_t shard = UINT64_MAX;
-    uint32_t data = UINT32_MAX;
+    uint32_t last = UINT32_MAX;
 
-    for (uint64_t i = 0; i < n && s->n <= n / SHORT_RUN; i++) {
+    for (uint64_t i = 0; i < n && list->n <= n / SHORT_RUN; i++) {
         stk_where w;
         stk_entry x;
 
-        stk_roster_at(&e->schedule.set, i, &w);
-        STK_TRY(stk_index_entry(e->plan.data.set[w.dataset]->index, w.sample, &x, err));
-        if (w.dataset != data || x.shard != shard)
-            STK_TRY(add(s, i, err));
-        data = w.dataset;
+        stk_roster_at(&s->set, i, &w);
+        STK_TRY(stk_index_entry(data->set[w.dataset]->index, w.sample, &x, err));
+        if (w.dataset != last || x.shard != shard)
+            STK_TRY(add(list, i, err));
+        last = w.dataset;
         shard = x.shard;
     }
-    if (s->n <= n / SHORT_RUN)
+    if (list->n <= n / SHORT_RUN)
         return 0;
-    s->n = 0;
+    list->n = 0;
     for (uint64_t i = 0; i < n; i += TABLE_RUN)
-        STK_TRY(add(s, i, err));
+        STK_TRY(add(list, i, err));
     return 0;
 }
 
-static int find_starts(const stk_engine *e, starts *s, stk_error *err)
+static int find_starts(const stk_schedule *s, const stk_plan_data *data, starts *list,
+                       stk_error *err)
 {
-    uint32_t times = e->schedule.set.repeat ? e->schedule.set.repeat : 1;
-    uint64_t n = stk_roster_len(&e->schedule.set) / times, once;
+    uint32_t times = s->set.repeat ? s->set.repeat : 1;
+    uint64_t n = stk_roster_len(&s->set) / times, once;
 
-    STK_TRY(e->schedule.set.select ? add_table(e, n, s, err) : add_shards(e, s, err));
-    once = s->n;
+    STK_TRY(s->set.select ? add_table(s, data, n, list, err) : add_shards(s, data, list, err));
+    once = list->n;
     for (uint32_t k = 1; k < times; k++)
         for (uint64_t i = 0; i < once; i++)
-            STK_TRY(add(s, s->at[i] + k * n, err));
+            STK_TRY(add(list, list->at[i] + k * n, err));
     return 0;
 }
 
-int stk_blocks_replan(stk_engine *e, uint64_t streams, uint64_t window, stk_error *err)
+int stk_blocks_replan(stk_schedule *s, const stk_plan_data *data, uint64_t streams, uint64_t window,
+                      stk_error *err)
 {
-    stk_block_plan p = { .seed = e->plan.policy.seed,
+    stk_block_plan p = { .seed = s->seed,
                          .streams = streams > UINT32_MAX ? UINT32_MAX : (uint32_t)streams,
                          .window = window };
-    starts s = { 0 };
+    starts list = { 0 };
     stk_order fresh;
-    int rc = find_starts(e, &s, err);
+    int rc = find_starts(s, data, &list, err);
 
-    p.shards = s.at;
-    p.n_shards = s.n;
+    p.shards = list.at;
+    p.n_shards = list.n;
     if (rc == 0)
-        rc = stk_order_block(&fresh, &e->schedule.set, &p, err);
-    if (rc == 0 && e->schedule.positions && e->schedule.positions != fresh.len(fresh.state)) {
+        rc = stk_order_block(&fresh, &s->set, &p, err);
+    if (rc == 0 && s->positions && s->positions != fresh.len(fresh.state)) {
         stk_order inner = fresh; /* epochs of another size are planned already */
 
-        rc = stk_order_stream(&fresh, &inner, e->schedule.positions, err);
+        rc = stk_order_stream(&fresh, &inner, s->positions, err);
     }
-    stk_free(s.at);
+    stk_free(list.at);
     if (rc < 0)
         return rc;
-    if (e->schedule.order.close)
-        e->schedule.order.close(e->schedule.order.state);
-    e->schedule.order = fresh;
-    e->schedule.streams = p.streams;
-    e->schedule.window = window;
+    if (s->order.close)
+        s->order.close(s->order.state);
+    s->order = fresh;
+    s->streams = p.streams;
+    s->window = window;
     return 0;
 }
 
 /* Bytes of a sample, on average: shards by their samples. */
-static int mean_size(const stk_engine *e, uint64_t *out, stk_error *err)
+static int mean_size(const stk_plan_data *data, uint64_t *out, stk_error *err)
 {
     uint64_t bytes = 0, samples = 0;
 
-    for (uint32_t d = 0; d < e->plan.data.n; d++) {
-        const stk_index *ix = e->plan.data.set[d]->index;
+    for (uint32_t d = 0; d < data->n; d++) {
+        const stk_index *ix = data->set[d]->index;
 
         for (uint64_t i = 0; i < stk_index_shards(ix); i++) {
             stk_shard_info info;
@@ -139,18 +143,19 @@ static int mean_size(const stk_engine *e, uint64_t *out, stk_error *err)
     return 0;
 }
 
-int stk_blocks_plan(stk_engine *e, const stk_loader_options *o, stk_error *err)
+int stk_blocks_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan_data *data,
+                    stk_error *err)
 {
+    const stk_loader_options *o = in->o;
     uint64_t streams = o->streams, window = o->window, size;
 
-    e->schedule.split.local = (uint32_t)o->ranks_per_node;
     if (!streams)
-        streams = stk_block_streams(e->schedule.split.global, stk_roster_len(&e->schedule.set));
+        streams = stk_block_streams(s->split.global, stk_roster_len(&s->set));
     if (!window && o->window_bytes) {
-        STK_TRY(mean_size(e, &size, err));
+        STK_TRY(mean_size(data, &size, err));
         window = o->window_bytes / size ? o->window_bytes / size : 1;
     }
-    return stk_blocks_replan(e, streams, window ? window : STK_BLOCK_WINDOW, err);
+    return stk_blocks_replan(s, data, streams, window ? window : STK_BLOCK_WINDOW, err);
 }
 
 int stk_blocks_check(const stk_loader_options *o, stk_error *err)
@@ -170,16 +175,16 @@ int stk_blocks_check(const stk_loader_options *o, stk_error *err)
     return 0;
 }
 
-int stk_blocks_warn(const stk_engine *e, stk_error *err)
+int stk_blocks_warn(const stk_schedule *s, const stk_plan *so_far, stk_error *err)
 {
     uint64_t size;
 
-    if (!e->plan.data.remote)
+    if (!so_far->data.remote)
         return 0;
-    STK_TRY(mean_size(e, &size, err));
-    stk_log_line(&e->plan.policy.log, STK_LOG_WARN,
+    STK_TRY(mean_size(&so_far->data, &size, err));
+    stk_log_line(&so_far->policy.log, STK_LOG_WARN,
                  "shuffle=\"exact\" over remote shards costs %" PRIu64 " reads at random places an "
                  "epoch, of %" PRIu64 " bytes each: shuffle=\"block\" reads shard by shard",
-                 stk_roster_len(&e->schedule.set), size);
+                 stk_roster_len(&s->set), size);
     return 0;
 }

@@ -4,11 +4,12 @@
 #ifndef STOKER_LENGTHS_H
 #define STOKER_LENGTHS_H
 
-#include "pipe/engine.h"
+#include "loader/parts.h"
 
-/* e->schedule.lengths: for each sample of all data sets, whether it takes part or not, the longest row that
- * its ragged outputs have, truncate() included.  Chains are planned. */
-int stk_lengths_plan(stk_engine *e, const stk_loader_options *o, stk_error *err);
+/* s->lengths: for each sample of all data sets, whether it takes part or not, the longest row that
+ * its ragged outputs have, truncate() included. */
+int stk_lengths_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,
+                     stk_error *err);
 
 /* loader.c: a loader whose workers write down lengths and make no rows. */
 int stk_loader_open_measuring(stk_loader **out, stk_dataset *const *data, size_t n,

@@ -39,7 +39,7 @@ static void every_field_has_a_row(void **state)
            sizeof(((stk_loader_options *)0)->name));
 #define STK_OPTION(name, type, values, fallback, help) MARK(name)
     PROGRAM_FIELDS(MARK)
-#include "options.def"
+#include "loader/options.def"
     for (size_t i = 0; i < SIZE; i++) {
         gap = covered[i] ? 0 : gap + 1;
         padding += !covered[i];
