@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* blocks.c - the block order's plan: streams and window from the options, shards from the indexes.
  *
- * The order knows numbers of the roster only.  A shard is a run of them, thinner where samples are
+ * The order knows numbers of the sample set only.  A shard is a run of them, thinner where samples are
  * left out; where a table says which samples stand where, a run of samples from one shard is one,
  * and where those are short, any 1,024 that follow each other. */
 #include "loader/blocks.h"
@@ -43,8 +43,8 @@ static int add_shards(const stk_schedule *s, const stk_plan_data *data, starts *
             stk_shard_info info;
 
             STK_TRY(stk_index_shard(ix, i, &info, err));
-            first = stk_roster_below(&s->set, s->set.start[d] + info.first);
-            end = stk_roster_below(&s->set, s->set.start[d] + info.first + info.samples);
+            first = stk_sample_set_below(&s->set, s->set.start[d] + info.first);
+            end = stk_sample_set_below(&s->set, s->set.start[d] + info.first + info.samples);
             if (end > first)
                 STK_TRY(add(list, first, err));
         }
@@ -63,7 +63,7 @@ static int add_table(const stk_schedule *s, const stk_plan_data *data, uint64_t 
         stk_where w;
         stk_entry x;
 
-        stk_roster_at(&s->set, i, &w);
+        stk_sample_set_at(&s->set, i, &w);
         STK_TRY(stk_index_entry(data->set[w.dataset]->index, w.sample, &x, err));
         if (w.dataset != last || x.shard != shard)
             STK_TRY(add(list, i, err));
@@ -82,7 +82,7 @@ static int find_starts(const stk_schedule *s, const stk_plan_data *data, starts 
                        stk_error *err)
 {
     uint32_t times = s->set.repeat ? s->set.repeat : 1;
-    uint64_t n = stk_roster_len(&s->set) / times, once;
+    uint64_t n = stk_sample_set_len(&s->set) / times, once;
 
     STK_TRY(s->set.select ? add_table(s, data, n, list, err) : add_shards(s, data, list, err));
     once = list->n;
@@ -150,7 +150,7 @@ int stk_blocks_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan_da
     uint64_t streams = o->streams, window = o->window, size;
 
     if (!streams)
-        streams = stk_block_streams(s->split.global, stk_roster_len(&s->set));
+        streams = stk_block_streams(s->split.global, stk_sample_set_len(&s->set));
     if (!window && o->window_bytes) {
         STK_TRY(mean_size(data, &size, err));
         window = o->window_bytes / size ? o->window_bytes / size : 1;
@@ -185,6 +185,6 @@ int stk_blocks_warn(const stk_schedule *s, const stk_plan *so_far, stk_error *er
     stk_log_line(&so_far->policy.log, STK_LOG_WARN,
                  "shuffle=\"exact\" over remote shards costs %" PRIu64 " reads at random places an "
                  "epoch, of %" PRIu64 " bytes each: shuffle=\"block\" reads shard by shard",
-                 stk_roster_len(&s->set), size);
+                 stk_sample_set_len(&s->set), size);
     return 0;
 }

@@ -10,6 +10,6 @@
 /* Read the manifest `path` (what `stoker check --write-exclude` writes, or keys, one a line).
  * The ids are stk_alloc()ed and settled; data set i begins with start[i]. */
 int stk_exclude_load(stk_exclude *out, const char *path, stk_dataset *const *data,
-                     const stk_roster *roster, const stk_log *log, stk_error *err);
+                     const stk_sample_set *set, const stk_log *log, stk_error *err);
 
 #endif

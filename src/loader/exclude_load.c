@@ -27,7 +27,7 @@ typedef struct entry { /* one line */
 typedef struct load {
     const char *path;
     stk_dataset *const *data;
-    const stk_roster *roster;
+    const stk_sample_set *set;
     stk_exclude *out;
     uint64_t cap, line, passed;
     uint64_t *hash; /* of keys without a shard, sorted */
@@ -52,7 +52,7 @@ static int push(uint64_t **list, uint64_t *n, uint64_t *cap, uint64_t value, stk
 
 static int take_out(load *l, uint32_t data, uint64_t sample)
 {
-    return push(&l->out->id, &l->out->n, &l->cap, l->roster->start[data] + sample, l->err);
+    return push(&l->out->id, &l->out->n, &l->cap, l->set->start[data] + sample, l->err);
 }
 
 /* ---- lines ---- */
@@ -274,9 +274,9 @@ static int take_line(load *l, const char *s, size_t len, uint32_t n_data)
 }
 
 int stk_exclude_load(stk_exclude *out, const char *path, stk_dataset *const *data,
-                     const stk_roster *roster, const stk_log *log, stk_error *err)
+                     const stk_sample_set *set, const stk_log *log, stk_error *err)
 {
-    load l = { .path = path, .data = data, .roster = roster, .out = out, .line = 1, .err = err };
+    load l = { .path = path, .data = data, .set = set, .out = out, .line = 1, .err = err };
     char *text = NULL;
     size_t len = 0;
     int rc = read_whole(path, &text, &len, err);
@@ -285,10 +285,10 @@ int stk_exclude_load(stk_exclude *out, const char *path, stk_dataset *const *dat
         const char *end = memchr(text + at, '\n', len - at);
 
         n = end ? (size_t)(end - text) - at : len - at;
-        rc = take_line(&l, text + at, n, roster->n);
+        rc = take_line(&l, text + at, n, set->n);
     }
     if (rc == 0)
-        rc = exclude_keys(&l, roster->n);
+        rc = exclude_keys(&l, set->n);
     if (rc == 0)
         stk_exclude_settle(out);
     if (rc == 0 && len && !out->n)

@@ -105,11 +105,11 @@ uint64_t stk_loader_position(const stk_loader *l)
 int stk_loader_seek(stk_loader *l, uint64_t epoch, uint64_t step, stk_error *err)
 {
     uint64_t steps;
-    stk_deal d;
+    stk_rank_split d;
 
     STK_TRY(check_process(l, err));
     d = stk_schedule_split(l->plan->schedule, epoch);
-    steps = stk_deal_steps(&d, 0);
+    steps = stk_rank_split_steps(&d, 0);
     if (step > steps)
         return stk_fail(err, STK_EINVAL, "step %" PRIu64 " of %" PRIu64 " does not exist", step,
                         steps);
@@ -128,24 +128,17 @@ void stk_loader_streams(const stk_loader *l, uint64_t *streams, uint64_t *window
     *window = l->plan->schedule->window;
 }
 
-/* The order is another now. */
-static void forget_bins(stk_engine *e)
-{
-    if (e->schedule->bins)
-        stk_bins_forget(e->schedule->bins);
-}
-
 void stk_loader_bins(const stk_loader *l, uint64_t *window, uint64_t *together, uint64_t *print)
 {
-    const stk_engine *e = &l->e;
-    const stk_binning *h = &e->schedule->binning;
+    const stk_schedule *s = l->plan->schedule;
+    const stk_binning *h = &s->binning;
 
     *window = *together = *print = 0;
-    if (!e->schedule->bins)
+    if (!s->bins)
         return;
     *window = h->window;
     *together = h->kind == STK_BIN_BUDGET ? h->group : h->kind == STK_BIN_LIKE ? h->rows : 1;
-    *print = stk_hash64(0, e->schedule->lengths, e->schedule->start[e->plan->data.n] * sizeof *e->schedule->lengths);
+    *print = stk_hash64(0, s->lengths, s->start[s->n_data] * sizeof *s->lengths);
 }
 
 int stk_loader_set_bins(stk_loader *l, uint64_t window, uint64_t together, stk_error *err)
@@ -179,7 +172,7 @@ int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window, stk
                                      : "streams and window belong to shuffle=\"block\"");
     stk_ring_drain(&l->e); /* nobody reads the order now */
     rc = stk_blocks_replan(l->plan->schedule, &l->plan->data, streams, window, err);
-    forget_bins(&l->e);
+    stk_schedule_forget(l->plan->schedule);
     at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
     return rc < 0 ? rc : at;
 }
@@ -195,7 +188,7 @@ static int remix(stk_loader *l, int rc, uint64_t position, stk_error *err)
 {
     int at;
 
-    forget_bins(&l->e);
+    stk_schedule_forget(l->plan->schedule);
     at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
 
     return rc < 0 ? rc : at;
@@ -204,36 +197,40 @@ static int remix(stk_loader *l, int rc, uint64_t position, stk_error *err)
 int stk_loader_set_weights(stk_loader *l, const double *weights, size_t n, uint64_t epoch,
                            uint64_t position, stk_error *err)
 {
+    stk_schedule *s = l->plan->schedule;
     uint64_t stands = stk_loader_position(l);
 
     STK_TRY(check_process(l, err));
-    if (!stk_order_is_mix(&l->plan->schedule->order))
+    if (!stk_order_is_mix(&s->order))
         return no_mix(err);
-    if (l->plan->schedule->bins)
+    if (s->bins)
         return stk_fail(err, STK_ENOTSUP,
                         "weights change at a position, and max_tokens and bucket batch whole "
                         "windows of positions: leave one of them");
-    if (n != l->plan->outputs.common->n_data)
+    if (n != s->n_data)
         return stk_fail(err, STK_EINVAL, "%zu weights for %u data sets: give one for each", n,
-                        l->plan->outputs.common->n_data);
+                        s->n_data);
     stk_ring_drain(&l->e); /* nobody reads the order now */
-    return remix(l, stk_mix_change(&l->plan->schedule->order, weights, epoch, position, err), stands, err);
+    return remix(l, stk_mix_change(&s->order, weights, epoch, position, err), stands, err);
 }
 
 int stk_loader_mix(const stk_loader *l, uint64_t i, stk_mix_change_info *out)
 {
-    return stk_order_is_mix(&l->plan->schedule->order) ? stk_mix_get(&l->plan->schedule->order, i, out) : STK_END;
+    const stk_order *order = &l->plan->schedule->order;
+
+    return stk_order_is_mix(order) ? stk_mix_get(order, i, out) : STK_END;
 }
 
 int stk_loader_set_mix(stk_loader *l, const stk_mix_change_info *all, size_t n, stk_error *err)
 {
+    stk_order *order = &l->plan->schedule->order;
     uint64_t stands = stk_loader_position(l);
 
     STK_TRY(check_process(l, err));
-    if (!stk_order_is_mix(&l->plan->schedule->order))
+    if (!stk_order_is_mix(order))
         return no_mix(err);
     stk_ring_drain(&l->e);
-    return remix(l, stk_mix_set(&l->plan->schedule->order, all, n, err), stands, err);
+    return remix(l, stk_mix_set(order, all, n, err), stands, err);
 }
 
 uint64_t stk_loader_steps(const stk_loader *l)
@@ -253,18 +250,18 @@ uint64_t stk_loader_samples(const stk_loader *l)
 
 uint64_t stk_loader_samples_of(const stk_loader *l, uint32_t i)
 {
-    const stk_common *c = l->plan->outputs.common;
+    const stk_schedule *s = l->plan->schedule;
 
-    return i < c->n_data ? c->start[i + 1] - c->start[i] : 0;
+    return i < s->n_data ? s->start[i + 1] - s->start[i] : 0;
 }
 
 /* An order that can't find says only what stands where. */
-static uint64_t search(const stk_engine *e, uint64_t epoch, const stk_where *what)
+static uint64_t search(const stk_schedule *s, uint64_t epoch, const stk_where *what)
 {
     stk_where at;
 
-    for (uint64_t p = 0; p < e->schedule->positions; p++) {
-        e->schedule->order.at(e->schedule->order.state, epoch, &p, 1, &at);
+    for (uint64_t p = 0; p < s->positions; p++) {
+        stk_schedule_at(s, epoch, &p, 1, &at);
         if (at.dataset == what->dataset && at.sample == what->sample)
             return p;
     }
@@ -274,14 +271,14 @@ static uint64_t search(const stk_engine *e, uint64_t epoch, const stk_where *wha
 int stk_loader_find(const stk_loader *l, uint64_t epoch, uint64_t id, uint64_t *position,
                     stk_error *err)
 {
-    const stk_engine *e = &l->e;
+    const stk_schedule *s = l->plan->schedule;
     stk_where what = { .sample = id };
 
-    while (what.dataset + 1 < e->plan->data.n && e->schedule->start[what.dataset + 1] <= id)
+    while (what.dataset + 1 < s->n_data && s->start[what.dataset + 1] <= id)
         what.dataset++;
-    what.sample -= e->schedule->start[what.dataset];
-    *position = e->schedule->order.find ? e->schedule->order.find(e->schedule->order.state, epoch, &what)
-                              : search(e, epoch, &what);
+    what.sample -= s->start[what.dataset];
+    *position = s->order.find ? s->order.find(s->order.state, epoch, &what)
+                              : search(s, epoch, &what);
     if (*position != UINT64_MAX)
         return 0;
     return stk_fail(err, STK_ENOTFOUND, "sample %" PRIu64 " is not in epoch %" PRIu64, id, epoch);

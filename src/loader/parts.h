@@ -55,7 +55,6 @@ void stk_plan_documents_fini(stk_array_plan *p);
 /* plan_schedule.c */
 int stk_plan_schedule_make(stk_schedule **out, const stk_plan_input *in, const stk_plan *so_far,
                            stk_error *err);
-void stk_plan_schedule_close(stk_schedule **s);
 
 /* plan_batching.c */
 int stk_plan_batching_make(stk_plan_batching *out, const stk_plan_input *in,

@@ -101,7 +101,7 @@ void stk_plan_close(stk_plan **pp)
     if (!p->outputs.common)
         stk_pool_close(&p->memory.pool);
     stk_common_unref(&p->outputs.common);
-    stk_plan_schedule_close(&p->schedule);
+    stk_schedule_close(&p->schedule);
     stk_plan_data_fini(&p->data);
     stk_free(p);
 }

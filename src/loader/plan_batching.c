@@ -55,7 +55,7 @@ int stk_plan_batching_make(stk_plan_batching *out, const stk_plan_input *in,
     out->rows = s->bins && s->binning.kind == STK_BIN_BUDGET ? s->binning.rows
                                                              : so_far->ranks.rows;
     out->tickets = out->rows;
-    if (s->bins && s->binning.kind == STK_BIN_PACK && !so_far->data.arrays)
+    if (s->tickets == STK_TICKET_PIECE)
         STK_TRY(count_pieces(s, out->rows, &out->tickets, err));
     out->claim_size = claim_size(&so_far->chains);
     out->n_stages = o->n_stages;

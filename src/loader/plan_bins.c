@@ -76,7 +76,7 @@ static int most_rows(stk_schedule *s, const stk_loader_options *o, uint64_t n, s
     if (!length)
         return stk_fail_nomem(err, (size_t)n * sizeof *length);
     for (uint64_t i = 0; i < n; i++)
-        length[i] = padded(s, stk_roster_id(&s->set, i));
+        length[i] = padded(s, stk_sample_set_id(&s->set, i));
     qsort(length, (size_t)n, sizeof *length, by_size);
     for (uint64_t i = 0; i < n && i < cap && (i + 1) * length[i] <= budget; i++)
         most = i + 1;
@@ -88,11 +88,11 @@ static int most_rows(stk_schedule *s, const stk_loader_options *o, uint64_t n, s
 static int plan_budget(stk_schedule *s, const stk_loader_options *o, const stk_plan_data *data,
                        stk_error *err)
 {
-    uint64_t n = stk_roster_len(&s->set);
+    uint64_t n = stk_sample_set_len(&s->set);
 
     n = s->set.repeat > 1 ? n / s->set.repeat : n;
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t id = stk_roster_id(&s->set, i);
+        uint64_t id = stk_sample_set_id(&s->set, i);
 
         if (padded(s, id) > o->max_tokens)
             return too_long(s, data, id, o->max_tokens, err);
@@ -255,25 +255,28 @@ int stk_bins_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_
                                 .window = o->bucket ? (uint32_t)o->bucket : STK_BIN_WINDOW };
     STK_TRY(multiple_of(c, &s->binning.multiple, err));
     STK_TRY(plan_kind(s, in, so_far, again, err));
-    return stk_bins_open(&s->bins, &s->binning, err);
+    return stk_schedule_bin(s,
+                            again      ? STK_TICKET_BIN
+                            : packs(c) ? STK_TICKET_PIECE
+                                       : STK_TICKET_LISTED,
+                            err);
 }
 
 int stk_bins_replan(stk_schedule *s, uint64_t window, uint64_t together, stk_error *err)
 {
-    stk_binning how = s->binning;
-    stk_bins *fresh = NULL;
+    stk_binning before = s->binning, *how = &s->binning;
+    int rc;
 
     if (!s->bins || !window || window > MAX_WINDOW || !together || together > UINT32_MAX)
         return stk_fail(err, STK_EINVAL,
                         s->bins ? "a window has 1 to %" PRIu64 " samples, and some stay together"
                                 : "windows of length belong to max_tokens and bucket",
                         MAX_WINDOW);
-    how.window = (uint32_t)window;
-    if (how.kind != STK_BIN_PACK)
-        *(how.kind == STK_BIN_BUDGET ? &how.group : &how.rows) = (uint32_t)together;
-    STK_TRY(stk_bins_open(&fresh, &how, err));
-    stk_bins_close(&s->bins);
-    s->binning = how;
-    s->bins = fresh;
-    return 0;
+    how->window = (uint32_t)window;
+    if (how->kind != STK_BIN_PACK)
+        *(how->kind == STK_BIN_BUDGET ? &how->group : &how->rows) = (uint32_t)together;
+    rc = stk_schedule_bin(s, s->tickets, err);
+    if (rc < 0)
+        s->binning = before;
+    return rc;
 }

@@ -85,7 +85,7 @@ int stk_megatron_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan 
         rc = stk_order_gpt(&s->order, &plan, err);
     if (rc == 0) {
         s->start[1] = stk_gpt_numbers(&s->order);
-        rc = stk_roster_init(&s->set, &s->start[1], 1, err);
+        rc = stk_sample_set_init(&s->set, &s->start[1], 1, err);
     }
     stk_free(docs);
     return rc;

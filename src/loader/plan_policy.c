@@ -22,7 +22,7 @@ int stk_plan_policy_make(stk_plan_policy *out, const stk_plan_input *in, const s
 }
 
 /* Rows of a global batch: as given, or what one rank's makes with those of the others. */
-static int plan_global(stk_deal *d, const stk_loader_options *o, stk_error *err)
+static int plan_global(stk_rank_split *d, const stk_loader_options *o, stk_error *err)
 {
     uint32_t batch = o->batch_size ? o->batch_size : 1;
 
@@ -38,11 +38,11 @@ static int plan_global(stk_deal *d, const stk_loader_options *o, stk_error *err)
                         "global_batch_size %" PRIu64 " leaves some of %u ranks without a row: give "
                         "at least one to each",
                         d->global, d->world);
-    if (stk_deal_rows(d) > STK_MAX_BATCH)
+    if (stk_rank_split_rows(d) > STK_MAX_BATCH)
         return stk_fail(err, STK_EINVAL,
                         "global_batch_size %" PRIu64 " gives each of %u ranks %" PRIu64
                         " rows, and a rank has at most %u: lower it",
-                        d->global, d->world, stk_deal_rows(d), STK_MAX_BATCH);
+                        d->global, d->world, stk_rank_split_rows(d), STK_MAX_BATCH);
     return 0;
 }
 
@@ -50,7 +50,7 @@ int stk_plan_ranks_make(stk_plan_ranks *out, const stk_plan_input *in, const stk
                         stk_error *err)
 {
     const stk_loader_options *o = in->o;
-    stk_deal *d = &out->split;
+    stk_rank_split *d = &out->split;
 
     (void)so_far;
     d->world = o->world_size ? o->world_size : 1;
@@ -59,6 +59,6 @@ int stk_plan_ranks_make(stk_plan_ranks *out, const stk_plan_input *in, const stk
     if (o->shuffle == STK_SHUFFLE_BLOCK && !o->order && !stk_sampling_given(o))
         d->local = (uint32_t)o->ranks_per_node;
     STK_TRY(plan_global(d, o, err));
-    out->rows = o->max_tokens ? 2 : (uint32_t)stk_deal_rows(d);
+    out->rows = o->max_tokens ? 2 : (uint32_t)stk_rank_split_rows(d);
     return 0;
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_schedule.c - which samples take part, in which order, and what of it is this rank's. */
-#include <string.h>
-
 #include "loader/blocks.h"
 #include "loader/exclude.h"
 #include "loader/parts.h"
@@ -12,18 +10,13 @@
 static int plan_samples(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,
                         stk_error *err)
 {
-    uint64_t lens[STK_MAX_DATASETS];
-
     if (s->n_data > STK_MAX_DATASETS)
         return stk_fail(err, STK_ELIMIT, "a loader takes at most %d data sets, not %u",
                         STK_MAX_DATASETS, s->n_data);
-    for (uint32_t i = 0; i < s->n_data; i++)
-        lens[i] = s->start[i + 1] - s->start[i];
-    STK_TRY(stk_roster_init(&s->set, lens, s->n_data, err));
     if (in->o->exclude)
         STK_TRY(stk_exclude_load(&s->set.exclude, in->o->exclude, so_far->data.set, &s->set,
                                  &so_far->policy.log, err));
-    return stk_sampling_roster(&s->set, in->o, err);
+    return stk_sampling_set(&s->set, in->o, err);
 }
 
 static int plan_own_order(stk_schedule *s, const stk_loader_options *o, stk_error *err)
@@ -33,7 +26,8 @@ static int plan_own_order(stk_schedule *s, const stk_loader_options *o, stk_erro
                         o->order->name, o->order->abi, STK_PLUGIN_ABI);
     STK_TRY(stk_sampling_own_order(o, err));
     s->order = *o->order;
-    s->order.close = NULL; /* it stays the caller's */
+    s->order.close = NULL;          /* it stays the caller's */
+    s->set = (stk_sample_set){ 0 }; /* which says itself who takes part */
     return 0;
 }
 
@@ -60,20 +54,17 @@ static int plan_order(stk_schedule *s, const stk_plan_input *in, const stk_plan 
 {
     STK_TRY(in->o->order ? plan_own_order(s, in->o, err) : plan_shuffle(s, in, so_far, err));
     STK_TRY(stk_sampling_epochs(&s->order, in->o, err));
-    s->positions = s->order.len(s->order.state);
-    return s->positions ? stk_bins_plan(s, in, so_far, err) : 0;
+    STK_TRY(stk_schedule_settle(s, err));
+    return stk_bins_plan(s, in, so_far, err);
 }
 
 static int check_steps(const stk_schedule *s, stk_error *err)
 {
-    stk_deal d = stk_schedule_split(s, 0);
+    stk_rank_split d = stk_schedule_split(s, 0);
 
     if (!d.samples)
-        return stk_fail(err, STK_EINVAL,
-                        s->set.n && s->set.start[s->set.n]
-                            ? "exclude, select, skip and limit leave no samples"
-                            : "the data set has no samples");
-    if (!stk_deal_steps(&d, 0))
+        return stk_fail(err, STK_EINVAL, "exclude, select, skip and limit leave no samples");
+    if (!stk_rank_split_steps(&d, 0))
         return stk_fail(
             err, STK_EINVAL,
             "%" PRIu64 " samples make no global batch of %" PRIu64 " (%u rank%s): lower "
@@ -85,35 +76,18 @@ static int check_steps(const stk_schedule *s, stk_error *err)
 int stk_plan_schedule_make(stk_schedule **out, const stk_plan_input *in, const stk_plan *so_far,
                            stk_error *err)
 {
-    size_t bytes = ((size_t)so_far->data.n + 1) * sizeof *so_far->chains.start;
-    stk_schedule *s = STK_NEW(stk_schedule);
+    const uint64_t *start = so_far->chains.start;
+    uint32_t n = so_far->data.n;
+    uint64_t *lens = stk_zalloc(n, sizeof *lens);
+    int rc;
 
-    *out = s;
-    if (s)
-        s->start = stk_alloc(bytes);
-    if (!s || !s->start)
-        return stk_fail_nomem(err, sizeof *s + bytes);
-    memcpy(s->start, so_far->chains.start, bytes);
-    s->n_data = so_far->data.n;
-    s->split = so_far->ranks.split;
-    s->seed = so_far->policy.seed;
-    STK_TRY(plan_order(s, in, so_far, err));
-    return check_steps(s, err);
-}
-
-void stk_plan_schedule_close(stk_schedule **sp)
-{
-    stk_schedule *s = *sp;
-
-    if (!s)
-        return;
-    *sp = NULL;
-    stk_bins_close(&s->bins);
-    stk_free(s->lengths);
-    if (s->order.close)
-        s->order.close(s->order.state);
-    stk_free(s->set.exclude.id);
-    stk_free(s->set.select);
-    stk_free(s->start);
-    stk_free(s);
+    if (!lens)
+        return stk_fail_nomem(err, n * sizeof *lens);
+    for (uint32_t i = 0; i < n; i++)
+        lens[i] = start[i + 1] - start[i];
+    rc = stk_schedule_open(out, lens, n, &so_far->ranks.split, so_far->policy.seed, err);
+    stk_free(lens);
+    if (rc == 0)
+        rc = plan_order(*out, in, so_far, err);
+    return rc == 0 ? check_steps(*out, err) : rc;
 }

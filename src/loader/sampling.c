@@ -34,7 +34,7 @@ static int bad_ids(const stk_loader_options *o, uint64_t samples, stk_error *err
 }
 
 /* A copy, less what is excluded. */
-static int take_selection(stk_roster *r, const stk_loader_options *o, stk_error *err)
+static int take_selection(stk_sample_set *r, const stk_loader_options *o, stk_error *err)
 {
     STK_TRY(bad_ids(o, r->start[r->n], err));
     r->select = stk_zalloc(o->n_select + 1, sizeof *r->select); /* empty is not "all" */
@@ -48,7 +48,7 @@ static int take_selection(stk_roster *r, const stk_loader_options *o, stk_error 
     return 0;
 }
 
-int stk_sampling_roster(stk_roster *r, const stk_loader_options *o, stk_error *err)
+int stk_sampling_set(stk_sample_set *r, const stk_loader_options *o, stk_error *err)
 {
     uint64_t once;
 
@@ -56,7 +56,7 @@ int stk_sampling_roster(stk_roster *r, const stk_loader_options *o, stk_error *e
         STK_TRY(take_selection(r, o, err));
     r->skip = o->skip;
     r->limit = o->limit;
-    once = stk_roster_len(r);
+    once = stk_sample_set_len(r);
     r->repeat = o->repeat;
     if (o->repeat && once > MOST / o->repeat)
         return stk_fail(err, STK_ELIMIT,
@@ -102,7 +102,7 @@ uint64_t stk_sampling_print(const stk_loader_options *o)
     return h;
 }
 
-static int check_length(const array *a, const stk_roster *r, stk_error *err)
+static int check_length(const array *a, const stk_sample_set *r, stk_error *err)
 {
     int mix = !strcmp(a->name, "mix");
     uint64_t want = mix ? r->n : r->start[r->n];
@@ -115,7 +115,7 @@ static int check_length(const array *a, const stk_roster *r, stk_error *err)
 }
 
 /* One array at most, of the right length; nothing that contradicts it. */
-static int check_arrays(const stk_loader_options *o, const stk_roster *r, stk_error *err)
+static int check_arrays(const stk_loader_options *o, const stk_sample_set *r, stk_error *err)
 {
     const char *name = NULL;
     array a[ARRAYS];
@@ -140,9 +140,9 @@ static int check_arrays(const stk_loader_options *o, const stk_roster *r, stk_er
 
 /* ---- weights ---- */
 
-static int check_weights(const stk_roster *r, const double *w, uint64_t n, stk_error *err)
+static int check_weights(const stk_sample_set *r, const double *w, uint64_t n, stk_error *err)
 {
-    uint64_t bad = 0, first = 0, taking = stk_roster_len(r);
+    uint64_t bad = 0, first = 0, taking = stk_sample_set_len(r);
     int some = 0;
 
     for (uint64_t i = n; i-- > 0;)
@@ -156,13 +156,13 @@ static int check_weights(const stk_roster *r, const double *w, uint64_t n, stk_e
                         "is %g of sample %" PRIu64,
                         bad, n, w[first], first);
     for (uint64_t i = 0; i < taking && !some; i++)
-        some = w[stk_roster_id(r, i)] > 0;
+        some = w[stk_sample_set_id(r, i)] > 0;
     if (taking && !some)
         return stk_fail(err, STK_EINVAL, "weights: no sample that takes part has a weight above 0");
     return 0;
 }
 
-static int weighted_order(stk_order *order, const stk_roster *r, const double *w,
+static int weighted_order(stk_order *order, const stk_sample_set *r, const double *w,
                           const stk_loader_options *o, stk_error *err)
 {
     if (o->replacement == STK_NO)
@@ -187,10 +187,10 @@ static int check_classes(const char *name, const uint32_t *class, uint64_t n, ui
 }
 
 /* 1 / the number of samples of its class that take part. */
-static int balanced_weights(double *w, const stk_roster *r, const stk_loader_options *o,
+static int balanced_weights(double *w, const stk_sample_set *r, const stk_loader_options *o,
                             stk_error *err)
 {
-    uint64_t *count, n = stk_roster_len(r);
+    uint64_t *count, n = stk_sample_set_len(r);
     uint32_t classes;
 
     STK_TRY(check_classes("balance", o->balance, o->n_balance, &classes, err));
@@ -198,14 +198,14 @@ static int balanced_weights(double *w, const stk_roster *r, const stk_loader_opt
     if (!count)
         return stk_fail_nomem(err, classes * sizeof *count);
     for (uint64_t i = 0; i < n; i++)
-        count[o->balance[stk_roster_id(r, i)]]++;
+        count[o->balance[stk_sample_set_id(r, i)]]++;
     for (uint64_t i = 0; i < o->n_balance; i++)
         w[i] = count[o->balance[i]] ? 1.0 / (double)count[o->balance[i]] : 0;
     stk_free(count);
     return 0;
 }
 
-static int balanced_order(stk_order *order, const stk_roster *r, const stk_loader_options *o,
+static int balanced_order(stk_order *order, const stk_sample_set *r, const stk_loader_options *o,
                           stk_error *err)
 {
     double *w = stk_zalloc(o->n_balance, sizeof *w);
@@ -220,7 +220,7 @@ static int balanced_order(stk_order *order, const stk_roster *r, const stk_loade
     return rc;
 }
 
-static int stratified_order(stk_order *order, const stk_roster *r, const stk_loader_options *o,
+static int stratified_order(stk_order *order, const stk_sample_set *r, const stk_loader_options *o,
                             stk_error *err)
 {
     stk_strata how = { .of = o->stratify,
@@ -231,7 +231,7 @@ static int stratified_order(stk_order *order, const stk_roster *r, const stk_loa
     return stk_order_stratified(order, r, &how, err);
 }
 
-static int mixed_order(stk_order *order, const stk_roster *r, const stk_loader_options *o,
+static int mixed_order(stk_order *order, const stk_sample_set *r, const stk_loader_options *o,
                        stk_error *err)
 {
     stk_mixing how = { o->mix, o->seed, o->epoch_size, o->shuffle != STK_SHUFFLE_NONE };
@@ -247,11 +247,11 @@ static int mixed_order(stk_order *order, const stk_roster *r, const stk_loader_o
     return stk_order_mix(order, r, &how, err);
 }
 
-int stk_sampling_order(stk_order *order, const stk_roster *r, const stk_loader_options *o,
+int stk_sampling_order(stk_order *order, const stk_sample_set *r, const stk_loader_options *o,
                        stk_error *err)
 {
     STK_TRY(check_arrays(o, r, err));
-    if (!stk_roster_len(r))
+    if (!stk_sample_set_len(r))
         return stk_order_exact(order, r, o->seed, 0, err); /* which says that it is empty */
     if (o->balance)
         return balanced_order(order, r, o, err);

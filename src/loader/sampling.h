@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sampling.h - the options that say which samples take part and how often, turned into a roster
+/* sampling.h - the options that say which samples take part and how often, turned into a sample set
  * and an order. */
 #ifndef STOKER_SAMPLING_H
 #define STOKER_SAMPLING_H
@@ -8,16 +8,16 @@
 
 #include "order/order.h"
 
-/* select, skip, limit and repeat, checked; the roster has its data sets and `exclude`. */
-int stk_sampling_roster(stk_roster *r, const stk_loader_options *o, stk_error *err);
+/* select, skip, limit and repeat, checked; the sample set has its data sets and `exclude`. */
+int stk_sampling_set(stk_sample_set *r, const stk_loader_options *o, stk_error *err);
 
 int stk_sampling_given(const stk_loader_options *o); /* 0: `shuffle` says it all */
 
 /* The fingerprint of weights and classes, for a state. */
 uint64_t stk_sampling_print(const stk_loader_options *o);
 
-/* The order that they ask for; the roster is borrowed. */
-int stk_sampling_order(stk_order *order, const stk_roster *r, const stk_loader_options *o,
+/* The order that they ask for; the sample set is borrowed. */
+int stk_sampling_order(stk_order *order, const stk_sample_set *r, const stk_loader_options *o,
                        stk_error *err);
 
 /* What an order of one's own says itself. */

@@ -247,7 +247,8 @@ static void mend_locked(stk_engine *e)
 /* Of the consumer's epoch, which may have been entered midway. */
 static uint64_t epoch_steps(const stk_engine *e)
 {
-    return e->epoch == e->base_epoch ? e->base_step + e->base_left : stk_schedule_steps(e->schedule, e->epoch);
+    return e->epoch == e->base.epoch ? e->base.first + e->base.steps
+                                     : stk_schedule_steps(e->schedule, e->epoch);
 }
 
 int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
@@ -263,8 +264,8 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
     if (e->plan->io.inline_mode)
         stk_lap(e->worker[0], STK_STAGE_IDLE); /* the caller was elsewhere */
     stk_stall_at(&e->plan->policy.stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
-    if (e->schedule->bins && e->taken >= epoch_steps(e) / 2)
-        (void)stk_bins_count(e->schedule->bins, e->epoch + 1); /* its table is made while workers work */
+    if (e->taken >= epoch_steps(e) / 2)
+        stk_schedule_expect(e->schedule, e->epoch + 1); /* while workers work */
     stk_range(e, "stoker wait");
     pthread_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
@@ -302,11 +303,12 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
 
 uint64_t stk_engine_position(const stk_engine *e)
 {
-    uint64_t at = e->taken * e->schedule->split.global, all = stk_schedule_split(e->schedule, e->epoch).samples;
+    stk_rank_split d = stk_schedule_split(e->schedule, e->epoch);
+    uint64_t at = e->taken * d.global;
 
-    if (e->epoch == e->base_epoch)
-        at = e->base_from + (e->taken - e->base_step) * e->schedule->split.global;
-    return at < all ? at : all;
+    if (e->epoch == e->base.epoch)
+        at = e->base.from + (e->taken - e->base.first) * d.global;
+    return at < d.samples ? at : d.samples;
 }
 
 /* What comes next: the epoch and the position at which the batch that is held, or the slot at the
@@ -314,37 +316,31 @@ uint64_t stk_engine_position(const stk_engine *e)
 static void tail_place(const stk_engine *e, uint64_t *epoch, uint64_t *position)
 {
     const stk_slot *s = &e->slot[e->tail % e->n_slots];
-    int over = e->ahead.at == e->ahead.steps;
+    const stk_cursor *a = &e->ahead;
+    int over = a->at == a->steps;
 
     *epoch = e->held.batch       ? e->held.epoch
              : e->head > e->tail ? s->epoch
-                                 : e->ahead.epoch + (uint64_t)over;
+                                 : a->epoch + (uint64_t)over;
     *position = e->held.batch       ? e->held.start
                 : e->head > e->tail ? s->share.start
                 : over              ? 0
-                                    : e->ahead.from + e->ahead.at * e->schedule->split.global;
+                                    : a->from + a->at * e->schedule->split.global;
 }
 
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err)
 {
-    stk_deal deal = stk_schedule_split(e->schedule, epoch);
-    uint64_t left = stk_deal_steps(&deal, position), tail_epoch, tail_at;
+    uint64_t tail_epoch, tail_at;
+    stk_cursor c;
 
-    if (position > deal.samples)
-        return stk_fail(err, STK_EINVAL,
-                        "position %" PRIu64 " does not exist: an epoch has %" PRIu64, position,
-                        deal.samples);
+    STK_TRY(stk_schedule_enter(e->schedule, epoch, position, &c, err));
     tail_place(e, &tail_epoch, &tail_at);
-    if (tail_epoch != epoch + !left || tail_at != (left ? position : 0)) {
+    if (tail_epoch != epoch + !c.steps || tail_at != (c.steps ? position : 0)) {
         stk_ring_drain(e);
-        e->base_epoch = epoch;
-        e->base_from = position;
-        e->base_step = (position + e->schedule->split.global - 1) / e->schedule->split.global;
-        e->base_left = left;
-        e->ahead = (stk_ahead){ epoch, position, e->base_step, 0, left };
+        e->base = e->ahead = c;
     } /* else that is what comes next anyway */
     e->epoch = epoch;
-    e->taken = left ? (position + e->schedule->split.global - 1) / e->schedule->split.global : epoch_steps(e);
+    e->taken = c.steps ? c.first : epoch_steps(e);
     return 0;
 }
 
@@ -430,7 +426,7 @@ int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
     init_locks(e);
     e->want_workers = plan->io.workers;
     e->max_requests = plan->io.workers + plan->io.depth;
-    e->ahead.steps = e->base_left = stk_schedule_steps(e->schedule, 0);
+    e->ahead.steps = e->base.steps = stk_schedule_steps(e->schedule, 0);
     e->arrived = stk_zalloc(e->max_requests, sizeof *e->arrived);
     e->io_thread = stk_zalloc(plan->io.threads, sizeof *e->io_thread);
     e->skips = stk_zalloc(STK_KEPT_SKIPS, sizeof *e->skips);
@@ -444,10 +440,10 @@ void stk_engine_close(stk_engine *e)
     stop(e);
     stk_learn_save(e, 1);
     for (uint32_t i = 0; i < STK_MAX_SLOTS; i++) {
-        stk_free(e->slot[i].position);
-        stk_free(e->slot[i].spot);
-        stk_free(e->slot[i].used);
-        stk_free(e->slot[i].part);
+        stk_free(e->slot[i].list.position);
+        stk_free(e->slot[i].list.place);
+        stk_free(e->slot[i].list.used);
+        stk_free(e->slot[i].list.part);
     }
     stk_free(e->arrived);
     stk_free(e->io_thread);

@@ -51,23 +51,13 @@ struct stk_ticket {
     stk_slot *slot;
 };
 
-typedef struct stk_spot { /* of a packed piece */
-    uint32_t row, at;     /* in the batch; in the row */
-    uint32_t number;      /* of the pieces of its row */
-    uint32_t part, from;  /* which block of its sample; its first value there */
-    uint32_t len, after;  /* values; how many the sample has behind them */
-} stk_spot;
-
 struct stk_slot {
     stk_slot_state state;  /* lock */
     _Atomic uint32_t left; /* rows not done */
     uint64_t seq, epoch, step;
     stk_share share;
     _Atomic uint32_t tickets; /* that stand for a sample; the others are done by being claimed */
-    uint64_t *position;       /* with bins: of each ticket; NULL: as the share is dealt */
-    stk_spot *spot;           /* with packed rows: where each ticket goes; NULL: rows are tickets */
-    uint32_t *used;           /* ... how full each row is */
-    uint32_t *part;           /* ... scratch, for the pieces of a row */
+    stk_ticket_list list;     /* what they are, where the schedule lists them */
     stk_batch *batch;
     uint32_t stage; /* the next one to run */
     stk_ticket ticket;
@@ -81,11 +71,6 @@ typedef struct stk_held { /* a batch that left the ring and is not handed out ye
     uint64_t epoch, step;
     uint64_t start, count; /* of its global batch */
 } stk_held;
-
-typedef struct stk_ahead { /* an epoch that was entered at position `from`, with step `first` */
-    uint64_t epoch, from, first;
-    uint64_t at, steps; /* steps from there: opened, in all */
-} stk_ahead;
 
 /* Where a worker's time went, in ticks.  Written by its worker only, read by anybody; its own
  * cache lines. */
@@ -138,9 +123,8 @@ struct stk_engine {
     pthread_cond_t work, parked, ready;
     stk_slot slot[STK_MAX_SLOTS];
     uint64_t head, tail;               /* lock: sequence numbers opened, taken */
-    uint64_t base_epoch, base_from;    /* lock: epoch and position of sequence number 0 */
-    uint64_t base_step, base_left;     /* lock: its step; steps from there to the epoch's end */
-    stk_ahead ahead;                   /* lock: what the slot at the head will be */
+    stk_cursor base;                   /* lock: where sequence number 0 is */
+    stk_cursor ahead;                  /* lock: where the slot at the head will be */
     uint64_t waits_from;               /* lock: since when the consumer waits; 0: it does not */
     uint64_t epoch, taken;             /* where the consumer stands */
     stk_held held;                     /* the consumer's; what next() hands out */
@@ -248,8 +232,6 @@ int stk_row_kept(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row,
 int stk_row_plain(stk_worker *w, stk_batch *b, uint32_t output, uint32_t row, stk_sample_job *job,
                   stk_error *err);
 /* packed_row.c: rows of several samples */
-uint32_t stk_packed_place(stk_engine *e,
-                          stk_slot *s); /* positions and spots of its share; how many */
 typedef struct stk_piece_of {
     uint64_t ticket;
     uint32_t output;

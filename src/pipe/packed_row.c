@@ -8,57 +8,12 @@
 
 #include "pipe/engine.h"
 
-/* ---- where pieces go ---- */
-
-/* The pieces of one row, from ticket `first` on, n of them. */
-static void place_row(const stk_engine *e, stk_slot *s, uint32_t row, uint32_t first, uint32_t n)
-{
-    uint32_t block = e->schedule->binning.block, at = 0;
-    stk_where where[32];
-
-    for (uint32_t i = 0; i < n; i++) {
-        stk_spot *p = &s->spot[first + i];
-        uint32_t len;
-
-        if (i % 32 == 0)
-            e->schedule->order.at(e->schedule->order.state, s->epoch, s->position + first + i, n - i < 32 ? n - i : 32,
-                        where);
-        len = e->schedule->lengths[e->schedule->start[where[i % 32].dataset] + where[i % 32].sample];
-        p->from = p->part == STK_BIN_REST ? len / block * block : p->part * block;
-        p->len = len - p->from < block ? len - p->from : block;
-        p->after = len - p->from - p->len;
-        p->row = row;
-        p->number = i;
-        p->at = at;
-        at += p->len;
-    }
-    s->used[row] = at;
-}
-
-uint32_t stk_packed_place(stk_engine *e, stk_slot *s)
-{
-    const stk_share *h = &s->share;
-    uint64_t first = (h->filler ? 0 : h->start) + h->item;
-    uint32_t tickets = 0;
-
-    for (uint32_t i = 0; i < h->rows; i++) {
-        uint32_t n = stk_bins_size(e->schedule->bins, s->epoch, first + i);
-
-        stk_bins_pieces(e->schedule->bins, s->epoch, first + i, s->position + tickets, s->part);
-        for (uint32_t k = 0; k < n; k++)
-            s->spot[tickets + k].part = s->part[k];
-        place_row(e, s, i, tickets, n);
-        tickets += n;
-    }
-    return tickets;
-}
-
 /* ---- one piece ---- */
 
 typedef struct piece {
     stk_worker *w;
     const stk_chain *chain;
-    const stk_spot *spot;
+    const stk_piece_place *spot;
     const char *name;
     uint8_t *dst;
     size_t size; /* of an element of dst */
@@ -90,7 +45,7 @@ static void count(const piece *p, uint64_t n)
 }
 
 /* Of the piece's values, how many have one of their own sample `shift` behind them. */
-static uint32_t followed(const stk_spot *s, uint64_t shift)
+static uint32_t followed(const stk_piece_place *s, uint64_t shift)
 {
     uint64_t all = (uint64_t)s->len + s->after, n = all > shift ? all - shift : 0;
 
@@ -160,7 +115,7 @@ int stk_packed_make(stk_worker *w, const stk_piece_of *of, const stk_spec *raw, 
     const stk_slot *s = stk_slot_of(e, of->ticket);
     piece p = { .w = w,
                 .chain = &e->plan->chains.chain[of->output],
-                .spot = &s->spot[of->ticket % e->tickets],
+                .spot = &s->list.place[of->ticket % e->tickets],
                 .name = e->plan->outputs.common->out[of->output].name };
     const stk_step *parse = p.chain->parse;
     uint8_t *whole;
@@ -187,9 +142,9 @@ void stk_packed_finish(stk_engine *e, stk_slot *s)
         const stk_tokens *t = p.chain->pack;
 
         for (uint32_t r = 0; r < s->share.rows; r++) {
-            uint64_t left = t->block - s->used[r];
+            uint64_t left = t->block - s->list.used[r];
 
-            p.dst = (uint8_t *)stk_batch_place(s->batch, i, r) + s->used[r] * p.size;
+            p.dst = (uint8_t *)stk_batch_place(s->batch, i, r) + s->list.used[r] * p.size;
             if (t->give == STK_GIVE_POSITIONS)
                 count(&p, left);
             else

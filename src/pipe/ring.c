@@ -4,68 +4,54 @@
  * A slot opens with a batch whose memory is planned; the worker that does its last row pads what
  * is to be padded and runs the batch stages; the consumer takes slots in order.  Sequence
  * numbers run on over the end of an epoch, so the next one is under way before this one ends. */
+#include <assert.h>
 #include <string.h>
 
 #include "pipe/engine.h"
 
 #define MOMENT_NS 100000u
 
-/* With bins, a slot knows the position of every ticket, and with packed rows its place. */
+/* Where the schedule lists tickets, each slot has room for its list. */
 int stk_ring_plan(stk_engine *e, stk_error *err)
 {
-    for (uint32_t i = 0; e->schedule->bins && !e->plan->data.arrays && i < e->n_slots; i++) {
-        stk_slot *s = &e->slot[i];
+    stk_ticket_kind kind = e->schedule->tickets;
+    int listed = kind == STK_TICKET_LISTED || kind == STK_TICKET_PIECE;
 
-        s->position = stk_zalloc(e->tickets, sizeof *s->position);
-        if (!s->position)
-            return stk_fail_nomem(err, e->tickets * sizeof *s->position);
-        if (e->schedule->binning.kind != STK_BIN_PACK)
+    for (uint32_t i = 0; listed && i < e->n_slots; i++) {
+        stk_ticket_list *l = &e->slot[i].list;
+
+        l->position = stk_zalloc(e->tickets, sizeof *l->position);
+        if (!l->position)
+            return stk_fail_nomem(err, e->tickets * sizeof *l->position);
+        if (kind != STK_TICKET_PIECE)
             continue;
-        s->spot = stk_zalloc(e->tickets, sizeof *s->spot);
-        s->part = stk_zalloc(e->tickets, sizeof *s->part);
-        s->used = stk_zalloc(e->plan->batching.rows, sizeof *s->used);
-        if (!s->spot || !s->part || !s->used)
-            return stk_fail_nomem(err, e->tickets * sizeof *s->spot);
+        l->place = stk_zalloc(e->tickets, sizeof *l->place);
+        l->part = stk_zalloc(e->tickets, sizeof *l->part);
+        l->used = stk_zalloc(e->plan->batching.rows, sizeof *l->used);
+        if (!l->place || !l->part || !l->used)
+            return stk_fail_nomem(err, e->tickets * sizeof *l->place);
     }
     return 0;
 }
 
-/* The rows of a share's bins, one behind the other. */
-static uint32_t place_bins(stk_engine *e, stk_slot *s)
+/* Epoch, step and share of the slot at the head; *next: the cursor after it. */
+static void slot_place(stk_engine *e, stk_slot *s, stk_cursor *next)
 {
-    const stk_share *h = &s->share;
-    uint64_t first = (h->filler ? 0 : h->start) + h->item;
-    uint32_t tickets = 0;
+    uint32_t n;
 
-    for (uint32_t i = 0; i < h->rows; i++) {
-        uint32_t n = stk_bins_size(e->schedule->bins, s->epoch, first + i);
-
-        if (h->filler && e->schedule->binning.kind == STK_BIN_BUDGET)
-            n = 1; /* one row stands for nothing */
-        stk_bins_at(e->schedule->bins, s->epoch, first + i, 0, n, s->position + tickets);
-        tickets += n;
-    }
-    return tickets;
+    *next = e->ahead;
+    stk_schedule_next(e->schedule, next, &s->share);
+    s->epoch = s->share.epoch;
+    s->step = next->first + next->at - 1;
+    n = stk_schedule_tickets(e->schedule, &s->share, &s->list);
+    assert(n <= e->tickets && s->share.rows <= e->plan->batching.rows);
+    atomic_store_explicit(&s->tickets, n, memory_order_relaxed);
 }
 
-/* Epoch, step and share of the slot at the head. */
-static void slot_place(stk_engine *e, stk_slot *s)
+/* Rows of its batch: tickets, but for packed rows. */
+static uint32_t slot_rows(const stk_engine *e, const stk_slot *s)
 {
-    stk_ahead *a = &e->ahead;
-    stk_deal deal;
-
-    while (a->at == a->steps)
-        *a = (stk_ahead){ .epoch = a->epoch + 1, .steps = stk_schedule_steps(e->schedule, a->epoch + 1) };
-    s->epoch = a->epoch;
-    s->step = a->first + a->at;
-    deal = stk_schedule_split(e->schedule, s->epoch);
-    stk_deal_step(&deal, a->from, a->at, &s->share);
-    s->share.epoch = s->epoch;
-    atomic_store_explicit(&s->tickets,
-                          s->spot       ? stk_packed_place(e, s)
-                          : s->position ? place_bins(e, s)
-                                        : s->share.rows,
-                          memory_order_relaxed);
+    return e->schedule->tickets == STK_TICKET_PIECE ? s->share.rows : stk_slot_tickets(s);
 }
 
 static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
@@ -79,7 +65,7 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     b->epoch = s->epoch;
     b->step = s->step;
     b->gathered = e->plan->cache.arrays && stk_shelf_there(e->plan->cache.arrays);
-    b->rows = s->spot ? s->share.rows : stk_slot_tickets(s);
+    b->rows = slot_rows(e, s);
     memset(b->valid, !s->share.filler, b->rows);
     atomic_store_explicit(&s->left, e->tickets,
                           memory_order_relaxed); /* tickets past `rows` count as done by claim */
@@ -97,16 +83,17 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err)
     while (rc == 0 && e->head - e->tail < e->n_slots) {
         stk_slot *s = &e->slot[e->head % e->n_slots];
         stk_batch *b = NULL;
+        stk_cursor next;
 
         if (e->head > e->tail && !stk_common_settled(e->plan->outputs.common))
             break; /* the first ragged batch shows how many fit */
-        slot_place(e, s);
-        rc = stk_batch_open(&b, e->plan->outputs.common, s->spot ? s->share.rows : stk_slot_tickets(s), err);
+        slot_place(e, s, &next);
+        rc = stk_batch_open(&b, e->plan->outputs.common, slot_rows(e, s), err);
         if (rc < 0)
             break;
         slot_init(e, s, e->head, b);
         e->head++;
-        e->ahead.at++;
+        e->ahead = next;
         opened = 1;
     }
     if (opened) {
@@ -194,7 +181,7 @@ static void pad(stk_engine *e, stk_slot *s)
     if (s->rc < 0 || atomic_load_explicit(&e->draining, memory_order_relaxed))
         return; /* rows are missing */
     stk_error_clear(&err);
-    if (s->spot)
+    if (s->list.place)
         stk_packed_finish(e, s);
     rc = stk_batch_pad(s->batch, &err);
     if (rc < 0)

@@ -112,7 +112,6 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
     }
     if (e->plan->gpu.device)
         device_figures(e, &s);
-    if (e->schedule->bins && e->schedule->binning.kind != STK_BIN_LIKE)
-        stk_bins_fill(e->schedule->bins, e->epoch, &s.packed_tokens, &s.packed_room);
+    stk_schedule_fill(e->schedule, e->epoch, &s.packed_tokens, &s.packed_room);
     memcpy(out, &s, size);
 }

@@ -13,8 +13,6 @@
 
 #define MAX_CHUNK 32
 #define AHEAD 3 /* rows looked up before their turn */
-#define MAX_SUBSTITUTES 100
-#define BUDGET_TRIES 64
 #define PATIENCE 500 /* times 2 ms that a row waits for memory when no read is on its way */
 
 /* ---- requests: idle ones, and the heap of those that arrived ---- */
@@ -162,44 +160,17 @@ static int skippable(int rc)
     return rc == STK_ECORRUPT || rc == STK_ENOTFOUND || rc == STK_ENOTSUP || rc == STK_ELIMIT;
 }
 
-/* Whether a sample that stands in leaves the batch within its budget. */
-static int in_budget(const stk_engine *e, const stk_slot *s, const stk_where *where)
-{
-    uint64_t m = e->schedule->binning.multiple > 1 ? e->schedule->binning.multiple : 1, len;
-
-    if (!e->schedule->bins || e->schedule->binning.kind != STK_BIN_BUDGET)
-        return 1;
-    len = e->schedule->lengths[e->schedule->start[where->dataset] + where->sample];
-    return stk_slot_tickets(s) * (((len ? len : 1) + m - 1) / m * m) <= e->schedule->binning.budget;
-}
-
-/* The sample that stands in; where a budget lets hardly any do, one of the same batch. */
-static void find_other(stk_engine *e, const stk_slot *s, stk_request *r)
-{
-    uint64_t other;
-    uint32_t k;
-
-    for (k = 0; k <= BUDGET_TRIES; k++) {
-        uint32_t attempt = r->attempt + k * (MAX_SUBSTITUTES + 1);
-
-        other = k < BUDGET_TRIES
-                    ? stk_substitute(e->plan->policy.seed, s->epoch, r->position, attempt, e->schedule->positions)
-                    : s->position[stk_substitute(e->plan->policy.seed, s->epoch, r->position, attempt,
-                                                 stk_slot_tickets(s))];
-        e->schedule->order.at(e->schedule->order.state, s->epoch, &other, 1, &r->where);
-        if (in_budget(e, s, &r->where))
-            return;
-    }
-}
-
 /* The row's sample is bad.  1: another one stands in, try again; 0: it is an error (*rc, *err). */
 static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err)
 {
     stk_engine *e = w->engine;
+    stk_bad_sample bad = { s->epoch, r->position, r->attempt + 1, stk_slot_tickets(s),
+                           s->list.position };
     uint64_t n;
 
-    if (e->plan->policy.on_error != STK_ON_ERROR_SKIP || r->index_failed || !skippable(*rc) || s->spot)
-        return 0; /* no other sample has the same length */
+    if (e->plan->policy.on_error != STK_ON_ERROR_SKIP || r->index_failed || !skippable(*rc) ||
+        s->list.place)
+        return 0; /* of pieces, no other sample has the same length */
     record_skip(e, err);
     atomic_fetch_add_explicit(&e->skipped, 1, memory_order_relaxed);
     n = atomic_fetch_add_explicit(&e->epoch_skips[s->epoch % STK_EPOCHS], 1, memory_order_relaxed) +
@@ -211,16 +182,16 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
                        e->plan->policy.skip_budget);
         return 0;
     }
-    if (r->attempt == MAX_SUBSTITUTES) {
+    if (r->attempt == STK_MAX_SUBSTITUTES) {
         *rc = stk_fail(err, STK_ECORRUPT,
                        "%d samples in a row that were to stand in for position %" PRIu64
                        " are bad too",
-                       MAX_SUBSTITUTES, r->position);
+                       STK_MAX_SUBSTITUTES, r->position);
         return 0;
     }
     r->attempt++;
     s->batch->valid[r->ticket % e->tickets] = 0;
-    find_other(e, s, r);
+    stk_schedule_substitute(e->schedule, &bad, &r->where);
     return 1;
 }
 
@@ -355,7 +326,7 @@ static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err
         rc = stk_row_make(w, r, s->batch, row, err);
     time_made(w, fetched);
     if (rc == 0) {
-        const stk_spot *spot = s->spot ? &s->spot[row] : NULL;
+        const stk_piece_place *spot = s->list.place ? &s->list.place[row] : NULL;
 
         if (!spot || !spot->number) /* a packed row goes by its first sample */
             s->batch->ids[spot ? spot->row : row] = w->engine->schedule->start[r->where.dataset] +
@@ -646,12 +617,12 @@ static int run_claim(stk_worker *w)
     u.rows = u.row >= stk_slot_tickets(u.slot) ? 0 : stk_slot_tickets(u.slot) - u.row;
     u.rows = u.rows < n ? u.rows : n;
     if (u.rows) {
-        if (u.slot->position)
-            memcpy(u.position, u.slot->position + u.row, u.rows * sizeof *u.position);
+        if (u.slot->list.position)
+            memcpy(u.position, u.slot->list.position + u.row, u.rows * sizeof *u.position);
         else
-            stk_share_positions(&u.slot->share, &e->schedule->order, u.row, u.rows, u.position);
-        if (!e->plan->chains.arrays || !e->schedule->bins) /* else they are rows of several samples */
-            e->schedule->order.at(e->schedule->order.state, u.slot->epoch, u.position, u.rows, u.where);
+            stk_schedule_positions(e->schedule, &u.slot->share, u.row, u.rows, u.position);
+        if (e->schedule->tickets != STK_TICKET_BIN) /* else they are rows of several samples */
+            stk_schedule_at(e->schedule, u.slot->epoch, u.position, u.rows, u.where);
     }
     for (uint32_t i = 0; i < u.rows && !e->plan->chains.arrays; i++)
         if (u.where[i].dataset < e->plan->data.n)
@@ -722,11 +693,11 @@ int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err)
     r->attempt = 0;
     r->from_files = 1;
     r->entry.key.data = NULL;
-    if (s->position)
-        r->position = s->position[row];
+    if (s->list.position)
+        r->position = s->list.position[row];
     else
-        stk_share_positions(&s->share, &e->schedule->order, row, 1, &r->position);
-    e->schedule->order.at(e->schedule->order.state, s->epoch, &r->position, 1, &r->where);
+        stk_schedule_positions(e->schedule, &s->share, row, 1, &r->position);
+    stk_schedule_at(e->schedule, s->epoch, &r->position, 1, &r->where);
     for (; !row_run(w, r, arrived); arrived = 1) {
         while (!r->next) {
             for (uint32_t i = 0; i < e->plan->io.n_driven && e->plan->io.inline_mode; i++)

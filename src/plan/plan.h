@@ -39,7 +39,7 @@ typedef struct stk_plan_policy { /* what holds for every row */
 } stk_plan_policy;
 
 typedef struct stk_plan_ranks { /* this rank among the others, as asked for */
-    stk_deal split;             /* its `samples` is not set: that is the schedule's */
+    stk_rank_split split;             /* its `samples` is not set: that is the schedule's */
     uint32_t rows;              /* a rank's batch has at most so many; max_tokens: 2, not known yet */
 } stk_plan_ranks;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deal_test.c - shares of ranks: disjoint, covering, the same number of steps; and who stands in
+/* rank_split_test.c - shares of ranks: disjoint, covering, the same number of steps; and who stands in
  * for a bad sample. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,11 +14,11 @@
 /* Every position once, in order of step and rank; fillers only where a rank got nothing. */
 static void check(uint64_t samples, uint32_t batch, uint32_t world, int drop_last)
 {
-    stk_deal d = { .samples = samples,
+    stk_rank_split d = { .samples = samples,
                    .global = (uint64_t)batch * world,
                    .world = world,
                    .drop_last = drop_last };
-    uint64_t steps = stk_deal_steps(&d, 0), next = 0, global = (uint64_t)batch * world;
+    uint64_t steps = stk_rank_split_steps(&d, 0), next = 0, global = (uint64_t)batch * world;
 
     assert_int_equal(steps, drop_last ? samples / global : (samples + global - 1) / global);
     for (uint64_t step = 0; step < steps; step++) {
@@ -27,7 +27,7 @@ static void check(uint64_t samples, uint32_t batch, uint32_t world, int drop_las
         for (d.rank = 0; d.rank < world; d.rank++) {
             stk_share s;
 
-            stk_deal_step(&d, 0, step, &s);
+            stk_rank_split_step(&d, 0, step, &s);
             assert_in_range(s.rows, 1, batch);
             if (s.filler) {
                 assert_int_equal(s.rows, 1);
@@ -65,23 +65,23 @@ static void nodes(void **state)
     for (uint64_t samples = 1; samples <= 50; samples++)
         for (uint32_t local = 1; local <= 4; local++)
             for (uint32_t world = local; world <= 12; world += local) {
-                stk_deal d = {
+                stk_rank_split d = {
                     .samples = samples, .global = world + 13, .world = world, .local = local
                 };
 
-                for (uint64_t step = 0; step < stk_deal_steps(&d, 0); step++) {
+                for (uint64_t step = 0; step < stk_rank_split_steps(&d, 0); step++) {
                     uint8_t seen[64] = { 0 };
                     uint64_t count = 0, rows = 0;
 
                     for (d.rank = 0; d.rank < world; d.rank++) {
-                        stk_deal alone = d;
+                        stk_rank_split alone = d;
                         stk_share s, first;
 
                         alone.local = 0;
                         alone.rank -= d.rank % local;
-                        stk_deal_step(&d, 0, step, &s);
-                        stk_deal_step(&alone, 0, step, &first);
-                        assert_in_range(s.rows, 1, stk_deal_rows(&d));
+                        stk_rank_split_step(&d, 0, step, &s);
+                        stk_rank_split_step(&alone, 0, step, &first);
+                        assert_in_range(s.rows, 1, stk_rank_split_rows(&d));
                         count = s.count;
                         for (uint32_t i = 0; i < s.rows && !s.filler; i++, rows++)
                             assert_int_equal(seen[s.item + i * s.stride]++, 0);
@@ -95,7 +95,7 @@ static void nodes(void **state)
 
 static void large_cases(void **state)
 {
-    stk_deal d = {
+    stk_rank_split d = {
         .samples = (1ull << 48) - 1, .global = 4000ull << 20, .world = 4000, .rank = 3999
     };
     stk_share s;
@@ -103,7 +103,7 @@ static void large_cases(void **state)
     (void)state;
     check(100003, 256, 7, 0);
     check(100003, 256, 7, 1);
-    stk_deal_step(&d, 0, stk_deal_steps(&d, 0) - 1, &s);
+    stk_rank_split_step(&d, 0, stk_rank_split_steps(&d, 0) - 1, &s);
     assert_int_equal(s.start + s.item + s.rows, d.samples);
 }
 
@@ -115,19 +115,19 @@ static void rows_of_any_global_batch(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof global / sizeof *global; i++)
         for (uint32_t world = 1; world <= 4; world++) {
-            stk_deal d = { .samples = 10, .global = global[i], .world = world };
+            stk_rank_split d = { .samples = 10, .global = global[i], .world = world };
 
-            assert_int_equal(stk_deal_rows(&d), (global[i] - 1) / world + 1);
+            assert_int_equal(stk_rank_split_rows(&d), (global[i] - 1) / world + 1);
         }
 }
 
 static void one_rank_has_a_short_last_batch(void **state)
 {
-    stk_deal d = { .samples = 10, .global = 4, .world = 1 };
+    stk_rank_split d = { .samples = 10, .global = 4, .world = 1 };
     stk_share s;
 
     (void)state;
-    stk_deal_step(&d, 0, 2, &s);
+    stk_rank_split_step(&d, 0, 2, &s);
     assert_int_equal(s.start + s.item, 8);
     assert_int_equal(s.rows, 2);
     assert_int_equal(s.filler, 0);
@@ -135,12 +135,12 @@ static void one_rank_has_a_short_last_batch(void **state)
 
 static void fillers_wrap(void **state)
 {
-    stk_deal d = { .samples = 2, .global = 20, .world = 5 };
+    stk_rank_split d = { .samples = 2, .global = 20, .world = 5 };
     stk_share s;
 
     (void)state;
     for (d.rank = 0; d.rank < 5; d.rank++) {
-        stk_deal_step(&d, 0, 0, &s);
+        stk_rank_split_step(&d, 0, 0, &s);
         assert_int_equal(s.filler, d.rank != 0 && d.rank != 2); /* 0, 2 / 5, 4 / 5, ... */
         assert_int_equal(s.rows, 1);
         assert_int_equal(s.item, s.filler ? d.rank % 2 : d.rank / 2);

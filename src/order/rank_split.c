@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deal.c - ranks and steps.
+/* rank_split.c - ranks and steps.
  *
  * A global batch is `global` positions, from wherever the epoch was entered; it is dealt to the
  * ranks evenly, in runs that follow each other: rank r begins at r / world of it, rounded up.
@@ -9,27 +9,27 @@
 #include "base/hash.h"
 #include "order/order.h"
 
-uint64_t stk_deal_steps(const stk_deal *d, uint64_t from)
+uint64_t stk_rank_split_steps(const stk_rank_split *d, uint64_t from)
 {
     uint64_t left = from < d->samples ? d->samples - from : 0;
 
     return left / d->global + (!d->drop_last && left % d->global != 0);
 }
 
-uint64_t stk_deal_rows(const stk_deal *d)
+uint64_t stk_rank_split_rows(const stk_rank_split *d)
 {
     return d->global / d->world + (d->global % d->world != 0); /* the sum may not fit 64 bits */
 }
 
 /* Where rank r begins: rows that are left over are spread too, so that a rank stays where it is. */
-static uint64_t begin_of(const stk_deal *d, uint64_t count, uint64_t rank)
+static uint64_t begin_of(const stk_rank_split *d, uint64_t count, uint64_t rank)
 {
     uint64_t each = count / d->world, extra = count % d->world;
 
     return rank * each + (extra * rank + d->world - 1) / d->world;
 }
 
-void stk_deal_step(const stk_deal *d, uint64_t from, uint64_t step, stk_share *out)
+void stk_rank_split_step(const stk_rank_split *d, uint64_t from, uint64_t step, stk_share *out)
 {
     uint64_t start = from + step * d->global, left = d->samples - start,
              count = left < d->global ? left : d->global;
