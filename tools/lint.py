@@ -21,7 +21,7 @@ from typing import NamedTuple
 import cscan
 
 # A folder of src/ includes only those before it; files right under src/ may include all.
-FOLDERS = "base kern source format index order fetch codec op collate device chain plan pipe loader".split()
+FOLDERS = "base kern source format index order fetch codec op collate device chain plan row pipe loader".split()
 # Folders that stand on the public headers only.
 OUTSIDE = ("cli", "python")
 MAX_FUNCTION, MAX_FILE, MAX_PARAMS, MAX_COLUMNS = 100, 800, 6, 100

@@ -185,6 +185,8 @@ static int plan_chain(stk_chain *c, const char *name, const char *text, stk_erro
     }
     if (rc == 0)
         rc = settle(c, name, err);
+    for (uint32_t i = 0; rc == 0 && i < c->n_steps; i++)
+        c->narrows |= c->step[i].codec && c->step[i].codec->narrow;
     stk_expr_close(&e);
     if (rc < 0)
         stk_chain_fini(c);
@@ -245,57 +247,63 @@ static const struct {
 } packings[] = { { ".gz", &stk_codec_gunzip }, { ".zst", &stk_codec_unzstd } };
 #define N_PACKINGS (sizeof packings / sizeof *packings)
 
-const stk_codec *stk_chain_packed(const stk_chain *c, const stk_field *f)
+/* A compressed field, unless it is asked for by its whole name: then it is taken as it is. */
+static const stk_codec *unpack_of(const stk_chain *c, const char *name)
 {
+    size_t len = strlen(name);
+
     for (size_t k = 0; k < N_PACKINGS; k++) {
         size_t n = strlen(packings[k].suffix);
 
-        if (f->name_len <= n || memcmp(f->name + f->name_len - n, packings[k].suffix, n) != 0)
+        if (len <= n || strcmp(name + len - n, packings[k].suffix) != 0)
             continue;
-        for (uint32_t i = 0; i < c->n_from; i++) /* asked for by its whole name: as it is */
-            if (strlen(c->from[i]) == f->name_len && !memcmp(c->from[i], f->name, f->name_len))
+        for (uint32_t i = 0; i < c->n_from; i++)
+            if (!strcmp(c->from[i], name))
                 return NULL;
         return packings[k].codec;
     }
     return NULL;
 }
 
-static int find_field(const stk_index *ix, uint32_t schema, const char *name)
+static int find_field(const stk_chain *c, const stk_index *ix, uint32_t schema, const char *name,
+                      stk_binding *out)
 {
     int found = stk_index_schema_find(ix, schema, name);
     char packed[256];
 
+    out->unpack = found >= 0 ? unpack_of(c, name) : NULL;
     for (size_t k = 0; found < 0 && k < N_PACKINGS; k++)
         if ((size_t)snprintf(packed, sizeof packed, "%s%s", name, packings[k].suffix) <
-            sizeof packed)
+            sizeof packed) {
             found = stk_index_schema_find(ix, schema, packed);
-    return found;
+            out->unpack = found >= 0 ? unpack_of(c, packed) : NULL;
+        }
+    out->field = found >= 0 ? (uint16_t)found : UINT16_MAX;
+    return found >= 0;
 }
 
-int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, uint16_t **field_of,
+int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, stk_binding **out,
                    stk_error *err)
 {
     uint32_t schemas = stk_index_schemas(ix), s, i, bound = 0;
-    uint16_t *map = stk_alloc((schemas + 1) * sizeof *map);
+    stk_binding *map = stk_alloc((schemas + 1) * sizeof *map);
 
-    *field_of = map;
+    *out = map;
     if (!map)
         return stk_fail_nomem(err, schemas * sizeof *map);
     for (s = 0; s < schemas; s++) {
-        map[s] = UINT16_MAX;
-        for (i = 0; i < c->n_from && map[s] == UINT16_MAX; i++) {
-            int k = find_field(ix, s, c->from[i]);
+        int found = 0;
 
-            if (k >= 0)
-                map[s] = (uint16_t)k;
-        }
-        bound += map[s] != UINT16_MAX;
+        map[s] = (stk_binding){ .field = UINT16_MAX };
+        for (i = 0; i < c->n_from && !found; i++)
+            found = find_field(c, ix, s, c->from[i], &map[s]);
+        bound += (uint32_t)found;
     }
     if (!bound && c->fallback)
         return STK_END;
     if (!bound && stk_index_samples(ix)) {
         stk_free(map);
-        *field_of = NULL;
+        *out = NULL;
         return no_such_field(c, output, ix, err);
     }
     return 0;

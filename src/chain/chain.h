@@ -30,6 +30,7 @@ typedef struct stk_chain {
     const char *open_root;    /* `open`: where its files lie, "": beside the manifest; NULL: none */
     stk_spec spec;
     size_t row_bytes;   /* 0: ragged */
+    int narrows;        /* some step makes other bytes of its bytes */
     int counted;        /* its rows differ in length, and batches may be made by that */
     uint64_t print;     /* of fields, steps, their arguments and versions */
     uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
@@ -41,14 +42,14 @@ int stk_chain_plan(stk_chain *c, const char *name, const char *text, stk_error *
 int stk_chain_plan_rows(stk_chain *c, const char *name, const char *text, stk_error *err);
 void stk_chain_fini(stk_chain *c);
 
-/* How a field that feeds the chain is to be unpacked first (from(x) found x.gz); NULL: it is
- * not. */
-const stk_codec *stk_chain_packed(const stk_chain *c, const stk_field *f);
+typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
+    uint16_t field;          /* UINT16_MAX: none does */
+    const stk_codec *unpack; /* from(x) found x.gz: it is decompressed first; NULL: it is not */
+} stk_binding;
 
-/* Which field of a sample (by schema) feeds a chain, for one data set: UINT16_MAX where none
- * does.  STK_END: none does anywhere, but the chain has a default.  from(x) takes the field x,
- * else x.gz, else x.zst. */
-int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, uint16_t **field_of,
+/* Which field of a sample feeds a chain, for one data set, by schema.  STK_END: none does anywhere,
+ * but the chain has a default.  from(x) takes the field x, else x.gz, else x.zst. */
+int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, stk_binding **out,
                    stk_error *err);
 
 #endif

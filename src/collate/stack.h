@@ -132,8 +132,8 @@ static inline int stk_out_pads(const stk_out_plan *p, uint32_t batch)
     return p->pad && (batch > 1 || p->multiple > 1);
 }
 
-/* pad.c: every row is there: make tensors of the outputs that are to be padded. */
-int stk_batch_pad(stk_batch *b, stk_error *err);
+/* pad.c: every row is there: make a tensor of an output that is to be padded. */
+int stk_batch_pad(stk_batch *b, uint32_t output, stk_error *err);
 void stk_batch_undense(stk_batch *b, stk_batch_out *o); /* let go of o->dense */
 /* The value as an element of `dtype`; STK_EINVAL: it is none. */
 int stk_pad_value(double v, stk_dtype dtype, uint8_t out[8], stk_error *err);

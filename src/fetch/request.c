@@ -194,7 +194,6 @@ int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_er
     r->n_io = 0;
     r->missing = 0;
     r->late = 0;
-    r->aimed = 0;
     r->file = NULL;
     atomic_store_explicit(&r->retries, 0, memory_order_relaxed);
     if (reads_any(r, fields, n))

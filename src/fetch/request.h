@@ -28,6 +28,7 @@ typedef struct stk_wanted { /* one field */
         at_hand;    /* the engine's: its bytes, so that nothing is read; data NULL: they are not */
     stk_bytes hint; /* the engine's: what the index keeps of it for decoders; or none */
     int learn;      /* the engine's: a hint is worth finding */
+    int direct;     /* the engine's: it is read to where it is wanted */
     const stk_codec *unpack; /* the engine's: what it goes through before its chain; or NULL */
 } stk_wanted;
 
@@ -36,7 +37,7 @@ struct stk_request {
     uint64_t position;
     uint32_t attempt; /* substitutes tried */
     int late;         /* its bytes had to be waited for: rows come in any order */
-    int from_files;   /* the engine's: what a GPU has is read all the same */
+    const void *table; /* the engine's: how its row is made */
     int index_failed; /* the index is bad, not the sample: nothing to skip */
     stk_where where;
     const stk_dataset *data;
@@ -52,7 +53,6 @@ struct stk_request {
     uint32_t n_io;
     stk_io io[STK_MAX_OUTPUTS];
     uint32_t missing; /* reads that try() left, as a bit set */
-    uint32_t aimed;   /* fields that are read to where they are wanted, as a bit set */
     stk_file *file;
     uint8_t *buf;
     size_t cap;
@@ -71,7 +71,7 @@ int stk_request_trim(stk_request *r); /* between samples: give its memory back. 
  * in) and plan the reads.  STK_ELIMIT: memory_limit is reached (for now: begin again when others
  * have let go). */
 int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_error *err);
-/* The read that field i has to itself, to be aimed elsewhere before try(); NULL: it shares one. */
+/* The read that field i has to itself, to be pointed elsewhere before try(); NULL: it shares one. */
 stk_io *stk_request_own_io(stk_request *r, uint32_t i);
 /* Read what needs no waiting.  0: all bytes are there.  STK_PENDING: submit or wait. */
 int stk_request_try(stk_request *r, stk_error *err);

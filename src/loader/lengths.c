@@ -146,8 +146,8 @@ static int measure(const stk_plan *so_far, uint32_t d, const stk_loader_options 
     return rc == STK_END ? 0 : rc;
 }
 
-static int of_dataset(const stk_plan *so_far, uint32_t d, const stk_loader_options *o, uint32_t *out,
-                      stk_error *err)
+static int of_dataset(const stk_plan *so_far, uint32_t d, const stk_loader_options *o,
+                      uint32_t *out, stk_error *err)
 {
     static const struct timespec pause = { 0, 50000000 };
     const stk_dataset *ds = so_far->data.set[d];

@@ -57,8 +57,8 @@ static int make_parts(stk_plan *p, const stk_plan_input *in, stk_error *err)
     STK_TRY(stk_plan_ranks_make(&p->ranks, in, p, err));
     STK_TRY(stk_plan_policy_make(&p->policy, in, p, err));
     STK_TRY(stk_plan_data_make(&p->data, in, p, err));
-    STK_TRY(stk_plan_io_make(&p->io, in, p, err));
     STK_TRY(stk_plan_gpu_make(&p->gpu, in, p, err));
+    STK_TRY(stk_plan_io_make(&p->io, in, p, err));
     STK_TRY(stk_plan_chains_make(&p->chains, in, p, err));
     STK_TRY(stk_plan_schedule_make(&p->schedule, in, p, err));
     STK_TRY(stk_plan_batching_make(&p->batching, in, p, err));

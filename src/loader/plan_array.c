@@ -57,7 +57,8 @@ static int check_tokens(const stk_chain *c, const char *output, const stk_array 
     return 0;
 }
 
-static int plan_out(stk_plan_chains *out, const stk_plan_data *data, uint32_t d, uint32_t i, stk_error *err)
+static int plan_out(stk_plan_chains *out, const stk_plan_data *data, uint32_t d, uint32_t i,
+                    stk_error *err)
 {
     const char *output = out->out[i].name;
     stk_array_out *o = &out->arrays->out[d * out->arrays->n_out + i];

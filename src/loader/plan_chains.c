@@ -50,7 +50,7 @@ static int bind(stk_plan_chains *out, uint32_t i, const stk_plan_data *data, stk
                             "output %s: open reads files that a manifest (.csv, .jsonl) names; "
                             "fields of the format %s are the data themselves",
                             name, data->set[d]->format->name);
-        rc = stk_chain_bind(c, name, data->set[d]->index, &out->field_of[d][i], err);
+        rc = stk_chain_bind(c, name, data->set[d]->index, &out->binding[d][i], err);
         if (rc < 0)
             return rc;
         bound |= rc != STK_END;
@@ -96,17 +96,17 @@ static int make_room(stk_plan_chains *out, uint32_t n_out, const stk_plan_data *
     out->out = stk_zalloc(n_out, sizeof *out->out);
     out->open_root = stk_zalloc(n_out, sizeof *out->open_root);
     out->fallback = stk_zalloc(n_out, sizeof *out->fallback);
-    out->field_of = stk_zalloc(data->n, sizeof *out->field_of);
+    out->binding = stk_zalloc(data->n, sizeof *out->binding);
     out->start = stk_zalloc((size_t)data->n + 1, sizeof *out->start);
-    if (!out->chain || !out->out || !out->open_root || !out->fallback || !out->field_of ||
+    if (!out->chain || !out->out || !out->open_root || !out->fallback || !out->binding ||
         !out->start)
         return stk_fail_nomem(err, n_out * sizeof *out->chain);
     out->n_out = n_out;
     for (uint32_t d = 0; d < data->n; d++) {
         out->start[d + 1] = out->start[d] + stk_dataset_len(data->set[d]);
-        out->field_of[d] = stk_zalloc(n_out, sizeof *out->field_of[d]);
-        if (!out->field_of[d])
-            return stk_fail_nomem(err, n_out * sizeof *out->field_of[d]);
+        out->binding[d] = stk_zalloc(n_out, sizeof *out->binding[d]);
+        if (!out->binding[d])
+            return stk_fail_nomem(err, n_out * sizeof *out->binding[d]);
     }
     return 0;
 }
@@ -130,12 +130,12 @@ int stk_plan_chains_make(stk_plan_chains *out, const stk_plan_input *in, const s
 
 void stk_plan_chains_fini(stk_plan_chains *p, uint32_t n_data)
 {
-    for (uint32_t d = 0; p->field_of && d < n_data; d++) {
-        for (uint32_t i = 0; p->field_of[d] && i < p->n_out; i++)
-            stk_free(p->field_of[d][i]);
-        stk_free(p->field_of[d]);
+    for (uint32_t d = 0; p->binding && d < n_data; d++) {
+        for (uint32_t i = 0; p->binding[d] && i < p->n_out; i++)
+            stk_free(p->binding[d][i]);
+        stk_free(p->binding[d]);
     }
-    stk_free(p->field_of);
+    stk_free(p->binding);
     for (uint32_t i = 0; i < p->n_out; i++) {
         stk_chain_fini(&p->chain[i]);
         stk_free(p->out[i].name);

@@ -39,5 +39,7 @@ int stk_plan_io_make(stk_plan_io *out, const stk_plan_input *in, const stk_plan 
     out->workers = o->num_workers > 0 ? (uint32_t)o->num_workers : default_workers();
     out->threads = o->io_threads ? o->io_threads : DEFAULT_IO;
     out->depth = IO_DEPTH;
+    out->bound = so_far->gpu.device != NULL;
+    out->node = out->bound ? stk_device_node(so_far->gpu.device) : -1;
     return stk_plan_sources(&so_far->data, add_driven, out, err);
 }

@@ -128,7 +128,11 @@ static int plan_slots(stk_plan_memory *out, const stk_plan_input *in, const stk_
     fit = bytes ? out->limit / 8 * 5 / bytes : STK_MAX_SLOTS; /* what the pool holds */
     if (out->slots > fit)
         out->slots = fit > 1 ? (uint32_t)fit : 1;
-    return fit_gpu(&out->slots, so_far, err);
+    STK_TRY(fit_gpu(&out->slots, so_far, err));
+    /* Rows of arrays are made in less time than it takes to wake a thread: several at once. */
+    out->open_slots = so_far->data.arrays ? out->slots / 4 : 0;
+    out->wake_slots = so_far->data.arrays ? out->slots / 2 : 0;
+    return 0;
 }
 
 int stk_plan_memory_make(stk_plan_memory *out, const stk_plan_input *in, const stk_plan *so_far,

@@ -29,7 +29,7 @@ typedef struct stk_schedule {
     stk_order order;
     stk_sample_set set;
     uint32_t n_data;
-    uint64_t *start;      /* n_data + 1: global id of each data set's first sample, and of the end */
+    uint64_t *start;      /* n_data + 1: global id of each data set's first sample; the end */
     stk_rank_split split; /* over the positions of an epoch, or its bins */
     uint64_t seed;
     uint64_t positions; /* of an epoch */
@@ -135,8 +135,8 @@ typedef struct stk_step_at {
     uint32_t rank;
 } stk_step_at;
 
-/* Ids of the rows that a rank gets; of a packed row, its first sample's.  At most `cap` are written;
- * how many there are.  *valid: 0 where the rank was left with nothing and gets one row to go on. */
+/* Ids of the rows that a rank gets; of a packed row, its first sample's.  At most `cap` are
+ * written; how many there are.  *valid: 0 where the rank was left with nothing and gets one row to go on. */
 uint32_t stk_schedule_ids(const stk_schedule *s, const stk_step_at *at, uint64_t *id, uint32_t cap,
                           int *valid);
 
@@ -159,7 +159,8 @@ typedef struct stk_handed { /* the caller's memory for `cap` rows, filled */
     uint64_t epoch, step;
 } stk_handed;
 
-/* This rank's next step, written down first: when that fails, c stays.  STK_END: the epoch is over. */
+/* This rank's next step, written down first: when that fails, c stays.  STK_END: the epoch is
+ * over. */
 int stk_schedule_hand_out(const stk_schedule *s, stk_cursor *c, const stk_ledger_hook *h,
                           stk_handed *out, stk_error *err);
 

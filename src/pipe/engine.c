@@ -12,7 +12,8 @@ static int worker_add_locked(stk_engine *e, stk_error *err)
 
     STK_TRY(stk_worker_open(&w, e, e->n_workers, err));
     e->worker[e->n_workers++] = w;
-    if (e->plan->io.inline_mode || stk_thread_start(&w->thread, stk_worker_main, w, "stk-worker") == 0)
+    if (e->plan->io.inline_mode ||
+        stk_thread_start(&w->thread, stk_worker_main, w, "stk-worker") == 0)
         return 0;
     e->n_workers--;
     stk_worker_close(&w);
@@ -51,7 +52,8 @@ int stk_engine_start(stk_engine *e, stk_error *err)
             return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
         e->landing = 1;
     }
-    if (rc == 0 && e->plan->cache.arrays && !atomic_load_explicit(&e->uploading, memory_order_relaxed)) {
+    if (rc == 0 && e->plan->cache.arrays &&
+        !atomic_load_explicit(&e->uploading, memory_order_relaxed)) {
         atomic_store_explicit(&e->uploading, 1, memory_order_relaxed);
         if (stk_thread_start(&e->uploader, stk_array_keep_main, e, "stk-upload") != 0) {
             atomic_store_explicit(&e->uploading, 0, memory_order_relaxed);
@@ -262,7 +264,7 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
         return 0;
     STK_TRY(stk_engine_start(e, err));
     if (e->plan->io.inline_mode)
-        stk_lap(e->worker[0], STK_STAGE_IDLE); /* the caller was elsewhere */
+        stk_lap(&e->worker[0]->m, STK_STAGE_IDLE); /* the caller was elsewhere */
     stk_stall_at(&e->plan->policy.stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
     if (e->taken >= epoch_steps(e) / 2)
         stk_schedule_expect(e->schedule, e->epoch + 1); /* while workers work */

@@ -86,8 +86,8 @@ static stk_ring_state ring_start(stk_engine *e)
     }
     pthread_mutex_unlock(&e->io_lock);
     if (err.code) /* only whoever tried has one */
-        stk_log_line(&e->plan->policy.log, STK_LOG_INFO, "cold files are read by %u threads: %s", e->plan->io.threads,
-                     err.message);
+        stk_log_line(&e->plan->policy.log, STK_LOG_INFO, "cold files are read by %u threads: %s",
+                     e->plan->io.threads, err.message);
     return state;
 }
 

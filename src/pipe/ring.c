@@ -64,7 +64,8 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     s->ticket = (stk_ticket){ e, s };
     b->epoch = s->epoch;
     b->step = s->step;
-    b->gathered = e->plan->cache.arrays && stk_shelf_there(e->plan->cache.arrays);
+    s->table = stk_row_table_now(e->plan);
+    b->gathered = s->table->gathered;
     b->rows = slot_rows(e, s);
     memset(b->valid, !s->share.filler, b->rows);
     atomic_store_explicit(&s->left, e->tickets,
@@ -78,7 +79,7 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err)
 {
     int opened = 0, rc = 0;
 
-    if (e->plan->chains.arrays && e->head - e->tail > e->n_slots - e->n_slots / 4)
+    if (e->n_slots - (e->head - e->tail) < e->plan->memory.open_slots)
         return 0; /* several at once: workers are made to wait and woken less often */
     while (rc == 0 && e->head - e->tail < e->n_slots) {
         stk_slot *s = &e->slot[e->head % e->n_slots];
@@ -125,9 +126,9 @@ static int wake_locked(const stk_engine *e)
 
     if (e->head == e->tail || e->slot[e->tail % e->n_slots].state != STK_SLOT_READY)
         return 0;
-    return !e->plan->chains.arrays || !e->waits_from ||
+    return !e->plan->memory.wake_slots || !e->waits_from ||
            next >= atomic_load_explicit(&e->limit, memory_order_relaxed) ||
-           next >= (e->tail + e->n_slots / 2) * e->tickets ||
+           next >= (e->tail + e->plan->memory.wake_slots) * e->tickets ||
            stk_now_ns() - e->waits_from >= MOMENT_NS;
 }
 
@@ -173,7 +174,7 @@ void stk_ticket_done(stk_ticket *t, int rc, const stk_error *err)
     run_stages(t->engine, t->slot);
 }
 
-static void pad(stk_engine *e, stk_slot *s)
+static void finish(stk_engine *e, stk_slot *s)
 {
     stk_error err;
     int rc;
@@ -181,9 +182,7 @@ static void pad(stk_engine *e, stk_slot *s)
     if (s->rc < 0 || atomic_load_explicit(&e->draining, memory_order_relaxed))
         return; /* rows are missing */
     stk_error_clear(&err);
-    if (s->list.place)
-        stk_packed_finish(e, s);
-    rc = stk_batch_pad(s->batch, &err);
+    rc = stk_row_finish(s->table, e->plan, s->batch, s->list.used, &err);
     if (rc < 0)
         stk_ring_fail(e, s, 0, rc, &err);
 }
@@ -195,7 +194,7 @@ void stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows)
     pthread_mutex_lock(&e->lock);
     s->state = STK_SLOT_STAGES;
     pthread_mutex_unlock(&e->lock);
-    pad(e, s);
+    finish(e, s);
     run_stages(e, s);
 }
 

@@ -22,25 +22,34 @@ static uint64_t get(const _Atomic uint64_t *c)
  * that are out of the pool and not in the ring, divided by how many a batch has. */
 uint32_t stk_engine_held(const stk_engine *e)
 {
-    uint32_t out = stk_pool_out(e->plan->outputs.common->pool), each = 0, more = 0, ring;
+    const stk_common *c = e->plan->outputs.common;
+    uint32_t out = stk_pool_out(c->pool), each = 0, more = 0, ring;
 
-    for (uint32_t i = 0; i < e->plan->chains.n_out; i++) {
-        const stk_out_plan *p = &e->plan->outputs.common->out[i];
-        const stk_out_sizes *learned = &e->plan->outputs.common->sizes[i];
-        size_t size = p->row_bytes ? p->row_bytes * e->plan->outputs.common->batch
+    for (uint32_t i = 0; i < c->n_out; i++) {
+        const stk_out_plan *p = &c->out[i];
+        const stk_out_sizes *learned = &c->sizes[i];
+        size_t size = p->row_bytes ? p->row_bytes * c->batch
                                    : atomic_load_explicit(&learned->high, memory_order_relaxed);
-        int large = size >= STK_SMALL_OUTPUT || e->plan->outputs.common->pinned;
+        size_t dense = atomic_load_explicit(&learned->pad_high, memory_order_relaxed);
+        int large = size >= STK_SMALL_OUTPUT || c->pinned;
 
-        if (stk_out_pads(
-                p, e->plan->outputs.common->batch)) { /* rows, which leave when they are padded, and the tensor */
+        if (stk_out_pads(p, c->batch)) { /* rows, which leave when padded, and the tensor */
             more += (uint32_t)large;
-            large = e->plan->outputs.common->pinned ||
-                    atomic_load_explicit(&learned->pad_high, memory_order_relaxed) >= STK_SMALL_OUTPUT;
+            large = c->pinned || dense >= STK_SMALL_OUTPUT;
         }
         each += (uint32_t)large;
     }
     ring = (uint32_t)(e->head - e->tail) * (each + more);
     return each && out > ring ? (out - ring + each - 1) / each : 0;
+}
+
+/* Documents that are packed once, when the loader is opened. */
+static void packed_figures(const stk_array_plan *p, stk_stats *s)
+{
+    for (uint32_t i = 0; i < p->n_data; i++) {
+        s->packed_tokens += p->packed[i].tokens;
+        s->packed_room += p->packed[i].rows * p->cut.block;
+    }
 }
 
 static const char *cold_by(const stk_engine *e)
@@ -83,7 +92,7 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
     size_t size = out->size && out->size < sizeof s ? out->size : sizeof s;
 
     for (uint32_t i = 0; i < e->n_workers; i++) {
-        const stk_counters *c = &e->worker[i]->count;
+        const stk_counters *c = &e->worker[i]->m.count;
 
         for (int k = 0; k < STK_STAGES; k++)
             s.stage_ns[k] += (uint64_t)((double)get(&c->ticks[k]) * ns_per_tick);
@@ -106,10 +115,8 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
     s.memory_limit = account->limit;
     s.held = stk_engine_held(e);
     s.cold_by = cold_by(e);
-    for (uint32_t i = 0; e->plan->chains.arrays && e->plan->chains.arrays->packed && !e->schedule->bins && i < e->plan->data.n; i++) {
-        s.packed_tokens += e->plan->chains.arrays->packed[i].tokens;
-        s.packed_room += e->plan->chains.arrays->packed[i].rows * e->plan->chains.arrays->cut.block;
-    }
+    if (e->plan->chains.arrays && e->plan->chains.arrays->packed && !e->schedule->bins)
+        packed_figures(e->plan->chains.arrays, &s);
     if (e->plan->gpu.device)
         device_figures(e, &s);
     stk_schedule_fill(e->schedule, e->epoch, &s.packed_tokens, &s.packed_room);

@@ -40,7 +40,7 @@ typedef struct stk_plan_policy { /* what holds for every row */
 
 typedef struct stk_plan_ranks { /* this rank among the others, as asked for */
     stk_rank_split split;             /* its `samples` is not set: that is the schedule's */
-    uint32_t rows;              /* a rank's batch has at most so many; max_tokens: 2, not known yet */
+    uint32_t rows;              /* a batch has at most so many; max_tokens: 2, not known yet */
 } stk_plan_ranks;
 
 typedef struct stk_plan_data {
@@ -61,7 +61,7 @@ typedef struct stk_plan_chains {
     uint32_t n_out;
     stk_chain *chain;       /* of each output */
     stk_out_plan *out;      /* of each output, but for what the GPU keeps of it */
-    uint16_t ***field_of;   /* [data set][output][schema] */
+    stk_binding ***binding; /* [data set][output][schema] */
     const char **open_root; /* of the chains */
     stk_bytes *fallback;    /* of the chains; no data: none */
     stk_array_plan *arrays; /* samples are rows of arrays; NULL: they are not */
@@ -80,6 +80,8 @@ typedef struct stk_plan_batching {
 typedef struct stk_plan_memory {
     uint64_t limit;
     uint32_t slots;     /* of the ring */
+    uint32_t open_slots; /* so many are free before new ones open; 0: at once */
+    uint32_t wake_slots; /* so many are claimed before a consumer that waits is woken; 0: at once */
     int pinned;         /* the pool's memory is page-locked */
     stk_pool *pool;     /* owned by outputs.common, once that is made */
     stk_pins *pins;     /* batches stay here in page-locked memory; the pool's; NULL: they do not */
@@ -109,15 +111,28 @@ typedef struct stk_plan_io {
     uint32_t workers;        /* at the start */
     uint32_t threads, depth; /* that block; reads in flight */
     int inline_mode;         /* num_workers=0: the consumer is the worker */
+    int bound, node;         /* workers stay near this NUMA node (-1: not known); 0: anywhere */
     uint32_t n_driven;       /* sources whose drive() needs a thread */
     const stk_source *driven[STK_MAX_DRIVEN];
 } stk_plan_io;
 
-typedef struct stk_plan_rows {
+typedef struct stk_row_table stk_row_table; /* row/row.h */
+
+typedef struct stk_trace { /* ranges that profilers show; range NULL: none */
+    void (*range)(const void *cookie, const char *name); /* name NULL: it ends here */
+    const void *cookie;
+} stk_trace;
+
+typedef struct stk_plan_rows { /* made last, from all the others */
+    /* Of a batch, of one whose arrays are on the GPU, and of rows that are made again for the GPU:
+     * the same table where nothing differs. */
+    const stk_row_table *usual, *resident, *repair;
+    stk_row_table *table;          /* the memory of all of them ... */
+    const struct stk_row_ops **op; /* ... and of what they point to */
     const stk_kern *kern;
-    uint32_t *measured; /* lengths are all that is wanted of rows, and go here; NULL: rows are made */
+    uint32_t *measured; /* lengths are stored here in place of rows; NULL: rows are made */
     stk_learn **learn;  /* by data set; NULL: nothing to learn there, or nowhere */
-    int peeks;          /* some bytes are in memory already, and rows can be made of them */
+    stk_trace trace;
 } stk_plan_rows;
 
 typedef struct stk_plan {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_array.h - how rows of arrays become rows of outputs: planned once, read-only then.
  *
- * With tokens(), a sample is a window of a stream: the tokens of all parts, one after the other, and
- * a separator after every document where one is asked for; or a row of documents that are packed
- * side by side. */
+ * With tokens(), a sample is a window of a stream: the tokens of all parts, one after the other,
+ * and a separator after every document where one is asked for; or a row of documents that are
+ * packed side by side. */
 #ifndef STOKER_PLAN_ARRAY_H
 #define STOKER_PLAN_ARRAY_H
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* packed_row.c - samples side by side in rows of one length, for chains that end in pack().
+/* row_packed.c - samples side by side in rows of one length, for chains that end in pack().
  *
  * A ticket is a piece: a sample, or a part of one that is longer than a row.  Lengths are known
  * before anything is read, so every piece has its place when the slot is opened and is written
  * straight to it; what is left of the rows is filled by whoever comes last. */
+#include <assert.h>
 #include <string.h>
 
-#include "pipe/engine.h"
+#include "base/cpu.h"
+#include "row/row.h"
 
 /* ---- one piece ---- */
 
 typedef struct piece {
-    stk_worker *w;
     const stk_chain *chain;
     const stk_piece_place *spot;
     const char *name;
@@ -108,47 +109,55 @@ static int check(const piece *p, const stk_spec *raw, uint64_t *skip, stk_error 
     return 0;
 }
 
-int stk_packed_make(stk_worker *w, const stk_piece_of *of, const stk_spec *raw, size_t bytes,
-                    stk_error *err)
+static int make(stk_row *x, stk_error *err)
 {
-    stk_engine *e = w->engine;
-    const stk_slot *s = stk_slot_of(e, of->ticket);
-    piece p = { .w = w,
-                .chain = &e->plan->chains.chain[of->output],
-                .spot = &s->list.place[of->ticket % e->tickets],
-                .name = e->plan->outputs.common->out[of->output].name };
-    const stk_step *parse = p.chain->parse;
+    const stk_chain *c = stk_row_chain(x);
+    piece p = { .chain = c,
+                .spot = x->piece,
+                .name = x->plan->chains.out[x->output].name,
+                .size = stk_dtype_size(c->spec.dtype) };
     uint8_t *whole;
+    stk_spec raw;
+    stk_bytes in;
+    size_t bytes;
     uint64_t skip;
 
-    p.size = stk_dtype_size(p.chain->spec.dtype);
-    p.dst = (uint8_t *)stk_batch_place(s->batch, of->output, p.spot->row) + p.spot->at * p.size;
-    STK_TRY(check(&p, raw, &skip, err));
-    if (p.chain->pack->give != STK_GIVE_TOKENS) {
+    assert(x->piece);
+    stk_scratch_reset(&x->m->scratch);
+    STK_TRY(stk_row_input(x, &in, err));
+    STK_TRY(stk_value_shape(x, in, &raw, &bytes, err));
+    p.dst = (uint8_t *)stk_batch_place(x->batch, x->output, p.spot->row) + p.spot->at * p.size;
+    STK_TRY(check(&p, &raw, &skip, err));
+    if (c->pack->give != STK_GIVE_TOKENS) {
         put_numbers(&p);
         return 0;
     }
-    whole = stk_scratch_get(&w->scratch, bytes ? bytes : 1);
+    whole = stk_scratch_get(&x->m->scratch, bytes ? bytes : 1);
     if (!whole)
         return stk_fail_nomem(err, bytes);
-    STK_TRY(parse->codec->parse(parse->state, of->in, whole, err));
-    return put_values(&p, raw, whole + skip * stk_dtype_size(raw->dtype), err);
+    STK_TRY(c->parse->codec->parse(c->parse->state, in, whole, err));
+    return put_values(&p, &raw, whole + skip * stk_dtype_size(raw.dtype), err);
 }
 
-void stk_packed_finish(stk_engine *e, stk_slot *s)
+/* All pieces are there: fill the rest of each row. */
+static int finish(const stk_plan *plan, stk_batch *b, uint32_t output, const uint32_t *used,
+                  stk_error *err)
 {
-    for (uint32_t i = 0; i < e->plan->chains.n_out; i++) {
-        piece p = { .chain = &e->plan->chains.chain[i], .size = stk_dtype_size(e->plan->chains.chain[i].spec.dtype) };
-        const stk_tokens *t = p.chain->pack;
+    const stk_chain *c = &plan->chains.chain[output];
+    piece p = { .chain = c, .size = stk_dtype_size(c->spec.dtype) };
+    const stk_tokens *t = c->pack;
 
-        for (uint32_t r = 0; r < s->share.rows; r++) {
-            uint64_t left = t->block - s->list.used[r];
+    (void)err;
+    for (uint32_t r = 0; r < b->rows; r++) {
+        uint64_t left = t->block - used[r];
 
-            p.dst = (uint8_t *)stk_batch_place(s->batch, i, r) + s->list.used[r] * p.size;
-            if (t->give == STK_GIVE_POSITIONS)
-                count(&p, left);
-            else
-                fill(&p, 0, left, t->give == STK_GIVE_TOKENS ? t->pad : 0);
-        }
+        p.dst = (uint8_t *)stk_batch_place(b, output, r) + used[r] * p.size;
+        if (t->give == STK_GIVE_POSITIONS)
+            count(&p, left);
+        else
+            fill(&p, 0, left, t->give == STK_GIVE_TOKENS ? t->pad : 0);
     }
+    return 0;
 }
+
+const stk_row_ops stk_row_packed = { .name = "packed", .make = make, .finish = finish };

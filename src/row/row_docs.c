@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_docs.c - the documents of a row that is packed again in every epoch. */
-#include "pipe/engine.h"
+#include "row/row_docs.h"
+
+#include "base/mem.h"
 
 static int grow(stk_row_docs *d, uint32_t n, stk_error *err)
 {
@@ -19,16 +21,16 @@ static int grow(stk_row_docs *d, uint32_t n, stk_error *err)
     return 0;
 }
 
-int stk_row_docs_find(stk_engine *e, stk_row_docs *d, uint64_t epoch, uint64_t bin, stk_error *err)
+int stk_row_docs_find(stk_row_docs *d, const stk_schedule *s, const stk_packed *packed,
+                      uint64_t epoch, uint64_t bin, stk_error *err)
 {
-    const stk_array_plan *p = e->plan->chains.arrays;
-    uint32_t n = stk_bins_size(e->schedule->bins, epoch, bin);
+    uint32_t n = stk_bins_size(s->bins, epoch, bin);
 
     STK_TRY(grow(d, n + n / 2, err));
-    stk_bins_pieces(e->schedule->bins, epoch, bin, d->position, d->part);
-    e->schedule->order.at(e->schedule->order.state, epoch, d->position, n, d->where);
+    stk_bins_pieces(s->bins, epoch, bin, d->position, d->part);
+    stk_schedule_at(s, epoch, d->position, n, d->where);
     for (uint32_t i = 0; i < n; i++)
-        d->doc[i] = p->packed[d->where[i].dataset].doc[d->where[i].sample];
+        d->doc[i] = packed[d->where[i].dataset].doc[d->where[i].sample];
     d->n = n;
     return 0;
 }

@@ -3,10 +3,10 @@
 #ifndef STOKER_ROW_DOCS_H
 #define STOKER_ROW_DOCS_H
 
-#include "order/order.h"
+#include "order/schedule.h"
 #include "plan/plan_array.h"
 
-typedef struct stk_row_docs { /* a worker's: the documents of a row that is packed anew */
+typedef struct stk_row_docs { /* a worker's: the documents of a row that is packed again */
     uint32_t n, cap;
     uint64_t *position;
     uint32_t *part;
@@ -14,10 +14,9 @@ typedef struct stk_row_docs { /* a worker's: the documents of a row that is pack
     stk_document *doc;
 } stk_row_docs;
 
-struct stk_engine;
 /* repack: the documents of row `bin` of an epoch. */
-int stk_row_docs_find(struct stk_engine *e, stk_row_docs *d, uint64_t epoch, uint64_t bin,
-                      stk_error *err);
+int stk_row_docs_find(stk_row_docs *d, const stk_schedule *s, const stk_packed *packed,
+                      uint64_t epoch, uint64_t bin, stk_error *err);
 void stk_row_docs_fini(stk_row_docs *d);
 
 #endif
