@@ -9,14 +9,12 @@
 
 #include "fetch/cache.h"
 
-#define STK_MAX_OUTPUTS 32
-
 typedef struct stk_request stk_request; /* Thread: one at a time. */
 
 typedef struct stk_wanted { /* one field */
     stk_field field;
     stk_place place;
-    uint16_t number;  /* of the field in its sample */
+    uint16_t number;  /* of the field in its sample, set before begin(); UINT16_MAX: it has none */
     stk_block *block; /* shared place */
     stk_file *file;   /* else: where the range lies; NULL: the bytes are here */
     int own;          /* file was opened for this request */
@@ -48,11 +46,13 @@ struct stk_request {
     stk_cache *cache;
     stk_account *account;
     stk_entry entry;
-    uint32_t n;
-    stk_wanted want[STK_MAX_OUTPUTS];
+    uint32_t cap_want, n;
+    stk_wanted *want; /* cap_want of each of these */
+    stk_io *io;
+    uint32_t *order;    /* fields by file and offset, while reads are planned */
+    uint8_t *missing;   /* by read: try() left it */
+    stk_bytes *scratch; /* the engine's, by field */
     uint32_t n_io;
-    stk_io io[STK_MAX_OUTPUTS];
-    uint32_t missing; /* reads that try() left, as a bit set */
     stk_file *file;
     uint8_t *buf;
     size_t cap;
@@ -63,14 +63,16 @@ struct stk_request {
     stk_request *next;
 };
 
-int stk_request_open(stk_request **out, stk_cache *cache, stk_account *account, stk_error *err);
+/* For samples of which up to `fields` fields are wanted. */
+int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_account *account,
+                     stk_error *err);
 void stk_request_close(stk_request **r);
 int stk_request_trim(stk_request *r); /* between samples: give its memory back.  1: it had some */
 
-/* Locate fields fields[0..n) (numbers in r->entry, of r->data; UINT16_MAX: r->fallback stands
- * in) and plan the reads.  STK_ELIMIT: memory_limit is reached (for now: begin again when others
+/* Locate the fields want[0..n).number of r->entry, of r->data (UINT16_MAX: r->fallback stands in),
+ * and plan the reads.  STK_ELIMIT: memory_limit is reached (for now: begin again when others
  * have let go). */
-int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_error *err);
+int stk_request_begin(stk_request *r, uint32_t n, stk_error *err);
 /* The read that field i has to itself, to be pointed elsewhere before try(); NULL: it shares one. */
 stk_io *stk_request_own_io(stk_request *r, uint32_t i);
 /* Read what needs no waiting.  0: all bytes are there.  STK_PENDING: submit or wait. */

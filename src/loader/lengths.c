@@ -117,7 +117,7 @@ static void save(const stk_log *log, const char *path, const head *h, const uint
 static int measure(const stk_plan *so_far, uint32_t d, const stk_loader_options *o, uint32_t *out,
                    stk_error *err)
 {
-    stk_output outputs[STK_MAX_OUTPUTS];
+    stk_output *outputs = stk_zalloc(o->n_outputs, sizeof *outputs);
     stk_loader_options m = { .size = sizeof m,
                              .batch_size = BATCH,
                              .outputs = outputs,
@@ -133,6 +133,8 @@ static int measure(const stk_plan *so_far, uint32_t d, const stk_loader_options 
     stk_batch *b = NULL;
     int rc;
 
+    if (!outputs)
+        return stk_fail_nomem(err, o->n_outputs * sizeof *outputs);
     for (uint32_t i = 0; i < o->n_outputs; i++)
         if (measured(&so_far->chains, i))
             outputs[m.n_outputs++] = o->outputs[i];
@@ -143,6 +145,7 @@ static int measure(const stk_plan *so_far, uint32_t d, const stk_loader_options 
     while (rc == 0 && (rc = stk_loader_next(l, &b, -1, err)) == 0)
         stk_batch_release(&b);
     stk_loader_close(&l);
+    stk_free(outputs);
     return rc == STK_END ? 0 : rc;
 }
 

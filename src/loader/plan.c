@@ -7,6 +7,7 @@
 #include "loader/plan_bins.h"
 
 #define MAX_IO 1024
+#define MAX_OUTPUTS 255 /* that random numbers have addresses for (row_picture.c, row_array.c) */
 
 static int check_options(const stk_loader_options *o, size_t n_data, stk_error *err)
 {
@@ -16,8 +17,8 @@ static int check_options(const stk_loader_options *o, size_t n_data, stk_error *
         return stk_fail(
             err, STK_EINVAL,
             "a loader needs at least one output: fields={\"image\": \"from(jpg) | image | ...\"}");
-    if (o->n_outputs > STK_MAX_OUTPUTS)
-        return stk_fail(err, STK_EINVAL, "a loader has at most %d outputs, not %u", STK_MAX_OUTPUTS,
+    if (o->n_outputs > MAX_OUTPUTS)
+        return stk_fail(err, STK_EINVAL, "a loader has at most %d outputs, not %u", MAX_OUTPUTS,
                         o->n_outputs);
     if (o->batch_size > STK_MAX_BATCH)
         return stk_fail(err, STK_EINVAL, "batch_size %u is more than 1,048,576", o->batch_size);

@@ -65,7 +65,8 @@ static void request_arrived(stk_request *r)
 
 static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
 {
-    STK_TRY(stk_request_open(out, e->plan->memory.blocks, e->plan->memory.reads, err));
+    STK_TRY(stk_request_open(out, e->plan->chains.n_out, e->plan->memory.blocks,
+                             e->plan->memory.reads, err));
     (*out)->arrived = request_arrived;
     (*out)->owner = e;
     (*out)->open_root = e->plan->chains.open_root;

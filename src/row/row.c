@@ -59,19 +59,18 @@ int stk_row_begin_sample(stk_row *x, stk_error *err)
     const stk_plan_chains *c = &x->plan->chains;
     stk_request *r = x->req;
     const stk_binding *const *binding;
-    uint16_t fields[STK_MAX_OUTPUTS];
 
     STK_TRY(find_entry(x, err));
     binding = (const stk_binding *const *)c->binding[r->where.dataset];
     for (uint32_t i = 0; i < c->n_out; i++) {
-        fields[i] = binding[i][r->entry.schema].field;
+        r->want[i].number = binding[i][r->entry.schema].field;
         r->want[i].unpack = binding[i][r->entry.schema].unpack;
-        if (fields[i] == UINT16_MAX && !c->fallback[i].data)
+        if (r->want[i].number == UINT16_MAX && !c->fallback[i].data)
             return missing_field(&c->chain[i], err);
     }
     if (x->table->find)
-        x->table->find(x, fields);
-    STK_TRY(stk_request_begin(r, fields, c->n_out, err));
+        x->table->find(x);
+    STK_TRY(stk_request_begin(r, c->n_out, err));
     for (x->output = 0; x->output < c->n_out; x->output++)
         if (x->table->out[x->output]->prepare)
             x->table->out[x->output]->prepare(x);

@@ -86,8 +86,7 @@ struct stk_row_table {
     int (*begin)(stk_row *x, stk_error *err);
     void (*note)(stk_row *x);
     const stk_row_ops *const *out; /* of each output */
-    /* requests: fields[i] feeds output i.  NULL: everything is read */
-    void (*find)(stk_row *x, const uint16_t *fields);
+    void (*find)(stk_row *x);      /* requests: the fields are known.  NULL: all are read */
     const stk_row_table *uncached; /* what a row is made with when what was found fails; or NULL */
     /* immediate rows */
     void (*expect)(const stk_plan *p, const stk_where *where, uint32_t n); /* of a run; or NULL */
@@ -162,8 +161,8 @@ extern const stk_row_ops stk_row_gpu;        /* row_gpu.c: decoded by the GPU wh
 extern const stk_row_ops stk_row_gpu_cached; /* ... which keeps them */
 extern const stk_row_ops stk_row_gpu_pixels; /* decoded here, finished there */
 extern const stk_row_ops stk_row_gpu_repair; /* made here as it must be there */
-void stk_row_gpu_find(stk_row *x, const uint16_t *fields);   /* a table's find() */
-void stk_row_gpu_forget(stk_row *x, const uint16_t *fields); /* ... that finds nothing */
+void stk_row_gpu_find(stk_row *x);   /* a table's find() */
+void stk_row_gpu_forget(stk_row *x); /* ... that finds nothing */
 void stk_row_gpu_note(stk_row *x);
 extern const stk_row_ops stk_row_dense, stk_row_ragged, stk_row_bytes; /* row_value.c */
 extern const stk_row_ops stk_row_bytes_direct; /* read straight into the row, where it can be */

@@ -27,26 +27,25 @@ static void *record_place(stk_row *x, size_t size)
 
 /* ---- what the GPU keeps ---- */
 
-void stk_row_gpu_find(stk_row *x, const uint16_t *fields)
+void stk_row_gpu_find(stk_row *x)
 {
     const stk_plan *p = x->plan;
     const stk_keep *k = stk_device_kept(p->gpu.device);
     stk_request *r = x->req;
-    stk_bytes near[STK_MAX_OUTPUTS];
+    stk_bytes *near = r->scratch;
     int small = stk_small_find(p->cache.fields, stk_schedule_id(x->schedule, &r->where), near,
                                p->chains.n_out);
 
     for (uint32_t i = 0; i < p->chains.n_out; i++) {
-        r->want[i].kept = p->cache.keep[i] && fields[i] != UINT16_MAX
+        r->want[i].kept = p->cache.keep[i] && r->want[i].number != UINT16_MAX
                               ? stk_keep_find(k, whose(x, &r->where, i))
                               : 0;
         r->want[i].at_hand = small ? near[i] : (stk_bytes){ 0 };
     }
 }
 
-void stk_row_gpu_forget(stk_row *x, const uint16_t *fields)
+void stk_row_gpu_forget(stk_row *x)
 {
-    (void)fields;
     for (uint32_t i = 0; i < x->plan->chains.n_out; i++) {
         x->req->want[i].kept = 0;
         x->req->want[i].at_hand = (stk_bytes){ 0 };
@@ -66,12 +65,13 @@ static void keep_small(const stk_row *x)
 {
     const stk_plan *p = x->plan;
     const stk_request *r = x->req;
-    stk_bytes near[STK_MAX_OUTPUTS] = { 0 };
+    stk_bytes *near = r->scratch;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < r->n; i++) {
         const stk_wanted *want = &r->want[i];
 
+        near[i] = (stk_bytes){ 0 };
         if (p->cache.keep[i] && !stays(x->batch, i, x->row))
             return; /* its file is read anyway */
         if (p->cache.keep[i] || want->number == UINT16_MAX)
