@@ -33,8 +33,8 @@ static int loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
     rc = stk_plan_open(&l->plan, &in, err);
     if (rc == 0)
         rc = stk_engine_open(&l->e, l->plan, err);
-    l->e.opened_ns = from_ns;
-    l->e.opened_ticks = from_ticks;
+    l->e.figures.opened_ns = from_ns;
+    l->e.figures.opened_ticks = from_ticks;
     if (rc < 0)
         stk_loader_close(&l);
     *out = l;

@@ -33,7 +33,7 @@ static int upload(stk_engine *e, const stk_array *a, uint64_t at)
     while (row < a->rows) {
         uint8_t *to = stk_shelf_room(e->plan->cache.arrays);
 
-        if (!to || atomic_load_explicit(&e->uploading, memory_order_relaxed) != 1)
+        if (!to || atomic_load_explicit(&e->gpu.uploading, memory_order_relaxed) != 1)
             return STK_EIO;
         STK_TRY(fill(a, &row, to, &len));
         STK_TRY(stk_shelf_put(e->plan->cache.arrays, at, len));
@@ -61,7 +61,7 @@ void *stk_array_keep_main(void *engine)
         }
     if (rc == 0)
         rc = stk_shelf_ready(e->plan->cache.arrays);
-    if (rc < 0 && atomic_load_explicit(&e->uploading, memory_order_relaxed) == 1)
+    if (rc < 0 && atomic_load_explicit(&e->gpu.uploading, memory_order_relaxed) == 1)
         stk_log_line(
             &e->plan->policy.log, STK_LOG_WARN,
             "cache=device: the arrays could not all be brought to the GPU; batches come as "

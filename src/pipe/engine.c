@@ -47,16 +47,16 @@ int stk_engine_start(stk_engine *e, stk_error *err)
     if (atomic_load_explicit(&e->active, memory_order_relaxed))
         return 0;
     rc = stk_io_start(e, err); /* what a failed start left is gone on with */
-    if (rc == 0 && e->plan->gpu.device && !e->landing) {
-        if (stk_thread_start(&e->lander, lander_main, e->plan->gpu.device, "stk-land") != 0)
+    if (rc == 0 && e->plan->gpu.device && !e->gpu.landing) {
+        if (stk_thread_start(&e->gpu.lander, lander_main, e->plan->gpu.device, "stk-land") != 0)
             return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
-        e->landing = 1;
+        e->gpu.landing = 1;
     }
     if (rc == 0 && e->plan->cache.arrays &&
-        !atomic_load_explicit(&e->uploading, memory_order_relaxed)) {
-        atomic_store_explicit(&e->uploading, 1, memory_order_relaxed);
-        if (stk_thread_start(&e->uploader, stk_array_keep_main, e, "stk-upload") != 0) {
-            atomic_store_explicit(&e->uploading, 0, memory_order_relaxed);
+        !atomic_load_explicit(&e->gpu.uploading, memory_order_relaxed)) {
+        atomic_store_explicit(&e->gpu.uploading, 1, memory_order_relaxed);
+        if (stk_thread_start(&e->gpu.uploader, stk_array_keep_main, e, "stk-upload") != 0) {
+            atomic_store_explicit(&e->gpu.uploading, 0, memory_order_relaxed);
             return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
         }
     }
@@ -181,7 +181,7 @@ static int hold_locked(stk_engine *e, stk_error *err)
             *err = s->err;
         stk_batch_release(&s->batch);
         e->taken++;
-        e->batches++;
+        e->figures.batches++;
     } else {
         e->held = (stk_held){ s->batch, s->epoch, s->step, s->share.start, s->share.count };
         s->batch = NULL;
@@ -277,7 +277,7 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
         rc = hold_locked(e, err);
     pthread_mutex_unlock(&e->lock);
     stk_range(e, NULL);
-    e->wait_ns += stk_now_ns() - from;
+    e->figures.wait_ns += stk_now_ns() - from;
     return rc;
 }
 
@@ -297,9 +297,9 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     *out = e->held.batch;
     e->held.batch = NULL;
     e->taken++;
-    e->batches++;
-    if (!e->first_batch_ns)
-        e->first_batch_ns = stk_now_ns() - e->opened_ns;
+    e->figures.batches++;
+    if (!e->figures.first_batch_ns)
+        e->figures.first_batch_ns = stk_now_ns() - e->figures.opened_ns;
     return 0;
 }
 
@@ -385,11 +385,11 @@ static void stop(stk_engine *e)
     for (uint32_t i = 0; i < e->n_workers && !e->plan->io.inline_mode; i++)
         pthread_join(e->worker[i]->thread, NULL);
     stk_io_stop(e);
-    if (atomic_exchange_explicit(&e->uploading, 2, memory_order_relaxed))
-        pthread_join(e->uploader, NULL);
-    if (e->landing) {
+    if (atomic_exchange_explicit(&e->gpu.uploading, 2, memory_order_relaxed))
+        pthread_join(e->gpu.uploader, NULL);
+    if (e->gpu.landing) {
         stk_device_shut(e->plan->gpu.device);
-        pthread_join(e->lander, NULL);
+        pthread_join(e->gpu.lander, NULL);
     }
     for (uint32_t i = 0; i < e->n_workers; i++)
         stk_worker_close(&e->worker[i]);
@@ -409,10 +409,10 @@ static void init_locks(stk_engine *e)
     pthread_condattr_init(&mono);
     pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
     pthread_mutex_init(&e->lock, NULL);
-    pthread_mutex_init(&e->io_lock, NULL);
+    pthread_mutex_init(&e->io.lock, NULL);
     pthread_cond_init(&e->work, &mono);
     pthread_cond_init(&e->parked, NULL);
-    pthread_cond_init(&e->io_work, NULL);
+    pthread_cond_init(&e->io.work, NULL);
     pthread_cond_init(&e->ready, &mono);
     pthread_condattr_destroy(&mono);
 }
@@ -430,9 +430,9 @@ int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
     e->max_requests = plan->io.workers + plan->io.depth;
     e->ahead.steps = e->base.steps = stk_schedule_steps(e->schedule, 0);
     e->arrived = stk_zalloc(e->max_requests, sizeof *e->arrived);
-    e->io_thread = stk_zalloc(plan->io.threads, sizeof *e->io_thread);
+    e->io.thread = stk_zalloc(plan->io.threads, sizeof *e->io.thread);
     e->skips = stk_zalloc(STK_KEPT_SKIPS, sizeof *e->skips);
-    if (!e->arrived || !e->io_thread || !e->skips)
+    if (!e->arrived || !e->io.thread || !e->skips)
         return stk_fail_nomem(err, STK_KEPT_SKIPS * sizeof *e->skips);
     return stk_ring_plan(e, err);
 }
@@ -448,13 +448,13 @@ void stk_engine_close(stk_engine *e)
         stk_free(e->slot[i].list.part);
     }
     stk_free(e->arrived);
-    stk_free(e->io_thread);
+    stk_free(e->io.thread);
     stk_free(e->skips);
     stk_ledger_writer_close(&e->ledger);
     pthread_mutex_destroy(&e->lock);
-    pthread_mutex_destroy(&e->io_lock);
+    pthread_mutex_destroy(&e->io.lock);
     pthread_cond_destroy(&e->work);
     pthread_cond_destroy(&e->parked);
-    pthread_cond_destroy(&e->io_work);
+    pthread_cond_destroy(&e->io.work);
     pthread_cond_destroy(&e->ready);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.h - the inside of a loader: slots, tickets, workers.  docs/threads.md tells it as a
- * story.
+/* engine.h - what runs a plan: claims of tickets, a ring of slots, workers, I/O threads.
+ * docs/threads.md tells it as a story.
  *
- * Ticket t is row t % batch of the slot with sequence number t / batch.  Tickets are claimed in
+ * Ticket t is ticket t % tickets of the slot with sequence number t / tickets.  They are claimed in
  * order with one compare-and-swap; everything a row needs follows from its ticket by arithmetic,
  * so there are no queues between stages. A row whose bytes must be waited for leaves its worker
  * and comes back through `arrived`, lowest ticket first. */
@@ -13,50 +13,14 @@
 #include <stoker/stoker.h>
 #include <sys/types.h>
 
-#include "fetch/uring.h"
+#include "pipe/io.h"
 #include "pipe/ledger_write.h"
-#include "row/row.h"
+#include "pipe/slot.h"
+#include "pipe/worker.h"
 
 #define STK_KEPT_SKIPS 1000
 #define STK_EPOCHS STK_MAX_SLOTS /* no more of them are in the ring at once */
 #define STK_TICKET_BITS 48       /* of `claim`; the rest counts seeks, so that a late claim fails */
-
-typedef enum stk_slot_state {
-    STK_SLOT_FREE,
-    STK_SLOT_FILLING,
-    STK_SLOT_STAGES,
-    STK_SLOT_READY
-} stk_slot_state;
-
-typedef enum stk_ring_state { /* of the io_uring for cold local files */
-                              STK_RING_UNTRIED,
-                              STK_RING_RUNS,
-                              STK_RING_REFUSED
-} stk_ring_state;
-
-typedef struct stk_engine stk_engine;
-typedef struct stk_slot stk_slot;
-
-struct stk_ticket {
-    stk_engine *engine;
-    stk_slot *slot;
-};
-
-struct stk_slot {
-    stk_slot_state state;  /* lock */
-    _Atomic uint32_t left; /* rows not done */
-    uint64_t seq, epoch, step;
-    stk_share share;
-    _Atomic uint32_t tickets; /* that stand for a sample; the others are done by being claimed */
-    stk_ticket_list list;     /* what they are, where the schedule lists them */
-    stk_batch *batch;
-    const stk_row_table *table; /* how its rows are made */
-    uint32_t stage;             /* the next one to run */
-    stk_ticket ticket;
-    int rc;           /* lock: failure of the lowest row */
-    uint32_t err_row; /* lock */
-    stk_error err;    /* lock */
-};
 
 typedef struct stk_held { /* a batch that left the ring and is not handed out yet */
     stk_batch *batch;     /* NULL: none */
@@ -64,28 +28,26 @@ typedef struct stk_held { /* a batch that left the ring and is not handed out ye
     uint64_t start, count; /* of its global batch */
 } stk_held;
 
-typedef struct stk_worker {
-    stk_maker m;
-    stk_engine *engine;
-    uint32_t number;
-    pthread_t thread;
-    stk_request *req; /* NULL: it is on its way */
-    int synchronous;  /* the repair worker, on the consumer's thread: reads wait */
-} stk_worker;
-
-struct stk_engine {
-    const stk_plan *plan;
-    stk_schedule *schedule; /* the plan's: the consumer's, while no slot is open */
+typedef struct stk_gpu_threads {
     pthread_t lander;      /* receives batches that are there */
     int landing;           /* it runs */
     pthread_t uploader;    /* fills plan.cache.arrays */
     _Atomic int uploading; /* 0: not begun; 1: it runs, or is through; 2: it must end */
-    int learn_told;        /* the consumer's */
+} stk_gpu_threads;
+
+typedef struct stk_engine_figures {
+    uint64_t opened_ns, opened_ticks, wait_ns, first_batch_ns, batches;
+} stk_engine_figures;
+
+struct stk_engine {
+    const stk_plan *plan;
+    stk_schedule *schedule; /* the plan's: the consumer's, while no slot is open */
+    int learn_told;         /* the consumer's */
     pid_t pid;
 
     /* claims */
     uint32_t tickets, n_slots, claim_size; /* the plan's, beside what they are needed with */
-    _Alignas(64) _Atomic uint64_t claim; /* seeks << 48 | next ticket */
+    _Alignas(64) _Atomic uint64_t claim;   /* seeks << 48 | next ticket */
     _Alignas(64) _Atomic uint64_t limit; /* tickets below it are open */
     _Alignas(64) _Atomic uint32_t n_arrived, inflight;
     _Atomic int cold;     /* the last claim had to wait: keep reads in flight before decoding */
@@ -117,21 +79,9 @@ struct stk_engine {
     stk_error *skips; /* lock: the first STK_KEPT_SKIPS */
     uint32_t n_skips;
 
-    /* I/O threads */
-    pthread_mutex_t io_lock;
-    pthread_cond_t io_work;
-    stk_io *io_head, *io_tail; /* io_lock */
-    pthread_t *io_thread;
-    uint32_t io_running;    /* io_lock */
-    int io_stop;            /* io_lock */
-    _Atomic int ring_state; /* stk_ring_state; changed under io_lock */
-    stk_uring *ring;        /* with STK_RING_RUNS */
-    pthread_t ring_thread;
-    pthread_t drive_thread[STK_MAX_DRIVEN];
-    uint32_t n_driving;
-
-    /* figures */
-    uint64_t opened_ns, opened_ticks, wait_ns, first_batch_ns, batches;
+    stk_io_threads io;
+    stk_gpu_threads gpu;
+    stk_engine_figures figures; /* the consumer's */
 };
 
 /* engine.c */
@@ -153,55 +103,12 @@ void stk_learn_save(stk_engine *e, int wait);
 /* fingerprint.c */
 int stk_engine_print(const stk_engine *e, stk_print *out, stk_error *err);
 
-/* ring.c: slots */
-int stk_ring_plan(stk_engine *e, stk_error *err); /* memory of slots that have positions */
-int stk_ring_open_locked(stk_engine *e,
-                         stk_error *err); /* open what can be opened; the last failure */
-void stk_ring_fail(stk_engine *e, stk_slot *s, uint32_t row, int rc, const stk_error *err);
-void stk_ring_done(stk_engine *e, stk_slot *s,
-                   uint32_t rows);  /* rows are done; the last one runs the stages */
-void stk_ring_drain(stk_engine *e); /* no claims left, all slots free, nothing held */
-
-/* worker.c: the loop */
-int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err);
-void stk_worker_close(stk_worker **w);
-int stk_worker_step(stk_worker *w); /* 1: something was done */
-int stk_worker_step_locked(
-    stk_engine *e); /* inline mode: a step, or a short wait when there is none */
-void *stk_worker_main(void *worker);
-/* A row of a READY slot once more, by the CPU; the consumer's thread.  A failure is the slot's. */
-int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err);
-
 /* array_keep.c: the thread that copies arrays to a GPU */
 void *stk_array_keep_main(void *engine);
-
-/* peek.c: rows whose bytes lie in memory */
-typedef struct stk_peek {
-    const stk_dataset *data; /* NULL: nothing is held */
-    stk_file *file;
-    uint64_t shard;
-    uint32_t n; /* fields found */
-    stk_bytes bytes[STK_PEEK_OUTPUTS];
-} stk_peek;
-void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p);
-/* x->req is the worker's.  1: the row is made; 0: it must take the long way.  Lets go of what
- * look() held either way. */
-int stk_peek_make(stk_row *x, stk_peek *p);
-
-/* iothread.c: reads that wait */
-void stk_io_queue(void *engine, stk_io *io);
-int stk_io_start(stk_engine *e, stk_error *err); /* drivers of async sources */
-void stk_io_stop(stk_engine *e);
-int stk_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, const char *name);
 
 /* stats.c */
 void stk_engine_stats(const stk_engine *e, stk_stats *out);
 uint32_t stk_engine_held(const stk_engine *e); /* batches whose memory the consumer has */
-
-static inline uint32_t stk_slot_tickets(const stk_slot *s)
-{
-    return atomic_load_explicit(&s->tickets, memory_order_relaxed);
-}
 
 /* A range that profilers show; NULL ends it. */
 static inline void stk_range(const stk_engine *e, const char *name)

@@ -54,7 +54,7 @@ static void packed_figures(const stk_array_plan *p, stk_stats *s)
 
 static const char *cold_by(const stk_engine *e)
 {
-    switch (atomic_load_explicit(&e->ring_state, memory_order_relaxed)) {
+    switch (atomic_load_explicit(&e->io.ring_state, memory_order_relaxed)) {
     case STK_RING_RUNS: return "io_uring";
     case STK_RING_REFUSED: return "threads";
     default: return NULL;
@@ -83,7 +83,7 @@ static void device_figures(const stk_engine *e, stk_stats *s)
 
 void stk_engine_stats(const stk_engine *e, stk_stats *out)
 {
-    uint64_t ns = stk_now_ns() - e->opened_ns, ticks = stk_ticks() - e->opened_ticks;
+    uint64_t ns = stk_now_ns() - e->figures.opened_ns, ticks = stk_ticks() - e->figures.opened_ticks;
     double ns_per_tick = ticks ? (double)ns / (double)ticks : 0;
     stk_account *account = stk_pool_account(e->plan->outputs.common->pool);
     stk_stats s = { .size = out->size,
@@ -105,11 +105,11 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
     }
     for (uint32_t i = 0; e->plan->rows.learn && i < e->plan->data.n; i++)
         s.jpeg_learned += e->plan->rows.learn[i] ? stk_learn_count(e->plan->rows.learn[i]) : 0;
-    s.batches = e->batches;
+    s.batches = e->figures.batches;
     s.skipped = get(&e->skipped);
     s.retried_reads = get(&e->retried);
-    s.wait_ns = e->wait_ns;
-    s.first_batch_ns = e->first_batch_ns;
+    s.wait_ns = e->figures.wait_ns;
+    s.first_batch_ns = e->figures.first_batch_ns;
     s.memory = get(&account->used);
     s.memory_peak = get(&account->peak);
     s.memory_limit = account->limit;
