@@ -8,6 +8,18 @@
 
 #define PREFETCH 1024 /* bytes of a field; the processor sees the rest coming */
 
+static inline void prefetch(stk_bytes b)
+{
+    const uint8_t *end = b.data + (b.len < PREFETCH ? b.len : PREFETCH);
+
+    for (const uint8_t *at = b.data; at < end; at += 256) { /* past the end does no harm */
+        __builtin_prefetch(at);
+        __builtin_prefetch(at + 64);
+        __builtin_prefetch(at + 128);
+        __builtin_prefetch(at + 192);
+    }
+}
+
 void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p)
 {
     const stk_plan *plan = e->plan;
@@ -37,8 +49,7 @@ void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p)
         p->bytes[i].len = f.size;
         if (!p->bytes[i].data)
             return;
-        for (uint64_t at = 0; at < f.size && at < PREFETCH; at += 64)
-            __builtin_prefetch(p->bytes[i].data + at);
+        prefetch(p->bytes[i]);
         p->n = i + 1;
     }
 }
