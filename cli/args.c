@@ -261,24 +261,11 @@ int cli_number(const cli_args *a, const char *name, double low, double high, dou
     return 0;
 }
 
-int cli_size_value(const cli_args *a, const char *name, double *value)
+int cli_size_value(const cli_args *a, const char *name, uint64_t *value)
 {
-    static const char units[] = "KMGT";
-    const char *text = cli_value(a, name), *unit;
-    double base = 1000;
-    char *end;
+    const char *text = cli_value(a, name);
 
-    if (!text)
-        return 0;
-    *value = strtod(text, &end);
-    unit = *end ? strchr(units, *end & ~0x20) : NULL;
-    if (unit && end[1] == 'i')
-        base = 1024;
-    if (unit)
-        *value *= pow(base, (double)(unit - units + 1));
-    end += unit ? 1 + (base == 1024) : 0;
-    end += *end == 'B';
-    if (end == text || *end || !(*value >= 1 && *value < 9e18) || *text == '-')
+    if (text && (stk_size_parse(text, value) < 0 || *value < 1 || *value > INT64_MAX))
         return cli_usage("--%s is a size like 500MB or 1GiB, not \"%s\"", name, text);
     return 0;
 }
@@ -351,7 +338,7 @@ static void help_loader(FILE *to, const cli_command *cmd)
         if (find_in(cmd->options, name))
             continue;
         spell(value, sizeof value, info.values, ' ', '|');
-        o.value = info.flag ? NULL : words ? value : strstr(info.values, "16E") ? "SIZE" : "N";
+        o.value = info.flag ? NULL : words ? value : strstr(info.values, "EB") ? "SIZE" : "N";
         help_line(to, &o);
     }
 }

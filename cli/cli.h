@@ -58,8 +58,8 @@ const char *cli_value_at(const cli_args *a, const char *name,
  * high]. */
 int cli_number(const cli_args *a, const char *name, double low, double high, double *value);
 
-/* Bytes from an option: 500000000, 500MB, 1.5GB (thousands), 1GiB.  CLI_USAGE when it is none. */
-int cli_size_value(const cli_args *a, const char *name, double *value);
+/* Bytes from an option, as stk_size_parse() reads them; at least 1.  CLI_USAGE when it is not a size. */
+int cli_size_value(const cli_args *a, const char *name, uint64_t *value);
 
 /* Set what was given of the loader's options.  CLI_USAGE says why. */
 int cli_loader_options(const cli_args *a, stk_loader_options *opt);
@@ -134,7 +134,6 @@ typedef int (*cli_writer)(FILE *to, const stk_tensor *t); /* 0, or CLI_USAGE (sa
 cli_writer cli_writer_of(const char *kind);
 
 double cli_seconds(void);                           /* a clock */
-const char *cli_size(char buf[16], uint64_t bytes); /* "1.5 GB" */
 const char *cli_many(char buf[32], uint64_t n);     /* "1,281,167" */
 
 #endif

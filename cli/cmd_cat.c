@@ -35,7 +35,7 @@ static int number_of(const char *text, uint64_t *out)
     return *text >= '0' && *text <= '9' && !*end;
 }
 
-/* A key first; a number that is no key is an id. */
+/* A key first; a number that is not a key is an id. */
 static int find_sample(cat *c, const char *word)
 {
     size_t want = strlen(word), len;
@@ -66,7 +66,7 @@ static void show_field(FILE *to, const char *name, const char *data, size_t len)
     size_t n = len < SHOWN ? len : SHOWN;
     char size[16];
 
-    cli_put(to, "%-8s%-9s", name, cli_size(size, len));
+    cli_put(to, "%-8s%-9s", name, stk_size_format(size, len));
     if (len <= 4096 && cli_is_harmless(data, len)) {
         while (n < len && ((unsigned char)data[n] & 0xc0) == 0x80)
             n++; /* whole characters */
@@ -244,7 +244,7 @@ const cli_command cli_cat = {
     .name = "cat",
     .synopsis = "DATA KEY [FIELD] [options]",
     .summary = "show a sample, a field, or what a chain makes of it",
-    .about = "Without FIELD it shows the sample: where it lies, its fields and how they begin.  "
+    .about = "Without FIELD it shows the sample: where it is, its fields and how they begin.  "
              "With FIELD it\n"
              "writes the field's bytes as they are (a terminal gets only plain text unless --raw is "
              "given);\n"

@@ -269,7 +269,7 @@ static void print_lines(const stk_check_report *r, const found *f, double second
     print_fields(r);
     cli_put(stdout, "%s sample%s in %s shard%s, %s: ", cli_many(samples, r->samples),
             r->samples == 1 ? "" : "s", cli_many(shards, r->shards), r->shards == 1 ? "" : "s",
-            cli_size(size, r->bytes));
+            stk_size_format(size, r->bytes));
     if (!f->n)
         cli_put(stdout, "all good");
     print_found(r);

@@ -11,8 +11,8 @@ static const cli_option options[] = {
     { "columns", "NAMES", "none",
       "also keep these values of every sample: fields, or members of JSON fields, by commas" },
     { "jpeg", NULL, NULL,
-      "also keep seek points of JPEGs, so that a crop is decoded without what lies before it" },
-    { "force", NULL, NULL, "build anew although a good index is there" },
+      "also keep seek points of JPEGs, so that a crop is decoded without what comes before it" },
+    { "force", NULL, NULL, "build again although there is a good index" },
     { "workers", "N", "the cores there are", "threads" },
     { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
       "where indexes of read-only data go" },
@@ -27,7 +27,7 @@ static int on_progress(void *cookie, uint64_t done, uint64_t total)
 
     if (!total) /* another process builds it */
         return 0;
-    snprintf(note, sizeof note, "%s of %s", cli_size(a, done), cli_size(b, total));
+    snprintf(note, sizeof note, "%s of %s", stk_size_format(a, done), stk_size_format(b, total));
     cli_bar_draw(cookie, total ? (double)done / (double)total : 1, note);
     return 0;
 }
@@ -66,7 +66,7 @@ static void print_line(const stk_index_report *r, double seconds)
     cli_put(stdout, "%s shard%s, %s sample%s, %s field%s; index %s, %.1f bytes a sample, in %s",
            cli_many(shards, r->shards), r->shards == 1 ? "" : "s", cli_many(samples, r->samples),
            r->samples == 1 ? "" : "s", cli_many(fields, r->fields), r->fields == 1 ? "" : "s",
-           cli_size(size, r->index_bytes), bytes_a_sample(r), r->path[0] ? r->path : "memory");
+           stk_size_format(size, r->index_bytes), bytes_a_sample(r), r->path[0] ? r->path : "memory");
     if (r->columns)
         cli_put(stdout, "; %s column%s", cli_many(columns, r->columns), r->columns == 1 ? "" : "s");
     if (r->built && r->reused_shards)
@@ -147,13 +147,13 @@ const cli_command cli_index = {
     .name = "index",
     .synopsis = "DATA... [options]",
     .summary = "find every sample of the shards once and keep a table of them",
-    .about = "Walks the shards once and writes down where every sample and field lies, so that "
+    .about = "Walks the shards once and writes down where every sample and field is, so that "
              "opening takes\n"
              "milliseconds and any order is possible.  Run it after making or adding shards; a "
              "loader that finds\n"
              "no index builds one itself.  Shards that an older index knows are not read again, a "
              "stale or\n"
-             "damaged index is mended.  It lies in .stoker/ beside the shards, or in the cache "
+             "damaged index is repaired.  It is in .stoker/ beside the shards, or in the cache "
              "when that\n"
              "folder is read-only.  Columns are what samples are selected, weighted or balanced "
              "by; they "

@@ -43,7 +43,7 @@ static void print_line(const stk_sample *s, uint64_t id, int in_full)
         if (in_full)
             cli_put(stdout, "%s%s %zu", k ? ", " : "  ", name, len);
         else
-            cli_put(stdout, "%s%s %s", k ? ", " : "  ", name, cli_size(size, len));
+            cli_put(stdout, "%s%s %s", k ? ", " : "  ", name, stk_size_format(size, len));
     }
     if (in_full)
         cli_put(stdout, "  %s @ %" PRIu64, stk_sample_shard(s), stk_sample_offset(s));

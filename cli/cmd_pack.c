@@ -8,11 +8,11 @@
 static const cli_option options[] = {
     { "samples", "N", NULL, "samples in a shard" },
     { "bytes", "SIZE", "500MB", "size of a shard, about" },
-    { "shuffle", "SEED", "as they lie", "write the samples in a permuted order" },
+    { "shuffle", "SEED", "as they are", "write the samples in a permuted order" },
     { "name", "NAME", "shard", "of the shards, where DST is a folder: DST/NAME-000000.tar" },
     { "force", NULL, NULL, "replace shards of that name, and remove those beyond the last" },
     { "jpeg", NULL, NULL,
-      "also keep seek points of JPEGs, so that a crop is decoded without what lies before it" },
+      "also keep seek points of JPEGs, so that a crop is decoded without what comes before it" },
     { "no-index", NULL, NULL, "don't index the new shards" },
     { "workers", "N", "the cores there are", "shards written at a time" },
     { NULL },
@@ -22,7 +22,7 @@ static int on_progress(void *cookie, uint64_t done, uint64_t total)
 {
     char a[16], b[16], note[40];
 
-    snprintf(note, sizeof note, "%s of %s", cli_size(a, done), cli_size(b, total));
+    snprintf(note, sizeof note, "%s of %s", stk_size_format(a, done), stk_size_format(b, total));
     cli_bar_draw(cookie, total ? (double)done / (double)total : 1, note);
     return 0;
 }
@@ -52,7 +52,7 @@ static void print_line(const stk_pack_report *r, double seconds)
         cli_put(stdout, "already there: ");
     cli_put(stdout, "%s sample%s in %s shard%s, %s: %s", cli_many(samples, r->samples),
            r->samples == 1 ? "" : "s", cli_many(shards, r->shards), r->shards == 1 ? "" : "s",
-           cli_size(size, r->bytes), r->pattern);
+           stk_size_format(size, r->bytes), r->pattern);
     if (r->kept_shards && r->kept_shards < r->shards)
         cli_put(stdout, "; %s shard%s there already", cli_many(many, r->kept_shards),
                r->kept_shards == 1 ? " was" : "s were");
@@ -66,14 +66,13 @@ static void print_line(const stk_pack_report *r, double seconds)
 
 static int take_options(const cli_args *a, stk_pack_options *o)
 {
-    double samples = 0, bytes = 0, seed = 0, workers = 0;
+    double samples = 0, seed = 0, workers = 0;
 
-    if (cli_number(a, "samples", 1, 1e15, &samples) || cli_size_value(a, "bytes", &bytes) ||
+    if (cli_number(a, "samples", 1, 1e15, &samples) || cli_size_value(a, "bytes", &o->bytes) ||
         cli_number(a, "shuffle", 0, 9007199254740992.0, &seed) ||
         cli_number(a, "workers", 1, 256, &workers))
         return CLI_USAGE;
     o->samples = (uint64_t)samples;
-    o->bytes = (uint64_t)bytes;
     o->shuffle = cli_value(a, "shuffle") ? STK_YES : STK_UNSET;
     o->seed = (uint64_t)seed;
     o->num_workers = (uint32_t)workers;

@@ -100,7 +100,7 @@ static int id_of(stk_ledger *l, const ledger_data *d, const char *name, uint64_t
     *id = strtoull(name, &end, 10);
     if (*end || end == name || errno || name[0] == '-')
         return cli_usage(d->n ? "no sample has the key '%s'"
-                              : "'%s' is no number: to look for a key, say --data DATA",
+                              : "'%s' is not a number: to look for a key, say --data DATA",
                          name);
     stk_ledger_file_at(l, 0, &f);
     if (*id >= f.data.samples)

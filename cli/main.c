@@ -11,7 +11,7 @@ static const cli_command *const commands[] = { &cli_index, &cli_pack, &cli_check
 
 static void print_help(FILE *to)
 {
-    fputs("stoker - training data from where it lies to ready batches\n\n"
+    fputs("stoker - training data from where it is to ready batches\n\n"
           "Usage: stoker COMMAND ...\n\n"
           "Commands:\n",
           to);

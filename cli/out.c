@@ -377,18 +377,6 @@ void cli_bar_close(cli_bar *b)
 
 /* ---- numbers ---- */
 
-const char *cli_size(char buf[16], uint64_t bytes)
-{
-    static const char *const unit[] = { "B", "KB", "MB", "GB", "TB", "PB", "EB" };
-    double v = (double)bytes;
-    int i = 0;
-
-    for (; v >= 999.5 && i < 6; i++)
-        v /= 1000;
-    snprintf(buf, 16, i && v < 99.95 ? "%.1f %s" : "%.0f %s", v, unit[i]);
-    return buf;
-}
-
 const char *cli_many(char buf[32], uint64_t n)
 {
     char digits[24];

@@ -22,7 +22,7 @@ static int picture_of(const stk_tensor *t, picture *p)
     int last = t->ndim == 3 && t->shape[2] == 3, first = t->ndim == 3 && t->shape[0] == 3;
 
     if (t->dtype != STK_U8 || (!last && !first))
-        return cli_usage("this is no picture of bytes (three channels of u8): end the chain with "
+        return cli_usage("this is not a picture of bytes (three channels of u8): end the chain with "
                          "to(u8), or take --decode npy");
     *p = (picture){ .data = t->data };
     p->height = t->shape[last ? 0 : 1];
@@ -106,7 +106,7 @@ static void put_pixels(png *p, const uint8_t *data, size_t len)
     put(p, data, len);
 }
 
-/* All rows, each behind its filter byte, in stored blocks of at most 65,535 bytes. */
+/* All rows, each after its filter byte, in stored blocks of at most 65,535 bytes. */
 static void put_rows(png *p, const picture *pic, uint8_t *row)
 {
     size_t line = (size_t)pic->width * 3 + 1, left = line * (size_t)pic->height, room = 0;

@@ -51,8 +51,8 @@ static void print_rates(const bench_result *r)
     cli_put(stdout, "  %-24s%10.3f s  for 1,000 samples\n", "CPU time",
            per(r->cpu_seconds * 1e3, (double)r->samples));
     cli_put(stdout,
-            "  %-24s%12s  (planned %s of at most %s)\n", "peak memory", cli_size(rss, r->rss_peak),
-           cli_size(planned, r->stats.memory_peak), cli_size(limit, r->stats.memory_limit));
+            "  %-24s%12s  (planned %s of at most %s)\n", "peak memory", stk_size_format(rss, r->rss_peak),
+           stk_size_format(planned, r->stats.memory_peak), stk_size_format(limit, r->stats.memory_limit));
     cli_put(stdout, "  %-24s%10.2f s  (%.0f %%)\n", "consumer waited", r->wait_seconds,
            100 * per(r->wait_seconds, r->seconds));
     if (r->n_epochs > 1)
@@ -96,7 +96,7 @@ static void print_epochs(const bench_result *r)
         }
         cli_put(stdout, "  %-10zu%10.3f%12s%9.1f ms%12s%s\n", i, e->seconds,
                cli_many(rate, (uint64_t)(per((double)e->samples, e->seconds) + 0.5)),
-               e->first_wait * 1e3, cli_size(rss, e->rss), e->whole ? "" : "  (cut short)");
+               e->first_wait * 1e3, stk_size_format(rss, e->rss), e->whole ? "" : "  (cut short)");
     }
 }
 

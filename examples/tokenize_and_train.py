@@ -60,7 +60,7 @@ def make_token_files(documents: list[str], work: pathlib.Path) -> None:
     with stoker.Writer(work / "text-%04d.tar", max_count=200, force=True) as out:
         for i, text in enumerate(documents):
             out.write({"__key__": f"{i:08d}", "txt": text})
-    made = stoker.pack(work / "text-*.tar", work / "ids-%04d.tar", map=functools.partial(tokenize, str(tokenizer)),
+    made = stoker.pack(str(work / "text-*.tar"), work / "ids-%04d.tar", map=functools.partial(tokenize, str(tokenizer)),
                        num_proc=2, samples=200, force=True)
     kept = made["samples"] // 10                    # every tenth document is for validation
     for name, part in (("val", {"limit": kept}), ("train", {"skip": kept})):

@@ -117,6 +117,35 @@ static PyObject *build_info(PyObject *self, PyObject *unused)
     return PyUnicode_FromString(stk_build_info());
 }
 
+static PyObject *option_list(PyObject *self, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+    stk_option_info o;
+
+    (void)self, (void)unused;
+    for (size_t i = 0; list && stk_option_list(i, &o) == 0; i++) {
+        PyObject *row = Py_BuildValue("(ssss)", o.name, o.values, o.fallback, o.help);
+
+        if (!row || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+static PyObject *parse_size(PyObject *self, PyObject *args)
+{
+    const char *text;
+    uint64_t bytes;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "s:parse_size", &text))
+        return NULL;
+    if (stk_size_parse(text, &bytes) < 0)
+        Py_RETURN_NONE;
+    return PyLong_FromUnsignedLongLong(bytes);
+}
+
 static PyObject *stop_logging(PyObject *self, PyObject *unused)
 {
     module_state *st = PyModule_GetState(self);
@@ -138,6 +167,8 @@ static PyMethodDef module_methods[] = {
     { "stop_logging", stop_logging, METH_NOARGS, "for atexit: no more lines to logging" },
     { "pack", (PyCFunction)(void (*)(void))pack_dataset, METH_VARARGS | METH_KEYWORDS,
       "write a data set as tar shards" },
+    { "options", option_list, METH_NOARGS, "[(name, values, fallback, help)] of loaders" },
+    { "parse_size", parse_size, METH_VARARGS, "bytes of \"1.5GiB\"; None: it is not a size" },
     { "build_info", build_info, METH_NOARGS, "one line on what this build found" },
     { NULL, NULL, 0, NULL },
 };

@@ -157,99 +157,67 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
     return rc < 0 ? -1 : 0;
 }
 
-static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
+/* Options as words, name -> text, which the dict keeps alive. */
+static int options_parse(PyObject *obj, PyObject *words, stk_loader_options *o)
 {
-    static char *names[] = { "data",
-                             "outputs",
-                             "batch_size",
-                             "num_workers",
-                             "prefetch",
-                             "io_threads",
-                             "seed",
-                             "shuffle",
-                             "drop_last",
-                             "rank",
-                             "world_size",
-                             "skip",
-                             "skip_budget",
-                             "memory_limit",
-                             "max_pixels",
-                             "exclude",
-                             "watch",
-                             "global_batch_size",
-                             "streams",
-                             "window",
-                             "window_bytes",
-                             "ranks_per_node",
-                             "sampling",
-                             "learn_jpeg",
-                             "device",
-                             "decode",
-                             "pin_memory",
-                             "device_memory_limit",
-                             "sm_limit",
-                             "in_flight",
-                             "max_tokens",
-                             "bucket",
-                             "cache",
-                             "device_cache_limit",
-                             NULL };
-    loader_object *self = (loader_object *)obj;
-    stk_loader_options o = { 0 };
-    unsigned long long seed, budget, memory, pixels, global = 0, streams = 0, window = 0, bytes = 0,
-                                                     local = 0, far = 0, tokens = 0, bucket = 0,
-                                                     kept = 0;
-    int shuffle, drop_last, skip, watch = 0, learn = 0, pin = 0;
-    PyObject *data, *outputs, *exclude = Py_None, *taken = Py_None;
-    sampling arrays = { 0 };
-    stk_watch told;
-    int rc = -1;
+    PyObject *name, *text;
+    stk_error err = { 0 };
+    Py_ssize_t at = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!O!IiIIKipIIpKKK|OpKKKKKOpszpKIIKKzK:Loader", names, &PyTuple_Type,
-            &data, &PyTuple_Type, &outputs, &o.batch_size, &o.num_workers, &o.prefetch,
-            &o.io_threads, &seed, &shuffle, &drop_last, &o.rank, &o.world_size, &skip, &budget,
-            &memory, &pixels, &exclude, &watch, &global, &streams, &window, &bytes, &local, &taken,
-            &learn, &o.device, &o.decode, &pin, &far, &o.sm_limit, &o.in_flight, &tokens, &bucket,
-            &o.cache, &kept))
-        return -1;
+    while (PyDict_Next(words, &at, &name, &text)) {
+        const char *key = PyUnicode_AsUTF8AndSize(name, NULL);
+        const char *value = key ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+        int rc;
+
+        if (!value)
+            return -1;
+        rc = stk_option_set(o, key, value, &err);
+        if (rc < 0) {
+            raise_error(state_of(obj), rc, &err);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Everything is closed again by dealloc. */
+static int loader_prepare(loader_object *self, int watch)
+{
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Loader is opened once");
         return -1;
     }
-    if (exclude != Py_None && !(o.exclude = PyBytes_AsString(exclude)))
-        return -1;
-    if (watch && !(self->drawn = PyMem_Calloc(1, sizeof *self->drawn))) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    told = (stk_watch){ STK_PLUGIN_ABI, self->drawn, note_drawn };
-    o.watch = watch ? &told : NULL;
-    if (watch)
-        o.num_workers = STK_NONE; /* the list is the caller's */
-    o.seed = seed;
-    o.shuffle = (stk_shuffle)shuffle;
-    o.streams = streams;
-    o.window = window;
-    o.window_bytes = bytes;
-    o.ranks_per_node = local;
-    o.drop_last = drop_last ? STK_YES : STK_NO;
-    o.on_error = skip ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE;
-    o.skip_budget = budget;
-    o.memory_limit = memory;
-    o.max_pixels = pixels;
-    o.global_batch_size = global;
-    o.learn_jpeg = learn ? STK_YES : STK_NO;
-    o.pin_memory = pin ? STK_YES : STK_NO;
-    o.device_memory_limit = far;
-    o.max_tokens = tokens;
-    o.bucket = bucket;
-    o.device_cache_limit = kept;
     self->pid = getpid();
     self->lock = PyThread_allocate_lock();
-    if (!self->lock) {
-        PyErr_NoMemory();
+    if (watch)
+        self->drawn = PyMem_Calloc(1, sizeof *self->drawn);
+    if (self->lock && (self->drawn || !watch))
+        return 0;
+    PyErr_NoMemory();
+    return -1;
+}
+
+static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "data", "outputs", "options", "exclude", "watch", "sampling", NULL };
+    PyObject *data, *outputs, *words, *exclude = Py_None, *taken = Py_None;
+    loader_object *self = (loader_object *)obj;
+    stk_loader_options o = { 0 };
+    sampling arrays = { 0 };
+    int rc = -1, watch = 0;
+    stk_watch told;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!|OpO:Loader", names, &PyTuple_Type, &data,
+                                     &PyTuple_Type, &outputs, &PyDict_Type, &words, &exclude, &watch,
+                                     &taken) ||
+        loader_prepare(self, watch) < 0 || options_parse(obj, words, &o) < 0)
         return -1;
+    if (exclude != Py_None && !(o.exclude = PyBytes_AsString(exclude)))
+        return -1;
+    told = (stk_watch){ STK_PLUGIN_ABI, self->drawn, note_drawn };
+    if (watch) {
+        o.watch = &told;
+        o.num_workers = STK_NONE; /* the list is the caller's */
     }
     if (sampling_parse(taken, &arrays, &o) == 0)
         rc = open_loader(self, data, outputs, &o);
@@ -604,6 +572,14 @@ static PyObject *cache_dict(const stk_stats *s)
                          (unsigned long long)s->gpu_cache_misses);
 }
 
+static PyObject *memory_dict(const stk_stats *s)
+{
+    unsigned long long b = s->memory_batches, r = s->memory_reads;
+    unsigned long long k = s->memory_blocks, t = s->memory_scratch;
+
+    return Py_BuildValue("{sKsKsKsK}", "batches", b, "reads", r, "blocks", k, "scratch", t);
+}
+
 /* What the GPU did; None where there is none. */
 static PyObject *gpu_dict(const stk_stats *s)
 {
@@ -628,7 +604,7 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
     stk_loader_stats(self->l, &s);
     leave(self);
     return Py_BuildValue(
-        "{sKsKsKsIsIsNsNsdsdsKsKsKszsKsKsKsIsKsKsKsKsKsK}", "samples",
+        "{sKsKsKsIsIsNsNsdsdsKsKsKszsKsKsKsNsIsKsKsKsKsKsK}", "samples",
         (unsigned long long)s.samples, "batches", (unsigned long long)s.batches, "bytes",
         (unsigned long long)s.bytes, "workers", s.workers, "slots", s.slots, "stages",
         stages_dict(&s), "gpu", gpu_dict(&s), "wait_s", (double)s.wait_ns * 1e-9, "first_batch_s",
@@ -636,7 +612,7 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
         (unsigned long long)s.retried_reads, "cold_reads", (unsigned long long)s.cold_reads,
         "cold_by", s.cold_by, "memory", (unsigned long long)s.memory, "memory_peak",
         (unsigned long long)s.memory_peak, "memory_limit", (unsigned long long)s.memory_limit,
-        "held", s.held, "jpeg_seek", (unsigned long long)s.jpeg_seek, "jpeg_misfit",
+        "memory_of", memory_dict(&s), "held", s.held, "jpeg_seek", (unsigned long long)s.jpeg_seek, "jpeg_misfit",
         (unsigned long long)s.jpeg_misfit, "jpeg_fallback", (unsigned long long)s.jpeg_fallback,
         "jpeg_learned", (unsigned long long)s.jpeg_learned, "packed_tokens",
         (unsigned long long)s.packed_tokens, "packed_room", (unsigned long long)s.packed_room);

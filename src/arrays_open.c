@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/cpu.h"
+#include "base/size.h"
 #include "codec/unpack.h"
 #include "format/npy_head.h"
 #include "pipe/jobs.h"
@@ -458,7 +459,7 @@ static int npz_bound(const stk_zip *z, stk_error *err)
         return stk_fail(err, STK_ELIMIT,
                         "its deflated arrays unpack to more than a quarter of the memory (%" PRIu64
                         " MB): save them with numpy.savez(), which does not deflate",
-                        most >> 20);
+                        stk_size_mb(most));
     if (!z->n || z->n > STK_MAX_ARRAYS)
         return stk_fail(err, STK_ELIMIT, "it has %zu arrays: 1 to %d", z->n, STK_MAX_ARRAYS);
     return 0;

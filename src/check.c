@@ -13,11 +13,13 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/opts.h"
 #include "base/registry.h"
 #include "check_model.h"
 #include "codec/jpeg_seek.h"
 #include "pipe/jobs.h"
+#include "source/folder.h"
 
 #define RUN 128u /* samples a job */
 #define TELL_EVERY_NS 50000000u
@@ -30,13 +32,13 @@ int check_tell(check *c, uint64_t more)
     uint64_t done = atomic_fetch_add_explicit(&c->done, more, memory_order_relaxed) + more;
     uint64_t now = stk_now_ns();
 
-    if (c->o.progress && pthread_mutex_trylock(&c->lock) == 0) {
+    if (c->o.progress && stk_mutex_try(&c->lock)) {
         if (now - c->told_ns >= TELL_EVERY_NS) {
             c->told_ns = now;
             if (c->o.progress(c->o.progress_cookie, done, stk_dataset_len(c->ds)))
                 atomic_store_explicit(&c->stopped, 1, memory_order_relaxed);
         }
-        pthread_mutex_unlock(&c->lock);
+        stk_mutex_unlock(&c->lock);
     }
     return atomic_load_explicit(&c->stopped, memory_order_relaxed);
 }
@@ -45,9 +47,9 @@ void check_say(check *c, const stk_bad *b)
 {
     if (!c->o.bad)
         return;
-    pthread_mutex_lock(&c->lock);
+    stk_mutex_lock(&c->lock);
     c->o.bad(c->o.bad_cookie, b);
-    pthread_mutex_unlock(&c->lock);
+    stk_mutex_unlock(&c->lock);
 }
 
 int check_again(int rc, uint32_t *tries)
@@ -96,12 +98,16 @@ static int judge(check *c, uint64_t id, int rc, stk_error *err)
 
 static int points_fit(const check *c, const stk_entry *e, uint32_t field, stk_bytes in)
 {
-    stk_bytes points = stk_seekfile_get(c->ds->seek, e->shard, e->row, field);
+    stk_seek_field at = { e->shard, e->row, field };
+    stk_seek_room room = { 0 };
+    stk_bytes points = stk_seekfile_get(c->ds->seek, &at, &room);
     stk_jpeg_seek seek;
     stk_jpeg_head head;
+    int fit = !points.data || (stk_jpeg_seek_open(&seek, &head, points, NULL) == 0 &&
+                               stk_jpeg_seek_check(&seek, &head, in, NULL) == 0);
 
-    return !points.data || (stk_jpeg_seek_open(&seek, &head, points, NULL) == 0 &&
-                            stk_jpeg_seek_check(&seek, &head, in, NULL) == 0);
+    stk_seek_room_fini(&room);
+    return fit;
 }
 
 static int check_points(check *c, uint64_t id, const stk_sample *s, stk_error *err)
@@ -364,15 +370,29 @@ static int open_data(check *c, const char *const *urls, size_t n, stk_error *err
     return rc < 0 ? rc : stk_dataset_open(&c->ds, urls, n, &o, err);
 }
 
+/* A name that was expanded is not expanded again.  Names of other sources hold no pattern. */
+static int path_url(const char *name, char **out, stk_error *err)
+{
+    size_t len = strlen(STK_PATH_SCHEME) + strlen(name) + 1;
+
+    *out = stk_alloc(len);
+    if (!*out)
+        return stk_fail_nomem(err, len);
+    snprintf(*out, len, "%s%s", name[0] == '/' ? STK_PATH_SCHEME : "", name);
+    return 0;
+}
+
 /* Everything that can be opened.  ds stays NULL where no shard can. */
 static int open_good(check *c, const char *const *urls, size_t n, stk_error *err)
 {
-    const char **good;
+    char **good;
     size_t k = 0;
-    int rc = open_data(c, urls, n, err);
+    int rc = open_data(c, urls, n, err), made = 0;
     stk_error first = *err;
 
     if (rc == 0 || !is_shards(rc))
+        return rc;
+    if (rc == STK_ESTALE && stk_is_folder(first.shard)) /* labels would be renumbered: all of them */
         return rc;
     if (names_all(c, urls, n, err) < 0) {
         *err = first;
@@ -386,13 +406,15 @@ static int open_good(check *c, const char *const *urls, size_t n, stk_error *err
     good = stk_zalloc(c->all.n + 1, sizeof *good);
     if (!good)
         return stk_fail_nomem(err, c->all.n * sizeof *good);
-    for (size_t i = 0; i < c->all.n; i++)
+    for (size_t i = 0; made == 0 && i < c->all.n; i++)
         if (!c->bad_shard[i])
-            good[k++] = c->all.name[i];
-    if (!k && !c->bad_shards) /* nothing here is for us: arrays, or compressed shards alone */
+            made = path_url(c->all.name[i], &good[k++], err);
+    if (made == 0 && !k && !c->bad_shards) /* nothing here is for us: arrays, or compressed shards */
         *err = first;
     else
-        rc = k ? open_data(c, good, k, err) : 0;
+        rc = made == 0 && k ? open_data(c, (const char *const *)good, k, err) : made;
+    for (size_t i = 0; i < k; i++)
+        stk_free(good[i]);
     stk_free(good);
     return rc;
 }
@@ -469,7 +491,7 @@ int stk_check(const char *const *urls, size_t n, const stk_check_options *opt,
     int rc;
 
     stk_options_take(&c.o, sizeof c.o, opt);
-    pthread_mutex_init(&c.lock, NULL);
+    stk_mutex_init(&c.lock);
     rc = check_all(&c, urls, n, &here);
     if (rc == 0 && report)
         rc = report_fill(&c, report, &here);
@@ -478,7 +500,7 @@ int stk_check(const char *const *urls, size_t n, const stk_check_options *opt,
     stk_dataset_unref(&c.ds);
     stk_names_fini(&c.all);
     stk_free(c.bad_shard);
-    pthread_mutex_destroy(&c.lock);
+    stk_mutex_destroy(&c.lock);
     if (rc < 0 && err)
         *err = here;
     return rc;

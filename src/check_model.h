@@ -4,9 +4,9 @@
 #ifndef STOKER_CHECK_MODEL_H
 #define STOKER_CHECK_MODEL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/lock.h"
 #include "fetch/data.h"
 #include "indexer.h"
 #include "pipe/engine.h"
@@ -37,7 +37,7 @@ typedef struct check {
     _Atomic uint64_t done, bytes, bad_samples, bad_shards, unsupported, unchecked, misfits;
     _Atomic uint64_t index_faults, warnings, fields, only_read, decoded[CHECK_KINDS];
     _Atomic int stopped;
-    pthread_mutex_t lock;
+    stk_mutex lock;
     uint64_t told_ns; /* lock */
 } check;
 

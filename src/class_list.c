@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/hash.h"
 #include "indexer.h"
 #include "source/folder.h"
@@ -186,28 +187,6 @@ int stk_classes_check(const stk_indexer *x, stk_error *err)
     return rc;
 }
 
-static int list_write(const char *path, const stk_text *t)
-{
-    char tmp[1420];
-    FILE *f;
-    int fd, bad;
-
-    snprintf(tmp, sizeof tmp, "%s.XXXXXX", path);
-    fd = mkstemp(tmp);
-    f = fd < 0 ? NULL : fdopen(fd, "wb");
-    if (!f) {
-        if (fd >= 0)
-            close(fd);
-        return -1;
-    }
-    bad = fwrite(t->s, 1, t->len, f) != t->len || fflush(f) || fsync(fd) || fchmod(fd, 0644);
-    bad |= fclose(f) != 0;
-    if (!bad && rename(tmp, path) == 0)
-        return 0;
-    unlink(tmp);
-    return -1;
-}
-
 int stk_classes_keep(const stk_indexer *x, stk_error *err)
 {
     class_name *now = NULL;
@@ -230,7 +209,7 @@ int stk_classes_keep(const stk_indexer *x, stk_error *err)
         if (rc == 0)
             rc = stk_text_put(&t, "", 1, err);
     }
-    if (rc == 0 && list_write(path, &t) < 0)
+    if (rc == 0 && stk_atomic_put(path, t.s, t.len, STK_COMMIT_SYNC, NULL) < 0)
         stk_log_line(&x->log, STK_LOG_INFO,
                      "%s can't be written: new classes will renumber labels unseen", path);
     stk_free(now);

@@ -49,7 +49,7 @@ int stk_column_name_check(const char *name, stk_error *err)
     if (!n || n > 255 || name[0] == '.' || name[n - 1] == '.' || strstr(name, "..") ||
         strchr(name, ','))
         return stk_fail(err, STK_EINVAL,
-                        "\"%.200s\" is no column: write a field (cls) or a member of a JSON field "
+                        "\"%.200s\" is not a column: write a field (cls) or a member of a JSON field "
                         "(json.width)",
                         name);
     return 0;
@@ -169,15 +169,24 @@ static int read_named(reading *r, const stk_field *f, const stk_place *p, int js
 static int read_block(reading *r, const stk_place *p, stk_error *err)
 {
     stk_bytes raw;
+    int rc;
 
     if (r->block && r->block_number == p->block)
         return 0;
     stk_free(r->block);
     r->block = NULL;
     STK_TRY(read_range(r, p->offset, p->len, &raw, err));
-    STK_TRY(r->job->format->unpack(raw, &r->block, &r->block_len, err));
+    r->block_len = (size_t)p->unpacked;
+    r->block = stk_alloc(r->block_len);
+    if (!r->block)
+        return stk_fail_nomem(err, r->block_len);
     r->block_number = p->block;
-    return 0;
+    rc = r->job->format->unpack(raw, r->block, &r->block_len, err);
+    if (rc < 0) {
+        stk_free(r->block);
+        r->block = NULL;
+    }
+    return rc;
 }
 
 static int read_field(reading *r, stk_entry *e, const stk_field *f, int json, stk_bytes *out,

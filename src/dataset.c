@@ -3,8 +3,9 @@
  * index on its own.
  *
  * Reading here is for people, tests and map-style access: one sample, whole, in the calling
- * thread.  It takes no lock and shares no state but the open files, so it also works in a forked
- * child. */
+ * thread.  It takes no lock, so it also works in a forked child; shared are the open files and the
+ * block that was unpacked last, which makes neighbours cheap.  Whoever looks at that block takes it
+ * out and puts it back: another thread finds nothing meanwhile and unpacks its own. */
 #include <stoker/dataset.h>
 #include <stoker/tools.h>
 
@@ -17,6 +18,7 @@
 #include "indexer.h"
 #include "seek_build.h"
 
+#define KEPT_MAX ((size_t)64 << 20) /* bytes of the block that a data set keeps */
 #define READ_GAP 4096u /* fields no farther apart than this (headers, padding) are read in one go */
 
 /* ---- open ---- */
@@ -148,6 +150,43 @@ stk_dataset *stk_dataset_ref(stk_dataset *ds)
     return ds;
 }
 
+typedef struct stk_kept_block { /* unpacked; samples and the data set hold it */
+    _Atomic uint32_t refs;
+    uint64_t shard, block;
+    void *data;
+    size_t len;
+} stk_kept_block;
+
+static void kept_unref(stk_kept_block *b)
+{
+    if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    stk_free(b->data);
+    stk_free(b);
+}
+
+/* Hand a reference to the data set. */
+static void kept_put(stk_dataset *ds, stk_kept_block *b)
+{
+    kept_unref(atomic_exchange_explicit(&ds->last, b, memory_order_acq_rel));
+}
+
+/* A reference to the block, if it is the one that was unpacked last; else NULL. */
+static stk_kept_block *kept_find(stk_dataset *ds, uint64_t shard, uint64_t block)
+{
+    stk_kept_block *b = atomic_exchange_explicit(&ds->last, NULL, memory_order_acq_rel);
+
+    if (b && (b->shard != shard || b->block != block)) {
+        kept_unref(b);
+        return NULL;
+    }
+    if (b) {
+        atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+        kept_put(ds, b);
+    }
+    return b;
+}
+
 void stk_dataset_unref(stk_dataset **ds)
 {
     stk_dataset *d = *ds;
@@ -155,6 +194,7 @@ void stk_dataset_unref(stk_dataset **ds)
     *ds = NULL;
     if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1)
         return;
+    kept_put(d, NULL);
     stk_shards_close(&d->shards);
     if (d->state)
         d->format->close(d->state);
@@ -233,9 +273,8 @@ typedef struct sample_field {
     stk_field at;
     const uint8_t *data;
     size_t len;
-    uint64_t block; /* with `owned`: the number of the block that it holds */
-    void *owned;    /* read or unpacked for this field */
-    size_t owned_len;
+    stk_kept_block *block; /* that it is in; NULL: in none */
+    void *owned;           /* read for this field */
 } sample_field;
 
 struct stk_sample {
@@ -360,25 +399,59 @@ static int read_named(const stk_sample *s, const stk_place *p, void **out, size_
     return rc;
 }
 
-/* The unpacked block of a field: an earlier field's when it is the same one. */
+/* *out: a reference to the block, read and unpacked. */
+static int block_read(const stk_sample *s, stk_file *file, const stk_place *p, stk_kept_block **out,
+                      stk_error *err)
+{
+    stk_kept_block *b = STK_NEW(stk_kept_block);
+    void *raw = NULL;
+    int rc = b ? read_place(s, file, p, &raw, err) : stk_fail_nomem(err, sizeof *b);
+
+    if (rc == 0) {
+        b->len = (size_t)p->unpacked;
+        b->data = stk_alloc(b->len);
+        rc = b->data ? s->ds->format->unpack((stk_bytes){ raw, p->len }, b->data, &b->len, err)
+                     : stk_fail_nomem(err, b->len);
+    }
+    stk_free(raw);
+    if (rc < 0) {
+        if (b)
+            stk_free(b->data);
+        stk_free(b);
+        return rc;
+    }
+    atomic_init(&b->refs, 1);
+    b->shard = s->entry.shard;
+    b->block = p->block;
+    *out = b;
+    return 0;
+}
+
+/* The unpacked block of a field: an earlier field's when it is the same one, or the one that was
+ * unpacked last. */
 static int block_of(stk_sample *s, uint32_t k, stk_file *file, const stk_place *p, stk_bytes *out,
                     stk_error *err)
 {
-    sample_field *f = &s->f[k];
-    void *raw = NULL;
-    int rc;
+    stk_kept_block *b = NULL;
 
-    for (uint32_t j = 0; j < k; j++)
-        if (s->f[j].owned && s->f[j].block == p->block) {
-            *out = (stk_bytes){ s->f[j].owned, s->f[j].owned_len };
-            return 0;
+    for (uint32_t j = 0; j < k && !b; j++)
+        if (s->f[j].block && s->f[j].block->block == p->block)
+            b = s->f[j].block;
+    if (b) {
+        atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+    } else {
+        b = kept_find(s->ds, s->entry.shard, p->block);
+        if (!b) {
+            STK_TRY(block_read(s, file, p, &b, err));
+            if (b->len <= KEPT_MAX) {
+                atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+                kept_put(s->ds, b);
+            }
         }
-    STK_TRY(read_place(s, file, p, &raw, err));
-    rc = s->ds->format->unpack((stk_bytes){ raw, p->len }, &f->owned, &f->owned_len, err);
-    stk_free(raw);
-    f->block = p->block;
-    *out = (stk_bytes){ f->owned, f->owned_len };
-    return rc;
+    }
+    s->f[k].block = b;
+    *out = (stk_bytes){ b->data, b->len };
+    return 0;
 }
 
 static int read_located(stk_sample *s, stk_file *file, stk_error *err)
@@ -392,7 +465,6 @@ static int read_located(stk_sample *s, stk_file *file, stk_error *err)
 
         s->entry.state = s->ds->state;
         STK_TRY(format->locate(&s->entry, &f->at, &p, err));
-        f->block = UINT64_MAX;
         if (p.here.data) {
             f->data = p.here.data;
             f->len = p.here.len;
@@ -449,14 +521,12 @@ static int sample_rows(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error 
     for (uint32_t k = 0; rc == 0 && k < set->n; k++) {
         const stk_array *a = &set->array[k];
         sample_field *f = &s->f[k];
-        stk_span at;
+        uint64_t rows;
 
         f->at.name = a->name;
         f->len = a->row_bytes;
         f->data = f->owned = stk_alloc(f->len);
-        rc = f->owned ? stk_array_span(a, i, 1, f->owned, &at, err) : stk_fail_nomem(err, f->len);
-        if (rc == 0 && at.data != f->data)
-            memcpy(f->owned, at.data, f->len);
+        rc = f->owned ? stk_array_read(a, i, 1, f->owned, &rows, err) : stk_fail_nomem(err, f->len);
     }
     if (rc < 0)
         stk_sample_close(&s);
@@ -542,8 +612,10 @@ void stk_sample_close(stk_sample **s)
     *s = NULL;
     if (!x)
         return;
-    for (uint32_t k = 0; k < x->entry.n_fields; k++)
+    for (uint32_t k = 0; k < x->entry.n_fields; k++) {
         stk_free(x->f[k].owned);
+        kept_unref(x->f[k].block);
+    }
     stk_free(x->bytes);
     stk_dataset_unref(&x->ds);
     stk_free(x);

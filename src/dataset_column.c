@@ -142,7 +142,7 @@ static int take_read(stk_column *col, const char *name, const stk_column_options
     bad = atomic_load_explicit(&f.bad, memory_order_relaxed);
     if (bad)
         stk_log_line(&ds->log, STK_LOG_WARN,
-                     "column %s: %" PRIu64 " values were left out: their field is no JSON; stoker "
+                     "column %s: %" PRIu64 " values were left out: their field is not JSON; stoker "
                      "check names the samples",
                      name, bad);
     return 0;

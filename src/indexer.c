@@ -3,22 +3,19 @@
  * process builds it.
  *
  * Looking needs no lock, because an index appears whole or not at all.  Building happens under a
- * lock file beside it, and everyone who waited for the lock looks again first.  The kernel drops
- * the lock of a process that dies; what it left is removed by the next builder.  The lock file
- * itself is removed by its holder, so whoever gets a lock makes sure that it is still on the
- * file of that name. */
+ * lock file beside it (base/atomic_file.h), and every process that waited for the lock looks again
+ * first.  The kernel drops the lock of a process that dies; what it left is removed by the next
+ * builder. */
 #include "indexer.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/registry.h"
 #include "fetch/data.h"
 #include "source/folder.h"
@@ -97,30 +94,42 @@ static int same_list(const stk_indexer *x, const stk_index *ix)
     return !x->format_name || !strcmp(x->format_name, stk_index_format(ix));
 }
 
-static int check_shard(const stk_index *ix, uint64_t i, const char *name, stk_error *err)
+/* touched: only its mtime is another one.  Then a look at samples of its content has to do: all of
+ * its members are compared when it is first read. */
+static int check_shard(const stk_index *ix, uint64_t i, const char *name, int touched,
+                       stk_error *err)
 {
     stk_file *f = NULL;
     int rc = stk_url_open(name, &f, err);
 
     if (rc == 0)
-        rc = stk_index_check_file(ix, i, f, NULL, NULL, err);
+        rc = touched ? stk_index_same_content(ix, i, f, err)
+                     : stk_index_check_file(ix, i, f, NULL, NULL, err);
     stk_file_close(&f);
     if (rc < 0)
         stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
 }
 
+static int touched_since(const char *name, stk_error *err)
+{
+    int rc = stk_fail(err, STK_ESTALE, "shard was written to since it was indexed");
+
+    stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
+    return rc;
+}
+
 static int check_shards(const stk_indexer *x, const stk_index *ix, stk_error *err)
 {
-    uint32_t settled = 0;
+    uint32_t touched = 0;
 
-    if (x->names.n > STAT_ALL_UP_TO)
+    if (x->names.n > STAT_ALL_UP_TO && !x->thorough)
         return 0;
     for (size_t i = 0; i < x->names.n; i++) {
         const char *name = x->names.name[i];
         stk_shard_info was;
         struct stat st;
-        int seen = name[0] == '/' && stat(name, &st) == 0;
+        int seen = name[0] == '/' && stat(name, &st) == 0, other = 0;
 
         if (name[0] != '/')
             continue;
@@ -128,11 +137,21 @@ static int check_shards(const stk_indexer *x, const stk_index *ix, stk_error *er
         if (seen && (uint64_t)st.st_size == was.size && !stk_is_folder(name)) {
             int64_t mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
 
-            if (mtime_ns == was.mtime_ns || settled++ >= SETTLE_AT_OPEN)
+            if (mtime_ns == was.mtime_ns)
+                continue;
+            if (x->thorough) /* columns and seek points may be of what was there before */
+                return touched_since(name, err);
+            other = 1;
+            if (touched++ >= SETTLE_AT_OPEN)
                 continue;
         }
-        STK_TRY(check_shard(ix, i, name, err));
+        STK_TRY(check_shard(ix, i, name, other, err));
     }
+    if (touched)
+        stk_log_line(&x->log, STK_LOG_INFO,
+                     "%u shard(s) have changed times since they were indexed: their members are "
+                     "compared when they are first read; stoker index ... settles it for good",
+                     touched);
     return 0;
 }
 
@@ -191,11 +210,6 @@ static int look(stk_indexer *x, stk_error *err)
 
 /* ---- the lock ---- */
 
-typedef struct lock {
-    char path[1300];
-    int fd;
-} lock;
-
 static int folder_make(char *path, int parents)
 {
     if (parents)
@@ -214,102 +228,33 @@ static void folder_of(const char *path, char *dir, size_t size)
     *strrchr(dir, '/') = 0;
 }
 
-/* Is fd still the file of this name? */
-static int lock_current(const lock *l)
+/* 0: held, or there are no locks there.  STK_ECLOSED: the caller wants it no more.  STK_EIO:
+ * nothing can be written there.  Looks now and then instead of sleeping in the kernel, so that the
+ * caller can be asked.  The folder is made each time: a holder that failed removes it. */
+static int lock_take(stk_lock_file *l, const char *index, int parents, const stk_indexer *x)
 {
-    struct stat a, b;
+    char dir[1280], path[1300];
+    int told = 0, rc;
 
-    return fstat(l->fd, &a) == 0 && stat(l->path, &b) == 0 && a.st_ino == b.st_ino &&
-           a.st_dev == b.st_dev;
-}
-
-/* 0: held; 1: there are no locks on this file system, at worst the index is built twice.  Looks now
- * and then instead of sleeping in the kernel, so that the caller can be asked whether it still
- * wants it. */
-static int lock_wait(const lock *l, const stk_indexer *x)
-{
-    int told = 0;
-
-    while (flock(l->fd, LOCK_EX | LOCK_NB) < 0) {
-        if (errno == EINTR)
+    if (!index[0])
+        return STK_ENOTFOUND;
+    folder_of(index, dir, sizeof dir);
+    snprintf(path, sizeof path, "%.*s.lock", (int)(strlen(index) - strlen(".idx")), index);
+    for (int gone = 0; gone < 100;) {
+        rc = folder_make(dir, parents) < 0 ? STK_EIO : stk_lock_try(l, path);
+        if (rc == 0 || rc == STK_ENOMEM || (rc < 0 && errno != ENOENT))
+            return rc;
+        gone += rc < 0;
+        if (rc < 0)
             continue;
-        if (errno != EWOULDBLOCK)
-            return 1;
         if (!told++)
             stk_log_line(&x->log, STK_LOG_INFO,
-                         "waiting for another process that builds the index (%s)", l->path);
+                         "waiting for another process that builds the index (%s)", path);
         if (x->progress && x->progress(x->progress_cookie, 0, 0))
             return STK_ECLOSED;
         nanosleep(&(struct timespec){ 0, LOCK_LOOK_NS }, NULL);
     }
-    return 0;
-}
-
-/* 1: locked; 0: the file was removed meanwhile, try again; STK_EIO: this folder cannot be
- * written; STK_ECLOSED. */
-static int lock_try(lock *l, char *dir, int parents, const stk_indexer *x)
-{
-    int rc;
-
-    if (folder_make(dir, parents) < 0)
-        return STK_EIO;
-    l->fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (l->fd < 0)
-        return errno == ENOENT ? 0 : STK_EIO;
-    rc = lock_wait(l, x);
-    if (rc == 0 && lock_current(l))
-        rc = 1;
-    if (rc > 0)
-        return rc;
-    close(l->fd);
-    l->fd = -1;
-    return rc;
-}
-
-/* 0: held.  STK_ECLOSED: the caller has had enough; else negative: nothing can be written there. */
-static int lock_take(lock *l, const char *index, int parents, const stk_indexer *x)
-{
-    char dir[1280];
-    int got = 0;
-
-    l->fd = -1;
-    if (!index[0])
-        return STK_ENOTFOUND;
-    folder_of(index, dir, sizeof dir);
-    snprintf(l->path, sizeof l->path, "%.*s.lock", (int)(strlen(index) - strlen(".idx")), index);
-    for (int i = 0; i < 1000 && !got; i++)
-        got = lock_try(l, dir, parents, x);
-    return got > 0 ? 0 : got < 0 ? got : STK_EIO;
-}
-
-static void lock_drop(lock *l)
-{
-    if (l->fd < 0)
-        return;
-    unlink(l->path);
-    flock(l->fd, LOCK_UN); /* also where a forked child still has the descriptor */
-    close(l->fd);
-    l->fd = -1;
-}
-
-/* Under the lock nobody else writes this index, so temporary files of it are those of the dead. */
-static void sweep(const char *index)
-{
-    const char *base = strrchr(index, '/') + 1;
-    char dir[1280], path[1600];
-    struct dirent *e;
-    DIR *d;
-
-    folder_of(index, dir, sizeof dir);
-    d = opendir(dir);
-    while (d && (e = readdir(d)))
-        if (!strncmp(e->d_name, base, strlen(base)) &&
-            !strncmp(e->d_name + strlen(base), ".tmp.", 5)) {
-            snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-            unlink(path);
-        }
-    if (d)
-        closedir(d);
+    return STK_EIO;
 }
 
 /* ---- open, mend ---- */
@@ -323,34 +268,44 @@ static int may_build(int rc, int mend)
 static int build_at(stk_indexer *x, const char *path, int mend, stk_error *err)
 {
     char dir[1280];
-    lock l;
+    stk_lock_file l = { .fd = -1 };
     int rc;
 
+    x->sys = 0;
     rc = lock_take(&l, path, path != x->home.beside, x);
     if (rc == STK_ECLOSED)
         return stk_fail(err, rc, "stopped by the caller");
-    if (rc < 0)
+    if (rc == STK_ENOMEM)
+        return stk_fail_nomem(err, sizeof l);
+    if (rc < 0) {
+        x->sys = errno;
         return STK_END;
+    }
     rc = x->force ? STK_END : look(x, err);
     if (may_build(rc, mend)) {
-        sweep(path);
+        stk_atomic_sweep_like(path);
         rc = stk_indexer_build(x, path, err);
     }
-    lock_drop(&l);
+    stk_lock_drop(&l);
     if (rc < 0) {
         folder_of(path, dir, sizeof dir);
         (void)!rmdir(dir); /* only if it is empty: leave nothing behind */
     }
-    return rc;
+    return rc == STK_EIO && x->sys ? STK_END : rc;
 }
 
 static int find_or_build(stk_indexer *x, int mend, stk_error *err)
 {
+    char why[96];
     int rc = x->force ? STK_END : look(x, err);
 
     if (!may_build(rc, mend))
         return rc;
     rc = build_at(x, x->home.beside, mend, err);
+    if (rc == STK_END && x->home.beside[0] && x->home.cache[0]) /* read-only data is nothing odd */
+        stk_log_line(&x->log, stk_is_full(x->sys) ? STK_LOG_WARN : STK_LOG_INFO,
+                     "the index goes to %s: %s can't be written (%s)", x->home.cache,
+                     x->home.beside, strerror_r(x->sys, why, sizeof why));
     if (rc == STK_END)
         rc = build_at(x, x->home.cache, mend, err);
     if (rc != STK_END)
@@ -374,13 +329,16 @@ static int find_or_build(stk_indexer *x, int mend, stk_error *err)
 static int columns_at(stk_indexer *x, stk_error *err)
 {
     char path[1280];
-    lock l;
+    stk_lock_file l = { .fd = -1 };
     int rc;
 
     memcpy(path, x->path, sizeof path);
+    x->sys = 0;
     rc = lock_take(&l, path, 0, x);
     if (rc == STK_ECLOSED)
         return stk_fail(err, rc, "stopped by the caller");
+    if (rc == STK_ENOMEM)
+        return stk_fail_nomem(err, sizeof l);
     if (rc < 0)
         return STK_END;
     stk_index_close(&x->index);
@@ -390,11 +348,11 @@ static int columns_at(stk_indexer *x, stk_error *err)
     if (rc == 0)
         rc = stk_indexer_lacks_columns(x, err);
     if (rc > 0) {
-        sweep(path);
+        stk_atomic_sweep_like(path);
         rc = stk_indexer_add_columns(x, path, err);
     }
-    lock_drop(&l);
-    return rc;
+    stk_lock_drop(&l);
+    return rc == STK_EIO && x->sys ? STK_END : rc;
 }
 
 static int columns_ensure(stk_indexer *x, int mend, stk_error *err)

@@ -26,6 +26,7 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
     stk_index *index;
     char path[1280]; /* "" when the index is in memory */
     int built;
+    int sys; /* why the last place that was tried can't be written; 0: it can */
     uint64_t reused, data_bytes;
 } stk_indexer;
 
@@ -43,6 +44,8 @@ int stk_classes_keep(const stk_indexer *x, stk_error *err);
 
 /* indexer_build.c: scan all shards, write the index to `path` (NULL: memory) and open it. */
 int stk_indexer_build(stk_indexer *x, const char *path, stk_error *err);
+/* A writer for x's shards; x->sys says why it can't be had. */
+int stk_indexer_writer(stk_indexer *x, const char *path, stk_index_writer **out, stk_error *err);
 
 /* indexer_columns.c: 1: x->index lacks columns that are wanted; 0: it has them. */
 int stk_indexer_lacks_columns(stk_indexer *x, stk_error *err);

@@ -6,6 +6,7 @@
  * scanned.  A shard that changed between survey and end of its scan is an error: an index of it
  * would be stale at birth. */
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "arrays_open.h"
+#include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/registry.h"
@@ -364,7 +366,7 @@ static int build_run(build *b, const char *path, stk_error *err)
                  x->names.n, b->total);
     if (path && !x->force)
         old_find(b, path);
-    STK_TRY(stk_index_writer_open(&b->writer, path, x->format->name, x->names.n, err));
+    STK_TRY(stk_indexer_writer(x, path, &b->writer, err));
     STK_TRY(stk_jobs_watch(x->workers, x->names.n, index_shard, tick, b, err));
     STK_TRY(stk_index_writer_commit(b->writer, err));
     tell(b, 1);
@@ -378,6 +380,17 @@ static int build_run(build *b, const char *path, stk_error *err)
     x->built = 1;
     snprintf(x->path, sizeof x->path, "%s", path ? path : "");
     return 0;
+}
+
+int stk_indexer_writer(stk_indexer *x, const char *path, stk_index_writer **out, stk_error *err)
+{
+    int rc;
+
+    x->sys = 0;
+    rc = stk_index_writer_open(out, path, x->format->name, x->names.n, err);
+
+    x->sys = rc == STK_EIO && stk_unwritable(errno) ? errno : 0;
+    return rc;
 }
 
 int stk_indexer_build(stk_indexer *x, const char *path, stk_error *err)
@@ -394,6 +407,8 @@ int stk_indexer_build(stk_indexer *x, const char *path, stk_error *err)
     b->warning = stk_zalloc(x->names.n, sizeof *b->warning);
     rc = b->info && b->warning ? build_run(b, path, err)
                                : stk_fail_nomem(err, x->names.n * sizeof *b->info);
+    if (rc == STK_EIO && b->writer)
+        x->sys = stk_index_writer_unwritable(b->writer);
     stk_index_writer_close(&b->writer);
     for (size_t i = 0; i < b->n_old; i++) {
         stk_index_close(&b->old[i].index);

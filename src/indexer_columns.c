@@ -172,13 +172,13 @@ static int add_run(adding *a, const char *path, stk_error *err)
                  a->n == 1 ? "" : "s", x->names.n);
     if (x->format->open)
         STK_TRY(x->format->open(&in, &a->state, err));
-    STK_TRY(stk_index_writer_open(&a->writer, path, x->format->name, x->names.n, err));
+    STK_TRY(stk_indexer_writer(x, path, &a->writer, err));
     STK_TRY(stk_jobs_watch(x->workers, x->names.n, do_shard, tick, a, err));
     STK_TRY(values_check(a, err));
     bad = atomic_load_explicit(&a->bad, memory_order_relaxed);
     if (bad)
         stk_log_line(&x->log, STK_LOG_WARN,
-                     "%" PRIu64 " values were left out: their field is no JSON; stoker check "
+                     "%" PRIu64 " values were left out: their field is not JSON; stoker check "
                      "names the samples",
                      bad);
     STK_TRY(stk_index_writer_commit(a->writer, err));
@@ -204,6 +204,8 @@ int stk_indexer_add_columns(stk_indexer *x, const char *path, stk_error *err)
     a->x = x;
     a->caller = pthread_self();
     rc = add_run(a, path, err);
+    if (rc == STK_EIO && a->writer)
+        x->sys = stk_index_writer_unwritable(a->writer);
     stk_index_writer_close(&a->writer);
     if (a->state)
         x->format->close(a->state);

@@ -6,7 +6,6 @@
  * over the index gives the fingerprint by which a target is known to have this content. */
 #include <dirent.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/opts.h"
 #include "fetch/data.h"
 #include "order/order.h"
@@ -40,7 +40,7 @@ typedef struct pack {
     stk_index_report index;
     _Atomic uint64_t done, adapted;
     _Atomic int stopped;
-    pthread_mutex_t lock;
+    stk_mutex lock;
     uint64_t told_ns; /* lock */
 } pack;
 
@@ -56,13 +56,13 @@ static int tell(pack *p, uint64_t more)
     uint64_t now = stk_now_ns();
     uint64_t done = atomic_fetch_add_explicit(&p->done, more, memory_order_relaxed) + more;
 
-    if (p->o.progress && pthread_mutex_trylock(&p->lock) == 0) {
+    if (p->o.progress && stk_mutex_try(&p->lock)) {
         if (now - p->told_ns >= TELL_EVERY_NS) {
             p->told_ns = now;
             if (p->o.progress(p->o.progress_cookie, done, p->total))
                 atomic_store_explicit(&p->stopped, 1, memory_order_relaxed);
         }
-        pthread_mutex_unlock(&p->lock);
+        stk_mutex_unlock(&p->lock);
     }
     return atomic_load_explicit(&p->stopped, memory_order_relaxed);
 }
@@ -348,7 +348,7 @@ static int run(pack *p, stk_error *err)
     STK_TRY(plan(p, err));
     STK_TRY(stk_shard_folder_make(p->pattern.dir, err));
     STK_TRY(stk_stamp_lock(&p->stamp, &p->pattern, waiting, p, err));
-    stk_tar_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
+    stk_atomic_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
     STK_TRY(stk_stamp_load(&p->stamp, p->fingerprint, p->n, err));
     STK_TRY(look(p, err));
     STK_TRY(stk_pack_classes(p->ds, p->pattern.dir, p->o.force == STK_YES, err));
@@ -411,7 +411,7 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
             "seek points of JPEGs lie beside the index: pack with one, or without them");
     if (!p.o.samples && !p.o.bytes)
         p.o.bytes = DEFAULT_BYTES;
-    pthread_mutex_init(&p.lock, NULL);
+    stk_mutex_init(&p.lock);
     rc = stk_shard_pattern_parse(&p.pattern, dst, p.o.name ? p.o.name : "shard", err);
     if (rc == 0)
         rc = run(&p, err);
@@ -421,6 +421,6 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
     stk_shard_pattern_fini(&p.pattern);
     stk_free(p.first);
     stk_free(p.keep);
-    pthread_mutex_destroy(&p.lock);
+    stk_mutex_destroy(&p.lock);
     return rc;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "pack_stamp.h"
 
 static int list_of(const stk_dataset *ds, stk_text *t, stk_error *err)
@@ -46,29 +47,15 @@ static int compare(const char *path, const stk_text *t)
     return same && at == t->len ? 1 : -1;
 }
 
-static int put_file(const char *path, const char *tmp, const stk_text *t, stk_error *err)
-{
-    FILE *f = fopen(tmp, "wb");
-    int bad = !f || fwrite(t->s, 1, t->len, f) != t->len || fflush(f) || fsync(fileno(f));
-
-    if (f)
-        bad |= fclose(f) != 0;
-    if (!bad && rename(tmp, path) == 0)
-        return 0;
-    unlink(tmp);
-    return stk_fail(err, STK_EIO, "can't write %.160s", path);
-}
-
 int stk_pack_classes(const stk_dataset *ds, const char *dir, int force, stk_error *err)
 {
     size_t size = strlen(dir) + 48;
-    char *path = stk_alloc(size), *tmp = stk_alloc(size);
+    char *path = stk_alloc(size);
     stk_text t = { 0 };
-    int rc = path && tmp ? list_of(ds, &t, err) : stk_fail_nomem(err, size), there = 0;
+    int rc = path ? list_of(ds, &t, err) : stk_fail_nomem(err, size), there = 0;
 
     if (rc == 0 && t.len) {
         snprintf(path, size, "%sclasses.txt", dir);
-        snprintf(tmp, size, "%s.classes.txt.tmp.%d", dir, (int)getpid());
         there = compare(path, &t);
     }
     if (rc == 0 && there < 0 && !force)
@@ -77,9 +64,8 @@ int stk_pack_classes(const stk_dataset *ds, const char *dir, int force, stk_erro
                       "replace it (--force, force=True)",
                       path);
     else if (rc == 0 && t.len && there <= 0)
-        rc = put_file(path, tmp, &t, err);
+        rc = stk_atomic_put(path, t.s, t.len, STK_COMMIT_SYNC, err);
     stk_free(t.s);
     stk_free(path);
-    stk_free(tmp);
     return rc;
 }

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,47 +34,35 @@ static int failed(const char *path, int sys, stk_error *err)
                     strerror_r(sys, text, sizeof text));
 }
 
-static int lock_current(const stk_stamp *s)
+static int lock_take(stk_stamp *s, const char *path, int (*stop)(void *cookie), void *cookie,
+                     stk_error *err)
 {
-    struct stat a, b;
+    int rc;
 
-    return fstat(s->lock_fd, &a) == 0 && stat(s->lock_path, &b) == 0 && a.st_ino == b.st_ino;
-}
-
-static int lock_take(stk_stamp *s, int (*stop)(void *cookie), void *cookie, stk_error *err)
-{
-    for (;;) {
-        s->lock_fd = open(s->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-        if (s->lock_fd < 0) {
-            s->lock_fd = 0;
-            return failed(s->lock_path, errno, err);
-        }
-        while (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-            if (errno != EWOULDBLOCK && errno != EINTR)
-                return 0; /* a file system without locks */
-            if (stop(cookie))
-                return stk_fail(err, STK_ECLOSED, "stopped while another process packs to here");
-            usleep(POLL_US);
-        }
-        if (lock_current(s))
-            return 0;
-        close(s->lock_fd); /* its holder removed it: there may be a new one */
-        s->lock_fd = 0;
+    while ((rc = stk_lock_try(&s->lock, path)) == STK_END) {
+        if (stop(cookie))
+            return stk_fail(err, STK_ECLOSED, "stopped while another process packs to here");
+        usleep(POLL_US);
     }
+    if (rc == STK_ENOMEM)
+        return stk_fail_nomem(err, strlen(path));
+    return rc < 0 ? failed(path, errno, err) : 0;
 }
 
 int stk_stamp_lock(stk_stamp *s, const stk_shard_pattern *p, int (*stop)(void *cookie),
                    void *cookie, stk_error *err)
 {
-    char *dir;
+    char *lock = path_of(p, "lock"), *dir;
     int rc;
 
     s->path = path_of(p, "pack");
-    s->lock_path = path_of(p, "lock");
     dir = s->path ? stk_strndup(s->path, (size_t)(strrchr(s->path, '/') - s->path)) : NULL;
-    rc = dir && s->lock_path ? stk_shard_folder_make(dir, err) : stk_fail_nomem(err, 64);
+    rc = dir && lock ? stk_shard_folder_make(dir, err) : stk_fail_nomem(err, 64);
+    if (rc == 0)
+        rc = lock_take(s, lock, stop, cookie, err);
     stk_free(dir);
-    return rc < 0 ? rc : lock_take(s, stop, cookie, err);
+    stk_free(lock);
+    return rc;
 }
 
 /* ---- reading ---- */
@@ -148,22 +135,40 @@ static int append(const stk_stamp *s, const char *line, stk_error *err)
     return 0;
 }
 
-int stk_stamp_begin(stk_stamp *s, uint64_t fingerprint, int anew, stk_error *err)
+/* Begun by a rename, so that a link of its name is replaced and not followed. */
+static int begin_new(stk_stamp *s, uint64_t fingerprint, stk_error *err)
 {
+    stk_atomic_file f;
     char line[160];
+    int rc;
 
-    s->fd = open(s->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (anew ? O_TRUNC : 0), 0666);
-    if (s->fd < 0) {
-        s->fd = 0;
-        return failed(s->path, errno, err);
-    }
-    if (!anew)
-        return append(s, "\n", err); /* ends a line that a kill may have torn */
     snprintf(line, sizeof line,
              "{\"stoker\": \"pack\", \"fingerprint\": \"%016" PRIx64 "\", \"shards\": %" PRIu64
              "}\n",
              fingerprint, s->n);
-    return append(s, line, err);
+    rc = stk_atomic_open(&f, s->path, err);
+    if (rc == 0)
+        rc = stk_atomic_write(&f, line, strlen(line), 0, err);
+    if (rc == 0)
+        rc = stk_atomic_commit(&f, STK_COMMIT_SYNC, err);
+    if (rc == 0 && fcntl(f.fd, F_SETFL, O_APPEND) < 0)
+        rc = failed(s->path, errno, err);
+    if (rc == 0)
+        s->fd = stk_atomic_take(&f);
+    stk_atomic_close(&f);
+    return rc;
+}
+
+int stk_stamp_begin(stk_stamp *s, uint64_t fingerprint, int anew, stk_error *err)
+{
+    if (anew)
+        return begin_new(s, fingerprint, err);
+    s->fd = open(s->path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+    if (s->fd < 0) {
+        s->fd = 0;
+        return failed(s->path, errno, err);
+    }
+    return append(s, "\n", err); /* ends a line that a kill may have torn */
 }
 
 int stk_stamp_add(stk_stamp *s, uint64_t shard, uint64_t size, stk_error *err)
@@ -180,17 +185,12 @@ void stk_stamp_close(stk_stamp *s)
 
     if (s->fd > 0)
         close(s->fd);
-    if (s->lock_fd > 0) {
-        unlink(s->lock_path);
-        flock(s->lock_fd, LOCK_UN);
-        close(s->lock_fd);
-    }
+    stk_lock_drop(&s->lock);
     if (slash) {
         *slash = 0;
         (void)!rmdir(s->path); /* only if it is empty: leave nothing behind */
     }
     stk_free(s->path);
-    stk_free(s->lock_path);
     stk_free(s->size);
     memset(s, 0, sizeof *s);
 }

@@ -7,12 +7,14 @@
 #ifndef STOKER_PACK_STAMP_H
 #define STOKER_PACK_STAMP_H
 
+#include "base/atomic_file.h"
 #include "base/log.h"
 #include "shard_writer.h"
 
 typedef struct stk_stamp { /* init with zeros, end with close */
-    char *path, *lock_path;
-    int lock_fd, fd; /* 0: none */
+    char *path;
+    stk_lock_file lock;
+    int fd;          /* 0: none */
     int found;       /* there is one with the fingerprint asked for */
     uint64_t *size;  /* by shard; 0: it has no line */
     uint64_t n;

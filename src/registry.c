@@ -5,11 +5,11 @@
  * published by a release store of the count, so lookups take no lock. */
 #include "base/registry.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "base/lock.h"
 #include "codec/codec.h"
 #include "format/format.h"
 #include "op/view.h"
@@ -63,7 +63,7 @@ static const void *const builtin[][32] = {
 
 static const void *added[STK_PLUGIN_OP + 1][MAX_ADDED];
 static _Atomic size_t n_added[STK_PLUGIN_OP + 1];
-static pthread_mutex_t add_lock = PTHREAD_MUTEX_INITIALIZER;
+static stk_mutex add_lock = STK_MUTEX_INITIALIZER;
 
 static size_t n_builtin(stk_plugin_kind kind)
 {
@@ -133,7 +133,7 @@ int stk_plugin_add(stk_plugin_kind kind, const void *vtable, stk_error *err)
     if (h->abi != STK_PLUGIN_ABI)
         return stk_fail(err, STK_EINVAL, "plug-in %s was built for ABI %u, this is %d: rebuild it",
                         h->name, h->abi, STK_PLUGIN_ABI);
-    pthread_mutex_lock(&add_lock);
+    stk_mutex_lock(&add_lock);
     n = atomic_load_explicit(&n_added[kind], memory_order_relaxed);
     if (stk_registry_find(kind, h->name)) {
         rc = stk_fail(err, STK_EINVAL, "a plug-in called %s is there already", h->name);
@@ -144,7 +144,7 @@ int stk_plugin_add(stk_plugin_kind kind, const void *vtable, stk_error *err)
         added[kind][n] = vtable;
         atomic_store_explicit(&n_added[kind], n + 1, memory_order_release);
     }
-    pthread_mutex_unlock(&add_lock);
+    stk_mutex_unlock(&add_lock);
     return rc;
 }
 

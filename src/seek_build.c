@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "codec/codec.h"
 #include "codec/jpeg_base.h"
@@ -180,11 +179,11 @@ static int build(job *j, stk_error *err)
 }
 
 /* Once per host, however many processes ask: the others find it done. */
-static int wait_turn(job *j, int *fd, stk_error *err)
+static int wait_turn(job *j, stk_lock_file *lock, stk_error *err)
 {
     static const struct timespec pause = { 0, 50000000 };
 
-    while (stk_seek_lock(j->ds->index_path, fd) == STK_END) {
+    while (stk_seek_lock(j->ds->index_path, lock) == STK_END) {
         if (tick(j))
             return stk_fail(err, STK_ECLOSED, "stopped");
         nanosleep(&pause, NULL);
@@ -199,7 +198,8 @@ static int wait_turn(job *j, int *fd, stk_error *err)
 int stk_seek_build_run(stk_seek_build *b, stk_dataset *ds, stk_error *err)
 {
     job j = { .b = b, .ds = ds, .samples = stk_dataset_len(ds) };
-    int rc, lock = -1;
+    stk_lock_file lock = { .fd = -1 };
+    int rc;
 
     stk_seek_path(ds->index_path, b->path, sizeof b->path);
     if (!b->path[0])
@@ -217,8 +217,7 @@ int stk_seek_build_run(stk_seek_build *b, stk_dataset *ds, stk_error *err)
         stk_seekfile_close(&ds->seek);
         rc = stk_seekfile_open(&ds->seek, b->path, ds->index, err);
     }
-    if (lock >= 0)
-        close(lock);
+    stk_lock_drop(&lock);
     if (ds->seek)
         stk_seekfile_tell(ds->seek, &ds->log);
     if (rc == 0) {

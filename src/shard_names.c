@@ -117,7 +117,7 @@ int stk_shard_folder_make(const char *dir, stk_error *err)
         rc = stk_fail(err, STK_EIO, "can't make the folder %.120s: %s", dir,
                       strerror_r(errno, text, sizeof text));
     if (rc == 0 && *dir && (stat(dir, &st) < 0 || !S_ISDIR(st.st_mode)))
-        rc = stk_fail(err, STK_EINVAL, "%.120s is no folder", dir);
+        rc = stk_fail(err, STK_EINVAL, "%.120s is not a folder", dir);
     stk_free(path);
     return rc;
 }
@@ -191,7 +191,7 @@ static int check_fields(stk_sample_out *o, const stk_part *parts, uint32_t n, st
 
         STK_TRY(name_set(o, f, err));
         if (!*f || strchr(f, '/') || strchr(f, '\n') || !reads_back(&o->name, o->key.len))
-            return stk_fail(err, STK_EINVAL, "%s is no name of a field: it would not be read back",
+            return stk_fail(err, STK_EINVAL, "%s is not a name of a field: it would not be read back",
                             stk_shown((stk_bytes){ (const uint8_t *)f, strlen(f) }, shown));
         for (uint32_t k = 0; k < i; k++)
             if (!strcasecmp(parts[k].name, f))

@@ -6,6 +6,7 @@
  * way is gone, those before it stay. */
 #include <string.h>
 
+#include "base/atomic_file.h"
 #include "base/opts.h"
 #include "shard_writer.h"
 
@@ -37,7 +38,7 @@ int stk_writer_open(stk_writer **out, const char *pattern, const stk_writer_opti
     if (rc == 0)
         rc = stk_shard_folder_make(w->pattern.dir, err);
     if (rc == 0)
-        stk_tar_sweep(w->pattern.dir[0] ? w->pattern.dir : ".", w->pattern.prefix);
+        stk_atomic_sweep(w->pattern.dir[0] ? w->pattern.dir : ".", w->pattern.prefix);
     if (rc < 0)
         stk_writer_close(out);
     return rc;

@@ -8,11 +8,11 @@
  * others would cost more than they bring. */
 #include <stoker/transform.h>
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/expr.h"
+#include "base/lock.h"
 #include "base/mem.h"
 #include "base/opts.h"
 #include "base/registry.h"
@@ -36,7 +36,7 @@ struct stk_transform {
     uint64_t seed;
     uint32_t workers;
     uint8_t output;
-    pthread_mutex_t lock;
+    stk_mutex lock;
     stk_views *views[MAX_GPUS]; /* lock */
 };
 
@@ -95,7 +95,7 @@ int stk_transform_open(stk_transform **out, const char *chain, const stk_transfo
     t = STK_NEW(stk_transform);
     if (!t)
         return stk_fail_nomem(err, sizeof *t);
-    pthread_mutex_init(&t->lock, NULL);
+    stk_mutex_init(&t->lock);
     t->kern = stk_kern_table(stk_cpu_level());
     t->seed = o.seed;
     t->workers = o.num_workers ? o.num_workers : stk_cpu_share();
@@ -113,7 +113,7 @@ void stk_transform_close(stk_transform **t)
         return;
     for (uint32_t i = 0; i < MAX_GPUS; i++)
         stk_views_close(&(*t)->views[i]);
-    pthread_mutex_destroy(&(*t)->lock);
+    stk_mutex_destroy(&(*t)->lock);
     stk_chain_fini(&(*t)->chain);
     stk_free(*t);
     *t = NULL;
@@ -309,11 +309,11 @@ static int views_of(stk_transform *t, uint32_t gpu, stk_views **out, stk_error *
     if (gpu >= MAX_GPUS)
         return stk_fail(err, STK_EINVAL, "GPU %u: they are counted from 0 to %d", gpu,
                         MAX_GPUS - 1);
-    pthread_mutex_lock(&t->lock);
+    stk_mutex_lock(&t->lock);
     if (!t->views[gpu])
         rc = stk_views_open(&t->views[gpu], gpu, err);
     *out = t->views[gpu];
-    pthread_mutex_unlock(&t->lock);
+    stk_mutex_unlock(&t->lock);
     return rc;
 }
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
+import pytest  # noqa: E402
 import run_tests  # noqa: E402
 
 MESON = """
@@ -36,3 +37,67 @@ def test_pytest_counts():
     assert run_tests.pytest_counts(text) == (12, 4, 1)
     assert run_tests.pytest_counts("12 passed, 2 xfailed in 61.20s (0:01:01)") == (14, 0, 0)
     assert run_tests.pytest_counts("no tests ran in 0.01s") == (0, 0, 0)
+
+
+class FakeLog:
+    """Answers each command with the next of `results`: (status, what it prints)."""
+
+    def __init__(self, *results):
+        self.results, self.commands, self.said = list(results), [], ""
+
+    def run(self, *command, env=None):
+        self.commands.append([str(c) for c in command])
+        status, text = self.results.pop(0)
+        self.said += text
+        return status
+
+    def text(self):
+        return self.said
+
+
+SERIAL_MARK = "mark." + "serial"        # this file has none itself
+
+
+@pytest.fixture(autouse=True)
+def one_serial_file(monkeypatch):
+    monkeypatch.setattr(run_tests, "serial_files", lambda: [["python/tests/test_a.py"], []])
+
+
+def test_serial_files_are_found_by_their_mark(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(run_tests, "ROOT", tmp_path)
+    (tmp_path / "python/tests").mkdir(parents=True)
+    (tmp_path / "tests/a").mkdir(parents=True)
+    (tmp_path / "python/tests/test_a.py").write_text(f"@pytest.{SERIAL_MARK}\n")
+    (tmp_path / "python/tests/test_b.py").write_text("def test(): pass\n")
+    (tmp_path / "tests/a/test_c.py").write_text(f"pytestmark = pytest.{SERIAL_MARK}\n")
+    found = [[str(p) for p in files] for files in run_tests.serial_files()]
+    assert found == [["python/tests/test_a.py"], ["tests/a/test_c.py"]]
+
+
+def test_serial_tests_run_after_the_others_and_are_counted():
+    log = FakeLog((1, "1 failed, 9 passed in 2.10s\n"), (0, "2 passed, 1 skipped in 0.10s\n"))
+    assert run_tests.run_pytest(log, env={}, mark="asan") == (1, (11, 1, 1))
+    first, second = log.commands
+    assert "-n" in first and "asan and not serial" in first
+    assert "-n" not in second and "asan and serial" in second
+
+
+def test_a_failure_of_the_serial_tests_counts():
+    log = FakeLog((0, "9 passed in 2.10s\n"), (1, "1 failed in 0.10s\n"))
+    assert run_tests.run_pytest(log, env={}) == (1, (9, 1, 0))
+
+
+def test_no_serial_test_is_no_failure():
+    none = run_tests.NO_TESTS_COLLECTED
+    log = FakeLog((0, "9 passed in 2.10s\n"), (none, "no tests ran in 0.01s\n"))
+    assert run_tests.run_pytest(log, env={}) == (0, (9, 0, 0))
+    log = FakeLog((none, "no tests ran in 0.01s\n"), (none, "no tests ran in 0.01s\n"))
+    assert run_tests.run_pytest(log, env={})[0] == none
+
+
+def test_services_can_be_left_out(monkeypatch):
+    monkeypatch.setenv("SERVICES", "0")
+    log = FakeLog((0, "9 passed in 2.10s\n"), (0, "1 passed in 0.10s\n"))
+    run_tests.run_pytest(log, env={})
+    assert "not services and not serial" in log.commands[0]

@@ -29,6 +29,7 @@ class Function:
     line: int
     lines: int
     params: int
+    head: str = ""
 
 
 def _blank(match):
@@ -102,10 +103,56 @@ def _signature(head):
     return None
 
 
+@dataclass
+class Struct:
+    name: str
+    line: int
+    fields: int
+
+
+def _plain(text):
+    """Code without preprocessor, and without the brace of extern "C"."""
+    code = _without_preprocessor(strip(text))
+    return re.sub(r'\bextern\s*""\s*\{', lambda m: "\n" * m.group().count("\n") + ";", code)
+
+
+def prototypes(text):
+    """(name, line) of the functions that a header declares for others: not static, not inline."""
+    code, found, depth, start = _plain(text), [], 0, 0
+    for m in re.finditer(r"[{};]", code):
+        head, c = code[start:m.start()], m.group()
+        depth = max(0, depth + (c == "{") - (c == "}"))
+        if depth == 0:
+            signature = _signature(head) if c == ";" else None
+            if signature and not re.search(r"\b(static|typedef)\b", head):
+                found.append((signature[0], code.count("\n", 0, start + len(head) - len(head.lstrip())) + 1))
+            start = m.end()
+    return found
+
+
+def _count_fields(body):
+    while "{" in body:                      # an inner struct or union is one field
+        body = re.sub(r"\{[^{}]*\}", "", body)
+    fields = [re.sub(r"\([^()]*\)|\[[^\]]*\]", "", d) for d in body.split(";") if d.strip()]
+    return sum(1 + d.count(",") for d in fields)
+
+
+def structs(text):
+    """Structs with a body: how many fields each has."""
+    code, found = _plain(text), []
+    for m in re.finditer(r"\bstruct\s+(?:STK_[A-Z_]+\([^{]*?\)\s*)?(\w+)\s*\{", code):
+        depth, end = 0, m.end() - 1
+        for end in range(m.end() - 1, len(code)):
+            depth += (code[end] == "{") - (code[end] == "}")
+            if depth == 0:
+                break
+        found.append(Struct(m.group(1), code.count("\n", 0, m.start()) + 1, _count_fields(code[m.end():end])))
+    return found
+
+
 def functions(text):
     """Function definitions: lines are counted from the first of the signature to the brace."""
-    code = _without_preprocessor(strip(text))
-    code = re.sub(r'\bextern\s*""\s*\{', lambda m: "\n" * m.group().count("\n") + ";", code)
+    code = _plain(text)
     found, depth, head_start, open_at = [], 0, 0, 0
     for m in re.finditer(r"[{};]", code):
         at, c = m.start(), m.group()
@@ -121,7 +168,7 @@ def functions(text):
                 if signature:
                     first = code.count("\n", 0, head_start + len(head) - len(head.lstrip())) + 1
                     last = code.count("\n", 0, at) + 1
-                    found.append(Function(signature[0], first, last - first + 1, signature[1]))
+                    found.append(Function(signature[0], first, last - first + 1, signature[1], head))
         if depth == 0:
             head_start = at + 1
     return found

@@ -7,6 +7,9 @@ without counts of its own (a build, lint) counts as one failure.  The last line 
 `N passed, N failed, N skipped`, and the exit status is 1 if anything failed.
 
 Names given on the command line choose steps: `tools/test.sh build units`.
+
+pytest runs in one process per core; tests marked `serial` run after the others, alone.  SERVICES=0 leaves
+out those marked `services`.  The sanitizer builds make only what their step runs.
 """
 
 import os
@@ -23,6 +26,10 @@ LOGS = ROOT / "build/logs"
 PATH = f"{BIN}{os.pathsep}{os.environ['PATH']}"
 TAIL_LINES = 40
 NO_TESTS_COLLECTED = 5  # pytest's exit status
+TEST_FOLDERS = ("python/tests", "tests")
+SIDE_BY_SIDE = ("-n", str(os.cpu_count()), "--dist", "worksteal")
+# -g1: functions and lines, which is what a report shows; a quarter less to compile.
+SANITIZED = ("--buildtype=debugoptimized", "-Db_lundef=false", "-Dc_args=-g1")
 
 SANITIZER_ENV = {
     "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
@@ -89,15 +96,14 @@ def pytest_counts(text):
 
 # ---- steps: each returns (status, counts or None) ------------------------------------------------
 
-def configure_and_build(log, folder, options, env=None):
-    if not (ROOT / folder / "build.ninja").exists():
-        status = log.run(BIN / "meson", "setup", folder, *options, env=env)
-        if status:
-            return status
-    return log.run(BIN / "ninja", "-C", folder)
+def configure(log, folder, options, env=None):
+    if (ROOT / folder / "build.ninja").exists():
+        return 0
+    return log.run(BIN / "meson", "setup", folder, *options, env=env)
 
 
 def meson_test(log, folder, *options, wrapper=(), env=None):
+    """Builds what the tests are made of, and runs them."""
     status = log.run(*wrapper, BIN / "meson", "test", "-C", folder, "--print-errorlogs",
                      *options, env=env)
     counts = meson_counts(log.text())
@@ -122,10 +128,28 @@ def python_env(folder="build"):
     return {"PYTHONPATH": os.pathsep.join(path), "STOKER_CLI": str(ROOT / folder / "cli/stoker")}
 
 
-def run_pytest(log, *options, env):
-    folders = [d for d in ("python/tests", "tests") if (ROOT / d).is_dir()]
-    status = log.run(BIN / "python", "-m", "pytest", "-q", *options, *folders, env=env)
-    return status, pytest_counts(log.text())
+def serial_files():
+    """For each folder, the files that have tests marked serial; collecting all others takes seconds."""
+    return [sorted(p.relative_to(ROOT) for p in (ROOT / folder).rglob("test_*.py")
+                   if "mark.serial" in p.read_text()) for folder in TEST_FOLDERS]
+
+
+def run_pytest(log, *options, env, mark=""):
+    """Tests with `mark` (all without), side by side; then those that are also marked serial."""
+    marks = [mark] if mark else []
+    if os.environ.get("SERVICES") == "0":
+        marks.append("not services")
+    runs = [("not serial", [*SIDE_BY_SIDE, *TEST_FOLDERS])]
+    runs += [("serial", files) for files in serial_files() if files]
+    worst, sums = NO_TESTS_COLLECTED, (0, 0, 0)
+    for which, rest in runs:
+        before = len(log.text())
+        status = log.run(BIN / "python", "-m", "pytest", "-q", *options, "-m",
+                         " and ".join([*marks, which]), *rest, env=env)
+        sums = tuple(a + b for a, b in zip(sums, pytest_counts(log.text()[before:])))
+        if status != NO_TESTS_COLLECTED:
+            worst = status if worst in (0, NO_TESTS_COLLECTED) else worst
+    return worst, sums
 
 
 def step_pytest(log):
@@ -133,8 +157,7 @@ def step_pytest(log):
 
 
 def step_asan(log):
-    status = configure_and_build(log, "build-asan", [
-        "--buildtype=debugoptimized", "-Db_sanitize=address,undefined", "-Db_lundef=false"])
+    status = configure(log, "build-asan", [*SANITIZED, "-Db_sanitize=address,undefined"])
     if status:
         return status, None
     return meson_test(log, "build-asan", "--timeout-multiplier=4", env=SANITIZER_ENV)
@@ -146,8 +169,10 @@ def step_asan_pytest(log):
     libraries = [compiler_file(name) for name in ("libasan.so", "libstdc++.so")]
     if not libraries[0]:
         raise Skip("cc has no libasan.so to load before Python")
+    if log.run(BIN / "ninja", "-C", "build-asan", "python-tree"):
+        return 1, None
     options = SANITIZER_ENV["ASAN_OPTIONS"].replace("detect_leaks=1", "detect_leaks=0")
-    status, counts = run_pytest(log, "-m", "asan", "-p", "no:faulthandler", env={
+    status, counts = run_pytest(log, "-p", "no:faulthandler", mark="asan", env={
         **python_env("build-asan"), **SANITIZER_ENV, "ASAN_OPTIONS": options,
         "LD_PRELOAD": " ".join(filter(None, libraries)), "PYTHONMALLOC": "malloc"})
     if status == NO_TESTS_COLLECTED:
@@ -157,9 +182,9 @@ def step_asan_pytest(log):
 
 def step_tsan(log):
     compiler, wrapper = tsan_compiler()
-    status = configure_and_build(log, "build-tsan", [
-        "--buildtype=debugoptimized", "-Db_sanitize=thread", "-Db_lundef=false"],
-        env={"CC": compiler})
+    cached = f"ccache {compiler}" if shutil.which("ccache") else compiler
+    status = configure(log, "build-tsan", [*SANITIZED, "-Db_sanitize=thread", "-Dpython=disabled"],
+                       env={"CC": cached})     # meson finds ccache by itself only without CC
     if status:
         return status, None
     return meson_test(log, "build-tsan", "--timeout-multiplier=8", wrapper=wrapper,

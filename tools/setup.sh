@@ -89,6 +89,7 @@ missing() {
     has_header zstd.h || echo "libzstd-dev|.zst fields"
     has_header stdarg.h stddef.h stdint.h setjmp.h cmocka.h ||
         echo "libcmocka-dev|the C unit tests"
+    have ccache     || echo "ccache|nothing but time: builds start from nothing after every clean"
     clang_sanitizes || echo "clang|libFuzzer; TSan then runs on gcc"
     if [ $with_bench = 1 ]; then
         have valgrind || echo "valgrind|instruction counts in the bench"

@@ -5,11 +5,13 @@
 #   SOAK_MINUTES=60  each fuzz target, with libFuzzer where there is clang
 #   SOAK_SEEDS=200   stress driver, under TSan
 #   SOAK_KILLS=300   kill -9 and reopen, of an index build and of a loading process each
+#   SOAK_ATTACKS=20000  arguments and states of every kind, and interrupts, each
 #   SOAK_RUNS=200    training runs, each killed three times and resumed on other ranks
 #   SOAK_SEED=...    where all seeds start; printed, by default the time
 set -eu
 cd "$(dirname "$0")/.."
 minutes=${SOAK_MINUTES:-60} seeds=${SOAK_SEEDS:-200} kills=${SOAK_KILLS:-300} runs=${SOAK_RUNS:-200}
+attacks=${SOAK_ATTACKS:-20000}
 seed=${SOAK_SEED:-$(date +%s)}
 tools/setup.sh
 PATH=$PWD/.venv/bin:$PATH
@@ -90,8 +92,12 @@ for driver in $(programs build-tsan/tests/stress stress); do
 done
 part kills-index python tests/soak/kills.py --what index --kills "$kills" --seed "$seed"
 part kills-load python tests/soak/kills.py --what load --kills "$kills" --seed "$seed"
+part attacks env STOKER_ATTACKS="$attacks" STOKER_SEED="$seed" python -m pytest -q \
+    python/tests/test_attack_arguments.py python/tests/test_attack_states.py
+part interrupts env STOKER_INTERRUPTS="$attacks" STOKER_SEED="$seed" python -m pytest -q python/tests/test_interrupts.py
 if python -c 'import torch.distributed' 2>/dev/null; then under=20; else under=0; fi
 part killed-runs python tests/resume/killed.py --runs "$runs" --torchrun $((under < runs ? under : runs)) --seed "$seed"
+part memory-limits env SOAK_LIMITS=1 PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_memory.py
 
 echo "soak: $failed parts failed; log: $log"
 [ $failed = 0 ]

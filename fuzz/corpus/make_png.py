@@ -41,6 +41,15 @@ def main():
         "bad_crc": rgb[:60] + b"\0" + rgb[61:],
         "empty": b"",
     }
+    text = b"\nexif\n    26\n49492a0008000000010012010300\n010000000600000000000000\n"
+    key = b"Raw profile type exif\0"
+    seeds |= {
+        "raw_text": rgb[:33] + rawpng.chunk(b"tEXt", key + text) + body,
+        "raw_packed": rgb[:33] + rawpng.chunk(b"zTXt", key + b"\0" + zlib.compress(text)) + body,
+        "raw_app1": rgb[:33] + rawpng.chunk(b"iTXt", b"Raw profile type APP1\0\1\0en\0x\0" + zlib.compress(text)) + body,
+        "raw_bomb": rgb[:33] + rawpng.chunk(b"zTXt", key + b"\0" + zlib.compress(bytes(1 << 20))) + body,
+        "raw_torn": rgb[:33] + rawpng.chunk(b"zTXt", key + b"\0" + zlib.compress(text)[:20]) + body,
+    }
     for name, data in seeds.items():
         (out / name).write_bytes(data)
 

@@ -51,9 +51,9 @@ struct ArrowArrayStream {
 
 #endif
 
-/* A row a sample, in batches of at most 65536: `sample` (u64, its number), `key`, `shard` (a
+/* One row per sample, in batches of at most 65536: `sample` (u64, its number), `key`, `shard` (a
  * dictionary of names), `offset` (u64, in the shard), `size` (u64, of all fields), and every
- * typed column under its name (one that is called like those five gets a "_" behind it).  Texts
+ * typed column under its name (one that is called like those five gets a "_" after it).  Texts
  * are utf8, or binary where some are no UTF-8.
  * *out is the caller's and holds the data set: it, and the batches taken from it, may be used after
  * the handle is gone, and end by their own release().  Thread: one. */

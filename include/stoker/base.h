@@ -40,7 +40,7 @@ enum {
     STK_EINVAL = -1,    /* the caller's mistake: an argument, an option, a chain */
     STK_ENOMEM = -2,    /* the allocator said no */
     STK_EIO = -3,       /* the system or the network failed; retried before it is reported */
-    STK_ECORRUPT = -4,  /* bad data: a torn shard, a broken picture, a text that is no number */
+    STK_ECORRUPT = -4,  /* bad data: a torn shard, a broken picture, a text that is not a number */
     STK_ENOTFOUND = -5, /* no such file, field, sample */
     STK_ESTALE = -6,    /* the data is not what the index was made from */
     STK_ELIMIT = -7,    /* a stated limit (pixels, memory, sizes) was reached */
@@ -111,6 +111,13 @@ typedef enum stk_dtype {
 
 STK_API size_t stk_dtype_size(stk_dtype dtype);      /* bytes; 0 for an unknown one */
 STK_API const char *stk_dtype_name(stk_dtype dtype); /* "f32"; "?" for an unknown one */
+
+/* Sizes as text, one rule everywhere.  K, M, G, T, P, E, with or without a B, are powers of 1,000 and
+ * Ki to Ei, or KiB to EiB, powers of 1,024: "2000000000", "2GB", "1.5 GiB".  0, or STK_EINVAL: not a
+ * size, or more than 64 bits. */
+STK_API STK_MUST_CHECK int stk_size_parse(const char *text, uint64_t *bytes);
+/* "1.5 GB", in powers of 1,000, into buf, which is returned. */
+STK_API const char *stk_size_format(char buf[16], uint64_t bytes);
 
 STK_API const char *stk_version(void); /* STK_VERSION of the library that runs */
 

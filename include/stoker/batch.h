@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* batch.h - what the loader hands out: one tensor per output, keys and ids of the samples.
  *
- * A batch is a handle.  Each output lies in a buffer of its own with a count of holders: the batch
+ * A batch is a handle.  Each output is in a buffer of its own with a count of holders: the batch
  * is one, every stk_buffer_ref() another.  A buffer goes back to its loader's pool when the last
  * holder lets go: on any thread, also after the loader or the interpreter is gone. */
 #ifndef STOKER_BATCH_H
@@ -37,7 +37,7 @@ typedef struct stk_tensor { /* borrowed: valid while the batch or `buffer` is he
 } stk_tensor;
 
 /* The buffer's memory is a GPU's (stk_tensor.gpu) and uses of it are queued on `stream`, a
- * cudaStream_t: it is used again only behind them.  Before letting go; host memory: nothing. */
+ * cudaStream_t: it is used again only after them.  Before letting go; host memory: nothing. */
 STK_API void stk_buffer_used(stk_buffer *buffer, void *stream);
 
 /* One more holder, who must stk_buffer_unref() once. */

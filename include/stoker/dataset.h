@@ -33,7 +33,7 @@ typedef struct stk_dataset_options {
      * added, in memory where it cannot be written. */
     const char *const *columns;
     uint32_t n_columns;
-    /* Have seek points of all JPEGs, so that crops are decoded without what lies before them;
+    /* Have seek points of all JPEGs, so that crops are decoded without what comes before them;
      * those that lack are made now (`progress` then counts samples).  Where they cannot be written
      * a line of the log says so, and loading goes on without. */
     stk_tri jpeg;
@@ -45,7 +45,7 @@ typedef struct stk_dataset_options {
 } stk_dataset_options;
 
 /* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a
- * brace pattern), indexing them first when no index is found.  *out is the caller's, end with
+ * brace pattern; after "path:" a name that is taken as it stands), indexing them first when no index is found.  *out is the caller's, end with
  * stk_dataset_unref().  opt: may be NULL.  STK_ENOTFOUND: no such shard; STK_ECORRUPT: a shard
  * or its index is torn; STK_ESTALE: a shard is not what was indexed (stk_index_build() mends
  * that); STK_ECLOSED: progress said stop. */
@@ -59,7 +59,7 @@ typedef struct stk_array_in {
     size_t n_urls;
     const void *data; /* memory, borrowed until the last holder of the data set lets go */
     uint64_t rows;    /* of memory */
-    int64_t stride;   /* of memory: bytes from a row to the next; the rest of a row lies together */
+    int64_t stride;   /* of memory: bytes from a row to the next; the rest of a row is contiguous */
     stk_dtype dtype;  /* of memory and raw files */
     uint32_t ndim;    /* of a row of them */
     const int64_t *shape;
@@ -84,7 +84,7 @@ STK_API uint64_t stk_dataset_shards(const stk_dataset *ds); /* shards */
 /* The name of a shard, absolute; the data set's.  NULL past the last. */
 STK_API const char *stk_dataset_shard_name(const stk_dataset *ds, uint64_t shard);
 
-/* Where the index lies; the data set's.  "" when it is in memory only. */
+/* Where the index is; the data set's.  "" when it is in memory only. */
 STK_API const char *stk_dataset_index_path(const stk_dataset *ds);
 
 /* The names of fields that occur, in order of first occurrence: field 0, 1, ...; NULL past the
@@ -115,7 +115,7 @@ STK_API STK_MUST_CHECK int stk_dataset_find_keys(const stk_dataset *ds, const st
  * the last, and where the data has none. */
 STK_API const char *stk_dataset_class(const stk_dataset *ds, uint32_t i);
 
-typedef struct stk_print {           /* what a data set is, wherever it lies */
+typedef struct stk_print {           /* what a data set is, wherever it is */
     uint64_t samples, shards, bytes; /* counts; bytes: of the shards */
     uint64_t names;                  /* hash of the shards' names, relative to their folder */
     uint64_t content; /* hash of sizes, counts, sampled content and up to 1,024 keys */
@@ -133,7 +133,7 @@ typedef enum stk_column_type {
     STK_COLUMN_TEXT
 } stk_column_type;
 
-/* The columns that are at hand: column 0, 1, ...; NULL past the last.  type may be NULL. */
+/* The columns that are available: column 0, 1, ...; NULL past the last.  type may be NULL. */
 STK_API const char *stk_dataset_column(const stk_dataset *ds, uint32_t i, stk_column_type *type);
 
 typedef struct stk_column stk_column; /* Thread: any, once opened. */
@@ -164,7 +164,7 @@ STK_API STK_MUST_CHECK int stk_column_f64(const stk_column *c, uint64_t first, u
 /* 1 where there is a value, of any type. */
 STK_API STK_MUST_CHECK int stk_column_valid(const stk_column *c, uint64_t first, uint64_t n,
                                             uint8_t *out, stk_error *err);
-/* Texts: not terminated, the column's; equal texts of a shard lie at one address.  Null is NULL. */
+/* Texts: not terminated, the column's; equal texts of a shard are at one address.  Null is NULL. */
 STK_API STK_MUST_CHECK int stk_column_text(const stk_column *c, uint64_t first, uint64_t n,
                                            const char **text, size_t *len, stk_error *err);
 STK_API void stk_column_close(stk_column **c); /* nulls; NULL is fine */

@@ -46,11 +46,11 @@ STK_API STK_MUST_CHECK int stk_ledger_open(stk_ledger **out, const char *folder,
  * to out->size, which the caller has set. */
 STK_API int stk_ledger_file_at(const stk_ledger *l, size_t i, stk_ledger_file *out);
 
-/* The next step that counts, file by file; STK_END: that was all, and the next call begins anew.
+/* The next step that counts, file by file; STK_END: that was all, and the next call begins again.
  * A step that was torn by a kill is none; other damage is STK_ECORRUPT. */
 STK_API STK_MUST_CHECK int stk_ledger_next(stk_ledger *l, stk_ledger_step *out, stk_error *err);
 
-/* Begin anew, with the steps of these epochs only; others are passed over unread. */
+/* Begin again, with the steps of these epochs only; others are passed over unread. */
 STK_API void stk_ledger_range(stk_ledger *l, uint64_t first_epoch, uint64_t last_epoch);
 
 /* Since the last beginning: steps that a later generation superseded, and torn ones. */

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define STK_PLUGIN_ABI 1
+#define STK_PLUGIN_ABI 2
 
 /* Fill *err (may be NULL) and return `code`.  Shard, offset and key are added by whoever knows
  * them. */
@@ -25,10 +25,12 @@ typedef struct stk_bytes {
     size_t len;
 } stk_bytes;
 
-/* Memory of one worker that only grows; valid until the same worker's next sample.  Thread:
- * worker. */
+/* Memory of one worker, charged to memory_limit; valid until the same worker's next sample.
+ * Thread: worker. */
 typedef struct stk_scratch stk_scratch;
-STK_API void *stk_scratch_get(stk_scratch *s, size_t size); /* 64-byte aligned; NULL: no memory */
+/* 64-byte aligned.  NULL: no memory, or memory_limit leaves none now; answer STK_ENOMEM, and the
+ * sample is made again when others have let go. */
+STK_API void *stk_scratch_get(stk_scratch *s, size_t size);
 
 /* ---- arguments of a call in a chain, checked against a table before plan() sees them ---- */
 
@@ -80,11 +82,12 @@ typedef struct stk_io { /* one read; owned by the submitter until done() */
     void *dst;
     size_t got;                      /* less than len: the file ends there */
     int rc;                          /* 0 or a negative STK_E* */
-    int sys;                         /* errno or HTTP status behind rc; 0: none */
+    int sys; /* why: an errno, or minus an HTTP status (-503); 0: not known */
     void (*done)(struct stk_io *io); /* any thread, exactly once, only after STK_PENDING */
     void *cookie;
     stk_file *file;
     struct stk_io *next; /* for the source's own lists while it is pending */
+    uint64_t due_ns;     /* the pipe's, between two tries */
 } stk_io;
 
 struct stk_source {
@@ -107,6 +110,8 @@ struct stk_source {
      * NULL. */
     const void *(*peek)(stk_file *f, uint64_t offset, size_t len);
     void (*close)(stk_file *f);
+    /* Why this read failed, in a few words, where `sys` does not say it; 0: it does.  May be NULL. */
+    int (*reason)(const stk_io *io, char *text, size_t size);
     int remote; /* 1: every read costs a round trip, so that many small ones are slow */
 };
 
@@ -141,6 +146,8 @@ typedef struct stk_place { /* where a field's bytes come from */
     uint64_t offset, len;  /* range of the shard to read */
     uint64_t block;        /* with `shared`: same number, same range, one cached block */
     int shared;            /* 0: the range is the field; 1: read, unpack(), pick() */
+    uint64_t unpacked;     /* with `shared`: bytes that unpack() makes at most; room is made for
+                            * them before the block is read */
     stk_bytes here;        /* .data set: these are the bytes, nothing is read */
     /* .data set: the range is of this file and not of the shard; relative to the shard's folder
      * (the shard itself where it is a folder).  Borrowed like the entry. */
@@ -165,8 +172,9 @@ typedef struct stk_format {
     int (*index)(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err);
     /* NULL: the field is its range in the shard. */
     int (*locate)(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err);
-    /* A block's read bytes -> what pick() wants: *out is stk_alloc()ed, freed by the cache. */
-    int (*unpack)(stk_bytes raw, void **out, size_t *out_len, stk_error *err);
+    /* A block's read bytes -> what pick() wants, in `dst`.  *len: how many bytes have room there
+     * (stk_place.unpacked), then how many there are.  Called with no lock held. */
+    int (*unpack)(stk_bytes raw, void *dst, size_t *len, stk_error *err);
     int (*pick)(stk_bytes block, const stk_entry *e, const stk_field *field, stk_bytes *out,
                 stk_error *err);
     /* What holds for the whole data set, found once when it is opened; NULL: nothing does.  It is

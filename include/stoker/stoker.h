@@ -166,7 +166,7 @@ typedef struct stk_option_info {
 /* 0 or STK_END; strings are static. */
 STK_API int stk_option_list(size_t i, stk_option_info *out);
 
-/* Set the field `name` from text ("256", "4G", "auto", "skip"); num_workers "0" is STK_NONE.
+/* Set the field `name` from text ("256", "4GB", "auto", "skip"); num_workers "0" is STK_NONE.
  * STK_EINVAL says what fits. */
 STK_API STK_MUST_CHECK int stk_option_set(stk_loader_options *opt, const char *name,
                                           const char *text, stk_error *err);
@@ -338,6 +338,9 @@ typedef struct stk_stats {
      * or rows that were there when they were drawn, and that were not. */
     uint64_t gpu_cache_bytes, gpu_cache_limit, gpu_cache_entries;
     uint64_t gpu_cache_hits, gpu_cache_misses;
+    /* `memory` by owner: batches, also those that you hold; what is read; blocks that samples share;
+     * what rows are made in (decoders, unpacked fields). */
+    uint64_t memory_batches, memory_reads, memory_blocks, memory_scratch;
 } stk_stats;
 
 STK_API const char *stk_stage_name(stk_stage_id id); /* "fetch"; a static string */

@@ -14,7 +14,7 @@ extern "C" {
 typedef struct stk_index_options {
     uint32_t size;
     uint32_t num_workers;  /* 0: the cores there are */
-    stk_tri force;         /* build anew also when a good one is there */
+    stk_tri force;         /* build again also when there is a good one */
     const char *cache_dir; /* as in stk_dataset_options */
     const char *format;
     stk_progress_fn progress; /* in bytes of shards */
@@ -72,7 +72,7 @@ STK_API STK_MUST_CHECK int stk_writer_open(stk_writer **out, const char *pattern
  * nothing; any other failure ends the writer. */
 STK_API STK_MUST_CHECK int stk_writer_add(stk_writer *w, const char *key, size_t key_len,
                                           const stk_part *parts, uint32_t n, stk_error *err);
-/* Finish the shard under way. */
+/* Finish the shard that is being written. */
 STK_API STK_MUST_CHECK int stk_writer_commit(stk_writer *w, stk_error *err);
 /* So far: shards finished, samples taken, bytes of the finished shards. */
 STK_API void stk_writer_counts(const stk_writer *w, uint64_t *shards, uint64_t *samples,
@@ -180,7 +180,7 @@ typedef struct stk_check_report {
 /* Read every sample and decode what its content says it is: pictures whole, gzip, zstd, npy, npz,
  * JSON.  Names decide where content can't: jpg must be a picture, cls a whole number, json JSON,
  * txt UTF-8.  The shards are walked and compared with their index.  What is found goes to `bad`
- * and is no failure; a shard that can't be read as such is reported and the rest goes on.
+ * and is not a failure; a shard that can't be read as such is reported and the rest goes on.
  * Failures of the machine (STK_EIO, STK_ENOMEM: no descriptors, no memory, a disk that fails) are
  * retried, and then end it: they say nothing of the data. */
 STK_API STK_MUST_CHECK int stk_check(const char *const *urls, size_t n,

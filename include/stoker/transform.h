@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transform.h - a chain's ops on pictures that lie decoded in memory, the host's or a GPU's.
+/* transform.h - a chain's ops on pictures that are decoded in memory, the host's or a GPU's.
  *
  * Draws are addressed as a loader's: for equal (seed, epoch, position, output, place in the chain)
  * the pixels are the loader's, bit for bit, whatever the number of threads. */
@@ -60,7 +60,7 @@ typedef struct stk_transform_place { /* a GPU, and a CUDA stream on it (NULL: th
     void *stream;
 } stk_transform_place;
 
-/* The same of pictures whose `data` and `out` are memory of that GPU: queued on the stream behind
+/* The same of pictures whose `data` and `out` are memory of that GPU: queued on the stream after
  * what is queued there, so `data` may be in the making, and done when the stream gets there.  The
  * bits are stk_transform_run()'s.  `out` must be aligned to its elements.  STK_ENOTSUP: no CUDA
  * part, or a view that shrinks more than 256 times; nothing is queued then. */

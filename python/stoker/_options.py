@@ -4,21 +4,25 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import operator
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _ranks
+from . import _ranks, _stoker
 from ._arrays import torch_or_none
-from .errors import invalid, nearest, unsupported
+from .errors import invalid, nearest, shown, unsupported
 
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
-          "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+# Of the options that are numbers: the least and the most, from src/loader/options.def.
+_RANGES = {name: (_stoker.parse_size(low) or 0, _stoker.parse_size(high) or 0)
+           for name, values, *_ in _stoker.options()
+           for low, dots, high in [values.partition("..")] if dots}
 
 
 def whole(name: str, value: Any, least: int, most: int = 2**31 - 1) -> int:
@@ -26,18 +30,36 @@ def whole(name: str, value: Any, least: int, most: int = 2**31 - 1) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        invalid(f"{name} must be a whole number, not {value!r}")
+        invalid(f"{name} must be a whole number, not {shown(value)}")
     if isinstance(value, bool):
         invalid(f"{name} must be a whole number, not {value!r}")
     if not least <= number <= most:
         bound = f"at least {least}" if number < least else f"at most {most}"
-        invalid(f"{name} must be {bound}, not {number}")
+        invalid(f"{name} must be {bound}, not {shown(number)}")
     return number
 
 
+def number(name: str, value: Any) -> int:
+    """A whole number in the range of the option."""
+    return whole(name, value, *_RANGES[name])
+
+
+_ARRAYS = {"data", "select", "weights", "balance", "stratify", "lengths", "exclude", "classes", "shape", "mesh"}
+
+
+def screen(given: Mapping[str, Any]) -> None:
+    """What no argument takes, and what the checks could not even compare or quote."""
+    for name, value in given.items():
+        if isinstance(value, int) and value.bit_length() > 128:
+            invalid(f"{name} must be at most {2**64 - 1}, and is a number of {value.bit_length():,} bits")
+        if name not in _ARRAYS and hasattr(value, "__array__") and getattr(value, "ndim", 0):
+            invalid(f"{name} is one value, not an array of {value.ndim} dimension{'s' * (value.ndim > 1)}")
+
+
 def or_chosen(name: str, value: Any) -> int:
-    """0 (the library chooses) for None."""
-    return 0 if value is None else whole(name, value, 1)
+    """0 (the library chooses, or there is no bound) for None."""
+    least, most = _RANGES[name]
+    return 0 if value is None else whole(name, value, max(least, 1), most)
 
 
 def flag(name: str, value: Any) -> bool:
@@ -47,16 +69,31 @@ def flag(name: str, value: Any) -> bool:
 
 
 def byte_count(name: str, value: Any) -> int:
-    """Bytes from 2000000000, "2GB" or "1.5GiB"; None: 0."""
+    """Bytes from 2000000000, "2GB" (powers of 1,000) or "1.5GiB" (of 1,024); None: 0."""
     if value is None:
         return 0
     if not isinstance(value, str):
-        return whole(name, value, 1, 2**63 - 1)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?)?B?\s*", value.upper())
-    count = int(float(match[1]) * _UNITS[match[2] or ""]) if match else 0
-    if not 0 < count < 2**63:
+        return whole(name, value, 1, _SIZE_MOST)
+    count = _stoker.parse_size(value.strip()) if "\0" not in value else None
+    if count is None or not 0 < count <= _SIZE_MOST:
         invalid(f'{name} must be bytes, as 2000000000, "2GB" or "1.5GiB", not {value!r}')
     return count
+
+
+_SIZE_MOST = _RANGES["memory_limit"][1]         # of every size
+
+
+def workers(value: Any) -> int:
+    """num_workers as the C option: 0 chosen, -1 none."""
+    return 0 if value is None else number("num_workers", value) or -1
+
+
+def words(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options as the library reads them; 0 and None are its defaults and are left out."""
+    given = {**options, "shuffle": SHUFFLES[options.get("shuffle", 0)]}
+    if given.get("num_workers") == -1:
+        given["num_workers"] = "0"
+    return {name: "yes" if value is True else str(value) for name, value in given.items() if value}
 
 
 SHUFFLES = ("none", "exact", "block", "megatron")   # stk_shuffle
@@ -76,13 +113,13 @@ def blocks(shuffle: int, streams: Any, window: Any) -> dict[str, int]:
     """streams=, window= in samples or in bytes (the other 0) as the extension takes them."""
     if shuffle != 2 and (streams is not None or window is not None):
         invalid('streams= and window= belong to shuffle="block"')
-    count = 0 if streams is None else whole("streams", streams, 1, 1 << 20)
+    count = or_chosen("streams", streams)
     if count & (count - 1):
         below = 1 << count.bit_length() - 1
         invalid(f"streams must be a power of two: {below} or {2 * below}, not {count}")
     text = isinstance(window, str)
     return {"streams": count,
-            "window": 0 if window is None or text else whole("window", window, 1, 2**40),
+            "window": 0 if text else or_chosen("window", window),
             "window_bytes": byte_count("window", window) if text else 0}
 
 
@@ -93,7 +130,7 @@ def skip_policy(value: Any) -> tuple[bool, int]:
     if value == "skip":
         return True, 0
     if isinstance(value, Mapping) and list(value) == ["skip"]:
-        return True, whole('on_error={"skip": n}', value["skip"], 1, 2**63 - 1)
+        return True, whole('on_error={"skip": n}', value["skip"], 1, _RANGES["skip_budget"][1])
     invalid(f'on_error must be "raise", "skip" or {{"skip": budget}}, not {value!r}')
 
 
@@ -174,7 +211,7 @@ def device(name: Any, decode: Any, pin: Any, memory: Any, sms: Any, flights: Any
             "pin_memory": flag("pin_memory", pin) and where == "cpu",
             "device_memory_limit": byte_count("device_memory_limit", memory),
             "sm_limit": or_chosen("sm_limit", sms),
-            "in_flight": 0 if flights is None else whole("in_flight", flights, 1, 8)}
+            "in_flight": or_chosen("in_flight", flights)}
 
 
 def cache(name: Any, cache: Any, limit: Any) -> dict[str, Any]:
@@ -193,10 +230,8 @@ BUCKET = 1 << 16                                # STK_BIN_WINDOW
 
 def by_length(max_tokens: Any, bucket: Any) -> dict[str, int]:
     """max_tokens= and bucket= as the extension takes them: 0 for none."""
-    window = 0 if bucket is None or bucket is False else BUCKET if bucket is True \
-        else whole("bucket", bucket, 1, 1 << 24)
-    return {"max_tokens": 0 if max_tokens is None else whole("max_tokens", max_tokens, 1, 2**40),
-            "bucket": window}
+    window = 0 if bucket is False else BUCKET if bucket is True else or_chosen("bucket", bucket)
+    return {"max_tokens": or_chosen("max_tokens", max_tokens), "bucket": window}
 
 
 class Left(int):
@@ -211,13 +246,13 @@ def share(batch_size: Any, global_batch_size: Any, place: _ranks.Place,
         if global_batch_size is not None:
             invalid("max_tokens says how large a rank's batch is: leave global_batch_size (a batch_size "
                     "bounds its rows)")
-        size = 0 if isinstance(batch_size, Left) else whole("batch_size", batch_size, 1, 1 << 20)
+        size = 0 if isinstance(batch_size, Left) else number("batch_size", batch_size)
     elif global_batch_size is None:
-        size = whole("batch_size", batch_size, 1, 1 << 20)
+        size = number("batch_size", batch_size)
     elif not isinstance(batch_size, Left):
         invalid("batch_size is per rank and global_batch_size for all ranks: give one of them")
     else:
-        total = whole("global_batch_size", global_batch_size, 1, 2**40)
+        total = or_chosen("global_batch_size", global_batch_size)
     return {"batch_size": size, "global_batch_size": total, "rank": place.rank,
             "world_size": place.world}
 
@@ -271,8 +306,10 @@ def _example(found: list[str]) -> str:
     return "{" + ", ".join(parts) + "}"
 
 
-def check_unknown(unknown: Mapping[str, Any], known: list[str]) -> None:
+def check_unknown(unknown: Mapping[str, Any], takes: Callable[..., Any]) -> None:
+    """Raise for the first that `takes` has no parameter for."""
     for name in unknown:
+        known = [p for p in inspect.signature(takes).parameters if p not in ("self", "unknown")]
         invalid(f"Loader has no argument `{name}`{nearest(name, known)}")
 
 
@@ -313,6 +350,14 @@ def column_bytes(columns: Any) -> list[bytes]:
     return names
 
 
+def _url(u: str | bytes | os.PathLike[Any]) -> bytes:
+    """A string is a pattern; a pathlib.Path is the file or folder of that very name."""
+    name = os.fsencode(u)
+    if isinstance(u, os.PathLike) and re.search(rb"[{}*?\[\\$]|::|^path:", name):
+        return b"path:" + name
+    return name
+
+
 def url_bytes(data: Any) -> list[bytes] | None:
     """Paths as the extension takes them; None if `data` is neither a path nor a list of paths."""
     if isinstance(data, (str, bytes, os.PathLike)):
@@ -321,7 +366,7 @@ def url_bytes(data: Any) -> list[bytes] | None:
         return None
     if not all(isinstance(u, (str, bytes, os.PathLike)) for u in data):
         return None
-    urls = [os.fsencode(u) for u in data]
+    urls = [_url(u) for u in data]
     if any(b"\0" in u for u in urls):
         invalid("a path has a null character")
     return urls

@@ -12,6 +12,7 @@ Renumbering is a permutation of the ranks, so what all of them get together does
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 import re
@@ -19,7 +20,7 @@ import sys
 from typing import Any, NamedTuple
 
 from . import _log
-from .errors import invalid
+from .errors import invalid, shown
 
 _DATA = ("dp", "data", "data_parallel", "dp_replicate", "dp_shard")
 _MODEL = ("tp", "pp", "cp", "sp", "ep", "tensor_parallel", "pipeline_parallel")
@@ -53,19 +54,20 @@ def find(rank: Any, world_size: Any, mesh: Any = None) -> Place:
         place = _from_torch() or _from_environment(os.environ) or Place(0, 1, "")
     place = place._replace(rank=_whole(place.rank), world=_whole(place.world))
     if place.world >= 1 << 31:
-        invalid(f"world_size must be below {1 << 31}, not {place.world}")
+        invalid(f"world_size must be below {1 << 31}, not {shown(place.world)}")
     if not 0 <= place.rank < place.world:
         source = "" if rank is not None else f" ({place.source})"
-        invalid(f"rank {place.rank} is outside of world_size {place.world}{source}: ranks count "
+        invalid(f"rank {shown(place.rank)} is outside of world_size {shown(place.world)}{source}: ranks count "
                 f"from 0 to world_size - 1")
     return place
 
 
 def _whole(value: Any) -> int:
     """NumPy's integers too, but no bool."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        invalid(f"rank and world_size must be whole numbers, not {value!r}")
-    return operator.index(value)
+    if not isinstance(value, bool) and hasattr(value, "__index__"):
+        with contextlib.suppress(TypeError):    # arrays have __index__ too, and only some can
+            return operator.index(value)
+    invalid(f"rank and world_size must be whole numbers, not {shown(value)}")
 
 
 # ---- torch ---------------------------------------------------------------------------------------

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from . import _options, _stoker
 from .dataset import Dataset
-from .errors import NotFoundError, StokerError, invalid
+from .errors import NotFoundError, StokerError, invalid, shown
 from .mixing import Mix
 
 if TYPE_CHECKING:
     import numpy as np
 
-_MOST = 2**48
 _SHOWN = 3
 
 
@@ -38,12 +37,12 @@ def plan(data: list[Dataset], *, select: Any = None, skip: Any = 0, limit: Any =
     if mix is not None:
         _whole_sets(select=select, skip=skip or None, limit=limit, repeat=None if repeat == 1 else repeat)
         epoch_size = mix.epoch_size if epoch_size is None else epoch_size
-    size = 0 if epoch_size is None else _options.whole("epoch_size", epoch_size, 1, _MOST)
+    size = _options.or_chosen("epoch_size", epoch_size)
     again = True if replacement is None else _options.flag("replacement", replacement)
     core = (None if select is None else selection(select, tuple(d._core for d in data)),
-            _options.whole("skip", skip, 0, _MOST),
-            0 if limit is None else _options.whole("limit", limit, 1, _MOST),
-            _options.whole("repeat", repeat, 1, 2**32 - 1), size,
+            _options.number("skip", skip),
+            _options.or_chosen("limit", limit),
+            _options.number("repeat", repeat), size,
             None if weights is None else weights_of(weights, data),
             None if balance is None else classes_of("balance", balance, data), again,
             None if stratify is None else classes_of("stratify", stratify, data),
@@ -100,7 +99,11 @@ def _field(name: str, data: list[Dataset]) -> np.ndarray[Any, Any]:
 def _array(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
     import numpy as np
     if isinstance(value, str):
-        return _field(value, data)
+        try:
+            return _field(value, data)
+        except StokerError as e:
+            e.args = (f"{name}={shown(value)}: {e}",)
+            raise
     try:
         values = np.asarray(value)
     except ValueError as e:

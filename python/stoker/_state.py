@@ -9,15 +9,43 @@ not read back.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _log, _options
-from .errors import invalid
+from .errors import invalid, shown
 
 VERSION = 2
+_DEEPEST = 8
 _BINS = ("bucket", "max_tokens", "max_rows", "multiple", "lengths", "bins")
 _PARTS = ("epoch", "position", "seed", "order", "data", "chains")
+
+
+def plain(value: Any, what: str = "the state", depth: int = 0) -> Any:
+    """A copy of dicts with names, lists, texts and numbers alone, so that what follows can compare and quote all of it.
+    What is under "local" is left out: it is not read back."""
+    if value is None or isinstance(value, (bool, float)):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if depth == _DEEPEST:
+        invalid(f"the state is damaged: {what} has more than {_DEEPEST} levels")
+    if isinstance(value, Mapping):
+        for name in value:
+            if not isinstance(name, str):
+                invalid(f"the state is damaged: {what} has the key {shown(name)}, which is no text")
+        return {str(name): plain(below, f"{what}'s {name}"[:200], depth + 1) for name, below in value.items()
+                if depth or name != "local"}
+    if isinstance(value, (list, tuple)):
+        return [plain(below, what, depth + 1) for below in value]
+    try:
+        number = operator.index(value)          # NumPy's integers, and a tensor of one
+    except Exception:
+        invalid(f"the state is damaged: {what} is {_short(value)}")
+    if number.bit_length() > 128:
+        invalid(f"the state is damaged: {what} is a number of {number.bit_length():,} bits")
+    return number
 
 
 def word(number: int) -> str:
@@ -41,15 +69,19 @@ def chains_of(core: Any, names: list[str]) -> dict[str, str]:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    text = shown(value)
     return text if len(text) <= 120 else f"{text[:116]} ..."
+
+
+def _names(found: Mapping[Any, Any]) -> str:
+    return ", ".join(str(name) for name in found)
 
 
 def _moved(then: Mapping[str, Any], now: Mapping[str, Any], what: str) -> list[str]:
     if then == now:
         return []
     out = [f"{what} {name}: {_short(then.get(name))} then, {_short(now.get(name))} now"
-           for name in sorted({*then, *now}) if then.get(name) != now.get(name)]
+           for name in sorted({*then, *now}, key=str) if then.get(name) != now.get(name)]
     return out
 
 
@@ -77,7 +109,7 @@ def differences(state: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     gone = [name for name in state["chains"] if name not in mine["chains"]]
     new = [name for name in mine["chains"] if name not in state["chains"]]
     if gone or new:
-        out.append(f"outputs: {', '.join(state['chains'])} then, {', '.join(mine['chains'])} now")
+        out.append(f"outputs: {_names(state['chains'])} then, {_names(mine['chains'])} now")
     out += [f"the chain of output {name!r} is another" for name, word in mine["chains"].items()
             if name in state["chains"] and state["chains"][name] != word]
     return out

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import _stoker
 from ._arrays import array, from_bytes, inside, torch_or_none
-from .errors import from_code, invalid, nearest, shown
+from .errors import from_code, invalid, nearest, printable
 
 
 class _Later:
@@ -124,7 +124,7 @@ class Batch(dict):
                 return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
             return f"{type(value).__name__} of {len(value)}" if isinstance(value, list) else repr(value)
 
-        return "Batch(" + ", ".join(f"{shown(k)}: {look(v)}" for k, v in self.items()) + ")"
+        return "Batch(" + ", ".join(f"{printable(k)}: {look(v)}" for k, v in self.items()) + ")"
 
 
 def cu_seqlens(positions: Any) -> tuple[Any, int]:

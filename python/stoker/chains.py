@@ -14,7 +14,7 @@ import re
 from typing import Any
 
 from . import _stoker
-from .errors import invalid, shown
+from .errors import invalid, printable
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -57,7 +57,7 @@ class Chain:
         return " | ".join(self._calls)
 
     def __repr__(self) -> str:
-        return f"<chain {shown(str(self))}>"
+        return f"<chain {printable(str(self))}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Chain) and self._calls == other._calls

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _join, _options, _stoker
 from .batch import from_parts
-from .errors import invalid, shown
+from .errors import invalid, printable, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,9 +34,8 @@ class _Decoder:
         self.data = (core,)
         self.lock = threading.Lock()
         self.loader = _stoker.Loader(
-            data=(core,), outputs=_options.outputs(fields, core.fields(), kind=core.kind()), batch_size=1,
-            num_workers=-1, prefetch=1, io_threads=0, seed=0, shuffle=False, drop_last=False,
-            rank=0, world_size=1, skip=False, skip_budget=0, memory_limit=0, max_pixels=0)
+            self.data, _options.outputs(fields, core.fields(), kind=core.kind()),
+            _options.words({"num_workers": -1, "prefetch": 1}))
         self.samples = self.loader.sizes()[1]
 
     def sample(self, i: int) -> dict[str, Any]:
@@ -58,7 +57,7 @@ class Dataset:
         found = _options.url_bytes(urls)
         if found is None and not isinstance(urls, Mapping):
             invalid(f"a data set is opened by a path, a pattern or a list of them, or a dict of arrays, "
-                    f"not {urls!r}")
+                    f"not {shown(urls)}")
         self._urls = found or dict(urls)        # type: ignore[arg-type]
         self._raw = dtype, shape
         self._fields = None if fields is None else dict(fields)
@@ -156,10 +155,10 @@ class Dataset:
         try:
             at = operator.index(i)
         except TypeError:
-            raise TypeError(f"a sample is named by a whole number, not {i!r}") from None
+            raise TypeError(f"a sample is named by a whole number, not {shown(i)}") from None
         n = len(self)
         if not -n <= at < n:
-            raise IndexError(f"sample {at} of {n}")
+            raise IndexError(f"sample {shown(at)} of {n}"[:200])
         at %= n
         decoder = self._decode()
         return self._core.read(at) if decoder is None else decoder.sample(at)
@@ -173,7 +172,7 @@ class Dataset:
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
-                f"{shown(', '.join(self.fields))})")
+                f"{printable(', '.join(self.fields))})")
 
 
 def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: A001
@@ -182,7 +181,7 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
     """Open shards for access by number; they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
-        them; token files and arrays (.bin, .npy, .npz); or a dict: field -> array, or files of it
+        them (a pathlib.Path is taken as it stands, patterns are strings); token files and arrays (.bin, .npy, .npz); or a dict: field -> array, or files of it
     fields: None: ds[i] is {"__key__", "__url__", field: bytes, ...};
         output name -> chain, as for Loader: ds[i] is {"__key__", output: decoded value, ...}
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, format, lone surrogates, line and paragraph separators
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Text that may hold anything, fit for a terminal: what can't be printed is written as \\x1b or \\u202e."""
     return text if text.isprintable() else "".join(_escaped(c) if unicodedata.category(c) in _HIDDEN else c for c in text)
 
@@ -34,7 +34,7 @@ class StokerError(Exception):
     def __init__(self, message: str, code: str = "EINVAL", shard: str | None = None,
                  offset: int | None = None, key: str | None = None,
                  sample: int | None = None) -> None:
-        super().__init__(shown(message))
+        super().__init__(printable(message))
         self.code = code
         self.shard = shard
         self.offset = offset
@@ -82,12 +82,29 @@ def from_code(code: str, message: str, shard: str | None = None, offset: int | N
     return _CLASSES.get(code, StokerError)(message, code, shard, offset, key, sample)
 
 
+_MOST = 800                     # characters of a message: what was given is quoted in it, however long it is
+
+
+def one_line(message: str) -> str:
+    """The message in one line, of bounded length."""
+    line = " ".join(message.split("\n")) if "\n" in message else message
+    return line if len(line) <= _MOST else f"{line[:_MOST - 205]} ... {line[-200:]}"
+
+
+def shown(value: object) -> str:
+    """repr(), also of what has none: a number of thousands of digits, an object whose __repr__ fails."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"a {type(value).__name__} that can't be shown"
+
+
 def invalid(message: str) -> NoReturn:
-    raise InvalidError(message, "EINVAL")
+    raise InvalidError(one_line(message), "EINVAL")
 
 
 def unsupported(message: str) -> NoReturn:
-    raise UnsupportedError(message, "ENOTSUP")
+    raise UnsupportedError(one_line(message), "ENOTSUP")
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

@@ -7,12 +7,13 @@ The sample is made once more, alone, by a loader that is watched: random numbers
 
 from __future__ import annotations
 
+import operator
 import struct
 from dataclasses import dataclass
 from typing import Any
 
 from . import _stoker
-from .errors import invalid, shown
+from .errors import invalid, printable, shown
 from .preview import split
 
 _CHUNK = 1 << 16
@@ -38,7 +39,7 @@ class Step:
     text: str
 
     def __str__(self) -> str:
-        return f"{shown(self.op)}: {self.text}"
+        return f"{printable(self.op)}: {self.text}"
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class Explanation:
     outputs: dict[str, list[Step]]
 
     def __str__(self) -> str:
-        lines = [f"{shown(self.key)}: sample {self.id}, position {self.position} of epoch {self.epoch}"]
+        lines = [f"{printable(self.key)}: sample {self.id}, position {self.position} of epoch {self.epoch}"]
         for name, steps in self.outputs.items():
-            lines += [shown(name), *(f"    {step}" for step in steps)]
+            lines += [printable(name), *(f"    {step}" for step in steps)]
         return "\n".join(lines)
 
 
@@ -95,15 +96,15 @@ def find_id(which: Any, data: tuple[Any, ...]) -> int:
     count = sum(map(len, data))
     if not isinstance(which, str):
         try:
-            number = which.__index__()
-        except AttributeError:
-            invalid(f"a sample is named by its key or its id, not {which!r}")
+            number = operator.index(which)
+        except TypeError:
+            invalid(f"a sample is named by its key or its id, not {shown(which)}")
         if not 0 <= number < count:
-            invalid(f"there is no sample {number}: ids are 0 to {count - 1}")
+            invalid(f"there is no sample {shown(number)}: ids are 0 to {count - 1}")
         return number
     for first in range(0, count, _CHUNK):
         n = min(_CHUNK, count - first)
         keys = _stoker.keys(data, struct.pack(f"={n}Q", *range(first, first + n)))
         if which in keys:
             return first + keys.index(which)
-    invalid(f"no sample has the key {which!r}")
+    invalid(f"no sample has the key {shown(which)}")

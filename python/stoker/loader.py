@@ -18,13 +18,6 @@ from .dataset import Arrays, Dataset, Urls
 from .errors import ClosedError, StokerError, invalid
 from .mixing import Mix
 
-_KNOWN = ["data", "fields", "batch_size", "shuffle", "seed", "drop_last", "num_workers", "prefetch",
-          "device", "rank", "world_size", "on_error", "collate", "memory_limit", "max_pixels",
-          "io_threads", "global_batch_size", "classes", "exclude", "select", "skip", "limit", "repeat",
-          "epoch_size", "weights", "replacement", "balance", "stratify", "mesh", "check_ranks",
-          "streams", "window", "ranks_per_node", "learn_jpeg", "dtype",
-          "shape", "decode", "pin_memory", "device_memory_limit", "sm_limit", "in_flight",
-          "max_tokens", "bucket", "lengths", "cache", "device_cache_limit"]
 Collate = str | tuple[str, float] | tuple[str, float, int] | Mapping[str, Any] | None
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -81,112 +74,116 @@ class Loader:
         for batch in loader:
             train(batch["image"], batch["label"])
 
-    data: path, folder, glob, brace pattern, a list of them, a stoker.open() data set, a list of those,
-        or stoker.mix({...}); token files and arrays (.bin, .npy, .npz), or a dict: field -> NumPy or
-        torch array, or its files
+    data: path, folder, glob, brace pattern, a list of them, a stoker.open() data set, a list of those, or
+        stoker.mix({...}); token files and arrays (.bin, .npy, .npz), or a dict: field -> NumPy or torch
+        array, or its files
     fields: output name -> chain, as text or built (stoker.image().resize(256))
     batch_size: samples per batch and rank; global_batch_size instead: of all ranks together
-    shuffle: True or "exact": a fresh permutation of all samples every epoch; "block": for shards that
-        are far away: read one after the other, by one node, in streams side by side (docs/order.md);
-        "megatron": token files with documents in Megatron-LM's own order (docs/tokens.md)
-    streams, window: of "block": how many streams, a power of two; how much is mixed, in samples or as
-        "256MB"; None: chosen
-    ranks_per_node: of "block": ranks that share a node, the same on all; they take turns in what it
-        reads; None: what Slurm or torch.distributed know, else 1
-    seed: order and augmentation depend on (seed, epoch, position) only
+    global_batch_size: in place of batch_size: samples of all ranks together, divided evenly
     drop_last: leave out a last batch that is not full
-    num_workers: threads; None: chosen; 0: everything in the caller's thread
+    collate: for rows of different shapes; "list": one tensor per row; "pad" or ("pad", value): filled up to
+        the largest of the batch, or with ("pad", value, multiple) to a multiple; real sizes are in
+        batch.lengths, batch.mask(name) tells values from padding; a dict: by output
+    max_tokens: as many rows as fit: rows x the longest of them in a rank's batch, padding included;
+        batch_size then bounds the rows.  For outputs whose rows differ in length (docs/tokens.md)
+    bucket: True, or a number of samples: in windows of so many samples rows of similar length come together
+        in a batch, and batches are mixed; with max_tokens they always do
+    lengths: length of each sample of the data, or the name of a field that has it; None: measured once and
+        kept beside the index
+    seed: order and augmentation depend on (seed, epoch, position) only
+    shuffle: True or "exact": a new permutation of all samples every epoch; "block": for shards that are far
+        away: read one after the other, by one node, in streams side by side (docs/order.md); "megatron":
+        token files with documents in Megatron-LM's own order (docs/tokens.md)
+    streams: of "block": how many streams, a power of two; None: chosen
+    window: of "block": how much is mixed, in samples or as "256MB"; None: chosen
+    rank: None: of mesh, else torch.distributed's, else the launcher's (torchrun, Slurm, Open MPI, MPICH),
+        else 0
+    world_size: as rank; else 1
+    ranks_per_node: of "block": ranks that share a node, the same on all; they take turns in what it reads;
+        None: what Slurm or torch.distributed know, else 1
+    mesh: a torch DeviceMesh: ranks along its data dimension share the data, the others repeat it
+    check_ranks: with ranks from mesh or torch.distributed, check first that all of them load the same; False
+        where only some ranks make this loader
+    select: the samples that take part, in this order: indices, a mask, a list of keys, or an Arrow stream,
+        table or .parquet file with a column `sample` or `key`
+    exclude: a file of samples to leave out: what `stoker check --write-exclude` wrote, or keys, one per line;
+        or a list of keys.  They are not part of the epoch
+    skip: of the samples that take part, leave out the first ones
+    limit: of the samples that are left, take so many
+    repeat: how often each sample comes in an epoch
+    epoch_size: samples in an epoch; the order goes on from one epoch to the next; None: all
+    weights: draw every sample by its weight: one number for each sample of the data, or the name of a field
+        that has it
+    replacement: of weights and balance; False: no sample comes twice in an epoch
+    balance: the field (or an array) with the class: all classes are equally likely
+    stratify: the field (or an array) with the class: every batch has the classes as the data has them
+    classes: folders of pictures: fixes the class numbers; None: by name, as ImageFolder does
+    dtype: type of numbers in files without a header, as for stoker.open()
+    shape: shape of a row in files without a header, as for stoker.open()
+    on_error: "raise", "skip", or {"skip": n}: at most n bad samples per epoch
+    max_pixels: larger pictures are bad data; None: 178,956,970, as in Pillow
+    num_workers: threads that decode; None: chosen; 0: everything in the caller's thread
     prefetch: batches made ahead; None: chosen
-    device: "cuda" (the current GPU, else LOCAL_RANK's) or "cuda:1": tensors are there, whole when they
-        are handed out, safe on any stream (docs/gpu.md); strings and JSON stay on the host
-    decode: with "cuda": "gpu" (None): baseline JPEGs are decoded there; "cpu": all pictures by the workers
-    pin_memory: with "cpu": batches lie in page-locked memory
+    io_threads: threads for reads that wait; None: chosen
+    memory_limit: bytes, or "2GB", for batches, reads and scratch; None: a quarter of the memory
+    learn_jpeg: keep seek points of JPEGs as they are decoded, for later epochs and, beside the index, for
+        later runs.  The first epoch is slower for it; `stoker index --jpeg` makes all of them before
+    device: "cuda" (the current GPU, else LOCAL_RANK's) or "cuda:1": tensors are on the GPU, complete when
+        they are handed out, safe on any stream (docs/gpu.md); strings and JSON stay on the host
+    decode: with "cuda": "gpu" (None): baseline JPEGs are decoded on the GPU; "cpu": all pictures by the
+        workers
+    pin_memory: with "cpu": batches are in page-locked memory
     device_memory_limit: bytes of the GPU, or "4GB"; None: a quarter of its memory
     sm_limit: multiprocessors that decoding may keep busy; None: all
     in_flight: batches on their way to the GPU at once, 1 to 8; None: 4
     cache: with "cuda": "device": the GPU keeps JPEGs that have seek points, as they are stored, and decodes
-        them anew whenever they are drawn; and arrays and tokens; files are read once.  Batches are the
-        same (docs/gpu.md)
-    device_cache_limit: bytes of the GPU for that, or "40GB"; what does not fit comes as without; None: half
+        them again whenever they are drawn; and arrays and tokens; files are read once.  Batches are the same
+        (docs/gpu.md)
+    device_cache_limit: bytes of the GPU for cache, or "40GB"; what does not fit comes as without; None: half
         of what is free when the loader is opened
-    rank, world_size: None: of mesh, else torch.distributed's, else the launcher's (torchrun, Slurm,
-        Open MPI, MPICH), else 0 of 1
-    mesh: a torch DeviceMesh: ranks along its data dimension share the data, the others repeat it
-    check_ranks: with ranks from mesh or torch.distributed, look first whether all of them load the same;
-        False where only some ranks make this loader
-    on_error: "raise", "skip", or {"skip": n}: at most n bad samples an epoch
-    collate: for rows of different shapes; "list": one tensor a row; "pad" or ("pad", value): filled up
-        to the largest of the batch, or with ("pad", value, multiple) to a multiple; real sizes are in
-        batch.lengths, batch.mask(name) tells values from padding; a dict: by output
-    max_tokens: as many rows as fit: rows x the longest of them in a rank's batch, padding included;
-        batch_size then bounds the rows.  For outputs whose rows differ in length (docs/tokens.md)
-    bucket: True, or a number of samples: in windows of so many of the epoch rows of like length come
-        together in a batch, and batches are mixed; with max_tokens they always do
-    lengths: of each sample of the data, or the name of a field that has it; None: measured once and kept
-        beside the index
-    memory_limit: bytes, or "2GB", for batches, reads and scratch; None: a quarter of the memory
-    max_pixels: larger pictures are bad data
-    io_threads: threads for reads that wait; None: chosen
-    dtype, shape: of files of numbers without a header, as for stoker.open()
-    classes: folders of pictures: fixes the class numbers; None: by name, as ImageFolder does
-    learn_jpeg: keep seek points of JPEGs as they are decoded, for later epochs and, beside the index, for
-        later runs.  The first epoch is slower for it; `stoker index --jpeg` makes all of them beforehand
-    exclude: a file of samples to leave out: what `stoker check --write-exclude` wrote, or keys, one a
-        line; or a list of keys.  They stand nowhere in the epoch
-    select: the samples that take part, in this order: indices, a mask, a list of keys, or an Arrow
-        stream, table or .parquet file with a column `sample` or `key`
-    skip, limit: of the samples that take part, leave out the first ones, take so many of the next
-    repeat: how often each stands in an epoch
-    epoch_size: samples in an epoch; the order goes on from one epoch to the next
-    weights: draw every sample by its weight: one number for each sample of the data, or the name of a
-        field that has it; replacement=False: none comes twice in an epoch
-    balance: the field (or an array) with the class: all classes are equally likely
-    stratify: the field (or an array) with the class: every batch has the classes as the data has them
     """
 
     def __init__(self, data: Urls | Arrays | Dataset | list[Dataset] | Mix,
-                 fields: Mapping[str, Any] | None = None, *, batch_size: int = _options.Left(1), shuffle: bool | str = False, seed: int = 0,
-                 drop_last: bool = False, num_workers: int | None = None,
-                 prefetch: int | None = None, device: str = "cpu", rank: int | None = None,
-                 world_size: int | None = None, on_error: str | Mapping[str, int] = "raise",
-                 collate: Collate = None, memory_limit: int | str | None = None,
-                 max_pixels: int | None = None, io_threads: int | None = None,
-                 global_batch_size: int | None = None, classes: list[str] | None = None,
-                 exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None,
-                 mesh: Any = None, check_ranks: bool = True, select: Any = None, skip: int = 0,
-                 limit: int | None = None, repeat: int = 1, epoch_size: int | None = None,
-                 weights: Any = None, replacement: bool | None = None, balance: Any = None,
-                 stratify: Any = None, streams: int | None = None,
-                 window: int | str | None = None, ranks_per_node: int | None = None,
-                 learn_jpeg: bool = False, dtype: Any = None, shape: tuple[int, ...] | None = None,
-                 decode: str | None = None, pin_memory: bool = False,
-                 device_memory_limit: int | str | None = None, sm_limit: int | None = None,
-                 in_flight: int | None = None,
+                 fields: Mapping[str, Any] | None = None, *, batch_size: int = _options.Left(1),
+                 global_batch_size: int | None = None, drop_last: bool = False, collate: Collate = None,
                  max_tokens: int | None = None, bucket: bool | int | None = None, lengths: Any = None,
-                 cache: str | None = None, device_cache_limit: int | str | None = None,
-                 **unknown: Any) -> None:
-        _options.check_unknown(unknown, _KNOWN)
+                 seed: int = 0, shuffle: bool | str = False, streams: int | None = None,
+                 window: int | str | None = None, rank: int | None = None, world_size: int | None = None,
+                 ranks_per_node: int | None = None, mesh: Any = None, check_ranks: bool = True,
+                 select: Any = None, exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None,
+                 skip: int = 0, limit: int | None = None, repeat: int = 1, epoch_size: int | None = None,
+                 weights: Any = None, replacement: bool | None = None, balance: Any = None,
+                 stratify: Any = None, classes: list[str] | None = None, dtype: Any = None,
+                 shape: tuple[int, ...] | None = None, on_error: str | Mapping[str, int] = "raise",
+                 max_pixels: int | None = None, num_workers: int | None = None, prefetch: int | None = None,
+                 io_threads: int | None = None, memory_limit: int | str | None = None,
+                 learn_jpeg: bool = False, device: str = "cpu", decode: str | None = None,
+                 pin_memory: bool = False, device_memory_limit: int | str | None = None,
+                 sm_limit: int | None = None, in_flight: int | None = None, cache: str | None = None,
+                 device_cache_limit: int | str | None = None, **unknown: Any) -> None:
+        _options.screen(locals())
+        _options.check_unknown(unknown, Loader.__init__)
         _options.refuse_in_worker()
         skip_bad, budget = _options.skip_policy(on_error)
         place = _ranks.find(rank, world_size, mesh)
         options: dict[str, Any] = {
             **_options.share(batch_size, global_batch_size, place, max_tokens),
             **_options.by_length(max_tokens, bucket),
-            "seed": _options.whole("seed", seed, 0, 2**64 - 1),
+            "seed": _options.number("seed", seed),
             "shuffle": _options.shuffle_kind(shuffle),
             **_options.blocks(_options.shuffle_kind(shuffle), streams, window),
             "ranks_per_node": place.local if ranks_per_node is None
-            else _options.whole("ranks_per_node", ranks_per_node, 1),
+            else _options.number("ranks_per_node", ranks_per_node),
             "drop_last": _options.flag("drop_last", drop_last),
-            "num_workers": _workers(num_workers),
+            "num_workers": _options.workers(num_workers),
             "prefetch": _options.or_chosen("prefetch", prefetch),
             "io_threads": _options.or_chosen("io_threads", io_threads),
             **_options.device(device, decode, pin_memory, device_memory_limit, sm_limit, in_flight),
             **_options.cache(device, cache, device_cache_limit),
-            "skip": skip_bad, "skip_budget": budget, "learn_jpeg": _options.flag("learn_jpeg", learn_jpeg),
+            "on_error": "skip" if skip_bad else "raise", "skip_budget": budget,
+            "learn_jpeg": _options.flag("learn_jpeg", learn_jpeg),
             "memory_limit": _options.byte_count("memory_limit", memory_limit),
-            "max_pixels": 0 if max_pixels is None
-            else _options.whole("max_pixels", max_pixels, 1, 2**63 - 1),
+            "max_pixels": _options.or_chosen("max_pixels", max_pixels),
         }
         if exclude is not None and not isinstance(exclude, (str, bytes, os.PathLike)):
             exclude = list(exclude) if isinstance(exclude, Iterable) else exclude
@@ -198,7 +195,7 @@ class Loader:
             datasets = _datasets(data, classes, dtype, shape)
             self._data = cores = tuple(d._core for d in datasets)
             self._numbered = any(core.kind() for core in cores)     # rows of arrays have no keys
-            options["sampling"], self._order = _sampling.plan(
+            self._sampling, self._order = _sampling.plan(
                 datasets, select=select, skip=skip, limit=limit, repeat=repeat,
                 epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance,
                 stratify=stratify, lengths=lengths, mix=data if isinstance(data, Mix) else None, shuffle=options["shuffle"])
@@ -257,9 +254,10 @@ class Loader:
                 "data": _state.data_of(self._core),
                 "chains": _state.chains_of(self._core, [output[0] for output in outputs])}
 
-    def _open(self, outputs: Any, options: dict[str, Any], exclude: Any) -> _stoker.Loader:
+    def _open(self, outputs: Any, options: dict[str, Any], exclude: Any, *, watch: bool = False) -> _stoker.Loader:
+        sampling = (*self._sampling[:-1], None) if watch else self._sampling    # one sample has no batch by length
         with _options.exclude_file(exclude) as path:
-            core = _stoker.Loader(data=self._data, outputs=outputs, exclude=path, **options)
+            core = _stoker.Loader(self._data, outputs, _options.words(options), path, watch, sampling)
         if self._changes:
             core.set_mix(tuple(self._changes))
         if self._bins is not None and core.bins()[0]:
@@ -355,6 +353,8 @@ class Loader:
         position all the same.  Streams and window of block shuffle come from the state, unless they
         were given to this loader; so do the weights of a mixture (set_weights() changes them).
         """
+        state = _state.plain(state)
+        strict = _options.flag("strict", strict)
         mine = mixing.with_changes(_state.with_streams(self._identity, state, self._fixed), state)
         mine = _state.with_bins(mine, state)
         before = self._identity["order"].get("bins")
@@ -456,10 +456,9 @@ class Loader:
         number = explain.find_id(sample, self._data)
         outputs, options, exclude = self._made_of
         alone = {**options, "batch_size": 1, "global_batch_size": 0, "rank": 0, "world_size": 1, "drop_last": False,
-                 "prefetch": 1, "num_workers": -1, "skip": False, "skip_budget": 0, "watch": True,
-                 "learn_jpeg": False, "max_tokens": 0, "bucket": 0,
-                 "sampling": (*options["sampling"][:-1], None)}
-        core = self._open(outputs, alone, exclude)
+                 "prefetch": 1, "num_workers": -1, "on_error": "raise", "skip_budget": 0,
+                 "learn_jpeg": False, "max_tokens": 0, "bucket": 0}
+        core = self._open(outputs, alone, exclude, watch=True)
         try:
             position = core.find(epoch, number)
             core.resume(epoch, position)
@@ -475,7 +474,8 @@ class Loader:
 
     def stats(self) -> dict[str, Any]:
         """Figures since the loader was opened; times in seconds, stages summed over workers; padding: the
-        share of packed rows, or of max_tokens' batches, that is no token of theirs, in this epoch; else None."""
+        share of packed rows, or of max_tokens' batches, that is no token of theirs, in this epoch; else None;
+        memory: bytes that memory_limit counts, memory_of: who has them."""
         stats = self._core.stats()
         room = stats["packed_room"]
         stats["padding"] = 1 - stats["packed_tokens"] / room if room else None
@@ -505,13 +505,6 @@ class Loader:
     def __reduce__(self):
         raise StokerError("a Loader does not pickle: its threads live in this process; make one "
                           "there, or use stoker.open(...), which does", "ENOTSUP")
-
-
-def _workers(value: Any) -> int:
-    """As the C option: 0 chosen, -1 none."""
-    if value is None:
-        return 0
-    return _options.whole("num_workers", value, 0) or -1
 
 
 def _datasets(data: Any, classes: Any, dtype: Any, shape: Any) -> list[Dataset]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _options
 from .dataset import Dataset
-from .errors import StokerError, invalid, nearest, shown
+from .errors import StokerError, invalid, nearest, printable, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,7 @@ class Mix:
 
     def __init__(self, sets: Mapping[Any, Any], epoch_size: int | None = None) -> None:
         if not isinstance(sets, Mapping) or not sets:
-            invalid(f'mix takes {{"name": (data, weight), ...}} or {{dataset: weight, ...}}, not {sets!r}')
+            invalid(f'mix takes {{"name": (data, weight), ...}} or {{dataset: weight, ...}}, not {shown(sets)}')
         self.datasets: list[Dataset] = []
         self.weights: dict[str, float] = {}
         self.counts: list[int] = []             # samples of each, as the last loader's chains made them
@@ -55,7 +55,7 @@ class Mix:
         return np.searchsorted(ends, np.asarray(ids), side="right")
 
     def __repr__(self) -> str:
-        return f"stoker.mix({', '.join(f'{shown(name)}: {w:g}' for name, w in self.weights.items())})"
+        return f"stoker.mix({', '.join(f'{printable(name)}: {w:g}' for name, w in self.weights.items())})"
 
 
 def _entry(key: Any, value: Any, number: int) -> tuple[str, Any, Any]:
@@ -71,17 +71,17 @@ def _entry(key: Any, value: Any, number: int) -> tuple[str, Any, Any]:
 def checked(name: str, weight: Any) -> float:
     try:
         number = float(weight)
-    except (TypeError, ValueError):
-        invalid(f"mix: the weight of {name!r} must be a number, not {weight!r}")
+    except (TypeError, ValueError, OverflowError):
+        invalid(f"mix: the weight of {name!r} must be a number below 1e308, not {shown(weight)}")
     if not 0 <= number < math.inf:
-        invalid(f"mix: the weight of {name!r} must be finite and not negative, not {weight!r}")
+        invalid(f"mix: the weight of {name!r} must be finite and not negative, not {shown(weight)}")
     return number
 
 
 def changed(old: Mapping[str, float], new: Any) -> dict[str, float]:
     """`old` with what `new` names."""
     if not isinstance(new, Mapping) or not new:
-        invalid(f'weights of a mixture are {{"name": weight, ...}}, not {new!r}')
+        invalid(f'weights of a mixture are {{"name": weight, ...}}, not {shown(new)}')
     for name in new:
         if name not in old:
             invalid(f"mix: there is no data set {name!r}{nearest(str(name), old)}")

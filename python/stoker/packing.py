@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import multiprocessing
 import os
+import pathlib
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -73,7 +74,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str],
     target = _Target(path, name, force)
     done = target.fill(data, map, workers or os.cpu_count() or 1, count, size)
     if index and done["shards"]:
-        Dataset([os.fsencode(p) for p in done.pop("paths")], jpeg=jpeg)
+        Dataset([pathlib.Path(p) for p in done.pop("paths")], jpeg=jpeg)
     done.pop("paths", None)
     return done
 

@@ -18,7 +18,7 @@ import zlib
 from typing import Any, NamedTuple
 
 from . import _stoker
-from .errors import invalid, shown
+from .errors import invalid, printable, shown
 
 _STEP = re.compile(r"""(?:[^|"']|"[^"]*"|'[^']*')+""")   # up to a bar that stands in no quotes
 _GAP = 2
@@ -147,4 +147,4 @@ class Preview:
         return "<div>" + "".join(map(figure, self.pictures)) + "</div>"
 
     def __repr__(self) -> str:
-        return f"<preview of {len(self)} pictures: {shown(', '.join(self.keys))}>"
+        return f"<preview of {len(self)} pictures: {printable(', '.join(self.keys))}>"

@@ -21,7 +21,7 @@ from typing import Any
 
 from . import _staging, _stoker
 from ._options import whole
-from .errors import ClosedError, invalid
+from .errors import ClosedError, invalid, shown
 
 
 class _Pulled:
@@ -230,7 +230,7 @@ def to_device(iterable: Iterable[Any], device: Any = "cuda", depth: int = 3) -> 
     the last batch handed out.
     """
     if not isinstance(iterable, Iterable) and not hasattr(iterable, "__getitem__"):
-        invalid(f"to_device takes a loader or another iterable, not {iterable!r}")
+        invalid(f"to_device takes a loader or another iterable, not {shown(iterable)}")
     made = ToDevice(iterable, device, whole("depth", depth, 1))
     _staging.check(device)                      # now, not at the first batch
     return made

@@ -252,6 +252,8 @@ def test_bad_samples_are_stood_in_for_within_the_budget(tmp_path):
     ({"max_tokens": 60, "collate": ("pad", 0, 64)}, "padded 64, is longer than max_tokens=60"),
     ({"max_tokens": 100, "global_batch_size": 4}, "leave global_batch_size"),
     ({"max_tokens": 0}, "max_tokens must be at least 1"),
+    ({"max_tokens": 100, "epoch_size": 10**12}, "an epoch of 1000000000000 samples is too long .* give an epoch_size"),
+    ({"max_tokens": 100, "repeat": 2**32 - 1}, "an epoch of 214748364750 samples is too long"),
     ({"bucket": 0}, "bucket must be at least 1"),
     ({"lengths": [1] * 50}, "lengths are for max_tokens, bucket and pack"),
     ({"max_tokens": 100, "lengths": [1] * 49}, "one entry for each of the 50 samples"),

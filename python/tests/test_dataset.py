@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Map style: stoker.open()."""
 
+import os
+import pathlib
 import pickle
 import threading
 
 import pytest
-from conftest import SAMPLES, as_numpy, sample_members
+from conftest import SAMPLES, as_numpy, sample_members, write_tar
 
 import stoker
 
@@ -80,3 +82,30 @@ def test_many_threads(urls):
 def test_what_is_no_path(bad):
     with pytest.raises(stoker.StokerError, match="path"):
         stoker.open(bad)
+
+
+@pytest.mark.parametrize("name", ["a{0..1}.tar", "b::c.tar", "d[1]*.tar", "e?.tar", "f\\\\{g.tar", "${H}.tar", "path:i.tar"])
+def test_a_path_is_no_pattern(tmp_path, monkeypatch, name):
+    """A pathlib.Path is the file or folder of that name; a string is a pattern, as ever."""
+    monkeypatch.chdir(tmp_path)
+    path = pathlib.Path(name)
+    write_tar(path, [("x.cls", b"1"), ("y.cls", b"2")])
+    for given in (path, [path], tmp_path / name):
+        assert len(stoker.open(given)) == 2, given
+        with stoker.Loader(given, {"label": "from(cls) | int"}, batch_size=2) as loader:
+            assert len(next(iter(loader))["label"]) == 2
+    assert len(pickle.loads(pickle.dumps(stoker.open(tmp_path / name)))) == 2
+    folder = tmp_path / f"folder {name}"
+    folder.mkdir()
+    os.rename(path, folder / "z.tar")
+    assert len(stoker.open(folder)) == 2
+    with pytest.raises(stoker.StokerError, match="given as a path|no such file") as e:
+        stoker.open(path)
+    assert e.value.code == "ENOTFOUND"
+
+
+def test_a_string_is_a_pattern(tmp_path):
+    for i in range(2):
+        write_tar(tmp_path / f"a{i}.tar", [(f"{i}.cls", b"1")])
+    assert len(stoker.open(str(tmp_path / "a{0..1}.tar"))) == 2
+    assert len(stoker.open(f"{tmp_path}/a0.tar::{tmp_path}/a1.tar")) == 2

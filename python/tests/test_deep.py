@@ -11,6 +11,7 @@ from conftest import LABEL, SAMPLES, as_numpy
 BILLION = 1_000_000_000
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("order", [{"shuffle": False}, {"shuffle": True}, {"shuffle": "block", "streams": 4}])
 def test_deep_in_a_billion(urls, order):
     times = []

@@ -5,6 +5,7 @@ import io
 import logging
 import os
 import pickle
+import re
 import shutil
 import struct
 import sys
@@ -45,7 +46,7 @@ def error_of(*args, epochs=1, **kwargs):
     ("cache", "device", "device"), ("cache", "disk", "cache"), ("device_cache_limit", "1GB", "cache"),
     ("memory_limit", "2 bananas", "2GB"), ("memory_limit", 0, "at least 1"),
     ("memory_limit", "1KB", "memory_limit"), ("max_pixels", 0, "at least 1"),
-    ("io_threads", 0, "at least 1"), ("global_batch_size", 0, "at least 1"),
+    ("io_threads", 0, "at least 1"), ("io_threads", 1025, "io_threads must be at most 1024, not 1025"), ("global_batch_size", 0, "at least 1"),
 ])
 def test_bad_option(urls, option, value, says):
     error = error_of(urls, IMAGE, **{"batch_size": 4} if option == "memory_limit" else {},
@@ -58,6 +59,15 @@ def test_memory_limit_is_read(urls):
                         (10**8, 10**8), ("100000kb", 10**8)):
         with stoker.Loader(urls, LABEL, memory_limit=text) as loader:
             assert loader.stats()["memory_limit"] == count
+
+
+def test_the_memory_limit_that_an_error_names_is_enough(urls):
+    """Its MB are those that memory_limit= reads: typed in, the number opens the loader."""
+    fields = {"image": "from(jpg) | image | resize((1000, 1000)) | to(f32)"}
+    error = error_of(urls, fields, batch_size=10, memory_limit="50MB")
+    megabytes = re.search(r"a memory_limit of (\d+) MB, not 50 MB", str(error))[1]
+    stoker.Loader(urls, fields, batch_size=10, memory_limit=f"{megabytes}MB").close()
+    assert "memory_limit" in str(error_of(urls, fields, batch_size=10, memory_limit=f"{int(megabytes) - 2}MB"))
 
 
 @pytest.mark.parametrize("name, near", [("batchsize", "batch_size"), ("workers", "num_workers"),

@@ -73,7 +73,7 @@ def interrupted(tmp_path, make, base="Exception", wrap="", torch_too=False):
     got = run(loader, sys.argv[1], {SEED}, {INTERRUPTS})
     print(json.dumps(got))
     """
-    done = run_python(script, tmp_path / "ledger", torch_too=torch_too)
+    done = run_python(script, tmp_path / "ledger", torch_too=torch_too, timeout=60 + INTERRUPTS / 20)
     assert done.returncode == 0, f"seed {SEED}: {done.stderr[-2000:]}"
     return json.loads(done.stdout), ledger_steps(tmp_path / "ledger")
 

@@ -108,6 +108,7 @@ def test_ctrl_c(urls, workers):
     assert "stopped" in check_python(code, urls, workers)
 
 
+@pytest.mark.serial
 def test_ctrl_c_while_waiting_for_a_slow_batch(urls):
     """One batch that takes long: next() waits in slices and looks at signals between them."""
     code = """
@@ -147,6 +148,7 @@ def long_to_index(tmp_path_factory):
     return folder
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("pattern", ["0.tar", "{0,1}.tar"])
 def test_ctrl_c_while_indexing(long_to_index, pattern):
     """One shard is indexed on the main thread, several on others: both stop at once."""
@@ -195,11 +197,11 @@ def test_a_handler_that_raises_is_no_reason_to_fail(tmp_path):
 def test_torch_is_not_imported_before_a_batch(urls):
     check_python("""
         import sys, time
-        start = time.perf_counter()
+        start = time.process_time()             # not the clock: other tests run beside this one
         import stoker
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         assert "torch" not in sys.modules and "numpy" not in sys.modules
-        assert seconds < 0.5, seconds           # 30 ms where nothing else runs
+        assert seconds < 0.5, seconds           # it takes 0.03
         """, torch_too=True)
 
 

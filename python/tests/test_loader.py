@@ -80,7 +80,7 @@ def test_bits_do_not_depend_on_when_threads_run(urls, reference, seed, monkeypat
 
 def test_a_stall_seed_that_is_none(urls, monkeypatch):
     monkeypatch.setenv("STK_STALL", "often")
-    with pytest.raises(stoker.StokerError, match="STK_STALL=often is no seed"):
+    with pytest.raises(stoker.StokerError, match="STK_STALL=often is not a seed"):
         stoker.Loader(urls, LABEL)
 
 
@@ -269,6 +269,8 @@ def test_stats(urls):
     assert {"fetch", "decode", "sample"} <= set(stats["stages"])
     assert stats["stages"]["decode"] > 0 and stats["first_batch_s"] > 0 and stats["wait_s"] >= 0
     assert 0 < stats["memory"] <= stats["memory_peak"] <= stats["memory_limit"]
+    assert set(stats["memory_of"]) == {"batches", "reads", "blocks", "scratch"}
+    assert stats["memory_of"]["scratch"] > 0 and stats["memory_of"]["batches"] > 0
 
 
 def test_set_workers_while_running(urls, reference):

@@ -72,7 +72,7 @@ def test_writer_by_size(tmp_path):
 @pytest.mark.parametrize("sample, words", [
     ({"txt": "x"}, '"__key__"'), ({"__key__": 3, "txt": "x"}, '"__key__"'),
     ({"__key__": "a.b", "txt": "x"}, "would not be read back"),
-    ({"__key__": "a"}, "has no fields"), ({"__key__": "a", "x/y": "x"}, "no name of a field"),
+    ({"__key__": "a"}, "has no fields"), ({"__key__": "a", "x/y": "x"}, "not a name of a field"),
     ({"__key__": "a", "txt": None}, "has no bytes of its own"),
     ({"__key__": "a", "txt": object()}, "a object can't be written"),
     ({"__key__": "a", "npy": np.array([object()])}, "pickled"),

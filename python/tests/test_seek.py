@@ -330,10 +330,10 @@ def test_what_a_killed_writer_left_is_removed(shard):
     stoker.open(shard)
     folder = Path(shard).parent / ".stoker"
     stem = next(folder.glob("*.idx")).stem
-    (folder / f"{stem}.seek.tmp.123.0badcafe").write_bytes(b"half")
-    (folder / "other.seek.tmp.123.0badcafe").write_bytes(b"not ours")
+    (folder / f".{stem}.seek.tmp.123456780badcafe").write_bytes(b"half")
+    (folder / ".other.seek.tmp.123456780badcafe").write_bytes(b"not ours")
     learn(shard, 1)
-    assert sorted(p.name for p in folder.glob("*.seek*")) == sorted([f"{stem}.seek", "other.seek.tmp.123.0badcafe"])
+    assert sorted(p.name for p in folder.glob("*.seek*")) == [".other.seek.tmp.123456780badcafe", f"{stem}.seek"]
 
 
 def test_damaged_points_are_learned_anew(shard):

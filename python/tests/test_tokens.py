@@ -422,10 +422,10 @@ def test_a_shard_without_tokens(tmp_path, way):
         stoker.Loader(tmp_path / "a.bin", fields(10))
     for name, docs in (("b", [full]), ("c", [none]), ("d", [full, none])):
         megatron(tmp_path / name, docs)
-    with stoker.Loader(tmp_path / "?.bin", {"x": "tokens(block=10, separator=7)"}) as loader:
+    with stoker.Loader(str(tmp_path / "?.bin"), {"x": "tokens(block=10, separator=7)"}) as loader:
         got = torch.cat([b["x"].flatten() for b in loader]).tolist()
     assert got == [7, 7, *full.tolist(), 7, 7, *full.tolist(), 7, 7][:600]
-    with stoker.Loader(tmp_path / "?.bin", {"x": "tokens(block=10)"}, shuffle="megatron") as loader:
+    with stoker.Loader(str(tmp_path / "?.bin"), {"x": "tokens(block=10)"}, shuffle="megatron") as loader:
         assert sorted(torch.cat([b["x"].flatten() for b in loader]).tolist()) == sorted([*full.tolist()] * 2)
 
 
@@ -468,6 +468,7 @@ def test_map_style(tmp_path):
     assert len(stoker.open(tmp_path / "t.bin")) == 100
 
 
+@pytest.mark.serial
 def test_ten_thousand_shards_open_quickly(tmp_path):
     import time
     for k in range(10000):

@@ -6,12 +6,12 @@
 
 static void heap_free(stk_buffer *b)
 {
-    stk_free(b);
+    stk_large_free(b, 64 + b->size);
 }
 
 stk_buffer *stk_buffer_new(size_t size)
 {
-    stk_buffer *b = size < SIZE_MAX / 4 ? stk_alloc(64 + size) : NULL;
+    stk_buffer *b = size < SIZE_MAX / 4 ? stk_large_alloc(64 + size) : NULL;
 
     _Static_assert(sizeof(stk_buffer) <= 64, "data begins on its own cache line");
     if (!b)

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
+#define LARGE ((size_t)256 << 10) /* one call of the system is little beside filling it */
 
 static _Atomic uint64_t allocations, fail_at;
 
@@ -66,10 +67,34 @@ void *stk_pages_alloc(size_t size)
     return p;
 }
 
+void *stk_pages_reserve(size_t size)
+{
+    void *p;
+
+    if (!may_alloc(size))
+        return NULL;
+    p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+             0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
 void stk_pages_free(void *p, size_t size)
 {
     if (p)
         munmap(p, size);
+}
+
+void *stk_large_alloc(size_t size)
+{
+    return size < LARGE ? stk_alloc(size) : stk_pages_alloc(size);
+}
+
+void stk_large_free(void *p, size_t size)
+{
+    if (size < LARGE)
+        stk_free(p);
+    else
+        stk_pages_free(p, size);
 }
 
 void *stk_zalloc(size_t count, size_t size)
@@ -110,38 +135,4 @@ char *stk_strndup(const char *s, size_t len)
 char *stk_strdup(const char *s)
 {
     return stk_strndup(s, strlen(s));
-}
-
-void *stk_scratch_get(stk_scratch *s, size_t size)
-{
-    unsigned i = s->next;
-    size_t want;
-    void *p;
-
-    if (i >= STK_SCRATCH_BLOCKS || size > SIZE_MAX / 4)
-        return NULL;
-    if (s->block[i].size < size) {
-        want = size + size / 4; /* high water: sizes settle after a few samples */
-        p = stk_alloc(want);
-        if (!p)
-            return NULL;
-        stk_free(s->block[i].data);
-        s->total += want - s->block[i].size;
-        s->block[i].data = p;
-        s->block[i].size = want;
-    }
-    s->next++;
-    return s->block[i].data;
-}
-
-void stk_scratch_reset(stk_scratch *s)
-{
-    s->next = 0;
-}
-
-void stk_scratch_fini(stk_scratch *s)
-{
-    for (unsigned i = 0; i < STK_SCRATCH_BLOCKS; i++)
-        stk_free(s->block[i].data);
-    memset(s, 0, sizeof *s);
 }

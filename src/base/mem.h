@@ -12,6 +12,8 @@ void *stk_grow(void *p, size_t old_bytes,
 /* Whole pages straight from the system, huge ones where they fit: for what is large, lives long
  * and should leave no holes. Free with the same size. */
 void *stk_pages_alloc(size_t size);
+/* Address space whose memory comes when it is first written to; what is read before is zero. */
+void *stk_pages_reserve(size_t size);
 void stk_pages_free(void *p, size_t size);
 char *stk_strdup(const char *s);
 char *stk_strndup(const char *s, size_t len);
@@ -22,18 +24,11 @@ char *stk_strndup(const char *s, size_t len);
 void stk_mem_fail_at(uint64_t n);
 uint64_t stk_mem_count(void); /* allocations so far */
 
-/* A worker's scratch: a few blocks that only grow.  get() hands out from the blocks in turn, so
- * that several live at once; reset() begins the next sample. */
-#define STK_SCRATCH_BLOCKS 8
-struct stk_scratch {
-    struct {
-        void *data;
-        size_t size;
-    } block[STK_SCRATCH_BLOCKS];
-    unsigned next;
-    size_t total;
-};
-void stk_scratch_reset(stk_scratch *s);
-void stk_scratch_fini(stk_scratch *s);
+/* What is large and goes back to the system when it is freed: pages of its own, where the heap would
+ * keep them.  Small sizes are the heap's.  Free with the same size. */
+void *stk_large_alloc(size_t size);
+void stk_large_free(void *p, size_t size);
+
+#include "base/scratch.h"
 
 #endif

@@ -23,7 +23,7 @@ int stk_stall_plan(stk_stall *s, stk_error *err)
     s->seed = strtoull(text, &end, 10);
     if (*end || errno || *text < '0' || *text > '9')
         return stk_fail(err, STK_EINVAL,
-                        "STK_STALL=%s is no seed: give a whole number, or unset it", text);
+                        "STK_STALL=%s is not a seed: give a whole number, or unset it", text);
     s->on = 1;
     return 0;
 }

@@ -3,10 +3,19 @@
  *
  * Apart from the decoders: the containers are simple to walk, and the walk is wanted only where
  * a chain says image(exif=true).  Nothing here can fail: metadata that is damaged, or that lies
- * outside of the bytes, says nothing, and the picture stays as it is filed. */
+ * outside of the bytes, says nothing, and the picture stays as it is filed.
+ *
+ * PNG has had a chunk of its own for EXIF since 2017.  Before, and by ImageMagick until today, the
+ * block was written as text: hexadecimal digits in a tEXt, zTXt or iTXt chunk with the keyword "Raw
+ * profile type exif" or "... APP1".  Of these the first 32 KiB are looked at, where the first
+ * directory is; that bounds the memory, which is the stack's. */
 #include "codec/exif.h"
 
 #include <string.h>
+
+#include "codec/unpack.h"
+
+#define TEXT_MAX ((size_t)64 << 10)
 
 static const stk_bytes nothing = { 0 };
 
@@ -75,6 +84,106 @@ static stk_bytes chunk_exif(stk_bytes in, int png)
     return nothing;
 }
 
+/* ---- EXIF as text ---- */
+
+/* Take the bytes up to a NUL, and it, off the front; 0: there is none. */
+static int cut_word(stk_bytes *s, stk_bytes *word)
+{
+    const uint8_t *nul = s->len ? memchr(s->data, 0, s->len) : NULL;
+
+    if (!nul)
+        return 0;
+    *word = (stk_bytes){ s->data, (size_t)(nul - s->data) };
+    *s = (stk_bytes){ nul + 1, s->len - word->len - 1 };
+    return 1;
+}
+
+static int is_profile(stk_bytes keyword)
+{
+    static const char exif[] = "Raw profile type exif", app1[] = "Raw profile type APP1";
+
+    return keyword.len == sizeof exif - 1 && (!memcmp(keyword.data, exif, keyword.len) ||
+                                              !memcmp(keyword.data, app1, keyword.len));
+}
+
+/* The text of a chunk that holds a profile, at most TEXT_MAX bytes; 0: it holds none. */
+static size_t profile_text(const uint8_t *type, stk_bytes chunk, uint8_t *text)
+{
+    int packed = !memcmp(type, "zTXt", 4);
+    stk_bytes word;
+
+    if ((!packed && memcmp(type, "tEXt", 4) != 0 && memcmp(type, "iTXt", 4) != 0) ||
+        !cut_word(&chunk, &word) || !is_profile(word))
+        return 0;
+    if (packed) {
+        if (!chunk.len || chunk.data[0])
+            return 0;
+        chunk.data++, chunk.len--;
+    } else if (type[0] == 'i') {
+        if (chunk.len < 2 || (chunk.data[0] && chunk.data[1]))
+            return 0;
+        packed = chunk.data[0];
+        chunk.data += 2, chunk.len -= 2;
+        if (!cut_word(&chunk, &word) || !cut_word(&chunk, &word)) /* language, translation */
+            return 0;
+    }
+    if (packed)
+        return stk_inflate_head(chunk, text, TEXT_MAX);
+    chunk.len = chunk.len < TEXT_MAX ? chunk.len : TEXT_MAX;
+    memcpy(text, chunk.data, chunk.len);
+    return chunk.len;
+}
+
+static int hex(uint8_t c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* Three lines (empty, the name, the length), then digits.  In place; how many bytes they are. */
+static size_t profile_bytes(uint8_t *text, size_t len)
+{
+    size_t at = 0, n = 0;
+
+    for (int lines = 0; lines < 3 && at < len; at++)
+        lines += text[at] == '\n';
+    while (at + 1 < len) {
+        int high = hex(text[at]), low = hex(text[at + 1]);
+
+        if (high < 0 && memchr(" \t\r\n", text[at], 4)) {
+            at++;
+            continue;
+        }
+        if (high < 0 || low < 0)
+            return 0; /* Pillow refuses the whole of it */
+        text[n++] = (uint8_t)(high << 4 | low);
+        at += 2;
+    }
+    return n;
+}
+
+static unsigned orientation(stk_bytes tiff);
+
+/* By the first chunk that has a profile: many that each unpack to much would take long. */
+static unsigned png_profile(stk_bytes in)
+{
+    uint8_t text[TEXT_MAX];
+
+    for (size_t at = 8, len; in.len - at >= 12; at += 12 + len) {
+        size_t n;
+
+        len = be(in.data + at, 4);
+        if (len > in.len - at - 12)
+            break;
+        n = profile_text(in.data + at + 4, (stk_bytes){ in.data + at + 8, len }, text);
+        if (n)
+            return orientation((stk_bytes){ text, profile_bytes(text, n) });
+    }
+    return 1;
+}
+
 static unsigned orientation(stk_bytes tiff)
 {
     uint32_t (*get)(const uint8_t *, int) = le;
@@ -104,12 +213,19 @@ static unsigned orientation(stk_bytes tiff)
     return 1;
 }
 
+static unsigned png_turn(stk_bytes in)
+{
+    stk_bytes exif = chunk_exif(in, 1);
+
+    return exif.data ? orientation(exif) : png_profile(in);
+}
+
 unsigned stk_exif_turn(stk_bytes in)
 {
     if (in.len >= 4 && in.data[0] == 0xFF && in.data[1] == 0xD8)
         return orientation(jpeg_exif(in));
     if (in.len >= 8 && !memcmp(in.data, "\x89PNG\r\n\x1a\n", 8))
-        return orientation(chunk_exif(in, 1));
+        return png_turn(in);
     if (in.len >= 12 && !memcmp(in.data, "RIFF", 4) && !memcmp(in.data + 8, "WEBP", 4))
         return orientation(chunk_exif(in, 0));
     return 1;

@@ -20,6 +20,9 @@
 #define PNG                                                                                        \
     "\x89PNG\r\n\x1a\n\0\0\0\1aaaaxcrc_\0\0\0\x22"                                                 \
     "eXIf" MM "crc_"
+#define PROFILE                                                                                    \
+    "\x89PNG\r\n\x1a\n\0\0\0\1aaaaxcrc_\0\0\0\x53" "tEXtRaw profile type exif\0\nexif\n    22\n"           \
+    "49492a000800000001001201\n0300010000000600000000\ncrc_"
 #define WEBP                                                                                       \
     "RIFF\x00\0\0\0WEBPVP8 \1\0\0\0x\0"                                                            \
     "EXIF\x16\0\0\0" II
@@ -41,6 +44,7 @@ static void found(void **state)
     assert_int_equal(turn_of(JPEG, sizeof JPEG - 1), 6);
     assert_int_equal(turn_of(PNG, sizeof PNG - 1), 8);
     assert_int_equal(turn_of(WEBP, sizeof WEBP - 1), 6);
+    assert_int_equal(turn_of(PROFILE, sizeof PROFILE - 1), 6);
 }
 
 static void not_found(void **state)
@@ -59,11 +63,11 @@ static void damaged(void **state)
     static const struct {
         const char *data;
         size_t len;
-    } whole[] = { { JPEG, sizeof JPEG - 1 }, { PNG, sizeof PNG - 1 }, { WEBP, sizeof WEBP - 1 } };
-    char bad[128];
+    } whole[] = { { JPEG, sizeof JPEG - 1 }, { PNG, sizeof PNG - 1 }, { WEBP, sizeof WEBP - 1 }, { PROFILE, sizeof PROFILE - 1 } };
+    char bad[160];
 
     (void)state;
-    for (size_t k = 0; k < 3; k++) {
+    for (size_t k = 0; k < 4; k++) {
         for (size_t n = 0; n < whole[k].len; n++)
             assert_in_range(turn_of(whole[k].data, n), 1, 8);
         for (size_t i = 0; i < whole[k].len * 255; i++) {

@@ -160,6 +160,23 @@ int stk_inflate_member(stk_file *f, const stk_zip_member *m, void *dst, stk_erro
     return rc;
 }
 
+size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room)
+{
+    uint8_t memory[ARENA]; /* of metadata that few pictures have: nothing is allocated for it */
+    arena a = { .data = memory };
+    z_stream z = { .zalloc = arena_get, .zfree = arena_give, .opaque = &a };
+
+    if (in.len > UINT32_MAX || inflateInit2(&z, 15) != Z_OK)
+        return 0;
+    z.next_in = (Bytef *)(uintptr_t)in.data;
+    z.avail_in = (unsigned)in.len;
+    z.next_out = dst;
+    z.avail_out = (unsigned)room;
+    inflate(&z, Z_SYNC_FLUSH); /* what came out before an error counts */
+    inflateEnd(&z);
+    return room - z.avail_out;
+}
+
 /* What the last four bytes say, if that can be. */
 static size_t promised(stk_bytes in)
 {
@@ -210,6 +227,12 @@ static int gunzip_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
 }
 
 #else
+
+size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room)
+{
+    (void)in, (void)dst, (void)room;
+    return 0;
+}
 
 int stk_inflate_member(stk_file *f, const stk_zip_member *m, void *dst, stk_error *err)
 {

@@ -9,9 +9,9 @@
  * What is an error follows Pillow: the decoder's corrupt-data warnings are not (photographs in
  * well-known data sets have them), data that ends before the rows we need is.
  *
- * libjpeg's memory comes from an arena of ours: bounded, kept from image to image, failable in
- * tests, and dropped whole with the tables of an image, so that no image can borrow the tables
- * of the one before. */
+ * libjpeg's memory comes from an arena of ours: bounded, failable in tests, and dropped whole with
+ * the tables of an image, so that no image can borrow the tables of the one before.  While pixels are
+ * decoded it grows in the worker's scratch, where it is counted. */
 #include "codec/codec.h"
 #include "codec/jpeg_turbo.h"
 
@@ -34,7 +34,7 @@
 
 #define ALIGN 64
 #define CHUNK ((size_t)256 << 10)
-#define KEEP ((size_t)8 << 20)            /* an idle arena holds no more */
+#define KEEP ((size_t)1 << 20)            /* an idle arena holds no more */
 #define MEM_LIMIT ((size_t)4 * 178956970) /* four bytes a pixel of the default max_pixels */
 #define MIN_COLUMNS 32                    /* see widen() */
 #define MAX_SCANS 500                     /* each costs a walk over the whole picture */
@@ -42,6 +42,7 @@
 typedef struct chunk {
     struct chunk *next;
     size_t size, used; /* of the bytes behind the header */
+    int borrowed;      /* of the scratch */
 } chunk;
 _Static_assert(sizeof(chunk) <= ALIGN, "the header must leave the data aligned");
 
@@ -58,6 +59,7 @@ typedef struct jpeg_ctx {
     stk_bytes in;
     chunk *arena;
     size_t arena_size;
+    stk_scratch *scratch; /* while pixels are decoded */
 } jpeg_ctx;
 
 /* ---- leaving libjpeg ---- */
@@ -127,10 +129,10 @@ static void *arena_get(jpeg_ctx *c, size_t size)
         want = size > CHUNK ? size : CHUNK;
         if (c->arena_size + want > MEM_LIMIT + CHUNK)
             bail(c, STK_ELIMIT, "JPEG needs more than %zu bytes to decode", MEM_LIMIT);
-        k = stk_alloc(ALIGN + want);
+        k = c->scratch ? stk_scratch_get(c->scratch, ALIGN + want) : stk_alloc(ALIGN + want);
         if (!k)
             bail(c, STK_ENOMEM, "no memory for %zu bytes to decode a JPEG", want);
-        *k = (chunk){ .next = c->arena, .size = want };
+        *k = (chunk){ .next = c->arena, .size = want, .borrowed = c->scratch != NULL };
         c->arena = k;
         c->arena_size += want;
     }
@@ -138,7 +140,7 @@ static void *arena_get(jpeg_ctx *c, size_t size)
     return (uint8_t *)k + ALIGN + (k->used - size);
 }
 
-/* Everything in it becomes free; chunks beyond KEEP go back to the heap. */
+/* Everything in it becomes free; borrowed chunks are let go, those beyond KEEP go to the heap. */
 static void arena_reset(jpeg_ctx *c, size_t keep)
 {
     chunk **link = &c->arena, *k;
@@ -146,14 +148,15 @@ static void arena_reset(jpeg_ctx *c, size_t keep)
 
     while ((k = *link)) {
         k->used = 0;
-        if (kept + k->size <= keep) {
+        if (!k->borrowed && kept + k->size <= keep) {
             kept += k->size;
             link = &k->next;
             continue;
         }
         *link = k->next;
         c->arena_size -= k->size;
-        stk_free(k);
+        if (!k->borrowed)
+            stk_free(k);
     }
 }
 
@@ -305,6 +308,7 @@ static void forget(jpeg_ctx *c)
     for (int i = 0; i < NUM_HUFF_TBLS; i++)
         c->cinfo.dc_huff_tbl_ptrs[i] = c->cinfo.ac_huff_tbl_ptrs[i] = NULL;
     arena_reset(c, KEEP);
+    c->scratch = NULL;
     c->ready = c->finishing = 0;
 }
 
@@ -398,12 +402,15 @@ static int jpeg_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *ou
 }
 
 /* Pictures in several scans are held as coefficients, whole: look before anything is allocated. */
-static void check_scans(jpeg_ctx *c)
+static void check_scans(jpeg_ctx *c, size_t pixels)
 {
     uint64_t bytes = 0;
 
-    if (!jpeg_has_multiple_scans(&c->cinfo))
+    if (!jpeg_has_multiple_scans(&c->cinfo)) {
+        if (!stk_scratch_expect(c->scratch, pixels))
+            bail(c, STK_ENOMEM, "no memory to decode a JPEG");
         return;
+    }
     for (int i = 0; i < c->cinfo.num_components; i++) {
         const jpeg_component_info *k = &c->cinfo.comp_info[i];
 
@@ -413,6 +420,8 @@ static void check_scans(jpeg_ctx *c)
         bail(c, STK_ELIMIT,
              "JPEG of %ux%u in several scans needs %" PRIu64 " bytes to decode, the limit is %zu",
              (unsigned)c->cinfo.image_width, (unsigned)c->cinfo.image_height, bytes, MEM_LIMIT);
+    if (!stk_scratch_expect(c->scratch, (size_t)bytes + pixels)) /* else scans are read in vain */
+        bail(c, STK_ENOMEM, "no memory to decode a JPEG of several scans");
 }
 
 /* CMYK as Adobe writes it, inverted, to RGB with Pillow's rounding; in place. */
@@ -479,7 +488,8 @@ static void decode_area(jpeg_ctx *c, const stk_rect *need, stk_scratch *scratch,
     JDIMENSION x, w, row, rows, n;
     JSAMPROW line[8];
 
-    check_scans(c);
+    c->scratch = scratch;
+    check_scans(c, (size_t)need->w * need->h * 4);
     d->out_color_space = cmyk ? JCS_CMYK : JCS_EXT_RGBX;
     jpeg_start_decompress(d);
     whole = smoothed(d);

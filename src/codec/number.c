@@ -52,7 +52,7 @@ static int int_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
     }
     got = stk_number_i64(s, &out);
     if (!got)
-        return stk_fail(err, STK_ECORRUPT, "int: %s is no integer", stk_shown(in, shown));
+        return stk_fail(err, STK_ECORRUPT, "int: %s is not an integer", stk_shown(in, shown));
     if (got < 0)
         return stk_fail(err, STK_ECORRUPT, "int: %s does not fit 64 bits", stk_shown(in, shown));
     memcpy(dst, &out, sizeof out);
@@ -69,7 +69,7 @@ static int float_parse(const void *state, stk_bytes in, void *dst, stk_error *er
 
     (void)state;
     if (!got)
-        return stk_fail(err, STK_ECORRUPT, "float: %s is no number", stk_shown(in, shown));
+        return stk_fail(err, STK_ECORRUPT, "float: %s is not a number", stk_shown(in, shown));
     if (got < 0)
         return stk_fail(err, STK_ECORRUPT, "float: a number of %zu characters, at most %d", s.len,
                         STK_NUMBER_TEXT - 1);

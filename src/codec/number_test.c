@@ -67,16 +67,16 @@ static void integers(void **state)
 static void not_integers(void **state)
 {
     (void)state;
-    bad(&stk_codec_int, 0, BYTES(""), "\"\" is no integer");
-    bad(&stk_codec_int, 0, BYTES("  "), "is no integer");
-    bad(&stk_codec_int, 0, BYTES("-"), "\"-\" is no integer");
+    bad(&stk_codec_int, 0, BYTES(""), "\"\" is not an integer");
+    bad(&stk_codec_int, 0, BYTES("  "), "is not an integer");
+    bad(&stk_codec_int, 0, BYTES("-"), "\"-\" is not an integer");
     bad(&stk_codec_int, 0, BYTES("1 2"), "\"1 2\"");
     bad(&stk_codec_int, 0, BYTES("1.0"), "\"1.0\"");
     bad(&stk_codec_int, 0, BYTES("0x10"), "\"0x10\"");
-    bad(&stk_codec_int, 0, BYTES("--1"), "is no integer");
-    bad(&stk_codec_int, 0, BYTES("true"), "is no integer");
-    bad(&stk_codec_int, 1, BYTES("truex"), "is no integer");
-    bad(&stk_codec_int, 1, BYTES("null"), "is no integer");
+    bad(&stk_codec_int, 0, BYTES("--1"), "is not an integer");
+    bad(&stk_codec_int, 0, BYTES("true"), "is not an integer");
+    bad(&stk_codec_int, 1, BYTES("truex"), "is not an integer");
+    bad(&stk_codec_int, 1, BYTES("null"), "is not an integer");
     bad(&stk_codec_int, 0, BYTES("9223372036854775808"), "does not fit 64 bits");
     bad(&stk_codec_int, 0, BYTES("-9223372036854775809"), "does not fit 64 bits");
     bad(&stk_codec_int, 0, BYTES("99999999999999999999999"), "does not fit 64 bits");
@@ -118,15 +118,15 @@ static void not_floats(void **state)
     char long_text[600];
 
     (void)state;
-    bad(&stk_codec_float, 0, BYTES(""), "is no number");
-    bad(&stk_codec_float, 0, BYTES("."), "\".\" is no number");
-    bad(&stk_codec_float, 0, BYTES("1e"), "is no number");
-    bad(&stk_codec_float, 0, BYTES("0x1p3"), "is no number");
-    bad(&stk_codec_float, 0, BYTES("1,5"), "is no number");
-    bad(&stk_codec_float, 0, BYTES("nan(1)"), "is no number");
-    bad(&stk_codec_float, 0, BYTES("infin"), "is no number");
-    bad(&stk_codec_float, 0, BYTES("1 2"), "is no number");
-    bad(&stk_codec_float, 0, BYTES("1\0"), "\"1\\x00\" is no number");
+    bad(&stk_codec_float, 0, BYTES(""), "is not a number");
+    bad(&stk_codec_float, 0, BYTES("."), "\".\" is not a number");
+    bad(&stk_codec_float, 0, BYTES("1e"), "is not a number");
+    bad(&stk_codec_float, 0, BYTES("0x1p3"), "is not a number");
+    bad(&stk_codec_float, 0, BYTES("1,5"), "is not a number");
+    bad(&stk_codec_float, 0, BYTES("nan(1)"), "is not a number");
+    bad(&stk_codec_float, 0, BYTES("infin"), "is not a number");
+    bad(&stk_codec_float, 0, BYTES("1 2"), "is not a number");
+    bad(&stk_codec_float, 0, BYTES("1\0"), "\"1\\x00\" is not a number");
     memset(long_text, '1', sizeof long_text);
     bad(&stk_codec_float, 0, (stk_bytes){ (uint8_t *)long_text, sizeof long_text },
         "600 characters");
@@ -138,7 +138,7 @@ static void the_locale_plays_no_part(void **state)
     if (!setlocale(LC_ALL, "de_DE.UTF-8"))
         print_message("no German locale here: only the C locale was tried\n");
     assert_true(good_float(BYTES("1.25")) == 1.25f);
-    bad(&stk_codec_float, 0, BYTES("1,25"), "is no number");
+    bad(&stk_codec_float, 0, BYTES("1,25"), "is not a number");
     setlocale(LC_ALL, "C");
 }
 

@@ -35,7 +35,7 @@ static int list_open(list *l, stk_bytes in, stk_error *err)
 
     if (s.len && (s.data[0] == '[' || s.data[s.len - 1] == ']')) {
         if (s.len < 2 || s.data[0] != '[' || s.data[s.len - 1] != ']')
-            return stk_fail(err, STK_ECORRUPT, "%s is no list of numbers", stk_shown(in, shown));
+            return stk_fail(err, STK_ECORRUPT, "%s is not a list of numbers", stk_shown(in, shown));
         s.data++;
         s.len -= 2;
     }

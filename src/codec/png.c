@@ -38,20 +38,29 @@ typedef struct png_ctx {
     uint8_t palette[256][4];
 } png_ctx;
 
-/* ---- libspng's memory: ours, with the size in front since realloc() needs it ---- */
+/* ---- libspng's memory: ours, with its size in front since realloc() needs it ---- */
+
+typedef struct mem_head {
+    size_t size;
+    int counted; /* in the scratch that is used now */
+} mem_head;
+_Static_assert(sizeof(mem_head) <= ALIGN, "the head must leave the data aligned");
 
 /* zlib takes memory in the middle of a stream, which libspng then calls damaged; and its
  * allocators know no context.  Set by an allocation that failed, read in png_fail(). */
 static _Thread_local int no_memory;
+/* Where memory is counted while pixels are decoded; NULL: it is not.  Headers take little. */
+static _Thread_local stk_scratch *counting;
 
 static void *mem_alloc(size_t size)
 {
-    uint8_t *p = size <= SIZE_MAX - ALIGN ? stk_alloc(size + ALIGN) : NULL;
+    int may = size <= SIZE_MAX - ALIGN && (!counting || stk_scratch_beside(counting, size));
+    uint8_t *p = may ? stk_alloc(size + ALIGN) : NULL;
 
     no_memory |= !p;
     if (!p)
         return NULL;
-    memcpy(p, &size, sizeof size);
+    *(mem_head *)(void *)p = (mem_head){ size, counting != NULL };
     return p + ALIGN;
 }
 
@@ -62,20 +71,27 @@ static void *mem_zalloc(size_t count, size_t size)
     return p ? memset(p, 0, count * size) : NULL;
 }
 
+static mem_head *head_of(void *p)
+{
+    return (mem_head *)(void *)((uint8_t *)p - ALIGN);
+}
+
 static void mem_free(void *p)
 {
-    stk_free(p ? (uint8_t *)p - ALIGN : NULL);
+    if (!p)
+        return;
+    if (counting && head_of(p)->counted)
+        stk_scratch_back(counting, head_of(p)->size);
+    stk_free(head_of(p));
 }
 
 static void *mem_realloc(void *p, size_t size)
 {
     void *q = mem_alloc(size);
-    size_t old;
 
     if (!q || !p)
         return q;
-    memcpy(&old, (uint8_t *)p - ALIGN, sizeof old);
-    memcpy(q, p, old < size ? old : size);
+    memcpy(q, p, head_of(p)->size < size ? head_of(p)->size : size);
     mem_free(p);
     return q;
 }
@@ -325,8 +341,10 @@ static int png_decode(void *p, const stk_ask *ask, stk_scratch *scratch, stk_pix
         need->y >= c->ihdr.height || need->h > c->ihdr.height - need->y)
         return stk_fail(err, STK_EINVAL, "region %ux%u at (%u, %u) is not inside the %ux%u picture",
                         need->w, need->h, need->x, need->y, c->ihdr.width, c->ihdr.height);
+    counting = scratch;
     rc = decode_area(c, need, scratch, out, err);
     forget(c);
+    counting = NULL;
     return rc;
 }
 

@@ -25,4 +25,8 @@ static inline int stk_unpack_bomb(const char *name, size_t len, stk_error *err)
 /* gunzip.c: unpack a deflated member of an archive into m->size bytes; its checksum must fit. */
 int stk_inflate_member(stk_file *f, const stk_zip_member *m, void *dst, stk_error *err);
 
+/* gunzip.c: the beginning of what a zlib stream unpacks to, at most `room` bytes (below 4 GiB); how
+ * many came out.  Damage ends it.  Allocates nothing. */
+size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room);
+
 #endif

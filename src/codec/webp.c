@@ -8,8 +8,8 @@
  * As in Pillow, a file shorter than its RIFF header says is truncated, whatever part of it is
  * asked for.  Animations are refused: which frame was meant is not ours to guess.
  *
- * libwebp's working memory is malloc()'s: it takes no allocator, and is bounded by the size of
- * the picture, at most 16383 a side. */
+ * libwebp's working memory is malloc()'s: it takes no allocator.  It is bounded by the size of the
+ * picture, at most 16383 a side, and counted beforehand by what its header says. */
 #include "codec/codec.h"
 
 #include <config.h>
@@ -31,7 +31,19 @@ static int webp_probe(stk_bytes head)
 typedef struct webp_ctx {
     stk_bytes in;
     uint32_t width, height;
+    int lossless, alpha;
 } webp_ctx;
+
+/* What libwebp takes beside the pixels: rows that are filtered, and planes that it keeps whole.  Not
+ * the code tables of a lossless picture, which depend on its bytes. */
+static size_t webp_memory(const webp_ctx *c)
+{
+    size_t area = (size_t)c->width * c->height, rows = (size_t)c->width * 256 + (64 << 10);
+
+    if (c->lossless)
+        return rows + area * 4 + area / 4;
+    return rows + (c->alpha ? area * 5 + area / 4 : 0);
+}
 
 static int webp_fail(const webp_ctx *c, VP8StatusCode status, stk_error *err)
 {
@@ -83,6 +95,8 @@ static int read_header(webp_ctx *c, stk_error *err)
         return stk_fail(err, STK_ENOTSUP, "WebP is an animation: only still pictures are decoded");
     c->width = (uint32_t)f.width;
     c->height = (uint32_t)f.height;
+    c->lossless = f.format == 2;
+    c->alpha = f.has_alpha;
     return 0;
 }
 
@@ -121,7 +135,9 @@ static int decode_area(webp_ctx *c, const stk_rect *need, stk_scratch *scratch, 
     widen(need->x, need->w, c->width, &a->x, &a->w);
     widen(need->y, need->h, c->height, &a->y, &a->h);
     out->stride = ((size_t)a->w * 4 + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-    out->data = stk_scratch_get(scratch, out->stride * a->h);
+    out->data = stk_scratch_beside(scratch, webp_memory(c))
+                    ? stk_scratch_get(scratch, out->stride * a->h)
+                    : NULL;
     if (!out->data)
         return stk_fail(err, STK_ENOMEM, "no memory for %ux%u pixels", a->w, a->h);
     config.options.use_cropping = a->w < c->width || a->h < c->height;

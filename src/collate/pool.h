@@ -17,9 +17,13 @@ void stk_pool_shut(
     stk_pool *p); /* no more batches: idle buffers are freed now, the others when they come back */
 void stk_pool_close(stk_pool **p); /* the owner lets go; buffers that are out keep it alive */
 
+int stk_pool_trim(stk_pool *p);    /* free idle buffers.  1: there were some */
+
 /* A buffer of at least `size` bytes with one holder; NULL: the limit is reached or memory is
  * out. */
 stk_buffer *stk_pool_get(stk_pool *p, size_t size);
+/* The same; *no_memory tells the two apart: 1, the system has none. */
+stk_buffer *stk_pool_try(stk_pool *p, size_t size, int *no_memory);
 stk_account *stk_pool_account(stk_pool *p);
 uint32_t stk_pool_out(stk_pool *p); /* buffers that somebody holds */
 

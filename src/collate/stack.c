@@ -2,6 +2,7 @@
 /* stack.c - open, fill, read and release a batch. */
 #include "collate/stack.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define MAX_PIECE ((size_t)16 << 10)
@@ -51,10 +52,20 @@ void stk_common_unref(stk_common **cp)
     stk_free(c);
 }
 
-static stk_buffer *planned(const stk_batch *b, size_t size)
+static int planned(const stk_batch *b, size_t size, stk_buffer **out, stk_error *err)
 {
-    return size < STK_SMALL_OUTPUT && !b->common->pinned ? stk_buffer_new(size)
-                                                         : stk_pool_get(b->common->pool, size);
+    int no_memory = 1;
+
+    *out = size < STK_SMALL_OUTPUT && !b->common->pinned
+               ? stk_buffer_new(size)
+               : stk_pool_try(b->common->pool, size, &no_memory);
+    if (*out)
+        return 0;
+    return no_memory ? stk_fail(err, STK_ENOMEM,
+                                "the system gives no memory for the %zu bytes of a batch: it is out "
+                                "of it, or of what ulimit -v or a container allows",
+                                size)
+                     : stk_fail(err, STK_ELIMIT, "memory_limit is reached");
 }
 
 static int out_open(stk_batch *b, uint32_t i, stk_error *err)
@@ -85,12 +96,8 @@ static int out_open(stk_batch *b, uint32_t i, stk_error *err)
         stk_buffer_ref(o->buffer);
         return 0;
     }
-    o->buffer = planned(b, size);
-    if (o->buffer && dense)
-        o->dense = planned(b, dense);
-    if (o->buffer && (o->dense || !dense))
-        return 0;
-    return stk_fail(err, STK_ELIMIT, "memory_limit is reached");
+    STK_TRY(planned(b, size, &o->buffer, err));
+    return dense ? planned(b, dense, &o->dense, err) : 0;
 }
 
 int stk_batch_open(stk_batch **out, stk_common *c, uint32_t rows, stk_error *err)
@@ -179,11 +186,14 @@ void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len,
     r->data = cut && room <= piece_of(o) / 4 ? cut_piece(b, output, room, cut) : cut_off(o, room);
     if (r->data)
         return r->data;
-    if (!stk_account_take(stk_pool_account(b->common->pool), len))
+    if (!stk_account_take(stk_pool_account(b->common->pool), len)) {
+        errno = EDQUOT;
         return NULL;
+    }
     r->own = stk_buffer_new(len);
     if (!r->own) {
         stk_account_give(stk_pool_account(b->common->pool), len);
+        errno = ENOMEM;
         return NULL;
     }
     return r->data = r->own->data;

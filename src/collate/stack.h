@@ -121,7 +121,8 @@ typedef struct stk_cut {
     uint8_t *at;
 } stk_cut;
 
-/* Room for a ragged row of `len` bytes; NULL: memory_limit.  Thread: any, one a row. */
+/* Room for a ragged row of `len` bytes; NULL: errno is EDQUOT for memory_limit, ENOMEM where the
+ * system has none.  Thread: any, one a row. */
 void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len, stk_cut *cut);
 void stk_batch_unreserve(stk_batch *b, uint32_t output,
                          uint32_t row); /* before a row is filled anew */

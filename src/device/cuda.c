@@ -4,14 +4,15 @@
 #include "device/load.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
+
 #define LIBRARY "libstoker_cuda.so"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static stk_mutex lock = STK_MUTEX_INITIALIZER;
 static const stk_cuda *loaded; /* lock */
 
 /* The folder that this very code was loaded from: the library lies beside it. */
@@ -54,7 +55,7 @@ static int open_library(void **out, stk_error *err)
         why);
 }
 
-static int load_locked(stk_error *err)
+static int load_locked(stk_error *err) STK_REQUIRES(lock)
 {
     stk_cuda_table_fn find;
     const stk_cuda *t;
@@ -74,11 +75,11 @@ int stk_cuda_load(const stk_cuda **out, stk_error *err)
 {
     int rc = 0;
 
-    pthread_mutex_lock(&lock);
+    stk_mutex_lock(&lock);
     if (!loaded)
         rc = load_locked(err);
     *out = loaded;
-    pthread_mutex_unlock(&lock);
+    stk_mutex_unlock(&lock);
     return rc;
 }
 

@@ -9,7 +9,9 @@
 
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/mem.h"
+#include "base/size.h"
 #include "device/flight.h"
 
 #define FLIGHTS 4
@@ -78,7 +80,7 @@ int stk_device_open(stk_device **out, const stk_device_options *o, stk_error *er
     *out = NULL;
     if (!d)
         return stk_fail_nomem(err, sizeof *d);
-    pthread_mutex_init(&d->lock, NULL);
+    stk_mutex_init(&d->lock);
     pthread_cond_init(&d->land, NULL);
     d->landed_tail = &d->landed;
     rc = stk_cuda_load(&d->cuda, err);
@@ -122,7 +124,7 @@ void stk_device_close(stk_device **dp)
     stk_shelf_close(&d->shelf);
     stk_far_close(&d->far);
     pthread_cond_destroy(&d->land);
-    pthread_mutex_destroy(&d->lock);
+    stk_mutex_destroy(&d->lock);
     stk_free(d);
 }
 
@@ -217,7 +219,7 @@ int stk_room_near(stk_device *d, stk_room *r, size_t size, stk_error *err)
     size += size / 4;
     rc = d->cuda->pinned_alloc(d->gpu, size, &r->data);
     if (rc)
-        return stk_fail(err, STK_ENOMEM, "no %zu MB of page-locked memory: %s", (size >> 20) + 1,
+        return stk_fail(err, STK_ENOMEM, "no %zu MB of page-locked memory: %s", (size_t)stk_size_mb(size),
                         d->cuda->say(rc));
     r->size = size;
     return 0;
@@ -237,7 +239,7 @@ int stk_room_far(stk_device *d, stk_room *r, size_t size, stk_error *err)
     rc = d->cuda->alloc(d->gpu, size, &r->data);
     if (rc)
         return stk_fail(err, STK_ENOMEM, "GPU %d (%s) gives no %zu MB to work in: %s", d->gpu,
-                        d->info.name, (size >> 20) + 1, d->cuda->say(rc));
+                        d->info.name, (size_t)stk_size_mb(size), d->cuda->say(rc));
     r->size = size;
     atomic_fetch_add_explicit(&d->rooms, size, memory_order_relaxed);
     return 0;
@@ -257,14 +259,14 @@ static void take_times(stk_device *d, stk_flight *f)
     if (d->cuda->event_ms(d->gpu, f->begin, f->copied, &copy) ||
         d->cuda->event_ms(d->gpu, f->copied, f->made, &make))
         return;
-    pthread_mutex_lock(&d->lock);
+    stk_mutex_lock(&d->lock);
     d->figures.copy_ns += (uint64_t)(copy * 1e6f);
     d->figures.picture_ns += (uint64_t)(make * 1e6f);
-    pthread_mutex_unlock(&d->lock);
+    stk_mutex_unlock(&d->lock);
 }
 
 /* Batches that wait, as many as make a good launch, into a flight that is free.  0: none wait. */
-static int board_locked(stk_device *d, stk_flight *f)
+static int board_locked(stk_device *d, stk_flight *f) STK_REQUIRES(d->lock)
 {
     uint32_t rows = 0;
 
@@ -289,13 +291,13 @@ static void landed(void *cookie, int rc)
     stk_flight *f = cookie;
     stk_device *d = f->device;
 
-    pthread_mutex_lock(&d->lock);
+    stk_mutex_lock(&d->lock);
     f->rc = rc;
     f->next = NULL;
     *d->landed_tail = f;
     d->landed_tail = &f->next;
     pthread_cond_signal(&d->land);
-    pthread_mutex_unlock(&d->lock);
+    stk_mutex_unlock(&d->lock);
 }
 
 /* Tell everybody on board. */
@@ -330,9 +332,9 @@ static void arrive(stk_flight *f)
     lost(f); /* where it failed: else everything is settled */
     memcpy(on, f->on, sizeof on);
     take_times(d, f);
-    pthread_mutex_lock(&d->lock);
+    stk_mutex_lock(&d->lock);
     again = board_locked(d, f);
-    pthread_mutex_unlock(&d->lock);
+    stk_mutex_unlock(&d->lock);
     if (again)
         depart(f);
     disembark(on, n, rc, &err);
@@ -340,30 +342,30 @@ static void arrive(stk_flight *f)
 
 void stk_device_land(stk_device *d)
 {
-    pthread_mutex_lock(&d->lock);
+    stk_mutex_lock(&d->lock);
     while (d->landed || !d->shut) {
         stk_flight *f = d->landed;
 
         if (!f) {
-            pthread_cond_wait(&d->land, &d->lock);
+            stk_cond_wait(&d->land, &d->lock);
             continue;
         }
         d->landed = f->next;
         if (!d->landed)
             d->landed_tail = &d->landed;
-        pthread_mutex_unlock(&d->lock);
+        stk_mutex_unlock(&d->lock);
         arrive(f);
-        pthread_mutex_lock(&d->lock);
+        stk_mutex_lock(&d->lock);
     }
-    pthread_mutex_unlock(&d->lock);
+    stk_mutex_unlock(&d->lock);
 }
 
 void stk_device_shut(stk_device *d)
 {
-    pthread_mutex_lock(&d->lock);
+    stk_mutex_lock(&d->lock);
     d->shut = 1;
     pthread_cond_signal(&d->land);
-    pthread_mutex_unlock(&d->lock);
+    stk_mutex_unlock(&d->lock);
 }
 
 /* ---- outputs ---- */
@@ -375,9 +377,9 @@ static int send(stk_flight *f, void *dst, const void *src, size_t size, stk_erro
 
     if (rc)
         return stk_device_fail(d, rc, "a copy to it failed", err);
-    pthread_mutex_lock(&d->lock);
+    stk_mutex_lock(&d->lock);
     d->figures.copied += size;
-    pthread_mutex_unlock(&d->lock);
+    stk_mutex_unlock(&d->lock);
     return 0;
 }
 
@@ -434,12 +436,12 @@ static void count_gathered(stk_flight *f, const stk_batch *b)
 {
     stk_device *d = f->device;
 
-    pthread_mutex_lock(&d->lock);
+    stk_mutex_lock(&d->lock);
     if (b->gathered)
         d->figures.hits += b->rows;
     else
         d->figures.misses += b->rows;
-    pthread_mutex_unlock(&d->lock);
+    stk_mutex_unlock(&d->lock);
 }
 
 /* Rows of different sizes: the buffer that most of them share, behind it those that stand alone. */
@@ -534,9 +536,9 @@ static void depart(stk_flight *f)
         d->cuda->stream_sync(d->gpu, f->stream); /* what was queued uses the batches' memory */
         lost(f);
         memcpy(on, f->on, sizeof on);
-        pthread_mutex_lock(&d->lock);
+        stk_mutex_lock(&d->lock);
         again = board_locked(d, f);
-        pthread_mutex_unlock(&d->lock);
+        stk_mutex_unlock(&d->lock);
         disembark(on, n, rc, &err);
     }
 }
@@ -548,13 +550,13 @@ int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err
 
     (void)err;
     b->gpu = stk_device_gpu(d);
-    pthread_mutex_lock(&d->lock);
+    stk_mutex_lock(&d->lock);
     d->waiting[d->behind++ % STK_MAX_WAITING] = (stk_passenger){ b, ticket };
     for (uint32_t i = 0; i < d->n_flights && !f; i++)
         f = d->flight[i].busy ? NULL : &d->flight[i];
     if (f)
         board_locked(d, f);
-    pthread_mutex_unlock(&d->lock);
+    stk_mutex_unlock(&d->lock);
     if (f)
         depart(f);
     return STK_PENDING;
@@ -593,9 +595,9 @@ int stk_device_mend(stk_device *d, stk_batch *b, uint32_t row, stk_error *err)
     over = d->cuda->stream_sync(d->gpu, f->stream);
     if (rc == 0 && over)
         rc = stk_device_fail(d, over, "a row did not arrive", err);
-    pthread_mutex_lock(&d->lock);
+    stk_mutex_lock(&d->lock);
     d->figures.mended++;
-    pthread_mutex_unlock(&d->lock);
+    stk_mutex_unlock(&d->lock);
     return rc;
 }
 
@@ -605,9 +607,9 @@ void stk_device_figures(stk_device *d, stk_device_stats *out)
 {
     uint64_t rooms;
 
-    pthread_mutex_lock(&d->lock);
+    stk_mutex_lock(&d->lock);
     *out = d->figures;
-    pthread_mutex_unlock(&d->lock);
+    stk_mutex_unlock(&d->lock);
     out->memory = stk_far_bytes(d->far, &out->memory_peak);
     out->memory_limit = d->limit;
     if (d->keep)

@@ -5,9 +5,9 @@
  * after the other: the one that is named last waits for the event before it is recorded anew. */
 #include "device/far.h"
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "base/mem.h"
+#include "base/size.h"
 
 typedef struct far_buffer {
     stk_buffer b;
@@ -20,7 +20,7 @@ typedef struct far_buffer {
 struct stk_far {
     const stk_cuda *cuda;
     int gpu;
-    pthread_mutex_t lock;
+    stk_mutex lock;
     far_buffer *idle;            /* lock */
     uint32_t out;                /* lock */
     int closed;                  /* lock */
@@ -37,7 +37,7 @@ int stk_far_open(stk_far **out, const stk_cuda *cuda, int gpu, uint64_t limit, s
     f->cuda = cuda;
     f->gpu = gpu;
     f->limit = limit;
-    pthread_mutex_init(&f->lock, NULL);
+    stk_mutex_init(&f->lock);
     return 0;
 }
 
@@ -56,7 +56,7 @@ static void destroy_list(const stk_cuda *cuda, int gpu, far_buffer *x)
 }
 
 /* All idle buffers leave the pool. */
-static far_buffer *drop_idle_locked(stk_far *f)
+static far_buffer *drop_idle_locked(stk_far *f) STK_REQUIRES(f->lock)
 {
     far_buffer *all = f->idle;
 
@@ -68,7 +68,7 @@ static far_buffer *drop_idle_locked(stk_far *f)
 
 static void destroy(stk_far *f)
 {
-    pthread_mutex_destroy(&f->lock);
+    stk_mutex_destroy(&f->lock);
     stk_free(f);
 }
 
@@ -78,7 +78,7 @@ static void buffer_back(stk_buffer *b)
     stk_far *f = x->far;
     int closed, last;
 
-    pthread_mutex_lock(&f->lock);
+    stk_mutex_lock(&f->lock);
     f->out--;
     closed = f->closed;
     x->next = closed ? NULL : f->idle;
@@ -87,7 +87,7 @@ static void buffer_back(stk_buffer *b)
     else
         f->idle = x;
     last = closed && !f->out;
-    pthread_mutex_unlock(&f->lock);
+    stk_mutex_unlock(&f->lock);
     if (closed)
         destroy_list(f->cuda, f->gpu, x);
     if (last)
@@ -100,7 +100,7 @@ static void buffer_used(stk_buffer *b, void *stream)
     stk_far *f = x->far;
     int rc = 0;
 
-    pthread_mutex_lock(&f->lock);
+    stk_mutex_lock(&f->lock);
     if (!x->event)
         rc = f->cuda->event_open(f->gpu, 0, &x->event);
     if (!rc && x->waits)
@@ -111,7 +111,7 @@ static void buffer_used(stk_buffer *b, void *stream)
         x->waits = 1;
     else
         f->cuda->stream_sync(f->gpu, stream); /* no event: be through with it before it is let go */
-    pthread_mutex_unlock(&f->lock);
+    stk_mutex_unlock(&f->lock);
 }
 
 void stk_far_close(stk_far **fp)
@@ -123,21 +123,21 @@ void stk_far_close(stk_far **fp)
     if (!f)
         return;
     *fp = NULL;
-    pthread_mutex_lock(&f->lock);
+    stk_mutex_lock(&f->lock);
     idle = drop_idle_locked(f);
     f->closed = 1;
     f->out++; /* not gone before its buffers are */
-    pthread_mutex_unlock(&f->lock);
+    stk_mutex_unlock(&f->lock);
     destroy_list(f->cuda, f->gpu, idle);
-    pthread_mutex_lock(&f->lock);
+    stk_mutex_lock(&f->lock);
     last = !--f->out;
-    pthread_mutex_unlock(&f->lock);
+    stk_mutex_unlock(&f->lock);
     if (last)
         destroy(f);
 }
 
 /* The idle buffer that fits without wasting more than half of itself. */
-static far_buffer *take_idle_locked(stk_far *f, size_t size)
+static far_buffer *take_idle_locked(stk_far *f, size_t size) STK_REQUIRES(f->lock)
 {
     for (far_buffer **at = &f->idle; *at; at = &(*at)->next) {
         far_buffer *x = *at;
@@ -152,6 +152,7 @@ static far_buffer *take_idle_locked(stk_far *f, size_t size)
 
 /* Room for a new buffer is counted first; *dropped: buffers of other sizes that filled the limit. */
 static int count_locked(stk_far *f, size_t size, far_buffer **dropped, stk_error *err)
+    STK_REQUIRES(f->lock)
 {
     if (f->bytes + size > f->limit)
         *dropped = drop_idle_locked(f);
@@ -159,7 +160,7 @@ static int count_locked(stk_far *f, size_t size, far_buffer **dropped, stk_error
         return stk_fail(err, STK_ELIMIT,
                         "device_memory_limit is reached: %" PRIu64 " MB are in use, %zu MB more do "
                         "not fit into %" PRIu64 " MB: let batches go, lower prefetch, or raise it",
-                        f->bytes >> 20, size >> 20, f->limit >> 20);
+                        stk_size_mb(f->bytes), (size_t)stk_size_mb(size), stk_size_mb(f->limit));
     f->bytes += size;
     f->peak = f->bytes > f->peak ? f->bytes : f->peak;
     f->out++;
@@ -177,7 +178,7 @@ static int make(stk_far *f, size_t size, far_buffer **out, stk_error *err)
     rc = f->cuda->alloc(f->gpu, size, &x->b.data);
     if (rc) {
         stk_free(x);
-        return stk_fail(err, STK_ENOMEM, "GPU %d gives no %zu MB: %s", f->gpu, (size >> 20) + 1,
+        return stk_fail(err, STK_ENOMEM, "GPU %d gives no %zu MB: %s", f->gpu, (size_t)stk_size_mb(size),
                         f->cuda->say(rc));
     }
     x->b.size = size;
@@ -190,10 +191,10 @@ static int make(stk_far *f, size_t size, far_buffer **out, stk_error *err)
 
 static void uncount(stk_far *f, size_t size)
 {
-    pthread_mutex_lock(&f->lock);
+    stk_mutex_lock(&f->lock);
     f->bytes -= size;
     f->out--;
-    pthread_mutex_unlock(&f->lock);
+    stk_mutex_unlock(&f->lock);
 }
 
 int stk_far_get(stk_far *f, size_t size, void *stream, stk_buffer **out, stk_error *err)
@@ -202,13 +203,13 @@ int stk_far_get(stk_far *f, size_t size, void *stream, stk_buffer **out, stk_err
     int rc = 0, wait = 0;
 
     *out = NULL;
-    pthread_mutex_lock(&f->lock);
+    stk_mutex_lock(&f->lock);
     x = take_idle_locked(f, size);
     if (x)
         f->out++;
     else
         rc = count_locked(f, size, &dropped, err);
-    pthread_mutex_unlock(&f->lock);
+    stk_mutex_unlock(&f->lock);
     destroy_list(f->cuda, f->gpu, dropped);
     STK_TRY(rc);
     if (!x && (rc = make(f, size, &x, err)) < 0) {
@@ -231,9 +232,9 @@ uint64_t stk_far_bytes(stk_far *f, uint64_t *peak)
 {
     uint64_t n;
 
-    pthread_mutex_lock(&f->lock);
+    stk_mutex_lock(&f->lock);
     n = f->bytes;
     *peak = f->peak;
-    pthread_mutex_unlock(&f->lock);
+    stk_mutex_unlock(&f->lock);
     return n;
 }

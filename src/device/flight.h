@@ -3,8 +3,7 @@
 #ifndef STOKER_FLIGHT_H
 #define STOKER_FLIGHT_H
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "device/device.h"
 #include "device/pic.h"
 #include "fetch/request.h"
@@ -55,7 +54,7 @@ struct stk_device {
     stk_keep *keep;   /* pictures that stay there; NULL: none do */
     stk_shelf *shelf; /* arrays that do */
     uint32_t blocks;  /* of threads at once; 0: no bound */
-    pthread_mutex_t lock;
+    stk_mutex lock;
     pthread_cond_t land;
     stk_passenger waiting[STK_MAX_WAITING]; /* lock: from `first` to before `behind` */
     uint32_t first, behind;                 /* lock; taken modulo STK_MAX_WAITING */

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "base/mem.h"
+#include "base/size.h"
 #include "device/pic_geom.h"
 
 #define GROUP 4096 /* entries */
@@ -43,7 +44,7 @@ int stk_keep_open(stk_keep **out, const stk_cuda *cuda, int gpu, const stk_keep_
         return stk_fail(err, STK_ENOMEM,
                         "cache=device: GPU %d gives no %" PRIu64
                         " MB: %s: lower device_cache_limit",
-                        gpu, (o->bytes >> 20) + 1, cuda->say(rc));
+                        gpu, stk_size_mb(o->bytes), cuda->say(rc));
     }
     k->cuda = cuda;
     k->gpu = gpu;

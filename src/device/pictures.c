@@ -6,6 +6,7 @@
  * it in turn.  Records that found no room in the slab are copied behind it, one by one. */
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/mem.h"
 #include "device/flight.h"
 
@@ -309,11 +310,11 @@ int stk_pictures_landed(stk_flight *f, uint32_t output)
         jpegs += (uint64_t)n;
         status += f->on[k].batch->rows;
     }
-    pthread_mutex_lock(&d->lock);
+    stk_mutex_lock(&d->lock);
     d->figures.pictures += jpegs;
     d->figures.hits += hits;
     d->figures.misses += kept - hits;
     d->figures.copied += f->slab_bytes;
-    pthread_mutex_unlock(&d->lock);
+    stk_mutex_unlock(&d->lock);
     return 0;
 }

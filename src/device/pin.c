@@ -6,8 +6,7 @@
  * with, and the memory is used again when all of them have passed. */
 #include "device/pin.h"
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "base/mem.h"
 
 #define STREAMS 4 /* that are told apart; the newest replaces the oldest */
@@ -15,7 +14,7 @@
 struct stk_pins {
     const stk_cuda *cuda;
     int gpu;
-    pthread_mutex_t lock;
+    stk_mutex lock;
     void *stream[STREAMS]; /* lock */
     uint32_t n, next;      /* lock */
 };
@@ -49,11 +48,11 @@ static void *pin_leave(void *cookie, void *old)
     void *stream[STREAMS];
     uint32_t n;
 
-    pthread_mutex_lock(&p->lock);
+    stk_mutex_lock(&p->lock);
     n = p->n;
     for (uint32_t i = 0; i < n; i++)
         stream[i] = p->stream[i];
-    pthread_mutex_unlock(&p->lock);
+    stk_mutex_unlock(&p->lock);
     if (m)
         m->n = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -91,7 +90,7 @@ static void pin_close(void *cookie)
 {
     stk_pins *p = cookie;
 
-    pthread_mutex_destroy(&p->lock);
+    stk_mutex_destroy(&p->lock);
     stk_free(p);
 }
 
@@ -109,7 +108,7 @@ int stk_pins_open(stk_pins **out, int gpu, stk_memory *memory, stk_error *err)
         return rc;
     }
     p->gpu = gpu;
-    pthread_mutex_init(&p->lock, NULL);
+    stk_mutex_init(&p->lock);
     *memory = (stk_memory){ .abi = STK_PLUGIN_ABI,
                             .name = "pinned",
                             .cookie = p,
@@ -127,12 +126,12 @@ void stk_pins_seen(stk_pins *p, void *stream)
 {
     uint32_t i = 0;
 
-    pthread_mutex_lock(&p->lock);
+    stk_mutex_lock(&p->lock);
     while (i < p->n && p->stream[i] != stream)
         i++;
     if (i == p->n && p->n < STREAMS)
         p->stream[p->n++] = stream;
     else if (i == p->n)
         p->stream[p->next++ % STREAMS] = stream;
-    pthread_mutex_unlock(&p->lock);
+    stk_mutex_unlock(&p->lock);
 }

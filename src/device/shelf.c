@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/mem.h"
+#include "base/size.h"
 
 struct stk_shelf {
     const stk_cuda *cuda;
@@ -43,7 +44,7 @@ int stk_shelf_open(stk_shelf **out, const stk_cuda *cuda, int gpu, uint64_t byte
     stk_shelf_close(out);
     return stk_fail(err, STK_ENOMEM,
                     "cache=device: GPU %d gives no %" PRIu64 " MB: %s: lower device_cache_limit",
-                    gpu, (bytes >> 20) + 1, cuda->say(rc));
+                    gpu, stk_size_mb(bytes), cuda->say(rc));
 }
 
 void stk_shelf_close(stk_shelf **sp)

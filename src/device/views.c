@@ -7,11 +7,12 @@
  * call need more scratch memory than SCRATCH, several launches follow each other and use it in turn. */
 #include "device/views.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/mem.h"
+#include "base/size.h"
 #include "device/pic.h"
 
 #define TURNS 8
@@ -27,7 +28,7 @@ typedef struct turn {
 struct stk_views {
     const stk_cuda *cuda;
     int gpu;
-    pthread_mutex_t lock; /* of all below: calls follow one another */
+    stk_mutex lock; /* of all below: calls follow one another */
     turn turn[TURNS];
     uint32_t next;
     void *far; /* the block there: what is copied, then scratch memory */
@@ -79,7 +80,7 @@ int stk_views_open(stk_views **out, uint32_t gpu, stk_error *err)
     v = STK_NEW(stk_views);
     if (!v)
         return stk_fail_nomem(err, sizeof *v);
-    pthread_mutex_init(&v->lock, NULL);
+    stk_mutex_init(&v->lock);
     snprintf(name, sizeof name, "cuda:%u", gpu);
     rc = stk_cuda_load(&v->cuda, err);
     if (rc == 0)
@@ -113,7 +114,7 @@ void stk_views_close(stk_views **vp)
         v->cuda->free(v->gpu, v->far); /* waits until nobody uses it */
     if (v->through)
         v->cuda->event_close(v->gpu, v->through);
-    pthread_mutex_destroy(&v->lock);
+    stk_mutex_destroy(&v->lock);
     stk_free(v);
 }
 
@@ -135,7 +136,7 @@ static int near_room(stk_views *v, turn *t, size_t size, stk_error *err)
     size += size / 4;
     rc = v->cuda->pinned_alloc(v->gpu, size, &t->near);
     if (rc)
-        return stk_fail(err, STK_ENOMEM, "no %zu MB of page-locked memory: %s", (size >> 20) + 1,
+        return stk_fail(err, STK_ENOMEM, "no %zu MB of page-locked memory: %s", (size_t)stk_size_mb(size),
                         v->cuda->say(rc));
     t->size = size;
     return 0;
@@ -157,7 +158,7 @@ static int far_room(stk_views *v, size_t size, void *stream, stk_error *err)
             return stk_fail(err, STK_ENOMEM,
                             "GPU %d gives no %zu MB to transform pictures in: %s: give fewer at "
                             "once",
-                            v->gpu, (size >> 20) + 1, v->cuda->say(rc));
+                            v->gpu, (size_t)stk_size_mb(size), v->cuda->say(rc));
         v->far_size = size;
     }
     rc = v->used ? v->cuda->stream_wait(v->gpu, stream, v->through) : 0;
@@ -282,6 +283,7 @@ static int queue(stk_views *v, turn *t, const plan *p, const stk_views_job *job)
 }
 
 static int run_locked(stk_views *v, plan *p, const stk_views_job *job, stk_error *err)
+    STK_REQUIRES(v->lock)
 {
     turn *t = &v->turn[v->next++ % TURNS];
     size_t head = p->lists_at + align(p->lists_room);
@@ -300,9 +302,9 @@ int stk_views_run(stk_views *v, const stk_views_job *job, stk_error *err)
     int rc;
 
     STK_TRY(plan_records(&p, job, err));
-    pthread_mutex_lock(&v->lock);
+    stk_mutex_lock(&v->lock);
     rc = run_locked(v, &p, job, err);
-    pthread_mutex_unlock(&v->lock);
+    stk_mutex_unlock(&v->lock);
     stk_free(p.memory);
     return rc;
 }

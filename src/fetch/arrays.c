@@ -26,14 +26,14 @@
 #endif
 
 #define GRANULE ((size_t)2 << 20)
-#define LOOK_NS 2000000u            /* between two looks at a file's size */
-#define COPIED ((uint64_t)64 << 20) /* whole files up to this size are read, not mapped */
-#define MAX_KEPT 512u               /* files that are read stay open up to so many */
+#define LOOK_NS 2000000u /* between two looks at a file's size */
+#define MAX_KEPT 512u    /* files that are read stay open up to so many */
+#define MAX_MAPPED 64u   /* and so do files that are mapped, up to so many */
 
 struct stk_map {
     uint8_t *data;  /* NULL: the file is read */
     size_t len;     /* mapped */
-    stk_file *file; /* read: kept open; NULL: opened for every read */
+    stk_file *file; /* kept open; NULL: opened for every read */
     dev_t dev;      /* of what is mapped */
     ino_t ino;
     _Atomic uint64_t looked; /* when its size was last seen to be right */
@@ -175,6 +175,10 @@ static int map_open(const stk_array *a, uint32_t part, stk_map **out, stk_error 
         rc = shorter(p->name, info.size, p->size, err);
     if (rc == 0 && a->set->mapped && stk_local_fd(f) >= 0) {
         rc = map_fd(p->name, stk_local_fd(f), p->size, &m, err);
+        if (rc == 0 && a->set->files <= MAX_MAPPED) {
+            m->file = f;
+            f = NULL;
+        }
     } else if (rc == 0) {
         m = map_new(0, err);
         rc = m ? 0 : STK_ENOMEM;
@@ -207,18 +211,30 @@ static int map_of(const stk_array *a, uint32_t part, stk_map **out, stk_error *e
     return 0;
 }
 
+/* Has what is mapped become shorter?  A file that was replaced is another one: ours lives on. */
+static int is_shorter(const stk_map *m, const char *name, uint64_t *size)
+{
+    struct stat st;
+    int rc = m->file ? fstat(stk_local_fd(m->file), &st) : stat(name, &st);
+
+    if (rc < 0 || st.st_dev != m->dev || st.st_ino != m->ino)
+        return 0;
+    *size = (uint64_t)st.st_size;
+    return *size < m->len;
+}
+
 /* Where the kernel is too old to bring pages in, they come by the first access. */
 static int granule_bring(stk_map *m, const char *name, size_t g, stk_error *err)
 {
     size_t at = g * GRANULE, len = m->len - at < GRANULE ? m->len - at : GRANULE;
-    struct stat st;
+    uint64_t size;
     int rc;
 
     do
         rc = madvise(m->data + at, len, MADV_POPULATE_READ);
     while (rc < 0 && (errno == EINTR || errno == EAGAIN));
-    if (rc < 0 && errno == EFAULT && stat(name, &st) == 0 && (uint64_t)st.st_size < m->len)
-        return shorter(name, (uint64_t)st.st_size, m->len, err);
+    if (rc < 0 && errno == EFAULT && is_shorter(m, name, &size))
+        return shorter(name, size, m->len, err);
     if (rc < 0 && errno != EINVAL)
         return system_failed(name, "read the file", err);
     atomic_store_explicit(&m->there[g], 1, memory_order_relaxed);
@@ -233,14 +249,12 @@ static uint64_t coarse_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* A file that was replaced is another one: ours lives on. */
 static int look_again(stk_map *m, const char *name, uint64_t now, stk_error *err)
 {
-    struct stat st;
+    uint64_t size;
 
-    if (stat(name, &st) == 0 && st.st_dev == m->dev && st.st_ino == m->ino &&
-        (uint64_t)st.st_size < m->len)
-        return shorter(name, (uint64_t)st.st_size, m->len, err);
+    if (is_shorter(m, name, &size))
+        return shorter(name, size, m->len, err);
     atomic_store_explicit(&m->looked, now, memory_order_relaxed);
     return 0;
 }
@@ -288,18 +302,10 @@ int stk_map_file(const char *name, stk_map **out, stk_bytes *bytes, stk_error *e
 
     *out = NULL;
     STK_TRY(stk_local_open(name, &fd, &size, err));
-    if (size <= COPIED) {
-        rc = map_copy(name, fd, size, out, err);
-    } else {
-        rc = map_fd(name, fd, size, out, err);
-        if (rc == 0)
-            rc = map_ready(*out, name, 0, (size_t)size, err);
-    }
+    rc = map_copy(name, fd, size, out, err);
     close(fd);
-    if (rc < 0)
-        stk_map_close(out);
-    else
-        *bytes = (stk_bytes){ (*out)->data ? (*out)->data : (const uint8_t *)"", (size_t)size };
+    if (rc == 0)
+        *bytes = (stk_bytes){ (*out)->data, (size_t)size };
     return rc;
 }
 
@@ -341,14 +347,34 @@ int stk_piece_read(const stk_piece *p, uint64_t offset, void *dst, size_t len, s
 static int map_read(const stk_map *m, const stk_piece *p, uint64_t offset, void *into, size_t len,
                     stk_error *err)
 {
+    stk_file_info info;
     int rc;
 
     if (!m->file)
         return stk_piece_read(p, offset, into, len, err);
     rc = stk_file_read(m->file, p->offset + offset, into, len, err);
+    if (rc < 0 && m->file->source->stat(m->file, &info, NULL) == 0 && info.size < p->size)
+        return shorter(p->name, info.size, p->size, err);
     if (rc < 0)
         stk_error_at(err, p->name, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
+}
+
+int stk_array_read(const stk_array *a, uint64_t row, uint64_t want, void *into, uint64_t *rows,
+                   stk_error *err)
+{
+    uint32_t k = stk_array_part(a, row);
+    stk_piece *p = &a->part[k];
+    uint64_t at = (row - a->first[k]) * a->pitch, left = a->first[k + 1] - row;
+    stk_map *m;
+
+    *rows = a->pitch != a->row_bytes ? 1 : want < left ? want : left;
+    if (p->data) {
+        memcpy(into, p->data + at, (size_t)*rows * a->row_bytes);
+        return 0;
+    }
+    STK_TRY(map_of(a, k, &m, err));
+    return map_read(m, p, at, into, (size_t)*rows * a->row_bytes, err);
 }
 
 int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, stk_span *out,

@@ -70,6 +70,12 @@ typedef struct stk_span { /* rows that lie together */
 int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, stk_span *out,
                    stk_error *err);
 
+/* Copies up to `want` rows to `into`, as many (*rows) as are in one part.  Files are read also where
+ * they are mapped, so that one that becomes shorter is an error and never a signal: for all
+ * who are not in a hurry. */
+int stk_array_read(const stk_array *a, uint64_t row, uint64_t want, void *into, uint64_t *rows,
+                   stk_error *err);
+
 /* Say that rows will be wanted soon: starts reads where files are read. */
 void stk_array_expect(const stk_array *a, uint64_t row, uint64_t rows);
 
@@ -87,7 +93,7 @@ uint32_t stk_array_part(const stk_array *a, uint64_t row);
 /* Read a part's file outside of its map, for fingerprints: bytes from `offset` of its rows on. */
 int stk_piece_read(const stk_piece *p, uint64_t offset, void *dst, size_t len, stk_error *err);
 
-/* A whole local file, mapped and brought in, or where it is small read; out of it `bytes`. */
+/* A whole local file, read into memory; out of it `bytes`. */
 int stk_map_file(const char *name, stk_map **out, stk_bytes *bytes, stk_error *err);
 void stk_map_close(stk_map **m);
 

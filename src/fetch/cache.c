@@ -2,8 +2,10 @@
 /* cache.c - a chained hash table of blocks under one lock; each block has a lock of its own for
  * its bytes.
  *
- * The table's lock is held for lookups only, never while reading or unpacking.  A failed block
- * stays until its users let go, then it is forgotten, so that a later epoch may try again. */
+ * NEW -> READING -> RAW -> UNPACKING -> READY, or FAILED.  Neither lock is held while a block is read
+ * or unpacked: whoever wants it meanwhile is told when that is over.  Memory for both is taken before
+ * the block is made.  A failed block stays until its users let go, then it is forgotten, so that a
+ * later epoch may try again. */
 #include "fetch/cache.h"
 
 #include <string.h>
@@ -12,7 +14,7 @@
 
 #define BUCKETS 4096
 
-enum state { NEW, LOADING, RAW, READY, FAILED };
+enum state { NEW, READING, RAW, UNPACKING, READY, FAILED };
 
 struct stk_block {
     const stk_dataset *data;
@@ -25,8 +27,9 @@ struct stk_block {
     stk_waiter *waiters; /* lock */
     stk_io io;
     void *raw, *unpacked;
-    size_t raw_len, unpacked_len;
-    stk_account *account;
+    size_t raw_len;
+    size_t room, unpacked_len; /* bytes of `unpacked`, taken; in use */
+    stk_cache *cache;
     int rc;
     stk_error err;
 };
@@ -34,6 +37,7 @@ struct stk_block {
 struct stk_cache {
     pthread_mutex_t lock;
     stk_account *account;
+    _Atomic uint64_t held;      /* bytes of all blocks */
     uint64_t bound, idle_bytes; /* lock */
     stk_block *oldest, *newest; /* lock: idle blocks */
     stk_block *bucket[BUCKETS]; /* lock */
@@ -54,15 +58,50 @@ int stk_cache_open(stk_cache **out, uint64_t bound, stk_account *account, stk_er
 
 static uint64_t block_bytes(const stk_block *b)
 {
-    return b->raw_len + b->unpacked_len;
+    return b->raw_len + b->room;
+}
+
+uint64_t stk_block_size(const stk_block *b)
+{
+    return block_bytes(b);
+}
+
+uint64_t stk_cache_held(const stk_cache *c)
+{
+    return atomic_load_explicit(&c->held, memory_order_relaxed);
+}
+
+static void give(stk_cache *c, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&c->held, bytes, memory_order_relaxed);
+    stk_account_give(c->account, bytes);
+}
+
+static void drop_raw(stk_block *b)
+{
+    size_t len = b->raw_len;
+
+    stk_large_free(b->raw, len);
+    b->raw = NULL;
+    b->raw_len = 0;
+    give(b->cache, len);
+}
+
+static void drop_unpacked(stk_block *b)
+{
+    size_t room = b->room;
+
+    stk_large_free(b->unpacked, room);
+    b->unpacked = NULL;
+    b->room = b->unpacked_len = 0;
+    give(b->cache, room);
 }
 
 static void block_free(stk_block *b)
 {
-    stk_account_give(b->account, block_bytes(b));
+    drop_raw(b);
+    drop_unpacked(b);
     pthread_mutex_destroy(&b->lock);
-    stk_free(b->raw);
-    stk_free(b->unpacked);
     stk_free(b);
 }
 
@@ -92,26 +131,33 @@ static stk_block **slot_of(stk_cache *c, const stk_dataset *data, uint64_t shard
 static int block_new(stk_block **out, stk_cache *c, const stk_dataset *data, uint64_t shard,
                      const stk_place *place, stk_error *err)
 {
+    uint64_t bytes = place->len + place->unpacked;
     stk_block *b;
 
     *out = NULL;
-    if (!stk_account_take(c->account, place->len))
-        return stk_fail(err, place->len > c->account->limit ? STK_ENOMEM : STK_ELIMIT,
-                        "a block of %" PRIu64 " bytes does not fit under memory_limit", place->len);
+    if (bytes < place->len || bytes > c->account->limit)
+        return stk_fail(err, STK_ENOMEM,
+                        "a block of %" PRIu64 " bytes that unpacks to %" PRIu64
+                        " does not fit under memory_limit, which leaves %" PRIu64 " to reads",
+                        place->len, place->unpacked, c->account->limit);
+    if (!stk_account_take(c->account, bytes))
+        return stk_fail(err, STK_ELIMIT, "a block of %" PRIu64 " bytes has no room now", bytes);
     b = STK_NEW(stk_block);
     if (b)
-        b->raw = stk_alloc(place->len);
+        b->raw = stk_large_alloc(place->len);
     if (!b || !b->raw) {
-        stk_account_give(c->account, place->len);
+        stk_account_give(c->account, bytes);
         stk_free(b);
         return stk_fail_nomem(err, place->len);
     }
+    atomic_fetch_add_explicit(&c->held, bytes, memory_order_relaxed);
     pthread_mutex_init(&b->lock, NULL);
     b->data = data;
     b->shard = shard;
     b->number = place->block;
-    b->account = c->account;
+    b->cache = c;
     b->raw_len = place->len;
+    b->room = place->unpacked;
     b->io = (stk_io){ .offset = place->offset, .len = place->len, .dst = b->raw };
     *out = b;
     return 0;
@@ -210,9 +256,9 @@ stk_block_need stk_block_want(stk_block *b, stk_waiter *w)
 
     pthread_mutex_lock(&b->lock);
     if (b->state == NEW) {
-        b->state = LOADING;
+        b->state = READING;
         need = STK_BLOCK_YOURS;
-    } else if (b->state == LOADING) {
+    } else if (b->state == READING || b->state == UNPACKING) {
         w->next = b->waiters;
         b->waiters = w;
         need = STK_BLOCK_COMING;
@@ -228,27 +274,24 @@ stk_io *stk_block_io(stk_block *b)
 
 static int raw_check(stk_block *b)
 {
-    char text[96];
+    char text[STK_REASON_MAX];
 
     if (b->io.rc < 0)
         return stk_fail(&b->err, b->io.rc, "reading a block failed: %s",
-                        b->io.sys ? strerror_r(b->io.sys, text, sizeof text)
-                                  : stk_code_name(b->io.rc));
+                        stk_io_reason(&b->io, text, sizeof text));
     if (b->io.got < b->io.len)
         return stk_fail(&b->err, STK_ESTALE,
                         "the shard ends inside this block: it was cut after it was indexed");
     return 0;
 }
 
-void stk_block_arrived(stk_block *b)
+/* Set the state and tell those who wait for it. */
+static void settle(stk_block *b, enum state state)
 {
     stk_waiter *w, *next;
 
     pthread_mutex_lock(&b->lock);
-    b->rc = raw_check(b);
-    if (b->rc < 0)
-        stk_error_at(&b->err, NULL, b->io.offset, (stk_bytes){ 0 });
-    b->state = b->rc < 0 ? FAILED : RAW;
+    b->state = state;
     w = b->waiters;
     b->waiters = NULL;
     pthread_mutex_unlock(&b->lock);
@@ -258,46 +301,54 @@ void stk_block_arrived(stk_block *b)
     }
 }
 
-static int unpack_locked(stk_block *b, const stk_format *format)
+void stk_block_arrived(stk_block *b)
 {
-    stk_bytes raw = { b->io.dst,
-                      b->raw_len }; /* b->raw, or what the source has in memory already */
-
-    b->rc = format->unpack(raw, &b->unpacked, &b->unpacked_len, &b->err);
-    if (b->rc < 0) {
-        b->unpacked = NULL;
-        b->unpacked_len = 0;
+    b->rc = raw_check(b);
+    if (b->rc < 0)
         stk_error_at(&b->err, NULL, b->io.offset, (stk_bytes){ 0 });
-        return FAILED;
-    }
-    if (!stk_account_take(b->account, b->unpacked_len)) {
-        b->rc = stk_fail(&b->err, STK_ENOMEM,
-                         "an unpacked block of %zu bytes does not fit under memory_limit",
-                         b->unpacked_len);
-        stk_free(b->unpacked);
-        b->unpacked = NULL;
-        b->unpacked_len = 0;
-        return FAILED;
-    }
-    stk_free(b->raw);
-    stk_account_give(b->account, b->raw_len);
-    b->raw = NULL;
-    b->raw_len = 0;
-    return READY;
+    settle(b, b->rc < 0 ? FAILED : RAW);
 }
 
-int stk_block_open(stk_block *b, const stk_format *format, stk_bytes *out, stk_error *err)
+/* By the one who set UNPACKING, with no lock held. */
+static enum state unpack(stk_block *b, const stk_format *format)
 {
-    int rc;
+    stk_bytes raw = { b->io.dst, b->raw_len }; /* b->raw, or what the source has in memory already */
+
+    b->unpacked_len = b->room;
+    b->unpacked = stk_large_alloc(b->room);
+    b->rc = b->unpacked ? format->unpack(raw, b->unpacked, &b->unpacked_len, &b->err)
+                        : stk_fail_nomem(&b->err, b->room);
+    if (b->rc == 0 && b->unpacked_len > b->room)
+        b->rc = stk_fail(&b->err, STK_ECORRUPT, "a block unpacks to %zu bytes, and %zu were said",
+                         b->unpacked_len, b->room);
+    drop_raw(b);
+    if (b->rc == 0)
+        return READY;
+    drop_unpacked(b);
+    stk_error_at(&b->err, NULL, b->io.offset, (stk_bytes){ 0 });
+    return FAILED;
+}
+
+int stk_block_open(stk_block *b, const stk_format *format, stk_waiter *w, stk_bytes *out,
+                   stk_error *err)
+{
+    enum state was;
 
     pthread_mutex_lock(&b->lock);
-    if (b->state == RAW)
-        b->state = (enum state)unpack_locked(b, format);
-    rc = b->rc;
-    if (rc < 0 && err)
-        *err = b->err;
-    out->data = b->unpacked;
-    out->len = b->unpacked_len;
+    was = b->state;
+    if (was == RAW)
+        b->state = UNPACKING;
+    if (was == UNPACKING) {
+        w->next = b->waiters;
+        b->waiters = w;
+    }
     pthread_mutex_unlock(&b->lock);
-    return rc;
+    if (was == UNPACKING)
+        return STK_PENDING;
+    if (was == RAW)
+        settle(b, unpack(b, format));
+    if (b->rc < 0 && err)
+        *err = b->err;
+    *out = (stk_bytes){ b->unpacked, b->unpacked_len };
+    return b->rc;
 }

@@ -24,9 +24,11 @@ typedef struct stk_waiter { /* somebody who wants to know when a block's bytes a
 
 int stk_cache_open(stk_cache **out, uint64_t bound, stk_account *account, stk_error *err);
 void stk_cache_close(stk_cache **c);
+uint64_t stk_cache_held(const stk_cache *c); /* bytes of all blocks */
 int stk_cache_trim(stk_cache *c); /* drop all blocks that nobody uses.  1: there were some */
 
-/* The block at `place` of a shard; it may not be read yet.  Ends with stk_block_put(). */
+/* The block at `place` of a shard; it may not be read yet.  Ends with stk_block_put().  A new one has
+ * room for what is read and for what that unpacks to.  STK_ELIMIT: there is none, for now. */
 int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place,
                   stk_block **out, stk_error *err);
 void stk_block_put(stk_cache *c, stk_block *b);
@@ -39,7 +41,10 @@ stk_block_need stk_block_want(stk_block *b, stk_waiter *w);
 stk_io *stk_block_io(stk_block *b);
 void stk_block_arrived(stk_block *b); /* its io is through: tell those who wait */
 
-/* The unpacked bytes, unpacking them if nobody has.  Borrowed while the block is held. */
-int stk_block_open(stk_block *b, const stk_format *format, stk_bytes *out, stk_error *err);
+/* The unpacked bytes, unpacking them if nobody has.  Borrowed while the block is held.  STK_PENDING:
+ * another one unpacks them, and `w` is told later. */
+int stk_block_open(stk_block *b, const stk_format *format, stk_waiter *w, stk_bytes *out,
+                   stk_error *err);
+uint64_t stk_block_size(const stk_block *b); /* bytes that it takes; the caller holds it */
 
 #endif

@@ -17,16 +17,15 @@ static const stk_dataset *const data = (const stk_dataset *)&account; /* only ev
 static _Atomic unsigned unpacks;
 
 /* Twice as long, every byte doubled; refuses a first byte of 255. */
-static int twice(stk_bytes raw, void **out, size_t *len, stk_error *err)
+static int twice(stk_bytes raw, void *dst, size_t *len, stk_error *err)
 {
-    uint8_t *p;
+    uint8_t *p = dst;
 
     atomic_fetch_add(&unpacks, 1);
     if (raw.len && raw.data[0] == 255)
         return stk_fail(err, STK_ECORRUPT, "this block is bad");
-    *out = p = stk_alloc(raw.len * 2);
-    if (!p)
-        return stk_fail(err, STK_ENOMEM, "no memory");
+    if (*len < raw.len * 2)
+        return stk_fail(err, STK_ECORRUPT, "more than was said");
     *len = raw.len * 2;
     for (size_t i = 0; i < raw.len; i++)
         p[2 * i] = p[2 * i + 1] = raw.data[i];
@@ -48,7 +47,7 @@ static stk_cache *make(uint64_t bound)
 
 static stk_block *get(stk_cache *c, uint64_t number, size_t len)
 {
-    stk_place place = { .offset = number * 1000, .len = len, .block = number, .shared = 1 };
+    stk_place place = { .offset = number * 1000, .len = len, .block = number, .shared = 1, .unpacked = 2 * len };
     stk_block *b = NULL;
     stk_error err;
 
@@ -82,7 +81,7 @@ static int use(stk_cache *c, uint64_t number, size_t len)
 
     if (yours)
         fill(b, (uint8_t)number);
-    assert_int_equal(stk_block_open(b, &format, &out, &err), 0);
+    assert_int_equal(stk_block_open(b, &format, NULL, &out, &err), 0);
     assert_int_equal(out.len, 2 * len);
     assert_int_equal(out.data[2 * len - 1], (uint8_t)number);
     stk_block_put(c, b);
@@ -108,7 +107,7 @@ static void read_once_told_once(void **state)
     assert_int_equal(n, 2);
     assert_int_equal(stk_block_want(b, &w[0]), STK_BLOCK_HERE);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(stk_block_open(a, &format, &out, &err), 0);
+        assert_int_equal(stk_block_open(a, &format, NULL, &out, &err), 0);
     assert_int_equal(unpacks, 1);
     assert_int_equal(out.len, 200);
     assert_int_equal(atomic_load(&account.used), 200); /* the read bytes are gone */
@@ -153,7 +152,7 @@ static void used_ones_stay(void **state)
     b = get(c, 1, 100);
     assert_ptr_equal(a, b);
     stk_block_put(c, b);
-    assert_int_equal(stk_block_open(a, &format, &out, &err), 0);
+    assert_int_equal(stk_block_open(a, &format, NULL, &out, &err), 0);
     assert_int_equal(out.data[199], 1);
     stk_block_put(c, a);
     assert_int_equal(atomic_load(&account.used), 0); /* a bound of nothing keeps nothing */
@@ -182,7 +181,7 @@ static void failures_are_told_and_forgotten(void **state)
             fill(b, 255); /* bad bytes */
         }
         for (int i = 0; i < 2; i++) {
-            assert_int_equal(stk_block_open(b, &format, &out, &err), k == 0   ? STK_ESTALE
+            assert_int_equal(stk_block_open(b, &format, NULL, &out, &err), k == 0   ? STK_ESTALE
                                                                      : k == 1 ? STK_EIO
                                                                               : STK_ECORRUPT);
             assert_int_equal(err.offset, 4000);
@@ -214,13 +213,23 @@ static void limits(void **state)
     place.len = 200000;
     assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), STK_ELIMIT); /* not now */
     stk_account_give(&account, 900000);
-    place.len = 700000; /* fits, but what it unpacks to does not */
+    place.len = 700000; /* fits, but not with what it unpacks to: said before anything is read */
+    place.unpacked = 700000;
+    assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), STK_ENOMEM);
+    assert_int_equal(atomic_load(&account.used), 0);
+    place.unpacked = UINT64_MAX;
+    assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), STK_ENOMEM);
+    place.unpacked = 300000;
     assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), 0);
+    assert_int_equal(atomic_load(&account.used), 1000000); /* for both, before it is read */
+    assert_int_equal(stk_cache_held(c), 1000000);
     stk_block_want(b, &(stk_waiter){ 0 });
     fill(b, 1);
-    assert_int_equal(stk_block_open(b, &format, &out, &err), STK_ENOMEM);
+    assert_int_equal(stk_block_open(b, &format, NULL, &out, &err), STK_ECORRUPT);
     stk_block_put(c, b);
     assert_int_equal(atomic_load(&account.used), 0);
+    assert_int_equal(stk_cache_held(c), 0);
+    place.unpacked = 20;
     for (uint64_t n = 1; n < 3; n++) {
         stk_mem_fail_at(n);
         place.len = 10;
@@ -228,6 +237,57 @@ static void limits(void **state)
         stk_mem_fail_at(0);
         assert_int_equal(atomic_load(&account.used), 0);
     }
+    stk_cache_close(&c);
+}
+
+/* Unpacking holds no lock: others who want the block meanwhile are not kept, but told. */
+static _Atomic int unpacking, go_on;
+
+static int slowly(stk_bytes raw, void *dst, size_t *len, stk_error *err)
+{
+    atomic_store(&unpacking, 1);
+    while (!atomic_load(&go_on)) {}
+    return twice(raw, dst, len, err);
+}
+
+static void *open_slowly(void *block)
+{
+    static const stk_format slow = { .abi = STK_PLUGIN_ABI, .name = "slow", .unpack = slowly };
+    stk_bytes out;
+    stk_error err;
+
+    return stk_block_open(block, &slow, NULL, &out, &err) == 0 && out.len == 200 ? NULL : block;
+}
+
+static void unpacking_keeps_nobody(void **state)
+{
+    stk_cache *c = make(10000);
+    stk_block *b = get(c, 7, 100);
+    unsigned n = 0;
+    stk_waiter w[2] = { { told, &n, NULL }, { told, &n, NULL } };
+    stk_bytes out;
+    stk_error err;
+    pthread_t t;
+    void *bad;
+
+    (void)state;
+    assert_int_equal(stk_block_want(b, &w[0]), STK_BLOCK_YOURS);
+    fill(b, 9);
+    atomic_store(&unpacking, 0);
+    atomic_store(&go_on, 0);
+    pthread_create(&t, NULL, open_slowly, b);
+    while (!atomic_load(&unpacking)) {}
+    assert_int_equal(stk_block_open(b, &format, &w[0], &out, &err), STK_PENDING);
+    assert_int_equal(stk_block_want(b, &w[1]), STK_BLOCK_COMING);
+    assert_int_equal(n, 0);
+    atomic_store(&go_on, 1);
+    pthread_join(t, &bad);
+    assert_null(bad);
+    assert_int_equal(n, 2);
+    assert_int_equal(stk_block_open(b, &format, &w[0], &out, &err), 0);
+    assert_int_equal(out.data[199], 9);
+    assert_int_equal(unpacks, 1);
+    stk_block_put(c, b);
     stk_cache_close(&c);
 }
 
@@ -253,8 +313,12 @@ static void *churn_waiting(void *arg)
             break;
         case STK_BLOCK_HERE: break;
         }
-        if (stk_block_open(b, &format, &out, &err) < 0 || out.len != 200 ||
-            out.data[199] != (uint8_t)number)
+        atomic_store(&here, 0);
+        while (stk_block_open(b, &format, &w, &out, &err) == STK_PENDING) {
+            while (!atomic_load(&here)) {}
+            atomic_store(&here, 0);
+        }
+        if (out.len != 200 || out.data[199] != (uint8_t)number)
             return arg;
         stk_block_put(arg, b);
     }
@@ -286,6 +350,7 @@ int main(void)
         cmocka_unit_test(used_ones_stay),
         cmocka_unit_test(failures_are_told_and_forgotten),
         cmocka_unit_test(limits),
+        cmocka_unit_test(unpacking_keeps_nobody),
         cmocka_unit_test(many_threads),
     };
 

@@ -6,9 +6,7 @@
 #include "fetch/request.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #define MAX_GAP (32 * 1024) /* bytes read in vain rather than in a second call */
 
@@ -24,11 +22,12 @@ int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_a
     r->account = account;
     r->want = stk_zalloc(fields, sizeof *r->want);
     r->io = stk_zalloc(fields, sizeof *r->io);
+    r->hint_room = stk_zalloc(fields, sizeof *r->hint_room);
     r->order = stk_zalloc(fields, sizeof *r->order);
     r->missing = stk_zalloc(fields, sizeof *r->missing);
     r->scratch = stk_zalloc(fields, sizeof *r->scratch);
     r->cap_want = fields;
-    if (r->want && r->io && r->order && r->missing && r->scratch)
+    if (r->want && r->io && r->hint_room && r->order && r->missing && r->scratch)
         return 0;
     stk_request_close(out);
     return stk_fail_nomem(err, fields * sizeof *r->want);
@@ -41,9 +40,11 @@ void stk_request_close(stk_request **rp)
     if (!r)
         return;
     *rp = NULL;
-    stk_account_give(r->account, r->cap);
-    stk_free(r->buf);
+    stk_request_trim(r);
+    for (uint32_t i = 0; r->hint_room && i < r->cap_want; i++)
+        stk_seek_room_fini(&r->hint_room[i]);
     stk_free(r->want);
+    stk_free(r->hint_room);
     stk_free(r->io);
     stk_free(r->order);
     stk_free(r->missing);
@@ -53,34 +54,54 @@ void stk_request_close(stk_request **rp)
 
 int stk_request_trim(stk_request *r)
 {
-    int had = r->cap != 0;
+    size_t had = r->cap;
 
-    stk_account_give(r->account, r->cap);
-    stk_free(r->buf);
+    stk_large_free(r->buf, had);
     r->buf = NULL;
     r->cap = 0;
-    return had;
+    stk_account_give(r->account, had);
+    return had != 0;
+}
+
+/* Bytes of the blocks that it has got so far. */
+static uint64_t held(const stk_request *r)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < r->n; i++) {
+        uint32_t j = 0;
+
+        while (j < i && r->want[j].block != r->want[i].block)
+            j++;
+        if (r->want[i].block && j == i)
+            bytes += stk_block_size(r->want[i].block);
+    }
+    return bytes;
 }
 
 static int reserve(stk_request *r, uint64_t need, stk_error *err)
 {
     size_t cap = (size_t)(need + need / 4 + 4096); /* grows to the largest sample soon */
-    uint8_t *p;
 
     if (need <= r->cap)
         return 0;
-    if (need > SIZE_MAX / 4 || !stk_account_take(r->account, cap - r->cap))
+    (void)stk_request_trim(r); /* never both at once */
+    r->lacks = need;
+    if (need <= SIZE_MAX / 4 && !stk_account_take(r->account, cap)) {
+        cap = (size_t)need;
+        if (!stk_account_take(r->account, cap))
+            cap = 0;
+    }
+    if (need > SIZE_MAX / 4 || !cap)
         return stk_fail(
-            err, need > SIZE_MAX / 4 || cap > r->account->limit ? STK_ENOMEM : STK_ELIMIT,
+            err, need > SIZE_MAX / 4 ? STK_ENOMEM : STK_ELIMIT,
             "its fields are %" PRIu64 " bytes, more than memory_limit leaves: raise memory_limit",
             need);
-    p = stk_alloc(cap);
-    if (!p) {
-        stk_account_give(r->account, cap - r->cap);
+    r->buf = stk_large_alloc(cap);
+    if (!r->buf) {
+        stk_account_give(r->account, cap);
         return stk_fail_nomem(err, cap);
     }
-    stk_free(r->buf);
-    r->buf = p;
     r->cap = cap;
     return 0;
 }
@@ -145,8 +166,11 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
         w->file = NULL;
     else if (w->place.name.data)
         return open_named(r, w, err);
-    return w->place.shared ? stk_cache_get(r->cache, d, r->entry.shard, &w->place, &w->block, err)
-                           : 0;
+    if (!w->place.shared)
+        return 0;
+    r->blocks = 1;
+    r->lacks = w->place.len + w->place.unpacked;
+    return stk_cache_get(r->cache, d, r->entry.shard, &w->place, &w->block, err);
 }
 
 /* Has a read of its own or shares one: it lies in no block and is not at hand already. */
@@ -213,6 +237,7 @@ int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
     assert(n <= r->cap_want && !r->n);
     r->n = 0;
     r->n_io = 0;
+    r->blocks = 0;
     r->late = 0;
     r->file = NULL;
     atomic_store_explicit(&r->retries, 0, memory_order_relaxed);
@@ -224,6 +249,8 @@ int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
     }
     if (rc == 0)
         rc = plan_reads(r, err);
+    if (rc == STK_ELIMIT && held(r) + r->lacks > r->account->limit)
+        rc = err->code = STK_ENOMEM; /* even if all others let go */
     if (rc < 0)
         stk_request_end(r);
     return rc;
@@ -280,72 +307,96 @@ int stk_request_try(stk_request *r, stk_error *err)
     return rc;
 }
 
-long stk_io_pause_ns(uint32_t failed)
-{
-    return 2000000L << (2 * (failed - 1)); /* 2, 8, 32 ms */
-}
-
-void stk_io_read(stk_io *io, uint64_t *retried)
-{
-    for (uint32_t i = 1; i <= STK_IO_TRIES; i++) {
-        struct timespec pause = { 0, stk_io_pause_ns(i) };
-
-        io->got = 0;
-        io->rc = io->file->source->read(io->file, io);
-        if (io->rc != STK_EIO)
-            return;
-        if (i < STK_IO_TRIES) {
-            ++*retried;
-            nanosleep(&pause, NULL);
-        }
-    }
-}
-
 static int count_down(stk_request *r)
 {
     return atomic_fetch_sub_explicit(&r->pending, 1, memory_order_acq_rel) == 1;
 }
 
-/* One more try for a read of this request?  The source is asked at once: it knows better than we
- * how long to pause. */
-static int try_again(stk_request *r)
+/* One more try for a read of this request?  Which one that is, from 1; 0: no more. */
+static uint32_t try_again(stk_request *r)
 {
-    if (atomic_fetch_add_explicit(&r->retries, 1, memory_order_relaxed) < STK_IO_TRIES)
-        return 1;
+    uint32_t before = atomic_fetch_add_explicit(&r->retries, 1, memory_order_relaxed);
+
+    if (before < STK_IO_TRIES)
+        return before + 1;
     atomic_fetch_sub_explicit(&r->retries, 1, memory_order_relaxed);
     return 0;
 }
 
-/* Begin a read.  0: it is through (io->rc says how); STK_PENDING: io->done() comes. */
+/* What the drivers of async sources sleep by. */
+static void in_flight(stk_request *r)
+{
+    stk_async *a = r->async;
+
+    if (a && atomic_fetch_add_explicit(&a->in_flight, 1, memory_order_acq_rel) == 0)
+        a->wake(a);
+}
+
+static void landed(stk_request *r)
+{
+    if (r->async)
+        atomic_fetch_sub_explicit(&r->async->in_flight, 1, memory_order_acq_rel);
+}
+
+/* A read failed.  0: for good, or the pause is over; STK_PENDING: stk_io_again() comes. */
+static int wait_to_retry(stk_request *r, stk_io *io, uint32_t failed)
+{
+    stk_async *a = r->async;
+
+    return a && failed && a->later(a, io, failed < STK_IO_TRIES ? failed : STK_IO_TRIES - 1)
+               ? STK_PENDING
+               : 0;
+}
+
+/* Begin a read.  0: it is finished (io->rc says how); STK_PENDING: io->done() comes. */
 static int submit(stk_request *r, stk_io *io)
 {
+    uint32_t failed;
     int rc;
 
     do {
         io->got = 0;
         io->rc = io->sys = 0;
+        in_flight(r);
         rc = io->file->source->submit(io->file, io);
         if (rc == STK_PENDING)
             return rc; /* it may be over by now: hands off */
+        landed(r);
         if (rc < 0)
             io->rc = rc;
-    } while (io->rc == STK_EIO && try_again(r));
+        failed = io->rc == STK_EIO ? try_again(r) : 0;
+        if (wait_to_retry(r, io, failed))
+            return STK_PENDING;
+    } while (failed);
     return 0;
 }
 
-/* A read came back.  1: that was all; 0: it failed and is on its way again. */
+/* A read came back.  1: that was all; 0: it failed and is tried again. */
 static int through(stk_request *r, stk_io *io)
 {
-    return io->rc != STK_EIO || !io->file->source->submit || !try_again(r) ||
-           submit(r, io) != STK_PENDING;
+    uint32_t failed;
+
+    if (!io->file->source->submit)
+        return 1;
+    landed(r);
+    failed = io->rc == STK_EIO ? try_again(r) : 0;
+    if (!failed)
+        return 1;
+    return !wait_to_retry(r, io, failed) && submit(r, io) != STK_PENDING;
+}
+
+static void finished(stk_request *r)
+{
+    if (count_down(r))
+        r->arrived(r);
 }
 
 static void io_done(stk_io *io)
 {
     stk_request *r = io->cookie;
 
-    if (through(r, io) && count_down(r))
-        r->arrived(r);
+    if (through(r, io))
+        finished(r);
 }
 
 /* The request that began to read the block waits for it, so it is there to be asked. */
@@ -357,12 +408,21 @@ static void block_done(stk_io *io)
         stk_block_arrived(w->block);
 }
 
+void stk_io_again(stk_io *io)
+{
+    stk_wanted *w = io->cookie;
+
+    if (io->done == io_done) {
+        if (submit(io->cookie, io) != STK_PENDING)
+            finished(io->cookie);
+    } else if (submit(w->waiter.cookie, io) != STK_PENDING) {
+        stk_block_arrived(w->block);
+    }
+}
+
 static void waiter_done(stk_waiter *w)
 {
-    stk_request *r = w->cookie;
-
-    if (count_down(r))
-        r->arrived(r);
+    finished(w->cookie);
 }
 
 static int start(stk_request *r, stk_io *io, void (*queue)(void *cookie, stk_io *io), void *cookie)
@@ -426,11 +486,10 @@ int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), 
 static int check_io(const stk_io *io, const stk_wanted *w, stk_error *err)
 {
     uint64_t end = w->place.offset + w->place.len;
-    char text[96];
+    char text[STK_REASON_MAX];
 
     if (io->rc < 0)
-        return stk_fail(err, io->rc, "reading failed: %s",
-                        io->sys ? strerror_r(io->sys, text, sizeof text) : stk_code_name(io->rc));
+        return stk_fail(err, io->rc, "reading failed: %s", stk_io_reason(io, text, sizeof text));
     if (io->offset + io->got < end)
         return stk_fail(err, STK_ESTALE,
                         "the %s ends at %" PRIu64 ", field %s reaches to %" PRIu64
@@ -447,7 +506,12 @@ int stk_request_finish(stk_request *r, stk_error *err)
         int rc;
 
         if (w->block) {
-            rc = stk_block_open(w->block, r->data->format, &block, err);
+            w->waiter.arrived = waiter_done;
+            w->waiter.cookie = r;
+            atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
+            rc = stk_block_open(w->block, r->data->format, &w->waiter, &block, err);
+            if (rc == STK_PENDING)
+                return rc; /* r may be another worker's by now */
             if (rc == 0)
                 rc = r->data->format->pick(block, &r->entry, &w->field, &w->bytes, err);
         } else if (!w->file) {

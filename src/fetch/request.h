@@ -30,6 +30,13 @@ typedef struct stk_wanted { /* one field */
     const stk_codec *unpack; /* the engine's: what it goes through before its chain; or NULL */
 } stk_wanted;
 
+typedef struct stk_async { /* what requests and the threads of async sources share */
+    _Atomic uint32_t in_flight;         /* reads that sources have */
+    void (*wake)(struct stk_async *a);  /* the first of them: there is something to drive */
+    /* stk_io_again(io) after the pause for the failed-th failure.  0: do it now, without. */
+    int (*later)(struct stk_async *a, stk_io *io, uint32_t failed);
+} stk_async;
+
 struct stk_request {
     uint64_t ticket; /* the engine's: whose row this is */
     uint64_t position;
@@ -44,15 +51,19 @@ struct stk_request {
     const char *const *open_root;
     const stk_bytes *fallback; /* the engine's, by output: bytes of a field that is not there */
     stk_cache *cache;
+    stk_async *async; /* NULL: failed reads of async sources are tried again without a pause */
     stk_account *account;
     stk_entry entry;
     uint32_t cap_want, n;
     stk_wanted *want; /* cap_want of each of these */
+    stk_seek_room *hint_room; /* what hints were read into */
     stk_io *io;
     uint32_t *order;    /* fields by file and offset, while reads are planned */
     uint8_t *missing;   /* by read: try() left it */
     stk_bytes *scratch; /* the engine's, by field */
     uint32_t n_io;
+    int blocks;     /* some of its fields are in blocks */
+    uint64_t lacks; /* bytes that begin() asked for last */
     stk_file *file;
     uint8_t *buf;
     size_t cap;
@@ -81,16 +92,13 @@ int stk_request_try(stk_request *r, stk_error *err);
  * STK_PENDING. */
 int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), void *cookie,
                        stk_error *err);
-/* Check what came and point want[i].bytes at it. */
+/* Check what came and point want[i].bytes at it.  STK_PENDING: another one unpacks a block of it, so
+ * that r->arrived() comes, then finish() again; only with r->blocks. */
 int stk_request_finish(stk_request *r, stk_error *err);
 /* Let go of file and blocks; the request can begin anew. */
 void stk_request_end(stk_request *r);
 
-/* A read that fails is tried again after a pause, so often in all. */
-#define STK_IO_TRIES 4
-long stk_io_pause_ns(uint32_t failed); /* after the failed-th failure, from 1 */
-
-/* A blocking read with retries, as the pipe's I/O threads do it. */
-void stk_io_read(stk_io *io, uint64_t *retried);
+/* A failed read of an async source, after its pause: submit it again.  Any thread. */
+void stk_io_again(stk_io *io);
 
 #endif

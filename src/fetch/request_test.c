@@ -319,12 +319,17 @@ static void limits(void **state)
     r->data = ds;
     r->want[0].number = 2;
     assert_int_equal(stk_index_entry(ds->index, 0, &r->entry, &err), 0);
-    account.limit = PAD;
+    account.limit = PAD - 1;
     assert_int_equal(stk_request_begin(r, 1, &err), STK_ENOMEM); /* never */
     account.limit = 2 * PAD;
-    assert_int_equal(stk_account_take(&account, PAD), 1);
+    assert_int_equal(stk_account_take(&account, PAD + 1), 1);
     assert_int_equal(stk_request_begin(r, 1, &err), STK_ELIMIT); /* not now */
-    stk_account_give(&account, PAD);
+    stk_account_give(&account, PAD + 1);
+    assert_int_equal(atomic_load(&account.used), 0);
+    account.limit = PAD;
+    assert_int_equal(stk_request_begin(r, 1, &err), 0); /* to the byte */
+    stk_request_end(r);
+    assert_int_equal(stk_request_trim(r), 1);
     assert_int_equal(atomic_load(&account.used), 0);
     account.limit = 1 << 20;
     stk_mem_fail_at(1);

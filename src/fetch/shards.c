@@ -7,12 +7,13 @@
  * directory costs no descriptor, so there the cap does not count.  After fork() a lock may be
  * held by a thread that the child does not have; so the list belongs to the process that made
  * it, and a child makes its own. */
-#include <pthread.h>
+#include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/registry.h"
 #include "fetch/data.h"
 #include "source/folder.h"
@@ -29,7 +30,7 @@ typedef struct lru_entry {
 
 typedef struct lru {
     pid_t pid;
-    pthread_mutex_t lock;
+    stk_mutex lock;
     uint32_t oldest, newest, n_open; /* lock */
     struct lru *inherited;           /* the parent's: its files are closed with ours */
     lru_entry e[];                   /* lock */
@@ -161,21 +162,22 @@ static int lru_of(stk_shards *s, lru **out, stk_error *err)
     mine->pid = getpid();
     mine->oldest = mine->newest = NONE;
     mine->inherited = have;
-    pthread_mutex_init(&mine->lock, NULL);
+    stk_mutex_init(&mine->lock);
     *out = mine;
     if (!atomic_compare_exchange_strong_explicit(&s->lru, &have, mine, memory_order_acq_rel,
                                                  memory_order_acquire)) {
         *out = have; /* another thread of this process was first */
-        pthread_mutex_destroy(&mine->lock);
+        stk_mutex_destroy(&mine->lock);
         stk_free(mine);
     }
     return 0;
 }
 
-static void unlink_locked(lru *l, uint32_t i)
+static void unlink_locked(lru *l, uint32_t i) STK_REQUIRES(l->lock)
 {
     lru_entry *e = &l->e[i];
 
+    assert(l->oldest != NONE && l->newest != NONE); /* i is in the list */
     if (e->prev != NONE)
         l->e[e->prev].next = e->next;
     else
@@ -186,7 +188,7 @@ static void unlink_locked(lru *l, uint32_t i)
         l->newest = e->prev;
 }
 
-static void push_newest_locked(lru *l, uint32_t i)
+static void push_newest_locked(lru *l, uint32_t i) STK_REQUIRES(l->lock)
 {
     lru_entry *e = &l->e[i];
 
@@ -201,7 +203,7 @@ static void push_newest_locked(lru *l, uint32_t i)
 
 /* Take the oldest file that nobody holds out of the list; NULL while there is room or all are
  * held. */
-static stk_file *evict_locked(lru *l, uint32_t cap)
+static stk_file *evict_locked(lru *l, uint32_t cap) STK_REQUIRES(l->lock)
 {
     stk_file *f = NULL;
 
@@ -211,6 +213,7 @@ static stk_file *evict_locked(lru *l, uint32_t cap)
         if (l->e[i].holders)
             continue;
         f = l->e[i].file;
+        assert(f && l->n_open > 0); /* only open files are in the list */
         l->e[i].file = NULL;
         l->n_open--;
         unlink_locked(l, i);
@@ -219,7 +222,7 @@ static stk_file *evict_locked(lru *l, uint32_t cap)
     return f;
 }
 
-static int hold_locked(lru *l, uint32_t i, stk_file **out)
+static int hold_locked(lru *l, uint32_t i, stk_file **out) STK_REQUIRES(l->lock)
 {
     if (!l->e[i].file)
         return 0;
@@ -241,14 +244,14 @@ static int acquire_lru(stk_shards *s, uint64_t shard, stk_file **out, stk_error 
 
     STK_TRY(lru_of(s, &l, err));
     STK_TRY(stk_index_shard(s->index, shard, &info, err));
-    pthread_mutex_lock(&l->lock);
+    stk_mutex_lock(&l->lock);
     held = hold_locked(l, i, out);
     mtime_ns = l->e[i].accepted ? l->e[i].mtime_ns : info.mtime_ns;
-    pthread_mutex_unlock(&l->lock);
+    stk_mutex_unlock(&l->lock);
     if (held)
         return 0;
     STK_TRY(open_checked(s, shard, &mine, &mtime_ns, err));
-    pthread_mutex_lock(&l->lock);
+    stk_mutex_lock(&l->lock);
     if (!hold_locked(l, i, out)) { /* opened meanwhile by another thread: use that one */
         *out = l->e[i].file = mine;
         mine = NULL;
@@ -259,7 +262,7 @@ static int acquire_lru(stk_shards *s, uint64_t shard, stk_file **out, stk_error 
         push_newest_locked(l, i);
     }
     old = evict_locked(l, s->cap);
-    pthread_mutex_unlock(&l->lock);
+    stk_mutex_unlock(&l->lock);
     stk_file_close(&mine);
     stk_file_close(&old);
     return 0;
@@ -280,11 +283,11 @@ void stk_shards_release(stk_shards *s, uint64_t shard)
 
     if (!l || l->pid != getpid())
         return;
-    pthread_mutex_lock(&l->lock);
+    stk_mutex_lock(&l->lock);
     if (l->e[shard].holders)
         l->e[shard].holders--;
     old = evict_locked(l, s->cap);
-    pthread_mutex_unlock(&l->lock);
+    stk_mutex_unlock(&l->lock);
     stk_file_close(&old);
 }
 
@@ -296,7 +299,7 @@ static void lru_close(lru *l, uint64_t n)
         for (uint64_t i = 0; i < n; i++)
             stk_file_close(&l->e[i].file);
         if (l->pid == getpid())
-            pthread_mutex_destroy(&l->lock);
+            stk_mutex_destroy(&l->lock);
         stk_free(l);
         l = up;
     }

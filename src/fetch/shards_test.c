@@ -32,12 +32,40 @@ static void shard_write(unsigned i)
     test_spill(path, &v, sizeof v);
 }
 
+static _Atomic int walks; /* through a whole shard */
+static uint64_t field_size = 4;
+
+static int four_probe(const char *name, stk_bytes head)
+{
+    (void)name;
+    (void)head;
+    return 0;
+}
+
+static int four_index(stk_file *file, uint64_t size, stk_scan *scan, stk_error *err)
+{
+    stk_field f = { .name = "bin", .name_len = 3, .offset = 0, .size = field_size };
+
+    (void)file;
+    (void)size;
+    atomic_fetch_add(&walks, 1);
+    return scan->sample(scan, (stk_bytes){ 0 }, 0, &f, 1, err);
+}
+
+static const stk_format four = { .abi = STK_PLUGIN_ABI,
+                                 .name = "four",
+                                 .help = "a test",
+                                 .suffixes = ".four",
+                                 .probe = four_probe,
+                                 .index = four_index };
+
 static void index_make(void)
 {
     stk_index_writer *w = NULL;
     stk_error err;
 
-    assert_int_equal(stk_index_writer_open(&w, NULL, "tar", SHARDS, &err), 0);
+    assert_int_equal(stk_plugin_add(STK_PLUGIN_FORMAT, &four, &err), 0);
+    assert_int_equal(stk_index_writer_open(&w, NULL, "four", SHARDS, &err), 0);
     for (unsigned i = 0; i < SHARDS; i++) {
         stk_field f = { .name = "bin", .name_len = 3, .offset = 0, .size = 4 };
         stk_shard_info info = { .etag = "" };
@@ -236,7 +264,19 @@ static void checked(void **state)
 
         shard_path(1, path, sizeof path);
         touch(path, 1000);
+        atomic_store(&walks, 0);
         read_one(s, 1); /* touched: fine */
+        read_one(s, 1);
+        read_one(s, 3);
+        assert_int_equal(atomic_load(&walks), 1); /* gone through once */
+        shard_path(4, path, sizeof path);
+        touch(path, 1000);
+        field_size = 3; /* the bytes that are looked at are the same, but not the members */
+        assert_int_equal(stk_shards_acquire(s, 4, &f, &err), STK_ESTALE);
+        assert_non_null(strstr(err.message, "rewritten"));
+        assert_string_equal(err.shard, path);
+        field_size = 4;
+        read_one(s, 4);
         shard_path(2, path, sizeof path);
         test_spill(path, &other, 4);
         touch(path, 1000);

@@ -3,9 +3,9 @@
  * cut off a block: the length of each field (NONE: it is not there), then their bytes. */
 #include "fetch/small.h"
 
-#include <pthread.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/mem.h"
 
 #define GROUP 4096      /* samples */
@@ -23,7 +23,7 @@ struct stk_small {
     uint64_t taken;      /* lock */
     uint64_t samples, n_groups;
     _Atomic int full;
-    pthread_mutex_t lock;
+    stk_mutex lock;
     block *blocks; /* lock */
     _Atomic(_Atomic(uint8_t *) *) group[];
 };
@@ -36,11 +36,10 @@ int stk_small_open(stk_small **out, uint64_t samples, stk_account *account, stk_
     *out = s;
     if (!s)
         return stk_fail_nomem(err, (size_t)n * sizeof s->group[0]);
-    stk_account_init(&s->account, account->limit / 8);
-    s->account.whole = account;
+    stk_account_init_part(&s->account, account->limit / 8, account);
     s->samples = samples;
     s->n_groups = n;
-    pthread_mutex_init(&s->lock, NULL);
+    stk_mutex_init(&s->lock);
     return 0;
 }
 
@@ -58,7 +57,7 @@ void stk_small_close(stk_small **sp)
     for (uint64_t i = 0; i < s->n_groups; i++)
         stk_free((void *)atomic_load_explicit(&s->group[i], memory_order_relaxed));
     stk_account_give(&s->account, s->taken);
-    pthread_mutex_destroy(&s->lock);
+    stk_mutex_destroy(&s->lock);
     stk_free(s);
 }
 
@@ -86,7 +85,7 @@ int stk_small_find(const stk_small *s, uint64_t sample, stk_bytes *field, uint32
 
 /* ---- put ---- */
 
-static void *take_locked(stk_small *s, size_t size)
+static void *take_locked(stk_small *s, size_t size) STK_REQUIRES(s->lock)
 {
     void *p;
 
@@ -102,7 +101,7 @@ static void *take_locked(stk_small *s, size_t size)
     return p;
 }
 
-static uint8_t *cut_locked(stk_small *s, size_t size)
+static uint8_t *cut_locked(stk_small *s, size_t size) STK_REQUIRES(s->lock)
 {
     block *b = s->blocks;
 
@@ -118,7 +117,7 @@ static uint8_t *cut_locked(stk_small *s, size_t size)
 }
 
 /* Where the sample's pointer is; NULL: there is no memory, or it has one already. */
-static _Atomic(uint8_t *) *place_locked(stk_small *s, uint64_t sample)
+static _Atomic(uint8_t *) *place_locked(stk_small *s, uint64_t sample) STK_REQUIRES(s->lock)
 {
     _Atomic(uint8_t *) *group = atomic_load_explicit(&s->group[sample / GROUP],
                                                      memory_order_relaxed);
@@ -161,12 +160,12 @@ void stk_small_put(stk_small *s, uint64_t sample, const stk_bytes *field, uint32
     if (sample >= s->samples || size > STK_SMALL_BYTES ||
         atomic_load_explicit(&s->full, memory_order_relaxed))
         return;
-    pthread_mutex_lock(&s->lock);
+    stk_mutex_lock(&s->lock);
     place = place_locked(s, sample);
     to = place ? cut_locked(s, size) : NULL;
     if (to) {
         write_record(to, field, n);
         atomic_store_explicit(place, to, memory_order_release);
     }
-    pthread_mutex_unlock(&s->lock);
+    stk_mutex_unlock(&s->lock);
 }

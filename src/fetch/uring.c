@@ -13,12 +13,12 @@
 
 #include <errno.h>
 #include <liburing.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "fetch/request.h"
 
 /* liburing maps and unmaps rings by bare system calls, which TSan does not see: a new ring where an
@@ -62,7 +62,7 @@ struct stk_uring {
     uint64_t woken; /* filled by the kernel */
     int waking;     /* the read of wake_fd is on its way */
 
-    pthread_mutex_t lock;
+    stk_mutex lock;
     stk_io *head, *tail; /* lock */
     int asleep;          /* lock: and there is a place for one more */
     int stop;            /* lock */
@@ -155,7 +155,7 @@ int stk_uring_open(stk_uring **out, uint32_t depth, _Atomic uint64_t *retried, s
         stk_free(u);
         return rc;
     }
-    pthread_mutex_init(&u->lock, NULL);
+    stk_mutex_init(&u->lock);
     *out = u;
     return 0;
 }
@@ -167,7 +167,7 @@ void stk_uring_close(stk_uring **u)
     RING_UNMAPS();
     io_uring_queue_exit(&(*u)->ring);
     close((*u)->wake_fd);
-    pthread_mutex_destroy(&(*u)->lock);
+    stk_mutex_destroy(&(*u)->lock);
     stk_free((*u)->place);
     stk_free(*u);
     *u = NULL;
@@ -185,21 +185,21 @@ void stk_uring_push(stk_uring *u, stk_io *io)
     int asleep;
 
     io->next = NULL;
-    pthread_mutex_lock(&u->lock);
+    stk_mutex_lock(&u->lock);
     *(u->head ? &u->tail->next : &u->head) = io;
     u->tail = io;
     asleep = u->asleep;
     u->asleep = 0; /* one call is enough to wake it */
-    pthread_mutex_unlock(&u->lock);
+    stk_mutex_unlock(&u->lock);
     if (asleep)
         wake(u);
 }
 
 void stk_uring_stop(stk_uring *u)
 {
-    pthread_mutex_lock(&u->lock);
+    stk_mutex_lock(&u->lock);
     u->stop = 1;
-    pthread_mutex_unlock(&u->lock);
+    stk_mutex_unlock(&u->lock);
     wake(u);
 }
 
@@ -305,7 +305,7 @@ static int take(stk_uring *u)
     uint32_t room = u->depth - u->busy;
     int stop, more;
 
-    pthread_mutex_lock(&u->lock);
+    stk_mutex_lock(&u->lock);
     list = u->head;
     for (; room && u->head; room--)
         u->head = u->head->next;
@@ -313,7 +313,7 @@ static int take(stk_uring *u)
     more = io != NULL;
     stop = u->stop;
     u->asleep = room && !stop;
-    pthread_mutex_unlock(&u->lock);
+    stk_mutex_unlock(&u->lock);
     while (list != io) {
         stk_io *next = list->next; /* it is gone once begun and done */
 

@@ -132,7 +132,7 @@ static int read_dict(stk_npy *a, scan *s, stk_error *err)
     stk_bytes key;
 
     if (!take(s, '{'))
-        return stk_fail(err, STK_ECORRUPT, "npy: its header is no dict");
+        return stk_fail(err, STK_ECORRUPT, "npy: its header is not a dict");
     while (!take(s, '}')) {
         if (!take_string(s, &key) || !take(s, ':'))
             return stk_fail(err, STK_ECORRUPT, "npy: its header is damaged");

@@ -97,7 +97,7 @@ int stk_tar_header_parse(const uint8_t block[TAR_BLOCK], tar_header *out, stk_er
         out->type = '5';
     out->size = 0;
     if (stk_tar_has_data(out->type) && !number(block + AT_SIZE, 12, &out->size))
-        return stk_fail(err, STK_ECORRUPT, "member \"%.120s\" has a size that is no number",
+        return stk_fail(err, STK_ECORRUPT, "member \"%.120s\" has a size that is not a number",
                         out->name);
     return 0;
 }
@@ -169,7 +169,7 @@ static int take_record(const record *r, tar_pax *out, stk_error *err)
     if (key_is(r, "size")) {
         out->has_size = 1;
         if (!decimal(r->value, r->value_len, &out->size))
-            return stk_fail(err, STK_ECORRUPT, "the size in a pax header is no number");
+            return stk_fail(err, STK_ECORRUPT, "the size in a pax header is not a number");
     } else if (r->key_len > 11 && !memcmp(r->key, "GNU.sparse.", 11)) {
         out->sparse = 1;
     }

@@ -452,7 +452,7 @@ static void damaged(void **state)
     h = add_header("a.jpg", '0', 0);
     memset(h + 124, 0xff, 12); /* -1 */
     seal(h);
-    expect_error(STK_ECORRUPT, 0, "no number");
+    expect_error(STK_ECORRUPT, 0, "not a number");
     h = add_header("a.jpg", '0', 0);
     memset(h + 125, 0, 11);
     h[124] = 0x80;
@@ -462,7 +462,7 @@ static void damaged(void **state)
     h = add_header("a.jpg", '0', 0);
     memcpy(h + 124, "12x", 3);
     seal(h);
-    expect_error(STK_ECORRUPT, 0, "no number");
+    expect_error(STK_ECORRUPT, 0, "not a number");
 }
 
 static void bad_extensions(void **state)

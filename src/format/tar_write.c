@@ -6,15 +6,13 @@
  * at the end has little left to wait for. */
 #include "format/tar_write.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "format/tar.h"
 #include "source/text.h"
 
@@ -25,9 +23,9 @@
 #define PREFIX 155u
 
 struct stk_tar_writer {
-    char *path, *tmp;
-    int fd;
-    int replace, finished, published;
+    char *path;
+    stk_atomic_file file;
+    int replace, finished;
     uint8_t *buf;
     size_t used;
     uint64_t bytes;   /* members so far */
@@ -42,7 +40,9 @@ static int failed(const stk_tar_writer *w, const char *what, int sys, stk_error 
 {
     char text[96];
 
-    if (sys == ENOSPC || sys == EDQUOT || sys == EFBIG)
+    if (sys == ENOMEM)
+        return stk_fail_nomem(err, BUFFER);
+    if (stk_is_full(sys))
         stk_fail(err, STK_EIO,
                  "%s: no room after %" PRIu64 " bytes: %s; nothing half-written stays", what,
                  w->flushed, strerror_r(sys, text, sizeof text));
@@ -54,21 +54,11 @@ static int failed(const stk_tar_writer *w, const char *what, int sys, stk_error 
 
 static int write_out(stk_tar_writer *w, const void *data, size_t len, stk_error *err)
 {
-    const char *p = data;
-
-    while (len) {
-        ssize_t n = write(w->fd, p, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return failed(w, "can't write the shard", errno, err);
-        p += n;
-        len -= (size_t)n;
-        w->flushed += (uint64_t)n;
-    }
+    if (stk_atomic_write(&w->file, data, len, w->flushed, NULL) < 0)
+        return failed(w, "can't write the shard", w->file.sys, err);
+    w->flushed += len;
     if (w->flushed - w->hinted >= WRITE_BACK) {
-        (void)!sync_file_range(w->fd, (off_t)w->hinted, (off_t)(w->flushed - w->hinted),
+        (void)!sync_file_range(w->file.fd, (off_t)w->hinted, (off_t)(w->flushed - w->hinted),
                                SYNC_FILE_RANGE_WRITE);
         w->hinted = w->flushed;
     }
@@ -230,36 +220,6 @@ static int is_there(const stk_tar_writer *w, stk_error *err)
     return STK_EINVAL;
 }
 
-static int tmp_name(stk_tar_writer *w, stk_error *err)
-{
-    const char *slash = strrchr(w->path, '/'), *base = slash ? slash + 1 : w->path;
-    size_t size = strlen(w->path) + 32;
-
-    w->tmp = stk_alloc(size);
-    if (!w->tmp)
-        return stk_fail_nomem(err, size);
-    snprintf(w->tmp, size, "%.*s.%s.tmp.%d", (int)(base - w->path), w->path, base, (int)getpid());
-    return 0;
-}
-
-/* Between open and flock somebody may sweep the new file away: then it is made again. */
-static int tmp_open(stk_tar_writer *w, stk_error *err)
-{
-    for (int i = 0; i < 100; i++) {
-        struct stat a, b;
-
-        w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (w->fd < 0)
-            return failed(w, "can't make the shard", errno, err);
-        (void)!flock(w->fd, LOCK_EX | LOCK_NB); /* where there are no locks nobody sweeps either */
-        if (fstat(w->fd, &a) == 0 && stat(w->tmp, &b) == 0 && a.st_ino == b.st_ino)
-            return 0;
-        close(w->fd);
-        w->fd = -1;
-    }
-    return stk_fail(err, STK_EIO, "%s is removed as soon as it is made", w->tmp);
-}
-
 int stk_tar_writer_open(stk_tar_writer **out, const char *path, int replace, stk_error *err)
 {
     stk_tar_writer *w = STK_NEW(stk_tar_writer);
@@ -268,7 +228,6 @@ int stk_tar_writer_open(stk_tar_writer **out, const char *path, int replace, stk
     *out = w;
     if (rc < 0)
         return rc;
-    w->fd = -1;
     w->replace = replace;
     w->path = stk_strdup(path);
     w->buf = stk_alloc(BUFFER);
@@ -276,10 +235,8 @@ int stk_tar_writer_open(stk_tar_writer **out, const char *path, int replace, stk
         rc = stk_fail_nomem(err, BUFFER);
     if (rc == 0 && !replace && faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         rc = is_there(w, err);
-    if (rc == 0)
-        rc = tmp_name(w, err);
-    if (rc == 0)
-        rc = tmp_open(w, err);
+    if (rc == 0 && stk_atomic_open(&w->file, path, NULL) < 0)
+        rc = failed(w, "can't make the shard", w->file.sys, err);
     if (rc < 0)
         stk_tar_writer_close(out);
     return rc;
@@ -289,47 +246,23 @@ int stk_tar_writer_finish(stk_tar_writer *w, uint64_t *size, stk_error *err)
 {
     STK_TRY(put_zeros(w, (size_t)2 * TAR_BLOCK, err));
     STK_TRY(flush(w, err));
-    if (fsync(w->fd) < 0)
-        return failed(w, "can't bring the shard to disk", errno, err);
+    if (stk_atomic_sync(&w->file, NULL) < 0)
+        return failed(w, "can't bring the shard to disk", w->file.sys, err);
     w->finished = 1;
     if (size)
         *size = w->flushed;
     return 0;
 }
 
-/* The rename is on disk only when the folder is; one that can't be synced still has a whole
- * file. */
-static void sync_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *dir = slash ? stk_strndup(path, (size_t)(slash - path) + 1) : stk_strdup(".");
-    int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-
-    stk_free(dir);
-    if (fd < 0)
-        return;
-    (void)!fsync(fd);
-    close(fd);
-}
-
 int stk_tar_writer_publish(stk_tar_writer *w, stk_error *err)
 {
-    int rc = -1;
+    int how = STK_COMMIT_SYNCED | (w->replace ? 0 : STK_COMMIT_NO_REPLACE);
 
-    if (w->replace) {
-        rc = rename(w->tmp, w->path);
-    } else {
-        rc = renameat2(AT_FDCWD, w->tmp, AT_FDCWD, w->path, RENAME_NOREPLACE);
-        if (rc < 0 && errno == EEXIST)
-            return is_there(w, err);
-        if (rc < 0 && (errno == EINVAL || errno == ENOSYS)) /* a file system without it */
-            rc = rename(w->tmp, w->path);
-    }
-    if (rc < 0)
-        return failed(w, "can't put the shard in place", errno, err);
-    w->published = 1;
-    sync_folder(w->path);
-    return 0;
+    if (stk_atomic_commit(&w->file, how, NULL) == 0)
+        return 0;
+    if (!w->replace && w->file.sys == EEXIST)
+        return is_there(w, err);
+    return failed(w, "can't put the shard in place", w->file.sys, err);
 }
 
 void stk_tar_writer_close(stk_tar_writer **wp)
@@ -339,43 +272,9 @@ void stk_tar_writer_close(stk_tar_writer **wp)
     *wp = NULL;
     if (!w)
         return;
-    if (w->fd >= 0) {
-        if (!w->published)
-            unlink(w->tmp);
-        close(w->fd);
-    }
+    stk_atomic_close(&w->file);
     stk_free(w->path);
-    stk_free(w->tmp);
     stk_free(w->buf);
     stk_free(w->pax.s);
     stk_free(w);
-}
-
-/* ---- leftovers ---- */
-
-static void sweep_one(int dir, const char *name)
-{
-    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-
-    if (fd < 0)
-        return;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) /* nobody writes it */
-        unlinkat(dir, name, 0);
-    close(fd);
-}
-
-void stk_tar_sweep(const char *path, const char *prefix)
-{
-    DIR *d = opendir(path);
-    struct dirent *e;
-
-    while (d && (e = readdir(d))) {
-        const char *tmp = strstr(e->d_name, ".tmp.");
-
-        if (e->d_name[0] == '.' && tmp && !strncmp(e->d_name + 1, prefix, strlen(prefix)) &&
-            tmp[5] && tmp[5 + strspn(tmp + 5, "0123456789")] == 0)
-            sweep_one(dirfd(d), e->d_name);
-    }
-    if (d)
-        closedir(d);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tar_write.h - one tar file while it is written: aside, then renamed into place.
  *
- * The file under its own name is whole or not there.  What is being written is called
- * .NAME.tmp.PID and locked by its writer, so that what a killed process left can be told from
- * what somebody still writes.  Equal members give equal bytes. */
+ * The file under its own name is whole or not there (base/atomic_file.h).  Equal members give equal
+ * bytes. */
 #ifndef STOKER_FORMAT_TAR_WRITE_H
 #define STOKER_FORMAT_TAR_WRITE_H
 
@@ -30,8 +29,5 @@ void stk_tar_writer_close(stk_tar_writer **w); /* what was not published is remo
 
 /* Bytes that a member takes. */
 uint64_t stk_tar_member_bytes(size_t name_len, uint64_t size);
-
-/* Remove what dead writers left of files in `dir` whose name begins with `prefix`. */
-void stk_tar_sweep(const char *dir, const char *prefix);
 
 #endif

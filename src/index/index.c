@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c - open an index: map it, check head and tables, leave the segments alone.
+/* index.c - open an index: check head and tables, leave the segments for later.
  *
  * After open() every table entry is in range, so lookups check only what lies in the segments.
  * The time is that of the tables (about 70 bytes a shard, 4 bytes per 64 KiB of segments), not
@@ -13,10 +13,6 @@
 #include "base/hash.h"
 #include "index/layout.h"
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
-
 int idx_damaged(const stk_index *ix, stk_error *err, const char *what)
 {
     return stk_fail(err, STK_ECORRUPT,
@@ -24,52 +20,51 @@ int idx_damaged(const stk_index *ix, stk_error *err, const char *what)
                     what);
 }
 
-int idx_populate(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *err)
+int idx_read(const stk_index *ix, void *to, uint64_t len, uint64_t offset, stk_error *err)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = offset & ~(page - 1);
+    uint64_t got = 0;
     struct stat st;
 
-    if (ix->fd < 0 || !len)
-        return 0;
-    while (madvise((void *)(uintptr_t)(ix->base + from), offset + len - from, MADV_POPULATE_READ) <
-           0) {
-        if (errno == EINTR || errno == EAGAIN)
-            continue;
-        if (errno != EINVAL)
-            return stk_fail(err, STK_EIO, "cannot read index %s at byte %" PRIu64 ": %s", ix->path,
-                            offset, strerror(errno));
-        /* A kernel before 5.14: the size is the next best proof that the pages are there. */
-        if (fstat(ix->fd, &st) < 0 || (uint64_t)st.st_size < offset + len)
-            return stk_fail(err, STK_EIO, "index %s was cut off below byte %" PRIu64, ix->path,
-                            offset + len);
-        return 0;
-    }
-    return 0;
-}
-
-/* Tables are read, not mapped: they are small, every lookup needs them, and a file that is cut
- * off later cannot take them away. */
-static int table_read(stk_index *ix, const idx_section *s, const uint8_t **out, stk_error *err)
-{
-    uint8_t *p = stk_alloc(s->len);
-    uint64_t got = 0;
-
-    stk_free(ix->tables[s->id]);
-    ix->tables[s->id] = p;
-    *out = p;
-    if (!p)
-        return stk_fail_nomem(err, s->len);
-    while (got < s->len) {
-        ssize_t n = pread(ix->fd, p + got, s->len - got, (off_t)(s->offset + got));
+    while (got < len) {
+        ssize_t n = pread(ix->fd, (uint8_t *)to + got, len - got, (off_t)(offset + got));
 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return stk_fail(err, STK_EIO, "cannot read index %s: %s", ix->path, strerror(errno));
+            return stk_fail(err, STK_EIO, "cannot read index %s at byte %" PRIu64 ": %s", ix->path,
+                            offset + got, strerror(errno));
         if (!n)
-            return idx_damaged(ix, err, "cut off while it was read");
+            return stk_fail(err, STK_EIO,
+                            "index %s had %zu bytes when it was opened and has %lld now: it was "
+                            "cut off; build it again: stoker index --force ...",
+                            ix->path, ix->len, fstat(ix->fd, &st) < 0 ? -1 : (long long)st.st_size);
         got += (uint64_t)n;
     }
+    return 0;
+}
+
+/* Tables are small, and every lookup needs them: they are read at once. */
+static int table_read(stk_index *ix, const idx_section *s, const uint8_t **out, stk_error *err)
+{
+    uint8_t *p = stk_alloc(s->len);
+
+    stk_free(ix->tables[s->id]);
+    ix->tables[s->id] = p;
+    *out = p;
+    return p ? idx_read(ix, p, s->len, s->offset, err) : stk_fail_nomem(err, s->len);
+}
+
+/* Room for the segments, which are read block by block when they are first asked for. */
+static int segments_reserve(stk_index *ix, const idx_section *s, const uint8_t **out,
+                            stk_error *err)
+{
+    ix->segments_at = s->offset;
+    if (!s->len || ix->own_segments)
+        return ix->own_segments ? idx_damaged(ix, err, "two lists of segments") : 0;
+    ix->own_segments = stk_pages_reserve(s->len);
+    if (!ix->own_segments)
+        return stk_fail_nomem(err, s->len);
+    *out = ix->own_segments;
     return 0;
 }
 
@@ -87,10 +82,11 @@ static int section(stk_index *ix, uint32_t id, const uint8_t **out, uint64_t *le
             continue;
         if (s.offset > ix->len || s.len > ix->len - s.offset)
             return idx_damaged(ix, err, "a section lies past its end");
-        *out = ix->base + s.offset;
         *len = s.len;
+        if (ix->fd < 0 || ix->mapped)
+            *out = ix->base + s.offset;
         if (id == SEC_SEGMENTS)
-            return 0;
+            return ix->fd < 0 || ix->mapped ? 0 : segments_reserve(ix, &s, out, err);
         if (ix->fd >= 0)
             STK_TRY(table_read(ix, &s, out, err));
         if (stk_crc32c(0, *out, s.len) != s.crc)
@@ -106,7 +102,6 @@ static int head_check(stk_index *ix, stk_error *err)
 
     if (ix->len < IDX_HEAD)
         return idx_damaged(ix, err, "shorter than its head");
-    STK_TRY(idx_populate(ix, 0, IDX_HEAD, err));
     memcpy(&h, ix->base, sizeof h);
     if (memcmp(h.magic, IDX_MAGIC, sizeof h.magic) != 0)
         return idx_damaged(ix, err, "not an index by its first bytes");
@@ -215,8 +210,8 @@ static int tables_load(stk_index *ix, stk_error *err)
     STK_TRY(section(ix, SEC_COLUMNS, &columns, &len, err));
     STK_TRY(idx_columns_load(ix, columns, len, err));
     ix->guess = ix->samples ? (double)ix->n_shards / (double)ix->samples : 0;
-    ix->seen = stk_zalloc(blocks / 64 + 1, sizeof *ix->seen);
-    return ix->seen ? 0 : stk_fail_nomem(err, blocks / 8);
+    ix->seen = stk_zalloc(blocks + 1, sizeof *ix->seen);
+    return ix->seen ? 0 : stk_fail_nomem(err, blocks * sizeof *ix->seen);
 }
 
 static int index_new(stk_index **out, const char *path, stk_error *err)
@@ -236,8 +231,10 @@ static int index_new(stk_index **out, const char *path, stk_error *err)
     return 0;
 }
 
-static int index_map(stk_index *ix, stk_error *err)
+/* A file is read.  Memory that is sealed against shrinking can be mapped as it is. */
+static int head_load(stk_index *ix, stk_error *err)
 {
+    int seals = fcntl(ix->fd, F_GET_SEALS);
     struct stat st;
     void *p;
 
@@ -247,11 +244,16 @@ static int index_map(stk_index *ix, stk_error *err)
         return stk_fail(err, STK_EINVAL, "index %s is no plain file", ix->path);
     if ((uint64_t)st.st_size < IDX_HEAD)
         return idx_damaged(ix, err, "shorter than its head");
-    p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, ix->fd, 0);
+    ix->len = (size_t)st.st_size;
+    ix->mapped = seals >= 0 && (seals & F_SEAL_SHRINK);
+    if (!ix->mapped) {
+        ix->base = p = stk_alloc(IDX_HEAD);
+        return p ? idx_read(ix, p, IDX_HEAD, 0, err) : stk_fail_nomem(err, IDX_HEAD);
+    }
+    p = mmap(NULL, ix->len, PROT_READ, MAP_SHARED, ix->fd, 0);
     if (p == MAP_FAILED)
         return stk_fail(err, STK_EIO, "cannot map index %s: %s", ix->path, strerror(errno));
     ix->base = p;
-    ix->len = (size_t)st.st_size;
     return 0;
 }
 
@@ -266,7 +268,7 @@ int stk_index_open_fd(stk_index **out, int fd, const char *path, stk_error *err)
         return rc;
     }
     ix->fd = fd;
-    rc = index_map(ix, err);
+    rc = head_load(ix, err);
     if (rc == 0)
         rc = head_check(ix, err);
     if (rc == 0)
@@ -312,11 +314,13 @@ void stk_index_close(stk_index **ix)
     *ix = NULL;
     if (!x)
         return;
-    if (x->fd >= 0) {
-        if (x->base)
-            munmap((void *)(uintptr_t)x->base, x->len);
+    if (x->mapped && x->base)
+        munmap((void *)(uintptr_t)x->base, x->len);
+    else if (x->fd >= 0)
+        stk_free((void *)(uintptr_t)x->base);
+    if (x->fd >= 0)
         close(x->fd);
-    }
+    stk_pages_free(x->own_segments, x->segments_len);
     for (size_t i = 0; i < sizeof x->tables / sizeof *x->tables; i++)
         stk_free(x->tables[i]);
     stk_free((void *)x->seen);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.h - one mapped table per data set: where every sample and field lies.
+/* index.h - one table per data set: where every sample and field lies.
  *
  * Layout: docs/formats/index.md.  Everything of a shard is one segment with offsets relative to
  * the shard, so a segment can be carried over when the list of shards grows.  Header and tables
- * are checked at open, 64 KiB blocks on first touch, every offset on every use: a damaged index
- * is an error, never a wild read. */
+ * are read and checked at open, 64 KiB blocks on first touch, every offset on every use: a damaged
+ * index, or one that is cut off while it is open, is an error, never a wild read or a signal. */
 #ifndef STOKER_INDEX_H
 #define STOKER_INDEX_H
 
@@ -47,7 +47,7 @@ uint32_t stk_index_schemas(const stk_index *ix);
 /* Which field of a sample with this schema has the name; -1: none. */
 int stk_index_schema_find(const stk_index *ix, uint32_t schema, const char *name);
 
-/* Sample `id`; key and entry are borrowed from the map.  Hot: no allocation, no lock, a few
+/* Sample `id`; key and entry are borrowed from the index.  Hot: no allocation, no lock, a few
  * cache lines. */
 int stk_index_entry(const stk_index *ix, uint64_t id, stk_entry *out, stk_error *err);
 /* A key as people know it: it ends at a NUL, behind which a format may keep what is its own. */
@@ -73,14 +73,14 @@ const char *stk_index_column(const stk_index *ix, uint32_t c);         /* its na
 int stk_index_column_find(const stk_index *ix, const char *name);      /* -1: none */
 int stk_index_column_known(const stk_index *ix, uint32_t c);           /* in every shard? */
 stk_chunk_type stk_index_column_type(const stk_index *ix, uint32_t c); /* of all shards together */
-/* The chunk of a shard, checked to its last byte; borrowed from the map. */
+/* The chunk of a shard, checked to its last byte; borrowed from the index. */
 int stk_index_chunk(const stk_index *ix, uint32_t c, uint64_t shard, stk_chunk *out,
                     stk_error *err);
 
-/* Is `f` the file that shard `shard` was indexed from?  Size and etag must be equal; an mtime
- * other than the index has and other than *known (may be NULL: one that was settled before) is
- * settled by the fingerprint.  *info (may be NULL) is what the file says of itself.  STK_ESTALE:
- * it is not. */
+/* Is `f` the file that shard `shard` was indexed from?  Size and etag must be equal.  An mtime
+ * other than the index has, and other than *known (may be NULL: one that was settled before), is
+ * settled by the fingerprint and then by going through all members: as long as indexing takes.
+ * *info (may be NULL) is what the file says of itself.  STK_ESTALE: it is not. */
 int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const int64_t *known,
                          stk_file_info *info, stk_error *err);
 /* The fingerprint alone. */
@@ -102,7 +102,8 @@ int stk_index_part_print(const stk_index_part *p, stk_file *f, uint64_t size, ui
 void stk_index_part_close(stk_index_part **p);
 
 typedef struct stk_index_writer stk_index_writer; /* Thread: any (locks inside). */
-/* path NULL: in memory, see stk_index_writer_fd(). */
+/* path NULL: in memory, see stk_index_writer_fd().  STK_EIO: it can't be made there; errno says
+ * why. */
 int stk_index_writer_open(stk_index_writer **out, const char *path, const char *format,
                           uint64_t shards, stk_error *err);
 /* Hand in shard number `shard`, in any order.  `info` gives name, size, mtime, etag. */
@@ -118,6 +119,8 @@ int stk_index_writer_column(stk_index_writer *w, uint64_t shard, const char *nam
 int stk_index_writer_commit(stk_index_writer *w, stk_error *err);
 /* A new descriptor of what was committed, for stk_index_open_fd(); -1: none. */
 int stk_index_writer_fd(const stk_index_writer *w);
+/* The errno with which its place proved full or not writable, so that another may do; 0: none. */
+int stk_index_writer_unwritable(const stk_index_writer *w);
 void stk_index_writer_close(stk_index_writer **w);
 
 /* ---- finding: by the resolved, ordered list of shards ---- */

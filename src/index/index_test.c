@@ -188,8 +188,34 @@ static void truncated(void **state)
     assert_int_equal(stk_index_open(&ix, cut, &err), 0);
     assert_int_equal(truncate(cut, 4096), 0);
     assert_int_equal(index_walk(ix, &err), STK_EIO);
+    assert_non_null(strstr(err.message, "cut.idx"));
+    assert_non_null(strstr(err.message, "has 4096 now"));
+    stk_index_close(&ix);
+    /* What was touched before stays. */
+    test_spill(cut, data, len);
+    assert_int_equal(stk_index_open(&ix, cut, &err), 0);
+    assert_int_equal(index_walk(ix, &err), 0);
+    assert_int_equal(truncate(cut, 0), 0);
+    assert_int_equal(index_walk(ix, &err), 0);
     stk_index_close(&ix);
     free(data);
+}
+
+/* A block that a thread of the parent was reading when it forked is read by the child. */
+static void read_in_a_child(void **state)
+{
+    model m = { .seed = 3, .shards = 2, .per_shard = 40 };
+    stk_index *ix = NULL;
+    char path[600];
+    stk_error err;
+
+    (void)state;
+    at(path, sizeof path, "child.idx");
+    model_write(&m, path);
+    assert_int_equal(stk_index_open(&ix, path, &err), 0);
+    atomic_store(&ix->seen[0], (uint32_t)(IDX_READING + getpid() + 1));
+    assert_int_equal(index_walk(ix, &err), 0);
+    stk_index_close(&ix);
 }
 
 static void set_crcs(uint8_t *data)
@@ -303,6 +329,7 @@ int main(void)
         cmocka_unit_test(edges),      cmocka_unit_test(million),
         cmocka_unit_test(damage),     cmocka_unit_test(truncated),
         cmocka_unit_test(hostile),    cmocka_unit_test(unknown_section_is_ignored),
+        cmocka_unit_test(read_in_a_child),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -90,9 +90,12 @@ static inline uint64_t idx_segment_bytes(uint64_t samples, uint32_t fields, uint
 }
 
 struct stk_index {
-    const uint8_t *base;
-    size_t len;
-    int fd; /* -1: memory that is not ours */
+    const uint8_t *base; /* the head; memory or a memfd: all of it */
+    size_t len;          /* of the file */
+    int fd;              /* -1: memory that is not ours */
+    int mapped;          /* a memfd that can't shrink; else what is needed is read into memory */
+    uint8_t *own_segments;
+    uint64_t segments_at; /* in the file */
     uint64_t samples, n_shards;
     const uint8_t *segments, *blocks, *shards, *firsts, *names, *starts, *ids, *maps;
     const char *strings;
@@ -103,7 +106,7 @@ struct stk_index {
     void *tables[SEC_COLUMNS +
                  1];        /* sections that were read, by id; NULL: they lie in borrowed memory */
     double guess;           /* shards per sample */
-    _Atomic uint64_t *seen; /* a bit a block: its CRC was right */
+    _Atomic uint32_t *seen; /* by block: IDX_UNSEEN, IDX_GOOD, or IDX_READING + who reads it */
     char format[33];
     char *path; /* for messages */
 };
@@ -132,6 +135,8 @@ static inline uint16_t idx_u16(const uint8_t *p, uint64_t i)
     return v;
 }
 
+enum { IDX_UNSEEN, IDX_GOOD, IDX_READING }; /* the last is a process's number further on */
+
 /* Bytes [offset, offset + len) of the segments were read and have the right CRC; else an error. */
 int idx_check_blocks(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *err);
 
@@ -141,14 +146,13 @@ static inline int idx_check(const stk_index *ix, uint64_t offset, uint64_t len, 
     uint64_t b = offset / IDX_BLOCK;
 
     if (len - 1 < IDX_BLOCK - offset % IDX_BLOCK &&
-        atomic_load_explicit(&ix->seen[b / 64], memory_order_relaxed) >> b % 64 & 1)
+        atomic_load_explicit(&ix->seen[b], memory_order_acquire) == IDX_GOOD)
         return 0;
     return idx_check_blocks(ix, offset, len, err);
 }
 
-/* Have [offset, offset + len) of the mapped file in memory, so that touching it raises no
- * signal. */
-int idx_populate(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *err);
+/* Read `len` bytes of the file.  A file that has become shorter is an error. */
+int idx_read(const stk_index *ix, void *to, uint64_t len, uint64_t offset, stk_error *err);
 
 int idx_damaged(const stk_index *ix, stk_error *err, const char *what);
 

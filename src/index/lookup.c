@@ -1,35 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lookup.c - from a sample's number to its place, fields and key.
  *
- * No lock, no allocation: the only thing written is a bit per block of 64 KiB, set once its CRC
- * was found right.  Two threads may both check a block; they set the same bit.  What lies in a
- * segment is range-checked at every use, because a right CRC says that the bytes are those that
- * were written, not that a friend wrote them. */
+ * No lock, no allocation: a block of 64 KiB is read into memory when it is first asked for, and a
+ * word says that its CRC was right.  Files are read and not mapped, so that one that is cut off
+ * under a running program is an error and never a signal.  What is stored in a segment is
+ * range-checked at every use, because a right CRC says that the bytes are those that were written,
+ * not that a friend wrote them. */
+#include <time.h>
+#include <unistd.h>
+
 #include "base/hash.h"
 #include "index/layout.h"
 
-static int block_check(const stk_index *ix, uint64_t b, stk_error *err)
+static int block_read(const stk_index *ix, uint64_t b, stk_error *err)
 {
     uint64_t at = b * IDX_BLOCK, left = ix->segments_len - at,
              len = left < IDX_BLOCK ? left : IDX_BLOCK;
 
-    STK_TRY(idx_populate(ix, (uint64_t)(ix->segments - ix->base) + at, len, err));
+    if (ix->own_segments)
+        STK_TRY(idx_read(ix, ix->own_segments + at, len, ix->segments_at + at, err));
     if (stk_crc32c(0, ix->segments + at, len) != idx_u32(ix->blocks, b))
         return idx_damaged(ix, err, "checksum of a block");
-    atomic_fetch_or_explicit(&ix->seen[b / 64], (uint64_t)1 << b % 64, memory_order_relaxed);
     return 0;
+}
+
+/* One thread reads a block, others that want it wait.  What a thread was reading when its process
+ * forked is read again in the child, which has no such thread. */
+static int block_check(const stk_index *ix, uint64_t b, stk_error *err)
+{
+    static const struct timespec pause = { 0, 20000 };
+    uint32_t mine = IDX_READING + (uint32_t)getpid(),
+             state = atomic_load_explicit(&ix->seen[b], memory_order_acquire);
+    int rc;
+
+    for (;;) {
+        if (state == IDX_GOOD)
+            return 0;
+        if (state == mine) {
+            nanosleep(&pause, NULL);
+            state = atomic_load_explicit(&ix->seen[b], memory_order_acquire);
+        } else if (atomic_compare_exchange_weak_explicit(&ix->seen[b], &state, mine,
+                                                         memory_order_acquire,
+                                                         memory_order_acquire)) {
+            break;
+        }
+    }
+    rc = block_read(ix, b, err);
+    atomic_store_explicit(&ix->seen[b], rc < 0 ? IDX_UNSEEN : IDX_GOOD, memory_order_release);
+    return rc;
 }
 
 int idx_check_blocks(const stk_index *ix, uint64_t offset, uint64_t len, stk_error *err)
 {
     if (!len)
         return 0;
-    for (uint64_t b = offset / IDX_BLOCK; b <= (offset + len - 1) / IDX_BLOCK; b++) {
-        uint64_t word = atomic_load_explicit(&ix->seen[b / 64], memory_order_relaxed);
-
-        if (!(word >> b % 64 & 1))
+    for (uint64_t b = offset / IDX_BLOCK; b <= (offset + len - 1) / IDX_BLOCK; b++)
+        if (atomic_load_explicit(&ix->seen[b], memory_order_acquire) != IDX_GOOD)
             STK_TRY(block_check(ix, b, err));
-    }
     return 0;
 }
 

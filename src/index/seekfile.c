@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seekfile.c - read HASH.seek: head and tables at open, a group when it is first asked for.
  *
- * A group that is damaged has nothing: seek points only ever save work, so nobody is stopped for
- * the want of them. */
+ * Files are read, not mapped, so that one that is cut off under a running program raises no signal.
+ * Of a group that was looked at, the ends of its rows stay in memory (4 bytes per sample); records
+ * are read into the caller's room, a few kilobytes for a picture that takes milliseconds to
+ * decode, so that processes that share a file share its memory too.  A group that is damaged has
+ * nothing: seek points only ever save work, so loading goes on without them. */
 #include "index/seekfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,21 +18,18 @@
 #include "base/mem.h"
 #include "index/seeklayout.h"
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
-
-enum { UNSEEN, GOOD, BAD };
+#define MAX_RECORDS ((uint32_t)16 << 20) /* bytes of a row's records: more are of no use */
+#define CHUNK ((size_t)256 << 10)
 
 struct stk_seekfile {
-    const uint8_t *base;
     size_t len;
     int fd;
     uint64_t n_shards, n_groups;
     seek_shard *shard;
     seek_place *place;
-    uint8_t *fits;         /* by shard: it is the index's */
-    _Atomic uint8_t *seen; /* by group; behind the last: damage was told of */
+    uint8_t *fits;             /* by shard: it is the index's */
+    _Atomic(uint32_t *) *ends; /* by group: ends of its rows; NULL: not looked at; none: bad */
+    _Atomic int told;          /* damage was reported */
     stk_log log;
     char *path;
 };
@@ -41,10 +40,11 @@ static int damaged(const char *path, const char *what, stk_error *err)
                     path, what);
 }
 
-static int file_map(stk_seekfile *s, const char *path, stk_error *err)
+static uint32_t none[1]; /* the ends of a group that can't be used; never written */
+
+static int file_open(stk_seekfile *s, const char *path, stk_error *err)
 {
     struct stat st;
-    void *base;
 
     s->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (s->fd < 0)
@@ -53,10 +53,6 @@ static int file_map(stk_seekfile *s, const char *path, stk_error *err)
     if (fstat(s->fd, &st) < 0 || st.st_size < (off_t)SEEK_HEAD)
         return damaged(path, "shorter than its head", err);
     s->len = (size_t)st.st_size;
-    base = mmap(NULL, s->len, PROT_READ, MAP_SHARED, s->fd, 0);
-    if (base == MAP_FAILED)
-        return stk_fail(err, STK_EIO, "cannot map %s: %s", path, strerror(errno));
-    s->base = base;
     return 0;
 }
 
@@ -123,8 +119,8 @@ static int tables_load(stk_seekfile *s, const char *path, stk_error *err)
     s->shard = stk_alloc(shards + 1);
     s->place = stk_alloc(groups + 1);
     s->fits = stk_zalloc(h.shards + 1, 1);
-    s->seen = stk_zalloc(h.groups + 1, 1);
-    if (!s->shard || !s->place || !s->fits || !s->seen)
+    s->ends = stk_zalloc(h.groups + 1, sizeof *s->ends);
+    if (!s->shard || !s->place || !s->fits || !s->ends)
         return stk_fail_nomem(err, shards + groups);
     if (read_at(s, s->shard, shards, h.tables) < 0 ||
         read_at(s, s->place, groups, h.tables + shards) < 0 ||
@@ -136,7 +132,7 @@ static int tables_load(stk_seekfile *s, const char *path, stk_error *err)
 
 static int same_shard(const seek_shard *a, const stk_shard_info *b)
 {
-    return a->size == b->size && a->print == b->print && a->samples == b->samples;
+    return a->size == b->size && a->print == seek_print(b) && a->samples == b->samples;
 }
 
 static void fit(stk_seekfile *s, const stk_index *ix)
@@ -158,7 +154,7 @@ int stk_seekfile_open(stk_seekfile **out, const char *path, const stk_index *ix,
         return stk_fail_nomem(err, sizeof *s);
     s->fd = -1;
     s->path = stk_strdup(path);
-    rc = s->path ? file_map(s, path, err) : stk_fail_nomem(err, strlen(path));
+    rc = s->path ? file_open(s, path, err) : stk_fail_nomem(err, strlen(path));
     if (rc == 0)
         rc = tables_load(s, path, err);
     if (rc < 0) {
@@ -177,14 +173,18 @@ void stk_seekfile_close(stk_seekfile **sp)
     if (!s)
         return;
     *sp = NULL;
-    if (s->base)
-        munmap((void *)(uintptr_t)s->base, s->len);
     if (s->fd >= 0)
         close(s->fd);
+    for (uint64_t i = 0; s->ends && i < s->n_groups; i++) {
+        uint32_t *ends = atomic_load_explicit(&s->ends[i], memory_order_relaxed);
+
+        if (ends != none)
+            stk_free(ends);
+    }
     stk_free(s->shard);
     stk_free(s->place);
     stk_free(s->fits);
-    stk_free((void *)s->seen);
+    stk_free((void *)s->ends);
     stk_free(s->path);
     stk_free(s);
 }
@@ -239,44 +239,74 @@ int stk_seekfile_made(const stk_seekfile *s, uint64_t shard, uint64_t row)
     return p->offset && !(p->offset & SEEK_PARTIAL);
 }
 
-static void tell_damaged(const stk_seekfile *s)
+static void tell_damaged(stk_seekfile *s)
 {
-    if (!atomic_exchange_explicit(&s->seen[s->n_groups], 1, memory_order_relaxed))
+    if (!atomic_exchange_explicit(&s->told, 1, memory_order_relaxed))
         stk_log_line(&s->log, STK_LOG_WARN,
                      "going on without some seek points: %s is damaged (a group's checksum); make "
                      "it anew: stoker index --jpeg --force ...",
                      s->path);
 }
 
-/* Have the group in memory, so that touching it raises no signal, and its checksum right. */
-static int group_look(const stk_seekfile *s, uint64_t group)
+/* Rows of the group that has row `row` of a shard. */
+static uint32_t group_rows(const stk_seekfile *s, uint64_t shard, uint64_t row)
 {
-    const seek_place *p = &s->place[group];
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = seek_offset(p), from = at & ~(page - 1);
-    int state = BAD;
+    uint64_t left = s->shard[shard].samples - (row - row % STK_SEEK_GROUP);
 
-    if (at &&
-        (madvise((void *)(uintptr_t)(s->base + from), at + p->len - from, MADV_POPULATE_READ) ==
-             0 ||
-         errno == EINVAL) /* a kernel before 5.14 */
-        && stk_crc32c(0, s->base + at, p->len) == p->crc)
-        state = GOOD;
-    else if (at)
-        tell_damaged(s);
-    atomic_store_explicit(&s->seen[group], (uint8_t)state, memory_order_release);
-    return state;
+    return (uint32_t)(left < STK_SEEK_GROUP ? left : STK_SEEK_GROUP);
 }
 
-/* A group's bytes; no data: it has none that are good. */
-static stk_bytes group_at(const stk_seekfile *s, uint64_t group)
+/* Is the checksum of a group right?  Its first bytes, up to `want`, come to `head`. */
+static int group_sum(const stk_seekfile *s, const seek_place *p, void *head, size_t want)
 {
-    int state = atomic_load_explicit(&s->seen[group], memory_order_acquire);
+    uint8_t *chunk = stk_alloc(CHUNK);
+    uint32_t crc = 0;
+    int ok = chunk && p->len >= want;
 
-    if (state == UNSEEN)
-        state = group_look(s, group);
-    return state == GOOD
-               ? (stk_bytes){ s->base + seek_offset(&s->place[group]), s->place[group].len }
-               : (stk_bytes){ 0 };
+    for (size_t at = 0, n; ok && at < p->len; at += n) {
+        n = p->len - at < CHUNK ? p->len - at : CHUNK;
+        ok = read_at(s, chunk, n, seek_offset(p) + at) == 0;
+        crc = ok ? stk_crc32c(crc, chunk, n) : 0;
+        if (ok && at < want)
+            memcpy((uint8_t *)head + at, chunk, want - at < n ? want - at : n);
+    }
+    stk_free(chunk);
+    return ok && crc == p->crc;
+}
+
+/* Every end is in range from here on. */
+static int ends_check(const uint32_t *ends, uint32_t rows, uint32_t len)
+{
+    uint32_t before = rows * 4;
+
+    for (uint32_t i = 0; i < rows; before = ends[i++])
+        if (ends[i] < before || ends[i] > len)
+            return 0;
+    return 1;
+}
+
+/* The ends of a group's rows, looked at once; NULL: it has none that are good. */
+static const uint32_t *group_ends(stk_seekfile *s, uint64_t group, uint32_t rows)
+{
+    uint32_t *have = atomic_load_explicit(&s->ends[group], memory_order_acquire), *mine;
+    const seek_place *p = &s->place[group];
+
+    if (have)
+        return have == none ? NULL : have;
+    mine = p->offset ? stk_alloc((size_t)rows * 4) : NULL;
+    if (!mine || !group_sum(s, p, mine, (size_t)rows * 4) || !ends_check(mine, rows, p->len)) {
+        if (mine)
+            tell_damaged(s);
+        stk_free(mine);
+        mine = none;
+    }
+    if (!atomic_compare_exchange_strong_explicit(&s->ends[group], &have, mine, memory_order_acq_rel,
+                                                 memory_order_acquire)) {
+        if (mine != none)
+            stk_free(mine);
+        mine = have;
+    }
+    return mine == none ? NULL : mine;
 }
 
 static uint32_t u32_at(const uint8_t *p)
@@ -287,24 +317,47 @@ static uint32_t u32_at(const uint8_t *p)
     return v;
 }
 
-stk_seek_cursor stk_seekfile_row(const stk_seekfile *s, uint64_t shard, uint64_t row)
+static int room_grow(stk_seek_room *room, size_t len)
 {
-    uint32_t in_group = (uint32_t)(row % STK_SEEK_GROUP), from, end, table;
-    uint64_t rows;
-    stk_bytes g;
+    if (len <= room->cap)
+        return 1;
+    stk_free(room->data);
+    room->cap = len + len / 4; /* high water: sizes settle after a few samples */
+    room->data = stk_alloc(room->cap);
+    if (!room->data)
+        room->cap = 0;
+    return room->data != NULL;
+}
+
+void stk_seek_room_fini(stk_seek_room *room)
+{
+    stk_free(room->data);
+    *room = (stk_seek_room){ 0 };
+}
+
+stk_seek_cursor stk_seekfile_row(stk_seekfile *s, uint64_t shard, uint64_t row, stk_seek_room *room)
+{
+    uint32_t in_group = (uint32_t)(row % STK_SEEK_GROUP), rows, from;
+    uint64_t group;
+    const uint32_t *ends;
+    size_t len;
 
     if (!s || shard >= s->n_shards || row >= s->shard[shard].samples || !s->fits[shard])
         return (stk_seek_cursor){ 0 };
-    g = group_at(s, s->shard[shard].first + row / STK_SEEK_GROUP);
-    rows = s->shard[shard].samples - (row - in_group);
-    table = (uint32_t)(rows < STK_SEEK_GROUP ? rows : STK_SEEK_GROUP) * 4;
-    if (g.len < table)
+    group = s->shard[shard].first + row / STK_SEEK_GROUP;
+    rows = group_rows(s, shard, row);
+    ends = group_ends(s, group, rows);
+    if (!ends)
         return (stk_seek_cursor){ 0 };
-    from = in_group ? u32_at(g.data + 4 * (in_group - 1)) : table;
-    end = u32_at(g.data + 4 * in_group);
-    if (from > end || end > g.len)
+    from = in_group ? ends[in_group - 1] : rows * 4;
+    len = ends[in_group] - from;
+    if (!len || len > MAX_RECORDS || !room_grow(room, len))
         return (stk_seek_cursor){ 0 };
-    return (stk_seek_cursor){ g.data + from, g.data + end };
+    if (read_at(s, room->data, len, seek_offset(&s->place[group]) + from) < 0) {
+        tell_damaged(s);
+        return (stk_seek_cursor){ 0 };
+    }
+    return (stk_seek_cursor){ room->data, room->data + len };
 }
 
 int stk_seek_next(stk_seek_cursor *c, uint32_t *field, stk_bytes *out)
@@ -322,14 +375,14 @@ int stk_seek_next(stk_seek_cursor *c, uint32_t *field, stk_bytes *out)
     return 1;
 }
 
-stk_bytes stk_seekfile_get(const stk_seekfile *s, uint64_t shard, uint64_t row, uint32_t field)
+stk_bytes stk_seekfile_get(stk_seekfile *s, const stk_seek_field *at, stk_seek_room *room)
 {
-    stk_seek_cursor c = stk_seekfile_row(s, shard, row);
+    stk_seek_cursor c = stk_seekfile_row(s, at->shard, at->row, room);
     stk_bytes bytes;
     uint32_t f;
 
     while (stk_seek_next(&c, &f, &bytes))
-        if (f == field)
+        if (f == at->field)
             return bytes;
     return (stk_bytes){ 0 };
 }
@@ -342,14 +395,21 @@ uint64_t stk_seekfile_match(const stk_seekfile *s, const stk_shard_info *info)
     return UINT64_MAX;
 }
 
-stk_bytes stk_seekfile_group(const stk_seekfile *s, uint64_t shard, uint64_t row,
+stk_bytes stk_seekfile_group(stk_seekfile *s, uint64_t shard, uint64_t row, stk_seek_room *room,
                              stk_seek_counts *counts)
 {
-    uint64_t group;
+    const seek_place *p;
 
     if (shard >= s->n_shards || row >= s->shard[shard].samples)
         return (stk_bytes){ 0 };
-    group = s->shard[shard].first + row / STK_SEEK_GROUP;
-    *counts = s->place[group].counts;
-    return group_at(s, group);
+    p = &s->place[s->shard[shard].first + row / STK_SEEK_GROUP];
+    *counts = p->counts;
+    if (!p->offset || !p->len || !room_grow(room, p->len))
+        return (stk_bytes){ 0 };
+    if (read_at(s, room->data, p->len, seek_offset(p)) < 0 ||
+        stk_crc32c(0, room->data, p->len) != p->crc) {
+        tell_damaged(s);
+        return (stk_bytes){ 0 };
+    }
+    return (stk_bytes){ room->data, p->len };
 }

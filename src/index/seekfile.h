@@ -10,6 +10,7 @@
 #ifndef STOKER_SEEKFILE_H
 #define STOKER_SEEKFILE_H
 
+#include "base/atomic_file.h"
 #include "base/log.h"
 #include "index/index.h"
 
@@ -20,7 +21,7 @@ typedef struct stk_seek_counts { /* on disk */
     uint64_t bytes;              /* of the fields with points */
 } stk_seek_counts;
 
-typedef struct stk_seekfile stk_seekfile; /* read-only.  Thread: any. */
+typedef struct stk_seekfile stk_seekfile; /* of a file that is not written.  Thread: any. */
 
 /* ix: whose shards it must fit; NULL: any, for stk_seekfile_match().  STK_ENOTFOUND: there is no
  * such file; STK_ECORRUPT, STK_EIO: it can't be used. */
@@ -35,14 +36,27 @@ uint64_t stk_seekfile_foreign(const stk_seekfile *s); /* shards that do not fit 
 /* Say once when a group is found damaged.  Before threads share it. */
 void stk_seekfile_tell(stk_seekfile *s, const stk_log *log);
 
-/* What is kept of a field; no data: nothing.  Borrowed while it is open. */
-stk_bytes stk_seekfile_get(const stk_seekfile *s, uint64_t shard, uint64_t row, uint32_t field);
+typedef struct stk_seek_room { /* what records are read into.  Zeros: empty.  Thread: one. */
+    uint8_t *data;
+    size_t cap;
+} stk_seek_room;
+void stk_seek_room_fini(stk_seek_room *room);
 
-/* All that is kept of a row, field by field; s may be NULL. */
+typedef struct stk_seek_field { /* which one */
+    uint64_t shard, row;
+    uint32_t field;
+} stk_seek_field;
+
+/* What is kept of a field; no data: nothing.  In `room` until that is used again.  s may be
+ * NULL. */
+stk_bytes stk_seekfile_get(stk_seekfile *s, const stk_seek_field *at, stk_seek_room *room);
+
+/* All that is kept of a row, field by field, in `room`; s may be NULL. */
 typedef struct stk_seek_cursor {
     const uint8_t *at, *end;
 } stk_seek_cursor;
-stk_seek_cursor stk_seekfile_row(const stk_seekfile *s, uint64_t shard, uint64_t row);
+stk_seek_cursor stk_seekfile_row(stk_seekfile *s, uint64_t shard, uint64_t row,
+                                 stk_seek_room *room);
 int stk_seek_next(stk_seek_cursor *c, uint32_t *field, stk_bytes *out); /* 0: that was the last */
 
 /* Whether the group of a row was made of all its samples. */
@@ -70,9 +84,10 @@ void stk_seek_group_fini(stk_seek_group *g);
 
 typedef struct stk_seek_writer stk_seek_writer; /* Thread: any (locks inside). */
 
-/* Be the only one who makes seek points of this index.  0, or STK_END: somebody else does.  *fd is
- * to be closed; -1: no locks here, so at worst the last one's stand. */
-int stk_seek_lock(const char *index_path, int *fd);
+/* Be the only process that makes seek points, or lengths, of this index: the lock is on
+ * HASH.seek.lock, since HASH.idx may be replaced at any time.  0, or STK_END: another process
+ * does.  End with stk_lock_drop().  Where no lock can be had, at worst the last one's files stand. */
+int stk_seek_lock(const char *index_path, stk_lock_file *lock);
 
 /* Written beside `path`, renamed there by commit(); close() without it removes it. */
 int stk_seek_writer_open(stk_seek_writer **out, const char *path, const stk_index *ix,
@@ -84,8 +99,8 @@ void stk_seek_writer_place(const stk_seek_writer *w, uint64_t group, uint64_t *s
 int stk_seek_writer_add(stk_seek_writer *w, uint64_t group, const stk_seek_group *g,
                         stk_error *err);
 /* Carry a group over from shard `from` of another file.  STK_END: it has none. */
-int stk_seek_writer_reuse(stk_seek_writer *w, uint64_t group, const stk_seekfile *old,
-                          uint64_t from, stk_error *err);
+int stk_seek_writer_reuse(stk_seek_writer *w, uint64_t group, stk_seekfile *old, uint64_t from,
+                          stk_error *err);
 int stk_seek_writer_commit(stk_seek_writer *w, stk_error *err);
 void stk_seek_writer_close(stk_seek_writer **w);
 

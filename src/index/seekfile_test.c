@@ -2,6 +2,8 @@
 /* seekfile_test.c - what is kept of fields comes back; damage and other shards mean nothing is. */
 #include "index/seekfile.h"
 
+#include <unistd.h>
+
 #include "index/index_model.h"
 
 static char dir[512];
@@ -47,8 +49,9 @@ static void write_groups(stk_seek_writer *w)
     stk_seek_group_fini(&g);
 }
 
-static void check(const stk_seekfile *s, const stk_index *ix, int any)
+static void check(stk_seekfile *s, const stk_index *ix, int any)
 {
+    stk_seek_room room = { 0 };
     uint8_t bytes[64];
 
     for (uint64_t shard = 0; shard < stk_index_shards(ix); shard++) {
@@ -58,15 +61,16 @@ static void check(const stk_seekfile *s, const stk_index *ix, int any)
         for (uint64_t row = 0; row < info.samples; row++)
             for (uint32_t f = 0; f < 3; f++) {
                 size_t n = f < 2 && any ? record(shard, row, f, bytes) : 0;
-                stk_bytes got = stk_seekfile_get(s, shard, row, f);
+                stk_bytes got = stk_seekfile_get(s, &(stk_seek_field){ shard, row, f }, &room);
 
                 assert_int_equal(got.len, n);
                 if (n)
                     assert_memory_equal(got.data, bytes, n);
             }
-        assert_null(stk_seekfile_get(s, shard, info.samples, 0).data);
+        assert_null(stk_seekfile_get(s, &(stk_seek_field){ shard, info.samples, 0 }, &room).data);
     }
-    assert_null(stk_seekfile_get(s, stk_index_shards(ix), 0, 0).data);
+    assert_null(stk_seekfile_get(s, &(stk_seek_field){ stk_index_shards(ix), 0, 0 }, &room).data);
+    stk_seek_room_fini(&room);
 }
 
 static stk_index *open_index(const char *name, uint64_t seed)
@@ -131,6 +135,7 @@ static void damage(void **state)
     stk_index *ix = open_index("c.idx", 9);
     char path[600];
     stk_seek_writer *w = NULL;
+    stk_seek_room room = { 0 };
     uint8_t *data, bytes[64];
     size_t len;
 
@@ -155,7 +160,7 @@ static void damage(void **state)
             continue;
         for (uint64_t i = 0; i < 50; i++) {
             uint64_t shard = stk_mix64(i + k) % 5, row = stk_mix64(i ^ k) % 2500;
-            stk_bytes got = stk_seekfile_get(s, shard, row, 0);
+            stk_bytes got = stk_seekfile_get(s, &(stk_seek_field){ shard, row, 0 }, &room);
 
             if (got.data) {
                 assert_int_equal(got.len, record(shard, row, 0, bytes));
@@ -165,6 +170,31 @@ static void damage(void **state)
         stk_seekfile_close(&s);
     }
     free(data);
+    stk_seek_room_fini(&room);
+    stk_index_close(&ix);
+}
+
+/* Cut off while it is open, also in groups that were looked at: there is nothing, and no signal. */
+static void cut_off(void **state)
+{
+    stk_index *ix = open_index("d.idx", 9);
+    stk_seek_room room = { 0 };
+    stk_seek_writer *w = NULL;
+    stk_seekfile *s = NULL;
+    char path[600];
+
+    (void)state;
+    at(path, sizeof path, "d.seek");
+    assert_int_equal(stk_seek_writer_open(&w, path, ix, NULL), 0);
+    write_groups(w);
+    assert_int_equal(stk_seek_writer_commit(w, NULL), 0);
+    stk_seek_writer_close(&w);
+    assert_int_equal(stk_seekfile_open(&s, path, ix, NULL), 0);
+    check(s, ix, 1);
+    assert_int_equal(truncate(path, 100), 0);
+    check(s, ix, 0);
+    stk_seekfile_close(&s);
+    stk_seek_room_fini(&room);
     stk_index_close(&ix);
 }
 
@@ -184,7 +214,8 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(round_trip), cmocka_unit_test(damage) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(round_trip), cmocka_unit_test(damage),
+                                        cmocka_unit_test(cut_off) };
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }

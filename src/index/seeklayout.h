@@ -4,6 +4,7 @@
 #ifndef STOKER_SEEKLAYOUT_H
 #define STOKER_SEEKLAYOUT_H
 
+#include "base/hash.h"
 #include "index/seekfile.h"
 
 #define SEEK_MAGIC "STKSEEK\n"
@@ -33,9 +34,15 @@ _Static_assert(sizeof(seek_head) == SEEK_HEAD && sizeof(seek_shard) == 32 &&
                    sizeof(seek_place) == 32,
                "on disk");
 
-/* A group of a shard as it lies, checked; no data: none. */
-stk_bytes stk_seekfile_group(const stk_seekfile *s, uint64_t shard, uint64_t row,
+/* A group of a shard as it is stored, read into `room` and checked; no data: none. */
+stk_bytes stk_seekfile_group(stk_seekfile *s, uint64_t shard, uint64_t row, stk_seek_room *room,
                              stk_seek_counts *counts);
+
+/* What a shard is known by besides its size: its fingerprint, and when it was written. */
+static inline uint64_t seek_print(const stk_shard_info *s)
+{
+    return stk_hash64(s->print, &s->mtime_ns, sizeof s->mtime_ns);
+}
 
 static inline uint64_t seek_offset(const seek_place *p)
 {

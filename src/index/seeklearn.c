@@ -3,7 +3,6 @@
 #include "index/seeklearn.h"
 
 #include <stdatomic.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "index/seeklayout.h"
@@ -202,6 +201,7 @@ uint64_t stk_learn_count(const stk_learn *l)
 typedef struct merge {
     stk_seekfile *old; /* NULL: there is none */
     stk_seek_writer *w;
+    stk_seek_room room;
     stk_seek_group out;
 } merge;
 
@@ -209,7 +209,7 @@ typedef struct merge {
 static int merge_row(merge *m, const group *g, uint64_t shard, uint64_t row, stk_error *err)
 {
     uint32_t in_group = (uint32_t)(row % STK_SEEK_GROUP), field;
-    stk_seek_cursor all = stk_seekfile_row(m->old, shard, row);
+    stk_seek_cursor all = stk_seekfile_row(m->old, shard, row, &m->room);
     stk_bytes bytes;
 
     for (stk_seek_cursor c = all; stk_seek_next(&c, &field, &bytes);)
@@ -245,7 +245,7 @@ static int merge_group(const stk_learn *l, merge *m, uint64_t number, stk_error 
         return rc == STK_END ? 0 : rc;
     }
     if (m->old)
-        (void)stk_seekfile_group(m->old, shard, first, &counts);
+        (void)stk_seekfile_group(m->old, shard, first, &m->room, &counts);
     STK_TRY(stk_seek_group_begin(&m->out, rows, err));
     for (uint32_t i = 0; i < rows; i++)
         STK_TRY(merge_row(m, g, shard, first + i, err));
@@ -257,7 +257,7 @@ static int merge_group(const stk_learn *l, merge *m, uint64_t number, stk_error 
     return stk_seek_writer_add(m->w, number, &m->out, err);
 }
 
-static int write_locked(stk_learn *l, stk_error *err)
+static int write_with_file_lock(stk_learn *l, stk_error *err)
 {
     merge m = { 0 };
     int rc = stk_seekfile_open(&m.old, l->path, l->ix, NULL);
@@ -272,23 +272,24 @@ static int write_locked(stk_learn *l, stk_error *err)
     stk_seek_writer_close(&m.w);
     stk_seekfile_close(&m.old);
     stk_seek_group_fini(&m.out);
+    stk_seek_room_fini(&m.room);
     return rc;
 }
 
 int stk_learn_write(stk_learn *l, stk_error *err)
 {
     uint64_t count = stk_learn_count(l);
-    int lock, rc;
+    stk_lock_file lock;
+    int rc;
 
     if (!l->path[0] || count == l->written)
         return 0;
     rc = stk_seek_lock(l->index_path, &lock);
     if (rc)
         return rc;
-    rc = write_locked(l, err);
+    rc = write_with_file_lock(l, err);
     if (rc == 0)
         l->written = count;
-    if (lock >= 0)
-        close(lock);
+    stk_lock_drop(&lock);
     return rc;
 }

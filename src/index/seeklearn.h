@@ -13,10 +13,7 @@
 
 typedef struct stk_learn stk_learn; /* Thread: any, but for write and close: one. */
 
-typedef struct stk_learn_place { /* a field */
-    uint64_t shard, row;
-    uint32_t field;
-} stk_learn_place;
+typedef stk_seek_field stk_learn_place;
 
 /* Borrows the index.  index_path, path: of HASH.idx and HASH.seek; path "": nothing is written.
  * limit: bytes in memory. */

@@ -98,13 +98,14 @@ static stk_index *open_index(char *path, size_t size)
 /* Rows of the classes below `n` of `step` are there, others not. */
 static void check(const char *path, const stk_index *ix, uint64_t n, uint64_t step)
 {
+    stk_seek_room room = { 0 };
     stk_seekfile *s = NULL;
     uint64_t fields, others, bytes, want = 0;
 
     assert_int_equal(stk_seekfile_open(&s, path, ix, NULL), 0);
     for (uint64_t at = 0; at < SHARDS * ROWS; at++) {
         stk_learn_place p = { at / ROWS, at % ROWS, (uint32_t)(at % 7 == 0) };
-        stk_bytes got = stk_seekfile_get(s, p.shard, p.row, p.field);
+        stk_bytes got = stk_seekfile_get(s, &p, &room);
 
         if (at % step < n)
             same(got, &p);
@@ -117,6 +118,7 @@ static void check(const char *path, const stk_index *ix, uint64_t n, uint64_t st
     assert_int_equal(bytes, 1000 * want);
     assert_false(stk_seekfile_whole(s)); /* somebody has to look at the others */
     stk_seekfile_close(&s);
+    stk_seek_room_fini(&room);
 }
 
 static void joined(void **state)
@@ -125,8 +127,8 @@ static void joined(void **state)
     stk_index *ix = open_index(index, sizeof index);
     stk_learn *a = NULL, *b = NULL;
     uint8_t *before, *after;
+    stk_lock_file lock;
     size_t len, n;
-    int fd;
 
     (void)state;
     snprintf(path, sizeof path, "%s/a.seek", dir);
@@ -135,9 +137,9 @@ static void joined(void **state)
     assert_int_equal(stk_learn_write(a, NULL), 0); /* nothing to write */
     assert_int_equal(test_count(dir, "seek"), 0);
     find_all(a, 0, 3);
-    assert_int_equal(stk_seek_lock(index, &fd), 0);
+    assert_int_equal(stk_seek_lock(index, &lock), 0);
     assert_int_equal(stk_learn_write(a, NULL), STK_END); /* somebody else is at it */
-    close(fd);
+    stk_lock_drop(&lock);
     assert_int_equal(stk_learn_write(a, NULL), 0);
     check(path, ix, 1, 3);
     find_all(b, 1, 3); /* of another process, that knows nothing of the first */

@@ -2,16 +2,10 @@
 /* seekwriter.c - write HASH.seek: groups as they come, in any order, tables and head at commit.
  *
  * The file appears under its name only when it is whole and on disk. */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <sys/file.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/mem.h"
 #include "index/seeklayout.h"
 
@@ -82,74 +76,32 @@ void stk_seek_group_fini(stk_seek_group *g)
 
 /* ---- the file ---- */
 
-/* What a killed writer left: HASH.seek.tmp.*; nobody writes while the lock is held. */
-static void sweep(const char *index_path)
+int stk_seek_lock(const char *index_path, stk_lock_file *lock)
 {
-    const char *slash = strrchr(index_path, '/'), *dot = strrchr(index_path, '.');
-    size_t dir = slash ? (size_t)(slash - index_path) : 0,
-           n = slash && dot > slash ? (size_t)(dot - slash) : 0;
-    char path[1600];
-    struct dirent *e;
-    DIR *d;
+    size_t len = strlen(index_path);
+    char path[1300];
+    int rc;
 
-    if (!n || dir >= 1300)
-        return;
-    snprintf(path, sizeof path, "%.*s", (int)dir, index_path);
-    d = opendir(path);
-    while (d && (e = readdir(d)))
-        if (!strncmp(e->d_name, slash + 1, n) && !strncmp(e->d_name + n, "seek.tmp.", 9)) {
-            snprintf(path, sizeof path, "%.*s/%s", (int)dir, index_path, e->d_name);
-            unlink(path);
-        }
-    if (d)
-        closedir(d);
-}
-
-int stk_seek_lock(const char *index_path, int *fd)
-{
-    *fd = open(index_path, O_RDONLY | O_CLOEXEC);
-    if (*fd < 0)
+    *lock = (stk_lock_file){ .fd = -1 };
+    if (len < 4 || len >= sizeof path - 16)
         return 0;
-    if (flock(*fd, LOCK_EX | LOCK_NB) == 0) {
-        sweep(index_path);
-        return 0;
-    }
-    if (errno == EWOULDBLOCK) {
-        close(*fd);
-        *fd = -1;
+    snprintf(path, sizeof path, "%.*s.seek.lock", (int)(len - 4), index_path);
+    rc = stk_lock_try(lock, path);
+    if (rc == STK_END)
         return STK_END;
-    }
+    if (rc == 0)
+        stk_atomic_sweep_like(index_path);
     return 0;
 }
 
 struct stk_seek_writer {
-    pthread_mutex_t lock;
-    int fd, committed;
-    char *path, *tmp;
+    stk_mutex lock;
+    stk_atomic_file file;
     uint64_t n_shards, n_groups;
     uint64_t end; /* lock: where the next group goes */
     seek_shard *shard;
     seek_place *place;
 };
-
-static int write_all(const stk_seek_writer *w, const void *data, size_t len, uint64_t offset,
-                     stk_error *err)
-{
-    const uint8_t *p = data;
-
-    while (len) {
-        ssize_t n = pwrite(w->fd, p, len < (1u << 30) ? len : 1u << 30, (off_t)offset);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return stk_fail(err, STK_EIO, "cannot write %s: %s", w->path, strerror(errno));
-        p += n;
-        len -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
-}
 
 static int shards_of(stk_seek_writer *w, const stk_index *ix, stk_error *err)
 {
@@ -161,26 +113,11 @@ static int shards_of(stk_seek_writer *w, const stk_index *ix, stk_error *err)
         stk_shard_info s;
 
         STK_TRY(stk_index_shard(ix, i, &s, err));
-        w->shard[i] = (seek_shard){ s.size, s.print, s.samples, w->n_groups };
+        w->shard[i] = (seek_shard){ s.size, seek_print(&s), s.samples, w->n_groups };
         w->n_groups += seek_groups(s.samples);
     }
     w->place = stk_zalloc(w->n_groups + 1, sizeof *w->place);
     return w->place ? 0 : stk_fail_nomem(err, w->n_groups * sizeof *w->place);
-}
-
-static int file_make(stk_seek_writer *w, const char *path, stk_error *err)
-{
-    size_t room = strlen(path) + 48;
-    uint32_t number = 0;
-
-    w->path = stk_strdup(path);
-    w->tmp = stk_alloc(room);
-    if (!w->path || !w->tmp)
-        return stk_fail_nomem(err, room);
-    (void)!getrandom(&number, sizeof number, 0);
-    snprintf(w->tmp, room, "%s.tmp.%ld.%08x", path, (long)getpid(), (unsigned)number);
-    w->fd = open(w->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    return w->fd < 0 ? stk_fail(err, STK_EIO, "cannot create %s: %s", w->tmp, strerror(errno)) : 0;
 }
 
 int stk_seek_writer_open(stk_seek_writer **out, const char *path, const stk_index *ix,
@@ -192,12 +129,11 @@ int stk_seek_writer_open(stk_seek_writer **out, const char *path, const stk_inde
     *out = NULL;
     if (!w)
         return stk_fail_nomem(err, sizeof *w);
-    pthread_mutex_init(&w->lock, NULL);
-    w->fd = -1;
+    stk_mutex_init(&w->lock);
     w->end = SEEK_HEAD;
     rc = shards_of(w, ix, err);
     if (rc == 0)
-        rc = file_make(w, path, err);
+        rc = stk_atomic_open(&w->file, path, err);
     if (rc < 0)
         stk_seek_writer_close(&w);
     *out = w;
@@ -233,11 +169,11 @@ static int put(stk_seek_writer *w, uint64_t group, stk_bytes bytes, const stk_se
 {
     uint64_t at;
 
-    pthread_mutex_lock(&w->lock);
+    stk_mutex_lock(&w->lock);
     at = w->end;
     w->end += bytes.len;
-    pthread_mutex_unlock(&w->lock);
-    STK_TRY(write_all(w, bytes.data, bytes.len, at, err));
+    stk_mutex_unlock(&w->lock);
+    STK_TRY(stk_atomic_write(&w->file, bytes.data, bytes.len, at, err));
     w->place[group] = (seek_place){ at | flags, (uint32_t)bytes.len,
                                     stk_crc32c(0, bytes.data, bytes.len), *counts };
     return 0;
@@ -249,19 +185,23 @@ int stk_seek_writer_add(stk_seek_writer *w, uint64_t group, const stk_seek_group
                err);
 }
 
-int stk_seek_writer_reuse(stk_seek_writer *w, uint64_t group, const stk_seekfile *old,
-                          uint64_t from, stk_error *err)
+int stk_seek_writer_reuse(stk_seek_writer *w, uint64_t group, stk_seekfile *old, uint64_t from,
+                          stk_error *err)
 {
+    stk_seek_room room = { 0 };
     stk_seek_counts counts;
     uint64_t shard, row;
     uint32_t rows;
     stk_bytes bytes;
+    int rc = STK_END;
 
     stk_seek_writer_place(w, group, &shard, &row, &rows);
-    bytes = stk_seekfile_group(old, from, row, &counts);
-    if (!bytes.data)
-        return STK_END;
-    return put(w, group, bytes, &counts, stk_seekfile_made(old, from, row) ? 0 : SEEK_PARTIAL, err);
+    bytes = stk_seekfile_group(old, from, row, &room, &counts);
+    if (bytes.data)
+        rc = put(w, group, bytes, &counts, stk_seekfile_made(old, from, row) ? 0 : SEEK_PARTIAL,
+                 err);
+    stk_seek_room_fini(&room);
+    return rc;
 }
 
 int stk_seek_writer_commit(stk_seek_writer *w, stk_error *err)
@@ -276,13 +216,10 @@ int stk_seek_writer_commit(stk_seek_writer *w, stk_error *err)
 
     h.table_crc = stk_crc32c(stk_crc32c(0, w->shard, shards), w->place, groups);
     h.crc = stk_crc32c(0, &h, SEEK_HEAD - 4);
-    STK_TRY(write_all(w, w->shard, shards, w->end, err));
-    STK_TRY(write_all(w, w->place, groups, w->end + shards, err));
-    STK_TRY(write_all(w, &h, sizeof h, 0, err));
-    if (fsync(w->fd) < 0 || rename(w->tmp, w->path) < 0)
-        return stk_fail(err, STK_EIO, "cannot write %s: %s", w->path, strerror(errno));
-    w->committed = 1;
-    return 0;
+    STK_TRY(stk_atomic_write(&w->file, w->shard, shards, w->end, err));
+    STK_TRY(stk_atomic_write(&w->file, w->place, groups, w->end + shards, err));
+    STK_TRY(stk_atomic_write(&w->file, &h, sizeof h, 0, err));
+    return stk_atomic_commit(&w->file, STK_COMMIT_SYNC, err);
 }
 
 void stk_seek_writer_close(stk_seek_writer **wp)
@@ -292,13 +229,8 @@ void stk_seek_writer_close(stk_seek_writer **wp)
     if (!w)
         return;
     *wp = NULL;
-    if (w->fd >= 0)
-        close(w->fd);
-    if (w->fd >= 0 && !w->committed)
-        unlink(w->tmp);
-    pthread_mutex_destroy(&w->lock);
-    stk_free(w->path);
-    stk_free(w->tmp);
+    stk_atomic_close(&w->file);
+    stk_mutex_destroy(&w->lock);
     stk_free(w->shard);
     stk_free(w->place);
     stk_free(w);

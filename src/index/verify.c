@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verify.c - is a shard still the file that was indexed?
  *
- * Size and etag decide at once.  Another mtime alone may be a copy or a touch, so it is settled
- * by content: the bytes at up to 16 samples and their first and last field, hashed when the
- * index was made and hashed again here.  That is a few dozen small reads, whatever the size of
- * the shard. */
+ * Size and etag decide at once.  Another mtime alone may be a copy or a touch, so it is settled by
+ * content, in two steps.  The bytes at up to 16 samples and their first and last field were hashed
+ * when the index was made and are hashed again: a few dozen small reads, whatever the size of the
+ * shard.  Then the format goes through the whole shard once more, as when it was indexed, and every
+ * key, name, place and size must be what the index says. */
 #include "base/hash.h"
+#include "base/registry.h"
 #include "format/format.h"
 #include "index/part.h"
 #include "source/folder.h"
@@ -98,6 +100,78 @@ static int same_listing(const stk_index *ix, const stk_shard_info *was, stk_file
     return rc == 0 && l.at == l.end;
 }
 
+/* ---- all members again ---- */
+
+typedef struct walk {
+    stk_scan scan;
+    const stk_index *ix;
+    const stk_shard_info *was;
+    uint64_t row;
+} walk;
+
+static int other_member(const walk *w, stk_bytes key, uint64_t offset, stk_error *err)
+{
+    int rc = stk_fail(err, STK_ESTALE,
+                      "shard was rewritten since it was indexed (same %" PRIu64
+                      " bytes, other members from sample %" PRIu64 " on); run: stoker index ...",
+                      w->was->size, w->row);
+
+    stk_error_at(err, NULL, offset, stk_key_shown(key));
+    return rc;
+}
+
+static int walk_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields,
+                       uint32_t n, stk_error *err)
+{
+    walk *w = (walk *)scan;
+    stk_entry e;
+    stk_field f;
+
+    if (w->row >= w->was->samples)
+        return other_member(w, key, offset, err);
+    STK_TRY(stk_index_entry(w->ix, w->was->first + w->row, &e, err));
+    if (e.offset != offset || e.n_fields != n || e.key.len != key.len ||
+        (key.len && memcmp(e.key.data, key.data, key.len) != 0))
+        return other_member(w, key, offset, err);
+    for (uint32_t k = 0; k < n; k++) {
+        STK_TRY(stk_index_field(w->ix, &e, k, &f, err));
+        if (f.offset != fields[k].offset || f.size != fields[k].size ||
+            f.name_len != fields[k].name_len || memcmp(f.name, fields[k].name, f.name_len) != 0)
+            return other_member(w, key, offset, err);
+    }
+    w->row++;
+    return 0;
+}
+
+static int walk_progress(stk_scan *scan, uint64_t offset)
+{
+    (void)scan;
+    (void)offset;
+    return 0;
+}
+
+static int same_members(const stk_index *ix, const stk_shard_info *was, stk_file *f, stk_error *err)
+{
+    const stk_format *format = stk_registry_find(STK_PLUGIN_FORMAT, stk_index_format(ix));
+    walk w = { .scan = { .sample = walk_sample, .progress = walk_progress }, .ix = ix, .was = was };
+    stk_error why = { 0 };
+    int rc;
+
+    if (!format)
+        return 0;
+    rc = format->index(f, was->size, &w.scan, &why);
+    if (rc < 0 && (rc == STK_ESTALE || rc == STK_ENOMEM || rc == STK_EIO)) {
+        if (err)
+            *err = why;
+        return rc;
+    }
+    if (rc < 0)
+        return stk_fail(err, STK_ESTALE,
+                        "shard was rewritten since it was indexed, and can't be read now: %.140s",
+                        why.message);
+    return w.row == was->samples ? 0 : other_member(&w, (stk_bytes){ 0 }, STK_NO_OFFSET, err);
+}
+
 /* A directory: its own mtime, and where directories lie in it, all of theirs.  Other times may come
  * from files that are no pictures, so the names and sizes of the pictures decide.  What is in the
  * files is checked when they are opened. */
@@ -143,5 +217,6 @@ int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const
             now.etag, was.etag);
     if (now.mtime_ns == was.mtime_ns || (known && now.mtime_ns == *known))
         return 0;
-    return stk_index_same_content(ix, shard, f, err);
+    STK_TRY(stk_index_same_content(ix, shard, f, err));
+    return same_members(ix, &was, f, err);
 }

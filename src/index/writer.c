@@ -8,13 +8,13 @@
  * until then it is a temporary one that close() removes. */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "index/part.h"
 
 typedef struct wshard {
@@ -29,9 +29,9 @@ typedef struct wcolumn {
 } wcolumn;
 
 struct stk_index_writer {
-    pthread_mutex_t lock;
-    int fd;
-    char *path, *tmp; /* NULL: in memory */
+    stk_mutex lock;
+    stk_atomic_file file;
+    char *path; /* NULL: in memory, file.fd is a memfd */
     char format[32];
     uint64_t n_shards;
     wshard *shards;                   /* all below: lock */
@@ -58,24 +58,11 @@ static const char *shown(const stk_index_writer *w)
     return w->path ? w->path : "(memory)";
 }
 
+/* A file, or memory: only the former has a name to be renamed to. */
 static int write_all(stk_index_writer *w, const void *data, size_t len, uint64_t offset,
                      stk_error *err)
 {
-    const uint8_t *p = data;
-
-    while (len) {
-        ssize_t n = pwrite(w->fd, p, len < (1u << 30) ? len : 1u << 30, (off_t)offset);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return stk_fail(err, STK_EIO, "cannot write index %s: %s", shown(w),
-                            n ? strerror(errno) : "no bytes taken");
-        p += n;
-        len -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
+    return stk_atomic_write(&w->file, data, len, offset, err);
 }
 
 /* Append to the segments, keeping the blocks' CRCs. */
@@ -100,22 +87,15 @@ static int append(stk_index_writer *w, const void *data, size_t len, stk_error *
     return 0;
 }
 
-static int tmp_open(stk_index_writer *w, const char *path, stk_error *err)
+static int memory_open(stk_index_writer *w, stk_error *err)
 {
-    size_t room = strlen(path) + 64;
-    uint64_t random = 0;
-
-    w->path = stk_strdup(path);
-    w->tmp = stk_alloc(room);
-    if (!w->path || !w->tmp)
-        return stk_fail_nomem(err, room);
-    if (getrandom(&random, sizeof random, GRND_NONBLOCK) < 0)
-        random = (uint64_t)(uintptr_t)w; /* O_EXCL below is what counts */
-    snprintf(w->tmp, room, "%s.tmp.%ld.%08x", path, (long)getpid(), (unsigned)random);
-    w->fd = open(w->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (w->fd < 0)
-        return stk_fail(err, STK_EIO, "cannot create %s: %s", w->tmp, strerror(errno));
-    return 0;
+    w->file.path = stk_strdup("(memory)"); /* for messages */
+    w->file.fd = memfd_create("stoker-index", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (!w->file.path)
+        return stk_fail_nomem(err, 16);
+    return w->file.fd < 0
+               ? stk_fail(err, STK_EIO, "cannot make an index in memory: %s", strerror(errno))
+               : 0;
 }
 
 static int writer_init(stk_index_writer *w, const char *path, stk_error *err)
@@ -125,18 +105,17 @@ static int writer_init(stk_index_writer *w, const char *path, stk_error *err)
         return stk_fail_nomem(err, w->n_shards * sizeof *w->shards);
     STK_TRY(idx_reserve((void **)&w->strings, &w->strings_cap, 1, 1, err));
     w->strings[w->n_strings++] = 0; /* "" lies at 0 */
-    if (path)
-        return tmp_open(w, path, err);
-    w->fd = memfd_create("stoker-index", MFD_CLOEXEC);
-    return w->fd < 0 ? stk_fail(err, STK_EIO, "cannot make an index in memory: %s", strerror(errno))
-                     : 0;
+    if (!path)
+        return memory_open(w, err);
+    w->path = stk_strdup(path);
+    return w->path ? stk_atomic_open(&w->file, path, err) : stk_fail_nomem(err, strlen(path));
 }
 
 int stk_index_writer_open(stk_index_writer **out, const char *path, const char *format,
                           uint64_t shards, stk_error *err)
 {
     stk_index_writer *w;
-    int rc;
+    int rc, sys;
 
     *out = NULL;
     if (strlen(format) > sizeof w->format)
@@ -144,14 +123,16 @@ int stk_index_writer_open(stk_index_writer **out, const char *path, const char *
     w = STK_NEW(stk_index_writer);
     if (!w)
         return stk_fail_nomem(err, sizeof *w);
-    pthread_mutex_init(&w->lock, NULL);
-    w->fd = -1;
+    stk_mutex_init(&w->lock);
+    w->file.fd = -1;
     w->n_shards = shards;
     memcpy(w->format, format, strlen(format));
     rc = writer_init(w, path, err);
+    sys = w->file.sys;
     if (rc < 0)
         stk_index_writer_close(&w);
     *out = w;
+    errno = sys;
     return rc;
 }
 
@@ -275,10 +256,10 @@ int stk_index_writer_add(stk_index_writer *w, uint64_t shard, const stk_shard_in
     stk_error here;
     int rc;
 
-    pthread_mutex_lock(&w->lock);
+    stk_mutex_lock(&w->lock);
     rc = put_part(w, shard, info, part, &here);
     rc = note_failure(w, rc, &here, err);
-    pthread_mutex_unlock(&w->lock);
+    stk_mutex_unlock(&w->lock);
     return rc;
 }
 
@@ -352,10 +333,10 @@ int stk_index_writer_column(stk_index_writer *w, uint64_t shard, const char *nam
     stk_error here;
     int rc;
 
-    pthread_mutex_lock(&w->lock);
+    stk_mutex_lock(&w->lock);
     rc = put_chunk(w, shard, name, chunk, &here);
     rc = note_failure(w, rc, &here, err);
-    pthread_mutex_unlock(&w->lock);
+    stk_mutex_unlock(&w->lock);
     return rc;
 }
 
@@ -413,10 +394,10 @@ int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_
                       idx_segment_bytes(was.samples, r.n_fields, r.n_wide, r.key_bytes), err));
     for (uint32_t c = 0; c < old->n_columns; c++)
         STK_TRY(stk_index_chunk(old, c, from, &chunk, err));
-    pthread_mutex_lock(&w->lock);
+    stk_mutex_lock(&w->lock);
     rc = put_old(w, shard, info, old, from, &here);
     rc = note_failure(w, rc, &here, err);
-    pthread_mutex_unlock(&w->lock);
+    stk_mutex_unlock(&w->lock);
     return rc;
 }
 
@@ -606,37 +587,22 @@ static int put_tables(stk_index_writer *w, tables *t, stk_error *err)
     crc = stk_crc32c(0, t->head, IDX_HEAD - 4);
     memcpy(t->head + IDX_HEAD - 4, &crc, 4);
     STK_TRY(write_all(w, t->head, IDX_HEAD, 0, err));
-    if (ftruncate(w->fd, (off_t)t->at) < 0)
-        return stk_fail(err, STK_EIO, "cannot write index %s: %s", shown(w), strerror(errno));
-    return 0;
-}
-
-/* The rename is on disk only when the folder is; a folder that cannot be synced still holds a
- * whole file. */
-static void sync_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *dir = slash ? stk_strndup(path, (size_t)(slash - path) + 1) : stk_strdup(".");
-    int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-
-    stk_free(dir);
-    if (fd < 0)
-        return;
-    (void)!fsync(fd);
-    close(fd);
+    if (ftruncate(w->file.fd, (off_t)t->at) == 0)
+        return 0;
+    w->file.sys = errno;
+    return stk_fail(err, STK_EIO, "cannot write index %s: %s", shown(w), strerror(w->file.sys));
 }
 
 static int publish(stk_index_writer *w, stk_error *err)
 {
-    if (!w->path)
-        return 0;
-    if (fsync(w->fd) < 0 || rename(w->tmp, w->path) < 0)
-        return stk_fail(err, STK_EIO, "cannot put index %s in place: %s", w->path, strerror(errno));
-    sync_folder(w->path);
+    if (w->path)
+        return stk_atomic_commit(&w->file, STK_COMMIT_SYNC, err);
+    /* It is mapped, which is safe as long as it can't become shorter. */
+    (void)!fcntl(w->file.fd, F_ADD_SEALS, F_SEAL_SHRINK);
     return 0;
 }
 
-static int commit_locked(stk_index_writer *w, stk_error *err)
+static int commit_locked(stk_index_writer *w, stk_error *err) STK_REQUIRES(w->lock)
 {
     tables *t = NULL;
     stk_error here;
@@ -661,15 +627,20 @@ int stk_index_writer_commit(stk_index_writer *w, stk_error *err)
 {
     int rc;
 
-    pthread_mutex_lock(&w->lock);
+    stk_mutex_lock(&w->lock);
     rc = commit_locked(w, err);
-    pthread_mutex_unlock(&w->lock);
+    stk_mutex_unlock(&w->lock);
     return rc;
 }
 
 int stk_index_writer_fd(const stk_index_writer *w)
 {
-    return w->committed ? fcntl(w->fd, F_DUPFD_CLOEXEC, 3) : -1;
+    return w->committed ? fcntl(w->file.fd, F_DUPFD_CLOEXEC, 3) : -1;
+}
+
+int stk_index_writer_unwritable(const stk_index_writer *w)
+{
+    return w->path && stk_unwritable(w->file.sys) ? w->file.sys : 0;
 }
 
 void stk_index_writer_close(stk_index_writer **w)
@@ -679,19 +650,16 @@ void stk_index_writer_close(stk_index_writer **w)
     *w = NULL;
     if (!x)
         return;
-    if (x->fd >= 0) {
-        close(x->fd);
-        if (x->tmp && !x->committed)
-            unlink(x->tmp);
-    }
-    pthread_mutex_destroy(&x->lock);
+    if (!x->path && x->file.fd >= 0)
+        close(x->file.fd);
+    stk_atomic_close(&x->file);
+    stk_mutex_destroy(&x->lock);
     for (uint32_t i = 0; i < x->n_columns; i++) {
         stk_free(x->columns[i].name);
         stk_free(x->columns[i].chunks);
     }
     idx_dict_fini(&x->dict);
     stk_free(x->path);
-    stk_free(x->tmp);
     stk_free(x->shards);
     stk_free(x->maps);
     stk_free(x->strings);

@@ -196,7 +196,7 @@ static void what_is_refused(void **state)
     refused(&o, "leave global_batch_size");
     o = options(1, STK_NONE);
     o.bucket = (uint64_t)1 << 25;
-    refused(&o, "at most 16777216 samples");
+    refused(&o, "bucket is 0..16777216, not");
     o = options(2, STK_NONE);
     o.bucket = 5;
     refused(&o, "leave bucket");

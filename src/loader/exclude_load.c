@@ -86,7 +86,7 @@ static int parse_line(const load *l, stk_bytes line, entry *e)
 
     *e = (entry){ .offset = STK_NO_OFFSET };
     if (stk_json_find(line, "", &v, NULL) < 0)
-        return line_failed(l, "is no JSON object");
+        return line_failed(l, "is not a JSON object");
     STK_TRY(text_of(l, line, "shard", &e->shard, &len));
     STK_TRY(text_of(l, line, "key", &e->key, &e->key_len));
     if (stk_json_find(line, "offset", &v, NULL) == 0 && v.len && v.len < sizeof digits &&

@@ -7,10 +7,10 @@
  * Processes of one host take turns, so that one measures and the others find it done. */
 #include "loader/lengths.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,12 +44,28 @@ static uint64_t chains_print(const stk_plan_chains *c)
     return h;
 }
 
+/* A shard may be written to and keep its size and fingerprint. */
+static int shard_time(const stk_dataset *ds, uint64_t i, uint64_t *hash, stk_error *err)
+{
+    const char *name = stk_shards_name(ds->shards, i);
+    stk_shard_info info;
+    struct stat st;
+
+    STK_TRY(stk_index_shard(ds->index, i, &info, err));
+    if (name && name[0] == '/' && stat(name, &st) == 0)
+        info.mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    *hash = stk_hash64(*hash, &info.mtime_ns, sizeof info.mtime_ns);
+    return 0;
+}
+
 static int data_print(const stk_dataset *ds, uint64_t *out, stk_error *err)
 {
     stk_print p;
 
     STK_TRY(stk_dataset_print(ds, &p, err));
     *out = stk_hash64(p.content, &p.names, sizeof p.names) + p.bytes;
+    for (uint64_t i = 0; ds->index && i < stk_index_shards(ds->index); i++)
+        STK_TRY(shard_time(ds, i, out, err));
     return 0;
 }
 
@@ -92,24 +108,22 @@ static int load(const char *path, uint64_t n, uint64_t data, uint32_t *out)
 /* What can't be kept is measured again next time. */
 static void save(const stk_log *log, const char *path, const head *h, const uint32_t *lengths)
 {
-    char part[1400], why[96];
-    FILE *f;
-    int ok, sys;
+    stk_atomic_file f = { 0 };
+    char why[96];
+    int ok;
 
     if (!path[0])
         return;
-    snprintf(part, sizeof part, "%s.%ld", path, (long)getpid());
-    f = fopen(part, "wbe");
-    ok = f && fwrite(h, sizeof *h, 1, f) == 1 && fwrite(lengths, sizeof *lengths, h->n, f) == h->n;
-    ok = (f && fclose(f) == 0) && ok && rename(part, path) == 0;
-    if (ok)
-        return;
-    sys = errno;
-    (void)unlink(part);
-    stk_log_line(log, STK_LOG_WARN,
-                 "the lengths that were measured can't be kept in %s (%s): they are measured anew "
-                 "next time",
-                 path, strerror_r(sys, why, sizeof why));
+    ok = stk_atomic_open(&f, path, NULL) == 0 &&
+         stk_atomic_write(&f, h, sizeof *h, 0, NULL) == 0 &&
+         stk_atomic_write(&f, lengths, h->n * sizeof *lengths, sizeof *h, NULL) == 0 &&
+         stk_atomic_commit(&f, STK_COMMIT_FAST, NULL) == 0;
+    if (!ok)
+        stk_log_line(log, STK_LOG_WARN,
+                     "the lengths that were measured can't be kept in %s (%s): they are measured "
+                     "again next time",
+                     path, strerror_r(f.sys, why, sizeof why));
+    stk_atomic_close(&f);
 }
 
 /* ---- measured ---- */
@@ -156,7 +170,8 @@ static int of_dataset(const stk_plan *so_far, uint32_t d, const stk_loader_optio
     const stk_dataset *ds = so_far->data.set[d];
     head h = { .magic = MAGIC, .n = stk_dataset_len(ds) };
     char path[1380];
-    int rc = 0, lock = -1;
+    stk_lock_file lock = { .fd = -1 };
+    int rc = 0;
 
     if (!h.n)
         return 0;
@@ -173,8 +188,7 @@ static int of_dataset(const stk_plan *so_far, uint32_t d, const stk_loader_optio
         if (rc == 0)
             save(&so_far->policy.log, path, &h, out);
     }
-    if (lock >= 0)
-        close(lock);
+    stk_lock_drop(&lock);
     return rc;
 }
 

@@ -11,6 +11,7 @@
 #include "pipe/engine.h"
 
 struct stk_loader {
+    pid_t pid; /* that opened it */
     stk_plan *plan;
     stk_engine e;
 };
@@ -29,7 +30,7 @@ static int loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
     l = STK_NEW(stk_loader);
     if (!l)
         return stk_fail_nomem(err, sizeof *l);
-    l->e.pid = getpid();
+    l->pid = getpid();
     rc = stk_plan_open(&l->plan, &in, err);
     if (rc == 0)
         rc = stk_engine_open(&l->e, l->plan, err);
@@ -55,13 +56,13 @@ int stk_loader_open_measuring(stk_loader **out, stk_dataset *const *data, size_t
 
 static int check_process(const stk_loader *l, stk_error *err)
 {
-    if (l->e.pid == getpid())
+    if (l->pid == getpid())
         return 0;
     return stk_fail(err, STK_ECLOSED,
                     "this loader was opened by process %d and its threads did not come along "
                     "through fork: open "
                     "one in this process",
-                    (int)l->e.pid);
+                    (int)l->pid);
 }
 
 int stk_loader_next(stk_loader *l, stk_batch **out, int timeout_ms, stk_error *err)
@@ -321,16 +322,7 @@ void stk_loader_stats(const stk_loader *l, stk_stats *out)
 
 int stk_loader_skipped(const stk_loader *l, uint64_t i, stk_error *out)
 {
-    stk_engine *e = (stk_engine *)(uintptr_t)&l->e;
-    int rc = STK_END;
-
-    pthread_mutex_lock(&e->lock);
-    if (i < e->n_skips) {
-        *out = e->skips[i];
-        rc = 0;
-    }
-    pthread_mutex_unlock(&e->lock);
-    return rc;
+    return stk_engine_skipped((stk_engine *)(uintptr_t)&l->e, i, out);
 }
 
 void stk_loader_close(stk_loader **lp)
@@ -340,7 +332,7 @@ void stk_loader_close(stk_loader **lp)
     if (!l)
         return;
     *lp = NULL;
-    if (l->e.pid != getpid()) /* its threads and locks are the parent's */
+    if (l->pid != getpid()) /* its threads and locks are the parent's */
         return;
     if (l->e.plan)
         stk_engine_close(&l->e);

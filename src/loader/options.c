@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c - loader options as text: the list of options.def, and setting one by its name.
+/* options.c - loader options as options.def lists them: by name and text, and checked as a struct.
  *
- * Every face that takes options as words (command line, documentation, tests of the Python face)
- * goes through here, so a name, a range or a default is written down once. */
+ * Every caller that has options as words (the command line, Python, the documentation) comes through
+ * here, so a name, a range or a default is written down once. */
+#include "options.h"
+
 #include <errno.h>
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <stoker/stoker.h>
 
 #include "base/err.h"
+#include "base/size.h"
 
 typedef enum option_type {
     COUNT,   /* uint32_t; auto: 0 */
     INDEX,   /* uint32_t */
     WORKERS, /* int32_t; 0 is STK_NONE, auto is 0 */
     NUMBER,  /* uint64_t */
-    SIZE,    /* uint64_t, with K M G T P E; auto: 0 */
+    SIZE,    /* uint64_t, as base/size.h reads it; auto: 0 */
     FLAG,    /* stk_tri */
     SHUFFLE, /* the enums: the word's number */
     ON_ERROR,
@@ -31,12 +35,13 @@ typedef struct option {
 } option;
 
 static const option options[] = {
-#define STK_OPTION(name, type, values, fallback, help)                                             \
+#define STK_ARGUMENT(name, python, help)
+#define STK_FIELD(name, help)
+#define STK_OPTION(name, type, values, fallback, python, help, python_help)                        \
     { { #name, values, fallback, help, type >= FLAG && type <= SHUFFLE },                          \
       type,                                                                                        \
       offsetof(stk_loader_options, name) },
 #include "loader/options.def"
-#undef STK_OPTION
 };
 
 #define N_OPTIONS (sizeof options / sizeof *options)
@@ -49,38 +54,19 @@ int stk_option_list(size_t i, stk_option_info *out)
     return 0;
 }
 
-/* A whole number, perhaps with a unit of 1024.  0: it is none, or too large. */
-static int parse_number(const char *text, int units, uint64_t *out, const char **end)
+/* A whole number, or a size.  0: it is none, or too large. */
+static int parse_number(const char *text, int size, uint64_t *out, const char **end)
 {
-    static const char unit[] = "KMGTPE";
     char *stop;
-    const char *u;
-    uint64_t v;
 
+    if (size)
+        return stk_size_read(text, out, end);
     if (*text < '0' || *text > '9') /* strtoull would take a sign and white space */
         return 0;
     errno = 0;
-    v = strtoull(text, &stop, 10);
-    if (errno)
-        return 0;
-    if (units && *stop && *stop != '.' && (u = strchr(unit, *stop & ~0x20))) {
-        unsigned shift = 10 * (unsigned)(u - unit + 1);
-
-        if (shift == 60 && v == 16) /* the end of what 64 bits hold */
-            v = UINT64_MAX;
-        else if (v > UINT64_MAX >> shift)
-            return 0;
-        else
-            v <<= shift;
-        stop++;
-        if (strncmp(stop, "iB", 2) == 0)
-            stop += 2;
-        else if (*stop == 'B')
-            stop++;
-    }
-    *out = v;
+    *out = strtoull(text, &stop, 10);
     *end = stop;
-    return 1;
+    return !errno;
 }
 
 static int bad_value(const option *o, const char *text, stk_error *err)
@@ -95,16 +81,24 @@ static int bad_value(const option *o, const char *text, stk_error *err)
                     text);
 }
 
+static int range_of(const option *o, uint64_t *low, uint64_t *high, stk_error *err)
+{
+    int size = o->type == SIZE;
+    const char *end;
+
+    if (!parse_number(o->info.values, size, low, &end) || strncmp(end, "..", 2) ||
+        !parse_number(end + 2, size, high, &end) || *end)
+        return stk_fail(err, STK_EINVAL, "the table of options is wrong at %s", o->info.name);
+    return 0;
+}
+
 static int parse_range(const option *o, const char *text, uint64_t *out, stk_error *err)
 {
-    int units = o->type == SIZE;
     uint64_t low, high;
     const char *end;
 
-    if (!parse_number(o->info.values, units, &low, &end) || strncmp(end, "..", 2) ||
-        !parse_number(end + 2, units, &high, &end))
-        return stk_fail(err, STK_EINVAL, "the table of options is wrong at %s", o->info.name);
-    if (!parse_number(text, units, out, &end) || *end || *out < low || *out > high)
+    STK_TRY(range_of(o, &low, &high, err));
+    if (!parse_number(text, o->type == SIZE, out, &end) || *end || *out < low || *out > high)
         return bad_value(o, text, err);
     return 0;
 }
@@ -180,4 +174,70 @@ int stk_option_set(stk_loader_options *opt, const char *name, const char *text, 
     near = stk_nearest(name, names, N_OPTIONS);
     return stk_fail(err, STK_EINVAL, "a loader has no option %.60s%s%s", name,
                     near ? "; did you mean " : "", near ? near : "");
+}
+
+/* ---- a struct that a program filled ---- */
+
+static unsigned count_words(const char *values)
+{
+    unsigned n = 1;
+
+    for (; *values; values++)
+        n += *values == ' ';
+    return n;
+}
+
+/* The choice as a number. */
+static int64_t word_of(const option *o, const void *field)
+{
+    switch (o->type) {
+    case FLAG:
+        return *(const stk_tri *)field;
+    case SHUFFLE:
+        return *(const stk_shuffle *)field;
+    case ON_ERROR:
+        return *(const stk_on_error *)field;
+    default:
+        return *(const stk_collate *)field;
+    }
+}
+
+static int check_word(const option *o, const void *field, stk_error *err)
+{
+    int64_t v = word_of(o, field);
+    char text[24];
+
+    if (v >= 0 && v < count_words(o->info.values) + (o->type == FLAG)) /* unset, no, yes */
+        return 0;
+    snprintf(text, sizeof text, "%" PRId64, v);
+    return bad_value(o, text, err);
+}
+
+static int check_number(const option *o, const void *field, stk_error *err)
+{
+    uint64_t low, high, v;
+    char text[24];
+
+    v = o->type == COUNT || o->type == INDEX ? *(const uint32_t *)field
+        : o->type == WORKERS                 ? (uint64_t) * (const int32_t *)field
+                                             : *(const uint64_t *)field;
+    if (!v || (o->type == WORKERS && (int64_t)v == STK_NONE))
+        return 0;
+    STK_TRY(range_of(o, &low, &high, err));
+    if (v >= low && v <= high)
+        return 0;
+    snprintf(text, sizeof text, o->type == WORKERS ? "%" PRId64 : "%" PRIu64, v);
+    return bad_value(o, text, err);
+}
+
+int stk_options_check(const stk_loader_options *opt, stk_error *err)
+{
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const void *field = (const char *)opt + options[i].at;
+
+        if (options[i].type != TEXT)
+            STK_TRY(options[i].type >= FLAG ? check_word(&options[i], field, err)
+                                            : check_number(&options[i], field, err));
+    }
+    return 0;
 }

@@ -7,26 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 #include <cmocka.h>
-#include <stoker/stoker.h>
 
-/* Fields that are no person's to set in words: pointers, counts of what they point to, `size`. */
-#define PROGRAM_FIELDS(X)                                                                          \
-    X(size)                                                                                        \
-    X(outputs)                                                                                     \
-    X(n_outputs)                                                                                   \
-    X(log)                                                                                         \
-    X(log_cookie)                                                                                  \
-    X(order)                                                                                       \
-    X(memory)                                                                                      \
-    X(stages)                                                                                      \
-    X(n_stages)                                                                                    \
-    X(collations)                                                                                  \
-    X(watch)                                                                                       \
-    X(select) X(n_select) X(weights) X(n_weights) X(balance) X(n_balance) X(stratify)              \
-        X(n_stratify) X(mix) X(n_mix) X(lengths) X(n_lengths)
+#include "options.h"
 
-/* Every byte of the struct belongs to a row, to a field above, or is padding before a wider
- * field. */
+/* Every byte of the struct belongs to a row of options.def, or is padding before a wider field. */
 static void every_field_has_a_row(void **state)
 {
     enum { SIZE = sizeof(stk_loader_options) };
@@ -37,8 +21,9 @@ static void every_field_has_a_row(void **state)
 #define MARK(name)                                                                                 \
     memset(covered + offsetof(stk_loader_options, name), 1,                                        \
            sizeof(((stk_loader_options *)0)->name));
-#define STK_OPTION(name, type, values, fallback, help) MARK(name)
-    PROGRAM_FIELDS(MARK)
+#define STK_OPTION(name, type, values, fallback, python, help, python_help) MARK(name)
+#define STK_FIELD(name, help) MARK(name)
+#define STK_ARGUMENT(name, python, help)
 #include "loader/options.def"
     for (size_t i = 0; i < SIZE; i++) {
         gap = covered[i] ? 0 : gap + 1;
@@ -91,9 +76,11 @@ static void text_becomes_values(void **state)
     assert_int_equal(stk_option_set(&o, "seed", "18446744073709551615", NULL), 0);
     assert_true(o.seed == UINT64_MAX);
     assert_int_equal(stk_option_set(&o, "memory_limit", "4G", NULL), 0);
-    assert_true(o.memory_limit == (uint64_t)4 << 30);
+    assert_true(o.memory_limit == 4000000000);
     assert_int_equal(stk_option_set(&o, "memory_limit", "512MiB", NULL), 0);
     assert_true(o.memory_limit == (uint64_t)512 << 20);
+    assert_int_equal(stk_option_set(&o, "memory_limit", "4GB", NULL), 0); /* as in Python */
+    assert_true(o.memory_limit == 4000000000);
     assert_int_equal(stk_option_set(&o, "shuffle", "true", NULL), 0);
     assert_int_equal(o.shuffle, STK_SHUFFLE_EXACT);
     assert_int_equal(stk_option_set(&o, "drop_last", "yes", NULL), 0);
@@ -112,7 +99,7 @@ static void wrong_text_is_refused(void **state)
         { "batch_size", "0" },       { "batch_size", "auto" },  { "batch_size", "-1" },
         { "batch_size", "1048577" }, { "batch_size", "" },      { "batch_size", "12x" },
         { "num_workers", "257" },    { "seed", "1e3" },         { "seed", "18446744073709551616" },
-        { "memory_limit", "4Q" },    { "memory_limit", "17E" }, { "memory_limit", "1K" },
+        { "memory_limit", "4Q" },    { "memory_limit", "9EB" }, { "memory_limit", "0" },
         { "shuffle", "maybe" },      { "on_error", "true" },    { "prefetch", " 4" },
     };
     stk_loader_options o = { .size = sizeof o };
@@ -130,9 +117,45 @@ static void wrong_text_is_refused(void **state)
     assert_string_equal(err.message, "prefetch is 1..256 or auto, not \"0\"");
 }
 
+/* A struct that a program filled is held to the same ranges as text. */
+static void a_struct_is_checked(void **state)
+{
+    static const struct {
+        stk_loader_options o;
+        const char *says;
+    } bad[] = {
+        { { .io_threads = 1025 }, "io_threads is 1..1024 or auto, not \"1025\"" },
+        { { .batch_size = 1048577 }, "batch_size is 1..1048576, not \"1048577\"" },
+        { { .num_workers = 257 }, "num_workers is 0..256 or auto, not \"257\"" },
+        { { .num_workers = -2 }, "num_workers is 0..256 or auto, not \"-2\"" },
+        { { .prefetch = 257 }, "prefetch is 1..256 or auto, not \"257\"" },
+        { { .in_flight = 9 }, "in_flight is 1..8 or auto, not \"9\"" },
+        { { .memory_limit = UINT64_MAX },
+          "memory_limit is 1..8EB or auto, not \"18446744073709551615\"" },
+        { { .shuffle = (stk_shuffle)4 },
+          "shuffle is one of: none exact block megatron, not \"4\"" },
+        { { .drop_last = (stk_tri)3 }, "drop_last is one of: no yes, not \"3\"" },
+    };
+    stk_loader_options good = { .num_workers = STK_NONE,
+                                .io_threads = 1024,
+                                .batch_size = 1 << 20,
+                                .seed = UINT64_MAX,
+                                .collate = STK_COLLATE_PAD,
+                                .drop_last = STK_YES };
+    stk_error err;
+
+    assert_int_equal(stk_options_check(&good, &err), 0);
+    assert_int_equal(stk_options_check(&(stk_loader_options){ 0 }, &err), 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(stk_options_check(&bad[i].o, &err), STK_EINVAL);
+        assert_string_equal(err.message, bad[i].says);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_struct_is_checked),
         cmocka_unit_test(every_field_has_a_row),
         cmocka_unit_test(defaults_are_zeros),
         cmocka_unit_test(text_becomes_values),

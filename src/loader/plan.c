@@ -4,9 +4,9 @@
 #include "loader/parts.h"
 
 #include "loader/blocks.h"
+#include "loader/options.h"
 #include "loader/plan_bins.h"
 
-#define MAX_IO 1024
 #define MAX_OUTPUTS 255 /* that random numbers have addresses for (row_picture.c, row_array.c) */
 
 static int check_options(const stk_loader_options *o, size_t n_data, stk_error *err)
@@ -20,19 +20,10 @@ static int check_options(const stk_loader_options *o, size_t n_data, stk_error *
     if (o->n_outputs > MAX_OUTPUTS)
         return stk_fail(err, STK_EINVAL, "a loader has at most %d outputs, not %u", MAX_OUTPUTS,
                         o->n_outputs);
-    if (o->batch_size > STK_MAX_BATCH)
-        return stk_fail(err, STK_EINVAL, "batch_size %u is more than 1,048,576", o->batch_size);
-    if (o->num_workers < STK_NONE || o->num_workers > STK_MAX_WORKERS)
-        return stk_fail(err, STK_EINVAL, "num_workers is 0 to %d, not %d", STK_MAX_WORKERS,
-                        o->num_workers);
-    if (o->prefetch > STK_MAX_SLOTS)
-        return stk_fail(err, STK_EINVAL, "prefetch is 1 to %d batches, not %u", STK_MAX_SLOTS,
-                        o->prefetch);
+    STK_TRY(stk_options_check(o, err));
     if (o->rank >= (o->world_size ? o->world_size : 1))
         return stk_fail(err, STK_EINVAL, "rank %u is not below world_size %u", o->rank,
                         o->world_size ? o->world_size : 1);
-    if (o->io_threads > MAX_IO)
-        return stk_fail(err, STK_EINVAL, "io_threads is 1 to %d, not %u", MAX_IO, o->io_threads);
     return 0;
 }
 

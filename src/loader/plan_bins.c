@@ -11,6 +11,7 @@
 
 #define MAX_WINDOW ((uint64_t)1 << 24)
 #define MAX_ROWS (1u << 20)
+#define MAX_COUNTED ((uint64_t)1 << 30) /* about a minute's work when an epoch begins */
 
 int stk_bins_check(const stk_loader_options *o, stk_error *err)
 {
@@ -18,9 +19,6 @@ int stk_bins_check(const stk_loader_options *o, stk_error *err)
         return stk_fail(err, STK_EINVAL,
                         "max_tokens says how large a rank's batch is: leave global_batch_size (a "
                         "batch_size bounds its rows)");
-    if (o->bucket > MAX_WINDOW)
-        return stk_fail(err, STK_EINVAL, "bucket is a window of at most %" PRIu64 " samples",
-                        MAX_WINDOW);
     return 0;
 }
 
@@ -246,6 +244,14 @@ int stk_bins_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_
         return stk_fail(err, STK_ENOTSUP,
                         "what is batched or packed by length goes with the orders that ship, not "
                         "with one of your own");
+    if ((o->max_tokens || packs(c) || again) && s->positions > MAX_COUNTED)
+        return stk_fail(err, STK_ELIMIT,
+                        "an epoch of %" PRIu64 " samples is too long to be %s: how many batches it "
+                        "makes is counted when it begins, of at most %" PRIu64
+                        " samples; give an epoch_size up to that, the order goes on from one epoch "
+                        "to the next",
+                        s->positions, o->max_tokens ? "batched by max_tokens" : "packed",
+                        MAX_COUNTED);
     STK_TRY(find_lengths(s, in, so_far, again, err));
     s->binning = (stk_binning){ .order = &s->order,
                                 .length = s->lengths,

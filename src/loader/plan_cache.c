@@ -6,6 +6,7 @@
  * widened, so that every value fits. */
 #include <string.h>
 
+#include "base/size.h"
 #include "device/gather.h"
 #include "loader/parts.h"
 
@@ -193,7 +194,7 @@ static int keep_arrays(stk_plan_cache *out, const stk_plan_input *in, const stk_
         stk_log_line(&so_far->policy.log, STK_LOG_WARN,
                      "cache=device: the arrays take %" PRIu64 " MB of the GPU, more than "
                      "device_cache_limit: they are not kept there",
-                     (bytes >> 20) + 1);
+                     stk_size_mb(bytes));
     else
         stk_log_line(
             &so_far->policy.log, STK_LOG_WARN,

@@ -3,6 +3,7 @@
  *
  * Batches have five eighths of it, reads a quarter, blocks that samples share an eighth. */
 #include "base/cpu.h"
+#include "base/size.h"
 #include "loader/parts.h"
 
 #define AHEAD_ROWS 384        /* rows that all slots together should hold ... */
@@ -13,13 +14,26 @@
 #define GPU_BYTES ((uint64_t)64 << 20)   /* ... so many bytes in all */
 #define GPU_PICTURES ((uint64_t)3 << 29) /* and of pictures, as they are on the GPU */
 
+/* pin_memory without a device: what is missing is said of that option. */
+static int pins_for_host(stk_plan_memory *out, stk_memory *pinned, stk_error *err)
+{
+    const stk_cuda *cuda;
+    stk_error why = { 0 };
+    int gpu, rc = stk_cuda_load(&cuda, &why);
+
+    if (rc == 0)
+        rc = stk_cuda_find(cuda, "cuda", &gpu, &why);
+    if (rc == 0)
+        rc = stk_pins_open(&out->pins, gpu, pinned, &why);
+    return rc < 0 ? stk_fail(err, rc, "pin_memory: %.220s", why.message) : 0;
+}
+
 /* Batches that go to a GPU are gathered in page-locked memory. */
 static int open_pool(stk_plan_memory *out, const stk_loader_options *o, const stk_plan_gpu *gpu,
                      stk_error *err)
 {
     stk_memory pinned;
-    const stk_cuda *cuda;
-    int number, rc;
+    int rc;
 
     out->pinned = gpu->device || o->pin_memory == STK_YES;
     if (!out->pinned || o->memory)
@@ -28,9 +42,7 @@ static int open_pool(stk_plan_memory *out, const stk_loader_options *o, const st
         pinned = stk_pinned_memory((int)stk_device_gpu(gpu->device) - 1);
         return stk_pool_open(&out->pool, &pinned, out->limit, err);
     }
-    STK_TRY(stk_cuda_load(&cuda, err));
-    STK_TRY(stk_cuda_find(cuda, "cuda", &number, err));
-    STK_TRY(stk_pins_open(&out->pins, number, &pinned, err));
+    STK_TRY(pins_for_host(out, &pinned, err));
     rc = stk_pool_open(&out->pool, &pinned, out->limit, err);
     if (rc < 0) {
         pinned.close(pinned.cookie);
@@ -104,7 +116,7 @@ static int fit_gpu(uint32_t *slots, const stk_plan *so_far, stk_error *err)
                         "a batch is %" PRIu64
                         " MB, and three of them need a device_memory_limit of "
                         "%" PRIu64 " MB, not %" PRIu64 " MB: raise it or lower batch_size",
-                        bytes >> 20, (bytes * 6 >> 20) + 1, room * 2 >> 20);
+                        stk_size_mb(bytes), stk_size_mb(bytes * 6), stk_size_mb(room * 2));
     if (bytes && *slots > room / bytes - 1) /* one is the consumer's */
         *slots = (uint32_t)(room / bytes - 1);
     stk_device_group(so_far->gpu.device, *slots);
@@ -123,7 +135,8 @@ static int plan_slots(stk_plan_memory *out, const stk_plan_input *in, const stk_
                         "a batch is %" PRIu64 " MB, and two of them and their reads need a "
                         "memory_limit of %" PRIu64 " MB, not %" PRIu64
                         " MB: raise it or lower batch_size",
-                        bytes >> 20, (bytes * 16 / 5 >> 20) + 1, out->limit >> 20);
+                        stk_size_mb(bytes), stk_size_mb(bytes * 16 / 5 + 8),
+                        stk_size_mb(out->limit));
     out->slots = in->o->prefetch ? in->o->prefetch : chosen_slots(so_far, bytes);
     fit = bytes ? out->limit / 8 * 5 / bytes : STK_MAX_SLOTS; /* what the pool holds */
     if (out->slots > fit)
@@ -142,15 +155,18 @@ int stk_plan_memory_make(stk_plan_memory *out, const stk_plan_input *in, const s
     STK_TRY(open_pool(out, in->o, &so_far->gpu, err));
     STK_TRY(plan_slots(out, in, so_far, err));
     out->reads = STK_NEW(stk_account);
-    if (!out->reads)
+    out->ration = STK_NEW(stk_ration);
+    if (!out->reads || !out->ration)
         return stk_fail_nomem(err, sizeof *out->reads);
-    stk_account_init(out->reads, out->limit / 4);
-    out->reads->whole = stk_pool_account(out->pool);
-    return stk_cache_open(&out->blocks, out->limit / 8, stk_pool_account(out->pool), err);
+    stk_account_init_part(out->reads, out->limit / 4, stk_pool_account(out->pool));
+    stk_account_init_part(&out->ration->account, out->limit, stk_pool_account(out->pool));
+    out->ration->most = (size_t)(out->limit / 2);
+    return stk_cache_open(&out->blocks, out->limit / 8, out->reads, err);
 }
 
 void stk_plan_memory_fini(stk_plan_memory *p)
 {
     stk_cache_close(&p->blocks);
     stk_free(p->reads);
+    stk_free(p->ration);
 }

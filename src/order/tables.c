@@ -6,10 +6,10 @@
  * Looking at a table that is there takes no lock: a reader counts itself in and then looks whether
  * the slot still is that table; who makes one takes the name off the slot and then waits for the
  * readers.  Both use sequentially consistent atomics, so that one of them sees the other. */
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "base/lock.h"
 #include "base/mem.h"
 #include "order/order.h"
 
@@ -27,7 +27,7 @@ struct stk_tables {
     uint8_t *memory;
     stk_table_fill fill;
     void *cookie;
-    pthread_mutex_t lock; /* of who makes one */
+    stk_mutex lock; /* of who makes one */
 };
 
 int stk_tables_open(stk_tables **out, uint32_t n, size_t bytes, stk_table_fill fill, void *cookie,
@@ -39,7 +39,7 @@ int stk_tables_open(stk_tables **out, uint32_t n, size_t bytes, stk_table_fill f
     if (!t)
         return stk_fail_nomem(err, sizeof *t);
     *t = (stk_tables){ .n = n, .bytes = (bytes + 63) / 64 * 64, .fill = fill, .cookie = cookie };
-    pthread_mutex_init(&t->lock, NULL);
+    stk_mutex_init(&t->lock);
     t->slot = stk_zalloc(n, sizeof *t->slot);
     t->memory = stk_zalloc(n, t->bytes);
     if (!t->slot || !t->memory) {
@@ -80,10 +80,10 @@ const void *stk_tables_pin(stk_tables *t, uint64_t number)
 
     if (enter(s, number))
         return table;
-    pthread_mutex_lock(&t->lock);
+    stk_mutex_lock(&t->lock);
     if (!enter(s, number)) /* another thread may have made it meanwhile */
         make(t, s, number, table);
-    pthread_mutex_unlock(&t->lock);
+    stk_mutex_unlock(&t->lock);
     return table;
 }
 
@@ -105,7 +105,7 @@ void stk_tables_close(stk_tables **tp)
     if (!t)
         return;
     *tp = NULL;
-    pthread_mutex_destroy(&t->lock);
+    stk_mutex_destroy(&t->lock);
     stk_free(t->slot);
     stk_free(t->memory);
     stk_free(t);

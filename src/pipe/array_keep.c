@@ -13,14 +13,12 @@ static int fill(const stk_array *a, uint64_t *row, uint8_t *to, size_t *len)
     uint64_t room = STK_SHELF_CHUNK / a->row_bytes;
 
     for (*len = 0; room && *row < a->rows;) {
-        stk_span s;
+        uint64_t rows;
 
-        STK_TRY(stk_array_span(a, *row, room, to + *len, &s, NULL));
-        if (s.data != to + *len)
-            memcpy(to + *len, s.data, (size_t)s.rows * a->row_bytes);
-        *len += (size_t)s.rows * a->row_bytes;
-        *row += s.rows;
-        room -= s.rows;
+        STK_TRY(stk_array_read(a, *row, room, to + *len, &rows, NULL));
+        *len += (size_t)rows * a->row_bytes;
+        *row += rows;
+        room -= rows;
     }
     return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* engine.c - threads up and down, and the consumer's side: take the next slot, seek, stop. */
 #include "pipe/engine.h"
+#include "base/size.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -29,6 +30,9 @@ static int workers_set_locked(stk_engine *e, uint32_t n, stk_error *err)
         rc = worker_add_locked(e, err);
     if (rc == 0)
         atomic_store_explicit(&e->active, n, memory_order_relaxed);
+    atomic_store_explicit(&e->plan->memory.ration->keep,
+                          (size_t)(e->plan->memory.ration->account.limit / 8 / n),
+                          memory_order_relaxed);
     pthread_cond_broadcast(&e->work);
     pthread_cond_broadcast(&e->parked);
     return rc;
@@ -105,8 +109,9 @@ static int held_too_many(stk_engine *e, int rc, stk_error *err)
                     "you hold %u batches, %" PRIu64 " MB of memory_limit's %" PRIu64
                     " MB: let some go, copy "
                     "what you keep, or raise memory_limit",
-                    stk_engine_held(e), atomic_load_explicit(&a->used, memory_order_relaxed) >> 20,
-                    a->limit >> 20);
+                    stk_engine_held(e),
+                    stk_size_mb(atomic_load_explicit(&a->used, memory_order_relaxed)),
+                    stk_size_mb(a->limit));
 }
 
 struct timespec stk_in_ms(int ms)
@@ -156,6 +161,7 @@ static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
             return held_too_many(e, rc, err);
         if (s->state == STK_SLOT_READY)
             return 0;
+        e->wanted = 1;
         e->waits_from = stk_now_ns();
         if (e->plan->io.inline_mode) {
             timed_out = !stk_worker_step_locked(e) && timeout_ms >= 0 && passed(&until);
@@ -187,6 +193,7 @@ static int hold_locked(stk_engine *e, stk_error *err)
         s->batch = NULL;
     }
     s->state = STK_SLOT_FREE;
+    e->wanted = 0;
     e->tail++;
     stk_ring_open_locked(
         e, NULL); /* the place that fell free is worked on while the consumer trains */
@@ -413,6 +420,9 @@ static void init_locks(stk_engine *e)
     pthread_cond_init(&e->work, &mono);
     pthread_cond_init(&e->parked, NULL);
     pthread_cond_init(&e->io.work, NULL);
+    pthread_cond_init(&e->io.drive_work, NULL);
+    pthread_cond_init(&e->io.retry_work, &mono);
+    stk_io_async(e);
     pthread_cond_init(&e->ready, &mono);
     pthread_condattr_destroy(&mono);
 }
@@ -431,9 +441,9 @@ int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
     e->ahead.steps = e->base.steps = stk_schedule_steps(e->schedule, 0);
     e->arrived = stk_zalloc(e->max_requests, sizeof *e->arrived);
     e->io.thread = stk_zalloc(plan->io.threads, sizeof *e->io.thread);
-    e->skips = stk_zalloc(STK_KEPT_SKIPS, sizeof *e->skips);
-    if (!e->arrived || !e->io.thread || !e->skips)
-        return stk_fail_nomem(err, STK_KEPT_SKIPS * sizeof *e->skips);
+    e->bad.list = stk_zalloc(STK_KEPT_SKIPS, sizeof *e->bad.list);
+    if (!e->arrived || !e->io.thread || !e->bad.list)
+        return stk_fail_nomem(err, STK_KEPT_SKIPS * sizeof *e->bad.list);
     return stk_ring_plan(e, err);
 }
 
@@ -449,12 +459,14 @@ void stk_engine_close(stk_engine *e)
     }
     stk_free(e->arrived);
     stk_free(e->io.thread);
-    stk_free(e->skips);
+    stk_free(e->bad.list);
     stk_ledger_writer_close(&e->ledger);
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->io.lock);
     pthread_cond_destroy(&e->work);
     pthread_cond_destroy(&e->parked);
     pthread_cond_destroy(&e->io.work);
+    pthread_cond_destroy(&e->io.drive_work);
+    pthread_cond_destroy(&e->io.retry_work);
     pthread_cond_destroy(&e->ready);
 }

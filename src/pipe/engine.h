@@ -11,7 +11,6 @@
 
 #include <pthread.h>
 #include <stoker/stoker.h>
-#include <sys/types.h>
 
 #include "pipe/io.h"
 #include "pipe/ledger_write.h"
@@ -39,11 +38,17 @@ typedef struct stk_engine_figures {
     uint64_t opened_ns, opened_ticks, wait_ns, first_batch_ns, batches;
 } stk_engine_figures;
 
+typedef struct stk_bad_samples { /* on_error="skip" */
+    _Atomic uint64_t skipped;
+    _Atomic uint32_t of_epoch[STK_EPOCHS];
+    stk_error *list; /* lock: the first STK_KEPT_SKIPS */
+    uint32_t n;      /* lock */
+} stk_bad_samples;
+
 struct stk_engine {
     const stk_plan *plan;
     stk_schedule *schedule; /* the plan's: the consumer's, while no slot is open */
     int learn_told;         /* the consumer's */
-    pid_t pid;
 
     /* claims */
     uint32_t tickets, n_slots, claim_size; /* the plan's, beside what they are needed with */
@@ -51,10 +56,11 @@ struct stk_engine {
     _Alignas(64) _Atomic uint64_t limit; /* tickets below it are open */
     _Alignas(64) _Atomic uint32_t n_arrived, inflight;
     _Atomic int cold;     /* the last claim had to wait: keep reads in flight before decoding */
-    _Atomic int tight;    /* reads wait for memory: workers keep none between rows */
+    _Atomic int tight;    /* so many rows wait for memory: workers keep none between rows */
+    _Atomic uint32_t n_short; /* workers that sleep meanwhile */
     _Atomic int draining; /* a seek or close: rows are done without being made */
-    _Atomic uint64_t skipped, retried;
-    _Atomic uint32_t epoch_skips[STK_EPOCHS];
+    _Atomic uint64_t retried;
+    stk_bad_samples bad;
 
     /* the ring and the threads */
     pthread_mutex_t lock;
@@ -63,6 +69,7 @@ struct stk_engine {
     uint64_t head, tail;               /* lock: sequence numbers opened, taken */
     stk_cursor base;                   /* lock: where sequence number 0 is */
     stk_cursor ahead;                  /* lock: where the slot at the head will be */
+    int wanted;                        /* lock: the consumer has asked for the slot at the tail */
     uint64_t waits_from;               /* lock: since when the consumer waits; 0: it does not */
     uint64_t epoch, taken;             /* where the consumer stands */
     stk_held held;                     /* the consumer's; what next() hands out */
@@ -73,11 +80,10 @@ struct stk_engine {
     uint32_t n_requests, max_requests; /* lock */
     stk_worker *worker[STK_MAX_WORKERS];
     uint32_t n_workers;      /* lock: threads there are */
+    uint32_t n_resting;      /* lock: of them, those with nothing to do */
     _Atomic uint32_t active; /* threads that work; changed under the lock */
     uint32_t want_workers;
     int stop;         /* lock */
-    stk_error *skips; /* lock: the first STK_KEPT_SKIPS */
-    uint32_t n_skips;
 
     stk_io_threads io;
     stk_gpu_threads gpu;
@@ -106,8 +112,16 @@ int stk_engine_print(const stk_engine *e, stk_print *out, stk_error *err);
 /* array_keep.c: the thread that copies arrays to a GPU */
 void *stk_array_keep_main(void *engine);
 
+/* room.c: rows that wait for memory */
+typedef int (*stk_begin_fn)(stk_worker *w, stk_request *r, stk_error *err);
+/* begin() answered STK_ELIMIT: again, until there is room. */
+int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error *err);
+int stk_room_row(stk_maker *m, uint64_t ticket, size_t room, stk_error *err); /* wait_room() */
+int stk_room_pause(stk_engine *e); /* 1: others had memory, try again; 0: that would be in vain */
+
 /* stats.c */
 void stk_engine_stats(const stk_engine *e, stk_stats *out);
+int stk_engine_skipped(stk_engine *e, uint64_t i, stk_error *out); /* STK_END: there is none */
 uint32_t stk_engine_held(const stk_engine *e); /* batches whose memory the consumer has */
 
 /* A range that profilers show; NULL ends it. */

@@ -27,11 +27,18 @@ typedef struct stk_io_threads {
     pthread_t ring_thread;
     pthread_t drive_thread[STK_MAX_DRIVEN];
     uint32_t n_driving;
+    stk_async async;
+    pthread_cond_t drive_work; /* a read is in flight, or stop */
+    pthread_cond_t retry_work; /* on the monotonic clock */
+    stk_io *retry_head;        /* lock: failed reads, by due_ns */
+    pthread_t retry_thread;
+    int retrying; /* lock: it runs */
 } stk_io_threads;
 
 struct stk_engine;
 /* iothread.c: reads that wait */
 void stk_io_queue(void *engine, stk_io *io);
+void stk_io_async(struct stk_engine *e); /* once, before requests are made */
 int stk_io_start(struct stk_engine *e, stk_error *err); /* drivers of async sources */
 void stk_io_stop(struct stk_engine *e);
 int stk_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, const char *name);

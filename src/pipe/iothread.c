@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* iothread.c - threads that wait so that workers need not: one that runs an io_uring for cold local
  * files, readers that block for all other files (and for local ones where the kernel refuses the
- * ring), and the drivers of async sources.
+ * ring), the drivers of async sources, and one in which failed reads of these wait for their next
+ * try.
  *
  * Ring and readers start with the first read that would wait; a data set in the page cache never
  * has any. */
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "pipe/engine.h"
 
 int stk_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, const char *name)
@@ -130,24 +133,104 @@ void stk_io_queue(void *engine, stk_io *io)
     }
 }
 
+/* ---- async sources ---- */
+
 struct driver {
     stk_engine *engine;
     const stk_source *source;
 };
 
+static stk_engine *engine_of(stk_async *a)
+{
+    return (stk_engine *)((char *)a - offsetof(stk_engine, io.async));
+}
+
+/* Called after in_flight was raised, so that a driver either sees it or waits already. */
+static void wake_drivers(stk_async *a)
+{
+    stk_engine *e = engine_of(a);
+
+    pthread_mutex_lock(&e->io.lock);
+    pthread_cond_broadcast(&e->io.drive_work);
+    pthread_mutex_unlock(&e->io.lock);
+}
+
+/* Without a read in flight there is nothing to drive, and the thread sleeps. */
 static void *driver_main(void *arg)
 {
     struct driver d = *(struct driver *)arg;
-    int stop = 0;
+    stk_engine *e = d.engine;
 
     stk_free(arg);
-    while (!stop) {
+    pthread_mutex_lock(&e->io.lock);
+    while (!e->io.stop) {
+        if (!atomic_load_explicit(&e->io.async.in_flight, memory_order_acquire)) {
+            pthread_cond_wait(&e->io.drive_work, &e->io.lock);
+            continue;
+        }
+        pthread_mutex_unlock(&e->io.lock);
         d.source->drive(20);
-        pthread_mutex_lock(&d.engine->io.lock);
-        stop = d.engine->io.stop;
-        pthread_mutex_unlock(&d.engine->io.lock);
+        pthread_mutex_lock(&e->io.lock);
     }
+    pthread_mutex_unlock(&e->io.lock);
     return NULL;
+}
+
+/* Failed reads, by the end of their pause.  When the loader stops they are tried at once: a request
+ * waits for each. */
+static void *retry_main(void *arg)
+{
+    stk_engine *e = arg;
+
+    pthread_mutex_lock(&e->io.lock);
+    while (e->io.retry_head || !e->io.stop) {
+        stk_io *io = e->io.retry_head;
+
+        if (io && (e->io.stop || stk_now_ns() >= io->due_ns)) {
+            e->io.retry_head = io->next;
+            pthread_mutex_unlock(&e->io.lock);
+            stk_io_again(io);
+            pthread_mutex_lock(&e->io.lock);
+        } else if (io) {
+            struct timespec until = { (time_t)(io->due_ns / 1000000000u),
+                                      (long)(io->due_ns % 1000000000u) };
+
+            pthread_cond_timedwait(&e->io.retry_work, &e->io.lock, &until);
+        } else {
+            pthread_cond_wait(&e->io.retry_work, &e->io.lock);
+        }
+    }
+    pthread_mutex_unlock(&e->io.lock);
+    return NULL;
+}
+
+/* Neither the worker nor the driver that sees the failure may sleep: a thread of its own does. */
+static int retry_later(stk_async *a, stk_io *io, uint32_t failed)
+{
+    stk_engine *e = engine_of(a);
+    stk_io **at = &e->io.retry_head;
+    int taken;
+
+    io->due_ns = stk_now_ns() + (uint64_t)stk_io_pause_ns(failed);
+    pthread_mutex_lock(&e->io.lock);
+    if (!e->io.retrying && !e->io.stop)
+        e->io.retrying = stk_thread_start(&e->io.retry_thread, retry_main, e, "stk-retry") == 0;
+    taken = e->io.retrying && !e->io.stop;
+    if (taken) {
+        while (*at && (*at)->due_ns <= io->due_ns)
+            at = &(*at)->next;
+        io->next = *at;
+        *at = io;
+        pthread_cond_signal(&e->io.retry_work);
+    }
+    pthread_mutex_unlock(&e->io.lock);
+    return taken;
+}
+
+void stk_io_async(stk_engine *e)
+{
+    e->io.async.wake = wake_drivers;
+    e->io.async.later = retry_later;
 }
 
 int stk_io_start(stk_engine *e, stk_error *err)
@@ -172,7 +255,12 @@ void stk_io_stop(stk_engine *e)
     pthread_mutex_lock(&e->io.lock);
     e->io.stop = 1;
     pthread_cond_broadcast(&e->io.work);
+    pthread_cond_broadcast(&e->io.drive_work);
+    pthread_cond_broadcast(&e->io.retry_work);
     pthread_mutex_unlock(&e->io.lock);
+    if (e->io.retrying)
+        pthread_join(e->io.retry_thread, NULL);
+    e->io.retrying = 0;
     for (uint32_t i = 0; i < e->io.running; i++)
         pthread_join(e->io.thread[i], NULL);
     for (uint32_t i = 0; i < e->io.n_driving; i++)

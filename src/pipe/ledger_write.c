@@ -17,12 +17,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/hash.h"
 #include "base/mem.h"
 
 struct stk_ledger_writer {
     ldg_head head;
-    char *folder, *path, *path_new;
+    char *folder, *path;
     int fd; /* -1: not begun */
     uint64_t size;
     uint8_t *buf; /* room for the head and one record */
@@ -32,8 +33,8 @@ static int failed(const char *what, const char *path, int sys, stk_error *err)
 {
     char text[80];
 
-    return stk_fail(err, STK_EIO, "can't %s the ledger %.120s: %s", what, path,
-                    strerror_r(sys, text, sizeof text));
+    return stk_fail(err, sys == ENOMEM ? STK_ENOMEM : STK_EIO, "can't %s the ledger %.120s: %s",
+                    what, path, strerror_r(sys, text, sizeof text));
 }
 
 /* Every folder on the way, as mkdir -p. */
@@ -63,14 +64,14 @@ static int folder_make(const char *folder, stk_error *err)
     return rc;
 }
 
-static char *path_of(const char *folder, const ldg_head *h, const char *end)
+static char *path_of(const char *folder, const ldg_head *h)
 {
     size_t size = strlen(folder) + 80;
     char *s = stk_alloc(size);
 
     if (s)
-        snprintf(s, size, "%s/rank%05" PRIu32 "-gen%04" PRIu64 LDG_SUFFIX "%s", folder, h->rank,
-                 h->generation, end);
+        snprintf(s, size, "%s/rank%05" PRIu32 "-gen%04" PRIu64 LDG_SUFFIX, folder, h->rank,
+                 h->generation);
     return s;
 }
 
@@ -92,10 +93,9 @@ int stk_ledger_writer_open(stk_ledger_writer **out, const char *folder, const ld
     w->head = *head;
     w->head.id_bytes = head->data.samples >> 32 ? 8 : 4;
     w->folder = stk_strdup(folder);
-    w->path = path_of(folder, head, "");
-    w->path_new = path_of(folder, head, ".new");
+    w->path = path_of(folder, head);
     w->buf = stk_alloc(room);
-    rc = w->folder && w->path && w->path_new && w->buf ? 0 : stk_fail_nomem(err, room);
+    rc = w->folder && w->path && w->buf ? 0 : stk_fail_nomem(err, room);
     if (rc < 0)
         stk_ledger_writer_close(&w);
     *out = w;
@@ -118,7 +118,6 @@ void stk_ledger_writer_close(stk_ledger_writer **wp)
         close(w->fd);
     stk_free(w->folder);
     stk_free(w->path);
-    stk_free(w->path_new);
     stk_free(w->buf);
     stk_free(w);
 }
@@ -178,26 +177,31 @@ static int put_bytes(int fd, const uint8_t *p, size_t len, uint64_t at)
     return 0;
 }
 
+/* The file has its name only once it has a record.  A link of that name is replaced, not
+ * followed. */
 static int begin(stk_ledger_writer *w, const stk_ledger_row *row, stk_error *err)
 {
+    stk_atomic_file f = { 0 };
     size_t len;
-    int sys;
+    int rc;
 
     STK_TRY(stk_ledger_turn(w->folder, &w->head.turn, err));
     len = put_head(w, w->buf);
     len += put_step(w, row, w->buf + len);
-    w->fd = open(w->path_new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (w->fd >= 0 && put_bytes(w->fd, w->buf, len, 0) == 0 && rename(w->path_new, w->path) == 0) {
+    stk_atomic_sweep_like(w->path);
+    rc = stk_atomic_open(&f, w->path, NULL);
+    if (rc == 0)
+        rc = stk_atomic_write(&f, w->buf, len, 0, NULL);
+    if (rc == 0)
+        rc = stk_atomic_commit(&f, STK_COMMIT_FAST, NULL);
+    if (rc == 0) {
+        w->fd = stk_atomic_take(&f);
         w->size = len;
-        return 0;
+    } else {
+        rc = failed("begin", w->path, f.sys, err);
     }
-    sys = errno;
-    if (w->fd >= 0) {
-        close(w->fd);
-        unlink(w->path_new);
-    }
-    w->fd = -1;
-    return failed("begin", w->path, sys, err);
+    stk_atomic_close(&f);
+    return rc;
 }
 
 int stk_ledger_writer_add(stk_ledger_writer *w, const stk_ledger_row *row, stk_error *err)

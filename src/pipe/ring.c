@@ -71,7 +71,7 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     atomic_store_explicit(&s->left, e->tickets,
                           memory_order_relaxed); /* tickets past `rows` count as done by claim */
     if (s->step == 0)
-        atomic_store_explicit(&e->epoch_skips[s->epoch % STK_EPOCHS], 0, memory_order_relaxed);
+        atomic_store_explicit(&e->bad.of_epoch[s->epoch % STK_EPOCHS], 0, memory_order_relaxed);
     s->state = STK_SLOT_FILLING;
 }
 
@@ -88,6 +88,8 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err)
 
         if (e->head > e->tail && !stk_common_settled(e->plan->outputs.common))
             break; /* the first ragged batch shows how many fit */
+        if (e->head > e->tail && stk_account_waited_for(e->plan->memory.reads))
+            break; /* a row of an earlier one waits for memory */
         slot_place(e, s, &next);
         rc = stk_batch_open(&b, e->plan->outputs.common, slot_rows(e, s), err);
         if (rc < 0)
@@ -182,7 +184,9 @@ static void finish(stk_engine *e, stk_slot *s)
     if (s->rc < 0 || atomic_load_explicit(&e->draining, memory_order_relaxed))
         return; /* rows are missing */
     stk_error_clear(&err);
-    rc = stk_row_finish(s->table, e->plan, s->batch, s->list.used, &err);
+    do {
+        rc = stk_row_finish(s->table, e->plan, s->batch, s->list.used, &err);
+    } while (rc == STK_ENOMEM && stk_room_pause(e));
     if (rc < 0)
         stk_ring_fail(e, s, 0, rc, &err);
 }
@@ -215,6 +219,7 @@ void stk_ring_drain(stk_engine *e)
 
     stk_batch_release(&e->held.batch);
     atomic_store_explicit(&e->draining, 1, memory_order_relaxed);
+    stk_account_wake_all(e->plan->memory.reads);
     stk_stall_at(&e->plan->policy.stall, STK_STALL_DRAIN, old);
     atomic_store_explicit(&e->limit, 0, memory_order_release);
     stk_stall_at(&e->plan->policy.stall, STK_STALL_DRAIN, old + 1);
@@ -241,6 +246,6 @@ void stk_ring_drain(stk_engine *e)
     }
     e->head = e->tail = 0;
     for (uint32_t i = 0; i < STK_EPOCHS; i++) /* what is made anew is counted anew */
-        atomic_store_explicit(&e->epoch_skips[i], 0, memory_order_relaxed);
+        atomic_store_explicit(&e->bad.of_epoch[i], 0, memory_order_relaxed);
     atomic_store_explicit(&e->draining, 0, memory_order_relaxed);
 }

@@ -52,6 +52,22 @@ static void packed_figures(const stk_array_plan *p, stk_stats *s)
     }
 }
 
+/* Who has the memory that is counted.  Small fields of cache="device" are with the batches. */
+static void memory_figures(const stk_engine *e, stk_stats *s)
+{
+    const stk_account *account = stk_pool_account(e->plan->outputs.common->pool);
+    uint64_t reads = get(&e->plan->memory.reads->used), others;
+
+    s->memory = get(&account->used);
+    s->memory_peak = get(&account->peak);
+    s->memory_limit = account->limit;
+    s->memory_blocks = stk_cache_held(e->plan->memory.blocks);
+    s->memory_reads = reads > s->memory_blocks ? reads - s->memory_blocks : 0;
+    s->memory_scratch = get(&e->plan->memory.ration->account.used);
+    others = s->memory_blocks + s->memory_reads + s->memory_scratch;
+    s->memory_batches = s->memory > others ? s->memory - others : 0; /* threads go on meanwhile */
+}
+
 static const char *cold_by(const stk_engine *e)
 {
     switch (atomic_load_explicit(&e->io.ring_state, memory_order_relaxed)) {
@@ -85,7 +101,6 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
 {
     uint64_t ns = stk_now_ns() - e->figures.opened_ns, ticks = stk_ticks() - e->figures.opened_ticks;
     double ns_per_tick = ticks ? (double)ns / (double)ticks : 0;
-    stk_account *account = stk_pool_account(e->plan->outputs.common->pool);
     stk_stats s = { .size = out->size,
                     .workers = atomic_load_explicit(&e->active, memory_order_relaxed),
                     .slots = e->n_slots };
@@ -106,13 +121,11 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
     for (uint32_t i = 0; e->plan->rows.learn && i < e->plan->data.n; i++)
         s.jpeg_learned += e->plan->rows.learn[i] ? stk_learn_count(e->plan->rows.learn[i]) : 0;
     s.batches = e->figures.batches;
-    s.skipped = get(&e->skipped);
+    s.skipped = get(&e->bad.skipped);
     s.retried_reads = get(&e->retried);
     s.wait_ns = e->figures.wait_ns;
     s.first_batch_ns = e->figures.first_batch_ns;
-    s.memory = get(&account->used);
-    s.memory_peak = get(&account->peak);
-    s.memory_limit = account->limit;
+    memory_figures(e, &s);
     s.held = stk_engine_held(e);
     s.cold_by = cold_by(e);
     if (e->plan->chains.arrays && e->plan->chains.arrays->packed && !e->schedule->bins)
@@ -121,4 +134,17 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
         device_figures(e, &s);
     stk_schedule_fill(e->schedule, e->epoch, &s.packed_tokens, &s.packed_room);
     memcpy(out, &s, size);
+}
+
+int stk_engine_skipped(stk_engine *e, uint64_t i, stk_error *out)
+{
+    int rc = STK_END;
+
+    pthread_mutex_lock(&e->lock);
+    if (i < e->bad.n) {
+        *out = e->bad.list[i];
+        rc = 0;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return rc;
 }

@@ -13,7 +13,6 @@
 
 #define MAX_CHUNK 32
 #define AHEAD 3 /* rows looked up before their turn */
-#define PATIENCE 500 /* times 2 ms that a row waits for memory when no read is on its way */
 
 /* ---- requests: idle ones, and the heap of those that arrived ---- */
 
@@ -61,6 +60,8 @@ static void request_arrived(stk_request *r)
     if (e->plan->io.inline_mode)
         pthread_cond_broadcast(&e->ready);
     pthread_mutex_unlock(&e->lock);
+    if (atomic_load_explicit(&e->tight, memory_order_relaxed))
+        stk_account_wake_all(e->plan->memory.reads);
 }
 
 static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
@@ -69,6 +70,7 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
                              e->plan->memory.reads, err));
     (*out)->arrived = request_arrived;
     (*out)->owner = e;
+    (*out)->async = &e->io.async;
     (*out)->open_root = e->plan->chains.open_root;
     (*out)->fallback = e->plan->chains.fallback;
     e->n_requests++;
@@ -89,6 +91,8 @@ int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error 
     }
     w->engine = e;
     w->number = number;
+    w->m.scratch.ration = e->plan->memory.ration;
+    w->m.wait_room = stk_room_row;
     w->m.last = stk_ticks();
     *out = w;
     return 0;
@@ -145,8 +149,8 @@ static void give_request(stk_worker *w, stk_request *r)
 static void record_skip(stk_engine *e, const stk_error *err)
 {
     pthread_mutex_lock(&e->lock);
-    if (e->n_skips < STK_KEPT_SKIPS)
-        e->skips[e->n_skips++] = *err;
+    if (e->bad.n < STK_KEPT_SKIPS)
+        e->bad.list[e->bad.n++] = *err;
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -166,8 +170,8 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
     if (!s->table->replaceable || r->index_failed || !skippable(*rc))
         return 0;
     record_skip(e, err);
-    atomic_fetch_add_explicit(&e->skipped, 1, memory_order_relaxed);
-    n = atomic_fetch_add_explicit(&e->epoch_skips[s->epoch % STK_EPOCHS], 1, memory_order_relaxed) +
+    atomic_fetch_add_explicit(&e->bad.skipped, 1, memory_order_relaxed);
+    n = atomic_fetch_add_explicit(&e->bad.of_epoch[s->epoch % STK_EPOCHS], 1, memory_order_relaxed) +
         1;
     if (e->plan->policy.skip_budget && n > e->plan->policy.skip_budget) {
         *rc = stk_fail(err, STK_ECORRUPT,
@@ -282,13 +286,30 @@ static void time_run(stk_worker *w, stk_stage_id stage)
     stk_lap(&w->m, stage);
 }
 
+/* Check the bytes, unpacking blocks.  STK_PENDING: another worker unpacks one, r has left. */
+static int bytes_finish(stk_worker *w, stk_request *r, stk_error *err)
+{
+    stk_engine *e = w->engine;
+    int rc;
+
+    if (!r->blocks)
+        return stk_request_finish(r, err);
+    atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
+    rc = stk_request_finish(r, err);
+    if (rc != STK_PENDING)
+        atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
+    return rc;
+}
+
 /* Finish bytes and make the row. */
 static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err)
 {
     stk_row x = row_of(w, r, s);
-    int rc = stk_request_finish(r, err);
+    int rc = bytes_finish(w, r, err);
     uint64_t fetched = time_fetched(w);
 
+    if (rc == STK_PENDING)
+        return rc;
     if (rc == 0) {
         rc = stk_row_make(&x, err);
         if (rc < 0)
@@ -314,53 +335,11 @@ static void address(const stk_engine *e, const stk_request *r, stk_error *err)
                       : UINT64_MAX;
 }
 
-static int take_arrived(stk_worker *w);
-
-/* memory_limit is reached: take what idle requests and blocks keep, else end a row whose bytes
- * are there, else wait for a read or for other workers, who keep no memory between rows
- * meanwhile.  0: it took too long.  Rows ended here may come here themselves, at most once for
- * every request there is. */
-static int make_room(stk_worker *w, uint32_t *tries)
-{
-    stk_engine *e = w->engine;
-    struct timespec soon;
-    int room = stk_cache_trim(e->plan->memory.blocks);
-
-    atomic_store_explicit(&e->tight, 1, memory_order_relaxed);
-    pthread_mutex_lock(&e->lock);
-    for (stk_request *r = e->idle; r; r = r->next)
-        room |= stk_request_trim(r);
-    pthread_mutex_unlock(&e->lock);
-    if (w->req)
-        room |= stk_request_trim(w->req);
-    if (room || take_arrived(w))
-        return 1;
-    if (!atomic_load_explicit(&e->inflight, memory_order_relaxed) &&
-        (++*tries == PATIENCE || e->plan->io.inline_mode))
-        return 0;
-    for (uint32_t i = 0; i < e->plan->io.n_driven && e->plan->io.inline_mode; i++)
-        e->plan->io.driven[i]->drive(1);
-    soon = stk_in_ms(2); /* whoever keeps a request tells nobody */
-    pthread_mutex_lock(&e->lock);
-    if (!atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
-        pthread_cond_timedwait(&e->work, &e->lock, &soon);
-    pthread_mutex_unlock(&e->lock);
-    return 1;
-}
-
 static int row_begin_patiently(stk_worker *w, stk_request *r, stk_error *err)
 {
-    uint32_t tries = 0;
     int rc = row_begin(w, r, err);
 
-    if (rc != STK_ELIMIT)
-        return rc;
-    while (rc == STK_ELIMIT && make_room(w, &tries))
-        rc = row_begin(w, r, err);
-    atomic_store_explicit(&w->engine->tight, 0, memory_order_relaxed);
-    if (rc == STK_ELIMIT)
-        rc = err->code = STK_ENOMEM; /* not the sample's fault: never skipped */
-    return rc;
+    return rc == STK_ELIMIT ? stk_room_begin(w, r, row_begin, err) : rc;
 }
 
 static const stk_row_table *table_of(const stk_request *r)
@@ -402,6 +381,8 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             stk_range(e, "stoker gather");
             rc = row_finish(w, r, s, &err);
             stk_range(e, NULL);
+            if (rc == STK_PENDING)
+                return 0;
         }
         if (rc < 0 && table_of(r)->uncached && stk_row_was_found(r)) {
             r->table = table_of(r)->uncached; /* the file says what is wrong, or is decoded here */
@@ -452,7 +433,7 @@ static uint32_t claim(stk_engine *e, uint32_t want, uint64_t *first)
     }
 }
 
-static int take_arrived(stk_worker *w)
+int stk_worker_take_arrived(stk_worker *w)
 {
     stk_engine *e = w->engine;
     stk_request *r;
@@ -483,7 +464,7 @@ static void wait_request(stk_worker *w)
     stk_engine *e = w->engine;
 
     while (!own_request(w)) {
-        if (take_arrived(w))
+        if (stk_worker_take_arrived(w))
             continue;
         if (e->plan->io.inline_mode) {
             for (uint32_t i = 0; i < e->plan->io.n_driven; i++)
@@ -579,7 +560,8 @@ static uint32_t run_requests(stk_worker *w, const run *u)
 static int immediate_row(stk_row *x, stk_error *err)
 {
     STK_TRY(x->table->begin(x, err));
-    STK_TRY(stk_row_make(x, err));
+    for (x->output = 0; x->output < x->table->n_out; x->output++)
+        STK_TRY(x->table->out[x->output]->make(x, err));
     x->table->note(x);
     x->m->bytes += x->table->row_bytes;
     x->m->rows++;
@@ -595,6 +577,7 @@ static uint32_t run_immediate(stk_worker *w, const run *u)
     stk_row x = run_start(w, u);
     stk_error err;
 
+    w->m.ticket = u->ticket;
     if (u->rows > 1 && t->expect)
         t->expect(e->plan, u->where, u->rows);
     for (uint32_t i = 0; i < u->rows; i++) {
@@ -619,6 +602,7 @@ static uint32_t run_immediate(stk_worker *w, const run *u)
             err.sample = stk_schedule_id(e->schedule, &u->where[i]);
         stk_ring_fail(e, u->slot, u->row + i, rc, &err);
     }
+    stk_scratch_settle(&w->m.scratch);
     time_run(w, STK_STAGE_VALUE);
     return u->rows;
 }
@@ -677,7 +661,7 @@ int stk_worker_step(stk_worker *w)
         atomic_load_explicit(&e->inflight, memory_order_relaxed) < e->plan->io.depth &&
         own_request(w) && run_claim(w))
         return 1;
-    if (take_arrived(w))
+    if (stk_worker_take_arrived(w))
         return 1;
     if (own_request(w) && run_claim(w))
         return 1;
@@ -774,7 +758,9 @@ void *stk_worker_main(void *arg)
 
             if (e->stop || (!parked && can_work_locked(w)))
                 break;
+            e->n_resting++;
             pthread_cond_wait(parked ? &e->parked : &e->work, &e->lock);
+            e->n_resting--;
         }
         stop = e->stop;
         pthread_mutex_unlock(&e->lock);

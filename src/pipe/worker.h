@@ -14,6 +14,7 @@ typedef struct stk_worker {
     pthread_t thread;
     stk_request *req; /* NULL: it is on its way */
     int synchronous;  /* the repair worker, on the consumer's thread: reads wait */
+    uint64_t short_since; /* nanoseconds: no thread could give memory since then; 0: one can */
 } stk_worker;
 
 /* worker.c: the loop */
@@ -25,6 +26,7 @@ int stk_worker_step_locked(
 void *stk_worker_main(void *worker);
 /* A row of a READY slot once more, by the CPU; the consumer's thread.  A failure is the slot's. */
 int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err);
+int stk_worker_take_arrived(stk_worker *w); /* end a row whose bytes have come.  0: there is none */
 
 /* peek.c: rows whose bytes lie in memory */
 typedef struct stk_peek {

@@ -2,7 +2,11 @@
 /* row.c - what all rows of samples have in common: index entry, fields, reads; and their end. */
 #include "row/row.h"
 
+#include <errno.h>
+
 #include "base/registry.h"
+
+#define AGAIN 16 /* times that an output is begun again; with each it asks for more */
 
 void stk_maker_fini(stk_maker *m)
 {
@@ -27,6 +31,60 @@ int stk_row_finish(const stk_row_table *t, const stk_plan *p, stk_batch *b, cons
         if (t->out[i]->finish)
             STK_TRY(t->out[i]->finish(p, b, i, used, err));
     return 0;
+}
+
+/* ---- memory ---- */
+
+int stk_maker_scratch(stk_maker *m, size_t size, void **out, stk_error *err)
+{
+    stk_scratch_reset(&m->scratch);
+    while (!(*out = stk_scratch_get(&m->scratch, size))) {
+        if (!m->scratch.shortage)
+            return stk_fail_nomem(err, size);
+        STK_TRY(m->wait_room(m, m->ticket, 0, err));
+        stk_scratch_reset(&m->scratch);
+    }
+    return 0;
+}
+
+void *stk_row_reserve(stk_row *x, size_t len, stk_cut *cut)
+{
+    void *dst = stk_batch_reserve(x->batch, x->output, x->row, len, cut);
+
+    x->m->short_room = !dst && errno == EDQUOT ? len : 0;
+    return dst;
+}
+
+int stk_row_no_room(const stk_row *x, size_t len, stk_error *err)
+{
+    return x->m->short_room
+               ? stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", len)
+               : stk_fail_nomem(err, len);
+}
+
+int stk_row_make_again(stk_row *x, int rc, stk_error *err)
+{
+    stk_maker *m = x->m;
+    stk_error why;
+
+    for (unsigned i = 0; rc < 0 && i < AGAIN && (m->scratch.shortage || m->short_room); i++) {
+        size_t room = m->scratch.shortage ? 0 : m->short_room;
+        int waited = m->wait_room(m, x->req->ticket, room, &why);
+
+        if (waited < 0 && room && waited == STK_ENOMEM)
+            break; /* the error says already how much it was */
+        if (waited < 0) {
+            *err = why;
+            rc = waited;
+            break;
+        }
+        x->again = 1;
+        m->short_room = 0;
+        stk_scratch_reset(&m->scratch);
+        rc = x->table->out[x->output]->make(x, err);
+    }
+    x->again = 0;
+    return rc;
 }
 
 /* ---- a sample ---- */

@@ -42,12 +42,19 @@ typedef struct stk_maker { /* what a worker makes rows with */
     uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
     stk_cut cut;
     stk_scratch scratch;
+    uint64_t ticket;   /* immediate rows: the first of those in hand */
+    size_t short_room; /* bytes that the batch had no room for; 0: it had */
+    /* The pipe's: the scratch met a shortage, or the batch has no room for `room` bytes: wait,
+     * holding no scratch.  0: make the output again. */
+    int (*wait_room)(struct stk_maker *m, uint64_t ticket, size_t room, stk_error *err);
     stk_row_docs docs; /* of the row in hand, where it is packed again */
     stk_bytes next;    /* rows of arrays: what is left to prefetch of the next row */
     void *decoder[STK_MAX_DECODERS]; /* contexts, opened at first use */
 } stk_maker;
 
 void stk_maker_fini(stk_maker *m);
+/* All the scratch that an immediate row needs, waiting for it; ends with stk_scratch_settle(). */
+int stk_maker_scratch(stk_maker *m, size_t size, void **out, stk_error *err);
 
 typedef struct stk_row { /* one row while it is made; on the worker's stack */
     stk_maker *m;
@@ -57,6 +64,7 @@ typedef struct stk_row { /* one row while it is made; on the worker's stack */
     stk_request *req; /* NULL: an immediate row */
     stk_batch *batch;
     uint32_t row, output;         /* in the batch; the one being made */
+    int again;                    /* the output was begun before, and had no memory */
     const stk_piece_place *piece; /* of a packed row; NULL: the sample is the row */
     uint64_t position;
     uint64_t at; /* immediate rows: row of the array, or token of the stream */
@@ -141,18 +149,30 @@ static inline stk_cut *stk_row_cut(const stk_row *x)
     return x->req->late ? NULL : &x->m->cut;
 }
 
+/* There was no memory for an output: wait for it, and make the output again. */
+int stk_row_make_again(stk_row *x, int rc, stk_error *err);
+
+/* All outputs of a row of a request. */
 static inline int stk_row_make(stk_row *x, stk_error *err)
 {
     const stk_row_table *t = x->table;
+    int rc = 0;
 
+    x->m->short_room = 0;
     for (x->output = 0; x->output < t->n_out; x->output++) {
-        int rc = t->out[x->output]->make(x, err);
-
+        rc = t->out[x->output]->make(x, err);
         if (rc < 0)
-            return rc;
+            rc = stk_row_make_again(x, rc, err);
+        if (rc < 0)
+            break;
     }
-    return 0;
+    stk_scratch_settle(&x->m->scratch);
+    return rc;
 }
+
+/* Room for a ragged row; NULL: stk_row_no_room() says why. */
+void *stk_row_reserve(stk_row *x, size_t len, stk_cut *cut);
+int stk_row_no_room(const stk_row *x, size_t len, stk_error *err);
 
 /* ---- the kinds ---- */
 

@@ -103,10 +103,7 @@ static int take(gather *g, uint64_t row, uint64_t n, stk_error *err)
     stk_span at;
 
     if (convert && !a->set->mapped && !a->part[0].data) {
-        stk_scratch_reset(&g->m->scratch);
-        into = stk_scratch_get(&g->m->scratch, (size_t)n * a->row_bytes);
-        if (!into)
-            return stk_fail_nomem(err, (size_t)n * a->row_bytes);
+        STK_TRY(stk_maker_scratch(g->m, (size_t)n * a->row_bytes, &into, err));
     }
     while (n) {
         size_t count;
@@ -237,11 +234,10 @@ static int packed_numbers(gather *g, const stk_tokens *t, const stk_document *d,
 {
     int64_t *row, *at;
     stk_convert_fn narrow = stk_convert_c(STK_I64, g->to);
+    void *room = NULL;
 
-    stk_scratch_reset(&g->m->scratch);
-    row = at = stk_scratch_get(&g->m->scratch, t->block * sizeof *row);
-    if (!row)
-        return stk_fail_nomem(err, t->block * sizeof *row);
+    STK_TRY(stk_maker_scratch(g->m, t->block * sizeof *row, &room, err));
+    row = at = room;
     for (uint64_t k = 0; k <= n; k++) { /* the last one is the padding */
         uint64_t left = (uint64_t)(row + t->block - at), len = k < n ? d[k].len : left;
         uint64_t here = k < n ? followed(&d[k], t->shift) : 0;

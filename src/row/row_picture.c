@@ -59,7 +59,7 @@ static void tell(const stk_row *x, uint32_t step, const char *op, const stk_view
     const stk_watch *watch = &x->plan->policy.watch;
     stk_drawn d = { x->batch->epoch, x->position, x->output, step, op, view };
 
-    if (watch->drawn)
+    if (watch->drawn && !x->again)
         watch->drawn(watch->cookie, &d);
 }
 
@@ -96,6 +96,8 @@ static int decode_need(const picture *p, const stk_ask *ask, stk_scratch *scratc
 
     if (!need->w || !need->h)
         return 0;
+    if (p->turn != 1 && !stk_scratch_expect(scratch, (size_t)need->w * need->h * 8))
+        return stk_fail(err, STK_ENOMEM, "no memory to turn a picture of %ux%u", need->w, need->h);
     STK_TRY(p->decoder->decode(p->ctx, &filed, scratch, out, err));
     return p->turn == 1 ? 0 : stk_turn_pixels(p->turn, p->info, need, scratch, out, err);
 }
@@ -198,13 +200,14 @@ void stk_picture_prepare(stk_row *x)
 {
     stk_request *r = x->req;
     stk_wanted *want = &r->want[x->output];
+    stk_seek_field at = { r->entry.shard, r->entry.row, want->number };
 
     want->hint = (stk_bytes){ 0 };
     want->learn = 0;
     if ((!r->data->seek && !x->plan->rows.learn) || x->plan->chains.open_root[x->output] ||
         want->number == UINT16_MAX)
         return;
-    want->hint = stk_seekfile_get(r->data->seek, r->entry.shard, r->entry.row, want->number);
+    want->hint = stk_seekfile_get(r->data->seek, &at, &r->hint_room[x->output]);
     stk_learn_look(x->plan, r, x->output);
 }
 
@@ -214,6 +217,7 @@ void stk_picture_prepare(stk_row *x)
 static int ragged_place(stk_row *x, stk_sample_job *job, stk_error *err)
 {
     const stk_view *v = job->view;
+    size_t len = (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(job->dtype);
     int hwc = job->layout == STK_HWC;
     stk_row_out *out = stk_row_out_of(x);
 
@@ -225,10 +229,8 @@ static int ragged_place(stk_row *x, stk_sample_job *job, stk_error *err)
     out->shape[0] = hwc ? v->vis_h : 3;
     out->shape[1] = hwc ? v->vis_w : v->vis_h;
     out->shape[2] = hwc ? 3 : v->vis_w;
-    job->dst = stk_batch_reserve(x->batch, x->output, x->row,
-                                 (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(job->dtype),
-                                 NULL);
-    return job->dst ? 0 : stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
+    job->dst = stk_row_reserve(x, len, NULL);
+    return job->dst ? 0 : stk_row_no_room(x, len, err);
 }
 
 static int place(stk_row *x, stk_sample_job *job, stk_error *err)

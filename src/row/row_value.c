@@ -11,7 +11,9 @@ int stk_value_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32
     const stk_common *c = p->outputs.common;
 
     (void)used;
-    return stk_out_pads(&c->out[output], c->batch) ? stk_batch_pad(b, output, err) : 0;
+    return stk_out_pads(&c->out[output], c->batch) && !b->out[output].padded
+               ? stk_batch_pad(b, output, err)
+               : 0;
 }
 
 int stk_value_check(const stk_row *x, int64_t len, stk_error *err)
@@ -52,7 +54,7 @@ static void prepare_direct(stk_row *x)
 static void *new_room(stk_row *x, size_t len)
 {
     stk_row_fresh(x);
-    return stk_batch_reserve(x->batch, x->output, x->row, len, stk_row_cut(x));
+    return stk_row_reserve(x, len, stk_row_cut(x));
 }
 
 static int put_bytes(stk_row *x, stk_bytes in, void *dst, stk_error *err)
@@ -60,7 +62,7 @@ static int put_bytes(stk_row *x, stk_bytes in, void *dst, stk_error *err)
     stk_row_out *out = stk_row_out_of(x);
 
     if (!dst)
-        return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", in.len);
+        return stk_row_no_room(x, in.len, err);
     if (in.len && in.data != dst) /* an empty field may have no address */
         memmove(dst, in.data, in.len);
     out->ndim = 1;
@@ -139,8 +141,7 @@ static int value_place(stk_row *x, const stk_spec *spec, size_t bytes, void **ds
     out->ndim = spec->ndim;
     memcpy(out->shape, spec->shape, sizeof out->shape);
     *dst = new_room(x, bytes);
-    return *dst ? 0
-                : stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its %zu bytes", bytes);
+    return *dst ? 0 : stk_row_no_room(x, bytes, err);
 }
 
 /* A row that truncate() makes shorter is made whole beside its place: codecs know nothing of it. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* local_test.c - files of this machine, and bytes in memory, through the same table. */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -223,13 +224,63 @@ static void memory_reads(void **state)
     assert_int_equal(stk_source_memory.open("mem://x", &f, &err), STK_ENOTFOUND);
 }
 
+/* ---- retries and reasons ---- */
+
+static int flaky_left, flaky_sys;
+
+static int flaky_read(stk_file *f, stk_io *io)
+{
+    (void)f;
+    io->rc = flaky_left ? STK_EIO : 0;
+    io->sys = flaky_left ? flaky_sys : 0;
+    io->got = flaky_left ? 0 : io->len;
+    flaky_left -= flaky_left > 0;
+    return io->rc;
+}
+
+static int flaky_reason(const stk_io *io, char *text, size_t size)
+{
+    return io->sys == 4711 && snprintf(text, size, "no such bucket") > 0;
+}
+
+/* STK_EIO is retried before it is reported, as base.h says, here too. */
+static void failed_reads(void **state)
+{
+    const stk_source flaky = { .name = "flaky", .read = flaky_read, .reason = flaky_reason };
+    static const struct {
+        int sys;
+        const char *says;
+    } why[] = { { EIO, "Input/output error" },
+                { -503, "HTTP status 503" },
+                { 0, "EIO" },
+                { 4711, "no such bucket" } };
+    stk_file f = { &flaky };
+    stk_error err;
+    char byte;
+
+    (void)state;
+    flaky_sys = EIO;
+    flaky_left = STK_IO_TRIES - 1;
+    assert_int_equal(stk_file_read(&f, 0, &byte, 1, &err), 0);
+    assert_int_equal(flaky_left, 0);
+    for (int i = 0; i < 4; i++) {
+        flaky_left = STK_IO_TRIES + 1;
+        flaky_sys = why[i].sys;
+        assert_int_equal(stk_file_read(&f, 7, &byte, 1, &err), STK_EIO);
+        assert_int_equal(flaky_left, 1);
+        assert_int_equal(err.offset, 7);
+        if (!strstr(err.message, why[i].says))
+            fail_msg("\"%s\" has no \"%s\"", err.message, why[i].says);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(local_reads),    cmocka_unit_test(cold_reads),
         cmocka_unit_test(without_nowait), cmocka_unit_test(file_urls),
         cmocka_unit_test(open_errors),    cmocka_unit_test(absurd_offsets),
-        cmocka_unit_test(memory_reads),
+        cmocka_unit_test(memory_reads),   cmocka_unit_test(failed_reads),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -6,8 +6,9 @@
  * file is open is fine as long as the bytes stay. */
 #include "source/source.h"
 
-#include <pthread.h>
 #include <string.h>
+
+#include "base/lock.h"
 
 #define SCHEME "mem://"
 
@@ -24,11 +25,11 @@ typedef struct memory_file {
     size_t len;
 } memory_file;
 
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static named *list; /* list_lock */
+static stk_mutex list_lock = STK_MUTEX_INITIALIZER;
+static named *list STK_GUARDED(list_lock);
 
 /* The link that points to the entry of that name, or to the end. */
-static named **find_locked(const char *name)
+static named **find_locked(const char *name) STK_REQUIRES(list_lock)
 {
     named **at = &list;
 
@@ -57,7 +58,7 @@ int stk_memory_put(const char *name, const void *data, size_t len, stk_error *er
         fresh->len = len;
         memcpy(fresh->name, name, n + 1);
     }
-    pthread_mutex_lock(&list_lock);
+    stk_mutex_lock(&list_lock);
     at = find_locked(name);
     old = *at;
     if (old)
@@ -66,7 +67,7 @@ int stk_memory_put(const char *name, const void *data, size_t len, stk_error *er
         fresh->next = list;
         list = fresh;
     }
-    pthread_mutex_unlock(&list_lock);
+    stk_mutex_unlock(&list_lock);
     stk_free(old);
     return 0;
 }
@@ -79,13 +80,13 @@ static int memory_open(const char *url, stk_file **out, stk_error *err)
     *out = NULL;
     if (!f)
         return stk_fail_nomem(err, sizeof *f);
-    pthread_mutex_lock(&list_lock);
+    stk_mutex_lock(&list_lock);
     e = *find_locked(bare(url));
     if (e) {
         f->data = e->data;
         f->len = e->len;
     }
-    pthread_mutex_unlock(&list_lock);
+    stk_mutex_unlock(&list_lock);
     if (!e) {
         stk_free(f);
         stk_fail(err, STK_ENOTFOUND, "no bytes have this name: stk_memory_put() gives them one");

@@ -1,25 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* source.c - what every source shares: reads of an exact length, closing, lists of names. */
+/* source.c - what every source shares: reads of an exact length, with pauses between tries, why one
+ * failed, closing, lists of names. */
 #include "source/source.h"
 
-#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#define RETRIES 200 /* of a source that says "again": 0.2 s in all */
+long stk_io_pause_ns(uint32_t failed)
+{
+    return 2000000L << (2 * (failed - 1)); /* 2, 8, 32 ms */
+}
+
+void stk_io_read(stk_io *io, uint64_t *retried)
+{
+    for (uint32_t i = 1; i <= STK_IO_TRIES; i++) {
+        struct timespec pause = { 0, stk_io_pause_ns(i) };
+
+        io->got = 0;
+        io->sys = 0;
+        io->rc = io->file->source->read(io->file, io);
+        if (io->rc != STK_EIO)
+            return;
+        if (i < STK_IO_TRIES) {
+            ++*retried;
+            nanosleep(&pause, NULL);
+        }
+    }
+}
+
+const char *stk_io_reason(const stk_io *io, char *text, size_t size)
+{
+    const stk_source *source = io->file ? io->file->source : NULL;
+
+    if (source && source->reason && source->reason(io, text, size))
+        return text;
+    if (io->sys < 0)
+        snprintf(text, size, "HTTP status %d", -io->sys);
+    return io->sys > 0 ? strerror_r(io->sys, text, size)
+           : io->sys   ? text
+                       : stk_code_name(io->rc);
+}
 
 int stk_file_read(stk_file *f, uint64_t offset, void *dst, size_t len, stk_error *err)
 {
     stk_io io = { .offset = offset, .len = len, .dst = dst, .file = f };
-    char text[96];
-    int tries = 0;
+    uint64_t retried = 0;
+    char text[STK_REASON_MAX];
 
-    while (f->source->read(f, &io) < 0 && (io.sys == EINTR || io.sys == EAGAIN) &&
-           tries++ < RETRIES)
-        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    stk_io_read(&io, &retried);
     if (io.rc < 0)
         stk_fail(err, io.rc, "reading %zu bytes failed: %s", len,
-                 io.sys ? strerror_r(io.sys, text, sizeof text) : stk_code_name(io.rc));
+                 stk_io_reason(&io, text, sizeof text));
     else if (io.got < len)
         io.rc = stk_fail(err, STK_ECORRUPT,
                          "the file ends after %zu of %zu bytes wanted here: it was cut short",

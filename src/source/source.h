@@ -9,8 +9,20 @@
 extern const stk_source stk_source_local;  /* paths and file:// */
 extern const stk_source stk_source_memory; /* mem://NAME: bytes given by stk_memory_put() */
 
-/* Exactly len bytes at offset, waiting; a short file is STK_ECORRUPT with the offset.  Retries
- * EINTR, EAGAIN. */
+/* A read that fails with STK_EIO is tried again after a pause, so often in all; this is the rule for
+ * all reads, also those that wait elsewhere (fetch/uring.c, pipe/iothread.c). */
+#define STK_IO_TRIES 4
+long stk_io_pause_ns(uint32_t failed); /* after the failed-th failure, from 1 */
+/* A blocking read with retries.  *retried grows by their number. */
+void stk_io_read(stk_io *io, uint64_t *retried);
+
+/* Why a read failed, for an error: the source's own words, an errno's, an HTTP status.  Returns
+ * `text` or a constant. */
+#define STK_REASON_MAX 128
+const char *stk_io_reason(const stk_io *io, char *text, size_t size);
+
+/* Exactly len bytes at offset, waiting and trying again as above; a short file is STK_ECORRUPT with
+ * the offset. */
 int stk_file_read(stk_file *f, uint64_t offset, void *dst, size_t len, stk_error *err);
 void stk_file_close(stk_file **f); /* NULL-safe, nulls */
 
@@ -37,10 +49,13 @@ typedef struct stk_names {
 int stk_names_add(stk_names *l, const char *name, size_t len, stk_error *err);
 void stk_names_fini(stk_names *l);
 
+#define STK_PATH_SCHEME "path:"
+
 /* Expand patterns to shard names in order, by WebDataset's rules: "::" separates, ${X} is WDS_X
  * of the environment, braces expand (zero padding, steps, descending, nesting, {x} stays).
  * Then, ours: a name with * ? [ is a glob, sorted, a folder means its shards (*.tar), sorted, or,
  * where there are none, the pictures in it: see source/folder.h.
+ * "path:NAME" is the local file or folder of that very name, whatever characters it has.
  * A pattern that matches nothing is STK_ENOTFOUND and named.  At most 16 million names. */
 int stk_urls_expand(const char *const *urls, size_t n, stk_names *out, stk_error *err);
 

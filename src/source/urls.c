@@ -4,7 +4,7 @@
  * First WebDataset's rules in its order ("::", ${X}, braces), so that a list that works there
  * names the same shards here in the same order.  Then ours for local names: globs and folders
  * (of shards, else of pictures), sorted bytewise, so that the order of the data depends on
- * neither locale nor file system.  A plain name is not looked up: opening it says what is wrong,
+ * neither locale nor file system.  "path:NAME" is a local name as it stands, without any of this.  A plain name is not looked up: opening it says what is wrong,
  * with its reason. */
 #include <ctype.h>
 #include <dirent.h>
@@ -256,6 +256,28 @@ static int add_expanded(const char *name, stk_names *out, stk_error *err)
                      : no_shards(name, err);
 }
 
+/* ---- a name that is meant as it stands ---- */
+
+static int add_as_it_stands(const char *path, stk_names *out, stk_error *err)
+{
+    size_t before = out->n;
+    struct stat st;
+
+    if (!*path)
+        return stk_fail(err, STK_EINVAL, "\"path:\" has no name after it");
+    if (stat(path, &st))
+        return stk_fail(err, STK_ENOTFOUND,
+                        "there is no \"%.150s\"; it was given as a path: give a string for a "
+                        "pattern",
+                        path);
+    if (!S_ISDIR(st.st_mode))
+        return name_add(out, path, strlen(path), err);
+    STK_TRY(add_folder(path, out, err));
+    if (out->n == before)
+        STK_TRY(stk_folder_expand(path, out, err));
+    return out->n > before ? 0 : no_shards(path, err);
+}
+
 /* ---- a whole pattern ---- */
 
 static int expand_braces(const stk_text *t, stk_names *out, stk_error *err)
@@ -305,6 +327,10 @@ int stk_urls_expand(const char *const *urls, size_t n, stk_names *out, stk_error
     const char *part, *next;
 
     for (size_t i = 0; i < n; i++) {
+        if (!strncmp(urls[i], STK_PATH_SCHEME, strlen(STK_PATH_SCHEME))) {
+            STK_TRY(add_as_it_stands(urls[i] + strlen(STK_PATH_SCHEME), out, err));
+            continue;
+        }
         for (part = urls[i]; part; part = next) {
             next = strstr(part, "::");
             STK_TRY(expand_part(part, next ? (size_t)(next - part) : strlen(part), out, err));

@@ -23,7 +23,7 @@ def test_alone_it_teaches(stoker):
     assert done.code == 0 and done.err == ""
     assert done.out == stoker("--help").out == stoker("help").out
     assert done.out == """\
-stoker - training data from where it lies to ready batches
+stoker - training data from where it is to ready batches
 
 Usage: stoker COMMAND ...
 
@@ -92,8 +92,8 @@ def test_help_of_index(stoker):
   --columns NAMES         also keep these values of every sample: fields, or members of JSON
                           fields, by commas (default: none)
   --jpeg                  also keep seek points of JPEGs, so that a crop is decoded without what
-                          lies before it
-  --force                 build anew although a good index is there
+                          comes before it
+  --force                 build again although there is a good index
   --workers N             threads (default: the cores there are)
   --cache-dir DIR         where indexes of read-only data go (default: $STOKER_CACHE, else the
                           user's cache)
@@ -107,20 +107,10 @@ def test_help_of_index(stoker):
 # ---- the table of options -------------------------------------------------------------------------
 
 def test_every_option_is_a_flag(stoker):
-    """Rows of options.def, fields of the struct, and flags of bench are the same set."""
-    rows = set(re.findall(r"^STK_OPTION\((\w+)", (ROOT / "src/loader/options.def").read_text(), re.M))
-    header = (ROOT / "include/stoker/stoker.h").read_text()
-    struct = header.split("typedef struct stk_loader_options {")[1].split("} stk_loader_options;")[0]
-    struct = re.sub(r"/\*.*?\*/", "", struct, flags=re.S)
-    fields = {f.strip(" *\n") for part in struct.split(";") if part.strip()
-              for f in re.split(r"[\s*](?=\w+(?:,|$))", part.strip().replace(", ", ", *"))[1:]
-              for f in f.split(",") if f.strip(" *\n")}
-    program = {"size", "outputs", "n_outputs", "log", "log_cookie", "order", "memory", "stages", "n_stages",
-               "collations", "watch", "select", "n_select",
-               "weights", "n_weights", "balance", "n_balance",
-               "stratify", "n_stratify", "mix", "n_mix", "lengths", "n_lengths"}
-    assert fields - program == rows
+    """tests/docs/test_options_table.py holds the table against the struct and Python."""
+    rows = re.findall(r"^STK_OPTION\((\w+)", (ROOT / "src/loader/options.def").read_text(), re.M)
     help_text = stoker("bench", "--help").out
+    assert len(rows) > 30
     for row in rows:
         flag = "workers" if row == "num_workers" else row.replace("_", "-")
         assert f"  --{flag}" in help_text
@@ -202,7 +192,7 @@ def test_index_columns(stoker, photos):
           "index DIR/photos/.stoker/HASH.idx cannot be written, so no columns were added; opened with columns= "
           "they are read into memory")
     fails(stoker("index", "photos", "--columns", ","), 2, "--columns is a list of 1 to 64 names: cls,json.width")
-    fails(stoker("index", "photos", "--columns", "a..b"), 2, '"a..b" is no column: write a field (cls) or a member '
+    fails(stoker("index", "photos", "--columns", "a..b"), 2, '"a..b" is not a column: write a field (cls) or a member '
           "of a JSON field (json.width)")
 
 
@@ -282,9 +272,9 @@ def test_tokens_and_arrays_have_no_index(stoker, tmp_path):
 
 def test_bench_options_reach_the_loader(stoker, photos):
     got = json.loads(stoker("bench", "photos", "--epochs=1", "--batch-size=5", "--drop-last", "--prefetch=2",
-                            "--memory-limit=256M", "--field", "y=from(cls) | int", "--json").raw)
+                            "--memory-limit=256MB", "--field", "y=from(cls) | int", "--json").raw)
     assert (got["samples"], got["batches"], got["slots"]) == (10, 2, 2)
-    assert got["memory"]["limit_bytes"] == 256 << 20
+    assert got["memory"]["limit_bytes"] == 256_000_000
     assert got["fields"] == {"y": "from(cls) | int"}
 
 

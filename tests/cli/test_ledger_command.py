@@ -129,7 +129,7 @@ def test_rows_that_fill_up(stoker, numbers, tmp_path):
 @pytest.mark.parametrize("args, code, line", [
     (["none"], 3, "can't open the ledger none: No such file or directory"),
     (["."], 3, "there is no ledger in .: loader.ledger(folder) writes one"),
-    (["led", "--sample", "x"], 2, "'x' is no number: to look for a key, say --data DATA"),
+    (["led", "--sample", "x"], 2, "'x' is not a number: to look for a key, say --data DATA"),
     (["led", "--sample", "x", "--data", "n.tar"], 2, "no sample has the key 'x'"),
     (["led", "--sample", "22"], 2, "there is no sample 22: ids are 0 to 21"),
     (["led", "--sample", "1", "--step", "2"], 2, "take one of --sample, --step, --twice and --never"),

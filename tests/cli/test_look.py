@@ -103,7 +103,7 @@ def test_decoded_by_a_chain(stoker, small, tmp_path):
     (["a", "cls", "--decode", "gif"], '--decode is one of: png ppm npy, not "gif"'),
     (["a", "--decode", "png"], "--decode needs a field: stoker cat s.tar a FIELD --decode png"),
     (["a", "cls", "--decode", "png", "--chain", "int"],
-     "this is no picture of bytes (three channels of u8): end the chain with to(u8), or take --decode npy"),
+     "this is not a picture of bytes (three channels of u8): end the chain with to(u8), or take --decode npy"),
 ])
 def test_wrong_usage(stoker, small, tmp_path, args, line):
     fails(stoker("cat", "s.tar", *args, "-o", "x"), 2, line)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,7 +81,7 @@ def cut_in_sample(d):
 
 
 def not_found(d):
-    stoker.open(d / "train-{000..002}.tar")
+    stoker.open(str(d / "train-{000..002}.tar"))
 
 
 def no_column(d):
@@ -95,6 +96,20 @@ def changed(d):
     stoker.open(labels(d))
     write_tar(d / "a.tar", [("0.cls", b"1")])
     stoker.open(d / "a.tar")
+
+
+def rewritten(d):
+    stoker.open(write_tar(d / "a.tar", [(f"{i:04d}.cls", b"1") for i in range(40)]))
+    write_tar(d / "a.tar", [(f"{i:04d}{'x' * (i in (8, 9))}.cls", b"1") for i in range(40)])
+    os.utime(d / "a.tar", ns=(1, 1))
+    load(d / "a.tar", {"x": "from(cls) | int"})
+
+
+def shorter(d):
+    np.save(d / "a.npy", np.zeros((1000, 8), "f4"))
+    data = stoker.open(d / "a.npy")
+    os.truncate(d / "a.npy", 4096)
+    data[999]
 
 
 def too_large(d):
@@ -126,7 +141,8 @@ def too_many_bad(d):
 
 
 CASES = [unknown_step, unknown_argument, unknown_field, ragged, too_few, bad_picture, bad_label,
-         torn_shard, cut_in_sample, not_found, no_column, empty_column, changed, too_large, held, no_cuda, closed, too_many_bad]
+         torn_shard, cut_in_sample, not_found, no_column, empty_column, changed, rewritten,
+         shorter, too_large, held, no_cuda, closed, too_many_bad]
 
 
 def message(case, folder):

@@ -62,7 +62,7 @@ def shards(tmp_path_factory):
 @pytest.fixture(scope="module")
 def undisturbed(shards):
     """The global batches of all epochs, from a loader that nobody disturbs."""
-    with stoker.Loader(shards / "train-{000..001}.tar", {"label": "from(cls) | int"}, batch_size=BATCH,
+    with stoker.Loader(str(shards / "train-{000..001}.tar"), {"label": "from(cls) | int"}, batch_size=BATCH,
                        shuffle=True, seed=1, rank=0, world_size=1) as loader:
         found = [b.sample_ids.tolist() for _ in range(EPOCHS) for b in loader]
     assert len(found) == EPOCHS * STEPS and found[:STEPS] != found[STEPS:2 * STEPS]

@@ -32,7 +32,15 @@ GOOD = {
                         "/* printf( in a comment is no call */",
                         'int f(char *s, int n) { return snprintf(s, n, "exit(1)"); }'),
     "src/base/err.h": GUARDED.format("int f(void);"),
-    "src/pipe/pool.c": c('#include "base/err.h"', "int g(void) { return pthread_create(0); }"),
+    "src/base/lock.h": (TOOLS.parent / "src/base/lock.h").read_text(),
+    "src/pipe/pool.c": c('#include "base/err.h"', "int g(void) { return pthread_create(0); }",
+                         "int stk_pool_run(void) { return g(); }"),
+    "src/pipe/pool.h": GUARDED.format("int stk_pool_run(void);"),
+    **{f"src/top{i}.c": c("int x;") for i in range(4)},
+    "src/order/queue.c": c('#include "base/lock.h"', "typedef struct queue { stk_mutex lock; int n; } queue;",
+                           "static int pop_locked(queue *q) STK_REQUIRES(q->lock)", "{", "    return q->n--;", "}",
+                           "int pop(queue *q)", "{", "    int n;", "    stk_mutex_lock(&q->lock);",
+                           "    n = pop_locked(q);", "    stk_mutex_unlock(&q->lock);", "    return n;", "}"),
     "src/codec/jpeg_turbo.c": c("#include <jpeglib.h>"),
     "src/codec/jpeg_turbo_test.c": c("#include <jpeglib.h>", 'int h(void) { printf("x"); }'),
     "src/loader.c": c('#include "pipe/pool.h"'),
@@ -41,8 +49,22 @@ GOOD = {
     "Makefile": "# SPDX-License-Identifier: Apache-2.0\nx:\n\ttrue\n",
 }
 
+QUEUE = ('#include "base/lock.h"', "typedef struct queue { stk_mutex lock; int n; } queue;")
+POP = "static int pop_locked(queue *q) STK_REQUIRES(q->lock) { return q->n--; }"
+
 BAD = [
-    ("function-size", "src/base/a.c", SPDX + body(98)),
+    ("function-size", "src/base/a.c", SPDX + body(78)),
+    ("function-size", "cli/a.c", SPDX + body(98)),
+    ("defined-where-declared", "src/base/a.h", GUARDED.format("int stk_pool_run(void);")),
+    ("top-files", "src/top4.c", c("int x;")),
+    ("struct-size", "src/base/a.h", GUARDED.format(
+        "struct big { " + "int a, b[3]; " * 22 + "union { int d; int e; } c; int (*f)(int, int); };")),
+    ("locks", "src/base/a.c", c("#include <pthread.h>", "static pthread_mutex_t lock;")),
+    ("locks", "src/base/a.c", c(*QUEUE, "static int pop_locked(queue *q) { return q->n--; }")),
+    ("thread-safety", "src/base/a.c", c(*QUEUE, POP, "int h(queue *q) { return pop_locked(q); }")),
+    ("thread-safety", "src/base/a.c", c(*QUEUE, "int h(queue *q)", "{", "    stk_mutex_lock(&q->lock);",
+                                        "    if (q->n)", "        return 1;", "    stk_mutex_unlock(&q->lock);",
+                                        "    return 0;", "}")),
     ("file-size", "src/base/a.c", SPDX + "int x;\n" * 801),
     ("include-direction", "src/base/a.c", c('#include "pipe/pool.h"')),
     ("include-direction", "src/op/op.h", c('#include "collate/stack.h"')),
@@ -87,6 +109,8 @@ def test_good_tree_has_no_problem(tmp_path):
 def test_rule_can_fail(tmp_path, rule, path, text):
     if rule == "header-alone" and not shutil.which("c++"):
         pytest.skip("no C++ compiler")
+    if rule == "thread-safety" and not any(map(shutil.which, ("clang", *(f"clang-{v}" for v in range(14, 21))))):
+        pytest.skip("no clang")
     assert rules_broken(make(tmp_path, {**GOOD, path: text})) == {rule}
 
 
@@ -95,7 +119,9 @@ def test_every_rule_is_shown_to_fail():
 
 
 def test_limits_are_allowed(tmp_path):
-    files = {"src/base/a.c": SPDX + body(97), "src/base/b_table.c": SPDX + "int x;\n" * 900}
+    files = {"src/base/a.c": SPDX + body(77), "cli/a.c": SPDX + body(97),
+             "src/base/a.h": GUARDED.format("struct big { " + "int a; " * 45 + "};\n"
+                                            "struct big_options { " + "int a; " * 90 + "};"), "src/base/b_table.c": SPDX + "int x;\n" * 900}
     assert rules_broken(make(tmp_path, {**GOOD, **files})) == set()
 
 
@@ -126,3 +152,19 @@ def test_scanner_sees_functions_as_written():
     )
     assert [(f.name, f.line, f.lines, f.params) for f in cscan.functions(text)] == [
         ("one", 4, 7, 2), ("two", 13, 1, 0)]
+
+
+def test_what_is_pending_is_allowed_and_warned_of_when_it_is_not_needed(tmp_path, monkeypatch):
+    monkeypatch.setattr(lint, "PENDING", {"top-files": ("src/loader.c", "src/top4.c"), "locks": ("src/pipe/", "src/gone.c")})
+    files = {"src/top4.c": c("int x;"), "src/pipe/a.c": c("static pthread_mutex_t lock;"), "tools/lint.py": "#\n"}
+    tree, problems = lint.lint(make(tmp_path, {**GOOD, **files}), [lint.rule_top_files, lint.rule_locks])
+    assert problems == []
+    assert tree.warnings == ["PENDING of tools/lint.py: locks: src/gone.c is not needed any more"]
+
+
+def test_scanner_sees_prototypes_and_structs():
+    text = c('extern "C" {', "int stk_a(int x,", "          int y);", "static inline int stk_b(void) { return stk_c(1); }",
+             "typedef int (*stk_d)(int);", "STK_API STK_MUST_CHECK int stk_e(void) STK_REQUIRES(lock);",
+             "struct s { int a, b[2]; struct { int x; } c; int (*f)(int, int); };", "}")
+    assert [name for name, _ in cscan.prototypes(text)] == ["stk_a", "stk_e"]
+    assert [(s.name, s.fields) for s in cscan.structs(text)] == [("s", 4)]

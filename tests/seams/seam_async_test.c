@@ -32,6 +32,9 @@ static struct {
     _Atomic int fail_times;               /* ... so many times; -1: always */
     _Atomic unsigned completed, began, meanwhile, most;
     int at_once;       /* answer in submit() */
+    int fail_sys;      /* what a failed read says */
+    uint64_t failed_ms[16]; /* when reads failed, the first of them */
+    _Atomic unsigned n_failed, drives;
     unsigned blocking; /* read() calls */
 } slow = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -82,8 +85,11 @@ static void answer_locked(stk_io *io)
     if (touches(io, slow.fail_from, slow.fail_to) && slow.fail_times) {
         slow.fail_times -= slow.fail_times > 0;
         io->rc = STK_EIO;
-        io->sys = ETIMEDOUT;
+        io->sys = slow.fail_sys;
         io->got = 0;
+        if (slow.n_failed < 16)
+            slow.failed_ms[slow.n_failed] = seam_now_ms();
+        slow.n_failed++;
     } else {
         fill(io);
     }
@@ -147,6 +153,7 @@ static void slow_drive(int timeout_ms)
     stk_io *io;
     int any = 0;
 
+    slow.drives++;
     do {
         pthread_mutex_lock(&slow.lock);
         io = due_locked();
@@ -179,6 +186,8 @@ static const stk_source slow_source = { .abi = STK_PLUGIN_ABI,
 static void reset(void)
 {
     slow.slow_ms = 0;
+    slow.fail_sys = ETIMEDOUT;
+    slow.n_failed = 0;
     slow.fail_times = slow.at_once = 0;
     slow.completed = slow.began = slow.meanwhile = slow.most = slow.blocking = 0;
     assert_int_equal(slow.n, 0);
@@ -326,6 +335,59 @@ static void failures_are_raised_in_the_end(void **state)
     }
 }
 
+/* A source that fails is not asked again at once: pauses grow, and no other row waits for them. */
+static void pauses_grow(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        stk_dataset *ds = data();
+        stk_loader_options o = seam_options(10, k % 2 ? 1 : STK_NONE);
+        stk_batch *b = NULL;
+        stk_error err;
+        stk_loader *l;
+
+        slow.fail_from = offset_of(5);
+        slow.fail_to = slow.fail_from + 700;
+        slow.fail_times = -1;
+        slow.fail_sys = -503;
+        slow.at_once = k / 2;
+        l = seam_loader(&ds, 1, &o);
+        assert_int_equal(stk_loader_next(l, &b, 10000, &err), STK_EIO);
+        assert_non_null(strstr(err.message, "HTTP status 503"));
+        assert_in_range(slow.n_failed, 5, 15);
+        for (unsigned i = 1; i < 4; i++) /* 2, 8, 32 ms, less the clock's grain */
+            assert_true(slow.failed_ms[i] - slow.failed_ms[i - 1] + 1 >= 2u << (2 * (i - 1)));
+        slow.fail_times = 0;
+        stk_loader_close(&l);
+        stk_dataset_unref(&ds);
+    }
+}
+
+/* A loader whose slots are full has nothing to drive. */
+static void idle_drivers_sleep(void **state)
+{
+    stk_dataset *ds = data();
+    stk_loader_options o = seam_options(10, 2);
+    stk_batch *b = NULL;
+    stk_loader *l;
+    stk_error err;
+    unsigned before;
+
+    (void)state;
+    o.prefetch = 2;
+    l = seam_loader(&ds, 1, &o);
+    for (int i = 0; i < 3; i++) { /* and it wakes up each time */
+        seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+        stk_batch_release(&b);
+        seam_sleep_ms(200);
+        before = slow.drives;
+        seam_sleep_ms(300);
+        assert_int_equal(slow.drives, before);
+    }
+    stk_loader_close(&l);
+    stk_dataset_unref(&ds);
+}
+
 /* Close and seek while reads are in flight. */
 static void reads_in_flight_are_waited_for(void **state)
 {
@@ -470,6 +532,8 @@ int main(void)
         cmocka_unit_test(one_slow_read_stalls_nobody),
         cmocka_unit_test(failures_are_retried),
         cmocka_unit_test(failures_are_raised_in_the_end),
+        cmocka_unit_test(pauses_grow),
+        cmocka_unit_test(idle_drivers_sleep),
         cmocka_unit_test(reads_in_flight_are_waited_for),
         cmocka_unit_test(time_runs_out),
         cmocka_unit_test(sources_side_by_side),

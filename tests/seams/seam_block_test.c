@@ -113,17 +113,19 @@ static int pak_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err)
 static int pak_locate(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err)
 {
     (void)err;
-    *out = (stk_place){
-        .offset = field->offset, .len = field->size, .block = e->row / PER_BLOCK, .shared = 1
-    };
+    *out = (stk_place){ .offset = field->offset,
+                        .len = field->size,
+                        .block = e->row / PER_BLOCK,
+                        .shared = 1,
+                        .unpacked = PER_BLOCK * 600 };
     return 0;
 }
 
-static int pak_unpack(stk_bytes raw, void **out, size_t *out_len, stk_error *err)
+static int pak_unpack(stk_bytes raw, void *dst, size_t *len, stk_error *err)
 {
     uint32_t number;
     size_t n = 0;
-    uint8_t *p;
+    uint8_t *p = dst;
 
     for (size_t i = 4; i + 1 < raw.len; i += 2) {
         if (!raw.data[i])
@@ -133,10 +135,9 @@ static int pak_unpack(stk_bytes raw, void **out, size_t *out_len, stk_error *err
     memcpy(&number, raw.data, 4);
     atomic_fetch_add(&unpacked[number % (BLOCKS * 2)], 1);
     atomic_fetch_add(&total, 1);
-    *out = p = stk_alloc(n);
-    if (!p)
-        return stk_fail(err, STK_ENOMEM, "no memory");
-    *out_len = n;
+    if (n > *len)
+        return stk_fail(err, STK_ECORRUPT, "more than was said");
+    *len = n;
     for (size_t i = 4; i + 1 < raw.len; p += raw.data[i], i += 2)
         memset(p, raw.data[i + 1] ^ 0x5a, raw.data[i]);
     return 0;

@@ -186,7 +186,8 @@ static void refusals_of_the_allocator(void **state)
         while (got < 8 && stk_loader_next(l, &held[got], 10000, &err) == 0)
             got++;
         assert_int_equal(got, n); /* each holds a buffer */
-        assert_int_equal(err.code, STK_ELIMIT);
+        assert_int_equal(err.code, STK_ENOMEM); /* memory_limit has nothing to do with it */
+        assert_non_null(strstr(err.message, "the system gives no memory"));
         while (got)
             stk_batch_release(&held[--got]);
         for (unsigned i = n; i < 8; i++) { /* with one let go it goes on */
@@ -271,7 +272,7 @@ static void abi(void **state)
 
     (void)state;
     assert_int_equal(stk_loader_open(&l, &ds, 1, &o, &err), STK_EINVAL);
-    assert_string_equal(err.message, "memory old was built for ABI 7, this is 1");
+    assert_string_equal(err.message, "memory old was built for ABI 7, this is 2");
 }
 
 int main(void)

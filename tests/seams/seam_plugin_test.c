@@ -154,7 +154,7 @@ static void refused(void **state)
 
     (void)state;
     assert_int_equal(stk_plugin_add(STK_PLUGIN_CODEC, &old, &err), STK_EINVAL);
-    assert_string_equal(err.message, "plug-in old was built for ABI 2, this is 1: rebuild it");
+    assert_string_equal(err.message, "plug-in old was built for ABI 3, this is 2: rebuild it");
     assert_int_equal(stk_plugin_add(STK_PLUGIN_CODEC, &twin, &err), STK_EINVAL);
     assert_string_equal(err.message, "a plug-in called image is there already");
     assert_int_equal(stk_plugin_add(STK_PLUGIN_CODEC, &sum_codec, &err), STK_EINVAL);

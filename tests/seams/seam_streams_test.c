@@ -197,9 +197,9 @@ static void refusals(void **state)
     assert_int_equal(stk_loader_open(&l, ds, 2, &x, &err), STK_EINVAL);                            \
     assert_non_null(strstr(err.message, text))
     REFUSED(streams, 24, "16 or 32");
-    REFUSED(streams, 1ull << 40, "power of two");
+    REFUSED(streams, 1ull << 40, "streams is 1..1048576 or auto, not");
     REFUSED(ranks_per_node, 2, "does not divide");
-    REFUSED(shuffle, (stk_shuffle)4, "no shuffle 4");
+    REFUSED(shuffle, (stk_shuffle)4, "shuffle is one of: none exact block megatron, not \"4\"");
     o.window = 100;
     REFUSED(window_bytes, 100, "give one");
     REFUSED(shuffle, STK_SHUFFLE_EXACT, "belong to");

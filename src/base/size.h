@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* size.h - sizes as people write them: the one parser behind the command line, Python and
+ * options.def.  stk_size_parse() and stk_size_format() are public (stoker/base.h). */
+#ifndef STOKER_BASE_SIZE_H
+#define STOKER_BASE_SIZE_H
+
+#include <stoker/base.h>
+
+/* The size at the start of `text`; *end: what follows it.  1; 0: there is none, or it does not fit
+ * 64 bits. */
+int stk_size_read(const char *text, uint64_t *bytes, const char **end);
+
+/* Whole MB, rounded up: for texts that say how much to give. */
+static inline uint64_t stk_size_mb(uint64_t bytes)
+{
+    return bytes / 1000000 + (bytes % 1000000 != 0);
+}
+
+#endif
