@@ -470,7 +470,7 @@ static int make_megatron_shared(stk_row *x, stk_error *err)
     return take_megatron(&g, x, 0, g.plan->span, err);
 }
 
-static int put_documents(gather *g, const stk_row *x, const stk_document *d, uint64_t n,
+static inline int put_documents(gather *g, const stk_row *x, const stk_document *d, uint64_t n,
                          stk_error *err)
 {
     const stk_tokens *t = stk_row_chain(x)->tokens;
