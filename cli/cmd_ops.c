@@ -30,6 +30,8 @@ static const char *type_name(stk_arg_type t)
         [STK_ARG_INTS] = "integer or tuple",
         [STK_ARG_FLOATS] = "number or tuple",
         [STK_ARG_ANY] = "name or numbers",
+        [STK_ARG_CHAIN] = "chain",
+        [STK_ARG_CHAINS] = "chains",
     };
 
     return (size_t)t < sizeof names / sizeof *names && names[t] ? names[t] : "?";

@@ -43,12 +43,14 @@ static const stk_arg border_args[] = {
 };
 
 static const stk_op border = { .abi = STK_PLUGIN_ABI,
+                               .size = sizeof(stk_op),
                                .name = "border",
                                .help = "cut the same number of pixels off every side",
                                .args = border_args,
                                .state_size = sizeof(struct border),
                                .plan = border_plan,
-                               .draw = border_draw };
+                               .draw = border_draw,
+                               .can = STK_OP_VIEW };
 
 int main(int argc, char **argv)
 {

@@ -3,10 +3,57 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/expr.h"
 #include "fuzz.h"
 #include "chain/chain.h"
 
 #define LONGEST 8192 /* twice what a chain may have */
+
+/* Steps that take chains, so that these are planned too. */
+static int take_chain(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    (void)state, (void)spec, (void)err;
+    for (uint32_t i = 0; i < stk_args_count(args, "steps"); i++)
+        FUZZ_CHECK(stk_args_chain(args, "steps", i)->n_calls);
+    return 0;
+}
+
+static stk_registry *with_chains(void)
+{
+    static const stk_arg one[] = { { "steps", STK_ARG_CHAIN, NULL, "" }, { 0 } },
+                         many[] = { { "steps", STK_ARG_CHAINS, NULL, "" }, { 0 } };
+    static stk_registry *r;
+    stk_op op = { .abi = STK_PLUGIN_ABI, .size = sizeof op, .name = "apply", .args = one };
+    stk_error err;
+
+    if (r)
+        return r;
+    op.plan = take_chain;
+    FUZZ_CHECK(stk_registry_open(&r, NULL, &err) == 0);
+    FUZZ_CHECK(stk_registry_add(r, STK_PLUGIN_OP, &op, &err) == 0);
+    op.name = "one_of";
+    op.args = many;
+    FUZZ_CHECK(stk_registry_add(r, STK_PLUGIN_OP, &op, &err) == 0);
+    return r;
+}
+
+/* What is read can be written, and reads as the same. */
+static void check_text(const char *text)
+{
+    static char once[8 * LONGEST], twice[8 * LONGEST];
+    stk_expr *e = NULL, *again = NULL;
+
+    if (stk_expr_parse(&e, text, NULL) < 0)
+        return;
+    FUZZ_CHECK(stk_expr_text(e, once, sizeof once) < sizeof once);
+    if (strlen(once) <= STK_EXPR_TEXT) {
+        FUZZ_CHECK(stk_expr_parse(&again, once, NULL) == 0);
+        stk_expr_text(again, twice, sizeof twice);
+        FUZZ_CHECK(!strcmp(once, twice));
+    }
+    stk_expr_close(&e);
+    stk_expr_close(&again);
+}
 
 static void check_plan(const stk_chain *c)
 {
@@ -40,7 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(text);
     memcpy(text, data, size);
     text[size] = 0;
-    rc = stk_chain_plan(&chain, "x", text, &err);
+    rc = stk_chain_plan(&chain, with_chains(), "x", text, &err);
+    check_text(text);
     free(text); /* the plan keeps what it needs */
     FUZZ_CHECK(rc == 0 ||
                (rc < 0 && err.code == rc && err.message[0] && !strchr(err.message, '\n')));

@@ -69,6 +69,7 @@ static const char *arg_type_name(stk_arg_type type)
         [STK_ARG_INT] = "int",       [STK_ARG_FLOAT] = "float", [STK_ARG_BOOL] = "bool",
         [STK_ARG_NAME] = "name",     [STK_ARG_NAMES] = "names", [STK_ARG_INTS] = "ints",
         [STK_ARG_FLOATS] = "floats", [STK_ARG_ANY] = "any",
+        [STK_ARG_CHAIN] = "chain",   [STK_ARG_CHAINS] = "chains",
     };
     return names[type];
 }

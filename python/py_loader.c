@@ -28,6 +28,10 @@ static void note_drawn(void *cookie, const stk_drawn *d)
         list->at[list->n++] = (drawn){ d->output, d->step, d->op, *d->view };
 }
 
+static const stk_watch noting = {
+    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_watch), .name = "draws", .drawn = note_drawn
+};
+
 static PyObject *drawn_tuple(const drawn *d)
 {
     const stk_view *v = &d->view;
@@ -214,7 +218,8 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
         return -1;
     if (exclude != Py_None && !(o.exclude = PyBytes_AsString(exclude)))
         return -1;
-    told = (stk_watch){ STK_PLUGIN_ABI, self->drawn, note_drawn };
+    told = noting;
+    told.cookie = self->drawn;
     if (watch) {
         o.watch = &told;
         o.num_workers = STK_NONE; /* the list is the caller's */

@@ -14,7 +14,7 @@
 #include "base/size.h"
 #include "codec/unpack.h"
 #include "format/npy_head.h"
-#include "pipe/jobs.h"
+#include "base/jobs.h"
 
 #define HEAD 4096 /* bytes that hold nearly every .npy header */
 #define LLMC_HEAD 1024

@@ -18,7 +18,7 @@
 #include "base/registry.h"
 #include "check_model.h"
 #include "codec/jpeg_seek.h"
-#include "pipe/jobs.h"
+#include "base/jobs.h"
 #include "source/folder.h"
 
 #define RUN 128u /* samples a job */

@@ -36,7 +36,7 @@ static const struct {
 int check_codecs_plan(check *c, stk_error *err)
 {
     for (size_t k = 0; k < sizeof codecs / sizeof *codecs; k++) {
-        int rc = codecs[k].chain ? stk_chain_plan(&c->chain[k], "x", codecs[k].chain, err) : 0;
+        int rc = codecs[k].chain ? stk_chain_plan(&c->chain[k], NULL, "x", codecs[k].chain, err) : 0;
 
         c->missing[k] = rc == STK_ENOTSUP;
         if (rc < 0 && !c->missing[k])
@@ -51,14 +51,14 @@ const char *check_kind_name(size_t kind)
 
     if (kind >= CHECK_FIRST_CODEC)
         return kind < CHECK_KINDS ? codecs[kind - CHECK_FIRST_CODEC].name : NULL;
-    d = stk_registry_get(STK_PLUGIN_DECODER, kind);
+    d = stk_registry_get(NULL, STK_PLUGIN_DECODER, kind);
     return d ? d->name : NULL;
 }
 
 void check_reader_fini(reader *r)
 {
     for (size_t i = 0; i < STK_MAX_DECODERS; i++) {
-        const stk_decoder *d = stk_registry_get(STK_PLUGIN_DECODER, i);
+        const stk_decoder *d = stk_registry_get(NULL, STK_PLUGIN_DECODER, i);
 
         if (d && r->decoder[i])
             d->close(r->decoder[i]);
@@ -77,7 +77,7 @@ static check_kind by_content(stk_bytes in)
 {
     const stk_decoder *d;
 
-    for (size_t i = 0; i < STK_MAX_DECODERS && (d = stk_registry_get(STK_PLUGIN_DECODER, i)); i++)
+    for (size_t i = 0; i < STK_MAX_DECODERS && (d = stk_registry_get(NULL, STK_PLUGIN_DECODER, i)); i++)
         if (d->probe(in))
             return (check_kind)i;
     return begins(in, 0, "\x1f\x8b\x08", 3)       ? CHECK_GZIP
@@ -123,7 +123,7 @@ static const char *foreign_picture(stk_bytes in)
 static int check_picture(reader *r, size_t i, stk_bytes in, stk_error *err)
 {
     uint64_t limit = r->c->o.max_pixels ? r->c->o.max_pixels : DEFAULT_PIXELS;
-    const stk_decoder *d = stk_registry_get(STK_PLUGIN_DECODER, i);
+    const stk_decoder *d = stk_registry_get(NULL, STK_PLUGIN_DECODER, i);
     stk_pixels pixels = { 0 };
     stk_image_info info;
     stk_rect all = { 0 };
@@ -202,7 +202,8 @@ static int memory_read(stk_file *f, stk_io *io)
     return 0;
 }
 
-static const stk_source memory_source = { .abi = STK_PLUGIN_ABI, .name = "field", .read = memory_read };
+static const stk_source memory_source = { .abi = STK_PLUGIN_ABI, .size = sizeof(stk_source),
+                                          .name = "field", .read = memory_read };
 
 static uint32_t crc32_of(stk_bytes in)
 {

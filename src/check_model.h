@@ -11,6 +11,8 @@
 #include "indexer.h"
 #include "pipe/engine.h"
 
+#define STK_MAX_DECODERS 16 /* that a check counts apart */
+
 /* What a field was decoded as.  Below STK_MAX_DECODERS: a picture, by its decoder's number. */
 typedef enum check_kind {
     CHECK_GZIP = STK_MAX_DECODERS,

@@ -14,7 +14,7 @@
 #include "base/opts.h"
 #include "column_read.h"
 #include "fetch/data.h"
-#include "pipe/jobs.h"
+#include "base/jobs.h"
 
 struct stk_column {
     stk_dataset *ds;

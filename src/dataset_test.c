@@ -424,6 +424,7 @@ static int rot_pick(stk_bytes block, const stk_entry *e, const stk_field *field,
 }
 
 static const stk_format rot = { .abi = STK_PLUGIN_ABI,
+                                .size = sizeof(stk_format),
                                 .name = "rot",
                                 .help = "a test",
                                 .suffixes = ".rot",

@@ -171,7 +171,7 @@ static int look_at(stk_indexer *x, const char *path, stk_error *err)
         stk_index_close(&ix);
         return STK_END;
     }
-    format = stk_registry_find(STK_PLUGIN_FORMAT, stk_index_format(ix));
+    format = stk_registry_find(NULL, STK_PLUGIN_FORMAT, stk_index_format(ix));
     if (format)
         rc = x->thorough ? stk_index_check_all(ix, err) : 0;
     else
@@ -296,11 +296,15 @@ static int build_at(stk_indexer *x, const char *path, int mend, stk_error *err)
 
 static int find_or_build(stk_indexer *x, int mend, stk_error *err)
 {
-    char why[96];
+    char why[96], line[400];
     int rc = x->force ? STK_END : look(x, err);
 
     if (!may_build(rc, mend))
         return rc;
+    if (rc < 0 && x->keep_numbers) { /* who only looks at the data is told what was wrong */
+        stk_error_format(err, line, sizeof line);
+        stk_log_line(&x->log, STK_LOG_WARN, "the index is made again: %s", line);
+    }
     rc = build_at(x, x->home.beside, mend, err);
     if (rc == STK_END && x->home.beside[0] && x->home.cache[0]) /* read-only data is nothing odd */
         stk_log_line(&x->log, stk_is_full(x->sys) ? STK_LOG_WARN : STK_LOG_INFO,

@@ -20,7 +20,7 @@
 #include "base/registry.h"
 #include "fetch/data.h"
 #include "indexer.h"
-#include "pipe/jobs.h"
+#include "base/jobs.h"
 #include "source/folder.h"
 
 #define MAX_OLD 64u
@@ -302,9 +302,9 @@ static int index_shard(void *cookie, uint64_t i, stk_error *err)
 
 static int format_by_name(stk_indexer *x, stk_error *err)
 {
-    const char *near = stk_registry_nearest(STK_PLUGIN_FORMAT, x->format_name);
+    const char *near = stk_registry_nearest(NULL, STK_PLUGIN_FORMAT, x->format_name);
 
-    x->format = stk_registry_find(STK_PLUGIN_FORMAT, x->format_name);
+    x->format = stk_registry_find(NULL, STK_PLUGIN_FORMAT, x->format_name);
     if (x->format)
         return 0;
     return stk_fail(err, STK_EINVAL, "no format is called %s%s%s%s", x->format_name,
@@ -324,7 +324,7 @@ static int format_by_probe(stk_indexer *x, uint64_t size, stk_error *err)
     STK_TRY(stk_url_open(name, &file, err));
     rc = len ? stk_file_read(file, 0, head, len, err) : 0;
     stk_file_close(&file);
-    for (size_t i = 0; rc == 0 && (f = stk_registry_get(STK_PLUGIN_FORMAT, i)); i++) {
+    for (size_t i = 0; rc == 0 && (f = stk_registry_get(NULL, STK_PLUGIN_FORMAT, i)); i++) {
         int s = f->probe(name, (stk_bytes){ head, len });
 
         if (s > sure) {

@@ -10,7 +10,7 @@
 #include "column_read.h"
 #include "fetch/data.h"
 #include "indexer.h"
-#include "pipe/jobs.h"
+#include "base/jobs.h"
 
 typedef struct adding {
     stk_indexer *x;

@@ -10,7 +10,7 @@
 #include "arrays_open.h"
 #include "base/cpu.h"
 #include "base/crc32.h"
-#include "pipe/jobs.h"
+#include "base/jobs.h"
 
 #define PIECE ((uint64_t)16 << 20)
 #define CHUNK ((size_t)256 << 10)

@@ -20,7 +20,7 @@
 #include "fetch/data.h"
 #include "order/order.h"
 #include "pack_stamp.h"
-#include "pipe/jobs.h"
+#include "base/jobs.h"
 
 #define DEFAULT_BYTES 500000000u
 #define MAX_SHARDS (1u << 24)

@@ -1,108 +1,210 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry.c - what ships (registry.def) and what a program added, as one list a kind.
+/* registry.c - what ships (registry.def) and what a program added, as one list per kind.
  *
- * Every table begins { abi, name, help }, which is all this file knows of it.  Added entries are
- * published by a release store of the count, so lookups take no lock. */
+ * All that this file knows of most tables is how they begin (stk_plugin) and how large they are.
+ * Added tables are copied to this build's size (base/table.h).  Lists grow by blocks that never
+ * move, each twice as large as the one before, and entries are published by a release store of
+ * the count: lookups take no lock.  A registry with a parent has so much of it as there was when it
+ * was opened, so that the number of a plug-in never changes. */
 #include "base/registry.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/lock.h"
+#include "base/table.h"
 #include "codec/codec.h"
 #include "format/format.h"
 #include "op/view.h"
 #include "source/source.h"
 
-#define MAX_ADDED 64
+#define KINDS (STK_PLUGIN_OP + 1)
+#define FIRST_BLOCK 16u /* entries; a power of two */
+#define BLOCKS 24       /* 2^28 entries */
 
-struct head { /* how every vtable begins */
-    uint32_t abi;
-    const char *name, *help;
+typedef struct list {
+    void **block[BLOCKS]; /* FIRST_BLOCK << k entries each */
+    _Atomic size_t n;
+} list;
+
+struct stk_registry {
+    stk_registry *parent; /* NULL: what ships */
+    size_t inherited[KINDS];
+    list added[KINDS];
+    stk_mutex lock; /* of adding */
+    _Atomic int sealed;
+    _Atomic uint32_t refs;
 };
 
-static const void *const builtin[][32] = {
-#define STK_SOURCE(x) &stk_source_##x,
+static stk_registry process = { .lock = STK_MUTEX_INITIALIZER };
+
+/* ---- what ships ---- */
+
+#define STK_SOURCE(x)
 #define STK_FORMAT(x)
 #define STK_CODEC(x)
 #define STK_DECODER(x)
 #define STK_OP(x)
-    [STK_PLUGIN_SOURCE] = {
-#include "registry.def"
-    },
+
 #undef STK_SOURCE
-#undef STK_FORMAT
+#define STK_SOURCE(x) &stk_source_##x,
+static const void *const sources[] = {
+#include "registry.def"
+};
+#undef STK_SOURCE
 #define STK_SOURCE(x)
-#define STK_FORMAT(x) &stk_format_##x,
-    [STK_PLUGIN_FORMAT] = {
-#include "registry.def"
-    },
+
 #undef STK_FORMAT
-#undef STK_CODEC
+#define STK_FORMAT(x) &stk_format_##x,
+static const void *const formats[] = {
+#include "registry.def"
+};
+#undef STK_FORMAT
 #define STK_FORMAT(x)
-#define STK_CODEC(x) &stk_codec_##x,
-    [STK_PLUGIN_CODEC] = {
-#include "registry.def"
-    },
+
 #undef STK_CODEC
-#undef STK_DECODER
+#define STK_CODEC(x) &stk_codec_##x,
+static const void *const codecs[] = {
+#include "registry.def"
+};
+#undef STK_CODEC
 #define STK_CODEC(x)
-#define STK_DECODER(x) &stk_decoder_##x,
-    [STK_PLUGIN_DECODER] = {
-#include "registry.def"
-    },
+
 #undef STK_DECODER
-#undef STK_OP
-#define STK_DECODER(x)
-#define STK_OP(x) &stk_op_##x,
-    [STK_PLUGIN_OP] = {
+#define STK_DECODER(x) &stk_decoder_##x,
+static const void *const decoders[] = {
 #include "registry.def"
-    },
+};
+#undef STK_DECODER
+#define STK_DECODER(x)
+
+#undef STK_OP
+#define STK_OP(x) &stk_op_##x,
+static const void *const ops[] = {
+#include "registry.def"
 };
 
-static const void *added[STK_PLUGIN_OP + 1][MAX_ADDED];
-static _Atomic size_t n_added[STK_PLUGIN_OP + 1];
-static stk_mutex add_lock = STK_MUTEX_INITIALIZER;
+/* ---- kinds: what ships of each, how large a table is, what it must have ---- */
 
-static size_t n_builtin(stk_plugin_kind kind)
+#define NEEDS(type, field) { offsetof(type, field), #field }
+
+typedef struct need { /* a function that is called without asking whether it is there */
+    size_t at;
+    const char *name;
+} need;
+
+static const struct kind {
+    const char *name;
+    const void *const *ships;
+    size_t n, size;
+    need needs[6];
+} kinds[KINDS] = {
+    [STK_PLUGIN_SOURCE] = { "source", sources, sizeof sources / sizeof *sources, sizeof(stk_source),
+                            { NEEDS(stk_source, open), NEEDS(stk_source, stat),
+                              NEEDS(stk_source, read), NEEDS(stk_source, close) } },
+    [STK_PLUGIN_FORMAT] = { "format", formats, sizeof formats / sizeof *formats, sizeof(stk_format),
+                            { NEEDS(stk_format, probe), NEEDS(stk_format, index) } },
+    [STK_PLUGIN_CODEC] = { "codec", codecs, sizeof codecs / sizeof *codecs, sizeof(stk_codec),
+                           { NEEDS(stk_codec, plan) } },
+    [STK_PLUGIN_DECODER] = { "decoder", decoders, sizeof decoders / sizeof *decoders,
+                             sizeof(stk_decoder),
+                             { NEEDS(stk_decoder, probe), NEEDS(stk_decoder, open),
+                               NEEDS(stk_decoder, header), NEEDS(stk_decoder, decode),
+                               NEEDS(stk_decoder, close) } },
+    [STK_PLUGIN_OP] = { "op", ops, sizeof ops / sizeof *ops, sizeof(stk_op),
+                        { NEEDS(stk_op, plan) } },
+};
+
+static int is_kind(stk_plugin_kind kind)
 {
-    size_t n = 0;
-
-    while (builtin[kind][n])
-        n++;
-    return n;
+    return kind >= STK_PLUGIN_SOURCE && kind <= STK_PLUGIN_OP;
 }
 
-const void *stk_registry_get(stk_plugin_kind kind, size_t i)
-{
-    size_t n = n_builtin(kind);
+/* ---- lists ---- */
 
-    if (i < n)
-        return builtin[kind][i];
-    return i - n < atomic_load_explicit(&n_added[kind], memory_order_acquire) ? added[kind][i - n]
-                                                                              : NULL;
+/* Entry i is number *at of block k. */
+static uint32_t block_of(size_t i, size_t *at)
+{
+    uint32_t k = 0;
+
+    for (; i >= (size_t)FIRST_BLOCK << k; k++)
+        i -= (size_t)FIRST_BLOCK << k;
+    *at = i;
+    return k;
 }
 
-const void *stk_registry_find(stk_plugin_kind kind, const char *name)
+static void *list_get(const list *l, size_t i)
 {
-    const struct head *h;
+    size_t at;
+    uint32_t k;
 
-    for (size_t i = 0; (h = stk_registry_get(kind, i)); i++)
-        if (!strcmp(h->name, name))
-            return h;
+    if (i >= atomic_load_explicit(&l->n, memory_order_acquire))
+        return NULL;
+    k = block_of(i, &at);
+    return l->block[k][at];
+}
+
+static int list_add(list *l, void *entry, stk_error *err)
+{
+    size_t n = atomic_load_explicit(&l->n, memory_order_relaxed), at;
+    uint32_t k = block_of(n, &at);
+
+    if (k >= BLOCKS)
+        return stk_fail(err, STK_ELIMIT, "%zu plug-ins of a kind are too many", n);
+    if (!l->block[k])
+        l->block[k] = stk_zalloc((size_t)FIRST_BLOCK << k, sizeof *l->block[k]);
+    if (!l->block[k])
+        return stk_fail_nomem(err, ((size_t)FIRST_BLOCK << k) * sizeof *l->block[k]);
+    l->block[k][at] = entry;
+    atomic_store_explicit(&l->n, n + 1, memory_order_release);
+    return 0;
+}
+
+/* ---- lookups ---- */
+
+static const stk_registry *or_process(const stk_registry *r)
+{
+    return r ? r : &process;
+}
+
+size_t stk_registry_count(const stk_registry *r, stk_plugin_kind kind)
+{
+    r = or_process(r);
+    return (r->parent ? r->inherited[kind] : kinds[kind].n) +
+           atomic_load_explicit(&r->added[kind].n, memory_order_acquire);
+}
+
+const void *stk_registry_get(const stk_registry *r, stk_plugin_kind kind, size_t i)
+{
+    r = or_process(r);
+    for (; r->parent; r = r->parent)
+        if (i >= r->inherited[kind])
+            return list_get(&r->added[kind], i - r->inherited[kind]);
+    return i < kinds[kind].n ? kinds[kind].ships[i] : list_get(&r->added[kind], i - kinds[kind].n);
+}
+
+const void *stk_registry_find(const stk_registry *r, stk_plugin_kind kind, const char *name)
+{
+    const stk_plugin *p;
+
+    for (size_t i = 0; (p = stk_registry_get(r, kind, i)); i++)
+        if (!strcmp(p->name, name))
+            return p;
     return NULL;
 }
 
-const char *stk_registry_nearest(stk_plugin_kind kind, const char *name)
+const char *stk_registry_nearest(const stk_registry *r, stk_plugin_kind kind, const char *name)
 {
-    const char *names[32 + MAX_ADDED];
-    const struct head *h;
-    size_t n = 0;
+    const char *two[2] = { NULL, NULL };
+    const stk_plugin *p;
 
-    for (; n < sizeof names / sizeof *names && (h = stk_registry_get(kind, n)); n++)
-        names[n] = h->name;
-    return stk_nearest(name, names, n);
+    for (size_t i = 0; (p = stk_registry_get(r, kind, i)); i++) {
+        two[1] = p->name;
+        two[0] = two[0] ? stk_nearest(name, two, 2) : stk_nearest(name, two + 1, 1);
+    }
+    return two[0];
 }
 
 const stk_source *stk_registry_source(const char *url)
@@ -110,7 +212,7 @@ const stk_source *stk_registry_source(const char *url)
     const char *sep = strstr(url, "://");
     const stk_source *s;
 
-    for (size_t i = 0; (s = stk_registry_get(STK_PLUGIN_SOURCE, i)); i++) {
+    for (size_t i = 0; (s = stk_registry_get(NULL, STK_PLUGIN_SOURCE, i)); i++) {
         if (!sep && !s->scheme)
             return s;
         if (sep && s->scheme && strlen(s->scheme) == (size_t)(sep - url) &&
@@ -122,44 +224,159 @@ const stk_source *stk_registry_source(const char *url)
     return NULL;
 }
 
-int stk_plugin_add(stk_plugin_kind kind, const void *vtable, stk_error *err)
-{
-    const struct head *h = vtable;
-    int rc = 0;
-    size_t n;
+/* ---- adding ---- */
 
-    if (kind < STK_PLUGIN_SOURCE || kind > STK_PLUGIN_OP || !h || !h->name)
-        return stk_fail(err, STK_EINVAL, "a plug-in needs a kind, a table and a name");
-    if (h->abi != STK_PLUGIN_ABI)
-        return stk_fail(err, STK_EINVAL, "plug-in %s was built for ABI %u, this is %d: rebuild it",
-                        h->name, h->abi, STK_PLUGIN_ABI);
-    stk_mutex_lock(&add_lock);
-    n = atomic_load_explicit(&n_added[kind], memory_order_relaxed);
-    if (stk_registry_find(kind, h->name)) {
-        rc = stk_fail(err, STK_EINVAL, "a plug-in called %s is there already", h->name);
-    } else if (n == MAX_ADDED) {
-        rc = stk_fail(err, STK_ELIMIT, "no room for plug-in %s: at most %d of a kind", h->name,
-                      MAX_ADDED);
-    } else {
-        added[kind][n] = vtable;
-        atomic_store_explicit(&n_added[kind], n + 1, memory_order_release);
+static int check_needs(stk_plugin_kind kind, const void *table, stk_error *err)
+{
+    for (const need *n = kinds[kind].needs; n->name; n++) {
+        void *fn;
+
+        memcpy(&fn, (const uint8_t *)table + n->at, sizeof fn);
+        if (!fn)
+            return stk_fail(err, STK_EINVAL, "%s %s has no %s()", kinds[kind].name,
+                            ((const stk_plugin *)table)->name, n->name);
     }
-    stk_mutex_unlock(&add_lock);
+    return 0;
+}
+
+/* Flags whose steps the library looks into would make it read a stranger's state as its own. */
+static int check_flags(stk_plugin_kind kind, const void *table, stk_error *err)
+{
+    const stk_codec *codec = table;
+    const stk_op *op = table;
+    int own = kind == STK_PLUGIN_CODEC     ? (codec->can & STK_CODEC_OWN) != 0
+              : kind == STK_PLUGIN_OP      ? (op->can & STK_OP_PACKS) != 0
+              : kind == STK_PLUGIN_DECODER ? (((const stk_decoder *)table)->can & STK_DECODER_GPU) != 0
+                                           : 0;
+
+    if (own)
+        return stk_fail(err, STK_EINVAL,
+                        "%s %s sets a flag in `can` that only the library's own may set", kinds[kind].name,
+                        codec->name);
+    if (kind == STK_PLUGIN_CODEC && codec->can & STK_CODEC_UNPACKS &&
+        (!codec->narrow || codec->state_size || !codec->suffix || !codec->suffix[0]))
+        return stk_fail(err, STK_EINVAL,
+                        "codec %s unpacks: it needs narrow() and a suffix, and has no state",
+                        codec->name);
+    if (kind == STK_PLUGIN_OP && !(op->can & STK_OP_VIEW) != !op->draw)
+        return stk_fail(err, STK_EINVAL, "op %s: draw() and STK_OP_VIEW in `can` go together",
+                        op->name);
+    return 0;
+}
+
+static int add_locked(stk_registry *r, stk_plugin_kind kind, const void *table, stk_error *err)
+    STK_REQUIRES(r->lock)
+{
+    stk_plugin *copy;
+    int rc;
+
+    if (atomic_load_explicit(&r->sealed, memory_order_relaxed))
+        return stk_fail(err, STK_EINVAL, "a chain was planned with this registry: add %s before that",
+                        ((const stk_plugin *)table)->name);
+    copy = stk_zalloc(1, kinds[kind].size);
+    if (!copy)
+        return stk_fail_nomem(err, kinds[kind].size);
+    rc = stk_table_take(copy, kinds[kind].size, table, kinds[kind].name, err);
+    if (rc == 0 && stk_registry_find(r, kind, copy->name))
+        rc = stk_fail(err, STK_EINVAL, "a plug-in called %s is there already", copy->name);
+    if (rc == 0)
+        rc = check_needs(kind, copy, err);
+    if (rc == 0)
+        rc = check_flags(kind, copy, err);
+    if (rc == 0)
+        rc = list_add(&r->added[kind], copy, err);
+    if (rc < 0)
+        stk_free(copy);
     return rc;
+}
+
+int stk_registry_add(stk_registry *r, stk_plugin_kind kind, const void *table, stk_error *err)
+{
+    int rc;
+
+    if (!is_kind(kind) || !table || !((const stk_plugin *)table)->name)
+        return stk_fail(err, STK_EINVAL, "a plug-in needs a kind, a table and a name");
+    if (r != &process && (kind == STK_PLUGIN_SOURCE || kind == STK_PLUGIN_FORMAT))
+        return stk_fail(err, STK_EINVAL,
+                        "%s %s is for data sets, which know no registry of a loader: use "
+                        "stk_plugin_add()",
+                        kinds[kind].name, ((const stk_plugin *)table)->name);
+    stk_mutex_lock(&r->lock);
+    rc = add_locked(r, kind, table, err);
+    stk_mutex_unlock(&r->lock);
+    return rc;
+}
+
+int stk_plugin_add(stk_plugin_kind kind, const void *table, stk_error *err)
+{
+    return stk_registry_add(&process, kind, table, err);
 }
 
 int stk_plugin_list(stk_plugin_kind kind, size_t i, stk_plugin_info *out)
 {
-    const struct head *h = kind >= STK_PLUGIN_SOURCE && kind <= STK_PLUGIN_OP
-                               ? stk_registry_get(kind, i)
-                               : NULL;
+    const stk_plugin *p = is_kind(kind) ? stk_registry_get(NULL, kind, i) : NULL;
 
-    if (!h)
+    if (!p)
         return STK_END;
-    out->name = h->name;
-    out->help = h->help;
-    out->args = kind == STK_PLUGIN_OP      ? ((const stk_op *)h)->args
-                : kind == STK_PLUGIN_CODEC ? ((const stk_codec *)h)->args
+    out->name = p->name;
+    out->help = p->help;
+    out->args = kind == STK_PLUGIN_OP      ? ((const stk_op *)(const void *)p)->args
+                : kind == STK_PLUGIN_CODEC ? ((const stk_codec *)(const void *)p)->args
                                            : NULL;
     return 0;
+}
+
+/* ---- a registry of one's own ---- */
+
+int stk_registry_open(stk_registry **out, stk_registry *parent, stk_error *err)
+{
+    stk_registry *r = STK_NEW(stk_registry);
+
+    *out = r;
+    if (!r)
+        return stk_fail_nomem(err, sizeof *r);
+    stk_mutex_init(&r->lock);
+    r->parent = stk_registry_ref(parent ? parent : &process);
+    atomic_store_explicit(&r->refs, 1, memory_order_relaxed);
+    for (int kind = STK_PLUGIN_SOURCE; kind < KINDS; kind++)
+        r->inherited[kind] = stk_registry_count(parent, kind);
+    return 0;
+}
+
+stk_registry *stk_registry_ref(stk_registry *r)
+{
+    if (r)
+        atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+    return r;
+}
+
+void stk_registry_seal(stk_registry *r)
+{
+    if (r)
+        atomic_store_explicit(&r->sealed, 1, memory_order_relaxed);
+}
+
+static void list_fini(list *l)
+{
+    void *entry;
+
+    for (size_t i = 0; (entry = list_get(l, i)); i++)
+        stk_free(entry);
+    for (int k = 0; k < BLOCKS; k++)
+        stk_free(l->block[k]);
+}
+
+void stk_registry_close(stk_registry **r)
+{
+    stk_registry *x = *r, *parent;
+
+    *r = NULL;
+    if (!x || x == &process || atomic_fetch_sub_explicit(&x->refs, 1, memory_order_acq_rel) > 1)
+        return;
+    for (int kind = STK_PLUGIN_SOURCE; kind < KINDS; kind++)
+        list_fini(&x->added[kind]);
+    stk_mutex_destroy(&x->lock);
+    parent = x->parent;
+    stk_free(x);
+    stk_registry_close(&parent);
 }

@@ -11,7 +11,7 @@
 
 #include "codec/codec.h"
 #include "codec/jpeg_base.h"
-#include "pipe/jobs.h"
+#include "base/jobs.h"
 
 #define MAX_OLD 16
 

@@ -21,7 +21,7 @@
 #include "device/pic.h"
 #include "device/views.h"
 #include "kern/sample.h"
-#include "pipe/jobs.h"
+#include "base/jobs.h"
 #include "chain/chain.h"
 
 #define MAX_PIXELS UINT64_C(178956970) /* of a picture, as the loader's default */
@@ -36,6 +36,7 @@ struct stk_transform {
     uint64_t seed;
     uint32_t workers;
     uint8_t output;
+    stk_registry *registry;
     stk_mutex lock;
     stk_views *views[MAX_GPUS]; /* lock */
 };
@@ -43,12 +44,13 @@ struct stk_transform {
 /* ---- plan ---- */
 
 /* Does the chain begin with an op?  Then it gets the `image` that it stands behind in a loader. */
-static int is_bare(const char *text, int *out, stk_error *err)
+static int is_bare(const stk_transform *t, const char *text, int *out, stk_error *err)
 {
     stk_expr *e = NULL;
 
     STK_TRY(stk_expr_parse(&e, text, err));
-    *out = strcmp(e->call[0].name, "from") && !stk_registry_find(STK_PLUGIN_CODEC, e->call[0].name);
+    *out = strcmp(e->call[0].name, "from") &&
+           !stk_registry_find(t->registry, STK_PLUGIN_CODEC, e->call[0].name);
     stk_expr_close(&e);
     return 0;
 }
@@ -56,7 +58,7 @@ static int is_bare(const char *text, int *out, stk_error *err)
 static int check_chain(const stk_chain *c, stk_error *err)
 {
     for (uint32_t i = 0; i < c->n_steps; i++)
-        if (c->step[i].codec && c->step[i].codec != &stk_codec_image)
+        if (c->step[i].codec && !(c->step[i].codec->can & STK_CODEC_PICTURES))
             return stk_fail(err, STK_EINVAL, "a transform takes decoded pictures: leave `%s` away",
                             c->step[i].codec->name);
     if (c->spec.kind != STK_KIND_IMAGE)
@@ -71,12 +73,12 @@ static int plan_text(stk_transform *t, const char *text, stk_error *err)
     int bare = 0, rc;
     char *full;
 
-    STK_TRY(is_bare(text, &bare, err));
+    STK_TRY(is_bare(t, text, &bare, err));
     full = stk_alloc(len);
     if (!full)
         return stk_fail_nomem(err, len);
     snprintf(full, len, "%s%s", bare ? head : "", text);
-    rc = stk_chain_plan(&t->chain, "image", full, err);
+    rc = stk_chain_plan(&t->chain, t->registry, "image", full, err);
     stk_free(full);
     return rc < 0 ? rc : check_chain(&t->chain, err);
 }
@@ -100,6 +102,7 @@ int stk_transform_open(stk_transform **out, const char *chain, const stk_transfo
     t->seed = o.seed;
     t->workers = o.num_workers ? o.num_workers : stk_cpu_share();
     t->output = (uint8_t)o.output;
+    t->registry = stk_registry_ref(o.registry);
     rc = plan_text(t, chain, err);
     if (rc < 0)
         stk_transform_close(&t);
@@ -115,6 +118,7 @@ void stk_transform_close(stk_transform **t)
         stk_views_close(&(*t)->views[i]);
     stk_mutex_destroy(&(*t)->lock);
     stk_chain_fini(&(*t)->chain);
+    stk_registry_close(&(*t)->registry);
     stk_free(*t);
     *t = NULL;
 }
@@ -139,7 +143,10 @@ void stk_transform_describe(const stk_transform *t, stk_transform_info *out)
 static int draw(const stk_transform *t, uint32_t epoch, const stk_picture *p, stk_view *view,
                 stk_error *err)
 {
-    stk_rng rng;
+    const stk_address at = {
+        .seed = t->seed, .position = p->position, .epoch = epoch, .output = t->output
+    };
+    const uint32_t size[2] = { p->width, p->height };
 
     if ((p->channels != 1 && p->channels != 3) || !p->width || !p->height)
         return stk_fail(err, STK_EINVAL, "it is %ux%u with %u channels: 1 or 3, of some pixels",
@@ -147,15 +154,7 @@ static int draw(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
     if ((uint64_t)p->width * p->height > MAX_PIXELS)
         return stk_fail(err, STK_ELIMIT, "it is %ux%u, over %" PRIu64 " pixels", p->width,
                         p->height, MAX_PIXELS);
-    stk_view_init(view, p->width, p->height);
-    for (uint32_t i = 0; i < t->chain.n_steps; i++) {
-        const stk_step *s = &t->chain.step[i];
-
-        if (!s->op || !s->op->draw)
-            continue;
-        stk_rng_init(&rng, t->seed, p->position, epoch, t->output, s->number);
-        s->op->draw(s->state, &rng, view);
-    }
+    stk_chain_draw(&t->chain, &at, size, view, NULL);
     if (view->refused)
         return stk_fail(err, STK_EINVAL, "%s", view->refused);
     if ((uint64_t)view->vis_w * view->vis_h > MAX_PIXELS)

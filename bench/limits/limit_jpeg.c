@@ -110,23 +110,14 @@ static void read_size(span jpeg, stk_image_info *out)
     jpeg_destroy_decompress(&c);
 }
 
-/* As src/pipe/row.c draws: output 0, every op by its place in the chain. */
 static void draw(const stk_chain *chain, crop *x, uint64_t epoch, uint64_t position)
 {
     stk_image_info info;
     stk_view view;
-    stk_rng rng;
 
     read_size(x->jpeg, &info);
-    stk_view_init(&view, info.width, info.height);
-    for (uint32_t i = 0; i < chain->n_steps; i++) {
-        const stk_step *s = &chain->step[i];
-
-        if (!s->op || !s->op->draw)
-            continue;
-        stk_rng_init(&rng, 0, position, (uint32_t)epoch, 0, s->number);
-        s->op->draw(s->state, &rng, &view);
-    }
+    stk_chain_draw(chain, &(stk_address){ .position = position, .epoch = (uint32_t)epoch },
+                   (uint32_t[2]){ info.width, info.height }, &view, NULL);
     stk_sample_need(&view, &x->need);
 }
 
@@ -159,7 +150,7 @@ int main(int argc, char **argv)
     if (threads < 1 || threads > MAX_THREADS || !epochs)
         return 2;
     hold_shards(&h, argv[1], argc > 4 ? argv[4] : "jpg");
-    if (stk_chain_plan(&chain, "image", CHAIN, &err) < 0)
+    if (stk_chain_plan(&chain, NULL, "image", CHAIN, &err) < 0)
         die(&err);
     j.n = h.n_samples * epochs;
     j.crops = calloc(j.n, sizeof *j.crops);

@@ -17,6 +17,8 @@ SEEDS = {
     "large": "image | resize((65535, 65535)) | to(f32)", "negative": "image | center_crop(-1)", "inf": "image | normalize(1e999, 1e-999)",
     "nan": "image | hflip(p=nan)", "many": "|".join(["hflip"] * 40), "pipes": "|" * 50, "deep": "(" * 200, "commas": "from(" + "," * 99,
     "wide": "from(" + ",".join("abcdefghijklmnopqrstuvwxyz") + ") | bytes", "control": "image\n|\x01resize(\x7f)", "latin": "image | r\xe9size",
+    "nested": "image | apply(hflip(0.5) | resize(8)) | one_of(hflip, apply([a(), b(1)]), c('x|y)')) | to(u8)",
+    "nested_deep": "a(" * 9 + "1" + ")" * 9, "nested_open": "image | apply(hflip(", "nested_string": "one_of('a(1)', \"b",
     "digits": "image | resize(" + "2" * 100 + ")",
 }
 

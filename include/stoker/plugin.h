@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.h - the seams: source, format, codec, decoder, op, order, memory, batch stage.
+/* plugin.h - the seams: source, format, codec, decoder, op; plugin_loader.h: order, memory, stage.
  *
- * UNSTABLE: these structs may change with any release; every table carries STK_PLUGIN_ABI and is
- * refused when it differs.  The library's own parts plug in through the very same tables. */
+ * UNSTABLE: these structs may change with any release.  Every table begins as stk_plugin does:
+ * `abi` is STK_PLUGIN_ABI, else the table is refused; `size` is its sizeof where it was compiled, so
+ * that fields can be added at its end.  The library's own parts plug in through the same tables. */
 #ifndef STOKER_PLUGIN_H
 #define STOKER_PLUGIN_H
 
@@ -15,6 +16,11 @@ extern "C" {
 #endif
 
 #define STK_PLUGIN_ABI 2
+
+typedef struct stk_plugin { /* how every table begins */
+    uint32_t abi, size;
+    const char *name, *help;
+} stk_plugin;
 
 /* Fill *err (may be NULL) and return `code`.  Shard, offset and key are added by whoever knows
  * them. */
@@ -43,6 +49,8 @@ typedef enum stk_arg_type {
     STK_ARG_INTS,   /* one integer, or a tuple of up to 8: 224 or (224, 320) */
     STK_ARG_FLOATS, /* one number, or a tuple of up to 8: 0.5 or (0.08, 1) */
     STK_ARG_ANY,    /* name or numbers: normalize(imagenet), normalize((0.5, 0.5, 0.5), ...) */
+    STK_ARG_CHAIN,  /* steps: hflip | resize(8), or a tuple of up to 8 such chains */
+    STK_ARG_CHAINS, /* any number of chains, positional: one_of(hflip, resize(8) | hflip) */
 } stk_arg_type;
 
 typedef struct stk_arg {
@@ -90,8 +98,14 @@ typedef struct stk_io { /* one read; owned by the submitter until done() */
     uint64_t due_ns;     /* the pipe's, between two tries */
 } stk_io;
 
+enum { /* what a source can do: stk_source.can */
+       STK_SOURCE_REMOTE = 1, /* every read costs a round trip, so that many small ones are slow */
+       STK_SOURCE_LISTS = 2,  /* names under a prefix can be listed */
+       STK_SOURCE_PUTS = 4,   /* files can be written */
+};
+
 struct stk_source {
-    uint32_t abi;
+    uint32_t abi, size;
     const char *name, *help;
     const char *scheme; /* "mem" for mem://...; NULL: plain paths */
     int (*open)(const char *url, stk_file **out, stk_error *err);
@@ -112,7 +126,10 @@ struct stk_source {
     void (*close)(stk_file *f);
     /* Why this read failed, in a few words, where `sys` does not say it; 0: it does.  May be NULL. */
     int (*reason)(const stk_io *io, char *text, size_t size);
-    int remote; /* 1: every read costs a round trip, so that many small ones are slow */
+    uint32_t can;
+    /* A descriptor that has the file's bytes at the file's offsets, for io_uring and mmap; the
+     * source keeps it.  -1: none.  NULL: never. */
+    int (*fd)(const stk_file *f);
 };
 
 /* ---- format: how samples lie in bytes ---- */
@@ -164,7 +181,7 @@ typedef struct stk_format_data { /* the whole data set, as its format may want t
 } stk_format_data;
 
 typedef struct stk_format {
-    uint32_t abi;
+    uint32_t abi, size;
     const char *name, *help;
     const char *suffixes; /* ".tar .tgz": probing order when the name fits */
     int (*probe)(const char *name, stk_bytes head); /* 0: no, 100: surely */
@@ -217,8 +234,16 @@ typedef struct stk_spec { /* what one row looks like at this point of the chain 
     int keep_last; /* ... of which the last ones stay */
 } stk_spec;
 
+enum { /* what a codec can do: stk_codec.can.  OWN: its state is known to the library alone. */
+       STK_CODEC_PICTURES = 1, /* its output is what decoders make of the bytes */
+       STK_CODEC_UNPACKS = 2,  /* narrow(NULL, ...) unpacks fields whose names end in `suffix` */
+       STK_CODEC_WINDOWS = 4,  /* OWN: cuts rows out of arrays */
+       STK_CODEC_OPENS = 8,    /* OWN: reads the file that a field names */
+       STK_CODEC_OWN = STK_CODEC_WINDOWS | STK_CODEC_OPENS,
+};
+
 typedef struct stk_codec {
-    uint32_t abi;
+    uint32_t abi, size;
     const char *name, *help;
     const stk_arg *args;
     size_t state_size;
@@ -234,6 +259,8 @@ typedef struct stk_codec {
     /* Let go of what plan() took, also when plan() failed.  May be NULL. */
     void (*fini)(void *state);
     uint32_t version; /* raised when the same arguments give other results than before */
+    uint32_t can;
+    const char *suffix; /* UNPACKS: from(x) takes x.gz and unpacks it where suffix is ".gz" */
 } stk_codec;
 
 typedef struct stk_rect {
@@ -266,8 +293,10 @@ typedef struct stk_ask { /* what is wanted of a picture */
     int ycc; /* YCCX will do: color is converted after sampling */
 } stk_ask;
 
+enum { STK_DECODER_GPU = 1 /* OWN: the GPU can decode what it has read the header of */ };
+
 typedef struct stk_decoder { /* chosen by content; one context a worker */
-    uint32_t abi;
+    uint32_t abi, size;
     const char *name, *help;
     int (*probe)(stk_bytes head); /* 0 or 1 */
     int (*open)(void **ctx, stk_error *err);
@@ -280,17 +309,24 @@ typedef struct stk_decoder { /* chosen by content; one context a worker */
     /* After decode(): what to give as `hint` the next time, in scratch memory.  STK_ECORRUPT:
      * there is nothing that helps.  NULL: never. */
     int (*learn)(void *ctx, stk_scratch *scratch, stk_bytes *out, stk_error *err);
+    uint32_t can;
 } stk_decoder;
 
 /* ---- op: turns the view ---- */
 
-typedef struct stk_rng { /* Philox4x32-10 of (position, epoch, output, op, draw), key = seed */
+typedef struct stk_rng { /* Philox4x32-10; its address is (seed, position, epoch, output, step) */
     uint32_t key[2], ctr[4], out[4];
-    uint32_t used;
+    uint32_t used;  /* of `out` */
+    uint32_t block; /* the next one, of four numbers */
+    uint32_t base, narrow, output, view;
+    uint64_t path;
 } stk_rng;
 STK_API uint32_t stk_rng_u32(stk_rng *rng);               /* the next 32 bits */
 STK_API double stk_rng_unit(stk_rng *rng);                /* [0, 1), 32 bits */
 STK_API uint32_t stk_rng_below(stk_rng *rng, uint32_t n); /* [0, n), n >= 1 */
+/* From here on 2^34 numbers that can be computed one block at a time, each alone: for noise, one
+ * block per pixel.  The next number is the first of block rng->block. */
+STK_API void stk_rng_widen(stk_rng *rng);
 
 /* Geometry of one sample, axis-aligned: the picture is cut to `clip` (filter taps stop there),
  * that is resized to res_w x res_h, of which the window `vis` is output (outside the resized
@@ -313,98 +349,43 @@ STK_API void stk_view_crop(stk_view *v, int32_t x, int32_t y, uint32_t w, uint32
 STK_API void stk_view_resize(stk_view *v, uint32_t w, uint32_t h);
 STK_API void stk_view_mirror(stk_view *v); /* left to right */
 
+enum { /* what an op does: stk_op.can */
+       STK_OP_VIEW = 1,    /* draw() changes the geometry of a picture */
+       STK_OP_PACKS = 256, /* OWN: puts several samples into a row */
+};
+
 typedef struct stk_op {
-    uint32_t abi;
+    uint32_t abi, size;
     const char *name, *help;
     const stk_arg *args;
     size_t state_size;
     int (*plan)(void *state, const stk_args *args, stk_spec *spec, stk_error *err);
     void (*draw)(const void *state, stk_rng *rng, stk_view *view); /* NULL: the plan says it all */
     uint32_t version; /* raised when the same arguments give other results than before */
+    uint32_t can;
 } stk_op;
-
-/* ---- order, memory, batch stage: given in the loader's options ---- */
-
-typedef struct stk_where {
-    uint32_t dataset;
-    uint64_t sample;
-} stk_where;
-
-typedef struct stk_share { /* of one rank in one step */
-    uint64_t start, count; /* positions of the global batch: start .. start + count - 1 */
-    uint64_t item;         /* the rank's rows are items item, item + stride, ... of it as dealt */
-    uint32_t stride;       /* 1, unless ranks of one node divide its items among them */
-    uint32_t rows;
-    int filler;     /* the rank was left with nothing: one row, position `item`, not valid */
-    uint64_t epoch; /* in which the global batch lies */
-} stk_share;
-
-typedef struct stk_order {
-    uint32_t abi;
-    const char *name;
-    void *state;
-    uint64_t (*len)(const void *state);
-    /* What stands at n positions of an epoch.  Pure. */
-    void (*at)(const void *state, uint64_t epoch, const uint64_t *position, uint32_t n,
-               stk_where *out);
-    /* In which order the positions of a global batch are dealt: those of rows row .. row + n - 1 of
-     * a share, so of items share->item + row * share->stride, ...  NULL: as they follow each other.  Pure. */
-    void (*deal)(const void *state, const stk_share *share, uint32_t row, uint32_t n,
-                 uint64_t *position);
-    /* The position of a sample in an epoch; UINT64_MAX: none.  NULL: it is searched for. */
-    uint64_t (*find)(const void *state, uint64_t epoch, const stk_where *where);
-    void (*close)(void *state); /* NULL: the state is the caller's */
-} stk_order;
-
-typedef struct stk_memory { /* copied; must work after the loader is closed */
-    uint32_t abi;
-    const char *name;
-    void *cookie;
-    void *(*alloc)(void *cookie, size_t size); /* 64-byte aligned */
-    void (*free)(void *cookie, void *p, size_t size);
-    /* Memory that a GPU still reads when its last holder lets go; NULL: none does. */
-    void *(*leave)(void *cookie, void *old);          /* answers a mark; old: the last one, or NULL */
-    int (*ready)(void *cookie, void *mark, int wait); /* 1: that is over */
-    void (*forget)(void *cookie, void *mark);         /* frees it */
-    void (*close)(void *cookie);                      /* the last buffer is gone; may be NULL */
-} stk_memory;
-
-/* What an op did to one picture: the view behind it.  Step 0 is the first of the chain; a chain's
- * first picture comes with op NULL: as it was read. */
-typedef struct stk_drawn {
-    uint64_t epoch, position;
-    uint32_t output, step;
-    const char *op;
-    const stk_view *view; /* borrowed for the call */
-} stk_drawn;
-
-typedef struct stk_watch { /* copied */
-    uint32_t abi;
-    void *cookie;
-    void (*drawn)(void *cookie,
-                  const stk_drawn *d); /* by the worker that makes the row: be quick */
-} stk_watch;
-
-typedef struct stk_ticket stk_ticket; /* a stage's promise to finish */
-/* Say that a stage that answered STK_PENDING is through.  Any thread, exactly once. */
-STK_API void stk_ticket_done(stk_ticket *t, int rc, const stk_error *err);
-
-typedef struct stk_stage {
-    uint32_t abi;
-    const char *name;
-    void *state;
-    /* May write into the batch's tensors.  0, STK_PENDING (then stk_ticket_done()) or a negative
-     * STK_E*. */
-    int (*run)(void *state, stk_batch *batch, stk_ticket *ticket, stk_error *err);
-} stk_stage;
 
 /* ---- registry: what chains, URLs and probing can name ---- */
 
-/* Add a plug-in to this process (vtable: stk_source, stk_format, ... by kind; must live for
- * ever).  Thread: any. */
-STK_API STK_MUST_CHECK int stk_plugin_add(stk_plugin_kind kind, const void *vtable, stk_error *err);
+/* Add a plug-in to this process (table: stk_source, stk_format, ... by kind).  The table is copied;
+ * what it points to must stay while the process runs.  Thread: any. */
+STK_API STK_MUST_CHECK int stk_plugin_add(stk_plugin_kind kind, const void *table, stk_error *err);
+
+typedef struct stk_registry stk_registry;
+/* A list of its own for some loaders (stk_loader_options.registry): it has all that `parent` (NULL:
+ * the process) has when it is opened, and what is added to it.  Loaders keep it until they are
+ * closed.  Thread: one, until it is given to a loader. */
+STK_API STK_MUST_CHECK int stk_registry_open(stk_registry **out, stk_registry *parent,
+                                             stk_error *err);
+/* Add to it; STK_EINVAL once a chain was planned with it.  Sources and formats belong to data sets,
+ * so they are added to the process. */
+STK_API STK_MUST_CHECK int stk_registry_add(stk_registry *r, stk_plugin_kind kind,
+                                            const void *table, stk_error *err);
+STK_API void stk_registry_close(stk_registry **r); /* NULL-safe, nulls */
 
 #ifdef __cplusplus
 }
 #endif
+
+#include <stoker/plugin_loader.h>
 #endif

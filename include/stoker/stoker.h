@@ -65,6 +65,7 @@ struct stk_order; /* plugin.h */
 struct stk_memory;
 struct stk_stage;
 struct stk_watch;
+struct stk_registry;
 
 /* `{ .size = sizeof o, .outputs = ..., .n_outputs = ... }` is complete. */
 typedef struct stk_loader_options {
@@ -151,6 +152,7 @@ typedef struct stk_loader_options {
      * does not fit comes as without it; batches are the same.  NULL, "none": nothing is kept. */
     const char *cache;
     uint64_t device_cache_limit; /* bytes of the GPU for that; 0: half of those free at open */
+    struct stk_registry *registry; /* what chains may name; kept; NULL: what the process has */
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from src/loader/options.def:

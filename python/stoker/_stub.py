@@ -8,6 +8,7 @@ from .chains import describe, python_name, steps
 _TYPES = {"int": "builtins.int", "float": "builtins.float", "bool": "bool", "name": "str",
           "names": "str", "ints": "builtins.int | Sequence[builtins.int]",
           "floats": "builtins.float | Sequence[builtins.float]",
+          "chain": "Chain | Sequence[Chain]", "chains": "Chain",
           "any": "str | builtins.float | Sequence[builtins.float]"}
 _HEAD = """# SPDX-License-Identifier: Apache-2.0
 # Written by `python -m stoker._stub`; a test compares.  Methods hide int and float: hence builtins.
@@ -29,7 +30,7 @@ class Chain:
 
 
 def _parameter(name: str, type_: str, fallback: str | None) -> str:
-    if type_ == "names":
+    if type_ in ("names", "chains"):
         return f"*{name}: {_TYPES[type_]}"
     optional = "" if fallback is None else " | None = None"
     return f"{python_name(name)}: {_TYPES[type_]}{optional}"

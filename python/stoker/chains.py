@@ -21,6 +21,11 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 def _text(value: Any) -> str:
     """A value as the grammar writes it."""
+    if isinstance(value, Chain):
+        if not value._calls:
+            invalid("a chain that is an argument needs a step")
+        only = value._calls[0] if len(value._calls) == 1 else ""
+        return f"{only}()" if only and "(" not in only else str(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -36,7 +41,7 @@ def _text(value: Any) -> str:
         return f"({', '.join(map(_text, value))})"
     if hasattr(value, "item"):
         return _text(value.item())
-    invalid(f"a chain takes numbers, words, True, False and tuples of them, not {value!r}")
+    invalid(f"a chain takes numbers, words, True, False, chains and tuples of them, not {value!r}")
 
 
 def _call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -81,7 +86,7 @@ def _signature(args: list[tuple[str, str, str | None, str]]) -> inspect.Signatur
     kind = inspect.Parameter
     params = [kind("self", kind.POSITIONAL_ONLY)]
     for name, type_, fallback, _ in args:
-        if type_ == "names":
+        if type_ in ("names", "chains"):
             params.append(kind(name, kind.VAR_POSITIONAL))
         else:
             default = kind.empty if fallback is None else None

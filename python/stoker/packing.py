@@ -16,6 +16,7 @@ import os
 import pathlib
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
@@ -143,8 +144,7 @@ def _aside(folder: str) -> Iterator[str]:
             with contextlib.suppress(OSError), open(os.path.join(entry.path, "lock"), "wb") as f:
                 fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(entry.path)
-    mine = os.path.join(home, f"map.{os.getpid()}")
-    os.makedirs(mine)
+    mine = tempfile.mkdtemp(prefix="map.", dir=home)   # its name cannot be guessed
     try:
         with open(os.path.join(mine, "lock"), "wb") as f:
             fcntl.flock(f, fcntl.LOCK_EX)

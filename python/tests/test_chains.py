@@ -66,3 +66,16 @@ def test_made_from_the_registry():
 def test_stub_is_up_to_date():
     text = Path(stoker.__file__).with_name("chains.pyi").read_text()
     assert text == _stub.stub(), "python -m stoker._stub > python/stoker/chains.pyi"
+
+
+def test_chains_as_arguments():
+    from stoker.chains import Chain, _call
+
+    flip, both = Chain().hflip(), Chain().hflip(0.5).resize(8)
+    assert _call("random_apply", (both,), {"p": 0.8}) == "random_apply(hflip(0.5) | resize(8), p=0.8)"
+    assert _call("one_of", (flip, both), {}) == "one_of(hflip(), hflip(0.5) | resize(8))"
+    assert _call("f", ([flip, flip],), {}) == "f((hflip(), hflip()))"
+    with pytest.raises(stoker.StokerError, match="needs a step"):
+        _call("f", (Chain(),), {})
+    with pytest.raises(stoker.StokerError, match="`p` must be a number"):  # the grammar reads it
+        stoker.Transform(f"hflip(p={both})")

@@ -19,7 +19,21 @@ struct stk_args {
     const stk_expr_arg *names;         /* the run of positional names of a NAMES row */
     uint32_t n_names;
     stk_expr *fallback[MAX_ROWS];
+    stk_expr **step; /* chains that were written as a name alone */
+    const char **step_of;
+    uint32_t n_steps;
 };
+
+/* Arguments side by side make one row. */
+static int is_run(stk_arg_type type)
+{
+    return type == STK_ARG_NAMES || type == STK_ARG_CHAINS;
+}
+
+static int is_chain(stk_arg_type type)
+{
+    return type == STK_ARG_CHAIN || type == STK_ARG_CHAINS;
+}
 
 static int type_fits(stk_arg_type type, const stk_expr_arg *a)
 {
@@ -27,13 +41,19 @@ static int type_fits(stk_arg_type type, const stk_expr_arg *a)
 
     if (!a->n)
         return 0;
+    for (i = 0; i < a->n; i++)
+        if (is_chain(type) ? a->value[i].type != STK_V_CHAIN && a->value[i].type != STK_V_NAME
+                           : a->value[i].type == STK_V_CHAIN)
+            return 0;
     switch (type) {
     case STK_ARG_INT: return !a->tuple && a->value[0].type == STK_V_NUMBER && a->value[0].integral;
     case STK_ARG_FLOAT: return !a->tuple && a->value[0].type == STK_V_NUMBER;
     case STK_ARG_BOOL: return !a->tuple && a->value[0].type == STK_V_BOOL;
     case STK_ARG_NAME:
     case STK_ARG_NAMES: return !a->tuple && a->value[0].type == STK_V_NAME;
+    case STK_ARG_CHAIN:
     case STK_ARG_ANY: return 1;
+    case STK_ARG_CHAINS: return !a->tuple;
     case STK_ARG_INTS:
     case STK_ARG_FLOATS:
         for (i = 0; i < a->n; i++)
@@ -54,9 +74,11 @@ static const char *type_wants(stk_arg_type type)
     case STK_ARG_NAMES: return "names";
     case STK_ARG_INTS: return "a whole number or a tuple of them";
     case STK_ARG_FLOATS: return "a number or a tuple of them";
+    case STK_ARG_CHAIN: return "a chain of steps, as hflip | resize(8)";
+    case STK_ARG_CHAINS: return "chains of steps, as hflip, resize(8)";
     case STK_ARG_ANY: break;
     }
-    return "a value";
+    return "a value: a name or numbers";
 }
 
 static int row_of(stk_args *a, const stk_call *call, const stk_expr_arg *x, uint32_t *row,
@@ -80,6 +102,32 @@ static int row_of(stk_args *a, const stk_call *call, const stk_expr_arg *x, uint
                     x->name);
 }
 
+/* A chain that is a name alone: parsed here, where it is known to be one. */
+static int keep_steps(stk_args *a, const stk_call *call, const stk_expr_arg *x, stk_error *err)
+{
+    for (uint32_t i = 0; i < x->n; i++) {
+        uint32_t n = a->n_steps;
+        stk_expr **step;
+        const char **of;
+
+        if (x->value[i].type != STK_V_NAME)
+            continue;
+        step = stk_grow(a->step, n * sizeof *step, (n + 1) * sizeof *step);
+        a->step = step ? step : a->step;
+        of = stk_grow(a->step_of, n * sizeof *of, (n + 1) * sizeof *of);
+        a->step_of = of ? of : a->step_of;
+        if (!step || !of)
+            return stk_fail_nomem(err, (n + 1) * sizeof *of);
+        STK_TRY(stk_expr_parse(&step[n], x->value[i].text, err));
+        of[n] = x->value[i].text;
+        a->n_steps++;
+        if (step[n]->n_calls > 1 || step[n]->call[0].n_args)
+            return stk_fail(err, STK_EINVAL, "%s: '%s' is a string: write the chain without quotes",
+                            call->name, x->value[i].text);
+    }
+    return 0;
+}
+
 static int place(stk_args *a, const stk_call *call, const stk_expr_arg *x, uint32_t *next,
                  stk_error *err)
 {
@@ -87,17 +135,19 @@ static int place(stk_args *a, const stk_call *call, const stk_expr_arg *x, uint3
 
     if (x->name)
         STK_TRY(row_of(a, call, x, &row, err));
-    else if (row < a->rows && a->table[row].type != STK_ARG_NAMES)
+    else if (row < a->rows && !is_run(a->table[row].type))
         *next = row + 1;
     if (row >= a->rows)
         return stk_fail(err, STK_EINVAL, "%s takes %s argument%s: see `stoker ops`", call->name,
                         a->rows ? "fewer" : "no", a->rows ? "s" : "");
-    if (a->row[row] && a->table[row].type != STK_ARG_NAMES)
+    if (a->row[row] && !is_run(a->table[row].type))
         return stk_fail(err, STK_EINVAL, "%s: `%s` is given twice", call->name, a->table[row].name);
     if (!type_fits(a->table[row].type, x))
         return stk_fail(err, STK_EINVAL, "%s: `%s` must be %s", call->name, a->table[row].name,
                         type_wants(a->table[row].type));
-    if (a->table[row].type == STK_ARG_NAMES) {
+    if (is_chain(a->table[row].type))
+        STK_TRY(keep_steps(a, call, x, err));
+    if (is_run(a->table[row].type)) {
         if (a->n_names && x != a->names + a->n_names)
             return stk_fail(err, STK_EINVAL, "%s: `%s` must stand side by side", call->name,
                             a->table[row].name);
@@ -156,31 +206,71 @@ void stk_args_close(stk_args **a)
         return;
     for (uint32_t i = 0; i < MAX_ROWS; i++)
         stk_expr_close(&(*a)->fallback[i]);
+    for (uint32_t i = 0; i < (*a)->n_steps; i++)
+        stk_expr_close(&(*a)->step[i]);
+    stk_free((*a)->step);
+    stk_free((void *)(*a)->step_of);
     stk_free(*a);
     *a = NULL;
 }
+
+static uint64_t hash_chain(const stk_expr *e, uint64_t h);
 
 static uint64_t hash_value(const stk_value *v, uint64_t h)
 {
     const char *text = v->type == STK_V_NAME ? v->text : NULL,
                *slash = text ? strrchr(text, '/') : NULL;
 
+    if (v->type == STK_V_CHAIN)
+        return hash_chain(v->chain, h);
     if (!text)
         return stk_hash64(h, &v->number, sizeof v->number);
     text = slash ? slash + 1 : text;
     return stk_hash64(h, text, strlen(text));
 }
 
+/* Lengths are hashed too, so that a(b | c) and a(b, c) differ. */
+static uint64_t hash_chain(const stk_expr *e, uint64_t h)
+{
+    h = stk_hash64(h, &e->n_calls, sizeof e->n_calls);
+    for (uint32_t i = 0; i < e->n_calls; i++) {
+        const stk_call *c = &e->call[i];
+
+        h = stk_hash64(h, c->name, strlen(c->name));
+        h = stk_hash64(h, &c->n_args, sizeof c->n_args);
+        for (uint32_t k = 0; k < c->n_args; k++) {
+            const stk_expr_arg *x = &c->arg[k];
+
+            if (x->name)
+                h = stk_hash64(h, x->name, strlen(x->name));
+            h = stk_hash64(h, &x->n, sizeof x->n);
+            for (uint32_t j = 0; j < x->n; j++)
+                h = hash_value(&x->value[j], h);
+        }
+    }
+    return h;
+}
+
+/* A name where a chain may stand is a chain of one step. */
+static uint64_t hash_arg_value(const stk_args *a, uint32_t row, const stk_value *v, uint64_t h)
+{
+    if (is_chain(a->table[row].type) && v->type == STK_V_NAME)
+        for (uint32_t i = 0; i < a->n_steps; i++)
+            if (a->step_of[i] == v->text)
+                return hash_chain(a->step[i], h);
+    return hash_value(v, h);
+}
+
 uint64_t stk_args_hash(const stk_args *a, uint64_t h)
 {
     for (uint32_t i = 0; i < a->rows; i++) {
-        int names = a->table[i].type == STK_ARG_NAMES;
+        int names = is_run(a->table[i].type);
 
         h = stk_hash64(h, a->table[i].name, strlen(a->table[i].name));
         for (uint32_t k = 0; names && k < a->n_names; k++)
-            h = hash_value(&a->names[k].value[0], h);
+            h = hash_arg_value(a, i, &a->names[k].value[0], h);
         for (uint32_t k = 0; !names && a->row[i] && k < a->row[i]->n; k++)
-            h = hash_value(&a->row[i]->value[k], h);
+            h = hash_arg_value(a, i, &a->row[i]->value[k], h);
     }
     return h;
 }
@@ -197,7 +287,7 @@ static int is_names(const stk_args *a, const char *name)
 {
     for (uint32_t i = 0; i < a->rows; i++)
         if (!strcmp(a->table[i].name, name))
-            return a->table[i].type == STK_ARG_NAMES;
+            return is_run(a->table[i].type);
     return 0;
 }
 
@@ -222,6 +312,20 @@ const char *stk_args_str_at(const stk_args *a, const char *name, uint32_t i)
     if (is_names(a, name))
         return i < a->n_names ? a->names[i].value[0].text : NULL;
     return x && i < x->n && x->value[i].type == STK_V_NAME ? x->value[i].text : NULL;
+}
+
+const stk_expr *stk_args_chain(const stk_args *a, const char *name, uint32_t i)
+{
+    const stk_expr_arg *x = get(a, name);
+    const stk_value *v;
+
+    if (i >= stk_args_count(a, name))
+        return NULL;
+    v = is_names(a, name) ? &a->names[i].value[0] : &x->value[i];
+    for (uint32_t k = 0; v->type == STK_V_NAME && k < a->n_steps; k++)
+        if (a->step_of[k] == v->text)
+            return a->step[k];
+    return v->chain;
 }
 
 double stk_args_f64_at(const stk_args *a, const char *name, uint32_t i)

@@ -97,6 +97,57 @@ static void by_place_and_by_name(void **state)
     done();
 }
 
+static const stk_arg apply_table[] = { { "steps", STK_ARG_CHAIN, NULL, "what is done" },
+                                       { "p", STK_ARG_FLOAT, "0.5", "how often" },
+                                       { 0 } };
+static const stk_arg choose_table[] = { { "chains", STK_ARG_CHAINS, NULL, "one of these" },
+                                        { "p", STK_ARG_FLOAT, "0.5", "how often" },
+                                        { 0 } };
+
+static uint64_t hash_of(const char *text, const stk_arg *t)
+{
+    stk_error err;
+    uint64_t h;
+
+    if (check(text, t, &err))
+        fail_msg("%s", err.message);
+    h = stk_args_hash(args, 7);
+    done();
+    return h;
+}
+
+static void chains(void **state)
+{
+    stk_error err;
+
+    (void)state;
+    assert_int_equal(check("f(a(1) | b, p=0.25)", apply_table, &err), 0);
+    assert_int_equal(stk_args_count(args, "steps"), 1);
+    assert_int_equal(stk_args_chain(args, "steps", 0)->n_calls, 2);
+    assert_null(stk_args_chain(args, "steps", 1));
+    assert_true(stk_args_f64(args, "p") == 0.25);
+    done();
+    assert_int_equal(check("f(a, b(2), c | d, p=1)", choose_table, &err), 0);
+    assert_int_equal(stk_args_count(args, "chains"), 3);
+    assert_string_equal(stk_args_chain(args, "chains", 0)->call[0].name, "a");
+    assert_int_equal(stk_args_chain(args, "chains", 1)->call[0].n_args, 1);
+    assert_int_equal(stk_args_chain(args, "chains", 2)->n_calls, 2);
+    done();
+    assert_int_equal(check("f([a, b(1)])", apply_table, &err), 0);
+    assert_string_equal(stk_args_chain(args, "steps", 0)->call[0].name, "a");
+    assert_string_equal(stk_args_chain(args, "steps", 1)->call[0].name, "b");
+    done();
+    assert_int_equal(hash_of("f(a)", apply_table), hash_of("f(a(), 0.5)", apply_table));
+    assert_int_not_equal(hash_of("f(a)", apply_table), hash_of("f(a(1))", apply_table));
+    assert_int_not_equal(hash_of("f(a(1))", apply_table), hash_of("f(a(2))", apply_table));
+    assert_int_not_equal(hash_of("f(a, b)", choose_table), hash_of("f(a | b)", choose_table));
+    refuses("f(3)", apply_table, "f: `steps` must be a chain of steps, as hflip | resize(8)");
+    refuses("f('a(1)')", apply_table, "f: 'a(1)' is a string: write the chain without quotes");
+    refuses("f(1, p=a(1))", table, "f: `p` must be a number");
+    refuses("f(1, mean=a(1))", table, "f: `mean` must be a value: a name or numbers");
+    refuses("f(a(1))", table, "f: `size` must be a whole number or a tuple of them");
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -185,6 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fallbacks),        cmocka_unit_test(by_place_and_by_name),
+        cmocka_unit_test(chains),
         cmocka_unit_test(refusals),         cmocka_unit_test(lists_of_names),
         cmocka_unit_test(names_by_keyword), cmocka_unit_test(huge_numbers),
         cmocka_unit_test(no_memory),

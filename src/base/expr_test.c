@@ -42,6 +42,73 @@ static void refuses(const char *text, int column, const char *says)
         fail_msg("`%s`: wanted \"...%s\", got \"%s\"", text, want, err.message);
 }
 
+static void same_text(const char *text, const char *want)
+{
+    stk_expr *e = parse(text), *again;
+    char got[512], twice[512];
+
+    assert_int_equal(stk_expr_text(e, got, sizeof got), strlen(want));
+    assert_string_equal(got, want);
+    again = parse(got);
+    stk_expr_text(again, twice, sizeof twice);
+    assert_string_equal(got, twice);
+    assert_int_equal(stk_expr_text(e, got, 4), strlen(want)); /* cut short, still terminated */
+    assert_int_equal(strlen(got), strlen(want) < 3 ? strlen(want) : 3);
+    stk_expr_close(&e);
+    stk_expr_close(&again);
+}
+
+static void chains_inside(void **state)
+{
+    stk_expr *e = parse("image | random_apply(color_jitter(0.4) | hflip, p=0.8) | "
+                        "one_of(a(), [b(1), c | d], x)");
+    const stk_call *c = e->call;
+
+    (void)state;
+    assert_int_equal(e->n_calls, 3);
+    assert_int_equal(c[1].n_args, 2);
+    assert_int_equal(c[1].arg[0].value[0].type, STK_V_CHAIN);
+    assert_int_equal(c[1].arg[0].value[0].chain->n_calls, 2);
+    assert_true(c[1].arg[0].value[0].chain->call[0].arg[0].value[0].number == 0.4);
+    assert_string_equal(c[1].arg[0].value[0].chain->call[1].name, "hflip");
+    assert_int_equal(c[1].arg[0].value[0].chain->call[1].at, 42);
+    assert_string_equal(c[1].arg[1].name, "p");
+    assert_int_equal(c[2].arg[1].n, 2);
+    assert_int_equal(c[2].arg[1].value[1].chain->n_calls, 2);
+    assert_int_equal(c[2].arg[2].value[0].type, STK_V_NAME);
+    stk_expr_close(&e);
+    same_text("image", "image");
+    same_text("a( b() , c=[1,2.5,'x y'] )|d", "a(b(), c=(1, 2.5, \"x y\")) | d");
+    same_text("a(b|c(1e3), true, \"true\", 'q\"', 2.0, -7)",
+              "a(b | c(1000.0), true, \"true\", 'q\"', 2.0, -7)");
+    same_text("a(b(c(d(e(f(g(h(1))))))))", "a(b(c(d(e(f(g(h(1))))))))");
+    refuses("a(b(c(d(e(f(g(h(i(1)))))))))", 17,
+            "more than 7 chains stand inside each other: write fewer levels");
+    refuses("a(b(1", 6, "`,` or `)` is missing here");
+    refuses("a(b | )", 7, "the name of a step is missing here");
+    refuses("a(b(1) c)", 8, "`|` or the end is missing here");
+    refuses("a([b(1), c(2)", 14, "`,` or the end of the tuple is missing here");
+}
+
+static void inside_memory_fails(void **state)
+{
+    int done = 0;
+
+    (void)state;
+    for (uint64_t n = 1; !done; n++) {
+        stk_expr *e = NULL;
+        stk_error err;
+        int rc;
+
+        stk_mem_fail_at(n);
+        rc = stk_expr_parse(&e, "a(b(c | d(1)), [e(), f(2)], p=g | h)", &err);
+        stk_mem_fail_at(0);
+        assert_true(rc == 0 || rc == STK_ENOMEM);
+        done = rc == 0;
+        stk_expr_close(&e);
+    }
+}
+
 static void reads_a_chain(void **state)
 {
     stk_expr *e = parse(
@@ -254,7 +321,9 @@ static void nearest_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_a_chain), cmocka_unit_test(reads_values),
+        cmocka_unit_test(reads_a_chain),
+        cmocka_unit_test(chains_inside),
+        cmocka_unit_test(inside_memory_fails), cmocka_unit_test(reads_values),
         cmocka_unit_test(reads_tuples),  cmocka_unit_test(complains_at_the_column),
         cmocka_unit_test(has_bounds),    cmocka_unit_test(dense_text),
         cmocka_unit_test(hostile_text),  cmocka_unit_test(no_memory),

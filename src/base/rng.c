@@ -4,45 +4,80 @@
 
 #include <math.h>
 
+#define NARROW_BLOCKS 0x10000u
+
 void stk_philox(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4])
 {
-    uint32_t c0 = ctr[0], c1 = ctr[1], c2 = ctr[2], c3 = ctr[3], k0 = key[0], k1 = key[1];
+    stk_philox_block(ctr, key, out);
+}
 
-    for (int round = 0; round < 10; round++) {
-        uint64_t a = (uint64_t)0xD2511F53u * c0, b = (uint64_t)0xCD9E8D57u * c2;
+static void widen(stk_rng *rng)
+{
+    const uint32_t ctr[4] = { (uint32_t)rng->path, (uint32_t)(rng->path >> 32), rng->output,
+                              0xFFFF0000u | rng->view };
+    uint32_t key[4];
 
-        c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)b;
-        c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)a;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
+    stk_philox_block(ctr, rng->key, key);
+    rng->key[0] = key[0];
+    rng->key[1] = key[1];
+    rng->narrow = 0;
+}
+
+void stk_rng_at(stk_rng *rng, const stk_address *at)
+{
+    rng->key[0] = (uint32_t)at->seed;
+    rng->key[1] = (uint32_t)(at->seed >> 32);
+    rng->ctr[0] = (uint32_t)at->position;
+    rng->ctr[1] = (uint32_t)(at->position >> 32);
+    rng->ctr[2] = at->epoch;
+    rng->path = at->path;
+    rng->output = at->output;
+    rng->view = at->view;
+    rng->block = 0;
+    rng->used = 4;
+    rng->narrow = 1;
+    rng->base = at->output << 24 | (uint32_t)(at->path - 1) << 16;
+    if (at->view || at->path - 1 >= 255 || at->output >= 256)
+        widen(rng);
 }
 
 void stk_rng_init(stk_rng *rng, uint64_t seed, uint64_t position, uint32_t epoch, uint8_t output,
-                  uint8_t op)
+                  uint8_t step)
 {
-    rng->key[0] = (uint32_t)seed;
-    rng->key[1] = (uint32_t)(seed >> 32);
-    rng->ctr[0] = (uint32_t)position;
-    rng->ctr[1] = (uint32_t)(position >> 32);
-    rng->ctr[2] = epoch;
-    rng->ctr[3] = (uint32_t)output << 24 | (uint32_t)op << 16;
-    rng->used = 4;
+    stk_rng_at(rng, &(stk_address){ .seed = seed,
+                                    .position = position,
+                                    .path = stk_path(step),
+                                    .epoch = epoch,
+                                    .output = output });
+}
+
+void stk_rng_widen(stk_rng *rng)
+{
+    if (rng->narrow)
+        widen(rng);
+    rng->used = 4; /* the next number begins a block */
+}
+
+stk_rng_stream stk_rng_stream_of(const stk_rng *rng)
+{
+    return (stk_rng_stream){ { rng->key[0], rng->key[1] },
+                             { rng->ctr[0], rng->ctr[1], rng->ctr[2] } };
+}
+
+static void next_block(stk_rng *rng)
+{
+    if (rng->narrow && rng->block == NARROW_BLOCKS)
+        widen(rng);
+    rng->ctr[3] = rng->narrow ? rng->base | rng->block : rng->block;
+    stk_philox_block(rng->ctr, rng->key, rng->out);
+    rng->block++;
+    rng->used = 0;
 }
 
 uint32_t stk_rng_u32(stk_rng *rng)
 {
-    if (rng->used == 4) {
-        stk_philox(rng->ctr, rng->key, rng->out);
-        rng->ctr[3] = (rng->ctr[3] & 0xFFFF0000u) | ((rng->ctr[3] + 1) & 0xFFFFu);
-        rng->used = 0;
-    }
+    if (rng->used == 4)
+        next_block(rng);
     return rng->out[rng->used++];
 }
 

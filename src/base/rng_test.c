@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -76,22 +77,169 @@ static void every_part_of_the_address_counts(void **state)
     assert_int_not_equal(base, first(1, 2, 3, 4, 6));
 }
 
-/* 65,536 draws in, the count of draws wraps and leaves output and op alone. */
-static void draws_wrap_inside_their_field(void **state)
+/* 65,536 blocks in, numbers go on by the wide rule, at that number; none comes again. */
+static void draws_go_on_wide(void **state)
 {
-    stk_rng r;
-    uint32_t begin[4], again[4];
+    const stk_address at = { .seed = 9, .position = 8, .path = stk_path(254), .epoch = 7,
+                             .output = 255 };
+    uint32_t begin[4], at_end[4], want[4];
+    stk_rng r, wide;
+    stk_rng_stream s;
 
     (void)state;
-    stk_rng_init(&r, 9, 8, 7, 255, 255);
+    stk_rng_at(&r, &at);
     for (int i = 0; i < 4; i++)
         begin[i] = stk_rng_u32(&r);
     for (uint32_t i = 4; i < 4u * 65536; i++)
         stk_rng_u32(&r);
+    assert_true(r.narrow && r.ctr[3] == 0xfffeffff);
     for (int i = 0; i < 4; i++)
-        again[i] = stk_rng_u32(&r);
-    assert_memory_equal(begin, again, sizeof begin);
-    assert_int_equal(r.ctr[3] >> 16, 0xffff);
+        at_end[i] = stk_rng_u32(&r);
+    assert_memory_not_equal(begin, at_end, sizeof begin);
+    stk_rng_at(&wide, &at);
+    stk_rng_widen(&wide);
+    s = stk_rng_stream_of(&wide);
+    stk_rng_stream_block(&s, 65536, want);
+    assert_memory_equal(at_end, want, sizeof want);
+    for (uint32_t block = 65537; block < 65560; block++) {
+        stk_rng_stream_block(&s, block, want);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(stk_rng_u32(&r), want[i]);
+    }
+}
+
+/* The wide rule in its own words. */
+static void wide_rule(void **state)
+{
+    const stk_address wide[] = {
+        { .seed = 3, .position = 1ull << 40, .path = stk_path(1), .epoch = 2, .view = 1 },
+        { .seed = 3, .position = 5, .path = stk_path(1), .epoch = 2, .output = 256 },
+        { .seed = 3, .position = 5, .path = stk_path(255), .epoch = 2 },
+        { .seed = ~0ull, .path = stk_path_child(stk_path(0), 0), .epoch = UINT32_MAX, .output = 1 },
+        { .seed = 1, .path = stk_path_child(stk_path_child(7, 200), 254), .view = 65535,
+          .output = UINT32_MAX },
+    };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof wide / sizeof *wide; k++) {
+        const stk_address *a = &wide[k];
+        const uint32_t seed[2] = { (uint32_t)a->seed, (uint32_t)(a->seed >> 32) },
+                       where[4] = { (uint32_t)a->path, (uint32_t)(a->path >> 32), a->output,
+                                    0xffff0000u | a->view };
+        uint32_t key[4], want[4];
+        stk_rng r;
+
+        stk_philox(where, seed, key);
+        stk_rng_at(&r, a);
+        assert_false(r.narrow);
+        for (uint32_t block = 0; block < 3; block++) {
+            const uint32_t ctr[4] = { (uint32_t)a->position, (uint32_t)(a->position >> 32),
+                                      a->epoch, block };
+
+            stk_philox(ctr, key, want);
+            for (int i = 0; i < 4; i++)
+                assert_int_equal(stk_rng_u32(&r), want[i]);
+        }
+        stk_rng_widen(&r); /* is wide already: nothing changes but that a block begins */
+        assert_int_equal(r.block, 3);
+    }
+}
+
+/* Widened in the middle: what was drawn stays drawn, and the next number begins a block. */
+static void widened_later(void **state)
+{
+    uint32_t want[4];
+    stk_rng r, plain;
+    stk_rng_stream s;
+
+    (void)state;
+    stk_rng_init(&r, 1, 2, 3, 4, 5);
+    stk_rng_init(&plain, 1, 2, 3, 4, 5);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(stk_rng_u32(&r), stk_rng_u32(&plain));
+    stk_rng_widen(&r);
+    s = stk_rng_stream_of(&r);
+    stk_rng_stream_block(&s, r.block, want);
+    assert_int_equal(r.block, 2);
+    assert_int_equal(stk_rng_u32(&r), want[0]);
+    assert_int_not_equal(stk_rng_u32(&plain), want[0]);
+}
+
+enum { SAMPLED = 250, BLOCKS = 1000 }; /* 10^6 numbers */
+
+typedef struct block {
+    uint32_t v[4];
+} block;
+
+static int by_value(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(block));
+}
+
+static stk_address sampled(uint32_t k)
+{
+    uint64_t path = stk_path(k % 5);
+
+    for (uint32_t i = 0; i < k % 8 && k % 3; i++)
+        path = stk_path_child(path, k % 7);
+    return (stk_address){ .seed = k % 2,
+                          .position = k / 40,
+                          .path = path,
+                          .epoch = k % 11 / 8,
+                          .output = k % 13 < 11 ? k % 3 : 255 + k % 2,
+                          .view = k % 4 / 3 * (k % 6) };
+}
+
+static int same(const stk_address *a, const stk_address *b)
+{
+    return a->seed == b->seed && a->position == b->position && a->path == b->path &&
+           a->epoch == b->epoch && a->output == b->output && a->view == b->view;
+}
+
+/* 10^6 numbers of addresses that differ little, narrow and wide: no block comes twice but where the
+ * address does, and they look like chance. */
+static void no_repeats(void **state)
+{
+    block *all = malloc(SAMPLED * BLOCKS * sizeof *all);
+    uint32_t bits[32] = { 0 }, narrow = 0;
+    stk_address seen[SAMPLED];
+    double sum = 0, lag = 0, last = 0.5;
+    size_t n = 0, addresses = 0;
+    stk_rng r;
+
+    (void)state;
+    assert_non_null(all);
+    for (uint32_t k = 0; addresses < SAMPLED; k++) {
+        stk_address a = sampled(k);
+        size_t i = 0;
+
+        while (i < addresses && !same(&seen[i], &a))
+            i++;
+        if (i < addresses)
+            continue;
+        seen[addresses++] = a;
+        stk_rng_at(&r, &a);
+        narrow += r.narrow;
+        for (int b = 0; b < BLOCKS; b++, n++)
+            for (int j = 0; j < 4; j++) {
+                uint32_t v = all[n].v[j] = stk_rng_u32(&r);
+
+                for (int bit = 0; bit < 32; bit++)
+                    bits[bit] += v >> bit & 1;
+                sum += v * 0x1p-32;
+                lag += (v * 0x1p-32 - 0.5) * (last - 0.5);
+                last = v * 0x1p-32;
+            }
+    }
+    assert_in_range(narrow, SAMPLED / 5, SAMPLED * 4 / 5);
+    qsort(all, n, sizeof *all, by_value);
+    for (size_t i = 1; i < n; i++)
+        assert_memory_not_equal(all[i - 1].v, all[i].v, sizeof(block));
+    for (int bit = 0; bit < 32; bit++) /* 5 standard deviations: 2500 */
+        assert_in_range(bits[bit], 497500, 502500);
+    assert_true(fabs(sum / 1e6 - 0.5) < 5 * 0.2887 / 1000);
+    assert_true(fabs(lag / 1e6) < 5 / 12.0 / 1000);
+    free(all);
 }
 
 static void ranges(void **state)
@@ -140,7 +288,10 @@ int main(void)
         cmocka_unit_test(known_answers),
         cmocka_unit_test(addressed),
         cmocka_unit_test(every_part_of_the_address_counts),
-        cmocka_unit_test(draws_wrap_inside_their_field),
+        cmocka_unit_test(draws_go_on_wide),
+        cmocka_unit_test(wide_rule),
+        cmocka_unit_test(widened_later),
+        cmocka_unit_test(no_repeats),
         cmocka_unit_test(ranges),
         cmocka_unit_test(exp_is_exp),
     };

@@ -63,12 +63,12 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
     return rc;
 }
 
-static int unknown_step(const char *name, stk_error *err)
+static int unknown_step(const stk_registry *r, const char *name, stk_error *err)
 {
-    const char *near = stk_registry_nearest(STK_PLUGIN_OP, name);
+    const char *near = stk_registry_nearest(r, STK_PLUGIN_OP, name);
 
     if (!near)
-        near = stk_registry_nearest(STK_PLUGIN_CODEC, name);
+        near = stk_registry_nearest(r, STK_PLUGIN_CODEC, name);
     if (near)
         return stk_fail(err, STK_EINVAL,
                         "no step is called `%s`: did you mean `%s`? (`stoker ops` lists them)",
@@ -76,18 +76,39 @@ static int unknown_step(const char *name, stk_error *err)
     return stk_fail(err, STK_EINVAL, "no step is called `%s`: `stoker ops` lists them", name);
 }
 
+/* What the pipe does for a codec, as its flags say. */
+static int note_codec(stk_chain *c, const stk_step *s, stk_error *err)
+{
+    uint32_t can = s->codec->can;
+
+    c->raw_print = c->print;
+    if (s->codec->parse)
+        c->parse = s;
+    if (can & STK_CODEC_WINDOWS)
+        c->tokens = s->state;
+    if (!(can & STK_CODEC_OPENS))
+        return 0;
+    c->open_root = ((const stk_open_state *)s->state)->root;
+    if (c->n_steps > 1)
+        return stk_fail(err, STK_EINVAL, "%s stands first, or right after from()", s->codec->name);
+    if (c->fallback)
+        return stk_fail(err, STK_ENOTSUP, "%s reads a file: from() takes no default before it",
+                        s->codec->name);
+    return 0;
+}
+
 static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_error *err)
 {
-    const stk_codec *codec = stk_registry_find(STK_PLUGIN_CODEC, call->name);
-    const stk_op *op = codec ? NULL : stk_registry_find(STK_PLUGIN_OP, call->name);
+    const stk_codec *codec = stk_registry_find(c->registry, STK_PLUGIN_CODEC, call->name);
+    const stk_op *op = codec ? NULL : stk_registry_find(c->registry, STK_PLUGIN_OP, call->name);
     stk_step *s = &c->step[c->n_steps];
     stk_spec before = c->spec;
     stk_args *args = NULL;
     int rc;
 
     if (!codec && !op)
-        return unknown_step(call->name, err);
-    if (c->spec.array && codec && (codec != &stk_codec_tokens || c->pack))
+        return unknown_step(c->registry, call->name, err);
+    if (c->spec.array && codec && (!(codec->can & STK_CODEC_WINDOWS) || c->pack))
         return stk_fail(err, STK_EINVAL,
                         "%s reads fields of samples; rows of arrays come as they are stored: leave "
                         "it out, and turn their type with to()",
@@ -103,23 +124,12 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     }
     if (rc == 0)
         print_call(c, call->name, codec ? codec->version : op->version, args);
-    if (rc == 0 && codec)
-        c->raw_print = c->print;
-    if (rc == 0 && codec && codec->parse)
-        c->parse = s;
-    if (rc == 0 && codec == &stk_codec_tokens)
-        c->tokens = s->state;
-    if (rc == 0 && op == &stk_op_pack) {
+    if (rc == 0 && op && op->can & STK_OP_PACKS) {
         c->pack = s->state;
         c->raw = before;
     }
-    if (rc == 0 && codec == &stk_codec_open) {
-        if (c->n_steps > 1)
-            rc = stk_fail(err, STK_EINVAL, "open stands first, or right behind from()");
-        else if (c->fallback)
-            rc = stk_fail(err, STK_ENOTSUP, "open reads a file: from() takes no default before it");
-        c->open_root = ((const stk_open_state *)s->state)->root;
-    }
+    if (rc == 0 && codec)
+        rc = note_codec(c, s, err);
     stk_args_close(&args);
     return rc;
 }
@@ -193,17 +203,31 @@ static int plan_chain(stk_chain *c, const char *name, const char *text, stk_erro
     return rc;
 }
 
-int stk_chain_plan(stk_chain *c, const char *name, const char *text, stk_error *err)
+static void begin(stk_chain *c, stk_registry *r)
 {
+    const stk_codec *codec;
+
     memset(c, 0, sizeof *c);
+    stk_registry_seal(r);
+    c->registry = r;
+    for (size_t i = 0; (codec = stk_registry_get(r, STK_PLUGIN_CODEC, i)); i++)
+        if (codec->can & STK_CODEC_UNPACKS && c->n_unpackers < STK_MAX_UNPACKERS)
+            c->unpacker[c->n_unpackers++] = (stk_unpacker){ codec, strlen(codec->suffix) };
+}
+
+int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *text,
+                   stk_error *err)
+{
+    begin(c, r);
     c->spec.kind = STK_KIND_BYTES;
     c->spec.out = STK_OUT_BYTES;
     return plan_chain(c, name, text, err);
 }
 
-int stk_chain_plan_rows(stk_chain *c, const char *name, const char *text, stk_error *err)
+int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const char *text,
+                        stk_error *err)
 {
-    memset(c, 0, sizeof *c);
+    begin(c, r);
     c->spec.kind = STK_KIND_VALUE;
     c->spec.out = STK_OUT_DENSE;
     c->spec.array = 1;
@@ -241,26 +265,20 @@ static int no_such_field(const stk_chain *c, const char *output, const stk_index
                     output, wanted, have);
 }
 
-static const struct {
-    const char *suffix;
-    const stk_codec *codec;
-} packings[] = { { ".gz", &stk_codec_gunzip }, { ".zst", &stk_codec_unzstd } };
-#define N_PACKINGS (sizeof packings / sizeof *packings)
-
 /* A compressed field, unless it is asked for by its whole name: then it is taken as it is. */
 static const stk_codec *unpack_of(const stk_chain *c, const char *name)
 {
     size_t len = strlen(name);
 
-    for (size_t k = 0; k < N_PACKINGS; k++) {
-        size_t n = strlen(packings[k].suffix);
+    for (uint32_t k = 0; k < c->n_unpackers; k++) {
+        const stk_unpacker *u = &c->unpacker[k];
 
-        if (len <= n || strcmp(name + len - n, packings[k].suffix) != 0)
+        if (len <= u->len || strcmp(name + len - u->len, u->codec->suffix) != 0)
             continue;
         for (uint32_t i = 0; i < c->n_from; i++)
             if (!strcmp(c->from[i], name))
                 return NULL;
-        return packings[k].codec;
+        return u->codec;
     }
     return NULL;
 }
@@ -272,8 +290,8 @@ static int find_field(const stk_chain *c, const stk_index *ix, uint32_t schema, 
     char packed[256];
 
     out->unpack = found >= 0 ? unpack_of(c, name) : NULL;
-    for (size_t k = 0; found < 0 && k < N_PACKINGS; k++)
-        if ((size_t)snprintf(packed, sizeof packed, "%s%s", name, packings[k].suffix) <
+    for (uint32_t k = 0; found < 0 && k < c->n_unpackers; k++)
+        if ((size_t)snprintf(packed, sizeof packed, "%s%s", name, c->unpacker[k].codec->suffix) <
             sizeof packed) {
             found = stk_index_schema_find(ix, schema, packed);
             out->unpack = found >= 0 ? unpack_of(c, packed) : NULL;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chain.h - a chain's text compiled to what a worker does for one row.  Read-only once planned. */
+/* chain.h - a chain's text compiled to what a worker does for one row, and the one draw().  Read-only
+ * once planned. */
 #ifndef STOKER_CHAIN_H
 #define STOKER_CHAIN_H
 
+#include "base/rng.h"
 #include "codec/tokens.h"
-#include "fetch/request.h"
+#include "index/index.h"
 
 #define STK_MAX_STEPS 32
 #define STK_MAX_FROM 16
+#define STK_MAX_UNPACKERS 16 /* the first of a registry; others are used by name only */
 
 typedef struct stk_step {
     const stk_codec *codec; /* one of the two */
@@ -16,7 +19,15 @@ typedef struct stk_step {
     void *state;
 } stk_step;
 
+typedef struct stk_unpacker {
+    const stk_codec *codec;
+    size_t len; /* of its suffix */
+} stk_unpacker;
+
 typedef struct stk_chain {
+    const stk_registry *registry;
+    stk_unpacker unpacker[STK_MAX_UNPACKERS]; /* of the registry: what from(x) looks for beside x */
+    uint32_t n_unpackers;
     char *from[STK_MAX_FROM]; /* the first of these that a sample has */
     uint32_t n_from;
     int from_given; /* in the chain; else it is the output's name */
@@ -36,10 +47,20 @@ typedef struct stk_chain {
     uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
 } stk_chain;
 
-/* Compile `text` for the output `name`. */
-int stk_chain_plan(stk_chain *c, const char *name, const char *text, stk_error *err);
+/* What is seen of a picture of that size (width, height): every op of the chain turns the view, with
+ * numbers at (at->seed, position, epoch, output, view); at->path is not read.  Rows, transforms and
+ * previews draw by this call.  `watch` (NULL or its drawn() NULL: none) sees the view after each op.
+ * view->refused says why a picture can't be drawn. */
+void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2],
+                    stk_view *view, const stk_watch *watch);
+
+/* Compile `text` for the output `name`, with what the registry has (NULL: the process's).  The
+ * registry is read-only from now on and must stay as long as the chain. */
+int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *text,
+                   stk_error *err);
 /* The same for rows of arrays: types and shapes are theirs (plan/plan_array.h). */
-int stk_chain_plan_rows(stk_chain *c, const char *name, const char *text, stk_error *err);
+int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const char *text,
+                        stk_error *err);
 void stk_chain_fini(stk_chain *c);
 
 typedef struct stk_binding { /* what feeds a chain, for samples of one schema */

@@ -55,6 +55,7 @@ static int text_narrow(const void *state, stk_bytes in, stk_scratch *scratch, st
 static const stk_arg no_args[] = { { 0 } };
 
 const stk_codec stk_codec_bytes = { .abi = STK_PLUGIN_ABI,
+                                    .size = sizeof(stk_codec),
                                     .name = "bytes",
                                     .help = "the field as it is",
                                     .args = no_args,
@@ -62,6 +63,7 @@ const stk_codec stk_codec_bytes = { .abi = STK_PLUGIN_ABI,
 
 const stk_codec stk_codec_text = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_codec),
     .name = "text",
     .help = "UTF-8 text; after json(...) a string without its quotes",
     .args = no_args,

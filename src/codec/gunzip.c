@@ -267,9 +267,12 @@ static const stk_arg no_args[] = { { 0 } };
 
 const stk_codec stk_codec_gunzip = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_codec),
     .name = "gunzip",
     .help = "unpack gzip, at most 256 MiB; done unasked where from(x) finds x.gz",
     .args = no_args,
     .plan = gunzip_plan,
-    .narrow = gunzip_narrow
+    .narrow = gunzip_narrow,
+    .can = STK_CODEC_UNPACKS,
+    .suffix = ".gz"
 };

@@ -28,8 +28,10 @@ static const stk_arg image_args[] = {
 
 const stk_codec stk_codec_image = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_codec),
     .name = "image",
     .help = "decode a picture to RGB; its content says what it is (JPEG, PNG, WebP)",
     .args = image_args,
-    .plan = image_plan
+    .plan = image_plan,
+    .can = STK_CODEC_PICTURES
 };

@@ -173,6 +173,7 @@ static int jpeg_learn(void *p, stk_scratch *scratch, stk_bytes *out, stk_error *
 
 const stk_decoder stk_decoder_jpeg = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_decoder),
     .name = "jpeg",
     .help = "JPEG: baseline by our own decoder, only what is seen; all others by libjpeg-turbo",
     .probe = jpeg_probe,
@@ -180,5 +181,6 @@ const stk_decoder stk_decoder_jpeg = {
     .header = jpeg_header,
     .decode = jpeg_decode,
     .close = jpeg_close,
-    .learn = jpeg_learn
+    .learn = jpeg_learn,
+    .can = STK_DECODER_GPU
 };

@@ -585,6 +585,7 @@ static void jpeg_close(void *ctx)
 
 const stk_decoder stk_jpeg_turbo = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_decoder),
     .name = "jpeg_turbo",
     .help = "JPEG by libjpeg-turbo: baseline and progressive, gray, RGB, CMYK",
     .probe = jpeg_probe,

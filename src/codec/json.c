@@ -106,6 +106,7 @@ static const stk_arg json_args[] = {
 };
 
 const stk_codec stk_codec_json = { .abi = STK_PLUGIN_ABI,
+                                   .size = sizeof(stk_codec),
                                    .name = "json",
                                    .help = "one value of a JSON field, as text",
                                    .args = json_args,

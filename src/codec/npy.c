@@ -204,6 +204,7 @@ static const stk_arg npy_args[] = {
 };
 
 const stk_codec stk_codec_npy = { .abi = STK_PLUGIN_ABI,
+                                  .size = sizeof(stk_codec),
                                   .name = "npy",
                                   .help = "an array as numpy.save() writes it",
                                   .args = npy_args,

@@ -81,6 +81,7 @@ static int float_parse(const void *state, stk_bytes in, void *dst, stk_error *er
 static const stk_arg no_args[] = { { 0 } };
 
 const stk_codec stk_codec_int = { .abi = STK_PLUGIN_ABI,
+                                  .size = sizeof(stk_codec),
                                   .name = "int",
                                   .help = "a decimal integer, as i64",
                                   .args = no_args,
@@ -89,6 +90,7 @@ const stk_codec stk_codec_int = { .abi = STK_PLUGIN_ABI,
                                   .parse = int_parse };
 
 const stk_codec stk_codec_float = { .abi = STK_PLUGIN_ABI,
+                                    .size = sizeof(stk_codec),
                                     .name = "float",
                                     .help = "a decimal number, as f32",
                                     .args = no_args,

@@ -153,6 +153,7 @@ static int floats_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
 static const stk_arg no_args[] = { { 0 } };
 
 const stk_codec stk_codec_ints = { .abi = STK_PLUGIN_ABI,
+                                   .size = sizeof(stk_codec),
                                    .name = "ints",
                                    .help = "a list of integers, [1, 2] or 1 2, as i64",
                                    .args = no_args,
@@ -161,6 +162,7 @@ const stk_codec stk_codec_ints = { .abi = STK_PLUGIN_ABI,
                                    .shape = numbers_shape };
 
 const stk_codec stk_codec_floats = { .abi = STK_PLUGIN_ABI,
+                                     .size = sizeof(stk_codec),
                                      .name = "floats",
                                      .help = "a list of numbers, [0.5, 2] or 0.5 2, as f32",
                                      .args = no_args,

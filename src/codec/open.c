@@ -38,9 +38,11 @@ static const stk_arg open_args[] = {
 
 const stk_codec stk_codec_open = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_codec),
     .name = "open",
     .help = "the file that a field of a manifest names: from(path) | open(root=\"/data\") | image",
     .args = open_args,
     .state_size = sizeof(stk_open_state),
     .plan = open_plan,
+    .can = STK_CODEC_OPENS
 };

@@ -379,6 +379,7 @@ static void png_close(void *ctx)
 
 const stk_decoder stk_decoder_png = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_decoder),
     .name = "png",
     .help = "PNG by libspng: all color types and depths, interlaced; alpha is dropped",
     .probe = png_probe,

@@ -145,9 +145,11 @@ static const stk_arg tokens_args[] = {
 
 const stk_codec stk_codec_tokens = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_codec),
     .name = "tokens",
     .help = "windows of token files: tokens(block=1024), labels: tokens(block=1024, shift=1)",
     .args = tokens_args,
     .state_size = sizeof(stk_tokens),
     .plan = tokens_plan,
+    .can = STK_CODEC_WINDOWS
 };

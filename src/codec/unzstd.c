@@ -77,9 +77,12 @@ static const stk_arg no_args[] = { { 0 } };
 
 const stk_codec stk_codec_unzstd = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_codec),
     .name = "unzstd",
     .help = "unpack Zstandard, at most 256 MiB; done unasked where from(x) finds x.zst",
     .args = no_args,
     .plan = unzstd_plan,
-    .narrow = unzstd_narrow
+    .narrow = unzstd_narrow,
+    .can = STK_CODEC_UNPACKS,
+    .suffix = ".zst"
 };

@@ -69,7 +69,7 @@ static int read_file(struct vocab *v, size_t *len, stk_error *err)
 
     if (!source)
         return stk_fail(err, STK_EINVAL, "vocab: no source knows %s", v->path);
-    STK_TRY(source->open(v->path, &f, err));
+    STK_TRY(stk_source_open(source, v->path, &f, err));
     rc = read_all(v, f, len, err);
     stk_file_close(&f);
     return rc;
@@ -165,6 +165,7 @@ static const stk_arg vocab_args[] = {
 };
 
 const stk_codec stk_codec_vocab = { .abi = STK_PLUGIN_ABI,
+                                    .size = sizeof(stk_codec),
                                     .name = "vocab",
                                     .help = "a text label as its line's number in a file, i64",
                                     .args = vocab_args,

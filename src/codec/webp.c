@@ -201,6 +201,7 @@ static void webp_close(void *ctx)
 
 const stk_decoder stk_decoder_webp = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_decoder),
     .name = "webp",
     .help = "WebP by libwebp: lossy and lossless stills; alpha is dropped",
     .probe = webp_probe,

@@ -7,6 +7,7 @@
 
 #include "base/lock.h"
 #include "base/mem.h"
+#include "base/table.h"
 
 typedef struct pooled {
     stk_buffer b;
@@ -40,22 +41,26 @@ static void heap_release(void *cookie, void *p, size_t size)
 }
 
 static const stk_memory heap = {
-    .abi = STK_PLUGIN_ABI, .name = "heap", .alloc = heap_alloc, .free = heap_release
+    .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_memory),
+    .name = "heap",
+    .alloc = heap_alloc,
+    .free = heap_release,
 };
 
 int stk_pool_open(stk_pool **out, const stk_memory *memory, uint64_t limit, stk_error *err)
 {
+    stk_memory own = heap;
     stk_pool *p;
 
     *out = NULL;
-    if (memory && memory->abi != STK_PLUGIN_ABI)
-        return stk_fail(err, STK_EINVAL, "memory %s was built for ABI %u, this is %d", memory->name,
-                        memory->abi, STK_PLUGIN_ABI);
+    if (memory)
+        STK_TRY(stk_table_take(&own, sizeof own, memory, "memory", err));
     p = STK_NEW(stk_pool);
     if (!p)
         return stk_fail_nomem(err, sizeof *p);
     stk_mutex_init(&p->lock);
-    p->memory = memory ? *memory : heap;
+    p->memory = own;
     p->bound = limit / 8 * 5;
     stk_account_init(&p->account, limit);
     *out = p;

@@ -201,6 +201,7 @@ static void pinned_free(void *cookie, void *p, size_t size)
 stk_memory stk_pinned_memory(int gpu)
 {
     return (stk_memory){ .abi = STK_PLUGIN_ABI,
+                         .size = sizeof(stk_memory),
                          .name = "pinned",
                          .cookie = (void *)(intptr_t)gpu,
                          .alloc = pinned_alloc,

@@ -110,6 +110,7 @@ int stk_pins_open(stk_pins **out, int gpu, stk_memory *memory, stk_error *err)
     p->gpu = gpu;
     stk_mutex_init(&p->lock);
     *memory = (stk_memory){ .abi = STK_PLUGIN_ABI,
+                            .size = sizeof(stk_memory),
                             .name = "pinned",
                             .cookie = p,
                             .alloc = pin_alloc,

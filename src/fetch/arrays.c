@@ -173,8 +173,8 @@ static int map_open(const stk_array *a, uint32_t part, stk_map **out, stk_error 
         rc = f->source->stat(f, &info, err);
     if (rc == 0 && info.size < p->size)
         rc = shorter(p->name, info.size, p->size, err);
-    if (rc == 0 && a->set->mapped && stk_local_fd(f) >= 0) {
-        rc = map_fd(p->name, stk_local_fd(f), p->size, &m, err);
+    if (rc == 0 && a->set->mapped && stk_file_fd(f) >= 0) {
+        rc = map_fd(p->name, stk_file_fd(f), p->size, &m, err);
         if (rc == 0 && a->set->files <= MAX_MAPPED) {
             m->file = f;
             f = NULL;
@@ -186,8 +186,8 @@ static int map_open(const stk_array *a, uint32_t part, stk_map **out, stk_error 
             m->file = f;
             f = NULL;
         }
-        if (m && m->file && stk_local_fd(m->file) >= 0)
-            posix_fadvise(stk_local_fd(m->file), 0, 0, POSIX_FADV_RANDOM);
+        if (m && m->file && stk_file_fd(m->file) >= 0)
+            posix_fadvise(stk_file_fd(m->file), 0, 0, POSIX_FADV_RANDOM);
     }
     stk_file_close(&f);
     *out = m;
@@ -215,7 +215,7 @@ static int map_of(const stk_array *a, uint32_t part, stk_map **out, stk_error *e
 static int is_shorter(const stk_map *m, const char *name, uint64_t *size)
 {
     struct stat st;
-    int rc = m->file ? fstat(stk_local_fd(m->file), &st) : stat(name, &st);
+    int rc = m->file ? fstat(stk_file_fd(m->file), &st) : stat(name, &st);
 
     if (rc < 0 || st.st_dev != m->dev || st.st_ino != m->ino)
         return 0;
@@ -423,9 +423,9 @@ void stk_array_expect(const stk_array *a, uint64_t row, uint64_t rows)
     stk_map *m;
 
     if (a->set->mapped || p->data || map_of(a, k, &m, NULL) < 0 || !m->file ||
-        stk_local_fd(m->file) < 0)
+        stk_file_fd(m->file) < 0)
         return;
-    posix_fadvise(stk_local_fd(m->file), (off_t)(p->offset + at), (off_t)(rows * a->row_bytes),
+    posix_fadvise(stk_file_fd(m->file), (off_t)(p->offset + at), (off_t)(rows * a->row_bytes),
                   POSIX_FADV_WILLNEED);
 }
 

@@ -32,7 +32,7 @@ static int twice(stk_bytes raw, void *dst, size_t *len, stk_error *err)
     return 0;
 }
 
-static const stk_format format = { .abi = STK_PLUGIN_ABI, .name = "twice", .unpack = twice };
+static const stk_format format = { .abi = STK_PLUGIN_ABI, .size = sizeof(stk_format), .name = "twice", .unpack = twice };
 
 static stk_cache *make(uint64_t bound)
 {

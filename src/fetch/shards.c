@@ -52,7 +52,7 @@ int stk_url_open(const char *url, stk_file **out, stk_error *err)
     int rc;
 
     *out = NULL;
-    rc = s ? s->open(url, out, err)
+    rc = s ? stk_source_open(s, url, out, err)
            : stk_fail(err, STK_ENOTSUP, "no source reads addresses like this one");
     if (rc < 0)
         stk_error_at(err, url, STK_NO_OFFSET, (stk_bytes){ 0 });

@@ -53,6 +53,7 @@ static int four_index(stk_file *file, uint64_t size, stk_scan *scan, stk_error *
 }
 
 static const stk_format four = { .abi = STK_PLUGIN_ABI,
+                                 .size = sizeof(stk_format),
                                  .name = "four",
                                  .help = "a test",
                                  .suffixes = ".four",

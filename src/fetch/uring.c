@@ -213,7 +213,7 @@ static void read_on(stk_uring *u, uint32_t i)
     size_t left = io->len - io->got;
     struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
 
-    io_uring_prep_read(sqe, stk_local_fd(io->file), (char *)io->dst + io->got,
+    io_uring_prep_read(sqe, stk_file_fd(io->file), (char *)io->dst + io->got,
                        left < MAX_READ ? (unsigned)left : MAX_READ, io->offset + io->got);
     io_uring_sqe_set_data64(sqe, mark_read(i)); /* after prep, which may clear it */
 }

@@ -121,7 +121,7 @@ static stk_io make_io(ring *r, uint64_t offset, size_t len, void *dst)
 
 static void drop_cache(void)
 {
-    posix_fadvise(stk_local_fd(file), 0, 0, POSIX_FADV_DONTNEED);
+    posix_fadvise(stk_file_fd(file), 0, 0, POSIX_FADV_DONTNEED);
 }
 
 static void check(const stk_io *io)
@@ -274,7 +274,7 @@ static void bad_descriptor(void **state)
     (void)state;
     ring_open(&r, 2);
     assert_int_equal(stk_source_local.open(path, &bad, &err), 0);
-    dup2(null, stk_local_fd(bad));
+    dup2(null, stk_file_fd(bad));
     io = make_io(&r, 0, sizeof a, a);
     io.file = bad;
     good = make_io(&r, 5, sizeof b, b);
@@ -303,13 +303,13 @@ static void failure_that_passes(void **state)
     (void)state;
     ring_open(&r, 2);
     assert_int_equal(stk_source_local.open(path, &bad, &err), 0);
-    dup2(null, stk_local_fd(bad));
+    dup2(null, stk_file_fd(bad));
     io = make_io(&r, 77, sizeof dst, dst);
     io.file = bad;
     stk_uring_push(r.u, &io);
     while (!atomic_load(&r.retried))
         nap();
-    dup2(again, stk_local_fd(bad));
+    dup2(again, stk_file_fd(bad));
     wait_for(&r, 1);
     check(&io);
     ring_close(&r);

@@ -340,6 +340,7 @@ static int folder_locate(const stk_entry *e, const stk_field *field, stk_place *
 
 const stk_format stk_format_folder = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_format),
     .name = "folder",
     .help = "pictures in directories, a class each as in ImageFolder: fields image and cls",
     .suffixes = "/",

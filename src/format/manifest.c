@@ -428,6 +428,7 @@ static int manifest_find(const stk_entry *e, const stk_field *field, stk_place *
 
 const stk_format stk_format_manifest = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_format),
     .name = "manifest",
     .help = "a list of files, CSV or JSON lines: path, offset, length, and fields as text",
     .suffixes = ".csv .jsonl .ndjson",

@@ -390,6 +390,7 @@ static int tar_probe(const char *name, stk_bytes head)
 
 const stk_format stk_format_tar = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_format),
     .name = "tar",
     .help = "WebDataset shards: members KEY.FIELD, a sample's members side by side",
     .suffixes = ".tar .tgz .tar.gz",

@@ -130,6 +130,7 @@ static int counted_read(stk_file *f, stk_io *io)
 }
 
 static const stk_source counted_source = { .abi = STK_PLUGIN_ABI,
+                                           .size = sizeof(stk_source),
                                            .name = "counted",
                                            .read = counted_read };
 

@@ -141,7 +141,8 @@ static int measure(const stk_plan *so_far, uint32_t d, const stk_loader_options 
                              .collate = STK_COLLATE_LIST,
                              .memory_limit = o->memory_limit,
                              .log = o->log,
-                             .log_cookie = o->log_cookie };
+                             .log_cookie = o->log_cookie,
+                             .registry = o->registry };
     stk_dataset *ds = so_far->data.set[d];
     stk_loader *l = NULL;
     stk_batch *b = NULL;

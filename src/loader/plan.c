@@ -3,11 +3,10 @@
  * the other. */
 #include "loader/parts.h"
 
+#include "base/registry.h"
 #include "loader/blocks.h"
 #include "loader/options.h"
 #include "loader/plan_bins.h"
-
-#define MAX_OUTPUTS 255 /* that random numbers have addresses for (row_picture.c, row_array.c) */
 
 static int check_options(const stk_loader_options *o, size_t n_data, stk_error *err)
 {
@@ -17,9 +16,6 @@ static int check_options(const stk_loader_options *o, size_t n_data, stk_error *
         return stk_fail(
             err, STK_EINVAL,
             "a loader needs at least one output: fields={\"image\": \"from(jpg) | image | ...\"}");
-    if (o->n_outputs > MAX_OUTPUTS)
-        return stk_fail(err, STK_EINVAL, "a loader has at most %d outputs, not %u", MAX_OUTPUTS,
-                        o->n_outputs);
     STK_TRY(stk_options_check(o, err));
     if (o->rank >= (o->world_size ? o->world_size : 1))
         return stk_fail(err, STK_EINVAL, "rank %u is not below world_size %u", o->rank,
@@ -32,15 +28,8 @@ static int check_plugins(const stk_loader_options *o, stk_error *err)
     if (o->n_stages > STK_MAX_STAGES)
         return stk_fail(err, STK_EINVAL, "a loader has at most %d batch stages, not %u",
                         STK_MAX_STAGES, o->n_stages);
-    if (o->watch && o->watch->abi != STK_PLUGIN_ABI)
-        return stk_fail(err, STK_EINVAL, "the watch was built for ABI %u, this is %d",
-                        o->watch->abi, STK_PLUGIN_ABI);
     STK_TRY(stk_blocks_check(o, err));
     STK_TRY(stk_bins_check(o, err));
-    for (uint32_t i = 0; i < o->n_stages; i++)
-        if (o->stages[i]->abi != STK_PLUGIN_ABI)
-            return stk_fail(err, STK_EINVAL, "batch stage %s was built for ABI %u, this is %d",
-                            o->stages[i]->name, o->stages[i]->abi, STK_PLUGIN_ABI);
     return 0;
 }
 
@@ -95,5 +84,6 @@ void stk_plan_close(stk_plan **pp)
     stk_common_unref(&p->outputs.common);
     stk_schedule_close(&p->schedule);
     stk_plan_data_fini(&p->data);
+    stk_registry_close(&p->policy.registry);
     stk_free(p);
 }

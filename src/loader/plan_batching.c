@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_batching.c - rows of a batch, tickets of a slot, how many a worker claims at once, and the
  * stages of whole batches. */
-#include <string.h>
-
+#include "base/table.h"
 #include "loader/parts.h"
 
 #define MAX_TICKETS (1u << 26)
@@ -58,10 +57,14 @@ int stk_plan_batching_make(stk_plan_batching *out, const stk_plan_input *in,
     if (s->tickets == STK_TICKET_PIECE)
         STK_TRY(count_pieces(s, out->rows, &out->tickets, err));
     out->claim_size = claim_size(&so_far->chains);
-    out->n_stages = o->n_stages;
-    if (o->n_stages)
-        memcpy(out->stage, o->stages, o->n_stages * sizeof *o->stages);
+    for (; out->n_stages < o->n_stages; out->n_stages++)
+        STK_TRY(stk_table_take(&out->stage[out->n_stages], sizeof *out->stage,
+                               o->stages[out->n_stages], "batch stage", err));
     if (so_far->gpu.device)
-        out->stage[out->n_stages++] = &so_far->gpu.stage;
+        out->stage[out->n_stages++] = (stk_stage){ .abi = STK_PLUGIN_ABI,
+                                                   .size = sizeof(stk_stage),
+                                                   .name = "device",
+                                                   .state = so_far->gpu.device,
+                                                   .run = stk_device_run };
     return 0;
 }

@@ -76,8 +76,8 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
     if (!p->name)
         return stk_fail_nomem(err, 64);
     if (so_far->data.arrays)
-        return stk_chain_plan_rows(c, p->name, asked->chain, err);
-    STK_TRY(stk_chain_plan(c, p->name, asked->chain, err));
+        return stk_chain_plan_rows(c, so_far->policy.registry, p->name, asked->chain, err);
+    STK_TRY(stk_chain_plan(c, so_far->policy.registry, p->name, asked->chain, err));
     STK_TRY(stk_ragged_plan(out, i, in, so_far->ranks.rows, err));
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;

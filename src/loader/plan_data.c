@@ -23,7 +23,7 @@ static int note_source(void *cookie, const stk_source *s, stk_error *err)
     stk_plan_data *p = cookie;
 
     (void)err;
-    p->remote |= s && s->remote;
+    p->remote |= s && s->can & STK_SOURCE_REMOTE;
     p->peeks |= s && s->peek;
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_gpu.c - the GPU that batches go to, and the stage that sends them there. */
+/* plan_gpu.c - the GPU that batches go to. */
 #include <string.h>
 
 #include "loader/parts.h"
@@ -21,7 +21,6 @@ int stk_plan_gpu_make(stk_plan_gpu *out, const stk_plan_input *in, const stk_pla
         return stk_fail(err, STK_EINVAL, "decode is gpu or cpu, not \"%.40s\"", o->decode);
     STK_TRY(stk_device_open(&out->device, &d, err));
     out->decode = !o->decode || !strcmp(o->decode, "gpu");
-    out->stage = (stk_stage){ STK_PLUGIN_ABI, "device", out->device, stk_device_run };
     return 0;
 }
 

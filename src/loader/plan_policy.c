@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_policy.c - what holds for every row, and this rank among the others. */
+#include "base/registry.h"
+#include "base/table.h"
 #include "loader/parts.h"
 #include "loader/sampling.h"
 
@@ -16,8 +18,9 @@ int stk_plan_policy_make(stk_plan_policy *out, const stk_plan_input *in, const s
     out->on_error = o->on_error;
     out->skip_budget = o->skip_budget;
     out->log = (stk_log){ o->log, o->log_cookie };
+    out->registry = stk_registry_ref(o->registry);
     if (o->watch)
-        out->watch = *o->watch;
+        STK_TRY(stk_table_take(&out->watch, sizeof out->watch, o->watch, "watch", err));
     return stk_stall_plan(&out->stall, err);
 }
 

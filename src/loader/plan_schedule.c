@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_schedule.c - which samples take part, in which order, and what of it is this rank's. */
+#include "base/table.h"
 #include "loader/blocks.h"
 #include "loader/exclude.h"
 #include "loader/parts.h"
@@ -21,13 +22,10 @@ static int plan_samples(stk_schedule *s, const stk_plan_input *in, const stk_pla
 
 static int plan_own_order(stk_schedule *s, const stk_loader_options *o, stk_error *err)
 {
-    if (o->order->abi != STK_PLUGIN_ABI)
-        return stk_fail(err, STK_EINVAL, "order %s was built for ABI %u, this is %d",
-                        o->order->name, o->order->abi, STK_PLUGIN_ABI);
+    STK_TRY(stk_table_take(&s->order, sizeof s->order, o->order, "order", err));
+    s->order.close = NULL; /* it stays the caller's */
     STK_TRY(stk_sampling_own_order(o, err));
-    s->order = *o->order;
-    s->order.close = NULL;          /* it stays the caller's */
-    s->set = (stk_sample_set){ 0 }; /* which says itself who takes part */
+    s->set = (stk_sample_set){ 0 }; /* it says itself who takes part */
     return 0;
 }
 

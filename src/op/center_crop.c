@@ -40,10 +40,12 @@ static const stk_arg center_crop_args[] = {
 
 const stk_op stk_op_center_crop = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_op),
     .name = "center_crop",
     .help = "cut out the middle; black where the picture is smaller",
     .args = center_crop_args,
     .state_size = sizeof(struct center_crop),
     .plan = center_crop_plan,
-    .draw = center_crop_draw
+    .draw = center_crop_draw,
+    .can = STK_OP_VIEW
 };

@@ -31,9 +31,11 @@ static const stk_arg hflip_args[] = {
 };
 
 const stk_op stk_op_hflip = { .abi = STK_PLUGIN_ABI,
+                              .size = sizeof(stk_op),
                               .name = "hflip",
                               .help = "mirror left to right, at random",
                               .args = hflip_args,
                               .state_size = sizeof(struct hflip),
                               .plan = hflip_plan,
-                              .draw = hflip_draw };
+                              .draw = hflip_draw,
+                              .can = STK_OP_VIEW };

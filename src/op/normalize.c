@@ -95,6 +95,7 @@ static const stk_arg normalize_args[] = {
 
 const stk_op stk_op_normalize = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_op),
     .name = "normalize",
     .help = "(x / 255 - mean) / std for each channel; gives f32 unless `to` says otherwise",
     .args = normalize_args,

@@ -47,10 +47,12 @@ static const stk_arg pack_args[] = {
 
 const stk_op stk_op_pack = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_op),
     .name = "pack",
     .help = "several samples side by side in rows of `block` values; longer "
             "ones are cut",
     .args = pack_args,
     .state_size = sizeof(stk_tokens),
-    .plan = pack_plan
+    .plan = pack_plan,
+    .can = STK_OP_PACKS
 };

@@ -120,9 +120,11 @@ static const stk_arg rrc_args[] = {
 };
 
 const stk_op stk_op_random_resized_crop = { .abi = STK_PLUGIN_ABI,
+                                            .size = sizeof(stk_op),
                                             .name = "random_resized_crop",
                                             .help = "a random part of the picture, resized",
                                             .args = rrc_args,
                                             .state_size = sizeof(struct rrc),
                                             .plan = rrc_plan,
-                                            .draw = rrc_draw };
+                                            .draw = rrc_draw,
+                                            .can = STK_OP_VIEW };

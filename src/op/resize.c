@@ -86,9 +86,11 @@ static const stk_arg resize_args[] = {
 };
 
 const stk_op stk_op_resize = { .abi = STK_PLUGIN_ABI,
+                               .size = sizeof(stk_op),
                                .name = "resize",
                                .help = "resize, antialiased bilinear; one number: the shorter side",
                                .args = resize_args,
                                .state_size = sizeof(struct resize),
                                .plan = resize_plan,
-                               .draw = resize_draw };
+                               .draw = resize_draw,
+                               .can = STK_OP_VIEW };

@@ -135,6 +135,7 @@ static const stk_arg to_args[] = {
 };
 
 const stk_op stk_op_to = { .abi = STK_PLUGIN_ABI,
+                           .size = sizeof(stk_op),
                            .name = "to",
                            .help = "element type and layout; comes last",
                            .args = to_args,

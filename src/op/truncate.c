@@ -33,6 +33,7 @@ static const stk_arg truncate_args[] = {
 };
 
 const stk_op stk_op_truncate = { .abi = STK_PLUGIN_ABI,
+                                 .size = sizeof(stk_op),
                                  .name = "truncate",
                                  .help = "cut rows of numbers that are longer than n",
                                  .args = truncate_args,

@@ -352,6 +352,7 @@ int stk_order_block(stk_order *order, const stk_sample_set *set, const stk_block
     plan_runs(x);
     plan_streams(x);
     *order = (stk_order){ .abi = STK_PLUGIN_ABI,
+                          .size = sizeof(stk_order),
                           .name = "block",
                           .state = x,
                           .len = block_len,

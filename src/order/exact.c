@@ -60,6 +60,7 @@ int stk_order_exact(stk_order *order, const stk_sample_set *set, uint64_t seed, 
         return stk_fail_nomem(err, sizeof *x);
     *x = (exact){ .set = set, .seed = seed, .n = stk_sample_set_len(set), .shuffle = shuffle };
     *order = (stk_order){ .abi = STK_PLUGIN_ABI,
+                          .size = sizeof(stk_order),
                           .name = shuffle ? "exact" : "sequential",
                           .state = x,
                           .len = exact_len,

@@ -253,6 +253,7 @@ int stk_order_gpt(stk_order *order, const stk_gpt_plan *plan, stk_error *err)
         return rc;
     }
     *order = (stk_order){ .abi = STK_PLUGIN_ABI,
+                          .size = sizeof(stk_order),
                           .name = "megatron",
                           .state = g,
                           .len = gpt_len,

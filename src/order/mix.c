@@ -377,6 +377,7 @@ int stk_order_mix(stk_order *order, const stk_sample_set *set, const stk_mixing 
         return rc;
     }
     *order = (stk_order){ .abi = STK_PLUGIN_ABI,
+                          .size = sizeof(stk_order),
                           .name = "mix",
                           .state = m,
                           .len = mix_len,

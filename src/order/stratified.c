@@ -179,6 +179,7 @@ int stk_order_stratified(stk_order *order, const stk_sample_set *set, const stk_
         return rc;
     }
     *order = (stk_order){ .abi = STK_PLUGIN_ABI,
+                          .size = sizeof(stk_order),
                           .name = "stratified",
                           .state = s,
                           .len = strata_len,

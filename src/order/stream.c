@@ -113,6 +113,7 @@ int stk_order_stream(stk_order *order, stk_order *inner, uint64_t epoch_size, st
     *s = (stream){ *inner, inner->len(inner->state), epoch_size };
     *order = (stk_order){
         .abi = STK_PLUGIN_ABI,
+        .size = sizeof(stk_order),
         .name = inner->name,
         .state = s,
         .len = stream_len,

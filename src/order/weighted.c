@@ -183,6 +183,7 @@ int stk_order_weighted(stk_order *order, const stk_sample_set *set, const double
         return rc;
     }
     *order = (stk_order){ .abi = STK_PLUGIN_ABI,
+                          .size = sizeof(stk_order),
                           .name = "weighted",
                           .state = w,
                           .len = weighted_len,

@@ -311,6 +311,7 @@ int stk_order_weighted_once(stk_order *order, const stk_sample_set *set, const d
         return rc;
     }
     *order = (stk_order){ .abi = STK_PLUGIN_ABI,
+                          .size = sizeof(stk_order),
                           .name = "weighted_once",
                           .state = o,
                           .len = once_len,

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/thread.h"
+
 static int worker_add_locked(stk_engine *e, stk_error *err)
 {
     stk_worker *w = NULL;

@@ -41,6 +41,5 @@ void stk_io_queue(void *engine, stk_io *io);
 void stk_io_async(struct stk_engine *e); /* once, before requests are made */
 int stk_io_start(struct stk_engine *e, stk_error *err); /* drivers of async sources */
 void stk_io_stop(struct stk_engine *e);
-int stk_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, const char *name);
 
 #endif

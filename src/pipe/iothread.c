@@ -6,27 +6,13 @@
  *
  * Ring and readers start with the first read that would wait; a data set in the page cache never
  * has any. */
-#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "pipe/engine.h"
-
-int stk_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, const char *name)
-{
-    sigset_t all, before;
-    int rc;
-
-    sigfillset(&all); /* signals are for the program's own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(t, NULL, fn, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc == 0)
-        pthread_setname_np(*t, name);
-    return rc == 0 ? 0 : STK_ENOMEM;
-}
 
 static void *reader_main(void *arg)
 {
@@ -99,7 +85,7 @@ static int ring_takes(stk_engine *e, stk_io *io)
 {
     int state = atomic_load_explicit(&e->io.ring_state, memory_order_acquire);
 
-    if (state == STK_RING_REFUSED || stk_local_fd(io->file) < 0)
+    if (state == STK_RING_REFUSED || stk_file_fd(io->file) < 0)
         return 0;
     if (state == STK_RING_UNTRIED)
         state = ring_start(e);

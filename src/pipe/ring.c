@@ -11,6 +11,8 @@
 
 #define MOMENT_NS 100000u
 
+static void stage_done(stk_ticket *ticket, int rc, const stk_error *err);
+
 /* Where the schedule lists tickets, each slot has room for its list. */
 int stk_ring_plan(stk_engine *e, stk_error *err)
 {
@@ -61,7 +63,7 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     s->err_row = UINT32_MAX;
     s->stage = 0;
     s->batch = b;
-    s->ticket = (stk_ticket){ e, s };
+    s->ticket = (stk_slot_ticket){ { stage_done }, e, s };
     b->epoch = s->epoch;
     b->step = s->step;
     s->table = stk_row_table_now(e->plan);
@@ -152,11 +154,11 @@ static void run_stages(stk_engine *e, stk_slot *s)
 
     while (s->rc == 0 && s->stage < e->plan->batching.n_stages &&
            !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
-        const stk_stage *st = e->plan->batching.stage[s->stage++];
+        const stk_stage *st = &e->plan->batching.stage[s->stage++];
         int rc;
 
         stk_error_clear(&err);
-        rc = st->run(st->state, s->batch, &s->ticket, &err);
+        rc = st->run(st->state, s->batch, &s->ticket.ticket, &err);
         if (rc == STK_PENDING)
             return;
         if (rc < 0)
@@ -165,8 +167,10 @@ static void run_stages(stk_engine *e, stk_slot *s)
     slot_ready(e, s);
 }
 
-void stk_ticket_done(stk_ticket *t, int rc, const stk_error *err)
+/* A stage that answered STK_PENDING is finished. */
+static void stage_done(stk_ticket *ticket, int rc, const stk_error *err)
 {
+    const stk_slot_ticket *t = (const stk_slot_ticket *)ticket;
     stk_error none;
 
     if (rc < 0) {

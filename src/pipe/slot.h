@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "base/ticket.h"
 #include "order/schedule.h"
 #include "row/row.h"
 
@@ -21,10 +22,11 @@ typedef enum stk_slot_state {
     STK_SLOT_READY
 } stk_slot_state;
 
-struct stk_ticket {
+typedef struct stk_slot_ticket {
+    stk_ticket ticket;
     stk_engine *engine;
     stk_slot *slot;
-};
+} stk_slot_ticket;
 
 struct stk_slot {
     stk_slot_state state;  /* lock */
@@ -36,7 +38,7 @@ struct stk_slot {
     stk_batch *batch;
     const stk_row_table *table; /* how its rows are made */
     uint32_t stage;             /* the next one to run */
-    stk_ticket ticket;
+    stk_slot_ticket ticket;
     int rc;           /* lock: failure of the lowest row */
     uint32_t err_row; /* lock */
     stk_error err;    /* lock */

@@ -82,10 +82,14 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
 int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
 {
     stk_worker *w = STK_NEW(stk_worker);
-    int rc = w ? request_add_locked(e, &w->req, err) : stk_fail_nomem(err, sizeof *w);
+    int rc = w ? stk_decoders_init(&w->m.decoders, e->plan->policy.registry, err) : stk_fail_nomem(err, sizeof *w);
 
     *out = NULL;
+    if (rc == 0)
+        rc = request_add_locked(e, &w->req, err);
     if (rc < 0) {
+        if (w)
+            stk_decoders_fini(&w->m.decoders);
         stk_free(w);
         return rc;
     }

@@ -16,6 +16,7 @@
 #include "collate/stack.h"
 #include "device/device.h"
 #include "device/pin.h"
+#include "fetch/request.h"
 #include "fetch/small.h"
 #include "index/seeklearn.h"
 #include "kern/kern.h"
@@ -33,7 +34,8 @@ typedef struct stk_plan_policy { /* what holds for every row */
     uint64_t max_pixels;         /* larger pictures are bad data */
     uint64_t skip_budget;        /* bad samples of an epoch; 0: no bound */
     stk_on_error on_error;
-    stk_watch watch; /* called after each draw; drawn NULL: none */
+    stk_registry *registry; /* what chains may name, and decoders; NULL: the process's */
+    stk_watch watch;        /* called after each draw; drawn NULL: none */
     stk_log log;
     stk_stall stall;
 } stk_plan_policy;
@@ -53,8 +55,7 @@ typedef struct stk_plan_data {
 
 typedef struct stk_plan_gpu { /* all zero without a GPU */
     stk_device *device;
-    int decode;      /* JPEGs are decoded there */
-    stk_stage stage; /* the last stage of a batch */
+    int decode; /* JPEGs are decoded there */
 } stk_plan_gpu;
 
 typedef struct stk_plan_chains {
@@ -74,7 +75,7 @@ typedef struct stk_plan_batching {
     uint32_t tickets;    /* of a slot: rows, or pieces of packed rows */
     uint32_t claim_size; /* tickets that are claimed at once */
     uint32_t n_stages;
-    const stk_stage *stage[STK_MAX_STAGES + 1];
+    stk_stage stage[STK_MAX_STAGES + 1]; /* with a GPU its own is the last */
 } stk_plan_batching;
 
 typedef struct stk_plan_memory {

@@ -4,17 +4,11 @@
 
 #include <errno.h>
 
-#include "base/registry.h"
-
 #define AGAIN 16 /* times that an output is begun again; with each it asks for more */
 
 void stk_maker_fini(stk_maker *m)
 {
-    const stk_decoder *d;
-
-    for (size_t i = 0; i < STK_MAX_DECODERS && (d = stk_registry_get(STK_PLUGIN_DECODER, i)); i++)
-        if (m->decoder[i])
-            d->close(m->decoder[i]);
+    stk_decoders_fini(&m->decoders);
     stk_scratch_fini(&m->scratch);
     stk_row_docs_fini(&m->docs);
 }

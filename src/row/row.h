@@ -20,12 +20,11 @@
 
 #include "base/clock.h"
 #include "codec/codec.h"
+#include "codec/decoders.h"
 #include "codec/jpeg_base.h"
 #include "kern/sample.h"
 #include "plan/plan.h"
 #include "row/row_docs.h"
-
-#define STK_MAX_DECODERS 16
 
 /* Where a worker's time went, in ticks.  Written by its worker only, read by any thread; its own
  * cache lines. */
@@ -49,7 +48,7 @@ typedef struct stk_maker { /* what a worker makes rows with */
     int (*wait_room)(struct stk_maker *m, uint64_t ticket, size_t room, stk_error *err);
     stk_row_docs docs; /* of the row in hand, where it is packed again */
     stk_bytes next;    /* rows of arrays: what is left to prefetch of the next row */
-    void *decoder[STK_MAX_DECODERS]; /* contexts, opened at first use */
+    stk_decoders decoders;
 } stk_maker;
 
 void stk_maker_fini(stk_maker *m);

@@ -3,7 +3,6 @@
  * sampling pass straight into the row. */
 #include <string.h>
 
-#include "base/registry.h"
 #include "base/rng.h"
 #include "codec/exif.h"
 #include "kern/turn.h"
@@ -20,17 +19,10 @@ typedef struct picture {
 static int find_decoder(stk_maker *m, stk_bytes in, const stk_decoder **out, void **ctx,
                         stk_error *err)
 {
-    const stk_decoder *d;
+    int rc = stk_decoders_find(&m->decoders, in, out, ctx, err);
 
-    for (size_t i = 0; i < STK_MAX_DECODERS && (d = stk_registry_get(STK_PLUGIN_DECODER, i)); i++) {
-        if (!d->probe(in))
-            continue;
-        if (!m->decoder[i])
-            STK_TRY(d->open(&m->decoder[i], err));
-        *out = d;
-        *ctx = m->decoder[i];
-        return 0;
-    }
+    if (rc != STK_END)
+        return rc;
     if (in.len == 0)
         return stk_fail(err, STK_ECORRUPT, "the picture is empty");
     return stk_fail(
@@ -54,34 +46,16 @@ int stk_picture_check(const stk_row *x, const stk_image_info *info, stk_error *e
     return 0;
 }
 
-static void tell(const stk_row *x, uint32_t step, const char *op, const stk_view *view)
-{
-    const stk_watch *watch = &x->plan->policy.watch;
-    stk_drawn d = { x->batch->epoch, x->position, x->output, step, op, view };
-
-    if (watch->drawn && !x->again)
-        watch->drawn(watch->cookie, &d);
-}
-
-/* Every op of the chain turns the view; random numbers are addressed by (position, epoch,
- * output, op). */
+/* A row that is made again was reported the first time. */
 static int draw(const stk_row *x, const stk_image_info *info, stk_view *view, stk_error *err)
 {
-    const stk_chain *c = stk_row_chain(x);
-    stk_rng rng;
+    const stk_address at = { .seed = x->plan->policy.seed,
+                             .position = x->position,
+                             .epoch = (uint32_t)x->batch->epoch,
+                             .output = x->output };
+    const uint32_t size[2] = { info->width, info->height };
 
-    stk_view_init(view, info->width, info->height);
-    tell(x, 0, NULL, view);
-    for (uint32_t i = 0; i < c->n_steps; i++) {
-        const stk_step *s = &c->step[i];
-
-        if (!s->op || !s->op->draw)
-            continue;
-        stk_rng_init(&rng, x->plan->policy.seed, x->position, (uint32_t)x->batch->epoch,
-                     (uint8_t)x->output, s->number);
-        s->op->draw(s->state, &rng, view);
-        tell(x, s->number, s->op->name, view);
-    }
+    stk_chain_draw(stk_row_chain(x), &at, size, view, x->again ? NULL : &x->plan->policy.watch);
     if (view->refused)
         return stk_fail(err, STK_ECORRUPT, "%s", view->refused);
     return 0;
@@ -156,7 +130,7 @@ static int sample(stk_row *x, const stk_picture_way *way, const stk_view *view,
 static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const stk_view *view,
                  const stk_ask *ask)
 {
-    return way->leave && p->turn == 1 && p->decoder == &stk_decoder_jpeg &&
+    return way->leave && p->turn == 1 && p->decoder->can & STK_DECODER_GPU &&
            !x->req->want[x->output].learn && way->leave(x, p->ctx, view, ask);
 }
 

@@ -342,6 +342,7 @@ static void folder_close(stk_file *f)
 
 static const stk_source folder_source = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_source),
     .name = "folder",
     .help = "directories of this machine, as shards",
     .stat = folder_stat,

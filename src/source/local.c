@@ -321,9 +321,9 @@ static int local_try_read(stk_file *file, stk_io *io)
     return 0;
 }
 
-int stk_local_fd(const stk_file *f)
+static int local_fd(const stk_file *f)
 {
-    return f->source == &stk_source_local ? ((const local_file *)f)->fd : -1;
+    return ((const local_file *)f)->fd;
 }
 
 static void local_close(stk_file *file)
@@ -336,6 +336,7 @@ static void local_close(stk_file *file)
 
 const stk_source stk_source_local = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_source),
     .name = "local",
     .help = "files of this machine: a path, or file:///path",
     .open = local_open,
@@ -343,4 +344,5 @@ const stk_source stk_source_local = {
     .read = local_read,
     .try_read = local_try_read,
     .close = local_close,
+    .fd = local_fd,
 };

@@ -134,6 +134,7 @@ static void memory_close(stk_file *file)
 
 const stk_source stk_source_memory = {
     .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_source),
     .name = "memory",
     .help = "mem://NAME: bytes given to stk_memory_put(), for tests",
     .scheme = "mem",

@@ -42,6 +42,20 @@ const char *stk_io_reason(const stk_io *io, char *text, size_t size)
                        : stk_code_name(io->rc);
 }
 
+int stk_source_open(const stk_source *source, const char *url, stk_file **out, stk_error *err)
+{
+    STK_TRY(source->open(url, out, err));
+    /* A plug-in sets the table that it was compiled with, which may be shorter than ours. */
+    if (!strcmp((*out)->source->name, source->name))
+        (*out)->source = source;
+    return 0;
+}
+
+int stk_file_fd(const stk_file *f)
+{
+    return f->source->fd ? f->source->fd(f) : -1;
+}
+
 int stk_file_read(stk_file *f, uint64_t offset, void *dst, size_t len, stk_error *err)
 {
     stk_io io = { .offset = offset, .len = len, .dst = dst, .file = f };

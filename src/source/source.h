@@ -9,6 +9,9 @@
 extern const stk_source stk_source_local;  /* paths and file:// */
 extern const stk_source stk_source_memory; /* mem://NAME: bytes given by stk_memory_put() */
 
+/* source->open(), after which the file points to this very table. */
+int stk_source_open(const stk_source *source, const char *url, stk_file **out, stk_error *err);
+
 /* A read that fails with STK_EIO is tried again after a pause, so often in all; this is the rule for
  * all reads, also those that wait elsewhere (fetch/uring.c, pipe/iothread.c). */
 #define STK_IO_TRIES 4
@@ -26,8 +29,8 @@ const char *stk_io_reason(const stk_io *io, char *text, size_t size);
 int stk_file_read(stk_file *f, uint64_t offset, void *dst, size_t len, stk_error *err);
 void stk_file_close(stk_file **f); /* NULL-safe, nulls */
 
-/* The descriptor behind a file of stk_source_local, which keeps it; -1 for any other file. */
-int stk_local_fd(const stk_file *f);
+/* The descriptor of a file, which keeps it; -1: its source has none. */
+int stk_file_fd(const stk_file *f);
 /* A local file for pread and mmap alone, in two calls of the system: for many small ones.  *fd is the
  * caller's to close. */
 int stk_local_open(const char *path, int *fd, uint64_t *size, stk_error *err);

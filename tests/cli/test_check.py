@@ -122,3 +122,13 @@ def test_seek_points_that_do_not_fit(stoker, tmp_path, chain):
     assert keys == [b["key"] for b in found["bad"]] and "0" not in keys and "1" not in keys
     stoker("index", "a.tar", "--jpeg", "--force")
     assert "do not fit" not in stoker("check", "a.tar", *chain).out
+
+
+def test_says_that_the_index_was_stale(stoker, photos):
+    """The index is made again before data are compared with it: what was wrong with it is not lost."""
+    assert stoker("check", photos).err == ""
+    shard = photos / "train-000000.tar"
+    shard.write_bytes(shard.read_bytes() + bytes(10240))
+    done = stoker("check", photos)
+    assert done.code == 0 and "the index is made again" in done.err and "train-000000.tar" in done.err
+    assert stoker("check", photos).err == ""

@@ -50,7 +50,7 @@ done:
 
 int main(int argc, char **argv)
 {
-    const stk_decoder *d = argc > 1 ? stk_registry_find(STK_PLUGIN_DECODER, argv[1]) : NULL;
+    const stk_decoder *d = argc > 1 ? stk_registry_find(NULL, STK_PLUGIN_DECODER, argv[1]) : NULL;
     uint8_t *data = malloc(MAX_INPUT);
     stk_error err;
     size_t len;

@@ -173,6 +173,7 @@ static void slow_close(stk_file *f)
 }
 
 static const stk_source slow_source = { .abi = STK_PLUGIN_ABI,
+                                        .size = sizeof(stk_source),
                                         .name = "slow",
                                         .help = "answers later",
                                         .scheme = "slow",

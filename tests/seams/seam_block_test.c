@@ -163,6 +163,7 @@ static int pak_pick(stk_bytes block, const stk_entry *e, const stk_field *field,
 }
 
 static const stk_format pak = { .abi = STK_PLUGIN_ABI,
+                                .size = sizeof(stk_format),
                                 .name = "pak",
                                 .help = "packed blocks",
                                 .suffixes = ".pak",
@@ -378,6 +379,7 @@ static void held_close(stk_file *f)
 }
 
 static const stk_source held = { .abi = STK_PLUGIN_ABI,
+                                 .size = sizeof(stk_source),
                                  .name = "held",
                                  .help = "in memory",
                                  .scheme = "held",

@@ -95,7 +95,8 @@ static void deep_in_a_billion(void **state)
 {
     uint64_t len = BILLION, before = 0;
     stk_order order = {
-        .abi = STK_PLUGIN_ABI, .name = "far", .state = &len, .len = far_len, .at = far_at
+        .abi = STK_PLUGIN_ABI, .size = sizeof(stk_order),
+        .name = "far", .state = &len, .len = far_len, .at = far_at
     };
     stk_loader_options o = seam_options(16, 2);
     double best = 1e9, first = 1e9;
@@ -136,7 +137,8 @@ static void beyond_32_bits(void **state)
 {
     uint64_t len = ((uint64_t)1 << 40) + 5, at = len - 21;
     stk_order order = {
-        .abi = STK_PLUGIN_ABI, .name = "far", .state = &len, .len = far_len, .at = far_at
+        .abi = STK_PLUGIN_ABI, .size = sizeof(stk_order),
+        .name = "far", .state = &len, .len = far_len, .at = far_at
     };
     stk_loader_options o = seam_options(8, 1);
     stk_batch *b = NULL;

@@ -194,7 +194,8 @@ static void own_at(const void *state, uint64_t e, const uint64_t *position, uint
 static void own_orders_are_refused(void **state)
 {
     static const stk_order own = {
-        .abi = STK_PLUGIN_ABI, .name = "own", .len = own_len, .at = own_at
+        .abi = STK_PLUGIN_ABI, .size = sizeof(stk_order),
+        .name = "own", .len = own_len, .at = own_at
     };
     stk_loader_options o = {
         .size = sizeof o, .outputs = packed, .n_outputs = 2, .batch_size = 4, .order = &own

@@ -71,6 +71,7 @@ static int grow_parse(const void *state, stk_bytes in, void *dst, stk_error *err
 }
 
 static const stk_codec grow = { .abi = STK_PLUGIN_ABI,
+                                .size = sizeof(stk_codec),
                                 .name = "grow",
                                 .help = "4,096 from one",
                                 .plan = grow_plan,
@@ -93,6 +94,16 @@ static int teardown(void **state)
     (void)state;
     stk_dataset_unref(&ds);
     return 0;
+}
+
+static stk_memory counting_memory(counting *c)
+{
+    return (stk_memory){ .abi = STK_PLUGIN_ABI,
+                         .size = sizeof(stk_memory),
+                         .name = "counting",
+                         .cookie = c,
+                         .alloc = guarded_alloc,
+                         .free = guarded_free };
 }
 
 static stk_loader_options options(const stk_memory *m)
@@ -124,7 +135,7 @@ static void *let_go(void *arg)
 static void counted_guarded_and_outliving(void **state)
 {
     counting c = { 0 };
-    stk_memory m = { STK_PLUGIN_ABI, "counting", &c, guarded_alloc, guarded_free };
+    stk_memory m = counting_memory(&c);
     stk_loader_options o = options(&m);
     stk_loader *l = seam_loader(&ds, 1, &o);
     stk_tensor kept[3], small;
@@ -176,7 +187,7 @@ static void refusals_of_the_allocator(void **state)
     (void)state;
     for (unsigned n = 1; n < 5; n++) {
         counting c = { .fail_after = n };
-        stk_memory m = { STK_PLUGIN_ABI, "counting", &c, guarded_alloc, guarded_free };
+        stk_memory m = counting_memory(&c);
         stk_loader_options o = options(&m);
         stk_loader *l = seam_loader(&ds, 1, &o);
         stk_batch *held[8] = { 0 };
@@ -265,14 +276,15 @@ static void two_fit_or_it_says_so(void **state)
 
 static void abi(void **state)
 {
-    stk_memory m = { 7, "old", NULL, guarded_alloc, guarded_free };
+    stk_memory m = counting_memory(NULL);
     stk_loader_options o = options(&m);
     stk_loader *l = NULL;
     stk_error err;
 
     (void)state;
+    m.abi = 7;
     assert_int_equal(stk_loader_open(&l, &ds, 1, &o, &err), STK_EINVAL);
-    assert_string_equal(err.message, "memory old was built for ABI 7, this is 2");
+    assert_string_equal(err.message, "memory counting was built for ABI 7, this is 2: rebuild it");
 }
 
 int main(void)

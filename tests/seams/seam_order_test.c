@@ -52,7 +52,8 @@ static void repeats_and_two_data_sets(void **state)
     stk_where at[151];
     table t = { at, 151 };
     stk_order order = {
-        .abi = STK_PLUGIN_ABI, .name = "table", .state = &t, .len = table_len, .at = table_at
+        .abi = STK_PLUGIN_ABI, .size = sizeof(stk_order),
+        .name = "table", .state = &t, .len = table_len, .at = table_at
     };
 
     (void)state;
@@ -101,7 +102,8 @@ static void an_order_that_lies(void **state)
     stk_where at[2] = { { 0, 1 }, { 7, 0 } };
     table t = { at, 2 };
     stk_order order = {
-        .abi = STK_PLUGIN_ABI, .name = "liar", .state = &t, .len = table_len, .at = table_at
+        .abi = STK_PLUGIN_ABI, .size = sizeof(stk_order),
+        .name = "liar", .state = &t, .len = table_len, .at = table_at
     };
     stk_loader_options o = seam_options(1, 2);
     stk_batch *b = NULL;
@@ -124,7 +126,7 @@ static void an_order_that_lies(void **state)
     stk_loader_close(&l);
     order.abi = 99;
     assert_int_equal(stk_loader_open(&l, ds, 2, &o, &err), STK_EINVAL);
-    assert_string_equal(err.message, "order liar was built for ABI 99, this is 2");
+    assert_string_equal(err.message, "order liar was built for ABI 99, this is 2: rebuild it");
     order.abi = STK_PLUGIN_ABI;
     t.n = 0;
     assert_int_equal(stk_loader_open(&l, ds, 2, &o, &err), STK_EINVAL);

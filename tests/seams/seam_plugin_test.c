@@ -30,6 +30,7 @@ static int back_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
 }
 
 static const stk_codec back = { .abi = STK_PLUGIN_ABI,
+                                .size = sizeof(stk_codec),
                                 .name = "backwards",
                                 .help = "last byte first",
                                 .plan = back_plan,
@@ -73,6 +74,7 @@ static const stk_arg sum_args[] = { { "weight", STK_ARG_FLOAT, "1", "factor" },
                                     { "refuse", STK_ARG_INT, "0", "lengths that fail" },
                                     { 0 } };
 static const stk_codec sum_codec = { .abi = STK_PLUGIN_ABI,
+                                     .size = sizeof(stk_codec),
                                      .name = "sum",
                                      .help = "sum of bytes",
                                      .args = sum_args,
@@ -145,16 +147,16 @@ static void used_in_chains(void **state)
 
 static void refused(void **state)
 {
-    static stk_codec old = { .abi = STK_PLUGIN_ABI + 1, .name = "old" },
-                     twin = { .abi = STK_PLUGIN_ABI, .name = "image" };
-    static stk_codec nameless = { .abi = STK_PLUGIN_ABI };
+    static stk_codec old = { .abi = STK_PLUGIN_ABI + 1, .size = sizeof(stk_codec), .name = "old" },
+                     twin = { .abi = STK_PLUGIN_ABI, .size = sizeof(stk_codec), .name = "image" };
+    static stk_codec nameless = { .abi = STK_PLUGIN_ABI, .size = sizeof(stk_codec) };
     stk_plugin_info info;
     stk_error err;
     int found = 0;
 
     (void)state;
     assert_int_equal(stk_plugin_add(STK_PLUGIN_CODEC, &old, &err), STK_EINVAL);
-    assert_string_equal(err.message, "plug-in old was built for ABI 3, this is 2: rebuild it");
+    assert_string_equal(err.message, "codec old was built for ABI 3, this is 2: rebuild it");
     assert_int_equal(stk_plugin_add(STK_PLUGIN_CODEC, &twin, &err), STK_EINVAL);
     assert_string_equal(err.message, "a plug-in called image is there already");
     assert_int_equal(stk_plugin_add(STK_PLUGIN_CODEC, &sum_codec, &err), STK_EINVAL);
@@ -166,6 +168,83 @@ static void refused(void **state)
     assert_int_equal(found, 1);
     assert_int_equal(stk_plugin_list((stk_plugin_kind)0, 0, &info), STK_END);
     assert_int_equal(stk_plugin_list((stk_plugin_kind)77, 0, &info), STK_END);
+}
+
+/* A loader's own registry: its chains know what is in it, others do not; it outlives its owner's
+ * handle. */
+static void a_registry_of_its_own(void **state)
+{
+    static const stk_output out[] = { { "s", "from(bin) | twice_0 | twice_99" } };
+    stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 1, .batch_size = 8 };
+    char names[100][16];
+    stk_registry *r = NULL;
+    stk_loader *l = NULL;
+    stk_batch *b = NULL;
+    stk_error err;
+
+    (void)state;
+    seam_ok(stk_registry_open(&r, NULL, &err), &err);
+    for (int i = 0; i < 100; i++) {
+        stk_codec codec = back;
+
+        snprintf(names[i], sizeof names[i], "twice_%d", i);
+        codec.name = names[i];
+        seam_ok(stk_registry_add(r, STK_PLUGIN_CODEC, &codec, &err), &err);
+    }
+    assert_int_equal(stk_loader_open(&l, &ds, 1, &o, &err), STK_EINVAL);
+    assert_non_null(strstr(err.message, "no step is called `twice_0`"));
+    o.registry = r;
+    seam_ok(stk_loader_open(&l, &ds, 1, &o, &err), &err);
+    assert_int_equal(stk_registry_add(r, STK_PLUGIN_CODEC, &back, &err), STK_EINVAL);
+    assert_string_equal(err.message,
+                        "a chain was planned with this registry: add backwards before that");
+    stk_registry_close(&r);
+    while (stk_loader_next(l, &b, 10000, &err) == 0) {
+        for (uint32_t i = 0; i < stk_batch_rows(b); i++) {
+            uint64_t k = stk_batch_ids(b)[i];
+            stk_tensor t;
+
+            assert_int_equal(stk_batch_row(b, 0, i, &t), 0);
+            assert_int_equal(t.shape[0], seam_bin_len(k));
+            for (int64_t j = 0; j < t.shape[0]; j++) /* twice backwards */
+                assert_int_equal(((uint8_t *)t.data)[j], seam_bin_at(k, (size_t)j));
+        }
+        stk_batch_release(&b);
+    }
+    stk_loader_close(&l);
+}
+
+/* A codec that says that it unpacks is used where from() finds its suffix, as gunzip is. */
+static void unpacks_by_suffix(void **state)
+{
+    static const stk_output out[] = { { "x", "from(bi) | bytes" }, { "whole", "from(bin) | bytes" } };
+    stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 2, .batch_size = N };
+    stk_codec codec = back;
+    stk_loader *l;
+    stk_batch *b = NULL;
+    stk_error err;
+
+    (void)state;
+    seam_ok(stk_registry_open(&o.registry, NULL, &err), &err);
+    codec.name = "unback";
+    codec.can = STK_CODEC_UNPACKS;
+    codec.suffix = "n";
+    seam_ok(stk_registry_add(o.registry, STK_PLUGIN_CODEC, &codec, &err), &err);
+    l = seam_loader(&ds, 1, &o);
+    seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+    for (uint32_t i = 0; i < stk_batch_rows(b); i++) {
+        stk_tensor x, whole;
+
+        assert_int_equal(stk_batch_row(b, 0, i, &x), 0);
+        assert_int_equal(stk_batch_row(b, 1, i, &whole), 0);
+        assert_int_equal(x.shape[0], whole.shape[0]);
+        for (int64_t j = 0; j < x.shape[0]; j++)
+            assert_int_equal(((uint8_t *)x.data)[j],
+                             ((uint8_t *)whole.data)[x.shape[0] - 1 - j]);
+    }
+    stk_batch_release(&b);
+    stk_loader_close(&l);
+    stk_registry_close(&o.registry);
 }
 
 static void chains_that_are_wrong(void **state)
@@ -315,6 +394,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(used_in_chains),
         cmocka_unit_test(refused),
+        cmocka_unit_test(a_registry_of_its_own),
+        cmocka_unit_test(unpacks_by_suffix),
         cmocka_unit_test(chains_that_are_wrong),
         cmocka_unit_test(skipped_alike),
         cmocka_unit_test(budget),

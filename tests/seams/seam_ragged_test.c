@@ -86,6 +86,7 @@ static void ppm_close(void *ctx)
 }
 
 static const stk_decoder ppm_decoder = { .abi = STK_PLUGIN_ABI,
+                                         .size = sizeof(stk_decoder),
                                          .name = "ppm",
                                          .help = "P6",
                                          .probe = ppm_probe,
@@ -308,6 +309,7 @@ static int floats_parse(const void *state, stk_bytes in, void *dst, stk_error *e
 }
 
 static const stk_codec floats_codec = { .abi = STK_PLUGIN_ABI,
+                                        .size = sizeof(stk_codec),
                                         .name = "test_floats",
                                         .help = "rows that say their shape",
                                         .state_size = sizeof(struct floats),

@@ -112,10 +112,18 @@ static int hasty_run(void *state, stk_batch *b, stk_ticket *t, stk_error *err)
     return STK_PENDING;
 }
 
-static const stk_stage later_stage = { STK_PLUGIN_ABI, "later", NULL, later_run };
-static const stk_stage once_stage = { STK_PLUGIN_ABI, "once", NULL, once_run };
-static const stk_stage fail_stage = { STK_PLUGIN_ABI, "fail", NULL, fail_run };
-static const stk_stage hasty_stage = { STK_PLUGIN_ABI, "hasty", NULL, hasty_run };
+static const stk_stage later_stage = {
+    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_stage), .name = "later", .run = later_run
+};
+static const stk_stage once_stage = {
+    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_stage), .name = "once", .run = once_run
+};
+static const stk_stage fail_stage = {
+    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_stage), .name = "fail", .run = fail_run
+};
+static const stk_stage hasty_stage = {
+    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_stage), .name = "hasty", .run = hasty_run
+};
 
 static stk_dataset *ds;
 
@@ -245,7 +253,7 @@ static void stages_that_take_their_time(void **state)
 
 static void abi(void **state)
 {
-    static const stk_stage old = { 0, "old", NULL, once_run };
+    static const stk_stage old = { .size = sizeof old, .name = "old", .run = once_run };
     static const stk_stage *const stages[] = { &old };
     stk_loader_options o = seam_options(10, 1);
     stk_loader *l = NULL;
@@ -255,7 +263,7 @@ static void abi(void **state)
     o.stages = stages;
     o.n_stages = 1;
     assert_int_equal(stk_loader_open(&l, &ds, 1, &o, &err), STK_EINVAL);
-    assert_string_equal(err.message, "batch stage old was built for ABI 0, this is 2");
+    assert_string_equal(err.message, "batch stage old was built for ABI 0, this is 2: rebuild it");
 }
 
 int main(void)

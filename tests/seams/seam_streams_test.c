@@ -62,6 +62,7 @@ static void far_close(stk_file *f)
 }
 
 static const stk_source far_source = { .abi = STK_PLUGIN_ABI,
+                                       .size = sizeof(stk_source),
                                        .name = "far",
                                        .help = "a file that is far away",
                                        .scheme = "far",
@@ -69,7 +70,7 @@ static const stk_source far_source = { .abi = STK_PLUGIN_ABI,
                                        .stat = far_stat,
                                        .read = far_read,
                                        .close = far_close,
-                                       .remote = 1 };
+                                       .can = STK_SOURCE_REMOTE };
 
 /* ---- tests ---- */
 

@@ -126,6 +126,7 @@ static void file_close(stk_file *f)
 }
 
 const stk_source lag_source = { .abi = STK_PLUGIN_ABI,
+                                .size = sizeof(stk_source),
                                 .name = "lag",
                                 .help = "later",
                                 .scheme = "lag",
@@ -136,6 +137,7 @@ const stk_source lag_source = { .abi = STK_PLUGIN_ABI,
                                 .drive = lag_drive,
                                 .close = file_close };
 const stk_source cold_source = { .abi = STK_PLUGIN_ABI,
+                                 .size = sizeof(stk_source),
                                  .name = "cold",
                                  .help = "waits",
                                  .scheme = "cold",

@@ -174,7 +174,9 @@ static int later_run(void *state, stk_batch *b, stk_ticket *t, stk_error *err)
     return queued ? STK_PENDING : 0;
 }
 
-static const stk_stage later_stage = { STK_PLUGIN_ABI, "later", NULL, later_run };
+static const stk_stage later_stage = {
+    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_stage), .name = "later", .run = later_run
+};
 static const stk_stage *const stages[] = { &later_stage, &later_stage };
 
 /* ---- one loader and its model ---- */
@@ -356,6 +358,7 @@ static void open_run(run *r)
     CHECK(stk_order_exact(&r->order, &r->set, o.seed, o.shuffle == STK_SHUFFLE_EXACT, &err) ==
           0);
     r->stalling = (stk_order){ .abi = STK_PLUGIN_ABI,
+                               .size = sizeof(stk_order),
                                .name = "stalling",
                                .state = r,
                                .len = stalling_len,

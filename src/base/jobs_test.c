@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "pipe/jobs.h"
+#include "base/jobs.h"
 
 static _Atomic uint32_t runs[1000];
 static _Atomic uint32_t unblocked, started;

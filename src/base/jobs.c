@@ -2,17 +2,16 @@
 /* jobs.c - n jobs on a few threads, handed out in order by one counter.
  *
  * Of several failures the one with the lowest number is reported, so that the answer does not
- * depend on which thread was faster.  Threads block all signals: handlers belong to the caller's
- * threads.  Where no thread can be had, the caller's does the work. */
-#include "pipe/jobs.h"
+ * depend on which thread was faster.  Where no thread can be had, the caller's does the work. */
+#include "base/jobs.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 
 #include "base/cpu.h"
+#include "base/lock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 #define MAX_WORKERS 256u
 
@@ -23,7 +22,7 @@ typedef struct jobs {
     _Atomic uint64_t next;
     _Atomic int stop;
     int (*tick)(void *cookie);
-    pthread_mutex_t lock;
+    stk_mutex lock;
     pthread_cond_t ended;
     uint32_t running; /* lock: threads that are not through */
     uint64_t failed;  /* lock: lowest job that failed */
@@ -34,13 +33,13 @@ typedef struct jobs {
 static void note_failure(jobs *j, uint64_t i, int rc, const stk_error *err)
 {
     atomic_store_explicit(&j->stop, 1, memory_order_relaxed);
-    pthread_mutex_lock(&j->lock);
+    stk_mutex_lock(&j->lock);
     if (i < j->failed) {
         j->failed = i;
         j->rc = rc;
         j->err = *err;
     }
-    pthread_mutex_unlock(&j->lock);
+    stk_mutex_unlock(&j->lock);
 }
 
 static void *work(void *arg)
@@ -59,27 +58,23 @@ static void *work(void *arg)
         if (rc < 0)
             note_failure(j, i, rc, &err);
     }
-    pthread_mutex_lock(&j->lock);
+    stk_mutex_lock(&j->lock);
     j->running--;
     pthread_cond_signal(&j->ended);
-    pthread_mutex_unlock(&j->lock);
+    stk_mutex_unlock(&j->lock);
     return NULL;
 }
 
 static uint32_t start(jobs *j, pthread_t *threads, uint32_t workers)
 {
-    sigset_t all, old;
     uint32_t n = 0;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* threads inherit the mask */
     j->running = workers;
-    while (n < workers && pthread_create(&threads[n], NULL, work, j) == 0)
+    while (n < workers && stk_thread_start(&threads[n], work, j, "stk-job") == 0)
         n++;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_mutex_lock(&j->lock);
+    stk_mutex_lock(&j->lock);
     j->running -= workers - n;
-    pthread_mutex_unlock(&j->lock);
+    stk_mutex_unlock(&j->lock);
     return n;
 }
 
@@ -102,10 +97,10 @@ static void watch(jobs *j)
         until.tv_nsec += STK_TICK_MS * 1000000L;
         until.tv_sec += until.tv_nsec / 1000000000L;
         until.tv_nsec %= 1000000000L;
-        pthread_mutex_lock(&j->lock);
-        while (j->running && pthread_cond_timedwait(&j->ended, &j->lock, &until) == 0) {}
+        stk_mutex_lock(&j->lock);
+        while (j->running && stk_cond_timedwait(&j->ended, &j->lock, &until) == 0) {}
         busy = j->running != 0;
-        pthread_mutex_unlock(&j->lock);
+        stk_mutex_unlock(&j->lock);
     }
 }
 
@@ -134,7 +129,7 @@ int stk_jobs_watch(uint32_t workers, uint64_t n,
     pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
     pthread_cond_init(&j.ended, &mono);
     pthread_condattr_destroy(&mono);
-    pthread_mutex_init(&j.lock, NULL);
+    stk_mutex_init(&j.lock);
     if (workers > 1)
         started = start(&j, threads, workers);
     if (!started) {
@@ -146,7 +141,7 @@ int stk_jobs_watch(uint32_t workers, uint64_t n,
     while (started)
         pthread_join(threads[--started], NULL);
     pthread_cond_destroy(&j.ended);
-    pthread_mutex_destroy(&j.lock);
+    stk_mutex_destroy(&j.lock);
     if (j.rc < 0 && err)
         *err = j.err;
     return j.rc;
