@@ -15,7 +15,7 @@
 #define CLASSES 1000
 #define SETS 10
 
-static stk_roster roster;
+static stk_sample_set set;
 
 typedef struct drawing {
     const char *name;
@@ -25,31 +25,31 @@ typedef struct drawing {
 
 static int open_exact(stk_order *o, const void *with, uint64_t seed, stk_error *err)
 {
-    return stk_order_exact(o, &roster, seed, with == NULL, err);
+    return stk_order_exact(o, &set, seed, with == NULL, err);
 }
 
 static int open_weighted(stk_order *o, const void *with, uint64_t seed, stk_error *err)
 {
-    return stk_order_weighted(o, &roster, with, seed, 0, err);
+    return stk_order_weighted(o, &set, with, seed, 0, err);
 }
 
 static int open_once(stk_order *o, const void *with, uint64_t seed, stk_error *err)
 {
-    return stk_order_weighted_once(o, &roster, with, seed, 0, err);
+    return stk_order_weighted_once(o, &set, with, seed, 0, err);
 }
 
 static int open_strata(stk_order *o, const void *with, uint64_t seed, stk_error *err)
 {
     stk_strata how = { .of = with, .classes = CLASSES, .seed = seed, .shuffle = 1 };
 
-    return stk_order_stratified(o, &roster, &how, err);
+    return stk_order_stratified(o, &set, &how, err);
 }
 
 static int open_mix(stk_order *o, const void *with, uint64_t seed, stk_error *err)
 {
     stk_mixing how = { .weights = with, .seed = seed, .shuffle = 1 };
 
-    return stk_order_mix(o, &roster, &how, err);
+    return stk_order_mix(o, &set, &how, err);
 }
 
 static uint64_t draw(const stk_order *o, uint64_t epoch, uint64_t from)
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < SETS; i++)
         lens[i] = n / SETS;
     if (!weights || !classes || n < RUN * SETS || n % SETS ||
-        stk_roster_init(&roster, lens, SETS, NULL) < 0)
+        stk_sample_set_init(&set, lens, SETS, NULL) < 0)
         return 2;
     for (uint64_t i = 0; i < n; i++) { /* over four orders of magnitude; sorted by class */
         weights[i] = 1 / (1e-4 + (double)(stk_mix64(i) >> 11) * 0x1p-53);

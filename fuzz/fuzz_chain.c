@@ -5,7 +5,7 @@
 
 #include "base/expr.h"
 #include "fuzz.h"
-#include "pipe/plan.h"
+#include "chain/chain.h"
 
 #define LONGEST 8192 /* twice what a chain may have */
 

@@ -100,7 +100,7 @@ int stk_dataset_print(const stk_dataset *ds, stk_print *out, stk_error *err)
     return add_data(ds, out, err);
 }
 
-static uint64_t roster_print(const stk_roster *r)
+static uint64_t set_print(const stk_sample_set *r)
 {
     uint64_t h = stk_hash64(r->skip, &r->limit, sizeof r->limit);
 
@@ -115,8 +115,8 @@ static uint64_t roster_print(const stk_roster *r)
 int stk_engine_print(const stk_engine *e, stk_print *out, stk_error *err)
 {
     *out = (stk_print){ 0 };
-    for (uint32_t i = 0; i < e->common->n_data; i++)
-        STK_TRY(add_data(e->common->data[i], out, err));
-    out->taken = roster_print(&e->roster);
+    for (uint32_t i = 0; i < e->plan->data.n; i++)
+        STK_TRY(add_data(e->plan->data.set[i], out, err));
+    out->taken = set_print(&e->schedule->set);
     return 0;
 }

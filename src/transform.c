@@ -22,7 +22,7 @@
 #include "device/views.h"
 #include "kern/sample.h"
 #include "base/jobs.h"
-#include "pipe/plan.h"
+#include "chain/chain.h"
 
 #define MAX_PIXELS UINT64_C(178956970) /* of a picture, as the loader's default */
 #define ALONE UINT64_C(200000)         /* so few source pixels are done without threads */

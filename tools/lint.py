@@ -53,24 +53,21 @@ PENDING = {
     ),
     "top-files": tuple(f"src/{name}" for name in (
         "arrays_open.c arrays_open.h arrays_test.c arrow_node.c arrow_node.h arrow_stream.c arrow_test.c "
-        "batching.c batching.h batching_test.c blocks.c blocks.h check.c check_test.c column_read.c "
+        "check.c check_test.c column_read.c "
         "column_read.h column_test.c dataset.c dataset_column.c dataset_column.h dataset_model.h "
-        "dataset_test.c device_plan.c device_plan.h exclude.h exclude_load.c fingerprint.c folder_test.c "
+        "dataset_test.c fingerprint.c folder_test.c "
         "indexer.c indexer.h indexer_build.c indexer_columns.c key_find.c key_find_test.c "
-        "ledger_history.c ledger_model.h ledger_read.c ledger_test.c lengths.c lengths.h loader.c npz_check.c "
+        "ledger_history.c ledger_model.h ledger_read.c ledger_test.c npz_check.c "
         "check_field.c check_model.h check_walk.c class_list.c "
-        "megatron_plan.c megatron_plan.h options.c options.h options_test.c pack.c pack_classes.c "
-        "pack_lengths.c pack_lengths_test.c pack_stamp.c pack_stamp.h pack_test.c ragged.c ragged.h "
-        "registry.c sampling.c sampling.h seek_build.c seek_build.h shard_names.c shard_writer.c "
+        "pack.c pack_classes.c "
+        "pack_lengths.c pack_lengths_test.c pack_stamp.c pack_stamp.h pack_test.c "
+        "registry.c seek_build.c seek_build.h shard_names.c shard_writer.c "
         "shard_writer.h transform.c transform_test.c "
     ).split()),
-    "struct-size": (
-        "src/pipe/engine.h: stk_engine",
-    ),
+    "struct-size": (),
     "locks": (
         "src/pipe/",
         "src/fetch/cache.c",
-        "src/loader.c",
     ),
 }
 

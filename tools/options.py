@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write what src/options.def says of a loader's options into the places that have to repeat it.
+"""Write what src/loader/options.def says of a loader's options into the places that have to repeat it.
 
     tools/options.py           rewrite them
     tools/options.py --check   exit 1 when one is not current
@@ -17,7 +17,7 @@ import textwrap
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TABLE = ROOT / "src" / "options.def"
+TABLE = ROOT / "src" / "loader" / "options.def"
 LOADER = ROOT / "python" / "stoker" / "loader.py"
 PAGE = ROOT / "docs" / "loader.md"
 COLUMNS = 110
@@ -125,7 +125,7 @@ def entry(row):
 
 def reference(rows):
     lines = ["# Options of a loader", "",
-             "Written by `tools/options.py` from `src/options.def`; a test compares.", "",
+             "Written by `tools/options.py` from `src/loader/options.def`; a test compares.", "",
              "`stoker.Loader(data, fields, ...)` takes everything after `fields` by name. `stoker bench` takes the",
              "options that can be written as text, with the same names. In C they are fields of",
              "`stk_loader_options`, where 0 or NULL is the default.", "",

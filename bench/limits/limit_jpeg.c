@@ -15,7 +15,7 @@
 #include "base/rng.h"
 #include "kern/sample.h"
 #include "order/order.h"
-#include "pipe/plan.h"
+#include "chain/chain.h"
 #include "shards.h"
 #include "timing.h"
 

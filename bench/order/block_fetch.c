@@ -44,18 +44,18 @@ typedef void (*touch_fn)(sim *s, uint32_t node, uint32_t shard, uint64_t step, f
 
 static void each(sim *s, uint64_t epoch, uint32_t nodes, touch_fn fn, figures *f)
 {
-    stk_deal d = { .samples = s->m.n,
+    stk_rank_split d = { .samples = s->m.n,
                    .world = nodes * s->c->local,
                    .local = s->c->local,
                    .global = (uint64_t)nodes * s->c->local * s->c->batch };
 
-    for (uint64_t step = 0; step < stk_deal_steps(&d, 0); step++)
+    for (uint64_t step = 0; step < stk_rank_split_steps(&d, 0); step++)
         for (d.rank = 0; d.rank < d.world; d.rank++) {
             uint64_t position[1024];
             stk_where where[1024];
             stk_share share;
 
-            stk_deal_step(&d, 0, step, &share);
+            stk_rank_split_step(&d, 0, step, &share);
             if (share.filler)
                 continue;
             stk_share_positions(&share, &s->m.order, 0, share.rows, position);

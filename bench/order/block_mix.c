@@ -56,13 +56,13 @@ static void end(tally *t, uint64_t classes)
 /* Two epochs of whole global batches, as their ranks get them. */
 static void batches(const data *d, const made *m, mixed *out)
 {
-    stk_deal deal = { .samples = m->n,
+    stk_rank_split deal = { .samples = m->n,
                       .global = (uint64_t)d->batch * d->world,
                       .world = d->world,
                       .local = d->local,
                       .drop_last = 1 };
     tally t[3] = { { 0 } };
-    uint64_t position[1024], steps = stk_deal_steps(&deal, 0);
+    uint64_t position[1024], steps = stk_rank_split_steps(&deal, 0);
     stk_where where[1024];
 
     for (int i = 0; i < 3; i++)
@@ -71,7 +71,7 @@ static void batches(const data *d, const made *m, mixed *out)
         for (deal.rank = 0; deal.rank < d->world; deal.rank++) {
             stk_share s;
 
-            stk_deal_step(&deal, 0, at % steps, &s);
+            stk_rank_split_step(&deal, 0, at % steps, &s);
             stk_share_positions(&s, &m->order, 0, s.rows, position);
             m->order.at(m->order.state, at / steps, position, s.rows, where);
             for (uint32_t i = 0; i < s.rows; i++)

@@ -13,7 +13,7 @@
 #define SEED 1
 
 typedef struct made {
-    stk_roster roster;
+    stk_sample_set set;
     stk_order order;
     uint64_t *start, n_shards, n; /* start: n_shards + 1 */
     uint64_t streams, window;
@@ -50,13 +50,13 @@ static inline void made_order(made *m, uint64_t streams, uint64_t window)
                          .shards = m->start,
                          .n_shards = m->n_shards };
     stk_error err;
-    int rc = stk_roster_init(&m->roster, &m->n, 1, &err);
+    int rc = stk_sample_set_init(&m->set, &m->n, 1, &err);
 
     m->streams = streams;
     m->window = window;
     if (rc == 0)
-        rc = streams ? stk_order_block(&m->order, &m->roster, &p, &err)
-                     : stk_order_exact(&m->order, &m->roster, SEED, 1, &err);
+        rc = streams ? stk_order_block(&m->order, &m->set, &p, &err)
+                     : stk_order_exact(&m->order, &m->set, SEED, 1, &err);
     if (rc < 0) {
         fprintf(stderr, "%s\n", err.message);
         exit(3);

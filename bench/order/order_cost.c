@@ -25,8 +25,8 @@ static double cpu_ns(void)
 
 static double run(const made *m, uint64_t round)
 {
-    stk_deal d = { .samples = m->n, .global = ROWS * 8, .world = 8, .rank = 3 };
-    uint64_t steps = stk_deal_steps(&d, 0);
+    stk_rank_split d = { .samples = m->n, .global = ROWS * 8, .world = 8, .rank = 3 };
+    uint64_t steps = stk_rank_split_steps(&d, 0);
     double from = cpu_ns();
 
     for (uint64_t b = 0; b < BATCHES; b++) {
@@ -34,7 +34,7 @@ static double run(const made *m, uint64_t round)
         stk_where where[ROWS];
         stk_share s;
 
-        stk_deal_step(&d, 0, stk_mix64(round * BATCHES + b) % (steps - 1), &s);
+        stk_rank_split_step(&d, 0, stk_mix64(round * BATCHES + b) % (steps - 1), &s);
         for (uint32_t row = 0; row < s.rows; row += 32) { /* as workers claim them */
             stk_share_positions(&s, &m->order, row, 32, position);
             m->order.at(m->order.state, round, position, 32, where);

@@ -155,7 +155,7 @@ typedef struct stk_loader_options {
     struct stk_registry *registry; /* what chains may name; kept; NULL: what the process has */
 } stk_loader_options;
 
-/* The options above that are set in words (command line, documentation), from src/options.def:
+/* The options above that are set in words (command line, documentation), from src/loader/options.def:
  * entry i; STK_END past the last. */
 typedef struct stk_option_info {
     const char *name;     /* of the field */

@@ -19,7 +19,7 @@ from ._arrays import torch_or_none
 from .errors import invalid, nearest, shown, unsupported
 
 
-# Of the options that are numbers: the least and the most, from src/options.def.
+# Of the options that are numbers: the least and the most, from src/loader/options.def.
 _RANGES = {name: (_stoker.parse_size(low) or 0, _stoker.parse_size(high) or 0)
            for name, values, *_ in _stoker.options()
            for low, dots, high in [values.partition("..")] if dots}

@@ -338,3 +338,12 @@ def test_threads_take_turns(urls):
         for t in threads:
             t.join()
     assert sorted(got) == list(range(SAMPLES))
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_many_outputs(urls, workers):
+    fields = {f"n{i}": "from(cls) | int" if i % 2 else "from(txt) | bytes" for i in range(300)}
+    with stoker.Loader(urls, fields, batch_size=16, num_workers=workers, limit=40) as loader:
+        for batch in loader:
+            for i, name in enumerate(fields):
+                assert [bytes(v) for v in batch[name]] == [bytes(v) for v in batch[f"n{i % 2}"]]

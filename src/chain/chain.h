@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chain.h - a chain as it was compiled (pipe/plan.h), and the one draw().  Read-only once planned. */
+/* chain.h - a chain's text compiled to what a worker does for one row, and the one draw().  Read-only
+ * once planned. */
 #ifndef STOKER_CHAIN_H
 #define STOKER_CHAIN_H
 
 #include "base/rng.h"
 #include "codec/tokens.h"
+#include "index/index.h"
 
 #define STK_MAX_STEPS 32
 #define STK_MAX_FROM 16
@@ -39,6 +41,7 @@ typedef struct stk_chain {
     const char *open_root;    /* `open`: where its files lie, "": beside the manifest; NULL: none */
     stk_spec spec;
     size_t row_bytes;   /* 0: ragged */
+    int narrows;        /* some step makes other bytes of its bytes */
     int counted;        /* its rows differ in length, and batches may be made by that */
     uint64_t print;     /* of fields, steps, their arguments and versions */
     uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
@@ -50,5 +53,24 @@ typedef struct stk_chain {
  * view->refused says why a picture can't be drawn. */
 void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2],
                     stk_view *view, const stk_watch *watch);
+
+/* Compile `text` for the output `name`, with what the registry has (NULL: the process's).  The
+ * registry is read-only from now on and must stay as long as the chain. */
+int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *text,
+                   stk_error *err);
+/* The same for rows of arrays: types and shapes are theirs (plan/plan_array.h). */
+int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const char *text,
+                        stk_error *err);
+void stk_chain_fini(stk_chain *c);
+
+typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
+    uint16_t field;          /* UINT16_MAX: none does */
+    const stk_codec *unpack; /* from(x) found x.gz: it is decompressed first; NULL: it is not */
+} stk_binding;
+
+/* Which field of a sample feeds a chain, for one data set, by schema.  STK_END: none does anywhere,
+ * but the chain has a default.  from(x) takes the field x, else x.gz, else x.zst. */
+int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, stk_binding **out,
+                   stk_error *err);
 
 #endif

@@ -17,14 +17,6 @@ static int bytes_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
     return 0;
 }
 
-static int bytes_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
-                        stk_error *err)
-{
-    (void)state, (void)scratch, (void)err;
-    *out = in;
-    return 0;
-}
-
 static int text_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
     struct text *t = state;
@@ -67,8 +59,7 @@ const stk_codec stk_codec_bytes = { .abi = STK_PLUGIN_ABI,
                                     .name = "bytes",
                                     .help = "the field as it is",
                                     .args = no_args,
-                                    .plan = bytes_plan,
-                                    .narrow = bytes_narrow };
+                                    .plan = bytes_plan };
 
 const stk_codec stk_codec_text = {
     .abi = STK_PLUGIN_ABI,

@@ -2,7 +2,7 @@
 /* tokens - windows of a stream of tokens: all shards of a data set, one behind the other.
  *
  * How many samples there are follows from it, so it is not done row by row here: the loader plans
- * the windows and the pipe cuts them (pipe/array_row.c).  A second output with shift=1 has the
+ * the windows and the pipe cuts them (row/row_array.c).  A second output with shift=1 has the
  * labels of the first one. */
 #include "codec/tokens.h"
 

@@ -209,7 +209,7 @@ static int provide(stk_batch *b, stk_batch_out *o, size_t size)
     return o->counted;
 }
 
-static int pad_output(stk_batch *b, uint32_t output, stk_error *err)
+int stk_batch_pad(stk_batch *b, uint32_t output, stk_error *err)
 {
     const stk_out_plan *p = &b->common->out[output];
     stk_batch_out *o = &b->out[output];
@@ -242,13 +242,5 @@ static int pad_output(stk_batch *b, uint32_t output, stk_error *err)
     stk_buffer_unref(o->buffer);
     o->buffer = NULL;
     o->padded = 1;
-    return 0;
-}
-
-int stk_batch_pad(stk_batch *b, stk_error *err)
-{
-    for (uint32_t i = 0; i < b->common->n_out; i++)
-        if (stk_out_pads(&b->common->out[i], b->common->batch) && !b->out[i].padded)
-            STK_TRY(pad_output(b, i, err));
     return 0;
 }

@@ -156,7 +156,7 @@ static void rows_of_any_shape(void **state)
                         shape[0] = 3;
                     put(b, row, shape, n, last);
                 }
-                assert_int_equal(stk_batch_pad(b, &err), 0);
+                assert_int_equal(stk_batch_pad(b, 0, &err), 0);
                 assert_null(b->out[0].buffer); /* the rows' memory is back already */
                 check(b, value);
                 stk_batch_settle(b);
@@ -217,11 +217,11 @@ static void what_does_not_go_together(void **state)
     put(b, 0, (int64_t[]){ 4 }, 1, 0);
     put(b, 1, (int64_t[]){ 4 }, 1, 0);
     put(b, 2, (int64_t[]){ 2, 2 }, 2, 0);
-    assert_int_equal(stk_batch_pad(b, &err), STK_ECORRUPT);
+    assert_int_equal(stk_batch_pad(b, 0, &err), STK_ECORRUPT);
     assert_non_null(strstr(err.message, "2 dimensions"));
     b->out[0].row[2].ndim = 1;
     b->out[0].row[2].dtype = STK_F32;
-    assert_int_equal(stk_batch_pad(b, &err), STK_ECORRUPT);
+    assert_int_equal(stk_batch_pad(b, 0, &err), STK_ECORRUPT);
     stk_batch_release(&b);
     stk_common_unref(&c);
 }
@@ -241,7 +241,7 @@ static void a_padded_batch_may_be_too_large(void **state)
         put(b, 0, (int64_t[]){ 4000, 1 }, 2, 0);
         put(b, 1, (int64_t[]){ 1, 4000 }, 2, 0);
         b->out[0].row[0].shape[0] = b->out[0].row[1].shape[1] = side[k];
-        assert_int_equal(stk_batch_pad(b, &err), STK_ENOMEM);
+        assert_int_equal(stk_batch_pad(b, 0, &err), STK_ENOMEM);
         assert_non_null(strstr(err.message, "memory_limit"));
         stk_batch_release(&b);
         assert_true(used(c) == 0);
@@ -263,7 +263,7 @@ static void memory_is_counted_and_comes_back(void **state)
         b = fresh(c, 4);
         for (uint32_t row = 0; row < 4; row++)
             put(b, row, (int64_t[]){ row == 2 ? 16000 * k : 5 }, 1, 0);
-        assert_int_equal(stk_batch_pad(b, &err), 0);
+        assert_int_equal(stk_batch_pad(b, 0, &err), 0);
         check(b, 0);
         stk_batch_settle(b);
         now = used(c);

@@ -17,9 +17,10 @@ int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, 
         return stk_fail_nomem(err, sizeof *c);
     atomic_init(&c->refs, 1);
     c->out = stk_zalloc(n_out, sizeof *c->out);
+    c->sizes = stk_zalloc(n_out, sizeof *c->sizes);
     c->data = stk_zalloc(n_data, sizeof *c->data);
     c->start = stk_zalloc((size_t)n_data + 1, sizeof *c->start);
-    if (!c->out || !c->data || !c->start) {
+    if (!c->out || !c->sizes || !c->data || !c->start) {
         stk_common_unref(out);
         return stk_fail_nomem(err, n_out * sizeof *c->out);
     }
@@ -45,6 +46,7 @@ void stk_common_unref(stk_common **cp)
         stk_dataset_unref(&c->data[i]);
     stk_pool_close(&c->pool);
     stk_free(c->out);
+    stk_free(c->sizes);
     stk_free(c->data);
     stk_free(c->start);
     stk_free(c);
@@ -68,10 +70,11 @@ static int planned(const stk_batch *b, size_t size, stk_buffer **out, stk_error 
 
 static int out_open(stk_batch *b, uint32_t i, stk_error *err)
 {
-    stk_out_plan *plan = &b->common->out[i];
+    const stk_out_plan *plan = &b->common->out[i];
+    const stk_out_sizes *learned = &b->common->sizes[i];
     stk_batch_out *o = &b->out[i];
     size_t size = plan->row_bytes * b->common->batch;
-    size_t dense = atomic_load_explicit(&plan->pad_high, memory_order_relaxed);
+    size_t dense = atomic_load_explicit(&learned->pad_high, memory_order_relaxed);
 
     if (!plan->row_bytes) {
         o->row = stk_alloc(b->common->batch * sizeof *o->row);
@@ -84,7 +87,7 @@ static int out_open(stk_batch *b, uint32_t i, stk_error *err)
         }
         if (plan->note_bytes && !(o->note = stk_alloc(b->common->batch * plan->note_bytes)))
             return stk_fail_nomem(err, plan->note_bytes);
-        size = atomic_load_explicit(&plan->high, memory_order_relaxed);
+        size = atomic_load_explicit(&learned->high, memory_order_relaxed);
         if (!size)
             return 0;
     }
@@ -232,16 +235,16 @@ void stk_batch_settle(stk_batch *b)
         stk_batch_out *o = &b->out[i];
 
         if (!c->out[i].row_bytes)
-            raise_high(c, &c->out[i].high, atomic_load_explicit(&o->used, memory_order_relaxed));
+            raise_high(c, &c->sizes[i].high, atomic_load_explicit(&o->used, memory_order_relaxed));
         if (o->padded)
-            raise_high(c, &c->out[i].pad_high, o->row_bytes * b->rows);
+            raise_high(c, &c->sizes[i].pad_high, o->row_bytes * b->rows);
     }
 }
 
 int stk_common_settled(const stk_common *c)
 {
     for (uint32_t i = 0; i < c->n_out; i++)
-        if (!c->out[i].row_bytes && !atomic_load_explicit(&c->out[i].high, memory_order_relaxed))
+        if (!c->out[i].row_bytes && !atomic_load_explicit(&c->sizes[i].high, memory_order_relaxed))
             return 0;
     return 1;
 }

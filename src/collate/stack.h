@@ -21,14 +21,12 @@ typedef struct stk_out_gather { /* rows that a GPU gathers out of arrays (device
 typedef struct stk_out_plan {
     char *name;
     stk_spec spec;
-    size_t row_bytes;    /* 0: ragged */
-    _Atomic size_t high; /* ragged: largest batch so far */
-    int pad;             /* ragged: its rows are made one tensor (pad.c) ... */
+    size_t row_bytes; /* 0: ragged */
+    int pad;          /* ragged: its rows are made one tensor (pad.c) ... */
     double pad_value;
-    uint32_t multiple;       /* ... as large as a multiple of this; 0, 1: as the largest row */
-    _Atomic size_t pad_high; /* ... of so many bytes so far */
-    uint32_t shared;         /* rows lie in those of output shared - 1; 0: in memory of their own */
-    size_t skip;             /* with `shared`: bytes from the beginning of such a row */
+    uint32_t multiple; /* ... as large as a multiple of this; 0, 1: as the largest row */
+    uint32_t shared;   /* rows lie in those of output shared - 1; 0: in memory of their own */
+    size_t skip;       /* with `shared`: bytes from the beginning of such a row */
     size_t far_bytes;  /* a GPU makes its rows, of so many bytes there, from records here; 0: no */
     size_t note_bytes; /* ... and who writes a record notes so many beside it */
     uint32_t
@@ -36,10 +34,16 @@ typedef struct stk_out_plan {
     stk_out_gather gather; /* rows of arrays: the GPU makes them where a batch says so */
 } stk_out_plan;
 
+typedef struct stk_out_sizes { /* learned while batches are made */
+    _Atomic size_t high;       /* ragged: bytes of the largest batch so far */
+    _Atomic size_t pad_high;   /* padded: of the largest tensor */
+} stk_out_sizes;
+
 typedef struct stk_common { /* what batches need after their loader is gone.  Thread: any. */
     _Atomic uint32_t refs;
     uint32_t n_out, batch;
     stk_out_plan *out;
+    stk_out_sizes *sizes; /* of each output */
     uint32_t n_data;
     stk_dataset **data;
     uint64_t *start; /* n_data + 1 global ids */
@@ -129,8 +133,8 @@ static inline int stk_out_pads(const stk_out_plan *p, uint32_t batch)
     return p->pad && (batch > 1 || p->multiple > 1);
 }
 
-/* pad.c: every row is there: make tensors of the outputs that are to be padded. */
-int stk_batch_pad(stk_batch *b, stk_error *err);
+/* pad.c: every row is there: make a tensor of an output that is to be padded. */
+int stk_batch_pad(stk_batch *b, uint32_t output, stk_error *err);
 void stk_batch_undense(stk_batch *b, stk_batch_out *o); /* let go of o->dense */
 /* The value as an element of `dtype`; STK_EINVAL: it is none. */
 int stk_pad_value(double v, stk_dtype dtype, uint8_t out[8], stk_error *err);

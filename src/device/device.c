@@ -32,6 +32,9 @@ static int flight_open(stk_device *d, stk_flight *f, stk_error *err)
     int rc;
 
     f->device = d;
+    f->pictures = stk_zalloc(d->n_out, sizeof *f->pictures);
+    if (!f->pictures)
+        return stk_fail_nomem(err, d->n_out * sizeof *f->pictures);
     rc = c->stream_open(d->gpu, 1, &f->stream);
     if (!rc)
         rc = c->event_open(d->gpu, 1, &f->begin);
@@ -54,12 +57,13 @@ static void flight_close(stk_device *d, stk_flight *f)
     for (size_t i = 0; i < sizeof event / sizeof *event; i++)
         if (event[i])
             c->event_close(d->gpu, event[i]);
-    for (uint32_t i = 0; i < STK_MAX_OUTPUTS; i++) {
+    for (uint32_t i = 0; f->pictures && i < d->n_out; i++) {
         if (f->pictures[i].near.data)
             c->pinned_free(f->pictures[i].near.data);
         if (f->pictures[i].far.data)
             c->free(d->gpu, f->pictures[i].far.data);
     }
+    stk_free(f->pictures);
     if (f->slab.data)
         c->free(d->gpu, f->slab.data);
     if (f->scratch.data)
@@ -91,6 +95,7 @@ int stk_device_open(stk_device **out, const stk_device_options *o, stk_error *er
         rc = stk_far_open(&d->far, d->cuda, d->gpu, stk_device_room(d), err);
     }
     d->group = 1;
+    d->n_out = o->outputs;
     d->n_flights = o->flights ? o->flights : FLIGHTS;
     d->n_flights = d->n_flights < STK_MAX_FLIGHTS ? d->n_flights : STK_MAX_FLIGHTS;
     for (uint32_t i = 0; i < d->n_flights && rc == 0; i++)
@@ -306,7 +311,7 @@ static void disembark(const stk_passenger *on, uint32_t n, int rc, const stk_err
 /* Who is on board will never be whole there. */
 static void lost(stk_flight *f)
 {
-    for (uint32_t i = 0; i < STK_MAX_OUTPUTS; i++)
+    for (uint32_t i = 0; i < f->device->n_out; i++)
         stk_pictures_lost(f, i);
 }
 
@@ -322,7 +327,7 @@ static void arrive(stk_flight *f)
     stk_error_clear(&err);
     if (f->rc)
         rc = stk_device_fail(d, f->rc, "a batch did not arrive", &err);
-    for (uint32_t i = 0; !rc && i < STK_MAX_OUTPUTS; i++)
+    for (uint32_t i = 0; !rc && i < d->n_out; i++)
         if (f->pictures[i].n && stk_pictures_landed(f, i) < 0)
             rc = stk_fail_nomem(&err, 1);
     lost(f); /* where it failed: else everything is settled */

@@ -23,6 +23,7 @@ typedef struct stk_device_options {
     uint64_t memory_limit; /* bytes of the GPU; 0: a quarter of it */
     uint32_t sm_limit;     /* multiprocessors that pictures may keep busy; 0: all */
     uint32_t flights;      /* batches on their way at once; 0: chosen */
+    uint32_t outputs;      /* of a batch, at most */
 } stk_device_options;
 
 int stk_device_open(stk_device **out, const stk_device_options *o, stk_error *err);

@@ -39,7 +39,7 @@ typedef struct stk_flight {
     size_t places_used;
     size_t slab_bytes;               /* that records take there */
     size_t slab_at[STK_PIC_BATCHES]; /* where each batch begins */
-    stk_pictures pictures[STK_MAX_OUTPUTS];
+    stk_pictures *pictures; /* of each output */
     stk_passenger on[STK_PIC_BATCHES]; /* batches */
     uint32_t n;
     int rc;                  /* CUDA's error, when it is through */
@@ -62,7 +62,7 @@ struct stk_device {
     int shut;                               /* lock: nothing more is sent */
     stk_flight flight[STK_MAX_FLIGHTS];
     stk_flight mending; /* the consumer's, for single rows */
-    uint32_t n_flights;
+    uint32_t n_flights, n_out;
     uint32_t group; /* batches of a flight, at most */
     uint64_t limit;
     _Atomic uint64_t rooms; /* bytes there of all rooms */

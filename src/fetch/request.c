@@ -5,29 +5,51 @@
  * neighbours, and a header between them costs less than a second call. */
 #include "fetch/request.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define MAX_GAP (32 * 1024) /* bytes read in vain rather than in a second call */
 
-int stk_request_open(stk_request **out, stk_cache *cache, stk_account *account, stk_error *err)
+int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_account *account,
+                     stk_error *err)
 {
-    *out = STK_NEW(stk_request);
-    if (!*out)
-        return stk_fail_nomem(err, sizeof **out);
-    (*out)->cache = cache;
-    (*out)->account = account;
-    return 0;
+    stk_request *r = STK_NEW(stk_request);
+
+    *out = r;
+    if (!r)
+        return stk_fail_nomem(err, sizeof *r);
+    r->cache = cache;
+    r->account = account;
+    r->want = stk_zalloc(fields, sizeof *r->want);
+    r->io = stk_zalloc(fields, sizeof *r->io);
+    r->hint_room = stk_zalloc(fields, sizeof *r->hint_room);
+    r->order = stk_zalloc(fields, sizeof *r->order);
+    r->missing = stk_zalloc(fields, sizeof *r->missing);
+    r->scratch = stk_zalloc(fields, sizeof *r->scratch);
+    r->cap_want = fields;
+    if (r->want && r->io && r->hint_room && r->order && r->missing && r->scratch)
+        return 0;
+    stk_request_close(out);
+    return stk_fail_nomem(err, fields * sizeof *r->want);
 }
 
-void stk_request_close(stk_request **r)
+void stk_request_close(stk_request **rp)
 {
-    if (!*r)
+    stk_request *r = *rp;
+
+    if (!r)
         return;
-    stk_request_trim(*r);
-    for (uint32_t i = 0; i < STK_MAX_OUTPUTS; i++)
-        stk_seek_room_fini(&(*r)->hint_room[i]);
-    stk_free(*r);
-    *r = NULL;
+    *rp = NULL;
+    stk_request_trim(r);
+    for (uint32_t i = 0; r->hint_room && i < r->cap_want; i++)
+        stk_seek_room_fini(&r->hint_room[i]);
+    stk_free(r->want);
+    stk_free(r->hint_room);
+    stk_free(r->io);
+    stk_free(r->order);
+    stk_free(r->missing);
+    stk_free(r->scratch);
+    stk_free(r);
 }
 
 int stk_request_trim(stk_request *r)
@@ -108,9 +130,10 @@ static int open_named(stk_request *r, stk_wanted *w, stk_error *err)
     return 0;
 }
 
-static int locate(stk_request *r, stk_wanted *w, uint32_t field, stk_error *err)
+static int locate(stk_request *r, stk_wanted *w, stk_error *err)
 {
     const stk_dataset *d = r->data;
+    uint16_t field = w->number;
 
     if (field == UINT16_MAX) { /* not in this sample */
         *w = (stk_wanted){ .number = UINT16_MAX, .place.here = r->fallback[w - r->want] };
@@ -122,7 +145,6 @@ static int locate(stk_request *r, stk_wanted *w, uint32_t field, stk_error *err)
     w->block = NULL;
     w->file = r->file;
     w->own = 0;
-    w->number = (uint16_t)field;
     if (w->kept || w->at_hand.data) {
         w->file = NULL;
         w->place = (stk_place){ .offset = w->field.offset, .here = w->at_hand };
@@ -166,7 +188,7 @@ static int comes_after(const stk_wanted *a, const stk_wanted *b)
 /* Ranges in order of file and offset -> as few reads as is sensible. */
 static int plan_reads(stk_request *r, stk_error *err)
 {
-    uint32_t order[STK_MAX_OUTPUTS], n = 0, i, j;
+    uint32_t *order = r->order, n = 0, i, j;
     uint64_t total = 0;
     uint8_t *dst;
 
@@ -200,30 +222,29 @@ static int plan_reads(stk_request *r, stk_error *err)
 }
 
 /* 0: all of it is at hand, or a GPU has it, and the shard need not even be open. */
-static int reads_any(const stk_request *r, const uint16_t *fields, uint32_t n)
+static int reads_any(const stk_request *r, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (fields[i] == UINT16_MAX || (!r->want[i].kept && !r->want[i].at_hand.data))
+        if (r->want[i].number == UINT16_MAX || (!r->want[i].kept && !r->want[i].at_hand.data))
             return 1;
     return !n;
 }
 
-int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_error *err)
+int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
 {
     int rc = 0;
 
+    assert(n <= r->cap_want && !r->n);
     r->n = 0;
     r->n_io = 0;
-    r->missing = 0;
     r->blocks = 0;
     r->late = 0;
-    r->aimed = 0;
     r->file = NULL;
     atomic_store_explicit(&r->retries, 0, memory_order_relaxed);
-    if (reads_any(r, fields, n))
+    if (reads_any(r, n))
         rc = stk_shards_acquire(r->data->shards, r->entry.shard, &r->file, err);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
-        rc = locate(r, &r->want[i], fields[i], err);
+        rc = locate(r, &r->want[i], err);
         r->n += rc == 0;
     }
     if (rc == 0)
@@ -275,11 +296,11 @@ int stk_request_try(stk_request *r, stk_error *err)
     int rc = 0;
 
     (void)err;
-    for (uint32_t i = 0; i < r->n_io; i++)
-        if (!io_try(&r->io[i], r->io[i].file)) {
-            r->missing |= 1u << i;
+    for (uint32_t i = 0; i < r->n_io; i++) {
+        r->missing[i] = !io_try(&r->io[i], r->io[i].file);
+        if (r->missing[i])
             rc = STK_PENDING;
-        }
+    }
     for (uint32_t i = 0; i < r->n; i++)
         if (r->want[i].block)
             rc = STK_PENDING; /* submit() finds out; blocks that are here cost it one lock each */
@@ -449,7 +470,7 @@ int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), 
     r->late = 1;
     atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < r->n_io; i++) {
-        if (!(r->missing >> i & 1))
+        if (!r->missing[i])
             continue;
         r->io[i].done = io_done;
         atomic_fetch_add_explicit(&r->pending, 1, memory_order_relaxed);

@@ -9,14 +9,12 @@
 
 #include "fetch/cache.h"
 
-#define STK_MAX_OUTPUTS 32
-
 typedef struct stk_request stk_request; /* Thread: one at a time. */
 
 typedef struct stk_wanted { /* one field */
     stk_field field;
     stk_place place;
-    uint16_t number;  /* of the field in its sample */
+    uint16_t number;  /* of the field in its sample, set before begin(); UINT16_MAX: it has none */
     stk_block *block; /* shared place */
     stk_file *file;   /* else: where the range lies; NULL: the bytes are here */
     int own;          /* file was opened for this request */
@@ -28,6 +26,7 @@ typedef struct stk_wanted { /* one field */
         at_hand;    /* the engine's: its bytes, so that nothing is read; data NULL: they are not */
     stk_bytes hint; /* the engine's: what the index keeps of it for decoders; or none */
     int learn;      /* the engine's: a hint is worth finding */
+    int direct;     /* the engine's: it is read to where it is wanted */
     const stk_codec *unpack; /* the engine's: what it goes through before its chain; or NULL */
 } stk_wanted;
 
@@ -43,7 +42,7 @@ struct stk_request {
     uint64_t position;
     uint32_t attempt; /* substitutes tried */
     int late;         /* its bytes had to be waited for: rows come in any order */
-    int from_files;   /* the engine's: what a GPU has is read all the same */
+    const void *table; /* the engine's: how its row is made */
     int index_failed; /* the index is bad, not the sample: nothing to skip */
     stk_where where;
     const stk_dataset *data;
@@ -55,15 +54,16 @@ struct stk_request {
     stk_async *async; /* NULL: failed reads of async sources are tried again without a pause */
     stk_account *account;
     stk_entry entry;
-    uint32_t n;
-    stk_wanted want[STK_MAX_OUTPUTS];
-    stk_seek_room hint_room[STK_MAX_OUTPUTS]; /* what hints were read into */
+    uint32_t cap_want, n;
+    stk_wanted *want; /* cap_want of each of these */
+    stk_seek_room *hint_room; /* what hints were read into */
+    stk_io *io;
+    uint32_t *order;    /* fields by file and offset, while reads are planned */
+    uint8_t *missing;   /* by read: try() left it */
+    stk_bytes *scratch; /* the engine's, by field */
     uint32_t n_io;
-    stk_io io[STK_MAX_OUTPUTS];
-    uint32_t missing; /* reads that try() left, as a bit set */
-    int blocks;       /* some of its fields are in blocks */
-    uint64_t lacks;   /* bytes that begin() asked for last */
-    uint32_t aimed;   /* fields that are read to where they are wanted, as a bit set */
+    int blocks;     /* some of its fields are in blocks */
+    uint64_t lacks; /* bytes that begin() asked for last */
     stk_file *file;
     uint8_t *buf;
     size_t cap;
@@ -74,15 +74,17 @@ struct stk_request {
     stk_request *next;
 };
 
-int stk_request_open(stk_request **out, stk_cache *cache, stk_account *account, stk_error *err);
+/* For samples of which up to `fields` fields are wanted. */
+int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_account *account,
+                     stk_error *err);
 void stk_request_close(stk_request **r);
 int stk_request_trim(stk_request *r); /* between samples: give its memory back.  1: it had some */
 
-/* Locate fields fields[0..n) (numbers in r->entry, of r->data; UINT16_MAX: r->fallback stands
- * in) and plan the reads.  STK_ELIMIT: memory_limit is reached (for now: begin again when others
+/* Locate the fields want[0..n).number of r->entry, of r->data (UINT16_MAX: r->fallback stands in),
+ * and plan the reads.  STK_ELIMIT: memory_limit is reached (for now: begin again when others
  * have let go). */
-int stk_request_begin(stk_request *r, const uint16_t *fields, uint32_t n, stk_error *err);
-/* The read that field i has to itself, to be aimed elsewhere before try(); NULL: it shares one. */
+int stk_request_begin(stk_request *r, uint32_t n, stk_error *err);
+/* The read that field i has to itself, to be pointed elsewhere before try(); NULL: it shares one. */
 stk_io *stk_request_own_io(stk_request *r, uint32_t i);
 /* Read what needs no waiting.  0: all bytes are there.  STK_PENDING: submit or wait. */
 int stk_request_try(stk_request *r, stk_error *err);

@@ -166,7 +166,7 @@ static int fresh(void **state)
     memset(&act, 0, sizeof act);
     arrivals = 0;
     stk_account_init(&account, 1 << 20);
-    assert_int_equal(stk_request_open(&r, NULL, &account, &err), 0);
+    assert_int_equal(stk_request_open(&r, 8, NULL, &account, &err), 0);
     r->arrived = arrived;
     return 0;
 }
@@ -183,15 +183,14 @@ static int through(void **state)
 static void begin(const char *names)
 {
     static const char order[] = "abpce";
-    uint16_t fields[8];
     uint32_t n = 0;
     stk_error err;
 
     r->data = ds;
     assert_int_equal(stk_index_entry(ds->index, 0, &r->entry, &err), 0);
     for (; names[n]; n++)
-        fields[n] = (uint16_t)(strchr(order, names[n]) - order);
-    if (stk_request_begin(r, fields, n, &err) < 0)
+        r->want[n].number = (uint16_t)(strchr(order, names[n]) - order);
+    if (stk_request_begin(r, n, &err) < 0)
         fail_msg("%s", err.message);
 }
 
@@ -315,27 +314,27 @@ static void short_reads_are_found(void **state)
 
 static void limits(void **state)
 {
-    uint16_t fields[] = { 2 };
     stk_error err;
 
     (void)state;
     r->data = ds;
+    r->want[0].number = 2;
     assert_int_equal(stk_index_entry(ds->index, 0, &r->entry, &err), 0);
     account.limit = PAD - 1;
-    assert_int_equal(stk_request_begin(r, fields, 1, &err), STK_ENOMEM); /* never */
+    assert_int_equal(stk_request_begin(r, 1, &err), STK_ENOMEM); /* never */
     account.limit = 2 * PAD;
     assert_int_equal(stk_account_take(&account, PAD + 1), 1);
-    assert_int_equal(stk_request_begin(r, fields, 1, &err), STK_ELIMIT); /* not now */
+    assert_int_equal(stk_request_begin(r, 1, &err), STK_ELIMIT); /* not now */
     stk_account_give(&account, PAD + 1);
     assert_int_equal(atomic_load(&account.used), 0);
     account.limit = PAD;
-    assert_int_equal(stk_request_begin(r, fields, 1, &err), 0); /* to the byte */
+    assert_int_equal(stk_request_begin(r, 1, &err), 0); /* to the byte */
     stk_request_end(r);
     assert_int_equal(stk_request_trim(r), 1);
     assert_int_equal(atomic_load(&account.used), 0);
     account.limit = 1 << 20;
     stk_mem_fail_at(1);
-    assert_int_equal(stk_request_begin(r, fields, 1, &err), STK_ENOMEM);
+    assert_int_equal(stk_request_begin(r, 1, &err), STK_ENOMEM);
     stk_mem_fail_at(0);
     assert_int_equal(atomic_load(&account.used), 0);
 }
@@ -354,7 +353,6 @@ static void places_that_wrap(void **state)
 {
     static const stk_format far = { .abi = STK_PLUGIN_ABI, .size = sizeof(stk_format), .name = "far", .locate = far_locate };
     stk_dataset copy;
-    uint16_t fields[] = { 0 };
     stk_error err;
 
     (void)state;
@@ -362,7 +360,7 @@ static void places_that_wrap(void **state)
     copy.format = &far;
     r->data = &copy;
     assert_int_equal(stk_index_entry(ds->index, 0, &r->entry, &err), 0);
-    assert_int_equal(stk_request_begin(r, fields, 1, &err), STK_ECORRUPT);
+    assert_int_equal(stk_request_begin(r, 1, &err), STK_ECORRUPT);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pack - rows of whole numbers that differ in length, side by side in rows of one length.  It only
  * says so: which rows share one follows from their lengths (order/bins.c), and the pipe writes each
- * to its place (pipe/packed_row.c). */
+ * to its place (row/row_packed.c). */
 #include "codec/tokens.h"
 #include "op/spec.h"
 

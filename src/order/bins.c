@@ -425,6 +425,21 @@ void stk_bins_pieces(stk_bins *b, uint64_t number, uint64_t bin, uint64_t *posit
     stk_tables_unpin(b->by_window, w);
 }
 
+uint64_t stk_bins_first(stk_bins *b, uint64_t number, uint64_t bin)
+{
+    uint64_t w = window_of(b, number, &bin), first = w % b->windows * b->how.window, position;
+    const window *t = stk_tables_pin(b->by_window, w);
+    uint32_t part;
+
+    bin = unmixed(t, bin);
+    if (bin >= t->packed)
+        whole_block(b, t, first, bin - t->packed, &position, &part);
+    else
+        position = first + t->at[b->how.window + 1 + t->at[bin]];
+    stk_tables_unpin(b->by_window, w);
+    return position;
+}
+
 /* ---- up and down ---- */
 
 static size_t window_bytes(const stk_binning *h)

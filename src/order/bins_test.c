@@ -16,7 +16,7 @@
 #define SEED 20261115u
 
 static uint32_t length[MOST];
-static stk_roster roster;
+static stk_sample_set set;
 
 static uint64_t random_of(uint64_t i, uint64_t k)
 {
@@ -39,8 +39,8 @@ static stk_order order_of(uint64_t n, int shuffle)
     stk_order o = { 0 };
     stk_error err;
 
-    assert_int_equal(stk_roster_init(&roster, &n, 1, &err), 0);
-    assert_int_equal(stk_order_exact(&o, &roster, SEED, shuffle, &err), 0);
+    assert_int_equal(stk_sample_set_init(&set, &n, 1, &err), 0);
+    assert_int_equal(stk_order_exact(&o, &set, SEED, shuffle, &err), 0);
     return o;
 }
 

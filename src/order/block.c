@@ -21,7 +21,7 @@
 
 typedef struct run { /* a shard in its place in the sequence */
     uint64_t at;     /* its first sample there */
-    uint64_t number; /* in the roster */
+    uint64_t number; /* in the sample set */
 } run;
 
 typedef struct stream {
@@ -31,7 +31,7 @@ typedef struct stream {
 } stream;
 
 typedef struct block {
-    const stk_roster *roster;
+    const stk_sample_set *set;
     uint64_t seed, n, n_runs;
     uint64_t window; /* of one stream */
     unsigned bits;   /* V = 2^bits */
@@ -178,7 +178,7 @@ static void block_at(const void *state, uint64_t epoch, const uint64_t *position
         for (uint32_t k = 0; k < lanes; k++)
             in[k] = leave(x, &l[k], in[k]);
         for (uint32_t k = 0; k < lanes; k++)
-            stk_roster_at(x->roster, number_at(x, l[k].m, in[k]), &out[i + k]);
+            stk_sample_set_at(x->set, number_at(x, l[k].m, in[k]), &out[i + k]);
     }
 }
 
@@ -201,7 +201,7 @@ static uint64_t last_below(const void *at, size_t stride, uint64_t n, uint64_t v
 static uint64_t block_find(const void *state, uint64_t epoch, const stk_where *where)
 {
     const block *x = state;
-    uint64_t number = stk_roster_find(x->roster, where), key, shard, q, t, from;
+    uint64_t number = stk_sample_set_find(x->set, where), key, shard, q, t, from;
     stk_perm perm;
     uint32_t s;
     turn r;
@@ -326,17 +326,17 @@ static void plan_streams(block *x)
     }
 }
 
-int stk_order_block(stk_order *order, const stk_roster *roster, const stk_block_plan *plan,
+int stk_order_block(stk_order *order, const stk_sample_set *set, const stk_block_plan *plan,
                     stk_error *err)
 {
-    uint64_t n = stk_roster_len(roster);
+    uint64_t n = stk_sample_set_len(set);
     block *x;
 
     STK_TRY(check_plan(plan, n, err));
     x = STK_NEW(block);
     if (!x)
         return stk_fail_nomem(err, sizeof *x);
-    *x = (block){ .roster = roster, .seed = plan->seed, .n = n, .n_runs = plan->n_shards };
+    *x = (block){ .set = set, .seed = plan->seed, .n = n, .n_runs = plan->n_shards };
     x->bits = (unsigned)__builtin_ctz(plan->streams);
     x->window = plan->window >> x->bits ? plan->window >> x->bits : 1;
     stk_perm_shape(&x->full, x->window);

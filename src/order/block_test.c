@@ -33,7 +33,7 @@ static uint32_t reverse(uint32_t v, uint32_t streams)
 }
 
 /* n samples in `shards` shards of any lengths. */
-static void open_order(stk_order *o, stk_roster *r, uint64_t n, uint64_t shards, uint32_t streams,
+static void open_order(stk_order *o, stk_sample_set *r, uint64_t n, uint64_t shards, uint32_t streams,
                        uint64_t window)
 {
     static uint64_t start[MOST];
@@ -42,7 +42,7 @@ static void open_order(stk_order *o, stk_roster *r, uint64_t n, uint64_t shards,
     stk_block_plan p = { .seed = SEED, .streams = streams, .window = window, .shards = start };
 
     assert_true(n <= MOST && shards <= n);
-    assert_int_equal(stk_roster_init(r, &n, 1, NULL), 0);
+    assert_int_equal(stk_sample_set_init(r, &n, 1, NULL), 0);
     for (uint64_t i = 1; i < shards; i++)
         begins[draw(n)] = 1;
     for (uint64_t i = 0; i < n; i++)
@@ -68,7 +68,7 @@ static void check_epoch(const stk_order *o, uint64_t n, uint64_t epoch)
 
 static void every_small_epoch(void **state)
 {
-    static stk_roster r;
+    static stk_sample_set r;
     stk_order o;
 
     (void)state;
@@ -86,7 +86,7 @@ static void every_small_epoch(void **state)
 
 static void larger_epochs(void **state)
 {
-    static stk_roster r;
+    static stk_sample_set r;
     stk_order o;
 
     (void)state;
@@ -136,7 +136,7 @@ static void check_deal(const stk_order *o, uint32_t streams, uint64_t start, uin
 
 static void dealing_is_sorting(void **state)
 {
-    static stk_roster r;
+    static stk_sample_set r;
     stk_order o;
 
     (void)state;
@@ -159,23 +159,23 @@ static void dealing_is_sorting(void **state)
 /* Ranks that take an epoch from anywhere have every position behind it once. */
 static void ranks_are_disjoint_and_complete(void **state)
 {
-    static stk_roster r;
+    static stk_sample_set r;
     stk_order o;
 
     (void)state;
     for (int i = 0; i < 150; i++) {
         uint64_t n = 1 + draw(1500), from = draw(n);
         uint32_t local = (uint32_t)draw(5), world = (1 + (uint32_t)draw(5)) * (local ? local : 1);
-        stk_deal d = { .samples = n, .global = world + draw(300), .world = world, .local = local };
+        stk_rank_split d = { .samples = n, .global = world + draw(300), .world = world, .local = local };
         uint8_t seen[MOST] = { 0 };
 
         open_order(&o, &r, n, 1 + draw(n), 1u << draw(10), 1 + draw(n));
-        for (uint64_t step = 0; step < stk_deal_steps(&d, from); step++)
+        for (uint64_t step = 0; step < stk_rank_split_steps(&d, from); step++)
             for (d.rank = 0; d.rank < world; d.rank++) {
                 uint64_t position[400];
                 stk_share s;
 
-                stk_deal_step(&d, from, step, &s);
+                stk_rank_split_step(&d, from, step, &s);
                 stk_share_positions(&s, &o, 0, s.rows, position);
                 for (uint32_t k = 0; k < s.rows && !s.filler; k++) {
                     assert_in_range(position[k], s.start, s.start + s.count - 1);
@@ -194,30 +194,30 @@ static void ranks_are_disjoint_and_complete(void **state)
  * stream the next window's samples are not read before this one's. */
 static void ranks_keep_their_shards(void **state)
 {
-    static stk_roster r;
+    static stk_sample_set r;
     enum { N = 4096, SHARDS = 256, WORLD = 8 };
     uint64_t start[SHARDS];
     uint8_t owner[SHARDS][WORLD] = { { 0 } };
     stk_block_plan p = {
         .seed = SEED, .streams = 64, .window = 512, .shards = start, .n_shards = SHARDS
     };
-    stk_deal d = { .samples = N, .global = 64, .world = WORLD };
+    stk_rank_split d = { .samples = N, .global = 64, .world = WORLD };
     uint64_t n = N, shared = 0;
     stk_order o;
 
     (void)state;
     for (uint64_t i = 0; i < SHARDS; i++)
         start[i] = i * (N / SHARDS);
-    assert_int_equal(stk_roster_init(&r, &n, 1, NULL), 0);
+    assert_int_equal(stk_sample_set_init(&r, &n, 1, NULL), 0);
     assert_int_equal(stk_order_block(&o, &r, &p, NULL), 0);
     for (uint64_t epoch = 0; epoch < 4; epoch++)
-        for (uint64_t step = 0; step < stk_deal_steps(&d, 0); step++)
+        for (uint64_t step = 0; step < stk_rank_split_steps(&d, 0); step++)
             for (d.rank = 0; d.rank < WORLD; d.rank++) {
                 uint64_t position[8];
                 stk_where w[8];
                 stk_share s;
 
-                stk_deal_step(&d, 0, step, &s);
+                stk_rank_split_step(&d, 0, step, &s);
                 stk_share_positions(&s, &o, 0, s.rows, position);
                 o.at(o.state, epoch, position, s.rows, w);
                 for (uint32_t k = 0; k < s.rows; k++)
@@ -237,7 +237,7 @@ static void ranks_keep_their_shards(void **state)
 
 static void epochs_differ(void **state)
 {
-    static stk_roster r;
+    static stk_sample_set r;
     uint64_t same = 0;
     stk_order o;
 
@@ -256,7 +256,7 @@ static void epochs_differ(void **state)
 
 static void refusals(void **state)
 {
-    static stk_roster r;
+    static stk_sample_set r;
     static const uint64_t good[] = { 0, 5 }, late[] = { 1, 5 }, twice[] = { 0, 0 },
                           far[] = { 0, 9 };
     stk_block_plan p = { .streams = 24, .window = 8, .shards = good, .n_shards = 2 };
@@ -265,7 +265,7 @@ static void refusals(void **state)
     stk_error e;
 
     (void)state;
-    assert_int_equal(stk_roster_init(&r, &n, 1, NULL), 0);
+    assert_int_equal(stk_sample_set_init(&r, &n, 1, NULL), 0);
     assert_int_equal(stk_order_block(&o, &r, &p, &e), STK_EINVAL);
     assert_non_null(strstr(e.message, "take 16 or 32"));
     p.streams = 0;

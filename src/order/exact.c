@@ -5,7 +5,7 @@
 #include "order/order.h"
 
 typedef struct exact {
-    const stk_roster *roster;
+    const stk_sample_set *set;
     uint64_t seed, n;
     int shuffle;
 } exact;
@@ -25,7 +25,7 @@ static void exact_at(const void *state, uint64_t epoch, const uint64_t *position
 
     if (!x->shuffle) {
         for (uint32_t i = 0; i < n; i++)
-            stk_roster_at(x->roster, position[i], &out[i]);
+            stk_sample_set_at(x->set, position[i], &out[i]);
         return;
     }
     stk_perm_init(&perm, x->n, x->seed, epoch);
@@ -35,14 +35,14 @@ static void exact_at(const void *state, uint64_t epoch, const uint64_t *position
 
         stk_perm_run(&perm, position + at, m, number);
         for (uint32_t i = 0; i < m; i++)
-            stk_roster_at(x->roster, number[i], &out[at + i]);
+            stk_sample_set_at(x->set, number[i], &out[at + i]);
     }
 }
 
 static uint64_t exact_find(const void *state, uint64_t epoch, const stk_where *where)
 {
     const exact *x = state;
-    uint64_t number = stk_roster_find(x->roster, where);
+    uint64_t number = stk_sample_set_find(x->set, where);
     stk_perm perm;
 
     if (number == UINT64_MAX || !x->shuffle)
@@ -51,14 +51,14 @@ static uint64_t exact_find(const void *state, uint64_t epoch, const stk_where *w
     return stk_perm_inverse(&perm, number);
 }
 
-int stk_order_exact(stk_order *order, const stk_roster *roster, uint64_t seed, int shuffle,
+int stk_order_exact(stk_order *order, const stk_sample_set *set, uint64_t seed, int shuffle,
                     stk_error *err)
 {
     exact *x = STK_NEW(exact);
 
     if (!x)
         return stk_fail_nomem(err, sizeof *x);
-    *x = (exact){ .roster = roster, .seed = seed, .n = stk_roster_len(roster), .shuffle = shuffle };
+    *x = (exact){ .set = set, .seed = seed, .n = stk_sample_set_len(set), .shuffle = shuffle };
     *order = (stk_order){ .abi = STK_PLUGIN_ABI,
                           .size = sizeof(stk_order),
                           .name = shuffle ? "exact" : "sequential",

@@ -53,7 +53,7 @@ static void settles(void **state)
 static void orders(void **state)
 {
     static const uint64_t lens[] = { 700, 311 };
-    static stk_roster c;
+    static stk_sample_set c;
     uint64_t id[1011], n = 0;
     stk_order o;
 
@@ -62,7 +62,7 @@ static void orders(void **state)
         if (stk_mix64(i + SEED) % 3 == 0)
             id[n++] = i;
     for (int shuffle = 0; shuffle < 2; shuffle++) {
-        assert_int_equal(stk_roster_init(&c, lens, 2, NULL), 0);
+        assert_int_equal(stk_sample_set_init(&c, lens, 2, NULL), 0);
         c.exclude = (stk_exclude){ id, n };
         assert_int_equal(stk_order_exact(&o, &c, SEED, shuffle, NULL), 0);
         assert_int_equal(o.len(o.state), 1011 - n);

@@ -27,11 +27,11 @@ typedef struct change {
 } change;
 
 typedef struct mix {
-    const stk_roster *roster;
+    const stk_sample_set *set;
     uint64_t seed, len;
     uint32_t n; /* data sets */
     int shuffle;
-    uint64_t *start; /* n + 1: the roster's number of each data set's first sample */
+    uint64_t *start; /* n + 1: the sample set's number of each data set's first sample */
     change *change;
     uint64_t n_changes;
     stk_pattern *pattern;
@@ -278,7 +278,7 @@ static uint64_t mix_len(const void *state)
     return ((const mix *)state)->len;
 }
 
-/* The roster's number of the o-th sample that data set d gives. */
+/* The sample set's number of the o-th sample that data set d gives. */
 static uint64_t walk(const mix *m, uint32_t d, uint64_t o)
 {
     uint64_t len = m->start[d + 1] - m->start[d], pass = o / len, i = o % len;
@@ -314,7 +314,7 @@ static void mix_at(const void *state, uint64_t epoch, const uint64_t *position, 
         g -= c->from;
         v = number[g % M];
         d = stk_pattern_kind(c->first, m->n, v);
-        stk_roster_at(m->roster, walk(m, d, c->base[d] + g / M * c->parts[d] + v - c->first[d]),
+        stk_sample_set_at(m->set, walk(m, d, c->base[d] + g / M * c->parts[d] + v - c->first[d]),
                       &out[k]);
     }
     if (number)
@@ -341,7 +341,7 @@ static void mix_close(void *state)
 
 static int mix_init(mix *m, const stk_mixing *how, stk_error *err)
 {
-    const stk_roster *r = m->roster;
+    const stk_sample_set *r = m->set;
 
     m->start = stk_zalloc(m->n + 1, sizeof *m->start);
     if (!m->start)
@@ -359,17 +359,17 @@ static int mix_init(mix *m, const stk_mixing *how, stk_error *err)
     return weigh(m, how->weights, 0, err);
 }
 
-int stk_order_mix(stk_order *order, const stk_roster *roster, const stk_mixing *how, stk_error *err)
+int stk_order_mix(stk_order *order, const stk_sample_set *set, const stk_mixing *how, stk_error *err)
 {
     mix *m = STK_NEW(mix);
     int rc;
 
     if (!m)
         return stk_fail_nomem(err, sizeof *m);
-    *m = (mix){ .roster = roster,
+    *m = (mix){ .set = set,
                 .seed = how->seed,
-                .len = how->epoch_size ? how->epoch_size : stk_roster_len(roster),
-                .n = roster->n,
+                .len = how->epoch_size ? how->epoch_size : stk_sample_set_len(set),
+                .n = set->n,
                 .shuffle = how->shuffle };
     rc = mix_init(m, how, err);
     if (rc < 0) {

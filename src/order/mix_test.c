@@ -17,19 +17,19 @@
 #define M STK_MIX_PARTS
 
 static const uint64_t lens[SETS] = { 7, 50, 23 };
-static stk_roster roster;
+static stk_sample_set set;
 
 static int make_roster(void **state)
 {
     (void)state;
-    return stk_roster_init(&roster, lens, SETS, NULL);
+    return stk_sample_set_init(&set, lens, SETS, NULL);
 }
 
 static void make(stk_order *o, const double *weights, uint64_t epoch_size, int shuffle)
 {
     stk_mixing how = { weights, SEED, epoch_size, shuffle };
 
-    assert_int_equal(stk_order_mix(o, &roster, &how, NULL), 0);
+    assert_int_equal(stk_order_mix(o, &set, &how, NULL), 0);
     assert_true(stk_order_is_mix(o));
 }
 
@@ -185,12 +185,12 @@ static void with_exclusions(void **state)
     stk_order o;
 
     (void)state;
-    roster.exclude = (stk_exclude){ out, 8 };
+    set.exclude = (stk_exclude){ out, 8 };
     make(&o, weights, 0, 1);
     assert_int_equal(o.len(o.state), 72);
     for (uint64_t i = 0; i < 72; i++) {
         stk_where w = at(&o, 0, i);
-        uint64_t id = roster.start[w.dataset] + w.sample;
+        uint64_t id = set.start[w.dataset] + w.sample;
 
         for (int k = 0; k < 8; k++)
             assert_true(id != out[k]);
@@ -198,7 +198,7 @@ static void with_exclusions(void **state)
     }
     assert_int_equal(n[0], 24); /* one sample, again and again */
     o.close(o.state);
-    roster.exclude = (stk_exclude){ 0 };
+    set.exclude = (stk_exclude){ 0 };
 }
 
 static void refusals(void **state)
@@ -217,13 +217,13 @@ static void refusals(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         how.weights = bad[i];
-        assert_int_equal(stk_order_mix(&o, &roster, &how, &err), STK_EINVAL);
+        assert_int_equal(stk_order_mix(&o, &set, &how, &err), STK_EINVAL);
         assert_non_null(strstr(err.message, "mix: "));
     }
     how.weights = good;
     for (uint64_t n = 1; n <= 13; n++) {
         stk_mem_fail_at(n);
-        assert_int_equal(stk_order_mix(&o, &roster, &how, &err), STK_ENOMEM);
+        assert_int_equal(stk_order_mix(&o, &set, &how, &err), STK_ENOMEM);
     }
     stk_mem_fail_at(0);
     make(&o, good, 0, 1);

@@ -48,11 +48,11 @@ uint64_t stk_exclude_below(const stk_exclude *x, uint64_t id);
 /* The rank of an id among those that stay; UINT64_MAX: it does not. */
 uint64_t stk_exclude_rank(const stk_exclude *x, uint64_t id);
 
-/* ---- the roster: which samples take part, numbered through ---- */
+/* ---- the sample set: which samples take part, numbered through ---- */
 
 #define STK_MAX_DATASETS 1024
 
-typedef struct stk_roster {
+typedef struct stk_sample_set {
     uint32_t n;          /* data sets */
     uint32_t repeat;     /* how often each stands in an epoch; 0: once */
     uint64_t skip;       /* so many first ones don't take part ... */
@@ -61,18 +61,18 @@ typedef struct stk_roster {
     uint64_t *select;    /* global ids that stand in it, in this order; NULL: all */
     uint64_t n_select;
     uint64_t start[STK_MAX_DATASETS + 1]; /* start[i]: global id of data set i's first sample */
-} stk_roster;
+} stk_sample_set;
 
-int stk_roster_init(stk_roster *r, const uint64_t *lens, uint32_t n, stk_error *err);
-uint64_t stk_roster_len(const stk_roster *r);
-uint64_t stk_roster_id(const stk_roster *r, uint64_t i); /* the global id of number i */
-void stk_roster_at(const stk_roster *r, uint64_t i, stk_where *out);
+int stk_sample_set_init(stk_sample_set *r, const uint64_t *lens, uint32_t n, stk_error *err);
+uint64_t stk_sample_set_len(const stk_sample_set *r);
+uint64_t stk_sample_set_id(const stk_sample_set *r, uint64_t i); /* the global id of number i */
+void stk_sample_set_at(const stk_sample_set *r, uint64_t i, stk_where *out);
 /* Its number (the first, where it stands several times); UINT64_MAX: it does not take part. */
-uint64_t stk_roster_find(const stk_roster *r, const stk_where *where);
+uint64_t stk_sample_set_find(const stk_sample_set *r, const stk_where *where);
 /* How many stand before those with a global id of `id` or more; without `select`, of one repeat. */
-uint64_t stk_roster_below(const stk_roster *r, uint64_t id);
+uint64_t stk_sample_set_below(const stk_sample_set *r, uint64_t id);
 /* Where the sample with a global id lies. */
-void stk_roster_where(const stk_roster *r, uint64_t id, stk_where *out);
+void stk_sample_set_where(const stk_sample_set *r, uint64_t id, stk_where *out);
 
 /* ---- tables that are made when they are first looked at ---- */
 
@@ -106,11 +106,11 @@ void stk_pattern_make(stk_pattern *p, const uint64_t *first, uint32_t kinds, uin
 uint32_t stk_pattern_kind(const uint64_t *first, uint32_t kinds, uint64_t number);
 void stk_pattern_close(stk_pattern **p);
 
-/* ---- the orders that ship: each allocates its state, order->close() frees it; the roster is
+/* ---- the orders that ship: each allocates its state, order->close() frees it; the sample set is
  * borrowed ---- */
 
 /* As they lie, or all under one permutation. */
-int stk_order_exact(stk_order *order, const stk_roster *roster, uint64_t seed, int shuffle,
+int stk_order_exact(stk_order *order, const stk_sample_set *set, uint64_t seed, int shuffle,
                     stk_error *err);
 
 /* In blocks: shards, in an order that stays for all epochs, are cut into streams of equal length;
@@ -120,14 +120,14 @@ typedef struct stk_block_plan {
     uint64_t seed;
     uint32_t streams;       /* a power of two */
     uint64_t window;        /* samples of all streams together; at least one of each */
-    const uint64_t *shards; /* numbers of the roster at which shards begin: 0 < ... ; copied */
+    const uint64_t *shards; /* numbers of the sample set at which shards begin: 0 < ... ; copied */
     uint64_t n_shards;
 } stk_block_plan;
 
 #define STK_BLOCK_WINDOW 65536
 #define STK_BLOCK_STREAMS 1048576 /* the most */
 
-int stk_order_block(stk_order *order, const stk_roster *roster, const stk_block_plan *plan,
+int stk_order_block(stk_order *order, const stk_sample_set *set, const stk_block_plan *plan,
                     stk_error *err);
 /* As many streams as a global batch has rows, in bounds. */
 uint32_t stk_block_streams(uint64_t global, uint64_t samples);
@@ -140,12 +140,12 @@ int stk_order_stream(stk_order *order, stk_order *inner, uint64_t epoch_size, st
 /* Every position draws a sample by its weight, whatever the others drew.  weights: one for each
  * global id, finite and not negative, some positive among those that take part; not kept.
  * epoch_size 0: as many positions as samples take part. */
-int stk_order_weighted(stk_order *order, const stk_roster *roster, const double *weights,
+int stk_order_weighted(stk_order *order, const stk_sample_set *set, const double *weights,
                        uint64_t seed, uint64_t epoch_size, stk_error *err);
 
 /* An epoch draws samples by their weights one after the other, none twice.  epoch_size 0: all that
  * have a positive weight. */
-int stk_order_weighted_once(stk_order *order, const stk_roster *roster, const double *weights,
+int stk_order_weighted_once(stk_order *order, const stk_sample_set *set, const double *weights,
                             uint64_t seed, uint64_t epoch_size, stk_error *err);
 
 /* Every run of positions has the classes in the proportions of the data. */
@@ -156,7 +156,7 @@ typedef struct stk_strata {
     int shuffle; /* 0: each class as it lies, the same every epoch */
 } stk_strata;
 
-int stk_order_stratified(stk_order *order, const stk_roster *roster, const stk_strata *how,
+int stk_order_stratified(stk_order *order, const stk_sample_set *set, const stk_strata *how,
                          stk_error *err);
 
 /* Several data sets by weight. */
@@ -168,8 +168,8 @@ typedef struct stk_mixing {
 
 #define STK_MIX_PARTS (1u << 20) /* what the weights are rounded to */
 
-/* The roster has no select, skip, limit and repeat. */
-int stk_order_mix(stk_order *order, const stk_roster *roster, const stk_mixing *how,
+/* The sample set has no select, skip, limit and repeat. */
+int stk_order_mix(stk_order *order, const stk_sample_set *set, const stk_mixing *how,
                   stk_error *err);
 int stk_order_is_mix(const stk_order *order);
 /* Other weights from (epoch, position) on; later changes are forgotten.  Nobody reads the order. */
@@ -181,19 +181,19 @@ int stk_mix_set(stk_order *order, const stk_mix_change_info *all, uint64_t n, st
 
 /* ---- ranks: a global batch is dealt in shares that follow each other ---- */
 
-typedef struct stk_deal {
+typedef struct stk_rank_split {
     uint64_t samples; /* in the epoch */
     uint64_t global;  /* rows of a global batch */
     uint32_t rank, world;
     uint32_t
         local; /* ranks of a node: its part is dealt to them row by row; 0: one after another */
     int drop_last;
-} stk_deal;
+} stk_rank_split;
 
 /* Steps of an epoch that is entered at position `from`: the same on every rank. */
-uint64_t stk_deal_steps(const stk_deal *d, uint64_t from);
-uint64_t stk_deal_rows(const stk_deal *d); /* the most that a rank gets in a step */
-void stk_deal_step(const stk_deal *d, uint64_t from, uint64_t step, stk_share *out);
+uint64_t stk_rank_split_steps(const stk_rank_split *d, uint64_t from);
+uint64_t stk_rank_split_rows(const stk_rank_split *d); /* the most that a rank gets in a step */
+void stk_rank_split_step(const stk_rank_split *d, uint64_t from, uint64_t step, stk_share *out);
 /* The positions of rows row .. row + n - 1 of a share. */
 void stk_share_positions(const stk_share *s, const stk_order *order, uint32_t row, uint32_t n,
                          uint64_t *out);

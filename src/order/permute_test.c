@@ -169,10 +169,10 @@ static void tiny_sets(void **state)
     assert_int_equal(kinds, 24);
 }
 
-static void roster_finds_its_data_set(void **state)
+static void set_finds_its_data_set(void **state)
 {
     static const uint64_t lens[] = { 3, 0, 5, 1, 0, 7 };
-    static stk_roster r;
+    static stk_sample_set r;
     static stk_where w[16];
     uint8_t seen[16] = { 0 };
     stk_order o;
@@ -182,7 +182,7 @@ static void roster_finds_its_data_set(void **state)
     (void)state;
     for (uint64_t i = 0; i < 16; i++)
         at[i] = i;
-    assert_int_equal(stk_roster_init(&r, lens, 6, &err), 0);
+    assert_int_equal(stk_sample_set_init(&r, lens, 6, &err), 0);
     assert_int_equal(stk_order_exact(&o, &r, SEED, 0, &err), 0);
     assert_int_equal(o.len(o.state), 16);
     o.at(o.state, 0, at, 16, w);
@@ -205,60 +205,60 @@ static void roster_finds_its_data_set(void **state)
         }
     }
     o.close(o.state);
-    assert_int_equal(stk_roster_init(&r, many, STK_MAX_DATASETS + 1, &err), STK_ELIMIT);
+    assert_int_equal(stk_sample_set_init(&r, many, STK_MAX_DATASETS + 1, &err), STK_ELIMIT);
     many[0] = 1ull << 48;
-    assert_int_equal(stk_roster_init(&r, many, 1, &err), STK_ELIMIT);
+    assert_int_equal(stk_sample_set_init(&r, many, 1, &err), STK_ELIMIT);
 }
 
 /* skip, limit, repeat and select, together. */
-static void rosters(void **state)
+static void sample_sets(void **state)
 {
     static const uint64_t lens[] = { 10, 10 };
     static uint64_t select[] = { 19, 3, 3, 11, 0 };
-    static stk_roster r;
+    static stk_sample_set r;
     stk_where w;
 
     (void)state;
-    assert_int_equal(stk_roster_init(&r, lens, 2, NULL), 0);
+    assert_int_equal(stk_sample_set_init(&r, lens, 2, NULL), 0);
     r.skip = 8;
     r.limit = 4;
     r.repeat = 3;
-    assert_int_equal(stk_roster_len(&r), 12);
+    assert_int_equal(stk_sample_set_len(&r), 12);
     for (uint64_t i = 0; i < 12; i++) {
-        stk_roster_at(&r, i, &w);
+        stk_sample_set_at(&r, i, &w);
         assert_int_equal(w.dataset * 10 + w.sample, 8 + i % 4);
-        assert_int_equal(stk_roster_find(&r, &w), i % 4);
+        assert_int_equal(stk_sample_set_find(&r, &w), i % 4);
     }
-    assert_int_equal(stk_roster_find(&r, &(stk_where){ 0, 7 }), UINT64_MAX);
-    assert_int_equal(stk_roster_find(&r, &(stk_where){ 1, 2 }), UINT64_MAX);
-    assert_int_equal(stk_roster_find(&r, &(stk_where){ 2, 0 }), UINT64_MAX);
-    assert_int_equal(stk_roster_find(&r, &(stk_where){ 0, 10 }), UINT64_MAX);
+    assert_int_equal(stk_sample_set_find(&r, &(stk_where){ 0, 7 }), UINT64_MAX);
+    assert_int_equal(stk_sample_set_find(&r, &(stk_where){ 1, 2 }), UINT64_MAX);
+    assert_int_equal(stk_sample_set_find(&r, &(stk_where){ 2, 0 }), UINT64_MAX);
+    assert_int_equal(stk_sample_set_find(&r, &(stk_where){ 0, 10 }), UINT64_MAX);
     r.select = select;
     r.n_select = 5;
     r.skip = 1;
     r.limit = 0;
     r.repeat = 0;
-    assert_int_equal(stk_roster_len(&r), 4);
+    assert_int_equal(stk_sample_set_len(&r), 4);
     for (uint64_t i = 0; i < 4; i++) {
-        stk_roster_at(&r, i, &w);
+        stk_sample_set_at(&r, i, &w);
         assert_int_equal(w.dataset * 10 + w.sample, select[i + 1]);
     }
-    assert_int_equal(stk_roster_find(&r, &(stk_where){ 1, 1 }), 2);
-    assert_int_equal(stk_roster_find(&r, &(stk_where){ 1, 9 }), UINT64_MAX);
+    assert_int_equal(stk_sample_set_find(&r, &(stk_where){ 1, 1 }), 2);
+    assert_int_equal(stk_sample_set_find(&r, &(stk_where){ 1, 9 }), UINT64_MAX);
     r.skip = 6;
-    assert_int_equal(stk_roster_len(&r), 0);
+    assert_int_equal(stk_sample_set_len(&r), 0);
 }
 
 /* Data sets of more than 2^32 samples: what stands at a position is found there again. */
 static void beyond_32_bits(void **state)
 {
     static const uint64_t lens[] = { ((uint64_t)1 << 33) + 7, 5, ((uint64_t)1 << 40) + 1 };
-    static stk_roster r;
+    static stk_sample_set r;
     stk_order o;
     stk_error err;
 
     (void)state;
-    assert_int_equal(stk_roster_init(&r, lens, 3, &err), 0);
+    assert_int_equal(stk_sample_set_init(&r, lens, 3, &err), 0);
     for (int shuffle = 0; shuffle < 2; shuffle++) {
         assert_int_equal(stk_order_exact(&o, &r, SEED, shuffle, &err), 0);
         assert_true(o.len(o.state) == lens[0] + lens[1] + lens[2]);
@@ -284,8 +284,8 @@ int main(void)
         cmocka_unit_test(looks_like_chance),
         cmocka_unit_test(tiny_sets),
         cmocka_unit_test(beyond_32_bits),
-        cmocka_unit_test(roster_finds_its_data_set),
-        cmocka_unit_test(rosters),
+        cmocka_unit_test(set_finds_its_data_set),
+        cmocka_unit_test(sample_sets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,12 +14,12 @@
 #define RUN 32
 
 typedef struct strata {
-    const stk_roster *roster;
+    const stk_sample_set *set;
     uint64_t n, seed;
     uint32_t classes;
     int shuffle;
     uint64_t *first;  /* classes + 1: where each begins in `member` */
-    uint32_t *member; /* the roster's numbers, class by class */
+    uint32_t *member; /* the sample set's numbers, class by class */
     uint32_t *place;  /* the pattern: which member stands at a place, before it is permuted */
 } strata;
 
@@ -70,7 +70,7 @@ static void strata_at(const void *state, uint64_t epoch, const uint64_t *positio
             __builtin_prefetch(&s->member[at[i]]);
         }
         for (uint32_t i = 0; i < m; i++)
-            stk_roster_at(s->roster, s->member[at[i]], &out[from + i]);
+            stk_sample_set_at(s->set, s->member[at[i]], &out[from + i]);
     }
 }
 
@@ -97,7 +97,7 @@ static uint64_t member_of(const strata *s, uint64_t number)
 static uint64_t strata_find(const void *state, uint64_t epoch, const stk_where *where)
 {
     const strata *s = state;
-    uint64_t number = stk_roster_find(s->roster, where), at, turn = turn_of(s, epoch);
+    uint64_t number = stk_sample_set_find(s->set, where), at, turn = turn_of(s, epoch);
 
     if (number == UINT64_MAX)
         return UINT64_MAX;
@@ -129,11 +129,11 @@ static void strata_close(void *state)
 static void deal_members(strata *s, const uint32_t *class)
 {
     for (uint64_t i = 0; i < s->n; i++)
-        s->first[class[stk_roster_id(s->roster, i)] + 1]++;
+        s->first[class[stk_sample_set_id(s->set, i)] + 1]++;
     for (uint32_t c = 0; c < s->classes; c++)
         s->first[c + 1] += s->first[c];
     for (uint64_t i = 0; i < s->n; i++)
-        s->member[s->first[class[stk_roster_id(s->roster, i)]]++] = (uint32_t)i;
+        s->member[s->first[class[stk_sample_set_id(s->set, i)]]++] = (uint32_t)i;
     for (uint32_t c = s->classes; c > 0; c--) /* each has moved to its end: back */
         s->first[c] = s->first[c - 1];
     s->first[0] = 0;
@@ -155,10 +155,10 @@ static int strata_init(strata *s, const uint32_t *class, stk_error *err)
     return 0;
 }
 
-int stk_order_stratified(stk_order *order, const stk_roster *roster, const stk_strata *how,
+int stk_order_stratified(stk_order *order, const stk_sample_set *set, const stk_strata *how,
                          stk_error *err)
 {
-    uint64_t n = stk_roster_len(roster);
+    uint64_t n = stk_sample_set_len(set);
     strata *s;
     int rc;
 
@@ -168,7 +168,7 @@ int stk_order_stratified(stk_order *order, const stk_roster *roster, const stk_s
     s = STK_NEW(strata);
     if (!s)
         return stk_fail_nomem(err, sizeof *s);
-    *s = (strata){ .roster = roster,
+    *s = (strata){ .set = set,
                    .n = n,
                    .seed = how->seed,
                    .classes = how->classes,

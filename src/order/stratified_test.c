@@ -18,7 +18,7 @@
 #define N 3001u
 #define CLASSES 13u
 
-static stk_roster roster;
+static stk_sample_set set;
 static uint32_t class_of[N];
 
 static int make_roster(void **state)
@@ -31,14 +31,14 @@ static int make_roster(void **state)
 
         class_of[i] = c == 5 ? 6 : c;
     }
-    return stk_roster_init(&roster, lens, 2, NULL);
+    return stk_sample_set_init(&set, lens, 2, NULL);
 }
 
 static void make(stk_order *o, int shuffle)
 {
     stk_strata how = { class_of, CLASSES, SEED, shuffle };
 
-    assert_int_equal(stk_order_stratified(o, &roster, &how, NULL), 0);
+    assert_int_equal(stk_order_stratified(o, &set, &how, NULL), 0);
 }
 
 static uint64_t id_at(const stk_order *o, uint64_t epoch, uint64_t position)
@@ -46,7 +46,7 @@ static uint64_t id_at(const stk_order *o, uint64_t epoch, uint64_t position)
     stk_where w;
 
     o->at(o->state, epoch, &position, 1, &w);
-    return roster.start[w.dataset] + w.sample;
+    return set.start[w.dataset] + w.sample;
 }
 
 static void permutation(void **state)
@@ -115,8 +115,8 @@ static void of_a_selection(void **state)
     stk_order o;
 
     (void)state;
-    roster.select = select;
-    roster.n_select = 6;
+    set.select = select;
+    set.n_select = 6;
     make(&o, 1);
     assert_int_equal(o.len(o.state), 6);
     for (uint64_t p = 0; p < 6; p++) {
@@ -128,7 +128,7 @@ static void of_a_selection(void **state)
     }
     assert_int_equal(o.find(o.state, 0, &(stk_where){ 0, 7 }), UINT64_MAX);
     o.close(o.state);
-    roster.select = NULL;
+    set.select = NULL;
 }
 
 static void no_memory(void **state)
@@ -139,7 +139,7 @@ static void no_memory(void **state)
     (void)state;
     for (uint64_t n = 1; n <= 8; n++) {
         stk_mem_fail_at(n);
-        assert_int_equal(stk_order_stratified(&o, &roster, &how, NULL), STK_ENOMEM);
+        assert_int_equal(stk_order_stratified(&o, &set, &how, NULL), STK_ENOMEM);
     }
     stk_mem_fail_at(0);
 }

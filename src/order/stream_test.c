@@ -12,21 +12,21 @@
 #define SEED 17u
 #define LEN 23u
 
-static stk_roster roster;
+static stk_sample_set set;
 
 static int make_roster(void **state)
 {
     static const uint64_t lens[] = { 10, 13 };
 
     (void)state;
-    return stk_roster_init(&roster, lens, 2, NULL);
+    return stk_sample_set_init(&set, lens, 2, NULL);
 }
 
 static void make(stk_order *o, uint64_t epoch_size)
 {
     stk_order inner;
 
-    assert_int_equal(stk_order_exact(&inner, &roster, SEED, 1, NULL), 0);
+    assert_int_equal(stk_order_exact(&inner, &set, SEED, 1, NULL), 0);
     assert_int_equal(stk_order_stream(o, &inner, epoch_size, NULL), 0);
     assert_int_equal(o->len(o->state), epoch_size);
 }
@@ -36,7 +36,7 @@ static uint64_t id_at(const stk_order *o, uint64_t epoch, uint64_t position)
     stk_where w;
 
     o->at(o->state, epoch, &position, 1, &w);
-    return roster.start[w.dataset] + w.sample;
+    return set.start[w.dataset] + w.sample;
 }
 
 static void goes_on(void **state)
@@ -44,7 +44,7 @@ static void goes_on(void **state)
     stk_order inner, o;
 
     (void)state;
-    assert_int_equal(stk_order_exact(&inner, &roster, SEED, 1, NULL), 0);
+    assert_int_equal(stk_order_exact(&inner, &set, SEED, 1, NULL), 0);
     for (uint64_t size = 1; size <= 3 * LEN; size++) {
         make(&o, size);
         for (uint64_t g = 0; g < 6 * LEN; g++)
@@ -67,7 +67,7 @@ static void in_runs(void **state)
         at[i] = i * 77 % 200;
     o.at(o.state, 3, at, 200, w);
     for (int i = 0; i < 200; i++)
-        assert_int_equal(roster.start[w[i].dataset] + w[i].sample, id_at(&o, 3, at[i]));
+        assert_int_equal(set.start[w[i].dataset] + w[i].sample, id_at(&o, 3, at[i]));
     o.close(o.state);
 }
 
@@ -122,7 +122,7 @@ static void deals(void **state)
 
     (void)state;
     for (uint64_t size = 6; size <= 60; size += 9) {
-        assert_int_equal(stk_order_exact(&inner, &roster, SEED, 1, NULL), 0);
+        assert_int_equal(stk_order_exact(&inner, &set, SEED, 1, NULL), 0);
         inner.deal = backwards;
         assert_int_equal(stk_order_stream(&o, &inner, size, NULL), 0);
         for (uint64_t g = 0; g + 6 <= 5 * size; g++) {
@@ -148,7 +148,7 @@ static void no_memory(void **state)
     stk_error err;
 
     (void)state;
-    assert_int_equal(stk_order_exact(&inner, &roster, SEED, 1, NULL), 0);
+    assert_int_equal(stk_order_exact(&inner, &set, SEED, 1, NULL), 0);
     stk_mem_fail_at(1);
     assert_int_equal(stk_order_stream(&o, &inner, 5, &err), STK_ENOMEM);
     stk_mem_fail_at(0);

@@ -21,7 +21,7 @@ typedef struct bin {
 } bin;
 
 typedef struct weighted {
-    const stk_roster *roster;
+    const stk_sample_set *set;
     uint64_t n, len;
     uint32_t key[2];
     bin *bin;
@@ -36,13 +36,13 @@ typedef struct fill { /* mass[i]: how full bin i is, 1 is full */
 } fill;
 
 /* Weights of those that take part, so that they sum up to n; the number of the largest. */
-static uint32_t scale(const stk_roster *r, const double *weights, uint64_t n, double *mass)
+static uint32_t scale(const stk_sample_set *r, const double *weights, uint64_t n, double *mass)
 {
     double top = 0, sum = 0;
     uint32_t at = 0;
 
     for (uint64_t i = 0; i < n; i++) {
-        mass[i] = weights[stk_roster_id(r, i)];
+        mass[i] = weights[stk_sample_set_id(r, i)];
         if (mass[i] > top) {
             top = mass[i];
             at = (uint32_t)i;
@@ -103,7 +103,7 @@ static int make_bins(weighted *w, const double *weights, stk_error *err)
 
     w->bin = stk_zalloc(w->n, sizeof *w->bin);
     if (w->bin && f.mass && f.todo)
-        fill_bins(w, &f, scale(w->roster, weights, w->n, f.mass));
+        fill_bins(w, &f, scale(w->set, weights, w->n, f.mass));
     else
         rc = stk_fail_nomem(err, w->n * (sizeof *w->bin + sizeof *f.mass + sizeof *f.todo));
     stk_free(f.mass);
@@ -147,7 +147,7 @@ static void weighted_at(const void *state, uint64_t epoch, const uint64_t *posit
         for (uint32_t i = 0; i < m; i++) {
             const bin *b = &w->bin[at[i]];
 
-            stk_roster_at(w->roster, part[i] < b->keep ? at[i] : b->other, &out[from + i]);
+            stk_sample_set_at(w->set, part[i] < b->keep ? at[i] : b->other, &out[from + i]);
         }
     }
 }
@@ -160,10 +160,10 @@ static void weighted_close(void *state)
     stk_free(w);
 }
 
-int stk_order_weighted(stk_order *order, const stk_roster *roster, const double *weights,
+int stk_order_weighted(stk_order *order, const stk_sample_set *set, const double *weights,
                        uint64_t seed, uint64_t epoch_size, stk_error *err)
 {
-    uint64_t n = stk_roster_len(roster), key = stk_mix64(seed ^ STREAM);
+    uint64_t n = stk_sample_set_len(set), key = stk_mix64(seed ^ STREAM);
     weighted *w;
     int rc;
 
@@ -173,7 +173,7 @@ int stk_order_weighted(stk_order *order, const stk_roster *roster, const double 
     w = STK_NEW(weighted);
     if (!w)
         return stk_fail_nomem(err, sizeof *w);
-    *w = (weighted){ .roster = roster,
+    *w = (weighted){ .set = set,
                      .n = n,
                      .len = epoch_size ? epoch_size : n,
                      .key = { (uint32_t)key, (uint32_t)(key >> 32) } };

@@ -21,7 +21,7 @@
 #define TABLES_NUMBERS (1ull << 24) /* ... as long as they have no more numbers than this */
 
 typedef struct once {
-    const stk_roster *roster;
+    const stk_sample_set *set;
     uint64_t n, len;
     uint64_t seed;
     double *weight;     /* by number, 1 is the largest */
@@ -222,7 +222,7 @@ static void once_at(const void *state, uint64_t epoch, const uint64_t *position,
     const uint32_t *table = stk_tables_pin(o->tables, epoch);
 
     for (uint32_t i = 0; i < n; i++)
-        stk_roster_at(o->roster, table[position[i]], &out[i]);
+        stk_sample_set_at(o->set, table[position[i]], &out[i]);
     stk_tables_unpin(o->tables, epoch);
 }
 
@@ -253,7 +253,7 @@ static uint64_t take_weights(once *o, const double *weights)
     uint64_t positive = 0, span;
 
     for (uint64_t i = 0; i < o->n; i++) {
-        o->weight[i] = weights[stk_roster_id(o->roster, i)];
+        o->weight[i] = weights[stk_sample_set_id(o->set, i)];
         top = o->weight[i] > top ? o->weight[i] : top;
     }
     for (uint64_t i = 0; i < o->n; i++) {
@@ -291,10 +291,10 @@ static int once_init(once *o, const double *weights, uint64_t epoch_size, stk_er
                            err);
 }
 
-int stk_order_weighted_once(stk_order *order, const stk_roster *roster, const double *weights,
+int stk_order_weighted_once(stk_order *order, const stk_sample_set *set, const double *weights,
                             uint64_t seed, uint64_t epoch_size, stk_error *err)
 {
-    uint64_t n = stk_roster_len(roster);
+    uint64_t n = stk_sample_set_len(set);
     once *o;
     int rc;
 
@@ -304,7 +304,7 @@ int stk_order_weighted_once(stk_order *order, const stk_roster *roster, const do
     o = STK_NEW(once);
     if (!o)
         return stk_fail_nomem(err, sizeof *o);
-    *o = (once){ .roster = roster, .n = n, .seed = seed };
+    *o = (once){ .set = set, .n = n, .seed = seed };
     rc = once_init(o, weights, epoch_size, err);
     if (rc < 0) {
         once_close(o);

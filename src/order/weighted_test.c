@@ -17,16 +17,16 @@
 #define SEED 29u
 #define N 40u
 
-typedef int (*open_fn)(stk_order *, const stk_roster *, const double *, uint64_t, uint64_t,
+typedef int (*open_fn)(stk_order *, const stk_sample_set *, const double *, uint64_t, uint64_t,
                        stk_error *);
 
-static stk_roster roster;
+static stk_sample_set set;
 
-static void make_roster(uint64_t n)
+static void make_set(uint64_t n)
 {
     uint64_t lens[2] = { n / 3, n - n / 3 };
 
-    assert_int_equal(stk_roster_init(&roster, lens, 2, NULL), 0);
+    assert_int_equal(stk_sample_set_init(&set, lens, 2, NULL), 0);
 }
 
 static uint64_t id_at(const stk_order *o, uint64_t epoch, uint64_t position)
@@ -34,7 +34,7 @@ static uint64_t id_at(const stk_order *o, uint64_t epoch, uint64_t position)
     stk_where w;
 
     o->at(o->state, epoch, &position, 1, &w);
-    return roster.start[w.dataset] + w.sample;
+    return set.start[w.dataset] + w.sample;
 }
 
 /* Chi-square of counts against weights, in standard deviations of its own. */
@@ -77,12 +77,12 @@ static void frequencies(void **state)
     stk_order o;
 
     (void)state;
-    make_roster(N);
+    make_set(N);
     for (unsigned kind = 0; kind < 5; kind++) {
         uint32_t count[N] = { 0 };
 
         some_weights(w, N, kind);
-        assert_int_equal(stk_order_weighted(&o, &roster, w, SEED, 1000, NULL), 0);
+        assert_int_equal(stk_order_weighted(&o, &set, w, SEED, 1000, NULL), 0);
         assert_int_equal(o.len(o.state), 1000);
         for (uint64_t e = 0; e < 100; e++)
             for (uint64_t p = 0; p < 1000; p++)
@@ -104,10 +104,10 @@ static void many_bins(void **state)
     stk_order o;
 
     (void)state;
-    make_roster(n);
+    make_set(n);
     for (unsigned i = 0; i < n; i++)
         w[i] = i < n / 2 ? 0.1 : i % 5 ? 0.3 : 0;
-    assert_int_equal(stk_order_weighted(&o, &roster, w, SEED, draws, NULL), 0);
+    assert_int_equal(stk_order_weighted(&o, &set, w, SEED, draws, NULL), 0);
     for (uint64_t p = 0; p < draws; p++) {
         uint64_t id = id_at(&o, 1, p);
 
@@ -128,16 +128,16 @@ static void pure(open_fn open)
     stk_where all[1000];
     stk_order o, again, other;
 
-    make_roster(1000);
+    make_set(1000);
     some_weights(w, 1000, 1);
-    assert_int_equal(open(&o, &roster, w, SEED, 500, NULL), 0);
-    assert_int_equal(open(&again, &roster, w, SEED, 500, NULL), 0);
-    assert_int_equal(open(&other, &roster, w, SEED + 1, 500, NULL), 0);
+    assert_int_equal(open(&o, &set, w, SEED, 500, NULL), 0);
+    assert_int_equal(open(&again, &set, w, SEED, 500, NULL), 0);
+    assert_int_equal(open(&other, &set, w, SEED + 1, 500, NULL), 0);
     for (uint64_t i = 0; i < 500; i++)
         at[i] = i * 7 % 500;
     o.at(o.state, 5, at, 500, all);
     for (uint64_t i = 500; i-- > 0;) {
-        uint64_t id = roster.start[all[i].dataset] + all[i].sample;
+        uint64_t id = set.start[all[i].dataset] + all[i].sample;
 
         assert_int_equal(id, id_at(&again, 5, at[i]));
         alike += id == id_at(&other, 5, at[i]);
@@ -163,14 +163,14 @@ static void nothing_twice(void **state)
     stk_order o;
 
     (void)state;
-    make_roster(5000);
+    make_set(5000);
     for (unsigned kind = 0; kind < 5; kind++) {
         uint64_t positive = 0;
 
         some_weights(w, 5000, kind);
         for (int i = 0; i < 5000; i++)
             positive += w[i] > 0;
-        assert_int_equal(stk_order_weighted_once(&o, &roster, w, SEED, 0, NULL), 0);
+        assert_int_equal(stk_order_weighted_once(&o, &set, w, SEED, 0, NULL), 0);
         assert_int_equal(o.len(o.state), positive);
         for (uint64_t e = 0; e < 3; e++) {
             uint8_t seen[5000] = { 0 };
@@ -195,10 +195,10 @@ static void far_apart(void **state)
     stk_order o;
 
     (void)state;
-    make_roster(5000);
+    make_set(5000);
     for (int i = 0; i < 5000; i++)
         w[i] = i == 9 ? 1e-300 : i % 2 ? 1 : 1e-3;
-    assert_int_equal(stk_order_weighted_once(&o, &roster, w, SEED, 0, NULL), 0);
+    assert_int_equal(stk_order_weighted_once(&o, &set, w, SEED, 0, NULL), 0);
     for (uint64_t p = 0; p < 5000; p++) {
         uint64_t id = id_at(&o, 0, p);
 
@@ -219,8 +219,8 @@ static void draws_in_turn(void **state)
     stk_order o;
 
     (void)state;
-    make_roster(4);
-    assert_int_equal(stk_order_weighted_once(&o, &roster, w, SEED, 2, NULL), 0);
+    make_set(4);
+    assert_int_equal(stk_order_weighted_once(&o, &set, w, SEED, 2, NULL), 0);
     for (uint64_t e = 0; e < 40000; e++) {
         uint64_t a = id_at(&o, e, 0), b = id_at(&o, e, 1);
 
@@ -241,15 +241,15 @@ static void with_a_selection(void **state)
     stk_order o;
 
     (void)state;
-    make_roster(N);
-    roster.select = select;
-    roster.n_select = 3;
+    make_set(N);
+    set.select = select;
+    set.n_select = 3;
     for (unsigned i = 0; i < N; i++)
         w[i] = i == 9 ? 0 : i == 2 ? 3 : 1;
     for (int once = 0; once < 2; once++) {
         uint32_t count[N] = { 0 };
 
-        assert_int_equal((once ? stk_order_weighted_once : stk_order_weighted)(&o, &roster, w, SEED,
+        assert_int_equal((once ? stk_order_weighted_once : stk_order_weighted)(&o, &set, w, SEED,
                                                                                once ? 1 : 0, NULL),
                          0);
         assert_int_equal(o.len(o.state), once ? 1 : 3);
@@ -268,20 +268,20 @@ static void refusals(void **state)
     stk_error err;
 
     (void)state;
-    make_roster(N);
-    assert_int_equal(stk_order_weighted_once(&o, &roster, w, SEED, 3, &err), STK_EINVAL);
+    make_set(N);
+    assert_int_equal(stk_order_weighted_once(&o, &set, w, SEED, 3, &err), STK_EINVAL);
     assert_non_null(strstr(err.message, "more than the 2 samples"));
-    roster.repeat = 200000000;
-    assert_int_equal(stk_order_weighted(&o, &roster, w, SEED, 0, &err), STK_ELIMIT);
-    assert_int_equal(stk_order_weighted_once(&o, &roster, w, SEED, 0, &err), STK_ELIMIT);
-    roster.repeat = 0;
+    set.repeat = 200000000;
+    assert_int_equal(stk_order_weighted(&o, &set, w, SEED, 0, &err), STK_ELIMIT);
+    assert_int_equal(stk_order_weighted_once(&o, &set, w, SEED, 0, &err), STK_ELIMIT);
+    set.repeat = 0;
     for (uint64_t n = 1; n <= 4; n++) {
         stk_mem_fail_at(n);
-        assert_int_equal(stk_order_weighted(&o, &roster, w, SEED, 0, &err), STK_ENOMEM);
+        assert_int_equal(stk_order_weighted(&o, &set, w, SEED, 0, &err), STK_ENOMEM);
     }
     for (uint64_t n = 1; n <= 7; n++) {
         stk_mem_fail_at(n);
-        assert_int_equal(stk_order_weighted_once(&o, &roster, w, SEED, 0, &err), STK_ENOMEM);
+        assert_int_equal(stk_order_weighted_once(&o, &set, w, SEED, 0, &err), STK_ENOMEM);
     }
     stk_mem_fail_at(0);
 }

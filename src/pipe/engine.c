@@ -3,6 +3,7 @@
 #include "pipe/engine.h"
 #include "base/size.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@ static int worker_add_locked(stk_engine *e, stk_error *err)
 
     STK_TRY(stk_worker_open(&w, e, e->n_workers, err));
     e->worker[e->n_workers++] = w;
-    if (e->inline_mode || stk_thread_start(&w->thread, stk_worker_main, w, "stk-worker") == 0)
+    if (e->plan->io.inline_mode ||
+        stk_thread_start(&w->thread, stk_worker_main, w, "stk-worker") == 0)
         return 0;
     e->n_workers--;
     stk_worker_close(&w);
@@ -30,7 +32,8 @@ static int workers_set_locked(stk_engine *e, uint32_t n, stk_error *err)
         rc = worker_add_locked(e, err);
     if (rc == 0)
         atomic_store_explicit(&e->active, n, memory_order_relaxed);
-    atomic_store_explicit(&e->ration.keep, (size_t)(e->ration.account.limit / 8 / n),
+    atomic_store_explicit(&e->plan->memory.ration->keep,
+                          (size_t)(e->plan->memory.ration->account.limit / 8 / n),
                           memory_order_relaxed);
     pthread_cond_broadcast(&e->work);
     pthread_cond_broadcast(&e->parked);
@@ -50,21 +53,22 @@ int stk_engine_start(stk_engine *e, stk_error *err)
     if (atomic_load_explicit(&e->active, memory_order_relaxed))
         return 0;
     rc = stk_io_start(e, err); /* what a failed start left is gone on with */
-    if (rc == 0 && e->device && !e->landing) {
-        if (stk_thread_start(&e->lander, lander_main, e->device, "stk-land") != 0)
+    if (rc == 0 && e->plan->gpu.device && !e->gpu.landing) {
+        if (stk_thread_start(&e->gpu.lander, lander_main, e->plan->gpu.device, "stk-land") != 0)
             return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
-        e->landing = 1;
+        e->gpu.landing = 1;
     }
-    if (rc == 0 && e->shelf && !atomic_load_explicit(&e->uploading, memory_order_relaxed)) {
-        atomic_store_explicit(&e->uploading, 1, memory_order_relaxed);
-        if (stk_thread_start(&e->uploader, stk_array_keep_main, e, "stk-upload") != 0) {
-            atomic_store_explicit(&e->uploading, 0, memory_order_relaxed);
+    if (rc == 0 && e->plan->cache.arrays &&
+        !atomic_load_explicit(&e->gpu.uploading, memory_order_relaxed)) {
+        atomic_store_explicit(&e->gpu.uploading, 1, memory_order_relaxed);
+        if (stk_thread_start(&e->gpu.uploader, stk_array_keep_main, e, "stk-upload") != 0) {
+            atomic_store_explicit(&e->gpu.uploading, 0, memory_order_relaxed);
             return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
         }
     }
     pthread_mutex_lock(&e->lock);
     if (rc == 0)
-        rc = workers_set_locked(e, e->inline_mode ? 1 : e->want_workers, err);
+        rc = workers_set_locked(e, e->plan->io.inline_mode ? 1 : e->want_workers, err);
     pthread_mutex_unlock(&e->lock);
     return rc;
 }
@@ -73,20 +77,20 @@ int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err)
 {
     int rc = 0;
 
-    if (n < 1 || n > STK_MAX_WORKERS || e->inline_mode)
+    if (n < 1 || n > STK_MAX_WORKERS || e->plan->io.inline_mode)
         return stk_fail(
             err, STK_EINVAL,
             "a running loader has 1 to %d workers (and none with num_workers=0), not %u",
             STK_MAX_WORKERS, n);
     e->want_workers = n;
     pthread_mutex_lock(&e->lock);
-    if (n > e->max_requests - e->io_depth) {
+    if (n > e->max_requests - e->plan->io.depth) {
         stk_request **heap = stk_grow(e->arrived, e->max_requests * sizeof *heap,
-                                      (n + e->io_depth) * sizeof *heap);
+                                      (n + e->plan->io.depth) * sizeof *heap);
 
         if (heap) {
             e->arrived = heap;
-            e->max_requests = n + e->io_depth;
+            e->max_requests = n + e->plan->io.depth;
         } else {
             rc = stk_fail_nomem(err, n * sizeof *heap);
         }
@@ -99,7 +103,7 @@ int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err)
 
 static int held_too_many(stk_engine *e, int rc, stk_error *err)
 {
-    stk_account *a = stk_pool_account(e->common->pool);
+    stk_account *a = stk_pool_account(e->plan->outputs.common->pool);
 
     if (rc != STK_ELIMIT)
         return rc;
@@ -161,7 +165,7 @@ static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
             return 0;
         e->wanted = 1;
         e->waits_from = stk_now_ns();
-        if (e->inline_mode) {
+        if (e->plan->io.inline_mode) {
             timed_out = !stk_worker_step_locked(e) && timeout_ms >= 0 && passed(&until);
         } else if (timeout_ms < 0) {
             pthread_cond_wait(&e->ready, &e->lock);
@@ -185,7 +189,7 @@ static int hold_locked(stk_engine *e, stk_error *err)
             *err = s->err;
         stk_batch_release(&s->batch);
         e->taken++;
-        e->batches++;
+        e->figures.batches++;
     } else {
         e->held = (stk_held){ s->batch, s->epoch, s->step, s->share.start, s->share.count };
         s->batch = NULL;
@@ -225,7 +229,7 @@ static int mend(stk_engine *e, stk_slot *s, stk_error *err)
             continue;
         rc = stk_worker_remake(e->mender, s, row, err);
         if (rc == 0)
-            rc = stk_device_mend(e->device, b, row, err);
+            rc = stk_device_mend(e->plan->gpu.device, b, row, err);
     }
     stk_free(b->bad);
     b->bad = NULL;
@@ -251,25 +255,11 @@ static void mend_locked(stk_engine *e)
     pthread_mutex_lock(&e->lock);
 }
 
-stk_deal stk_engine_deal(const stk_engine *e, uint64_t epoch)
-{
-    stk_deal d = e->deal;
-
-    d.samples = e->bins ? stk_bins_count(e->bins, epoch) : e->positions;
-    return d;
-}
-
-uint64_t stk_engine_steps(const stk_engine *e, uint64_t epoch)
-{
-    stk_deal d = stk_engine_deal(e, epoch);
-
-    return stk_deal_steps(&d, 0);
-}
-
 /* Of the consumer's epoch, which may have been entered midway. */
 static uint64_t epoch_steps(const stk_engine *e)
 {
-    return e->epoch == e->base_epoch ? e->base_step + e->base_left : stk_engine_steps(e, e->epoch);
+    return e->epoch == e->base.epoch ? e->base.first + e->base.steps
+                                     : stk_schedule_steps(e->schedule, e->epoch);
 }
 
 int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
@@ -282,11 +272,11 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
     if (e->held.batch)
         return 0;
     STK_TRY(stk_engine_start(e, err));
-    if (e->inline_mode)
-        stk_lap(e->worker[0], STK_STAGE_IDLE); /* the caller was elsewhere */
-    stk_stall_at(&e->stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
-    if (e->bins && e->taken >= epoch_steps(e) / 2)
-        (void)stk_bins_count(e->bins, e->epoch + 1); /* its table is made while workers work */
+    if (e->plan->io.inline_mode)
+        stk_lap(&e->worker[0]->m, STK_STAGE_IDLE); /* the caller was elsewhere */
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
+    if (e->taken >= epoch_steps(e) / 2)
+        stk_schedule_expect(e->schedule, e->epoch + 1); /* while workers work */
     stk_range(e, "stoker wait");
     pthread_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
@@ -296,7 +286,7 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
         rc = hold_locked(e, err);
     pthread_mutex_unlock(&e->lock);
     stk_range(e, NULL);
-    e->wait_ns += stk_now_ns() - from;
+    e->figures.wait_ns += stk_now_ns() - from;
     return rc;
 }
 
@@ -316,19 +306,20 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     *out = e->held.batch;
     e->held.batch = NULL;
     e->taken++;
-    e->batches++;
-    if (!e->first_batch_ns)
-        e->first_batch_ns = stk_now_ns() - e->opened_ns;
+    e->figures.batches++;
+    if (!e->figures.first_batch_ns)
+        e->figures.first_batch_ns = stk_now_ns() - e->figures.opened_ns;
     return 0;
 }
 
 uint64_t stk_engine_position(const stk_engine *e)
 {
-    uint64_t at = e->taken * e->deal.global, all = stk_engine_deal(e, e->epoch).samples;
+    stk_rank_split d = stk_schedule_split(e->schedule, e->epoch);
+    uint64_t at = e->taken * d.global;
 
-    if (e->epoch == e->base_epoch)
-        at = e->base_from + (e->taken - e->base_step) * e->deal.global;
-    return at < all ? at : all;
+    if (e->epoch == e->base.epoch)
+        at = e->base.from + (e->taken - e->base.first) * d.global;
+    return at < d.samples ? at : d.samples;
 }
 
 /* What comes next: the epoch and the position at which the batch that is held, or the slot at the
@@ -336,37 +327,31 @@ uint64_t stk_engine_position(const stk_engine *e)
 static void tail_place(const stk_engine *e, uint64_t *epoch, uint64_t *position)
 {
     const stk_slot *s = &e->slot[e->tail % e->n_slots];
-    int over = e->ahead.at == e->ahead.steps;
+    const stk_cursor *a = &e->ahead;
+    int over = a->at == a->steps;
 
     *epoch = e->held.batch       ? e->held.epoch
              : e->head > e->tail ? s->epoch
-                                 : e->ahead.epoch + (uint64_t)over;
+                                 : a->epoch + (uint64_t)over;
     *position = e->held.batch       ? e->held.start
                 : e->head > e->tail ? s->share.start
                 : over              ? 0
-                                    : e->ahead.from + e->ahead.at * e->deal.global;
+                                    : a->from + a->at * e->schedule->split.global;
 }
 
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err)
 {
-    stk_deal deal = stk_engine_deal(e, epoch);
-    uint64_t left = stk_deal_steps(&deal, position), tail_epoch, tail_at;
+    uint64_t tail_epoch, tail_at;
+    stk_cursor c;
 
-    if (position > deal.samples)
-        return stk_fail(err, STK_EINVAL,
-                        "position %" PRIu64 " does not exist: an epoch has %" PRIu64, position,
-                        deal.samples);
+    STK_TRY(stk_schedule_enter(e->schedule, epoch, position, &c, err));
     tail_place(e, &tail_epoch, &tail_at);
-    if (tail_epoch != epoch + !left || tail_at != (left ? position : 0)) {
+    if (tail_epoch != epoch + !c.steps || tail_at != (c.steps ? position : 0)) {
         stk_ring_drain(e);
-        e->base_epoch = epoch;
-        e->base_from = position;
-        e->base_step = (position + e->deal.global - 1) / e->deal.global;
-        e->base_left = left;
-        e->ahead = (stk_ahead){ epoch, position, e->base_step, 0, left };
+        e->base = e->ahead = c;
     } /* else that is what comes next anyway */
     e->epoch = epoch;
-    e->taken = left ? (position + e->deal.global - 1) / e->deal.global : epoch_steps(e);
+    e->taken = c.steps ? c.first : epoch_steps(e);
     return 0;
 }
 
@@ -374,23 +359,23 @@ int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error 
  * epoch 0 where that differs from one to the next. */
 int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, stk_error *err)
 {
-    uint64_t dealt = stk_engine_deal(e, from->epoch).samples;
-    ldg_head head = { .rank = e->deal.rank,
-                      .world = e->deal.world,
-                      .max_rows = e->common->batch,
+    uint64_t dealt = stk_schedule_split(e->schedule, from->epoch).samples;
+    ldg_head head = { .rank = e->schedule->split.rank,
+                      .world = e->schedule->split.world,
+                      .max_rows = e->plan->outputs.common->batch,
                       .generation = from->generation,
-                      .global = e->deal.global,
-                      .seed = e->seed,
+                      .global = e->schedule->split.global,
+                      .seed = e->plan->policy.seed,
                       .epoch = from->epoch,
                       .position = from->position,
-                      .samples = dealt == e->positions ? dealt : 0 };
+                      .samples = dealt == e->schedule->positions ? dealt : 0 };
     stk_ledger_writer *w = NULL;
 
     if (folder && e->ledger && stk_ledger_writer_is(e->ledger, folder, from->generation))
         return 0;
     if (folder) {
         STK_TRY(stk_engine_print(e, &head.data, err));
-        head.data.samples = e->common->start[e->common->n_data];
+        head.data.samples = e->schedule->start[e->plan->data.n];
         STK_TRY(stk_ledger_writer_open(&w, folder, &head, err));
     }
     stk_ledger_writer_close(&e->ledger);
@@ -398,7 +383,7 @@ int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, s
     return 0;
 }
 
-void stk_engine_stop(stk_engine *e)
+static void stop(stk_engine *e)
 {
     stk_ring_drain(e);
     pthread_mutex_lock(&e->lock);
@@ -406,14 +391,14 @@ void stk_engine_stop(stk_engine *e)
     pthread_cond_broadcast(&e->work);
     pthread_cond_broadcast(&e->parked);
     pthread_mutex_unlock(&e->lock);
-    for (uint32_t i = 0; i < e->n_workers && !e->inline_mode; i++)
+    for (uint32_t i = 0; i < e->n_workers && !e->plan->io.inline_mode; i++)
         pthread_join(e->worker[i]->thread, NULL);
     stk_io_stop(e);
-    if (atomic_exchange_explicit(&e->uploading, 2, memory_order_relaxed))
-        pthread_join(e->uploader, NULL);
-    if (e->landing) {
-        stk_device_shut(e->device);
-        pthread_join(e->lander, NULL);
+    if (atomic_exchange_explicit(&e->gpu.uploading, 2, memory_order_relaxed))
+        pthread_join(e->gpu.uploader, NULL);
+    if (e->gpu.landing) {
+        stk_device_shut(e->plan->gpu.device);
+        pthread_join(e->gpu.lander, NULL);
     }
     for (uint32_t i = 0; i < e->n_workers; i++)
         stk_worker_close(&e->worker[i]);
@@ -424,4 +409,66 @@ void stk_engine_stop(stk_engine *e)
         e->idle = r->next;
         stk_request_close(&r);
     }
+}
+
+static void init_locks(stk_engine *e)
+{
+    pthread_condattr_t mono;
+
+    pthread_condattr_init(&mono);
+    pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->io.lock, NULL);
+    pthread_cond_init(&e->work, &mono);
+    pthread_cond_init(&e->parked, NULL);
+    pthread_cond_init(&e->io.work, NULL);
+    pthread_cond_init(&e->io.drive_work, NULL);
+    pthread_cond_init(&e->io.retry_work, &mono);
+    stk_io_async(e);
+    pthread_cond_init(&e->ready, &mono);
+    pthread_condattr_destroy(&mono);
+}
+
+int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
+{
+    e->plan = plan;
+    e->schedule = plan->schedule;
+    e->tickets = plan->batching.tickets;
+    e->n_slots = plan->memory.slots;
+    e->claim_size = plan->batching.claim_size;
+    assert(e->tickets && e->claim_size && e->n_slots && e->n_slots <= STK_MAX_SLOTS);
+    init_locks(e);
+    e->want_workers = plan->io.workers;
+    e->max_requests = plan->io.workers + plan->io.depth;
+    e->ahead.steps = e->base.steps = stk_schedule_steps(e->schedule, 0);
+    e->arrived = stk_zalloc(e->max_requests, sizeof *e->arrived);
+    e->io.thread = stk_zalloc(plan->io.threads, sizeof *e->io.thread);
+    e->bad.list = stk_zalloc(STK_KEPT_SKIPS, sizeof *e->bad.list);
+    if (!e->arrived || !e->io.thread || !e->bad.list)
+        return stk_fail_nomem(err, STK_KEPT_SKIPS * sizeof *e->bad.list);
+    return stk_ring_plan(e, err);
+}
+
+void stk_engine_close(stk_engine *e)
+{
+    stop(e);
+    stk_learn_save(e, 1);
+    for (uint32_t i = 0; i < STK_MAX_SLOTS; i++) {
+        stk_free(e->slot[i].list.position);
+        stk_free(e->slot[i].list.place);
+        stk_free(e->slot[i].list.used);
+        stk_free(e->slot[i].list.part);
+    }
+    stk_free(e->arrived);
+    stk_free(e->io.thread);
+    stk_free(e->bad.list);
+    stk_ledger_writer_close(&e->ledger);
+    pthread_mutex_destroy(&e->lock);
+    pthread_mutex_destroy(&e->io.lock);
+    pthread_cond_destroy(&e->work);
+    pthread_cond_destroy(&e->parked);
+    pthread_cond_destroy(&e->io.work);
+    pthread_cond_destroy(&e->io.drive_work);
+    pthread_cond_destroy(&e->io.retry_work);
+    pthread_cond_destroy(&e->ready);
 }

@@ -20,30 +20,30 @@ static void *reader_main(void *arg)
     uint64_t retried;
     stk_io *io;
 
-    pthread_mutex_lock(&e->io_lock);
+    pthread_mutex_lock(&e->io.lock);
     for (;;) {
-        while (!e->io_head && !e->io_stop)
-            pthread_cond_wait(&e->io_work, &e->io_lock);
-        if (!e->io_head)
+        while (!e->io.head && !e->io.stop)
+            pthread_cond_wait(&e->io.work, &e->io.lock);
+        if (!e->io.head)
             break;
-        io = e->io_head;
-        e->io_head = io->next;
-        pthread_mutex_unlock(&e->io_lock);
+        io = e->io.head;
+        e->io.head = io->next;
+        pthread_mutex_unlock(&e->io.lock);
         retried = 0;
-        stk_stall_at(&e->stall, STK_STALL_READ, io->offset);
+        stk_stall_at(&e->plan->policy.stall, STK_STALL_READ, io->offset);
         stk_io_read(io, &retried);
         if (retried)
             atomic_fetch_add_explicit(&e->retried, retried, memory_order_relaxed);
         io->done(io);
-        pthread_mutex_lock(&e->io_lock);
+        pthread_mutex_lock(&e->io.lock);
     }
-    pthread_mutex_unlock(&e->io_lock);
+    pthread_mutex_unlock(&e->io.lock);
     return NULL;
 }
 
 static void *ring_main(void *arg)
 {
-    stk_uring_run(((stk_engine *)arg)->ring);
+    stk_uring_run(((stk_engine *)arg)->io.ring);
     return NULL;
 }
 
@@ -53,10 +53,10 @@ static stk_ring_state ring_start_locked(stk_engine *e, stk_error *err)
 
     if (want && !strcmp(want, "0"))
         stk_fail(err, STK_ENOTSUP, "STK_URING is 0");
-    else if (stk_uring_open(&e->ring, e->io_depth, &e->retried, err) == 0) {
-        if (stk_thread_start(&e->ring_thread, ring_main, e, "stk-uring") == 0)
+    else if (stk_uring_open(&e->io.ring, e->plan->io.depth, &e->retried, err) == 0) {
+        if (stk_thread_start(&e->io.ring_thread, ring_main, e, "stk-uring") == 0)
             return STK_RING_RUNS;
-        stk_uring_close(&e->ring);
+        stk_uring_close(&e->io.ring);
         stk_fail(err, STK_ENOMEM, "no thread could be started for io_uring");
     }
     return STK_RING_REFUSED;
@@ -67,30 +67,30 @@ static stk_ring_state ring_start(stk_engine *e)
     stk_error err = { 0 };
     int state;
 
-    pthread_mutex_lock(&e->io_lock);
-    state = atomic_load_explicit(&e->ring_state, memory_order_relaxed);
+    pthread_mutex_lock(&e->io.lock);
+    state = atomic_load_explicit(&e->io.ring_state, memory_order_relaxed);
     if (state == STK_RING_UNTRIED) {
         state = ring_start_locked(e, &err);
-        atomic_store_explicit(&e->ring_state, state, memory_order_release);
+        atomic_store_explicit(&e->io.ring_state, state, memory_order_release);
     }
-    pthread_mutex_unlock(&e->io_lock);
+    pthread_mutex_unlock(&e->io.lock);
     if (err.code) /* only whoever tried has one */
-        stk_log_line(&e->log, STK_LOG_INFO, "cold files are read by %u threads: %s", e->n_io,
-                     err.message);
+        stk_log_line(&e->plan->policy.log, STK_LOG_INFO, "cold files are read by %u threads: %s",
+                     e->plan->io.threads, err.message);
     return state;
 }
 
 /* 1: the ring reads it. */
 static int ring_takes(stk_engine *e, stk_io *io)
 {
-    int state = atomic_load_explicit(&e->ring_state, memory_order_acquire);
+    int state = atomic_load_explicit(&e->io.ring_state, memory_order_acquire);
 
     if (state == STK_RING_REFUSED || stk_file_fd(io->file) < 0)
         return 0;
     if (state == STK_RING_UNTRIED)
         state = ring_start(e);
     if (state == STK_RING_RUNS)
-        stk_uring_push(e->ring, io);
+        stk_uring_push(e->io.ring, io);
     return state == STK_RING_RUNS;
 }
 
@@ -102,17 +102,17 @@ void stk_io_queue(void *engine, stk_io *io)
     if (ring_takes(e, io))
         return;
     io->next = NULL;
-    pthread_mutex_lock(&e->io_lock);
-    while (e->io_running < e->n_io &&
-           stk_thread_start(&e->io_thread[e->io_running], reader_main, e, "stk-io") == 0)
-        e->io_running++;
-    if (e->io_running) {
-        *(e->io_head ? &e->io_tail->next : &e->io_head) = io;
-        e->io_tail = io;
-        pthread_cond_signal(&e->io_work);
+    pthread_mutex_lock(&e->io.lock);
+    while (e->io.running < e->plan->io.threads &&
+           stk_thread_start(&e->io.thread[e->io.running], reader_main, e, "stk-io") == 0)
+        e->io.running++;
+    if (e->io.running) {
+        *(e->io.head ? &e->io.tail->next : &e->io.head) = io;
+        e->io.tail = io;
+        pthread_cond_signal(&e->io.work);
         io = NULL;
     }
-    pthread_mutex_unlock(&e->io_lock);
+    pthread_mutex_unlock(&e->io.lock);
     if (io) { /* no thread could be had: wait here */
         stk_io_read(io, &retried);
         io->done(io);
@@ -128,7 +128,7 @@ struct driver {
 
 static stk_engine *engine_of(stk_async *a)
 {
-    return (stk_engine *)((char *)a - offsetof(stk_engine, async));
+    return (stk_engine *)((char *)a - offsetof(stk_engine, io.async));
 }
 
 /* Called after in_flight was raised, so that a driver either sees it or waits already. */
@@ -136,9 +136,9 @@ static void wake_drivers(stk_async *a)
 {
     stk_engine *e = engine_of(a);
 
-    pthread_mutex_lock(&e->io_lock);
-    pthread_cond_broadcast(&e->drive_work);
-    pthread_mutex_unlock(&e->io_lock);
+    pthread_mutex_lock(&e->io.lock);
+    pthread_cond_broadcast(&e->io.drive_work);
+    pthread_mutex_unlock(&e->io.lock);
 }
 
 /* Without a read in flight there is nothing to drive, and the thread sleeps. */
@@ -148,17 +148,17 @@ static void *driver_main(void *arg)
     stk_engine *e = d.engine;
 
     stk_free(arg);
-    pthread_mutex_lock(&e->io_lock);
-    while (!e->io_stop) {
-        if (!atomic_load_explicit(&e->async.in_flight, memory_order_acquire)) {
-            pthread_cond_wait(&e->drive_work, &e->io_lock);
+    pthread_mutex_lock(&e->io.lock);
+    while (!e->io.stop) {
+        if (!atomic_load_explicit(&e->io.async.in_flight, memory_order_acquire)) {
+            pthread_cond_wait(&e->io.drive_work, &e->io.lock);
             continue;
         }
-        pthread_mutex_unlock(&e->io_lock);
+        pthread_mutex_unlock(&e->io.lock);
         d.source->drive(20);
-        pthread_mutex_lock(&e->io_lock);
+        pthread_mutex_lock(&e->io.lock);
     }
-    pthread_mutex_unlock(&e->io_lock);
+    pthread_mutex_unlock(&e->io.lock);
     return NULL;
 }
 
@@ -168,25 +168,25 @@ static void *retry_main(void *arg)
 {
     stk_engine *e = arg;
 
-    pthread_mutex_lock(&e->io_lock);
-    while (e->retry_head || !e->io_stop) {
-        stk_io *io = e->retry_head;
+    pthread_mutex_lock(&e->io.lock);
+    while (e->io.retry_head || !e->io.stop) {
+        stk_io *io = e->io.retry_head;
 
-        if (io && (e->io_stop || stk_now_ns() >= io->due_ns)) {
-            e->retry_head = io->next;
-            pthread_mutex_unlock(&e->io_lock);
+        if (io && (e->io.stop || stk_now_ns() >= io->due_ns)) {
+            e->io.retry_head = io->next;
+            pthread_mutex_unlock(&e->io.lock);
             stk_io_again(io);
-            pthread_mutex_lock(&e->io_lock);
+            pthread_mutex_lock(&e->io.lock);
         } else if (io) {
             struct timespec until = { (time_t)(io->due_ns / 1000000000u),
                                       (long)(io->due_ns % 1000000000u) };
 
-            pthread_cond_timedwait(&e->retry_work, &e->io_lock, &until);
+            pthread_cond_timedwait(&e->io.retry_work, &e->io.lock, &until);
         } else {
-            pthread_cond_wait(&e->retry_work, &e->io_lock);
+            pthread_cond_wait(&e->io.retry_work, &e->io.lock);
         }
     }
-    pthread_mutex_unlock(&e->io_lock);
+    pthread_mutex_unlock(&e->io.lock);
     return NULL;
 }
 
@@ -194,67 +194,67 @@ static void *retry_main(void *arg)
 static int retry_later(stk_async *a, stk_io *io, uint32_t failed)
 {
     stk_engine *e = engine_of(a);
-    stk_io **at = &e->retry_head;
+    stk_io **at = &e->io.retry_head;
     int taken;
 
     io->due_ns = stk_now_ns() + (uint64_t)stk_io_pause_ns(failed);
-    pthread_mutex_lock(&e->io_lock);
-    if (!e->retrying && !e->io_stop)
-        e->retrying = stk_thread_start(&e->retry_thread, retry_main, e, "stk-retry") == 0;
-    taken = e->retrying && !e->io_stop;
+    pthread_mutex_lock(&e->io.lock);
+    if (!e->io.retrying && !e->io.stop)
+        e->io.retrying = stk_thread_start(&e->io.retry_thread, retry_main, e, "stk-retry") == 0;
+    taken = e->io.retrying && !e->io.stop;
     if (taken) {
         while (*at && (*at)->due_ns <= io->due_ns)
             at = &(*at)->next;
         io->next = *at;
         *at = io;
-        pthread_cond_signal(&e->retry_work);
+        pthread_cond_signal(&e->io.retry_work);
     }
-    pthread_mutex_unlock(&e->io_lock);
+    pthread_mutex_unlock(&e->io.lock);
     return taken;
 }
 
 void stk_io_async(stk_engine *e)
 {
-    e->async.wake = wake_drivers;
-    e->async.later = retry_later;
+    e->io.async.wake = wake_drivers;
+    e->io.async.later = retry_later;
 }
 
 int stk_io_start(stk_engine *e, stk_error *err)
 {
-    for (uint32_t i = e->n_driving; i < e->n_driven && !e->inline_mode; i++) {
+    for (uint32_t i = e->io.n_driving; i < e->plan->io.n_driven && !e->plan->io.inline_mode; i++) {
         struct driver *d = STK_NEW(struct driver);
 
         if (d)
-            *d = (struct driver){ e, e->driven[i] };
-        if (!d || stk_thread_start(&e->drive_thread[i], driver_main, d, "stk-drive") < 0) {
+            *d = (struct driver){ e, e->plan->io.driven[i] };
+        if (!d || stk_thread_start(&e->io.drive_thread[i], driver_main, d, "stk-drive") < 0) {
             stk_free(d);
             return stk_fail(err, STK_ENOMEM, "no thread could be started for source %s",
-                            e->driven[i]->name);
+                            e->plan->io.driven[i]->name);
         }
-        e->n_driving++;
+        e->io.n_driving++;
     }
     return 0;
 }
 
 void stk_io_stop(stk_engine *e)
 {
-    pthread_mutex_lock(&e->io_lock);
-    e->io_stop = 1;
-    pthread_cond_broadcast(&e->io_work);
-    pthread_cond_broadcast(&e->drive_work);
-    pthread_cond_broadcast(&e->retry_work);
-    pthread_mutex_unlock(&e->io_lock);
-    if (e->retrying)
-        pthread_join(e->retry_thread, NULL);
-    e->retrying = 0;
-    for (uint32_t i = 0; i < e->io_running; i++)
-        pthread_join(e->io_thread[i], NULL);
-    for (uint32_t i = 0; i < e->n_driving; i++)
-        pthread_join(e->drive_thread[i], NULL);
-    e->io_running = e->n_driving = 0;
-    if (e->ring) {
-        stk_uring_stop(e->ring);
-        pthread_join(e->ring_thread, NULL);
-        stk_uring_close(&e->ring);
+    pthread_mutex_lock(&e->io.lock);
+    e->io.stop = 1;
+    pthread_cond_broadcast(&e->io.work);
+    pthread_cond_broadcast(&e->io.drive_work);
+    pthread_cond_broadcast(&e->io.retry_work);
+    pthread_mutex_unlock(&e->io.lock);
+    if (e->io.retrying)
+        pthread_join(e->io.retry_thread, NULL);
+    e->io.retrying = 0;
+    for (uint32_t i = 0; i < e->io.running; i++)
+        pthread_join(e->io.thread[i], NULL);
+    for (uint32_t i = 0; i < e->io.n_driving; i++)
+        pthread_join(e->io.drive_thread[i], NULL);
+    e->io.running = e->io.n_driving = 0;
+    if (e->io.ring) {
+        stk_uring_stop(e->io.ring);
+        pthread_join(e->io.ring_thread, NULL);
+        stk_uring_close(&e->io.ring);
     }
 }

@@ -11,6 +11,7 @@
 #include <stoker/ledger.h>
 
 #include "base/err.h"
+#include "order/schedule.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ledgers are written as they lie");
 
@@ -43,13 +44,6 @@ static inline size_t ldg_step_bytes(uint32_t rows, uint32_t id_bytes)
 }
 
 typedef struct stk_ledger_writer stk_ledger_writer; /* Thread: one. */
-
-typedef struct stk_ledger_row { /* a step to be written */
-    uint64_t epoch, step, start, count;
-    uint32_t rows;
-    const uint64_t *ids;
-    const uint8_t *valid;
-} stk_ledger_row;
 
 /* The next turn of a folder, from 1: larger than that of every file which was begun before. */
 int stk_ledger_turn(const char *folder, uint32_t *out, stk_error *err);

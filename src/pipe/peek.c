@@ -8,62 +8,76 @@
 
 #define PREFETCH 1024 /* bytes of a field; the processor sees the rest coming */
 
+static inline void prefetch(stk_bytes b)
+{
+    const uint8_t *end = b.data + (b.len < PREFETCH ? b.len : PREFETCH);
+
+    for (const uint8_t *at = b.data; at < end; at += 256) { /* past the end does no harm */
+        __builtin_prefetch(at);
+        __builtin_prefetch(at + 64);
+        __builtin_prefetch(at + 128);
+        __builtin_prefetch(at + 192);
+    }
+}
+
 void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p)
 {
+    const stk_plan *plan = e->plan;
     const stk_dataset *d;
+    stk_binding *const *binding;
     stk_entry entry;
     stk_field f;
 
     p->n = 0;
     p->data = NULL;
-    if (where->dataset >= e->common->n_data)
+    if (where->dataset >= plan->data.n)
         return;
-    d = e->common->data[where->dataset];
+    d = plan->data.set[where->dataset];
+    binding = plan->chains.binding[where->dataset];
     if (d->format->locate || stk_index_entry(d->index, where->sample, &entry, NULL) < 0 ||
         stk_shards_acquire(d->shards, entry.shard, &p->file, NULL) < 0)
         return;
     p->data = d;
     p->shard = entry.shard;
-    for (uint32_t i = 0; p->file->source->peek && i < e->common->n_out; i++) {
-        uint16_t field = e->field_of[where->dataset][i][entry.schema];
+    for (uint32_t i = 0; p->file->source->peek && i < plan->chains.n_out; i++) {
+        const stk_binding *b = &binding[i][entry.schema];
 
-        if (field == UINT16_MAX || stk_index_field(d->index, &entry, field, &f, NULL) < 0)
-            return;
-        if (stk_chain_packed(&e->chain[i], &f))
+        if (b->field == UINT16_MAX || b->unpack ||
+            stk_index_field(d->index, &entry, b->field, &f, NULL) < 0)
             return;
         p->bytes[i].data = p->file->source->peek(p->file, f.offset, f.size);
         p->bytes[i].len = f.size;
         if (!p->bytes[i].data)
             return;
-        for (uint64_t at = 0; at < f.size && at < PREFETCH; at += 64)
-            __builtin_prefetch(p->bytes[i].data + at);
+        prefetch(p->bytes[i]);
         p->n = i + 1;
     }
 }
 
-int stk_peek_make(stk_worker *w, stk_slot *s, uint32_t row, const stk_where *where, stk_peek *p)
+int stk_peek_make(stk_row *x, stk_peek *p)
 {
-    stk_engine *e = w->engine;
-    stk_request *r = w->req;
+    stk_request *r = x->req;
     stk_error err;
     int done = 0;
 
-    if (p->n == e->common->n_out) {
-        r->aimed = 0;
+    if (p->n == x->table->n_out) {
         r->late = 0;
         for (uint32_t i = 0; i < p->n; i++) {
-            r->want[i].bytes = p->bytes[i];
-            r->want[i].unpack = NULL;
-            r->want[i].hint = (stk_bytes){ 0 };
-            r->want[i].learn = 0;
+            stk_wanted *want = &r->want[i];
+
+            want->bytes = p->bytes[i];
+            want->unpack = NULL;
+            want->hint = (stk_bytes){ 0 };
+            want->learn = 0;
+            want->direct = 0;
         }
-        done = stk_row_make(w, r, s->batch, row, &err) == 0;
+        done = stk_row_make(x, &err) == 0;
     }
     if (done) {
-        s->batch->ids[row] = e->common->start[where->dataset] + where->sample;
+        x->table->note(x);
         for (uint32_t i = 0; i < p->n; i++)
-            w->bytes += p->bytes[i].len;
-        w->rows++;
+            x->m->bytes += p->bytes[i].len;
+        x->m->rows++;
     }
     if (p->data)
         stk_shards_release(p->data->shards, p->shard);

@@ -4,6 +4,7 @@
  * A slot opens with a batch whose memory is planned; the worker that does its last row pads what
  * is to be padded and runs the batch stages; the consumer takes slots in order.  Sequence
  * numbers run on over the end of an epoch, so the next one is under way before this one ends. */
+#include <assert.h>
 #include <string.h>
 
 #include "pipe/engine.h"
@@ -12,42 +13,47 @@
 
 static void stage_done(stk_ticket *ticket, int rc, const stk_error *err);
 
-/* The rows of a share's bins, one behind the other. */
-static uint32_t place_bins(stk_engine *e, stk_slot *s)
+/* Where the schedule lists tickets, each slot has room for its list. */
+int stk_ring_plan(stk_engine *e, stk_error *err)
 {
-    const stk_share *h = &s->share;
-    uint64_t first = (h->filler ? 0 : h->start) + h->item;
-    uint32_t tickets = 0;
+    stk_ticket_kind kind = e->schedule->tickets;
+    int listed = kind == STK_TICKET_LISTED || kind == STK_TICKET_PIECE;
 
-    for (uint32_t i = 0; i < h->rows; i++) {
-        uint32_t n = stk_bins_size(e->bins, s->epoch, first + i);
+    for (uint32_t i = 0; listed && i < e->n_slots; i++) {
+        stk_ticket_list *l = &e->slot[i].list;
 
-        if (h->filler && e->binning.kind == STK_BIN_BUDGET)
-            n = 1; /* one row stands for nothing */
-        stk_bins_at(e->bins, s->epoch, first + i, 0, n, s->position + tickets);
-        tickets += n;
+        l->position = stk_zalloc(e->tickets, sizeof *l->position);
+        if (!l->position)
+            return stk_fail_nomem(err, e->tickets * sizeof *l->position);
+        if (kind != STK_TICKET_PIECE)
+            continue;
+        l->place = stk_zalloc(e->tickets, sizeof *l->place);
+        l->part = stk_zalloc(e->tickets, sizeof *l->part);
+        l->used = stk_zalloc(e->plan->batching.rows, sizeof *l->used);
+        if (!l->place || !l->part || !l->used)
+            return stk_fail_nomem(err, e->tickets * sizeof *l->place);
     }
-    return tickets;
+    return 0;
 }
 
-/* Epoch, step and share of the slot at the head. */
-static void slot_place(stk_engine *e, stk_slot *s)
+/* Epoch, step and share of the slot at the head; *next: the cursor after it. */
+static void slot_place(stk_engine *e, stk_slot *s, stk_cursor *next)
 {
-    stk_ahead *a = &e->ahead;
-    stk_deal deal;
+    uint32_t n;
 
-    while (a->at == a->steps)
-        *a = (stk_ahead){ .epoch = a->epoch + 1, .steps = stk_engine_steps(e, a->epoch + 1) };
-    s->epoch = a->epoch;
-    s->step = a->first + a->at;
-    deal = stk_engine_deal(e, s->epoch);
-    stk_deal_step(&deal, a->from, a->at, &s->share);
-    s->share.epoch = s->epoch;
-    atomic_store_explicit(&s->tickets,
-                          s->spot       ? stk_packed_place(e, s)
-                          : s->position ? place_bins(e, s)
-                                        : s->share.rows,
-                          memory_order_relaxed);
+    *next = e->ahead;
+    stk_schedule_next(e->schedule, next, &s->share);
+    s->epoch = s->share.epoch;
+    s->step = next->first + next->at - 1;
+    n = stk_schedule_tickets(e->schedule, &s->share, &s->list);
+    assert(n <= e->tickets && s->share.rows <= e->plan->batching.rows);
+    atomic_store_explicit(&s->tickets, n, memory_order_relaxed);
+}
+
+/* Rows of its batch: tickets, but for packed rows. */
+static uint32_t slot_rows(const stk_engine *e, const stk_slot *s)
+{
+    return e->schedule->tickets == STK_TICKET_PIECE ? s->share.rows : stk_slot_tickets(s);
 }
 
 static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
@@ -60,13 +66,14 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     s->ticket = (stk_slot_ticket){ { stage_done }, e, s };
     b->epoch = s->epoch;
     b->step = s->step;
-    b->gathered = e->shelf && stk_shelf_there(e->shelf);
-    b->rows = s->spot ? s->share.rows : stk_slot_tickets(s);
+    s->table = stk_row_table_now(e->plan);
+    b->gathered = s->table->gathered;
+    b->rows = slot_rows(e, s);
     memset(b->valid, !s->share.filler, b->rows);
-    atomic_store_explicit(&s->left, e->batch,
+    atomic_store_explicit(&s->left, e->tickets,
                           memory_order_relaxed); /* tickets past `rows` count as done by claim */
     if (s->step == 0)
-        atomic_store_explicit(&e->epoch_skips[s->epoch % STK_EPOCHS], 0, memory_order_relaxed);
+        atomic_store_explicit(&e->bad.of_epoch[s->epoch % STK_EPOCHS], 0, memory_order_relaxed);
     s->state = STK_SLOT_FILLING;
 }
 
@@ -74,27 +81,28 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err)
 {
     int opened = 0, rc = 0;
 
-    if (e->arrays && e->head - e->tail > e->n_slots - e->n_slots / 4)
+    if (e->n_slots - (e->head - e->tail) < e->plan->memory.open_slots)
         return 0; /* several at once: workers are made to wait and woken less often */
     while (rc == 0 && e->head - e->tail < e->n_slots) {
         stk_slot *s = &e->slot[e->head % e->n_slots];
         stk_batch *b = NULL;
+        stk_cursor next;
 
-        if (e->head > e->tail && !stk_common_settled(e->common))
+        if (e->head > e->tail && !stk_common_settled(e->plan->outputs.common))
             break; /* the first ragged batch shows how many fit */
-        if (e->head > e->tail && stk_account_waited_for(&e->reads))
+        if (e->head > e->tail && stk_account_waited_for(e->plan->memory.reads))
             break; /* a row of an earlier one waits for memory */
-        slot_place(e, s);
-        rc = stk_batch_open(&b, e->common, s->spot ? s->share.rows : stk_slot_tickets(s), err);
+        slot_place(e, s, &next);
+        rc = stk_batch_open(&b, e->plan->outputs.common, slot_rows(e, s), err);
         if (rc < 0)
             break;
         slot_init(e, s, e->head, b);
         e->head++;
-        e->ahead.at++;
+        e->ahead = next;
         opened = 1;
     }
     if (opened) {
-        atomic_store_explicit(&e->limit, e->head * e->batch, memory_order_release);
+        atomic_store_explicit(&e->limit, e->head * e->tickets, memory_order_release);
         pthread_cond_broadcast(&e->work);
     }
     return rc;
@@ -122,9 +130,9 @@ static int wake_locked(const stk_engine *e)
 
     if (e->head == e->tail || e->slot[e->tail % e->n_slots].state != STK_SLOT_READY)
         return 0;
-    return !e->arrays || !e->waits_from ||
+    return !e->plan->memory.wake_slots || !e->waits_from ||
            next >= atomic_load_explicit(&e->limit, memory_order_relaxed) ||
-           next >= (e->tail + e->n_slots / 2) * e->batch ||
+           next >= (e->tail + e->plan->memory.wake_slots) * e->tickets ||
            stk_now_ns() - e->waits_from >= MOMENT_NS;
 }
 
@@ -144,9 +152,9 @@ static void run_stages(stk_engine *e, stk_slot *s)
 {
     stk_error err;
 
-    while (s->rc == 0 && s->stage < e->n_stages &&
+    while (s->rc == 0 && s->stage < e->plan->batching.n_stages &&
            !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
-        const stk_stage *st = &e->stage[s->stage++];
+        const stk_stage *st = &e->plan->batching.stage[s->stage++];
         int rc;
 
         stk_error_clear(&err);
@@ -172,7 +180,7 @@ static void stage_done(stk_ticket *ticket, int rc, const stk_error *err)
     run_stages(t->engine, t->slot);
 }
 
-static void pad(stk_engine *e, stk_slot *s)
+static void finish(stk_engine *e, stk_slot *s)
 {
     stk_error err;
     int rc;
@@ -180,9 +188,9 @@ static void pad(stk_engine *e, stk_slot *s)
     if (s->rc < 0 || atomic_load_explicit(&e->draining, memory_order_relaxed))
         return; /* rows are missing */
     stk_error_clear(&err);
-    if (s->spot)
-        stk_packed_finish(e, s);
-    while ((rc = stk_batch_pad(s->batch, &err)) == STK_ENOMEM && stk_room_pause(e)) {}
+    do {
+        rc = stk_row_finish(s->table, e->plan, s->batch, s->list.used, &err);
+    } while (rc == STK_ENOMEM && stk_room_pause(e));
     if (rc < 0)
         stk_ring_fail(e, s, 0, rc, &err);
 }
@@ -194,18 +202,18 @@ void stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows)
     pthread_mutex_lock(&e->lock);
     s->state = STK_SLOT_STAGES;
     pthread_mutex_unlock(&e->lock);
-    pad(e, s);
+    finish(e, s);
     run_stages(e, s);
 }
 
 /* Rows of slot `seq` that were claimed before ticket `end`. */
 static uint32_t claimed(const stk_engine *e, uint64_t seq, uint64_t end)
 {
-    uint64_t first = seq * e->batch;
+    uint64_t first = seq * e->tickets;
 
     if (end <= first)
         return 0;
-    return end - first < e->batch ? (uint32_t)(end - first) : e->batch;
+    return end - first < e->tickets ? (uint32_t)(end - first) : e->tickets;
 }
 
 void stk_ring_drain(stk_engine *e)
@@ -215,23 +223,23 @@ void stk_ring_drain(stk_engine *e)
 
     stk_batch_release(&e->held.batch);
     atomic_store_explicit(&e->draining, 1, memory_order_relaxed);
-    stk_account_wake_all(&e->reads);
-    stk_stall_at(&e->stall, STK_STALL_DRAIN, old);
+    stk_account_wake_all(e->plan->memory.reads);
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_DRAIN, old);
     atomic_store_explicit(&e->limit, 0, memory_order_release);
-    stk_stall_at(&e->stall, STK_STALL_DRAIN, old + 1);
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_DRAIN, old + 1);
     /* A new count of seeks makes every claim that is under way fail, so `old` is exact. */
     while (!atomic_compare_exchange_weak_explicit(&e->claim, &old,
                                                   ((old >> STK_TICKET_BITS) + 1) << STK_TICKET_BITS,
                                                   memory_order_acq_rel, memory_order_relaxed)) {}
-    stk_stall_at(&e->stall, STK_STALL_DRAIN, old + 2);
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_DRAIN, old + 2);
     for (seq = e->tail; seq < e->head; seq++)
-        stk_ring_done(e, &e->slot[seq % e->n_slots], e->batch - claimed(e, seq, old & mask));
+        stk_ring_done(e, &e->slot[seq % e->n_slots], e->tickets - claimed(e, seq, old & mask));
     for (seq = e->tail; seq < e->head; seq++) {
         stk_slot *s = &e->slot[seq % e->n_slots];
 
         pthread_mutex_lock(&e->lock);
         while (s->state != STK_SLOT_READY) {
-            if (e->inline_mode)
+            if (e->plan->io.inline_mode)
                 stk_worker_step_locked(e);
             else
                 pthread_cond_wait(&e->ready, &e->lock);
@@ -242,6 +250,6 @@ void stk_ring_drain(stk_engine *e)
     }
     e->head = e->tail = 0;
     for (uint32_t i = 0; i < STK_EPOCHS; i++) /* what is made anew is counted anew */
-        atomic_store_explicit(&e->epoch_skips[i], 0, memory_order_relaxed);
+        atomic_store_explicit(&e->bad.of_epoch[i], 0, memory_order_relaxed);
     atomic_store_explicit(&e->draining, 0, memory_order_relaxed);
 }

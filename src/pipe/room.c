@@ -18,14 +18,14 @@ static int nobody_gives(stk_engine *e, const stk_worker *w)
     int none;
 
     if (atomic_load_explicit(&e->inflight, memory_order_relaxed) ||
-        atomic_load_explicit(&e->n_arrived, memory_order_relaxed) || atomic_load(&e->ration.over))
+        atomic_load_explicit(&e->n_arrived, memory_order_relaxed) || atomic_load(&e->plan->memory.ration->over))
         return 0;
-    if (e->inline_mode)
+    if (e->plan->io.inline_mode)
         return 1;
     pthread_mutex_lock(&e->lock);
-    none = e->n_resting + atomic_load(&e->n_short) >= e->n_workers + (uint32_t)w->alone &&
-           (w->alone || e->wanted) && e->head > e->tail &&
-           (w->alone || e->slot[e->tail % e->n_slots].state == STK_SLOT_FILLING);
+    none = e->n_resting + atomic_load(&e->n_short) >= e->n_workers + (uint32_t)w->synchronous &&
+           (w->synchronous || e->wanted) && e->head > e->tail &&
+           (w->synchronous || e->slot[e->tail % e->n_slots].state == STK_SLOT_FILLING);
     pthread_mutex_unlock(&e->lock);
     return none;
 }
@@ -36,7 +36,7 @@ static int stuck(stk_worker *w)
         w->short_since = 0;
         return 0;
     }
-    if (w->engine->inline_mode)
+    if (w->engine->plan->io.inline_mode)
         return 1;
     if (!w->short_since)
         w->short_since = stk_now_ns();
@@ -46,7 +46,7 @@ static int stuck(stk_worker *w)
 /* Take what idle requests, unused blocks and buffers keep.  1: there was some. */
 static int trim(stk_engine *e)
 {
-    int any = stk_cache_trim(e->cache) | stk_pool_trim(e->common->pool);
+    int any = stk_cache_trim(e->plan->memory.blocks) | stk_pool_trim(e->plan->outputs.common->pool);
 
     pthread_mutex_lock(&e->lock);
     for (stk_request *r = e->idle; r; r = r->next)
@@ -64,12 +64,12 @@ static int wait_here(stk_worker *w, uint64_t *seen)
     int over;
 
     atomic_fetch_add(&e->n_short, 1);
-    over = !stk_account_waited_for(&e->reads) && stuck(w); /* those give up first */
-    if (!over && e->inline_mode)
-        for (uint32_t i = 0; i < e->n_driven; i++)
-            e->driven[i]->drive(1);
+    over = !stk_account_waited_for(e->plan->memory.reads) && stuck(w); /* those give up first */
+    if (!over && e->plan->io.inline_mode)
+        for (uint32_t i = 0; i < e->plan->io.n_driven; i++)
+            e->plan->io.driven[i]->drive(1);
     if (!over && !atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
-        stk_account_sleep(&e->reads, seen, e->inline_mode ? 1 : LOOK_MS);
+        stk_account_sleep(e->plan->memory.reads, seen, e->plan->io.inline_mode ? 1 : LOOK_MS);
     atomic_fetch_sub(&e->n_short, 1);
     return !over;
 }
@@ -77,7 +77,7 @@ static int wait_here(stk_worker *w, uint64_t *seen)
 int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error *err)
 {
     stk_engine *e = w->engine;
-    uint64_t seen = stk_account_watch(&e->reads);
+    uint64_t seen = stk_account_watch(e->plan->memory.reads);
     int rc, room = 1;
 
     atomic_fetch_add(&e->tight, 1);
@@ -89,7 +89,7 @@ int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error 
         room = room || stk_worker_take_arrived(w) || wait_here(w, &seen);
     }
     atomic_fetch_sub(&e->tight, 1);
-    stk_account_unwatch(&e->reads);
+    stk_account_unwatch(e->plan->memory.reads);
     if (rc == STK_ELIMIT)
         rc = err->code = STK_ENOMEM; /* not the sample's fault: never skipped */
     return rc;
@@ -120,7 +120,7 @@ static int never(const stk_worker *w, size_t need, stk_error *err)
                     "making this row takes %" PRIu64 " MB, and a row may take half of "
                     "memory_limit, which is %" PRIu64 " MB: raise memory_limit to %" PRIu64
                     " MB, or leave such samples out",
-                    mb(need), mb(e->ration.account.limit), mb(2 * (uint64_t)need));
+                    mb(need), mb(e->plan->memory.ration->account.limit), mb(2 * (uint64_t)need));
 }
 
 static int not_now(const stk_worker *w, size_t need, stk_error *err)
@@ -130,13 +130,14 @@ static int not_now(const stk_worker *w, size_t need, stk_error *err)
     return stk_fail(err, STK_ENOMEM,
                     "making this row takes %" PRIu64 " MB, and batches hold most of memory_limit, "
                     "which is %" PRIu64 " MB: raise memory_limit, or lower prefetch or batch_size",
-                    mb(need), mb(e->ration.account.limit));
+                    mb(need), mb(e->plan->memory.ration->account.limit));
 }
 
-int stk_room_row(stk_worker *w, uint64_t ticket, size_t room, stk_error *err)
+int stk_room_row(stk_maker *m, uint64_t ticket, size_t room, stk_error *err)
 {
+    stk_worker *w = (stk_worker *)m; /* its first member */
     stk_engine *e = w->engine;
-    stk_scratch *s = &w->scratch;
+    stk_scratch *s = &w->m.scratch;
     stk_patience patience = { enough, w };
     size_t need = stk_scratch_needs(s), want = need + need / 16 + ((size_t)1 << 20);
     int rc;
@@ -145,48 +146,36 @@ int stk_room_row(stk_worker *w, uint64_t ticket, size_t room, stk_error *err)
         s->shortage = STK_SHORT_OF_NOTHING;
         return never(w, need, err);
     }
-    want = want < e->ration.most ? want : need; /* what follows decoding takes little */
+    want = want < e->plan->memory.ration->most ? want : need; /* what follows decoding takes little */
     stk_scratch_drop(s);
     w->short_since = 0;
     atomic_fetch_add(&e->tight, 1);
     atomic_fetch_add(&e->n_short, 1);
-    rc = stk_account_reserve(&e->ration.account, want + room, ticket, &patience);
+    rc = stk_account_reserve(&e->plan->memory.ration->account, want + room, ticket, &patience);
     atomic_fetch_sub(&e->n_short, 1);
     atomic_fetch_sub(&e->tight, 1);
-    if (rc == STK_ENOMEM && want > need && stk_account_take(&e->ration.account, need + room)) {
+    if (rc == STK_ENOMEM && want > need && stk_account_take(&e->plan->memory.ration->account, need + room)) {
         want = need;
         rc = 0;
     }
     if (rc == 0) {
         stk_scratch_grant(s, want);
-        stk_account_give(&e->ration.account, room);
+        stk_account_give(&e->plan->memory.ration->account, room);
         return 0;
     }
     s->shortage = STK_SHORT_OF_NOTHING;
     return rc == STK_ENOMEM ? not_now(w, need, err) : stk_fail(err, rc, "the loader is closing");
 }
 
-int stk_room_scratch(stk_worker *w, size_t size, void **out, stk_error *err)
-{
-    stk_scratch_reset(&w->scratch);
-    while (!(*out = stk_scratch_get(&w->scratch, size))) {
-        if (!w->scratch.shortage)
-            return stk_fail_nomem(err, size);
-        STK_TRY(stk_room_row(w, w->ticket, 0, err));
-        stk_scratch_reset(&w->scratch);
-    }
-    return 0;
-}
-
 /* ---- when the batch is padded ---- */
 
 int stk_room_pause(stk_engine *e)
 {
-    uint64_t seen = stk_account_watch(&e->reads);
-    int others = atomic_load(&e->ration.over) || stk_account_waited_for(&e->reads);
+    uint64_t seen = stk_account_watch(e->plan->memory.reads);
+    int others = atomic_load(&e->plan->memory.ration->over) || stk_account_waited_for(e->plan->memory.reads);
 
     if (others)
-        stk_account_sleep(&e->reads, &seen, LOOK_MS);
-    stk_account_unwatch(&e->reads);
+        stk_account_sleep(e->plan->memory.reads, &seen, LOOK_MS);
+    stk_account_unwatch(e->plan->memory.reads);
     return others && !atomic_load_explicit(&e->draining, memory_order_relaxed);
 }

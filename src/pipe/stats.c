@@ -22,19 +22,20 @@ static uint64_t get(const _Atomic uint64_t *c)
  * that are out of the pool and not in the ring, divided by how many a batch has. */
 uint32_t stk_engine_held(const stk_engine *e)
 {
-    uint32_t out = stk_pool_out(e->common->pool), each = 0, more = 0, ring;
+    const stk_common *c = e->plan->outputs.common;
+    uint32_t out = stk_pool_out(c->pool), each = 0, more = 0, ring;
 
-    for (uint32_t i = 0; i < e->common->n_out; i++) {
-        stk_out_plan *p = &e->common->out[i];
-        size_t size = p->row_bytes ? p->row_bytes * e->common->batch
-                                   : atomic_load_explicit(&p->high, memory_order_relaxed);
-        int large = size >= STK_SMALL_OUTPUT || e->common->pinned;
+    for (uint32_t i = 0; i < c->n_out; i++) {
+        const stk_out_plan *p = &c->out[i];
+        const stk_out_sizes *learned = &c->sizes[i];
+        size_t size = p->row_bytes ? p->row_bytes * c->batch
+                                   : atomic_load_explicit(&learned->high, memory_order_relaxed);
+        size_t dense = atomic_load_explicit(&learned->pad_high, memory_order_relaxed);
+        int large = size >= STK_SMALL_OUTPUT || c->pinned;
 
-        if (stk_out_pads(
-                p, e->common->batch)) { /* rows, which leave when they are padded, and the tensor */
+        if (stk_out_pads(p, c->batch)) { /* rows, which leave when padded, and the tensor */
             more += (uint32_t)large;
-            large = e->common->pinned ||
-                    atomic_load_explicit(&p->pad_high, memory_order_relaxed) >= STK_SMALL_OUTPUT;
+            large = c->pinned || dense >= STK_SMALL_OUTPUT;
         }
         each += (uint32_t)large;
     }
@@ -42,25 +43,34 @@ uint32_t stk_engine_held(const stk_engine *e)
     return each && out > ring ? (out - ring + each - 1) / each : 0;
 }
 
+/* Documents that are packed once, when the loader is opened. */
+static void packed_figures(const stk_array_plan *p, stk_stats *s)
+{
+    for (uint32_t i = 0; i < p->n_data; i++) {
+        s->packed_tokens += p->packed[i].tokens;
+        s->packed_room += p->packed[i].rows * p->cut.block;
+    }
+}
+
 /* Who has the memory that is counted.  Small fields of cache="device" are with the batches. */
 static void memory_figures(const stk_engine *e, stk_stats *s)
 {
-    const stk_account *account = stk_pool_account(e->common->pool);
-    uint64_t reads = get(&e->reads.used), others;
+    const stk_account *account = stk_pool_account(e->plan->outputs.common->pool);
+    uint64_t reads = get(&e->plan->memory.reads->used), others;
 
     s->memory = get(&account->used);
     s->memory_peak = get(&account->peak);
     s->memory_limit = account->limit;
-    s->memory_blocks = stk_cache_held(e->cache);
+    s->memory_blocks = stk_cache_held(e->plan->memory.blocks);
     s->memory_reads = reads > s->memory_blocks ? reads - s->memory_blocks : 0;
-    s->memory_scratch = get(&e->ration.account.used);
+    s->memory_scratch = get(&e->plan->memory.ration->account.used);
     others = s->memory_blocks + s->memory_reads + s->memory_scratch;
     s->memory_batches = s->memory > others ? s->memory - others : 0; /* threads go on meanwhile */
 }
 
 static const char *cold_by(const stk_engine *e)
 {
-    switch (atomic_load_explicit(&e->ring_state, memory_order_relaxed)) {
+    switch (atomic_load_explicit(&e->io.ring_state, memory_order_relaxed)) {
     case STK_RING_RUNS: return "io_uring";
     case STK_RING_REFUSED: return "threads";
     default: return NULL;
@@ -71,7 +81,7 @@ static void device_figures(const stk_engine *e, stk_stats *s)
 {
     stk_device_stats d;
 
-    stk_device_figures(e->device, &d);
+    stk_device_figures(e->plan->gpu.device, &d);
     s->gpu_copy_ns = d.copy_ns;
     s->gpu_picture_ns = d.picture_ns;
     s->gpu_bytes = d.copied;
@@ -89,7 +99,7 @@ static void device_figures(const stk_engine *e, stk_stats *s)
 
 void stk_engine_stats(const stk_engine *e, stk_stats *out)
 {
-    uint64_t ns = stk_now_ns() - e->opened_ns, ticks = stk_ticks() - e->opened_ticks;
+    uint64_t ns = stk_now_ns() - e->figures.opened_ns, ticks = stk_ticks() - e->figures.opened_ticks;
     double ns_per_tick = ticks ? (double)ns / (double)ticks : 0;
     stk_stats s = { .size = out->size,
                     .workers = atomic_load_explicit(&e->active, memory_order_relaxed),
@@ -97,7 +107,7 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
     size_t size = out->size && out->size < sizeof s ? out->size : sizeof s;
 
     for (uint32_t i = 0; i < e->n_workers; i++) {
-        const stk_counters *c = &e->worker[i]->count;
+        const stk_counters *c = &e->worker[i]->m.count;
 
         for (int k = 0; k < STK_STAGES; k++)
             s.stage_ns[k] += (uint64_t)((double)get(&c->ticks[k]) * ns_per_tick);
@@ -108,23 +118,33 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
         s.jpeg_misfit += get(&c->lane[STK_LANE_MISFIT]);
         s.jpeg_fallback += get(&c->lane[STK_LANE_FALLBACK]);
     }
-    for (uint32_t i = 0; e->learn && i < e->common->n_data; i++)
-        s.jpeg_learned += e->learn[i] ? stk_learn_count(e->learn[i]) : 0;
-    s.batches = e->batches;
-    s.skipped = get(&e->skipped);
+    for (uint32_t i = 0; e->plan->rows.learn && i < e->plan->data.n; i++)
+        s.jpeg_learned += e->plan->rows.learn[i] ? stk_learn_count(e->plan->rows.learn[i]) : 0;
+    s.batches = e->figures.batches;
+    s.skipped = get(&e->bad.skipped);
     s.retried_reads = get(&e->retried);
-    s.wait_ns = e->wait_ns;
-    s.first_batch_ns = e->first_batch_ns;
+    s.wait_ns = e->figures.wait_ns;
+    s.first_batch_ns = e->figures.first_batch_ns;
     memory_figures(e, &s);
     s.held = stk_engine_held(e);
     s.cold_by = cold_by(e);
-    for (uint32_t i = 0; e->arrays && e->arrays->packed && !e->bins && i < e->common->n_data; i++) {
-        s.packed_tokens += e->arrays->packed[i].tokens;
-        s.packed_room += e->arrays->packed[i].rows * e->arrays->cut.block;
-    }
-    if (e->device)
+    if (e->plan->chains.arrays && e->plan->chains.arrays->packed && !e->schedule->bins)
+        packed_figures(e->plan->chains.arrays, &s);
+    if (e->plan->gpu.device)
         device_figures(e, &s);
-    if (e->bins && e->binning.kind != STK_BIN_LIKE)
-        stk_bins_fill(e->bins, e->epoch, &s.packed_tokens, &s.packed_room);
+    stk_schedule_fill(e->schedule, e->epoch, &s.packed_tokens, &s.packed_room);
     memcpy(out, &s, size);
+}
+
+int stk_engine_skipped(stk_engine *e, uint64_t i, stk_error *out)
+{
+    int rc = STK_END;
+
+    pthread_mutex_lock(&e->lock);
+    if (i < e->bad.n) {
+        *out = e->bad.list[i];
+        rc = 0;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return rc;
 }

@@ -6,15 +6,13 @@
  * request of its own and takes no lock.  A request that must wait is submitted and forgotten;
  * whoever is free when it arrives goes on with it.  When reads have to be waited for, workers
  * first keep enough of them in flight and only then decode. */
+#include <assert.h>
 #include <string.h>
 
-#include "base/registry.h"
 #include "pipe/engine.h"
 
 #define MAX_CHUNK 32
 #define AHEAD 3 /* rows looked up before their turn */
-#define MAX_SUBSTITUTES 100
-#define BUDGET_TRIES 64
 
 /* ---- requests: idle ones, and the heap of those that arrived ---- */
 
@@ -54,26 +52,27 @@ static void request_arrived(stk_request *r)
 {
     stk_engine *e = r->owner;
 
-    stk_stall_at(&e->stall, STK_STALL_ARRIVED, r->ticket);
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_ARRIVED, r->ticket);
     pthread_mutex_lock(&e->lock);
     heap_push_locked(e, r);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
     pthread_cond_broadcast(&e->work);
-    if (e->inline_mode)
+    if (e->plan->io.inline_mode)
         pthread_cond_broadcast(&e->ready);
     if (atomic_load_explicit(&e->tight, memory_order_relaxed))
-        stk_account_wake_all(&e->reads);
+        stk_account_wake_all(e->plan->memory.reads);
     pthread_mutex_unlock(&e->lock); /* the loader may be closed from here on: e is not touched */
 }
 
 static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
 {
-    STK_TRY(stk_request_open(out, e->cache, &e->reads, err));
+    STK_TRY(stk_request_open(out, e->plan->chains.n_out, e->plan->memory.blocks,
+                             e->plan->memory.reads, err));
     (*out)->arrived = request_arrived;
     (*out)->owner = e;
-    (*out)->async = &e->async;
-    (*out)->open_root = e->open_root;
-    (*out)->fallback = e->fallback;
+    (*out)->async = &e->io.async;
+    (*out)->open_root = e->plan->chains.open_root;
+    (*out)->fallback = e->plan->chains.fallback;
     e->n_requests++;
     return 0;
 }
@@ -83,21 +82,22 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
 int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
 {
     stk_worker *w = STK_NEW(stk_worker);
-    int rc = w ? stk_decoders_init(&w->decoders, e->registry, err) : stk_fail_nomem(err, sizeof *w);
+    int rc = w ? stk_decoders_init(&w->m.decoders, e->plan->policy.registry, err) : stk_fail_nomem(err, sizeof *w);
 
     *out = NULL;
     if (rc == 0)
         rc = request_add_locked(e, &w->req, err);
     if (rc < 0) {
         if (w)
-            stk_decoders_fini(&w->decoders);
+            stk_decoders_fini(&w->m.decoders);
         stk_free(w);
         return rc;
     }
     w->engine = e;
     w->number = number;
-    w->scratch.ration = &e->ration;
-    w->last = stk_ticks();
+    w->m.scratch.ration = e->plan->memory.ration;
+    w->m.wait_room = stk_room_row;
+    w->m.last = stk_ticks();
     *out = w;
     return 0;
 }
@@ -106,9 +106,7 @@ void stk_worker_close(stk_worker **w)
 {
     if (!*w)
         return;
-    stk_decoders_fini(&(*w)->decoders);
-    stk_scratch_fini(&(*w)->scratch);
-    stk_row_docs_fini(&(*w)->docs);
+    stk_maker_fini(&(*w)->m);
     stk_request_close(&(*w)->req);
     stk_free(*w);
     *w = NULL;
@@ -155,8 +153,8 @@ static void give_request(stk_worker *w, stk_request *r)
 static void record_skip(stk_engine *e, const stk_error *err)
 {
     pthread_mutex_lock(&e->lock);
-    if (e->n_skips < STK_KEPT_SKIPS)
-        e->skips[e->n_skips++] = *err;
+    if (e->bad.n < STK_KEPT_SKIPS)
+        e->bad.list[e->bad.n++] = *err;
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -165,121 +163,63 @@ static int skippable(int rc)
     return rc == STK_ECORRUPT || rc == STK_ENOTFOUND || rc == STK_ENOTSUP || rc == STK_ELIMIT;
 }
 
-/* Whether a sample that stands in leaves the batch within its budget. */
-static int in_budget(const stk_engine *e, const stk_slot *s, const stk_where *where)
-{
-    uint64_t m = e->binning.multiple > 1 ? e->binning.multiple : 1, len;
-
-    if (!e->bins || e->binning.kind != STK_BIN_BUDGET)
-        return 1;
-    len = e->lengths[e->common->start[where->dataset] + where->sample];
-    return stk_slot_tickets(s) * (((len ? len : 1) + m - 1) / m * m) <= e->binning.budget;
-}
-
-/* The sample that stands in; where a budget lets hardly any do, one of the same batch. */
-static void find_other(stk_engine *e, const stk_slot *s, stk_request *r)
-{
-    uint64_t other;
-    uint32_t k;
-
-    for (k = 0; k <= BUDGET_TRIES; k++) {
-        uint32_t attempt = r->attempt + k * (MAX_SUBSTITUTES + 1);
-
-        other = k < BUDGET_TRIES
-                    ? stk_substitute(e->seed, s->epoch, r->position, attempt, e->positions)
-                    : s->position[stk_substitute(e->seed, s->epoch, r->position, attempt,
-                                                 stk_slot_tickets(s))];
-        e->order.at(e->order.state, s->epoch, &other, 1, &r->where);
-        if (in_budget(e, s, &r->where))
-            return;
-    }
-}
-
 /* The row's sample is bad.  1: another one stands in, try again; 0: it is an error (*rc, *err). */
 static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err)
 {
     stk_engine *e = w->engine;
+    stk_bad_sample bad = { s->epoch, r->position, r->attempt + 1, stk_slot_tickets(s),
+                           s->list.position };
     uint64_t n;
 
-    if (e->on_error != STK_ON_ERROR_SKIP || r->index_failed || !skippable(*rc) || s->spot)
-        return 0; /* no other sample has the same length */
+    if (!s->table->replaceable || r->index_failed || !skippable(*rc))
+        return 0;
     record_skip(e, err);
-    atomic_fetch_add_explicit(&e->skipped, 1, memory_order_relaxed);
-    n = atomic_fetch_add_explicit(&e->epoch_skips[s->epoch % STK_EPOCHS], 1, memory_order_relaxed) +
+    atomic_fetch_add_explicit(&e->bad.skipped, 1, memory_order_relaxed);
+    n = atomic_fetch_add_explicit(&e->bad.of_epoch[s->epoch % STK_EPOCHS], 1, memory_order_relaxed) +
         1;
-    if (e->skip_budget && n > e->skip_budget) {
+    if (e->plan->policy.skip_budget && n > e->plan->policy.skip_budget) {
         *rc = stk_fail(err, STK_ECORRUPT,
                        "more than %" PRIu64
                        " bad samples in this epoch: the skip budget is spent (stats() lists them)",
-                       e->skip_budget);
+                       e->plan->policy.skip_budget);
         return 0;
     }
-    if (r->attempt == MAX_SUBSTITUTES) {
+    if (r->attempt == STK_MAX_SUBSTITUTES) {
         *rc = stk_fail(err, STK_ECORRUPT,
                        "%d samples in a row that were to stand in for position %" PRIu64
                        " are bad too",
-                       MAX_SUBSTITUTES, r->position);
+                       STK_MAX_SUBSTITUTES, r->position);
         return 0;
     }
     r->attempt++;
-    s->batch->valid[r->ticket % e->batch] = 0;
-    find_other(e, s, r);
+    s->batch->valid[r->ticket % e->tickets] = 0;
+    stk_schedule_substitute(e->schedule, &bad, &r->where);
     return 1;
 }
 
-static int missing_field(const stk_engine *e, uint32_t output, stk_error *err)
+/* The row that a request is for. */
+static stk_row row_of(stk_worker *w, stk_request *r, stk_slot *s)
 {
-    const stk_chain *c = &e->chain[output];
+    const stk_engine *e = w->engine;
+    uint32_t row = (uint32_t)(r->ticket % e->tickets);
 
-    return stk_fail(err, STK_ECORRUPT, "it has no field %s%s", c->from[0],
-                    c->n_from > 1 ? " (nor any of the others in from())" : "");
-}
-
-/* What is kept beside the index, or was found, of the field that feeds an output. */
-static void find_hint(const stk_engine *e, stk_request *r, uint32_t output, uint16_t field)
-{
-    stk_seek_field at = { r->entry.shard, r->entry.row, field };
-
-    r->want[output].hint = (stk_bytes){ 0 };
-    r->want[output].learn = 0;
-    if ((!r->data->seek && !e->learn) || e->chain[output].spec.kind != STK_KIND_IMAGE ||
-        e->open_root[output] || field == UINT16_MAX)
-        return;
-    r->want[output].hint = stk_seekfile_get(r->data->seek, &at, &r->hint_room[output]);
-    stk_learn_look(e, r, output);
+    return (stk_row){ .m = &w->m,
+                      .plan = e->plan,
+                      .schedule = e->schedule,
+                      .table = r->table,
+                      .req = r,
+                      .batch = s->batch,
+                      .row = row,
+                      .piece = s->list.place ? &s->list.place[row] : NULL,
+                      .position = r->position,
+                      .where = r->where };
 }
 
 static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
 {
-    stk_engine *e = w->engine;
-    uint16_t fields[STK_MAX_OUTPUTS];
+    stk_row x = row_of(w, r, stk_slot_of(w->engine, r->ticket));
 
-    r->index_failed = 0;
-    if (r->where.dataset >= e->common->n_data)
-        return stk_fail(err, STK_EINVAL, "order %s asks for data set %u, there are %u",
-                        e->order.name, r->where.dataset, e->common->n_data);
-    r->data = e->common->data[r->where.dataset];
-    if (!r->entry.key.data) {
-        r->index_failed = stk_index_entry(r->data->index, r->where.sample, &r->entry, err);
-        if (r->index_failed) {
-            r->entry.key.data = NULL;
-            return r->index_failed;
-        }
-    }
-    for (uint32_t i = 0; i < e->common->n_out; i++) {
-        fields[i] = e->field_of[r->where.dataset][i][r->entry.schema];
-        if (fields[i] == UINT16_MAX && !e->fallback[i].data)
-            return missing_field(e, i, err);
-    }
-    if (e->device)
-        stk_row_find_kept(w, r, fields);
-    STK_TRY(stk_request_begin(r, fields, e->common->n_out, err));
-    for (uint32_t i = 0; i < e->common->n_out; i++) {
-        r->want[i].unpack = stk_chain_packed(&e->chain[i], &r->want[i].field);
-        find_hint(e, r, i, fields[i]);
-    }
-    stk_row_aim(w, r, stk_slot_of(e, r->ticket)->batch, (uint32_t)(r->ticket % e->batch));
-    return 0;
+    return x.table->begin(&x, err);
 }
 
 /* Bytes that are not there: hand the request over.  0: they came at once after all. */
@@ -288,10 +228,11 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     stk_engine *e = w->engine;
     int rc;
 
-    stk_count(&w->count.cold, 1);
+    stk_count(&w->m.count.cold, 1);
     atomic_store_explicit(&e->cold, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
-    rc = stk_request_submit(r, e->inline_mode || w->alone ? NULL : stk_io_queue, e, err);
+    rc = stk_request_submit(r, e->plan->io.inline_mode || w->synchronous ? NULL : stk_io_queue, e,
+                            err);
     if (rc != STK_PENDING)
         atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
     return rc;
@@ -303,7 +244,7 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
 static void time_begin(stk_worker *w)
 {
 #if STK_COUNTERS
-    w->row_from = stk_ticks();
+    w->m.row_from = stk_ticks();
 #else
     (void)w;
 #endif
@@ -312,10 +253,10 @@ static void time_begin(stk_worker *w)
 /* The bytes are there: the rest is making.  Answers when that was. */
 static uint64_t time_fetched(stk_worker *w)
 {
-    if (!w->row_from)
+    if (!w->m.row_from)
         return 0;
-    if (w->engine->chunk == 1)
-        stk_lap(w, STK_STAGE_FETCH);
+    if (w->engine->claim_size == 1)
+        stk_lap(&w->m, STK_STAGE_FETCH);
     return stk_ticks();
 }
 
@@ -324,29 +265,29 @@ static void time_made(stk_worker *w, uint64_t fetched)
 {
     uint64_t now, all, fetch;
 
-    if (!w->row_from)
+    if (!w->m.row_from)
         return;
-    if (w->engine->chunk == 1) {
-        stk_lap(w, STK_STAGE_VALUE);
+    if (w->engine->claim_size == 1) {
+        stk_lap(&w->m, STK_STAGE_VALUE);
         return;
     }
     now = stk_ticks();
-    all = now - w->last;
-    fetch = (uint64_t)((double)all * (double)(fetched - w->row_from) /
-                       (double)(now - w->row_from + 1));
-    stk_count(&w->count.ticks[STK_STAGE_FETCH], fetch);
-    stk_count(&w->count.ticks[STK_STAGE_VALUE], all - fetch);
-    w->last = now;
-    w->row_from = 0;
+    all = now - w->m.last;
+    fetch = (uint64_t)((double)all * (double)(fetched - w->m.row_from) /
+                       (double)(now - w->m.row_from + 1));
+    stk_count(&w->m.count.ticks[STK_STAGE_FETCH], fetch);
+    stk_count(&w->m.count.ticks[STK_STAGE_VALUE], all - fetch);
+    w->m.last = now;
+    w->m.row_from = 0;
 }
 
 /* The end of a run of rows: count them, and book the time that none of them spoke for. */
 static void time_run(stk_worker *w, stk_stage_id stage)
 {
-    stk_count(&w->count.samples, w->rows);
-    stk_count(&w->count.bytes, w->bytes);
-    w->rows = w->bytes = 0;
-    stk_lap(w, stage);
+    stk_count(&w->m.count.samples, w->m.rows);
+    stk_count(&w->m.count.bytes, w->m.bytes);
+    w->m.rows = w->m.bytes = 0;
+    stk_lap(&w->m, stage);
 }
 
 /* Check the bytes, unpacking blocks.  STK_PENDING: another worker unpacks one, r has left. */
@@ -364,32 +305,28 @@ static int bytes_finish(stk_worker *w, stk_request *r, stk_error *err)
     return rc;
 }
 
-/* Finish bytes and make the row; adds the address to an error. */
+/* Finish bytes and make the row. */
 static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err)
 {
-    uint32_t row = (uint32_t)(r->ticket % w->engine->batch);
+    stk_row x = row_of(w, r, s);
     int rc = bytes_finish(w, r, err);
     uint64_t fetched = time_fetched(w);
 
     if (rc == STK_PENDING)
         return rc;
-
-    if (rc == 0)
-        rc = stk_row_make(w, r, s->batch, row, err);
-    time_made(w, fetched);
     if (rc == 0) {
-        const stk_spot *spot = s->spot ? &s->spot[row] : NULL;
-
-        if (!spot || !spot->number) /* a packed row goes by its first sample */
-            s->batch->ids[spot ? spot->row : row] = w->engine->common->start[r->where.dataset] +
-                                                    r->where.sample;
-        w->rows++;
-        for (uint32_t i = 0; i < r->n; i++)
-            w->bytes += r->want[i].at_hand.data ? 0 : r->want[i].bytes.len;
-        if (w->engine->small)
-            stk_row_keep_small(w, r, s->batch, row);
+        rc = stk_row_make(&x, err);
+        if (rc < 0)
+            stk_error_at(err, NULL, r->want[x.output].place.offset, (stk_bytes){ 0 });
     }
-    return rc;
+    time_made(w, fetched);
+    if (rc < 0)
+        return rc;
+    x.table->note(&x);
+    w->m.rows++;
+    for (uint32_t i = 0; i < r->n; i++)
+        w->m.bytes += r->want[i].at_hand.data ? 0 : r->want[i].bytes.len;
+    return 0;
 }
 
 static void address(const stk_engine *e, const stk_request *r, stk_error *err)
@@ -397,8 +334,8 @@ static void address(const stk_engine *e, const stk_request *r, stk_error *err)
     const char *shard = r->entry.key.data ? stk_shards_name(r->data->shards, r->entry.shard) : NULL;
 
     stk_error_at(err, shard, r->entry.key.data ? r->entry.offset : STK_NO_OFFSET, r->entry.key);
-    err->sample = r->where.dataset < e->common->n_data
-                      ? e->common->start[r->where.dataset] + r->where.sample
+    err->sample = r->where.dataset < e->plan->data.n
+                      ? e->schedule->start[r->where.dataset] + r->where.sample
                       : UINT64_MAX;
 }
 
@@ -407,6 +344,11 @@ static int row_begin_patiently(stk_worker *w, stk_request *r, stk_error *err)
     int rc = row_begin(w, r, err);
 
     return rc == STK_ELIMIT ? stk_room_begin(w, r, row_begin, err) : rc;
+}
+
+static const stk_row_table *table_of(const stk_request *r)
+{
+    return r->table;
 }
 
 /* Take a row from where it stands to its end.  1: done; 0: its bytes are on their way, r has
@@ -428,7 +370,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             if (rc == 0)
                 rc = stk_request_try(r, &err);
             stk_range(e, NULL);
-            stk_stall_at(&e->stall, STK_STALL_TRY, r->ticket);
+            stk_stall_at(&e->plan->policy.stall, STK_STALL_TRY, r->ticket);
             if (rc == STK_PENDING) {
                 rc = row_submit(w, r, &err);
                 if (rc == STK_PENDING)
@@ -446,8 +388,8 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             if (rc == STK_PENDING)
                 return 0;
         }
-        if (rc < 0 && stk_row_was_kept(r)) { /* the file says what is wrong, or is decoded here */
-            r->from_files = 1;
+        if (rc < 0 && table_of(r)->uncached && stk_row_was_found(r)) {
+            r->table = table_of(r)->uncached; /* the file says what is wrong, or is decoded here */
             stk_request_end(r);
             continue;
         }
@@ -462,11 +404,11 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             return 1;
         if (!stand_in(w, r, s, &rc, &err)) {
             address(e, r, &err);
-            stk_ring_fail(e, s, (uint32_t)(r->ticket % e->batch), rc, &err);
+            stk_ring_fail(e, s, (uint32_t)(r->ticket % e->tickets), rc, &err);
             return 1;
         }
         r->entry.key.data = NULL;
-        r->from_files = w->alone;
+        r->table = w->synchronous ? e->plan->rows.repair : s->table;
     }
 }
 
@@ -483,8 +425,8 @@ static uint32_t claim(stk_engine *e, uint32_t want, uint64_t *first)
         limit = atomic_load_explicit(&e->limit, memory_order_acquire);
         if (t >= limit)
             return 0;
-        n = e->batch - t % e->batch;
-        if (t % e->batch <
+        n = e->tickets - t % e->tickets;
+        if (t % e->tickets <
             stk_slot_tickets(stk_slot_of(e, t))) /* else it is all that stands for nothing */
             n = n < want ? n : want;
         if (atomic_compare_exchange_weak_explicit(&e->claim, &c, c + n, memory_order_acq_rel,
@@ -511,11 +453,11 @@ int stk_worker_take_arrived(stk_worker *w)
     if (row_run(w, r, 1)) {
         stk_slot *s = stk_slot_of(e, r->ticket);
 
-        stk_stall_at(&e->stall, STK_STALL_DONE, r->ticket);
+        stk_stall_at(&e->plan->policy.stall, STK_STALL_DONE, r->ticket);
         give_request(w, r);
         time_run(w, STK_STAGE_FETCH);
         stk_ring_done(e, s, 1);
-        stk_lap(w, STK_STAGE_BATCH);
+        stk_lap(&w->m, STK_STAGE_BATCH);
     }
     return 1;
 }
@@ -528,9 +470,9 @@ static void wait_request(stk_worker *w)
     while (!own_request(w)) {
         if (stk_worker_take_arrived(w))
             continue;
-        if (e->inline_mode) {
-            for (uint32_t i = 0; i < e->n_driven; i++)
-                e->driven[i]->drive(1);
+        if (e->plan->io.inline_mode) {
+            for (uint32_t i = 0; i < e->plan->io.n_driven; i++)
+                e->plan->io.driven[i]->drive(1);
             continue;
         }
         pthread_mutex_lock(&e->lock);
@@ -561,7 +503,7 @@ static int run_row(stk_worker *w, const run *u, uint32_t i)
     r->position = u->position[i];
     r->attempt = 0;
     r->where = u->where[i];
-    r->from_files = 0;
+    r->table = u->slot->table;
     r->entry.key.data = NULL;
     if (!row_run(w, r, 0))
         return 0;
@@ -569,10 +511,20 @@ static int run_row(stk_worker *w, const run *u, uint32_t i)
     return 1;
 }
 
+static stk_row run_start(stk_worker *w, const run *u)
+{
+    return (stk_row){ .m = &w->m,
+                      .plan = w->engine->plan,
+                      .schedule = w->engine->schedule,
+                      .table = u->slot->table,
+                      .batch = u->slot->batch };
+}
+
 /* How many rows are done; the others are on their way. */
 static uint32_t run_peeks(stk_worker *w, const run *u)
 {
     stk_engine *e = w->engine;
+    stk_row x = run_start(w, u);
     stk_peek ahead[AHEAD + 1];
     uint32_t done = 0;
 
@@ -583,10 +535,12 @@ static uint32_t run_peeks(stk_worker *w, const run *u)
             stk_peek_look(e, &u->where[i + AHEAD], &ahead[(i + AHEAD) % (AHEAD + 1)]);
         if (!w->req)
             wait_request(w);
-        w->req->position = u->position[i];
-        w->req->where = u->where[i];
-        w->req->attempt = 0;
-        if (stk_peek_make(w, u->slot, u->row + i, &u->where[i], &ahead[i % (AHEAD + 1)]))
+        x.req = w->req;
+        x.req->attempt = 0;
+        x.row = u->row + i;
+        x.position = u->position[i];
+        x.where = u->where[i];
+        if (stk_peek_make(&x, &ahead[i % (AHEAD + 1)]))
             done++;
         else
             done += (uint32_t)run_row(w, u, i);
@@ -595,61 +549,111 @@ static uint32_t run_peeks(stk_worker *w, const run *u)
     return done;
 }
 
-static uint32_t run_rows(stk_worker *w, const run *u)
+static uint32_t run_requests(stk_worker *w, const run *u)
 {
     uint32_t done = 0;
 
     time_begin(w);
     for (uint32_t i = 0; i < u->rows; i++)
         done += (uint32_t)run_row(w, u, i);
-    w->row_from = 0; /* its bytes may be on their way */
+    w->m.row_from = 0; /* its bytes may be on their way */
     time_run(w, STK_STAGE_FETCH);
     return done;
 }
 
-static uint32_t run_arrays(stk_worker *w, const run *u)
+static int immediate_row(stk_row *x, stk_error *err)
 {
-    w->ticket = u->ticket;
-    stk_array_rows(w, u->slot, u->row, u->rows, u->position, u->where);
-    stk_scratch_settle(&w->scratch);
+    STK_TRY(x->table->begin(x, err));
+    for (x->output = 0; x->output < x->table->n_out; x->output++)
+        STK_TRY(x->table->out[x->output]->make(x, err));
+    x->table->note(x);
+    x->m->bytes += x->table->row_bytes;
+    x->m->rows++;
+    return 0;
+}
+
+/* Rows that never wait: done or failed when it returns.  While one is made, bytes of the next one
+ * are fetched into the processor's cache. */
+static uint32_t run_immediate(stk_worker *w, const run *u)
+{
+    stk_engine *e = w->engine;
+    const stk_row_table *t = u->slot->table;
+    stk_row x = run_start(w, u);
+    stk_error err;
+
+    w->m.ticket = u->ticket;
+    if (u->rows > 1 && t->expect)
+        t->expect(e->plan, u->where, u->rows);
+    for (uint32_t i = 0; i < u->rows; i++) {
+        int rc;
+
+        if (atomic_load_explicit(&e->draining, memory_order_relaxed))
+            break;
+        w->m.next = (stk_bytes){ 0 };
+        if (t->next && i + 1 < u->rows) {
+            x.position = u->position[i + 1];
+            x.where = u->where[i + 1];
+            w->m.next = t->next(&x);
+        }
+        x.row = u->row + i;
+        x.position = u->position[i];
+        x.where = u->where[i];
+        stk_error_clear(&err);
+        rc = immediate_row(&x, &err);
+        if (rc == 0)
+            continue;
+        if (e->schedule->tickets != STK_TICKET_BIN && u->where[i].dataset < e->schedule->n_data)
+            err.sample = stk_schedule_id(e->schedule, &u->where[i]);
+        stk_ring_fail(e, u->slot, u->row + i, rc, &err);
+    }
+    stk_scratch_settle(&w->m.scratch);
     time_run(w, STK_STAGE_VALUE);
     return u->rows;
 }
 
+/* What the tickets of a run are; the index is asked for before rows are. */
+static void find_samples(const stk_engine *e, run *u)
+{
+    const stk_slot *s = u->slot;
+
+    if (s->list.position)
+        memcpy(u->position, s->list.position + u->row, u->rows * sizeof *u->position);
+    else
+        stk_schedule_positions(e->schedule, &s->share, u->row, u->rows, u->position);
+    if (e->schedule->tickets != STK_TICKET_BIN) /* else they are rows of several samples */
+        stk_schedule_at(e->schedule, s->epoch, u->position, u->rows, u->where);
+    for (uint32_t i = 0; i < u->rows && s->table->run != STK_RUN_IMMEDIATE; i++)
+        if (u->where[i].dataset < e->plan->data.n)
+            stk_index_prefetch(e->plan->data.set[u->where[i].dataset]->index, u->where[i].sample);
+}
+
 static int run_claim(stk_worker *w)
 {
+    static uint32_t (*const runs[])(stk_worker *, const run *) = {
+        [STK_RUN_REQUESTS] = run_requests,
+        [STK_RUN_PEEKS] = run_peeks,
+        [STK_RUN_IMMEDIATE] = run_immediate,
+    };
     stk_engine *e = w->engine;
-    uint32_t n, done = 0;
+    uint32_t n, done;
     run u;
 
-    n = claim(e, e->chunk, &u.ticket);
+    n = claim(e, e->claim_size, &u.ticket);
     if (!n)
         return 0;
-    stk_stall_at(&e->stall, STK_STALL_CLAIM, u.ticket);
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_CLAIM, u.ticket);
     u.slot = stk_slot_of(e, u.ticket);
-    u.row = (uint32_t)(u.ticket % e->batch);
+    assert(u.slot->batch && u.slot->table);
+    u.row = (uint32_t)(u.ticket % e->tickets);
     u.rows = u.row >= stk_slot_tickets(u.slot) ? 0 : stk_slot_tickets(u.slot) - u.row;
     u.rows = u.rows < n ? u.rows : n;
-    if (u.rows) {
-        if (u.slot->position)
-            memcpy(u.position, u.slot->position + u.row, u.rows * sizeof *u.position);
-        else
-            stk_share_positions(&u.slot->share, &e->order, u.row, u.rows, u.position);
-        if (!e->arrays || !e->bins) /* else they are rows of several samples */
-            e->order.at(e->order.state, u.slot->epoch, u.position, u.rows, u.where);
-    }
-    for (uint32_t i = 0; i < u.rows && !e->arrays; i++)
-        if (u.where[i].dataset < e->common->n_data)
-            stk_index_prefetch(e->common->data[u.where[i].dataset]->index, u.where[i].sample);
-    if (e->arrays)
-        done = run_arrays(w, &u);
-    else if (e->peeks)
-        done = run_peeks(w, &u);
-    else
-        done = run_rows(w, &u);
-    stk_stall_at(&e->stall, STK_STALL_DONE, u.ticket);
+    assert(u.rows <= MAX_CHUNK);
+    if (u.rows)
+        find_samples(e, &u);
+    done = runs[u.slot->table->run](w, &u);
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_DONE, u.ticket);
     stk_ring_done(e, u.slot, done + (n - u.rows));
-    stk_lap(w, STK_STAGE_BATCH);
+    stk_lap(&w->m, STK_STAGE_BATCH);
     return 1;
 }
 
@@ -658,16 +662,16 @@ int stk_worker_step(stk_worker *w)
     stk_engine *e = w->engine;
 
     if (atomic_load_explicit(&e->cold, memory_order_relaxed) &&
-        atomic_load_explicit(&e->inflight, memory_order_relaxed) < e->io_depth && own_request(w) &&
-        run_claim(w))
+        atomic_load_explicit(&e->inflight, memory_order_relaxed) < e->plan->io.depth &&
+        own_request(w) && run_claim(w))
         return 1;
     if (stk_worker_take_arrived(w))
         return 1;
     if (own_request(w) && run_claim(w))
         return 1;
-    if (e->inline_mode && atomic_load_explicit(&e->inflight, memory_order_relaxed))
-        for (uint32_t i = 0; i < e->n_driven; i++)
-            e->driven[i]->drive(1);
+    if (e->plan->io.inline_mode && atomic_load_explicit(&e->inflight, memory_order_relaxed))
+        for (uint32_t i = 0; i < e->plan->io.n_driven; i++)
+            e->plan->io.driven[i]->drive(1);
     return 0;
 }
 
@@ -700,22 +704,22 @@ int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err)
     stk_request *r = w->req;
     int rc, arrived = 0;
 
-    w->alone = 1;
+    w->synchronous = 1;
     r->arrived = mender_arrived;
     r->next = NULL;
-    r->ticket = s->seq * e->batch + row;
+    r->ticket = s->seq * e->tickets + row;
     r->attempt = 0;
-    r->from_files = 1;
+    r->table = e->plan->rows.repair;
     r->entry.key.data = NULL;
-    if (s->position)
-        r->position = s->position[row];
+    if (s->list.position)
+        r->position = s->list.position[row];
     else
-        stk_share_positions(&s->share, &e->order, row, 1, &r->position);
-    e->order.at(e->order.state, s->epoch, &r->position, 1, &r->where);
+        stk_schedule_positions(e->schedule, &s->share, row, 1, &r->position);
+    stk_schedule_at(e->schedule, s->epoch, &r->position, 1, &r->where);
     for (; !row_run(w, r, arrived); arrived = 1) {
         while (!r->next) {
-            for (uint32_t i = 0; i < e->n_driven && e->inline_mode; i++)
-                e->driven[i]->drive(1);
+            for (uint32_t i = 0; i < e->plan->io.n_driven && e->plan->io.inline_mode; i++)
+                e->plan->io.driven[i]->drive(1);
             mender_wait(e, r);
         }
         r->next = NULL;
@@ -746,9 +750,9 @@ void *stk_worker_main(void *arg)
     stk_engine *e = w->engine;
     int stop = 0;
 
-    if (e->device)
-        stk_cpu_bind(stk_device_node(e->device), e->want_workers);
-    w->last = stk_ticks();
+    if (e->plan->io.bound)
+        stk_cpu_bind(e->plan->io.node, e->want_workers);
+    w->m.last = stk_ticks();
     while (!stop) {
         while (w->number < atomic_load_explicit(&e->active, memory_order_relaxed) &&
                stk_worker_step(w)) {}
@@ -764,7 +768,7 @@ void *stk_worker_main(void *arg)
         }
         stop = e->stop;
         pthread_mutex_unlock(&e->lock);
-        stk_lap(w, STK_STAGE_IDLE);
+        stk_lap(&w->m, STK_STAGE_IDLE);
     }
     return NULL;
 }

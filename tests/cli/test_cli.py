@@ -108,7 +108,7 @@ def test_help_of_index(stoker):
 
 def test_every_option_is_a_flag(stoker):
     """tests/docs/test_options_table.py holds the table against the struct and Python."""
-    rows = re.findall(r"^STK_OPTION\((\w+)", (ROOT / "src/options.def").read_text(), re.M)
+    rows = re.findall(r"^STK_OPTION\((\w+)", (ROOT / "src/loader/options.def").read_text(), re.M)
     help_text = stoker("bench", "--help").out
     assert len(rows) > 30
     for row in rows:

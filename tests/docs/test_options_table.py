@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""src/options.def is the one table of options: every place that repeats it says the same."""
+"""src/loader/options.def is the one table of options: every place that repeats it says the same."""
 
 import inspect
 import os

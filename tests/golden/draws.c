@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "pipe/plan.h"
+#include "chain/chain.h"
 
 enum { ADDRESSES = 1000, SIDE = 24, W = 61, H = 47, LINE = 512 };
 

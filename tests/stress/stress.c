@@ -186,9 +186,9 @@ typedef struct run {
     stk_loader_options o;
     stk_loader *l;
     uint32_t n_data;
-    stk_roster roster;
+    stk_sample_set set;
     stk_order order, stalling;
-    stk_deal deal;
+    stk_rank_split deal;
     uint64_t steps;              /* of a whole epoch */
     uint64_t epoch, from, taken; /* where the consumer must stand: taken since it came in at from */
     stk_batch *held[MAX_HELD];
@@ -222,7 +222,7 @@ static uint64_t id_at(const run *r, uint64_t epoch, uint64_t position)
     stk_where w;
 
     r->order.at(r->order.state, epoch, &position, 1, &w);
-    return r->roster.start[w.dataset] + w.sample;
+    return r->set.start[w.dataset] + w.sample;
 }
 
 /* The sample that stands at a position, after skipping; *valid 0 where another one stands in. */
@@ -253,7 +253,7 @@ static uint64_t position_of(const run *r)
 
 static uint64_t left_of(const run *r)
 {
-    return stk_deal_steps(&r->deal, r->from) - r->taken;
+    return stk_rank_split_steps(&r->deal, r->from) - r->taken;
 }
 
 static void check_batch(const run *r, const stk_batch *b)
@@ -261,7 +261,7 @@ static void check_batch(const run *r, const stk_batch *b)
     stk_tensor numbers, bin;
     stk_share share;
 
-    stk_deal_step(&r->deal, r->from, r->taken, &share);
+    stk_rank_split_step(&r->deal, r->from, r->taken, &share);
     CHECK(stk_batch_epoch(b) == r->epoch && stk_batch_step(b) == step_of(r));
     CHECK(stk_batch_rows(b) == share.rows);
     CHECK(r->o.n_outputs == 1 || stk_batch_dense(b, 1, &numbers) == 0);
@@ -288,7 +288,7 @@ static void check_error(const run *r, int rc, const stk_error *err)
     if (rc != STK_ECORRUPT)
         fprintf(stderr, "%s: %s\n", stk_code_name(rc), err->message);
     CHECK(rc == STK_ECORRUPT && r->o.on_error == STK_ON_ERROR_RAISE && r->o.n_outputs == 2);
-    stk_deal_step(&r->deal, r->from, r->taken, &share);
+    stk_rank_split_step(&r->deal, r->from, r->taken, &share);
     for (uint32_t i = 0; i < share.rows; i++) {
         uint64_t id = model(r, r->epoch, (share.filler ? 0 : share.start) + share.item + i, &valid);
 
@@ -354,8 +354,8 @@ static void open_run(run *r)
     o.memory_limit = (512u << 10) << below(&r->rng, 6);
     o.n_stages = (uint32_t)below(&r->rng, 3);
     o.stages = stages;
-    CHECK(stk_roster_init(&r->roster, lens, r->n_data, &err) == 0);
-    CHECK(stk_order_exact(&r->order, &r->roster, o.seed, o.shuffle == STK_SHUFFLE_EXACT, &err) ==
+    CHECK(stk_sample_set_init(&r->set, lens, r->n_data, &err) == 0);
+    CHECK(stk_order_exact(&r->order, &r->set, o.seed, o.shuffle == STK_SHUFFLE_EXACT, &err) ==
           0);
     r->stalling = (stk_order){ .abi = STK_PLUGIN_ABI,
                                .size = sizeof(stk_order),
@@ -366,12 +366,12 @@ static void open_run(run *r)
     o.order = below(&r->rng, 2) ? &r->stalling : NULL;
     CHECK(stk_loader_open(&r->l, data[source], r->n_data, &o, &err) == 0);
     r->o = o;
-    r->deal = (stk_deal){ .samples = (uint64_t)r->n_data * SIZE,
+    r->deal = (stk_rank_split){ .samples = (uint64_t)r->n_data * SIZE,
                           .global = o.global_batch_size ? o.global_batch_size
                                                         : (uint64_t)o.batch_size * o.world_size,
                           .rank = o.rank,
                           .world = o.world_size };
-    r->steps = stk_deal_steps(&r->deal, 0);
+    r->steps = stk_rank_split_steps(&r->deal, 0);
     CHECK(stk_loader_steps(r->l) == r->steps);
     r->epoch = r->from = r->taken = r->hands = r->sum = 0;
     r->kept = below(&r->rng, 3) == 0;

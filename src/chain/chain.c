@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* chain.c - text -> steps with their states; names -> fields.
+ *
+ * All that can be wrong with a chain is found here, before the first sample: unknown names,
+ * arguments, an order of steps that makes no sense, fields that no sample has. */
+#include "chain/chain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/expr.h"
+#include "base/registry.h"
+#include "codec/codec.h"
+#include "codec/open.h"
+#include "op/view.h"
+
+static const stk_arg from_args[] = { { "names", STK_ARG_NAMES, NULL, "fields to try, in order" },
+                                     { "default", STK_ARG_ANY, "",
+                                       "what a sample that has none of them has instead" },
+                                     { 0 } };
+
+/* The default as the text that a field would have. */
+static int plan_default(stk_chain *c, const stk_args *args, stk_error *err)
+{
+    const char *text = stk_args_str(args, "default");
+    char number[40];
+
+    if (stk_args_count(args, "default") != 1)
+        return stk_fail(err, STK_EINVAL, "from(): default is one number or one quoted text");
+    snprintf(number, sizeof number, "%.17g", stk_args_f64(args, "default"));
+    c->fallback = stk_strdup(text ? text : number);
+    return c->fallback ? 0 : stk_fail_nomem(err, 64);
+}
+
+static void print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args)
+{
+    c->print = stk_hash64(c->print, name, strlen(name));
+    c->print = stk_args_hash(args, c->print + version);
+}
+
+static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
+{
+    stk_args *args = NULL;
+    int rc = stk_args_check(&args, call, from_args, err);
+
+    for (uint32_t i = 0; rc == 0 && i < stk_args_count(args, "names"); i++) {
+        if (i == STK_MAX_FROM) {
+            rc = stk_fail(err, STK_EINVAL, "from() takes at most %d names", STK_MAX_FROM);
+            break;
+        }
+        c->from[i] = stk_strdup(stk_args_str_at(args, "names", i));
+        if (!c->from[i])
+            rc = stk_fail_nomem(err, 64);
+        else
+            c->n_from++;
+    }
+    if (rc == 0 && stk_args_has(args, "default"))
+        rc = plan_default(c, args, err);
+    if (rc == 0)
+        print_call(c, "from", 0, args);
+    stk_args_close(&args);
+    return rc;
+}
+
+static int unknown_step(const stk_registry *r, const char *name, stk_error *err)
+{
+    const char *near = stk_registry_nearest(r, STK_PLUGIN_OP, name);
+
+    if (!near)
+        near = stk_registry_nearest(r, STK_PLUGIN_CODEC, name);
+    if (near)
+        return stk_fail(err, STK_EINVAL,
+                        "no step is called `%s`: did you mean `%s`? (`stoker ops` lists them)",
+                        name, near);
+    return stk_fail(err, STK_EINVAL, "no step is called `%s`: `stoker ops` lists them", name);
+}
+
+/* What the pipe does for a codec, as its flags say. */
+static int note_codec(stk_chain *c, const stk_step *s, stk_error *err)
+{
+    uint32_t can = s->codec->can;
+
+    c->raw_print = c->print;
+    if (s->codec->parse)
+        c->parse = s;
+    if (can & STK_CODEC_WINDOWS)
+        c->tokens = s->state;
+    if (!(can & STK_CODEC_OPENS))
+        return 0;
+    c->open_root = ((const stk_open_state *)s->state)->root;
+    if (c->n_steps > 1)
+        return stk_fail(err, STK_EINVAL, "%s stands first, or right after from()", s->codec->name);
+    if (c->fallback)
+        return stk_fail(err, STK_ENOTSUP, "%s reads a file: from() takes no default before it",
+                        s->codec->name);
+    return 0;
+}
+
+static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_error *err)
+{
+    const stk_codec *codec = stk_registry_find(c->registry, STK_PLUGIN_CODEC, call->name);
+    const stk_op *op = codec ? NULL : stk_registry_find(c->registry, STK_PLUGIN_OP, call->name);
+    stk_step *s = &c->step[c->n_steps];
+    stk_spec before = c->spec;
+    stk_args *args = NULL;
+    int rc;
+
+    if (!codec && !op)
+        return unknown_step(c->registry, call->name, err);
+    if (c->spec.array && codec && (!(codec->can & STK_CODEC_WINDOWS) || c->pack))
+        return stk_fail(err, STK_EINVAL,
+                        "%s reads fields of samples; rows of arrays come as they are stored: leave "
+                        "it out, and turn their type with to()",
+                        call->name);
+    rc = stk_args_check(&args, call, codec ? codec->args : op->args, err);
+    if (rc == 0) {
+        *s = (stk_step){ codec, op, number,
+                         stk_zalloc(1, codec ? codec->state_size : op->state_size) };
+        c->n_steps++;
+        rc = !s->state ? stk_fail_nomem(err, 64)
+             : codec   ? codec->plan(s->state, args, &c->spec, err)
+                       : op->plan(s->state, args, &c->spec, err);
+    }
+    if (rc == 0)
+        print_call(c, call->name, codec ? codec->version : op->version, args);
+    if (rc == 0 && op && op->can & STK_OP_PACKS) {
+        c->pack = s->state;
+        c->raw = before;
+    }
+    if (rc == 0 && codec)
+        rc = note_codec(c, s, err);
+    stk_args_close(&args);
+    return rc;
+}
+
+/* What a row looks like in memory, once all steps are known. */
+static int settle(stk_chain *c, const char *name, stk_error *err)
+{
+    stk_spec *s = &c->spec;
+    size_t count = 1;
+
+    if (s->array)
+        return 0;
+    if (s->kind == STK_KIND_BYTES && c->n_steps == 0)
+        return stk_fail(
+            err, STK_EINVAL,
+            "output %s: the chain says where from, but not what to make of it: add `image`, "
+            "`int`, `text` or `bytes`",
+            name);
+    if (s->kind == STK_KIND_BYTES)
+        return 0;
+    if (s->kind == STK_KIND_VALUE && s->out == STK_OUT_LIST) { /* each row says its own shape */
+        s->out = STK_OUT_DENSE;
+        return 0;
+    }
+    if (s->kind == STK_KIND_IMAGE) {
+        s->out = STK_OUT_DENSE;
+        s->ndim = 3;
+        if (!s->width || !s->height)
+            return 0;
+        s->shape[0] = s->layout == STK_HWC ? s->height : 3;
+        s->shape[1] = s->layout == STK_HWC ? s->width : s->height;
+        s->shape[2] = s->layout == STK_HWC ? 3 : s->width;
+    }
+    for (uint32_t i = 0; i < s->ndim; i++)
+        count *= (size_t)s->shape[i];
+    c->row_bytes = count * stk_dtype_size(s->dtype);
+    return 0;
+}
+
+static int plan_chain(stk_chain *c, const char *name, const char *text, stk_error *err)
+{
+    stk_expr *e = NULL;
+    uint32_t first = 0;
+    int rc = stk_expr_parse(&e, text, err);
+
+    if (rc == 0 && !strcmp(e->call[0].name, "from")) {
+        rc = plan_from(c, &e->call[0], err);
+        if (rc == 0 && c->spec.array && c->fallback)
+            rc = stk_fail(err, STK_EINVAL, "from(): every row of an array is there: no default");
+        first = 1;
+        c->from_given = 1;
+    } else if (rc == 0) {
+        c->from[0] = stk_strdup(name);
+        c->n_from = c->from[0] != NULL;
+        rc = c->from[0] ? 0 : stk_fail_nomem(err, 64);
+    }
+    for (uint32_t i = first; rc == 0 && i < e->n_calls; i++) {
+        if (!strcmp(e->call[i].name, "from"))
+            rc = stk_fail(err, STK_EINVAL, "output %s: from() stands at the beginning of a chain",
+                          name);
+        else
+            rc = plan_step(c, &e->call[i], (uint8_t)i, err);
+    }
+    if (rc == 0)
+        rc = settle(c, name, err);
+    for (uint32_t i = 0; rc == 0 && i < c->n_steps; i++)
+        c->narrows |= c->step[i].codec && c->step[i].codec->narrow;
+    stk_expr_close(&e);
+    if (rc < 0)
+        stk_chain_fini(c);
+    return rc;
+}
+
+static void begin(stk_chain *c, stk_registry *r)
+{
+    const stk_codec *codec;
+
+    memset(c, 0, sizeof *c);
+    stk_registry_seal(r);
+    c->registry = r;
+    for (size_t i = 0; (codec = stk_registry_get(r, STK_PLUGIN_CODEC, i)); i++)
+        if (codec->can & STK_CODEC_UNPACKS && c->n_unpackers < STK_MAX_UNPACKERS)
+            c->unpacker[c->n_unpackers++] = (stk_unpacker){ codec, strlen(codec->suffix) };
+}
+
+int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *text,
+                   stk_error *err)
+{
+    begin(c, r);
+    c->spec.kind = STK_KIND_BYTES;
+    c->spec.out = STK_OUT_BYTES;
+    return plan_chain(c, name, text, err);
+}
+
+int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const char *text,
+                        stk_error *err)
+{
+    begin(c, r);
+    c->spec.kind = STK_KIND_VALUE;
+    c->spec.out = STK_OUT_DENSE;
+    c->spec.array = 1;
+    return plan_chain(c, name, text, err);
+}
+
+void stk_chain_fini(stk_chain *c)
+{
+    for (uint32_t i = 0; i < c->n_from; i++)
+        stk_free(c->from[i]);
+    stk_free(c->fallback);
+    for (uint32_t i = 0; i < c->n_steps; i++) {
+        const stk_step *s = &c->step[i];
+
+        if (s->codec && s->codec->fini && s->state)
+            s->codec->fini(s->state);
+        stk_free(s->state);
+    }
+    memset(c, 0, sizeof *c);
+}
+
+static int no_such_field(const stk_chain *c, const char *output, const stk_index *ix,
+                         stk_error *err)
+{
+    char wanted[96] = "", have[96] = "";
+    uint32_t n = stk_index_names(ix), i;
+    size_t at = 0;
+
+    for (i = 0; i < c->n_from && at < sizeof wanted; i++)
+        at += (size_t)snprintf(wanted + at, sizeof wanted - at, "%s%s", i ? ", " : "", c->from[i]);
+    for (i = 0, at = 0; i < n && at < sizeof have; i++)
+        at += (size_t)snprintf(have + at, sizeof have - at, "%s%s", i ? ", " : "",
+                               stk_index_name(ix, i));
+    return stk_fail(err, STK_EINVAL, "output %s: no sample has a field %s: the fields are %s",
+                    output, wanted, have);
+}
+
+/* A compressed field, unless it is asked for by its whole name: then it is taken as it is. */
+static const stk_codec *unpack_of(const stk_chain *c, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (uint32_t k = 0; k < c->n_unpackers; k++) {
+        const stk_unpacker *u = &c->unpacker[k];
+
+        if (len <= u->len || strcmp(name + len - u->len, u->codec->suffix) != 0)
+            continue;
+        for (uint32_t i = 0; i < c->n_from; i++)
+            if (!strcmp(c->from[i], name))
+                return NULL;
+        return u->codec;
+    }
+    return NULL;
+}
+
+static int find_field(const stk_chain *c, const stk_index *ix, uint32_t schema, const char *name,
+                      stk_binding *out)
+{
+    int found = stk_index_schema_find(ix, schema, name);
+    char packed[256];
+
+    out->unpack = found >= 0 ? unpack_of(c, name) : NULL;
+    for (uint32_t k = 0; found < 0 && k < c->n_unpackers; k++)
+        if ((size_t)snprintf(packed, sizeof packed, "%s%s", name, c->unpacker[k].codec->suffix) <
+            sizeof packed) {
+            found = stk_index_schema_find(ix, schema, packed);
+            out->unpack = found >= 0 ? unpack_of(c, packed) : NULL;
+        }
+    out->field = found >= 0 ? (uint16_t)found : UINT16_MAX;
+    return found >= 0;
+}
+
+int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, stk_binding **out,
+                   stk_error *err)
+{
+    uint32_t schemas = stk_index_schemas(ix), s, i, bound = 0;
+    stk_binding *map = stk_alloc((schemas + 1) * sizeof *map);
+
+    *out = map;
+    if (!map)
+        return stk_fail_nomem(err, schemas * sizeof *map);
+    for (s = 0; s < schemas; s++) {
+        int found = 0;
+
+        map[s] = (stk_binding){ .field = UINT16_MAX };
+        for (i = 0; i < c->n_from && !found; i++)
+            found = find_field(c, ix, s, c->from[i], &map[s]);
+        bound += (uint32_t)found;
+    }
+    if (!bound && c->fallback)
+        return STK_END;
+    if (!bound && stk_index_samples(ix)) {
+        stk_free(map);
+        *out = NULL;
+        return no_such_field(c, output, ix, err);
+    }
+    return 0;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_batching.c - rows of a batch, tickets of a slot, how many a worker claims at once, and the
+ * stages of whole batches. */
+#include "base/table.h"
+#include "loader/parts.h"
+
+#define MAX_TICKETS (1u << 26)
+#define CLAIM_BYTES ((size_t)128 << 10) /* rows of arrays: that a worker claims at once */
+#define MOST_ROWS 32
+
+/* The most pieces of a batch of packed rows: as many of the shortest as its rows hold. */
+static int count_pieces(const stk_schedule *s, uint32_t rows, uint32_t *out, stk_error *err)
+{
+    uint32_t block = s->binning.block;
+    uint64_t n = s->start[s->n_data], least = block, most;
+
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t rest = s->lengths[i] % block;
+
+        least = rest && rest < least ? rest : least;
+    }
+    most = block / least < s->binning.window ? block / least : s->binning.window;
+    most = most ? most : 1;
+    if (most >= MAX_TICKETS / rows)
+        return stk_fail(err, STK_ELIMIT,
+                        "%u rows of %u values may have more than %u samples: lower batch_size or "
+                        "block",
+                        rows, block, MAX_TICKETS);
+    *out = (uint32_t)(most * rows);
+    return 0;
+}
+
+/* Cheap rows are claimed in runs, costly ones one by one. */
+static uint32_t claim_size(const stk_plan_chains *c)
+{
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < c->n_out; i++) {
+        if (c->chain[i].spec.kind == STK_KIND_IMAGE)
+            return 1;
+        bytes += c->chain[i].row_bytes;
+    }
+    if (!c->arrays || bytes < CLAIM_BYTES / MOST_ROWS)
+        return MOST_ROWS;
+    return bytes < CLAIM_BYTES ? (uint32_t)(CLAIM_BYTES / bytes) : 1;
+}
+
+int stk_plan_batching_make(stk_plan_batching *out, const stk_plan_input *in,
+                           const stk_plan *so_far, stk_error *err)
+{
+    const stk_loader_options *o = in->o;
+    const stk_schedule *s = so_far->schedule;
+
+    out->rows = s->bins && s->binning.kind == STK_BIN_BUDGET ? s->binning.rows
+                                                             : so_far->ranks.rows;
+    out->tickets = out->rows;
+    if (s->tickets == STK_TICKET_PIECE)
+        STK_TRY(count_pieces(s, out->rows, &out->tickets, err));
+    out->claim_size = claim_size(&so_far->chains);
+    for (; out->n_stages < o->n_stages; out->n_stages++)
+        STK_TRY(stk_table_take(&out->stage[out->n_stages], sizeof *out->stage,
+                               o->stages[out->n_stages], "batch stage", err));
+    if (so_far->gpu.device)
+        out->stage[out->n_stages++] = (stk_stage){ .abi = STK_PLUGIN_ABI,
+                                                   .size = sizeof(stk_stage),
+                                                   .name = "device",
+                                                   .state = so_far->gpu.device,
+                                                   .run = stk_device_run };
+    return 0;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_chains.c - every output's chain compiled, its rows shaped, its fields found in every data
+ * set. */
+#include <string.h>
+
+#include "device/pic.h"
+#include "loader/parts.h"
+#include "loader/ragged.h"
+
+/* Either all data sets are arrays or none is. */
+static int check_kinds(const stk_plan_data *data, const stk_loader_options *o, stk_error *err)
+{
+    for (uint32_t d = 1; d < data->n; d++)
+        if ((data->set[d]->arrays != NULL) != data->arrays)
+            return stk_fail(
+                err, STK_EINVAL,
+                "a loader takes arrays and token files, or shards of samples, not both");
+    if (data->arrays && (o->exclude || (o->shuffle == STK_SHUFFLE_BLOCK && !o->order)))
+        return stk_fail(err, STK_ENOTSUP,
+                        "%s is for shards with an index, not for arrays and token "
+                        "files",
+                        o->exclude ? "exclude" : "shuffle=\"block\"");
+    if (data->arrays && o->on_error == STK_ON_ERROR_SKIP)
+        return stk_fail(
+            err, STK_ENOTSUP,
+            "on_error=\"skip\" is for samples that are decoded each by itself; a row of "
+            "an array that can't be had means that the file is damaged or of another "
+            "type: leave it at \"raise\"");
+    return 0;
+}
+
+/* Dense pictures go to a GPU as records, in one buffer per batch. */
+static void as_records(stk_out_plan *p)
+{
+    p->far_bytes = p->row_bytes;
+    p->row_bytes = 0;
+    p->note_bytes = sizeof(stk_pic_share);
+}
+
+/* Which field feeds output i, in every data set. */
+static int bind(stk_plan_chains *out, uint32_t i, const stk_plan_data *data, stk_error *err)
+{
+    const stk_chain *c = &out->chain[i];
+    const char *name = out->out[i].name;
+    int bound = 0, rc;
+
+    for (uint32_t d = 0; d < data->n; d++) {
+        if (c->open_root && !data->set[d]->format->find)
+            return stk_fail(err, STK_ENOTSUP,
+                            "output %s: open reads files that a manifest (.csv, .jsonl) names; "
+                            "fields of the format %s are the data themselves",
+                            name, data->set[d]->format->name);
+        rc = stk_chain_bind(c, name, data->set[d]->index, &out->binding[d][i], err);
+        if (rc < 0)
+            return rc;
+        bound |= rc != STK_END;
+    }
+    if (!bound)
+        return stk_fail(err, STK_EINVAL,
+                        "output %s: no sample has a field %s, so that all would get the default: "
+                        "check its name",
+                        name, c->from[0]);
+    return 0;
+}
+
+static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *in,
+                       const stk_plan *so_far, stk_error *err)
+{
+    const stk_output *asked = &in->o->outputs[i];
+    stk_out_plan *p = &out->out[i];
+    stk_chain *c = &out->chain[i];
+
+    if (!asked->name || !asked->chain)
+        return stk_fail(err, STK_EINVAL, "output %u needs a name and a chain", i);
+    p->name = stk_strdup(asked->name);
+    if (!p->name)
+        return stk_fail_nomem(err, 64);
+    if (so_far->data.arrays)
+        return stk_chain_plan_rows(c, so_far->policy.registry, p->name, asked->chain, err);
+    STK_TRY(stk_chain_plan(c, so_far->policy.registry, p->name, asked->chain, err));
+    STK_TRY(stk_ragged_plan(out, i, in, so_far->ranks.rows, err));
+    p->spec = c->spec;
+    p->row_bytes = c->row_bytes;
+    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes)
+        as_records(p);
+    out->open_root[i] = c->open_root;
+    if (c->fallback)
+        out->fallback[i] = (stk_bytes){ (const uint8_t *)c->fallback, strlen(c->fallback) };
+    return bind(out, i, &so_far->data, err);
+}
+
+static int make_room(stk_plan_chains *out, uint32_t n_out, const stk_plan_data *data,
+                     stk_error *err)
+{
+    out->chain = stk_zalloc(n_out, sizeof *out->chain);
+    out->out = stk_zalloc(n_out, sizeof *out->out);
+    out->open_root = stk_zalloc(n_out, sizeof *out->open_root);
+    out->fallback = stk_zalloc(n_out, sizeof *out->fallback);
+    out->binding = stk_zalloc(data->n, sizeof *out->binding);
+    out->start = stk_zalloc((size_t)data->n + 1, sizeof *out->start);
+    if (!out->chain || !out->out || !out->open_root || !out->fallback || !out->binding ||
+        !out->start)
+        return stk_fail_nomem(err, n_out * sizeof *out->chain);
+    out->n_out = n_out;
+    for (uint32_t d = 0; d < data->n; d++) {
+        out->start[d + 1] = out->start[d] + stk_dataset_len(data->set[d]);
+        out->binding[d] = stk_zalloc(n_out, sizeof *out->binding[d]);
+        if (!out->binding[d])
+            return stk_fail_nomem(err, n_out * sizeof *out->binding[d]);
+    }
+    return 0;
+}
+
+int stk_plan_chains_make(stk_plan_chains *out, const stk_plan_input *in, const stk_plan *so_far,
+                         stk_error *err)
+{
+    const stk_loader_options *o = in->o;
+
+    STK_TRY(check_kinds(&so_far->data, o, err));
+    STK_TRY(make_room(out, o->n_outputs, &so_far->data, err));
+    out->megatron = o->shuffle == STK_SHUFFLE_MEGATRON && !o->order;
+    for (uint32_t i = 0; i < o->n_outputs; i++) {
+        for (uint32_t k = 0; k < i; k++)
+            if (o->outputs[i].name && !strcmp(o->outputs[k].name, o->outputs[i].name))
+                return stk_fail(err, STK_EINVAL, "two outputs are called %s", o->outputs[i].name);
+        STK_TRY(plan_output(out, i, in, so_far, err));
+    }
+    return so_far->data.arrays ? stk_plan_array_make(out, &so_far->data, err) : 0;
+}
+
+void stk_plan_chains_fini(stk_plan_chains *p, uint32_t n_data)
+{
+    for (uint32_t d = 0; p->binding && d < n_data; d++) {
+        for (uint32_t i = 0; p->binding[d] && i < p->n_out; i++)
+            stk_free(p->binding[d][i]);
+        stk_free(p->binding[d]);
+    }
+    stk_free(p->binding);
+    for (uint32_t i = 0; i < p->n_out; i++) {
+        stk_chain_fini(&p->chain[i]);
+        stk_free(p->out[i].name);
+    }
+    stk_free(p->chain);
+    stk_free(p->out);
+    stk_free(p->open_root);
+    stk_free(p->fallback);
+    stk_free(p->start);
+    stk_plan_array_close(&p->arrays);
+}

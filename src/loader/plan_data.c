@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_data.c - the data sets, and what their sources can do. */
+#include "base/registry.h"
+#include "loader/parts.h"
+
+int stk_plan_sources(const stk_plan_data *p,
+                     int (*each)(void *cookie, const stk_source *s, stk_error *err), void *cookie,
+                     stk_error *err)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        const stk_shards *shards = p->set[i]->shards;
+        const char *name;
+
+        for (uint64_t k = 0; shards && (name = stk_shards_name(shards, k)); k++)
+            if (name[0] != '/') /* a plain path */
+                STK_TRY(each(cookie, stk_registry_source(name), err));
+    }
+    return 0;
+}
+
+static int note_source(void *cookie, const stk_source *s, stk_error *err)
+{
+    stk_plan_data *p = cookie;
+
+    (void)err;
+    p->remote |= s && s->can & STK_SOURCE_REMOTE;
+    p->peeks |= s && s->peek;
+    return 0;
+}
+
+int stk_plan_data_make(stk_plan_data *out, const stk_plan_input *in, const stk_plan *so_far,
+                       stk_error *err)
+{
+    (void)so_far;
+    out->set = stk_zalloc(in->n_data, sizeof *out->set);
+    if (!out->set)
+        return stk_fail_nomem(err, in->n_data * sizeof *out->set);
+    for (; out->n < in->n_data; out->n++)
+        out->set[out->n] = stk_dataset_ref(in->data[out->n]);
+    out->arrays = out->set[0]->arrays != NULL;
+    return stk_plan_sources(out, note_source, out, err);
+}
+
+void stk_plan_data_fini(stk_plan_data *p)
+{
+    for (uint32_t i = 0; i < p->n; i++)
+        stk_dataset_unref(&p->set[i]);
+    stk_free(p->set);
+}

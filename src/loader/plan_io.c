@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_io.c - threads that work and threads that wait. */
+#include "base/cpu.h"
+#include "loader/parts.h"
+
+#define DEFAULT_IO 8
+#define IO_DEPTH 64
+
+static uint32_t default_workers(void)
+{
+    uint32_t n = stk_cpu_share();
+
+    return n > STK_MAX_WORKERS ? STK_MAX_WORKERS : n;
+}
+
+/* Sources that want driving, each once. */
+static int add_driven(void *cookie, const stk_source *s, stk_error *err)
+{
+    stk_plan_io *p = cookie;
+    uint32_t k = 0;
+
+    if (!s || !s->drive)
+        return 0;
+    while (k < p->n_driven && p->driven[k] != s)
+        k++;
+    if (k == STK_MAX_DRIVEN)
+        return stk_fail(err, STK_ELIMIT, "a loader drives at most %d sources", STK_MAX_DRIVEN);
+    if (k == p->n_driven)
+        p->driven[p->n_driven++] = s;
+    return 0;
+}
+
+int stk_plan_io_make(stk_plan_io *out, const stk_plan_input *in, const stk_plan *so_far,
+                     stk_error *err)
+{
+    const stk_loader_options *o = in->o;
+
+    out->inline_mode = o->num_workers == STK_NONE;
+    out->workers = o->num_workers > 0 ? (uint32_t)o->num_workers : default_workers();
+    out->threads = o->io_threads ? o->io_threads : DEFAULT_IO;
+    out->depth = IO_DEPTH;
+    out->bound = so_far->gpu.device != NULL;
+    out->node = out->bound ? stk_device_node(so_far->gpu.device) : -1;
+    return stk_plan_sources(&so_far->data, add_driven, out, err);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_rows.c - how rows are made: what follows from all other parts. */
+#include "base/cpu.h"
+#include "loader/parts.h"
+#include "row/row.h"
+
+#define LEARN_MEMORY ((uint64_t)64 << 20) /* of seek points found, all data sets together */
+
+typedef enum table_kind { USUAL, UNCACHED, RESIDENT, REPAIR, KINDS } table_kind;
+
+/* learn_jpeg: where seek points that are found go. */
+static int plan_learn(stk_plan_rows *out, const stk_plan_data *data, stk_error *err)
+{
+    out->learn = stk_zalloc(data->n, sizeof *out->learn);
+    if (!out->learn)
+        return stk_fail_nomem(err, data->n * sizeof *out->learn);
+    for (uint32_t i = 0; i < data->n; i++) {
+        const stk_dataset *ds = data->set[i];
+        char path[1290];
+
+        if (ds->arrays || (ds->seek && stk_seekfile_whole(ds->seek)))
+            continue;
+        stk_seek_path(ds->index_path, path, sizeof path);
+        STK_TRY(stk_learn_open(&out->learn[i], ds->index, ds->index_path, path,
+                               LEARN_MEMORY / data->n, err));
+    }
+    return 0;
+}
+
+/* ---- tables ---- */
+
+/* Rows made of bytes that are in memory know neither seek points nor pieces of rows. */
+static int can_peek(const stk_plan *so_far)
+{
+    return so_far->data.peeks && so_far->chains.n_out <= STK_PEEK_OUTPUTS &&
+           !so_far->cache.fields && !so_far->chains.chain[0].pack;
+}
+
+static const stk_row_ops *gpu_ops(const stk_plan *so_far, uint32_t i, table_kind kind)
+{
+    if (kind == REPAIR)
+        return &stk_row_gpu_repair;
+    if (!so_far->gpu.decode)
+        return &stk_row_gpu_pixels;
+    return kind == USUAL && so_far->cache.keep && so_far->cache.keep[i] ? &stk_row_gpu_cached
+                                                                        : &stk_row_gpu;
+}
+
+/* How rows of output i are made. */
+static const stk_row_ops *ops_of(const stk_plan_input *in, const stk_plan *so_far, uint32_t i,
+                                 table_kind kind)
+{
+    const stk_chain *c = &so_far->chains.chain[i];
+
+    if (so_far->data.arrays)
+        return stk_row_array_ops(so_far, i, kind == RESIDENT);
+    if (c->spec.kind == STK_KIND_IMAGE)
+        return so_far->chains.out[i].far_bytes ? gpu_ops(so_far, i, kind) : &stk_row_picture;
+    if (c->pack)
+        return &stk_row_packed;
+    if (c->parse && c->row_bytes)
+        return &stk_row_dense;
+    if (in->measured)
+        return c->parse ? &stk_row_length_value : &stk_row_length_bytes;
+    if (c->parse)
+        return &stk_row_ragged;
+    return c->spec.out == STK_OUT_BYTES && c->n_steps == 1 ? &stk_row_bytes_direct
+                                                           : &stk_row_bytes;
+}
+
+static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_input *in,
+                                       const stk_plan *so_far, table_kind kind)
+{
+    stk_row_table *t = &out->table[kind];
+    const stk_row_ops **op = out->op + (size_t)kind * so_far->chains.n_out;
+
+    for (uint32_t i = 0; i < so_far->chains.n_out; i++)
+        op[i] = ops_of(in, so_far, i, kind);
+    t->n_out = so_far->chains.n_out;
+    t->out = op;
+    if (so_far->data.arrays) {
+        stk_row_array_table(t, so_far, kind == RESIDENT);
+        return t;
+    }
+    t->run = can_peek(so_far) ? STK_RUN_PEEKS : STK_RUN_REQUESTS;
+    t->begin = stk_row_begin_sample;
+    t->replaceable = so_far->policy.on_error == STK_ON_ERROR_SKIP &&
+                     !so_far->chains.chain[0].pack; /* of pieces, none has the same length */
+    t->note = so_far->chains.chain[0].pack ? stk_row_note_piece : stk_row_note_sample;
+    if (!so_far->cache.fields)
+        return t;
+    t->find = kind == USUAL ? stk_row_gpu_find : stk_row_gpu_forget;
+    t->note = kind == REPAIR ? stk_row_note_sample : stk_row_gpu_note;
+    t->uncached = kind == USUAL ? &out->table[UNCACHED] : NULL;
+    return t;
+}
+
+static int plan_tables(stk_plan_rows *out, const stk_plan_input *in, const stk_plan *so_far,
+                       stk_error *err)
+{
+    out->table = stk_zalloc(KINDS, sizeof *out->table);
+    out->op = stk_zalloc((size_t)KINDS * so_far->chains.n_out, sizeof *out->op);
+    if (!out->table || !out->op)
+        return stk_fail_nomem(err, KINDS * sizeof *out->table);
+    out->usual = out->resident = out->repair = fill_table(out, in, so_far, USUAL);
+    if (so_far->cache.fields)
+        fill_table(out, in, so_far, UNCACHED);
+    if (so_far->cache.arrays)
+        out->resident = fill_table(out, in, so_far, RESIDENT);
+    if (so_far->gpu.device)
+        out->repair = fill_table(out, in, so_far, REPAIR);
+    return 0;
+}
+
+static void nvtx_range(const void *device, const char *name)
+{
+    stk_device_range(device, name);
+}
+
+int stk_plan_rows_make(stk_plan_rows *out, const stk_plan_input *in, const stk_plan *so_far,
+                       stk_error *err)
+{
+    out->kern = stk_kern_table(stk_cpu_level());
+    out->measured = in->measured;
+    if (so_far->gpu.device)
+        out->trace = (stk_trace){ nvtx_range, so_far->gpu.device };
+    STK_TRY(plan_tables(out, in, so_far, err));
+    return in->o->learn_jpeg == STK_YES ? plan_learn(out, &so_far->data, err) : 0;
+}
+
+void stk_plan_rows_fini(stk_plan_rows *p, uint32_t n_data)
+{
+    for (uint32_t i = 0; p->learn && i < n_data; i++)
+        stk_learn_close(&p->learn[i]);
+    stk_free(p->learn);
+    stk_free(p->table);
+    stk_free(p->op);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* schedule.c - see schedule.h. */
+#include "order/schedule.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define BUDGET_TRIES 64
+#define FEW 32 /* samples that are looked up at once */
+
+int stk_schedule_open(stk_schedule **out, const uint64_t *lens, uint32_t n_data,
+                      const stk_rank_split *split, uint64_t seed, stk_error *err)
+{
+    stk_schedule *s = STK_NEW(stk_schedule);
+    int rc = 0;
+
+    assert(split->world && split->rank < split->world && split->global);
+    *out = NULL;
+    if (s)
+        s->start = stk_zalloc((size_t)n_data + 1, sizeof *s->start);
+    if (!s || !s->start)
+        rc = stk_fail_nomem(err, sizeof *s + n_data * sizeof *s->start);
+    for (uint32_t i = 0; rc == 0 && i < n_data; i++)
+        s->start[i + 1] = s->start[i] + lens[i];
+    if (rc == 0 && n_data <= STK_MAX_DATASETS)
+        rc = stk_sample_set_init(&s->set, lens, n_data, err);
+    if (rc < 0) {
+        stk_schedule_close(&s);
+        return rc;
+    }
+    s->n_data = n_data;
+    s->split = *split;
+    s->seed = seed;
+    *out = s;
+    return 0;
+}
+
+void stk_schedule_close(stk_schedule **sp)
+{
+    stk_schedule *s = *sp;
+
+    if (!s)
+        return;
+    *sp = NULL;
+    stk_bins_close(&s->bins);
+    stk_free(s->lengths);
+    if (s->order.close)
+        s->order.close(s->order.state);
+    stk_free(s->set.exclude.id);
+    stk_free(s->set.select);
+    stk_free(s->start);
+    stk_free(s);
+}
+
+int stk_schedule_settle(stk_schedule *s, stk_error *err)
+{
+    s->positions = s->order.len(s->order.state);
+    if (s->positions)
+        return 0;
+    return stk_fail(err, STK_EINVAL,
+                    s->set.n && s->set.start[s->set.n]
+                        ? "exclude, select, skip and limit leave no samples"
+                        : "the data set has no samples");
+}
+
+int stk_schedule_bin(stk_schedule *s, stk_ticket_kind tickets, stk_error *err)
+{
+    stk_bins *fresh = NULL;
+
+    assert(s->binning.order == &s->order && s->binning.start == s->start);
+    STK_TRY(stk_bins_open(&fresh, &s->binning, err));
+    stk_bins_close(&s->bins);
+    s->bins = fresh;
+    s->tickets = tickets;
+    return 0;
+}
+
+/* ---- steps ---- */
+
+stk_rank_split stk_schedule_split(const stk_schedule *s, uint64_t epoch)
+{
+    stk_rank_split d = s->split;
+
+    d.samples = s->bins ? stk_bins_count(s->bins, epoch) : s->positions;
+    return d;
+}
+
+uint64_t stk_schedule_steps(const stk_schedule *s, uint64_t epoch)
+{
+    stk_rank_split d = stk_schedule_split(s, epoch);
+
+    return stk_rank_split_steps(&d, 0);
+}
+
+int stk_schedule_enter(const stk_schedule *s, uint64_t epoch, uint64_t position, stk_cursor *out,
+                       stk_error *err)
+{
+    stk_rank_split d = stk_schedule_split(s, epoch);
+
+    if (position > d.samples)
+        return stk_fail(err, STK_EINVAL,
+                        "position %" PRIu64 " does not exist: an epoch has %" PRIu64, position,
+                        d.samples);
+    *out = (stk_cursor){ .epoch = epoch,
+                         .from = position,
+                         .first = (position + d.global - 1) / d.global,
+                         .steps = stk_rank_split_steps(&d, position) };
+    return 0;
+}
+
+void stk_schedule_next(const stk_schedule *s, stk_cursor *c, stk_share *out)
+{
+    stk_rank_split d;
+
+    while (c->at == c->steps)
+        *c = (stk_cursor){ .epoch = c->epoch + 1, .steps = stk_schedule_steps(s, c->epoch + 1) };
+    d = stk_schedule_split(s, c->epoch);
+    stk_rank_split_step(&d, c->from, c->at, out);
+    out->epoch = c->epoch;
+    c->at++;
+    assert(c->at <= c->steps && out->rows);
+}
+
+void stk_schedule_expect(const stk_schedule *s, uint64_t epoch)
+{
+    if (s->bins)
+        (void)stk_bins_count(s->bins, epoch);
+}
+
+void stk_schedule_forget(stk_schedule *s)
+{
+    if (s->bins)
+        stk_bins_forget(s->bins);
+}
+
+void stk_schedule_fill(const stk_schedule *s, uint64_t epoch, uint64_t *used, uint64_t *room)
+{
+    if (s->bins && s->binning.kind != STK_BIN_LIKE)
+        stk_bins_fill(s->bins, epoch, used, room);
+}
+
+/* ---- tickets that are listed ---- */
+
+static uint64_t first_bin(const stk_share *h)
+{
+    return (h->filler ? 0 : h->start) + h->item;
+}
+
+/* Positions of a bin that is rows of its own. */
+static uint32_t bin_rows(const stk_schedule *s, const stk_share *h, uint64_t bin)
+{
+    if (h->filler && s->binning.kind == STK_BIN_BUDGET)
+        return 1; /* one row stands for nothing */
+    return stk_bins_size(s->bins, h->epoch, bin);
+}
+
+/* The rows of a share's bins, one after the other. */
+static uint32_t list_rows(const stk_schedule *s, const stk_share *h, stk_ticket_list *list)
+{
+    uint64_t first = first_bin(h);
+    uint32_t tickets = 0;
+
+    for (uint32_t i = 0; i < h->rows; i++) {
+        uint32_t n = bin_rows(s, h, first + i);
+
+        stk_bins_at(s->bins, h->epoch, first + i, 0, n, list->position + tickets);
+        tickets += n;
+    }
+    return tickets;
+}
+
+/* The pieces of one row, from ticket `first` on, n of them. */
+static void place_row(const stk_schedule *s, uint64_t epoch, stk_ticket_list *list, uint32_t row,
+                      uint32_t first, uint32_t n)
+{
+    uint32_t block = s->binning.block, at = 0;
+    stk_where where[FEW];
+
+    for (uint32_t i = 0; i < n; i++) {
+        stk_piece_place *p = &list->place[first + i];
+        uint32_t len;
+
+        if (i % FEW == 0)
+            stk_schedule_at(s, epoch, list->position + first + i, n - i < FEW ? n - i : FEW, where);
+        len = s->lengths[stk_schedule_id(s, &where[i % FEW])];
+        p->from = p->part == STK_BIN_REST ? len / block * block : p->part * block;
+        p->len = len - p->from < block ? len - p->from : block;
+        p->after = len - p->from - p->len;
+        p->row = row;
+        p->number = i;
+        p->at = at;
+        at += p->len;
+    }
+    assert(at <= block);
+    list->used[row] = at;
+}
+
+static uint32_t list_pieces(const stk_schedule *s, const stk_share *h, stk_ticket_list *list)
+{
+    uint64_t first = first_bin(h);
+    uint32_t tickets = 0;
+
+    for (uint32_t i = 0; i < h->rows; i++) {
+        uint32_t n = stk_bins_size(s->bins, h->epoch, first + i);
+
+        stk_bins_pieces(s->bins, h->epoch, first + i, list->position + tickets, list->part);
+        for (uint32_t k = 0; k < n; k++)
+            list->place[tickets + k].part = list->part[k];
+        place_row(s, h->epoch, list, i, tickets, n);
+        tickets += n;
+    }
+    return tickets;
+}
+
+uint32_t stk_schedule_tickets(const stk_schedule *s, const stk_share *h, stk_ticket_list *list)
+{
+    switch (s->tickets) {
+    case STK_TICKET_LISTED: return list_rows(s, h, list);
+    case STK_TICKET_PIECE: return list_pieces(s, h, list);
+    default: return h->rows;
+    }
+}
+
+/* ---- samples that are bad ---- */
+
+/* Whether a sample that takes a bad one's place leaves the batch within its budget. */
+static int in_budget(const stk_schedule *s, uint32_t rows, const stk_where *where)
+{
+    uint64_t m = s->binning.multiple > 1 ? s->binning.multiple : 1, len;
+
+    if (!s->bins || s->binning.kind != STK_BIN_BUDGET)
+        return 1;
+    len = s->lengths[stk_schedule_id(s, where)];
+    return rows * (((len ? len : 1) + m - 1) / m * m) <= s->binning.budget;
+}
+
+void stk_schedule_substitute(const stk_schedule *s, const stk_bad_sample *bad, stk_where *out)
+{
+    uint64_t other;
+
+    assert(bad->attempt && bad->attempt <= STK_MAX_SUBSTITUTES);
+    for (uint32_t k = 0; k <= BUDGET_TRIES; k++) {
+        uint32_t attempt = bad->attempt + k * (STK_MAX_SUBSTITUTES + 1);
+
+        /* Where a budget lets hardly any take its place, one of the same batch does. */
+        other = k < BUDGET_TRIES ? stk_substitute(s->seed, bad->epoch, bad->position, attempt,
+                                                  s->positions)
+                                 : bad->together[stk_substitute(s->seed, bad->epoch, bad->position,
+                                                                attempt, bad->n)];
+        stk_schedule_at(s, bad->epoch, &other, 1, out);
+        if (in_budget(s, bad->n, out))
+            return;
+    }
+}
+
+/* ---- on its own ---- */
+
+/* Ids of `n` positions, as many as there is room for. */
+static void put_ids(const stk_schedule *s, uint64_t epoch, const uint64_t *position, uint32_t n,
+                    uint64_t *id)
+{
+    stk_where where[FEW];
+
+    stk_schedule_at(s, epoch, position, n, where);
+    for (uint32_t i = 0; i < n; i++)
+        id[i] = stk_schedule_id(s, &where[i]);
+}
+
+/* Without bins: a row is a position. */
+static uint32_t split_ids(const stk_schedule *s, const stk_share *h, uint64_t *id, uint32_t cap)
+{
+    uint64_t position[FEW];
+
+    for (uint32_t at = 0; at < h->rows && at < cap; at += FEW) {
+        uint32_t n = (h->rows < cap ? h->rows : cap) - at;
+
+        n = n < FEW ? n : FEW;
+        stk_schedule_positions(s, h, at, n, position);
+        put_ids(s, h->epoch, position, n, id + at);
+    }
+    return h->rows;
+}
+
+/* A packed row goes by its first sample. */
+static uint64_t packed_id(const stk_schedule *s, uint64_t epoch, uint64_t bin)
+{
+    uint64_t position = stk_bins_first(s->bins, epoch, bin), id;
+
+    put_ids(s, epoch, &position, 1, &id);
+    return id;
+}
+
+static uint32_t bin_ids(const stk_schedule *s, const stk_share *h, uint64_t *id, uint32_t cap)
+{
+    uint64_t first = first_bin(h), position[FEW];
+    uint32_t rows = 0;
+
+    for (uint32_t i = 0; i < h->rows; i++) {
+        uint32_t n = bin_rows(s, h, first + i);
+
+        for (uint32_t at = 0; at < n && rows + at < cap; at += FEW) {
+            uint32_t few = n - at < cap - rows - at ? n - at : cap - rows - at;
+
+            few = few < FEW ? few : FEW;
+            stk_bins_at(s->bins, h->epoch, first + i, at, few, position);
+            put_ids(s, h->epoch, position, few, id + rows + at);
+        }
+        rows += n;
+    }
+    return rows;
+}
+
+static uint32_t share_ids(const stk_schedule *s, const stk_share *h, uint64_t *id, uint32_t cap)
+{
+    if (!s->bins)
+        return split_ids(s, h, id, cap);
+    if (s->binning.kind != STK_BIN_PACK)
+        return bin_ids(s, h, id, cap);
+    for (uint32_t i = 0; i < h->rows && i < cap; i++)
+        id[i] = packed_id(s, h->epoch, first_bin(h) + i);
+    return h->rows;
+}
+
+uint32_t stk_schedule_ids(const stk_schedule *s, const stk_step_at *at, uint64_t *id, uint32_t cap,
+                          int *valid)
+{
+    stk_rank_split d = stk_schedule_split(s, at->epoch);
+    stk_share h;
+
+    assert(at->rank < d.world);
+    d.rank = at->rank;
+    *valid = 0;
+    if (at->step >= stk_rank_split_steps(&d, at->from))
+        return 0;
+    stk_rank_split_step(&d, at->from, at->step, &h);
+    h.epoch = at->epoch;
+    *valid = !h.filler;
+    return share_ids(s, &h, id, cap);
+}
+
+int stk_schedule_hand_out(const stk_schedule *s, stk_cursor *c, const stk_ledger_hook *h,
+                          stk_handed *out, stk_error *err)
+{
+    stk_cursor next = *c;
+    stk_ledger_row row;
+    stk_share share;
+
+    if (c->at == c->steps)
+        return STK_END;
+    stk_schedule_next(s, &next, &share);
+    out->epoch = share.epoch;
+    out->step = c->first + c->at;
+    out->rows = share_ids(s, &share, out->ids, out->cap);
+    if (out->rows > out->cap)
+        return stk_fail(err, STK_ELIMIT, "a step has %u rows, and there is room for %u", out->rows,
+                        out->cap);
+    memset(out->valid, !share.filler, out->rows);
+    row = (stk_ledger_row){ .epoch = out->epoch,
+                            .step = out->step,
+                            .start = share.start,
+                            .count = share.count,
+                            .rows = out->rows,
+                            .ids = out->ids,
+                            .valid = out->valid };
+    if (h->add)
+        STK_TRY(h->add(h->cookie, &row, err));
+    *c = next;
+    return 0;
+}

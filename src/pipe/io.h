@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* io.h - threads that wait so that workers need not. */
+#ifndef STOKER_IO_H
+#define STOKER_IO_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "fetch/uring.h"
+#include "plan/plan.h"
+
+typedef enum stk_ring_state { /* of the io_uring for cold local files */
+                              STK_RING_UNTRIED,
+                              STK_RING_RUNS,
+                              STK_RING_REFUSED
+} stk_ring_state;
+
+typedef struct stk_io_threads {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    stk_io *head, *tail; /* lock: reads that no io_uring takes */
+    pthread_t *thread;   /* blocking readers */
+    uint32_t running;    /* lock */
+    int stop;            /* lock */
+    _Atomic int ring_state; /* stk_ring_state; changed under the lock */
+    stk_uring *ring;        /* with STK_RING_RUNS */
+    pthread_t ring_thread;
+    pthread_t drive_thread[STK_MAX_DRIVEN];
+    uint32_t n_driving;
+    stk_async async;
+    pthread_cond_t drive_work; /* a read is in flight, or stop */
+    pthread_cond_t retry_work; /* on the monotonic clock */
+    stk_io *retry_head;        /* lock: failed reads, by due_ns */
+    pthread_t retry_thread;
+    int retrying; /* lock: it runs */
+} stk_io_threads;
+
+struct stk_engine;
+/* iothread.c: reads that wait */
+void stk_io_queue(void *engine, stk_io *io);
+void stk_io_async(struct stk_engine *e); /* once, before requests are made */
+int stk_io_start(struct stk_engine *e, stk_error *err); /* drivers of async sources */
+void stk_io_stop(struct stk_engine *e);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker.h - a worker, and rows that need no request. */
+#ifndef STOKER_WORKER_H
+#define STOKER_WORKER_H
+
+#include <pthread.h>
+
+#include "pipe/slot.h"
+
+typedef struct stk_worker {
+    stk_maker m;
+    stk_engine *engine;
+    uint32_t number;
+    pthread_t thread;
+    stk_request *req; /* NULL: it is on its way */
+    int synchronous;  /* the repair worker, on the consumer's thread: reads wait */
+    uint64_t short_since; /* nanoseconds: no thread could give memory since then; 0: one can */
+} stk_worker;
+
+/* worker.c: the loop */
+int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err);
+void stk_worker_close(stk_worker **w);
+int stk_worker_step(stk_worker *w); /* 1: something was done */
+int stk_worker_step_locked(
+    stk_engine *e); /* inline mode: a step, or a short wait when there is none */
+void *stk_worker_main(void *worker);
+/* A row of a READY slot once more, by the CPU; the consumer's thread.  A failure is the slot's. */
+int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err);
+int stk_worker_take_arrived(stk_worker *w); /* end a row whose bytes have come.  0: there is none */
+
+/* peek.c: rows whose bytes lie in memory */
+typedef struct stk_peek {
+    const stk_dataset *data; /* NULL: nothing is held */
+    stk_file *file;
+    uint64_t shard;
+    uint32_t n; /* fields found */
+    stk_bytes bytes[STK_PEEK_OUTPUTS];
+} stk_peek;
+void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p);
+/* x->req is the worker's.  1: the row is made; 0: it must take the long way.  Lets go of what
+ * look() held either way. */
+int stk_peek_make(stk_row *x, stk_peek *p);
+
+#endif

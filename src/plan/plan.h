@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.h - what a loader has decided before its first thread runs, in parts.
+ *
+ * Each part is made by one file of the loader from the options and the parts before it.  A part may
+ * point to a service (pool, account, block cache, GPU): the pointer stays, the service is
+ * thread-safe.  Not in here: the schedule, which set_weights() and similar calls replace while the
+ * ring is drained, sizes that are learned, and numbers that change while threads run. */
+#ifndef STOKER_PLAN_H
+#define STOKER_PLAN_H
+
+#include <stoker/stoker.h>
+
+#include "base/log.h"
+#include "base/stall.h"
+#include "chain/chain.h"
+#include "collate/stack.h"
+#include "device/device.h"
+#include "device/pin.h"
+#include "fetch/request.h"
+#include "fetch/small.h"
+#include "index/seeklearn.h"
+#include "kern/kern.h"
+#include "order/schedule.h"
+#include "plan/plan_array.h"
+
+#define STK_MAX_WORKERS 256
+#define STK_MAX_SLOTS 256
+#define STK_MAX_STAGES 16
+#define STK_MAX_DRIVEN 8
+#define STK_PEEK_OUTPUTS 4 /* more take the long way */
+
+typedef struct stk_plan_policy { /* what holds for every row */
+    uint64_t seed;               /* of order and draws */
+    uint64_t max_pixels;         /* larger pictures are bad data */
+    uint64_t skip_budget;        /* bad samples of an epoch; 0: no bound */
+    stk_on_error on_error;
+    stk_registry *registry; /* what chains may name, and decoders; NULL: the process's */
+    stk_watch watch;        /* called after each draw; drawn NULL: none */
+    stk_log log;
+    stk_stall stall;
+} stk_plan_policy;
+
+typedef struct stk_plan_ranks { /* this rank among the others, as asked for */
+    stk_rank_split split;             /* its `samples` is not set: that is the schedule's */
+    uint32_t rows;              /* a batch has at most so many; max_tokens: 2, not known yet */
+} stk_plan_ranks;
+
+typedef struct stk_plan_data {
+    stk_dataset **set; /* a reference each */
+    uint32_t n;
+    int arrays; /* all are arrays; 0: none is */
+    int remote; /* some shards are far away */
+    int peeks;  /* some shards are in memory */
+} stk_plan_data;
+
+typedef struct stk_plan_gpu { /* all zero without a GPU */
+    stk_device *device;
+    int decode; /* JPEGs are decoded there */
+} stk_plan_gpu;
+
+typedef struct stk_plan_chains {
+    uint32_t n_out;
+    stk_chain *chain;       /* of each output */
+    stk_out_plan *out;      /* of each output, but for what the GPU keeps of it */
+    stk_binding ***binding; /* [data set][output][schema] */
+    const char **open_root; /* of the chains */
+    stk_bytes *fallback;    /* of the chains; no data: none */
+    stk_array_plan *arrays; /* samples are rows of arrays; NULL: they are not */
+    uint64_t *start;        /* data.n + 1: samples, windows or rows counted through all data sets */
+    int megatron;           /* samples are cut as Megatron's order says */
+} stk_plan_chains;
+
+typedef struct stk_plan_batching {
+    uint32_t rows;       /* of a batch, at most */
+    uint32_t tickets;    /* of a slot: rows, or pieces of packed rows */
+    uint32_t claim_size; /* tickets that are claimed at once */
+    uint32_t n_stages;
+    stk_stage stage[STK_MAX_STAGES + 1]; /* with a GPU its own is the last */
+} stk_plan_batching;
+
+typedef struct stk_plan_memory {
+    uint64_t limit;
+    uint32_t slots;     /* of the ring */
+    uint32_t open_slots; /* so many are free before new ones open; 0: at once */
+    uint32_t wake_slots; /* so many are claimed before a consumer that waits is woken; 0: at once */
+    int pinned;         /* the pool's memory is page-locked */
+    stk_pool *pool;     /* owned by outputs.common, once that is made */
+    stk_pins *pins;     /* batches stay here in page-locked memory; the pool's; NULL: they do not */
+    stk_account *reads; /* a quarter of the limit: what is read leaves room for what is made */
+    stk_ration *ration; /* of the workers' scratch */
+    stk_cache *blocks;  /* that samples share */
+    size_t ragged_cap;  /* the most that a ragged output plans for */
+} stk_plan_memory;
+
+typedef struct stk_array_place { /* of an array on the GPU */
+    int kept;
+    uint64_t at;
+} stk_array_place;
+
+typedef struct stk_plan_cache { /* cache="device" */
+    stk_small *fields;          /* fields beside pictures that are on the GPU; NULL: none */
+    uint32_t *keep;             /* by output: stk_out_plan.keep; NULL: none */
+    stk_shelf *arrays;          /* arrays that the GPU keeps (the device's); NULL: none */
+    stk_out_gather *gather;     /* by output; NULL: none */
+    stk_array_place *place;     /* [data set * n_out + output]; NULL: none */
+} stk_plan_cache;
+
+typedef struct stk_plan_outputs { /* what batches need, also after the loader is closed */
+    stk_common *common;
+} stk_plan_outputs;
+
+typedef struct stk_plan_io {
+    uint32_t workers;        /* at the start */
+    uint32_t threads, depth; /* that block; reads in flight */
+    int inline_mode;         /* num_workers=0: the consumer is the worker */
+    int bound, node;         /* workers stay near this NUMA node (-1: not known); 0: anywhere */
+    uint32_t n_driven;       /* sources whose drive() needs a thread */
+    const stk_source *driven[STK_MAX_DRIVEN];
+} stk_plan_io;
+
+typedef struct stk_row_table stk_row_table; /* row/row.h */
+
+typedef struct stk_trace { /* ranges that profilers show; range NULL: none */
+    void (*range)(const void *cookie, const char *name); /* name NULL: it ends here */
+    const void *cookie;
+} stk_trace;
+
+typedef struct stk_plan_rows { /* made last, from all the others */
+    /* Of a batch, of one whose arrays are on the GPU, and of rows that are made again for the GPU:
+     * the same table where nothing differs. */
+    const stk_row_table *usual, *resident, *repair;
+    stk_row_table *table;          /* the memory of all of them ... */
+    const struct stk_row_ops **op; /* ... and of what they point to */
+    const stk_kern *kern;
+    uint32_t *measured; /* lengths are stored here in place of rows; NULL: rows are made */
+    stk_learn **learn;  /* by data set; NULL: nothing to learn there, or nowhere */
+    stk_trace trace;
+} stk_plan_rows;
+
+typedef struct stk_plan {
+    stk_plan_policy policy;
+    stk_plan_ranks ranks;
+    stk_plan_data data;
+    stk_plan_gpu gpu;
+    stk_plan_chains chains;
+    stk_schedule *schedule; /* a service: the consumer changes it while no slot is open */
+    stk_plan_batching batching;
+    stk_plan_memory memory;
+    stk_plan_cache cache;
+    stk_plan_outputs outputs;
+    stk_plan_io io;
+    stk_plan_rows rows;
+} stk_plan;
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row.h - one row, output by output: who prepares it, who makes it, who finishes its batch.
+ *
+ * The plan has a table of rows (loader/plan_rows.c), and every slot points at one.  A table has one
+ * set of functions per output, chosen by what the chain is, where its pixels are made and whether
+ * rows are packed, so that nothing of that is asked while rows are made.
+ *
+ *     begin      what the sample is: its index entry, its window, its documents
+ *     find       what of it need not be read
+ *     prepare    its reads are planned: what decoders know before, where bytes go
+ *     make       its bytes are there: into the row
+ *     note       all outputs are made: the row's id
+ *     finish     once per batch and output, by the worker that did the last row
+ *
+ * Everything here is called by one worker at a time, with its own maker. */
+#ifndef STOKER_ROW_H
+#define STOKER_ROW_H
+
+#include <config.h>
+
+#include "base/clock.h"
+#include "codec/codec.h"
+#include "codec/decoders.h"
+#include "codec/jpeg_base.h"
+#include "kern/sample.h"
+#include "plan/plan.h"
+#include "row/row_docs.h"
+
+/* Where a worker's time went, in ticks.  Written by its worker only, read by any thread; its own
+ * cache lines. */
+typedef struct stk_counters {
+    _Alignas(64) _Atomic uint64_t ticks[STK_STAGES];
+    _Atomic uint64_t samples, bytes, cold;
+    _Atomic uint64_t lane[STK_LANES]; /* pictures */
+} stk_counters;
+
+typedef struct stk_maker { /* what a worker makes rows with */
+    stk_counters count;
+    uint64_t last;        /* tick of the last lap */
+    uint64_t rows, bytes; /* of the run in hand, counted at its end */
+    uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
+    stk_cut cut;
+    stk_scratch scratch;
+    uint64_t ticket;   /* immediate rows: the first of those in hand */
+    size_t short_room; /* bytes that the batch had no room for; 0: it had */
+    /* The pipe's: the scratch met a shortage, or the batch has no room for `room` bytes: wait,
+     * holding no scratch.  0: make the output again. */
+    int (*wait_room)(struct stk_maker *m, uint64_t ticket, size_t room, stk_error *err);
+    stk_row_docs docs; /* of the row in hand, where it is packed again */
+    stk_bytes next;    /* rows of arrays: what is left to prefetch of the next row */
+    stk_decoders decoders;
+} stk_maker;
+
+void stk_maker_fini(stk_maker *m);
+/* All the scratch that an immediate row needs, waiting for it; ends with stk_scratch_settle(). */
+int stk_maker_scratch(stk_maker *m, size_t size, void **out, stk_error *err);
+
+typedef struct stk_row { /* one row while it is made; on the worker's stack */
+    stk_maker *m;
+    const stk_plan *plan;
+    const stk_schedule *schedule;
+    const stk_row_table *table;
+    stk_request *req; /* NULL: an immediate row */
+    stk_batch *batch;
+    uint32_t row, output;         /* in the batch; the one being made */
+    int again;                    /* the output was begun before, and had no memory */
+    const stk_piece_place *piece; /* of a packed row; NULL: the sample is the row */
+    uint64_t position;
+    uint64_t at; /* immediate rows: row of the array, or token of the stream */
+    stk_where where;
+} stk_row;
+
+typedef struct stk_row_ops { /* one output */
+    const char *name;
+    void (*prepare)(stk_row *x);             /* NULL: nothing to do */
+    int (*make)(stk_row *x, stk_error *err); /* adds no address to an error */
+    /* used: of packed rows, how full each is. */
+    int (*finish)(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
+                  stk_error *err); /* NULL: nothing to do */
+} stk_row_ops;
+
+typedef enum stk_run_kind { /* how a worker runs through the rows of a claim */
+    STK_RUN_REQUESTS,
+    STK_RUN_PEEKS,    /* bytes may be in memory: without a request where they are */
+    STK_RUN_IMMEDIATE /* never waits, and needs no request */
+} stk_run_kind;
+
+struct stk_row_table {
+    stk_run_kind run;
+    uint32_t n_out;
+    int replaceable; /* on_error="skip" may put another sample here */
+    int gathered;    /* rows of some outputs are places on the GPU */
+    int (*begin)(stk_row *x, stk_error *err);
+    void (*note)(stk_row *x);
+    const stk_row_ops *const *out; /* of each output */
+    void (*find)(stk_row *x);      /* requests: the fields are known.  NULL: all are read */
+    const stk_row_table *uncached; /* what a row is made with when what was found fails; or NULL */
+    /* immediate rows */
+    void (*expect)(const stk_plan *p, const stk_where *where, uint32_t n); /* of a run; or NULL */
+    stk_bytes (*next)(const stk_row *x); /* bytes of a row that comes next; or NULL */
+    size_t row_bytes;                    /* that are read for a row */
+};
+
+/* The table of a batch that is opened now. */
+const stk_row_table *stk_row_table_now(const stk_plan *p);
+int stk_row_finish(const stk_row_table *t, const stk_plan *p, stk_batch *b, const uint32_t *used,
+                   stk_error *err);
+/* 1: the GPU or memory had some of it, and was believed. */
+int stk_row_was_found(const stk_request *r);
+
+/* row.c: rows of samples */
+int stk_row_begin_sample(stk_row *x, stk_error *err); /* x->req has ticket and where */
+void stk_row_note_sample(stk_row *x);
+void stk_row_note_piece(stk_row *x); /* a packed row goes by its first sample */
+
+/* What feeds the output: its field, decompressed and narrowed by the chain. */
+int stk_row_narrow(stk_row *x, stk_bytes *in, stk_error *err);
+static inline int stk_row_input(stk_row *x, stk_bytes *in, stk_error *err)
+{
+    const stk_wanted *want = &x->req->want[x->output];
+
+    *in = want->bytes;
+    return want->unpack || x->plan->chains.chain[x->output].narrows ? stk_row_narrow(x, in, err)
+                                                                    : 0;
+}
+
+static inline stk_row_out *stk_row_out_of(const stk_row *x)
+{
+    return &x->batch->out[x->output].row[x->row];
+}
+
+static inline const stk_chain *stk_row_chain(const stk_row *x)
+{
+    return &x->plan->chains.chain[x->output];
+}
+
+/* Before a ragged row gets room: one may be here whose sample went bad later on. */
+static inline void stk_row_fresh(const stk_row *x)
+{
+    if (stk_row_out_of(x)->own)
+        stk_batch_unreserve(x->batch, x->output, x->row);
+}
+
+/* Rows that come as they are claimed share a piece of their batch; those that come late belong to
+ * another batch each time, and a piece each would soon fill all of them. */
+static inline stk_cut *stk_row_cut(const stk_row *x)
+{
+    return x->req->late ? NULL : &x->m->cut;
+}
+
+/* There was no memory for an output: wait for it, and make the output again. */
+int stk_row_make_again(stk_row *x, int rc, stk_error *err);
+
+/* All outputs of a row of a request. */
+static inline int stk_row_make(stk_row *x, stk_error *err)
+{
+    const stk_row_table *t = x->table;
+    int rc = 0;
+
+    x->m->short_room = 0;
+    for (x->output = 0; x->output < t->n_out; x->output++) {
+        rc = t->out[x->output]->make(x, err);
+        if (rc < 0)
+            rc = stk_row_make_again(x, rc, err);
+        if (rc < 0)
+            break;
+    }
+    stk_scratch_settle(&x->m->scratch);
+    return rc;
+}
+
+/* Room for a ragged row; NULL: stk_row_no_room() says why. */
+void *stk_row_reserve(stk_row *x, size_t len, stk_cut *cut);
+int stk_row_no_room(const stk_row *x, size_t len, stk_error *err);
+
+/* ---- the kinds ---- */
+
+extern const stk_row_ops stk_row_picture;    /* row_picture.c */
+extern const stk_row_ops stk_row_gpu;        /* row_gpu.c: decoded by the GPU where it can */
+extern const stk_row_ops stk_row_gpu_cached; /* ... which keeps them */
+extern const stk_row_ops stk_row_gpu_pixels; /* decoded here, finished there */
+extern const stk_row_ops stk_row_gpu_repair; /* made here as it must be there */
+void stk_row_gpu_find(stk_row *x);   /* a table's find() */
+void stk_row_gpu_forget(stk_row *x); /* ... that finds nothing */
+void stk_row_gpu_note(stk_row *x);
+extern const stk_row_ops stk_row_dense, stk_row_ragged, stk_row_bytes; /* row_value.c */
+extern const stk_row_ops stk_row_bytes_direct; /* read straight into the row, where it can be */
+extern const stk_row_ops stk_row_length_bytes, stk_row_length_value; /* row_length.c */
+extern const stk_row_ops stk_row_packed;                             /* row_packed.c */
+
+/* row_array.c: the ops of output i, and the rest of its table; resident: arrays are on the GPU. */
+const stk_row_ops *stk_row_array_ops(const stk_plan *p, uint32_t i, int resident);
+void stk_row_array_table(stk_row_table *t, const stk_plan *p, int resident);
+
+/* ---- between the kinds ---- */
+
+typedef struct stk_picture_way { /* what becomes of a picture whose header is read */
+    /* 1: the GPU decodes it.  NULL: it does not */
+    int (*leave)(stk_row *x, void *jpeg, const stk_view *view, const stk_ask *ask);
+    int (*place)(stk_row *x, stk_sample_job *job, stk_error *err); /* where sampled pixels go */
+} stk_picture_way;
+
+/* row_picture.c */
+int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err);
+void stk_picture_prepare(stk_row *x); /* finds what is kept of it for decoders */
+int stk_picture_check(const stk_row *x, const stk_image_info *info, stk_error *err);
+/* What is seen of a picture of that size, and how it is asked for. */
+int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_view *view, stk_ask *ask,
+                     stk_error *err);
+/* row_value.c: what a sample says of itself: its shape, and the bytes it has. */
+int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size, stk_error *err);
+/* A finish(): rows that differ become one tensor, where that was asked for. */
+int stk_value_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
+                  stk_error *err);
+/* STK_ECORRUPT: the row is longer than was said of its sample. */
+int stk_value_check(const stk_row *x, int64_t len, stk_error *err);
+
+/* row_learn.c: seek points found while running */
+void stk_learn_look(const stk_plan *p, stk_request *r, uint32_t output);
+void stk_learn_from(stk_row *x, const stk_decoder *decoder, void *ctx);
+
+/* ---- figures ---- */
+
+static inline void stk_count(_Atomic uint64_t *c, uint64_t n)
+{
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+/* The time since the last lap belongs to `stage`. */
+static inline void stk_lap(stk_maker *m, stk_stage_id stage)
+{
+#if STK_COUNTERS
+    uint64_t now = stk_ticks();
+
+    stk_count(&m->count.ticks[stage], now - m->last);
+    m->last = now;
+#else
+    (void)m;
+    (void)stage;
+#endif
+}
+
+#endif

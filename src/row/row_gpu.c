@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row_gpu.c - a picture on its way to a GPU: its record, in its row of the batch's slab; and what
+ * the GPU has already. */
+#include "device/pic.h"
+#include "row/row.h"
+
+/* What it takes to make the picture: while the record is written, not when all of them are sent. */
+static void note(stk_batch *b, uint32_t output, uint32_t row, const void *record)
+{
+    stk_pic_share *s = (stk_pic_share *)(void *)b->out[output].note;
+
+    s[row] = stk_pic_share_of(record);
+}
+
+static stk_kept whose(const stk_row *x, const stk_where *where, uint32_t output)
+{
+    return (stk_kept){ stk_schedule_id(x->schedule, where),
+                       x->plan->outputs.common->out[output].keep - 1 };
+}
+
+/* Room for a record; one may be here whose sample went bad later on. */
+static void *record_place(stk_row *x, size_t size)
+{
+    stk_row_fresh(x);
+    return stk_batch_reserve(x->batch, x->output, x->row, size, NULL);
+}
+
+/* ---- what the GPU keeps ---- */
+
+void stk_row_gpu_find(stk_row *x)
+{
+    const stk_plan *p = x->plan;
+    const stk_keep *k = stk_device_kept(p->gpu.device);
+    stk_request *r = x->req;
+    stk_bytes *near = r->scratch;
+    int small = stk_small_find(p->cache.fields, stk_schedule_id(x->schedule, &r->where), near,
+                               p->chains.n_out);
+
+    for (uint32_t i = 0; i < p->chains.n_out; i++) {
+        r->want[i].kept = p->cache.keep[i] && r->want[i].number != UINT16_MAX
+                              ? stk_keep_find(k, whose(x, &r->where, i))
+                              : 0;
+        r->want[i].at_hand = small ? near[i] : (stk_bytes){ 0 };
+    }
+}
+
+void stk_row_gpu_forget(stk_row *x)
+{
+    for (uint32_t i = 0; i < x->plan->chains.n_out; i++) {
+        x->req->want[i].kept = 0;
+        x->req->want[i].at_hand = (stk_bytes){ 0 };
+    }
+}
+
+/* 1: the picture of an output goes over to be kept, or is there. */
+static int stays(const stk_batch *b, uint32_t output, uint32_t row)
+{
+    const stk_pic_share *s = (const stk_pic_share *)(const void *)b->out[output].note;
+
+    return s[row].scan || s[row].kept;
+}
+
+/* Of a sample whose pictures are kept, its small fields are too, here. */
+static void keep_small(const stk_row *x)
+{
+    const stk_plan *p = x->plan;
+    const stk_request *r = x->req;
+    stk_bytes *near = r->scratch;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < r->n; i++) {
+        const stk_wanted *want = &r->want[i];
+
+        near[i] = (stk_bytes){ 0 };
+        if (p->cache.keep[i] && !stays(x->batch, i, x->row))
+            return; /* its file is read anyway */
+        if (p->cache.keep[i] || want->number == UINT16_MAX)
+            continue;
+        if (want->at_hand.data || p->chains.open_root[i])
+            return;
+        near[i] = want->bytes;
+        n++;
+    }
+    if (n)
+        stk_small_put(p->cache.fields, stk_schedule_id(x->schedule, &x->where), near, r->n);
+}
+
+void stk_row_gpu_note(stk_row *x)
+{
+    stk_row_note_sample(x);
+    keep_small(x);
+}
+
+/* Is the picture to go over whole, to be kept there?  Later all that is known of it is in its seek
+ * points, so they must be of this very file. */
+static int to_keep(const stk_row *x, const stk_ask *ask, const stk_jpeg_job *job)
+{
+    return x->plan->outputs.common->out[x->output].keep && job->seek && ask->need.w &&
+           stk_keep_wants(stk_device_kept(x->plan->gpu.device), whose(x, &x->where, x->output),
+                          (uint64_t)job->seek->scan_len + 2) &&
+           stk_jpeg_seek_check(job->seek, job->head, job->in, NULL) == 0;
+}
+
+/* 1: its record is written; 0: the CPU must decode it (odd, or there is no room). */
+static int leave(stk_row *x, void *jpeg, const stk_view *view, const stk_ask *ask)
+{
+    stk_scratch *scratch = &x->m->scratch;
+    stk_pic_gather g;
+    stk_jpeg_job job;
+    void *to;
+    int rc;
+
+    if (stk_jpeg_peek(jpeg, &ask->need, &job) < 0)
+        return 0;
+    job.color = ask->ycc ? STK_JPEG_YCC : STK_JPEG_RGB;
+    rc = to_keep(x, ask, &job) ? stk_pic_jpeg_size_all(&g, &job, view, scratch, NULL) : STK_ESTALE;
+    if (rc == STK_ESTALE)
+        rc = stk_pic_jpeg_size(&g, &job, view, scratch, NULL);
+    if (rc == STK_ESTALE) { /* as the host would */
+        job.seek = NULL;
+        rc = stk_pic_jpeg_size(&g, &job, view, scratch, NULL);
+        stk_count(&x->m->count.lane[STK_LANE_MISFIT], rc == 0);
+    }
+    to = rc == 0 ? record_place(x, g.rec.size) : NULL;
+    if (!to)
+        return 0;
+    stk_pic_jpeg_write(to, &g);
+    note(x->batch, x->output, x->row, to);
+    stk_count(&x->m->count.lane[STK_LANE_SEEK], job.seek != NULL);
+    return 1;
+}
+
+/* ---- pixels that are made here ---- */
+
+/* Room in a record for what the job makes. */
+static int record(stk_row *x, stk_sample_job *job, stk_pic_kind kind, stk_error *err)
+{
+    const stk_view *v = job->view;
+    size_t len = (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(job->dtype);
+    void *to = record_place(x, stk_pic_plain_size(len));
+
+    if (!to)
+        return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
+    job->dst = stk_pic_plain_write(to, kind, v->vis_w, v->vis_h, len);
+    note(x->batch, x->output, x->row, to);
+    return 0;
+}
+
+/* As it must be there. */
+static int place_ready(stk_row *x, stk_sample_job *job, stk_error *err)
+{
+    return record(x, job, STK_PIC_READY, err);
+}
+
+/* Color and type after sampling cost a GPU nothing and save half of the way or more; what was
+ * sampled as Y, Cb, Cr has more than 8 bits, and stays as it is. */
+static int place_pixels(stk_row *x, stk_sample_job *job, stk_error *err)
+{
+    if (job->dtype == STK_U8 || job->pixels->space != STK_RGBX)
+        return place_ready(x, job, err);
+    job->dtype = STK_U8;
+    job->layout = STK_HWC;
+    for (int c = 0; c < 3; c++) {
+        job->mul[c] = 1;
+        job->add[c] = 0;
+    }
+    return record(x, job, STK_PIC_U8, err);
+}
+
+/* ---- the kinds ---- */
+
+/* The GPU has its scan; all else is in the seek points.  What fails here is done from the file. */
+static int make_kept(stk_row *x, stk_error *err)
+{
+    const stk_wanted *want = &x->req->want[x->output];
+    stk_jpeg_job job = { 0 };
+    stk_image_info size;
+    stk_pic_gather g;
+    stk_jpeg_head head;
+    stk_jpeg_seek seek;
+    stk_view view;
+    stk_ask ask;
+    void *to;
+
+    stk_scratch_reset(&x->m->scratch);
+    STK_TRY(stk_jpeg_seek_open(&seek, &head, want->hint, err));
+    size = (stk_image_info){ head.width, head.height };
+    STK_TRY(stk_picture_check(x, &size, err));
+    STK_TRY(stk_picture_look(x, &size, &view, &ask, err));
+    job = (stk_jpeg_job){ .head = &head,
+                          .seek = &seek,
+                          .color = ask.ycc ? STK_JPEG_YCC : STK_JPEG_RGB };
+    STK_TRY(stk_pic_jpeg_size_kept(&g, &job, want->kept, &view, &x->m->scratch, NULL));
+    to = record_place(x, g.rec.size);
+    if (!to)
+        return STK_ENOMEM;
+    stk_pic_jpeg_write(to, &g);
+    note(x->batch, x->output, x->row, to);
+    stk_count(&x->m->count.lane[STK_LANE_SEEK], 1);
+    stk_lap(x->m, STK_STAGE_DECODE);
+    return 0;
+}
+
+static int make_gpu(stk_row *x, stk_error *err)
+{
+    static const stk_picture_way way = { leave, place_pixels };
+
+    return stk_picture_make(x, &way, err);
+}
+
+static int make_cached(stk_row *x, stk_error *err)
+{
+    return x->req->want[x->output].kept ? make_kept(x, err) : make_gpu(x, err);
+}
+
+static int make_pixels(stk_row *x, stk_error *err)
+{
+    static const stk_picture_way way = { NULL, place_pixels };
+
+    return stk_picture_make(x, &way, err);
+}
+
+static int make_repair(stk_row *x, stk_error *err)
+{
+    static const stk_picture_way way = { NULL, place_ready };
+
+    return stk_picture_make(x, &way, err);
+}
+
+const stk_row_ops stk_row_gpu = {
+    .name = "picture_gpu", .prepare = stk_picture_prepare, .make = make_gpu
+};
+const stk_row_ops stk_row_gpu_cached = {
+    .name = "picture_gpu_cached", .prepare = stk_picture_prepare, .make = make_cached
+};
+const stk_row_ops stk_row_gpu_pixels = {
+    .name = "picture_gpu_pixels", .prepare = stk_picture_prepare, .make = make_pixels
+};
+const stk_row_ops stk_row_gpu_repair = {
+    .name = "picture_gpu_repair", .prepare = stk_picture_prepare, .make = make_repair
+};

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row_value.c - bytes as they are, and values: parsed straight into the row where its size is
+ * known, else into room cut off a ragged output. */
+#include <string.h>
+
+#include "row/row.h"
+
+int stk_value_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
+                  stk_error *err)
+{
+    const stk_common *c = p->outputs.common;
+
+    (void)used;
+    return stk_out_pads(&c->out[output], c->batch) && !b->out[output].padded
+               ? stk_batch_pad(b, output, err)
+               : 0;
+}
+
+int stk_value_check(const stk_row *x, int64_t len, stk_error *err)
+{
+    uint32_t said;
+
+    if (!x->schedule->lengths || !stk_row_chain(x)->counted)
+        return 0;
+    said = x->schedule->lengths[stk_schedule_id(x->schedule, &x->where)];
+    if (len <= (int64_t)said || len <= 1)
+        return 0;
+    return stk_fail(err, STK_ECORRUPT,
+                    "output %s: its row has %" PRId64 " values, and lengths say %u: give the "
+                    "lengths that the data has, or leave them to be measured",
+                    x->plan->chains.out[x->output].name, len, said);
+}
+
+/* ---- bytes ---- */
+
+/* A field that is handed out as it is, and has a read to itself, is read straight into the row. */
+static void prepare_direct(stk_row *x)
+{
+    stk_wanted *want = &x->req->want[x->output];
+    stk_io *io = stk_request_own_io(x->req, x->output);
+    void *dst;
+
+    want->direct = 0;
+    if (!io || !io->len)
+        return;
+    stk_row_fresh(x);
+    dst = stk_batch_reserve(x->batch, x->output, x->row, io->len, &x->m->cut);
+    if (!dst)
+        return; /* make() says that there is no room */
+    io->dst = dst;
+    want->direct = 1;
+}
+
+static void *new_room(stk_row *x, size_t len)
+{
+    stk_row_fresh(x);
+    return stk_row_reserve(x, len, stk_row_cut(x));
+}
+
+static int put_bytes(stk_row *x, stk_bytes in, void *dst, stk_error *err)
+{
+    stk_row_out *out = stk_row_out_of(x);
+
+    if (!dst)
+        return stk_row_no_room(x, in.len, err);
+    if (in.len && in.data != dst) /* an empty field may have no address */
+        memmove(dst, in.data, in.len);
+    out->ndim = 1;
+    out->shape[0] = (int64_t)in.len;
+    return 0;
+}
+
+static int make_bytes(stk_row *x, stk_error *err)
+{
+    stk_bytes in;
+
+    STK_TRY(stk_row_input(x, &in, err));
+    STK_TRY(stk_value_check(x, (int64_t)in.len, err));
+    return put_bytes(x, in, new_room(x, in.len), err);
+}
+
+/* The room that was read into, unless a codec made more of the bytes; or new room. */
+static int make_direct(stk_row *x, stk_error *err)
+{
+    stk_row_out *out = stk_row_out_of(x);
+    stk_bytes in;
+
+    STK_TRY(stk_row_input(x, &in, err));
+    STK_TRY(stk_value_check(x, (int64_t)in.len, err));
+    if (!x->req->want[x->output].direct || in.len > out->len)
+        return put_bytes(x, in, new_room(x, in.len), err);
+    out->len = in.len;
+    return put_bytes(x, in, out->data, err);
+}
+
+const stk_row_ops stk_row_bytes = { .name = "bytes",
+                                    .make = make_bytes,
+                                    .finish = stk_value_pad };
+const stk_row_ops stk_row_bytes_direct = { .name = "bytes_direct",
+                                           .prepare = prepare_direct,
+                                           .make = make_direct,
+                                           .finish = stk_value_pad };
+
+/* ---- values ---- */
+
+static int make_dense(stk_row *x, stk_error *err)
+{
+    const stk_step *s = stk_row_chain(x)->parse;
+    stk_bytes in;
+
+    STK_TRY(stk_row_input(x, &in, err));
+    return s->codec->parse(s->state, in, stk_batch_place(x->batch, x->output, x->row), err);
+}
+
+const stk_row_ops stk_row_dense = { .name = "value", .make = make_dense };
+
+int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    size_t bytes;
+
+    *spec = c->pack ? c->raw : c->spec;
+    STK_TRY(c->parse->codec->shape(c->parse->state, in, spec, err));
+    bytes = stk_dtype_size(spec->dtype);
+    if (!bytes || spec->ndim >= STK_MAX_DIMS)
+        return stk_fail(err, STK_ENOTSUP, "a row of %u dimensions and type %s: at most %d, typed",
+                        spec->ndim, stk_dtype_name(spec->dtype), STK_MAX_DIMS - 1);
+    for (uint32_t i = 0; i < spec->ndim; i++)
+        if (spec->shape[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)spec->shape[i], &bytes))
+            return stk_fail(err, STK_ECORRUPT, "a row of more bytes than there is memory");
+    *size = bytes;
+    return 0;
+}
+
+/* Room for a row of that shape. */
+static int value_place(stk_row *x, const stk_spec *spec, size_t bytes, void **dst, stk_error *err)
+{
+    stk_row_out *out = stk_row_out_of(x);
+
+    out->dtype = spec->dtype;
+    out->ndim = spec->ndim;
+    memcpy(out->shape, spec->shape, sizeof out->shape);
+    *dst = new_room(x, bytes);
+    return *dst ? 0 : stk_row_no_room(x, bytes, err);
+}
+
+/* A row that truncate() makes shorter is made whole beside its place: codecs know nothing of it. */
+static int make_cut(stk_row *x, stk_bytes in, stk_spec *spec, size_t bytes, stk_error *err)
+{
+    const stk_step *s = stk_row_chain(x)->parse;
+    size_t each = bytes / (size_t)spec->shape[0], kept = each * (size_t)spec->most;
+    uint8_t *whole = stk_scratch_get(&x->m->scratch, bytes);
+    void *dst;
+
+    if (!whole)
+        return stk_fail_nomem(err, bytes);
+    STK_TRY(s->codec->parse(s->state, in, whole, err));
+    spec->shape[0] = spec->most;
+    STK_TRY(value_place(x, spec, kept, &dst, err));
+    memcpy(dst, spec->keep_last ? whole + (bytes - kept) : whole, kept);
+    return 0;
+}
+
+static int make_ragged(stk_row *x, stk_error *err)
+{
+    const stk_step *s = stk_row_chain(x)->parse;
+    void *dst = NULL;
+    stk_spec spec;
+    stk_bytes in;
+    size_t bytes;
+    int cut;
+
+    stk_scratch_reset(&x->m->scratch);
+    STK_TRY(stk_row_input(x, &in, err));
+    STK_TRY(stk_value_shape(x, in, &spec, &bytes, err));
+    cut = spec.most && spec.ndim && spec.shape[0] > spec.most;
+    if (spec.ndim)
+        STK_TRY(stk_value_check(x, cut ? spec.most : spec.shape[0], err));
+    if (cut)
+        return make_cut(x, in, &spec, bytes, err);
+    STK_TRY(value_place(x, &spec, bytes, &dst, err));
+    return s->codec->parse(s->state, in, dst, err);
+}
+
+const stk_row_ops stk_row_ragged = { .name = "value_ragged",
+                                     .make = make_ragged,
+                                     .finish = stk_value_pad };
