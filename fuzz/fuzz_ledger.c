@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "fuzz.h"
-#include "ledger_model.h"
+#include "ledger/ledger_model.h"
 
 #define MAX_SIZE (1u << 16)
 

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "fuzz.h"
-#include "pack_stamp.h"
+#include "tools/pack_stamp.h"
 
 #define SHARDS 5
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <stoker/stoker.h>
 
-#include "fetch/data.h"
+#include "data/data.h"
 
 typedef struct span {
     const uint8_t *data;

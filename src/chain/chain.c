@@ -12,7 +12,7 @@
 #include "base/expr.h"
 #include "base/registry.h"
 #include "codec/codec.h"
-#include "codec/open.h"
+#include "chain/open.h"
 #include "op/view.h"
 
 static const stk_arg from_args[] = { { "names", STK_ARG_NAMES, NULL, "fields to try, in order" },

@@ -5,7 +5,7 @@
 #define STOKER_CHAIN_H
 
 #include "base/rng.h"
-#include "codec/tokens.h"
+#include "chain/tokens.h"
 #include "index/index.h"
 
 #define STK_MAX_STEPS 32

@@ -10,7 +10,7 @@
 
 #include "cuda/gather_run.h"
 #include "cuda/pic_run.h"
-#include "device/cuda.h"
+#include "cuda/cuda.h"
 
 namespace
 {

@@ -5,7 +5,7 @@
 
 #include <cuda_runtime.h>
 
-#include "device/gather.h"
+#include "cuda/gather.h"
 
 #ifdef __cplusplus
 extern "C"

@@ -7,8 +7,8 @@
  * the host's, bit for bit. */
 #include "cuda/pic_run.h"
 #include "cuda/pic_sync.cuh"
-#include "device/pic_unit.h"
-#include "device/pic_view.h"
+#include "cuda/pic_unit.h"
+#include "cuda/pic_view.h"
 
 #define THREADS 128
 #define WARPS (THREADS / 32)

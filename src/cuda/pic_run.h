@@ -5,7 +5,7 @@
 
 #include <cuda_runtime.h>
 
-#include "device/slab.h"
+#include "cuda/slab.h"
 
 #ifdef __cplusplus
 extern "C" {

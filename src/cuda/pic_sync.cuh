@@ -6,7 +6,7 @@
 
 #include <cuda_runtime.h>
 
-#include "device/pic_points.h"
+#include "cuda/pic_points.h"
 
 /* points: NULL, or one for each of l.sync. */
 static __global__ void __launch_bounds__(STK_SYNC_THREADS, 5)

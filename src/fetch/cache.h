@@ -11,7 +11,7 @@
 #include <pthread.h>
 
 #include "base/account.h"
-#include "fetch/data.h"
+#include "data/data.h"
 
 typedef struct stk_cache stk_cache; /* Thread: any. */
 typedef struct stk_block stk_block; /* Thread: any. */

@@ -3,7 +3,7 @@
 #ifndef STOKER_FORMAT_CSV_H
 #define STOKER_FORMAT_CSV_H
 
-#include "source/text.h"
+#include "base/text.h"
 
 typedef struct stk_cells { /* init with zeros, end with fini */
     stk_text text;         /* all cells, one behind the other, without their quotes */

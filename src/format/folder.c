@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 #include "format/format.h"
-#include "source/text.h"
+#include "base/text.h"
 
 #define NO_CLASS UINT32_MAX
 

@@ -4,7 +4,7 @@
 #define STOKER_FORMAT_GROUP_H
 
 #include "format/format.h"
-#include "source/text.h"
+#include "base/text.h"
 
 typedef struct stk_member { /* a regular file of an archive */
     const char *name;

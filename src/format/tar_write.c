@@ -14,7 +14,7 @@
 
 #include "base/atomic_file.h"
 #include "format/tar.h"
-#include "source/text.h"
+#include "base/text.h"
 
 #define BUFFER (1u << 20)
 #define WRITE_BACK (16u << 20)      /* bytes between hints to the kernel */

@@ -7,7 +7,7 @@
 #include "loader/blocks.h"
 
 #include "base/mem.h"
-#include "fetch/data.h"
+#include "data/data.h"
 
 #define TABLE_RUN 1024 /* of a table without runs */
 #define SHORT_RUN 16   /* runs of less, on average, are none */

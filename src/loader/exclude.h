@@ -4,7 +4,7 @@
 #define STOKER_EXCLUDE_H
 
 #include "base/log.h"
-#include "fetch/data.h"
+#include "data/data.h"
 #include "order/order.h"
 
 /* Read the manifest `path` (what `stoker check --write-exclude` writes, or keys, one a line).

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "device/gather.h"
+#include "cuda/gather.h"
 #include "loader/parts.h"
 
 /* ---- pictures ---- */

@@ -3,7 +3,7 @@
  * set. */
 #include <string.h>
 
-#include "device/pic.h"
+#include "gpu/pic.h"
 #include "loader/parts.h"
 #include "loader/ragged.h"
 

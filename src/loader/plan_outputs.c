@@ -3,7 +3,7 @@
  * shapes, the pool of their memory, global ids. */
 #include <string.h>
 
-#include "device/pic.h"
+#include "gpu/pic.h"
 #include "loader/parts.h"
 
 static uint64_t shard_bytes(const stk_dataset *data)

@@ -13,7 +13,7 @@
 #include <stoker/stoker.h>
 
 #include "pipe/io.h"
-#include "pipe/ledger_write.h"
+#include "ledger/ledger_write.h"
 #include "pipe/slot.h"
 #include "pipe/worker.h"
 

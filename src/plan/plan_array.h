@@ -7,8 +7,8 @@
 #ifndef STOKER_PLAN_ARRAY_H
 #define STOKER_PLAN_ARRAY_H
 
-#include "codec/tokens.h"
-#include "fetch/arrays.h"
+#include "chain/tokens.h"
+#include "array/arrays.h"
 #include "kern/convert.h"
 
 typedef struct stk_array_out { /* one output of one data set */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_gpu.c - a picture on its way to a GPU: its record, in its row of the batch's slab; and what
  * the GPU has already. */
-#include "device/pic.h"
+#include "gpu/pic.h"
 #include "row/row.h"
 
 /* What it takes to make the picture: while the record is written, not when all of them are sent. */

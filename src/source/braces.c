@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "source/text.h"
+#include "base/text.h"
 
 #define DEPTH_MAX 64
 #define NODES_MAX (1u << 20)

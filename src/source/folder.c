@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "source/text.h"
+#include "base/text.h"
 
 #define FOLDERS_MAX (1u << 20) /* in one class: symlinks can make few look like many */
 

@@ -17,7 +17,7 @@
 #include "source/braces.h"
 #include "source/folder.h"
 #include "source/source.h"
-#include "source/text.h"
+#include "base/text.h"
 
 #define NAMES_MAX (16u << 20)
 #define TEXT_MAX (1u << 20) /* a pattern after ${X}: values can name each other */

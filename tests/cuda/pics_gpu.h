@@ -10,7 +10,7 @@
 
 #include "base/rng.h"
 #include "cuda/pic_run.h"
-#include "device/pic.h"
+#include "gpu/pic.h"
 #include "kern/sample.h"
 
 typedef struct photo { /* a JPEG with its seek points */

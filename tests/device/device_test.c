@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 #include "../seams/seam.h"
-#include "device/load.h"
+#include "gpu/load.h"
 
 #define N 230
 

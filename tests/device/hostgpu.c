@@ -13,9 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "device/cuda.h"
-#include "device/pic_host_test.h"
-#include "device/pic_sync.h"
+#include "cuda/cuda.h"
+#include "gpu/pic_host_test.h"
+#include "cuda/pic_sync.h"
 
 enum { GPUS = 2, POISON = 0xA5 };
 enum { COPY, ZERO, WAIT, RECORD, CALL, PICTURES, GATHER };

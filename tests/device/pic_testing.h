@@ -5,7 +5,7 @@
 #define STOKER_PIC_TESTING_H
 
 #include "codec/jpeg_head.h"
-#include "device/slab.h"
+#include "cuda/slab.h"
 
 #define PIC_HEAD_BYTES ((sizeof(stk_pic) + 63) / 64 * 64)
 

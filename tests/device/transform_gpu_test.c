@@ -15,7 +15,7 @@
 #include <stoker/transform.h>
 
 #include "base/mem.h"
-#include "device/cuda.h"
+#include "cuda/cuda.h"
 
 #define SEED 20261115u
 #define MOST 40

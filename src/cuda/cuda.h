@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuda.h - what libstoker_cuda offers: one table of functions, found at run time.
+ *
+ * Nothing else of Stoker links CUDA.  Calls answer 0 or CUDA's error number, which say() puts into
+ * words.  Streams and events are CUDA's own handles, so those of other libraries in the process fit
+ * too.  A GPU is named by its number; every call says which, and leaves the calling thread's current
+ * one as it was. */
+#ifndef STOKER_CUDA_H
+#define STOKER_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda/gather.h"
+#include "cuda/slab.h"
+
+#define STK_CUDA_ABI 4
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct stk_gpu_info {
+    char name[64];
+    uint64_t memory, free_memory;
+    uint32_t sms;
+    int32_t node; /* NUMA node; -1: not known */
+} stk_gpu_info;
+
+typedef enum stk_copy { STK_COPY_IN = 1, STK_COPY_OUT, STK_COPY_WITHIN } stk_copy;
+
+typedef struct stk_cuda {
+    uint32_t abi;
+    const char *(*say)(int rc);
+    int (*count)(int *n);
+    int (*current)(int *gpu); /* the calling thread's */
+    int (*info)(int gpu, stk_gpu_info *out);
+    int (*pinned_alloc)(int gpu, size_t size, void **out); /* all GPUs may read it */
+    void (*pinned_free)(void *p);
+    int (*alloc)(int gpu, size_t size, void **out);
+    void (*free)(int gpu, void *p);                   /* waits until nobody uses it */
+    int (*stream_open)(int gpu, int low, void **out); /* low: others come first */
+    void (*stream_close)(int gpu, void *stream);
+    int (*stream_wait)(int gpu, void *stream,
+                       void *event); /* until what the event was recorded behind */
+    int (*stream_sync)(int gpu, void *stream);
+    int (*event_open)(int gpu, int timed, void **out);
+    void (*event_close)(int gpu, void *event);
+    int (*event_record)(int gpu, void *event, void *stream);
+    int (*event_done)(int gpu, void *event,
+                      int wait); /* 1: what it was recorded behind is through */
+    int (*event_ms)(int gpu, void *from, void *to, float *out); /* both are through */
+    int (*copy)(int gpu, void *dst, const void *src, size_t size, stk_copy how, void *stream);
+    int (*zero)(int gpu, void *dst, size_t size, void *stream);
+    /* Call fn on a thread of CUDA's when the stream gets there, also where work before it failed
+     * (rc); it must make no CUDA calls. */
+    int (*call)(int gpu, void *stream, void (*fn)(void *cookie, int rc), void *cookie);
+    int (*pictures)(int gpu, const stk_pic_launch *l, void *stream);
+    int (*gather)(int gpu, const stk_gather *g, void *stream);
+    void (*range_push)(const char *name); /* NVTX, of the calling thread */
+    void (*range_pop)(void);
+} stk_cuda;
+
+/* The one name that libstoker_cuda shows.  NULL: it was built for another ABI. */
+typedef const stk_cuda *(*stk_cuda_table_fn)(uint32_t abi);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* named.c - open a file that a sample names: a picture of a folder, the path of a manifest.
+ *
+ * Names of a manifest come from data, so they stay below their root: "..", absolute names and
+ * symlinks that lead elsewhere are refused.  Names of a folder come from listing it, where symlinks
+ * are followed: they are what the user put there. */
+#include <stdio.h>
+#include <string.h>
+
+#include "data/data.h"
+#include "source/folder.h"
+
+#define PATH_BYTES 4096
+
+static int climbs(stk_bytes name)
+{
+    for (size_t i = 0; i + 1 < name.len; i++)
+        if (name.data[i] == '.' && name.data[i + 1] == '.' && (!i || name.data[i - 1] == '/') &&
+            (i + 2 == name.len || name.data[i + 2] == '/'))
+            return 1;
+    return 0;
+}
+
+/* The name as a path below root[0..len), which is "" for "/". */
+static int join(char *path, const char *root, size_t len, stk_bytes name, stk_error *err)
+{
+    const char *s = (const char *)name.data;
+    int shown = name.len > 100 ? 100 : (int)name.len;
+
+    if (!name.len || s[name.len - 1] == '/' || memchr(s, 0, name.len))
+        return stk_fail(err, STK_ECORRUPT, "\"%.*s\" names no file", shown, s);
+    if (climbs(name))
+        return stk_fail(err, STK_ECORRUPT, "\"%.*s\" leads out of its root by \"..\": refused",
+                        shown, s);
+    if (s[0] == '/') {
+        if (name.len <= len || memcmp(s, root, len) != 0 || s[len] != '/')
+            return stk_fail(err, STK_ECORRUPT,
+                            "\"%.*s\" lies outside the root %.*s: refused; open(root=\"/\") "
+                            "allows any",
+                            shown, s, len > 80 ? 80 : (int)len, root);
+        len = 0;
+    }
+    if (len + 1 + name.len >= PATH_BYTES)
+        return stk_fail(err, STK_ELIMIT, "the path of \"%.*s\" has %zu bytes, %d are allowed",
+                        shown, s, len + 1 + name.len, PATH_BYTES - 1);
+    memcpy(path, root, len);
+    if (s[0] != '/')
+        path[len++] = '/';
+    memcpy(path + len, s, name.len);
+    path[len + name.len] = 0;
+    return 0;
+}
+
+static size_t root_len(const char *shard, const char *root)
+{
+    size_t len = strlen(root ? root : shard);
+
+    if (!root && !stk_is_folder(shard))
+        while (len && shard[len - 1] != '/')
+            len--;
+    while (len && (root ? root : shard)[len - 1] == '/')
+        len--;
+    return len;
+}
+
+static int check_size(const stk_place *p, uint64_t size, uint64_t *len, stk_error *err)
+{
+    if (p->whole) {
+        if (p->offset > size)
+            return stk_fail(err, STK_ECORRUPT,
+                            "the file has %" PRIu64 " bytes, its range begins at %" PRIu64, size,
+                            p->offset);
+        *len = size - p->offset;
+        return 0;
+    }
+    *len = p->len;
+    if (p->must_equal && size != p->offset + p->len)
+        return stk_fail(err, STK_ESTALE,
+                        "the file has %" PRIu64 " bytes, the index was made when it had %" PRIu64
+                        "; run: stoker index --force ...",
+                        size, p->offset + p->len);
+    if (p->offset > size || p->len > size - p->offset)
+        return stk_fail(err, STK_ECORRUPT,
+                        "the file has %" PRIu64 " bytes, its range is %" PRIu64 " at %" PRIu64,
+                        size, p->len, p->offset);
+    return 0;
+}
+
+int stk_named_open(const char *shard, const char *root, const stk_place *place, stk_file **out,
+                   uint64_t *len, stk_error *err)
+{
+    stk_file_info info;
+    char path[PATH_BYTES];
+    size_t len_root = root_len(shard, root);
+    int rc;
+
+    *out = NULL;
+    STK_TRY(join(path, root ? root : shard, len_root, place->name, err));
+    if (path[0] != '/')
+        rc = stk_url_open(path, out, err);
+    else if (stk_is_folder(shard))
+        rc = stk_source_local.open(path, out, err);
+    else
+        rc = stk_local_open_below(path, len_root, out, err);
+    if (rc == 0)
+        rc = (*out)->source->stat(*out, &info, err);
+    if (rc == 0)
+        rc = check_size(place, info.size, len, err);
+    if (rc < 0) {
+        stk_file_close(out);
+        stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
+    }
+    return rc;
+}

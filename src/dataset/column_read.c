@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* column_read.c - walk a shard's samples and collect the values of some columns.
+ *
+ * A column is a field, or a member of a field that holds JSON.  A field's own name may have dots
+ * ("seg.png"), so the longest beginning that is a field wins; which one that is depends on the
+ * schema alone and is found once a schema.  Of a sample only the fields that are asked for are
+ * read, each once. */
+#include "dataset/column_read.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/numeral.h"
+#include "data/data.h"
+
+#define MAX_VALUE ((uint64_t)1 << 16) /* bytes of a field that is a value itself */
+#define MAX_JSON ((uint64_t)1 << 24)  /* bytes of a field that holds it */
+#define STOP_EVERY 256u
+
+typedef struct target { /* a column in samples of one schema */
+    int field;          /* -1: they have none */
+    const char *path;   /* in its JSON; NULL: the field itself */
+} target;
+
+typedef struct reading {
+    const stk_column_job *job;
+    const char *shard_name;
+    uint64_t shard_size;
+    stk_file *file;
+    uint32_t schema; /* that the targets are of */
+    target to[STK_MAX_COLUMNS];
+    stk_values values[STK_MAX_COLUMNS];
+    uint8_t *bytes; /* the field at hand */
+    size_t cap;
+    uint8_t *plain; /* a JSON string without its quotes */
+    size_t plain_cap;
+    void *block; /* the unpacked block at hand, and its number */
+    size_t block_len;
+    uint64_t block_number;
+    uint64_t bad;
+} reading;
+
+int stk_column_name_check(const char *name, stk_error *err)
+{
+    size_t n = strlen(name);
+
+    if (!n || n > 255 || name[0] == '.' || name[n - 1] == '.' || strstr(name, "..") ||
+        strchr(name, ','))
+        return stk_fail(err, STK_EINVAL,
+                        "\"%.200s\" is not a column: write a field (cls) or a member of a JSON field "
+                        "(json.width)",
+                        name);
+    return 0;
+}
+
+int stk_column_is_class(const stk_index *ix, const stk_format *format, const char *name)
+{
+    if (!format->class_name || strcmp(name, "cls") != 0)
+        return 0;
+    for (uint32_t i = 0; i < stk_index_names(ix); i++)
+        if (!strcmp(stk_index_name(ix, i), name))
+            return 1;
+    return 0;
+}
+
+int stk_column_no_value(const stk_index *ix, const char *name, stk_error *err)
+{
+    char fields[128] = "";
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < stk_index_names(ix) && at < sizeof fields; i++)
+        at += (size_t)snprintf(fields + at, sizeof fields - at, "%s%s", i ? ", " : "",
+                               stk_index_name(ix, i));
+    return stk_fail(err, STK_EINVAL,
+                    "no sample has a value for the column %.60s; the fields are: %s%s", name,
+                    fields, at >= sizeof fields ? "..." : "");
+}
+
+/* ---- which field ---- */
+
+static target find_target(const stk_index *ix, uint32_t schema, const char *column)
+{
+    target t = { stk_index_schema_find(ix, schema, column), NULL };
+    char name[256];
+    size_t n = strlen(column);
+
+    while (t.field < 0) {
+        while (n && column[n - 1] != '.')
+            n--;
+        if (!n)
+            break;
+        n--;
+        memcpy(name, column, n);
+        name[n] = 0;
+        t = (target){ stk_index_schema_find(ix, schema, name), column + n + 1 };
+    }
+    return t;
+}
+
+static void find_targets(reading *r, uint32_t schema)
+{
+    if (r->schema == schema)
+        return;
+    r->schema = schema;
+    for (uint32_t c = 0; c < r->job->n_columns; c++)
+        r->to[c] = find_target(r->job->index, schema, r->job->column[c]);
+}
+
+/* ---- its bytes ---- */
+
+static int room(uint8_t **p, size_t *cap, uint64_t need, stk_error *err)
+{
+    uint8_t *grown;
+
+    if (need <= *cap)
+        return 0;
+    grown = stk_grow(*p, 0, need);
+    if (!grown)
+        return stk_fail_nomem(err, need);
+    *p = grown;
+    *cap = need;
+    return 0;
+}
+
+static int size_check(const stk_field *f, uint64_t len, int json, stk_error *err)
+{
+    if (len <= (json ? MAX_JSON : MAX_VALUE))
+        return 0;
+    return stk_fail(err, STK_ELIMIT,
+                    "field %s has %" PRIu64 " bytes: a column is for values of at most %" PRIu64,
+                    f->name, len, json ? MAX_JSON : MAX_VALUE);
+}
+
+static int read_range(reading *r, uint64_t offset, uint64_t len, stk_bytes *out, stk_error *err)
+{
+    if (offset > r->shard_size || len > r->shard_size - offset)
+        return stk_fail(err, STK_ECORRUPT,
+                        "%" PRIu64 " bytes at %" PRIu64 " are past the shard's %" PRIu64
+                        "; run: stoker index --force ...",
+                        len, offset, r->shard_size);
+    STK_TRY(room(&r->bytes, &r->cap, len, err));
+    if (len)
+        STK_TRY(stk_file_read(r->file, offset, r->bytes, len, err));
+    *out = (stk_bytes){ r->bytes, len };
+    return 0;
+}
+
+static int read_named(reading *r, const stk_field *f, const stk_place *p, int json, stk_bytes *out,
+                      stk_error *err)
+{
+    stk_file *file = NULL;
+    uint64_t len = 0;
+    int rc = stk_named_open(r->shard_name, NULL, p, &file, &len, err);
+
+    if (rc == 0)
+        rc = size_check(f, len, json, err);
+    if (rc == 0)
+        rc = room(&r->bytes, &r->cap, len, err);
+    if (rc == 0 && len)
+        rc = stk_file_read(file, p->offset, r->bytes, len, err);
+    stk_file_close(&file);
+    *out = (stk_bytes){ r->bytes, len };
+    return rc;
+}
+
+/* Samples that lie side by side share a block: the last one is kept. */
+static int read_block(reading *r, const stk_place *p, stk_error *err)
+{
+    stk_bytes raw;
+    int rc;
+
+    if (r->block && r->block_number == p->block)
+        return 0;
+    stk_free(r->block);
+    r->block = NULL;
+    STK_TRY(read_range(r, p->offset, p->len, &raw, err));
+    r->block_len = (size_t)p->unpacked;
+    r->block = stk_alloc(r->block_len);
+    if (!r->block)
+        return stk_fail_nomem(err, r->block_len);
+    r->block_number = p->block;
+    rc = r->job->format->unpack(raw, r->block, &r->block_len, err);
+    if (rc < 0) {
+        stk_free(r->block);
+        r->block = NULL;
+    }
+    return rc;
+}
+
+static int read_field(reading *r, stk_entry *e, const stk_field *f, int json, stk_bytes *out,
+                      stk_error *err)
+{
+    const stk_format *format = r->job->format;
+    stk_place p = { 0 };
+
+    if (!format->locate) {
+        STK_TRY(size_check(f, f->size, json, err));
+        return read_range(r, f->offset, f->size, out, err);
+    }
+    e->state = r->job->state;
+    STK_TRY(format->locate(e, f, &p, err));
+    if (p.here.data) {
+        *out = p.here;
+        return size_check(f, out->len, json, err);
+    }
+    if (p.name.data)
+        return read_named(r, f, &p, json, out, err);
+    if (p.shared) {
+        STK_TRY(read_block(r, &p, err));
+        STK_TRY(format->pick((stk_bytes){ r->block, r->block_len }, e, f, out, err));
+        return size_check(f, out->len, json, err);
+    }
+    STK_TRY(size_check(f, p.len, json, err));
+    return read_range(r, p.offset, p.len, out, err);
+}
+
+/* ---- its value ---- */
+
+static int is(stk_bytes s, const char *word)
+{
+    return s.len == strlen(word) && !memcmp(s.data, word, s.len);
+}
+
+static int put_json(reading *r, stk_values *values, stk_bytes v, stk_error *err)
+{
+    size_t len = 0;
+
+    if (is(v, "null"))
+        return stk_values_add(values, STK_VALUE_NULL, v, err);
+    if (is(v, "true") || is(v, "false"))
+        return stk_values_add(values, STK_VALUE_BARE,
+                              (stk_bytes){ (const uint8_t *)(is(v, "true") ? "1" : "0"), 1 }, err);
+    if (v.data[0] != '"')
+        return stk_values_add(
+            values, v.data[0] == '{' || v.data[0] == '[' ? STK_VALUE_QUOTED : STK_VALUE_BARE, v,
+            err);
+    STK_TRY(room(&r->plain, &r->plain_cap, v.len, err));
+    if (stk_json_unquote(v, r->plain, &len, NULL) < 0) { /* half a surrogate pair */
+        r->bad++;
+        return stk_values_add(values, STK_VALUE_NULL, v, err);
+    }
+    return stk_values_add(values, STK_VALUE_QUOTED, (stk_bytes){ r->plain, len }, err);
+}
+
+static int put_value(reading *r, uint32_t c, stk_bytes in, stk_error *err)
+{
+    stk_values *values = &r->values[c];
+    stk_bytes v = stk_trimmed(in), whole;
+
+    if (!r->to[c].path || !v.len)
+        return stk_values_add(values, v.len ? STK_VALUE_BARE : STK_VALUE_NULL, v, err);
+    if (stk_json_find(in, r->to[c].path, &v, NULL) == 0)
+        return put_json(r, values, v, err);
+    r->bad += stk_json_find(in, "", &whole, NULL) < 0; /* else it merely lacks the member */
+    return stk_values_add(values, STK_VALUE_NULL, v, err);
+}
+
+static int read_sample(reading *r, stk_entry *e, stk_error *err)
+{
+    stk_bytes bytes = { 0 };
+    stk_field f;
+    int have = -1;
+
+    find_targets(r, e->schema);
+    for (uint32_t c = 0; c < r->job->n_columns; c++) {
+        int k = r->to[c].field;
+
+        if (k < 0) {
+            STK_TRY(stk_values_add(&r->values[c], STK_VALUE_NULL, bytes, err));
+            continue;
+        }
+        if (k != have) {
+            STK_TRY(stk_index_field(r->job->index, e, (uint32_t)k, &f, err));
+            STK_TRY(read_field(r, e, &f, r->to[c].path != NULL, &bytes, err));
+        }
+        have = k;
+        STK_TRY(put_value(r, c, bytes, err));
+    }
+    return 0;
+}
+
+static int read_samples(reading *r, const stk_shard_info *s, stk_error *err)
+{
+    const _Atomic int *stop = r->job->stop;
+    stk_entry e;
+    int rc;
+
+    for (uint64_t i = 0; i < s->samples; i++) {
+        if (i % STOP_EVERY == 0 && atomic_load_explicit(stop, memory_order_relaxed))
+            return stk_fail(err, STK_ECLOSED, "stopped by the caller");
+        STK_TRY(stk_index_entry(r->job->index, s->first + i, &e, err));
+        rc = read_sample(r, &e, err);
+        if (rc < 0) {
+            stk_error_at(err, r->shard_name, e.offset, e.key);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+int stk_column_read(const stk_column_job *job, uint64_t shard, const char *shard_name,
+                    stk_file *file, stk_chunk *out, stk_error *err)
+{
+    reading *r = STK_NEW(reading);
+    stk_shard_info s;
+    uint32_t made = 0;
+    int rc;
+
+    if (!r)
+        return stk_fail_nomem(err, sizeof *r);
+    r->job = job;
+    r->shard_name = shard_name;
+    r->file = file;
+    r->schema = UINT32_MAX;
+    rc = stk_index_shard(job->index, shard, &s, err);
+    r->shard_size = rc == 0 ? s.size : 0;
+    if (rc == 0)
+        rc = read_samples(r, &s, err);
+    for (; rc == 0 && made < job->n_columns; made += rc == 0)
+        rc = stk_values_chunk(&r->values[made], &out[made], err);
+    while (rc < 0 && made)
+        stk_chunk_fini(&out[--made]);
+    atomic_fetch_add_explicit(job->bad, r->bad, memory_order_relaxed);
+    for (uint32_t c = 0; c < job->n_columns; c++)
+        stk_values_fini(&r->values[c]);
+    stk_free(r->bytes);
+    stk_free(r->plain);
+    stk_free(r->block);
+    stk_free(r);
+    return rc;
+}

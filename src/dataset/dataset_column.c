@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dataset_column.c - a typed column of a data set: one value a sample, whole.
+ *
+ * A chunk a shard comes from the index, from the class that a folder is, or, where the caller
+ * says so, from reading the samples.  Shards may differ in type: all together say what the column
+ * is, and numbers in a column of text become text here.  After open every value is in memory and
+ * known to be sound. */
+#include "dataset/dataset_column.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/numeral.h"
+#include "base/opts.h"
+#include "dataset/column_read.h"
+#include "data/data.h"
+#include "base/jobs.h"
+
+struct stk_column {
+    stk_dataset *ds;
+    stk_chunk_type type;
+    uint64_t rows, nulls, n; /* n: chunks, one a shard */
+    stk_chunk *chunk;
+    uint64_t *first;
+};
+
+static stk_column_type shown_type(stk_chunk_type t)
+{
+    return t == STK_CHUNK_TEXT  ? STK_COLUMN_TEXT
+           : t == STK_CHUNK_I64 ? STK_COLUMN_I64
+                                : STK_COLUMN_F64; /* without any value: all NaN */
+}
+
+const char *stk_dataset_column(const stk_dataset *ds, uint32_t i, stk_column_type *type)
+{
+    uint32_t n;
+
+    if (ds->arrays)
+        return NULL;
+    n = stk_index_columns(ds->index);
+    if (stk_column_is_class(ds->index, ds->format, "cls") && i-- == 0) {
+        if (type)
+            *type = STK_COLUMN_I64;
+        return "cls";
+    }
+    for (uint32_t c = 0; c < n; c++) {
+        if (!stk_index_column_known(ds->index, c) || i--)
+            continue;
+        if (type)
+            *type = shown_type(stk_index_column_type(ds->index, c));
+        return stk_index_column(ds->index, c);
+    }
+    return NULL;
+}
+
+/* ---- where the chunks come from ---- */
+
+/* The class of a folder's pictures is that of their shard. */
+static int take_classes(stk_column *col, stk_error *err)
+{
+    const stk_dataset *ds = col->ds;
+
+    for (uint64_t i = 0; i < col->n; i++) {
+        stk_field f = { "cls", 3, 0, 0 };
+        stk_entry e = { .shard = i, .state = ds->state };
+        stk_place p = { 0 };
+        stk_shard_info s;
+        stk_entry head;
+        int64_t v = 0;
+
+        STK_TRY(stk_index_shard(ds->index, i, &s, err));
+        col->chunk[i] = (stk_chunk){ .rec = { .type = STK_CHUNK_NULL }, .rows = s.samples };
+        if (!s.samples)
+            continue;
+        STK_TRY(stk_index_entry(ds->index, s.first, &head, err));
+        if (stk_index_schema_find(ds->index, head.schema, "cls") < 0)
+            continue; /* a flat folder */
+        STK_TRY(ds->format->locate(&e, &f, &p, err));
+        if (stk_number_i64(p.here, &v) == 1)
+            col->chunk[i] = stk_chunk_constant(s.samples, v);
+    }
+    return 0;
+}
+
+static int take_indexed(stk_column *col, uint32_t c, stk_error *err)
+{
+    for (uint64_t i = 0; i < col->n; i++)
+        STK_TRY(stk_index_chunk(col->ds->index, c, i, &col->chunk[i], err));
+    return 0;
+}
+
+typedef struct fetching {
+    stk_column *col;
+    stk_column_job job;
+    const stk_column_options *opt;
+    _Atomic uint64_t done, bad;
+    _Atomic int stop;
+    pthread_t caller;
+} fetching;
+
+static int tick(void *cookie)
+{
+    fetching *f = cookie;
+
+    if (f->opt->progress && pthread_equal(f->caller, pthread_self()) &&
+        f->opt->progress(f->opt->progress_cookie,
+                         atomic_load_explicit(&f->done, memory_order_relaxed),
+                         stk_index_samples(f->job.index)))
+        atomic_store_explicit(&f->stop, 1, memory_order_relaxed);
+    return atomic_load_explicit(&f->stop, memory_order_relaxed);
+}
+
+static int fetch_shard(void *cookie, uint64_t i, stk_error *err)
+{
+    fetching *f = cookie;
+    stk_shards *shards = f->col->ds->shards;
+    const char *name = stk_shards_name(shards, i);
+    stk_file *file;
+    int rc;
+
+    tick(f);
+    rc = stk_shards_acquire(shards, i, &file, err);
+    if (rc == 0) {
+        rc = stk_column_read(&f->job, i, name, file, &f->col->chunk[i], err);
+        stk_shards_release(shards, i);
+    }
+    if (rc < 0)
+        stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
+    atomic_fetch_add_explicit(&f->done, f->col->chunk[i].rows, memory_order_relaxed);
+    return rc;
+}
+
+static int take_read(stk_column *col, const char *name, const stk_column_options *opt,
+                     stk_error *err)
+{
+    stk_dataset *ds = col->ds;
+    fetching f = { .col = col, .opt = opt, .caller = pthread_self() };
+    uint64_t bad;
+
+    f.job = (stk_column_job){ ds->index, ds->format, ds->state, &name, 1, &f.stop, &f.bad };
+    STK_TRY(stk_jobs_watch(opt->num_workers, col->n, fetch_shard, tick, &f, err));
+    bad = atomic_load_explicit(&f.bad, memory_order_relaxed);
+    if (bad)
+        stk_log_line(&ds->log, STK_LOG_WARN,
+                     "column %s: %" PRIu64 " values were left out: their field is not JSON; stoker "
+                     "check names the samples",
+                     name, bad);
+    return 0;
+}
+
+static int take(stk_column *col, const char *name, const stk_column_options *opt, stk_error *err)
+{
+    const stk_dataset *ds = col->ds;
+    int c = stk_index_column_find(ds->index, name);
+
+    STK_TRY(stk_column_name_check(name, err));
+    if (stk_column_is_class(ds->index, ds->format, name))
+        return take_classes(col, err);
+    if (c >= 0 && stk_index_column_known(ds->index, (uint32_t)c))
+        return take_indexed(col, (uint32_t)c, err);
+    if (opt->read == STK_YES)
+        return take_read(col, name, opt, err);
+    return stk_fail(err, STK_ENOTFOUND,
+                    "the index has no column %.60s%s; run: stoker index --columns %.60s DATA (or "
+                    "have it read now: read=True)",
+                    name, c >= 0 ? " of all shards" : "", name);
+}
+
+/* ---- open ---- */
+
+static int settle(stk_column *col, const char *name, stk_error *err)
+{
+    for (uint64_t i = 0; i < col->n; i++) {
+        stk_chunk *c = &col->chunk[i];
+
+        col->first[i] = col->rows;
+        col->rows += c->rows;
+        col->nulls += c->rec.type == STK_CHUNK_NULL ? c->rows : c->rec.nulls;
+        col->type = c->rec.type > col->type ? (stk_chunk_type)c->rec.type : col->type;
+    }
+    col->first[col->n] = col->rows;
+    if (col->rows && col->type <= STK_CHUNK_NULL)
+        return stk_column_no_value(col->ds->index, name, err);
+    for (uint64_t i = 0; col->type == STK_CHUNK_TEXT && i < col->n; i++) {
+        stk_chunk text, *c = &col->chunk[i];
+
+        if (c->rec.type == STK_CHUNK_TEXT || c->rec.type == STK_CHUNK_NULL)
+            continue;
+        STK_TRY(stk_chunk_to_text(c, &text, err));
+        stk_chunk_fini(c);
+        *c = text;
+    }
+    return 0;
+}
+
+int stk_column_open(stk_column **out, stk_dataset *ds, const char *name,
+                    const stk_column_options *opt, stk_error *err)
+{
+    stk_column_options o;
+    stk_column *col;
+    int rc;
+
+    *out = NULL;
+    STK_TRY(stk_needs_index(ds, "a column", err));
+    col = STK_NEW(stk_column);
+    if (!col)
+        return stk_fail_nomem(err, sizeof *col);
+    stk_options_take(&o, sizeof o, opt);
+    col->ds = stk_dataset_ref(ds);
+    col->n = stk_index_shards(ds->index);
+    col->chunk = stk_zalloc(col->n + 1, sizeof *col->chunk);
+    col->first = stk_zalloc(col->n + 1, sizeof *col->first);
+    rc = col->chunk && col->first ? take(col, name, &o, err)
+                                  : stk_fail_nomem(err, col->n * sizeof *col->chunk);
+    if (rc == 0)
+        rc = settle(col, name, err);
+    if (rc < 0)
+        stk_column_close(&col);
+    *out = col;
+    return rc;
+}
+
+void stk_column_close(stk_column **c)
+{
+    stk_column *x = *c;
+
+    *c = NULL;
+    if (!x)
+        return;
+    for (uint64_t i = 0; x->chunk && i < x->n; i++)
+        stk_chunk_fini(&x->chunk[i]);
+    stk_free(x->chunk);
+    stk_free(x->first);
+    stk_dataset_unref(&x->ds);
+    stk_free(x);
+}
+
+stk_column_type stk_column_kind(const stk_column *c)
+{
+    return shown_type(c->type);
+}
+
+uint64_t stk_column_nulls(const stk_column *c)
+{
+    return c->nulls;
+}
+
+int stk_column_utf8(const stk_column *c)
+{
+    for (uint64_t i = 0; i < c->n; i++)
+        if (!stk_chunk_utf8(&c->chunk[i]))
+            return 0;
+    return 1;
+}
+
+/* ---- values ---- */
+
+/* The chunk with first[s] <= i < first[s + 1]; i < rows. */
+static uint64_t chunk_of(const stk_column *c, uint64_t i)
+{
+    uint64_t lo = 0, hi = c->n;
+
+    while (hi - lo > 1) {
+        uint64_t mid = lo + (hi - lo) / 2;
+
+        if (c->first[mid] <= i)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+typedef struct piece { /* rows of one chunk */
+    const stk_chunk *chunk;
+    uint64_t row, n, at; /* at: place in what the caller gave */
+} piece;
+
+/* Walk the chunks that [first, first + n) touches: 1 and *p, or 0 at the end. */
+static int next_piece(const stk_column *c, uint64_t first, uint64_t n, piece *p)
+{
+    uint64_t s, at = p->chunk ? p->at + p->n : 0;
+
+    if (at == n)
+        return 0;
+    s = p->chunk ? (uint64_t)(p->chunk - c->chunk) + 1 : chunk_of(c, first);
+    while (c->first[s + 1] <= first + at)
+        s++; /* empty ones */
+    p->chunk = &c->chunk[s];
+    p->row = first + at - c->first[s];
+    p->at = at;
+    p->n = c->first[s + 1] - (first + at);
+    p->n = p->n < n - at ? p->n : n - at;
+    return 1;
+}
+
+static int range_check(const stk_column *c, uint64_t first, uint64_t n, int fits, stk_error *err)
+{
+    if (first > c->rows || n > c->rows - first)
+        return stk_fail(err, STK_EINVAL, "%" PRIu64 " values from %" PRIu64 " of %" PRIu64, n,
+                        first, c->rows);
+    return fits ? 0 : stk_fail(err, STK_EINVAL, "the column is of another type");
+}
+
+int stk_column_i64(const stk_column *c, uint64_t first, uint64_t n, int64_t *out, stk_error *err)
+{
+    piece p = { 0 };
+
+    STK_TRY(range_check(c, first, n, c->type == STK_CHUNK_I64, err));
+    while (next_piece(c, first, n, &p))
+        stk_chunk_i64(p.chunk, p.row, p.n, out + p.at);
+    return 0;
+}
+
+int stk_column_f64(const stk_column *c, uint64_t first, uint64_t n, double *out, stk_error *err)
+{
+    piece p = { 0 };
+
+    STK_TRY(range_check(c, first, n, c->type != STK_CHUNK_TEXT, err));
+    while (next_piece(c, first, n, &p))
+        stk_chunk_f64(p.chunk, p.row, p.n, out + p.at);
+    return 0;
+}
+
+int stk_column_valid(const stk_column *c, uint64_t first, uint64_t n, uint8_t *out, stk_error *err)
+{
+    piece p = { 0 };
+
+    STK_TRY(range_check(c, first, n, 1, err));
+    while (next_piece(c, first, n, &p))
+        for (uint64_t i = 0; i < p.n; i++)
+            out[p.at + i] = (uint8_t)stk_chunk_valid(p.chunk, p.row + i);
+    return 0;
+}
+
+int stk_column_text(const stk_column *c, uint64_t first, uint64_t n, const char **text, size_t *len,
+                    stk_error *err)
+{
+    piece p = { 0 };
+
+    STK_TRY(range_check(c, first, n, c->type == STK_CHUNK_TEXT, err));
+    while (next_piece(c, first, n, &p))
+        for (uint64_t i = 0; i < p.n; i++) {
+            stk_bytes t = stk_chunk_text(p.chunk, p.row + i);
+
+            text[p.at + i] = (const char *)t.data;
+            len[p.at + i] = t.len;
+        }
+    return 0;
+}

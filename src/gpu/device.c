@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device.c - batches on their way to a GPU: a few streams ("flights"), taken in turn.
+ *
+ * A flight is taken by the worker that has the batch's last row.  When all are under way the batch waits,
+ * and those that wait go together in the next one that is free: few pictures do not fill a GPU, many
+ * do, and a GPU that is behind gets them in larger groups.  The call at the end of a flight's stream puts
+ * it on a list; the thread that lands batches (stk_device_land) hands them on and sends it off again. */
+#include "gpu/device.h"
+
+#include <string.h>
+
+#include "base/lock.h"
+#include "base/mem.h"
+#include "base/size.h"
+#include "gpu/flight.h"
+
+#define FLIGHTS 4
+#define GROUP_ROWS 1024 /* of all batches of a flight: about what fills a GPU */
+#define BLOCKS_PER_SM 6 /* of 128 threads, that decode at once */
+
+/* ---- open and close ---- */
+
+int stk_device_fail(const stk_device *d, int rc, const char *what, stk_error *err)
+{
+    return stk_fail(err, STK_EIO, "GPU %d (%s): %s: %s", d->gpu, d->info.name, what,
+                    d->cuda->say(rc));
+}
+
+static int flight_open(stk_device *d, stk_flight *f, stk_error *err)
+{
+    const stk_cuda *c = d->cuda;
+    int rc;
+
+    f->device = d;
+    f->pictures = stk_zalloc(d->n_out, sizeof *f->pictures);
+    if (!f->pictures)
+        return stk_fail_nomem(err, d->n_out * sizeof *f->pictures);
+    rc = c->stream_open(d->gpu, 1, &f->stream);
+    if (!rc)
+        rc = c->event_open(d->gpu, 1, &f->begin);
+    if (!rc)
+        rc = c->event_open(d->gpu, 1, &f->copied);
+    if (!rc)
+        rc = c->event_open(d->gpu, 1, &f->made);
+    return rc ? stk_device_fail(d, rc, "no stream could be made", err) : 0;
+}
+
+static void flight_close(stk_device *d, stk_flight *f)
+{
+    const stk_cuda *c = d->cuda;
+    void *const event[] = { f->begin, f->copied, f->made };
+
+    if (f->stream) {
+        c->stream_sync(d->gpu, f->stream);
+        c->stream_close(d->gpu, f->stream);
+    }
+    for (size_t i = 0; i < sizeof event / sizeof *event; i++)
+        if (event[i])
+            c->event_close(d->gpu, event[i]);
+    for (uint32_t i = 0; f->pictures && i < d->n_out; i++) {
+        if (f->pictures[i].near.data)
+            c->pinned_free(f->pictures[i].near.data);
+        if (f->pictures[i].far.data)
+            c->free(d->gpu, f->pictures[i].far.data);
+    }
+    stk_free(f->pictures);
+    if (f->slab.data)
+        c->free(d->gpu, f->slab.data);
+    if (f->scratch.data)
+        c->free(d->gpu, f->scratch.data);
+    if (f->places.data)
+        c->free(d->gpu, f->places.data);
+}
+
+int stk_device_open(stk_device **out, const stk_device_options *o, stk_error *err)
+{
+    stk_device *d = STK_NEW(stk_device);
+    int rc;
+
+    *out = NULL;
+    if (!d)
+        return stk_fail_nomem(err, sizeof *d);
+    stk_mutex_init(&d->lock);
+    pthread_cond_init(&d->land, NULL);
+    d->landed_tail = &d->landed;
+    rc = stk_cuda_load(&d->cuda, err);
+    if (rc == 0)
+        rc = stk_cuda_find(d->cuda, o->name, &d->gpu, err);
+    if (rc == 0 && (rc = d->cuda->info(d->gpu, &d->info)) != 0)
+        rc = stk_fail(err, STK_ENOTSUP, "device %s: GPU %d can't be used: %s", o->name, d->gpu,
+                      d->cuda->say(rc));
+    if (rc == 0) {
+        d->limit = o->memory_limit ? o->memory_limit : d->info.memory / 4;
+        d->blocks = o->sm_limit && o->sm_limit < d->info.sms ? o->sm_limit * BLOCKS_PER_SM : 0;
+        rc = stk_far_open(&d->far, d->cuda, d->gpu, stk_device_room(d), err);
+    }
+    d->group = 1;
+    d->n_out = o->outputs;
+    d->n_flights = o->flights ? o->flights : FLIGHTS;
+    d->n_flights = d->n_flights < STK_MAX_FLIGHTS ? d->n_flights : STK_MAX_FLIGHTS;
+    for (uint32_t i = 0; i < d->n_flights && rc == 0; i++)
+        rc = flight_open(d, &d->flight[i], err);
+    if (rc == 0)
+        rc = flight_open(d, &d->mending, err);
+    *out = d;
+    if (rc < 0)
+        stk_device_close(out);
+    return rc;
+}
+
+void stk_device_close(stk_device **dp)
+{
+    stk_device *d = *dp;
+
+    if (!d)
+        return;
+    *dp = NULL;
+    for (uint32_t i = 0; i < STK_MAX_FLIGHTS; i++)
+        if (d->flight[i].device)
+            flight_close(d, &d->flight[i]);
+    if (d->mending.device)
+        flight_close(d, &d->mending);
+    stk_keep_close(&d->keep);
+    stk_shelf_close(&d->shelf);
+    stk_far_close(&d->far);
+    pthread_cond_destroy(&d->land);
+    stk_mutex_destroy(&d->lock);
+    stk_free(d);
+}
+
+uint32_t stk_device_gpu(const stk_device *d)
+{
+    return (uint32_t)d->gpu + 1;
+}
+
+int stk_device_node(const stk_device *d)
+{
+    return d->info.node;
+}
+
+uint64_t stk_device_room(const stk_device *d)
+{
+    return d->limit / 2;
+}
+
+void stk_device_group(stk_device *d, uint32_t slots)
+{
+    uint32_t n = slots / (2 * d->n_flights);
+
+    d->group = n < 1 ? 1 : n > STK_PIC_BATCHES ? STK_PIC_BATCHES : n;
+}
+
+int stk_device_keep(stk_device *d, const stk_keep_options *given, uint64_t most, stk_error *err)
+{
+    stk_keep_options o = *given;
+
+    if (!o.bytes)
+        o.bytes = d->info.free_memory / 2;
+    if (most && most < o.bytes)
+        o.bytes = most;
+    return stk_keep_open(&d->keep, d->cuda, d->gpu, &o, err);
+}
+
+int stk_device_shelf(stk_device *d, uint64_t bytes, uint64_t limit, stk_shelf **out, stk_error *err)
+{
+    *out = NULL;
+    if (bytes > (limit ? limit : d->info.free_memory / 2))
+        return 0;
+    STK_TRY(stk_shelf_open(&d->shelf, d->cuda, d->gpu, bytes, err));
+    *out = d->shelf;
+    return 0;
+}
+
+stk_keep *stk_device_kept(const stk_device *d)
+{
+    return d->keep;
+}
+
+/* ---- memory ---- */
+
+/* The cookie is the GPU's number, so that nothing has to live as long as the memory. */
+static void *pinned_alloc(void *cookie, size_t size)
+{
+    const stk_cuda *cuda;
+    void *p = NULL;
+
+    if (stk_cuda_load(&cuda, NULL) < 0 || cuda->pinned_alloc((int)(intptr_t)cookie, size, &p) != 0)
+        return NULL;
+    return p;
+}
+
+static void pinned_free(void *cookie, void *p, size_t size)
+{
+    const stk_cuda *cuda;
+
+    (void)cookie, (void)size;
+    if (stk_cuda_load(&cuda, NULL) == 0)
+        cuda->pinned_free(p);
+}
+
+stk_memory stk_pinned_memory(int gpu)
+{
+    return (stk_memory){ .abi = STK_PLUGIN_ABI,
+                         .size = sizeof(stk_memory),
+                         .name = "pinned",
+                         .cookie = (void *)(intptr_t)gpu,
+                         .alloc = pinned_alloc,
+                         .free = pinned_free };
+}
+
+int stk_room_near(stk_device *d, stk_room *r, size_t size, stk_error *err)
+{
+    int rc;
+
+    if (size <= r->size)
+        return 0;
+    if (r->data)
+        d->cuda->pinned_free(r->data);
+    *r = (stk_room){ 0 };
+    size += size / 4;
+    rc = d->cuda->pinned_alloc(d->gpu, size, &r->data);
+    if (rc)
+        return stk_fail(err, STK_ENOMEM, "no %zu MB of page-locked memory: %s", (size_t)stk_size_mb(size),
+                        d->cuda->say(rc));
+    r->size = size;
+    return 0;
+}
+
+int stk_room_far(stk_device *d, stk_room *r, size_t size, stk_error *err)
+{
+    int rc;
+
+    if (size <= r->size)
+        return 0;
+    if (r->data)
+        d->cuda->free(d->gpu, r->data);
+    atomic_fetch_sub_explicit(&d->rooms, r->size, memory_order_relaxed);
+    *r = (stk_room){ 0 };
+    size += size / 4;
+    rc = d->cuda->alloc(d->gpu, size, &r->data);
+    if (rc)
+        return stk_fail(err, STK_ENOMEM, "GPU %d (%s) gives no %zu MB to work in: %s", d->gpu,
+                        d->info.name, (size_t)stk_size_mb(size), d->cuda->say(rc));
+    r->size = size;
+    atomic_fetch_add_explicit(&d->rooms, size, memory_order_relaxed);
+    return 0;
+}
+
+/* ---- flights ---- */
+
+static void depart(stk_flight *f);
+
+static void take_times(stk_device *d, stk_flight *f)
+{
+    float copy = 0, make = 0;
+
+    if (!f->timed)
+        return;
+    f->timed = 0;
+    if (d->cuda->event_ms(d->gpu, f->begin, f->copied, &copy) ||
+        d->cuda->event_ms(d->gpu, f->copied, f->made, &make))
+        return;
+    stk_mutex_lock(&d->lock);
+    d->figures.copy_ns += (uint64_t)(copy * 1e6f);
+    d->figures.picture_ns += (uint64_t)(make * 1e6f);
+    stk_mutex_unlock(&d->lock);
+}
+
+/* Batches that wait, as many as make a good launch, into a flight that is free.  0: none wait. */
+static int board_locked(stk_device *d, stk_flight *f) STK_REQUIRES(d->lock)
+{
+    uint32_t rows = 0;
+
+    f->n = 0;
+    while (d->first != d->behind && f->n < d->group) {
+        const stk_passenger *p = &d->waiting[d->first % STK_MAX_WAITING];
+
+        if (f->n && rows + p->batch->rows > GROUP_ROWS)
+            break;
+        rows += p->batch->rows;
+        f->on[f->n++] = *p;
+        d->first++;
+    }
+    f->busy = f->n != 0;
+    return f->busy;
+}
+
+/* The stream is through with a batch.  On a thread of CUDA's, which must never wait for us: calls that
+ * free memory wait for it, whatever locks their callers hold. */
+static void landed(void *cookie, int rc)
+{
+    stk_flight *f = cookie;
+    stk_device *d = f->device;
+
+    stk_mutex_lock(&d->lock);
+    f->rc = rc;
+    f->next = NULL;
+    *d->landed_tail = f;
+    d->landed_tail = &f->next;
+    pthread_cond_signal(&d->land);
+    stk_mutex_unlock(&d->lock);
+}
+
+/* Tell everybody on board. */
+static void disembark(const stk_passenger *on, uint32_t n, int rc, const stk_error *err)
+{
+    for (uint32_t i = 0; i < n; i++)
+        stk_ticket_done(on[i].ticket, rc, err);
+}
+
+/* Who is on board will never be whole there. */
+static void lost(stk_flight *f)
+{
+    for (uint32_t i = 0; i < f->device->n_out; i++)
+        stk_pictures_lost(f, i);
+}
+
+/* A flight is through: send it off again with those that wait, then hand on who came with it. */
+static void arrive(stk_flight *f)
+{
+    stk_passenger on[STK_PIC_BATCHES];
+    stk_device *d = f->device;
+    uint32_t n = f->n;
+    stk_error err;
+    int rc = 0, again;
+
+    stk_error_clear(&err);
+    if (f->rc)
+        rc = stk_device_fail(d, f->rc, "a batch did not arrive", &err);
+    for (uint32_t i = 0; !rc && i < d->n_out; i++)
+        if (f->pictures[i].n && stk_pictures_landed(f, i) < 0)
+            rc = stk_fail_nomem(&err, 1);
+    lost(f); /* where it failed: else everything is settled */
+    memcpy(on, f->on, sizeof on);
+    take_times(d, f);
+    stk_mutex_lock(&d->lock);
+    again = board_locked(d, f);
+    stk_mutex_unlock(&d->lock);
+    if (again)
+        depart(f);
+    disembark(on, n, rc, &err);
+}
+
+void stk_device_land(stk_device *d)
+{
+    stk_mutex_lock(&d->lock);
+    while (d->landed || !d->shut) {
+        stk_flight *f = d->landed;
+
+        if (!f) {
+            stk_cond_wait(&d->land, &d->lock);
+            continue;
+        }
+        d->landed = f->next;
+        if (!d->landed)
+            d->landed_tail = &d->landed;
+        stk_mutex_unlock(&d->lock);
+        arrive(f);
+        stk_mutex_lock(&d->lock);
+    }
+    stk_mutex_unlock(&d->lock);
+}
+
+void stk_device_shut(stk_device *d)
+{
+    stk_mutex_lock(&d->lock);
+    d->shut = 1;
+    pthread_cond_signal(&d->land);
+    stk_mutex_unlock(&d->lock);
+}
+
+/* ---- outputs ---- */
+
+static int send(stk_flight *f, void *dst, const void *src, size_t size, stk_error *err)
+{
+    stk_device *d = f->device;
+    int rc = size ? d->cuda->copy(d->gpu, dst, src, size, STK_COPY_IN, f->stream) : 0;
+
+    if (rc)
+        return stk_device_fail(d, rc, "a copy to it failed", err);
+    stk_mutex_lock(&d->lock);
+    d->figures.copied += size;
+    stk_mutex_unlock(&d->lock);
+    return 0;
+}
+
+static int send_dense(stk_flight *f, stk_batch_out *o, const stk_buffer *from, size_t size,
+                      stk_error *err)
+{
+    STK_TRY(stk_far_get(f->device->far, size ? size : 1, f->stream, &o->far, err));
+    return send(f, o->far->data, from->data, size, err);
+}
+
+/* ---- rows of arrays that are there ---- */
+
+static size_t place_bytes(const stk_batch *b)
+{
+    return (b->rows * sizeof(uint64_t) + 63) & ~(size_t)63;
+}
+
+/* Room for the places of all rows: growing it waits for the GPU, so once for all that may come. */
+static int make_places(stk_flight *f, stk_error *err)
+{
+    const stk_common *c = f->on[0].batch->common;
+
+    f->places_used = 0;
+    if (!f->device->shelf)
+        return 0;
+    return stk_room_far(f->device, &f->places,
+                        (c->batch * sizeof(uint64_t) + 64) * f->device->group * c->n_out, err);
+}
+
+static int send_gathered(stk_flight *f, stk_batch *b, uint32_t i, stk_error *err)
+{
+    const stk_out_plan *p = &b->common->out[i];
+    stk_device *d = f->device;
+    stk_batch_out *o = &b->out[i];
+    uint8_t *places = (uint8_t *)f->places.data + f->places_used;
+    stk_gather g = { .count = p->gather.count,
+                     .rows = b->rows,
+                     .in = p->gather.in,
+                     .made = p->gather.made,
+                     .sign = p->gather.sign };
+    int rc;
+
+    f->places_used += place_bytes(b);
+    STK_TRY(stk_far_get(d->far, p->row_bytes * b->rows + !b->rows, f->stream, &o->far, err));
+    STK_TRY(send(f, places, o->buffer->data, b->rows * sizeof(uint64_t), err));
+    g.arena = stk_shelf_arena(d->shelf, &g.arena_len);
+    g.at = (const uint64_t *)(const void *)places;
+    g.out = o->far->data;
+    rc = d->cuda->gather(d->gpu, &g, f->stream);
+    return rc ? stk_device_fail(d, rc, "rows could not be gathered", err) : 0;
+}
+
+static void count_gathered(stk_flight *f, const stk_batch *b)
+{
+    stk_device *d = f->device;
+
+    stk_mutex_lock(&d->lock);
+    if (b->gathered)
+        d->figures.hits += b->rows;
+    else
+        d->figures.misses += b->rows;
+    stk_mutex_unlock(&d->lock);
+}
+
+/* Rows of different sizes: the buffer that most of them share, behind it those that stand alone. */
+static int send_list(stk_flight *f, stk_batch *b, stk_batch_out *o, stk_error *err)
+{
+    size_t used = atomic_load_explicit(&o->used, memory_order_relaxed), size;
+
+    used = !o->buffer ? 0 : used < o->buffer->size ? used : o->buffer->size;
+    size = (used + 63) & ~(size_t)63;
+    for (uint32_t r = 0; r < b->rows; r++) {
+        stk_row_out *row = &o->row[r];
+
+        row->far_at = row->own ? size : (size_t)(row->data - (uint8_t *)o->buffer->data);
+        size += row->own ? (row->len + 63) & ~(size_t)63 : 0;
+    }
+    STK_TRY(stk_far_get(f->device->far, size ? size : 1, f->stream, &o->far, err));
+    if (used)
+        STK_TRY(send(f, o->far->data, o->buffer->data, used, err));
+    for (uint32_t r = 0; r < b->rows; r++)
+        if (o->row[r].own)
+            STK_TRY(send(f, (uint8_t *)o->far->data + o->row[r].far_at, o->row[r].data,
+                         o->row[r].len, err));
+    return 0;
+}
+
+static int send_output(stk_flight *f, stk_batch *b, uint32_t i, stk_error *err)
+{
+    const stk_out_plan *p = &b->common->out[i];
+    stk_batch_out *o = &b->out[i];
+
+    if (p->far_bytes)
+        return 0; /* pictures come behind all plain copies */
+    if (p->shared && p->shared - 1 < i) {
+        o->far = b->out[p->shared - 1].far;
+        stk_buffer_ref(o->far);
+        return 0;
+    }
+    if (o->padded)
+        return send_dense(f, o, o->dense, o->row_bytes * b->rows, err);
+    if (p->gather.count)
+        count_gathered(f, b);
+    if (p->gather.count && b->gathered)
+        return send_gathered(f, b, i, err);
+    if (p->row_bytes)
+        return send_dense(f, o, o->buffer, p->row_bytes * b->rows, err);
+    if (p->spec.out == STK_OUT_LIST || p->spec.out == STK_OUT_DENSE)
+        return send_list(f, b, o, err);
+    return 0; /* strings stay here */
+}
+
+static int queue(stk_flight *f, stk_error *err)
+{
+    stk_device *d = f->device;
+    const stk_cuda *c = d->cuda;
+    const stk_common *common = f->on[0].batch->common; /* one loader's, so all have it */
+    int rc = 0;
+
+    STK_TRY(make_places(f, err));
+    c->event_record(d->gpu, f->begin, f->stream);
+    stk_device_range(d, "stoker copy");
+    for (uint32_t k = 0; k < f->n && rc == 0; k++)
+        for (uint32_t i = 0; i < common->n_out && rc == 0; i++)
+            rc = send_output(f, f->on[k].batch, i, err);
+    stk_device_range(d, NULL);
+    c->event_record(d->gpu, f->copied, f->stream);
+    stk_device_range(d, "stoker decode");
+    for (uint32_t i = 0; i < common->n_out && rc == 0; i++)
+        if (common->out[i].far_bytes)
+            rc = stk_pictures_send(f, i, err);
+    stk_device_range(d, NULL);
+    STK_TRY(rc);
+    f->timed = !c->event_record(d->gpu, f->made, f->stream);
+    rc = c->call(d->gpu, f->stream, landed, f);
+    return rc ? stk_device_fail(d, rc, "a batch could not be sent", err) : 0;
+}
+
+/* Send a flight off.  Where that fails, whoever is on board hears of it, and the next ones go. */
+static void depart(stk_flight *f)
+{
+    stk_device *d = f->device;
+    int rc, again = 1;
+
+    while (again) {
+        stk_passenger on[STK_PIC_BATCHES];
+        uint32_t n = f->n;
+        stk_error err;
+
+        stk_error_clear(&err);
+        rc = queue(f, &err);
+        if (rc == 0)
+            return;
+        d->cuda->stream_sync(d->gpu, f->stream); /* what was queued uses the batches' memory */
+        lost(f);
+        memcpy(on, f->on, sizeof on);
+        stk_mutex_lock(&d->lock);
+        again = board_locked(d, f);
+        stk_mutex_unlock(&d->lock);
+        disembark(on, n, rc, &err);
+    }
+}
+
+int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err)
+{
+    stk_device *d = state;
+    stk_flight *f = NULL;
+
+    (void)err;
+    b->gpu = stk_device_gpu(d);
+    stk_mutex_lock(&d->lock);
+    d->waiting[d->behind++ % STK_MAX_WAITING] = (stk_passenger){ b, ticket };
+    for (uint32_t i = 0; i < d->n_flights && !f; i++)
+        f = d->flight[i].busy ? NULL : &d->flight[i];
+    if (f)
+        board_locked(d, f);
+    stk_mutex_unlock(&d->lock);
+    if (f)
+        depart(f);
+    return STK_PENDING;
+}
+
+/* ---- rows made anew ---- */
+
+static int mend_output(stk_flight *f, stk_batch *b, uint32_t i, uint32_t row, stk_error *err)
+{
+    const stk_out_plan *p = &b->common->out[i];
+    stk_batch_out *o = &b->out[i];
+
+    if (p->far_bytes) {
+        const stk_pic *record = (const stk_pic *)(const void *)o->row[row].data;
+
+        return send(f, (uint8_t *)o->far->data + row * p->far_bytes,
+                    o->row[row].data + record->data_at, record->data_len, err);
+    }
+    if (p->row_bytes)
+        return send(f, (uint8_t *)o->far->data + row * p->row_bytes,
+                    (uint8_t *)o->buffer->data + row * p->row_bytes, p->row_bytes, err);
+    stk_buffer_unref(o->far); /* the row may have another size now */
+    o->far = NULL;
+    return o->padded ? send_dense(f, o, o->dense, o->row_bytes * b->rows, err)
+                     : send_list(f, b, o, err);
+}
+
+int stk_device_mend(stk_device *d, stk_batch *b, uint32_t row, stk_error *err)
+{
+    stk_flight *f = &d->mending;
+    int rc = 0, over;
+
+    for (uint32_t i = 0; i < b->common->n_out && rc == 0; i++)
+        if (b->out[i].far)
+            rc = mend_output(f, b, i, row, err);
+    over = d->cuda->stream_sync(d->gpu, f->stream);
+    if (rc == 0 && over)
+        rc = stk_device_fail(d, over, "a row did not arrive", err);
+    stk_mutex_lock(&d->lock);
+    d->figures.mended++;
+    stk_mutex_unlock(&d->lock);
+    return rc;
+}
+
+/* ---- figures ---- */
+
+void stk_device_figures(stk_device *d, stk_device_stats *out)
+{
+    uint64_t rooms;
+
+    stk_mutex_lock(&d->lock);
+    *out = d->figures;
+    stk_mutex_unlock(&d->lock);
+    out->memory = stk_far_bytes(d->far, &out->memory_peak);
+    out->memory_limit = d->limit;
+    if (d->keep)
+        stk_keep_figures(d->keep, &out->kept);
+    rooms = atomic_load_explicit(&d->rooms, memory_order_relaxed);
+    out->memory += rooms;
+    out->memory_peak += rooms; /* they only grow */
+    if (d->shelf) {
+        out->kept.bytes = stk_shelf_filled(d->shelf);
+        (void)stk_shelf_arena(d->shelf, &out->kept.limit);
+    }
+}
+
+void stk_device_range(const stk_device *d, const char *name)
+{
+    if (name)
+        d->cuda->range_push(name);
+    else
+        d->cuda->range_pop();
+}

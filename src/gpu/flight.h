@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flight.h - one batch on its way to a GPU; private to device.c and pictures.c. */
+#ifndef STOKER_FLIGHT_H
+#define STOKER_FLIGHT_H
+
+#include "base/lock.h"
+#include "gpu/device.h"
+#include "gpu/pic.h"
+#include "fetch/request.h"
+
+#define STK_MAX_WAITING 256 /* no ring has more slots */
+
+typedef struct stk_room { /* memory that only grows */
+    void *data;
+    size_t size;
+} stk_room;
+
+typedef struct stk_pictures { /* one output's pictures */
+    stk_room near, far;       /* what the kernels are told and say: here and there */
+    uint32_t n;               /* of all batches; 0: the output has none */
+    stk_pic_item *item;       /* of each, in `near` */
+    int claimed;              /* places for some of them (keep.h) */
+    uint32_t *status;         /* of each, in `near`: comes back when the kernels are through */
+} stk_pictures;
+
+typedef struct stk_passenger {
+    stk_batch *batch;
+    stk_ticket *ticket;
+} stk_passenger;
+
+typedef struct stk_flight {
+    stk_device *device;
+    void *stream;
+    int busy;                    /* device->lock */
+    void *begin, *copied, *made; /* events that are timed */
+    int timed;                   /* they were recorded */
+    stk_room slab, scratch;      /* the GPU's */
+    stk_room places;             /* the GPU's: where rows of arrays lie, of all batches on board */
+    size_t places_used;
+    size_t slab_bytes;               /* that records take there */
+    size_t slab_at[STK_PIC_BATCHES]; /* where each batch begins */
+    stk_pictures *pictures; /* of each output */
+    stk_passenger on[STK_PIC_BATCHES]; /* batches */
+    uint32_t n;
+    int rc;                  /* CUDA's error, when it is through */
+    struct stk_flight *next; /* device->lock: landed */
+} stk_flight;
+
+struct stk_device {
+    const stk_cuda *cuda;
+    int gpu;
+    stk_gpu_info info;
+    stk_far *far;
+    stk_keep *keep;   /* pictures that stay there; NULL: none do */
+    stk_shelf *shelf; /* arrays that do */
+    uint32_t blocks;  /* of threads at once; 0: no bound */
+    stk_mutex lock;
+    pthread_cond_t land;
+    stk_passenger waiting[STK_MAX_WAITING]; /* lock: from `first` to before `behind` */
+    uint32_t first, behind;                 /* lock; taken modulo STK_MAX_WAITING */
+    stk_flight *landed, **landed_tail;      /* lock */
+    int shut;                               /* lock: nothing more is sent */
+    stk_flight flight[STK_MAX_FLIGHTS];
+    stk_flight mending; /* the consumer's, for single rows */
+    uint32_t n_flights, n_out;
+    uint32_t group; /* batches of a flight, at most */
+    uint64_t limit;
+    _Atomic uint64_t rooms; /* bytes there of all rooms */
+    stk_device_stats figures; /* lock */
+};
+
+/* At least `size` bytes; what was there is lost.  Nothing on the flight's stream uses it. */
+int stk_room_near(stk_device *d, stk_room *r, size_t size, stk_error *err);
+int stk_room_far(stk_device *d, stk_room *r, size_t size, stk_error *err);
+
+int stk_device_fail(const stk_device *d, int rc, const char *what, stk_error *err);
+
+/* pictures.c: an output's slabs of all batches on board and their kernels, on the flight's stream. */
+int stk_pictures_send(stk_flight *f, uint32_t output, stk_error *err);
+/* The kernels are through: mark rows that could not be made.  0 or STK_ENOMEM. */
+int stk_pictures_landed(stk_flight *f, uint32_t output);
+/* They never will be: what was to be kept was not. */
+void stk_pictures_lost(stk_flight *f, uint32_t output);
+
+#endif

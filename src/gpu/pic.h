@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pic.h - the host's side of pictures on the GPU: a record from a picture and a view, and the plan of
+ * a launch from a batch of records.
+ *
+ * Only that part of the file is copied that the view sees: from the seek point at or before its
+ * first column to the end of the chunk in which its last column lies, row by row of MCUs. */
+#ifndef STOKER_PIC_H
+#define STOKER_PIC_H
+
+#include "base/mem.h"
+#include "codec/jpeg_base.h"
+#include "cuda/slab.h"
+#include "kern/kern.h"
+
+typedef struct stk_pic_range { /* bytes of the scan */
+    uint32_t at, len;
+} stk_pic_range;
+
+/* A picture about to be written. */
+typedef struct stk_pic_gather {
+    stk_pic rec;
+    const stk_jpeg_head *head;
+    const uint8_t *scan;
+    stk_pic_range *range; /* in scratch memory */
+    stk_pic_unit *unit;   /* likewise */
+    uint32_t n_ranges;
+    int all; /* the whole scan goes over, or lies there: units count from its begin */
+    uint8_t quant[3], dc[3], ac[3]; /* the file's numbers of the record's tables */
+} stk_pic_gather;
+
+/* What of a JPEG must go over: g->rec.size bytes.  job->seek: STK_PIC_SEEK, else STK_PIC_WHOLE;
+ * job->color: STK_JPEG_YCC is taken only where the view lies inside the picture.  One block of
+ * scratch, which must live until stk_pic_jpeg_write().
+ * 0; STK_ENOTSUP: the host must decode it; STK_ESTALE: the seek points do not fit; STK_ENOMEM. */
+int stk_pic_jpeg_size(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *view,
+                      stk_scratch *scratch, stk_error *err);
+
+/* The same with the whole scan, so that it can be kept there: job->seek fits and is given.
+ * STK_ESTALE: the file ends before its scan. */
+int stk_pic_jpeg_size_all(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *view,
+                          stk_scratch *scratch, stk_error *err);
+
+/* The same for a picture whose scan is kept at `at` of the arena; head and seek are all that is known
+ * of it: job->in is none. */
+int stk_pic_jpeg_size_kept(stk_pic_gather *g, const stk_jpeg_job *job, uint64_t at,
+                           const stk_view *view, stk_scratch *scratch, stk_error *err);
+
+/* The record; `to` has g->rec.size bytes and is aligned to STK_PIC_ALIGN. */
+void stk_pic_jpeg_write(void *to, const stk_pic_gather *g);
+
+/* A record of pixels: STK_PIC_U8 (w * h of three bytes) or STK_PIC_READY (the output's row, `len`
+ * bytes).  Its size; write: its head, and where the pixels go. */
+size_t stk_pic_plain_size(size_t len);
+void *stk_pic_plain_write(void *to, stk_pic_kind kind, uint32_t w, uint32_t h, size_t len);
+
+/* A record of a picture that lies on the GPU: STK_PIC_FAR.  takes(): 0, or STK_ENOTSUP where a view
+ * is beyond what device code does. */
+size_t stk_pic_far_size(void);
+int stk_pic_far_takes(const stk_view *view, uint32_t width, uint32_t height, stk_error *err);
+void stk_pic_far_write(void *to, const stk_view *view, uint32_t width, uint32_t height);
+
+/* ---- a launch ---- */
+
+static inline uint32_t stk_pic_dtype_of(stk_dtype t)
+{
+    return t == STK_F16    ? STK_PIC_AS_F16
+           : t == STK_BF16 ? STK_PIC_AS_BF16
+           : t == STK_F32  ? STK_PIC_AS_F32
+                           : STK_PIC_AS_U8;
+}
+
+/* What one record adds to a launch.  Its writer asks, while the record is at hand. */
+typedef struct stk_pic_share {
+    uint64_t planes, rows, taps, units; /* bytes of scratch */
+    uint32_t kind, n_units;
+    uint32_t work[4];  /* blocks of threads: sync, decode, across, down */
+    uint32_t duration; /* of its units, 0..15: longer ones start first */
+    uint32_t scan;     /* bytes of a scan that came whole, and may be kept; 0: not so */
+    uint32_t kept;     /* 1: its scan is there already */
+} stk_pic_share;
+
+stk_pic_share stk_pic_share_of(const stk_pic *rec);
+
+static inline uint64_t stk_pic_share_scratch(const stk_pic_share *s)
+{
+    return s->planes + s->rows + s->taps + s->units;
+}
+
+typedef struct stk_pic_item {
+    stk_pic_share share;
+    uint64_t at;  /* of the record in the slab */
+    uint32_t row; /* of the output */
+    uint32_t batch;
+    uint64_t keep; /* where its data is to be kept in the arena; 0: it is not */
+} stk_pic_item;
+
+/* Lists for the device, in memory of the caller's: jobs first, then work. */
+typedef struct stk_pic_lists {
+    void *memory; /* 16-byte aligned; what counts of it goes to the device as it is */
+    size_t room;
+    uint64_t scratch_room;
+    /* what stk_pic_plan() says */
+    size_t bytes; /* of memory that are used */
+    uint64_t scratch;
+    uint32_t n_jobs, n_sync, n_decode, n_across, n_down;
+    size_t job_at, sync_at, decode_at, across_at, down_at; /* bytes from memory on */
+} stk_pic_lists;
+
+/* Bytes that lists of these records take. */
+size_t stk_pic_lists_bytes(const stk_pic_item *item, uint32_t n);
+
+/* Plan a launch over as many of the items, from the first on, as memory and scratch hold.  How
+ * many; 0: not even one.  Whoever wrote a record may be wrong about it: that shows as its status. */
+uint32_t stk_pic_plan(stk_pic_lists *p, const stk_pic_item *item, uint32_t n);
+
+/* The pointers of a launch whose lists lie at `lists` on the device. */
+void stk_pic_launch_lists(stk_pic_launch *l, const stk_pic_lists *p, const void *lists);
+
+#endif

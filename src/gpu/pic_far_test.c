@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pic_far_test - records of pictures that lie on the GPU: whatever they say, the kernels' functions
+ * read no pixel that there is not and write nowhere else (run with sanitizers); what does not fit the
+ * launch is found.  Sound ones: tests/device/transform_gpu_test.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "gpu/pic.h"
+#include "gpu/pic_host_test.h"
+
+#define SEED 20261115u
+#define N 8
+
+#define MORE 1024 /* bytes behind the records: another kind is larger */
+
+typedef struct bench {
+    stk_rng rng;
+    stk_pic_item item[N];
+    stk_pic_source source[N];
+    uint8_t *slab;
+    stk_pic_lists lists;
+    stk_pic_launch l;
+    uint32_t status[N];
+} bench;
+
+static uint32_t below(bench *b, uint32_t n)
+{
+    return stk_rng_below(&b->rng, n);
+}
+
+static stk_pic *record(const bench *b, uint32_t i)
+{
+    return (stk_pic *)(void *)(b->slab + b->item[i].at);
+}
+
+static stk_view random_view(bench *b, uint32_t w, uint32_t h)
+{
+    stk_view v;
+
+    stk_view_init(&v, w, h);
+    if (below(b, 2))
+        stk_view_resize(&v, 1 + below(b, 40), 1 + below(b, 40));
+    stk_view_crop(&v, (int32_t)below(b, 40) - 20, (int32_t)below(b, 40) - 20, 1 + below(b, 30),
+                  1 + below(b, 30));
+    if (below(b, 2))
+        stk_view_mirror(&v);
+    return v;
+}
+
+static void bench_open(bench *b, uint32_t round)
+{
+    size_t rec = stk_pic_far_size();
+    stk_error err;
+
+    memset(b, 0, sizeof *b);
+    stk_rng_init(&b->rng, SEED, round, 0, 0, 0);
+    b->slab = aligned_alloc(64, N * rec + MORE);
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t w = 1 + below(b, 60), h = 1 + below(b, 50);
+        stk_view v = random_view(b, w, h);
+        uint64_t bytes = (uint64_t)v.vis_w * v.vis_h * 3;
+
+        b->item[i] = (stk_pic_item){ .at = i * rec, .row = N - 1 - i };
+        b->source[N - 1 - i] = (stk_pic_source){
+            malloc((size_t)w * h * 3), 3, 3 * (int64_t)w, 1, w, h, malloc(bytes), bytes
+        };
+        assert_int_equal(stk_pic_far_takes(&v, w, h, &err), 0);
+        stk_pic_far_write(record(b, i), &v, w, h);
+        memset((void *)(uintptr_t)b->source[N - 1 - i].data, 7, (size_t)w * h * 3);
+        b->item[i].share = stk_pic_share_of(record(b, i));
+    }
+    b->l = (stk_pic_launch){ .slab = b->slab,
+                             .slab_len = N * rec + MORE,
+                             .source = b->source,
+                             .n_sources = N,
+                             .status = b->status,
+                             .mul = { 1, 1, 1 } };
+}
+
+/* Exactly as much memory as the plan says. */
+static void bench_plan(bench *b)
+{
+    b->lists.room = stk_pic_lists_bytes(b->item, N);
+    b->lists.memory = aligned_alloc(64, (b->lists.room + 63) & ~(size_t)63);
+    b->lists.scratch_room = UINT64_MAX;
+    assert_int_equal(stk_pic_plan(&b->lists, b->item, N), N);
+    stk_pic_launch_lists(&b->l, &b->lists, b->lists.memory);
+    b->l.scratch = aligned_alloc(64, b->lists.scratch + 64);
+    memset(b->l.scratch, 0x5A, b->lists.scratch + 64);
+}
+
+static void bench_close(bench *b)
+{
+    for (uint32_t i = 0; i < N; i++) {
+        free((void *)(uintptr_t)b->source[i].data);
+        free(b->source[i].out);
+    }
+    free(b->slab);
+    free(b->lists.memory);
+    free(b->l.scratch);
+}
+
+static void hostile_records(void **state)
+{
+    uint32_t found = 0;
+    bench b;
+
+    (void)state;
+    for (uint32_t round = 0; round < 3000; round++) {
+        bench_open(&b, round);
+        if (round & 1) /* bits change behind the plan's back, or before it */
+            bench_plan(&b);
+        for (uint32_t i = 0; i < N; i++) {
+            stk_pic *r = record(&b, i);
+
+            for (uint32_t k = below(&b, 4); k < 4; k++)
+                ((uint8_t *)r)[below(&b, sizeof *r)] ^= (uint8_t)(1u << below(&b, 8));
+            if (!(round & 1)) {
+                r->size = r->size > b.l.slab_len - b.item[i].at ? 0 : r->size;
+                b.item[i].share = stk_pic_share_of(r);
+                if (stk_pic_share_scratch(&b.item[i].share) > 1 << 24)
+                    b.item[i].share = (stk_pic_share){ 0 };
+            }
+        }
+        if (!(round & 1))
+            bench_plan(&b);
+        host_run(&b.l);
+        for (uint32_t i = 0; i < N; i++)
+            found += b.status[i] != 0;
+        bench_close(&b);
+    }
+    print_message("%u hostile records found\n", found);
+    assert_true(found > 5000);
+}
+
+static uint32_t bad(const bench *b)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < N; i++)
+        n += b->status[i] == STK_PIC_BAD_RECORD;
+    return n;
+}
+
+static void other_launches(void **state)
+{
+    bench b;
+
+    (void)state;
+    for (uint32_t round = 0; round < 6; round++) {
+        bench_open(&b, round);
+        switch (round) {
+        case 1: b.l.source = NULL; break;
+        case 2: b.l.n_sources = N / 2; break;
+        case 3: b.l.dtype = STK_PIC_AS_F16; break;
+        case 4: b.source[3].width++; break;
+        case 5: b.source[5].out_bytes--; break;
+        }
+        bench_plan(&b);
+        host_run(&b.l);
+        assert_int_equal(bad(&b), ((const uint32_t[]){ 0, N, N / 2, N, 1, 1 })[round]);
+        bench_close(&b);
+    }
+}
+
+/* A record that stands alone has no place in a launch of pictures that lie there. */
+static void another_kind(void **state)
+{
+    bench b;
+
+    (void)state;
+    bench_open(&b, 1);
+    assert_true(stk_pic_plain_size(3) <= MORE);
+    (void)stk_pic_plain_write(record(&b, N - 1), STK_PIC_READY, 1, 1, 3);
+    b.item[N - 1].share = stk_pic_share_of(record(&b, N - 1));
+    b.source[0].out_bytes = 3;
+    bench_plan(&b);
+    host_run(&b.l);
+    assert_int_equal(bad(&b), 1);
+    assert_int_equal(b.status[N - 1], STK_PIC_BAD_RECORD);
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hostile_records),
+        cmocka_unit_test(other_launches),
+        cmocka_unit_test(another_kind),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

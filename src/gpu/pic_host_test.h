@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pic_host_test.h - a launch of pictures on the host, for tests: the kernels' own functions, in
+ * loops where the device has threads. */
+#ifndef STOKER_PIC_HOST_TEST_H
+#define STOKER_PIC_HOST_TEST_H
+
+#include <stdlib.h>
+
+#include "cuda/pic_sync.h"
+#include "cuda/pic_unit.h"
+#include "cuda/pic_view.h"
+
+static inline const stk_pic *host_rec(const stk_pic_launch *l, const stk_pic_job *j)
+{
+    return (const stk_pic *)(const void *)(l->slab + j->rec);
+}
+
+static inline void host_taps(const stk_pic_launch *l)
+{
+    for (uint32_t i = 0; i < l->n_jobs; i++) {
+        const stk_pic_job *j = &l->job[i];
+        const stk_pic *r = host_rec(l, j);
+        uint8_t *to = l->scratch + j->taps;
+        stk_pic_taps t = { 0 };
+
+        t.ok = (uint32_t)stk_pic_open(l, j, &t);
+        if (!t.ok)
+            l->status[i] |= STK_PIC_BAD_RECORD;
+        if (j->units - j->taps >= sizeof t)
+            *(stk_pic_taps *)(void *)to = t;
+        if (!t.ok || !stk_pic_is_viewed(r))
+            continue;
+        for (uint32_t k = 0; k < t.x.n; k++)
+            stk_pic_taps_one(to, &t.x, &r->x, k);
+        for (uint32_t k = 0; k < t.y.n; k++)
+            stk_pic_taps_one(to, &t.y, &r->y, k);
+        for (uint32_t k = 0; k < 3; k++)
+            stk_pic_keep(l, j, k, 3);
+    }
+}
+
+static inline void host_sync(const stk_pic_launch *l)
+{
+    stk_sync *s = malloc(sizeof *s);
+
+    for (uint32_t w = 0; w < l->n_sync; w++) {
+        uint32_t job = l->sync[w].job;
+        stk_sync_task k = { l->slab, l->slab_len, l->scratch, l->job + job, l->status + job, 0 };
+
+        stk_sync_picture(s, &k);
+    }
+    free(s);
+}
+
+typedef struct host_block { /* what a block of threads shares */
+    stk_pic_tables tables;
+    stk_pic_shape shape;
+    _Alignas(16) uint8_t slot[STK_PIC_SLOT];
+} host_block;
+
+static inline uint32_t host_unit(const stk_pic_launch *l, const stk_pic_job *j, host_block *b,
+                                 const stk_pic_unit *units, uint32_t i)
+{
+    const stk_pic *r = host_rec(l, j);
+    const uint8_t *data = stk_pic_data(l, j, r);
+    stk_pic_unit u = stk_pic_unit_read(units, i);
+    stk_pic_thread t;
+
+    stk_pic_unit_begin(&t, &b->shape, &u, data, r->data_len);
+    while (t.left) {
+        for (uint32_t k = 0; k < b->shape.n_blocks && t.left; k++) {
+            const stk_pic_place *p = &b->shape.block[k];
+
+            stk_pic_unit_block(&t, p, &b->tables, b->slot);
+            if (!t.bad && stk_pic_unit_seen(&t, &b->shape))
+                stk_pic_unit_store(&t, &b->shape, p, t.last ? stk_pic_pairs(t.last) : 0, b->slot,
+                                   l->scratch + j->planes);
+            stk_pic_clear(b->slot);
+        }
+        stk_pic_unit_next(&t, &b->shape);
+    }
+    return stk_pic_unit_end(&t, &b->shape, units, i, j->n_units, r->data_len);
+}
+
+static inline void host_decode(const stk_pic_launch *l)
+{
+    host_block *b = aligned_alloc(64, (sizeof *b + 63) & ~(size_t)63);
+
+    for (uint32_t w = 0; w < l->n_decode; w++) {
+        const stk_pic_job *j = &l->job[l->decode[w].job];
+        const stk_pic *r = host_rec(l, j);
+        const stk_pic_taps *t = (const stk_pic_taps *)(const void *)(l->scratch + j->taps);
+        const stk_pic_unit *units = (const stk_pic_unit *)(const void *)(r->kind == STK_PIC_WHOLE
+                                                                             ? l->scratch + j->units
+                                                                             : l->slab + j->rec +
+                                                                                   r->units_at);
+        int bad = 0;
+
+        if (!t->ok || !r->need[2])
+            continue;
+        for (uint32_t i = 0; i < 128; i++)
+            stk_pic_tables_begin(&b->tables, r, i, 128);
+        for (uint32_t i = 0; i < 2 * STK_PIC_TABLES; i++)
+            bad |= stk_pic_tables_codes(&b->tables, r, i);
+        if (bad) {
+            l->status[l->decode[w].job] |= STK_PIC_BAD_RECORD;
+            continue;
+        }
+        for (uint32_t i = 0; i < 128; i++)
+            stk_pic_tables_fill(&b->tables, r, i, 128);
+        stk_pic_shape_init(&b->shape, r, t->plane);
+        stk_pic_clear(b->slot);
+        for (uint32_t i = 0; i < STK_PIC_UNITS && l->decode[w].first + i < j->n_units; i++)
+            l->status[l->decode[w].job] |= host_unit(l, j, b, units, l->decode[w].first + i);
+    }
+    free(b);
+}
+
+/* n pixels of row y of the picture, from x (a multiple of 4) on. */
+static inline void host_stage(const stk_pic_launch *l, const stk_pic_job *j, uint32_t y, uint32_t x,
+                              uint32_t n, uint32_t *line)
+{
+    const stk_pic *r = host_rec(l, j);
+    const stk_pic_taps *t = (const stk_pic_taps *)(const void *)(l->scratch + j->taps);
+    stk_pic_line lines[3];
+    stk_pic_reach reach;
+
+    if (r->kind == STK_PIC_FAR)
+        reach = stk_pic_reach_of(l->source + j->row, y);
+    else
+        for (unsigned c = 0; c < r->n_comps; c++)
+            lines[c] = stk_pic_line_of(&t->plane[c], l->scratch + j->planes, y);
+    for (uint32_t i = 0; i < n; i += 4)
+        *(stk_pic_v4 *)(void *)(line + i) = r->kind == STK_PIC_FAR
+                                                ? stk_pic_reach4(&reach, x + i)
+                                                : stk_pic_pixels4(lines, r->n_comps, r->ycc, x + i);
+}
+
+/* Rows row and row + 1, where that is one. */
+static inline void host_across_rows(const stk_pic_launch *l, const stk_pic_job *j, uint32_t row)
+{
+    const stk_pic *r = host_rec(l, j);
+    const uint8_t *taps = l->scratch + j->taps;
+    const stk_pic_taps *t = (const stk_pic_taps *)(const void *)taps;
+    uint32_t pitch = stk_pic_row_pixels(t->x.n), two = row + 1 < r->need[3];
+    uint32_t *to = (uint32_t *)(void *)(l->scratch + j->rows) + (uint64_t)row * pitch;
+    _Alignas(16) uint32_t line[2][STK_PIC_LINE] = { 0 };
+
+    for (uint32_t k = 0; k < t->x.n; k++)
+        to[k] = to[two * pitch + k] = 0;
+    for (uint32_t k = t->x.begin, n; k < t->x.end; k += n) {
+        uint32_t lo, hi, x, base;
+
+        n = stk_pic_tile(taps, &t->x, k, &lo, &hi);
+        x = r->need[0] + lo;
+        base = x & 3;
+        for (uint32_t y = 0; y < 1 + two; y++)
+            host_stage(l, j, r->need[1] + row + y, x & ~3u, base + hi - lo, line[y]);
+        for (uint32_t i = k; i < k + n; i++) {
+            stk_pic_v2 v = stk_pic_across2(taps, &t->x, i, line[0] + base, STK_PIC_LINE, lo);
+
+            to[i] = v.x;
+            if (two)
+                to[pitch + i] = v.y;
+        }
+    }
+}
+
+static inline void host_across(const stk_pic_launch *l)
+{
+    for (uint32_t w = 0; w < l->n_across; w++) {
+        const stk_pic_job *j = &l->job[l->across[w].job];
+        const stk_pic *r = host_rec(l, j);
+
+        if (!((const stk_pic_taps *)(const void *)(l->scratch + j->taps))->ok || !r->need[2])
+            continue;
+        for (uint32_t i = 0; i < STK_PIC_ACROSS_ROWS && l->across[w].first + i < r->need[3]; i += 2)
+            host_across_rows(l, j, l->across[w].first + i);
+    }
+}
+
+static inline void host_down_row(const stk_pic_launch *l, const stk_pic_job *j, uint32_t y)
+{
+    const stk_pic *r = host_rec(l, j);
+    const uint8_t *data = l->slab + j->rec + r->data_at;
+    stk_pic_pass p = stk_pic_pass_of(l, j, l->dtype, r->ycc);
+    uint8_t *out = stk_pic_out(l, j);
+    stk_pic_dst d = stk_pic_dst_of(out, r->x.n, r->y.n, y, l->packed, l->dtype);
+    uint64_t from = l->row_bytes * y / (r->y.n ? r->y.n : 1);
+
+    if (r->kind == STK_PIC_READY) {
+        memcpy(out + from, data + from, l->row_bytes * (y + 1) / r->y.n - from);
+        return;
+    }
+    if (r->kind == STK_PIC_U8) {
+        for (uint32_t x = 0; x < r->x.n; x++)
+            stk_pic_color1(l, l->dtype, data + (uint64_t)y * r->x.n * 3, x, &d);
+        return;
+    }
+    for (uint32_t x = 0; x < r->x.n; x += 4)
+        stk_pic_finish4(&p, y, x, &d);
+}
+
+static inline void host_down(const stk_pic_launch *l)
+{
+    for (uint32_t w = 0; w < l->n_down; w++) {
+        const stk_pic_job *j = &l->job[l->down[w].job];
+        const stk_pic *r = host_rec(l, j);
+
+        if (!((const stk_pic_taps *)(const void *)(l->scratch + j->taps))->ok)
+            continue;
+        for (uint32_t i = 0; i < STK_PIC_DOWN_ROWS && l->down[w].first + i < r->y.n; i++)
+            host_down_row(l, j, l->down[w].first + i);
+    }
+}
+
+static inline void host_run(const stk_pic_launch *l)
+{
+    host_taps(l);
+    host_sync(l);
+    host_decode(l);
+    host_across(l);
+    host_down(l);
+}
+
+#endif

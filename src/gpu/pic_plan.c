@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pic_plan.c - the launch of a batch: where each picture's parts lie in scratch memory, and which
+ * block of threads does what.
+ *
+ * A list's entries are taken by blocks of threads in order, so those that last longest come first:
+ * pictures whose units are long (few seek points, or none) start before the others. */
+#include "gpu/pic.h"
+
+#include "cuda/pic_geom.h"
+
+#define DURATIONS 16
+
+enum { SYNC, DECODE, ACROSS, DOWN, LISTS };
+
+/* Blocks that a unit of the record has, as a power of two. */
+static uint32_t duration(const stk_pic *r)
+{
+    const stk_pic_unit *u = (const stk_pic_unit *)(const void *)((const uint8_t *)r + r->units_at);
+    uint32_t blocks = 0;
+
+    if (!r->n_units)
+        return 0;
+    for (unsigned c = 0; c < r->n_comps; c++)
+        blocks += (uint32_t)r->h[c] * r->v[c];
+    blocks *= u[r->n_units / 2].count;
+    if (blocks < 2)
+        return 0;
+    return blocks >> (DURATIONS - 1) ? DURATIONS - 1 : 31 - (uint32_t)__builtin_clz(blocks);
+}
+
+stk_pic_share stk_pic_share_of(const stk_pic *r)
+{
+    stk_pic_share s = { 0 };
+    stk_pic_room room;
+
+    if (!stk_pic_sound(r, r->size)) /* no room for its taps: the device says what is wrong */
+        return s;
+    room = stk_pic_room_of(r);
+    s = (stk_pic_share){ room.planes, room.rows, room.taps, room.units, .kind = r->kind };
+    s.work[DOWN] = stk_jpeg_ceil(r->y.n, STK_PIC_DOWN_ROWS);
+    s.kept = r->arena_at != 0;
+    s.scan = r->scan && !s.kept ? r->data_len : 0;
+    if (!stk_pic_is_viewed(r) || !r->need[2])
+        return s;
+    s.work[ACROSS] = stk_jpeg_ceil(r->need[3], STK_PIC_ACROSS_ROWS);
+    if (!stk_pic_is_jpeg(r))
+        return s;
+    s.n_units = r->n_units;
+    if (r->kind == STK_PIC_WHOLE) {
+        s.n_units = (uint32_t)(room.units / sizeof(stk_pic_unit));
+        s.work[SYNC] = 1;
+    }
+    s.work[DECODE] = stk_jpeg_ceil(s.n_units, STK_PIC_UNITS);
+    s.duration = duration(r);
+    return s;
+}
+
+static uint64_t work_of(const stk_pic_share *s)
+{
+    return (uint64_t)s->work[SYNC] + s->work[DECODE] + s->work[ACROSS] + s->work[DOWN];
+}
+
+static size_t bytes_of(uint64_t jobs, uint64_t work)
+{
+    return (size_t)(stk_pic_up64(jobs * sizeof(stk_pic_job)) + work * sizeof(stk_pic_work));
+}
+
+size_t stk_pic_lists_bytes(const stk_pic_item *item, uint32_t n)
+{
+    uint64_t work = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        work += work_of(&item[i].share);
+    return bytes_of(n, work);
+}
+
+/* How many of the items fit; the entries of each list. */
+static uint32_t count(const stk_pic_lists *p, const stk_pic_item *item, uint32_t n,
+                      uint32_t all[LISTS])
+{
+    uint64_t scratch = 0, work = 0;
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        const stk_pic_share *s = &item[i].share;
+
+        work += work_of(s);
+        if (stk_pic_share_scratch(s) > p->scratch_room - scratch || work > UINT32_MAX ||
+            bytes_of(i + 1, work) > p->room)
+            break;
+        scratch += stk_pic_share_scratch(s);
+        for (int k = 0; k < LISTS; k++)
+            all[k] += s->work[k];
+    }
+    return i;
+}
+
+static void place(stk_pic_lists *p, const uint32_t all[LISTS], stk_pic_work *list[LISTS])
+{
+    size_t at = (size_t)stk_pic_up64(p->n_jobs * sizeof(stk_pic_job));
+    size_t *where[LISTS] = { &p->sync_at, &p->decode_at, &p->across_at, &p->down_at };
+    uint32_t *n[LISTS] = { &p->n_sync, &p->n_decode, &p->n_across, &p->n_down };
+
+    p->job_at = 0;
+    for (int k = 0; k < LISTS; k++) {
+        *where[k] = at;
+        *n[k] = all[k];
+        list[k] = (stk_pic_work *)(void *)((uint8_t *)p->memory + at);
+        at += all[k] * sizeof(stk_pic_work);
+    }
+    p->bytes = at;
+}
+
+static stk_pic_work *add_work(stk_pic_work *to, uint32_t job, uint32_t n, uint32_t each)
+{
+    for (uint32_t i = 0; i < n; i++)
+        *to++ = (stk_pic_work){ job, i * each };
+    return to;
+}
+
+/* Units of all pictures, the longest first. */
+static void add_units(const stk_pic_item *item, uint32_t n, stk_pic_work *to)
+{
+    uint32_t at[DURATIONS + 1] = { 0 };
+
+    for (uint32_t i = 0; i < n; i++) /* at[d]: entries of all that last longer than d */
+        for (uint32_t d = item[i].share.duration % DURATIONS; d-- > 0;)
+            at[d] += item[i].share.work[DECODE];
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t *d = &at[item[i].share.duration % DURATIONS];
+
+        add_work(to + *d, i, item[i].share.work[DECODE], STK_PIC_UNITS);
+        *d += item[i].share.work[DECODE];
+    }
+}
+
+uint32_t stk_pic_plan(stk_pic_lists *p, const stk_pic_item *item, uint32_t n)
+{
+    stk_pic_job *job = p->memory;
+    stk_pic_work *list[LISTS];
+    uint32_t all[LISTS] = { 0 };
+    uint64_t at = 0;
+
+    p->n_jobs = count(p, item, n, all);
+    place(p, all, list);
+    for (uint32_t i = 0; i < p->n_jobs; i++) {
+        const stk_pic_share *s = &item[i].share;
+        stk_pic_job *j = &job[i];
+
+        *j = (stk_pic_job){ .rec = item[i].at, .n_units = s->n_units, .row = item[i].row };
+        j->batch = item[i].batch;
+        j->keep = item[i].keep;
+        j->kind = s->kind;
+        j->planes = at;
+        j->rows = j->planes + s->planes;
+        j->taps = j->rows + s->rows;
+        j->units = j->taps + s->taps;
+        at = j->units + s->units;
+        list[SYNC] = add_work(list[SYNC], i, s->work[SYNC], 1);
+        list[ACROSS] = add_work(list[ACROSS], i, s->work[ACROSS], STK_PIC_ACROSS_ROWS);
+        list[DOWN] = add_work(list[DOWN], i, s->work[DOWN], STK_PIC_DOWN_ROWS);
+    }
+    add_units(item, p->n_jobs, list[DECODE]);
+    p->scratch = at;
+    return p->n_jobs;
+}
+
+void stk_pic_launch_lists(stk_pic_launch *l, const stk_pic_lists *p, const void *lists)
+{
+    const uint8_t *base = lists;
+
+    l->job = (const stk_pic_job *)(const void *)(base + p->job_at);
+    l->sync = (const stk_pic_work *)(const void *)(base + p->sync_at);
+    l->decode = (const stk_pic_work *)(const void *)(base + p->decode_at);
+    l->across = (const stk_pic_work *)(const void *)(base + p->across_at);
+    l->down = (const stk_pic_work *)(const void *)(base + p->down_at);
+    l->n_jobs = p->n_jobs;
+    l->n_sync = p->n_sync;
+    l->n_decode = p->n_decode;
+    l->n_across = p->n_across;
+    l->n_down = p->n_down;
+}

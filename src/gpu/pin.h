@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pin.h - page-locked memory for batches on the host (pin_memory). */
+#ifndef STOKER_PIN_H
+#define STOKER_PIN_H
+
+#include "gpu/load.h"
+
+typedef struct stk_pins stk_pins; /* Thread: any. */
+
+/* *memory is for one pool, which closes it; *out lives as long. */
+int stk_pins_open(stk_pins **out, int gpu, stk_memory *memory, stk_error *err);
+
+/* The consumer queues copies of what it gets on `stream`. */
+void stk_pins_seen(stk_pins *p, void *stream);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shelf.c - two page-locked chunks by turns, on a stream of low priority. */
+#include "gpu/shelf.h"
+
+#include <stdatomic.h>
+
+#include "base/mem.h"
+#include "base/size.h"
+
+struct stk_shelf {
+    const stk_cuda *cuda;
+    int gpu;
+    uint8_t *arena;
+    uint64_t size;
+    void *stream, *chunk[2], *sent[2]; /* sent: events behind the copies */
+    unsigned turn;
+    _Atomic uint64_t filled;
+    _Atomic int ready;
+};
+
+int stk_shelf_open(stk_shelf **out, const stk_cuda *cuda, int gpu, uint64_t bytes, stk_error *err)
+{
+    stk_shelf *s = STK_NEW(stk_shelf);
+    void *arena = NULL;
+    int rc;
+
+    *out = s;
+    if (!s)
+        return stk_fail_nomem(err, sizeof *s);
+    s->cuda = cuda;
+    s->gpu = gpu;
+    s->size = bytes;
+    rc = cuda->alloc(gpu, (size_t)bytes, &arena);
+    s->arena = arena;
+    if (!rc)
+        rc = cuda->stream_open(gpu, 1, &s->stream);
+    for (int i = 0; i < 2 && !rc; i++) {
+        rc = cuda->event_open(gpu, 0, &s->sent[i]);
+        if (!rc)
+            rc = cuda->pinned_alloc(gpu, STK_SHELF_CHUNK, &s->chunk[i]);
+    }
+    if (!rc)
+        return 0;
+    stk_shelf_close(out);
+    return stk_fail(err, STK_ENOMEM,
+                    "cache=device: GPU %d gives no %" PRIu64 " MB: %s: lower device_cache_limit",
+                    gpu, stk_size_mb(bytes), cuda->say(rc));
+}
+
+void stk_shelf_close(stk_shelf **sp)
+{
+    stk_shelf *s = *sp;
+
+    if (!s)
+        return;
+    *sp = NULL;
+    if (s->stream) {
+        s->cuda->stream_sync(s->gpu, s->stream);
+        s->cuda->stream_close(s->gpu, s->stream);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (s->sent[i])
+            s->cuda->event_close(s->gpu, s->sent[i]);
+        if (s->chunk[i])
+            s->cuda->pinned_free(s->chunk[i]);
+    }
+    if (s->arena)
+        s->cuda->free(s->gpu, s->arena);
+    stk_free(s);
+}
+
+void *stk_shelf_room(stk_shelf *s)
+{
+    unsigned i = s->turn % 2;
+
+    return s->turn < 2 || s->cuda->event_done(s->gpu, s->sent[i], 1) ? s->chunk[i] : NULL;
+}
+
+int stk_shelf_put(stk_shelf *s, uint64_t at, size_t len)
+{
+    unsigned i = s->turn % 2;
+    int rc = at > s->size || len > s->size - at;
+
+    if (!rc && len)
+        rc = s->cuda->copy(s->gpu, s->arena + at, s->chunk[i], len, STK_COPY_IN, s->stream);
+    if (!rc)
+        rc = s->cuda->event_record(s->gpu, s->sent[i], s->stream);
+    s->turn++;
+    atomic_fetch_add_explicit(&s->filled, len, memory_order_relaxed);
+    return rc ? STK_EIO : 0;
+}
+
+int stk_shelf_ready(stk_shelf *s)
+{
+    if (s->cuda->stream_sync(s->gpu, s->stream))
+        return STK_EIO;
+    atomic_store_explicit(&s->ready, 1, memory_order_release);
+    return 0;
+}
+
+int stk_shelf_there(const stk_shelf *s)
+{
+    return atomic_load_explicit(&s->ready, memory_order_acquire);
+}
+
+const uint8_t *stk_shelf_arena(const stk_shelf *s, uint64_t *len)
+{
+    *len = s->size;
+    return s->arena;
+}
+
+uint64_t stk_shelf_filled(const stk_shelf *s)
+{
+    return atomic_load_explicit(&s->filled, memory_order_relaxed);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shelf.h - arrays that a GPU keeps: memory there that is filled once, while batches already come by
+ * the usual way, and that rows are gathered out of when all of it is there. */
+#ifndef STOKER_SHELF_H
+#define STOKER_SHELF_H
+
+#include "gpu/load.h"
+
+#define STK_SHELF_CHUNK ((size_t)8 << 20) /* bytes that go over at once */
+
+typedef struct stk_shelf stk_shelf; /* Thread: one fills it, any looks. */
+
+int stk_shelf_open(stk_shelf **out, const stk_cuda *cuda, int gpu, uint64_t bytes, stk_error *err);
+void stk_shelf_close(stk_shelf **s); /* nothing on the GPU uses it */
+
+/* Page-locked room for the next STK_SHELF_CHUNK bytes; NULL: it failed (say).  Then put() what was
+ * written there at `at`; ready() when everything is put: waits until it is there. */
+void *stk_shelf_room(stk_shelf *s);
+int stk_shelf_put(stk_shelf *s, uint64_t at, size_t len);
+int stk_shelf_ready(stk_shelf *s);
+
+int stk_shelf_there(const stk_shelf *s);                           /* 1: all of it */
+const uint8_t *stk_shelf_arena(const stk_shelf *s, uint64_t *len); /* the GPU's memory */
+uint64_t stk_shelf_filled(const stk_shelf *s);                     /* bytes so far */
+
+#endif

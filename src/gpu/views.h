@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* views.h - views of pictures that lie on a GPU, made there on a stream of the caller's.
+ *
+ * What is queued is one copy of small records and the kernels behind it; nothing is waited for, but
+ * that the copy of the eighth call before this one is through. */
+#ifndef STOKER_VIEWS_H
+#define STOKER_VIEWS_H
+
+#include <stoker/transform.h>
+
+#include "gpu/load.h"
+#include "kern/kern.h"
+
+typedef struct stk_views stk_views; /* of one GPU.  Thread: any. */
+
+typedef struct stk_views_job {
+    const stk_picture *picture; /* pixels and where they go: the GPU's memory */
+    const stk_view *view;       /* of each; stk_pic_far_takes() all of them */
+    uint32_t n;
+    const stk_spec *spec; /* type, layout and color of what comes out */
+    void *stream;
+} stk_views_job;
+
+int stk_views_open(stk_views **out, uint32_t gpu, stk_error *err);
+int stk_views_run(stk_views *v, const stk_views_job *job, stk_error *err);
+void stk_views_close(stk_views **v); /* waits for what was queued */
+
+#endif

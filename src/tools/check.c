@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.c - read and decode everything, in parallel; report what is bad and go on.
+ *
+ * Jobs are runs of neighbouring samples.  Without chains, check_field.c finds out what a field is
+ * and decodes it; with chains, a loader in the job's own thread runs them, so that what passes
+ * here passes there.  Seek points of JPEGs are held against the pictures; those that do not fit
+ * make no sample bad.  Shards are walked and compared with the index (check_walk.c).  Where the
+ * data set can't be opened because of a shard, every shard is tried alone and the good ones are
+ * checked.  What fails because of the machine is tried again and then ends the run: a sample that
+ * could not be read for want of a descriptor is not a bad one. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/opts.h"
+#include "base/registry.h"
+#include "tools/check_model.h"
+#include "codec/jpeg_seek.h"
+#include "base/jobs.h"
+#include "source/folder.h"
+
+#define RUN 128u /* samples a job */
+#define TELL_EVERY_NS 50000000u
+#define TRIES 3u
+
+/* ---- reporting ---- */
+
+int check_tell(check *c, uint64_t more)
+{
+    uint64_t done = atomic_fetch_add_explicit(&c->done, more, memory_order_relaxed) + more;
+    uint64_t now = stk_now_ns();
+
+    if (c->o.progress && stk_mutex_try(&c->lock)) {
+        if (now - c->told_ns >= TELL_EVERY_NS) {
+            c->told_ns = now;
+            if (c->o.progress(c->o.progress_cookie, done, stk_dataset_len(c->ds)))
+                atomic_store_explicit(&c->stopped, 1, memory_order_relaxed);
+        }
+        stk_mutex_unlock(&c->lock);
+    }
+    return atomic_load_explicit(&c->stopped, memory_order_relaxed);
+}
+
+void check_say(check *c, const stk_bad *b)
+{
+    if (!c->o.bad)
+        return;
+    stk_mutex_lock(&c->lock);
+    c->o.bad(c->o.bad_cookie, b);
+    stk_mutex_unlock(&c->lock);
+}
+
+int check_again(int rc, uint32_t *tries)
+{
+    struct timespec pause = { 0, 2000000L << 2 * *tries }; /* 2, 8 ms */
+
+    if (!check_is_machine(rc) || ++*tries == TRIES)
+        return 0;
+    nanosleep(&pause, NULL);
+    return 1;
+}
+
+static int say_sample(check *c, const stk_entry *e, stk_bad *b, stk_error *err)
+{
+    stk_shard_info s;
+
+    STK_TRY(stk_index_shard(c->ds->index, e->shard, &s, err));
+    b->shard = s.name;
+    b->offset = e->offset;
+    b->key = (const char *)e->key.data;
+    b->key_len = e->key.len;
+    check_say(c, b);
+    return 0;
+}
+
+/* A failure that is the sample's is reported and is none; others are passed on. */
+static int judge(check *c, uint64_t id, int rc, stk_error *err)
+{
+    stk_bad b = { .code = rc, .kind = rc == STK_ENOTSUP ? STK_BAD_UNSUPPORTED : STK_BAD_DATA };
+    char reason[sizeof err->message];
+    stk_entry e;
+
+    if (rc >= 0)
+        return 0;
+    if (rc != STK_ECORRUPT && rc != STK_ELIMIT && rc != STK_ENOTFOUND && rc != STK_ENOTSUP)
+        return rc;
+    memcpy(reason, err->message, sizeof reason);
+    b.reason = reason;
+    STK_TRY(stk_index_entry(c->ds->index, id, &e, err));
+    atomic_fetch_add_explicit(rc == STK_ENOTSUP ? &c->unsupported : &c->bad_samples, 1,
+                              memory_order_relaxed);
+    return say_sample(c, &e, &b, err);
+}
+
+/* ---- seek points ---- */
+
+static int points_fit(const check *c, const stk_entry *e, uint32_t field, stk_bytes in)
+{
+    stk_seek_field at = { e->shard, e->row, field };
+    stk_seek_room room = { 0 };
+    stk_bytes points = stk_seekfile_get(c->ds->seek, &at, &room);
+    stk_jpeg_seek seek;
+    stk_jpeg_head head;
+    int fit = !points.data || (stk_jpeg_seek_open(&seek, &head, points, NULL) == 0 &&
+                               stk_jpeg_seek_check(&seek, &head, in, NULL) == 0);
+
+    stk_seek_room_fini(&room);
+    return fit;
+}
+
+static int check_points(check *c, uint64_t id, const stk_sample *s, stk_error *err)
+{
+    stk_bad b = { .code = STK_ESTALE, .kind = STK_BAD_POINTS };
+    char shown[200], reason[240];
+    stk_entry e;
+
+    if (!c->ds->seek)
+        return 0;
+    STK_TRY(stk_index_entry(c->ds->index, id, &e, err));
+    for (uint32_t k = 0; k < stk_sample_fields(s); k++) {
+        const void *data;
+        size_t len;
+        const char *name = stk_sample_field(s, k, &data, &len);
+
+        if (points_fit(c, &e, k, (stk_bytes){ data, len }))
+            continue;
+        stk_text_show(name, strnlen(name, 40), shown, sizeof shown);
+        snprintf(reason, sizeof reason,
+                 "%.100s: its seek points do not fit, it changed since; make them anew: stoker "
+                 "index --jpeg --force ...",
+                 shown);
+        b.reason = reason;
+        atomic_fetch_add_explicit(&c->misfits, 1, memory_order_relaxed);
+        STK_TRY(say_sample(c, &e, &b, err));
+    }
+    return 0;
+}
+
+/* The same where the sample is not at hand; one that can't be read is told of elsewhere. */
+static int read_points(check *c, uint64_t id, stk_error *err)
+{
+    stk_sample *s = NULL;
+    int rc = 0;
+
+    if (c->ds->seek && stk_dataset_read(c->ds, id, &s, NULL) == 0)
+        rc = check_points(c, id, s, err);
+    stk_sample_close(&s);
+    return rc;
+}
+
+/* ---- runs of samples ---- */
+
+/* All fields.  Damage outranks what is not supported: that it is found does not depend on the
+ * order of fields. */
+static int check_fields(reader *r, const stk_sample *s, stk_error *err)
+{
+    stk_error first = { 0 };
+    int rc = 0;
+
+    for (uint32_t k = 0; k < stk_sample_fields(s); k++) {
+        const void *data;
+        size_t len;
+        const char *name = stk_sample_field(s, k, &data, &len);
+        int one = check_field(r, name, (stk_bytes){ data, len }, err);
+
+        if (one < 0 && one != STK_ENOTSUP)
+            return one;
+        if (one < 0 && !rc) {
+            rc = one;
+            first = *err;
+        }
+    }
+    if (rc)
+        *err = first;
+    return rc;
+}
+
+static int check_sample(reader *r, uint64_t id, stk_error *err)
+{
+    tally before = r->tally;
+    uint32_t tries = 0;
+    int rc;
+
+    do {
+        stk_sample *s = NULL;
+
+        r->tally = before;
+        rc = stk_dataset_read(r->c->ds, id, &s, err);
+        if (rc == 0)
+            rc = check_fields(r, s, err);
+        if (s && !check_is_machine(rc)) {
+            stk_error ours = *err;
+            int points = check_points(r->c, id, s, err);
+
+            rc = points < 0 ? points : rc;
+            *err = points < 0 ? *err : ours;
+        }
+        stk_sample_close(&s);
+    } while (check_again(rc, &tries));
+    return rc;
+}
+
+static int check_run(reader *r, uint64_t first, uint64_t end, stk_error *err)
+{
+    for (uint64_t id = first; id < end; id++) {
+        STK_TRY(judge(r->c, id, check_sample(r, id, err), err));
+        if (check_tell(r->c, 1))
+            return stk_fail(err, STK_ECLOSED, "stopped");
+    }
+    return 0;
+}
+
+static void add_up(check *c, const tally *t)
+{
+    atomic_fetch_add_explicit(&c->bytes, t->bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->fields, t->fields, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->only_read, t->only_read, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->unchecked, t->unchecked, memory_order_relaxed);
+    for (size_t k = 0; k < CHECK_KINDS; k++)
+        atomic_fetch_add_explicit(&c->decoded[k], t->decoded[k], memory_order_relaxed);
+}
+
+static int run_by_content(void *cookie, uint64_t job, stk_error *err)
+{
+    check *c = cookie;
+    reader r = { .c = c };
+    uint64_t n = stk_dataset_len(c->ds), first = job * RUN;
+    int rc = check_run(&r, first, first + RUN < n ? first + RUN : n, err);
+
+    add_up(c, &r.tally);
+    check_reader_fini(&r);
+    return rc;
+}
+
+/* The sample's batch, of which nothing is kept. */
+static int next_of(stk_loader *l, uint64_t id, stk_error *err)
+{
+    stk_batch *b = NULL;
+    uint32_t tries = 0;
+    int rc, moved = 0;
+
+    do {
+        rc = moved < 0 ? moved : stk_loader_next(l, &b, -1, err);
+        stk_batch_release(&b);
+        if (check_is_machine(rc))
+            moved = stk_loader_seek(l, 0, id, NULL);
+    } while (check_again(rc, &tries));
+    return rc;
+}
+
+/* The chains as a loader runs them, one sample a batch, in this thread. */
+static int run_by_chains(void *cookie, uint64_t job, stk_error *err)
+{
+    check *c = cookie;
+    stk_loader_options o = { .size = sizeof o,
+                             .outputs = c->o.outputs,
+                             .n_outputs = c->o.n_outputs,
+                             .num_workers = STK_NONE,
+                             .prefetch = 1,
+                             .max_pixels = c->o.max_pixels };
+    uint64_t n = stk_dataset_len(c->ds), id = job * RUN, end = id + RUN < n ? id + RUN : n;
+    stk_stats stats = { .size = sizeof stats };
+    stk_loader *l = NULL;
+    int rc = stk_loader_open(&l, &c->ds, 1, &o, err), step;
+
+    if (rc == 0)
+        rc = stk_loader_seek(l, 0, id, err);
+    for (; rc == 0 && id < end; id++) {
+        step = next_of(l, id, err);
+        rc = judge(c, id, step, err);
+        if (rc == 0)
+            rc = read_points(c, id, err);
+        if (rc == 0 && step < 0 && id + 1 < end)
+            rc = stk_loader_seek(l, 0, id + 1, err);
+        if (rc == 0 && check_tell(c, 1))
+            rc = stk_fail(err, STK_ECLOSED, "stopped");
+    }
+    if (l) {
+        stk_loader_stats(l, &stats);
+        atomic_fetch_add_explicit(&c->bytes, stats.bytes, memory_order_relaxed);
+    }
+    stk_loader_close(&l);
+    return rc;
+}
+
+/* ---- shards that can't be indexed ---- */
+
+/* Is it the shard's own fault that it can't be indexed? */
+static int is_shards(int rc)
+{
+    return rc == STK_ECORRUPT || rc == STK_ENOTFOUND || rc == STK_ESTALE || rc == STK_ENOTSUP;
+}
+
+static int index_alone(check *c, const char *name, stk_error *err)
+{
+    stk_indexer x = { .format_name = c->o.format, .workers = 1, .home = c->home };
+    int rc = stk_names_add(&x.names, name, strlen(name), err);
+
+    if (rc == 0)
+        rc = stk_indexer_build(&x, NULL, err);
+    stk_indexer_fini(&x);
+    return rc;
+}
+
+static int try_shard(void *cookie, uint64_t i, stk_error *err)
+{
+    check *c = cookie;
+    const char *name = c->all.name[i];
+    stk_bad b = { .shard = stk_index_home_name(&c->home, name), .offset = STK_NO_OFFSET };
+    uint32_t tries = 0;
+    int rc;
+
+    do
+        rc = index_alone(c, name, err);
+    while (check_again(rc, &tries));
+    if (!is_shards(rc))
+        return rc;
+    b.code = rc;
+    b.kind = rc == STK_ENOTSUP ? STK_BAD_UNSUPPORTED : STK_BAD_DATA;
+    b.offset = err->offset;
+    b.reason = err->message;
+    c->bad_shard[i] = 1;
+    atomic_fetch_add_explicit(rc == STK_ENOTSUP ? &c->unsupported : &c->bad_shards, 1,
+                              memory_order_relaxed);
+    check_say(c, &b);
+    return 0;
+}
+
+static int names_all(check *c, const char *const *urls, size_t n, stk_error *err)
+{
+    stk_names found = { 0 };
+    int rc = stk_urls_expand(urls, n, &found, err);
+
+    for (size_t i = 0; rc == 0 && i < found.n; i++) {
+        char *path = NULL;
+
+        rc = stk_path_absolute(found.name[i], &path, err);
+        if (rc == 0)
+            rc = stk_names_add(&c->all, path, strlen(path), err);
+        stk_free(path);
+    }
+    stk_names_fini(&found);
+    if (rc == 0)
+        rc = stk_index_home_find(&c->home, &c->all, c->o.cache_dir, err);
+    if (rc == 0)
+        c->bad_shard = stk_zalloc(c->all.n + 1, 1);
+    return rc < 0 || c->bad_shard ? rc : stk_fail_nomem(err, c->all.n);
+}
+
+static int open_data(check *c, const char *const *urls, size_t n, stk_error *err)
+{
+    stk_indexer x = { .cache_dir = c->o.cache_dir,
+                      .format_name = c->o.format,
+                      .workers = c->o.num_workers,
+                      .keep_numbers = 1, /* to look at data is not to accept what is new in it */
+                      .log = { c->o.log, c->o.log_cookie } };
+    stk_dataset_options o = { .size = sizeof o,
+                              .num_workers = c->o.num_workers,
+                              .cache_dir = c->o.cache_dir,
+                              .format = c->o.format,
+                              .log = c->o.log,
+                              .log_cookie = c->o.log_cookie };
+    int rc = stk_indexer_mend(&x, urls, n, err);
+
+    stk_indexer_fini(&x);
+    if (rc == STK_EIO) /* nowhere to write it: opening can do without */
+        rc = 0;
+    return rc < 0 ? rc : stk_dataset_open(&c->ds, urls, n, &o, err);
+}
+
+/* A name that was expanded is not expanded again.  Names of other sources hold no pattern. */
+static int path_url(const char *name, char **out, stk_error *err)
+{
+    size_t len = strlen(STK_PATH_SCHEME) + strlen(name) + 1;
+
+    *out = stk_alloc(len);
+    if (!*out)
+        return stk_fail_nomem(err, len);
+    snprintf(*out, len, "%s%s", name[0] == '/' ? STK_PATH_SCHEME : "", name);
+    return 0;
+}
+
+/* Everything that can be opened.  ds stays NULL where no shard can. */
+static int open_good(check *c, const char *const *urls, size_t n, stk_error *err)
+{
+    char **good;
+    size_t k = 0;
+    int rc = open_data(c, urls, n, err), made = 0;
+    stk_error first = *err;
+
+    if (rc == 0 || !is_shards(rc))
+        return rc;
+    if (rc == STK_ESTALE && stk_is_folder(first.shard)) /* labels would be renumbered: all of them */
+        return rc;
+    if (names_all(c, urls, n, err) < 0) {
+        *err = first;
+        return rc;
+    }
+    STK_TRY(stk_jobs_run(c->o.num_workers, c->all.n, try_shard, c, err));
+    if (!c->bad_shards && !c->unsupported) { /* then it was something else */
+        *err = first;
+        return rc;
+    }
+    good = stk_zalloc(c->all.n + 1, sizeof *good);
+    if (!good)
+        return stk_fail_nomem(err, c->all.n * sizeof *good);
+    for (size_t i = 0; made == 0 && i < c->all.n; i++)
+        if (!c->bad_shard[i])
+            made = path_url(c->all.name[i], &good[k++], err);
+    if (made == 0 && !k && !c->bad_shards) /* nothing here is for us: arrays, or compressed shards */
+        *err = first;
+    else
+        rc = made == 0 && k ? open_data(c, (const char *const *)good, k, err) : made;
+    for (size_t i = 0; i < k; i++)
+        stk_free(good[i]);
+    stk_free(good);
+    return rc;
+}
+
+/* ---- the whole ---- */
+
+static int check_all(check *c, const char *const *urls, size_t n, stk_error *err)
+{
+    uint64_t jobs;
+
+    STK_TRY(check_codecs_plan(c, err));
+    STK_TRY(open_good(c, urls, n, err));
+    if (!c->ds)
+        return 0;
+    STK_TRY(stk_jobs_run(c->o.num_workers, stk_dataset_shards(c->ds), check_walk, c, err));
+    jobs = (stk_dataset_len(c->ds) + RUN - 1) / RUN;
+    return stk_jobs_run(c->o.num_workers, jobs, c->o.n_outputs ? run_by_chains : run_by_content, c,
+                        err);
+}
+
+/* The shards that are not in the data set. */
+static uint64_t left_out(const check *c)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; c->bad_shard && i < c->all.n; i++)
+        n += c->bad_shard[i];
+    return n;
+}
+
+static void report_kinds(const check *c, stk_check_report *r)
+{
+    for (size_t k = 0; k < CHECK_KINDS; k++) {
+        const char *name = check_kind_name(k);
+
+        if (name && k < CHECK_FIRST_CODEC)
+            r->pictures += c->decoded[k];
+        if (name && c->decoded[k] && r->n_kinds < STK_CHECK_KINDS)
+            r->kind[r->n_kinds++] = (stk_check_kind){ name, c->decoded[k] };
+    }
+    r->fields = c->fields;
+    r->only_read = c->only_read;
+}
+
+static int report_fill(const check *c, stk_check_report *out, stk_error *err)
+{
+    stk_check_report r = { .size = sizeof r,
+                           .shards = (c->ds ? stk_dataset_shards(c->ds) : 0) + left_out(c),
+                           .samples = c->ds ? stk_dataset_len(c->ds) : 0,
+                           .bytes = c->bytes,
+                           .bad_shards = c->bad_shards,
+                           .bad_samples = c->bad_samples,
+                           .unchecked = c->unchecked,
+                           .misfits = c->misfits,
+                           .unsupported = c->unsupported,
+                           .index_faults = c->index_faults,
+                           .warnings = c->warnings };
+    uint32_t given = out->size;
+
+    if (given < sizeof given)
+        return stk_fail(err, STK_EINVAL, "the report says size %u: set it to sizeof of the struct",
+                        given);
+    report_kinds(c, &r);
+    r.size = given < sizeof r ? given : (uint32_t)sizeof r;
+    memcpy(out, &r, r.size);
+    return 0;
+}
+
+int stk_check(const char *const *urls, size_t n, const stk_check_options *opt,
+              stk_check_report *report, stk_error *err)
+{
+    stk_error here = { 0 };
+    check c = { .ds = NULL };
+    int rc;
+
+    stk_options_take(&c.o, sizeof c.o, opt);
+    stk_mutex_init(&c.lock);
+    rc = check_all(&c, urls, n, &here);
+    if (rc == 0 && report)
+        rc = report_fill(&c, report, &here);
+    for (size_t k = 0; k < sizeof c.chain / sizeof *c.chain; k++)
+        stk_chain_fini(&c.chain[k]);
+    stk_dataset_unref(&c.ds);
+    stk_names_fini(&c.all);
+    stk_free(c.bad_shard);
+    stk_mutex_destroy(&c.lock);
+    if (rc < 0 && err)
+        *err = here;
+    return rc;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check_model.h - what the files of stk_check() share: check.c runs it, check_field.c decodes one
+ * field, check_walk.c compares a shard with its index. */
+#ifndef STOKER_CHECK_MODEL_H
+#define STOKER_CHECK_MODEL_H
+
+#include <stdatomic.h>
+
+#include "base/lock.h"
+#include "data/data.h"
+#include "dataset/indexer.h"
+#include "pipe/engine.h"
+
+#define STK_MAX_DECODERS 16 /* that a check counts apart */
+
+/* What a field was decoded as.  Below STK_MAX_DECODERS: a picture, by its decoder's number. */
+typedef enum check_kind {
+    CHECK_GZIP = STK_MAX_DECODERS,
+    CHECK_ZSTD,
+    CHECK_NPY,
+    CHECK_NPZ,
+    CHECK_JSON,
+    CHECK_TEXT,
+    CHECK_INT,
+    CHECK_KINDS,
+    CHECK_NONE = CHECK_KINDS, /* it was only read */
+} check_kind;
+
+#define CHECK_FIRST_CODEC CHECK_GZIP
+
+typedef struct check {
+    stk_check_options o;
+    stk_dataset *ds;
+    stk_chain chain[CHECK_KINDS - CHECK_FIRST_CODEC]; /* those of check_codecs[], planned */
+    uint8_t missing[CHECK_KINDS - CHECK_FIRST_CODEC]; /* not in this build */
+    stk_names all; /* of the shards, absolute; only where some are bad */
+    stk_index_home home;
+    uint8_t *bad_shard;
+    _Atomic uint64_t done, bytes, bad_samples, bad_shards, unsupported, unchecked, misfits;
+    _Atomic uint64_t index_faults, warnings, fields, only_read, decoded[CHECK_KINDS];
+    _Atomic int stopped;
+    stk_mutex lock;
+    uint64_t told_ns; /* lock */
+} check;
+
+typedef struct tally { /* of one sample, or of a job */
+    uint64_t bytes, fields, only_read, unchecked, decoded[CHECK_KINDS];
+} tally;
+
+typedef struct reader { /* a job's own */
+    check *c;
+    void *decoder[STK_MAX_DECODERS];
+    stk_scratch scratch;
+    tally tally;
+} reader;
+
+/* check.c */
+void check_say(check *c, const stk_bad *b);
+int check_tell(check *c, uint64_t more); /* non-zero: the caller wants it to stop */
+/* Is this a failure of the machine, which says nothing of the data? */
+static inline int check_is_machine(int rc)
+{
+    return rc == STK_EIO || rc == STK_ENOMEM;
+}
+/* Pause and answer 1 while another try makes sense. */
+int check_again(int rc, uint32_t *tries);
+
+/* check_field.c */
+int check_codecs_plan(check *c, stk_error *err);
+const char *check_kind_name(size_t kind); /* NULL: no such kind here */
+/* STK_ENOTSUP: the decoder says so.  STK_EIO, STK_ENOMEM: the machine.  Else it is bad. */
+int check_field(reader *r, const char *name, stk_bytes in, stk_error *err);
+void check_reader_fini(reader *r);
+
+/* check_walk.c: job i is shard i. */
+int check_walk(void *cookie, uint64_t shard, stk_error *err);
+
+#endif

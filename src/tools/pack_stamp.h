@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pack_stamp.h - the note that a pack keeps of itself: DIR/.stoker/PATTERN.pack, JSON lines.
+ *
+ * The first line has the fingerprint of source and options, then one line a shard, written
+ * before the shard gets its name.  So a shard that is in place, has its line and that size is
+ * this pack's, however the run ended.  One process at a time holds the lock. */
+#ifndef STOKER_PACK_STAMP_H
+#define STOKER_PACK_STAMP_H
+
+#include "base/atomic_file.h"
+#include "base/log.h"
+#include "tools/shard_writer.h"
+
+typedef struct stk_stamp { /* init with zeros, end with close */
+    char *path;
+    stk_lock_file lock;
+    int fd;          /* 0: none */
+    int found;       /* there is one with the fingerprint asked for */
+    uint64_t *size;  /* by shard; 0: it has no line */
+    uint64_t n;
+} stk_stamp;
+
+/* Make the folder and take the lock, waiting for another holder; stop() non-zero gives up
+ * (STK_ECLOSED). */
+int stk_stamp_lock(stk_stamp *s, const stk_shard_pattern *p, int (*stop)(void *cookie),
+                   void *cookie, stk_error *err);
+/* Read it, for a pack of n shards with this fingerprint. */
+int stk_stamp_load(stk_stamp *s, uint64_t fingerprint, uint64_t n, stk_error *err);
+/* The reading of it: lines of terminated text, for s->n shards. */
+void stk_stamp_parse(stk_stamp *s, char *text, uint64_t fingerprint);
+/* Go on with the one that was found (anew 0), or begin. */
+int stk_stamp_begin(stk_stamp *s, uint64_t fingerprint, int anew, stk_error *err);
+int stk_stamp_add(stk_stamp *s, uint64_t shard, uint64_t size, stk_error *err); /* Thread: any */
+void stk_stamp_close(stk_stamp *s);
+
+/* pack_classes.c: DIR/classes.txt, where the data set has classes. */
+int stk_pack_classes(const stk_dataset *ds, const char *dir, int force, stk_error *err);
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* transform.c - a chain without its codec: pixels in memory -> view -> the one sampling pass.
+ *
+ * Nothing is kept between runs but the plan, so one transform serves any number of threads; for a
+ * GPU there is a stk_views, made when one is first used.  Of a picture only what its view touches is
+ * gathered (into RGBX, which the pass reads), whatever its strides.  Pictures go to threads in runs
+ * of several, each with scratch of its own; small jobs stay in the caller's thread, where starting
+ * others would cost more than they bring. */
+#include <stoker/transform.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/expr.h"
+#include "base/lock.h"
+#include "base/mem.h"
+#include "base/opts.h"
+#include "base/registry.h"
+#include "base/rng.h"
+#include "codec/codec.h"
+#include "gpu/pic.h"
+#include "gpu/views.h"
+#include "kern/sample.h"
+#include "base/jobs.h"
+#include "chain/chain.h"
+
+#define MAX_PIXELS UINT64_C(178956970) /* of a picture, as the loader's default */
+#define ALONE UINT64_C(200000)         /* so few source pixels are done without threads */
+#define MAX_GPUS 64
+#define MAX_THERE (1u << 20) /* pictures of one call on a GPU */
+#define SHARES 4             /* runs of pictures a thread */
+
+struct stk_transform {
+    stk_chain chain;
+    const stk_kern *kern;
+    uint64_t seed;
+    uint32_t workers;
+    uint8_t output;
+    stk_registry *registry;
+    stk_mutex lock;
+    stk_views *views[MAX_GPUS]; /* lock */
+};
+
+/* ---- plan ---- */
+
+/* Does the chain begin with an op?  Then it gets the `image` that it stands behind in a loader. */
+static int is_bare(const stk_transform *t, const char *text, int *out, stk_error *err)
+{
+    stk_expr *e = NULL;
+
+    STK_TRY(stk_expr_parse(&e, text, err));
+    *out = strcmp(e->call[0].name, "from") &&
+           !stk_registry_find(t->registry, STK_PLUGIN_CODEC, e->call[0].name);
+    stk_expr_close(&e);
+    return 0;
+}
+
+static int check_chain(const stk_chain *c, stk_error *err)
+{
+    for (uint32_t i = 0; i < c->n_steps; i++)
+        if (c->step[i].codec && !(c->step[i].codec->can & STK_CODEC_PICTURES))
+            return stk_fail(err, STK_EINVAL, "a transform takes decoded pictures: leave `%s` away",
+                            c->step[i].codec->name);
+    if (c->spec.kind != STK_KIND_IMAGE)
+        return stk_fail(err, STK_EINVAL, "a transform works on pictures: the chain makes none");
+    return 0;
+}
+
+static int plan_text(stk_transform *t, const char *text, stk_error *err)
+{
+    static const char head[] = "image | ";
+    size_t len = strlen(text) + sizeof head;
+    int bare = 0, rc;
+    char *full;
+
+    STK_TRY(is_bare(t, text, &bare, err));
+    full = stk_alloc(len);
+    if (!full)
+        return stk_fail_nomem(err, len);
+    snprintf(full, len, "%s%s", bare ? head : "", text);
+    rc = stk_chain_plan(&t->chain, t->registry, "image", full, err);
+    stk_free(full);
+    return rc < 0 ? rc : check_chain(&t->chain, err);
+}
+
+int stk_transform_open(stk_transform **out, const char *chain, const stk_transform_options *opt,
+                       stk_error *err)
+{
+    stk_transform_options o;
+    stk_transform *t;
+    int rc;
+
+    *out = NULL;
+    stk_options_take(&o, sizeof o, opt);
+    if (o.output > UINT8_MAX)
+        return stk_fail(err, STK_EINVAL, "output %u is not in 0..255", o.output);
+    t = STK_NEW(stk_transform);
+    if (!t)
+        return stk_fail_nomem(err, sizeof *t);
+    stk_mutex_init(&t->lock);
+    t->kern = stk_kern_table(stk_cpu_level());
+    t->seed = o.seed;
+    t->workers = o.num_workers ? o.num_workers : stk_cpu_share();
+    t->output = (uint8_t)o.output;
+    t->registry = stk_registry_ref(o.registry);
+    rc = plan_text(t, chain, err);
+    if (rc < 0)
+        stk_transform_close(&t);
+    *out = t;
+    return rc;
+}
+
+void stk_transform_close(stk_transform **t)
+{
+    if (!*t)
+        return;
+    for (uint32_t i = 0; i < MAX_GPUS; i++)
+        stk_views_close(&(*t)->views[i]);
+    stk_mutex_destroy(&(*t)->lock);
+    stk_chain_fini(&(*t)->chain);
+    stk_registry_close(&(*t)->registry);
+    stk_free(*t);
+    *t = NULL;
+}
+
+void stk_transform_describe(const stk_transform *t, stk_transform_info *out)
+{
+    static const char *const layouts[] = {
+        [STK_CHW] = "chw", [STK_HWC] = "hwc", [STK_CHANNELS_LAST] = "channels_last"
+    };
+    const stk_spec *s = &t->chain.spec;
+    int fixed = s->width && s->height;
+
+    *out = (stk_transform_info){ .size = out->size,
+                                 .dtype = s->dtype,
+                                 .width = fixed ? s->width : 0,
+                                 .height = fixed ? s->height : 0,
+                                 .layout = layouts[s->layout] };
+}
+
+/* ---- one picture ---- */
+
+static int draw(const stk_transform *t, uint32_t epoch, const stk_picture *p, stk_view *view,
+                stk_error *err)
+{
+    const stk_address at = {
+        .seed = t->seed, .position = p->position, .epoch = epoch, .output = t->output
+    };
+    const uint32_t size[2] = { p->width, p->height };
+
+    if ((p->channels != 1 && p->channels != 3) || !p->width || !p->height)
+        return stk_fail(err, STK_EINVAL, "it is %ux%u with %u channels: 1 or 3, of some pixels",
+                        p->width, p->height, p->channels);
+    if ((uint64_t)p->width * p->height > MAX_PIXELS)
+        return stk_fail(err, STK_ELIMIT, "it is %ux%u, over %" PRIu64 " pixels", p->width,
+                        p->height, MAX_PIXELS);
+    stk_chain_draw(&t->chain, &at, size, view, NULL);
+    if (view->refused)
+        return stk_fail(err, STK_EINVAL, "%s", view->refused);
+    if ((uint64_t)view->vis_w * view->vis_h > MAX_PIXELS)
+        return stk_fail(err, STK_ELIMIT, "it would come out %ux%u, over %" PRIu64 " pixels",
+                        view->vis_w, view->vis_h, MAX_PIXELS);
+    return 0;
+}
+
+static int check_room(const stk_transform *t, const stk_picture *p, const stk_view *view,
+                      stk_error *err)
+{
+    uint64_t elem = stk_dtype_size(t->chain.spec.dtype);
+    uint64_t size = (uint64_t)view->vis_w * view->vis_h * 3 * elem;
+
+    if (size > p->out_size)
+        return stk_fail(err, STK_EINVAL, "it takes %" PRIu64 " bytes and was given %" PRIu64, size,
+                        p->out_size);
+    return 0;
+}
+
+/* A row of pixels to RGBX; steps that are constants where it is called make a fast loop. */
+static inline __attribute__((always_inline)) void gather_row(uint8_t *dst, const uint8_t *src,
+                                                             int64_t step_x, int64_t step_c,
+                                                             uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++, src += step_x) {
+        dst[4 * i] = src[0];
+        dst[4 * i + 1] = src[step_c];
+        dst[4 * i + 2] = src[2 * step_c];
+        dst[4 * i + 3] = 0;
+    }
+}
+
+static int gather(const stk_picture *p, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
+                  stk_error *err)
+{
+    int64_t step_c = p->channels == 1 ? 0 : p->step_c;
+    size_t stride = (size_t)need->w * 4, size = stride * need->h;
+
+    *out = (stk_pixels){ .stride = stride, .area = *need, .space = STK_RGBX };
+    if (!size)
+        return 0;
+    out->data = stk_scratch_get(scratch, size);
+    if (!out->data)
+        return stk_fail_nomem(err, size);
+    for (uint32_t y = 0; y < need->h; y++) {
+        uint8_t *dst = out->data + y * stride;
+        const uint8_t *src = (const uint8_t *)p->data + (int64_t)(need->y + y) * p->step_y +
+                             (int64_t)need->x * p->step_x;
+
+        if (p->step_x == 3 && step_c == 1)
+            gather_row(dst, src, 3, 1, need->w);
+        else if (p->step_x == 1)
+            gather_row(dst, src, 1, step_c, need->w);
+        else
+            gather_row(dst, src, p->step_x, step_c, need->w);
+    }
+    return 0;
+}
+
+static int make(const stk_transform *t, uint32_t epoch, const stk_picture *p, stk_scratch *scratch,
+                stk_error *err)
+{
+    const stk_spec *spec = &t->chain.spec;
+    stk_pixels pixels;
+    stk_view view;
+    stk_rect need;
+    stk_sample_job job = { .view = &view,
+                           .pixels = &pixels,
+                           .dtype = spec->dtype,
+                           .layout = spec->layout,
+                           .dst = p->out };
+
+    STK_TRY(draw(t, epoch, p, &view, err));
+    STK_TRY(check_room(t, p, &view, err));
+    stk_sample_need(&view, &need);
+    stk_scratch_reset(scratch);
+    STK_TRY(gather(p, &need, scratch, &pixels, err));
+    memcpy(job.mul, spec->mul, sizeof job.mul);
+    memcpy(job.add, spec->add, sizeof job.add);
+    return stk_sample_run(t->kern, &job, scratch, err);
+}
+
+/* ---- all of them ---- */
+
+static int at_picture(uint64_t i, int rc, stk_error *err)
+{
+    char said[sizeof err->message];
+
+    if (rc < 0 && err) {
+        memcpy(said, err->message, sizeof said);
+        snprintf(err->message, sizeof err->message, "picture %" PRIu64 ": %.200s", i, said);
+    }
+    return rc;
+}
+
+int stk_transform_sizes(const stk_transform *t, uint32_t epoch, stk_picture *pictures, uint64_t n,
+                        stk_error *err)
+{
+    stk_view view;
+
+    for (uint64_t i = 0; i < n; i++) {
+        STK_TRY(at_picture(i, draw(t, epoch, &pictures[i], &view, err), err));
+        pictures[i].out_width = view.vis_w;
+        pictures[i].out_height = view.vis_h;
+    }
+    return 0;
+}
+
+typedef struct run {
+    const stk_transform *t;
+    const stk_picture *pictures;
+    uint64_t n, share; /* pictures a job */
+    uint32_t epoch;
+} run;
+
+static int run_share(void *cookie, uint64_t job, stk_error *err)
+{
+    const run *r = cookie;
+    uint64_t end = (job + 1) * r->share < r->n ? (job + 1) * r->share : r->n;
+    stk_scratch scratch = { 0 };
+    int rc = 0;
+
+    for (uint64_t i = job * r->share; rc == 0 && i < end; i++)
+        rc = at_picture(i, make(r->t, r->epoch, &r->pictures[i], &scratch, err), err);
+    stk_scratch_fini(&scratch);
+    return rc;
+}
+
+int stk_transform_run(const stk_transform *t, uint32_t epoch, const stk_picture *pictures,
+                      uint64_t n, stk_error *err)
+{
+    run r = { .t = t, .pictures = pictures, .n = n, .epoch = epoch };
+    uint32_t workers = t->workers;
+    uint64_t pixels = 0;
+
+    for (uint64_t i = 0; i < n && pixels < ALONE; i++)
+        pixels += (uint64_t)pictures[i].width * pictures[i].height;
+    if (pixels < ALONE)
+        workers = 1;
+    r.share = n / (workers * SHARES) + 1;
+    return stk_jobs_run(workers, (n + r.share - 1) / r.share, run_share, &r, err);
+}
+
+/* ---- on a GPU ---- */
+
+static int views_of(stk_transform *t, uint32_t gpu, stk_views **out, stk_error *err)
+{
+    int rc = 0;
+
+    if (gpu >= MAX_GPUS)
+        return stk_fail(err, STK_EINVAL, "GPU %u: they are counted from 0 to %d", gpu,
+                        MAX_GPUS - 1);
+    stk_mutex_lock(&t->lock);
+    if (!t->views[gpu])
+        rc = stk_views_open(&t->views[gpu], gpu, err);
+    *out = t->views[gpu];
+    stk_mutex_unlock(&t->lock);
+    return rc;
+}
+
+static int draw_there(const stk_transform *t, uint32_t epoch, const stk_picture *p, stk_view *view,
+                      stk_error *err)
+{
+    STK_TRY(draw(t, epoch, p, view, err));
+    STK_TRY(check_room(t, p, view, err));
+    if ((uintptr_t)p->out % stk_dtype_size(t->chain.spec.dtype))
+        return stk_fail(err, STK_EINVAL, "its output is not aligned to its elements");
+    return stk_pic_far_takes(view, p->width, p->height, err);
+}
+
+int stk_transform_run_gpu(stk_transform *t, uint32_t epoch, const stk_picture *pictures, uint64_t n,
+                          const stk_transform_place *where, stk_error *err)
+{
+    stk_views_job job = { .picture = pictures, .n = (uint32_t)n, .spec = &t->chain.spec };
+    stk_transform_place place;
+    stk_views *views = NULL;
+    stk_view *view;
+    int rc = 0;
+
+    stk_options_take(&place, sizeof place, where);
+    if (n > MAX_THERE)
+        return stk_fail(err, STK_ELIMIT, "%" PRIu64 " pictures at once, and a GPU takes %u", n,
+                        MAX_THERE);
+    STK_TRY(views_of(t, place.gpu, &views, err));
+    if (!n)
+        return 0;
+    view = stk_alloc(n * sizeof *view);
+    if (!view)
+        return stk_fail_nomem(err, n * sizeof *view);
+    for (uint64_t i = 0; i < n && rc == 0; i++)
+        rc = at_picture(i, draw_there(t, epoch, &pictures[i], &view[i], err), err);
+    job.view = view;
+    job.stream = place.stream;
+    if (rc == 0)
+        rc = stk_views_run(views, &job, err);
+    stk_free(view);
+    return rc;
+}
