@@ -4,6 +4,8 @@
  * An account may be a part of another, the whole; what is taken of a part is taken of both.  Those
  * who wait for memory all wait at the whole: there every stk_account_give() ends.
  *
+ * NULL stands for an account without a limit in take() and give().
+ *
  * A wake-up is not lost: a waiter is counted first and tries after that, a giver gives first and
  * looks for waiters after that. */
 #ifndef STOKER_ACCOUNT_H
@@ -86,7 +88,7 @@ static inline int stk_account_take_here(stk_account *a, uint64_t size)
 
 static inline void stk_account_give(stk_account *a, uint64_t size)
 {
-    if (!size)
+    if (!size || !a)
         return;
     atomic_fetch_sub(&a->used, size);
     if (a->whole) {
@@ -100,6 +102,8 @@ static inline void stk_account_give(stk_account *a, uint64_t size)
 /* 1: granted; 0: it would pass the limit. */
 static inline int stk_account_take(stk_account *a, uint64_t size)
 {
+    if (!a)
+        return 1;
     if (!stk_account_take_here(a, size))
         return 0;
     if (!a->whole || stk_account_take_here(a->whole, size))

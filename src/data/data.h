@@ -35,11 +35,13 @@ const char *stk_shards_name(const stk_shards *s, uint64_t shard);
 int stk_shards_acquire(stk_shards *s, uint64_t shard, stk_file **out, stk_error *err);
 void stk_shards_release(stk_shards *s, uint64_t shard);
 
-struct stk_kept_block; /* dataset.c */
+struct stk_cache;   /* fetch/cache.h */
+struct stk_request; /* fetch/request.h */
 
 struct stk_dataset {
     _Atomic uint32_t refs;
-    _Atomic(struct stk_kept_block *) last; /* the block that was unpacked last; NULL: none */
+    _Atomic(struct stk_cache *) blocks; /* for ds[i] and columns; NULL: none yet */
+    _Atomic(struct stk_request *) idle; /* for the next ds[i]; NULL: in use, or none yet */
     stk_arrays *arrays; /* its samples are rows of these, and all below is NULL; NULL: it is not */
     stk_index *index;
     stk_shards *shards;

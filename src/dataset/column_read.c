@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/numeral.h"
-#include "data/data.h"
+#include "fetch/request.h"
 
 #define MAX_VALUE ((uint64_t)1 << 16) /* bytes of a field that is a value itself */
 #define MAX_JSON ((uint64_t)1 << 24)  /* bytes of a field that holds it */
@@ -27,8 +27,7 @@ typedef struct target { /* a column in samples of one schema */
 typedef struct reading {
     const stk_column_job *job;
     const char *shard_name;
-    uint64_t shard_size;
-    stk_file *file;
+    stk_request *request;
     uint32_t schema; /* that the targets are of */
     target to[STK_MAX_COLUMNS];
     stk_values values[STK_MAX_COLUMNS];
@@ -36,9 +35,6 @@ typedef struct reading {
     size_t cap;
     uint8_t *plain; /* a JSON string without its quotes */
     size_t plain_cap;
-    void *block; /* the unpacked block at hand, and its number */
-    size_t block_len;
-    uint64_t block_number;
     uint64_t bad;
 } reading;
 
@@ -105,7 +101,7 @@ static void find_targets(reading *r, uint32_t schema)
         return;
     r->schema = schema;
     for (uint32_t c = 0; c < r->job->n_columns; c++)
-        r->to[c] = find_target(r->job->index, schema, r->job->column[c]);
+        r->to[c] = find_target(r->job->data->index, schema, r->job->column[c]);
 }
 
 /* ---- its bytes ---- */
@@ -133,87 +129,24 @@ static int size_check(const stk_field *f, uint64_t len, int json, stk_error *err
                     f->name, len, json ? MAX_JSON : MAX_VALUE);
 }
 
-static int read_range(reading *r, uint64_t offset, uint64_t len, stk_bytes *out, stk_error *err)
-{
-    if (offset > r->shard_size || len > r->shard_size - offset)
-        return stk_fail(err, STK_ECORRUPT,
-                        "%" PRIu64 " bytes at %" PRIu64 " are past the shard's %" PRIu64
-                        "; run: stoker index --force ...",
-                        len, offset, r->shard_size);
-    STK_TRY(room(&r->bytes, &r->cap, len, err));
-    if (len)
-        STK_TRY(stk_file_read(r->file, offset, r->bytes, len, err));
-    *out = (stk_bytes){ r->bytes, len };
-    return 0;
-}
-
-static int read_named(reading *r, const stk_field *f, const stk_place *p, int json, stk_bytes *out,
+static int read_field(reading *r, const stk_entry *e, int k, int json, stk_bytes *out,
                       stk_error *err)
 {
-    stk_file *file = NULL;
-    uint64_t len = 0;
-    int rc = stk_named_open(r->shard_name, NULL, p, &file, &len, err);
-
-    if (rc == 0)
-        rc = size_check(f, len, json, err);
-    if (rc == 0)
-        rc = room(&r->bytes, &r->cap, len, err);
-    if (rc == 0 && len)
-        rc = stk_file_read(file, p->offset, r->bytes, len, err);
-    stk_file_close(&file);
-    *out = (stk_bytes){ r->bytes, len };
-    return rc;
-}
-
-/* Samples that lie side by side share a block: the last one is kept. */
-static int read_block(reading *r, const stk_place *p, stk_error *err)
-{
-    stk_bytes raw;
+    stk_request *q = r->request;
+    stk_wanted *w = q->want;
     int rc;
 
-    if (r->block && r->block_number == p->block)
-        return 0;
-    stk_free(r->block);
-    r->block = NULL;
-    STK_TRY(read_range(r, p->offset, p->len, &raw, err));
-    r->block_len = (size_t)p->unpacked;
-    r->block = stk_alloc(r->block_len);
-    if (!r->block)
-        return stk_fail_nomem(err, r->block_len);
-    r->block_number = p->block;
-    rc = r->job->format->unpack(raw, r->block, &r->block_len, err);
-    if (rc < 0) {
-        stk_free(r->block);
-        r->block = NULL;
-    }
-    return rc;
-}
-
-static int read_field(reading *r, stk_entry *e, const stk_field *f, int json, stk_bytes *out,
-                      stk_error *err)
-{
-    const stk_format *format = r->job->format;
-    stk_place p = { 0 };
-
-    if (!format->locate) {
-        STK_TRY(size_check(f, f->size, json, err));
-        return read_range(r, f->offset, f->size, out, err);
-    }
-    e->state = r->job->state;
-    STK_TRY(format->locate(e, f, &p, err));
-    if (p.here.data) {
-        *out = p.here;
-        return size_check(f, out->len, json, err);
-    }
-    if (p.name.data)
-        return read_named(r, f, &p, json, out, err);
-    if (p.shared) {
-        STK_TRY(read_block(r, &p, err));
-        STK_TRY(format->pick((stk_bytes){ r->block, r->block_len }, e, f, out, err));
-        return size_check(f, out->len, json, err);
-    }
-    STK_TRY(size_check(f, p.len, json, err));
-    return read_range(r, p.offset, p.len, out, err);
+    stk_request_end(q); /* the last field's */
+    q->entry = *e;
+    w->number = (uint16_t)k;
+    STK_TRY(stk_request_begin(q, 1, err));
+    rc = w->block ? 0 : size_check(&w->field, w->file ? w->place.len : w->place.here.len, json, err);
+    if (rc == 0)
+        rc = room(&r->bytes, &r->cap, q->total, err);
+    if (rc == 0)
+        rc = stk_request_wait(q, r->bytes, err);
+    *out = w->bytes;
+    return rc == 0 ? size_check(&w->field, out->len, json, err) : rc;
 }
 
 /* ---- its value ---- */
@@ -257,10 +190,9 @@ static int put_value(reading *r, uint32_t c, stk_bytes in, stk_error *err)
     return stk_values_add(values, STK_VALUE_NULL, v, err);
 }
 
-static int read_sample(reading *r, stk_entry *e, stk_error *err)
+static int read_sample(reading *r, const stk_entry *e, stk_error *err)
 {
     stk_bytes bytes = { 0 };
-    stk_field f;
     int have = -1;
 
     find_targets(r, e->schema);
@@ -271,10 +203,8 @@ static int read_sample(reading *r, stk_entry *e, stk_error *err)
             STK_TRY(stk_values_add(&r->values[c], STK_VALUE_NULL, bytes, err));
             continue;
         }
-        if (k != have) {
-            STK_TRY(stk_index_field(r->job->index, e, (uint32_t)k, &f, err));
-            STK_TRY(read_field(r, e, &f, r->to[c].path != NULL, &bytes, err));
-        }
+        if (k != have)
+            STK_TRY(read_field(r, e, k, r->to[c].path != NULL, &bytes, err));
         have = k;
         STK_TRY(put_value(r, c, bytes, err));
     }
@@ -290,7 +220,7 @@ static int read_samples(reading *r, const stk_shard_info *s, stk_error *err)
     for (uint64_t i = 0; i < s->samples; i++) {
         if (i % STOP_EVERY == 0 && atomic_load_explicit(stop, memory_order_relaxed))
             return stk_fail(err, STK_ECLOSED, "stopped by the caller");
-        STK_TRY(stk_index_entry(r->job->index, s->first + i, &e, err));
+        STK_TRY(stk_index_entry(r->job->data->index, s->first + i, &e, err));
         rc = read_sample(r, &e, err);
         if (rc < 0) {
             stk_error_at(err, r->shard_name, e.offset, e.key);
@@ -300,24 +230,29 @@ static int read_samples(reading *r, const stk_shard_info *s, stk_error *err)
     return 0;
 }
 
-int stk_column_read(const stk_column_job *job, uint64_t shard, const char *shard_name,
-                    stk_file *file, stk_chunk *out, stk_error *err)
+int stk_column_read(const stk_column_job *job, uint64_t shard, stk_chunk *out, stk_error *err)
 {
     reading *r = STK_NEW(reading);
+    stk_shards *shards = job->data->shards;
     stk_shard_info s;
+    stk_file *file; /* open from the first sample to the last */
     uint32_t made = 0;
     int rc;
 
     if (!r)
         return stk_fail_nomem(err, sizeof *r);
     r->job = job;
-    r->shard_name = shard_name;
-    r->file = file;
+    r->shard_name = stk_shards_name(shards, shard);
     r->schema = UINT32_MAX;
-    rc = stk_index_shard(job->index, shard, &s, err);
-    r->shard_size = rc == 0 ? s.size : 0;
+    rc = stk_index_shard(job->data->index, shard, &s, err);
     if (rc == 0)
+        rc = stk_dataset_request(job->data, 1, &r->request, err);
+    if (rc == 0)
+        rc = stk_shards_acquire(shards, shard, &file, err);
+    if (rc == 0) {
         rc = read_samples(r, &s, err);
+        stk_shards_release(shards, shard);
+    }
     for (; rc == 0 && made < job->n_columns; made += rc == 0)
         rc = stk_values_chunk(&r->values[made], &out[made], err);
     while (rc < 0 && made)
@@ -325,9 +260,9 @@ int stk_column_read(const stk_column_job *job, uint64_t shard, const char *shard
     atomic_fetch_add_explicit(job->bad, r->bad, memory_order_relaxed);
     for (uint32_t c = 0; c < job->n_columns; c++)
         stk_values_fini(&r->values[c]);
+    stk_dataset_request_done(job->data, &r->request);
     stk_free(r->bytes);
     stk_free(r->plain);
-    stk_free(r->block);
     stk_free(r);
     return rc;
 }

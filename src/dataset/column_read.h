@@ -3,15 +3,12 @@
 #ifndef STOKER_COLUMN_READ_H
 #define STOKER_COLUMN_READ_H
 
-#include "format/format.h"
-#include "index/index.h"
+#include "fetch/data.h"
 
 #define STK_MAX_COLUMNS 64u /* read at a time */
 
 typedef struct stk_column_job { /* what all shards share.  Thread: any. */
-    const stk_index *index;
-    const stk_format *format;
-    const void *state;         /* of the format; NULL: nothing */
+    stk_dataset *data;
     const char *const *column; /* "cls": a field; "json.width": a member of a field */
     uint32_t n_columns;
     const _Atomic int *stop; /* looked at now and then */
@@ -28,7 +25,6 @@ int stk_column_is_class(const stk_index *ix, const stk_format *format, const cha
 int stk_column_no_value(const stk_index *ix, const char *name, stk_error *err);
 
 /* out[c]: the chunk of column c, the caller's.  Errors carry offset and key. */
-int stk_column_read(const stk_column_job *job, uint64_t shard, const char *shard_name,
-                    stk_file *file, stk_chunk *out, stk_error *err);
+int stk_column_read(const stk_column_job *job, uint64_t shard, stk_chunk *out, stk_error *err);
 
 #endif

@@ -3,9 +3,8 @@
  * index on its own.
  *
  * Reading here is for people, tests and map-style access: one sample, whole, in the calling
- * thread.  It takes no lock, so it also works in a forked child; shared are the open files and the
- * block that was unpacked last, which makes neighbours cheap.  Whoever looks at that block takes it
- * out and puts it back: another thread finds nothing meanwhile and unpacks its own. */
+ * thread, by the reader of fetch/.  It works in a forked child and from several threads: they share
+ * the open files, and in one process the blocks that were unpacked last. */
 #include <stoker/dataset.h>
 #include <stoker/tools.h>
 
@@ -14,12 +13,9 @@
 
 #include "array/arrays_open.h"
 #include "base/opts.h"
-#include "data/data.h"
+#include "fetch/request.h"
 #include "dataset/indexer.h"
 #include "dataset/seek_build.h"
-
-#define KEPT_MAX ((size_t)64 << 20) /* bytes of the block that a data set keeps */
-#define READ_GAP 4096u /* fields no farther apart than this (headers, padding) are read in one go */
 
 /* ---- open ---- */
 
@@ -150,43 +146,6 @@ stk_dataset *stk_dataset_ref(stk_dataset *ds)
     return ds;
 }
 
-typedef struct stk_kept_block { /* unpacked; samples and the data set hold it */
-    _Atomic uint32_t refs;
-    uint64_t shard, block;
-    void *data;
-    size_t len;
-} stk_kept_block;
-
-static void kept_unref(stk_kept_block *b)
-{
-    if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
-        return;
-    stk_free(b->data);
-    stk_free(b);
-}
-
-/* Hand a reference to the data set. */
-static void kept_put(stk_dataset *ds, stk_kept_block *b)
-{
-    kept_unref(atomic_exchange_explicit(&ds->last, b, memory_order_acq_rel));
-}
-
-/* A reference to the block, if it is the one that was unpacked last; else NULL. */
-static stk_kept_block *kept_find(stk_dataset *ds, uint64_t shard, uint64_t block)
-{
-    stk_kept_block *b = atomic_exchange_explicit(&ds->last, NULL, memory_order_acq_rel);
-
-    if (b && (b->shard != shard || b->block != block)) {
-        kept_unref(b);
-        return NULL;
-    }
-    if (b) {
-        atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
-        kept_put(ds, b);
-    }
-    return b;
-}
-
 void stk_dataset_unref(stk_dataset **ds)
 {
     stk_dataset *d = *ds;
@@ -194,7 +153,7 @@ void stk_dataset_unref(stk_dataset **ds)
     *ds = NULL;
     if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1)
         return;
-    kept_put(d, NULL);
+    stk_dataset_rest(d);
     stk_shards_close(&d->shards);
     if (d->state)
         d->format->close(d->state);
@@ -270,305 +229,141 @@ const char *stk_dataset_class(const stk_dataset *ds, uint32_t i)
 /* ---- one sample ---- */
 
 typedef struct sample_field {
-    stk_field at;
-    const uint8_t *data;
-    size_t len;
-    stk_kept_block *block; /* that it is in; NULL: in none */
-    void *owned;           /* read for this field */
+    const char *name;
+    stk_bytes bytes;
 } sample_field;
 
 struct stk_sample {
-    stk_dataset *ds; /* held: key and names lie in its index */
+    stk_dataset *ds; /* held: key and names are in its index */
     stk_entry entry;
-    uint8_t *bytes; /* fields that were read as plain ranges */
+    uint8_t *picked; /* fields that are in blocks */
     sample_field f[];
 };
 
-static int sample_new(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *err)
+/* *bytes: `room` bytes of the sample. */
+static int sample_new(stk_dataset *ds, const stk_entry *e, uint64_t room, stk_sample **out,
+                      uint8_t **bytes, stk_error *err)
 {
-    stk_entry e;
-    stk_sample *s;
-    int rc = 0;
+    size_t head = (sizeof **out + e->n_fields * sizeof(sample_field) + 63) & ~(size_t)63;
+    stk_sample *s = room <= SIZE_MAX / 2 ? stk_alloc(head + room) : NULL;
 
-    STK_TRY(stk_index_entry(ds->index, i, &e, err));
-    s = stk_zalloc(1, sizeof *s + e.n_fields * sizeof *s->f);
-    if (!s)
-        return stk_fail_nomem(err, sizeof *s + e.n_fields * sizeof *s->f);
-    s->ds = stk_dataset_ref(ds);
-    s->entry = e;
-    for (uint32_t k = 0; rc == 0 && k < e.n_fields; k++)
-        rc = stk_index_field(ds->index, &e, k, &s->f[k].at, err);
     *out = s;
-    return rc;
-}
-
-/* Ranges come from the index, which may lie: nothing is allocated for bytes that the shard
- * cannot have. */
-static int ranges_check(const stk_sample *s, uint64_t *lo, uint64_t *hi, uint64_t *sum,
-                        stk_error *err)
-{
-    stk_shard_info shard;
-
-    STK_TRY(stk_index_shard(s->ds->index, s->entry.shard, &shard, err));
-    *lo = UINT64_MAX;
-    *hi = *sum = 0;
-    for (uint32_t k = 0; k < s->entry.n_fields; k++) {
-        const stk_field *f = &s->f[k].at;
-
-        if (f->offset > shard.size || f->size > shard.size - f->offset) {
-            stk_fail(err, STK_ECORRUPT,
-                     "field %s has %" PRIu64 " bytes and ends past the shard's %" PRIu64
-                     "; run: stoker index --force ...",
-                     f->name, f->size, shard.size);
-            stk_error_at(err, NULL, f->offset, (stk_bytes){ 0 });
-            return STK_ECORRUPT;
-        }
-        *lo = f->offset < *lo ? f->offset : *lo;
-        *hi = f->offset + f->size > *hi ? f->offset + f->size : *hi;
-        *sum = f->size > UINT64_MAX / 2 - *sum ? UINT64_MAX / 2
-                                               : *sum + f->size; /* fields may overlap */
-    }
+    if (!s)
+        return stk_fail_nomem(err, head + room);
+    s->ds = stk_dataset_ref(ds);
+    s->entry = *e;
+    s->picked = NULL;
+    *bytes = (uint8_t *)s + head;
     return 0;
 }
 
-static int read_ranges(stk_sample *s, stk_file *file, stk_error *err)
+/* Blocks come and go: the sample has its fields of them to itself. */
+static int keep_picked(stk_sample *s, const stk_request *r, stk_error *err)
 {
-    uint64_t lo, hi, sum, at = 0, n = s->entry.n_fields;
-    int whole;
+    size_t at = 0;
 
-    STK_TRY(ranges_check(s, &lo, &hi, &sum, err));
-    if (!sum)
-        lo = hi = 0;
-    whole = sum && hi - lo <= sum + n * READ_GAP;
-    s->bytes = stk_alloc(whole ? hi - lo : sum);
-    if (!s->bytes)
-        return stk_fail_nomem(err, whole ? hi - lo : sum);
-    if (whole)
-        STK_TRY(stk_file_read(file, lo, s->bytes, hi - lo, err));
-    for (uint32_t k = 0; k < n; k++) {
-        sample_field *f = &s->f[k];
-
-        f->len = f->at.size;
-        f->data = s->bytes + (whole && f->len ? f->at.offset - lo : at);
-        if (!whole && f->len)
-            STK_TRY(stk_file_read(file, f->at.offset, s->bytes + at, f->len, err));
-        at += whole ? 0 : f->len;
-    }
-    return 0;
-}
-
-/* The range that locate() gave, in memory of its own. */
-static int read_place(const stk_sample *s, stk_file *file, const stk_place *p, void **out,
-                      stk_error *err)
-{
-    stk_shard_info shard;
-    int rc;
-
-    STK_TRY(stk_index_shard(s->ds->index, s->entry.shard, &shard, err));
-    if (p->offset > shard.size || p->len > shard.size - p->offset) {
-        stk_fail(err, STK_ECORRUPT, "%" PRIu64 " bytes are wanted past the shard's end at %" PRIu64,
-                 p->len, shard.size);
-        stk_error_at(err, NULL, p->offset, (stk_bytes){ 0 });
-        return STK_ECORRUPT;
-    }
-    *out = stk_alloc(p->len);
-    if (!*out)
-        return stk_fail_nomem(err, p->len);
-    rc = stk_file_read(file, p->offset, *out, p->len, err);
-    if (rc < 0) {
-        stk_free(*out);
-        *out = NULL;
-    }
-    return rc;
-}
-
-/* The file, or part of it, that a field names. */
-static int read_named(const stk_sample *s, const stk_place *p, void **out, size_t *len,
-                      stk_error *err)
-{
-    stk_file *f = NULL;
-    uint64_t n = 0;
-    int rc = stk_named_open(stk_sample_shard(s), NULL, p, &f, &n, err);
-
-    if (rc == 0) {
-        *out = stk_alloc(n);
-        rc = *out ? stk_file_read(f, p->offset, *out, n, err) : stk_fail_nomem(err, n);
-    }
-    *len = (size_t)n;
-    stk_file_close(&f);
-    return rc;
-}
-
-/* *out: a reference to the block, read and unpacked. */
-static int block_read(const stk_sample *s, stk_file *file, const stk_place *p, stk_kept_block **out,
-                      stk_error *err)
-{
-    stk_kept_block *b = STK_NEW(stk_kept_block);
-    void *raw = NULL;
-    int rc = b ? read_place(s, file, p, &raw, err) : stk_fail_nomem(err, sizeof *b);
-
-    if (rc == 0) {
-        b->len = (size_t)p->unpacked;
-        b->data = stk_alloc(b->len);
-        rc = b->data ? s->ds->format->unpack((stk_bytes){ raw, p->len }, b->data, &b->len, err)
-                     : stk_fail_nomem(err, b->len);
-    }
-    stk_free(raw);
-    if (rc < 0) {
-        if (b)
-            stk_free(b->data);
-        stk_free(b);
-        return rc;
-    }
-    atomic_init(&b->refs, 1);
-    b->shard = s->entry.shard;
-    b->block = p->block;
-    *out = b;
-    return 0;
-}
-
-/* The unpacked block of a field: an earlier field's when it is the same one, or the one that was
- * unpacked last. */
-static int block_of(stk_sample *s, uint32_t k, stk_file *file, const stk_place *p, stk_bytes *out,
-                    stk_error *err)
-{
-    stk_kept_block *b = NULL;
-
-    for (uint32_t j = 0; j < k && !b; j++)
-        if (s->f[j].block && s->f[j].block->block == p->block)
-            b = s->f[j].block;
-    if (b) {
-        atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
-    } else {
-        b = kept_find(s->ds, s->entry.shard, p->block);
-        if (!b) {
-            STK_TRY(block_read(s, file, p, &b, err));
-            if (b->len <= KEPT_MAX) {
-                atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
-                kept_put(s->ds, b);
-            }
-        }
-    }
-    s->f[k].block = b;
-    *out = (stk_bytes){ b->data, b->len };
-    return 0;
-}
-
-static int read_located(stk_sample *s, stk_file *file, stk_error *err)
-{
-    const stk_format *format = s->ds->format;
-
-    for (uint32_t k = 0; k < s->entry.n_fields; k++) {
-        sample_field *f = &s->f[k];
-        stk_place p = { 0 };
-        stk_bytes block, got;
-
-        s->entry.state = s->ds->state;
-        STK_TRY(format->locate(&s->entry, &f->at, &p, err));
-        if (p.here.data) {
-            f->data = p.here.data;
-            f->len = p.here.len;
+    for (uint32_t k = 0; k < r->n; k++)
+        at += r->want[k].block ? r->want[k].bytes.len : 0;
+    s->picked = stk_alloc(at);
+    if (!s->picked)
+        return stk_fail_nomem(err, at);
+    at = 0;
+    for (uint32_t k = 0; k < r->n; k++) {
+        if (!r->want[k].block)
             continue;
-        }
-        if (p.name.data) {
-            STK_TRY(read_named(s, &p, &f->owned, &f->len, err));
-            f->data = f->owned;
-            continue;
-        }
-        if (p.shared) {
-            STK_TRY(block_of(s, k, file, &p, &block, err));
-            STK_TRY(format->pick(block, &s->entry, &f->at, &got, err));
-            f->data = got.data;
-            f->len = got.len;
-            continue;
-        }
-        STK_TRY(read_place(s, file, &p, &f->owned, err));
-        f->data = f->owned;
-        f->len = p.len;
+        memcpy(s->picked + at, s->f[k].bytes.data, s->f[k].bytes.len);
+        s->f[k].bytes.data = s->picked + at;
+        at += s->f[k].bytes.len;
     }
     return 0;
 }
 
-static int sample_read(stk_sample *s, stk_error *err)
+static int sample_read(stk_dataset *ds, stk_request *r, stk_sample **out, stk_error *err)
 {
-    stk_shards *shards = s->ds->shards;
-    stk_file *file;
-    int rc;
+    uint8_t *bytes = NULL;
+    stk_sample *s;
 
-    STK_TRY(stk_shards_acquire(shards, s->entry.shard, &file, err));
-    rc = s->ds->format->locate ? read_located(s, file, err) : read_ranges(s, file, err);
-    stk_shards_release(shards, s->entry.shard);
-    return rc;
+    STK_TRY(sample_new(ds, &r->entry, r->total, out, &bytes, err));
+    s = *out;
+    STK_TRY(stk_request_wait(r, bytes, err));
+    for (uint32_t k = 0; k < r->n; k++)
+        s->f[k] = (sample_field){ r->want[k].field.name, r->want[k].bytes };
+    return r->blocks ? keep_picked(s, r, err) : 0;
 }
 
 /* A row of every array, as it is stored. */
 static int sample_rows(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *err)
 {
     const stk_arrays *set = ds->arrays;
-    stk_sample *s;
+    stk_entry e = { .n_fields = set->n, .key.data = (const uint8_t *)"" };
+    uint64_t total = 0, rows;
+    uint8_t *at = NULL;
     int rc = 0;
 
-    *out = NULL;
     if (i >= set->rows)
         return stk_fail(err, STK_EINVAL, "sample %" PRIu64 " of %" PRIu64 " does not exist", i,
                         set->rows);
-    s = stk_zalloc(1, sizeof *s + set->n * sizeof *s->f);
-    if (!s)
-        return stk_fail_nomem(err, sizeof *s);
-    s->ds = stk_dataset_ref(ds);
-    s->entry.n_fields = set->n;
-    s->entry.key.data = (const uint8_t *)"";
+    for (uint32_t k = 0; k < set->n; k++)
+        total += set->array[k].row_bytes;
+    STK_TRY(sample_new(ds, &e, total, out, &at, err));
     for (uint32_t k = 0; rc == 0 && k < set->n; k++) {
         const stk_array *a = &set->array[k];
-        sample_field *f = &s->f[k];
-        uint64_t rows;
 
-        f->at.name = a->name;
-        f->len = a->row_bytes;
-        f->data = f->owned = stk_alloc(f->len);
-        rc = f->owned ? stk_array_read(a, i, 1, f->owned, &rows, err) : stk_fail_nomem(err, f->len);
+        (*out)->f[k] = (sample_field){ a->name, { at, a->row_bytes } };
+        rc = stk_array_read(a, i, 1, at, &rows, err);
+        at += a->row_bytes;
     }
     if (rc < 0)
-        stk_sample_close(&s);
-    *out = s;
+        stk_sample_close(out);
     return rc;
 }
 
 int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *err)
 {
-    stk_sample *s = NULL;
+    stk_request *r = NULL;
+    stk_entry e;
     int rc;
 
+    *out = NULL;
     if (ds->arrays)
         return sample_rows(ds, i, out, err);
-    rc = sample_new(ds, i, &s, err);
-    if (rc == 0)
-        rc = sample_read(s, err);
-    if (rc < 0) {
-        if (s)
-            stk_error_at(err, stk_shards_name(ds->shards, s->entry.shard), s->entry.offset,
-                         s->entry.key);
-        if (s && err)
-            err->sample = i;
-        stk_sample_close(&s);
+    STK_TRY(stk_index_entry(ds->index, i, &e, err));
+    rc = stk_dataset_request(ds, e.n_fields, &r, err);
+    if (rc == 0) {
+        r->entry = e;
+        for (uint32_t k = 0; k < e.n_fields; k++)
+            r->want[k].number = (uint16_t)k;
+        rc = stk_request_begin(r, e.n_fields, err);
+        if (rc == 0)
+            rc = sample_read(ds, r, out, err);
+        stk_dataset_request_done(ds, &r);
     }
-    *out = s;
+    if (rc < 0) {
+        stk_error_at(err, stk_shards_name(ds->shards, e.shard), e.offset, e.key);
+        if (err)
+            err->sample = i;
+        stk_sample_close(out);
+    }
     return rc;
 }
 
 int stk_dataset_look(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *err)
 {
-    stk_sample *s = NULL;
-    int rc = stk_needs_index(ds, "looking", err);
+    uint8_t *bytes = NULL;
+    stk_entry e;
+    stk_field f;
+    int rc = 0;
 
-    if (rc == 0)
-        rc = sample_new(ds, i, &s, err);
-
-    for (uint32_t k = 0; rc == 0 && k < s->entry.n_fields; k++)
-        s->f[k].len = s->f[k].at.size;
+    *out = NULL;
+    STK_TRY(stk_needs_index(ds, "looking", err));
+    STK_TRY(stk_index_entry(ds->index, i, &e, err));
+    STK_TRY(sample_new(ds, &e, 0, out, &bytes, err));
+    for (uint32_t k = 0; rc == 0 && k < e.n_fields; k++) {
+        rc = stk_index_field(ds->index, &e, k, &f, err);
+        (*out)->f[k] = (sample_field){ rc == 0 ? f.name : NULL, { NULL, rc == 0 ? f.size : 0 } };
+    }
     if (rc < 0)
-        stk_sample_close(&s);
-    *out = s;
+        stk_sample_close(out);
     return rc;
 }
 
@@ -599,10 +394,10 @@ const char *stk_sample_field(const stk_sample *s, uint32_t i, const void **data,
     if (i >= s->entry.n_fields)
         return NULL;
     if (data)
-        *data = s->f[i].data;
+        *data = s->f[i].bytes.data;
     if (len)
-        *len = s->f[i].len;
-    return s->f[i].at.name;
+        *len = s->f[i].bytes.len;
+    return s->f[i].name;
 }
 
 void stk_sample_close(stk_sample **s)
@@ -612,11 +407,7 @@ void stk_sample_close(stk_sample **s)
     *s = NULL;
     if (!x)
         return;
-    for (uint32_t k = 0; k < x->entry.n_fields; k++) {
-        stk_free(x->f[k].owned);
-        kept_unref(x->f[k].block);
-    }
-    stk_free(x->bytes);
+    stk_free(x->picked);
     stk_dataset_unref(&x->ds);
     stk_free(x);
 }

@@ -105,7 +105,7 @@ static int tick(void *cookie)
     if (f->opt->progress && pthread_equal(f->caller, pthread_self()) &&
         f->opt->progress(f->opt->progress_cookie,
                          atomic_load_explicit(&f->done, memory_order_relaxed),
-                         stk_index_samples(f->job.index)))
+                         stk_index_samples(f->job.data->index)))
         atomic_store_explicit(&f->stop, 1, memory_order_relaxed);
     return atomic_load_explicit(&f->stop, memory_order_relaxed);
 }
@@ -113,19 +113,12 @@ static int tick(void *cookie)
 static int fetch_shard(void *cookie, uint64_t i, stk_error *err)
 {
     fetching *f = cookie;
-    stk_shards *shards = f->col->ds->shards;
-    const char *name = stk_shards_name(shards, i);
-    stk_file *file;
     int rc;
 
     tick(f);
-    rc = stk_shards_acquire(shards, i, &file, err);
-    if (rc == 0) {
-        rc = stk_column_read(&f->job, i, name, file, &f->col->chunk[i], err);
-        stk_shards_release(shards, i);
-    }
+    rc = stk_column_read(&f->job, i, &f->col->chunk[i], err);
     if (rc < 0)
-        stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
+        stk_error_at(err, stk_shards_name(f->col->ds->shards, i), STK_NO_OFFSET, (stk_bytes){ 0 });
     atomic_fetch_add_explicit(&f->done, f->col->chunk[i].rows, memory_order_relaxed);
     return rc;
 }
@@ -137,7 +130,7 @@ static int take_read(stk_column *col, const char *name, const stk_column_options
     fetching f = { .col = col, .opt = opt, .caller = pthread_self() };
     uint64_t bad;
 
-    f.job = (stk_column_job){ ds->index, ds->format, ds->state, &name, 1, &f.stop, &f.bad };
+    f.job = (stk_column_job){ ds, &name, 1, &f.stop, &f.bad };
     STK_TRY(stk_jobs_watch(opt->num_workers, col->n, fetch_shard, tick, &f, err));
     bad = atomic_load_explicit(&f.bad, memory_order_relaxed);
     if (bad)

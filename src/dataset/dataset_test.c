@@ -374,125 +374,6 @@ static void cache_of_many(void **state)
     open_check(&a, cache);
 }
 
-/* ---- a format whose fields are no ranges: blocks of 16 bytes, every byte one too high ---- */
-
-static int rot_probe(const char *name, stk_bytes head)
-{
-    return head.len >= 3 && !memcmp(head.data, "ROT", 3) ? 100 : 0;
-}
-
-static int rot_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err)
-{
-    for (uint64_t i = 0; 16 + i * 16 < size; i++) {
-        stk_field field[3] = { { "a", 1, i, 0 }, { "b", 1, i, 8 }, { "raw", 3, i, 0 } };
-
-        STK_TRY(scan->sample(scan, (stk_bytes){ (const uint8_t *)"key", 3 }, 16 + i * 16, field, 3,
-                             err));
-    }
-    return 0;
-}
-
-static int rot_locate(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err)
-{
-    *out = (stk_place){ .offset = e->offset,
-                        .len = 16,
-                        .block = field->offset,
-                        .shared = field->name[0] != 'r',
-                        .unpacked = 16 };
-    return 0;
-}
-
-static unsigned rot_unpacks;
-
-static int rot_unpack(stk_bytes raw, void *dst, size_t *len, stk_error *err)
-{
-    char *p = dst;
-
-    (void)err;
-    rot_unpacks++;
-    for (size_t i = 0; i < raw.len; i++)
-        p[i] = (char)(raw.data[i] - 1);
-    *len = raw.len;
-    return 0;
-}
-
-static int rot_pick(stk_bytes block, const stk_entry *e, const stk_field *field, stk_bytes *out,
-                    stk_error *err)
-{
-    *out = (stk_bytes){ block.data + field->size, 8 };
-    return 0;
-}
-
-static const stk_format rot = { .abi = STK_PLUGIN_ABI,
-                                .size = sizeof(stk_format),
-                                .name = "rot",
-                                .help = "a test",
-                                .suffixes = ".rot",
-                                .probe = rot_probe,
-                                .index = rot_index,
-                                .locate = rot_locate,
-                                .unpack = rot_unpack,
-                                .pick = rot_pick };
-
-/* The block that was unpacked last is kept, also while samples of it are held. */
-static void check_kept(stk_dataset *ds)
-{
-    static const uint64_t order[] = { 0, 0, 0, 1, 1, 0 };
-    stk_sample *x[6];
-    stk_error err;
-
-    rot_unpacks = 0;
-    for (int i = 0; i < 6; i++)
-        assert_int_equal(stk_dataset_read(ds, order[i], &x[i], &err), 0);
-    assert_int_equal(rot_unpacks, 3);
-    for (int i = 0; i < 6; i++) {
-        const void *data;
-        size_t len;
-
-        assert_string_equal(stk_sample_field(x[i], 1, &data, &len), "b");
-        assert_memory_equal(data, "abcdefgh", 8);
-        stk_sample_close(&x[i]);
-    }
-}
-
-static void located_fields(void **state)
-{
-    char path[600];
-    const char *urls[] = { path };
-    stk_dataset_options o = { .size = sizeof o, .format = "roto" };
-    stk_dataset *ds = NULL;
-    stk_sample *x = NULL;
-    const void *data;
-    size_t len;
-    stk_error err;
-
-    assert_int_equal(stk_plugin_add(STK_PLUGIN_FORMAT, &rot, &err), 0);
-    snprintf(path, sizeof path, "%s/x.rot", dir);
-    test_spill(path, "ROT.............IBM9:;<=bcdefghiBCDEFGHIbcdefghi", 48);
-    assert_int_equal(stk_dataset_open(&ds, urls, 1, &o, &err), STK_EINVAL);
-    assert_non_null(strstr(err.message, "did you mean rot?"));
-    assert_int_equal(stk_dataset_open(&ds, urls, 1, NULL, &err), 0);
-    assert_int_equal(stk_dataset_len(ds), 2);
-    assert_int_equal(stk_dataset_read(ds, 1, &x, &err), 0);
-    assert_string_equal(stk_sample_field(x, 0, &data, &len), "a");
-    assert_int_equal(len, 8);
-    assert_memory_equal(data, "ABCDEFGH", 8);
-    assert_string_equal(stk_sample_field(x, 1, &data, &len), "b");
-    assert_memory_equal(data, "abcdefgh", 8);
-    assert_string_equal(stk_sample_field(x, 2, &data, &len), "raw");
-    assert_memory_equal(data, "BCDEFGHIbcdefghi", 16);
-    stk_sample_close(&x);
-    for (uint64_t n = 1; n < 6; n++) {
-        assert_int_equal(stk_dataset_read(ds, 0, &x, &err), 0); /* its block is the one that is kept */
-        stk_sample_close(&x);
-        stk_mem_fail_at(n);
-        assert_int_equal(stk_dataset_read(ds, 1, &x, &err), STK_ENOMEM);
-        stk_mem_fail_at(0);
-    }
-    check_kept(ds);
-    stk_dataset_unref(&ds);
-}
-
 /* Run fn in a child that may not write where root could; its answer must be 0. */
 static void as_nobody(void (*fn)(void *), void *arg)
 {
@@ -767,8 +648,7 @@ int main(void)
         cmocka_unit_test(threads_read),       cmocka_unit_test(read_only_folder),
         cmocka_unit_test(eight_at_once),      cmocka_unit_test(killed_builder),
         cmocka_unit_test(no_memory),          cmocka_unit_test(cache_of_many),
-        cmocka_unit_test(located_fields),     cmocka_unit_test(progress_of_open),
-        cmocka_unit_test(stop_while_waiting),
+        cmocka_unit_test(progress_of_open),   cmocka_unit_test(stop_while_waiting),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -8,14 +8,14 @@
 #include <string.h>
 
 #include "dataset/column_read.h"
-#include "data/data.h"
+#include "fetch/request.h"
 #include "dataset/indexer.h"
 #include "base/jobs.h"
 
 typedef struct adding {
     stk_indexer *x;
     stk_index_writer *writer;
-    void *state;                       /* of the format */
+    stk_dataset data; /* the index that is there, and its files */
     const char *name[STK_MAX_COLUMNS]; /* all that the new index shall know */
     uint32_t n, asked;                 /* the first `asked` must have a value somewhere */
     _Atomic int has_value[STK_MAX_COLUMNS];
@@ -86,15 +86,10 @@ static int read_missing(adding *a, uint64_t shard, const stk_column_job *job, co
 {
     const char *name = a->x->names.name[shard];
     stk_chunk chunk[STK_MAX_COLUMNS];
-    stk_file *f = NULL;
-    int rc = stk_url_open(name, &f, err), got;
+    int rc, got;
 
     memset(chunk, 0, sizeof chunk);
-    if (rc == 0)
-        rc = stk_index_check_file(a->x->index, shard, f, NULL, NULL, err);
-    if (rc == 0)
-        rc = stk_column_read(job, shard, name, f, chunk, err);
-    stk_file_close(&f);
+    rc = stk_column_read(job, shard, chunk, err);
     got = rc == 0;
     for (uint32_t c = 0; got && c < job->n_columns; c++) {
         if (rc == 0)
@@ -114,12 +109,9 @@ static int do_shard(void *cookie, uint64_t shard, stk_error *err)
     const stk_index *ix = a->x->index;
     const char *missing[STK_MAX_COLUMNS];
     uint32_t which[STK_MAX_COLUMNS];
-    stk_column_job job = { .index = ix,
-                           .format = a->x->format,
-                           .state = a->state,
-                           .column = missing,
-                           .stop = &a->stop,
-                           .bad = &a->bad };
+    stk_column_job job = {
+        .data = &a->data, .column = missing, .stop = &a->stop, .bad = &a->bad
+    };
     stk_shard_info info;
     stk_chunk chunk;
 
@@ -155,10 +147,36 @@ static int values_check(const adding *a, stk_error *err)
     return 0;
 }
 
+static int data_open(adding *a, stk_error *err)
+{
+    const stk_indexer *x = a->x;
+    stk_format_data in = { (const char *const *)x->names.name, x->names.n, NULL, 0 };
+    stk_names names = { 0 };
+    int rc = 0;
+
+    a->data.index = x->index;
+    a->data.format = x->format;
+    if (x->format->open)
+        STK_TRY(x->format->open(&in, &a->data.state, err));
+    for (size_t i = 0; rc == 0 && i < x->names.n; i++)
+        rc = stk_names_add(&names, x->names.name[i], strlen(x->names.name[i]), err);
+    if (rc == 0)
+        rc = stk_shards_open(&a->data.shards, x->index, x->format, &names, err);
+    stk_names_fini(&names);
+    return rc;
+}
+
+static void data_close(adding *a)
+{
+    stk_dataset_rest(&a->data);
+    stk_shards_close(&a->data.shards);
+    if (a->data.state)
+        a->data.format->close(a->data.state);
+}
+
 static int add_run(adding *a, const char *path, stk_error *err)
 {
     stk_indexer *x = a->x;
-    stk_format_data in = { (const char *const *)x->names.name, x->names.n, NULL, 0 };
     stk_index *ix = NULL;
     stk_shard_info s;
     uint64_t bad;
@@ -170,8 +188,7 @@ static int add_run(adding *a, const char *path, stk_error *err)
     }
     stk_log_line(&x->log, STK_LOG_INFO, "reading %u column%s of %zu shards", a->n,
                  a->n == 1 ? "" : "s", x->names.n);
-    if (x->format->open)
-        STK_TRY(x->format->open(&in, &a->state, err));
+    STK_TRY(data_open(a, err));
     STK_TRY(stk_indexer_writer(x, path, &a->writer, err));
     STK_TRY(stk_jobs_watch(x->workers, x->names.n, do_shard, tick, a, err));
     STK_TRY(values_check(a, err));
@@ -207,8 +224,7 @@ int stk_indexer_add_columns(stk_indexer *x, const char *path, stk_error *err)
     if (rc == STK_EIO && a->writer)
         x->sys = stk_index_writer_unwritable(a->writer);
     stk_index_writer_close(&a->writer);
-    if (a->state)
-        x->format->close(a->state);
+    data_close(a);
     stk_free(a);
     return rc;
 }

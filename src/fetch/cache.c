@@ -9,6 +9,7 @@
 #include "fetch/cache.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 
@@ -35,6 +36,7 @@ struct stk_block {
 };
 
 struct stk_cache {
+    pid_t pid; /* that made it */
     pthread_mutex_t lock;
     stk_account *account;
     _Atomic uint64_t held;      /* bytes of all blocks */
@@ -53,6 +55,24 @@ int stk_cache_open(stk_cache **out, uint64_t bound, stk_account *account, stk_er
     pthread_mutex_init(&c->lock, NULL);
     c->account = account;
     c->bound = bound;
+    c->pid = getpid();
+    return 0;
+}
+
+int stk_cache_of_process(_Atomic(stk_cache *) *slot, uint64_t bound, stk_cache **out,
+                         stk_error *err)
+{
+    stk_cache *have = atomic_load_explicit(slot, memory_order_acquire);
+
+    *out = have;
+    if (have && have->pid == getpid())
+        return 0;
+    STK_TRY(stk_cache_open(out, bound, NULL, err));
+    if (!atomic_compare_exchange_strong_explicit(slot, &have, *out, memory_order_acq_rel,
+                                                 memory_order_acquire)) {
+        stk_cache_close(out);
+        *out = have; /* another thread of this process was first */
+    }
     return 0;
 }
 
@@ -107,7 +127,7 @@ static void block_free(stk_block *b)
 
 void stk_cache_close(stk_cache **c)
 {
-    if (!*c)
+    if (!*c || (*c)->pid != getpid())
         return;
     for (size_t i = 0; i < BUCKETS; i++)
         while ((*c)->bucket[i]) {
@@ -132,14 +152,15 @@ static int block_new(stk_block **out, stk_cache *c, const stk_dataset *data, uin
                      const stk_place *place, stk_error *err)
 {
     uint64_t bytes = place->len + place->unpacked;
+    uint64_t limit = c->account ? c->account->limit : UINT64_MAX;
     stk_block *b;
 
     *out = NULL;
-    if (bytes < place->len || bytes > c->account->limit)
+    if (bytes < place->len || bytes > limit)
         return stk_fail(err, STK_ENOMEM,
                         "a block of %" PRIu64 " bytes that unpacks to %" PRIu64
                         " does not fit under memory_limit, which leaves %" PRIu64 " to reads",
-                        place->len, place->unpacked, c->account->limit);
+                        place->len, place->unpacked, limit);
     if (!stk_account_take(c->account, bytes))
         return stk_fail(err, STK_ELIMIT, "a block of %" PRIu64 " bytes has no room now", bytes);
     b = STK_NEW(stk_block);

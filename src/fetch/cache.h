@@ -23,7 +23,11 @@ typedef struct stk_waiter { /* somebody who wants to know when a block's bytes a
 } stk_waiter;
 
 int stk_cache_open(stk_cache **out, uint64_t bound, stk_account *account, stk_error *err);
-void stk_cache_close(stk_cache **c);
+/* The cache in *slot, made at first use, without an account.  After fork() a lock of the parent's may
+ * be held by a thread that the child does not have: a child makes its own. */
+int stk_cache_of_process(_Atomic(stk_cache *) *slot, uint64_t bound, stk_cache **out,
+                         stk_error *err);
+void stk_cache_close(stk_cache **c); /* does nothing to a parent's */
 uint64_t stk_cache_held(const stk_cache *c); /* bytes of all blocks */
 int stk_cache_trim(stk_cache *c); /* drop all blocks that nobody uses.  1: there were some */
 

@@ -8,29 +8,31 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/lock.h"
+
+#define BLOCKS_MAX ((uint64_t)64 << 20) /* bytes of unused blocks that a data set keeps */
 #define MAX_GAP (32 * 1024) /* bytes read in vain rather than in a second call */
 
 int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_account *account,
                      stk_error *err)
 {
-    stk_request *r = STK_NEW(stk_request);
+    size_t each = sizeof(stk_wanted) + sizeof(stk_seek_room) + sizeof(stk_io) + sizeof(stk_bytes) +
+                  sizeof(uint32_t) + sizeof(uint8_t);
+    stk_request *r = stk_zalloc(1, sizeof *r + fields * each);
 
     *out = r;
     if (!r)
-        return stk_fail_nomem(err, sizeof *r);
+        return stk_fail_nomem(err, sizeof *r + fields * each);
     r->cache = cache;
     r->account = account;
-    r->want = stk_zalloc(fields, sizeof *r->want);
-    r->io = stk_zalloc(fields, sizeof *r->io);
-    r->hint_room = stk_zalloc(fields, sizeof *r->hint_room);
-    r->order = stk_zalloc(fields, sizeof *r->order);
-    r->missing = stk_zalloc(fields, sizeof *r->missing);
-    r->scratch = stk_zalloc(fields, sizeof *r->scratch);
     r->cap_want = fields;
-    if (r->want && r->io && r->hint_room && r->order && r->missing && r->scratch)
-        return 0;
-    stk_request_close(out);
-    return stk_fail_nomem(err, fields * sizeof *r->want);
+    r->want = (stk_wanted *)(r + 1);
+    r->hint_room = (stk_seek_room *)(r->want + fields);
+    r->io = (stk_io *)(r->hint_room + fields);
+    r->scratch = (stk_bytes *)(r->io + fields);
+    r->order = (uint32_t *)(r->scratch + fields);
+    r->missing = (uint8_t *)(r->order + fields);
+    return 0;
 }
 
 void stk_request_close(stk_request **rp)
@@ -41,14 +43,8 @@ void stk_request_close(stk_request **rp)
         return;
     *rp = NULL;
     stk_request_trim(r);
-    for (uint32_t i = 0; r->hint_room && i < r->cap_want; i++)
+    for (uint32_t i = 0; i < r->cap_want; i++)
         stk_seek_room_fini(&r->hint_room[i]);
-    stk_free(r->want);
-    stk_free(r->hint_room);
-    stk_free(r->io);
-    stk_free(r->order);
-    stk_free(r->missing);
-    stk_free(r->scratch);
     stk_free(r);
 }
 
@@ -130,6 +126,22 @@ static int open_named(stk_request *r, stk_wanted *w, stk_error *err)
     return 0;
 }
 
+/* Ranges come from the index, which may be wrong.  Without an account nothing else bounds what is
+ * allocated for them. */
+static int check_range(const stk_request *r, const stk_wanted *w, stk_error *err)
+{
+    uint64_t size = r->shard_size;
+
+    if (w->place.offset <= size && w->place.len <= size - w->place.offset)
+        return 0;
+    stk_fail(err, STK_ECORRUPT,
+             "field %s has %" PRIu64 " bytes and ends past the shard's %" PRIu64
+             "; run: stoker index --force ...",
+             w->field.name, w->place.len, size);
+    stk_error_at(err, NULL, w->place.offset, (stk_bytes){ 0 });
+    return STK_ECORRUPT;
+}
+
 static int locate(stk_request *r, stk_wanted *w, stk_error *err)
 {
     const stk_dataset *d = r->data;
@@ -152,7 +164,7 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
     }
     if (!d->format->locate) {
         w->place = (stk_place){ .offset = w->field.offset, .len = w->field.size };
-        return 0;
+        return r->account ? 0 : check_range(r, w, err);
     }
     w->place = (stk_place){ 0 };
     r->entry.state = d->state;
@@ -166,6 +178,8 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
         w->file = NULL;
     else if (w->place.name.data)
         return open_named(r, w, err);
+    else if (!r->account)
+        STK_TRY(check_range(r, w, err));
     if (!w->place.shared)
         return 0;
     r->blocks = 1;
@@ -186,11 +200,9 @@ static int comes_after(const stk_wanted *a, const stk_wanted *b)
 }
 
 /* Ranges in order of file and offset -> as few reads as is sensible. */
-static int plan_reads(stk_request *r, stk_error *err)
+static void plan_reads(stk_request *r)
 {
     uint32_t *order = r->order, n = 0, i, j;
-    uint64_t total = 0;
-    uint8_t *dst;
 
     for (i = 0; i < r->n; i++) {
         if (!is_read(&r->want[i]))
@@ -213,12 +225,15 @@ static int plan_reads(stk_request *r, stk_error *err)
             io->len = (size_t)(end - io->offset);
         w->io = r->n_io - 1;
     }
+    r->total = 0;
     for (i = 0; i < r->n_io; i++)
-        total += r->io[i].len;
-    STK_TRY(reserve(r, total, err));
-    for (i = 0, dst = r->buf; i < r->n_io; dst += r->io[i++].len)
+        r->total += r->io[i].len;
+}
+
+static void place_reads(stk_request *r, uint8_t *dst)
+{
+    for (uint32_t i = 0; i < r->n_io; dst += r->io[i++].len)
         r->io[i].dst = dst;
-    return 0;
 }
 
 /* 0: all of it is at hand, or a GPU has it, and the shard need not even be open. */
@@ -232,6 +247,7 @@ static int reads_any(const stk_request *r, uint32_t n)
 
 int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
 {
+    stk_shard_info shard;
     int rc = 0;
 
     assert(n <= r->cap_want && !r->n);
@@ -241,6 +257,10 @@ int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
     r->late = 0;
     r->file = NULL;
     atomic_store_explicit(&r->retries, 0, memory_order_relaxed);
+    if (!r->account) {
+        STK_TRY(stk_index_shard(r->data->index, r->entry.shard, &shard, err));
+        r->shard_size = shard.size;
+    }
     if (reads_any(r, n))
         rc = stk_shards_acquire(r->data->shards, r->entry.shard, &r->file, err);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
@@ -248,7 +268,11 @@ int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
         r->n += rc == 0;
     }
     if (rc == 0)
-        rc = plan_reads(r, err);
+        plan_reads(r);
+    if (rc == 0 && r->account) {
+        rc = reserve(r, r->total, err);
+        place_reads(r, r->buf);
+    }
     if (rc == STK_ELIMIT && held(r) + r->lacks > r->account->limit)
         rc = err->code = STK_ENOMEM; /* even if all others let go */
     if (rc < 0)
@@ -429,7 +453,7 @@ static int start(stk_request *r, stk_io *io, void (*queue)(void *cookie, stk_io 
 {
     uint64_t retried = 0;
 
-    if (io->file->source->submit)
+    if (io->file->source->submit && r->account)
         return submit(r, io);
     if (queue) {
         queue(cookie, io);
@@ -529,4 +553,104 @@ int stk_request_finish(stk_request *r, stk_error *err)
         }
     }
     return 0;
+}
+
+/* ---- waiting ---- */
+
+typedef struct waiting { /* a thread, for others to finish a block */
+    stk_mutex lock;
+    pthread_cond_t cond;
+    int over; /* lock */
+} waiting;
+
+static void waiting_end(stk_request *r)
+{
+    waiting *p = r->owner;
+
+    stk_mutex_lock(&p->lock);
+    p->over = 1;
+    pthread_cond_signal(&p->cond);
+    stk_mutex_unlock(&p->lock);
+}
+
+static void waiting_wait(waiting *p)
+{
+    stk_mutex_lock(&p->lock);
+    while (!p->over)
+        stk_cond_wait(&p->cond, &p->lock);
+    p->over = 0;
+    stk_mutex_unlock(&p->lock);
+}
+
+/* Blocks that other threads read or unpack are waited for after our own are read: no deadlock. */
+static int wait_blocks(stk_request *r, stk_error *err)
+{
+    waiting p = { .lock = STK_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
+    int rc;
+
+    r->arrived = waiting_end;
+    r->owner = &p;
+    memset(r->missing, 0, r->n_io);
+    if (stk_request_submit(r, NULL, NULL, err) == STK_PENDING)
+        waiting_wait(&p);
+    while ((rc = stk_request_finish(r, err)) == STK_PENDING)
+        waiting_wait(&p);
+    return rc;
+}
+
+int stk_dataset_request(stk_dataset *ds, uint32_t fields, stk_request **out, stk_error *err)
+{
+    stk_request *r = atomic_exchange_explicit(&ds->idle, NULL, memory_order_acq_rel);
+    stk_cache *blocks = NULL;
+    int rc = 0;
+
+    if (ds->format->unpack)
+        rc = stk_cache_of_process(&ds->blocks, BLOCKS_MAX, &blocks, err);
+    if (r && r->cap_want < fields)
+        stk_request_close(&r);
+    if (rc == 0 && !r)
+        rc = stk_request_open(&r, fields, NULL, NULL, err);
+    if (rc < 0) {
+        stk_request_close(&r);
+        return rc;
+    }
+    r->data = ds;
+    r->cache = blocks;
+    *out = r;
+    return 0;
+}
+
+void stk_dataset_request_done(stk_dataset *ds, stk_request **rp)
+{
+    stk_request *r = *rp;
+
+    *rp = NULL;
+    if (!r)
+        return;
+    stk_request_end(r);
+    r = atomic_exchange_explicit(&ds->idle, r, memory_order_acq_rel);
+    stk_request_close(&r);
+}
+
+void stk_dataset_rest(stk_dataset *ds)
+{
+    stk_request *r = atomic_exchange_explicit(&ds->idle, NULL, memory_order_acq_rel);
+    stk_cache *blocks = atomic_exchange_explicit(&ds->blocks, NULL, memory_order_acq_rel);
+
+    stk_request_close(&r);
+    stk_cache_close(&blocks);
+}
+
+int stk_request_wait(stk_request *r, void *dst, stk_error *err)
+{
+    assert(!r->account);
+    place_reads(r, dst);
+    for (uint32_t i = 0; i < r->n_io; i++) {
+        stk_io *io = &r->io[i];
+
+        if (io->len)
+            STK_TRY(stk_file_read(io->file, io->offset, io->dst, io->len, err));
+        io->got = io->len;
+    }
+    return r->blocks ? wait_blocks(r, err) : stk_request_finish(r, err);
 }

@@ -52,7 +52,7 @@ struct stk_request {
     const stk_bytes *fallback; /* the engine's, by output: bytes of a field that is not there */
     stk_cache *cache;
     stk_async *async; /* NULL: failed reads of async sources are tried again without a pause */
-    stk_account *account;
+    stk_account *account; /* NULL: for stk_request_wait() */
     stk_entry entry;
     uint32_t cap_want, n;
     stk_wanted *want; /* cap_want of each of these */
@@ -62,8 +62,10 @@ struct stk_request {
     uint8_t *missing;   /* by read: try() left it */
     stk_bytes *scratch; /* the engine's, by field */
     uint32_t n_io;
-    int blocks;     /* some of its fields are in blocks */
-    uint64_t lacks; /* bytes that begin() asked for last */
+    uint64_t total;      /* bytes of all reads */
+    uint64_t shard_size; /* without an account */
+    int blocks;          /* some of its fields are in blocks */
+    uint64_t lacks;      /* bytes that begin() asked for last */
     stk_file *file;
     uint8_t *buf;
     size_t cap;
@@ -77,6 +79,11 @@ struct stk_request {
 /* For samples of which up to `fields` fields are wanted. */
 int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_account *account,
                      stk_error *err);
+/* For stk_request_wait(): without an account; blocks are kept by the data set, and one request for
+ * the next caller.  Any thread. */
+int stk_dataset_request(stk_dataset *ds, uint32_t fields, stk_request **out, stk_error *err);
+void stk_dataset_request_done(stk_dataset *ds, stk_request **r); /* ends it; NULL is fine */
+void stk_dataset_rest(stk_dataset *ds); /* nobody reads: let go of what is kept */
 void stk_request_close(stk_request **r);
 int stk_request_trim(stk_request *r); /* between samples: give its memory back.  1: it had some */
 
@@ -95,6 +102,10 @@ int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), 
 /* Check what came and point want[i].bytes at it.  STK_PENDING: another one unpacks a block of it, so
  * that r->arrived() comes, then finish() again; only with r->blocks. */
 int stk_request_finish(stk_request *r, stk_error *err);
+/* For one sample outside an engine, after begin(): read to dst[0..r->total), waiting, then finish.
+ * The request has no account: nothing is charged, and begin() checks ranges against the shard's size.
+ * Fields in blocks (r->blocks) are valid until end(), all others as long as dst and the data set. */
+int stk_request_wait(stk_request *r, void *dst, stk_error *err);
 /* Let go of file and blocks; the request can begin anew. */
 void stk_request_end(stk_request *r);
 

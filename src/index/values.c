@@ -59,14 +59,17 @@ static void look_at_number(facts *f, stk_bytes text)
 {
     int64_t i;
     double d = 0;
+    int whole = 0;
 
     if (f->type == STK_CHUNK_I64 && stk_number_i64(text, &i) != 1)
         f->type = STK_CHUNK_F64;
     if (f->type == STK_CHUNK_I64) {
         f->least = i < f->least ? i : f->least;
         f->most = i > f->most ? i : f->most;
+        whole = text.len < STK_NUMBER_TEXT; /* as stk_number_f64() has it */
+        d = (double)i;
     }
-    if (stk_number_f64(text, &d) != 1)
+    if (!whole && stk_number_f64(text, &d) != 1)
         f->type = STK_CHUNK_TEXT;
     else if (!isnan(d) && (double)(float)d != d)
         f->narrow = 0;
