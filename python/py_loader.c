@@ -192,7 +192,8 @@ static int loader_prepare(loader_object *self, int watch)
         return -1;
     }
     self->pid = getpid();
-    self->lock = PyThread_allocate_lock();
+    self->figures = PyThread_allocate_lock();
+    self->lock = self->figures ? PyThread_allocate_lock() : NULL;
     if (watch)
         self->drawn = PyMem_Calloc(1, sizeof *self->drawn);
     if (self->lock && (self->drawn || !watch))
@@ -233,12 +234,17 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 static PyObject *loader_close(PyObject *obj, PyObject *unused)
 {
     loader_object *self = (loader_object *)obj;
+    stk_loader *l;
 
     (void)unused;
     if (!self->lock || self->pid != getpid())
         Py_RETURN_NONE; /* never opened, or the parent's */
     Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
-    stk_loader_close(&self->l);
+    PyThread_acquire_lock(self->figures, WAIT_LOCK);
+    l = self->l;
+    self->l = NULL;
+    PyThread_release_lock(self->figures);
+    stk_loader_close(&l);
     PyThread_release_lock(self->lock);
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
@@ -251,6 +257,8 @@ static void loader_dealloc(PyObject *obj)
     Py_BEGIN_ALLOW_THREADS stk_loader_close(
         &self->l); /* after fork it frees nothing and joins nobody */
     Py_END_ALLOW_THREADS if (self->lock && ours) PyThread_free_lock(self->lock);
+    if (self->figures && ours)
+        PyThread_free_lock(self->figures);
     Py_XDECREF(self->data);
     PyMem_Free(self->drawn);
     free_object(obj);
@@ -598,18 +606,35 @@ static PyObject *gpu_dict(const stk_stats *s)
         "memory_limit", (unsigned long long)s->gpu_memory_limit, "cache", cache_dict(s));
 }
 
+/* Where the consumer's time in next() went. */
+static PyObject *wait_dict(const stk_stats *s)
+{
+    uint64_t parts = s->wait_ns + s->repair_ns + s->ledger_ns;
+    uint64_t rest = s->next_ns > parts ? s->next_ns - parts : 0;
+
+    return Py_BuildValue("{sdsdsdsdsd}", "data_s", (double)s->wait_ns * 1e-9, "repair_s",
+                         (double)s->repair_ns * 1e-9, "ledger_s", (double)s->ledger_ns * 1e-9,
+                         "rest_s", (double)rest * 1e-9, "now_s", (double)s->waiting_ns * 1e-9);
+}
+
+static PyObject *ring_dict(const stk_stats *s)
+{
+    return Py_BuildValue("{sIsIsI}", "slots", s->slots, "open", s->ring_open, "ready",
+                         s->ring_ready);
+}
+
 static PyObject *loader_stats(PyObject *obj, PyObject *unused)
 {
     loader_object *self = (loader_object *)obj;
     stk_stats s = { .size = sizeof s };
 
     (void)unused;
-    if (enter(self) < 0)
+    if (look(self) < 0)
         return NULL;
     stk_loader_stats(self->l, &s);
-    leave(self);
+    look_away(self);
     return Py_BuildValue(
-        "{sKsKsKsIsIsNsNsdsdsKsKsKszsKsKsKsNsIsKsKsKsKsKsK}", "samples",
+        "{sKsKsKsIsIsNsNsdsdsKsKsKszsKsKsKsNsIsKsKsKsKsKsKsNsN}", "samples",
         (unsigned long long)s.samples, "batches", (unsigned long long)s.batches, "bytes",
         (unsigned long long)s.bytes, "workers", s.workers, "slots", s.slots, "stages",
         stages_dict(&s), "gpu", gpu_dict(&s), "wait_s", (double)s.wait_ns * 1e-9, "first_batch_s",
@@ -620,7 +645,8 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
         "memory_of", memory_dict(&s), "held", s.held, "jpeg_seek", (unsigned long long)s.jpeg_seek, "jpeg_misfit",
         (unsigned long long)s.jpeg_misfit, "jpeg_fallback", (unsigned long long)s.jpeg_fallback,
         "jpeg_learned", (unsigned long long)s.jpeg_learned, "packed_tokens",
-        (unsigned long long)s.packed_tokens, "packed_room", (unsigned long long)s.packed_room);
+        (unsigned long long)s.packed_tokens, "packed_room", (unsigned long long)s.packed_room,
+        "wait", wait_dict(&s), "ring", ring_dict(&s));
 }
 
 /* (shard, offset or -1, key, reason) of a skipped sample; None past the last. */
@@ -631,10 +657,10 @@ static PyObject *loader_skipped(PyObject *obj, PyObject *args)
     stk_error e;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "K:skipped", &i) || enter(self) < 0)
+    if (!PyArg_ParseTuple(args, "K:skipped", &i) || look(self) < 0)
         return NULL;
     rc = stk_loader_skipped(self->l, i, &e);
-    leave(self);
+    look_away(self);
     if (rc != 0)
         Py_RETURN_NONE;
     return Py_BuildValue("(NLNN)", text_from(e.shard, strlen(e.shard)),

@@ -319,7 +319,7 @@ typedef struct stk_stats {
     uint64_t samples, batches, bytes; /* bytes: read from shards */
     uint64_t skipped, retried_reads, cold_reads;
     uint64_t stage_ns[STK_STAGES];
-    uint64_t wait_ns;                           /* the consumer waited in stk_loader_next() */
+    uint64_t wait_ns;                           /* no batch was ready in stk_loader_next() */
     uint64_t first_batch_ns;                    /* from open to the first batch; 0 before it */
     uint64_t memory, memory_peak, memory_limit; /* planned bytes: outputs, reads, scratch */
     uint32_t held;                              /* batches whose buffers the consumer holds */
@@ -343,14 +343,22 @@ typedef struct stk_stats {
     /* `memory` by owner: batches, also those that you hold; what is read; blocks that samples share;
      * what rows are made in (decoders, unpacked fields). */
     uint64_t memory_batches, memory_reads, memory_blocks, memory_scratch;
+    /* All time in stk_loader_next() and stk_loader_peek(), counted when they return.  wait_ns is a part
+     * of it, and so are rows made again that the GPU could not make, and writing the ledger: these are
+     * counted when they are over, which may be a call earlier. */
+    uint64_t next_ns, repair_ns, ledger_ns;
+    uint64_t waiting_ns;            /* the consumer waits now, for so long; 0: it does not */
+    uint32_t ring_open, ring_ready; /* of `slots`: batches begun, and of them ready to be taken */
 } stk_stats;
 
 STK_API const char *stk_stage_name(stk_stage_id id); /* "fetch"; a static string */
 
-/* Fill *out up to out->size, which the caller has set.  Costs no lock of the workers. */
+/* Fill *out up to out->size, which the caller has set.  Thread: any, until close; it waits for no
+ * other thread, also not for one in stk_loader_next().  Figures may be some instructions apart. */
 STK_API void stk_loader_stats(const stk_loader *l, stk_stats *out);
 
-/* The i-th sample that was skipped (the first 1,000 are kept); STK_END past the last. */
+/* The i-th sample that was skipped (the first 1,000 are kept); STK_END past the last.  Thread: any,
+ * until close. */
 STK_API int stk_loader_skipped(const stk_loader *l, uint64_t i, stk_error *out);
 
 /* Stop, join and free; nulls the pointer.  In a forked child it frees nothing and joins nobody. */

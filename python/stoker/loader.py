@@ -475,7 +475,11 @@ class Loader:
     def stats(self) -> dict[str, Any]:
         """Figures since the loader was opened; times in seconds, stages summed over workers; padding: the
         share of packed rows, or of max_tokens' batches, that is no token of theirs, in this epoch; else None;
-        memory: bytes that memory_limit counts, memory_of: who has them."""
+        memory: bytes that memory_limit counts, memory_of: who has them.
+
+        wait: where the consumer's time in next() went: data_s (no batch was ready; also wait_s), repair_s (rows
+        that the GPU could not make), ledger_s, rest_s, and now_s: it waits at this moment, for so long.  ring:
+        slots, and of them open (begun) and ready.  Any thread may call it; it never waits for next()."""
         stats = self._core.stats()
         room = stats["packed_room"]
         stats["padding"] = 1 - stats["packed_tokens"] / room if room else None

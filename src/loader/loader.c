@@ -322,7 +322,7 @@ void stk_loader_stats(const stk_loader *l, stk_stats *out)
 
 int stk_loader_skipped(const stk_loader *l, uint64_t i, stk_error *out)
 {
-    return stk_engine_skipped((stk_engine *)(uintptr_t)&l->e, i, out);
+    return stk_engine_skipped(&l->e, i, out);
 }
 
 void stk_loader_close(stk_loader **lp)

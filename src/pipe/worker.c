@@ -152,9 +152,14 @@ static void give_request(stk_worker *w, stk_request *r)
 
 static void record_skip(stk_engine *e, const stk_error *err)
 {
+    uint32_t n;
+
     pthread_mutex_lock(&e->lock);
-    if (e->bad.n < STK_KEPT_SKIPS)
-        e->bad.list[e->bad.n++] = *err;
+    n = atomic_load_explicit(&e->bad.n, memory_order_relaxed);
+    if (n < STK_KEPT_SKIPS) {
+        e->bad.list[n] = *err;
+        atomic_store_explicit(&e->bad.n, n + 1, memory_order_release);
+    }
     pthread_mutex_unlock(&e->lock);
 }
 

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* seam_figures_test.c - figures are read by any thread while the consumer and the workers run.
+ *
+ * TSan runs it too: nothing that a snapshot reads may be written without an atomic. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "seam.h"
+
+#define N 600
+
+static stk_dataset *ds;
+
+static int setup(void **state)
+{
+    (void)state;
+    seam_shards("a", 3, N / 3, 0);
+    ds = seam_open("", "a-{0..2}.tar", NULL);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    stk_dataset_unref(&ds);
+    return 0;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- a stage that ends when the test says so ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    stk_ticket *ticket[64];
+    unsigned n;
+    int open; /* batches pass at once */
+} gate = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static int gate_run(void *state, stk_batch *b, stk_ticket *t, stk_error *err)
+{
+    int rc = 0;
+
+    (void)state;
+    (void)b;
+    (void)err;
+    pthread_mutex_lock(&gate.lock);
+    if (!gate.open) {
+        gate.ticket[gate.n++] = t;
+        rc = STK_PENDING;
+    }
+    pthread_mutex_unlock(&gate.lock);
+    return rc;
+}
+
+static void gate_set(int open)
+{
+    pthread_mutex_lock(&gate.lock);
+    gate.open = open;
+    while (open && gate.n) {
+        stk_ticket *t = gate.ticket[--gate.n];
+
+        pthread_mutex_unlock(&gate.lock);
+        stk_ticket_done(t, 0, NULL);
+        pthread_mutex_lock(&gate.lock);
+    }
+    pthread_mutex_unlock(&gate.lock);
+}
+
+static const stk_stage gate_stage = {
+    .abi = STK_PLUGIN_ABI, .size = sizeof gate_stage, .name = "gate", .run = gate_run
+};
+static const stk_stage *const gate_stages[] = { &gate_stage };
+
+static void *take_all(void *loader)
+{
+    static uint64_t ids[N];
+
+    seam_epoch(loader, N, ids);
+    return NULL;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The consumer waits in next(); a snapshot says so, and does not wait. */
+static void a_snapshot_does_not_wait(void **state)
+{
+    static uint64_t took[1000];
+    stk_loader_options o = seam_options(20, 2);
+    stk_stats st = { .size = sizeof st };
+    pthread_t consumer;
+    stk_loader *l;
+
+    (void)state;
+    o.prefetch = 3;
+    o.stages = gate_stages;
+    o.n_stages = 1;
+    gate_set(0);
+    l = seam_loader(&ds, 1, &o);
+    stk_loader_stats(l, &st);
+    assert_true(st.next_ns == 0 && st.wait_ns == 0 && st.waiting_ns == 0 && st.ring_open == 0);
+    assert_int_equal(pthread_create(&consumer, NULL, take_all, l), 0);
+    for (int i = 0; i < 500 && st.waiting_ns < 20000000; i++, seam_sleep_ms(1))
+        stk_loader_stats(l, &st);
+    assert_true(st.waiting_ns >= 20000000 && st.ring_open > 0 && st.ring_ready == 0);
+    for (int i = 0; i < 1000; i++) {
+        uint64_t from = now_ns();
+
+        stk_loader_stats(l, &st);
+        took[i] = now_ns() - from;
+    }
+    assert_int_equal(st.wait_ns, 0); /* it is not over */
+    assert_int_equal(st.batches, 0);
+    gate_set(1);
+    pthread_join(consumer, NULL);
+    stk_loader_stats(l, &st);
+    assert_int_equal(st.batches, N / 20);
+    assert_int_equal(st.waiting_ns, 0);
+    assert_true(st.wait_ns >= 20000000 && st.next_ns >= st.wait_ns);
+    assert_true(st.repair_ns == 0 && st.ledger_ns == 0);
+    qsort(took, 1000, sizeof *took, by_size);
+    print_message("a snapshot: %u ns, and %u of 1,000\n", (unsigned)took[500], (unsigned)took[990]);
+    assert_true(took[990] < 2000000); /* the machine has other work too */
+    stk_loader_close(&l);
+}
+
+/* The consumer comes late: batches are ready, and nothing of next() is waiting. */
+static void what_is_ready_is_not_waited_for(void **state)
+{
+    stk_loader_options o = seam_options(20, 2);
+    stk_stats st = { .size = sizeof st }, before;
+    stk_batch *b = NULL;
+    stk_error err;
+    stk_loader *l;
+
+    (void)state;
+    o.prefetch = 4;
+    l = seam_loader(&ds, 1, &o);
+    seam_ok(stk_loader_ledger(l, seam_path("ledger"), 0, 0, 0, &err), &err);
+    seam_ok(stk_loader_next(l, &b, -1, &err), &err);
+    stk_batch_release(&b);
+    for (int i = 0; i < 2000 && st.ring_ready < 4; i++, seam_sleep_ms(1))
+        stk_loader_stats(l, &st);
+    assert_true(st.ring_ready == 4 && st.ring_open == 4 && st.ledger_ns > 0);
+    before = st;
+    seam_ok(stk_loader_next(l, &b, -1, &err), &err);
+    stk_batch_release(&b);
+    stk_loader_stats(l, &st);
+    assert_int_equal(st.wait_ns, before.wait_ns);
+    assert_true(st.next_ns > before.next_ns && st.ledger_ns > before.ledger_ns);
+    assert_true(st.next_ns >= st.wait_ns + st.ledger_ns);
+    stk_loader_close(&l);
+}
+
+/* ---- snapshots under load ---- */
+
+static _Atomic int looking;
+
+static void at_least(const stk_stats *now, const stk_stats *before)
+{
+    assert_true(now->samples >= before->samples && now->bytes >= before->bytes);
+    assert_true(now->batches >= before->batches && now->next_ns >= before->next_ns);
+    assert_true(now->wait_ns >= before->wait_ns);
+    assert_true(now->ring_open <= now->slots && now->ring_ready <= now->slots);
+    assert_true(now->memory <= now->memory_limit);
+}
+
+static void *look(void *loader)
+{
+    stk_stats before = { .size = sizeof before }, now = before;
+    stk_error skipped;
+
+    while (atomic_load(&looking)) {
+        stk_loader_stats(loader, &now);
+        at_least(&now, &before);
+        before = now;
+        assert_int_equal(stk_loader_skipped(loader, 0, &skipped), STK_END);
+    }
+    return NULL;
+}
+
+static void snapshots_under_load(void **state)
+{
+    static uint64_t ids[N];
+    stk_loader_options o = seam_options(7, 1);
+    pthread_t thread[2];
+    stk_error err;
+    stk_loader *l;
+
+    (void)state;
+    o.shuffle = STK_SHUFFLE_EXACT;
+    l = seam_loader(&ds, 1, &o);
+    atomic_store(&looking, 1);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, look, l), 0);
+    for (uint32_t i = 0; i < 12; i++) {
+        seam_ok(stk_loader_set_workers(l, 1 + i % 5, &err), &err);
+        seam_epoch(l, N, ids);
+        if (i % 3 == 1)
+            seam_ok(stk_loader_seek(l, i, 0, &err), &err);
+    }
+    atomic_store(&looking, 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    stk_loader_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_snapshot_does_not_wait),
+        cmocka_unit_test(what_is_ready_is_not_waited_for),
+        cmocka_unit_test(snapshots_under_load),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
