@@ -619,8 +619,8 @@ static PyObject *wait_dict(const stk_stats *s)
 
 static PyObject *ring_dict(const stk_stats *s)
 {
-    return Py_BuildValue("{sIsIsI}", "slots", s->slots, "open", s->ring_open, "ready",
-                         s->ring_ready);
+    return Py_BuildValue("{sIsIsIsI}", "slots", s->slots, "ahead", s->ring_ahead, "open",
+                         s->ring_open, "ready", s->ring_ready);
 }
 
 static PyObject *loader_stats(PyObject *obj, PyObject *unused)

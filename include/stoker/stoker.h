@@ -302,6 +302,11 @@ STK_API STK_MUST_CHECK int stk_loader_set_mix(stk_loader *l, const stk_mix_chang
 /* Park or add workers while running.  n >= 1. */
 STK_API STK_MUST_CHECK int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err);
 
+/* How many batches may be under way at once, 1 to stk_stats.slots, which is what it begins with: fewer
+ * take less memory and are read less far ahead.  Batches are the same.  Fewer count from the next
+ * batch on that would be opened, more when stk_loader_next() is called.  Thread: any, until close. */
+STK_API STK_MUST_CHECK int stk_loader_set_ahead(stk_loader *l, uint32_t n, stk_error *err);
+
 /* Where the time went, since open; stages are summed over workers. */
 typedef enum stk_stage_id {
     STK_STAGE_FETCH,
@@ -349,6 +354,7 @@ typedef struct stk_stats {
     uint64_t next_ns, repair_ns, ledger_ns;
     uint64_t waiting_ns;            /* the consumer waits now, for so long; 0: it does not */
     uint32_t ring_open, ring_ready; /* of `slots`: batches begun, and of them ready to be taken */
+    uint32_t ring_ahead;            /* batches that may be begun: stk_loader_set_ahead() */
 } stk_stats;
 
 STK_API const char *stk_stage_name(stk_stage_id id); /* "fetch"; a static string */

@@ -479,7 +479,7 @@ class Loader:
 
         wait: where the consumer's time in next() went: data_s (no batch was ready; also wait_s), repair_s (rows
         that the GPU could not make), ledger_s, rest_s, and now_s: it waits at this moment, for so long.  ring:
-        slots, and of them open (begun) and ready.  Any thread may call it; it never waits for next()."""
+        slots, and of them ahead (may be open), open (begun) and ready.  Any thread may call it; it never waits for next()."""
         stats = self._core.stats()
         room = stats["packed_room"]
         stats["padding"] = 1 - stats["packed_tokens"] / room if room else None

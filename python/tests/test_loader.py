@@ -274,7 +274,7 @@ def test_stats(urls):
     assert stats["wait"]["data_s"] == stats["wait_s"] and stats["wait"]["rest_s"] > 0
     assert stats["wait"]["repair_s"] == stats["wait"]["ledger_s"] == stats["wait"]["now_s"] == 0
     ring = stats["ring"]
-    assert ring["slots"] == stats["slots"] and 0 <= ring["ready"] <= ring["open"] <= ring["slots"]
+    assert ring["slots"] == ring["ahead"] == stats["slots"] and 0 <= ring["ready"] <= ring["open"] <= ring["slots"]
 
 
 def test_the_ledger_is_not_waiting(urls, tmp_path):

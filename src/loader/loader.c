@@ -315,6 +315,12 @@ int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err)
     return stk_engine_set_workers(&l->e, n, err);
 }
 
+int stk_loader_set_ahead(stk_loader *l, uint32_t n, stk_error *err)
+{
+    STK_TRY(check_process(l, err));
+    return stk_engine_set_ahead(&l->e, n, err);
+}
+
 void stk_loader_stats(const stk_loader *l, stk_stats *out)
 {
     stk_engine_stats(&l->e, out);

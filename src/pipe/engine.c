@@ -108,6 +108,18 @@ int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err)
     return rc;
 }
 
+/* Slots past n that are open stay so until they are taken; more are opened when the consumer comes. */
+int stk_engine_set_ahead(stk_engine *e, uint32_t n, stk_error *err)
+{
+    if (n < 1 || n > e->n_slots)
+        return stk_fail(err, STK_EINVAL,
+                        "this loader makes 1 to %u batches ahead (prefetch and memory_limit set the "
+                        "most), not %u",
+                        e->n_slots, n);
+    atomic_store_explicit(&e->figures.ahead, n, memory_order_relaxed);
+    return 0;
+}
+
 static int held_too_many(stk_engine *e, int rc, stk_error *err)
 {
     stk_account *a = stk_pool_account(e->plan->outputs.common->pool);
@@ -478,6 +490,7 @@ int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
     e->tickets = plan->batching.tickets;
     e->n_slots = plan->memory.slots;
     e->claim_size = plan->batching.claim_size;
+    atomic_store_explicit(&e->figures.ahead, e->n_slots, memory_order_relaxed);
     assert(e->tickets && e->claim_size && e->n_slots && e->n_slots <= STK_MAX_SLOTS);
     init_locks(e);
     e->want_workers = plan->io.workers;

@@ -47,6 +47,7 @@ typedef struct stk_engine_figures {
     _Atomic uint64_t packed_tokens, packed_room; /* of the consumer's epoch */
     _Alignas(64) _Atomic uint64_t head, tail;    /* lock: sequence numbers opened, taken */
     _Atomic uint32_t ready;                      /* lock: slots that are READY */
+    _Atomic uint32_t ahead; /* slots that may be open, 1..n_slots; any thread changes it */
 } stk_engine_figures;
 
 typedef struct stk_bad_samples { /* on_error="skip" */
@@ -110,6 +111,7 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err);
 uint64_t stk_engine_position(const stk_engine *e); /* of the epoch: what the consumer received */
 int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err);
+int stk_engine_set_ahead(stk_engine *e, uint32_t n, stk_error *err); /* Thread: any */
 int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, stk_error *err);
 struct timespec stk_in_ms(int ms); /* on the monotonic clock */
 

@@ -79,11 +79,13 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
 
 int stk_ring_open_locked(stk_engine *e, stk_error *err)
 {
+    uint32_t ahead = atomic_load_explicit(&e->figures.ahead, memory_order_relaxed);
+    uint32_t enough = e->plan->memory.open_slots * ahead / e->n_slots;
     int opened = 0, rc = 0;
 
-    if (e->n_slots - stk_open_slots(e) < e->plan->memory.open_slots)
+    if (ahead < stk_open_slots(e) + enough)
         return 0; /* several at once: workers are made to wait and woken less often */
-    while (rc == 0 && stk_open_slots(e) < e->n_slots) {
+    while (rc == 0 && stk_open_slots(e) < ahead) {
         uint64_t head = stk_head(e);
         stk_slot *s = &e->slot[head % e->n_slots];
         stk_batch *b = NULL;

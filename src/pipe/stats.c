@@ -147,6 +147,7 @@ static void ring_figures(const stk_engine *e, uint64_t now, stk_stats *s)
     s->packed_tokens = get(&f->packed_tokens);
     s->packed_room = get(&f->packed_room);
     s->ring_open = stk_open_slots(e);
+    s->ring_ahead = atomic_load_explicit(&f->ahead, memory_order_relaxed);
     s->ring_ready = atomic_load_explicit(&f->ready, memory_order_relaxed);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seam_figures_test.c - figures are read by any thread while the consumer and the workers run.
+/* seam_figures_test.c - figures are read by any thread while the consumer and the workers run, and how
+ * many batches are made ahead is changed by any thread.
  *
  * TSan runs it too: nothing that a snapshot reads may be written without an atomic. */
 #include <pthread.h>
@@ -217,12 +218,119 @@ static void snapshots_under_load(void **state)
     stk_loader_close(&l);
 }
 
+/* ---- how many are made ahead ---- */
+
+static stk_loader *numbers_loader(uint32_t batch, uint32_t prefetch, int32_t workers)
+{
+    static const stk_output numbers = { "cls", "int" }; /* its first batch says nothing new */
+    stk_loader_options o = seam_options(batch, workers);
+
+    o.outputs = &numbers;
+    o.n_outputs = 1;
+    o.prefetch = prefetch;
+    o.shuffle = STK_SHUFFLE_EXACT;
+    return seam_loader(&ds, 1, &o);
+}
+
+static uint64_t take_one(stk_loader *l)
+{
+    stk_batch *b = NULL;
+    uint64_t id;
+    stk_error err;
+
+    seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+    id = stk_batch_ids(b)[0];
+    stk_batch_release(&b);
+    return id;
+}
+
+static stk_stats stats_of(const stk_loader *l)
+{
+    stk_stats st = { .size = sizeof st };
+
+    stk_loader_stats(l, &st);
+    return st;
+}
+
+static void fewer_are_open(void **state)
+{
+    stk_loader *l = numbers_loader(10, 8, 2);
+    stk_error err;
+
+    (void)state;
+    assert_int_equal(stats_of(l).ring_ahead, 8);
+    assert_int_equal(stk_loader_set_ahead(l, 0, &err), STK_EINVAL);
+    assert_int_equal(stk_loader_set_ahead(l, 9, &err), STK_EINVAL);
+    assert_non_null(strstr(err.message, "1 to 8 batches ahead"));
+    seam_ok(stk_loader_set_ahead(l, 2, &err), &err);
+    take_one(l);
+    assert_int_equal(stats_of(l).ring_open, 2);
+    seam_ok(stk_loader_set_ahead(l, 7, &err), &err);
+    assert_int_equal(stats_of(l).ring_open, 2); /* the consumer opens them */
+    take_one(l);
+    assert_int_equal(stats_of(l).ring_open, 7);
+    seam_ok(stk_loader_set_ahead(l, 1, &err), &err);
+    for (uint32_t left = 6; left; left--) { /* what is open is not thrown away */
+        take_one(l);
+        assert_int_equal(stats_of(l).ring_open, left);
+    }
+    take_one(l);
+    assert_int_equal(stats_of(l).ring_open, 1);
+    stk_loader_close(&l);
+}
+
+static void *change(void *loader)
+{
+    uint64_t x = 88172645463325252u;
+    stk_error err;
+
+    while (atomic_load(&looking)) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        seam_ok(stk_loader_set_ahead(loader, 1 + (uint32_t)(x % 16), &err), &err);
+        seam_sleep_ms(x % 3 == 0);
+    }
+    return NULL;
+}
+
+/* The same batches, whatever another thread sets meanwhile. */
+static void batches_stay_the_same(void **state)
+{
+    static const int32_t workers[] = { STK_NONE, 1, 4 };
+
+    (void)state;
+    for (int w = 0; w < 3; w++) {
+        stk_loader *want = numbers_loader(6, 16, workers[w]);
+        stk_loader *got = numbers_loader(6, 16, workers[w]);
+        pthread_t thread;
+        stk_error err;
+
+        atomic_store(&looking, 1);
+        assert_int_equal(pthread_create(&thread, NULL, change, got), 0);
+        for (uint64_t epoch = 0; epoch < 6; epoch++) {
+            stk_batch *b = NULL;
+
+            for (int i = 0; i < N / 6; i++)
+                assert_int_equal(take_one(got), take_one(want));
+            assert_int_equal(stk_loader_next(want, &b, -1, &err), STK_END);
+            assert_int_equal(stk_loader_next(got, &b, -1, &err), STK_END);
+        }
+        atomic_store(&looking, 0);
+        pthread_join(thread, NULL);
+        stk_loader_close(&want);
+        stk_loader_close(&got);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_snapshot_does_not_wait),
         cmocka_unit_test(what_is_ready_is_not_waited_for),
         cmocka_unit_test(snapshots_under_load),
+        cmocka_unit_test(fewer_are_open),
+        cmocka_unit_test(batches_stay_the_same),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
