@@ -606,6 +606,60 @@ static PyObject *gpu_dict(const stk_stats *s)
         "memory_limit", (unsigned long long)s->gpu_memory_limit, "cache", cache_dict(s));
 }
 
+/* Of a stage: (seconds, how many took so long or longer, but less than twice that), none left out
+ * between the first and the last. */
+static PyObject *histogram(const stk_stats *s, int stage)
+{
+    const uint32_t *n = s->stage_times[stage];
+    int first = 0, end = STK_TIMES;
+    PyObject *list;
+
+    while (first < end && !n[first])
+        first++;
+    while (end > first && !n[end - 1])
+        end--;
+    list = PyList_New(end - first);
+    for (int k = first; list && k < end; k++) {
+        PyObject *v = Py_BuildValue("(dI)", (double)((uint64_t)1 << k) * s->tick_ns * 1e-9, n[k]);
+
+        if (!v || PyList_SetItem(list, k - first, v) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *histograms_dict(const stk_stats *s)
+{
+    PyObject *d = PyDict_New();
+
+    for (int i = 0; d && i < STK_STAGES; i++) {
+        PyObject *v = histogram(s, i);
+
+        if (!v || PyDict_SetItemString(d, stk_stage_name((stk_stage_id)i), v) < 0)
+            Py_CLEAR(d);
+        Py_XDECREF(v);
+    }
+    return d;
+}
+
+/* (stage, ticket, seconds) of what worker i does; None past the last. */
+static PyObject *loader_doing(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    stk_doing d;
+    unsigned i;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "I:doing", &i) || look(self) < 0)
+        return NULL;
+    rc = stk_loader_doing(self->l, i, &d);
+    look_away(self);
+    if (rc != 0)
+        Py_RETURN_NONE;
+    return Py_BuildValue("(sKd)", stk_stage_name(d.stage), (unsigned long long)d.ticket,
+                         (double)d.ns * 1e-9);
+}
+
 /* Where the consumer's time in next() went. */
 static PyObject *wait_dict(const stk_stats *s)
 {
@@ -634,7 +688,7 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
     stk_loader_stats(self->l, &s);
     look_away(self);
     return Py_BuildValue(
-        "{sKsKsKsIsIsNsNsdsdsKsKsKszsKsKsKsNsIsKsKsKsKsKsKsNsN}", "samples",
+        "{sKsKsKsIsIsNsNsdsdsKsKsKszsKsKsKsNsIsKsKsKsKsKsKsNsNsN}", "samples",
         (unsigned long long)s.samples, "batches", (unsigned long long)s.batches, "bytes",
         (unsigned long long)s.bytes, "workers", s.workers, "slots", s.slots, "stages",
         stages_dict(&s), "gpu", gpu_dict(&s), "wait_s", (double)s.wait_ns * 1e-9, "first_batch_s",
@@ -646,7 +700,8 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
         (unsigned long long)s.jpeg_misfit, "jpeg_fallback", (unsigned long long)s.jpeg_fallback,
         "jpeg_learned", (unsigned long long)s.jpeg_learned, "packed_tokens",
         (unsigned long long)s.packed_tokens, "packed_room", (unsigned long long)s.packed_room,
-        "wait", wait_dict(&s), "ring", ring_dict(&s));
+        "wait", wait_dict(&s), "ring", ring_dict(&s), "histograms",
+        histograms_dict(&s));
 }
 
 /* (shard, offset or -1, key, reason) of a skipped sample; None past the last. */
@@ -702,6 +757,8 @@ static PyMethodDef loader_methods[] = {
       "(output, step, op, clip, resized, window, mirrored) of what was watched since the last "
       "call" },
     { "stats", loader_stats, METH_NOARGS, "figures since open" },
+    { "doing", loader_doing, METH_VARARGS,
+      "(stage, ticket, seconds) of what the i-th worker does now, or None" },
     { "skipped", loader_skipped, METH_VARARGS,
       "(shard, offset or -1, key, reason) of the i-th skipped sample, or None" },
     { "close", loader_close, METH_NOARGS, "stop and free; again: nothing" },

@@ -318,6 +318,8 @@ typedef enum stk_stage_id {
     STK_STAGES
 } stk_stage_id;
 
+#define STK_TIMES 40 /* of a histogram */
+
 typedef struct stk_stats {
     uint32_t size;
     uint32_t workers, slots;
@@ -355,13 +357,27 @@ typedef struct stk_stats {
     uint64_t waiting_ns;            /* the consumer waits now, for so long; 0: it does not */
     uint32_t ring_open, ring_ready; /* of `slots`: batches begun, and of them ready to be taken */
     uint32_t ring_ahead;            /* batches that may be begun: stk_loader_set_ahead() */
+    /* How often a stage took from 2^k ticks to less than twice that; the last one: or more.  Rows that
+     * are timed count: each picture; of a run of cheap rows the first, or their mean.  Batch: each
+     * batch.  Idle: each time.  A tick is so many nanoseconds. */
+    double tick_ns;
+    uint32_t stage_times[STK_STAGES][STK_TIMES];
 } stk_stats;
+
+typedef struct stk_doing { /* what a worker does now */
+    stk_stage_id stage;
+    uint64_t ticket; /* the row, numbered through since the last seek; of several the first */
+    uint64_t ns;     /* for so long */
+} stk_doing;
 
 STK_API const char *stk_stage_name(stk_stage_id id); /* "fetch"; a static string */
 
 /* Fill *out up to out->size, which the caller has set.  Thread: any, until close; it waits for no
  * other thread, also not for one in stk_loader_next().  Figures may be some instructions apart. */
 STK_API void stk_loader_stats(const stk_loader *l, stk_stats *out);
+
+/* What worker i does; STK_END past the last, and before the first batch.  Thread: any, until close. */
+STK_API int stk_loader_doing(const stk_loader *l, uint32_t i, stk_doing *out);
 
 /* The i-th sample that was skipped (the first 1,000 are kept); STK_END past the last.  Thread: any,
  * until close. */

@@ -273,6 +273,14 @@ def test_stats(urls):
     assert stats["memory_of"]["scratch"] > 0 and stats["memory_of"]["batches"] > 0
     assert stats["wait"]["data_s"] == stats["wait_s"] and stats["wait"]["rest_s"] > 0
     assert stats["wait"]["repair_s"] == stats["wait"]["ledger_s"] == stats["wait"]["now_s"] == 0
+    assert set(stats["histograms"]) == set(stats["stages"])
+    for stage in ("decode", "sample", "batch"):        # a worker counts when it is through, after the consumer
+        edges, counts = zip(*stats["histograms"][stage])
+        assert all(b == pytest.approx(2 * a) for a, b in zip(edges, edges[1:]))
+        assert sum(counts) >= (5 if stage == "batch" else SAMPLES - 2) and edges[-1] < 10
+        assert counts[0] and counts[-1]
+    assert len(stats["doing"]) == 2 and all(d["stage"] in stats["stages"] for d in stats["doing"])
+    assert all(d["ticket"] >= 0 and 0 <= d["seconds"] < 60 for d in stats["doing"])
     ring = stats["ring"]
     assert ring["slots"] == ring["ahead"] == stats["slots"] and 0 <= ring["ready"] <= ring["open"] <= ring["slots"]
 

@@ -326,6 +326,11 @@ void stk_loader_stats(const stk_loader *l, stk_stats *out)
     stk_engine_stats(&l->e, out);
 }
 
+int stk_loader_doing(const stk_loader *l, uint32_t i, stk_doing *out)
+{
+    return stk_engine_doing(&l->e, i, out);
+}
+
 int stk_loader_skipped(const stk_loader *l, uint64_t i, stk_error *out)
 {
     return stk_engine_skipped(&l->e, i, out);

@@ -327,7 +327,7 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
     from = stk_now_ns();
     STK_TRY(stk_engine_start(e, err));
     if (e->plan->io.inline_mode)
-        stk_lap(&e->worker[0]->m, STK_STAGE_IDLE); /* the caller was elsewhere */
+        stk_lap_row(&e->worker[0]->m, STK_STAGE_IDLE); /* the caller was elsewhere */
     stk_stall_at(&e->plan->policy.stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
     if (e->taken >= epoch_steps(e) / 2)
         stk_schedule_expect(e->schedule, e->epoch + 1); /* while workers work */

@@ -135,6 +135,7 @@ int stk_room_pause(stk_engine *e); /* 1: others had memory, try again; 0: that w
 void stk_engine_stats(const stk_engine *e, stk_stats *out); /* Thread: any, until close */
 int stk_engine_skipped(const stk_engine *e, uint64_t i, stk_error *out); /* likewise; STK_END: none */
 void stk_engine_note_fill(stk_engine *e); /* the consumer's epoch is another: how full its rows are */
+int stk_engine_doing(const stk_engine *e, uint32_t i, stk_doing *out);      /* Thread: any */
 uint32_t stk_engine_held(const stk_engine *e); /* batches whose memory the consumer has */
 
 static inline uint64_t stk_head(const stk_engine *e)

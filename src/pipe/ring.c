@@ -200,15 +200,16 @@ static void finish(stk_engine *e, stk_slot *s)
         stk_ring_fail(e, s, 0, rc, &err);
 }
 
-void stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows)
+int stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows)
 {
     if (!rows || atomic_fetch_sub_explicit(&s->left, rows, memory_order_acq_rel) != rows)
-        return;
+        return 0;
     pthread_mutex_lock(&e->lock);
     s->state = STK_SLOT_STAGES;
     pthread_mutex_unlock(&e->lock);
     finish(e, s);
     run_stages(e, s);
+    return 1;
 }
 
 /* Rows of slot `seq` that were claimed before ticket `end`. */

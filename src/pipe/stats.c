@@ -121,6 +121,9 @@ static void worker_figures(const stk_engine *e, double ns_per_tick, stk_stats *s
     for (uint32_t i = 0; i < n; i++) {
         const stk_counters *c = &e->worker[i]->m.count;
 
+        for (int k = 0; k < STK_STAGES * STK_TIMES; k++)
+            (&s->stage_times[0][0])[k] +=
+                atomic_load_explicit(&c->times[0][0] + k, memory_order_relaxed);
         for (int k = 0; k < STK_STAGES; k++)
             s->stage_ns[k] += (uint64_t)((double)get(&c->ticks[k]) * ns_per_tick);
         s->samples += get(&c->samples);
@@ -151,17 +154,41 @@ static void ring_figures(const stk_engine *e, uint64_t now, stk_stats *s)
     s->ring_ready = atomic_load_explicit(&f->ready, memory_order_relaxed);
 }
 
+static double tick_ns(const stk_engine *e, uint64_t ticks_now)
+{
+    uint64_t ns = stk_now_ns() - e->figures.opened_ns, ticks = ticks_now - e->figures.opened_ticks;
+
+    return ticks ? (double)ns / (double)ticks : 0;
+}
+
+int stk_engine_doing(const stk_engine *e, uint32_t i, stk_doing *out)
+{
+    const stk_counters *c;
+    uint64_t doing, since, now;
+
+    if (i >= atomic_load_explicit(&e->n_workers, memory_order_acquire))
+        return STK_END;
+    c = &e->worker[i]->m.count;
+    doing = get(&c->doing);
+    since = get(&c->since);
+    now = stk_ticks();
+    *out = (stk_doing){ .stage = (stk_stage_id)(doing >> STK_TICKET_BITS),
+                        .ticket = doing & (((uint64_t)1 << STK_TICKET_BITS) - 1),
+                        .ns = now > since ? (uint64_t)((double)(now - since) * tick_ns(e, now)) : 0 };
+    return 0;
+}
+
 void stk_engine_stats(const stk_engine *e, stk_stats *out)
 {
-    uint64_t now = stk_now_ns(), ticks = stk_ticks() - e->figures.opened_ticks;
-    double ns_per_tick = ticks ? (double)(now - e->figures.opened_ns) / (double)ticks : 0;
+    double ns_per_tick = tick_ns(e, stk_ticks());
     stk_stats s = { .size = out->size,
                     .workers = atomic_load_explicit(&e->active, memory_order_relaxed),
                     .slots = e->n_slots };
     size_t size = out->size && out->size < sizeof s ? out->size : sizeof s;
 
+    s.tick_ns = ns_per_tick;
     worker_figures(e, ns_per_tick, &s);
-    ring_figures(e, now, &s);
+    ring_figures(e, stk_now_ns(), &s);
     for (uint32_t i = 0; e->plan->rows.learn && i < e->plan->data.n; i++)
         s.jpeg_learned += e->plan->rows.learn[i] ? stk_learn_count(e->plan->rows.learn[i]) : 0;
     s.skipped = get(&e->bad.skipped);

@@ -95,6 +95,15 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static uint64_t times(const stk_stats *s, stk_stage_id stage)
+{
+    uint64_t sum = 0;
+
+    for (int k = 0; k < STK_TIMES; k++)
+        sum += s->stage_times[stage][k];
+    return sum;
+}
+
 /* The consumer waits in next(); a snapshot says so, and does not wait. */
 static void a_snapshot_does_not_wait(void **state)
 {
@@ -116,6 +125,14 @@ static void a_snapshot_does_not_wait(void **state)
     for (int i = 0; i < 500 && st.waiting_ns < 20000000; i++, seam_sleep_ms(1))
         stk_loader_stats(l, &st);
     assert_true(st.waiting_ns >= 20000000 && st.ring_open > 0 && st.ring_ready == 0);
+    for (uint32_t i = 0; i < 2; i++) { /* nothing is left to do but what the gate holds */
+        stk_doing d;
+
+        assert_int_equal(stk_loader_doing(l, i, &d), 0);
+        assert_int_equal(d.stage, STK_STAGE_IDLE);
+        assert_true(d.ns > 0 && d.ns < 60000000000u);
+        assert_int_equal(stk_loader_doing(l, 2, &d), STK_END);
+    }
     for (int i = 0; i < 1000; i++) {
         uint64_t from = now_ns();
 
@@ -128,6 +145,10 @@ static void a_snapshot_does_not_wait(void **state)
     pthread_join(consumer, NULL);
     stk_loader_stats(l, &st);
     assert_int_equal(st.batches, N / 20);
+    /* Each once; but of each worker the last may be ready and not counted yet. */
+    assert_in_range(times(&st, STK_STAGE_BATCH), N / 20 - 2, N / 20 + st.slots);
+    assert_true(times(&st, STK_STAGE_VALUE) > 0 && times(&st, STK_STAGE_IDLE) > 0);
+    assert_true(times(&st, STK_STAGE_DECODE) == 0 && st.tick_ns > 0);
     assert_int_equal(st.waiting_ns, 0);
     assert_true(st.wait_ns >= 20000000 && st.next_ns >= st.wait_ns);
     assert_true(st.repair_ns == 0 && st.ledger_ns == 0);
@@ -182,11 +203,14 @@ static void *look(void *loader)
 {
     stk_stats before = { .size = sizeof before }, now = before;
     stk_error skipped;
+    stk_doing d;
 
     while (atomic_load(&looking)) {
         stk_loader_stats(loader, &now);
         at_least(&now, &before);
         before = now;
+        for (uint32_t i = 0; stk_loader_doing(loader, i, &d) == 0; i++)
+            assert_true(d.stage < STK_STAGES);
         assert_int_equal(stk_loader_skipped(loader, 0, &skipped), STK_END);
     }
     return NULL;
