@@ -192,7 +192,8 @@ static int loader_prepare(loader_object *self, int watch)
         return -1;
     }
     self->pid = getpid();
-    self->lock = PyThread_allocate_lock();
+    self->figures = PyThread_allocate_lock();
+    self->lock = self->figures ? PyThread_allocate_lock() : NULL;
     if (watch)
         self->drawn = PyMem_Calloc(1, sizeof *self->drawn);
     if (self->lock && (self->drawn || !watch))
@@ -233,12 +234,17 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 static PyObject *loader_close(PyObject *obj, PyObject *unused)
 {
     loader_object *self = (loader_object *)obj;
+    stk_loader *l;
 
     (void)unused;
     if (!self->lock || self->pid != getpid())
         Py_RETURN_NONE; /* never opened, or the parent's */
     Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
-    stk_loader_close(&self->l);
+    PyThread_acquire_lock(self->figures, WAIT_LOCK);
+    l = self->l;
+    self->l = NULL;
+    PyThread_release_lock(self->figures);
+    stk_loader_close(&l);
     PyThread_release_lock(self->lock);
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
@@ -251,6 +257,8 @@ static void loader_dealloc(PyObject *obj)
     Py_BEGIN_ALLOW_THREADS stk_loader_close(
         &self->l); /* after fork it frees nothing and joins nobody */
     Py_END_ALLOW_THREADS if (self->lock && ours) PyThread_free_lock(self->lock);
+    if (self->figures && ours)
+        PyThread_free_lock(self->figures);
     Py_XDECREF(self->data);
     PyMem_Free(self->drawn);
     free_object(obj);
@@ -598,18 +606,89 @@ static PyObject *gpu_dict(const stk_stats *s)
         "memory_limit", (unsigned long long)s->gpu_memory_limit, "cache", cache_dict(s));
 }
 
+/* Of a stage: (seconds, how many took so long or longer, but less than twice that), none left out
+ * between the first and the last. */
+static PyObject *histogram(const stk_stats *s, int stage)
+{
+    const uint32_t *n = s->stage_times[stage];
+    int first = 0, end = STK_TIMES;
+    PyObject *list;
+
+    while (first < end && !n[first])
+        first++;
+    while (end > first && !n[end - 1])
+        end--;
+    list = PyList_New(end - first);
+    for (int k = first; list && k < end; k++) {
+        PyObject *v = Py_BuildValue("(dI)", (double)((uint64_t)1 << k) * s->tick_ns * 1e-9, n[k]);
+
+        if (!v || PyList_SetItem(list, k - first, v) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *histograms_dict(const stk_stats *s)
+{
+    PyObject *d = PyDict_New();
+
+    for (int i = 0; d && i < STK_STAGES; i++) {
+        PyObject *v = histogram(s, i);
+
+        if (!v || PyDict_SetItemString(d, stk_stage_name((stk_stage_id)i), v) < 0)
+            Py_CLEAR(d);
+        Py_XDECREF(v);
+    }
+    return d;
+}
+
+/* (stage, ticket, seconds) of what worker i does; None past the last. */
+static PyObject *loader_doing(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    stk_doing d;
+    unsigned i;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "I:doing", &i) || look(self) < 0)
+        return NULL;
+    rc = stk_loader_doing(self->l, i, &d);
+    look_away(self);
+    if (rc != 0)
+        Py_RETURN_NONE;
+    return Py_BuildValue("(sKd)", stk_stage_name(d.stage), (unsigned long long)d.ticket,
+                         (double)d.ns * 1e-9);
+}
+
+/* Where the consumer's time in next() went. */
+static PyObject *wait_dict(const stk_stats *s)
+{
+    uint64_t parts = s->wait_ns + s->repair_ns + s->ledger_ns;
+    uint64_t rest = s->next_ns > parts ? s->next_ns - parts : 0;
+
+    return Py_BuildValue("{sdsdsdsdsd}", "data_s", (double)s->wait_ns * 1e-9, "repair_s",
+                         (double)s->repair_ns * 1e-9, "ledger_s", (double)s->ledger_ns * 1e-9,
+                         "rest_s", (double)rest * 1e-9, "now_s", (double)s->waiting_ns * 1e-9);
+}
+
+static PyObject *ring_dict(const stk_stats *s)
+{
+    return Py_BuildValue("{sIsIsIsI}", "slots", s->slots, "ahead", s->ring_ahead, "open",
+                         s->ring_open, "ready", s->ring_ready);
+}
+
 static PyObject *loader_stats(PyObject *obj, PyObject *unused)
 {
     loader_object *self = (loader_object *)obj;
     stk_stats s = { .size = sizeof s };
 
     (void)unused;
-    if (enter(self) < 0)
+    if (look(self) < 0)
         return NULL;
     stk_loader_stats(self->l, &s);
-    leave(self);
+    look_away(self);
     return Py_BuildValue(
-        "{sKsKsKsIsIsNsNsdsdsKsKsKszsKsKsKsNsIsKsKsKsKsKsK}", "samples",
+        "{sKsKsKsIsIsNsNsdsdsKsKsKszsKsKsKsNsIsKsKsKsKsKsKsNsNsN}", "samples",
         (unsigned long long)s.samples, "batches", (unsigned long long)s.batches, "bytes",
         (unsigned long long)s.bytes, "workers", s.workers, "slots", s.slots, "stages",
         stages_dict(&s), "gpu", gpu_dict(&s), "wait_s", (double)s.wait_ns * 1e-9, "first_batch_s",
@@ -620,7 +699,9 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
         "memory_of", memory_dict(&s), "held", s.held, "jpeg_seek", (unsigned long long)s.jpeg_seek, "jpeg_misfit",
         (unsigned long long)s.jpeg_misfit, "jpeg_fallback", (unsigned long long)s.jpeg_fallback,
         "jpeg_learned", (unsigned long long)s.jpeg_learned, "packed_tokens",
-        (unsigned long long)s.packed_tokens, "packed_room", (unsigned long long)s.packed_room);
+        (unsigned long long)s.packed_tokens, "packed_room", (unsigned long long)s.packed_room,
+        "wait", wait_dict(&s), "ring", ring_dict(&s), "histograms",
+        histograms_dict(&s));
 }
 
 /* (shard, offset or -1, key, reason) of a skipped sample; None past the last. */
@@ -631,10 +712,10 @@ static PyObject *loader_skipped(PyObject *obj, PyObject *args)
     stk_error e;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "K:skipped", &i) || enter(self) < 0)
+    if (!PyArg_ParseTuple(args, "K:skipped", &i) || look(self) < 0)
         return NULL;
     rc = stk_loader_skipped(self->l, i, &e);
-    leave(self);
+    look_away(self);
     if (rc != 0)
         Py_RETURN_NONE;
     return Py_BuildValue("(NLNN)", text_from(e.shard, strlen(e.shard)),
@@ -676,6 +757,8 @@ static PyMethodDef loader_methods[] = {
       "(output, step, op, clip, resized, window, mirrored) of what was watched since the last "
       "call" },
     { "stats", loader_stats, METH_NOARGS, "figures since open" },
+    { "doing", loader_doing, METH_VARARGS,
+      "(stage, ticket, seconds) of what the i-th worker does now, or None" },
     { "skipped", loader_skipped, METH_VARARGS,
       "(shard, offset or -1, key, reason) of the i-th skipped sample, or None" },
     { "close", loader_close, METH_NOARGS, "stop and free; again: nothing" },

@@ -2,9 +2,10 @@
 /* py_loader.h - a loader object and its lock.
  *
  * A stk_loader is used by one thread at a time and Python threads may come together once the GIL
- * is away, so every call takes `lock`, always after letting the GIL go.  A process that inherited
- * the object through fork never touches the lock: its holder may be a thread that did not come
- * along. */
+ * is away, so every call takes `lock`, always after letting the GIL go.  Figures may be read by any
+ * thread until close, so they take `figures` instead, which only they and close() hold, and never
+ * wait for next().  A process that inherited the object through fork never touches the locks: their
+ * holder may be a thread that did not come along. */
 #ifndef STOKER_PY_LOADER_H
 #define STOKER_PY_LOADER_H
 
@@ -15,8 +16,8 @@
 typedef struct drawn_list drawn_list;
 
 typedef struct loader_object {
-    PyObject_HEAD stk_loader *l; /* lock; NULL: closed */
-    PyThread_type_lock lock;
+    PyObject_HEAD stk_loader *l; /* either lock reads it, close() has both; NULL: closed */
+    PyThread_type_lock lock, figures;
     pid_t pid;
     drawn_list *drawn; /* lock; NULL: nobody asks */
     PyObject *data;    /* the data sets, some of which lend memory to the threads */
@@ -29,8 +30,8 @@ static inline void raise_closed(PyObject *obj, const char *why)
     raise_error(state_of(obj), stk_fail(&err, STK_ECLOSED, "%s", why), &err);
 }
 
-/* 0 with the lock held, or -1 with an exception set. */
-static inline int enter(loader_object *self)
+/* 0 with `with` held, one of the two locks, or -1 with an exception set. */
+static inline int enter_with(loader_object *self, PyThread_type_lock with)
 {
     if (!self->lock || self->pid != getpid()) {
         raise_closed((PyObject *)self, self->lock ? "this loader was made in another process and "
@@ -39,16 +40,36 @@ static inline int enter(loader_object *self)
                                                   : "this loader was never opened");
         return -1;
     }
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
-    Py_END_ALLOW_THREADS if (self->l) return 0;
-    PyThread_release_lock(self->lock);
+    /* Figures keep the GIL if they can: to get it back may take milliseconds. */
+    if (with == self->lock || !PyThread_acquire_lock(with, NOWAIT_LOCK)) {
+        Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(with, WAIT_LOCK);
+        Py_END_ALLOW_THREADS
+    }
+    if (self->l)
+        return 0;
+    PyThread_release_lock(with);
     raise_closed((PyObject *)self, "this loader is closed");
     return -1;
+}
+
+static inline int enter(loader_object *self)
+{
+    return enter_with(self, self->lock);
 }
 
 static inline void leave(loader_object *self)
 {
     PyThread_release_lock(self->lock);
+}
+
+static inline int look(loader_object *self)
+{
+    return enter_with(self, self->figures);
+}
+
+static inline void look_away(loader_object *self)
+{
+    PyThread_release_lock(self->figures);
 }
 
 /* py_next.c: methods of Loader that give batches. */

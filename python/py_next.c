@@ -7,7 +7,7 @@
  * The loader's place and its ledger move in give() alone.  What was cut short is made again by the
  * next call.  A for loop stores what an iterator in C answers without a look at signals between.
  *
- * next() waits in slices, so that Ctrl-C, close() and stats() of other threads get their turn. */
+ * next() waits in slices, so that Ctrl-C, close() and other threads' calls get their turn. */
 #include "py_loader.h"
 
 #include <structmember.h>

@@ -302,6 +302,11 @@ STK_API STK_MUST_CHECK int stk_loader_set_mix(stk_loader *l, const stk_mix_chang
 /* Park or add workers while running.  n >= 1. */
 STK_API STK_MUST_CHECK int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err);
 
+/* How many batches may be under way at once, 1 to stk_stats.slots, which is what it begins with: fewer
+ * take less memory and are read less far ahead.  Batches are the same.  Fewer count from the next
+ * batch on that would be opened, more when stk_loader_next() is called.  Thread: any, until close. */
+STK_API STK_MUST_CHECK int stk_loader_set_ahead(stk_loader *l, uint32_t n, stk_error *err);
+
 /* Where the time went, since open; stages are summed over workers. */
 typedef enum stk_stage_id {
     STK_STAGE_FETCH,
@@ -313,13 +318,15 @@ typedef enum stk_stage_id {
     STK_STAGES
 } stk_stage_id;
 
+#define STK_TIMES 40 /* of a histogram */
+
 typedef struct stk_stats {
     uint32_t size;
     uint32_t workers, slots;
     uint64_t samples, batches, bytes; /* bytes: read from shards */
     uint64_t skipped, retried_reads, cold_reads;
     uint64_t stage_ns[STK_STAGES];
-    uint64_t wait_ns;                           /* the consumer waited in stk_loader_next() */
+    uint64_t wait_ns;                           /* no batch was ready in stk_loader_next() */
     uint64_t first_batch_ns;                    /* from open to the first batch; 0 before it */
     uint64_t memory, memory_peak, memory_limit; /* planned bytes: outputs, reads, scratch */
     uint32_t held;                              /* batches whose buffers the consumer holds */
@@ -343,14 +350,37 @@ typedef struct stk_stats {
     /* `memory` by owner: batches, also those that you hold; what is read; blocks that samples share;
      * what rows are made in (decoders, unpacked fields). */
     uint64_t memory_batches, memory_reads, memory_blocks, memory_scratch;
+    /* All time in stk_loader_next() and stk_loader_peek(), counted when they return.  wait_ns is a part
+     * of it, and so are rows made again that the GPU could not make, and writing the ledger: these are
+     * counted when they are over, which may be a call earlier. */
+    uint64_t next_ns, repair_ns, ledger_ns;
+    uint64_t waiting_ns;            /* the consumer waits now, for so long; 0: it does not */
+    uint32_t ring_open, ring_ready; /* of `slots`: batches begun, and of them ready to be taken */
+    uint32_t ring_ahead;            /* batches that may be begun: stk_loader_set_ahead() */
+    /* How often a stage took from 2^k ticks to less than twice that; the last one: or more.  Rows that
+     * are timed count: each picture; of a run of cheap rows the first, or their mean.  Batch: each
+     * batch.  Idle: each time.  A tick is so many nanoseconds. */
+    double tick_ns;
+    uint32_t stage_times[STK_STAGES][STK_TIMES];
 } stk_stats;
+
+typedef struct stk_doing { /* what a worker does now */
+    stk_stage_id stage;
+    uint64_t ticket; /* the row, numbered through since the last seek; of several the first */
+    uint64_t ns;     /* for so long */
+} stk_doing;
 
 STK_API const char *stk_stage_name(stk_stage_id id); /* "fetch"; a static string */
 
-/* Fill *out up to out->size, which the caller has set.  Costs no lock of the workers. */
+/* Fill *out up to out->size, which the caller has set.  Thread: any, until close; it waits for no
+ * other thread, also not for one in stk_loader_next().  Figures may be some instructions apart. */
 STK_API void stk_loader_stats(const stk_loader *l, stk_stats *out);
 
-/* The i-th sample that was skipped (the first 1,000 are kept); STK_END past the last. */
+/* What worker i does; STK_END past the last, and before the first batch.  Thread: any, until close. */
+STK_API int stk_loader_doing(const stk_loader *l, uint32_t i, stk_doing *out);
+
+/* The i-th sample that was skipped (the first 1,000 are kept); STK_END past the last.  Thread: any,
+ * until close. */
 STK_API int stk_loader_skipped(const stk_loader *l, uint64_t i, stk_error *out);
 
 /* Stop, join and free; nulls the pointer.  In a forked child it frees nothing and joins nobody. */

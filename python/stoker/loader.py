@@ -475,10 +475,19 @@ class Loader:
     def stats(self) -> dict[str, Any]:
         """Figures since the loader was opened; times in seconds, stages summed over workers; padding: the
         share of packed rows, or of max_tokens' batches, that is no token of theirs, in this epoch; else None;
-        memory: bytes that memory_limit counts, memory_of: who has them."""
+        memory: bytes that memory_limit counts, memory_of: who has them.
+
+        wait: where the consumer's time in next() went: data_s (no batch was ready; also wait_s), repair_s (rows
+        that the GPU could not make), ledger_s, rest_s, and now_s: it waits at this moment, for so long.  ring:
+        slots, and of them ahead (may be open), open (begun) and ready.  histograms: of each stage (seconds, how many rows
+        took that or more, but less than twice that), of rows that are timed; a batch is timed each time.  doing:
+        of each worker its stage now, the ticket (row) it is at, and for how many seconds.  Any thread may call it; it never waits for next()."""
         stats = self._core.stats()
         room = stats["packed_room"]
         stats["padding"] = 1 - stats["packed_tokens"] / room if room else None
+        stats["doing"] = doing = []
+        while (now := self._core.doing(len(doing))) is not None:
+            doing.append(dict(zip(("stage", "ticket", "seconds"), now)))
         bad: list[dict[str, Any]] = []
         stats["bad_samples"] = bad
         while (row := self._core.skipped(len(bad))) is not None:

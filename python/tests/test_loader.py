@@ -271,6 +271,53 @@ def test_stats(urls):
     assert 0 < stats["memory"] <= stats["memory_peak"] <= stats["memory_limit"]
     assert set(stats["memory_of"]) == {"batches", "reads", "blocks", "scratch"}
     assert stats["memory_of"]["scratch"] > 0 and stats["memory_of"]["batches"] > 0
+    assert stats["wait"]["data_s"] == stats["wait_s"] and stats["wait"]["rest_s"] > 0
+    assert stats["wait"]["repair_s"] == stats["wait"]["ledger_s"] == stats["wait"]["now_s"] == 0
+    assert set(stats["histograms"]) == set(stats["stages"])
+    for stage in ("decode", "sample", "batch"):        # a worker counts when it is through, after the consumer
+        edges, counts = zip(*stats["histograms"][stage])
+        assert all(b == pytest.approx(2 * a) for a, b in zip(edges, edges[1:]))
+        assert sum(counts) >= (5 if stage == "batch" else SAMPLES - 2) and edges[-1] < 10
+        assert counts[0] and counts[-1]
+    assert len(stats["doing"]) == 2 and all(d["stage"] in stats["stages"] for d in stats["doing"])
+    assert all(d["ticket"] >= 0 and 0 <= d["seconds"] < 60 for d in stats["doing"])
+    ring = stats["ring"]
+    assert ring["slots"] == ring["ahead"] == stats["slots"] and 0 <= ring["ready"] <= ring["open"] <= ring["slots"]
+
+
+def test_the_ledger_is_not_waiting(urls, tmp_path):
+    with stoker.Loader(urls, LABEL, batch_size=4, num_workers=2) as loader:
+        loader.ledger(tmp_path)
+        ids_of(loader)
+        wait = loader.stats()["wait"]
+    assert wait["ledger_s"] > 0 and wait["data_s"] >= 0
+
+
+def test_stats_never_waits_for_next(urls):
+    """1,000 calls while the main thread is in next(), which takes long: none waits for it."""
+    took, waits, stop = [], [], threading.Event()
+
+    def look():
+        while not stop.is_set() and len(took) < 1000:
+            start = time.perf_counter()
+            stats = loader.stats()
+            took.append(time.perf_counter() - start)
+            waits.append(stats["wait"]["now_s"])
+            time.sleep(0.0002)
+
+    fields = {"image": "from(jpg) | image | resize((512, 512)) | to(f32)"}
+    with stoker.Loader(urls, fields, batch_size=25, num_workers=1, prefetch=1, limit=100) as loader:
+        thread = threading.Thread(target=look)
+        thread.start()
+        while thread.is_alive():
+            for _ in loader:
+                if not thread.is_alive():
+                    break
+        stop.set()
+        thread.join()
+    late = sorted(took)[-10]                    # the machine has other work too: a few may be put off
+    assert len(took) == 1000 and late < 0.005, f"the tenth longest took {late * 1e3:.1f} ms"
+    assert max(waits) > 0.01, "next() was too quick to tell"
 
 
 def test_set_workers_while_running(urls, reference):

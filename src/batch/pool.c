@@ -19,7 +19,7 @@ typedef struct pooled {
 struct stk_pool {
     stk_mutex lock;
     pooled *idle;   /* lock */
-    uint32_t out;   /* lock */
+    _Atomic uint32_t out; /* changes under the lock */
     int shut;       /* lock: buffers that come back are freed */
     int closed;     /* lock: the owner has let go */
     uint64_t bytes; /* lock: of all buffers */
@@ -27,6 +27,16 @@ struct stk_pool {
     stk_memory memory;
     stk_account account;
 };
+
+uint32_t stk_pool_out(const stk_pool *p)
+{
+    return atomic_load_explicit(&p->out, memory_order_relaxed);
+}
+
+static void out_add_locked(stk_pool *p, int n) STK_REQUIRES(p->lock)
+{
+    atomic_store_explicit(&p->out, stk_pool_out(p) + (uint32_t)n, memory_order_relaxed);
+}
 
 static void *heap_alloc(void *cookie, size_t size)
 {
@@ -136,22 +146,22 @@ static void buffer_back(stk_buffer *b)
     if (p->memory.leave)
         x->mark = p->memory.leave(p->memory.cookie, x->mark);
     stk_mutex_lock(&p->lock);
-    assert(p->out > 0); /* a buffer comes back once */
+    assert(stk_pool_out(p) > 0); /* a buffer comes back once */
     shut = p->shut;
     if (shut) {
         leave_locked(p, x, &gone);
     } else {
-        p->out--;
+        out_add_locked(p, -1);
         x->next = p->idle;
         p->idle = x;
     }
-    last = !shut && p->closed && !p->out;
+    last = !shut && p->closed && !stk_pool_out(p);
     stk_mutex_unlock(&p->lock);
     if (shut) { /* it counts as out until it is gone: the pool must live so long */
         buffers_free(gone);
         stk_mutex_lock(&p->lock);
-        p->out--;
-        last = p->closed && !p->out;
+        out_add_locked(p, -1);
+        last = p->closed && !stk_pool_out(p);
         stk_mutex_unlock(&p->lock);
     }
     if (last)
@@ -180,7 +190,7 @@ void stk_pool_close(stk_pool **pp)
     stk_pool_shut(p);
     stk_mutex_lock(&p->lock);
     p->closed = 1;
-    last = !p->out;
+    last = !stk_pool_out(p);
     stk_mutex_unlock(&p->lock);
     if (last)
         pool_destroy(p);
@@ -238,7 +248,7 @@ static int book(stk_pool *p, size_t size)
     room = room_for(p, size) && stk_account_take(&p->account, size);
     if (room) {
         p->bytes += size;
-        p->out++;
+        out_add_locked(p, 1);
     }
     stk_mutex_unlock(&p->lock);
     return room;
@@ -248,7 +258,7 @@ static void unbook(stk_pool *p, size_t size)
 {
     stk_mutex_lock(&p->lock);
     p->bytes -= size;
-    p->out--;
+    out_add_locked(p, -1);
     stk_mutex_unlock(&p->lock);
     stk_account_give(&p->account, size);
 }
@@ -290,7 +300,7 @@ static pooled *take_idle(stk_pool *p, size_t size)
     x = take_idle_locked(p, size, 0);
     if (!x && p->memory.leave && !room_for(p, size))
         x = take_idle_locked(p, size, 1); /* better to wait than to free what is only late */
-    p->out += x != NULL;
+    out_add_locked(p, x != NULL);
     stk_mutex_unlock(&p->lock);
     if (x && x->mark) /* it is ours now: others need not wait with us */
         (void)p->memory.ready(p->memory.cookie, x->mark, 1);
@@ -321,14 +331,4 @@ stk_buffer *stk_pool_get(stk_pool *p, size_t size)
 stk_account *stk_pool_account(stk_pool *p)
 {
     return &p->account;
-}
-
-uint32_t stk_pool_out(stk_pool *p)
-{
-    uint32_t n;
-
-    stk_mutex_lock(&p->lock);
-    n = p->out;
-    stk_mutex_unlock(&p->lock);
-    return n;
 }

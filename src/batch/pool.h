@@ -25,6 +25,6 @@ stk_buffer *stk_pool_get(stk_pool *p, size_t size);
 /* The same; *no_memory tells the two apart: 1, the system has none. */
 stk_buffer *stk_pool_try(stk_pool *p, size_t size, int *no_memory);
 stk_account *stk_pool_account(stk_pool *p);
-uint32_t stk_pool_out(stk_pool *p); /* buffers that somebody holds */
+uint32_t stk_pool_out(const stk_pool *p); /* buffers that somebody holds.  Thread: any */
 
 #endif

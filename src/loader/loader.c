@@ -315,14 +315,25 @@ int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err)
     return stk_engine_set_workers(&l->e, n, err);
 }
 
+int stk_loader_set_ahead(stk_loader *l, uint32_t n, stk_error *err)
+{
+    STK_TRY(check_process(l, err));
+    return stk_engine_set_ahead(&l->e, n, err);
+}
+
 void stk_loader_stats(const stk_loader *l, stk_stats *out)
 {
     stk_engine_stats(&l->e, out);
 }
 
+int stk_loader_doing(const stk_loader *l, uint32_t i, stk_doing *out)
+{
+    return stk_engine_doing(&l->e, i, out);
+}
+
 int stk_loader_skipped(const stk_loader *l, uint64_t i, stk_error *out)
 {
-    return stk_engine_skipped((stk_engine *)(uintptr_t)&l->e, i, out);
+    return stk_engine_skipped(&l->e, i, out);
 }
 
 void stk_loader_close(stk_loader **lp)

@@ -9,18 +9,25 @@
 
 #include "base/thread.h"
 
+static uint32_t workers_of(const stk_engine *e)
+{
+    return atomic_load_explicit(&e->n_workers, memory_order_relaxed);
+}
+
 static int worker_add_locked(stk_engine *e, stk_error *err)
 {
+    uint32_t n = workers_of(e);
     stk_worker *w = NULL;
 
-    STK_TRY(stk_worker_open(&w, e, e->n_workers, err));
-    e->worker[e->n_workers++] = w;
-    if (e->plan->io.inline_mode ||
-        stk_thread_start(&w->thread, stk_worker_main, w, "stk-worker") == 0)
-        return 0;
-    e->n_workers--;
-    stk_worker_close(&w);
-    return stk_fail(err, STK_ENOMEM, "no thread could be started for worker %u", e->n_workers);
+    STK_TRY(stk_worker_open(&w, e, n, err));
+    if (!e->plan->io.inline_mode &&
+        stk_thread_start(&w->thread, stk_worker_main, w, "stk-worker") != 0) {
+        stk_worker_close(&w);
+        return stk_fail(err, STK_ENOMEM, "no thread could be started for worker %u", n);
+    }
+    e->worker[n] = w; /* from here on its figures are read, until close */
+    atomic_store_explicit(&e->n_workers, n + 1, memory_order_release);
+    return 0;
 }
 
 /* More threads if there are fewer than n; those past n park. */
@@ -28,7 +35,7 @@ static int workers_set_locked(stk_engine *e, uint32_t n, stk_error *err)
 {
     int rc = 0;
 
-    while (rc == 0 && e->n_workers < n)
+    while (rc == 0 && workers_of(e) < n)
         rc = worker_add_locked(e, err);
     if (rc == 0)
         atomic_store_explicit(&e->active, n, memory_order_relaxed);
@@ -95,10 +102,22 @@ int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err)
             rc = stk_fail_nomem(err, n * sizeof *heap);
         }
     }
-    if (rc == 0 && e->n_workers)
+    if (rc == 0 && workers_of(e))
         rc = workers_set_locked(e, n, err);
     pthread_mutex_unlock(&e->lock);
     return rc;
+}
+
+/* Slots past n that are open stay so until they are taken; more are opened when the consumer comes. */
+int stk_engine_set_ahead(stk_engine *e, uint32_t n, stk_error *err)
+{
+    if (n < 1 || n > e->n_slots)
+        return stk_fail(err, STK_EINVAL,
+                        "this loader makes 1 to %u batches ahead (prefetch and memory_limit set the "
+                        "most), not %u",
+                        e->n_slots, n);
+    atomic_store_explicit(&e->figures.ahead, n, memory_order_relaxed);
+    return 0;
 }
 
 static int held_too_many(stk_engine *e, int rc, stk_error *err)
@@ -135,6 +154,11 @@ static int passed(const struct timespec *t)
     return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
 }
 
+static uint64_t since(const stk_engine *e)
+{
+    return atomic_load_explicit(&e->figures.waiting_since, memory_order_relaxed);
+}
+
 int stk_worker_step_locked(stk_engine *e)
 {
     struct timespec soon;
@@ -151,20 +175,22 @@ int stk_worker_step_locked(stk_engine *e)
 }
 
 /* Wait for the slot at the tail.  Takes the lock, returns with it held in every case. */
-static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
+static int wait_slot_locked(stk_engine *e, int timeout_ms, stk_error *err)
 {
-    stk_slot *s = &e->slot[e->tail % e->n_slots];
+    stk_slot *s = stk_tail_slot(e);
     struct timespec until = stk_in_ms(timeout_ms > 0 ? timeout_ms : 0);
     int rc, timed_out = 0;
 
     for (;;) {
         rc = stk_ring_open_locked(e, err);
-        if (e->head == e->tail)
+        if (stk_head(e) == stk_tail(e))
             return held_too_many(e, rc, err);
         if (s->state == STK_SLOT_READY)
             return 0;
         e->wanted = 1;
         e->waits_from = stk_now_ns();
+        if (!since(e))
+            atomic_store_explicit(&e->figures.waiting_since, e->waits_from, memory_order_relaxed);
         if (e->plan->io.inline_mode) {
             timed_out = !stk_worker_step_locked(e) && timeout_ms >= 0 && passed(&until);
         } else if (timeout_ms < 0) {
@@ -178,10 +204,23 @@ static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
     }
 }
 
+/* What of next() is waiting for data: nothing, and no look at the clock, when a batch is ready. */
+static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
+{
+    int rc = wait_slot_locked(e, timeout_ms, err);
+    uint64_t from = since(e);
+
+    if (from) {
+        stk_count(&e->figures.data_wait_ns, stk_now_ns() - from);
+        atomic_store_explicit(&e->figures.waiting_since, 0, memory_order_relaxed);
+    }
+    return rc;
+}
+
 /* The slot at the tail falls free; its batch is held.  A failure is told once: its step is over. */
 static int hold_locked(stk_engine *e, stk_error *err)
 {
-    stk_slot *s = &e->slot[e->tail % e->n_slots];
+    stk_slot *s = stk_tail_slot(e);
     int rc = s->rc;
 
     if (rc < 0) {
@@ -189,14 +228,15 @@ static int hold_locked(stk_engine *e, stk_error *err)
             *err = s->err;
         stk_batch_release(&s->batch);
         e->taken++;
-        e->figures.batches++;
+        stk_count(&e->figures.batches, 1);
     } else {
         e->held = (stk_held){ s->batch, s->epoch, s->step, s->share.start, s->share.count };
         s->batch = NULL;
     }
     s->state = STK_SLOT_FREE;
     e->wanted = 0;
-    e->tail++;
+    stk_ready_locked(e, -1);
+    stk_count(&e->figures.tail, 1);
     stk_ring_open_locked(
         e, NULL); /* the place that fell free is worked on while the consumer trains */
     return rc;
@@ -214,7 +254,17 @@ static int note(stk_engine *e, stk_error *err)
                            .ids = h->batch->ids,
                            .valid = h->batch->valid };
 
-    return e->ledger ? stk_ledger_writer_add(e->ledger, &row, err) : 0;
+    uint64_t from, ns;
+    int rc;
+
+    if (!e->ledger)
+        return 0;
+    from = stk_now_ns();
+    rc = stk_ledger_writer_add(e->ledger, &row, err);
+    ns = stk_now_ns() - from;
+    stk_count(&e->figures.ledger_ns, ns);
+    stk_count(&e->figures.next_ns, ns);
+    return rc;
 }
 
 /* Rows whose pictures the GPU could not make: once more by the CPU, whose pixels, error or stand-in
@@ -238,12 +288,14 @@ static int mend(stk_engine *e, stk_slot *s, stk_error *err)
 
 static void mend_locked(stk_engine *e)
 {
-    stk_slot *s = &e->slot[e->tail % e->n_slots];
+    stk_slot *s = stk_tail_slot(e);
     stk_error why;
+    uint64_t from;
     int rc = 0;
 
     if (s->rc < 0 || !s->batch->bad)
         return;
+    from = stk_now_ns();
     stk_error_clear(&why);
     if (!e->mender) /* its request counts among those of the workers */
         rc = stk_worker_open(&e->mender, e, STK_MAX_WORKERS, &why);
@@ -252,6 +304,7 @@ static void mend_locked(stk_engine *e)
         rc = mend(e, s, &why);
     if (rc < 0)
         stk_ring_fail(e, s, 0, rc, &why); /* where no row has spoken yet */
+    stk_count(&e->figures.repair_ns, stk_now_ns() - from);
     pthread_mutex_lock(&e->lock);
 }
 
@@ -264,16 +317,17 @@ static uint64_t epoch_steps(const stk_engine *e)
 
 int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
 {
-    uint64_t from = stk_now_ns();
+    uint64_t from;
     int rc;
 
     if (e->taken >= epoch_steps(e))
         return STK_END;
     if (e->held.batch)
         return 0;
+    from = stk_now_ns();
     STK_TRY(stk_engine_start(e, err));
     if (e->plan->io.inline_mode)
-        stk_lap(&e->worker[0]->m, STK_STAGE_IDLE); /* the caller was elsewhere */
+        stk_lap_row(&e->worker[0]->m, STK_STAGE_IDLE); /* the caller was elsewhere */
     stk_stall_at(&e->plan->policy.stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
     if (e->taken >= epoch_steps(e) / 2)
         stk_schedule_expect(e->schedule, e->epoch + 1); /* while workers work */
@@ -286,7 +340,7 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
         rc = hold_locked(e, err);
     pthread_mutex_unlock(&e->lock);
     stk_range(e, NULL);
-    e->figures.wait_ns += stk_now_ns() - from;
+    stk_count(&e->figures.next_ns, stk_now_ns() - from);
     return rc;
 }
 
@@ -298,6 +352,7 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     if (rc == STK_END) {
         e->taken = 0;
         e->epoch++;
+        stk_engine_note_fill(e);
         stk_learn_save(e, 0);
     }
     if (rc != 0)
@@ -306,9 +361,9 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     *out = e->held.batch;
     e->held.batch = NULL;
     e->taken++;
-    e->figures.batches++;
-    if (!e->figures.first_batch_ns)
-        e->figures.first_batch_ns = stk_now_ns() - e->figures.opened_ns;
+    stk_count(&e->figures.batches, 1);
+    if (!atomic_load_explicit(&e->figures.first_batch_ns, memory_order_relaxed))
+        stk_count(&e->figures.first_batch_ns, stk_now_ns() - e->figures.opened_ns);
     return 0;
 }
 
@@ -326,17 +381,15 @@ uint64_t stk_engine_position(const stk_engine *e)
  * tail, begins. */
 static void tail_place(const stk_engine *e, uint64_t *epoch, uint64_t *position)
 {
-    const stk_slot *s = &e->slot[e->tail % e->n_slots];
+    const stk_slot *s = &e->slot[stk_tail(e) % e->n_slots];
     const stk_cursor *a = &e->ahead;
-    int over = a->at == a->steps;
+    int over = a->at == a->steps, open = stk_open_slots(e) != 0;
 
-    *epoch = e->held.batch       ? e->held.epoch
-             : e->head > e->tail ? s->epoch
-                                 : a->epoch + (uint64_t)over;
-    *position = e->held.batch       ? e->held.start
-                : e->head > e->tail ? s->share.start
-                : over              ? 0
-                                    : a->from + a->at * e->schedule->split.global;
+    *epoch = e->held.batch ? e->held.epoch : open ? s->epoch : a->epoch + (uint64_t)over;
+    *position = e->held.batch ? e->held.start
+                : open        ? s->share.start
+                : over        ? 0
+                              : a->from + a->at * e->schedule->split.global;
 }
 
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err)
@@ -352,6 +405,7 @@ int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error 
     } /* else that is what comes next anyway */
     e->epoch = epoch;
     e->taken = c.steps ? c.first : epoch_steps(e);
+    stk_engine_note_fill(e);
     return 0;
 }
 
@@ -391,7 +445,7 @@ static void stop(stk_engine *e)
     pthread_cond_broadcast(&e->work);
     pthread_cond_broadcast(&e->parked);
     pthread_mutex_unlock(&e->lock);
-    for (uint32_t i = 0; i < e->n_workers && !e->plan->io.inline_mode; i++)
+    for (uint32_t i = 0; i < workers_of(e) && !e->plan->io.inline_mode; i++)
         pthread_join(e->worker[i]->thread, NULL);
     stk_io_stop(e);
     if (atomic_exchange_explicit(&e->gpu.uploading, 2, memory_order_relaxed))
@@ -400,7 +454,7 @@ static void stop(stk_engine *e)
         stk_device_shut(e->plan->gpu.device);
         pthread_join(e->gpu.lander, NULL);
     }
-    for (uint32_t i = 0; i < e->n_workers; i++)
+    for (uint32_t i = 0; i < workers_of(e); i++)
         stk_worker_close(&e->worker[i]);
     stk_worker_close(&e->mender);
     while (e->idle) {
@@ -436,6 +490,7 @@ int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
     e->tickets = plan->batching.tickets;
     e->n_slots = plan->memory.slots;
     e->claim_size = plan->batching.claim_size;
+    atomic_store_explicit(&e->figures.ahead, e->n_slots, memory_order_relaxed);
     assert(e->tickets && e->claim_size && e->n_slots && e->n_slots <= STK_MAX_SLOTS);
     init_locks(e);
     e->want_workers = plan->io.workers;
@@ -446,6 +501,7 @@ int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
     e->bad.list = stk_zalloc(STK_KEPT_SKIPS, sizeof *e->bad.list);
     if (!e->arrived || !e->io.thread || !e->bad.list)
         return stk_fail_nomem(err, STK_KEPT_SKIPS * sizeof *e->bad.list);
+    stk_engine_note_fill(e);
     return stk_ring_plan(e, err);
 }
 

@@ -34,15 +34,27 @@ typedef struct stk_gpu_threads {
     _Atomic int uploading; /* 0: not begun; 1: it runs, or is through; 2: it must end */
 } stk_gpu_threads;
 
+/* Where the consumer's time went, and how full the ring is.  The consumer writes, any thread reads.
+ * The second part changes under the lock, in a cache line that the others do not share. */
 typedef struct stk_engine_figures {
-    uint64_t opened_ns, opened_ticks, wait_ns, first_batch_ns, batches;
+    uint64_t opened_ns, opened_ticks; /* never change */
+    _Alignas(64) _Atomic uint64_t batches, first_batch_ns;
+    _Atomic uint64_t next_ns;      /* all time in next() and peek(); of it: */
+    _Atomic uint64_t data_wait_ns; /* no batch was ready */
+    _Atomic uint64_t repair_ns;    /* rows that the GPU could not make */
+    _Atomic uint64_t ledger_ns;
+    _Atomic uint64_t waiting_since; /* on stk_now_ns(); 0: it does not wait for data now */
+    _Atomic uint64_t packed_tokens, packed_room; /* of the consumer's epoch */
+    _Alignas(64) _Atomic uint64_t head, tail;    /* lock: sequence numbers opened, taken */
+    _Atomic uint32_t ready;                      /* lock: slots that are READY */
+    _Atomic uint32_t ahead; /* slots that may be open, 1..n_slots; any thread changes it */
 } stk_engine_figures;
 
 typedef struct stk_bad_samples { /* on_error="skip" */
     _Atomic uint64_t skipped;
     _Atomic uint32_t of_epoch[STK_EPOCHS];
-    stk_error *list; /* lock: the first STK_KEPT_SKIPS */
-    uint32_t n;      /* lock */
+    stk_error *list;    /* the first STK_KEPT_SKIPS */
+    _Atomic uint32_t n; /* grows under the lock, with release: what is below stays */
 } stk_bad_samples;
 
 struct stk_engine {
@@ -66,7 +78,6 @@ struct stk_engine {
     pthread_mutex_t lock;
     pthread_cond_t work, parked, ready;
     stk_slot slot[STK_MAX_SLOTS];
-    uint64_t head, tail;               /* lock: sequence numbers opened, taken */
     stk_cursor base;                   /* lock: where sequence number 0 is */
     stk_cursor ahead;                  /* lock: where the slot at the head will be */
     int wanted;                        /* lock: the consumer has asked for the slot at the tail */
@@ -79,7 +90,7 @@ struct stk_engine {
     stk_request *idle;                 /* lock */
     uint32_t n_requests, max_requests; /* lock */
     stk_worker *worker[STK_MAX_WORKERS];
-    uint32_t n_workers;      /* lock: threads there are */
+    _Atomic uint32_t n_workers; /* threads there are; grows under the lock, with release */
     uint32_t n_resting;      /* lock: of them, those with nothing to do */
     _Atomic uint32_t active; /* threads that work; changed under the lock */
     uint32_t want_workers;
@@ -87,7 +98,7 @@ struct stk_engine {
 
     stk_io_threads io;
     stk_gpu_threads gpu;
-    stk_engine_figures figures; /* the consumer's */
+    stk_engine_figures figures;
 };
 
 /* engine.c */
@@ -100,6 +111,7 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err);
 uint64_t stk_engine_position(const stk_engine *e); /* of the epoch: what the consumer received */
 int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err);
+int stk_engine_set_ahead(stk_engine *e, uint32_t n, stk_error *err); /* Thread: any */
 int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, stk_error *err);
 struct timespec stk_in_ms(int ms); /* on the monotonic clock */
 
@@ -120,9 +132,44 @@ int stk_room_row(stk_maker *m, uint64_t ticket, size_t room, stk_error *err); /*
 int stk_room_pause(stk_engine *e); /* 1: others had memory, try again; 0: that would be in vain */
 
 /* stats.c */
-void stk_engine_stats(const stk_engine *e, stk_stats *out);
-int stk_engine_skipped(stk_engine *e, uint64_t i, stk_error *out); /* STK_END: there is none */
+void stk_engine_stats(const stk_engine *e, stk_stats *out); /* Thread: any, until close */
+int stk_engine_skipped(const stk_engine *e, uint64_t i, stk_error *out); /* likewise; STK_END: none */
+void stk_engine_note_fill(stk_engine *e); /* the consumer's epoch is another: how full its rows are */
+int stk_engine_doing(const stk_engine *e, uint32_t i, stk_doing *out);      /* Thread: any */
 uint32_t stk_engine_held(const stk_engine *e); /* batches whose memory the consumer has */
+
+static inline uint64_t stk_head(const stk_engine *e)
+{
+    return atomic_load_explicit(&e->figures.head, memory_order_relaxed);
+}
+
+static inline uint64_t stk_tail(const stk_engine *e)
+{
+    return atomic_load_explicit(&e->figures.tail, memory_order_relaxed);
+}
+
+/* Slots that are open.  Any thread; exact for the consumer. */
+static inline uint32_t stk_open_slots(const stk_engine *e)
+{
+    uint64_t tail = stk_tail(e), head = stk_head(e);
+
+    if (head <= tail) /* another thread may look in the middle of a drain */
+        return 0;
+    return head - tail < e->n_slots ? (uint32_t)(head - tail) : e->n_slots;
+}
+
+static inline stk_slot *stk_tail_slot(stk_engine *e)
+{
+    return &e->slot[stk_tail(e) % e->n_slots];
+}
+
+/* Under the lock: how many slots are READY. */
+static inline void stk_ready_locked(stk_engine *e, int more)
+{
+    uint32_t n = atomic_load_explicit(&e->figures.ready, memory_order_relaxed);
+
+    atomic_store_explicit(&e->figures.ready, n + (uint32_t)more, memory_order_relaxed);
+}
 
 /* A range that profilers show; NULL ends it. */
 static inline void stk_range(const stk_engine *e, const char *name)

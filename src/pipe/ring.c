@@ -79,30 +79,33 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
 
 int stk_ring_open_locked(stk_engine *e, stk_error *err)
 {
+    uint32_t ahead = atomic_load_explicit(&e->figures.ahead, memory_order_relaxed);
+    uint32_t enough = e->plan->memory.open_slots * ahead / e->n_slots;
     int opened = 0, rc = 0;
 
-    if (e->n_slots - (e->head - e->tail) < e->plan->memory.open_slots)
+    if (ahead < stk_open_slots(e) + enough)
         return 0; /* several at once: workers are made to wait and woken less often */
-    while (rc == 0 && e->head - e->tail < e->n_slots) {
-        stk_slot *s = &e->slot[e->head % e->n_slots];
+    while (rc == 0 && stk_open_slots(e) < ahead) {
+        uint64_t head = stk_head(e);
+        stk_slot *s = &e->slot[head % e->n_slots];
         stk_batch *b = NULL;
         stk_cursor next;
 
-        if (e->head > e->tail && !stk_common_settled(e->plan->outputs.common))
+        if (head > stk_tail(e) && !stk_common_settled(e->plan->outputs.common))
             break; /* the first ragged batch shows how many fit */
-        if (e->head > e->tail && stk_account_waited_for(e->plan->memory.reads))
+        if (head > stk_tail(e) && stk_account_waited_for(e->plan->memory.reads))
             break; /* a row of an earlier one waits for memory */
         slot_place(e, s, &next);
         rc = stk_batch_open(&b, e->plan->outputs.common, slot_rows(e, s), err);
         if (rc < 0)
             break;
-        slot_init(e, s, e->head, b);
-        e->head++;
+        slot_init(e, s, head, b);
+        atomic_store_explicit(&e->figures.head, head + 1, memory_order_relaxed);
         e->ahead = next;
         opened = 1;
     }
     if (opened) {
-        atomic_store_explicit(&e->limit, e->head * e->tickets, memory_order_release);
+        atomic_store_explicit(&e->limit, stk_head(e) * e->tickets, memory_order_release);
         pthread_cond_broadcast(&e->work);
     }
     return rc;
@@ -125,14 +128,15 @@ void stk_ring_fail(stk_engine *e, stk_slot *s, uint32_t row, int rc, const stk_e
  * making a slot, and comes here again when that is done. */
 static int wake_locked(const stk_engine *e)
 {
+    uint64_t tail = stk_tail(e);
     uint64_t next = atomic_load_explicit(&e->claim, memory_order_relaxed) &
                     (((uint64_t)1 << STK_TICKET_BITS) - 1);
 
-    if (e->head == e->tail || e->slot[e->tail % e->n_slots].state != STK_SLOT_READY)
+    if (stk_head(e) == tail || e->slot[tail % e->n_slots].state != STK_SLOT_READY)
         return 0;
     return !e->plan->memory.wake_slots || !e->waits_from ||
            next >= atomic_load_explicit(&e->limit, memory_order_relaxed) ||
-           next >= (e->tail + e->plan->memory.wake_slots) * e->tickets ||
+           next >= (tail + e->plan->memory.wake_slots) * e->tickets ||
            stk_now_ns() - e->waits_from >= MOMENT_NS;
 }
 
@@ -142,6 +146,7 @@ static void slot_ready(stk_engine *e, stk_slot *s)
         stk_batch_settle(s->batch);
     pthread_mutex_lock(&e->lock);
     s->state = STK_SLOT_READY;
+    stk_ready_locked(e, 1);
     if (wake_locked(e) || atomic_load_explicit(&e->draining, memory_order_relaxed))
         pthread_cond_broadcast(&e->ready);
     pthread_mutex_unlock(&e->lock);
@@ -195,15 +200,16 @@ static void finish(stk_engine *e, stk_slot *s)
         stk_ring_fail(e, s, 0, rc, &err);
 }
 
-void stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows)
+int stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows)
 {
     if (!rows || atomic_fetch_sub_explicit(&s->left, rows, memory_order_acq_rel) != rows)
-        return;
+        return 0;
     pthread_mutex_lock(&e->lock);
     s->state = STK_SLOT_STAGES;
     pthread_mutex_unlock(&e->lock);
     finish(e, s);
     run_stages(e, s);
+    return 1;
 }
 
 /* Rows of slot `seq` that were claimed before ticket `end`. */
@@ -232,9 +238,9 @@ void stk_ring_drain(stk_engine *e)
                                                   ((old >> STK_TICKET_BITS) + 1) << STK_TICKET_BITS,
                                                   memory_order_acq_rel, memory_order_relaxed)) {}
     stk_stall_at(&e->plan->policy.stall, STK_STALL_DRAIN, old + 2);
-    for (seq = e->tail; seq < e->head; seq++)
+    for (seq = stk_tail(e); seq < stk_head(e); seq++)
         stk_ring_done(e, &e->slot[seq % e->n_slots], e->tickets - claimed(e, seq, old & mask));
-    for (seq = e->tail; seq < e->head; seq++) {
+    for (seq = stk_tail(e); seq < stk_head(e); seq++) {
         stk_slot *s = &e->slot[seq % e->n_slots];
 
         pthread_mutex_lock(&e->lock);
@@ -245,10 +251,14 @@ void stk_ring_drain(stk_engine *e)
                 pthread_cond_wait(&e->ready, &e->lock);
         }
         s->state = STK_SLOT_FREE;
+        stk_ready_locked(e, -1);
         pthread_mutex_unlock(&e->lock);
         stk_batch_release(&s->batch);
     }
-    e->head = e->tail = 0;
+    pthread_mutex_lock(&e->lock);
+    atomic_store_explicit(&e->figures.head, 0, memory_order_relaxed);
+    atomic_store_explicit(&e->figures.tail, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&e->lock);
     for (uint32_t i = 0; i < STK_EPOCHS; i++) /* what is made anew is counted anew */
         atomic_store_explicit(&e->bad.of_epoch[i], 0, memory_order_relaxed);
     atomic_store_explicit(&e->draining, 0, memory_order_relaxed);

@@ -23,9 +23,10 @@ static int nobody_gives(stk_engine *e, const stk_worker *w)
     if (e->plan->io.inline_mode)
         return 1;
     pthread_mutex_lock(&e->lock);
-    none = e->n_resting + atomic_load(&e->n_short) >= e->n_workers + (uint32_t)w->synchronous &&
-           (w->synchronous || e->wanted) && e->head > e->tail &&
-           (w->synchronous || e->slot[e->tail % e->n_slots].state == STK_SLOT_FILLING);
+    none = e->n_resting + atomic_load(&e->n_short) >=
+               atomic_load_explicit(&e->n_workers, memory_order_relaxed) + (uint32_t)w->synchronous &&
+           (w->synchronous || e->wanted) && stk_open_slots(e) &&
+           (w->synchronous || stk_tail_slot(e)->state == STK_SLOT_FILLING);
     pthread_mutex_unlock(&e->lock);
     return none;
 }

@@ -54,8 +54,8 @@ int stk_ring_plan(stk_engine *e, stk_error *err); /* memory of slots that have p
 int stk_ring_open_locked(stk_engine *e,
                          stk_error *err); /* open what can be opened; the last failure */
 void stk_ring_fail(stk_engine *e, stk_slot *s, uint32_t row, int rc, const stk_error *err);
-void stk_ring_done(stk_engine *e, stk_slot *s,
-                   uint32_t rows);  /* rows are done; the last one runs the stages */
+/* Rows are done; the last one runs the stages.  1: it was among them. */
+int stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows);
 void stk_ring_drain(stk_engine *e); /* no claims left, all slots free, nothing held */
 
 #endif

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.c - figures for people, summed over workers when somebody asks. */
+/* stats.c - figures for people, summed over workers when somebody asks.
+ *
+ * A snapshot may be taken on any thread until close, and takes no lock that next() or a worker
+ * holds: a figure is an atomic that one thread writes, workers are published with release and freed
+ * at close.  So it is not one moment: figures of one snapshot may be some instructions apart. */
 #include <string.h>
 
 #include "index/seeklearn.h"
@@ -39,7 +43,7 @@ uint32_t stk_engine_held(const stk_engine *e)
         }
         each += (uint32_t)large;
     }
-    ring = (uint32_t)(e->head - e->tail) * (each + more);
+    ring = stk_open_slots(e) * (each + more);
     return each && out > ring ? (out - ring + each - 1) / each : 0;
 }
 
@@ -66,6 +70,19 @@ static void memory_figures(const stk_engine *e, stk_stats *s)
     s->memory_scratch = get(&e->plan->memory.ration->account.used);
     others = s->memory_blocks + s->memory_reads + s->memory_scratch;
     s->memory_batches = s->memory > others ? s->memory - others : 0; /* threads go on meanwhile */
+}
+
+/* The consumer's: the schedule is its own. */
+void stk_engine_note_fill(stk_engine *e)
+{
+    const stk_array_plan *arrays = e->plan->chains.arrays;
+    stk_stats s = { 0 };
+
+    if (arrays && arrays->packed && !e->schedule->bins)
+        packed_figures(arrays, &s);
+    stk_schedule_fill(e->schedule, e->epoch, &s.packed_tokens, &s.packed_room);
+    atomic_store_explicit(&e->figures.packed_tokens, s.packed_tokens, memory_order_relaxed);
+    atomic_store_explicit(&e->figures.packed_room, s.packed_room, memory_order_relaxed);
 }
 
 static const char *cold_by(const stk_engine *e)
@@ -97,54 +114,97 @@ static void device_figures(const stk_engine *e, stk_stats *s)
     s->gpu_cache_limit = d.kept.limit;
 }
 
+static void worker_figures(const stk_engine *e, double ns_per_tick, stk_stats *s)
+{
+    uint32_t n = atomic_load_explicit(&e->n_workers, memory_order_acquire);
+
+    for (uint32_t i = 0; i < n; i++) {
+        const stk_counters *c = &e->worker[i]->m.count;
+
+        for (int k = 0; k < STK_STAGES * STK_TIMES; k++)
+            (&s->stage_times[0][0])[k] +=
+                atomic_load_explicit(&c->times[0][0] + k, memory_order_relaxed);
+        for (int k = 0; k < STK_STAGES; k++)
+            s->stage_ns[k] += (uint64_t)((double)get(&c->ticks[k]) * ns_per_tick);
+        s->samples += get(&c->samples);
+        s->bytes += get(&c->bytes);
+        s->cold_reads += get(&c->cold);
+        s->jpeg_seek += get(&c->lane[STK_LANE_SEEK]);
+        s->jpeg_misfit += get(&c->lane[STK_LANE_MISFIT]);
+        s->jpeg_fallback += get(&c->lane[STK_LANE_FALLBACK]);
+    }
+}
+
+static void ring_figures(const stk_engine *e, uint64_t now, stk_stats *s)
+{
+    const stk_engine_figures *f = &e->figures;
+    uint64_t since = get(&f->waiting_since);
+
+    s->batches = get(&f->batches);
+    s->first_batch_ns = get(&f->first_batch_ns);
+    s->wait_ns = get(&f->data_wait_ns);
+    s->repair_ns = get(&f->repair_ns);
+    s->ledger_ns = get(&f->ledger_ns);
+    s->next_ns = get(&f->next_ns);
+    s->waiting_ns = since && now > since ? now - since : 0;
+    s->packed_tokens = get(&f->packed_tokens);
+    s->packed_room = get(&f->packed_room);
+    s->ring_open = stk_open_slots(e);
+    s->ring_ahead = atomic_load_explicit(&f->ahead, memory_order_relaxed);
+    s->ring_ready = atomic_load_explicit(&f->ready, memory_order_relaxed);
+}
+
+static double tick_ns(const stk_engine *e, uint64_t ticks_now)
+{
+    uint64_t ns = stk_now_ns() - e->figures.opened_ns, ticks = ticks_now - e->figures.opened_ticks;
+
+    return ticks ? (double)ns / (double)ticks : 0;
+}
+
+int stk_engine_doing(const stk_engine *e, uint32_t i, stk_doing *out)
+{
+    const stk_counters *c;
+    uint64_t doing, since, now;
+
+    if (i >= atomic_load_explicit(&e->n_workers, memory_order_acquire))
+        return STK_END;
+    c = &e->worker[i]->m.count;
+    doing = get(&c->doing);
+    since = get(&c->since);
+    now = stk_ticks();
+    *out = (stk_doing){ .stage = (stk_stage_id)(doing >> STK_TICKET_BITS),
+                        .ticket = doing & (((uint64_t)1 << STK_TICKET_BITS) - 1),
+                        .ns = now > since ? (uint64_t)((double)(now - since) * tick_ns(e, now)) : 0 };
+    return 0;
+}
+
 void stk_engine_stats(const stk_engine *e, stk_stats *out)
 {
-    uint64_t ns = stk_now_ns() - e->figures.opened_ns, ticks = stk_ticks() - e->figures.opened_ticks;
-    double ns_per_tick = ticks ? (double)ns / (double)ticks : 0;
+    double ns_per_tick = tick_ns(e, stk_ticks());
     stk_stats s = { .size = out->size,
                     .workers = atomic_load_explicit(&e->active, memory_order_relaxed),
                     .slots = e->n_slots };
     size_t size = out->size && out->size < sizeof s ? out->size : sizeof s;
 
-    for (uint32_t i = 0; i < e->n_workers; i++) {
-        const stk_counters *c = &e->worker[i]->m.count;
-
-        for (int k = 0; k < STK_STAGES; k++)
-            s.stage_ns[k] += (uint64_t)((double)get(&c->ticks[k]) * ns_per_tick);
-        s.samples += get(&c->samples);
-        s.bytes += get(&c->bytes);
-        s.cold_reads += get(&c->cold);
-        s.jpeg_seek += get(&c->lane[STK_LANE_SEEK]);
-        s.jpeg_misfit += get(&c->lane[STK_LANE_MISFIT]);
-        s.jpeg_fallback += get(&c->lane[STK_LANE_FALLBACK]);
-    }
+    s.tick_ns = ns_per_tick;
+    worker_figures(e, ns_per_tick, &s);
+    ring_figures(e, stk_now_ns(), &s);
     for (uint32_t i = 0; e->plan->rows.learn && i < e->plan->data.n; i++)
         s.jpeg_learned += e->plan->rows.learn[i] ? stk_learn_count(e->plan->rows.learn[i]) : 0;
-    s.batches = e->figures.batches;
     s.skipped = get(&e->bad.skipped);
     s.retried_reads = get(&e->retried);
-    s.wait_ns = e->figures.wait_ns;
-    s.first_batch_ns = e->figures.first_batch_ns;
     memory_figures(e, &s);
     s.held = stk_engine_held(e);
     s.cold_by = cold_by(e);
-    if (e->plan->chains.arrays && e->plan->chains.arrays->packed && !e->schedule->bins)
-        packed_figures(e->plan->chains.arrays, &s);
     if (e->plan->gpu.device)
         device_figures(e, &s);
-    stk_schedule_fill(e->schedule, e->epoch, &s.packed_tokens, &s.packed_room);
     memcpy(out, &s, size);
 }
 
-int stk_engine_skipped(stk_engine *e, uint64_t i, stk_error *out)
+int stk_engine_skipped(const stk_engine *e, uint64_t i, stk_error *out)
 {
-    int rc = STK_END;
-
-    pthread_mutex_lock(&e->lock);
-    if (i < e->bad.n) {
-        *out = e->bad.list[i];
-        rc = 0;
-    }
-    pthread_mutex_unlock(&e->lock);
-    return rc;
+    if (i >= atomic_load_explicit(&e->bad.n, memory_order_acquire))
+        return STK_END;
+    *out = e->bad.list[i];
+    return 0;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "pipe/engine.h"
+#include "pipe/row_time.h"
 
 #define MAX_CHUNK 32
 #define AHEAD 3 /* rows looked up before their turn */
@@ -98,6 +99,7 @@ int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error 
     w->m.scratch.ration = e->plan->memory.ration;
     w->m.wait_room = stk_room_row;
     w->m.last = stk_ticks();
+    stk_does(&w->m, STK_STAGE_IDLE, 0);
     *out = w;
     return 0;
 }
@@ -152,9 +154,14 @@ static void give_request(stk_worker *w, stk_request *r)
 
 static void record_skip(stk_engine *e, const stk_error *err)
 {
+    uint32_t n;
+
     pthread_mutex_lock(&e->lock);
-    if (e->bad.n < STK_KEPT_SKIPS)
-        e->bad.list[e->bad.n++] = *err;
+    n = atomic_load_explicit(&e->bad.n, memory_order_relaxed);
+    if (n < STK_KEPT_SKIPS) {
+        e->bad.list[n] = *err;
+        atomic_store_explicit(&e->bad.n, n + 1, memory_order_release);
+    }
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -236,58 +243,6 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     if (rc != STK_PENDING)
         atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
     return rc;
-}
-
-/* ---- where a row's time goes: costly rows are timed each, of a run of cheap ones the first, which
- * speaks for the others ---- */
-
-static void time_begin(stk_worker *w)
-{
-#if STK_COUNTERS
-    w->m.row_from = stk_ticks();
-#else
-    (void)w;
-#endif
-}
-
-/* The bytes are there: the rest is making.  Answers when that was. */
-static uint64_t time_fetched(stk_worker *w)
-{
-    if (!w->m.row_from)
-        return 0;
-    if (w->engine->claim_size == 1)
-        stk_lap(&w->m, STK_STAGE_FETCH);
-    return stk_ticks();
-}
-
-/* The row is made.  All time since the last lap is shared out as in this row. */
-static void time_made(stk_worker *w, uint64_t fetched)
-{
-    uint64_t now, all, fetch;
-
-    if (!w->m.row_from)
-        return;
-    if (w->engine->claim_size == 1) {
-        stk_lap(&w->m, STK_STAGE_VALUE);
-        return;
-    }
-    now = stk_ticks();
-    all = now - w->m.last;
-    fetch = (uint64_t)((double)all * (double)(fetched - w->m.row_from) /
-                       (double)(now - w->m.row_from + 1));
-    stk_count(&w->m.count.ticks[STK_STAGE_FETCH], fetch);
-    stk_count(&w->m.count.ticks[STK_STAGE_VALUE], all - fetch);
-    w->m.last = now;
-    w->m.row_from = 0;
-}
-
-/* The end of a run of rows: count them, and book the time that none of them spoke for. */
-static void time_run(stk_worker *w, stk_stage_id stage)
-{
-    stk_count(&w->m.count.samples, w->m.rows);
-    stk_count(&w->m.count.bytes, w->m.bytes);
-    w->m.rows = w->m.bytes = 0;
-    stk_lap(&w->m, stage);
 }
 
 /* Check the bytes, unpacking blocks.  STK_PENDING: another worker unpacks one, r has left. */
@@ -450,14 +405,15 @@ int stk_worker_take_arrived(stk_worker *w)
     if (!r)
         return 0;
     time_begin(w);
+    stk_does(&w->m, STK_STAGE_FETCH, r->ticket);
     if (row_run(w, r, 1)) {
-        stk_slot *s = stk_slot_of(e, r->ticket);
+        uint64_t ticket = r->ticket;
+        stk_slot *s = stk_slot_of(e, ticket);
 
-        stk_stall_at(&e->plan->policy.stall, STK_STALL_DONE, r->ticket);
+        stk_stall_at(&e->plan->policy.stall, STK_STALL_DONE, ticket);
         give_request(w, r);
         time_run(w, STK_STAGE_FETCH);
-        stk_ring_done(e, s, 1);
-        stk_lap(&w->m, STK_STAGE_BATCH);
+        time_done(w, s, 1, ticket);
     }
     return 1;
 }
@@ -545,7 +501,7 @@ static uint32_t run_peeks(stk_worker *w, const run *u)
         else
             done += (uint32_t)run_row(w, u, i);
     }
-    time_run(w, STK_STAGE_VALUE);
+    time_mean(w, u->rows);
     return done;
 }
 
@@ -607,7 +563,7 @@ static uint32_t run_immediate(stk_worker *w, const run *u)
         stk_ring_fail(e, u->slot, u->row + i, rc, &err);
     }
     stk_scratch_settle(&w->m.scratch);
-    time_run(w, STK_STAGE_VALUE);
+    time_mean(w, u->rows);
     return u->rows;
 }
 
@@ -650,10 +606,11 @@ static int run_claim(stk_worker *w)
     assert(u.rows <= MAX_CHUNK);
     if (u.rows)
         find_samples(e, &u);
+    stk_does(&w->m, u.slot->table->run == STK_RUN_REQUESTS ? STK_STAGE_FETCH : STK_STAGE_VALUE,
+             u.ticket);
     done = runs[u.slot->table->run](w, &u);
     stk_stall_at(&e->plan->policy.stall, STK_STALL_DONE, u.ticket);
-    stk_ring_done(e, u.slot, done + (n - u.rows));
-    stk_lap(&w->m, STK_STAGE_BATCH);
+    time_done(w, u.slot, done + (n - u.rows), u.ticket);
     return 1;
 }
 
@@ -756,6 +713,7 @@ void *stk_worker_main(void *arg)
     while (!stop) {
         while (w->number < atomic_load_explicit(&e->active, memory_order_relaxed) &&
                stk_worker_step(w)) {}
+        stk_does(&w->m, STK_STAGE_IDLE, 0);
         pthread_mutex_lock(&e->lock);
         for (;;) {
             int parked = w->number >= atomic_load_explicit(&e->active, memory_order_relaxed);
@@ -768,7 +726,7 @@ void *stk_worker_main(void *arg)
         }
         stop = e->stop;
         pthread_mutex_unlock(&e->lock);
-        stk_lap(&w->m, STK_STAGE_IDLE);
+        stk_lap_row(&w->m, STK_STAGE_IDLE);
     }
     return NULL;
 }

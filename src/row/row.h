@@ -32,6 +32,8 @@ typedef struct stk_counters {
     _Alignas(64) _Atomic uint64_t ticks[STK_STAGES];
     _Atomic uint64_t samples, bytes, cold;
     _Atomic uint64_t lane[STK_LANES]; /* pictures */
+    _Atomic uint64_t doing, since;    /* stage << 48 | ticket, and from which tick on */
+    _Alignas(64) _Atomic uint32_t times[STK_STAGES][STK_TIMES]; /* how many took 2^k ticks */
 } stk_counters;
 
 typedef struct stk_maker { /* what a worker makes rows with */
@@ -227,18 +229,54 @@ static inline void stk_count(_Atomic uint64_t *c, uint64_t n)
                           memory_order_relaxed);
 }
 
-/* The time since the last lap belongs to `stage`. */
-static inline void stk_lap(stk_maker *m, stk_stage_id stage)
+/* A stage of one row took so many ticks. */
+static inline void stk_took(stk_maker *m, stk_stage_id stage, uint64_t ticks)
+{
+    uint32_t k = 63 - (uint32_t)__builtin_clzll(ticks | 1);
+    _Atomic uint32_t *c = &m->count.times[stage][k < STK_TIMES ? k : STK_TIMES - 1];
+
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+/* The time since the last lap belongs to `stage`.  Answers how long that was. */
+static inline uint64_t stk_lap(stk_maker *m, stk_stage_id stage)
 {
 #if STK_COUNTERS
-    uint64_t now = stk_ticks();
+    uint64_t now = stk_ticks(), ticks = now - m->last;
 
-    stk_count(&m->count.ticks[stage], now - m->last);
+    stk_count(&m->count.ticks[stage], ticks);
     m->last = now;
+    return ticks;
 #else
     (void)m;
     (void)stage;
+    return 0;
 #endif
+}
+
+/* ... and is that of one row. */
+static inline void stk_lap_row(stk_maker *m, stk_stage_id stage)
+{
+    uint64_t ticks = stk_lap(m, stage);
+
+    if (ticks)
+        stk_took(m, stage, ticks);
+}
+
+/* From the last lap on the worker does this; no clock is read. */
+static inline void stk_does(stk_maker *m, stk_stage_id stage, uint64_t ticket)
+{
+    atomic_store_explicit(&m->count.since, m->last, memory_order_relaxed);
+    atomic_store_explicit(&m->count.doing, (uint64_t)stage << 48 | ticket, memory_order_relaxed);
+}
+
+/* ... of the same row. */
+static inline void stk_does_next(stk_maker *m, stk_stage_id stage)
+{
+    uint64_t now = atomic_load_explicit(&m->count.doing, memory_order_relaxed);
+
+    stk_does(m, stage, now & (((uint64_t)1 << 48) - 1));
 }
 
 #endif

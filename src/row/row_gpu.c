@@ -197,7 +197,7 @@ static int make_kept(stk_row *x, stk_error *err)
     stk_pic_jpeg_write(to, &g);
     note(x->batch, x->output, x->row, to);
     stk_count(&x->m->count.lane[STK_LANE_SEEK], 1);
-    stk_lap(x->m, STK_STAGE_DECODE);
+    stk_lap_row(x->m, STK_STAGE_DECODE);
     return 0;
 }
 

@@ -146,6 +146,7 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
     int rc;
 
     stk_scratch_reset(&m->scratch);
+    stk_does_next(m, STK_STAGE_DECODE);
     STK_TRY(stk_row_input(x, &in, err));
     STK_TRY(find_decoder(m, in, &p.decoder, &p.ctx, err));
     STK_TRY(p.decoder->header(p.ctx, in, hint_for(x, in), &p.info, err));
@@ -155,15 +156,16 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
     upright = stk_turn_size(p.turn, p.info);
     STK_TRY(stk_picture_look(x, &upright, &view, &ask, err));
     if (leave(x, way, &p, &view, &ask)) {
-        stk_lap(m, STK_STAGE_DECODE);
+        stk_lap_row(m, STK_STAGE_DECODE);
         return 0;
     }
     rc = decode_need(&p, &ask, &m->scratch, &pixels, err);
-    stk_lap(m, STK_STAGE_DECODE);
+    stk_lap_row(m, STK_STAGE_DECODE);
+    stk_does_next(m, STK_STAGE_SAMPLE);
     stk_count(&m->count.lane[pixels.lane], 1);
     if (rc == 0)
         rc = sample(x, way, &view, &pixels, err);
-    stk_lap(m, STK_STAGE_SAMPLE);
+    stk_lap_row(m, STK_STAGE_SAMPLE);
     if (rc == 0 && can_learn(x, in, &p, &pixels))
         stk_learn_from(x, p.decoder, p.ctx);
     return rc;

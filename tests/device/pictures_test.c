@@ -79,6 +79,7 @@ static void the_same_bits(void **state)
 
         same(with_points, chains[i], NULL, &s);
         assert_true(s.gpu_jpegs > N / 2 && s.gpu_mended > 0 && s.jpeg_seek > 0);
+        assert_true(s.repair_ns > 0 && s.next_ns >= s.repair_ns + s.wait_ns);
         same(without, chains[i], NULL, &s);
         assert_true(s.gpu_jpegs > N / 2 && s.gpu_mended > 0 && s.jpeg_seek == 0);
         same(with_points, chains[i], "cpu", &s);

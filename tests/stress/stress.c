@@ -2,8 +2,8 @@
 /* stress.c - random loaders against a model: stress [SEED [SECONDS]].
  *
  * Two threads each open loaders with random workers, prefetch, batch sizes, ranks, sources,
- * stages and skip policy, and take, time out, seek, hold, release elsewhere, park and close at
- * random.  What must come out follows from the order's arithmetic and from content that is a
+ * stages and skip policy, and take, time out, seek, hold, release elsewhere, park, look less far
+ * ahead and close at random.  What must come out follows from the order's arithmetic and from content that is a
  * function of the sample's number.  A watchdog ends a run that hangs. */
 #include <fcntl.h>
 #include <ftw.h>
@@ -475,7 +475,7 @@ static void disturb(run *r)
     stk_stats st = { .size = sizeof st };
     stk_error err;
 
-    switch (below(&r->rng, 7)) {
+    switch (below(&r->rng, 8)) {
     case 0: go(r); break;
     case 1:
         if (r->o.num_workers != STK_NONE)
@@ -485,6 +485,11 @@ static void disturb(run *r)
     case 3:
         stk_loader_stats(r->l, &st);
         CHECK(st.memory <= st.memory_limit && st.memory_peak <= st.memory_limit);
+        CHECK(st.ring_ready <= st.ring_open && st.ring_open <= st.slots);
+        break;
+    case 6:
+        stk_loader_stats(r->l, &st);
+        CHECK(stk_loader_set_ahead(r->l, 1 + (uint32_t)below(&r->rng, st.slots), &err) == 0);
         break;
     case 4:
     case 5: chill(r); break;

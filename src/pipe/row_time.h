@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row_time.h - where a row's time goes; part of worker.c.
+ *
+ * Costly rows are timed each, of a run of cheap ones the first, which speaks for the others.  What is
+ * timed anyway goes into the histograms too, so they read no clock of their own. */
+#ifndef STOKER_ROW_TIME_H
+#define STOKER_ROW_TIME_H
+
+#include "pipe/engine.h"
+
+static inline void time_begin(stk_worker *w)
+{
+#if STK_COUNTERS
+    w->m.row_from = stk_ticks();
+#else
+    (void)w;
+#endif
+}
+
+/* The bytes are there: the rest is making.  Answers when that was. */
+static inline uint64_t time_fetched(stk_worker *w)
+{
+    if (!w->m.row_from)
+        return 0;
+    if (w->engine->claim_size == 1)
+        stk_lap_row(&w->m, STK_STAGE_FETCH);
+    stk_does_next(&w->m, STK_STAGE_VALUE);
+    return stk_ticks();
+}
+
+/* The row is made.  All time since the last lap is shared out as in this row. */
+static inline void time_made(stk_worker *w, uint64_t fetched)
+{
+    uint64_t now, all, fetch;
+
+    if (!w->m.row_from)
+        return;
+    if (w->engine->claim_size == 1) {
+        stk_lap_row(&w->m, STK_STAGE_VALUE);
+        return;
+    }
+    now = stk_ticks();
+    all = now - w->m.last;
+    fetch = (uint64_t)((double)all * (double)(fetched - w->m.row_from) /
+                       (double)(now - w->m.row_from + 1));
+    stk_count(&w->m.count.ticks[STK_STAGE_FETCH], fetch);
+    stk_count(&w->m.count.ticks[STK_STAGE_VALUE], all - fetch);
+    stk_took(&w->m, STK_STAGE_FETCH, fetched - w->m.row_from);
+    stk_took(&w->m, STK_STAGE_VALUE, now - fetched);
+    w->m.last = now;
+    w->m.row_from = 0;
+}
+
+/* The end of a run of rows: count them, and book the time that none of them spoke for.  Answers that. */
+static inline uint64_t time_run(stk_worker *w, stk_stage_id stage)
+{
+    stk_count(&w->m.count.samples, w->m.rows);
+    stk_count(&w->m.count.bytes, w->m.bytes);
+    w->m.rows = w->m.bytes = 0;
+    return stk_lap(&w->m, stage);
+}
+
+/* Rows that none was timed of: their mean counts once. */
+static inline void time_mean(stk_worker *w, uint32_t rows)
+{
+    uint64_t ticks = time_run(w, STK_STAGE_VALUE);
+
+    if (ticks && rows)
+        stk_took(&w->m, STK_STAGE_VALUE, ticks / rows);
+}
+
+/* Rows of a slot are done; was one the last, the batch counts. */
+static inline void time_done(stk_worker *w, stk_slot *s, uint32_t rows, uint64_t ticket)
+{
+    uint64_t ticks;
+    int last;
+
+    stk_does(&w->m, STK_STAGE_BATCH, ticket);
+    last = stk_ring_done(w->engine, s, rows);
+    ticks = stk_lap(&w->m, STK_STAGE_BATCH);
+    if (last && ticks)
+        stk_took(&w->m, STK_STAGE_BATCH, ticks);
+}
+
+#endif
