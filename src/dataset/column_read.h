@@ -3,7 +3,7 @@
 #ifndef STOKER_COLUMN_READ_H
 #define STOKER_COLUMN_READ_H
 
-#include "fetch/data.h"
+#include "data/data.h"
 
 #define STK_MAX_COLUMNS 64u /* read at a time */
 
