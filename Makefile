@@ -9,9 +9,9 @@ DATA  ?=
 SOAK_MINUTES ?= 60
 export TORCH DATA SOAK_MINUTES
 
-# What `make gpu-test` runs before pytest's tests/gpu: one program each, 0 is right and 77 "cannot run here".
-GPU_PROGRAMS = tests/codec/jpeg_core_cuda.sh tests/device/pic_sync_cuda.sh \
-               $(wildcard build/cuda/*_test build/src/cuda/*_test build/tests/gpu/*_test)
+# What `make gpu-test` runs before pytest's tests/gpu/real: one program each, 0 is right and 77 "cannot run here".
+GPU_PROGRAMS = tests/codec/jpeg_core_cuda.sh tests/gpu/host/pic_sync_cuda.sh \
+               $(wildcard build/cuda/*_test build/src/cuda/*_test build/tests/gpu/real/*_test)
 
 .PHONY: help setup demo test bench bench-jpeg bench-jpeg-quality bench-order bench-peers bench-sampling \
         bench-tokens bench-pack gpu-bench gpu-test lint soak wheel clean

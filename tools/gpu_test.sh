@@ -24,5 +24,5 @@ export STOKER_CLI="$PWD/build/cli/stoker"
     echo "gpu-test: $python has no pytest: pip install --target build/gpu-python pytest" >&2
     exit 1
 }
-"$python" -m pytest -q -p no:cacheprovider tests/gpu "$@" || status=1
+"$python" -m pytest -q -p no:cacheprovider tests/gpu/real "$@" || status=1
 exit $status

@@ -8,7 +8,7 @@ set -eu
 shards=$1 build=${2:-build} out=$(mktemp)
 trap 'rm -f "$out" "$out".text' EXIT
 # io_uring waits inside valgrind's one lock, so reads that must wait go to threads.
-STK_URING=0 STK_HOSTGPU_CLEAN=1 STK_CUDA_LIB=$PWD/$build/tests/device/libstoker_hostgpu.so \
+STK_URING=0 STK_HOSTGPU_CLEAN=1 STK_CUDA_LIB=$PWD/$build/tests/gpu/host/libstoker_hostgpu.so \
     valgrind --tool=callgrind --callgrind-out-file="$out" --toggle-collect=stk_worker_main \
     "$build/bench/gpu_rows" "$shards" 2 >"$out".text 2>&1 || { cat "$out".text >&2; exit 1; }
 awk '/^pictures/ { n = $2 + 0 } /refs:/ { gsub(",", "", $NF); i = $NF }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """to_device() without a GPU: order, nests, state, errors, ends; and the slabs on a make-believe GPU.
-What needs a real one is in tests/gpu."""
+What needs a real one is in tests/gpu/real."""
 
 import collections
 import dataclasses

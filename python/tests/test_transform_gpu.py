@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transform of tensors on a GPU, where there is none: the GPU is tests/device/hostgpu.c, whose memory is this process's,
-and its tensors are torch's own that say they lie there.  tests/gpu has the same on a real one."""
+"""Transform of tensors on a GPU, where there is none: the GPU is tests/gpu/host/hostgpu.c, whose memory is this process's,
+and its tensors are torch's own that say they lie there.  tests/gpu/real has the same on a real one."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ import stoker
 
 pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[2]
-HOSTGPU = Path(os.environ.get("STOKER_BUILD", ROOT / "build")).resolve() / "tests/device/libstoker_hostgpu.so"
+HOSTGPU = Path(os.environ.get("STOKER_BUILD", ROOT / "build")).resolve() / "tests/gpu/host/libstoker_hostgpu.so"
 HEAD = """
     import numpy as np, stoker, torch
     from types import SimpleNamespace

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pic_far_test - records of pictures that lie on the GPU: whatever they say, the kernels' functions
  * read no pixel that there is not and write nowhere else (run with sanitizers); what does not fit the
- * launch is found.  Sound ones: tests/device/transform_gpu_test.c. */
+ * launch is found.  Sound ones: tests/gpu/host/transform_gpu_test.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -18,7 +18,7 @@ static unsigned order; /* of the threads */
 #include "codec/jpeg_base.h"
 #include "cuda/pic_points.h"
 #include "tests/codec/jpeg_testing.h"
-#include "tests/device/pic_testing.h"
+#include "tests/gpu/host/pic_testing.h"
 
 #define SEED 20250611u
 

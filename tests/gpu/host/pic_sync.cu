@@ -3,14 +3,14 @@
  * host, and how many pictures a second that takes.  Files that our decoder does not take are left
  * out.  Exit status 77: there is no GPU.
  *
- *     tests/device/pic_sync_cuda.sh [-n copies] FILE... */
+ *     tests/gpu/host/pic_sync_cuda.sh [-n copies] FILE... */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda/pic_sync.cuh"
 extern "C" {
-#include "tests/device/pic_testing.h"
+#include "tests/gpu/host/pic_testing.h"
 }
 
 #define CHECK(e)                                                                                   \

@@ -3,9 +3,9 @@
 #ifndef PICTURES_TESTING_H
 #define PICTURES_TESTING_H
 
-#include "../codec/jpeg_testing.h"
-#include "../seams/make_tar.h"
-#include "../seams/seam.h"
+#include "../../codec/jpeg_testing.h"
+#include "../../seams/make_tar.h"
+#include "../../seams/seam.h"
 
 #define PICTURES 60
 

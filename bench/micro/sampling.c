@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "limits/timing.h"
+#include "../limits/timing.h"
 #include "order/order.h"
 
 #define RUN 32

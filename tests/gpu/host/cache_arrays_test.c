@@ -3,7 +3,7 @@
  * those that the host would; where they do not fit, everything is as without it. */
 #include <time.h>
 
-#include "../seams/seam.h"
+#include "../../seams/seam.h"
 
 #define ROWS 3000
 #define WIDE 12

@@ -18,7 +18,7 @@
 #include <stoker/stoker.h>
 
 #include "kern/convert.h"
-#include "limits/timing.h"
+#include "../limits/timing.h"
 #include "order/order.h"
 
 #define BLOCK 2048

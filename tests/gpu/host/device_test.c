@@ -3,7 +3,7 @@
  * hostgpu.c, so its memory can be read. */
 #include <stdatomic.h>
 
-#include "../seams/seam.h"
+#include "../../seams/seam.h"
 #include "gpu/load.h"
 
 #define N 230

@@ -12,7 +12,7 @@ import numpy as np
 import stoker
 from PIL import Image
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 if os.environ.get("STOKER_BUILD"):
     sys.path.insert(0, os.path.join(os.environ["STOKER_BUILD"], "python"))
