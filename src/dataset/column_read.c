@@ -138,7 +138,7 @@ static int read_field(reading *r, const stk_entry *e, int k, int json, stk_bytes
 
     stk_request_end(q); /* the last field's */
     q->entry = *e;
-    w->number = (uint16_t)k;
+    w->number = (uint32_t)k;
     STK_TRY(stk_request_begin(q, 1, err));
     rc = w->block ? 0 : size_check(&w->field, w->file ? w->place.len : w->place.here.len, json, err);
     if (rc == 0)

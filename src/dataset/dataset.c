@@ -332,7 +332,7 @@ int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *e
     if (rc == 0) {
         r->entry = e;
         for (uint32_t k = 0; k < e.n_fields; k++)
-            r->want[k].number = (uint16_t)k;
+            r->want[k].number = k;
         rc = stk_request_begin(r, e.n_fields, err);
         if (rc == 0)
             rc = sample_read(ds, r, out, err);

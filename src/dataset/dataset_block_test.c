@@ -222,6 +222,71 @@ static void places_past_the_end(void **state)
     stk_dataset_unref(&ds);
 }
 
+/* ---- a sample with more fields than a loader can number, in an order that no file has ---- */
+
+#define MANY 70000u
+
+static uint64_t many_at(uint32_t k)
+{
+    return 4 + (uint64_t)(MANY - 1 - k) * 7 % 251;
+}
+
+static int many_probe(const char *name, stk_bytes head)
+{
+    return head.len >= 4 && !memcmp(head.data, "MANY", 4) ? 100 : 0;
+}
+
+static int many_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err)
+{
+    stk_field *field = calloc(MANY, sizeof *field);
+    char(*name)[8] = calloc(MANY, sizeof *name);
+    int rc;
+
+    for (uint32_t k = 0; k < MANY; k++) {
+        snprintf(name[k], sizeof name[k], "f%05u", k);
+        field[k] = (stk_field){ name[k], 6, many_at(k), 1 };
+    }
+    rc = scan->sample(scan, (stk_bytes){ (const uint8_t *)"key", 3 }, 4, field, MANY, err);
+    free(field);
+    free(name);
+    return rc;
+}
+
+static void many_fields(void **state)
+{
+    static const stk_format many = { .abi = STK_PLUGIN_ABI,
+                                     .size = sizeof(stk_format),
+                                     .name = "many",
+                                     .help = "a test",
+                                     .suffixes = ".many",
+                                     .probe = many_probe,
+                                     .index = many_index };
+    char path[600], bytes[256] = "MANY";
+    const char *urls[] = { path };
+    stk_dataset *ds = NULL;
+    stk_sample *x = NULL;
+    stk_error err;
+
+    for (int i = 4; i < 256; i++)
+        bytes[i] = (char)i;
+    assert_int_equal(stk_plugin_add(STK_PLUGIN_FORMAT, &many, &err), 0);
+    snprintf(path, sizeof path, "%s/x.many", dir);
+    test_spill(path, bytes, sizeof bytes);
+    assert_int_equal(stk_dataset_open(&ds, urls, 1, NULL, &err), 0);
+    assert_int_equal(stk_dataset_read(ds, 0, &x, &err), 0);
+    assert_int_equal(stk_sample_fields(x), MANY);
+    for (uint32_t k = 0; k < MANY; k++) {
+        const void *data;
+        size_t len;
+
+        assert_non_null(stk_sample_field(x, k, &data, &len));
+        assert_int_equal(len, 1);
+        assert_int_equal(*(const uint8_t *)data, many_at(k));
+    }
+    stk_sample_close(&x);
+    stk_dataset_unref(&ds);
+}
+
 static int setup(void **state)
 {
     test_folder(dir, sizeof dir);
@@ -242,6 +307,7 @@ int main(void)
         cmocka_unit_test(located_fields),
         cmocka_unit_test(blocks_in_children),
         cmocka_unit_test(places_past_the_end),
+        cmocka_unit_test(many_fields),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -11,6 +11,8 @@
 #include "base/lock.h"
 
 #define BLOCKS_MAX ((uint64_t)64 << 20) /* bytes of unused blocks that a data set keeps */
+#define MAX_MOVES 64 /* places that a field moves up: bad indexes cost no square of their fields */
+#define KEPT_FIELDS 256 /* of a request that a data set keeps */
 #define MAX_GAP (32 * 1024) /* bytes read in vain rather than in a second call */
 
 int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_account *account,
@@ -145,9 +147,9 @@ static int check_range(const stk_request *r, const stk_wanted *w, stk_error *err
 static int locate(stk_request *r, stk_wanted *w, stk_error *err)
 {
     const stk_dataset *d = r->data;
-    uint16_t field = w->number;
+    uint32_t field = w->number;
 
-    if (field == UINT16_MAX) { /* not in this sample */
+    if (field == UINT16_MAX && r->fallback) { /* not in this sample */
         *w = (stk_wanted){ .number = UINT16_MAX, .place.here = r->fallback[w - r->want] };
         return 0;
     }
@@ -207,7 +209,8 @@ static void plan_reads(stk_request *r)
     for (i = 0; i < r->n; i++) {
         if (!is_read(&r->want[i]))
             continue;
-        for (j = n++; j && comes_after(&r->want[order[j - 1]], &r->want[i]); j--)
+        for (j = n++; j && n - j <= MAX_MOVES && comes_after(&r->want[order[j - 1]], &r->want[i]);
+             j--)
             order[j] = order[j - 1];
         order[j] = i;
     }
@@ -217,7 +220,8 @@ static void plan_reads(stk_request *r)
         stk_io *io = r->n_io ? &r->io[r->n_io - 1] : NULL;
         uint64_t end = w->place.offset + w->place.len;
 
-        if (!io || io->file != w->file || w->place.offset > io->offset + io->len + MAX_GAP) {
+        if (!io || io->file != w->file || w->place.offset < io->offset ||
+            w->place.offset > io->offset + io->len + MAX_GAP) {
             io = &r->io[r->n_io++];
             *io = (stk_io){ .offset = w->place.offset, .cookie = r, .file = w->file };
         }
@@ -227,7 +231,8 @@ static void plan_reads(stk_request *r)
     }
     r->total = 0;
     for (i = 0; i < r->n_io; i++)
-        r->total += r->io[i].len;
+        r->total = r->io[i].len > UINT64_MAX / 2 - r->total ? UINT64_MAX / 2
+                                                            : r->total + r->io[i].len;
 }
 
 static void place_reads(stk_request *r, uint8_t *dst)
@@ -628,7 +633,8 @@ void stk_dataset_request_done(stk_dataset *ds, stk_request **rp)
     if (!r)
         return;
     stk_request_end(r);
-    r = atomic_exchange_explicit(&ds->idle, r, memory_order_acq_rel);
+    if (r->cap_want <= KEPT_FIELDS)
+        r = atomic_exchange_explicit(&ds->idle, r, memory_order_acq_rel);
     stk_request_close(&r);
 }
 

@@ -14,7 +14,8 @@ typedef struct stk_request stk_request; /* Thread: one at a time. */
 typedef struct stk_wanted { /* one field */
     stk_field field;
     stk_place place;
-    uint16_t number;  /* of the field in its sample, set before begin(); UINT16_MAX: it has none */
+    uint32_t number;  /* of the field in its sample, set before begin(); with a fallback UINT16_MAX:
+                       * it has none */
     stk_block *block; /* shared place */
     stk_file *file;   /* else: where the range lies; NULL: the bytes are here */
     int own;          /* file was opened for this request */
