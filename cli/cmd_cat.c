@@ -244,13 +244,14 @@ const cli_command cli_cat = {
     .name = "cat",
     .synopsis = "DATA KEY [FIELD] [options]",
     .summary = "show a sample, a field, or what a chain makes of it",
-    .about = "Without FIELD it shows the sample: where it is, its fields and how they begin.  "
-             "With FIELD it\n"
-             "writes the field's bytes as they are (a terminal gets only plain text unless --raw is "
-             "given);\n"
-             "with --decode it runs a chain over them first, "
-             "as a loader\n"
-             "would (what is random is drawn as for seed 0).  KEY may also be the sample's number.",
+    .about =
+        "Without FIELD it shows the sample: where it is, its fields and how they begin.  "
+        "With FIELD it\n"
+        "writes the field's bytes as they are (a terminal gets only plain text unless --raw is "
+        "given);\n"
+        "with --decode it runs a chain over them first, "
+        "as a loader\n"
+        "would (what is random is drawn as for seed 0).  KEY may also be the sample's number.",
     .examples =
         "  stoker cat data/ 000123 jpg -o photo.jpg\n"
         "  stoker cat data/ 123 jpg --decode png --chain 'image | resize(256)' -o small.png\n",

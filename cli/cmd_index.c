@@ -64,9 +64,10 @@ static void print_line(const stk_index_report *r, double seconds)
     if (!r->built)
         cli_put(stdout, "already there: ");
     cli_put(stdout, "%s shard%s, %s sample%s, %s field%s; index %s, %.1f bytes a sample, in %s",
-           cli_many(shards, r->shards), r->shards == 1 ? "" : "s", cli_many(samples, r->samples),
-           r->samples == 1 ? "" : "s", cli_many(fields, r->fields), r->fields == 1 ? "" : "s",
-           stk_size_format(size, r->index_bytes), bytes_a_sample(r), r->path[0] ? r->path : "memory");
+            cli_many(shards, r->shards), r->shards == 1 ? "" : "s", cli_many(samples, r->samples),
+            r->samples == 1 ? "" : "s", cli_many(fields, r->fields), r->fields == 1 ? "" : "s",
+            stk_size_format(size, r->index_bytes), bytes_a_sample(r),
+            r->path[0] ? r->path : "memory");
     if (r->columns)
         cli_put(stdout, "; %s column%s", cli_many(columns, r->columns), r->columns == 1 ? "" : "s");
     if (r->built && r->reused_shards)

@@ -103,8 +103,8 @@ static void print_signature(const stk_plugin_info *info)
 static void print_args(const stk_arg *arg)
 {
     for (; arg && arg->name; arg++) {
-        cli_put(stdout,
-                "      %-10s %-17s %s", arg->name, type_name(arg->type), arg->help ? arg->help : "");
+        cli_put(stdout, "      %-10s %-17s %s", arg->name, type_name(arg->type),
+                arg->help ? arg->help : "");
         if (!arg->fallback)
             fputs(" (required)", stdout);
         else if (*arg->fallback)

@@ -22,8 +22,9 @@ static int picture_of(const stk_tensor *t, picture *p)
     int last = t->ndim == 3 && t->shape[2] == 3, first = t->ndim == 3 && t->shape[0] == 3;
 
     if (t->dtype != STK_U8 || (!last && !first))
-        return cli_usage("this is not a picture of bytes (three channels of u8): end the chain with "
-                         "to(u8), or take --decode npy");
+        return cli_usage(
+            "this is not a picture of bytes (three channels of u8): end the chain with "
+            "to(u8), or take --decode npy");
     *p = (picture){ .data = t->data };
     p->height = t->shape[last ? 0 : 1];
     p->width = t->shape[last ? 1 : 2];

@@ -50,9 +50,9 @@ static void print_rates(const bench_result *r)
     cli_put(stdout, "  %-24s%9.1f ms\n", "time to first batch", r->first_batch * 1e3);
     cli_put(stdout, "  %-24s%10.3f s  for 1,000 samples\n", "CPU time",
            per(r->cpu_seconds * 1e3, (double)r->samples));
-    cli_put(stdout,
-            "  %-24s%12s  (planned %s of at most %s)\n", "peak memory", stk_size_format(rss, r->rss_peak),
-           stk_size_format(planned, r->stats.memory_peak), stk_size_format(limit, r->stats.memory_limit));
+    cli_put(stdout, "  %-24s%12s  (planned %s of at most %s)\n", "peak memory",
+            stk_size_format(rss, r->rss_peak), stk_size_format(planned, r->stats.memory_peak),
+            stk_size_format(limit, r->stats.memory_limit));
     cli_put(stdout, "  %-24s%10.2f s  (%.0f %%)\n", "consumer waited", r->wait_seconds,
            100 * per(r->wait_seconds, r->seconds));
     if (r->n_epochs > 1)
@@ -72,10 +72,9 @@ static void print_stages(const bench_result *r)
     cli_put(stdout, "\n  %-10s%10s%8s%12s   (summed over workers)\n", "stage", "seconds", "share",
            "us/sample");
     for (int i = 0; i < STK_STAGES; i++)
-        cli_put(stdout,
-                "  %-10s%10.3f%7.1f%%%12.2f\n", stk_stage_name((stk_stage_id)i), stage_seconds(r, i),
-               100 * per(stage_seconds(r, i), total),
-               per(stage_seconds(r, i) * 1e6, (double)r->stats.samples));
+        cli_put(stdout, "  %-10s%10.3f%7.1f%%%12.2f\n", stk_stage_name((stk_stage_id)i),
+                stage_seconds(r, i), 100 * per(stage_seconds(r, i), total),
+                per(stage_seconds(r, i) * 1e6, (double)r->stats.samples));
 }
 
 #define MANY_EPOCHS 16 /* of which the page has a line each, and of the last */

@@ -77,7 +77,7 @@ static int fuzz_decoder(const stk_decoder *d, const uint8_t *data, size_t size)
         stk_rng_init(&rng, stk_hash64(0, in.data, in.len), 0, 0, 0, 0);
         for (int i = 0; i < 2 && rc == 0; i++) {
             need[i] = random_region(&rng, &info);
-            rc = d->decode(ctx, &(stk_ask){ .need = need[i] }, &scratch, &px[i], &err);
+            rc = d->decode(ctx, &(stk_decode_request){ .need = need[i] }, &scratch, &px[i], &err);
             if (rc < 0)
                 check_error(rc, &err);
             else

@@ -244,15 +244,16 @@ static int check_flags(stk_plugin_kind kind, const void *table, stk_error *err)
 {
     const stk_codec *codec = table;
     const stk_op *op = table;
-    int own = kind == STK_PLUGIN_CODEC     ? (codec->can & STK_CODEC_OWN) != 0
-              : kind == STK_PLUGIN_OP      ? (op->can & STK_OP_PACKS) != 0
-              : kind == STK_PLUGIN_DECODER ? (((const stk_decoder *)table)->can & STK_DECODER_GPU) != 0
-                                           : 0;
+    int own = kind == STK_PLUGIN_CODEC ? (codec->can & STK_CODEC_OWN) != 0
+              : kind == STK_PLUGIN_OP  ? (op->can & STK_OP_PACKS) != 0
+              : kind == STK_PLUGIN_DECODER
+                  ? (((const stk_decoder *)table)->can & STK_DECODER_GPU) != 0
+                  : 0;
 
     if (own)
         return stk_fail(err, STK_EINVAL,
-                        "%s %s sets a flag in `can` that only the library's own may set", kinds[kind].name,
-                        codec->name);
+                        "%s %s sets a flag in `can` that only the library's own may set",
+                        kinds[kind].name, codec->name);
     if (kind == STK_PLUGIN_CODEC && codec->can & STK_CODEC_UNPACKS &&
         (!codec->narrow || codec->state_size || !codec->suffix || !codec->suffix[0]))
         return stk_fail(err, STK_EINVAL,
@@ -271,7 +272,8 @@ static int add_locked(stk_registry *r, stk_plugin_kind kind, const void *table, 
     int rc;
 
     if (atomic_load_explicit(&r->sealed, memory_order_relaxed))
-        return stk_fail(err, STK_EINVAL, "a chain was planned with this registry: add %s before that",
+        return stk_fail(err, STK_EINVAL,
+                        "a chain was planned with this registry: add %s before that",
                         ((const stk_plugin *)table)->name);
     copy = stk_zalloc(1, kinds[kind].size);
     if (!copy)

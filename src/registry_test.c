@@ -234,7 +234,8 @@ static int header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *out, 
     return stk_fail(err, STK_ECORRUPT, "no picture");
 }
 
-static int decode(void *ctx, const stk_ask *ask, stk_scratch *s, stk_pixels *out, stk_error *err)
+static int decode(void *ctx, const stk_decode_request *ask, stk_scratch *s, stk_pixels *out,
+                  stk_error *err)
 {
     (void)ctx, (void)ask, (void)s, (void)out;
     return stk_fail(err, STK_ECORRUPT, "no picture");
@@ -261,7 +262,8 @@ static void many_decoders(void **state)
     ok(stk_decoders_init(&set, r, &err), &err);
     assert_int_equal(stk_decoders_find(&set, (stk_bytes){ &forty, 1 }, &found, &ctx, &err), 0);
     assert_string_equal(found->name, "step_40");
-    assert_int_equal(stk_decoders_find(&set, (stk_bytes){ &forty, 0 }, &found, &ctx, &err), STK_END);
+    assert_int_equal(stk_decoders_find(&set, (stk_bytes){ &forty, 0 }, &found, &ctx, &err),
+                     STK_END);
     assert_int_equal(opened, 1);
     stk_decoders_fini(&set);
     assert_int_equal(opened, 0);

@@ -21,8 +21,9 @@ static void die(const stk_error *err)
 
 int main(int argc, char **argv)
 {
-    stk_output out = { "image", "from(image, jpg, jpeg) | image | random_resized_crop(224) | hflip | "
-                                "normalize(imagenet) | to(f16)" };
+    stk_output out = { "image",
+                       "from(image, jpg, jpeg) | image | random_resized_crop(224) | hflip | "
+                       "normalize(imagenet) | to(f16)" };
     stk_loader_options o = { .size = sizeof o,
                              .outputs = &out,
                              .n_outputs = 1,

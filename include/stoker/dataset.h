@@ -115,15 +115,16 @@ STK_API STK_MUST_CHECK int stk_dataset_find_keys(const stk_dataset *ds, const st
  * the last, and where the data has none. */
 STK_API const char *stk_dataset_class(const stk_dataset *ds, uint32_t i);
 
-typedef struct stk_print {           /* what a data set is, wherever it is */
+typedef struct stk_fingerprint {           /* what a data set is, wherever it is */
     uint64_t samples, shards, bytes; /* counts; bytes: of the shards */
     uint64_t names;                  /* hash of the shards' names, relative to their folder */
     uint64_t content; /* hash of sizes, counts, sampled content and up to 1,024 keys */
     uint64_t taken;   /* of a loader: hash of which samples take part (exclude, select, ...) */
-} stk_print;
+} stk_fingerprint;
 
 /* The fingerprint of a data set: equal for a copy elsewhere.  Reads no shard. */
-STK_API STK_MUST_CHECK int stk_dataset_print(const stk_dataset *ds, stk_print *out, stk_error *err);
+STK_API STK_MUST_CHECK int stk_dataset_print(const stk_dataset *ds, stk_fingerprint *out,
+                                             stk_error *err);
 
 /* ---- typed columns: one value a sample, from the index ---- */
 

@@ -24,7 +24,7 @@ typedef struct stk_ledger_file { /* one file of the folder */
     uint64_t started_ns;      /* when its first step was written, since 1970 */
     uint64_t epoch, position; /* where the generation took up */
     uint64_t samples;         /* of an epoch; 0: epochs differ */
-    stk_print data;
+    stk_fingerprint data;
     int given_up;     /* a try that the run's history has nothing of */
     const char *name; /* in the folder; the ledger's */
 } stk_ledger_file;

@@ -288,10 +288,10 @@ typedef struct stk_pixels { /* 4 bytes a pixel, X undefined */
     stk_lane lane;
 } stk_pixels;
 
-typedef struct stk_ask { /* what is wanted of a picture */
+typedef struct stk_decode_request { /* what is wanted of a picture */
     stk_rect need;
     int ycc; /* YCCX will do: color is converted after sampling */
-} stk_ask;
+} stk_decode_request;
 
 enum { STK_DECODER_GPU = 1 /* OWN: the GPU can decode what it has read the header of */ };
 
@@ -303,7 +303,7 @@ typedef struct stk_decoder { /* chosen by content; one context a worker */
     /* `hint`: what the index keeps of these bytes to help decoding (seek points); no data: nothing.
      * decode() follows header() on the same bytes. */
     int (*header)(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err);
-    int (*decode)(void *ctx, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
+    int (*decode)(void *ctx, const stk_decode_request *ask, stk_scratch *scratch, stk_pixels *out,
                   stk_error *err);
     void (*close)(void *ctx);
     /* After decode(): what to give as `hint` the next time, in scratch memory.  STK_ECORRUPT:

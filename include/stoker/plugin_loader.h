@@ -48,7 +48,7 @@ typedef struct stk_memory { /* copied; must work after the loader is closed */
     void *(*alloc)(void *cookie, size_t size); /* 64-byte aligned */
     void (*free)(void *cookie, void *p, size_t size);
     /* Memory that a GPU still reads when its last holder lets go; NULL: none does. */
-    void *(*leave)(void *cookie, void *old);          /* answers a mark; old: the last one, or NULL */
+    void *(*leave)(void *cookie, void *old); /* answers a mark; old: the last one, or NULL */
     int (*ready)(void *cookie, void *mark, int wait); /* 1: that is over */
     void (*forget)(void *cookie, void *mark);         /* frees it */
     void (*close)(void *cookie);                      /* the last buffer is gone; may be NULL */
@@ -63,13 +63,13 @@ typedef struct stk_drawn {
     const stk_view *view; /* borrowed for the call */
 } stk_drawn;
 
-typedef struct stk_watch { /* copied */
+typedef struct stk_draw_observer { /* copied */
     uint32_t abi, size;
     const char *name, *help;
     void *cookie;
     void (*drawn)(void *cookie,
                   const stk_drawn *d); /* by the worker that makes the row: be quick */
-} stk_watch;
+} stk_draw_observer;
 
 typedef struct stk_ticket stk_ticket; /* a stage's promise to finish */
 /* Say that a stage that answered STK_PENDING is through.  Any thread, exactly once. */

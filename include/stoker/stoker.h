@@ -64,7 +64,7 @@ typedef struct stk_collation { /* of one output */
 struct stk_order; /* plugin.h */
 struct stk_memory;
 struct stk_stage;
-struct stk_watch;
+struct stk_draw_observer;
 struct stk_registry;
 
 /* `{ .size = sizeof o, .outputs = ..., .n_outputs = ... }` is complete. */
@@ -97,7 +97,8 @@ typedef struct stk_loader_options {
     /* One for each output, in place of `collate`; NULL: `collate` for all, padded with 0. */
     const stk_collation *collations;
     uint64_t global_batch_size;    /* in place of batch_size: rows of all ranks, dealt evenly */
-    const struct stk_watch *watch; /* is told what was drawn for every picture; NULL: nobody */
+    const struct stk_draw_observer
+        *watch; /* is told what was drawn for every picture; NULL: nobody */
     /* Of STK_SHUFFLE_BLOCK: */
     uint64_t streams; /* a power of two; 0: at least the rows of a global batch, 256 to 16,384 */
     uint64_t window;  /* samples that are mixed, over all streams; 0: 65,536 */
@@ -259,7 +260,8 @@ STK_API STK_MUST_CHECK int stk_loader_find(const stk_loader *l, uint64_t epoch, 
                                            uint64_t *position, stk_error *err);
 
 /* The fingerprint of the data, all data sets together, and of what takes part. */
-STK_API STK_MUST_CHECK int stk_loader_print(const stk_loader *l, stk_print *out, stk_error *err);
+STK_API STK_MUST_CHECK int stk_loader_print(const stk_loader *l, stk_fingerprint *out,
+                                            stk_error *err);
 
 /* The fingerprint of weights, balance or stratify; 0: none of them is given. */
 STK_API uint64_t stk_loader_drawn_print(const stk_loader *l);

@@ -28,8 +28,8 @@ static void note_drawn(void *cookie, const stk_drawn *d)
         list->at[list->n++] = (drawn){ d->output, d->step, d->op, *d->view };
 }
 
-static const stk_watch noting = {
-    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_watch), .name = "draws", .drawn = note_drawn
+static const stk_draw_observer noting = {
+    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_draw_observer), .name = "draws", .drawn = note_drawn
 };
 
 static PyObject *drawn_tuple(const drawn *d)
@@ -210,11 +210,11 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     stk_loader_options o = { 0 };
     sampling arrays = { 0 };
     int rc = -1, watch = 0;
-    stk_watch told;
+    stk_draw_observer told;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!|OpO:Loader", names, &PyTuple_Type, &data,
-                                     &PyTuple_Type, &outputs, &PyDict_Type, &words, &exclude, &watch,
-                                     &taken) ||
+                                     &PyTuple_Type, &outputs, &PyDict_Type, &words, &exclude,
+                                     &watch, &taken) ||
         loader_prepare(self, watch) < 0 || options_parse(obj, words, &o) < 0)
         return -1;
     if (exclude != Py_None && !(o.exclude = PyBytes_AsString(exclude)))
@@ -439,7 +439,7 @@ static PyObject *loader_print(PyObject *obj, PyObject *unused)
 {
     loader_object *self = (loader_object *)obj;
     stk_error err = { 0 };
-    stk_print p;
+    stk_fingerprint p;
     int rc;
 
     (void)unused;
@@ -696,12 +696,12 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
         (unsigned long long)s.retried_reads, "cold_reads", (unsigned long long)s.cold_reads,
         "cold_by", s.cold_by, "memory", (unsigned long long)s.memory, "memory_peak",
         (unsigned long long)s.memory_peak, "memory_limit", (unsigned long long)s.memory_limit,
-        "memory_of", memory_dict(&s), "held", s.held, "jpeg_seek", (unsigned long long)s.jpeg_seek, "jpeg_misfit",
-        (unsigned long long)s.jpeg_misfit, "jpeg_fallback", (unsigned long long)s.jpeg_fallback,
-        "jpeg_learned", (unsigned long long)s.jpeg_learned, "packed_tokens",
-        (unsigned long long)s.packed_tokens, "packed_room", (unsigned long long)s.packed_room,
-        "wait", wait_dict(&s), "ring", ring_dict(&s), "histograms",
-        histograms_dict(&s));
+        "memory_of", memory_dict(&s), "held", s.held, "jpeg_seek", (unsigned long long)s.jpeg_seek,
+        "jpeg_misfit", (unsigned long long)s.jpeg_misfit, "jpeg_fallback",
+        (unsigned long long)s.jpeg_fallback, "jpeg_learned", (unsigned long long)s.jpeg_learned,
+        "packed_tokens", (unsigned long long)s.packed_tokens, "packed_room",
+        (unsigned long long)s.packed_room, "wait", wait_dict(&s), "ring", ring_dict(&s),
+        "histograms", histograms_dict(&s));
 }
 
 /* (shard, offset or -1, key, reason) of a skipped sample; None past the last. */

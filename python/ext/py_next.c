@@ -147,7 +147,8 @@ static PyMemberDef giver_members[] = {
 };
 
 static PyType_Slot giver_slots[] = {
-    { Py_tp_doc, (void *)"An iterator over what _make() answers, which is taken when it is given." },
+    { Py_tp_doc,
+      (void *)"An iterator over what _make() answers, which is taken when it is given." },
     { Py_tp_new, (void *)PyType_GenericNew },
     { Py_tp_dealloc, (void *)giver_dealloc },
     { Py_tp_iter, (void *)giver_iter },

@@ -80,7 +80,8 @@ static int sums_compare(const summing *s, stk_error *err)
                  "zip: member %.80s is damaged: its bytes have another checksum (%08x) than the "
                  "archive says (%08x); copy or write it again",
                  m->name, crc, m->crc);
-        stk_error_at(err, NULL, m->offset, (stk_bytes){ (const uint8_t *)m->name, strlen(m->name) });
+        stk_error_at(err, NULL, m->offset,
+                     (stk_bytes){ (const uint8_t *)m->name, strlen(m->name) });
         return STK_ECORRUPT;
     }
     return 0;

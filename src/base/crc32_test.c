@@ -42,8 +42,8 @@ static void all_lengths(void **state)
         size_t cut = n / 3;
 
         assert_int_equal(got, want);
-        assert_int_equal(stk_crc32_of(&table, stk_crc32_of(&table, 0, data, cut), data + cut, n - cut),
-                         want);
+        assert_int_equal(
+            stk_crc32_of(&table, stk_crc32_of(&table, 0, data, cut), data + cut, n - cut), want);
         assert_int_equal(stk_crc32_join(stk_crc32_of(&table, 0, data, cut),
                                         stk_crc32_of(&table, 0, data + cut, n - cut), n - cut),
                          want);

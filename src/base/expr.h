@@ -19,7 +19,12 @@
 #define STK_EXPR_ITEMS 8
 #define STK_EXPR_DEPTH 7 /* chains inside chains */
 
-typedef enum stk_value_type { STK_V_NUMBER = 1, STK_V_NAME, STK_V_BOOL, STK_V_CHAIN } stk_value_type;
+typedef enum stk_value_type {
+    STK_V_NUMBER = 1,
+    STK_V_NAME,
+    STK_V_BOOL,
+    STK_V_CHAIN
+} stk_value_type;
 typedef struct stk_expr stk_expr;
 
 typedef struct stk_value {

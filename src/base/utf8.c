@@ -104,7 +104,8 @@ size_t stk_text_show(const char *text, size_t len, char *buf, size_t size)
     for (size_t i = 0; i < len; i += n) {
         size_t k = show_one((const uint8_t *)text + i, len - i, one, &n);
 
-        if (at == full && full + k < size) { /* whole characters: the first that is too long ends it */
+        if (at == full &&
+            full + k < size) { /* whole characters: the first that is too long ends it */
             memcpy(buf + at, one, k);
             at += k;
         }

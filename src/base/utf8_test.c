@@ -12,17 +12,28 @@
 #include "base/log.h"
 
 static const char *const pairs[][2] = {
-    { "plain \xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x98\x80", "plain \xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x98\x80" },
+    { "plain \xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x98\x80",
+      "plain \xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x98\x80" },
     { "\x1b[31mred\x1b]0;x\x07", "\\x1b[31mred\\x1b]0;x\\x07" },
     { "a\nb\tc\r\x7f", "a\\nb\\x09c\\x0d\\x7f" },
-    { "\xc2\x9b" "2J", "\\x9b2J" },                       /* C1 as UTF-8 */
-    { "\x9b" "2J", "\\x9b2J" },                           /* C1 as a byte, which is no UTF-8 */
+    { "\xc2\x9b"
+      "2J",
+      "\\x9b2J" }, /* C1 as UTF-8 */
+    { "\x9b"
+      "2J",
+      "\\x9b2J" }, /* C1 as a byte, which is no UTF-8 */
     { "\xff\xc0\x80\xed\xa0\x80", "\\xff\\xc0\\x80\\xed\\xa0\\x80" }, /* overlong, a surrogate */
-    { "gpj.\xe2\x80\xae" "exe", "gpj.\\u202eexe" },       /* right to left */
-    { "a\xe2\x80\x8b" "b\xe2\x81\xa6\xef\xbb\xbf", "a\\u200bb\\u2066\\ufeff" },
-    { "a\xe2\x80\xa8" "b", "a\\u2028b" },                 /* a line separator */
-    { "\xf3\xa0\x81\x81", "\\U000e0041" },                /* a tag */
-    { "\xe3\x81", "\\xe3\\x81" },                         /* cut off */
+    { "gpj.\xe2\x80\xae"
+      "exe",
+      "gpj.\\u202eexe" }, /* right to left */
+    { "a\xe2\x80\x8b"
+      "b\xe2\x81\xa6\xef\xbb\xbf",
+      "a\\u200bb\\u2066\\ufeff" },
+    { "a\xe2\x80\xa8"
+      "b",
+      "a\\u2028b" },                       /* a line separator */
+    { "\xf3\xa0\x81\x81", "\\U000e0041" }, /* a tag */
+    { "\xe3\x81", "\\xe3\\x81" },          /* cut off */
 };
 
 static void shows(void **state)

@@ -46,7 +46,7 @@ const uint8_t *stk_batch_valid(const stk_batch *b)
 
 const char *stk_batch_key(const stk_batch *b, uint32_t row, size_t *len)
 {
-    const stk_common *c = b->common;
+    const stk_batch_plan *c = b->common;
     uint32_t d = 0;
     stk_entry e;
 

@@ -17,12 +17,12 @@
 #define SEED 20240611u
 #define LIMIT ((uint64_t)8 << 20)
 
-static stk_common *make(uint32_t batch, stk_spec spec, double value)
+static stk_batch_plan *make(uint32_t batch, stk_spec spec, double value)
 {
-    stk_common *c = NULL;
+    stk_batch_plan *c = NULL;
     stk_error err;
 
-    assert_int_equal(stk_common_open(&c, 1, NULL, 0, &err), 0);
+    assert_int_equal(stk_batch_plan_open(&c, 1, NULL, 0, &err), 0);
     assert_int_equal(stk_pool_open(&c->pool, NULL, LIMIT, &err), 0);
     c->batch = batch;
     c->ragged_cap = LIMIT / 8;
@@ -33,7 +33,7 @@ static stk_common *make(uint32_t batch, stk_spec spec, double value)
     return c;
 }
 
-static stk_batch *fresh(stk_common *c, uint32_t rows)
+static stk_batch *fresh(stk_batch_plan *c, uint32_t rows)
 {
     stk_batch *b = NULL;
     stk_error err;
@@ -141,7 +141,7 @@ static void rows_of_any_shape(void **state)
                               .dtype = STK_I32,
                               .layout = last ? STK_CHANNELS_LAST : 0 };
             int32_t value = n % 2 ? -100 : 0;
-            stk_common *c = make(6, spec, value);
+            stk_batch_plan *c = make(6, spec, value);
 
             for (int round = 0; round < 12; round++) {
                 stk_batch *b = fresh(c, 1 + (uint32_t)round % 6);
@@ -162,7 +162,7 @@ static void rows_of_any_shape(void **state)
                 stk_batch_settle(b);
                 stk_batch_release(&b);
             }
-            stk_common_unref(&c);
+            stk_batch_plan_unref(&c);
         }
     }
 }
@@ -201,7 +201,7 @@ static void values_of_every_type(void **state)
     }
 }
 
-static uint64_t used(stk_common *c)
+static uint64_t used(stk_batch_plan *c)
 {
     return atomic_load(&stk_pool_account(c->pool)->used);
 }
@@ -209,7 +209,7 @@ static uint64_t used(stk_common *c)
 static void what_does_not_go_together(void **state)
 {
     stk_spec spec = { .kind = STK_KIND_VALUE, .out = STK_OUT_DENSE, .dtype = STK_I32 };
-    stk_common *c = make(3, spec, 0);
+    stk_batch_plan *c = make(3, spec, 0);
     stk_batch *b = fresh(c, 3);
     stk_error err;
 
@@ -223,7 +223,7 @@ static void what_does_not_go_together(void **state)
     b->out[0].row[2].dtype = STK_F32;
     assert_int_equal(stk_batch_pad(b, 0, &err), STK_ECORRUPT);
     stk_batch_release(&b);
-    stk_common_unref(&c);
+    stk_batch_plan_unref(&c);
 }
 
 /* Small rows whose padded batch is past all memory. */
@@ -231,7 +231,7 @@ static void a_padded_batch_may_be_too_large(void **state)
 {
     stk_spec spec = { .kind = STK_KIND_VALUE, .out = STK_OUT_DENSE, .dtype = STK_I32 };
     static const int64_t side[] = { 4000, (int64_t)1 << 40 };
-    stk_common *c = make(2, spec, 0);
+    stk_batch_plan *c = make(2, spec, 0);
 
     (void)state;
     for (int k = 0; k < 2; k++) {
@@ -246,13 +246,13 @@ static void a_padded_batch_may_be_too_large(void **state)
         stk_batch_release(&b);
         assert_true(used(c) == 0);
     }
-    stk_common_unref(&c);
+    stk_batch_plan_unref(&c);
 }
 
 static void memory_is_counted_and_comes_back(void **state)
 {
     stk_spec spec = { .kind = STK_KIND_VALUE, .out = STK_OUT_DENSE, .dtype = STK_I32 };
-    stk_common *c = make(4, spec, 0);
+    stk_batch_plan *c = make(4, spec, 0);
     stk_batch *b;
     stk_error err;
 
@@ -272,7 +272,7 @@ static void memory_is_counted_and_comes_back(void **state)
     }
     stk_pool_shut(c->pool);
     assert_true(used(c) == 0);
-    stk_common_unref(&c);
+    stk_batch_plan_unref(&c);
 }
 
 int main(void)

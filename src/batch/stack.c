@@ -7,10 +7,10 @@
 
 #define MAX_PIECE ((size_t)16 << 10)
 
-int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, uint32_t n_data,
-                    stk_error *err)
+int stk_batch_plan_open(stk_batch_plan **out, uint32_t n_out, stk_dataset *const *data,
+                        uint32_t n_data, stk_error *err)
 {
-    stk_common *c = STK_NEW(stk_common);
+    stk_batch_plan *c = STK_NEW(stk_batch_plan);
 
     *out = c;
     if (!c)
@@ -21,7 +21,7 @@ int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, 
     c->data = stk_zalloc(n_data, sizeof *c->data);
     c->start = stk_zalloc((size_t)n_data + 1, sizeof *c->start);
     if (!c->out || !c->sizes || !c->data || !c->start) {
-        stk_common_unref(out);
+        stk_batch_plan_unref(out);
         return stk_fail_nomem(err, n_out * sizeof *c->out);
     }
     c->n_out = n_out;
@@ -33,9 +33,9 @@ int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, 
     return 0;
 }
 
-void stk_common_unref(stk_common **cp)
+void stk_batch_plan_unref(stk_batch_plan **cp)
 {
-    stk_common *c = *cp;
+    stk_batch_plan *c = *cp;
 
     *cp = NULL;
     if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
@@ -61,11 +61,12 @@ static int planned(const stk_batch *b, size_t size, stk_buffer **out, stk_error 
                : stk_pool_try(b->common->pool, size, &no_memory);
     if (*out)
         return 0;
-    return no_memory ? stk_fail(err, STK_ENOMEM,
-                                "the system gives no memory for the %zu bytes of a batch: it is out "
-                                "of it, or of what ulimit -v or a container allows",
-                                size)
-                     : stk_fail(err, STK_ELIMIT, "memory_limit is reached");
+    return no_memory
+               ? stk_fail(err, STK_ENOMEM,
+                          "the system gives no memory for the %zu bytes of a batch: it is out "
+                          "of it, or of what ulimit -v or a container allows",
+                          size)
+               : stk_fail(err, STK_ELIMIT, "memory_limit is reached");
 }
 
 static int out_open(stk_batch *b, uint32_t i, stk_error *err)
@@ -100,7 +101,7 @@ static int out_open(stk_batch *b, uint32_t i, stk_error *err)
     return dense ? planned(b, dense, &o->dense, err) : 0;
 }
 
-int stk_batch_open(stk_batch **out, stk_common *c, uint32_t rows, stk_error *err)
+int stk_batch_open(stk_batch **out, stk_batch_plan *c, uint32_t rows, stk_error *err)
 {
     stk_batch *b = STK_NEW(stk_batch);
     int rc = STK_ENOMEM;
@@ -157,7 +158,7 @@ static uint8_t *cut_off(stk_batch_out *o, size_t room)
 
 /* The same off the worker's piece, taking a new one when it is used up or another batch's.
  * Where no whole piece is left, row by row. */
-static uint8_t *cut_piece(stk_batch *b, uint32_t output, size_t room, stk_cut *cut)
+static uint8_t *cut_piece(stk_batch *b, uint32_t output, size_t room, stk_row_arena *cut)
 {
     int mine = cut->serial == b->serial && cut->output == output;
 
@@ -176,7 +177,7 @@ static uint8_t *cut_piece(stk_batch *b, uint32_t output, size_t room, stk_cut *c
     return cut->at - room;
 }
 
-void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len, stk_cut *cut)
+void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len, stk_row_arena *cut)
 {
     stk_batch_out *o = &b->out[output];
     stk_row_out *r = &o->row[row];
@@ -215,7 +216,7 @@ void stk_batch_undense(stk_batch *b, stk_batch_out *o)
 
 /* The largest so far, with headroom: sizes vary from batch to batch, and every new plan makes all
  * buffers anew. */
-static void raise_high(const stk_common *c, _Atomic size_t *at, size_t used)
+static void raise_high(const stk_batch_plan *c, _Atomic size_t *at, size_t used)
 {
     size_t high = atomic_load_explicit(at, memory_order_relaxed);
 
@@ -229,7 +230,7 @@ static void raise_high(const stk_common *c, _Atomic size_t *at, size_t used)
 
 void stk_batch_settle(stk_batch *b)
 {
-    stk_common *c = b->common;
+    stk_batch_plan *c = b->common;
 
     for (uint32_t i = 0; i < c->n_out; i++) {
         stk_batch_out *o = &b->out[i];
@@ -241,7 +242,7 @@ void stk_batch_settle(stk_batch *b)
     }
 }
 
-int stk_common_settled(const stk_common *c)
+int stk_batch_plan_settled(const stk_batch_plan *c)
 {
     for (uint32_t i = 0; i < c->n_out; i++)
         if (!c->out[i].row_bytes && !atomic_load_explicit(&c->sizes[i].high, memory_order_relaxed))
@@ -282,6 +283,6 @@ void stk_batch_release(stk_batch **bp)
     stk_free(b->valid);
     stk_free(b->bad);
     stk_free(b->out);
-    stk_common_unref(&b->common);
+    stk_batch_plan_unref(&b->common);
     stk_free(b);
 }

@@ -13,7 +13,7 @@
 #define STK_SMALL_OUTPUT                                                                           \
     (64 * 1024) /* below it a batch has its own heap memory: holding labels pins nothing */
 
-typedef struct stk_out_gather { /* rows that a GPU gathers out of arrays (device/gather.h) */
+typedef struct stk_out_gather { /* rows that a GPU gathers out of arrays (cuda/gather.h) */
     uint64_t count;             /* elements of a row; 0: it gathers none */
     uint32_t in, made, sign;
 } stk_out_gather;
@@ -30,7 +30,7 @@ typedef struct stk_out_plan {
     size_t far_bytes;  /* a GPU makes its rows, of so many bytes there, from records here; 0: no */
     size_t note_bytes; /* ... and who writes a record notes so many beside it */
     uint32_t
-        keep; /* ... and it keeps them, under this number - 1 (device/keep.h); 0: it does not */
+        keep; /* ... and it keeps them, under this number - 1 (gpu/picture_cache.h); 0: it does not */
     stk_out_gather gather; /* rows of arrays: the GPU makes them where a batch says so */
 } stk_out_plan;
 
@@ -39,7 +39,7 @@ typedef struct stk_out_sizes { /* learned while batches are made */
     _Atomic size_t pad_high;   /* padded: of the largest tensor */
 } stk_out_sizes;
 
-typedef struct stk_common { /* what batches need after their loader is gone.  Thread: any. */
+typedef struct stk_batch_plan { /* what batches need after their loader is gone.  Thread: any. */
     _Atomic uint32_t refs;
     uint32_t n_out, batch;
     stk_out_plan *out;
@@ -51,11 +51,11 @@ typedef struct stk_common { /* what batches need after their loader is gone.  Th
     _Atomic uint64_t serial;
     int pinned;        /* the pool's memory is page-locked: small outputs come from it too */
     size_t ragged_cap; /* most that a ragged output plans for; rows past it stand alone */
-} stk_common;
+} stk_batch_plan;
 
-int stk_common_open(stk_common **out, uint32_t n_out, stk_dataset *const *data, uint32_t n_data,
-                    stk_error *err);
-void stk_common_unref(stk_common **c);
+int stk_batch_plan_open(stk_batch_plan **out, uint32_t n_out, stk_dataset *const *data,
+                        uint32_t n_data, stk_error *err);
+void stk_batch_plan_unref(stk_batch_plan **c);
 
 typedef struct stk_row_out { /* one row of a ragged output */
     stk_buffer *own;         /* NULL: in the output's buffer */
@@ -83,7 +83,7 @@ typedef struct stk_batch_out {
 } stk_batch_out;
 
 struct stk_batch {
-    stk_common *common;
+    stk_batch_plan *common;
     _Atomic uint32_t refs; /* the loader's, and those of stk_loader_peek() */
     uint64_t serial; /* no other batch of its loader has it; from 1 */
     uint64_t epoch, step;
@@ -97,13 +97,13 @@ struct stk_batch {
 };
 
 /* A batch with room for `rows`; STK_ELIMIT: memory_limit is reached (for now). */
-int stk_batch_open(stk_batch **out, stk_common *c, uint32_t rows, stk_error *err);
+int stk_batch_open(stk_batch **out, stk_batch_plan *c, uint32_t rows, stk_error *err);
 
 void stk_batch_ref(stk_batch *b); /* Thread: any. */
 
 /* A batch is whole: what its ragged outputs took is planned for the next ones.  Thread: any. */
 void stk_batch_settle(stk_batch *b);
-int stk_common_settled(const stk_common *c); /* every ragged output has been seen once */
+int stk_batch_plan_settled(const stk_batch_plan *c); /* every ragged output has been seen once */
 
 /* Where dense row r of an output goes. */
 static inline void *stk_batch_place(stk_batch *b, uint32_t output, uint32_t row)
@@ -114,16 +114,17 @@ static inline void *stk_batch_place(stk_batch *b, uint32_t output, uint32_t row)
 }
 
 /* A worker's piece of a ragged output, so that small rows don't all count on one cache line. */
-typedef struct stk_cut {
+typedef struct stk_row_arena {
     uint64_t serial; /* of the batch it was cut from */
     uint32_t output;
     size_t left;
     uint8_t *at;
-} stk_cut;
+} stk_row_arena;
 
 /* Room for a ragged row of `len` bytes; NULL: errno is EDQUOT for memory_limit, ENOMEM where the
  * system has none.  Thread: any, one a row. */
-void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len, stk_cut *cut);
+void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len,
+                        stk_row_arena *cut);
 void stk_batch_unreserve(stk_batch *b, uint32_t output,
                          uint32_t row); /* before a row is filled anew */
 

@@ -15,12 +15,12 @@
 enum { DENSE, BYTES, PICTURE };
 
 /* A dense f32 output of 3x5x7 channels last, a ragged one of bytes, a ragged one of pictures. */
-static stk_common *make(uint32_t batch, uint64_t limit)
+static stk_batch_plan *make(uint32_t batch, uint64_t limit)
 {
-    stk_common *c = NULL;
+    stk_batch_plan *c = NULL;
     stk_error err;
 
-    assert_int_equal(stk_common_open(&c, 3, NULL, 0, &err), 0);
+    assert_int_equal(stk_batch_plan_open(&c, 3, NULL, 0, &err), 0);
     assert_int_equal(stk_pool_open(&c->pool, NULL, limit, &err), 0);
     c->batch = batch;
     c->ragged_cap = limit / 4;
@@ -43,7 +43,7 @@ static stk_common *make(uint32_t batch, uint64_t limit)
     return c;
 }
 
-static stk_batch *fresh(stk_common *c, uint32_t rows)
+static stk_batch *fresh(stk_batch_plan *c, uint32_t rows)
 {
     stk_batch *b = NULL;
     stk_error err;
@@ -79,14 +79,14 @@ static void check(const stk_batch *b, uint32_t row, size_t len)
         assert_int_equal(((uint8_t *)t.data)[i], row + 1);
 }
 
-static uint64_t used(stk_common *c)
+static uint64_t used(stk_batch_plan *c)
 {
     return atomic_load(&stk_pool_account(c->pool)->used);
 }
 
 static void dense_places(void **state)
 {
-    stk_common *c = make(4, 1 << 20);
+    stk_batch_plan *c = make(4, 1 << 20);
     stk_batch *b = fresh(c, 3); /* a short one */
     stk_tensor t, r;
 
@@ -116,19 +116,19 @@ static void dense_places(void **state)
     stk_batch_release(&b);
     assert_null(b);
     stk_batch_release(&b);
-    stk_common_unref(&c);
+    stk_batch_plan_unref(&c);
 }
 
 /* The first batch knows nothing: every row has a buffer of its own.  The next one has one for
  * all. */
 static void ragged_rows_plan_the_next_batch(void **state)
 {
-    stk_common *c = make(4, 8 << 20);
+    stk_batch_plan *c = make(4, 8 << 20);
     stk_batch *b = fresh(c, 4);
     stk_tensor t;
 
     (void)state;
-    assert_int_equal(stk_common_settled(c), 0);
+    assert_int_equal(stk_batch_plan_settled(c), 0);
     for (uint32_t i = 0; i < 4; i++)
         put(b, i, 30000 + i);
     put(b, 2, 100); /* another sample stands in */
@@ -139,7 +139,7 @@ static void ragged_rows_plan_the_next_batch(void **state)
         check(b, i, i < 2 ? 30000 + i : i == 2 ? 100 : 0);
     stk_batch_release(&b);
     assert_int_equal(used(c), 0);
-    assert_int_equal(stk_common_settled(c), 1);
+    assert_int_equal(stk_batch_plan_settled(c), 1);
     b = fresh(c, 4);
     assert_true(b->out[BYTES].buffer->size >= 4 * 30000);
     for (uint32_t i = 0; i < 4; i++) {
@@ -153,14 +153,14 @@ static void ragged_rows_plan_the_next_batch(void **state)
     assert_int_equal(stk_batch_row(b, BYTES, 0, &t), 0);
     stk_buffer_ref(t.buffer); /* a row alone outlives its batch and its common */
     stk_batch_release(&b);
-    stk_common_unref(&c);
+    stk_batch_plan_unref(&c);
     assert_int_equal(((uint8_t *)t.data)[199999], 1);
     stk_buffer_unref(t.buffer);
 }
 
 static void limits(void **state)
 {
-    stk_common *c = make(2, 400000);
+    stk_batch_plan *c = make(2, 400000);
     stk_batch *b = fresh(c, 2), *more = NULL;
     stk_error err;
 
@@ -181,12 +181,12 @@ static void limits(void **state)
     assert_int_equal(stk_batch_open(&more, c, 2, &err), STK_ELIMIT);
     assert_null(more);
     stk_account_give(stk_pool_account(c->pool), 350000);
-    stk_common_unref(&c);
+    stk_batch_plan_unref(&c);
 }
 
 static void a_batch_of_one_picture(void **state)
 {
-    stk_common *c = make(1, 1 << 20);
+    stk_batch_plan *c = make(1, 1 << 20);
     stk_batch *b = fresh(c, 1);
     stk_row_out *r = &b->out[PICTURE].row[0];
     stk_tensor t;
@@ -204,7 +204,7 @@ static void a_batch_of_one_picture(void **state)
     assert_int_equal(t.shape[3], 3);
     assert_int_equal(t.strides[1], 18);
     stk_batch_release(&b);
-    stk_common_unref(&c);
+    stk_batch_plan_unref(&c);
 }
 
 static void *release(void *arg)
@@ -217,7 +217,7 @@ static void *release(void *arg)
 
 static void released_elsewhere(void **state)
 {
-    stk_common *c = make(4, 8 << 20);
+    stk_batch_plan *c = make(4, 8 << 20);
     pthread_t t[4];
 
     (void)state;
@@ -228,14 +228,14 @@ static void released_elsewhere(void **state)
             put(b, k, 20000);
         pthread_create(&t[i], NULL, release, b);
     }
-    stk_common_unref(&c); /* whoever is last frees it */
+    stk_batch_plan_unref(&c); /* whoever is last frees it */
     for (int i = 0; i < 4; i++)
         pthread_join(t[i], NULL);
 }
 
 static void no_memory(void **state)
 {
-    stk_common *c = make(4, 1 << 20);
+    stk_batch_plan *c = make(4, 1 << 20);
     stk_batch *b = NULL;
     int rc = STK_ENOMEM;
     stk_error err;
@@ -252,15 +252,15 @@ static void no_memory(void **state)
     stk_mem_fail_at(0);
     assert_int_equal(used(c), 0);
     stk_batch_release(&b);
-    stk_common_unref(&c);
+    stk_batch_plan_unref(&c);
 }
 
 /* Small rows come off a worker's own piece; they lie apart, and another batch begins another
  * piece. */
 static void pieces(void **state)
 {
-    stk_common *c = make(4, 1 << 20);
-    stk_cut cut = { 0 };
+    stk_batch_plan *c = make(4, 1 << 20);
+    stk_row_arena cut = { 0 };
     stk_batch *b;
     uint8_t *first, *second;
 
@@ -279,7 +279,7 @@ static void pieces(void **state)
         stk_batch_settle(b);
         stk_batch_release(&b);
     }
-    stk_common_unref(&c);
+    stk_batch_plan_unref(&c);
 }
 
 int main(void)

@@ -52,7 +52,7 @@ typedef struct stk_chain {
  * previews draw by this call.  `watch` (NULL or its drawn() NULL: none) sees the view after each op.
  * view->refused says why a picture can't be drawn. */
 void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2],
-                    stk_view *view, const stk_watch *watch);
+                    stk_view *view, const stk_draw_observer *watch);
 
 /* Compile `text` for the output `name`, with what the registry has (NULL: the process's).  The
  * registry is read-only from now on and must stay as long as the chain. */

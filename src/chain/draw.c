@@ -2,7 +2,7 @@
 /* draw.c - the one draw(): a pure function of the chain, the address and the picture's size. */
 #include "chain/chain.h"
 
-static void note(const stk_watch *watch, const stk_address *at, const stk_step *s,
+static void note(const stk_draw_observer *watch, const stk_address *at, const stk_step *s,
                  const stk_view *view)
 {
     stk_drawn d = { at->epoch, at->position, at->output, s ? s->number : 0, s ? s->op->name : NULL,
@@ -13,7 +13,7 @@ static void note(const stk_watch *watch, const stk_address *at, const stk_step *
 }
 
 void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2],
-                    stk_view *view, const stk_watch *watch)
+                    stk_view *view, const stk_draw_observer *watch)
 {
     stk_address here = *at;
     stk_rng rng;

@@ -21,7 +21,8 @@
     "\x89PNG\r\n\x1a\n\0\0\0\1aaaaxcrc_\0\0\0\x22"                                                 \
     "eXIf" MM "crc_"
 #define PROFILE                                                                                    \
-    "\x89PNG\r\n\x1a\n\0\0\0\1aaaaxcrc_\0\0\0\x53" "tEXtRaw profile type exif\0\nexif\n    22\n"           \
+    "\x89PNG\r\n\x1a\n\0\0\0\1aaaaxcrc_\0\0\0\x53"                                                 \
+    "tEXtRaw profile type exif\0\nexif\n    22\n"                                                  \
     "49492a000800000001001201\n0300010000000600000000\ncrc_"
 #define WEBP                                                                                       \
     "RIFF\x00\0\0\0WEBPVP8 \1\0\0\0x\0"                                                            \
@@ -63,7 +64,10 @@ static void damaged(void **state)
     static const struct {
         const char *data;
         size_t len;
-    } whole[] = { { JPEG, sizeof JPEG - 1 }, { PNG, sizeof PNG - 1 }, { WEBP, sizeof WEBP - 1 }, { PROFILE, sizeof PROFILE - 1 } };
+    } whole[] = { { JPEG, sizeof JPEG - 1 },
+                  { PNG, sizeof PNG - 1 },
+                  { WEBP, sizeof WEBP - 1 },
+                  { PROFILE, sizeof PROFILE - 1 } };
     char bad[160];
 
     (void)state;

@@ -102,8 +102,8 @@ static int jpeg_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *ou
     return 0;
 }
 
-static int turbo_decode(jpeg_ctx *c, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
-                        stk_error *err)
+static int turbo_decode(jpeg_ctx *c, const stk_decode_request *ask, stk_scratch *scratch,
+                        stk_pixels *out, stk_error *err)
 {
     stk_image_info info;
 
@@ -114,8 +114,8 @@ static int turbo_decode(jpeg_ctx *c, const stk_ask *ask, stk_scratch *scratch, s
     return stk_jpeg_turbo.decode(c->turbo, ask, scratch, out, err);
 }
 
-static int jpeg_decode(void *p, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
-                       stk_error *err)
+static int jpeg_decode(void *p, const stk_decode_request *ask, stk_scratch *scratch,
+                       stk_pixels *out, stk_error *err)
 {
     jpeg_ctx *c = p;
     stk_jpeg_job job = { .head = &c->head,

@@ -130,8 +130,8 @@ static int bench_decode(struct bench *b, stk_bytes in, const stk_rect *need)
 
     stk_scratch_reset(&b->scratch);
     return rc < 0 ? rc
-                  : stk_decoder_jpeg.decode(b->ctx, &(stk_ask){ .need = *need }, &b->scratch,
-                                            &b->px, &b->err);
+                  : stk_decoder_jpeg.decode(b->ctx, &(stk_decode_request){ .need = *need },
+                                            &b->scratch, &b->px, &b->err);
 }
 
 static int same(const stk_pixels *px, const stk_rect *need, const uint8_t *ref, uint32_t ref_w)
@@ -263,9 +263,9 @@ static void one_header_serves_several_regions(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         stk_rect need = { i * 20, i * 15, 30, 30 };
 
-        assert_int_equal(
-            stk_decoder_jpeg.decode(b.ctx, &(stk_ask){ .need = need }, &b.scratch, &b.px, &b.err),
-            0);
+        assert_int_equal(stk_decoder_jpeg.decode(b.ctx, &(stk_decode_request){ .need = need },
+                                                 &b.scratch, &b.px, &b.err),
+                         0);
         assert_true(same(&b.px, &need, ref, plain.w));
     }
     bench_close(&b);
@@ -374,9 +374,9 @@ static void huge_headers_cost_nothing(void **state)
         assert_int_equal(info.width, 65535);
         assert_int_equal(info.height, 65535);
         assert_int_equal(b.scratch.total, 0);
-        assert_int_equal(
-            stk_decoder_jpeg.decode(b.ctx, &(stk_ask){ .need = need }, &b.scratch, &b.px, &b.err),
-            STK_ELIMIT);
+        assert_int_equal(stk_decoder_jpeg.decode(b.ctx, &(stk_decode_request){ .need = need },
+                                                 &b.scratch, &b.px, &b.err),
+                         STK_ELIMIT);
         if (r.progressive) { /* within libjpeg's limit, not within ours */
             data[at + 3] = data[at + 5] = 0x80;
             assert_int_equal(bench_decode(&b, in, &(stk_rect){ 0, 0, 1, 1 }), STK_ELIMIT);
@@ -503,7 +503,7 @@ static void probe_looks_at_three_bytes(void **state)
 static void what_libjpeg_turbo_makes_is_rgb(void **state)
 {
     const struct recipe r = { 50, 40, 3, { { 2, 2 }, { 1, 1 }, { 1, 1 } }, 0, 0, 0 };
-    const stk_ask ask = { .need = { 0, 0, 50, 40 }, .ycc = 1 };
+    const stk_decode_request ask = { .need = { 0, 0, 50, 40 }, .ycc = 1 };
     stk_bytes in = make(&r), odd = { malloc(in.len + 3), in.len + 3 };
     uint8_t *want = full_decode(in, r.w, r.h);
     stk_image_info info;

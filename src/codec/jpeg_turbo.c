@@ -522,8 +522,8 @@ static void decode_area(jpeg_ctx *c, const stk_rect *need, stk_scratch *scratch,
     }
 }
 
-static int jpeg_decode(void *p, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
-                       stk_error *err)
+static int jpeg_decode(void *p, const stk_decode_request *ask, stk_scratch *scratch,
+                       stk_pixels *out, stk_error *err)
 {
     const stk_rect *need = &ask->need;
     jpeg_ctx *c = p;
@@ -569,8 +569,8 @@ static int jpeg_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *
     return stk_fail(err, STK_ENOTSUP, "this build has no JPEG");
 }
 
-static int jpeg_decode(void *ctx, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
-                       stk_error *err)
+static int jpeg_decode(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
+                       stk_pixels *out, stk_error *err)
 {
     (void)ctx, (void)ask, (void)scratch, (void)out;
     return stk_fail(err, STK_ENOTSUP, "this build has no JPEG");

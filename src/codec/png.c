@@ -326,7 +326,7 @@ static int png_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *out
     return 0;
 }
 
-static int png_decode(void *p, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
+static int png_decode(void *p, const stk_decode_request *ask, stk_scratch *scratch, stk_pixels *out,
                       stk_error *err)
 {
     const stk_rect *need = &ask->need;
@@ -363,8 +363,8 @@ static int png_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *o
     return stk_fail(err, STK_ENOTSUP, "this build has no PNG");
 }
 
-static int png_decode(void *ctx, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
-                      stk_error *err)
+static int png_decode(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
+                      stk_pixels *out, stk_error *err)
 {
     (void)ctx, (void)ask, (void)scratch, (void)out;
     return stk_fail(err, STK_ENOTSUP, "this build has no PNG");

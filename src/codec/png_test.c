@@ -135,8 +135,8 @@ static int decode(void *ctx, const struct file *f, const stk_rect *need, stk_scr
 
     if (rc == 0) {
         all = (stk_rect){ 0, 0, info.width, info.height };
-        rc = stk_decoder_png.decode(ctx, &(stk_ask){ .need = need ? *need : all }, scratch, px,
-                                    &err);
+        rc = stk_decoder_png.decode(ctx, &(stk_decode_request){ .need = need ? *need : all },
+                                    scratch, px, &err);
     }
     if (rc < 0)
         assert_true(err.code == rc && err.message[0] && !strchr(err.message, '\n'));
@@ -282,8 +282,9 @@ static void misuse(void **state)
     (void)state;
     stk_rng_init(&rng, SEED, 0, 0, 0, 0);
     assert_int_equal(stk_decoder_png.open(&ctx, NULL), 0);
-    assert_int_equal(stk_decoder_png.decode(ctx, &(stk_ask){ .need = bad[0] }, &s, &px, &err),
-                     STK_EINVAL);
+    assert_int_equal(
+        stk_decoder_png.decode(ctx, &(stk_decode_request){ .need = bad[0] }, &s, &px, &err),
+        STK_EINVAL);
     make(f, &kinds[5], 9, 9, 0, &rng);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(decode(ctx, f, &bad[i], &s, &px), STK_EINVAL);

@@ -155,8 +155,8 @@ static int decode_area(webp_ctx *c, const stk_rect *need, stk_scratch *scratch, 
     return status == VP8_STATUS_OK ? 0 : webp_fail(c, status, err);
 }
 
-static int webp_decode(void *p, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
-                       stk_error *err)
+static int webp_decode(void *p, const stk_decode_request *ask, stk_scratch *scratch,
+                       stk_pixels *out, stk_error *err)
 {
     const stk_rect *need = &ask->need;
     webp_ctx *c = p;
@@ -185,8 +185,8 @@ static int webp_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *
     return stk_fail(err, STK_ENOTSUP, "this build has no WebP");
 }
 
-static int webp_decode(void *ctx, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
-                       stk_error *err)
+static int webp_decode(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
+                       stk_pixels *out, stk_error *err)
 {
     (void)ctx, (void)ask, (void)scratch, (void)out;
     return stk_fail(err, STK_ENOTSUP, "this build has no WebP");

@@ -45,8 +45,8 @@ static int decode(void *ctx, stk_bytes in, const stk_rect *need, stk_scratch *sc
 
     if (rc == 0) {
         all = (stk_rect){ 0, 0, info.width, info.height };
-        rc = stk_decoder_webp.decode(ctx, &(stk_ask){ .need = need ? *need : all }, scratch, px,
-                                     &err);
+        rc = stk_decoder_webp.decode(ctx, &(stk_decode_request){ .need = need ? *need : all },
+                                     scratch, px, &err);
     }
     if (rc < 0)
         assert_true(err.code == rc && err.message[0] && !strchr(err.message, '\n'));
@@ -139,8 +139,9 @@ static void refused(void **state)
     (void)state;
     stk_rng_init(&rng, SEED, 0, 0, 0, 0);
     assert_int_equal(stk_decoder_webp.open(&ctx, NULL), 0);
-    assert_int_equal(stk_decoder_webp.decode(ctx, &(stk_ask){ .need = bad[0] }, &s, &px, &err),
-                     STK_EINVAL);
+    assert_int_equal(
+        stk_decoder_webp.decode(ctx, &(stk_decode_request){ .need = bad[0] }, &s, &px, &err),
+        STK_EINVAL);
     in = (stk_bytes){ moving, sizeof moving - 1 };
     assert_int_equal(decode(ctx, in, NULL, &s, &px), STK_ENOTSUP);
     in = make(9, 9, 0, 0, &rng);

@@ -44,10 +44,11 @@ int stk_column_name_check(const char *name, stk_error *err)
 
     if (!n || n > 255 || name[0] == '.' || name[n - 1] == '.' || strstr(name, "..") ||
         strchr(name, ','))
-        return stk_fail(err, STK_EINVAL,
-                        "\"%.200s\" is not a column: write a field (cls) or a member of a JSON field "
-                        "(json.width)",
-                        name);
+        return stk_fail(
+            err, STK_EINVAL,
+            "\"%.200s\" is not a column: write a field (cls) or a member of a JSON field "
+            "(json.width)",
+            name);
     return 0;
 }
 
@@ -140,7 +141,8 @@ static int read_field(reading *r, const stk_entry *e, int k, int json, stk_bytes
     q->entry = *e;
     w->number = (uint32_t)k;
     STK_TRY(stk_request_begin(q, 1, err));
-    rc = w->block ? 0 : size_check(&w->field, w->file ? w->place.len : w->place.here.len, json, err);
+    rc = w->block ? 0
+                  : size_check(&w->field, w->file ? w->place.len : w->place.here.len, json, err);
     if (rc == 0)
         rc = room(&r->bytes, &r->cap, q->total, err);
     if (rc == 0)

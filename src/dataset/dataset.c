@@ -488,7 +488,7 @@ int stk_index_build(const char *const *urls, size_t n, const stk_index_options *
     x.log = (stk_log){ o.log, o.log_cookie };
     x.progress = o.progress;
     x.progress_cookie = o.progress_cookie;
-    rc = stk_indexer_mend(&x, urls, n, err);
+    rc = stk_indexer_repair(&x, urls, n, err);
     if (rc == 0 && o.jpeg == STK_YES)
         rc = index_jpegs(&jpegs, urls, n, &o, err);
     if (rc == 0 && report)

@@ -139,7 +139,8 @@ static int rot_read(stk_dataset *ds, uint64_t i)
     size_t len = 0;
     int wrong = stk_dataset_read(ds, i, &x, NULL) != 0;
 
-    wrong = wrong || !stk_sample_field(x, 1, &data, &len) || len != 8 || memcmp(data, "abcdefgh", 8);
+    wrong = wrong || !stk_sample_field(x, 1, &data, &len) || len != 8 ||
+            memcmp(data, "abcdefgh", 8);
     stk_sample_close(&x);
     return wrong;
 }

@@ -390,7 +390,7 @@ int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_erro
     return stk_classes_keep(x, err);
 }
 
-int stk_indexer_mend(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
+int stk_indexer_repair(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
     x->thorough = 1;
     STK_TRY(names_resolve(x, urls, n, err));

@@ -15,7 +15,7 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
     int force;    /* build anew, carry nothing over */
     int thorough; /* check an index that is found to its last byte */
     int classes_fixed; /* by the user: class folders don't number them */
-    int keep_numbers;  /* stk_indexer_mend(): refuse class folders that renumber labels all the same */
+    int keep_numbers; /* stk_indexer_repair(): refuse class folders that renumber labels all the same */
     stk_log log;
     stk_progress_fn progress;
     void *progress_cookie;
@@ -33,7 +33,7 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
 /* Open the index of the shards that the URLs name, building it when there is none. */
 int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_error *err);
 /* The same, and a stale or damaged one is built anew; damage is looked for. */
-int stk_indexer_mend(stk_indexer *x, const char *const *urls, size_t n, stk_error *err);
+int stk_indexer_repair(stk_indexer *x, const char *const *urls, size_t n, stk_error *err);
 void stk_indexer_fini(stk_indexer *x);
 
 /* class_list.c: would the class folders renumber labels that were given out before?  STK_ESTALE

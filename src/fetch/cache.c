@@ -333,7 +333,8 @@ void stk_block_arrived(stk_block *b)
 /* By the one who set UNPACKING, with no lock held. */
 static enum state unpack(stk_block *b, const stk_format *format)
 {
-    stk_bytes raw = { b->io.dst, b->raw_len }; /* b->raw, or what the source has in memory already */
+    stk_bytes raw = { b->io.dst,
+                      b->raw_len }; /* b->raw, or what the source has in memory already */
 
     b->unpacked_len = b->room;
     b->unpacked = stk_large_alloc(b->room);

@@ -32,7 +32,9 @@ static int twice(stk_bytes raw, void *dst, size_t *len, stk_error *err)
     return 0;
 }
 
-static const stk_format format = { .abi = STK_PLUGIN_ABI, .size = sizeof(stk_format), .name = "twice", .unpack = twice };
+static const stk_format format = {
+    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_format), .name = "twice", .unpack = twice
+};
 
 static stk_cache *make(uint64_t bound)
 {
@@ -47,7 +49,9 @@ static stk_cache *make(uint64_t bound)
 
 static stk_block *get(stk_cache *c, uint64_t number, size_t len)
 {
-    stk_place place = { .offset = number * 1000, .len = len, .block = number, .shared = 1, .unpacked = 2 * len };
+    stk_place place = {
+        .offset = number * 1000, .len = len, .block = number, .shared = 1, .unpacked = 2 * len
+    };
     stk_block *b = NULL;
     stk_error err;
 

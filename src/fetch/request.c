@@ -159,9 +159,9 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
     w->block = NULL;
     w->file = r->file;
     w->own = 0;
-    if (w->kept || w->at_hand.data) {
+    if (w->kept || w->cached_bytes.data) {
         w->file = NULL;
-        w->place = (stk_place){ .offset = w->field.offset, .here = w->at_hand };
+        w->place = (stk_place){ .offset = w->field.offset, .here = w->cached_bytes };
         return 0;
     }
     if (!d->format->locate) {
@@ -245,7 +245,7 @@ static void place_reads(stk_request *r, uint8_t *dst)
 static int reads_any(const stk_request *r, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (r->want[i].number == UINT16_MAX || (!r->want[i].kept && !r->want[i].at_hand.data))
+        if (r->want[i].number == UINT16_MAX || (!r->want[i].kept && !r->want[i].cached_bytes.data))
             return 1;
     return !n;
 }

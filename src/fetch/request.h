@@ -24,7 +24,7 @@ typedef struct stk_wanted { /* one field */
     stk_bytes bytes; /* the answer */
     uint64_t kept;   /* the engine's: where a GPU has it, so that nothing is read; 0: nowhere */
     stk_bytes
-        at_hand;    /* the engine's: its bytes, so that nothing is read; data NULL: they are not */
+        cached_bytes; /* the engine's: its bytes, so that nothing is read; data NULL: they are not */
     stk_bytes hint; /* the engine's: what the index keeps of it for decoders; or none */
     int learn;      /* the engine's: a hint is worth finding */
     int direct;     /* the engine's: it is read to where it is wanted */

@@ -351,7 +351,9 @@ static int far_locate(const stk_entry *e, const stk_field *field, stk_place *out
 
 static void places_that_wrap(void **state)
 {
-    static const stk_format far = { .abi = STK_PLUGIN_ABI, .size = sizeof(stk_format), .name = "far", .locate = far_locate };
+    static const stk_format far = {
+        .abi = STK_PLUGIN_ABI, .size = sizeof(stk_format), .name = "far", .locate = far_locate
+    };
     stk_dataset copy;
     stk_error err;
 

@@ -4,7 +4,7 @@
  * A flight is taken by the worker that has the batch's last row.  When all are under way the batch waits,
  * and those that wait go together in the next one that is free: few pictures do not fill a GPU, many
  * do, and a GPU that is behind gets them in larger groups.  The call at the end of a flight's stream puts
- * it on a list; the thread that lands batches (stk_device_land) hands them on and sends it off again. */
+ * it on a list; the thread that lands batches (stk_device_complete) hands them on and sends it off again. */
 #include "gpu/device.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/size.h"
-#include "gpu/flight.h"
+#include "gpu/transfer.h"
 
 #define FLIGHTS 4
 #define GROUP_ROWS 1024 /* of all batches of a flight: about what fills a GPU */
@@ -26,7 +26,7 @@ int stk_device_fail(const stk_device *d, int rc, const char *what, stk_error *er
                     d->cuda->say(rc));
 }
 
-static int flight_open(stk_device *d, stk_flight *f, stk_error *err)
+static int flight_open(stk_device *d, stk_transfer *f, stk_error *err)
 {
     const stk_cuda *c = d->cuda;
     int rc;
@@ -45,7 +45,7 @@ static int flight_open(stk_device *d, stk_flight *f, stk_error *err)
     return rc ? stk_device_fail(d, rc, "no stream could be made", err) : 0;
 }
 
-static void flight_close(stk_device *d, stk_flight *f)
+static void flight_close(stk_device *d, stk_transfer *f)
 {
     const stk_cuda *c = d->cuda;
     void *const event[] = { f->begin, f->copied, f->made };
@@ -92,7 +92,7 @@ int stk_device_open(stk_device **out, const stk_device_options *o, stk_error *er
     if (rc == 0) {
         d->limit = o->memory_limit ? o->memory_limit : d->info.memory / 4;
         d->blocks = o->sm_limit && o->sm_limit < d->info.sms ? o->sm_limit * BLOCKS_PER_SM : 0;
-        rc = stk_far_open(&d->far, d->cuda, d->gpu, stk_device_room(d), err);
+        rc = stk_gpu_pool_open(&d->far, d->cuda, d->gpu, stk_device_room(d), err);
     }
     d->group = 1;
     d->n_out = o->outputs;
@@ -120,9 +120,9 @@ void stk_device_close(stk_device **dp)
             flight_close(d, &d->flight[i]);
     if (d->mending.device)
         flight_close(d, &d->mending);
-    stk_keep_close(&d->keep);
-    stk_shelf_close(&d->shelf);
-    stk_far_close(&d->far);
+    stk_picture_cache_close(&d->keep);
+    stk_array_cache_close(&d->shelf);
+    stk_gpu_pool_close(&d->far);
     pthread_cond_destroy(&d->land);
     stk_mutex_destroy(&d->lock);
     stk_free(d);
@@ -150,28 +150,30 @@ void stk_device_group(stk_device *d, uint32_t slots)
     d->group = n < 1 ? 1 : n > STK_PIC_BATCHES ? STK_PIC_BATCHES : n;
 }
 
-int stk_device_keep(stk_device *d, const stk_keep_options *given, uint64_t most, stk_error *err)
+int stk_device_keep(stk_device *d, const stk_picture_cache_options *given, uint64_t most,
+                    stk_error *err)
 {
-    stk_keep_options o = *given;
+    stk_picture_cache_options o = *given;
 
     if (!o.bytes)
         o.bytes = d->info.free_memory / 2;
     if (most && most < o.bytes)
         o.bytes = most;
-    return stk_keep_open(&d->keep, d->cuda, d->gpu, &o, err);
+    return stk_picture_cache_open(&d->keep, d->cuda, d->gpu, &o, err);
 }
 
-int stk_device_shelf(stk_device *d, uint64_t bytes, uint64_t limit, stk_shelf **out, stk_error *err)
+int stk_device_shelf(stk_device *d, uint64_t bytes, uint64_t limit, stk_array_cache **out,
+                     stk_error *err)
 {
     *out = NULL;
     if (bytes > (limit ? limit : d->info.free_memory / 2))
         return 0;
-    STK_TRY(stk_shelf_open(&d->shelf, d->cuda, d->gpu, bytes, err));
+    STK_TRY(stk_array_cache_open(&d->shelf, d->cuda, d->gpu, bytes, err));
     *out = d->shelf;
     return 0;
 }
 
-stk_keep *stk_device_kept(const stk_device *d)
+stk_picture_cache *stk_device_kept(const stk_device *d)
 {
     return d->keep;
 }
@@ -208,7 +210,7 @@ stk_memory stk_pinned_memory(int gpu)
                          .free = pinned_free };
 }
 
-int stk_room_near(stk_device *d, stk_room *r, size_t size, stk_error *err)
+int stk_staging_grow(stk_device *d, stk_room *r, size_t size, stk_error *err)
 {
     int rc;
 
@@ -220,13 +222,13 @@ int stk_room_near(stk_device *d, stk_room *r, size_t size, stk_error *err)
     size += size / 4;
     rc = d->cuda->pinned_alloc(d->gpu, size, &r->data);
     if (rc)
-        return stk_fail(err, STK_ENOMEM, "no %zu MB of page-locked memory: %s", (size_t)stk_size_mb(size),
-                        d->cuda->say(rc));
+        return stk_fail(err, STK_ENOMEM, "no %zu MB of page-locked memory: %s",
+                        (size_t)stk_size_mb(size), d->cuda->say(rc));
     r->size = size;
     return 0;
 }
 
-int stk_room_far(stk_device *d, stk_room *r, size_t size, stk_error *err)
+int stk_gpu_scratch_grow(stk_device *d, stk_room *r, size_t size, stk_error *err)
 {
     int rc;
 
@@ -248,9 +250,9 @@ int stk_room_far(stk_device *d, stk_room *r, size_t size, stk_error *err)
 
 /* ---- flights ---- */
 
-static void depart(stk_flight *f);
+static void depart(stk_transfer *f);
 
-static void take_times(stk_device *d, stk_flight *f)
+static void take_times(stk_device *d, stk_transfer *f)
 {
     float copy = 0, make = 0;
 
@@ -267,13 +269,13 @@ static void take_times(stk_device *d, stk_flight *f)
 }
 
 /* Batches that wait, as many as make a good launch, into a flight that is free.  0: none wait. */
-static int board_locked(stk_device *d, stk_flight *f) STK_REQUIRES(d->lock)
+static int board_locked(stk_device *d, stk_transfer *f) STK_REQUIRES(d->lock)
 {
     uint32_t rows = 0;
 
     f->n = 0;
     while (d->first != d->behind && f->n < d->group) {
-        const stk_passenger *p = &d->waiting[d->first % STK_MAX_WAITING];
+        const stk_queued_batch *p = &d->waiting[d->first % STK_MAX_WAITING];
 
         if (f->n && rows + p->batch->rows > GROUP_ROWS)
             break;
@@ -289,7 +291,7 @@ static int board_locked(stk_device *d, stk_flight *f) STK_REQUIRES(d->lock)
  * free memory wait for it, whatever locks their callers hold. */
 static void landed(void *cookie, int rc)
 {
-    stk_flight *f = cookie;
+    stk_transfer *f = cookie;
     stk_device *d = f->device;
 
     stk_mutex_lock(&d->lock);
@@ -302,23 +304,23 @@ static void landed(void *cookie, int rc)
 }
 
 /* Tell everybody on board. */
-static void disembark(const stk_passenger *on, uint32_t n, int rc, const stk_error *err)
+static void disembark(const stk_queued_batch *on, uint32_t n, int rc, const stk_error *err)
 {
     for (uint32_t i = 0; i < n; i++)
         stk_ticket_done(on[i].ticket, rc, err);
 }
 
 /* Who is on board will never be whole there. */
-static void lost(stk_flight *f)
+static void lost(stk_transfer *f)
 {
     for (uint32_t i = 0; i < f->device->n_out; i++)
         stk_pictures_lost(f, i);
 }
 
 /* A flight is through: send it off again with those that wait, then hand on who came with it. */
-static void arrive(stk_flight *f)
+static void arrive(stk_transfer *f)
 {
-    stk_passenger on[STK_PIC_BATCHES];
+    stk_queued_batch on[STK_PIC_BATCHES];
     stk_device *d = f->device;
     uint32_t n = f->n;
     stk_error err;
@@ -341,11 +343,11 @@ static void arrive(stk_flight *f)
     disembark(on, n, rc, &err);
 }
 
-void stk_device_land(stk_device *d)
+void stk_device_complete(stk_device *d)
 {
     stk_mutex_lock(&d->lock);
     while (d->landed || !d->shut) {
-        stk_flight *f = d->landed;
+        stk_transfer *f = d->landed;
 
         if (!f) {
             stk_cond_wait(&d->land, &d->lock);
@@ -371,7 +373,7 @@ void stk_device_shut(stk_device *d)
 
 /* ---- outputs ---- */
 
-static int send(stk_flight *f, void *dst, const void *src, size_t size, stk_error *err)
+static int send(stk_transfer *f, void *dst, const void *src, size_t size, stk_error *err)
 {
     stk_device *d = f->device;
     int rc = size ? d->cuda->copy(d->gpu, dst, src, size, STK_COPY_IN, f->stream) : 0;
@@ -384,10 +386,10 @@ static int send(stk_flight *f, void *dst, const void *src, size_t size, stk_erro
     return 0;
 }
 
-static int send_dense(stk_flight *f, stk_batch_out *o, const stk_buffer *from, size_t size,
+static int send_dense(stk_transfer *f, stk_batch_out *o, const stk_buffer *from, size_t size,
                       stk_error *err)
 {
-    STK_TRY(stk_far_get(f->device->far, size ? size : 1, f->stream, &o->far, err));
+    STK_TRY(stk_gpu_pool_get(f->device->far, size ? size : 1, f->stream, &o->far, err));
     return send(f, o->far->data, from->data, size, err);
 }
 
@@ -399,18 +401,18 @@ static size_t place_bytes(const stk_batch *b)
 }
 
 /* Room for the places of all rows: growing it waits for the GPU, so once for all that may come. */
-static int make_places(stk_flight *f, stk_error *err)
+static int make_places(stk_transfer *f, stk_error *err)
 {
-    const stk_common *c = f->on[0].batch->common;
+    const stk_batch_plan *c = f->on[0].batch->common;
 
     f->places_used = 0;
     if (!f->device->shelf)
         return 0;
-    return stk_room_far(f->device, &f->places,
+    return stk_gpu_scratch_grow(f->device, &f->places,
                         (c->batch * sizeof(uint64_t) + 64) * f->device->group * c->n_out, err);
 }
 
-static int send_gathered(stk_flight *f, stk_batch *b, uint32_t i, stk_error *err)
+static int send_gathered(stk_transfer *f, stk_batch *b, uint32_t i, stk_error *err)
 {
     const stk_out_plan *p = &b->common->out[i];
     stk_device *d = f->device;
@@ -424,16 +426,16 @@ static int send_gathered(stk_flight *f, stk_batch *b, uint32_t i, stk_error *err
     int rc;
 
     f->places_used += place_bytes(b);
-    STK_TRY(stk_far_get(d->far, p->row_bytes * b->rows + !b->rows, f->stream, &o->far, err));
+    STK_TRY(stk_gpu_pool_get(d->far, p->row_bytes * b->rows + !b->rows, f->stream, &o->far, err));
     STK_TRY(send(f, places, o->buffer->data, b->rows * sizeof(uint64_t), err));
-    g.arena = stk_shelf_arena(d->shelf, &g.arena_len);
+    g.arena = stk_array_cache_arena(d->shelf, &g.arena_len);
     g.at = (const uint64_t *)(const void *)places;
     g.out = o->far->data;
     rc = d->cuda->gather(d->gpu, &g, f->stream);
     return rc ? stk_device_fail(d, rc, "rows could not be gathered", err) : 0;
 }
 
-static void count_gathered(stk_flight *f, const stk_batch *b)
+static void count_gathered(stk_transfer *f, const stk_batch *b)
 {
     stk_device *d = f->device;
 
@@ -446,7 +448,7 @@ static void count_gathered(stk_flight *f, const stk_batch *b)
 }
 
 /* Rows of different sizes: the buffer that most of them share, behind it those that stand alone. */
-static int send_list(stk_flight *f, stk_batch *b, stk_batch_out *o, stk_error *err)
+static int send_list(stk_transfer *f, stk_batch *b, stk_batch_out *o, stk_error *err)
 {
     size_t used = atomic_load_explicit(&o->used, memory_order_relaxed), size;
 
@@ -458,7 +460,7 @@ static int send_list(stk_flight *f, stk_batch *b, stk_batch_out *o, stk_error *e
         row->far_at = row->own ? size : (size_t)(row->data - (uint8_t *)o->buffer->data);
         size += row->own ? (row->len + 63) & ~(size_t)63 : 0;
     }
-    STK_TRY(stk_far_get(f->device->far, size ? size : 1, f->stream, &o->far, err));
+    STK_TRY(stk_gpu_pool_get(f->device->far, size ? size : 1, f->stream, &o->far, err));
     if (used)
         STK_TRY(send(f, o->far->data, o->buffer->data, used, err));
     for (uint32_t r = 0; r < b->rows; r++)
@@ -468,7 +470,7 @@ static int send_list(stk_flight *f, stk_batch *b, stk_batch_out *o, stk_error *e
     return 0;
 }
 
-static int send_output(stk_flight *f, stk_batch *b, uint32_t i, stk_error *err)
+static int send_output(stk_transfer *f, stk_batch *b, uint32_t i, stk_error *err)
 {
     const stk_out_plan *p = &b->common->out[i];
     stk_batch_out *o = &b->out[i];
@@ -493,11 +495,11 @@ static int send_output(stk_flight *f, stk_batch *b, uint32_t i, stk_error *err)
     return 0; /* strings stay here */
 }
 
-static int queue(stk_flight *f, stk_error *err)
+static int queue(stk_transfer *f, stk_error *err)
 {
     stk_device *d = f->device;
     const stk_cuda *c = d->cuda;
-    const stk_common *common = f->on[0].batch->common; /* one loader's, so all have it */
+    const stk_batch_plan *common = f->on[0].batch->common; /* one loader's, so all have it */
     int rc = 0;
 
     STK_TRY(make_places(f, err));
@@ -520,13 +522,13 @@ static int queue(stk_flight *f, stk_error *err)
 }
 
 /* Send a flight off.  Where that fails, whoever is on board hears of it, and the next ones go. */
-static void depart(stk_flight *f)
+static void depart(stk_transfer *f)
 {
     stk_device *d = f->device;
     int rc, again = 1;
 
     while (again) {
-        stk_passenger on[STK_PIC_BATCHES];
+        stk_queued_batch on[STK_PIC_BATCHES];
         uint32_t n = f->n;
         stk_error err;
 
@@ -547,12 +549,12 @@ static void depart(stk_flight *f)
 int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err)
 {
     stk_device *d = state;
-    stk_flight *f = NULL;
+    stk_transfer *f = NULL;
 
     (void)err;
     b->gpu = stk_device_gpu(d);
     stk_mutex_lock(&d->lock);
-    d->waiting[d->behind++ % STK_MAX_WAITING] = (stk_passenger){ b, ticket };
+    d->waiting[d->behind++ % STK_MAX_WAITING] = (stk_queued_batch){ b, ticket };
     for (uint32_t i = 0; i < d->n_flights && !f; i++)
         f = d->flight[i].busy ? NULL : &d->flight[i];
     if (f)
@@ -565,7 +567,7 @@ int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err
 
 /* ---- rows made anew ---- */
 
-static int mend_output(stk_flight *f, stk_batch *b, uint32_t i, uint32_t row, stk_error *err)
+static int mend_output(stk_transfer *f, stk_batch *b, uint32_t i, uint32_t row, stk_error *err)
 {
     const stk_out_plan *p = &b->common->out[i];
     stk_batch_out *o = &b->out[i];
@@ -585,9 +587,9 @@ static int mend_output(stk_flight *f, stk_batch *b, uint32_t i, uint32_t row, st
                      : send_list(f, b, o, err);
 }
 
-int stk_device_mend(stk_device *d, stk_batch *b, uint32_t row, stk_error *err)
+int stk_device_repair(stk_device *d, stk_batch *b, uint32_t row, stk_error *err)
 {
-    stk_flight *f = &d->mending;
+    stk_transfer *f = &d->mending;
     int rc = 0, over;
 
     for (uint32_t i = 0; i < b->common->n_out && rc == 0; i++)
@@ -611,16 +613,16 @@ void stk_device_figures(stk_device *d, stk_device_stats *out)
     stk_mutex_lock(&d->lock);
     *out = d->figures;
     stk_mutex_unlock(&d->lock);
-    out->memory = stk_far_bytes(d->far, &out->memory_peak);
+    out->memory = stk_gpu_pool_bytes(d->far, &out->memory_peak);
     out->memory_limit = d->limit;
     if (d->keep)
-        stk_keep_figures(d->keep, &out->kept);
+        stk_picture_cache_figures(d->keep, &out->kept);
     rooms = atomic_load_explicit(&d->rooms, memory_order_relaxed);
     out->memory += rooms;
     out->memory_peak += rooms; /* they only grow */
     if (d->shelf) {
-        out->kept.bytes = stk_shelf_filled(d->shelf);
-        (void)stk_shelf_arena(d->shelf, &out->kept.limit);
+        out->kept.bytes = stk_array_cache_filled(d->shelf);
+        (void)stk_array_cache_arena(d->shelf, &out->kept.limit);
     }
 }
 

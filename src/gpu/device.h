@@ -10,9 +10,9 @@
 #define STOKER_DEVICE_H
 
 #include "batch/stack.h"
-#include "gpu/far.h"
-#include "gpu/keep.h"
-#include "gpu/shelf.h"
+#include "gpu/gpu_pool.h"
+#include "gpu/picture_cache.h"
+#include "gpu/array_cache.h"
 
 #define STK_MAX_FLIGHTS 8
 
@@ -39,24 +39,25 @@ void stk_device_group(stk_device *d, uint32_t slots);
 
 /* Keep pictures there from now on, for outputs whose plan says so.  o->bytes 0: half of what is free
  * there; `most`: more than that is not needed; 0: not known.  Before the first batch. */
-int stk_device_keep(stk_device *d, const stk_keep_options *o, uint64_t most, stk_error *err);
+int stk_device_keep(stk_device *d, const stk_picture_cache_options *o, uint64_t most,
+                    stk_error *err);
 /* Room for arrays of so many bytes; *out NULL: that is more than `limit` (0: half of what is free). */
-int stk_device_shelf(stk_device *d, uint64_t bytes, uint64_t limit, stk_shelf **out,
+int stk_device_shelf(stk_device *d, uint64_t bytes, uint64_t limit, stk_array_cache **out,
                      stk_error *err);
-stk_keep *stk_device_kept(const stk_device *d); /* NULL: none are kept */
+stk_picture_cache *stk_device_kept(const stk_device *d); /* NULL: none are kept */
 
 /* Page-locked memory, for what goes over to that GPU. */
 stk_memory stk_pinned_memory(int gpu);
 
 /* Receive batches until stk_device_shut(): the life of one thread. */
-void stk_device_land(stk_device *d);
+void stk_device_complete(stk_device *d);
 void stk_device_shut(stk_device *d);
 
 /* The stage: answers STK_PENDING, and stk_ticket_done() follows.  `state` is the device. */
 int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err);
 
 /* Rows that the GPU could not make were made anew here, in every output: bring row `row` over. */
-int stk_device_mend(stk_device *d, stk_batch *b, uint32_t row, stk_error *err);
+int stk_device_repair(stk_device *d, stk_batch *b, uint32_t row, stk_error *err);
 
 typedef struct stk_device_stats {
     uint64_t copy_ns, picture_ns; /* of the GPU's time */
@@ -64,7 +65,7 @@ typedef struct stk_device_stats {
     uint64_t pictures, mended;    /* that the GPU decoded; that it could not */
     uint64_t memory, memory_peak, memory_limit;
     uint64_t hits, misses; /* pictures that were there already; that were sent */
-    stk_keep_stats kept;
+    stk_picture_cache_stats kept;
 } stk_device_stats;
 void stk_device_figures(stk_device *d, stk_device_stats *out);
 

@@ -8,7 +8,7 @@
 
 #include "base/lock.h"
 #include "base/mem.h"
-#include "gpu/flight.h"
+#include "gpu/transfer.h"
 
 /* What lies in `near`: items (for the host), status words, then the lists; there: status, lists. */
 typedef struct tables {
@@ -50,7 +50,7 @@ static size_t place_records(const stk_batch *b, uint32_t output, size_t at, stk_
     return at;
 }
 
-static void place_all(stk_flight *f, uint32_t output, stk_pic_item *item)
+static void place_all(stk_transfer *f, uint32_t output, stk_pic_item *item)
 {
     size_t at = 0;
 
@@ -65,14 +65,14 @@ static void place_all(stk_flight *f, uint32_t output, stk_pic_item *item)
     f->slab_bytes = at;
 }
 
-static int put(stk_flight *f, void *dst, const void *src, size_t size)
+static int put(stk_transfer *f, void *dst, const void *src, size_t size)
 {
     stk_device *d = f->device;
 
     return size ? d->cuda->copy(d->gpu, dst, src, size, STK_COPY_IN, f->stream) : 0;
 }
 
-static int send_slabs(stk_flight *f, uint32_t output, const stk_pic_item *item)
+static int send_slabs(stk_transfer *f, uint32_t output, const stk_pic_item *item)
 {
     uint8_t *slab = f->slab.data;
     int rc = 0;
@@ -92,38 +92,38 @@ static int send_slabs(stk_flight *f, uint32_t output, const stk_pic_item *item)
 
 /* ---- what is kept there ---- */
 
-static stk_kept whose(const stk_flight *f, uint32_t output, const stk_pic_item *i)
+static stk_cache_key whose(const stk_transfer *f, uint32_t output, const stk_pic_item *i)
 {
     const stk_batch *b = f->on[i->batch].batch;
 
-    return (stk_kept){ b->ids[i->row], b->common->out[output].keep - 1 };
+    return (stk_cache_key){ b->ids[i->row], b->common->out[output].keep - 1 };
 }
 
 /* Pictures that came with their whole scan get a place, unless they have one. */
-static void claim_places(stk_flight *f, uint32_t output)
+static void claim_places(stk_transfer *f, uint32_t output)
 {
-    stk_keep *k = f->on[0].batch->common->out[output].keep ? f->device->keep : NULL;
+    stk_picture_cache *k = f->on[0].batch->common->out[output].keep ? f->device->keep : NULL;
     stk_pictures *p = &f->pictures[output];
 
     p->claimed = k != NULL;
     for (uint32_t i = 0; k && i < p->n; i++)
         if (p->item[i].share.scan)
-            p->item[i].keep = stk_keep_claim(k, whose(f, output, &p->item[i]),
+            p->item[i].keep = stk_picture_cache_claim(k, whose(f, output, &p->item[i]),
                                              p->item[i].share.scan);
 }
 
-void stk_pictures_lost(stk_flight *f, uint32_t output)
+void stk_pictures_lost(stk_transfer *f, uint32_t output)
 {
     stk_pictures *p = &f->pictures[output];
 
     for (uint32_t i = 0; p->claimed && i < p->n; i++)
         if (p->item[i].keep)
-            stk_keep_undo(f->device->keep, whose(f, output, &p->item[i]));
+            stk_picture_cache_undo(f->device->keep, whose(f, output, &p->item[i]));
     p->claimed = 0;
 }
 
 /* They are made, well or not.  How many were there before. */
-static uint64_t settle(stk_flight *f, uint32_t output)
+static uint64_t settle(stk_transfer *f, uint32_t output)
 {
     stk_pictures *p = &f->pictures[output];
     uint64_t hits = 0;
@@ -133,9 +133,9 @@ static uint64_t settle(stk_flight *f, uint32_t output)
 
         hits += x->share.kept;
         if (p->status[i] && (x->keep || x->share.kept))
-            stk_keep_bad(f->device->keep, whose(f, output, x));
+            stk_picture_cache_bad(f->device->keep, whose(f, output, x));
         else if (x->keep)
-            stk_keep_there(f->device->keep, whose(f, output, x));
+            stk_picture_cache_there(f->device->keep, whose(f, output, x));
     }
     p->claimed = 0;
     return hits;
@@ -143,7 +143,7 @@ static uint64_t settle(stk_flight *f, uint32_t output)
 
 /* ---- kernels ---- */
 
-static void describe(stk_pic_launch *l, const stk_flight *f, uint32_t output)
+static void describe(stk_pic_launch *l, const stk_transfer *f, uint32_t output)
 {
     const stk_out_plan *p = &f->on[0].batch->common->out[output];
 
@@ -157,13 +157,13 @@ static void describe(stk_pic_launch *l, const stk_flight *f, uint32_t output)
     for (uint32_t k = 0; k < f->n; k++)
         l->out[k] = f->on[k].batch->out[output].far->data;
     if (f->device->keep)
-        l->arena = stk_keep_arena(f->device->keep, &l->arena_len);
+        l->arena = stk_picture_cache_arena(f->device->keep, &l->arena_len);
     memcpy(l->mul, p->spec.mul, sizeof l->mul);
     memcpy(l->add, p->spec.add, sizeof l->add);
 }
 
 /* One launch after the other, until all pictures are in one. */
-static int launch(stk_flight *f, uint32_t output, const tables *t, stk_error *err)
+static int launch(stk_transfer *f, uint32_t output, const tables *t, stk_error *err)
 {
     stk_device *d = f->device;
     const stk_pictures *p = &f->pictures[output];
@@ -193,18 +193,18 @@ static int launch(stk_flight *f, uint32_t output, const tables *t, stk_error *er
 }
 
 /* Lists of several launches are each rounded up; there are never more launches than pictures. */
-static int make_tables(stk_flight *f, uint32_t output, tables *t, stk_error *err)
+static int make_tables(stk_transfer *f, uint32_t output, tables *t, stk_error *err)
 {
     stk_pictures *p = &f->pictures[output];
     size_t n = p->n, items = align(n * sizeof *t->item), words = align(n * sizeof *p->status);
     size_t head = items + words;
 
-    STK_TRY(stk_room_near(f->device, &p->near, head, err));
+    STK_TRY(stk_staging_grow(f->device, &p->near, head, err));
     t->item = p->near.data;
     place_all(f, output, t->item);
     t->lists_room = stk_pic_lists_bytes(t->item, p->n) + 128 * n;
     if (p->near.size < head + t->lists_room) { /* once or twice: then it is large enough */
-        STK_TRY(stk_room_near(f->device, &p->near, head + t->lists_room, err));
+        STK_TRY(stk_staging_grow(f->device, &p->near, head + t->lists_room, err));
         t->item = p->near.data;
         place_all(f, output, t->item);
     }
@@ -212,11 +212,11 @@ static int make_tables(stk_flight *f, uint32_t output, tables *t, stk_error *err
     p->status = (uint32_t *)(void *)((uint8_t *)p->near.data + items);
     t->lists = (uint8_t *)p->near.data + head;
     p->item = t->item;
-    return stk_room_far(f->device, &p->far, words + t->lists_room, err);
+    return stk_gpu_scratch_grow(f->device, &p->far, words + t->lists_room, err);
 }
 
 /* Scratch memory for all pictures, or as much of it as there may be. */
-static int make_scratch(stk_flight *f, const tables *t, uint32_t n, stk_error *err)
+static int make_scratch(stk_transfer *f, const tables *t, uint32_t n, stk_error *err)
 {
     stk_device *d = f->device;
     uint64_t want = 0, most = d->limit / 2 / d->n_flights, one = 0;
@@ -230,7 +230,7 @@ static int make_scratch(stk_flight *f, const tables *t, uint32_t n, stk_error *e
     want = (want / f->n + 1) *
            d->group;     /* growing waits for the GPU: once, for all that may come */
     most = most * 4 / 5; /* rooms are made larger than asked for */
-    return stk_room_far(d, &f->scratch,
+    return stk_gpu_scratch_grow(d, &f->scratch,
                         (size_t)(want < most  ? want
                                  : one > most ? one
                                               : most),
@@ -238,18 +238,18 @@ static int make_scratch(stk_flight *f, const tables *t, uint32_t n, stk_error *e
 }
 
 /* Where the pictures will be. */
-static int make_outputs(stk_flight *f, uint32_t output, stk_error *err)
+static int make_outputs(stk_transfer *f, uint32_t output, stk_error *err)
 {
     for (uint32_t k = 0; k < f->n; k++) {
         stk_batch *b = f->on[k].batch;
         size_t bytes = b->common->out[output].far_bytes * b->rows;
 
-        STK_TRY(stk_far_get(f->device->far, bytes, f->stream, &b->out[output].far, err));
+        STK_TRY(stk_gpu_pool_get(f->device->far, bytes, f->stream, &b->out[output].far, err));
     }
     return 0;
 }
 
-int stk_pictures_send(stk_flight *f, uint32_t output, stk_error *err)
+int stk_pictures_send(stk_transfer *f, uint32_t output, stk_error *err)
 {
     stk_device *d = f->device;
     stk_pictures *p = &f->pictures[output];
@@ -262,7 +262,7 @@ int stk_pictures_send(stk_flight *f, uint32_t output, stk_error *err)
         p->n += f->on[k].batch->rows;
     words = p->n * sizeof(uint32_t);
     STK_TRY(make_tables(f, output, &t, err));
-    STK_TRY(stk_room_far(d, &f->slab, (f->slab_bytes / f->n + 1) * d->group, err));
+    STK_TRY(stk_gpu_scratch_grow(d, &f->slab, (f->slab_bytes / f->n + 1) * d->group, err));
     STK_TRY(make_scratch(f, &t, p->n, err));
     STK_TRY(make_outputs(f, output, err));
     claim_places(f, output);
@@ -295,7 +295,7 @@ static int64_t look(stk_batch *b, uint32_t output, const uint32_t *status)
     return jpegs;
 }
 
-int stk_pictures_landed(stk_flight *f, uint32_t output)
+int stk_pictures_landed(stk_transfer *f, uint32_t output)
 {
     const uint32_t *status = f->pictures[output].status;
     stk_device *d = f->device;

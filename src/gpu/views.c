@@ -136,8 +136,8 @@ static int near_room(stk_views *v, turn *t, size_t size, stk_error *err)
     size += size / 4;
     rc = v->cuda->pinned_alloc(v->gpu, size, &t->near);
     if (rc)
-        return stk_fail(err, STK_ENOMEM, "no %zu MB of page-locked memory: %s", (size_t)stk_size_mb(size),
-                        v->cuda->say(rc));
+        return stk_fail(err, STK_ENOMEM, "no %zu MB of page-locked memory: %s",
+                        (size_t)stk_size_mb(size), v->cuda->say(rc));
     t->size = size;
     return 0;
 }

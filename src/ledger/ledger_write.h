@@ -26,7 +26,7 @@ typedef struct ldg_head {
     uint32_t rank, world;
     uint32_t max_rows, id_bytes; /* id_bytes: 4 or 8 */
     uint64_t generation, global, seed, started_ns, epoch, position, samples;
-    stk_print data;
+    stk_fingerprint data;
     uint32_t turn, crc; /* turn: later files have larger ones (ledger_turn.c); 0: written before
                          * there were turns */
 } ldg_head;

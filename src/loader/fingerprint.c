@@ -14,7 +14,7 @@
 #define PLACES 8  /* ... each in so many rows ... */
 #define LOOK 64   /* ... of which so many bytes */
 
-static int add_shards(const stk_index *ix, stk_print *p, stk_error *err)
+static int add_shards(const stk_index *ix, stk_fingerprint *p, stk_error *err)
 {
     for (uint64_t i = 0; i < stk_index_shards(ix); i++) {
         stk_shard_info s;
@@ -30,7 +30,7 @@ static int add_shards(const stk_index *ix, stk_print *p, stk_error *err)
     return 0;
 }
 
-static int add_keys(const stk_index *ix, stk_print *p, stk_error *err)
+static int add_keys(const stk_index *ix, stk_fingerprint *p, stk_error *err)
 {
     uint64_t n = stk_index_samples(ix), look = n < KEYS ? n : KEYS;
 
@@ -47,7 +47,7 @@ static int add_keys(const stk_index *ix, stk_print *p, stk_error *err)
 }
 
 /* Files of arrays by their last name, size, type and what stands in a few places of them. */
-static int add_part(const stk_array *a, uint32_t i, stk_print *p, stk_error *err)
+static int add_part(const stk_array *a, uint32_t i, stk_fingerprint *p, stk_error *err)
 {
     const stk_piece *part = &a->part[i];
     uint64_t rows = a->first[i + 1] - a->first[i];
@@ -63,7 +63,7 @@ static int add_part(const stk_array *a, uint32_t i, stk_print *p, stk_error *err
     return 0;
 }
 
-static int add_array(const stk_array *a, stk_print *p, stk_error *err)
+static int add_array(const stk_array *a, stk_fingerprint *p, stk_error *err)
 {
     p->names = stk_hash64(p->names, a->name, strlen(a->name));
     p->content = stk_hash64(p->content + a->dtype, a->shape, a->ndim * sizeof *a->shape);
@@ -81,7 +81,7 @@ static int add_array(const stk_array *a, stk_print *p, stk_error *err)
     return 0;
 }
 
-static int add_data(const stk_dataset *ds, stk_print *p, stk_error *err)
+static int add_data(const stk_dataset *ds, stk_fingerprint *p, stk_error *err)
 {
     if (ds->arrays) {
         for (uint32_t i = 0; i < ds->arrays->n; i++)
@@ -94,9 +94,9 @@ static int add_data(const stk_dataset *ds, stk_print *p, stk_error *err)
     return add_keys(ds->index, p, err);
 }
 
-int stk_dataset_print(const stk_dataset *ds, stk_print *out, stk_error *err)
+int stk_dataset_print(const stk_dataset *ds, stk_fingerprint *out, stk_error *err)
 {
-    *out = (stk_print){ 0 };
+    *out = (stk_fingerprint){ 0 };
     return add_data(ds, out, err);
 }
 
@@ -112,9 +112,9 @@ static uint64_t set_print(const stk_sample_set *r)
     return h;
 }
 
-int stk_engine_print(const stk_engine *e, stk_print *out, stk_error *err)
+int stk_engine_print(const stk_engine *e, stk_fingerprint *out, stk_error *err)
 {
-    *out = (stk_print){ 0 };
+    *out = (stk_fingerprint){ 0 };
     for (uint32_t i = 0; i < e->plan->data.n; i++)
         STK_TRY(add_data(e->plan->data.set[i], out, err));
     out->taken = set_print(&e->schedule->set);

@@ -60,7 +60,7 @@ static int shard_time(const stk_dataset *ds, uint64_t i, uint64_t *hash, stk_err
 
 static int data_print(const stk_dataset *ds, uint64_t *out, stk_error *err)
 {
-    stk_print p;
+    stk_fingerprint p;
 
     STK_TRY(stk_dataset_print(ds, &p, err));
     *out = stk_hash64(p.content, &p.names, sizeof p.names) + p.bytes;

@@ -294,7 +294,7 @@ int stk_loader_ledger(stk_loader *l, const char *folder, uint64_t generation, ui
     return stk_engine_ledger(&l->e, folder, &from, err);
 }
 
-int stk_loader_print(const stk_loader *l, stk_print *out, stk_error *err)
+int stk_loader_print(const stk_loader *l, stk_fingerprint *out, stk_error *err)
 {
     return stk_engine_print(&l->e, out, err);
 }

@@ -81,7 +81,7 @@ void stk_plan_close(stk_plan **pp)
         stk_pool_shut(p->memory.pool); /* a batch that is still held keeps its own buffers only */
     if (!p->outputs.common)
         stk_pool_close(&p->memory.pool);
-    stk_common_unref(&p->outputs.common);
+    stk_batch_plan_unref(&p->outputs.common);
     stk_schedule_close(&p->schedule);
     stk_plan_data_fini(&p->data);
     stk_registry_close(&p->policy.registry);

@@ -71,7 +71,8 @@ static int keep_pictures(stk_plan_cache *out, const stk_plan_input *in, const st
                          stk_error *err)
 {
     const stk_schedule *s = so_far->schedule;
-    stk_keep_options k = { .bytes = in->o->device_cache_limit, .samples = s->start[s->n_data] };
+    stk_picture_cache_options k = { .bytes = in->o->device_cache_limit,
+                                    .samples = s->start[s->n_data] };
 
     out->keep = stk_zalloc(so_far->chains.n_out, sizeof *out->keep);
     if (!out->keep)
@@ -88,7 +89,8 @@ static int keep_pictures(stk_plan_cache *out, const stk_plan_input *in, const st
             &so_far->policy.log, STK_LOG_WARN,
             "cache=device keeps JPEGs that have seek points, and these have none: make them "
             "with 'stoker index --jpeg'");
-    STK_TRY(stk_small_open(&out->fields, k.samples, stk_pool_account(so_far->memory.pool), err));
+    STK_TRY(
+        stk_field_cache_open(&out->fields, k.samples, stk_pool_account(so_far->memory.pool), err));
     return stk_device_keep(so_far->gpu.device, &k, all_bytes(&so_far->data), err);
 }
 
@@ -226,7 +228,7 @@ int stk_plan_cache_make(stk_plan_cache *out, const stk_plan_input *in, const stk
 
 void stk_plan_cache_fini(stk_plan_cache *p)
 {
-    stk_small_close(&p->fields);
+    stk_field_cache_close(&p->fields);
     stk_free(p->keep);
     stk_free(p->gather);
     stk_free(p->place);

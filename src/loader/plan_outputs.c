@@ -34,7 +34,7 @@ static size_t expect_record(const stk_plan *so_far, const stk_spec *spec)
     return so_far->gpu.decode && bytes < made ? (size_t)bytes : made;
 }
 
-static int take_output(stk_common *c, uint32_t i, const stk_plan *so_far, stk_error *err)
+static int take_output(stk_batch_plan *c, uint32_t i, const stk_plan *so_far, stk_error *err)
 {
     stk_out_plan *p = &c->out[i];
     char *name = stk_strdup(so_far->chains.out[i].name);
@@ -55,10 +55,10 @@ int stk_plan_outputs_make(stk_plan_outputs *out, const stk_plan_input *in, const
                           stk_error *err)
 {
     const stk_schedule *s = so_far->schedule;
-    stk_common *c = NULL;
+    stk_batch_plan *c = NULL;
 
     (void)in;
-    STK_TRY(stk_common_open(&c, so_far->chains.n_out, so_far->data.set, so_far->data.n, err));
+    STK_TRY(stk_batch_plan_open(&c, so_far->chains.n_out, so_far->data.set, so_far->data.n, err));
     out->common = c;
     c->pool = so_far->memory.pool;
     c->batch = so_far->batching.rows;

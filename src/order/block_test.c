@@ -33,8 +33,8 @@ static uint32_t reverse(uint32_t v, uint32_t streams)
 }
 
 /* n samples in `shards` shards of any lengths. */
-static void open_order(stk_order *o, stk_sample_set *r, uint64_t n, uint64_t shards, uint32_t streams,
-                       uint64_t window)
+static void open_order(stk_order *o, stk_sample_set *r, uint64_t n, uint64_t shards,
+                       uint32_t streams, uint64_t window)
 {
     static uint64_t start[MOST];
     uint8_t begins[MOST] = { 1 };
@@ -166,7 +166,9 @@ static void ranks_are_disjoint_and_complete(void **state)
     for (int i = 0; i < 150; i++) {
         uint64_t n = 1 + draw(1500), from = draw(n);
         uint32_t local = (uint32_t)draw(5), world = (1 + (uint32_t)draw(5)) * (local ? local : 1);
-        stk_rank_split d = { .samples = n, .global = world + draw(300), .world = world, .local = local };
+        stk_rank_split d = {
+            .samples = n, .global = world + draw(300), .world = world, .local = local
+        };
         uint8_t seen[MOST] = { 0 };
 
         open_order(&o, &r, n, 1 + draw(n), 1u << draw(10), 1 + draw(n));

@@ -359,7 +359,8 @@ static int mix_init(mix *m, const stk_mixing *how, stk_error *err)
     return weigh(m, how->weights, 0, err);
 }
 
-int stk_order_mix(stk_order *order, const stk_sample_set *set, const stk_mixing *how, stk_error *err)
+int stk_order_mix(stk_order *order, const stk_sample_set *set, const stk_mixing *how,
+                  stk_error *err)
 {
     mix *m = STK_NEW(mix);
     int rc;

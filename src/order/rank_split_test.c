@@ -174,10 +174,13 @@ static void substitutes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_small_cases), cmocka_unit_test(nodes),
+        cmocka_unit_test(all_small_cases),
+        cmocka_unit_test(nodes),
         cmocka_unit_test(large_cases),
-        cmocka_unit_test(rows_of_any_global_batch),     cmocka_unit_test(one_rank_has_a_short_last_batch),
-        cmocka_unit_test(fillers_wrap),    cmocka_unit_test(substitutes),
+        cmocka_unit_test(rows_of_any_global_batch),
+        cmocka_unit_test(one_rank_has_a_short_last_batch),
+        cmocka_unit_test(fillers_wrap),
+        cmocka_unit_test(substitutes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,12 +29,12 @@ static int upload(stk_engine *e, const stk_array *a, uint64_t at)
     size_t len;
 
     while (row < a->rows) {
-        uint8_t *to = stk_shelf_room(e->plan->cache.arrays);
+        uint8_t *to = stk_array_cache_room(e->plan->cache.arrays);
 
         if (!to || atomic_load_explicit(&e->gpu.uploading, memory_order_relaxed) != 1)
             return STK_EIO;
         STK_TRY(fill(a, &row, to, &len));
-        STK_TRY(stk_shelf_put(e->plan->cache.arrays, at, len));
+        STK_TRY(stk_array_cache_put(e->plan->cache.arrays, at, len));
         at += len;
     }
     return 0;
@@ -58,7 +58,7 @@ void *stk_array_keep_main(void *engine)
             done = o->at + 1;
         }
     if (rc == 0)
-        rc = stk_shelf_ready(e->plan->cache.arrays);
+        rc = stk_array_cache_ready(e->plan->cache.arrays);
     if (rc < 0 && atomic_load_explicit(&e->gpu.uploading, memory_order_relaxed) == 1)
         stk_log_line(
             &e->plan->policy.log, STK_LOG_WARN,

@@ -47,9 +47,9 @@ static int workers_set_locked(stk_engine *e, uint32_t n, stk_error *err)
     return rc;
 }
 
-static void *lander_main(void *device)
+static void *completion_main(void *device)
 {
-    stk_device_land(device);
+    stk_device_complete(device);
     return NULL;
 }
 
@@ -61,7 +61,8 @@ int stk_engine_start(stk_engine *e, stk_error *err)
         return 0;
     rc = stk_io_start(e, err); /* what a failed start left is gone on with */
     if (rc == 0 && e->plan->gpu.device && !e->gpu.landing) {
-        if (stk_thread_start(&e->gpu.lander, lander_main, e->plan->gpu.device, "stk-land") != 0)
+        if (stk_thread_start(&e->gpu.completion_thread, completion_main, e->plan->gpu.device,
+                             "stk-complete") != 0)
             return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
         e->gpu.landing = 1;
     }
@@ -112,10 +113,11 @@ int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err)
 int stk_engine_set_ahead(stk_engine *e, uint32_t n, stk_error *err)
 {
     if (n < 1 || n > e->n_slots)
-        return stk_fail(err, STK_EINVAL,
-                        "this loader makes 1 to %u batches ahead (prefetch and memory_limit set the "
-                        "most), not %u",
-                        e->n_slots, n);
+        return stk_fail(
+            err, STK_EINVAL,
+            "this loader makes 1 to %u batches ahead (prefetch and memory_limit set the "
+            "most), not %u",
+            e->n_slots, n);
     atomic_store_explicit(&e->figures.ahead, n, memory_order_relaxed);
     return 0;
 }
@@ -277,9 +279,9 @@ static int mend(stk_engine *e, stk_slot *s, stk_error *err)
     for (uint32_t row = 0; row < b->rows && rc == 0; row++) {
         if (!b->bad[row])
             continue;
-        rc = stk_worker_remake(e->mender, s, row, err);
+        rc = stk_worker_redecode(e->repair_worker, s, row, err);
         if (rc == 0)
-            rc = stk_device_mend(e->plan->gpu.device, b, row, err);
+            rc = stk_device_repair(e->plan->gpu.device, b, row, err);
     }
     stk_free(b->bad);
     b->bad = NULL;
@@ -297,8 +299,8 @@ static void mend_locked(stk_engine *e)
         return;
     from = stk_now_ns();
     stk_error_clear(&why);
-    if (!e->mender) /* its request counts among those of the workers */
-        rc = stk_worker_open(&e->mender, e, STK_MAX_WORKERS, &why);
+    if (!e->repair_worker) /* its request counts among those of the workers */
+        rc = stk_worker_open(&e->repair_worker, e, STK_MAX_WORKERS, &why);
     pthread_mutex_unlock(&e->lock);
     if (rc == 0)
         rc = mend(e, s, &why);
@@ -327,7 +329,7 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
     from = stk_now_ns();
     STK_TRY(stk_engine_start(e, err));
     if (e->plan->io.inline_mode)
-        stk_lap_row(&e->worker[0]->m, STK_STAGE_IDLE); /* the caller was elsewhere */
+        stk_stage_time_row(&e->worker[0]->m, STK_STAGE_IDLE); /* the caller was elsewhere */
     stk_stall_at(&e->plan->policy.stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
     if (e->taken >= epoch_steps(e) / 2)
         stk_schedule_expect(e->schedule, e->epoch + 1); /* while workers work */
@@ -452,11 +454,11 @@ static void stop(stk_engine *e)
         pthread_join(e->gpu.uploader, NULL);
     if (e->gpu.landing) {
         stk_device_shut(e->plan->gpu.device);
-        pthread_join(e->gpu.lander, NULL);
+        pthread_join(e->gpu.completion_thread, NULL);
     }
     for (uint32_t i = 0; i < workers_of(e); i++)
         stk_worker_close(&e->worker[i]);
-    stk_worker_close(&e->mender);
+    stk_worker_close(&e->repair_worker);
     while (e->idle) {
         stk_request *r = e->idle;
 

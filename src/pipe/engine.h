@@ -28,7 +28,7 @@ typedef struct stk_held { /* a batch that left the ring and is not handed out ye
 } stk_held;
 
 typedef struct stk_gpu_threads {
-    pthread_t lander;      /* receives batches that are there */
+    pthread_t completion_thread;      /* receives batches that are there */
     int landing;           /* it runs */
     pthread_t uploader;    /* fills plan.cache.arrays */
     _Atomic int uploading; /* 0: not begun; 1: it runs, or is through; 2: it must end */
@@ -68,7 +68,7 @@ struct stk_engine {
     _Alignas(64) _Atomic uint64_t limit; /* tickets below it are open */
     _Alignas(64) _Atomic uint32_t n_arrived, inflight;
     _Atomic int cold;     /* the last claim had to wait: keep reads in flight before decoding */
-    _Atomic int tight;    /* so many rows wait for memory: workers keep none between rows */
+    _Atomic int low_memory;    /* so many rows wait for memory: workers keep none between rows */
     _Atomic uint32_t n_short; /* workers that sleep meanwhile */
     _Atomic int draining; /* a seek or close: rows are done without being made */
     _Atomic uint64_t retried;
@@ -84,7 +84,7 @@ struct stk_engine {
     uint64_t waits_from;               /* lock: since when the consumer waits; 0: it does not */
     uint64_t epoch, taken;             /* where the consumer stands */
     stk_held held;                     /* the consumer's; what next() hands out */
-    stk_worker *mender;                /* the consumer's; NULL: nothing had to be mended so far */
+    stk_worker *repair_worker;         /* the consumer's; NULL: nothing had to be repaired so far */
     stk_ledger_writer *ledger;         /* the consumer's; NULL: none is kept */
     stk_request **arrived;             /* lock: heap by ticket, n_arrived of cap max_requests */
     stk_request *idle;                 /* lock */
@@ -119,7 +119,7 @@ struct timespec stk_in_ms(int ms); /* on the monotonic clock */
 void stk_learn_save(stk_engine *e, int wait);
 
 /* fingerprint.c */
-int stk_engine_print(const stk_engine *e, stk_print *out, stk_error *err);
+int stk_engine_print(const stk_engine *e, stk_fingerprint *out, stk_error *err);
 
 /* array_keep.c: the thread that copies arrays to a GPU */
 void *stk_array_keep_main(void *engine);
@@ -133,8 +133,10 @@ int stk_room_pause(stk_engine *e); /* 1: others had memory, try again; 0: that w
 
 /* stats.c */
 void stk_engine_stats(const stk_engine *e, stk_stats *out); /* Thread: any, until close */
-int stk_engine_skipped(const stk_engine *e, uint64_t i, stk_error *out); /* likewise; STK_END: none */
-void stk_engine_note_fill(stk_engine *e); /* the consumer's epoch is another: how full its rows are */
+int stk_engine_skipped(const stk_engine *e, uint64_t i,
+                       stk_error *out); /* likewise; STK_END: none */
+void stk_engine_note_fill(
+    stk_engine *e); /* the consumer's epoch is another: how full its rows are */
 int stk_engine_doing(const stk_engine *e, uint32_t i, stk_doing *out);      /* Thread: any */
 uint32_t stk_engine_held(const stk_engine *e); /* batches whose memory the consumer has */
 

@@ -91,7 +91,7 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err)
         stk_batch *b = NULL;
         stk_cursor next;
 
-        if (head > stk_tail(e) && !stk_common_settled(e->plan->outputs.common))
+        if (head > stk_tail(e) && !stk_batch_plan_settled(e->plan->outputs.common))
             break; /* the first ragged batch shows how many fit */
         if (head > stk_tail(e) && stk_account_waited_for(e->plan->memory.reads))
             break; /* a row of an earlier one waits for memory */

@@ -18,13 +18,15 @@ static int nobody_gives(stk_engine *e, const stk_worker *w)
     int none;
 
     if (atomic_load_explicit(&e->inflight, memory_order_relaxed) ||
-        atomic_load_explicit(&e->n_arrived, memory_order_relaxed) || atomic_load(&e->plan->memory.ration->over))
+        atomic_load_explicit(&e->n_arrived, memory_order_relaxed) ||
+        atomic_load(&e->plan->memory.ration->over))
         return 0;
     if (e->plan->io.inline_mode)
         return 1;
     pthread_mutex_lock(&e->lock);
     none = e->n_resting + atomic_load(&e->n_short) >=
-               atomic_load_explicit(&e->n_workers, memory_order_relaxed) + (uint32_t)w->synchronous &&
+               atomic_load_explicit(&e->n_workers, memory_order_relaxed) +
+                   (uint32_t)w->synchronous &&
            (w->synchronous || e->wanted) && stk_open_slots(e) &&
            (w->synchronous || stk_tail_slot(e)->state == STK_SLOT_FILLING);
     pthread_mutex_unlock(&e->lock);
@@ -81,7 +83,7 @@ int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error 
     uint64_t seen = stk_account_watch(e->plan->memory.reads);
     int rc, room = 1;
 
-    atomic_fetch_add(&e->tight, 1);
+    atomic_fetch_add(&e->low_memory, 1);
     w->short_since = 0;
     while ((rc = begin(w, r, err)) == STK_ELIMIT && room) {
         room = stk_request_trim(r) | trim(e);
@@ -89,7 +91,7 @@ int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error 
             room |= stk_request_trim(w->req);
         room = room || stk_worker_take_arrived(w) || wait_here(w, &seen);
     }
-    atomic_fetch_sub(&e->tight, 1);
+    atomic_fetch_sub(&e->low_memory, 1);
     stk_account_unwatch(e->plan->memory.reads);
     if (rc == STK_ELIMIT)
         rc = err->code = STK_ENOMEM; /* not the sample's fault: never skipped */
@@ -147,15 +149,17 @@ int stk_room_row(stk_maker *m, uint64_t ticket, size_t room, stk_error *err)
         s->shortage = STK_SHORT_OF_NOTHING;
         return never(w, need, err);
     }
-    want = want < e->plan->memory.ration->most ? want : need; /* what follows decoding takes little */
+    want = want < e->plan->memory.ration->most ? want
+                                               : need; /* what follows decoding takes little */
     stk_scratch_drop(s);
     w->short_since = 0;
-    atomic_fetch_add(&e->tight, 1);
+    atomic_fetch_add(&e->low_memory, 1);
     atomic_fetch_add(&e->n_short, 1);
     rc = stk_account_reserve(&e->plan->memory.ration->account, want + room, ticket, &patience);
     atomic_fetch_sub(&e->n_short, 1);
-    atomic_fetch_sub(&e->tight, 1);
-    if (rc == STK_ENOMEM && want > need && stk_account_take(&e->plan->memory.ration->account, need + room)) {
+    atomic_fetch_sub(&e->low_memory, 1);
+    if (rc == STK_ENOMEM && want > need &&
+        stk_account_take(&e->plan->memory.ration->account, need + room)) {
         want = need;
         rc = 0;
     }
@@ -173,7 +177,8 @@ int stk_room_row(stk_maker *m, uint64_t ticket, size_t room, stk_error *err)
 int stk_room_pause(stk_engine *e)
 {
     uint64_t seen = stk_account_watch(e->plan->memory.reads);
-    int others = atomic_load(&e->plan->memory.ration->over) || stk_account_waited_for(e->plan->memory.reads);
+    int others = atomic_load(&e->plan->memory.ration->over) ||
+                 stk_account_waited_for(e->plan->memory.reads);
 
     if (others)
         stk_account_sleep(e->plan->memory.reads, &seen, LOOK_MS);

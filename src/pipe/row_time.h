@@ -23,7 +23,7 @@ static inline uint64_t time_fetched(stk_worker *w)
     if (!w->m.row_from)
         return 0;
     if (w->engine->claim_size == 1)
-        stk_lap_row(&w->m, STK_STAGE_FETCH);
+        stk_stage_time_row(&w->m, STK_STAGE_FETCH);
     stk_does_next(&w->m, STK_STAGE_VALUE);
     return stk_ticks();
 }
@@ -36,7 +36,7 @@ static inline void time_made(stk_worker *w, uint64_t fetched)
     if (!w->m.row_from)
         return;
     if (w->engine->claim_size == 1) {
-        stk_lap_row(&w->m, STK_STAGE_VALUE);
+        stk_stage_time_row(&w->m, STK_STAGE_VALUE);
         return;
     }
     now = stk_ticks();
@@ -57,7 +57,7 @@ static inline uint64_t time_run(stk_worker *w, stk_stage_id stage)
     stk_count(&w->m.count.samples, w->m.rows);
     stk_count(&w->m.count.bytes, w->m.bytes);
     w->m.rows = w->m.bytes = 0;
-    return stk_lap(&w->m, stage);
+    return stk_stage_time(&w->m, stage);
 }
 
 /* Rows that none was timed of: their mean counts once. */
@@ -77,7 +77,7 @@ static inline void time_done(stk_worker *w, stk_slot *s, uint32_t rows, uint64_t
 
     stk_does(&w->m, STK_STAGE_BATCH, ticket);
     last = stk_ring_done(w->engine, s, rows);
-    ticks = stk_lap(&w->m, STK_STAGE_BATCH);
+    ticks = stk_stage_time(&w->m, STK_STAGE_BATCH);
     if (last && ticks)
         stk_took(&w->m, STK_STAGE_BATCH, ticks);
 }

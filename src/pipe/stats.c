@@ -26,7 +26,7 @@ static uint64_t get(const _Atomic uint64_t *c)
  * that are out of the pool and not in the ring, divided by how many a batch has. */
 uint32_t stk_engine_held(const stk_engine *e)
 {
-    const stk_common *c = e->plan->outputs.common;
+    const stk_batch_plan *c = e->plan->outputs.common;
     uint32_t out = stk_pool_out(c->pool), each = 0, more = 0, ring;
 
     for (uint32_t i = 0; i < c->n_out; i++) {
@@ -174,7 +174,8 @@ int stk_engine_doing(const stk_engine *e, uint32_t i, stk_doing *out)
     now = stk_ticks();
     *out = (stk_doing){ .stage = (stk_stage_id)(doing >> STK_TICKET_BITS),
                         .ticket = doing & (((uint64_t)1 << STK_TICKET_BITS) - 1),
-                        .ns = now > since ? (uint64_t)((double)(now - since) * tick_ns(e, now)) : 0 };
+                        .ns = now > since ? (uint64_t)((double)(now - since) * tick_ns(e, now))
+                                          : 0 };
     return 0;
 }
 

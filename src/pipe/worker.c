@@ -60,7 +60,7 @@ static void request_arrived(stk_request *r)
     pthread_cond_broadcast(&e->work);
     if (e->plan->io.inline_mode)
         pthread_cond_broadcast(&e->ready);
-    if (atomic_load_explicit(&e->tight, memory_order_relaxed))
+    if (atomic_load_explicit(&e->low_memory, memory_order_relaxed))
         stk_account_wake_all(e->plan->memory.reads);
     pthread_mutex_unlock(&e->lock); /* the loader may be closed from here on: e is not touched */
 }
@@ -83,7 +83,8 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
 int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
 {
     stk_worker *w = STK_NEW(stk_worker);
-    int rc = w ? stk_decoders_init(&w->m.decoders, e->plan->policy.registry, err) : stk_fail_nomem(err, sizeof *w);
+    int rc = w ? stk_decoders_init(&w->m.decoders, e->plan->policy.registry, err)
+               : stk_fail_nomem(err, sizeof *w);
 
     *out = NULL;
     if (rc == 0)
@@ -137,7 +138,7 @@ static void give_request(stk_worker *w, stk_request *r)
 {
     stk_engine *e = w->engine;
 
-    if (atomic_load_explicit(&e->tight, memory_order_relaxed))
+    if (atomic_load_explicit(&e->low_memory, memory_order_relaxed))
         stk_request_trim(r);
     if (!w->req) {
         w->req = r;
@@ -182,7 +183,8 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
         return 0;
     record_skip(e, err);
     atomic_fetch_add_explicit(&e->bad.skipped, 1, memory_order_relaxed);
-    n = atomic_fetch_add_explicit(&e->bad.of_epoch[s->epoch % STK_EPOCHS], 1, memory_order_relaxed) +
+    n = atomic_fetch_add_explicit(&e->bad.of_epoch[s->epoch % STK_EPOCHS], 1,
+                                  memory_order_relaxed) +
         1;
     if (e->plan->policy.skip_budget && n > e->plan->policy.skip_budget) {
         *rc = stk_fail(err, STK_ECORRUPT,
@@ -280,7 +282,7 @@ static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err
     x.table->note(&x);
     w->m.rows++;
     for (uint32_t i = 0; i < r->n; i++)
-        w->m.bytes += r->want[i].at_hand.data ? 0 : r->want[i].bytes.len;
+        w->m.bytes += r->want[i].cached_bytes.data ? 0 : r->want[i].bytes.len;
     return 0;
 }
 
@@ -634,7 +636,7 @@ int stk_worker_step(stk_worker *w)
 
 /* ---- a row once more, by the consumer ---- */
 
-static void mender_arrived(stk_request *r)
+static void repair_arrived(stk_request *r)
 {
     stk_engine *e = r->owner;
 
@@ -645,7 +647,7 @@ static void mender_arrived(stk_request *r)
     pthread_mutex_unlock(&e->lock);
 }
 
-static void mender_wait(stk_engine *e, const stk_request *r)
+static void repair_wait(stk_engine *e, const stk_request *r)
 {
     struct timespec soon = stk_in_ms(10);
 
@@ -655,14 +657,14 @@ static void mender_wait(stk_engine *e, const stk_request *r)
 }
 
 /* Made by the CPU, where every picture ends; reads that must wait are waited for here. */
-int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err)
+int stk_worker_redecode(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err)
 {
     stk_engine *e = w->engine;
     stk_request *r = w->req;
     int rc, arrived = 0;
 
     w->synchronous = 1;
-    r->arrived = mender_arrived;
+    r->arrived = repair_arrived;
     r->next = NULL;
     r->ticket = s->seq * e->tickets + row;
     r->attempt = 0;
@@ -677,7 +679,7 @@ int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err)
         while (!r->next) {
             for (uint32_t i = 0; i < e->plan->io.n_driven && e->plan->io.inline_mode; i++)
                 e->plan->io.driven[i]->drive(1);
-            mender_wait(e, r);
+            repair_wait(e, r);
         }
         r->next = NULL;
     }
@@ -726,7 +728,7 @@ void *stk_worker_main(void *arg)
         }
         stop = e->stop;
         pthread_mutex_unlock(&e->lock);
-        stk_lap_row(&w->m, STK_STAGE_IDLE);
+        stk_stage_time_row(&w->m, STK_STAGE_IDLE);
     }
     return NULL;
 }

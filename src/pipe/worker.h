@@ -25,7 +25,7 @@ int stk_worker_step_locked(
     stk_engine *e); /* inline mode: a step, or a short wait when there is none */
 void *stk_worker_main(void *worker);
 /* A row of a READY slot once more, by the CPU; the consumer's thread.  A failure is the slot's. */
-int stk_worker_remake(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err);
+int stk_worker_redecode(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err);
 int stk_worker_take_arrived(stk_worker *w); /* end a row whose bytes have come.  0: there is none */
 
 /* peek.c: rows whose bytes lie in memory */

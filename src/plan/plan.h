@@ -17,7 +17,7 @@
 #include "gpu/device.h"
 #include "gpu/pin.h"
 #include "fetch/request.h"
-#include "fetch/small.h"
+#include "fetch/field_cache.h"
 #include "index/seeklearn.h"
 #include "kern/kern.h"
 #include "order/schedule.h"
@@ -35,7 +35,7 @@ typedef struct stk_plan_policy { /* what holds for every row */
     uint64_t skip_budget;        /* bad samples of an epoch; 0: no bound */
     stk_on_error on_error;
     stk_registry *registry; /* what chains may name, and decoders; NULL: the process's */
-    stk_watch watch;        /* called after each draw; drawn NULL: none */
+    stk_draw_observer watch;        /* called after each draw; drawn NULL: none */
     stk_log log;
     stk_stall stall;
 } stk_plan_policy;
@@ -98,15 +98,15 @@ typedef struct stk_array_place { /* of an array on the GPU */
 } stk_array_place;
 
 typedef struct stk_plan_cache { /* cache="device" */
-    stk_small *fields;          /* fields beside pictures that are on the GPU; NULL: none */
+    stk_field_cache *fields;          /* fields beside pictures that are on the GPU; NULL: none */
     uint32_t *keep;             /* by output: stk_out_plan.keep; NULL: none */
-    stk_shelf *arrays;          /* arrays that the GPU keeps (the device's); NULL: none */
+    stk_array_cache *arrays;          /* arrays that the GPU keeps (the device's); NULL: none */
     stk_out_gather *gather;     /* by output; NULL: none */
     stk_array_place *place;     /* [data set * n_out + output]; NULL: none */
 } stk_plan_cache;
 
 typedef struct stk_plan_outputs { /* what batches need, also after the loader is closed */
-    stk_common *common;
+    stk_batch_plan *common;
 } stk_plan_outputs;
 
 typedef struct stk_plan_io {

@@ -15,7 +15,8 @@ void stk_maker_fini(stk_maker *m)
 
 const stk_row_table *stk_row_table_now(const stk_plan *p)
 {
-    return p->cache.arrays && stk_shelf_there(p->cache.arrays) ? p->rows.resident : p->rows.usual;
+    return p->cache.arrays && stk_array_cache_there(p->cache.arrays) ? p->rows.resident
+                                                                     : p->rows.usual;
 }
 
 int stk_row_finish(const stk_row_table *t, const stk_plan *p, stk_batch *b, const uint32_t *used,
@@ -41,7 +42,7 @@ int stk_maker_scratch(stk_maker *m, size_t size, void **out, stk_error *err)
     return 0;
 }
 
-void *stk_row_reserve(stk_row *x, size_t len, stk_cut *cut)
+void *stk_row_reserve(stk_row *x, size_t len, stk_row_arena *cut)
 {
     void *dst = stk_batch_reserve(x->batch, x->output, x->row, len, cut);
 

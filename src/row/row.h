@@ -41,7 +41,7 @@ typedef struct stk_maker { /* what a worker makes rows with */
     uint64_t last;        /* tick of the last lap */
     uint64_t rows, bytes; /* of the run in hand, counted at its end */
     uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
-    stk_cut cut;
+    stk_row_arena cut;
     stk_scratch scratch;
     uint64_t ticket;   /* immediate rows: the first of those in hand */
     size_t short_room; /* bytes that the batch had no room for; 0: it had */
@@ -145,7 +145,7 @@ static inline void stk_row_fresh(const stk_row *x)
 
 /* Rows that come as they are claimed share a piece of their batch; those that come late belong to
  * another batch each time, and a piece each would soon fill all of them. */
-static inline stk_cut *stk_row_cut(const stk_row *x)
+static inline stk_row_arena *stk_row_cut(const stk_row *x)
 {
     return x->req->late ? NULL : &x->m->cut;
 }
@@ -172,7 +172,7 @@ static inline int stk_row_make(stk_row *x, stk_error *err)
 }
 
 /* Room for a ragged row; NULL: stk_row_no_room() says why. */
-void *stk_row_reserve(stk_row *x, size_t len, stk_cut *cut);
+void *stk_row_reserve(stk_row *x, size_t len, stk_row_arena *cut);
 int stk_row_no_room(const stk_row *x, size_t len, stk_error *err);
 
 /* ---- the kinds ---- */
@@ -198,7 +198,7 @@ void stk_row_array_table(stk_row_table *t, const stk_plan *p, int resident);
 
 typedef struct stk_picture_way { /* what becomes of a picture whose header is read */
     /* 1: the GPU decodes it.  NULL: it does not */
-    int (*leave)(stk_row *x, void *jpeg, const stk_view *view, const stk_ask *ask);
+    int (*leave)(stk_row *x, void *jpeg, const stk_view *view, const stk_decode_request *ask);
     int (*place)(stk_row *x, stk_sample_job *job, stk_error *err); /* where sampled pixels go */
 } stk_picture_way;
 
@@ -207,8 +207,8 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err);
 void stk_picture_prepare(stk_row *x); /* finds what is kept of it for decoders */
 int stk_picture_check(const stk_row *x, const stk_image_info *info, stk_error *err);
 /* What is seen of a picture of that size, and how it is asked for. */
-int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_view *view, stk_ask *ask,
-                     stk_error *err);
+int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_view *view,
+                     stk_decode_request *ask, stk_error *err);
 /* row_value.c: what a sample says of itself: its shape, and the bytes it has. */
 int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size, stk_error *err);
 /* A finish(): rows that differ become one tensor, where that was asked for. */
@@ -240,7 +240,7 @@ static inline void stk_took(stk_maker *m, stk_stage_id stage, uint64_t ticks)
 }
 
 /* The time since the last lap belongs to `stage`.  Answers how long that was. */
-static inline uint64_t stk_lap(stk_maker *m, stk_stage_id stage)
+static inline uint64_t stk_stage_time(stk_maker *m, stk_stage_id stage)
 {
 #if STK_COUNTERS
     uint64_t now = stk_ticks(), ticks = now - m->last;
@@ -256,9 +256,9 @@ static inline uint64_t stk_lap(stk_maker *m, stk_stage_id stage)
 }
 
 /* ... and is that of one row. */
-static inline void stk_lap_row(stk_maker *m, stk_stage_id stage)
+static inline void stk_stage_time_row(stk_maker *m, stk_stage_id stage)
 {
-    uint64_t ticks = stk_lap(m, stage);
+    uint64_t ticks = stk_stage_time(m, stage);
 
     if (ticks)
         stk_took(m, stage, ticks);

@@ -12,9 +12,9 @@ static void note(stk_batch *b, uint32_t output, uint32_t row, const void *record
     s[row] = stk_pic_share_of(record);
 }
 
-static stk_kept whose(const stk_row *x, const stk_where *where, uint32_t output)
+static stk_cache_key whose(const stk_row *x, const stk_where *where, uint32_t output)
 {
-    return (stk_kept){ stk_schedule_id(x->schedule, where),
+    return (stk_cache_key){ stk_schedule_id(x->schedule, where),
                        x->plan->outputs.common->out[output].keep - 1 };
 }
 
@@ -30,17 +30,17 @@ static void *record_place(stk_row *x, size_t size)
 void stk_row_gpu_find(stk_row *x)
 {
     const stk_plan *p = x->plan;
-    const stk_keep *k = stk_device_kept(p->gpu.device);
+    const stk_picture_cache *k = stk_device_kept(p->gpu.device);
     stk_request *r = x->req;
     stk_bytes *near = r->scratch;
-    int small = stk_small_find(p->cache.fields, stk_schedule_id(x->schedule, &r->where), near,
+    int small = stk_field_cache_find(p->cache.fields, stk_schedule_id(x->schedule, &r->where), near,
                                p->chains.n_out);
 
     for (uint32_t i = 0; i < p->chains.n_out; i++) {
         r->want[i].kept = p->cache.keep[i] && r->want[i].number != UINT16_MAX
-                              ? stk_keep_find(k, whose(x, &r->where, i))
+                              ? stk_picture_cache_find(k, whose(x, &r->where, i))
                               : 0;
-        r->want[i].at_hand = small ? near[i] : (stk_bytes){ 0 };
+        r->want[i].cached_bytes = small ? near[i] : (stk_bytes){ 0 };
     }
 }
 
@@ -48,7 +48,7 @@ void stk_row_gpu_forget(stk_row *x)
 {
     for (uint32_t i = 0; i < x->plan->chains.n_out; i++) {
         x->req->want[i].kept = 0;
-        x->req->want[i].at_hand = (stk_bytes){ 0 };
+        x->req->want[i].cached_bytes = (stk_bytes){ 0 };
     }
 }
 
@@ -76,13 +76,13 @@ static void keep_small(const stk_row *x)
             return; /* its file is read anyway */
         if (p->cache.keep[i] || want->number == UINT16_MAX)
             continue;
-        if (want->at_hand.data || p->chains.open_root[i])
+        if (want->cached_bytes.data || p->chains.open_root[i])
             return;
         near[i] = want->bytes;
         n++;
     }
     if (n)
-        stk_small_put(p->cache.fields, stk_schedule_id(x->schedule, &x->where), near, r->n);
+        stk_field_cache_put(p->cache.fields, stk_schedule_id(x->schedule, &x->where), near, r->n);
 }
 
 void stk_row_gpu_note(stk_row *x)
@@ -93,16 +93,17 @@ void stk_row_gpu_note(stk_row *x)
 
 /* Is the picture to go over whole, to be kept there?  Later all that is known of it is in its seek
  * points, so they must be of this very file. */
-static int to_keep(const stk_row *x, const stk_ask *ask, const stk_jpeg_job *job)
+static int to_keep(const stk_row *x, const stk_decode_request *ask, const stk_jpeg_job *job)
 {
     return x->plan->outputs.common->out[x->output].keep && job->seek && ask->need.w &&
-           stk_keep_wants(stk_device_kept(x->plan->gpu.device), whose(x, &x->where, x->output),
-                          (uint64_t)job->seek->scan_len + 2) &&
+           stk_picture_cache_wants(stk_device_kept(x->plan->gpu.device),
+                                   whose(x, &x->where, x->output),
+                                   (uint64_t)job->seek->scan_len + 2) &&
            stk_jpeg_seek_check(job->seek, job->head, job->in, NULL) == 0;
 }
 
 /* 1: its record is written; 0: the CPU must decode it (odd, or there is no room). */
-static int leave(stk_row *x, void *jpeg, const stk_view *view, const stk_ask *ask)
+static int leave(stk_row *x, void *jpeg, const stk_view *view, const stk_decode_request *ask)
 {
     stk_scratch *scratch = &x->m->scratch;
     stk_pic_gather g;
@@ -179,7 +180,7 @@ static int make_kept(stk_row *x, stk_error *err)
     stk_jpeg_head head;
     stk_jpeg_seek seek;
     stk_view view;
-    stk_ask ask;
+    stk_decode_request ask;
     void *to;
 
     stk_scratch_reset(&x->m->scratch);
@@ -197,7 +198,7 @@ static int make_kept(stk_row *x, stk_error *err)
     stk_pic_jpeg_write(to, &g);
     note(x->batch, x->output, x->row, to);
     stk_count(&x->m->count.lane[STK_LANE_SEEK], 1);
-    stk_lap_row(x->m, STK_STAGE_DECODE);
+    stk_stage_time_row(x->m, STK_STAGE_DECODE);
     return 0;
 }
 

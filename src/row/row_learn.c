@@ -36,5 +36,5 @@ void stk_learn_from(stk_row *x, const stk_decoder *decoder, void *ctx)
     if (rc == 0 || rc == STK_ECORRUPT)
         stk_learn_put(l, &at, rc == 0 ? points : (stk_bytes){ 0 },
                       x->req->want[x->output].bytes.len);
-    stk_lap(x->m, STK_STAGE_DECODE);
+    stk_stage_time(x->m, STK_STAGE_DECODE);
 }

@@ -62,11 +62,11 @@ static int draw(const stk_row *x, const stk_image_info *info, stk_view *view, st
 }
 
 /* The pixels of `need`, which is a rectangle of the picture as the ops see it. */
-static int decode_need(const picture *p, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
-                       stk_error *err)
+static int decode_need(const picture *p, const stk_decode_request *ask, stk_scratch *scratch,
+                       stk_pixels *out, stk_error *err)
 {
     const stk_rect *need = &ask->need;
-    stk_ask filed = { stk_turn_rect(p->turn, p->info, need), ask->ycc };
+    stk_decode_request filed = { stk_turn_rect(p->turn, p->info, need), ask->ycc };
 
     if (!need->w || !need->h)
         return 0;
@@ -103,8 +103,8 @@ static int color_can_wait(const stk_view *v)
            stk_sample_inside(v);
 }
 
-int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_view *view, stk_ask *ask,
-                     stk_error *err)
+int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_view *view,
+                     stk_decode_request *ask, stk_error *err)
 {
     STK_TRY(draw(x, info, view, err));
     stk_sample_need(view, &ask->need);
@@ -128,7 +128,7 @@ static int sample(stk_row *x, const stk_picture_way *way, const stk_view *view,
 
 /* 1: the GPU decodes it; seek points are found where the CPU does. */
 static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const stk_view *view,
-                 const stk_ask *ask)
+                 const stk_decode_request *ask)
 {
     return way->leave && p->turn == 1 && p->decoder->can & STK_DECODER_GPU &&
            !x->req->want[x->output].learn && way->leave(x, p->ctx, view, ask);
@@ -142,7 +142,7 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
     stk_pixels pixels = { 0 };
     stk_view view;
     stk_bytes in;
-    stk_ask ask;
+    stk_decode_request ask;
     int rc;
 
     stk_scratch_reset(&m->scratch);
@@ -156,16 +156,16 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
     upright = stk_turn_size(p.turn, p.info);
     STK_TRY(stk_picture_look(x, &upright, &view, &ask, err));
     if (leave(x, way, &p, &view, &ask)) {
-        stk_lap_row(m, STK_STAGE_DECODE);
+        stk_stage_time_row(m, STK_STAGE_DECODE);
         return 0;
     }
     rc = decode_need(&p, &ask, &m->scratch, &pixels, err);
-    stk_lap_row(m, STK_STAGE_DECODE);
+    stk_stage_time_row(m, STK_STAGE_DECODE);
     stk_does_next(m, STK_STAGE_SAMPLE);
     stk_count(&m->count.lane[pixels.lane], 1);
     if (rc == 0)
         rc = sample(x, way, &view, &pixels, err);
-    stk_lap_row(m, STK_STAGE_SAMPLE);
+    stk_stage_time_row(m, STK_STAGE_SAMPLE);
     if (rc == 0 && can_learn(x, in, &p, &pixels))
         stk_learn_from(x, p.decoder, p.ctx);
     return rc;

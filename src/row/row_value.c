@@ -8,7 +8,7 @@
 int stk_value_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
                   stk_error *err)
 {
-    const stk_common *c = p->outputs.common;
+    const stk_batch_plan *c = p->outputs.common;
 
     (void)used;
     return stk_out_pads(&c->out[output], c->batch) && !b->out[output].padded

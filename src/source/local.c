@@ -157,7 +157,8 @@ static int local_open(const char *url, stk_file **out, stk_error *err)
 #ifdef RESOLVE_BENEATH
 static int open_beneath(int root, const char *name)
 {
-    struct open_how how = { .flags = OPEN_FLAGS, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
+    struct open_how how = { .flags = OPEN_FLAGS,
+                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
     int fd = -1;
 
     for (int i = 0; i < 100; i++) { /* EAGAIN: a rename came in between */
@@ -220,10 +221,11 @@ int stk_local_open_below(const char *path, size_t root_len, stk_file **out, stk_
         if (fd >= 0 && !is_below(dir, fd)) {
             close(fd);
             close(dir);
-            stk_fail(err, STK_ECORRUPT,
-                     "a symlink leads out of the root %.150s: refused; put the file there, or allow "
-                     "any by open(root=\"/\")",
-                     root);
+            stk_fail(
+                err, STK_ECORRUPT,
+                "a symlink leads out of the root %.150s: refused; put the file there, or allow "
+                "any by open(root=\"/\")",
+                root);
             stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
             return STK_ECORRUPT;
         }

@@ -362,7 +362,7 @@ static int open_data(check *c, const char *const *urls, size_t n, stk_error *err
                               .format = c->o.format,
                               .log = c->o.log,
                               .log_cookie = c->o.log_cookie };
-    int rc = stk_indexer_mend(&x, urls, n, err);
+    int rc = stk_indexer_repair(&x, urls, n, err);
 
     stk_indexer_fini(&x);
     if (rc == STK_EIO) /* nowhere to write it: opening can do without */
@@ -392,7 +392,8 @@ static int open_good(check *c, const char *const *urls, size_t n, stk_error *err
 
     if (rc == 0 || !is_shards(rc))
         return rc;
-    if (rc == STK_ESTALE && stk_is_folder(first.shard)) /* labels would be renumbered: all of them */
+    if (rc == STK_ESTALE &&
+        stk_is_folder(first.shard)) /* labels would be renumbered: all of them */
         return rc;
     if (names_all(c, urls, n, err) < 0) {
         *err = first;
@@ -409,7 +410,8 @@ static int open_good(check *c, const char *const *urls, size_t n, stk_error *err
     for (size_t i = 0; made == 0 && i < c->all.n; i++)
         if (!c->bad_shard[i])
             made = path_url(c->all.name[i], &good[k++], err);
-    if (made == 0 && !k && !c->bad_shards) /* nothing here is for us: arrays, or compressed shards */
+    if (made == 0 && !k &&
+        !c->bad_shards) /* nothing here is for us: arrays, or compressed shards */
         *err = first;
     else
         rc = made == 0 && k ? open_data(c, (const char *const *)good, k, err) : made;

@@ -36,7 +36,8 @@ static const struct {
 int check_codecs_plan(check *c, stk_error *err)
 {
     for (size_t k = 0; k < sizeof codecs / sizeof *codecs; k++) {
-        int rc = codecs[k].chain ? stk_chain_plan(&c->chain[k], NULL, "x", codecs[k].chain, err) : 0;
+        int rc = codecs[k].chain ? stk_chain_plan(&c->chain[k], NULL, "x", codecs[k].chain, err)
+                                 : 0;
 
         c->missing[k] = rc == STK_ENOTSUP;
         if (rc < 0 && !c->missing[k])
@@ -77,7 +78,8 @@ static check_kind by_content(stk_bytes in)
 {
     const stk_decoder *d;
 
-    for (size_t i = 0; i < STK_MAX_DECODERS && (d = stk_registry_get(NULL, STK_PLUGIN_DECODER, i)); i++)
+    for (size_t i = 0; i < STK_MAX_DECODERS && (d = stk_registry_get(NULL, STK_PLUGIN_DECODER, i));
+         i++)
         if (d->probe(in))
             return (check_kind)i;
     return begins(in, 0, "\x1f\x8b\x08", 3)       ? CHECK_GZIP
@@ -139,7 +141,8 @@ static int check_picture(reader *r, size_t i, stk_bytes in, stk_error *err)
                         info.height, limit);
     all.w = info.width;
     all.h = info.height;
-    return d->decode(r->decoder[i], &(stk_ask){ .need = all }, &r->scratch, &pixels, err);
+    return d->decode(r->decoder[i], &(stk_decode_request){ .need = all }, &r->scratch, &pixels,
+                     err);
 }
 
 static int no_picture(stk_bytes in, stk_error *err)

@@ -191,7 +191,8 @@ static int check_fields(stk_sample_out *o, const stk_part *parts, uint32_t n, st
 
         STK_TRY(name_set(o, f, err));
         if (!*f || strchr(f, '/') || strchr(f, '\n') || !reads_back(&o->name, o->key.len))
-            return stk_fail(err, STK_EINVAL, "%s is not a name of a field: it would not be read back",
+            return stk_fail(err, STK_EINVAL,
+                            "%s is not a name of a field: it would not be read back",
                             stk_shown((stk_bytes){ (const uint8_t *)f, strlen(f) }, shown));
         for (uint32_t k = 0; k < i; k++)
             if (!strcasecmp(parts[k].name, f))

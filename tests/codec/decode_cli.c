@@ -33,7 +33,7 @@ static int decode(const stk_decoder *d, stk_bytes in, char **region, stk_error *
     if (region)
         need = (stk_rect){ (uint32_t)atoi(region[0]), (uint32_t)atoi(region[1]),
                            (uint32_t)atoi(region[2]), (uint32_t)atoi(region[3]) };
-    rc = d->decode(ctx, &(stk_ask){ .need = need }, &scratch, &px, err);
+    rc = d->decode(ctx, &(stk_decode_request){ .need = need }, &scratch, &px, err);
     if (rc < 0)
         goto done;
     printf("%u %u\n", need.w, need.h);

@@ -217,7 +217,8 @@ static void a_registry_of_its_own(void **state)
 /* A codec that says that it unpacks is used where from() finds its suffix, as gunzip is. */
 static void unpacks_by_suffix(void **state)
 {
-    static const stk_output out[] = { { "x", "from(bi) | bytes" }, { "whole", "from(bin) | bytes" } };
+    static const stk_output out[] = { { "x", "from(bi) | bytes" },
+                                      { "whole", "from(bin) | bytes" } };
     stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 2, .batch_size = N };
     stk_codec codec = back;
     stk_loader *l;

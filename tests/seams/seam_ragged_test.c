@@ -61,8 +61,8 @@ static int ppm_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *o
     return 0;
 }
 
-static int ppm_decode(void *ctx, const stk_ask *ask, stk_scratch *scratch, stk_pixels *out,
-                      stk_error *err)
+static int ppm_decode(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
+                      stk_pixels *out, stk_error *err)
 {
     const stk_rect *need = &ask->need;
     ppm *p = ctx;

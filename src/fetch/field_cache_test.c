@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "fetch/small.h"
+#include "fetch/field_cache.h"
 
 static stk_bytes text(const char *s)
 {
@@ -21,32 +21,32 @@ static void comes_back(void **state)
     char empty[1] = "", name[16];
     stk_account a;
     stk_error err;
-    stk_small *s;
+    stk_field_cache *s;
 
     (void)state;
     stk_account_init(&a, 64 << 20);
-    assert_int_equal(stk_small_open(&s, 100000, &a, &err), 0);
-    assert_int_equal(stk_small_find(s, 5, out, 3), 0);
-    stk_small_put(s, 5, in, 3);
-    stk_small_put(s, 5, other, 3); /* the first one stays */
-    assert_int_equal(stk_small_find(s, 5, out, 3), 1);
+    assert_int_equal(stk_field_cache_open(&s, 100000, &a, &err), 0);
+    assert_int_equal(stk_field_cache_find(s, 5, out, 3), 0);
+    stk_field_cache_put(s, 5, in, 3);
+    stk_field_cache_put(s, 5, other, 3); /* the first one stays */
+    assert_int_equal(stk_field_cache_find(s, 5, out, 3), 1);
     assert_true(out[0].len == 1 && out[0].data[0] == '7' && !out[1].data);
     assert_true(out[2].len == 5 && !memcmp(out[2].data, "a dog", 5));
     in[1] = (stk_bytes){ (uint8_t *)empty, 0 };
     for (uint64_t i = 6; i < 100000; i++) {
         snprintf(name, sizeof name, "%u", (unsigned)i);
         in[0] = text(name);
-        stk_small_put(s, i, in, 3);
+        stk_field_cache_put(s, i, in, 3);
     }
     for (uint64_t i = 6; i < 100000; i++) {
         snprintf(name, sizeof name, "%u", (unsigned)i);
-        assert_int_equal(stk_small_find(s, i, out, 3), 1);
+        assert_int_equal(stk_field_cache_find(s, i, out, 3), 1);
         assert_true(out[0].len == strlen(name) && !memcmp(out[0].data, name, out[0].len));
         assert_true(out[1].data && !out[1].len && out[2].len == 5);
     }
-    assert_int_equal(stk_small_find(s, 4, out, 3), 0);
-    assert_int_equal(stk_small_find(s, 100000, out, 3), 0);
-    stk_small_close(&s);
+    assert_int_equal(stk_field_cache_find(s, 4, out, 3), 0);
+    assert_int_equal(stk_field_cache_find(s, 100000, out, 3), 0);
+    stk_field_cache_close(&s);
     assert_int_equal(atomic_load(&a.used), 0);
 }
 
@@ -57,24 +57,25 @@ static void bounded(void **state)
     uint64_t found = 0;
     stk_account a;
     stk_error err;
-    stk_small *s;
+    stk_field_cache *s;
 
     (void)state;
     stk_account_init(&a, 8 << 20);
-    assert_int_equal(stk_small_open(&s, 10000, &a, &err), 0);
+    assert_int_equal(stk_field_cache_open(&s, 10000, &a, &err), 0);
     for (uint64_t i = 0; i < 10000; i++)
-        stk_small_put(s, i, &in, 1);
+        stk_field_cache_put(s, i, &in, 1);
     for (uint64_t i = 0; i < 10000; i++)
-        found += (uint64_t)stk_small_find(s, i, &out, 1);
+        found += (uint64_t)stk_field_cache_find(s, i, &out, 1);
     assert_true(found > 1000 && found < 2048);
     assert_true(atomic_load(&a.used) <= 1 << 20);
     in.len++;
-    stk_small_put(s, 9999, &in, 1);
-    assert_int_equal(stk_small_find(s, 9999, &out, 1), 0); /* too large, and there is no room */
-    stk_small_close(&s);
+    stk_field_cache_put(s, 9999, &in, 1);
+    assert_int_equal(stk_field_cache_find(s, 9999, &out, 1),
+                     0); /* too large, and there is no room */
+    stk_field_cache_close(&s);
     assert_int_equal(atomic_load(&a.used), 0);
     stk_mem_fail_at(1);
-    assert_int_equal(stk_small_open(&s, 10, &a, &err), STK_ENOMEM);
+    assert_int_equal(stk_field_cache_open(&s, 10, &a, &err), STK_ENOMEM);
     stk_mem_fail_at(0);
 }
 

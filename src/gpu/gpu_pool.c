@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* far.c - one lock, one list of idle buffers, an event for each.
+/* gpu_pool.c - one lock, one list of idle buffers, an event for each.
  *
  * An event is recorded behind the last uses that were named.  Several streams are waited for one
  * after the other: the one that is named last waits for the event before it is recorded anew. */
-#include "gpu/far.h"
+#include "gpu/gpu_pool.h"
 
 #include "base/lock.h"
 #include "base/mem.h"
@@ -11,13 +11,13 @@
 
 typedef struct far_buffer {
     stk_buffer b;
-    stk_far *far;
+    stk_gpu_pool *far;
     void *event; /* behind the uses that were named; NULL: none were */
     int waits;   /* lock: the event was recorded since the buffer was taken */
     struct far_buffer *next;
 } far_buffer;
 
-struct stk_far {
+struct stk_gpu_pool {
     const stk_cuda *cuda;
     int gpu;
     stk_mutex lock;
@@ -27,9 +27,10 @@ struct stk_far {
     uint64_t bytes, peak, limit; /* lock */
 };
 
-int stk_far_open(stk_far **out, const stk_cuda *cuda, int gpu, uint64_t limit, stk_error *err)
+int stk_gpu_pool_open(stk_gpu_pool **out, const stk_cuda *cuda, int gpu, uint64_t limit,
+                      stk_error *err)
 {
-    stk_far *f = STK_NEW(stk_far);
+    stk_gpu_pool *f = STK_NEW(stk_gpu_pool);
 
     *out = f;
     if (!f)
@@ -56,7 +57,7 @@ static void destroy_list(const stk_cuda *cuda, int gpu, far_buffer *x)
 }
 
 /* All idle buffers leave the pool. */
-static far_buffer *drop_idle_locked(stk_far *f) STK_REQUIRES(f->lock)
+static far_buffer *drop_idle_locked(stk_gpu_pool *f) STK_REQUIRES(f->lock)
 {
     far_buffer *all = f->idle;
 
@@ -66,7 +67,7 @@ static far_buffer *drop_idle_locked(stk_far *f) STK_REQUIRES(f->lock)
     return all;
 }
 
-static void destroy(stk_far *f)
+static void destroy(stk_gpu_pool *f)
 {
     stk_mutex_destroy(&f->lock);
     stk_free(f);
@@ -75,7 +76,7 @@ static void destroy(stk_far *f)
 static void buffer_back(stk_buffer *b)
 {
     far_buffer *x = (far_buffer *)b;
-    stk_far *f = x->far;
+    stk_gpu_pool *f = x->far;
     int closed, last;
 
     stk_mutex_lock(&f->lock);
@@ -97,7 +98,7 @@ static void buffer_back(stk_buffer *b)
 static void buffer_used(stk_buffer *b, void *stream)
 {
     far_buffer *x = (far_buffer *)b;
-    stk_far *f = x->far;
+    stk_gpu_pool *f = x->far;
     int rc = 0;
 
     stk_mutex_lock(&f->lock);
@@ -114,9 +115,9 @@ static void buffer_used(stk_buffer *b, void *stream)
     stk_mutex_unlock(&f->lock);
 }
 
-void stk_far_close(stk_far **fp)
+void stk_gpu_pool_close(stk_gpu_pool **fp)
 {
-    stk_far *f = *fp;
+    stk_gpu_pool *f = *fp;
     far_buffer *idle;
     int last;
 
@@ -137,7 +138,7 @@ void stk_far_close(stk_far **fp)
 }
 
 /* The idle buffer that fits without wasting more than half of itself. */
-static far_buffer *take_idle_locked(stk_far *f, size_t size) STK_REQUIRES(f->lock)
+static far_buffer *take_idle_locked(stk_gpu_pool *f, size_t size) STK_REQUIRES(f->lock)
 {
     for (far_buffer **at = &f->idle; *at; at = &(*at)->next) {
         far_buffer *x = *at;
@@ -151,7 +152,7 @@ static far_buffer *take_idle_locked(stk_far *f, size_t size) STK_REQUIRES(f->loc
 }
 
 /* Room for a new buffer is counted first; *dropped: buffers of other sizes that filled the limit. */
-static int count_locked(stk_far *f, size_t size, far_buffer **dropped, stk_error *err)
+static int count_locked(stk_gpu_pool *f, size_t size, far_buffer **dropped, stk_error *err)
     STK_REQUIRES(f->lock)
 {
     if (f->bytes + size > f->limit)
@@ -167,7 +168,7 @@ static int count_locked(stk_far *f, size_t size, far_buffer **dropped, stk_error
     return 0;
 }
 
-static int make(stk_far *f, size_t size, far_buffer **out, stk_error *err)
+static int make(stk_gpu_pool *f, size_t size, far_buffer **out, stk_error *err)
 {
     far_buffer *x = STK_NEW(far_buffer);
     int rc;
@@ -178,8 +179,8 @@ static int make(stk_far *f, size_t size, far_buffer **out, stk_error *err)
     rc = f->cuda->alloc(f->gpu, size, &x->b.data);
     if (rc) {
         stk_free(x);
-        return stk_fail(err, STK_ENOMEM, "GPU %d gives no %zu MB: %s", f->gpu, (size_t)stk_size_mb(size),
-                        f->cuda->say(rc));
+        return stk_fail(err, STK_ENOMEM, "GPU %d gives no %zu MB: %s", f->gpu,
+                        (size_t)stk_size_mb(size), f->cuda->say(rc));
     }
     x->b.size = size;
     x->b.free = buffer_back;
@@ -189,7 +190,7 @@ static int make(stk_far *f, size_t size, far_buffer **out, stk_error *err)
     return 0;
 }
 
-static void uncount(stk_far *f, size_t size)
+static void uncount(stk_gpu_pool *f, size_t size)
 {
     stk_mutex_lock(&f->lock);
     f->bytes -= size;
@@ -197,7 +198,7 @@ static void uncount(stk_far *f, size_t size)
     stk_mutex_unlock(&f->lock);
 }
 
-int stk_far_get(stk_far *f, size_t size, void *stream, stk_buffer **out, stk_error *err)
+int stk_gpu_pool_get(stk_gpu_pool *f, size_t size, void *stream, stk_buffer **out, stk_error *err)
 {
     far_buffer *x, *dropped = NULL;
     int rc = 0, wait = 0;
@@ -228,7 +229,7 @@ int stk_far_get(stk_far *f, size_t size, void *stream, stk_buffer **out, stk_err
     return 0;
 }
 
-uint64_t stk_far_bytes(stk_far *f, uint64_t *peak)
+uint64_t stk_gpu_pool_bytes(stk_gpu_pool *f, uint64_t *peak)
 {
     uint64_t n;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flight.h - one batch on its way to a GPU; private to device.c and pictures.c. */
+/* transfer.h - one batch on its way to a GPU; private to device.c and pictures.c. */
 #ifndef STOKER_FLIGHT_H
 #define STOKER_FLIGHT_H
 
@@ -23,12 +23,12 @@ typedef struct stk_pictures { /* one output's pictures */
     uint32_t *status;         /* of each, in `near`: comes back when the kernels are through */
 } stk_pictures;
 
-typedef struct stk_passenger {
+typedef struct stk_queued_batch {
     stk_batch *batch;
     stk_ticket *ticket;
-} stk_passenger;
+} stk_queued_batch;
 
-typedef struct stk_flight {
+typedef struct stk_transfer {
     stk_device *device;
     void *stream;
     int busy;                    /* device->lock */
@@ -40,28 +40,28 @@ typedef struct stk_flight {
     size_t slab_bytes;               /* that records take there */
     size_t slab_at[STK_PIC_BATCHES]; /* where each batch begins */
     stk_pictures *pictures; /* of each output */
-    stk_passenger on[STK_PIC_BATCHES]; /* batches */
+    stk_queued_batch on[STK_PIC_BATCHES]; /* batches */
     uint32_t n;
     int rc;                  /* CUDA's error, when it is through */
-    struct stk_flight *next; /* device->lock: landed */
-} stk_flight;
+    struct stk_transfer *next; /* device->lock: landed */
+} stk_transfer;
 
 struct stk_device {
     const stk_cuda *cuda;
     int gpu;
     stk_gpu_info info;
-    stk_far *far;
-    stk_keep *keep;   /* pictures that stay there; NULL: none do */
-    stk_shelf *shelf; /* arrays that do */
+    stk_gpu_pool *far;
+    stk_picture_cache *keep;   /* pictures that stay there; NULL: none do */
+    stk_array_cache *shelf; /* arrays that do */
     uint32_t blocks;  /* of threads at once; 0: no bound */
     stk_mutex lock;
     pthread_cond_t land;
-    stk_passenger waiting[STK_MAX_WAITING]; /* lock: from `first` to before `behind` */
+    stk_queued_batch waiting[STK_MAX_WAITING]; /* lock: from `first` to before `behind` */
     uint32_t first, behind;                 /* lock; taken modulo STK_MAX_WAITING */
-    stk_flight *landed, **landed_tail;      /* lock */
+    stk_transfer *landed, **landed_tail;      /* lock */
     int shut;                               /* lock: nothing more is sent */
-    stk_flight flight[STK_MAX_FLIGHTS];
-    stk_flight mending; /* the consumer's, for single rows */
+    stk_transfer flight[STK_MAX_FLIGHTS];
+    stk_transfer mending; /* the consumer's, for single rows */
     uint32_t n_flights, n_out;
     uint32_t group; /* batches of a flight, at most */
     uint64_t limit;
@@ -70,16 +70,16 @@ struct stk_device {
 };
 
 /* At least `size` bytes; what was there is lost.  Nothing on the flight's stream uses it. */
-int stk_room_near(stk_device *d, stk_room *r, size_t size, stk_error *err);
-int stk_room_far(stk_device *d, stk_room *r, size_t size, stk_error *err);
+int stk_staging_grow(stk_device *d, stk_room *r, size_t size, stk_error *err);
+int stk_gpu_scratch_grow(stk_device *d, stk_room *r, size_t size, stk_error *err);
 
 int stk_device_fail(const stk_device *d, int rc, const char *what, stk_error *err);
 
 /* pictures.c: an output's slabs of all batches on board and their kernels, on the flight's stream. */
-int stk_pictures_send(stk_flight *f, uint32_t output, stk_error *err);
+int stk_pictures_send(stk_transfer *f, uint32_t output, stk_error *err);
 /* The kernels are through: mark rows that could not be made.  0 or STK_ENOMEM. */
-int stk_pictures_landed(stk_flight *f, uint32_t output);
+int stk_pictures_landed(stk_transfer *f, uint32_t output);
 /* They never will be: what was to be kept was not. */
-void stk_pictures_lost(stk_flight *f, uint32_t output);
+void stk_pictures_lost(stk_transfer *f, uint32_t output);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shelf.c - two page-locked chunks by turns, on a stream of low priority. */
-#include "gpu/shelf.h"
+/* array_cache.c - two page-locked chunks by turns, on a stream of low priority. */
+#include "gpu/array_cache.h"
 
 #include <stdatomic.h>
 
 #include "base/mem.h"
 #include "base/size.h"
 
-struct stk_shelf {
+struct stk_array_cache {
     const stk_cuda *cuda;
     int gpu;
     uint8_t *arena;
@@ -18,9 +18,10 @@ struct stk_shelf {
     _Atomic int ready;
 };
 
-int stk_shelf_open(stk_shelf **out, const stk_cuda *cuda, int gpu, uint64_t bytes, stk_error *err)
+int stk_array_cache_open(stk_array_cache **out, const stk_cuda *cuda, int gpu, uint64_t bytes,
+                         stk_error *err)
 {
-    stk_shelf *s = STK_NEW(stk_shelf);
+    stk_array_cache *s = STK_NEW(stk_array_cache);
     void *arena = NULL;
     int rc;
 
@@ -41,15 +42,15 @@ int stk_shelf_open(stk_shelf **out, const stk_cuda *cuda, int gpu, uint64_t byte
     }
     if (!rc)
         return 0;
-    stk_shelf_close(out);
+    stk_array_cache_close(out);
     return stk_fail(err, STK_ENOMEM,
                     "cache=device: GPU %d gives no %" PRIu64 " MB: %s: lower device_cache_limit",
                     gpu, stk_size_mb(bytes), cuda->say(rc));
 }
 
-void stk_shelf_close(stk_shelf **sp)
+void stk_array_cache_close(stk_array_cache **sp)
 {
-    stk_shelf *s = *sp;
+    stk_array_cache *s = *sp;
 
     if (!s)
         return;
@@ -69,14 +70,14 @@ void stk_shelf_close(stk_shelf **sp)
     stk_free(s);
 }
 
-void *stk_shelf_room(stk_shelf *s)
+void *stk_array_cache_room(stk_array_cache *s)
 {
     unsigned i = s->turn % 2;
 
     return s->turn < 2 || s->cuda->event_done(s->gpu, s->sent[i], 1) ? s->chunk[i] : NULL;
 }
 
-int stk_shelf_put(stk_shelf *s, uint64_t at, size_t len)
+int stk_array_cache_put(stk_array_cache *s, uint64_t at, size_t len)
 {
     unsigned i = s->turn % 2;
     int rc = at > s->size || len > s->size - at;
@@ -90,7 +91,7 @@ int stk_shelf_put(stk_shelf *s, uint64_t at, size_t len)
     return rc ? STK_EIO : 0;
 }
 
-int stk_shelf_ready(stk_shelf *s)
+int stk_array_cache_ready(stk_array_cache *s)
 {
     if (s->cuda->stream_sync(s->gpu, s->stream))
         return STK_EIO;
@@ -98,18 +99,18 @@ int stk_shelf_ready(stk_shelf *s)
     return 0;
 }
 
-int stk_shelf_there(const stk_shelf *s)
+int stk_array_cache_there(const stk_array_cache *s)
 {
     return atomic_load_explicit(&s->ready, memory_order_acquire);
 }
 
-const uint8_t *stk_shelf_arena(const stk_shelf *s, uint64_t *len)
+const uint8_t *stk_array_cache_arena(const stk_array_cache *s, uint64_t *len)
 {
     *len = s->size;
     return s->arena;
 }
 
-uint64_t stk_shelf_filled(const stk_shelf *s)
+uint64_t stk_array_cache_filled(const stk_array_cache *s)
 {
     return atomic_load_explicit(&s->filled, memory_order_relaxed);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* small.c - a pointer a sample, in groups that are made when one of theirs is first put, to a record
+/* field_cache.c - a pointer a sample, in groups that are made when one of theirs is first put, to a record
  * cut off a block: the length of each field (NONE: it is not there), then their bytes. */
-#include "fetch/small.h"
+#include "fetch/field_cache.h"
 
 #include <string.h>
 
@@ -18,7 +18,7 @@ typedef struct block {
     uint8_t bytes[];
 } block;
 
-struct stk_small {
+struct stk_field_cache {
     stk_account account; /* an eighth of the whole */
     uint64_t taken;      /* lock */
     uint64_t samples, n_groups;
@@ -28,10 +28,12 @@ struct stk_small {
     _Atomic(_Atomic(uint8_t *) *) group[];
 };
 
-int stk_small_open(stk_small **out, uint64_t samples, stk_account *account, stk_error *err)
+int stk_field_cache_open(stk_field_cache **out, uint64_t samples, stk_account *account,
+                         stk_error *err)
 {
     uint64_t n = samples / GROUP + 1;
-    stk_small *s = n > SIZE_MAX / 16 ? NULL : stk_zalloc(1, sizeof *s + n * sizeof s->group[0]);
+    stk_field_cache *s = n > SIZE_MAX / 16 ? NULL
+                                           : stk_zalloc(1, sizeof *s + n * sizeof s->group[0]);
 
     *out = s;
     if (!s)
@@ -43,9 +45,9 @@ int stk_small_open(stk_small **out, uint64_t samples, stk_account *account, stk_
     return 0;
 }
 
-void stk_small_close(stk_small **sp)
+void stk_field_cache_close(stk_field_cache **sp)
 {
-    stk_small *s = *sp;
+    stk_field_cache *s = *sp;
 
     if (!s)
         return;
@@ -61,7 +63,7 @@ void stk_small_close(stk_small **sp)
     stk_free(s);
 }
 
-int stk_small_find(const stk_small *s, uint64_t sample, stk_bytes *field, uint32_t n)
+int stk_field_cache_find(const stk_field_cache *s, uint64_t sample, stk_bytes *field, uint32_t n)
 {
     _Atomic(uint8_t *) *group;
     const uint8_t *at, *bytes;
@@ -85,7 +87,7 @@ int stk_small_find(const stk_small *s, uint64_t sample, stk_bytes *field, uint32
 
 /* ---- put ---- */
 
-static void *take_locked(stk_small *s, size_t size) STK_REQUIRES(s->lock)
+static void *take_locked(stk_field_cache *s, size_t size) STK_REQUIRES(s->lock)
 {
     void *p;
 
@@ -101,7 +103,7 @@ static void *take_locked(stk_small *s, size_t size) STK_REQUIRES(s->lock)
     return p;
 }
 
-static uint8_t *cut_locked(stk_small *s, size_t size) STK_REQUIRES(s->lock)
+static uint8_t *cut_locked(stk_field_cache *s, size_t size) STK_REQUIRES(s->lock)
 {
     block *b = s->blocks;
 
@@ -117,7 +119,7 @@ static uint8_t *cut_locked(stk_small *s, size_t size) STK_REQUIRES(s->lock)
 }
 
 /* Where the sample's pointer is; NULL: there is no memory, or it has one already. */
-static _Atomic(uint8_t *) *place_locked(stk_small *s, uint64_t sample) STK_REQUIRES(s->lock)
+static _Atomic(uint8_t *) *place_locked(stk_field_cache *s, uint64_t sample) STK_REQUIRES(s->lock)
 {
     _Atomic(uint8_t *) *group = atomic_load_explicit(&s->group[sample / GROUP],
                                                      memory_order_relaxed);
@@ -146,7 +148,7 @@ static void write_record(uint8_t *to, const stk_bytes *field, uint32_t n)
     }
 }
 
-void stk_small_put(stk_small *s, uint64_t sample, const stk_bytes *field, uint32_t n)
+void stk_field_cache_put(stk_field_cache *s, uint64_t sample, const stk_bytes *field, uint32_t n)
 {
     size_t size = n * sizeof(uint16_t);
     _Atomic(uint8_t *) *place;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keep.c - a word an entry: its state in the low bits, its place in the arena above them.
+/* picture_cache.c - a word an entry: its state in the low bits, its place in the arena above them.
  *
  * Words lie in groups that are made when one of theirs is first claimed, so that a data set of which
  * little fits costs little. */
-#include "gpu/keep.h"
+#include "gpu/picture_cache.h"
 
 #include <stdatomic.h>
 
@@ -15,7 +15,7 @@
 
 enum { NONE, COMING, THERE, BAD, STATES = 3 /* mask; places are multiples of 64 */ };
 
-struct stk_keep {
+struct stk_picture_cache {
     const stk_cuda *cuda;
     int gpu;
     uint8_t *arena;
@@ -26,12 +26,12 @@ struct stk_keep {
     _Atomic(_Atomic uint64_t *) group[];
 };
 
-int stk_keep_open(stk_keep **out, const stk_cuda *cuda, int gpu, const stk_keep_options *o,
-                  stk_error *err)
+int stk_picture_cache_open(stk_picture_cache **out, const stk_cuda *cuda, int gpu,
+                           const stk_picture_cache_options *o, stk_error *err)
 {
     uint64_t n = (o->samples * o->outputs + GROUP - 1) / GROUP;
     void *arena = NULL;
-    stk_keep *k;
+    stk_picture_cache *k;
     int rc;
 
     *out = NULL;
@@ -58,9 +58,9 @@ int stk_keep_open(stk_keep **out, const stk_cuda *cuda, int gpu, const stk_keep_
     return 0;
 }
 
-void stk_keep_close(stk_keep **kp)
+void stk_picture_cache_close(stk_picture_cache **kp)
 {
-    stk_keep *k = *kp;
+    stk_picture_cache *k = *kp;
 
     if (!k)
         return;
@@ -71,7 +71,7 @@ void stk_keep_close(stk_keep **kp)
     stk_free(k);
 }
 
-uint8_t *stk_keep_arena(const stk_keep *k, uint64_t *len)
+uint8_t *stk_picture_cache_arena(const stk_picture_cache *k, uint64_t *len)
 {
     *len = k->size;
     return k->arena;
@@ -80,7 +80,7 @@ uint8_t *stk_keep_arena(const stk_keep *k, uint64_t *len)
 /* ---- words ---- */
 
 /* NULL: its group was not made yet. */
-static _Atomic uint64_t *word_of(const stk_keep *k, stk_kept of)
+static _Atomic uint64_t *word_of(const stk_picture_cache *k, stk_cache_key of)
 {
     uint64_t i = of.sample * k->outputs + of.output;
     _Atomic uint64_t *group;
@@ -92,7 +92,7 @@ static _Atomic uint64_t *word_of(const stk_keep *k, stk_kept of)
 }
 
 /* The same, and the group is made.  NULL: there is no memory, or no such entry. */
-static _Atomic uint64_t *make_word(stk_keep *k, stk_kept of)
+static _Atomic uint64_t *make_word(stk_picture_cache *k, stk_cache_key of)
 {
     uint64_t i = of.sample * k->outputs + of.output;
     _Atomic uint64_t *word = word_of(k, of), *none = NULL, *group;
@@ -113,7 +113,7 @@ static uint64_t room_of(uint64_t len)
 }
 
 /* A place at the front; 0: there is no room. */
-static uint64_t cut(stk_keep *k, uint64_t room)
+static uint64_t cut(stk_picture_cache *k, uint64_t room)
 {
     uint64_t at = atomic_load_explicit(&k->used, memory_order_relaxed);
 
@@ -127,7 +127,7 @@ static uint64_t cut(stk_keep *k, uint64_t room)
 
 /* ---- the calls ---- */
 
-uint64_t stk_keep_find(const stk_keep *k, stk_kept of)
+uint64_t stk_picture_cache_find(const stk_picture_cache *k, stk_cache_key of)
 {
     const _Atomic uint64_t *word = word_of(k, of);
     uint64_t v = word ? atomic_load_explicit(word, memory_order_acquire) : 0;
@@ -135,7 +135,7 @@ uint64_t stk_keep_find(const stk_keep *k, stk_kept of)
     return (v & STATES) == THERE ? v & ~(uint64_t)STATES : 0;
 }
 
-int stk_keep_wants(const stk_keep *k, stk_kept of, uint64_t len)
+int stk_picture_cache_wants(const stk_picture_cache *k, stk_cache_key of, uint64_t len)
 {
     const _Atomic uint64_t *word = word_of(k, of);
     uint64_t v = word ? atomic_load_explicit(word, memory_order_relaxed) : 0;
@@ -146,12 +146,12 @@ int stk_keep_wants(const stk_keep *k, stk_kept of, uint64_t len)
     return v || (used <= k->size && room_of(len) <= k->size - used);
 }
 
-uint64_t stk_keep_claim(stk_keep *k, stk_kept of, uint64_t len)
+uint64_t stk_picture_cache_claim(stk_picture_cache *k, stk_cache_key of, uint64_t len)
 {
     _Atomic uint64_t *word = make_word(k, of);
     uint64_t v = word ? atomic_load_explicit(word, memory_order_relaxed) : BAD, at;
 
-    if ((v & STATES) != NONE || (!v && !stk_keep_wants(k, of, len)))
+    if ((v & STATES) != NONE || (!v && !stk_picture_cache_wants(k, of, len)))
         return 0;
     /* COMING without a place first: whoever loses has cut nothing. */
     if (!atomic_compare_exchange_strong_explicit(word, &v, v | COMING, memory_order_acquire,
@@ -162,7 +162,7 @@ uint64_t stk_keep_claim(stk_keep *k, stk_kept of, uint64_t len)
     return at;
 }
 
-void stk_keep_there(stk_keep *k, stk_kept of)
+void stk_picture_cache_there(stk_picture_cache *k, stk_cache_key of)
 {
     _Atomic uint64_t *word = word_of(k, of);
     uint64_t v = word ? atomic_load_explicit(word, memory_order_relaxed) : 0;
@@ -173,7 +173,7 @@ void stk_keep_there(stk_keep *k, stk_kept of)
     atomic_fetch_add_explicit(&k->entries, 1, memory_order_relaxed);
 }
 
-void stk_keep_undo(stk_keep *k, stk_kept of)
+void stk_picture_cache_undo(stk_picture_cache *k, stk_cache_key of)
 {
     _Atomic uint64_t *word = word_of(k, of);
     uint64_t v = word ? atomic_load_explicit(word, memory_order_relaxed) : 0;
@@ -182,7 +182,7 @@ void stk_keep_undo(stk_keep *k, stk_kept of)
         atomic_store_explicit(word, (v & ~(uint64_t)STATES) | NONE, memory_order_release);
 }
 
-void stk_keep_bad(stk_keep *k, stk_kept of)
+void stk_picture_cache_bad(stk_picture_cache *k, stk_cache_key of)
 {
     _Atomic uint64_t *word = make_word(k, of);
 
@@ -190,7 +190,7 @@ void stk_keep_bad(stk_keep *k, stk_kept of)
         atomic_fetch_sub_explicit(&k->entries, 1, memory_order_relaxed);
 }
 
-void stk_keep_figures(const stk_keep *k, stk_keep_stats *out)
+void stk_picture_cache_figures(const stk_picture_cache *k, stk_picture_cache_stats *out)
 {
     out->bytes = atomic_load_explicit(&k->used, memory_order_relaxed) - 64;
     out->limit = k->size;
