@@ -28,7 +28,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 import stoker
-from stoker.errors import shown
+from stoker.errors import printable
 
 CHUNK = 256  # files in a shard that is made for them
 MAGIC = re.compile(rb"\xff\xd8\xff|\x89PNG|RIFF....WEBP|GIF8", re.DOTALL)
@@ -129,13 +129,13 @@ def report(found, seen, most):
     for what in sorted(found):
         print(f"{what}: {sum(map(len, found[what].values()))}")
         for (kind, reason), paths in sorted(found[what].items(), key=lambda item: -len(item[1])):
-            print(f"  {len(paths):6}  {shown(kind)}: {shown(reason)}")
+            print(f"  {len(paths):6}  {printable(kind)}: {printable(reason)}")
             for path in paths[:most]:
-                print(f"            {shown(str(path))}")
+                print(f"            {printable(str(path))}")
             if len(paths) > most:
                 print(f"            ... {len(paths) - most} more")
     different = sum(len(paths) for groups in found.values() for paths in groups.values())
-    print(f"{sum(seen.values())} pictures ({', '.join(f'{n} {shown(kind)}' for kind, n in sorted(seen.items()))}): {different} differences")
+    print(f"{sum(seen.values())} pictures ({', '.join(f'{n} {printable(kind)}' for kind, n in sorted(seen.items()))}): {different} differences")
 
 
 def main():
@@ -147,7 +147,7 @@ def main():
     warnings.simplefilter("ignore")  # Pillow's, on large and odd files
     files = list(pictures(args.folder))
     if not files:
-        print(f"{shown(str(args.folder))} has no pictures", file=sys.stderr)
+        print(f"{printable(str(args.folder))} has no pictures", file=sys.stderr)
         return 2
     found, seen = defaultdict(lambda: defaultdict(list)), defaultdict(int)
     for first in range(0, len(files), CHUNK):

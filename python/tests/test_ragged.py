@@ -103,7 +103,7 @@ def test_multiples_that_are_none(shard, collate):
 
 
 @pytest.mark.parametrize("text, why", [
-    ("[1, 2", "no list"), ("1]", "no list"), ("1,,2", "number 1 .* is none"), ("[1,]", "number 1 .* is none"),
+    ("[1, 2", "not a list"), ("1]", "not a list"), ("1,,2", "number 1 .* is none"), ("[1,]", "number 1 .* is none"),
     (",1", "number 0"), ("[1, x]", "number 1"), ("1 99999999999999999999", "too large"), ("[[1]]", "number 0")])
 def test_bad_lists(tmp_path, text, why):
     path = str(write_tar(tmp_path / "b.tar", [("k.txt", text.encode())]))

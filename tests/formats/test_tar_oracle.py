@@ -201,9 +201,12 @@ def test_global_header(tmp_path):
 
 
 def test_empty_and_missing(tmp_path):
-    for name, data in (("zero", b""), ("one", bytes(512)), ("ten", bytes(10240))):
+    for name, data in (("one", bytes(512)), ("ten", bytes(10240))):
         (tmp_path / name).write_bytes(data)
         assert ours(tmp_path / name) == []
+    (tmp_path / "zero").write_bytes(b"")        # webdataset reads no samples; we say that something is missing
+    with pytest.raises(ValueError, match="ECORRUPT the shard is empty"):
+        ours(tmp_path / "zero")
     with pytest.raises(ValueError, match="ENOTFOUND no such file"):
         ours(tmp_path / "none")
 

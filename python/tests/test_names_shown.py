@@ -8,7 +8,7 @@ import pytest
 from conftest import write_tar
 
 import stoker
-from stoker.errors import shown
+from stoker.errors import printable
 
 pytestmark = pytest.mark.asan
 KEY, FIELD = "k\x1b[2J\u202ex", "f\x1b]0;owned\x07\u200b"
@@ -21,8 +21,8 @@ def named(tmp_path):
 
 
 def test_shown():
-    assert shown("é 日 \u3000") == "é 日 \u3000"
-    assert shown("\x1b\n\x9b\u202e\udcff\U000e0041") == "\\x1b\\n\\x9b\\u202e\\xff\\U000e0041"
+    assert printable("é 日 \u3000") == "é 日 \u3000"
+    assert printable("\x1b\n\x9b\u202e\udcff\U000e0041") == "\\x1b\\n\\x9b\\u202e\\xff\\U000e0041"
 
 
 def test_errors(named):
