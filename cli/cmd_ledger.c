@@ -273,7 +273,7 @@ const cli_command cli_ledger = {
     .about =
         "Reads what loader.ledger(FOLDER) wrote while a run trained: the samples of every "
         "step and rank, as\n"
-        "they were handed out.  A run that died and was resumed is one history: steps behind "
+        "they were handed out.  A run that died and was resumed is one history: steps after "
         "the checkpoint\n"
         "that it was resumed from are left out, however many ranks it had then and has now.  "
         "Without an\n"

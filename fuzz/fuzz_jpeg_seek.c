@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         stk_jpeg_seek_build(j, &head, in, &s, &packed, NULL) < 0) {
         use(in, in);
     } else {
-        bad = malloc(packed.len); /* a block of its own: ASan sees reads behind it */
+        bad = malloc(packed.len); /* a block of its own: ASan sees reads after it */
         FUZZ_CHECK(bad);
         memcpy(bad, packed.data, packed.len);
         for (const uint8_t *e = data + 1; e < in.data; e += 3)

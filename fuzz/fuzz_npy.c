@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_npy - any bytes as an .npy file: an array that lies in the bytes, or a clean error. */
+/* fuzz_npy - any bytes as an .npy file: an array that is in the bytes, or a clean error. */
 #include <string.h>
 
 #include "base/mem.h"

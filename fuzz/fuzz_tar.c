@@ -2,7 +2,7 @@
 /* fuzz_tar - any bytes as a tar shard: a clean index or a clean error.
  *
  * Also with the checksums put right, which chance would seldom do.  Read twice each time, in
- * place and through the window: both must tell the same story.  Every field lies in the file,
+ * place and through the window: both must tell the same story.  Every field is in the file,
  * every key has letters, samples come in order, an error has a code, a message and a place
  * inside the file. */
 #include <string.h>

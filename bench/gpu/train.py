@@ -122,7 +122,7 @@ def cell(args):
     s.size = args.size
     training = Training(model, s, args.compile)
     warm = Synthetic(s)
-    for _ in range(1 if args.dry else 8):       # cudnn's choices are nobody's wait
+    for _ in range(1 if args.dry else 8):       # cudnn's choices are no one's wait
         training.step(warm.images, warm.labels)
     warm.close()
     measure.sync(where)
@@ -136,7 +136,7 @@ def cell(args):
     first = time.perf_counter() - start
     until, count = time.perf_counter() + args.warm, 0
     least = 2 * s.workers if feed_name == "dataloader" and not args.dry else 2
-    while time.perf_counter() < until or count < least:     # what was made ahead while nobody took it
+    while time.perf_counter() < until or count < least:     # what was made ahead while no one took it
         training.step(*next(it))
         count += 1
         if count % 16 == 0:

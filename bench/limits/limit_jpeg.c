@@ -3,7 +3,7 @@
  *
  *     limit_jpeg SHARDS THREADS EPOCHS [FIELD]      epochs 1 to EPOCHS; 0 is the other side's warm-up
  *
- * Order and crops are Stoker's own, drawn before the clock starts; the files lie in memory.  Timed is
+ * Order and crops are Stoker's own, drawn before the clock starts; the files are in memory.  Timed is
  * per picture: header, crop_scanline, skip_scanlines, the rows of the crop into a buffer of the thread.
  * No resize, no color beyond RGB, no batch. */
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
  *
  *     limit_memcpy SHARDS THREADS EPOCHS BATCH FIELD
  *
- * The order is known before the clock starts and the shards lie in memory.  Threads take whole
+ * The order is known before the clock starts and the shards are in memory.  Threads take whole
  * batches in turn; a batch's memory is used again after a few others, as a consumer would free it. */
 #include <stdatomic.h>
 #include <string.h>

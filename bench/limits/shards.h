@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shards.h - shards whole in memory, and where a field of every sample lies in them. */
+/* shards.h - shards whole in memory, and where a field of every sample is in them. */
 #ifndef STOKER_SHARDS_H
 #define STOKER_SHARDS_H
 

@@ -183,7 +183,7 @@ static void run(bench *b, unsigned threads, unsigned rounds)
     free(b->slots);
 }
 
-/* A file of tokens, or of rows behind the header of an .npy. */
+/* A file of tokens, or of rows after the header of an .npy. */
 static void make(const char *path, size_t bytes, int npy)
 {
     static uint16_t part[1 << 20];

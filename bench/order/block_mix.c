@@ -3,10 +3,10 @@
  *
  *     block_mix [--check]
  *
- * Classes of equal size lie one after the other, in shards.  For batches of a rank and of all
+ * Classes of equal size are one after the other, in shards.  For batches of a rank and of all
  * ranks: how many classes one has, and chi-square of its counts by degrees of freedom (1 for a
  * sample drawn at random, less for a batch that is more even).  For the epoch: classes met in 64
- * global batches that follow each other; the mean distance between where a sample lies and where
+ * global batches that follow each other; the mean distance between where a sample is and where
  * it stands, by n / 3, which is what a permutation drawn at random has; neighbours of one shard;
  * the correlation of two epochs' positions.  --check: small data, the default window, and class
  * balance is asserted to be within 5 % of the exact shuffle's. */

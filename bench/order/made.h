@@ -41,7 +41,7 @@ static inline void made_shards(made *m, uint64_t shards, uint64_t per, int vary)
     m->start[shards] = m->n;
 }
 
-/* streams 0: exact; 1 with window 0: as they lie. */
+/* streams 0: exact; 1 with window 0: as they are stored. */
 static inline void made_order(made *m, uint64_t streams, uint64_t window)
 {
     stk_block_plan p = { .seed = SEED,

@@ -35,7 +35,7 @@ def batches(data, threads=None, workers=None):
         ahead = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=4 * common.BATCH)
         photos = photos.to_iter_dataset(ahead).batch(common.BATCH, drop_remainder=True)
     else:
-        # In a worker the data are at hand, for which its documentation advises no threads.
+        # In a worker the data are available, for which its documentation advises no threads.
         ahead = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
         photos = photos.to_iter_dataset(ahead).batch(common.BATCH, drop_remainder=True)
         photos = photos.mp_prefetch(grain.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=4))

@@ -47,7 +47,7 @@ typedef struct stk_dataset_options {
 /* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a
  * brace pattern; after "path:" a name that is taken as it stands), indexing them first when no index is found.  *out is the caller's, end with
  * stk_dataset_unref().  opt: may be NULL.  STK_ENOTFOUND: no such shard; STK_ECORRUPT: a shard
- * or its index is torn; STK_ESTALE: a shard is not what was indexed (stk_index_build() mends
+ * or its index is torn; STK_ESTALE: a shard is not what was indexed (stk_index_build() repairs
  * that); STK_ECLOSED: progress said stop. */
 STK_API STK_MUST_CHECK int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
                                             const stk_dataset_options *opt, stk_error *err);

@@ -120,7 +120,7 @@ struct stk_source {
     /* Move pending reads on, waiting at most timeout_ms; called by one I/O thread of every loader
      * that reads here, so of several loaders at once.  May be NULL. */
     void (*drive)(int timeout_ms);
-    /* Bytes that lie in memory already and stay there while f is open; NULL: they don't.  May be
+    /* Bytes that are in memory already and stay there while f is open; NULL: they don't.  May be
      * NULL. */
     const void *(*peek)(stk_file *f, uint64_t offset, size_t len);
     void (*close)(stk_file *f);
@@ -132,7 +132,7 @@ struct stk_source {
     int (*fd)(const stk_file *f);
 };
 
-/* ---- format: how samples lie in bytes ---- */
+/* ---- format: how samples are in bytes ---- */
 
 typedef struct stk_field { /* one field of one sample, as indexed */
     const char *name;
@@ -141,7 +141,7 @@ typedef struct stk_field { /* one field of one sample, as indexed */
 } stk_field;
 
 typedef struct stk_scan { /* index() reports here */
-    /* A key ends at a NUL; what is behind it is the format's own and comes back in stk_entry. */
+    /* A key ends at a NUL; what is after it is the format's own and comes back in stk_entry. */
     int (*sample)(struct stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields,
                   uint32_t n, stk_error *err);
     int (*progress)(struct stk_scan *scan, uint64_t offset); /* non-zero: stop */
@@ -248,7 +248,7 @@ typedef struct stk_codec {
     const stk_arg *args;
     size_t state_size;
     int (*plan)(void *state, const stk_args *args, stk_spec *spec, stk_error *err);
-    /* BYTES -> BYTES: *out lies in `in` or in scratch. */
+    /* BYTES -> BYTES: *out is in `in` or in scratch. */
     int (*narrow)(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
                   stk_error *err);
     /* BYTES -> VALUE: write one row of the planned shape. */
@@ -343,7 +343,7 @@ typedef struct stk_view {
 } stk_view;
 /* The whole picture as it is. */
 STK_API void stk_view_init(stk_view *v, uint32_t width, uint32_t height);
-/* Cut the canvas to a window; what lies outside the picture is black. */
+/* Cut the canvas to a window; what is outside the picture is black. */
 STK_API void stk_view_crop(stk_view *v, int32_t x, int32_t y, uint32_t w, uint32_t h);
 /* Resize the canvas; a chain has one resize. */
 STK_API void stk_view_resize(stk_view *v, uint32_t w, uint32_t h);

@@ -21,7 +21,7 @@ typedef struct stk_share { /* of one rank in one step */
     uint32_t stride;       /* 1, unless ranks of one node divide its items among them */
     uint32_t rows;
     int filler;     /* the rank was left with nothing: one row, position `item`, not valid */
-    uint64_t epoch; /* in which the global batch lies */
+    uint64_t epoch; /* in which the global batch is */
 } stk_share;
 
 typedef struct stk_order {
@@ -54,7 +54,7 @@ typedef struct stk_memory { /* copied; must work after the loader is closed */
     void (*close)(void *cookie);                      /* the last buffer is gone; may be NULL */
 } stk_memory;
 
-/* What an op did to one picture: the view behind it.  Step 0 is the first of the chain; a chain's
+/* What an op did to one picture: the view after it.  Step 0 is the first of the chain; a chain's
  * first picture comes with op NULL: as it was read. */
 typedef struct stk_drawn {
     uint64_t epoch, position;

@@ -98,7 +98,7 @@ typedef struct stk_loader_options {
     const stk_collation *collations;
     uint64_t global_batch_size;    /* in place of batch_size: rows of all ranks, dealt evenly */
     const struct stk_draw_observer
-        *watch; /* is told what was drawn for every picture; NULL: nobody */
+        *watch; /* is told what was drawn for every picture; NULL: no one */
     /* Of STK_SHUFFLE_BLOCK: */
     uint64_t streams; /* a power of two; 0: at least the rows of a global batch, 256 to 16,384 */
     uint64_t window;  /* samples that are mixed, over all streams; 0: 65,536 */
@@ -119,7 +119,7 @@ typedef struct stk_loader_options {
     stk_tri replacement;   /* weights, balance: a sample may come several times; default yes */
     const double *weights; /* how likely each is, not negative */
     uint64_t n_weights;
-    const double *mix; /* a weight for each data set: they are mixed, and begin anew when through */
+    const double *mix; /* a weight for each data set: they are mixed, and begin again when through */
     uint64_t n_mix;
     const uint32_t *balance; /* classes: a sample weighs 1 / the size of its class */
     uint64_t n_balance;
@@ -180,7 +180,7 @@ STK_API STK_MUST_CHECK int stk_option_set(stk_loader_options *opt, const char *n
 STK_API STK_MUST_CHECK int stk_loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
                                            const stk_loader_options *opt, stk_error *err);
 
-/* The next batch of the epoch.  Waits at most `timeout_ms` (-1: for ever, then STK_ETIMEOUT).
+/* The next batch of the epoch.  Waits at most `timeout_ms` (-1: without limit, then STK_ETIMEOUT).
  * STK_END ends the epoch; the call after it begins the next one. */
 STK_API STK_MUST_CHECK int stk_loader_next(stk_loader *l, stk_batch **out, int timeout_ms,
                                            stk_error *err);
@@ -304,7 +304,7 @@ STK_API STK_MUST_CHECK int stk_loader_set_mix(stk_loader *l, const stk_mix_chang
 /* Park or add workers while running.  n >= 1. */
 STK_API STK_MUST_CHECK int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err);
 
-/* How many batches may be under way at once, 1 to stk_stats.slots, which is what it begins with: fewer
+/* How many batches may be in flight at once, 1 to stk_stats.slots, which is what it begins with: fewer
  * take less memory and are read less far ahead.  Batches are the same.  Fewer count from the next
  * batch on that would be opened, more when stk_loader_next() is called.  Thread: any, until close. */
 STK_API STK_MUST_CHECK int stk_loader_set_ahead(stk_loader *l, uint32_t n, stk_error *err);
@@ -385,7 +385,7 @@ STK_API int stk_loader_doing(const stk_loader *l, uint32_t i, stk_doing *out);
  * until close. */
 STK_API int stk_loader_skipped(const stk_loader *l, uint64_t i, stk_error *out);
 
-/* Stop, join and free; nulls the pointer.  In a forked child it frees nothing and joins nobody. */
+/* Stop, join and free; nulls the pointer.  In a forked child it frees nothing and joins no one. */
 STK_API void stk_loader_close(stk_loader **l);
 
 #ifdef __cplusplus

@@ -39,7 +39,7 @@ typedef struct stk_index_report {
     uint64_t jpegs_without;                 /* JPEGs that have none: progressive, damaged, small */
 } stk_index_report;
 
-/* Build the index of the shards `urls` name, or find that it is there; mends a stale or damaged
+/* Build the index of the shards `urls` name, or find that it is there; repairs a stale or damaged
  * one. */
 STK_API STK_MUST_CHECK int stk_index_build(const char *const *urls, size_t n,
                                            const stk_index_options *opt, stk_index_report *report,

@@ -3,7 +3,7 @@
  * files.
  *
  * Built against the stable ABI of Python 3.11.  No Python object is kept in a C global: types
- * and the error factory lie in the module's state, so that subinterpreters have their own. */
+ * and the error factory are in the module's state, so that subinterpreters have their own. */
 #include "pystoker.h"
 
 #include <string.h>

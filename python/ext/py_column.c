@@ -2,7 +2,7 @@
 /* py_column.c - typed columns of a data set, as bytes that NumPy looks into or as a list of texts;
  * the index as an Arrow stream.
  *
- * The values are written while the GIL is away, into memory that nobody else knows yet. */
+ * The values are written while the GIL is away, into memory that no one else knows yet. */
 #include "pystoker.h"
 
 #include <stoker/arrow.h>
@@ -32,7 +32,7 @@ PyObject *dataset_columns(PyObject *obj, PyObject *unused)
 
 /* ---- texts ---- */
 
-typedef struct known { /* equal texts of a shard lie at one address */
+typedef struct known { /* equal texts of a shard are at one address */
     const char *text;
     PyObject *str;
 } known;

@@ -255,7 +255,7 @@ static void loader_dealloc(PyObject *obj)
     int ours = self->pid == getpid();
 
     Py_BEGIN_ALLOW_THREADS stk_loader_close(
-        &self->l); /* after fork it frees nothing and joins nobody */
+        &self->l); /* after fork it frees nothing and joins no one */
     Py_END_ALLOW_THREADS if (self->lock && ours) PyThread_free_lock(self->lock);
     if (self->figures && ours)
         PyThread_free_lock(self->figures);

@@ -19,7 +19,7 @@ typedef struct loader_object {
     PyObject_HEAD stk_loader *l; /* either lock reads it, close() has both; NULL: closed */
     PyThread_type_lock lock, figures;
     pid_t pid;
-    drawn_list *drawn; /* lock; NULL: nobody asks */
+    drawn_list *drawn; /* lock; NULL: no one asks */
     PyObject *data;    /* the data sets, some of which lend memory to the threads */
 } loader_object;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* py_log.c - the library's lines to logging, as the logger "stoker".
  *
- * Lines may come from any thread, so the GIL is taken for each one of INFO and above; nobody waits
+ * Lines may come from any thread, so the GIL is taken for each one of INFO and above; no one waits
  * for such a thread with the GIL held.  After the interpreter begins to end, taking the GIL
  * would hang: log_stop() comes before that, from atexit, when all loaders are closed.  The bridge
  * itself is never freed, since a thread may still hold it; it is a few bytes. */

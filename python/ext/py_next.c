@@ -2,7 +2,7 @@
 /* py_next.c - batches of a loader, and an iterator that loses none when a signal's handler raises.
  *
  * A handler written in Python runs between any two steps of Python code, and what it raises drops
- * the values under way there.  So a batch is only looked at (peek) while Python makes tensors of it,
+ * the values in flight there.  So a batch is only looked at (peek) while Python makes tensors of it,
  * and taken (give) when the finished object is handed to the caller: by C, where no handler runs.
  * The loader's place and its ledger move in give() alone.  What was cut short is made again by the
  * next call.  A for loop stores what an iterator in C answers without a look at signals between.

@@ -109,7 +109,7 @@ PyObject *mix_tuples(const stk_loader *l)
     return list;
 }
 
-/* One change: (from, parts, base), tuples of one length; its numbers go behind each other. */
+/* One change: (from, parts, base), tuples of one length; its numbers go after each other. */
 static int change_parse(PyObject *tuple, uint32_t n, uint64_t *base, uint32_t *parts,
                         stk_mix_change_info *out)
 {

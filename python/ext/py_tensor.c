@@ -153,7 +153,7 @@ static void delete_versioned(dl_versioned *m)
     export_free(m->owner);
 }
 
-/* A capsule that nobody took still owns its tensor. */
+/* A capsule that no one took still owns its tensor. */
 static void capsule_free(PyObject *capsule)
 {
     void *p;

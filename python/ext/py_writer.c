@@ -110,7 +110,7 @@ static PyObject *writer_counts(PyObject *obj, PyObject *unused)
                                               (unsigned long long)bytes);
 }
 
-/* close(commit): finish the shard under way, or drop it.  Again: nothing. */
+/* close(commit): finish the shard in flight, or drop it.  Again: nothing. */
 static PyObject *writer_close(PyObject *obj, PyObject *args)
 {
     writer_object *self = (writer_object *)obj;

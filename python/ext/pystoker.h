@@ -23,7 +23,7 @@ typedef struct module_state {
 
 typedef struct dataset_object {
     PyObject_HEAD stk_dataset *ds; /* NULL: __init__ has not run or failed */
-    Py_buffer *view;               /* memory that arrays lie in, lent by other objects */
+    Py_buffer *view;               /* memory that arrays are in, lent by other objects */
     Py_ssize_t n_views;
 } dataset_object;
 
@@ -35,7 +35,7 @@ module_state *state_of(PyObject *self); /* of an object of our types */
 /* Set the exception for `rc`; always answers NULL. */
 PyObject *raise_error(module_state *st, int rc, const stk_error *err);
 
-/* py_log.c: the library's lines to `emit`; log_start() borrows it.  After log_stop(): to nobody. */
+/* py_log.c: the library's lines to `emit`; log_start() borrows it.  After log_stop(): to no one. */
 log_bridge *log_start(PyObject *emit); /* NULL: no memory */
 void log_stop(log_bridge *b);
 void log_line(void *cookie, stk_log_level level, const char *line); /* a stk_log_fn */
@@ -66,7 +66,7 @@ PyObject *pack_lengths(PyObject *module, PyObject *args);
 PyObject *dataset_find_keys(PyObject *module, PyObject *args);
 PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs); /* py_writer.c */
 
-/* py_sampling.c: what the keyword `sampling` of a loader says, and the memory it lies in. */
+/* py_sampling.c: what the keyword `sampling` of a loader says, and the memory it is in. */
 #define SAMPLING_ARRAYS 6
 
 typedef struct sampling {

@@ -329,7 +329,7 @@ def class_bytes(classes: Any) -> list[bytes] | None:
     if isinstance(classes, (str, bytes)) or not isinstance(classes, (list, tuple)) or not classes:
         invalid(f"classes must be a list of names, not {classes!r}")
     if not all(isinstance(c, (str, bytes)) for c in classes):
-        invalid("classes must be a list of names; one of them is no text")
+        invalid("classes must be a list of names; one of them is not text")
     names = [os.fsencode(c) for c in classes]
     if any(b"\0" in c for c in names):
         invalid("a class has a null character")
@@ -343,7 +343,7 @@ def column_bytes(columns: Any) -> list[bytes]:
     if isinstance(columns, (str, bytes)) or not isinstance(columns, (list, tuple)):
         invalid(f'columns must be a list of names, like ["cls", "json.width"], not {columns!r}')
     if not all(isinstance(c, (str, bytes)) for c in columns):
-        invalid("columns must be a list of names; one of them is no text")
+        invalid("columns must be a list of names; one of them is not text")
     names = [os.fsencode(c) for c in columns]
     if any(b"\0" in c for c in names):
         invalid("a column has a null character")

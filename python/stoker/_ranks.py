@@ -30,7 +30,7 @@ _REAL_STEPS = 0xFFFFFFF0        # Slurm's step ids from here on are batch, exter
 class Place(NamedTuple):
     rank: int
     world: int
-    source: str                 # "torchrun (RANK, WORLD_SIZE)"; "": nobody said anything
+    source: str                 # "torchrun (RANK, WORLD_SIZE)"; "": no one said anything
     peers: tuple[int, ...] = () # torch's ranks that share the data, if torch.distributed is up
     note: str = ""              # how the rank was renumbered
     local: int = 1              # ranks of every node, where all ranks know it to be the same

@@ -242,7 +242,7 @@ def _arrow(value: Any) -> Any:
     try:
         stream = pa.RecordBatchReader.from_stream(value)
     except (TypeError, ValueError, AttributeError) as e:
-        invalid(f"select: that is no Arrow stream of a table: {e}")
+        invalid(f"select: that is not an Arrow stream of a table: {e}")
     name = _column(stream.schema.names, "the stream")
     return _values(stream.read_all().column(name))
 

@@ -72,7 +72,7 @@ class Later:
 class Flight:
     """The copies of a batch.  It knows nothing of what they make, which lives as long as its holder likes."""
 
-    event: Any                  # behind them
+    event: Any                  # after them
     slabs: list[Any] = dataclasses.field(default_factory=list)  # pinned memory that they read
     held: list[Any] = dataclasses.field(default_factory=list)   # and pinned tensors
 
@@ -112,7 +112,7 @@ class Gpu:
             with torch.no_grad(), torch.cuda.stream(self._stream):
                 sent.batch = rebuild(batch, lambda value: self._leaf(sent, value))
         finally:
-            sent.flight.event.record(self._stream)      # also behind a batch that was cut short
+            sent.flight.event.record(self._stream)      # also after a batch that was cut short
             self._flying.append(sent.flight)
         self._usual = max(self._usual, sent.total)
         return sent

@@ -34,7 +34,7 @@ def plain(value: Any, what: str = "the state", depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         for name in value:
             if not isinstance(name, str):
-                invalid(f"the state is damaged: {what} has the key {shown(name)}, which is no text")
+                invalid(f"the state is damaged: {what} has the key {shown(name)}, which is not text")
         return {str(name): plain(below, f"{what}'s {name}"[:200], depth + 1) for name, below in value.items()
                 if depth or name != "local"}
     if isinstance(value, (list, tuple)):
@@ -142,7 +142,7 @@ def with_bins(mine: Mapping[str, Any], state: Any) -> dict[str, Any]:
 
 def _check_shape(state: Any) -> None:
     if not isinstance(state, Mapping) or "version" not in state:
-        invalid(f"this is no state of a loader: it has no version: {str(state)[:80]}")
+        invalid(f"this is not a state of a loader: it has no version: {str(state)[:80]}")
     if state["version"] != VERSION:
         newer = isinstance(state["version"], int) and state["version"] > VERSION
         invalid(f"the state has version {_short(state['version'])}, this reads version {VERSION}"

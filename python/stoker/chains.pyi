@@ -87,10 +87,10 @@ class Chain:
         """windows of token files: tokens(block=1024), labels: tokens(block=1024, shift=1)
         block: tokens of a row
         stride: tokens from a window to the next; absent: block
-        random: windows begin anywhere, drawn anew each epoch; default false
-        shift: how far behind the window's begin: 1 gives the labels; default 0
+        random: windows begin anywhere, drawn again each epoch; default false
+        shift: how far after the window's begin: 1 gives the labels; default 0
         share: outputs are views of one buffer, shifted, not copies; default false
-        separator: a token to put behind every document (Megatron's .idx)
+        separator: a token to put after every document (Megatron's .idx)
         pack: rows of whole documents, longer ones cut: best or first fit
         give: of packed rows: tokens (absent: these), positions, documents, mask
         pad: what fills packed rows; absent: 0, with shift -100
@@ -163,7 +163,7 @@ class Chain:
         """several samples side by side in rows of `block` values; longer ones are cut
         block: values of a row
         fit: best or first; default best
-        shift: how far behind its begin a sample is taken: 1 gives the labels; default 0
+        shift: how far after its begin a sample is taken: 1 gives the labels; default 0
         give: tokens (absent: these), positions, documents, mask
         pad: what fills rows; absent: 0, with shift -100
         window: samples of the epoch's order that are packed together; default 65536

@@ -219,7 +219,7 @@ class Loader:
         self._steps, self._samples = self._core.sizes()
         self._by_length = self._core.bins()[0] != 0
         self._pid = os.getpid()
-        self._running: _Epoch | None = None     # its epoch is under way
+        self._running: _Epoch | None = None     # its epoch is in flight
         self._next: tuple[int, int] | None = None   # where set_epoch or load_state_dict points
         self._life = 0, 0, 0                    # generation, and the epoch and position it took up at
         self._loaded: tuple[int, int, int] | None = None    # the next life, until a loop begins it

@@ -31,7 +31,7 @@ class _Pulled:
     def __init__(self, state: Any) -> None:
         self.state = state
         self.raw: Any = _NOTHING                # as the loader gave it
-        self.sent: Any = _NOTHING               # under way
+        self.sent: Any = _NOTHING               # in flight
         self.error: Exception | None = None
 
 
@@ -139,7 +139,7 @@ class ToDevice:
         self.depth = depth
         self._running: weakref.ref[_Pass] | None = None
         self._once: _Pass | None = None         # of a loader that is its own iterator: no loop loses any
-        self._queue: deque[_Pulled] = deque()   # of the last loop: the first has the state behind what was given
+        self._queue: deque[_Pulled] = deque()   # of the last loop: the first has the state after what was given
         self._passed: _Pulled | None = None     # while it is the first, the loader's own state counts
 
     def __iter__(self) -> Iterator[Any]:
@@ -183,7 +183,7 @@ class ToDevice:
 
     def _load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         answer = self.loader.load_state_dict(*args, **kwargs)   # type: ignore[attr-defined]
-        self._drop()                            # what is under way is of another place
+        self._drop()                            # what is in flight is of another place
         return answer
 
     def _set_epoch(self, *args: Any, **kwargs: Any) -> Any:

@@ -298,5 +298,5 @@ def test_values_that_do_not_fit(tmp_path):
     x = np.zeros((10, 4), "i4")
     x[7, 2] = 70000
     np.save(tmp_path / "x.npy", x)
-    with pytest.raises(stoker.StokerError, match=rf"70000, which is no u16.*offset {128 + 7 * 16 + 8}"):
+    with pytest.raises(stoker.StokerError, match=rf"70000, which is not a u16.*offset {128 + 7 * 16 + 8}"):
         list(stoker.Loader(tmp_path / "x.npy", {"x": "to(u16)"}, batch_size=4))

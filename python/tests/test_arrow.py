@@ -71,7 +71,7 @@ def test_it_outlives_the_data_set(folder):
     assert batch.num_rows == 2 * N and batch.column("shard")[0].as_py().endswith("t-0.tar")
     capsule = stoker.open(folder).__arrow_c_stream__()
     assert 'arrow_array_stream' in repr(capsule)
-    del capsule  # nobody took the stream
+    del capsule  # no one took the stream
     gc.collect()
 
 

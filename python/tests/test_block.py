@@ -86,7 +86,7 @@ def test_state_brings_streams_and_window(urls):
         rest = [int(i) for b in iter_rest(loader, state) for i in as_numpy(b.sample_ids)]
     with stoker.Loader(urls, LABEL, batch_size=5, num_workers=2, **options) as loader:
         assert loader.state_dict()["order"]["streams"] == 64    # at most the samples there are
-        next(iter(loader))                      # batches of the other order are under way
+        next(iter(loader))                      # batches of the other order are in flight
         loader.load_state_dict(state)
         assert loader.state_dict() == {**state, "local": loader.state_dict()["local"]}
         assert [int(i) for b in loader for i in as_numpy(b.sample_ids)] == rest

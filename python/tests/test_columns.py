@@ -140,7 +140,7 @@ def test_manifest(tmp_path):
 
 def test_an_index_that_cannot_be_written_keeps_columns_in_memory(folder, caplog):
     index = stoker.open(folder).index_path
-    os.mkdir(index.replace(".idx", ".lock"))  # nobody, not even root, gets this lock
+    os.mkdir(index.replace(".idx", ".lock"))  # no one, not even root, gets this lock
     with caplog.at_level("WARNING"):
         ds = stoker.open(folder, columns=["cls"])
     assert ds.index_path == "" and ds.column("cls").tolist() == both(i % 7 for i in range(N))

@@ -49,7 +49,7 @@ LOOP = """
                         got.append(batch)
                     it = None
                 finally:
-                    armed = False               # a round has one alarm, so nothing comes behind it
+                    armed = False               # a round has one alarm, so nothing comes after it
             except Alarm:
                 hits += 1
             if batch is not None and (not got or got[-1] is not batch):

@@ -137,7 +137,7 @@ BAD = [
     ("a.csv", "path,a,a\nx,1,2\n", 'line 1: .*"a" is there twice'),
     ("a.csv", "path,a\nx,1\ny\n", "line 3: 1 cells, the header line has 2"),
     ("a.csv", 'path,a\n"x\ny",1\nz,b"c\n', "line 4: a quote inside cell 2"),
-    ("a.csv", 'path,a\nx,"1"2\n', "line 2: text behind the closing quote of cell 2"),
+    ("a.csv", 'path,a\nx,"1"2\n', "line 2: text after the closing quote of cell 2"),
     ("a.csv", 'path,a\nx,"1\n\n\n', "line 2: a quoted cell has no closing quote"),
     ("a.csv", "path,a\n,1\n", "line 2: there is no path"),
     ("a.csv", "path,offset\nx,-1\n", 'line 2: offset is "-1", no count of bytes'),
@@ -209,7 +209,7 @@ def test_absolute_paths_below_the_root(tmp_path):
         loader = stoker.Loader(m, fields={"x": f'from(path) | open(root="{root}") | bytes'})
         assert bytes(next(iter(loader))["x"][0]) == b"abc"
     loader = stoker.Loader(m, fields={"x": f'from(path) | open(root="{tmp_path}/dat") | bytes'})
-    with pytest.raises(stoker.StokerError, match="lies outside the root"):
+    with pytest.raises(stoker.StokerError, match="is outside the root"):
         next(iter(loader))
 
 

@@ -196,7 +196,7 @@ def test_select_and_exclude(tmp_path):
     ({"x": "from(npy) | npy | pack(block=8, window=0)"}, {}, "window=0 is not in 1"),
     ({"x": "from(npy) | npy | pack(block=8, give=mask, pad=3)"}, {}, "pad fills tokens"),
     ({"x": "from(npy) | npy | pack(block=8, shift=-1)"}, {}, "shift=-1 is less than 0"),
-    ({"x": "from(npy) | npy | pack(block=8, shift=1) | to(u16)"}, {}, "the pad value -100 is no u16; say pad= in pack"),
+    ({"x": "from(npy) | npy | pack(block=8, shift=1) | to(u16)"}, {}, "the pad value -100 is not a u16; say pad= in pack"),
     ({"x": "from(npy) | npy | pack(block=300, give=positions) | to(u8)"}, {}, "numbers up to 300 are no u8"),
     ({"x": "from(npy) | npy | pack(block=8) | to(stored)"}, {}, "write it out"),
     ({"x": "from(npy) | npy | pack(block=8) | int"}, {}, "int reads fields"),
@@ -214,7 +214,7 @@ def test_what_does_not_fit_is_said(tmp_path, fields, options, words):
 
 def test_values_and_shapes_that_do_not_pack(tmp_path):
     rows = [np.array([1, 70000], np.int32), np.zeros((2, 2), np.int32), np.zeros(2, np.float32)]
-    for i, (row, words) in enumerate(zip(rows, ("a value is no u16", "one dimension", "whole numbers"), strict=True)):
+    for i, (row, words) in enumerate(zip(rows, ("a value is not a u16", "one dimension", "whole numbers"), strict=True)):
         shard = str(write_tar(tmp_path / f"odd{i}.tar", [("a.npy", npy(row))]))
         with stoker.Loader(shard, {"x": "from(npy) | npy | pack(block=8) | to(u16)"}) as loader, \
                 pytest.raises(stoker.StokerError, match=words):

@@ -175,7 +175,7 @@ def test_bounds_of_documents(tmp_path):
     ("tokens(block=8, pack=best, stride=4)", "stride is for windows"),
     ("tokens(block=8, pack=best, separator=0)", "separator is for windows"),
     ("tokens(block=8, pack=best, random=true)", "random is for windows"),
-    ("tokens(block=8, pack=best, shift=1) | to(u16)", "-100 is no u16.*pad="),
+    ("tokens(block=8, pack=best, shift=1) | to(u16)", "-100 is not a u16.*pad="),
     ("tokens(block=300, pack=best, give=positions) | to(u8)", "up to 300 are no u8"),
     ("tokens(block=99999999, pack=best)", "at most 16777216"),
     ("tokens(block=8, pack=best, give=mask, pad=3)", "values of their own")])

@@ -28,7 +28,7 @@ def textured(seed, width=320, height=240, **options):
 
 
 def pad(data, size):
-    return data + b"\0" * (size - len(data))    # behind the end marker: nobody looks there
+    return data + b"\0" * (size - len(data))    # after the end marker: no one looks there
 
 
 @pytest.fixture(scope="module")
@@ -247,7 +247,7 @@ def test_hostile_points_with_right_checksums(shard):
         points(shard).write_bytes(data)
         pixels, stats = load(shard)
         good = [i for i in range(8) if np.array_equal(pixels[i], plain[i])]
-        assert len(good) >= 1 and stats["batches"] == 3     # where they lie about brightness alone, nobody knows
+        assert len(good) >= 1 and stats["batches"] == 3     # where they lie about brightness alone, no one knows
 
 
 def test_tar_is_untouched(shard):

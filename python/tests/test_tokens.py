@@ -292,7 +292,7 @@ def test_shards_of_two_kinds(tmp_path):
         with pytest.raises(stoker.StokerError, match=why):
             list(stoker.Loader([tmp_path / n for n in names], fields(8), batch_size=4, **more))
 
-    says(r"an \.idx lies beside it, and none beside the first.*m\.bin", "a.bin", "m.bin")
+    says(r"an \.idx is beside it, and none beside the first.*m\.bin", "a.bin", "m.bin")
     says(r"another kind of token file.*l\.bin", "a.bin", "l.bin")
     says(r"no such file.*a\.idx", "m.bin", "a.bin")
     says(r"llm\.c's header, which says the type.*leave dtype=.*l\.bin", "l.bin", dtype="u16")
@@ -357,7 +357,7 @@ def test_what_is_refused(tmp_path):
     t = some(100, "i4")
     t[40] = 65536
     t.tofile(path)
-    with pytest.raises(stoker.StokerError, match="65536, which is no u16.*offset 160"):
+    with pytest.raises(stoker.StokerError, match="65536, which is not a u16.*offset 160"):
         list(stoker.Loader(path, {"x": "tokens(block=4) | to(u16)"}, dtype="i32"))
 
 

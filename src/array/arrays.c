@@ -152,7 +152,7 @@ static int check_kind(const stk_array *a, uint32_t part, stk_file *f, stk_error 
             head.rows, rows, head.rows > 0 && (uint64_t)head.rows > rows ? "truncated" : "damaged");
     else if (rc == 0 && a->bare && part && stk_has_idx(p->name))
         rc = stk_fail(err, STK_EINVAL,
-                      "an .idx lies beside it, and none beside the first shard: shards are of "
+                      "an .idx is beside it, and none beside the first shard: shards are of "
                       "one kind, and each has its .idx");
     if (rc < 0)
         stk_error_at(err, p->name, p->head ? 8 : 0, (stk_bytes){ 0 });

@@ -25,12 +25,12 @@ typedef struct stk_piece {
     char *name;      /* of the file, absolute; NULL: memory */
     uint64_t offset; /* of its first row in the file */
     uint64_t size;   /* of the file when the data set was opened */
-    uint64_t head;   /* 0: none; else the first 8 bytes, behind which i32 its rows are counted */
+    uint64_t head;   /* 0: none; else the first 8 bytes, after which i32 its rows are counted */
     const uint8_t *data;    /* memory; NULL: a file */
     void *owned;            /* of it: freed with the data set */
     _Atomic(stk_map *) map; /* made at first touch */
     stk_megatron *docs;     /* documents; NULL: not known */
-    stk_map *docs_map;      /* what they lie in */
+    stk_map *docs_map;      /* what they are in */
 } stk_piece;
 
 typedef struct stk_array {
@@ -65,7 +65,7 @@ typedef struct stk_span { /* rows that lie together */
     uint64_t rows;
 } stk_span;
 
-/* Up to `want` rows from row `row` on, which is below array->rows: as many as lie in one part.
+/* Up to `want` rows from row `row` on, which is below array->rows: as many as are in one part.
  * `into` has room for them and is used where they must be read; else they stay where they are. */
 int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, stk_span *out,
                    stk_error *err);
@@ -79,15 +79,15 @@ int stk_array_read(const stk_array *a, uint64_t row, uint64_t want, void *into, 
 /* Say that rows will be wanted soon: starts reads where files are read. */
 void stk_array_expect(const stk_array *a, uint64_t row, uint64_t rows);
 
-/* Where rows lie, as many as lie in one part with the first; no data: they are read, or were not
- * mapped yet.  For prefetching only: nobody has looked whether the pages are there. */
+/* Where rows lie, as many as are in one part with the first; no data: they are read, or were not
+ * mapped yet.  For prefetching only: no one has looked whether the pages are there. */
 stk_bytes stk_array_peek(const stk_array *a, uint64_t row, uint64_t rows);
 
 /* Is there an x.idx beside x.bin?  Also one that is damaged or no Megatron index: passed over, the
  * .bin would be read as another type. */
 int stk_has_idx(const char *bin);
 
-/* Which part a row lies in. */
+/* Which part a row is in. */
 uint32_t stk_array_part(const stk_array *a, uint64_t row);
 
 /* Read a part's file outside of its map, for fingerprints: bytes from `offset` of its rows on. */

@@ -113,7 +113,7 @@ static int npy_read(stk_file *f, uint64_t at, uint64_t size, stk_npy *out, stk_e
     return rc;
 }
 
-/* Can rows be taken out of it as it lies? */
+/* Can rows be taken out of it as it is stored? */
 static int npy_check(const stk_npy *n, uint64_t size, stk_error *err)
 {
     uint64_t bytes = n->count * stk_dtype_size(n->dtype);
@@ -126,7 +126,7 @@ static int npy_check(const stk_npy *n, uint64_t size, stk_error *err)
             "npy: its numbers are big-endian: save a.astype(a.dtype.newbyteorder(\"<\"))");
     if (n->fortran && n->ndim > 1)
         return stk_fail(err, STK_ENOTSUP,
-                        "npy: it lies in Fortran's order, in which a row is scattered: save "
+                        "npy: it is stored in Fortran's order, in which a row is scattered: save "
                         "numpy.ascontiguousarray(a)");
     if (bytes > size || n->offset > size - bytes) {
         stk_fail(err, STK_ECORRUPT,
@@ -325,7 +325,7 @@ static int megatron_parts(stk_array *a, stk_error *err)
     return 0;
 }
 
-/* Files of tokens, by what lies beside the first one and how it begins. */
+/* Files of tokens, by what is beside the first one and how it begins. */
 static int token_parts(stk_array *a, stk_error *err)
 {
     uint64_t head = 0;

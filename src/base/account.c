@@ -5,7 +5,7 @@
 
 #include <time.h>
 
-#define LOOK_MS 50 /* enough() may depend on what nobody tells us */
+#define LOOK_MS 50 /* enough() may depend on what no one tells us */
 
 void stk_account_init_part(stk_account *a, uint64_t limit, stk_account *whole)
 {

@@ -38,7 +38,7 @@ typedef struct stk_account {
 
 void stk_account_init(stk_account *a, uint64_t limit);
 void stk_account_init_part(stk_account *a, uint64_t limit, stk_account *whole);
-void stk_account_fini(stk_account *a); /* nobody waits any more */
+void stk_account_fini(stk_account *a); /* no one waits any more */
 
 /* ---- waiting for memory, or for what else may bring some ---- */
 
@@ -76,7 +76,7 @@ static inline int stk_account_take_here(stk_account *a, uint64_t size)
     uint64_t peak = atomic_load_explicit(&a->peak, memory_order_relaxed);
     uint64_t used = atomic_load(&a->used);
 
-    do { /* not added and taken back: another one's try would fail meanwhile, and nobody tell it */
+    do { /* not added and taken back: another one's try would fail meanwhile, and no one tell it */
         if (size > a->limit || used > a->limit - size)
             return 0;
     } while (!atomic_compare_exchange_weak(&a->used, &used, used + size));

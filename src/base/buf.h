@@ -15,7 +15,7 @@ struct stk_buffer {
     void *cookie;
 };
 
-/* A heap buffer with one holder, its data behind the header; NULL: no memory. */
+/* A heap buffer with one holder, its data after the header; NULL: no memory. */
 stk_buffer *stk_buffer_new(size_t size);
 
 #endif

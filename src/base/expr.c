@@ -97,12 +97,12 @@ static int parse_number(parser *s, stk_value *v)
     char digits[64], *end;
 
     if (!len || len >= sizeof digits || name_char(s->p[len]))
-        return complain(s, "this is no number");
+        return complain(s, "this is not a number");
     memcpy(digits, s->p, len);
     digits[len] = 0;
     v->number = stk_decimal(digits, &end);
     if (end != digits + len)
-        return complain(s, "this is no number");
+        return complain(s, "this is not a number");
     v->type = STK_V_NUMBER;
     v->integral = !strpbrk(digits, ".eE");
     s->p += len;

@@ -200,12 +200,12 @@ static void complains_at_the_column(void **state)
     refuses("f(((1)))", 4, "a number, a name or a string is missing here");
     refuses("f(\"abc)", 8, "this string is not closed");
     refuses("f('abc\")", 9, "this string is not closed");
-    refuses("f(1.2.3)", 3, "this is no number");
-    refuses("f(+-1)", 3, "this is no number");
-    refuses("f(1e)", 3, "this is no number");
-    refuses("f(-)", 3, "this is no number");
-    refuses("f(12px)", 3, "this is no number");
-    refuses("f(0x10)", 3, "this is no number");
+    refuses("f(1.2.3)", 3, "this is not a number");
+    refuses("f(+-1)", 3, "this is not a number");
+    refuses("f(1e)", 3, "this is not a number");
+    refuses("f(-)", 3, "this is not a number");
+    refuses("f(12px)", 3, "this is not a number");
+    refuses("f(0x10)", 3, "this is not a number");
 }
 
 static void has_bounds(void **state)
@@ -232,7 +232,7 @@ static void has_bounds(void **state)
     assert_string_equal(err.message, "a chain has at most 4096 characters, this one has 4097");
     snprintf(text, sizeof text, "f(%.*s)", 70,
              "1111111111111111111111111111111111111111111111111111111111111111111111");
-    refuses(text, 3, "this is no number");
+    refuses(text, 3, "this is not a number");
 }
 
 /* As many arguments as the text can hold: what is allocated before parsing is enough. */

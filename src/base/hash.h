@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hash.h - CRC-32C for what lies on disk, a 64-bit mixer for names and permutations. */
+/* hash.h - CRC-32C for what is on disk, a 64-bit mixer for names and permutations. */
 #ifndef STOKER_BASE_HASH_H
 #define STOKER_BASE_HASH_H
 

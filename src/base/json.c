@@ -51,7 +51,7 @@ static int hex4(const uint8_t *p, unsigned *out)
     return 0;
 }
 
-/* At an opening quote; ends behind the closing one. */
+/* At an opening quote; ends after the closing one. */
 static int skip_string(scan *s, stk_bytes *out)
 {
     const uint8_t *first = s->p++;
@@ -151,7 +151,7 @@ static int skip_key(scan *s, stk_bytes *key)
     return 0;
 }
 
-/* Behind an element: 1 when another follows (at its beginning), 0 when the container ended. */
+/* After an element: 1 when another follows (at its beginning), 0 when the container ended. */
 static int skip_between(scan *s, char close)
 {
     skip_space(s);
@@ -166,7 +166,7 @@ static int skip_between(scan *s, char close)
     return 1;
 }
 
-/* Into a container: 1 when it has an element (at its beginning), 0 when it is empty (behind it). */
+/* Into a container: 1 when it has an element (at its beginning), 0 when it is empty (after it). */
 static int skip_open(scan *s)
 {
     char close = *s->p++ == '{' ? '}' : ']';
@@ -178,7 +178,7 @@ static int skip_open(scan *s)
     return 0;
 }
 
-/* At the first byte of a value that lies `depth` containers deep; ends behind it. */
+/* At the first byte of a value that is `depth` containers deep; ends after it. */
 static int skip_value(scan *s, unsigned depth)
 {
     uint64_t objects = 0; /* bit d: level d is an object */

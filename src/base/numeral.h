@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 
-#define STK_NUMBER_TEXT 512 /* characters of a number, and the zero behind them */
+#define STK_NUMBER_TEXT 512 /* characters of a number, and the zero after them */
 
 stk_bytes stk_trimmed(stk_bytes s); /* without white space at both ends */
 

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 
-#define WINDOW 4096 /* samples after which a scratch that is far too large begins anew */
+#define WINDOW 4096 /* samples after which a scratch that is far too large begins again */
 #define SPARE ((size_t)1 << 20) /* ... which is this much, and twice what they asked for */
 
 static size_t keep_of(const stk_scratch *s)

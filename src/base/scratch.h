@@ -39,7 +39,7 @@ struct stk_scratch {
     size_t asked;       /* by this sample so far */
     size_t expected;    /* by this sample in all, where a decoder knew it */
     size_t charged;     /* taken of the ration: at least total + beside */
-    stk_ration *ration; /* NULL: nobody counts */
+    stk_ration *ration; /* NULL: no one counts */
     stk_shortage shortage;
     size_t high; /* the most that a sample asked for, since `uses` was 0 */
     uint32_t uses;

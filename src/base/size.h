@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* size.h - sizes as people write them: the one parser behind the command line, Python and
+/* size.h - sizes as people write them: the one parser after the command line, Python and
  * options.def.  stk_size_parse() and stk_size_format() are public (stoker/base.h). */
 #ifndef STOKER_BASE_SIZE_H
 #define STOKER_BASE_SIZE_H

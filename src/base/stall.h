@@ -14,7 +14,7 @@ typedef enum stk_stall_point {
     STK_STALL_CLAIM,   /* tickets are claimed, none of their rows is begun */
     STK_STALL_TRY,     /* what can be read without waiting was read */
     STK_STALL_DONE,    /* rows are made, their slot is not counted down */
-    STK_STALL_ARRIVED, /* bytes have come, nobody knows it yet */
+    STK_STALL_ARRIVED, /* bytes have come, no one knows it yet */
     STK_STALL_TAKE,    /* the consumer is about to look at its slot */
     STK_STALL_DRAIN,   /* a seek or close is between two of its steps */
     STK_STALL_READ,    /* a reader has a read of the queue and has not begun it */

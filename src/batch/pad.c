@@ -4,7 +4,7 @@
  * Done once all rows are there, by the worker that made the last one.  The tensor's memory was
  * planned when the batch was opened (by the largest before it), so that a loader at its
  * memory_limit waits there and not here.  The rows' own memory goes back at once: afterwards a row
- * is a window of the tensor.  Shapes are turned to the order in which memory lies, behind a leading
+ * is a window of the tensor.  Shapes are turned to the order in which memory is, after a leading
  * dimension of 1, so that scalars and pictures with channels last are no cases of their own. */
 #include <math.h>
 #include <string.h>
@@ -66,7 +66,7 @@ int stk_pad_value(double v, stk_dtype dtype, uint8_t out[8], stk_error *err)
         i = (int64_t)v;
         memcpy(out, &i, stk_dtype_size(dtype)); /* little-endian: the low bytes come first */
     } else {
-        return stk_fail(err, STK_EINVAL, "the pad value %g is no %s", v, stk_dtype_name(dtype));
+        return stk_fail(err, STK_EINVAL, "the pad value %g is not a %s", v, stk_dtype_name(dtype));
     }
     return 0;
 }
@@ -106,7 +106,7 @@ static void put(const pad_job *j, uint32_t d, uint8_t *dst, const uint8_t *src)
     fill(j, dst + have, all - have);
 }
 
-/* A shape as its memory lies, behind a leading 1. */
+/* A shape as its memory is, after a leading 1. */
 static void in_memory(const stk_spec *spec, const int64_t *shape, uint32_t n, int64_t *out)
 {
     out[0] = 1;

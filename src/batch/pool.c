@@ -12,7 +12,7 @@
 typedef struct pooled {
     stk_buffer b;
     stk_pool *pool;
-    void *mark;          /* of stk_memory.leave(); NULL: nobody reads it any more */
+    void *mark;          /* of stk_memory.leave(); NULL: no one reads it any more */
     struct pooled *next; /* lock: idle list */
 } pooled;
 
@@ -201,7 +201,7 @@ static int fits(const pooled *x, size_t size)
     return x->b.size >= size && x->b.size / 2 <= size; /* without wasting more than half of it */
 }
 
-/* The idle buffer that fits, and that nobody reads any more; `late`: that somebody may read still. */
+/* The idle buffer that fits, and that no one reads any more; `late`: that somebody may read still. */
 static pooled *take_idle_locked(stk_pool *p, size_t size, int late) STK_REQUIRES(p->lock)
 {
     for (pooled **at = &p->idle; *at; at = &(*at)->next) {

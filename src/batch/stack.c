@@ -215,7 +215,7 @@ void stk_batch_undense(stk_batch *b, stk_batch_out *o)
 }
 
 /* The largest so far, with headroom: sizes vary from batch to batch, and every new plan makes all
- * buffers anew. */
+ * buffers again. */
 static void raise_high(const stk_batch_plan *c, _Atomic size_t *at, size_t used)
 {
     size_t high = atomic_load_explicit(at, memory_order_relaxed);

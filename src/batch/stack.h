@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stack.h - a batch while it is filled: rows are written straight into their place.
  *
- * A dense output is one buffer; row r lies at r * row_bytes.  A ragged output is one buffer
+ * A dense output is one buffer; row r is at r * row_bytes.  A ragged output is one buffer
  * whose rows are cut off the front as they come; a row that no longer fits gets a buffer of its
  * own, and the next batch's buffer is made larger. */
 #ifndef STOKER_STACK_H
@@ -25,7 +25,7 @@ typedef struct stk_out_plan {
     int pad;          /* ragged: its rows are made one tensor (pad.c) ... */
     double pad_value;
     uint32_t multiple; /* ... as large as a multiple of this; 0, 1: as the largest row */
-    uint32_t shared;   /* rows lie in those of output shared - 1; 0: in memory of their own */
+    uint32_t shared;   /* rows are in those of output shared - 1; 0: in memory of their own */
     size_t skip;       /* with `shared`: bytes from the beginning of such a row */
     size_t far_bytes;  /* a GPU makes its rows, of so many bytes there, from records here; 0: no */
     size_t note_bytes; /* ... and who writes a record notes so many beside it */
@@ -91,7 +91,7 @@ struct stk_batch {
     uint64_t *ids;
     uint8_t *valid;
     stk_batch_out *out;
-    int gathered; /* rows of outputs that are gathered are uint64_t, where they lie there */
+    int gathered; /* rows of outputs that are gathered are uint64_t, where they are there */
     uint32_t gpu; /* outputs with `far` are there: number + 1; 0: nowhere */
     uint8_t *bad; /* one a row: 1 where the GPU could not make a picture; NULL: all are good */
 };
@@ -126,7 +126,7 @@ typedef struct stk_row_arena {
 void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len,
                         stk_row_arena *cut);
 void stk_batch_unreserve(stk_batch *b, uint32_t output,
-                         uint32_t row); /* before a row is filled anew */
+                         uint32_t row); /* before a row is filled again */
 
 /* 1: rows of the output become one tensor; a batch of one is its row, unless that must grow. */
 static inline int stk_out_pads(const stk_out_plan *p, uint32_t batch)

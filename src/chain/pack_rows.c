@@ -38,7 +38,7 @@ static int pack_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
 static const stk_arg pack_args[] = {
     { "block", STK_ARG_INT, NULL, "values of a row" },
     { "fit", STK_ARG_NAME, "best", "best or first" },
-    { "shift", STK_ARG_INT, "0", "how far behind its begin a sample is taken: 1 gives the labels" },
+    { "shift", STK_ARG_INT, "0", "how far after its begin a sample is taken: 1 gives the labels" },
     { "give", STK_ARG_NAME, "", "tokens (absent: these), positions, documents, mask" },
     { "pad", STK_ARG_INT, "", "what fills rows; absent: 0, with shift -100" },
     { "window", STK_ARG_INT, "65536", "samples of the epoch's order that are packed together" },

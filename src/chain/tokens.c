@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tokens - windows of a stream of tokens: all shards of a data set, one behind the other.
+/* tokens - windows of a stream of tokens: all shards of a data set, one after the other.
  *
  * How many samples there are follows from it, so it is not done row by row here: the loader plans
  * the windows and the pipe cuts them (row/row_array.c).  A second output with shift=1 has the
@@ -130,10 +130,10 @@ static int tokens_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
 static const stk_arg tokens_args[] = {
     { "block", STK_ARG_INT, NULL, "tokens of a row" },
     { "stride", STK_ARG_INT, "", "tokens from a window to the next; absent: block" },
-    { "random", STK_ARG_BOOL, "false", "windows begin anywhere, drawn anew each epoch" },
-    { "shift", STK_ARG_INT, "0", "how far behind the window's begin: 1 gives the labels" },
+    { "random", STK_ARG_BOOL, "false", "windows begin anywhere, drawn again each epoch" },
+    { "shift", STK_ARG_INT, "0", "how far after the window's begin: 1 gives the labels" },
     { "share", STK_ARG_BOOL, "false", "outputs are views of one buffer, shifted, not copies" },
-    { "separator", STK_ARG_INT, "", "a token to put behind every document (Megatron's .idx)" },
+    { "separator", STK_ARG_INT, "", "a token to put after every document (Megatron's .idx)" },
     { "pack", STK_ARG_NAME, "", "rows of whole documents, longer ones cut: best or first fit" },
     { "give", STK_ARG_NAME, "",
       "of packed rows: tokens (absent: these), positions, documents, mask" },

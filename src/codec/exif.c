@@ -2,7 +2,7 @@
 /* exif.c - find the EXIF block of a picture and the orientation in its first directory.
  *
  * Apart from the decoders: the containers are simple to walk, and the walk is wanted only where
- * a chain says image(exif=true).  Nothing here can fail: metadata that is damaged, or that lies
+ * a chain says image(exif=true).  Nothing here can fail: metadata that is damaged, or that is
  * outside of the bytes, says nothing, and the picture stays as it is filed.
  *
  * PNG has had a chunk of its own for EXIF since 2017.  Before, and by ImageMagick until today, the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exif_test - orientations in three containers and two byte orders; cut and damaged metadata says
- * nothing and reads nothing that is not there (each case lies at the end of its own memory). */
+ * nothing and reads nothing that is not there (each case is at the end of its own memory). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

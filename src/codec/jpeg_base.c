@@ -190,7 +190,7 @@ static void to_coefs(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
 
 /* ---- pixels ---- */
 
-/* Copies of the outermost samples behind the left and right edge, where a filter looks. */
+/* Copies of the outermost samples after the left and right edge, where a filter looks. */
 static void extend_edges(const stk_jpeg *j)
 {
     const stk_jpeg_scan *d = &j->scan;
@@ -219,7 +219,7 @@ static void box(uint8_t *dst, const uint8_t *src, size_t n, uint32_t grow)
             *dst++ = src[i];
 }
 
-/* Row y of the picture, columns need->x.., of one component: where it lies, or in `line`. */
+/* Row y of the picture, columns need->x.., of one component: where it is, or in `line`. */
 static const uint8_t *sample_row(const stk_jpeg *j, const plane *p, const stk_rect *need,
                                  uint32_t y, uint8_t *line)
 {

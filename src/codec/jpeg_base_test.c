@@ -336,7 +336,7 @@ static void core_init(core *k, const stk_jpeg_head *h)
     }
 }
 
-/* A chunk from its seek point on; the bit behind it. */
+/* A chunk from its seek point on; the bit after it. */
 static uint64_t core_chunk(const bench *b, core *k, const subject *t, uint32_t row, uint32_t chunk,
                            const int16_t *want)
 {

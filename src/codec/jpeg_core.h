@@ -9,7 +9,7 @@
  *     bits 0-7    bits to drop: code and value; only the code (or nothing) where it is not whole
  *     bits 8-15   what the place in the block grows by: run + 1; 64 and more: not an ordinary
  *                 coefficient, see STK_JPEG_STEP_*
- *     bits 16-31  the value; the symbol where the value lies behind the lookup
+ *     bits 16-31  the value; the symbol where the value is after the lookup
  * so that "place >= 63" is the only test an ordinary symbol needs. */
 #ifndef STOKER_JPEG_CORE_H
 #define STOKER_JPEG_CORE_H
@@ -43,7 +43,7 @@ typedef struct stk_jpeg_long { /* for codes that the lookup can't hold */
     int32_t delta[17];         /* place of a code in vals = code + delta */
 } stk_jpeg_long;
 
-/* Bits of a scan, its bytes as they lie in the file (0xFF is followed by 0).  Behind the end, or
+/* Bits of a scan, its bytes as they are stored in the file (0xFF is followed by 0).  After the end, or
  * a marker, come zeros, which `over` counts: who uses them finds it in stk_jpeg_bits_at(). */
 typedef struct stk_jpeg_bits {
     uint64_t buf;      /* the next bits, from the top */
@@ -160,7 +160,7 @@ STK_HD static inline void stk_jpeg_skip_build(uint16_t *skip, const uint32_t *fa
             if (s == STK_JPEG_STEP_VALUE) {
                 if (len + drop + (e >> 16 & 15) > 18)
                     break;
-                len += drop + (e >> 16 & 15); /* its value may lie behind the lookup */
+                len += drop + (e >> 16 & 15); /* its value may lie after the lookup */
                 step += (e >> 20) + 1;
                 break;
             }
@@ -273,7 +273,7 @@ STK_HD static inline void stk_jpeg_bits_init(stk_jpeg_bits *b, const uint8_t *da
     b->n -= (uint32_t)(at % 8);
 }
 
-/* Where the next bit lies: bits since `data`; UINT64_MAX if zeros behind the end were used. */
+/* Where the next bit is: bits since `data`; UINT64_MAX if zeros after the end were used. */
 STK_HD static inline uint64_t stk_jpeg_bits_at(const stk_jpeg_bits *b, const uint8_t *data)
 {
     uint32_t n = b->n & 255, bytes;
@@ -287,7 +287,7 @@ STK_HD static inline uint64_t stk_jpeg_bits_at(const stk_jpeg_bits *b, const uin
     return (uint64_t)(p - data) * 8 + (8 - n % 8) % 8;
 }
 
-/* The byte behind the one in which bit `at` - 1 lies: where a marker would be. */
+/* The byte after the one in which bit `at` - 1 is: where a marker would be. */
 STK_HD static inline uint64_t stk_jpeg_marker_at(const uint8_t *data, uint64_t at)
 {
     return (at + 7) / 8 + (at % 8 && data[at / 8] == 0xFF);
@@ -413,7 +413,7 @@ STK_HD static inline uint8_t stk_jpeg_clamp(int32_t v)
     return (uint8_t)((v < -128 ? -128 : v > 127 ? 127 : v) + 128);
 }
 
-/* Pixels of a block whose row r lies at coef + r * pitch; q: quantizers, likewise, pitch 8. */
+/* Pixels of a block whose row r is at coef + r * pitch; q: quantizers, likewise, pitch 8. */
 STK_HD static inline void stk_jpeg_idct(const int16_t *coef, int pitch, const uint16_t *q,
                                         uint8_t *out, size_t stride)
 {

@@ -46,7 +46,7 @@ static void bench_close(bench *b)
     stk_scratch_fini(&b->kept);
 }
 
-/* A copy that ends where the heap block ends: ASan sees reads behind it. */
+/* A copy that ends where the heap block ends: ASan sees reads after it. */
 static uint8_t *copy_of(stk_bytes in, size_t len)
 {
     uint8_t *p = malloc(len ? len : 1);
@@ -352,7 +352,7 @@ static void files_of_other_decoders(void **state)
 {
     static const struct {
         uint8_t from, to;
-        size_t at; /* behind the marker `from` */
+        size_t at; /* after the marker `from` */
         uint8_t value;
         int rc;
     } edits[] = {

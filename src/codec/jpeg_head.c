@@ -146,7 +146,7 @@ static int is_ycc(const reader *r)
     return !(r->id[0] == 'R' && r->id[1] == 'G' && r->id[2] == 'B');
 }
 
-/* One segment; 1 behind the scan's header. */
+/* One segment; 1 after the scan's header. */
 static int segment(reader *r, unsigned marker, const uint8_t *p, size_t n)
 {
     switch (marker) {
@@ -185,7 +185,7 @@ static int read_markers(reader *r)
         unsigned marker;
 
         if (left < 4 || d[r->at] != 0xFF)
-            return corrupt(r, left < 4 ? "the end" : "something that is no marker");
+            return corrupt(r, left < 4 ? "the end" : "something that is not a marker");
         marker = d[r->at + 1];
         if (marker == 0xFF) { /* fill */
             r->at++;

@@ -2,7 +2,7 @@
 /* jpeg_idct.c - the reference pixel loops of our JPEG decoder, and the choice of a table.
  *
  * Upsampling is libjpeg's triangle filter.  At a picture's edge that repeats the outermost
- * sample exactly, so callers put a copy of it behind the edge and no loop here knows about
+ * sample exactly, so callers put a copy of it after the edge and no loop here knows about
  * edges. */
 #include "codec/jpeg_idct.h"
 

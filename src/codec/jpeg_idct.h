@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* jpeg_idct.h - the pixel loops of our JPEG decoder: one table a CPU level, all give the same bits.
  *
- * Coefficients come in groups of four blocks: row r of block b lies at group + r * 32 + b * 8, so
+ * Coefficients come in groups of four blocks: row r of block b is at group + r * 32 + b * 8, so
  * that one vector holds a row of all four.  A group's pixels are 32 x 8, side by side. */
 #ifndef STOKER_JPEG_IDCT_H
 #define STOKER_JPEG_IDCT_H
@@ -20,7 +20,7 @@ typedef struct stk_jpeg_kern {
     /* A block of a group, 64 coefficients in natural order, to memory that is read much later. */
     void (*keep)(int16_t *dst, const int16_t *block);
     /* Rows: vectors take them in units of 16, so sources can be read and results written up to
-     * 16 samples (32 of a doubled row) behind their end.
+     * 16 samples (32 of a doubled row) after their end.
      * Twice the columns: n samples to 2 n, from src[-1] to src[n]. */
     void (*up_h2)(uint8_t *dst, const uint8_t *src, size_t n);
     /* Twice the columns, between two rows: 3/4 near, 1/4 far. */

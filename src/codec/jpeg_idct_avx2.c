@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* jpeg_idct_avx2.c - the pixel loops of our JPEG decoder with AVX2; same bits as jpeg_idct.c.
  *
- * Rows are worked on in units of 16: the tables' callers have room behind every row. */
+ * Rows are worked on in units of 16: the tables' callers have room after every row. */
 #include <immintrin.h>
 
 #include "codec/jpeg_idct.h"

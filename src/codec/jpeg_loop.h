@@ -61,7 +61,7 @@ INLINE int step(stk_jpeg_regs *r)
     return 0;
 }
 
-/* The value bits behind a code that is dropped already. */
+/* The value bits after a code that is dropped already. */
 INLINE int32_t value_bits(stk_jpeg_bits *b, uint32_t size)
 {
     int64_t t = (int64_t)b->buf;
@@ -181,7 +181,7 @@ INLINE int skip_block(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
     return rc < 0 ? rc : 1;
 }
 
-/* Runs that nobody wants; s->r is at the start of one, and in the end of one that is wanted. */
+/* Runs that no one wants; s->r is at the start of one, and in the end of one that is wanted. */
 COLD int skip_runs(stk_jpeg_scan *d, stk_jpeg_stream *s)
 {
     int rc = 1;

@@ -3,7 +3,7 @@
  *
  * A run is a stretch of MCUs without any decision in it: up to the end of the chunk, the next
  * restart marker or the last column that is wanted.  The loops (jpeg_loop.h) decode runs; all the
- * rest is here, once a run.  A stream that used bits behind the end of the data, or between
+ * rest is here, once a run.  A stream that used bits after the end of the data, or between
  * markers, is found at the end of its run, so damage costs at most a chunk of nonsense. */
 #include "codec/jpeg_scan.h"
 
@@ -47,7 +47,7 @@ static void build_tables(stk_jpeg_scan *d)
     }
 }
 
-/* Blocks of a chunk: a component's groups lie one after another, a row of blocks after the other,
+/* Blocks of a chunk: a component's groups are one after another, a row of blocks after the other,
  * so that the pixels of a group are side by side. */
 static void build_ops(stk_jpeg_scan *d)
 {
@@ -202,7 +202,7 @@ static int restart(stk_jpeg_scan *d, stk_jpeg_stream *s)
     return 0;
 }
 
-/* Behind the picture's last MCU nothing but the end marker may come. */
+/* After the picture's last MCU nothing but the end marker may come. */
 static int finish(stk_jpeg_scan *d, const stk_jpeg_stream *s)
 {
     uint64_t at = stk_jpeg_bits_at(&s->r.b, d->data), byte;

@@ -5,7 +5,7 @@
  * A stream decodes one row of MCUs after the other, chunk by chunk, into a small buffer; at the end
  * of a chunk the sink takes what is in it.  Without seek points there is one stream, which goes
  * through everything up to the last block that is wanted; with them there are two, each taking
- * the next row that nobody has, so that two chains of dependent lookups run at once. */
+ * the next row that no one has, so that two chains of dependent lookups run at once. */
 #ifndef STOKER_JPEG_SCAN_H
 #define STOKER_JPEG_SCAN_H
 
@@ -34,7 +34,7 @@ typedef struct stk_jpeg_stream {
     uint32_t row, col, run;  /* MCU of the run's begin; MCUs in it */
     uint32_t until;          /* the column at which the row ends for us */
     uint32_t chunk;          /* number in the row */
-    int skip;                /* nobody wants this chunk: read over it */
+    int skip;                /* no one wants this chunk: read over it */
     uint32_t left, marker;   /* MCUs to the next restart, number of its marker */
     uint64_t at;             /* seek points: where the chunk must end */
     int32_t pred[STK_JPEG_COMPS];
@@ -54,7 +54,7 @@ struct stk_jpeg_scan {
     uint32_t blocks;         /* of an MCU */
     uint32_t x0, x1, y0, y1; /* MCUs that are wanted */
     uint32_t next_row;       /* seek points: that no stream has yet */
-    uint64_t end;            /* set at the picture's last MCU: byte of the marker behind it */
+    uint64_t end;            /* set at the picture's last MCU: byte of the marker after it */
     /* Takes the chunk s->chunk of s->row; NULL: nothing is kept. */
     void (*sink)(const stk_jpeg_scan *d, const stk_jpeg_stream *s);
     void *cookie;

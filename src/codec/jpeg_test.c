@@ -323,7 +323,7 @@ static void truncated_is_an_error(void **state)
     bench_close(&b);
 }
 
-/* The offset behind the first marker `m`, or 0. */
+/* The offset after the first marker `m`, or 0. */
 static size_t find_marker(stk_bytes in, uint8_t m)
 {
     for (size_t i = 0; i + 1 < in.len; i++)
@@ -388,7 +388,7 @@ static void huge_headers_cost_nothing(void **state)
     bench_close(&b);
 }
 
-/* A progressive file whose last scan is repeated for ever. */
+/* A progressive file whose last scan is repeated without limit. */
 static void scan_bombs_are_refused(void **state)
 {
     struct recipe r = { .w = 8, .h = 8, .comps = 1, .samp = { { 1, 1 } }, .progressive = 1 };

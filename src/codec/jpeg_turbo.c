@@ -41,7 +41,7 @@
 
 typedef struct chunk {
     struct chunk *next;
-    size_t size, used; /* of the bytes behind the header */
+    size_t size, used; /* of the bytes after the header */
     int borrowed;      /* of the scratch */
 } chunk;
 _Static_assert(sizeof(chunk) <= ALIGN, "the header must leave the data aligned");

@@ -12,7 +12,7 @@
 
 typedef struct list { /* what is left of one */
     stk_bytes in;
-    int comma; /* one stood behind the last number: another must follow */
+    int comma; /* one stood after the last number: another must follow */
 } list;
 
 static int is_space(uint8_t c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* png - PNG pixels by libspng; the only file that knows its header.
  *
- * Rows come from the library as they lie in the file (unfiltered, not converted) and become RGBX
+ * Rows come from the library as they are stored in the file (unfiltered, not converted) and become RGBX
  * here, by Pillow's rules for open().convert("RGB"): alpha and tRNS are dropped and not blended,
  * gray of 1, 2 and 4 bits is spread over 0..255, of 16-bit color the high byte counts, and 16-bit
  * gray is cut off at 255, which is what Pillow makes of its mode I;16.
@@ -255,7 +255,7 @@ static int read_rows(png_ctx *c, const stk_rect *need, uint8_t *raw, uint8_t *ke
     }
 }
 
-/* The checksum of the last pixels lies behind them.  Like Pillow, nothing else there matters. */
+/* The checksum of the last pixels is after them.  Like Pillow, nothing else there matters. */
 static int check_end(png_ctx *c)
 {
     int rc = spng_decode_chunks(c->spng);

@@ -38,7 +38,7 @@ typedef struct stk_cuda {
     int (*pinned_alloc)(int gpu, size_t size, void **out); /* all GPUs may read it */
     void (*pinned_free)(void *p);
     int (*alloc)(int gpu, size_t size, void **out);
-    void (*free)(int gpu, void *p);                   /* waits until nobody uses it */
+    void (*free)(int gpu, void *p);                   /* waits until no one uses it */
     int (*stream_open)(int gpu, int low, void **out); /* low: others come first */
     void (*stream_close)(int gpu, void *stream);
     int (*stream_wait)(int gpu, void *stream,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather.h - rows out of arrays that lie on a GPU: what is launched, and what it does to one element.
+/* gather.h - rows out of arrays that are on a GPU: what is launched, and what it does to one element.
  *
  * Types change only where no value can be lost, so nothing can fail there.  For the host (tests) and
  * for device code. */

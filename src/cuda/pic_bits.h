@@ -4,7 +4,7 @@
  * As jpeg_core.h, but for many threads: bits come in aligned words of 32, one of them loaded ahead;
  * tables are made entry by entry; coefficients are stored dequantized.  Stuffing (0 behind 0xFF) is
  * dropped on the way in.  A marker is data like any other: who decodes it ends where no unit may
- * end, and that is checked once, behind the unit.  Words behind the data are zeros. */
+ * end, and that is checked once, after the unit.  Words after the data are zeros. */
 #ifndef STOKER_PIC_BITS_H
 #define STOKER_PIC_BITS_H
 
@@ -132,7 +132,7 @@ STK_PIC_FN uint32_t stk_pic_byte(const stk_pic_bits *b, uint32_t i)
     return stk_pic_word(b, i / 4) >> i % 4 * 8 & 255;
 }
 
-/* Where the next bit lies; UINT32_MAX: far behind the end. */
+/* Where the next bit is; UINT32_MAX: far after the end. */
 STK_PIC_FN uint32_t stk_pic_bits_at(const stk_pic_bits *b)
 {
     uint32_t p = b->w * 4 + (b->ff && stk_pic_byte(b, b->w * 4) == 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_geom.h - where everything of a picture on the GPU lies: its planes, rows and taps in scratch
+/* pic_geom.h - where everything of a picture on the GPU is: its planes, rows and taps in scratch
  * memory, and the one check of a record that all kernels stand on.
  *
  * For the host (which lays scratch out) and for device code (which trusts no record): both compute
- * the same sizes from the record, and a job's parts lie in scratch in the order planes, rows, taps,
+ * the same sizes from the record, and a job's parts are in scratch in the order planes, rows, taps,
  * units, so device code knows from the next part's begin how much it may use.  Which MCUs a
  * rectangle sees, and with which filter a component grows, is as in codec/jpeg_base.c. */
 #ifndef STOKER_PIC_GEOM_H
@@ -29,7 +29,7 @@
 #define STK_PIC_TABLES 2            /* Huffman tables of a kind, baseline's limit */
 #define STK_PIC_ACROSS_ROWS 8       /* source rows that a block of threads takes at once */
 #define STK_PIC_DOWN_ROWS 16        /* output rows, likewise */
-#define STK_PIC_PAD 16              /* bytes behind the data that may be read */
+#define STK_PIC_PAD 16              /* bytes after the data that may be read */
 #define STK_PIC_KEEP_MORE 32        /* that data takes in the arena beyond its length */
 
 /* How a component grows to the picture's size. */
@@ -48,7 +48,7 @@ typedef struct stk_pic_plane {
 /* One axis of a job's taps: `n` words first | count << 16, then weights, `stride` an output. */
 typedef struct stk_pic_side {
     uint32_t n, stride, shift;
-    uint32_t begin, end; /* outputs that lie inside the picture */
+    uint32_t begin, end; /* outputs that are inside the picture */
     uint32_t lo, hi;     /* inputs that they touch; first counts from lo */
     uint32_t at;         /* of its words, in bytes from the stk_pic_taps on */
 } stk_pic_side;
@@ -390,7 +390,7 @@ STK_PIC_FN uint8_t *stk_pic_out(const stk_pic_launch *l, const stk_pic_job *j)
 
 /* ---- the arena ---- */
 
-/* A place there is inside, with what may be read behind it.  0: none. */
+/* A place there is inside, with what may be read after it.  0: none. */
 STK_PIC_FN int stk_pic_in_arena(const stk_pic_launch *l, uint64_t at, uint64_t len)
 {
     return !at ||

@@ -9,7 +9,7 @@
 
 #include "cuda/pic_sync.h"
 
-/* Where points of a picture go: in scratch memory, stk_pic_found and the points behind it. */
+/* Where points of a picture go: in scratch memory, stk_pic_found and the points after it. */
 typedef struct stk_pic_points {
     uint64_t at;
     uint32_t chunk; /* MCUs of a chunk; 0: no points are wanted */

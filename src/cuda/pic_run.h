@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* Everything behind the copies of slab and lists, in order, on `stream`; nothing waits.  l is copied.
+/* Everything after the copies of slab and lists, in order, on `stream`; nothing waits.  l is copied.
  * The status words are zeroed before, on the same stream.  Returns a cudaError_t. */
 int stk_pic_run(const stk_pic_launch *l, cudaStream_t stream);
 

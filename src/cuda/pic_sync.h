@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pic_sync.h - pictures without seek points: where decoding may begin is found by many threads.
  *
- * The scan is cut into cells of STK_PIC_SUBSEQ bits, whatever lies there.  A block belongs to the
- * cell in which it begins, so a cell is known by the first block that begins in it or behind it:
+ * The scan is cut into cells of STK_PIC_SUBSEQ bits, whatever is there.  A block belongs to the
+ * cell in which it begins, so a cell is known by the first block that begins in it or after it:
  * bit and number in the MCU, its state.  Huffman codes fall into step by themselves, so that
  *
  *   guess    every thread walks over a few cells, as if a block began at the first one's first bit;
@@ -63,7 +63,7 @@ static inline uint32_t stk_sync_host_add(uint32_t *p, uint32_t v)
 #define STK_SYNC_MIN(p, v) (void)(*(p) = *(p) < (v) ? *(p) : (v))
 #endif
 
-/* A state is what lies between the cell's first bit and its first block << 4 | number of the block.
+/* A state is what is between the cell's first bit and its first block << 4 | number of the block.
  * A block has at most 1984 bits, twice that with stuffing, so 16 bits hold it. */
 typedef struct stk_sync_cell {
     uint16_t in, out;           /* states: its own, the next one's */
@@ -74,7 +74,7 @@ typedef struct stk_sync_cell {
 
 #define STK_SYNC_BIT 0x7FF
 #define STK_SYNC_BAD 0x800
-#define STK_SYNC_FINAL 0x1000 /* MCUs behind which nothing but padding comes: the picture's end */
+#define STK_SYNC_FINAL 0x1000 /* MCUs after which nothing but padding comes: the picture's end */
 
 typedef struct stk_sync_sum {
     uint32_t mcus;
@@ -91,7 +91,7 @@ typedef struct stk_sync { /* shared memory of a block of threads */
     uint32_t status;           /* STK_PIC_BAD_* */
     uint32_t rounds, walked;   /* what it took: rounds of all tiles; cells walked over */
     uint32_t cols, mcus;       /* MCUs of a row, of the picture */
-    uint32_t view[4], last;    /* x0, y0, x1, y1; the MCU behind the last row of it */
+    uint32_t view[4], last;    /* x0, y0, x1, y1; the MCU after the last row of it */
     stk_sync_sum carry;        /* of the tiles before */
     stk_pic_unit *unit;
     uint32_t n_units, kept; /* room for them; that there are */
@@ -264,7 +264,7 @@ STK_HD static inline uint32_t stk_sync_stop(const stk_sync *s, uint32_t cell)
     return cell + 1 == s->cells ? s->data.end * 8 + 1 : (cell + 1) * STK_PIC_SUBSEQ;
 }
 
-/* An MCU begins.  Is it the end of the picture: does padding only come behind it? */
+/* An MCU begins.  Is it the end of the picture: does padding only come after it? */
 STK_HD static inline void stk_sync_mcu(const stk_sync *s, stk_sync_cell *c, const stk_walk *w,
                                        uint32_t begin)
 {
@@ -332,7 +332,7 @@ STK_HD static inline void stk_sync_walk(stk_sync *s, uint32_t i, uint32_t n)
             stk_walk_dc(&w, &d, &s->t);
         }
         stk_walk_ac_some(&w, &d, &s->t);
-        if (w.bad && c.first < STK_SYNC_FINAL) /* behind the end it means nothing */
+        if (w.bad && c.first < STK_SYNC_FINAL) /* after the end it means nothing */
             c.first |= STK_SYNC_BAD;
     }
 }

@@ -137,7 +137,7 @@ STK_PIC_FN void stk_pic_unit_store(stk_pic_thread *t, const stk_pic_shape *s,
         t->bad |= STK_PIC_BAD_CODE;
 }
 
-/* The next MCU; behind the last that planes cover there is nothing to do for a unit whose end is
+/* The next MCU; after the last that planes cover there is nothing to do for a unit whose end is
  * not checked. */
 STK_PIC_FN void stk_pic_unit_next(stk_pic_thread *t, const stk_pic_shape *s)
 {

@@ -61,7 +61,7 @@ STK_PIC_FN uint32_t stk_pic_word_at(const uint8_t *p)
     return *(const uint32_t *)(const void *)p;
 }
 
-/* Samples of the pixels x to x + 3, x a multiple of 4; those behind the edge mean nothing. */
+/* Samples of the pixels x to x + 3, x a multiple of 4; those after the edge mean nothing. */
 STK_PIC_FN uint32_t stk_pic_up4(const stk_pic_line *l, uint32_t x)
 {
     uint32_t s[4], v = 0;
@@ -107,7 +107,7 @@ STK_PIC_FN uint32_t stk_pic_rgb(uint32_t y, uint32_t cb, uint32_t cr)
     return stk_pic_pack8(v);
 }
 
-/* The i-th Y, Cb and Cr of four as they are; nobody looks at the highest byte. */
+/* The i-th Y, Cb and Cr of four as they are; no one looks at the highest byte. */
 STK_PIC_FN uint32_t stk_pic_ycc(uint32_t y, uint32_t cb, uint32_t cr, uint32_t i)
 {
 #if defined(__CUDA_ARCH__)
@@ -138,7 +138,7 @@ STK_PIC_FN stk_pic_v4 stk_pic_pixels4(const stk_pic_line line[3], uint32_t n_com
     return out;
 }
 
-/* One row of a picture that lies on the GPU. */
+/* One row of a picture that is on the GPU. */
 typedef struct stk_pic_reach {
     const uint8_t *row; /* pixel 0, red */
     int64_t step_x, step_c;
@@ -165,7 +165,7 @@ STK_PIC_FN stk_pic_reach stk_pic_reach_of(const stk_pic_source *s, uint32_t y)
     return r;
 }
 
-/* Its pixels x to x + 3, x a multiple of 4; those behind the edge mean nothing, nor does the highest
+/* Its pixels x to x + 3, x a multiple of 4; those after the edge mean nothing, nor does the highest
  * byte of any. */
 STK_PIC_FN stk_pic_v4 stk_pic_reach4(const stk_pic_reach *r, uint32_t x)
 {

@@ -8,7 +8,7 @@
  * walk that goes through a place where a block begins stops there, whatever it came from.
  *
  * A walk may begin at any bit.  From a wrong one it finds codes that do not exist and blocks that
- * run over: it notes that, takes the block as done and goes on.  Bits behind the scan's end read as
+ * run over: it notes that, takes the block as done and goes on.  Bits after the scan's end read as
  * something; the place where the next block begins tells. */
 #ifndef STOKER_PIC_WALK_H
 #define STOKER_PIC_WALK_H
@@ -102,8 +102,8 @@ typedef struct stk_walk_bits {
     uint64_t buf;    /* the next bits, from the top */
     uint32_t n;      /* bits in buf */
     uint32_t p;      /* the first byte that is not in buf */
-    uint32_t ff;     /* the byte behind the last stuffed one that was seen */
-    uint32_t lo, hi; /* big-endian: the words at p / 4 and behind it */
+    uint32_t ff;     /* the byte after the last stuffed one that was seen */
+    uint32_t lo, hi; /* big-endian: the words at p / 4 and after it */
 } stk_walk_bits;
 
 STK_HD static inline uint32_t stk_walk_word(const stk_walk_data *d, uint32_t i)
@@ -197,13 +197,13 @@ STK_HD static inline void stk_walk_drop(stk_walk_bits *b, uint32_t n)
     b->n -= n;
 }
 
-/* Where the next bit lies, or a little behind it: stuffed bytes in the window are not seen. */
+/* Where the next bit is, or a little after it: stuffed bytes in the window are not seen. */
 STK_HD static inline uint32_t stk_walk_near(const stk_walk_bits *b)
 {
     return b->p * 8 - b->n;
 }
 
-/* Where it lies, as stk_jpeg_bits_at() has it. */
+/* Where it is, as stk_jpeg_bits_at() has it. */
 STK_HD static inline uint32_t stk_walk_at(const stk_walk_bits *b, const stk_walk_data *d)
 {
     uint32_t bytes = (b->n + 7) / 8, p = b->p;

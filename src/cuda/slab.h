@@ -14,7 +14,7 @@
  *     across   planes -> rows of output width, RGBX or YCCX, u8: chroma brought to size, color, filter
  *     down     rows -> the output: filter, color, type, layout
  *
- * Pictures that lie on the GPU already, decoded by somebody else, have records of geometry alone; a
+ * Pictures that are on the GPU already, decoded by somebody else, have records of geometry alone; a
  * launch of such pictures says where their pixels and outputs are (stk_pic_source).
  *
  * The arithmetic is the CPU's (jpeg_core.h, kern_c.c), so the pixels are the same, bit for bit.
@@ -66,7 +66,7 @@ typedef struct stk_pic {
     uint32_t size; /* of the record, a multiple of STK_PIC_ALIGN */
     uint16_t kind;
     uint8_t n_comps;   /* 1 or 3 */
-    uint8_t ycc;       /* color behind sampling */
+    uint8_t ycc;       /* color after sampling */
     stk_pic_axis x, y; /* of the clip; y.flip mirrors top to bottom */
     uint32_t clip_x, clip_y;
     uint32_t need[4]; /* x, y, w, h: pixels of the picture that are sampled; w 0: all is black */
@@ -81,8 +81,8 @@ typedef struct stk_pic {
     uint32_t quants_at;             /* uint16_t[64] each, natural order */
     uint32_t dcs_at, acs_at;        /* stk_pic_huff each */
     uint32_t units_at, n_units;     /* stk_pic_unit each; WHOLE: none */
-    uint32_t data_at, data_len; /* bytes of the scan, stuffing as it lies; 16 more may be read */
-    uint64_t arena_at; /* SEEK: the data lies there, in the launch's arena; 0: it lies here */
+    uint32_t data_at, data_len; /* bytes of the scan, stuffing as it is stored; 16 more may be read */
+    uint64_t arena_at; /* SEEK: the data is there, in the launch's arena; 0: it is here */
     uint32_t scan;     /* 1: the data is the scan from its begin, and may be kept */
     uint32_t zero;
 } stk_pic;
@@ -90,7 +90,7 @@ typedef struct stk_pic {
 /* One picture of a launch: offsets into the slab and the scratch memory. */
 typedef struct stk_pic_job {
     uint64_t rec;     /* of its record in the slab */
-    uint64_t planes;  /* in scratch: a component's plane behind the other (stk_pic_plane) */
+    uint64_t planes;  /* in scratch: a component's plane after the other (stk_pic_plane) */
     uint64_t rows;    /* in scratch: need.h rows of x.n pixels, 4 bytes each */
     uint64_t taps;    /* in scratch: stk_pic_taps, both axes */
     uint64_t units;   /* in scratch, WHOLE: units that sync finds */
@@ -112,7 +112,7 @@ typedef enum stk_pic_dtype {
     STK_PIC_AS_F32
 } stk_pic_dtype;
 
-/* A picture of u8 pixels that lies on the GPU, and where it goes. */
+/* A picture of u8 pixels that is on the GPU, and where it goes. */
 typedef struct stk_pic_source {
     const uint8_t *data;            /* pixel (0, 0), red */
     int64_t step_x, step_y, step_c; /* bytes to the next pixel, row, channel */

@@ -35,7 +35,7 @@ static int join(char *path, const char *root, size_t len, stk_bytes name, stk_er
     if (s[0] == '/') {
         if (name.len <= len || memcmp(s, root, len) != 0 || s[len] != '/')
             return stk_fail(err, STK_ECORRUPT,
-                            "\"%.*s\" lies outside the root %.*s: refused; open(root=\"/\") "
+                            "\"%.*s\" is outside the root %.*s: refused; open(root=\"/\") "
                             "allows any",
                             shown, s, len > 80 ? 80 : (int)len, root);
         len = 0;

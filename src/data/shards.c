@@ -3,7 +3,7 @@
  *
  * Up to a cap of files a shard is opened once and stays open: its slot is a pointer that is
  * installed by compare-and-swap, so a lookup is one load.  Beyond the cap the files sit in a
- * list, least recently used first, under a lock, and those that nobody holds are closed.  A
+ * list, least recently used first, under a lock, and those that no one holds are closed.  A
  * directory costs no descriptor, so there the cap does not count.  After fork() a lock may be
  * held by a thread that the child does not have; so the list belongs to the process that made
  * it, and a child makes its own. */
@@ -201,7 +201,7 @@ static void push_newest_locked(lru *l, uint32_t i) STK_REQUIRES(l->lock)
     l->newest = i;
 }
 
-/* Take the oldest file that nobody holds out of the list; NULL while there is room or all are
+/* Take the oldest file that no one holds out of the list; NULL while there is room or all are
  * held. */
 static stk_file *evict_locked(lru *l, uint32_t cap) STK_REQUIRES(l->lock)
 {

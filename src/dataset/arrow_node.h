@@ -27,7 +27,7 @@ void stk_shared_unref(shared_names *s);                                /* NULL i
 
 /* ---- all of these: 0, or -1 without memory ---- */
 
-/* With zeroed children, to be filled in; `format` lives for ever. */
+/* With zeroed children, to be filled in; `format` lives without limit. */
 int stk_schema_node(struct ArrowSchema *out, const char *format, const char *name, int64_t flags,
                     uint32_t n_children);
 int stk_schema_dictionary(struct ArrowSchema *of, const char *format);

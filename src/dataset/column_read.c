@@ -31,7 +31,7 @@ typedef struct reading {
     uint32_t schema; /* that the targets are of */
     target to[STK_MAX_COLUMNS];
     stk_values values[STK_MAX_COLUMNS];
-    uint8_t *bytes; /* the field at hand */
+    uint8_t *bytes; /* the field available */
     size_t cap;
     uint8_t *plain; /* a JSON string without its quotes */
     size_t plain_cap;

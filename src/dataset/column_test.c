@@ -74,7 +74,7 @@ static void added_and_kept(void **state)
     check_cls(ds, &d, STK_UNSET);
     stk_dataset_unref(&ds);
 
-    set_grow(&d, 5); /* opening knows it of three shards only; mending reads the other two */
+    set_grow(&d, 5); /* opening knows it of three shards only; repair reads the other two */
     assert_int_equal(set_open(&d, &ds, &err), 0);
     assert_null(stk_dataset_column(ds, 0, NULL));
     assert_int_equal(stk_column_open(&c, ds, "cls", NULL, &err), STK_ENOTFOUND);

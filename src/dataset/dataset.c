@@ -47,7 +47,7 @@ static void seek_find(stk_dataset *ds)
     if (stk_seekfile_foreign(ds->seek))
         stk_log_line(&ds->log, STK_LOG_WARN,
                      "going on without some seek points: in %s those of %" PRIu64
-                     " shard(s) are of other data; make them anew: stoker index --jpeg ...",
+                     " shard(s) are of other data; make them again: stoker index --jpeg ...",
                      path, stk_seekfile_foreign(ds->seek));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset_test.c - open, find, build once, mend; stale and damaged data; read samples.  Over
+/* dataset_test.c - open, find, build once, repair; stale and damaged data; read samples.  Over
  * real tar files. */
 #include <errno.h>
 #include <fcntl.h>

@@ -190,7 +190,7 @@ static int look_at(stk_indexer *x, const char *path, stk_error *err)
 }
 
 /* Beside the data, then in the cache.  A bad one beside is no reason to refuse a good one in the
- * cache: that is how one mends the index of data that cannot be written to. */
+ * cache: that is how one repairs the index of data that cannot be written to. */
 static int look(stk_indexer *x, stk_error *err)
 {
     stk_error other;
@@ -257,7 +257,7 @@ static int lock_take(stk_lock_file *l, const char *index, int parents, const stk
     return STK_EIO;
 }
 
-/* ---- open, mend ---- */
+/* ---- open, repair ---- */
 
 static int may_build(int rc, int mend)
 {

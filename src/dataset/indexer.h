@@ -12,7 +12,7 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
     const char *const *columns;          /* typed columns that it shall have */
     uint32_t n_columns;
     uint32_t workers;
-    int force;    /* build anew, carry nothing over */
+    int force;    /* build again, carry nothing over */
     int thorough; /* check an index that is found to its last byte */
     int classes_fixed; /* by the user: class folders don't number them */
     int keep_numbers; /* stk_indexer_repair(): refuse class folders that renumber labels all the same */
@@ -32,7 +32,7 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
 
 /* Open the index of the shards that the URLs name, building it when there is none. */
 int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_error *err);
-/* The same, and a stale or damaged one is built anew; damage is looked for. */
+/* The same, and a stale or damaged one is built again; damage is looked for. */
 int stk_indexer_repair(stk_indexer *x, const char *const *urls, size_t n, stk_error *err);
 void stk_indexer_fini(stk_indexer *x);
 
@@ -49,7 +49,7 @@ int stk_indexer_writer(stk_indexer *x, const char *path, stk_index_writer **out,
 
 /* indexer_columns.c: 1: x->index lacks columns that are wanted; 0: it has them. */
 int stk_indexer_lacks_columns(stk_indexer *x, stk_error *err);
-/* Write x->index anew with them to `path` (NULL: memory) and open that instead. */
+/* Write x->index again with them to `path` (NULL: memory) and open that instead. */
 int stk_indexer_add_columns(stk_indexer *x, const char *path, stk_error *err);
 
 #endif

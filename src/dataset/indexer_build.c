@@ -260,7 +260,7 @@ static int scan_file(build *b, uint64_t i, stk_file *f, stk_index_part *part, st
         strcmp(now.etag, info->etag) != 0)
         return stk_fail(err, STK_ESTALE,
                         "shard changed while it was indexed (%" PRIu64 " bytes, then %" PRIu64
-                        "); try again when nobody writes it",
+                        "); try again when no one writes it",
                         info->size, now.size);
     advance(&p, info->size);
     return stk_index_writer_add(b->writer, i, info, part, err);

@@ -37,7 +37,7 @@ static int want(adding *a, const char *name, stk_error *err)
     return 0;
 }
 
-/* What is asked for, and, where an index is mended, what it knows of some shards only. */
+/* What is asked for, and, where an index is repaired, what it knows of some shards only. */
 static int wanted(adding *a, stk_error *err)
 {
     const stk_indexer *x = a->x;

@@ -8,7 +8,7 @@
 typedef struct stk_seek_build { /* init with zeros, set what is wanted.  Thread: one. */
     /* wanted */
     uint32_t workers;
-    int force;                /* make anew what is there */
+    int force;                /* make again what is there */
     stk_progress_fn progress; /* in samples */
     void *progress_cookie;
     /* found */

@@ -261,7 +261,7 @@ int stk_cache_trim(stk_cache *c)
 void stk_block_put(stk_cache *c, stk_block *b)
 {
     pthread_mutex_lock(&c->lock);
-    if (--b->users == 0) { /* nobody else can touch its state now */
+    if (--b->users == 0) { /* no one else can touch its state now */
         if (b->state == FAILED || b->state == NEW)
             forget_locked(c, b);
         else

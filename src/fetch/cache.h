@@ -29,7 +29,7 @@ int stk_cache_of_process(_Atomic(stk_cache *) *slot, uint64_t bound, stk_cache *
                          stk_error *err);
 void stk_cache_close(stk_cache **c); /* does nothing to a parent's */
 uint64_t stk_cache_held(const stk_cache *c); /* bytes of all blocks */
-int stk_cache_trim(stk_cache *c); /* drop all blocks that nobody uses.  1: there were some */
+int stk_cache_trim(stk_cache *c); /* drop all blocks that no one uses.  1: there were some */
 
 /* The block at `place` of a shard; it may not be read yet.  Ends with stk_block_put().  A new one has
  * room for what is read and for what that unpacks to.  STK_ELIMIT: there is none, for now. */
@@ -45,7 +45,7 @@ stk_block_need stk_block_want(stk_block *b, stk_waiter *w);
 stk_io *stk_block_io(stk_block *b);
 void stk_block_arrived(stk_block *b); /* its io is through: tell those who wait */
 
-/* The unpacked bytes, unpacking them if nobody has.  Borrowed while the block is held.  STK_PENDING:
+/* The unpacked bytes, unpacking them if no one has.  Borrowed while the block is held.  STK_PENDING:
  * another one unpacks them, and `w` is told later. */
 int stk_block_open(stk_block *b, const stk_format *format, stk_waiter *w, stk_bytes *out,
                    stk_error *err);

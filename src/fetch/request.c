@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.c - plan the reads of one sample, do them now or later, check them.
  *
- * Fields that lie close together are read in one go: in a tar shard a sample's fields are
+ * Fields that are close together are read in one go: in a tar shard a sample's fields are
  * neighbours, and a header between them costs less than a second call. */
 #include "fetch/request.h"
 
@@ -189,7 +189,7 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
     return stk_cache_get(r->cache, d, r->entry.shard, &w->place, &w->block, err);
 }
 
-/* Has a read of its own or shares one: it lies in no block and is not at hand already. */
+/* Has a read of its own or shares one: it is in no block and is not available already. */
 static int is_read(const stk_wanted *w)
 {
     return !w->block && w->file;
@@ -241,7 +241,7 @@ static void place_reads(stk_request *r, uint8_t *dst)
         r->io[i].dst = dst;
 }
 
-/* 0: all of it is at hand, or a GPU has it, and the shard need not even be open. */
+/* 0: all of it is available, or a GPU has it, and the shard need not even be open. */
 static int reads_any(const stk_request *r, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)

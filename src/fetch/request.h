@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.h - one sample's bytes on their way.
  *
- * A worker owns a request and uses it over and over while bytes are at hand: begin, try, finish,
+ * A worker owns a request and uses it over and over while bytes are available: begin, try, finish,
  * end.  When bytes must be waited for, the request is submitted and leaves the worker; it comes
  * back through arrived(), to any worker. */
 #ifndef STOKER_REQUEST_H
@@ -17,7 +17,7 @@ typedef struct stk_wanted { /* one field */
     uint32_t number;  /* of the field in its sample, set before begin(); with a fallback UINT16_MAX:
                        * it has none */
     stk_block *block; /* shared place */
-    stk_file *file;   /* else: where the range lies; NULL: the bytes are here */
+    stk_file *file;   /* else: where the range is; NULL: the bytes are here */
     int own;          /* file was opened for this request */
     stk_waiter waiter;
     uint32_t io;     /* else: which read has it */
@@ -84,7 +84,7 @@ int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_a
  * the next caller.  Any thread. */
 int stk_dataset_request(stk_dataset *ds, uint32_t fields, stk_request **out, stk_error *err);
 void stk_dataset_request_done(stk_dataset *ds, stk_request **r); /* ends it; NULL is fine */
-void stk_dataset_rest(stk_dataset *ds); /* nobody reads: let go of what is kept */
+void stk_dataset_rest(stk_dataset *ds); /* no one reads: let go of what is kept */
 void stk_request_close(stk_request **r);
 int stk_request_trim(stk_request *r); /* between samples: give its memory back.  1: it had some */
 
@@ -107,7 +107,7 @@ int stk_request_finish(stk_request *r, stk_error *err);
  * The request has no account: nothing is charged, and begin() checks ranges against the shard's size.
  * Fields in blocks (r->blocks) are valid until end(), all others as long as dst and the data set. */
 int stk_request_wait(stk_request *r, void *dst, stk_error *err);
-/* Let go of file and blocks; the request can begin anew. */
+/* Let go of file and blocks; the request can begin again. */
 void stk_request_end(stk_request *r);
 
 /* A failed read of an async source, after its pause: submit it again.  Any thread. */

@@ -339,7 +339,7 @@ static void limits(void **state)
     assert_int_equal(atomic_load(&account.used), 0);
 }
 
-/* A format that says a field lies where no file can reach. */
+/* A format that says a field is where no file can reach. */
 static int far_locate(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err)
 {
     (void)e;

@@ -37,7 +37,7 @@ static inline int stk_uring_open(stk_uring **out, uint32_t depth, _Atomic uint64
     return stk_fail(err, STK_ENOTSUP, "this build has no liburing");
 }
 
-/* Nobody has a ring to call these with. */
+/* No one has a ring to call these with. */
 static inline void stk_uring_close(stk_uring **u)
 {
     (void)u;

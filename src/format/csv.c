@@ -3,7 +3,7 @@
  *
  * RFC 4180, strictly: quotes enclose a whole cell, a quote in it is doubled, commas and ends of
  * lines in it are its own.  A lone quote elsewhere is an error: guessing would shift the columns
- * of everything behind it.  Lines end in LF or CR LF. */
+ * of everything after it.  Lines end in LF or CR LF. */
 #include "format/csv.h"
 
 #include <string.h>
@@ -52,7 +52,7 @@ static int end_cell(csv *c, stk_error *err)
     return 0;
 }
 
-/* At an opening quote; ends behind the closing one. */
+/* At an opening quote; ends after the closing one. */
 static int quoted_cell(csv *c, stk_error *err)
 {
     for (c->p++;;) {
@@ -90,7 +90,7 @@ static int plain_cell(csv *c, stk_error *err)
     return stk_text_put(&c->out->text, from, (size_t)(c->p - from), err);
 }
 
-/* Behind a cell.  0: another follows; STK_END: the record is over (the CR before a line's end goes
+/* After a cell.  0: another follows; STK_END: the record is over (the CR before a line's end goes
  * with it). */
 static int after_cell(csv *c, int quoted, stk_error *err)
 {
@@ -107,7 +107,7 @@ static int after_cell(csv *c, int quoted, stk_error *err)
         return end_cell(c, err);
     }
     if (c->p < c->end && *c->p != '\n')
-        return stk_fail(err, STK_ECORRUPT, "text behind the closing quote of cell %u",
+        return stk_fail(err, STK_ECORRUPT, "text after the closing quote of cell %u",
                         c->out->n + 1);
     if (!quoted && t->len > (c->out->n ? c->out->end[c->out->n - 1] : 0) &&
         t->s[t->len - 1] == '\r')

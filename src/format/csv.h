@@ -6,7 +6,7 @@
 #include "base/text.h"
 
 typedef struct stk_cells { /* init with zeros, end with fini */
-    stk_text text;         /* all cells, one behind the other, without their quotes */
+    stk_text text;         /* all cells, one after the other, without their quotes */
     size_t *end;           /* where each ends */
     uint32_t n, cap;
 } stk_cells;

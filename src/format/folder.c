@@ -151,7 +151,7 @@ static int folder_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *e
     (void)size;
     if (!s.path)
         return stk_fail(err, STK_EINVAL, "is a file, not a folder of pictures");
-    if (stk_is_flat(s.path)) /* what lies deeper has no class and is none of a flat folder's */
+    if (stk_is_flat(s.path)) /* what is deeper has no class and is none of a flat folder's */
         rc = stk_names_add(&dirs, "", 0, err);
     else
         rc = stk_folder_walk(s.path, &dirs, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* format.h - how samples lie in bytes. */
+/* format.h - how samples are in bytes. */
 #ifndef STOKER_FORMAT_H
 #define STOKER_FORMAT_H
 

@@ -58,7 +58,7 @@ static int begin(stk_group *g, const stk_member *m, size_t key_len, stk_error *e
     g->n = 0;
     g->bad = 0;
     if (g->table) {
-        g->mask = 15; /* a sample of many fields does not slow those behind it */
+        g->mask = 15; /* a sample of many fields does not slow those after it */
         memset(g->table, 0, 16 * sizeof *g->table);
     }
     STK_TRY(stk_text_put(&g->key, m->name, key_len, err));

@@ -19,7 +19,7 @@ typedef struct stk_group {
     stk_scan *scan;
     int open, bad;
     uint64_t start;
-    stk_text key, names; /* names: of all fields, one behind the other, each with a NUL */
+    stk_text key, names; /* names: of all fields, one after the other, each with a NUL */
     stk_field *field;    /* while gathering, .name is an offset in names */
     uint32_t n, cap;
     uint32_t *table; /* field number + 1 by hash of the name; 0: free */

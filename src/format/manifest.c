@@ -2,7 +2,7 @@
 /* manifest.c - a list of files as a data set: CSV with a header line, or JSON lines.
  *
  * Column `path` names a file, `offset` and `length` (both may be missing) a range of it; every
- * other column is a field of its own.  All texts go into the index, behind the sample's key and a
+ * other column is a field of its own.  All texts go into the index, after the sample's key and a
  * NUL, so that a path is known before anything is read: key, NUL, 0 or 1, with 1 the range as
  * two numbers of 8 bytes, then the texts.  A field's offset, less the sample's, is its place in
  * there.  Which file a path means is found out when it is opened: see `open` in a chain. */
@@ -25,7 +25,7 @@ typedef struct column {
 typedef struct manifest {
     stk_scan *scan;
     int json;
-    uint64_t line;     /* of the record at hand */
+    uint64_t line;     /* of the record available */
     stk_cells header;  /* CSV: the names */
     stk_cells cells;   /* CSV: the values */
     uint8_t *unquoted; /* JSON: the record's texts */
@@ -125,7 +125,7 @@ static int fields_reserve(manifest *m, stk_error *err)
     return 0;
 }
 
-/* The columns at hand are a sample that lies at `offset` of the manifest. */
+/* The columns available are a sample that is at `offset` of the manifest. */
 static int report(manifest *m, uint64_t offset, stk_error *err)
 {
     const column *path = find_column(m, "path");
@@ -392,7 +392,7 @@ static int text_of(const stk_entry *e, const stk_field *field, stk_bytes *out, s
     uint64_t at = field->offset - e->offset;
 
     if (field->offset < e->offset || at > e->key.len || field->size > e->key.len - at)
-        return stk_fail(err, STK_ECORRUPT, "the index says that field %s lies outside its sample",
+        return stk_fail(err, STK_ECORRUPT, "the index says that field %s is outside its sample",
                         field->name);
     *out = (stk_bytes){ e->key.data + at, (size_t)field->size };
     return 0;

@@ -56,7 +56,7 @@ static void csv(void **state)
     assert_string_equal(record("a,\"b\"\r", 0), "more");
     assert_string_equal(record("a,\"b", 0), "more");
     assert_string_equal(record("a,\"b", 1), "a quoted cell has no closing quote");
-    assert_string_equal(record("\"a\"b\n", 0), "text behind the closing quote of cell 1");
+    assert_string_equal(record("\"a\"b\n", 0), "text after the closing quote of cell 1");
     assert_non_null(strstr(record("a,b\"\n", 0), "a quote inside cell 2"));
 }
 
@@ -138,7 +138,7 @@ static void samples(void **state)
     assert_int_equal(stk_format_manifest.probe("x.csv.tar", (stk_bytes){ 0 }), 0);
 }
 
-/* What an index that lies may say. */
+/* What an index that is may say. */
 static void bad_index(void **state)
 {
     static const uint8_t half[] = "a\0\1xxxx";

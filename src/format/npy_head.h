@@ -10,7 +10,7 @@
 
 typedef struct stk_npy {
     stk_dtype dtype;
-    int swapped, fortran; /* as it lies in the file */
+    int swapped, fortran; /* as it is stored in the file */
     uint32_t ndim;
     int64_t shape[STK_MAX_DIMS];
     uint64_t count;  /* elements; their bytes don't overflow */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tar.c - WebDataset shards: walk a tar file's headers once and hand its members to group.c.
  *
- * Only headers are read, through a window that grows while they lie close together and shrinks
+ * Only headers are read, through a window that grows while they are close together and shrinks
  * to 4 KiB when members are large, so that indexing costs a few percent of a shard of pictures.
  * Extension headers (pax 'x', GNU 'L') gather in `ext` until their member comes; where several
  * say the same, the first wins, as in Python's tarfile.
@@ -74,7 +74,7 @@ static int window_fill(window *w, uint64_t offset, size_t len, stk_error *err)
     return 0;
 }
 
-/* The file's bytes [offset, offset + len), which must lie inside it; valid until the next call. */
+/* The file's bytes [offset, offset + len), which must be inside it; valid until the next call. */
 static int window_get(window *w, uint64_t offset, size_t len, const uint8_t **out, stk_error *err)
 {
     const stk_source *source = w->file->source;
@@ -90,7 +90,7 @@ static int window_get(window *w, uint64_t offset, size_t len, const uint8_t **ou
 
 /* ---- headers ---- */
 
-/* Does [at + 512, + size) lie in the file, whole blocks of it?  *next: the header behind. */
+/* Does [at + 512, + size) are in the file, whole blocks of it?  *next: the header behind. */
 static int check_range(const walk *k, const char *name, uint64_t size, uint64_t *next,
                        stk_error *err)
 {

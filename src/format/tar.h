@@ -30,7 +30,7 @@ int stk_tar_checksum_ok(const uint8_t block[TAR_BLOCK]);
 int stk_tar_header_parse(const uint8_t block[TAR_BLOCK], tar_header *out, stk_error *err);
 int stk_tar_pax_parse(const uint8_t *data, size_t len, tar_pax *out, stk_error *err);
 
-/* Types whose size counts blocks behind the header: regular, extension and unknown ones (as
+/* Types whose size counts blocks after the header: regular, extension and unknown ones (as
  * POSIX asks), but no links, devices, folders and FIFOs. */
 int stk_tar_has_data(char type);
 

@@ -25,8 +25,8 @@ static size_t find_last(const char *s, size_t len, char c)
 }
 
 /* The directory part may end at any slash of the first line, the last one first, or be empty;
- * the key then runs to the first dot behind it, which may not follow at once, and no slash may
- * follow the dot.  Once a dot lies before the last slash, shorter directory parts find none
+ * the key then runs to the first dot after it, which may not follow at once, and no slash may
+ * follow the dot.  Once a dot is before the last slash, shorter directory parts find none
  * better, so that at most three starts are tried. */
 int stk_wds_split(const char *name, size_t len, size_t *key_len, size_t *ext_start)
 {

@@ -67,7 +67,7 @@ static void newlines(void **state)
     check_split("a.c\n", "a", "c\n");
     check_split("x/\ny/b.c", "x/\ny/b", "c");
     check_split("x.1/\ny/b.c", "x.1/\ny/b", "c"); /* the directory may end in the first line */
-    check_split("x\n.1/b.c", NULL, NULL);         /* but not behind it */
+    check_split("x\n.1/b.c", NULL, NULL);         /* but not after it */
 }
 
 static void ignored(void **state)

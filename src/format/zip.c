@@ -39,7 +39,7 @@ static int torn(uint64_t offset, const char *why, stk_error *err)
     return rc;
 }
 
-/* The record past 4 GiB, which lies before the plain one. */
+/* The record past 4 GiB, which is before the plain one. */
 static int find_end64(stk_file *f, uint64_t end, directory *d, stk_error *err)
 {
     uint8_t b[END64_SIZE];
@@ -52,7 +52,7 @@ static int find_end64(stk_file *f, uint64_t end, directory *d, stk_error *err)
         return torn(end - LOCATOR_SIZE, "its directory is not where it should be", err);
     at = le(b + 8, 8);
     if (end < END64_SIZE || at > end - END64_SIZE)
-        return torn(end - LOCATOR_SIZE + 8, "its directory is said to lie past its end", err);
+        return torn(end - LOCATOR_SIZE + 8, "its directory is said to be past its end", err);
     STK_TRY(stk_file_read(f, at, b, END64_SIZE, err));
     if (le(b, 4) != 0x06064b50)
         return torn(at, "its directory is not where it should be", err);
@@ -84,7 +84,7 @@ static int find_end(stk_file *f, uint64_t size, directory *d, stk_error *err)
     }
     stk_free(tail);
     if (rc == 0 && (d->offset > size || d->size > size - d->offset))
-        rc = torn(size, "its directory is said to lie past its end", err);
+        rc = torn(size, "its directory is said to be past its end", err);
     if (rc == 0 && (d->size > MAX_DIRECTORY || d->members > MAX_MEMBERS))
         rc = stk_fail(err, STK_ELIMIT, "zip: %" PRIu64 " members are too many", d->members);
     return rc;
@@ -120,7 +120,7 @@ static int place(stk_file *f, uint64_t size, uint64_t header, stk_zip_member *m,
     size_t name = strlen(m->name);
 
     if (size < LOCAL_SIZE || header > size - LOCAL_SIZE)
-        return torn(header, "a member is said to lie past its end", err);
+        return torn(header, "a member is said to be past its end", err);
     STK_TRY(stk_file_read(f, header, b, sizeof b, err));
     if (le(b, 4) != 0x04034b50)
         return torn(header, "a member is not where the directory says", err);
@@ -128,7 +128,7 @@ static int place(stk_file *f, uint64_t size, uint64_t header, stk_zip_member *m,
         return torn(header, "a member's own header says otherwise than the directory", err);
     m->offset = header + LOCAL_SIZE + le(b + 26, 2) + le(b + 28, 2);
     if (m->offset > size || m->packed > size - m->offset)
-        return torn(m->offset, "truncated: a member is said to lie past its end", err);
+        return torn(m->offset, "truncated: a member is said to be past its end", err);
     return 0;
 }
 
@@ -136,7 +136,7 @@ typedef struct walk { /* through the directory */
     stk_file *f;
     uint64_t size; /* of the part with members */
     stk_bytes left;
-    uint64_t at; /* where they lie in it */
+    uint64_t at; /* where they are in it */
 } walk;
 
 static int entry(walk *w, stk_zip *z, stk_error *err)

@@ -13,7 +13,7 @@ typedef struct stk_zip_member {
     uint16_t method;
     uint32_t crc;
     uint64_t offset;       /* of its bytes in the file */
-    uint64_t packed, size; /* as they lie there, unpacked */
+    uint64_t packed, size; /* as they are stored there, unpacked */
 } stk_zip_member;
 
 typedef struct stk_zip { /* init with zeros, end with fini */
@@ -21,7 +21,7 @@ typedef struct stk_zip { /* init with zeros, end with fini */
     size_t n;
 } stk_zip;
 
-/* Read the directory of a file of `size` bytes.  Every range lies in the file. */
+/* Read the directory of a file of `size` bytes.  Every range is in the file. */
 int stk_zip_read(stk_file *f, uint64_t size, stk_zip *out, stk_error *err);
 void stk_zip_fini(stk_zip *z);
 

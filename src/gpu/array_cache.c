@@ -12,7 +12,7 @@ struct stk_array_cache {
     int gpu;
     uint8_t *arena;
     uint64_t size;
-    void *stream, *chunk[2], *sent[2]; /* sent: events behind the copies */
+    void *stream, *chunk[2], *sent[2]; /* sent: events after the copies */
     unsigned turn;
     _Atomic uint64_t filled;
     _Atomic int ready;

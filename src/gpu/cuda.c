@@ -15,7 +15,7 @@
 static stk_mutex lock = STK_MUTEX_INITIALIZER;
 static const stk_cuda *loaded; /* lock */
 
-/* The folder that this very code was loaded from: the library lies beside it. */
+/* The folder that this very code was loaded from: the library is beside it. */
 static void *open_beside(char *why, size_t size)
 {
     char path[4096];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device.c - batches on their way to a GPU: a few streams ("flights"), taken in turn.
  *
- * A flight is taken by the worker that has the batch's last row.  When all are under way the batch waits,
+ * A flight is taken by the worker that has the batch's last row.  When all are in flight the batch waits,
  * and those that wait go together in the next one that is free: few pictures do not fill a GPU, many
  * do, and a GPU that is behind gets them in larger groups.  The call at the end of a flight's stream puts
  * it on a list; the thread that lands batches (stk_device_complete) hands them on and sends it off again. */
@@ -447,7 +447,7 @@ static void count_gathered(stk_transfer *f, const stk_batch *b)
     stk_mutex_unlock(&d->lock);
 }
 
-/* Rows of different sizes: the buffer that most of them share, behind it those that stand alone. */
+/* Rows of different sizes: the buffer that most of them share, after it those that stand alone. */
 static int send_list(stk_transfer *f, stk_batch *b, stk_batch_out *o, stk_error *err)
 {
     size_t used = atomic_load_explicit(&o->used, memory_order_relaxed), size;
@@ -476,7 +476,7 @@ static int send_output(stk_transfer *f, stk_batch *b, uint32_t i, stk_error *err
     stk_batch_out *o = &b->out[i];
 
     if (p->far_bytes)
-        return 0; /* pictures come behind all plain copies */
+        return 0; /* pictures come after all plain copies */
     if (p->shared && p->shared - 1 < i) {
         o->far = b->out[p->shared - 1].far;
         stk_buffer_ref(o->far);
@@ -565,7 +565,7 @@ int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err
     return STK_PENDING;
 }
 
-/* ---- rows made anew ---- */
+/* ---- rows made again ---- */
 
 static int mend_output(stk_transfer *f, stk_batch *b, uint32_t i, uint32_t row, stk_error *err)
 {

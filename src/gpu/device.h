@@ -2,9 +2,9 @@
 /* device.h - the last stage of a batch: its outputs to a GPU.
  *
  * Whoever does the last row of a batch queues everything on one of a few streams: one copy a tensor,
- * pictures as slabs (slab.h) with the kernels behind them, and at the end a call that says the batch
+ * pictures as slabs (slab.h) with the kernels after them, and at the end a call that says the batch
  * is there.  So a batch that is handed out is whole and still, for whatever stream the consumer likes;
- * nothing ever waits for the device but for a free stream.  What of it the consumer gets lies in
+ * nothing ever waits for the device but for a free stream.  What of it the consumer gets is in
  * buffers of a pool (far.h); where it was gathered is free as soon as the batch is handed out. */
 #ifndef STOKER_DEVICE_H
 #define STOKER_DEVICE_H
@@ -56,7 +56,7 @@ void stk_device_shut(stk_device *d);
 /* The stage: answers STK_PENDING, and stk_ticket_done() follows.  `state` is the device. */
 int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err);
 
-/* Rows that the GPU could not make were made anew here, in every output: bring row `row` over. */
+/* Rows that the GPU could not make were made again here, in every output: bring row `row` over. */
 int stk_device_repair(stk_device *d, stk_batch *b, uint32_t row, stk_error *err);
 
 typedef struct stk_device_stats {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_pool.c - one lock, one list of idle buffers, an event for each.
  *
- * An event is recorded behind the last uses that were named.  Several streams are waited for one
- * after the other: the one that is named last waits for the event before it is recorded anew. */
+ * An event is recorded after the last uses that were named.  Several streams are waited for one
+ * after the other: the one that is named last waits for the event before it is recorded again. */
 #include "gpu/gpu_pool.h"
 
 #include "base/lock.h"
@@ -12,7 +12,7 @@
 typedef struct far_buffer {
     stk_buffer b;
     stk_gpu_pool *far;
-    void *event; /* behind the uses that were named; NULL: none were */
+    void *event; /* after the uses that were named; NULL: none were */
     int waits;   /* lock: the event was recorded since the buffer was taken */
     struct far_buffer *next;
 } far_buffer;

@@ -82,7 +82,7 @@ static int takes(const stk_pic *r, const stk_jpeg_head *h, stk_error *err)
 /* ---- units ---- */
 
 typedef struct row {     /* of MCUs: bits of the scan */
-    uint64_t begin, end; /* of the first unit; behind what is copied */
+    uint64_t begin, end; /* of the first unit; after what is copied */
     uint64_t next;       /* the next row, or the scan's end */
     int last;
 } row;
@@ -445,7 +445,7 @@ void *stk_pic_plain_write(void *to, stk_pic_kind kind, uint32_t w, uint32_t h, s
     return data;
 }
 
-/* ---- pictures that lie there ---- */
+/* ---- pictures that are there ---- */
 
 static void far_record(stk_pic *r, const stk_view *view, uint32_t width, uint32_t height)
 {

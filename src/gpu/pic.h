@@ -3,7 +3,7 @@
  * a launch from a batch of records.
  *
  * Only that part of the file is copied that the view sees: from the seek point at or before its
- * first column to the end of the chunk in which its last column lies, row by row of MCUs. */
+ * first column to the end of the chunk in which its last column is, row by row of MCUs. */
 #ifndef STOKER_PIC_H
 #define STOKER_PIC_H
 
@@ -24,12 +24,12 @@ typedef struct stk_pic_gather {
     stk_pic_range *range; /* in scratch memory */
     stk_pic_unit *unit;   /* likewise */
     uint32_t n_ranges;
-    int all; /* the whole scan goes over, or lies there: units count from its begin */
+    int all; /* the whole scan goes over, or is there: units count from its begin */
     uint8_t quant[3], dc[3], ac[3]; /* the file's numbers of the record's tables */
 } stk_pic_gather;
 
 /* What of a JPEG must go over: g->rec.size bytes.  job->seek: STK_PIC_SEEK, else STK_PIC_WHOLE;
- * job->color: STK_JPEG_YCC is taken only where the view lies inside the picture.  One block of
+ * job->color: STK_JPEG_YCC is taken only where the view is inside the picture.  One block of
  * scratch, which must live until stk_pic_jpeg_write().
  * 0; STK_ENOTSUP: the host must decode it; STK_ESTALE: the seek points do not fit; STK_ENOMEM. */
 int stk_pic_jpeg_size(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *view,
@@ -53,7 +53,7 @@ void stk_pic_jpeg_write(void *to, const stk_pic_gather *g);
 size_t stk_pic_plain_size(size_t len);
 void *stk_pic_plain_write(void *to, stk_pic_kind kind, uint32_t w, uint32_t h, size_t len);
 
-/* A record of a picture that lies on the GPU: STK_PIC_FAR.  takes(): 0, or STK_ENOTSUP where a view
+/* A record of a picture that is on the GPU: STK_PIC_FAR.  takes(): 0, or STK_ENOTSUP where a view
  * is beyond what device code does. */
 size_t stk_pic_far_size(void);
 int stk_pic_far_takes(const stk_view *view, uint32_t width, uint32_t height, stk_error *err);
@@ -69,7 +69,7 @@ static inline uint32_t stk_pic_dtype_of(stk_dtype t)
                            : STK_PIC_AS_U8;
 }
 
-/* What one record adds to a launch.  Its writer asks, while the record is at hand. */
+/* What one record adds to a launch.  Its writer asks, while the record is available. */
 typedef struct stk_pic_share {
     uint64_t planes, rows, taps, units; /* bytes of scratch */
     uint32_t kind, n_units;
@@ -113,7 +113,7 @@ size_t stk_pic_lists_bytes(const stk_pic_item *item, uint32_t n);
  * many; 0: not even one.  Whoever wrote a record may be wrong about it: that shows as its status. */
 uint32_t stk_pic_plan(stk_pic_lists *p, const stk_pic_item *item, uint32_t n);
 
-/* The pointers of a launch whose lists lie at `lists` on the device. */
+/* The pointers of a launch whose lists are at `lists` on the device. */
 void stk_pic_launch_lists(stk_pic_launch *l, const stk_pic_lists *p, const void *lists);
 
 #endif

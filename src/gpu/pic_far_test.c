@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_far_test - records of pictures that lie on the GPU: whatever they say, the kernels' functions
+/* pic_far_test - records of pictures that are on the GPU: whatever they say, the kernels' functions
  * read no pixel that there is not and write nowhere else (run with sanitizers); what does not fit the
  * launch is found.  Sound ones: tests/gpu/host/transform_gpu_test.c. */
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 #define SEED 20261115u
 #define N 8
 
-#define MORE 1024 /* bytes behind the records: another kind is larger */
+#define MORE 1024 /* bytes after the records: another kind is larger */
 
 typedef struct bench {
     stk_rng rng;
@@ -114,7 +114,7 @@ static void hostile_records(void **state)
     (void)state;
     for (uint32_t round = 0; round < 3000; round++) {
         bench_open(&b, round);
-        if (round & 1) /* bits change behind the plan's back, or before it */
+        if (round & 1) /* bits change after the plan's back, or before it */
             bench_plan(&b);
         for (uint32_t i = 0; i < N; i++) {
             stk_pic *r = record(&b, i);
@@ -169,7 +169,7 @@ static void other_launches(void **state)
     }
 }
 
-/* A record that stands alone has no place in a launch of pictures that lie there. */
+/* A record that stands alone has no place in a launch of pictures that are there. */
 static void another_kind(void **state)
 {
     bench b;

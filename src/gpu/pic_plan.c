@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_plan.c - the launch of a batch: where each picture's parts lie in scratch memory, and which
+/* pic_plan.c - the launch of a batch: where each picture's parts are in scratch memory, and which
  * block of threads does what.
  *
  * A list's entries are taken by blocks of threads in order, so those that last longest come first:

@@ -203,7 +203,7 @@ static void check_units(const picture *t, const truth *u, const uint32_t *view)
             m++;
         count = m - first;
         if (!seen(t, view, first, count) && (count <= cols || k->mcu != first))
-            continue; /* of units of several rows some may be left that nobody sees */
+            continue; /* of units of several rows some may be left that no one sees */
         kept++;
         assert_int_equal(k->count, count);
         assert_int_equal(k->at, u->at[first]);
@@ -354,7 +354,7 @@ static void flat_pictures(void **state)
     }
 }
 
-/* Whatever comes behind the end marker, and whatever the padding bits are. */
+/* Whatever comes after the end marker, and whatever the padding bits are. */
 static void bytes_behind_the_end(void **state)
 {
     stk_rng rng;
@@ -544,7 +544,7 @@ static uint8_t *find_points(picture *t, uint32_t chunk, uint32_t room)
     return scratch;
 }
 
-/* Units that nobody sees have no MCUs, the others are as without points. */
+/* Units that no one sees have no MCUs, the others are as without points. */
 static void check_thinned(picture *t, const stk_pic_unit *all)
 {
     uint32_t n = 0;

@@ -547,7 +547,7 @@ static void damaged_scans(void **state)
     bench_close(&b);
 }
 
-/* Flip bits of records behind the plan's back, and before it. */
+/* Flip bits of records after the plan's back, and before it. */
 static void hostile_records(void **state)
 {
     uint32_t found = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* picture_cache.h - pictures that a GPU keeps, encoded: one arena there, and what of whom lies in it.
+/* picture_cache.h - pictures that a GPU keeps, encoded: one arena there, and what of whom is in it.
  *
  * An entry is a sample's picture, by the sample's number and that of the output.  Whoever sends its
  * batch claims it (none -> coming) and gets a place in the arena; when the batch has landed it is
@@ -31,7 +31,7 @@ typedef struct stk_cache_key { /* whose */
     uint32_t output;
 } stk_cache_key;
 
-/* Where it lies in the arena; 0: nowhere. */
+/* Where it is in the arena; 0: nowhere. */
 uint64_t stk_picture_cache_find(const stk_picture_cache *k, stk_cache_key of);
 /* Would a claim of `len` bytes have a chance? */
 int stk_picture_cache_wants(const stk_picture_cache *k, stk_cache_key of, uint64_t len);

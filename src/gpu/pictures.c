@@ -3,14 +3,14 @@
  * the kernels, once for all of them, and what they say of each picture back.
  *
  * Where they need more scratch memory than there may be, several launches follow each other and use
- * it in turn.  Records that found no room in the slab are copied behind it, one by one. */
+ * it in turn.  Records that found no room in the slab are copied after it, one by one. */
 #include <string.h>
 
 #include "base/lock.h"
 #include "base/mem.h"
 #include "gpu/transfer.h"
 
-/* What lies in `near`: items (for the host), status words, then the lists; there: status, lists. */
+/* What is in `near`: items (for the host), status words, then the lists; there: status, lists. */
 typedef struct tables {
     stk_pic_item *item;
     uint8_t *lists;
@@ -31,7 +31,7 @@ static size_t slab_used(const stk_batch_out *o)
     return !o->buffer ? 0 : used < o->buffer->size ? used : o->buffer->size;
 }
 
-/* Where each record of a batch will lie, from `at` on; what is behind all of them. */
+/* Where each record of a batch will lie, from `at` on; what is after all of them. */
 static size_t place_records(const stk_batch *b, uint32_t output, size_t at, stk_pic_item *item)
 {
     const stk_batch_out *o = &b->out[output];

@@ -2,7 +2,7 @@
 /* pin.c - page-locked memory for batches that stay here, and are read by a GPU at its leisure.
  *
  * Whoever copies such a batch to a GPU without waiting, and lets go of it, must not find the next batch
- * in it.  So behind the last holder an event is recorded on every stream that the consumer was seen
+ * in it.  So after the last holder an event is recorded on every stream that the consumer was seen
  * with, and the memory is used again when all of them have passed. */
 #include "gpu/pin.h"
 
@@ -40,7 +40,7 @@ static void pin_free(void *cookie, void *at, size_t size)
     p->cuda->pinned_free(at);
 }
 
-/* NULL where nobody was seen, or nothing can be noted: then the streams are waited for here. */
+/* NULL where no one was seen, or nothing can be noted: then the streams are waited for here. */
 static void *pin_leave(void *cookie, void *old)
 {
     stk_pins *p = cookie;

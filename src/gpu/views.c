@@ -3,7 +3,7 @@
  * over in one copy; memory on the GPU is one block, which calls use one after the other.
  *
  * Invariant: the host writes into a turn's memory only when the copy from it is through (its event),
- * and a stream uses the block only behind the stream before (`through`).  Where the pictures of a
+ * and a stream uses the block only after the stream before (`through`).  Where the pictures of a
  * call need more scratch memory than SCRATCH, several launches follow each other and use it in turn. */
 #include "gpu/views.h"
 
@@ -21,7 +21,7 @@
 typedef struct turn {
     void *near; /* page-locked */
     size_t size;
-    void *event; /* behind the copy from it */
+    void *event; /* after the copy from it */
     int sent;    /* the event was recorded */
 } turn;
 
@@ -33,11 +33,11 @@ struct stk_views {
     uint32_t next;
     void *far; /* the block there: what is copied, then scratch memory */
     size_t far_size;
-    void *through; /* event behind the block's last use */
+    void *through; /* event after the block's last use */
     int used;
 };
 
-/* A call: what lies where.  Offsets count in both memories. */
+/* A call: what is where.  Offsets count in both memories. */
 typedef struct plan {
     void *memory; /* of the host, for the three that follow */
     stk_pic_item *item;
@@ -111,7 +111,7 @@ void stk_views_close(stk_views **vp)
             v->cuda->event_close(v->gpu, t->event);
     }
     if (v->far)
-        v->cuda->free(v->gpu, v->far); /* waits until nobody uses it */
+        v->cuda->free(v->gpu, v->far); /* waits until no one uses it */
     if (v->through)
         v->cuda->event_close(v->gpu, v->through);
     stk_mutex_destroy(&v->lock);
@@ -250,7 +250,7 @@ static void describe(stk_pic_launch *l, const stk_views *v, const plan *p, const
     memcpy(l->add, job->spec->add, sizeof l->add);
 }
 
-/* The copy, the kernels, and the event behind each. */
+/* The copy, the kernels, and the event after each. */
 static int queue(stk_views *v, turn *t, const plan *p, const stk_views_job *job)
 {
     const stk_cuda *c = v->cuda;

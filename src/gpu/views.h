@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* views.h - views of pictures that lie on a GPU, made there on a stream of the caller's.
+/* views.h - views of pictures that are on a GPU, made there on a stream of the caller's.
  *
- * What is queued is one copy of small records and the kernels behind it; nothing is waited for, but
+ * What is queued is one copy of small records and the kernels after it; nothing is waited for, but
  * that the copy of the eighth call before this one is through. */
 #ifndef STOKER_VIEWS_H
 #define STOKER_VIEWS_H

@@ -10,7 +10,7 @@
 #include "base/err.h"
 
 typedef enum stk_chunk_type {                    /* of several together: the greatest */
-                              STK_CHUNK_UNKNOWN, /* nobody has looked yet */
+                              STK_CHUNK_UNKNOWN, /* no one has looked yet */
                               STK_CHUNK_NULL,    /* no sample has a value */
                               STK_CHUNK_I64,
                               STK_CHUNK_F64,
@@ -62,7 +62,7 @@ typedef enum stk_value_kind {
 typedef struct stk_values { /* values as text, a row each.  Init with zeros.  Thread: one. */
     uint8_t *text;
     size_t n_text, text_cap;
-    uint32_t *end; /* in text, behind each row */
+    uint32_t *end; /* in text, after each row */
     size_t end_cap;
     uint8_t *kind;
     size_t kind_cap;

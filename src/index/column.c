@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* column.c - the optional section of typed columns: names, and where each shard's chunk lies.
+/* column.c - the optional section of typed columns: names, and where each shard's chunk is.
  *
  * The chunks themselves lie among the segments, so that the CRCs of blocks cover them and nothing
  * is read before it is asked for. */

@@ -14,7 +14,7 @@ typedef struct idx_dict { /* init with zeros, end with fini.  Thread: one. */
     size_t text_len, text_cap;
     uint32_t *names; /* start in text */
     size_t n_names, names_cap;
-    uint32_t *ids; /* of all schemas, one behind the other */
+    uint32_t *ids; /* of all schemas, one after the other */
     size_t n_ids, ids_cap;
     uint32_t *ends; /* schema s: ids[s ? ends[s - 1] : 0 .. ends[s]) */
     size_t n_schemas, ends_cap;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* home.c - where the index of a list of shards lies.
+/* home.c - where the index of a list of shards is.
  *
  * The list, not how it was written, names the index: beside the data by the names relative to
  * their common folder, so that the folder can be moved; in the cache by absolute names, since
@@ -90,7 +90,7 @@ int stk_path_absolute(const char *path, char **out, stk_error *err)
     return 0;
 }
 
-/* Length of the folder in which the shard lies, without its slash.  A directory of pictures has its
+/* Length of the folder in which the shard is, without its slash.  A directory of pictures has its
  * index outside its root: there a folder with no picture would be a bad class to ImageFolder. */
 static size_t folder_of(const char *name)
 {

@@ -55,7 +55,7 @@ static void absolute(void **state)
     assert_int_equal(stk_path_absolute("./x.tar", &p, &err), 0);
     assert_string_equal(p, want);
     stk_free(p);
-    /* Behind a symlink ".." leads elsewhere: kept. */
+    /* After a symlink ".." leads elsewhere: kept. */
     snprintf(link, sizeof link, "%s/link", dir);
     assert_int_equal(symlink("/usr/lib", link), 0);
     snprintf(in, sizeof in, "%s/../x", link);

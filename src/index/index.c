@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* index.c - open an index: check head and tables, leave the segments for later.
  *
- * After open() every table entry is in range, so lookups check only what lies in the segments.
+ * After open() every table entry is in range, so lookups check only what is in the segments.
  * The time is that of the tables (about 70 bytes a shard, 4 bytes per 64 KiB of segments), not
  * of the samples. */
 #include <errno.h>
@@ -81,7 +81,7 @@ static int section(stk_index *ix, uint32_t id, const uint8_t **out, uint64_t *le
         if (s.id != id)
             continue;
         if (s.offset > ix->len || s.len > ix->len - s.offset)
-            return idx_damaged(ix, err, "a section lies past its end");
+            return idx_damaged(ix, err, "a section is past its end");
         *len = s.len;
         if (ix->fd < 0 || ix->mapped)
             *out = ix->base + s.offset;
@@ -241,7 +241,7 @@ static int head_load(stk_index *ix, stk_error *err)
     if (fstat(ix->fd, &st) < 0)
         return stk_fail(err, STK_EIO, "cannot stat index %s: %s", ix->path, strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return stk_fail(err, STK_EINVAL, "index %s is no plain file", ix->path);
+        return stk_fail(err, STK_EINVAL, "index %s is not a plain file", ix->path);
     if ((uint64_t)st.st_size < IDX_HEAD)
         return idx_damaged(ix, err, "shorter than its head");
     ix->len = (size_t)st.st_size;

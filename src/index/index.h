@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.h - one table per data set: where every sample and field lies.
+/* index.h - one table per data set: where every sample and field is.
  *
  * Layout: docs/formats/index.md.  Everything of a shard is one segment with offsets relative to
  * the shard, so a segment can be carried over when the list of shards grows.  Header and tables
@@ -50,14 +50,14 @@ int stk_index_schema_find(const stk_index *ix, uint32_t schema, const char *name
 /* Sample `id`; key and entry are borrowed from the index.  Hot: no allocation, no lock, a few
  * cache lines. */
 int stk_index_entry(const stk_index *ix, uint64_t id, stk_entry *out, stk_error *err);
-/* A key as people know it: it ends at a NUL, behind which a format may keep what is its own. */
+/* A key as people know it: it ends at a NUL, after which a format may keep what is its own. */
 static inline stk_bytes stk_key_shown(stk_bytes key)
 {
     const uint8_t *nul = key.len ? memchr(key.data, 0, key.len) : NULL;
 
     return (stk_bytes){ key.data, nul ? (size_t)(nul - key.data) : key.len };
 }
-/* Are all keys of a shard, with what formats keep behind them, ASCII?  Quicker than asking one by
+/* Are all keys of a shard, with what formats keep after them, ASCII?  Quicker than asking one by
  * one. */
 int stk_index_keys_ascii(const stk_index *ix, uint64_t shard, int *out, stk_error *err);
 /* Field k of an entry that stk_index_entry() gave; name is borrowed and terminated. */
@@ -136,7 +136,7 @@ int stk_index_home_find(stk_index_home *out, const stk_names *shards, const char
 /* The name that the index gives a shard: relative to root.  Points into `shard`, which is
  * absolute (or has a scheme). */
 const char *stk_index_home_name(const stk_index_home *h, const char *shard);
-/* Make a path absolute and plain: no ".", no "//", no ".." except behind a symlink.  Names with
+/* Make a path absolute and plain: no ".", no "//", no ".." except after a symlink.  Names with
  * a scheme stay as they are, but for file://, which goes.  *out is stk_alloc()ed. */
 int stk_path_absolute(const char *path, char **out, stk_error *err);
 

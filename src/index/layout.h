@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.h - the index file as it lies on disk, and the open index.  docs/formats/index.md says
+/* layout.h - the index file as it is stored on disk, and the open index.  docs/formats/index.md says
  * the same in words.
  *
  * Head (4 KiB, holds the section table) | segments, one a shard, in the order in which they came
@@ -104,7 +104,7 @@ struct stk_index {
     const uint8_t *column_names, *chunks; /* chunks: of column 0, a shard each, of column 1, ... */
     uint32_t n_columns;
     void *tables[SEC_COLUMNS +
-                 1];        /* sections that were read, by id; NULL: they lie in borrowed memory */
+                 1];        /* sections that were read, by id; NULL: they are in borrowed memory */
     double guess;           /* shards per sample */
     _Atomic uint32_t *seen; /* by block: IDX_UNSEEN, IDX_GOOD, or IDX_READING + who reads it */
     char format[33];

@@ -17,7 +17,7 @@ struct stk_index_part {
     size_t n_wide, wide_cap;
     uint8_t *keys;
     size_t n_keys, keys_cap;
-    uint32_t *ids; /* scratch: names of the sample at hand */
+    uint32_t *ids; /* scratch: names of the sample available */
     size_t ids_cap;
     uint32_t schema; /* of the last sample */
     char warning[256]; /* "": none */

@@ -36,7 +36,7 @@ struct stk_seekfile {
 
 static int damaged(const char *path, const char *what, stk_error *err)
 {
-    return stk_fail(err, STK_ECORRUPT, "%s is damaged (%s); make it anew: stoker index --jpeg ...",
+    return stk_fail(err, STK_ECORRUPT, "%s is damaged (%s); make it again: stoker index --jpeg ...",
                     path, what);
 }
 
@@ -244,7 +244,7 @@ static void tell_damaged(stk_seekfile *s)
     if (!atomic_exchange_explicit(&s->told, 1, memory_order_relaxed))
         stk_log_line(&s->log, STK_LOG_WARN,
                      "going on without some seek points: %s is damaged (a group's checksum); make "
-                     "it anew: stoker index --jpeg --force ...",
+                     "it again: stoker index --jpeg --force ...",
                      s->path);
 }
 

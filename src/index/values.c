@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* values.c - from the values of a shard, collected as text, to a packed chunk.
  *
- * The type is known only behind the last value, so all are kept as text until then: a shard's
+ * The type is known only after the last value, so all are kept as text until then: a shard's
  * worth of labels.  Packing is a function of the values alone: the same shard gives the same
  * bytes. */
 #include <inttypes.h>

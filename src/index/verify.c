@@ -172,7 +172,7 @@ static int same_members(const stk_index *ix, const stk_shard_info *was, stk_file
     return w.row == was->samples ? 0 : other_member(&w, (stk_bytes){ 0 }, STK_NO_OFFSET, err);
 }
 
-/* A directory: its own mtime, and where directories lie in it, all of theirs.  Other times may come
+/* A directory: its own mtime, and where directories are in it, all of theirs.  Other times may come
  * from files that are no pictures, so the names and sizes of the pictures decide.  What is in the
  * files is checked when they are opened. */
 static int check_folder(const stk_index *ix, const stk_shard_info *was, stk_file *f,

@@ -3,7 +3,7 @@
  *
  * A segment holds schema numbers of its own shard, so it is written once and never touched
  * again; which schema of the data set they mean is a table.  At commit the schemas are numbered
- * anew by walking the shards in list order, so that names and schemas have the same numbers
+ * again by walking the shards in list order, so that names and schemas have the same numbers
  * however the threads ran.  The file appears under its name only when it is whole and on disk;
  * until then it is a temporary one that close() removes. */
 #include <errno.h>
@@ -45,7 +45,7 @@ struct stk_index_writer {
     uint32_t *crcs;
     size_t n_crcs, crcs_cap;
     uint32_t crc;      /* of the block that is being filled */
-    uint64_t segments; /* bytes written behind the head */
+    uint64_t segments; /* bytes written after the head */
     uint32_t *ids;     /* scratch */
     size_t ids_cap;
     int committed;
@@ -104,7 +104,7 @@ static int writer_init(stk_index_writer *w, const char *path, stk_error *err)
     if (!w->shards)
         return stk_fail_nomem(err, w->n_shards * sizeof *w->shards);
     STK_TRY(idx_reserve((void **)&w->strings, &w->strings_cap, 1, 1, err));
-    w->strings[w->n_strings++] = 0; /* "" lies at 0 */
+    w->strings[w->n_strings++] = 0; /* "" is at 0 */
     if (!path)
         return memory_open(w, err);
     w->path = stk_strdup(path);
@@ -403,11 +403,11 @@ int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_
 
 /* ---- commit ---- */
 
-typedef struct tables {              /* what is numbered anew, and the head as it grows */
+typedef struct tables {              /* what is numbered again, and the head as it grows */
     uint32_t *schema_new, *name_new; /* old number -> new + 1; 0: not met yet */
     uint32_t *schema_old, *name_old; /* and back */
     uint32_t n_schemas, n_names;
-    uint8_t *bytes; /* the section at hand */
+    uint8_t *bytes; /* the section available */
     size_t len, cap;
     uint64_t at; /* where in the file the next section goes */
     uint8_t head[IDX_HEAD];

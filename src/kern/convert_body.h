@@ -6,7 +6,7 @@
 #include "kern/convert.h"
 #include "kern/half.h"
 
-/* One loop: T is what lies there, D what is made; `bad` gathers what does not fit. */
+/* One loop: T is what is there, D what is made; `bad` gathers what does not fit. */
 #define LOOP(name, T, D, make, misfit)                                                             \
     static int name(void *restrict dst, const void *restrict src, size_t n)                        \
     {                                                                                              \

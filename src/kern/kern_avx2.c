@@ -60,7 +60,7 @@ static inline __m256i across2(const uint8_t *src, const stk_taps *t, size_t i, _
     return _mm256_add_epi32(half, _mm256_madd_epi16(taps01(px), w));
 }
 
-/* The same of a filter with four: its 16 bytes of weights lie in a row. */
+/* The same of a filter with four: its 16 bytes of weights are in a row. */
 static inline __m256i across4(const uint8_t *src, const stk_taps *t, size_t i, __m256i half)
 {
     const __m256i pick01 = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 8, 9,

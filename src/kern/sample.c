@@ -20,7 +20,7 @@ struct pass {
     stk_color color;
     const uint8_t *src; /* pixel (x.lo, y.lo) of the clip */
     size_t src_stride;
-    int ycc;       /* pixels are Y, Cb, Cr: converted behind the pass, from 6 more bits */
+    int ycc;       /* pixels are Y, Cb, Cr: converted after the pass, from 6 more bits */
     int direct;    /* across is the identity: rows are used in place */
     uint32_t done; /* rows made so far, counted from y.lo */
     size_t row_bytes;
@@ -142,7 +142,7 @@ static uint32_t pass_rows(struct pass *p, uint32_t i)
     return count;
 }
 
-/* The Y, Cb, Cr line of output row i; the view lies inside the picture, so there is one. */
+/* The Y, Cb, Cr line of output row i; the view is inside the picture, so there is one. */
 static const uint16_t *pass_down_wide(struct pass *p, uint32_t i)
 {
     static const int16_t one = 1 << 14;

@@ -7,17 +7,17 @@
 #include "kern/kern.h"
 #include "kern/taps_core.h"
 
-/* The inputs that the outputs touch: [*lo, *hi), empty when all outputs lie outside. */
+/* The inputs that the outputs touch: [*lo, *hi), empty when all outputs are outside. */
 void stk_axis_span(const stk_axis *a, uint32_t *lo, uint32_t *hi);
 
 /* Memory that stk_taps_make() needs; more than any scratch gives where it would overflow. */
 size_t stk_taps_bytes(const stk_axis *a);
 
-/* Fill *t; its arrays lie in `memory`, 8-byte aligned. */
+/* Fill *t; its arrays are in `memory`, 8-byte aligned. */
 void stk_taps_make(stk_taps *t, const stk_axis *a, void *memory);
 
 /* Move windows at the end to the left, zero weights first, so that `stride` inputs from each
- * first[] on lie in the span: a vector load then reads nothing foreign.  Where the span is
+ * first[] on are in the span: a vector load then reads nothing foreign.  Where the span is
  * shorter than `stride`, all begin at 0 and the caller pads its row to `stride` inputs. */
 void stk_taps_slide(stk_taps *t);
 

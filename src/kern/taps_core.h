@@ -108,7 +108,7 @@ STK_HD static inline void stk_axis_visible(const stk_axis *a, uint32_t *lo, uint
     *hi = (uint32_t)end;
 }
 
-/* The inputs that the outputs touch: [*lo, *hi), empty when all outputs lie outside. */
+/* The inputs that the outputs touch: [*lo, *hi), empty when all outputs are outside. */
 STK_HD static inline void stk_axis_inputs(const stk_axis *a, const stk_filter *f, uint32_t *lo,
                                           uint32_t *hi)
 {

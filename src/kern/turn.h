@@ -2,7 +2,7 @@
 /* turn.h - the eight ways a camera was held: pixels as filed -> pixels upright.
  *
  * `turn` is EXIF's orientation, 1..8.  Ops see the upright picture only; the decoder sees the
- * filed one only; this is what lies between.  It is done before sampling, so that the result is
+ * filed one only; this is what is between.  It is done before sampling, so that the result is
  * that of Pillow's exif_transpose() followed by crop and resize. */
 #ifndef STOKER_TURN_H
 #define STOKER_TURN_H
@@ -12,7 +12,7 @@
 /* A filed picture's size, upright.  (The way back is the same.) */
 stk_image_info stk_turn_size(unsigned turn, stk_image_info filed);
 
-/* Where the upright rectangle `need` lies in a filed picture of that size. */
+/* Where the upright rectangle `need` is in a filed picture of that size. */
 stk_rect stk_turn_rect(unsigned turn, stk_image_info filed, const stk_rect *need);
 
 /* *px covers stk_turn_rect(need) and becomes `need`, upright, in scratch.  Returns 0 or

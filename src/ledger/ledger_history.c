@@ -5,8 +5,8 @@
  * with the last turn is the run as it is; clocks, which machines may have set apart, only order files
  * that were written before there were turns.  It was resumed from a state of a smaller generation, so
  * going back in time each group with a generation smaller than the last one taken is its ancestor,
- * and every other is a try that was given up.  Of an ancestor the steps count that lie before
- * the place where a later one took up: what came behind that is not in the model's weights.
+ * and every other is a try that was given up.  Of an ancestor the steps count that are before
+ * the place where a later one took up: what came after that is not in the model's weights.
  * Groups of other data are given up too: their ids mean something else. */
 #include <stdlib.h>
 #include <string.h>

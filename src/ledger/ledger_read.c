@@ -241,7 +241,7 @@ static int file_enter(stk_ledger *l, stk_error *err)
     if (read_at(l->fd, &now, sizeof now, 0) != sizeof now ||
         memcmp(&now, &f->head, sizeof now) != 0)
         return stk_fail(err, STK_ESTALE,
-                        "%.160s was replaced while it was read: the run began anew, look again",
+                        "%.160s was replaced while it was read: the run began again, look again",
                         f->name);
     l->size = (uint64_t)st.st_size;
     l->offset = sizeof f->head;

@@ -155,7 +155,7 @@ static void tries_that_were_given_up(void **state)
     live(&(life){ 2, 0, 160, 1, 10 });
     live(&(life){ 1, 0, 400, 2, 5 }); /* from a later checkpoint of generation 0 */
     TELLS("0:0-400 1:400-440");
-    live(&(life){ 0, 0, 0, 1, 3 }); /* and the whole run anew */
+    live(&(life){ 0, 0, 0, 1, 3 }); /* and the whole run again */
     TELLS("0:0-12");
 }
 

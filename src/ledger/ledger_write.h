@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ledger_write.h - a ledger file as it lies on disk, and its writer.  docs/ledger.md says the same in
+/* ledger_write.h - a ledger file as it is stored on disk, and its writer.  docs/ledger.md says the same in
  * words.
  *
  * Head | records, one a step.  All numbers are little-endian.  A record is rows * id_bytes bytes
- * of ids behind its head, then one bit a row (valid), then zeros up to a multiple of 8.  Each CRC
+ * of ids after its head, then one bit a row (valid), then zeros up to a multiple of 8.  Each CRC
  * covers its part with the CRC itself taken as 0. */
 #ifndef STOKER_LEDGER_WRITE_H
 #define STOKER_LEDGER_WRITE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* batching_test.c - batches by length and packed rows of samples that lie in memory: no place to
+/* batching_test.c - batches by length and packed rows of samples that are in memory: no place to
  * keep lengths, rows made without a request; every allocation that fails, when opened and while
  * running; what is refused. */
 #include <setjmp.h>

@@ -110,7 +110,7 @@ static int find_by_offset(const stk_index *ix, const stk_shard_info *s, const en
     uint64_t lo = s->first, hi = s->first + s->samples;
     stk_entry at;
 
-    while (lo < hi) { /* samples lie in the order of their offsets */
+    while (lo < hi) { /* samples are in the order of their offsets */
         uint64_t mid = lo + (hi - lo) / 2;
 
         STK_TRY(stk_index_entry(ix, mid, &at, err));

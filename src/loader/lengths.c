@@ -3,7 +3,7 @@
  *
  * Measuring reads the fields of all samples once, with a loader of its own.  What it finds is kept
  * beside the index, HASH-CHAINS.len: a head, then a u32 a sample.  The head has the data's
- * fingerprint and a hash of the rest: a file that does not fit, or is damaged, is made anew.
+ * fingerprint and a hash of the rest: a file that does not fit, or is damaged, is made again.
  * Processes of one host take turns, so that one measures and the others find it done. */
 #include "loader/lengths.h"
 

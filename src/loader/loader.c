@@ -171,7 +171,7 @@ int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window, stk
         return stk_fail(err, STK_EINVAL,
                         l->plan->schedule->streams ? "a window has at least one sample"
                                      : "streams and window belong to shuffle=\"block\"");
-    stk_ring_drain(&l->e); /* nobody reads the order now */
+    stk_ring_drain(&l->e); /* no one reads the order now */
     rc = stk_blocks_replan(l->plan->schedule, &l->plan->data, streams, window, err);
     stk_schedule_forget(l->plan->schedule);
     at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
@@ -211,7 +211,7 @@ int stk_loader_set_weights(stk_loader *l, const double *weights, size_t n, uint6
     if (n != s->n_data)
         return stk_fail(err, STK_EINVAL, "%zu weights for %u data sets: give one for each", n,
                         s->n_data);
-    stk_ring_drain(&l->e); /* nobody reads the order now */
+    stk_ring_drain(&l->e); /* no one reads the order now */
     return remix(l, stk_mix_change(&s->order, weights, epoch, position, err), stands, err);
 }
 

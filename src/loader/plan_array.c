@@ -220,7 +220,7 @@ static int settle(stk_plan_chains *out, uint32_t i, stk_error *err)
     }
     if (p->cut.parted && size < sizeof fit &&
         stk_convert_c(STK_I64, c->spec.dtype)(&fit, &p->cut.separator, 1))
-        return stk_fail(err, STK_EINVAL, "output %s: separator %" PRId64 " is no %s", o->name,
+        return stk_fail(err, STK_EINVAL, "output %s: separator %" PRId64 " is not a %s", o->name,
                         p->cut.separator, stk_dtype_name(c->spec.dtype));
     o->spec = c->spec;
     o->row_bytes = c->row_bytes;

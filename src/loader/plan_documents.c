@@ -47,7 +47,7 @@ static void flush(packing *k)
     stk_packed *out = k->out;
     uint32_t rows, at = 0;
 
-    if (!out->first) { /* as they lie: the epoch's order is packed */
+    if (!out->first) { /* as they are stored: the epoch's order is packed */
         memcpy(out->doc + k->placed, k->piece, k->n * sizeof *k->piece);
         k->placed += k->n;
         out->rows += k->n;

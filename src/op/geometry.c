@@ -3,7 +3,7 @@
  *
  * The stages of a view have a fixed order: clip, resize, window, mirror.  An op that comes out
  * of order is turned into the stage it belongs to: a crop before the resize narrows the clip,
- * after it moves the window; a crop behind a mirror is reflected.  Before the resize the picture
+ * after it moves the window; a crop after a mirror is reflected.  Before the resize the picture
  * inside the window is always the whole clip, so that nothing that was cut away can come back.
  * After it, a window that was cut and then widened again would need black over known pixels:
  * that is refused, as is resizing a window that hangs over the picture's edge. */

@@ -78,7 +78,7 @@ static void compare(const stk_view *v, int scale, int round)
                 fail_msg("round %d: pixel (%d, %d)", round, i, j);
 }
 
-/* Whether black and picture lie in the canvas so that a resize, or a crop wider than it, can't
+/* Whether black and picture are in the canvas so that a resize, or a crop wider than it, can't
  * be drawn. */
 static int has_black(void)
 {

@@ -46,13 +46,13 @@ uint32_t stk_bins_size(stk_bins *b, uint64_t epoch, uint64_t bin); /* positions 
 void stk_bins_at(stk_bins *b, uint64_t epoch, uint64_t bin, uint32_t from, uint32_t n,
                  uint64_t *position);
 /* PACK: all positions of a bin, and which `block` of its sample each is, from 0, or STK_BIN_REST:
- * what is left of it behind the last whole one. */
+ * what is left of it after the last whole one. */
 #define STK_BIN_REST UINT32_MAX
 void stk_bins_pieces(stk_bins *b, uint64_t epoch, uint64_t bin, uint64_t *position, uint32_t *part);
 uint64_t stk_bins_first(stk_bins *b, uint64_t epoch, uint64_t bin); /* PACK: the first of them */
 /* Of an epoch: the lengths' sum, and what their bins have room for (BUDGET: when padded). */
 void stk_bins_fill(stk_bins *b, uint64_t epoch, uint64_t *used, uint64_t *room);
-void stk_bins_forget(stk_bins *b); /* the order is another now; nobody looks */
+void stk_bins_forget(stk_bins *b); /* the order is another now; no one looks */
 void stk_bins_close(stk_bins **b);
 
 #endif

@@ -26,7 +26,7 @@ typedef struct run { /* a shard in its place in the sequence */
 
 typedef struct stream {
     uint64_t start; /* in the sequence */
-    uint32_t first; /* the run in which that lies */
+    uint32_t first; /* the run in which that is */
     uint32_t inner; /* how many more begin before the stream ends */
 } stream;
 
@@ -37,8 +37,8 @@ typedef struct block {
     unsigned bits;   /* V = 2^bits */
     stk_perm full;   /* the shape of a whole window */
     stk_perm shards; /* which shard is run i */
-    run *run;        /* n_runs, and one that begins behind the last sample */
-    stream *stream;  /* V, and one behind the last */
+    run *run;        /* n_runs, and one that begins after the last sample */
+    stream *stream;  /* V, and one after the last */
     uint64_t *first; /* of shard i: its first number */
 } block;
 
@@ -64,7 +64,7 @@ static uint64_t stream_key(uint64_t epoch, uint32_t s)
 }
 
 /* How a stream goes round in an epoch: from a shard's begin on, or from there backwards, so that
- * epochs differ in streams of few shards too.  One that lies in a single shard begins anywhere, as
+ * epochs differ in streams of few shards too.  One that is in a single shard begins anywhere, as
  * that is open all the time.  */
 typedef struct turn {
     uint64_t from, len;
@@ -134,7 +134,7 @@ static uint64_t enter(const block *x, uint64_t epoch, uint64_t p, lane *l, stk_p
     return in;
 }
 
-/* Where in the sequence that lies, once it is permuted. */
+/* Where in the sequence that is, once it is permuted. */
 static uint64_t leave(const block *x, const lane *l, uint64_t in)
 {
     turn r = turn_of(x, l->key, l->m);
@@ -142,7 +142,7 @@ static uint64_t leave(const block *x, const lane *l, uint64_t in)
     return l->m->start + sample_of(&r, l->from + in);
 }
 
-/* The number of what lies at q, in a stream: without a branch that hangs on q. */
+/* The number of what is at q, in a stream: without a branch that hangs on q. */
 static uint64_t number_at(const block *x, const stream *m, uint64_t q)
 {
     const run *r = &x->run[m->first];
@@ -230,7 +230,7 @@ static uint64_t alike(const stk_share *batch, uint64_t c, unsigned bits)
     return off < batch->count ? ((batch->count - 1 - off) >> bits) + 1 : 0;
 }
 
-/* Item j of a global batch as it is dealt: how far behind its start. */
+/* Item j of a global batch as it is dealt: how far after its start. */
 static uint64_t item_at(const block *x, const stk_share *batch, uint64_t j)
 {
     uint64_t mask = ((uint64_t)1 << x->bits) - 1, each = batch->count >> x->bits, c = 0;

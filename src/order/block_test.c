@@ -156,7 +156,7 @@ static void dealing_is_sorting(void **state)
     }
 }
 
-/* Ranks that take an epoch from anywhere have every position behind it once. */
+/* Ranks that take an epoch from anywhere have every position after it once. */
 static void ranks_are_disjoint_and_complete(void **state)
 {
     static stk_sample_set r;

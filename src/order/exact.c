@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exact.c - the two plain orders: samples as they lie, or all of them under one permutation that
+/* exact.c - the two plain orders: samples as they are stored, or all of them under one permutation that
  * is new every epoch. */
 #include "base/mem.h"
 #include "order/order.h"

@@ -2,7 +2,7 @@
 /* exclude.c - the ids that are left when some are taken out, by their rank.
  *
  * The ids taken out are sorted: id[0] < id[1] < ...  Below id[i] lie id[i] - i ids that stay, so
- * the r-th id that stays has behind it as many of the others as have id[i] - i <= r: one binary
+ * the r-th id that stays has after it as many of the others as have id[i] - i <= r: one binary
  * search, and the order stays arithmetic. */
 #include <stdlib.h>
 

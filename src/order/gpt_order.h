@@ -16,7 +16,7 @@
 typedef struct stk_gpt_plan {
     const stk_megatron *const *part; /* the indexes of all shards; they stay the caller's */
     uint32_t n_parts;
-    uint32_t extra;   /* 0 or 1: inputs and labels lie in length + 1 tokens */
+    uint32_t extra;   /* 0 or 1: inputs and labels are in length + 1 tokens */
     uint32_t seed;    /* of epoch 0; epoch e has seed + e */
     uint64_t length;  /* tokens from a sample to the next */
     uint64_t samples; /* of an epoch; 0: as many as one pass over the documents has */
@@ -38,7 +38,7 @@ typedef struct stk_gpt_run {
     uint64_t at, n; /* tokens of that part */
 } stk_gpt_run;
 
-/* Stand `skip` tokens behind the begin of a sample; the epoch's table stays until leave(). */
+/* Stand `skip` tokens after the begin of a sample; the epoch's table stays until leave(). */
 void stk_gpt_enter(const stk_order *order, uint64_t epoch, uint64_t sample, uint64_t skip,
                    stk_gpt_cursor *c);
 /* The next tokens, at most `want`; none: the stream has ended, so the index was written to. */

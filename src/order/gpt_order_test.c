@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpt_order_test.c - Megatron's order by itself: every token of every pass once, indexes that are
  * wrong or become wrong, memory that is refused.  That it is Megatron's is for
- * python/tests/test_megatron_order.py, where NumPy is at hand. */
+ * python/tests/test_megatron_order.py, where NumPy is available. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

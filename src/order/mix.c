@@ -116,7 +116,7 @@ static void change_settle(const mix *m, change *c)
         c->first[d + 1] = c->first[d] + c->parts[d];
 }
 
-/* The one that holds at g; the first, if g lies before it. */
+/* The one that holds at g; the first, if g is before it. */
 static uint64_t change_at(const mix *m, uint64_t g)
 {
     uint64_t lo = 0, hi = m->n_changes;
@@ -291,7 +291,7 @@ static uint64_t walk(const mix *m, uint32_t d, uint64_t o)
     return m->start[d] + i;
 }
 
-/* Nobody asks for what lies before the first change, but whoever reads ahead may look at it while a
+/* No one asks for what is before the first change, but whoever reads ahead may look at it while a
  * state is taken up: g - from wraps then, and any sample of that data set is as good. */
 static void mix_at(const void *state, uint64_t epoch, const uint64_t *position, uint32_t n,
                    stk_where *out)

@@ -71,7 +71,7 @@ void stk_sample_set_at(const stk_sample_set *r, uint64_t i, stk_where *out);
 uint64_t stk_sample_set_find(const stk_sample_set *r, const stk_where *where);
 /* How many stand before those with a global id of `id` or more; without `select`, of one repeat. */
 uint64_t stk_sample_set_below(const stk_sample_set *r, uint64_t id);
-/* Where the sample with a global id lies. */
+/* Where the sample with a global id is. */
 void stk_sample_set_where(const stk_sample_set *r, uint64_t id, stk_where *out);
 
 /* ---- tables that are made when they are first looked at ---- */
@@ -88,7 +88,7 @@ int stk_tables_open(stk_tables **out, uint32_t n, size_t bytes, stk_table_fill f
 /* Table `number`, made if it is not there; it stays until unpin().  A thread pins one at a time. */
 const void *stk_tables_pin(stk_tables *t, uint64_t number);
 void stk_tables_unpin(stk_tables *t, uint64_t number);
-void stk_tables_forget(stk_tables *t); /* all are made anew; nobody has one pinned */
+void stk_tables_forget(stk_tables *t); /* all are made again; no one has one pinned */
 void stk_tables_close(stk_tables **t);
 
 /* ---- a pattern: kinds in one row, each spread as evenly as can be ---- */
@@ -109,7 +109,7 @@ void stk_pattern_close(stk_pattern **p);
 /* ---- the orders that ship: each allocates its state, order->close() frees it; the sample set is
  * borrowed ---- */
 
-/* As they lie, or all under one permutation. */
+/* As they are stored, or all under one permutation. */
 int stk_order_exact(stk_order *order, const stk_sample_set *set, uint64_t seed, int shuffle,
                     stk_error *err);
 
@@ -153,7 +153,7 @@ typedef struct stk_strata {
     const uint32_t *of; /* the class of each global id, below `classes`; not kept */
     uint32_t classes;
     uint64_t seed;
-    int shuffle; /* 0: each class as it lies, the same every epoch */
+    int shuffle; /* 0: each class as it is stored, the same every epoch */
 } stk_strata;
 
 int stk_order_stratified(stk_order *order, const stk_sample_set *set, const stk_strata *how,
@@ -163,7 +163,7 @@ int stk_order_stratified(stk_order *order, const stk_sample_set *set, const stk_
 typedef struct stk_mixing {
     const double *weights;     /* one for each data set: finite, not negative, not all 0 */
     uint64_t seed, epoch_size; /* 0: as many positions as samples take part */
-    int shuffle;               /* 0: each data set as it lies */
+    int shuffle;               /* 0: each data set as it is stored */
 } stk_mixing;
 
 #define STK_MIX_PARTS (1u << 20) /* what the weights are rounded to */
@@ -172,10 +172,10 @@ typedef struct stk_mixing {
 int stk_order_mix(stk_order *order, const stk_sample_set *set, const stk_mixing *how,
                   stk_error *err);
 int stk_order_is_mix(const stk_order *order);
-/* Other weights from (epoch, position) on; later changes are forgotten.  Nobody reads the order. */
+/* Other weights from (epoch, position) on; later changes are forgotten.  No one reads the order. */
 int stk_mix_change(stk_order *order, const double *weights, uint64_t epoch, uint64_t position,
                    stk_error *err);
-/* Change i (0: the beginning), and all of them anew.  stoker.h says what they are. */
+/* Change i (0: the beginning), and all of them again.  stoker.h says what they are. */
 int stk_mix_get(const stk_order *order, uint64_t i, stk_mix_change_info *out);
 int stk_mix_set(stk_order *order, const stk_mix_change_info *all, uint64_t n, stk_error *err);
 

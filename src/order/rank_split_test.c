@@ -58,7 +58,7 @@ static void all_small_cases(void **state)
             }
 }
 
-/* Ranks of a node take its rows in turn: the node's are what they were, nobody has more. */
+/* Ranks of a node take its rows in turn: the node's are what they were, no one has more. */
 static void nodes(void **state)
 {
     (void)state;

@@ -3,7 +3,7 @@
  *
  * Positions are counted through: g = epoch * epoch_size + position.  The inner order has its own
  * epochs of its own length; where a sample stands in them is g divided by that, so entering
- * anywhere costs nothing.  A global batch that lies across an inner epoch's end is dealt as it
+ * anywhere costs nothing.  A global batch that is across an inner epoch's end is dealt as it
  * follows, any other one as the inner order deals it. */
 #include "base/mem.h"
 #include "order/order.h"

@@ -138,7 +138,7 @@ static void sift(const once *o, uint64_t salt, uint32_t *x, uint64_t at, uint64_
     x[at] = v.number;
 }
 
-/* In place, without memory, keys computed anew: for runs that weights far apart made long. */
+/* In place, without memory, keys computed again: for runs that weights far apart made long. */
 static void sort_long(const once *o, uint64_t salt, uint32_t *x, uint64_t n)
 {
     for (uint64_t i = n / 2; i-- > 0;)
@@ -169,7 +169,7 @@ static void sort_run(const once *o, uint64_t salt, uint32_t *x, uint64_t n)
 
 /* ---- an epoch's table ---- */
 
-/* end[run]: where it begins, for now; runs behind the first `len` numbers are not needed. */
+/* end[run]: where it begins, for now; runs after the first `len` numbers are not needed. */
 static uint64_t count_runs(once *o, uint64_t salt)
 {
     uint64_t sum = 0, needed = o->runs;
@@ -246,7 +246,7 @@ static uint64_t bits_of(double x)
 }
 
 /* Weights by number; how many are positive; and how leading bits of keys are cut into runs: most
- * keys lie between 1 / n of the smallest E / weight and a few of the largest. */
+ * keys are between 1 / n of the smallest E / weight and a few of the largest. */
 static uint64_t take_weights(once *o, const double *weights)
 {
     double top = 0, least = INFINITY;

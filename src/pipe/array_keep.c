@@ -44,7 +44,7 @@ void *stk_array_keep_main(void *engine)
 {
     stk_engine *e = engine;
     const stk_array_plan *p = e->plan->chains.arrays;
-    uint64_t done = 0; /* arrays lie in the order of `out`, each once */
+    uint64_t done = 0; /* arrays are in the order of `out`, each once */
     int rc = 0;
 
     for (uint32_t i = 0; i < p->n_out && rc == 0; i++)

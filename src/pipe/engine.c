@@ -270,7 +270,7 @@ static int note(stk_engine *e, stk_error *err)
 }
 
 /* Rows whose pictures the GPU could not make: once more by the CPU, whose pixels, error or stand-in
- * then count.  The slot is READY, so nobody else touches it. */
+ * then count.  The slot is READY, so no one else touches it. */
 static int mend(stk_engine *e, stk_slot *s, stk_error *err)
 {
     stk_batch *b = s->batch;

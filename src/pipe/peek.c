@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peek.c - rows whose bytes lie in memory already: no request, no read, nothing to wait for.
+/* peek.c - rows whose bytes are in memory already: no request, no read, nothing to wait for.
  *
  * A row is looked up a few rows before its turn and its bytes are asked for, because a row is too
  * long for the processor to see the next one's cache misses coming.  A row whose bytes are not at

@@ -3,7 +3,7 @@
  *
  * A slot opens with a batch whose memory is planned; the worker that does its last row pads what
  * is to be padded and runs the batch stages; the consumer takes slots in order.  Sequence
- * numbers run on over the end of an epoch, so the next one is under way before this one ends. */
+ * numbers run on over the end of an epoch, so the next one is in flight before this one ends. */
 #include <assert.h>
 #include <string.h>
 
@@ -233,7 +233,7 @@ void stk_ring_drain(stk_engine *e)
     stk_stall_at(&e->plan->policy.stall, STK_STALL_DRAIN, old);
     atomic_store_explicit(&e->limit, 0, memory_order_release);
     stk_stall_at(&e->plan->policy.stall, STK_STALL_DRAIN, old + 1);
-    /* A new count of seeks makes every claim that is under way fail, so `old` is exact. */
+    /* A new count of seeks makes every claim that is in flight fail, so `old` is exact. */
     while (!atomic_compare_exchange_weak_explicit(&e->claim, &old,
                                                   ((old >> STK_TICKET_BITS) + 1) << STK_TICKET_BITS,
                                                   memory_order_acq_rel, memory_order_relaxed)) {}
@@ -259,7 +259,7 @@ void stk_ring_drain(stk_engine *e)
     atomic_store_explicit(&e->figures.head, 0, memory_order_relaxed);
     atomic_store_explicit(&e->figures.tail, 0, memory_order_relaxed);
     pthread_mutex_unlock(&e->lock);
-    for (uint32_t i = 0; i < STK_EPOCHS; i++) /* what is made anew is counted anew */
+    for (uint32_t i = 0; i < STK_EPOCHS; i++) /* what is made again is counted again */
         atomic_store_explicit(&e->bad.of_epoch[i], 0, memory_order_relaxed);
     atomic_store_explicit(&e->draining, 0, memory_order_relaxed);
 }

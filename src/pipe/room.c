@@ -11,7 +11,7 @@
 #define LOOK_MS 50
 #define STUCK_NS 200000000u /* long enough for a thread that was woken to show it */
 
-/* Nobody can give memory back: every worker is idle or waits for memory itself, nothing is being
+/* No one can give memory back: every worker is idle or waits for memory itself, nothing is being
  * read, and the consumer waits for a batch that is not made. */
 static int nobody_gives(stk_engine *e, const stk_worker *w)
 {

@@ -2,7 +2,7 @@
 /* worker.c - claim tickets, bring their bytes, make their rows; step aside for bytes that are
  * not there yet.
  *
- * While bytes are at hand (page cache, memory) a worker runs through its tickets with one
+ * While bytes are available (page cache, memory) a worker runs through its tickets with one
  * request of its own and takes no lock.  A request that must wait is submitted and forgotten;
  * whoever is free when it arrives goes on with it.  When reads have to be waited for, workers
  * first keep enough of them in flight and only then decode. */
@@ -642,7 +642,7 @@ static void repair_arrived(stk_request *r)
 
     pthread_mutex_lock(&e->lock);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
-    r->next = r; /* it is nobody else's: only a sign */
+    r->next = r; /* it is no one else's: only a sign */
     pthread_cond_broadcast(&e->ready);
     pthread_mutex_unlock(&e->lock);
 }

@@ -28,7 +28,7 @@ void *stk_worker_main(void *worker);
 int stk_worker_redecode(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err);
 int stk_worker_take_arrived(stk_worker *w); /* end a row whose bytes have come.  0: there is none */
 
-/* peek.c: rows whose bytes lie in memory */
+/* peek.c: rows whose bytes are in memory */
 typedef struct stk_peek {
     const stk_dataset *data; /* NULL: nothing is held */
     stk_file *file;

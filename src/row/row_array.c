@@ -46,7 +46,7 @@ static int misfit(const gather *g, stk_span at, uint64_t row, stk_error *err)
         wide(&v, at.data + i * size, 1);
     else
         memcpy(&v, at.data + i * size, sizeof v);
-    rc = stk_fail(err, STK_ECORRUPT, "%s has the value %" PRId64 ", which is no %s: take to(i64)",
+    rc = stk_fail(err, STK_ECORRUPT, "%s has the value %" PRId64 ", which is not a %s: take to(i64)",
                   a->name, v, stk_dtype_name(g->to));
     stk_error_at(err, a->part[k].name,
                  a->part[k].offset + (row - a->first[k]) * a->pitch + i * size, (stk_bytes){ 0 });
@@ -55,7 +55,7 @@ static int misfit(const gather *g, stk_span at, uint64_t row, stk_error *err)
 
 /* ---- rows that follow each other ---- */
 
-/* Rows of a shuffled order lie anywhere, and every one is short: what is read of the next one while
+/* Rows of a shuffled order are anywhere, and every one is short: what is read of the next one while
  * this one is made need not be waited for.  As many bytes of it as are dealt with here, into the
  * second level cache: the first is full of this row. */
 static void prefetch_next(stk_bytes *next, size_t bytes)
@@ -202,7 +202,7 @@ static void fill(gather *g, uint64_t n)
         memcpy(g->dst, g->from->pad, g->size);
 }
 
-/* Of a piece's tokens, how many have one of their own document `shift` behind them. */
+/* Of a piece's tokens, how many have one of their own document `shift` after them. */
 static uint64_t followed(const stk_document *d, uint64_t shift)
 {
     uint64_t all = (uint64_t)d->len + d->after, n = all > shift ? all - shift : 0;

@@ -45,7 +45,7 @@ static void count(const piece *p, uint64_t n)
             fill(p, i, 1, (int64_t)i);
 }
 
-/* Of the piece's values, how many have one of their own sample `shift` behind them. */
+/* Of the piece's values, how many have one of their own sample `shift` after them. */
 static uint32_t followed(const stk_piece_place *s, uint64_t shift)
 {
     uint64_t all = (uint64_t)s->len + s->after, n = all > shift ? all - shift : 0;
@@ -66,7 +66,7 @@ static int put_values(const piece *p, const stk_spec *raw, const uint8_t *from, 
     if (here && !convert)
         memcpy(p->dst, from, here * p->size);
     else if (here && convert(p->dst, from, here))
-        return stk_fail(err, STK_ECORRUPT, "output %s: a value is no %s: take to(i64)", p->name,
+        return stk_fail(err, STK_ECORRUPT, "output %s: a value is not a %s: take to(i64)", p->name,
                         stk_dtype_name(to));
     fill(p, here, p->spot->len - here, p->chain->pack->pad);
     return 0;

@@ -27,7 +27,7 @@ static int find_decoder(stk_maker *m, stk_bytes in, const stk_decoder **out, voi
         return stk_fail(err, STK_ECORRUPT, "the picture is empty");
     return stk_fail(
         err, STK_ECORRUPT,
-        "these %zu bytes are no picture that this build decodes (first bytes %02x %02x)", in.len,
+        "these %zu bytes are not a picture that this build decodes (first bytes %02x %02x)", in.len,
         in.data[0], in.len > 1 ? in.data[1] : 0);
 }
 
@@ -95,8 +95,8 @@ static int can_learn(const stk_row *x, stk_bytes in, const picture *p, const stk
            pixels->data && as_stored(x, in);
 }
 
-/* Color behind sampling saves work only where several pixels make one; where about one does, it
- * would only show that colors out of range are clamped behind it.  Black outside is RGB's. */
+/* Color after sampling saves work only where several pixels make one; where about one does, it
+ * would only show that colors out of range are clamped after it.  Black outside is RGB's. */
 static int color_can_wait(const stk_view *v)
 {
     return (uint64_t)v->clip.w * v->clip.h >= 2 * (uint64_t)v->res_w * v->res_h &&

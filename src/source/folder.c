@@ -143,7 +143,7 @@ int stk_folder_list(const char *base, const char *sub,
 
 /* ---- walking ---- */
 
-typedef struct walked { /* a directory on the way: who it is, and in which one it lies */
+typedef struct walked { /* a directory on the way: who it is, and in which one it is */
     dev_t dev;
     ino_t ino;
     size_t parent;
@@ -236,7 +236,7 @@ static int stop_at_picture(void *cookie, const stk_dir_entry *e, stk_error *err)
     return !e->folder && stk_is_picture(e->name) ? STK_END : 0;
 }
 
-/* STK_END: a picture lies at or below path/sub; 0: none does. */
+/* STK_END: a picture is at or below path/sub; 0: none does. */
 static int has_picture(const char *path, const char *sub, stk_error *err)
 {
     stk_names dirs = { 0 };
@@ -384,7 +384,7 @@ int stk_folder_state(const stk_file *f, stk_file_info *out, stk_error *err)
     int rc;
 
     STK_TRY(folder_stat((stk_file *)(uintptr_t)f, out, err));
-    if (stk_is_flat(path)) /* what lies deeper is none of its */
+    if (stk_is_flat(path)) /* what is deeper is none of its */
         return 0;
     rc = stk_folder_walk(path, &dirs, err);
     for (size_t i = 1; rc == 0 && i < dirs.n; i++) {

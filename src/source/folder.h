@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* folder.h - directories of pictures: which of them are shards, what lies in them, and whether
+/* folder.h - directories of pictures: which of them are shards, what is in them, and whether
  * they changed.
  *
  * A shard that is a directory says so by its name: "photos/train/cat/" is the class cat of the
- * root photos/train, "photos/train/." is a root whose pictures lie in it without classes.  Both
+ * root photos/train, "photos/train/." is a root whose pictures are in it without classes.  Both
  * are names that the system opens as they stand. */
 #ifndef STOKER_SOURCE_FOLDER_H
 #define STOKER_SOURCE_FOLDER_H
@@ -21,7 +21,7 @@ int stk_is_picture(const char *name);
  * systems put beside the data (__MACOSX, @eaDir, lost+found ...). */
 int stk_is_clutter(const char *name);
 
-/* The shards of the root `path`: its subdirectories, if a picture lies anywhere below one of
+/* The shards of the root `path`: its subdirectories, if a picture is anywhere below one of
  * them, else the root itself.  A root without pictures adds nothing. */
 int stk_folder_expand(const char *path, stk_names *out, stk_error *err);
 
@@ -29,7 +29,7 @@ int stk_folder_expand(const char *path, stk_names *out, stk_error *err);
 int stk_folder_open(const char *path, stk_file **out, stk_error *err);
 const char *stk_folder_path(const stk_file *f); /* NULL: f is no directory */
 
-/* mtime of the directory; etag: "" if no directory lies in it, else a hash of the names and mtimes
+/* mtime of the directory; etag: "" if no directory is in it, else a hash of the names and mtimes
  * of all that do.  A directory with etag "" gets one only together with a new mtime. */
 int stk_folder_state(const stk_file *f, stk_file_info *out, stk_error *err);
 

@@ -82,7 +82,7 @@ static void check_try_reads(stk_file *f)
         assert_memory_equal(got, content, sizeof content);
     }
     io.offset = 50;
-    rc = f->source->try_read(f, &io); /* past the end: short, not pending for ever */
+    rc = f->source->try_read(f, &io); /* past the end: short, not pending without limit */
     assert_true(rc == STK_PENDING || io.got == sizeof content - 50);
 }
 

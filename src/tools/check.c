@@ -128,7 +128,7 @@ static int check_points(check *c, uint64_t id, const stk_sample *s, stk_error *e
             continue;
         stk_text_show(name, strnlen(name, 40), shown, sizeof shown);
         snprintf(reason, sizeof reason,
-                 "%.100s: its seek points do not fit, it changed since; make them anew: stoker "
+                 "%.100s: its seek points do not fit, it changed since; make them again: stoker "
                  "index --jpeg --force ...",
                  shown);
         b.reason = reason;
@@ -138,7 +138,7 @@ static int check_points(check *c, uint64_t id, const stk_sample *s, stk_error *e
     return 0;
 }
 
-/* The same where the sample is not at hand; one that can't be read is told of elsewhere. */
+/* The same where the sample is not available; one that can't be read is told of elsewhere. */
 static int read_points(check *c, uint64_t id, stk_error *err)
 {
     stk_sample *s = NULL;

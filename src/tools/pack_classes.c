@@ -2,7 +2,7 @@
 /* pack_classes.c - the class list of a folder of pictures beside its shards: classes.txt, a name
  * a line, number 0 first.
  *
- * Shards keep numbers only; without the names nobody could tell what they mean.  Another list
+ * Shards keep numbers only; without the names no one could tell what they mean.  Another list
  * that is there already is another numbering, and is not replaced unasked. */
 #include <errno.h>
 #include <fcntl.h>

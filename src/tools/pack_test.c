@@ -410,7 +410,7 @@ static void writer_names(void **state)
     assert_null(w);
 }
 
-/* A writer that was closed without commit leaves nothing of the shard under way. */
+/* A writer that was closed without commit leaves nothing of the shard in flight. */
 static void writer_given_up(void **state)
 {
     stk_writer_options o = { .size = sizeof o, .samples = 1 };

@@ -2,8 +2,8 @@
 /* shard_names.c - what shards and their members are called.
  *
  * A member is called KEY.FIELD, and readers take it apart by WebDataset's rules: the key ends at
- * the first dot behind the last slash.  So a key is written only if it would be read back as it
- * is; packing mends others (dots become underscores), a writer refuses them. */
+ * the first dot after the last slash.  So a key is written only if it would be read back as it
+ * is; packing repairs others (dots become underscores), a writer refuses them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,7 +142,7 @@ static int name_set(stk_sample_out *o, const char *field, stk_error *err)
     return stk_text_put(&o->name, field, strlen(field), err);
 }
 
-/* Dots behind the last slash, newlines and the like become underscores. */
+/* Dots after the last slash, newlines and the like become underscores. */
 static void mend_key(stk_text *key)
 {
     char *slash = key->len ? memrchr(key->s, '/', key->len) : NULL;
@@ -162,7 +162,7 @@ static int bad_key(stk_bytes key, const char *why, stk_error *err)
 
 static int key_set(stk_sample_out *o, stk_bytes key, const char *field, stk_error *err)
 {
-    static const char why[] = "would not be read back: a key is not empty, has no dot behind its "
+    static const char why[] = "would not be read back: a key is not empty, has no dot after its "
                               "last slash, and does not lie in __x__/";
 
     o->key.len = 0;

@@ -29,8 +29,8 @@ int stk_shard_folder_make(const char *dir, stk_error *err); /* with its parents 
 typedef struct stk_sample_out {
     stk_text name;      /* of the member: key, dot, field */
     stk_text last, key; /* of the sample before, and of this one as written */
-    int adapt;          /* mend keys that would not be read back as they are */
-    uint64_t adapted;   /* samples whose key was mended */
+    int adapt;          /* repair keys that would not be read back as they are */
+    uint64_t adapted;   /* samples whose key was repaired */
     int64_t mtime;
 } stk_sample_out;
 

@@ -113,7 +113,7 @@ def test_seek_points_that_do_not_fit(stoker, tmp_path, chain):
     os.utime(shard, ns=(before.st_atime_ns, before.st_mtime_ns))
     done = stoker("check", "a.tar", *chain, "--write-exclude", "bad.jsonl")
     assert (done.code, done.err) == (1, "")
-    assert done.out.splitlines()[0] == ("jpg: its seek points do not fit, it changed since; make them anew: stoker index "
+    assert done.out.splitlines()[0] == ("jpg: its seek points do not fit, it changed since; make them again: stoker index "
                                         "--jpeg --force ... [shard a.tar, offset 0, key 0]")
     assert done.out.splitlines()[-1].endswith("2 JPEGs whose seek points do not fit (stoker index --jpeg --force) (N s)")
     keys = [json.loads(line)["key"] for line in (tmp_path / "bad.jsonl").read_text().splitlines()]

@@ -3,7 +3,7 @@
  *
  *   urls_dump braces | urls     patterns on stdin, one a line in hex
  *
- * Each answer is one line: "ok" and the names in hex, each behind a space and an 'x', or the
+ * Each answer is one line: "ok" and the names in hex, each after a space and an 'x', or the
  * error's code. */
 #include <stdio.h>
 #include <string.h>

@@ -210,7 +210,6 @@ static void bad_options(void **state)
     assert_null(l)
     REFUSED(rank, 5);
     REFUSED(n_outputs, 0);
-    REFUSED(n_outputs, 1000);
     REFUSED(num_workers, -2);
     REFUSED(num_workers, 100000);
     REFUSED(prefetch, 100000);

@@ -170,7 +170,7 @@ static void from_shards_to_batches(void **state)
             rc = try_epoch(ds, &lo);
         stk_mem_fail_at(0);
         if (ds)
-            assert_int_equal(remove(stk_dataset_index_path(ds)), 0); /* the next one builds anew */
+            assert_int_equal(remove(stk_dataset_index_path(ds)), 0); /* the next one builds again */
         stk_dataset_unref(&ds);
     } while (rc < 0);
     print_message("%u allocations in vain\n", (unsigned)n);
@@ -216,7 +216,7 @@ static void opening_a_data_set(void **state)
     snprintf(url, sizeof url, "%s", seam_path("a-{0..1}.tar"));
     for (int built = 0; built < 2; built++) {
         do {
-            seam_shards("a", 2, N / 2, 0); /* a new mtime: the index is looked at anew */
+            seam_shards("a", 2, N / 2, 0); /* a new mtime: the index is looked at again */
             stk_mem_fail_at(n++);
             rc = stk_dataset_open(&ds, urls, 1, &o, &err);
             stk_mem_fail_at(0);

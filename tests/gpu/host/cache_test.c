@@ -162,7 +162,7 @@ static void gone_bad(void **state)
     stk_loader_close(&b);
 }
 
-/* The shard is overwritten behind the loader's back: what is kept needs it no more. */
+/* The shard is overwritten after the loader's back: what is kept needs it no more. */
 static void files_are_not_read(void **state)
 {
     const char *url = seam_path("z.tar");

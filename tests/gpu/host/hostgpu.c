@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hostgpu.c - a GPU made of host memory and threads, behind the table that libstoker_cuda offers: so
+/* hostgpu.c - a GPU made of host memory and threads, after the table that libstoker_cuda offers: so
  * that streams, events, hand-over and failures can be tested where there is no GPU, under sanitizers
  * too.
  *
@@ -23,7 +23,7 @@ enum { COPY, ZERO, WAIT, RECORD, CALL, PICTURES, GATHER };
 typedef struct event {
     uint64_t recorded, done; /* lock */
     struct timespec when;    /* lock */
-    struct event *next; /* all of them, for ever: streams may still wait for one that is closed */
+    struct event *next; /* all of them, without limit: streams may still wait for one that is closed */
 } event;
 
 typedef struct op {
@@ -52,7 +52,7 @@ static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static uint64_t seeds;     /* lock */
 static stream *streams;    /* lock: all that are open */
 static event *events;      /* lock */
-static _Atomic int failed; /* work of the GPU failed: everything behind it does too */
+static _Atomic int failed; /* work of the GPU failed: everything after it does too */
 static _Thread_local int current_gpu;
 static const stk_cuda table;
 

@@ -225,7 +225,7 @@ int hostile_all(album *a, uint32_t batches)
         s.whole = round % 3 == 2;
         set_fill(&s, a, 0, round & 1);
         set_plan(&s);
-        for (uint32_t i = 0; i < n; i++) { /* behind the plan's back */
+        for (uint32_t i = 0; i < n; i++) { /* after the plan's back */
             uint8_t *rec = s.slab + s.item[i].at;
             uint32_t room = stk_rng_below(&a->rng, 3) ? ((stk_pic *)(void *)rec)->data_at
                                                       : ((stk_pic *)(void *)rec)->size;

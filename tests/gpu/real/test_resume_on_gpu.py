@@ -47,7 +47,7 @@ def test_mid_epoch(tar, way, stop):
     whole = [seen(reference), seen(reference)]
     first = loader(tar, before)
     seen(first)                                 # epoch 0
-    head = seen(first, stop)                    # of epoch 1; more are under way
+    head = seen(first, stop)                    # of epoch 1; more are in flight
     state = json.loads(json.dumps(first.state_dict()))
     assert state["epoch"] == 1 and state["position"] == 6 * stop
     first.close()
