@@ -201,7 +201,7 @@ def test_state_between_epochs_and_of_another_loader(urls):
             loader.load_state_dict(state)
         loader.load_state_dict(state, strict=False)
         assert loader.state_dict()["epoch"] == 1
-        with pytest.raises(stoker.StokerError, match="no state"):
+        with pytest.raises(stoker.StokerError, match="not a state"):
             loader.load_state_dict({"epoch": 1})
         with pytest.raises(stoker.StokerError, match="not whole: it has no order"):
             loader.load_state_dict({k: v for k, v in state.items() if k != "order"})

@@ -115,8 +115,8 @@ def test_nan_pads_floats(tmp_path):
 
 @pytest.mark.parametrize("collate, why", [
     ("padd", "collate must be"), (("list", 3), "collate must be"), ({"y": "pad"}, "no output 'y'"),
-    (("pad", "a"), "must be a number"), ({"x": 3}, r"collate\['x'\] must be"), (("pad", 300), "no u8"),
-    (("pad", 0.5), "no u8"), (("pad", math.nan), "no u8")])
+    (("pad", "a"), "must be a number"), ({"x": 3}, r"collate\['x'\] must be"), (("pad", 300), "not a u8"),
+    (("pad", 0.5), "not a u8"), (("pad", math.nan), "not a u8")])
 def test_what_is_refused_at_open(shard, collate, why):
     with pytest.raises(stoker.StokerError, match=why):
         stoker.Loader(shard, fields={"x": PICTURE}, collate=collate, batch_size=2)
