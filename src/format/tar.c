@@ -90,7 +90,7 @@ static int window_get(window *w, uint64_t offset, size_t len, const uint8_t **ou
 
 /* ---- headers ---- */
 
-/* Does [at + 512, + size) are in the file, whole blocks of it?  *next: the header behind. */
+/* Is [at + 512, + size) in the file, whole blocks of it?  *next: the header after it. */
 static int check_range(const walk *k, const char *name, uint64_t size, uint64_t *next,
                        stk_error *err)
 {
