@@ -22,7 +22,7 @@ typedef struct stk_plugin { /* how every table begins */
     const char *name, *help;
 } stk_plugin;
 
-/* Fill *err (may be NULL) and return `code`.  Shard, offset and key are added by whoever knows
+/* Fill *err (may be NULL) and return `code`.  Shard, offset and key are added by the caller that knows
  * them. */
 STK_API int stk_fail(stk_error *err, int code, const char *fmt, ...) STK_PRINTF(3, 4);
 

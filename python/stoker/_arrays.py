@@ -49,7 +49,7 @@ def array(tensor: Any) -> Any:
 
     GPU memory is copied to a tensor of torch's own, on the current stream: our buffer is free again
     behind that copy, and what streams do with the tensor later is torch's to know.  Where torch is
-    absent the tensor itself is handed out, for whoever speaks DLPack."""
+    absent the tensor itself is handed out, for code that takes DLPack."""
     torch = torch_or_none()
     if torch is not None:
         if tensor.gpu is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transform: a chain's ops on batches of pictures that lie in memory, the host's or a GPU's, whoever made them."""
+"""Transform: a chain's ops on batches of pictures in memory, the host's or a GPU's."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ static void released_elsewhere(void **state)
             put(b, k, 20000);
         pthread_create(&t[i], NULL, release, b);
     }
-    stk_batch_plan_unref(&c); /* whoever is last frees it */
+    stk_batch_plan_unref(&c); /* the last holder frees it */
     for (int i = 0; i < 4; i++)
         pthread_join(t[i], NULL);
 }

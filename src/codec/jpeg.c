@@ -4,7 +4,7 @@
  * Ours reads baseline pictures, only what the view sees.  What it does not read (progressive,
  * arithmetic, 12 bit, CMYK) or finds damaged goes to libjpeg-turbo, whose pixels or error then
  * count; what has seek points that do not fit is decoded without them.  The picture alone decides,
- * and the pixels are the same whoever made them, but for color after sampling, which is ours
+ * and the pixels are the same from either decoder, but for color after sampling, which is ours
  * only. */
 #include "codec/codec.h"
 #include "codec/jpeg_base.h"

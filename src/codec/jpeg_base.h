@@ -50,7 +50,7 @@ int stk_jpeg_coefs(stk_jpeg *j, const stk_jpeg_job *job, stk_scratch *scratch, i
 int stk_jpeg_seek_build(stk_jpeg *j, const stk_jpeg_head *head, stk_bytes in, stk_scratch *scratch,
                         stk_bytes *out, stk_error *err);
 
-/* For whoever decodes elsewhere: what jpeg.c's decoder (ctx) knows of the picture whose header() it
+/* For code that decodes elsewhere: what jpeg.c's decoder (ctx) knows of the picture whose header() it
  * read; seek: points that fit as far as can be told, or NULL.  STK_ENOTSUP: it is none for us. */
 int stk_jpeg_peek(void *ctx, const stk_rect *need, stk_jpeg_job *out);
 

@@ -35,7 +35,7 @@ struct on_gpu {
     }
 };
 
-/* CUDA keeps the last error for whoever asks next, which would be the program: take it away. */
+/* CUDA keeps the last error for the next caller, which would be the program: take it away. */
 int answer(cudaError_t rc)
 {
     if (rc != cudaSuccess)

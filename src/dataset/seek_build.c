@@ -54,7 +54,7 @@ static int add_points(group *g, uint32_t row, uint32_t field, stk_bytes in, stk_
     return stk_seek_group_add(&g->out, row, field, points, err);
 }
 
-/* A sample that can't be read has no points: whoever loads it is told why. */
+/* A sample that can't be read has no points: the loader says why. */
 static int add_sample(job *j, group *g, uint64_t id, uint32_t row, stk_error *err)
 {
     stk_sample *s = NULL;

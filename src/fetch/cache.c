@@ -3,7 +3,7 @@
  * its bytes.
  *
  * NEW -> READING -> RAW -> UNPACKING -> READY, or FAILED.  Neither lock is held while a block is read
- * or unpacked: whoever wants it meanwhile is told when that is over.  Memory for both is taken before
+ * or unpacked: a request that wants it meanwhile is told when that is over.  Memory for both is taken before
  * the block is made.  A failed block stays until its users let go, then it is forgotten, so that a
  * later epoch may try again. */
 #include "fetch/cache.h"

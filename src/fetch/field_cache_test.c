@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* small_test.c - small fields come back as they were put, under a bound. */
+/* field_cache_test.c - small fields come back as they were put, under a bound. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -483,7 +483,7 @@ static void start_block(stk_request *r, stk_wanted *w, void (*queue)(void *cooki
         io->done = block_done;
         io->file = r->file;
         io->cookie = w;
-        /* Wait for it like everybody else; whoever completes the io tells us. */
+        /* Wait for it like the others; the thread that completes the io tells us. */
         if (stk_block_want(w->block, &w->waiter) == STK_BLOCK_COMING &&
             (io_try(io, r->file) || start(r, io, queue, cookie) == 0))
             stk_block_arrived(w->block);

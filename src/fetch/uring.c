@@ -4,7 +4,7 @@
  * Pushed reads wait in a list under a lock; the running thread moves them into places of the
  * ring, as many as it has, submits them together and sleeps until something completes.  A read
  * of an eventfd sits in the ring as well, so that one sleep waits for completions and for new
- * reads alike; whoever pushes writes to it only when the thread sleeps and has a place free.
+ * reads alike; a thread that pushes writes to it only when the thread sleeps and has a place free.
  *
  * A place lives from its first submission to io->done(): a short count is read on from where it
  * ended until the file ends, a failed read starts over after a pause, which is a timeout in the

@@ -521,7 +521,7 @@ static int queue(stk_transfer *f, stk_error *err)
     return rc ? stk_device_fail(d, rc, "a batch could not be sent", err) : 0;
 }
 
-/* Send a flight off.  Where that fails, whoever is on board hears of it, and the next ones go. */
+/* Send a transfer off.  Where that fails, its batches are told, and the next ones go. */
 static void depart(stk_transfer *f)
 {
     stk_device *d = f->device;

@@ -153,7 +153,7 @@ uint64_t stk_picture_cache_claim(stk_picture_cache *k, stk_cache_key of, uint64_
 
     if ((v & STATES) != NONE || (!v && !stk_picture_cache_wants(k, of, len)))
         return 0;
-    /* COMING without a place first: whoever loses has cut nothing. */
+    /* COMING without a place first: the thread that loses has cut nothing. */
     if (!atomic_compare_exchange_strong_explicit(word, &v, v | COMING, memory_order_acquire,
                                                  memory_order_relaxed))
         return 0;

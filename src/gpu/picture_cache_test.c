@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keep_test.c - entries of the arena: each is kept once, in a place of its own, whoever comes; bad ones
+/* picture_cache_test.c - entries of the arena: each is kept once, in a place of its own, for any thread; bad ones
  * never again. */
 #include <pthread.h>
 #include <setjmp.h>

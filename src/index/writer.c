@@ -49,7 +49,7 @@ struct stk_index_writer {
     uint32_t *ids;     /* scratch */
     size_t ids_cap;
     int committed;
-    int failed; /* the code; what follows is told again to whoever comes after */
+    int failed; /* the code; what follows is told again to later callers */
     stk_error error;
 };
 

@@ -7,7 +7,7 @@
 #include "loader/parts.h"
 
 #define AHEAD_ROWS 384        /* rows that all slots together should hold ... */
-#define AHEAD_LIGHT 4096      /* ... and where rows are cheap, so that a hand-over is no wait */
+#define AHEAD_LIGHT 4096      /* ... and where rows are cheap, so that a hand-over does not wait */
 #define RING_BYTES (6u << 20) /* rows of arrays: what processors cache is written, not memory */
 #define GPU_LEAST 8           /* slots, where some are on their way to a GPU ... */
 #define GPU_MOST 32           /* ... and where batches are small: ... */

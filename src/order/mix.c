@@ -291,7 +291,7 @@ static uint64_t walk(const mix *m, uint32_t d, uint64_t o)
     return m->start[d] + i;
 }
 
-/* No one asks for what is before the first change, but whoever reads ahead may look at it while a
+/* No one asks for what is before the first change, but a worker that reads ahead may look at it while a
  * state is taken up: g - from wraps then, and any sample of that data set is as good. */
 static void mix_at(const void *state, uint64_t epoch, const uint64_t *position, uint32_t n,
                    stk_where *out)

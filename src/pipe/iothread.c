@@ -74,7 +74,7 @@ static stk_ring_state ring_start(stk_engine *e)
         atomic_store_explicit(&e->io.ring_state, state, memory_order_release);
     }
     pthread_mutex_unlock(&e->io.lock);
-    if (err.code) /* only whoever tried has one */
+    if (err.code) /* only the thread that tried has one */
         stk_log_line(&e->plan->policy.log, STK_LOG_INFO, "cold files are read by %u threads: %s",
                      e->plan->io.threads, err.message);
     return state;

@@ -4,7 +4,7 @@
  *
  * While bytes are available (page cache, memory) a worker runs through its tickets with one
  * request of its own and takes no lock.  A request that must wait is submitted and forgotten;
- * whoever is free when it arrives goes on with it.  When reads have to be waited for, workers
+ * a worker that is free when it arrives goes on with it.  When reads have to be waited for, workers
  * first keep enough of them in flight and only then decode. */
 #include <assert.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
     return 0;
 }
 
-/* Every worker brings a request along: whoever has none can then wait, since one is on its way
+/* Every worker brings a request along: a worker that has none can then wait, since one is on its way
  * or will be let go. */
 int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
 {

@@ -3,7 +3,7 @@
  *
  * A ticket is a piece: a sample, or a part of one that is longer than a row.  Lengths are known
  * before anything is read, so every piece has its place when the slot is opened and is written
- * straight to it; what is left of the rows is filled by whoever comes last. */
+ * straight to it; what is left of the rows is filled by the last worker. */
 #include <assert.h>
 #include <string.h>
 
@@ -87,7 +87,7 @@ static void put_numbers(const piece *p)
     fill(p, here, p->spot->len - here, 0);
 }
 
-/* The sample has the length that was said, behind truncate(); *skip: values that it cuts off. */
+/* The sample has the length that was said, after truncate(); *skip: values that it cuts off. */
 static int check(const piece *p, const stk_spec *raw, uint64_t *skip, stk_error *err)
 {
     uint64_t have = raw->ndim == 1 ? (uint64_t)raw->shape[0] : 0, most = (uint64_t)raw->most;
