@@ -1,57 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c - a data set into tar shards, one job a shard.
- *
- * Which samples a shard gets follows from the index and the options alone, so that the shards
- * are the same for any number of workers, and a run that was stopped can go on.  The same walk
- * over the index gives the fingerprint by which a target is known to have this content. */
-#include <dirent.h>
-#include <errno.h>
-#include <stdatomic.h>
+/* pack.c - a data set into tar shards: plan, look at the target, write what is not there, index it.
+ * pack_model.h says which file does what. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
-#include "base/lock.h"
 #include "base/opts.h"
-#include "data/data.h"
-#include "order/order.h"
-#include "tools/pack_stamp.h"
-#include "base/jobs.h"
+#include "tools/pack_model.h"
 
 #define DEFAULT_BYTES 500000000u
-#define MAX_SHARDS (1u << 24)
-#define PACK_VERSION 1u /* in the fingerprint: change it when the bytes that are written change */
 #define TELL_EVERY_NS 50000000u
-
-typedef struct pack {
-    stk_dataset *ds;
-    stk_pack_options o;
-    stk_shard_pattern pattern;
-    stk_perm perm;
-    uint64_t *first; /* positions: shard i has first[i] .. first[i + 1] - 1 */
-    uint64_t n, cap;
-    uint64_t total, fingerprint;
-    stk_stamp stamp;
-    uint8_t *keep; /* shard i is in place already */
-    stk_index_report index;
-    _Atomic uint64_t done, adapted;
-    _Atomic int stopped;
-    stk_mutex lock;
-    uint64_t told_ns; /* lock */
-} pack;
-
-static uint64_t sample_at(const pack *p, uint64_t position)
-{
-    return p->o.shuffle == STK_YES ? stk_perm_at(&p->perm, position) : position;
-}
 
 /* ---- progress ---- */
 
-static int tell(pack *p, uint64_t more)
+int stk_pack_tell(stk_pack_run *p, uint64_t more)
 {
     uint64_t now = stk_now_ns();
     uint64_t done = atomic_fetch_add_explicit(&p->done, more, memory_order_relaxed) + more;
@@ -69,254 +31,22 @@ static int tell(pack *p, uint64_t more)
 
 static int waiting(void *cookie)
 {
-    return tell(cookie, 0);
+    return stk_pack_tell(cookie, 0);
 }
 
-/* ---- the plan: which samples go where ---- */
-
-static int plan_add(pack *p, uint64_t position, stk_error *err)
+int stk_pack_publish(stk_pack_run *p, uint64_t i, stk_tar_writer *tar, stk_error *err)
 {
-    if (p->n + 1 >= p->cap) {
-        uint64_t cap = p->cap ? p->cap * 2 : 64;
-        void *more = stk_grow(p->first, p->cap * sizeof *p->first, cap * sizeof *p->first);
-
-        if (!more)
-            return stk_fail_nomem(err, cap * sizeof *p->first);
-        p->first = more;
-        p->cap = cap;
-    }
-    if (p->n >= MAX_SHARDS)
-        return stk_fail(err, STK_ELIMIT, "that makes more than %u shards: give them more samples",
-                        MAX_SHARDS);
-    p->first[p->n++] = position;
-    return 0;
-}
-
-/* What sample `id` takes in a tar, and its part of the fingerprint. */
-static int weigh(pack *p, uint64_t id, uint64_t *bytes, stk_error *err)
-{
-    const stk_index *ix = p->ds->index;
-    uint64_t sizes[2] = { 0 };
-    stk_entry e;
-    stk_field f;
-
-    STK_TRY(stk_index_entry(ix, id, &e, err));
-    *bytes = 0;
-    p->fingerprint = stk_hash64(p->fingerprint, e.key.data, e.key.len);
-    for (uint32_t k = 0; k < e.n_fields; k++) {
-        STK_TRY(stk_index_field(ix, &e, k, &f, err));
-        *bytes += stk_tar_member_bytes(e.key.len + 1 + f.name_len, f.size);
-        sizes[0] = stk_hash64(f.size, f.name, f.name_len);
-        sizes[1] = f.offset;
-        p->fingerprint = stk_hash64(p->fingerprint, sizes, sizeof sizes);
-    }
-    return 0;
-}
-
-static int plan_source(pack *p, stk_error *err)
-{
-    uint64_t head[] = {
-        PACK_VERSION,         p->o.samples,          p->o.bytes, p->o.shuffle == STK_YES, p->o.seed,
-        (uint64_t)p->o.mtime, stk_dataset_len(p->ds)
-    };
-
-    p->fingerprint = stk_hash64(0, head, sizeof head);
-    for (uint64_t i = 0; i < stk_dataset_shards(p->ds); i++) {
-        stk_shard_info s;
-        uint64_t what[3];
-
-        STK_TRY(stk_index_shard(p->ds->index, i, &s, err));
-        what[0] = s.size;
-        what[1] = (uint64_t)s.mtime_ns;
-        what[2] = s.print;
-        p->fingerprint = stk_hash64(p->fingerprint, what, sizeof what);
-        p->fingerprint = stk_hash64(p->fingerprint, s.name, strlen(s.name));
-    }
-    return 0;
-}
-
-/* Names of two lengths would not sort, and no brace pattern names them all. */
-static int check_width(const pack *p, stk_error *err)
-{
-    int digits = 1;
-
-    for (uint64_t n = p->n ? p->n - 1 : 0; n >= 10; n /= 10)
-        digits++;
-    if (p->pattern.width < 2 || digits <= p->pattern.width)
-        return 0;
-    return stk_fail(err, STK_EINVAL,
-                    "%" PRIu64 " shards need %d digits in their name: write %%0%dd", p->n, digits,
-                    digits);
-}
-
-static int plan(pack *p, stk_error *err)
-{
-    uint64_t n = stk_dataset_len(p->ds), in_shard = 0, bytes = 0;
-
-    stk_perm_init(&p->perm, n, p->o.seed, 0);
-    STK_TRY(plan_source(p, err));
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t size;
-
-        STK_TRY(weigh(p, sample_at(p, i), &size, err));
-        if (!i || (p->o.samples && in_shard >= p->o.samples) ||
-            (p->o.bytes && bytes + size > p->o.bytes)) {
-            STK_TRY(plan_add(p, i, err));
-            in_shard = bytes = 0;
-        }
-        in_shard++;
-        bytes += size;
-        p->total += size;
-    }
-    STK_TRY(plan_add(p, n, err));
-    p->n--; /* the last one is the end */
-    STK_TRY(check_width(p, err));
-    p->keep = stk_zalloc(p->n + 1, 1);
-    return p->keep ? 0 : stk_fail_nomem(err, p->n);
-}
-
-/* ---- the target: what is there ---- */
-
-static int foreign(const char *path, stk_error *err)
-{
-    stk_fail(err, STK_EINVAL,
-             "there is a shard of that name that is not of this pack: take "
-             "another place or name, or replace it (--force, force=True)");
-    stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
-    return STK_EINVAL;
-}
-
-static int is_source(const pack *p, const struct stat *st)
-{
-    struct stat src;
-
-    for (uint64_t i = 0; i < stk_dataset_shards(p->ds); i++)
-        if (stat(stk_dataset_shard_name(p->ds, i), &src) == 0 && src.st_ino == st->st_ino &&
-            src.st_dev == st->st_dev)
-            return 1;
-    return 0;
-}
-
-/* One file of the target's folder that has a shard's name. */
-static int look_at(pack *p, uint64_t number, const char *path, stk_error *err)
-{
-    struct stat st;
-
-    if (stat(path, &st) < 0)
-        return 0;
-    if (is_source(p, &st)) {
-        stk_fail(err, STK_EINVAL,
-                 "this shard is read and would be written over: pack to another "
-                 "place or name");
-        stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
-        return STK_EINVAL;
-    }
-    if (p->o.force == STK_YES)
-        return number < p->n || unlink(path) == 0 ? 0 : foreign(path, err);
-    if (number >= p->n || !p->stamp.found || !p->stamp.size[number] ||
-        p->stamp.size[number] != (uint64_t)st.st_size)
-        return foreign(path, err);
-    p->keep[number] = 1;
-    return 0;
-}
-
-static int look(pack *p, stk_error *err)
-{
-    const char *dir = p->pattern.dir[0] ? p->pattern.dir : ".";
-    DIR *d = opendir(dir);
-    struct dirent *e;
-    int rc = 0;
-
-    while (rc == 0 && d && (e = readdir(d))) {
-        int64_t number = stk_shard_pattern_number(&p->pattern, e->d_name);
-        char *path = number >= 0 ? stk_shard_pattern_at(&p->pattern, (uint64_t)number) : NULL;
-
-        if (path)
-            rc = look_at(p, (uint64_t)number, path, err);
-        else if (number >= 0)
-            rc = stk_fail_nomem(err, 64);
-        stk_free(path);
-    }
-    if (d)
-        closedir(d);
-    return rc;
-}
-
-/* ---- one shard ---- */
-
-static int write_sample(pack *p, stk_sample_out *out, stk_tar_writer *tar, uint64_t id,
-                        stk_error *err)
-{
-    stk_sample *s = NULL;
-    stk_part *parts;
-    stk_bytes key;
-    uint32_t n;
-    int rc;
-
-    STK_TRY(stk_dataset_read(p->ds, id, &s, err));
-    n = stk_sample_fields(s);
-    key.data = (const uint8_t *)stk_sample_key(s, &key.len);
-    parts = stk_alloc((n + 1) * sizeof *parts);
-    rc = parts ? 0 : stk_fail_nomem(err, n * sizeof *parts);
-    for (uint32_t k = 0; rc == 0 && k < n; k++)
-        parts[k].name = stk_sample_field(s, k, &parts[k].data, &parts[k].len);
-    if (rc == 0)
-        rc = stk_sample_out_check(out, key, parts, n, err);
-    if (rc < 0)
-        stk_error_at(err, stk_sample_shard(s), STK_NO_OFFSET, key);
-    if (rc == 0)
-        rc = stk_sample_out_put(out, tar, parts, n, err);
-    stk_free(parts);
-    stk_sample_close(&s);
-    return rc;
-}
-
-static int write_samples(pack *p, uint64_t i, stk_tar_writer *tar, stk_error *err)
-{
-    stk_sample_out out = { .adapt = 1, .mtime = p->o.mtime };
-    uint64_t before = 0;
-    int rc = 0;
-
-    for (uint64_t at = p->first[i]; rc == 0 && at < p->first[i + 1]; at++) {
-        rc = write_sample(p, &out, tar, sample_at(p, at), err);
-        if (rc == 0 && tell(p, stk_tar_writer_bytes(tar) - before))
-            rc = stk_fail(err, STK_ECLOSED, "stopped; the shards that are finished stay");
-        before = stk_tar_writer_bytes(tar);
-    }
-    atomic_fetch_add_explicit(&p->adapted, out.adapted, memory_order_relaxed);
-    stk_sample_out_fini(&out);
-    return rc;
-}
-
-static int write_shard(void *cookie, uint64_t i, stk_error *err)
-{
-    pack *p = cookie;
-    char *path = stk_shard_pattern_at(&p->pattern, i);
-    stk_tar_writer *tar = NULL;
     uint64_t size = 0;
-    int rc = path ? 0 : stk_fail_nomem(err, 64);
 
-    if (rc == 0 && !p->keep[i]) {
-        rc = stk_tar_writer_open(&tar, path, p->o.force == STK_YES, err);
-        if (rc == 0)
-            rc = write_samples(p, i, tar, err);
-        if (rc == 0)
-            rc = stk_tar_writer_finish(tar, &size, err);
-        if (rc == 0)
-            rc = stk_stamp_add(&p->stamp, i, size, err);
-        if (rc == 0) {
-            p->stamp.size[i] = size;
-            rc = stk_tar_writer_publish(tar, err);
-        }
-    }
-    stk_tar_writer_close(&tar);
-    stk_free(path);
-    return rc;
+    STK_TRY(stk_tar_writer_finish(tar, &size, err));
+    STK_TRY(stk_stamp_add(&p->stamp, i, size, err));
+    p->stamp.size[i] = size;
+    return stk_tar_writer_publish(tar, err);
 }
 
 /* ---- the whole ---- */
 
-static int write_index(pack *p, stk_error *err)
+static int write_index(stk_pack_run *p, stk_error *err)
 {
     stk_index_options o = { .size = sizeof o,
                             .num_workers = p->o.num_workers,
@@ -341,16 +71,16 @@ static int write_index(pack *p, stk_error *err)
     return rc;
 }
 
-static int run(pack *p, stk_error *err)
+static int run(stk_pack_run *p, stk_error *err)
 {
     uint64_t kept = 0;
 
-    STK_TRY(plan(p, err));
+    STK_TRY(stk_pack_plan(p, err));
     STK_TRY(stk_shard_folder_make(p->pattern.dir, err));
     STK_TRY(stk_stamp_lock(&p->stamp, &p->pattern, waiting, p, err));
     stk_atomic_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
     STK_TRY(stk_stamp_load(&p->stamp, p->fingerprint, p->n, err));
-    STK_TRY(look(p, err));
+    STK_TRY(stk_pack_look(p, err));
     STK_TRY(stk_pack_classes(p->ds, p->pattern.dir, p->o.force == STK_YES, err));
     for (uint64_t i = 0; i < p->n; i++) {
         kept += p->keep[i];
@@ -361,16 +91,16 @@ static int run(pack *p, stk_error *err)
         int anew = p->o.force == STK_YES || !p->stamp.found;
 
         STK_TRY(stk_stamp_begin(&p->stamp, p->fingerprint, anew, err));
-        STK_TRY(stk_jobs_run(p->o.num_workers, p->n, write_shard, p, err));
+        STK_TRY(stk_pack_copy(p, err));
     }
     return p->o.no_index == STK_YES ? 0 : write_index(p, err);
 }
 
-static int report_fill(const pack *p, stk_pack_report *out, stk_error *err)
+static int report_fill(const stk_pack_run *p, stk_pack_report *out, stk_error *err)
 {
     stk_pack_report r = { .size = sizeof r,
                           .shards = p->n,
-                          .samples = stk_dataset_len(p->ds),
+                          .samples = p->count,
                           .changed_keys = p->adapted,
                           .jpegs = p->index.jpegs,
                           .jpeg_bytes = p->index.jpeg_bytes,
@@ -400,10 +130,11 @@ static int report_fill(const pack *p, stk_pack_report *out, stk_error *err)
 int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_pack_report *report,
              stk_error *err)
 {
-    pack p = { .ds = ds, .index = { .size = sizeof p.index } };
+    stk_pack_run p = { .ds = ds, .index = { .size = sizeof p.index } };
     int rc;
 
     STK_TRY(stk_needs_index(ds, "packing", err));
+    p.count = stk_dataset_len(ds);
     stk_options_take(&p.o, sizeof p.o, opt);
     if (p.o.jpeg == STK_YES && p.o.no_index == STK_YES)
         return stk_fail(

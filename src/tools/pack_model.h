@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pack_model.h - one run of stk_pack(), shared by its files.
+ *
+ *     pack_select.c   which samples take part
+ *     pack_plan.c     which shard each goes to, and the fingerprint of all that
+ *     pack_target.c   what is there already
+ *     pack_copy.c     shards of samples as they are
+ *     pack_fields.c   shards of samples that chains make
+ *     pack.c          the whole */
+#ifndef STOKER_PACK_MODEL_H
+#define STOKER_PACK_MODEL_H
+
+#include <stdatomic.h>
+
+#include "base/lock.h"
+#include "data/data.h"
+#include "order/order.h"
+#include "tools/pack_stamp.h"
+
+typedef struct stk_pack_run {
+    stk_dataset *ds;
+    stk_pack_options o;
+    stk_shard_pattern pattern;
+    uint64_t *id;   /* of the samples that take part; NULL: all */
+    uint64_t count; /* how many */
+    stk_perm perm;
+    uint64_t *first; /* positions: shard i has first[i] .. first[i + 1] - 1 */
+    uint64_t n, cap;
+    uint64_t total, fingerprint;
+    stk_stamp stamp;
+    uint8_t *keep; /* shard i is in place already */
+    stk_index_report index;
+    _Atomic uint64_t done, adapted;
+    _Atomic int stopped;
+    stk_mutex lock;
+    uint64_t told_ns; /* lock */
+} stk_pack_run;
+
+/* The sample at a position of the plan. */
+static inline uint64_t stk_pack_at(const stk_pack_run *p, uint64_t position)
+{
+    uint64_t i = p->o.shuffle == STK_YES ? stk_perm_at(&p->perm, position) : position;
+
+    return p->id ? p->id[i] : i;
+}
+
+/* Count `more` bytes and tell of them now and then; non-zero: stop. */
+int stk_pack_tell(stk_pack_run *p, uint64_t more);
+int stk_pack_plan(stk_pack_run *p, stk_error *err);
+int stk_pack_look(stk_pack_run *p, stk_error *err); /* fills keep[] */
+/* Write the shards that keep[] has not. */
+int stk_pack_copy(stk_pack_run *p, stk_error *err);
+/* Shard i is whole: note it, then give it its name. */
+int stk_pack_publish(stk_pack_run *p, uint64_t i, stk_tar_writer *tar, stk_error *err);
+
+#endif
