@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "kern/half.h"
 
@@ -205,24 +206,6 @@ static int put_list(const stk_tensor *t, uint32_t d, const uint8_t *at, stk_text
     return stk_text_put(out, "]", 1, err);
 }
 
-static int put_quoted(stk_bytes s, stk_text *out, stk_error *err)
-{
-    char esc[8];
-
-    STK_TRY(stk_text_put(out, "\"", 1, err));
-    for (size_t i = 0; i < s.len; i++) {
-        uint8_t c = s.data[i];
-
-        if (c == '"' || c == '\\')
-            STK_TRY(stk_text_put(out, "\\", 1, err));
-        if (c >= 32)
-            STK_TRY(stk_text_put(out, &c, 1, err));
-        else
-            STK_TRY(stk_text_put(out, esc, (size_t)snprintf(esc, sizeof esc, "\\u%04x", c), err));
-    }
-    return stk_text_put(out, "\"", 1, err);
-}
-
 static int encode_json(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err)
 {
     const stk_tensor *t = &in->tensor;
@@ -231,7 +214,7 @@ static int encode_json(const stk_encoding *e, const stk_encode_in *in, stk_text 
     if (in->kind == STK_OUT_JSON)
         return put_elements(t, out, err);
     if (in->kind == STK_OUT_TEXT)
-        return put_quoted((stk_bytes){ t->data, (size_t)count_of(t) }, out, err);
+        return stk_json_quote(out, (stk_bytes){ t->data, (size_t)count_of(t) }, err);
     if (in->kind == STK_OUT_BYTES)
         return stk_fail(err, STK_EINVAL, "encode(json) takes text, JSON or numbers, not bytes: put `text` before it");
     return put_list(t, 0, t->data, out, err);

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/opts.h"
-#include "tools/pack_model.h"
+#include "tools/pack_fields.h"
 
 #define DEFAULT_BYTES 500000000u
 #define TELL_EVERY_NS 50000000u
@@ -34,13 +34,14 @@ static int waiting(void *cookie)
     return stk_pack_tell(cookie, 0);
 }
 
-int stk_pack_publish(stk_pack_run *p, uint64_t i, stk_tar_writer *tar, stk_error *err)
+int stk_pack_publish(stk_pack_run *p, uint64_t i, stk_tar_writer *tar, const stk_text *failed,
+                     stk_error *err)
 {
-    uint64_t size = 0;
+    stk_stamp_line line = { .shard = i, .failed = failed };
 
-    STK_TRY(stk_tar_writer_finish(tar, &size, err));
-    STK_TRY(stk_stamp_add(&p->stamp, i, size, err));
-    p->stamp.size[i] = size;
+    STK_TRY(stk_tar_writer_finish(tar, &line.size, err));
+    STK_TRY(stk_stamp_add(&p->stamp, &line, err));
+    p->stamp.size[i] = line.size;
     return stk_tar_writer_publish(tar, err);
 }
 
@@ -71,36 +72,103 @@ static int write_index(stk_pack_run *p, stk_error *err)
     return rc;
 }
 
-static int run(stk_pack_run *p, stk_error *err)
+/* Which shards this run writes, and which are there. */
+static int look(stk_pack_run *p, uint64_t *missing, stk_error *err)
 {
-    uint64_t kept = 0;
+    STK_TRY(stk_pack_look(p, err));
+    for (uint64_t i = 0; i < p->n; i++) {
+        if (!stk_pack_mine(p, i))
+            p->keep[i] = STK_PACK_OTHERS;
+        else if (!p->keep[i])
+            p->stamp.size[i] = 0;
+        *missing += !p->keep[i];
+    }
+    return 0;
+}
 
-    STK_TRY(stk_pack_plan(p, err));
+static int write_shards(stk_pack_run *p, stk_pack_fields *f, stk_error *err)
+{
+    int first = p->o.force == STK_YES || !p->stamp.found;
+
+    STK_TRY(stk_stamp_begin(&p->stamp, p->fingerprint, first, err));
+    return f->n ? stk_pack_make(p, f, err) : stk_pack_copy(p, err);
+}
+
+static int target_open(stk_pack_run *p, stk_error *err)
+{
+    if (p->o.parts && p->o.merge != STK_YES)
+        snprintf(p->stamp.part, sizeof p->stamp.part, "part-%" PRIu64 "-of-%" PRIu64 ".", p->o.part,
+                 p->o.parts);
     STK_TRY(stk_shard_folder_make(p->pattern.dir, err));
     STK_TRY(stk_stamp_lock(&p->stamp, &p->pattern, waiting, p, err));
     stk_atomic_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
-    STK_TRY(stk_stamp_load(&p->stamp, p->fingerprint, p->n, err));
-    STK_TRY(stk_pack_look(p, err));
-    STK_TRY(stk_pack_classes(p->ds, p->pattern.dir, p->o.force == STK_YES, err));
-    for (uint64_t i = 0; i < p->n; i++) {
-        kept += p->keep[i];
-        if (!p->keep[i])
-            p->stamp.size[i] = 0;
-    }
-    if (kept < p->n) {
-        int anew = p->o.force == STK_YES || !p->stamp.found;
+    return stk_stamp_load(&p->stamp, p->fingerprint, p->n, err);
+}
 
-        STK_TRY(stk_stamp_begin(&p->stamp, p->fingerprint, anew, err));
-        STK_TRY(stk_pack_copy(p, err));
+/* All parts are written, by other processes: look that every shard is there, and make one note and one
+ * index of them. */
+static int merge(stk_pack_run *p, stk_error *err)
+{
+    uint64_t missing = 0, first = UINT64_MAX;
+
+    STK_TRY(stk_stamp_gather(&p->stamp, &p->pattern, p->fingerprint, err));
+    p->o.parts = 0;
+    p->o.force = STK_NO;
+    STK_TRY(look(p, &missing, err));
+    for (uint64_t i = p->n; i-- > 0;)
+        if (!p->keep[i])
+            first = i;
+    if (missing)
+        return stk_fail(err, STK_ENOTFOUND,
+                        "%" PRIu64 " of %" PRIu64 " shards are not there yet, the first is number %" PRIu64
+                        ": write them (--from-plan PLAN --shard %" PRIu64 "), then merge",
+                        missing, p->n, first, first);
+    STK_TRY(stk_stamp_begin(&p->stamp, p->fingerprint, 1, err));
+    for (uint64_t i = 0; i < p->n; i++) {
+        char *list = p->stamp.failed[i];
+        stk_text failed = { .s = list, .len = list ? strlen(list) : 0 };
+        stk_stamp_line line = { .shard = i, .size = p->stamp.size[i], .failed = &failed };
+        int rc;
+
+        p->stamp.failed[i] = NULL;
+        rc = stk_stamp_add(&p->stamp, &line, err);
+        stk_free(list);
+        STK_TRY(rc);
     }
-    return p->o.no_index == STK_YES ? 0 : write_index(p, err);
+    STK_TRY(stk_stamp_list_failed(&p->stamp, &p->pattern, err));
+    STK_TRY(p->o.no_index == STK_YES ? 0 : write_index(p, err));
+    stk_stamp_drop_parts(&p->stamp, &p->pattern);
+    return 0;
+}
+
+static int run(stk_pack_run *p, stk_pack_fields *f, stk_error *err)
+{
+    uint64_t missing = 0;
+
+    if (p->o.only_failed == STK_YES)
+        STK_TRY(stk_pack_again(p, err));
+    STK_TRY(stk_pack_select(p, err));
+    STK_TRY(stk_pack_plan_make(p, f, err));
+    if (p->o.plan_only == STK_YES)
+        return 0;
+    STK_TRY(target_open(p, err));
+    if (p->o.merge == STK_YES)
+        return merge(p, err);
+    STK_TRY(look(p, &missing, err));
+    STK_TRY(stk_pack_classes(p->ds, p->pattern.dir, p->o.force == STK_YES, err));
+    if (missing)
+        STK_TRY(write_shards(p, f, err));
+    STK_TRY(stk_stamp_list_failed(&p->stamp, &p->pattern, err));
+    return p->o.no_index == STK_YES || p->o.parts ? 0 : write_index(p, err);
 }
 
 static int report_fill(const stk_pack_run *p, stk_pack_report *out, stk_error *err)
 {
     stk_pack_report r = { .size = sizeof r,
                           .shards = p->n,
-                          .samples = p->count,
+                          .samples = 0,
+                          .left_out = (p->o.select ? p->o.n_select : stk_dataset_len(p->ds)) - p->count,
+                          .fingerprint = p->fingerprint,
                           .changed_keys = p->adapted,
                           .jpegs = p->index.jpegs,
                           .jpeg_bytes = p->index.jpeg_bytes,
@@ -112,9 +180,14 @@ static int report_fill(const stk_pack_run *p, stk_pack_report *out, stk_error *e
         return stk_fail(err, STK_EINVAL, "the report says size %u: set it to sizeof of the struct",
                         given);
     for (uint64_t i = 0; i < p->n; i++) {
+        r.samples += p->first[i + 1] - p->first[i];
+        if (!p->stamp.size)
+            continue;
         r.bytes += p->stamp.size[i];
-        r.kept_shards += p->keep[i];
+        r.kept_shards += p->keep[i] == STK_PACK_KEPT;
+        r.failed += stk_stamp_failed(&p->stamp, i);
     }
+    r.samples -= r.failed;
     if (p->n > 1)
         snprintf(r.pattern, sizeof r.pattern, "%s%s{%0*d..%0*llu}%s", p->pattern.dir,
                  p->pattern.prefix, p->pattern.width, 0, p->pattern.width,
@@ -131,27 +204,55 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
              stk_error *err)
 {
     stk_pack_run p = { .ds = ds, .index = { .size = sizeof p.index } };
+    stk_pack_fields fields = { 0 };
     int rc;
 
     STK_TRY(stk_needs_index(ds, "packing", err));
-    p.count = stk_dataset_len(ds);
     stk_options_take(&p.o, sizeof p.o, opt);
     if (p.o.jpeg == STK_YES && p.o.no_index == STK_YES)
         return stk_fail(
             err, STK_EINVAL,
             "seek points of JPEGs lie beside the index: pack with one, or without them");
+    if (p.o.parts && p.o.part >= p.o.parts)
+        return stk_fail(err, STK_EINVAL, "part %" PRIu64 " of %" PRIu64 ": parts are numbered from 0",
+                        p.o.part, p.o.parts);
     if (!p.o.samples && !p.o.bytes)
         p.o.bytes = DEFAULT_BYTES;
     stk_mutex_init(&p.lock);
     rc = stk_shard_pattern_parse(&p.pattern, dst, p.o.name ? p.o.name : "shard", err);
     if (rc == 0)
-        rc = run(&p, err);
+        rc = stk_pack_fields_plan(&fields, p.o.fields, p.o.n_fields, err);
+    if (rc == 0)
+        rc = run(&p, &fields, err);
     if (rc == 0 && report)
         rc = report_fill(&p, report, err);
     stk_stamp_close(&p.stamp);
     stk_shard_pattern_fini(&p.pattern);
+    stk_pack_fields_fini(&fields);
+    stk_free(p.id);
+    stk_free(p.again);
     stk_free(p.first);
     stk_free(p.keep);
     stk_mutex_destroy(&p.lock);
+    return rc;
+}
+
+int stk_pack_ids(stk_dataset *ds, const stk_pack_options *opt, uint64_t **ids, uint64_t *n, stk_error *err)
+{
+    stk_pack_run p = { .ds = ds };
+    int rc;
+
+    *ids = NULL;
+    STK_TRY(stk_needs_index(ds, "packing", err));
+    stk_options_take(&p.o, sizeof p.o, opt);
+    rc = stk_pack_select(&p, err);
+    *ids = rc == 0 ? stk_alloc((p.count + 1) * sizeof **ids) : NULL;
+    if (rc == 0 && !*ids)
+        rc = stk_fail_nomem(err, p.count * sizeof **ids);
+    stk_perm_init(&p.perm, p.count, p.o.seed, 0);
+    for (uint64_t i = 0; rc == 0 && i < p.count; i++)
+        (*ids)[i] = stk_pack_at(&p, i);
+    *n = p.count;
+    stk_free(p.id);
     return rc;
 }

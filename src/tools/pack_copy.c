@@ -59,7 +59,7 @@ static int write_shard(void *cookie, uint64_t i, stk_error *err)
         if (rc == 0)
             rc = write_samples(p, i, tar, err);
         if (rc == 0)
-            rc = stk_pack_publish(p, i, tar, err);
+            rc = stk_pack_publish(p, i, tar, NULL, err);
     }
     stk_tar_writer_close(&tar);
     stk_free(path);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "tools/pack_model.h"
+#include "tools/pack_fields.h"
 
 #define MAX_SHARDS (1u << 24)
 #define PACK_VERSION 1u /* in the fingerprint: change it when the bytes that are written change */
@@ -49,6 +49,22 @@ static int weigh(stk_pack_run *p, uint64_t id, uint64_t *bytes, stk_error *err)
     return 0;
 }
 
+/* Chains are made with the seed too: their draws depend on it.  A pack that copies keeps the fingerprint
+ * that it had before there were chains. */
+static void plan_fields(stk_pack_run *p, const stk_pack_fields *f)
+{
+    for (uint32_t i = 0; i < f->n; i++) {
+        const stk_pack_field *x = &f->field[i];
+        const char *chain = x->chain ? x->chain : "", *encoder = x->chain ? x->encoding.encoder->name : "";
+        uint64_t how[] = { p->o.seed, (uint64_t)x->encoding.quality, (uint64_t)x->encoding.lossless };
+
+        p->fingerprint = stk_hash64(p->fingerprint, x->name, strlen(x->name));
+        p->fingerprint = stk_hash64(p->fingerprint, chain, strlen(chain));
+        p->fingerprint = stk_hash64(p->fingerprint, encoder, strlen(encoder));
+        p->fingerprint = stk_hash64(p->fingerprint, how, sizeof how);
+    }
+}
+
 static int plan_source(stk_pack_run *p, stk_error *err)
 {
     uint64_t head[] = {
@@ -85,12 +101,13 @@ static int check_width(const stk_pack_run *p, stk_error *err)
                     digits);
 }
 
-int stk_pack_plan(stk_pack_run *p, stk_error *err)
+int stk_pack_plan_make(stk_pack_run *p, const stk_pack_fields *f, stk_error *err)
 {
     uint64_t n = p->count, in_shard = 0, bytes = 0;
 
     stk_perm_init(&p->perm, n, p->o.seed, 0);
     STK_TRY(plan_source(p, err));
+    plan_fields(p, f);
     for (uint64_t i = 0; i < n; i++) {
         uint64_t size;
 

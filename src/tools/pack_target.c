@@ -41,12 +41,14 @@ static int look_at(stk_pack_run *p, uint64_t number, const char *path, stk_error
         stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
         return STK_EINVAL;
     }
+    if (number < p->n && !stk_pack_mine(p, number))
+        return 0;
     if (p->o.force == STK_YES)
         return number < p->n || unlink(path) == 0 ? 0 : foreign(path, err);
     if (number >= p->n || !p->stamp.found || !p->stamp.size[number] ||
         p->stamp.size[number] != (uint64_t)st.st_size)
         return foreign(path, err);
-    p->keep[number] = 1;
+    p->keep[number] = STK_PACK_KEPT;
     return 0;
 }
 
