@@ -15,7 +15,7 @@
 
 #include "base/lock.h"
 #include "base/registry.h"
-#include "data/data.h"
+#include "data/shard_data.h"
 #include "source/folder.h"
 
 #define MAX_OPEN 4096u
