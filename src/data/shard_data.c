@@ -111,9 +111,7 @@ static void data_prefetch(const stk_dataset *d, uint64_t sample)
 
 static int data_entry(const stk_dataset *d, uint64_t sample, stk_entry *out, stk_error *err)
 {
-    STK_TRY(stk_index_entry(of(d)->index, sample, out, err));
-    out->state = of(d)->state;
-    return 0;
+    return stk_index_entry(of(d)->index, sample, out, err);
 }
 
 static int data_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out,
@@ -128,18 +126,10 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
                        stk_place *out, stk_error *err)
 {
     const stk_format *format = of(d)->format;
+    stk_entry with = *e;
 
-    return (named ? format->find : format->locate)(e, f, out, err);
-}
-
-static int data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
-{
-    return stk_shards_acquire(of(d)->shards, shard, out, err);
-}
-
-static void data_release(const stk_dataset *d, uint64_t shard)
-{
-    stk_shards_release(of(d)->shards, shard);
+    with.state = of(d)->state;
+    return (named ? format->find : format->locate)(&with, f, out, err);
 }
 
 static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err)
@@ -150,8 +140,11 @@ static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err
 static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f,
                      const stk_place *p, stk_bytes *bytes, stk_error *err)
 {
+    stk_entry with = *e;
+
     (void)p;
-    return of(d)->format->pick(*bytes, e, f, bytes, err);
+    with.state = of(d)->state;
+    return of(d)->format->pick(*bytes, &with, f, bytes, err);
 }
 
 static stk_bytes data_hint(const stk_dataset *d, const stk_seek_field *at, stk_seek_room *room)
@@ -261,8 +254,8 @@ static const stk_data_ops ops = {
     .entry = data_entry,
     .field = data_field,
     .locate = data_locate,
-    .acquire = data_acquire,
-    .release = data_release,
+    .acquire = stk_shard_data_acquire,
+    .release = stk_shard_data_release,
     .unpack = data_unpack,
     .pick = data_pick,
     .hint = data_hint,
