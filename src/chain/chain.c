@@ -33,10 +33,14 @@ static int plan_default(stk_chain *c, const stk_args *args, stk_error *err)
     return c->fallback ? 0 : stk_fail_nomem(err, 64);
 }
 
-static void print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args)
+/* `exact`: of pictures, 1 whatever is written.  Up to version 0.1 a chain could leave it at 0. */
+static void print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args,
+                       const char *exact)
 {
     c->print = stk_hash64(c->print, name, strlen(name));
-    c->print = stk_args_hash(args, c->print + version);
+    c->print = stk_args_hash_as(args, c->print + version, exact, 1);
+    c->old_print = stk_hash64(c->old_print, name, strlen(name));
+    c->old_print = stk_args_hash_as(args, c->old_print + version, exact, 0);
 }
 
 static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
@@ -58,7 +62,7 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
     if (rc == 0 && stk_args_has(args, "default"))
         rc = plan_default(c, args, err);
     if (rc == 0)
-        print_call(c, "from", 0, args);
+        print_call(c, "from", 0, args, NULL);
     stk_args_close(&args);
     return rc;
 }
@@ -104,7 +108,7 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     stk_step *s = &c->step[c->n_steps];
     stk_spec before = c->spec;
     stk_args *args = NULL;
-    int rc;
+    int rc, pictures;
 
     if (!codec && !op)
         return unknown_step(c->registry, call->name, err);
@@ -122,8 +126,12 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
              : codec   ? codec->plan(s->state, args, &c->spec, err)
                        : op->plan(s->state, args, &c->spec, err);
     }
+    pictures = codec && codec->can & STK_CODEC_PICTURES;
     if (rc == 0)
-        print_call(c, call->name, codec ? codec->version : op->version, args);
+        print_call(c, call->name, codec ? codec->version : op->version, args,
+                   pictures ? "exact" : NULL);
+    if (rc == 0 && pictures && stk_args_has(args, "exact"))
+        c->inexact = !stk_args_bool(args, "exact");
     if (rc == 0 && op && op->can & STK_OP_PACKS) {
         c->pack = s->state;
         c->raw = before;

@@ -44,6 +44,8 @@ typedef struct stk_chain {
     int narrows;        /* some step makes other bytes of its bytes */
     int counted;        /* its rows differ in length, and batches may be made by that */
     uint64_t print;     /* of fields, steps, their arguments and versions */
+    uint64_t old_print; /* what it was while pictures could be inexact, for one that was */
+    int inexact;        /* exact=false is written, which means nothing any more */
     uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
 } stk_chain;
 
