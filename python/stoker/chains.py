@@ -14,7 +14,7 @@ import re
 from typing import Any
 
 from . import _stoker
-from .errors import invalid, printable
+from .errors import invalid, printable, shown
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -41,7 +41,7 @@ def _text(value: Any) -> str:
         return f"({', '.join(map(_text, value))})"
     if hasattr(value, "item"):
         return _text(value.item())
-    invalid(f"a chain takes numbers, words, True, False, chains and tuples of them, not {value!r}")
+    invalid(f"a chain takes numbers, words, True, False, chains and tuples of them, not {shown(value)}")
 
 
 def _call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
