@@ -171,6 +171,7 @@ typedef struct stk_place { /* where a field's bytes come from */
     stk_bytes name;
     int whole;      /* with `name`: all from `offset` to the file's end, however much that is */
     int must_equal; /* with `name`: the file must have exactly offset + len bytes */
+    stk_bytes suffix; /* with `name`, .data set: it stands in place of the name's, without the dot */
 } stk_place;
 
 typedef struct stk_format_data { /* the whole data set, as its format may want to know it */

@@ -53,7 +53,7 @@ class Dataset:
 
     def __init__(self, urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,
                  classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
-                 dtype: Any = None, shape: tuple[int, ...] | None = None) -> None:
+                 dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None) -> None:
         found = _options.url_bytes(urls)
         if found is None and not isinstance(urls, Mapping):
             invalid(f"a data set is opened by a path, a pattern or a list of them, or a dict of arrays, "
@@ -64,13 +64,16 @@ class Dataset:
         self._fixed = _options.class_bytes(classes)
         self._wanted = _options.column_bytes(columns)
         self._jpeg = _options.flag("jpeg", jpeg)
+        if reindex not in (None, "auto"):
+            invalid(f'reindex must be "auto" or None, not {shown(reindex)}')
+        self._reindex = reindex
         if found is None:
             if classes is not None or columns is not None or dtype is not None or shape is not None:
                 invalid("classes=, columns=, dtype= and shape= don't go with a dict of arrays")
             self._core = _join.join(self._urls)
         else:
             self._core = _stoker.Dataset(found, self._fixed or [], self._wanted, self._jpeg,
-                                         *_join.raw(dtype, shape))
+                                         *_join.raw(dtype, shape), reindex=reindex == "auto")
         self._decoder: _Decoder | None = None
         self._epoch = 0
         if self._fields is not None or self._core.kind():
@@ -203,7 +206,7 @@ class Dataset:
 
     def __reduce__(self):
         return Dataset, (self._urls, self._fields, self._fixed, self._wanted or None, self._jpeg,
-                         *self._raw), {"_epoch": self._epoch}
+                         *self._raw, self._reindex), {"_epoch": self._epoch}
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
@@ -212,7 +215,7 @@ class Dataset:
 
 def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: A001
          classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
-         dtype: Any = None, shape: tuple[int, ...] | None = None) -> Dataset:
+         dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None) -> Dataset:
     """Open shards for access by number (ds[7]), by key (ds["n01440764_36"]) or by slice (ds[:3]); they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
@@ -228,9 +231,13 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
     dtype, shape: of files of numbers without a header: their type ("u16", "f32"), and the shape of a
         row where it is more than one number
 
+    reindex: "auto": where pictures were only added to a folder since it was indexed, index it again; None: that
+        is an error.  Files that were removed, renamed or changed, and a new class that would renumber labels,
+        stay errors
+
     jpeg: keep seek points of JPEGs beside the index, so that a loader decodes a crop without what lies
         before it; those that are missing are made now, once (docs/jpeg.md)
 
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
-    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape)
+    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex)

@@ -120,6 +120,7 @@ int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
     x.progress = o.progress;
     x.progress_cookie = o.progress_cookie;
     x.classes_fixed = o.n_classes > 0;
+    x.grow = o.reindex == STK_YES;
     ds = STK_NEW(stk_dataset);
     if (!ds)
         return stk_fail_nomem(err, sizeof *ds);
