@@ -176,6 +176,7 @@ typedef struct stk_place { /* where a field's bytes come from */
     int must_equal; /* with `name`: the file must have exactly offset + len bytes */
     int absent;     /* the sample has no value here: the chain's default stands in */
     uint64_t row;   /* the library's own */
+    stk_bytes suffix; /* with `name`, .data set: it stands in place of the name's, without the dot */
 } stk_place;
 
 typedef struct stk_format_data { /* the whole data set, as its format may want to know it */

@@ -328,7 +328,8 @@ typedef struct stk_stats {
     uint32_t size;
     uint32_t workers, slots;
     uint64_t samples, batches, bytes; /* bytes: read from shards */
-    uint64_t skipped, retried_reads, cold_reads;
+    uint64_t skipped;                 /* bad samples of batches that were handed out */
+    uint64_t retried_reads, cold_reads;
     uint64_t stage_ns[STK_STAGES];
     uint64_t wait_ns;                           /* no batch was ready in stk_loader_next() */
     uint64_t first_batch_ns;                    /* from open to the first batch; 0 before it */

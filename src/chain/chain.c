@@ -69,8 +69,10 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
 
 static int unknown_step(const stk_registry *r, const char *name, stk_error *err)
 {
-    const char *near = stk_registry_nearest(r, STK_PLUGIN_OP, name);
+    const char *near = stk_chain_other_name(r, name);
 
+    if (!near)
+        near = stk_registry_nearest(r, STK_PLUGIN_OP, name);
     if (!near)
         near = stk_registry_nearest(r, STK_PLUGIN_CODEC, name);
     if (near)
@@ -308,6 +310,22 @@ static int find_field(const stk_chain *c, const stk_dataset *ds, uint32_t schema
     return found >= 0;
 }
 
+/* Folders call a picture `image`, shards call it by its suffix: a chain for one finds the other's. */
+static int find_picture(const stk_chain *c, const stk_dataset *ds, uint32_t schema, const char *name,
+                        stk_binding *out)
+{
+    static const char *const pictures[] = { "jpg", "jpeg", "png", "webp" };
+    int found = 0;
+
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures && !found; i++) {
+        if (!strcmp(name, "image"))
+            found = find_field(c, ds, schema, pictures[i], out);
+        else if (!strcmp(name, pictures[i]))
+            found = find_field(c, ds, schema, "image", out);
+    }
+    return found;
+}
+
 int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds, stk_binding **out,
                    stk_error *err)
 {
@@ -323,6 +341,8 @@ int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds
         map[s] = (stk_binding){ .field = UINT16_MAX };
         for (i = 0; i < c->n_from && !found; i++)
             found = find_field(c, ds, s, c->from[i], &map[s]);
+        for (i = 0; i < c->n_from && !found; i++)
+            found = find_picture(c, ds, s, c->from[i], &map[s]);
         bound += (uint32_t)found;
     }
     if (!bound && c->fallback)

@@ -65,6 +65,9 @@ int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const c
                         stk_error *err);
 void stk_chain_fini(stk_chain *c);
 
+/* The step that other libraries call `name`, if the registry (NULL: the process's) has it; else NULL. */
+const char *stk_chain_other_name(const stk_registry *r, const char *name);
+
 typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
     uint16_t field;          /* UINT16_MAX: none does */
     const stk_codec *unpack; /* from(x) found x.gz: it is decompressed first; NULL: it is not */
