@@ -35,10 +35,14 @@ static int plan_default(stk_chain *c, const stk_args *args, stk_error *err)
     return c->fallback ? 0 : stk_fail_nomem(err, 64);
 }
 
-static void print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args)
+/* `exact`: of pictures, 1 whatever is written.  Up to version 0.1 a chain could leave it at 0. */
+static void print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args,
+                       const char *exact)
 {
     c->print = stk_hash64(c->print, name, strlen(name));
-    c->print = stk_args_hash(args, c->print + version);
+    c->print = stk_args_hash_as(args, c->print + version, exact, 1);
+    c->old_print = stk_hash64(c->old_print, name, strlen(name));
+    c->old_print = stk_args_hash_as(args, c->old_print + version, exact, 0);
 }
 
 static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
@@ -60,15 +64,17 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
     if (rc == 0 && stk_args_has(args, "default"))
         rc = plan_default(c, args, err);
     if (rc == 0)
-        print_call(c, "from", 0, args);
+        print_call(c, "from", 0, args, NULL);
     stk_args_close(&args);
     return rc;
 }
 
 static int unknown_step(const stk_registry *r, const char *name, stk_error *err)
 {
-    const char *near = stk_registry_nearest(r, STK_PLUGIN_OP, name);
+    const char *near = stk_chain_other_name(r, name);
 
+    if (!near)
+        near = stk_registry_nearest(r, STK_PLUGIN_OP, name);
     if (!near)
         near = stk_registry_nearest(r, STK_PLUGIN_CODEC, name);
     if (near)
@@ -136,7 +142,7 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     stk_step *s = &c->step[c->n_steps];
     stk_spec before = c->spec;
     stk_args *args = NULL;
-    int rc;
+    int rc, pictures;
 
     if (!codec && !op)
         return unknown_step(c->registry, call->name, err);
@@ -156,8 +162,12 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
              : codec   ? codec->plan(s->state, args, &c->spec, err)
                        : op->plan(s->state, args, &c->spec, err);
     }
+    pictures = codec && codec->can & STK_CODEC_PICTURES;
     if (rc == 0)
-        print_call(c, call->name, codec ? codec->version : op->version, args);
+        print_call(c, call->name, codec ? codec->version : op->version, args,
+                   pictures ? "exact" : NULL);
+    if (rc == 0 && pictures && stk_args_has(args, "exact"))
+        c->inexact = !stk_args_bool(args, "exact");
     if (rc == 0 && op && op->can & STK_OP_PACKS) {
         c->pack = s->state;
         c->raw = before;
@@ -383,6 +393,22 @@ static int find_field(const stk_chain *c, const stk_dataset *ds, uint32_t schema
     return found >= 0;
 }
 
+/* Folders call a picture `image`, shards call it by its suffix: a chain for one finds the other's. */
+static int find_picture(const stk_chain *c, const stk_dataset *ds, uint32_t schema, const char *name,
+                        stk_binding *out)
+{
+    static const char *const pictures[] = { "jpg", "jpeg", "png", "webp" };
+    int found = 0;
+
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures && !found; i++) {
+        if (!strcmp(name, "image"))
+            found = find_field(c, ds, schema, pictures[i], out);
+        else if (!strcmp(name, pictures[i]))
+            found = find_field(c, ds, schema, "image", out);
+    }
+    return found;
+}
+
 int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds, stk_binding **out,
                    stk_error *err)
 {
@@ -398,6 +424,8 @@ int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds
         map[s] = (stk_binding){ .field = UINT16_MAX };
         for (i = 0; i < c->n_from && !found; i++)
             found = find_field(c, ds, s, c->from[i], &map[s]);
+        for (i = 0; i < c->n_from && !found; i++)
+            found = find_picture(c, ds, s, c->from[i], &map[s]);
         bound += (uint32_t)found;
     }
     if (!bound && c->fallback)

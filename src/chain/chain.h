@@ -47,6 +47,8 @@ typedef struct stk_chain {
     int narrows;        /* some step makes other bytes of its bytes */
     int counted;        /* its rows differ in length, and batches may be made by that */
     uint64_t print;     /* of fields, steps, their arguments and versions */
+    uint64_t old_print; /* what it was while pictures could be inexact, for one that was */
+    int inexact;        /* exact=false is written, which means nothing any more */
     uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
 } stk_chain;
 
@@ -75,6 +77,9 @@ int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *
 int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const char *text,
                         stk_error *err);
 void stk_chain_fini(stk_chain *c);
+
+/* The step that other libraries call `name`, if the registry (NULL: the process's) has it; else NULL. */
+const char *stk_chain_other_name(const stk_registry *r, const char *name);
 
 typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
     uint16_t field;          /* UINT16_MAX: none does */

@@ -82,6 +82,11 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
                              (void *)(uintptr_t)&so_far->data };
     STK_TRY(stk_chain_plan_field(c, &head, p->name, asked->chain, err));
     STK_TRY(stk_ragged_plan(out, i, in, so_far->ranks.rows, err));
+    if (c->inexact)
+        stk_log_line(&so_far->policy.log, STK_LOG_WARN,
+                     "output %s: image(exact=false) has no effect: pixels are always exact; leave "
+                     "it out",
+                     p->name);
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
     if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes)
