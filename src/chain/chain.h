@@ -6,9 +6,10 @@
 
 #include "base/rng.h"
 #include "chain/tokens.h"
+#include "codec/stored.h"
 #include "data/data.h"
 
-#define STK_MAX_STEPS 32
+#define STK_MAX_STEPS 33 /* the calls of an expression, and one that no one writes */
 #define STK_MAX_FROM 16
 #define STK_MAX_UNPACKERS 16 /* the first of a registry; others are used by name only */
 
@@ -35,6 +36,8 @@ typedef struct stk_chain {
     uint32_t n_steps;
     stk_step step[STK_MAX_STEPS];
     const stk_step *parse;    /* ends in a value */
+    stk_stored *stored;       /* the field has a type: the first step's; NULL: bytes, or an array */
+    void *fallback_row;       /* ... and the default as it would be stored; NULL: none */
     const stk_tokens *tokens; /* windows of a stream; NULL: none */
     const stk_tokens *pack;   /* rows of several samples; NULL: of one */
     stk_spec raw;             /* pack: what a sample is before it */
@@ -56,6 +59,16 @@ typedef struct stk_chain {
 void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2],
                     stk_view *view, const stk_draw_observer *watch);
 
+typedef struct stk_chain_head { /* what a chain begins with */
+    stk_registry *registry;     /* NULL: the process's */
+    /* The type of the field that c->from names, name NULL: no data set has one; NULL: all are bytes. */
+    int (*type)(void *cookie, const stk_chain *c, stk_field_type *out, stk_error *err);
+    void *cookie;
+} stk_chain_head;
+
+/* Compile `text` for the output `name`: of a field of samples, which is bytes or has a type. */
+int stk_chain_plan_field(stk_chain *c, const stk_chain_head *head, const char *name,
+                         const char *text, stk_error *err);
 /* Compile `text` for the output `name`, with what the registry has (NULL: the process's).  The
  * registry is read-only from now on and must stay as long as the chain. */
 int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *text,
