@@ -51,6 +51,7 @@ typedef struct stk_kern {
     void (*store_planar_ycc)(void *dst, size_t plane, const uint16_t *src, uint32_t n,
                              const stk_color *color);
     void (*store_packed_ycc)(void *dst, const uint16_t *src, uint32_t n, const stk_color *color);
+    const struct stk_tile_kern *tile; /* of the same level: kern/tile.h */
 } stk_kern;
 
 #define STK_WIDE 6 /* bits of a fraction */

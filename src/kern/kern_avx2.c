@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kern/kern.h"
+#include "kern/tile.h"
 
 #define Z (-128) /* shuffle index: a zero byte */
 
@@ -541,4 +542,5 @@ const stk_kern stk_kern_avx2 = { .name = "avx2",
                                  .store_packed = avx2_store_packed,
                                  .vresample_wide = avx2_vresample_wide,
                                  .store_planar_ycc = avx2_store_planar_ycc,
-                                 .store_packed_ycc = avx2_store_packed_ycc };
+                                 .store_packed_ycc = avx2_store_packed_ycc,
+                                 .tile = &stk_tile_avx2 };

@@ -6,6 +6,7 @@
  * by integer arithmetic, which is what the hardware does; mul and add are finite, so there is no
  * NaN to keep. */
 #include "kern/kern.h"
+#include "kern/tile.h"
 
 #include <assert.h>
 #include <string.h>
@@ -198,4 +199,5 @@ const stk_kern stk_kern_c = { .name = "c",
                               .store_packed = c_store_packed,
                               .vresample_wide = c_vresample_wide,
                               .store_planar_ycc = c_store_planar_ycc,
-                              .store_packed_ycc = c_store_packed_ycc };
+                              .store_packed_ycc = c_store_packed_ycc,
+                              .tile = &stk_tile_c };
