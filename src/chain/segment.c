@@ -237,8 +237,7 @@ int stk_segments_run(const stk_chain *c, const stk_kern *kern, const stk_draws *
         STK_TRY(act(&r, from, to, &t, err));
         px = (stk_pixels){ .data = (uint8_t *)t.data,
                            .stride = (size_t)t.width * 4,
-                           .area = { 0, 0, t.width, t.height },
-                           .space = STK_RGBX };
+                           .area = { 0, 0, t.width, t.height } };
     }
     if (t.data)
         to_row(kern, &t, job);
