@@ -13,6 +13,7 @@
 #include "base/registry.h"
 #include "codec/codec.h"
 #include "chain/open.h"
+#include "chain/segment.h"
 #include "op/view.h"
 
 _Static_assert(STK_MAX_STEPS > STK_EXPR_CALLS, "every call may be a step, and one more is");
@@ -69,7 +70,7 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
     return rc;
 }
 
-static int unknown_step(const stk_registry *r, const char *name, stk_error *err)
+int stk_chain_unknown(const stk_registry *r, const char *name, stk_error *err)
 {
     const char *near = stk_chain_other_name(r, name);
 
@@ -145,9 +146,13 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     int rc, pictures;
 
     if (!codec && !op)
-        return unknown_step(c->registry, call->name, err);
+        return stk_chain_unknown(c->registry, call->name, err);
     if (c->stored && codec)
         return plan_number(c, call, codec, err);
+    if (op && op->can & (STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEW)) {
+        c->n_steps++; /* also where it fails: what it took is freed with the chain */
+        return stk_segment_plan(c, s, call, number, err);
+    }
     if (c->spec.array && codec && (!(codec->can & STK_CODEC_WINDOWS) || c->pack))
         return stk_fail(err, STK_EINVAL,
                         "%s reads fields of samples; rows of arrays come as they are stored: leave "
@@ -155,8 +160,10 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
                         call->name);
     rc = stk_args_check(&args, call, codec ? codec->args : op->args, err);
     if (rc == 0) {
-        *s = (stk_step){ codec, op, number,
-                         stk_zalloc(1, codec ? codec->state_size : op->state_size) };
+        *s = (stk_step){ .codec = codec,
+                         .op = op,
+                         .number = number,
+                         .state = stk_zalloc(1, codec ? codec->state_size : op->state_size) };
         c->n_steps++;
         rc = !s->state ? stk_fail_nomem(err, 64)
              : codec   ? codec->plan(s->state, args, &c->spec, err)
@@ -333,10 +340,11 @@ void stk_chain_fini(stk_chain *c)
     stk_free(c->fallback);
     stk_free(c->fallback_row);
     for (uint32_t i = 0; i < c->n_steps; i++) {
-        const stk_step *s = &c->step[i];
+        stk_step *s = &c->step[i];
 
         if (s->codec && s->codec->fini && s->state)
             s->codec->fini(s->state);
+        stk_segment_fini(s);
         stk_free(s->state);
     }
     memset(c, 0, sizeof *c);
