@@ -174,6 +174,8 @@ typedef struct stk_place { /* where a field's bytes come from */
     stk_bytes name;
     int whole;      /* with `name`: all from `offset` to the file's end, however much that is */
     int must_equal; /* with `name`: the file must have exactly offset + len bytes */
+    int absent;     /* the sample has no value here: the chain's default stands in */
+    uint64_t row;   /* the library's own */
 } stk_place;
 
 typedef struct stk_format_data { /* the whole data set, as its format may want to know it */
