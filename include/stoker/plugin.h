@@ -378,9 +378,35 @@ typedef struct stk_padding {
 } stk_padding;
 STK_API void stk_view_pad(stk_view *v, const stk_padding *p); /* widen the canvas */
 
-enum { /* what an op does: stk_op.can */
+/* What an op drew for one picture: plain data that the CPU and a GPU read alike.  `code` says what is
+ * done (STK_ACT_OWN: the op's tile()), `n` how many numbers of `v` it has. */
+typedef struct stk_action {
+    uint16_t step, code, n, zero; /* step: number of the op among all of its chain, nested ones too */
+    union {
+        float f[12];
+        uint32_t u[12];
+    } v;
+} stk_action;
+
+#define STK_ACT_OWN 0
+#define STK_OP_ACTS 16 /* actions that one act() may write */
+
+typedef struct stk_tile { /* a picture between the passes: R, G, B, X of 8 bits; X has no meaning */
+    uint32_t *data;       /* width * height pixels without gaps; R is the lowest byte */
+    uint32_t width, height;
+} stk_tile;
+
+enum { /* what an op does: stk_op.can.  OWN: only the library's own. */
        STK_OP_VIEW = 1,    /* draw() changes the geometry of a picture */
+       STK_OP_WARP = 2,    /* act(): pixels move, other than in a view */
+       STK_OP_POINT = 4,   /* act(): a pixel becomes another, by itself */
+       STK_OP_NEAR = 8,    /* act(): ... and by its neighbours */
+       STK_OP_STATS = 16,  /* act(): ... and by figures of the whole picture */
+       STK_OP_ROW = 32,    /* act(): may stand after normalize, and works on the finished row */
+       STK_OP_CHOOSE = 64, /* OWN: choose() says which of its chains run */
+       STK_OP_GPU = 128,   /* OWN: there is device code with the CPU's bits */
        STK_OP_PACKS = 256, /* OWN: puts several samples into a row */
+       STK_OP_ACT = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | STK_OP_ROW,
 };
 
 typedef struct stk_op {
@@ -392,6 +418,14 @@ typedef struct stk_op {
     void (*draw)(const void *state, stk_rng *rng, stk_view *view); /* NULL: the plan says it all */
     uint32_t version; /* raised when the same arguments give other results than before */
     uint32_t can;
+    /* Any flag of STK_OP_ACT: what is done to this picture, drawn when `canvas` is what the op sees
+     * (vis_w x vis_h).  How many actions were written, at most STK_OP_ACTS; 0: nothing is done. */
+    uint32_t (*act)(const void *state, stk_rng *rng, const stk_view *canvas, stk_action *out);
+    /* STK_ACT_OWN: do it, in place.  On the CPU; cannot fail. */
+    void (*tile)(const void *state, const stk_action *a, stk_tile *t);
+    /* CHOOSE: numbers of the chains that run, in order, at most `children`.  How many. */
+    uint32_t (*choose)(const void *state, stk_rng *rng, uint32_t children, uint8_t *run);
+    void (*fini)(void *state); /* let go of what plan() took, also when plan() failed; or NULL */
 } stk_op;
 
 /* ---- registry: what chains, URLs and probing can name ---- */

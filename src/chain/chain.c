@@ -13,6 +13,7 @@
 #include "base/registry.h"
 #include "codec/codec.h"
 #include "chain/open.h"
+#include "chain/segment.h"
 #include "op/view.h"
 
 static const stk_arg from_args[] = { { "names", STK_ARG_NAMES, NULL, "fields to try, in order" },
@@ -34,8 +35,8 @@ static int plan_default(stk_chain *c, const stk_args *args, stk_error *err)
 }
 
 /* `exact`: of pictures, 1 whatever is written.  Up to version 0.1 a chain could leave it at 0. */
-static void print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args,
-                       const char *exact)
+void stk_chain_print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args,
+                          const char *exact)
 {
     c->print = stk_hash64(c->print, name, strlen(name));
     c->print = stk_args_hash_as(args, c->print + version, exact, 1);
@@ -62,12 +63,12 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
     if (rc == 0 && stk_args_has(args, "default"))
         rc = plan_default(c, args, err);
     if (rc == 0)
-        print_call(c, "from", 0, args, NULL);
+        stk_chain_print_call(c, "from", 0, args, NULL);
     stk_args_close(&args);
     return rc;
 }
 
-static int unknown_step(const stk_registry *r, const char *name, stk_error *err)
+int stk_chain_unknown(const stk_registry *r, const char *name, stk_error *err)
 {
     const char *near = stk_registry_nearest(r, STK_PLUGIN_OP, name);
 
@@ -111,7 +112,11 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     int rc, pictures;
 
     if (!codec && !op)
-        return unknown_step(c->registry, call->name, err);
+        return stk_chain_unknown(c->registry, call->name, err);
+    if (op && op->can & (STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEW)) {
+        c->n_steps++; /* also where it fails: what it took is freed with the chain */
+        return stk_segment_plan(c, s, call, number, err);
+    }
     if (c->spec.array && codec && (!(codec->can & STK_CODEC_WINDOWS) || c->pack))
         return stk_fail(err, STK_EINVAL,
                         "%s reads fields of samples; rows of arrays come as they are stored: leave "
@@ -119,8 +124,10 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
                         call->name);
     rc = stk_args_check(&args, call, codec ? codec->args : op->args, err);
     if (rc == 0) {
-        *s = (stk_step){ codec, op, number,
-                         stk_zalloc(1, codec ? codec->state_size : op->state_size) };
+        *s = (stk_step){ .codec = codec,
+                         .op = op,
+                         .number = number,
+                         .state = stk_zalloc(1, codec ? codec->state_size : op->state_size) };
         c->n_steps++;
         rc = !s->state ? stk_fail_nomem(err, 64)
              : codec   ? codec->plan(s->state, args, &c->spec, err)
@@ -128,7 +135,7 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     }
     pictures = codec && codec->can & STK_CODEC_PICTURES;
     if (rc == 0)
-        print_call(c, call->name, codec ? codec->version : op->version, args,
+        stk_chain_print_call(c, call->name, codec ? codec->version : op->version, args,
                    pictures ? "exact" : NULL);
     if (rc == 0 && pictures && stk_args_has(args, "exact"))
         c->inexact = !stk_args_bool(args, "exact");
@@ -248,10 +255,11 @@ void stk_chain_fini(stk_chain *c)
         stk_free(c->from[i]);
     stk_free(c->fallback);
     for (uint32_t i = 0; i < c->n_steps; i++) {
-        const stk_step *s = &c->step[i];
+        stk_step *s = &c->step[i];
 
         if (s->codec && s->codec->fini && s->state)
             s->codec->fini(s->state);
+        stk_segment_fini(s);
         stk_free(s->state);
     }
     memset(c, 0, sizeof *c);

@@ -44,6 +44,7 @@ typedef struct stk_kern {
                          const stk_color *color);
     /* The same, interleaved: 3*n elements. */
     void (*store_packed)(void *dst, const uint8_t *src, uint32_t n, const stk_color *color);
+    const struct stk_tile_kern *tile; /* of the same level: kern/tile.h */
 } stk_kern;
 
 /* The table for a level; falls to the best one built that is not above it. */

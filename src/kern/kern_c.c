@@ -6,6 +6,7 @@
  * by integer arithmetic, which is what the hardware does; mul and add are finite, so there is no
  * NaN to keep. */
 #include "kern/kern.h"
+#include "kern/tile.h"
 
 #include <assert.h>
 #include <string.h>
@@ -137,4 +138,5 @@ const stk_kern stk_kern_c = { .name = "c",
                               .hresample = c_hresample,
                               .vresample = c_vresample,
                               .store_planar = c_store_planar,
-                              .store_packed = c_store_packed };
+                              .store_packed = c_store_packed,
+                              .tile = &stk_tile_c };

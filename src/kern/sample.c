@@ -203,6 +203,15 @@ int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch 
         size_t at = (size_t)(job->view->flip_y ? h - 1 - i : i) * w * size;
         const uint8_t *line;
 
+        if (job->tile) {
+            uint8_t *row = (uint8_t *)(job->tile + (size_t)(job->view->flip_y ? h - 1 - i : i) * w);
+
+            p.line = row; /* rows that are sums are made in their place */
+            line = pass_down(&p, i);
+            if (line != row)
+                memcpy(row, line, (size_t)w * 4);
+            continue;
+        }
         line = pass_down(&p, i);
         if (job->layout == STK_CHW)
             kern->store_planar((uint8_t *)job->dst + at, plane, line, w, &p.color);
