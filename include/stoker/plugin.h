@@ -331,9 +331,26 @@ STK_API uint32_t stk_rng_below(stk_rng *rng, uint32_t n); /* [0, n), n >= 1 */
  * block per pixel.  The next number is the first of block rng->block. */
 STK_API void stk_rng_widen(stk_rng *rng);
 
+/* How a resize weighs pixels.  SHARP, added to it: the filter is not stretched when the picture
+ * shrinks (antialias=false). */
+typedef enum stk_filter_kind {
+    STK_BILINEAR,
+    STK_NEAREST,
+    STK_BICUBIC,
+    STK_LANCZOS
+} stk_filter_kind;
+#define STK_FILTER_SHARP 8u
+/* What is outside the picture: one color, its edge, or its mirror image without or with the edge. */
+typedef enum stk_border {
+    STK_BORDER_FILL,
+    STK_BORDER_EDGE,
+    STK_BORDER_REFLECT,
+    STK_BORDER_SYMMETRIC
+} stk_border;
+
 /* Geometry of one sample, axis-aligned: the picture is cut to `clip` (filter taps stop there),
  * that is resized to res_w x res_h, of which the window `vis` is output (outside the resized
- * picture it is black), then mirrored. */
+ * picture it is as `border` and `fill` say), then mirrored. */
 typedef struct stk_view {
     uint32_t src_w, src_h;
     stk_rect clip;
@@ -342,15 +359,26 @@ typedef struct stk_view {
     uint32_t vis_w, vis_h; /* the canvas that the next op sees */
     uint8_t flip_x, flip_y;
     uint8_t resized;
+    uint8_t filter;  /* stk_filter_kind, perhaps with STK_FILTER_SHARP */
+    uint8_t border;  /* stk_border; not FILL: the view is not resized */
+    uint8_t fill[3]; /* R, G, B */
+    uint8_t split;   /* refused only because it needs a view of its own, over what this one gives */
     const char *refused; /* a static reason why this sample can't be drawn */
 } stk_view;
 /* The whole picture as it is. */
 STK_API void stk_view_init(stk_view *v, uint32_t width, uint32_t height);
 /* Cut the canvas to a window; what is outside the picture is black. */
 STK_API void stk_view_crop(stk_view *v, int32_t x, int32_t y, uint32_t w, uint32_t h);
-/* Resize the canvas; a chain has one resize. */
+/* Resize the canvas. */
 STK_API void stk_view_resize(stk_view *v, uint32_t w, uint32_t h);
 STK_API void stk_view_mirror(stk_view *v); /* left to right */
+STK_API void stk_view_upend(stk_view *v);  /* top to bottom */
+typedef struct stk_padding {
+    uint32_t left, top, right, bottom;
+    stk_border border;
+    uint8_t fill[3];
+} stk_padding;
+STK_API void stk_view_pad(stk_view *v, const stk_padding *p); /* widen the canvas */
 
 /* What an op drew for one picture: plain data that the CPU and a GPU read alike.  `code` says what is
  * done (STK_ACT_OWN: the op's tile()), `n` how many numbers of `v` it has. */

@@ -37,8 +37,8 @@ static int plan_default(stk_chain *c, const stk_args *args, stk_error *err)
 }
 
 /* `exact`: of pictures, 1 whatever is written.  Up to version 0.1 a chain could leave it at 0. */
-static void print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args,
-                       const char *exact)
+void stk_chain_print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args,
+                          const char *exact)
 {
     c->print = stk_hash64(c->print, name, strlen(name));
     c->print = stk_args_hash_as(args, c->print + version, exact, 1);
@@ -65,7 +65,7 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
     if (rc == 0 && stk_args_has(args, "default"))
         rc = plan_default(c, args, err);
     if (rc == 0)
-        print_call(c, "from", 0, args, NULL);
+        stk_chain_print_call(c, "from", 0, args, NULL);
     stk_args_close(&args);
     return rc;
 }
@@ -171,7 +171,7 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     }
     pictures = codec && codec->can & STK_CODEC_PICTURES;
     if (rc == 0)
-        print_call(c, call->name, codec ? codec->version : op->version, args,
+        stk_chain_print_call(c, call->name, codec ? codec->version : op->version, args,
                    pictures ? "exact" : NULL);
     if (rc == 0 && pictures && stk_args_has(args, "exact"))
         c->inexact = !stk_args_bool(args, "exact");
