@@ -355,6 +355,13 @@ enum { /* what an op does: stk_op.can */
        STK_OP_PACKS = 256, /* OWN: puts several samples into a row */
 };
 
+typedef struct stk_value_row { /* numbers of one sample, between the steps of a chain */
+    stk_dtype dtype;
+    uint32_t ndim;
+    int64_t shape[STK_MAX_DIMS];
+    void *data;
+} stk_value_row;
+
 typedef struct stk_op {
     uint32_t abi, size;
     const char *name, *help;
@@ -364,6 +371,8 @@ typedef struct stk_op {
     void (*draw)(const void *state, stk_rng *rng, stk_view *view); /* NULL: the plan says it all */
     uint32_t version; /* raised when the same arguments give other results than before */
     uint32_t can;
+    /* Numbers -> other numbers: *row is replaced, its memory is the scratch's.  NULL: it has nothing to do there. */
+    int (*value)(const void *state, stk_value_row *row, stk_scratch *scratch, stk_error *err);
 } stk_op;
 
 /* ---- registry: what chains, URLs and probing can name ---- */

@@ -99,6 +99,18 @@ static int note_codec(stk_chain *c, const stk_step *s, stk_error *err)
     return 0;
 }
 
+/* A step makes other numbers of a sample's: `before` is what it was given. */
+static int note_turn(stk_chain *c, const stk_spec *before, const char *name, stk_error *err)
+{
+    if (c->pack)
+        return stk_fail(err, STK_EINVAL, "%s stands before pack(), not after it", name);
+    if (!c->n_turns++) {
+        c->parsed = *before;
+        c->parsed.most = 0;
+    }
+    return 0;
+}
+
 static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_error *err)
 {
     const stk_codec *codec = stk_registry_find(c->registry, STK_PLUGIN_CODEC, call->name);
@@ -126,6 +138,12 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     }
     if (rc == 0)
         print_call(c, call->name, codec ? codec->version : op->version, args);
+    if (rc == 0 && op && op->value && before.kind == STK_KIND_VALUE && !before.array)
+        rc = note_turn(c, &before, call->name, err);
+    if (rc == 0 && op && op->can & STK_OP_PACKS && c->n_turns)
+        rc = stk_fail(err, STK_ENOTSUP,
+                      "%s takes numbers as they are stored: put to() after it, or leave it out",
+                      call->name);
     if (rc == 0 && op && op->can & STK_OP_PACKS) {
         c->pack = s->state;
         c->raw = before;
