@@ -20,7 +20,7 @@ class Chain:
             exact: bool | None = None) -> Chain:
         """decode a picture to RGB; its content says what it is (JPEG, PNG, WebP)
         exif: turn it upright by its EXIF orientation; default false
-        exact: JPEG: convert color before sampling, bit for bit as other decoders do; slower; default false
+        exact: the only way: false is taken, and warned of; default true
         """
 
     def int(self) -> Chain:

@@ -413,7 +413,7 @@ class Loader:
         state = _state.plain(state)
         strict = _options.flag("strict", strict)
         mine = mixing.with_changes(_state.with_streams(self._identity, state, self._fixed), state)
-        mine = _state.with_bins(mine, state)
+        mine = {**_state.with_bins(mine, state), "old_chains": _state.old_chains_of(self._core, self._identity["chains"])}
         before = self._identity["order"].get("bins")
         self._set_bins(mine["order"].get("bins"), before)
         try:

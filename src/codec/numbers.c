@@ -260,7 +260,7 @@ static int floats_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
 
 static const stk_arg numbers_args[] = {
     { "shape", STK_ARG_INTS, "",
-      "of a row, as (-1, 4): one side may be -1; lists may be nested then; absent: (-1)" },
+      "of a row, as (-1, 4): one side may be -1; lists may be nested then; absent: (-1)", 1 },
     { 0 },
 };
 
