@@ -128,12 +128,30 @@ static int plan_number(stk_chain *c, const stk_call *call, const stk_codec *code
         rc = stk_fail(err, STK_EINVAL, "%s is of %u dimensions, and the field %s of %u", call->name,
                       spec.ndim, c->stored->type.name, c->spec.ndim);
     if (rc == 0)
-        print_call(c, call->name, codec->version, args);
+        stk_chain_print_call(c, call->name, codec->version, args, NULL);
     c->raw_print = c->print;
     c->spec.dtype = spec.dtype;
     stk_free(state);
     stk_args_close(&args);
     return rc;
+}
+
+/* Does this op make other numbers of a sample's?  `before` is what it was given. */
+static int note_value_op(stk_chain *c, const stk_op *op, const stk_spec *before, stk_error *err)
+{
+    if (op->can & STK_OP_PACKS && c->n_turns)
+        return stk_fail(err, STK_ENOTSUP,
+                        "%s takes numbers as they are stored: put to() after it, or leave it out",
+                        op->name);
+    if (!op->value || before->kind != STK_KIND_VALUE || before->array)
+        return 0;
+    if (c->pack)
+        return stk_fail(err, STK_EINVAL, "%s stands before pack(), not after it", op->name);
+    if (!c->n_turns++) {
+        c->parsed = *before;
+        c->parsed.most = 0;
+    }
+    return 0;
 }
 
 static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_error *err)
@@ -175,6 +193,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
                    pictures ? "exact" : NULL);
     if (rc == 0 && pictures && stk_args_has(args, "exact"))
         c->inexact = !stk_args_bool(args, "exact");
+    if (rc == 0 && op)
+        rc = note_value_op(c, op, &before, err);
     if (rc == 0 && op && op->can & STK_OP_PACKS) {
         c->pack = s->state;
         c->raw = before;

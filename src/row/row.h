@@ -188,6 +188,7 @@ void stk_row_gpu_find(stk_row *x);   /* a table's find() */
 void stk_row_gpu_forget(stk_row *x); /* ... that finds nothing */
 void stk_row_gpu_note(stk_row *x);
 extern const stk_row_ops stk_row_dense, stk_row_ragged, stk_row_bytes; /* row_value.c */
+extern const stk_row_ops stk_row_turned;       /* values that steps make others of */
 extern const stk_row_ops stk_row_bytes_direct; /* read straight into the row, where it can be */
 extern const stk_row_ops stk_row_length_bytes, stk_row_length_value; /* row_length.c */
 extern const stk_row_ops stk_row_packed;                             /* row_packed.c */
