@@ -170,6 +170,10 @@ static PyMethodDef module_methods[] = {
       "write a data set as tar shards" },
     { "options", option_list, METH_NOARGS, "[(name, values, fallback, help)] of loaders" },
     { "parse_size", parse_size, METH_VARARGS, "bytes of \"1.5GiB\"; None: it is not a size" },
+    { "diagnose", module_diagnose, METH_VARARGS,
+      "(sights before or none, sights after, data or None, foreign): what holds a loop up" },
+    { "plan_need", module_plan_need, METH_O, "what a run needs of its data" },
+    { "gpu_use", module_gpu_use, METH_O, "(SM, memory) shares of a GPU by NVML, or None" },
     { "build_info", build_info, METH_NOARGS, "one line on what this build found" },
     { NULL, NULL, 0, NULL },
 };
