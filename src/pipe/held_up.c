@@ -74,11 +74,11 @@ static void place_of(const stk_engine *e, const stk_slot *s, uint32_t row, char 
     if (where.dataset >= e->plan->data.n)
         return;
     d = e->plan->data.set[where.dataset];
-    if (e->plan->data.arrays || stk_index_entry(d->index, where.sample, &entry, NULL) < 0)
+    if (e->plan->data.immediate || d->ops->entry(d, where.sample, &entry, NULL) < 0)
         snprintf(text, size, ", sample %" PRIu64, where.sample);
     else
         snprintf(text, size, ", shard %.200s, offset %" PRIu64,
-                 stk_shards_name(d->shards, entry.shard), entry.offset);
+                 d->ops->shard_name(d, entry.shard), entry.offset);
 }
 
 /* The slot at the tail is the consumer's to take, so its share and list stay as they are. */

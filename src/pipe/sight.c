@@ -75,7 +75,7 @@ static double jpegs(const stk_engine *e)
     uint64_t sum = 0;
     const char *f;
 
-    for (uint32_t i = 0; i < e->plan->data.n && !e->plan->data.arrays; i++)
+    for (uint32_t i = 0; i < e->plan->data.n && !e->plan->data.immediate; i++)
         for (uint32_t k = 0; (f = stk_dataset_field(e->plan->data.set[i], k)); k++)
             named += !strcmp(f, "jpg") || !strcmp(f, "jpeg");
     for (uint32_t i = 0; i < n && named; i++)
