@@ -137,6 +137,7 @@ static int plan_slots(stk_plan_memory *out, const stk_plan_input *in, const stk_
                         " MB: raise it or lower batch_size",
                         stk_size_mb(bytes), stk_size_mb(bytes * 16 / 5 + 8),
                         stk_size_mb(out->limit));
+    out->slots_free = !in->o->prefetch;
     out->slots = in->o->prefetch ? in->o->prefetch : chosen_slots(so_far, bytes);
     fit = bytes ? out->limit / 8 * 5 / bytes : STK_MAX_SLOTS; /* what the pool holds */
     out->slots_short = out->slots > fit;

@@ -85,6 +85,12 @@ int stk_engine_start(stk_engine *e, stk_error *err)
 
 int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err)
 {
+    e->tune.workers = 0;
+    return stk_engine_workers(e, n, err);
+}
+
+int stk_engine_workers(stk_engine *e, uint32_t n, stk_error *err)
+{
     int rc = 0;
 
     if (n < 1 || n > STK_MAX_WORKERS || e->plan->io.inline_mode)
@@ -120,6 +126,7 @@ int stk_engine_set_ahead(stk_engine *e, uint32_t n, stk_error *err)
             "this loader makes 1 to %u batches ahead (prefetch and memory_limit set the "
             "most), not %u",
             e->n_slots, n);
+    atomic_store_explicit(&e->tune.ahead, 0, memory_order_relaxed);
     atomic_store_explicit(&e->figures.ahead, n, memory_order_relaxed);
     return 0;
 }
@@ -360,6 +367,7 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
     from = stk_now_ns();
     note_consumer(e);
     STK_TRY(stk_engine_start(e, err));
+    stk_tune_look(e, from);
     if (e->plan->io.inline_mode)
         stk_stage_time_row(&e->worker[0]->m, STK_STAGE_IDLE); /* the caller was elsewhere */
     stk_stall_at(&e->plan->policy.stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
@@ -528,7 +536,7 @@ int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
     e->tickets = plan->batching.tickets;
     e->n_slots = plan->memory.slots;
     e->claim_size = plan->batching.claim_size;
-    atomic_store_explicit(&e->figures.ahead, e->n_slots, memory_order_relaxed);
+    stk_tune_open(e);
     assert(e->tickets && e->claim_size && e->n_slots && e->n_slots <= STK_MAX_SLOTS);
     init_locks(e);
     e->want_workers = plan->io.workers;

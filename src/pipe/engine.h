@@ -55,6 +55,22 @@ typedef struct stk_engine_figures {
     _Atomic uint32_t ahead; /* slots that may be open, 1..n_slots; any thread changes it */
 } stk_engine_figures;
 
+typedef struct stk_tune_sums { /* ticks of all workers that work; the consumer's waiting */
+    uint64_t busy, reads, idle, wait_ns;
+} stk_tune_sums;
+
+typedef struct stk_tune { /* tune.c; the consumer's */
+    int workers;          /* how many work is left to the loader */
+    _Atomic int ahead;    /* likewise; any thread ends that by choosing a number */
+    uint32_t least, most; /* workers */
+    uint64_t at_ns, batches;
+    stk_tune_sums last;
+    uint32_t was;  /* batches ahead before the last look raised it; 0: it did not */
+    double before; /* share of waiting then */
+    uint32_t calm, tired;
+    int skip; /* other workers worked in part of the time since */
+} stk_tune;
+
 typedef struct stk_bad_samples { /* on_error="skip" */
     _Atomic uint64_t skipped; /* in batches that were handed out: the consumer's */
     _Atomic uint32_t of_epoch[STK_EPOCHS];
@@ -102,6 +118,8 @@ struct stk_engine {
     uint32_t want_workers;
     int stop;         /* lock */
 
+    stk_tune tune;
+    _Atomic uint32_t depth; /* reads that are begun before rows that came are made */
     stk_io_threads io;
     stk_gpu_threads gpu;
     stk_engine_figures figures;
@@ -133,6 +151,12 @@ typedef int (*stk_begin_fn)(stk_worker *w, stk_request *r, stk_error *err);
 int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error *err);
 int stk_room_row(stk_maker *m, uint64_t ticket, size_t room, stk_error *err); /* wait_room() */
 int stk_room_pause(stk_engine *e); /* 1: others had memory, try again; 0: that would be in vain */
+
+int stk_engine_workers(stk_engine *e, uint32_t n, stk_error *err); /* as set_workers(), by tune.c */
+
+/* tune.c */
+void stk_tune_open(stk_engine *e);
+void stk_tune_look(stk_engine *e, uint64_t now); /* the consumer's, before it takes a batch */
 
 /* held_up.c: what the consumer waits for, as a line of the log; lets the lock go meanwhile */
 void stk_held_up_locked(stk_engine *e);
