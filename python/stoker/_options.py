@@ -9,13 +9,12 @@ import json
 import operator
 import os
 import re
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from . import _ranks, _stoker
-from ._arrays import torch_or_none
+from ._arrays import loaded, torch_or_none
 from .errors import invalid, nearest, shown, unsupported
 
 
@@ -315,7 +314,7 @@ def check_unknown(unknown: Mapping[str, Any], takes: Callable[..., Any]) -> None
 
 def refuse_in_worker() -> None:
     """Every DataLoader worker would read the whole epoch: that repeats data without a word."""
-    data = sys.modules.get("torch.utils.data")
+    data = loaded("torch.utils.data")
     if data is not None and data.get_worker_info() is not None:
         unsupported("stoker.Loader inside a DataLoader worker would give every sample once per "
                     "worker: use stoker.Loader in place of the DataLoader, or stoker.open(...) "

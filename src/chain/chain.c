@@ -249,18 +249,18 @@ void stk_chain_fini(stk_chain *c)
     memset(c, 0, sizeof *c);
 }
 
-static int no_such_field(const stk_chain *c, const char *output, const stk_index *ix,
+static int no_such_field(const stk_chain *c, const char *output, const stk_dataset *ds,
                          stk_error *err)
 {
     char wanted[96] = "", have[96] = "";
-    uint32_t n = stk_index_names(ix), i;
+    const char *field;
     size_t at = 0;
+    uint32_t i;
 
     for (i = 0; i < c->n_from && at < sizeof wanted; i++)
         at += (size_t)snprintf(wanted + at, sizeof wanted - at, "%s%s", i ? ", " : "", c->from[i]);
-    for (i = 0, at = 0; i < n && at < sizeof have; i++)
-        at += (size_t)snprintf(have + at, sizeof have - at, "%s%s", i ? ", " : "",
-                               stk_index_name(ix, i));
+    for (i = 0, at = 0; (field = stk_dataset_field(ds, i)) && at < sizeof have; i++)
+        at += (size_t)snprintf(have + at, sizeof have - at, "%s%s", i ? ", " : "", field);
     return stk_fail(err, STK_EINVAL, "output %s: no sample has a field %s: the fields are %s",
                     output, wanted, have);
 }
@@ -283,27 +283,27 @@ static const stk_codec *unpack_of(const stk_chain *c, const char *name)
     return NULL;
 }
 
-static int find_field(const stk_chain *c, const stk_index *ix, uint32_t schema, const char *name,
+static int find_field(const stk_chain *c, const stk_dataset *ds, uint32_t schema, const char *name,
                       stk_binding *out)
 {
-    int found = stk_index_schema_find(ix, schema, name);
+    int found = ds->ops->find(ds, schema, name);
     char packed[256];
 
     out->unpack = found >= 0 ? unpack_of(c, name) : NULL;
     for (uint32_t k = 0; found < 0 && k < c->n_unpackers; k++)
         if ((size_t)snprintf(packed, sizeof packed, "%s%s", name, c->unpacker[k].codec->suffix) <
             sizeof packed) {
-            found = stk_index_schema_find(ix, schema, packed);
+            found = ds->ops->find(ds, schema, packed);
             out->unpack = found >= 0 ? unpack_of(c, packed) : NULL;
         }
     out->field = found >= 0 ? (uint16_t)found : UINT16_MAX;
     return found >= 0;
 }
 
-int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, stk_binding **out,
+int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds, stk_binding **out,
                    stk_error *err)
 {
-    uint32_t schemas = stk_index_schemas(ix), s, i, bound = 0;
+    uint32_t schemas = ds->ops->schemas(ds), s, i, bound = 0;
     stk_binding *map = stk_alloc((schemas + 1) * sizeof *map);
 
     *out = map;
@@ -314,15 +314,15 @@ int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, 
 
         map[s] = (stk_binding){ .field = UINT16_MAX };
         for (i = 0; i < c->n_from && !found; i++)
-            found = find_field(c, ix, s, c->from[i], &map[s]);
+            found = find_field(c, ds, s, c->from[i], &map[s]);
         bound += (uint32_t)found;
     }
     if (!bound && c->fallback)
         return STK_END;
-    if (!bound && stk_index_samples(ix)) {
+    if (!bound && stk_dataset_len(ds)) {
         stk_free(map);
         *out = NULL;
-        return no_such_field(c, output, ix, err);
+        return no_such_field(c, output, ds, err);
     }
     return 0;
 }

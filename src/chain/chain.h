@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "chain/tokens.h"
-#include "index/index.h"
+#include "data/data.h"
 
 #define STK_MAX_STEPS 32
 #define STK_MAX_FROM 16
@@ -70,7 +70,7 @@ typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
 
 /* Which field of a sample feeds a chain, for one data set, by schema.  STK_END: none does anywhere,
  * but the chain has a default.  from(x) takes the field x, else x.gz, else x.zst. */
-int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, stk_binding **out,
+int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds, stk_binding **out,
                    stk_error *err);
 
 #endif

@@ -17,7 +17,7 @@
 
 #include "base/atomic_file.h"
 #include "base/registry.h"
-#include "data/data.h"
+#include "data/shard_data.h"
 #include "source/folder.h"
 
 #define STAT_ALL_UP_TO 4096u /* shards; beyond it they are checked when they are first opened */

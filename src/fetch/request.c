@@ -122,7 +122,7 @@ static int open_named(stk_request *r, stk_wanted *w, stk_error *err)
             w->place.len = o->place.len;
             return 0;
         }
-    STK_TRY(stk_named_open(stk_shards_name(r->data->shards, r->entry.shard),
+    STK_TRY(stk_named_open(r->data->ops->shard_name(r->data, r->entry.shard),
                            root && *root ? root : NULL, &w->place, &w->file, &w->place.len, err));
     w->own = 1;
     return 0;
@@ -153,7 +153,7 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
         *w = (stk_wanted){ .number = UINT16_MAX, .place.here = r->fallback[w - r->want] };
         return 0;
     }
-    r->index_failed = stk_index_field(d->index, &r->entry, field, &w->field, err);
+    r->index_failed = d->ops->field(d, &r->entry, field, &w->field, err);
     if (r->index_failed)
         return r->index_failed;
     w->block = NULL;
@@ -164,14 +164,12 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
         w->place = (stk_place){ .offset = w->field.offset, .here = w->cached_bytes };
         return 0;
     }
-    if (!d->format->locate) {
+    if (d->can & STK_DATA_RANGES) {
         w->place = (stk_place){ .offset = w->field.offset, .len = w->field.size };
         return r->account ? 0 : check_range(r, w, err);
     }
     w->place = (stk_place){ 0 };
-    r->entry.state = d->state;
-    STK_TRY((root_of(r, w) ? d->format->find : d->format->locate)(&r->entry, &w->field, &w->place,
-                                                                  err));
+    STK_TRY(d->ops->locate(d, &r->entry, &w->field, root_of(r, w) != NULL, &w->place, err));
     if (w->place.offset > INT64_MAX || w->place.len > INT64_MAX)
         return stk_fail(err, STK_ECORRUPT,
                         "field %s is said to lie at %" PRIu64 " with %" PRIu64 " bytes",
@@ -263,11 +261,11 @@ int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
     r->file = NULL;
     atomic_store_explicit(&r->retries, 0, memory_order_relaxed);
     if (!r->account) {
-        STK_TRY(stk_index_shard(r->data->index, r->entry.shard, &shard, err));
+        STK_TRY(r->data->ops->shard(r->data, r->entry.shard, &shard, err));
         r->shard_size = shard.size;
     }
     if (reads_any(r, n))
-        rc = stk_shards_acquire(r->data->shards, r->entry.shard, &r->file, err);
+        rc = r->data->ops->acquire(r->data, r->entry.shard, &r->file, err);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         rc = locate(r, &r->want[i], err);
         r->n += rc == 0;
@@ -303,7 +301,7 @@ void stk_request_end(stk_request *r)
     }
     r->n = 0;
     if (r->file)
-        stk_shards_release(r->data->shards, r->entry.shard);
+        r->data->ops->release(r->data, r->entry.shard);
     r->file = NULL;
 }
 
@@ -531,18 +529,17 @@ int stk_request_finish(stk_request *r, stk_error *err)
 {
     for (uint32_t i = 0; i < r->n; i++) {
         stk_wanted *w = &r->want[i];
-        stk_bytes block;
         int rc;
 
         if (w->block) {
             w->waiter.arrived = waiter_done;
             w->waiter.cookie = r;
             atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
-            rc = stk_block_open(w->block, r->data->format, &w->waiter, &block, err);
+            rc = stk_block_open(w->block, &w->waiter, &w->bytes, err);
             if (rc == STK_PENDING)
                 return rc; /* r may be another worker's by now */
             if (rc == 0)
-                rc = r->data->format->pick(block, &r->entry, &w->field, &w->bytes, err);
+                rc = r->data->ops->pick(r->data, &r->entry, &w->field, &w->place, &w->bytes, err);
         } else if (!w->file) {
             rc = 0;
             w->bytes = w->place.here;
@@ -609,7 +606,7 @@ int stk_dataset_request(stk_dataset *ds, uint32_t fields, stk_request **out, stk
     stk_cache *blocks = NULL;
     int rc = 0;
 
-    if (ds->format->unpack)
+    if (ds->can & STK_DATA_BLOCKS)
         rc = stk_cache_of_process(&ds->blocks, BLOCKS_MAX, &blocks, err);
     if (r && r->cap_want < fields)
         stk_request_close(&r);

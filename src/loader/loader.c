@@ -296,7 +296,7 @@ int stk_loader_ledger(stk_loader *l, const char *folder, uint64_t generation, ui
 
 int stk_loader_print(const stk_loader *l, stk_fingerprint *out, stk_error *err)
 {
-    return stk_engine_print(&l->e, out, err);
+    return stk_plan_print(l->e.plan, l->e.schedule, out, err);
 }
 
 uint64_t stk_loader_drawn_print(const stk_loader *l)

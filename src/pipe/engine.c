@@ -430,7 +430,7 @@ int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, s
     if (folder && e->ledger && stk_ledger_writer_is(e->ledger, folder, from->generation))
         return 0;
     if (folder) {
-        STK_TRY(stk_engine_print(e, &head.data, err));
+        STK_TRY(stk_plan_print(e->plan, e->schedule, &head.data, err));
         head.data.samples = e->schedule->start[e->plan->data.n];
         STK_TRY(stk_ledger_writer_open(&w, folder, &head, err));
     }

@@ -118,9 +118,6 @@ struct timespec stk_in_ms(int ms); /* on the monotonic clock */
 /* learn_save.c: seek points found while running; the consumer's thread */
 void stk_learn_save(stk_engine *e, int wait);
 
-/* fingerprint.c */
-int stk_engine_print(const stk_engine *e, stk_fingerprint *out, stk_error *err);
-
 /* array_keep.c: the thread that copies arrays to a GPU */
 void *stk_array_keep_main(void *engine);
 

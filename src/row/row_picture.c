@@ -180,10 +180,11 @@ void stk_picture_prepare(stk_row *x)
 
     want->hint = (stk_bytes){ 0 };
     want->learn = 0;
-    if ((!r->data->seek && !x->plan->rows.learn) || x->plan->chains.open_root[x->output] ||
+    if ((!(r->data->can & STK_DATA_HINTS) && !x->plan->rows.learn) || x->plan->chains.open_root[x->output] ||
         want->number == UINT16_MAX)
         return;
-    want->hint = stk_seekfile_get(r->data->seek, &at, &r->hint_room[x->output]);
+    if (r->data->can & STK_DATA_HINTS)
+        want->hint = r->data->ops->hint(r->data, &at, &r->hint_room[x->output]);
     stk_learn_look(x->plan, r, x->output);
 }
 
