@@ -163,8 +163,8 @@ typedef struct stk_place { /* where a field's bytes come from */
     uint64_t offset, len;  /* range of the shard to read */
     uint64_t block;        /* with `shared`: same number, same range, one cached block */
     int shared;            /* 0: the range is the field; 1: read, unpack(), pick() */
-    uint64_t unpacked;     /* bytes that unpack() makes at most; room is made for them before the
-                            * range is read; 0: the range is taken as it is */
+    uint64_t unpacked;     /* with `shared`: bytes that unpack() makes at most; room is made for
+                            * them before the block is read */
     stk_bytes here;        /* .data set: these are the bytes, nothing is read */
     /* .data set: the range is of this file and not of the shard; relative to the shard's folder
      * (the shard itself where it is a folder).  Borrowed like the entry. */
@@ -172,7 +172,7 @@ typedef struct stk_place { /* where a field's bytes come from */
     int whole;      /* with `name`: all from `offset` to the file's end, however much that is */
     int must_equal; /* with `name`: the file must have exactly offset + len bytes */
     int absent;     /* the sample has no value here: the chain's default stands in */
-    uint64_t row;   /* what unpack() and pick() of the data need to know of the sample */
+    uint64_t row;   /* the library's own */
 } stk_place;
 
 typedef struct stk_format_data { /* the whole data set, as its format may want to know it */

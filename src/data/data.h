@@ -80,7 +80,12 @@ typedef struct stk_data_ops {
 
     /* ---- its bytes ---- */
     /* *out is zero before.  named: the file that the field names (STK_DATA_NAMES_FILES).  Reads and
-     * opens nothing.  NULL with STK_DATA_RANGES. */
+     * opens nothing.  NULL with STK_DATA_RANGES.  Of the place:
+     *     here       MEMORY: these bytes
+     *     absent     NONE: null; a chain's default stands in
+     *     shared     BLOCK: read once, unpack() once, kept in the block cache; pick() for each sample
+     *     else       RANGE; `unpacked` not 0: unpack() for this sample, into memory of its own
+     * `row` is for unpack() and pick(), who get the place: what they need to know of the sample. */
     int (*locate)(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named,
                   stk_place *out, stk_error *err);
     /* Every acquire has its release. */

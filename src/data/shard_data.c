@@ -129,7 +129,10 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     stk_entry with = *e;
 
     with.state = of(d)->state;
-    return (named ? format->find : format->locate)(&with, f, out, err);
+    STK_TRY((named ? format->find : format->locate)(&with, f, out, err));
+    if (!out->shared) /* formats unpack blocks only */
+        out->unpacked = 0;
+    return 0;
 }
 
 static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err)

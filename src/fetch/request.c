@@ -13,6 +13,7 @@
 #define BLOCKS_MAX ((uint64_t)64 << 20) /* bytes of unused blocks that a data set keeps */
 #define MAX_MOVES 64 /* places that a field moves up: bad indexes cost no square of their fields */
 #define KEPT_FIELDS 256 /* of a request that a data set keeps */
+#define ALIGN 64u           /* of what ranges unpack to */
 #define MAX_GAP (32 * 1024) /* bytes read in vain rather than in a second call */
 
 int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_account *account,
@@ -144,6 +145,23 @@ static int check_range(const stk_request *r, const stk_wanted *w, stk_error *err
     return STK_ECORRUPT;
 }
 
+/* The data says that the sample has no value here. */
+static int take_absent(const stk_request *r, stk_wanted *w, stk_error *err)
+{
+    const stk_bytes *fallback = r->fallback ? &r->fallback[w - r->want] : NULL;
+
+    w->file = NULL;
+    w->place = (stk_place){ .absent = 1 };
+    if (!fallback) /* the caller is told */
+        return 0;
+    if (!fallback->data)
+        return stk_fail(err, STK_ECORRUPT,
+                        "it has no value in field %s: say what stands in, as in from(%s, default=0)",
+                        w->field.name, w->field.name);
+    w->place.here = *fallback;
+    return 0;
+}
+
 static int locate(stk_request *r, stk_wanted *w, stk_error *err)
 {
     const stk_dataset *d = r->data;
@@ -174,12 +192,15 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
         return stk_fail(err, STK_ECORRUPT,
                         "field %s is said to lie at %" PRIu64 " with %" PRIu64 " bytes",
                         w->field.name, w->place.offset, w->place.len);
+    if (w->place.absent)
+        return take_absent(r, w, err);
     if (w->place.here.data)
         w->file = NULL;
     else if (w->place.name.data)
         return open_named(r, w, err);
     else if (!r->account)
         STK_TRY(check_range(r, w, err));
+    r->unpacks |= w->place.unpacked != 0;
     if (!w->place.shared)
         return 0;
     r->blocks = 1;
@@ -199,7 +220,27 @@ static int comes_after(const stk_wanted *a, const stk_wanted *b)
                               : (uintptr_t)a->file > (uintptr_t)b->file;
 }
 
-/* Ranges in order of file and offset -> as few reads as is sensible. */
+static void add_total(stk_request *r, uint64_t bytes)
+{
+    r->total = bytes > UINT64_MAX / 2 - r->total ? UINT64_MAX / 2 : r->total + bytes;
+}
+
+static void plan_unpacking(stk_request *r)
+{
+    for (uint32_t i = 0; i < r->n; i++) {
+        stk_wanted *w = &r->want[i];
+
+        if (!is_read(w) || !w->place.unpacked)
+            continue;
+        add_total(r, -r->total & (ALIGN - 1));
+        w->room = r->total;
+        w->made = UINT64_MAX;
+        add_total(r, w->place.unpacked);
+    }
+}
+
+/* Ranges in order of file and offset -> as few reads as is sensible; after them room for what they
+ * unpack to. */
 static void plan_reads(stk_request *r)
 {
     uint32_t *order = r->order, n = 0, i, j;
@@ -229,12 +270,14 @@ static void plan_reads(stk_request *r)
     }
     r->total = 0;
     for (i = 0; i < r->n_io; i++)
-        r->total = r->io[i].len > UINT64_MAX / 2 - r->total ? UINT64_MAX / 2
-                                                            : r->total + r->io[i].len;
+        add_total(r, r->io[i].len);
+    if (r->unpacks)
+        plan_unpacking(r);
 }
 
 static void place_reads(stk_request *r, uint8_t *dst)
 {
+    r->bytes = dst;
     for (uint32_t i = 0; i < r->n_io; dst += r->io[i++].len)
         r->io[i].dst = dst;
 }
@@ -257,6 +300,7 @@ int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
     r->n = 0;
     r->n_io = 0;
     r->blocks = 0;
+    r->unpacks = 0;
     r->late = 0;
     r->file = NULL;
     atomic_store_explicit(&r->retries, 0, memory_order_relaxed);
@@ -288,7 +332,7 @@ stk_io *stk_request_own_io(stk_request *r, uint32_t i)
     for (uint32_t k = 0; k < r->n; k++)
         if (k != i && is_read(&r->want[k]) && r->want[k].io == r->want[i].io)
             return NULL;
-    return is_read(&r->want[i]) ? &r->io[r->want[i].io] : NULL;
+    return is_read(&r->want[i]) && !r->want[i].place.unpacked ? &r->io[r->want[i].io] : NULL;
 }
 
 void stk_request_end(stk_request *r)
@@ -525,6 +569,36 @@ static int check_io(const stk_io *io, const stk_wanted *w, stk_error *err)
     return 0;
 }
 
+/* STK_PENDING: another one unpacks the block, and r may be another worker's by now. */
+static int take_block(stk_request *r, stk_wanted *w, stk_error *err)
+{
+    int rc;
+
+    w->waiter.arrived = waiter_done;
+    w->waiter.cookie = r;
+    atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
+    rc = stk_block_open(w->block, &w->waiter, &w->bytes, err);
+    return rc ? rc
+              : r->data->ops->pick(r->data, &r->entry, &w->field, &w->place, &w->bytes, err);
+}
+
+static int unpack(stk_request *r, stk_wanted *w, stk_error *err)
+{
+    stk_unpack_job job = { r->entry.shard, &w->place, w->bytes, r->bytes + w->room,
+                           (size_t)w->place.unpacked };
+
+    if (w->made == UINT64_MAX) { /* else before a block was waited for */
+        STK_TRY(r->data->ops->unpack(r->data, &job, err));
+        if (job.len > w->place.unpacked)
+            return stk_fail(err, STK_ECORRUPT,
+                            "field %s unpacks to %zu bytes, and %" PRIu64 " were said", w->field.name,
+                            job.len, w->place.unpacked);
+        w->made = job.len;
+    }
+    w->bytes = (stk_bytes){ job.dst, (size_t)w->made };
+    return 0;
+}
+
 int stk_request_finish(stk_request *r, stk_error *err)
 {
     for (uint32_t i = 0; i < r->n; i++) {
@@ -532,14 +606,9 @@ int stk_request_finish(stk_request *r, stk_error *err)
         int rc;
 
         if (w->block) {
-            w->waiter.arrived = waiter_done;
-            w->waiter.cookie = r;
-            atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
-            rc = stk_block_open(w->block, &w->waiter, &w->bytes, err);
+            rc = take_block(r, w, err);
             if (rc == STK_PENDING)
-                return rc; /* r may be another worker's by now */
-            if (rc == 0)
-                rc = r->data->ops->pick(r->data, &r->entry, &w->field, &w->place, &w->bytes, err);
+                return rc;
         } else if (!w->file) {
             rc = 0;
             w->bytes = w->place.here;
@@ -548,6 +617,8 @@ int stk_request_finish(stk_request *r, stk_error *err)
             w->bytes.data = (const uint8_t *)r->io[w->io].dst +
                             (w->place.offset - r->io[w->io].offset);
             w->bytes.len = (size_t)w->place.len;
+            if (rc == 0 && r->unpacks && w->place.unpacked)
+                rc = unpack(r, w, err);
         }
         if (rc < 0) {
             stk_error_at(err, NULL, w->place.offset, (stk_bytes){ 0 });
