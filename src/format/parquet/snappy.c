@@ -31,8 +31,9 @@ typedef struct element {
     uint32_t len, back; /* back 0: a literal */
 } element;
 
-/* The element at p; p moves to what follows it, which of a literal are its bytes.  0: not whole. */
-static inline int element_read(const uint8_t **p, const uint8_t *end, element *e)
+/* The element at p; p moves to what follows it, which of a literal are its bytes: some of them may be
+ * missing.  0: not whole. */
+static inline int element_read_cut(const uint8_t **p, const uint8_t *end, element *e)
 {
     const uint8_t *q = *p;
     uint8_t tag = *q++;
@@ -52,7 +53,7 @@ static inline int element_read(const uint8_t **p, const uint8_t *end, element *e
                 e->len |= (uint32_t)q[i] << (8 * i);
             q += n;
         }
-        if (e->len == UINT32_MAX || (size_t)(end - q) <= e->len)
+        if (e->len == UINT32_MAX)
             return 0;
         e->len++;
         break;
@@ -80,6 +81,11 @@ static inline int element_read(const uint8_t **p, const uint8_t *end, element *e
     }
     *p = q;
     return (tag & 3) == 0 || e->back > 0;
+}
+
+static inline int element_read(const uint8_t **p, const uint8_t *end, element *e)
+{
+    return element_read_cut(p, end, e) && (e->back || e->len <= (size_t)(end - *p));
 }
 
 /* Bytes from `back` before dst on, which may overlap what is written. */
@@ -151,4 +157,67 @@ int stk_snappy_scan(stk_bytes in, uint32_t *start, stk_error *err)
     }
     start[n] = (uint32_t)(p - in.data);
     return p == end ? 0 : damaged(err);
+}
+
+int stk_snappy_part(stk_bytes in, uint32_t left, uint8_t *dst, size_t len, stk_error *err)
+{
+    const uint8_t *p = in.data, *end = in.data + in.len;
+    size_t at = left < len ? left : len;
+    element e;
+
+    if (at > in.len)
+        return damaged(err);
+    memcpy(dst, p, at);
+    p += at;
+    while (at < len) {
+        uint32_t n;
+
+        if (p == end || !element_read_cut(&p, end, &e) || e.back > at)
+            return damaged(err);
+        n = e.len < len - at ? e.len : (uint32_t)(len - at);
+        if (e.back)
+            copy_back(dst + at, e.back, n, len - at);
+        else if (n > (size_t)(end - p))
+            return damaged(err);
+        else {
+            memcpy(dst + at, p, n);
+            p += n;
+        }
+        at += n;
+    }
+    return 0;
+}
+
+int stk_snappy_find(stk_bytes in, const uint32_t *start, uint32_t at, uint32_t len,
+                    stk_snappy_cut *out, stk_error *err)
+{
+    uint32_t pos = at / STK_SNAPPY_BLOCK * STK_SNAPPY_BLOCK, first = pos;
+    const uint8_t *p = in.data + start[at / STK_SNAPPY_BLOCK], *end = in.data + in.len;
+    int found = 0;
+    element e;
+
+    while (!found || pos < at + len) {
+        const uint8_t *head = p;
+
+        if (p == end || !element_read(&p, end, &e))
+            return damaged(err);
+        if (!found && pos == at) { /* an element begins here */
+            *out = (stk_snappy_cut){ (uint32_t)(head - in.data), 0, 0 };
+            found = 1;
+        } else if (!found && pos + e.len > at) {
+            if (e.back)
+                return STK_END;
+            out->from = (uint32_t)(p - in.data) + (at - pos);
+            out->left = e.len - (at - pos);
+            found = 1;
+        }
+        if (found && e.back && pos >= at && pos - first < STK_SNAPPY_BLOCK && e.back > pos - at)
+            return STK_END;
+        p += e.back ? 0 : e.len;
+        pos += e.len;
+        out->to = (uint32_t)(p - in.data);
+        if (found && !e.back && pos > at + len)
+            out->to -= pos - (at + len); /* the end of a literal is not needed */
+    }
+    return 0;
 }
