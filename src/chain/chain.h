@@ -6,9 +6,10 @@
 
 #include "base/rng.h"
 #include "chain/tokens.h"
+#include "codec/stored.h"
 #include "data/data.h"
 
-#define STK_MAX_STEPS 32
+#define STK_MAX_STEPS 33 /* the calls of an expression, and one that no one writes */
 #define STK_MAX_FROM 16
 #define STK_MAX_UNPACKERS 16 /* the first of a registry; others are used by name only */
 
@@ -35,6 +36,8 @@ typedef struct stk_chain {
     uint32_t n_steps;
     stk_step step[STK_MAX_STEPS];
     const stk_step *parse;    /* ends in a value */
+    stk_stored *stored;       /* the field has a type: the first step's; NULL: bytes, or an array */
+    void *fallback_row;       /* ... and the default as it would be stored; NULL: none */
     const stk_tokens *tokens; /* windows of a stream; NULL: none */
     const stk_tokens *pack;   /* rows of several samples; NULL: of one */
     stk_spec raw;             /* pack: what a sample is before it */
@@ -44,6 +47,8 @@ typedef struct stk_chain {
     int narrows;        /* some step makes other bytes of its bytes */
     int counted;        /* its rows differ in length, and batches may be made by that */
     uint64_t print;     /* of fields, steps, their arguments and versions */
+    uint64_t old_print; /* what it was while pictures could be inexact, for one that was */
+    int inexact;        /* exact=false is written, which means nothing any more */
     uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
 } stk_chain;
 
@@ -54,6 +59,16 @@ typedef struct stk_chain {
 void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2],
                     stk_view *view, const stk_draw_observer *watch);
 
+typedef struct stk_chain_head { /* what a chain begins with */
+    stk_registry *registry;     /* NULL: the process's */
+    /* The type of the field that c->from names, name NULL: no data set has one; NULL: all are bytes. */
+    int (*type)(void *cookie, const stk_chain *c, stk_field_type *out, stk_error *err);
+    void *cookie;
+} stk_chain_head;
+
+/* Compile `text` for the output `name`: of a field of samples, which is bytes or has a type. */
+int stk_chain_plan_field(stk_chain *c, const stk_chain_head *head, const char *name,
+                         const char *text, stk_error *err);
 /* Compile `text` for the output `name`, with what the registry has (NULL: the process's).  The
  * registry is read-only from now on and must stay as long as the chain. */
 int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *text,
@@ -62,6 +77,9 @@ int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *
 int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const char *text,
                         stk_error *err);
 void stk_chain_fini(stk_chain *c);
+
+/* The step that other libraries call `name`, if the registry (NULL: the process's) has it; else NULL. */
+const char *stk_chain_other_name(const stk_registry *r, const char *name);
 
 typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
     uint16_t field;          /* UINT16_MAX: none does */

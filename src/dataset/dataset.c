@@ -113,7 +113,8 @@ static int open_shards(stk_dataset **out, const char *const *urls, size_t n,
                       .log = { o->log, o->log_cookie },
                       .progress = o->progress,
                       .progress_cookie = o->progress_cookie,
-                      .classes_fixed = o->n_classes > 0 };
+                      .classes_fixed = o->n_classes > 0,
+                      .grow = o->reindex == STK_YES };
     int rc = stk_indexer_open(&x, urls, n, err);
 
     if (rc == 0)

@@ -309,6 +309,11 @@ uint64_t stk_loader_chain_print(const stk_loader *l, uint32_t output)
     return output < l->plan->outputs.common->n_out ? l->plan->chains.chain[output].print : 0;
 }
 
+uint64_t stk_loader_chain_old_print(const stk_loader *l, uint32_t output)
+{
+    return output < l->plan->outputs.common->n_out ? l->plan->chains.chain[output].old_print : 0;
+}
+
 int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err)
 {
     STK_TRY(check_process(l, err));

@@ -232,7 +232,8 @@ static int hold_locked(stk_engine *e, stk_error *err)
         e->taken++;
         stk_count(&e->figures.batches, 1);
     } else {
-        e->held = (stk_held){ s->batch, s->epoch, s->step, s->share.start, s->share.count };
+        e->held = (stk_held){ s->batch, s->epoch, s->step, s->share.start, s->share.count,
+                              atomic_load_explicit(&s->skipped, memory_order_relaxed) };
         s->batch = NULL;
     }
     s->state = STK_SLOT_FREE;
@@ -364,6 +365,7 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     e->held.batch = NULL;
     e->taken++;
     stk_count(&e->figures.batches, 1);
+    stk_count(&e->bad.skipped, e->held.skipped);
     if (!atomic_load_explicit(&e->figures.first_batch_ns, memory_order_relaxed))
         stk_count(&e->figures.first_batch_ns, stk_now_ns() - e->figures.opened_ns);
     return 0;

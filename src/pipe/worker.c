@@ -182,7 +182,7 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
     if (!s->table->replaceable || r->index_failed || !skippable(*rc))
         return 0;
     record_skip(e, err);
-    atomic_fetch_add_explicit(&e->bad.skipped, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->skipped, 1, memory_order_relaxed);
     n = atomic_fetch_add_explicit(&e->bad.of_epoch[s->epoch % STK_EPOCHS], 1,
                                   memory_order_relaxed) +
         1;
