@@ -69,6 +69,7 @@ typedef struct stk_tune { /* tune.c; the consumer's */
     double before; /* share of waiting then */
     uint32_t calm, tired;
     int skip; /* other workers worked in part of the time since */
+    _Atomic uint32_t depth; /* reads that are begun before rows that came are made */
 } stk_tune;
 
 typedef struct stk_bad_samples { /* on_error="skip" */
@@ -119,7 +120,6 @@ struct stk_engine {
     int stop;         /* lock */
 
     stk_tune tune;
-    _Atomic uint32_t depth; /* reads that are begun before rows that came are made */
     stk_io_threads io;
     stk_gpu_threads gpu;
     stk_engine_figures figures;
