@@ -33,6 +33,10 @@ extern PyType_Spec tensor_spec, dataset_spec, loader_spec, writer_spec, transfor
 module_state *state_of(PyObject *self); /* of an object of our types */
 
 /* Set the exception for `rc`; always answers NULL. */
+/* py_seeing.c */
+PyObject *module_diagnose(PyObject *module, PyObject *args);
+PyObject *module_plan_need(PyObject *module, PyObject *arg);
+PyObject *module_gpu_use(PyObject *module, PyObject *arg);
 PyObject *raise_error(module_state *st, int rc, const stk_error *err);
 
 /* py_log.c: the library's lines to `emit`; log_start() borrows it.  After log_stop(): to no one. */
@@ -65,6 +69,7 @@ PyObject *pack_lengths(PyObject *module, PyObject *args);
 /* find_keys(data sets, keys as bytes): pairs of u64 (number of the key, id of a sample). */
 PyObject *dataset_find_keys(PyObject *module, PyObject *args);
 PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs); /* py_writer.c */
+PyObject *pack_ids(PyObject *module, PyObject *args, PyObject *kwargs);
 
 /* py_sampling.c: what the keyword `sampling` of a loader says, and the memory it is in. */
 #define SAMPLING_ARRAYS 6

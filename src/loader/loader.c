@@ -36,6 +36,7 @@ static int loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
         rc = stk_engine_open(&l->e, l->plan, err);
     l->e.figures.opened_ns = from_ns;
     l->e.figures.opened_ticks = from_ticks;
+    l->e.figures.open_ns = stk_now_ns() - from_ns;
     if (rc < 0)
         stk_loader_close(&l);
     *out = l;
@@ -296,7 +297,7 @@ int stk_loader_ledger(stk_loader *l, const char *folder, uint64_t generation, ui
 
 int stk_loader_print(const stk_loader *l, stk_fingerprint *out, stk_error *err)
 {
-    return stk_engine_print(&l->e, out, err);
+    return stk_plan_print(l->e.plan, l->e.schedule, out, err);
 }
 
 uint64_t stk_loader_drawn_print(const stk_loader *l)
@@ -307,6 +308,11 @@ uint64_t stk_loader_drawn_print(const stk_loader *l)
 uint64_t stk_loader_chain_print(const stk_loader *l, uint32_t output)
 {
     return output < l->plan->outputs.common->n_out ? l->plan->chains.chain[output].print : 0;
+}
+
+uint64_t stk_loader_chain_old_print(const stk_loader *l, uint32_t output)
+{
+    return output < l->plan->outputs.common->n_out ? l->plan->chains.chain[output].old_print : 0;
 }
 
 int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err)
@@ -324,6 +330,11 @@ int stk_loader_set_ahead(stk_loader *l, uint32_t n, stk_error *err)
 void stk_loader_stats(const stk_loader *l, stk_stats *out)
 {
     stk_engine_stats(&l->e, out);
+}
+
+void stk_loader_sight(const stk_loader *l, stk_sight *out)
+{
+    stk_engine_sight(&l->e, out);
 }
 
 int stk_loader_doing(const stk_loader *l, uint32_t i, stk_doing *out)

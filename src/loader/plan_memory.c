@@ -90,7 +90,7 @@ static uint32_t chosen_slots(const stk_plan *so_far, uint64_t bytes)
 {
     uint32_t n, gpu = so_far->gpu.device ? gpu_slots(so_far, bytes) : 0;
 
-    if (so_far->data.arrays) {
+    if (so_far->data.immediate) {
         n = (uint32_t)(bytes < RING_BYTES / 32 ? 32 : RING_BYTES / bytes);
         n = n < 4 ? 4 : n;
     } else {
@@ -137,14 +137,16 @@ static int plan_slots(stk_plan_memory *out, const stk_plan_input *in, const stk_
                         " MB: raise it or lower batch_size",
                         stk_size_mb(bytes), stk_size_mb(bytes * 16 / 5 + 8),
                         stk_size_mb(out->limit));
+    out->slots_free = !in->o->prefetch;
     out->slots = in->o->prefetch ? in->o->prefetch : chosen_slots(so_far, bytes);
     fit = bytes ? out->limit / 8 * 5 / bytes : STK_MAX_SLOTS; /* what the pool holds */
-    if (out->slots > fit)
+    out->slots_short = out->slots > fit;
+    if (out->slots_short)
         out->slots = fit > 1 ? (uint32_t)fit : 1;
     STK_TRY(fit_gpu(&out->slots, so_far, err));
     /* Rows of arrays are made in less time than it takes to wake a thread: several at once. */
-    out->open_slots = so_far->data.arrays ? out->slots / 4 : 0;
-    out->wake_slots = so_far->data.arrays ? out->slots / 2 : 0;
+    out->open_slots = so_far->data.immediate ? out->slots / 4 : 0;
+    out->wake_slots = so_far->data.immediate ? out->slots / 2 : 0;
     return 0;
 }
 

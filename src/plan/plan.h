@@ -37,6 +37,7 @@ typedef struct stk_plan_policy { /* what holds for every row */
     stk_registry *registry; /* what chains may name, and decoders; NULL: the process's */
     stk_draw_observer watch;        /* called after each draw; drawn NULL: none */
     stk_log log;
+    uint64_t wait_ns; /* a consumer that waits for longer is told for what, in the log */
     stk_stall stall;
 } stk_plan_policy;
 
@@ -48,7 +49,7 @@ typedef struct stk_plan_ranks { /* this rank among the others, as asked for */
 typedef struct stk_plan_data {
     stk_dataset **set; /* a reference each */
     uint32_t n;
-    int arrays; /* all are arrays; 0: none is */
+    int immediate; /* all are, as arrays: rows need no request; 0: none is */
     int remote; /* some shards are far away */
     int peeks;  /* some shards are in memory */
 } stk_plan_data;
@@ -81,6 +82,8 @@ typedef struct stk_plan_batching {
 typedef struct stk_plan_memory {
     uint64_t limit;
     uint32_t slots;     /* of the ring */
+    int slots_short;    /* memory_limit allows no more of them */
+    int slots_free;     /* their number is left to the loader: fewer are used while that is enough */
     uint32_t open_slots; /* so many are free before new ones open; 0: at once */
     uint32_t wake_slots; /* so many are claimed before a consumer that waits is woken; 0: at once */
     int pinned;         /* the pool's memory is page-locked */
@@ -111,6 +114,7 @@ typedef struct stk_plan_outputs { /* what batches need, also after the loader is
 
 typedef struct stk_plan_io {
     uint32_t workers;        /* at the start */
+    int workers_free;        /* how many is left to the loader: fewer work while that is enough */
     uint32_t threads, depth; /* that block; reads in flight */
     int inline_mode;         /* num_workers=0: the consumer is the worker */
     int bound, node;         /* workers stay near this NUMA node (-1: not known); 0: anywhere */
@@ -151,5 +155,8 @@ typedef struct stk_plan {
     stk_plan_io io;
     stk_plan_rows rows;
 } stk_plan;
+
+/* fingerprint.c: what a state remembers of the data and of the samples that take part */
+int stk_plan_print(const stk_plan *p, const stk_schedule *s, stk_fingerprint *out, stk_error *err);
 
 #endif

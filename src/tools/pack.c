@@ -102,7 +102,10 @@ static int target_open(stk_pack_run *p, stk_error *err)
     STK_TRY(stk_shard_folder_make(p->pattern.dir, err));
     STK_TRY(stk_stamp_lock(&p->stamp, &p->pattern, waiting, p, err));
     stk_atomic_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
-    return stk_stamp_load(&p->stamp, p->fingerprint, p->n, err);
+    STK_TRY(stk_stamp_load(&p->stamp, p->fingerprint, p->n, err));
+    if (!p->o.parts)
+        return 0;
+    return stk_stamp_gather(&p->stamp, &p->pattern, p->fingerprint, err);
 }
 
 /* All parts are written, by other processes: look that every shard is there, and make one note and one

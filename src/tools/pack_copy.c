@@ -1,14 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pack_copy.c - shards of samples as they are, one job per shard. */
+#include <string.h>
+
 #include "base/jobs.h"
 #include "tools/pack_model.h"
+
+void stk_pack_name_picture(const stk_pack_run *p, stk_bytes *key, stk_part *image, char *suffix)
+{
+    const uint8_t *dot = key->len ? memrchr(key->data, '.', key->len) : NULL;
+    size_t len = dot ? key->len - (size_t)(dot - key->data) - 1 : 0;
+
+    if (!stk_pack_is_folder(p) || (image && strcmp(image->name, "image") != 0) || !len ||
+        len >= STK_PACK_SUFFIX)
+        return;
+    for (size_t i = 0; i < len; i++)
+        suffix[i] = (char)(dot[1 + i] >= 'A' && dot[1 + i] <= 'Z' ? dot[1 + i] + 32 : dot[1 + i]);
+    suffix[len] = 0;
+    key->len = (size_t)(dot - key->data);
+    if (image)
+        image->name = suffix;
+}
 
 static int write_sample(stk_pack_run *p, stk_sample_out *out, stk_tar_writer *tar, uint64_t id,
                         stk_error *err)
 {
     stk_sample *s = NULL;
+    char suffix[STK_PACK_SUFFIX];
     stk_part *parts;
-    stk_bytes key;
+    stk_bytes key, name;
     uint32_t n;
     int rc;
 
@@ -19,8 +38,11 @@ static int write_sample(stk_pack_run *p, stk_sample_out *out, stk_tar_writer *ta
     rc = parts ? 0 : stk_fail_nomem(err, n * sizeof *parts);
     for (uint32_t k = 0; rc == 0 && k < n; k++)
         parts[k].name = stk_sample_field(s, k, &parts[k].data, &parts[k].len);
+    name = key;
+    if (rc == 0 && n)
+        stk_pack_name_picture(p, &name, &parts[0], suffix);
     if (rc == 0)
-        rc = stk_sample_out_check(out, key, parts, n, err);
+        rc = stk_sample_out_check(out, name, parts, n, err);
     if (rc < 0)
         stk_error_at(err, stk_sample_shard(s), STK_NO_OFFSET, key);
     if (rc == 0)

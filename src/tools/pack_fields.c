@@ -22,6 +22,7 @@
 #define AHEAD 32u   /* batches; at most so many are between the stage and the writer */
 #define PLACES 64u  /* more than AHEAD, so that a place is free when its turn comes */
 #define CHAIN_MAX 4200
+#define ALL_BAD 200u /* so many bad samples and no good one: it is the chain's fault */
 
 typedef struct member {
     const char *name; /* the plan's, or the data set's */
@@ -47,6 +48,7 @@ typedef struct maker {
     stk_loader *loader;
     stk_stage stage;
     place place[PLACES];
+    uint64_t good, bad; /* samples of this run */
 } maker;
 
 /* ---- planning ---- */
@@ -142,10 +144,18 @@ static int member_add(place *b, const char *name, size_t at, stk_error *err)
     return 0;
 }
 
-static int is_made(const stk_pack_fields *f, const char *name)
+/* Folders call a picture `image`: a chain for jpg, png or webp makes that one. */
+static int is_picture_name(const char *name)
 {
-    for (uint32_t i = 0; i < f->n; i++)
-        if (!strcmp(f->field[i].name, name))
+    return !strcmp(name, "jpg") || !strcmp(name, "jpeg") || !strcmp(name, "png") || !strcmp(name, "webp");
+}
+
+static int is_made(const maker *m, const char *name)
+{
+    int image = !strcmp(name, "image") && stk_pack_is_folder(m->p);
+
+    for (uint32_t i = 0; i < m->f->n; i++)
+        if (!strcmp(m->f->field[i].name, name) || (image && is_picture_name(m->f->field[i].name)))
             return 1;
     return 0;
 }
@@ -172,7 +182,7 @@ static int copy_rest(const maker *m, place *b, uint64_t id, stk_error *err)
         size_t len, at = b->bytes.len;
         const char *name = stk_sample_field(s, k, &data, &len);
 
-        if (is_made(m->f, name) || !(name = known_name(m->p->ds, name)))
+        if (is_made(m, name) || !(name = known_name(m->p->ds, name)))
             continue;
         rc = stk_text_put(&b->bytes, data, len, err);
         if (rc == 0)
@@ -212,6 +222,8 @@ static int stage_run(void *state, stk_batch *batch, stk_ticket *ticket, stk_erro
     const uint8_t *valid = stk_batch_valid(batch);
 
     (void)ticket;
+    if (stk_batch_epoch(batch)) /* the loader reads ahead into a second epoch, which no one takes */
+        return 0;
     b->bytes.len = 0;
     b->n = 0;
     for (uint32_t r = 0; r < stk_batch_rows(batch); r++) {
@@ -268,12 +280,16 @@ static void skip_reason(const maker *m, uint64_t id, stk_error *out)
 
 static int leave_out(maker *m, uint64_t id, const made_row *row, stk_error *err)
 {
-    stk_error why;
+    stk_error why = row->err;
 
-    if (row->rc < 0)
-        return fail_line(m, id, &row->err, err);
-    stk_error_clear(&why);
-    skip_reason(m, id, &why);
+    if (row->rc == 0) {
+        stk_error_clear(&why);
+        skip_reason(m, id, &why);
+    }
+    m->bad++;
+    if (!m->good && (m->bad >= ALL_BAD || m->bad == m->p->count)) /* one reason for all */
+        return stk_fail(err, STK_EINVAL, "none of the first %" PRIu64 " samples could be made: %s", m->bad,
+                        why.message);
     return fail_line(m, id, &why, err);
 }
 
@@ -310,10 +326,12 @@ static int write_row(maker *m, shard_out *s, const place *b, const made_row *row
 {
     stk_part *parts = stk_alloc((row->n + 1) * sizeof *parts);
     uint64_t before = stk_tar_writer_bytes(s->tar);
+    char suffix[STK_PACK_SUFFIX];
     stk_bytes key = { 0 };
     int rc = parts ? 0 : stk_fail_nomem(err, row->n * sizeof *parts);
 
     key.data = (const uint8_t *)stk_dataset_key(m->p->ds, id, &key.len);
+    stk_pack_name_picture(m->p, &key, NULL, suffix);
     for (uint32_t i = 0; rc == 0 && i < row->n; i++) {
         const member *x = &b->member[row->first + i];
 
@@ -344,12 +362,23 @@ static int take_batch(maker *m, shard_out *s, const stk_batch *batch, uint64_t *
             STK_TRY(leave_out(m, id, &b->row[r], err));
         else
             STK_TRY(write_row(m, s, b, &b->row[r], id, err));
+        m->good += valid[r] && b->row[r].rc == 0;
         if (*at + 1 == m->p->first[s->k + 1]) {
             STK_TRY(shard_end(m, s, err));
             s->k++;
         }
     }
     return 0;
+}
+
+/* Batches that are still to come: the loader need not read further. */
+static void bound_ahead(maker *m, uint64_t at, uint64_t end)
+{
+    uint64_t left = (end - at + ROWS - 1) / ROWS;
+    stk_error err;
+
+    if (left < AHEAD)
+        (void)!stk_loader_set_ahead(m->loader, left ? (uint32_t)left : 1, &err);
 }
 
 /* Shards first..last - 1, none of which is there. */
@@ -362,6 +391,7 @@ static int write_run(maker *m, uint64_t first, uint64_t last, stk_error *err)
     while (rc == 0 && at < end) {
         stk_batch *batch = NULL;
 
+        bound_ahead(m, at, m->p->count);
         rc = stk_loader_next(m->loader, &batch, -1, err);
         if (rc == 0)
             rc = take_batch(m, &s, batch, &at, end, err);

@@ -11,9 +11,10 @@
 #define STOKER_PACK_MODEL_H
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/lock.h"
-#include "data/data.h"
+#include "data/shard_data.h"
 #include "order/order.h"
 #include "tools/pack_stamp.h"
 
@@ -47,6 +48,19 @@ static inline uint64_t stk_pack_at(const stk_pack_run *p, uint64_t position)
 
     return p->id ? p->id[i] : i;
 }
+
+static inline uint64_t stk_pack_is_folder(const stk_pack_run *p)
+{
+    const stk_shard_data *d = stk_shard_data_of(p->ds);
+
+    return d && !strcmp(stk_index_format(d->index), "folder");
+}
+
+#define STK_PACK_SUFFIX 16 /* bytes of a picture's suffix */
+/* A folder's picture "cat/1.jpg" becomes the member cat/1.jpg, and not cat/1_jpg.image: readers such as
+ * WebDataset choose a decoder by the suffix.  image: the field, or NULL: only the key is cut.  suffix:
+ * STK_PACK_SUFFIX bytes. */
+void stk_pack_name_picture(const stk_pack_run *p, stk_bytes *key, stk_part *image, char *suffix);
 
 /* Count `more` bytes and tell of them now and then; non-zero: stop. */
 int stk_pack_tell(stk_pack_run *p, uint64_t more);

@@ -31,16 +31,16 @@ static int plan_add(stk_pack_run *p, uint64_t position, stk_error *err)
 /* What sample `id` takes in a tar, and its part of the fingerprint. */
 static int weigh(stk_pack_run *p, uint64_t id, uint64_t *bytes, stk_error *err)
 {
-    const stk_index *ix = p->ds->index;
+    const stk_dataset *ds = p->ds;
     uint64_t sizes[2] = { 0 };
     stk_entry e;
     stk_field f;
 
-    STK_TRY(stk_index_entry(ix, id, &e, err));
+    STK_TRY(ds->ops->entry(ds, id, &e, err));
     *bytes = 0;
     p->fingerprint = stk_hash64(p->fingerprint, e.key.data, e.key.len);
     for (uint32_t k = 0; k < e.n_fields; k++) {
-        STK_TRY(stk_index_field(ix, &e, k, &f, err));
+        STK_TRY(ds->ops->field(ds, &e, k, &f, err));
         *bytes += stk_tar_member_bytes(e.key.len + 1 + f.name_len, f.size);
         sizes[0] = stk_hash64(f.size, f.name, f.name_len);
         sizes[1] = f.offset;
@@ -68,7 +68,7 @@ static void plan_fields(stk_pack_run *p, const stk_pack_fields *f)
 static int plan_source(stk_pack_run *p, stk_error *err)
 {
     uint64_t head[] = {
-        PACK_VERSION,         p->o.samples,          p->o.bytes, p->o.shuffle == STK_YES, p->o.seed,
+        PACK_VERSION + stk_pack_is_folder(p), p->o.samples,          p->o.bytes, p->o.shuffle == STK_YES, p->o.seed,
         (uint64_t)p->o.mtime, p->count
     };
 
@@ -77,7 +77,7 @@ static int plan_source(stk_pack_run *p, stk_error *err)
         stk_shard_info s;
         uint64_t what[3];
 
-        STK_TRY(stk_index_shard(p->ds->index, i, &s, err));
+        STK_TRY(p->ds->ops->shard(p->ds, i, &s, err));
         what[0] = s.size;
         what[1] = (uint64_t)s.mtime_ns;
         what[2] = s.print;

@@ -198,7 +198,8 @@ static int gather_one(void *cookie, const char *path, stk_error *err)
     if (len < 5 || strcmp(path + len - 5, ".pack"))
         return 0;
     rc = read_note(g->s, path, g->fingerprint, err);
-    g->s->found |= found;
+    g->s->others |= g->s->found;
+    g->s->found = found; /* the note to go on with is one's own */
     return rc;
 }
 

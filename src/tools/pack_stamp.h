@@ -17,6 +17,7 @@ typedef struct stk_stamp { /* init with zeros, end with close */
     stk_lock_file lock;
     int fd;          /* 0: none */
     int found;       /* there is one with the fingerprint asked for */
+    int others;      /* parts have such notes */
     uint64_t *size;  /* by shard; 0: it has no line */
     char **failed;   /* by shard: what could not be made, JSON objects; NULL: all was */
     uint64_t n;

@@ -45,7 +45,7 @@ static int look_at(stk_pack_run *p, uint64_t number, const char *path, stk_error
         return 0;
     if (p->o.force == STK_YES)
         return number < p->n || unlink(path) == 0 ? 0 : foreign(path, err);
-    if (number >= p->n || !p->stamp.found || !p->stamp.size[number] ||
+    if (number >= p->n || !(p->stamp.found || p->stamp.others) || !p->stamp.size[number] ||
         p->stamp.size[number] != (uint64_t)st.st_size)
         return foreign(path, err);
     p->keep[number] = STK_PACK_KEPT;
