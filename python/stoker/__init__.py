@@ -20,6 +20,7 @@ from .fitting import pack_lengths
 from .loader import Loader
 from .mixing import Mix, mix
 from .packing import pack
+from .prepared import prepared
 from .to_device import to_device
 from .transform import Transform
 from .writer import Writer
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "Chain", "Dataset", "Loader", "Mix", "StokerError", "Transform", "Writer",
            "__version__", "build_info", "chains", "cu_seqlens", "from_", "mix", "open", "pack",
-           "pack_lengths", "to_device"]
+           "pack_lengths", "prepared", "to_device"]
 
 
 def __getattr__(name: str) -> Any:
