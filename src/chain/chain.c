@@ -127,7 +127,7 @@ static int plan_number(stk_chain *c, const stk_call *call, const stk_codec *code
         rc = stk_fail(err, STK_EINVAL, "%s is of %u dimensions, and the field %s of %u", call->name,
                       spec.ndim, c->stored->type.name, c->spec.ndim);
     if (rc == 0)
-        print_call(c, call->name, codec->version, args);
+        print_call(c, call->name, codec->version, args, NULL);
     c->raw_print = c->print;
     c->spec.dtype = spec.dtype;
     stk_free(state);
