@@ -48,7 +48,6 @@ PENDING = {
     "struct-size": (),
     "locks": (
         "src/pipe/",
-        "src/fetch/cache.c",
     ),
 }
 
