@@ -46,10 +46,7 @@ PENDING = {
     ),
     "top-files": (),
     "struct-size": (),
-    "locks": (
-        "src/pipe/",
-        "src/fetch/cache.c",
-    ),
+    "locks": (),
 }
 
 # Libraries that one file each may know (tests, benches and fuzzers may look too).
