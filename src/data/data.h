@@ -15,7 +15,7 @@
 #include "index/seekfile.h"
 
 /* Open a URL with the source of its scheme; errors carry its name. */
-int stk_url_open(const char *url, stk_file **out, stk_error *err);
+int stk_url_open(const stk_open_info *o, stk_file **out, stk_error *err);
 
 /* Open the file that a place of this shard names and check its size; *len: bytes of the range.
  * `root` (NULL: the shard's folder) is where the name is relative to. */
@@ -48,6 +48,7 @@ struct stk_dataset {
     const stk_format *format;
     void *state;        /* what the format's open() made; NULL: nothing */
     stk_seekfile *seek; /* NULL: there is none */
+    stk_store *store; /* NULL: the process's own settings */
     stk_log log;
     char index_path[1280];
 };

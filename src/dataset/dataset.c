@@ -6,6 +6,7 @@
  * thread, by the reader of fetch/.  It works in a forked child and from several threads: they share
  * the open files, and in one process the blocks that were unpacked last. */
 #include <stoker/dataset.h>
+#include <stoker/store.h>
 #include <stoker/tools.h>
 
 #include <stdio.h>
@@ -124,6 +125,8 @@ int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
     if (!ds)
         return stk_fail_nomem(err, sizeof *ds);
     atomic_init(&ds->refs, 1);
+    ds->store = stk_store_ref(o.store);
+    x.names.store = o.store;
     if (!o.format && stk_arrays_meant(urls, n, &o)) {
         rc = open_arrays(ds, urls, n, &o, err);
     } else {
@@ -160,6 +163,7 @@ void stk_dataset_unref(stk_dataset **ds)
     stk_seekfile_close(&d->seek);
     stk_index_close(&d->index);
     stk_arrays_close(&d->arrays);
+    stk_store_unref(&d->store);
     stk_free(d);
 }
 
@@ -420,6 +424,7 @@ static int index_jpegs(stk_seek_build *b, const char *const *urls, size_t n,
     stk_dataset_options d = { .size = sizeof d,
                               .cache_dir = o->cache_dir,
                               .format = o->format,
+                              .store = o->store,
                               .log = o->log,
                               .log_cookie = o->log_cookie };
     stk_dataset *ds = NULL;
@@ -488,6 +493,7 @@ int stk_index_build(const char *const *urls, size_t n, const stk_index_options *
     x.log = (stk_log){ o.log, o.log_cookie };
     x.progress = o.progress;
     x.progress_cookie = o.progress_cookie;
+    x.names.store = o.store;
     rc = stk_indexer_repair(&x, urls, n, err);
     if (rc == 0 && o.jpeg == STK_YES)
         rc = index_jpegs(&jpegs, urls, n, &o, err);

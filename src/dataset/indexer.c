@@ -63,7 +63,7 @@ static int names_check(const stk_indexer *x, stk_error *err)
 
 static int names_resolve(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
-    stk_names found = { 0 };
+    stk_names found = { .store = x->names.store };
     int rc = stk_urls_expand(urls, n, &found, err);
 
     for (size_t i = 0; rc == 0 && i < found.n; i++)
@@ -100,7 +100,7 @@ static int check_shard(const stk_index *ix, uint64_t i, const char *name, int to
                        stk_error *err)
 {
     stk_file *f = NULL;
-    int rc = stk_url_open(name, &f, err);
+    int rc = stk_url_open(STK_URL(name, NULL), &f, err);
 
     if (rc == 0)
         rc = touched ? stk_index_same_content(ix, i, f, err)
