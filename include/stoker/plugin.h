@@ -58,6 +58,9 @@ typedef struct stk_arg {
     stk_arg_type type;
     const char *fallback; /* as one would write it; NULL: must be given; "": optional, absent */
     const char *help;
+    /* 1: it came after the others.  A chain that leaves it out keeps the fingerprint that it had
+     * before there was such an argument. */
+    int later;
 } stk_arg;
 
 typedef struct stk_args stk_args;                                      /* read-only once checked */
@@ -202,6 +205,9 @@ typedef struct stk_place { /* where a field's bytes come from */
     stk_bytes name;
     int whole;      /* with `name`: all from `offset` to the file's end, however much that is */
     int must_equal; /* with `name`: the file must have exactly offset + len bytes */
+    int absent;     /* the sample has no value here: the chain's default stands in */
+    uint64_t row;   /* the library's own */
+    stk_bytes suffix; /* with `name`, .data set: it stands in place of the name's, without the dot */
 } stk_place;
 
 typedef struct stk_format_data { /* the whole data set, as its format may want to know it */
@@ -253,7 +259,6 @@ typedef struct stk_spec { /* what one row looks like at this point of the chain 
     uint32_t width, height; /* 0: differs by sample (ragged) */
     stk_layout layout;
     int exif;    /* turned upright before anything else sees it */
-    int exact;   /* pixels as other decoders give them, color before sampling */
     int resized; /* a chain has one resize */
     int typed;   /* to() has been seen: nothing but the end may follow */
     int normalized;
@@ -302,7 +307,6 @@ typedef struct stk_image_info {
     uint32_t width, height;
 } stk_image_info;
 
-typedef enum stk_space { STK_RGBX, STK_YCCX } stk_space; /* YCCX: Y, Cb, Cr as JPEG has them */
 typedef enum stk_lane { /* how a picture came about: counted in stats() */
                         STK_LANE_PLAIN,
                         STK_LANE_SEEK,     /* from seek points */
@@ -311,17 +315,15 @@ typedef enum stk_lane { /* how a picture came about: counted in stats() */
                         STK_LANES
 } stk_lane;
 
-typedef struct stk_pixels { /* 4 bytes a pixel, X undefined */
+typedef struct stk_pixels { /* R, G, B, X: 4 bytes a pixel, X undefined */
     uint8_t *data;          /* pixel (area.x, area.y) */
     size_t stride;
     stk_rect area; /* covers what was asked for, may be wider */
-    stk_space space;
     stk_lane lane;
 } stk_pixels;
 
 typedef struct stk_decode_request { /* what is wanted of a picture */
     stk_rect need;
-    int ycc; /* YCCX will do: color is converted after sampling */
 } stk_decode_request;
 
 enum { STK_DECODER_GPU = 1 /* OWN: the GPU can decode what it has read the header of */ };

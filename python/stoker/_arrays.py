@@ -6,6 +6,7 @@ Chosen when a loader is opened, because importing either costs more than everyth
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import functools
 import importlib
@@ -29,19 +30,39 @@ def prepare() -> None:
             _imported("numpy")
 
 
+def loaded(name: str) -> Any:
+    """The module if it is imported to its end, else None: half of one stands in sys.modules while a thread imports it."""
+    module = sys.modules.get(name)
+    return None if getattr(getattr(module, "__spec__", None), "_initializing", False) else module
+
+
+_importing: dict[str, Any] = {}     # by name: a lock that the thread holds until its import has ended
+
+
 def _imported(name: str) -> Any:
     """The module; imported by a thread of its own if need be: signal handlers run in the main thread, and one
-    that raises in the middle of an import leaves half a torch or NumPy, which fails or crashes ever after."""
-    if name not in sys.modules and threading.current_thread() is threading.main_thread():
-        thread = threading.Thread(target=_try_import, args=(name,), name="stoker-import")
-        thread.start()
-        thread.join()
+    that raises in the middle of an import leaves half a torch or NumPy, which fails or crashes ever after.
+
+    A handler may raise while the main thread waits here.  The import goes on, and the next call waits for it by
+    its lock: to wait in importlib would be an import of the main thread's own, which a handler can leave locked."""
+    if threading.current_thread() is threading.main_thread():
+        if name not in sys.modules and name not in _importing:
+            ended = _thread.allocate_lock()
+            ended.acquire()
+            _thread.start_new_thread(_try_import, (name, ended))
+            with ended:
+                pass
+        elif name in _importing:
+            with _importing[name]:
+                pass
     return importlib.import_module(name)        # says again what was wrong
 
 
-def _try_import(name: str) -> None:
-    with contextlib.suppress(Exception):
+def _try_import(name: str, ended: Any) -> None:
+    _importing[name] = ended    # by the thread: the main one may be interrupted before it gets here
+    with contextlib.suppress(BaseException):    # the main thread tries again, and says it
         importlib.import_module(name)
+    ended.release()
 
 
 def array(tensor: Any) -> Any:

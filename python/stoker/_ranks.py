@@ -16,10 +16,10 @@ import contextlib
 import operator
 import os
 import re
-import sys
 from typing import Any, NamedTuple
 
 from . import _log
+from ._arrays import loaded
 from .errors import invalid, shown
 
 _DATA = ("dp", "data", "data_parallel", "dp_replicate", "dp_shard")
@@ -74,7 +74,7 @@ def _whole(value: Any) -> int:
 
 def distributed() -> Any:
     """torch.distributed if it is initialised.  Who has not imported torch has no group either."""
-    dist = getattr(sys.modules.get("torch"), "distributed", None)
+    dist = getattr(loaded("torch"), "distributed", None)
     if dist is None or not dist.is_available() or not dist.is_initialized():
         return None
     return dist
@@ -95,7 +95,7 @@ def _from_mesh(mesh: Any) -> Place:
     same batches.
     """
     if not all(hasattr(mesh, name) for name in ("mesh", "mesh_dim_names", "get_coordinate")):
-        invalid(f"mesh must be a torch DeviceMesh, not {mesh!r}")
+        invalid(f"mesh must be a torch DeviceMesh, not {shown(mesh)}")
     shape, at = tuple(mesh.mesh.shape), mesh.get_coordinate()
     if at is None:
         invalid("this rank is not in the mesh, so it has no share of the data: make no loader here")

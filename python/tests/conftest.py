@@ -104,7 +104,7 @@ def ids_of(loader):
     return [int(i) for b in loader for i in b.sample_ids]
 
 
-def run_python(code, *args, timeout=60, torch_too=False):
+def run_python(code, *args, timeout=180, torch_too=False):
     """Run code in another interpreter; torch is hidden there unless asked for (it is slow)."""
     package = os.path.dirname(os.path.dirname(stoker.__file__))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}

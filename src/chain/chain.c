@@ -33,10 +33,14 @@ static int plan_default(stk_chain *c, const stk_args *args, stk_error *err)
     return c->fallback ? 0 : stk_fail_nomem(err, 64);
 }
 
-static void print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args)
+/* `exact`: of pictures, 1 whatever is written.  Up to version 0.1 a chain could leave it at 0. */
+static void print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args,
+                       const char *exact)
 {
     c->print = stk_hash64(c->print, name, strlen(name));
-    c->print = stk_args_hash(args, c->print + version);
+    c->print = stk_args_hash_as(args, c->print + version, exact, 1);
+    c->old_print = stk_hash64(c->old_print, name, strlen(name));
+    c->old_print = stk_args_hash_as(args, c->old_print + version, exact, 0);
 }
 
 static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
@@ -58,15 +62,17 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
     if (rc == 0 && stk_args_has(args, "default"))
         rc = plan_default(c, args, err);
     if (rc == 0)
-        print_call(c, "from", 0, args);
+        print_call(c, "from", 0, args, NULL);
     stk_args_close(&args);
     return rc;
 }
 
 static int unknown_step(const stk_registry *r, const char *name, stk_error *err)
 {
-    const char *near = stk_registry_nearest(r, STK_PLUGIN_OP, name);
+    const char *near = stk_chain_other_name(r, name);
 
+    if (!near)
+        near = stk_registry_nearest(r, STK_PLUGIN_OP, name);
     if (!near)
         near = stk_registry_nearest(r, STK_PLUGIN_CODEC, name);
     if (near)
@@ -104,7 +110,7 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     stk_step *s = &c->step[c->n_steps];
     stk_spec before = c->spec;
     stk_args *args = NULL;
-    int rc;
+    int rc, pictures;
 
     if (!codec && !op)
         return unknown_step(c->registry, call->name, err);
@@ -122,8 +128,12 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
              : codec   ? codec->plan(s->state, args, &c->spec, err)
                        : op->plan(s->state, args, &c->spec, err);
     }
+    pictures = codec && codec->can & STK_CODEC_PICTURES;
     if (rc == 0)
-        print_call(c, call->name, codec ? codec->version : op->version, args);
+        print_call(c, call->name, codec ? codec->version : op->version, args,
+                   pictures ? "exact" : NULL);
+    if (rc == 0 && pictures && stk_args_has(args, "exact"))
+        c->inexact = !stk_args_bool(args, "exact");
     if (rc == 0 && op && op->can & STK_OP_PACKS) {
         c->pack = s->state;
         c->raw = before;
@@ -249,18 +259,18 @@ void stk_chain_fini(stk_chain *c)
     memset(c, 0, sizeof *c);
 }
 
-static int no_such_field(const stk_chain *c, const char *output, const stk_index *ix,
+static int no_such_field(const stk_chain *c, const char *output, const stk_dataset *ds,
                          stk_error *err)
 {
     char wanted[96] = "", have[96] = "";
-    uint32_t n = stk_index_names(ix), i;
+    const char *field;
     size_t at = 0;
+    uint32_t i;
 
     for (i = 0; i < c->n_from && at < sizeof wanted; i++)
         at += (size_t)snprintf(wanted + at, sizeof wanted - at, "%s%s", i ? ", " : "", c->from[i]);
-    for (i = 0, at = 0; i < n && at < sizeof have; i++)
-        at += (size_t)snprintf(have + at, sizeof have - at, "%s%s", i ? ", " : "",
-                               stk_index_name(ix, i));
+    for (i = 0, at = 0; (field = stk_dataset_field(ds, i)) && at < sizeof have; i++)
+        at += (size_t)snprintf(have + at, sizeof have - at, "%s%s", i ? ", " : "", field);
     return stk_fail(err, STK_EINVAL, "output %s: no sample has a field %s: the fields are %s",
                     output, wanted, have);
 }
@@ -283,27 +293,43 @@ static const stk_codec *unpack_of(const stk_chain *c, const char *name)
     return NULL;
 }
 
-static int find_field(const stk_chain *c, const stk_index *ix, uint32_t schema, const char *name,
+static int find_field(const stk_chain *c, const stk_dataset *ds, uint32_t schema, const char *name,
                       stk_binding *out)
 {
-    int found = stk_index_schema_find(ix, schema, name);
+    int found = ds->ops->find(ds, schema, name);
     char packed[256];
 
     out->unpack = found >= 0 ? unpack_of(c, name) : NULL;
     for (uint32_t k = 0; found < 0 && k < c->n_unpackers; k++)
         if ((size_t)snprintf(packed, sizeof packed, "%s%s", name, c->unpacker[k].codec->suffix) <
             sizeof packed) {
-            found = stk_index_schema_find(ix, schema, packed);
+            found = ds->ops->find(ds, schema, packed);
             out->unpack = found >= 0 ? unpack_of(c, packed) : NULL;
         }
     out->field = found >= 0 ? (uint16_t)found : UINT16_MAX;
     return found >= 0;
 }
 
-int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, stk_binding **out,
+/* Folders call a picture `image`, shards call it by its suffix: a chain for one finds the other's. */
+static int find_picture(const stk_chain *c, const stk_dataset *ds, uint32_t schema, const char *name,
+                        stk_binding *out)
+{
+    static const char *const pictures[] = { "jpg", "jpeg", "png", "webp" };
+    int found = 0;
+
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures && !found; i++) {
+        if (!strcmp(name, "image"))
+            found = find_field(c, ds, schema, pictures[i], out);
+        else if (!strcmp(name, pictures[i]))
+            found = find_field(c, ds, schema, "image", out);
+    }
+    return found;
+}
+
+int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds, stk_binding **out,
                    stk_error *err)
 {
-    uint32_t schemas = stk_index_schemas(ix), s, i, bound = 0;
+    uint32_t schemas = ds->ops->schemas(ds), s, i, bound = 0;
     stk_binding *map = stk_alloc((schemas + 1) * sizeof *map);
 
     *out = map;
@@ -314,15 +340,17 @@ int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, 
 
         map[s] = (stk_binding){ .field = UINT16_MAX };
         for (i = 0; i < c->n_from && !found; i++)
-            found = find_field(c, ix, s, c->from[i], &map[s]);
+            found = find_field(c, ds, s, c->from[i], &map[s]);
+        for (i = 0; i < c->n_from && !found; i++)
+            found = find_picture(c, ds, s, c->from[i], &map[s]);
         bound += (uint32_t)found;
     }
     if (!bound && c->fallback)
         return STK_END;
-    if (!bound && stk_index_samples(ix)) {
+    if (!bound && stk_dataset_len(ds)) {
         stk_free(map);
         *out = NULL;
-        return no_such_field(c, output, ix, err);
+        return no_such_field(c, output, ds, err);
     }
     return 0;
 }

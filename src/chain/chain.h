@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "chain/tokens.h"
-#include "index/index.h"
+#include "data/data.h"
 
 #define STK_MAX_STEPS 32
 #define STK_MAX_FROM 16
@@ -44,6 +44,8 @@ typedef struct stk_chain {
     int narrows;        /* some step makes other bytes of its bytes */
     int counted;        /* its rows differ in length, and batches may be made by that */
     uint64_t print;     /* of fields, steps, their arguments and versions */
+    uint64_t old_print; /* what it was while pictures could be inexact, for one that was */
+    int inexact;        /* exact=false is written, which means nothing any more */
     uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
 } stk_chain;
 
@@ -63,6 +65,9 @@ int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const c
                         stk_error *err);
 void stk_chain_fini(stk_chain *c);
 
+/* The step that other libraries call `name`, if the registry (NULL: the process's) has it; else NULL. */
+const char *stk_chain_other_name(const stk_registry *r, const char *name);
+
 typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
     uint16_t field;          /* UINT16_MAX: none does */
     const stk_codec *unpack; /* from(x) found x.gz: it is decompressed first; NULL: it is not */
@@ -70,7 +75,7 @@ typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
 
 /* Which field of a sample feeds a chain, for one data set, by schema.  STK_END: none does anywhere,
  * but the chain has a default.  from(x) takes the field x, else x.gz, else x.zst. */
-int stk_chain_bind(const stk_chain *c, const char *output, const stk_index *ix, stk_binding **out,
+int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds, stk_binding **out,
                    stk_error *err);
 
 #endif

@@ -171,7 +171,7 @@ template <bool FAR>
 static __device__ __forceinline__ void stage(const stk_pic_launch &l, const picture &p, uint32_t y,
                                              uint32_t x, uint32_t n, uint32_t *line)
 {
-    const uint32_t lane = threadIdx.x % 32, comps = p.rec->n_comps, ycc = p.rec->ycc;
+    const uint32_t lane = threadIdx.x % 32, comps = p.rec->n_comps;
 
     if (FAR) {
         stk_pic_reach reach = stk_pic_reach_of(l.source + p.job->row, y);
@@ -185,7 +185,7 @@ static __device__ __forceinline__ void stage(const stk_pic_launch &l, const pict
             if (c < comps)
                 lines[c] = stk_pic_line_of(&p.taps->plane[c], l.scratch + p.job->planes, y);
         for (uint32_t i = lane * 4; i < n; i += 128)
-            *(stk_pic_v4 *)(line + i) = stk_pic_pixels4(lines, comps, ycc, x + i);
+            *(stk_pic_v4 *)(line + i) = stk_pic_pixels4(lines, comps, x + i);
     }
 }
 
@@ -284,7 +284,7 @@ static __global__ void __launch_bounds__(THREADS) down_kernel(const stk_pic_laun
             plain_rows<DTYPE>(l, p, work.first, rows);
             continue;
         }
-        stk_pic_pass pass = stk_pic_pass_of(&l, p.job, DTYPE, p.rec->ycc);
+        stk_pic_pass pass = stk_pic_pass_of(&l, p.job, DTYPE);
 
         groups = stk_pic_row_pixels(p.rec->x.n) / 4;
         out = stk_pic_out(&l, p.job);

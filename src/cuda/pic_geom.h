@@ -361,7 +361,7 @@ STK_PIC_FN int stk_pic_sound(const stk_pic *r, uint64_t room)
     if (r->kind == STK_PIC_READY)
         return r->y.n <= STK_PIC_MAX_OUT;
     if (r->kind == STK_PIC_FAR)
-        return r->n_comps == 3 && !r->ycc && stk_pic_seen_sound(r);
+        return r->n_comps == 3 && stk_pic_seen_sound(r);
     return stk_pic_is_jpeg(r) && stk_pic_jpeg_sound(r);
 }
 

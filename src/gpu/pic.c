@@ -345,7 +345,6 @@ static int size_of(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *v
 
     g->head = job->head;
     r->kind = job->seek ? STK_PIC_SEEK : STK_PIC_WHOLE;
-    r->ycc = job->color == STK_JPEG_YCC && stk_sample_inside(view);
     set_head(g, job->head);
     set_view(r, view);
     STK_TRY(takes(r, job->head, err));

@@ -20,12 +20,10 @@ struct pass {
     stk_color color;
     const uint8_t *src; /* pixel (x.lo, y.lo) of the clip */
     size_t src_stride;
-    int ycc;       /* pixels are Y, Cb, Cr: converted after the pass, from 6 more bits */
     int direct;    /* across is the identity: rows are used in place */
     uint32_t done; /* rows made so far, counted from y.lo */
     size_t row_bytes;
     uint8_t *ring, *line, *black, *pad; /* pad: NULL unless the span is shorter than a window */
-    uint16_t *wide;                     /* the line with more bits; NULL unless ycc */
     const uint8_t **have, **rows;       /* ring slots; those of one window in order */
 };
 
@@ -89,7 +87,7 @@ static int pass_room(struct pass *p, stk_scratch *scratch, stk_error *err)
     uint32_t span = p->x.hi - p->x.lo;
     int short_span = span && span < p->x.stride;
     size_t ring = p->y.stride, pad = short_span ? (size_t)p->x.stride * 4 : 0;
-    size_t rows = (p->direct ? 2 : ring + 2) + (p->ycc ? 2 : 0), need;
+    size_t rows = p->direct ? 2 : ring + 2, need;
     uint8_t *memory;
 
     p->row_bytes = ((size_t)p->x.n * 4 + 63) & ~(size_t)63;
@@ -102,7 +100,6 @@ static int pass_room(struct pass *p, stk_scratch *scratch, stk_error *err)
     p->line = memory;
     p->black = memory + p->row_bytes;
     p->ring = memory + 2 * p->row_bytes;
-    p->wide = p->ycc ? (uint16_t *)(void *)(memory + (rows - 2) * p->row_bytes) : NULL;
     memset(p->black, 0, p->row_bytes);
     memory += rows * p->row_bytes;
     p->have = (const uint8_t **)(void *)memory;
@@ -142,20 +139,6 @@ static uint32_t pass_rows(struct pass *p, uint32_t i)
     return count;
 }
 
-/* The Y, Cb, Cr line of output row i; the view is inside the picture, so there is one. */
-static const uint16_t *pass_down_wide(struct pass *p, uint32_t i)
-{
-    static const int16_t one = 1 << 14;
-    uint32_t count = pass_rows(p, i);
-
-    if (count == 1)
-        p->kern->vresample_wide(p->wide, p->rows, &one, 1, 14, (size_t)p->x.n * 4);
-    else
-        p->kern->vresample_wide(p->wide, p->rows, p->y.weight + (size_t)i * p->y.stride, count,
-                                p->y.shift, (size_t)p->x.n * 4);
-    return p->wide;
-}
-
 /* The RGBX line of output row i. */
 static const uint8_t *pass_down(struct pass *p, uint32_t i)
 {
@@ -171,28 +154,10 @@ static const uint8_t *pass_down(struct pass *p, uint32_t i)
     return p->line;
 }
 
-static void store_ycc(struct pass *p, const stk_sample_job *job, uint32_t i, size_t at)
-{
-    uint32_t w = job->view->vis_w;
-    const uint16_t *line = pass_down_wide(p, i);
-
-    if (job->layout == STK_CHW)
-        p->kern->store_planar_ycc((uint8_t *)job->dst + at, (size_t)w * job->view->vis_h, line, w,
-                                  &p->color);
-    else
-        p->kern->store_packed_ycc((uint8_t *)job->dst + 3 * at, line, w, &p->color);
-}
-
-int stk_sample_inside(const stk_view *v)
-{
-    return v->vis_x >= 0 && v->vis_y >= 0 && (uint32_t)v->vis_x + (uint64_t)v->vis_w <= v->res_w &&
-           (uint32_t)v->vis_y + (uint64_t)v->vis_h <= v->res_h && v->clip.w && v->clip.h;
-}
-
 int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch *scratch,
                    stk_error *err)
 {
-    struct pass p = { .kern = kern, .ycc = job->pixels->space == STK_YCCX };
+    struct pass p = { .kern = kern };
     uint32_t w = job->view->vis_w, h = job->view->vis_h;
     size_t size = stk_dtype_size(job->dtype), plane = (size_t)w * h;
 
@@ -205,10 +170,6 @@ int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch 
         size_t at = (size_t)(job->view->flip_y ? h - 1 - i : i) * w * size;
         const uint8_t *line;
 
-        if (p.ycc) {
-            store_ycc(&p, job, i, at);
-            continue;
-        }
         line = pass_down(&p, i);
         if (job->layout == STK_CHW)
             kern->store_planar((uint8_t *)job->dst + at, plane, line, w, &p.color);

@@ -19,9 +19,6 @@ typedef struct stk_sample_job {
     void *dst;                /* 3 * vis_h * vis_w elements */
 } stk_sample_job;
 
-/* Is the window inside the picture?  Only then may pixels be YCCX: black outside is RGB's. */
-int stk_sample_inside(const stk_view *view);
-
 /* The source pixels that the view touches; an empty rectangle when it sees none. */
 void stk_sample_need(const stk_view *view, stk_rect *need);
 

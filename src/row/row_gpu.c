@@ -113,7 +113,6 @@ static int leave(stk_row *x, void *jpeg, const stk_view *view, const stk_decode_
 
     if (stk_jpeg_peek(jpeg, &ask->need, &job) < 0)
         return 0;
-    job.color = ask->ycc ? STK_JPEG_YCC : STK_JPEG_RGB;
     rc = to_keep(x, ask, &job) ? stk_pic_jpeg_size_all(&g, &job, view, scratch, NULL) : STK_ESTALE;
     if (rc == STK_ESTALE)
         rc = stk_pic_jpeg_size(&g, &job, view, scratch, NULL);
@@ -157,7 +156,7 @@ static int place_ready(stk_row *x, stk_sample_job *job, stk_error *err)
  * sampled as Y, Cb, Cr has more than 8 bits, and stays as it is. */
 static int place_pixels(stk_row *x, stk_sample_job *job, stk_error *err)
 {
-    if (job->dtype == STK_U8 || job->pixels->space != STK_RGBX)
+    if (job->dtype == STK_U8)
         return place_ready(x, job, err);
     job->dtype = STK_U8;
     job->layout = STK_HWC;
@@ -188,9 +187,7 @@ static int make_kept(stk_row *x, stk_error *err)
     size = (stk_image_info){ head.width, head.height };
     STK_TRY(stk_picture_check(x, &size, err));
     STK_TRY(stk_picture_look(x, &size, &view, &ask, err));
-    job = (stk_jpeg_job){ .head = &head,
-                          .seek = &seek,
-                          .color = ask.ycc ? STK_JPEG_YCC : STK_JPEG_RGB };
+    job = (stk_jpeg_job){ .head = &head, .seek = &seek };
     STK_TRY(stk_pic_jpeg_size_kept(&g, &job, want->kept, &view, &x->m->scratch, NULL));
     to = record_place(x, g.rec.size);
     if (!to)

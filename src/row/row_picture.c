@@ -66,7 +66,7 @@ static int decode_need(const picture *p, const stk_decode_request *ask, stk_scra
                        stk_pixels *out, stk_error *err)
 {
     const stk_rect *need = &ask->need;
-    stk_decode_request filed = { stk_turn_rect(p->turn, p->info, need), ask->ycc };
+    stk_decode_request filed = { stk_turn_rect(p->turn, p->info, need) };
 
     if (!need->w || !need->h)
         return 0;
@@ -95,20 +95,11 @@ static int can_learn(const stk_row *x, stk_bytes in, const picture *p, const stk
            pixels->data && as_stored(x, in);
 }
 
-/* Color after sampling saves work only where several pixels make one; where about one does, it
- * would only show that colors out of range are clamped after it.  Black outside is RGB's. */
-static int color_can_wait(const stk_view *v)
-{
-    return (uint64_t)v->clip.w * v->clip.h >= 2 * (uint64_t)v->res_w * v->res_h &&
-           stk_sample_inside(v);
-}
-
 int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_view *view,
                      stk_decode_request *ask, stk_error *err)
 {
     STK_TRY(draw(x, info, view, err));
     stk_sample_need(view, &ask->need);
-    ask->ycc = !stk_row_chain(x)->spec.exact && color_can_wait(view);
     return 0;
 }
 
@@ -180,10 +171,11 @@ void stk_picture_prepare(stk_row *x)
 
     want->hint = (stk_bytes){ 0 };
     want->learn = 0;
-    if ((!r->data->seek && !x->plan->rows.learn) || x->plan->chains.open_root[x->output] ||
+    if ((!(r->data->can & STK_DATA_HINTS) && !x->plan->rows.learn) || x->plan->chains.open_root[x->output] ||
         want->number == UINT16_MAX)
         return;
-    want->hint = stk_seekfile_get(r->data->seek, &at, &r->hint_room[x->output]);
+    if (r->data->can & STK_DATA_HINTS)
+        want->hint = r->data->ops->hint(r->data, &at, &r->hint_room[x->output]);
     stk_learn_look(x->plan, r, x->output);
 }
 

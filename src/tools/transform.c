@@ -194,7 +194,7 @@ static int gather(const stk_picture *p, const stk_rect *need, stk_scratch *scrat
     int64_t step_c = p->channels == 1 ? 0 : p->step_c;
     size_t stride = (size_t)need->w * 4, size = stride * need->h;
 
-    *out = (stk_pixels){ .stride = stride, .area = *need, .space = STK_RGBX };
+    *out = (stk_pixels){ .stride = stride, .area = *need };
     if (!size)
         return 0;
     out->data = stk_scratch_get(scratch, size);
