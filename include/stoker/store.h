@@ -29,7 +29,7 @@ typedef struct stk_store_options {
     stk_tri anonymous;      /* send unsigned requests */
     stk_tri requester_pays; /* agree to pay for requests */
     stk_tri hedge;          /* ask a second time for the slowest percent of reads */
-    /* Asked for keys when all else is not set, and again before they expire; on any thread, one call
+    /* Asked for keys where access_key is not set, and again before they expire; on any thread, one call
      * at a time.  Negative: failed.  released() is called with the cookie when the store ends. */
     int (*credentials)(void *cookie, stk_keys *out, stk_error *err);
     void (*released)(void *cookie);

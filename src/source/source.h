@@ -8,6 +8,8 @@
 
 extern const stk_source stk_source_local;  /* paths and file:// */
 extern const stk_source stk_source_memory; /* mem://NAME: bytes given by stk_memory_put() */
+extern const stk_source stk_source_http, stk_source_https, stk_source_s3, stk_source_gs,
+    stk_source_hf; /* remote.c */
 
 /* A file of which nothing is known yet, as stk_open_info. */
 #define STK_URL(u, settings)                                                                       \

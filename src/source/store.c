@@ -3,10 +3,22 @@
  * it. */
 #include "source/store.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/opts.h"
+#include "source/credentials.h"
+
+typedef struct stk_region {
+    struct stk_region *next;
+    char region[64];
+    char bucket[];
+} stk_region;
+
+stk_mutex stk_store_lock = STK_MUTEX_INITIALIZER;
+static stk_store *usual STK_GUARDED(stk_store_lock);
 
 /* The texts of the options, which the store has copies of. */
 static const char **texts(stk_store_options *o, size_t i)
@@ -57,7 +69,6 @@ int stk_store_open(stk_store **out, const stk_store_options *opt, stk_error *err
     if (!s)
         return stk_fail_nomem(err, sizeof *s);
     atomic_init(&s->refs, 1);
-    stk_mutex_init(&s->lock);
     stk_options_take(&s->o, sizeof s->o, opt);
     rc = copy_texts(&s->o, err);
     if (rc == 0)
@@ -92,7 +103,137 @@ void stk_store_unref(stk_store **sp)
             explicit_bzero((char *)(uintptr_t)*at, strlen(*at));
         stk_free((char *)(uintptr_t)*at);
     }
-    explicit_bzero(&s->keys, sizeof s->keys);
-    stk_mutex_destroy(&s->lock);
+    explicit_bzero(s->ring, sizeof s->ring);
+    while (s->regions) {
+        stk_region *next = s->regions->next;
+
+        stk_free(s->regions);
+        s->regions = next;
+    }
     stk_free(s);
+}
+
+/* It stays until the process ends: keys and regions are found once. */
+stk_store *stk_store_usual(stk_error *err)
+{
+    stk_store *s;
+
+    stk_mutex_lock(&stk_store_lock);
+    if (!usual && stk_store_open(&usual, NULL, err) < 0)
+        usual = NULL;
+    s = stk_store_ref(usual);
+    stk_mutex_unlock(&stk_store_lock);
+    return s;
+}
+
+/* ---- region, endpoint, clock ---- */
+
+static const char *env(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text && *text ? text : NULL;
+}
+
+static void settle(stk_store *s)
+{
+    char region[64] = "", endpoint[256] = "";
+    const char *r = s->o.region    ? s->o.region
+                    : env("AWS_REGION") ? env("AWS_REGION")
+                                   : env("AWS_DEFAULT_REGION");
+    const char *e = s->o.endpoint               ? s->o.endpoint
+                    : env("AWS_ENDPOINT_URL_S3") ? env("AWS_ENDPOINT_URL_S3")
+                                                : env("AWS_ENDPOINT_URL");
+
+    if (r)
+        snprintf(region, sizeof region, "%s", r);
+    else
+        stk_profile_setting(s, "region", region, sizeof region);
+    if (e)
+        snprintf(endpoint, sizeof endpoint, "%s", e);
+    else
+        stk_profile_setting(s, "endpoint_url", endpoint, sizeof endpoint);
+    while (endpoint[0] && endpoint[strlen(endpoint) - 1] == '/')
+        endpoint[strlen(endpoint) - 1] = 0;
+    stk_mutex_lock(&stk_store_lock);
+    memcpy(s->region, region[0] ? region : "us-east-1", region[0] ? sizeof region : 10);
+    memcpy(s->endpoint, endpoint, sizeof endpoint);
+    s->settled = 1;
+    stk_mutex_unlock(&stk_store_lock);
+}
+
+static void settle_once(stk_store *s)
+{
+    int settled;
+
+    stk_mutex_lock(&stk_store_lock);
+    settled = s->settled;
+    stk_mutex_unlock(&stk_store_lock);
+    if (!settled)
+        settle(s);
+}
+
+static stk_region *find_locked(stk_store *s, const char *bucket) STK_REQUIRES(stk_store_lock)
+{
+    stk_region *r = s->regions;
+
+    while (r && strcmp(r->bucket, bucket) != 0)
+        r = r->next;
+    return r;
+}
+
+void stk_store_region(stk_store *s, const char *bucket, char *out, size_t size)
+{
+    stk_region *r;
+
+    settle_once(s);
+    stk_mutex_lock(&stk_store_lock);
+    r = find_locked(s, bucket);
+    snprintf(out, size, "%s", r ? r->region : s->region);
+    stk_mutex_unlock(&stk_store_lock);
+}
+
+void stk_store_endpoint(stk_store *s, char *out, size_t size)
+{
+    settle_once(s);
+    stk_mutex_lock(&stk_store_lock);
+    snprintf(out, size, "%s", s->endpoint);
+    stk_mutex_unlock(&stk_store_lock);
+}
+
+int stk_store_note_region(stk_store *s, const char *bucket, const char *region)
+{
+    stk_region *r;
+    int news = 0;
+
+    for (const char *p = region; *p; p++)
+        if (!((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || *p == '-'))
+            return 0; /* it becomes a part of a host's name */
+    stk_mutex_lock(&stk_store_lock);
+    r = find_locked(s, bucket);
+    if (r) {
+        news = strcmp(r->region, region) != 0;
+    } else if (strcmp(s->region, region) != 0) {
+        r = stk_alloc(sizeof *r + strlen(bucket) + 1);
+        news = r != NULL;
+        if (r) {
+            memcpy(r->bucket, bucket, strlen(bucket) + 1);
+            r->next = s->regions;
+            s->regions = r;
+        }
+    }
+    if (news)
+        snprintf(r->region, sizeof r->region, "%s", region);
+    stk_mutex_unlock(&stk_store_lock);
+    return news;
+}
+
+void stk_store_note_clock(stk_store *s, int64_t server)
+{
+    atomic_store_explicit(&s->skew, server - (int64_t)time(NULL), memory_order_relaxed);
+}
+
+time_t stk_store_clock(const stk_store *s)
+{
+    return time(NULL) + (time_t)atomic_load_explicit(&s->skew, memory_order_relaxed);
 }
