@@ -93,6 +93,7 @@ missing() {
         { have swift-proxy-server && have memcached; } || echo "swift-proxy|tests against a real S3 server"
         have nginx || [ -x /usr/sbin/nginx ] || echo "nginx-light|tests against a web server with TLS"
     fi
+    has_header brotli/decode.h || echo "libbrotli-dev|Parquet pages packed with brotli"
     has_header stdarg.h stddef.h stdint.h setjmp.h cmocka.h ||
         echo "libcmocka-dev|the C unit tests"
     have ccache     || echo "ccache|nothing but time: builds start from nothing after every clean"
