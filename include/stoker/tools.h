@@ -27,6 +27,7 @@ typedef struct stk_index_options {
     uint32_t n_columns;
     stk_tri jpeg; /* also keep seek points of baseline JPEGs: where to begin decoding a crop */
     stk_progress_fn jpeg_progress; /* in samples; with progress_cookie */
+    stk_store *store;              /* as in stk_dataset_options */
 } stk_index_options;
 
 typedef struct stk_index_report {
@@ -195,6 +196,7 @@ typedef struct stk_check_options {
     void *progress_cookie;
     stk_log_fn log;
     void *log_cookie;
+    stk_store *store; /* as in stk_dataset_options */
 } stk_check_options;
 
 #define STK_CHECK_KINDS 32
