@@ -100,23 +100,11 @@ int stk_dataset_print(const stk_dataset *ds, stk_fingerprint *out, stk_error *er
     return add_data(ds, out, err);
 }
 
-static uint64_t set_print(const stk_sample_set *r)
-{
-    uint64_t h = stk_hash64(r->skip, &r->limit, sizeof r->limit);
-
-    h = stk_hash64(h, &r->repeat, sizeof r->repeat);
-    if (r->exclude.n)
-        h = stk_hash64(h, r->exclude.id, r->exclude.n * sizeof *r->exclude.id);
-    if (r->n_select)
-        h = stk_hash64(h, r->select, r->n_select * sizeof *r->select);
-    return h;
-}
-
 int stk_engine_print(const stk_engine *e, stk_fingerprint *out, stk_error *err)
 {
     *out = (stk_fingerprint){ 0 };
     for (uint32_t i = 0; i < e->plan->data.n; i++)
         STK_TRY(add_data(e->plan->data.set[i], out, err));
-    out->taken = set_print(&e->schedule->set);
+    out->taken = stk_sample_set_print(&e->schedule->set);
     return 0;
 }
