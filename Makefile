@@ -27,7 +27,7 @@ help:
 	@echo "make bench-tokens  token windows and rows of arrays against bare loops (THREADS=2 ROUNDS=7 DATA=folder)"
 	@echo "make bench-pack  rows and padding against the textbook's best-fit decreasing"
 	@echo "make bench-sampling  what a draw by weight costs"
-	@echo "make bench-jpeg-quality  how far pixels are from Pillow's, and whether training notices (DATA=folder)"
+	@echo "make bench-jpeg-quality  how far pixels are from Pillow's (DATA=folder)"
 	@echo "make gpu-test  what needs a GPU, on the machine that has one (PYTHON=python3 with torch; SANITIZE=1)"
 	@echo "make gpu-bench  measure on a GPU: pictures, tokens, training, a share of the chip (DATA=folder of JPEGs)"
 	@echo "make lint    sizes, include direction and the other rules of CONTRIBUTING.md"

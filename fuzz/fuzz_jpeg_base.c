@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     stk_bytes in = { size ? data : (const uint8_t *)"", size };
     stk_jpeg_head head;
-    stk_jpeg_job job = { .head = &head, .in = in, .color = STK_JPEG_RGB };
+    stk_jpeg_job job = { .head = &head, .in = in };
     stk_scratch a = { 0 }, b = { 0 };
     stk_pixels pa, pb;
     stk_rect all;
@@ -102,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         from_points(&job, &pa);
     } else if (rc == 0) {
         long warnings;
-        uint8_t *ref = jpeg_reference(in, 1, &warnings);
+        uint8_t *ref = jpeg_reference(in, &warnings);
         stk_pixels theirs = { .data = ref, .stride = (size_t)head.width * 4, .area = all };
 
         FUZZ_CHECK(ref);

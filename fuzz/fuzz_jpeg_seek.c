@@ -42,7 +42,7 @@ static void use(stk_bytes packed, stk_bytes in)
 {
     stk_jpeg_seek seek;
     stk_jpeg_head head;
-    stk_jpeg_job job = { &head, in, &seek, STK_JPEG_YCC };
+    stk_jpeg_job job = { &head, in, &seek };
     uint64_t a, b;
     stk_error err;
     stk_rect r;

@@ -26,7 +26,7 @@ count()
 
 base="$(count nothing)"
 for side in "turbo: whole RGB" "turbo: coefficients" "coefficients, seek points" "coefficients, none" \
-    "crop YCCX, seek points" "crop YCCX, none" "row f16 224, seek points" "row f16 224, none" "build seek points"; do
+    "crop RGBX, seek points" "crop RGBX, none" "row f16 224, seek points" "row f16 224, none" "build seek points"; do
     n="$(count "$side")"
     printf '%-34s %12d instructions/image\n' "$side" $(((n - base) / images))
 done | tee -a "$out"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# make bench-jpeg-quality DATA=FOLDER: pixels of JPEG photos against Pillow's, by default and exact, and a training
-# task that would notice a difference (needs torch; minutes; TORCH=0: without).
+# make bench-jpeg-quality DATA=FOLDER: pixels of JPEG photos against Pillow's.
 #   NAME=jpeg-quality   the results go to bench/results/NAME.txt
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,6 +12,5 @@ export PYTHONPATH="$PWD/build/python${PYTHONPATH:+:$PYTHONPATH}"
 {
     date -u +%F
     "$python" bench/jpeg_quality.py "$DATA" || echo "a bar was missed"
-    [ "${TORCH:-1}" = 0 ] || "$python" bench/jpeg_training.py "$DATA" || echo "a bar was missed"
 } | tee "bench/results/${NAME:-jpeg-quality}.txt"
 ! grep -q "a bar was missed" "bench/results/${NAME:-jpeg-quality}.txt"

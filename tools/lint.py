@@ -43,8 +43,6 @@ PENDING = {
         "src/base/registry.h: stk_registry_count",
         "src/base/registry.h: stk_registry_seal",
         "src/base/registry.h: stk_registry_ref",
-        "src/data/data.h: stk_seek_path",
-        "src/pipe/engine.h: stk_engine_print",
     ),
     "top-files": (),
     "struct-size": (),

@@ -64,7 +64,7 @@ static inline void drop_shards(const stk_dataset *d)
 {
     const char *name;
 
-    for (uint64_t i = 0; (name = stk_shards_name(d->shards, i)); i++) {
+    for (uint64_t i = 0; (name = stk_dataset_shard_name(d, i)); i++) {
         struct stat st;
         int fd = open(name, O_RDONLY);
 

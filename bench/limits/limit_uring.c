@@ -34,14 +34,14 @@ static range find_range(const stk_dataset *d, const int *fds, uint64_t id, const
     stk_error err;
     int k;
 
-    if (stk_index_entry(d->index, id, &e, &err) < 0)
+    if (d->ops->entry(d, id, &e, &err) < 0)
         die(&err);
-    k = stk_index_schema_find(d->index, e.schema, name);
+    k = d->ops->find(d, e.schema, name);
     if (k < 0) {
         fprintf(stderr, "bench: sample %llu has no field %s\n", (unsigned long long)id, name);
         exit(3);
     }
-    if (stk_index_field(d->index, &e, (uint32_t)k, &f, &err) < 0)
+    if (d->ops->field(d, &e, (uint32_t)k, &f, &err) < 0)
         die(&err);
     return (range){ fds[e.shard], f.offset, (size_t)f.size };
 }
@@ -59,9 +59,9 @@ static void plan(job *j, const stk_dataset *d, int shuffle, const char *field)
     if (!fds || !j->ranges || !j->which || !j->got)
         exit(3);
     for (uint64_t i = 0; i < shards; i++) {
-        fds[i] = open(stk_shards_name(d->shards, i), O_RDONLY);
+        fds[i] = open(stk_dataset_shard_name(d, i), O_RDONLY);
         if (fds[i] < 0) {
-            perror(stk_shards_name(d->shards, i));
+            perror(stk_dataset_shard_name(d, i));
             exit(3);
         }
     }

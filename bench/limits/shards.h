@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <stoker/stoker.h>
 
-#include "data/data.h"
+#include "data/shard_data.h"
 
 typedef struct span {
     const uint8_t *data;
@@ -57,7 +57,7 @@ static inline span hold_file(const char *path)
 
 static inline span find_field(const held_shards *h, uint64_t id, const char *name)
 {
-    const stk_index *ix = h->data->index;
+    const stk_index *ix = stk_shard_data_of(h->data)->index;
     stk_entry e;
     stk_field f;
     stk_error err;
@@ -88,7 +88,7 @@ static inline void hold_shards(held_shards *h, const char *url, const char *fiel
     if (!h->shard || !h->sample)
         exit(3);
     for (uint64_t i = 0; i < h->n_shards; i++)
-        h->shard[i] = hold_file(stk_shards_name(h->data->shards, i));
+        h->shard[i] = hold_file(stk_dataset_shard_name(h->data, i));
     for (uint64_t i = 0; i < h->n_samples; i++)
         h->sample[i] = find_field(h, i, field);
 }

@@ -42,6 +42,9 @@ typedef struct stk_dataset_options {
     stk_dtype dtype;
     uint32_t ndim;
     const int64_t *shape;
+    /* Build the index of a folder again where pictures, or files that belong to them, were only added since.
+     * All else that is not as it was indexed stays STK_ESTALE, a class that renumbers labels too. */
+    stk_tri reindex;
 } stk_dataset_options;
 
 /* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a
@@ -90,6 +93,17 @@ STK_API const char *stk_dataset_index_path(const stk_dataset *ds);
 /* The names of fields that occur, in order of first occurrence: field 0, 1, ...; NULL past the
  * last. */
 STK_API const char *stk_dataset_field(const stk_dataset *ds, uint32_t field);
+
+typedef struct stk_field_type { /* what a field is before any chain */
+    const char *name;           /* the data set's */
+    stk_dtype dtype;            /* 0: bytes, which chains decode */
+    uint32_t ndim;              /* of one value */
+    int64_t shape[7];           /* -1: differs by sample; the first only */
+    int nullable;               /* samples may lack it */
+} stk_field_type;
+
+/* The type of field 0, 1, ...; 0 past the last, else 1. */
+STK_API int stk_dataset_field_type(const stk_dataset *ds, uint32_t field, stk_field_type *out);
 
 /* The key of sample `i`, not terminated, *len bytes; borrowed from the index, valid while the data
  * set is held.  NULL (and *len 0) where there is no such sample or its part of the index is

@@ -269,6 +269,8 @@ STK_API uint64_t stk_loader_drawn_print(const stk_loader *l);
 /* The fingerprint of an output's chain: its steps, their arguments with defaults filled in, and the
  * version of what they mean.  0 past the last output. */
 STK_API uint64_t stk_loader_chain_print(const stk_loader *l, uint32_t output);
+/* What it was up to version 0.1 for the same text without exact=true: other pixels of JPEGs. */
+STK_API uint64_t stk_loader_chain_old_print(const stk_loader *l, uint32_t output);
 
 /* Keep a ledger in `folder` (made if missing): from now on the ids that workers put into rows, and
  * which rows are valid, are written before a batch is handed out, by one write a step, into one
@@ -326,7 +328,8 @@ typedef struct stk_stats {
     uint32_t size;
     uint32_t workers, slots;
     uint64_t samples, batches, bytes; /* bytes: read from shards */
-    uint64_t skipped, retried_reads, cold_reads;
+    uint64_t skipped;                 /* bad samples of batches that were handed out */
+    uint64_t retried_reads, cold_reads;
     uint64_t stage_ns[STK_STAGES];
     uint64_t wait_ns;                           /* no batch was ready in stk_loader_next() */
     uint64_t first_batch_ns;                    /* from open to the first batch; 0 before it */

@@ -147,6 +147,20 @@ static PyObject *parse_size(PyObject *self, PyObject *args)
     return PyLong_FromUnsignedLongLong(bytes);
 }
 
+static PyObject *check_chain(PyObject *self, PyObject *args)
+{
+    stk_error err = { 0 };
+    const char *text;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "s:check_chain", &text))
+        return NULL;
+    rc = stk_chain_check(text, &err);
+    if (rc < 0)
+        return raise_error(PyModule_GetState(self), rc, &err);
+    Py_RETURN_NONE;
+}
+
 static PyObject *stop_logging(PyObject *self, PyObject *unused)
 {
     module_state *st = PyModule_GetState(self);
@@ -175,6 +189,8 @@ static PyMethodDef module_methods[] = {
     { "set_twister", ring_set_twister, METH_VARARGS, "set_twister(memory, address)" },
     { "die_with_parent", die_with_parent, METH_NOARGS, "SIGKILL when the thread that made it ends" },
     { "keep_heap", keep_heap, METH_NOARGS, "freed memory stays with malloc" },
+    { "check_chain", check_chain, METH_VARARGS,
+      "raise what is wrong with a chain's names and arguments" },
     { "build_info", build_info, METH_NOARGS, "one line on what this build found" },
     { NULL, NULL, 0, NULL },
 };

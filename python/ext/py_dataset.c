@@ -69,7 +69,7 @@ static int open_dataset(module_state *st, const char **urls, size_t n, stk_datas
 
 static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "urls", "classes", "columns", "jpeg", "dtype", "shape", NULL };
+    static char *names[] = { "urls", "classes", "columns", "jpeg", "dtype", "shape", "reindex", NULL };
     dataset_object *self = (dataset_object *)obj;
     stk_dataset_options o = { .size = sizeof o };
     PyObject *urls, *classes, *columns, *shape = NULL, *held = NULL;
@@ -77,10 +77,10 @@ static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     stk_dataset *ds = NULL;
     const char **strings = NULL;
     size_t n, n_classes = 0, n_columns = 0;
-    int jpeg, rc = -1, dtype = 0, ndim = 0;
+    int jpeg, rc = -1, dtype = 0, ndim = 0, reindex = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iO:Dataset", names, &urls, &classes,
-                                     &columns, &jpeg, &dtype, &shape) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iOp:Dataset", names, &urls, &classes,
+                                     &columns, &jpeg, &dtype, &shape, &reindex) ||
         (shape && (ndim = dims_of(shape, dims)) < 0))
         return -1;
     o.dtype = (stk_dtype)dtype;
@@ -99,6 +99,7 @@ static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     o.n_classes = (uint32_t)n_classes;
     o.n_columns = (uint32_t)n_columns;
     o.jpeg = jpeg ? STK_YES : STK_UNSET;
+    o.reindex = reindex ? STK_YES : STK_UNSET;
     if (strings)
         rc = open_dataset(state_of(obj), strings, n, &o, &ds);
     PyMem_Free(strings);

@@ -465,7 +465,8 @@ static PyObject *loader_drawn_print(PyObject *obj, PyObject *unused)
     return PyLong_FromUnsignedLongLong(print);
 }
 
-static PyObject *loader_chain_print(PyObject *obj, PyObject *arg)
+static PyObject *chain_print(PyObject *obj, PyObject *arg,
+                             uint64_t (*of)(const stk_loader *l, uint32_t output))
 {
     unsigned long output = PyLong_AsUnsignedLong(arg);
     loader_object *self = (loader_object *)obj;
@@ -473,9 +474,19 @@ static PyObject *loader_chain_print(PyObject *obj, PyObject *arg)
 
     if (PyErr_Occurred() || enter(self) < 0)
         return NULL;
-    print = stk_loader_chain_print(self->l, (uint32_t)output);
+    print = of(self->l, (uint32_t)output);
     leave(self);
     return PyLong_FromUnsignedLongLong(print);
+}
+
+static PyObject *loader_chain_print(PyObject *obj, PyObject *arg)
+{
+    return chain_print(obj, arg, stk_loader_chain_print);
+}
+
+static PyObject *loader_chain_old_print(PyObject *obj, PyObject *arg)
+{
+    return chain_print(obj, arg, stk_loader_chain_old_print);
 }
 
 static PyObject *loader_set_workers(PyObject *obj, PyObject *args)
@@ -751,6 +762,7 @@ static PyMethodDef loader_methods[] = {
       "(samples, shards, bytes, names, content, taken): the fingerprint of the data" },
     { "drawn_print", loader_drawn_print, METH_NOARGS, "the fingerprint of weights or classes" },
     { "chain_print", loader_chain_print, METH_O, "the fingerprint of an output's chain" },
+    { "chain_old_print", loader_chain_old_print, METH_O, "the same, up to version 0.1" },
     { "find", loader_find, METH_VARARGS, "(epoch, id): its position there" },
     { "drawn", loader_drawn, METH_NOARGS,
       "(output, step, op, clip, resized, window, mirrored) of what was watched since the last "

@@ -10,7 +10,7 @@ not read back.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import _log, _options
@@ -68,6 +68,11 @@ def chains_of(core: Any, names: list[str]) -> dict[str, str]:
     return {name: word(core.chain_print(i)) for i, name in enumerate(names)}
 
 
+def old_chains_of(core: Any, names: Iterable[str]) -> dict[str, str]:
+    """The fingerprints of chains whose pictures had color converted after sampling: no version since 0.1 makes them."""
+    return {name: word(core.chain_old_print(i)) for i, name in enumerate(names)}
+
+
 def _short(value: Any) -> str:
     text = shown(value)
     return text if len(text) <= 120 else f"{text[:116]} ..."
@@ -110,7 +115,10 @@ def differences(state: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     new = [name for name in mine["chains"] if name not in state["chains"]]
     if gone or new:
         out.append(f"outputs: {_names(state['chains'])} then, {_names(mine['chains'])} now")
-    out += [f"the chain of output {name!r} is another" for name, word in mine["chains"].items()
+    old = mine.get("old_chains", {})
+    out += [f"the chain of output {name!r} is another" if state["chains"][name] != old.get(name) else
+            f"the pictures of output {name!r} were made without exact=true, by Stoker 0.1 or older, and this version makes "
+            f"exact ones only" for name, word in mine["chains"].items()
             if name in state["chains"] and state["chains"][name] != word]
     return out
 

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _agree, _collate, _crew, _make, _options, _ranks, _sampling, _state, _stoker, _streams, mixing
@@ -21,7 +21,7 @@ from ._arrays import from_bytes, prepare, torch_or_none
 from .batch import Batch
 from .dataset import Dataset
 from .errors import ClosedError, invalid, shown, unsupported
-from .loader import Loader, _open_loaders
+from .loader import Loader, Tuples, _open_loaders
 from .mixing import Mix
 
 _MEANT = {"batch_size", "global_batch_size", "drop_last", "collate", "seed", "shuffle", "rank", "world_size", "mesh",
@@ -94,8 +94,8 @@ class _Counted:
 class _Epoch(_stoker.Giver):
     """One pass; what was handed out is counted in C, so that a signal's handler that raises loses no batch."""
 
-    def __init__(self, loader: SetLoader, epoch: int, position: int) -> None:
-        self._loader, self._epoch, self._from = loader, epoch, position
+    def __init__(self, loader: SetLoader, epoch: int, position: int, names: tuple[str, ...] | None) -> None:
+        self._loader, self._epoch, self._from, self._names = loader, epoch, position, names
         self._failed = 0                        # steps that raised
         self._over = False
         self._ready: deque[tuple[int, Any]] = deque()
@@ -115,7 +115,7 @@ class _Epoch(_stoker.Giver):
         if not self._ready or self._ready[0][0] != step:
             self._ready.clear()
             try:
-                self._ready.append((step, loader._batch(self, step)))
+                self._ready.append((step, _named(loader._batch(self, step), self._names)))
             except StopIteration:
                 self._over = True
                 loader._ended(self)
@@ -127,6 +127,18 @@ class _Epoch(_stoker.Giver):
 
     def __len__(self) -> int:
         return len(self._loader)
+
+
+def _named(batch: Any, names: tuple[str, ...] | None) -> Any:
+    """The batch, or of a dict these entries as a tuple; no names: all of them."""
+    if names is None or isinstance(batch, tuple):
+        return batch
+    if not isinstance(batch, dict):
+        invalid(f"as_tuples: a batch is a {type(batch).__name__} here, and needs to be a dict or a tuple")
+    for name in names:
+        if name not in batch:
+            invalid(f"as_tuples: there is no output {shown(name)}: the outputs are {', '.join(map(str, batch))}")
+    return tuple(batch[name] for name in names or batch)
 
 
 class SetLoader(Loader):
@@ -173,7 +185,7 @@ class SetLoader(Loader):
         sets = list(data.datasets) if isinstance(data, Mix) else [data]
         self._mixed = dict(data.weights) if isinstance(data, Mix) else {}
         self._changes: list[mixing.Change] = []
-        self.dataset = data if isinstance(data, Mix) else sets[0]
+        self._of = data if isinstance(data, Mix) else sets[0]
         self._map = all(is_map(d) for d in sets)
         self._type = worker_type(o["worker_type"])
         self._workers = _worker_count(o["num_workers"], self._type)
@@ -250,14 +262,14 @@ class SetLoader(Loader):
         if self._pid != os.getpid():
             raise ClosedError(f"this loader was opened by process {self._pid}: open one in this process", "ECLOSED")
 
-    def __iter__(self) -> Iterator[Any]:
+    def _begin(self, names: tuple[str, ...] | None) -> Any:
         self._check_open()
         epoch, position = self._coming()
         if self._sampler is not None:
             self._check_known(epoch, position)
             self._check_length()
         self._begin_life()
-        running = self._running = _Epoch(self, epoch, position)     # type: ignore[assignment]
+        running = self._running = _Epoch(self, epoch, position, names)      # type: ignore[assignment]
         if self._sampler is None:
             self._stream.begin(epoch, position)     # a state that was loaded is taken up there
         elif not self._queue or self._queue[0][:3] != (epoch, position, 0):
@@ -429,6 +441,22 @@ class SetLoader(Loader):
         return None if flags is None else from_bytes(bytearray(flags), "bool")
 
     @property
+    def dataset(self) -> Any:
+        """The data set, or the mixture, as it was given."""
+        return self._of
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """A Python data set has no chains."""
+        return {}
+
+    def as_tuples(self, *names: str) -> Tuples:
+        """The same batches as tuples: of these entries where samples are dicts, else as they are."""
+        made = Tuples(self, ())
+        made._names = names
+        return made
+
+    @property
     def batch_size(self) -> int:
         """Samples per batch and rank."""
         return self._options["batch_size"] or self._options["global_batch_size"] // self._options["world_size"]
@@ -538,11 +566,14 @@ class SetLoader(Loader):
 
     def __repr__(self) -> str:
         epoch, position = self._where()
-        name = type(self.dataset).__name__
-        if self._sampler is None:
-            return f"Loader({name}, batch {self.batch_size}, epoch {epoch})"
-        return (f"Loader({name}, {self._samples:,} samples, batch {self.batch_size}, rank {self._options['rank']} of "
-                f"{self._options['world_size']}, epoch {epoch}, step {-(-position // self._global)} of {self._steps})")
+        said = [type(self.dataset).__name__]
+        said += [f"{self._samples} samples"] if self._sampler is not None else []
+        said.append(f"batch {self.batch_size}")
+        if self._options["world_size"] > 1:
+            said.append(f"rank {self._options['rank']} of {self._options['world_size']}")
+        said.append(f"epoch {epoch}")
+        said += [f"step {-(-position // self._global)} of {self._steps}"] if self._sampler is not None else []
+        return f"Loader({', '.join(said)})"
 
 
 def _length(dataset: Any) -> int:

@@ -33,7 +33,7 @@ def shard(files, tmp_path_factory):
 
 
 def loaded(shard, chain, **options):
-    with stoker.Loader(shard, {"x": "from(jpg) | image(exact=true)" + chain}, **options) as loader:
+    with stoker.Loader(shard, {"x": "from(jpg) | image" + chain}, **options) as loader:
         return [as_numpy(row).copy() for b in loader for row in b["x"]]
 
 
@@ -147,7 +147,7 @@ def test_random_resized_crop_shows_a_part_of_the_picture(tmp_path):
 def test_hflip_is_a_fair_coin(shard, files):
     plain = loaded(shard, " | resize((16, 16)) | to(u8)", batch_size=4)
     flipped = total = 0
-    with stoker.Loader(shard, {"x": "from(jpg) | image(exact=true) | resize((16, 16)) | hflip | to(u8)"},
+    with stoker.Loader(shard, {"x": "from(jpg) | image | resize((16, 16)) | hflip | to(u8)"},
                        batch_size=4, seed=11) as loader:
         for _ in range(20):
             rows = [as_numpy(r).copy() for b in loader for r in b["x"]]
@@ -170,14 +170,28 @@ def smooth(seed, width, height):
     return Image.fromarray(np.clip(out + 128, 0, 255).astype(np.uint8))
 
 
-def test_color_behind_sampling_is_near(tmp_path):
-    """The default converts color after sampling: near Pillow's, and exact=true is at most 1 off."""
+def test_pictures_are_within_one_of_pillow(tmp_path):
     files = [jpeg(smooth(s, 300 + 7 * s, 220 + 5 * s), quality=90, subsampling=s % 3) for s in range(9)]
     shard = write_tar(tmp_path / "s.tar", [(f"{i:04d}.jpg", data) for i, data in enumerate(files)])
-    want = [chw(i.resize((96, 96), BILINEAR)) for i in opened(files)]
-    close(loaded(shard, " | resize((96, 96)) | to(u8)"), want)
-    with stoker.Loader(shard, {"x": "from(jpg) | image | resize((96, 96)) | to(u8)"}) as loader:
-        found = [as_numpy(row).astype(float) for b in loader for row in b["x"]]
-    for a, b in zip(found, want, strict=True):
-        off = np.abs(a - b)
-        assert off.mean() <= 0.5 and np.quantile(off, 0.999) <= 3, (off.mean(), off.max())
+    close(loaded(shard, " | resize((96, 96)) | to(u8)"), [chw(i.resize((96, 96), BILINEAR)) for i in opened(files)])
+
+
+def test_exact_is_the_only_way(tmp_path, caplog):
+    """exact=false warns and gives the same pixels; a state with the old default's fingerprint is refused with that reason."""
+    shard = write_tar(tmp_path / "s.tar", [(f"{i:04d}.jpg", jpeg(smooth(i, 90, 80))) for i in range(4)])
+    made, states, old = {}, {}, {}
+    for way in ("image", "image(exact=true)", "image(exact=false)"):
+        caplog.clear()
+        with stoker.Loader(shard, {"x": f"from(jpg) | {way} | resize((16, 16)) | to(u8)"}, batch_size=2) as loader:
+            made[way] = [as_numpy(batch["x"]).tobytes() for batch in loader]
+            states[way], old[way] = loader.state_dict(), loader._core.chain_old_print(0)
+        told = [line for line in caplog.messages if "image(exact=false) has no effect" in line]
+        assert len(told) == ("false" in way)
+    assert len(set(map(tuple, made.values()))) == 1
+    assert len({state["chains"]["x"] for state in states.values()}) == 1 and len(set(old.values())) == 1
+    state = {**states["image"], "chains": {"x": f"{old['image']:016x}"}}
+    assert state["chains"] != states["image"]["chains"]
+    with stoker.Loader(shard, {"x": "from(jpg) | image | resize((16, 16)) | to(u8)"}, batch_size=2) as loader:
+        with pytest.raises(stoker.StokerError, match="the pictures of output 'x' were made without exact=true"):
+            loader.load_state_dict(state)
+        loader.load_state_dict(states["image(exact=true)"])

@@ -381,8 +381,12 @@ def test_epochs_len_repr_and_leaving_a_loop():
         assert loader.epoch == 3 and next(iter(loader))["epoch"][0] == 4
         loader.set_epoch(0)
         assert [i for b in loader for i in b["i"].tolist()] == orders[0]
-        assert "20 samples, batch 8, rank 0 of 1, epoch 1" in repr(loader)
+        assert repr(loader) == "Loader(Epochs, 20 samples, batch 8, epoch 1, step 0 of 3)"
         assert loader.stats()["batches"] == 3 * 4 + 2
+        pairs = loader.as_tuples("i", "epoch")
+        assert len(pairs) == 3 and [tuple(e.tolist())[0] for _, e in pairs] == [1, 1, 1]
+        with pytest.raises(ValueError, match="the outputs are epoch, i"):
+            next(iter(loader.as_tuples("x")))
 
 
 def test_batches_that_are_held_stay_and_memory_comes_back():

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 
+#include "data/data.h"
 #include "format/megatron.h"
 #include "source/source.h"
 
@@ -49,6 +50,7 @@ typedef struct stk_array {
 } stk_array;
 
 typedef struct stk_arrays { /* Thread: any, once opened. */
+    stk_dataset base;
     const char *kind;       /* "tokens", "npy", "npz", "raw", "memory": a static word */
     uint32_t n;
     stk_array *array;
@@ -58,6 +60,7 @@ typedef struct stk_arrays { /* Thread: any, once opened. */
     uint32_t files; /* in all */
 } stk_arrays;
 
+void stk_arrays_init(stk_arrays *a); /* the base of a zeroed one */
 void stk_arrays_close(stk_arrays **a);
 
 typedef struct stk_span { /* rows that lie together */

@@ -524,14 +524,36 @@ static void settle(stk_arrays *s)
     s->mapped = local && s->bytes <= stk_memory_total() / 2 && !(map && !strcmp(map, "0"));
 }
 
-int stk_arrays_open(stk_arrays **out, const char *const *urls, size_t n,
+/* *out: the caller's, with its base made. */
+static int arrays_new(stk_arrays **out, stk_error *err)
+{
+    *out = STK_NEW(stk_arrays);
+    if (!*out)
+        return stk_fail_nomem(err, sizeof **out);
+    stk_arrays_init(*out);
+    return 0;
+}
+
+static int check_options(const stk_dataset_options *o, stk_error *err)
+{
+    if (o->n_classes || o->n_columns || o->jpeg == STK_YES)
+        return stk_fail(err, STK_EINVAL,
+                        "classes, columns and jpeg are for shards with an index; these are arrays");
+    return 0;
+}
+
+int stk_arrays_open(stk_dataset **out, const char *const *urls, size_t n,
                     const stk_dataset_options *o, stk_error *err)
 {
     raw r = { o->dtype, o->ndim, o->shape };
-    stk_arrays *s = STK_NEW(stk_arrays);
+    stk_arrays *s = NULL;
     stk_names names = { 0 };
-    int rc = s ? names_of(urls, n, &names, err) : stk_fail_nomem(err, sizeof *s);
+    int rc = check_options(o, err);
 
+    if (rc == 0)
+        rc = arrays_new(&s, err);
+    if (rc == 0)
+        rc = names_of(urls, n, &names, err);
     if (rc == 0 && names.n == 1 && ends_with(names.name[0], ".npz")) {
         s->kind = "npz";
         rc = npz_open(s, names.name[0], o, err);
@@ -545,11 +567,13 @@ int stk_arrays_open(stk_arrays **out, const char *const *urls, size_t n,
                       : stk_fail_nomem(err, sizeof *s->array);
     }
     stk_names_fini(&names);
-    if (rc == 0)
+    if (rc == 0) {
+        s->base.log = (stk_log){ o->log, o->log_cookie };
         settle(s);
-    else
+    } else {
         stk_arrays_close(&s);
-    *out = s;
+    }
+    *out = s ? &s->base : NULL;
     return rc;
 }
 
@@ -600,9 +624,8 @@ static const char *file_of(const stk_array *a)
 
 int stk_dataset_join(stk_dataset **out, const stk_array_in *in, size_t n, stk_error *err)
 {
-    stk_dataset *ds = STK_NEW(stk_dataset);
-    stk_arrays *s = STK_NEW(stk_arrays);
-    int rc = ds && s ? 0 : stk_fail_nomem(err, sizeof *s);
+    stk_arrays *s = NULL;
+    int rc = arrays_new(&s, err);
 
     if (rc == 0 && (!n || n > STK_MAX_ARRAYS))
         rc = stk_fail(err, STK_EINVAL, "%zu arrays make no data set: 1 to %d", n, STK_MAX_ARRAYS);
@@ -622,13 +645,10 @@ int stk_dataset_join(stk_dataset **out, const stk_array_in *in, size_t n, stk_er
     }
     if (rc == 0) {
         settle(s);
-        atomic_init(&ds->refs, 1);
-        ds->arrays = s;
-        *out = ds;
+        *out = &s->base;
         return 0;
     }
     stk_arrays_close(&s);
-    stk_free(ds);
     *out = NULL;
     return rc;
 }

@@ -11,7 +11,7 @@
 int stk_arrays_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
 
 /* One array of the files, or several where it is an .npz. */
-int stk_arrays_open(stk_arrays **out, const char *const *urls, size_t n,
+int stk_arrays_open(stk_dataset **out, const char *const *urls, size_t n,
                     const stk_dataset_options *o, stk_error *err);
 
 /* npz_check.c: do the stored members have the checksums that the archive says? */

@@ -261,18 +261,40 @@ static uint64_t hash_arg_value(const stk_args *a, uint32_t row, const stk_value 
     return hash_value(v, h);
 }
 
-uint64_t stk_args_hash(const stk_args *a, uint64_t h)
+/* By the call, and not by the table. */
+static int is_given(const stk_args *a, uint32_t i)
+{
+    return is_run(a->table[i].type) ? a->n_names > 0 : a->row[i] && !a->fallback[i];
+}
+
+static uint64_t hash_row(const stk_args *a, uint32_t i, uint64_t h)
+{
+    int names = is_run(a->table[i].type);
+
+    for (uint32_t k = 0; names && k < a->n_names; k++)
+        h = hash_arg_value(a, i, &a->names[k].value[0], h);
+    for (uint32_t k = 0; !names && a->row[i] && k < a->row[i]->n; k++)
+        h = hash_arg_value(a, i, &a->row[i]->value[k], h);
+    return h;
+}
+
+uint64_t stk_args_hash_as(const stk_args *a, uint64_t h, const char *name, double number)
 {
     for (uint32_t i = 0; i < a->rows; i++) {
-        int names = is_run(a->table[i].type);
-
+        if (a->table[i].later && !is_given(a, i))
+            continue;
         h = stk_hash64(h, a->table[i].name, strlen(a->table[i].name));
-        for (uint32_t k = 0; names && k < a->n_names; k++)
-            h = hash_arg_value(a, i, &a->names[k].value[0], h);
-        for (uint32_t k = 0; !names && a->row[i] && k < a->row[i]->n; k++)
-            h = hash_arg_value(a, i, &a->row[i]->value[k], h);
+        if (name && !strcmp(a->table[i].name, name))
+            h = stk_hash64(h, &number, sizeof number);
+        else
+            h = hash_row(a, i, h);
     }
     return h;
+}
+
+uint64_t stk_args_hash(const stk_args *a, uint64_t h)
+{
+    return stk_args_hash_as(a, h, NULL, 0);
 }
 
 static const stk_expr_arg *get(const stk_args *a, const char *name)

@@ -76,5 +76,7 @@ const stk_expr *stk_args_chain(const stk_args *a, const char *name, uint32_t i);
 /* Equal for equal values, however they were written; of a path only its last part counts.  Of a
  * chain its calls count as they are written: the tables of its steps are not known here. */
 uint64_t stk_args_hash(const stk_args *a, uint64_t seed);
+/* The same, as if the argument `name` (NULL: none) were `number`. */
+uint64_t stk_args_hash_as(const stk_args *a, uint64_t seed, const char *name, double number);
 
 #endif

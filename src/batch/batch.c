@@ -47,19 +47,16 @@ const uint8_t *stk_batch_valid(const stk_batch *b)
 const char *stk_batch_key(const stk_batch *b, uint32_t row, size_t *len)
 {
     const stk_batch_plan *c = b->common;
+    const char *key;
     uint32_t d = 0;
-    stk_entry e;
 
     *len = 0;
     if (row >= b->rows || !c->n_data)
         return "";
     while (d + 1 < c->n_data && c->start[d + 1] <= b->ids[row])
         d++;
-    if (c->data[d]->arrays ||
-        stk_index_entry(c->data[d]->index, b->ids[row] - c->start[d], &e, NULL) < 0)
-        return "";
-    *len = stk_key_shown(e.key).len;
-    return (const char *)e.key.data;
+    key = stk_dataset_key(c->data[d], b->ids[row] - c->start[d], len);
+    return key ? key : "";
 }
 
 /* Rows are C-contiguous, except that channels_last gives the logical shape C, H, W over memory

@@ -14,15 +14,13 @@ static int image_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
                         .dtype = STK_U8,
                         .layout = STK_CHW,
                         .exif = stk_args_bool(args, "exif"),
-                        .exact = stk_args_bool(args, "exact"),
                         .mul = { 1, 1, 1 } };
     return 0;
 }
 
 static const stk_arg image_args[] = {
     { "exif", STK_ARG_BOOL, "false", "turn it upright by its EXIF orientation" },
-    { "exact", STK_ARG_BOOL, "false",
-      "JPEG: convert color before sampling, bit for bit as other decoders do; slower" },
+    { "exact", STK_ARG_BOOL, "true", "the only way: false is taken, and warned of" },
     { 0 },
 };
 

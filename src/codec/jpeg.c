@@ -108,7 +108,6 @@ static int turbo_decode(jpeg_ctx *c, const stk_decode_request *ask, stk_scratch 
     stk_image_info info;
 
     out->lane = STK_LANE_FALLBACK; /* counted even where it fails too */
-    out->space = STK_RGBX;         /* whatever was asked for, and whatever ours began */
     if (c->ours)                   /* it has not seen this one yet */
         STK_TRY(turbo_header(c, &info, err));
     return stk_jpeg_turbo.decode(c->turbo, ask, scratch, out, err);
@@ -118,9 +117,7 @@ static int jpeg_decode(void *p, const stk_decode_request *ask, stk_scratch *scra
                        stk_pixels *out, stk_error *err)
 {
     jpeg_ctx *c = p;
-    stk_jpeg_job job = { .head = &c->head,
-                         .in = c->in,
-                         .color = ask->ycc ? STK_JPEG_YCC : STK_JPEG_RGB };
+    stk_jpeg_job job = { .head = &c->head, .in = c->in };
     stk_lane lane = c->misfit ? STK_LANE_MISFIT : STK_LANE_PLAIN;
     int rc;
 
@@ -142,7 +139,6 @@ static int jpeg_decode(void *p, const stk_decode_request *ask, stk_scratch *scra
     }
     if (rc == STK_ECORRUPT)
         return turbo_decode(c, ask, scratch, out, err);
-    out->space = ask->ycc ? STK_YCCX : STK_RGBX;
     out->lane = lane;
     return rc;
 }

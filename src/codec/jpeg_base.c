@@ -242,8 +242,8 @@ static const uint8_t *sample_row(const stk_jpeg *j, const plane *p, const stk_re
     return line + (need->x - first * p->hx);
 }
 
-static void emit(const stk_jpeg *j, const stk_jpeg_job *job, const stk_rect *need, uint8_t *lines,
-                 size_t line, const stk_pixels *out)
+static void emit(const stk_jpeg *j, const stk_rect *need, uint8_t *lines, size_t line,
+                 const stk_pixels *out)
 {
     const uint8_t *src[STK_JPEG_COMPS];
 
@@ -256,10 +256,7 @@ static void emit(const stk_jpeg *j, const stk_jpeg_job *job, const stk_rect *nee
             src[c] = c < j->head->n_comps
                          ? sample_row(j, &j->plane[c], need, need->y + y, lines + c * line)
                          : lines + line;
-        if (job->color == STK_JPEG_RGB)
-            j->kern->pack_rgb(to, src, need->w);
-        else
-            j->kern->pack(to, src, need->w);
+        j->kern->pack_rgb(to, src, need->w);
     }
 }
 
@@ -307,7 +304,6 @@ int stk_jpeg_decode(stk_jpeg *j, const stk_jpeg_job *job, const stk_rect *need,
     frame(j, need);
     line = ((size_t)need->w + 3 * MARGIN) & ~(size_t)63;
     out->area = *need;
-    out->space = job->color == STK_JPEG_RGB ? STK_RGBX : STK_YCCX;
     out->lane = job->seek ? STK_LANE_SEEK : STK_LANE_PLAIN;
     out->stride = ((size_t)need->w * 4 + 63) & ~(size_t)63;
     out->data = stk_scratch_get(scratch, out->stride * need->h);
@@ -318,7 +314,7 @@ int stk_jpeg_decode(stk_jpeg *j, const stk_jpeg_job *job, const stk_rect *need,
     if (rc < 0)
         return damaged(job, rc, err);
     extend_edges(j);
-    emit(j, job, need, lines, line, out);
+    emit(j, need, lines, line, out);
     return 0;
 }
 

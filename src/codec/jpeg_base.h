@@ -22,16 +22,10 @@ typedef struct stk_jpeg stk_jpeg; /* Tables and buffers, kept from image to imag
 int stk_jpeg_open(stk_jpeg **out, stk_cpu level, stk_error *err);
 void stk_jpeg_close(stk_jpeg **j);
 
-typedef enum stk_jpeg_color {
-    STK_JPEG_YCC, /* Y, Cb, Cr, 255 (gray: Cb and Cr are 128): color comes after sampling */
-    STK_JPEG_RGB  /* R, G, B, 255, as libjpeg-turbo rounds them */
-} stk_jpeg_color;
-
 typedef struct stk_jpeg_job {
     const stk_jpeg_head *head; /* stk_jpeg_parse() of `in`, or stk_jpeg_seek_open() */
     stk_bytes in;              /* the whole file */
     const stk_jpeg_seek *seek; /* or NULL */
-    stk_jpeg_color color;
 } stk_jpeg_job;
 
 /* The pixels of `need`, in scratch memory (two of its blocks); out->area is `need`.

@@ -111,19 +111,16 @@ static int same_coefs(const stk_jpeg_head *h, const int16_t *got, stk_bytes in)
 
 /* ---- pixels ---- */
 
-static int same_pixels(const stk_pixels *px, const uint8_t *ref, uint32_t w, int bytes)
+static int same_pixels(const stk_pixels *px, const uint8_t *ref, uint32_t w)
 {
     const stk_rect *a = &px->area;
 
     for (uint32_t y = 0; y < a->h; y++)
         for (uint32_t x = 0; x < a->w; x++) {
             const uint8_t *got = px->data + y * px->stride + (size_t)x * 4;
-            const uint8_t *want = ref + ((size_t)(a->y + y) * w + a->x + x) * (size_t)bytes;
+            const uint8_t *want = ref + ((size_t)(a->y + y) * w + a->x + x) * 4;
 
-            if (bytes == 1 ? got[0] != want[0] || got[1] != 128 || got[2] != 128
-                           : memcmp(got, want, 3))
-                return 0;
-            if (got[3] != 255)
+            if (memcmp(got, want, 3) || got[3] != 255)
                 return 0;
         }
     return 1;
@@ -132,18 +129,16 @@ static int same_pixels(const stk_pixels *px, const uint8_t *ref, uint32_t w, int
 typedef struct subject { /* a JPEG with all that is known about it */
     const jpeg_recipe *r;
     stk_bytes in;
-    uint8_t *rgb, *ycc;
-    int ycc_bytes;
+    uint8_t *rgb;
 } subject;
 
 static void check_region(bench *b, const subject *t, stk_rect need)
 {
     for (size_t i = 0; i < LEVELS; i++)
-        for (int way = 0; b->j[i] && way < 4; way++) {
+        for (int way = 0; b->j[i] && way < 2; way++) {
             stk_jpeg_job job = { .head = way & 1 ? &b->head2 : &b->head,
                                  .in = t->in,
-                                 .seek = way & 1 ? &b->seek : NULL,
-                                 .color = way & 2 ? STK_JPEG_RGB : STK_JPEG_YCC };
+                                 .seek = way & 1 ? &b->seek : NULL };
             stk_pixels px;
             int rc;
 
@@ -151,8 +146,7 @@ static void check_region(bench *b, const subject *t, stk_rect need)
             rc = stk_jpeg_decode(b->j[i], &job, &need, &b->scratch, &px, &b->err);
             if (rc < 0)
                 describe(t->r, b->err.message);
-            if (!(way & 2 ? same_pixels(&px, t->rgb, t->r->w, 4)
-                          : same_pixels(&px, t->ycc, t->r->w, t->ycc_bytes))) {
+            if (!same_pixels(&px, t->rgb, t->r->w)) {
                 print_error("level %d way %d region %ux%u at (%u, %u)\n", (int)levels[i], way,
                             need.w, need.h, need.x, need.y);
                 describe(t->r, "pixels differ");
@@ -174,11 +168,9 @@ static void open_subject(bench *b, subject *t, const jpeg_recipe *r)
     long warnings;
     stk_bytes packed;
 
-    *t = (subject){ .r = r, .in = jpeg_make(r), .ycc_bytes = r->comps };
-    t->rgb = jpeg_reference(t->in, 1, &warnings);
-    t->ycc = jpeg_reference(t->in, 0, &warnings);
+    *t = (subject){ .r = r, .in = jpeg_make(r) };
+    t->rgb = jpeg_reference(t->in, &warnings);
     assert_non_null(t->rgb);
-    assert_non_null(t->ycc);
     if (stk_jpeg_parse(&b->head, t->in, &b->err) < 0)
         describe(r, b->err.message);
     stk_scratch_reset(&b->kept);
@@ -191,7 +183,6 @@ static void open_subject(bench *b, subject *t, const jpeg_recipe *r)
 static void close_subject(subject *t)
 {
     free(t->rgb);
-    free(t->ycc);
     free((void *)t->in.data);
 }
 
@@ -202,7 +193,7 @@ static void check_recipe(bench *b, const jpeg_recipe *r, int crops)
     open_subject(b, &t, r);
     for (size_t i = 0; i < LEVELS; i++)
         for (int way = 0; b->j[i] && way < 2; way++) {
-            stk_jpeg_job job = { &b->head, t.in, way ? &b->seek : NULL, 0 };
+            stk_jpeg_job job = { &b->head, t.in, way ? &b->seek : NULL };
             int16_t *coefs;
 
             stk_scratch_reset(&b->scratch);
@@ -391,7 +382,7 @@ static void chunks_stand_alone(void **state)
         r.optimize = kind & 1;
         r.rough = 200;
         open_subject(&b, &t, &r);
-        job = (stk_jpeg_job){ &b.head, t.in, NULL, 0 };
+        job = (stk_jpeg_job){ &b.head, t.in, NULL };
         assert_int_equal(stk_jpeg_coefs(b.j[0], &job, &b.scratch, &coefs, &b.err), 0);
         core_init(&k, &b.head);
         for (uint32_t y = 0; y < b.seek.rows; y++)

@@ -65,7 +65,7 @@ static int decode(bench *b, int which, const stk_jpeg_job *job, const stk_rect *
 /* The whole picture: an error that says so, or what libjpeg-turbo gives.  0: it decoded. */
 static int error_or_same(bench *b, stk_bytes in)
 {
-    stk_jpeg_job job = { .head = &b->head, .in = in, .color = STK_JPEG_RGB };
+    stk_jpeg_job job = { .head = &b->head, .in = in };
     int rc = stk_jpeg_parse(&b->head, in, &b->err), again;
     long warnings = 0;
     stk_rect all = { 0, 0, b->head.width, b->head.height };
@@ -83,7 +83,7 @@ static int error_or_same(bench *b, stk_bytes in)
         assert_true(b->err.message[0] && !strchr(b->err.message, '\n'));
         return rc;
     }
-    ref = jpeg_reference(in, 1, &warnings);
+    ref = jpeg_reference(in, &warnings);
     assert_non_null(ref);
     for (uint32_t y = 0; y < all.h; y++)
         assert_memory_equal(b->px.data + y * b->px.stride, ref + (size_t)y * all.w * 4,
@@ -173,7 +173,7 @@ static void lying_points(void **state)
             uint8_t *bad = copy_of(packed, len);
             stk_jpeg_seek seek;
             stk_jpeg_head head;
-            stk_jpeg_job job = { &head, in, &seek, STK_JPEG_YCC };
+            stk_jpeg_job job = { &head, in, &seek };
             int rc;
 
             for (int k = 0; k < 1 + round % 3 && len; k++)
@@ -218,7 +218,7 @@ static void points_of_another_file(void **state)
     r.rough = 61;
     other = jpeg_make(&r);
     for (int i = 0; i < 2; i++) {
-        stk_jpeg_job job = { &head, other, &seek, STK_JPEG_YCC };
+        stk_jpeg_job job = { &head, other, &seek };
         stk_rect all = { 0, 0, r.w, r.h };
 
         assert_int_equal(decode(&b, i, &job, &all), STK_ESTALE);
@@ -285,7 +285,7 @@ static void points_keep_to_their_share(void **state)
         stk_jpeg_head head;
         stk_bytes in, packed;
         stk_rect need = { 300, 200, 200, 200 };
-        stk_jpeg_job job = { .head = &head, .seek = &seek, .color = STK_JPEG_RGB };
+        stk_jpeg_job job = { .head = &head, .seek = &seek };
 
         r.w = i < 4 ? 32 : r.w; /* small ones: the headers alone are too much */
         r.quality = 1 + i * i / 6;
@@ -339,7 +339,7 @@ static void long_chunks_have_row_points(void **state)
     assert_int_equal(stk_jpeg_seek_open(&seek, &head, packed, &b.err), 0);
     assert_int_equal(seek.rows_only, chunks > 1);
     for (uint32_t x = 0; x < r.w; x += 3) {
-        stk_jpeg_job job = { &head, in, &seek, STK_JPEG_YCC };
+        stk_jpeg_job job = { &head, in, &seek };
         stk_rect need = { x, x % r.h, r.w - x, r.h - x % r.h };
 
         assert_int_equal(decode(&b, (int)x & 1, &job, &need), 0);

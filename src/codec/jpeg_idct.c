@@ -63,16 +63,6 @@ static void up_v2_c(uint8_t *dst, const uint8_t *near, const uint8_t *far, size_
         dst[i] = (uint8_t)((near[i] * 3u + far[i] + bias) >> 2);
 }
 
-static void pack_c(uint8_t *dst, const uint8_t *const src[3], size_t n)
-{
-    for (size_t i = 0; i < n; i++, dst += 4) {
-        dst[0] = src[0][i];
-        dst[1] = src[1][i];
-        dst[2] = src[2][i];
-        dst[3] = 255;
-    }
-}
-
 static uint8_t byte(int v)
 {
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
@@ -97,7 +87,6 @@ const stk_jpeg_kern stk_jpeg_kern_c = { .name = "c",
                                         .up_h2 = up_h2_c,
                                         .up_h2v2 = up_h2v2_c,
                                         .up_v2 = up_v2_c,
-                                        .pack = pack_c,
                                         .pack_rgb = pack_rgb_c };
 
 const stk_jpeg_kern *stk_jpeg_kern_table(stk_cpu level)

@@ -27,8 +27,7 @@ typedef struct stk_jpeg_kern {
     void (*up_h2v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far, size_t n);
     /* Between two rows; bias is 1 (far is above) or 2 (below). */
     void (*up_v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far, size_t n, unsigned bias);
-    /* n pixels of four bytes from three rows. */
-    void (*pack)(uint8_t *dst, const uint8_t *const src[3], size_t n);
+    /* n pixels R, G, B, 255 from rows of Y, Cb, Cr, as libjpeg-turbo rounds them. */
     void (*pack_rgb)(uint8_t *dst, const uint8_t *const src[3], size_t n);
 } stk_jpeg_kern;
 

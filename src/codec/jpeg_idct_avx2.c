@@ -152,12 +152,6 @@ static inline __m128i load16(const uint8_t *p)
     return _mm_loadu_si128((const void *)p);
 }
 
-static void pack_avx2(uint8_t *dst, const uint8_t *const src[3], size_t n)
-{
-    for (size_t i = 0; i < n; i += 16)
-        store16(dst + 4 * i, load16(src[0] + i), load16(src[1] + i), load16(src[2] + i));
-}
-
 /* (v * k + 32768) >> 16 for |v| <= 128: the product of 2 v, halved with rounding. */
 static inline __m256i scale(__m256i v, int k)
 {
@@ -205,7 +199,6 @@ const stk_jpeg_kern stk_jpeg_kern_avx2 = { .name = "avx2",
                                            .up_h2 = up_h2_avx2,
                                            .up_h2v2 = up_h2v2_avx2,
                                            .up_v2 = up_v2_avx2,
-                                           .pack = pack_avx2,
                                            .pack_rgb = pack_rgb_avx2 };
 
 const stk_jpeg_kern stk_jpeg_kern_avx512 = { .name = "avx512",
@@ -214,5 +207,4 @@ const stk_jpeg_kern stk_jpeg_kern_avx512 = { .name = "avx512",
                                              .up_h2 = up_h2_avx2,
                                              .up_h2v2 = up_h2v2_avx2,
                                              .up_v2 = up_v2_avx2,
-                                             .pack = pack_avx2,
                                              .pack_rgb = pack_rgb_avx2 };

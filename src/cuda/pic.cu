@@ -171,7 +171,7 @@ template <bool FAR>
 static __device__ __forceinline__ void stage(const stk_pic_launch &l, const picture &p, uint32_t y,
                                              uint32_t x, uint32_t n, uint32_t *line)
 {
-    const uint32_t lane = threadIdx.x % 32, comps = p.rec->n_comps, ycc = p.rec->ycc;
+    const uint32_t lane = threadIdx.x % 32, comps = p.rec->n_comps;
 
     if (FAR) {
         stk_pic_reach reach = stk_pic_reach_of(l.source + p.job->row, y);
@@ -185,7 +185,7 @@ static __device__ __forceinline__ void stage(const stk_pic_launch &l, const pict
             if (c < comps)
                 lines[c] = stk_pic_line_of(&p.taps->plane[c], l.scratch + p.job->planes, y);
         for (uint32_t i = lane * 4; i < n; i += 128)
-            *(stk_pic_v4 *)(line + i) = stk_pic_pixels4(lines, comps, ycc, x + i);
+            *(stk_pic_v4 *)(line + i) = stk_pic_pixels4(lines, comps, x + i);
     }
 }
 
@@ -204,8 +204,8 @@ static __device__ __forceinline__ void across_rows(const stk_pic_launch &l, cons
     to += (uint64_t)row * pitch;
     for (uint32_t k = lane; k < s.n; k += 32)
         if (k < s.begin || k >= s.end) {
-            to[k] = 0;
-            to[two * pitch + k] = 0;
+            to[k] = p.rec->fill;
+            to[two * pitch + k] = p.rec->fill;
         }
     for (uint32_t k = s.begin; k < s.end; k += n) {
         uint32_t x, base;
@@ -284,7 +284,7 @@ static __global__ void __launch_bounds__(THREADS) down_kernel(const stk_pic_laun
             plain_rows<DTYPE>(l, p, work.first, rows);
             continue;
         }
-        stk_pic_pass pass = stk_pic_pass_of(&l, p.job, DTYPE, p.rec->ycc);
+        stk_pic_pass pass = stk_pic_pass_of(&l, p.job, DTYPE, p.rec->fill);
 
         groups = stk_pic_row_pixels(p.rec->x.n) / 4;
         out = stk_pic_out(&l, p.job);

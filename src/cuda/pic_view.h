@@ -3,7 +3,7 @@
  * down, the type.  What kern_c.c and jpeg_idct.c do, for threads that take four pixels each.
  *
  * Sums are exact integers; color is one multiplication and one addition, rounded apart.  Pixels
- * between the passes are words: R, G, B (or Y, Cb, Cr) from the low byte on. */
+ * between the passes are words: R, G, B from the low byte on. */
 #ifndef STOKER_PIC_VIEW_H
 #define STOKER_PIC_VIEW_H
 
@@ -16,8 +16,6 @@
 #else
 #include <string.h>
 #endif
-
-#define STK_PIC_WIDE 6 /* bits of a fraction that Y, Cb, Cr keep, as kern/kern.h has it */
 
 /* ---- samples ---- */
 
@@ -107,19 +105,18 @@ STK_PIC_FN uint32_t stk_pic_rgb(uint32_t y, uint32_t cb, uint32_t cr)
     return stk_pic_pack8(v);
 }
 
-/* The i-th Y, Cb and Cr of four as they are; no one looks at the highest byte. */
-STK_PIC_FN uint32_t stk_pic_ycc(uint32_t y, uint32_t cb, uint32_t cr, uint32_t i)
+/* The i-th of four of each plane; no one looks at the highest byte. */
+STK_PIC_FN uint32_t stk_pic_plane3(uint32_t r, uint32_t g, uint32_t b, uint32_t i)
 {
 #if defined(__CUDA_ARCH__)
-    return __byte_perm(__byte_perm(y, cb, 0x40 + 0x11 * i), cr, 0x0010 | (4 + i) << 8);
+    return __byte_perm(__byte_perm(r, g, 0x40 + 0x11 * i), b, 0x0010 | (4 + i) << 8);
 #else
-    return (y >> 8 * i & 255) | (cb >> 8 * i & 255) << 8 | (cr >> 8 * i & 255) << 16;
+    return (r >> 8 * i & 255) | (g >> 8 * i & 255) << 8 | (b >> 8 * i & 255) << 16;
 #endif
 }
 
 /* The pixels x to x + 3 of a row. */
-STK_PIC_FN stk_pic_v4 stk_pic_pixels4(const stk_pic_line line[3], uint32_t n_comps, int ycc,
-                                      uint32_t x)
+STK_PIC_FN stk_pic_v4 stk_pic_pixels4(const stk_pic_line line[3], uint32_t n_comps, uint32_t x)
 {
     uint32_t y = stk_pic_up4(&line[0], x), cb = 0x80808080u, cr = 0x80808080u, v[4];
     stk_pic_v4 out;
@@ -129,8 +126,7 @@ STK_PIC_FN stk_pic_v4 stk_pic_pixels4(const stk_pic_line line[3], uint32_t n_com
         cr = stk_pic_up4(&line[2], x);
     }
     for (uint32_t i = 0; i < 4; i++)
-        v[i] = ycc ? stk_pic_ycc(y, cb, cr, i)
-                   : stk_pic_rgb(y >> 8 * i & 255, cb >> 8 * i & 255, cr >> 8 * i & 255);
+        v[i] = stk_pic_rgb(y >> 8 * i & 255, cb >> 8 * i & 255, cr >> 8 * i & 255);
     out.x = v[0];
     out.y = v[1];
     out.z = v[2];
@@ -179,7 +175,7 @@ STK_PIC_FN stk_pic_v4 stk_pic_reach4(const stk_pic_reach *r, uint32_t x)
                  c = stk_pic_word_at(p + 2 * next);
 
         for (uint32_t i = 0; i < 4; i++)
-            v[i] = stk_pic_ycc(a, b, c, i);
+            v[i] = stk_pic_plane3(a, b, c, i);
         out.x = r->words == 3 ? a : v[0];
         out.y = r->words == 3 ? a >> 24 | b << 8 : v[1];
         out.z = r->words == 3 ? b >> 16 | c << 16 : v[2];
@@ -201,18 +197,30 @@ STK_PIC_FN stk_pic_v4 stk_pic_reach4(const stk_pic_reach *r, uint32_t x)
 /* ---- filters ---- */
 
 /* Add two pixels, each with its weight (the low half of w2 is the first's). */
-STK_PIC_FN void stk_pic_add2(uint32_t sum[3], uint32_t p, uint32_t q, uint32_t w2)
+STK_PIC_FN void stk_pic_add2(int32_t sum[3], uint32_t p, uint32_t q, uint32_t w2)
 {
 #if defined(__CUDA_ARCH__)
     uint32_t rg = __byte_perm(p, q, 0x5140), b = __byte_perm(p, q, 0x7362);
 
-    asm("dp2a.lo.u32.u32 %0, %1, %2, %0;" : "+r"(sum[0]) : "r"(w2), "r"(rg));
-    asm("dp2a.hi.u32.u32 %0, %1, %2, %0;" : "+r"(sum[1]) : "r"(w2), "r"(rg));
-    asm("dp2a.lo.u32.u32 %0, %1, %2, %0;" : "+r"(sum[2]) : "r"(w2), "r"(b));
+    asm("dp2a.lo.s32.u32 %0, %1, %2, %0;" : "+r"(sum[0]) : "r"(w2), "r"(rg));
+    asm("dp2a.hi.s32.u32 %0, %1, %2, %0;" : "+r"(sum[1]) : "r"(w2), "r"(rg));
+    asm("dp2a.lo.s32.u32 %0, %1, %2, %0;" : "+r"(sum[2]) : "r"(w2), "r"(b));
 #else
     for (int c = 0; c < 3; c++)
-        sum[c] += (p >> 8 * c & 255) * (w2 & 0xFFFF) + (q >> 8 * c & 255) * (w2 >> 16);
+        sum[c] += (int32_t)(p >> 8 * c & 255) * (int16_t)(w2 & 0xFFFF) +
+                  (int32_t)(q >> 8 * c & 255) * (int16_t)(w2 >> 16);
 #endif
+}
+
+STK_PIC_FN uint32_t stk_pic_clamp8(int32_t v)
+{
+    return (uint32_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
+
+STK_PIC_FN uint32_t stk_pic_clamp3(const int32_t sum[3], uint32_t shift)
+{
+    return stk_pic_clamp8(sum[0] >> shift) | stk_pic_clamp8(sum[1] >> shift) << 8 |
+           stk_pic_clamp8(sum[2] >> shift) << 16;
 }
 
 #define STK_PIC_LINE 648 /* pixels of a row that the pass across holds at once, and a few more */
@@ -251,8 +259,8 @@ STK_PIC_FN stk_pic_v2 stk_pic_across2(const uint8_t *taps, const stk_pic_side *s
     const uint32_t *word = (const uint32_t *)(const void *)(taps + s->at);
     const uint32_t *w2 = word + s->n + (uint64_t)j * (s->stride / 2);
     const uint32_t *p = row + ((word[j] & 0xFFFF) - base);
-    uint32_t count = word[j] >> 16, half = 1u << (s->shift - 1), shift = s->shift;
-    uint32_t a[3] = { half, half, half }, b[3] = { half, half, half };
+    uint32_t count = word[j] >> 16, shift = s->shift;
+    int32_t half = 1 << (shift - 1), a[3] = { half, half, half }, b[3] = { half, half, half };
     stk_pic_v2 out = { 0, 0 };
 
     if (!count)
@@ -268,15 +276,15 @@ STK_PIC_FN stk_pic_v2 stk_pic_across2(const uint8_t *taps, const stk_pic_side *s
         stk_pic_add2(a, p[k], p[k + 1], two);
         stk_pic_add2(b, p[pitch + k], p[pitch + k + 1], two);
     }
-    out.x = a[0] >> shift | a[1] >> shift << 8 | a[2] >> shift << 16;
-    out.y = b[0] >> shift | b[1] >> shift << 8 | b[2] >> shift << 16;
+    out.x = stk_pic_clamp3(a, shift);
+    out.y = stk_pic_clamp3(b, shift);
     return out;
 }
 
 /* Sums of four neighbouring pixels of output row j, before the shift; returns 0 where the row is
  * black.  rows: those of the job from the first pixel on, `pixels` apart. */
 STK_PIC_FN uint32_t stk_pic_down4(const uint8_t *taps, const stk_pic_side *s, uint32_t j,
-                                  const uint32_t *rows, uint32_t pixels, uint32_t sum[4][3])
+                                  const uint32_t *rows, uint32_t pixels, int32_t sum[4][3])
 {
     const uint32_t *word = (const uint32_t *)(const void *)(taps + s->at);
     const uint16_t *w = (const uint16_t *)(const void *)(word + s->n) + (uint64_t)j * s->stride;
@@ -381,26 +389,6 @@ STK_PIC_FN uint32_t stk_pic_elem(uint32_t dtype)
     return dtype == STK_PIC_AS_F32 ? 4 : dtype == STK_PIC_AS_U8 ? 1 : 2;
 }
 
-STK_PIC_FN float stk_pic_clamp_wide(float v)
-{
-    const float most = 255 << STK_PIC_WIDE;
-
-    v = v > 0 ? v : 0;
-    return v < most ? v : most;
-}
-
-/* A pixel of Y, Cb, Cr with six more bits: JFIF's equation, clamped. */
-STK_PIC_FN void stk_pic_wide_rgb(const uint32_t p[3], float rgb[3])
-{
-    const float mid = 128 << STK_PIC_WIDE;
-    float y = (float)p[0], cb = stk_pic_add((float)p[1], -mid), cr = stk_pic_add((float)p[2], -mid);
-
-    rgb[0] = stk_pic_clamp_wide(stk_pic_add(y, stk_pic_mul(cr, 1.402f)));
-    rgb[1] = stk_pic_clamp_wide(stk_pic_add(stk_pic_add(y, -stk_pic_mul(cb, 0.344136286f)),
-                                            -stk_pic_mul(cr, 0.714136286f)));
-    rgb[2] = stk_pic_clamp_wide(stk_pic_add(y, stk_pic_mul(cb, 1.772f)));
-}
-
 /* Where pixels of one row of the output go; pixel 0. */
 typedef struct stk_pic_dst {
     uint8_t *at;
@@ -478,20 +466,20 @@ typedef struct stk_pic_pass {
     const uint8_t *taps;  /* begins with its stk_pic_taps */
     const uint32_t *rows; /* made by the pass across */
     float mul[3], add[3];
-    uint32_t dtype, ycc;
+    uint32_t dtype, fill;
 } stk_pic_pass;
 
 STK_PIC_FN stk_pic_pass stk_pic_pass_of(const stk_pic_launch *l, const stk_pic_job *j,
-                                        uint32_t dtype, uint32_t ycc)
+                                        uint32_t dtype, uint32_t fill)
 {
     stk_pic_pass p;
 
     p.taps = l->scratch + j->taps;
     p.rows = (const uint32_t *)(const void *)(l->scratch + j->rows);
     p.dtype = dtype;
-    p.ycc = ycc;
+    p.fill = fill;
     for (int c = 0; c < 3; c++) {
-        p.mul[c] = ycc ? stk_pic_mul(l->mul[c], 1.0f / (1 << STK_PIC_WIDE)) : l->mul[c];
+        p.mul[c] = l->mul[c];
         p.add[c] = l->add[c];
     }
     return p;
@@ -501,24 +489,21 @@ STK_PIC_FN stk_pic_pass stk_pic_pass_of(const stk_pic_launch *l, const stk_pic_j
 STK_PIC_FN void stk_pic_finish4(const stk_pic_pass *p, uint32_t j, uint32_t x, const stk_pic_dst *d)
 {
     const stk_pic_taps *t = (const stk_pic_taps *)(const void *)p->taps;
-    uint32_t shift = p->ycc ? t->y.shift - STK_PIC_WIDE : t->y.shift, half = 1u << (shift - 1);
+    uint32_t shift = t->y.shift;
+    int32_t half = 1 << (shift - 1);
     uint32_t v[4][3], n = t->x.n - x < 4 ? t->x.n - x : 4, count;
-    uint32_t sum[4][3] = {
+    int32_t sum[4][3] = {
         { half, half, half }, { half, half, half }, { half, half, half }, { half, half, half }
     };
 
     count = stk_pic_down4(p->taps, &t->y, j, p->rows + x, stk_pic_row_pixels(t->x.n), sum);
     for (int i = 0; i < 4; i++) {
-        float rgb[3];
-
         for (int c = 0; c < 3; c++) {
-            sum[i][c] = count ? sum[i][c] >> shift : 0;
-            rgb[c] = (float)sum[i][c];
+            uint32_t px = count ? stk_pic_clamp8(sum[i][c] >> shift) : p->fill >> 8 * c & 255;
+            float u8 = (float)px;
+
+            v[i][c] = stk_pic_as(p->dtype, stk_pic_add(stk_pic_mul(u8, p->mul[c]), p->add[c]));
         }
-        if (p->ycc)
-            stk_pic_wide_rgb(sum[i], rgb);
-        for (int c = 0; c < 3; c++)
-            v[i][c] = stk_pic_as(p->dtype, stk_pic_add(stk_pic_mul(rgb[c], p->mul[c]), p->add[c]));
     }
     stk_pic_store4(d, p->dtype, x, n, v);
 }

@@ -11,7 +11,7 @@
  *     sync     pictures without seek points: units are found (pic_sync.h)
  *     decode   units -> samples: entropy decoding and inverse DCT, a thread a unit; planes of u8 that
  *              cover the MCUs that the view sees
- *     across   planes -> rows of output width, RGBX or YCCX, u8: chroma brought to size, color, filter
+ *     across   planes -> rows of output width, RGBX, u8: chroma brought to size, color, filter
  *     down     rows -> the output: filter, color, type, layout
  *
  * Pictures that are on the GPU already, decoded by somebody else, have records of geometry alone; a
@@ -54,6 +54,7 @@ typedef struct stk_pic_axis { /* as stk_axis of kern/taps.h */
     int32_t off;
     uint32_t n;
     uint32_t flip;
+    uint32_t filter;
 } stk_pic_axis;
 
 typedef struct stk_pic_huff { /* one table; symbols as stk_jpeg_huff has them */
@@ -66,7 +67,7 @@ typedef struct stk_pic {
     uint32_t size; /* of the record, a multiple of STK_PIC_ALIGN */
     uint16_t kind;
     uint8_t n_comps;   /* 1 or 3 */
-    uint8_t ycc;       /* color after sampling */
+    uint8_t zero8;
     stk_pic_axis x, y; /* of the clip; y.flip mirrors top to bottom */
     uint32_t clip_x, clip_y;
     uint32_t need[4]; /* x, y, w, h: pixels of the picture that are sampled; w 0: all is black */
@@ -84,7 +85,7 @@ typedef struct stk_pic {
     uint32_t data_at, data_len; /* bytes of the scan, stuffing as it is stored; 16 more may be read */
     uint64_t arena_at; /* SEEK: the data is there, in the launch's arena; 0: it is here */
     uint32_t scan;     /* 1: the data is the scan from its begin, and may be kept */
-    uint32_t zero;
+    uint32_t fill;     /* a pixel outside of the picture */
 } stk_pic;
 
 /* One picture of a launch: offsets into the slab and the scratch memory. */

@@ -1,18 +1,137 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* data.h - a data set as the engine sees it: index, format, and the shards' files, opened at
- * first touch.
+/* data.h - what a loader reads from: a table of functions that each kind of data fills in.
  *
- * A file is checked against the index when it is opened: size, then etag or mtime.  While no
- * more shards than the cap are there, opening is once and lookups take no lock; beyond it the
- * least recently used file is closed. */
+ * Indexed shards (shard_data.h) and arrays (array/arrays.h) are kinds; a new kind is one file with a
+ * stk_data_ops, and one line of the list in dataset/dataset.c that says which names it opens.  Nobody
+ * asks which kind a data set is: what differs is a function, or a flag of `can`.
+ *
+ * A row comes about in these steps, and only unpack() and the reader of fetch/ may take long:
+ *
+ *     find       once per loader and schema: which field of a sample has the name
+ *     entry      what the sample is: its shard, its schema, its key
+ *     field      its field: name, and offset and size where they are known
+ *     locate     where the bytes are: in memory, a range, a block, a file, or nowhere (stk_place)
+ *     acquire    the shard's open file, until release()
+ *     unpack     a range or block that was read -> its bytes, with no lock held
+ *     pick       a block's bytes -> those of the field
+ *
+ * Kinds that are STK_DATA_IMMEDIATE have none of these: their fields are arrays in memory or in
+ * mapped files, and rows are copied from them.
+ *
+ * Everything is read-only once opened, may be called by any thread, and works in a forked child. */
 #ifndef STOKER_DATA_H
 #define STOKER_DATA_H
 
 #include <stdatomic.h>
 
-#include "format/format.h"
+#include <stoker/dataset.h>
+
 #include "index/index.h"
 #include "index/seekfile.h"
+
+struct stk_array;   /* array/arrays.h */
+struct stk_cache;   /* fetch/cache.h */
+struct stk_request; /* fetch/request.h */
+
+enum {                      /* stk_dataset.can */
+    STK_DATA_IMMEDIATE = 1, /* array() and read() in place of requests; nothing has to be waited for */
+    STK_DATA_INDEXED = 2,   /* shards with an index on disk: stk_shard_data_of() */
+    STK_DATA_KEYS = 4,      /* samples have keys of their own; else a sample's number is its key */
+    STK_DATA_RANGES = 8,    /* every field is the range that field() says: locate() is not asked */
+    STK_DATA_NAMES_FILES = 16, /* locate() finds files that fields name: `open` in chains */
+    STK_DATA_BLOCKS = 32,      /* some places are blocks: unpack() and pick() are there */
+    STK_DATA_HINTS = 64,       /* hint() knows of some fields */
+};
+
+typedef struct stk_unpack_job { /* what was read of a place, and room for what it unpacks to */
+    uint64_t shard;
+    const stk_place *place;
+    stk_bytes raw;
+    void *dst;
+    size_t len; /* room in dst (place->unpacked); then the bytes that are there */
+} stk_unpack_job;
+
+typedef struct stk_data_ops {
+    const char *name;   /* "shards", "arrays", "parquet" */
+    const char *plural; /* in errors: "%s is for shards with an index, not for <plural>" */
+
+    /* ---- what there is ---- */
+    uint64_t (*len)(const stk_dataset *d); /* samples */
+    const char *(*kind)(const stk_dataset *d); /* for people: "tar", "npy", "parquet" */
+    uint64_t (*shards)(const stk_dataset *d);  /* files */
+    const char *(*shard_name)(const stk_dataset *d, uint64_t shard); /* absolute; NULL past the last */
+    /* Its size, mtime, and samples [first, first + samples), which follow those of the shard before.
+     * NULL: immediate kinds. */
+    int (*shard)(const stk_dataset *d, uint64_t shard, stk_shard_info *out, stk_error *err);
+    /* The schema: fields 0, 1, ... of the whole data set, by name.  Returns 0 past the last. */
+    int (*type)(const stk_dataset *d, uint32_t field, stk_field_type *out);
+    int (*fingerprint)(const stk_dataset *d, stk_fingerprint *p, stk_error *err); /* adds to *p */
+
+    /* ---- a sample ---- */
+    uint32_t (*schemas)(const stk_dataset *d);
+    /* The number of the field with this name in samples of this schema; -1: they have none. */
+    int (*find)(const stk_dataset *d, uint32_t schema, const char *name);
+    void (*prefetch)(const stk_dataset *d, uint64_t sample); /* what entry() will read; NULL: nothing */
+    /* key.data is never NULL; a kind without keys points to "". */
+    int (*entry)(const stk_dataset *d, uint64_t sample, stk_entry *out, stk_error *err);
+    /* An error of these two is one of the data set; an error of the others is one of the sample. */
+    int (*field)(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out,
+                 stk_error *err);
+
+    /* ---- its bytes ---- */
+    /* *out is zero before.  named: the file that the field names (STK_DATA_NAMES_FILES).  Reads and
+     * opens nothing.  NULL with STK_DATA_RANGES.  Of the place:
+     *     here       MEMORY: these bytes
+     *     absent     NONE: null; a chain's default stands in
+     *     shared     BLOCK: read once, unpack() once, kept in the block cache; pick() for each sample
+     *     else       RANGE; `unpacked` not 0: unpack() for this sample, into memory of its own
+     * `row` is for unpack() and pick(), who get the place: what they need to know of the sample. */
+    int (*locate)(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named,
+                  stk_place *out, stk_error *err);
+    /* Every acquire has its release. */
+    int (*acquire)(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);
+    void (*release)(const stk_dataset *d, uint64_t shard);
+    /* For places with `unpacked`, in a block or not. */
+    int (*unpack)(const stk_dataset *d, stk_unpack_job *job, stk_error *err);
+    /* *bytes: the unpacked block, then the field's bytes in it. */
+    int (*pick)(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *p,
+                stk_bytes *bytes, stk_error *err);
+    /* What is kept of a field for decoders (seek points), or none.  NULL: nothing is. */
+    stk_bytes (*hint)(const stk_dataset *d, const stk_seek_field *at, stk_seek_room *room);
+
+    /* ---- immediate kinds ---- */
+    const struct stk_array *(*array)(const stk_dataset *d, const char *name); /* NULL: none */
+    /* One row of a field, as many bytes as its type says; reads files instead of mapping them. */
+    int (*read)(const stk_dataset *d, uint64_t sample, uint32_t field, void *into, stk_error *err);
+
+    /* ---- columns: one value per sample, a chunk per shard; NULL: there are none ---- */
+    /* The columns that are available: 0, 1, ...; NULL past the last. */
+    const char *(*column)(const stk_dataset *d, uint32_t i, stk_chunk_type *type);
+    /* STK_ENOTFOUND: it has no such column. */
+    int (*chunk)(const stk_dataset *d, const char *name, uint64_t shard, stk_chunk *out,
+                 stk_error *err);
+
+    const char *(*class_name)(const stk_dataset *d, uint32_t i); /* NULL past the last, or: none */
+    void (*close)(stk_dataset *d); /* frees it; no one holds it */
+} stk_data_ops;
+
+struct stk_dataset { /* the first member of each kind */
+    const stk_data_ops *ops;
+    uint32_t can;
+    _Atomic uint32_t refs;
+    _Atomic(struct stk_cache *) blocks; /* for ds[i] and columns; NULL: none yet */
+    _Atomic(struct stk_request *) idle; /* for the next ds[i]; NULL: in use, or none yet */
+    stk_log log;
+    char index_path[1280]; /* "": there is none, or it is in memory */
+};
+
+/* A kind is made: with one holder. */
+static inline void stk_dataset_init(stk_dataset *ds, const stk_data_ops *ops, uint32_t can)
+{
+    ds->ops = ops;
+    ds->can = can;
+    atomic_init(&ds->refs, 1);
+}
 
 /* Open a URL with the source of its scheme; errors carry its name. */
 int stk_url_open(const char *url, stk_file **out, stk_error *err);
@@ -22,46 +141,13 @@ int stk_url_open(const char *url, stk_file **out, stk_error *err);
 int stk_named_open(const char *shard, const char *root, const stk_place *place, stk_file **out,
                    uint64_t *len, stk_error *err);
 
-typedef struct stk_arrays stk_arrays; /* array/arrays.h */
-typedef struct stk_shards stk_shards; /* Thread: any. */
-
-/* names[i] is what to open for shard i (owned by the result from now on, also on failure). */
-int stk_shards_open(stk_shards **out, const stk_index *ix, const stk_format *format,
-                    stk_names *names, stk_error *err);
-void stk_shards_close(stk_shards **s);
-const char *stk_shards_name(const stk_shards *s, uint64_t shard);
-
-/* The open file of a shard.  Every acquire has its release. */
-int stk_shards_acquire(stk_shards *s, uint64_t shard, stk_file **out, stk_error *err);
-void stk_shards_release(stk_shards *s, uint64_t shard);
-
-struct stk_cache;   /* fetch/cache.h */
-struct stk_request; /* fetch/request.h */
-
-struct stk_dataset {
-    _Atomic uint32_t refs;
-    _Atomic(struct stk_cache *) blocks; /* for ds[i] and columns; NULL: none yet */
-    _Atomic(struct stk_request *) idle; /* for the next ds[i]; NULL: in use, or none yet */
-    stk_arrays *arrays; /* its samples are rows of these, and all below is NULL; NULL: it is not */
-    stk_index *index;
-    stk_shards *shards;
-    const stk_format *format;
-    void *state;        /* what the format's open() made; NULL: nothing */
-    stk_seekfile *seek; /* NULL: there is none */
-    stk_log log;
-    char index_path[1280];
-};
-
-/* STK_ENOTSUP for a data set of arrays: `what` is done with shards and their index. */
+/* STK_ENOTSUP for a data set without an index: `what` is done with shards and their index. */
 static inline int stk_needs_index(const stk_dataset *ds, const char *what, stk_error *err)
 {
-    return ds->arrays
-               ? stk_fail(err, STK_ENOTSUP,
-                          "%s is for shards with an index, not for arrays and token files", what)
-               : 0;
+    return ds->can & STK_DATA_INDEXED ? 0
+                                      : stk_fail(err, STK_ENOTSUP,
+                                                 "%s is for shards with an index, not for %s", what,
+                                                 ds->ops->plural);
 }
-
-/* Where the seek points of the data set with this index lie; "" for an index in memory. */
-void stk_seek_path(const char *index_path, char *out, size_t size);
 
 #endif

@@ -15,7 +15,7 @@
 
 #include "base/lock.h"
 #include "base/registry.h"
-#include "data/data.h"
+#include "data/shard_data.h"
 #include "source/folder.h"
 
 #define MAX_OPEN 4096u
@@ -276,9 +276,9 @@ int stk_shards_acquire(stk_shards *s, uint64_t shard, stk_file **out, stk_error 
     return s->files ? acquire_fixed(s, shard, out, err) : acquire_lru(s, shard, out, err);
 }
 
-void stk_shards_release(stk_shards *s, uint64_t shard)
+static void release_lru(stk_shards *s, uint64_t shard)
 {
-    lru *l = s->files || shard >= s->n ? NULL : atomic_load_explicit(&s->lru, memory_order_acquire);
+    lru *l = shard >= s->n ? NULL : atomic_load_explicit(&s->lru, memory_order_acquire);
     stk_file *old;
 
     if (!l || l->pid != getpid())
@@ -289,6 +289,29 @@ void stk_shards_release(stk_shards *s, uint64_t shard)
     old = evict_locked(l, s->cap);
     stk_mutex_unlock(&l->lock);
     stk_file_close(&old);
+}
+
+void stk_shards_release(stk_shards *s, uint64_t shard)
+{
+    if (!s->files)
+        release_lru(s, shard);
+}
+
+int stk_shard_data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
+{
+    stk_shards *s = ((const stk_shard_data *)d)->shards;
+
+    if (s->files && shard < s->n) {
+        *out = atomic_load_explicit(&s->files[shard], memory_order_acquire);
+        if (*out)
+            return 0;
+    }
+    return stk_shards_acquire(s, shard, out, err);
+}
+
+void stk_shard_data_release(const stk_dataset *d, uint64_t shard)
+{
+    stk_shards_release(((const stk_shard_data *)d)->shards, shard);
 }
 
 static void lru_close(lru *l, uint64_t n)

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "data/data.h"
+#include "data/shard_data.h"
 #include "index/index_model.h"
 
 #define SHARDS 60u

@@ -14,7 +14,7 @@
 #include "dataset/arrow_node.h"
 #include "base/json.h"
 #include "dataset/dataset_column.h"
-#include "data/data.h"
+#include "data/shard_data.h"
 #include "index/dict.h"
 
 #define ROWS 65536u
@@ -37,7 +37,7 @@ typedef struct rows_stream {
 
 static int keys_look(rows_stream *s, stk_error *err)
 {
-    const stk_index *ix = s->ds->index;
+    const stk_index *ix = stk_shard_data_of(s->ds)->index;
     stk_shard_info info;
     stk_entry e;
     int ascii;
@@ -206,13 +206,13 @@ static int fixed_row(rows_stream *s, fixed *f, uint64_t row, stk_error *err)
     stk_bytes key;
     stk_entry e;
 
-    STK_TRY(stk_index_entry(s->ds->index, id, &e, err));
+    STK_TRY(s->ds->ops->entry(s->ds, id, &e, err));
     f->sample[row] = id;
     f->shard[row] = (int32_t)e.shard;
     f->offset[row] = e.offset;
     f->size[row] = 0;
     for (uint32_t k = 0; k < e.n_fields; k++) {
-        STK_TRY(stk_index_field(s->ds->index, &e, k, &field, err));
+        STK_TRY(s->ds->ops->field(s->ds, &e, k, &field, err));
         f->size[row] += field.size;
     }
     key = stk_key_shown(e.key);

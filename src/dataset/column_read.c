@@ -52,24 +52,14 @@ int stk_column_name_check(const char *name, stk_error *err)
     return 0;
 }
 
-int stk_column_is_class(const stk_index *ix, const stk_format *format, const char *name)
-{
-    if (!format->class_name || strcmp(name, "cls") != 0)
-        return 0;
-    for (uint32_t i = 0; i < stk_index_names(ix); i++)
-        if (!strcmp(stk_index_name(ix, i), name))
-            return 1;
-    return 0;
-}
-
-int stk_column_no_value(const stk_index *ix, const char *name, stk_error *err)
+int stk_column_no_value(const stk_dataset *ds, const char *name, stk_error *err)
 {
     char fields[128] = "";
+    const char *field;
     size_t at = 0;
 
-    for (uint32_t i = 0; i < stk_index_names(ix) && at < sizeof fields; i++)
-        at += (size_t)snprintf(fields + at, sizeof fields - at, "%s%s", i ? ", " : "",
-                               stk_index_name(ix, i));
+    for (uint32_t i = 0; (field = stk_dataset_field(ds, i)) && at < sizeof fields; i++)
+        at += (size_t)snprintf(fields + at, sizeof fields - at, "%s%s", i ? ", " : "", field);
     return stk_fail(err, STK_EINVAL,
                     "no sample has a value for the column %.60s; the fields are: %s%s", name,
                     fields, at >= sizeof fields ? "..." : "");
@@ -77,9 +67,9 @@ int stk_column_no_value(const stk_index *ix, const char *name, stk_error *err)
 
 /* ---- which field ---- */
 
-static target find_target(const stk_index *ix, uint32_t schema, const char *column)
+static target find_target(const stk_dataset *ds, uint32_t schema, const char *column)
 {
-    target t = { stk_index_schema_find(ix, schema, column), NULL };
+    target t = { ds->ops->find(ds, schema, column), NULL };
     char name[256];
     size_t n = strlen(column);
 
@@ -91,7 +81,7 @@ static target find_target(const stk_index *ix, uint32_t schema, const char *colu
         n--;
         memcpy(name, column, n);
         name[n] = 0;
-        t = (target){ stk_index_schema_find(ix, schema, name), column + n + 1 };
+        t = (target){ ds->ops->find(ds, schema, name), column + n + 1 };
     }
     return t;
 }
@@ -102,7 +92,7 @@ static void find_targets(reading *r, uint32_t schema)
         return;
     r->schema = schema;
     for (uint32_t c = 0; c < r->job->n_columns; c++)
-        r->to[c] = find_target(r->job->data->index, schema, r->job->column[c]);
+        r->to[c] = find_target(r->job->data, schema, r->job->column[c]);
 }
 
 /* ---- its bytes ---- */
@@ -215,6 +205,7 @@ static int read_sample(reading *r, const stk_entry *e, stk_error *err)
 
 static int read_samples(reading *r, const stk_shard_info *s, stk_error *err)
 {
+    const stk_dataset *ds = r->job->data;
     const _Atomic int *stop = r->job->stop;
     stk_entry e;
     int rc;
@@ -222,7 +213,7 @@ static int read_samples(reading *r, const stk_shard_info *s, stk_error *err)
     for (uint64_t i = 0; i < s->samples; i++) {
         if (i % STOP_EVERY == 0 && atomic_load_explicit(stop, memory_order_relaxed))
             return stk_fail(err, STK_ECLOSED, "stopped by the caller");
-        STK_TRY(stk_index_entry(r->job->data->index, s->first + i, &e, err));
+        STK_TRY(ds->ops->entry(ds, s->first + i, &e, err));
         rc = read_sample(r, &e, err);
         if (rc < 0) {
             stk_error_at(err, r->shard_name, e.offset, e.key);
@@ -235,7 +226,7 @@ static int read_samples(reading *r, const stk_shard_info *s, stk_error *err)
 int stk_column_read(const stk_column_job *job, uint64_t shard, stk_chunk *out, stk_error *err)
 {
     reading *r = STK_NEW(reading);
-    stk_shards *shards = job->data->shards;
+    const stk_dataset *ds = job->data;
     stk_shard_info s;
     stk_file *file; /* open from the first sample to the last */
     uint32_t made = 0;
@@ -244,16 +235,16 @@ int stk_column_read(const stk_column_job *job, uint64_t shard, stk_chunk *out, s
     if (!r)
         return stk_fail_nomem(err, sizeof *r);
     r->job = job;
-    r->shard_name = stk_shards_name(shards, shard);
+    r->shard_name = ds->ops->shard_name(ds, shard);
     r->schema = UINT32_MAX;
-    rc = stk_index_shard(job->data->index, shard, &s, err);
+    rc = ds->ops->shard(ds, shard, &s, err);
     if (rc == 0)
         rc = stk_dataset_request(job->data, 1, &r->request, err);
     if (rc == 0)
-        rc = stk_shards_acquire(shards, shard, &file, err);
+        rc = ds->ops->acquire(ds, shard, &file, err);
     if (rc == 0) {
         rc = read_samples(r, &s, err);
-        stk_shards_release(shards, shard);
+        ds->ops->release(ds, shard);
     }
     for (; rc == 0 && made < job->n_columns; made += rc == 0)
         rc = stk_values_chunk(&r->values[made], &out[made], err);

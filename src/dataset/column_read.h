@@ -18,11 +18,8 @@ typedef struct stk_column_job { /* what all shards share.  Thread: any. */
 /* A name that can be a column; else STK_EINVAL. */
 int stk_column_name_check(const char *name, stk_error *err);
 
-/* Is `name` a column that is known without reading: the class of a folder's pictures? */
-int stk_column_is_class(const stk_index *ix, const stk_format *format, const char *name);
-
 /* The error that no sample has a value there; names the fields that there are. */
-int stk_column_no_value(const stk_index *ix, const char *name, stk_error *err);
+int stk_column_no_value(const stk_dataset *ds, const char *name, stk_error *err);
 
 /* out[c]: the chunk of column c, the caller's.  Errors carry offset and key. */
 int stk_column_read(const stk_column_job *job, uint64_t shard, stk_chunk *out, stk_error *err);

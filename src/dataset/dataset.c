@@ -19,40 +19,31 @@
 
 /* ---- open ---- */
 
-void stk_seek_path(const char *index_path, char *out, size_t size)
-{
-    size_t len = strlen(index_path);
-
-    out[0] = 0;
-    if (len > 4 && !strcmp(index_path + len - 4, ".idx"))
-        snprintf(out, size, "%.*s.seek", (int)(len - 4), index_path);
-}
-
 /* Seek points save work and decide nothing: bad ones are told of and left alone. */
-static void seek_find(stk_dataset *ds)
+static void seek_find(stk_shard_data *ds)
 {
     char path[1290];
     stk_error err;
 
-    stk_seek_path(ds->index_path, path, sizeof path);
+    stk_seek_path(ds->base.index_path, path, sizeof path);
     if (!path[0])
         return;
     stk_error_clear(&err);
     if (stk_seekfile_open(&ds->seek, path, ds->index, &err) < 0) {
         if (err.code != STK_ENOTFOUND)
-            stk_log_line(&ds->log, STK_LOG_WARN, "going on without seek points: %s", err.message);
+            stk_log_line(&ds->base.log, STK_LOG_WARN, "going on without seek points: %s", err.message);
         return;
     }
-    stk_seekfile_tell(ds->seek, &ds->log);
+    stk_seekfile_tell(ds->seek, &ds->base.log);
     if (stk_seekfile_foreign(ds->seek))
-        stk_log_line(&ds->log, STK_LOG_WARN,
+        stk_log_line(&ds->base.log, STK_LOG_WARN,
                      "going on without some seek points: in %s those of %" PRIu64
                      " shard(s) are of other data; make them again: stoker index --jpeg ...",
                      path, stk_seekfile_foreign(ds->seek));
 }
 
 /* For stk_dataset_options.jpeg; STK_ECLOSED: progress said stop. */
-static int seek_make(stk_dataset *ds, const stk_dataset_options *o, stk_error *err)
+static int seek_make(stk_shard_data *ds, const stk_dataset_options *o, stk_error *err)
 {
     stk_seek_build b = { .workers = o->num_workers,
                          .progress = o->progress,
@@ -61,7 +52,7 @@ static int seek_make(stk_dataset *ds, const stk_dataset_options *o, stk_error *e
     int rc = stk_seek_build_run(&b, ds, &why);
 
     if (rc == STK_EIO) {
-        stk_log_line(&ds->log, STK_LOG_WARN, "going on without seek points: %s", why.message);
+        stk_log_line(&ds->base.log, STK_LOG_WARN, "going on without seek points: %s", why.message);
         return 0;
     }
     if (rc < 0 && err)
@@ -69,15 +60,16 @@ static int seek_make(stk_dataset *ds, const stk_dataset_options *o, stk_error *e
     return rc;
 }
 
-static int dataset_take(stk_dataset *ds, stk_indexer *x, const stk_dataset_options *o,
+static int take_indexed(stk_shard_data *ds, stk_indexer *x, const stk_dataset_options *o,
                         stk_error *err)
 {
+    stk_shard_data_init(ds, x->format);
     ds->index = x->index;
-    ds->format = x->format;
-    ds->log = x->log;
+    ds->base.log = x->log;
     x->index = NULL;
-    memcpy(ds->index_path, x->path, sizeof ds->index_path);
+    memcpy(ds->base.index_path, x->path, sizeof ds->base.index_path);
     seek_find(ds);
+    stk_shard_data_seek(ds);
     if (o->n_classes && !ds->format->class_name)
         return stk_fail(err, STK_EINVAL,
                         "classes= is for folders of pictures; this data set is %s and has none",
@@ -91,53 +83,64 @@ static int dataset_take(stk_dataset *ds, stk_indexer *x, const stk_dataset_optio
     return stk_shards_open(&ds->shards, ds->index, ds->format, &x->names, err);
 }
 
-static int open_arrays(stk_dataset *ds, const char *const *urls, size_t n,
+static int take_shards(stk_dataset **out, stk_indexer *x, const stk_dataset_options *o,
+                       stk_error *err)
+{
+    stk_shard_data *ds = STK_NEW(stk_shard_data);
+    int rc;
+
+    if (!ds)
+        return stk_fail_nomem(err, sizeof *ds);
+    *out = &ds->base;
+    rc = take_indexed(ds, x, o, err);
+    if (rc == 0 && o->jpeg == STK_YES)
+        rc = seek_make(ds, o, err);
+    if (rc < 0)
+        stk_dataset_unref(out);
+    return rc;
+}
+
+static int open_shards(stk_dataset **out, const char *const *urls, size_t n,
                        const stk_dataset_options *o, stk_error *err)
 {
-    if (o->n_classes || o->n_columns || o->jpeg == STK_YES)
-        return stk_fail(err, STK_EINVAL,
-                        "classes, columns and jpeg are for shards with an index; these are arrays");
-    ds->log = (stk_log){ o->log, o->log_cookie };
-    return stk_arrays_open(&ds->arrays, urls, n, o, err);
+    stk_indexer x = { .cache_dir = o->cache_dir,
+                      .format_name = o->format,
+                      .columns = o->columns,
+                      .n_columns = o->n_columns,
+                      .workers = o->num_workers,
+                      .log = { o->log, o->log_cookie },
+                      .progress = o->progress,
+                      .progress_cookie = o->progress_cookie,
+                      .classes_fixed = o->n_classes > 0,
+                      .grow = o->reindex == STK_YES };
+    int rc = stk_indexer_open(&x, urls, n, err);
+
+    if (rc == 0)
+        rc = take_shards(out, &x, o, err);
+    stk_indexer_fini(&x);
+    return rc;
 }
+
+/* The kinds of data, in the order in which they are asked whether they are meant. */
+static const struct kind {
+    int (*meant)(const char *const *urls, size_t n, const stk_dataset_options *o);
+    int (*open)(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o,
+                stk_error *err);
+} kinds[] = {
+    { stk_arrays_meant, stk_arrays_open },
+};
 
 int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
                      const stk_dataset_options *opt, stk_error *err)
 {
     stk_dataset_options o;
-    stk_indexer x = { 0 };
-    stk_dataset *ds = NULL;
-    int rc;
 
     *out = NULL;
     stk_options_take(&o, sizeof o, opt);
-    x.cache_dir = o.cache_dir;
-    x.format_name = o.format;
-    x.columns = o.columns;
-    x.n_columns = o.n_columns;
-    x.workers = o.num_workers;
-    x.log = (stk_log){ o.log, o.log_cookie };
-    x.progress = o.progress;
-    x.progress_cookie = o.progress_cookie;
-    x.classes_fixed = o.n_classes > 0;
-    ds = STK_NEW(stk_dataset);
-    if (!ds)
-        return stk_fail_nomem(err, sizeof *ds);
-    atomic_init(&ds->refs, 1);
-    if (!o.format && stk_arrays_meant(urls, n, &o)) {
-        rc = open_arrays(ds, urls, n, &o, err);
-    } else {
-        rc = stk_indexer_open(&x, urls, n, err);
-        if (rc == 0)
-            rc = dataset_take(ds, &x, &o, err);
-    }
-    if (rc == 0 && o.jpeg == STK_YES)
-        rc = seek_make(ds, &o, err);
-    if (rc < 0)
-        stk_dataset_unref(&ds);
-    stk_indexer_fini(&x);
-    *out = ds;
-    return rc;
+    for (size_t i = 0; !o.format && i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i].meant(urls, n, &o))
+            return kinds[i].open(out, urls, n, &o, err);
+    return open_shards(out, urls, n, &o, err); /* a format is one of shards */
 }
 
 stk_dataset *stk_dataset_ref(stk_dataset *ds)
@@ -154,48 +157,27 @@ void stk_dataset_unref(stk_dataset **ds)
     if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1)
         return;
     stk_dataset_rest(d);
-    stk_shards_close(&d->shards);
-    if (d->state)
-        d->format->close(d->state);
-    stk_seekfile_close(&d->seek);
-    stk_index_close(&d->index);
-    stk_arrays_close(&d->arrays);
-    stk_free(d);
+    d->ops->close(d);
 }
 
 uint64_t stk_dataset_len(const stk_dataset *ds)
 {
-    return ds->arrays ? ds->arrays->rows : stk_index_samples(ds->index);
+    return ds->ops->len(ds);
 }
 
 uint64_t stk_dataset_shards(const stk_dataset *ds)
 {
-    return ds->arrays ? ds->arrays->files : stk_index_shards(ds->index);
+    return ds->ops->shards(ds);
 }
 
 const char *stk_dataset_arrays(const stk_dataset *ds)
 {
-    return ds->arrays ? ds->arrays->kind : NULL;
-}
-
-/* Files are counted through all arrays. */
-static const char *array_file(const stk_arrays *s, uint64_t i)
-{
-    for (uint32_t k = 0; k < s->n; k++) {
-        const stk_array *a = &s->array[k];
-
-        if (a->part[0].data) /* memory, or unpacked */
-            continue;
-        if (i < a->n_parts)
-            return a->part[i].name;
-        i -= a->n_parts;
-    }
-    return NULL;
+    return ds->can & STK_DATA_IMMEDIATE ? ds->ops->kind(ds) : NULL;
 }
 
 const char *stk_dataset_shard_name(const stk_dataset *ds, uint64_t shard)
 {
-    return ds->arrays ? array_file(ds->arrays, shard) : stk_shards_name(ds->shards, shard);
+    return ds->ops->shard_name(ds, shard);
 }
 
 const char *stk_dataset_index_path(const stk_dataset *ds)
@@ -205,9 +187,14 @@ const char *stk_dataset_index_path(const stk_dataset *ds)
 
 const char *stk_dataset_field(const stk_dataset *ds, uint32_t field)
 {
-    if (ds->arrays)
-        return field < ds->arrays->n ? ds->arrays->array[field].name : NULL;
-    return stk_index_name(ds->index, field);
+    stk_field_type t;
+
+    return ds->ops->type(ds, field, &t) ? t.name : NULL;
+}
+
+int stk_dataset_field_type(const stk_dataset *ds, uint32_t field, stk_field_type *out)
+{
+    return ds->ops->type(ds, field, out);
 }
 
 const char *stk_dataset_key(const stk_dataset *ds, uint64_t i, size_t *len)
@@ -215,7 +202,7 @@ const char *stk_dataset_key(const stk_dataset *ds, uint64_t i, size_t *len)
     stk_entry e;
 
     *len = 0;
-    if (ds->arrays || stk_index_entry(ds->index, i, &e, NULL) < 0)
+    if (!(ds->can & STK_DATA_KEYS) || ds->ops->entry(ds, i, &e, NULL) < 0)
         return NULL;
     *len = stk_key_shown(e.key).len;
     return (const char *)e.key.data;
@@ -223,7 +210,13 @@ const char *stk_dataset_key(const stk_dataset *ds, uint64_t i, size_t *len)
 
 const char *stk_dataset_class(const stk_dataset *ds, uint32_t i)
 {
-    return ds->state && ds->format->class_name ? ds->format->class_name(ds->state, i) : NULL;
+    return ds->ops->class_name ? ds->ops->class_name(ds, i) : NULL;
+}
+
+int stk_dataset_print(const stk_dataset *ds, stk_fingerprint *out, stk_error *err)
+{
+    *out = (stk_fingerprint){ 0 };
+    return ds->ops->fingerprint(ds, out, err);
 }
 
 /* ---- one sample ---- */
@@ -291,27 +284,34 @@ static int sample_read(stk_dataset *ds, stk_request *r, stk_sample **out, stk_er
     return r->blocks ? keep_picked(s, r, err) : 0;
 }
 
-/* A row of every array, as it is stored. */
-static int sample_rows(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *err)
+static size_t row_bytes(const stk_field_type *t)
 {
-    const stk_arrays *set = ds->arrays;
-    stk_entry e = { .n_fields = set->n, .key.data = (const uint8_t *)"" };
-    uint64_t total = 0, rows;
+    size_t bytes = stk_dtype_size(t->dtype);
+
+    for (uint32_t i = 0; i < t->ndim; i++)
+        bytes *= (size_t)t->shape[i]; /* no overflow: it was opened */
+    return bytes;
+}
+
+/* A row of every field, as it is stored. */
+static int read_now(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *err)
+{
+    stk_entry e = { .key.data = (const uint8_t *)"" };
+    uint64_t total = 0;
+    stk_field_type t;
     uint8_t *at = NULL;
     int rc = 0;
 
-    if (i >= set->rows)
+    if (i >= stk_dataset_len(ds))
         return stk_fail(err, STK_EINVAL, "sample %" PRIu64 " of %" PRIu64 " does not exist", i,
-                        set->rows);
-    for (uint32_t k = 0; k < set->n; k++)
-        total += set->array[k].row_bytes;
+                        stk_dataset_len(ds));
+    for (; ds->ops->type(ds, e.n_fields, &t); e.n_fields++)
+        total += row_bytes(&t);
     STK_TRY(sample_new(ds, &e, total, out, &at, err));
-    for (uint32_t k = 0; rc == 0 && k < set->n; k++) {
-        const stk_array *a = &set->array[k];
-
-        (*out)->f[k] = (sample_field){ a->name, { at, a->row_bytes } };
-        rc = stk_array_read(a, i, 1, at, &rows, err);
-        at += a->row_bytes;
+    for (uint32_t k = 0; rc == 0 && ds->ops->type(ds, k, &t); k++) {
+        (*out)->f[k] = (sample_field){ t.name, { at, row_bytes(&t) } };
+        rc = ds->ops->read(ds, i, k, at, err);
+        at += row_bytes(&t);
     }
     if (rc < 0)
         stk_sample_close(out);
@@ -325,9 +325,9 @@ int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *e
     int rc;
 
     *out = NULL;
-    if (ds->arrays)
-        return sample_rows(ds, i, out, err);
-    STK_TRY(stk_index_entry(ds->index, i, &e, err));
+    if (ds->can & STK_DATA_IMMEDIATE)
+        return read_now(ds, i, out, err);
+    STK_TRY(ds->ops->entry(ds, i, &e, err));
     rc = stk_dataset_request(ds, e.n_fields, &r, err);
     if (rc == 0) {
         r->entry = e;
@@ -339,7 +339,7 @@ int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *e
         stk_dataset_request_done(ds, &r);
     }
     if (rc < 0) {
-        stk_error_at(err, stk_shards_name(ds->shards, e.shard), e.offset, e.key);
+        stk_error_at(err, ds->ops->shard_name(ds, e.shard), e.offset, e.key);
         if (err)
             err->sample = i;
         stk_sample_close(out);
@@ -356,10 +356,10 @@ int stk_dataset_look(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *e
 
     *out = NULL;
     STK_TRY(stk_needs_index(ds, "looking", err));
-    STK_TRY(stk_index_entry(ds->index, i, &e, err));
+    STK_TRY(ds->ops->entry(ds, i, &e, err));
     STK_TRY(sample_new(ds, &e, 0, out, &bytes, err));
     for (uint32_t k = 0; rc == 0 && k < e.n_fields; k++) {
-        rc = stk_index_field(ds->index, &e, k, &f, err);
+        rc = ds->ops->field(ds, &e, k, &f, err);
         (*out)->f[k] = (sample_field){ rc == 0 ? f.name : NULL, { NULL, rc == 0 ? f.size : 0 } };
     }
     if (rc < 0)
@@ -381,7 +381,11 @@ const char *stk_sample_key(const stk_sample *s, size_t *len)
 
 const char *stk_sample_shard(const stk_sample *s)
 {
-    return s->ds->arrays ? "" : stk_shards_name(s->ds->shards, s->entry.shard);
+    const char *name = s->ds->can & STK_DATA_IMMEDIATE
+                           ? NULL
+                           : s->ds->ops->shard_name(s->ds, s->entry.shard);
+
+    return name ? name : "";
 }
 
 uint32_t stk_sample_fields(const stk_sample *s)
@@ -430,7 +434,9 @@ static int index_jpegs(stk_seek_build *b, const char *const *urls, size_t n,
     b->progress = o->jpeg_progress;
     b->progress_cookie = o->progress_cookie;
     if (rc == 0)
-        rc = stk_seek_build_run(b, ds, err);
+        rc = stk_needs_index(ds, "jpeg", err);
+    if (rc == 0)
+        rc = stk_seek_build_run(b, stk_shard_data_of(ds), err);
     stk_dataset_unref(&ds);
     return rc;
 }

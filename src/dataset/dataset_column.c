@@ -33,59 +33,30 @@ static stk_column_type shown_type(stk_chunk_type t)
 
 const char *stk_dataset_column(const stk_dataset *ds, uint32_t i, stk_column_type *type)
 {
-    uint32_t n;
+    stk_chunk_type t;
+    const char *name = ds->ops->column ? ds->ops->column(ds, i, &t) : NULL;
 
-    if (ds->arrays)
-        return NULL;
-    n = stk_index_columns(ds->index);
-    if (stk_column_is_class(ds->index, ds->format, "cls") && i-- == 0) {
-        if (type)
-            *type = STK_COLUMN_I64;
-        return "cls";
-    }
-    for (uint32_t c = 0; c < n; c++) {
-        if (!stk_index_column_known(ds->index, c) || i--)
-            continue;
-        if (type)
-            *type = shown_type(stk_index_column_type(ds->index, c));
-        return stk_index_column(ds->index, c);
-    }
-    return NULL;
+    if (name && type)
+        *type = shown_type(t);
+    return name;
 }
 
 /* ---- where the chunks come from ---- */
 
-/* The class of a folder's pictures is that of their shard. */
-static int take_classes(stk_column *col, stk_error *err)
+static int is_known(const stk_dataset *ds, const char *name)
 {
-    const stk_dataset *ds = col->ds;
+    const char *have;
 
-    for (uint64_t i = 0; i < col->n; i++) {
-        stk_field f = { "cls", 3, 0, 0 };
-        stk_entry e = { .shard = i, .state = ds->state };
-        stk_place p = { 0 };
-        stk_shard_info s;
-        stk_entry head;
-        int64_t v = 0;
-
-        STK_TRY(stk_index_shard(ds->index, i, &s, err));
-        col->chunk[i] = (stk_chunk){ .rec = { .type = STK_CHUNK_NULL }, .rows = s.samples };
-        if (!s.samples)
-            continue;
-        STK_TRY(stk_index_entry(ds->index, s.first, &head, err));
-        if (stk_index_schema_find(ds->index, head.schema, "cls") < 0)
-            continue; /* a flat folder */
-        STK_TRY(ds->format->locate(&e, &f, &p, err));
-        if (stk_number_i64(p.here, &v) == 1)
-            col->chunk[i] = stk_chunk_constant(s.samples, v);
-    }
+    for (uint32_t i = 0; (have = stk_dataset_column(ds, i, NULL)); i++)
+        if (!strcmp(have, name))
+            return 1;
     return 0;
 }
 
-static int take_indexed(stk_column *col, uint32_t c, stk_error *err)
+static int take_known(stk_column *col, const char *name, stk_error *err)
 {
     for (uint64_t i = 0; i < col->n; i++)
-        STK_TRY(stk_index_chunk(col->ds->index, c, i, &col->chunk[i], err));
+        STK_TRY(col->ds->ops->chunk(col->ds, name, i, &col->chunk[i], err));
     return 0;
 }
 
@@ -105,7 +76,7 @@ static int tick(void *cookie)
     if (f->opt->progress && pthread_equal(f->caller, pthread_self()) &&
         f->opt->progress(f->opt->progress_cookie,
                          atomic_load_explicit(&f->done, memory_order_relaxed),
-                         stk_index_samples(f->job.data->index)))
+                         stk_dataset_len(f->job.data)))
         atomic_store_explicit(&f->stop, 1, memory_order_relaxed);
     return atomic_load_explicit(&f->stop, memory_order_relaxed);
 }
@@ -118,7 +89,7 @@ static int fetch_shard(void *cookie, uint64_t i, stk_error *err)
     tick(f);
     rc = stk_column_read(&f->job, i, &f->col->chunk[i], err);
     if (rc < 0)
-        stk_error_at(err, stk_shards_name(f->col->ds->shards, i), STK_NO_OFFSET, (stk_bytes){ 0 });
+        stk_error_at(err, stk_dataset_shard_name(f->col->ds, i), STK_NO_OFFSET, (stk_bytes){ 0 });
     atomic_fetch_add_explicit(&f->done, f->col->chunk[i].rows, memory_order_relaxed);
     return rc;
 }
@@ -144,19 +115,14 @@ static int take_read(stk_column *col, const char *name, const stk_column_options
 static int take(stk_column *col, const char *name, const stk_column_options *opt, stk_error *err)
 {
     const stk_dataset *ds = col->ds;
-    int c = stk_index_column_find(ds->index, name);
+    stk_chunk none;
 
     STK_TRY(stk_column_name_check(name, err));
-    if (stk_column_is_class(ds->index, ds->format, name))
-        return take_classes(col, err);
-    if (c >= 0 && stk_index_column_known(ds->index, (uint32_t)c))
-        return take_indexed(col, (uint32_t)c, err);
+    if (is_known(ds, name))
+        return take_known(col, name, err);
     if (opt->read == STK_YES)
         return take_read(col, name, opt, err);
-    return stk_fail(err, STK_ENOTFOUND,
-                    "the index has no column %.60s%s; run: stoker index --columns %.60s DATA (or "
-                    "have it read now: read=True)",
-                    name, c >= 0 ? " of all shards" : "", name);
+    return ds->ops->chunk(ds, name, 0, &none, err); /* says what to do */
 }
 
 /* ---- open ---- */
@@ -173,7 +139,7 @@ static int settle(stk_column *col, const char *name, stk_error *err)
     }
     col->first[col->n] = col->rows;
     if (col->rows && col->type <= STK_CHUNK_NULL)
-        return stk_column_no_value(col->ds->index, name, err);
+        return stk_column_no_value(col->ds, name, err);
     for (uint64_t i = 0; col->type == STK_CHUNK_TEXT && i < col->n; i++) {
         stk_chunk text, *c = &col->chunk[i];
 
@@ -194,13 +160,14 @@ int stk_column_open(stk_column **out, stk_dataset *ds, const char *name,
     int rc;
 
     *out = NULL;
-    STK_TRY(stk_needs_index(ds, "a column", err));
+    if (!ds->ops->chunk)
+        return stk_needs_index(ds, "a column", err);
     col = STK_NEW(stk_column);
     if (!col)
         return stk_fail_nomem(err, sizeof *col);
     stk_options_take(&o, sizeof o, opt);
     col->ds = stk_dataset_ref(ds);
-    col->n = stk_index_shards(ds->index);
+    col->n = stk_dataset_shards(ds);
     col->chunk = stk_zalloc(col->n + 1, sizeof *col->chunk);
     col->first = stk_zalloc(col->n + 1, sizeof *col->first);
     rc = col->chunk && col->first ? take(col, name, &o, err)

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/registry.h"
-#include "data/data.h"
+#include "data/shard_data.h"
 #include "dataset/indexer.h"
 #include "base/jobs.h"
 #include "source/folder.h"

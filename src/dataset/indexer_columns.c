@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "data/shard_data.h"
 #include "dataset/column_read.h"
 #include "fetch/request.h"
 #include "dataset/indexer.h"
@@ -15,7 +16,7 @@
 typedef struct adding {
     stk_indexer *x;
     stk_index_writer *writer;
-    stk_dataset data; /* the index that is there, and its files */
+    stk_shard_data data; /* the index that is there, and its files */
     const char *name[STK_MAX_COLUMNS]; /* all that the new index shall know */
     uint32_t n, asked;                 /* the first `asked` must have a value somewhere */
     _Atomic int has_value[STK_MAX_COLUMNS];
@@ -43,7 +44,7 @@ static int wanted(adding *a, stk_error *err)
     const stk_indexer *x = a->x;
 
     for (uint32_t i = 0; i < x->n_columns; i++)
-        if (!stk_column_is_class(x->index, x->format, x->columns[i]))
+        if (strcmp(x->columns[i], "cls") != 0 || !stk_shards_have_classes(x->index, x->format))
             STK_TRY(want(a, x->columns[i], err));
     a->asked = a->n;
     for (uint32_t c = 0; x->thorough && c < stk_index_columns(x->index); c++)
@@ -110,7 +111,7 @@ static int do_shard(void *cookie, uint64_t shard, stk_error *err)
     const char *missing[STK_MAX_COLUMNS];
     uint32_t which[STK_MAX_COLUMNS];
     stk_column_job job = {
-        .data = &a->data, .column = missing, .stop = &a->stop, .bad = &a->bad
+        .data = &a->data.base, .column = missing, .stop = &a->stop, .bad = &a->bad
     };
     stk_shard_info info;
     stk_chunk chunk;
@@ -143,7 +144,7 @@ static int values_check(const adding *a, stk_error *err)
 {
     for (uint32_t i = 0; i < a->asked && stk_index_samples(a->x->index); i++)
         if (!atomic_load_explicit(&a->has_value[i], memory_order_relaxed))
-            return stk_column_no_value(a->x->index, a->name[i], err);
+            return stk_column_no_value(&a->data.base, a->name[i], err);
     return 0;
 }
 
@@ -154,8 +155,8 @@ static int data_open(adding *a, stk_error *err)
     stk_names names = { 0 };
     int rc = 0;
 
+    stk_shard_data_init(&a->data, x->format);
     a->data.index = x->index;
-    a->data.format = x->format;
     if (x->format->open)
         STK_TRY(x->format->open(&in, &a->data.state, err));
     for (size_t i = 0; rc == 0 && i < x->names.n; i++)
@@ -168,7 +169,7 @@ static int data_open(adding *a, stk_error *err)
 
 static void data_close(adding *a)
 {
-    stk_dataset_rest(&a->data);
+    stk_dataset_rest(&a->data.base);
     stk_shards_close(&a->data.shards);
     if (a->data.state)
         a->data.format->close(a->data.state);

@@ -63,13 +63,13 @@ int stk_dataset_find_keys(const stk_dataset *ds, const stk_key *keys, uint64_t n
     int rc;
 
     STK_TRY(stk_needs_index(ds, "finding by key", err));
-    samples = stk_index_samples(ds->index);
+    samples = stk_dataset_len(ds);
     STK_TRY(wanted_init(&w, keys, n, err));
     rc = 0;
     for (uint64_t i = 0; rc == 0 && i < samples; i++) {
         stk_entry e;
 
-        rc = stk_index_entry(ds->index, i, &e, err);
+        rc = ds->ops->entry(ds, i, &e, err);
         if (rc == 0 && tell(&w, stk_key_shown(e.key), i, found, cookie))
             rc = stk_fail(err, STK_ECLOSED, "the search for keys was stopped");
     }

@@ -17,7 +17,7 @@
 
 typedef struct job {
     stk_seek_build *b;
-    stk_dataset *ds;
+    stk_shard_data *ds;
     stk_seek_writer *w;
     stk_seekfile *old[MAX_OLD];
     uint32_t n_old;
@@ -58,7 +58,7 @@ static int add_points(group *g, uint32_t row, uint32_t field, stk_bytes in, stk_
 static int add_sample(job *j, group *g, uint64_t id, uint32_t row, stk_error *err)
 {
     stk_sample *s = NULL;
-    int rc = stk_dataset_read(j->ds, id, &s, err);
+    int rc = stk_dataset_read(&j->ds->base, id, &s, err);
 
     if (rc == STK_ECORRUPT || rc == STK_ENOTFOUND)
         return 0;
@@ -183,7 +183,7 @@ static int wait_turn(job *j, stk_lock_file *lock, stk_error *err)
 {
     static const struct timespec pause = { 0, 50000000 };
 
-    while (stk_seek_lock(j->ds->index_path, lock) == STK_END) {
+    while (stk_seek_lock(j->ds->base.index_path, lock) == STK_END) {
         if (tick(j))
             return stk_fail(err, STK_ECLOSED, "stopped");
         nanosleep(&pause, NULL);
@@ -195,13 +195,13 @@ static int wait_turn(job *j, stk_lock_file *lock, stk_error *err)
     return 0;
 }
 
-int stk_seek_build_run(stk_seek_build *b, stk_dataset *ds, stk_error *err)
+int stk_seek_build_run(stk_seek_build *b, stk_shard_data *ds, stk_error *err)
 {
-    job j = { .b = b, .ds = ds, .samples = stk_dataset_len(ds) };
+    job j = { .b = b, .ds = ds, .samples = stk_dataset_len(&ds->base) };
     stk_lock_file lock = { .fd = -1 };
     int rc;
 
-    stk_seek_path(ds->index_path, b->path, sizeof b->path);
+    stk_seek_path(ds->base.index_path, b->path, sizeof b->path);
     if (!b->path[0])
         return stk_fail(err, STK_EIO,
                         "seek points lie beside the index, and that is in memory only: set "
@@ -217,9 +217,10 @@ int stk_seek_build_run(stk_seek_build *b, stk_dataset *ds, stk_error *err)
         stk_seekfile_close(&ds->seek);
         rc = stk_seekfile_open(&ds->seek, b->path, ds->index, err);
     }
+    stk_shard_data_seek(ds);
     stk_lock_drop(&lock);
     if (ds->seek)
-        stk_seekfile_tell(ds->seek, &ds->log);
+        stk_seekfile_tell(ds->seek, &ds->base.log);
     if (rc == 0) {
         b->bytes = stk_seekfile_bytes(ds->seek);
         stk_seekfile_counts(ds->seek, &b->jpegs, &b->others, &b->jpeg_bytes);

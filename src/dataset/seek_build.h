@@ -3,7 +3,7 @@
 #ifndef STOKER_SEEK_BUILD_H
 #define STOKER_SEEK_BUILD_H
 
-#include "data/data.h"
+#include "data/shard_data.h"
 
 typedef struct stk_seek_build { /* init with zeros, set what is wanted.  Thread: one. */
     /* wanted */
@@ -21,6 +21,6 @@ typedef struct stk_seek_build { /* init with zeros, set what is wanted.  Thread:
 
 /* Have HASH.seek beside the index of `ds` whole.  Groups of shards that an older file in the same
  * folder knows are carried over. */
-int stk_seek_build_run(stk_seek_build *b, stk_dataset *ds, stk_error *err);
+int stk_seek_build_run(stk_seek_build *b, stk_shard_data *ds, stk_error *err);
 
 #endif

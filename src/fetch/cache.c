@@ -19,7 +19,8 @@ enum state { NEW, READING, RAW, UNPACKING, READY, FAILED };
 
 struct stk_block {
     const stk_dataset *data;
-    uint64_t shard, number;
+    uint64_t shard;
+    stk_place place;
     uint32_t users;           /* cache lock */
     stk_block *chain;         /* cache lock */
     stk_block *older, *newer; /* cache lock: the list of idle blocks */
@@ -175,7 +176,7 @@ static int block_new(stk_block **out, stk_cache *c, const stk_dataset *data, uin
     pthread_mutex_init(&b->lock, NULL);
     b->data = data;
     b->shard = shard;
-    b->number = place->block;
+    b->place = *place;
     b->cache = c;
     b->raw_len = place->len;
     b->room = place->unpacked;
@@ -209,7 +210,7 @@ int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const s
     pthread_mutex_lock(&c->lock);
     head = slot_of(c, data, shard, place->block);
     for (b = *head; b; b = b->chain)
-        if (b->data == data && b->shard == shard && b->number == place->block)
+        if (b->data == data && b->shard == shard && b->place.block == place->block)
             break;
     if (!b) {
         rc = block_new(&b, c, data, shard, place, err);
@@ -227,7 +228,7 @@ int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const s
 
 static void forget_locked(stk_cache *c, stk_block *b)
 {
-    stk_block **p = slot_of(c, b->data, b->shard, b->number);
+    stk_block **p = slot_of(c, b->data, b->shard, b->place.block);
 
     while (*p != b)
         p = &(*p)->chain;
@@ -331,15 +332,15 @@ void stk_block_arrived(stk_block *b)
 }
 
 /* By the one who set UNPACKING, with no lock held. */
-static enum state unpack(stk_block *b, const stk_format *format)
+static enum state unpack(stk_block *b)
 {
-    stk_bytes raw = { b->io.dst,
-                      b->raw_len }; /* b->raw, or what the source has in memory already */
+    /* io.dst: b->raw, or what the source has in memory already */
+    stk_unpack_job job = { b->shard, &b->place, { b->io.dst, b->raw_len }, NULL, b->room };
 
-    b->unpacked_len = b->room;
-    b->unpacked = stk_large_alloc(b->room);
-    b->rc = b->unpacked ? format->unpack(raw, b->unpacked, &b->unpacked_len, &b->err)
+    job.dst = b->unpacked = stk_large_alloc(b->room);
+    b->rc = b->unpacked ? b->data->ops->unpack(b->data, &job, &b->err)
                         : stk_fail_nomem(&b->err, b->room);
+    b->unpacked_len = job.len;
     if (b->rc == 0 && b->unpacked_len > b->room)
         b->rc = stk_fail(&b->err, STK_ECORRUPT, "a block unpacks to %zu bytes, and %zu were said",
                          b->unpacked_len, b->room);
@@ -351,8 +352,7 @@ static enum state unpack(stk_block *b, const stk_format *format)
     return FAILED;
 }
 
-int stk_block_open(stk_block *b, const stk_format *format, stk_waiter *w, stk_bytes *out,
-                   stk_error *err)
+int stk_block_open(stk_block *b, stk_waiter *w, stk_bytes *out, stk_error *err)
 {
     enum state was;
 
@@ -368,7 +368,7 @@ int stk_block_open(stk_block *b, const stk_format *format, stk_waiter *w, stk_by
     if (was == UNPACKING)
         return STK_PENDING;
     if (was == RAW)
-        settle(b, unpack(b, format));
+        settle(b, unpack(b));
     if (b->rc < 0 && err)
         *err = b->err;
     *out = (stk_bytes){ b->unpacked, b->unpacked_len };

@@ -47,8 +47,7 @@ void stk_block_arrived(stk_block *b); /* its io is through: tell those who wait 
 
 /* The unpacked bytes, unpacking them if no one has.  Borrowed while the block is held.  STK_PENDING:
  * another one unpacks them, and `w` is told later. */
-int stk_block_open(stk_block *b, const stk_format *format, stk_waiter *w, stk_bytes *out,
-                   stk_error *err);
+int stk_block_open(stk_block *b, stk_waiter *w, stk_bytes *out, stk_error *err);
 uint64_t stk_block_size(const stk_block *b); /* bytes that it takes; the caller holds it */
 
 #endif

@@ -13,28 +13,30 @@
 #include "fetch/cache.h"
 
 static stk_account account;
-static const stk_dataset *const data = (const stk_dataset *)&account; /* only ever compared */
 static _Atomic unsigned unpacks;
 
 /* Twice as long, every byte doubled; refuses a first byte of 255. */
-static int twice(stk_bytes raw, void *dst, size_t *len, stk_error *err)
+static int twice(const stk_dataset *d, stk_unpack_job *job, stk_error *err)
 {
-    uint8_t *p = dst;
+    stk_bytes raw = job->raw;
+    uint8_t *p = job->dst;
 
+    (void)d;
     atomic_fetch_add(&unpacks, 1);
     if (raw.len && raw.data[0] == 255)
         return stk_fail(err, STK_ECORRUPT, "this block is bad");
-    if (*len < raw.len * 2)
+    if (job->len < raw.len * 2)
         return stk_fail(err, STK_ECORRUPT, "more than was said");
-    *len = raw.len * 2;
+    job->len = raw.len * 2;
     for (size_t i = 0; i < raw.len; i++)
         p[2 * i] = p[2 * i + 1] = raw.data[i];
     return 0;
 }
 
-static const stk_format format = {
-    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_format), .name = "twice", .unpack = twice
-};
+/* The data set that blocks belong to: only its unpack() is called. */
+static const stk_data_ops ops = { .name = "twice", .unpack = twice };
+static stk_dataset data_set = { .ops = &ops };
+static const stk_dataset *const data = &data_set;
 
 static stk_cache *make(uint64_t bound)
 {
@@ -85,7 +87,7 @@ static int use(stk_cache *c, uint64_t number, size_t len)
 
     if (yours)
         fill(b, (uint8_t)number);
-    assert_int_equal(stk_block_open(b, &format, NULL, &out, &err), 0);
+    assert_int_equal(stk_block_open(b, NULL, &out, &err), 0);
     assert_int_equal(out.len, 2 * len);
     assert_int_equal(out.data[2 * len - 1], (uint8_t)number);
     stk_block_put(c, b);
@@ -111,7 +113,7 @@ static void read_once_told_once(void **state)
     assert_int_equal(n, 2);
     assert_int_equal(stk_block_want(b, &w[0]), STK_BLOCK_HERE);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(stk_block_open(a, &format, NULL, &out, &err), 0);
+        assert_int_equal(stk_block_open(a, NULL, &out, &err), 0);
     assert_int_equal(unpacks, 1);
     assert_int_equal(out.len, 200);
     assert_int_equal(atomic_load(&account.used), 200); /* the read bytes are gone */
@@ -156,7 +158,7 @@ static void used_ones_stay(void **state)
     b = get(c, 1, 100);
     assert_ptr_equal(a, b);
     stk_block_put(c, b);
-    assert_int_equal(stk_block_open(a, &format, NULL, &out, &err), 0);
+    assert_int_equal(stk_block_open(a, NULL, &out, &err), 0);
     assert_int_equal(out.data[199], 1);
     stk_block_put(c, a);
     assert_int_equal(atomic_load(&account.used), 0); /* a bound of nothing keeps nothing */
@@ -185,7 +187,7 @@ static void failures_are_told_and_forgotten(void **state)
             fill(b, 255); /* bad bytes */
         }
         for (int i = 0; i < 2; i++) {
-            assert_int_equal(stk_block_open(b, &format, NULL, &out, &err), k == 0   ? STK_ESTALE
+            assert_int_equal(stk_block_open(b, NULL, &out, &err), k == 0   ? STK_ESTALE
                                                                      : k == 1 ? STK_EIO
                                                                               : STK_ECORRUPT);
             assert_int_equal(err.offset, 4000);
@@ -229,7 +231,7 @@ static void limits(void **state)
     assert_int_equal(stk_cache_held(c), 1000000);
     stk_block_want(b, &(stk_waiter){ 0 });
     fill(b, 1);
-    assert_int_equal(stk_block_open(b, &format, NULL, &out, &err), STK_ECORRUPT);
+    assert_int_equal(stk_block_open(b, NULL, &out, &err), STK_ECORRUPT);
     stk_block_put(c, b);
     assert_int_equal(atomic_load(&account.used), 0);
     assert_int_equal(stk_cache_held(c), 0);
@@ -247,24 +249,24 @@ static void limits(void **state)
 /* Unpacking holds no lock: others who want the block meanwhile are not kept, but told. */
 static _Atomic int unpacking, go_on;
 
-static int slowly(stk_bytes raw, void *dst, size_t *len, stk_error *err)
+static int slowly(const stk_dataset *d, stk_unpack_job *job, stk_error *err)
 {
     atomic_store(&unpacking, 1);
     while (!atomic_load(&go_on)) {}
-    return twice(raw, dst, len, err);
+    return twice(d, job, err);
 }
 
 static void *open_slowly(void *block)
 {
-    static const stk_format slow = { .abi = STK_PLUGIN_ABI, .name = "slow", .unpack = slowly };
     stk_bytes out;
     stk_error err;
 
-    return stk_block_open(block, &slow, NULL, &out, &err) == 0 && out.len == 200 ? NULL : block;
+    return stk_block_open(block, NULL, &out, &err) == 0 && out.len == 200 ? NULL : block;
 }
 
 static void unpacking_keeps_nobody(void **state)
 {
+    static const stk_data_ops slow = { .name = "slow", .unpack = slowly };
     stk_cache *c = make(10000);
     stk_block *b = get(c, 7, 100);
     unsigned n = 0;
@@ -279,16 +281,18 @@ static void unpacking_keeps_nobody(void **state)
     fill(b, 9);
     atomic_store(&unpacking, 0);
     atomic_store(&go_on, 0);
+    data_set.ops = &slow;
     pthread_create(&t, NULL, open_slowly, b);
     while (!atomic_load(&unpacking)) {}
-    assert_int_equal(stk_block_open(b, &format, &w[0], &out, &err), STK_PENDING);
+    assert_int_equal(stk_block_open(b, &w[0], &out, &err), STK_PENDING);
     assert_int_equal(stk_block_want(b, &w[1]), STK_BLOCK_COMING);
     assert_int_equal(n, 0);
     atomic_store(&go_on, 1);
     pthread_join(t, &bad);
+    data_set.ops = &ops;
     assert_null(bad);
     assert_int_equal(n, 2);
-    assert_int_equal(stk_block_open(b, &format, &w[0], &out, &err), 0);
+    assert_int_equal(stk_block_open(b, &w[0], &out, &err), 0);
     assert_int_equal(out.data[199], 9);
     assert_int_equal(unpacks, 1);
     stk_block_put(c, b);
@@ -318,7 +322,7 @@ static void *churn_waiting(void *arg)
         case STK_BLOCK_HERE: break;
         }
         atomic_store(&here, 0);
-        while (stk_block_open(b, &format, &w, &out, &err) == STK_PENDING) {
+        while (stk_block_open(b, &w, &out, &err) == STK_PENDING) {
             while (!atomic_load(&here)) {}
             atomic_store(&here, 0);
         }

@@ -13,6 +13,7 @@
 #define BLOCKS_MAX ((uint64_t)64 << 20) /* bytes of unused blocks that a data set keeps */
 #define MAX_MOVES 64 /* places that a field moves up: bad indexes cost no square of their fields */
 #define KEPT_FIELDS 256 /* of a request that a data set keeps */
+#define ALIGN 64u           /* of what ranges unpack to */
 #define MAX_GAP (32 * 1024) /* bytes read in vain rather than in a second call */
 
 int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_account *account,
@@ -122,7 +123,7 @@ static int open_named(stk_request *r, stk_wanted *w, stk_error *err)
             w->place.len = o->place.len;
             return 0;
         }
-    STK_TRY(stk_named_open(stk_shards_name(r->data->shards, r->entry.shard),
+    STK_TRY(stk_named_open(r->data->ops->shard_name(r->data, r->entry.shard),
                            root && *root ? root : NULL, &w->place, &w->file, &w->place.len, err));
     w->own = 1;
     return 0;
@@ -144,6 +145,23 @@ static int check_range(const stk_request *r, const stk_wanted *w, stk_error *err
     return STK_ECORRUPT;
 }
 
+/* The data says that the sample has no value here. */
+static int take_absent(const stk_request *r, stk_wanted *w, stk_error *err)
+{
+    const stk_bytes *fallback = r->fallback ? &r->fallback[w - r->want] : NULL;
+
+    w->file = NULL;
+    w->place = (stk_place){ .absent = 1 };
+    if (!fallback) /* the caller is told */
+        return 0;
+    if (!fallback->data)
+        return stk_fail(err, STK_ECORRUPT,
+                        "it has no value in field %s: say what stands in, as in from(%s, default=0)",
+                        w->field.name, w->field.name);
+    w->place.here = *fallback;
+    return 0;
+}
+
 static int locate(stk_request *r, stk_wanted *w, stk_error *err)
 {
     const stk_dataset *d = r->data;
@@ -153,7 +171,7 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
         *w = (stk_wanted){ .number = UINT16_MAX, .place.here = r->fallback[w - r->want] };
         return 0;
     }
-    r->index_failed = stk_index_field(d->index, &r->entry, field, &w->field, err);
+    r->index_failed = d->ops->field(d, &r->entry, field, &w->field, err);
     if (r->index_failed)
         return r->index_failed;
     w->block = NULL;
@@ -164,24 +182,25 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
         w->place = (stk_place){ .offset = w->field.offset, .here = w->cached_bytes };
         return 0;
     }
-    if (!d->format->locate) {
+    if (d->can & STK_DATA_RANGES) {
         w->place = (stk_place){ .offset = w->field.offset, .len = w->field.size };
         return r->account ? 0 : check_range(r, w, err);
     }
     w->place = (stk_place){ 0 };
-    r->entry.state = d->state;
-    STK_TRY((root_of(r, w) ? d->format->find : d->format->locate)(&r->entry, &w->field, &w->place,
-                                                                  err));
+    STK_TRY(d->ops->locate(d, &r->entry, &w->field, root_of(r, w) != NULL, &w->place, err));
     if (w->place.offset > INT64_MAX || w->place.len > INT64_MAX)
         return stk_fail(err, STK_ECORRUPT,
                         "field %s is said to lie at %" PRIu64 " with %" PRIu64 " bytes",
                         w->field.name, w->place.offset, w->place.len);
+    if (w->place.absent)
+        return take_absent(r, w, err);
     if (w->place.here.data)
         w->file = NULL;
     else if (w->place.name.data)
         return open_named(r, w, err);
     else if (!r->account)
         STK_TRY(check_range(r, w, err));
+    r->unpacks |= w->place.unpacked != 0;
     if (!w->place.shared)
         return 0;
     r->blocks = 1;
@@ -201,7 +220,27 @@ static int comes_after(const stk_wanted *a, const stk_wanted *b)
                               : (uintptr_t)a->file > (uintptr_t)b->file;
 }
 
-/* Ranges in order of file and offset -> as few reads as is sensible. */
+static void add_total(stk_request *r, uint64_t bytes)
+{
+    r->total = bytes > UINT64_MAX / 2 - r->total ? UINT64_MAX / 2 : r->total + bytes;
+}
+
+static void plan_unpacking(stk_request *r)
+{
+    for (uint32_t i = 0; i < r->n; i++) {
+        stk_wanted *w = &r->want[i];
+
+        if (!is_read(w) || !w->place.unpacked)
+            continue;
+        add_total(r, -r->total & (ALIGN - 1));
+        w->room = r->total;
+        w->made = UINT64_MAX;
+        add_total(r, w->place.unpacked);
+    }
+}
+
+/* Ranges in order of file and offset -> as few reads as is sensible; after them room for what they
+ * unpack to. */
 static void plan_reads(stk_request *r)
 {
     uint32_t *order = r->order, n = 0, i, j;
@@ -231,12 +270,14 @@ static void plan_reads(stk_request *r)
     }
     r->total = 0;
     for (i = 0; i < r->n_io; i++)
-        r->total = r->io[i].len > UINT64_MAX / 2 - r->total ? UINT64_MAX / 2
-                                                            : r->total + r->io[i].len;
+        add_total(r, r->io[i].len);
+    if (r->unpacks)
+        plan_unpacking(r);
 }
 
 static void place_reads(stk_request *r, uint8_t *dst)
 {
+    r->bytes = dst;
     for (uint32_t i = 0; i < r->n_io; dst += r->io[i++].len)
         r->io[i].dst = dst;
 }
@@ -259,15 +300,16 @@ int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
     r->n = 0;
     r->n_io = 0;
     r->blocks = 0;
+    r->unpacks = 0;
     r->late = 0;
     r->file = NULL;
     atomic_store_explicit(&r->retries, 0, memory_order_relaxed);
     if (!r->account) {
-        STK_TRY(stk_index_shard(r->data->index, r->entry.shard, &shard, err));
+        STK_TRY(r->data->ops->shard(r->data, r->entry.shard, &shard, err));
         r->shard_size = shard.size;
     }
     if (reads_any(r, n))
-        rc = stk_shards_acquire(r->data->shards, r->entry.shard, &r->file, err);
+        rc = r->data->ops->acquire(r->data, r->entry.shard, &r->file, err);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         rc = locate(r, &r->want[i], err);
         r->n += rc == 0;
@@ -290,7 +332,7 @@ stk_io *stk_request_own_io(stk_request *r, uint32_t i)
     for (uint32_t k = 0; k < r->n; k++)
         if (k != i && is_read(&r->want[k]) && r->want[k].io == r->want[i].io)
             return NULL;
-    return is_read(&r->want[i]) ? &r->io[r->want[i].io] : NULL;
+    return is_read(&r->want[i]) && !r->want[i].place.unpacked ? &r->io[r->want[i].io] : NULL;
 }
 
 void stk_request_end(stk_request *r)
@@ -303,7 +345,7 @@ void stk_request_end(stk_request *r)
     }
     r->n = 0;
     if (r->file)
-        stk_shards_release(r->data->shards, r->entry.shard);
+        r->data->ops->release(r->data, r->entry.shard);
     r->file = NULL;
 }
 
@@ -527,22 +569,46 @@ static int check_io(const stk_io *io, const stk_wanted *w, stk_error *err)
     return 0;
 }
 
+/* STK_PENDING: another one unpacks the block, and r may be another worker's by now. */
+static int take_block(stk_request *r, stk_wanted *w, stk_error *err)
+{
+    int rc;
+
+    w->waiter.arrived = waiter_done;
+    w->waiter.cookie = r;
+    atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
+    rc = stk_block_open(w->block, &w->waiter, &w->bytes, err);
+    return rc ? rc
+              : r->data->ops->pick(r->data, &r->entry, &w->field, &w->place, &w->bytes, err);
+}
+
+static int unpack(stk_request *r, stk_wanted *w, stk_error *err)
+{
+    stk_unpack_job job = { r->entry.shard, &w->place, w->bytes, r->bytes + w->room,
+                           (size_t)w->place.unpacked };
+
+    if (w->made == UINT64_MAX) { /* else before a block was waited for */
+        STK_TRY(r->data->ops->unpack(r->data, &job, err));
+        if (job.len > w->place.unpacked)
+            return stk_fail(err, STK_ECORRUPT,
+                            "field %s unpacks to %zu bytes, and %" PRIu64 " were said", w->field.name,
+                            job.len, w->place.unpacked);
+        w->made = job.len;
+    }
+    w->bytes = (stk_bytes){ job.dst, (size_t)w->made };
+    return 0;
+}
+
 int stk_request_finish(stk_request *r, stk_error *err)
 {
     for (uint32_t i = 0; i < r->n; i++) {
         stk_wanted *w = &r->want[i];
-        stk_bytes block;
         int rc;
 
         if (w->block) {
-            w->waiter.arrived = waiter_done;
-            w->waiter.cookie = r;
-            atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
-            rc = stk_block_open(w->block, r->data->format, &w->waiter, &block, err);
+            rc = take_block(r, w, err);
             if (rc == STK_PENDING)
-                return rc; /* r may be another worker's by now */
-            if (rc == 0)
-                rc = r->data->format->pick(block, &r->entry, &w->field, &w->bytes, err);
+                return rc;
         } else if (!w->file) {
             rc = 0;
             w->bytes = w->place.here;
@@ -551,6 +617,8 @@ int stk_request_finish(stk_request *r, stk_error *err)
             w->bytes.data = (const uint8_t *)r->io[w->io].dst +
                             (w->place.offset - r->io[w->io].offset);
             w->bytes.len = (size_t)w->place.len;
+            if (rc == 0 && r->unpacks && w->place.unpacked)
+                rc = unpack(r, w, err);
         }
         if (rc < 0) {
             stk_error_at(err, NULL, w->place.offset, (stk_bytes){ 0 });
@@ -609,7 +677,7 @@ int stk_dataset_request(stk_dataset *ds, uint32_t fields, stk_request **out, stk
     stk_cache *blocks = NULL;
     int rc = 0;
 
-    if (ds->format->unpack)
+    if (ds->can & STK_DATA_BLOCKS)
         rc = stk_cache_of_process(&ds->blocks, BLOCKS_MAX, &blocks, err);
     if (r && r->cap_want < fields)
         stk_request_close(&r);

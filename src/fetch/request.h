@@ -21,6 +21,8 @@ typedef struct stk_wanted { /* one field */
     int own;          /* file was opened for this request */
     stk_waiter waiter;
     uint32_t io;     /* else: which read has it */
+    uint64_t room;   /* place.unpacked of a range: where in the request's bytes it is unpacked to ... */
+    uint64_t made;   /* ... and how many bytes that made; UINT64_MAX: not yet */
     stk_bytes bytes; /* the answer */
     uint64_t kept;   /* the engine's: where a GPU has it, so that nothing is read; 0: nowhere */
     stk_bytes
@@ -63,9 +65,11 @@ struct stk_request {
     uint8_t *missing;   /* by read: try() left it */
     stk_bytes *scratch; /* the engine's, by field */
     uint32_t n_io;
-    uint64_t total;      /* bytes of all reads */
+    uint64_t total;      /* bytes of all reads, and of what ranges unpack to */
     uint64_t shard_size; /* without an account */
     int blocks;          /* some of its fields are in blocks */
+    int unpacks;         /* some places have something to unpack */
+    uint8_t *bytes;      /* where its reads begin, and rooms are counted from */
     uint64_t lacks;      /* bytes that begin() asked for last */
     stk_file *file;
     uint8_t *buf;

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "data/shard_data.h"
 #include "fetch/request.h"
 
 #define PAD 40000
@@ -187,7 +188,7 @@ static void begin(const char *names)
     stk_error err;
 
     r->data = ds;
-    assert_int_equal(stk_index_entry(ds->index, 0, &r->entry, &err), 0);
+    assert_int_equal(ds->ops->entry(ds, 0, &r->entry, &err), 0);
     for (; names[n]; n++)
         r->want[n].number = (uint16_t)(strchr(order, names[n]) - order);
     if (stk_request_begin(r, n, &err) < 0)
@@ -319,7 +320,7 @@ static void limits(void **state)
     (void)state;
     r->data = ds;
     r->want[0].number = 2;
-    assert_int_equal(stk_index_entry(ds->index, 0, &r->entry, &err), 0);
+    assert_int_equal(ds->ops->entry(ds, 0, &r->entry, &err), 0);
     account.limit = PAD - 1;
     assert_int_equal(stk_request_begin(r, 1, &err), STK_ENOMEM); /* never */
     account.limit = 2 * PAD;
@@ -339,9 +340,12 @@ static void limits(void **state)
     assert_int_equal(atomic_load(&account.used), 0);
 }
 
-/* A format that says a field is where no file can reach. */
-static int far_locate(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err)
+/* Data that says a field is where no file can reach. */
+static int far_locate(const stk_dataset *d, const stk_entry *e, const stk_field *field, int named,
+                      stk_place *out, stk_error *err)
 {
+    (void)d;
+    (void)named;
     (void)e;
     (void)field;
     (void)err;
@@ -351,17 +355,17 @@ static int far_locate(const stk_entry *e, const stk_field *field, stk_place *out
 
 static void places_that_wrap(void **state)
 {
-    static const stk_format far = {
-        .abi = STK_PLUGIN_ABI, .size = sizeof(stk_format), .name = "far", .locate = far_locate
-    };
-    stk_dataset copy;
+    stk_data_ops far = *ds->ops;
+    stk_shard_data copy;
     stk_error err;
 
     (void)state;
-    memcpy(&copy, ds, sizeof copy);
-    copy.format = &far;
-    r->data = &copy;
-    assert_int_equal(stk_index_entry(ds->index, 0, &r->entry, &err), 0);
+    memcpy((void *)&copy, ds, sizeof copy);
+    far.locate = far_locate;
+    copy.base.ops = &far;
+    copy.base.can &= ~(uint32_t)STK_DATA_RANGES;
+    r->data = &copy.base;
+    assert_int_equal(ds->ops->entry(ds, 0, &r->entry, &err), 0);
     assert_int_equal(stk_request_begin(r, 1, &err), STK_ECORRUPT);
 }
 

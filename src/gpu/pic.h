@@ -28,9 +28,8 @@ typedef struct stk_pic_gather {
     uint8_t quant[3], dc[3], ac[3]; /* the file's numbers of the record's tables */
 } stk_pic_gather;
 
-/* What of a JPEG must go over: g->rec.size bytes.  job->seek: STK_PIC_SEEK, else STK_PIC_WHOLE;
- * job->color: STK_JPEG_YCC is taken only where the view is inside the picture.  One block of
- * scratch, which must live until stk_pic_jpeg_write().
+/* What of a JPEG must go over: g->rec.size bytes.  job->seek: STK_PIC_SEEK, else STK_PIC_WHOLE.
+ * One block of scratch, which must live until stk_pic_jpeg_write().
  * 0; STK_ENOTSUP: the host must decode it; STK_ESTALE: the seek points do not fit; STK_ENOMEM. */
 int stk_pic_jpeg_size(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *view,
                       stk_scratch *scratch, stk_error *err);

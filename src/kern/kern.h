@@ -11,8 +11,8 @@
 #include "base/err.h"
 
 /* Filter weights of one axis (made by kern/taps.h): output i = (sum over k < stride of
- * weight[i*stride+k] * in[first[i]+k] + half) >> shift. The weights of an output are never
- * negative and sum to 1 << shift; those from count[i] on are zero.  An output that is outside
+ * weight[i*stride+k] * in[first[i]+k] + half) >> shift, clamped to 0..255. The weights of an output
+ * sum to 1 << shift; those from count[i] on are zero.  An output that is outside
  * of the picture has count[i] == 0, first[i] == 0 and zero weights, so it comes out black. */
 typedef struct stk_taps {
     uint32_t n;      /* outputs */
@@ -39,26 +39,13 @@ typedef struct stk_kern {
     /* `bytes` bytes of `taps` rows -> one row.  Reads w[0] to w[taps - 1]. */
     void (*vresample)(uint8_t *dst, const uint8_t *const *rows, const int16_t *w, uint32_t taps,
                       uint32_t shift, size_t bytes);
-    /* The same with 6 more bits kept: values of 0 to 255 << 6. */
-    void (*vresample_wide)(uint16_t *dst, const uint8_t *const *rows, const int16_t *w,
-                           uint32_t taps, uint32_t shift, size_t bytes);
     /* n RGBX pixels -> planes dst, dst + plane, dst + 2*plane (elements). */
     void (*store_planar)(void *dst, size_t plane, const uint8_t *src, uint32_t n,
                          const stk_color *color);
     /* The same, interleaved: 3*n elements. */
     void (*store_packed)(void *dst, const uint8_t *src, uint32_t n, const stk_color *color);
-    /* Both for n pixels Y, Cb, Cr, X with 6 more bits: to RGB by JFIF's equation, clamped. */
-    void (*store_planar_ycc)(void *dst, size_t plane, const uint16_t *src, uint32_t n,
-                             const stk_color *color);
-    void (*store_packed_ycc)(void *dst, const uint16_t *src, uint32_t n, const stk_color *color);
+    const struct stk_tile_kern *tile; /* of the same level: kern/tile.h */
 } stk_kern;
-
-#define STK_WIDE 6 /* bits of a fraction */
-#define STK_WIDE_MAX (255 << STK_WIDE)
-#define STK_CR_R 1.402f
-#define STK_CB_G 0.344136286f
-#define STK_CR_G 0.714136286f
-#define STK_CB_B 1.772f
 
 /* The table for a level; falls to the best one built that is not above it. */
 const stk_kern *stk_kern_table(stk_cpu level);

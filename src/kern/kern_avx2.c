@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kern/kern.h"
+#include "kern/tile.h"
 
 #define Z (-128) /* shuffle index: a zero byte */
 
@@ -227,26 +228,6 @@ static void avx2_vresample(uint8_t *dst, const uint8_t *const *rows, const int16
     }
 }
 
-static void avx2_vresample_wide(uint16_t *dst, const uint8_t *const *rows, const int16_t *w,
-                                uint32_t taps, uint32_t shift, size_t bytes)
-{
-    __m256i half = _mm256_set1_epi32(1 << (shift - STK_WIDE - 1));
-    __m128i by = _mm_cvtsi32_si128((int)shift - STK_WIDE);
-
-    if (bytes < 32) {
-        stk_kern_c.vresample_wide(dst, rows, w, taps, shift, bytes);
-        return;
-    }
-    for (size_t from = 0; from < bytes; from += 32) {
-        size_t at = from + 32 <= bytes ? from : bytes - 32;
-        struct words v = down32(rows, at, w, taps, half, by);
-
-        /* each lane has its own 16 bytes in order */
-        _mm256_storeu_si256((void *)(dst + at), _mm256_permute2x128_si256(v.lo, v.hi, 0x20));
-        _mm256_storeu_si256((void *)(dst + at + 16), _mm256_permute2x128_si256(v.lo, v.hi, 0x31));
-    }
-}
-
 /* ---- store ---- */
 
 /* Eight colored values as type `dtype`, at element `at`. */
@@ -404,141 +385,9 @@ static void avx2_store_packed(void *dst, const uint8_t *src, uint32_t n, const s
         packed(dst, src, n, color, STK_U8);
 }
 
-/* ---- store, from Y, Cb, Cr ---- */
-
-struct rgb {
-    __m256 c[3];
-};
-
-static inline __m256 wide_clamp(__m256 v)
-{
-    return _mm256_min_ps(_mm256_max_ps(v, _mm256_setzero_ps()),
-                         _mm256_set1_ps((float)STK_WIDE_MAX));
-}
-
-/* Eight pixels of four words -> R, G, B, colored. */
-static inline struct rgb ycc_rgb(const uint16_t *src, const __m256 mul[3], const __m256 add[3])
-{
-    const __m256i low = _mm256_set1_epi32(0xffff);
-    const __m256 mid = _mm256_set1_ps(128 << STK_WIDE);
-    __m256i a = load256(src), b = load256(src + 16);
-    /* Y Cb | Cr X dwords: gather the even ones of both, in pixel order, then the odd ones */
-    __m256 pa = _mm256_castsi256_ps(a), pb = _mm256_castsi256_ps(b);
-    __m256i yb = _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(pa, pb, 0x88)),
-                                          0xd8);
-    __m256i rx = _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(pa, pb, 0xdd)),
-                                          0xd8);
-    __m256 y = _mm256_cvtepi32_ps(_mm256_and_si256(yb, low));
-    __m256 cb = _mm256_sub_ps(_mm256_cvtepi32_ps(_mm256_srli_epi32(yb, 16)), mid);
-    __m256 cr = _mm256_sub_ps(_mm256_cvtepi32_ps(_mm256_and_si256(rx, low)), mid);
-    __m256 r = _mm256_add_ps(y, _mm256_mul_ps(cr, _mm256_set1_ps(STK_CR_R)));
-    __m256 g = _mm256_sub_ps(_mm256_sub_ps(y, _mm256_mul_ps(cb, _mm256_set1_ps(STK_CB_G))),
-                             _mm256_mul_ps(cr, _mm256_set1_ps(STK_CR_G)));
-    __m256 u = _mm256_add_ps(y, _mm256_mul_ps(cb, _mm256_set1_ps(STK_CB_B)));
-
-    return (struct rgb){ { _mm256_add_ps(_mm256_mul_ps(wide_clamp(r), mul[0]), add[0]),
-                           _mm256_add_ps(_mm256_mul_ps(wide_clamp(g), mul[1]), add[1]),
-                           _mm256_add_ps(_mm256_mul_ps(wide_clamp(u), mul[2]), add[2]) } };
-}
-
-static inline void ycc_color(const stk_color *color, __m256 mul[3], __m256 add[3])
-{
-    for (int c = 0; c < 3; c++) {
-        mul[c] = _mm256_set1_ps(color->mul[c] * (1.0f / (1 << STK_WIDE)));
-        add[c] = _mm256_set1_ps(color->add[c]);
-    }
-}
-
-static inline __attribute__((always_inline)) void planar_ycc(void *dst, size_t plane,
-                                                             const uint16_t *src, uint32_t n,
-                                                             const stk_color *color,
-                                                             stk_dtype dtype)
-{
-    __m256 mul[3], add[3];
-
-    ycc_color(color, mul, add);
-    for (size_t from = 0; from < n; from += 8) {
-        size_t at = from + 8 <= n ? from : n - 8;
-        struct rgb v = ycc_rgb(src + 4 * at, mul, add);
-
-        for (size_t c = 0; c < 3; c++)
-            put_color(dst, at + c * plane, v.c[c], dtype);
-    }
-}
-
-static void avx2_store_planar_ycc(void *dst, size_t plane, const uint16_t *src, uint32_t n,
-                                  const stk_color *color)
-{
-    if (n < 8)
-        stk_kern_c.store_planar_ycc(dst, plane, src, n, color);
-    else if (color->dtype == STK_F32)
-        planar_ycc(dst, plane, src, n, color, STK_F32);
-    else if (color->dtype == STK_F16)
-        planar_ycc(dst, plane, src, n, color, STK_F16);
-    else if (color->dtype == STK_BF16)
-        planar_ycc(dst, plane, src, n, color, STK_BF16);
-    else
-        planar_ycc(dst, plane, src, n, color, STK_U8);
-}
-
-/* Third k of r0 g0 b0 r1 g1 b1 ...: lanes 3i + c of all 24 come from element i of channel c. */
-static inline __m256 third(const struct rgb *v, int k)
-{
-    static const int32_t from[3][8] = { { 0, 0, 0, 1, 1, 1, 2, 2 },
-                                        { 2, 3, 3, 3, 4, 4, 4, 5 },
-                                        { 5, 5, 6, 6, 6, 7, 7, 7 } };
-    static const uint32_t is[3][3][8] = {
-#define Y ~0u
-        { { Y, 0, 0, Y, 0, 0, Y, 0 }, { 0, Y, 0, 0, Y, 0, 0, Y }, { 0, 0, Y, 0, 0, Y, 0, 0 } },
-        { { 0, Y, 0, 0, Y, 0, 0, Y }, { 0, 0, Y, 0, 0, Y, 0, 0 }, { Y, 0, 0, Y, 0, 0, Y, 0 } },
-        { { 0, 0, Y, 0, 0, Y, 0, 0 }, { Y, 0, 0, Y, 0, 0, Y, 0 }, { 0, Y, 0, 0, Y, 0, 0, Y } },
-#undef Y
-    };
-    __m256i at = load256(from[k]);
-    __m256 out = _mm256_setzero_ps();
-
-    for (int c = 0; c < 3; c++)
-        out = _mm256_or_ps(out, _mm256_and_ps(_mm256_permutevar8x32_ps(v->c[c], at),
-                                              _mm256_castsi256_ps(load256(is[k][c]))));
-    return out;
-}
-
-static inline __attribute__((always_inline)) void packed_ycc(void *dst, const uint16_t *src,
-                                                             uint32_t n, const stk_color *color,
-                                                             stk_dtype dtype)
-{
-    __m256 mul[3], add[3];
-
-    ycc_color(color, mul, add);
-    for (size_t from = 0; from < n; from += 8) {
-        size_t at = from + 8 <= n ? from : n - 8;
-        struct rgb v = ycc_rgb(src + 4 * at, mul, add);
-
-        for (int k = 0; k < 3; k++)
-            put_color(dst, 3 * at + 8 * (size_t)k, third(&v, k), dtype);
-    }
-}
-
-static void avx2_store_packed_ycc(void *dst, const uint16_t *src, uint32_t n,
-                                  const stk_color *color)
-{
-    if (n < 8)
-        stk_kern_c.store_packed_ycc(dst, src, n, color);
-    else if (color->dtype == STK_F32)
-        packed_ycc(dst, src, n, color, STK_F32);
-    else if (color->dtype == STK_F16)
-        packed_ycc(dst, src, n, color, STK_F16);
-    else if (color->dtype == STK_BF16)
-        packed_ycc(dst, src, n, color, STK_BF16);
-    else
-        packed_ycc(dst, src, n, color, STK_U8);
-}
-
 const stk_kern stk_kern_avx2 = { .name = "avx2",
                                  .hresample = avx2_hresample,
                                  .vresample = avx2_vresample,
                                  .store_planar = avx2_store_planar,
                                  .store_packed = avx2_store_packed,
-                                 .vresample_wide = avx2_vresample_wide,
-                                 .store_planar_ycc = avx2_store_planar_ycc,
-                                 .store_packed_ycc = avx2_store_packed_ycc };
+                                 .tile = &stk_tile_avx2 };

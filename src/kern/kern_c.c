@@ -6,9 +6,15 @@
  * by integer arithmetic, which is what the hardware does; mul and add are finite, so there is no
  * NaN to keep. */
 #include "kern/kern.h"
+#include "kern/tile.h"
 
 #include <assert.h>
 #include <string.h>
+
+static uint8_t clamp8(int32_t v)
+{
+    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
 
 static void c_hresample(uint8_t *dst, const uint8_t *src, const stk_taps *t)
 {
@@ -23,7 +29,7 @@ static void c_hresample(uint8_t *dst, const uint8_t *src, const stk_taps *t)
             for (int c = 0; c < 4; c++)
                 sum[c] += p[4 * k + c] * w[k];
         for (int c = 0; c < 4; c++)
-            dst[4 * (size_t)i + c] = (uint8_t)(sum[c] >> t->shift);
+            dst[4 * (size_t)i + c] = clamp8(sum[c] >> t->shift);
     }
 }
 
@@ -42,7 +48,7 @@ static void c_vresample(uint8_t *dst, const uint8_t *const *rows, const int16_t 
             for (size_t j = 0; j < n; j++)
                 sum[j] += rows[k][at + j] * w[k];
         for (size_t j = 0; j < n; j++)
-            dst[at + j] = (uint8_t)(sum[j] >> shift);
+            dst[at + j] = clamp8(sum[j] >> shift);
     }
 }
 
@@ -128,74 +134,9 @@ static void c_store_packed(void *dst, const uint8_t *src, uint32_t n, const stk_
     store(dst, (struct place){ .plane = 1, .step = 3 }, src, n, color);
 }
 
-static void c_vresample_wide(uint16_t *dst, const uint8_t *const *rows, const int16_t *w,
-                             uint32_t taps, uint32_t shift, size_t bytes)
-{
-    int32_t half = 1 << (shift - STK_WIDE - 1);
-
-    for (size_t j = 0; j < bytes; j++) {
-        int32_t sum = half;
-
-        for (uint32_t k = 0; k < taps; k++)
-            sum += rows[k][j] * w[k];
-        dst[j] = (uint16_t)(sum >> (shift - STK_WIDE));
-    }
-}
-
-static float clamp_wide(float v)
-{
-    v = v > 0 ? v : 0;
-    return v < (float)STK_WIDE_MAX ? v : (float)STK_WIDE_MAX;
-}
-
-static void rgb_of(const uint16_t *p, float rgb[3])
-{
-    const float mid = 128 << STK_WIDE;
-    float y = p[0], cb = (float)p[1] - mid, cr = (float)p[2] - mid;
-
-    rgb[0] = clamp_wide(y + cr * STK_CR_R);
-    rgb[1] = clamp_wide(y - cb * STK_CB_G - cr * STK_CR_G);
-    rgb[2] = clamp_wide(y + cb * STK_CB_B);
-}
-
-static void store_ycc(void *dst, struct place to, const uint16_t *src, uint32_t n,
-                      const stk_color *color)
-{
-    float rgb[3];
-
-    for (size_t i = 0; i < n; i++) {
-        rgb_of(src + 4 * i, rgb);
-        for (size_t c = 0; c < 3; c++) {
-            float v = rgb[c] * (color->mul[c] * (1.0f / (1 << STK_WIDE))) + color->add[c];
-            size_t at = i * to.step + c * to.plane;
-
-            switch (color->dtype) {
-            case STK_U8: ((uint8_t *)dst)[at] = u8_from(v); break;
-            case STK_F16: ((uint16_t *)dst)[at] = f16_from(v); break;
-            case STK_BF16: ((uint16_t *)dst)[at] = bf16_from(v); break;
-            case STK_F32: ((float *)dst)[at] = v; break;
-            default: assert(!"a dtype that the plan refuses");
-            }
-        }
-    }
-}
-
-static void c_store_planar_ycc(void *dst, size_t plane, const uint16_t *src, uint32_t n,
-                               const stk_color *color)
-{
-    store_ycc(dst, (struct place){ .plane = plane, .step = 1 }, src, n, color);
-}
-
-static void c_store_packed_ycc(void *dst, const uint16_t *src, uint32_t n, const stk_color *color)
-{
-    store_ycc(dst, (struct place){ .plane = 1, .step = 3 }, src, n, color);
-}
-
 const stk_kern stk_kern_c = { .name = "c",
                               .hresample = c_hresample,
                               .vresample = c_vresample,
                               .store_planar = c_store_planar,
                               .store_packed = c_store_packed,
-                              .vresample_wide = c_vresample_wide,
-                              .store_planar_ycc = c_store_planar_ycc,
-                              .store_packed_ycc = c_store_packed_ycc };
+                              .tile = &stk_tile_c };

@@ -50,11 +50,10 @@ static size_t out_elements(const stk_view *v)
 }
 
 /* Run with pixels that are `margin` wider than needed where the picture allows. */
-static void run_in(const struct picture *p, stk_sample_job *job, uint32_t margin,
-                   const stk_kern *kern, stk_space space)
+static void run(const struct picture *p, stk_sample_job *job, uint32_t margin, const stk_kern *kern)
 {
     stk_scratch scratch = { 0 };
-    stk_pixels px = { .space = space };
+    stk_pixels px = { 0 };
     stk_rect n;
     stk_error err;
 
@@ -78,11 +77,6 @@ static void run_in(const struct picture *p, stk_sample_job *job, uint32_t margin
     assert_true(scratch.next <= 4);
     stk_scratch_fini(&scratch);
     free(px.data);
-}
-
-static void run(const struct picture *p, stk_sample_job *job, uint32_t margin, const stk_kern *kern)
-{
-    run_in(p, job, margin, kern, STK_RGBX);
 }
 
 static uint8_t *run_u8(const struct picture *p, const stk_view *v, stk_layout layout,
@@ -325,68 +319,6 @@ static void test_color(void **state)
     (void)state;
 }
 
-/* Y, Cb, Cr of random pixels: near the conversion of the naive sampling, the same on every CPU. */
-static void check_ycc(const struct picture *p, const stk_view *v, stk_layout layout,
-                      stk_dtype dtype)
-{
-    stk_sample_job job = {
-        .view = v, .dtype = dtype, .layout = layout, .mul = { 1, 0.5f, 1 }, .add = { 0, 3, 0 }
-    };
-    size_t n = out_elements(v), size = stk_dtype_size(dtype), plane = n / 3;
-    uint8_t *out[2] = { malloc(n * size), malloc(n * size) };
-
-    for (int k = 0; k < 2; k++) {
-        job.dst = out[k];
-        run_in(p, &job, 0, stk_kern_table(k ? stk_cpu_level() : STK_CPU_NONE), STK_YCCX);
-    }
-    assert_memory_equal(out[0], out[1], n * size);
-    for (uint32_t y = 0; dtype == STK_F32 && y < v->vis_h; y++)
-        for (uint32_t x = 0; x < v->vis_w; x++) {
-            int64_t from = v->flip_x ? v->vis_w - 1 - x : x;
-            double l = naive(p, v, from, y, 0), cb = naive(p, v, from, y, 1) - 128,
-                   cr = naive(p, v, from, y, 2) - 128;
-            double want[3] = { l + 1.402 * cr, l - 0.344136 * cb - 0.714136 * cr, l + 1.772 * cb };
-
-            for (size_t c = 0; c < 3; c++) {
-                size_t i = (size_t)y * v->vis_w + x;
-                float got = ((
-                    float *)(void *)out[1])[layout == STK_CHW ? c * plane + i : 3 * i + c];
-                double w = want[c] < 0 ? 0 : want[c] > 255 ? 255 : want[c];
-
-                assert_true(fabs((double)got - (c == 1 ? w * 0.5 + 3 : w)) < 1.6);
-            }
-        }
-    free(out[0]);
-    free(out[1]);
-}
-
-static void test_ycc(void **state)
-{
-    static const stk_dtype dtypes[] = { STK_F32, STK_F16, STK_BF16, STK_U8 };
-    struct picture p = picture_new(61, 47, 9);
-    stk_rng rng;
-    stk_view v;
-
-    (void)state;
-    stk_rng_init(&rng, 20, 0, 0, 0, 0);
-    for (int i = 0, n = 0; n < 60; i++) {
-        v = view_of(61, 47, (stk_rect){ 0, 0, 61, 47 }, 1 + stk_rng_below(&rng, 70),
-                    1 + stk_rng_below(&rng, 70));
-        v.clip.w = 1 + stk_rng_below(&rng, 61);
-        v.clip.h = 1 + stk_rng_below(&rng, 47);
-        v.clip.x = stk_rng_below(&rng, 62 - v.clip.w);
-        v.clip.y = stk_rng_below(&rng, 48 - v.clip.h);
-        v.flip_x = (uint8_t)(i & 1);
-        assert_true(stk_sample_inside(&v));
-        check_ycc(&p, &v, i & 2 ? STK_CHW : STK_HWC, dtypes[n++ & 3]);
-    }
-    v.vis_x = -1;
-    assert_false(stk_sample_inside(&v));
-    v.vis_x = 1;
-    assert_false(stk_sample_inside(&v));
-    stk_free(p.px);
-}
-
 static void test_no_memory(void **state)
 {
     struct picture p = picture_new(20, 20, 5);
@@ -427,7 +359,6 @@ int main(void)
         cmocka_unit_test(test_copy_and_black),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_color),
-        cmocka_unit_test(test_ycc),
         cmocka_unit_test(test_no_memory),
     };
 

@@ -36,13 +36,13 @@ static int add_shards(const stk_schedule *s, const stk_plan_data *data, starts *
                       stk_error *err)
 {
     for (uint32_t d = 0; d < data->n; d++) {
-        const stk_index *ix = data->set[d]->index;
+        const stk_dataset *ds = data->set[d];
 
-        for (uint64_t i = 0; i < stk_index_shards(ix); i++) {
+        for (uint64_t i = 0; i < stk_dataset_shards(ds); i++) {
             uint64_t first, end;
             stk_shard_info info;
 
-            STK_TRY(stk_index_shard(ix, i, &info, err));
+            STK_TRY(ds->ops->shard(ds, i, &info, err));
             first = stk_sample_set_below(&s->set, s->set.start[d] + info.first);
             end = stk_sample_set_below(&s->set, s->set.start[d] + info.first + info.samples);
             if (end > first)
@@ -60,11 +60,13 @@ static int add_table(const stk_schedule *s, const stk_plan_data *data, uint64_t 
     uint32_t last = UINT32_MAX;
 
     for (uint64_t i = 0; i < n && list->n <= n / SHORT_RUN; i++) {
+        const stk_dataset *ds;
         stk_where w;
         stk_entry x;
 
         stk_sample_set_at(&s->set, i, &w);
-        STK_TRY(stk_index_entry(data->set[w.dataset]->index, w.sample, &x, err));
+        ds = data->set[w.dataset];
+        STK_TRY(ds->ops->entry(ds, w.sample, &x, err));
         if (w.dataset != last || x.shard != shard)
             STK_TRY(add(list, i, err));
         last = w.dataset;
@@ -128,12 +130,12 @@ static int mean_size(const stk_plan_data *data, uint64_t *out, stk_error *err)
     uint64_t bytes = 0, samples = 0;
 
     for (uint32_t d = 0; d < data->n; d++) {
-        const stk_index *ix = data->set[d]->index;
+        const stk_dataset *ds = data->set[d];
 
-        for (uint64_t i = 0; i < stk_index_shards(ix); i++) {
+        for (uint64_t i = 0; i < stk_dataset_shards(ds); i++) {
             stk_shard_info info;
 
-            STK_TRY(stk_index_shard(ix, i, &info, err));
+            STK_TRY(ds->ops->shard(ds, i, &info, err));
             bytes += info.size;
             samples += info.samples;
         }

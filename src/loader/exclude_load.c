@@ -104,7 +104,7 @@ static int has_key(const entry *e, stk_bytes key)
     return !e->key || (key.len == e->key_len && !memcmp(key.data, e->key, key.len));
 }
 
-static int find_by_offset(const stk_index *ix, const stk_shard_info *s, const entry *e,
+static int find_by_offset(const stk_dataset *ds, const stk_shard_info *s, const entry *e,
                           uint64_t *id, stk_error *err)
 {
     uint64_t lo = s->first, hi = s->first + s->samples;
@@ -113,7 +113,7 @@ static int find_by_offset(const stk_index *ix, const stk_shard_info *s, const en
     while (lo < hi) { /* samples are in the order of their offsets */
         uint64_t mid = lo + (hi - lo) / 2;
 
-        STK_TRY(stk_index_entry(ix, mid, &at, err));
+        STK_TRY(ds->ops->entry(ds, mid, &at, err));
         if (at.offset < e->offset)
             lo = mid + 1;
         else
@@ -121,18 +121,18 @@ static int find_by_offset(const stk_index *ix, const stk_shard_info *s, const en
     }
     if (lo == s->first + s->samples)
         return STK_END;
-    STK_TRY(stk_index_entry(ix, lo, &at, err));
+    STK_TRY(ds->ops->entry(ds, lo, &at, err));
     *id = lo;
     return at.offset == e->offset && has_key(e, at.key) ? 0 : STK_END;
 }
 
-static int find_by_key(const stk_index *ix, const stk_shard_info *s, const entry *e, uint64_t *id,
+static int find_by_key(const stk_dataset *ds, const stk_shard_info *s, const entry *e, uint64_t *id,
                        stk_error *err)
 {
     stk_entry at;
 
     for (*id = s->first; *id < s->first + s->samples; ++*id) {
-        STK_TRY(stk_index_entry(ix, *id, &at, err));
+        STK_TRY(ds->ops->entry(ds, *id, &at, err));
         if (has_key(e, at.key))
             return 0;
     }
@@ -142,7 +142,7 @@ static int find_by_key(const stk_index *ix, const stk_shard_info *s, const entry
 /* STK_END: it has no such sample. */
 static int exclude_in(load *l, uint32_t data, const stk_shard_info *s, const entry *e)
 {
-    const stk_index *ix = l->data[data]->index;
+    const stk_dataset *ds = l->data[data];
     uint64_t id;
     int rc = STK_END;
 
@@ -152,9 +152,9 @@ static int exclude_in(load *l, uint32_t data, const stk_shard_info *s, const ent
         return 0;
     }
     if (e->offset != STK_NO_OFFSET)
-        rc = find_by_offset(ix, s, e, &id, l->err);
+        rc = find_by_offset(ds, s, e, &id, l->err);
     if (rc == STK_END && e->key)
-        rc = find_by_key(ix, s, e, &id, l->err);
+        rc = find_by_key(ds, s, e, &id, l->err);
     return rc == 0 ? take_out(l, data, id) : rc;
 }
 
@@ -178,7 +178,7 @@ static int exclude_line(load *l, const entry *e, uint32_t n_data)
             stk_shard_info s;
             int rc;
 
-            STK_TRY(stk_index_shard(l->data[d]->index, i, &s, l->err));
+            STK_TRY(l->data[d]->ops->shard(l->data[d], i, &s, l->err));
             if (!is_shard(e->shard, s.name, stk_dataset_shard_name(l->data[d], i)))
                 continue;
             met = 1;
@@ -213,7 +213,7 @@ static int exclude_keys(load *l, uint32_t n_data)
         for (uint64_t i = 0; i < stk_dataset_len(l->data[d]); i++) {
             uint64_t h;
 
-            STK_TRY(stk_index_entry(l->data[d]->index, i, &at, l->err));
+            STK_TRY(l->data[d]->ops->entry(l->data[d], i, &at, l->err));
             h = stk_hash64(0, at.key.data, at.key.len);
             if (bsearch(&h, l->hash, l->n_hash, sizeof h, by_value))
                 STK_TRY(take_out(l, d, i));

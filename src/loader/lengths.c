@@ -47,11 +47,11 @@ static uint64_t chains_print(const stk_plan_chains *c)
 /* A shard may be written to and keep its size and fingerprint. */
 static int shard_time(const stk_dataset *ds, uint64_t i, uint64_t *hash, stk_error *err)
 {
-    const char *name = stk_shards_name(ds->shards, i);
+    const char *name = stk_dataset_shard_name(ds, i);
     stk_shard_info info;
     struct stat st;
 
-    STK_TRY(stk_index_shard(ds->index, i, &info, err));
+    STK_TRY(ds->ops->shard(ds, i, &info, err));
     if (name && name[0] == '/' && stat(name, &st) == 0)
         info.mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
     *hash = stk_hash64(*hash, &info.mtime_ns, sizeof info.mtime_ns);
@@ -64,7 +64,7 @@ static int data_print(const stk_dataset *ds, uint64_t *out, stk_error *err)
 
     STK_TRY(stk_dataset_print(ds, &p, err));
     *out = stk_hash64(p.content, &p.names, sizeof p.names) + p.bytes;
-    for (uint64_t i = 0; ds->index && i < stk_index_shards(ds->index); i++)
+    for (uint64_t i = 0; ds->ops->shard && i < stk_dataset_shards(ds); i++)
         STK_TRY(shard_time(ds, i, out, err));
     return 0;
 }

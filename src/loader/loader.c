@@ -296,7 +296,7 @@ int stk_loader_ledger(stk_loader *l, const char *folder, uint64_t generation, ui
 
 int stk_loader_print(const stk_loader *l, stk_fingerprint *out, stk_error *err)
 {
-    return stk_engine_print(&l->e, out, err);
+    return stk_plan_print(l->e.plan, l->e.schedule, out, err);
 }
 
 uint64_t stk_loader_drawn_print(const stk_loader *l)
@@ -307,6 +307,11 @@ uint64_t stk_loader_drawn_print(const stk_loader *l)
 uint64_t stk_loader_chain_print(const stk_loader *l, uint32_t output)
 {
     return output < l->plan->outputs.common->n_out ? l->plan->chains.chain[output].print : 0;
+}
+
+uint64_t stk_loader_chain_old_print(const stk_loader *l, uint32_t output)
+{
+    return output < l->plan->outputs.common->n_out ? l->plan->chains.chain[output].old_print : 0;
 }
 
 int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err)

@@ -9,30 +9,32 @@
 
 /* ---- which array ---- */
 
-static const stk_array *find(const stk_arrays *s, const char *name)
+/* Of a data set with one array it is that one, unless the chain names another. */
+static const stk_array *only_array(const stk_dataset *ds)
 {
-    for (uint32_t i = 0; i < s->n; i++)
-        if (!strcmp(s->array[i].name, name))
-            return &s->array[i];
-    return NULL;
+    stk_field_type first, more;
+
+    if (!ds->ops->type(ds, 0, &first) || ds->ops->type(ds, 1, &more))
+        return NULL;
+    return ds->ops->array(ds, first.name);
 }
 
-static int bind(const stk_chain *c, const char *output, const stk_arrays *s, const stk_array **out,
-                stk_error *err)
+static int bind(const stk_chain *c, const char *output, const stk_dataset *ds,
+                const stk_array **out, stk_error *err)
 {
     char have[96] = "";
+    const char *name;
     size_t at = 0;
 
     *out = NULL;
     for (uint32_t i = 0; i < c->n_from && !*out; i++)
-        *out = find(s, c->from[i]);
-    if (!*out && !c->from_given && s->n == 1)
-        *out = s->array;
+        *out = ds->ops->array(ds, c->from[i]);
+    if (!*out && !c->from_given)
+        *out = only_array(ds);
     if (*out)
         return 0;
-    for (uint32_t i = 0; i < s->n && at < sizeof have; i++)
-        at += (size_t)snprintf(have + at, sizeof have - at, "%s%s", i ? ", " : "",
-                               s->array[i].name);
+    for (uint32_t i = 0; (name = stk_dataset_field(ds, i)) && at < sizeof have; i++)
+        at += (size_t)snprintf(have + at, sizeof have - at, "%s%s", i ? ", " : "", name);
     return stk_fail(err, STK_EINVAL, "output %s: there is no array %s: the arrays are %s", output,
                     c->from[0], have);
 }
@@ -66,7 +68,7 @@ static int plan_out(stk_plan_chains *out, const stk_plan_data *data, uint32_t d,
     stk_spec *s = &c->spec;
     const stk_array *a;
 
-    STK_TRY(bind(c, output, data->set[d]->arrays, &a, err));
+    STK_TRY(bind(c, output, data->set[d], &a, err));
     o->array = a;
     if (c->tokens) {
         STK_TRY(check_tokens(c, output, a, err));

@@ -32,6 +32,7 @@ static uint64_t padded(const stk_schedule *s, uint64_t id)
 static int too_long(const stk_schedule *s, const stk_plan_data *data, uint64_t id, uint64_t budget,
                     stk_error *err)
 {
+    const stk_dataset *ds;
     const char *shard = NULL;
     uint64_t offset = STK_NO_OFFSET;
     stk_bytes key = { 0 };
@@ -41,8 +42,9 @@ static int too_long(const stk_schedule *s, const stk_plan_data *data, uint64_t i
 
     while (d + 1 < data->n && s->start[d + 1] <= id)
         d++;
-    if (stk_index_entry(data->set[d]->index, id - s->start[d], &entry, NULL) == 0) {
-        shard = stk_shards_name(data->set[d]->shards, entry.shard);
+    ds = data->set[d];
+    if (ds->ops->entry(ds, id - s->start[d], &entry, NULL) == 0) {
+        shard = ds->ops->shard_name(ds, entry.shard);
         offset = entry.offset;
         key = stk_key_shown(entry.key);
     }
@@ -202,7 +204,7 @@ static int find_lengths(stk_schedule *s, const stk_plan_input *in, const stk_pla
 {
     if (again)
         return array_lengths(s, so_far->chains.arrays, err);
-    if (so_far->data.arrays)
+    if (so_far->data.immediate)
         return stk_fail(err, STK_ENOTSUP,
                         "rows of arrays and windows of tokens all have one length: %s is for rows "
                         "that differ",

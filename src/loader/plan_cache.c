@@ -29,7 +29,7 @@ static uint32_t number_outputs(uint32_t *keep, const stk_plan_chains *c)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->n_out; i++) {
-        if (!c->out[i].far_bytes || c->open_root[i])
+        if (!c->out[i].far_bytes || c->open_root[i] || c->chain[i].tiled)
             continue;
         for (uint32_t k = 0; k < i && !keep[i]; k++)
             if (keep[k] && same_field(&c->chain[k], &c->chain[i]))
@@ -46,14 +46,14 @@ static uint64_t all_bytes(const stk_plan_data *data)
     uint64_t bytes = 1 << 20;
 
     for (uint32_t d = 0; d < data->n; d++) {
-        const stk_index *ix = data->set[d]->index;
+        const stk_dataset *ds = data->set[d];
         stk_shard_info s;
 
-        if (data->set[d]->format->locate)
+        if (!(ds->can & STK_DATA_RANGES))
             return 0;
-        bytes += stk_dataset_len(data->set[d]) * 128;
-        for (uint64_t k = 0; k < stk_index_shards(ix); k++)
-            if (stk_index_shard(ix, k, &s, NULL) == 0)
+        bytes += stk_dataset_len(ds) * 128;
+        for (uint64_t k = 0; k < stk_dataset_shards(ds); k++)
+            if (ds->ops->shard(ds, k, &s, NULL) == 0)
                 bytes += s.size;
     }
     return bytes;
@@ -62,7 +62,7 @@ static uint64_t all_bytes(const stk_plan_data *data)
 static int has_points(const stk_plan_data *data)
 {
     for (uint32_t d = 0; d < data->n; d++)
-        if (data->set[d]->seek)
+        if (data->set[d]->can & STK_DATA_HINTS)
             return 1;
     return 0;
 }
@@ -222,7 +222,7 @@ int stk_plan_cache_make(stk_plan_cache *out, const stk_plan_input *in, const stk
                                      : 0;
     if (!so_far->gpu.device)
         return stk_fail(err, STK_EINVAL, "cache=\"device\" is for device=\"cuda\"");
-    return so_far->data.arrays ? keep_arrays(out, in, so_far, err)
+    return so_far->data.immediate ? keep_arrays(out, in, so_far, err)
                                : keep_pictures(out, in, so_far, err);
 }
 

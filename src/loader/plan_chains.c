@@ -5,22 +5,20 @@
 
 #include "gpu/pic.h"
 #include "loader/parts.h"
+#include "loader/plan_field.h"
 #include "loader/ragged.h"
 
 /* Either all data sets are arrays or none is. */
 static int check_kinds(const stk_plan_data *data, const stk_loader_options *o, stk_error *err)
 {
     for (uint32_t d = 1; d < data->n; d++)
-        if ((data->set[d]->arrays != NULL) != data->arrays)
+        if (!(data->set[d]->can & STK_DATA_IMMEDIATE) != !data->immediate)
             return stk_fail(
                 err, STK_EINVAL,
                 "a loader takes arrays and token files, or shards of samples, not both");
-    if (data->arrays && (o->exclude || (o->shuffle == STK_SHUFFLE_BLOCK && !o->order)))
-        return stk_fail(err, STK_ENOTSUP,
-                        "%s is for shards with an index, not for arrays and token "
-                        "files",
-                        o->exclude ? "exclude" : "shuffle=\"block\"");
-    if (data->arrays && o->on_error == STK_ON_ERROR_SKIP)
+    if (data->immediate && (o->exclude || (o->shuffle == STK_SHUFFLE_BLOCK && !o->order)))
+        return stk_needs_index(data->set[0], o->exclude ? "exclude" : "shuffle=\"block\"", err);
+    if (data->immediate && o->on_error == STK_ON_ERROR_SKIP)
         return stk_fail(
             err, STK_ENOTSUP,
             "on_error=\"skip\" is for samples that are decoded each by itself; a row of "
@@ -45,12 +43,14 @@ static int bind(stk_plan_chains *out, uint32_t i, const stk_plan_data *data, stk
     int bound = 0, rc;
 
     for (uint32_t d = 0; d < data->n; d++) {
-        if (c->open_root && !data->set[d]->format->find)
+        const stk_dataset *ds = data->set[d];
+
+        if (c->open_root && !(ds->can & STK_DATA_NAMES_FILES))
             return stk_fail(err, STK_ENOTSUP,
                             "output %s: open reads files that a manifest (.csv, .jsonl) names; "
                             "fields of the format %s are the data themselves",
-                            name, data->set[d]->format->name);
-        rc = stk_chain_bind(c, name, data->set[d]->index, &out->binding[d][i], err);
+                            name, ds->ops->kind(ds));
+        rc = stk_chain_bind(c, name, ds, &out->binding[d][i], err);
         if (rc < 0)
             return rc;
         bound |= rc != STK_END;
@@ -69,22 +69,32 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
     const stk_output *asked = &in->o->outputs[i];
     stk_out_plan *p = &out->out[i];
     stk_chain *c = &out->chain[i];
+    stk_chain_head head;
 
     if (!asked->name || !asked->chain)
         return stk_fail(err, STK_EINVAL, "output %u needs a name and a chain", i);
     p->name = stk_strdup(asked->name);
     if (!p->name)
         return stk_fail_nomem(err, 64);
-    if (so_far->data.arrays)
+    if (so_far->data.immediate)
         return stk_chain_plan_rows(c, so_far->policy.registry, p->name, asked->chain, err);
-    STK_TRY(stk_chain_plan(c, so_far->policy.registry, p->name, asked->chain, err));
+    head = (stk_chain_head){ so_far->policy.registry, stk_plan_field_type,
+                             (void *)(uintptr_t)&so_far->data };
+    STK_TRY(stk_chain_plan_field(c, &head, p->name, asked->chain, err));
     STK_TRY(stk_ragged_plan(out, i, in, so_far->ranks.rows, err));
+    if (c->inexact)
+        stk_log_line(&so_far->policy.log, STK_LOG_WARN,
+                     "output %s: image(exact=false) has no effect: pixels are always exact; leave "
+                     "it out",
+                     p->name);
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
     if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes)
         as_records(p);
     out->open_root[i] = c->open_root;
-    if (c->fallback)
+    if (c->fallback && c->stored)
+        STK_TRY(stk_plan_field_default(c, &out->fallback[i], err));
+    else if (c->fallback)
         out->fallback[i] = (stk_bytes){ (const uint8_t *)c->fallback, strlen(c->fallback) };
     return bind(out, i, &so_far->data, err);
 }
@@ -125,7 +135,7 @@ int stk_plan_chains_make(stk_plan_chains *out, const stk_plan_input *in, const s
                 return stk_fail(err, STK_EINVAL, "two outputs are called %s", o->outputs[i].name);
         STK_TRY(plan_output(out, i, in, so_far, err));
     }
-    return so_far->data.arrays ? stk_plan_array_make(out, &so_far->data, err) : 0;
+    return so_far->data.immediate ? stk_plan_array_make(out, &so_far->data, err) : 0;
 }
 
 void stk_plan_chains_fini(stk_plan_chains *p, uint32_t n_data)

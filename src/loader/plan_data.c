@@ -8,10 +8,12 @@ int stk_plan_sources(const stk_plan_data *p,
                      stk_error *err)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        const stk_shards *shards = p->set[i]->shards;
+        const stk_dataset *ds = p->set[i];
         const char *name;
 
-        for (uint64_t k = 0; shards && (name = stk_shards_name(shards, k)); k++)
+        if (ds->can & STK_DATA_IMMEDIATE) /* reads by itself */
+            continue;
+        for (uint64_t k = 0; (name = ds->ops->shard_name(ds, k)); k++)
             if (name[0] != '/') /* a plain path */
                 STK_TRY(each(cookie, stk_registry_source(name), err));
     }
@@ -37,7 +39,7 @@ int stk_plan_data_make(stk_plan_data *out, const stk_plan_input *in, const stk_p
         return stk_fail_nomem(err, in->n_data * sizeof *out->set);
     for (; out->n < in->n_data; out->n++)
         out->set[out->n] = stk_dataset_ref(in->data[out->n]);
-    out->arrays = out->set[0]->arrays != NULL;
+    out->immediate = (out->set[0]->can & STK_DATA_IMMEDIATE) != 0;
     return stk_plan_sources(out, note_source, out, err);
 }
 

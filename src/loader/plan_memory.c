@@ -90,7 +90,7 @@ static uint32_t chosen_slots(const stk_plan *so_far, uint64_t bytes)
 {
     uint32_t n, gpu = so_far->gpu.device ? gpu_slots(so_far, bytes) : 0;
 
-    if (so_far->data.arrays) {
+    if (so_far->data.immediate) {
         n = (uint32_t)(bytes < RING_BYTES / 32 ? 32 : RING_BYTES / bytes);
         n = n < 4 ? 4 : n;
     } else {
@@ -143,8 +143,8 @@ static int plan_slots(stk_plan_memory *out, const stk_plan_input *in, const stk_
         out->slots = fit > 1 ? (uint32_t)fit : 1;
     STK_TRY(fit_gpu(&out->slots, so_far, err));
     /* Rows of arrays are made in less time than it takes to wake a thread: several at once. */
-    out->open_slots = so_far->data.arrays ? out->slots / 4 : 0;
-    out->wake_slots = so_far->data.arrays ? out->slots / 2 : 0;
+    out->open_slots = so_far->data.immediate ? out->slots / 4 : 0;
+    out->wake_slots = so_far->data.immediate ? out->slots / 2 : 0;
     return 0;
 }
 

@@ -11,8 +11,8 @@ static uint64_t shard_bytes(const stk_dataset *data)
     uint64_t bytes = 0;
     stk_shard_info s;
 
-    for (uint64_t k = 0; k < stk_index_shards(data->index); k++)
-        if (stk_index_shard(data->index, k, &s, NULL) == 0)
+    for (uint64_t k = 0; k < stk_dataset_shards(data); k++)
+        if (data->ops->shard(data, k, &s, NULL) == 0)
             bytes += s.size;
     return bytes;
 }
@@ -26,7 +26,7 @@ static size_t expect_record(const stk_plan *so_far, const stk_spec *spec)
 
     for (uint32_t d = 0; d < so_far->data.n; d++) {
         samples += stk_dataset_len(so_far->data.set[d]);
-        points &= so_far->data.set[d]->seek != NULL;
+        points &= (so_far->data.set[d]->can & STK_DATA_HINTS) != 0;
         bytes += shard_bytes(so_far->data.set[d]);
     }
     bytes = samples ? bytes / samples : 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_rows.c - how rows are made: what follows from all other parts. */
 #include "base/cpu.h"
+#include "data/shard_data.h"
 #include "loader/parts.h"
 #include "row/row.h"
 
@@ -15,13 +16,13 @@ static int plan_learn(stk_plan_rows *out, const stk_plan_data *data, stk_error *
     if (!out->learn)
         return stk_fail_nomem(err, data->n * sizeof *out->learn);
     for (uint32_t i = 0; i < data->n; i++) {
-        const stk_dataset *ds = data->set[i];
+        const stk_shard_data *s = stk_shard_data_of(data->set[i]);
         char path[1290];
 
-        if (ds->arrays || (ds->seek && stk_seekfile_whole(ds->seek)))
+        if (!s || (s->seek && stk_seekfile_whole(s->seek)))
             continue;
-        stk_seek_path(ds->index_path, path, sizeof path);
-        STK_TRY(stk_learn_open(&out->learn[i], ds->index, ds->index_path, path,
+        stk_seek_path(s->base.index_path, path, sizeof path);
+        STK_TRY(stk_learn_open(&out->learn[i], s->index, s->base.index_path, path,
                                LEARN_MEMORY / data->n, err));
     }
     return 0;
@@ -52,10 +53,12 @@ static const stk_row_ops *ops_of(const stk_plan_input *in, const stk_plan *so_fa
 {
     const stk_chain *c = &so_far->chains.chain[i];
 
-    if (so_far->data.arrays)
+    if (so_far->data.immediate)
         return stk_row_array_ops(so_far, i, kind == RESIDENT);
+    if (c->spec.kind == STK_KIND_IMAGE && so_far->chains.out[i].far_bytes)
+        return c->tiled ? &stk_row_gpu_tile : gpu_ops(so_far, i, kind);
     if (c->spec.kind == STK_KIND_IMAGE)
-        return so_far->chains.out[i].far_bytes ? gpu_ops(so_far, i, kind) : &stk_row_picture;
+        return c->tiled ? &stk_row_tile : &stk_row_picture;
     if (c->pack)
         return &stk_row_packed;
     if (c->parse && c->row_bytes)
@@ -78,7 +81,7 @@ static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_
         op[i] = ops_of(in, so_far, i, kind);
     t->n_out = so_far->chains.n_out;
     t->out = op;
-    if (so_far->data.arrays) {
+    if (so_far->data.immediate) {
         stk_row_array_table(t, so_far, kind == RESIDENT);
         return t;
     }

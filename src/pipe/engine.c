@@ -232,7 +232,8 @@ static int hold_locked(stk_engine *e, stk_error *err)
         e->taken++;
         stk_count(&e->figures.batches, 1);
     } else {
-        e->held = (stk_held){ s->batch, s->epoch, s->step, s->share.start, s->share.count };
+        e->held = (stk_held){ s->batch, s->epoch, s->step, s->share.start, s->share.count,
+                              atomic_load_explicit(&s->skipped, memory_order_relaxed) };
         s->batch = NULL;
     }
     s->state = STK_SLOT_FREE;
@@ -364,6 +365,7 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     e->held.batch = NULL;
     e->taken++;
     stk_count(&e->figures.batches, 1);
+    stk_count(&e->bad.skipped, e->held.skipped);
     if (!atomic_load_explicit(&e->figures.first_batch_ns, memory_order_relaxed))
         stk_count(&e->figures.first_batch_ns, stk_now_ns() - e->figures.opened_ns);
     return 0;
@@ -430,7 +432,7 @@ int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, s
     if (folder && e->ledger && stk_ledger_writer_is(e->ledger, folder, from->generation))
         return 0;
     if (folder) {
-        STK_TRY(stk_engine_print(e, &head.data, err));
+        STK_TRY(stk_plan_print(e->plan, e->schedule, &head.data, err));
         head.data.samples = e->schedule->start[e->plan->data.n];
         STK_TRY(stk_ledger_writer_open(&w, folder, &head, err));
     }

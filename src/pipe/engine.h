@@ -25,6 +25,7 @@ typedef struct stk_held { /* a batch that left the ring and is not handed out ye
     stk_batch *batch;     /* NULL: none */
     uint64_t epoch, step;
     uint64_t start, count; /* of its global batch */
+    uint32_t skipped;      /* bad samples that others stand in for */
 } stk_held;
 
 typedef struct stk_gpu_threads {
@@ -51,7 +52,7 @@ typedef struct stk_engine_figures {
 } stk_engine_figures;
 
 typedef struct stk_bad_samples { /* on_error="skip" */
-    _Atomic uint64_t skipped;
+    _Atomic uint64_t skipped; /* in batches that were handed out: the consumer's */
     _Atomic uint32_t of_epoch[STK_EPOCHS];
     stk_error *list;    /* the first STK_KEPT_SKIPS */
     _Atomic uint32_t n; /* grows under the lock, with release: what is below stays */
@@ -117,9 +118,6 @@ struct timespec stk_in_ms(int ms); /* on the monotonic clock */
 
 /* learn_save.c: seek points found while running; the consumer's thread */
 void stk_learn_save(stk_engine *e, int wait);
-
-/* fingerprint.c */
-int stk_engine_print(const stk_engine *e, stk_fingerprint *out, stk_error *err);
 
 /* array_keep.c: the thread that copies arrays to a GPU */
 void *stk_array_keep_main(void *engine);

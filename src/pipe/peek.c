@@ -34,8 +34,8 @@ void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p)
         return;
     d = plan->data.set[where->dataset];
     binding = plan->chains.binding[where->dataset];
-    if (d->format->locate || stk_index_entry(d->index, where->sample, &entry, NULL) < 0 ||
-        stk_shards_acquire(d->shards, entry.shard, &p->file, NULL) < 0)
+    if (!(d->can & STK_DATA_RANGES) || d->ops->entry(d, where->sample, &entry, NULL) < 0 ||
+        d->ops->acquire(d, entry.shard, &p->file, NULL) < 0)
         return;
     p->data = d;
     p->shard = entry.shard;
@@ -43,7 +43,7 @@ void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p)
         const stk_binding *b = &binding[i][entry.schema];
 
         if (b->field == UINT16_MAX || b->unpack ||
-            stk_index_field(d->index, &entry, b->field, &f, NULL) < 0)
+            d->ops->field(d, &entry, b->field, &f, NULL) < 0)
             return;
         p->bytes[i].data = p->file->source->peek(p->file, f.offset, f.size);
         p->bytes[i].len = f.size;
@@ -80,6 +80,6 @@ int stk_peek_make(stk_row *x, stk_peek *p)
         x->m->rows++;
     }
     if (p->data)
-        stk_shards_release(p->data->shards, p->shard);
+        p->data->ops->release(p->data, p->shard);
     return done;
 }

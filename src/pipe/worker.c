@@ -182,7 +182,7 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
     if (!s->table->replaceable || r->index_failed || !skippable(*rc))
         return 0;
     record_skip(e, err);
-    atomic_fetch_add_explicit(&e->bad.skipped, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->skipped, 1, memory_order_relaxed);
     n = atomic_fetch_add_explicit(&e->bad.of_epoch[s->epoch % STK_EPOCHS], 1,
                                   memory_order_relaxed) +
         1;
@@ -288,7 +288,7 @@ static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err
 
 static void address(const stk_engine *e, const stk_request *r, stk_error *err)
 {
-    const char *shard = r->entry.key.data ? stk_shards_name(r->data->shards, r->entry.shard) : NULL;
+    const char *shard = r->entry.key.data ? r->data->ops->shard_name(r->data, r->entry.shard) : NULL;
 
     stk_error_at(err, shard, r->entry.key.data ? r->entry.offset : STK_NO_OFFSET, r->entry.key);
     err->sample = r->where.dataset < e->plan->data.n
@@ -581,8 +581,12 @@ static void find_samples(const stk_engine *e, run *u)
     if (e->schedule->tickets != STK_TICKET_BIN) /* else they are rows of several samples */
         stk_schedule_at(e->schedule, s->epoch, u->position, u->rows, u->where);
     for (uint32_t i = 0; i < u->rows && s->table->run != STK_RUN_IMMEDIATE; i++)
-        if (u->where[i].dataset < e->plan->data.n)
-            stk_index_prefetch(e->plan->data.set[u->where[i].dataset]->index, u->where[i].sample);
+        if (u->where[i].dataset < e->plan->data.n) {
+            const stk_dataset *ds = e->plan->data.set[u->where[i].dataset];
+
+            if (ds->ops->prefetch)
+                ds->ops->prefetch(ds, u->where[i].sample);
+        }
 }
 
 static int run_claim(stk_worker *w)

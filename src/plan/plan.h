@@ -48,7 +48,7 @@ typedef struct stk_plan_ranks { /* this rank among the others, as asked for */
 typedef struct stk_plan_data {
     stk_dataset **set; /* a reference each */
     uint32_t n;
-    int arrays; /* all are arrays; 0: none is */
+    int immediate; /* all are, as arrays: rows need no request; 0: none is */
     int remote; /* some shards are far away */
     int peeks;  /* some shards are in memory */
 } stk_plan_data;
@@ -151,5 +151,8 @@ typedef struct stk_plan {
     stk_plan_io io;
     stk_plan_rows rows;
 } stk_plan;
+
+/* fingerprint.c: what a state remembers of the data and of the samples that take part */
+int stk_plan_print(const stk_plan *p, const stk_schedule *s, stk_fingerprint *out, stk_error *err);
 
 #endif

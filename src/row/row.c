@@ -101,7 +101,7 @@ static int find_entry(stk_row *x, stk_error *err)
     r->data = x->plan->data.set[r->where.dataset];
     if (r->entry.key.data)
         return 0;
-    r->index_failed = stk_index_entry(r->data->index, r->where.sample, &r->entry, err);
+    r->index_failed = r->data->ops->entry(r->data, r->where.sample, &r->entry, err);
     if (r->index_failed)
         r->entry.key.data = NULL;
     return r->index_failed;

@@ -113,7 +113,6 @@ static int leave(stk_row *x, void *jpeg, const stk_view *view, const stk_decode_
 
     if (stk_jpeg_peek(jpeg, &ask->need, &job) < 0)
         return 0;
-    job.color = ask->ycc ? STK_JPEG_YCC : STK_JPEG_RGB;
     rc = to_keep(x, ask, &job) ? stk_pic_jpeg_size_all(&g, &job, view, scratch, NULL) : STK_ESTALE;
     if (rc == STK_ESTALE)
         rc = stk_pic_jpeg_size(&g, &job, view, scratch, NULL);
@@ -157,7 +156,7 @@ static int place_ready(stk_row *x, stk_sample_job *job, stk_error *err)
  * sampled as Y, Cb, Cr has more than 8 bits, and stays as it is. */
 static int place_pixels(stk_row *x, stk_sample_job *job, stk_error *err)
 {
-    if (job->dtype == STK_U8 || job->pixels->space != STK_RGBX)
+    if (job->dtype == STK_U8)
         return place_ready(x, job, err);
     job->dtype = STK_U8;
     job->layout = STK_HWC;
@@ -179,7 +178,7 @@ static int make_kept(stk_row *x, stk_error *err)
     stk_pic_gather g;
     stk_jpeg_head head;
     stk_jpeg_seek seek;
-    stk_view view;
+    stk_draws d;
     stk_decode_request ask;
     void *to;
 
@@ -187,11 +186,9 @@ static int make_kept(stk_row *x, stk_error *err)
     STK_TRY(stk_jpeg_seek_open(&seek, &head, want->hint, err));
     size = (stk_image_info){ head.width, head.height };
     STK_TRY(stk_picture_check(x, &size, err));
-    STK_TRY(stk_picture_look(x, &size, &view, &ask, err));
-    job = (stk_jpeg_job){ .head = &head,
-                          .seek = &seek,
-                          .color = ask.ycc ? STK_JPEG_YCC : STK_JPEG_RGB };
-    STK_TRY(stk_pic_jpeg_size_kept(&g, &job, want->kept, &view, &x->m->scratch, NULL));
+    STK_TRY(stk_picture_look(x, &size, &d, &ask, err));
+    job = (stk_jpeg_job){ .head = &head, .seek = &seek };
+    STK_TRY(stk_pic_jpeg_size_kept(&g, &job, want->kept, d.view, &x->m->scratch, NULL));
     to = record_place(x, g.rec.size);
     if (!to)
         return STK_ENOMEM;
@@ -204,7 +201,7 @@ static int make_kept(stk_row *x, stk_error *err)
 
 static int make_gpu(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way way = { leave, place_pixels };
+    static const stk_picture_way way = { leave, place_pixels, stk_picture_sample };
 
     return stk_picture_make(x, &way, err);
 }
@@ -216,16 +213,25 @@ static int make_cached(stk_row *x, stk_error *err)
 
 static int make_pixels(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way way = { NULL, place_pixels };
+    static const stk_picture_way way = { NULL, place_pixels, stk_picture_sample };
 
     return stk_picture_make(x, &way, err);
 }
 
 static int make_repair(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way way = { NULL, place_ready };
+    static const stk_picture_way way = { NULL, place_ready, stk_picture_sample };
 
     return stk_picture_make(x, &way, err);
+}
+
+/* Pixels are changed here; color and type are the GPU's where nothing is done to the row after them. */
+static int make_tile(stk_row *x, stk_error *err)
+{
+    static const stk_picture_way there = { NULL, place_pixels, stk_tile_sample },
+                                 here = { NULL, place_ready, stk_tile_sample };
+
+    return stk_picture_make(x, stk_row_chain(x)->row_acts ? &here : &there, err);
 }
 
 const stk_row_ops stk_row_gpu = {
@@ -236,6 +242,9 @@ const stk_row_ops stk_row_gpu_cached = {
 };
 const stk_row_ops stk_row_gpu_pixels = {
     .name = "picture_gpu_pixels", .prepare = stk_picture_prepare, .make = make_pixels
+};
+const stk_row_ops stk_row_gpu_tile = {
+    .name = "picture_gpu_tile", .prepare = stk_picture_prepare, .make = make_tile
 };
 const stk_row_ops stk_row_gpu_repair = {
     .name = "picture_gpu_repair", .prepare = stk_picture_prepare, .make = make_repair

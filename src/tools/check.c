@@ -66,7 +66,7 @@ static int say_sample(check *c, const stk_entry *e, stk_bad *b, stk_error *err)
 {
     stk_shard_info s;
 
-    STK_TRY(stk_index_shard(c->ds->index, e->shard, &s, err));
+    STK_TRY(c->ds->ops->shard(c->ds, e->shard, &s, err));
     b->shard = s.name;
     b->offset = e->offset;
     b->key = (const char *)e->key.data;
@@ -88,7 +88,7 @@ static int judge(check *c, uint64_t id, int rc, stk_error *err)
         return rc;
     memcpy(reason, err->message, sizeof reason);
     b.reason = reason;
-    STK_TRY(stk_index_entry(c->ds->index, id, &e, err));
+    STK_TRY(c->ds->ops->entry(c->ds, id, &e, err));
     atomic_fetch_add_explicit(rc == STK_ENOTSUP ? &c->unsupported : &c->bad_samples, 1,
                               memory_order_relaxed);
     return say_sample(c, &e, &b, err);
@@ -100,7 +100,7 @@ static int points_fit(const check *c, const stk_entry *e, uint32_t field, stk_by
 {
     stk_seek_field at = { e->shard, e->row, field };
     stk_seek_room room = { 0 };
-    stk_bytes points = stk_seekfile_get(c->ds->seek, &at, &room);
+    stk_bytes points = c->ds->ops->hint(c->ds, &at, &room);
     stk_jpeg_seek seek;
     stk_jpeg_head head;
     int fit = !points.data || (stk_jpeg_seek_open(&seek, &head, points, NULL) == 0 &&
@@ -116,9 +116,9 @@ static int check_points(check *c, uint64_t id, const stk_sample *s, stk_error *e
     char shown[200], reason[240];
     stk_entry e;
 
-    if (!c->ds->seek)
+    if (!(c->ds->can & STK_DATA_HINTS))
         return 0;
-    STK_TRY(stk_index_entry(c->ds->index, id, &e, err));
+    STK_TRY(c->ds->ops->entry(c->ds, id, &e, err));
     for (uint32_t k = 0; k < stk_sample_fields(s); k++) {
         const void *data;
         size_t len;
@@ -144,7 +144,7 @@ static int read_points(check *c, uint64_t id, stk_error *err)
     stk_sample *s = NULL;
     int rc = 0;
 
-    if (c->ds->seek && stk_dataset_read(c->ds, id, &s, NULL) == 0)
+    if (c->ds->can & STK_DATA_HINTS && stk_dataset_read(c->ds, id, &s, NULL) == 0)
         rc = check_points(c, id, s, err);
     stk_sample_close(&s);
     return rc;
@@ -431,7 +431,8 @@ static int check_all(check *c, const char *const *urls, size_t n, stk_error *err
     STK_TRY(open_good(c, urls, n, err));
     if (!c->ds)
         return 0;
-    STK_TRY(stk_jobs_run(c->o.num_workers, stk_dataset_shards(c->ds), check_walk, c, err));
+    if (stk_shard_data_of(c->ds))
+        STK_TRY(stk_jobs_run(c->o.num_workers, stk_dataset_shards(c->ds), check_walk, c, err));
     jobs = (stk_dataset_len(c->ds) + RUN - 1) / RUN;
     return stk_jobs_run(c->o.num_workers, jobs, c->o.n_outputs ? run_by_chains : run_by_content, c,
                         err);

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/lock.h"
-#include "data/data.h"
+#include "data/shard_data.h"
 #include "dataset/indexer.h"
 #include "pipe/engine.h"
 

@@ -67,7 +67,7 @@ static int compare(walk *w, const stk_entry *e, stk_bytes key, const stk_field *
     for (uint32_t k = 0; k < n; k++) {
         stk_field f;
 
-        STK_TRY(stk_index_field(w->c->ds->index, e, k, &f, err));
+        STK_TRY(w->c->ds->ops->field(w->c->ds, e, k, &f, err));
         if (f.name_len != fields[k].name_len || memcmp(f.name, fields[k].name, f.name_len))
             differs(w, e->offset, e->key, "the index has other names of fields than the shard");
         else if (f.offset != fields[k].offset)
@@ -88,7 +88,7 @@ static int on_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_f
     stk_entry e;
 
     for (; w->id < w->end; w->id++) {
-        STK_TRY(stk_index_entry(w->c->ds->index, w->id, &e, err));
+        STK_TRY(w->c->ds->ops->entry(w->c->ds, w->id, &e, err));
         if (e.offset >= offset)
             break;
         differs(w, e.offset, e.key, "the index has this sample, the shard does not");
@@ -126,7 +126,7 @@ static int finish(walk *w, stk_error *err)
     uint64_t more;
 
     for (; w->id < w->end; w->id++) {
-        STK_TRY(stk_index_entry(w->c->ds->index, w->id, &e, err));
+        STK_TRY(w->c->ds->ops->entry(w->c->ds, w->id, &e, err));
         differs(w, e.offset, e.key, "the index has this sample, the shard does not");
     }
     if (w->faults <= TOLD)
@@ -159,16 +159,16 @@ static int walk_once(check *c, uint64_t shard, walk *w, stk_error *err)
     stk_file *f = NULL;
     int rc;
 
-    STK_TRY(stk_index_shard(c->ds->index, shard, &info, err));
+    STK_TRY(c->ds->ops->shard(c->ds, shard, &info, err));
     *w = (walk){ .base = { on_sample, on_progress, on_warning },
                  .c = c,
                  .shard = info.name,
                  .id = info.first,
                  .end = info.first + info.samples };
-    STK_TRY(stk_url_open(stk_shards_name(c->ds->shards, shard), &f, err));
+    STK_TRY(stk_url_open(stk_dataset_shard_name(c->ds, shard), &f, err));
     rc = f->source->stat(f, &now, err);
     if (rc == 0)
-        rc = c->ds->format->index(f, now.size, &w->base, err);
+        rc = stk_shard_data_of(c->ds)->format->index(f, now.size, &w->base, err);
     stk_file_close(&f);
     return rc;
 }

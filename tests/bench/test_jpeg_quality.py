@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/jpeg_quality.py and bench/jpeg_training.py run, count right and hold their bars on made pictures."""
+"""bench/jpeg_quality.py runs, counts right and holds its bar on made pictures."""
 
 import json
 import os
@@ -34,16 +34,8 @@ def run(script, *args):
 def test_quality(photos, tmp_path):
     done = run("jpeg_quality.py", photos, "--crops", 2, "--json", tmp_path / "q.json")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(": held") == 6
+    assert done.stdout.count(": held") == 2
     told = json.loads((tmp_path / "q.json").read_text())
     crops = told["random_resized_crop(224)"]
     assert len(crops["photos"]) == 4 and crops["photos"][0]["values"] == 2 * 224 * 224 * 3
-    assert crops["summary"]["exact_max"] <= 1 and 0 < crops["summary"]["default_mean_worst_photo"] <= 0.5
-
-
-def test_training(photos, tmp_path):
-    pytest.importorskip("torch")
-    done = run("jpeg_training.py", photos, "--photos", 4, "--seeds", 2, "--epochs", 4, "--json", tmp_path / "t.json")
-    assert done.returncode in (0, 1), done.stderr       # two seeds of four pictures say nothing
-    told = json.loads((tmp_path / "t.json").read_text())
-    assert len(told["top1"]["default"]) == 2 and min(told["top1"]["exact"]) > 0.5
+    assert crops["summary"]["max"] <= 1

@@ -104,7 +104,7 @@ static inline void jpeg_judge_init(struct jpeg_decompress_struct *d, jpeg_judge 
 
 /* The whole picture, 4 bytes a pixel: RGBX, or YCbCr (gray: one byte a pixel) as it is stored in the
  * file.  free() it.  NULL: an error.  *warnings: what libjpeg would have said. */
-static inline uint8_t *jpeg_reference(stk_bytes in, int rgb, long *warnings)
+static inline uint8_t *jpeg_reference(stk_bytes in, long *warnings)
 {
     struct jpeg_decompress_struct d;
     jpeg_judge g;
@@ -120,7 +120,7 @@ static inline uint8_t *jpeg_reference(stk_bytes in, int rgb, long *warnings)
     jpeg_create_decompress(&d);
     jpeg_mem_src(&d, in.data, in.len);
     jpeg_read_header(&d, TRUE);
-    d.out_color_space = rgb ? JCS_EXT_RGBX : d.num_components == 1 ? JCS_GRAYSCALE : JCS_YCbCr;
+    d.out_color_space = JCS_EXT_RGBX;
     jpeg_start_decompress(&d);
     stride = (size_t)d.output_width * (size_t)d.output_components;
     out = malloc(stride * d.output_height);

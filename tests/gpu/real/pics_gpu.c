@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pics_gpu FOLDER [--views N] [--hostile N] [--bench] [--batch N] [--rgb] - pictures on the GPU
+/* pics_gpu FOLDER [--views N] [--hostile N] [--bench] [--batch N] - pictures on the GPU
  * against the CPU path, bit for bit, over random views of a folder's JPEGs; then, if asked, how
  * fast.  Exits with 1 at any difference. */
 #include "pics_gpu.h"
@@ -148,13 +148,11 @@ static uint64_t differ(const set *s, uint32_t i, const void *want, uint32_t *wor
 static void host_view(album *a, const set *s, uint32_t i, void **out)
 {
     const photo *p = &a->photo[s->of[i]];
-    const stk_pic *r = (const stk_pic *)(const void *)(s->slab + s->item[i].at);
-    stk_pixels px = { .space = STK_RGBX };
+    stk_pixels px = { 0 };
     stk_jpeg_job job = { .head = &p->head, .in = p->in, .seek = &p->seek };
     stk_sample_job m = { .view = &s->view[i], .pixels = &px };
     stk_rect need;
 
-    job.color = r->ycc ? STK_JPEG_YCC : STK_JPEG_RGB;
     m.dtype = kinds_of[s->type].dtype;
     m.layout = kinds_of[s->type].layout;
     memcpy(m.mul, s->l.mul, sizeof m.mul);
@@ -184,7 +182,7 @@ int check_all(album *a, uint32_t views)
 
         set_open(&s, n, sizes[round % 4][0], sizes[round % 4][1], round % 8);
         s.whole = round % 4 == 3;
-        set_fill(&s, a, round % 3 == 0, round & 1);
+        set_fill(&s, a, round % 3 == 0);
         set_plan(&s);
         s.l.blocks = round % 5 == 4 ? 97 : 0;
         set_copy(&s);
@@ -200,10 +198,10 @@ int check_all(album *a, uint32_t views)
             wrong += d != 0;
             elements += d;
             if ((d || s.status[i]) && wrong + bad < 10)
-                printf("  view %u of round %u (photo %u %ux%u, %s, ycc %u%s): status %u, %llu "
+                printf("  view %u of round %u (photo %u %ux%u, %s%s): status %u, %llu "
                        "differ\n",
                        i, round, s.of[i], a->photo[s.of[i]].head.width,
-                       a->photo[s.of[i]].head.height, kinds_of[s.type].name, round & 1,
+                       a->photo[s.of[i]].head.height, kinds_of[s.type].name,
                        s.whole ? ", no points" : "", s.status[i], (unsigned long long)d);
         }
         done += n;
@@ -223,7 +221,7 @@ int hostile_all(album *a, uint32_t batches)
 
         set_open(&s, n, 40 + round % 9, 32, round % 8);
         s.whole = round % 3 == 2;
-        set_fill(&s, a, 0, round & 1);
+        set_fill(&s, a, 0);
         set_plan(&s);
         for (uint32_t i = 0; i < n; i++) { /* after the plan's back */
             uint8_t *rec = s.slab + s.item[i].at;
@@ -268,7 +266,7 @@ int main(int argc, char **argv)
 
     if (argc < 2) {
         fprintf(stderr,
-                "pics_gpu FOLDER [--views N] [--hostile N] [--bench] [--batch N] [--rgb]\n");
+                "pics_gpu FOLDER [--views N] [--hostile N] [--bench] [--batch N]\n");
         return 2;
     }
     a.photo = calloc(MOST + 1, sizeof *a.photo);
@@ -285,7 +283,7 @@ int main(int argc, char **argv)
     rc |= check_all(&a, number(argc, argv, "--views", 4096));
     rc |= hostile_all(&a, number(argc, argv, "--hostile", 40));
     if (has(argc, argv, "--bench"))
-        rc |= bench_all(&a, number(argc, argv, "--batch", 256), !has(argc, argv, "--rgb"));
+        rc |= bench_all(&a, number(argc, argv, "--batch", 256));
     printf(rc ? "FAILED\n" : "all is well\n");
     return rc;
 }

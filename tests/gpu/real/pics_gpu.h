@@ -63,9 +63,9 @@ extern const kind_of kinds_of[8];
 double now(void);
 
 /* n views of w x h; type: of kinds_of; crops: only random_resized_crop and mirrors, as training has
- * them; color waits for the sampling where `ycc`. */
+ * them. */
 void set_open(set *s, uint32_t n, uint32_t w, uint32_t h, uint32_t type);
-void set_fill(set *s, album *a, int crops, int ycc);
+void set_fill(set *s, album *a, int crops);
 void set_plan(set *s);
 void set_copy(set *s);
 void set_launch(set *s);
@@ -75,6 +75,6 @@ void set_close(set *s);
 /* The programs. */
 int check_all(album *a, uint32_t views);
 int hostile_all(album *a, uint32_t batches);
-int bench_all(album *a, uint32_t batch, int ycc);
+int bench_all(album *a, uint32_t batch);
 
 #endif

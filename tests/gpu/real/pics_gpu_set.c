@@ -95,7 +95,7 @@ static void make_room(set *s, size_t more)
     s->slab = larger;
 }
 
-void set_fill(set *s, album *a, int crops, int ycc)
+void set_fill(set *s, album *a, int crops)
 {
     for (uint32_t i = 0; i < s->n; i++) {
         stk_pic_gather g;
@@ -103,8 +103,7 @@ void set_fill(set *s, album *a, int crops, int ycc)
 
         do { /* views that the GPU does not take are not for here */
             const photo *p = &a->photo[s->of[i] = stk_rng_below(&a->rng, a->n)];
-            stk_jpeg_job job = { &p->head, p->in, s->whole ? NULL : &p->seek,
-                                 ycc ? STK_JPEG_YCC : STK_JPEG_RGB };
+            stk_jpeg_job job = { &p->head, p->in, s->whole ? NULL : &p->seek };
 
             s->view[i] = random_view(a, &p->head, s, crops);
             stk_scratch_reset(&a->scratch);
@@ -229,7 +228,7 @@ static void do_copy(set *s, int phase)
     set_copy(s);
 }
 
-static void bench_gather(album *a, const set *s, int ycc)
+static void bench_gather(album *a, const set *s)
 {
     uint8_t *to;
     double t = now(), gather, plan;
@@ -240,7 +239,7 @@ static void bench_gather(album *a, const set *s, int ycc)
     do
         for (uint32_t i = 0; i < s->n; i++, n++) {
             const photo *p = &a->photo[s->of[i]];
-            stk_jpeg_job job = { &p->head, p->in, &p->seek, ycc ? STK_JPEG_YCC : STK_JPEG_RGB };
+            stk_jpeg_job job = { &p->head, p->in, &p->seek };
             stk_pic_gather g;
 
             stk_scratch_reset(&a->scratch);
@@ -265,21 +264,21 @@ static void bench_gather(album *a, const set *s, int ycc)
     CUDA(cudaFreeHost(to));
 }
 
-static void bench_open(set *s, album *a, uint32_t batch, int ycc, int whole)
+static void bench_open(set *s, album *a, uint32_t batch, int whole)
 {
     for (uint32_t i = 0; i < SETS; i++) {
         set_open(&s[i], batch, 224, 224, 0);
         s[i].whole = whole;
-        set_fill(&s[i], a, 1, ycc);
+        set_fill(&s[i], a, 1);
         set_plan(&s[i]);
         set_copy(&s[i]);
         set_launch(&s[i]);
         set_fetch(&s[i]);
     }
-    printf("%s: batches of %u, f16 planes of 224x224, color %s sampling;\n    %.1f MB of slab, "
+    printf("%s: batches of %u, f16 planes of 224x224;\n    %.1f MB of slab, "
            "%.0f MB "
            "of scratch, %u + %u + %u blocks of threads\n",
-           whole ? "without seek points" : "with seek points", batch, ycc ? "behind" : "before",
+           whole ? "without seek points" : "with seek points", batch,
            (double)s->slab_len / 1e6, (double)s->plan.scratch / 1e6, s->plan.n_decode,
            s->plan.n_across, s->plan.n_down);
 }
@@ -293,15 +292,15 @@ static void bench_line(set *s, const char *name, void (*what)(set *s, int phase)
     fflush(stdout);
 }
 
-int bench_all(album *a, uint32_t batch, int ycc)
+int bench_all(album *a, uint32_t batch)
 {
     static const char *const names[] = { "taps", "sync", "decode", "across", "down" };
     set s[SETS];
 
     for (int whole = 0; whole < 2; whole++) {
-        bench_open(s, a, batch, ycc, whole);
+        bench_open(s, a, batch, whole);
         if (!whole)
-            bench_gather(a, s, ycc);
+            bench_gather(a, s);
         printf("k img/s, batches in flight:      1        2        3        4\n");
         for (int phase = 0; phase < STK_PIC_PHASES; phase++)
             if (s->l.n_sync || phase != STK_PIC_SYNC)

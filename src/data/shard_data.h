@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_data.h - indexed shards as a kind of data: index, format, and the shards' files, opened at
+ * first touch.
+ *
+ * A file is checked against the index when it is opened: size, then etag or mtime.  While no
+ * more shards than the cap are there, opening is once and lookups take no lock; beyond it the
+ * least recently used file is closed. */
+#ifndef STOKER_SHARD_DATA_H
+#define STOKER_SHARD_DATA_H
+
+#include "data/data.h"
+#include "format/format.h"
+
+typedef struct stk_shards stk_shards; /* Thread: any. */
+
+/* names[i] is what to open for shard i (owned by the result from now on, also on failure). */
+int stk_shards_open(stk_shards **out, const stk_index *ix, const stk_format *format,
+                    stk_names *names, stk_error *err);
+void stk_shards_close(stk_shards **s);
+const char *stk_shards_name(const stk_shards *s, uint64_t shard);
+
+/* The open file of a shard.  Every acquire has its release. */
+int stk_shards_acquire(stk_shards *s, uint64_t shard, stk_file **out, stk_error *err);
+void stk_shards_release(stk_shards *s, uint64_t shard);
+
+typedef struct stk_shard_data {
+    stk_dataset base;
+    stk_index *index;
+    stk_shards *shards;
+    const stk_format *format;
+    void *state;        /* what the format's open() made; NULL: nothing */
+    stk_seekfile *seek; /* NULL: there is none */
+} stk_shard_data;
+
+/* Is the class of a picture, the field `cls`, that of its shard: known without reading? */
+int stk_shards_have_classes(const stk_index *ix, const stk_format *format);
+
+/* The base of a zeroed *s, and what it can do with this format. */
+void stk_shard_data_init(stk_shard_data *s, const stk_format *format);
+
+/* Of the table: in shards.c, because they are called for every row. */
+int stk_shard_data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);
+void stk_shard_data_release(const stk_dataset *d, uint64_t shard);
+
+/* The seek points are others now. */
+void stk_shard_data_seek(stk_shard_data *s);
+
+/* What only shards with an index have; NULL: it is another kind. */
+static inline stk_shard_data *stk_shard_data_of(const stk_dataset *ds)
+{
+    return ds->can & STK_DATA_INDEXED ? (stk_shard_data *)(uintptr_t)ds : NULL;
+}
+
+/* Where the seek points of the data set with this index lie; "" for an index in memory. */
+void stk_seek_path(const char *index_path, char *out, size_t size);
+
+#endif
