@@ -8,6 +8,7 @@ to another, or the error says which sample it had.
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing.spawn
 import multiprocessing.util
 import os
@@ -31,6 +32,9 @@ _DEATHS = 3                                     # in a row
 _crews: weakref.WeakSet[Processes] = weakref.WeakSet()
 
 
+_serials = itertools.count()
+
+
 class WorkerDied(StokerError, RuntimeError):
     """A worker process ended before its batch was complete."""
 
@@ -45,7 +49,12 @@ class Ticket:
         self.task = task
         self.slot: _stoker.Slot | None = slot
         self.result: Any = None                 # Made, End or an exception, once it is known
+        self.failed = False                     # that exception was raised
         self.worker: Any = None
+        self.serial = next(_serials) % 2**28
+        self.told = False                       # the worker knows of it
+        self.bad: list[dict[str, Any]] = []     # samples that others stand in for
+        self.noted = False                      # in the ledger
 
 
 def raise_bad(error: _make.Bad, where: str) -> None:
@@ -98,7 +107,11 @@ class Alone:
         try:
             made, _ = self._maker.make(ticket.task, ticket.slot, ask)
         except _make.Bad as e:
+            ticket.failed = True
             raise_bad(e, "the caller's thread")
+        except Exception:
+            ticket.failed = True
+            raise
         finally:
             self._maker.seeder.restore(kept)
         ticket.result = made
@@ -152,6 +165,7 @@ class Threads:
             if not self._known.wait_for(lambda: ticket.result is not None, timeout or None):
                 raise RuntimeError(f"DataLoader timed out after {timeout:g} seconds")
         made = ticket.result
+        ticket.failed = isinstance(made, BaseException)
         if isinstance(made, _make.Bad):
             raise_bad(made, "a worker thread")
         if isinstance(made, BaseException):
@@ -174,13 +188,16 @@ class _Process:
         self.number, self.pid, self.sock, self.server = number, pid, sock, server
         self.fd = os.pidfd_open(pid)
         self.tickets: list[Ticket] = []         # sent and not yet complete, in order
+        self.dead = False
+        self._status: int | None = None
 
     def status(self) -> int:
         """How it ended: a status, or minus a signal; it has ended."""
-        if self.server is not None:
-            return self.server.ask(b"W", self.pid)
-        _, status = os.waitpid(self.pid, 0)
-        return os.waitstatus_to_exitcode(status)
+        if self._status is None and self.server is not None:
+            self._status = self.server.ask(b"W", self.pid)
+        if self._status is None:
+            self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._status
 
     def ask(self, kind: bytes, number: int, fd: int | None = None) -> int:
         """Of a server: a command and its answer."""
@@ -333,15 +350,19 @@ class Processes:
         return ticket
 
     def _send(self, ticket: Ticket, worker: _Process) -> None:
-        _wire.put(ticket.slot, _wire.TASK, ticket.task)
+        """A signal's handler may raise at any point: a ticket that was not told is told later, and one that is told
+        twice is done once."""
+        ticket.told = False
+        _wire.put(ticket.slot, ticket.serial << 3 | _wire.TASK, ticket.task)
         ticket.worker = worker
         worker.tickets.append(ticket)
-        self._tell(worker, ticket.slot.number)
+        self._tell(worker, ticket.slot.number, ticket.serial)
+        ticket.told = True
 
-    def _tell(self, worker: _Process, number: int) -> None:
+    def _tell(self, worker: _Process, number: int, serial: int = 0) -> None:
         try:
             worker.sock.setblocking(True)
-            worker.sock.sendall(struct.pack("<I", number))
+            worker.sock.sendall(struct.pack(_worker.TELL, number, serial))
         except OSError:
             pass                                # it is dead: seen when its ticket is waited for
         finally:
@@ -357,6 +378,9 @@ class Processes:
         until = time.monotonic() + timeout if timeout else None
         while True:
             self._hear_all()
+            for worker in self._workers:
+                if worker.dead:
+                    self._buried(worker)
             if ticket.result is not None:
                 break
             left = None if until is None else (until - time.monotonic()) * 1000
@@ -365,6 +389,7 @@ class Processes:
             for fd, _ in self._poll.poll(left):
                 self._wake(fd)
         made = ticket.result
+        ticket.failed = isinstance(made, BaseException)
         if isinstance(made, BaseException):
             if isinstance(made, _make.Bad):
                 raise_bad(made, f"worker process {ticket.worker.number}")
@@ -376,8 +401,7 @@ class Processes:
         if worker is None:
             return
         if fd == worker.fd:
-            self._hear_all()                    # what it finished before it died
-            self._buried(worker)
+            worker.dead = True
             return
         try:
             if not worker.sock.recv(4096):
@@ -391,14 +415,20 @@ class Processes:
         for worker in self._workers:
             while worker.tickets and self._heard(worker, worker.tickets[0]):
                 worker.tickets.pop(0)
+            if worker.tickets and not worker.tickets[0].told:
+                self._tell(worker, worker.tickets[0].slot.number, worker.tickets[0].serial)
+                worker.tickets[0].told = True
 
     def _heard(self, worker: _Process, ticket: Ticket) -> bool:
         """Whether a ticket is complete; questions are answered."""
-        state = ticket.slot.hear()[0]
-        if state == _wire.TASK or state == _wire.ANSWER:
+        if ticket.result is not None:
+            return True                         # an error that its worker does not know of
+        state = ticket.slot.hear()[0] & _wire.KIND
+        if state == _wire.TASK or state == _wire.ANSWER and ticket.told:
             return False
-        value = _wire.get(ticket.slot)[1]
+        value = _wire.get(ticket.slot)
         if state == _wire.ASK:
+            ticket.told = False
             try:
                 index = self._answer(ticket, *value)
             except Exception as e:              # too many: the batch is an error, the worker is not needed
@@ -406,8 +436,10 @@ class Processes:
                 ticket.slot = None
                 self._replace(worker)
                 return False
-            _wire.put(ticket.slot, _wire.ANSWER, index, 64)
+            _wire.put(ticket.slot, ticket.serial << 3 | _wire.ANSWER, index, 64)
+        if state in (_wire.ASK, _wire.ANSWER):
             self._tell(worker, ticket.slot.number | _worker.ANSWERED)
+            ticket.told = True
             return False
         ticket.result = value
         ticket.slot = None                      # its views keep it
@@ -459,15 +491,16 @@ class Processes:
 
     def _remove(self, worker: _Process) -> None:
         for fd in (worker.sock.fileno(), worker.fd):
-            self._by_fd.pop(fd, None)
-            try:
-                self._poll.unregister(fd)
-            except KeyError:
-                pass
+            if self._by_fd.pop(fd, None) is not None:
+                try:
+                    self._poll.unregister(fd)
+                except KeyError:
+                    pass
         worker.close()
 
     def _restart(self, worker: _Process, tickets: list[Ticket]) -> None:
         fresh = self._workers[worker.number] = self._start(worker.number)
+        worker.tickets = []
         for ticket in tickets:
             if ticket.result is None:
                 self._send(ticket, fresh)
@@ -504,6 +537,7 @@ class Processes:
         for worker in workers:
             worker.status()
             worker.close()
+            worker.tickets = []
         if self._server is not None:
             server, self._server = self._server, None
             server.sock.close()

@@ -211,6 +211,13 @@ class Reader:
             self.position += made.rows
             return made
 
+    def failed(self) -> bool:
+        """Whether the batch that comes next is an error that was raised; it is left behind then."""
+        if not self._tickets or not self._tickets[0][1].failed:
+            return False
+        self._now["turn"] = self._after(self._tickets.popleft()[0])
+        return True
+
     def _after(self, worker: int) -> int:
         active = self._now["active"]
         for step in range(1, active + 1):

@@ -16,7 +16,8 @@ from typing import Any
 from . import _stoker
 
 DATA = 65536                                    # RING_DATA: short messages come before it
-TASK, DONE, ASK, ANSWER, FAILED = 1, 2, 3, 4, 5
+TASK, DONE, ASK, ANSWER, FAILED = 1, 2, 3, 4, 5  # the low bits of a slot's state; above them the ticket's serial number
+KIND = 7
 _ALIGN = 64
 
 
@@ -94,13 +95,11 @@ def put(slot: _stoker.Slot, state: int, value: Any, at: int = DATA) -> None:
     slot.say(state, at, len(head) + len(stream))
 
 
-def get(slot: _stoker.Slot) -> tuple[int, Any]:
-    """(state, value) of a slot; state 0: nothing was said yet."""
-    state, at, length = slot.hear()
-    if not state:
-        return 0, None
+def get(slot: _stoker.Slot) -> Any:
+    """The value in a slot."""
+    _, at, length = slot.hear()
     memory = memoryview(slot)
     (n,) = struct.unpack_from("<Q", memory, at)
     places = struct.unpack_from(f"<{2 * n}Q", memory, at + 8)
     beside = [memory[a:a + size] for a, size in zip(places[::2], places[1::2], strict=True)]
-    return state, pickle.loads(memory[at + 8 + 16 * n:at + length], buffers=beside)
+    return pickle.loads(memory[at + 8 + 16 * n:at + length], buffers=beside)

@@ -25,6 +25,7 @@ from . import _make, _stoker, _wire
 
 QUIT = 2**32 - 1
 ANSWERED = 2**31                                # flag of a slot number: the answer to a question is in the slot
+TELL = "<II"                                    # slot, serial number of the ticket
 LINE = 8                                        # words of a worker in the control slot: row, slot
 _REASON = 8192
 
@@ -85,7 +86,7 @@ class _Server:
         self._maker = maker
         self._now = memoryview(link.ring.slot(link.control)).cast("Q")
         self._line = link.number * LINE
-        self._coming: deque[int] = deque()
+        self._coming: deque[tuple[int, int]] = deque()
         self._slots: dict[int, Any] = {}
         self.broken: _make.Bad | None = None    # worker_init_fn failed: that is what every batch says
         maker.note = self._note
@@ -93,64 +94,68 @@ class _Server:
     def _note(self, row: int) -> None:
         self._now[self._line] = row
 
-    def _receive(self) -> int:
+    def _receive(self) -> tuple[int, int]:
         data = b""
-        while len(data) < 4:
-            more = self._link.sock.recv(4 - len(data))
+        while len(data) < 8:
+            more = self._link.sock.recv(8 - len(data))
             if not more:
-                return QUIT                     # the parent is gone
+                return QUIT, 0                  # the parent is gone
             data += more
-        return struct.unpack("<I", data)[0]
+        return struct.unpack(TELL, data)
 
     def run(self) -> None:
         while True:
-            number = self._coming.popleft() if self._coming else self._receive()
+            number, serial = self._coming.popleft() if self._coming else self._receive()
             if number == QUIT:
                 return
-            slot = self._slots.get(number)
-            if slot is None:
+            slot = None if number & ANSWERED else self._slots.get(number)
+            if slot is None and not number & ANSWERED:
                 slot = self._slots[number] = self._link.ring.slot(number)
+            if slot is None or slot.hear()[0] != serial << 3 | _wire.TASK:
+                continue                        # told twice: a signal came between
             self._now[self._line + 1] = number
-            self._fill(slot)
+            self._fill(slot, serial << 3)
             self._note(_make.IDLE)
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(Exception):
                     stream.flush()              # what a data set prints; the process ends without flushing
             self._link.sock.send(b".")
 
-    def _fill(self, slot: Any) -> None:
-        _, task = _wire.get(slot)
+    def _fill(self, slot: Any, serial: int) -> None:
+        task = _wire.get(slot)
         try:
             if self.broken is not None:
                 raise self.broken
-            made, end = self._maker.make(task, slot, self._ask(slot) if self._link.skip else None)
-            _wire.put(slot, _wire.DONE, made, end)
+            made, end = self._maker.make(task, slot, self._ask(slot, serial) if self._link.skip else None)
+            _wire.put(slot, serial | _wire.DONE, made, end)
         except _make.Bad as e:
-            _failed(slot, e)
+            _failed(slot, serial, e)
         except Exception as e:
-            _failed(slot, _make.bad(None, e))
+            _failed(slot, serial, _make.bad(None, e))
 
-    def _ask(self, slot: Any) -> _make.Ask:
+    def _ask(self, slot: Any, serial: int) -> _make.Ask:
         def ask(row: int, index: Any, attempt: int, reason: str) -> Any:
-            _wire.put(slot, _wire.ASK, (row, index, attempt, reason[:_REASON]), 64)
+            _wire.put(slot, serial | _wire.ASK, (row, index, attempt, reason[:_REASON]), 64)
             self._link.sock.send(b".")
-            while (number := self._receive()) & ANSWERED == 0:
-                self._coming.append(number)
-            if number == QUIT:
-                os._exit(0)
-            return _wire.get(slot)[1]
+            while slot.hear()[0] != serial | _wire.ANSWER:
+                told = self._receive()
+                if told[0] == QUIT:
+                    os._exit(0)
+                if not told[0] & ANSWERED:
+                    self._coming.append(told)
+            return _wire.get(slot)
 
         return ask
 
 
-def _failed(slot: Any, error: _make.Bad) -> None:
+def _failed(slot: Any, serial: int, error: _make.Bad) -> None:
     try:
         stream = pickle.dumps(error)
         pickle.loads(stream)                    # an exception whose class does not come back is said in words
     except Exception:
         name = error.kind.__qualname__
         error = _make.Bad(str(error.index), RuntimeError, f"{name}: {error.text}", error.trace)
-    _wire.put(slot, _wire.FAILED, error)
+    _wire.put(slot, serial | _wire.FAILED, error)
 
 
 # ---- life --------------------------------------------------------------------------------------------

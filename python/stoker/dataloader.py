@@ -257,7 +257,7 @@ class _Pass(_stoker.Giver):
                 self.stop()
                 raise
             except Exception:
-                self._failed += 1
+                self._failed += self._step_failed()     # not what a signal's handler raised
                 raise
         return self._ready[0][1], self._ready.popleft, ()
 
@@ -273,6 +273,11 @@ class _Pass(_stoker.Giver):
             made = self._wait(self._crew, self._tickets[0][1])
         pin = self._loader._pin
         return made.batch if pin is None else pin(made.batch)
+
+    def _step_failed(self) -> bool:
+        if self._reader is not None:
+            return self._reader.failed()
+        return bool(self._tickets) and self._tickets[0][1].failed
 
     def _wait(self, crew: Any, ticket: Any) -> Any:
         return crew.result(ticket, self._loader.timeout)

@@ -121,7 +121,7 @@ class _Epoch(_stoker.Giver):
                 loader._ended(self)
                 raise
             except Exception:
-                self._failed += 1
+                self._failed += loader._step_failed()   # not what a signal's handler raised
                 raise
         return self._ready[0][1], self._ready.popleft, ()
 
@@ -166,7 +166,8 @@ class SetLoader(Loader):
         self._ledger: bytes | None = None
         self._queue: deque[Any] = deque()       # (epoch, from, step, ticket, row info)
         self._last: tuple[Any, Any] = None, None
-        self._skipped: list[dict[str, Any]] = []
+        self._skipped: list[dict[str, Any]] = []    # of batches that were handed out
+        self._bad_of: dict[int, int] = {}       # epoch -> bad samples, ahead too
         self._figures = {"batches": 0, "samples": 0, "wait_s": 0.0}
         self._take(data, o)
         _open_loaders.add(self)
@@ -313,6 +314,11 @@ class SetLoader(Loader):
             return run._epoch + 1, 0
         return run._epoch, min(run._from + steps * self._global, self._samples)
 
+    def _step_failed(self) -> bool:
+        if self._sampler is None:
+            return self._stream.failed()
+        return bool(self._queue) and self._queue[0][3].failed
+
     def _ended(self, run: _Epoch) -> None:
         self._at = run._epoch + 1, 0
         if self._running is run:
@@ -331,9 +337,10 @@ class SetLoader(Loader):
         ticket, info = self._queue[0][3:]
         made = self._timed(crew, ticket)
         ids, valid = self._rows_of(info, made)
-        if not getattr(ticket, "noted", False):
+        if not ticket.noted:
             self._sampler.note(run._epoch, ids, valid, *info[3:])
             ticket.noted = True
+            self._skipped += ticket.bad
             self._count(made)
         return self._finished(made, ids, valid)
 
@@ -406,8 +413,9 @@ class SetLoader(Loader):
         epoch = ticket.task.epoch
         if attempt > 100:
             invalid(f"100 samples in a row are bad, the last is sample {index}: {reason}")
-        self._skipped.append({"shard": None, "offset": None, "key": str(index), "reason": reason, "epoch": epoch})
-        if self._budget and sum(bad["epoch"] == epoch for bad in self._skipped) > self._budget:
+        ticket.bad.append({"shard": None, "offset": None, "key": str(index), "reason": reason})
+        self._bad_of[epoch] = self._bad_of.get(epoch, 0) + 1
+        if self._budget and self._bad_of[epoch] > self._budget:
             invalid(f"more than {self._budget} bad samples in epoch {epoch}, the last is sample {index}: {reason}")
         position = memoryview(ticket.task.positions).cast("Q")[row]
         return self._sampler.substitute(epoch, position, attempt)
@@ -537,7 +545,7 @@ class SetLoader(Loader):
         crew = self._crew
         return {**self._figures, "workers": self._workers, "worker_type": self._type,
                 "ring": {"slots": crew.ring.taken() if crew is not None else 0}, "skipped": len(self._skipped),
-                "bad_samples": [{n: v for n, v in bad.items() if n != "epoch"} for bad in self._skipped]}
+                "bad_samples": [dict(bad) for bad in self._skipped]}
 
     def preview(self, *args: Any, **kwargs: Any) -> Any:
         """Not for Python data sets: look at dataset[i]."""
