@@ -23,6 +23,7 @@ from .fitting import pack_lengths
 from .loader import Loader
 from .mixing import Mix, mix
 from .packing import pack
+from .shared_list import SharedList
 from .to_device import to_device
 from .transform import Transform
 from .writer import Writer
@@ -30,7 +31,7 @@ from .writer import Writer
 if TYPE_CHECKING:
     def image() -> Chain: ...
 
-__all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "StokerError", "Transform", "Writer",
+__all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Transform", "Writer",
            "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info", "mix", "open", "pack",
            "pack_lengths", "sample_seed", "to_device"]
 

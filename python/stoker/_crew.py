@@ -254,12 +254,11 @@ class Processes:
         self._deaths = 0
         _crews.add(self)
         try:
-            if method != "fork":
-                self._parcel = _worker.parcel(recipe, self._preparation())
             for number in range(workers):
                 self._workers.append(self._start(number))
-            if method == "spawn" or self._server is None:
-                self._drop_parcel()
+            if method == "spawn":
+                for worker in self._workers:
+                    self._hand_over(worker.sock)
         except BaseException:
             self.close()
             raise
@@ -267,10 +266,8 @@ class Processes:
     # ---- start ---------------------------------------------------------------------------------------
 
     def _preparation(self) -> dict[str, Any]:
-        multiprocessing.spawn._check_not_importing_main()   # type: ignore[attr-defined]
         made = dict(multiprocessing.spawn.get_preparation_data("stoker-worker"))
         made["authkey"] = bytes(made.get("authkey", b""))
-        made["by_kernel"] = threading.current_thread() is threading.main_thread()
         made["link"] = {"room": self.ring.room, "control": self._control.number, "skip": self._answer is not None,
                         "serve": self._method == "forkserver"}
         return made
@@ -297,8 +294,16 @@ class Processes:
         ours, theirs = socket.socketpair()
         with theirs:
             pid = self._spawn(theirs, 0)
+        self._server = _Process(0, pid, ours, None)
+        self._hand_over(ours)
         self._drop_parcel()
-        return _Process(0, pid, ours, None)
+        return self._server
+
+    def _hand_over(self, sock: socket.socket) -> None:
+        """The recipe to an interpreter that has begun to import; it is pickled once."""
+        if self._parcel < 0:
+            self._parcel = _worker.parcel(self._recipe, self._preparation())
+        socket.send_fds(sock, [b"P"], [self._parcel])
 
     def _drop_parcel(self) -> None:
         if self._parcel >= 0:
@@ -326,9 +331,12 @@ class Processes:
     def _spawn(self, theirs: socket.socket, number: int) -> int:
         """A fresh interpreter with the recipe's memory mapped."""
         home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        fds = (theirs.fileno(), self.ring.fd, self._parcel)
+        multiprocessing.spawn._check_not_importing_main()   # type: ignore[attr-defined]
+        fds = (theirs.fileno(), self.ring.fd)
+        by_kernel = threading.current_thread() is threading.main_thread()
+        modules = [name for name in ("numpy", "torch") if name in sys.modules]
         code = (f"import sys; sys.path.insert(0, {home!r}); from stoker._worker import spawned; "
-                f"spawned({fds[0]}, {fds[1]}, {fds[2]}, {number}, {os.getpid()})")
+                f"spawned({fds[0]}, {fds[1]}, {number}, {os.getpid()}, {by_kernel}, {modules})")
         program = os.fsencode(multiprocessing.spawn.get_executable())
         flags = multiprocessing.util._args_from_interpreter_flags()     # type: ignore[attr-defined]
         return multiprocessing.util.spawnv_passfds(program, [program, *flags, "-c", code], fds)
@@ -500,6 +508,8 @@ class Processes:
 
     def _restart(self, worker: _Process, tickets: list[Ticket]) -> None:
         fresh = self._workers[worker.number] = self._start(worker.number)
+        if self._method == "spawn":
+            self._hand_over(fresh.sock)
         worker.tickets = []
         for ticket in tickets:
             if ticket.result is None:

@@ -9,6 +9,8 @@ thread that may end earlier, a thread of the worker watches the parent.
 from __future__ import annotations
 
 import contextlib
+import gc
+import importlib
 import mmap
 import os
 import pickle
@@ -217,7 +219,8 @@ def live(link: Link, recipe: _make.Recipe) -> None:
 def parcel(recipe: _make.Recipe, prepared: dict[str, Any]) -> int:
     """A memfd with the recipe, pickled once, the memory of its arrays beside it."""
     head = pickle.dumps(prepared)
-    stream, beside = _wire.packed(recipe)
+    short = recipe._replace(dataset=_wire.shorter(recipe.dataset))
+    stream, beside = _wire.packed(short, recipe.dataset)
     fd = os.memfd_create("stoker-recipe", os.MFD_CLOEXEC)
     at = _wire.aligned(8 + 8 * (3 + 2 * len(beside)) + len(head) + len(stream))
     places: list[int] = []
@@ -246,21 +249,31 @@ def _unpack(fd: int) -> tuple[Any, ...]:
     return memory, at + head, stream, beside, pickle.loads(memory[at:at + head])
 
 
-def spawned(sock_fd: int, ring_fd: int, parcel_fd: int, number: int, parent: int) -> None:
-    """The first call of an interpreter that was started for workers."""
+def spawned(sock_fd: int, ring_fd: int, number: int, parent: int, by_kernel: bool, modules: list[str]) -> None:
+    """The first call of an interpreter that was started for workers.  It imports what it will need while its parent
+    pickles the data set."""
     import multiprocessing.process
     import multiprocessing.spawn
-    sock = socket.socket(fileno=sock_fd)
-    memory, at, length, beside, prepared = _unpack(parcel_fd)
-    tie(parent, prepared.pop("by_kernel"))
-    settings = prepared.pop("link")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    tie(parent, by_kernel)
+    sock = socket.socket(fileno=sock_fd)
+    for name in modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    _, fds, _, _ = socket.recv_fds(sock, 1, 1)
+    if not fds:
+        os._exit(1)                             # the data set does not pickle: the parent says so
+    memory, at, length, beside, prepared = _unpack(fds[0])
+    settings = prepared.pop("link")
+    gc.disable()                                # a large data set is not searched for cycles while it is read
     multiprocessing.process.current_process()._inheriting = True     # type: ignore[attr-defined]
     try:
         multiprocessing.spawn.prepare(prepared)
         recipe = pickle.loads(memory[at:at + length], buffers=beside)
     finally:
         del multiprocessing.process.current_process()._inheriting    # type: ignore[attr-defined]
+    gc.freeze()                                 # nor by workers, which would copy its pages
+    gc.enable()
     ring = _stoker.Ring(ring_fd, settings["room"])
     if settings["serve"]:
         _fork_on_request(sock, ring, recipe, settings)
