@@ -411,6 +411,13 @@ enum { /* what an op does: stk_op.can.  OWN: only the library's own. */
        STK_OP_ACT = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | STK_OP_ROW,
 };
 
+typedef struct stk_value_row { /* numbers of one sample, between the steps of a chain */
+    stk_dtype dtype;
+    uint32_t ndim;
+    int64_t shape[STK_MAX_DIMS];
+    void *data;
+} stk_value_row;
+
 typedef struct stk_op {
     uint32_t abi, size;
     const char *name, *help;
@@ -428,6 +435,8 @@ typedef struct stk_op {
     /* CHOOSE: numbers of the chains that run, in order, at most `children`.  How many. */
     uint32_t (*choose)(const void *state, stk_rng *rng, uint32_t children, uint8_t *run);
     void (*fini)(void *state); /* let go of what plan() took, also when plan() failed; or NULL */
+    /* Numbers -> other numbers: *row is replaced, its memory is the scratch's.  NULL: it has nothing to do there. */
+    int (*value)(const void *state, stk_value_row *row, stk_scratch *scratch, stk_error *err);
 } stk_op;
 
 /* ---- registry: what chains, URLs and probing can name ---- */

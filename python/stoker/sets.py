@@ -555,6 +555,10 @@ class SetLoader(Loader):
         """Not for Python data sets."""
         unsupported("explain() shows the steps of a chain: a Python data set has none")
 
+    def diagnose(self, *args: Any, **kwargs: Any) -> Any:
+        """Of a Python data set: stoker.watch(loader)."""
+        unsupported("diagnose() knows the stages of files: of a Python data set use stoker.watch(loader), or stats()")
+
     def set_workers(self, n: int) -> None:
         """Not for Python data sets: num_workers= is fixed."""
         unsupported("the workers of a Python data set are fixed: give num_workers=")

@@ -136,6 +136,24 @@ static int plan_number(stk_chain *c, const stk_call *call, const stk_codec *code
     return rc;
 }
 
+/* Does this op make other numbers of a sample's?  `before` is what it was given. */
+static int note_value_op(stk_chain *c, const stk_op *op, const stk_spec *before, stk_error *err)
+{
+    if (op->can & STK_OP_PACKS && c->n_turns)
+        return stk_fail(err, STK_ENOTSUP,
+                        "%s takes numbers as they are stored: put to() after it, or leave it out",
+                        op->name);
+    if (!op->value || before->kind != STK_KIND_VALUE || before->array)
+        return 0;
+    if (c->pack)
+        return stk_fail(err, STK_EINVAL, "%s stands before pack(), not after it", op->name);
+    if (!c->n_turns++) {
+        c->parsed = *before;
+        c->parsed.most = 0;
+    }
+    return 0;
+}
+
 static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_error *err)
 {
     const stk_codec *codec = stk_registry_find(c->registry, STK_PLUGIN_CODEC, call->name);
@@ -175,6 +193,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
                    pictures ? "exact" : NULL);
     if (rc == 0 && pictures && stk_args_has(args, "exact"))
         c->inexact = !stk_args_bool(args, "exact");
+    if (rc == 0 && op)
+        rc = note_value_op(c, op, &before, err);
     if (rc == 0 && op && op->can & STK_OP_PACKS) {
         c->pack = s->state;
         c->raw = before;

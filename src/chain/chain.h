@@ -58,6 +58,8 @@ typedef struct stk_chain {
     const stk_tokens *tokens; /* windows of a stream; NULL: none */
     const stk_tokens *pack;   /* rows of several samples; NULL: of one */
     stk_spec raw;             /* pack: what a sample is before it */
+    stk_spec parsed;          /* what `parse` makes, where steps turn it into other numbers ... */
+    uint32_t n_turns;         /* ... so many of them; 0: none does */
     const char *open_root;    /* `open`: where its files lie, "": beside the manifest; NULL: none */
     stk_spec spec;
     size_t row_bytes;   /* 0: ragged */
