@@ -48,6 +48,21 @@ static stk_action made(uint16_t code, uint64_t *s)
         a.v.f[1] = (float)(next_random(s) % 200) / 100;
         a.v.f[2] = (float)(next_random(s) % 200) / 100;
         break;
+    case STK_ACT_NOISE:
+        a.v.f[5] = 3;
+        a.v.f[6] = 25.5f;
+        break;
+    case STK_ACT_BLUR:
+        a.v.u[0] %= 12;
+        a.v.u[1] %= 12;
+        a.v.f[2] = (float)(1 + next_random(s) % 400) / 100;
+        break;
+    case STK_ACT_SHARPNESS: a.v.f[0] = (float)(next_random(s) % 300) / 100; break;
+    case STK_ACT_AFFINE:
+        a.v.u[0] &= 1;
+        for (int i = 2; i < 8; i++)
+            a.v.f[i] = (float)(next_random(s) % 400) / 100 - 2;
+        break;
     default: break;
     }
     return a;
@@ -58,11 +73,12 @@ static void run(const stk_tile_kern *k, const stk_action *a, uint32_t n, uint32_
 {
     stk_tile t = { px, size[0], size[1] };
     stk_scratch scratch = { 0 };
+    stk_tile_room room = { .scratch = &scratch };
     stk_error err;
 
-    assert_int_equal(stk_tile_run(k, a, n, &t, &scratch, &err), 0);
+    assert_int_equal(stk_tile_run(k, a, n, &t, &room, &err), 0);
     if (t.data != px)
-        memcpy(px, t.data, (size_t)size[0] * size[1] * 4);
+        memcpy(px, t.data, (size_t)size[0] * size[1] * 4); /* it moved */
     stk_scratch_fini(&scratch);
 }
 
@@ -77,7 +93,9 @@ static int same_colors(const uint32_t *a, const uint32_t *b, size_t n)
 static const uint16_t codes[] = { STK_ACT_BRIGHTNESS, STK_ACT_INVERT,     STK_ACT_SOLARIZE,
                                   STK_ACT_POSTERIZE,  STK_ACT_CONTRAST,   STK_ACT_AUTOCONTRAST,
                                   STK_ACT_EQUALIZE,   STK_ACT_SATURATION, STK_ACT_HUE,
-                                  STK_ACT_HSV,        STK_ACT_GRAYSCALE,  STK_ACT_SHUFFLE };
+                                  STK_ACT_HSV,        STK_ACT_GRAYSCALE,  STK_ACT_SHUFFLE,
+                                  STK_ACT_NOISE,      STK_ACT_BLUR,       STK_ACT_SHARPNESS,
+                                  STK_ACT_AFFINE };
 #define CODES (sizeof codes / sizeof *codes)
 
 static void levels_agree(void **state)
