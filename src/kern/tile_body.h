@@ -143,6 +143,12 @@ static void count(const uint32_t *px, size_t n, uint32_t out[3][256])
 
 #define NOISE_BLOCKS 16u /* two pixels a block */
 
+/* Upper and lower half of a product apart: together they make no vectors. */
+static inline uint32_t upper(uint32_t a, uint32_t b)
+{
+    return (uint32_t)((uint64_t)a * b >> 32);
+}
+
 /* Random bits of some blocks (philox.h), a round for all of them at once so that they make vectors. */
 static void noise_bits(const stk_rng_stream *s, uint32_t first, uint32_t bits[4][NOISE_BLOCKS])
 {
@@ -155,24 +161,29 @@ static void noise_bits(const stk_rng_stream *s, uint32_t first, uint32_t bits[4]
     }
     for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
         for (uint32_t i = 0; i < NOISE_BLOCKS; i++) {
-            uint64_t a = (uint64_t)0xD2511F53u * bits[0][i], b = (uint64_t)0xCD9E8D57u * bits[2][i];
+            uint32_t x = bits[0][i], y = bits[2][i];
 
-            bits[0][i] = (uint32_t)(b >> 32) ^ bits[1][i] ^ k0;
-            bits[1][i] = (uint32_t)b;
-            bits[2][i] = (uint32_t)(a >> 32) ^ bits[3][i] ^ k1;
-            bits[3][i] = (uint32_t)a;
+            bits[0][i] = upper(0xCD9E8D57u, y) ^ bits[1][i] ^ k0;
+            bits[1][i] = 0xCD9E8D57u * y;
+            bits[2][i] = upper(0xD2511F53u, x) ^ bits[3][i] ^ k1;
+            bits[3][i] = 0xD2511F53u * x;
         }
 }
 
 static void noise_values(const uint32_t *bits, float mean, float dev, float *a, float *b)
 {
     for (uint32_t i = 0; i < NOISE_BLOCKS; i++) {
-        float pair[2];
+        stk_pair v = stk_normal_pair(bits[i]);
 
-        stk_normal_pair(bits[i], pair);
-        a[i] = pair[0] * dev + mean;
-        b[i] = pair[1] * dev + mean;
+        a[i] = v.a * dev + mean;
+        b[i] = v.b * dev + mean;
     }
+}
+
+static inline uint32_t noisy(uint32_t x, float r, float g, float b)
+{
+    return stk_px(stk_pt_cut((float)stk_px_r(x) + r), stk_pt_cut((float)stk_px_g(x) + g),
+                  stk_pt_cut((float)stk_px_b(x) + b));
 }
 
 /* Pixel i has words 2 (i & 1) and the next of block i / 2: four numbers, of which it takes three. */
@@ -180,22 +191,21 @@ static void noise(uint32_t *px, size_t n, uint64_t first, const stk_action *a)
 {
     const stk_rng_stream s = { { a->v.u[0], a->v.u[1] }, { a->v.u[2], a->v.u[3], a->v.u[4] } };
     float mean = a->v.f[5] + 0.5f, dev = a->v.f[6], v[4][2][NOISE_BLOCKS];
-    uint32_t bits[4][NOISE_BLOCKS];
+    uint32_t bits[4][NOISE_BLOCKS], tail[2 * NOISE_BLOCKS] = { 0 }, *p = px;
 
-    for (size_t at = 0; at < n; at += 2 * NOISE_BLOCKS) {
+    for (size_t at = 0; at < n; at += 2 * NOISE_BLOCKS, p += 2 * NOISE_BLOCKS) {
         size_t m = n - at < 2 * NOISE_BLOCKS ? n - at : 2 * NOISE_BLOCKS;
+        uint32_t *to = m < 2 * NOISE_BLOCKS ? memcpy(tail, p, m * 4) : p;
 
         noise_bits(&s, (uint32_t)((first + at) / 2), bits);
         for (int k = 0; k < 4; k++)
             noise_values(bits[k], mean, dev, v[k][0], v[k][1]);
-        for (size_t i = 0; i < m; i++) {
-            size_t w = 2 * (i & 1), b = i / 2;
-            uint32_t x = px[at + i];
-
-            px[at + i] = stk_px(stk_pt_cut((float)stk_px_r(x) + v[w][0][b]),
-                                stk_pt_cut((float)stk_px_g(x) + v[w][1][b]),
-                                stk_pt_cut((float)stk_px_b(x) + v[w + 1][0][b]));
+        for (uint32_t i = 0; i < NOISE_BLOCKS; i++) {
+            to[2 * i] = noisy(to[2 * i], v[0][0][i], v[0][1][i], v[1][0][i]);
+            to[2 * i + 1] = noisy(to[2 * i + 1], v[2][0][i], v[2][1][i], v[3][0][i]);
         }
+        if (to == tail)
+            memcpy(p, tail, m * 4);
     }
 }
 

@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "base/scratch.h"
+#include "kern/normal.h"
+#include "kern/point.h"
 #include "kern/tile.h"
 
 #define MAX 67 /* every tail of every vector width */
@@ -146,11 +148,38 @@ static void runs_are_their_parts(void **state)
     }
 }
 
+/* Noise is addressed: block i / 2 of the stream, two words a pixel. */
+static void noise_is_its_stream(void **state)
+{
+    uint32_t px[77];
+    stk_action a = { .code = STK_ACT_NOISE, .v.u = { 1, 2, 3, 4, 5 } };
+    const stk_rng_stream s = { { 1, 2 }, { 3, 4, 5 } };
+
+    (void)state;
+    a.v.f[5] = 2;
+    a.v.f[6] = 20;
+    for (uint32_t i = 0; i < 77; i++)
+        px[i] = 0x808080;
+    run(stk_tile_kern_of(stk_cpu_level()), &a, 1, px, (uint32_t[2]){ 7, 11 });
+    for (uint32_t i = 0; i < 77; i++) {
+        uint32_t bits[4];
+        stk_pair p, q;
+
+        stk_rng_stream_block(&s, i / 2, bits);
+        p = stk_normal_pair(bits[2 * (i & 1)]);
+        q = stk_normal_pair(bits[2 * (i & 1) + 1]);
+        assert_int_equal(px[i], stk_px(stk_pt_cut(128 + (p.a * 20 + 2.5f)),
+                                       stk_pt_cut(128 + (p.b * 20 + 2.5f)),
+                                       stk_pt_cut(128 + (q.a * 20 + 2.5f))));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_agree),
         cmocka_unit_test(runs_are_their_parts),
+        cmocka_unit_test(noise_is_its_stream),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

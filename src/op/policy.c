@@ -110,11 +110,23 @@ static double translation(const struct limits *l, uint32_t side)
     return l->of_size ? l->translate * side : l->translate;
 }
 
+/* From which value on a bin solarizes: torch counts its bins from the nearer end, keeps a float of
+ * each, and compares with a float; where a threshold is all but a whole number that decides. */
+static uint32_t solarize_from(uint32_t bin, uint32_t bins)
+{
+    double step = 1.0f / (float)(bins - 1);
+    float share = (float)(bin < bins / 2 ? 1 - step * bin : step * (bins - 1 - bin));
+    float from = (float)(255 * (double)share);
+
+    return (uint32_t)from + ((float)(uint32_t)from < from);
+}
+
 /* v: -1..1 of the limit; what has no sign takes its size. */
 static uint32_t act_of(const struct policy *s, const struct limits *l, uint32_t op, double v,
                        const stk_view *canvas, stk_action *out)
 {
-    double share = v < 0 ? -v : v, factor = 1 + v * l->factor, from = 255 * (1 - share);
+    double share = v < 0 ? -v : v, factor = 1 + v * l->factor;
+    uint32_t bin = (uint32_t)stk_round_even(share * (s->bins - 1));
 
     switch (op) {
     case SHEAR_X: *out = sheared(s, 0, v * l->shear, canvas); break;
@@ -135,7 +147,7 @@ static uint32_t act_of(const struct policy *s, const struct limits *l, uint32_t 
                        255 & ~(255u >> (uint32_t)stk_round_even(8 - share * l->posterize)));
         break;
     case SOLARIZE:
-        *out = by_bits(STK_ACT_SOLARIZE, (uint32_t)from + ((uint32_t)from < from));
+        *out = by_bits(STK_ACT_SOLARIZE, solarize_from(bin, s->bins));
         break;
     case AUTOCONTRAST: *out = (stk_action){ .code = STK_ACT_AUTOCONTRAST }; break;
     case EQUALIZE: *out = (stk_action){ .code = STK_ACT_EQUALIZE }; break;
@@ -350,6 +362,7 @@ static int auto_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
     if (!s->parts)
         return stk_fail(err, STK_EINVAL, "%s: policy is imagenet, cifar10 or svhn, not %s", op,
                         name);
+    s->bins = 10;
     return plan_move(s, args, op, err);
 }
 
