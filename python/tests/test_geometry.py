@@ -136,3 +136,29 @@ def test_one_line_each(shard, chain, says):
     with pytest.raises(stoker.StokerError) as raised:
         rows(shard, chain)
     assert says in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_what_does_not_go_together_runs_one_after_the_other(shard, noise):
+    """A second resize, padding before a resize, a crop beyond a crop: each is what Pillow makes step by step."""
+    def fit(p, size):
+        return Image.fromarray(resized(p, size, "bilinear").astype(np.uint8))
+
+    def border(p, mode, n=2):
+        return Image.fromarray(np.pad(np.asarray(p), ((n, n), (n, n), (0, 0)), mode))
+
+    cases = {
+        "resize((30, 20)) | resize((9, 11), interpolation=bicubic)":
+            lambda p: (resized(fit(p, (20, 30)), (11, 9), "bicubic"), 3),
+        "resize((30, 20)) | pad(2, padding_mode=reflect) | resize((40, 40)) | hflip(p=1)":
+            lambda p: (resized(border(fit(p, (20, 30)), "reflect"), (40, 40), "bilinear")[:, ::-1], 2),
+        "pad(3, fill=200) | resize((16, 16))":
+            lambda p: (resized(ImageOps.expand(p, 3, fill=(200,) * 3), (16, 16), "bilinear"), 1),
+        "resize((30, 20)) | center_crop(10) | center_crop(14)":
+            lambda p: (np.pad(np.asarray(fit(p, (20, 30)))[10:20, 5:15], ((2, 2), (2, 2), (0, 0))).astype(int), 1),
+        "resize((8, 8)) | pad(1, fill=9) | center_crop(14)":
+            lambda p: (np.pad(np.asarray(ImageOps.expand(fit(p, (8, 8)), 1, fill=(9,) * 3)), ((2, 2), (2, 2), (0, 0))).astype(int), 1),
+    }
+    for chain, make in cases.items():
+        for got, picture in zip(rows(shard, chain), noise, strict=True):
+            want, within = make(picture)
+            assert got.shape == want.shape and np.abs(got.astype(int) - want).max() <= within, (chain, picture.size)

@@ -46,6 +46,20 @@ static void act(stk_draws *d, const stk_step *s, stk_rng *rng)
     d->n_actions += n;
 }
 
+/* An op that does not go together with those before it gets a pass of its own, over what they made. */
+static void draw_view(stk_draws *d, const stk_step *s, stk_rng *rng, stk_view *view)
+{
+    const stk_rng first = *rng;
+    const stk_view before = *view;
+
+    s->op->draw(s->state, rng, view);
+    if (!view->split)
+        return;
+    *view = before;
+    *rng = first;
+    s->op->draw(s->state, rng, open_view(d));
+}
+
 static void draw_step(stk_draws *d, const stk_step *s, stk_address *at)
 {
     uint64_t path = at->path;
@@ -59,7 +73,7 @@ static void draw_step(stk_draws *d, const stk_step *s, stk_address *at)
 
         if (s->opens || d->n_actions > d->from[d->n_views - 1])
             view = open_view(d);
-        s->op->draw(s->state, &rng, view);
+        draw_view(d, s, &rng, view);
     }
     if (s->op->can & STK_OP_ACT)
         act(d, s, &rng);

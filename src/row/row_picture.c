@@ -105,7 +105,8 @@ int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
 
 int stk_picture_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err)
 {
-    (void)d;
+    if (d->n_views > 1)
+        return stk_tile_sample(x, d, job, err);
     return stk_sample_run(x->plan->rows.kern, job, &x->m->scratch, err);
 }
 
@@ -153,7 +154,7 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
         p.turn = stk_exif_turn(in);
     upright = stk_turn_size(p.turn, p.info);
     STK_TRY(stk_picture_look(x, &upright, &d, &ask, err));
-    if (leave(x, way, &p, d.view, &ask)) {
+    if (d.n_views == 1 && leave(x, way, &p, d.view, &ask)) {
         stk_stage_time_row(m, STK_STAGE_DECODE);
         return 0;
     }
