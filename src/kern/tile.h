@@ -33,6 +33,7 @@ enum { /* codes; the numbers that each has */
        /* a rectangle: u[0..3]: x, y, w, h; u[4]: 0: f[5..7] are its values, 1: noise of the stream
         * u[5..9] */
        STK_ACT_ERASE = 32,
+       STK_ACT_WARP = 48, /* a matrix: kern/warp.h */
        /* in the row, after normalize */
        STK_ACT_ERASE_ROW = 64, /* as ERASE, of what the row has; noise is normal */
 };
