@@ -23,7 +23,7 @@ EXAMPLES = {
     "int": "from(cls) | int",
     "float": "from(json) | json(score) | float",
     "ints": "from(json) | json(ids) | ints",
-    "floats": "from(txt) | floats",
+    "floats": "from(json) | json(boxes) | floats(shape=(-1, 4))",
     "text": "from(txt) | text",
     "bytes": "from(jpg) | bytes",
     "json": "from(json) | json(boxes.0.label) | text",
@@ -62,14 +62,16 @@ EXAMPLES = {
     "one_of": "from(jpg) | image | resize(256) | one_of(equalize(p=1), solarize(128, p=1) | invert(p=1))",
     "normalize": "from(jpg) | image | center_crop(224) | normalize(imagenet)",
     "to": "from(jpg) | image | center_crop(224) | to(f16, layout=channels_last)",
+    "one_hot": "from(cls) | int | one_hot(1000, smoothing=0.1)",
+    "multi_hot": "from(json) | json(tags) | ints | multi_hot(80)",
     "truncate": "from(npy) | npy | truncate(512)",
     "pack": "from(npy) | npy | pack(block=2048, shift=1) | to(i32)",
 }
 HEADS = {
     "codecs": ("Codecs", "The head of a chain: a field's bytes become text, a value, an array or a picture."),
     "ops": ("Ops", "What follows `image`. Crops, resizes and mirrors move no pixel: they turn the view, and one pass samples it. Ops that "
-            "change pixels work on what that pass made ([augment.md](augment.md)). `truncate` and `pack` follow rows of numbers, "
-            "`to` both."),
+            "change pixels work on what that pass made ([augment.md](augment.md)). `truncate`, `pack`, `one_hot` and "
+            "`multi_hot` follow numbers, `to` both."),
     "decoders": ("Decoders", "What `image` finds in the bytes, whatever the field is called."),
 }
 

@@ -176,6 +176,7 @@ typedef struct stk_place { /* where a field's bytes come from */
     int must_equal; /* with `name`: the file must have exactly offset + len bytes */
     int absent;     /* the sample has no value here: the chain's default stands in */
     uint64_t row;   /* the library's own */
+    stk_bytes suffix; /* with `name`, .data set: it stands in place of the name's, without the dot */
 } stk_place;
 
 typedef struct stk_format_data { /* the whole data set, as its format may want to know it */
@@ -243,6 +244,7 @@ enum { /* what a codec can do: stk_codec.can.  OWN: its state is known to the li
        STK_CODEC_UNPACKS = 2,  /* narrow(NULL, ...) unpacks fields whose names end in `suffix` */
        STK_CODEC_WINDOWS = 4,  /* OWN: cuts rows out of arrays */
        STK_CODEC_OPENS = 8,    /* OWN: reads the file that a field names */
+       STK_CODEC_NUMBERS = 16, /* reads numbers: of a field that has a type, it says which is wanted */
        STK_CODEC_OWN = STK_CODEC_WINDOWS | STK_CODEC_OPENS,
 };
 
@@ -409,6 +411,13 @@ enum { /* what an op does: stk_op.can.  OWN: only the library's own. */
        STK_OP_ACT = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | STK_OP_ROW,
 };
 
+typedef struct stk_value_row { /* numbers of one sample, between the steps of a chain */
+    stk_dtype dtype;
+    uint32_t ndim;
+    int64_t shape[STK_MAX_DIMS];
+    void *data;
+} stk_value_row;
+
 typedef struct stk_op {
     uint32_t abi, size;
     const char *name, *help;
@@ -426,6 +435,8 @@ typedef struct stk_op {
     /* CHOOSE: numbers of the chains that run, in order, at most `children`.  How many. */
     uint32_t (*choose)(const void *state, stk_rng *rng, uint32_t children, uint8_t *run);
     void (*fini)(void *state); /* let go of what plan() took, also when plan() failed; or NULL */
+    /* Numbers -> other numbers: *row is replaced, its memory is the scratch's.  NULL: it has nothing to do there. */
+    int (*value)(const void *state, stk_value_row *row, stk_scratch *scratch, stk_error *err);
 } stk_op;
 
 /* ---- registry: what chains, URLs and probing can name ---- */

@@ -20,7 +20,7 @@ class Chain:
             exact: bool | None = None) -> Chain:
         """decode a picture to RGB; its content says what it is (JPEG, PNG, WebP)
         exif: turn it upright by its EXIF orientation; default false
-        exact: JPEG: convert color before sampling, bit for bit as other decoders do; slower; default false
+        exact: the only way: false is taken, and warned of; default true
         """
 
     def int(self) -> Chain:
@@ -29,11 +29,17 @@ class Chain:
     def float(self) -> Chain:
         """a decimal number, as f32"""
 
-    def ints(self) -> Chain:
-        """a list of integers, [1, 2] or 1 2, as i64"""
+    def ints(self,
+            shape: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        """a list of integers, [1, 2] or 1 2, as i64
+        shape: of a row, as (-1, 4): one side may be -1; lists may be nested then; absent: (-1)
+        """
 
-    def floats(self) -> Chain:
-        """a list of numbers, [0.5, 2] or 0.5 2, as f32"""
+    def floats(self,
+            shape: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        """a list of numbers, [0.5, 2] or 0.5 2, as f32
+        shape: of a row, as (-1, 4): one side may be -1; lists may be nested then; absent: (-1)
+        """
 
     def text(self) -> Chain:
         """UTF-8 text; after json(...) a string without its quotes"""
@@ -248,9 +254,25 @@ class Chain:
             layout: str | None = None,
             scale: bool | None = None) -> Chain:
         """element type and layout; comes last
-        dtype: u8, f16, bf16 or f32; of arrays any type, or stored; absent: as it is
+        dtype: u8, f16, bf16 or f32; of numbers any type; of arrays also stored; absent: as it is
         layout: chw (absent: this), hwc or channels_last
         scale: float types without normalize: 0..255 to 0..1; default true
+        """
+
+    def one_hot(self,
+            classes: builtins.int,
+            smoothing: builtins.float | None = None) -> Chain:
+        """a class number as a row of zeros and a one, as f32
+        classes: how many classes there are
+        smoothing: label smoothing: so much of the weight goes to all classes; default 0
+        """
+
+    def multi_hot(self,
+            classes: builtins.int,
+            smoothing: builtins.float | None = None) -> Chain:
+        """a list of class numbers as a row of zeros and ones, as f32
+        classes: how many classes there are
+        smoothing: label smoothing: so much of the weight goes to all classes; default 0
         """
 
     def truncate(self,
