@@ -95,6 +95,8 @@ void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t si
 {
     stk_address here = *at;
 
+    here.view = 0; /* what stands before views is the same for all of them */
+
     out->n_views = 1;
     out->n_actions = 0;
     out->from[0] = 0;
@@ -103,8 +105,10 @@ void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t si
     for (uint32_t i = 0; i < c->n_steps; i++) {
         const stk_step *s = &c->step[i];
 
-        if (!s->op || !(s->op->can & (STK_OP_VIEW | STK_OP_ACT | STK_OP_CHOOSE)))
+        if (!s->op || !(s->op->can & (STK_OP_VIEW | STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEWS)))
             continue;
+        if (s->op->can & STK_OP_VIEWS)
+            here.view = at->view;
         here.path = stk_path(s->number);
         draw_step(out, s, &here);
         note(watch, at, s, stk_draws_last(out));
