@@ -259,7 +259,8 @@ typedef struct stk_spec { /* what one row looks like at this point of the chain 
     uint32_t width, height; /* 0: differs by sample (ragged) */
     stk_layout layout;
     int exif;    /* turned upright before anything else sees it */
-    int resized; /* a chain has one resize */
+    int resized;
+    uint32_t views; /* rows have so many; 0: one, without a dimension of its own */
     int typed;   /* to() has been seen: nothing but the end may follow */
     int normalized;
     float mul[3], add[3]; /* out = u8 * mul + add, per channel */
@@ -438,6 +439,7 @@ enum { /* what an op does: stk_op.can.  OWN: only the library's own. */
        STK_OP_ROW = 32,    /* act(): may stand after normalize, and works on the finished row */
        STK_OP_CHOOSE = 64, /* OWN: choose() says which of its chains run */
        STK_OP_GPU = 128,   /* OWN: there is device code with the CPU's bits */
+       STK_OP_VIEWS = 512, /* OWN: from here on a picture is drawn stk_spec.views times */
        STK_OP_PACKS = 256, /* OWN: puts several samples into a row */
        STK_OP_ACT = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | STK_OP_ROW,
 };
