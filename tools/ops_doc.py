@@ -37,6 +37,26 @@ EXAMPLES = {
     "center_crop": "from(jpg) | image | resize(256) | center_crop(224)",
     "random_resized_crop": "from(jpg) | image | random_resized_crop(224, scale=(0.2, 1))",
     "hflip": "from(jpg) | image | random_resized_crop(224) | hflip(p=0.5)",
+    "vflip": "from(jpg) | image | resize((64, 64)) | vflip(p=0.5)",
+    "pad": "from(jpg) | image | resize((64, 64)) | pad((4, 8), fill=128)",
+    "random_crop": "from(jpg) | image | random_crop(32, padding=4, padding_mode=reflect)",
+    "letterbox": "from(jpg) | image | letterbox(640)",
+    "scale_jitter": "from(jpg) | image | scale_jitter(1024, scale=(0.1, 2)) | random_crop(1024, pad_if_needed=true)",
+    "random_shortest_size": "from(jpg) | image | random_shortest_size((480, 512, 544), max_size=1333)",
+    "color_jitter": "from(jpg) | image | random_resized_crop(224) | color_jitter(0.4, 0.4, 0.4, 0.1)",
+    "brightness": "from(jpg) | image | resize(256) | brightness(0.3)",
+    "contrast": "from(jpg) | image | resize(256) | contrast((0.5, 1.5), p=0.8)",
+    "saturation": "from(jpg) | image | resize(256) | saturation(0.5)",
+    "hue": "from(jpg) | image | resize(256) | hue(0.1)",
+    "grayscale": "from(jpg) | image | resize(256) | grayscale(p=0.2)",
+    "solarize": "from(jpg) | image | resize(256) | solarize(128, p=0.2)",
+    "posterize": "from(jpg) | image | resize(256) | posterize(4)",
+    "autocontrast": "from(jpg) | image | resize(256) | autocontrast(p=0.5)",
+    "equalize": "from(jpg) | image | resize(256) | equalize(p=0.5)",
+    "invert": "from(jpg) | image | resize(256) | invert(p=0.1)",
+    "channel_shuffle": "from(jpg) | image | resize(256) | channel_shuffle(p=0.1)",
+    "random_apply": "from(jpg) | image | resize(256) | random_apply(color_jitter(0.8, 0.8, 0.8, 0.2), p=0.8)",
+    "one_of": "from(jpg) | image | resize(256) | one_of(equalize(p=1), solarize(128, p=1) | invert(p=1))",
     "normalize": "from(jpg) | image | center_crop(224) | normalize(imagenet)",
     "to": "from(jpg) | image | center_crop(224) | to(f16, layout=channels_last)",
     "one_hot": "from(cls) | int | one_hot(1000, smoothing=0.1)",
@@ -46,8 +66,9 @@ EXAMPLES = {
 }
 HEADS = {
     "codecs": ("Codecs", "The head of a chain: a field's bytes become text, a value, an array or a picture."),
-    "ops": ("Ops", "What follows `image`; none of them moves a pixel: they turn the view, and one pass samples it. `truncate`, "
-            "`pack`, `one_hot` and `multi_hot` follow numbers, `to` both."),
+    "ops": ("Ops", "What follows `image`. Crops, resizes and mirrors move no pixel: they turn the view, and one pass samples it. Ops that "
+            "change pixels work on what that pass made ([augment.md](augment.md)). `truncate`, `pack`, `one_hot` and "
+            "`multi_hot` follow numbers, `to` both."),
     "decoders": ("Decoders", "What `image` finds in the bytes, whatever the field is called."),
 }
 

@@ -55,8 +55,10 @@ static const stk_row_ops *ops_of(const stk_plan_input *in, const stk_plan *so_fa
 
     if (so_far->data.immediate)
         return stk_row_array_ops(so_far, i, kind == RESIDENT);
+    if (c->spec.kind == STK_KIND_IMAGE && so_far->chains.out[i].far_bytes)
+        return c->tiled ? &stk_row_gpu_tile : gpu_ops(so_far, i, kind);
     if (c->spec.kind == STK_KIND_IMAGE)
-        return so_far->chains.out[i].far_bytes ? gpu_ops(so_far, i, kind) : &stk_row_picture;
+        return c->tiled ? &stk_row_tile : &stk_row_picture;
     if (c->pack)
         return &stk_row_packed;
     if (c->parse && c->row_bytes)
