@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _agree, _options, _ranks, _sampling, _state, _stoker, explain, mixing, preview
+from . import _agree, _options, _ranks, _sampling, _state, _stoker, explain, mixing, preview, seeing
 from ._arrays import note_stream, prepare, torch_or_none
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
@@ -227,6 +227,8 @@ class Loader:
         self._life = 0, 0, 0                    # generation, and the epoch and position it took up at
         self._loaded: tuple[int, int, int] | None = None    # the next life, until a loop begins it
         self._ledger: bytes | None = None
+        self._seen: dict[str, Any] | None = None    # when diagnose() was called last
+        self._server: seeing.Server | None = None
         _open_loaders.add(self)
         prepare()                               # here and not within the first next()
 
@@ -488,7 +490,7 @@ class Loader:
         n = _options.whole("the number of pictures", n, 1, 4096)
         outputs, options, exclude = self._made_of
         at = preview.choose(outputs, output)
-        as_list = tuple((name, preview.shown(chain) if i == at else chain, 1, 0.0, 1)
+        as_list = tuple((name, preview.as_pixels(chain) if i == at else chain, 1, 0.0, 1)
                         for i, (name, chain, *_) in enumerate(outputs))
         rows = options["batch_size"] or options["global_batch_size"] // options["world_size"]
         workers = options["num_workers"] if n < rows else -1
@@ -553,6 +555,34 @@ class Loader:
                         "reason": reason})
         return stats
 
+    def diagnose(self, ranks: bool = False) -> seeing.Diagnosis:
+        """What holds the loop up since the last call (the first: since the loader was opened), what removing that
+        would give, and how: print() it.  Any thread may call it.
+
+        ranks: all ranks of torch.distributed call it together, and the slow one is named.
+        """
+        before, self._seen = self._seen, self._core.sight()
+        return seeing.diagnose([before] if before else [], [self._seen], self._shown_data(),
+                               together=_options.flag("ranks", ranks))
+
+    def report(self) -> str:
+        """stats() as text for people, with the diagnosis since the loader was opened."""
+        found = seeing.diagnose([], [self._core.sight()], self._shown_data())
+        return seeing.report(self.stats(), found)
+
+    def metrics(self, path: str | os.PathLike[Any] | None = None) -> str:
+        """stats() in OpenMetrics' text format, for Prometheus; path: also written there, whole or not at all."""
+        return seeing.metrics(self.stats(), path)
+
+    def serve_metrics(self, port: int = 0, host: str = "127.0.0.1") -> str:
+        """Serve metrics() over HTTP from a thread until the loader is closed; its address.  port 0: any that is free."""
+        self._server = self._server or seeing.Server(self.metrics, host, _options.whole("port", port, 0, 65535))
+        return self._server.address
+
+    def _shown_data(self) -> str | None:
+        names = [name for core in self._data for name in core.shards()[:1]] if not self._numbered else []
+        return os.path.dirname(names[0]) or names[0] if names else None
+
     def set_workers(self, n: int) -> None:
         """Park or add worker threads while running."""
         self._core.set_workers(_options.whole("the number of workers", n, 1))
@@ -561,6 +591,9 @@ class Loader:
         """Stop and free.  Batches and tensors that you hold stay good.  Twice is once."""
         self._core.close()
         self._running = None
+        if self._server is not None:
+            self._server.close()
+            self._server = None
 
     def __enter__(self) -> Loader:
         return self

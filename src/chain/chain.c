@@ -13,6 +13,7 @@
 #include "base/registry.h"
 #include "codec/codec.h"
 #include "chain/open.h"
+#include "chain/segment.h"
 #include "op/view.h"
 
 _Static_assert(STK_MAX_STEPS > STK_EXPR_CALLS, "every call may be a step, and one more is");
@@ -36,8 +37,8 @@ static int plan_default(stk_chain *c, const stk_args *args, stk_error *err)
 }
 
 /* `exact`: of pictures, 1 whatever is written.  Up to version 0.1 a chain could leave it at 0. */
-static void print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args,
-                       const char *exact)
+void stk_chain_print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args,
+                          const char *exact)
 {
     c->print = stk_hash64(c->print, name, strlen(name));
     c->print = stk_args_hash_as(args, c->print + version, exact, 1);
@@ -64,12 +65,12 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
     if (rc == 0 && stk_args_has(args, "default"))
         rc = plan_default(c, args, err);
     if (rc == 0)
-        print_call(c, "from", 0, args, NULL);
+        stk_chain_print_call(c, "from", 0, args, NULL);
     stk_args_close(&args);
     return rc;
 }
 
-static int unknown_step(const stk_registry *r, const char *name, stk_error *err)
+int stk_chain_unknown(const stk_registry *r, const char *name, stk_error *err)
 {
     const char *near = stk_chain_other_name(r, name);
 
@@ -127,12 +128,30 @@ static int plan_number(stk_chain *c, const stk_call *call, const stk_codec *code
         rc = stk_fail(err, STK_EINVAL, "%s is of %u dimensions, and the field %s of %u", call->name,
                       spec.ndim, c->stored->type.name, c->spec.ndim);
     if (rc == 0)
-        print_call(c, call->name, codec->version, args, NULL);
+        stk_chain_print_call(c, call->name, codec->version, args, NULL);
     c->raw_print = c->print;
     c->spec.dtype = spec.dtype;
     stk_free(state);
     stk_args_close(&args);
     return rc;
+}
+
+/* Does this op make other numbers of a sample's?  `before` is what it was given. */
+static int note_value_op(stk_chain *c, const stk_op *op, const stk_spec *before, stk_error *err)
+{
+    if (op->can & STK_OP_PACKS && c->n_turns)
+        return stk_fail(err, STK_ENOTSUP,
+                        "%s takes numbers as they are stored: put to() after it, or leave it out",
+                        op->name);
+    if (!op->value || before->kind != STK_KIND_VALUE || before->array)
+        return 0;
+    if (c->pack)
+        return stk_fail(err, STK_EINVAL, "%s stands before pack(), not after it", op->name);
+    if (!c->n_turns++) {
+        c->parsed = *before;
+        c->parsed.most = 0;
+    }
+    return 0;
 }
 
 static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_error *err)
@@ -145,9 +164,13 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     int rc, pictures;
 
     if (!codec && !op)
-        return unknown_step(c->registry, call->name, err);
+        return stk_chain_unknown(c->registry, call->name, err);
     if (c->stored && codec)
         return plan_number(c, call, codec, err);
+    if (op && op->can & (STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEW)) {
+        c->n_steps++; /* also where it fails: what it took is freed with the chain */
+        return stk_segment_plan(c, s, call, number, err);
+    }
     if (c->spec.array && codec && (!(codec->can & STK_CODEC_WINDOWS) || c->pack))
         return stk_fail(err, STK_EINVAL,
                         "%s reads fields of samples; rows of arrays come as they are stored: leave "
@@ -155,8 +178,10 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
                         call->name);
     rc = stk_args_check(&args, call, codec ? codec->args : op->args, err);
     if (rc == 0) {
-        *s = (stk_step){ codec, op, number,
-                         stk_zalloc(1, codec ? codec->state_size : op->state_size) };
+        *s = (stk_step){ .codec = codec,
+                         .op = op,
+                         .number = number,
+                         .state = stk_zalloc(1, codec ? codec->state_size : op->state_size) };
         c->n_steps++;
         rc = !s->state ? stk_fail_nomem(err, 64)
              : codec   ? codec->plan(s->state, args, &c->spec, err)
@@ -164,10 +189,12 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     }
     pictures = codec && codec->can & STK_CODEC_PICTURES;
     if (rc == 0)
-        print_call(c, call->name, codec ? codec->version : op->version, args,
+        stk_chain_print_call(c, call->name, codec ? codec->version : op->version, args,
                    pictures ? "exact" : NULL);
     if (rc == 0 && pictures && stk_args_has(args, "exact"))
         c->inexact = !stk_args_bool(args, "exact");
+    if (rc == 0 && op)
+        rc = note_value_op(c, op, &before, err);
     if (rc == 0 && op && op->can & STK_OP_PACKS) {
         c->pack = s->state;
         c->raw = before;
@@ -333,10 +360,11 @@ void stk_chain_fini(stk_chain *c)
     stk_free(c->fallback);
     stk_free(c->fallback_row);
     for (uint32_t i = 0; i < c->n_steps; i++) {
-        const stk_step *s = &c->step[i];
+        stk_step *s = &c->step[i];
 
         if (s->codec && s->codec->fini && s->state)
             s->codec->fini(s->state);
+        stk_segment_fini(s);
         stk_free(s->state);
     }
     memset(c, 0, sizeof *c);
