@@ -20,16 +20,18 @@ from .fitting import pack_lengths
 from .loader import Loader
 from .mixing import Mix, mix
 from .packing import pack
+from .sweeping import Sweep, sweep
 from .to_device import to_device
 from .transform import Transform
+from .watching import watch
 from .writer import Writer
 
 if TYPE_CHECKING:
     def image() -> Chain: ...
 
 __all__ = ["Batch", "Chain", "Dataset", "Loader", "Mix", "StokerError", "Transform", "Writer",
-           "__version__", "build_info", "chains", "cu_seqlens", "from_", "mix", "open", "pack",
-           "pack_lengths", "to_device"]
+           "Sweep", "__version__", "build_info", "chains", "cu_seqlens", "from_", "mix", "open", "pack",
+           "pack_lengths", "sweep", "to_device", "watch"]
 
 
 def __getattr__(name: str) -> Any:

@@ -647,7 +647,7 @@ int stk_worker_step(stk_worker *w)
 
     if (atomic_load_explicit(&e->cold, memory_order_relaxed) &&
         atomic_load_explicit(&e->inflight, memory_order_relaxed) <
-            atomic_load_explicit(&e->depth, memory_order_relaxed) &&
+            atomic_load_explicit(&e->tune.depth, memory_order_relaxed) &&
         own_request(w) && run_claim(w))
         return 1;
     if (stk_worker_take_arrived(w))
