@@ -239,13 +239,15 @@ static int check_needs(stk_plugin_kind kind, const void *table, stk_error *err)
     return 0;
 }
 
+#define OWN_OPS (STK_OP_PACKS | STK_OP_CHOOSE | STK_OP_GPU | STK_OP_ROW)
+
 /* Flags whose steps the library looks into would make it read a stranger's state as its own. */
 static int check_flags(stk_plugin_kind kind, const void *table, stk_error *err)
 {
     const stk_codec *codec = table;
     const stk_op *op = table;
     int own = kind == STK_PLUGIN_CODEC ? (codec->can & STK_CODEC_OWN) != 0
-              : kind == STK_PLUGIN_OP  ? (op->can & STK_OP_PACKS) != 0
+              : kind == STK_PLUGIN_OP  ? (op->can & OWN_OPS) != 0
               : kind == STK_PLUGIN_DECODER
                   ? (((const stk_decoder *)table)->can & STK_DECODER_GPU) != 0
                   : 0;
@@ -261,6 +263,11 @@ static int check_flags(stk_plugin_kind kind, const void *table, stk_error *err)
                         codec->name);
     if (kind == STK_PLUGIN_OP && !(op->can & STK_OP_VIEW) != !op->draw)
         return stk_fail(err, STK_EINVAL, "op %s: draw() and STK_OP_VIEW in `can` go together",
+                        op->name);
+    if (kind == STK_PLUGIN_OP &&
+        (!(op->can & STK_OP_ACT) != !op->act || !op->act != !op->tile || op->choose))
+        return stk_fail(err, STK_EINVAL,
+                        "op %s: act(), tile() and a flag of STK_OP_ACT in `can` go together",
                         op->name);
     return 0;
 }

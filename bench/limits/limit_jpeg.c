@@ -113,12 +113,12 @@ static void read_size(span jpeg, stk_image_info *out)
 static void draw(const stk_chain *chain, crop *x, uint64_t epoch, uint64_t position)
 {
     stk_image_info info;
-    stk_view view;
+    stk_draws d;
 
     read_size(x->jpeg, &info);
     stk_chain_draw(chain, &(stk_address){ .position = position, .epoch = (uint32_t)epoch },
-                   (uint32_t[2]){ info.width, info.height }, &view, NULL);
-    stk_sample_need(&view, &x->need);
+                   (uint32_t[2]){ info.width, info.height }, &d, NULL);
+    stk_sample_need(d.view, &x->need);
 }
 
 static void draw_epoch(const held_shards *h, const stk_chain *chain, uint64_t epoch, crop *out)

@@ -148,7 +148,7 @@ static PyObject *sample_dict(const stk_sample *s)
 
         name = stk_sample_field(s, i, &data, &len);
         field = text_from(name, strlen(name));
-        value = PyBytes_FromStringAndSize(data, (Py_ssize_t)len);
+        value = data ? PyBytes_FromStringAndSize(data, (Py_ssize_t)len) : Py_NewRef(Py_None);
         bad = !field || !value || PyDict_SetItem(d, field, value) < 0;
         Py_XDECREF(field);
         Py_XDECREF(value);
@@ -200,6 +200,24 @@ static PyObject *dataset_fields(PyObject *obj, PyObject *unused)
     (void)unused;
     for (uint32_t i = 0; ds && list && (name = stk_dataset_field(ds, i)); i++)
         list = append_text(list, name);
+    return list;
+}
+
+static PyObject *dataset_types(PyObject *obj, PyObject *unused)
+{
+    stk_dataset *ds = ((dataset_object *)obj)->ds;
+    PyObject *list = PyList_New(0);
+    stk_field_type t;
+
+    (void)unused;
+    for (uint32_t i = 0; ds && list && stk_dataset_field_type(ds, i, &t); i++) {
+        PyObject *item = Py_BuildValue("(ssi)", t.name, t.dtype ? stk_dtype_name(t.dtype) : "",
+                                       (int)t.ndim);
+
+        if (!item || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
     return list;
 }
 
@@ -371,6 +389,7 @@ done:
 static PyMethodDef dataset_methods[] = {
     { "read", dataset_read, METH_O, "sample i: {\"__key__\", \"__url__\", field: bytes}" },
     { "fields", dataset_fields, METH_NOARGS, "names of the fields that occur" },
+    { "types", dataset_types, METH_NOARGS, "of fields: (name, dtype or \"\": bytes, dimensions)" },
     { "shards", dataset_shards, METH_NOARGS, "names of the shards" },
     { "classes", dataset_classes, METH_NOARGS, "names of the classes, number 0 first" },
     { "columns", dataset_columns, METH_NOARGS, "typed columns at hand: (name, type)" },

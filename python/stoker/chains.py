@@ -100,7 +100,9 @@ def _signature(args: list[tuple[str, str, str | None, str]]) -> inspect.Signatur
             params.append(kind(name, kind.VAR_POSITIONAL))
         else:
             default = kind.empty if fallback is None else None
-            params.append(kind(python_name(name), kind.POSITIONAL_OR_KEYWORD, default=default))
+            after = params[-1].kind in (kind.VAR_POSITIONAL, kind.KEYWORD_ONLY)
+            params.append(kind(python_name(name), kind.KEYWORD_ONLY if after else kind.POSITIONAL_OR_KEYWORD,
+                               default=default))
     return inspect.Signature(params)
 
 

@@ -20,7 +20,7 @@ class Chain:
             exact: bool | None = None) -> Chain:
         """decode a picture to RGB; its content says what it is (JPEG, PNG, WebP)
         exif: turn it upright by its EXIF orientation; default false
-        exact: JPEG: convert color before sampling, bit for bit as other decoders do; slower; default false
+        exact: the only way: false is taken, and warned of; default true
         """
 
     def int(self) -> Chain:
@@ -29,11 +29,17 @@ class Chain:
     def float(self) -> Chain:
         """a decimal number, as f32"""
 
-    def ints(self) -> Chain:
-        """a list of integers, [1, 2] or 1 2, as i64"""
+    def ints(self,
+            shape: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        """a list of integers, [1, 2] or 1 2, as i64
+        shape: of a row, as (-1, 4): one side may be -1; lists may be nested then; absent: (-1)
+        """
 
-    def floats(self) -> Chain:
-        """a list of numbers, [0.5, 2] or 0.5 2, as f32"""
+    def floats(self,
+            shape: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        """a list of numbers, [0.5, 2] or 0.5 2, as f32
+        shape: of a row, as (-1, 4): one side may be -1; lists may be nested then; absent: (-1)
+        """
 
     def text(self) -> Chain:
         """UTF-8 text; after json(...) a string without its quotes"""
@@ -127,6 +133,114 @@ class Chain:
         p: how often; default 0.5
         """
 
+    def color_jitter(self,
+            brightness: builtins.float | Sequence[builtins.float] | None = None,
+            contrast: builtins.float | Sequence[builtins.float] | None = None,
+            saturation: builtins.float | Sequence[builtins.float] | None = None,
+            hue: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None) -> Chain:
+        """brightness, contrast, saturation and hue, in random order
+        brightness: b: factors from 1 - b to 1 + b; or (least, most); default 0
+        contrast: the same; default 0
+        saturation: the same; default 0
+        hue: h: turns from -h to h of the circle, at most 0.5; or a pair; default 0
+        p: how often; default 1
+        """
+
+    def brightness(self,
+            brightness: builtins.float | Sequence[builtins.float],
+            p: builtins.float | None = None) -> Chain:
+        """every value times a factor
+        brightness: b: factors from 1 - b to 1 + b; or (least, most)
+        p: how often; default 1
+        """
+
+    def contrast(self,
+            contrast: builtins.float | Sequence[builtins.float],
+            p: builtins.float | None = None) -> Chain:
+        """the distance from the picture's mean gray times a factor
+        contrast: c: factors from 1 - c to 1 + c; or (least, most)
+        p: how often; default 1
+        """
+
+    def saturation(self,
+            saturation: builtins.float | Sequence[builtins.float],
+            p: builtins.float | None = None) -> Chain:
+        """the distance from a pixel's own gray times a factor
+        saturation: s: factors from 1 - s to 1 + s; or (least, most)
+        p: how often; default 1
+        """
+
+    def hue(self,
+            hue: builtins.float | Sequence[builtins.float],
+            p: builtins.float | None = None) -> Chain:
+        """colors turned around the circle
+        hue: h: turns from -h to h of the circle, at most 0.5; or a pair
+        p: how often; default 1
+        """
+
+    def grayscale(self,
+            p: builtins.float | None = None) -> Chain:
+        """three equal channels: the pixel's gray, at random
+        p: how often; default 0.1
+        """
+
+    def solarize(self,
+            threshold: builtins.float | Sequence[builtins.float],
+            p: builtins.float | None = None) -> Chain:
+        """bright values inverted, at random
+        threshold: values from it on are inverted; or (least, most)
+        p: how often; default 0.5
+        """
+
+    def posterize(self,
+            bits: builtins.int | Sequence[builtins.int],
+            p: builtins.float | None = None) -> Chain:
+        """fewer bits for every value, at random
+        bits: bits that a channel keeps, 0 to 8; or (least, most)
+        p: how often; default 0.5
+        """
+
+    def autocontrast(self,
+            p: builtins.float | None = None) -> Chain:
+        """every channel stretched to 0..255, at random
+        p: how often; default 0.5
+        """
+
+    def equalize(self,
+            p: builtins.float | None = None) -> Chain:
+        """every channel's values spread evenly, at random
+        p: how often; default 0.5
+        """
+
+    def invert(self,
+            p: builtins.float | None = None) -> Chain:
+        """255 minus every value, at random
+        p: how often; default 0.5
+        """
+
+    def channel_shuffle(self,
+            p: builtins.float | None = None) -> Chain:
+        """channels in a random order
+        p: how often; default 1
+        """
+
+    def random_apply(self,
+            steps: Chain | Sequence[Chain],
+            p: builtins.float | None = None) -> Chain:
+        """all of these ops or none, at random
+        steps: the ops, as color_jitter(0.4) | grayscale(p=1)
+        p: how often; default 0.5
+        """
+
+    def one_of(self,
+            *steps: Chain,
+            p: builtins.float | None = None) -> Chain:
+        """one of these chains of ops, at random
+        steps: chains of ops, of which one runs
+        p: how often any of them does; default 1
+        """
+
     def normalize(self,
             mean: str | builtins.float | Sequence[builtins.float],
             std: builtins.float | Sequence[builtins.float] | None = None) -> Chain:
@@ -140,9 +254,25 @@ class Chain:
             layout: str | None = None,
             scale: bool | None = None) -> Chain:
         """element type and layout; comes last
-        dtype: u8, f16, bf16 or f32; of arrays any type, or stored; absent: as it is
+        dtype: u8, f16, bf16 or f32; of numbers any type; of arrays also stored; absent: as it is
         layout: chw (absent: this), hwc or channels_last
         scale: float types without normalize: 0..255 to 0..1; default true
+        """
+
+    def one_hot(self,
+            classes: builtins.int,
+            smoothing: builtins.float | None = None) -> Chain:
+        """a class number as a row of zeros and a one, as f32
+        classes: how many classes there are
+        smoothing: label smoothing: so much of the weight goes to all classes; default 0
+        """
+
+    def multi_hot(self,
+            classes: builtins.int,
+            smoothing: builtins.float | None = None) -> Chain:
+        """a list of class numbers as a row of zeros and ones, as f32
+        classes: how many classes there are
+        smoothing: label smoothing: so much of the weight goes to all classes; default 0
         """
 
     def truncate(self,

@@ -18,6 +18,7 @@ from .errors import MissingKeyError, invalid, printable, shown
 if TYPE_CHECKING:
     import numpy as np
 
+_NUMPY = {"u8": "u1", "i8": "i1", "u16": "u2", "i16": "i2", "u32": "u4", "i32": "i4", "i64": "i8", "f16": "f2", "f32": "f4", "f64": "f8"}
 _DTYPES = {1: "int64", 2: "float64", 3: "object"}  # stk_column_type
 Urls = str | bytes | os.PathLike[Any] | list[Any] | tuple[Any, ...]
 Arrays = Mapping[str, Any]
@@ -74,6 +75,7 @@ class Dataset:
         else:
             self._core = _stoker.Dataset(found, self._fixed or [], self._wanted, self._jpeg,
                                          *_join.raw(dtype, shape), reindex=reindex == "auto")
+        self._types: list[tuple[str, str, int]] | None = None
         self._decoder: _Decoder | None = None
         self._epoch = 0
         if self._fields is not None or self._core.kind():
@@ -199,7 +201,19 @@ class Dataset:
             raise IndexError(f"sample {shown(at)} of {n}"[:200])
         at %= n
         decoder = self._decode()
-        return self._core.read(at) if decoder is None else decoder.sample(self._epoch, at)
+        return self._typed(self._core.read(at)) if decoder is None else decoder.sample(self._epoch, at)
+
+    def _typed(self, sample: dict[str, Any]) -> dict[str, Any]:
+        """Numbers where a field has a type: columns of tables."""
+        if self._types is None:
+            self._types = [(name, _NUMPY[dtype], ndim) for name, dtype, ndim in self._core.types() if dtype]
+        for name, dtype, ndim in self._types:
+            raw = sample.get(name)
+            if raw is not None:
+                import numpy
+                values = numpy.frombuffer(raw, dtype)
+                sample[name] = values.copy() if ndim else values[0].item()
+        return sample
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[i] for i in range(len(self)))

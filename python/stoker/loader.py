@@ -490,7 +490,7 @@ class Loader:
         n = _options.whole("the number of pictures", n, 1, 4096)
         outputs, options, exclude = self._made_of
         at = preview.choose(outputs, output)
-        as_list = tuple((name, preview.shown(chain) if i == at else chain, 1, 0.0, 1)
+        as_list = tuple((name, preview.as_pixels(chain) if i == at else chain, 1, 0.0, 1)
                         for i, (name, chain, *_) in enumerate(outputs))
         rows = options["batch_size"] or options["global_batch_size"] // options["world_size"]
         workers = options["num_workers"] if n < rows else -1

@@ -37,7 +37,7 @@ def _is_picture(chain: str) -> bool:
     return any(_name(step) == "image" for step in split(chain))
 
 
-def shown(chain: str) -> str:
+def as_pixels(chain: str) -> str:
     """The chain of a picture as 8-bit RGB rows."""
     kept = [s for s in split(chain) if _name(s) not in ("normalize", "to")]
     return " | ".join([*kept, "to(u8, layout=hwc)"])

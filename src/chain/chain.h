@@ -6,18 +6,31 @@
 
 #include "base/rng.h"
 #include "chain/tokens.h"
+#include "codec/stored.h"
 #include "data/data.h"
 
-#define STK_MAX_STEPS 32
+#define STK_MAX_STEPS 33 /* the calls of an expression, and one that no one writes */
 #define STK_MAX_FROM 16
 #define STK_MAX_UNPACKERS 16 /* the first of a registry; others are used by name only */
+
+#define STK_MAX_ALL_STEPS 256 /* with those that are in others */
+#define STK_MAX_GROUPS 32     /* chains of one step */
 
 typedef struct stk_step {
     const stk_codec *codec; /* one of the two */
     const stk_op *op;
-    uint8_t number; /* place in the chain: addresses its random numbers */
+    uint8_t number; /* place in the chain, or among all that its step has: addresses its numbers */
+    uint8_t opens;  /* a view: begins a pass of its own, as pixels were changed before it */
+    uint16_t id;    /* of stk_action.step */
+    uint16_t n_groups;
+    struct stk_steps *group; /* CHOOSE: its chains */
     void *state;
 } stk_step;
+
+typedef struct stk_steps {
+    uint32_t n;
+    stk_step *step;
+} stk_steps;
 
 typedef struct stk_unpacker {
     const stk_codec *codec;
@@ -34,10 +47,19 @@ typedef struct stk_chain {
     char *fallback; /* stands in where a sample has none of them; NULL: it is bad then */
     uint32_t n_steps;
     stk_step step[STK_MAX_STEPS];
+    const stk_step *all[STK_MAX_ALL_STEPS]; /* by id */
+    uint32_t n_all;
+    int tiled;     /* pixels are changed between decoding and the row: segment.c */
+    int row_acts;  /* ... or in the row, after normalize */
+    int touched;   /* while it is planned: a view that comes now begins a pass of its own */
     const stk_step *parse;    /* ends in a value */
+    stk_stored *stored;       /* the field has a type: the first step's; NULL: bytes, or an array */
+    void *fallback_row;       /* ... and the default as it would be stored; NULL: none */
     const stk_tokens *tokens; /* windows of a stream; NULL: none */
     const stk_tokens *pack;   /* rows of several samples; NULL: of one */
     stk_spec raw;             /* pack: what a sample is before it */
+    stk_spec parsed;          /* what `parse` makes, where steps turn it into other numbers ... */
+    uint32_t n_turns;         /* ... so many of them; 0: none does */
     const char *open_root;    /* `open`: where its files lie, "": beside the manifest; NULL: none */
     stk_spec spec;
     size_t row_bytes;   /* 0: ragged */
@@ -49,13 +71,39 @@ typedef struct stk_chain {
     uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
 } stk_chain;
 
-/* What is seen of a picture of that size (width, height): every op of the chain turns the view, with
- * numbers at (at->seed, position, epoch, output, view); at->path is not read.  Rows, transforms and
- * previews draw by this call.  `watch` (NULL or its drawn() NULL: none) sees the view after each op.
- * view->refused says why a picture can't be drawn. */
-void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2],
-                    stk_view *view, const stk_draw_observer *watch);
+#define STK_MAX_PASSES 4   /* geometry, pixels, geometry again, ... */
+#define STK_MAX_ACTIONS 96 /* of one picture */
 
+typedef struct stk_draws { /* of one picture; on the worker's stack */
+    uint32_t n_views, n_actions;
+    uint32_t from[STK_MAX_PASSES + 1]; /* view k is followed by actions from[k] .. from[k + 1] - 1 */
+    stk_view view[STK_MAX_PASSES];     /* each sees what the one before and its actions made */
+    stk_action action[STK_MAX_ACTIONS];
+} stk_draws;
+
+/* The canvas that comes out; its `refused` says why a picture can't be drawn. */
+static inline stk_view *stk_draws_last(stk_draws *d)
+{
+    return &d->view[d->n_views - 1];
+}
+
+/* What is seen of a picture of that size (width, height) and what is done to it: every op of the chain
+ * draws, with numbers at (at->seed, position, epoch, output, view); at->path is not read.  Rows,
+ * transforms and previews draw by this call.  `watch` (NULL or its drawn() NULL: none) sees the view
+ * after each op. */
+void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2], stk_draws *out,
+                    const stk_draw_observer *watch);
+
+typedef struct stk_chain_head { /* what a chain begins with */
+    stk_registry *registry;     /* NULL: the process's */
+    /* The type of the field that c->from names, name NULL: no data set has one; NULL: all are bytes. */
+    int (*type)(void *cookie, const stk_chain *c, stk_field_type *out, stk_error *err);
+    void *cookie;
+} stk_chain_head;
+
+/* Compile `text` for the output `name`: of a field of samples, which is bytes or has a type. */
+int stk_chain_plan_field(stk_chain *c, const stk_chain_head *head, const char *name,
+                         const char *text, stk_error *err);
 /* Compile `text` for the output `name`, with what the registry has (NULL: the process's).  The
  * registry is read-only from now on and must stay as long as the chain. */
 int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *text,

@@ -12,22 +12,87 @@ static void note(const stk_draw_observer *watch, const stk_address *at, const st
         watch->drawn(watch->cookie, &d);
 }
 
-void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2],
-                    stk_view *view, const stk_draw_observer *watch)
+/* A view that sees what the last one and its actions made. */
+static stk_view *open_view(stk_draws *d)
 {
-    stk_address here = *at;
+    stk_view *last = stk_draws_last(d);
+
+    if (last->refused)
+        return last;
+    if (d->n_views == STK_MAX_PASSES) {
+        last->refused = "geometry and changes of pixels take turns too often: group them";
+        return last;
+    }
+    stk_view_init(last + 1, last->vis_w, last->vis_h);
+    d->from[d->n_views++] = d->n_actions;
+    return last + 1;
+}
+
+static void act(stk_draws *d, const stk_step *s, stk_rng *rng)
+{
+    stk_view *view = stk_draws_last(d);
+    stk_action *out = d->action + d->n_actions;
+    uint32_t n;
+
+    if (view->refused)
+        return;
+    if (d->n_actions + STK_OP_ACTS > STK_MAX_ACTIONS) {
+        view->refused = "more ops than one picture can take";
+        return;
+    }
+    n = s->op->act(s->state, rng, view, out);
+    for (uint32_t i = 0; i < n; i++)
+        out[i].step = s->id;
+    d->n_actions += n;
+}
+
+static void draw_step(stk_draws *d, const stk_step *s, stk_address *at)
+{
+    uint64_t path = at->path;
+    uint8_t run[STK_MAX_GROUPS];
+    uint32_t n;
     stk_rng rng;
 
-    stk_view_init(view, size[0], size[1]);
-    note(watch, at, NULL, view);
+    stk_rng_at(&rng, at);
+    if (s->op->can & STK_OP_VIEW) {
+        stk_view *view = stk_draws_last(d);
+
+        if (s->opens || d->n_actions > d->from[d->n_views - 1])
+            view = open_view(d);
+        s->op->draw(s->state, &rng, view);
+    }
+    if (s->op->can & STK_OP_ACT)
+        act(d, s, &rng);
+    if (!(s->op->can & STK_OP_CHOOSE))
+        return;
+    n = s->op->choose(s->state, &rng, s->n_groups, run);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < s->group[run[i]].n; k++) {
+            const stk_step *child = &s->group[run[i]].step[k];
+
+            at->path = stk_path_child(path, child->number);
+            draw_step(d, child, at);
+        }
+    at->path = path;
+}
+
+void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2], stk_draws *out,
+                    const stk_draw_observer *watch)
+{
+    stk_address here = *at;
+
+    out->n_views = 1;
+    out->n_actions = 0;
+    out->from[0] = 0;
+    stk_view_init(out->view, size[0], size[1]);
+    note(watch, at, NULL, out->view);
     for (uint32_t i = 0; i < c->n_steps; i++) {
         const stk_step *s = &c->step[i];
 
-        if (!s->op || !(s->op->can & STK_OP_VIEW))
+        if (!s->op || !(s->op->can & (STK_OP_VIEW | STK_OP_ACT | STK_OP_CHOOSE)))
             continue;
         here.path = stk_path(s->number);
-        stk_rng_at(&rng, &here);
-        s->op->draw(s->state, &rng, view);
-        note(watch, at, s, view);
+        draw_step(out, s, &here);
+        note(watch, at, s, stk_draws_last(out));
     }
 }

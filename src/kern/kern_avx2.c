@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kern/kern.h"
+#include "kern/tile.h"
 
 #define Z (-128) /* shuffle index: a zero byte */
 
@@ -388,4 +389,5 @@ const stk_kern stk_kern_avx2 = { .name = "avx2",
                                  .hresample = avx2_hresample,
                                  .vresample = avx2_vresample,
                                  .store_planar = avx2_store_planar,
-                                 .store_packed = avx2_store_packed };
+                                 .store_packed = avx2_store_packed,
+                                 .tile = &stk_tile_avx2 };

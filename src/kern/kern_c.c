@@ -6,9 +6,15 @@
  * by integer arithmetic, which is what the hardware does; mul and add are finite, so there is no
  * NaN to keep. */
 #include "kern/kern.h"
+#include "kern/tile.h"
 
 #include <assert.h>
 #include <string.h>
+
+static uint8_t clamp8(int32_t v)
+{
+    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
 
 static void c_hresample(uint8_t *dst, const uint8_t *src, const stk_taps *t)
 {
@@ -23,7 +29,7 @@ static void c_hresample(uint8_t *dst, const uint8_t *src, const stk_taps *t)
             for (int c = 0; c < 4; c++)
                 sum[c] += p[4 * k + c] * w[k];
         for (int c = 0; c < 4; c++)
-            dst[4 * (size_t)i + c] = (uint8_t)(sum[c] >> t->shift);
+            dst[4 * (size_t)i + c] = clamp8(sum[c] >> t->shift);
     }
 }
 
@@ -42,7 +48,7 @@ static void c_vresample(uint8_t *dst, const uint8_t *const *rows, const int16_t 
             for (size_t j = 0; j < n; j++)
                 sum[j] += rows[k][at + j] * w[k];
         for (size_t j = 0; j < n; j++)
-            dst[at + j] = (uint8_t)(sum[j] >> shift);
+            dst[at + j] = clamp8(sum[j] >> shift);
     }
 }
 
@@ -132,4 +138,5 @@ const stk_kern stk_kern_c = { .name = "c",
                               .hresample = c_hresample,
                               .vresample = c_vresample,
                               .store_planar = c_store_planar,
-                              .store_packed = c_store_packed };
+                              .store_packed = c_store_packed,
+                              .tile = &stk_tile_c };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sample.h - the one sampling pass: a view of decoded pixels -> one row of a batch.
  *
- * Antialiased bilinear as Pillow's crop().resize(): first across, rounded to u8, then down, rounded
+ * As Pillow's crop().resize() with the view's filter: first across, rounded to u8, then down, rounded
  * to u8, then color, type and layout.  Within 1 of 255 of Pillow's result: its weights have 22
  * bits, ours 14 and more, and from 13.0 on it goes down first where the height shrinks much more
  * than the width. */
@@ -17,6 +17,7 @@ typedef struct stk_sample_job {
     stk_layout layout;        /* CHW: planes; HWC and CHANNELS_LAST: interleaved, the same memory */
     float mul[3], add[3];     /* u8 with mul 1 and add 0 are plain copies */
     void *dst;                /* 3 * vis_h * vis_w elements */
+    uint32_t *tile; /* not NULL: RGBX goes here, and type, color, layout and dst are not read */
 } stk_sample_job;
 
 /* The source pixels that the view touches; an empty rectangle when it sees none. */

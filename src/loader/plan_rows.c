@@ -55,14 +55,18 @@ static const stk_row_ops *ops_of(const stk_plan_input *in, const stk_plan *so_fa
 
     if (so_far->data.immediate)
         return stk_row_array_ops(so_far, i, kind == RESIDENT);
+    if (c->spec.kind == STK_KIND_IMAGE && so_far->chains.out[i].far_bytes)
+        return c->tiled ? &stk_row_gpu_tile : gpu_ops(so_far, i, kind);
     if (c->spec.kind == STK_KIND_IMAGE)
-        return so_far->chains.out[i].far_bytes ? gpu_ops(so_far, i, kind) : &stk_row_picture;
+        return c->tiled ? &stk_row_tile : &stk_row_picture;
     if (c->pack)
         return &stk_row_packed;
     if (c->parse && c->row_bytes)
-        return &stk_row_dense;
+        return c->n_turns ? &stk_row_turned : &stk_row_dense;
     if (in->measured)
         return c->parse ? &stk_row_length_value : &stk_row_length_bytes;
+    if (c->n_turns)
+        return &stk_row_turned;
     if (c->parse)
         return &stk_row_ragged;
     return c->spec.out == STK_OUT_BYTES && c->n_steps == 1 ? &stk_row_bytes_direct

@@ -180,6 +180,8 @@ int stk_row_no_room(const stk_row *x, size_t len, stk_error *err);
 /* ---- the kinds ---- */
 
 extern const stk_row_ops stk_row_picture;    /* row_picture.c */
+extern const stk_row_ops stk_row_tile;       /* row_tile.c: its chain changes pixels */
+extern const stk_row_ops stk_row_gpu_tile;   /* ... and the row goes to a GPU */
 extern const stk_row_ops stk_row_gpu;        /* row_gpu.c: decoded by the GPU where it can */
 extern const stk_row_ops stk_row_gpu_cached; /* ... which keeps them */
 extern const stk_row_ops stk_row_gpu_pixels; /* decoded here, finished there */
@@ -188,6 +190,7 @@ void stk_row_gpu_find(stk_row *x);   /* a table's find() */
 void stk_row_gpu_forget(stk_row *x); /* ... that finds nothing */
 void stk_row_gpu_note(stk_row *x);
 extern const stk_row_ops stk_row_dense, stk_row_ragged, stk_row_bytes; /* row_value.c */
+extern const stk_row_ops stk_row_turned;       /* values that steps make others of */
 extern const stk_row_ops stk_row_bytes_direct; /* read straight into the row, where it can be */
 extern const stk_row_ops stk_row_length_bytes, stk_row_length_value; /* row_length.c */
 extern const stk_row_ops stk_row_packed;                             /* row_packed.c */
@@ -202,6 +205,8 @@ typedef struct stk_picture_way { /* what becomes of a picture whose header is re
     /* 1: the GPU decodes it.  NULL: it does not */
     int (*leave)(stk_row *x, void *jpeg, const stk_view *view, const stk_decode_request *ask);
     int (*place)(stk_row *x, stk_sample_job *job, stk_error *err); /* where sampled pixels go */
+    /* The pixels are there: sampled straight into the row, or with work on a tile between */
+    int (*sample)(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
 } stk_picture_way;
 
 /* row_picture.c */
@@ -209,8 +214,11 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err);
 void stk_picture_prepare(stk_row *x); /* finds what is kept of it for decoders */
 int stk_picture_check(const stk_row *x, const stk_image_info *info, stk_error *err);
 /* What is seen of a picture of that size, and how it is asked for. */
-int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_view *view,
+int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
                      stk_decode_request *ask, stk_error *err);
+int stk_picture_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
+int stk_picture_place(stk_row *x, stk_sample_job *job, stk_error *err); /* into the batch */
+int stk_tile_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
 /* row_value.c: what a sample says of itself: its shape, and the bytes it has. */
 int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size, stk_error *err);
 /* A finish(): rows that differ become one tensor, where that was asked for. */

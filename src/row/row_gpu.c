@@ -178,7 +178,7 @@ static int make_kept(stk_row *x, stk_error *err)
     stk_pic_gather g;
     stk_jpeg_head head;
     stk_jpeg_seek seek;
-    stk_view view;
+    stk_draws d;
     stk_decode_request ask;
     void *to;
 
@@ -186,9 +186,9 @@ static int make_kept(stk_row *x, stk_error *err)
     STK_TRY(stk_jpeg_seek_open(&seek, &head, want->hint, err));
     size = (stk_image_info){ head.width, head.height };
     STK_TRY(stk_picture_check(x, &size, err));
-    STK_TRY(stk_picture_look(x, &size, &view, &ask, err));
+    STK_TRY(stk_picture_look(x, &size, &d, &ask, err));
     job = (stk_jpeg_job){ .head = &head, .seek = &seek };
-    STK_TRY(stk_pic_jpeg_size_kept(&g, &job, want->kept, &view, &x->m->scratch, NULL));
+    STK_TRY(stk_pic_jpeg_size_kept(&g, &job, want->kept, d.view, &x->m->scratch, NULL));
     to = record_place(x, g.rec.size);
     if (!to)
         return STK_ENOMEM;
@@ -201,7 +201,7 @@ static int make_kept(stk_row *x, stk_error *err)
 
 static int make_gpu(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way way = { leave, place_pixels };
+    static const stk_picture_way way = { leave, place_pixels, stk_picture_sample };
 
     return stk_picture_make(x, &way, err);
 }
@@ -213,16 +213,25 @@ static int make_cached(stk_row *x, stk_error *err)
 
 static int make_pixels(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way way = { NULL, place_pixels };
+    static const stk_picture_way way = { NULL, place_pixels, stk_picture_sample };
 
     return stk_picture_make(x, &way, err);
 }
 
 static int make_repair(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way way = { NULL, place_ready };
+    static const stk_picture_way way = { NULL, place_ready, stk_picture_sample };
 
     return stk_picture_make(x, &way, err);
+}
+
+/* Pixels are changed here; color and type are the GPU's where nothing is done to the row after them. */
+static int make_tile(stk_row *x, stk_error *err)
+{
+    static const stk_picture_way there = { NULL, place_pixels, stk_tile_sample },
+                                 here = { NULL, place_ready, stk_tile_sample };
+
+    return stk_picture_make(x, stk_row_chain(x)->row_acts ? &here : &there, err);
 }
 
 const stk_row_ops stk_row_gpu = {
@@ -233,6 +242,9 @@ const stk_row_ops stk_row_gpu_cached = {
 };
 const stk_row_ops stk_row_gpu_pixels = {
     .name = "picture_gpu_pixels", .prepare = stk_picture_prepare, .make = make_pixels
+};
+const stk_row_ops stk_row_gpu_tile = {
+    .name = "picture_gpu_tile", .prepare = stk_picture_prepare, .make = make_tile
 };
 const stk_row_ops stk_row_gpu_repair = {
     .name = "picture_gpu_repair", .prepare = stk_picture_prepare, .make = make_repair

@@ -47,7 +47,7 @@ int stk_picture_check(const stk_row *x, const stk_image_info *info, stk_error *e
 }
 
 /* A row that is made again was reported the first time. */
-static int draw(const stk_row *x, const stk_image_info *info, stk_view *view, stk_error *err)
+static int draw(const stk_row *x, const stk_image_info *info, stk_draws *d, stk_error *err)
 {
     const stk_address at = { .seed = x->plan->policy.seed,
                              .position = x->position,
@@ -55,9 +55,9 @@ static int draw(const stk_row *x, const stk_image_info *info, stk_view *view, st
                              .output = x->output };
     const uint32_t size[2] = { info->width, info->height };
 
-    stk_chain_draw(stk_row_chain(x), &at, size, view, x->again ? NULL : &x->plan->policy.watch);
-    if (view->refused)
-        return stk_fail(err, STK_ECORRUPT, "%s", view->refused);
+    stk_chain_draw(stk_row_chain(x), &at, size, d, x->again ? NULL : &x->plan->policy.watch);
+    if (stk_draws_last(d)->refused)
+        return stk_fail(err, STK_ECORRUPT, "%s", stk_draws_last(d)->refused);
     return 0;
 }
 
@@ -95,26 +95,33 @@ static int can_learn(const stk_row *x, stk_bytes in, const picture *p, const stk
            pixels->data && as_stored(x, in);
 }
 
-int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_view *view,
+int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
                      stk_decode_request *ask, stk_error *err)
 {
-    STK_TRY(draw(x, info, view, err));
-    stk_sample_need(view, &ask->need);
+    STK_TRY(draw(x, info, d, err));
+    stk_sample_need(d->view, &ask->need);
     return 0;
 }
 
-static int sample(stk_row *x, const stk_picture_way *way, const stk_view *view,
-                  const stk_pixels *pixels, stk_error *err)
+int stk_picture_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err)
+{
+    (void)d;
+    return stk_sample_run(x->plan->rows.kern, job, &x->m->scratch, err);
+}
+
+static int sample(stk_row *x, const stk_picture_way *way, stk_draws *d, const stk_pixels *pixels,
+                  stk_error *err)
 {
     const stk_spec *spec = &stk_row_chain(x)->spec;
-    stk_sample_job job = {
-        .view = view, .pixels = pixels, .dtype = spec->dtype, .layout = spec->layout
-    };
+    stk_sample_job job = { .view = stk_draws_last(d),
+                           .pixels = pixels,
+                           .dtype = spec->dtype,
+                           .layout = spec->layout };
 
     memcpy(job.mul, spec->mul, sizeof job.mul);
     memcpy(job.add, spec->add, sizeof job.add);
     STK_TRY(way->place(x, &job, err));
-    return stk_sample_run(x->plan->rows.kern, &job, &x->m->scratch, err);
+    return way->sample(x, d, &job, err);
 }
 
 /* 1: the GPU decodes it; seek points are found where the CPU does. */
@@ -131,7 +138,7 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
     picture p = { .turn = 1 };
     stk_image_info upright;
     stk_pixels pixels = { 0 };
-    stk_view view;
+    stk_draws d;
     stk_bytes in;
     stk_decode_request ask;
     int rc;
@@ -145,8 +152,8 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
     if (stk_row_chain(x)->spec.exif)
         p.turn = stk_exif_turn(in);
     upright = stk_turn_size(p.turn, p.info);
-    STK_TRY(stk_picture_look(x, &upright, &view, &ask, err));
-    if (leave(x, way, &p, &view, &ask)) {
+    STK_TRY(stk_picture_look(x, &upright, &d, &ask, err));
+    if (leave(x, way, &p, d.view, &ask)) {
         stk_stage_time_row(m, STK_STAGE_DECODE);
         return 0;
     }
@@ -155,7 +162,7 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
     stk_does_next(m, STK_STAGE_SAMPLE);
     stk_count(&m->count.lane[pixels.lane], 1);
     if (rc == 0)
-        rc = sample(x, way, &view, &pixels, err);
+        rc = sample(x, way, &d, &pixels, err);
     stk_stage_time_row(m, STK_STAGE_SAMPLE);
     if (rc == 0 && can_learn(x, in, &p, &pixels))
         stk_learn_from(x, p.decoder, p.ctx);
@@ -201,7 +208,7 @@ static int ragged_place(stk_row *x, stk_sample_job *job, stk_error *err)
     return job->dst ? 0 : stk_row_no_room(x, len, err);
 }
 
-static int place(stk_row *x, stk_sample_job *job, stk_error *err)
+int stk_picture_place(stk_row *x, stk_sample_job *job, stk_error *err)
 {
     if (!stk_row_chain(x)->row_bytes)
         return ragged_place(x, job, err);
@@ -211,7 +218,7 @@ static int place(stk_row *x, stk_sample_job *job, stk_error *err)
 
 static int make(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way here = { NULL, place };
+    static const stk_picture_way here = { NULL, stk_picture_place, stk_picture_sample };
 
     return stk_picture_make(x, &here, err);
 }

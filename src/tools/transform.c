@@ -22,7 +22,7 @@
 #include "gpu/views.h"
 #include "kern/sample.h"
 #include "base/jobs.h"
-#include "chain/chain.h"
+#include "chain/segment.h"
 
 #define MAX_PIXELS UINT64_C(178956970) /* of a picture, as the loader's default */
 #define ALONE UINT64_C(200000)         /* so few source pixels are done without threads */
@@ -140,13 +140,14 @@ void stk_transform_describe(const stk_transform *t, stk_transform_info *out)
 
 /* ---- one picture ---- */
 
-static int draw(const stk_transform *t, uint32_t epoch, const stk_picture *p, stk_view *view,
+static int draw(const stk_transform *t, uint32_t epoch, const stk_picture *p, stk_draws *d,
                 stk_error *err)
 {
     const stk_address at = {
         .seed = t->seed, .position = p->position, .epoch = epoch, .output = t->output
     };
     const uint32_t size[2] = { p->width, p->height };
+    const stk_view *view;
 
     if ((p->channels != 1 && p->channels != 3) || !p->width || !p->height)
         return stk_fail(err, STK_EINVAL, "it is %ux%u with %u channels: 1 or 3, of some pixels",
@@ -154,12 +155,15 @@ static int draw(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
     if ((uint64_t)p->width * p->height > MAX_PIXELS)
         return stk_fail(err, STK_ELIMIT, "it is %ux%u, over %" PRIu64 " pixels", p->width,
                         p->height, MAX_PIXELS);
-    stk_chain_draw(&t->chain, &at, size, view, NULL);
-    if (view->refused)
-        return stk_fail(err, STK_EINVAL, "%s", view->refused);
-    if ((uint64_t)view->vis_w * view->vis_h > MAX_PIXELS)
-        return stk_fail(err, STK_ELIMIT, "it would come out %ux%u, over %" PRIu64 " pixels",
-                        view->vis_w, view->vis_h, MAX_PIXELS);
+    stk_chain_draw(&t->chain, &at, size, d, NULL);
+    if (stk_draws_last(d)->refused)
+        return stk_fail(err, STK_EINVAL, "%s", stk_draws_last(d)->refused);
+    for (uint32_t i = 0; i < d->n_views; i++) {
+        view = &d->view[i];
+        if ((uint64_t)view->vis_w * view->vis_h > MAX_PIXELS)
+            return stk_fail(err, STK_ELIMIT, "it would come out %ux%u, over %" PRIu64 " pixels",
+                            view->vis_w, view->vis_h, MAX_PIXELS);
+    }
     return 0;
 }
 
@@ -220,22 +224,23 @@ static int make(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
 {
     const stk_spec *spec = &t->chain.spec;
     stk_pixels pixels;
-    stk_view view;
+    stk_draws d;
     stk_rect need;
-    stk_sample_job job = { .view = &view,
-                           .pixels = &pixels,
+    stk_sample_job job = { .pixels = &pixels,
                            .dtype = spec->dtype,
                            .layout = spec->layout,
                            .dst = p->out };
 
-    STK_TRY(draw(t, epoch, p, &view, err));
-    STK_TRY(check_room(t, p, &view, err));
-    stk_sample_need(&view, &need);
+    STK_TRY(draw(t, epoch, p, &d, err));
+    job.view = stk_draws_last(&d);
+    STK_TRY(check_room(t, p, job.view, err));
+    stk_sample_need(d.view, &need);
     stk_scratch_reset(scratch);
     STK_TRY(gather(p, &need, scratch, &pixels, err));
     memcpy(job.mul, spec->mul, sizeof job.mul);
     memcpy(job.add, spec->add, sizeof job.add);
-    return stk_sample_run(t->kern, &job, scratch, err);
+    return t->chain.tiled ? stk_segments_run(&t->chain, t->kern, &d, &job, scratch, err)
+                          : stk_sample_run(t->kern, &job, scratch, err);
 }
 
 /* ---- all of them ---- */
@@ -254,12 +259,12 @@ static int at_picture(uint64_t i, int rc, stk_error *err)
 int stk_transform_sizes(const stk_transform *t, uint32_t epoch, stk_picture *pictures, uint64_t n,
                         stk_error *err)
 {
-    stk_view view;
+    stk_draws d;
 
     for (uint64_t i = 0; i < n; i++) {
-        STK_TRY(at_picture(i, draw(t, epoch, &pictures[i], &view, err), err));
-        pictures[i].out_width = view.vis_w;
-        pictures[i].out_height = view.vis_h;
+        STK_TRY(at_picture(i, draw(t, epoch, &pictures[i], &d, err), err));
+        pictures[i].out_width = stk_draws_last(&d)->vis_w;
+        pictures[i].out_height = stk_draws_last(&d)->vis_h;
     }
     return 0;
 }
@@ -316,10 +321,25 @@ static int views_of(stk_transform *t, uint32_t gpu, stk_views **out, stk_error *
     return rc;
 }
 
+/* There is no device code yet for what changes pixels. */
+static int only_views(const stk_chain *c, stk_error *err)
+{
+    for (uint32_t i = 0; i < c->n_all; i++)
+        if (!(c->all[i]->op->can & (STK_OP_VIEW | STK_OP_GPU)))
+            return stk_fail(err, STK_ENOTSUP,
+                            "`%s` runs on the CPU only: give the transform pictures there, and move "
+                            "what it makes",
+                            c->all[i]->op->name);
+    return 0;
+}
+
 static int draw_there(const stk_transform *t, uint32_t epoch, const stk_picture *p, stk_view *view,
                       stk_error *err)
 {
-    STK_TRY(draw(t, epoch, p, view, err));
+    stk_draws d;
+
+    STK_TRY(draw(t, epoch, p, &d, err));
+    *view = d.view[0];
     STK_TRY(check_room(t, p, view, err));
     if ((uintptr_t)p->out % stk_dtype_size(t->chain.spec.dtype))
         return stk_fail(err, STK_EINVAL, "its output is not aligned to its elements");
@@ -339,6 +359,7 @@ int stk_transform_run_gpu(stk_transform *t, uint32_t epoch, const stk_picture *p
     if (n > MAX_THERE)
         return stk_fail(err, STK_ELIMIT, "%" PRIu64 " pictures at once, and a GPU takes %u", n,
                         MAX_THERE);
+    STK_TRY(only_views(&t->chain, err));
     STK_TRY(views_of(t, place.gpu, &views, err));
     if (!n)
         return 0;

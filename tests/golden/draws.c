@@ -131,7 +131,10 @@ static void draw(const stk_chain *c, const address *a, stk_view *view)
         .seed = a->seed, .position = a->position, .epoch = a->epoch, .output = a->output
     };
 
-    stk_chain_draw(c, &at, (uint32_t[2]){ a->width, a->height }, view, NULL);
+    stk_draws d;
+
+    stk_chain_draw(c, &at, (uint32_t[2]){ a->width, a->height }, &d, NULL);
+    *view = *stk_draws_last(&d);
 }
 
 static void views(const char *text)

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* segment.c - ops on pictures planned, with the chains that some of them have; and their run on one
+ * picture. */
+#include "chain/segment.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/registry.h"
+#include "kern/row_act.h"
+#include "kern/tile.h"
+
+/* ---- plan ---- */
+
+/* What is inside of a step must leave the row as it is, because it does not always run. */
+static int same_row(const stk_spec *a, const stk_spec *b)
+{
+    return a->kind == b->kind && a->out == b->out && a->dtype == b->dtype && a->width == b->width &&
+           a->height == b->height && a->layout == b->layout && a->typed == b->typed &&
+           a->normalized == b->normalized;
+}
+
+static int plan_group(stk_chain *c, stk_step *s, stk_steps *g, const stk_expr *e, stk_error *err)
+{
+    uint32_t before = 0;
+    stk_spec was = c->spec;
+
+    for (stk_steps *k = s->group; k < g; k++)
+        before += k->n;
+    g->step = stk_zalloc(e->n_calls, sizeof *g->step);
+    if (!g->step)
+        return stk_fail_nomem(err, e->n_calls * sizeof *g->step);
+    for (uint32_t i = 0; i < e->n_calls; i++) {
+        const stk_call *call = &e->call[i];
+        const stk_op *op = stk_registry_find(c->registry, STK_PLUGIN_OP, call->name);
+
+        if (!op && !stk_registry_find(c->registry, STK_PLUGIN_CODEC, call->name))
+            return stk_chain_unknown(c->registry, call->name, err);
+        if (!op || !(op->can & (STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEW)))
+            return stk_fail(err, STK_EINVAL, "%s: `%s` does not work on pixels: put it outside",
+                            s->op->name, call->name);
+        if (before + i >= 254)
+            return stk_fail(err, STK_ELIMIT, "%s has too many steps inside", s->op->name);
+        g->n++;
+        was.resized = c->spec.resized && !(c->touched && op->can & STK_OP_VIEW);
+        STK_TRY(stk_segment_plan(c, &g->step[i], call, (uint8_t)(before + i), err));
+        if (!same_row(&was, &c->spec) || (c->spec.resized && !was.resized))
+            return stk_fail(err, STK_EINVAL,
+                            "%s: `%s` changes the size, and would not always run: put it outside",
+                            s->op->name, call->name);
+    }
+    return 0;
+}
+
+/* The chains that it has; each may be the one that runs, so a view after them begins a pass if any
+ * of them changes pixels. */
+static int plan_groups(stk_chain *c, stk_step *s, const stk_args *args, stk_error *err)
+{
+    uint32_t n = stk_args_count(args, "steps");
+    int before = c->touched, after = before;
+
+    if (!n || n > STK_MAX_GROUPS)
+        return stk_fail(err, STK_EINVAL, "%s takes 1 to %d chains, not %u", s->op->name,
+                        STK_MAX_GROUPS, n);
+    s->group = stk_zalloc(n, sizeof *s->group);
+    if (!s->group)
+        return stk_fail_nomem(err, n * sizeof *s->group);
+    for (uint32_t i = 0; i < n; i++) {
+        s->n_groups++;
+        c->touched = before;
+        STK_TRY(plan_group(c, s, &s->group[i], stk_args_chain(args, "steps", i), err));
+        after |= c->touched;
+    }
+    c->touched = after;
+    return 0;
+}
+
+static void note(stk_chain *c, stk_step *s)
+{
+    if (s->op->can & STK_OP_VIEW) {
+        s->opens = (uint8_t)c->touched;
+        c->touched = 0;
+    } else if (s->op->can & STK_OP_ACT && c->spec.normalized) {
+        c->row_acts = 1;
+        c->tiled = 1;
+    } else if (s->op->can & STK_OP_ACT) {
+        c->touched = 1;
+        c->tiled = 1;
+    }
+}
+
+int stk_segment_plan(stk_chain *c, stk_step *s, const stk_call *call, uint8_t number,
+                     stk_error *err)
+{
+    const stk_op *op = stk_registry_find(c->registry, STK_PLUGIN_OP, call->name);
+    stk_args *args = NULL;
+    int rc;
+
+    *s = (stk_step){ .op = op, .number = number, .id = (uint16_t)c->n_all };
+    if (c->n_all == STK_MAX_ALL_STEPS)
+        return stk_fail(err, STK_ELIMIT, "a chain has at most %d steps", STK_MAX_ALL_STEPS);
+    c->all[c->n_all++] = s;
+    if (op->can & STK_OP_VIEW && c->touched)
+        c->spec.resized = 0; /* what was made before it is a picture of its own */
+    rc = stk_args_check(&args, call, op->args, err);
+    if (rc == 0) {
+        s->state = stk_zalloc(1, op->state_size);
+        rc = s->state ? op->plan(s->state, args, &c->spec, err) : stk_fail_nomem(err, 64);
+    }
+    if (rc == 0) {
+        stk_chain_print_call(c, call->name, op->version, args, NULL);
+    }
+    if (rc == 0 && op->can & STK_OP_CHOOSE)
+        rc = plan_groups(c, s, args, err);
+    if (rc == 0)
+        note(c, s);
+    stk_args_close(&args);
+    return rc;
+}
+
+void stk_segment_fini(stk_step *s)
+{
+    if (s->op && s->op->fini && s->state)
+        s->op->fini(s->state);
+    for (uint32_t g = 0; g < s->n_groups; g++) {
+        for (uint32_t i = 0; i < s->group[g].n; i++) {
+            stk_segment_fini(&s->group[g].step[i]);
+            stk_free(s->group[g].step[i].state);
+        }
+        stk_free(s->group[g].step);
+    }
+    stk_free(s->group);
+}
+
+/* ---- one picture ---- */
+
+static int is_identity(const stk_view *v)
+{
+    return !v->clip.x && !v->clip.y && v->clip.w == v->src_w && v->clip.h == v->src_h &&
+           v->res_w == v->src_w && v->res_h == v->src_h && !v->vis_x && !v->vis_y &&
+           v->vis_w == v->src_w && v->vis_h == v->src_h && !v->flip_x && !v->flip_y;
+}
+
+typedef struct run {
+    const stk_chain *c;
+    const stk_kern *kern;
+    const stk_draws *d;
+    stk_scratch *scratch;
+} run;
+
+static int to_tile(const run *r, const stk_view *v, const stk_pixels *px, stk_tile *t,
+                   stk_error *err)
+{
+    size_t size = (size_t)v->vis_w * v->vis_h * 4;
+    stk_sample_job job = { .view = v, .pixels = px, .dtype = STK_U8, .mul = { 1, 1, 1 } };
+
+    *t = (stk_tile){ .data = stk_scratch_get(r->scratch, size),
+                      .width = v->vis_w,
+                      .height = v->vis_h };
+    if (!t->data)
+        return stk_fail_nomem(err, size);
+    job.tile = t->data;
+    return stk_sample_run(r->kern, &job, r->scratch, err);
+}
+
+/* Actions [from, to): runs of the library's own, and ops of others one by one. */
+static int act(const run *r, uint32_t from, uint32_t to, stk_tile *t, stk_error *err)
+{
+    for (uint32_t i = from, n; i < to; i += n) {
+        const stk_action *a = &r->d->action[i];
+
+        for (n = 0; i + n < to && a[n].code != STK_ACT_OWN; n++)
+            ;
+        if (n) {
+            STK_TRY(stk_tile_run(r->kern->tile, a, n, t, r->scratch, err));
+            continue;
+        }
+        r->c->all[a->step]->op->tile(r->c->all[a->step]->state, a, t);
+        n = 1;
+    }
+    return 0;
+}
+
+static void to_row(const stk_kern *kern, const stk_tile *t, const stk_sample_job *job)
+{
+    size_t size = stk_dtype_size(job->dtype), plane = (size_t)t->width * t->height;
+    stk_color color = { .dtype = job->dtype };
+
+    memcpy(color.mul, job->mul, sizeof color.mul);
+    memcpy(color.add, job->add, sizeof color.add);
+    for (uint32_t y = 0; y < t->height; y++) {
+        const uint8_t *line = (const uint8_t *)(t->data + (size_t)y * t->width);
+        uint8_t *dst = job->dst;
+
+        dst += (size_t)y * t->width * size * (job->layout == STK_CHW ? 1 : 3);
+        if (job->layout == STK_CHW)
+            kern->store_planar(dst, plane, line, t->width, &color);
+        else
+            kern->store_packed(dst, line, t->width, &color);
+    }
+}
+
+/* Those in the row stand at the end: nothing but they may follow normalize. */
+static uint32_t first_in_row(const stk_draws *d)
+{
+    uint32_t i = d->n_actions;
+
+    while (i && stk_act_in_row(d->action[i - 1].code))
+        i--;
+    return i;
+}
+
+int stk_segments_run(const stk_chain *c, const stk_kern *kern, const stk_draws *d,
+                     const stk_sample_job *job, stk_scratch *scratch, stk_error *err)
+{
+    const run r = { c, kern, d, scratch };
+    uint32_t in_row = first_in_row(d);
+    stk_pixels px = *job->pixels;
+    stk_tile t = { 0 };
+
+    for (uint32_t k = 0; k < d->n_views; k++) {
+        uint32_t from = d->from[k], to = k + 1 < d->n_views ? d->from[k + 1] : in_row;
+        int stays = t.data && is_identity(&d->view[k]);
+
+        if (k + 1 == d->n_views && from == to && !stays) {
+            stk_sample_job last = *job; /* nothing comes between it and the row */
+
+            last.pixels = &px;
+            STK_TRY(stk_sample_run(kern, &last, scratch, err));
+            t.data = NULL;
+            break;
+        }
+        if (!stays)
+            STK_TRY(to_tile(&r, &d->view[k], &px, &t, err));
+        STK_TRY(act(&r, from, to, &t, err));
+        px = (stk_pixels){ .data = (uint8_t *)t.data,
+                           .stride = (size_t)t.width * 4,
+                           .area = { 0, 0, t.width, t.height } };
+    }
+    if (t.data)
+        to_row(kern, &t, job);
+    for (uint32_t i = in_row; i < d->n_actions; i++)
+        stk_row_act(&d->action[i], job);
+    return 0;
+}

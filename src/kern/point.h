@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* point.h - what becomes of one pixel, for the host and a GPU alike.
+ *
+ * The meaning is torchvision's of uint8 tensors: results are cut down to whole numbers, not rounded.
+ * Floats are multiplied, added, compared and converted, each rounded by itself (no build fuses
+ * them); all else is whole numbers.  A pixel is R, G, B, X from the lowest byte on. */
+#ifndef STOKER_KERN_POINT_H
+#define STOKER_KERN_POINT_H
+
+#include <stdint.h>
+
+#include "kern/taps_core.h" /* STK_HD */
+
+/* 0.2989 R + 0.587 G + 0.114 B, in units of 2^-20. */
+#define STK_GRAY_R 313419
+#define STK_GRAY_G 615514
+#define STK_GRAY_B 119538
+
+STK_HD static inline uint32_t stk_px(uint32_t r, uint32_t g, uint32_t b)
+{
+    return r | g << 8 | b << 16;
+}
+
+STK_HD static inline int32_t stk_px_r(uint32_t px)
+{
+    return (int32_t)(px & 255);
+}
+
+STK_HD static inline int32_t stk_px_g(uint32_t px)
+{
+    return (int32_t)(px >> 8 & 255);
+}
+
+STK_HD static inline int32_t stk_px_b(uint32_t px)
+{
+    return (int32_t)(px >> 16 & 255);
+}
+
+/* Into 0..255, cut down. */
+STK_HD static inline uint32_t stk_pt_cut(float v)
+{
+    v = v > 0 ? v : 0;
+    v = v < 255 ? v : 255;
+    return (uint32_t)(int32_t)v;
+}
+
+STK_HD static inline uint32_t stk_pt_linear(int32_t v, float mul, float add)
+{
+    return stk_pt_cut((float)v * mul + add);
+}
+
+STK_HD static inline int32_t stk_pt_gray(uint32_t px)
+{
+    return (stk_px_r(px) * STK_GRAY_R + stk_px_g(px) * STK_GRAY_G + stk_px_b(px) * STK_GRAY_B) >>
+           20;
+}
+
+STK_HD static inline uint32_t stk_pt_grayscale(uint32_t px)
+{
+    return (uint32_t)stk_pt_gray(px) * 0x010101u;
+}
+
+STK_HD static inline uint32_t stk_pt_saturation(uint32_t px, float mul)
+{
+    float add = (float)stk_pt_gray(px) * (1 - mul);
+
+    return stk_px(stk_pt_linear(stk_px_r(px), mul, add), stk_pt_linear(stk_px_g(px), mul, add),
+                  stk_pt_linear(stk_px_b(px), mul, add));
+}
+
+/* Hue without a division: everything is counted in units of d = max - min, a sixth of the circle,
+ * with 16 bits of a fraction.  d * 6 and less are under 2^27. */
+typedef struct stk_hue {
+    int32_t max, d, at; /* at: 0 .. 6 d, in units of 2^-16 */
+} stk_hue;
+
+STK_HD static inline stk_hue stk_hue_of(int32_t r, int32_t g, int32_t b)
+{
+    stk_hue h;
+    int32_t min = r < g ? r : g;
+
+    min = min < b ? min : b;
+    h.max = r > g ? r : g;
+    h.max = h.max > b ? h.max : b;
+    h.d = h.max - min;
+    h.at = h.max == r ? g - b : h.max == g ? 2 * h.d + b - r : 4 * h.d + r - g;
+    h.at *= 65536;
+    return h;
+}
+
+/* turn: sixths of the circle, 0 up to 6, in units of 2^-16. */
+STK_HD static inline void stk_hue_turn(stk_hue *h, int32_t turn)
+{
+    int32_t full = h->d * (6 * 65536), at = h->at + h->d * turn;
+
+    at = at < 0 ? at + full : at;
+    h->at = at >= full ? at - full : at;
+}
+
+/* One channel, in units of 2^-16: k is 5 for R, 3 for G, 1 for B. */
+STK_HD static inline int32_t stk_hue_channel(const stk_hue *h, int32_t k)
+{
+    int32_t d = h->d * 65536, u = h->at + k * d, v;
+
+    u = u >= 6 * d ? u - 6 * d : u;
+    v = 4 * d - u;
+    v = v < u ? v : u;
+    v = v < d ? v : d;
+    v = v > 0 ? v : 0;
+    return h->max * 65536 - v;
+}
+
+/* From 0..1 torchvision comes to 8 bits with 255.999, which is what the last sum is. */
+STK_HD static inline uint32_t stk_hue_cut(int32_t v)
+{
+    return (uint32_t)((v + (v >> 8)) >> 16);
+}
+
+STK_HD static inline uint32_t stk_pt_hue(uint32_t px, int32_t turn)
+{
+    stk_hue h = stk_hue_of(stk_px_r(px), stk_px_g(px), stk_px_b(px));
+
+    stk_hue_turn(&h, turn);
+    return stk_px(stk_hue_cut(stk_hue_channel(&h, 5)), stk_hue_cut(stk_hue_channel(&h, 3)),
+                  stk_hue_cut(stk_hue_channel(&h, 1)));
+}
+
+STK_HD static inline uint32_t stk_pt_hsv_channel(const stk_hue *h, int32_t k, float max, float ratio)
+{
+    /* max - d * (how far from max, 0..1): the latter by the old d, so that it needs no division */
+    float away = (float)(h->max * 65536 - stk_hue_channel(h, k));
+
+    return stk_pt_cut(max - away * ratio + 0.5f);
+}
+
+/* Hue turned, saturation and value multiplied and kept within 1. */
+STK_HD static inline uint32_t stk_pt_hsv(uint32_t px, int32_t turn, float sat, float val)
+{
+    stk_hue h = stk_hue_of(stk_px_r(px), stk_px_g(px), stk_px_b(px));
+    float max = (float)h.max * val, d, ratio;
+
+    stk_hue_turn(&h, turn);
+    max = max < 255 ? max : 255;
+    d = h.max ? (float)h.d * sat / (float)h.max : 0; /* saturation */
+    d = d < 1 ? d : 1;
+    ratio = h.d ? d * max / (float)h.d * (1.0f / 65536) : 0;
+    return stk_px(stk_pt_hsv_channel(&h, 5, max, ratio), stk_pt_hsv_channel(&h, 3, max, ratio),
+                  stk_pt_hsv_channel(&h, 1, max, ratio));
+}
+
+STK_HD static inline uint32_t stk_pt_solarize(uint32_t v, uint32_t from)
+{
+    return v >= from ? 255 - v : v;
+}
+
+/* order: which channel comes first, second, third: 2 bits each. */
+STK_HD static inline uint32_t stk_pt_shuffle(uint32_t px, uint32_t order)
+{
+    return stk_px(px >> (order & 3) * 8 & 255, px >> (order >> 2 & 3) * 8 & 255,
+                  px >> (order >> 4 & 3) * 8 & 255);
+}
+
+#endif

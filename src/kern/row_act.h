@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row_act.h - actions in a row that is finished: normalized, of its type and layout. */
+#ifndef STOKER_KERN_ROW_ACT_H
+#define STOKER_KERN_ROW_ACT_H
+
+#include "kern/sample.h"
+#include "kern/tile.h"
+
+static inline int stk_act_in_row(uint16_t code)
+{
+    return code == STK_ACT_ERASE_ROW;
+}
+
+/* job: what made the row. */
+void stk_row_act(const stk_action *a, const stk_sample_job *job);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stats.h - figures of a whole picture to tables of 256 values, for the host and a GPU alike. */
+#ifndef STOKER_KERN_STATS_H
+#define STOKER_KERN_STATS_H
+
+#include "kern/point.h"
+
+/* What contrast adds to value * mul. */
+STK_HD static inline float stk_contrast_add(float mul, uint64_t gray, uint64_t pixels)
+{
+    return (1 - mul) * (float)((double)gray / (double)pixels);
+}
+
+/* The range min..max of a channel stretched to 0..255; one value alone stays as it is. */
+STK_HD static inline uint8_t stk_autocontrast(uint32_t v, uint32_t min, uint32_t max)
+{
+    float scale;
+
+    if (min >= max)
+        return (uint8_t)v;
+    scale = (float)(max - min) * (1.0f / 255);
+    return (uint8_t)stk_pt_cut((float)((int32_t)v - (int32_t)min) / scale);
+}
+
+/* A channel's table from how often each value is there. */
+STK_HD static inline void stk_equalize(uint8_t table[256], const uint32_t count[256])
+{
+    uint64_t total = 0, last = 0, step, at;
+
+    for (int i = 0; i < 256; i++) {
+        total += count[i];
+        last = count[i] ? count[i] : last;
+    }
+    step = (total - last) / 255;
+    at = step / 2;
+    for (int i = 0; i < 256; i++) {
+        uint64_t v = step ? at / step : (uint64_t)i;
+
+        table[i] = (uint8_t)(v < 255 ? v : 255);
+        at += count[i];
+    }
+}
+
+#endif

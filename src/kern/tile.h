@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tile.h - ops on pixels: actions on a tile, in order.
+ *
+ * An action is a code and its numbers.  Neighbouring actions on single pixels make one pass: the tile
+ * goes through them in pieces that stay in L1, and those that are tables of 256 values become one
+ * table.  Loops are compiled once for any machine and once for AVX2 (tile_body.h), from arithmetic
+ * that a GPU shares (point.h, stats.h, near.h, warp.h): all give the same bits. */
+#ifndef STOKER_KERN_TILE_H
+#define STOKER_KERN_TILE_H
+
+#include "base/cpu.h"
+#include "base/err.h"
+#include "base/philox.h"
+
+enum { /* codes; the numbers that each has */
+       /* one pixel, by a table of 256 values */
+       STK_ACT_BRIGHTNESS = 1, /* f[0]: factor */
+       STK_ACT_INVERT,
+       STK_ACT_SOLARIZE,  /* u[0]: from this value on, 0..256 */
+       STK_ACT_POSTERIZE, /* u[0]: mask of a channel */
+       /* ... by figures of the whole picture */
+       STK_ACT_CONTRAST, /* f[0]: factor */
+       STK_ACT_AUTOCONTRAST,
+       STK_ACT_EQUALIZE,
+       /* one pixel, its channels together */
+       STK_ACT_SATURATION, /* f[0]: factor */
+       STK_ACT_HUE,        /* u[0]: sixths of the circle, in units of 2^-16 */
+       STK_ACT_HSV,        /* u[0]: as HUE; f[1], f[2]: factors of saturation and value */
+       STK_ACT_GRAYSCALE,
+       STK_ACT_SHUFFLE, /* u[0]: 2 bits a channel */
+       STK_ACT_NOISE,   /* u[0..4]: stream; f[5], f[6]: mean and deviation, of 255 */
+       STK_ACT_POINT_END,
+       /* a rectangle: u[0..3]: x, y, w, h; u[4]: 0: f[5..7] are its values, 1: noise of the stream
+        * u[5..9] */
+       STK_ACT_ERASE = 32,
+       /* in the row, after normalize */
+       STK_ACT_ERASE_ROW = 64, /* as ERASE, of what the row has; noise is normal */
+};
+
+typedef struct stk_tables { /* one per channel: R, G, B */
+    uint8_t of[3][256];
+} stk_tables;
+
+typedef struct stk_figures_of { /* of a whole picture */
+    uint64_t gray;              /* sum of stk_pt_gray() */
+    uint32_t min, max;          /* of each channel, as pixels */
+    uint32_t count[3][256];     /* pixels of each value */
+} stk_figures_of;
+
+typedef struct stk_tile_kern { /* n pixels in place, unless it is said otherwise */
+    void (*linear)(uint32_t *px, size_t n, float mul, float add);
+    void (*flip)(uint32_t *px, size_t n, uint32_t mask); /* exclusive or */
+    void (*keep)(uint32_t *px, size_t n, uint32_t mask); /* and */
+    void (*solarize)(uint32_t *px, size_t n, uint32_t from);
+    void (*table)(uint32_t *px, size_t n, const stk_tables *t);
+    void (*saturation)(uint32_t *px, size_t n, float mul);
+    void (*hue)(uint32_t *px, size_t n, int32_t turn);
+    void (*hsv)(uint32_t *px, size_t n, const stk_action *a);
+    void (*grayscale)(uint32_t *px, size_t n);
+    void (*shuffle)(uint32_t *px, size_t n, uint32_t order);
+    uint64_t (*gray_sum)(const uint32_t *px, size_t n);
+    void (*range)(const uint32_t *px, size_t n, uint32_t *min, uint32_t *max); /* widens both */
+    void (*count)(const uint32_t *px, size_t n, uint32_t count[3][256]);       /* adds */
+} stk_tile_kern;
+
+extern const stk_tile_kern stk_tile_c, stk_tile_avx2; /* the latter where STK_HAVE_AVX2 */
+const stk_tile_kern *stk_tile_kern_of(stk_cpu level);
+
+/* n actions of these codes, on a tile that may move to other memory of the scratch.  0 or
+ * STK_ENOMEM. */
+int stk_tile_run(const stk_tile_kern *k, const stk_action *a, uint32_t n, stk_tile *t,
+                 stk_scratch *scratch, stk_error *err);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every loop at every CPU level gives the bits of plain C, for every width, and touches nothing past
+ * it; runs of actions give what the actions give one after the other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/scratch.h"
+#include "kern/tile.h"
+
+#define MAX 67 /* every tail of every vector width */
+#define PAD 16
+
+static uint32_t next_random(uint64_t *s)
+{
+    *s = *s * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*s >> 32);
+}
+
+static void fill(uint32_t *px, size_t n, uint64_t seed)
+{
+    for (size_t i = 0; i < n; i++) {
+        px[i] = next_random(&seed);
+        if (i % 7 == 0)
+            px[i] = (px[i] & 255) * 0x01010101u; /* grays: no hue */
+    }
+}
+
+static stk_action made(uint16_t code, uint64_t *s)
+{
+    stk_action a = { .code = code };
+
+    for (int i = 0; i < 12; i++)
+        a.v.u[i] = next_random(s);
+    switch (code) {
+    case STK_ACT_BRIGHTNESS:
+    case STK_ACT_CONTRAST:
+    case STK_ACT_SATURATION: a.v.f[0] = (float)(next_random(s) % 300) / 100; break;
+    case STK_ACT_SOLARIZE: a.v.u[0] %= 257; break;
+    case STK_ACT_POSTERIZE: a.v.u[0] &= 255; break;
+    case STK_ACT_HUE: a.v.u[0] %= 6 * 65536; break;
+    case STK_ACT_SHUFFLE: a.v.u[0] = 0x12; break;
+    case STK_ACT_HSV:
+        a.v.u[0] %= 6 * 65536;
+        a.v.f[1] = (float)(next_random(s) % 200) / 100;
+        a.v.f[2] = (float)(next_random(s) % 200) / 100;
+        break;
+    default: break;
+    }
+    return a;
+}
+
+static void run(const stk_tile_kern *k, const stk_action *a, uint32_t n, uint32_t *px,
+                const uint32_t size[2])
+{
+    stk_tile t = { px, size[0], size[1] };
+    stk_scratch scratch = { 0 };
+    stk_error err;
+
+    assert_int_equal(stk_tile_run(k, a, n, &t, &scratch, &err), 0);
+    if (t.data != px)
+        memcpy(px, t.data, (size_t)size[0] * size[1] * 4);
+    stk_scratch_fini(&scratch);
+}
+
+static int same_colors(const uint32_t *a, const uint32_t *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((a[i] ^ b[i]) & 0xffffff)
+            return 0;
+    return 1;
+}
+
+static const uint16_t codes[] = { STK_ACT_BRIGHTNESS, STK_ACT_INVERT,     STK_ACT_SOLARIZE,
+                                  STK_ACT_POSTERIZE,  STK_ACT_CONTRAST,   STK_ACT_AUTOCONTRAST,
+                                  STK_ACT_EQUALIZE,   STK_ACT_SATURATION, STK_ACT_HUE,
+                                  STK_ACT_HSV,        STK_ACT_GRAYSCALE,  STK_ACT_SHUFFLE };
+#define CODES (sizeof codes / sizeof *codes)
+
+static void levels_agree(void **state)
+{
+    const stk_tile_kern *k = stk_tile_kern_of(stk_cpu_level());
+    uint64_t seed = 1;
+
+    (void)state;
+    for (uint32_t c = 0; c < CODES; c++)
+        for (uint32_t w = 0; w <= MAX; w++) {
+            uint32_t ref[MAX * 3 + PAD], got[MAX * 3 + PAD], was[MAX * 3 + PAD];
+            const uint32_t size[2] = { w, 1 + w % 3 };
+            size_t n = (size_t)size[0] * size[1];
+            stk_action a = made(codes[c], &seed);
+
+            fill(was, MAX * 3 + PAD, w + 1000u * c);
+            memcpy(ref, was, sizeof ref);
+            memcpy(got, was, sizeof got);
+            run(&stk_tile_c, &a, 1, ref, size);
+            run(k, &a, 1, got, size);
+            assert_true(same_colors(ref, got, n));
+            assert_memory_equal(got + n, was + n, sizeof was - n * 4);
+            assert_memory_equal(ref + n, was + n, sizeof was - n * 4);
+        }
+}
+
+/* Fused or one by one: the same. */
+static void runs_are_their_parts(void **state)
+{
+    const stk_tile_kern *k = stk_tile_kern_of(stk_cpu_level());
+    static uint32_t one[70 * 61], all[70 * 61];
+    const uint32_t size[2] = { 70, 61 };
+    uint64_t seed = 7;
+
+    (void)state;
+    for (int round = 0; round < 60; round++) {
+        stk_action a[14];
+        uint32_t n = 1 + next_random(&seed) % 14;
+
+        for (uint32_t i = 0; i < n; i++)
+            a[i] = made(codes[next_random(&seed) % CODES], &seed);
+        fill(one, 70 * 61, (uint64_t)round);
+        memcpy(all, one, sizeof all);
+        run(k, a, n, all, size);
+        for (uint32_t i = 0; i < n; i++)
+            run(k, &a[i], 1, one, size);
+        assert_true(same_colors(one, all, 70 * 61));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(levels_agree),
+        cmocka_unit_test(runs_are_their_parts),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* random.h - what random ops share: how often, a range, a number of it. */
+#ifndef STOKER_OP_RANDOM_H
+#define STOKER_OP_RANDOM_H
+
+#include "op/spec.h"
+
+typedef struct stk_range {
+    double lo, hi;
+} stk_range;
+
+/* Argument `p`, 0..1. */
+int stk_arg_p(const stk_args *args, const char *op, double *p, stk_error *err);
+
+/* A number that is always taken, or (least, most); all of it in [in.lo, in.hi]. */
+int stk_arg_range(const stk_args *args, const char *op, const char *name, stk_range in,
+                  stk_range *out, stk_error *err);
+
+/* As torchvision's ColorJitter: v means 1 - v to 1 + v, cut off at 0; a pair is the range itself. */
+int stk_arg_factor(const stk_args *args, const char *op, const char *name, stk_range *out,
+                   stk_error *err);
+
+/* The same for a turn of the hue: -v to v, of the circle. */
+int stk_arg_turn(const stk_args *args, const char *op, const char *name, stk_range *out,
+                 stk_error *err);
+
+static inline int stk_hits(stk_rng *rng, double p)
+{
+    return p >= 1 || stk_rng_unit(rng) < p;
+}
+
+static inline double stk_between(stk_rng *rng, const stk_range *r)
+{
+    return r->lo == r->hi ? r->lo : r->lo + stk_rng_unit(rng) * (r->hi - r->lo);
+}
+
+/* A turn of the hue by so much of the circle, -0.5..0.5, as STK_ACT_HUE has it. */
+uint32_t stk_hue_sixths(double turn);
+
+#endif
