@@ -70,7 +70,6 @@ typedef struct stk_tune { /* tune.c; the consumer's */
     double before; /* share of waiting then */
     uint32_t calm, tired;
     int skip; /* other workers worked in part of the time since */
-    _Atomic uint32_t depth; /* reads that are begun before rows that came are made */
 } stk_tune;
 
 typedef struct stk_bad_samples { /* on_error="skip" */
