@@ -50,6 +50,10 @@ def test_mixup(photos, tmp_path):
     assert "labels add up to 1.000" in example(tmp_path, "mixup.py", photos)
 
 
+def test_simclr(photos, tmp_path):
+    assert "(16, 2, 3, 32, 32): loss" in example(tmp_path, "simclr_views.py", photos)
+
+
 def test_clip_pairs(photos, tmp_path):
     wants("tokenizers")
     assert "3 batches, 13 words; the last: (8, 3, 64, 64), (8, 4)" in example(tmp_path, "clip_pairs.py", photos)
