@@ -20,6 +20,7 @@ from .fitting import pack_lengths
 from .loader import Loader
 from .mixing import Mix, mix
 from .packing import pack
+from .store import Store
 from .to_device import to_device
 from .transform import Transform
 from .writer import Writer
@@ -27,7 +28,7 @@ from .writer import Writer
 if TYPE_CHECKING:
     def image() -> Chain: ...
 
-__all__ = ["Batch", "Chain", "Dataset", "Loader", "Mix", "StokerError", "Transform", "Writer",
+__all__ = ["Batch", "Chain", "Dataset", "Loader", "Mix", "StokerError", "Store", "Transform", "Writer",
            "__version__", "build_info", "chains", "cu_seqlens", "from_", "mix", "open", "pack",
            "pack_lengths", "to_device"]
 
