@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -200,6 +201,30 @@ def test_fork_while_transfers_run(swift):
             os._exit(0 if bytes(ds[i]["cls"]) == str(i % 10).encode() else 1)
         assert os.waitpid(pid, 0)[1] == 0
     assert bytes(ds[7]["cls"]) == b"7"
+
+
+def test_the_index_is_published_and_found(swift, data, tmp_path, monkeypatch):
+    for path in sorted(data.glob("*.tar")):
+        swift.put("data", f"pub/{path.name}", path.read_bytes())
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS["access_key"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEYS["secret_key"])
+    command = [shutil.which("stoker") or str(pathlib.Path(stoker.__file__).parent / "stoker-cli"), "index",
+               "s3://data/pub/t-*.tar"]
+    for said in (f"{SHARDS} shards", "already there"):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{swift.port}"})
+        assert done.returncode == 0 and said in done.stdout, done.stderr
+    assert any(k.startswith("pub/.stoker/") for k in swift.keys("data"))
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "another host"))
+    with faults.Proxy(swift.port) as proxy:
+        ds = stoker.open("s3://data/pub/t-*.tar", store=store_at(proxy.port))
+        assert len(ds) == SHARDS * EACH
+        asked = [path.split("?")[0] for _, path in proxy.requests]
+        assert not any(path.endswith(".tar") for path in asked), asked      # no shard was touched
+        assert len(asked) <= 4, asked       # a listing, the index (2), no seek points
+        proxy.requests.clear()
+        again = stoker.open("s3://data/pub/t-{000..002}.tar", store=store_at(proxy.port))
+        assert len(again) == len(ds) and proxy.requests == []
 
 
 # ---- credentials ----
