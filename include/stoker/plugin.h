@@ -197,8 +197,8 @@ typedef struct stk_place { /* where a field's bytes come from */
     uint64_t offset, len;  /* range of the shard to read */
     uint64_t block;        /* with `shared`: same number, same range, one cached block */
     int shared;            /* 0: the range is the field; 1: read, unpack(), pick() */
-    uint64_t unpacked;     /* with `shared`: bytes that unpack() makes at most; room is made for
-                            * them before the block is read */
+    uint64_t unpacked;     /* bytes that unpack() makes at most; room is made for them before the
+                            * range is read; without `shared` 0: the range is the field as it is */
     stk_bytes here;        /* .data set: these are the bytes, nothing is read */
     /* .data set: the range is of this file and not of the shard; relative to the shard's folder
      * (the shard itself where it is a folder).  Borrowed like the entry. */
@@ -259,7 +259,8 @@ typedef struct stk_spec { /* what one row looks like at this point of the chain 
     uint32_t width, height; /* 0: differs by sample (ragged) */
     stk_layout layout;
     int exif;    /* turned upright before anything else sees it */
-    int resized; /* a chain has one resize */
+    int resized;
+    uint32_t views; /* rows have so many; 0: one, without a dimension of its own */
     int typed;   /* to() has been seen: nothing but the end may follow */
     int normalized;
     float mul[3], add[3]; /* out = u8 * mul + add, per channel */
@@ -438,6 +439,7 @@ enum { /* what an op does: stk_op.can.  OWN: only the library's own. */
        STK_OP_ROW = 32,    /* act(): may stand after normalize, and works on the finished row */
        STK_OP_CHOOSE = 64, /* OWN: choose() says which of its chains run */
        STK_OP_GPU = 128,   /* OWN: there is device code with the CPU's bits */
+       STK_OP_VIEWS = 512, /* OWN: from here on a picture is drawn stk_spec.views times */
        STK_OP_PACKS = 256, /* OWN: puts several samples into a row */
        STK_OP_ACT = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | STK_OP_ROW,
 };

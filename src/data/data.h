@@ -104,7 +104,7 @@ typedef struct stk_data_ops {
     /* One row of a field, as many bytes as its type says; reads files instead of mapping them. */
     int (*read)(const stk_dataset *d, uint64_t sample, uint32_t field, void *into, stk_error *err);
 
-    /* ---- columns: one value per sample, a chunk per shard; NULL: there are none ---- */
+    /* ---- columns: one value per sample, a chunk per shard; NULL: fields are read for them ---- */
     /* The columns that are available: 0, 1, ...; NULL past the last. */
     const char *(*column)(const stk_dataset *d, uint32_t i, stk_chunk_type *type);
     /* STK_ENOTFOUND: it has no such column. */
