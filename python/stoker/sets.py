@@ -559,6 +559,18 @@ class SetLoader(Loader):
         """Of a Python data set: stoker.watch(loader)."""
         unsupported("diagnose() knows the stages of files: of a Python data set use stoker.watch(loader), or stats()")
 
+    def report(self) -> str:
+        """Not for Python data sets: stats()."""
+        unsupported("report() knows the stages of files: of a Python data set see stats()")
+
+    def metrics(self, path: Any = None) -> str:
+        """Not for Python data sets: stats()."""
+        unsupported("metrics() has the figures of files: of a Python data set see stats()")
+
+    def serve_metrics(self, port: int = 0, host: str = "127.0.0.1") -> str:
+        """Not for Python data sets: stats()."""
+        return self.metrics()
+
     def set_workers(self, n: int) -> None:
         """Not for Python data sets: num_workers= is fixed."""
         unsupported("the workers of a Python data set are fixed: give num_workers=")
