@@ -182,6 +182,8 @@ static PyMethodDef module_methods[] = {
     { "stop_logging", stop_logging, METH_NOARGS, "for atexit: no more lines to logging" },
     { "pack", (PyCFunction)(void (*)(void))pack_dataset, METH_VARARGS | METH_KEYWORDS,
       "write a data set as tar shards" },
+    { "pack_ids", (PyCFunction)(void (*)(void))pack_ids, METH_VARARGS | METH_KEYWORDS,
+      "ids of the samples that a pack with these arguments takes, in its order" },
     { "options", option_list, METH_NOARGS, "[(name, values, fallback, help)] of loaders" },
     { "parse_size", parse_size, METH_VARARGS, "bytes of \"1.5GiB\"; None: it is not a size" },
     { "addresses", ring_addresses, METH_VARARGS, "addresses(seed, epoch, positions): numbers" },

@@ -69,6 +69,7 @@ PyObject *pack_lengths(PyObject *module, PyObject *args);
 /* find_keys(data sets, keys as bytes): pairs of u64 (number of the key, id of a sample). */
 PyObject *dataset_find_keys(PyObject *module, PyObject *args);
 PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs); /* py_writer.c */
+PyObject *pack_ids(PyObject *module, PyObject *args, PyObject *kwargs);
 
 /* py_sampling.c: what the keyword `sampling` of a loader says, and the memory it is in. */
 #define SAMPLING_ARRAYS 6

@@ -23,6 +23,7 @@ from .fitting import pack_lengths
 from .loader import Loader
 from .mixing import Mix, mix
 from .packing import pack
+from .prepared import prepared
 from .shared_list import SharedList
 from .to_device import to_device
 from .transform import Transform
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Transform", "Writer",
            "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info", "mix", "open", "pack",
-           "pack_lengths", "sample_seed", "to_device"]
+           "pack_lengths", "prepared", "sample_seed", "to_device"]
 
 
 def __getattr__(name: str) -> Any:
