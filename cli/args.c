@@ -20,7 +20,8 @@ typedef struct given {
 
 struct cli_args {
     const char **word;
-    size_t n_words;
+    size_t n_words, n_before; /* n_before: words before "--", where there is one */
+    int parted;               /* there is one */
     given *opt;
     size_t n_opts;
 };
@@ -193,7 +194,7 @@ int cli_args_parse(cli_args **out, const cli_command *cmd, int argc, char **argv
         if (!only_words && !strcmp(argv[i], "-o") && find_in(cmd->options, "output"))
             argv[i] = (char *)"--output";
         if (!only_words && !strcmp(argv[i], "--"))
-            only_words = 1;
+            only_words = a->parted = 1, a->n_before = a->n_words;
         else if (!only_words && !strncmp(argv[i], "--", 2))
             rc = take_option(a, cmd, argv, &i);
         else if (!only_words && argv[i][0] == '-' && argv[i][1])
@@ -221,6 +222,11 @@ void cli_args_free(cli_args *a)
 size_t cli_words(const cli_args *a)
 {
     return a->n_words;
+}
+
+const char *const *cli_words_after(const cli_args *a)
+{
+    return a->parted ? a->word + a->n_before : NULL;
 }
 
 const char *const *cli_word_list(const cli_args *a)

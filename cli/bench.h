@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.h - what a run of stoker bench measured, between cmd_bench.c, which fills it, and
- * report.c. */
+/* bench.h - what a run of a loader measured, between bench_run.c, which fills it, and those who tell it. */
 #ifndef STOKER_CLI_BENCH_H
 #define STOKER_CLI_BENCH_H
 
@@ -15,7 +14,7 @@ typedef struct bench_epoch {
 } bench_epoch;
 
 typedef struct bench_result {
-    const stk_output *outputs;
+    stk_output *outputs; /* owned; a name and its chain are one piece */
     uint32_t n_outputs, batch_size;
     uint64_t dataset_samples, dataset_shards;
     double open_seconds;                       /* the data set, its index included */
@@ -28,7 +27,20 @@ typedef struct bench_result {
     bench_epoch *epoch;
     size_t n_epochs;
     stk_stats stats;
+    stk_sight from, to; /* when the loader was open, and at the end */
+    stk_diagnosis found;
 } bench_result;
+
+typedef struct bench_how {
+    const cli_args *args;
+    uint32_t workers, prefetch; /* in place of those in args; 0: theirs */
+    double seconds;             /* likewise */
+} bench_how;
+
+int bench_run(const bench_how *how, bench_result *out); /* 0: end with bench_free(); else it said why */
+void bench_free(bench_result *r);
+void bench_put_checks(const stk_diagnosis *d); /* figures beside what is usual */
+void bench_json_found(cli_json *j, const stk_diagnosis *d);
 
 void bench_print(const bench_result *r);
 void bench_print_json(const bench_result *r);

@@ -40,7 +40,7 @@ typedef struct cli_command {
 } cli_command;
 
 extern const cli_command cli_index, cli_pack, cli_check, cli_ls, cli_cat, cli_ops, cli_bench,
-    cli_ledger;
+    cli_ledger, cli_doctor, cli_plan;
 
 /* ---- args.c: the command line, checked against the command's table ---- */
 
@@ -49,6 +49,7 @@ int cli_args_parse(cli_args **out, const cli_command *cmd, int argc, char **argv
 void cli_args_free(cli_args *a);
 size_t cli_words(const cli_args *a);
 const char *const *cli_word_list(const cli_args *a);
+const char *const *cli_words_after(const cli_args *a); /* "--", up to a NULL; NULL: there is none */
 const char *cli_value(const cli_args *a,
                       const char *name); /* the last one; "" for a flag; NULL: not given */
 const char *cli_value_at(const cli_args *a, const char *name,

@@ -5,7 +5,8 @@
 #include "cli.h"
 
 static const cli_command *const commands[] = { &cli_index, &cli_pack, &cli_check, &cli_ls,
-                                               &cli_cat,   &cli_ops,  &cli_bench, &cli_ledger };
+                                               &cli_cat,   &cli_ops,  &cli_bench, &cli_ledger,
+                                               &cli_doctor, &cli_plan };
 
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 

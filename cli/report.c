@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - what stoker bench says: a page for people, one object for programs. */
+/* report.c - what stoker bench and doctor say: a page for people, one object for programs. */
 #include <string.h>
 
 #include "bench.h"
@@ -105,6 +105,37 @@ void bench_print(const bench_result *r)
     print_rates(r);
     print_stages(r);
     print_epochs(r);
+    cli_put(stdout, "\n%s\n", r->found.sentence);
+}
+
+void bench_put_checks(const stk_diagnosis *d)
+{
+    for (uint32_t i = 0; i < d->n_checks; i++)
+        cli_put(stdout, "  %s %-16s%12.1f %-16s (%s)\n", d->check[i].good ? "ok" : "!!",
+                d->check[i].name, d->check[i].value, d->check[i].unit, d->check[i].rule);
+}
+
+void bench_json_found(cli_json *j, const stk_diagnosis *d)
+{
+    cli_json_open(j, "diagnosis", '{');
+    cli_json_text(j, "cause", stk_cause_name(d->cause));
+    cli_json_real(j, "gain", d->gain);
+    cli_json_real(j, "wait_share", d->share);
+    cli_json_real(j, "ceiling_steps_per_s", d->ceiling);
+    cli_json_text(j, "sentence", d->sentence);
+    cli_json_text(j, "remedy", d->remedy);
+    cli_json_open(j, "checks", '[');
+    for (uint32_t i = 0; i < d->n_checks; i++) {
+        cli_json_open(j, NULL, '{');
+        cli_json_text(j, "name", d->check[i].name);
+        cli_json_real(j, "value", d->check[i].value);
+        cli_json_text(j, "unit", d->check[i].unit);
+        cli_json_text(j, "rule", d->check[i].rule);
+        cli_json_bool(j, "good", d->check[i].good);
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+    cli_json_close(j, '}');
 }
 
 /* ---- programs ---- */
@@ -192,5 +223,6 @@ void bench_print_json(const bench_result *r)
     json_memory(&j, r);
     json_stages(&j, r);
     json_epochs(&j, r);
+    bench_json_found(&j, &r->found);
     cli_json_close(&j, '}');
 }

@@ -22,7 +22,7 @@ import cscan
 
 # A folder of src/ includes only those before it; files right under src/ may include all.  `collate` is to
 # become batch, `device` gpu.
-FOLDERS = ("base kern source format codec index data array fetch dataset order op chain batch cuda gpu "
+FOLDERS = ("base kern source format codec index data array table fetch dataset order op chain batch cuda gpu "
            "plan row ledger pipe loader tools").split()
 # Folders that stand on the public headers only.
 OUTSIDE = ("cli", "python")

@@ -23,7 +23,7 @@ EXAMPLES = {
     "int": "from(cls) | int",
     "float": "from(json) | json(score) | float",
     "ints": "from(json) | json(ids) | ints",
-    "floats": "from(txt) | floats",
+    "floats": "from(json) | json(boxes) | floats(shape=(-1, 4))",
     "text": "from(txt) | text",
     "bytes": "from(jpg) | bytes",
     "json": "from(json) | json(boxes.0.label) | text",
@@ -37,6 +37,12 @@ EXAMPLES = {
     "center_crop": "from(jpg) | image | resize(256) | center_crop(224)",
     "random_resized_crop": "from(jpg) | image | random_resized_crop(224, scale=(0.2, 1))",
     "hflip": "from(jpg) | image | random_resized_crop(224) | hflip(p=0.5)",
+    "vflip": "from(jpg) | image | resize((64, 64)) | vflip(p=0.5)",
+    "pad": "from(jpg) | image | resize((64, 64)) | pad((4, 8), fill=128)",
+    "random_crop": "from(jpg) | image | random_crop(32, padding=4, padding_mode=reflect)",
+    "letterbox": "from(jpg) | image | letterbox(640)",
+    "scale_jitter": "from(jpg) | image | scale_jitter(1024, scale=(0.1, 2)) | random_crop(1024, pad_if_needed=true)",
+    "random_shortest_size": "from(jpg) | image | random_shortest_size((480, 512, 544), max_size=1333)",
     "color_jitter": "from(jpg) | image | random_resized_crop(224) | color_jitter(0.4, 0.4, 0.4, 0.1)",
     "brightness": "from(jpg) | image | resize(256) | brightness(0.3)",
     "contrast": "from(jpg) | image | resize(256) | contrast((0.5, 1.5), p=0.8)",
@@ -61,14 +67,16 @@ EXAMPLES = {
     "one_of": "from(jpg) | image | resize(256) | one_of(equalize(p=1), solarize(128, p=1) | invert(p=1))",
     "normalize": "from(jpg) | image | center_crop(224) | normalize(imagenet)",
     "to": "from(jpg) | image | center_crop(224) | to(f16, layout=channels_last)",
+    "one_hot": "from(cls) | int | one_hot(1000, smoothing=0.1)",
+    "multi_hot": "from(json) | json(tags) | ints | multi_hot(80)",
     "truncate": "from(npy) | npy | truncate(512)",
     "pack": "from(npy) | npy | pack(block=2048, shift=1) | to(i32)",
 }
 HEADS = {
     "codecs": ("Codecs", "The head of a chain: a field's bytes become text, a value, an array or a picture."),
     "ops": ("Ops", "What follows `image`. Crops, resizes and mirrors move no pixel: they turn the view, and one pass samples it. Ops that "
-            "change pixels work on what that pass made ([augment.md](augment.md)). `truncate` and `pack` follow rows of numbers, "
-            "`to` both."),
+            "change pixels work on what that pass made ([augment.md](augment.md)). `truncate`, `pack`, `one_hot` and "
+            "`multi_hot` follow numbers, `to` both."),
     "decoders": ("Decoders", "What `image` finds in the bytes, whatever the field is called."),
 }
 

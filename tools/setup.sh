@@ -87,6 +87,7 @@ missing() {
     has_header stddef.h liburing.h || echo "liburing-dev|io_uring for cold files"
     has_header zlib.h || echo "zlib1g-dev|.gz fields"
     has_header zstd.h || echo "libzstd-dev|.zst fields"
+    has_header brotli/decode.h || echo "libbrotli-dev|Parquet pages packed with brotli"
     has_header stdarg.h stddef.h stdint.h setjmp.h cmocka.h ||
         echo "libcmocka-dev|the C unit tests"
     have ccache     || echo "ccache|nothing but time: builds start from nothing after every clean"

@@ -42,6 +42,9 @@ typedef struct stk_dataset_options {
     stk_dtype dtype;
     uint32_t ndim;
     const int64_t *shape;
+    /* Build the index of a folder again where pictures, or files that belong to them, were only added since.
+     * All else that is not as it was indexed stays STK_ESTALE, a class that renumbers labels too. */
+    stk_tri reindex;
 } stk_dataset_options;
 
 /* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a

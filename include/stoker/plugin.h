@@ -176,6 +176,7 @@ typedef struct stk_place { /* where a field's bytes come from */
     int must_equal; /* with `name`: the file must have exactly offset + len bytes */
     int absent;     /* the sample has no value here: the chain's default stands in */
     uint64_t row;   /* the library's own */
+    stk_bytes suffix; /* with `name`, .data set: it stands in place of the name's, without the dot */
 } stk_place;
 
 typedef struct stk_format_data { /* the whole data set, as its format may want to know it */
@@ -243,6 +244,7 @@ enum { /* what a codec can do: stk_codec.can.  OWN: its state is known to the li
        STK_CODEC_UNPACKS = 2,  /* narrow(NULL, ...) unpacks fields whose names end in `suffix` */
        STK_CODEC_WINDOWS = 4,  /* OWN: cuts rows out of arrays */
        STK_CODEC_OPENS = 8,    /* OWN: reads the file that a field names */
+       STK_CODEC_NUMBERS = 16, /* reads numbers: of a field that has a type, it says which is wanted */
        STK_CODEC_OWN = STK_CODEC_WINDOWS | STK_CODEC_OPENS,
 };
 
@@ -329,9 +331,26 @@ STK_API uint32_t stk_rng_below(stk_rng *rng, uint32_t n); /* [0, n), n >= 1 */
  * block per pixel.  The next number is the first of block rng->block. */
 STK_API void stk_rng_widen(stk_rng *rng);
 
+/* How a resize weighs pixels.  SHARP, added to it: the filter is not stretched when the picture
+ * shrinks (antialias=false). */
+typedef enum stk_filter_kind {
+    STK_BILINEAR,
+    STK_NEAREST,
+    STK_BICUBIC,
+    STK_LANCZOS
+} stk_filter_kind;
+#define STK_FILTER_SHARP 8u
+/* What is outside the picture: one color, its edge, or its mirror image without or with the edge. */
+typedef enum stk_border {
+    STK_BORDER_FILL,
+    STK_BORDER_EDGE,
+    STK_BORDER_REFLECT,
+    STK_BORDER_SYMMETRIC
+} stk_border;
+
 /* Geometry of one sample, axis-aligned: the picture is cut to `clip` (filter taps stop there),
  * that is resized to res_w x res_h, of which the window `vis` is output (outside the resized
- * picture it is black), then mirrored. */
+ * picture it is as `border` and `fill` say), then mirrored. */
 typedef struct stk_view {
     uint32_t src_w, src_h;
     stk_rect clip;
@@ -340,15 +359,26 @@ typedef struct stk_view {
     uint32_t vis_w, vis_h; /* the canvas that the next op sees */
     uint8_t flip_x, flip_y;
     uint8_t resized;
+    uint8_t filter;  /* stk_filter_kind, perhaps with STK_FILTER_SHARP */
+    uint8_t border;  /* stk_border; not FILL: the view is not resized */
+    uint8_t fill[3]; /* R, G, B */
+    uint8_t split;   /* refused only because it needs a view of its own, over what this one gives */
     const char *refused; /* a static reason why this sample can't be drawn */
 } stk_view;
 /* The whole picture as it is. */
 STK_API void stk_view_init(stk_view *v, uint32_t width, uint32_t height);
 /* Cut the canvas to a window; what is outside the picture is black. */
 STK_API void stk_view_crop(stk_view *v, int32_t x, int32_t y, uint32_t w, uint32_t h);
-/* Resize the canvas; a chain has one resize. */
+/* Resize the canvas. */
 STK_API void stk_view_resize(stk_view *v, uint32_t w, uint32_t h);
 STK_API void stk_view_mirror(stk_view *v); /* left to right */
+STK_API void stk_view_upend(stk_view *v);  /* top to bottom */
+typedef struct stk_padding {
+    uint32_t left, top, right, bottom;
+    stk_border border;
+    uint8_t fill[3];
+} stk_padding;
+STK_API void stk_view_pad(stk_view *v, const stk_padding *p); /* widen the canvas */
 
 /* What an op drew for one picture: plain data that the CPU and a GPU read alike.  `code` says what is
  * done (STK_ACT_OWN: the op's tile()), `n` how many numbers of `v` it has. */
@@ -381,6 +411,13 @@ enum { /* what an op does: stk_op.can.  OWN: only the library's own. */
        STK_OP_ACT = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | STK_OP_ROW,
 };
 
+typedef struct stk_value_row { /* numbers of one sample, between the steps of a chain */
+    stk_dtype dtype;
+    uint32_t ndim;
+    int64_t shape[STK_MAX_DIMS];
+    void *data;
+} stk_value_row;
+
 typedef struct stk_op {
     uint32_t abi, size;
     const char *name, *help;
@@ -398,6 +435,8 @@ typedef struct stk_op {
     /* CHOOSE: numbers of the chains that run, in order, at most `children`.  How many. */
     uint32_t (*choose)(const void *state, stk_rng *rng, uint32_t children, uint8_t *run);
     void (*fini)(void *state); /* let go of what plan() took, also when plan() failed; or NULL */
+    /* Numbers -> other numbers: *row is replaced, its memory is the scratch's.  NULL: it has nothing to do there. */
+    int (*value)(const void *state, stk_value_row *row, stk_scratch *scratch, stk_error *err);
 } stk_op;
 
 /* ---- registry: what chains, URLs and probing can name ---- */

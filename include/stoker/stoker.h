@@ -17,6 +17,7 @@
 #include <stoker/batch.h>
 #include <stoker/dataset.h>
 #include <stoker/ledger.h>
+#include <stoker/seeing.h>
 #include <stoker/tools.h>
 #include <stoker/transform.h>
 
@@ -328,7 +329,8 @@ typedef struct stk_stats {
     uint32_t size;
     uint32_t workers, slots;
     uint64_t samples, batches, bytes; /* bytes: read from shards */
-    uint64_t skipped, retried_reads, cold_reads;
+    uint64_t skipped;                 /* bad samples of batches that were handed out */
+    uint64_t retried_reads, cold_reads;
     uint64_t stage_ns[STK_STAGES];
     uint64_t wait_ns;                           /* no batch was ready in stk_loader_next() */
     uint64_t first_batch_ns;                    /* from open to the first batch; 0 before it */
@@ -366,6 +368,12 @@ typedef struct stk_stats {
      * batch.  Idle: each time.  A tick is so many nanoseconds. */
     double tick_ns;
     uint32_t stage_times[STK_STAGES][STK_TIMES];
+    uint64_t elapsed_ns;   /* since the loader was opened */
+    uint64_t open_ns;      /* of it, stk_loader_open() took */
+    uint64_t read_wait_ns; /* of idle: workers had nothing to do until reads came */
+    uint64_t room_ns;      /* of fetch and decode: rows waited for memory */
+    uint64_t first_wait_ns; /* of wait_ns: for the first batch */
+    uint64_t remote_reads;  /* of cold_reads: from sources that are far away */
 } stk_stats;
 
 typedef struct stk_doing { /* what a worker does now */

@@ -204,6 +204,10 @@ typedef struct stk_plugin_info {
 /* 0 or STK_END.  Strings live as long as the process. */
 STK_API int stk_plugin_list(stk_plugin_kind kind, size_t i, stk_plugin_info *out);
 
+/* Are the names of a chain's steps and their arguments right?  `text` may be a part of a chain that begins
+ * at a picture.  What only data can tell (its fields, its types) is checked when a loader is opened. */
+STK_API STK_MUST_CHECK int stk_chain_check(const char *text, stk_error *err);
+
 #ifdef __cplusplus
 }
 #endif

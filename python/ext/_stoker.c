@@ -147,6 +147,20 @@ static PyObject *parse_size(PyObject *self, PyObject *args)
     return PyLong_FromUnsignedLongLong(bytes);
 }
 
+static PyObject *check_chain(PyObject *self, PyObject *args)
+{
+    stk_error err = { 0 };
+    const char *text;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "s:check_chain", &text))
+        return NULL;
+    rc = stk_chain_check(text, &err);
+    if (rc < 0)
+        return raise_error(PyModule_GetState(self), rc, &err);
+    Py_RETURN_NONE;
+}
+
 static PyObject *stop_logging(PyObject *self, PyObject *unused)
 {
     module_state *st = PyModule_GetState(self);
@@ -170,6 +184,12 @@ static PyMethodDef module_methods[] = {
       "write a data set as tar shards" },
     { "options", option_list, METH_NOARGS, "[(name, values, fallback, help)] of loaders" },
     { "parse_size", parse_size, METH_VARARGS, "bytes of \"1.5GiB\"; None: it is not a size" },
+    { "diagnose", module_diagnose, METH_VARARGS,
+      "(sights before or none, sights after, data or None, foreign): what holds a loop up" },
+    { "plan_need", module_plan_need, METH_O, "what a run needs of its data" },
+    { "gpu_use", module_gpu_use, METH_O, "(SM, memory) shares of a GPU by NVML, or None" },
+    { "check_chain", check_chain, METH_VARARGS,
+      "raise what is wrong with a chain's names and arguments" },
     { "build_info", build_info, METH_NOARGS, "one line on what this build found" },
     { NULL, NULL, 0, NULL },
 };

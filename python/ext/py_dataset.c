@@ -69,7 +69,7 @@ static int open_dataset(module_state *st, const char **urls, size_t n, stk_datas
 
 static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "urls", "classes", "columns", "jpeg", "dtype", "shape", NULL };
+    static char *names[] = { "urls", "classes", "columns", "jpeg", "dtype", "shape", "reindex", NULL };
     dataset_object *self = (dataset_object *)obj;
     stk_dataset_options o = { .size = sizeof o };
     PyObject *urls, *classes, *columns, *shape = NULL, *held = NULL;
@@ -77,10 +77,10 @@ static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     stk_dataset *ds = NULL;
     const char **strings = NULL;
     size_t n, n_classes = 0, n_columns = 0;
-    int jpeg, rc = -1, dtype = 0, ndim = 0;
+    int jpeg, rc = -1, dtype = 0, ndim = 0, reindex = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iO:Dataset", names, &urls, &classes,
-                                     &columns, &jpeg, &dtype, &shape) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iOp:Dataset", names, &urls, &classes,
+                                     &columns, &jpeg, &dtype, &shape, &reindex) ||
         (shape && (ndim = dims_of(shape, dims)) < 0))
         return -1;
     o.dtype = (stk_dtype)dtype;
@@ -99,6 +99,7 @@ static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     o.n_classes = (uint32_t)n_classes;
     o.n_columns = (uint32_t)n_columns;
     o.jpeg = jpeg ? STK_YES : STK_UNSET;
+    o.reindex = reindex ? STK_YES : STK_UNSET;
     if (strings)
         rc = open_dataset(state_of(obj), strings, n, &o, &ds);
     PyMem_Free(strings);
@@ -147,7 +148,7 @@ static PyObject *sample_dict(const stk_sample *s)
 
         name = stk_sample_field(s, i, &data, &len);
         field = text_from(name, strlen(name));
-        value = PyBytes_FromStringAndSize(data, (Py_ssize_t)len);
+        value = data ? PyBytes_FromStringAndSize(data, (Py_ssize_t)len) : Py_NewRef(Py_None);
         bad = !field || !value || PyDict_SetItem(d, field, value) < 0;
         Py_XDECREF(field);
         Py_XDECREF(value);
@@ -199,6 +200,24 @@ static PyObject *dataset_fields(PyObject *obj, PyObject *unused)
     (void)unused;
     for (uint32_t i = 0; ds && list && (name = stk_dataset_field(ds, i)); i++)
         list = append_text(list, name);
+    return list;
+}
+
+static PyObject *dataset_types(PyObject *obj, PyObject *unused)
+{
+    stk_dataset *ds = ((dataset_object *)obj)->ds;
+    PyObject *list = PyList_New(0);
+    stk_field_type t;
+
+    (void)unused;
+    for (uint32_t i = 0; ds && list && stk_dataset_field_type(ds, i, &t); i++) {
+        PyObject *item = Py_BuildValue("(ssi)", t.name, t.dtype ? stk_dtype_name(t.dtype) : "",
+                                       (int)t.ndim);
+
+        if (!item || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
     return list;
 }
 
@@ -370,6 +389,7 @@ done:
 static PyMethodDef dataset_methods[] = {
     { "read", dataset_read, METH_O, "sample i: {\"__key__\", \"__url__\", field: bytes}" },
     { "fields", dataset_fields, METH_NOARGS, "names of the fields that occur" },
+    { "types", dataset_types, METH_NOARGS, "of fields: (name, dtype or \"\": bytes, dimensions)" },
     { "shards", dataset_shards, METH_NOARGS, "names of the shards" },
     { "classes", dataset_classes, METH_NOARGS, "names of the classes, number 0 first" },
     { "columns", dataset_columns, METH_NOARGS, "typed columns at hand: (name, type)" },

@@ -677,7 +677,8 @@ static PyObject *wait_dict(const stk_stats *s)
     uint64_t parts = s->wait_ns + s->repair_ns + s->ledger_ns;
     uint64_t rest = s->next_ns > parts ? s->next_ns - parts : 0;
 
-    return Py_BuildValue("{sdsdsdsdsd}", "data_s", (double)s->wait_ns * 1e-9, "repair_s",
+    return Py_BuildValue("{sdsdsdsdsdsdsdsd}", "reads_s", (double)s->read_wait_ns * 1e-9, "memory_s",
+                         (double)s->room_ns * 1e-9, "first_s", (double)s->first_wait_ns * 1e-9, "data_s", (double)s->wait_ns * 1e-9, "repair_s",
                          (double)s->repair_ns * 1e-9, "ledger_s", (double)s->ledger_ns * 1e-9,
                          "rest_s", (double)rest * 1e-9, "now_s", (double)s->waiting_ns * 1e-9);
 }
@@ -699,11 +700,12 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
     stk_loader_stats(self->l, &s);
     look_away(self);
     return Py_BuildValue(
-        "{sKsKsKsIsIsNsNsdsdsKsKsKszsKsKsKsNsIsKsKsKsKsKsKsNsNsN}", "samples",
+        "{sKsKsKsIsIsNsNsdsdsdsdsKsKsKsKszsKsKsKsNsIsKsKsKsKsKsKsNsNsN}", "samples",
         (unsigned long long)s.samples, "batches", (unsigned long long)s.batches, "bytes",
         (unsigned long long)s.bytes, "workers", s.workers, "slots", s.slots, "stages",
         stages_dict(&s), "gpu", gpu_dict(&s), "wait_s", (double)s.wait_ns * 1e-9, "first_batch_s",
-        (double)s.first_batch_ns * 1e-9, "skipped", (unsigned long long)s.skipped, "retried_reads",
+        (double)s.first_batch_ns * 1e-9, "elapsed_s", (double)s.elapsed_ns * 1e-9, "open_s",
+        (double)s.open_ns * 1e-9, "remote_reads", (unsigned long long)s.remote_reads, "skipped", (unsigned long long)s.skipped, "retried_reads",
         (unsigned long long)s.retried_reads, "cold_reads", (unsigned long long)s.cold_reads,
         "cold_by", s.cold_by, "memory", (unsigned long long)s.memory, "memory_peak",
         (unsigned long long)s.memory_peak, "memory_limit", (unsigned long long)s.memory_limit,
@@ -769,6 +771,8 @@ static PyMethodDef loader_methods[] = {
       "(output, step, op, clip, resized, window, mirrored) of what was watched since the last "
       "call" },
     { "stats", loader_stats, METH_NOARGS, "figures since open" },
+    { "sight", loader_sight, METH_NOARGS, "figures and what the system knows, for diagnose()" },
+    { "set_ahead", loader_set_ahead, METH_VARARGS, "so many batches may be open" },
     { "doing", loader_doing, METH_VARARGS,
       "(stage, ticket, seconds) of what the i-th worker does now, or None" },
     { "skipped", loader_skipped, METH_VARARGS,

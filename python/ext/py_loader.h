@@ -72,6 +72,9 @@ static inline void look_away(loader_object *self)
     PyThread_release_lock(self->figures);
 }
 
+PyObject *loader_sight(PyObject *self, PyObject *unused); /* py_seeing.c */
+PyObject *loader_set_ahead(PyObject *self, PyObject *args);
+
 /* py_next.c: methods of Loader that give batches. */
 PyObject *loader_next(PyObject *self, PyObject *epoch);
 PyObject *loader_peek(PyObject *self, PyObject *epoch);

@@ -8,6 +8,7 @@
 typedef struct writer_object {
     PyObject_HEAD stk_writer *w; /* NULL: closed */
     PyThread_type_lock lock;
+    uint64_t count[3]; /* shards, samples and bytes when it was last looked at */
 } writer_object;
 
 static int writer_init(PyObject *obj, PyObject *args, PyObject *kwargs)
@@ -98,16 +99,16 @@ static PyObject *writer_add(PyObject *obj, PyObject *args)
 static PyObject *writer_counts(PyObject *obj, PyObject *unused)
 {
     writer_object *self = (writer_object *)obj;
-    uint64_t shards = 0, samples = 0, bytes = 0;
+    uint64_t n[3];
 
     (void)unused;
     Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
     if (self->w)
-        stk_writer_counts(self->w, &shards, &samples, &bytes);
+        stk_writer_counts(self->w, &self->count[0], &self->count[1], &self->count[2]);
+    memcpy(n, self->count, sizeof n);
     PyThread_release_lock(self->lock);
-    Py_END_ALLOW_THREADS return Py_BuildValue("(KKK)", (unsigned long long)shards,
-                                              (unsigned long long)samples,
-                                              (unsigned long long)bytes);
+    Py_END_ALLOW_THREADS return Py_BuildValue("(KKK)", (unsigned long long)n[0],
+                                              (unsigned long long)n[1], (unsigned long long)n[2]);
 }
 
 /* close(commit): finish the shard in flight, or drop it.  Again: nothing. */
@@ -122,6 +123,8 @@ static PyObject *writer_close(PyObject *obj, PyObject *args)
     Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
     if (self->w && commit)
         rc = stk_writer_commit(self->w, &err);
+    if (self->w)
+        stk_writer_counts(self->w, &self->count[0], &self->count[1], &self->count[2]);
     stk_writer_close(&self->w);
     PyThread_release_lock(self->lock);
     Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);

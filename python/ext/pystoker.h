@@ -33,6 +33,10 @@ extern PyType_Spec tensor_spec, dataset_spec, loader_spec, writer_spec, transfor
 module_state *state_of(PyObject *self); /* of an object of our types */
 
 /* Set the exception for `rc`; always answers NULL. */
+/* py_seeing.c */
+PyObject *module_diagnose(PyObject *module, PyObject *args);
+PyObject *module_plan_need(PyObject *module, PyObject *arg);
+PyObject *module_gpu_use(PyObject *module, PyObject *arg);
 PyObject *raise_error(module_state *st, int rc, const stk_error *err);
 
 /* py_log.c: the library's lines to `emit`; log_start() borrows it.  After log_stop(): to no one. */

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _options, _stoker
-from .errors import invalid, nearest
+from .errors import invalid, nearest, shown
 
 _CODES = {"u8": 1, "i8": 2, "u16": 3, "i16": 4, "i32": 5, "i64": 6, "f16": 7, "bf16": 8, "f32": 9,
           "f64": 10, "u32": 11}                 # stk_dtype
@@ -54,9 +54,9 @@ def raw(dtype: Any, shape: Any) -> tuple[int, tuple[int, ...]]:
     try:
         sides = tuple(operator.index(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,)))
     except TypeError:
-        invalid(f"shape= is the shape of a row, like (3, 224, 224), not {shape!r}")
+        invalid(f"shape= is the shape of a row, like (3, 224, 224), not {shown(shape)}")
     if not sides or len(sides) > 7 or min(sides) < 1:
-        invalid(f"shape= is the shape of a row, of 1 to 7 sides of at least 1, not {shape!r}")
+        invalid(f"shape= is the shape of a row, of 1 to 7 sides of at least 1, not {shown(shape)}")
     return code(dtype), sides
 
 
@@ -93,7 +93,7 @@ def join(arrays: Mapping[Any, Any]) -> _stoker.Dataset:
     found = []
     for name, value in arrays.items():
         if not isinstance(name, str) or not name or "\0" in name:
-            invalid(f"an array's name must be a word, not {name!r}")
+            invalid(f"an array's name must be a word, not {shown(name)}")
         paths = None
         if isinstance(value, (str, bytes, os.PathLike, list, tuple)):
             paths = _options.url_bytes(value)

@@ -15,6 +15,7 @@ from typing import Any
 
 from . import _ranks, _stoker
 from ._arrays import loaded, torch_or_none
+from ._hints import loader_hint
 from .errors import invalid, nearest, shown, unsupported
 
 
@@ -31,7 +32,7 @@ def whole(name: str, value: Any, least: int, most: int = 2**31 - 1) -> int:
     except TypeError:
         invalid(f"{name} must be a whole number, not {shown(value)}")
     if isinstance(value, bool):
-        invalid(f"{name} must be a whole number, not {value!r}")
+        invalid(f"{name} must be a whole number, not {shown(value)}")
     if not least <= number <= most:
         bound = f"at least {least}" if number < least else f"at most {most}"
         invalid(f"{name} must be {bound}, not {shown(number)}")
@@ -63,7 +64,7 @@ def or_chosen(name: str, value: Any) -> int:
 
 def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        invalid(f"{name} must be True or False, not {value!r}")
+        invalid(f"{name} must be True or False, not {shown(value)}")
     return value
 
 
@@ -75,7 +76,7 @@ def byte_count(name: str, value: Any) -> int:
         return whole(name, value, 1, _SIZE_MOST)
     count = _stoker.parse_size(value.strip()) if "\0" not in value else None
     if count is None or not 0 < count <= _SIZE_MOST:
-        invalid(f'{name} must be bytes, as 2000000000, "2GB" or "1.5GiB", not {value!r}')
+        invalid(f'{name} must be bytes, as 2000000000, "2GB" or "1.5GiB", not {shown(value)}')
     return count
 
 
@@ -105,7 +106,7 @@ def shuffle_kind(value: Any) -> int:
         return 0
     if value in SHUFFLES[2:]:
         return SHUFFLES.index(value)
-    invalid(f'shuffle must be True, "exact", "block", "megatron" or False, not {value!r}')
+    invalid(f'shuffle must be True, "exact", "block", "megatron" or False, not {shown(value)}')
 
 
 def blocks(shuffle: int, streams: Any, window: Any) -> dict[str, int]:
@@ -130,7 +131,7 @@ def skip_policy(value: Any) -> tuple[bool, int]:
         return True, 0
     if isinstance(value, Mapping) and list(value) == ["skip"]:
         return True, whole('on_error={"skip": n}', value["skip"], 1, _RANGES["skip_budget"][1])
-    invalid(f'on_error must be "raise", "skip" or {{"skip": budget}}, not {value!r}')
+    invalid(f'on_error must be "raise", "skip" or {{"skip": budget}}, not {shown(value)}')
 
 
 _COLLATE = {"stack": 0, "list": 1, "pad": 2}
@@ -143,13 +144,13 @@ def _collation(what: str, value: Any) -> tuple[int, float, int]:
     if (not isinstance(name, str) or name not in _COLLATE or not 1 <= len(parts) <= 3
             or (len(parts) > 1 and name != "pad")):
         invalid(f'{what} must be "stack", "list", "pad", ("pad", value) or ("pad", value, multiple), '
-                f"not {value!r}")
+                f"not {shown(value)}")
     pad = parts[1] if len(parts) > 1 else 0
     multiple = whole(f"{what}: the multiple", parts[2], 1, 1 << 24) if len(parts) > 2 else 0
     try:
         return _COLLATE[name], float(pad), multiple
     except (TypeError, ValueError, OverflowError):
-        invalid(f"{what}: the pad value must be a number, not {pad!r}")
+        invalid(f"{what}: the pad value must be a number, not {shown(pad)}")
 
 
 def collations(value: Any, names: list[str]) -> list[tuple[int, float, int]]:
@@ -173,7 +174,7 @@ def exclude_file(value: Any) -> Iterator[bytes | None]:
         return
     keys = list(value) if isinstance(value, Iterable) and not isinstance(value, Mapping) else [None]
     if not all(isinstance(k, str) for k in keys):
-        invalid(f"exclude must be a file or a list of keys, not {value!r}")
+        invalid(f"exclude must be a file or a list of keys, not {shown(value)}")
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as f:
         for key in keys:
             f.write(json.dumps({"key": key}, ensure_ascii=False) + "\n")
@@ -185,7 +186,7 @@ def device_name(value: Any) -> str:
     """As the library takes it: "cpu", "cuda", "cuda:1"; a torch.device too."""
     name = str(value)
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
-        invalid(f'device must be "cpu", "cuda" or "cuda:N", not {value!r}')
+        invalid(f'device must be "cpu", "cuda" or "cuda:N", not {shown(value)}')
     return name
 
 
@@ -201,7 +202,7 @@ def device(name: Any, decode: Any, pin: Any, memory: Any, sms: Any, flights: Any
     """What the extension takes of the options for a GPU."""
     where = device_name(name)
     if decode not in (None, "gpu", "cpu"):
-        invalid(f'decode must be "gpu" or "cpu", not {decode!r}')
+        invalid(f'decode must be "gpu" or "cpu", not {shown(decode)}')
     given = {"decode": decode, "device_memory_limit": memory, "sm_limit": sms, "in_flight": flights}
     for option, value in given.items():
         if where == "cpu" and value is not None and (option, value) != ("decode", "cpu"):
@@ -216,7 +217,7 @@ def device(name: Any, decode: Any, pin: Any, memory: Any, sms: Any, flights: Any
 def cache(name: Any, cache: Any, limit: Any) -> dict[str, Any]:
     """cache= and device_cache_limit= as the extension takes them."""
     if cache not in (None, "device"):
-        invalid(f'cache must be "device" or None, not {cache!r}')
+        invalid(f'cache must be "device" or None, not {shown(cache)}')
     if cache and device_name(name) == "cpu":
         invalid('cache="device" is for device="cuda"')
     if limit is not None and not cache:
@@ -272,17 +273,17 @@ def outputs(fields: Any, found: list[str], collate: Any = None,
     if fields is None and kind:
         fields = stored(found)
     if not isinstance(fields, Mapping) or not fields:
-        what = "is missing" if fields is None else f"must be a dict, not {fields!r}"
+        what = "is missing" if fields is None else f"must be a dict, not {shown(fields)}"
         invalid(f"fields= {what}: the data has {', '.join(found) or 'no fields'}; "
                 f"for example fields={_example(found)}")
     pairs = []
     for name, chain in fields.items():
         if not isinstance(name, str) or not name:
-            invalid(f"fields: an output's name must be a word, not {name!r}")
+            invalid(f"fields: an output's name must be a word, not {shown(name)}")
         text = str(chain)
         if not isinstance(chain, str) and not hasattr(chain, "_calls"):
             invalid(f"fields[{name!r}] must be a chain, as text or built by stoker.image(), "
-                    f"not {chain!r}")
+                    f"not {shown(chain)}")
         if "\0" in name + text:
             invalid(f"fields[{name!r}] has a null character")
         pairs.append((name, text))
@@ -309,7 +310,8 @@ def check_unknown(unknown: Mapping[str, Any], takes: Callable[..., Any]) -> None
     """Raise for the first that `takes` has no parameter for."""
     for name in unknown:
         known = [p for p in inspect.signature(takes).parameters if p not in ("self", "unknown")]
-        invalid(f"Loader has no argument `{name}`{nearest(name, known)}")
+        hint = loader_hint(name)
+        invalid(f"Loader has no argument `{name}`{f': {hint}' if hint else nearest(name, known)}")
 
 
 def refuse_in_worker() -> None:
@@ -326,7 +328,7 @@ def class_bytes(classes: Any) -> list[bytes] | None:
     if classes is None:
         return None
     if isinstance(classes, (str, bytes)) or not isinstance(classes, (list, tuple)) or not classes:
-        invalid(f"classes must be a list of names, not {classes!r}")
+        invalid(f"classes must be a list of names, not {shown(classes)}")
     if not all(isinstance(c, (str, bytes)) for c in classes):
         invalid("classes must be a list of names; one of them is not text")
     names = [os.fsencode(c) for c in classes]
@@ -340,7 +342,7 @@ def column_bytes(columns: Any) -> list[bytes]:
     if columns is None:
         return []
     if isinstance(columns, (str, bytes)) or not isinstance(columns, (list, tuple)):
-        invalid(f'columns must be a list of names, like ["cls", "json.width"], not {columns!r}')
+        invalid(f'columns must be a list of names, like ["cls", "json.width"], not {shown(columns)}')
     if not all(isinstance(c, (str, bytes)) for c in columns):
         invalid("columns must be a list of names; one of them is not text")
     names = [os.fsencode(c) for c in columns]

@@ -95,7 +95,7 @@ def _from_mesh(mesh: Any) -> Place:
     same batches.
     """
     if not all(hasattr(mesh, name) for name in ("mesh", "mesh_dim_names", "get_coordinate")):
-        invalid(f"mesh must be a torch DeviceMesh, not {mesh!r}")
+        invalid(f"mesh must be a torch DeviceMesh, not {shown(mesh)}")
     shape, at = tuple(mesh.mesh.shape), mesh.get_coordinate()
     if at is None:
         invalid("this rank is not in the mesh, so it has no share of the data: make no loader here")

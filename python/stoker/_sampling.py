@@ -157,7 +157,7 @@ def selection(value: Any, data: tuple[_stoker.Dataset, ...]) -> np.ndarray[Any, 
         value = _arrow(value)
     if not hasattr(value, "__array__"):
         if not isinstance(value, Iterable):
-            invalid(f"select must be indices, a mask, keys or an Arrow stream, not {value!r}")
+            invalid(f"select must be indices, a mask, keys or an Arrow stream, not {shown(value)}")
         value = list(value)
         texts = sum(isinstance(v, str) for v in value)
         if texts and texts < len(value):
@@ -222,7 +222,7 @@ def _pyarrow() -> Any:
 def _parquet(path: Any) -> Any:
     name = os.fsdecode(path)
     if not name.endswith((".parquet", ".pq")):
-        invalid(f"select: a file must be a .parquet table with a column `sample` or `key`, not {name!r}")
+        invalid(f"select: a file must be a .parquet table with a column `sample` or `key`, not {shown(name)}")
     _pyarrow()
     from pyarrow import parquet
     try:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ._arrays import torch_or_none
 from ._leaves import rebuild
-from .errors import invalid, unsupported
+from .errors import invalid, shown, unsupported
 
 _ALIGN = 256            # of tensors in a slab
 _STEP = 1 << 20         # slabs are whole MiB
@@ -204,7 +204,7 @@ def check(device: Any) -> Any:
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError):
-        invalid(f'to_device: device must be "cuda", "cuda:1" or "cpu", not {device!r}')
+        invalid(f'to_device: device must be "cuda", "cuda:1" or "cpu", not {shown(device)}')
     if found.type == "cpu":
         return found
     if found.type != "cuda":

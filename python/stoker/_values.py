@@ -8,7 +8,7 @@ import json
 import numbers
 from typing import Any
 
-from .errors import invalid
+from .errors import invalid, shown
 
 _PICTURES = {"jpg": "JPEG", "jpeg": "JPEG", "png": "PNG", "webp": "WEBP", "ppm": "PPM"}
 
@@ -25,7 +25,7 @@ def field_bytes(name: str, value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     if isinstance(value, bool) or value is None:
-        invalid(f"field {name}: {value!r} has no bytes of its own: write an int, or call the field "
+        invalid(f"field {name}: {shown(value)} has no bytes of its own: write an int, or call the field "
                 "NAME.json")
     if isinstance(value, numbers.Integral):
         return str(int(value)).encode()

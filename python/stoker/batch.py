@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import dis
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 from . import _stoker
@@ -28,6 +31,15 @@ class _Later:
         if raw is None:
             return None                         # unknown
         return batch.__dict__.setdefault(self._name, from_bytes(bytearray(raw), self._dtype))
+
+
+_UNPACK = {dis.opmap[name] for name in ("UNPACK_SEQUENCE", "UNPACK_EX") if name in dis.opmap}
+
+
+def _unpacks(frame: FrameType) -> bool:
+    """Whether this code is at `a, b = ...` or at `for a, b in ...` now."""
+    code = frame.f_code.co_code
+    return 0 <= frame.f_lasti < len(code) and code[frame.f_lasti] in _UNPACK
 
 
 class Batch(dict):
@@ -76,6 +88,34 @@ class Batch(dict):
         if name not in self.lengths:
             invalid(f"there is no mask of {name!r}: it is not padded{nearest(name, list(self.lengths))}")
         return inside(self.lengths[name], tuple(self[name].shape))
+
+    def only_valid(self) -> Batch:
+        """The rows that are valid: what an evaluation counts.  A row stands in for a bad sample, or fills up a rank's
+        last batch, where `valid` is False.  Values without a row per sample stay as they are."""
+        valid = self.valid
+        if valid is None or bool(valid.all()):
+            return self
+        rows = [i for i, ok in enumerate(valid.tolist()) if ok]
+
+        def kept(value: Any) -> Any:
+            if isinstance(value, (list, tuple)):
+                return type(value)(value[i] for i in rows) if len(value) == len(valid) else value
+            shape = getattr(value, "shape", ())
+            return value[rows] if len(shape) and shape[0] == len(valid) else value
+
+        made = self._each(kept)
+        made.sample_keys = [self.sample_keys[i] for i in rows] if self.sample_keys is not None else None
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        """Names, as of any dict.  `for image, label in loader` would make names of a batch's outputs without an error,
+        so a batch that is unpacked says what to do instead."""
+        caller = sys._getframe(1)
+        if _unpacks(caller):
+            invalid(f"a batch is a dict of its outputs {', '.join(map(repr, self.keys()))}, and unpacking it would give their "
+                    f"names: take them by name, batch[{next(iter(self.keys()), 'image')!r}], or loop over loader.as_tuples("
+                    f"{', '.join(map(repr, self.keys()))})")
+        return super().__iter__()
 
     def __getstate__(self) -> dict[str, Any]:
         _ = self.sample_keys, self.sample_ids, self.valid   # data sets don't pickle with a batch, keys do

@@ -14,7 +14,7 @@ import re
 from typing import Any
 
 from . import _stoker
-from .errors import invalid, printable
+from .errors import StokerError, invalid, printable, shown
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -41,7 +41,7 @@ def _text(value: Any) -> str:
         return f"({', '.join(map(_text, value))})"
     if hasattr(value, "item"):
         return _text(value.item())
-    invalid(f"a chain takes numbers, words, True, False, chains and tuples of them, not {value!r}")
+    invalid(f"a chain takes numbers, words, True, False, chains and tuples of them, not {shown(value)}")
 
 
 def _call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -69,6 +69,16 @@ class Chain:
 
     def __hash__(self) -> int:
         return hash(self._calls)
+
+    def __getattr__(self, name: str) -> Any:
+        """No step has this name: what it is called here, if other libraries have it."""
+        said = f"no step is called `{name}`"
+        if not name.startswith("_"):
+            try:
+                _stoker.check_chain(name)
+            except (StokerError, ValueError) as e:
+                said = str(e)
+        raise AttributeError(said, name=name, obj=self)
 
 
 def from_(*fields: str, default: Any = None) -> Chain:
@@ -108,7 +118,9 @@ def _method(name: str, text: str, args: list[tuple[str, str, str | None, str]]) 
         while given and given[-1] is None:
             given = given[:-1]
         named = {key.removesuffix("_"): value for key, value in named.items()}
-        return Chain(*self._calls, _call(name, given, named))
+        longer = Chain(*self._calls, _call(name, given, named))
+        _stoker.check_chain(str(longer))        # at once: here the traceback shows the wrong line
+        return longer
 
     method.__name__ = method.__qualname__ = python_name(name)
     method.__doc__ = describe(text, args)

@@ -29,11 +29,17 @@ class Chain:
     def float(self) -> Chain:
         """a decimal number, as f32"""
 
-    def ints(self) -> Chain:
-        """a list of integers, [1, 2] or 1 2, as i64"""
+    def ints(self,
+            shape: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        """a list of integers, [1, 2] or 1 2, as i64
+        shape: of a row, as (-1, 4): one side may be -1; lists may be nested then; absent: (-1)
+        """
 
-    def floats(self) -> Chain:
-        """a list of numbers, [0.5, 2] or 0.5 2, as f32"""
+    def floats(self,
+            shape: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        """a list of numbers, [0.5, 2] or 0.5 2, as f32
+        shape: of a row, as (-1, 4): one side may be -1; lists may be nested then; absent: (-1)
+        """
 
     def text(self) -> Chain:
         """UTF-8 text; after json(...) a string without its quotes"""
@@ -99,10 +105,14 @@ class Chain:
 
     def resize(self,
             size: builtins.int | Sequence[builtins.int],
-            max_size: builtins.int | None = None) -> Chain:
-        """resize, antialiased bilinear; one number: the shorter side
+            max_size: builtins.int | None = None,
+            interpolation: str | None = None,
+            antialias: bool | None = None) -> Chain:
+        """resize; one number: the shorter side
         size: the shorter side, or (height, width)
         max_size: the longer side is at most this
+        interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
+        antialias: a picture that shrinks is smoothed first; default true
         """
 
     def center_crop(self,
@@ -114,17 +124,87 @@ class Chain:
     def random_resized_crop(self,
             size: builtins.int | Sequence[builtins.int],
             scale: builtins.float | Sequence[builtins.float] | None = None,
-            ratio: builtins.float | Sequence[builtins.float] | None = None) -> Chain:
+            ratio: builtins.float | Sequence[builtins.float] | None = None,
+            interpolation: str | None = None,
+            antialias: bool | None = None) -> Chain:
         """a random part of the picture, resized
         size: side of the output, or (height, width)
         scale: least and most share of the picture's area; default (0.08, 1)
         ratio: least and most width / height; default (0.75, 1.3333333333333333)
+        interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
+        antialias: a picture that shrinks is smoothed first; default true
         """
 
     def hflip(self,
             p: builtins.float | None = None) -> Chain:
         """mirror left to right, at random
         p: how often; default 0.5
+        """
+
+    def vflip(self,
+            p: builtins.float | None = None) -> Chain:
+        """mirror top to bottom, at random
+        p: how often; default 0.5
+        """
+
+    def pad(self,
+            padding: builtins.int | Sequence[builtins.int],
+            fill: builtins.int | Sequence[builtins.int] | None = None,
+            padding_mode: str | None = None) -> Chain:
+        """widen the picture on each side
+        padding: pixels: one number, or (left, top, right, bottom)
+        fill: 0 to 255: gray, or (red, green, blue); default 0
+        padding_mode: constant, edge, reflect or symmetric; default constant
+        """
+
+    def random_crop(self,
+            size: builtins.int | Sequence[builtins.int],
+            padding: builtins.int | Sequence[builtins.int] | None = None,
+            pad_if_needed: bool | None = None,
+            fill: builtins.int | Sequence[builtins.int] | None = None,
+            padding_mode: str | None = None) -> Chain:
+        """a window of this size at a random place
+        size: side of the output, or (height, width)
+        padding: pixels, added first: one number, or (left, top, right, bottom); default 0
+        pad_if_needed: pad what is smaller than the crop; default false
+        fill: 0 to 255: gray, or (red, green, blue); default 0
+        padding_mode: constant, edge, reflect or symmetric; default constant
+        """
+
+    def letterbox(self,
+            size: builtins.int | Sequence[builtins.int],
+            fill: builtins.int | Sequence[builtins.int] | None = None,
+            interpolation: str | None = None,
+            antialias: bool | None = None) -> Chain:
+        """resize into a box with the ratio kept, and pad to it
+        size: side of the box, or (height, width)
+        fill: 0 to 255: gray, or (red, green, blue); default 114
+        interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
+        antialias: a picture that shrinks is smoothed first; default true
+        """
+
+    def scale_jitter(self,
+            size: builtins.int | Sequence[builtins.int],
+            scale: builtins.float | Sequence[builtins.float] | None = None,
+            interpolation: str | None = None,
+            antialias: bool | None = None) -> Chain:
+        """resize to a box, times a random factor
+        size: side of the box, or (height, width)
+        scale: least and most of what fits the box; default (0.1, 2)
+        interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
+        antialias: a picture that shrinks is smoothed first; default true
+        """
+
+    def random_shortest_size(self,
+            min_size: builtins.int | Sequence[builtins.int],
+            max_size: builtins.int | None = None,
+            interpolation: str | None = None,
+            antialias: bool | None = None) -> Chain:
+        """resize the shorter side to one of several sizes, at random
+        min_size: the shorter side: up to 8 sizes, one is drawn
+        max_size: the longer side is at most this; 0: any; default 0
+        interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
+        antialias: a picture that shrinks is smoothed first; default true
         """
 
     def color_jitter(self,
@@ -340,9 +420,25 @@ class Chain:
             layout: str | None = None,
             scale: bool | None = None) -> Chain:
         """element type and layout; comes last
-        dtype: u8, f16, bf16 or f32; of arrays any type, or stored; absent: as it is
+        dtype: u8, f16, bf16 or f32; of numbers any type; of arrays also stored; absent: as it is
         layout: chw (absent: this), hwc or channels_last
         scale: float types without normalize: 0..255 to 0..1; default true
+        """
+
+    def one_hot(self,
+            classes: builtins.int,
+            smoothing: builtins.float | None = None) -> Chain:
+        """a class number as a row of zeros and a one, as f32
+        classes: how many classes there are
+        smoothing: label smoothing: so much of the weight goes to all classes; default 0
+        """
+
+    def multi_hot(self,
+            classes: builtins.int,
+            smoothing: builtins.float | None = None) -> Chain:
+        """a list of class numbers as a row of zeros and ones, as f32
+        classes: how many classes there are
+        smoothing: label smoothing: so much of the weight goes to all classes; default 0
         """
 
     def truncate(self,

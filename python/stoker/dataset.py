@@ -9,15 +9,16 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from . import _join, _options, _stoker
 from .batch import from_parts
-from .errors import invalid, printable, shown
+from .errors import MissingKeyError, invalid, printable, shown
 
 if TYPE_CHECKING:
     import numpy as np
 
+_NUMPY = {"u8": "u1", "i8": "i1", "u16": "u2", "i16": "i2", "u32": "u4", "i32": "i4", "i64": "i8", "f16": "f2", "f32": "f4", "f64": "f8"}
 _DTYPES = {1: "int64", 2: "float64", 3: "object"}  # stk_column_type
 Urls = str | bytes | os.PathLike[Any] | list[Any] | tuple[Any, ...]
 Arrays = Mapping[str, Any]
@@ -26,7 +27,7 @@ Arrays = Mapping[str, Any]
 class _Decoder:
     """One sample at a time through its chains, in the caller's thread.
 
-    Position i of epoch 0 with seed 0: what is random is drawn the same at every call.
+    Position i of an epoch with seed 0: within an epoch, what is random is drawn the same at every call.
     """
 
     def __init__(self, core: _stoker.Dataset, fields: Mapping[str, Any]) -> None:
@@ -38,10 +39,10 @@ class _Decoder:
             _options.words({"num_workers": -1, "prefetch": 1}))
         self.samples = self.loader.sizes()[1]
 
-    def sample(self, i: int) -> dict[str, Any]:
+    def sample(self, epoch: int, i: int) -> dict[str, Any]:
         with self.lock:
-            self.loader.resume(0, i)
-            parts = self.loader.next(0)
+            self.loader.resume(epoch, i)
+            parts = self.loader.next(epoch)
         assert parts is not None                # position i is there
         batch = from_parts(parts, self.data, bool(self.data[0].kind()))
         keys = batch.sample_keys or [str(i)]
@@ -53,7 +54,7 @@ class Dataset:
 
     def __init__(self, urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,
                  classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
-                 dtype: Any = None, shape: tuple[int, ...] | None = None) -> None:
+                 dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None) -> None:
         found = _options.url_bytes(urls)
         if found is None and not isinstance(urls, Mapping):
             invalid(f"a data set is opened by a path, a pattern or a list of them, or a dict of arrays, "
@@ -64,14 +65,19 @@ class Dataset:
         self._fixed = _options.class_bytes(classes)
         self._wanted = _options.column_bytes(columns)
         self._jpeg = _options.flag("jpeg", jpeg)
+        if reindex not in (None, "auto"):
+            invalid(f'reindex must be "auto" or None, not {shown(reindex)}')
+        self._reindex = reindex
         if found is None:
             if classes is not None or columns is not None or dtype is not None or shape is not None:
                 invalid("classes=, columns=, dtype= and shape= don't go with a dict of arrays")
             self._core = _join.join(self._urls)
         else:
             self._core = _stoker.Dataset(found, self._fixed or [], self._wanted, self._jpeg,
-                                         *_join.raw(dtype, shape))
+                                         *_join.raw(dtype, shape), reindex=reindex == "auto")
+        self._types: list[tuple[str, str, int]] | None = None
         self._decoder: _Decoder | None = None
+        self._epoch = 0
         if self._fields is not None or self._core.kind():
             self._decode()
 
@@ -123,7 +129,7 @@ class Dataset:
         A sample without a value has NaN, and integers are float64 then; a text is None.
         """
         if not isinstance(name, (str, bytes)) or "\0" in os.fsdecode(name):
-            invalid(f"a column is called by its name, like \"cls\", not {name!r}")
+            invalid(f"a column is called by its name, like \"cls\", not {shown(name)}")
         import numpy as np
         kind, values = self._core.column(os.fsencode(name), bool(read))
         if isinstance(values, list):
@@ -151,24 +157,70 @@ class Dataset:
         decoder = self._decoder                 # windows of tokens are counted by their chain
         return len(self._core) if decoder is None else decoder.samples
 
-    def __getitem__(self, i: int) -> dict[str, Any]:
+    @property
+    def epoch(self) -> int:
+        """The epoch whose draws samples have; see set_epoch()."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Random steps of `fields` draw for this epoch from now on: sample i is what an unshuffled loader with seed
+        0 has at position i.  Within an epoch a sample is the same each time.  Processes that hold a copy, as the workers
+        of a DataLoader do, keep theirs: call it before they start, or there."""
+        self._epoch = _options.whole("epoch", epoch, 0, 2**32 - 1)
+
+    def _number(self, key: str) -> int:
+        """The number of the sample with this key."""
+        if self._core.kind():
+            invalid(f"rows of arrays have numbers and no keys: there is no sample {shown(key)}")
+        raw = _stoker.find_keys((self._core,), [key.encode("utf-8", "surrogateescape")])
+        found = memoryview(raw).cast("Q")[1::2].tolist()
+        if not found:
+            raise MissingKeyError(f"no sample has the key {shown(key)}; ds[0][\"__key__\"] shows what keys look like",
+                                  "ENOTFOUND")
+        if len(found) > 1:
+            invalid(f"{len(found)} samples have the key {shown(key)}, the first are {min(found)} and "
+                    f"{sorted(found)[1]}: take one by its number")
+        return found[0]
+
+    @overload
+    def __getitem__(self, i: int | str) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, i: Any) -> Any:
+        """A sample by its number or its key; a slice: a list of samples."""
+        n = len(self)
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(n))]
+        if isinstance(i, str):
+            i = self._number(i)
         try:
             at = operator.index(i)
         except TypeError:
-            raise TypeError(f"a sample is named by a whole number, not {shown(i)}") from None
-        n = len(self)
+            raise TypeError(f"a sample is named by its number or its key, not {shown(i)}") from None
         if not -n <= at < n:
             raise IndexError(f"sample {shown(at)} of {n}"[:200])
         at %= n
         decoder = self._decode()
-        return self._core.read(at) if decoder is None else decoder.sample(at)
+        return self._typed(self._core.read(at)) if decoder is None else decoder.sample(self._epoch, at)
+
+    def _typed(self, sample: dict[str, Any]) -> dict[str, Any]:
+        """Numbers where a field has a type: columns of tables."""
+        if self._types is None:
+            self._types = [(name, _NUMPY[dtype], ndim) for name, dtype, ndim in self._core.types() if dtype]
+        for name, dtype, ndim in self._types:
+            raw = sample.get(name)
+            if raw is not None:
+                import numpy
+                values = numpy.frombuffer(raw, dtype)
+                sample[name] = values.copy() if ndim else values[0].item()
+        return sample
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[i] for i in range(len(self)))
 
     def __reduce__(self):
         return Dataset, (self._urls, self._fields, self._fixed, self._wanted or None, self._jpeg,
-                         *self._raw)
+                         *self._raw, self._reindex), {"_epoch": self._epoch}
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
@@ -177,13 +229,14 @@ class Dataset:
 
 def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: A001
          classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
-         dtype: Any = None, shape: tuple[int, ...] | None = None) -> Dataset:
-    """Open shards for access by number; they are indexed first if they are not.
+         dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None) -> Dataset:
+    """Open shards for access by number (ds[7]), by key (ds["n01440764_36"]) or by slice (ds[:3]); they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
         them (a pathlib.Path is taken as it stands, patterns are strings); token files and arrays (.bin, .npy, .npz); or a dict: field -> array, or files of it
     fields: None: ds[i] is {"__key__", "__url__", field: bytes, ...};
-        output name -> chain, as for Loader: ds[i] is {"__key__", output: decoded value, ...}
+        output name -> chain, as for Loader: ds[i] is {"__key__", output: decoded value, ...}; random steps
+        draw for the epoch of ds.set_epoch(), 0 at first, so ds[i] is the same until that changes
 
     classes: folders of pictures: the classes, number 0 first; another one in the folder is an
         error.  None: the subdirectories, sorted, as ImageFolder numbers them
@@ -192,9 +245,13 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
     dtype, shape: of files of numbers without a header: their type ("u16", "f32"), and the shape of a
         row where it is more than one number
 
+    reindex: "auto": where pictures were only added to a folder since it was indexed, index it again; None: that
+        is an error.  Files that were removed, renamed or changed, and a new class that would renumber labels,
+        stay errors
+
     jpeg: keep seek points of JPEGs beside the index, so that a loader decodes a crop without what lies
         before it; those that are missing are made now, once (docs/jpeg.md)
 
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
-    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape)
+    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex)

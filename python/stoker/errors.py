@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import unicodedata
 from collections.abc import Iterable
 from typing import NoReturn
@@ -61,6 +62,12 @@ class NotFoundError(StokerError, FileNotFoundError):
     """ENOTFOUND: no such file, field or sample."""
 
 
+class MissingKeyError(StokerError, KeyError):
+    """ENOTFOUND: no sample has this key."""
+
+    __str__ = Exception.__str__             # KeyError's would quote the message
+
+
 class OutOfMemoryError(StokerError, MemoryError):
     """ENOMEM."""
 
@@ -91,12 +98,35 @@ def one_line(message: str) -> str:
     return line if len(line) <= _MOST else f"{line[:_MOST - 205]} ... {line[-200:]}"
 
 
+_SHORT = 120                    # characters of a value in a message
+
+
 def shown(value: object) -> str:
-    """repr(), also of what has none: a number of thousands of digits, an object whose __repr__ fails."""
+    """A value in a message: itself if it is short and plain, else its type.  A data set, a model or an array would
+    fill the screen; and repr() can fail, of a number of thousands of digits for example."""
     try:
-        return repr(value)
+        text = repr(value) if _plain(value) else ""
     except Exception:
-        return f"a {type(value).__name__} that can't be shown"
+        return f"{_article(type(value).__name__)} that can't be shown"
+    if text and len(text) <= _SHORT:
+        return text
+    if type(value) in (list, tuple, set, dict):
+        return f"{_article(type(value).__name__)} of {len(value)}"
+    return f"{text[:_SHORT - 20]} ... {text[-15:]}" if text else _article(type(value).__name__)
+
+
+def _plain(value: object, depth: int = 0) -> bool:
+    if value is None or isinstance(value, (str, bytes, bool, int, float, complex, os.PathLike)):
+        return True
+    if type(value) in (list, tuple, set) and depth < 2 and len(value) <= 20:
+        return all(_plain(v, depth + 1) for v in value)
+    if type(value) is dict and depth < 2 and len(value) <= 20:
+        return all(_plain(k) and _plain(v, depth + 1) for k, v in value.items())
+    return False
+
+
+def _article(name: str) -> str:
+    return f"an {name}" if name[:1].lower() in "aeio" else f"a {name}"
 
 
 def invalid(message: str) -> NoReturn:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from . import _options, _stoker
-from .errors import invalid
+from .errors import invalid, shown
 
 
 class Fit(NamedTuple):
@@ -35,7 +35,7 @@ def pack_lengths(lengths: Any, block: int, fit: str = "best", window: int | None
     if values.size and not 0 <= int(values.min()) <= int(values.max()) < 2**32:
         invalid(f"lengths must be 0 to {2**32 - 1}, not {values.min()} to {values.max()}")
     if fit not in ("best", "first"):
-        invalid(f'fit must be "best" or "first", not {fit!r}')
+        invalid(f'fit must be "best" or "first", not {shown(fit)}')
     block = _options.whole("block", block, 1, 1 << 24)
     size = 0 if window is None else _options.whole("window", window, 1, 1 << 24)
     rows, tokens = _stoker.pack_lengths(np.ascontiguousarray(values, dtype=np.uint32), block, fit == "best", size)

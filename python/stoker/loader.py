@@ -11,11 +11,11 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _agree, _options, _ranks, _sampling, _state, _stoker, explain, mixing, preview
+from . import _agree, _options, _ranks, _sampling, _state, _stoker, explain, mixing, preview, seeing
 from ._arrays import note_stream, prepare, torch_or_none
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
-from .errors import ClosedError, StokerError, invalid
+from .errors import ClosedError, StokerError, invalid, nearest, printable, shown
 from .mixing import Mix
 
 Collate = str | tuple[str, float] | tuple[str, float, int] | Mapping[str, Any] | None
@@ -37,12 +37,13 @@ class _Epoch(_stoker.Giver):
     handler that raises in here loses nothing: the batch is still the next one.
     """
 
-    def __init__(self, loader: Loader, epoch: int) -> None:
+    def __init__(self, loader: Loader, epoch: int, names: tuple[str, ...] | None = None) -> None:
         self._loader = loader
+        self._names = names                     # batches come as tuples of these outputs; None: as they are
         self._epoch = epoch
         self._over = False
 
-    def _make(self) -> tuple[Batch, Any, tuple[int, int]]:
+    def _make(self) -> tuple[Batch | tuple[Any, ...], Any, tuple[int, int]]:
         if self._loader._running is not self:
             if self._over:
                 raise StopIteration
@@ -59,7 +60,8 @@ class _Epoch(_stoker.Giver):
                 self._loader._running = None
             raise StopIteration
         parts, token = found
-        return from_parts(parts, self._loader._data, self._loader._numbered), core.give, token
+        batch = from_parts(parts, self._loader._data, self._loader._numbered)
+        return batch if self._names is None else tuple(batch[name] for name in self._names), core.give, token
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -193,6 +195,7 @@ class Loader:
         self._changes: list[mixing.Change] = []     # of its weights, all from the first on
         with _agree.Meeting(place, _options.flag("check_ranks", check_ranks)) as meeting:
             datasets = _datasets(data, classes, dtype, shape)
+            self._datasets, self._named = datasets, describe(data)
             self._data = cores = tuple(d._core for d in datasets)
             self._numbered = any(core.kind() for core in cores)     # rows of arrays have no keys
             self._sampling, self._order = _sampling.plan(
@@ -224,6 +227,8 @@ class Loader:
         self._life = 0, 0, 0                    # generation, and the epoch and position it took up at
         self._loaded: tuple[int, int, int] | None = None    # the next life, until a loop begins it
         self._ledger: bytes | None = None
+        self._seen: dict[str, Any] | None = None    # when diagnose() was called last
+        self._server: seeing.Server | None = None
         _open_loaders.add(self)
         prepare()                               # here and not within the first next()
 
@@ -267,11 +272,14 @@ class Loader:
     # ---- epochs ----------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Batch]:
+        return self._begin(None)
+
+    def _begin(self, names: tuple[str, ...] | None) -> Any:
         epoch, position = self._coming()
         self._check_known(epoch, position)
         self._begin_life()
         self._core.resume(epoch, position)      # costs nothing when that is what comes anyway
-        running = self._running = _Epoch(self, epoch)
+        running = self._running = _Epoch(self, epoch, names)
         self._next = None                       # last: an interrupted call is repeated from the same place
         return running
 
@@ -299,6 +307,17 @@ class Loader:
             return epoch + 1, 0                 # left by break: the next loop is the next epoch
         return epoch, position
 
+    def as_tuples(self, *names: str) -> Tuples:
+        """The same batches as tuples of these outputs, in this order; without names, of all outputs in the order of
+        `fields`:
+
+            for images, labels in loader.as_tuples("image", "label"):
+
+        It is a view of this loader: len(), state_dict(), load_state_dict(), set_epoch() and all else are the
+        loader's.
+        """
+        return Tuples(self, names or tuple(self.fields))
+
     def __len__(self) -> int:
         """Batches of an epoch, the same on every rank.
 
@@ -306,6 +325,46 @@ class Loader:
         running.
         """
         return self._core.epoch_sizes(self._where()[0])[0] if self._by_length else self._steps
+
+    @property
+    def batch_size(self) -> int | None:
+        """Samples per batch of this rank; None: max_tokens alone bounds it."""
+        options = self._made_of[1]
+        return options["batch_size"] or options["global_batch_size"] // options["world_size"] or None
+
+    @property
+    def dataset(self) -> Dataset | list[Dataset]:
+        """The data set, as stoker.open() has it; a list where the loader was given several."""
+        return self._datasets[0] if len(self._datasets) == 1 else list(self._datasets)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Output name -> the text of its chain."""
+        return {name: chain for name, chain, *_ in self._made_of[0]}
+
+    def __repr__(self) -> str:
+        options = self._made_of[1]
+        said = [self._named, f"{self._samples} samples"]
+        said.append(f"batch {self.batch_size}" if self.batch_size else f"{options['max_tokens']} tokens")
+        if options["world_size"] > 1:
+            said.append(f"rank {options['rank']} of {options['world_size']}")
+        try:
+            self._core.where()                  # says so if it is closed
+            epoch, steps, left = self._where()[0], len(self), self._left()
+            said += [f"epoch {epoch}", f"step {steps - left} of {steps}"]
+        except ClosedError:
+            said.append("closed")
+        return f"Loader({', '.join(said)})"
+
+    def _left(self) -> int:
+        """Steps that are left in the epoch where the consumer stands."""
+        epoch, position = self._where()
+        options = self._made_of[1]
+        whole = options["global_batch_size"] or options["batch_size"] * options["world_size"]
+        if self._by_length and options["max_tokens"]:
+            return self._core.epoch_sizes(epoch)[0] - position
+        left = self._positions(epoch) - position
+        return left // whole if options["drop_last"] else -(-left // whole)
 
     @property
     def epoch(self) -> int:
@@ -413,7 +472,7 @@ class Loader:
         sample seen, what was in a step, what was seen twice or never.
         """
         if folder is not None and not isinstance(folder, (str, bytes, os.PathLike)):
-            invalid(f"a ledger is written to a folder, not {folder!r}")
+            invalid(f"a ledger is written to a folder, not {shown(folder)}")
         path = None if folder is None else os.fsencode(folder)
         if path is not None and b"\0" in path:
             invalid("ledger: a path has a null character")
@@ -431,7 +490,7 @@ class Loader:
         n = _options.whole("the number of pictures", n, 1, 4096)
         outputs, options, exclude = self._made_of
         at = preview.choose(outputs, output)
-        as_list = tuple((name, preview.shown(chain) if i == at else chain, 1, 0.0, 1)
+        as_list = tuple((name, preview.as_pixels(chain) if i == at else chain, 1, 0.0, 1)
                         for i, (name, chain, *_) in enumerate(outputs))
         rows = options["batch_size"] or options["global_batch_size"] // options["world_size"]
         workers = options["num_workers"] if n < rows else -1
@@ -496,6 +555,34 @@ class Loader:
                         "reason": reason})
         return stats
 
+    def diagnose(self, ranks: bool = False) -> seeing.Diagnosis:
+        """What holds the loop up since the last call (the first: since the loader was opened), what removing that
+        would give, and how: print() it.  Any thread may call it.
+
+        ranks: all ranks of torch.distributed call it together, and the slow one is named.
+        """
+        before, self._seen = self._seen, self._core.sight()
+        return seeing.diagnose([before] if before else [], [self._seen], self._shown_data(),
+                               together=_options.flag("ranks", ranks))
+
+    def report(self) -> str:
+        """stats() as text for people, with the diagnosis since the loader was opened."""
+        found = seeing.diagnose([], [self._core.sight()], self._shown_data())
+        return seeing.report(self.stats(), found)
+
+    def metrics(self, path: str | os.PathLike[Any] | None = None) -> str:
+        """stats() in OpenMetrics' text format, for Prometheus; path: also written there, whole or not at all."""
+        return seeing.metrics(self.stats(), path)
+
+    def serve_metrics(self, port: int = 0, host: str = "127.0.0.1") -> str:
+        """Serve metrics() over HTTP from a thread until the loader is closed; its address.  port 0: any that is free."""
+        self._server = self._server or seeing.Server(self.metrics, host, _options.whole("port", port, 0, 65535))
+        return self._server.address
+
+    def _shown_data(self) -> str | None:
+        names = [name for core in self._data for name in core.shards()[:1]] if not self._numbered else []
+        return os.path.dirname(names[0]) or names[0] if names else None
+
     def set_workers(self, n: int) -> None:
         """Park or add worker threads while running."""
         self._core.set_workers(_options.whole("the number of workers", n, 1))
@@ -504,6 +591,9 @@ class Loader:
         """Stop and free.  Batches and tensors that you hold stay good.  Twice is once."""
         self._core.close()
         self._running = None
+        if self._server is not None:
+            self._server.close()
+            self._server = None
 
     def __enter__(self) -> Loader:
         return self
@@ -516,6 +606,51 @@ class Loader:
                           "there, or use stoker.open(...), which does", "ENOTSUP")
 
 
+class Tuples:
+    """A loader's batches as tuples; see Loader.as_tuples().  What it does not have itself is the loader's."""
+
+    def __init__(self, loader: Loader, names: tuple[str, ...]) -> None:
+        for name in names:
+            if name not in loader.fields:
+                invalid(f"as_tuples: there is no output {shown(name)}: the outputs are {', '.join(loader.fields)}"
+                        f"{nearest(name, loader.fields) if isinstance(name, str) else ''}")
+        self._loader = loader
+        self._names = names
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self._loader._begin(self._names)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._loader, name)
+
+    def __enter__(self) -> Tuples:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._loader.close()
+
+    def __repr__(self) -> str:
+        return f"{self._loader!r}.as_tuples({', '.join(map(repr, self._names))})"
+
+
+def describe(data: Any) -> str:
+    """What data a loader was given, in a few words."""
+    if isinstance(data, Mix):
+        return f"mix of {', '.join(map(repr, data.weights))}"
+    if isinstance(data, Dataset):
+        return describe(data._urls)
+    if isinstance(data, Mapping):
+        return f"arrays {', '.join(map(repr, data))}"
+    if isinstance(data, (list, tuple)):
+        return describe(data[0]) + (f" and {len(data) - 1} more" if len(data) > 1 else "") if data else "nothing"
+    return repr(printable(os.fsdecode(data))) if isinstance(data, (str, bytes, os.PathLike)) else shown(data)
+
+
 def _datasets(data: Any, classes: Any, dtype: Any, shape: Any) -> list[Dataset]:
     opened = data.datasets if isinstance(data, Mix) else [data] if isinstance(data, Dataset) else data
     if isinstance(opened, (list, tuple)) and opened and all(isinstance(d, Dataset) for d in opened):
@@ -525,5 +660,5 @@ def _datasets(data: Any, classes: Any, dtype: Any, shape: Any) -> list[Dataset]:
         return list(opened)
     if not isinstance(data, Mapping) and _options.url_bytes(data) is None:
         invalid(f"data must be a path, a pattern, a list of them, a dict of arrays, or data sets of "
-                f"stoker.open(), not {data!r}")
+                f"stoker.open(), not {shown(data)}")
     return [Dataset(data, classes=classes, dtype=dtype, shape=shape)]

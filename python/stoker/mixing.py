@@ -62,9 +62,9 @@ def _entry(key: Any, value: Any, number: int) -> tuple[str, Any, Any]:
     if isinstance(key, Dataset):
         return str(number), key, value
     if not isinstance(key, str) or not key:
-        invalid(f'mix: a data set is called by a name, not {key!r}: {{"name": (data, weight)}}')
+        invalid(f'mix: a data set is called by a name, not {shown(key)}: {{"name": (data, weight)}}')
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        invalid(f"mix: {key!r} must be (data, weight), not {value!r}")
+        invalid(f"mix: {key!r} must be (data, weight), not {shown(value)}")
     return key, value[0], value[1]
 
 
@@ -127,7 +127,7 @@ def restored(value: Any, sets: int) -> list[Change]:
     """Changes from a state, checked for their shape; the library checks the rest."""
     def numbers(what: Any, most: int) -> tuple[int, ...]:
         if not isinstance(what, (list, tuple)) or len(what) != sets:
-            invalid(f"{sets} data sets need as many numbers, not {what!r}")
+            invalid(f"{sets} data sets need as many numbers, not {shown(what)}")
         return tuple(_options.whole("a number", n, 0, most) for n in what)
 
     try:

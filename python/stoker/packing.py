@@ -23,7 +23,7 @@ from typing import Any
 
 from . import _options, _stoker
 from .dataset import Dataset, Urls
-from .errors import StokerError, invalid
+from .errors import StokerError, invalid, shown
 from .writer import Writer
 
 _DEFAULT_BYTES = 500_000_000
@@ -69,7 +69,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str],
             shuffle=seed is not None, seed=seed or 0, name=os.fsencode(name), force=force,
             index=index, jpeg=jpeg, num_proc=workers)
     if not callable(map):
-        invalid(f"map must be a function, not {map!r}")
+        invalid(f"map must be a function, not {shown(map)}")
     if seed is not None:
         invalid("shuffle with map: pack twice, or shuffle when loading")
     target = _Target(path, name, force)
@@ -222,4 +222,4 @@ def _samples(made: Any) -> list[Any]:
         return [made]
     if isinstance(made, (list, tuple)) and all(isinstance(m, Mapping) for m in made):
         return list(made)
-    invalid(f"map answers a sample (a dict), a list of them or None, not {made!r}")
+    invalid(f"map answers a sample (a dict), a list of them or None, not {shown(made)}")

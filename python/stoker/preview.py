@@ -37,7 +37,7 @@ def _is_picture(chain: str) -> bool:
     return any(_name(step) == "image" for step in split(chain))
 
 
-def shown(chain: str) -> str:
+def as_pixels(chain: str) -> str:
     """The chain of a picture as 8-bit RGB rows."""
     kept = [s for s in split(chain) if _name(s) not in ("normalize", "to")]
     return " | ".join([*kept, "to(u8, layout=hwc)"])
@@ -49,7 +49,7 @@ def choose(outputs: tuple[tuple[str, str, int, float], ...], output: str | None)
     if output is None and not pictures:
         invalid("preview() shows pictures, and no output of this loader is one")
     if output is not None and output not in pictures:
-        invalid(f"preview() shows pictures: {', '.join(pictures) or 'there are none'}, not {output!r}")
+        invalid(f"preview() shows pictures: {', '.join(pictures) or 'there are none'}, not {shown(output)}")
     return [name for name, *_ in outputs].index(output or pictures[0])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import _options, _stoker
 from ._values import field_bytes
-from .errors import invalid
+from .errors import invalid, shown
 
 
 class Writer:
@@ -48,7 +48,7 @@ class Writer:
         """Add a sample: {"__key__": key, field: value, ...}."""
         key = sample.get("__key__")
         if not isinstance(key, str):
-            invalid(f"a sample needs a \"__key__\" of text, not {key!r}")
+            invalid(f"a sample needs a \"__key__\" of text, not {shown(key)}")
         fields = tuple((_name(name), field_bytes(name, value)) for name, value in sample.items()
                        if not (isinstance(name, str) and name.startswith("__")))
         self._core.add(key.encode("utf-8", "surrogateescape"), fields)
@@ -76,5 +76,5 @@ class Writer:
 
 def _name(name: Any) -> bytes:
     if not isinstance(name, str) or "\0" in name:
-        invalid(f"a field's name is a word, not {name!r}")
+        invalid(f"a field's name is a word, not {shown(name)}")
     return name.encode("utf-8", "surrogateescape")

@@ -34,8 +34,10 @@ def test_numbers(urls):
     for bad in (SAMPLES, -SAMPLES - 1, 10**30):
         with pytest.raises(IndexError):
             ds[bad]
-    with pytest.raises(TypeError):
+    with pytest.raises(KeyError):
         ds["0"]
+    with pytest.raises(TypeError):
+        ds[0.5]
     assert [s["__key__"] for s in ds][:2] == ["000000", "000001"]
 
 

@@ -16,6 +16,8 @@
 #include "chain/segment.h"
 #include "op/view.h"
 
+_Static_assert(STK_MAX_STEPS > STK_EXPR_CALLS, "every call may be a step, and one more is");
+
 static const stk_arg from_args[] = { { "names", STK_ARG_NAMES, NULL, "fields to try, in order" },
                                      { "default", STK_ARG_ANY, "",
                                        "what a sample that has none of them has instead" },
@@ -35,8 +37,8 @@ static int plan_default(stk_chain *c, const stk_args *args, stk_error *err)
 }
 
 /* `exact`: of pictures, 1 whatever is written.  Up to version 0.1 a chain could leave it at 0. */
-static void print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args,
-                       const char *exact)
+void stk_chain_print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args,
+                          const char *exact)
 {
     c->print = stk_hash64(c->print, name, strlen(name));
     c->print = stk_args_hash_as(args, c->print + version, exact, 1);
@@ -63,15 +65,17 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
     if (rc == 0 && stk_args_has(args, "default"))
         rc = plan_default(c, args, err);
     if (rc == 0)
-        print_call(c, "from", 0, args, NULL);
+        stk_chain_print_call(c, "from", 0, args, NULL);
     stk_args_close(&args);
     return rc;
 }
 
 int stk_chain_unknown(const stk_registry *r, const char *name, stk_error *err)
 {
-    const char *near = stk_registry_nearest(r, STK_PLUGIN_OP, name);
+    const char *near = stk_chain_other_name(r, name);
 
+    if (!near)
+        near = stk_registry_nearest(r, STK_PLUGIN_OP, name);
     if (!near)
         near = stk_registry_nearest(r, STK_PLUGIN_CODEC, name);
     if (near)
@@ -102,6 +106,54 @@ static int note_codec(stk_chain *c, const stk_step *s, stk_error *err)
     return 0;
 }
 
+/* int, float, ints and floats of a field that has a type say which type is wanted. */
+static int plan_number(stk_chain *c, const stk_call *call, const stk_codec *codec, stk_error *err)
+{
+    stk_spec spec = { .kind = STK_KIND_BYTES, .out = STK_OUT_BYTES };
+    stk_args *args = NULL;
+    void *state = NULL;
+    int rc;
+
+    if (!(codec->can & STK_CODEC_NUMBERS) || c->n_steps > 1 || c->spec.typed)
+        return stk_fail(err, STK_EINVAL,
+                        "%s reads bytes; the field %s has a type (%s) and comes as it is stored: "
+                        "leave it out, and turn its type with to()",
+                        call->name, c->stored->type.name, stk_dtype_name(c->stored->type.dtype));
+    rc = stk_args_check(&args, call, codec->args, err);
+    if (rc == 0 && !(state = stk_zalloc(1, codec->state_size)))
+        rc = stk_fail_nomem(err, codec->state_size);
+    if (rc == 0)
+        rc = codec->plan(state, args, &spec, err);
+    if (rc == 0 && spec.ndim != c->spec.ndim)
+        rc = stk_fail(err, STK_EINVAL, "%s is of %u dimensions, and the field %s of %u", call->name,
+                      spec.ndim, c->stored->type.name, c->spec.ndim);
+    if (rc == 0)
+        stk_chain_print_call(c, call->name, codec->version, args, NULL);
+    c->raw_print = c->print;
+    c->spec.dtype = spec.dtype;
+    stk_free(state);
+    stk_args_close(&args);
+    return rc;
+}
+
+/* Does this op make other numbers of a sample's?  `before` is what it was given. */
+static int note_value_op(stk_chain *c, const stk_op *op, const stk_spec *before, stk_error *err)
+{
+    if (op->can & STK_OP_PACKS && c->n_turns)
+        return stk_fail(err, STK_ENOTSUP,
+                        "%s takes numbers as they are stored: put to() after it, or leave it out",
+                        op->name);
+    if (!op->value || before->kind != STK_KIND_VALUE || before->array)
+        return 0;
+    if (c->pack)
+        return stk_fail(err, STK_EINVAL, "%s stands before pack(), not after it", op->name);
+    if (!c->n_turns++) {
+        c->parsed = *before;
+        c->parsed.most = 0;
+    }
+    return 0;
+}
+
 static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_error *err)
 {
     const stk_codec *codec = stk_registry_find(c->registry, STK_PLUGIN_CODEC, call->name);
@@ -113,6 +165,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
 
     if (!codec && !op)
         return stk_chain_unknown(c->registry, call->name, err);
+    if (c->stored && codec)
+        return plan_number(c, call, codec, err);
     if (op && op->can & (STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEW)) {
         c->n_steps++; /* also where it fails: what it took is freed with the chain */
         return stk_segment_plan(c, s, call, number, err);
@@ -135,10 +189,12 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     }
     pictures = codec && codec->can & STK_CODEC_PICTURES;
     if (rc == 0)
-        print_call(c, call->name, codec ? codec->version : op->version, args,
+        stk_chain_print_call(c, call->name, codec ? codec->version : op->version, args,
                    pictures ? "exact" : NULL);
     if (rc == 0 && pictures && stk_args_has(args, "exact"))
         c->inexact = !stk_args_bool(args, "exact");
+    if (rc == 0 && op)
+        rc = note_value_op(c, op, &before, err);
     if (rc == 0 && op && op->can & STK_OP_PACKS) {
         c->pack = s->state;
         c->raw = before;
@@ -155,7 +211,7 @@ static int settle(stk_chain *c, const char *name, stk_error *err)
     stk_spec *s = &c->spec;
     size_t count = 1;
 
-    if (s->array)
+    if (s->array && (!c->stored || c->pack))
         return 0;
     if (s->kind == STK_KIND_BYTES && c->n_steps == 0)
         return stk_fail(
@@ -184,30 +240,72 @@ static int settle(stk_chain *c, const char *name, stk_error *err)
     return 0;
 }
 
-static int plan_chain(stk_chain *c, const char *name, const char *text, stk_error *err)
+/* Where the field has a type, the first step is the one that copies it. */
+static int plan_head(stk_chain *c, const stk_chain_head *head, stk_error *err)
 {
-    stk_expr *e = NULL;
-    uint32_t first = 0;
-    int rc = stk_expr_parse(&e, text, err);
+    stk_field_type type = { 0 };
+    stk_step *s = c->step;
 
-    if (rc == 0 && !strcmp(e->call[0].name, "from")) {
-        rc = plan_from(c, &e->call[0], err);
-        if (rc == 0 && c->spec.array && c->fallback)
-            rc = stk_fail(err, STK_EINVAL, "from(): every row of an array is there: no default");
-        first = 1;
+    if (!head->type)
+        return 0;
+    STK_TRY(head->type(head->cookie, c, &type, err));
+    if (!type.dtype)
+        return 0;
+    *s = (stk_step){ .codec = &stk_codec_stored, .state = STK_NEW(stk_stored) };
+    if (!s->state)
+        return stk_fail_nomem(err, sizeof(stk_stored));
+    c->n_steps = 1;
+    c->parse = s;
+    c->raw_print = c->print;
+    c->stored = s->state;
+    return stk_stored_begin(c->stored, &type, &c->spec, err);
+}
+
+static int settle_stored(stk_chain *c, const char *name, stk_error *err)
+{
+    stk_error why;
+
+    if (!c->spec.dtype && !c->pack)
+        c->spec.dtype = c->stored->type.dtype;
+    if (stk_stored_settle(c->stored, c->pack ? c->raw.dtype : c->spec.dtype, &why) < 0)
+        return stk_fail(err, why.code, "output %s: %s", name, why.message);
+    return 0;
+}
+
+static int plan_begin(stk_chain *c, const stk_chain_head *head, const char *name,
+                      const stk_call *first, stk_error *err)
+{
+    if (!strcmp(first->name, "from")) {
         c->from_given = 1;
-    } else if (rc == 0) {
+        STK_TRY(plan_from(c, first, err));
+        if (c->spec.array && c->fallback)
+            return stk_fail(err, STK_EINVAL, "from(): every row of an array is there: no default");
+    } else {
         c->from[0] = stk_strdup(name);
         c->n_from = c->from[0] != NULL;
-        rc = c->from[0] ? 0 : stk_fail_nomem(err, 64);
+        if (!c->from[0])
+            return stk_fail_nomem(err, 64);
     }
-    for (uint32_t i = first; rc == 0 && i < e->n_calls; i++) {
+    return plan_head(c, head, err);
+}
+
+static int plan_chain(stk_chain *c, const stk_chain_head *head, const char *name, const char *text,
+                      stk_error *err)
+{
+    stk_expr *e = NULL;
+    int rc = stk_expr_parse(&e, text, err);
+
+    if (rc == 0)
+        rc = plan_begin(c, head, name, &e->call[0], err);
+    for (uint32_t i = (uint32_t)c->from_given; rc == 0 && i < e->n_calls; i++) {
         if (!strcmp(e->call[i].name, "from"))
             rc = stk_fail(err, STK_EINVAL, "output %s: from() stands at the beginning of a chain",
                           name);
         else
             rc = plan_step(c, &e->call[i], (uint8_t)i, err);
     }
+    if (rc == 0 && c->stored)
+        rc = settle_stored(c, name, err);
     if (rc == 0)
         rc = settle(c, name, err);
     for (uint32_t i = 0; rc == 0 && i < c->n_steps; i++)
@@ -230,13 +328,19 @@ static void begin(stk_chain *c, stk_registry *r)
             c->unpacker[c->n_unpackers++] = (stk_unpacker){ codec, strlen(codec->suffix) };
 }
 
+int stk_chain_plan_field(stk_chain *c, const stk_chain_head *head, const char *name,
+                         const char *text, stk_error *err)
+{
+    begin(c, head->registry);
+    c->spec.kind = STK_KIND_BYTES;
+    c->spec.out = STK_OUT_BYTES;
+    return plan_chain(c, head, name, text, err);
+}
+
 int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *text,
                    stk_error *err)
 {
-    begin(c, r);
-    c->spec.kind = STK_KIND_BYTES;
-    c->spec.out = STK_OUT_BYTES;
-    return plan_chain(c, name, text, err);
+    return stk_chain_plan_field(c, &(stk_chain_head){ .registry = r }, name, text, err);
 }
 
 int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const char *text,
@@ -246,7 +350,7 @@ int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const c
     c->spec.kind = STK_KIND_VALUE;
     c->spec.out = STK_OUT_DENSE;
     c->spec.array = 1;
-    return plan_chain(c, name, text, err);
+    return plan_chain(c, &(stk_chain_head){ 0 }, name, text, err);
 }
 
 void stk_chain_fini(stk_chain *c)
@@ -254,6 +358,7 @@ void stk_chain_fini(stk_chain *c)
     for (uint32_t i = 0; i < c->n_from; i++)
         stk_free(c->from[i]);
     stk_free(c->fallback);
+    stk_free(c->fallback_row);
     for (uint32_t i = 0; i < c->n_steps; i++) {
         stk_step *s = &c->step[i];
 
@@ -316,6 +421,22 @@ static int find_field(const stk_chain *c, const stk_dataset *ds, uint32_t schema
     return found >= 0;
 }
 
+/* Folders call a picture `image`, shards call it by its suffix: a chain for one finds the other's. */
+static int find_picture(const stk_chain *c, const stk_dataset *ds, uint32_t schema, const char *name,
+                        stk_binding *out)
+{
+    static const char *const pictures[] = { "jpg", "jpeg", "png", "webp" };
+    int found = 0;
+
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures && !found; i++) {
+        if (!strcmp(name, "image"))
+            found = find_field(c, ds, schema, pictures[i], out);
+        else if (!strcmp(name, pictures[i]))
+            found = find_field(c, ds, schema, "image", out);
+    }
+    return found;
+}
+
 int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds, stk_binding **out,
                    stk_error *err)
 {
@@ -331,6 +452,8 @@ int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds
         map[s] = (stk_binding){ .field = UINT16_MAX };
         for (i = 0; i < c->n_from && !found; i++)
             found = find_field(c, ds, s, c->from[i], &map[s]);
+        for (i = 0; i < c->n_from && !found; i++)
+            found = find_picture(c, ds, s, c->from[i], &map[s]);
         bound += (uint32_t)found;
     }
     if (!bound && c->fallback)

@@ -6,9 +6,10 @@
 
 #include "base/rng.h"
 #include "chain/tokens.h"
+#include "codec/stored.h"
 #include "data/data.h"
 
-#define STK_MAX_STEPS 32
+#define STK_MAX_STEPS 33 /* the calls of an expression, and one that no one writes */
 #define STK_MAX_FROM 16
 #define STK_MAX_UNPACKERS 16 /* the first of a registry; others are used by name only */
 
@@ -52,9 +53,13 @@ typedef struct stk_chain {
     int row_acts;  /* ... or in the row, after normalize */
     int touched;   /* while it is planned: a view that comes now begins a pass of its own */
     const stk_step *parse;    /* ends in a value */
+    stk_stored *stored;       /* the field has a type: the first step's; NULL: bytes, or an array */
+    void *fallback_row;       /* ... and the default as it would be stored; NULL: none */
     const stk_tokens *tokens; /* windows of a stream; NULL: none */
     const stk_tokens *pack;   /* rows of several samples; NULL: of one */
     stk_spec raw;             /* pack: what a sample is before it */
+    stk_spec parsed;          /* what `parse` makes, where steps turn it into other numbers ... */
+    uint32_t n_turns;         /* ... so many of them; 0: none does */
     const char *open_root;    /* `open`: where its files lie, "": beside the manifest; NULL: none */
     stk_spec spec;
     size_t row_bytes;   /* 0: ragged */
@@ -89,6 +94,16 @@ static inline stk_view *stk_draws_last(stk_draws *d)
 void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2], stk_draws *out,
                     const stk_draw_observer *watch);
 
+typedef struct stk_chain_head { /* what a chain begins with */
+    stk_registry *registry;     /* NULL: the process's */
+    /* The type of the field that c->from names, name NULL: no data set has one; NULL: all are bytes. */
+    int (*type)(void *cookie, const stk_chain *c, stk_field_type *out, stk_error *err);
+    void *cookie;
+} stk_chain_head;
+
+/* Compile `text` for the output `name`: of a field of samples, which is bytes or has a type. */
+int stk_chain_plan_field(stk_chain *c, const stk_chain_head *head, const char *name,
+                         const char *text, stk_error *err);
 /* Compile `text` for the output `name`, with what the registry has (NULL: the process's).  The
  * registry is read-only from now on and must stay as long as the chain. */
 int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *text,
@@ -97,6 +112,9 @@ int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *
 int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const char *text,
                         stk_error *err);
 void stk_chain_fini(stk_chain *c);
+
+/* The step that other libraries call `name`, if the registry (NULL: the process's) has it; else NULL. */
+const char *stk_chain_other_name(const stk_registry *r, const char *name);
 
 typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
     uint16_t field;          /* UINT16_MAX: none does */

@@ -109,8 +109,7 @@ int stk_segment_plan(stk_chain *c, stk_step *s, const stk_call *call, uint8_t nu
         rc = s->state ? op->plan(s->state, args, &c->spec, err) : stk_fail_nomem(err, 64);
     }
     if (rc == 0) {
-        c->print = stk_hash64(c->print, call->name, strlen(call->name));
-        c->print = stk_args_hash(args, c->print + op->version);
+        stk_chain_print_call(c, call->name, op->version, args, NULL);
     }
     if (rc == 0 && op->can & STK_OP_CHOOSE)
         rc = plan_groups(c, s, args, err);

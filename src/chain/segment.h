@@ -19,6 +19,9 @@ int stk_segment_plan(stk_chain *c, stk_step *s, const stk_call *call, uint8_t nu
 void stk_segment_fini(stk_step *s); /* all but s->state, which is the caller's */
 /* A name that is not a step's (chain.c). */
 int stk_chain_unknown(const stk_registry *r, const char *name, stk_error *err);
+/* A call joins the fingerprints (chain.c); `exact`: the argument of pictures that is always 1. */
+void stk_chain_print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args,
+                          const char *exact);
 
 /* Make the row: job->pixels are the picture's that the first view touches, job->view is the last view,
  * job->dst has room for it.  Returns 0 or STK_ENOMEM. */

@@ -177,6 +177,25 @@ size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room)
     return room - z.avail_out;
 }
 
+int stk_inflate_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
+{
+    arena a = { .data = stk_alloc(ARENA) };
+    z_stream z = { .zalloc = arena_get, .zfree = arena_give, .opaque = &a };
+    size_t made = 0;
+    int rc = a.data ? 0 : stk_fail_nomem(err, ARENA);
+
+    if (rc == 0 && in.len > UINT32_MAX)
+        rc = stk_fail(err, STK_ELIMIT, "gzip: %zu packed bytes in one page", in.len);
+    if (rc == 0 && inflateInit2(&z, 15 + 32) != Z_OK) /* gzip's header or zlib's */
+        rc = stk_fail(err, STK_ENOMEM, "gzip: zlib wants more than %zu bytes", ARENA);
+    if (rc == 0 && (inflate_all(&z, in, dst, len, &made) != 0 || made != len))
+        rc = stk_fail(err, STK_ECORRUPT, "gzip: a page does not unpack to %zu bytes", len);
+    if (a.data)
+        inflateEnd(&z);
+    stk_free(a.data);
+    return rc;
+}
+
 /* What the last four bytes say, if that can be. */
 static size_t promised(stk_bytes in)
 {
@@ -232,6 +251,13 @@ size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room)
 {
     (void)in, (void)dst, (void)room;
     return 0;
+}
+
+int stk_inflate_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
+{
+    (void)in, (void)dst, (void)len;
+    return stk_fail(err, STK_ENOTSUP, "gzip: this build has no zlib: install its headers and build "
+                                      "again");
 }
 
 int stk_inflate_member(stk_file *f, const stk_zip_member *m, void *dst, stk_error *err)

@@ -193,7 +193,7 @@ static void check_recipe(bench *b, const jpeg_recipe *r, int crops)
     open_subject(b, &t, r);
     for (size_t i = 0; i < LEVELS; i++)
         for (int way = 0; b->j[i] && way < 2; way++) {
-            stk_jpeg_job job = { &b->head, t.in, way ? &b->seek : NULL, 0 };
+            stk_jpeg_job job = { &b->head, t.in, way ? &b->seek : NULL };
             int16_t *coefs;
 
             stk_scratch_reset(&b->scratch);
@@ -382,7 +382,7 @@ static void chunks_stand_alone(void **state)
         r.optimize = kind & 1;
         r.rough = 200;
         open_subject(&b, &t, &r);
-        job = (stk_jpeg_job){ &b.head, t.in, NULL, 0 };
+        job = (stk_jpeg_job){ &b.head, t.in, NULL };
         assert_int_equal(stk_jpeg_coefs(b.j[0], &job, &b.scratch, &coefs, &b.err), 0);
         core_init(&k, &b.head);
         for (uint32_t y = 0; y < b.seek.rows; y++)

@@ -43,6 +43,16 @@ static int unzstd_narrow(const void *state, stk_bytes in, stk_scratch *scratch, 
     return 0;
 }
 
+int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
+{
+    size_t n = ZSTD_decompress(dst, len, in.data, in.len);
+
+    if (ZSTD_isError(n) || n != len)
+        return stk_fail(err, STK_ECORRUPT, "zstd: a page does not unpack to %zu bytes%s%s", len,
+                        ZSTD_isError(n) ? ": " : "", ZSTD_isError(n) ? ZSTD_getErrorName(n) : "");
+    return 0;
+}
+
 static int unzstd_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
     (void)state, (void)args;
@@ -50,6 +60,13 @@ static int unzstd_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
 }
 
 #else
+
+int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
+{
+    (void)in, (void)dst, (void)len;
+    return stk_fail(err, STK_ENOTSUP, "zstd: this build has no libzstd: install its headers and "
+                                      "build again");
+}
 
 static int no_zstd(stk_error *err)
 {

@@ -204,8 +204,8 @@ static __device__ __forceinline__ void across_rows(const stk_pic_launch &l, cons
     to += (uint64_t)row * pitch;
     for (uint32_t k = lane; k < s.n; k += 32)
         if (k < s.begin || k >= s.end) {
-            to[k] = 0;
-            to[two * pitch + k] = 0;
+            to[k] = p.rec->fill;
+            to[two * pitch + k] = p.rec->fill;
         }
     for (uint32_t k = s.begin; k < s.end; k += n) {
         uint32_t x, base;
@@ -284,7 +284,7 @@ static __global__ void __launch_bounds__(THREADS) down_kernel(const stk_pic_laun
             plain_rows<DTYPE>(l, p, work.first, rows);
             continue;
         }
-        stk_pic_pass pass = stk_pic_pass_of(&l, p.job, DTYPE);
+        stk_pic_pass pass = stk_pic_pass_of(&l, p.job, DTYPE, p.rec->fill);
 
         groups = stk_pic_row_pixels(p.rec->x.n) / 4;
         out = stk_pic_out(&l, p.job);

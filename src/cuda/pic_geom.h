@@ -101,6 +101,8 @@ STK_PIC_FN stk_axis stk_pic_axis_of(const stk_pic_axis *p)
     a.off = p->off;
     a.n = p->n;
     a.flip = p->flip != 0;
+    a.filter = p->filter;
+    a.border = STK_BORDER_FILL;
     return a;
 }
 
@@ -243,7 +245,7 @@ STK_PIC_FN void stk_pic_taps_one(uint8_t *taps, const stk_pic_side *s, const stk
     if (w.hi - w.lo > s->stride) /* roundoff; that tap would weigh nothing */
         w.hi = w.lo + s->stride;
     word[j] = (w.lo - s->lo) | (w.hi - w.lo) << 16;
-    stk_axis_weights(weight, &w, f.inv, s->shift);
+    stk_axis_weights(weight, &f, &w, s->shift);
 }
 
 /* ---- sizes and the check ---- */
@@ -275,8 +277,12 @@ STK_PIC_FN int stk_pic_part(const stk_pic *r, uint64_t at, uint64_t n)
 
 STK_PIC_FN int stk_pic_axis_sound(const stk_pic_axis *a)
 {
+    uint32_t kind = a->filter & ~STK_FILTER_SHARP;
+    uint64_t reach = kind == STK_BICUBIC ? 2 : kind == STK_LANCZOS ? 3 : 1;
+
     return a->in <= STK_PIC_MAX_SIDE && a->res <= INT32_MAX && a->n <= STK_PIC_MAX_OUT &&
-           (!a->res || a->in <= (uint64_t)a->res * STK_PIC_MAX_SCALE);
+           kind <= STK_LANCZOS &&
+           (!a->res || a->in * reach <= (uint64_t)a->res * STK_PIC_MAX_SCALE);
 }
 
 STK_PIC_FN int stk_pic_comps_sound(const stk_pic *r)

@@ -197,18 +197,30 @@ STK_PIC_FN stk_pic_v4 stk_pic_reach4(const stk_pic_reach *r, uint32_t x)
 /* ---- filters ---- */
 
 /* Add two pixels, each with its weight (the low half of w2 is the first's). */
-STK_PIC_FN void stk_pic_add2(uint32_t sum[3], uint32_t p, uint32_t q, uint32_t w2)
+STK_PIC_FN void stk_pic_add2(int32_t sum[3], uint32_t p, uint32_t q, uint32_t w2)
 {
 #if defined(__CUDA_ARCH__)
     uint32_t rg = __byte_perm(p, q, 0x5140), b = __byte_perm(p, q, 0x7362);
 
-    asm("dp2a.lo.u32.u32 %0, %1, %2, %0;" : "+r"(sum[0]) : "r"(w2), "r"(rg));
-    asm("dp2a.hi.u32.u32 %0, %1, %2, %0;" : "+r"(sum[1]) : "r"(w2), "r"(rg));
-    asm("dp2a.lo.u32.u32 %0, %1, %2, %0;" : "+r"(sum[2]) : "r"(w2), "r"(b));
+    asm("dp2a.lo.s32.u32 %0, %1, %2, %0;" : "+r"(sum[0]) : "r"(w2), "r"(rg));
+    asm("dp2a.hi.s32.u32 %0, %1, %2, %0;" : "+r"(sum[1]) : "r"(w2), "r"(rg));
+    asm("dp2a.lo.s32.u32 %0, %1, %2, %0;" : "+r"(sum[2]) : "r"(w2), "r"(b));
 #else
     for (int c = 0; c < 3; c++)
-        sum[c] += (p >> 8 * c & 255) * (w2 & 0xFFFF) + (q >> 8 * c & 255) * (w2 >> 16);
+        sum[c] += (int32_t)(p >> 8 * c & 255) * (int16_t)(w2 & 0xFFFF) +
+                  (int32_t)(q >> 8 * c & 255) * (int16_t)(w2 >> 16);
 #endif
+}
+
+STK_PIC_FN uint32_t stk_pic_clamp8(int32_t v)
+{
+    return (uint32_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
+
+STK_PIC_FN uint32_t stk_pic_clamp3(const int32_t sum[3], uint32_t shift)
+{
+    return stk_pic_clamp8(sum[0] >> shift) | stk_pic_clamp8(sum[1] >> shift) << 8 |
+           stk_pic_clamp8(sum[2] >> shift) << 16;
 }
 
 #define STK_PIC_LINE 648 /* pixels of a row that the pass across holds at once, and a few more */
@@ -247,8 +259,8 @@ STK_PIC_FN stk_pic_v2 stk_pic_across2(const uint8_t *taps, const stk_pic_side *s
     const uint32_t *word = (const uint32_t *)(const void *)(taps + s->at);
     const uint32_t *w2 = word + s->n + (uint64_t)j * (s->stride / 2);
     const uint32_t *p = row + ((word[j] & 0xFFFF) - base);
-    uint32_t count = word[j] >> 16, half = 1u << (s->shift - 1), shift = s->shift;
-    uint32_t a[3] = { half, half, half }, b[3] = { half, half, half };
+    uint32_t count = word[j] >> 16, shift = s->shift;
+    int32_t half = 1 << (shift - 1), a[3] = { half, half, half }, b[3] = { half, half, half };
     stk_pic_v2 out = { 0, 0 };
 
     if (!count)
@@ -264,15 +276,15 @@ STK_PIC_FN stk_pic_v2 stk_pic_across2(const uint8_t *taps, const stk_pic_side *s
         stk_pic_add2(a, p[k], p[k + 1], two);
         stk_pic_add2(b, p[pitch + k], p[pitch + k + 1], two);
     }
-    out.x = a[0] >> shift | a[1] >> shift << 8 | a[2] >> shift << 16;
-    out.y = b[0] >> shift | b[1] >> shift << 8 | b[2] >> shift << 16;
+    out.x = stk_pic_clamp3(a, shift);
+    out.y = stk_pic_clamp3(b, shift);
     return out;
 }
 
 /* Sums of four neighbouring pixels of output row j, before the shift; returns 0 where the row is
  * black.  rows: those of the job from the first pixel on, `pixels` apart. */
 STK_PIC_FN uint32_t stk_pic_down4(const uint8_t *taps, const stk_pic_side *s, uint32_t j,
-                                  const uint32_t *rows, uint32_t pixels, uint32_t sum[4][3])
+                                  const uint32_t *rows, uint32_t pixels, int32_t sum[4][3])
 {
     const uint32_t *word = (const uint32_t *)(const void *)(taps + s->at);
     const uint16_t *w = (const uint16_t *)(const void *)(word + s->n) + (uint64_t)j * s->stride;
@@ -454,17 +466,18 @@ typedef struct stk_pic_pass {
     const uint8_t *taps;  /* begins with its stk_pic_taps */
     const uint32_t *rows; /* made by the pass across */
     float mul[3], add[3];
-    uint32_t dtype;
+    uint32_t dtype, fill;
 } stk_pic_pass;
 
 STK_PIC_FN stk_pic_pass stk_pic_pass_of(const stk_pic_launch *l, const stk_pic_job *j,
-                                        uint32_t dtype)
+                                        uint32_t dtype, uint32_t fill)
 {
     stk_pic_pass p;
 
     p.taps = l->scratch + j->taps;
     p.rows = (const uint32_t *)(const void *)(l->scratch + j->rows);
     p.dtype = dtype;
+    p.fill = fill;
     for (int c = 0; c < 3; c++) {
         p.mul[c] = l->mul[c];
         p.add[c] = l->add[c];
@@ -476,16 +489,18 @@ STK_PIC_FN stk_pic_pass stk_pic_pass_of(const stk_pic_launch *l, const stk_pic_j
 STK_PIC_FN void stk_pic_finish4(const stk_pic_pass *p, uint32_t j, uint32_t x, const stk_pic_dst *d)
 {
     const stk_pic_taps *t = (const stk_pic_taps *)(const void *)p->taps;
-    uint32_t shift = t->y.shift, half = 1u << (shift - 1);
+    uint32_t shift = t->y.shift;
+    int32_t half = 1 << (shift - 1);
     uint32_t v[4][3], n = t->x.n - x < 4 ? t->x.n - x : 4, count;
-    uint32_t sum[4][3] = {
+    int32_t sum[4][3] = {
         { half, half, half }, { half, half, half }, { half, half, half }, { half, half, half }
     };
 
     count = stk_pic_down4(p->taps, &t->y, j, p->rows + x, stk_pic_row_pixels(t->x.n), sum);
     for (int i = 0; i < 4; i++) {
         for (int c = 0; c < 3; c++) {
-            float u8 = count ? (float)(sum[i][c] >> shift) : 0;
+            uint32_t px = count ? stk_pic_clamp8(sum[i][c] >> shift) : p->fill >> 8 * c & 255;
+            float u8 = (float)px;
 
             v[i][c] = stk_pic_as(p->dtype, stk_pic_add(stk_pic_mul(u8, p->mul[c]), p->add[c]));
         }

@@ -54,6 +54,7 @@ typedef struct stk_pic_axis { /* as stk_axis of kern/taps.h */
     int32_t off;
     uint32_t n;
     uint32_t flip;
+    uint32_t filter;
 } stk_pic_axis;
 
 typedef struct stk_pic_huff { /* one table; symbols as stk_jpeg_huff has them */
@@ -84,7 +85,7 @@ typedef struct stk_pic {
     uint32_t data_at, data_len; /* bytes of the scan, stuffing as it is stored; 16 more may be read */
     uint64_t arena_at; /* SEEK: the data is there, in the launch's arena; 0: it is here */
     uint32_t scan;     /* 1: the data is the scan from its begin, and may be kept */
-    uint32_t zero;
+    uint32_t fill;     /* a pixel outside of the picture */
 } stk_pic;
 
 /* One picture of a launch: offsets into the slab and the scratch memory. */

@@ -93,7 +93,7 @@ typedef struct stk_data_ops {
     void (*release)(const stk_dataset *d, uint64_t shard);
     /* For places with `unpacked`, in a block or not. */
     int (*unpack)(const stk_dataset *d, stk_unpack_job *job, stk_error *err);
-    /* *bytes: the unpacked block, then the field's bytes in it. */
+    /* *bytes: the unpacked block, then the field's bytes in it.  STK_ENOTFOUND: null, as `absent`. */
     int (*pick)(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *p,
                 stk_bytes *bytes, stk_error *err);
     /* What is kept of a field for decoders (seek points), or none.  NULL: nothing is. */

@@ -51,6 +51,22 @@ static int join(char *path, const char *root, size_t len, stk_bytes name, stk_er
     return 0;
 }
 
+/* "a/1.jpg" with the suffix "txt" is "a/1.txt". */
+static int change_suffix(char *path, stk_bytes suffix, stk_error *err)
+{
+    char *dot = strrchr(path, '.');
+    size_t at = dot ? (size_t)(dot - path) + 1 : 0;
+
+    if (!dot || strchr(dot, '/'))
+        return stk_fail(err, STK_ECORRUPT, "the file's name has no suffix");
+    if (at + suffix.len >= PATH_BYTES)
+        return stk_fail(err, STK_ELIMIT, "the path has %zu bytes, %d are allowed", at + suffix.len,
+                        PATH_BYTES - 1);
+    memcpy(path + at, suffix.data, suffix.len);
+    path[at + suffix.len] = 0;
+    return 0;
+}
+
 static size_t root_len(const char *shard, const char *root)
 {
     size_t len = strlen(root ? root : shard);
@@ -96,6 +112,8 @@ int stk_named_open(const char *shard, const char *root, const stk_place *place, 
 
     *out = NULL;
     STK_TRY(join(path, root ? root : shard, len_root, place->name, err));
+    if (place->suffix.data)
+        STK_TRY(change_suffix(path, place->suffix, err));
     if (path[0] != '/')
         rc = stk_url_open(path, out, err);
     else if (stk_is_folder(shard))

@@ -10,12 +10,14 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "array/arrays_open.h"
 #include "base/opts.h"
 #include "fetch/request.h"
 #include "dataset/indexer.h"
 #include "dataset/seek_build.h"
+#include "table/parquet_data.h"
 
 /* ---- open ---- */
 
@@ -111,7 +113,8 @@ static int open_shards(stk_dataset **out, const char *const *urls, size_t n,
                       .log = { o->log, o->log_cookie },
                       .progress = o->progress,
                       .progress_cookie = o->progress_cookie,
-                      .classes_fixed = o->n_classes > 0 };
+                      .classes_fixed = o->n_classes > 0,
+                      .grow = o->reindex == STK_YES };
     int rc = stk_indexer_open(&x, urls, n, err);
 
     if (rc == 0)
@@ -127,6 +130,7 @@ static const struct kind {
                 stk_error *err);
 } kinds[] = {
     { stk_arrays_meant, stk_arrays_open },
+    { stk_parquet_meant, stk_parquet_open },
 };
 
 int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
@@ -261,7 +265,7 @@ static int keep_picked(stk_sample *s, const stk_request *r, stk_error *err)
         return stk_fail_nomem(err, at);
     at = 0;
     for (uint32_t k = 0; k < r->n; k++) {
-        if (!r->want[k].block)
+        if (!r->want[k].block || !s->f[k].bytes.data) /* null stays null */
             continue;
         memcpy(s->picked + at, s->f[k].bytes.data, s->f[k].bytes.len);
         s->f[k].bytes.data = s->picked + at;
@@ -440,6 +444,35 @@ static int index_jpegs(stk_seek_build *b, const char *const *urls, size_t n,
     return rc;
 }
 
+static int report_give(stk_index_report *out, stk_index_report *r, stk_error *err)
+{
+    uint32_t given = out->size;
+
+    if (given < sizeof given)
+        return stk_fail(err, STK_EINVAL, "the report says size %u: set it to sizeof of the struct",
+                        given);
+    if (given > sizeof *r)
+        given = sizeof *r;
+    r->size = given;
+    memcpy(out, r, given);
+    return 0;
+}
+
+static int report_take(stk_index_report *out, const stk_parquet *p, stk_error *err)
+{
+    stk_index_report r = { .shards = p->names.n,
+                           .samples = p->rows,
+                           .fields = p->n_fields,
+                           .index_bytes = p->points_bytes,
+                           .built = p->points_built };
+
+    for (uint64_t i = 0; i < p->names.n; i++)
+        r.data_bytes += p->shard[i].size;
+    if (strlen(p->base.index_path) < sizeof r.path)
+        memcpy(r.path, p->base.index_path, strlen(p->base.index_path));
+    return report_give(out, &r, err);
+}
+
 static int report_fill(const stk_indexer *x, const stk_seek_build *jpegs, stk_index_report *out,
                        stk_error *err)
 {
@@ -455,7 +488,6 @@ static int report_fill(const stk_indexer *x, const stk_seek_build *jpegs, stk_in
                            .seek_bytes = jpegs->bytes,
                            .jpegs_without = jpegs->others };
     stk_shard_info s;
-    uint32_t given = out->size;
 
     for (uint32_t c = 0; c < stk_index_columns(x->index); c++)
         r.columns += stk_index_column_known(x->index, c) != 0;
@@ -465,14 +497,32 @@ static int report_fill(const stk_indexer *x, const stk_seek_build *jpegs, stk_in
     }
     if (strlen(x->path) < sizeof r.path) /* a cut path would be another file's */
         memcpy(r.path, x->path, strlen(x->path));
-    if (given < sizeof given)
-        return stk_fail(err, STK_EINVAL, "the report says size %u: set it to sizeof of the struct",
-                        given);
-    if (given > sizeof r)
-        given = sizeof r;
-    r.size = given;
-    memcpy(out, &r, given);
-    return 0;
+    return report_give(out, &r, err);
+}
+
+/* Row seek points of tables; `again`: also where there are some. */
+static int index_tables(const char *const *urls, size_t n, const stk_index_options *o,
+                        stk_index_report *out, stk_error *err)
+{
+    stk_dataset_options d = { .size = sizeof d,
+                              .num_workers = o->num_workers,
+                              .cache_dir = o->cache_dir,
+                              .log = o->log,
+                              .log_cookie = o->log_cookie,
+                              .progress = o->progress,
+                              .progress_cookie = o->progress_cookie };
+    stk_dataset *ds = NULL;
+    int rc = stk_parquet_open(&ds, urls, n, &d, err);
+
+    if (rc == 0 && o->force == STK_YES && !stk_parquet_of(ds)->points_built) {
+        unlink(ds->index_path);
+        stk_dataset_unref(&ds);
+        rc = stk_parquet_open(&ds, urls, n, &d, err);
+    }
+    if (rc == 0 && out)
+        rc = report_take(out, stk_parquet_of(ds), err);
+    stk_dataset_unref(&ds);
+    return rc;
 }
 
 int stk_index_build(const char *const *urls, size_t n, const stk_index_options *opt,
@@ -484,6 +534,8 @@ int stk_index_build(const char *const *urls, size_t n, const stk_index_options *
     int rc;
 
     stk_options_take(&o, sizeof o, opt);
+    if (!o.format && stk_parquet_meant(urls, n, NULL))
+        return index_tables(urls, n, &o, report, err);
     x.cache_dir = o.cache_dir;
     x.format_name = o.format;
     x.columns = o.columns;

@@ -123,7 +123,7 @@ static int check_shards(const stk_indexer *x, const stk_index *ix, stk_error *er
 {
     uint32_t touched = 0;
 
-    if (x->names.n > STAT_ALL_UP_TO && !x->thorough)
+    if (x->names.n > STAT_ALL_UP_TO && !x->thorough && !x->grow)
         return 0;
     for (size_t i = 0; i < x->names.n; i++) {
         const char *name = x->names.name[i];
@@ -155,6 +155,22 @@ static int check_shards(const stk_indexer *x, const stk_index *ix, stk_error *er
     return 0;
 }
 
+/* 1: every shard is what was indexed, or a folder to which files were only added. */
+static int only_added(const stk_indexer *x, const stk_index *ix)
+{
+    int same = 1;
+
+    for (size_t i = 0; same && i < x->names.n; i++) {
+        stk_file *f = NULL;
+
+        same = stk_url_open(x->names.name[i], &f, NULL) == 0 &&
+               (stk_index_check_file(ix, i, f, NULL, NULL, NULL) == 0 ||
+                stk_index_only_added(ix, i, f));
+        stk_file_close(&f);
+    }
+    return same;
+}
+
 /* 0: x has the index; STK_END: there is none at this path. */
 static int look_at(stk_indexer *x, const char *path, stk_error *err)
 {
@@ -180,6 +196,7 @@ static int look_at(stk_indexer *x, const char *path, stk_error *err)
     if (rc == 0)
         rc = check_shards(x, ix, err);
     if (rc < 0) {
+        x->grown |= rc == STK_ESTALE && x->grow && only_added(x, ix);
         stk_index_close(&ix);
         return rc;
     }
@@ -299,19 +316,21 @@ static int find_or_build(stk_indexer *x, int mend, stk_error *err)
     char why[96], line[400];
     int rc = x->force ? STK_END : look(x, err);
 
-    if (!may_build(rc, mend))
+    if (!may_build(rc, mend || x->grown))
         return rc;
+    if (x->grown)
+        stk_log_line(&x->log, STK_LOG_INFO, "files were added: the index is built again");
     if (rc < 0 && x->keep_numbers) { /* who only looks at the data is told what was wrong */
         stk_error_format(err, line, sizeof line);
         stk_log_line(&x->log, STK_LOG_WARN, "the index is made again: %s", line);
     }
-    rc = build_at(x, x->home.beside, mend, err);
+    rc = build_at(x, x->home.beside, mend || x->grown, err);
     if (rc == STK_END && x->home.beside[0] && x->home.cache[0]) /* read-only data is nothing odd */
         stk_log_line(&x->log, stk_is_full(x->sys) ? STK_LOG_WARN : STK_LOG_INFO,
                      "the index goes to %s: %s can't be written (%s)", x->home.cache,
                      x->home.beside, strerror_r(x->sys, why, sizeof why));
     if (rc == STK_END)
-        rc = build_at(x, x->home.cache, mend, err);
+        rc = build_at(x, x->home.cache, mend || x->grown, err);
     if (rc != STK_END)
         return rc;
     if (mend)

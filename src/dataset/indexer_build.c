@@ -25,6 +25,8 @@
 
 #define MAX_OLD 64u
 #define PROGRESS_EVERY_NS 50000000u
+#define LOG_AFTER_NS 2000000000u /* without progress(): when the log is told first, and again */
+#define LOG_EVERY_NS 10000000000u
 
 typedef struct named { /* an old index's shards by name */
     uint64_t hash, shard;
@@ -49,6 +51,7 @@ typedef struct build {
     _Atomic int stopped;
     pthread_t caller; /* the only one that calls progress() */
     uint64_t told_ns; /* caller */
+    uint64_t begun_ns, logged_ns, quiet; /* caller, without progress() */
 } build;
 
 typedef struct scan_progress {
@@ -65,13 +68,38 @@ static int by_hash(const void *a, const void *b)
 
 /* ---- progress ---- */
 
+/* Opening that takes long says how far it is, where no one draws a bar. */
+static void tell_log(build *b, uint64_t now)
+{
+    uint64_t done = atomic_load_explicit(&b->done, memory_order_relaxed);
+
+    if (!b->begun_ns) {
+        b->begun_ns = now;
+        b->logged_ns = now + LOG_AFTER_NS - LOG_EVERY_NS;
+    }
+    if (now < b->logged_ns + LOG_EVERY_NS || !b->total)
+        return;
+    b->logged_ns = now;
+    stk_log_line(&b->x->log, STK_LOG_WARN,
+                 "opening takes %.0f s so far: the index of %zu shards is built, %.0f %% of %.1f GB; "
+                 "`stoker index` does it beforehand",
+                 (double)(now - b->begun_ns) * 1e-9, b->x->names.n,
+                 100 * (double)done / (double)b->total, (double)b->total * 1e-9);
+}
+
 static int tell(build *b, int always)
 {
     uint64_t now;
 
-    if (!b->x->progress || !pthread_equal(b->caller, pthread_self()))
+    if (!pthread_equal(b->caller, pthread_self()))
+        return 0;
+    if (!b->x->progress && !always && ++b->quiet % 256)
         return 0;
     now = stk_now_ns();
+    if (!b->x->progress) {
+        tell_log(b, now);
+        return 0;
+    }
     if (always || now - b->told_ns >= PROGRESS_EVERY_NS) {
         b->told_ns = now;
         if (b->x->progress(b->x->progress_cookie,

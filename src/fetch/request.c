@@ -574,12 +574,21 @@ static int take_block(stk_request *r, stk_wanted *w, stk_error *err)
 {
     int rc;
 
+    if (w->place.absent) { /* found before another block was waited for */
+        w->bytes = w->place.here;
+        return 0;
+    }
     w->waiter.arrived = waiter_done;
     w->waiter.cookie = r;
     atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
     rc = stk_block_open(w->block, &w->waiter, &w->bytes, err);
-    return rc ? rc
-              : r->data->ops->pick(r->data, &r->entry, &w->field, &w->place, &w->bytes, err);
+    if (rc == 0)
+        rc = r->data->ops->pick(r->data, &r->entry, &w->field, &w->place, &w->bytes, err);
+    if (rc == STK_ENOTFOUND) { /* null, which only the block says */
+        rc = take_absent(r, w, err);
+        w->bytes = w->place.here;
+    }
+    return rc;
 }
 
 static int unpack(stk_request *r, stk_wanted *w, stk_error *err)

@@ -79,6 +79,8 @@ struct stk_request {
     void (*arrived)(stk_request *r); /* any thread, once after a submit() that said STK_PENDING */
     void *owner;
     stk_request *next;
+    _Atomic uint64_t waiting; /* the engine's: its ticket + 1 while bytes are on their way */
+    stk_request *all;         /* the engine's: the request made before */
 };
 
 /* For samples of which up to `fields` fields are wanted. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* folder.c - a directory of pictures as a shard: field `image` is a file, field `cls` the number
- * of its class.
+ * of its class.  A file beside the picture that differs in its suffix only (1.jpg, 1.txt) is one more
+ * field, called by the suffix.
  *
  * Order and numbers are those of torchvision's ImageFolder: classes sorted by name, in a class
  * the directories by path, in a directory the files by name.  The class of a sample is that of
@@ -20,14 +21,20 @@
 
 #define NO_CLASS UINT32_MAX
 
+/* Suffixes of files that belong to a picture: what chains have steps for.  Others stay unseen. */
+static const char *const companions[] = { "caption", "cls", "json", "npy", "text", "txt" };
+
+#define N_COMPANIONS (sizeof companions / sizeof *companions)
+
 /* ---- indexing ---- */
 
-typedef struct picture {
+typedef struct picture { /* or what belongs to one */
     const char *name; /* while listing: an offset in the names */
     uint64_t size;
+    int companion; /* number of its suffix + 1; 0: a picture */
 } picture;
 
-typedef struct listing { /* the pictures of one directory */
+typedef struct listing { /* the pictures of one directory, and the files that belong to them */
     stk_text names;
     picture *picture;
     size_t n, cap;
@@ -41,12 +48,24 @@ typedef struct scan_state {
     uint64_t bytes, samples;
 } scan_state;
 
+/* The number of the name's suffix + 1; 0: it does not belong to a picture. */
+static int companion_of(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    for (size_t i = 0; dot && i < N_COMPANIONS; i++)
+        if (!strcmp(dot + 1, companions[i]))
+            return (int)i + 1;
+    return 0;
+}
+
 static int take_entry(void *cookie, const stk_dir_entry *e, stk_error *err)
 {
     listing *l = cookie;
     struct stat st;
+    int companion = e->folder || stk_is_picture(e->name) ? 0 : companion_of(e->name);
 
-    if (e->folder || !stk_is_picture(e->name))
+    if (e->folder || (!companion && !stk_is_picture(e->name)))
         return 0;
     if (l->n == l->cap) {
         size_t cap = l->cap ? 2 * l->cap : 64;
@@ -59,7 +78,8 @@ static int take_entry(void *cookie, const stk_dir_entry *e, stk_error *err)
     }
     if (fstatat(e->fd, e->name, &st, 0) || !S_ISREG(st.st_mode))
         st.st_size = 0; /* a dangling symlink: it is listed, reading it says what is wrong */
-    l->picture[l->n++] = (picture){ (const char *)l->names.len, (uint64_t)st.st_size };
+    l->picture[l->n++] =
+        (picture){ (const char *)l->names.len, (uint64_t)st.st_size, companion };
     return stk_text_put(&l->names, e->name, strlen(e->name) + 1, err);
 }
 
@@ -81,10 +101,32 @@ static int list_pictures(scan_state *s, const char *sub, stk_error *err)
     return 0;
 }
 
-static int report(scan_state *s, const picture *p, size_t prefix, uint32_t n, stk_error *err)
+/* The files that belong to picture i: those from its stem and dot on, which sorting put together. */
+static uint32_t find_companions(const listing *l, size_t i, int has_class, stk_field *out)
 {
-    const stk_field fields[] = { { "image", 5, 0, p->size }, { "cls", 3, 0, 0 } };
+    const char *name = l->picture[i].name, *dot = strrchr(name, '.');
+    size_t stem = (size_t)(dot - name) + 1, from = i;
+    uint32_t n = 0;
 
+    while (from && !strncmp(l->picture[from - 1].name, name, stem))
+        from--;
+    for (; from < l->n && !strncmp(l->picture[from].name, name, stem); from++) {
+        const picture *p = &l->picture[from];
+        const char *suffix = p->companion ? companions[p->companion - 1] : "";
+
+        if (p->companion && !strcmp(p->name + stem, suffix) &&
+            !(has_class && !strcmp(suffix, "cls")))
+            out[n++] = (stk_field){ suffix, (uint16_t)strlen(suffix), 0, p->size };
+    }
+    return n;
+}
+
+static int report(scan_state *s, size_t i, size_t prefix, uint32_t n, stk_error *err)
+{
+    const picture *p = &s->list.picture[i];
+    stk_field fields[2 + N_COMPANIONS] = { { "image", 5, 0, p->size }, { "cls", 3, 0, 0 } };
+
+    n += find_companions(&s->list, i, n == 2, fields + n);
     s->key.len = prefix;
     STK_TRY(stk_text_put(&s->key, p->name, strlen(p->name), err));
     STK_TRY(s->scan->sample(s->scan, (stk_bytes){ (uint8_t *)s->key.s, s->key.len }, 0, fields, n,
@@ -107,7 +149,8 @@ static int report_folder(scan_state *s, const char *sub, size_t class_len, uint3
     }
     prefix = s->key.len;
     for (size_t i = 0; i < s->list.n; i++)
-        STK_TRY(report(s, &s->list.picture[i], prefix, n, err));
+        if (!s->list.picture[i].companion)
+            STK_TRY(report(s, i, prefix, n, err));
     if (s->scan->progress && s->scan->progress(s->scan, s->bytes))
         return stk_fail(err, STK_ECLOSED, "indexing was stopped");
     return 0;
@@ -321,9 +364,7 @@ static int folder_locate(const stk_entry *e, const stk_field *field, stk_place *
     const uint8_t *slash = e->key.data;
     uint32_t cls = c && e->shard < c->n_shards ? c->of_shard[e->shard] : NO_CLASS;
 
-    if (!strcmp(field->name, "cls")) {
-        if (cls == NO_CLASS)
-            return stk_fail(err, STK_ECORRUPT, "the index has a class where the folder has none");
+    if (!strcmp(field->name, "cls") && cls != NO_CLASS) {
         *out = (stk_place){ .here = { (uint8_t *)c->text[cls], strlen(c->text[cls]) } };
         return 0;
     }
@@ -333,6 +374,8 @@ static int folder_locate(const stk_entry *e, const stk_field *field, stk_place *
     }
     *out = (stk_place){ .len = field->size, .must_equal = 1 };
     out->name = (stk_bytes){ slash, e->key.len - (size_t)(slash - e->key.data) };
+    if (strcmp(field->name, "image") != 0)
+        out->suffix = (stk_bytes){ (const uint8_t *)field->name, field->name_len };
     if (!out->name.len)
         return stk_fail(err, STK_ECORRUPT, "the index has no file name here");
     return 0;

@@ -26,8 +26,9 @@ static void set_view(stk_pic *r, const stk_view *v)
     stk_rect need;
 
     stk_sample_need(v, &need);
-    r->x = (stk_pic_axis){ v->clip.w, v->res_w, v->vis_x, v->vis_w, v->flip_x };
-    r->y = (stk_pic_axis){ v->clip.h, v->res_h, v->vis_y, v->vis_h, v->flip_y };
+    r->x = (stk_pic_axis){ v->clip.w, v->res_w, v->vis_x, v->vis_w, v->flip_x, v->filter };
+    r->y = (stk_pic_axis){ v->clip.h, v->res_h, v->vis_y, v->vis_h, v->flip_y, v->filter };
+    r->fill = v->fill[0] | (uint32_t)v->fill[1] << 8 | (uint32_t)v->fill[2] << 16;
     r->clip_x = v->clip.x;
     r->clip_y = v->clip.y;
     r->need[0] = need.x;
@@ -348,6 +349,8 @@ static int size_of(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *v
     set_head(g, job->head);
     set_view(r, view);
     STK_TRY(takes(r, job->head, err));
+    if (view->border)
+        return refuse(err, "a border that repeats the picture");
     if (view->clip.x > r->width || view->clip.w > r->width - view->clip.x ||
         view->clip.y > r->height || view->clip.h > r->height - view->clip.y)
         return stk_fail(err, STK_EINVAL, "a view of another picture than this one of %ux%u",
@@ -466,6 +469,9 @@ int stk_pic_far_takes(const stk_view *view, uint32_t width, uint32_t height, stk
 {
     stk_pic r;
 
+    if (view->border)
+        return stk_fail(err, STK_ENOTSUP,
+                        "padding by edge, reflect or symmetric is not done on a GPU: use fill");
     far_record(&r, view, width, height);
     if (stk_pic_sound(&r, r.size))
         return 0;

@@ -50,6 +50,8 @@ static stk_view random_view(bench *b, uint32_t w, uint32_t h)
                   1 + below(b, 30));
     if (below(b, 2))
         stk_view_mirror(&v);
+    v.filter = (uint8_t)below(b, 4);
+    v.fill[0] = (uint8_t)below(b, 256);
     return v;
 }
 

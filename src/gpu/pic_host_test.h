@@ -147,7 +147,7 @@ static inline void host_across_rows(const stk_pic_launch *l, const stk_pic_job *
     _Alignas(16) uint32_t line[2][STK_PIC_LINE] = { 0 };
 
     for (uint32_t k = 0; k < t->x.n; k++)
-        to[k] = to[two * pitch + k] = 0;
+        to[k] = to[two * pitch + k] = r->fill;
     for (uint32_t k = t->x.begin, n; k < t->x.end; k += n) {
         uint32_t lo, hi, x, base;
 
@@ -183,7 +183,7 @@ static inline void host_down_row(const stk_pic_launch *l, const stk_pic_job *j, 
 {
     const stk_pic *r = host_rec(l, j);
     const uint8_t *data = l->slab + j->rec + r->data_at;
-    stk_pic_pass p = stk_pic_pass_of(l, j, l->dtype);
+    stk_pic_pass p = stk_pic_pass_of(l, j, l->dtype, r->fill);
     uint8_t *out = stk_pic_out(l, j);
     stk_pic_dst d = stk_pic_dst_of(out, r->x.n, r->y.n, y, l->packed, l->dtype);
     uint64_t from = l->row_bytes * y / (r->y.n ? r->y.n : 1);

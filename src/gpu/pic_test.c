@@ -157,6 +157,13 @@ static stk_view random_view(bench *b, uint32_t w, uint32_t h)
     if (below(b, 2))
         stk_view_mirror(&v);
     v.flip_y = below(b, 5) == 0;
+    if (below(b, 2) && v.clip.w / v.res_w < 80 && v.clip.h / v.res_h < 80) { /* what a GPU takes */
+        v.filter = (uint8_t)below(b, 4);
+        if ((v.filter == STK_BILINEAR || v.filter == STK_BICUBIC) && below(b, 2))
+            v.filter |= STK_FILTER_SHARP;
+        for (int c = 0; c < 3; c++)
+            v.fill[c] = (uint8_t)below(b, 256);
+    }
     return v;
 }
 

@@ -83,6 +83,8 @@ int stk_index_chunk(const stk_index *ix, uint32_t c, uint64_t shard, stk_chunk *
  * *info (may be NULL) is what the file says of itself.  STK_ESTALE: it is not. */
 int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const int64_t *known,
                          stk_file_info *info, stk_error *err);
+/* Of a folder that stk_index_check_file() finds changed: 1: files were only added to it. */
+int stk_index_only_added(const stk_index *ix, uint64_t shard, stk_file *f);
 /* The fingerprint alone. */
 int stk_index_same_content(const stk_index *ix, uint64_t shard, stk_file *f, stk_error *err);
 

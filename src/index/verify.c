@@ -84,9 +84,14 @@ static int same_picture(stk_scan *scan, stk_bytes key, uint64_t offset, const st
     STK_TRY(stk_index_entry(l->ix, l->at++, &e, err));
     if (e.key.len != key.len || memcmp(e.key.data, key.data, key.len) != 0 || e.n_fields != n)
         return STK_ESTALE;
-    STK_TRY(stk_index_field(l->ix, &e, 0, &was, err));
-    l->other = was.size != fields[0].size;
-    return l->other ? STK_ESTALE : 0;
+    for (uint32_t k = 0; k < n; k++) {
+        STK_TRY(stk_index_field(l->ix, &e, k, &was, err));
+        if (was.size != fields[k].size || was.name_len != fields[k].name_len ||
+            memcmp(was.name, fields[k].name, was.name_len) != 0)
+            return STK_ESTALE;
+    }
+    l->other = 0;
+    return 0;
 }
 
 /* 1: the folder has the pictures that were indexed, with the same names and sizes. */
@@ -98,6 +103,55 @@ static int same_listing(const stk_index *ix, const stk_shard_info *was, stk_file
     if (rc < 0 && !l.other && l.at > was->first)
         return rc;
     return rc == 0 && l.at == l.end;
+}
+
+/* 1: the entry has every field of the sample that the index has, of the same size. */
+static int keeps_fields(const stk_index *ix, const stk_entry *e, const stk_field *now, uint32_t n)
+{
+    stk_field was;
+    uint32_t k, i;
+
+    for (k = 0; k < e->n_fields; k++) {
+        if (stk_index_field(ix, e, k, &was, NULL) < 0)
+            return 0;
+        for (i = 0; i < n; i++)
+            if (now[i].name_len == was.name_len && now[i].size == was.size &&
+                !memcmp(now[i].name, was.name, was.name_len))
+                break;
+        if (i == n)
+            return 0;
+    }
+    return 1;
+}
+
+/* Listings are sorted, so what was indexed comes in its order, with new pictures in between. */
+static int was_or_new(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields,
+                      uint32_t n, stk_error *err)
+{
+    listing *l = (listing *)scan;
+    stk_entry e;
+
+    (void)offset;
+    if (l->at == l->end)
+        return 0;
+    STK_TRY(stk_index_entry(l->ix, l->at, &e, err));
+    if (e.key.len != key.len || memcmp(e.key.data, key.data, key.len) != 0)
+        return 0;
+    l->other |= !keeps_fields(l->ix, &e, fields, n);
+    l->at++;
+    return 0;
+}
+
+int stk_index_only_added(const stk_index *ix, uint64_t shard, stk_file *f)
+{
+    listing l = { { .sample = was_or_new }, ix, 0, 0, 0 };
+    stk_shard_info was;
+
+    if (!stk_folder_path(f) || stk_index_shard(ix, shard, &was, NULL) < 0)
+        return 0;
+    l.at = was.first;
+    l.end = was.first + was.samples;
+    return stk_format_folder.index(f, 0, &l.scan, NULL) == 0 && !l.other && l.at == l.end;
 }
 
 /* ---- all members again ---- */
@@ -190,7 +244,8 @@ static int check_folder(const stk_index *ix, const stk_shard_info *was, stk_file
         return same < 0 ? same : 0;
     return stk_fail(err, STK_ESTALE,
                     "files were added, removed or renamed in this folder since it was indexed; "
-                    "run: stoker index ...");
+                    "run: stoker index ... (where files are only added: open(..., "
+                    "reindex=\"auto\"))");
 }
 
 int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const int64_t *known,

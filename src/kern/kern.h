@@ -11,8 +11,8 @@
 #include "base/err.h"
 
 /* Filter weights of one axis (made by kern/taps.h): output i = (sum over k < stride of
- * weight[i*stride+k] * in[first[i]+k] + half) >> shift. The weights of an output are never
- * negative and sum to 1 << shift; those from count[i] on are zero.  An output that is outside
+ * weight[i*stride+k] * in[first[i]+k] + half) >> shift, clamped to 0..255. The weights of an output
+ * sum to 1 << shift; those from count[i] on are zero.  An output that is outside
  * of the picture has count[i] == 0, first[i] == 0 and zero weights, so it comes out black. */
 typedef struct stk_taps {
     uint32_t n;      /* outputs */

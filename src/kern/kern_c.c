@@ -11,6 +11,11 @@
 #include <assert.h>
 #include <string.h>
 
+static uint8_t clamp8(int32_t v)
+{
+    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
+
 static void c_hresample(uint8_t *dst, const uint8_t *src, const stk_taps *t)
 {
     int32_t half = 1 << (t->shift - 1);
@@ -24,7 +29,7 @@ static void c_hresample(uint8_t *dst, const uint8_t *src, const stk_taps *t)
             for (int c = 0; c < 4; c++)
                 sum[c] += p[4 * k + c] * w[k];
         for (int c = 0; c < 4; c++)
-            dst[4 * (size_t)i + c] = (uint8_t)(sum[c] >> t->shift);
+            dst[4 * (size_t)i + c] = clamp8(sum[c] >> t->shift);
     }
 }
 
@@ -43,7 +48,7 @@ static void c_vresample(uint8_t *dst, const uint8_t *const *rows, const int16_t 
             for (size_t j = 0; j < n; j++)
                 sum[j] += rows[k][at + j] * w[k];
         for (size_t j = 0; j < n; j++)
-            dst[at + j] = (uint8_t)(sum[j] >> shift);
+            dst[at + j] = clamp8(sum[j] >> shift);
     }
 }
 

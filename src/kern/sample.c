@@ -5,8 +5,8 @@
  * Invariant: source rows are resampled across once each, in order, and only those that an
  * output row touches; the ring holds as many as one output row can touch, so the pass works in
  * L1 and L2 whatever the picture's size.  An axis that keeps its size costs nothing: rows are
- * then used where they lie.  Outputs outside the picture are black, which goes through color as
- * any pixel does. */
+ * then used where they lie.  Outputs outside the picture have the view's fill, which goes through
+ * color as any pixel does. */
 #include "kern/sample.h"
 
 #include <string.h>
@@ -23,16 +23,26 @@ struct pass {
     int direct;    /* across is the identity: rows are used in place */
     uint32_t done; /* rows made so far, counted from y.lo */
     size_t row_bytes;
-    uint8_t *ring, *line, *black, *pad; /* pad: NULL unless the span is shorter than a window */
+    uint8_t *ring, *line, *empty, *pad; /* pad: NULL unless the span is shorter than a window */
+    uint32_t fill;                      /* a pixel outside of the picture; 0: black */
     const uint8_t **have, **rows;       /* ring slots; those of one window in order */
 };
 
 static void view_axes(const stk_view *v, stk_axis *x, stk_axis *y)
 {
-    *x = (stk_axis){
-        .in = v->clip.w, .res = v->res_w, .off = v->vis_x, .n = v->vis_w, .flip = v->flip_x
-    };
-    *y = (stk_axis){ .in = v->clip.h, .res = v->res_h, .off = v->vis_y, .n = v->vis_h };
+    *x = (stk_axis){ .in = v->clip.w,
+                     .res = v->res_w,
+                     .off = v->vis_x,
+                     .n = v->vis_w,
+                     .flip = v->flip_x,
+                     .filter = v->filter,
+                     .border = v->border };
+    *y = (stk_axis){ .in = v->clip.h,
+                     .res = v->res_h,
+                     .off = v->vis_y,
+                     .n = v->vis_h,
+                     .filter = v->filter,
+                     .border = v->border };
 }
 
 void stk_sample_need(const stk_view *view, stk_rect *need)
@@ -98,9 +108,11 @@ static int pass_room(struct pass *p, stk_scratch *scratch, stk_error *err)
     if (!memory)
         return stk_fail_nomem(err, need);
     p->line = memory;
-    p->black = memory + p->row_bytes;
+    p->empty = memory + p->row_bytes;
     p->ring = memory + 2 * p->row_bytes;
-    memset(p->black, 0, p->row_bytes);
+    memset(p->empty, 0, p->row_bytes);
+    for (uint32_t i = 0; p->fill && i < p->x.n; i++)
+        memcpy(p->empty + 4 * (size_t)i, &p->fill, 4);
     memory += rows * p->row_bytes;
     p->have = (const uint8_t **)(void *)memory;
     p->rows = p->have + ring;
@@ -109,6 +121,14 @@ static int pass_room(struct pass *p, stk_scratch *scratch, stk_error *err)
     if (pad)
         memset(memory, 0, pad);
     return 0;
+}
+
+/* Columns that see no picture. */
+static void fill_columns(const struct pass *p, uint8_t *row)
+{
+    for (uint32_t i = 0; i < p->x.n; i++)
+        if (!p->x.count[i])
+            memcpy(row + 4 * (size_t)i, &p->fill, 4);
 }
 
 /* Make rows up to, not including, `upto`. */
@@ -125,6 +145,8 @@ static void pass_across(struct pass *p, uint32_t upto)
         if (p->pad)
             src = memcpy(p->pad, src, (size_t)(p->x.hi - p->x.lo) * 4);
         p->kern->hresample(dst, src, &p->x);
+        if (p->fill)
+            fill_columns(p, dst);
     }
 }
 
@@ -133,6 +155,8 @@ static uint32_t pass_rows(struct pass *p, uint32_t i)
 {
     uint32_t first = p->y.first[i], count = p->y.count[i];
 
+    if (p->y.stride == 1 && first + 1 != p->done) /* one row each: any order, some left out */
+        p->done = first;
     pass_across(p, first + count);
     for (uint32_t k = 0; k < count; k++)
         p->rows[k] = p->have[(first + k) % p->y.stride];
@@ -145,7 +169,7 @@ static const uint8_t *pass_down(struct pass *p, uint32_t i)
     uint32_t count = p->y.count[i];
 
     if (count == 0)
-        return p->black;
+        return p->empty;
     (void)pass_rows(p, i);
     if (count == 1)
         return p->rows[0];
@@ -154,10 +178,19 @@ static const uint8_t *pass_down(struct pass *p, uint32_t i)
     return p->line;
 }
 
+static uint32_t fill_word(const stk_view *v)
+{
+    uint8_t px[4] = { v->fill[0], v->fill[1], v->fill[2], 0 };
+    uint32_t word;
+
+    memcpy(&word, px, sizeof word);
+    return word;
+}
+
 int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch *scratch,
                    stk_error *err)
 {
-    struct pass p = { .kern = kern };
+    struct pass p = { .kern = kern, .fill = fill_word(job->view) };
     uint32_t w = job->view->vis_w, h = job->view->vis_h;
     size_t size = stk_dtype_size(job->dtype), plane = (size_t)w * h;
 

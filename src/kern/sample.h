@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sample.h - the one sampling pass: a view of decoded pixels -> one row of a batch.
  *
- * Antialiased bilinear as Pillow's crop().resize(): first across, rounded to u8, then down, rounded
+ * As Pillow's crop().resize() with the view's filter: first across, rounded to u8, then down, rounded
  * to u8, then color, type and layout.  Within 1 of 255 of Pillow's result: its weights have 22
  * bits, ours 14 and more, and from 13.0 on it goes down first where the height shrinks much more
  * than the width. */

@@ -22,6 +22,37 @@ size_t stk_taps_bytes(const stk_axis *a)
     return (size_t)(a->n * each + 2 + 63) & ~(size_t)63; /* 2: first[] is aligned to 4 */
 }
 
+/* Outputs of an axis with a border: one input each. */
+static void border_taps(stk_taps *t, const stk_axis *a)
+{
+    for (uint32_t j = 0; j < a->n && a->in; j++) {
+        uint32_t i = a->flip ? a->n - 1 - j : j;
+
+        t->first[j] = stk_border_at(a->border, (int64_t)a->off + i, a->in);
+        t->count[j] = 1;
+        t->weight[j] = (int16_t)(1 << t->shift);
+    }
+}
+
+/* Nearest in one walk: see stk_axis_nearest(). */
+static void nearest_taps(stk_taps *t, const stk_axis *a, const stk_filter *f)
+{
+    double x = f->scale * 0.5;
+    uint32_t begin, end;
+
+    stk_axis_visible(a, &begin, &end);
+    for (uint32_t i = 0; i < end; i++, x += f->scale) {
+        uint32_t j = (uint32_t)(i - (int64_t)a->off);
+
+        if (i < begin)
+            continue;
+        j = a->flip ? a->n - 1 - j : j;
+        t->first[j] = (x < a->in ? (uint32_t)x : a->in - 1) - t->lo;
+        t->count[j] = 1;
+        t->weight[j] = (int16_t)(1 << t->shift);
+    }
+}
+
 void stk_taps_make(stk_taps *t, const stk_axis *a, void *memory)
 {
     stk_filter f = stk_axis_filter(a);
@@ -35,6 +66,14 @@ void stk_taps_make(stk_taps *t, const stk_axis *a, void *memory)
     memset(memory, 0, stk_taps_bytes(a));
     t->first = (uint32_t *)(void *)(t->weight + (((size_t)t->n * t->stride + 1) & ~(size_t)1));
     t->count = t->first + t->n;
+    if (a->border) {
+        border_taps(t, a);
+        return;
+    }
+    if (f.kind == STK_NEAREST && a->in != a->res) {
+        nearest_taps(t, a, &f);
+        return;
+    }
     stk_axis_visible(a, &begin, &end);
     for (uint32_t i = begin; i < end; i++) {
         uint32_t j = (uint32_t)(i - (int64_t)a->off);
@@ -46,7 +85,7 @@ void stk_taps_make(stk_taps *t, const stk_axis *a, void *memory)
             w.hi = w.lo + t->stride;
         t->first[j] = w.lo - t->lo;
         t->count[j] = w.hi - w.lo;
-        stk_axis_weights(t->weight + (size_t)j * t->stride, &w, f.inv, t->shift);
+        stk_axis_weights(t->weight + (size_t)j * t->stride, &f, &w, t->shift);
     }
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* taps.h - the filter weights of one axis: antialiased bilinear with Pillow's windows and
- * centers. */
+/* taps.h - the filter weights of one axis, with Pillow's filters, windows and centers. */
 #ifndef STOKER_TAPS_H
 #define STOKER_TAPS_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* taps_core.h - filter weights of one output of an axis, for the host and for a GPU alike.
  *
- * Invariant: an output's weights are >= 0 and sum to exactly 1 << shift, so a flat area
- * keeps its value and nothing ever leaves 0..255.  Weights are rounded by running sum, which
+ * Filters, windows and centers are Pillow's.  Invariant: an output's weights sum to exactly
+ * 1 << shift, so a flat area keeps its value; those of bicubic and Lanczos can be negative, so sums
+ * are clamped to 0..255.  Weights are rounded by running sum, which
  * keeps every partial sum within half a unit: with one rounding a weight, thousands of taps (a
  * huge downscale) would drift by whole gray levels.  For the same reason the shift grows with
  * the scale, as far as the largest weight fits 16 bits and a sum fits 32.  Only + - * / on
@@ -11,6 +12,7 @@
 #define STOKER_TAPS_CORE_H
 
 #include <stdint.h>
+#include <stoker/plugin.h>
 
 #if defined(__CUDACC__)
 #define STK_HD __host__ __device__
@@ -28,11 +30,15 @@ typedef struct stk_axis {
     int32_t off;
     uint32_t n;
     int flip;
+    uint32_t filter; /* stk_filter_kind, and STK_FILTER_SHARP */
+    uint32_t border; /* stk_border; not FILL: only where in == res */
 } stk_axis;
 
 typedef struct stk_filter {
-    double scale, support, inv; /* inputs an output; half the window's width; 1 / support */
-    int copies;                 /* same size: one tap */
+    double scale, support; /* inputs an output; half the window's width */
+    double wide, inv;      /* how much the filter is stretched, 1: as it is; 1 / wide */
+    uint32_t kind, sharp;
+    int copies; /* one tap: same size, or nearest */
 } stk_filter;
 
 typedef struct stk_window {
@@ -44,10 +50,13 @@ STK_HD static inline stk_filter stk_axis_filter(const stk_axis *a)
 {
     stk_filter f;
 
+    f.kind = a->filter & ~STK_FILTER_SHARP;
+    f.sharp = a->filter & STK_FILTER_SHARP;
     f.scale = a->res ? (double)a->in / a->res : 1;
-    f.support = f.scale > 1 ? f.scale : 1;
-    f.inv = 1 / f.support;
-    f.copies = a->in == a->res;
+    f.wide = f.scale > 1 && !f.sharp && f.kind != STK_NEAREST ? f.scale : 1;
+    f.inv = 1 / f.wide;
+    f.support = f.kind == STK_BICUBIC ? 2 * f.wide : f.kind == STK_LANCZOS ? 3 * f.wide : f.wide;
+    f.copies = a->in == a->res || f.kind == STK_NEAREST;
     return f;
 }
 
@@ -70,9 +79,36 @@ STK_HD static inline uint32_t stk_axis_shift(const stk_filter *f)
 {
     uint32_t shift = STK_TAPS_SHIFT_MIN;
 
-    while (shift < STK_TAPS_SHIFT_MAX && (2u << (shift - STK_TAPS_SHIFT_MIN)) <= f->support)
+    while (shift < STK_TAPS_SHIFT_MAX && (2u << (shift - STK_TAPS_SHIFT_MIN)) <= f->wide)
         shift++;
     return shift;
+}
+
+/* Nearest, as Pillow finds it: steps are added up, roundoff included. */
+STK_HD static inline uint32_t stk_axis_nearest(const stk_axis *a, const stk_filter *f, uint32_t i)
+{
+    double x = f->scale * 0.5;
+
+    if (a->in == a->res)
+        return i;
+    while (i--)
+        x += f->scale;
+    return x < a->in ? (uint32_t)x : a->in - 1;
+}
+
+/* Which input of `in` stands at place i, which may be outside. */
+STK_HD static inline uint32_t stk_border_at(uint32_t border, int64_t i, uint32_t in)
+{
+    int64_t n = in, period = border == STK_BORDER_REFLECT ? 2 * n - 2 : 2 * n;
+
+    if (border == STK_BORDER_EDGE)
+        return (uint32_t)(i < 0 ? 0 : i < n ? i : n - 1);
+    if (period == 0)
+        return 0;
+    i = (i % period + period) % period;
+    if (i < n)
+        return (uint32_t)i;
+    return (uint32_t)(border == STK_BORDER_REFLECT ? period - i : period - 1 - i);
 }
 
 /* The inputs of output i of the whole resized axis. */
@@ -83,9 +119,12 @@ STK_HD static inline stk_window stk_axis_window(const stk_axis *a, const stk_fil
 
     w.center = (i + 0.5) * f->scale;
     w.lo = i;
-    w.hi = i + 1;
-    if (f->copies)
+    if (f->copies) {
+        if (f->kind == STK_NEAREST)
+            w.lo = stk_axis_nearest(a, f, i);
+        w.hi = w.lo + 1;
         return w;
+    }
     lo = w.center - f->support + 0.5;
     hi = w.center + f->support + 0.5;
     w.lo = lo > 0 ? (uint32_t)lo : 0;
@@ -115,8 +154,9 @@ STK_HD static inline void stk_axis_inputs(const stk_axis *a, const stk_filter *f
     uint32_t begin, end;
 
     stk_axis_visible(a, &begin, &end);
-    *lo = *hi = 0;
-    if (begin == end)
+    *lo = 0;
+    *hi = a->border ? a->in : 0;
+    if (begin == end || a->border)
         return;
     *lo = stk_axis_window(a, f, begin).lo;
     *hi = stk_axis_window(a, f, end - 1).hi;
@@ -129,12 +169,89 @@ STK_HD static inline double stk_triangle(double x)
     return x < 1 ? 1 - x : 0;
 }
 
+/* Keys' cubic: a is -0.5 where it is stretched (Pillow), -0.75 where it is not (torch). */
+STK_HD static inline double stk_cubic(double x, double a)
+{
+    if (x < 0)
+        x = -x;
+    if (x < 1)
+        return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
+/* sin(pi x) / (pi x) for |x| <= 3, by a series: the same bits wherever it runs. */
+STK_HD static inline double stk_sinc(double x)
+{
+    const double pi = 3.14159265358979323846;
+    double whole = (double)(int32_t)(x < 0 ? x - 0.5 : x + 0.5), r = (x - whole) * pi, q = r * r;
+    double s = r * (1 + q * (-1.0 / 6 + q * (1.0 / 120 + q * (-1.0 / 5040 + q * (1.0 / 362880 +
+               q * (-1.0 / 39916800 + q * (1.0 / 6227020800 - q * (1.0 / 1307674368000))))))));
+
+    if (x == 0)
+        return 1;
+    return ((int32_t)whole % 2 ? -s : s) / (pi * x);
+}
+
+STK_HD static inline double stk_filter_at(const stk_filter *f, double x)
+{
+    if (f->kind == STK_BICUBIC)
+        return stk_cubic(x, f->sharp ? -0.75 : -0.5);
+    if (f->kind == STK_LANCZOS)
+        return x > -3 && x < 3 ? stk_sinc(x) * stk_sinc(x / 3) : 0;
+    return stk_triangle(x);
+}
+
+/* Weights as they are rounded: by running sum. */
+STK_HD static inline int32_t stk_weight_upto(double sum, double unit)
+{
+    double v = sum * unit;
+
+    return (int32_t)(v < 0 ? v - 0.5 : v + 0.5);
+}
+
+/* The same of filters other than bilinear.  What of a sharp one is outside the picture counts for
+ * the pixel at its edge, as torch has it; else it does not count, as Pillow has it. */
+STK_HD static inline void stk_axis_weights_of(int16_t *out, const stk_filter *f,
+                                              const stk_window *w, uint32_t shift)
+{
+    double total = 0, sum = 0, unit, first = 0, last = 0;
+    int32_t before = 0;
+
+    if (f->sharp)
+        for (int k = 1; k <= 4; k++) {
+            first += stk_filter_at(f, (double)w->lo - k - w->center + 0.5);
+            last += stk_filter_at(f, (double)w->hi - 1 + k - w->center + 0.5);
+        }
+    total = first + last;
+    for (uint32_t x = w->lo; x < w->hi; x++)
+        total += stk_filter_at(f, (x - w->center + 0.5) * f->inv);
+    unit = (1u << shift) / total;
+    sum = first;
+    for (uint32_t x = w->lo; x < w->hi; x++) {
+        int32_t upto;
+
+        sum += stk_filter_at(f, (x - w->center + 0.5) * f->inv);
+        upto = x + 1 == w->hi ? 1 << shift : stk_weight_upto(sum, unit);
+        out[x - w->lo] = (int16_t)(upto - before);
+        before = upto;
+    }
+}
+
 /* Weights of one window; the rest of its stride is the caller's to zero. */
-STK_HD static inline void stk_axis_weights(int16_t *out, const stk_window *w, double inv,
+STK_HD static inline void stk_axis_weights(int16_t *out, const stk_filter *f, const stk_window *w,
                                            uint32_t shift)
 {
-    double total = 0, sum = 0, unit;
+    double total = 0, sum = 0, unit, inv = f->inv;
     int32_t before = 0;
+
+    if (f->copies) {
+        out[0] = (int16_t)(1 << shift);
+        return;
+    }
+    if (f->kind != STK_BILINEAR) {
+        stk_axis_weights_of(out, f, w, shift);
+        return;
+    }
 
     for (uint32_t x = w->lo; x < w->hi; x++)
         total += stk_triangle((x - w->center + 0.5) * inv);

@@ -36,6 +36,7 @@ static int loader_open(stk_loader **out, stk_dataset *const *data, size_t n,
         rc = stk_engine_open(&l->e, l->plan, err);
     l->e.figures.opened_ns = from_ns;
     l->e.figures.opened_ticks = from_ticks;
+    l->e.figures.open_ns = stk_now_ns() - from_ns;
     if (rc < 0)
         stk_loader_close(&l);
     *out = l;
@@ -329,6 +330,11 @@ int stk_loader_set_ahead(stk_loader *l, uint32_t n, stk_error *err)
 void stk_loader_stats(const stk_loader *l, stk_stats *out)
 {
     stk_engine_stats(&l->e, out);
+}
+
+void stk_loader_sight(const stk_loader *l, stk_sight *out)
+{
+    stk_engine_sight(&l->e, out);
 }
 
 int stk_loader_doing(const stk_loader *l, uint32_t i, stk_doing *out)

@@ -26,6 +26,7 @@ typedef enum option_type {
     ON_ERROR,
     COLLATE,
     TEXT, /* const char *, borrowed; none: NULL */
+    WORD, /* the same, and one of the words */
 } option_type;
 
 typedef struct option {
@@ -154,6 +155,16 @@ static int set_number(const option *o, void *field, const char *text, stk_error 
     return 0;
 }
 
+static int set_text(const option *o, void *field, const char *text, stk_error *err)
+{
+    int none = !strcmp(text, "none");
+
+    if (o->type == WORD && !none && parse_word(o->info.values, text) < 0)
+        return bad_value(o, text, err);
+    *(const char **)field = none ? NULL : text;
+    return 0;
+}
+
 int stk_option_set(stk_loader_options *opt, const char *name, const char *text, stk_error *err)
 {
     const char *names[N_OPTIONS], *near;
@@ -164,10 +175,8 @@ int stk_option_set(stk_loader_options *opt, const char *name, const char *text, 
         names[i] = options[i].info.name;
         if (strcmp(names[i], name))
             continue;
-        if (options[i].type == TEXT) {
-            *(const char **)field = strcmp(text, "none") ? text : NULL;
-            return 0;
-        }
+        if (options[i].type >= TEXT)
+            return set_text(&options[i], field, text, err);
         return options[i].type >= FLAG ? set_word(&options[i], field, text, err)
                                        : set_number(&options[i], field, text, err);
     }
@@ -213,6 +222,11 @@ static int check_word(const option *o, const void *field, stk_error *err)
     return bad_value(o, text, err);
 }
 
+static int check_text(const option *o, const char *text, stk_error *err)
+{
+    return !text || parse_word(o->info.values, text) >= 0 ? 0 : bad_value(o, text, err);
+}
+
 static int check_number(const option *o, const void *field, stk_error *err)
 {
     uint64_t low, high, v;
@@ -235,7 +249,11 @@ int stk_options_check(const stk_loader_options *opt, stk_error *err)
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const void *field = (const char *)opt + options[i].at;
 
-        if (options[i].type != TEXT)
+        if (options[i].type == TEXT)
+            continue;
+        if (options[i].type == WORD)
+            STK_TRY(check_text(&options[i], *(const char *const *)field, err));
+        else
             STK_TRY(options[i].type >= FLAG ? check_word(&options[i], field, err)
                                             : check_number(&options[i], field, err));
     }

@@ -5,6 +5,7 @@
 
 #include "gpu/pic.h"
 #include "loader/parts.h"
+#include "loader/plan_field.h"
 #include "loader/ragged.h"
 
 /* Either all data sets are arrays or none is. */
@@ -68,6 +69,7 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
     const stk_output *asked = &in->o->outputs[i];
     stk_out_plan *p = &out->out[i];
     stk_chain *c = &out->chain[i];
+    stk_chain_head head;
 
     if (!asked->name || !asked->chain)
         return stk_fail(err, STK_EINVAL, "output %u needs a name and a chain", i);
@@ -76,7 +78,9 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
         return stk_fail_nomem(err, 64);
     if (so_far->data.immediate)
         return stk_chain_plan_rows(c, so_far->policy.registry, p->name, asked->chain, err);
-    STK_TRY(stk_chain_plan(c, so_far->policy.registry, p->name, asked->chain, err));
+    head = (stk_chain_head){ so_far->policy.registry, stk_plan_field_type,
+                             (void *)(uintptr_t)&so_far->data };
+    STK_TRY(stk_chain_plan_field(c, &head, p->name, asked->chain, err));
     STK_TRY(stk_ragged_plan(out, i, in, so_far->ranks.rows, err));
     if (c->inexact)
         stk_log_line(&so_far->policy.log, STK_LOG_WARN,
@@ -88,7 +92,9 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
     if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes)
         as_records(p);
     out->open_root[i] = c->open_root;
-    if (c->fallback)
+    if (c->fallback && c->stored)
+        STK_TRY(stk_plan_field_default(c, &out->fallback[i], err));
+    else if (c->fallback)
         out->fallback[i] = (stk_bytes){ (const uint8_t *)c->fallback, strlen(c->fallback) };
     return bind(out, i, &so_far->data, err);
 }

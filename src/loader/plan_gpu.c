@@ -17,8 +17,6 @@ int stk_plan_gpu_make(stk_plan_gpu *out, const stk_plan_input *in, const stk_pla
     (void)so_far;
     if (!o->device || !strcmp(o->device, "cpu"))
         return 0;
-    if (o->decode && strcmp(o->decode, "gpu") && strcmp(o->decode, "cpu"))
-        return stk_fail(err, STK_EINVAL, "decode is gpu or cpu, not \"%.40s\"", o->decode);
     STK_TRY(stk_device_open(&out->device, &d, err));
     out->decode = !o->decode || !strcmp(o->decode, "gpu");
     return 0;

@@ -37,6 +37,7 @@ int stk_plan_io_make(stk_plan_io *out, const stk_plan_input *in, const stk_plan 
 
     out->inline_mode = o->num_workers == STK_NONE;
     out->workers = o->num_workers > 0 ? (uint32_t)o->num_workers : default_workers();
+    out->workers_free = o->num_workers == 0;
     out->threads = o->io_threads ? o->io_threads : DEFAULT_IO;
     out->depth = IO_DEPTH;
     out->bound = so_far->gpu.device != NULL;

@@ -137,9 +137,11 @@ static int plan_slots(stk_plan_memory *out, const stk_plan_input *in, const stk_
                         " MB: raise it or lower batch_size",
                         stk_size_mb(bytes), stk_size_mb(bytes * 16 / 5 + 8),
                         stk_size_mb(out->limit));
+    out->slots_free = !in->o->prefetch;
     out->slots = in->o->prefetch ? in->o->prefetch : chosen_slots(so_far, bytes);
     fit = bytes ? out->limit / 8 * 5 / bytes : STK_MAX_SLOTS; /* what the pool holds */
-    if (out->slots > fit)
+    out->slots_short = out->slots > fit;
+    if (out->slots_short)
         out->slots = fit > 1 ? (uint32_t)fit : 1;
     STK_TRY(fit_gpu(&out->slots, so_far, err));
     /* Rows of arrays are made in less time than it takes to wake a thread: several at once. */

@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_policy.c - what holds for every row, and this rank among the others. */
+#include <stdlib.h>
+
 #include "base/registry.h"
 #include "base/table.h"
 #include "loader/parts.h"
 #include "loader/sampling.h"
 
 #define DEFAULT_PIXELS 178956970u
+#define DEFAULT_WAIT 30.0 /* seconds */
+
+/* STOKER_WAIT_WARN=seconds; a collective's watchdog ends a job after minutes and says nothing of data. */
+static uint64_t wait_ns(void)
+{
+    const char *text = getenv("STOKER_WAIT_WARN");
+    double s = text ? strtod(text, NULL) : 0;
+
+    return (uint64_t)((s >= 0.01 && s <= 1e6 ? s : DEFAULT_WAIT) * 1e9);
+}
 
 int stk_plan_policy_make(stk_plan_policy *out, const stk_plan_input *in, const stk_plan *so_far,
                          stk_error *err)
@@ -18,6 +30,7 @@ int stk_plan_policy_make(stk_plan_policy *out, const stk_plan_input *in, const s
     out->on_error = o->on_error;
     out->skip_budget = o->skip_budget;
     out->log = (stk_log){ o->log, o->log_cookie };
+    out->wait_ns = wait_ns();
     out->registry = stk_registry_ref(o->registry);
     if (o->watch)
         STK_TRY(stk_table_take(&out->watch, sizeof out->watch, o->watch, "watch", err));

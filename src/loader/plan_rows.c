@@ -62,9 +62,11 @@ static const stk_row_ops *ops_of(const stk_plan_input *in, const stk_plan *so_fa
     if (c->pack)
         return &stk_row_packed;
     if (c->parse && c->row_bytes)
-        return &stk_row_dense;
+        return c->n_turns ? &stk_row_turned : &stk_row_dense;
     if (in->measured)
         return c->parse ? &stk_row_length_value : &stk_row_length_bytes;
+    if (c->n_turns)
+        return &stk_row_turned;
     if (c->parse)
         return &stk_row_ragged;
     return c->spec.out == STK_OUT_BYTES && c->n_steps == 1 ? &stk_row_bytes_direct

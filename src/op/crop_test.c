@@ -133,8 +133,6 @@ static void wrong_order(void **state)
     refuses("image | resize(9) | random_resized_crop(5)", STK_EINVAL,
             "random_resized_crop would resize a second time: one resize a chain");
     refuses("image | to(u8) | to(f32)", STK_EINVAL, "to comes twice: leave one");
-    refuses("int | to(i32)", STK_ENOTSUP,
-            "to works on images; `int` gives i64 and `float` f32: leave `to` away");
     refuses("bytes | to(f32)", STK_EINVAL, "to works on an image: put `image` before it");
 }
 

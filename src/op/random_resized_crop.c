@@ -12,6 +12,7 @@
 struct rrc {
     uint32_t h, w;
     double scale[2], ratio[2], log_ratio[2];
+    uint8_t filter;
 };
 
 /* log(x), 1e-6 <= x <= 1e6, from stk_exp() alone.  Halley's step triples the digits that are
@@ -53,6 +54,7 @@ static int rrc_plan(void *state, const stk_args *args, stk_spec *spec, stk_error
     STK_TRY(stk_spec_sides(args, "random_resized_crop", &r->h, &r->w, err));
     STK_TRY(rrc_range(args, "scale", r->scale, err));
     STK_TRY(rrc_range(args, "ratio", r->ratio, err));
+    STK_TRY(stk_spec_filter(args, "random_resized_crop", &r->filter, err));
     if (r->scale[1] > 1)
         return stk_fail(err, STK_EINVAL,
                         "random_resized_crop: scale=(%g, %g) is more than the picture", r->scale[0],
@@ -110,12 +112,14 @@ static void rrc_draw(const void *state, stk_rng *rng, stk_view *view)
     }
     stk_view_crop(view, (int32_t)x, (int32_t)y, (uint32_t)w, (uint32_t)h);
     stk_view_resize(view, r->w, r->h);
+    view->filter = r->filter;
 }
 
 static const stk_arg rrc_args[] = {
     { "size", STK_ARG_INTS, NULL, "side of the output, or (height, width)" },
     { "scale", STK_ARG_FLOATS, "(0.08, 1)", "least and most share of the picture's area" },
     { "ratio", STK_ARG_FLOATS, "(0.75, 1.3333333333333333)", "least and most width / height" },
+    STK_ARGS_FILTER,
     { 0 },
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resize - to a size, antialiased bilinear.  One number is the shorter side, the other follows
+/* resize - to a size.  One number is the shorter side, the other follows
  * as in torchvision: int(size * long / short); (height, width) is exact.  max_size bounds the
  * longer side. */
 #include "op/spec.h"
@@ -8,6 +8,7 @@ struct resize {
     uint32_t h, w;     /* shorter: both the same number */
     uint32_t max_size; /* 0: none */
     int shorter;
+    uint8_t filter;
 };
 
 /* Output size for a w x h picture; a side may come out as 0. */
@@ -53,6 +54,7 @@ static int resize_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
                             max_size, r->w, STK_MAX_SIDE);
         r->max_size = (uint32_t)max_size;
     }
+    STK_TRY(stk_spec_filter(args, "resize", &r->filter, err));
     STK_TRY(stk_spec_resize(spec, "resize", err));
     if (!r->shorter || (spec->width && spec->height))
         resize_to(r, spec->width, spec->height, &w, &h);
@@ -77,18 +79,20 @@ static void resize_draw(const void *state, stk_rng *rng, stk_view *view)
         return;
     }
     stk_view_resize(view, (uint32_t)w, (uint32_t)h);
+    view->filter = ((const struct resize *)state)->filter;
 }
 
 static const stk_arg resize_args[] = {
     { "size", STK_ARG_INTS, NULL, "the shorter side, or (height, width)" },
     { "max_size", STK_ARG_INT, "", "the longer side is at most this" },
+    STK_ARGS_FILTER,
     { 0 },
 };
 
 const stk_op stk_op_resize = { .abi = STK_PLUGIN_ABI,
                                .size = sizeof(stk_op),
                                .name = "resize",
-                               .help = "resize, antialiased bilinear; one number: the shorter side",
+                               .help = "resize; one number: the shorter side",
                                .args = resize_args,
                                .state_size = sizeof(struct resize),
                                .plan = resize_plan,

@@ -3,6 +3,7 @@
 #include "op/spec.h"
 
 #include <math.h>
+#include <string.h>
 
 int stk_spec_geometry(const stk_spec *spec, const char *op, stk_error *err)
 {
@@ -47,6 +48,38 @@ int stk_spec_sides(const stk_args *args, const char *op, uint32_t *h, uint32_t *
     *h = (uint32_t)first;
     *w = (uint32_t)last;
     return (int)n;
+}
+
+int stk_spec_filter(const stk_args *args, const char *op, uint8_t *filter, stk_error *err)
+{
+    static const char *const names[] = { [STK_BILINEAR] = "bilinear",
+                                         [STK_NEAREST] = "nearest",
+                                         [STK_BICUBIC] = "bicubic",
+                                         [STK_LANCZOS] = "lanczos" };
+    const char *name = stk_args_str(args, "interpolation");
+    int smooth = stk_args_bool(args, "antialias");
+
+    for (uint8_t i = 0; i <= STK_LANCZOS; i++) {
+        if (!name || strcmp(names[i], name) != 0)
+            continue;
+        if (i == STK_LANCZOS && !smooth)
+            return stk_fail(err, STK_EINVAL,
+                            "%s: interpolation=lanczos has no antialias=false: take bicubic", op);
+        *filter = (uint8_t)(i | (smooth || i == STK_NEAREST ? 0 : STK_FILTER_SHARP));
+        return 0;
+    }
+    return stk_fail(err, STK_EINVAL,
+                    "%s: interpolation is nearest, bilinear, bicubic or lanczos, not %s", op,
+                    name ? name : "a number");
+}
+
+int stk_spec_chance(const stk_args *args, const char *op, const char *name, double *out,
+                    stk_error *err)
+{
+    *out = stk_args_f64(args, name);
+    if (!(*out >= 0 && *out <= 1))
+        return stk_fail(err, STK_EINVAL, "%s: %s=%g is not in 0..1", op, name, *out);
+    return 0;
 }
 
 int64_t stk_round_even(double x)

@@ -19,6 +19,16 @@ void stk_spec_size(stk_spec *spec, uint32_t w, uint32_t h);
 /* Argument `size`: one side for both, or (height, width).  Returns the number of values, 1 or 2. */
 int stk_spec_sides(const stk_args *args, const char *op, uint32_t *h, uint32_t *w, stk_error *err);
 
+/* Arguments `interpolation` and `antialias` (STK_ARGS_FILTER): stk_view.filter. */
+int stk_spec_filter(const stk_args *args, const char *op, uint8_t *filter, stk_error *err);
+#define STK_ARGS_FILTER                                                                            \
+    { "interpolation", STK_ARG_NAME, "bilinear", "nearest, bilinear, bicubic or lanczos", 1 },     \
+        { "antialias", STK_ARG_BOOL, "true", "a picture that shrinks is smoothed first", 1 }
+
+/* Argument `name`: 0..1. */
+int stk_spec_chance(const stk_args *args, const char *op, const char *name, double *out,
+                    stk_error *err);
+
 /* Nearest integer, halves to even, as Python's round(). */
 int64_t stk_round_even(double x);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* to - element type and layout of an image's rows, element type of an array's; the last of a
- * chain.  Float types are scaled
+/* to - element type and layout of an image's rows, element type of numbers; the last of a chain.  Float types are scaled
  * to 0..1 as torchvision's ToTensor does, unless normalize has scaled them or scale=false. */
 #include "op/spec.h"
 
 #include <string.h>
+
+#include "base/cpu.h"
+#include "kern/convert.h"
 
 static const struct {
     const char *name;
@@ -84,11 +86,58 @@ static int to_array(const stk_args *args, stk_spec *spec, stk_error *err)
     return 0;
 }
 
+struct to {
+    stk_dtype dtype; /* of numbers */
+};
+
+/* Numbers have a type and no layout; they are never scaled. */
+static int to_value(struct to *t, const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    const char *name = stk_args_str(args, "dtype");
+    stk_layout layout = 0;
+
+    if (spec->typed)
+        return stk_fail(err, STK_EINVAL, "to comes twice: leave one");
+    if (!name || stk_args_has(args, "layout"))
+        return stk_fail(err, STK_EINVAL, "to: numbers take a type: to(i32), to(f16)");
+    STK_TRY(take(name, &t->dtype, &layout, err));
+    if (layout)
+        return stk_fail(err, STK_EINVAL, "to: `%s` is a layout, which pictures have", name);
+    if (spec->dtype && spec->dtype != t->dtype && !stk_convert_c(spec->dtype, t->dtype))
+        return stk_fail(err, STK_EINVAL, "to: %s numbers don't become %s: take a float type",
+                        stk_dtype_name(spec->dtype), stk_dtype_name(t->dtype));
+    spec->dtype = t->dtype;
+    spec->typed = 1;
+    return 0;
+}
+
+static int to_turn(const void *state, stk_value_row *row, stk_scratch *scratch, stk_error *err)
+{
+    const struct to *t = state;
+    stk_convert_fn convert = stk_convert_find(stk_cpu_level(), row->dtype, t->dtype);
+    size_t n = 1;
+    void *made;
+
+    if (row->dtype == t->dtype)
+        return 0;
+    if (!convert)
+        return stk_fail(err, STK_ECORRUPT, "to: this sample's %s numbers don't become %s",
+                        stk_dtype_name(row->dtype), stk_dtype_name(t->dtype));
+    for (uint32_t i = 0; i < row->ndim; i++)
+        n *= (size_t)row->shape[i];
+    made = stk_scratch_get(scratch, n * stk_dtype_size(t->dtype) + 1);
+    if (!made)
+        return stk_fail_nomem(err, n * stk_dtype_size(t->dtype));
+    if (convert(made, row->data, n))
+        return stk_fail(err, STK_ECORRUPT, "to: a number does not fit %s: take a wider type",
+                        stk_dtype_name(t->dtype));
+    row->dtype = t->dtype;
+    row->data = made;
+    return 0;
+}
+
 static int to_check(const stk_spec *spec, stk_error *err)
 {
-    if (spec->kind == STK_KIND_VALUE)
-        return stk_fail(err, STK_ENOTSUP,
-                        "to works on images; `int` gives i64 and `float` f32: leave `to` away");
     if (spec->kind != STK_KIND_IMAGE)
         return stk_fail(err, STK_EINVAL, "to works on an image: put `image` before it");
     if (spec->typed)
@@ -101,9 +150,10 @@ static int to_plan(void *state, const stk_args *args, stk_spec *spec, stk_error 
     stk_dtype dtype = 0;
     stk_layout layout = 0;
 
-    (void)state;
     if (spec->array)
         return to_array(args, spec, err);
+    if (spec->kind == STK_KIND_VALUE)
+        return to_value(state, args, spec, err);
     STK_TRY(to_check(spec, err));
     if (stk_args_has(args, "dtype"))
         STK_TRY(take(stk_args_str(args, "dtype"), &dtype, &layout, err));
@@ -128,7 +178,7 @@ static int to_plan(void *state, const stk_args *args, stk_spec *spec, stk_error 
 
 static const stk_arg to_args[] = {
     { "dtype", STK_ARG_NAME, "",
-      "u8, f16, bf16 or f32; of arrays any type, or stored; absent: as it is" },
+      "u8, f16, bf16 or f32; of numbers any type; of arrays also stored; absent: as it is" },
     { "layout", STK_ARG_NAME, "", "chw (absent: this), hwc or channels_last" },
     { "scale", STK_ARG_BOOL, "true", "float types without normalize: 0..255 to 0..1" },
     { 0 },
@@ -139,4 +189,6 @@ const stk_op stk_op_to = { .abi = STK_PLUGIN_ABI,
                            .name = "to",
                            .help = "element type and layout; comes last",
                            .args = to_args,
-                           .plan = to_plan };
+                           .state_size = sizeof(struct to),
+                           .plan = to_plan,
+                           .value = to_turn };

@@ -6,7 +6,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/proc.h"
 #include "base/thread.h"
 
 static uint32_t workers_of(const stk_engine *e)
@@ -83,6 +85,12 @@ int stk_engine_start(stk_engine *e, stk_error *err)
 
 int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err)
 {
+    e->tune.workers = 0;
+    return stk_engine_workers(e, n, err);
+}
+
+int stk_engine_workers(stk_engine *e, uint32_t n, stk_error *err)
+{
     int rc = 0;
 
     if (n < 1 || n > STK_MAX_WORKERS || e->plan->io.inline_mode)
@@ -118,6 +126,7 @@ int stk_engine_set_ahead(stk_engine *e, uint32_t n, stk_error *err)
             "this loader makes 1 to %u batches ahead (prefetch and memory_limit set the "
             "most), not %u",
             e->n_slots, n);
+    atomic_store_explicit(&e->tune.ahead, 0, memory_order_relaxed);
     atomic_store_explicit(&e->figures.ahead, n, memory_order_relaxed);
     return 0;
 }
@@ -176,11 +185,25 @@ int stk_worker_step_locked(stk_engine *e)
     return 0;
 }
 
+/* Until a slot is ready, `until` has passed (NULL: never), or the wait is to be logged.  1: passed. */
+static int sleep_locked(stk_engine *e, const struct timespec *until)
+{
+    uint64_t most = e->plan->policy.wait_ns / 1000000;
+    struct timespec soon = stk_in_ms(most < 1000 ? (int)most : 1000);
+
+    if (until && (until->tv_sec < soon.tv_sec ||
+                  (until->tv_sec == soon.tv_sec && until->tv_nsec < soon.tv_nsec)))
+        return pthread_cond_timedwait(&e->ready, &e->lock, until) == ETIMEDOUT;
+    pthread_cond_timedwait(&e->ready, &e->lock, &soon);
+    return until && passed(until);
+}
+
 /* Wait for the slot at the tail.  Takes the lock, returns with it held in every case. */
 static int wait_slot_locked(stk_engine *e, int timeout_ms, stk_error *err)
 {
     stk_slot *s = stk_tail_slot(e);
     struct timespec until = stk_in_ms(timeout_ms > 0 ? timeout_ms : 0);
+    uint64_t told = 1;
     int rc, timed_out = 0;
 
     for (;;) {
@@ -193,14 +216,15 @@ static int wait_slot_locked(stk_engine *e, int timeout_ms, stk_error *err)
         e->waits_from = stk_now_ns();
         if (!since(e))
             atomic_store_explicit(&e->figures.waiting_since, e->waits_from, memory_order_relaxed);
-        if (e->plan->io.inline_mode) {
+        if (e->plan->io.inline_mode)
             timed_out = !stk_worker_step_locked(e) && timeout_ms >= 0 && passed(&until);
-        } else if (timeout_ms < 0) {
-            pthread_cond_wait(&e->ready, &e->lock);
-        } else {
-            timed_out = pthread_cond_timedwait(&e->ready, &e->lock, &until) == ETIMEDOUT;
-        }
+        else
+            timed_out = sleep_locked(e, timeout_ms < 0 ? NULL : &until);
         e->waits_from = 0;
+        if (s->state != STK_SLOT_READY && stk_now_ns() - since(e) >= told * e->plan->policy.wait_ns) {
+            told++;
+            stk_held_up_locked(e);
+        }
         if (timed_out && s->state != STK_SLOT_READY)
             return stk_fail(err, STK_ETIMEOUT, "no batch within %d ms", timeout_ms);
     }
@@ -232,7 +256,8 @@ static int hold_locked(stk_engine *e, stk_error *err)
         e->taken++;
         stk_count(&e->figures.batches, 1);
     } else {
-        e->held = (stk_held){ s->batch, s->epoch, s->step, s->share.start, s->share.count };
+        e->held = (stk_held){ s->batch, s->epoch, s->step, s->share.start, s->share.count,
+                              atomic_load_explicit(&s->skipped, memory_order_relaxed) };
         s->batch = NULL;
     }
     s->state = STK_SLOT_FREE;
@@ -317,6 +342,19 @@ static uint64_t epoch_steps(const stk_engine *e)
                                      : stk_schedule_steps(e->schedule, e->epoch);
 }
 
+/* Which thread consumes; its number is asked for when it is another one than before. */
+static void note_consumer(stk_engine *e)
+{
+    uint64_t self = (uint64_t)(uintptr_t)pthread_self(), ran, delayed;
+
+    if (atomic_load_explicit(&e->figures.consumer, memory_order_relaxed) == self)
+        return;
+    atomic_store_explicit(&e->figures.consumer, self, memory_order_relaxed);
+    stk_proc_thread((uint32_t)gettid(), &ran, &delayed);
+    atomic_store_explicit(&e->figures.consumer_ns, ran + delayed, memory_order_relaxed);
+    atomic_store_explicit(&e->figures.consumer_tid, (uint32_t)gettid(), memory_order_relaxed);
+}
+
 int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
 {
     uint64_t from;
@@ -327,7 +365,9 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
     if (e->held.batch)
         return 0;
     from = stk_now_ns();
+    note_consumer(e);
     STK_TRY(stk_engine_start(e, err));
+    stk_tune_look(e, from);
     if (e->plan->io.inline_mode)
         stk_stage_time_row(&e->worker[0]->m, STK_STAGE_IDLE); /* the caller was elsewhere */
     stk_stall_at(&e->plan->policy.stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
@@ -364,8 +404,12 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     e->held.batch = NULL;
     e->taken++;
     stk_count(&e->figures.batches, 1);
-    if (!atomic_load_explicit(&e->figures.first_batch_ns, memory_order_relaxed))
+    stk_count(&e->bad.skipped, e->held.skipped);
+    if (!atomic_load_explicit(&e->figures.first_batch_ns, memory_order_relaxed)) {
+        stk_count(&e->figures.first_wait_ns,
+                  atomic_load_explicit(&e->figures.data_wait_ns, memory_order_relaxed));
         stk_count(&e->figures.first_batch_ns, stk_now_ns() - e->figures.opened_ns);
+    }
     return 0;
 }
 
@@ -492,7 +536,7 @@ int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
     e->tickets = plan->batching.tickets;
     e->n_slots = plan->memory.slots;
     e->claim_size = plan->batching.claim_size;
-    atomic_store_explicit(&e->figures.ahead, e->n_slots, memory_order_relaxed);
+    stk_tune_open(e);
     assert(e->tickets && e->claim_size && e->n_slots && e->n_slots <= STK_MAX_SLOTS);
     init_locks(e);
     e->want_workers = plan->io.workers;

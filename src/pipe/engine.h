@@ -25,6 +25,7 @@ typedef struct stk_held { /* a batch that left the ring and is not handed out ye
     stk_batch *batch;     /* NULL: none */
     uint64_t epoch, step;
     uint64_t start, count; /* of its global batch */
+    uint32_t skipped;      /* bad samples that others stand in for */
 } stk_held;
 
 typedef struct stk_gpu_threads {
@@ -38,7 +39,11 @@ typedef struct stk_gpu_threads {
  * The second part changes under the lock, in a cache line that the others do not share. */
 typedef struct stk_engine_figures {
     uint64_t opened_ns, opened_ticks; /* never change */
-    _Alignas(64) _Atomic uint64_t batches, first_batch_ns;
+    uint64_t open_ns;                 /* that opening took; never changes */
+    _Alignas(64) _Atomic uint64_t batches, first_batch_ns, first_wait_ns;
+    _Atomic uint64_t consumer;     /* its pthread_self(), to see when it is another thread */
+    _Atomic uint32_t consumer_tid; /* 0: none came yet */
+    _Atomic uint64_t consumer_ns;  /* that it had run, or could have, when it came */
     _Atomic uint64_t next_ns;      /* all time in next() and peek(); of it: */
     _Atomic uint64_t data_wait_ns; /* no batch was ready */
     _Atomic uint64_t repair_ns;    /* rows that the GPU could not make */
@@ -50,8 +55,25 @@ typedef struct stk_engine_figures {
     _Atomic uint32_t ahead; /* slots that may be open, 1..n_slots; any thread changes it */
 } stk_engine_figures;
 
+typedef struct stk_tune_sums { /* ticks of all workers that work; the consumer's waiting */
+    uint64_t busy, reads, idle, wait_ns;
+} stk_tune_sums;
+
+typedef struct stk_tune { /* tune.c; the consumer's */
+    int workers;          /* how many work is left to the loader */
+    _Atomic int ahead;    /* likewise; any thread ends that by choosing a number */
+    uint32_t least, most; /* workers */
+    uint64_t at_ns, batches;
+    stk_tune_sums last;
+    uint32_t was;  /* batches ahead before the last look raised it; 0: it did not */
+    double before; /* share of waiting then */
+    uint32_t calm, tired;
+    int skip; /* other workers worked in part of the time since */
+    _Atomic uint32_t depth; /* reads that are begun before rows that came are made */
+} stk_tune;
+
 typedef struct stk_bad_samples { /* on_error="skip" */
-    _Atomic uint64_t skipped;
+    _Atomic uint64_t skipped; /* in batches that were handed out: the consumer's */
     _Atomic uint32_t of_epoch[STK_EPOCHS];
     stk_error *list;    /* the first STK_KEPT_SKIPS */
     _Atomic uint32_t n; /* grows under the lock, with release: what is below stays */
@@ -88,6 +110,7 @@ struct stk_engine {
     stk_ledger_writer *ledger;         /* the consumer's; NULL: none is kept */
     stk_request **arrived;             /* lock: heap by ticket, n_arrived of cap max_requests */
     stk_request *idle;                 /* lock */
+    stk_request *all;                  /* lock: every request there is */
     uint32_t n_requests, max_requests; /* lock */
     stk_worker *worker[STK_MAX_WORKERS];
     _Atomic uint32_t n_workers; /* threads there are; grows under the lock, with release */
@@ -96,6 +119,7 @@ struct stk_engine {
     uint32_t want_workers;
     int stop;         /* lock */
 
+    stk_tune tune;
     stk_io_threads io;
     stk_gpu_threads gpu;
     stk_engine_figures figures;
@@ -128,6 +152,15 @@ int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error 
 int stk_room_row(stk_maker *m, uint64_t ticket, size_t room, stk_error *err); /* wait_room() */
 int stk_room_pause(stk_engine *e); /* 1: others had memory, try again; 0: that would be in vain */
 
+int stk_engine_workers(stk_engine *e, uint32_t n, stk_error *err); /* as set_workers(), by tune.c */
+
+/* tune.c */
+void stk_tune_open(stk_engine *e);
+void stk_tune_look(stk_engine *e, uint64_t now); /* the consumer's, before it takes a batch */
+
+/* held_up.c: what the consumer waits for, as a line of the log; lets the lock go meanwhile */
+void stk_held_up_locked(stk_engine *e);
+
 /* stats.c */
 void stk_engine_stats(const stk_engine *e, stk_stats *out); /* Thread: any, until close */
 int stk_engine_skipped(const stk_engine *e, uint64_t i,
@@ -135,6 +168,8 @@ int stk_engine_skipped(const stk_engine *e, uint64_t i,
 void stk_engine_note_fill(
     stk_engine *e); /* the consumer's epoch is another: how full its rows are */
 int stk_engine_doing(const stk_engine *e, uint32_t i, stk_doing *out);      /* Thread: any */
+/* sight.c */
+void stk_engine_sight(const stk_engine *e, stk_sight *out);                 /* Thread: any */
 uint32_t stk_engine_held(const stk_engine *e); /* batches whose memory the consumer has */
 
 static inline uint64_t stk_head(const stk_engine *e)

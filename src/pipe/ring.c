@@ -62,6 +62,7 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     s->rc = 0;
     s->err_row = UINT32_MAX;
     s->stage = 0;
+    atomic_store_explicit(&s->skipped, 0, memory_order_relaxed);
     s->batch = b;
     s->ticket = (stk_slot_ticket){ { stage_done }, e, s };
     b->epoch = s->epoch;

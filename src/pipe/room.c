@@ -83,6 +83,8 @@ int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error 
     uint64_t seen = stk_account_watch(e->plan->memory.reads);
     int rc, room = 1;
 
+    uint64_t from = stk_ticks();
+
     atomic_fetch_add(&e->low_memory, 1);
     w->short_since = 0;
     while ((rc = begin(w, r, err)) == STK_ELIMIT && room) {
@@ -93,6 +95,7 @@ int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error 
     }
     atomic_fetch_sub(&e->low_memory, 1);
     stk_account_unwatch(e->plan->memory.reads);
+    stk_count(&w->m.count.room, stk_ticks() - from);
     if (rc == STK_ELIMIT)
         rc = err->code = STK_ENOMEM; /* not the sample's fault: never skipped */
     return rc;
@@ -143,6 +146,7 @@ int stk_room_row(stk_maker *m, uint64_t ticket, size_t room, stk_error *err)
     stk_scratch *s = &w->m.scratch;
     stk_patience patience = { enough, w };
     size_t need = stk_scratch_needs(s), want = need + need / 16 + ((size_t)1 << 20);
+    uint64_t from = stk_ticks();
     int rc;
 
     if (s->shortage == STK_SHORT_FOREVER) {
@@ -158,6 +162,7 @@ int stk_room_row(stk_maker *m, uint64_t ticket, size_t room, stk_error *err)
     rc = stk_account_reserve(&e->plan->memory.ration->account, want + room, ticket, &patience);
     atomic_fetch_sub(&e->n_short, 1);
     atomic_fetch_sub(&e->low_memory, 1);
+    stk_count(&w->m.count.room, stk_ticks() - from);
     if (rc == STK_ENOMEM && want > need &&
         stk_account_take(&e->plan->memory.ration->account, need + room)) {
         want = need;

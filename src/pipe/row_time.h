@@ -12,6 +12,7 @@ static inline void time_begin(stk_worker *w)
 {
 #if STK_COUNTERS
     w->m.row_from = stk_ticks();
+    w->m.fetch_share = 1;
 #else
     (void)w;
 #endif
@@ -41,8 +42,9 @@ static inline void time_made(stk_worker *w, uint64_t fetched)
     }
     now = stk_ticks();
     all = now - w->m.last;
-    fetch = (uint64_t)((double)all * (double)(fetched - w->m.row_from) /
-                       (double)(now - w->m.row_from + 1));
+    w->m.fetch_share =
+        (double)(fetched - w->m.row_from) / (double)(now - w->m.row_from + 1);
+    fetch = (uint64_t)((double)all * w->m.fetch_share);
     stk_count(&w->m.count.ticks[STK_STAGE_FETCH], fetch);
     stk_count(&w->m.count.ticks[STK_STAGE_VALUE], all - fetch);
     stk_took(&w->m, STK_STAGE_FETCH, fetched - w->m.row_from);
@@ -58,6 +60,22 @@ static inline uint64_t time_run(stk_worker *w, stk_stage_id stage)
     stk_count(&w->m.count.bytes, w->m.bytes);
     w->m.rows = w->m.bytes = 0;
     return stk_stage_time(&w->m, stage);
+}
+
+/* The same where one row was timed: the others were as it was. */
+static inline void time_rest(stk_worker *w)
+{
+    uint64_t from = w->m.last, fetch;
+
+    stk_count(&w->m.count.samples, w->m.rows);
+    stk_count(&w->m.count.bytes, w->m.bytes);
+    w->m.rows = w->m.bytes = 0;
+#if STK_COUNTERS
+    w->m.last = stk_ticks();
+#endif
+    fetch = (uint64_t)((double)(w->m.last - from) * w->m.fetch_share);
+    stk_count(&w->m.count.ticks[STK_STAGE_FETCH], fetch);
+    stk_count(&w->m.count.ticks[STK_STAGE_VALUE], w->m.last - from - fetch);
 }
 
 /* Rows that none was timed of: their mean counts once. */

@@ -38,6 +38,7 @@ struct stk_slot {
     stk_batch *batch;
     const stk_row_table *table; /* how its rows are made */
     uint32_t stage;             /* the next one to run */
+    _Atomic uint32_t skipped;   /* bad samples that others stand in for */
     stk_slot_ticket ticket;
     int rc;           /* lock: failure of the lowest row */
     uint32_t err_row; /* lock */

@@ -129,6 +129,9 @@ static void worker_figures(const stk_engine *e, double ns_per_tick, stk_stats *s
         s->samples += get(&c->samples);
         s->bytes += get(&c->bytes);
         s->cold_reads += get(&c->cold);
+        s->remote_reads += get(&c->remote);
+        s->read_wait_ns += (uint64_t)((double)get(&c->read_wait) * ns_per_tick);
+        s->room_ns += (uint64_t)((double)get(&c->room) * ns_per_tick);
         s->jpeg_seek += get(&c->lane[STK_LANE_SEEK]);
         s->jpeg_misfit += get(&c->lane[STK_LANE_MISFIT]);
         s->jpeg_fallback += get(&c->lane[STK_LANE_FALLBACK]);
@@ -142,6 +145,9 @@ static void ring_figures(const stk_engine *e, uint64_t now, stk_stats *s)
 
     s->batches = get(&f->batches);
     s->first_batch_ns = get(&f->first_batch_ns);
+    s->first_wait_ns = get(&f->first_wait_ns);
+    s->elapsed_ns = now - f->opened_ns;
+    s->open_ns = f->open_ns;
     s->wait_ns = get(&f->data_wait_ns);
     s->repair_ns = get(&f->repair_ns);
     s->ledger_ns = get(&f->ledger_ns);

@@ -8,6 +8,7 @@
  * first keep enough of them in flight and only then decode. */
 #include <assert.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pipe/engine.h"
 #include "pipe/row_time.h"
@@ -54,6 +55,7 @@ static void request_arrived(stk_request *r)
     stk_engine *e = r->owner;
 
     stk_stall_at(&e->plan->policy.stall, STK_STALL_ARRIVED, r->ticket);
+    atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
     pthread_mutex_lock(&e->lock);
     heap_push_locked(e, r);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
@@ -74,6 +76,8 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
     (*out)->async = &e->io.async;
     (*out)->open_root = e->plan->chains.open_root;
     (*out)->fallback = e->plan->chains.fallback;
+    (*out)->all = e->all;
+    e->all = *out;
     e->n_requests++;
     return 0;
 }
@@ -182,7 +186,7 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
     if (!s->table->replaceable || r->index_failed || !skippable(*rc))
         return 0;
     record_skip(e, err);
-    atomic_fetch_add_explicit(&e->bad.skipped, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->skipped, 1, memory_order_relaxed);
     n = atomic_fetch_add_explicit(&e->bad.of_epoch[s->epoch % STK_EPOCHS], 1,
                                   memory_order_relaxed) +
         1;
@@ -238,12 +242,17 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     int rc;
 
     stk_count(&w->m.count.cold, 1);
+    if (r->file && r->file->source->can & STK_SOURCE_REMOTE)
+        stk_count(&w->m.count.remote, 1);
+    atomic_store_explicit(&r->waiting, r->ticket + 1, memory_order_relaxed);
     atomic_store_explicit(&e->cold, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
     rc = stk_request_submit(r, e->plan->io.inline_mode || w->synchronous ? NULL : stk_io_queue, e,
                             err);
-    if (rc != STK_PENDING)
+    if (rc != STK_PENDING) {
+        atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
         atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
+    }
     return rc;
 }
 
@@ -420,6 +429,16 @@ int stk_worker_take_arrived(stk_worker *w)
     return 1;
 }
 
+/* The time since the last lap was for nothing but reads that are on their way. */
+static void time_reads(stk_worker *w)
+{
+    uint64_t ticks = stk_stage_time(&w->m, STK_STAGE_IDLE);
+
+    stk_count(&w->m.count.read_wait, ticks);
+    if (ticks)
+        stk_took(&w->m, STK_STAGE_IDLE, ticks);
+}
+
 /* Wait until a request can be had: some are in flight, so one will arrive. */
 static void wait_request(stk_worker *w)
 {
@@ -433,10 +452,12 @@ static void wait_request(stk_worker *w)
                 e->plan->io.driven[i]->drive(1);
             continue;
         }
+        stk_stage_time(&w->m, STK_STAGE_FETCH);
         pthread_mutex_lock(&e->lock);
         while (!e->idle && !atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
             pthread_cond_wait(&e->work, &e->lock);
         pthread_mutex_unlock(&e->lock);
+        time_reads(w);
     }
 }
 
@@ -515,7 +536,7 @@ static uint32_t run_requests(stk_worker *w, const run *u)
     for (uint32_t i = 0; i < u->rows; i++)
         done += (uint32_t)run_row(w, u, i);
     w->m.row_from = 0; /* its bytes may be on their way */
-    time_run(w, STK_STAGE_FETCH);
+    time_rest(w);
     return done;
 }
 
@@ -625,7 +646,8 @@ int stk_worker_step(stk_worker *w)
     stk_engine *e = w->engine;
 
     if (atomic_load_explicit(&e->cold, memory_order_relaxed) &&
-        atomic_load_explicit(&e->inflight, memory_order_relaxed) < e->plan->io.depth &&
+        atomic_load_explicit(&e->inflight, memory_order_relaxed) <
+            atomic_load_explicit(&e->tune.depth, memory_order_relaxed) &&
         own_request(w) && run_claim(w))
         return 1;
     if (stk_worker_take_arrived(w))
@@ -711,8 +733,9 @@ void *stk_worker_main(void *arg)
 {
     stk_worker *w = arg;
     stk_engine *e = w->engine;
-    int stop = 0;
+    int stop = 0, reads;
 
+    atomic_store_explicit(&w->tid, (uint32_t)gettid(), memory_order_relaxed);
     if (e->plan->io.bound)
         stk_cpu_bind(e->plan->io.node, e->want_workers);
     w->m.last = stk_ticks();
@@ -726,9 +749,12 @@ void *stk_worker_main(void *arg)
 
             if (e->stop || (!parked && can_work_locked(w)))
                 break;
+            reads = !parked && atomic_load_explicit(&e->inflight, memory_order_relaxed);
             e->n_resting++;
             pthread_cond_wait(parked ? &e->parked : &e->work, &e->lock);
             e->n_resting--;
+            if (reads)
+                time_reads(w);
         }
         stop = e->stop;
         pthread_mutex_unlock(&e->lock);

@@ -13,6 +13,7 @@ typedef struct stk_worker {
     uint32_t number;
     pthread_t thread;
     stk_request *req; /* NULL: it is on its way */
+    _Atomic uint32_t tid; /* of its thread; 0: it has none yet */
     int synchronous;  /* the repair worker, on the consumer's thread: reads wait */
     uint64_t short_since; /* nanoseconds: no thread could give memory since then; 0: one can */
 } stk_worker;

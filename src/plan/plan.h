@@ -37,6 +37,7 @@ typedef struct stk_plan_policy { /* what holds for every row */
     stk_registry *registry; /* what chains may name, and decoders; NULL: the process's */
     stk_draw_observer watch;        /* called after each draw; drawn NULL: none */
     stk_log log;
+    uint64_t wait_ns; /* a consumer that waits for longer is told for what, in the log */
     stk_stall stall;
 } stk_plan_policy;
 
@@ -81,6 +82,8 @@ typedef struct stk_plan_batching {
 typedef struct stk_plan_memory {
     uint64_t limit;
     uint32_t slots;     /* of the ring */
+    int slots_short;    /* memory_limit allows no more of them */
+    int slots_free;     /* their number is left to the loader: fewer are used while that is enough */
     uint32_t open_slots; /* so many are free before new ones open; 0: at once */
     uint32_t wake_slots; /* so many are claimed before a consumer that waits is woken; 0: at once */
     int pinned;         /* the pool's memory is page-locked */
@@ -111,6 +114,7 @@ typedef struct stk_plan_outputs { /* what batches need, also after the loader is
 
 typedef struct stk_plan_io {
     uint32_t workers;        /* at the start */
+    int workers_free;        /* how many is left to the loader: fewer work while that is enough */
     uint32_t threads, depth; /* that block; reads in flight */
     int inline_mode;         /* num_workers=0: the consumer is the worker */
     int bound, node;         /* workers stay near this NUMA node (-1: not known); 0: anywhere */

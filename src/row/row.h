@@ -30,7 +30,8 @@
  * cache lines. */
 typedef struct stk_counters {
     _Alignas(64) _Atomic uint64_t ticks[STK_STAGES];
-    _Atomic uint64_t samples, bytes, cold;
+    _Atomic uint64_t samples, bytes, cold, remote;
+    _Atomic uint64_t read_wait, room; /* ticks: of idle, until reads came; for memory */
     _Atomic uint64_t lane[STK_LANES]; /* pictures */
     _Atomic uint64_t doing, since;    /* stage << 48 | ticket, and from which tick on */
     _Alignas(64) _Atomic uint32_t times[STK_STAGES][STK_TIMES]; /* how many took 2^k ticks */
@@ -41,6 +42,7 @@ typedef struct stk_maker { /* what a worker makes rows with */
     uint64_t last;        /* tick of the last lap */
     uint64_t rows, bytes; /* of the run in hand, counted at its end */
     uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
+    double fetch_share;   /* of the time of the row that was timed; 1 before that */
     stk_row_arena cut;
     stk_scratch scratch;
     uint64_t ticket;   /* immediate rows: the first of those in hand */
@@ -188,6 +190,7 @@ void stk_row_gpu_find(stk_row *x);   /* a table's find() */
 void stk_row_gpu_forget(stk_row *x); /* ... that finds nothing */
 void stk_row_gpu_note(stk_row *x);
 extern const stk_row_ops stk_row_dense, stk_row_ragged, stk_row_bytes; /* row_value.c */
+extern const stk_row_ops stk_row_turned;       /* values that steps make others of */
 extern const stk_row_ops stk_row_bytes_direct; /* read straight into the row, where it can be */
 extern const stk_row_ops stk_row_length_bytes, stk_row_length_value; /* row_length.c */
 extern const stk_row_ops stk_row_packed;                             /* row_packed.c */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_value.c - bytes as they are, and values: parsed straight into the row where its size is
  * known, else into room cut off a ragged output. */
+#include <assert.h>
 #include <string.h>
 
 #include "row/row.h"
@@ -119,7 +120,11 @@ int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size
     const stk_chain *c = stk_row_chain(x);
     size_t bytes;
 
-    *spec = c->pack ? c->raw : c->spec;
+    *spec = c->pack ? c->raw : c->n_turns ? c->parsed : c->spec;
+    if (c->n_turns) {
+        spec->most = c->spec.most;
+        spec->keep_last = c->spec.keep_last;
+    }
     STK_TRY(c->parse->codec->shape(c->parse->state, in, spec, err));
     bytes = stk_dtype_size(spec->dtype);
     if (!bytes || spec->ndim >= STK_MAX_DIMS)
@@ -181,6 +186,75 @@ static int make_ragged(stk_row *x, stk_error *err)
     STK_TRY(value_place(x, &spec, bytes, &dst, err));
     return s->codec->parse(s->state, in, dst, err);
 }
+
+/* ---- values that steps turn into others ---- */
+
+/* The sample's numbers as its codec makes them, in scratch. */
+static int parse_turned(stk_row *x, stk_value_row *row, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    stk_spec spec = c->parsed;
+    stk_bytes in;
+    size_t bytes = stk_dtype_size(spec.dtype);
+
+    stk_scratch_reset(&x->m->scratch);
+    STK_TRY(stk_row_input(x, &in, err));
+    for (uint32_t i = 0; i < spec.ndim; i++)
+        bytes *= spec.out == STK_OUT_DENSE ? (size_t)spec.shape[i] : 1;
+    if (c->parsed.out != STK_OUT_DENSE)
+        STK_TRY(stk_value_shape(x, in, &spec, &bytes, err));
+    *row = (stk_value_row){ .dtype = spec.dtype, .ndim = spec.ndim };
+    memcpy(row->shape, spec.shape, sizeof row->shape);
+    row->data = stk_scratch_get(&x->m->scratch, bytes + 1);
+    if (!row->data)
+        return stk_fail_nomem(err, bytes);
+    STK_TRY(c->parse->codec->parse(c->parse->state, in, row->data, err));
+    if (spec.most && spec.ndim && row->shape[0] > spec.most) {
+        size_t each = bytes / (size_t)row->shape[0];
+
+        if (spec.keep_last)
+            row->data = (uint8_t *)row->data + each * (size_t)(row->shape[0] - spec.most);
+        row->shape[0] = spec.most;
+    }
+    return 0;
+}
+
+static int put_turned(stk_row *x, const stk_value_row *row, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    size_t bytes = stk_dtype_size(row->dtype);
+    stk_spec spec = { .dtype = row->dtype, .ndim = row->ndim };
+    void *dst;
+
+    for (uint32_t i = 0; i < row->ndim; i++)
+        bytes *= (size_t)row->shape[i];
+    if (c->row_bytes) {
+        assert(bytes == c->row_bytes); /* what the plan settled */
+        memcpy(stk_batch_place(x->batch, x->output, x->row), row->data, bytes);
+        return 0;
+    }
+    memcpy(spec.shape, row->shape, sizeof spec.shape);
+    STK_TRY(stk_value_check(x, row->ndim ? row->shape[0] : 0, err));
+    STK_TRY(value_place(x, &spec, bytes, &dst, err));
+    memcpy(dst, row->data, bytes);
+    return 0;
+}
+
+static int make_turned(stk_row *x, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    stk_value_row row;
+
+    STK_TRY(parse_turned(x, &row, err));
+    for (uint32_t i = 0; i < c->n_steps; i++)
+        if (c->step[i].op && c->step[i].op->value)
+            STK_TRY(c->step[i].op->value(c->step[i].state, &row, &x->m->scratch, err));
+    return put_turned(x, &row, err);
+}
+
+const stk_row_ops stk_row_turned = { .name = "value_turned",
+                                     .make = make_turned,
+                                     .finish = stk_value_pad };
 
 const stk_row_ops stk_row_ragged = { .name = "value_ragged",
                                      .make = make_ragged,

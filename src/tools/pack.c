@@ -17,7 +17,7 @@
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/opts.h"
-#include "data/data.h"
+#include "data/shard_data.h"
 #include "order/order.h"
 #include "tools/pack_stamp.h"
 #include "base/jobs.h"
@@ -26,6 +26,7 @@
 #define MAX_SHARDS (1u << 24)
 #define PACK_VERSION 1u /* in the fingerprint: change it when the bytes that are written change */
 #define TELL_EVERY_NS 50000000u
+#define STK_SUFFIX 16 /* bytes of a picture's suffix */
 
 typedef struct pack {
     stk_dataset *ds;
@@ -43,6 +44,13 @@ typedef struct pack {
     stk_mutex lock;
     uint64_t told_ns; /* lock */
 } pack;
+
+static uint64_t is_folder(const pack *p)
+{
+    const stk_shard_data *d = stk_shard_data_of(p->ds);
+
+    return d && !strcmp(stk_index_format(d->index), "folder");
+}
 
 static uint64_t sample_at(const pack *p, uint64_t position)
 {
@@ -116,7 +124,7 @@ static int weigh(pack *p, uint64_t id, uint64_t *bytes, stk_error *err)
 static int plan_source(pack *p, stk_error *err)
 {
     uint64_t head[] = {
-        PACK_VERSION,         p->o.samples,          p->o.bytes, p->o.shuffle == STK_YES, p->o.seed,
+        PACK_VERSION + is_folder(p), p->o.samples,          p->o.bytes, p->o.shuffle == STK_YES, p->o.seed,
         (uint64_t)p->o.mtime, stk_dataset_len(p->ds)
     };
 
@@ -244,12 +252,29 @@ static int look(pack *p, stk_error *err)
 
 /* ---- one shard ---- */
 
+/* A folder's picture "cat/1.jpg" becomes the member cat/1.jpg, and not cat/1_jpg.image: readers such as
+ * WebDataset choose a decoder by the suffix.  suffix: STK_SUFFIX bytes. */
+static void name_picture(const pack *p, stk_bytes *key, stk_part *image, char *suffix)
+{
+    const uint8_t *dot = key->len ? memrchr(key->data, '.', key->len) : NULL;
+    size_t len = dot ? key->len - (size_t)(dot - key->data) - 1 : 0;
+
+    if (!is_folder(p) || strcmp(image->name, "image") != 0 || !len || len >= STK_SUFFIX)
+        return;
+    for (size_t i = 0; i < len; i++)
+        suffix[i] = (char)(dot[1 + i] >= 'A' && dot[1 + i] <= 'Z' ? dot[1 + i] + 32 : dot[1 + i]);
+    suffix[len] = 0;
+    key->len = (size_t)(dot - key->data);
+    image->name = suffix;
+}
+
 static int write_sample(pack *p, stk_sample_out *out, stk_tar_writer *tar, uint64_t id,
                         stk_error *err)
 {
     stk_sample *s = NULL;
+    char suffix[STK_SUFFIX];
     stk_part *parts;
-    stk_bytes key;
+    stk_bytes key, name;
     uint32_t n;
     int rc;
 
@@ -260,8 +285,11 @@ static int write_sample(pack *p, stk_sample_out *out, stk_tar_writer *tar, uint6
     rc = parts ? 0 : stk_fail_nomem(err, n * sizeof *parts);
     for (uint32_t k = 0; rc == 0 && k < n; k++)
         parts[k].name = stk_sample_field(s, k, &parts[k].data, &parts[k].len);
+    name = key;
+    if (rc == 0 && n)
+        name_picture(p, &name, &parts[0], suffix);
     if (rc == 0)
-        rc = stk_sample_out_check(out, key, parts, n, err);
+        rc = stk_sample_out_check(out, name, parts, n, err);
     if (rc < 0)
         stk_error_at(err, stk_sample_shard(s), STK_NO_OFFSET, key);
     if (rc == 0)

@@ -36,6 +36,8 @@ Commands:
   ops     list formats, codecs and ops with their arguments
   bench   load as a training loop would, and say how fast and what is slow
   ledger  which samples was a run given, when, and which twice or never?
+  doctor  why is my GPU idle? names what holds loading up, and the remedy
+  plan    what will a run need of storage, network, PCIe and cores?
 
 A first walk:
   stoker index 'train-{000000..000099}.tar'     find every sample once; opening is instant from then on
@@ -76,7 +78,7 @@ def test_wrong_usage(stoker, args, line):
     fails(stoker(*args), 2, line)
 
 
-@pytest.mark.parametrize("command", ["index", "pack", "check", "ls", "cat", "ops", "bench", "ledger"])
+@pytest.mark.parametrize("command", ["index", "pack", "check", "ls", "cat", "ops", "bench", "ledger", "doctor", "plan"])
 def test_help_of_commands(stoker, command):
     done = stoker(command, "--help")
     assert done.code == 0 and done.err == ""
@@ -201,7 +203,7 @@ def test_index_columns(stoker, photos):
 KEYS = ["version", "dataset_samples", "dataset_shards", "fields", "batch_size", "workers", "slots", "open_s",
         "samples", "batches", "seconds", "samples_per_s", "mb_per_s", "first_batch_s", "cpu_s",
         "cpu_s_per_1000_samples", "consumer_wait_s", "median_batch_s", "epoch_gap_s", "skipped", "cold_reads",
-        "cold_by", "memory", "stages", "epochs"]
+        "cold_by", "memory", "stages", "epochs", "diagnosis"]
 
 
 def test_bench_json(stoker, photos):
@@ -226,7 +228,8 @@ def test_bench_page(stoker, photos):
     done = stoker("bench", "photos", "--epochs", "2", "--batch-size", "4", "--workers", "1")
     assert done.code == 0 and done.err == ""
     shape = re.sub(r"\d[\d.,]*", "N", re.sub(r" +", " ", done.out))
-    head, rates, stages, epochs = shape.split("\n\n")
+    head, rates, stages, epochs, sentence = shape.split("\n\n")
+    assert sentence.count("\n") == 1 and ": " in sentence
     assert head.splitlines()[0] == "N samples in N shards, opened in N ms; batches of N N worker, N made ahead"
     assert [line.split(" N")[0].strip() for line in rates.splitlines()] == [
         "samples/s", "MB/s", "time to first batch", "CPU time", "peak memory", "consumer waited",

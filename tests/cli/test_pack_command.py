@@ -137,7 +137,7 @@ def test_folder_with_classes(stoker, tmp_path):
     assert stoker("pack", "photos", "out").code == 0
     assert (tmp_path / "out/classes.txt").read_text() == "cat\ndog\n"
     assert [(n, d) for n, d in members(tmp_path / "out/shard-000000.tar") if n.endswith(".cls")] == [
-        ("cat/a_1_jpg.cls", b"0"), ("cat/c_jpg.cls", b"0"), ("dog/b_jpg.cls", b"1")]
+        ("cat/a_1.cls", b"0"), ("cat/c.cls", b"0"), ("dog/b.cls", b"1")]
     (tmp_path / "out/classes.txt").write_text("dog\ncat\n")
     fails(stoker("pack", "photos", "out"), 2, "out/classes.txt is another list of classes: take another place, or "
           "replace it (--force, force=True)")

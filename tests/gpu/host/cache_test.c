@@ -305,7 +305,7 @@ static void what_it_needs(void **state)
     (void)state;
     o.device = NULL;
     refused(o, "is for device");
-    refused(options("disk", 0), "device or none");
+    refused(options("disk", 0), "none device");
     o = options("none", 1 << 20);
     refused(o, "ask for that too");
     o = options("device", 0);

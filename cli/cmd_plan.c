@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_plan.c - stoker plan: what a training run needs of its data, before it is started. */
+#include <string.h>
+
+#include "bench.h"
+
+#define MS_PER_S 1e3
+
+static int open_data(const cli_args *a, stk_need *n)
+{
+    stk_dataset_options o = { .size = sizeof o, .log = cli_log, .cache_dir = cli_value(a, "cache-dir"),
+                              .format = cli_value(a, "format") };
+    stk_fingerprint print = { 0 };
+    stk_dataset *ds = NULL;
+    stk_error err;
+    int rc;
+
+    if (!cli_words(a))
+        return 0;
+    rc = stk_dataset_open(&ds, cli_word_list(a), cli_words(a), &o, &err);
+    if (rc == 0)
+        rc = stk_dataset_print(ds, &print, &err);
+    n->samples = ds ? (double)stk_dataset_len(ds) : 0;
+    n->sample_bytes = n->samples > 0 ? (double)print.bytes / n->samples : 0;
+    stk_dataset_unref(&ds);
+    if (rc < 0)
+        return cli_failed(&err);
+    if (n->samples > 0)
+        return 0;
+    cli_usage("the data set has no samples: there is nothing to plan for");
+    return CLI_FAILED;
+}
+
+static int bytes_value(const cli_args *a, const char *name, double *v)
+{
+    uint64_t bytes = 0;
+
+    if (!cli_value(a, name))
+        return 0;
+    if (cli_size_value(a, name, &bytes))
+        return CLI_USAGE;
+    *v = (double)bytes;
+    return 0;
+}
+
+/* What was given in place of what the data says, or where there is none. */
+static int read_need(const cli_args *a, stk_need *n)
+{
+    double step_ms = 0, load_ms = 0;
+    int bad = cli_number(a, "step-ms", 1e-3, 1e9, &step_ms) || cli_number(a, "rate", 1e-6, 1e15, &n->rate) ||
+              cli_number(a, "batch-size", 1, 1e9, &n->batch) || cli_number(a, "gpus", 1, 1e6, &n->gpus) ||
+              cli_number(a, "samples", 1, 1e18, &n->samples) ||
+              cli_number(a, "load-ms", 0, 1e9, &load_ms) ||
+              cli_number(a, "loader-rate", 1e-6, 1e15, &n->loader_rate) ||
+              cli_number(a, "gpu-hour", 0, 1e6, &n->gpu_hour) ||
+              bytes_value(a, "sample-bytes", &n->sample_bytes) ||
+              bytes_value(a, "row-bytes", &n->row_bytes) || bytes_value(a, "storage", &n->storage_rate) ||
+              bytes_value(a, "pcie", &n->link_rate);
+
+    n->step_s = step_ms / MS_PER_S;
+    n->load_s = load_ms / MS_PER_S;
+    return bad ? CLI_USAGE : 0;
+}
+
+/* --bench: how fast the data is loaded here, and what a sample costs. */
+static int measure(const cli_args *a, stk_need *n)
+{
+    bench_result r;
+    int rc;
+
+    if (!cli_value(a, "bench") || !cli_words(a))
+        return 0;
+    rc = bench_run(&(bench_how){ .args = a, .seconds = 3 }, &r);
+    if (rc)
+        return rc;
+    n->loader_rate = r.seconds > 0 ? (double)r.samples / r.seconds : 0;
+    n->load_s = r.samples ? r.cpu_seconds / (double)r.samples : 0;
+    bench_free(&r);
+    return 0;
+}
+
+/* ---- people ---- */
+
+static void line_bytes(const char *name, double bytes, const char *unit)
+{
+    char text[16];
+
+    if (bytes >= 0)
+        cli_put(stdout, "  %-34s%12s%s\n", name, stk_size_format(text, (uint64_t)bytes), unit);
+}
+
+static void line(const char *name, double v, const char *unit)
+{
+    if (v >= 0)
+        cli_put(stdout, v < 100 ? "  %-34s%12.2f %s\n" : "  %-34s%12.0f %s\n", name, v, unit);
+}
+
+static void line_time(double s)
+{
+    if (s < 0)
+        return;
+    if (s >= 2 * 86400)
+        line("an epoch", s / 86400, "days");
+    else if (s >= 2 * 3600)
+        line("an epoch", s / 3600, "hours");
+    else
+        line("an epoch", s, "s");
+}
+
+static void print(const stk_plan_figures *f)
+{
+    line("samples", f->samples_rate, "/s");
+    line("steps", f->steps_rate, "/s");
+    line_bytes("from storage", f->storage_rate, "/s");
+    line_bytes("to each GPU (PCIe)", f->link_rate, "/s");
+    line("a batch over PCIe", f->link_s < 0 ? -1 : f->link_s * MS_PER_S, "ms");
+    line("cores to make samples", f->cores, "");
+    line_bytes("to cache all of it", f->cache_bytes, "");
+    line_time(f->epoch_s);
+    line("GPU busy, loading overlapped", f->use_overlapped < 0 ? -1 : 100 * f->use_overlapped, "%");
+    line("GPU busy, loading in series", f->use_serial < 0 ? -1 : 100 * f->use_serial, "%");
+    line("idle GPUs cost", f->idle_cost_month, "$ a month");
+}
+
+static void real_or_null(cli_json *j, const char *key, double v)
+{
+    if (v < 0)
+        cli_json_text(j, key, NULL);
+    else
+        cli_json_real(j, key, v);
+}
+
+static void print_json(const stk_plan_figures *f)
+{
+    cli_json j = { .to = stdout };
+
+    cli_json_open(&j, NULL, '{');
+    real_or_null(&j, "samples_per_s", f->samples_rate);
+    real_or_null(&j, "steps_per_s", f->steps_rate);
+    real_or_null(&j, "storage_bytes_per_s", f->storage_rate);
+    real_or_null(&j, "pcie_bytes_per_s", f->link_rate);
+    real_or_null(&j, "pcie_batch_s", f->link_s);
+    real_or_null(&j, "cores", f->cores);
+    real_or_null(&j, "cache_bytes", f->cache_bytes);
+    real_or_null(&j, "epoch_s", f->epoch_s);
+    real_or_null(&j, "gpu_use_overlapped", f->use_overlapped);
+    real_or_null(&j, "gpu_use_serial", f->use_serial);
+    real_or_null(&j, "idle_cost_month", f->idle_cost_month);
+    cli_json_close(&j, '}');
+}
+
+static int run(const cli_args *a)
+{
+    stk_need n = { .size = sizeof n };
+    stk_plan_figures f = { .size = sizeof f };
+    stk_error err;
+    int rc = open_data(a, &n);
+
+    if (rc == 0)
+        rc = measure(a, &n);
+    if (rc == 0)
+        rc = read_need(a, &n);
+    if (rc == 0 && n.step_s <= 0 && n.rate <= 0)
+        return cli_usage("how fast is the model? give --step-ms MS (of one step) or --rate N (samples/s of one GPU)");
+    if (rc == 0 && stk_plan_need(&n, &f, &err) < 0)
+        return cli_failed(&err);
+    if (rc == 0)
+        (cli_value(a, "json") ? print_json : print)(&f);
+    return rc;
+}
+
+static const cli_option options[] = {
+    { "step-ms", "MS", NULL, "a training step takes so long without loading" },
+    { "rate", "N", NULL, "in its place: samples/s of one GPU" },
+    { "batch-size", "N", "1", "samples of a step on one GPU" },
+    { "gpus", "N", "1", "GPUs that train" },
+    { "samples", "N", "the data's", "samples of an epoch, or tokens" },
+    { "sample-bytes", "SIZE", "the data's mean", "of a sample as it is stored" },
+    { "row-bytes", "SIZE", NULL, "of a sample as it goes to the GPU: 3 x 224 x 224 x 2 for f16" },
+    { "load-ms", "MS", NULL, "CPU time of one core to make a sample" },
+    { "loader-rate", "N", NULL, "samples/s that are loaded" },
+    { "bench", NULL, NULL, "measure both on the data, for 3 seconds" },
+    { "storage", "SIZE", NULL, "bytes/s that the storage gives: 500MB" },
+    { "pcie", "SIZE", NULL, "bytes/s to a GPU: 28GB" },
+    { "gpu-hour", "PRICE", NULL, "of one GPU, for what idle ones cost" },
+    { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
+      "where indexes of read-only data go" },
+    { "format", "NAME", "found by looking",
+      "how the shards are laid out; 'stoker ops' lists formats" },
+    { NULL },
+};
+
+const cli_command cli_plan = {
+    .name = "plan",
+    .synopsis = "[DATA...] --step-ms MS | --rate N [options]",
+    .summary = "what will a run need of storage, network, PCIe and cores?",
+    .about = "From the data's index and the time of a training step: samples/s, bytes/s from storage and\n"
+             "over PCIe, cores, cache size, the time of an epoch, how busy the GPUs will be and what idle\n"
+             "ones cost.  Only what follows from what is known is printed.  docs/seeing.md has worked\n"
+             "examples.",
+    .examples = "  stoker plan photos/ --step-ms 120 --batch-size 256 --gpus 8 --bench\n"
+                "  stoker plan --samples 100e9 --rate 500e3\n",
+    .options = options,
+    .min_words = 0,
+    .max_words = -1,
+    .run = run,
+};

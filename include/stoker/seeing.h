@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* seeing.h - what holds a training loop up: figures of a consumer at two moments become one sentence.
+ *
+ * A sight is what is known of one consumer and its loader at one moment: sums that only grow, and a few
+ * settings.  stk_loader_sight() takes it of our loaders; Python takes it of any iterable
+ * (stoker.watch()).  stk_diagnose() compares two of them, and the same rules speak for both. */
+#ifndef STOKER_SEEING_H
+#define STOKER_SEEING_H
+
+#include <stoker/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum stk_cause {
+    STK_CAUSE_NONE,      /* too little was seen */
+    STK_CAUSE_MODEL,     /* the step itself: batches are ready when they are asked for */
+    STK_CAUSE_CONSUMER,  /* the loop's own code on the CPU, not the device */
+    STK_CAUSE_START,     /* opening, and waiting for first batches */
+    STK_CAUSE_STORAGE,   /* reads of local files */
+    STK_CAUSE_NETWORK,   /* reads from far away */
+    STK_CAUSE_DECODE,
+    STK_CAUSE_AUGMENT,
+    STK_CAUSE_PYTHON,    /* code of the data set, collate apart */
+    STK_CAUSE_COLLATE,
+    STK_CAUSE_COPY,      /* to the GPU */
+    STK_CAUSE_WORKERS,   /* too few, or more than cores */
+    STK_CAUSE_RING,      /* too few batches are made ahead */
+    STK_CAUSE_MEMORY,    /* memory_limit */
+    STK_CAUSE_NEIGHBOUR, /* another process on these cores */
+    STK_CAUSE_RANK,      /* another rank is the slow one, or this one */
+    STK_CAUSES
+} stk_cause;
+
+STK_API const char *stk_cause_name(stk_cause c); /* "decode"; a static string */
+
+/* Sums since the consumer began, in seconds unless said otherwise; a figure that is not known is
+ * negative.  `busy_s`: time of all workers together, by what they were at: of the causes STORAGE,
+ * NETWORK, DECODE, AUGMENT, PYTHON, COLLATE, MEMORY. */
+typedef struct stk_sight {
+    uint32_t size;
+    double at_s;           /* the moment, from when the loader was opened on */
+    double steps, samples, bytes;
+    double wait_s;         /* the consumer waited for data, start included */
+    double start_s;        /* of it: opening, first batches (of each epoch, where workers start again) */
+    double consumer_cpu_s; /* the consumer's thread ran on a core, or could have */
+    double busy_s[STK_CAUSES];
+    double idle_s;         /* workers had nothing to do */
+    double delay_s;        /* workers could run, and no core was free */
+    double others_s;       /* CPU time that other processes had of our cores */
+    double copy_s;         /* the GPU's copy engine was busy */
+    double cold, remote;   /* reads that had to be waited for, and of them those from far away */
+    double jpegs, jpegs_seek; /* decoded, and of them from seek points */
+    double cache_hits, cache_misses;
+    /* settings and states, as they are now */
+    double workers;        /* 0: none, all is done in the consumer's thread */
+    double cores;          /* that this process may use */
+    double slots;          /* batches that may be made ahead */
+    double slots_short;    /* 1: memory_limit allows no more of them */
+    double memory_peak, memory_limit; /* bytes */
+    double gpu;            /* 1: there is one */
+    double sm_share, gpu_memory_share; /* of 1, from NVML: mean since the last look */
+} stk_sight;
+
+#define STK_MAX_CHECKS 12
+
+typedef struct stk_check_line { /* a figure beside what is usual in the field */
+    const char *name, *unit, *rule; /* static: "batch wait", "% of the step", "under 1" */
+    double value;
+    int good;
+} stk_check_line;
+
+typedef struct stk_diagnosis {
+    uint32_t size;
+    stk_cause cause;
+    double gain;     /* the rate becomes so many times what it is when the cause is removed */
+    double share;    /* of the wall time that the loop waited for data */
+    double ceiling;  /* steps per second of a loop that never waits */
+    uint32_t rank;   /* of STK_CAUSE_RANK */
+    char sentence[480];
+    char remedy[200]; /* a command or a line of Python */
+    uint32_t n_checks;
+    stk_check_line check[STK_MAX_CHECKS];
+} stk_diagnosis;
+
+typedef struct stk_diagnose_options {
+    uint32_t size;
+    const char *data; /* for commands; NULL: DATA */
+    stk_tri foreign;  /* the loader is not ours: remedies are for a PyTorch DataLoader */
+} stk_diagnose_options;
+
+struct stk_loader;
+/* Fill *out up to out->size.  Thread: any, until close; it reads /proc, so some 100 us. */
+STK_API void stk_loader_sight(const struct stk_loader *l, stk_sight *out);
+
+/* What held the loop up between two moments; `from` NULL: since the loader was opened. */
+STK_API void stk_diagnose(const stk_sight *from, const stk_sight *to,
+                          const stk_diagnose_options *opt, stk_diagnosis *out);
+/* The same for ranks that wait for each other in every step: which of n is the slow one, and why. */
+STK_API void stk_diagnose_ranks(const stk_sight *from, const stk_sight *to, uint32_t n,
+                                const stk_diagnose_options *opt, stk_diagnosis *out);
+
+/* Utilization of a GPU by NVML, which is opened at run time: shares of 1.  0, or STK_ENOTSUP: there is
+ * no NVML or no such GPU. */
+STK_API int stk_gpu_use(uint32_t gpu, double *sm, double *memory);
+
+/* ---- plan: what a training run needs of its data ---- */
+
+typedef struct stk_need { /* what is known; 0: not */
+    uint32_t size;
+    double samples, sample_bytes;     /* of the data: how many, bytes of each as stored */
+    double batch, gpus;               /* rows per step and GPU */
+    double step_s;                    /* of one step, without loading */
+    double rate;                      /* in its place: samples/s of one GPU */
+    double row_bytes;                 /* of a row as it goes to the GPU */
+    double load_s;                    /* CPU time to make one sample, of one core */
+    double loader_rate;               /* samples/s that the loader was measured at */
+    double storage_rate, link_rate;   /* bytes/s of the storage, and of PCIe */
+    double gpu_hour;                  /* price of a GPU for an hour */
+} stk_need;
+
+typedef struct stk_plan_figures { /* negative: cannot be said */
+    uint32_t size;
+    double samples_rate, steps_rate;  /* of all GPUs together, when they never wait */
+    double storage_rate;              /* bytes/s to read */
+    double link_rate;                 /* bytes/s to each GPU */
+    double link_s;                    /* to copy a batch */
+    double cores;                     /* to decode at that rate */
+    double cache_bytes;               /* to hold all of the data */
+    double epoch_s;
+    double use_overlapped, use_serial; /* share of the time that GPUs are busy, of 1 */
+    double idle_cost_month;           /* of GPUs that wait, 30 days */
+} stk_plan_figures;
+
+/* STK_EINVAL: neither step_s nor rate is known. */
+STK_API STK_MUST_CHECK int stk_plan_need(const stk_need *in, stk_plan_figures *out, stk_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people type who come from torch, and what it is called here.  Torch's own names work in stoker.DataLoader."""
+
+from __future__ import annotations
+
+LOADER = {
+    "dataset": "the data is the first argument",
+    "sampler": "the order is shuffle=, weights=, balance= or select=; ranks are found, or given by rank= and world_size=",
+    "batch_sampler": "batches are batch_size=, max_tokens=, bucket= or stratify=; the order is shuffle=, weights= or "
+                     "select=",
+    "collate_fn": "rows of different shapes are collate=; a function on whole batches goes into batch_ops=",
+    "transform": "steps on a sample are its chain in fields=, see stoker.Chain.from_transform(); a function on whole "
+                 "batches goes into batch_ops=",
+    "target_transform": "steps on a label are its chain in fields=",
+    "persistent_workers": "workers are threads that live as long as the loader: leave it out",
+    "worker_init_fn": "workers are threads of the library and run no Python: leave it out; draws follow seed=",
+    "multiprocessing_context": "workers are threads: leave it out",
+    "generator": "the order and all draws follow seed=",
+    "timeout": "next() waits as long as data needs, and Ctrl-C ends it: leave it out",
+    "pin_memory_device": "the GPU is device=",
+    "in_order": "batches always come in order: leave it out",
+    "download": "data is read where it is: leave it out",
+    "prefetch_factor": "did you mean `prefetch`? It counts batches, not batches per worker",
+    "epochs": "write a loop over epochs; set_epoch() says which one comes",
+}
+
+
+def loader_hint(name: str) -> str | None:
+    """What to write in place of torch's argument `name`."""
+    return LOADER.get(name)

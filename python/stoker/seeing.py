@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds a loop up, in words and in figures for other programs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from . import _stoker
+from .errors import StokerError, invalid
+
+Sight = dict[str, Any]
+
+
+class Diagnosis:
+    """One sentence, and what it rests on.
+
+    cause: "storage", "network", "decode", "augmentation", "python", "collate", "copy", "workers", "ring", "memory", "start",
+    "neighbour", "rank", "consumer", "model" or "none"; gain: the rate becomes so many times what it is when the cause is
+    removed; share: of the wall time that the loop waited; ceiling: steps per second of a loop that never waits; remedy:
+    a command or a line of Python; checks: (name, value, unit, rule, good).
+    """
+
+    def __init__(self, found: dict[str, Any]) -> None:
+        self.cause: str = found["cause"]
+        self.gain: float = found["gain"]
+        self.share: float = found["share"]
+        self.ceiling: float = found["ceiling"]
+        self.rank: int = found["rank"]
+        self.sentence: str = found["sentence"]
+        self.remedy: str = found["remedy"]
+        self.checks: list[tuple[str, float, str, str, bool]] = found["checks"]
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({self.cause!r}, gain={self.gain:.2f}, remedy={self.remedy!r})"
+
+    def table(self) -> str:
+        """The figures beside what is usual in the field."""
+        return "\n".join(f"  {'ok ' if good else '!! '} {name:<16}{value:>12,.1f} {unit:<16} ({rule})"
+                         for name, value, unit, rule, good in self.checks)
+
+
+def diagnose(before: list[Sight], after: list[Sight], data: str | None = None, *, foreign: bool = False,
+             together: bool = False) -> Diagnosis:
+    """What the sights say; together: with those of all ranks of torch.distributed."""
+    if together:
+        all_ranks = _of_all_ranks((before, after))
+        after = [s for _, a in all_ranks for s in a]
+        before = [s for b, _ in all_ranks for s in b]
+        before = before if len(before) == len(after) else []
+    return Diagnosis(_stoker.diagnose(before, after, data, foreign))
+
+
+def _of_all_ranks(mine: Any) -> list[Any]:
+    import torch.distributed as dist
+    if not (dist.is_available() and dist.is_initialized()):
+        invalid("ranks=True asks all ranks of torch.distributed, which is not initialized: call "
+                "init_process_group() before, or leave ranks out")
+    gathered: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(gathered, mine)
+    return gathered
+
+
+# ---- text for people ----------------------------------------------------------------------------
+
+def _size(n: float) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
+        if n < 1000:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000
+    return f"{n:.1f} TB"
+
+
+def report(s: dict[str, Any], found: Diagnosis) -> str:
+    """stats() for people."""
+    wait, ring, wall = s["wait"], s["ring"], max(s["elapsed_s"], 1e-9)
+    spent = {**s["stages"], "idle": max(s["stages"]["idle"] - wait["reads_s"], 0.0), "waiting for reads": wait["reads_s"]}
+    total = sum(spent.values()) or 1.0
+    lines = [
+        f"{s['samples']:,} samples in {s['batches']:,} batches, {s['samples'] / wall:,.0f} samples/s, "
+        f"{_size(s['bytes'] / wall)}/s, {wall:,.1f} s since open (first batch after {s['first_batch_s']:.2f} s)",
+        f"loop: waited {wait['data_s']:.2f} s for data ({100 * wait['data_s'] / wall:.1f} %), {wait['ledger_s']:.2f} s ledger, "
+        f"{wait['repair_s']:.2f} s repairs" + (f"; waits now, for {wait['now_s']:.1f} s" if wait["now_s"] else ""),
+        f"ring: {ring['ready']} ready and {ring['open']} open of {ring['ahead']} ahead (at most {ring['slots']})",
+        f"workers: {s['workers']}; " + ", ".join(f"{name} {100 * v / total:.0f} %" for name, v in spent.items() if v),
+        f"memory: {_size(s['memory'])} of {_size(s['memory_limit'])}, peak {_size(s['memory_peak'])}; "
+        + ", ".join(f"{name} {_size(v)}" for name, v in s["memory_of"].items()),
+        f"reads: {_size(s['bytes'])}, {s['cold_reads']:,} waited for ({s['remote_reads']:,} remote, "
+        f"by {s['cold_by'] or 'no one yet'}), {s['retried_reads']:,} retried; {s['skipped']:,} samples skipped",
+    ]
+    lines += [f"worker {i}: {d['stage']} for {d['seconds']:.3f} s" for i, d in enumerate(s["doing"][:8])]
+    return "\n".join([*lines, found.table(), found.sentence])
+
+
+# ---- OpenMetrics --------------------------------------------------------------------------------
+
+_COUNTERS = (("samples", "Rows made"), ("batches", "Batches handed out"), ("bytes", "Bytes read from shards"),
+             ("skipped", "Bad samples left out"), ("retried_reads", "Reads that failed and were tried again"),
+             ("cold_reads", "Reads that had to be waited for"), ("remote_reads", "Of them, from far away"),
+             ("jpeg_seek", "JPEGs decoded from seek points"), ("jpeg_fallback", "JPEGs that libjpeg-turbo decoded"))
+_GAUGES = (("workers", "Worker threads"), ("memory", "Bytes that memory_limit counts"), ("memory_peak", "Their peak"),
+           ("memory_limit", "Their bound"), ("held", "Batches that the consumer holds"))
+
+
+def _family(name: str, kind: str, help_text: str, rows: list[tuple[str, float]]) -> list[str]:
+    end = "_total" if kind == "counter" else ""
+    return [f"# TYPE stoker_{name} {kind}", f"# HELP stoker_{name} {help_text}.",
+            *(f"stoker_{name}{end}{labels} {value!r}" for labels, value in rows)]
+
+
+def metrics(s: dict[str, Any], path: str | os.PathLike[Any] | None = None) -> str:
+    """stats() in OpenMetrics' text format."""
+    lines: list[str] = []
+    for name, text in _COUNTERS:
+        lines += _family(name, "counter", text, [("", s[name])])
+    for name, text in _GAUGES:
+        lines += _family(name, "gauge", text, [("", s[name])])
+    lines += _family("stage_seconds", "counter", "Time of all workers by stage",
+                     [(f'{{stage="{k}"}}', v) for k, v in s["stages"].items()])
+    lines += _family("wait_seconds", "counter", "Time of the consumer in next(), and of workers until reads came",
+                     [(f'{{for="{k.removesuffix("_s")}"}}', v) for k, v in s["wait"].items() if k != "now_s"])
+    lines += _family("ring", "gauge", "Batches", [(f'{{state="{k}"}}', v) for k, v in s["ring"].items()])
+    lines += _family("memory_of", "gauge", "Bytes by owner",
+                     [(f'{{owner="{k}"}}', v) for k, v in s["memory_of"].items()])
+    text = "\n".join([*lines, *_histograms(s["histograms"]), "# EOF", ""])
+    if path is not None:
+        _write_whole(path, text)
+    return text
+
+
+def _histograms(stages: dict[str, list[tuple[float, int]]]) -> list[str]:
+    lines = ["# TYPE stoker_row_seconds histogram", "# HELP stoker_row_seconds Rows that were timed, by stage."]
+    for stage, buckets in stages.items():
+        seen, total = 0, 0.0
+        for least, n in buckets:
+            seen, total = seen + n, total + 1.5 * least * n     # the middle of the bucket
+            lines.append(f'stoker_row_seconds_bucket{{stage="{stage}",le="{2 * least:.9g}"}} {seen}')
+        lines += [f'stoker_row_seconds_bucket{{stage="{stage}",le="+Inf"}} {seen}',
+                  f'stoker_row_seconds_count{{stage="{stage}"}} {seen}',
+                  f'stoker_row_seconds_sum{{stage="{stage}"}} {total:.9g}']
+    return lines
+
+
+def _write_whole(path: str | os.PathLike[Any], text: str) -> None:
+    """The file appears whole or not at all: a scraper may read it at any time."""
+    name = os.fspath(path)
+    part = f"{name}.{os.getpid()}.part"
+    try:
+        with open(part, "w", encoding="utf-8") as f:
+            f.write(text)
+        os.replace(part, name)
+    except OSError as e:
+        try:
+            os.unlink(part)
+        except OSError:
+            pass
+        raise StokerError(f"{name}: the metrics could not be written: {e.strerror}", "EIO") from None
+
+
+class Server:
+    """text() over HTTP, read-only, from a thread."""
+
+    def __init__(self, text: Any, host: str, port: int, kind: str = "application/openmetrics-text; version=1.0.0; charset=utf-8") -> None:
+        import http.server
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                try:
+                    body, status, shown = text().encode(), 200, kind
+                except StokerError as e:        # closed meanwhile
+                    body, status, shown = str(e).encode(), 503, "text/plain; charset=utf-8"
+                self.send_response(status)
+                self.send_header("Content-Type", shown)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        try:
+            self._http = http.server.ThreadingHTTPServer((host, port), Handler)
+        except OSError as e:
+            raise StokerError(f"port {port} of {host} cannot be served: {e.strerror}; port=0 takes one that is free",
+                              "EIO") from None
+        self._http.daemon_threads = True
+        self.address = f"http://{host}:{self._http.server_address[1]}/metrics"
+        self._thread = threading.Thread(target=self._http.serve_forever, name="stoker-metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Crops, resizes, pads and mirrors against Pillow: across first, then down, as Pillow up to 12 and torch do it."""
+
+import io
+
+import numpy as np
+import pytest
+from conftest import as_numpy, write_tar
+from PIL import Image, ImageOps
+
+import stoker
+
+FILTERS = {"nearest": Image.Resampling.NEAREST, "bilinear": Image.Resampling.BILINEAR,
+           "bicubic": Image.Resampling.BICUBIC, "lanczos": Image.Resampling.LANCZOS}
+WITHIN = {"nearest": 0, "bilinear": 1, "bicubic": 2, "lanczos": 2}      # of 255, on noise
+SIZES = [(80, 60), (61, 97), (256, 200), (33, 400), (17, 19), (1, 1), (1, 500), (700, 1), (7, 5)]
+
+
+@pytest.fixture(scope="module")
+def noise():
+    rng = np.random.default_rng(14)
+    return [Image.fromarray(rng.integers(0, 256, (h, w, 3), np.uint8)) for w, h in SIZES]
+
+
+@pytest.fixture(scope="module")
+def shard(noise, tmp_path_factory):
+    return write_tar(tmp_path_factory.mktemp("geometry") / "g.tar", [(f"{i:04d}.png", png(p)) for i, p in enumerate(noise)])
+
+
+def png(picture):
+    out = io.BytesIO()
+    picture.save(out, "PNG")
+    return out.getvalue()
+
+
+def rows(shard, chain, **options):
+    with stoker.Loader(shard, {"x": f"from(png) | image | {chain} | to(u8, hwc)"}, batch_size=1, **options) as loader:
+        return [as_numpy(batch["x"][0]) for batch in loader]
+
+
+def resized(picture, size, name):
+    return np.asarray(picture.resize((size[0], picture.height), FILTERS[name]).resize(size, FILTERS[name])).astype(int)
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_are_pillows(shard, noise, name):
+    for size in ((32, 32), (100, 70), (224, 224), (5, 9), (1, 1), (13, 300)):
+        for got, picture in zip(rows(shard, f"resize(({size[1]}, {size[0]}), interpolation={name})"), noise, strict=True):
+            want = resized(picture, size, name)
+            off = np.abs(got.astype(int) - want)
+            assert off.max() <= WITHIN[name] and (off > 0).mean() <= 0.06, (picture.size, size, off.max())
+
+
+def test_sharp_filters_are_torchs(shard, noise):
+    torch = pytest.importorskip("torch")
+    for name in ("bilinear", "bicubic"):
+        for size in ((32, 32), (100, 70), (9, 5)):
+            for got, picture in zip(rows(shard, f"resize(({size[1]}, {size[0]}), interpolation={name}, antialias=false)"), noise,
+                                    strict=True):
+                pixels = torch.from_numpy(np.asarray(picture).copy()).permute(2, 0, 1)[None].float()
+                want = torch.nn.functional.interpolate(pixels, (size[1], size[0]), mode=name, antialias=False)
+                want = want.clamp(0, 255)[0].permute(1, 2, 0).numpy()
+                if name == "bicubic":           # we round to 8 bits between the passes
+                    assert np.quantile(np.abs(got - want), 0.9) <= 1.1
+                else:
+                    assert np.abs(got - want).max() <= 1.1, (picture.size, size)
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
+def test_pad_is_numpys(shard, noise, mode):
+    """np.pad() is what torchvision does to a picture of PIL."""
+    for got, picture in zip(rows(shard, f"pad((3, 1, 0, 4), fill=(9, 90, 200), padding_mode={mode})"), noise, strict=True):
+        if mode == "constant":
+            want = np.asarray(ImageOps.expand(picture, (3, 1, 0, 4), fill=(9, 90, 200)))
+        else:
+            want = np.pad(np.asarray(picture), ((1, 4), (3, 0), (0, 0)), mode)
+        assert np.array_equal(got, want), picture.size
+
+
+def test_random_crop(shard, noise):
+    chain = "random_crop((24, 20), padding=4, pad_if_needed=true, fill=7)"
+    seen = set()
+    for epoch in range(3):
+        for got, picture in zip(rows(shard, chain, seed=epoch), noise, strict=True):
+            w, h = picture.size
+            right, down = max(20 - w - 8, 0), max(24 - h - 8, 0)
+            whole = np.asarray(ImageOps.expand(picture, (4 + right, 4 + down), fill=(7, 7, 7)))
+            places = [(y, x) for y in range(whole.shape[0] - 23) for x in range(whole.shape[1] - 19)
+                      if np.array_equal(whole[y, x], got[0, 0]) and np.array_equal(whole[y:y + 24, x:x + 20], got)]
+            assert places, picture.size
+            seen.update(places)
+    assert len(seen) > 9
+    with pytest.raises(stoker.StokerError, match="the picture is smaller than random_crop: give pad_if_needed=true"):
+        rows(shard, "random_crop(24)")
+
+
+def test_letterbox(shard, noise):
+    for got, picture in zip(rows(shard, "letterbox((64, 48), fill=114)"), noise, strict=True):
+        w, h = picture.size
+        r = min(48 / w, 64 / h)
+        nw, nh = max(round(w * r), 1), max(round(h * r), 1)
+        left, top = round((48 - nw) / 2 - 0.1), round((64 - nh) / 2 - 0.1)
+        want = np.full((64, 48, 3), 114)
+        want[top:top + nh, left:left + nw] = resized(picture, (nw, nh), "bilinear")
+        assert np.abs(got.astype(int) - want).max() <= 1, picture.size
+
+
+def test_flips(shard, noise):
+    both = {name: rows(shard, f"vflip(p={p}) | hflip(p={q})") for name, p, q in (("v", 1, 0), ("h", 0, 1), ("vh", 1, 1))}
+    for i, picture in enumerate(noise):
+        pixels = np.asarray(picture)
+        assert np.array_equal(both["v"][i], pixels[::-1]) and np.array_equal(both["h"][i], pixels[:, ::-1])
+        assert np.array_equal(both["vh"][i], pixels[::-1, ::-1])
+
+
+def test_sizes_are_torchvisions(shard, noise):
+    """The sizes that ScaleJitter and RandomShortestSize would give."""
+    for got, picture in zip(rows(shard, "scale_jitter((100, 60), scale=(0.5, 0.5))"), noise, strict=True):
+        r = min(100 / picture.height, 60 / picture.width) * 0.5
+        assert got.shape[:2] == (max(int(picture.height * r), 1), max(int(picture.width * r), 1))
+    for got, picture in zip(rows(shard, "random_shortest_size((20, 20), max_size=90)"), noise, strict=True):
+        r = min(20 / min(picture.size), 90 / max(picture.size))
+        assert got.shape[:2] == (max(int(picture.height * r), 1), max(int(picture.width * r), 1))
+
+
+@pytest.mark.parametrize(("chain", "says"), [
+    ("resize(9, interpolation=cubic)", "resize: interpolation is nearest, bilinear, bicubic or lanczos, not cubic"),
+    ("resize(9, interpolation=lanczos, antialias=false)", "lanczos has no antialias=false"),
+    ("pad((1, 2, 3))", "pad: padding is one number"), ("pad(-1)", "pad: padding of -1 pixels is not in 0..65535"),
+    ("pad(1, padding_mode=wrap)", "padding_mode is constant, edge, reflect or symmetric, not wrap"),
+    ("pad(1, fill=256)", "pad: fill=256 is not in 0..255"), ("pad(1, fill=(1, 2))", "fill is one number or"),
+    ("resize((8, 8)) | random_crop(9)", "the picture is 8x8 here, smaller than the crop of 9x9"),
+    ("vflip(2)", "vflip: p=2 is not in 0..1"), ("scale_jitter(9, scale=(0, 1))", "scale_jitter: scale is"),
+    ("letterbox(0)", "letterbox: a side of 0 pixels")])
+def test_one_line_each(shard, chain, says):
+    with pytest.raises(stoker.StokerError) as raised:
+        rows(shard, chain)
+    assert says in str(raised.value) and "\n" not in str(raised.value)

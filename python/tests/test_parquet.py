@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parquet files as data: single rows, shuffled loaders, seek points, many files, folders, damage."""
+import io
+import os
+import pathlib
+import random
+import shutil
+
+import numpy as np
+import pytest
+
+import stoker
+
+pa = pytest.importorskip("pyarrow")
+import pyarrow.parquet as pq  # noqa: E402
+
+SEED = 18
+
+
+def big(i):
+    """A value of 30 to 90 KB that hardly compresses, some with stretches that do."""
+    rng = random.Random(i)
+    return rng.randbytes(rng.randrange(30_000, 60_000)) + (b"stoker" * 3000 if i % 3 == 0 else b"") + rng.randbytes(100)
+
+
+def picture(i):
+    from PIL import Image
+    out = io.BytesIO()
+    Image.new("RGB", (40 + i % 7, 32), (i % 256, 80, 200)).save(out, "PNG")
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Default pyarrow settings: a dictionary page with most values, then PLAIN pages."""
+    folder = tmp_path_factory.mktemp("large")
+    values = [None if i % 41 == 7 else b"" if i == 3 else big(i) for i in range(150)]
+    table = pa.table({"v": values, "label": pa.array(range(150), pa.int64()), "note": [f"row {i}" for i in range(150)]})
+    pq.write_table(table, folder / "t.parquet", dictionary_pagesize_limit=2_000_000, write_batch_size=16, row_group_size=100)
+    assert {"PLAIN", "RLE_DICTIONARY"} <= set(pq.read_metadata(folder / "t.parquet").row_group(0).column(0).encodings)
+    return folder / "t.parquet", values
+
+
+@pytest.mark.asan
+def test_single_rows(large):
+    path, values = large
+    ds = stoker.open(str(path))
+    assert len(ds) == 150 and ds.fields == ["v", "label", "note"]
+    for i in random.Random(SEED).sample(range(150), 60) + [3, 7]:
+        row = ds[i]
+        assert row["v"] == values[i] and row["label"] == i and row["note"] == f"row {i}".encode()
+
+
+@pytest.mark.asan
+def test_seek_points_are_kept_small_and_fit(large, tmp_path):
+    path, values = large
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    shutil.copy(path, folder / "t.parquet")
+    stoker.open(str(folder / "t.parquet"))
+    (rows,) = (folder / ".stoker").glob("*.rows")
+    assert rows.stat().st_size < path.stat().st_size // 1000 + 500
+    before = rows.stat().st_mtime_ns
+    assert stoker.open(str(folder / "t.parquet"))[5]["v"] == values[5]
+    assert rows.stat().st_mtime_ns == before
+    damaged = bytearray(rows.read_bytes())
+    for at in range(0, len(damaged), max(1, len(damaged) // 40)):
+        damaged[at] ^= 0x40
+        rows.write_bytes(damaged)
+        assert stoker.open(str(folder / "t.parquet"))[at % 3]["v"] == values[at % 3]
+        damaged = bytearray(rows.read_bytes())      # it was made again
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd", "gzip"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_large_values_of_all_kinds(tmp_path, codec, version):
+    values = [big(i % 30) if i % 5 else None for i in range(60)]
+    pq.write_table(pa.table({"v": values}), tmp_path / "t.parquet", compression=codec, data_page_version=version,
+                   use_dictionary=version == "1.0", write_batch_size=8)
+    ds = stoker.open(str(tmp_path / "t.parquet"))
+    assert [ds[i]["v"] for i in range(60)] == values
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("workers", [0, 2])
+def test_loader_shuffled_with_resume(large, workers):
+    path, values = large
+    options = dict(batch_size=16, shuffle=True, seed=3, num_workers=workers)
+    fields = {"v": "from(v, default=none) | bytes", "note": "text"}
+    loader = stoker.Loader(str(path), fields, **options)
+    seen = []
+    for step, batch in enumerate(loader):
+        for i, v, note in zip(batch.sample_ids.tolist(), batch["v"], batch["note"]):
+            assert bytes(v) == (b"none" if values[i] is None else values[i]) and note == f"row {i}"
+            seen.append(i)
+        if step == 3:
+            state, so_far = loader.state_dict(), list(seen)
+    assert sorted(seen) == list(range(150))
+    again = stoker.Loader(str(path), fields, **options)
+    again.load_state_dict(state)
+    assert so_far + [i for batch in again for i in batch.sample_ids.tolist()] == seen
+
+
+def test_null_is_an_error_or_skipped(large):
+    path, values = large
+    with pytest.raises(stoker.StokerError, match="no value in field v"):
+        list(stoker.Loader(str(path), {"v": "bytes"}, batch_size=10))
+    rows = [b for b in stoker.Loader(str(path), {"v": "bytes"}, batch_size=10, on_error="skip")]
+    assert sum(int((~np.asarray(b.valid)).sum()) for b in rows) == values.count(None)
+
+
+def test_pictures_in_a_struct(tmp_path):
+    """Hugging Face's {bytes, path} through the image chain."""
+    rows = [{"bytes": picture(i), "path": f"{i}.png"} for i in range(40)]
+    pq.write_table(pa.table({"image": rows, "label": pa.array(range(40))}), tmp_path / "t.parquet")
+    for batch in stoker.Loader(str(tmp_path / "t.parquet"), {"image": "image | resize((16, 16))"}, batch_size=8, shuffle=True):
+        got = np.asarray(batch["image"])
+        assert got.shape == (len(batch.sample_ids), 3, 16, 16)
+        for i, pixels in zip(batch.sample_ids.tolist(), got):
+            assert pixels[0].min() == pixels[0].max() == i % 256
+
+
+def test_many_files_and_hive_folders(tmp_path):
+    for year in (2023, 2024):
+        for part in range(2):
+            folder = tmp_path / f"year={year}" / "kind=a b"
+            folder.mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.table({"x": pa.array([year * 10 + part] * 3)}), folder / f"{part}.parquet")
+    (tmp_path / "_SUCCESS").write_text("")
+    ds = stoker.open(str(tmp_path))
+    assert len(ds) == 12 and ds.fields == ["x", "year", "kind"]
+    assert [(ds[i]["x"], ds[i]["year"], ds[i]["kind"]) for i in (0, 3, 6, 11)] == [
+        (20230, b"2023", b"a b"), (20231, b"2023", b"a b"), (20240, b"2024", b"a b"), (20241, b"2024", b"a b")]
+    one = stoker.open(str(tmp_path / "year=2024" / "*" / "*.parquet"))
+    assert len(one) == 6 and one[0]["year"] == b"2024"
+
+
+def test_files_that_differ(tmp_path):
+    pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"a": [3], "b": ["x"]}), tmp_path / "1.parquet")
+    ds = stoker.open(str(tmp_path / "*.parquet"))
+    assert [(ds[i]["a"], ds[i]["b"]) for i in range(3)] == [(1, None), (2, None), (3, b"x")]
+    pq.write_table(pa.table({"a": ["text"]}), tmp_path / "2.parquet")
+    with pytest.raises(stoker.StokerError, match="column a has another type"):
+        stoker.open(str(tmp_path / "*.parquet"))
+
+
+def test_refused_columns_say_why(tmp_path):
+    pq.write_table(pa.table({"x": [1, 2], "deep": pa.array([[[1]], []], pa.list_(pa.list_(pa.int32())))}), tmp_path / "t.parquet")
+    ds = stoker.open(str(tmp_path / "t.parquet"))
+    assert ds[1]["x"] == 2 and "deep" not in ds[1]
+    with pytest.raises(stoker.StokerError, match="column deep: not supported because it is a list of lists"):
+        next(iter(stoker.Loader(str(tmp_path / "t.parquet"), {"d": "from(deep) | bytes"})))
+
+
+def test_a_file_rewritten_while_open(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": [1, 2, 3]}), path)
+    ds = stoker.open(str(path))
+    pq.write_table(pa.table({"x": [4, 5, 6]}), path)
+    os.utime(path, (1, 1))
+    with pytest.raises(stoker.StokerError, match="another one than when"):
+        ds[0]
+
+
+@pytest.mark.asan
+def test_damage_is_an_error_with_a_place(tmp_path):
+    """Any byte of the data pages may be wrong: an error that names the file, or other values; never a crash."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": list(range(50)), "s": [f"{i}" for i in range(50)], "l": [[i] * (i % 4) for i in range(50)]}), path)
+    good = path.read_bytes()
+    end = len(good) - int.from_bytes(good[-8:-4], "little") - 8
+    failed = 0
+    for at in random.Random(SEED).sample(range(4, end), 60):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 0xFF]) + good[at + 1:])
+        try:
+            ds = stoker.open(str(path))
+            for i in range(0, 50, 7):
+                ds[i]
+        except stoker.StokerError as e:
+            assert "t.parquet" in str(e)
+            failed += 1
+    assert failed > 5
+    for cut in (0, 3, 11, 12, len(good) // 2, len(good) - 1):
+        path.write_bytes(good[:cut])
+        with pytest.raises(stoker.StokerError, match="Parquet|cut short"):
+            stoker.open(str(path))
+
+
+def test_no_rows_one_row(tmp_path):
+    table = pa.table({"a": pa.array([7], pa.int16())})
+    pq.write_table(table.slice(0, 0), tmp_path / "none.parquet")
+    pq.write_table(table, tmp_path / "one.parquet")
+    assert len(stoker.open(str(tmp_path / "none.parquet"))) == 0
+    assert stoker.open(str(tmp_path / "one.parquet"))[0]["a"] == 7
+    assert stoker.open([str(tmp_path / "none.parquet"), str(tmp_path / "one.parquet")])[0]["a"] == 7
+
+
+def test_forked_child_reads(large):
+    path, values = large
+    ds = stoker.open(str(path))
+    assert ds[1]["v"] == values[1]
+    pid = os.fork()
+    if not pid:
+        os._exit(0 if all(ds[i]["v"] == values[i] for i in (0, 120, 7)) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_pickles(large):
+    import pickle
+    path, values = large
+    assert pickle.loads(pickle.dumps(stoker.open(pathlib.Path(path))))[2]["v"] == values[2]

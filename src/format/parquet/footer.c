@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* footer.c - a Parquet file's footer: schema, row groups, where the chunks of columns are.
+ *
+ * Everything is checked here once: a chunk's range is in the file, rows of groups add up to the
+ * file's, every group has a chunk for each leaf, in the schema's order.  Readers trust it from then
+ * on. */
+#include "format/parquet/schema.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+int stk_pq_tail(const uint8_t tail[STK_PQ_TAIL], uint64_t file_size, uint32_t *footer,
+                stk_error *err)
+{
+    uint32_t n = (uint32_t)tail[0] | (uint32_t)tail[1] << 8 | (uint32_t)tail[2] << 16 |
+                 (uint32_t)tail[3] << 24;
+
+    if (!memcmp(tail + 4, "PARE", 4))
+        return stk_fail(err, STK_ENOTSUP, "the file is encrypted: decrypt it first");
+    if (memcmp(tail + 4, "PAR1", 4) != 0)
+        return stk_fail(err, STK_ECORRUPT,
+                        "no Parquet file, or cut short: it does not end in PAR1");
+    if (file_size < 12 || n > file_size - 12)
+        return stk_fail(err, STK_ECORRUPT, "its footer would have %u bytes, the file has %" PRIu64,
+                        n, file_size);
+    *footer = n;
+    return 0;
+}
+
+/* ---- chunks ---- */
+
+typedef struct column { /* what a ColumnChunk says */
+    int64_t codec, values, unpacked, packed, data_at, dictionary_at;
+    int physical, seen, foreign, encrypted;
+} column;
+
+static void column_meta(stk_thrift *t, column *c)
+{
+    stk_thrift_field f = { 0 };
+
+    c->seen = 1;
+    while (stk_thrift_next(t, &f))
+        switch (f.id) {
+        case 1: c->physical = (int)stk_thrift_int(t, &f); break;
+        case 4: c->codec = stk_thrift_int(t, &f); break;
+        case 5: c->values = stk_thrift_int(t, &f); break;
+        case 6: c->unpacked = stk_thrift_int(t, &f); break;
+        case 7: c->packed = stk_thrift_int(t, &f); break;
+        case 9: c->data_at = stk_thrift_int(t, &f); break;
+        case 11: c->dictionary_at = stk_thrift_int(t, &f); break;
+        default: stk_thrift_skip(t, &f);
+        }
+}
+
+static void column_chunk(stk_thrift *t, column *c)
+{
+    stk_thrift_field f = { 0 };
+
+    *c = (column){ .physical = -1 };
+    while (stk_thrift_next(t, &f))
+        if (f.id == 1)
+            c->foreign = stk_thrift_binary(t, &f).len > 0;
+        else if (f.id == 3 && stk_thrift_struct(t, &f))
+            column_meta(t, c);
+        else {
+            c->encrypted |= f.id == 8 || f.id == 9;
+            stk_thrift_skip(t, &f);
+        }
+}
+
+static const char *why_not(const column *c)
+{
+    if (c->encrypted)
+        return "it is encrypted";
+    if (c->foreign)
+        return "its pages are in another file";
+    if (c->codec == STK_PQ_LZO)
+        return "it is packed with LZO, for which there is no reader";
+    return NULL;
+}
+
+/* Check what the file says of one chunk and keep it. */
+static int keep(stk_pq_chunk *out, const column *c, const stk_pq_leaf *leaf, uint64_t size,
+                stk_error *err)
+{
+    int64_t start = c->dictionary_at > 0 && c->dictionary_at < c->data_at ? c->dictionary_at
+                                                                          : c->data_at;
+
+    out->refused = why_not(c);
+    if (out->refused)
+        return 0;
+    if (!c->seen || c->physical != leaf->physical || c->codec < 0 || c->codec >= STK_PQ_CODECS)
+        return stk_fail(err, STK_ECORRUPT, "column %s: a row group says something else of it",
+                        leaf->name);
+    if (c->values < 0 || c->unpacked < 0 || c->packed < 0 || start < 0 || (uint64_t)start > size ||
+        (uint64_t)c->packed > size - (uint64_t)start)
+        return stk_fail(err, STK_ECORRUPT,
+                        "column %s: %" PRId64 " bytes at %" PRId64 " are not in the file",
+                        leaf->name, c->packed, start);
+    *out = (stk_pq_chunk){ .start = (uint64_t)start,
+                           .len = (uint64_t)c->packed,
+                           .values = (uint64_t)c->values,
+                           .unpacked = (uint64_t)c->unpacked,
+                           .codec = (uint8_t)c->codec,
+                           .dictionary = start != c->data_at };
+    return 0;
+}
+
+/* ---- groups ---- */
+
+static int read_group(stk_thrift *t, stk_pq_file *f, uint32_t g, uint64_t size, stk_error *err)
+{
+    stk_thrift_field x = { 0 };
+    int64_t rows = -1;
+    uint32_t n = 0;
+    column c;
+
+    while (stk_thrift_next(t, &x)) {
+        if (x.id == 1) {
+            n = stk_thrift_list(t, &x, STK_THRIFT_STRUCT);
+            if (n != f->n_leaves && !t->bad)
+                return stk_fail(err, STK_ECORRUPT, "row group %u has %u columns, the schema %u", g,
+                                n, f->n_leaves);
+            for (uint32_t i = 0; i < n && !t->bad; i++) {
+                column_chunk(t, &c);
+                if (!t->bad)
+                    STK_TRY(
+                        keep(&f->chunk[(size_t)g * f->n_leaves + i], &c, &f->leaf[i], size, err));
+            }
+        } else if (x.id == 3)
+            rows = stk_thrift_int(t, &x);
+        else
+            stk_thrift_skip(t, &x);
+    }
+    if (t->bad)
+        return 0; /* the caller says so */
+    if (rows < 0 || n != f->n_leaves || (uint64_t)rows > UINT64_MAX / 4 - f->rows)
+        return stk_fail(err, STK_ECORRUPT, "row group %u says nothing of its rows or columns", g);
+    f->group[g] = (stk_pq_group){ f->rows, (uint64_t)rows };
+    f->rows += (uint64_t)rows;
+    return 0;
+}
+
+static int read_groups(stk_thrift *t, stk_pq_file *f, uint32_t n, uint64_t size, stk_error *err)
+{
+    if (!f->leaf && !t->bad)
+        return stk_fail(err, STK_ECORRUPT, "the footer has row groups before a schema");
+    if (f->group)
+        return stk_fail(err, STK_ECORRUPT, "the footer has row groups twice");
+    f->group = stk_zalloc(n ? n : 1, sizeof *f->group);
+    f->chunk = stk_zalloc(n ? n : 1, (size_t)f->n_leaves * sizeof *f->chunk);
+    if (!f->group || (!f->chunk && f->n_leaves))
+        return stk_fail_nomem(err, (size_t)n * f->n_leaves * sizeof *f->chunk);
+    f->n_groups = n;
+    for (uint32_t g = 0; g < n && !t->bad; g++)
+        STK_TRY(read_group(t, f, g, size, err));
+    return 0;
+}
+
+static int read_footer(stk_thrift *t, stk_pq_file *f, uint64_t size, stk_error *err)
+{
+    stk_thrift_field x = { 0 };
+    int64_t rows = -1;
+
+    while (stk_thrift_next(t, &x)) {
+        if (x.id == 2)
+            STK_TRY(stk_pq_schema_read(t, &x, f, err));
+        else if (x.id == 3)
+            rows = stk_thrift_int(t, &x);
+        else if (x.id == 4)
+            STK_TRY(read_groups(t, f, stk_thrift_list(t, &x, STK_THRIFT_STRUCT), size, err));
+        else
+            stk_thrift_skip(t, &x);
+    }
+    if (t->bad)
+        return stk_fail(err, STK_ECORRUPT, "the footer is damaged: %s", t->bad);
+    if (!f->leaf)
+        return stk_fail(err, STK_ECORRUPT, "the footer has no schema");
+    if (rows < 0 || (uint64_t)rows != f->rows)
+        return stk_fail(err, STK_ECORRUPT,
+                        "the file says %" PRId64 " rows, its row groups have %" PRIu64, rows,
+                        f->rows);
+    return 0;
+}
+
+int stk_pq_file_open(stk_pq_file **out, stk_bytes footer, uint64_t file_size, stk_error *err)
+{
+    stk_thrift t = { footer.data, footer.data + footer.len, NULL };
+    stk_pq_file *f = STK_NEW(stk_pq_file);
+    int rc;
+
+    *out = NULL;
+    if (!f)
+        return stk_fail_nomem(err, sizeof *f);
+    rc = read_footer(&t, f, file_size, err);
+    if (rc < 0)
+        stk_pq_file_close(&f);
+    *out = f;
+    return rc;
+}
+
+void stk_pq_file_close(stk_pq_file **f)
+{
+    stk_pq_file *x = *f;
+
+    *f = NULL;
+    if (!x)
+        return;
+    for (uint32_t i = 0; i < x->n_leaves; i++)
+        stk_free(x->leaf[i].name);
+    stk_free(x->leaf);
+    stk_free(x->group);
+    stk_free(x->chunk);
+    stk_free(x);
+}
+
+uint32_t stk_pq_group_of(const stk_pq_file *f, uint64_t row)
+{
+    uint32_t lo = 0, hi = f->n_groups;
+
+    while (hi - lo > 1) { /* first[lo] <= row */
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (f->group[mid].first <= row)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rle.h - integers as Parquet packs them: runs and bit-packed groups, and deltas.
+ *
+ * Readers never leave their bytes; a negative answer says that these end too early or make no
+ * sense. */
+#ifndef STOKER_PARQUET_RLE_H
+#define STOKER_PARQUET_RLE_H
+
+#include "base/err.h"
+
+typedef struct stk_rle { /* the hybrid of runs and groups of 8 */
+    const uint8_t *p, *end;
+    uint32_t width;  /* bits of a value, 0..32 */
+    uint64_t run;    /* values left of a run */
+    uint64_t packed; /* values left of bit-packed groups */
+    uint64_t bit;    /* of the next one, from `bits` on */
+    const uint8_t *bits;
+    uint32_t value; /* the run's */
+} stk_rle;
+
+void stk_rle_init(stk_rle *r, stk_bytes in, uint32_t width);
+/* The next n values.  0 or STK_ECORRUPT. */
+int stk_rle_take(stk_rle *r, uint32_t *dst, uint64_t n, stk_error *err);
+/* The same as bytes, for levels: values are below 256 where width <= 8. */
+int stk_rle_levels(stk_rle *r, uint8_t *dst, uint64_t n, stk_error *err);
+
+/* DELTA_BINARY_PACKED.  *used: bytes that it took; *n: how many values there are, at most `cap`. */
+int stk_delta_read(stk_bytes in, int64_t *dst, uint64_t cap, uint64_t *n, size_t *used,
+                   stk_error *err);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_field.c - what an output's field is before its chain: bytes, or values of a type that all data
+ * sets agree in; and what stands in where a sample has none. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/plan_field.h"
+
+/* The first of the chain's names that the data set has. */
+static int find(const stk_dataset *ds, const stk_chain *c, stk_field_type *out)
+{
+    for (uint32_t i = 0; i < c->n_from; i++)
+        for (uint32_t k = 0; ds->ops->type(ds, k, out); k++)
+            if (!strcmp(out->name, c->from[i]))
+                return 1;
+    return 0;
+}
+
+static int same(const stk_field_type *a, const stk_field_type *b)
+{
+    return a->dtype == b->dtype && a->ndim == b->ndim &&
+           !memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape);
+}
+
+int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, stk_error *err)
+{
+    const stk_plan_data *data = cookie;
+    stk_field_type t;
+    int known = 0;
+
+    *out = (stk_field_type){ 0 };
+    for (uint32_t d = 0; d < data->n; d++) {
+        if (!find(data->set[d], c, &t))
+            continue;
+        if (known && !same(out, &t))
+            return stk_fail(err, STK_EINVAL,
+                            "the field %.60s has another type or shape in data set %u than in those "
+                            "before it: a loader takes one type for an output",
+                            t.name, d);
+        *out = t;
+        known = 1;
+    }
+    return 0;
+}
+
+int stk_plan_field_default(stk_chain *c, stk_bytes *out, stk_error *err)
+{
+    const stk_stored *s = c->stored;
+    size_t n = s->ragged ? 1 : s->count, size = stk_dtype_size(s->type.dtype);
+    uint8_t value[8];
+    char *end;
+    double v = strtod(c->fallback, &end);
+    stk_error why;
+
+    if (end == c->fallback || *end)
+        return stk_fail(err, STK_EINVAL, "from(): the default of a field of numbers is one number");
+    if (stk_pad_value(v, s->type.dtype, value, &why) < 0)
+        return stk_fail(err, STK_EINVAL, "from(): the default %g is not a %s, which the field %s is",
+                        v, stk_dtype_name(s->type.dtype), s->type.name);
+    c->fallback_row = stk_alloc(n * size);
+    if (!c->fallback_row)
+        return stk_fail_nomem(err, n * size);
+    for (size_t i = 0; i < n; i++)
+        memcpy((uint8_t *)c->fallback_row + i * size, value, size);
+    *out = (stk_bytes){ c->fallback_row, n * size };
+    return 0;
+}

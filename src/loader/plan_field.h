@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_field.h - fields that have a type, for plan_chains.c. */
+#ifndef STOKER_PLAN_FIELD_H
+#define STOKER_PLAN_FIELD_H
+
+#include "plan/plan.h"
+
+/* stk_chain_head.type; cookie: the stk_plan_data. */
+int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, stk_error *err);
+
+/* The default of a chain whose field has a type, as it would be stored; the chain's. */
+int stk_plan_field_default(stk_chain *c, stk_bytes *out, stk_error *err);
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parquet_data.c - Parquet files as a loader reads them.
+ *
+ * A large value is a range of its file, taken as it is or as a few snappy blocks; everything else is a block
+ * of pages that is decoded once, kept in the block cache, and rows are picked from it. */
+#include "table/parquet_data.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+
+#define BLOCK_BITS 24 /* blocks of a chunk; the rest of a block's number is the chunk */
+
+static const stk_parquet *of(const stk_dataset *d)
+{
+    return (const stk_parquet *)d;
+}
+
+/* ---- what there is ---- */
+
+static uint64_t data_len(const stk_dataset *d)
+{
+    return of(d)->rows;
+}
+
+static const char *data_kind(const stk_dataset *d)
+{
+    (void)d;
+    return "parquet";
+}
+
+static uint64_t data_shards(const stk_dataset *d)
+{
+    return of(d)->names.n;
+}
+
+static const char *data_shard_name(const stk_dataset *d, uint64_t shard)
+{
+    return shard < of(d)->names.n ? of(d)->names.name[shard] : NULL;
+}
+
+static int data_shard(const stk_dataset *d, uint64_t shard, stk_shard_info *out, stk_error *err)
+{
+    const stk_parquet *p = of(d);
+    const stk_pq_shard *s = &p->shard[shard];
+
+    if (shard >= p->names.n)
+        return stk_fail(err, STK_EINVAL, "file %" PRIu64 " of %zu", shard, p->names.n);
+    *out = (stk_shard_info){ .name = p->names.name[shard],
+                             .size = s->size,
+                             .mtime_ns = s->mtime_ns,
+                             .etag = "",
+                             .first = s->first,
+                             .samples = s->meta->rows,
+                             .print = s->footer_crc };
+    return 0;
+}
+
+static int data_type(const stk_dataset *d, uint32_t field, stk_field_type *out)
+{
+    const stk_parquet *p = of(d);
+    const stk_pq_field *f = &p->field[field];
+
+    *out = (stk_field_type){ 0 };
+    if (field >= p->n_fields)
+        return 0;
+    out->name = f->name;
+    out->nullable = f->leaf.max_def > 0;
+    if (f->leaf.refused)
+        return 1;
+    out->dtype = f->leaf.dtype;
+    if (f->leaf.max_rep) {
+        out->ndim = 1;
+        out->shape[0] = -1;
+    }
+    return 1;
+}
+
+static int data_fingerprint(const stk_dataset *d, stk_fingerprint *out, stk_error *err)
+{
+    const stk_parquet *p = of(d);
+
+    (void)err;
+    for (uint64_t i = 0; i < p->names.n; i++) {
+        const char *name = p->names.name[i], *base = strrchr(name, '/');
+
+        base = base ? base + 1 : name;
+        out->names = stk_hash64(out->names, base, strlen(base));
+        out->content = stk_hash64(out->content, &p->shard[i].size, sizeof p->shard[i].size);
+        out->content = stk_hash64(out->content, &p->shard[i].footer_crc, 4);
+        out->bytes += p->shard[i].size;
+    }
+    out->shards += p->names.n;
+    out->samples += p->rows;
+    return 0;
+}
+
+/* ---- a sample ---- */
+
+static uint32_t data_schemas(const stk_dataset *d)
+{
+    (void)d;
+    return 1;
+}
+
+/* A name may leave out the member of a struct that holds the data, as in Hugging Face's {bytes,
+ * path}. */
+static int data_find(const stk_dataset *d, uint32_t schema, const char *name)
+{
+    const stk_parquet *p = of(d);
+    size_t n = strlen(name);
+    int inner = -1;
+
+    (void)schema;
+    for (uint32_t i = 0; i < p->n_fields; i++) {
+        const char *have = p->field[i].name;
+
+        if (!strcmp(have, name))
+            return (int)i;
+        if (!strncmp(have, name, n) && !strcmp(have + n, ".bytes"))
+            inner = (int)i;
+    }
+    return inner;
+}
+
+static int data_entry(const stk_dataset *d, uint64_t sample, stk_entry *out, stk_error *err)
+{
+    const stk_parquet *p = of(d);
+    uint64_t lo = 0, hi = p->names.n;
+
+    if (sample >= p->rows)
+        return stk_fail(err, STK_EINVAL, "sample %" PRIu64 " of %" PRIu64 " does not exist", sample,
+                        p->rows);
+    while (hi - lo > 1) { /* first[lo] <= sample; of files without rows the last one */
+        uint64_t mid = lo + (hi - lo) / 2;
+
+        if (p->shard[mid].first <= sample)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    *out = (stk_entry){ .shard = lo,
+                        .row = sample - p->shard[lo].first,
+                        .n_fields = p->n_readable,
+                        .key = { (const uint8_t *)"", 0 } };
+    return 0;
+}
+
+static int data_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out,
+                      stk_error *err)
+{
+    const stk_parquet *p = of(d);
+
+    (void)e;
+    if (number >= p->n_fields)
+        return stk_fail(err, STK_EINVAL, "column %u of %u", number, p->n_fields);
+    *out = (stk_field){ p->field[number].name, strlen(p->field[number].name), number, 0 };
+    return 0;
+}
+
+/* ---- its bytes ---- */
+
+static void place_block(const stk_pq_table *t, uint32_t chunk, uint64_t row, stk_place *out)
+{
+    uint32_t lo = 0, hi = t->n_blocks;
+    const stk_pq_block *b;
+
+    while (hi - lo > 1) { /* first[lo] <= row */
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (t->block[mid].first <= row)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    b = &t->block[lo];
+    *out = (stk_place){ .offset = b->offset,
+                        .len = b->len,
+                        .block = (uint64_t)chunk << BLOCK_BITS | lo,
+                        .shared = 1,
+                        .unpacked = b->unpacked,
+                        .row = row - b->first };
+}
+
+static void place_point(const stk_pq_points *points, uint32_t chunk, uint64_t row, stk_place *out)
+{
+    stk_pq_range r;
+
+    if (!stk_pq_points_range(points, row, &r)) {
+        out->absent = 1;
+        return;
+    }
+    if (!r.len)
+        out->here = (stk_bytes){ (const uint8_t *)"", 0 };
+    out->offset = r.offset;
+    out->len = r.read;
+    out->unpacked = r.packed ? r.len : 0;
+    out->block = chunk;
+    out->row = row;
+}
+
+static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named,
+                       stk_place *out, stk_error *err)
+{
+    const stk_parquet *p = of(d);
+    const stk_pq_shard *s = &p->shard[e->shard];
+    uint32_t number = (uint32_t)f->offset, leaf = s->leaf_of[number], group, chunk;
+    const stk_pq_field *field = &p->field[number];
+    const stk_pq_table *t;
+
+    (void)named;
+    if (field->partition >= 0) {
+        const char *text = s->constant[field->partition];
+
+        if (!text)
+            out->absent = 1;
+        else
+            out->here = (stk_bytes){ (const uint8_t *)text, strlen(text) };
+        return 0;
+    }
+    if (leaf == UINT32_MAX) {
+        out->absent = 1;
+        return 0;
+    }
+    group = stk_pq_group_of(s->meta, e->row);
+    chunk = group * s->meta->n_leaves + leaf;
+    STK_TRY(stk_pq_table_get(p, e->shard, chunk, &t, err));
+    if (t->points.n_spans)
+        place_point(&t->points, chunk, e->row - s->meta->group[group].first, out);
+    else
+        place_block(t, chunk, e->row - s->meta->group[group].first, out);
+    return 0;
+}
+
+static int data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
+{
+    return stk_pq_file_get(of(d), shard, out, err);
+}
+
+static void data_release(const stk_dataset *d, uint64_t shard)
+{
+    (void)d, (void)shard; /* files stay open */
+}
+
+/* The table of a place that locate() gave: it is published. */
+static const stk_pq_table *table_at(const stk_parquet *p, uint64_t shard, uint32_t chunk)
+{
+    return atomic_load_explicit(&p->shard[shard].table[chunk], memory_order_acquire);
+}
+
+static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err)
+{
+    const stk_parquet *p = of(d);
+    const stk_pq_file *f = p->shard[job->shard].meta;
+    const stk_place *at = job->place;
+    uint32_t chunk = (uint32_t)(at->shared ? at->block >> BLOCK_BITS : at->block);
+    const stk_pq_table *t = table_at(p, job->shard, chunk);
+
+    if (at->shared)
+        return stk_pq_block_unpack(&f->leaf[chunk % f->n_leaves], f->chunk[chunk].codec, t, job,
+                                   err);
+    return stk_pq_points_unpack(&t->points, at->row, job->raw, job->dst, err);
+}
+
+static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f,
+                     const stk_place *at, stk_bytes *bytes, stk_error *err)
+{
+    const stk_parquet *p = of(d);
+    const stk_pq_file *meta = p->shard[e->shard].meta;
+    uint32_t chunk = (uint32_t)(at->block >> BLOCK_BITS);
+
+    (void)f;
+    return stk_pq_block_pick(&meta->leaf[chunk % meta->n_leaves], table_at(p, e->shard, chunk),
+                             at->row, bytes, err);
+}
+
+/* ---- the table ---- */
+
+static void shard_fini(stk_pq_shard *s, uint32_t partitions)
+{
+    stk_file *f = atomic_load_explicit(&s->file, memory_order_relaxed);
+    size_t n = s->meta && s->table ? (size_t)s->meta->n_groups * s->meta->n_leaves : 0;
+
+    stk_file_close(&f);
+    for (size_t i = 0; i < n; i++) {
+        stk_pq_table *t = atomic_load_explicit(&s->table[i], memory_order_relaxed);
+
+        stk_pq_table_close(&t);
+    }
+    for (uint32_t i = 0; s->constant && i < partitions; i++)
+        stk_free(s->constant[i]);
+    stk_free(s->constant);
+    stk_free((void *)s->table);
+    stk_free(s->leaf_of);
+    stk_pq_file_close(&s->meta);
+}
+
+static void data_close(stk_dataset *d)
+{
+    stk_parquet *p = (stk_parquet *)d;
+
+    for (size_t i = 0; p->shard && i < p->names.n; i++)
+        shard_fini(&p->shard[i], p->n_partitions);
+    for (uint32_t i = 0; i < p->n_fields; i++)
+        stk_free(p->field[i].name);
+    stk_free(p->field);
+    stk_free(p->shard);
+    stk_names_fini(&p->names);
+    stk_free(p->points_file);
+    stk_free(p);
+}
+
+const stk_data_ops stk_parquet_ops = {
+    .name = "parquet",
+    .plural = "Parquet files",
+    .len = data_len,
+    .kind = data_kind,
+    .shards = data_shards,
+    .shard_name = data_shard_name,
+    .shard = data_shard,
+    .type = data_type,
+    .fingerprint = data_fingerprint,
+    .schemas = data_schemas,
+    .find = data_find,
+    .entry = data_entry,
+    .field = data_field,
+    .locate = data_locate,
+    .acquire = data_acquire,
+    .release = data_release,
+    .unpack = data_unpack,
+    .pick = data_pick,
+    .close = data_close,
+};
+
+stk_parquet *stk_parquet_of(const stk_dataset *ds)
+{
+    return ds->ops == &stk_parquet_ops ? (stk_parquet *)(uintptr_t)ds : NULL;
+}

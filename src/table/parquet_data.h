@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parquet_data.h - Parquet files as a kind of data.
+ *
+ * A sample is a row; its number says file, row group and row by arithmetic, so that no row costs memory.
+ * What is known of a chunk (a column's pages in one row group) is a table that is made when the chunk
+ * is first touched, published by compare-and-swap, and kept: row seek points of a column of large
+ * values, else the list of its pages.  Columns named in folders (year=2024) are constants of a file. */
+#ifndef STOKER_PARQUET_DATA_H
+#define STOKER_PARQUET_DATA_H
+
+#include <stdatomic.h>
+
+#include "data/data.h"
+#include "format/parquet/points.h"
+
+typedef struct stk_pq_block { /* pages that are decoded together: rows [first, next one's first) */
+    uint64_t offset, len;     /* of the file, headers included */
+    uint64_t first;           /* row of the group */
+    uint64_t unpacked;        /* bytes that it decodes to at most */
+} stk_pq_block;
+
+typedef struct stk_pq_table { /* of one chunk; read-only once published */
+    stk_pq_points points;     /* n_spans 0: none, pages are read whole */
+    uint32_t n_blocks;
+    stk_pq_block *block;
+    uint64_t rows;
+    stk_pq_vector dictionary; /* leaf NULL: none */
+} stk_pq_table;
+
+typedef struct stk_pq_shard { /* one file */
+    stk_pq_file *meta;
+    uint64_t size, first; /* bytes; number of its first sample */
+    int64_t mtime_ns;
+    uint32_t footer_crc;
+    uint32_t *leaf_of;              /* by field of the data set: UINT32_MAX: this file has none */
+    char **constant;                /* by partition column */
+    _Atomic(stk_file *) file;       /* opened at first touch */
+    _Atomic(stk_pq_table *) *table; /* by group * leaves + leaf */
+} stk_pq_shard;
+
+typedef struct stk_pq_field {
+    char *name;
+    stk_pq_leaf leaf; /* of the first file that has it; name and texts are that file's */
+    int partition;    /* number of the partition column; -1: a column of the files */
+} stk_pq_field;
+
+typedef struct stk_parquet { /* Thread: any, once opened. */
+    stk_dataset base;
+    stk_names names; /* absolute */
+    uint64_t rows;
+    uint32_t n_fields, n_partitions;
+    uint32_t n_readable; /* fields that can be read; the others come last */
+    stk_pq_field *field;
+    stk_pq_shard *shard;
+    void *points_file;     /* row seek points as they were read; tables point into it */
+    uint64_t points_bytes; /* of the file of them; 0: there is none */
+    int points_built;      /* they were made now, not found */
+} stk_parquet;
+
+/* Do these names mean Parquet files: x.parquet, or a folder with such files below? */
+int stk_parquet_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
+int stk_parquet_open(stk_dataset **out, const char *const *urls, size_t n,
+                     const stk_dataset_options *o, stk_error *err);
+extern const stk_data_ops stk_parquet_ops;
+/* NULL: it is another kind. */
+stk_parquet *stk_parquet_of(const stk_dataset *ds);
+
+/* parquet_files.c: the names, absolute, in order. */
+int stk_parquet_names(stk_names *out, const char *const *urls, size_t n, stk_error *err);
+
+/* parquet_table.c: the table of a chunk, made now where there is none yet. */
+int stk_pq_table_get(const stk_parquet *p, uint64_t shard, uint32_t chunk, const stk_pq_table **out,
+                     stk_error *err);
+void stk_pq_table_close(stk_pq_table **t);
+/* The file, opened and compared with what it was. */
+int stk_pq_file_get(const stk_parquet *p, uint64_t shard, stk_file **out, stk_error *err);
+/* A block's pages -> one piece of memory, and a row of that. */
+int stk_pq_block_unpack(const stk_pq_leaf *l, int codec, const stk_pq_table *t, stk_unpack_job *job,
+                        stk_error *err);
+int stk_pq_block_pick(const stk_pq_leaf *l, const stk_pq_table *t, uint64_t row, stk_bytes *bytes,
+                      stk_error *err);
+
+/* parquet_points.c: row seek points of all chunks that want them: found beside the data or in the cache,
+ * else made and written there. */
+int stk_parquet_points(stk_parquet *p, const stk_dataset_options *o, stk_error *err);
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parquet_open.c - from names of files to a data set: footers, one schema, columns in folders' names.
+ *
+ * The fields are the columns of the first file, then what later files have besides, then partition
+ * columns (year=2024/ in the path, as Hive writes it).  A file without a column has nulls there; a column
+ * that has another type in another file is an error with both names. */
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/numeral.h"
+#include "table/parquet_data.h"
+
+#define MAX_FIELDS 20000u
+#define MAX_PARTITIONS 16u
+
+/* ---- one file ---- */
+
+static int read_footer(stk_parquet *p, uint64_t i, stk_file *f, stk_error *err)
+{
+    stk_pq_shard *s = &p->shard[i];
+    uint8_t tail[STK_PQ_TAIL], *bytes;
+    stk_file_info info;
+    uint32_t n = 0;
+    int rc;
+
+    STK_TRY(f->source->stat(f, &info, err));
+    s->size = info.size;
+    s->mtime_ns = info.mtime_ns;
+    if (s->size < 12)
+        return stk_fail(err, STK_ECORRUPT, "no Parquet file: it has %" PRIu64 " bytes", s->size);
+    STK_TRY(stk_file_read(f, s->size - STK_PQ_TAIL, tail, sizeof tail, err));
+    STK_TRY(stk_pq_tail(tail, s->size, &n, err));
+    bytes = stk_alloc(n ? n : 1);
+    if (!bytes)
+        return stk_fail_nomem(err, n);
+    rc = stk_file_read(f, s->size - STK_PQ_TAIL - n, bytes, n, err);
+    if (rc == 0)
+        rc = stk_pq_file_open(&s->meta, (stk_bytes){ bytes, n }, s->size, err);
+    s->footer_crc = stk_crc32c(0, bytes, n);
+    stk_free(bytes);
+    return rc;
+}
+
+static int open_file(stk_parquet *p, uint64_t i, stk_error *err)
+{
+    stk_pq_shard *s = &p->shard[i];
+    stk_file *f = NULL;
+    int rc = stk_url_open(p->names.name[i], &f, err);
+
+    if (rc == 0)
+        rc = read_footer(p, i, f, err);
+    stk_file_close(&f);
+    if (rc == 0) {
+        size_t n = (size_t)s->meta->n_groups * s->meta->n_leaves;
+
+        s->table = stk_zalloc(n ? n : 1, sizeof *s->table);
+        rc = s->table ? 0 : stk_fail_nomem(err, n * sizeof *s->table);
+    }
+    if (rc < 0)
+        stk_error_at(err, p->names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
+    return rc;
+}
+
+/* ---- the schema ---- */
+
+static int find_field(const stk_parquet *p, const char *name)
+{
+    for (uint32_t i = 0; i < p->n_fields; i++)
+        if (!strcmp(p->field[i].name, name))
+            return (int)i;
+    return -1;
+}
+
+static int add_field(stk_parquet *p, const char *name, const stk_pq_leaf *leaf, int partition,
+                     stk_error *err)
+{
+    stk_pq_field *grown;
+
+    if (p->n_fields == MAX_FIELDS)
+        return stk_fail(err, STK_ELIMIT, "more than %u columns", MAX_FIELDS);
+    if (!(p->n_fields & (p->n_fields - 1))) { /* a power of two: full */
+        grown = stk_grow(p->field, p->n_fields * sizeof *grown,
+                         (p->n_fields ? 2 * (size_t)p->n_fields : 1) * sizeof *grown);
+        if (!grown)
+            return stk_fail_nomem(err, p->n_fields * sizeof *grown);
+        p->field = grown;
+    }
+    p->field[p->n_fields] = (stk_pq_field){ stk_strdup(name), *leaf, partition };
+    if (!p->field[p->n_fields].name)
+        return stk_fail_nomem(err, strlen(name));
+    p->n_fields++;
+    return 0;
+}
+
+static int same_type(const stk_pq_leaf *a, const stk_pq_leaf *b)
+{
+    return a->dtype == b->dtype && a->width == b->width && a->max_rep == b->max_rep &&
+           !a->refused == !b->refused;
+}
+
+/* Columns of file i that are new, or have another type than elsewhere. */
+static int join_schema(stk_parquet *p, uint64_t i, stk_error *err)
+{
+    const stk_pq_file *m = p->shard[i].meta;
+
+    for (uint32_t k = 0; k < m->n_leaves; k++) {
+        const stk_pq_leaf *l = &m->leaf[k];
+        /* files mostly have their columns in the same order */
+        int at = k < p->n_fields && !strcmp(p->field[k].name, l->name) ? (int)k
+                                                                       : find_field(p, l->name);
+
+        if (at < 0)
+            STK_TRY(add_field(p, l->name, l, -1, err));
+        else if (!same_type(&p->field[at].leaf, l)) {
+            stk_fail(err, STK_EINVAL,
+                     "column %.60s has another type here than in the files before: open them apart",
+                     l->name);
+            stk_error_at(err, p->names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
+            return STK_EINVAL;
+        } else if (l->max_def > p->field[at].leaf.max_def)
+            p->field[at].leaf.max_def = l->max_def;
+    }
+    return 0;
+}
+
+static int map_leaves(stk_parquet *p, uint64_t i, stk_error *err)
+{
+    stk_pq_shard *s = &p->shard[i];
+    uint32_t left = s->meta->n_leaves;
+
+    s->leaf_of = stk_alloc(p->n_fields * sizeof *s->leaf_of);
+    if (!s->leaf_of)
+        return stk_fail_nomem(err, p->n_fields * sizeof *s->leaf_of);
+    memset(s->leaf_of, 0xFF, p->n_fields * sizeof *s->leaf_of);
+    for (uint32_t k = 0; k < s->meta->n_leaves; k++) {
+        int at = k < p->n_fields && !strcmp(p->field[k].name, s->meta->leaf[k].name)
+                     ? (int)k
+                     : find_field(p, s->meta->leaf[k].name);
+
+        if (at >= 0 && s->leaf_of[at] == UINT32_MAX) {
+            s->leaf_of[at] = k;
+            left--;
+        }
+    }
+    for (uint32_t f = 0; f < p->n_fields; f++)
+        if (s->leaf_of[f] == UINT32_MAX && p->field[f].partition < 0 && !p->field[f].leaf.max_def)
+            p->field[f].leaf.max_def = 1; /* nulls for its rows */
+    return left ? stk_fail(err, STK_ECORRUPT, "two columns have the same name") : 0;
+}
+
+/* ---- partition columns ---- */
+
+/* name=value in one part of a path. */
+static int split(const char *part, size_t len, size_t *name)
+{
+    const char *eq = memchr(part, '=', len);
+
+    *name = eq ? (size_t)(eq - part) : 0;
+    return eq && *name > 0;
+}
+
+static int note_partitions(stk_parquet *p, uint64_t i, size_t root, int collect, stk_error *err)
+{
+    static const stk_pq_leaf text = { .physical = STK_PQ_BYTES,
+                                      .meaning = STK_PQ_TEXT,
+                                      .unit = "utf8" };
+    const char *at = p->names.name[i] + root;
+
+    while (*at) {
+        size_t len = strcspn(at, "/"), n;
+
+        if (at[len] == '/' && split(at, len, &n) && n < 100) {
+            char name[100];
+            int f;
+
+            memcpy(name, at, n);
+            name[n] = 0;
+            f = find_field(p, name);
+            if (collect && f < 0 && p->n_partitions < MAX_PARTITIONS)
+                STK_TRY(add_field(p, name, &text, (int)p->n_partitions++, err));
+            else if (!collect && f >= 0 && p->field[f].partition >= 0) {
+                char **to = &p->shard[i].constant[p->field[f].partition];
+
+                stk_free(*to);
+                *to = stk_strndup(at + n + 1, len - n - 1);
+                if (!*to)
+                    return stk_fail_nomem(err, len);
+            }
+        }
+        at += len;
+        at += *at == '/';
+    }
+    return 0;
+}
+
+/* The part of the paths that all have in common is no partition. */
+static size_t common_root(const stk_names *names)
+{
+    const char *a = names->name[0];
+    size_t len = strlen(a), cut = 0;
+
+    for (size_t i = 1; i < names->n; i++) {
+        size_t k = 0;
+
+        while (k < len && names->name[i][k] == a[k])
+            k++;
+        len = k;
+    }
+    for (size_t k = 0; k < len; k++)
+        if (a[k] == '/')
+            cut = k + 1;
+    /* one=1/ that all files are in is a partition all the same */
+    while (cut > 1) {
+        size_t from = cut - 1;
+
+        while (from && a[from - 1] != '/')
+            from--;
+        if (!memchr(a + from, '=', cut - 1 - from))
+            break;
+        cut = from;
+    }
+    return cut;
+}
+
+static int partitions(stk_parquet *p, stk_error *err)
+{
+    size_t root = common_root(&p->names);
+
+    for (uint64_t i = 0; i < p->names.n; i++)
+        STK_TRY(note_partitions(p, i, root, 1, err));
+    for (uint64_t i = 0; i < p->names.n && p->n_partitions; i++) {
+        p->shard[i].constant = stk_zalloc(p->n_partitions, sizeof *p->shard[i].constant);
+        if (!p->shard[i].constant)
+            return stk_fail_nomem(err, 64);
+        STK_TRY(note_partitions(p, i, root, 0, err));
+    }
+    return 0;
+}
+
+/* ---- open ---- */
+
+/* Fields that cannot be read go last, the others keep their order. */
+static int refused_last(stk_parquet *p, stk_error *err)
+{
+    stk_pq_field *sorted = stk_alloc((p->n_fields + 1u) * 2 * sizeof *sorted);
+    uint32_t n = 0;
+
+    if (!sorted)
+        return stk_fail_nomem(err, p->n_fields * sizeof *sorted);
+    for (int refused = 0; refused < 2; refused++) {
+        for (uint32_t i = 0; i < p->n_fields; i++)
+            if (!p->field[i].leaf.refused == !refused)
+                sorted[n++] = p->field[i];
+        p->n_readable = refused ? p->n_readable : n;
+    }
+    stk_free(p->field);
+    p->field = sorted;
+    return 0;
+}
+
+static int open_all(stk_parquet *p, const stk_dataset_options *o, stk_error *err)
+{
+    p->shard = stk_zalloc(p->names.n, sizeof *p->shard);
+    if (!p->shard)
+        return stk_fail_nomem(err, p->names.n * sizeof *p->shard);
+    for (uint64_t i = 0; i < p->names.n; i++) {
+        STK_TRY(open_file(p, i, err));
+        STK_TRY(join_schema(p, i, err));
+        p->shard[i].first = p->rows;
+        p->rows += p->shard[i].meta->rows;
+    }
+    STK_TRY(partitions(p, err));
+    STK_TRY(refused_last(p, err));
+    for (uint64_t i = 0; i < p->names.n; i++)
+        STK_TRY(map_leaves(p, i, err));
+    return stk_parquet_points(p, o, err);
+}
+
+int stk_parquet_open(stk_dataset **out, const char *const *urls, size_t n,
+                     const stk_dataset_options *o, stk_error *err)
+{
+    stk_parquet *p = STK_NEW(stk_parquet);
+    int rc;
+
+    *out = NULL;
+    if (!p)
+        return stk_fail_nomem(err, sizeof *p);
+    stk_dataset_init(&p->base, &stk_parquet_ops, STK_DATA_BLOCKS);
+    p->base.log = (stk_log){ o->log, o->log_cookie };
+    rc = stk_parquet_names(&p->names, urls, n, err);
+    if (rc == 0)
+        rc = open_all(p, o, err);
+    if (rc < 0)
+        p->base.ops->close(&p->base);
+    else
+        *out = &p->base;
+    return rc;
+}

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker doctor and stoker plan: what they say, and how they fail."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+from test_cli import fails
+
+FAST = ("--seconds", "0.2", "--batch-size", "4")
+
+
+def test_doctor_of_data(stoker, photos):
+    done = stoker("doctor", "photos", *FAST, "--step-ms", "100")
+    assert done.code == 0 and done.err == ""
+    lines = done.out.splitlines()
+    assert "batches of 4" in lines[0]
+    assert any(line.startswith("  as it is ") for line in lines) and any("ceiling" in line for line in lines)
+    assert "(under 1)" in done.out and "(at most 80)" in done.out
+    assert lines[-1].startswith("model-bound: ")
+
+
+def test_doctor_json(stoker, photos):
+    got = json.loads(stoker("doctor", "photos", *FAST, "--step-ms", "100", "--json").raw)
+    assert got["diagnosis"]["cause"] == "model" and got["samples_per_s"]["as it is"] > 0
+    assert {c["name"] for c in got["diagnosis"]["checks"]} >= {"batch wait", "batch fetch", "workers", "reads"}
+
+
+def test_bench_ends_with_the_sentence(stoker, photos):
+    done = stoker("bench", "photos", *FAST, "--step-ms", "100")
+    assert done.out.splitlines()[-1].startswith("model-bound: batches are ready")
+    got = json.loads(stoker("bench", "photos", *FAST, "--step-ms", "100", "--json").raw)
+    assert got["diagnosis"]["sentence"].startswith("model-bound: ")
+
+
+@pytest.mark.parametrize("args, line", [
+    (["doctor"], "doctor needs at least one path, folder or pattern; try 'stoker doctor --help'"),
+    (["doctor", "--"], "doctor needs at least one path, folder or pattern; try 'stoker doctor --help'"),
+    (["doctor", "x", "--", "true"], "doctor looks at data or at a command, not at both: 'x' stands before --"),
+    (["plan", "--gpus", "8"], "how fast is the model? give --step-ms MS (of one step) or --rate N (samples/s of one GPU)"),
+    (["plan", "--rate", "-1"], None),
+    (["plan", "--rate", "1", "--storage", "fast"], None),
+])
+def test_wrong_usage(stoker, args, line):
+    done = stoker(*args)
+    assert done.code == 2 and done.out == "" and done.err.count("\n") == 1
+    if line:
+        fails(done, 2, line)
+
+
+def test_no_samples(stoker, tmp_path):
+    (tmp_path / "t.tar").write_bytes(bytes(1024))
+    for command in (["doctor", "t.tar", *FAST], ["plan", "t.tar", "--rate", "1"]):
+        done = stoker(*command)
+        assert done.code == 3 and "no samples" in done.err
+
+
+def test_exit_status_is_passed_on(stoker):
+    assert stoker("doctor", "--", "true").code == 0
+    assert stoker("doctor", "--", "sh", "-c", "exit 7").code == 7
+    assert stoker("doctor", "--", "sh", "-c", "kill -9 $$").code == 137
+    done = stoker("doctor", "--", "no-such-program-here")
+    assert done.code == 127 and "could not be run" in done.err
+    assert "nothing was seen" in done.err
+
+
+def test_plan_of_data(stoker, photos):
+    got = json.loads(stoker("plan", "photos", "--step-ms", "100", "--batch-size", "8", "--gpus", "2", "--json").raw)
+    assert got["samples_per_s"] == pytest.approx(160) and got["steps_per_s"] == pytest.approx(10)
+    assert got["storage_bytes_per_s"] == pytest.approx(160 * got["cache_bytes"] / (got["epoch_s"] * 160))
+    assert got["cores"] is None and got["idle_cost_month"] is None
+    benched = json.loads(stoker("plan", "photos", "--step-ms", "1", "--bench", "--seconds=0.1", "--json").raw or "null")
+    assert benched is None or benched["cores"] > 0
+
+
+@pytest.mark.parametrize("args, line", [
+    (["--samples", "100e9", "--rate", "500e3"], "an epoch 2.31 days"),
+    (["--step-ms", "400", "--loader-rate", "1.666667"], "GPU busy, loading overlapped 66.67 %"),
+    (["--step-ms", "400", "--loader-rate", "1.666667"], "GPU busy, loading in series 40.00 %"),
+    (["--step-ms", "10", "--loader-rate", "30", "--gpu-hour", "3"], "idle GPUs cost 1512 $ a month"),
+    (["--step-ms", "200", "--batch-size", "32", "--sample-bytes", "50MB", "--storage", "100MB"], "from storage 8.0 GB/s"),
+    (["--step-ms", "200", "--batch-size", "32", "--sample-bytes", "50MB", "--storage", "100MB"], "GPU busy, loading overlapped 1.25 %"),
+    (["--step-ms", "10", "--row-bytes", "38MB", "--pcie", "8GB"], "a batch over PCIe 4.75 ms"),
+    (["--step-ms", "10", "--row-bytes", "38MB", "--pcie", "28GB"], "a batch over PCIe 1.36 ms"),
+])
+def test_worked_examples(stoker, args, line):
+    """Those of docs/seeing.md."""
+    done = stoker("plan", *args)
+    assert done.code == 0 and line in re.sub(" +", " ", done.raw)
+
+
+def test_output_to_a_full_disk(stoker, photos):
+    for command in (["plan", "--rate", "1"], ["doctor", str(photos), *FAST]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([stoker.program, *command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120,
+                                  env={**os.environ, "STOKER_CACHE": "/nonexistent"})
+        assert done.returncode == 3 and "could not be written" in done.stderr
