@@ -81,7 +81,7 @@ typedef struct stk_tile_kern { /* n pixels in place, unless it is said otherwise
     void (*warp)(uint32_t *dst, const uint32_t *src, const struct stk_warp *w, int bilinear);
 } stk_tile_kern;
 
-extern const stk_tile_kern stk_tile_c, stk_tile_avx2; /* the latter where STK_HAVE_AVX2 */
+extern const stk_tile_kern stk_tile_c, stk_tile_avx2, stk_tile_avx512; /* where STK_HAVE_AVX2 */
 const stk_tile_kern *stk_tile_kern_of(stk_cpu level);
 
 typedef struct stk_tile_room { /* memory of one picture, for actions that see many pixels at a time */
