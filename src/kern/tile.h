@@ -35,6 +35,7 @@ enum { /* codes; the numbers that each has */
        /* one pixel by its neighbours */
        STK_ACT_BLUR = 24, /* u[0], u[1]: taps on each side, across and down; f[2]: sigma */
        STK_ACT_SHARPNESS, /* f[0]: factor */
+       STK_ACT_JPEG, /* u[0]: quality */
        /* pixels move */
        STK_ACT_AFFINE, /* u[0]: 0: nearest, 1: bilinear; u[1]: fill; f[2..7]: from the place of an
                         * output pixel to that of an input pixel, both from the middle of the tile */
