@@ -403,6 +403,14 @@ class Chain:
         p: how often; default 1
         """
 
+    def jpeg_artifacts(self,
+            quality: builtins.int | Sequence[builtins.int],
+            p: builtins.float | None = None) -> Chain:
+        """what saving as JPEG takes from a picture
+        quality: 1 to 100, as Pillow counts it; or (least, most)
+        p: how often; default 1
+        """
+
     def random_erasing(self,
             p: builtins.float | None = None,
             scale: builtins.float | Sequence[builtins.float] | None = None,
