@@ -131,8 +131,6 @@ static void wrong_order(void **state)
     refuses("image | to(f32) | normalize(half)", STK_EINVAL,
             "normalize comes after `to`: `to` must be the last of a chain");
     refuses("image | to(u8) | to(f32)", STK_EINVAL, "to comes twice: leave one");
-    refuses("int | to(i32)", STK_ENOTSUP,
-            "to works on images; `int` gives i64 and `float` f32: leave `to` away");
     refuses("bytes | to(f32)", STK_EINVAL, "to works on an image: put `image` before it");
 }
 
