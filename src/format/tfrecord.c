@@ -338,7 +338,7 @@ static int report(walk *w, const uint8_t *record, uint64_t len, uint64_t offset,
 static int take(walk *w, stk_error *err)
 {
     uint64_t left = w->size - w->at, len = 0;
-    const uint8_t *p;
+    const uint8_t *p = NULL;
 
     if (left < 16)
         return stk_fail(err, STK_ECORRUPT, "TFRecord: the shard ends within a record");
