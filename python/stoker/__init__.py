@@ -25,16 +25,18 @@ from .mixing import Mix, mix
 from .packing import pack
 from .prepared import prepared
 from .shared_list import SharedList
+from .sweeping import Sweep, sweep
 from .to_device import to_device
 from .transform import Transform
+from .watching import watch
 from .writer import Writer
 
 if TYPE_CHECKING:
     def image() -> Chain: ...
 
-__all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Transform", "Writer",
-           "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info", "mix", "open", "pack",
-           "pack_lengths", "prepared", "sample_seed", "to_device"]
+__all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Sweep",
+           "Transform", "Writer", "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info",
+           "mix", "open", "pack", "pack_lengths", "prepared", "sample_seed", "sweep", "to_device", "watch"]
 
 
 def __getattr__(name: str) -> Any:

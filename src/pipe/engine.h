@@ -62,6 +62,7 @@ typedef struct stk_tune_sums { /* ticks of all workers that work; the consumer's
 typedef struct stk_tune { /* tune.c; the consumer's */
     int workers;          /* how many work is left to the loader */
     _Atomic int ahead;    /* likewise; any thread ends that by choosing a number */
+    _Atomic uint32_t depth; /* reads that are begun before rows that came are made; any reads it */
     uint32_t least, most; /* workers */
     uint64_t at_ns, batches;
     stk_tune_sums last;
@@ -69,7 +70,6 @@ typedef struct stk_tune { /* tune.c; the consumer's */
     double before; /* share of waiting then */
     uint32_t calm, tired;
     int skip; /* other workers worked in part of the time since */
-    _Atomic uint32_t depth; /* reads that are begun before rows that came are made */
 } stk_tune;
 
 typedef struct stk_bad_samples { /* on_error="skip" */
