@@ -118,6 +118,8 @@ class Loader:
         where only some ranks make this loader
     select: the samples that take part, in this order: indices, a mask, a list of keys, or an Arrow stream,
         table or .parquet file with a column `sample` or `key`
+    where: a condition on columns, as SQL has it: "width >= 300 AND split = 'train'"; columns of tables, or of
+        the index (docs/tables.md).  Other samples are not part of the epoch
     exclude: a file of samples to leave out: what `stoker check --write-exclude` wrote, or keys, one per line;
         or a list of keys.  They are not part of the epoch
     skip: of the samples that take part, leave out the first ones
@@ -166,8 +168,9 @@ class Loader:
                  lengths: Any = None, seed: int = 0, shuffle: bool | str = False, streams: int | None = None,
                  window: int | str | None = None, rank: int | None = None, world_size: int | None = None,
                  ranks_per_node: int | None = None, mesh: Any = None, check_ranks: bool = True,
-                 select: Any = None, exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None,
-                 skip: int = 0, limit: int | None = None, repeat: int = 1, epoch_size: int | None = None,
+                 select: Any = None, where: str | None = None,
+                 exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None, skip: int = 0,
+                 limit: int | None = None, repeat: int = 1, epoch_size: int | None = None,
                  weights: Any = None, replacement: bool | None = None, balance: Any = None,
                  stratify: Any = None, classes: list[str] | None = None, dtype: Any = None,
                  shape: tuple[int, ...] | None = None, on_error: str | Mapping[str, int] = "raise",
@@ -218,7 +221,7 @@ class Loader:
             self._data = cores = tuple(d._core for d in datasets)
             self._numbered = any(core.kind() for core in cores)     # rows of arrays have no keys
             self._sampling, self._order = _sampling.plan(
-                datasets, select=select, skip=skip, limit=limit, repeat=repeat,
+                datasets, select=select, where=where, skip=skip, limit=limit, repeat=repeat,
                 epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance,
                 stratify=stratify, lengths=lengths, mix=data if isinstance(data, Mix) else None, shuffle=options["shuffle"])
             found = list(dict.fromkeys(name for core in cores for name in core.fields()))
