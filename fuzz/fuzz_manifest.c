@@ -68,7 +68,7 @@ static void as_manifest(const uint8_t *data, size_t size)
 
     memset(&err, 0, sizeof err);
     FUZZ_CHECK(stk_memory_put("fuzz", size ? (const void *)data : "", size, NULL) == 0);
-    FUZZ_CHECK(stk_source_memory.open("mem://fuzz", &f, NULL) == 0);
+    FUZZ_CHECK(stk_source_memory.open(STK_URL("mem://fuzz", NULL), &f, NULL) == 0);
     rc = stk_format_manifest.index(f, size, &s.scan, &err);
     FUZZ_CHECK(rc == 0 || (rc < 0 && err.code == rc && err.message[0]));
     FUZZ_CHECK(rc == 0 || rc == STK_ECORRUPT || rc == STK_ELIMIT);

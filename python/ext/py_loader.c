@@ -161,8 +161,7 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
     return rc < 0 ? -1 : 0;
 }
 
-/* Options as words, name -> text, which the dict keeps alive. */
-static int options_parse(PyObject *obj, PyObject *words, stk_loader_options *o)
+int options_parse(PyObject *obj, PyObject *words, stk_loader_options *o)
 {
     PyObject *name, *text;
     stk_error err = { 0 };

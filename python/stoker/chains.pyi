@@ -225,6 +225,98 @@ class Chain:
         p: how often; default 1
         """
 
+    def hsv(self,
+            hue: builtins.float | Sequence[builtins.float] | None = None,
+            saturation: builtins.float | Sequence[builtins.float] | None = None,
+            value: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None) -> Chain:
+        """hue turned, saturation and value times a factor
+        hue: h: turns from -h to h of the circle; or (least, most); default 0.015
+        saturation: s: factors from 1 - s to 1 + s; or (least, most); default 0.7
+        value: v: factors from 1 - v to 1 + v; or (least, most); default 0.4
+        p: how often; default 1
+        """
+
+    def gaussian_blur(self,
+            kernel: builtins.int | Sequence[builtins.int],
+            sigma: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None) -> Chain:
+        """a blur of random width
+        kernel: pixels of its side, odd; or (across, down)
+        sigma: its deviation in pixels: least and most, or one number; default (0.1, 2)
+        p: how often; default 1
+        """
+
+    def sharpness(self,
+            factor: builtins.float | Sequence[builtins.float],
+            p: builtins.float | None = None) -> Chain:
+        """the distance from a soft copy times a factor, at random
+        factor: 0 blurs, 1 changes nothing, 2 sharpens; or (least, most)
+        p: how often; default 0.5
+        """
+
+    def gaussian_noise(self,
+            mean: builtins.float | Sequence[builtins.float] | None = None,
+            sigma: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None) -> Chain:
+        """normal noise, of every value its own
+        mean: of 1, which is 255; or (least, most); default 0
+        sigma: deviation, of 1; or (least, most); default 0.1
+        p: how often; default 1
+        """
+
+    def random_erasing(self,
+            p: builtins.float | None = None,
+            scale: builtins.float | Sequence[builtins.float] | None = None,
+            ratio: builtins.float | Sequence[builtins.float] | None = None,
+            value: str | builtins.float | Sequence[builtins.float] | None = None) -> Chain:
+        """a rectangle replaced, at random; after normalize in its units
+        p: how often; default 0.5
+        scale: least and most share of the picture's area; default (0.02, 0.33)
+        ratio: least and most height / width; default (0.3, 3.3)
+        value: one number, three, or random: after normalize normal noise, before it any of 0..255; default 0
+        """
+
+    def rand_augment(self,
+            n: builtins.int | None = None,
+            m: builtins.int | None = None,
+            bins: builtins.int | None = None,
+            interpolation: str | None = None,
+            fill: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None) -> Chain:
+        """n of fourteen ops at one strength
+        n: ops one after the other; default 2
+        m: how strong each is: a bin; default 9
+        bins: of strength; default 31
+        interpolation: nearest or bilinear, where pixels move; default nearest
+        fill: what comes in from outside: one number or three; default 0
+        p: how often; default 1
+        """
+
+    def trivial_augment(self,
+            bins: builtins.int | None = None,
+            interpolation: str | None = None,
+            fill: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None) -> Chain:
+        """one of fourteen ops at any strength
+        bins: of strength, of which one is drawn; default 31
+        interpolation: nearest or bilinear, where pixels move; default nearest
+        fill: what comes in from outside: one number or three; default 0
+        p: how often; default 1
+        """
+
+    def auto_augment(self,
+            policy: str | None = None,
+            interpolation: str | None = None,
+            fill: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None) -> Chain:
+        """one of 25 learned pairs of ops
+        policy: imagenet, cifar10 or svhn; default imagenet
+        interpolation: nearest or bilinear, where pixels move; default nearest
+        fill: what comes in from outside: one number or three; default 0
+        p: how often; default 1
+        """
+
     def random_apply(self,
             steps: Chain | Sequence[Chain],
             p: builtins.float | None = None) -> Chain:

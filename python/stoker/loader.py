@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import math
 import os
 import sys
@@ -125,6 +126,8 @@ class Loader:
     on_error: "raise", "skip", or {"skip": n}: at most n bad samples per epoch
     max_pixels: larger pictures are bad data; None: 178,956,970, as in Pillow
     num_workers: threads that decode; None: chosen; 0: everything in the caller's thread
+    worker_type: of Python data sets: "process" or "thread", or how processes start: "fork", "forkserver" or
+        "spawn"; None: processes where the GIL is on (docs/python-data.md)
     prefetch: batches made ahead; None: chosen
     io_threads: threads for reads that wait; None: chosen
     memory_limit: bytes, or "2GB", for batches, reads and scratch; None: a quarter of the memory
@@ -157,14 +160,17 @@ class Loader:
                  weights: Any = None, replacement: bool | None = None, balance: Any = None,
                  stratify: Any = None, classes: list[str] | None = None, dtype: Any = None,
                  shape: tuple[int, ...] | None = None, on_error: str | Mapping[str, int] = "raise",
-                 max_pixels: int | None = None, num_workers: int | None = None, prefetch: int | None = None,
-                 io_threads: int | None = None, memory_limit: int | str | None = None,
-                 learn_jpeg: bool = False, device: str = "cpu", decode: str | None = None,
-                 pin_memory: bool = False, device_memory_limit: int | str | None = None,
-                 sm_limit: int | None = None, in_flight: int | None = None, cache: str | None = None,
+                 max_pixels: int | None = None, num_workers: int | None = None,
+                 worker_type: str | None = None, prefetch: int | None = None, io_threads: int | None = None,
+                 memory_limit: int | str | None = None, learn_jpeg: bool = False, device: str = "cpu",
+                 decode: str | None = None, pin_memory: bool = False,
+                 device_memory_limit: int | str | None = None, sm_limit: int | None = None,
+                 in_flight: int | None = None, cache: str | None = None,
                  device_cache_limit: int | str | None = None, **unknown: Any) -> None:
         _options.screen(locals())
         _options.check_unknown(unknown, Loader.__init__)
+        if worker_type is not None:
+            invalid("worker_type= is for Python data sets: files are decoded by threads without the GIL")
         _options.refuse_in_worker()
         skip_bad, budget = _options.skip_policy(on_error)
         place = _ranks.find(rank, world_size, mesh)
@@ -231,6 +237,11 @@ class Loader:
         self._server: seeing.Server | None = None
         _open_loaders.add(self)
         prepare()                               # here and not within the first next()
+
+    def __new__(cls, data: Any = None, fields: Any = None, *args: Any, **kwargs: Any) -> Loader:
+        """A Python data set has a loader of its own, with the same methods."""
+        from . import sets                      # which imports this file
+        return object.__new__(sets.SetLoader if cls is Loader and fields is None and sets.is_python(data) else cls)
 
     def _note_streams(self) -> None:
         """What was chosen is kept: a second core is to have the same order."""
@@ -606,6 +617,10 @@ class Loader:
                           "there, or use stoker.open(...), which does", "ENOTSUP")
 
 
+_seen = inspect.signature(Loader.__init__)
+Loader.__signature__ = _seen.replace(parameters=list(_seen.parameters.values())[1:])    # type: ignore[attr-defined]
+
+
 class Tuples:
     """A loader's batches as tuples; see Loader.as_tuples().  What it does not have itself is the loader's."""
 
@@ -660,5 +675,5 @@ def _datasets(data: Any, classes: Any, dtype: Any, shape: Any) -> list[Dataset]:
         return list(opened)
     if not isinstance(data, Mapping) and _options.url_bytes(data) is None:
         invalid(f"data must be a path, a pattern, a list of them, a dict of arrays, or data sets of "
-                f"stoker.open(), not {shown(data)}")
+                f"stoker.open(), not {shown(data)}; a Python data set makes its own samples and takes no fields=")
     return [Dataset(data, classes=classes, dtype=dtype, shape=shape)]

@@ -206,6 +206,19 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
 }
 
 /* What a row looks like in memory, once all steps are known. */
+static void picture_shape(stk_spec *s)
+{
+    int64_t *shape = s->shape;
+
+    if (s->views) {
+        s->ndim = 4;
+        *shape++ = s->views;
+    }
+    shape[0] = s->layout == STK_HWC ? s->height : 3;
+    shape[1] = s->layout == STK_HWC ? s->width : s->height;
+    shape[2] = s->layout == STK_HWC ? 3 : s->width;
+}
+
 static int settle(stk_chain *c, const char *name, stk_error *err)
 {
     stk_spec *s = &c->spec;
@@ -228,11 +241,14 @@ static int settle(stk_chain *c, const char *name, stk_error *err)
     if (s->kind == STK_KIND_IMAGE) {
         s->out = STK_OUT_DENSE;
         s->ndim = 3;
+        if ((!s->width || !s->height) && s->views)
+            return stk_fail(err, STK_EINVAL,
+                            "output %s: views have one size: end with a crop or a resize to "
+                            "(height, width)",
+                            name);
         if (!s->width || !s->height)
             return 0;
-        s->shape[0] = s->layout == STK_HWC ? s->height : 3;
-        s->shape[1] = s->layout == STK_HWC ? s->width : s->height;
-        s->shape[2] = s->layout == STK_HWC ? 3 : s->width;
+        picture_shape(s);
     }
     for (uint32_t i = 0; i < s->ndim; i++)
         count *= (size_t)s->shape[i];

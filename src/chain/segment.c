@@ -10,6 +10,7 @@
 #include "base/registry.h"
 #include "kern/row_act.h"
 #include "kern/tile.h"
+#include "kern/warp.h"
 
 /* ---- plan ---- */
 
@@ -147,6 +148,7 @@ typedef struct run {
     const stk_kern *kern;
     const stk_draws *d;
     stk_scratch *scratch;
+    stk_tile_room *room;
 } run;
 
 static int to_tile(const run *r, const stk_view *v, const stk_pixels *px, stk_tile *t,
@@ -170,10 +172,15 @@ static int act(const run *r, uint32_t from, uint32_t to, stk_tile *t, stk_error 
     for (uint32_t i = from, n; i < to; i += n) {
         const stk_action *a = &r->d->action[i];
 
-        for (n = 0; i + n < to && a[n].code != STK_ACT_OWN; n++)
+        for (n = 0; i + n < to && a[n].code != STK_ACT_OWN && a[n].code != STK_ACT_WARP; n++)
             ;
+        if (!n && a->code == STK_ACT_WARP) {
+            STK_TRY(stk_warp_run(a, t, r->scratch, err));
+            n = 1;
+            continue;
+        }
         if (n) {
-            STK_TRY(stk_tile_run(r->kern->tile, a, n, t, r->scratch, err));
+            STK_TRY(stk_tile_run(r->kern->tile, a, n, t, r->room, err));
             continue;
         }
         r->c->all[a->step]->op->tile(r->c->all[a->step]->state, a, t);
@@ -214,7 +221,8 @@ static uint32_t first_in_row(const stk_draws *d)
 int stk_segments_run(const stk_chain *c, const stk_kern *kern, const stk_draws *d,
                      const stk_sample_job *job, stk_scratch *scratch, stk_error *err)
 {
-    const run r = { c, kern, d, scratch };
+    stk_tile_room room = { .scratch = scratch };
+    const run r = { c, kern, d, scratch, &room };
     uint32_t in_row = first_in_row(d);
     stk_pixels px = *job->pixels;
     stk_tile t = { 0 };

@@ -89,7 +89,7 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
                      p->name);
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
-    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes)
+    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes && !p->spec.views)
         as_records(p);
     out->open_root[i] = c->open_root;
     if (c->fallback && c->stored)

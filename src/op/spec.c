@@ -20,8 +20,6 @@ int stk_spec_geometry(const stk_spec *spec, const char *op, stk_error *err)
 int stk_spec_resize(stk_spec *spec, const char *op, stk_error *err)
 {
     STK_TRY(stk_spec_geometry(spec, op, err));
-    if (spec->resized)
-        return stk_fail(err, STK_EINVAL, "%s would resize a second time: one resize a chain", op);
     spec->resized = 1;
     return 0;
 }

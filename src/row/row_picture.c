@@ -47,12 +47,14 @@ int stk_picture_check(const stk_row *x, const stk_image_info *info, stk_error *e
 }
 
 /* A row that is made again was reported the first time. */
-static int draw(const stk_row *x, const stk_image_info *info, stk_draws *d, stk_error *err)
+static int draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
+                stk_error *err)
 {
     const stk_address at = { .seed = x->plan->policy.seed,
                              .position = x->position,
                              .epoch = (uint32_t)x->batch->epoch,
-                             .output = x->output };
+                             .output = x->output,
+                             .view = view };
     const uint32_t size[2] = { info->width, info->height };
 
     stk_chain_draw(stk_row_chain(x), &at, size, d, x->again ? NULL : &x->plan->policy.watch);
@@ -98,14 +100,15 @@ static int can_learn(const stk_row *x, stk_bytes in, const picture *p, const stk
 int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
                      stk_decode_request *ask, stk_error *err)
 {
-    STK_TRY(draw(x, info, d, err));
+    STK_TRY(draw(x, info, 0, d, err));
     stk_sample_need(d->view, &ask->need);
     return 0;
 }
 
 int stk_picture_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err)
 {
-    (void)d;
+    if (d->n_views > 1)
+        return stk_tile_sample(x, d, job, err);
     return stk_sample_run(x->plan->rows.kern, job, &x->m->scratch, err);
 }
 
@@ -123,6 +126,80 @@ static int sample(stk_row *x, const stk_picture_way *way, stk_draws *d, const st
     STK_TRY(way->place(x, &job, err));
     return way->sample(x, d, &job, err);
 }
+
+/* ---- views ---- */
+
+static void widen(stk_rect *all, const stk_rect *r)
+{
+    uint32_t x1 = all->x + all->w, y1 = all->y + all->h;
+
+    if (!r->w || !r->h)
+        return;
+    if (!all->w) {
+        *all = *r;
+        return;
+    }
+    x1 = x1 > r->x + r->w ? x1 : r->x + r->w;
+    y1 = y1 > r->y + r->h ? y1 : r->y + r->h;
+    all->x = all->x < r->x ? all->x : r->x;
+    all->y = all->y < r->y ? all->y : r->y;
+    all->w = x1 - all->x;
+    all->h = y1 - all->y;
+}
+
+/* All views of a picture, from one decode of what any of them sees. */
+static int look_all(const stk_row *x, const stk_image_info *info, stk_draws *d,
+                    stk_decode_request *ask, stk_error *err)
+{
+    ask->need = (stk_rect){ 0 };
+    for (uint32_t i = 0; i < stk_row_chain(x)->spec.views; i++) {
+        stk_rect need;
+
+        STK_TRY(draw(x, info, i, &d[i], err));
+        stk_sample_need(d[i].view, &need);
+        widen(&ask->need, &need);
+    }
+    return 0;
+}
+
+static int sample_all(stk_row *x, const stk_picture_way *way, stk_draws *d,
+                      const stk_pixels *pixels, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    stk_sample_job job = { .pixels = pixels, .dtype = c->spec.dtype, .layout = c->spec.layout };
+    unsigned mark = stk_scratch_mark(&x->m->scratch);
+
+    memcpy(job.mul, c->spec.mul, sizeof job.mul);
+    memcpy(job.add, c->spec.add, sizeof job.add);
+    STK_TRY(way->place(x, &job, err));
+    for (uint32_t i = 0; i < c->spec.views; i++) {
+        job.view = stk_draws_last(&d[i]);
+        stk_scratch_rewind(&x->m->scratch, mark);
+        STK_TRY(way->sample(x, &d[i], &job, err));
+        job.dst = (uint8_t *)job.dst + c->row_bytes / c->spec.views;
+    }
+    return 0;
+}
+
+static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
+                      const stk_image_info *upright, stk_pixels *pixels, stk_error *err)
+{
+    size_t size = stk_row_chain(x)->spec.views * sizeof(stk_draws);
+    stk_draws *d = stk_scratch_get(&x->m->scratch, size);
+    stk_decode_request ask;
+    int rc;
+
+    if (!d)
+        return stk_fail_nomem(err, size);
+    STK_TRY(look_all(x, upright, d, &ask, err));
+    rc = decode_need(p, &ask, &x->m->scratch, pixels, err);
+    stk_stage_time_row(x->m, STK_STAGE_DECODE);
+    stk_does_next(x->m, STK_STAGE_SAMPLE);
+    stk_count(&x->m->count.lane[pixels->lane], 1);
+    return rc == 0 ? sample_all(x, way, d, pixels, err) : rc;
+}
+
+/* ---- one ---- */
 
 /* 1: the GPU decodes it; seek points are found where the CPU does. */
 static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const stk_view *view,
@@ -152,8 +229,15 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
     if (stk_row_chain(x)->spec.exif)
         p.turn = stk_exif_turn(in);
     upright = stk_turn_size(p.turn, p.info);
+    if (stk_row_chain(x)->spec.views) {
+        rc = make_views(x, way, &p, &upright, &pixels, err);
+        stk_stage_time_row(m, STK_STAGE_SAMPLE);
+        if (rc == 0 && can_learn(x, in, &p, &pixels))
+            stk_learn_from(x, p.decoder, p.ctx);
+        return rc;
+    }
     STK_TRY(stk_picture_look(x, &upright, &d, &ask, err));
-    if (leave(x, way, &p, d.view, &ask)) {
+    if (d.n_views == 1 && leave(x, way, &p, d.view, &ask)) {
         stk_stage_time_row(m, STK_STAGE_DECODE);
         return 0;
     }

@@ -296,7 +296,10 @@ static int is_shards(int rc)
 static int index_alone(check *c, const char *name, stk_error *err)
 {
     stk_indexer x = { .format_name = c->o.format, .workers = 1, .home = c->home };
-    int rc = stk_names_add(&x.names, name, strlen(name), err);
+    int rc;
+
+    x.names.store = c->o.store;
+    rc = stk_names_add(&x.names, name, strlen(name), err);
 
     if (rc == 0)
         rc = stk_indexer_build(&x, NULL, err);
@@ -330,7 +333,7 @@ static int try_shard(void *cookie, uint64_t i, stk_error *err)
 
 static int names_all(check *c, const char *const *urls, size_t n, stk_error *err)
 {
-    stk_names found = { 0 };
+    stk_names found = { .store = c->o.store };
     int rc = stk_urls_expand(urls, n, &found, err);
 
     for (size_t i = 0; rc == 0 && i < found.n; i++) {
@@ -357,12 +360,16 @@ static int open_data(check *c, const char *const *urls, size_t n, stk_error *err
                       .keep_numbers = 1, /* to look at data is not to accept what is new in it */
                       .log = { c->o.log, c->o.log_cookie } };
     stk_dataset_options o = { .size = sizeof o,
+                              .store = c->o.store,
                               .num_workers = c->o.num_workers,
                               .cache_dir = c->o.cache_dir,
                               .format = c->o.format,
                               .log = c->o.log,
                               .log_cookie = c->o.log_cookie };
-    int rc = stk_indexer_repair(&x, urls, n, err);
+    int rc;
+
+    x.names.store = c->o.store;
+    rc = stk_indexer_repair(&x, urls, n, err);
 
     stk_indexer_fini(&x);
     if (rc == STK_EIO) /* nowhere to write it: opening can do without */
