@@ -251,7 +251,7 @@ class Figures:
     """What is known of one loop, for all its epochs."""
 
     def __init__(self, loader: Any) -> None:
-        self.is_torch = all(hasattr(loader, n) for n in ("dataset", "collate_fn", "num_workers", "prefetch_factor"))
+        self.is_torch = any(c.__module__.startswith("torch.utils.data") for c in type(loader).__mro__)
         self.workers = int(loader.num_workers) if self.is_torch else 0
         self.slots = self.workers * (loader.prefetch_factor or 2) if self.workers else 0
         self.board = Board(max(self.workers, 1))
