@@ -197,8 +197,8 @@ typedef struct stk_place { /* where a field's bytes come from */
     uint64_t offset, len;  /* range of the shard to read */
     uint64_t block;        /* with `shared`: same number, same range, one cached block */
     int shared;            /* 0: the range is the field; 1: read, unpack(), pick() */
-    uint64_t unpacked;     /* with `shared`: bytes that unpack() makes at most; room is made for
-                            * them before the block is read */
+    uint64_t unpacked;     /* bytes that unpack() makes at most; room is made for them before the
+                            * range is read; without `shared` 0: the range is the field as it is */
     stk_bytes here;        /* .data set: these are the bytes, nothing is read */
     /* .data set: the range is of this file and not of the shard; relative to the shard's folder
      * (the shard itself where it is a folder).  Borrowed like the entry. */

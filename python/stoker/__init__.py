@@ -34,9 +34,9 @@ from .writer import Writer
 if TYPE_CHECKING:
     def image() -> Chain: ...
 
-__all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Sweep", "Transform", "Writer",
-           "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info", "mix", "open", "pack",
-           "pack_lengths", "prepared", "sample_seed", "sweep", "to_device", "watch"]
+__all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Sweep",
+           "Transform", "Writer", "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info",
+           "mix", "open", "pack", "pack_lengths", "prepared", "sample_seed", "sweep", "to_device", "watch"]
 
 
 def __getattr__(name: str) -> Any:

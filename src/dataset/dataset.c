@@ -368,7 +368,10 @@ int stk_dataset_look(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *e
     int rc = 0;
 
     *out = NULL;
-    STK_TRY(stk_needs_index(ds, "looking", err));
+    if (ds->can & STK_DATA_IMMEDIATE)
+        return stk_needs_index(ds, "looking", err);
+    if (!(ds->can & STK_DATA_INDEXED)) /* sizes are known once the row is read */
+        return stk_dataset_read(ds, i, out, err);
     STK_TRY(ds->ops->entry(ds, i, &e, err));
     STK_TRY(sample_new(ds, &e, 0, out, &bytes, err));
     for (uint32_t k = 0; rc == 0 && k < e.n_fields; k++) {

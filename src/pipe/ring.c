@@ -67,6 +67,7 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     s->ticket = (stk_slot_ticket){ { stage_done }, e, s };
     b->epoch = s->epoch;
     b->step = s->step;
+    b->start = s->share.start;
     s->table = stk_row_table_now(e->plan);
     b->gathered = s->table->gathered;
     b->rows = slot_rows(e, s);

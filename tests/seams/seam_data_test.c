@@ -317,7 +317,7 @@ static stk_dataset *grid_open(void)
     g->damaged = -1;
     for (int i = 0; i < FILES; i++) {
         snprintf(g->name[i], sizeof g->name[i], "%s/%d.grid", seam_dir(), i);
-        seam_ok(stk_url_open(g->name[i], &g->file[i], &err), &err);
+        seam_ok(stk_url_open(STK_URL(g->name[i], NULL), &g->file[i], &err), &err);
     }
     for (uint64_t i = 0; i < ROWS; i++) {
         for (int k = 0; k < 3; k++)
