@@ -29,7 +29,28 @@ def _close_all() -> None:
     """Join worker threads while the interpreter still stands."""
     for loader in list(_open_loaders):
         loader.close()
+    for monitor in _monitors.values():
+        monitor.close()
     _stoker.stop_logging()
+
+
+_monitors: dict[int, seeing.Monitor] = {}       # of this process; a child has its own
+
+
+def _monitor() -> seeing.Monitor:
+    if os.getpid() not in _monitors:
+        _monitors[os.getpid()] = seeing.Monitor(_reports)
+    return _monitors[os.getpid()]
+
+
+def _reports() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for loader in list(_open_loaders):
+        try:
+            found.append({"report": loader.report(), "stats": loader.stats()})
+        except StokerError:                     # closed meanwhile
+            continue
+    return found
 
 
 class _Epoch(_stoker.Giver):
@@ -256,6 +277,8 @@ class Loader:
         self._ahead = _batch_ops.Ahead(self._core, self._functions, cores, self._numbered) if ahead else None
         if ahead:
             weakref.finalize(self, self._core.close)    # the thread holds the core, not this object
+        if os.environ.get("STOKER_MONITOR", "0") not in ("", "0"):
+            self.monitor()
 
     def __new__(cls, data: Any = None, fields: Any = None, *args: Any, **kwargs: Any) -> Loader:
         """A Python data set has a loader of its own, with the same methods."""
@@ -621,6 +644,11 @@ class Loader:
         """Serve metrics() over HTTP from a thread until the loader is closed; its address.  port 0: any that is free."""
         self._server = self._server or seeing.Server(self.metrics, host, _options.whole("port", port, 0, 65535))
         return self._server.address
+
+    def monitor(self) -> str:
+        """Let `stoker top` look at all loaders of this process, over a socket that only this user can open; its path.
+        STOKER_MONITOR=1 in the environment does it when a loader is made."""
+        return _monitor().path
 
     def _shown_data(self) -> str | None:
         names = [name for core in self._data for name in core.shards()[:1]] if not self._numbered else []
