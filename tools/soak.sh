@@ -7,11 +7,12 @@
 #   SOAK_KILLS=300   kill -9 and reopen, of an index build and of a loading process each
 #   SOAK_ATTACKS=20000  arguments and states of every kind, and interrupts, each
 #   SOAK_RUNS=200    training runs, each killed three times and resumed on other ranks
+#   SOAK_CASES=100  causes and severities for doctor and for watch, each
 #   SOAK_SEED=...    where all seeds start; printed, by default the time
 set -eu
 cd "$(dirname "$0")/.."
 minutes=${SOAK_MINUTES:-60} seeds=${SOAK_SEEDS:-200} kills=${SOAK_KILLS:-300} runs=${SOAK_RUNS:-200}
-attacks=${SOAK_ATTACKS:-20000}
+attacks=${SOAK_ATTACKS:-20000} cases=${SOAK_CASES:-100}
 seed=${SOAK_SEED:-$(date +%s)}
 tools/setup.sh
 PATH=$PWD/.venv/bin:$PATH
@@ -99,6 +100,10 @@ part interrupts env STOKER_INTERRUPTS="$attacks" STOKER_SEED="$seed" python -m p
 if python -c 'import torch.distributed' 2>/dev/null; then under=20; else under=0; fi
 part killed-runs python tests/resume/killed.py --runs "$runs" --torchrun $((under < runs ? under : runs)) --seed "$seed"
 part memory-limits env SOAK_LIMITS=1 PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_memory.py
+part doctor-cases build/tests/seams/doctor_cases 1000 $((1000 + cases)) --gains
+if python -c 'import torch' 2>/dev/null; then
+    part watch-cases python -W ignore tests/soak/watch_cases.py 1000 $((1000 + cases))
+fi
 
 echo "soak: $failed parts failed; log: $log"
 [ $failed = 0 ]

@@ -16,6 +16,8 @@ extern "C" {
 
 typedef struct stk_dataset stk_dataset; /* Thread: any, once opened. */
 
+typedef struct stk_store stk_store; /* settings of remote data: store.h */
+
 typedef struct stk_dataset_options {
     uint32_t size;         /* sizeof this struct as the caller compiled it */
     uint32_t num_workers;  /* threads for building the index; 0: the cores there are */
@@ -45,6 +47,7 @@ typedef struct stk_dataset_options {
     /* Build the index of a folder again where pictures, or files that belong to them, were only added since.
      * All else that is not as it was indexed stays STK_ESTALE, a class that renumbers labels too. */
     stk_tri reindex;
+    stk_store *store; /* how remote data is reached (store.h); NULL: by the environment; held */
 } stk_dataset_options;
 
 /* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a

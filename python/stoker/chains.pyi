@@ -105,10 +105,14 @@ class Chain:
 
     def resize(self,
             size: builtins.int | Sequence[builtins.int],
-            max_size: builtins.int | None = None) -> Chain:
-        """resize, antialiased bilinear; one number: the shorter side
+            max_size: builtins.int | None = None,
+            interpolation: str | None = None,
+            antialias: bool | None = None) -> Chain:
+        """resize; one number: the shorter side
         size: the shorter side, or (height, width)
         max_size: the longer side is at most this
+        interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
+        antialias: a picture that shrinks is smoothed first; default true
         """
 
     def center_crop(self,
@@ -120,17 +124,87 @@ class Chain:
     def random_resized_crop(self,
             size: builtins.int | Sequence[builtins.int],
             scale: builtins.float | Sequence[builtins.float] | None = None,
-            ratio: builtins.float | Sequence[builtins.float] | None = None) -> Chain:
+            ratio: builtins.float | Sequence[builtins.float] | None = None,
+            interpolation: str | None = None,
+            antialias: bool | None = None) -> Chain:
         """a random part of the picture, resized
         size: side of the output, or (height, width)
         scale: least and most share of the picture's area; default (0.08, 1)
         ratio: least and most width / height; default (0.75, 1.3333333333333333)
+        interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
+        antialias: a picture that shrinks is smoothed first; default true
         """
 
     def hflip(self,
             p: builtins.float | None = None) -> Chain:
         """mirror left to right, at random
         p: how often; default 0.5
+        """
+
+    def vflip(self,
+            p: builtins.float | None = None) -> Chain:
+        """mirror top to bottom, at random
+        p: how often; default 0.5
+        """
+
+    def pad(self,
+            padding: builtins.int | Sequence[builtins.int],
+            fill: builtins.int | Sequence[builtins.int] | None = None,
+            padding_mode: str | None = None) -> Chain:
+        """widen the picture on each side
+        padding: pixels: one number, or (left, top, right, bottom)
+        fill: 0 to 255: gray, or (red, green, blue); default 0
+        padding_mode: constant, edge, reflect or symmetric; default constant
+        """
+
+    def random_crop(self,
+            size: builtins.int | Sequence[builtins.int],
+            padding: builtins.int | Sequence[builtins.int] | None = None,
+            pad_if_needed: bool | None = None,
+            fill: builtins.int | Sequence[builtins.int] | None = None,
+            padding_mode: str | None = None) -> Chain:
+        """a window of this size at a random place
+        size: side of the output, or (height, width)
+        padding: pixels, added first: one number, or (left, top, right, bottom); default 0
+        pad_if_needed: pad what is smaller than the crop; default false
+        fill: 0 to 255: gray, or (red, green, blue); default 0
+        padding_mode: constant, edge, reflect or symmetric; default constant
+        """
+
+    def letterbox(self,
+            size: builtins.int | Sequence[builtins.int],
+            fill: builtins.int | Sequence[builtins.int] | None = None,
+            interpolation: str | None = None,
+            antialias: bool | None = None) -> Chain:
+        """resize into a box with the ratio kept, and pad to it
+        size: side of the box, or (height, width)
+        fill: 0 to 255: gray, or (red, green, blue); default 114
+        interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
+        antialias: a picture that shrinks is smoothed first; default true
+        """
+
+    def scale_jitter(self,
+            size: builtins.int | Sequence[builtins.int],
+            scale: builtins.float | Sequence[builtins.float] | None = None,
+            interpolation: str | None = None,
+            antialias: bool | None = None) -> Chain:
+        """resize to a box, times a random factor
+        size: side of the box, or (height, width)
+        scale: least and most of what fits the box; default (0.1, 2)
+        interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
+        antialias: a picture that shrinks is smoothed first; default true
+        """
+
+    def random_shortest_size(self,
+            min_size: builtins.int | Sequence[builtins.int],
+            max_size: builtins.int | None = None,
+            interpolation: str | None = None,
+            antialias: bool | None = None) -> Chain:
+        """resize the shorter side to one of several sizes, at random
+        min_size: the shorter side: up to 8 sizes, one is drawn
+        max_size: the longer side is at most this; 0: any; default 0
+        interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
+        antialias: a picture that shrinks is smoothed first; default true
         """
 
     def color_jitter(self,
@@ -222,6 +296,98 @@ class Chain:
     def channel_shuffle(self,
             p: builtins.float | None = None) -> Chain:
         """channels in a random order
+        p: how often; default 1
+        """
+
+    def hsv(self,
+            hue: builtins.float | Sequence[builtins.float] | None = None,
+            saturation: builtins.float | Sequence[builtins.float] | None = None,
+            value: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None) -> Chain:
+        """hue turned, saturation and value times a factor
+        hue: h: turns from -h to h of the circle; or (least, most); default 0.015
+        saturation: s: factors from 1 - s to 1 + s; or (least, most); default 0.7
+        value: v: factors from 1 - v to 1 + v; or (least, most); default 0.4
+        p: how often; default 1
+        """
+
+    def gaussian_blur(self,
+            kernel: builtins.int | Sequence[builtins.int],
+            sigma: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None) -> Chain:
+        """a blur of random width
+        kernel: pixels of its side, odd; or (across, down)
+        sigma: its deviation in pixels: least and most, or one number; default (0.1, 2)
+        p: how often; default 1
+        """
+
+    def sharpness(self,
+            factor: builtins.float | Sequence[builtins.float],
+            p: builtins.float | None = None) -> Chain:
+        """the distance from a soft copy times a factor, at random
+        factor: 0 blurs, 1 changes nothing, 2 sharpens; or (least, most)
+        p: how often; default 0.5
+        """
+
+    def gaussian_noise(self,
+            mean: builtins.float | Sequence[builtins.float] | None = None,
+            sigma: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None) -> Chain:
+        """normal noise, of every value its own
+        mean: of 1, which is 255; or (least, most); default 0
+        sigma: deviation, of 1; or (least, most); default 0.1
+        p: how often; default 1
+        """
+
+    def random_erasing(self,
+            p: builtins.float | None = None,
+            scale: builtins.float | Sequence[builtins.float] | None = None,
+            ratio: builtins.float | Sequence[builtins.float] | None = None,
+            value: str | builtins.float | Sequence[builtins.float] | None = None) -> Chain:
+        """a rectangle replaced, at random; after normalize in its units
+        p: how often; default 0.5
+        scale: least and most share of the picture's area; default (0.02, 0.33)
+        ratio: least and most height / width; default (0.3, 3.3)
+        value: one number, three, or random: after normalize normal noise, before it any of 0..255; default 0
+        """
+
+    def rand_augment(self,
+            n: builtins.int | None = None,
+            m: builtins.int | None = None,
+            bins: builtins.int | None = None,
+            interpolation: str | None = None,
+            fill: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None) -> Chain:
+        """n of fourteen ops at one strength
+        n: ops one after the other; default 2
+        m: how strong each is: a bin; default 9
+        bins: of strength; default 31
+        interpolation: nearest or bilinear, where pixels move; default nearest
+        fill: what comes in from outside: one number or three; default 0
+        p: how often; default 1
+        """
+
+    def trivial_augment(self,
+            bins: builtins.int | None = None,
+            interpolation: str | None = None,
+            fill: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None) -> Chain:
+        """one of fourteen ops at any strength
+        bins: of strength, of which one is drawn; default 31
+        interpolation: nearest or bilinear, where pixels move; default nearest
+        fill: what comes in from outside: one number or three; default 0
+        p: how often; default 1
+        """
+
+    def auto_augment(self,
+            policy: str | None = None,
+            interpolation: str | None = None,
+            fill: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None) -> Chain:
+        """one of 25 learned pairs of ops
+        policy: imagenet, cifar10 or svhn; default imagenet
+        interpolation: nearest or bilinear, where pixels move; default nearest
+        fill: what comes in from outside: one number or three; default 0
         p: how often; default 1
         """
 

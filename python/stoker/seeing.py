@@ -128,7 +128,7 @@ def metrics(s: dict[str, Any], path: str | os.PathLike[Any] | None = None) -> st
                      [(f'{{owner="{k}"}}', v) for k, v in s["memory_of"].items()])
     text = "\n".join([*lines, *_histograms(s["histograms"]), "# EOF", ""])
     if path is not None:
-        _write_whole(path, text)
+        write_whole(path, text)
     return text
 
 
@@ -145,7 +145,7 @@ def _histograms(stages: dict[str, list[tuple[float, int]]]) -> list[str]:
     return lines
 
 
-def _write_whole(path: str | os.PathLike[Any], text: str) -> None:
+def write_whole(path: str | os.PathLike[Any], text: str) -> None:
     """The file appears whole or not at all: a scraper may read it at any time."""
     name = os.fspath(path)
     part = f"{name}.{os.getpid()}.part"

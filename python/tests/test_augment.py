@@ -14,7 +14,10 @@ JITTER = "color_jitter(0.4, 0.4, 0.4, 0.1)"
 OPS = [                                         # each op of its own, always done
     "brightness((0.5, 1.5))", "contrast((0.5, 1.5))", "saturation((0, 2))", "hue(0.5)", JITTER, "grayscale(p=1)",
     "solarize((0, 256), p=1)", "posterize((0, 8), p=1)", "autocontrast(p=1)", "equalize(p=1)", "invert(p=1)",
-    "channel_shuffle", f"random_apply({JITTER} | hflip, p=0.5)", "one_of(invert(p=1), equalize(p=1) | grayscale(p=1))",
+    "channel_shuffle", "hsv", "gaussian_blur(9)", "gaussian_blur((3, 23), sigma=(1, 9))", "sharpness((0, 3), p=1)",
+    "gaussian_noise(sigma=(0, 0.3))", "random_erasing(p=1)", "random_erasing(p=1, value=random)", "rand_augment(3, 20)",
+    "rand_augment(interpolation=bilinear, fill=(1, 2, 3))", "trivial_augment", "auto_augment(imagenet)", "auto_augment(cifar10)",
+    "auto_augment(svhn)", f"random_apply({JITTER} | hflip, p=0.5)", "one_of(invert(p=1), equalize(p=1) | grayscale(p=1))",
 ]
 
 
@@ -79,6 +82,17 @@ def test_draws_are_the_samples_own(op):
     ("color_jitter(0.4, p=1.5)", "color_jitter: p=1.5 is not in 0..1"),
     ("solarize(128, 1e999)", "solarize: p=inf is not in 0..1"),
     ("posterize(9)", "posterize: bits from 9 to 9: it must go up and be in 0..8"),
+    ("gaussian_blur(4)", "gaussian_blur: kernel=4 is not an odd number of 1 to 127 pixels"),
+    ("gaussian_blur(9, sigma=0)", "gaussian_blur: sigma from 0 to 0: it must go up and be in 0.01..100"),
+    ("gaussian_noise(sigma=nan)", "gaussian_noise: `sigma` must be a number or a tuple of them"),
+    ("random_erasing(value=300)", "random_erasing: value=300 is not in 0..255, which it is before normalize"),
+    ("random_erasing(value=black)", "random_erasing: value is one number, three, or `random`"),
+    ("random_erasing(scale=(0.5, 2))", "random_erasing: scale from 0.5 to 2: it must go up and be in 0..1"),
+    ("to(f32) | random_erasing", "random_erasing comes after `to`"),
+    ("rand_augment(17)", "rand_augment: n=17 is not in 0..16"),
+    ("rand_augment(2, 31)", "rand_augment: m=31 is not in 0..30"),
+    ("rand_augment(interpolation=bicubic)", "rand_augment: interpolation is nearest or bilinear, not bicubic"),
+    ("auto_augment(coco)", "auto_augment: policy is imagenet, cifar10 or svhn, not coco"),
     ("normalize(imagenet) | invert", "invert comes after `normalize`: put it before"),
     ("to(f32) | invert", "invert comes after `to`: `to` must be the last of a chain"),
     ("random_apply(resize(8), p=0.5)", "random_apply: `resize` changes the size, and would not always run: put it outside"),
@@ -90,6 +104,27 @@ def test_one_line_says_what_is_wrong(chain, says):
     with pytest.raises(stoker.StokerError) as e:
         stoker.Transform(chain)
     assert says in str(e.value) and "\n" not in str(e.value)
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("kind", ["f32", "f16", "f32, hwc", "f16, channels_last"])
+def test_erasing_after_normalize_is_in_its_units(kind):
+    given = np.random.default_rng(4).integers(0, 256, (8, 40, 30, 3), dtype=np.uint8)
+    whole = array(stoker.Transform(f"normalize(imagenet) | to({kind})", layout="hwc")(given))
+    for value, expect in (("(0.5, -1, 2)", (0.5, -1, 2)), ("random", None)):
+        t = stoker.Transform(f"normalize(imagenet) | random_erasing(p=1, value={value}) | to({kind})", layout="hwc", seed=3)
+        made = array(t(given))
+        for a, b in zip(made, whole, strict=True):
+            a, b = (a, b) if a.shape[-1] == 3 else (a.transpose(1, 2, 0), b.transpose(1, 2, 0))
+            changed = (a != b).any(axis=2)
+            ys, xs = np.nonzero(changed)
+            inside = np.zeros_like(changed)
+            inside[ys.min():ys.max() + 1, xs.min():xs.max() + 1] = True
+            assert 0.015 < inside.mean() < 0.35 and (a[~inside] == b[~inside]).all()
+            if expect:
+                assert np.array_equal(a[inside], np.broadcast_to(np.array(expect, a.dtype), a[inside].shape))
+            else:
+                assert abs(a[inside].mean()) < 0.5 and 0.6 < a[inside].std() < 1.4
 
 
 def test_geometry_and_pixels_may_take_turns_only_so_often():

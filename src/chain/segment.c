@@ -148,6 +148,7 @@ typedef struct run {
     const stk_kern *kern;
     const stk_draws *d;
     stk_scratch *scratch;
+    stk_tile_room *room;
 } run;
 
 static int to_tile(const run *r, const stk_view *v, const stk_pixels *px, stk_tile *t,
@@ -179,7 +180,7 @@ static int act(const run *r, uint32_t from, uint32_t to, stk_tile *t, stk_error 
             continue;
         }
         if (n) {
-            STK_TRY(stk_tile_run(r->kern->tile, a, n, t, r->scratch, err));
+            STK_TRY(stk_tile_run(r->kern->tile, a, n, t, r->room, err));
             continue;
         }
         r->c->all[a->step]->op->tile(r->c->all[a->step]->state, a, t);
@@ -220,7 +221,8 @@ static uint32_t first_in_row(const stk_draws *d)
 int stk_segments_run(const stk_chain *c, const stk_kern *kern, const stk_draws *d,
                      const stk_sample_job *job, stk_scratch *scratch, stk_error *err)
 {
-    const run r = { c, kern, d, scratch };
+    stk_tile_room room = { .scratch = scratch };
+    const run r = { c, kern, d, scratch, &room };
     uint32_t in_row = first_in_row(d);
     stk_pixels px = *job->pixels;
     stk_tile t = { 0 };

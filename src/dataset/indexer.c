@@ -63,7 +63,7 @@ static int names_check(const stk_indexer *x, stk_error *err)
 
 static int names_resolve(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
-    stk_names found = { 0 };
+    stk_names found = { .store = x->names.store };
     int rc = stk_urls_expand(urls, n, &found, err);
 
     for (size_t i = 0; rc == 0 && i < found.n; i++)
@@ -100,7 +100,7 @@ static int check_shard(const stk_index *ix, uint64_t i, const char *name, int to
                        stk_error *err)
 {
     stk_file *f = NULL;
-    int rc = stk_url_open(name, &f, err);
+    int rc = stk_url_open(STK_URL(name, NULL), &f, err);
 
     if (rc == 0)
         rc = touched ? stk_index_same_content(ix, i, f, err)
@@ -163,7 +163,7 @@ static int only_added(const stk_indexer *x, const stk_index *ix)
     for (size_t i = 0; same && i < x->names.n; i++) {
         stk_file *f = NULL;
 
-        same = stk_url_open(x->names.name[i], &f, NULL) == 0 &&
+        same = stk_url_open(STK_URL(x->names.name[i], x->names.store), &f, NULL) == 0 &&
                (stk_index_check_file(ix, i, f, NULL, NULL, NULL) == 0 ||
                 stk_index_only_added(ix, i, f));
         stk_file_close(&f);

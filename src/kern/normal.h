@@ -46,13 +46,19 @@ STK_HD static inline void stk_circle(uint32_t bits, float *sine, float *cosine)
     *cosine = (quarter + 1) & 2 ? -b : b;
 }
 
-STK_HD static inline void stk_normal_pair(uint32_t bits, float out[2])
+typedef struct stk_pair {
+    float a, b;
+} stk_pair;
+
+STK_HD static inline stk_pair stk_normal_pair(uint32_t bits)
 {
     float r = sqrtf(stk_minus_2ln(bits >> 16)), s, c;
+    stk_pair out;
 
     stk_circle(bits & 65535, &s, &c);
-    out[0] = r * c;
-    out[1] = r * s;
+    out.a = r * c;
+    out.b = r * s;
+    return out;
 }
 
 #endif

@@ -141,9 +141,9 @@ STK_HD static inline uint32_t stk_pt_hsv(uint32_t px, int32_t turn, float sat, f
 
     stk_hue_turn(&h, turn);
     max = max < 255 ? max : 255;
-    d = h.max ? (float)h.d * sat / (float)h.max : 0; /* saturation */
+    d = (float)h.d * sat / (float)(h.max + (h.max == 0)); /* saturation; never by 0 */
     d = d < 1 ? d : 1;
-    ratio = h.d ? d * max / (float)h.d * (1.0f / 65536) : 0;
+    ratio = d * max / (float)(h.d + (h.d == 0)) * (1.0f / 65536);
     return stk_px(stk_pt_hsv_channel(&h, 5, max, ratio), stk_pt_hsv_channel(&h, 3, max, ratio),
                   stk_pt_hsv_channel(&h, 1, max, ratio));
 }

@@ -17,10 +17,11 @@ static void put(void *dst, size_t at, float v, stk_dtype dtype)
     }
 }
 
-static void values(const stk_action *a, uint32_t i, float v[4])
+static void values(const stk_action *a, uint32_t i, float v[3])
 {
     const stk_rng_stream s = { { a->v.u[5], a->v.u[6] }, { a->v.u[7], a->v.u[8], a->v.u[9] } };
     uint32_t bits[4];
+    stk_pair first;
 
     if (!a->v.u[4]) {
         for (int c = 0; c < 3; c++)
@@ -28,8 +29,10 @@ static void values(const stk_action *a, uint32_t i, float v[4])
         return;
     }
     stk_rng_stream_block(&s, i, bits);
-    stk_normal_pair(bits[0], v);
-    stk_normal_pair(bits[1], v + 2);
+    first = stk_normal_pair(bits[0]);
+    v[0] = first.a;
+    v[1] = first.b;
+    v[2] = stk_normal_pair(bits[1]).a;
 }
 
 void stk_row_act(const stk_action *a, const stk_sample_job *job)
@@ -37,7 +40,7 @@ void stk_row_act(const stk_action *a, const stk_sample_job *job)
     const uint32_t *r = a->v.u; /* x, y, w, h */
     size_t w = job->view->vis_w, plane = w * job->view->vis_h;
     int planar = job->layout == STK_CHW;
-    float v[4];
+    float v[3];
 
     for (uint32_t y = 0; y < r[3]; y++)
         for (uint32_t x = 0; x < r[2]; x++) {

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/philox.h"
 
+
 enum { /* codes; the numbers that each has */
        /* one pixel, by a table of 256 values */
        STK_ACT_BRIGHTNESS = 1, /* f[0]: factor */
@@ -30,6 +31,9 @@ enum { /* codes; the numbers that each has */
        STK_ACT_SHUFFLE, /* u[0]: 2 bits a channel */
        STK_ACT_NOISE,   /* u[0..4]: stream; f[5], f[6]: mean and deviation, of 255 */
        STK_ACT_POINT_END,
+       /* one pixel by its neighbours */
+       STK_ACT_BLUR = 24, /* u[0], u[1]: taps on each side, across and down; f[2]: sigma */
+       STK_ACT_SHARPNESS, /* f[0]: factor */
        /* a rectangle: u[0..3]: x, y, w, h; u[4]: 0: f[5..7] are its values, 1: noise of the stream
         * u[5..9] */
        STK_ACT_ERASE = 32,
@@ -62,14 +66,30 @@ typedef struct stk_tile_kern { /* n pixels in place, unless it is said otherwise
     uint64_t (*gray_sum)(const uint32_t *px, size_t n);
     void (*range)(const uint32_t *px, size_t n, uint32_t *min, uint32_t *max); /* widens both */
     void (*count)(const uint32_t *px, size_t n, uint32_t count[3][256]);       /* adds */
+    void (*noise)(uint32_t *px, size_t n, uint64_t first, const stk_action *a); /* n is even, or ends */
+    /* n bytes, from a row that has `half` pixels more on each side */
+    void (*blur_across)(uint16_t *dst, const uint8_t *src, size_t n, const uint16_t *w,
+                        uint32_t half);
+    /* n bytes of 2 * half + 1 rows; rows[half] is the middle one */
+    void (*blur_down)(uint8_t *dst, const uint16_t *const *rows, size_t n, const uint16_t *w,
+                      uint32_t half);
+    /* n pixels from three rows, of which src[1] is the middle one; one more on each side is read */
+    void (*sharpen)(uint32_t *dst, const uint32_t *const src[3], size_t n, float away);
 } stk_tile_kern;
 
 extern const stk_tile_kern stk_tile_c, stk_tile_avx2; /* the latter where STK_HAVE_AVX2 */
 const stk_tile_kern *stk_tile_kern_of(stk_cpu level);
 
+typedef struct stk_tile_room { /* memory of one picture, for actions that see many pixels at a time */
+    stk_scratch *scratch;
+    uint32_t *spare; /* what they make; they and the tile change places.  NULL: not asked for yet */
+    uint8_t *lines;
+    size_t spare_size, lines_size;
+} stk_tile_room;
+
 /* n actions of these codes, on a tile that may move to other memory of the scratch.  0 or
  * STK_ENOMEM. */
 int stk_tile_run(const stk_tile_kern *k, const stk_action *a, uint32_t n, stk_tile *t,
-                 stk_scratch *scratch, stk_error *err);
+                 stk_tile_room *room, stk_error *err);
 
 #endif

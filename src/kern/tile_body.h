@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tile_body.h - the loops of tile.h, which a compiler turns into vectors.  STK_TILE names the table. */
+#include <string.h>
+
+#include "kern/near.h"
+#include "kern/normal.h"
 #include "kern/point.h"
 #include "kern/tile.h"
 
@@ -134,6 +138,142 @@ static void count(const uint32_t *px, size_t n, uint32_t out[3][256])
             out[c][v] += odd[c][v];
 }
 
+/* ---- noise ---- */
+
+#define NOISE_BLOCKS 16u /* two pixels a block */
+
+/* Upper and lower half of a product apart: together they make no vectors. */
+static inline uint32_t upper(uint32_t a, uint32_t b)
+{
+    return (uint32_t)((uint64_t)a * b >> 32);
+}
+
+/* Random bits of some blocks (philox.h), a round for all of them at once so that they make vectors. */
+static void noise_bits(const stk_rng_stream *s, uint32_t first, uint32_t bits[4][NOISE_BLOCKS])
+{
+    uint32_t k0 = s->key[0], k1 = s->key[1];
+
+    for (uint32_t i = 0; i < NOISE_BLOCKS; i++) {
+        for (int k = 0; k < 3; k++)
+            bits[k][i] = s->at[k];
+        bits[3][i] = first + i;
+    }
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+        for (uint32_t i = 0; i < NOISE_BLOCKS; i++) {
+            uint32_t x = bits[0][i], y = bits[2][i];
+
+            bits[0][i] = upper(0xCD9E8D57u, y) ^ bits[1][i] ^ k0;
+            bits[1][i] = 0xCD9E8D57u * y;
+            bits[2][i] = upper(0xD2511F53u, x) ^ bits[3][i] ^ k1;
+            bits[3][i] = 0xD2511F53u * x;
+        }
+}
+
+static void noise_values(const uint32_t *bits, float mean, float dev, float *a, float *b)
+{
+    for (uint32_t i = 0; i < NOISE_BLOCKS; i++) {
+        stk_pair v = stk_normal_pair(bits[i]);
+
+        a[i] = v.a * dev + mean;
+        b[i] = v.b * dev + mean;
+    }
+}
+
+static inline uint32_t noisy(uint32_t x, float r, float g, float b)
+{
+    return stk_px(stk_pt_cut((float)stk_px_r(x) + r), stk_pt_cut((float)stk_px_g(x) + g),
+                  stk_pt_cut((float)stk_px_b(x) + b));
+}
+
+/* Pixel i has words 2 (i & 1) and the next of block i / 2: four numbers, of which it takes three. */
+static void noise(uint32_t *px, size_t n, uint64_t first, const stk_action *a)
+{
+    const stk_rng_stream s = { { a->v.u[0], a->v.u[1] }, { a->v.u[2], a->v.u[3], a->v.u[4] } };
+    float mean = a->v.f[5] + 0.5f, dev = a->v.f[6], v[4][2][NOISE_BLOCKS];
+    uint32_t bits[4][NOISE_BLOCKS], tail[2 * NOISE_BLOCKS] = { 0 }, *p = px;
+
+    for (size_t at = 0; at < n; at += 2 * NOISE_BLOCKS, p += 2 * NOISE_BLOCKS) {
+        size_t m = n - at < 2 * NOISE_BLOCKS ? n - at : 2 * NOISE_BLOCKS;
+        uint32_t *to = m < 2 * NOISE_BLOCKS ? memcpy(tail, p, m * 4) : p;
+
+        noise_bits(&s, (uint32_t)((first + at) / 2), bits);
+        for (int k = 0; k < 4; k++)
+            noise_values(bits[k], mean, dev, v[k][0], v[k][1]);
+        for (uint32_t i = 0; i < NOISE_BLOCKS; i++) {
+            to[2 * i] = noisy(to[2 * i], v[0][0][i], v[0][1][i], v[1][0][i]);
+            to[2 * i + 1] = noisy(to[2 * i + 1], v[2][0][i], v[2][1][i], v[3][0][i]);
+        }
+        if (to == tail)
+            memcpy(p, tail, m * 4);
+    }
+}
+
+/* ---- neighbours ---- */
+
+#define SPAN 256 /* bytes whose sums stay in registers and L1 */
+
+static void blur_across(uint16_t *dst, const uint8_t *src, size_t n, const uint16_t *w,
+                        uint32_t half)
+{
+    const uint8_t *mid = src + 4 * (size_t)half;
+    uint16_t sum[SPAN];
+
+    for (size_t at = 0; at < n; at += SPAN) {
+        size_t m = n - at < SPAN ? n - at : SPAN;
+
+        for (size_t i = 0; i < m; i++)
+            sum[i] = stk_blur_begin(half);
+        for (uint32_t k = 0; k <= half; k++) {
+            const uint8_t *a = mid + at - 4 * (size_t)k, *b = mid + at + 4 * (size_t)k;
+
+            for (size_t i = 0; i < m; i++)
+                sum[i] = (uint16_t)(sum[i] + stk_blur_pair(a[i], b[i], w[k]));
+        }
+        memcpy(dst + at, sum, m * sizeof *sum);
+    }
+}
+
+static void blur_down(uint8_t *dst, const uint16_t *const *rows, size_t n, const uint16_t *w,
+                      uint32_t half)
+{
+    uint16_t sum[SPAN];
+
+    for (size_t at = 0; at < n; at += SPAN) {
+        size_t m = n - at < SPAN ? n - at : SPAN;
+
+        for (size_t i = 0; i < m; i++)
+            sum[i] = stk_blur_begin(half);
+        for (uint32_t k = 0; k <= half; k++) {
+            const uint16_t *a = rows[half - k] + at, *b = rows[half + k] + at;
+
+            for (size_t i = 0; i < m; i++)
+                sum[i] = (uint16_t)(sum[i] + stk_blur_pair_down(a[i], b[i], w[k]));
+        }
+        for (size_t i = 0; i < m; i++)
+            dst[at + i] = stk_blur_end(sum[i]);
+    }
+}
+
+static void sharpen(uint32_t *dst, const uint32_t *const src[3], size_t n, float away)
+{
+    const uint8_t *a = (const uint8_t *)src[0], *b = (const uint8_t *)src[1],
+                  *c = (const uint8_t *)src[2];
+    uint8_t *out = (uint8_t *)dst;
+    int16_t sum[SPAN];
+
+    for (size_t at = 0; at < 4 * n; at += SPAN) {
+        size_t m = 4 * n - at < SPAN ? 4 * n - at : SPAN;
+
+        for (size_t i = 0; i < m; i++) {
+            const uint8_t *p = a + at + i, *q = b + at + i, *r = c + at + i;
+
+            sum[i] = (int16_t)(p[-4] + p[0] + p[4] + q[-4] + 5 * q[0] + q[4] + r[-4] + r[0] + r[4]);
+        }
+        for (size_t i = 0; i < m; i++)
+            out[at + i] = stk_sharpen(b[at + i], sum[i], away);
+    }
+}
+
 const stk_tile_kern STK_TILE = { .linear = linear,
                                  .flip = flip,
                                  .keep = keep,
@@ -146,4 +286,8 @@ const stk_tile_kern STK_TILE = { .linear = linear,
                                  .shuffle = shuffle,
                                  .gray_sum = gray_sum,
                                  .range = range,
-                                 .count = count };
+                                 .count = count,
+                                 .noise = noise,
+                                 .blur_across = blur_across,
+                                 .blur_down = blur_down,
+                                 .sharpen = sharpen };

@@ -10,6 +10,7 @@
 
 #include "kern/point.h"
 #include "kern/stats.h"
+#include "kern/tile_big.h"
 
 #define PIECE 2048u /* pixels: with what is read and written of it, within L1 */
 #define RUN 8       /* steps of one pass; longer runs take several */
@@ -62,7 +63,7 @@ static void join(stk_tables *first, const stk_tables *then)
 
 /* ---- one pass ---- */
 
-static void run_step(const stk_tile_kern *k, const step *s, uint32_t *px, size_t n)
+static void run_step(const stk_tile_kern *k, const step *s, uint32_t *px, size_t n, uint64_t first)
 {
     const stk_action *a = &s->a;
 
@@ -81,6 +82,7 @@ static void run_step(const stk_tile_kern *k, const step *s, uint32_t *px, size_t
     case STK_ACT_HSV: k->hsv(px, n, a); break;
     case STK_ACT_GRAYSCALE: k->grayscale(px, n); break;
     case STK_ACT_SHUFFLE: k->shuffle(px, n, a->v.u[0]); break;
+    case STK_ACT_NOISE: k->noise(px, n, first, a); break;
     default: break;
     }
 }
@@ -95,7 +97,7 @@ static void run_pass(pass *p, const stk_tile *t, uint16_t wants, stk_figures_of 
         size_t n = all - at < PIECE ? all - at : PIECE;
 
         for (uint32_t i = 0; i < p->n; i++)
-            run_step(p->k, &p->s[i], t->data + at, n);
+            run_step(p->k, &p->s[i], t->data + at, n, at);
         if (wants == STK_ACT_CONTRAST)
             f->gray += p->k->gray_sum(t->data + at, n);
         else if (wants == STK_ACT_AUTOCONTRAST)
@@ -152,19 +154,29 @@ static void add(pass *p, const stk_action *a, const stk_tile *t)
     p->n--;
 }
 
-int stk_tile_run(const stk_tile_kern *k, const stk_action *a, uint32_t n, stk_tile *t,
-                 stk_scratch *scratch, stk_error *err)
+static void flush(pass *p, const stk_tile *t)
 {
     stk_figures_of none;
+
+    if (p->n)
+        run_pass(p, t, 0, &none);
+}
+
+int stk_tile_run(const stk_tile_kern *k, const stk_action *a, uint32_t n, stk_tile *t,
+                 stk_tile_room *room, stk_error *err)
+{
     pass p;
 
-    (void)scratch;
-    (void)err;
     p.k = k;
     p.n = 0;
-    for (uint32_t i = 0; i < n; i++)
-        add(&p, &a[i], t);
-    if (p.n)
-        run_pass(&p, t, 0, &none);
+    for (uint32_t i = 0; i < n; i++) {
+        if (a[i].code < STK_ACT_POINT_END) {
+            add(&p, &a[i], t);
+            continue;
+        }
+        flush(&p, t);
+        STK_TRY(stk_tile_big(k, &a[i], t, room, err));
+    }
+    flush(&p, t);
     return 0;
 }

@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "base/scratch.h"
+#include "kern/normal.h"
+#include "kern/point.h"
 #include "kern/tile.h"
 
 #define MAX 67 /* every tail of every vector width */
@@ -48,6 +50,16 @@ static stk_action made(uint16_t code, uint64_t *s)
         a.v.f[1] = (float)(next_random(s) % 200) / 100;
         a.v.f[2] = (float)(next_random(s) % 200) / 100;
         break;
+    case STK_ACT_NOISE:
+        a.v.f[5] = 3;
+        a.v.f[6] = 25.5f;
+        break;
+    case STK_ACT_BLUR:
+        a.v.u[0] %= 12;
+        a.v.u[1] %= 12;
+        a.v.f[2] = (float)(1 + next_random(s) % 400) / 100;
+        break;
+    case STK_ACT_SHARPNESS: a.v.f[0] = (float)(next_random(s) % 300) / 100; break;
     default: break;
     }
     return a;
@@ -58,11 +70,12 @@ static void run(const stk_tile_kern *k, const stk_action *a, uint32_t n, uint32_
 {
     stk_tile t = { px, size[0], size[1] };
     stk_scratch scratch = { 0 };
+    stk_tile_room room = { .scratch = &scratch };
     stk_error err;
 
-    assert_int_equal(stk_tile_run(k, a, n, &t, &scratch, &err), 0);
+    assert_int_equal(stk_tile_run(k, a, n, &t, &room, &err), 0);
     if (t.data != px)
-        memcpy(px, t.data, (size_t)size[0] * size[1] * 4);
+        memcpy(px, t.data, (size_t)size[0] * size[1] * 4); /* it moved */
     stk_scratch_fini(&scratch);
 }
 
@@ -77,7 +90,8 @@ static int same_colors(const uint32_t *a, const uint32_t *b, size_t n)
 static const uint16_t codes[] = { STK_ACT_BRIGHTNESS, STK_ACT_INVERT,     STK_ACT_SOLARIZE,
                                   STK_ACT_POSTERIZE,  STK_ACT_CONTRAST,   STK_ACT_AUTOCONTRAST,
                                   STK_ACT_EQUALIZE,   STK_ACT_SATURATION, STK_ACT_HUE,
-                                  STK_ACT_HSV,        STK_ACT_GRAYSCALE,  STK_ACT_SHUFFLE };
+                                  STK_ACT_HSV,        STK_ACT_GRAYSCALE,  STK_ACT_SHUFFLE,
+                                  STK_ACT_NOISE,      STK_ACT_BLUR,       STK_ACT_SHARPNESS };
 #define CODES (sizeof codes / sizeof *codes)
 
 static void levels_agree(void **state)
@@ -128,11 +142,38 @@ static void runs_are_their_parts(void **state)
     }
 }
 
+/* Noise is addressed: block i / 2 of the stream, two words a pixel. */
+static void noise_is_its_stream(void **state)
+{
+    uint32_t px[77];
+    stk_action a = { .code = STK_ACT_NOISE, .v.u = { 1, 2, 3, 4, 5 } };
+    const stk_rng_stream s = { { 1, 2 }, { 3, 4, 5 } };
+
+    (void)state;
+    a.v.f[5] = 2;
+    a.v.f[6] = 20;
+    for (uint32_t i = 0; i < 77; i++)
+        px[i] = 0x808080;
+    run(stk_tile_kern_of(stk_cpu_level()), &a, 1, px, (uint32_t[2]){ 7, 11 });
+    for (uint32_t i = 0; i < 77; i++) {
+        uint32_t bits[4];
+        stk_pair p, q;
+
+        stk_rng_stream_block(&s, i / 2, bits);
+        p = stk_normal_pair(bits[2 * (i & 1)]);
+        q = stk_normal_pair(bits[2 * (i & 1) + 1]);
+        assert_int_equal(px[i], stk_px(stk_pt_cut(128 + (p.a * 20 + 2.5f)),
+                                       stk_pt_cut(128 + (p.b * 20 + 2.5f)),
+                                       stk_pt_cut(128 + (q.a * 20 + 2.5f))));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_agree),
         cmocka_unit_test(runs_are_their_parts),
+        cmocka_unit_test(noise_is_its_stream),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,14 +56,14 @@ static uint32_t solarize_act(const void *state, stk_rng *rng, const stk_view *ca
                              stk_action *out)
 {
     const struct level *l = state;
-    double from;
+    float from;
 
     (void)canvas;
     if (!stk_hits(rng, l->p))
         return 0;
-    from = stk_between(rng, &l->range);
+    from = (float)stk_between(rng, &l->range);
     *out = (stk_action){ .code = STK_ACT_SOLARIZE, .n = 1 };
-    out->v.u[0] = (uint32_t)from + ((uint32_t)from < from); /* the first whole number not under it */
+    out->v.u[0] = (uint32_t)from + ((float)(uint32_t)from < from); /* the first whole number not under it */
     return 1;
 }
 

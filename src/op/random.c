@@ -2,6 +2,10 @@
 /* random.c - arguments that random ops share.  Comparisons are written so that NaN is refused. */
 #include "op/random.h"
 
+#include <math.h>
+
+#include "base/rng.h"
+
 #define FACTOR 100 /* more makes black and white of any picture */
 
 int stk_arg_p(const stk_args *args, const char *op, double *p, stk_error *err)
@@ -66,4 +70,47 @@ uint32_t stk_hue_sixths(double turn)
     int64_t sixths = stk_round_even(turn * 6 * 65536) % (6 * 65536);
 
     return (uint32_t)(sixths < 0 ? sixths + 6 * 65536 : sixths);
+}
+
+void stk_op_stream(stk_rng *rng, uint32_t *u)
+{
+    stk_rng_stream s;
+
+    stk_rng_widen(rng);
+    s = stk_rng_stream_of(rng);
+    u[0] = s.key[0];
+    u[1] = s.key[1];
+    for (int i = 0; i < 3; i++)
+        u[2 + i] = s.at[i];
+}
+
+double stk_log(double x)
+{
+    int e;
+    double m = frexp(x, &e), y = e * 0.6931471805599453 + (m - 1);
+
+    for (int i = 0; i < 5; i++) { /* Halley's step triples the digits that are right */
+        double t = stk_exp(y);
+
+        y += 2 * (x - t) / (x + t);
+    }
+    return y;
+}
+
+void stk_sincos(double degrees, double *sine, double *cosine)
+{
+    int64_t quarter = stk_round_even(degrees / 90);
+    double x = (degrees - (double)quarter * 90) * 0.017453292519943295, z = x * x, s = 1, c = 1;
+
+    for (int i = 19; i >= 3; i -= 2) { /* both series by Horner; |x| is at most pi / 4 */
+        s = 1 - z * s / (i * (i - 1));
+        c = 1 - z * c / ((i - 1) * (i - 2));
+    }
+    s *= x;
+    *sine = quarter & 1 ? c : s;
+    *cosine = quarter & 1 ? s : c;
+    if (quarter & 2)
+        *sine = -*sine;
+    if ((quarter + 1) & 2)
+        *cosine = -*cosine;
 }

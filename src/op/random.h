@@ -34,6 +34,15 @@ static inline double stk_between(stk_rng *rng, const stk_range *r)
     return r->lo == r->hi ? r->lo : r->lo + stk_rng_unit(rng) * (r->hi - r->lo);
 }
 
+/* Five words from which each block of the numbers that follow can be computed alone: of noise. */
+void stk_op_stream(stk_rng *rng, uint32_t *u);
+
+/* Logarithm, 1e-6 <= x <= 1e6, with the same bits on every machine. */
+double stk_log(double x);
+
+/* Sine and cosine of an angle in degrees, with the same bits on every machine. */
+void stk_sincos(double degrees, double *sine, double *cosine);
+
 /* A turn of the hue by so much of the circle, -0.5..0.5, as STK_ACT_HUE has it. */
 uint32_t stk_hue_sixths(double turn);
 

@@ -43,7 +43,7 @@ void stk_tune_open(stk_engine *e)
     t->workers = p->io.workers_free && !p->io.inline_mode;
     t->least = 1;
     t->most = p->io.workers;
-    atomic_store_explicit(&e->depth, p->io.depth < FIRST_DEPTH ? p->io.depth : FIRST_DEPTH,
+    atomic_store_explicit(&e->tune.depth, p->io.depth < FIRST_DEPTH ? p->io.depth : FIRST_DEPTH,
                           memory_order_relaxed);
     atomic_store_explicit(&e->figures.ahead, e->n_slots, memory_order_relaxed);
     if (!p->memory.slots_free || p->io.inline_mode || p->gpu.device || e->n_slots <= FIRST_AHEAD ||
@@ -102,10 +102,10 @@ static void judge_ahead(stk_engine *e, double waits)
 
 static void more_reads(stk_engine *e)
 {
-    uint32_t n = atomic_load_explicit(&e->depth, memory_order_relaxed);
+    uint32_t n = atomic_load_explicit(&e->tune.depth, memory_order_relaxed);
 
     if (n < e->plan->io.depth)
-        atomic_store_explicit(&e->depth, 2 * n < e->plan->io.depth ? 2 * n : e->plan->io.depth,
+        atomic_store_explicit(&e->tune.depth, 2 * n < e->plan->io.depth ? 2 * n : e->plan->io.depth,
                               memory_order_relaxed);
 }
 

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/stall.h"
 #include "chain/chain.h"
+#include "batch/batch_ops.h"
 #include "batch/stack.h"
 #include "gpu/device.h"
 #include "gpu/pin.h"
@@ -76,7 +77,9 @@ typedef struct stk_plan_batching {
     uint32_t tickets;    /* of a slot: rows, or pieces of packed rows */
     uint32_t claim_size; /* tickets that are claimed at once */
     uint32_t n_stages;
-    stk_stage stage[STK_MAX_STAGES + 1]; /* with a GPU its own is the last */
+    stk_stage stage[2 * STK_MAX_STAGES + 1]; /* batch_ops, then the caller's; with a GPU its own is the last */
+    stk_batch_op **op; /* the batch_ops among them */
+    uint32_t n_ops;
 } stk_plan_batching;
 
 typedef struct stk_plan_memory {
