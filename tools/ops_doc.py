@@ -65,6 +65,7 @@ EXAMPLES = {
     "gaussian_blur": "from(jpg) | image | resize(256) | gaussian_blur(9, sigma=(0.1, 2), p=0.5)",
     "sharpness": "from(jpg) | image | resize(256) | sharpness(2, p=0.5)",
     "gaussian_noise": "from(jpg) | image | resize(256) | gaussian_noise(sigma=(0, 0.1))",
+    "jpeg_artifacts": "from(jpg) | image | resize(256) | jpeg_artifacts((30, 90), p=0.5)",
     "random_erasing": "from(jpg) | image | resize((224, 224)) | normalize(imagenet) | random_erasing(0.25, value=random)",
     "rand_augment": "from(jpg) | image | random_resized_crop(224) | hflip | rand_augment(2, 9)",
     "trivial_augment": "from(jpg) | image | random_resized_crop(224) | hflip | trivial_augment",

@@ -69,23 +69,26 @@ static int open_dataset(module_state *st, const char **urls, size_t n, stk_datas
 
 static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "urls", "classes", "columns", "jpeg", "dtype", "shape", "reindex", NULL };
+    static char *names[] = { "urls", "classes", "columns", "jpeg", "dtype", "shape", "reindex", "store", NULL };
     dataset_object *self = (dataset_object *)obj;
     stk_dataset_options o = { .size = sizeof o };
-    PyObject *urls, *classes, *columns, *shape = NULL, *held = NULL;
+    PyObject *urls, *classes, *columns, *shape = NULL, *held = NULL, *store = NULL;
     int64_t dims[STK_MAX_DIMS];
     stk_dataset *ds = NULL;
     const char **strings = NULL;
     size_t n, n_classes = 0, n_columns = 0;
     int jpeg, rc = -1, dtype = 0, ndim = 0, reindex = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iOp:Dataset", names, &urls, &classes,
-                                     &columns, &jpeg, &dtype, &shape, &reindex) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iOpO:Dataset", names, &urls, &classes,
+                                     &columns, &jpeg, &dtype, &shape, &reindex, &store) ||
         (shape && (ndim = dims_of(shape, dims)) < 0))
         return -1;
     o.dtype = (stk_dtype)dtype;
     o.ndim = (uint32_t)ndim;
     o.shape = dims;
+    o.store = store_of(store);
+    if (PyErr_Occurred())
+        return -1;
     if (self->ds || !PyList_Check(urls) || !PyList_Check(classes) || !PyList_Check(columns)) {
         PyErr_SetString(PyExc_TypeError, "a Dataset is made once, from three lists of bytes");
         return -1;

@@ -15,6 +15,7 @@
 #include "chain/chain.h"
 #include "batch/batch_ops.h"
 #include "batch/stack.h"
+#include "gpu/array_upload.h"
 #include "gpu/device.h"
 #include "gpu/pin.h"
 #include "fetch/request.h"
@@ -109,6 +110,8 @@ typedef struct stk_plan_cache { /* cache="device" */
     stk_array_cache *arrays;          /* arrays that the GPU keeps (the device's); NULL: none */
     stk_out_gather *gather;     /* by output; NULL: none */
     stk_array_place *place;     /* [data set * n_out + output]; NULL: none */
+    stk_array_move *move;       /* what is copied to the GPU, each array once */
+    uint32_t n_moves;
 } stk_plan_cache;
 
 typedef struct stk_plan_outputs { /* what batches need, also after the loader is closed */
