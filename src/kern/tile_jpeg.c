@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tile_jpeg.c - a tile as it would come back from a JPEG file of some quality: colors to Y, Cb, Cr, two by
  * two Cb and Cr to one, blocks with what quantization takes, and back as libjpeg does by default. */
+#include <string.h>
+
 #include "base/mem.h"
 #include "kern/jpeg_loss.h"
 #include "kern/point.h"
@@ -132,8 +134,13 @@ void stk_tile_jpeg(stk_tile *t, uint32_t quality, uint8_t *memory)
     quantizers(q[0], luma, quality);
     quantizers(q[1], chroma, quality);
     for (uint32_t y = 0; y < p.height; y += 2) {
-        to_ycc(t, &p, y, 0);
-        to_ycc(t, &p, y + 1, 1);
+        if (y < t->height) { /* past the edge the last row of Cb and Cr comes again */
+            to_ycc(t, &p, y, 0);
+            to_ycc(t, &p, y + 1, 1);
+        } else {
+            memcpy(p.y + y * p.width, p.y + (y - 1) * p.width, p.width);
+            memcpy(p.y + (y + 1) * p.width, p.y + (y - 1) * p.width, p.width);
+        }
         shrink(&p, 0, y / 2);
         shrink(&p, 1, y / 2);
     }
