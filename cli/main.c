@@ -6,7 +6,7 @@
 
 static const cli_command *const commands[] = { &cli_index, &cli_pack, &cli_check, &cli_ls,
                                                &cli_cat,   &cli_ops,  &cli_bench, &cli_ledger,
-                                               &cli_doctor, &cli_plan, &cli_describe, &cli_drift };
+                                               &cli_doctor, &cli_plan, &cli_describe, &cli_drift, &cli_top };
 
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 

@@ -206,6 +206,30 @@ static PyObject *dataset_fields(PyObject *obj, PyObject *unused)
     return list;
 }
 
+static PyObject *dataset_where(PyObject *obj, PyObject *arg)
+{
+    stk_dataset *ds = ((dataset_object *)obj)->ds;
+    stk_error err = { 0 };
+    uint64_t *ids = NULL, n = 0;
+    PyObject *out, *held = PyUnicode_AsUTF8String(arg);
+    char *text = NULL;
+    int rc;
+
+    if (!held || PyBytes_AsStringAndSize(held, &text, NULL) < 0) { /* also a null character */
+        Py_XDECREF(held);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_dataset_where(ds, text, &ids, &n, &err);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(held);
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
+    out = PyBytes_FromStringAndSize((const char *)ids, (Py_ssize_t)(n * sizeof *ids));
+    stk_dataset_where_free(&ids);
+    return out;
+}
+
 static PyObject *dataset_types(PyObject *obj, PyObject *unused)
 {
     stk_dataset *ds = ((dataset_object *)obj)->ds;
@@ -393,6 +417,7 @@ static PyMethodDef dataset_methods[] = {
     { "read", dataset_read, METH_O, "sample i: {\"__key__\", \"__url__\", field: bytes}" },
     { "fields", dataset_fields, METH_NOARGS, "names of the fields that occur" },
     { "types", dataset_types, METH_NOARGS, "of fields: (name, dtype or \"\": bytes, dimensions)" },
+    { "where", dataset_where, METH_O, "numbers of the samples that satisfy a condition, as u64" },
     { "shards", dataset_shards, METH_NOARGS, "names of the shards" },
     { "classes", dataset_classes, METH_NOARGS, "names of the classes, number 0 first" },
     { "columns", dataset_columns, METH_NOARGS, "typed columns at hand: (name, type)" },

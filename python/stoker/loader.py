@@ -29,7 +29,28 @@ def _close_all() -> None:
     """Join worker threads while the interpreter still stands."""
     for loader in list(_open_loaders):
         loader.close()
+    for monitor in _monitors.values():
+        monitor.close()
     _stoker.stop_logging()
+
+
+_monitors: dict[int, seeing.Monitor] = {}       # of this process; a child has its own
+
+
+def _monitor() -> seeing.Monitor:
+    if os.getpid() not in _monitors:
+        _monitors[os.getpid()] = seeing.Monitor(_reports)
+    return _monitors[os.getpid()]
+
+
+def _reports() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for loader in list(_open_loaders):
+        try:
+            found.append({"report": loader.report(), "stats": loader.stats()})
+        except StokerError:                     # closed meanwhile
+            continue
+    return found
 
 
 class _Epoch(_stoker.Giver):
@@ -118,6 +139,8 @@ class Loader:
         where only some ranks make this loader
     select: the samples that take part, in this order: indices, a mask, a list of keys, or an Arrow stream,
         table or .parquet file with a column `sample` or `key`
+    where: a condition on columns, as SQL has it: "width >= 300 AND split = 'train'"; columns of tables, or of
+        the index (docs/tables.md).  Other samples are not part of the epoch
     exclude: a file of samples to leave out: what `stoker check --write-exclude` wrote, or keys, one per line;
         or a list of keys.  They are not part of the epoch
     skip: of the samples that take part, leave out the first ones
@@ -166,8 +189,9 @@ class Loader:
                  lengths: Any = None, seed: int = 0, shuffle: bool | str = False, streams: int | None = None,
                  window: int | str | None = None, rank: int | None = None, world_size: int | None = None,
                  ranks_per_node: int | None = None, mesh: Any = None, check_ranks: bool = True,
-                 select: Any = None, exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None,
-                 skip: int = 0, limit: int | None = None, repeat: int = 1, epoch_size: int | None = None,
+                 select: Any = None, where: str | None = None,
+                 exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None, skip: int = 0,
+                 limit: int | None = None, repeat: int = 1, epoch_size: int | None = None,
                  weights: Any = None, replacement: bool | None = None, balance: Any = None,
                  stratify: Any = None, classes: list[str] | None = None, dtype: Any = None,
                  shape: tuple[int, ...] | None = None, on_error: str | Mapping[str, int] = "raise",
@@ -218,7 +242,7 @@ class Loader:
             self._data = cores = tuple(d._core for d in datasets)
             self._numbered = any(core.kind() for core in cores)     # rows of arrays have no keys
             self._sampling, self._order = _sampling.plan(
-                datasets, select=select, skip=skip, limit=limit, repeat=repeat,
+                datasets, select=select, where=where, skip=skip, limit=limit, repeat=repeat,
                 epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance,
                 stratify=stratify, lengths=lengths, mix=data if isinstance(data, Mix) else None, shuffle=options["shuffle"])
             found = list(dict.fromkeys(name for core in cores for name in core.fields()))
@@ -253,6 +277,8 @@ class Loader:
         self._ahead = _batch_ops.Ahead(self._core, self._functions, cores, self._numbered) if ahead else None
         if ahead:
             weakref.finalize(self, self._core.close)    # the thread holds the core, not this object
+        if os.environ.get("STOKER_MONITOR", "0") not in ("", "0"):
+            self.monitor()
 
     def __new__(cls, data: Any = None, fields: Any = None, *args: Any, **kwargs: Any) -> Loader:
         """A Python data set has a loader of its own, with the same methods."""
@@ -618,6 +644,11 @@ class Loader:
         """Serve metrics() over HTTP from a thread until the loader is closed; its address.  port 0: any that is free."""
         self._server = self._server or seeing.Server(self.metrics, host, _options.whole("port", port, 0, 65535))
         return self._server.address
+
+    def monitor(self) -> str:
+        """Let `stoker top` look at all loaders of this process, over a socket that only this user can open; its path.
+        STOKER_MONITOR=1 in the environment does it when a loader is made."""
+        return _monitor().path
 
     def _shown_data(self) -> str | None:
         names = [name for core in self._data for name in core.shards()[:1]] if not self._numbered else []

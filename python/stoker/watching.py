@@ -180,17 +180,28 @@ class Meter:
             self.values[self.at + _COLLATE] += time.perf_counter() - start
 
 
-_meters: dict[tuple[int, str], Meter] = {}      # of this process, by board
+_meters: dict[tuple[int, int, str], Meter] = {}     # of this process, by thread and board
 
 
 def _meter(board: Board, codes: dict[Any, str]) -> Meter:
-    key = os.getpid(), board.path
+    key = os.getpid(), threading.get_ident(), board.path
     found = _meters.get(key)
     if found is None:
-        module = sys.modules.get("torch.utils.data")
-        info = module.get_worker_info() if module else None
-        found = _meters[key] = Meter(board, (info.id if info else 0) % board.rows, codes)
+        found = _meters[key] = Meter(board, _row(board) % board.rows, codes)
     return found
+
+
+def _row(board: Board) -> int:
+    """A worker's number; of threads, in the order in which they come."""
+    from . import _worker
+    ours = _worker.get_worker_info()
+    if ours is not None:
+        return ours._number                     # .id would note that someone asked
+    module = sys.modules.get("torch.utils.data")
+    info = module.get_worker_info() if module else None
+    if info is not None:
+        return int(info.id)
+    return sum(pid == os.getpid() and path == board.path for pid, _, path in _meters)
 
 
 class WatchedDataset:
@@ -251,9 +262,12 @@ class Figures:
     """What is known of one loop, for all its epochs."""
 
     def __init__(self, loader: Any) -> None:
-        self.is_torch = all(hasattr(loader, n) for n in ("dataset", "collate_fn", "num_workers", "prefetch_factor"))
-        self.workers = int(loader.num_workers) if self.is_torch else 0
-        self.slots = self.workers * (loader.prefetch_factor or 2) if self.workers else 0
+        from . import dataloader, sets
+        plain = any(c.__module__.startswith("torch.utils.data") for c in type(loader).__mro__)
+        ours = isinstance(loader, sets.SetLoader)
+        self.is_torch = plain or ours or isinstance(loader, dataloader.DataLoader)     # its workers are known
+        self.workers = int(loader._workers if ours else loader.num_workers) if self.is_torch else 0
+        self.slots = self.workers * (getattr(loader, "prefetch_factor", None) or 2)
         self.board = Board(max(self.workers, 1))
         self.began: float | None = None
         self.over: float | None = None          # when the last epoch ended, while none runs
@@ -263,8 +277,11 @@ class Figures:
         self.hand_s = 0.0                       # the consumer's own work in next(): taking batches over
         self.consumer: int | None = None
         self.others_from = self.delay_from = 0.0
-        if self.is_torch:
+        if ours:
+            loader._recipe = loader._recipe._replace(dataset=WatchedDataset(loader._recipe.dataset, self.board))
+        elif self.is_torch:
             object.__setattr__(loader, "dataset", WatchedDataset(loader.dataset, self.board))
+        if plain:
             object.__setattr__(loader, "collate_fn", WatchedCollate(loader.collate_fn, self.board))
 
     def rows(self) -> list[list[float]]:
@@ -400,8 +417,9 @@ class Watched:
 
 def watch(loader: Any) -> Any:
     """Watch any iterable that gives batches: loop over the result in its place, then print(result.diagnose())."""
-    if hasattr(loader, "diagnose") and hasattr(loader, "report"):
-        return loader                           # ours, or watched already
+    from . import loader as module, sets
+    if isinstance(loader, Watched) or isinstance(loader, module.Loader) and not isinstance(loader, sets.SetLoader):
+        return loader                           # it knows itself
     if not hasattr(loader, "__iter__"):
         seeing.invalid(f"watch() takes a loader, something that gives batches in a loop, not {loader!r}")
     return Watched(loader)

@@ -104,6 +104,13 @@ static double number_at(stk_bytes doc, const char *path, double absent)
     return strtod(text, NULL);
 }
 
+static uint64_t count_at(stk_bytes doc, const char *path)
+{
+    double v = number_at(doc, path, 0);
+
+    return v > 0 && v < 1e18 ? (uint64_t)v : 0;
+}
+
 static int read_quantiles(stk_feature *f, stk_bytes doc, stk_error *err)
 {
     stk_bytes list;
@@ -153,10 +160,10 @@ static int add_feature(void *cookie, stk_bytes key, stk_bytes value, stk_error *
     if (key.len >= sizeof name || stk_json_unquote(key, name, &len, err) < 0 ||
         !(f = stk_description_add(d, (const char *)name, len)))
         return not_ours(err, "it has other features");
-    f->count = (uint64_t)number_at(value, "count", 0);
+    f->count = count_at(value, "count");
     f->mean = number_at(value, "mean", 0);
     f->std = number_at(value, "std", 0);
-    f->rest = (uint64_t)number_at(value, "rest", 0);
+    f->rest = count_at(value, "rest");
     f->category = stk_json_find(value, "values", &values, NULL) == 0;
     if (!f->category)
         return read_quantiles(f, value, err);
@@ -178,12 +185,12 @@ static int read_all(stk_description *d, stk_bytes doc, stk_error *err)
         return stk_fail(err, STK_ENOTSUP,
                         "this description has version %.0f and this build reads %d: describe the data again",
                         version, STK_DESCRIPTION_VERSION);
-    c->samples = (uint64_t)number_at(doc, "samples", 0);
-    c->bytes = (uint64_t)number_at(doc, "bytes", 0);
-    c->described = (uint64_t)number_at(doc, "described", 0);
-    c->duplicates = (uint64_t)number_at(doc, "duplicates", 0);
-    c->near_duplicates = (uint64_t)number_at(doc, "near_duplicates", 0);
-    c->bad = (uint64_t)number_at(doc, "bad", 0);
+    c->samples = count_at(doc, "samples");
+    c->bytes = count_at(doc, "bytes");
+    c->described = count_at(doc, "described");
+    c->duplicates = count_at(doc, "duplicates");
+    c->near_duplicates = count_at(doc, "near_duplicates");
+    c->bad = count_at(doc, "bad");
     if (stk_json_find(doc, "features", &features, NULL) < 0)
         return not_ours(err, "it has no features");
     return stk_json_members(features, add_feature, d, err);

@@ -40,6 +40,7 @@ Commands:
   plan      what will a run need of storage, network, PCIe and cores?
   describe  sizes, shapes, colors, labels and duplicates, as JSON to keep
   drift     is the data still what it was? exit status 1 if not
+  top       what do the loaders of a running process do, now?
 
 A first walk:
   stoker index 'train-{000000..000099}.tar'     find every sample once; opening is instant from then on
@@ -80,7 +81,7 @@ def test_wrong_usage(stoker, args, line):
     fails(stoker(*args), 2, line)
 
 
-@pytest.mark.parametrize("command", ["index", "pack", "check", "ls", "cat", "ops", "bench", "ledger", "doctor", "plan", "describe", "drift"])
+@pytest.mark.parametrize("command", ["index", "pack", "check", "ls", "cat", "ops", "bench", "ledger", "doctor", "plan", "describe", "drift", "top"])
 def test_help_of_commands(stoker, command):
     done = stoker(command, "--help")
     assert done.code == 0 and done.err == ""

@@ -83,7 +83,9 @@ def test_another_schema(stoker, tmp_path):
     for text, why in (("{}", "no member stoker_description"), ("[1]", "no description"), ("nonsense", ""), ("", ""),
                       ('{"stoker_description": 7, "features": {}}', "version 7"), ('{"stoker_description": 1}', "no features"),
                       ('{"stoker_description": 1, "features": {"x": {"count": 3, "quantiles": [1, 2]}}}', "quantiles"),
-                      ('{"stoker_description": 1, "features": {"x": {"count": 3, "values": {"a": "b"}}}}', None)):
+                      ('{"stoker_description": 1, "features": {"x": {"count": 3, "values": {"a": "b"}}}}', None),
+                      ('{"stoker_description": 1, "samples": -5, "features": {"x": {"count": -3, "values": {"a": 1e99}}}}', None),
+                      ('{"stoker_description": 1e999, "features": {}}', "version inf")):
         (tmp_path / "bad.json").write_text(text)
         done = stoker("drift", "bad.json", "a.tar")
         if why is None:

@@ -521,8 +521,8 @@ static void one_late_batch(const fault *f, const char *at, const char *by)
     l = seam_loader(&near_data, 1, &o);
     seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
     stk_batch_release(&b);
+    stk_loader_close(&l); /* before `now` changes: its threads read it */
     now = (fault){ 0 };
-    stk_loader_close(&l);
     assert_non_null(strstr(told, "for batch 0 of epoch 0: row "));
     assert_non_null(strstr(told, "a-0.tar, offset "));
     if (!strstr(told, at) || !strstr(told, by))
