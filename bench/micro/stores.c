@@ -75,6 +75,9 @@ static int run(stk_file *f, uint64_t size, size_t len, int n, int count)
             if (started++ < count && begin(io, size) != STK_PENDING)
                 return 1;
         }
+    for (int i = 0; i < n; i++)
+        free(all[i].dst);
+    free(all);
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.h - how remote data (http, https, s3, gs, hf) is reached: keys, region, endpoint, cache.
+/* store.h - how remote data (http, https, s3, gs, hf) is reached: keys, region, endpoint.
  *
  * Without a store object everything comes from the environment, as for AWS's own tools: see
  * docs/stores.md.  Keys are never written to logs, errors, states or index names. */
@@ -28,14 +28,11 @@ typedef struct stk_store_options {
     const char *access_key, *secret_key, *session_token;
     stk_tri anonymous;      /* send unsigned requests */
     stk_tri requester_pays; /* agree to pay for requests */
-    stk_tri hedge;          /* ask a second time for the slowest percent of reads */
     /* Asked for keys where access_key is not set, and again before they expire; on any thread, one call
      * at a time.  Negative: failed.  released() is called with the cookie when the store ends. */
     int (*credentials)(void *cookie, stk_keys *out, stk_error *err);
     void (*released)(void *cookie);
     void *cookie;
-    const char *cache;    /* a folder for chunks of remote files; NULL: $STOKER_STORE_CACHE */
-    uint64_t cache_limit; /* bytes of it; 0: half of what is free there */
 } stk_store_options;
 
 /* *out is the caller's, end with stk_store_unref().  Sends nothing. */

@@ -54,6 +54,18 @@ static int fetch(const stk_indexer *x, const char *url, const char *path, stk_er
     return rc;
 }
 
+/* Servers answer to a name that they don't have with all kinds of pages. */
+static int is_index(const char *path)
+{
+    stk_index *ix = NULL;
+    int rc = stk_index_open(&ix, path, NULL);
+
+    stk_index_close(&ix);
+    if (rc < 0)
+        unlink(path);
+    return rc == 0;
+}
+
 /* An index that is not there, or can't be had, is made here: no reason to fail. */
 int stk_indexer_fetch(stk_indexer *x)
 {
@@ -62,7 +74,7 @@ int stk_indexer_fetch(stk_indexer *x)
 
     if (!x->home.remote[0] || !x->home.cache[0])
         return STK_END;
-    if (fetch(x, x->home.remote, x->home.cache, &err) < 0)
+    if (fetch(x, x->home.remote, x->home.cache, &err) < 0 || !is_index(x->home.cache))
         return STK_END;
     stk_seek_path(x->home.remote, seek_url, sizeof seek_url);
     stk_seek_path(x->home.cache, seek, sizeof seek);

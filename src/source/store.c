@@ -23,7 +23,7 @@ static stk_store *usual STK_GUARDED(stk_store_lock);
 /* The texts of the options, which the store has copies of. */
 static const char **texts(stk_store_options *o, size_t i)
 {
-    const char **all[] = { &o->profile,    &o->region,     &o->endpoint,     &o->cache,
+    const char **all[] = { &o->profile,    &o->region,     &o->endpoint,
                            &o->access_key, &o->secret_key, &o->session_token };
 
     return i < sizeof all / sizeof *all ? all[i] : NULL;
