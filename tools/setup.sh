@@ -178,6 +178,7 @@ install_requirements test
 if [ "${TORCH:-1}" != 0 ]; then
     install_requirements torch
     install_requirements frameworks --no-deps
+    install_requirements oracles --no-deps --target "$VENV/oracles" --upgrade
 fi
 
 # ---- the build, and stoker inside .venv ------------------------------------------------------

@@ -187,6 +187,13 @@ STK_API STK_MUST_CHECK int stk_column_text(const stk_column *c, uint64_t first, 
                                            const char **text, size_t *len, stk_error *err);
 STK_API void stk_column_close(stk_column **c); /* nulls; NULL is fine */
 
+/* The samples that satisfy a condition, ascending: "width >= 300 AND split = 'train'", as SQL has it, over
+ * columns of tables, or columns of the index, which are read where it lacks them.  *ids: end with
+ * stk_dataset_where_free().  STK_EINVAL: the text, a name or a type is wrong. */
+STK_API STK_MUST_CHECK int stk_dataset_where(stk_dataset *ds, const char *where, uint64_t **ids,
+                                             uint64_t *n, stk_error *err);
+STK_API void stk_dataset_where_free(uint64_t **ids); /* nulls; NULL is fine */
+
 typedef struct stk_sample stk_sample; /* One sample's key and field bytes.  Thread: one. */
 
 /* Read sample `i` whole, in the calling thread.  *out is the caller's, end with

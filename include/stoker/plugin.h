@@ -249,6 +249,12 @@ STK_API void stk_free(void *p);
 typedef enum stk_kind { STK_KIND_BYTES = 1, STK_KIND_IMAGE, STK_KIND_VALUE } stk_kind;
 typedef enum stk_layout { STK_CHW = 1, STK_HWC, STK_CHANNELS_LAST } stk_layout;
 
+typedef enum stk_mode { /* of pictures: RGB, Pillow's "L", or palette indices (one channel each) */
+                        STK_MODE_RGB,
+                        STK_MODE_GRAY,
+                        STK_MODE_INDEX
+} stk_mode;
+
 typedef struct stk_spec { /* what one row looks like at this point of the chain */
     stk_kind kind;
     stk_out_kind out; /* how rows are handed out */
@@ -261,6 +267,8 @@ typedef struct stk_spec { /* what one row looks like at this point of the chain 
     int exif;    /* turned upright before anything else sees it */
     int resized;
     uint32_t views; /* rows have so many; 0: one, without a dimension of its own */
+    stk_mode mode;
+    int like; /* its geometry is another output's */
     int typed;   /* to() has been seen: nothing but the end may follow */
     int normalized;
     float mul[3], add[3]; /* out = u8 * mul + add, per channel */
@@ -326,6 +334,7 @@ typedef struct stk_pixels { /* R, G, B, X: 4 bytes a pixel, X undefined */
 
 typedef struct stk_decode_request { /* what is wanted of a picture */
     stk_rect need;
+    int index; /* palette indices, in R, G and B alike; one of several channels is refused */
 } stk_decode_request;
 
 enum { STK_DECODER_GPU = 1 /* OWN: the GPU can decode what it has read the header of */ };
@@ -439,6 +448,7 @@ enum { /* what an op does: stk_op.can.  OWN: only the library's own. */
        STK_OP_ROW = 32,    /* act(): may stand after normalize, and works on the finished row */
        STK_OP_CHOOSE = 64, /* OWN: choose() says which of its chains run */
        STK_OP_GPU = 128,   /* OWN: there is device code with the CPU's bits */
+       STK_OP_LIKE = 1024, /* OWN: takes its geometry from another output */
        STK_OP_VIEWS = 512, /* OWN: from here on a picture is drawn stk_spec.views times */
        STK_OP_PACKS = 256, /* OWN: puts several samples into a row */
        STK_OP_ACT = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | STK_OP_ROW,

@@ -197,6 +197,8 @@ static PyMethodDef module_methods[] = {
     { "gpu_use", module_gpu_use, METH_O, "(SM, memory) shares of a GPU by NVML, or None" },
     { "check_chain", check_chain, METH_VARARGS,
       "raise what is wrong with a chain's names and arguments" },
+    { "store", (PyCFunction)(void (*)(void))module_store, METH_VARARGS | METH_KEYWORDS,
+      "settings of remote data" },
     { "build_info", build_info, METH_NOARGS, "one line on what this build found" },
     { NULL, NULL, 0, NULL },
 };

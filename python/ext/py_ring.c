@@ -215,6 +215,12 @@ static PyObject *slot_number(PyObject *obj, void *unused)
     return PyLong_FromUnsignedLong(((slot_object *)obj)->number);
 }
 
+static PyObject *slot_address(PyObject *obj, void *unused)
+{
+    (void)unused;
+    return PyLong_FromVoidPtr(((slot_object *)obj)->memory);
+}
+
 static PyMethodDef slot_methods[] = {
     { "say", slot_say, METH_VARARGS, "say(state, at=0, len=0): what was written is complete" },
     { "hear", slot_hear, METH_NOARGS, "(state, at, len) as the other side said it" },
@@ -228,6 +234,7 @@ static PyMethodDef slot_methods[] = {
 
 static PyGetSetDef slot_getset[] = {
     { "number", slot_number, NULL, "of the slot in its ring", NULL },
+    { "address", slot_address, NULL, "where it is mapped in this process", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 

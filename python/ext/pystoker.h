@@ -33,6 +33,9 @@ extern PyType_Spec tensor_spec, dataset_spec, loader_spec, writer_spec, transfor
 module_state *state_of(PyObject *self); /* of an object of our types */
 
 /* Set the exception for `rc`; always answers NULL. */
+/* py_store.c: store(...): a capsule; store_of() borrows, None and NULL: NULL without an error. */
+PyObject *module_store(PyObject *module, PyObject *args, PyObject *kwargs);
+stk_store *store_of(PyObject *capsule);
 /* py_seeing.c */
 PyObject *module_diagnose(PyObject *module, PyObject *args);
 PyObject *module_plan_need(PyObject *module, PyObject *arg);

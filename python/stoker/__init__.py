@@ -25,6 +25,7 @@ from .mixing import Mix, mix
 from .packing import pack
 from .prepared import prepared
 from .shared_list import SharedList
+from .store import Store
 from .sweeping import Sweep, sweep
 from .to_device import to_device
 from .transform import Transform
@@ -34,7 +35,7 @@ from .writer import Writer
 if TYPE_CHECKING:
     def image() -> Chain: ...
 
-__all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Sweep",
+__all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Store", "Sweep",
            "Transform", "Writer", "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info",
            "mix", "open", "pack", "pack_lengths", "prepared", "sample_seed", "sweep", "to_device", "watch"]
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import io
 import itertools
 import marshal
+import math
 import pickle
 import struct
 import sys
+import threading
 from typing import Any
 
 from . import _stoker
@@ -37,6 +39,16 @@ def rebuild_tensor(memory: Any, dtype: str, shape: tuple[int, ...], kind: Any = 
         made = made.as_subclass(kind)
         made.__dict__.update(attributes)
     return made
+
+
+_reading = threading.local()                    # the slot that is being read
+
+
+def slot_tensor(at: int, dtype: str, shape: tuple[int, ...]) -> Any:
+    """A tensor that collate wrote: a view of the slot."""
+    torch = sys.modules["torch"]
+    made = torch.frombuffer(_reading.slot, dtype=getattr(torch, dtype), count=math.prod(shape), offset=at)
+    return made if len(shape) == 1 else made.view(shape)
 
 
 def _plain(tensor: Any, torch: Any) -> bool:
@@ -90,14 +102,18 @@ def shorter(value: Any) -> Any:
 class Packer(pickle.Pickler):
     """Pickles with the memory of tensors out of band."""
 
-    def __init__(self, file: Any, taking: Any, whole: Any = None) -> None:
+    def __init__(self, file: Any, taking: Any, whole: Any = None, slot: Any = None) -> None:
         super().__init__(file, 5, buffer_callback=taking)
         self._torch = sys.modules.get("torch")
+        self._first = slot.address if slot is not None else 0
+        self._past = self._first + len(memoryview(slot)) if slot is not None else 0
         self._whole = whole                     # an object whose long lists are written by marshal
 
     def reducer_override(self, value: Any) -> Any:
         torch = self._torch
         if torch is not None and isinstance(value, torch.Tensor):
+            if type(value) is torch.Tensor and self._first <= value.data_ptr() < self._past and value.is_contiguous():
+                return slot_tensor, (value.data_ptr() - self._first, str(value.dtype)[6:], tuple(value.shape))
             return _reduce(value, torch)
         if value is self._whole and value is not None and type(value).__reduce_ex__ is object.__reduce_ex__:
             made = value.__reduce_ex__(5)
@@ -106,16 +122,16 @@ class Packer(pickle.Pickler):
         return NotImplemented
 
 
-def packed(value: Any, whole: Any = None) -> tuple[bytes, list[memoryview]]:
-    """The pickle, and the memory beside it."""
+def packed(value: Any, whole: Any = None, slot: Any = None) -> tuple[bytes, list[memoryview]]:
+    """The pickle, and the memory beside it; tensors that are in `slot` are not beside it."""
     file, beside = io.BytesIO(), []
-    Packer(file, lambda b: beside.append(b.raw()), whole).dump(value)
+    Packer(file, lambda b: beside.append(b.raw()), whole, slot).dump(value)
     return file.getvalue(), beside
 
 
 def put(slot: _stoker.Slot, state: int, value: Any, at: int = DATA) -> None:
     """Write a value into a slot, from `at` on, and say so."""
-    stream, beside = packed(value)
+    stream, beside = packed(value, slot=slot)
     places: list[int] = []
     for memory in beside:
         found = slot.find(memory) if len(memory) else 0
@@ -137,4 +153,8 @@ def get(slot: _stoker.Slot) -> Any:
     (n,) = struct.unpack_from("<Q", memory, at)
     places = struct.unpack_from(f"<{2 * n}Q", memory, at + 8)
     beside = [memory[a:a + size] for a, size in zip(places[::2], places[1::2], strict=True)]
-    return pickle.loads(memory[at + 8 + 16 * n:at + length], buffers=beside)
+    _reading.slot = slot
+    try:
+        return pickle.loads(memory[at + 8 + 16 * n:at + length], buffers=beside)
+    finally:
+        _reading.slot = None

@@ -14,6 +14,8 @@ def describe(text: str, args: Any) -> str: ...
 
 class Chain:
     def __init__(self, *calls: str) -> None: ...
+    @classmethod
+    def from_transform(cls, transform: Any, *fields: str) -> Chain: ...
 
     def image(self,
             exif: bool | None = None,
@@ -207,6 +209,68 @@ class Chain:
         antialias: a picture that shrinks is smoothed first; default true
         """
 
+    def views(self,
+            n: builtins.int) -> Chain:
+        """what follows is drawn once per view; rows are (views, ...)
+        n: how many
+        """
+
+    def five_crop(self,
+            size: builtins.int | Sequence[builtins.int]) -> Chain:
+        """the four corners and the middle, as 5 views
+        size: side of a crop, or (height, width)
+        """
+
+    def ten_crop(self,
+            size: builtins.int | Sequence[builtins.int],
+            vertical_flip: bool | None = None) -> Chain:
+        """five_crop of the picture and of its mirror image
+        size: side of a crop, or (height, width)
+        vertical_flip: mirror top to bottom, not left to right; default false
+        """
+
+    def rotate(self,
+            degrees: builtins.float | Sequence[builtins.float],
+            p: builtins.float | None = None,
+            interpolation: str | None = None,
+            fill: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        """turn about the middle
+        degrees: -degrees to degrees, counter-clockwise; or (least, most)
+        p: how often; default 1
+        interpolation: nearest or bilinear; default nearest
+        fill: 0 to 255: gray, or (red, green, blue); default 0
+        """
+
+    def affine(self,
+            degrees: builtins.float | Sequence[builtins.float],
+            translate: builtins.float | Sequence[builtins.float] | None = None,
+            scale: builtins.float | Sequence[builtins.float] | None = None,
+            shear: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None,
+            interpolation: str | None = None,
+            fill: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        """turn, move, scale and shear about the middle
+        degrees: -degrees to degrees, clockwise; or (least, most)
+        translate: at most so much of width and height; default (0, 0)
+        scale: (least, most); default (1, 1)
+        shear: degrees along x; four numbers: along x and y; default (0, 0)
+        p: how often; default 1
+        interpolation: nearest or bilinear; default nearest
+        fill: 0 to 255: gray, or (red, green, blue); default 0
+        """
+
+    def perspective(self,
+            distortion_scale: builtins.float | None = None,
+            p: builtins.float | None = None,
+            interpolation: str | None = None,
+            fill: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        """look at it from a random side
+        distortion_scale: how far corners move, of half a side, 0..1; default 0.5
+        p: how often; default 0.5
+        interpolation: nearest or bilinear; default bilinear
+        fill: 0 to 255: gray, or (red, green, blue); default 0
+        """
+
     def color_jitter(self,
             brightness: builtins.float | Sequence[builtins.float] | None = None,
             contrast: builtins.float | Sequence[builtins.float] | None = None,
@@ -336,6 +400,14 @@ class Chain:
         """normal noise, of every value its own
         mean: of 1, which is 255; or (least, most); default 0
         sigma: deviation, of 1; or (least, most); default 0.1
+        p: how often; default 1
+        """
+
+    def jpeg_artifacts(self,
+            quality: builtins.int | Sequence[builtins.int],
+            p: builtins.float | None = None) -> Chain:
+        """what saving as JPEG takes from a picture
+        quality: 1 to 100, as Pillow counts it; or (least, most)
         p: how often; default 1
         """
 

@@ -18,6 +18,7 @@ from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
 from .errors import ClosedError, StokerError, invalid, nearest, printable, shown
 from .mixing import Mix
+from .store import Store
 
 Collate = str | tuple[str, float] | tuple[str, float, int] | Mapping[str, Any] | None
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
@@ -105,6 +106,8 @@ class Loader:
         stoker.mix({...}); token files and arrays (.bin, .npy, .npz), or a dict: field -> NumPy or torch
         array, or its files
     fields: output name -> chain, as text or built (stoker.image().resize(256))
+    store: a stoker.Store: how remote data (s3, gs, http, hf) is reached; None: as the environment says
+        (docs/stores.md)
     batch_size: samples per batch and rank; global_batch_size instead: of all ranks together
     global_batch_size: in place of batch_size: samples of all ranks together, divided evenly
     drop_last: leave out a last batch that is not full
@@ -136,6 +139,8 @@ class Loader:
         where only some ranks make this loader
     select: the samples that take part, in this order: indices, a mask, a list of keys, or an Arrow stream,
         table or .parquet file with a column `sample` or `key`
+    where: a condition on columns, as SQL has it: "width >= 300 AND split = 'train'"; columns of tables, or of
+        the index (docs/tables.md).  Other samples are not part of the epoch
     exclude: a file of samples to leave out: what `stoker check --write-exclude` wrote, or keys, one per line;
         or a list of keys.  They are not part of the epoch
     skip: of the samples that take part, leave out the first ones
@@ -176,15 +181,17 @@ class Loader:
     """
 
     def __init__(self, data: Urls | Arrays | Dataset | list[Dataset] | Mix,
-                 fields: Mapping[str, Any] | None = None, *, batch_size: int = _options.Left(1),
-                 global_batch_size: int | None = None, drop_last: bool = False, collate: Collate = None,
-                 max_tokens: int | None = None, bucket: bool | int | None = None,
+                 fields: Mapping[str, Any] | None = None, *, store: Store | None = None,
+                 batch_size: int = _options.Left(1), global_batch_size: int | None = None,
+                 drop_last: bool = False, collate: Collate = None, max_tokens: int | None = None,
+                 bucket: bool | int | None = None,
                  batch_ops: Iterable[str | Callable[[Batch], Mapping[str, Any]]] | str | None = None,
                  lengths: Any = None, seed: int = 0, shuffle: bool | str = False, streams: int | None = None,
                  window: int | str | None = None, rank: int | None = None, world_size: int | None = None,
                  ranks_per_node: int | None = None, mesh: Any = None, check_ranks: bool = True,
-                 select: Any = None, exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None,
-                 skip: int = 0, limit: int | None = None, repeat: int = 1, epoch_size: int | None = None,
+                 select: Any = None, where: str | None = None,
+                 exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None, skip: int = 0,
+                 limit: int | None = None, repeat: int = 1, epoch_size: int | None = None,
                  weights: Any = None, replacement: bool | None = None, balance: Any = None,
                  stratify: Any = None, classes: list[str] | None = None, dtype: Any = None,
                  shape: tuple[int, ...] | None = None, on_error: str | Mapping[str, int] = "raise",
@@ -230,12 +237,12 @@ class Loader:
         self._bins: list[int] | None = None     # of a state that was taken up
         self._changes: list[mixing.Change] = []     # of its weights, all from the first on
         with _agree.Meeting(place, _options.flag("check_ranks", check_ranks)) as meeting:
-            datasets = _datasets(data, classes, dtype, shape)
+            datasets = _datasets(data, classes, dtype, shape, store)
             self._datasets, self._named = datasets, describe(data)
             self._data = cores = tuple(d._core for d in datasets)
             self._numbered = any(core.kind() for core in cores)     # rows of arrays have no keys
             self._sampling, self._order = _sampling.plan(
-                datasets, select=select, skip=skip, limit=limit, repeat=repeat,
+                datasets, select=select, where=where, skip=skip, limit=limit, repeat=repeat,
                 epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance,
                 stratify=stratify, lengths=lengths, mix=data if isinstance(data, Mix) else None, shuffle=options["shuffle"])
             found = list(dict.fromkeys(name for core in cores for name in core.fields()))
@@ -729,14 +736,14 @@ def describe(data: Any) -> str:
     return repr(printable(os.fsdecode(data))) if isinstance(data, (str, bytes, os.PathLike)) else shown(data)
 
 
-def _datasets(data: Any, classes: Any, dtype: Any, shape: Any) -> list[Dataset]:
+def _datasets(data: Any, classes: Any, dtype: Any, shape: Any, store: Any) -> list[Dataset]:
     opened = data.datasets if isinstance(data, Mix) else [data] if isinstance(data, Dataset) else data
     if isinstance(opened, (list, tuple)) and opened and all(isinstance(d, Dataset) for d in opened):
-        for name, value in (("classes", classes), ("dtype", dtype), ("shape", shape)):
+        for name, value in (("classes", classes), ("dtype", dtype), ("shape", shape), ("store", store)):
             if value is not None:
                 invalid(f"{name}= belongs to stoker.open() when data is opened before")
         return list(opened)
     if not isinstance(data, Mapping) and _options.url_bytes(data) is None:
         invalid(f"data must be a path, a pattern, a list of them, a dict of arrays, or data sets of "
                 f"stoker.open(), not {shown(data)}; a Python data set makes its own samples and takes no fields=")
-    return [Dataset(data, classes=classes, dtype=dtype, shape=shape)]
+    return [Dataset(data, classes=classes, dtype=dtype, shape=shape, store=store)]

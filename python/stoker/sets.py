@@ -29,6 +29,7 @@ _MEANT = {"batch_size", "global_batch_size", "drop_last", "collate", "seed", "sh
           "on_error", "num_workers", "prefetch", "worker_type", "pin_memory"}
 _ORDERED = ("shuffle", "select", "skip", "limit", "repeat", "epoch_size", "weights", "replacement", "balance", "stratify")
 _REMEDY = {"device": "wrap the loader: stoker.to_device(loader)",
+           "batch_ops": "give collate= a function",
            "exclude": "give the other samples by select=",
            "memory_limit": "batch_size and prefetch bound what is in memory"}
 
@@ -143,6 +144,8 @@ def _named(batch: Any, names: tuple[str, ...] | None) -> Any:
 
 class SetLoader(Loader):
     """What stoker.Loader(dataset) answers for a Python data set; its arguments are Loader's."""
+
+    _functions = ()                             # of batch_ops=
 
     def __init__(self, data: Any, fields: None = None, **given: Any) -> None:
         _options.screen(given)
@@ -558,6 +561,18 @@ class SetLoader(Loader):
     def diagnose(self, *args: Any, **kwargs: Any) -> Any:
         """Of a Python data set: stoker.watch(loader)."""
         unsupported("diagnose() knows the stages of files: of a Python data set use stoker.watch(loader), or stats()")
+
+    def report(self) -> str:
+        """Not for Python data sets: stats()."""
+        unsupported("report() knows the stages of files: of a Python data set see stats()")
+
+    def metrics(self, path: Any = None) -> str:
+        """Not for Python data sets: stats()."""
+        unsupported("metrics() has the figures of files: of a Python data set see stats()")
+
+    def serve_metrics(self, port: int = 0, host: str = "127.0.0.1") -> str:
+        """Not for Python data sets: stats()."""
+        return self.metrics()
 
     def set_workers(self, n: int) -> None:
         """Not for Python data sets: num_workers= is fixed."""

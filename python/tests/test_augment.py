@@ -15,7 +15,7 @@ OPS = [                                         # each op of its own, always don
     "brightness((0.5, 1.5))", "contrast((0.5, 1.5))", "saturation((0, 2))", "hue(0.5)", JITTER, "grayscale(p=1)",
     "solarize((0, 256), p=1)", "posterize((0, 8), p=1)", "autocontrast(p=1)", "equalize(p=1)", "invert(p=1)",
     "channel_shuffle", "hsv", "gaussian_blur(9)", "gaussian_blur((3, 23), sigma=(1, 9))", "sharpness((0, 3), p=1)",
-    "gaussian_noise(sigma=(0, 0.3))", "random_erasing(p=1)", "random_erasing(p=1, value=random)", "rand_augment(3, 20)",
+    "gaussian_noise(sigma=(0, 0.3))", "random_erasing(p=1)", "random_erasing(p=1, value=random)", "jpeg_artifacts((1, 100))", "rand_augment(3, 20)",
     "rand_augment(interpolation=bilinear, fill=(1, 2, 3))", "trivial_augment", "auto_augment(imagenet)", "auto_augment(cifar10)",
     "auto_augment(svhn)", f"random_apply({JITTER} | hflip, p=0.5)", "one_of(invert(p=1), equalize(p=1) | grayscale(p=1))",
 ]
@@ -89,6 +89,7 @@ def test_draws_are_the_samples_own(op):
     ("random_erasing(value=black)", "random_erasing: value is one number, three, or `random`"),
     ("random_erasing(scale=(0.5, 2))", "random_erasing: scale from 0.5 to 2: it must go up and be in 0..1"),
     ("to(f32) | random_erasing", "random_erasing comes after `to`"),
+    ("jpeg_artifacts(0)", "jpeg_artifacts: quality from 0 to 0: it must go up and be in 1..100"),
     ("rand_augment(17)", "rand_augment: n=17 is not in 0..16"),
     ("rand_augment(2, 31)", "rand_augment: m=31 is not in 0..30"),
     ("rand_augment(interpolation=bicubic)", "rand_augment: interpolation is nearest or bilinear, not bicubic"),

@@ -2,7 +2,7 @@
 /* data.h - what a loader reads from: a table of functions that each kind of data fills in.
  *
  * Indexed shards (shard_data.h) and arrays (array/arrays.h) are kinds; a new kind is one file with a
- * stk_data_ops, and one line of the list in dataset/dataset.c that says which names it opens.  Nobody
+ * stk_data_ops, and one line of the list in dataset/dataset.c that says which names it opens.  No code
  * asks which kind a data set is: what differs is a function, or a flag of `can`.
  *
  * A row comes about in these steps, and only unpack() and the reader of fetch/ may take long:

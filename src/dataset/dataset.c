@@ -563,6 +563,8 @@ int stk_index_build(const char *const *urls, size_t n, const stk_index_options *
     rc = stk_indexer_repair(&x, urls, n, err);
     if (rc == 0 && o.jpeg == STK_YES)
         rc = index_jpegs(&jpegs, urls, n, &o, err);
+    if (rc == 0 && (x.built || jpegs.built))
+        stk_indexer_publish(&x);
     if (rc == 0 && report)
         rc = report_fill(&x, &jpegs, report, err);
     stk_indexer_fini(&x);

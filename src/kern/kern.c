@@ -10,6 +10,8 @@
 const stk_kern *stk_kern_table(stk_cpu level)
 {
 #if STK_HAVE_AVX2
+    if (level >= STK_CPU_AVX512)
+        return &stk_kern_avx512;
     if (level >= STK_CPU_AVX2)
         return &stk_kern_avx2;
 #endif

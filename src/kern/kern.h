@@ -50,7 +50,7 @@ typedef struct stk_kern {
 /* The table for a level; falls to the best one built that is not above it. */
 const stk_kern *stk_kern_table(stk_cpu level);
 
-extern const stk_kern stk_kern_c, stk_kern_avx2; /* the latter where STK_HAVE_AVX2 */
+extern const stk_kern stk_kern_c, stk_kern_avx2, stk_kern_avx512; /* where STK_HAVE_AVX2 */
 
 /* True where storing u8 is moving bytes. */
 static inline int stk_color_plain(const stk_color *c)

@@ -391,3 +391,11 @@ const stk_kern stk_kern_avx2 = { .name = "avx2",
                                  .store_planar = avx2_store_planar,
                                  .store_packed = avx2_store_packed,
                                  .tile = &stk_tile_avx2 };
+
+/* Only the loops of tiles gain by more. */
+const stk_kern stk_kern_avx512 = { .name = "avx512",
+                                   .hresample = avx2_hresample,
+                                   .vresample = avx2_vresample,
+                                   .store_planar = avx2_store_planar,
+                                   .store_packed = avx2_store_packed,
+                                   .tile = &stk_tile_avx512 };

@@ -34,6 +34,7 @@ enum { /* codes; the numbers that each has */
        /* one pixel by its neighbours */
        STK_ACT_BLUR = 24, /* u[0], u[1]: taps on each side, across and down; f[2]: sigma */
        STK_ACT_SHARPNESS, /* f[0]: factor */
+       STK_ACT_JPEG, /* u[0]: quality */
        /* a rectangle: u[0..3]: x, y, w, h; u[4]: 0: f[5..7] are its values, 1: noise of the stream
         * u[5..9] */
        STK_ACT_ERASE = 32,
@@ -77,7 +78,7 @@ typedef struct stk_tile_kern { /* n pixels in place, unless it is said otherwise
     void (*sharpen)(uint32_t *dst, const uint32_t *const src[3], size_t n, float away);
 } stk_tile_kern;
 
-extern const stk_tile_kern stk_tile_c, stk_tile_avx2; /* the latter where STK_HAVE_AVX2 */
+extern const stk_tile_kern stk_tile_c, stk_tile_avx2, stk_tile_avx512; /* where STK_HAVE_AVX2 */
 const stk_tile_kern *stk_tile_kern_of(stk_cpu level);
 
 typedef struct stk_tile_room { /* memory of one picture, for actions that see many pixels at a time */

@@ -152,6 +152,10 @@ int stk_tile_big(const stk_tile_kern *k, const stk_action *a, stk_tile *t, stk_t
     switch (a->code) {
     case STK_ACT_BLUR: return run_blur(k, a, t, room, err);
     case STK_ACT_SHARPNESS: return run_sharpness(k, a, t, room, err);
+    case STK_ACT_JPEG:
+        STK_TRY(lines(room, stk_tile_jpeg_bytes(t), err));
+        stk_tile_jpeg(t, a->v.u[0], room->lines);
+        return 0;
     default: run_erase(a, t); return 0;
     }
 }

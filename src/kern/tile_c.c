@@ -8,6 +8,8 @@
 const stk_tile_kern *stk_tile_kern_of(stk_cpu level)
 {
 #if STK_HAVE_AVX2
+    if (level >= STK_CPU_AVX512)
+        return &stk_tile_avx512;
     if (level >= STK_CPU_AVX2)
         return &stk_tile_avx2;
 #endif

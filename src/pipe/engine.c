@@ -68,14 +68,8 @@ int stk_engine_start(stk_engine *e, stk_error *err)
             return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
         e->gpu.landing = 1;
     }
-    if (rc == 0 && e->plan->cache.arrays &&
-        !atomic_load_explicit(&e->gpu.uploading, memory_order_relaxed)) {
-        atomic_store_explicit(&e->gpu.uploading, 1, memory_order_relaxed);
-        if (stk_thread_start(&e->gpu.uploader, stk_array_keep_main, e, "stk-upload") != 0) {
-            atomic_store_explicit(&e->gpu.uploading, 0, memory_order_relaxed);
-            return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
-        }
-    }
+    if (rc == 0 && e->plan->cache.arrays)
+        STK_TRY(stk_array_upload_start(&e->gpu.upload, err));
     stk_mutex_lock(&e->lock);
     if (rc == 0)
         rc = workers_set_locked(e, e->plan->io.inline_mode ? 1 : e->want_workers, err);
@@ -494,8 +488,7 @@ static void stop(stk_engine *e)
     for (uint32_t i = 0; i < workers_of(e) && !e->plan->io.inline_mode; i++)
         pthread_join(e->worker[i]->thread, NULL);
     stk_io_stop(e);
-    if (atomic_exchange_explicit(&e->gpu.uploading, 2, memory_order_relaxed))
-        pthread_join(e->gpu.uploader, NULL);
+    stk_array_upload_stop(&e->gpu.upload);
     if (e->gpu.landing) {
         stk_device_shut(e->plan->gpu.device);
         pthread_join(e->gpu.completion_thread, NULL);
@@ -536,6 +529,10 @@ int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
     e->tickets = plan->batching.tickets;
     e->n_slots = plan->memory.slots;
     e->claim_size = plan->batching.claim_size;
+    e->gpu.upload.cache = plan->cache.arrays;
+    e->gpu.upload.move = plan->cache.move;
+    e->gpu.upload.n = plan->cache.n_moves;
+    e->gpu.upload.log = plan->policy.log;
     stk_tune_open(e);
     assert(e->tickets && e->claim_size && e->n_slots && e->n_slots <= STK_MAX_SLOTS);
     init_locks(e);

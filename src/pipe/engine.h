@@ -31,8 +31,7 @@ typedef struct stk_held { /* a batch that left the ring and is not handed out ye
 typedef struct stk_gpu_threads {
     pthread_t completion_thread;      /* receives batches that are there */
     int landing;           /* it runs */
-    pthread_t uploader;    /* fills plan.cache.arrays */
-    _Atomic int uploading; /* 0: not begun; 1: it runs, or is through; 2: it must end */
+    stk_array_upload upload; /* fills plan.cache.arrays */
 } stk_gpu_threads;
 
 /* Where the consumer's time went, and how full the ring is.  The consumer writes, any thread reads.
@@ -141,9 +140,6 @@ struct timespec stk_in_ms(int ms); /* on the monotonic clock */
 
 /* learn_save.c: seek points found while running; the consumer's thread */
 void stk_learn_save(stk_engine *e, int wait);
-
-/* array_keep.c: the thread that copies arrays to a GPU */
-void *stk_array_keep_main(void *engine);
 
 /* room.c: rows that wait for memory */
 typedef int (*stk_begin_fn)(stk_worker *w, stk_request *r, stk_error *err);

@@ -15,6 +15,7 @@
 #include "chain/chain.h"
 #include "batch/batch_ops.h"
 #include "batch/stack.h"
+#include "gpu/array_upload.h"
 #include "gpu/device.h"
 #include "gpu/pin.h"
 #include "fetch/request.h"
@@ -109,6 +110,8 @@ typedef struct stk_plan_cache { /* cache="device" */
     stk_array_cache *arrays;          /* arrays that the GPU keeps (the device's); NULL: none */
     stk_out_gather *gather;     /* by output; NULL: none */
     stk_array_place *place;     /* [data set * n_out + output]; NULL: none */
+    stk_array_move *move;       /* what is copied to the GPU, each array once */
+    uint32_t n_moves;
 } stk_plan_cache;
 
 typedef struct stk_plan_outputs { /* what batches need, also after the loader is closed */
@@ -138,6 +141,7 @@ typedef struct stk_plan_rows { /* made last, from all the others */
     const stk_row_table *usual, *resident, *repair;
     stk_row_table *table;          /* the memory of all of them ... */
     const struct stk_row_ops **op; /* ... and of what they point to */
+    uint32_t *order; /* of outputs, where some follow others; or NULL */
     const stk_kern *kern;
     uint32_t *measured; /* lengths are stored here in place of rows; NULL: rows are made */
     stk_learn **learn;  /* by data set; NULL: nothing to learn there, or nowhere */

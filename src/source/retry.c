@@ -73,7 +73,7 @@ static int is_short(const stk_transfer *t)
 static int judge_ok(stk_transfer *t)
 {
     if (!same_etag(t))
-        return failed(t, STK_ESTALE, "the file has another version (etag) than was indexed");
+        return failed(t, STK_ESTALE, "it has another version (etag) than was indexed: run: stoker index ...");
     if (t->bad_body || (t->len && t->status != 206 && !t->whole))
         return again(t, t->status == 206 ? "the answer has another range than was asked for"
                                          : "the answer to a range is not that range");
@@ -186,7 +186,7 @@ static int judge_status(stk_transfer *t)
         !strcmp(t->code, "RequestTimeout"))
         return again(t, text);
     if (t->status == 412 && t->etag)
-        return failed(t, STK_ESTALE, "the file has changed since it was indexed (HTTP status 412)");
+        return failed(t, STK_ESTALE, "it has changed since it was indexed (HTTP status 412): run: stoker index ...");
     if (t->status == 404 || t->status == 410)
         return failed(t, STK_ENOTFOUND,
                       strcmp(t->code, "NoSuchBucket") ? "no such file" : "no such bucket");

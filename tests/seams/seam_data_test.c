@@ -581,6 +581,53 @@ static void columns(void **state)
     stk_dataset_unref(&ds);
 }
 
+/* Lists side by side in rows of one length, and batches by how long they are: both measure them first. */
+static void lists_by_length(void **state)
+{
+    static const stk_output packed = { "ids", "from(ids) | pack(block=16)" }, any = { "ids", "from(ids)" };
+    stk_loader_options o = { .size = sizeof o, .batch_size = 4, .outputs = &packed, .n_outputs = 1 };
+    stk_dataset *ds = grid_open();
+    uint64_t values = 0, sum = 0, want = 0, rows = 0;
+    stk_loader *l = seam_loader(&ds, 1, &o);
+    stk_batch *b = NULL;
+    int64_t list[LIST];
+    stk_tensor t;
+    stk_error err;
+
+    (void)state;
+    for (uint64_t i = 0; i < ROWS; i++)
+        for (uint64_t k = list_of(i, list); k; k--)
+            want += (uint64_t)list[k - 1];
+    while (stk_loader_next(l, &b, 60000, &err) == 0) {
+        assert_int_equal(stk_batch_dense(b, 0, &t), 0);
+        assert_true(t.ndim == 2 && t.shape[1] == 16);
+        for (int64_t i = 0; i < t.shape[0] * 16; i++)
+            sum += (uint64_t)((int64_t *)t.data)[i];
+        stk_batch_release(&b);
+    }
+    assert_int_equal(sum, want);
+    stk_loader_close(&l);
+    o = (stk_loader_options){ .size = sizeof o,
+                              .max_tokens = 40,
+                              .outputs = &any,
+                              .n_outputs = 1,
+                              .collate = STK_COLLATE_PAD };
+    l = seam_loader(&ds, 1, &o);
+    while (stk_loader_next(l, &b, 60000, &err) == 0) {
+        assert_int_equal(stk_batch_dense(b, 0, &t), 0);
+        assert_true(t.shape[0] * t.shape[1] <= 40);
+        for (uint32_t i = 0; i < stk_batch_rows(b); i++, rows++) {
+            assert_int_equal(stk_batch_row(b, 0, i, &t), 0);
+            assert_int_equal(t.shape[0], list_of(stk_batch_ids(b)[i], list));
+            values += (uint64_t)t.shape[0];
+        }
+        stk_batch_release(&b);
+    }
+    assert_true(rows == ROWS && values == ROWS / 6 * 15);
+    stk_loader_close(&l);
+    stk_dataset_unref(&ds);
+}
+
 /* ---- what is refused, and what is bad ---- */
 
 static void refused(stk_dataset *ds, const char *chain, const char *why)
@@ -651,6 +698,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_every_kind),     cmocka_unit_test(blocks_are_shared),
         cmocka_unit_test(single_samples),         cmocka_unit_test(columns),
+        cmocka_unit_test(lists_by_length),
         cmocka_unit_test(chains_that_do_not_fit), cmocka_unit_test(bad_rows_have_an_address),
     };
 
