@@ -134,6 +134,8 @@ int cli_seek_progress(void *bar, uint64_t done, uint64_t total); /* an stk_progr
 typedef int (*cli_writer)(FILE *to, const stk_tensor *t); /* 0, or CLI_USAGE (said why) */
 cli_writer cli_writer_of(const char *kind);
 
+int cli_check_rules(const cli_args *a); /* cmd_describe.c: check --rules FILE; an exit code */
+
 double cli_seconds(void);                           /* a clock */
 const char *cli_many(char buf[32], uint64_t n);     /* "1,281,167" */
 

@@ -9,6 +9,8 @@
 #define MAX_OUTPUTS 32
 
 static const cli_option options[] = {
+    { "rules", "FILE", NULL, "instead, hold what is expected (JSON, docs/seeing.md) against the data" },
+    { "html", "FILE", NULL, "with --rules: also write a page" },
     { "field", "NAME=CHAIN", "each field by its content and name",
       "decode with this chain instead, as a loader would; may be given several times" },
     { "write-exclude", "FILE", NULL,
@@ -332,6 +334,8 @@ static int run(const cli_args *a)
     cli_bar bar;
     int rc;
 
+    if (cli_value(a, "rules"))
+        return cli_check_rules(a);
     if (cli_number(a, "workers", 1, 256, &workers) ||
         cli_number(a, "max-pixels", 1, 1e15, &pixels) || take_fields(a, text, out, &o.n_outputs))
         return CLI_USAGE;

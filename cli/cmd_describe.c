@@ -152,27 +152,102 @@ static int run_describe(const cli_args *a)
 
 /* ---- drift ---- */
 
-static int read_description(const char *path, stk_description **out)
+/* A whole file for free(); NULL: it said why. */
+static char *read_text(const char *path, const char *what, size_t *len)
 {
     FILE *f = fopen(path, "re");
     char *text = f ? malloc(MAX_JSON + 1u) : NULL;
-    size_t len = text ? fread(text, 1, MAX_JSON, f) : 0;
-    int failed = !text || ferror(f), rc;
-    stk_error err;
+    int failed;
 
+    *len = text ? fread(text, 1, MAX_JSON, f) : 0;
+    failed = !text || ferror(f);
     if (f)
         fclose(f);
-    if (failed) {
-        cli_usage("%s: the description could not be read: %s", path, strerror(errno));
-        free(text);
-        return CLI_FAILED;
-    }
-    rc = stk_description_read(out, text, len, &err);
+    if (!failed)
+        return text;
+    cli_usage("%s: the %s could not be read: %s", path, what, strerror(errno));
     free(text);
-    if (rc < 0)
+    return NULL;
+}
+
+static int read_description(const char *path, stk_description **out)
+{
+    size_t len;
+    char *text = read_text(path, "description", &len);
+    stk_error err;
+    int rc = text ? stk_description_read(out, text, len, &err) : -1;
+
+    if (text && rc < 0)
         cli_usage("%s: %s", path, err.message);
+    free(text);
     return rc < 0 ? CLI_FAILED : 0;
 }
+
+/* ---- check --rules ---- */
+
+typedef struct rule_lines {
+    cli_json *j; /* NULL: for people */
+    page *p;
+} rule_lines;
+
+static void on_broken(void *cookie, const char *line)
+{
+    const rule_lines *to = cookie;
+
+    if (to->j)
+        cli_json_text(to->j, NULL, line);
+    else
+        cli_put(stdout, "%s\n", line);
+    page_row(to->p, line, "", -1);
+}
+
+static int hold(const cli_args *a, const stk_description *d, const char *text, size_t len)
+{
+    cli_json j = { .to = stdout };
+    page p;
+    rule_lines to = { cli_value(a, "json") ? &j : NULL, &p };
+    stk_error err;
+    int n, rc = page_open(&p, a, "stoker check --rules");
+
+    if (rc)
+        return rc;
+    page_table(&p, "rules that do not hold");
+    if (to.j) {
+        cli_json_open(&j, NULL, '{');
+        cli_json_open(&j, "broken", '[');
+    }
+    n = stk_rules_check(d, text, len, on_broken, &to, &err);
+    if (to.j) {
+        cli_json_close(&j, ']');
+        cli_json_close(&j, '}');
+    } else if (n == 0) {
+        cli_put(stdout, "all rules hold\n");
+    }
+    page_table_end(&p);
+    page_text(&p, "say", n == 0 ? "all rules hold" : "some rules do not hold");
+    rc = page_close(&p, n >= 0);
+    if (n < 0) {
+        cli_usage("%s: %s", cli_value(a, "rules"), err.message);
+        return CLI_USAGE;
+    }
+    return rc ? rc : n ? CLI_BAD : CLI_OK;
+}
+
+int cli_check_rules(const cli_args *a)
+{
+    stk_description *d = NULL;
+    size_t len;
+    char *text = read_text(cli_value(a, "rules"), "rules", &len);
+    int rc = text ? describe_data(a, cli_word_list(a), cli_words(a), &d) : CLI_FAILED;
+
+    if (rc == 0)
+        rc = hold(a, d, text, len);
+    stk_description_close(&d);
+    free(text);
+    return rc;
+}
+
+/* ---- drift, the command ---- */
 
 /* A description that was kept, or data that is described now. */
 static int take(const cli_args *a, const char *name, stk_description **out)

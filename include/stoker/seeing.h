@@ -187,6 +187,12 @@ STK_API void stk_description_close(stk_description **d); /* NULL-safe, nulls */
 
 #define STK_DESCRIPTION_VERSION 1
 
+/* Hold rules (JSON: docs/seeing.md) against a description: broken() gets a line for each that does not
+ * hold.  How many, or a negative STK_E*: the rules themselves are wrong. */
+STK_API STK_MUST_CHECK int stk_rules_check(const stk_description *d, const char *text, size_t len,
+                                           void (*broken)(void *cookie, const char *line), void *cookie,
+                                           stk_error *err);
+
 typedef struct stk_drift_row {
     const char *feature; /* of one of the descriptions */
     const char *test;    /* "wasserstein", "jensen-shannon", "ks", "chi-square", "missing" */

@@ -111,3 +111,31 @@ def test_page(stoker, tmp_path):
     got = described(stoker, "a.tar", "--html", "a.html")
     text = page(tmp_path / "a.html")
     assert "png.width: mean" in text and f"{got['bytes']:,}" in text
+
+
+def test_rules(stoker, tmp_path):
+    from test_seeing_commands import page
+    shard(tmp_path / "a.tar", 40)
+
+    def check(rules, *args):
+        (tmp_path / "r.json").write_text(rules if isinstance(rules, str) else json.dumps(rules))
+        return stoker("check", "a.tar", "--rules", "r.json", *args)
+
+    good = {"required": ["png", "cls"], "png.width": {"min": 20, "max": 40}, "cls": {"in": ["0", 1, "2", "3"]}, "samples": {"min": 40}}
+    done = check(good, "--html", "r.html")
+    assert done.code == 0 and done.out == "all rules hold\n" and "all rules hold" in page(tmp_path / "r.html")
+    bad = {"required": ["png", "txt"], "png.width": {"max": 10}, "cls": {"in": ["0", "1", "2"]}, "duplicates": {"max": 0},
+           "png.depth": {"min": 1}}
+    done = check(bad, "--html", "r.html")
+    assert done.code == 1 and len(done.out.splitlines()) == 4
+    assert done.out.startswith("txt: 40 of 40 samples do not have it\npng.width: 3")
+    assert '"3" is not allowed' in done.out and "no such figure" in done.out and "txt: 40 of 40" in page(tmp_path / "r.html")
+    assert len(json.loads(check(bad, "--json").raw)["broken"]) == 4
+    for wrong in ("[]", "nonsense", '{"required": 3}', '{"cls": 3}', '{"cls": {"min": 3}}'):
+        done = check(wrong)
+        assert done.code == 2 and done.err.startswith("stoker: r.json: "), (wrong, done.err)
+    assert stoker("check", "a.tar", "--rules", "missing.json").code == 3
+    write_tar(tmp_path / "b.tar", [("1.jpg", b"\xff\xd8\xff\xe0 none"), ("2.jpg", jpeg(1))])
+    (tmp_path / "r.json").write_text("{}")
+    done = stoker("check", "b.tar", "--rules", "r.json")
+    assert done.code == 1 and "1 samples are bad" in done.out
