@@ -26,6 +26,8 @@ typedef struct bench_result {
     uint64_t rss_peak;
     bench_epoch *epoch;
     size_t n_epochs;
+    double *interval; /* from batch to batch, in order; owned */
+    size_t n_intervals;
     stk_stats stats;
     stk_sight from, to; /* when the loader was open, and at the end */
     stk_diagnosis found;
@@ -39,6 +41,9 @@ typedef struct bench_how {
 
 int bench_run(const bench_how *how, bench_result *out); /* 0: end with bench_free(); else it said why */
 void bench_free(bench_result *r);
+int bench_sweep(const cli_args *a);                     /* --sweep; an exit code */
+/* --html: a page on a run; 0, or CLI_FAILED (said why). */
+int bench_page(const cli_args *a, const bench_result *r, const char *title);
 void bench_put_checks(const stk_diagnosis *d); /* figures beside what is usual */
 void bench_json_found(cli_json *j, const stk_diagnosis *d);
 

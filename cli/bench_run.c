@@ -268,6 +268,10 @@ static void sum_up(bench *b, double start, double cpu)
     r->rss_peak = memory_line("VmHWM:");
     r->stats.size = sizeof r->stats;
     stk_loader_stats(b->loader, &r->stats);
+    r->interval = b->n_intervals ? malloc(b->n_intervals * sizeof *r->interval) : NULL;
+    r->n_intervals = r->interval ? b->n_intervals : 0;
+    if (r->interval)
+        memcpy(r->interval, b->interval, b->n_intervals * sizeof *r->interval);
     if (b->n_intervals)
         qsort(b->interval, b->n_intervals, sizeof *b->interval, by_size);
     r->median_batch = b->n_intervals ? b->interval[b->n_intervals / 2] : 0;
@@ -387,6 +391,8 @@ void bench_free(bench_result *r)
         free((char *)r->outputs[i].name);
     free(r->outputs);
     free(r->epoch);
+    free(r->interval);
+    r->interval = NULL;
     r->outputs = NULL;
     r->epoch = NULL;
     r->n_outputs = 0;

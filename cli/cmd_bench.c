@@ -5,12 +5,16 @@
 static int run(const cli_args *a)
 {
     bench_result r;
-    int rc = bench_run(&(bench_how){ .args = a }, &r);
+    int rc;
 
-    if (rc == 0)
-        (cli_value(a, "json") ? bench_print_json : bench_print)(&r);
-    if (rc == 0)
-        bench_free(&r);
+    if (cli_value(a, "sweep"))
+        return bench_sweep(a);
+    rc = bench_run(&(bench_how){ .args = a }, &r);
+    if (rc)
+        return rc;
+    (cli_value(a, "json") ? bench_print_json : bench_print)(&r);
+    rc = bench_page(a, &r, "stoker bench");
+    bench_free(&r);
     return rc;
 }
 
@@ -22,6 +26,8 @@ static const cli_option options[] = {
     { "epochs", "N", NULL, "stop after N epochs" },
     { "seconds", "S", "10", "stop after S seconds" },
     { "step-ms", "MS", "0", "pretend to train for MS milliseconds on each batch" },
+    { "sweep", NULL, NULL, "try workers and batches ahead in a grid, --seconds (1) each" },
+    { "html", "FILE", NULL, "also write a page with charts: one file, no network" },
     { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
       "where indexes of read-only data go" },
     { "format", "NAME", "found by looking",

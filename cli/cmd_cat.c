@@ -66,7 +66,7 @@ static void show_field(FILE *to, const char *name, const char *data, size_t len)
     size_t n = len < SHOWN ? len : SHOWN;
     char size[16];
 
-    cli_put(to, "%-8s%-9s", name, stk_size_format(size, len));
+    cli_put(to, "%-8s%s%-9s", name, strlen(name) < 8 ? "" : "  ", stk_size_format(size, len));
     if (len <= 4096 && cli_is_harmless(data, len)) {
         while (n < len && ((unsigned char)data[n] & 0xc0) == 0x80)
             n++; /* whole characters */

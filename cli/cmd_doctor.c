@@ -102,6 +102,8 @@ static int doctor_data(const cli_args *a)
         print_json(run);
     else if (rc == 0)
         print(run, step_ms);
+    if (rc == 0)
+        rc = bench_page(a, &run[0].r, "stoker doctor");
     for (int i = 0; i < RUNS; i++)
         bench_free(&run[i].r);
     return rc;
@@ -126,6 +128,7 @@ static const cli_option options[] = {
     { "batch-size", "N", "64", "samples in a batch" },
     { "seconds", "S", "3", "how long each of the runs takes" },
     { "step-ms", "MS", "0", "a training step takes so long: pretend to train" },
+    { "html", "FILE", NULL, "also write a page with charts: one file, no network" },
     { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
       "where indexes of read-only data go" },
     { "format", "NAME", "found by looking",

@@ -8,6 +8,7 @@
 
 static const cli_option options[] = {
     { "keys", "PATTERN", "all", "only samples whose key is like this: 'n0144*'" },
+    { "schema", NULL, NULL, "the fields instead of samples: name, type, shape" },
     { "long", NULL, NULL, "sizes in bytes, with shard and offset" },
     { NULL },
 };
@@ -65,6 +66,39 @@ static int matches(const stk_sample *s, const char *pattern)
     return fnmatch(pattern, text, 0) == 0;
 }
 
+/* "i64", "f32[*]", "bytes"; a question mark: samples may lack it. */
+static void print_type(const stk_field_type *t)
+{
+    cli_put_shown(stdout, t->name, strlen(t->name));
+    cli_put(stdout, "  %s", t->dtype ? stk_dtype_name(t->dtype) : "bytes");
+    for (uint32_t k = 0; k < t->ndim; k++) {
+        if (t->shape[k] < 0)
+            cli_put(stdout, "[*]");
+        else
+            cli_put(stdout, "[%" PRId64 "]", t->shape[k]);
+    }
+    cli_put(stdout, "%s\n", t->nullable ? "?" : "");
+}
+
+static void print_schema(const stk_dataset *ds, int json)
+{
+    cli_json j = { .to = stdout, .lines = 1 };
+    stk_field_type t;
+
+    for (uint32_t i = 0; stk_dataset_field_type(ds, i, &t); i++) {
+        if (!json) {
+            print_type(&t);
+            continue;
+        }
+        cli_json_open(&j, NULL, '{');
+        cli_json_text(&j, "name", t.name);
+        cli_json_text(&j, "type", t.dtype ? stk_dtype_name(t.dtype) : "bytes");
+        cli_json_count(&j, "dimensions", t.ndim);
+        cli_json_count(&j, "nullable", (uint64_t)t.nullable);
+        cli_json_close(&j, '}');
+    }
+}
+
 static int run(const cli_args *a)
 {
     stk_dataset_options o = { .size = sizeof o, .log = cli_log };
@@ -75,7 +109,10 @@ static int run(const cli_args *a)
     stk_error err;
     int rc = stk_dataset_open(&ds, cli_word_list(a), cli_words(a), &o, &err);
 
-    for (uint64_t i = 0; rc == 0 && i < stk_dataset_len(ds) && !ferror(stdout); i++) {
+    if (rc == 0 && cli_value(a, "schema"))
+        print_schema(ds, json);
+    for (uint64_t i = 0;
+         rc == 0 && !cli_value(a, "schema") && i < stk_dataset_len(ds) && !ferror(stdout); i++) {
         rc = stk_dataset_look(ds, i, &s, &err);
         if (rc == 0 && matches(s, pattern)) {
             if (json)
@@ -98,8 +135,8 @@ const cli_command cli_ls = {
              "index only (and builds it where there is none), so that it starts at once however "
              "large the data\n"
              "is.  With --json every line is an object.",
-    .examples = "  stoker ls 'train-{000000..000099}.tar' --long | head\n"
-                "  stoker ls data/ --keys 'n01440764/*' --json\n",
+    .examples = "  stoker ls --schema t.parquet\n"
+                "  stoker ls 'train-{000000..000099}.tar' --long | head\n",
     .options = options,
     .min_words = 1,
     .max_words = -1,

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli.h"
+#include "pack_job.h"
 
 static const cli_option options[] = {
     { "samples", "N", NULL, "samples in a shard" },
@@ -14,6 +14,19 @@ static const cli_option options[] = {
     { "jpeg", NULL, NULL,
       "also keep seek points of JPEGs, so that a crop is decoded without what comes before it" },
     { "no-index", NULL, NULL, "don't index the new shards" },
+    { "field", "NAME=CHAIN", "all as they are",
+      "make a field by a chain that ends in encode(): 'jpg=image | resize(256) | encode(jpeg, 90)'; "
+      "NAME= leaves it out; may be given several times, other fields are copied" },
+    { "exclude", "FILE", NULL, "leave out the samples that `stoker check --write-exclude` listed" },
+    { "fraction", "F", "1", "take so much of the data, by a hash of the key" },
+    { "split", "NAME=F,...", NULL,
+      "write several sets, by a hash of the key: train=0.9,val=0.1; shards are called NAME-000000.tar" },
+    { "only", "failed", NULL, "make the samples again that an earlier run of this could not make" },
+    { "write-plan", "PLAN", NULL, "write what would be done to a file, for --from-plan" },
+    { "from-plan", "PLAN", NULL, "do what a plan says, in place of DATA and DST" },
+    { "shard", "K", NULL, "of the plan: write shard K only" },
+    { "part", "I/N", NULL, "of the plan: write every N-th shard, from I on (0 to N - 1)" },
+    { "merge", NULL, NULL, "of the plan: look that every shard is there, and write the index" },
     { "workers", "N", "the cores there are", "shards written at a time" },
     { NULL },
 };
@@ -38,6 +51,8 @@ static void print_json(const stk_pack_report *r, double seconds)
     cli_json_count(&j, "samples", r->samples);
     cli_json_count(&j, "bytes", r->bytes);
     cli_json_count(&j, "changed_keys", r->changed_keys);
+    cli_json_count(&j, "failed", r->failed);
+    cli_json_count(&j, "left_out", r->left_out);
     cli_json_seek(&j, r->jpegs, r->jpegs_without, r->jpeg_bytes, r->seek_bytes);
     cli_json_text(&j, "pattern", r->pattern);
     cli_json_real(&j, "seconds", seconds);
@@ -60,54 +75,30 @@ static void print_line(const stk_pack_report *r, double seconds)
         cli_put(stdout,
                 "; %s key%s changed to what tar shards can hold", cli_many(many, r->changed_keys),
                r->changed_keys == 1 ? "" : "s");
+    if (r->failed)
+        cli_put(stdout, "; %s could not be made, .stoker beside the shards lists them",
+                cli_many(many, r->failed));
+    if (r->left_out)
+        cli_put(stdout, "; %s left out", cli_many(many, r->left_out));
     cli_put_seek(r->jpegs, r->jpegs_without, r->jpeg_bytes, r->seek_bytes);
     cli_put(stdout, " (%.2f s)\n", seconds);
 }
 
-static int take_options(const cli_args *a, stk_pack_options *o)
+/* One target: the whole, or one part of a split. */
+static int run_one(pack_job *job, stk_dataset *ds, const cli_args *a)
 {
-    double samples = 0, seed = 0, workers = 0;
-
-    if (cli_number(a, "samples", 1, 1e15, &samples) || cli_size_value(a, "bytes", &o->bytes) ||
-        cli_number(a, "shuffle", 0, 9007199254740992.0, &seed) ||
-        cli_number(a, "workers", 1, 256, &workers))
-        return CLI_USAGE;
-    o->samples = (uint64_t)samples;
-    o->shuffle = cli_value(a, "shuffle") ? STK_YES : STK_UNSET;
-    o->seed = (uint64_t)seed;
-    o->num_workers = (uint32_t)workers;
-    o->force = cli_value(a, "force") ? STK_YES : STK_UNSET;
-    o->no_index = cli_value(a, "no-index") ? STK_YES : STK_UNSET;
-    o->jpeg = cli_value(a, "jpeg") ? STK_YES : STK_UNSET;
-    o->name = cli_value(a, "name");
-    if (o->name && strchr(o->name, '/'))
-        return cli_usage("--name is the beginning of a file's name, not \"%s\"", o->name);
-    return 0;
-}
-
-static int run(const cli_args *a)
-{
-    stk_pack_options o = { .size = sizeof o, .log = cli_log };
     stk_pack_report report = { .size = sizeof report };
-    size_t n = cli_words(a) - 1;
-    stk_dataset *ds = NULL;
     double start = cli_seconds();
     stk_error err;
     cli_bar bar;
     int rc;
 
-    if (take_options(a, &o))
-        return CLI_USAGE;
-    rc = stk_dataset_open(&ds, cli_word_list(a), n, NULL, &err);
-    if (rc < 0)
-        return cli_failed(&err);
     cli_bar_open(&bar, "packing");
-    o.progress = on_progress;
-    o.jpeg_progress = cli_seek_progress;
-    o.progress_cookie = &bar;
-    rc = stk_pack(ds, cli_word_list(a)[n], &o, &report, &err);
+    job->o.progress = on_progress;
+    job->o.jpeg_progress = cli_seek_progress;
+    job->o.progress_cookie = &bar;
+    rc = stk_pack(ds, pack_job_dst(job), &job->o, &report, &err);
     cli_bar_close(&bar);
-    stk_dataset_unref(&ds);
     if (rc < 0)
         return cli_failed(&err);
     if (cli_value(a, "json"))
@@ -117,9 +108,36 @@ static int run(const cli_args *a)
     return CLI_OK;
 }
 
+static int run_job(pack_job *job, const cli_args *a)
+{
+    stk_dataset *ds = NULL;
+    int rc = pack_job_open(job, &ds);
+
+    if (rc == 0)
+        rc = pack_plan_check(job, ds);
+    for (uint32_t i = 0; rc == 0 && i < pack_job_targets(job); i++) {
+        pack_job_target(job, i);
+        rc = run_one(job, ds, a);
+    }
+    stk_dataset_unref(&ds);
+    return rc;
+}
+
+static int run(const cli_args *a)
+{
+    pack_job job = { .o = { .size = sizeof job.o, .log = cli_log } };
+    int rc = pack_job_take(&job, a);
+
+    if (rc == 0)
+        rc = cli_value(a, "write-plan") ? pack_plan_write(&job, cli_value(a, "write-plan"))
+                                        : run_job(&job, a);
+    pack_job_free(&job);
+    return rc;
+}
+
 const cli_command cli_pack = {
     .name = "pack",
-    .synopsis = "DATA... DST [options]",
+    .synopsis = "DATA... DST [options] | --from-plan PLAN [options]",
     .summary = "write any data as tar shards that load fast",
     .about = "Reads every sample of DATA and writes tar shards as WebDataset has them: few large "
              "files, which\n"
@@ -129,11 +147,19 @@ const cli_command cli_pack = {
              "one whose\n"
              "result is there does nothing.  Anything else is replaced only with --force.  The "
              "same input gives\n"
-             "the same bytes, however many workers write.",
+             "the same bytes, however many workers write.\n"
+             "With --field chains make fields on the way: a sample that can't be made is left out and "
+             "listed.  With\n"
+             "--write-plan and --from-plan many machines write one data set: each takes a part, then one "
+             "merges.",
     .examples = "  stoker pack photos/ shards/ --name train --shuffle 1 --jpeg\n"
-                "  stoker pack 'old-*.tar' 'new/train-%06d.tar' --samples 10000 --json\n",
+                "  stoker pack 'old-*.tar' 'new/train-%06d.tar' --samples 10000 --json\n"
+                "  stoker pack raw/ small/ --field 'jpg=image | resize(256) | encode(jpeg, 90)' --split "
+                "train=0.9,val=0.1\n"
+                "  stoker pack raw/ small/ --write-plan plan.json; stoker pack --from-plan plan.json "
+                "--part 3/64\n",
     .options = options,
-    .min_words = 2,
+    .min_words = 0,
     .max_words = -1,
     .run = run,
 };

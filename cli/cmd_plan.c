@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "page.h"
 
 #define MS_PER_S 1e3
 
@@ -81,45 +82,60 @@ static int measure(const cli_args *a, stk_need *n)
 
 /* ---- people ---- */
 
-static void line_bytes(const char *name, double bytes, const char *unit)
-{
-    char text[16];
+typedef struct sink { /* where lines go: the terminal, the page */
+    FILE *to; /* NULL: not there */
+    page *p;
+} sink;
 
-    if (bytes >= 0)
-        cli_put(stdout, "  %-34s%12s%s\n", name, stk_size_format(text, (uint64_t)bytes), unit);
+static void line_bytes(const sink *k, const char *name, double bytes, const char *unit)
+{
+    char text[16], all[32];
+
+    if (bytes < 0)
+        return;
+    snprintf(all, sizeof all, "%s%s", stk_size_format(text, (uint64_t)bytes), unit);
+    if (k->to)
+        cli_put(k->to, "  %-34s%12s%s\n", name, text, unit);
+    page_row(k->p, name, all, 0);
 }
 
-static void line(const char *name, double v, const char *unit)
+static void line(const sink *k, const char *name, double v, const char *unit)
 {
-    if (v >= 0)
-        cli_put(stdout, v < 100 ? "  %-34s%12.2f %s\n" : "  %-34s%12.0f %s\n", name, v, unit);
+    char all[64];
+
+    if (v < 0)
+        return;
+    snprintf(all, sizeof all, v < 100 ? "%.2f %s" : "%.0f %s", v, unit);
+    if (k->to)
+        cli_put(k->to, v < 100 ? "  %-34s%12.2f %s\n" : "  %-34s%12.0f %s\n", name, v, unit);
+    page_row(k->p, name, all, 0);
 }
 
-static void line_time(double s)
+static void line_time(const sink *k, double s)
 {
     if (s < 0)
         return;
     if (s >= 2 * 86400)
-        line("an epoch", s / 86400, "days");
+        line(k, "an epoch", s / 86400, "days");
     else if (s >= 2 * 3600)
-        line("an epoch", s / 3600, "hours");
+        line(k, "an epoch", s / 3600, "hours");
     else
-        line("an epoch", s, "s");
+        line(k, "an epoch", s, "s");
 }
 
-static void print(const stk_plan_figures *f)
+static void print(const sink *k, const stk_plan_figures *f)
 {
-    line("samples", f->samples_rate, "/s");
-    line("steps", f->steps_rate, "/s");
-    line_bytes("from storage", f->storage_rate, "/s");
-    line_bytes("to each GPU (PCIe)", f->link_rate, "/s");
-    line("a batch over PCIe", f->link_s < 0 ? -1 : f->link_s * MS_PER_S, "ms");
-    line("cores to make samples", f->cores, "");
-    line_bytes("to cache all of it", f->cache_bytes, "");
-    line_time(f->epoch_s);
-    line("GPU busy, loading overlapped", f->use_overlapped < 0 ? -1 : 100 * f->use_overlapped, "%");
-    line("GPU busy, loading in series", f->use_serial < 0 ? -1 : 100 * f->use_serial, "%");
-    line("idle GPUs cost", f->idle_cost_month, "$ a month");
+    line(k, "samples", f->samples_rate, "/s");
+    line(k, "steps", f->steps_rate, "/s");
+    line_bytes(k, "from storage", f->storage_rate, "/s");
+    line_bytes(k, "to each GPU (PCIe)", f->link_rate, "/s");
+    line(k, "a batch over PCIe", f->link_s < 0 ? -1 : f->link_s * MS_PER_S, "ms");
+    line(k, "cores to make samples", f->cores, "");
+    line_bytes(k, "to cache all of it", f->cache_bytes, "");
+    line_time(k, f->epoch_s);
+    line(k, "GPU busy, loading overlapped", f->use_overlapped < 0 ? -1 : 100 * f->use_overlapped, "%");
+    line(k, "GPU busy, loading in series", f->use_serial < 0 ? -1 : 100 * f->use_serial, "%");
+    line(k, "idle GPUs cost", f->idle_cost_month, "$ a month");
 }
 
 static void real_or_null(cli_json *j, const char *key, double v)
@@ -149,6 +165,22 @@ static void print_json(const stk_plan_figures *f)
     cli_json_close(&j, '}');
 }
 
+static int tell(const cli_args *a, const stk_plan_figures *f)
+{
+    page p;
+    sink k = { cli_value(a, "json") ? NULL : stdout, &p };
+    int rc = page_open(&p, a, "stoker plan");
+
+    if (rc)
+        return rc;
+    page_table(&p, "what the run needs");
+    print(&k, f);
+    page_table_end(&p);
+    if (!k.to)
+        print_json(f);
+    return page_close(&p, 1);
+}
+
 static int run(const cli_args *a)
 {
     stk_need n = { .size = sizeof n };
@@ -164,9 +196,7 @@ static int run(const cli_args *a)
         return cli_usage("how fast is the model? give --step-ms MS (of one step) or --rate N (samples/s of one GPU)");
     if (rc == 0 && stk_plan_need(&n, &f, &err) < 0)
         return cli_failed(&err);
-    if (rc == 0)
-        (cli_value(a, "json") ? print_json : print)(&f);
-    return rc;
+    return rc ? rc : tell(a, &f);
 }
 
 static const cli_option options[] = {
@@ -183,6 +213,7 @@ static const cli_option options[] = {
     { "storage", "SIZE", NULL, "bytes/s that the storage gives: 500MB" },
     { "pcie", "SIZE", NULL, "bytes/s to a GPU: 28GB" },
     { "gpu-hour", "PRICE", NULL, "of one GPU, for what idle ones cost" },
+    { "html", "FILE", NULL, "also write a page: one file, no network" },
     { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
       "where indexes of read-only data go" },
     { "format", "NAME", "found by looking",

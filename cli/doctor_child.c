@@ -24,11 +24,13 @@ static const char hook[] =
     "    with open(os.environ['STOKER_DOCTOR'] + '.why', 'w') as f:\n"
     "        f.write(f'{type(e).__name__}: {e}')\n"
     "sys.path[:] = [p for p in sys.path if os.path.abspath(p) != _here]\n"
-    "sys.modules.pop('sitecustomize', None)\n"
+    "_me = sys.modules.pop('sitecustomize', None)\n"
     "try:\n"
     "    import sitecustomize\n" /* the one that ours hid */
     "except ImportError:\n"
-    "    pass\n";
+    "    pass\n"
+    "finally:\n"
+    "    sys.modules.setdefault('sitecustomize', _me)\n";
 
 typedef struct place {
     char dir[300], hook[340], report[340], why[360];

@@ -6,7 +6,7 @@
 
 static const cli_command *const commands[] = { &cli_index, &cli_pack, &cli_check, &cli_ls,
                                                &cli_cat,   &cli_ops,  &cli_bench, &cli_ledger,
-                                               &cli_doctor, &cli_plan };
+                                               &cli_doctor, &cli_plan, &cli_describe, &cli_drift, &cli_top };
 
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
@@ -17,7 +17,7 @@ static void print_help(FILE *to)
           "Commands:\n",
           to);
     for (size_t i = 0; i < N_COMMANDS; i++)
-        cli_put(to, "  %-8s%s\n", commands[i]->name, commands[i]->summary);
+        cli_put(to, "  %-10s%s\n", commands[i]->name, commands[i]->summary);
     fputs(
         "\nA first walk:\n"
         "  stoker index 'train-{000000..000099}.tar'     find every sample once; opening is "

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "page.h"
 
 static double per(double a, double b)
 {
@@ -106,6 +107,84 @@ void bench_print(const bench_result *r)
     print_stages(r);
     print_epochs(r);
     cli_put(stdout, "\n%s\n", r->found.sentence);
+}
+
+static void page_checks(page *p, const stk_diagnosis *d)
+{
+    char text[96];
+
+    page_table(p, "figures beside what is usual in the field");
+    for (uint32_t i = 0; i < d->n_checks; i++) {
+        const stk_check_line *c = &d->check[i];
+
+        snprintf(text, sizeof text, "%.1f %s (%s)", c->value, c->unit, c->rule);
+        page_row(p, c->name, text, c->good ? 1 : -1);
+    }
+    page_table_end(p);
+}
+
+static void page_figures(page *p, const bench_result *r)
+{
+    char text[64], many[32];
+
+    page_table(p, "what was measured");
+    snprintf(text, sizeof text, "%s", cli_many(many, (uint64_t)(per((double)r->samples, r->seconds) + 0.5)));
+    page_row(p, "samples/s", text, 0);
+    snprintf(text, sizeof text, "%.1f", per((double)r->stats.bytes * 1e-6, r->seconds));
+    page_row(p, "MB/s", text, 0);
+    snprintf(text, sizeof text, "%.1f ms", r->first_batch * 1e3);
+    page_row(p, "time to first batch", text, 0);
+    snprintf(text, sizeof text, "%.3f s", per(r->cpu_seconds * 1e3, (double)r->samples));
+    page_row(p, "CPU time for 1,000 samples", text, 0);
+    page_row(p, "peak memory", stk_size_format(text, r->rss_peak), 0);
+    snprintf(text, sizeof text, "%u workers, %u batches ahead of %u", r->stats.workers,
+             r->stats.ring_ahead, r->stats.slots);
+    page_row(p, "settings", text, 0);
+    for (uint32_t i = 0; i < r->n_outputs; i++)
+        page_row(p, r->outputs[i].name, r->outputs[i].chain, 0);
+    page_table_end(p);
+}
+
+#define WAITS 24 /* classes of the wait histogram, each twice the one before */
+
+static void page_charts(page *p, const bench_result *r)
+{
+    page_bar stage[STK_STAGES], wait[WAITS];
+    char name[WAITS][32];
+    double total = stage_total(r);
+    size_t n = 0;
+
+    for (int i = 0; i < STK_STAGES; i++)
+        stage[i] = (page_bar){ stk_stage_name((stk_stage_id)i), 100 * per(stage_seconds(r, i), total) };
+    page_bars(p, "where the workers' time went", stage, STK_STAGES, "%");
+    for (size_t k = 0; k < WAITS; k++) {
+        double least = 1e-6 * (double)(1u << k);
+        double count = 0;
+
+        for (size_t i = 0; i < r->n_intervals; i++)
+            count += r->interval[i] >= least && (r->interval[i] < 2 * least || k + 1 == WAITS);
+        if (count > 0) {
+            snprintf(name[n], sizeof name[n], "from %.3g ms", least * 1e3);
+            wait[n] = (page_bar){ name[n], count };
+            n++;
+        }
+    }
+    page_bars(p, "time from batch to batch", wait, n, "batches");
+    page_line(p, "time of each batch, in order", r->interval, r->n_intervals, "s");
+}
+
+int bench_page(const cli_args *a, const bench_result *r, const char *title)
+{
+    page p;
+    int rc = page_open(&p, a, title);
+
+    if (rc || !p.on)
+        return rc;
+    page_text(&p, "say", r->found.sentence);
+    page_figures(&p, r);
+    page_checks(&p, &r->found);
+    page_charts(&p, r);
+    return page_close(&p, 1);
 }
 
 void bench_put_checks(const stk_diagnosis *d)

@@ -12,7 +12,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint64_t sizes[SHARDS + 2] = { 0 };
-    stk_stamp s = { .size = sizes + 1, .n = SHARDS };
+    char *failed[SHARDS] = { 0 };
+    stk_stamp s = { .size = sizes + 1, .failed = failed, .n = SHARDS };
     char *text = stk_strndup((const char *)(size ? data : (const uint8_t *)""), size);
 
     FUZZ_CHECK(text);
@@ -20,6 +21,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(!sizes[0] && !sizes[SHARDS + 1]);
     for (int i = 1; i <= SHARDS && !s.found; i++)
         FUZZ_CHECK(!sizes[i]);
+    for (int i = 0; i < SHARDS; i++) {
+        FUZZ_CHECK(stk_stamp_failed(&s, (uint64_t)i) <= size);
+        stk_free(failed[i]);
+    }
     stk_free(text);
     return 0;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_parquet - any bytes as a Parquet file: rows of every column, or a clean error.
  *
- * Every row of what was decoded is looked at, so that nothing in it points outside. */
+ * Every row of what was decoded is looked at, so that nothing in it points outside.  Where a column gets row
+ * seek points, every row by its points has the bytes that decoding gives. */
 #include <string.h>
 
 #include "codec/unpack.h"
 #include "format/parquet/parquet.h"
+#include "format/parquet/points.h"
 #include "fuzz.h"
 
 static void check(int rc, const stk_error *err)
@@ -30,6 +32,60 @@ static uint32_t look(const stk_pq_vector *v, const stk_pq_vector *dict)
             sum += x.data[i];
     }
     return sum;
+}
+
+/* Row r by its points is what decoding gave. */
+static void same_row(stk_bytes file, const stk_pq_points *p, const stk_pq_vector *v,
+                     const stk_pq_vector *dict, uint64_t r)
+{
+    stk_pq_range at;
+    stk_bytes want = { 0 };
+    stk_error err;
+    uint64_t n;
+    uint8_t *dst;
+    int rc = stk_pq_row(v, dict, r, &want, &n, &err);
+
+    FUZZ_CHECK((rc == STK_ENOTFOUND) == !stk_pq_points_range(p, r, &at));
+    if (rc < 0)
+        return;
+    FUZZ_CHECK(at.len == want.len && at.offset <= file.len && at.read <= file.len - at.offset);
+    if (!at.packed) {
+        FUZZ_CHECK(!at.len || !memcmp(file.data + at.offset, want.data, at.len));
+        return;
+    }
+    dst = malloc(at.len ? at.len : 1);
+    FUZZ_CHECK(dst);
+    FUZZ_CHECK(
+        stk_pq_points_unpack(p, r, (stk_bytes){ file.data + at.offset, at.read }, dst, &err) == 0);
+    FUZZ_CHECK(!memcmp(dst, want.data, at.len));
+    free(dst);
+}
+
+static void points(stk_bytes file, const stk_pq_decode *d, const stk_pq_chunk *c,
+                   const stk_pq_vector *v, const stk_pq_vector *dict, int cuts)
+{
+    stk_pq_points_build b = { .decode = *d, .cuts = cuts };
+    uint64_t at = c->start, end = c->start + c->len;
+    stk_error err;
+    int rc = 0;
+
+    b.decode.dictionary = NULL;
+    while (rc == 0 && at < end) {
+        stk_pq_page page;
+
+        rc = stk_pq_page_read((stk_bytes){ file.data + at, (size_t)(end - at) }, &page, &err);
+        if (rc == 0)
+            rc = stk_pq_points_page(&b, (stk_bytes){ file.data + at, (size_t)(end - at) }, at,
+                                    &err);
+        at += rc == 0 ? (uint64_t)page.head + page.packed : 0;
+    }
+    if (rc == 0 && v) {
+        FUZZ_CHECK(b.points.n_rows == v->rows);
+        FUZZ_CHECK(stk_pq_points_check(&b.points, v->rows, file.len, &err) == 0);
+        for (uint64_t r = 0; r < v->rows; r++)
+            same_row(file, &b.points, v, dict, r);
+    }
+    stk_pq_points_build_fini(&b);
 }
 
 static uint32_t chunk(stk_bytes file, const stk_pq_leaf *l, const stk_pq_chunk *c)
@@ -59,6 +115,9 @@ static uint32_t chunk(stk_bytes file, const stk_pq_leaf *l, const stk_pq_chunk *
         FUZZ_CHECK(v.bytes <= d.max_bytes);
         sum = rc == 0 ? look(&v, &dict) : 0;
     }
+    if (l->physical == STK_PQ_BYTES && !l->dtype && !l->max_rep && c->codec <= STK_PQ_SNAPPY)
+        for (int cuts = 0; cuts < 2; cuts++)
+            points(file, &d, c, rc == 0 ? &v : NULL, &dict, cuts);
     stk_pq_vector_fini(&dict);
     stk_pq_vector_fini(&v);
     return sum;

@@ -56,7 +56,7 @@ static void both_ways(const uint8_t *data, size_t size)
     uint64_t in_place;
 
     FUZZ_CHECK(stk_memory_put("fuzz", size ? (const void *)data : "", size, NULL) == 0);
-    FUZZ_CHECK(stk_source_memory.open("mem://fuzz", &f, NULL) == 0);
+    FUZZ_CHECK(stk_source_memory.open(STK_URL("mem://fuzz", NULL), &f, NULL) == 0);
     in_place = run(f, size);
     windowed.peek = NULL;
     f->source = &windowed;

@@ -102,7 +102,7 @@ static const struct kind {
     need needs[6];
 } kinds[KINDS] = {
     [STK_PLUGIN_SOURCE] = { "source", sources, sizeof sources / sizeof *sources, sizeof(stk_source),
-                            { NEEDS(stk_source, open), NEEDS(stk_source, stat),
+                            { NEEDS(stk_source, open), NEEDS(stk_source, ready),
                               NEEDS(stk_source, read), NEEDS(stk_source, close) } },
     [STK_PLUGIN_FORMAT] = { "format", formats, sizeof formats / sizeof *formats, sizeof(stk_format),
                             { NEEDS(stk_format, probe), NEEDS(stk_format, index) } },

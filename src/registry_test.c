@@ -123,7 +123,7 @@ static void sizes(void **state)
             "codec huge has size 4294967295: set it to the sizeof of its struct");
     huge.abi = 1;
     refuses(stk_plugin_add(STK_PLUGIN_CODEC, &huge, &err), &err,
-            "codec huge was built for ABI 1, this is 2: rebuild it");
+            "codec huge was built for ABI 1, this is 3: rebuild it");
 }
 
 static void draw(const void *state, stk_rng *rng, stk_view *view)
@@ -274,9 +274,9 @@ static void many_decoders(void **state)
 
 static stk_file the_file;
 
-static int short_open(const char *url, stk_file **out, stk_error *err);
+static int short_open(const stk_open_info *o, stk_file **out, stk_error *err);
 
-static int short_stat(stk_file *f, stk_file_info *out, stk_error *err)
+static int short_ready(stk_file *f, int wait, stk_file_info *out, stk_error *err)
 {
     (void)f, (void)out, (void)err;
     return 0;
@@ -305,14 +305,14 @@ static const stk_source short_source = { .abi = STK_PLUGIN_ABI,
                                          .name = "short",
                                          .scheme = "short",
                                          .open = short_open,
-                                         .stat = short_stat,
+                                         .ready = short_ready,
                                          .read = short_read,
                                          .close = short_close,
                                          .fd = loud_fd };
 
-static int short_open(const char *url, stk_file **out, stk_error *err)
+static int short_open(const stk_open_info *o, stk_file **out, stk_error *err)
 {
-    (void)url, (void)err;
+    (void)o, (void)err;
     the_file.source = &short_source;
     *out = &the_file;
     return 0;
@@ -325,7 +325,7 @@ static void short_sources(void **state)
 
     (void)state;
     ok(stk_plugin_add(STK_PLUGIN_SOURCE, &short_source, &err), &err);
-    ok(stk_source_open(stk_registry_source("short://x"), "short://x", &f, &err), &err);
+    ok(stk_source_open(stk_registry_source("short://x"), STK_URL("short://x", NULL), &f, &err), &err);
     assert_int_equal(stk_file_fd(f), -1);
     assert_ptr_not_equal(f->source, &short_source);
     stk_file_close(&f);

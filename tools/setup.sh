@@ -87,6 +87,12 @@ missing() {
     has_header stddef.h liburing.h || echo "liburing-dev|io_uring for cold files"
     has_header zlib.h || echo "zlib1g-dev|.gz fields"
     has_header zstd.h || echo "libzstd-dev|.zst fields"
+    has_header curl/curl.h && has_header openssl/evp.h && has_header stdlib.h expat.h ||
+        echo "libcurl4-openssl-dev|remote data: http, s3, gs, hf"
+    if [ "${SERVICES:-1}" != 0 ]; then
+        { have swift-proxy-server && have memcached; } || echo "swift-proxy|tests against a real S3 server"
+        have nginx || [ -x /usr/sbin/nginx ] || echo "nginx-light|tests against a web server with TLS"
+    fi
     has_header brotli/decode.h || echo "libbrotli-dev|Parquet pages packed with brotli"
     has_header stdarg.h stddef.h stdint.h setjmp.h cmocka.h ||
         echo "libcmocka-dev|the C unit tests"
@@ -106,6 +112,8 @@ expand_package() {
         gcc)      echo gcc libc6-dev ;;
         python3)  echo python3 python3-venv python3-dev ;;
         valgrind) echo valgrind libc6-dbg ;;
+        libcurl4-openssl-dev) echo libcurl4-openssl-dev libssl-dev libexpat1-dev ;;
+        swift-proxy) echo swift-proxy swift-account swift-container swift-object memcached ;;
         clang)    # clang-14 on Debian 12, clang-18 on Ubuntu 24.04, with its run-time library
             clang=$(apt-cache depends clang | grep -o 'clang-[0-9]*' | head -n 1)
             echo "$clang lib${clang/clang/clang-rt}-dev" ;;
@@ -170,6 +178,7 @@ install_requirements test
 if [ "${TORCH:-1}" != 0 ]; then
     install_requirements torch
     install_requirements frameworks --no-deps
+    install_requirements oracles --no-deps --target "$VENV/oracles" --upgrade
 fi
 
 # ---- the build, and stoker inside .venv ------------------------------------------------------

@@ -7,11 +7,13 @@
 #   SOAK_KILLS=300   kill -9 and reopen, of an index build and of a loading process each
 #   SOAK_ATTACKS=20000  arguments and states of every kind, and interrupts, each
 #   SOAK_RUNS=200    training runs, each killed three times and resumed on other ranks
+#   SOAK_FAULTS=1000 faults between a loader and a web server, over an epoch; 100 forks during transfers
+#   SOAK_CASES=100  causes and severities for doctor and for watch, each
 #   SOAK_SEED=...    where all seeds start; printed, by default the time
 set -eu
 cd "$(dirname "$0")/.."
 minutes=${SOAK_MINUTES:-60} seeds=${SOAK_SEEDS:-200} kills=${SOAK_KILLS:-300} runs=${SOAK_RUNS:-200}
-attacks=${SOAK_ATTACKS:-20000}
+attacks=${SOAK_ATTACKS:-20000} cases=${SOAK_CASES:-100}
 seed=${SOAK_SEED:-$(date +%s)}
 tools/setup.sh
 PATH=$PWD/.venv/bin:$PATH
@@ -94,10 +96,18 @@ part kills-index python tests/soak/kills.py --what index --kills "$kills" --seed
 part kills-load python tests/soak/kills.py --what load --kills "$kills" --seed "$seed"
 part attacks env STOKER_ATTACKS="$attacks" STOKER_SEED="$seed" python -m pytest -q \
     python/tests/test_attack_arguments.py python/tests/test_attack_states.py
+part pairs env STOKER_PAIRS=40 PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_pairs.py
 part interrupts env STOKER_INTERRUPTS="$attacks" STOKER_SEED="$seed" python -m pytest -q python/tests/test_interrupts.py
 if python -c 'import torch.distributed' 2>/dev/null; then under=20; else under=0; fi
 part killed-runs python tests/resume/killed.py --runs "$runs" --torchrun $((under < runs ? under : runs)) --seed "$seed"
+part python-workers env STOKER_SOAK_KILLS=20 PYTHONPATH="$PWD/build/python" python -m pytest -q \
+    python/tests/test_python_workers.py -k no_orphans_when
 part memory-limits env SOAK_LIMITS=1 PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_memory.py
+part store-faults env STOKER_FAULTS="${SOAK_FAULTS:-1000}" STOKER_FORKS=100 python -m pytest -q tests/stores/test_stores.py
+part doctor-cases build/tests/seams/doctor_cases 1000 $((1000 + cases)) --gains
+if python -c 'import torch' 2>/dev/null; then
+    part watch-cases python -W ignore tests/soak/watch_cases.py 1000 $((1000 + cases))
+fi
 
 echo "soak: $failed parts failed; log: $log"
 [ $failed = 0 ]

@@ -49,6 +49,7 @@ STK_API void stk_buffer_unref(stk_buffer *buffer);
 STK_API uint32_t stk_batch_rows(const stk_batch *b);    /* fewer than batch_size at the end */
 STK_API uint64_t stk_batch_epoch(const stk_batch *b);   /* from 0 */
 STK_API uint64_t stk_batch_step(const stk_batch *b);    /* in its epoch, from 0 */
+STK_API uint64_t stk_batch_serial(const stk_batch *b);  /* of its loader's batches, as they were begun */
 STK_API uint32_t stk_batch_outputs(const stk_batch *b); /* how many, as the loader was asked for */
 
 /* The output's name, the batch's; NULL past the last output. */
@@ -78,6 +79,9 @@ STK_API const uint8_t *stk_batch_valid(const stk_batch *b);
 /* The key of a row's sample, *len bytes, not terminated; the data set's, valid while the batch is
  * held.  "" past the last row. */
 STK_API const char *stk_batch_key(const stk_batch *b, uint32_t row, size_t *len);
+
+/* One more holder, who must stk_batch_release() once.  Thread: any. */
+STK_API void stk_batch_ref(stk_batch *b);
 
 /* Give the batch back and null the pointer.  Buffers that were stk_buffer_ref()ed live on. */
 STK_API void stk_batch_release(stk_batch **b);

@@ -16,6 +16,8 @@ extern "C" {
 
 typedef struct stk_dataset stk_dataset; /* Thread: any, once opened. */
 
+typedef struct stk_store stk_store; /* settings of remote data: store.h */
+
 typedef struct stk_dataset_options {
     uint32_t size;         /* sizeof this struct as the caller compiled it */
     uint32_t num_workers;  /* threads for building the index; 0: the cores there are */
@@ -45,6 +47,7 @@ typedef struct stk_dataset_options {
     /* Build the index of a folder again where pictures, or files that belong to them, were only added since.
      * All else that is not as it was indexed stays STK_ESTALE, a class that renumbers labels too. */
     stk_tri reindex;
+    stk_store *store; /* how remote data is reached (store.h); NULL: by the environment; held */
 } stk_dataset_options;
 
 /* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a
@@ -183,6 +186,13 @@ STK_API STK_MUST_CHECK int stk_column_valid(const stk_column *c, uint64_t first,
 STK_API STK_MUST_CHECK int stk_column_text(const stk_column *c, uint64_t first, uint64_t n,
                                            const char **text, size_t *len, stk_error *err);
 STK_API void stk_column_close(stk_column **c); /* nulls; NULL is fine */
+
+/* The samples that satisfy a condition, ascending: "width >= 300 AND split = 'train'", as SQL has it, over
+ * columns of tables, or columns of the index, which are read where it lacks them.  *ids: end with
+ * stk_dataset_where_free().  STK_EINVAL: the text, a name or a type is wrong. */
+STK_API STK_MUST_CHECK int stk_dataset_where(stk_dataset *ds, const char *where, uint64_t **ids,
+                                             uint64_t *n, stk_error *err);
+STK_API void stk_dataset_where_free(uint64_t **ids); /* nulls; NULL is fine */
 
 typedef struct stk_sample stk_sample; /* One sample's key and field bytes.  Thread: one. */
 

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define STK_PLUGIN_ABI 2
+#define STK_PLUGIN_ABI 3
 
 typedef struct stk_plugin { /* how every table begins */
     uint32_t abi, size;
@@ -87,6 +87,26 @@ typedef struct stk_file_info {
     char etag[64];    /* "" where there is none */
 } stk_file_info;
 
+typedef struct stk_open_info { /* what is known of a file before it is opened */
+    const char *url;
+    const char *etag;       /* expected; NULL or "": not known */
+    uint64_t size;          /* expected; UINT64_MAX: not known */
+    int64_t mtime_ns;       /* expected; 0: not known */
+    const stk_store *store; /* NULL: the process's own settings; held by the caller while f is open */
+} stk_open_info;
+
+typedef struct stk_listed { /* a file that list() found; borrowed for the call */
+    const char *url;
+    uint64_t size;
+    const char *etag; /* "" where there is none */
+} stk_listed;
+
+typedef struct stk_put { /* a file while it is written; sources embed it as their first member */
+    int (*write)(struct stk_put *p, const void *data, size_t len, stk_error *err); /* in order */
+    int (*commit)(struct stk_put *p, stk_error *err); /* it appears under its name, whole */
+    void (*close)(struct stk_put *p); /* what was not committed leaves nothing there */
+} stk_put;
+
 typedef struct stk_io { /* one read; owned by the submitter until done() */
     uint64_t offset;
     size_t len;
@@ -105,14 +125,18 @@ enum { /* what a source can do: stk_source.can */
        STK_SOURCE_REMOTE = 1, /* every read costs a round trip, so that many small ones are slow */
        STK_SOURCE_LISTS = 2,  /* names under a prefix can be listed */
        STK_SOURCE_PUTS = 4,   /* files can be written */
+       STK_SOURCE_RETRIES = 8, /* it tries failed reads again itself: STK_EIO is the last word */
 };
 
 struct stk_source {
     uint32_t abi, size;
     const char *name, *help;
     const char *scheme; /* "mem" for mem://...; NULL: plain paths */
-    int (*open)(const char *url, stk_file **out, stk_error *err);
-    int (*stat)(stk_file *f, stk_file_info *out, stk_error *err);
+    /* Make a handle.  A remote source sends nothing here. */
+    int (*open)(const stk_open_info *o, stk_file **out, stk_error *err);
+    /* Size and version of the file.  0, or STK_PENDING: that needs a round trip and `wait` is 0.
+     * Where open() was told size and etag, these are the answer, and reads see to it that they hold. */
+    int (*ready)(stk_file *f, int wait, stk_file_info *out, stk_error *err);
     /* Wait for and read up to `len` bytes; a short count means the end of the file. */
     int (*read)(stk_file *f, stk_io *io);
     /* Read if that needs no waiting: 0 (io filled) or STK_PENDING (would wait).  May be NULL. */
@@ -133,6 +157,13 @@ struct stk_source {
     /* A descriptor that has the file's bytes at the file's offsets, for io_uring and mmap; the
      * source keeps it.  -1: none.  NULL: never. */
     int (*fd)(const stk_file *f);
+    /* Every file whose URL begins with `prefix`, sorted bytewise; with STK_SOURCE_LISTS.  each()'s
+     * answer other than 0 ends it and is returned. */
+    int (*list)(const char *prefix, const stk_store *s,
+                int (*each)(void *cookie, const stk_listed *f, stk_error *err), void *cookie,
+                stk_error *err);
+    /* Begin to write a file; with STK_SOURCE_PUTS. */
+    int (*put)(const char *url, const stk_store *s, stk_put **out, stk_error *err);
 };
 
 /* ---- format: how samples are in bytes ---- */
@@ -166,8 +197,8 @@ typedef struct stk_place { /* where a field's bytes come from */
     uint64_t offset, len;  /* range of the shard to read */
     uint64_t block;        /* with `shared`: same number, same range, one cached block */
     int shared;            /* 0: the range is the field; 1: read, unpack(), pick() */
-    uint64_t unpacked;     /* with `shared`: bytes that unpack() makes at most; room is made for
-                            * them before the block is read */
+    uint64_t unpacked;     /* bytes that unpack() makes at most; room is made for them before the
+                            * range is read; without `shared` 0: the range is the field as it is */
     stk_bytes here;        /* .data set: these are the bytes, nothing is read */
     /* .data set: the range is of this file and not of the shard; relative to the shard's folder
      * (the shard itself where it is a folder).  Borrowed like the entry. */
@@ -218,6 +249,12 @@ STK_API void stk_free(void *p);
 typedef enum stk_kind { STK_KIND_BYTES = 1, STK_KIND_IMAGE, STK_KIND_VALUE } stk_kind;
 typedef enum stk_layout { STK_CHW = 1, STK_HWC, STK_CHANNELS_LAST } stk_layout;
 
+typedef enum stk_mode { /* of pictures: RGB, Pillow's "L", or palette indices (one channel each) */
+                        STK_MODE_RGB,
+                        STK_MODE_GRAY,
+                        STK_MODE_INDEX
+} stk_mode;
+
 typedef struct stk_spec { /* what one row looks like at this point of the chain */
     stk_kind kind;
     stk_out_kind out; /* how rows are handed out */
@@ -228,7 +265,10 @@ typedef struct stk_spec { /* what one row looks like at this point of the chain 
     uint32_t width, height; /* 0: differs by sample (ragged) */
     stk_layout layout;
     int exif;    /* turned upright before anything else sees it */
-    int resized; /* a chain has one resize */
+    int resized;
+    uint32_t views; /* rows have so many; 0: one, without a dimension of its own */
+    stk_mode mode;
+    int like; /* its geometry is another output's */
     int typed;   /* to() has been seen: nothing but the end may follow */
     int normalized;
     float mul[3], add[3]; /* out = u8 * mul + add, per channel */
@@ -294,6 +334,7 @@ typedef struct stk_pixels { /* R, G, B, X: 4 bytes a pixel, X undefined */
 
 typedef struct stk_decode_request { /* what is wanted of a picture */
     stk_rect need;
+    int index; /* palette indices, in R, G and B alike; one of several channels is refused */
 } stk_decode_request;
 
 enum { STK_DECODER_GPU = 1 /* OWN: the GPU can decode what it has read the header of */ };
@@ -407,6 +448,8 @@ enum { /* what an op does: stk_op.can.  OWN: only the library's own. */
        STK_OP_ROW = 32,    /* act(): may stand after normalize, and works on the finished row */
        STK_OP_CHOOSE = 64, /* OWN: choose() says which of its chains run */
        STK_OP_GPU = 128,   /* OWN: there is device code with the CPU's bits */
+       STK_OP_LIKE = 1024, /* OWN: takes its geometry from another output */
+       STK_OP_VIEWS = 512, /* OWN: from here on a picture is drawn stk_spec.views times */
        STK_OP_PACKS = 256, /* OWN: puts several samples into a row */
        STK_OP_ACT = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | STK_OP_ROW,
 };

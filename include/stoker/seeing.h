@@ -8,6 +8,7 @@
 #define STOKER_SEEING_H
 
 #include <stoker/base.h>
+#include <stoker/dataset.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -135,6 +136,69 @@ typedef struct stk_plan_figures { /* negative: cannot be said */
 
 /* STK_EINVAL: neither step_s nor rate is known. */
 STK_API STK_MUST_CHECK int stk_plan_need(const stk_need *in, stk_plan_figures *out, stk_error *err);
+
+/* ---- describe and drift: data that changes ---- */
+
+#define STK_QUANTILES 101
+
+typedef struct stk_feature_value {
+    char text[48];
+    uint64_t count;
+} stk_feature_value;
+
+typedef struct stk_feature { /* one figure of every sample, as "jpg.width", or a field that has few values */
+    char name[160];
+    int category;                /* 0: numbers */
+    uint64_t count;              /* samples that have it */
+    double mean, std;            /* numbers */
+    double quantile[STK_QUANTILES]; /* numbers: 0 %, 1 %, ... 100 % */
+    uint32_t n_values;           /* category: the most frequent ones, most first */
+    stk_feature_value *value;
+    uint64_t rest;               /* category: samples with other values */
+} stk_feature;
+
+typedef struct stk_description_counts {
+    uint64_t samples, bytes, described; /* described: of the samples, those that figures are of */
+    uint64_t duplicates;                /* samples whose bytes an earlier one has too */
+    uint64_t near_duplicates;           /* pictures that look like an earlier one, duplicates included */
+    uint64_t bad;                       /* samples that could not be read or decoded */
+} stk_description_counts;
+
+typedef struct stk_description stk_description; /* Thread: any, once made. */
+
+typedef struct stk_describe_options {
+    uint32_t size;
+    uint32_t num_workers; /* 0: the cores */
+    uint64_t max_pixels;  /* as of a loader */
+    uint64_t most;        /* samples that figures are of; of more, every k-th; 0: 1,000,000 */
+    stk_progress_fn progress; /* in samples */
+    void *progress_cookie;
+} stk_describe_options;
+
+/* Read and decode every sample of `ds`.  *out: end with stk_description_close(). */
+STK_API STK_MUST_CHECK int stk_describe(stk_dataset *ds, const stk_describe_options *opt,
+                                        stk_description **out, stk_error *err);
+/* From JSON as `stoker describe` writes it.  STK_ECORRUPT: it is something else. */
+STK_API STK_MUST_CHECK int stk_description_read(stk_description **out, const char *text, size_t len,
+                                                stk_error *err);
+STK_API void stk_description_count(const stk_description *d, stk_description_counts *out);
+STK_API const stk_feature *stk_description_feature(const stk_description *d, uint32_t i); /* NULL past the last */
+STK_API void stk_description_close(stk_description **d); /* NULL-safe, nulls */
+
+#define STK_DESCRIPTION_VERSION 1
+
+typedef struct stk_drift_row {
+    const char *feature; /* of one of the descriptions */
+    const char *test;    /* "wasserstein", "jensen-shannon", "ks", "chi-square", "missing" */
+    double value, bound; /* distance and its bound; or p and the bound below which it is drift */
+    int drifted;
+} stk_drift_row;
+
+/* Hold every feature of `now` against `before`: *n rows, at most `cap` are written.  Above 1,000 samples
+ * distances are compared with 0.1, below tests with p < 0.05 over all features together.  How many
+ * drifted. */
+STK_API uint32_t stk_drift(const stk_description *before, const stk_description *now, stk_drift_row *row,
+                           uint32_t cap, uint32_t *n);
 
 #ifdef __cplusplus
 }

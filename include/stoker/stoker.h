@@ -155,6 +155,7 @@ typedef struct stk_loader_options {
     const char *cache;
     uint64_t device_cache_limit; /* bytes of the GPU for that; 0: half of those free at open */
     struct stk_registry *registry; /* what chains may name; kept; NULL: what the process has */
+    const char *batch_ops; /* on whole batches, before `stages`: "mixup(image, label) | ..."; NULL: none */
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from src/loader/options.def:

@@ -27,6 +27,7 @@ typedef struct stk_index_options {
     uint32_t n_columns;
     stk_tri jpeg; /* also keep seek points of baseline JPEGs: where to begin decoding a crop */
     stk_progress_fn jpeg_progress; /* in samples; with progress_cookie */
+    stk_store *store;              /* as in stk_dataset_options */
 } stk_index_options;
 
 typedef struct stk_index_report {
@@ -98,6 +99,27 @@ typedef struct stk_pack_options {
     void *log_cookie;
     stk_tri jpeg;                  /* also keep seek points, as in stk_index_options */
     stk_progress_fn jpeg_progress; /* in samples; with progress_cookie */
+    /* Fields that chains make, each ending in encode(): { "jpg", "image | resize(256) | encode(jpeg, 90)" };
+     * an empty chain leaves the field out.  Other fields are copied.  0: all are.  Shards are then cut by
+     * the bytes of the source.  A sample that can't be made is left out and listed. */
+    const struct stk_output *fields;
+    uint32_t n_fields;
+    /* Which samples take part: those of `select` (ids, in their order), or all; less what the file
+     * `exclude` names (as in stk_loader_options); of these, by a hash of the key, so that the choice
+     * stays when data is added: `fraction` (0: all), and those from keep_from up to keep_to, both in
+     * 0..1 (0 and 0: all). */
+    const uint64_t *select;
+    uint64_t n_select;
+    const char *exclude;
+    double fraction, keep_from, keep_to;
+    /* Write only every parts-th shard, from number `part` on, beside other processes that write the
+     * rest, and no index; then `merge` looks that all are there and writes the index.  parts 0: all. */
+    uint64_t part, parts;
+    stk_tri merge;
+    stk_tri plan_only; /* fill the report, write nothing */
+    /* Of the target, only the samples that an earlier pack of it could not make: the good ones go to
+     * shards of their own, "again-" before their number. */
+    stk_tri only_failed;
 } stk_pack_options;
 
 typedef struct stk_pack_report {
@@ -107,6 +129,9 @@ typedef struct stk_pack_report {
     uint64_t changed_keys;           /* samples whose key tar shards can't hold as it was */
     char pattern[1024];              /* of the shards: "out/train-{000000..000041}.tar" */
     uint64_t jpegs, jpeg_bytes, seek_bytes, jpegs_without; /* as in stk_index_report */
+    uint64_t failed;      /* samples that could not be made; DIR/.stoker/PATTERN.failed lists them */
+    uint64_t left_out;    /* samples that exclude, fraction or keep_from and keep_to left out */
+    uint64_t fingerprint; /* of source and options: equal plans have equal ones */
 } stk_pack_report;
 
 /* Write `ds` as tar shards to `dst`: a pattern as for stk_writer_open(), or a folder.  One job a
@@ -114,6 +139,25 @@ typedef struct stk_pack_report {
  * same was stopped; refuses (STK_EINVAL) to replace anything else unless `force`. */
 STK_API STK_MUST_CHECK int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt,
                                     stk_pack_report *report, stk_error *err);
+
+/* The samples that take part in a pack, in the order in which they are written; of `opt` select, exclude,
+ * fraction, keep_from, keep_to, shuffle and seed count.  *ids: end with stk_free() (plugin.h). */
+STK_API STK_MUST_CHECK int stk_pack_ids(stk_dataset *ds, const stk_pack_options *opt, uint64_t **ids,
+                                        uint64_t *n, stk_error *err);
+
+/* A plan of a pack as a file: the arguments of the command that does it, and what they came to when it was
+ * written.  Every shard follows from it and from its number, so that many processes can share the work. */
+typedef struct stk_pack_plan {
+    uint32_t size;
+    uint32_t n_args;
+    const char *const *args;
+    uint64_t fingerprint, shards, samples; /* of stk_pack_report, summed up over all targets */
+} stk_pack_plan;
+
+STK_API STK_MUST_CHECK int stk_pack_plan_save(const char *path, const stk_pack_plan *plan, stk_error *err);
+/* *out: end with stk_pack_plan_free(). */
+STK_API STK_MUST_CHECK int stk_pack_plan_load(stk_pack_plan **out, const char *path, stk_error *err);
+STK_API void stk_pack_plan_free(stk_pack_plan **plan);
 
 /* ---- check: read and decode everything ---- */
 
@@ -152,6 +196,7 @@ typedef struct stk_check_options {
     void *progress_cookie;
     stk_log_fn log;
     void *log_cookie;
+    stk_store *store; /* as in stk_dataset_options */
 } stk_check_options;
 
 #define STK_CHECK_KINDS 32

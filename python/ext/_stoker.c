@@ -182,14 +182,23 @@ static PyMethodDef module_methods[] = {
     { "stop_logging", stop_logging, METH_NOARGS, "for atexit: no more lines to logging" },
     { "pack", (PyCFunction)(void (*)(void))pack_dataset, METH_VARARGS | METH_KEYWORDS,
       "write a data set as tar shards" },
+    { "pack_ids", (PyCFunction)(void (*)(void))pack_ids, METH_VARARGS | METH_KEYWORDS,
+      "ids of the samples that a pack with these arguments takes, in its order" },
     { "options", option_list, METH_NOARGS, "[(name, values, fallback, help)] of loaders" },
     { "parse_size", parse_size, METH_VARARGS, "bytes of \"1.5GiB\"; None: it is not a size" },
+    { "addresses", ring_addresses, METH_VARARGS, "addresses(seed, epoch, positions): numbers" },
+    { "twister", ring_twister, METH_O, "624 words for a Mersenne Twister, as bytes" },
+    { "set_twister", ring_set_twister, METH_VARARGS, "set_twister(memory, address)" },
+    { "die_with_parent", die_with_parent, METH_NOARGS, "SIGKILL when the thread that made it ends" },
+    { "keep_heap", keep_heap, METH_NOARGS, "freed memory stays with malloc" },
     { "diagnose", module_diagnose, METH_VARARGS,
       "(sights before or none, sights after, data or None, foreign): what holds a loop up" },
     { "plan_need", module_plan_need, METH_O, "what a run needs of its data" },
     { "gpu_use", module_gpu_use, METH_O, "(SM, memory) shares of a GPU by NVML, or None" },
     { "check_chain", check_chain, METH_VARARGS,
       "raise what is wrong with a chain's names and arguments" },
+    { "store", (PyCFunction)(void (*)(void))module_store, METH_VARARGS | METH_KEYWORDS,
+      "settings of remote data" },
     { "build_info", build_info, METH_NOARGS, "one line on what this build found" },
     { NULL, NULL, 0, NULL },
 };
@@ -227,7 +236,8 @@ static int module_exec(PyObject *m)
         add_type(m, &dataset_spec, &st->dataset) < 0 ||
         add_type(m, &loader_spec, &st->loader) < 0 || add_type(m, &writer_spec, &st->writer) < 0 ||
         add_type(m, &transform_spec, &st->transform) < 0 ||
-        add_type(m, &giver_spec, &st->giver) < 0)
+        add_type(m, &giver_spec, &st->giver) < 0 || add_type(m, &ring_spec, &st->ring) < 0 ||
+        add_type(m, &slot_spec, &st->slot) < 0 || add_type(m, &sampler_spec, &st->sampler) < 0)
         return -1;
     return PyModule_AddStringConstant(m, "__version__", stk_version());
 }
@@ -244,6 +254,9 @@ static int module_traverse(PyObject *m, visitproc visit, void *arg)
     Py_VISIT(st->writer);
     Py_VISIT(st->transform);
     Py_VISIT(st->giver);
+    Py_VISIT(st->ring);
+    Py_VISIT(st->slot);
+    Py_VISIT(st->sampler);
     Py_VISIT(st->make_error);
     Py_VISIT(st->emit);
     return 0;
@@ -261,6 +274,9 @@ static int module_clear(PyObject *m)
     Py_CLEAR(st->writer);
     Py_CLEAR(st->transform);
     Py_CLEAR(st->giver);
+    Py_CLEAR(st->ring);
+    Py_CLEAR(st->slot);
+    Py_CLEAR(st->sampler);
     Py_CLEAR(st->make_error);
     log_stop(st->log);
     Py_CLEAR(st->emit);

@@ -69,23 +69,26 @@ static int open_dataset(module_state *st, const char **urls, size_t n, stk_datas
 
 static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "urls", "classes", "columns", "jpeg", "dtype", "shape", "reindex", NULL };
+    static char *names[] = { "urls", "classes", "columns", "jpeg", "dtype", "shape", "reindex", "store", NULL };
     dataset_object *self = (dataset_object *)obj;
     stk_dataset_options o = { .size = sizeof o };
-    PyObject *urls, *classes, *columns, *shape = NULL, *held = NULL;
+    PyObject *urls, *classes, *columns, *shape = NULL, *held = NULL, *store = NULL;
     int64_t dims[STK_MAX_DIMS];
     stk_dataset *ds = NULL;
     const char **strings = NULL;
     size_t n, n_classes = 0, n_columns = 0;
     int jpeg, rc = -1, dtype = 0, ndim = 0, reindex = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iOp:Dataset", names, &urls, &classes,
-                                     &columns, &jpeg, &dtype, &shape, &reindex) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iOpO:Dataset", names, &urls, &classes,
+                                     &columns, &jpeg, &dtype, &shape, &reindex, &store) ||
         (shape && (ndim = dims_of(shape, dims)) < 0))
         return -1;
     o.dtype = (stk_dtype)dtype;
     o.ndim = (uint32_t)ndim;
     o.shape = dims;
+    o.store = store_of(store);
+    if (PyErr_Occurred())
+        return -1;
     if (self->ds || !PyList_Check(urls) || !PyList_Check(classes) || !PyList_Check(columns)) {
         PyErr_SetString(PyExc_TypeError, "a Dataset is made once, from three lists of bytes");
         return -1;
@@ -201,6 +204,30 @@ static PyObject *dataset_fields(PyObject *obj, PyObject *unused)
     for (uint32_t i = 0; ds && list && (name = stk_dataset_field(ds, i)); i++)
         list = append_text(list, name);
     return list;
+}
+
+static PyObject *dataset_where(PyObject *obj, PyObject *arg)
+{
+    stk_dataset *ds = ((dataset_object *)obj)->ds;
+    stk_error err = { 0 };
+    uint64_t *ids = NULL, n = 0;
+    PyObject *out, *held = PyUnicode_AsUTF8String(arg);
+    char *text = NULL;
+    int rc;
+
+    if (!held || PyBytes_AsStringAndSize(held, &text, NULL) < 0) { /* also a null character */
+        Py_XDECREF(held);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_dataset_where(ds, text, &ids, &n, &err);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(held);
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
+    out = PyBytes_FromStringAndSize((const char *)ids, (Py_ssize_t)(n * sizeof *ids));
+    stk_dataset_where_free(&ids);
+    return out;
 }
 
 static PyObject *dataset_types(PyObject *obj, PyObject *unused)
@@ -390,6 +417,7 @@ static PyMethodDef dataset_methods[] = {
     { "read", dataset_read, METH_O, "sample i: {\"__key__\", \"__url__\", field: bytes}" },
     { "fields", dataset_fields, METH_NOARGS, "names of the fields that occur" },
     { "types", dataset_types, METH_NOARGS, "of fields: (name, dtype or \"\": bytes, dimensions)" },
+    { "where", dataset_where, METH_O, "numbers of the samples that satisfy a condition, as u64" },
     { "shards", dataset_shards, METH_NOARGS, "names of the shards" },
     { "classes", dataset_classes, METH_NOARGS, "names of the classes, number 0 first" },
     { "columns", dataset_columns, METH_NOARGS, "typed columns at hand: (name, type)" },

@@ -5,82 +5,6 @@
 
 #include "py_loader.h"
 
-#define MAX_DRAWN 1024 /* 32 outputs of 32 steps */
-
-typedef struct drawn {
-    uint32_t output, step;
-    const char *op; /* static, or NULL: as it was read */
-    stk_view view;
-} drawn;
-
-struct drawn_list { /* of the row under hand: a watched loader has no threads */
-    uint32_t n;
-    drawn at[MAX_DRAWN];
-};
-
-/* ---- what was drawn ---- */
-
-static void note_drawn(void *cookie, const stk_drawn *d)
-{
-    drawn_list *list = cookie;
-
-    if (list->n < MAX_DRAWN)
-        list->at[list->n++] = (drawn){ d->output, d->step, d->op, *d->view };
-}
-
-static const stk_draw_observer noting = {
-    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_draw_observer), .name = "draws", .drawn = note_drawn
-};
-
-static PyObject *drawn_tuple(const drawn *d)
-{
-    const stk_view *v = &d->view;
-
-    return Py_BuildValue("(IIz(IIII)(II)(iiII)OO)", d->output, d->step, d->op, v->clip.x, v->clip.y,
-                         v->clip.w, v->clip.h, v->res_w, v->res_h, v->vis_x, v->vis_y, v->vis_w,
-                         v->vis_h, v->flip_x ? Py_True : Py_False,
-                         v->flip_y ? Py_True : Py_False);
-}
-
-static PyObject *loader_drawn(PyObject *obj, PyObject *unused)
-{
-    loader_object *self = (loader_object *)obj;
-    PyObject *list;
-    uint32_t n;
-
-    (void)unused;
-    if (enter(self) < 0)
-        return NULL;
-    n = self->drawn ? self->drawn->n : 0;
-    list = PyList_New(n);
-    for (uint32_t i = 0; list && i < n; i++) {
-        PyObject *v = drawn_tuple(&self->drawn->at[i]);
-
-        if (!v || PyList_SetItem(list, i, v) < 0)
-            Py_CLEAR(list);
-    }
-    if (self->drawn)
-        self->drawn->n = 0;
-    leave(self);
-    return list;
-}
-
-static PyObject *loader_find(PyObject *obj, PyObject *args)
-{
-    loader_object *self = (loader_object *)obj;
-    unsigned long long epoch, id;
-    stk_error err = { 0 };
-    uint64_t position;
-    int rc;
-
-    if (!PyArg_ParseTuple(args, "KK:find", &epoch, &id) || enter(self) < 0)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_loader_find(self->l, epoch, id, &position, &err);
-    leave(self);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
-    return PyLong_FromUnsignedLongLong(position);
-}
-
 /* ---- open and close ---- */
 
 typedef struct output_list {
@@ -161,8 +85,7 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
     return rc < 0 ? -1 : 0;
 }
 
-/* Options as words, name -> text, which the dict keeps alive. */
-static int options_parse(PyObject *obj, PyObject *words, stk_loader_options *o)
+int options_parse(PyObject *obj, PyObject *words, stk_loader_options *o)
 {
     PyObject *name, *text;
     stk_error err = { 0 };
@@ -204,26 +127,39 @@ static int loader_prepare(loader_object *self, int watch)
 
 static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "data", "outputs", "options", "exclude", "watch", "sampling", NULL };
+    static char *names[] = { "data", "outputs", "options", "exclude", "watch", "sampling", "ahead", NULL };
     PyObject *data, *outputs, *words, *exclude = Py_None, *taken = Py_None;
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
     sampling arrays = { 0 };
-    int rc = -1, watch = 0;
+    int rc = -1, watch = 0, ahead = 0;
     stk_draw_observer told;
+    const stk_stage *stages[1];
+    stk_stage stage;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!|OpO:Loader", names, &PyTuple_Type, &data,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!|OpOp:Loader", names, &PyTuple_Type, &data,
                                      &PyTuple_Type, &outputs, &PyDict_Type, &words, &exclude,
-                                     &watch, &taken) ||
+                                     &watch, &taken, &ahead) ||
         loader_prepare(self, watch) < 0 || options_parse(obj, words, &o) < 0)
         return -1;
     if (exclude != Py_None && !(o.exclude = PyBytes_AsString(exclude)))
         return -1;
-    told = noting;
+    told = drawn_noting;
     told.cookie = self->drawn;
     if (watch) {
         o.watch = &told;
         o.num_workers = STK_NONE; /* the list is the caller's */
+    }
+    if (ahead) {
+        self->ahead = stage_queue_open();
+        if (!self->ahead) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        stage = stage_of(self->ahead);
+        stages[0] = &stage;
+        o.stages = stages;
+        o.n_stages = 1;
     }
     if (sampling_parse(taken, &arrays, &o) == 0)
         rc = open_loader(self, data, outputs, &o);
@@ -244,6 +180,7 @@ static PyObject *loader_close(PyObject *obj, PyObject *unused)
     l = self->l;
     self->l = NULL;
     PyThread_release_lock(self->figures);
+    stage_queue_shut(self->ahead);
     stk_loader_close(&l);
     PyThread_release_lock(self->lock);
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
@@ -254,9 +191,13 @@ static void loader_dealloc(PyObject *obj)
     loader_object *self = (loader_object *)obj;
     int ours = self->pid == getpid();
 
+    if (ours)
+        stage_queue_shut(self->ahead);
     Py_BEGIN_ALLOW_THREADS stk_loader_close(
         &self->l); /* after fork it frees nothing and joins no one */
     Py_END_ALLOW_THREADS if (self->lock && ours) PyThread_free_lock(self->lock);
+    if (ours)
+        stage_queue_close(&self->ahead);
     if (self->figures && ours)
         PyThread_free_lock(self->figures);
     Py_XDECREF(self->data);
@@ -777,6 +718,9 @@ static PyMethodDef loader_methods[] = {
       "(stage, ticket, seconds) of what the i-th worker does now, or None" },
     { "skipped", loader_skipped, METH_VARARGS,
       "(shard, offset or -1, key, reason) of the i-th skipped sample, or None" },
+    { "ahead", loader_ahead, METH_NOARGS,
+      "(parts, serial, epoch, step) of the next batch for batch_ops; None: no more come" },
+    { "ahead_done", loader_ahead_done, METH_VARARGS, "(None, or what went wrong): it is made" },
     { "close", loader_close, METH_NOARGS, "stop and free; again: nothing" },
     { NULL, NULL, 0, NULL },
 };

@@ -13,7 +13,21 @@
 
 #include "py_batch.h"
 
+#define MAX_DRAWN 1024 /* 32 outputs of 32 steps */
+
+typedef struct drawn {
+    uint32_t output, step;
+    const char *op; /* static, or NULL: as it was read */
+    stk_view view;
+} drawn;
+
+struct drawn_list { /* of the row under hand: a watched loader has no threads */
+    uint32_t n;
+    drawn at[MAX_DRAWN];
+};
+
 typedef struct drawn_list drawn_list;
+typedef struct stage_queue stage_queue; /* py_stage.c */
 
 typedef struct loader_object {
     PyObject_HEAD stk_loader *l; /* either lock reads it, close() has both; NULL: closed */
@@ -21,6 +35,7 @@ typedef struct loader_object {
     pid_t pid;
     drawn_list *drawn; /* lock; NULL: no one asks */
     PyObject *data;    /* the data sets, some of which lend memory to the threads */
+    stage_queue *ahead; /* batches for functions of batch_ops; NULL: none */
 } loader_object;
 
 static inline void raise_closed(PyObject *obj, const char *why)
@@ -79,5 +94,18 @@ PyObject *loader_set_ahead(PyObject *self, PyObject *args);
 PyObject *loader_next(PyObject *self, PyObject *epoch);
 PyObject *loader_peek(PyObject *self, PyObject *epoch);
 PyObject *loader_give(PyObject *self, PyObject *args);
+
+/* py_drawn.c */
+extern const stk_draw_observer drawn_noting;
+PyObject *loader_drawn(PyObject *self, PyObject *unused);
+PyObject *loader_find(PyObject *self, PyObject *args);
+
+/* py_stage.c */
+stage_queue *stage_queue_open(void);
+stk_stage stage_of(stage_queue *q);
+void stage_queue_shut(stage_queue *q);
+void stage_queue_close(stage_queue **q);
+PyObject *loader_ahead(PyObject *self, PyObject *unused);
+PyObject *loader_ahead_done(PyObject *self, PyObject *args);
 
 #endif

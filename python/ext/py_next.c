@@ -60,10 +60,10 @@ PyObject *loader_next(PyObject *obj, PyObject *epoch)
     return rc < 0 ? NULL : batch_take(state_of(obj), &b);
 }
 
-/* The token says which batch it is: (epoch, step). */
+/* The token says which batch it is: (epoch, step).  Its serial number is no other batch's. */
 PyObject *loader_peek(PyObject *obj, PyObject *epoch)
 {
-    unsigned long long number, step;
+    unsigned long long number, step, serial;
     stk_batch *b = NULL;
     int rc = wait_for((loader_object *)obj, epoch, peek_or_end, &b);
 
@@ -73,7 +73,8 @@ PyObject *loader_peek(PyObject *obj, PyObject *epoch)
         return NULL;
     number = stk_batch_epoch(b);
     step = stk_batch_step(b);
-    return Py_BuildValue("(N(KK))", batch_take(state_of(obj), &b), number, step);
+    serial = stk_batch_serial(b);
+    return Py_BuildValue("(N(KK)K)", batch_take(state_of(obj), &b), number, step, serial);
 }
 
 PyObject *loader_give(PyObject *obj, PyObject *args)

@@ -94,12 +94,13 @@ static PyObject *change_tuple(const stk_mix_change_info *c)
     return Py_BuildValue("(KNN)", (unsigned long long)c->from, parts, base);
 }
 
-PyObject *mix_tuples(const stk_loader *l)
+PyObject *changes_list(int (*get)(const void *cookie, uint64_t i, stk_mix_change_info *out),
+                       const void *cookie)
 {
     PyObject *list = PyList_New(0);
     stk_mix_change_info c;
 
-    for (uint64_t i = 0; list && stk_loader_mix(l, i, &c) == 0; i++) {
+    for (uint64_t i = 0; list && get(cookie, i, &c) == 0; i++) {
         PyObject *t = change_tuple(&c);
 
         if (!t || PyList_Append(list, t) < 0)
@@ -107,6 +108,16 @@ PyObject *mix_tuples(const stk_loader *l)
         Py_XDECREF(t);
     }
     return list;
+}
+
+static int loader_change(const void *cookie, uint64_t i, stk_mix_change_info *out)
+{
+    return stk_loader_mix(cookie, i, out);
+}
+
+PyObject *mix_tuples(const stk_loader *l)
+{
+    return changes_list(loader_change, l);
 }
 
 /* One change: (from, parts, base), tuples of one length; its numbers go after each other. */

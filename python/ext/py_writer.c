@@ -165,39 +165,123 @@ PyType_Spec writer_spec = {
 
 /* ---- pack ---- */
 
+/* (name, chain) pairs of bytes, borrowed from `list`. */
+static stk_output *pack_fields(PyObject *list, uint32_t *n)
+{
+    Py_ssize_t len = PyTuple_Size(list);
+    stk_output *out = len < 0 ? NULL : PyMem_Calloc((size_t)len + 1, sizeof *out);
+
+    if (!out && len >= 0)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; out && i < len; i++)
+        if (!PyArg_ParseTuple(PyTuple_GetItem(list, i), "yy", &out[i].name, &out[i].chain)) {
+            PyMem_Free(out);
+            return NULL;
+        }
+    *n = (uint32_t)(len < 0 ? 0 : len);
+    return out;
+}
+
+typedef struct pack_call {
+    PyObject *ds, *fields;
+    const char *dst;
+    Py_buffer select;
+    stk_pack_options o;
+} pack_call;
+
+static stk_tri tri(int yes)
+{
+    return yes ? STK_YES : STK_UNSET;
+}
+
+static int pack_take(module_state *st, PyObject *args, PyObject *kwargs, pack_call *c)
+{
+    static char *names[] = { "dataset", "dst",      "samples",   "bytes",   "shuffle", "seed",  "name",  "force",
+                             "index",   "jpeg",     "num_proc",  "fields",  "select",  "exclude", "fraction",
+                             "keep",    "part",     "parts",     "merge",   "plan_only", "only_failed", NULL };
+    unsigned long long samples, bytes, seed, part, parts;
+    int shuffle, force, index, jpeg, merge, plan_only, only_failed;
+
+    *c = (pack_call){ .o = { .size = sizeof c->o } };
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKypppIO!z*zd(dd)KKppp:pack", names, st->dataset, &c->ds,
+                                     &c->dst, &samples, &bytes, &shuffle, &seed, &c->o.name, &force, &index, &jpeg,
+                                     &c->o.num_workers, &PyTuple_Type, &c->fields, &c->select, &c->o.exclude,
+                                     &c->o.fraction, &c->o.keep_from, &c->o.keep_to, &part, &parts, &merge,
+                                     &plan_only, &only_failed))
+        return -1;
+    c->o.samples = samples;
+    c->o.bytes = bytes;
+    c->o.seed = seed;
+    c->o.part = part;
+    c->o.parts = parts;
+    c->o.shuffle = tri(shuffle);
+    c->o.force = tri(force);
+    c->o.no_index = tri(!index);
+    c->o.jpeg = tri(jpeg);
+    c->o.merge = tri(merge);
+    c->o.plan_only = tri(plan_only);
+    c->o.only_failed = tri(only_failed);
+    c->o.select = c->select.buf;
+    c->o.n_select = c->select.buf ? (uint64_t)c->select.len / sizeof *c->o.select : 0;
+    c->o.fields = pack_fields(c->fields, &c->o.n_fields);
+    if (c->o.fields && !((dataset_object *)c->ds)->ds)
+        PyErr_SetString(PyExc_TypeError, "the Dataset was not opened");
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static void pack_call_end(pack_call *c)
+{
+    if (c->select.buf)
+        PyBuffer_Release(&c->select);
+    PyMem_Free((void *)(uintptr_t)c->o.fields);
+}
+
+static PyObject *pack_done(const stk_pack_report *r)
+{
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsN}", "shards", (unsigned long long)r->shards, "samples",
+                         (unsigned long long)r->samples, "bytes", (unsigned long long)r->bytes, "kept_shards",
+                         (unsigned long long)r->kept_shards, "changed_keys", (unsigned long long)r->changed_keys,
+                         "failed", (unsigned long long)r->failed, "left_out", (unsigned long long)r->left_out,
+                         "fingerprint", (unsigned long long)r->fingerprint, "pattern",
+                         text_from(r->pattern, strlen(r->pattern)));
+}
+
 PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "dataset", "dst",   "samples", "bytes", "shuffle",  "seed",
-                             "name",    "force", "index",   "jpeg",  "num_proc", NULL };
     module_state *st = PyModule_GetState(module);
-    stk_pack_options o = { .size = sizeof o };
     stk_pack_report r = { .size = sizeof r };
-    unsigned long long samples, bytes, seed;
-    int shuffle, force, index, jpeg, rc;
     stk_error err = { 0 };
-    const char *dst;
-    PyObject *ds;
+    pack_call c;
+    int rc = pack_take(st, args, kwargs, &c);
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKypppI:pack", names, st->dataset, &ds,
-                                     &dst, &samples, &bytes, &shuffle, &seed, &o.name, &force,
-                                     &index, &jpeg, &o.num_workers))
-        return NULL;
-    if (!((dataset_object *)ds)->ds) {
-        PyErr_SetString(PyExc_TypeError, "the Dataset was not opened");
-        return NULL;
+    if (rc == 0) {
+        Py_BEGIN_ALLOW_THREADS rc = stk_pack(((dataset_object *)c.ds)->ds, c.dst, &c.o, &r, &err);
+        Py_END_ALLOW_THREADS
     }
-    o.samples = samples;
-    o.bytes = bytes;
-    o.seed = seed;
-    o.shuffle = shuffle ? STK_YES : STK_UNSET;
-    o.force = force ? STK_YES : STK_UNSET;
-    o.no_index = index ? STK_UNSET : STK_YES;
-    o.jpeg = jpeg ? STK_YES : STK_UNSET;
-    Py_BEGIN_ALLOW_THREADS rc = stk_pack(((dataset_object *)ds)->ds, dst, &o, &r, &err);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(st, rc, &err);
-    return Py_BuildValue("{sKsKsKsKsKsN}", "shards", (unsigned long long)r.shards, "samples",
-                         (unsigned long long)r.samples, "bytes", (unsigned long long)r.bytes,
-                         "kept_shards", (unsigned long long)r.kept_shards, "changed_keys",
-                         (unsigned long long)r.changed_keys, "pattern",
-                         text_from(r.pattern, strlen(r.pattern)));
+    pack_call_end(&c);
+    if (PyErr_Occurred())
+        return NULL;
+    return rc < 0 ? raise_error(st, rc, &err) : pack_done(&r);
+}
+
+/* The ids that take part, in the order in which they are written: 64-bit numbers as bytes. */
+PyObject *pack_ids(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    module_state *st = PyModule_GetState(module);
+    uint64_t *ids = NULL, n = 0;
+    stk_error err = { 0 };
+    PyObject *out = NULL;
+    pack_call c;
+    int rc = pack_take(st, args, kwargs, &c);
+
+    if (rc == 0) {
+        Py_BEGIN_ALLOW_THREADS rc = stk_pack_ids(((dataset_object *)c.ds)->ds, &c.o, &ids, &n, &err);
+        Py_END_ALLOW_THREADS
+    }
+    pack_call_end(&c);
+    if (!PyErr_Occurred())
+        out = rc < 0 ? raise_error(st, rc, &err)
+                     : PyBytes_FromStringAndSize((const char *)ids, (Py_ssize_t)(n * sizeof *ids));
+    stk_free(ids);
+    return out;
 }

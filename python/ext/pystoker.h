@@ -15,7 +15,7 @@
 typedef struct log_bridge log_bridge;
 
 typedef struct module_state {
-    PyTypeObject *tensor, *dataset, *loader, *writer, *transform, *giver;
+    PyTypeObject *tensor, *dataset, *loader, *writer, *transform, *giver, *ring, *slot, *sampler;
     PyObject *make_error; /* stoker.errors.from_code */
     PyObject *emit;       /* stoker._log.emit */
     log_bridge *log;      /* cookie of log_line() */
@@ -28,11 +28,14 @@ typedef struct dataset_object {
 } dataset_object;
 
 extern PyType_Spec tensor_spec, dataset_spec, loader_spec, writer_spec, transform_spec,
-    giver_spec;
+    giver_spec, ring_spec, slot_spec, sampler_spec;
 
 module_state *state_of(PyObject *self); /* of an object of our types */
 
 /* Set the exception for `rc`; always answers NULL. */
+/* py_store.c: store(...): a capsule; store_of() borrows, None and NULL: NULL without an error. */
+PyObject *module_store(PyObject *module, PyObject *args, PyObject *kwargs);
+stk_store *store_of(PyObject *capsule);
 /* py_seeing.c */
 PyObject *module_diagnose(PyObject *module, PyObject *args);
 PyObject *module_plan_need(PyObject *module, PyObject *arg);
@@ -69,6 +72,7 @@ PyObject *pack_lengths(PyObject *module, PyObject *args);
 /* find_keys(data sets, keys as bytes): pairs of u64 (number of the key, id of a sample). */
 PyObject *dataset_find_keys(PyObject *module, PyObject *args);
 PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs); /* py_writer.c */
+PyObject *pack_ids(PyObject *module, PyObject *args, PyObject *kwargs);
 
 /* py_sampling.c: what the keyword `sampling` of a loader says, and the memory it is in. */
 #define SAMPLING_ARRAYS 6
@@ -83,8 +87,13 @@ typedef struct sampling {
 int sampling_parse(PyObject *tuple, sampling *s, stk_loader_options *o);
 void sampling_free(sampling *s);
 
+/* py_loader.c: options as words, name -> text, which the dict keeps alive; -1 with an exception set. */
+int options_parse(PyObject *obj, PyObject *words, stk_loader_options *o);
+
 /* Weights of a mixture: all changes as tuples (from, parts, base), and back. */
 PyObject *mix_tuples(const stk_loader *l);
+PyObject *changes_list(int (*get)(const void *cookie, uint64_t i, stk_mix_change_info *out),
+                       const void *cookie);
 typedef struct mix_list {
     stk_mix_change_info *change;
     size_t n;
@@ -94,6 +103,13 @@ int mix_parse(PyObject *tuples, mix_list *out); /* -1 with an exception set */
 void mix_free(mix_list *m);
 /* Floats of a tuple; NULL with an exception set, else PyMem_Free() it. */
 double *floats_of(PyObject *tuple);
+
+/* py_ring.c: addresses(seed, epoch, positions), twister(address), set_twister(memory, address). */
+PyObject *ring_addresses(PyObject *module, PyObject *args);
+PyObject *ring_twister(PyObject *module, PyObject *arg);
+PyObject *ring_set_twister(PyObject *module, PyObject *args);
+PyObject *die_with_parent(PyObject *module, PyObject *unused);
+PyObject *keep_heap(PyObject *module, PyObject *unused);
 
 void free_object(PyObject *self); /* the end of every tp_dealloc */
 

@@ -11,25 +11,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import chains
+from ._seeds import sample_seed
 from ._stoker import __version__, build_info
+from ._worker import get_worker_info
 from .batch import Batch, cu_seqlens
 from .chains import Chain, from_
+from .dataloader import DataLoader
 from .dataset import Dataset, open  # noqa: A004
 from .errors import StokerError
 from .fitting import pack_lengths
 from .loader import Loader
 from .mixing import Mix, mix
 from .packing import pack
+from .prepared import prepared
+from .shared_list import SharedList
+from .store import Store
+from .sweeping import Sweep, sweep
 from .to_device import to_device
 from .transform import Transform
+from .watching import watch
 from .writer import Writer
 
 if TYPE_CHECKING:
     def image() -> Chain: ...
 
-__all__ = ["Batch", "Chain", "Dataset", "Loader", "Mix", "StokerError", "Transform", "Writer",
-           "__version__", "build_info", "chains", "cu_seqlens", "from_", "mix", "open", "pack",
-           "pack_lengths", "to_device"]
+__all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Store", "Sweep",
+           "Transform", "Writer", "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info",
+           "mix", "open", "pack", "pack_lengths", "prepared", "sample_seed", "sweep", "to_device", "watch"]
 
 
 def __getattr__(name: str) -> Any:

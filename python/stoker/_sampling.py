@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SHOWN = 3
 
 
-def plan(data: list[Dataset], *, select: Any = None, skip: Any = 0, limit: Any = None, repeat: Any = 1,
+def plan(data: list[Dataset], *, select: Any = None, where: Any = None, skip: Any = 0, limit: Any = None, repeat: Any = 1,
          epoch_size: Any = None, weights: Any = None, replacement: Any = None, balance: Any = None,
          stratify: Any = None, mix: Mix | None = None, lengths: Any = None,
          shuffle: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -35,11 +35,11 @@ def plan(data: list[Dataset], *, select: Any = None, skip: Any = 0, limit: Any =
     if replacement is not None and drawn not in ("weights", "balance"):
         invalid("replacement= says how weights= or balance= draw: give one of them too")
     if mix is not None:
-        _whole_sets(select=select, skip=skip or None, limit=limit, repeat=None if repeat == 1 else repeat)
+        _whole_sets(select=select, where=where, skip=skip or None, limit=limit, repeat=None if repeat == 1 else repeat)
         epoch_size = mix.epoch_size if epoch_size is None else epoch_size
     size = _options.or_chosen("epoch_size", epoch_size)
     again = True if replacement is None else _options.flag("replacement", replacement)
-    core = (None if select is None else selection(select, tuple(d._core for d in data)),
+    core = (_taking_part(select, where, data),
             _options.number("skip", skip),
             _options.or_chosen("limit", limit),
             _options.number("repeat", repeat), size,
@@ -145,7 +145,29 @@ def classes_of(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, An
     return np.unique(values, return_inverse=True)[1].astype(np.uint32)
 
 
-# ---- select --------------------------------------------------------------------------------------
+# ---- select and where ----------------------------------------------------------------------------
+
+
+def _taking_part(select: Any, where: Any, data: list[Dataset]) -> np.ndarray[Any, Any] | None:
+    """The ids that take part; None: all.  With both, those of `select` that satisfy `where`."""
+    cores = tuple(d._core for d in data)
+    chosen = None if select is None else selection(select, cores)
+    if where is None:
+        return chosen
+    if not isinstance(where, str):
+        invalid(f"where is a condition as text, like \"width >= 300\", not {shown(where)}")
+    import numpy as np
+    parts, first = [], 0
+    for core in cores:
+        parts.append(np.frombuffer(core.where(where), np.uint64) + np.uint64(first))
+        first += len(core)
+    ids = np.concatenate(parts)
+    if chosen is not None:
+        ids = chosen[np.isin(chosen, ids)]
+    if not len(ids):
+        invalid(f"where: no sample satisfies {shown(where)}")
+    return np.ascontiguousarray(ids, dtype=np.uint64)
+
 
 
 def selection(value: Any, data: tuple[_stoker.Dataset, ...]) -> np.ndarray[Any, Any]:

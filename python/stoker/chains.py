@@ -70,6 +70,17 @@ class Chain:
     def __hash__(self) -> int:
         return hash(self._calls)
 
+    @classmethod
+    def from_transform(cls, transform: Any, *fields: str) -> Chain:
+        """The chain that does what a transform of torchvision (v1 or v2), timm or Albumentations does: a Compose, a list, or
+        one step.  What has no equivalent is an error that names the step and what to do.
+
+        fields: of the data, tried in this order; none: the field is called as the output.
+        """
+        from ._from_transform import steps_of
+        head = (_call("from", fields, {}),) if fields else ()
+        return cls(*head, "image", *steps_of(transform))
+
     def __getattr__(self, name: str) -> Any:
         """No step has this name: what it is called here, if other libraries have it."""
         said = f"no step is called `{name}`"

@@ -14,13 +14,17 @@ def describe(text: str, args: Any) -> str: ...
 
 class Chain:
     def __init__(self, *calls: str) -> None: ...
+    @classmethod
+    def from_transform(cls, transform: Any, *fields: str) -> Chain: ...
 
     def image(self,
             exif: bool | None = None,
-            exact: bool | None = None) -> Chain:
+            exact: bool | None = None,
+            mode: str | None = None) -> Chain:
         """decode a picture to RGB; its content says what it is (JPEG, PNG, WebP)
         exif: turn it upright by its EXIF orientation; default false
         exact: the only way: false is taken, and warned of; default true
+        mode: rgb; gray: one channel; index: of a palette, for masks; default rgb
         """
 
     def int(self) -> Chain:
@@ -205,6 +209,94 @@ class Chain:
         max_size: the longer side is at most this; 0: any; default 0
         interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
         antialias: a picture that shrinks is smoothed first; default true
+        """
+
+    def like(self,
+            output: str,
+            interpolation: str | None = None,
+            antialias: bool | None = None,
+            fill: builtins.int | Sequence[builtins.int] | None = None,
+            format: str | None = None,
+            normalized: bool | None = None,
+            min_size: builtins.float | None = None,
+            min_area: builtins.float | None = None,
+            min_visible: builtins.float | None = None,
+            points: bool | None = None,
+            flip_idx: str | None = None) -> Chain:
+        """the geometry of another output, for masks, boxes, keypoints
+        output: the picture that it belongs to; of labels: the boxes
+        interpolation: of masks: as for resize; absent: nearest for indices, else bilinear
+        antialias: as for resize; default true
+        fill: 0 to 255: gray, or (red, green, blue); default 0
+        format: of boxes: xyxy, xywh or cxcywh; default xyxy
+        normalized: coordinates are shares of width and height; default false
+        min_size: boxes with a shorter side are dropped, pixels; default 1
+        min_area: ... with a smaller area; default 1
+        min_visible: ... of which less than this share is left; default 0
+        points: numbers are keypoints: (x, y) or (x, y, visibility); default false
+        flip_idx: which keypoint is which in a mirror: '0 2 1 4 3'
+        """
+
+    def views(self,
+            n: builtins.int) -> Chain:
+        """what follows is drawn once per view; rows are (views, ...)
+        n: how many
+        """
+
+    def five_crop(self,
+            size: builtins.int | Sequence[builtins.int]) -> Chain:
+        """the four corners and the middle, as 5 views
+        size: side of a crop, or (height, width)
+        """
+
+    def ten_crop(self,
+            size: builtins.int | Sequence[builtins.int],
+            vertical_flip: bool | None = None) -> Chain:
+        """five_crop of the picture and of its mirror image
+        size: side of a crop, or (height, width)
+        vertical_flip: mirror top to bottom, not left to right; default false
+        """
+
+    def rotate(self,
+            degrees: builtins.float | Sequence[builtins.float],
+            p: builtins.float | None = None,
+            interpolation: str | None = None,
+            fill: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        """turn about the middle
+        degrees: -degrees to degrees, counter-clockwise; or (least, most)
+        p: how often; default 1
+        interpolation: nearest or bilinear; default nearest
+        fill: 0 to 255: gray, or (red, green, blue); default 0
+        """
+
+    def affine(self,
+            degrees: builtins.float | Sequence[builtins.float],
+            translate: builtins.float | Sequence[builtins.float] | None = None,
+            scale: builtins.float | Sequence[builtins.float] | None = None,
+            shear: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None,
+            interpolation: str | None = None,
+            fill: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        """turn, move, scale and shear about the middle
+        degrees: -degrees to degrees, clockwise; or (least, most)
+        translate: at most so much of width and height; default (0, 0)
+        scale: (least, most); default (1, 1)
+        shear: degrees along x; four numbers: along x and y; default (0, 0)
+        p: how often; default 1
+        interpolation: nearest or bilinear; default nearest
+        fill: 0 to 255: gray, or (red, green, blue); default 0
+        """
+
+    def perspective(self,
+            distortion_scale: builtins.float | None = None,
+            p: builtins.float | None = None,
+            interpolation: str | None = None,
+            fill: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        """look at it from a random side
+        distortion_scale: how far corners move, of half a side, 0..1; default 0.5
+        p: how often; default 0.5
+        interpolation: nearest or bilinear; default bilinear
+        fill: 0 to 255: gray, or (red, green, blue); default 0
         """
 
     def color_jitter(self,

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _join, _options, _stoker
+from . import store as _store
 from .batch import from_parts
 from .errors import MissingKeyError, invalid, printable, shown
+from .store import Store
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,7 +56,8 @@ class Dataset:
 
     def __init__(self, urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,
                  classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
-                 dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None) -> None:
+                 dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
+                 store: Store | None = None) -> None:
         found = _options.url_bytes(urls)
         if found is None and not isinstance(urls, Mapping):
             invalid(f"a data set is opened by a path, a pattern or a list of them, or a dict of arrays, "
@@ -68,13 +71,15 @@ class Dataset:
         if reindex not in (None, "auto"):
             invalid(f'reindex must be "auto" or None, not {shown(reindex)}')
         self._reindex = reindex
+        self._store = store
         if found is None:
             if classes is not None or columns is not None or dtype is not None or shape is not None:
                 invalid("classes=, columns=, dtype= and shape= don't go with a dict of arrays")
             self._core = _join.join(self._urls)
         else:
             self._core = _stoker.Dataset(found, self._fixed or [], self._wanted, self._jpeg,
-                                         *_join.raw(dtype, shape), reindex=reindex == "auto")
+                                         *_join.raw(dtype, shape), reindex=reindex == "auto",
+                                         store=_store.core(store))
         self._types: list[tuple[str, str, int]] | None = None
         self._decoder: _Decoder | None = None
         self._epoch = 0
@@ -220,7 +225,7 @@ class Dataset:
 
     def __reduce__(self):
         return Dataset, (self._urls, self._fields, self._fixed, self._wanted or None, self._jpeg,
-                         *self._raw, self._reindex), {"_epoch": self._epoch}
+                         *self._raw, self._reindex, self._store), {"_epoch": self._epoch}
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
@@ -229,7 +234,8 @@ class Dataset:
 
 def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: A001
          classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
-         dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None) -> Dataset:
+         dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
+         store: Store | None = None) -> Dataset:
     """Open shards for access by number (ds[7]), by key (ds["n01440764_36"]) or by slice (ds[:3]); they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
@@ -249,9 +255,11 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
         is an error.  Files that were removed, renamed or changed, and a new class that would renumber labels,
         stay errors
 
+    store: a stoker.Store: how remote data is reached; None: as the environment says (docs/stores.md)
+
     jpeg: keep seek points of JPEGs beside the index, so that a loader decodes a crop without what lies
         before it; those that are missing are made now, once (docs/jpeg.md)
 
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
-    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex)
+    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store)

@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import math
 import os
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _agree, _options, _ranks, _sampling, _state, _stoker, explain, mixing, preview, seeing
+from . import _agree, _batch_ops, _options, _ranks, _sampling, _state, _stoker, explain, mixing, preview, seeing
 from ._arrays import note_stream, prepare, torch_or_none
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
 from .errors import ClosedError, StokerError, invalid, nearest, printable, shown
 from .mixing import Mix
+from .store import Store
 
 Collate = str | tuple[str, float] | tuple[str, float, int] | Mapping[str, Any] | None
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
@@ -27,7 +29,28 @@ def _close_all() -> None:
     """Join worker threads while the interpreter still stands."""
     for loader in list(_open_loaders):
         loader.close()
+    for monitor in _monitors.values():
+        monitor.close()
     _stoker.stop_logging()
+
+
+_monitors: dict[int, seeing.Monitor] = {}       # of this process; a child has its own
+
+
+def _monitor() -> seeing.Monitor:
+    if os.getpid() not in _monitors:
+        _monitors[os.getpid()] = seeing.Monitor(_reports)
+    return _monitors[os.getpid()]
+
+
+def _reports() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for loader in list(_open_loaders):
+        try:
+            found.append({"report": loader.report(), "stats": loader.stats()})
+        except StokerError:                     # closed meanwhile
+            continue
+    return found
 
 
 class _Epoch(_stoker.Giver):
@@ -53,15 +76,18 @@ class _Epoch(_stoker.Giver):
         if self._loader._pins is not None:
             self._loader._pins(self._loader._core)
         core = self._loader._core
-        found = core.peek(self._epoch)
+        try:
+            found = core.peek(self._epoch)
+        except StokerError as e:
+            raise e from self._loader._cause(e)
         if found is None:
             self._over = True                   # first: another thread may look at both
             if self._loader._running is self:
                 self._loader._running = None
             raise StopIteration
-        parts, token = found
-        batch = from_parts(parts, self._loader._data, self._loader._numbered)
-        return batch if self._names is None else tuple(batch[name] for name in self._names), core.give, token
+        parts, token, serial = found
+        batch = self._loader._made(parts, token, serial)
+        return batch if self._names is None else _as_tuple(batch, self._names), core.give, token
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -80,6 +106,8 @@ class Loader:
         stoker.mix({...}); token files and arrays (.bin, .npy, .npz), or a dict: field -> NumPy or torch
         array, or its files
     fields: output name -> chain, as text or built (stoker.image().resize(256))
+    store: a stoker.Store: how remote data (s3, gs, http, hf) is reached; None: as the environment says
+        (docs/stores.md)
     batch_size: samples per batch and rank; global_batch_size instead: of all ranks together
     global_batch_size: in place of batch_size: samples of all ranks together, divided evenly
     drop_last: leave out a last batch that is not full
@@ -90,6 +118,9 @@ class Loader:
         batch_size then bounds the rows.  For outputs whose rows differ in length (docs/tokens.md)
     bucket: True, or a number of samples: in windows of so many samples rows of similar length come together
         in a batch, and batches are mixed; with max_tokens they always do
+    batch_ops: ops on whole batches, in order, made ahead of the loop: texts ("mixup_cutmix(image, label,
+        mixup=0.8, cutmix=1.0, switch=0.5)", mixup, cutmix, label_smoothing), then functions of your own,
+        which take a batch and return it or another dict (docs/batches.md)
     lengths: length of each sample of the data, or the name of a field that has it; None: measured once and
         kept beside the index
     seed: order and augmentation depend on (seed, epoch, position) only
@@ -108,6 +139,8 @@ class Loader:
         where only some ranks make this loader
     select: the samples that take part, in this order: indices, a mask, a list of keys, or an Arrow stream,
         table or .parquet file with a column `sample` or `key`
+    where: a condition on columns, as SQL has it: "width >= 300 AND split = 'train'"; columns of tables, or of
+        the index (docs/tables.md).  Other samples are not part of the epoch
     exclude: a file of samples to leave out: what `stoker check --write-exclude` wrote, or keys, one per line;
         or a list of keys.  They are not part of the epoch
     skip: of the samples that take part, leave out the first ones
@@ -125,6 +158,8 @@ class Loader:
     on_error: "raise", "skip", or {"skip": n}: at most n bad samples per epoch
     max_pixels: larger pictures are bad data; None: 178,956,970, as in Pillow
     num_workers: threads that decode; None: chosen; 0: everything in the caller's thread
+    worker_type: of Python data sets: "process" or "thread", or how processes start: "fork", "forkserver" or
+        "spawn"; None: processes where the GIL is on (docs/python-data.md)
     prefetch: batches made ahead; None: chosen
     io_threads: threads for reads that wait; None: chosen
     memory_limit: bytes, or "2GB", for batches, reads and scratch; None: a quarter of the memory
@@ -146,25 +181,31 @@ class Loader:
     """
 
     def __init__(self, data: Urls | Arrays | Dataset | list[Dataset] | Mix,
-                 fields: Mapping[str, Any] | None = None, *, batch_size: int = _options.Left(1),
-                 global_batch_size: int | None = None, drop_last: bool = False, collate: Collate = None,
-                 max_tokens: int | None = None, bucket: bool | int | None = None, lengths: Any = None,
-                 seed: int = 0, shuffle: bool | str = False, streams: int | None = None,
+                 fields: Mapping[str, Any] | None = None, *, store: Store | None = None,
+                 batch_size: int = _options.Left(1), global_batch_size: int | None = None,
+                 drop_last: bool = False, collate: Collate = None, max_tokens: int | None = None,
+                 bucket: bool | int | None = None,
+                 batch_ops: Iterable[str | Callable[[Batch], Mapping[str, Any]]] | str | None = None,
+                 lengths: Any = None, seed: int = 0, shuffle: bool | str = False, streams: int | None = None,
                  window: int | str | None = None, rank: int | None = None, world_size: int | None = None,
                  ranks_per_node: int | None = None, mesh: Any = None, check_ranks: bool = True,
-                 select: Any = None, exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None,
-                 skip: int = 0, limit: int | None = None, repeat: int = 1, epoch_size: int | None = None,
+                 select: Any = None, where: str | None = None,
+                 exclude: str | bytes | os.PathLike[Any] | Iterable[str] | None = None, skip: int = 0,
+                 limit: int | None = None, repeat: int = 1, epoch_size: int | None = None,
                  weights: Any = None, replacement: bool | None = None, balance: Any = None,
                  stratify: Any = None, classes: list[str] | None = None, dtype: Any = None,
                  shape: tuple[int, ...] | None = None, on_error: str | Mapping[str, int] = "raise",
-                 max_pixels: int | None = None, num_workers: int | None = None, prefetch: int | None = None,
-                 io_threads: int | None = None, memory_limit: int | str | None = None,
-                 learn_jpeg: bool = False, device: str = "cpu", decode: str | None = None,
-                 pin_memory: bool = False, device_memory_limit: int | str | None = None,
-                 sm_limit: int | None = None, in_flight: int | None = None, cache: str | None = None,
+                 max_pixels: int | None = None, num_workers: int | None = None,
+                 worker_type: str | None = None, prefetch: int | None = None, io_threads: int | None = None,
+                 memory_limit: int | str | None = None, learn_jpeg: bool = False, device: str = "cpu",
+                 decode: str | None = None, pin_memory: bool = False,
+                 device_memory_limit: int | str | None = None, sm_limit: int | None = None,
+                 in_flight: int | None = None, cache: str | None = None,
                  device_cache_limit: int | str | None = None, **unknown: Any) -> None:
         _options.screen(locals())
         _options.check_unknown(unknown, Loader.__init__)
+        if worker_type is not None:
+            invalid("worker_type= is for Python data sets: files are decoded by threads without the GIL")
         _options.refuse_in_worker()
         skip_bad, budget = _options.skip_policy(on_error)
         place = _ranks.find(rank, world_size, mesh)
@@ -187,6 +228,8 @@ class Loader:
             "memory_limit": _options.byte_count("memory_limit", memory_limit),
             "max_pixels": _options.or_chosen("max_pixels", max_pixels),
         }
+        options["batch_ops"], self._functions = _batch_ops.split(batch_ops)
+        ahead = bool(self._functions) and options["num_workers"] != -1 and options["device"] == "cpu"
         if exclude is not None and not isinstance(exclude, (str, bytes, os.PathLike)):
             exclude = list(exclude) if isinstance(exclude, Iterable) else exclude
         self._fixed = {name for name, v in (("streams", streams), ("window", window)) if v is not None}
@@ -194,17 +237,17 @@ class Loader:
         self._bins: list[int] | None = None     # of a state that was taken up
         self._changes: list[mixing.Change] = []     # of its weights, all from the first on
         with _agree.Meeting(place, _options.flag("check_ranks", check_ranks)) as meeting:
-            datasets = _datasets(data, classes, dtype, shape)
+            datasets = _datasets(data, classes, dtype, shape, store)
             self._datasets, self._named = datasets, describe(data)
             self._data = cores = tuple(d._core for d in datasets)
             self._numbered = any(core.kind() for core in cores)     # rows of arrays have no keys
             self._sampling, self._order = _sampling.plan(
-                datasets, select=select, skip=skip, limit=limit, repeat=repeat,
+                datasets, select=select, where=where, skip=skip, limit=limit, repeat=repeat,
                 epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance,
                 stratify=stratify, lengths=lengths, mix=data if isinstance(data, Mix) else None, shuffle=options["shuffle"])
             found = list(dict.fromkeys(name for core in cores for name in core.fields()))
             self._made_of = _options.outputs(fields, found, collate, cores[0].kind()), options, exclude
-            self._core = self._open(*self._made_of)
+            self._core = self._open(*self._made_of, ahead=ahead)
             _options.check_torch(options["device"])
             self._pins = note_stream if options["pin_memory"] and torch_or_none() is not None else None
             self._note_streams()
@@ -218,7 +261,7 @@ class Loader:
         if (place.rank, local) != (options["rank"], options["ranks_per_node"]):
             options.update(rank=place.rank, ranks_per_node=local)   # counted node by node now
             self._core.close()
-            self._core = self._open(*self._made_of)
+            self._core = self._open(*self._made_of, ahead=ahead)
         self._steps, self._samples = self._core.sizes()
         self._by_length = self._core.bins()[0] != 0
         self._pid = os.getpid()
@@ -231,11 +274,31 @@ class Loader:
         self._server: seeing.Server | None = None
         _open_loaders.add(self)
         prepare()                               # here and not within the first next()
+        self._ahead = _batch_ops.Ahead(self._core, self._functions, cores, self._numbered) if ahead else None
+        if ahead:
+            weakref.finalize(self, self._core.close)    # the thread holds the core, not this object
+        if os.environ.get("STOKER_MONITOR", "0") not in ("", "0"):
+            self.monitor()
+
+    def __new__(cls, data: Any = None, fields: Any = None, *args: Any, **kwargs: Any) -> Loader:
+        """A Python data set has a loader of its own, with the same methods."""
+        from . import sets                      # which imports this file
+        return object.__new__(sets.SetLoader if cls is Loader and fields is None and sets.is_python(data) else cls)
 
     def _note_streams(self) -> None:
         """What was chosen is kept: a second core is to have the same order."""
         streams, window = self._core.streams()
         self._made_of[1].update(streams=streams, window=window, window_bytes=0)
+
+    def _made(self, parts: Any, place: tuple[int, int], serial: int) -> Batch:
+        """A batch as it is handed out."""
+        if self._ahead is not None:
+            return self._ahead.take(serial)
+        batch = from_parts(parts, self._data, self._numbered)
+        return _batch_ops.apply(self._functions, batch, *place) if self._functions else batch
+
+    def _cause(self, error: StokerError) -> BaseException | None:
+        return error.__cause__ if self._ahead is None else self._ahead.cause(error)
 
     def _what(self) -> dict[str, Any]:
         """What a state is the state of."""
@@ -251,6 +314,8 @@ class Loader:
         multiple = math.lcm(*(max(output[4], 1) for output in outputs))
         if window and multiple > 1:             # rows are counted with their padding
             order.update(multiple=multiple)
+        if options["batch_ops"]:
+            order.update(batch_ops=options["batch_ops"])
         if options["max_tokens"]:
             order.update(max_rows=options["batch_size"])
         if "mix" in order:
@@ -259,10 +324,11 @@ class Loader:
                 "data": _state.data_of(self._core),
                 "chains": _state.chains_of(self._core, [output[0] for output in outputs])}
 
-    def _open(self, outputs: Any, options: dict[str, Any], exclude: Any, *, watch: bool = False) -> _stoker.Loader:
+    def _open(self, outputs: Any, options: dict[str, Any], exclude: Any, *, watch: bool = False,
+              ahead: bool = False) -> _stoker.Loader:
         sampling = (*self._sampling[:-1], None) if watch else self._sampling    # one sample has no batch by length
         with _options.exclude_file(exclude) as path:
-            core = _stoker.Loader(self._data, outputs, _options.words(options), path, watch, sampling)
+            core = _stoker.Loader(self._data, outputs, _options.words(options), path, watch, sampling, ahead=ahead)
         if self._changes:
             core.set_mix(tuple(self._changes))
         if self._bins is not None and core.bins()[0]:
@@ -495,7 +561,7 @@ class Loader:
         rows = options["batch_size"] or options["global_batch_size"] // options["world_size"]
         workers = options["num_workers"] if n < rows else -1
         core = self._open(as_list, {**options, "prefetch": 1, "num_workers": workers,
-                                    "learn_jpeg": False}, exclude)
+                                    "learn_jpeg": False, "batch_ops": ""}, exclude)
         found: list[preview.Picture] = []
         try:
             core.resume(*self._coming())
@@ -516,7 +582,7 @@ class Loader:
         outputs, options, exclude = self._made_of
         alone = {**options, "batch_size": 1, "global_batch_size": 0, "rank": 0, "world_size": 1, "drop_last": False,
                  "prefetch": 1, "num_workers": -1, "on_error": "raise", "skip_budget": 0,
-                 "learn_jpeg": False, "max_tokens": 0, "bucket": 0}
+                 "learn_jpeg": False, "max_tokens": 0, "bucket": 0, "batch_ops": ""}
         core = self._open(outputs, alone, exclude, watch=True)
         try:
             position = core.find(epoch, number)
@@ -579,6 +645,11 @@ class Loader:
         self._server = self._server or seeing.Server(self.metrics, host, _options.whole("port", port, 0, 65535))
         return self._server.address
 
+    def monitor(self) -> str:
+        """Let `stoker top` look at all loaders of this process, over a socket that only this user can open; its path.
+        STOKER_MONITOR=1 in the environment does it when a loader is made."""
+        return _monitor().path
+
     def _shown_data(self) -> str | None:
         names = [name for core in self._data for name in core.shards()[:1]] if not self._numbered else []
         return os.path.dirname(names[0]) or names[0] if names else None
@@ -606,14 +677,16 @@ class Loader:
                           "there, or use stoker.open(...), which does", "ENOTSUP")
 
 
+_seen = inspect.signature(Loader.__init__)
+Loader.__signature__ = _seen.replace(parameters=list(_seen.parameters.values())[1:])    # type: ignore[attr-defined]
+
+
 class Tuples:
     """A loader's batches as tuples; see Loader.as_tuples().  What it does not have itself is the loader's."""
 
     def __init__(self, loader: Loader, names: tuple[str, ...]) -> None:
-        for name in names:
-            if name not in loader.fields:
-                invalid(f"as_tuples: there is no output {shown(name)}: the outputs are {', '.join(loader.fields)}"
-                        f"{nearest(name, loader.fields) if isinstance(name, str) else ''}")
+        if not loader._functions:               # they may add outputs
+            _check_names(names, loader.fields)
         self._loader = loader
         self._names = names
 
@@ -638,6 +711,18 @@ class Tuples:
         return f"{self._loader!r}.as_tuples({', '.join(map(repr, self._names))})"
 
 
+def _check_names(names: tuple[str, ...], there: Iterable[str]) -> None:
+    for name in names:
+        if name not in there:
+            invalid(f"as_tuples: there is no output {shown(name)}: the outputs are {', '.join(there)}"
+                    f"{nearest(name, there) if isinstance(name, str) else ''}")
+
+
+def _as_tuple(batch: Batch, names: tuple[str, ...]) -> tuple[Any, ...]:
+    _check_names(names, batch.keys())
+    return tuple(batch[name] for name in names)
+
+
 def describe(data: Any) -> str:
     """What data a loader was given, in a few words."""
     if isinstance(data, Mix):
@@ -651,14 +736,14 @@ def describe(data: Any) -> str:
     return repr(printable(os.fsdecode(data))) if isinstance(data, (str, bytes, os.PathLike)) else shown(data)
 
 
-def _datasets(data: Any, classes: Any, dtype: Any, shape: Any) -> list[Dataset]:
+def _datasets(data: Any, classes: Any, dtype: Any, shape: Any, store: Any) -> list[Dataset]:
     opened = data.datasets if isinstance(data, Mix) else [data] if isinstance(data, Dataset) else data
     if isinstance(opened, (list, tuple)) and opened and all(isinstance(d, Dataset) for d in opened):
-        for name, value in (("classes", classes), ("dtype", dtype), ("shape", shape)):
+        for name, value in (("classes", classes), ("dtype", dtype), ("shape", shape), ("store", store)):
             if value is not None:
                 invalid(f"{name}= belongs to stoker.open() when data is opened before")
         return list(opened)
     if not isinstance(data, Mapping) and _options.url_bytes(data) is None:
         invalid(f"data must be a path, a pattern, a list of them, a dict of arrays, or data sets of "
-                f"stoker.open(), not {shown(data)}")
-    return [Dataset(data, classes=classes, dtype=dtype, shape=shape)]
+                f"stoker.open(), not {shown(data)}; a Python data set makes its own samples and takes no fields=")
+    return [Dataset(data, classes=classes, dtype=dtype, shape=shape, store=store)]

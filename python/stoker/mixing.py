@@ -29,13 +29,15 @@ class Mix:
     def __init__(self, sets: Mapping[Any, Any], epoch_size: int | None = None) -> None:
         if not isinstance(sets, Mapping) or not sets:
             invalid(f'mix takes {{"name": (data, weight), ...}} or {{dataset: weight, ...}}, not {shown(sets)}')
-        self.datasets: list[Dataset] = []
+        from .sets import is_python             # which imports this file
+        self.datasets: list[Any] = []           # of stoker.open(), or of Python
         self.weights: dict[str, float] = {}
         self.counts: list[int] = []             # samples of each, as the last loader's chains made them
         for key, value in sets.items():
             name, data, weight = _entry(key, value, len(self.datasets))
             self.weights[name] = checked(name, weight)
-            self.datasets.append(data if isinstance(data, Dataset) else Dataset(data))
+            own = isinstance(data, Dataset) or is_python(data)
+            self.datasets.append(data if own else Dataset(data))
             if self.weights[name] and not len(self.datasets[-1]):
                 invalid(f"mix: {name!r} has no samples to give: leave it out, or weight 0")
         if len(self.weights) != len(self.datasets):

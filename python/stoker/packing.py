@@ -1,57 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pack(): a data set into tar shards, as it is or through a function.
+"""pack(): a data set into tar shards, as it is, through chains, or through Python functions.
 
-Without a function the C library does it all.  With one, processes take runs of samples and each
-writes shards of its own in a hidden folder beside the target; when all are done, they get their
-names in the order of the samples.  So the result does not depend on the number of processes, and a
-run that fails leaves nothing.
+The C library copies and runs chains; _pack_map.py runs functions; _pack_ray.py spreads shards over a Ray cluster.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import multiprocessing
 import os
 import pathlib
-import re
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import _options, _stoker
+from . import _options, _pack_map, _stoker
+from .chains import Chain
 from .dataset import Dataset, Urls
-from .errors import StokerError, invalid, shown
-from .writer import Writer
+from .errors import invalid
 
 _DEFAULT_BYTES = 500_000_000
+Function = Callable[[dict[str, Any]], Any]
 
 
-def pack(src: Urls | Dataset, dst: str | os.PathLike[str],
-         map: Callable[[dict[str, Any]], Any] | None = None,  # noqa: A002
-         num_proc: int | None = None, *, samples: int | None = None,
-         bytes: int | str | None = None,  # noqa: A002
-         shuffle: int | bool | None = None, force: bool = False, name: str = "shard",
-         index: bool = True, jpeg: bool = False) -> dict[str, Any]:
-    """Write data as tar shards; answers {"shards", "samples", "bytes", "pattern", ...}.
+def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None = None,  # noqa: A002
+         num_proc: int | None = None, *, fields: Mapping[str, Any] | None = None,
+         flat_map: Function | None = None, filter: Function | None = None,  # noqa: A002
+         samples: int | None = None, bytes: int | str | None = None,  # noqa: A002
+         shuffle: int | bool | None = None, force: bool = False, name: str = "shard", index: bool = True,
+         jpeg: bool = False, exclude: str | os.PathLike[str] | None = None, fraction: float | None = None,
+         split: Mapping[str, float] | None = None, select: Any = None, only: str | None = None,
+         engine: str | None = None, on_error: str = "raise", timeout: float | None = None) -> dict[str, Any]:
+    """Write data as tar shards; answers {"shards", "samples", "bytes", "pattern", "failed", ...}.
 
     src: what stoker.open() takes, or what it gave
     dst: a folder, or a path with a number in it: "out/train-%06d.tar"
     map: a function from a sample ({"__key__", field: bytes}) to a sample, a list of samples, or None
         to drop it; values as for Writer.  Runs in num_proc processes and must be importable there
-    num_proc: processes with map, threads without; None: the cores there are
-    samples, bytes: size of a shard (bytes also as "1GB"); neither: about 500 MB
+    flat_map: in place of map: a function that gives any number of samples
+    filter: a function that says whether a sample is kept
+    num_proc: processes with functions, threads without; None: the cores there are
+    fields: chains that make fields, each ending in encode(): {"jpg": "image | resize(256) | encode(jpeg, 90)"};
+        None leaves the field out, other fields are copied.  A sample that can't be made is left out and listed
+    samples, bytes: size of a shard (bytes of the source, also as "1GB"); neither: about 500 MB
     shuffle: a seed: write the samples in that permuted order
     force: replace shards of that name, and remove those beyond the last
     name: of the shards, where dst is a folder
     index: index the new shards
     jpeg: also keep seek points of JPEGs beside the index (docs/jpeg.md)
+    exclude: a file that names samples to leave out, as `stoker check --write-exclude` writes it
+    fraction: take so much of the data, by a hash of the key
+    split: {"train": 0.9, "val": 0.1}: several sets by a hash of the key, shards called train-000000.tar; answers
+        a dict of what was done for each
+    select: ids of samples, in the order in which they are written
+    only: "failed": make the samples again that an earlier run of this could not make
+    engine: "ray": shards are made by tasks of a Ray cluster (docs/prepare.md)
+    on_error: of functions: "raise", or "skip": a sample for which they raise is left out and listed
+    timeout: of functions: so many seconds for one sample; longer is an error of that sample
 
-    Shards appear whole or not at all.  Without map, a target that has this content already is left
-    alone, and a run that was stopped goes on.
+    Shards appear whole or not at all.  A target that has this content already is left alone, and a run that was
+    stopped goes on.
     """
+    if split is not None:
+        return {part: pack(src, dst, map, num_proc, fields=fields, flat_map=flat_map, filter=filter, samples=samples,
+                           bytes=bytes, shuffle=shuffle, force=force, name=part, index=index, jpeg=jpeg,
+                           exclude=exclude, fraction=fraction, select=_Part(select, *span), only=only, engine=engine,
+                           on_error=on_error, timeout=timeout)
+                for part, span in _spans(split, name).items()}
     data = src if isinstance(src, Dataset) else Dataset(src)
     count = 0 if samples is None else _options.whole("samples", samples, 1, 2**63 - 1)
     size = _options.byte_count("bytes", bytes)
@@ -62,164 +74,106 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str],
         invalid("dst is a path of text, and name the beginning of a file's name")
     index, jpeg = _options.flag("index", index), _options.flag("jpeg", jpeg)
     if jpeg and not index:
-        invalid("seek points of JPEGs lie beside the index: index=True, or jpeg=False")
-    if map is None:
-        return _stoker.pack(
-            dataset=data._core, dst=os.fsencode(path), samples=count, bytes=size,
-            shuffle=seed is not None, seed=seed or 0, name=os.fsencode(name), force=force,
-            index=index, jpeg=jpeg, num_proc=workers)
-    if not callable(map):
-        invalid(f"map must be a function, not {shown(map)}")
-    if seed is not None:
-        invalid("shuffle with map: pack twice, or shuffle when loading")
-    target = _Target(path, name, force)
-    done = target.fill(data, map, workers or os.cpu_count() or 1, count, size)
-    if index and done["shards"]:
-        Dataset([pathlib.Path(p) for p in done.pop("paths")], jpeg=jpeg)
-    done.pop("paths", None)
+        invalid("seek points of JPEGs are kept beside the index: index=True, or jpeg=False")
+    if only not in (None, "failed"):
+        invalid(f'only is "failed" or None, not {only!r}')
+    if engine not in (None, "ray"):
+        invalid(f'engine is "ray" or None, not {engine!r}')
+    functions = _functions(filter, map, flat_map, timeout, on_error)
+    if functions is not None and (fields is not None or engine is not None or only is not None):
+        invalid("map, flat_map and filter go without fields, engine and only: pack twice, or call the chain's ops there")
+    keep = (select.low, select.high) if isinstance(select, _Part) else (0.0, 0.0)
+    arguments: dict[str, Any] = {
+        "dst": os.fsencode(path), "samples": count, "bytes": size, "shuffle": seed is not None, "seed": seed or 0,
+        "name": os.fsencode(name), "force": force, "index": index, "jpeg": jpeg, "num_proc": workers,
+        "fields": _chains(fields), "select": _ids(select.ids if isinstance(select, _Part) else select),
+        "exclude": None if exclude is None else os.fspath(exclude), "fraction": _fraction(fraction), "keep": keep,
+        "part": 0, "parts": 0, "merge": False, "plan_only": False, "only_failed": only is not None}
+    if functions is None and engine is None:
+        return _stoker.pack(dataset=data._core, **arguments)
+    if functions is None:
+        from . import _pack_ray
+        return _pack_ray.pack(data, arguments)
+    ids = memoryview(_stoker.pack_ids(dataset=data._core, **arguments)).cast("Q")
+    total = sum(os.stat(s).st_size for s in data.shards if os.path.exists(s))
+    run = count or max(1, len(data) * (size or _DEFAULT_BYTES) // max(1, total))
+    done = _pack_map.fill(_pack_map.Target(path, name, force), data, ids, run, functions,
+                          workers or os.cpu_count() or 1)
+    done["left_out"] = len(data) - len(ids)
+    paths = done.pop("paths")
+    if index and paths:
+        Dataset([pathlib.Path(p) for p in paths], jpeg=jpeg)
     return done
+
+
+class _Part:
+    """A part of a split: of these ids those whose hash is in the range."""
+
+    def __init__(self, ids: Any, low: float, high: float) -> None:
+        self.ids, self.low, self.high = ids, low, high
+
+
+def _spans(split: Mapping[str, float], name: str) -> dict[str, tuple[float, float]]:
+    if not isinstance(split, Mapping) or not split or name != "shard":
+        invalid('split is a dict, as {"train": 0.9, "val": 0.1}, and names the shards: leave name away')
+    spans, at = {}, 0.0
+    for part, share in split.items():
+        if not isinstance(part, str) or not isinstance(share, (int, float)) or not 0 < share <= 1:
+            invalid(f"split: the part {part!r} has a share above 0 and up to 1, not {share!r}")
+        spans[part] = at, 1.0 if abs(at + share - 1) < 1e-9 else at + share
+        at += share
+    if at > 1 + 1e-9:
+        invalid(f"split: the parts are {at:g} together, more than 1")
+    return spans
+
+
+def _functions(keep: Any, change: Any, flat: Any, timeout: Any, on_error: str) -> _pack_map.Functions | None:
+    for what, fn in (("filter", keep), ("map", change), ("flat_map", flat)):
+        if fn is not None and not callable(fn):
+            invalid(f"{what} must be a function, not {fn!r}")
+    if change is not None and flat is not None:
+        invalid("map and flat_map: give one of them")
+    if on_error not in ("raise", "skip"):
+        invalid(f'on_error is "raise" or "skip", not {on_error!r}')
+    if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
+        invalid(f"timeout is a number of seconds above 0, not {timeout!r}")
+    if keep is None and change is None and flat is None:
+        if timeout is not None or on_error != "raise":
+            invalid("on_error and timeout are for map, flat_map and filter")
+        return None
+    return _pack_map.Functions(keep, change, flat, timeout, on_error == "skip")
+
+
+def _chains(fields: Mapping[str, Any] | None) -> tuple[tuple[bytes, bytes], ...]:
+    if fields is None:
+        return ()
+    if not isinstance(fields, Mapping) or not fields:
+        invalid('fields is a dict, as {"jpg": "image | resize(256) | encode(jpeg, 90)"}')
+    made = []
+    for name, chain in fields.items():
+        if not isinstance(name, str) or not (chain is None or isinstance(chain, (str, Chain))):
+            invalid(f"fields: {name!r} needs a chain or None, not {type(chain).__name__}")
+        made.append((name.encode(), b"" if chain is None else str(chain).encode()))
+    return tuple(made)
+
+
+def _ids(select: Any) -> Any:
+    if select is None:
+        return None
+    import array
+    try:
+        return array.array("Q", select)
+    except (TypeError, ValueError, OverflowError):
+        invalid(f"select is a list of sample ids, not {type(select).__name__}")
+
+
+def _fraction(value: float | None) -> float:
+    if value is None:
+        return 0.0
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
+        invalid(f"fraction is a number above 0 and up to 1, not {value!r}")
+    return float(value)
 
 
 def _seed(value: int | bool) -> int:
     return 0 if value is True else _options.whole("shuffle", value, 0, 2**63 - 1)
-
-
-class _Target:
-    """Where mapped shards go: folder, and the name around its number."""
-
-    def __init__(self, path: str, name: str, force: bool) -> None:
-        if "%" not in path:
-            path = os.path.join(path, name + "-%06d.tar")
-        self.folder, base = os.path.split(path)
-        found = re.fullmatch(r"([^%]*)%0?(\d{0,2})d([^%]*)", base)
-        if not found or "%" in self.folder:
-            invalid(f"the shards' name {path} needs one number, as in train-%06d.tar")
-        self.prefix, self.width, self.suffix = found[1], int(found[2] or 0), found[3]
-        self.force = force
-
-    def path(self, i: int) -> str:
-        return os.path.join(self.folder, f"{self.prefix}{i:0{self.width}d}{self.suffix}")
-
-    def there(self) -> list[str]:
-        """Files that have a shard's name."""
-        shape = re.compile(re.escape(self.prefix) + r"\d+" + re.escape(self.suffix))
-        return sorted(e.path for e in os.scandir(self.folder or ".") if shape.fullmatch(e.name))
-
-    def fill(self, data: Dataset, fn: Callable[..., Any], workers: int, count: int,
-             size: int) -> dict[str, Any]:
-        os.makedirs(self.folder or ".", exist_ok=True)
-        there = self.there()
-        if there and not self.force:
-            invalid(f"there is {there[0]}: take another place or name, or force=True")
-        if {os.path.realpath(p) for p in there} & {os.path.realpath(s) for s in data.shards}:
-            invalid(f"{there[0]} and its like are read and would be written over: pack to another "
-                    "place or name")
-        with _aside(self.folder) as aside:
-            parts, samples = _run(data, fn, aside, workers, count, size)
-            for old in there:
-                os.unlink(old)
-            paths = [self.path(i) for i in range(len(parts))]
-            total = sum(map_size(p) for p in parts)
-            for part, path in zip(parts, paths, strict=True):
-                os.rename(part, path)
-        return {"shards": len(paths), "samples": samples, "bytes": total, "kept_shards": 0,
-                "changed_keys": 0, "pattern": self.pattern(len(paths)), "paths": paths}
-
-    def pattern(self, n: int) -> str:
-        last = f"{{{0:0{self.width}d}..{n - 1:0{self.width}d}}}" if n > 1 else f"{0:0{self.width}d}"
-        return os.path.join(self.folder, self.prefix + last + self.suffix)
-
-
-def map_size(path: str) -> int:
-    return os.stat(path).st_size
-
-
-@contextlib.contextmanager
-def _aside(folder: str) -> Iterator[str]:
-    """A hidden folder on the target's disk, locked while it is used; those of the dead go."""
-    home = os.path.join(folder, ".stoker")
-    os.makedirs(home, exist_ok=True)
-    for entry in os.scandir(home):
-        if entry.name.startswith("map."):
-            with contextlib.suppress(OSError), open(os.path.join(entry.path, "lock"), "wb") as f:
-                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(entry.path)
-    mine = tempfile.mkdtemp(prefix="map.", dir=home)   # its name cannot be guessed
-    try:
-        with open(os.path.join(mine, "lock"), "wb") as f:
-            fcntl.flock(f, fcntl.LOCK_EX)
-            yield mine
-    finally:
-        shutil.rmtree(mine, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            os.rmdir(home)                      # only if nothing else is in it
-
-
-def _run(data: Dataset, fn: Callable[..., Any], aside: str, workers: int, count: int,
-         size: int) -> tuple[list[str], int]:
-    """The shards that were written, in order, and their samples."""
-    if not count and not size:
-        size = _DEFAULT_BYTES
-    run = count or max(1, len(data) * size // max(1, sum(map_size(s) for s in data.shards)))
-    jobs = [(i, first, min(first + run, len(data)))
-            for i, first in enumerate(range(0, len(data), run))]
-    parts: list[str] = []
-    samples = 0
-    pool = ProcessPoolExecutor(min(workers, len(jobs) or 1), _context(), _begin,
-                               (data, fn, aside, count, size))
-    with pool:
-        try:
-            for (i, _, _), (shards, n) in zip(jobs, pool.map(_work, jobs), strict=True):
-                parts += [os.path.join(aside, f"{i:08d}-{k:06d}.tar") for k in range(shards)]
-                samples += n
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    return parts, samples
-
-
-def _context() -> Any:
-    """fork where nothing speaks against it: it starts at once and takes functions of __main__."""
-    import threading
-    safe = threading.active_count() == 1 and "fork" in multiprocessing.get_all_start_methods()
-    return multiprocessing.get_context("fork" if safe else "spawn")
-
-
-_job: tuple[Dataset, Callable[..., Any], str, int, int]
-
-
-def _begin(*args: Any) -> None:
-    global _job
-    _job = args
-
-
-def _work(job: tuple[int, int, int]) -> tuple[int, int]:
-    """In a worker process: samples first .. last - 1 through the function."""
-    data, fn, aside, count, size = _job
-    number, first, last = job
-    out = Writer(os.path.join(aside, f"{number:08d}-%06d.tar"), count or None, size or None)
-    with out:
-        for i in range(first, last):
-            sample = data[i]
-            try:
-                made = fn(sample)
-                for each in _samples(made):
-                    out.write(each)
-            except StokerError:
-                raise
-            except Exception as e:
-                raise StokerError(f"map failed for sample {sample['__key__']}: "
-                                  f"{type(e).__name__}: {e}", "EINVAL", sample["__url__"], None,
-                                  sample["__key__"], i) from e
-        samples = out.samples
-    return len([n for n in os.listdir(aside) if n.startswith(f"{number:08d}-")]), samples
-
-
-def _samples(made: Any) -> list[Any]:
-    if made is None:
-        return []
-    if isinstance(made, Mapping):
-        return [made]
-    if isinstance(made, (list, tuple)) and all(isinstance(m, Mapping) for m in made):
-        return list(made)
-    invalid(f"map answers a sample (a dict), a list of them or None, not {shown(made)}")

@@ -49,7 +49,7 @@ def choose(outputs: tuple[tuple[str, str, int, float], ...], output: str | None)
     if output is None and not pictures:
         invalid("preview() shows pictures, and no output of this loader is one")
     if output is not None and output not in pictures:
-        invalid(f"preview() shows pictures: {', '.join(pictures) or 'there are none'}, not {shown(output)}")
+        invalid(f"preview() shows pictures: {', '.join(pictures) or 'there are none'}, not {output!r}")
     return [name for name, *_ in outputs].index(output or pictures[0])
 
 

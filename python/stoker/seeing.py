@@ -128,7 +128,7 @@ def metrics(s: dict[str, Any], path: str | os.PathLike[Any] | None = None) -> st
                      [(f'{{owner="{k}"}}', v) for k, v in s["memory_of"].items()])
     text = "\n".join([*lines, *_histograms(s["histograms"]), "# EOF", ""])
     if path is not None:
-        _write_whole(path, text)
+        write_whole(path, text)
     return text
 
 
@@ -145,7 +145,7 @@ def _histograms(stages: dict[str, list[tuple[float, int]]]) -> list[str]:
     return lines
 
 
-def _write_whole(path: str | os.PathLike[Any], text: str) -> None:
+def write_whole(path: str | os.PathLike[Any], text: str) -> None:
     """The file appears whole or not at all: a scraper may read it at any time."""
     name = os.fspath(path)
     part = f"{name}.{os.getpid()}.part"
@@ -196,3 +196,57 @@ class Server:
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
+
+
+# ---- stoker top ---------------------------------------------------------------------------------
+
+class Monitor:
+    """Answers `stoker top` on a Unix socket of this user's, mode 0600: one word is asked, a text is the answer."""
+
+    def __init__(self, reports: Any) -> None:
+        import socket
+        run = os.environ.get("XDG_RUNTIME_DIR")
+        folder = os.path.join(run, "stoker") if run else f"/tmp/stoker-{os.getuid()}"
+        self.path, self.pid = os.path.join(folder, f"{os.getpid()}.sock"), os.getpid()
+        self._reports = reports
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            if os.stat(folder).st_uid != os.getuid():
+                raise PermissionError(13, "it belongs to another user")
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            if os.path.exists(self.path):
+                os.unlink(self.path)            # of a process that had this number before
+            old = os.umask(0o177)
+            try:
+                self._socket.bind(self.path)
+            finally:
+                os.umask(old)
+            self._socket.listen(8)
+        except OSError as e:
+            raise StokerError(f"{self.path}: loaders cannot be watched there: {e.strerror}", "EIO") from None
+        threading.Thread(target=self._run, name="stoker-monitor", daemon=True).start()
+
+    def _run(self) -> None:
+        import json
+        while True:
+            try:
+                one, _ = self._socket.accept()
+            except OSError:
+                return                          # closed
+            with one:
+                try:
+                    one.settimeout(5)
+                    word = one.recv(16).strip()
+                    found = self._reports()
+                    text = "\n\n".join(r["report"] for r in found) or "no loader is open"
+                    one.sendall((json.dumps({"pid": self.pid, "loaders": found}) if word == b"json" else text).encode() + b"\n")
+                except OSError:
+                    pass                        # it did not wait for the answer
+
+    def close(self) -> None:
+        if self.pid == os.getpid():
+            self._socket.close()
+            try:
+                os.unlink(self.path)
+            except OSError:
+                pass

@@ -136,3 +136,71 @@ def test_one_line_each(shard, chain, says):
     with pytest.raises(stoker.StokerError) as raised:
         rows(shard, chain)
     assert says in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_what_does_not_go_together_runs_one_after_the_other(shard, noise):
+    """A second resize, padding before a resize, a crop beyond a crop: each is what Pillow makes step by step."""
+    def fit(p, size):
+        return Image.fromarray(resized(p, size, "bilinear").astype(np.uint8))
+
+    def border(p, mode, n=2):
+        return Image.fromarray(np.pad(np.asarray(p), ((n, n), (n, n), (0, 0)), mode))
+
+    cases = {
+        "resize((30, 20)) | resize((9, 11), interpolation=bicubic)":
+            lambda p: (resized(fit(p, (20, 30)), (11, 9), "bicubic"), 3),
+        "resize((30, 20)) | pad(2, padding_mode=reflect) | resize((40, 40)) | hflip(p=1)":
+            lambda p: (resized(border(fit(p, (20, 30)), "reflect"), (40, 40), "bilinear")[:, ::-1], 2),
+        "pad(3, fill=200) | resize((16, 16))":
+            lambda p: (resized(ImageOps.expand(p, 3, fill=(200,) * 3), (16, 16), "bilinear"), 1),
+        "resize((30, 20)) | center_crop(10) | center_crop(14)":
+            lambda p: (np.pad(np.asarray(fit(p, (20, 30)))[10:20, 5:15], ((2, 2), (2, 2), (0, 0))).astype(int), 1),
+        "resize((8, 8)) | pad(1, fill=9) | center_crop(14)":
+            lambda p: (np.pad(np.asarray(ImageOps.expand(fit(p, (8, 8)), 1, fill=(9,) * 3)), ((2, 2), (2, 2), (0, 0))).astype(int), 1),
+    }
+    for chain, make in cases.items():
+        for got, picture in zip(rows(shard, chain), noise, strict=True):
+            want, within = make(picture)
+            assert got.shape == want.shape and np.abs(got.astype(int) - want).max() <= within, (chain, picture.size)
+
+
+def test_views(shard, noise):
+    """What follows views(n) is drawn once per view, what stands before it once; the same with any number of workers."""
+    fields = {"two": "from(png) | image | views(2) | random_resized_crop(9) | hflip | to(u8)",
+              "same": "from(png) | image | random_resized_crop((12, 14)) | views(3) | center_crop(8) | to(f32, channels_last)"}
+    found = []
+    for workers in (0, 2):
+        with stoker.Loader(shard, fields, batch_size=len(noise), seed=3, num_workers=workers) as loader:
+            [batch] = loader
+            found.append([as_numpy(batch[name]).copy() for name in fields])
+    two, same = found[0]
+    assert two.shape == (len(noise), 2, 3, 9, 9) and same.shape == (len(noise), 3, 3, 8, 8)
+    assert np.array_equal(same[:, 0], same[:, 1]) and np.array_equal(same[:, 0], same[:, 2])
+    assert all(not np.array_equal(row[0], row[1]) for row in two[:3])      # thin pictures have one crop
+    assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
+
+
+def test_corners(shard, noise):
+    for n, chain in ((5, "resize((20, 24)) | five_crop((8, 10))"), (10, "resize((20, 24)) | ten_crop((8, 10))"),
+                     (10, "resize((20, 24)) | ten_crop((8, 10), vertical_flip=true)")):
+        for got, picture in zip(rows(shard, chain), noise, strict=True):
+            pixels = rows_of(picture)
+            mirror = pixels[::-1] if "vertical" in chain else pixels[:, ::-1]
+            want = [p[y:y + 8, x:x + 10] for p in (pixels, mirror)[:n // 5] for y, x in ((0, 0), (0, 14), (12, 0), (12, 14), (6, 7))]
+            assert got.shape == (n, 8, 10, 3) and np.abs(got.astype(int) - np.stack(want)).max() <= 1
+
+
+def rows_of(picture):
+    return resized(picture, (24, 20), "bilinear")
+
+
+@pytest.mark.parametrize(("chain", "says"), [
+    ("views(0) | resize((8, 8))", "views: n=0 is not in 1..1024"), ("views(2) | resize(8)", "output x: views have one size"),
+    ("views(2) | views(2) | resize((8, 8))", "views: the chain has views already"),
+    ("views(2) | five_crop(4)", "five_crop: the chain has views already"),
+    ("resize((8, 8)) | random_apply(views(2))", "random_apply: `views` does not work on pixels: put it outside"),
+    ("five_crop(16)", "the picture is smaller than the crop")])
+def test_views_say_what_is_wrong(shard, chain, says):
+    with pytest.raises(stoker.StokerError) as raised:
+        rows(shard, chain)
+    assert says in str(raised.value) and "\n" not in str(raised.value)

@@ -122,7 +122,7 @@ def test_what_is_peeked_at_is_not_in_the_state(urls):
     it = iter(loader)
     next(it)
     before = loader.state_dict()
-    (_, ids, _), token = loader._core.peek(0)
+    (_, ids, _), token, _ = loader._core.peek(0)
     assert loader.state_dict() == before and token == (0, 1)
     assert loader._core.peek(0)[0][1] == ids
     other = stoker.Loader(urls, {"label": "from(cls) | int"}, batch_size=8, shuffle=True)

@@ -169,19 +169,31 @@ def test_pack_mapped(urls, tmp_path):
             == [(w["__key__"], w["cls"]) for w in want]
     one, three = ([p.read_bytes() for p in sorted((tmp_path / w).glob("*.tar"))] for w in "13")
     assert one == three and len(one) == done["shards"]
+    assert stoker.pack(urls, tmp_path / "1/m-%02d.tar", map=shout, num_proc=1, samples=8)["kept_shards"] == len(one)
+    (tmp_path / "1/m-03.tar").unlink()
+    again = stoker.pack(urls, tmp_path / "1/m-%02d.tar", map=shout, num_proc=2, samples=8)
+    assert again["kept_shards"] == len(one) - 1
+    assert [p.read_bytes() for p in sorted((tmp_path / "1").glob("*.tar"))] == one
     with pytest.raises(ValueError, match="force=True"):
         stoker.pack(urls, tmp_path / "1/m-%02d.tar", map=shout, num_proc=1)
     assert stoker.pack(urls, tmp_path / "1/m-%02d.tar", map=shout, num_proc=1, force=True)["shards"] == 1
     assert names_in(tmp_path / "1") == ["m-00.tar"]
 
 
+def keep(sample):
+    return sample
+
+
 def test_pack_mapped_failure(urls, tmp_path):
     with pytest.raises(stoker.StokerError, match="map failed for sample 000042: KeyError") as e:
         stoker.pack(urls, tmp_path / "out", map=stumble, num_proc=2, samples=10)
     assert (e.value.key, e.value.sample) == ("000042", 42)
-    assert list((tmp_path / "out").iterdir()) == []
+    whole = stoker.pack(urls, tmp_path / "whole", map=keep, num_proc=1, samples=10)
+    for path in (tmp_path / "out").glob("*.tar"):       # what was finished stays, and is whole
+        assert len(stoker.open(path)) == 10
+    assert whole["shards"] == 10
     with pytest.raises(ValueError, match="not 7"):
-        stoker.pack(urls, tmp_path / "out", map=lambda s: 7, num_proc=1)
+        stoker.pack(urls, tmp_path / "seven", map=lambda s: 7, num_proc=1)
 
 
 def test_pack_mapped_spawn(urls, tmp_path, monkeypatch):

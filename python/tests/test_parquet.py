@@ -210,3 +210,26 @@ def test_pickles(large):
     import pickle
     path, values = large
     assert pickle.loads(pickle.dumps(stoker.open(pathlib.Path(path))))[2]["v"] == values[2]
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("workers", [0, 2])
+def test_typed_columns(tmp_path, workers):
+    """Numbers come as they are stored, or as int, float and to() say; lists are padded."""
+    n = 500
+    table = pa.table({"i": pa.array(range(n), pa.int16()), "f": pa.array([x / 3 for x in range(n)], pa.float64()),
+                      "n": pa.array([None if x % 3 else x for x in range(n)], pa.int64()),
+                      "l": pa.array([list(range(x % 6)) for x in range(n)], pa.list_(pa.int32())), "b": pa.array([x % 2 == 0 for x in range(n)])})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=190, data_page_size=300, write_batch_size=20)
+    fields = {"i": "int", "f": "to(f32)", "n": "from(n, default=-1) | int", "l": "ints", "b": "float"}
+    loader = stoker.Loader(str(tmp_path / "t.parquet"), fields, batch_size=32, shuffle=True, collate="pad", num_workers=workers)
+    seen = []
+    for batch in loader:
+        ids = np.asarray(batch.sample_ids)
+        seen += ids.tolist()
+        assert np.array_equal(batch["i"], ids) and str(batch["i"].dtype).endswith("int64")
+        assert np.array_equal(batch["f"], (ids / 3).astype("f4")) and np.array_equal(batch["b"], ids % 2 == 0)
+        assert np.array_equal(batch["n"], np.where(ids % 3, -1, ids))
+        for i, row in zip(ids, np.asarray(batch["l"])):
+            assert row[:i % 6].tolist() == list(range(i % 6))
+    assert sorted(seen) == list(range(n))

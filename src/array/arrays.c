@@ -165,12 +165,12 @@ static int map_open(const stk_array *a, uint32_t part, stk_map **out, stk_error 
     stk_file_info info;
     stk_file *f = NULL;
     stk_map *m = NULL;
-    int rc = stk_url_open(p->name, &f, err);
+    int rc = stk_url_open(STK_URL(p->name, p->store), &f, err);
 
     if (rc == 0)
         rc = check_kind(a, part, f, err);
     if (rc == 0)
-        rc = f->source->stat(f, &info, err);
+        rc = stk_file_stat(f, &info, err);
     if (rc == 0 && info.size < p->size)
         rc = shorter(p->name, info.size, p->size, err);
     if (rc == 0 && a->set->mapped && stk_file_fd(f) >= 0) {
@@ -335,7 +335,7 @@ int stk_piece_read(const stk_piece *p, uint64_t offset, void *dst, size_t len, s
         memcpy(dst, p->data + offset, len);
         return 0;
     }
-    rc = stk_url_open(p->name, &f, err);
+    rc = stk_url_open(STK_URL(p->name, p->store), &f, err);
     if (rc == 0)
         rc = stk_file_read(f, p->offset + offset, dst, len, err);
     if (rc < 0)
@@ -353,7 +353,7 @@ static int map_read(const stk_map *m, const stk_piece *p, uint64_t offset, void 
     if (!m->file)
         return stk_piece_read(p, offset, into, len, err);
     rc = stk_file_read(m->file, p->offset + offset, into, len, err);
-    if (rc < 0 && m->file->source->stat(m->file, &info, NULL) == 0 && info.size < p->size)
+    if (rc < 0 && stk_file_stat(m->file, &info, NULL) == 0 && info.size < p->size)
         return shorter(p->name, info.size, p->size, err);
     if (rc < 0)
         stk_error_at(err, p->name, STK_NO_OFFSET, (stk_bytes){ 0 });

@@ -32,6 +32,7 @@ typedef struct stk_piece {
     _Atomic(stk_map *) map; /* made at first touch */
     stk_megatron *docs;     /* documents; NULL: not known */
     stk_map *docs_map;      /* what they are in */
+    const stk_store *store; /* how it is opened; NULL: as usual */
 } stk_piece;
 
 typedef struct stk_array {

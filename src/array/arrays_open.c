@@ -145,10 +145,10 @@ static int npy_part(stk_array *a, uint32_t i, stk_error *err)
     stk_file_info info = { 0 };
     stk_file *f = NULL;
     stk_npy n = { 0 };
-    int rc = stk_url_open(p->name, &f, err);
+    int rc = stk_url_open(STK_URL(p->name, p->store), &f, err);
 
     if (rc == 0)
-        rc = f->source->stat(f, &info, err);
+        rc = stk_file_stat(f, &info, err);
     if (rc == 0)
         rc = npy_read(f, 0, info.size, &n, err);
     if (rc == 0)
@@ -167,8 +167,9 @@ static int npy_part(stk_array *a, uint32_t i, stk_error *err)
 
 /* ---- .bin: tokens, or rows of a type and shape that is said ---- */
 
-static int file_size(const char *name, uint64_t *size, stk_error *err)
+static int file_size(const stk_piece *p, uint64_t *size, stk_error *err)
 {
+    const char *name = p->name;
     stk_file_info info = { 0 };
     stk_file *f = NULL;
     struct stat st;
@@ -178,9 +179,9 @@ static int file_size(const char *name, uint64_t *size, stk_error *err)
         *size = (uint64_t)st.st_size;
         return 0;
     }
-    rc = stk_url_open(name, &f, err);
+    rc = stk_url_open(STK_URL(name, p->store), &f, err);
     if (rc == 0)
-        rc = f->source->stat(f, &info, err);
+        rc = stk_file_stat(f, &info, err);
     stk_file_close(&f);
     *size = info.size;
     return at_file(rc, name, STK_NO_OFFSET, err);
@@ -218,15 +219,16 @@ static int raw_parts(stk_array *a, const raw *r, stk_error *err)
     for (uint32_t i = 0; i < a->n_parts; i++) {
         uint64_t size;
 
-        STK_TRY(file_size(a->part[i].name, &size, err));
+        STK_TRY(file_size(&a->part[i], &size, err));
         STK_TRY(plain_part(a, i, 0, size, err));
     }
     return 0;
 }
 
 /* 1: it is a token file of llm.c; *head are its first two words. */
-static int llmc_probe(const char *name, uint64_t *head, stk_error *err)
+static int llmc_probe(const stk_piece *p, uint64_t *head, stk_error *err)
 {
+    const char *name = p->name;
     struct {
         int32_t magic, version;
     } h;
@@ -234,10 +236,10 @@ static int llmc_probe(const char *name, uint64_t *head, stk_error *err)
     stk_file *f = NULL;
     int rc;
 
-    STK_TRY(file_size(name, &size, err));
+    STK_TRY(file_size(p, &size, err));
     if (size < LLMC_HEAD)
         return 0;
-    rc = stk_url_open(name, &f, err);
+    rc = stk_url_open(STK_URL(name, p->store), &f, err);
     if (rc == 0)
         rc = at_file(stk_file_read(f, 0, &h, sizeof h, err), name, 0, err);
     stk_file_close(&f);
@@ -260,7 +262,7 @@ static int llmc_parts(stk_array *a, uint64_t head, stk_error *err)
     for (uint32_t i = 0; i < a->n_parts; i++) {
         uint64_t size;
 
-        STK_TRY(file_size(a->part[i].name, &size, err));
+        STK_TRY(file_size(&a->part[i], &size, err));
         STK_TRY(plain_part(a, i, LLMC_HEAD, size, err));
         a->part[i].head = head;
     }
@@ -288,7 +290,7 @@ static int megatron_look(void *cookie, uint64_t i, stk_error *err)
     stk_bytes idx;
     int rc;
 
-    STK_TRY(file_size(p->name, &p->size, err));
+    STK_TRY(file_size(p, &p->size, err));
     STK_TRY(idx_name(p->name, &name, err));
     p->docs = STK_NEW(stk_megatron);
     rc = p->docs ? stk_map_file(name, &p->docs_map, &idx, err) : stk_fail_nomem(err, 64);
@@ -333,23 +335,23 @@ static int token_parts(stk_array *a, stk_error *err)
 
     if (stk_has_idx(a->part[0].name))
         return megatron_parts(a, err);
-    rc = llmc_probe(a->part[0].name, &head, err);
+    rc = llmc_probe(&a->part[0], &head, err);
     STK_TRY(rc);
     a->bare = !rc;
     return rc ? llmc_parts(a, head, err) : raw_parts(a, &(raw){ 0 }, err);
 }
 
 /* dtype= is for files that don't say their type. */
-static int says_its_own(const char *name, stk_error *err)
+static int says_its_own(const stk_piece *p, stk_error *err)
 {
     uint64_t head;
-    int rc = llmc_probe(name, &head, err);
+    int rc = llmc_probe(p, &head, err);
 
     if (rc > 0)
         return at_file(stk_fail(err, STK_EINVAL,
                                 "it begins with llm.c's header, which says the type of its "
                                 "tokens: leave dtype="),
-                       name, 0, err);
+                       p->name, 0, err);
     return rc;
 }
 
@@ -357,7 +359,7 @@ static int says_its_own(const char *name, stk_error *err)
 
 static int names_of(const char *const *urls, size_t n, stk_names *out, stk_error *err)
 {
-    stk_names found = { 0 };
+    stk_names found = { .store = out->store };
     int rc = stk_urls_expand(urls, n, &found, err);
 
     for (size_t i = 0; rc == 0 && i < found.n; i++) {
@@ -396,6 +398,7 @@ static int array_files(stk_array *a, const char *name, stk_names *names, const r
     STK_TRY(array_init(a, name, (uint32_t)names->n, err));
     for (uint32_t i = 0; i < a->n_parts; i++) {
         a->part[i].name = names->name[i];
+        a->part[i].store = names->store;
         names->name[i] = NULL;
     }
     if (ends_with(a->part[0].name, ".npy")) {
@@ -407,7 +410,7 @@ static int array_files(stk_array *a, const char *name, stk_names *names, const r
             STK_TRY(npy_part(a, i, err));
     } else if (r->dtype || r->ndim) {
         if (!r->ndim)
-            STK_TRY(says_its_own(a->part[0].name, err));
+            STK_TRY(says_its_own(&a->part[0], err));
         STK_TRY(raw_parts(a, r, err));
     } else {
         STK_TRY(token_parts(a, err));
@@ -470,10 +473,10 @@ static int npz_open(stk_arrays *s, const char *name, const stk_dataset_options *
     stk_file_info info = { 0 };
     stk_file *f = NULL;
     stk_zip z = { 0 };
-    int rc = stk_url_open(name, &f, err);
+    int rc = stk_url_open(STK_URL(name, o->store), &f, err);
 
     if (rc == 0)
-        rc = f->source->stat(f, &info, err);
+        rc = stk_file_stat(f, &info, err);
     if (rc == 0)
         rc = stk_zip_read(f, info.size, &z, err);
     if (rc == 0)
@@ -547,7 +550,7 @@ int stk_arrays_open(stk_dataset **out, const char *const *urls, size_t n,
 {
     raw r = { o->dtype, o->ndim, o->shape };
     stk_arrays *s = NULL;
-    stk_names names = { 0 };
+    stk_names names = { .store = o->store };
     int rc = check_options(o, err);
 
     if (rc == 0)

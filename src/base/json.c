@@ -7,6 +7,7 @@
  * to be whole.  Time is (levels of the path + 1) x length. */
 #include "base/json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MAX_DEPTH 64
@@ -434,4 +435,45 @@ int stk_json_find(stk_bytes doc, const char *path, stk_bytes *out, stk_error *er
         path += n + (path[n] == '.');
     }
     return 0;
+}
+
+/* ---- writing ---- */
+
+static int put_escaped(stk_text *out, const char *fmt, unsigned value, stk_error *err)
+{
+    char text[16];
+    int n = snprintf(text, sizeof text, fmt, value);
+
+    return stk_text_put(out, text, (size_t)n, err);
+}
+
+/* Bytes at the beginning that need no escape. */
+static size_t plain_span(stk_bytes s)
+{
+    size_t n = stk_utf8_span(s), i = 0;
+
+    while (i < n && s.data[i] >= 32 && s.data[i] != '"' && s.data[i] != '\\')
+        i++;
+    return i;
+}
+
+int stk_json_quote(stk_text *out, stk_bytes s, stk_error *err)
+{
+    STK_TRY(stk_text_put(out, "\"", 1, err));
+    while (s.len) {
+        size_t n = plain_span(s);
+
+        STK_TRY(stk_text_put(out, s.data, n, err));
+        s.data += n;
+        s.len -= n;
+        if (!s.len)
+            break;
+        if (*s.data == '"' || *s.data == '\\')
+            STK_TRY(put_escaped(out, "\\%c", *s.data, err));
+        else
+            STK_TRY(put_escaped(out, *s.data < 32 ? "\\u%04x" : "\\udc%02x", *s.data, err));
+        s.data++;
+        s.len--;
+    }
+    return stk_text_put(out, "\"", 1, err);
 }

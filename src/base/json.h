@@ -4,6 +4,7 @@
 #define STOKER_BASE_JSON_H
 
 #include "base/err.h"
+#include "base/text.h"
 
 #define STK_SHOWN_MAX 160 /* room for 32 bytes, all escaped, quoted, with an ellipsis */
 
@@ -26,5 +27,9 @@ int stk_json_members(stk_bytes doc,
 /* The characters of a JSON string, checked by stk_json_find(), as UTF-8.  dst: at least s.len
  * bytes. */
 int stk_json_unquote(stk_bytes s, uint8_t *dst, size_t *len, stk_error *err);
+
+/* Append `s` as a JSON string.  Bytes that are not UTF-8 become \udc80 to \udcff, as Python's surrogateescape
+ * has them. */
+int stk_json_quote(stk_text *out, stk_bytes s, stk_error *err);
 
 #endif

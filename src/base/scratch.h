@@ -55,6 +55,17 @@ void stk_scratch_back(stk_scratch *s, size_t size);
 /* So many bytes more will be asked for: 0 where they can't be had, before work is done in vain. */
 int stk_scratch_expect(stk_scratch *s, size_t size);
 
+/* What was taken since mark() is free again: for passes of one sample that need the same. */
+static inline unsigned stk_scratch_mark(const stk_scratch *s)
+{
+    return s->next;
+}
+
+static inline void stk_scratch_rewind(stk_scratch *s, unsigned mark)
+{
+    s->next = mark;
+}
+
 /* ---- of a ration ---- */
 
 /* Free what is kept, and charge nothing. */

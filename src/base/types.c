@@ -32,7 +32,7 @@ const char *stk_build_info(void)
 {
     return "stoker " STK_VERSION "; jpeg: libjpeg " STK_BUILD_JPEG "; png: libspng " STK_BUILD_PNG
            "; webp: libwebp " STK_BUILD_WEBP "; zlib: " STK_BUILD_ZLIB "; zstd: " STK_BUILD_ZSTD
-           "; brotli: " STK_BUILD_BROTLI
+           "; brotli: " STK_BUILD_BROTLI "; curl: " STK_BUILD_CURL
            "; cold reads: liburing " STK_BUILD_URING
 #if STK_HAVE_AVX2
            "; kernels: c avx2";

@@ -14,6 +14,11 @@ uint64_t stk_batch_epoch(const stk_batch *b)
     return b->epoch;
 }
 
+uint64_t stk_batch_serial(const stk_batch *b)
+{
+    return b->serial;
+}
+
 uint64_t stk_batch_step(const stk_batch *b)
 {
     return b->step;

@@ -87,6 +87,7 @@ struct stk_batch {
     _Atomic uint32_t refs; /* the loader's, and those of stk_loader_peek() */
     uint64_t serial; /* no other batch of its loader has it; from 1 */
     uint64_t epoch, step;
+    uint64_t start; /* position of the global batch's first sample */
     uint32_t rows;
     uint64_t *ids;
     uint8_t *valid;
@@ -98,8 +99,6 @@ struct stk_batch {
 
 /* A batch with room for `rows`; STK_ELIMIT: memory_limit is reached (for now). */
 int stk_batch_open(stk_batch **out, stk_batch_plan *c, uint32_t rows, stk_error *err);
-
-void stk_batch_ref(stk_batch *b); /* Thread: any. */
 
 /* A batch is whole: what its ragged outputs took is planned for the next ones.  Thread: any. */
 void stk_batch_settle(stk_batch *b);

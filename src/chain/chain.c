@@ -154,6 +154,38 @@ static int note_value_op(stk_chain *c, const stk_op *op, const stk_spec *before,
     return 0;
 }
 
+/* What like() needs of the output that it names. */
+static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
+{
+    const stk_chain *lead = c->leader;
+
+    if (!lead)
+        return stk_fail(err, STK_EINVAL,
+                        "like works in a loader, beside the output that it names");
+    while (lead->spec.kind == STK_KIND_IMAGE && lead->leader) { /* a mask follows what its leader follows */
+        c->leader_output = lead->leader_output;
+        lead = c->leader = lead->leader;
+    }
+    c->like = s->state;
+    c->keeps = lead->spec.kind != STK_KIND_IMAGE;
+    if (c->keeps && (c->spec.kind == STK_KIND_IMAGE || !lead->like || lead->like->points || lead->keeps))
+        return stk_fail(err, STK_EINVAL,
+                        "like names an output that is neither a picture nor boxes of one");
+    if (c->spec.kind == STK_KIND_VALUE) {
+        if (!c->keeps && lead->spec.views)
+            return stk_fail(err, STK_ENOTSUP, "like: numbers can't follow several views yet");
+        if (!c->like->points && c->spec.out == STK_OUT_DENSE)
+            return stk_fail(err, STK_EINVAL,
+                            "like drops boxes: rows need any number of them: shape=(-1, 4)");
+        return 0;
+    }
+    c->spec.views = lead->spec.views;
+    c->spec.width = lead->spec.width;
+    c->spec.height = lead->spec.height;
+    c->spec.out = lead->spec.width && lead->spec.height ? STK_OUT_DENSE : STK_OUT_LIST;
+    return 0;
+}
+
 static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_error *err)
 {
     const stk_codec *codec = stk_registry_find(c->registry, STK_PLUGIN_CODEC, call->name);
@@ -195,6 +227,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
         c->inexact = !stk_args_bool(args, "exact");
     if (rc == 0 && op)
         rc = note_value_op(c, op, &before, err);
+    if (rc == 0 && op && op->can & STK_OP_LIKE)
+        rc = note_like(c, s, err);
     if (rc == 0 && op && op->can & STK_OP_PACKS) {
         c->pack = s->state;
         c->raw = before;
@@ -206,6 +240,26 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
 }
 
 /* What a row looks like in memory, once all steps are known. */
+static void picture_shape(stk_spec *s)
+{
+    int64_t *shape = s->shape;
+    int64_t channels = s->mode ? 1 : 3;
+
+    s->ndim = s->mode == STK_MODE_INDEX ? 2 : 3;
+    if (s->views) {
+        s->ndim++;
+        *shape++ = s->views;
+    }
+    if (s->mode == STK_MODE_INDEX) {
+        shape[0] = s->height;
+        shape[1] = s->width;
+        return;
+    }
+    shape[0] = s->layout == STK_HWC ? s->height : channels;
+    shape[1] = s->layout == STK_HWC ? s->width : s->height;
+    shape[2] = s->layout == STK_HWC ? channels : s->width;
+}
+
 static int settle(stk_chain *c, const char *name, stk_error *err)
 {
     stk_spec *s = &c->spec;
@@ -227,12 +281,15 @@ static int settle(stk_chain *c, const char *name, stk_error *err)
     }
     if (s->kind == STK_KIND_IMAGE) {
         s->out = STK_OUT_DENSE;
-        s->ndim = 3;
+        s->ndim = s->mode == STK_MODE_INDEX ? 2 : 3;
+        if ((!s->width || !s->height) && s->views)
+            return stk_fail(err, STK_EINVAL,
+                            "output %s: views have one size: end with a crop or a resize to "
+                            "(height, width)",
+                            name);
         if (!s->width || !s->height)
             return 0;
-        s->shape[0] = s->layout == STK_HWC ? s->height : 3;
-        s->shape[1] = s->layout == STK_HWC ? s->width : s->height;
-        s->shape[2] = s->layout == STK_HWC ? 3 : s->width;
+        picture_shape(s);
     }
     for (uint32_t i = 0; i < s->ndim; i++)
         count *= (size_t)s->shape[i];
@@ -294,6 +351,9 @@ static int plan_chain(stk_chain *c, const stk_chain_head *head, const char *name
 {
     stk_expr *e = NULL;
     int rc = stk_expr_parse(&e, text, err);
+
+    c->leader = head ? head->leader : NULL;
+    c->leader_output = head ? head->leader_output : 0;
 
     if (rc == 0)
         rc = plan_begin(c, head, name, &e->call[0], err);

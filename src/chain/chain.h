@@ -8,6 +8,7 @@
 #include "chain/tokens.h"
 #include "codec/stored.h"
 #include "data/data.h"
+#include "op/like.h"
 
 #define STK_MAX_STEPS 33 /* the calls of an expression, and one that no one writes */
 #define STK_MAX_FROM 16
@@ -68,6 +69,10 @@ typedef struct stk_chain {
     uint64_t print;     /* of fields, steps, their arguments and versions */
     uint64_t old_print; /* what it was while pictures could be inexact, for one that was */
     int inexact;        /* exact=false is written, which means nothing any more */
+    const stk_like *like;           /* like(): what it says; NULL: none */
+    const struct stk_chain *leader; /* ... and the picture, or boxes, that it names */
+    uint32_t leader_output;
+    int keeps;          /* it follows boxes: an entry stays where its box stays */
     uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
 } stk_chain;
 
@@ -99,6 +104,8 @@ typedef struct stk_chain_head { /* what a chain begins with */
     /* The type of the field that c->from names, name NULL: no data set has one; NULL: all are bytes. */
     int (*type)(void *cookie, const stk_chain *c, stk_field_type *out, stk_error *err);
     void *cookie;
+    const struct stk_chain *leader; /* the output that its like() names, planned; or NULL */
+    uint32_t leader_output;
 } stk_chain_head;
 
 /* Compile `text` for the output `name`: of a field of samples, which is bytes or has a type. */

@@ -46,6 +46,20 @@ static void act(stk_draws *d, const stk_step *s, stk_rng *rng)
     d->n_actions += n;
 }
 
+/* An op that does not go together with those before it gets a pass of its own, over what they made. */
+static void draw_view(stk_draws *d, const stk_step *s, stk_rng *rng, stk_view *view)
+{
+    const stk_rng first = *rng;
+    const stk_view before = *view;
+
+    s->op->draw(s->state, rng, view);
+    if (!view->split)
+        return;
+    *view = before;
+    *rng = first;
+    s->op->draw(s->state, rng, open_view(d));
+}
+
 static void draw_step(stk_draws *d, const stk_step *s, stk_address *at)
 {
     uint64_t path = at->path;
@@ -59,7 +73,7 @@ static void draw_step(stk_draws *d, const stk_step *s, stk_address *at)
 
         if (s->opens || d->n_actions > d->from[d->n_views - 1])
             view = open_view(d);
-        s->op->draw(s->state, &rng, view);
+        draw_view(d, s, &rng, view);
     }
     if (s->op->can & STK_OP_ACT)
         act(d, s, &rng);
@@ -81,6 +95,8 @@ void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t si
 {
     stk_address here = *at;
 
+    here.view = 0; /* what stands before views is the same for all of them */
+
     out->n_views = 1;
     out->n_actions = 0;
     out->from[0] = 0;
@@ -89,8 +105,10 @@ void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t si
     for (uint32_t i = 0; i < c->n_steps; i++) {
         const stk_step *s = &c->step[i];
 
-        if (!s->op || !(s->op->can & (STK_OP_VIEW | STK_OP_ACT | STK_OP_CHOOSE)))
+        if (!s->op || !(s->op->can & (STK_OP_VIEW | STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEWS)))
             continue;
+        if (s->op->can & STK_OP_VIEWS)
+            here.view = at->view;
         here.path = stk_path(s->number);
         draw_step(out, s, &here);
         note(watch, at, s, stk_draws_last(out));

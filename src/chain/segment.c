@@ -10,6 +10,7 @@
 #include "base/registry.h"
 #include "kern/row_act.h"
 #include "kern/tile.h"
+#include "kern/warp.h"
 
 /* ---- plan ---- */
 
@@ -171,8 +172,13 @@ static int act(const run *r, uint32_t from, uint32_t to, stk_tile *t, stk_error 
     for (uint32_t i = from, n; i < to; i += n) {
         const stk_action *a = &r->d->action[i];
 
-        for (n = 0; i + n < to && a[n].code != STK_ACT_OWN; n++)
+        for (n = 0; i + n < to && a[n].code != STK_ACT_OWN && a[n].code != STK_ACT_WARP; n++)
             ;
+        if (!n && a->code == STK_ACT_WARP) {
+            STK_TRY(stk_warp_run(a, t, r->scratch, err));
+            n = 1;
+            continue;
+        }
         if (n) {
             STK_TRY(stk_tile_run(r->kern->tile, a, n, t, r->room, err));
             continue;

@@ -3,9 +3,10 @@
  *
  *     picture -> view -> tile -> actions -> view -> ... -> type, layout, row -> actions in the row
  *
- * Where a view begins is settled when the chain is planned: a crop, resize or mirror after an op that
- * changes pixels sees what that op made, as it would one after the other.  A chain that changes none has
- * one view, and its pass goes straight into the row (kern/sample.h). */
+ * A crop, resize or mirror after an op that changes pixels sees what that op made, as it would one
+ * after the other; so does one that does not go together with the geometry before it (stk_view.split),
+ * which can depend on the picture's size.  Else there is one view, and its pass goes straight into the
+ * row (kern/sample.h). */
 #ifndef STOKER_CHAIN_SEGMENT_H
 #define STOKER_CHAIN_SEGMENT_H
 

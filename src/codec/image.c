@@ -4,9 +4,20 @@
  * large as the picture. */
 #include "codec/codec.h"
 
+#include <string.h>
+
 static int image_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
+    const char *mode = stk_args_str(args, "mode");
+    stk_mode one = !mode                    ? STK_MODE_RGB
+                   : !strcmp(mode, "gray")  ? STK_MODE_GRAY
+                   : !strcmp(mode, "index") ? STK_MODE_INDEX
+                                            : STK_MODE_RGB;
+
     (void)state;
+    if (!mode || (one == STK_MODE_RGB && strcmp(mode, "rgb") != 0))
+        return stk_fail(err, STK_EINVAL, "image: mode is rgb, gray or index, not %s",
+                        mode ? mode : "a number");
     if (spec->kind != STK_KIND_BYTES || spec->out != STK_OUT_BYTES)
         return stk_fail(err, STK_EINVAL, "image reads a field's bytes: put it first");
     *spec = (stk_spec){ .kind = STK_KIND_IMAGE,
@@ -14,6 +25,7 @@ static int image_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
                         .dtype = STK_U8,
                         .layout = STK_CHW,
                         .exif = stk_args_bool(args, "exif"),
+                        .mode = one,
                         .mul = { 1, 1, 1 } };
     return 0;
 }
@@ -21,6 +33,7 @@ static int image_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
 static const stk_arg image_args[] = {
     { "exif", STK_ARG_BOOL, "false", "turn it upright by its EXIF orientation" },
     { "exact", STK_ARG_BOOL, "true", "the only way: false is taken, and warned of" },
+    { "mode", STK_ARG_NAME, "rgb", "rgb; gray: one channel; index: of a palette, for masks", 1 },
     { 0 },
 };
 

@@ -123,6 +123,9 @@ static int jpeg_decode(void *p, const stk_decode_request *ask, stk_scratch *scra
 
     if (!c->in.data)
         return stk_fail(err, STK_EINVAL, "decode() needs a header() that succeeded");
+    if (ask->index && (!c->ours || c->head.n_comps != 1))
+        return stk_fail(err, STK_ECORRUPT,
+                        "image(mode=index): a JPEG of colors has no indices: store PNG");
     if (!c->ours)
         return turbo_decode(c, ask, scratch, out, err);
     if (c->has_seek) {

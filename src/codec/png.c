@@ -263,15 +263,22 @@ static int check_end(png_ctx *c)
     return rc == SPNG_ECHUNK_CRC || no_memory ? rc : 0;
 }
 
-static int decode_area(png_ctx *c, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
-                       stk_error *err)
+static int decode_area(png_ctx *c, const stk_decode_request *ask, stk_scratch *scratch,
+                       stk_pixels *out, stk_error *err)
 {
+    const stk_rect *need = &ask->need;
+    int index = ask->index;
     size_t bits = (size_t)c->ihdr.bit_depth * channels_of(&c->ihdr);
     size_t row_bytes = (c->ihdr.width * bits + 7) / 8, kept;
     uint8_t *raw, *keep;
     int rc;
 
     STK_TRY(read_palette(c, err));
+    if (index && (channels_of(&c->ihdr) > 1 || c->ihdr.bit_depth > 8))
+        return stk_fail(err, STK_ECORRUPT,
+                        "image(mode=index): the PNG has no palette and is not gray of 8 bits");
+    for (unsigned v = 0; index && v < 256 && c->ihdr.color_type == SPNG_COLOR_TYPE_INDEXED; v++)
+        memset(c->palette[v], (int)v, 4);
     kept = c->ihdr.interlace_method ? need->h : 0;
     *out = (stk_pixels){ .area = *need,
                          .stride = ((size_t)need->w * 4 + ALIGN - 1) & ~(size_t)(ALIGN - 1) };
@@ -342,7 +349,7 @@ static int png_decode(void *p, const stk_decode_request *ask, stk_scratch *scrat
         return stk_fail(err, STK_EINVAL, "region %ux%u at (%u, %u) is not inside the %ux%u picture",
                         need->w, need->h, need->x, need->y, c->ihdr.width, c->ihdr.height);
     counting = scratch;
-    rc = decode_area(c, need, scratch, out, err);
+    rc = decode_area(c, ask, scratch, out, err);
     forget(c);
     counting = NULL;
     return rc;

@@ -50,7 +50,7 @@ static int read_all(struct vocab *v, stk_file *f, size_t *len, stk_error *err)
 {
     stk_file_info info;
 
-    STK_TRY(f->source->stat(f, &info, err));
+    STK_TRY(stk_file_stat(f, &info, err));
     if (info.size > MAX_FILE)
         return stk_fail(err, STK_ELIMIT, "vocab: %s has %" PRIu64 " bytes, at most %" PRIu64,
                         v->path, info.size, MAX_FILE);
@@ -69,7 +69,7 @@ static int read_file(struct vocab *v, size_t *len, stk_error *err)
 
     if (!source)
         return stk_fail(err, STK_EINVAL, "vocab: no source knows %s", v->path);
-    STK_TRY(stk_source_open(source, v->path, &f, err));
+    STK_TRY(stk_source_open(source, STK_URL(v->path, NULL), &f, err));
     rc = read_all(v, f, len, err);
     stk_file_close(&f);
     return rc;

@@ -163,6 +163,9 @@ static int webp_decode(void *p, const stk_decode_request *ask, stk_scratch *scra
 
     if (!c->in.data)
         return stk_fail(err, STK_EINVAL, "decode() needs a header() that succeeded");
+    if (ask->index)
+        return stk_fail(err, STK_ECORRUPT,
+                        "image(mode=index): a WebP has colors, not indices: store PNG");
     if (!need->w || !need->h || need->x >= c->width || need->w > c->width - need->x ||
         need->y >= c->height || need->h > c->height - need->y)
         return stk_fail(err, STK_EINVAL, "region %ux%u at (%u, %u) is not inside the %ux%u picture",

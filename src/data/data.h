@@ -2,7 +2,7 @@
 /* data.h - what a loader reads from: a table of functions that each kind of data fills in.
  *
  * Indexed shards (shard_data.h) and arrays (array/arrays.h) are kinds; a new kind is one file with a
- * stk_data_ops, and one line of the list in dataset/dataset.c that says which names it opens.  Nobody
+ * stk_data_ops, and one line of the list in dataset/dataset.c that says which names it opens.  No code
  * asks which kind a data set is: what differs is a function, or a flag of `can`.
  *
  * A row comes about in these steps, and only unpack() and the reader of fetch/ may take long:
@@ -104,7 +104,7 @@ typedef struct stk_data_ops {
     /* One row of a field, as many bytes as its type says; reads files instead of mapping them. */
     int (*read)(const stk_dataset *d, uint64_t sample, uint32_t field, void *into, stk_error *err);
 
-    /* ---- columns: one value per sample, a chunk per shard; NULL: there are none ---- */
+    /* ---- columns: one value per sample, a chunk per shard; NULL: fields are read for them ---- */
     /* The columns that are available: 0, 1, ...; NULL past the last. */
     const char *(*column)(const stk_dataset *d, uint32_t i, stk_chunk_type *type);
     /* STK_ENOTFOUND: it has no such column. */
@@ -121,6 +121,7 @@ struct stk_dataset { /* the first member of each kind */
     _Atomic uint32_t refs;
     _Atomic(struct stk_cache *) blocks; /* for ds[i] and columns; NULL: none yet */
     _Atomic(struct stk_request *) idle; /* for the next ds[i]; NULL: in use, or none yet */
+    stk_store *store; /* held; NULL: the process's own settings */
     stk_log log;
     char index_path[1280]; /* "": there is none, or it is in memory */
 };
@@ -134,7 +135,7 @@ static inline void stk_dataset_init(stk_dataset *ds, const stk_data_ops *ops, ui
 }
 
 /* Open a URL with the source of its scheme; errors carry its name. */
-int stk_url_open(const char *url, stk_file **out, stk_error *err);
+int stk_url_open(const stk_open_info *o, stk_file **out, stk_error *err);
 
 /* Open the file that a place of this shard names and check its size; *len: bytes of the range.
  * `root` (NULL: the shard's folder) is where the name is relative to. */

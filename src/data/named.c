@@ -115,13 +115,13 @@ int stk_named_open(const char *shard, const char *root, const stk_place *place, 
     if (place->suffix.data)
         STK_TRY(change_suffix(path, place->suffix, err));
     if (path[0] != '/')
-        rc = stk_url_open(path, out, err);
+        rc = stk_url_open(STK_URL(path, NULL), out, err);
     else if (stk_is_folder(shard))
-        rc = stk_source_local.open(path, out, err);
+        rc = stk_source_local.open(STK_URL(path, NULL), out, err);
     else
         rc = stk_local_open_below(path, len_root, out, err);
     if (rc == 0)
-        rc = (*out)->source->stat(*out, &info, err);
+        rc = stk_file_stat(*out, &info, err);
     if (rc == 0)
         rc = check_size(place, info.size, len, err);
     if (rc < 0) {

@@ -130,7 +130,7 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
 
     with.state = of(d)->state;
     STK_TRY((named ? format->find : format->locate)(&with, f, out, err));
-    if (!out->shared) /* formats unpack blocks only */
+    if (!format->unpack)
         out->unpacked = 0;
     return 0;
 }

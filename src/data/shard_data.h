@@ -51,7 +51,7 @@ static inline stk_shard_data *stk_shard_data_of(const stk_dataset *ds)
     return ds->can & STK_DATA_INDEXED ? (stk_shard_data *)(uintptr_t)ds : NULL;
 }
 
-/* Where the seek points of the data set with this index lie; "" for an index in memory. */
+/* Where the seek points of the data set with this index are stored; "" for an index in memory. */
 void stk_seek_path(const char *index_path, char *out, size_t size);
 
 #endif

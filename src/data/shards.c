@@ -46,16 +46,16 @@ struct stk_shards {
     _Atomic(lru *) lru;         /* n > cap; made at first use */
 };
 
-int stk_url_open(const char *url, stk_file **out, stk_error *err)
+int stk_url_open(const stk_open_info *o, stk_file **out, stk_error *err)
 {
-    const stk_source *s = stk_registry_source(url);
+    const stk_source *s = stk_registry_source(o->url);
     int rc;
 
     *out = NULL;
-    rc = s ? stk_source_open(s, url, out, err)
+    rc = s ? stk_source_open(s, o, out, err)
            : stk_fail(err, STK_ENOTSUP, "no source reads addresses like this one");
     if (rc < 0)
-        stk_error_at(err, url, STK_NO_OFFSET, (stk_bytes){ 0 });
+        stk_error_at(err, o->url, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
 }
 
@@ -112,10 +112,17 @@ const char *stk_shards_name(const stk_shards *s, uint64_t shard)
 static int open_checked(stk_shards *s, uint64_t shard, stk_file **out, int64_t *mtime_ns,
                         stk_error *err)
 {
+    stk_shard_info was;
     stk_file_info info;
     int rc;
 
-    STK_TRY(stk_url_open(s->names.name[shard], out, err));
+    STK_TRY(stk_index_shard(s->index, shard, &was, err));
+    STK_TRY(stk_url_open(&(stk_open_info){ .url = s->names.name[shard],
+                                           .etag = was.etag,
+                                           .size = was.size,
+                                           .mtime_ns = was.mtime_ns,
+                                           .store = s->names.store },
+                         out, err));
     rc = stk_index_check_file(s->index, shard, *out, mtime_ns, &info, err);
     if (rc < 0) {
         stk_file_close(out);

@@ -77,8 +77,8 @@ static void index_make(void)
 
         shard_write(i);
         shard_path(i, path, sizeof path);
-        assert_int_equal(stk_url_open(path, &file, &err), 0);
-        assert_int_equal(file->source->stat(file, &st, &err), 0);
+        assert_int_equal(stk_url_open(STK_URL(path, NULL), &file, &err), 0);
+        assert_int_equal(stk_file_stat(file, &st, &err), 0);
         assert_int_equal(stk_index_part_open(&p, &err), 0);
         assert_int_equal(stk_index_part_scan(p)->sample(stk_index_part_scan(p), (stk_bytes){ 0 }, 0,
                                                         &f, 1, &err),
@@ -304,7 +304,7 @@ static void wrong_list(void **state)
 
     assert_int_equal(stk_names_add(&names, "x", 1, &err), 0);
     assert_int_equal(stk_shards_open(&s, ix, &stk_format_tar, &names, &err), STK_EINVAL);
-    assert_int_equal(stk_url_open("gopher://x", &f, &err), STK_ENOTSUP);
+    assert_int_equal(stk_url_open(STK_URL("gopher://x", NULL), &f, &err), STK_ENOTSUP);
     assert_string_equal(err.shard, "gopher://x");
     for (uint64_t n = 1; n <= 2; n++) {
         assert_int_equal(stk_names_add(&names, "x", 1, &err), 0);

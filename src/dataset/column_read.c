@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/numeral.h"
 #include "fetch/request.h"
+#include "kern/convert.h"
 
 #define MAX_VALUE ((uint64_t)1 << 16) /* bytes of a field that is a value itself */
 #define MAX_JSON ((uint64_t)1 << 24)  /* bytes of a field that holds it */
@@ -22,6 +23,7 @@
 typedef struct target { /* a column in samples of one schema */
     int field;          /* -1: they have none */
     const char *path;   /* in its JSON; NULL: the field itself */
+    stk_dtype dtype;    /* of the field; 0: bytes */
 } target;
 
 typedef struct reading {
@@ -67,12 +69,32 @@ int stk_column_no_value(const stk_dataset *ds, const char *name, stk_error *err)
 
 /* ---- which field ---- */
 
-static target find_target(const stk_dataset *ds, uint32_t schema, const char *column)
+/* The type of a field; STK_EINVAL: its values are several numbers each. */
+static int find_type(const stk_dataset *ds, const char *name, stk_dtype *out, stk_error *err)
 {
-    target t = { ds->ops->find(ds, schema, column), NULL };
+    stk_field_type t;
+
+    *out = 0;
+    for (uint32_t i = 0; ds->ops->type(ds, i, &t); i++)
+        if (!strcmp(t.name, name)) {
+            *out = t.dtype;
+            return !t.ndim ? 0
+                           : stk_fail(err, STK_EINVAL,
+                                      "the field %.60s has several numbers for each sample: a column "
+                                      "has one",
+                                      name);
+        }
+    return 0;
+}
+
+static int find_target(const stk_dataset *ds, uint32_t schema, const char *column, target *out,
+                       stk_error *err)
+{
+    target t = { .field = ds->ops->find(ds, schema, column) };
     char name[256];
     size_t n = strlen(column);
 
+    snprintf(name, sizeof name, "%s", column); /* fits: stk_column_name_check() */
     while (t.field < 0) {
         while (n && column[n - 1] != '.')
             n--;
@@ -81,18 +103,20 @@ static target find_target(const stk_dataset *ds, uint32_t schema, const char *co
         n--;
         memcpy(name, column, n);
         name[n] = 0;
-        t = (target){ ds->ops->find(ds, schema, name), column + n + 1 };
+        t = (target){ ds->ops->find(ds, schema, name), column + n + 1, 0 };
     }
-    return t;
+    *out = t;
+    return t.field >= 0 ? find_type(ds, name, &out->dtype, err) : 0;
 }
 
-static void find_targets(reading *r, uint32_t schema)
+static int find_targets(reading *r, uint32_t schema, stk_error *err)
 {
     if (r->schema == schema)
-        return;
-    r->schema = schema;
+        return 0;
     for (uint32_t c = 0; c < r->job->n_columns; c++)
-        r->to[c] = find_target(r->job->data, schema, r->job->column[c]);
+        STK_TRY(find_target(r->job->data, schema, r->job->column[c], &r->to[c], err));
+    r->schema = schema;
+    return 0;
 }
 
 /* ---- its bytes ---- */
@@ -169,11 +193,44 @@ static int put_json(reading *r, stk_values *values, stk_bytes v, stk_error *err)
     return stk_values_add(values, STK_VALUE_QUOTED, (stk_bytes){ r->plain, len }, err);
 }
 
+/* A field that has a type: its number as text, which reads back as the same. */
+static int put_number(stk_values *values, stk_dtype dtype, stk_bytes in, stk_error *err)
+{
+    stk_convert_fn whole = stk_convert_c(dtype, STK_I64), wide = stk_convert_c(dtype, STK_F64);
+    char text[40];
+    int64_t i = 0;
+    double f = 0;
+    int n;
+
+    if (in.len != stk_dtype_size(dtype))
+        return stk_fail(err, STK_ECORRUPT, "its value has %zu bytes, a %s has %zu", in.len,
+                        stk_dtype_name(dtype), stk_dtype_size(dtype));
+    if (dtype == STK_I64)
+        memcpy(&i, in.data, sizeof i);
+    else if (whole)
+        whole(&i, in.data, 1);
+    else if (dtype == STK_F64)
+        memcpy(&f, in.data, sizeof f);
+    else if (wide)
+        wide(&f, in.data, 1);
+    else
+        return stk_fail(err, STK_ENOTSUP, "a column is not made of %s", stk_dtype_name(dtype));
+    n = dtype == STK_I64 || whole ? snprintf(text, sizeof text, "%" PRId64, i)
+                                  : snprintf(text, sizeof text, "%.17g", f);
+    return stk_values_add(values, STK_VALUE_BARE, (stk_bytes){ (const uint8_t *)text, (size_t)n },
+                          err);
+}
+
 static int put_value(reading *r, uint32_t c, stk_bytes in, stk_error *err)
 {
     stk_values *values = &r->values[c];
     stk_bytes v = stk_trimmed(in), whole;
 
+    if (r->to[c].dtype)
+        return in.data ? put_number(values, r->to[c].dtype, in, err)
+                       : stk_values_add(values, STK_VALUE_NULL, in, err);
+    if (!r->to[c].path && !(r->job->data->can & STK_DATA_INDEXED)) /* text is text in a table */
+        return stk_values_add(values, in.data ? STK_VALUE_QUOTED : STK_VALUE_NULL, in, err);
     if (!r->to[c].path || !v.len)
         return stk_values_add(values, v.len ? STK_VALUE_BARE : STK_VALUE_NULL, v, err);
     if (stk_json_find(in, r->to[c].path, &v, NULL) == 0)
@@ -187,7 +244,7 @@ static int read_sample(reading *r, const stk_entry *e, stk_error *err)
     stk_bytes bytes = { 0 };
     int have = -1;
 
-    find_targets(r, e->schema);
+    STK_TRY(find_targets(r, e->schema, err));
     for (uint32_t c = 0; c < r->job->n_columns; c++) {
         int k = r->to[c].field;
 

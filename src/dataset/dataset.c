@@ -6,6 +6,7 @@
  * thread, by the reader of fetch/.  It works in a forked child and from several threads: they share
  * the open files, and in one process the blocks that were unpacked last. */
 #include <stoker/dataset.h>
+#include <stoker/store.h>
 #include <stoker/tools.h>
 
 #include <stdio.h>
@@ -114,7 +115,8 @@ static int open_shards(stk_dataset **out, const char *const *urls, size_t n,
                       .progress = o->progress,
                       .progress_cookie = o->progress_cookie,
                       .classes_fixed = o->n_classes > 0,
-                      .grow = o->reindex == STK_YES };
+                      .grow = o->reindex == STK_YES,
+                      .names = { .store = o->store } };
     int rc = stk_indexer_open(&x, urls, n, err);
 
     if (rc == 0)
@@ -136,14 +138,19 @@ static const struct kind {
 int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
                      const stk_dataset_options *opt, stk_error *err)
 {
+    const struct kind *kind = kinds, *end = kinds + sizeof kinds / sizeof *kinds;
     stk_dataset_options o;
+    int rc;
 
     *out = NULL;
     stk_options_take(&o, sizeof o, opt);
-    for (size_t i = 0; !o.format && i < sizeof kinds / sizeof *kinds; i++)
-        if (kinds[i].meant(urls, n, &o))
-            return kinds[i].open(out, urls, n, &o, err);
-    return open_shards(out, urls, n, &o, err); /* a format is one of shards */
+    while (kind < end && (o.format || !kind->meant(urls, n, &o)))
+        kind++;
+    rc = kind < end ? kind->open(out, urls, n, &o, err)
+                    : open_shards(out, urls, n, &o, err); /* a format is one of shards */
+    if (rc == 0)
+        (*out)->store = stk_store_ref(o.store);
+    return rc;
 }
 
 stk_dataset *stk_dataset_ref(stk_dataset *ds)
@@ -155,12 +162,15 @@ stk_dataset *stk_dataset_ref(stk_dataset *ds)
 void stk_dataset_unref(stk_dataset **ds)
 {
     stk_dataset *d = *ds;
+    stk_store *store;
 
     *ds = NULL;
     if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1)
         return;
+    store = d->store;
     stk_dataset_rest(d);
     d->ops->close(d);
+    stk_store_unref(&store); /* its files are closed */
 }
 
 uint64_t stk_dataset_len(const stk_dataset *ds)
@@ -358,7 +368,10 @@ int stk_dataset_look(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *e
     int rc = 0;
 
     *out = NULL;
-    STK_TRY(stk_needs_index(ds, "looking", err));
+    if (ds->can & STK_DATA_IMMEDIATE)
+        return stk_needs_index(ds, "looking", err);
+    if (!(ds->can & STK_DATA_INDEXED)) /* sizes are known once the row is read */
+        return stk_dataset_read(ds, i, out, err);
     STK_TRY(ds->ops->entry(ds, i, &e, err));
     STK_TRY(sample_new(ds, &e, 0, out, &bytes, err));
     for (uint32_t k = 0; rc == 0 && k < e.n_fields; k++) {
@@ -427,6 +440,7 @@ static int index_jpegs(stk_seek_build *b, const char *const *urls, size_t n,
     stk_dataset_options d = { .size = sizeof d,
                               .cache_dir = o->cache_dir,
                               .format = o->format,
+                              .store = o->store,
                               .log = o->log,
                               .log_cookie = o->log_cookie };
     stk_dataset *ds = NULL;
@@ -545,9 +559,12 @@ int stk_index_build(const char *const *urls, size_t n, const stk_index_options *
     x.log = (stk_log){ o.log, o.log_cookie };
     x.progress = o.progress;
     x.progress_cookie = o.progress_cookie;
+    x.names.store = o.store;
     rc = stk_indexer_repair(&x, urls, n, err);
     if (rc == 0 && o.jpeg == STK_YES)
         rc = index_jpegs(&jpegs, urls, n, &o, err);
+    if (rc == 0 && (x.built || jpegs.built))
+        stk_indexer_publish(&x);
     if (rc == 0 && report)
         rc = report_fill(&x, &jpegs, report, err);
     stk_indexer_fini(&x);

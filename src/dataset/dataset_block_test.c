@@ -33,7 +33,7 @@ static int rot_locate(const stk_entry *e, const stk_field *field, stk_place *out
                         .len = 16,
                         .block = field->offset,
                         .shared = field->name[0] != 'r',
-                        .unpacked = 16 };
+                        .unpacked = field->name[0] != 'r' ? 16 : 0 };
     return 0;
 }
 

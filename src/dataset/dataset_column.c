@@ -31,11 +31,36 @@ static stk_column_type shown_type(stk_chunk_type t)
                                 : STK_COLUMN_F64; /* without any value: all NaN */
 }
 
+static int is_float(stk_dtype t)
+{
+    return t == STK_F16 || t == STK_BF16 || t == STK_F32 || t == STK_F64;
+}
+
+/* Where nothing is kept of columns, fields that are numbers are. */
+static const char *number_field(const stk_dataset *ds, uint32_t i, stk_column_type *type)
+{
+    stk_field_type t;
+
+    for (uint32_t k = 0; ds->ops->type(ds, k, &t); k++) {
+        if (!t.dtype || t.ndim || i--)
+            continue;
+        if (type)
+            *type = is_float(t.dtype) ? STK_COLUMN_F64 : STK_COLUMN_I64;
+        return t.name;
+    }
+    return NULL;
+}
+
 const char *stk_dataset_column(const stk_dataset *ds, uint32_t i, stk_column_type *type)
 {
     stk_chunk_type t;
-    const char *name = ds->ops->column ? ds->ops->column(ds, i, &t) : NULL;
+    const char *name;
 
+    if (ds->can & STK_DATA_IMMEDIATE)
+        return NULL;
+    if (!ds->ops->column)
+        return number_field(ds, i, type);
+    name = ds->ops->column(ds, i, &t);
     if (name && type)
         *type = shown_type(t);
     return name;
@@ -118,9 +143,9 @@ static int take(stk_column *col, const char *name, const stk_column_options *opt
     stk_chunk none;
 
     STK_TRY(stk_column_name_check(name, err));
-    if (is_known(ds, name))
+    if (ds->ops->chunk && is_known(ds, name))
         return take_known(col, name, err);
-    if (opt->read == STK_YES)
+    if (opt->read == STK_YES || !ds->ops->chunk)
         return take_read(col, name, opt, err);
     return ds->ops->chunk(ds, name, 0, &none, err); /* says what to do */
 }
@@ -160,7 +185,7 @@ int stk_column_open(stk_column **out, stk_dataset *ds, const char *name,
     int rc;
 
     *out = NULL;
-    if (!ds->ops->chunk)
+    if (ds->can & STK_DATA_IMMEDIATE)
         return stk_needs_index(ds, "a column", err);
     col = STK_NEW(stk_column);
     if (!col)

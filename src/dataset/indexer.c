@@ -63,7 +63,7 @@ static int names_check(const stk_indexer *x, stk_error *err)
 
 static int names_resolve(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
-    stk_names found = { 0 };
+    stk_names found = { .store = x->names.store };
     int rc = stk_urls_expand(urls, n, &found, err);
 
     for (size_t i = 0; rc == 0 && i < found.n; i++)
@@ -96,11 +96,12 @@ static int same_list(const stk_indexer *x, const stk_index *ix)
 
 /* touched: only its mtime is another one.  Then a look at samples of its content has to do: all of
  * its members are compared when it is first read. */
-static int check_shard(const stk_index *ix, uint64_t i, const char *name, int touched,
+static int check_shard(const stk_indexer *x, const stk_index *ix, uint64_t i, int touched,
                        stk_error *err)
 {
+    const char *name = x->names.name[i];
     stk_file *f = NULL;
-    int rc = stk_url_open(name, &f, err);
+    int rc = stk_url_open(STK_URL(name, x->names.store), &f, err);
 
     if (rc == 0)
         rc = touched ? stk_index_same_content(ix, i, f, err)
@@ -131,8 +132,11 @@ static int check_shards(const stk_indexer *x, const stk_index *ix, stk_error *er
         struct stat st;
         int seen = name[0] == '/' && stat(name, &st) == 0, other = 0;
 
-        if (name[0] != '/')
+        if (name[0] != '/') { /* reads compare the version; only a thorough look asks for it */
+            if (x->thorough)
+                STK_TRY(check_shard(x, ix, i, 0, err));
             continue;
+        }
         STK_TRY(stk_index_shard(ix, i, &was, err));
         if (seen && (uint64_t)st.st_size == was.size && !stk_is_folder(name)) {
             int64_t mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
@@ -145,7 +149,7 @@ static int check_shards(const stk_indexer *x, const stk_index *ix, stk_error *er
             if (touched++ >= SETTLE_AT_OPEN)
                 continue;
         }
-        STK_TRY(check_shard(ix, i, name, other, err));
+        STK_TRY(check_shard(x, ix, i, other, err));
     }
     if (touched)
         stk_log_line(&x->log, STK_LOG_INFO,
@@ -163,7 +167,7 @@ static int only_added(const stk_indexer *x, const stk_index *ix)
     for (size_t i = 0; same && i < x->names.n; i++) {
         stk_file *f = NULL;
 
-        same = stk_url_open(x->names.name[i], &f, NULL) == 0 &&
+        same = stk_url_open(STK_URL(x->names.name[i], x->names.store), &f, NULL) == 0 &&
                (stk_index_check_file(ix, i, f, NULL, NULL, NULL) == 0 ||
                 stk_index_only_added(ix, i, f));
         stk_file_close(&f);
@@ -299,6 +303,8 @@ static int build_at(stk_indexer *x, const char *path, int mend, stk_error *err)
         return STK_END;
     }
     rc = x->force ? STK_END : look(x, err);
+    if (rc == STK_END && !x->force && path == x->home.cache && stk_indexer_fetch(x) == 0)
+        rc = look(x, err);
     if (may_build(rc, mend)) {
         stk_atomic_sweep_like(path);
         rc = stk_indexer_build(x, path, err);

@@ -49,6 +49,11 @@ int stk_indexer_build(stk_indexer *x, const char *path, stk_error *err);
 /* A writer for x's shards; x->sys says why it can't be had. */
 int stk_indexer_writer(stk_indexer *x, const char *path, stk_index_writer **out, stk_error *err);
 
+/* indexer_publish.c: take the index that is beside remote shards into the cache.  0, or STK_END: there
+ * is none. */
+int stk_indexer_fetch(stk_indexer *x);
+void stk_indexer_publish(const stk_indexer *x); /* put it there; where that fails it is logged */
+
 /* indexer_columns.c: 1: x->index lacks columns that are wanted; 0: it has them. */
 int stk_indexer_lacks_columns(stk_indexer *x, stk_error *err);
 /* Write x->index again with them to `path` (NULL: memory) and open that instead. */

@@ -207,7 +207,7 @@ static int old_same_content(const build *b, const old_index *o, uint64_t from, c
 
     if (b->old_trusted && !stk_is_folder(name))
         return 1;
-    same = stk_url_open(name, &f, NULL) == 0 &&
+    same = stk_url_open(STK_URL(name, b->x->names.store), &f, NULL) == 0 &&
            (stk_is_folder(name) ? stk_index_check_file(o->index, from, f, NULL, NULL, NULL)
                                 : stk_index_same_content(o->index, from, f, NULL)) == 0;
     stk_file_close(&f);
@@ -248,8 +248,8 @@ static int survey_shard(void *cookie, uint64_t i, stk_error *err)
     stk_file *f = NULL;
     int rc;
 
-    STK_TRY(stk_url_open(b->x->names.name[i], &f, err));
-    rc = f->source->stat(f, &b->info[i], err);
+    STK_TRY(stk_url_open(STK_URL(b->x->names.name[i], b->x->names.store), &f, err));
+    rc = stk_file_stat(f, &b->info[i], err);
     stk_file_close(&f);
     if (rc < 0)
         stk_error_at(err, b->x->names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
@@ -259,7 +259,7 @@ static int survey_shard(void *cookie, uint64_t i, stk_error *err)
 /* What must be the same after the scan; of a directory, also those in it. */
 static int state_of(stk_file *f, stk_file_info *out, stk_error *err)
 {
-    return stk_folder_path(f) ? stk_folder_state(f, out, err) : f->source->stat(f, out, err);
+    return stk_folder_path(f) ? stk_folder_state(f, out, err) : stk_file_stat(f, out, err);
 }
 
 static int scan_file(build *b, uint64_t i, stk_file *f, stk_index_part *part, stk_shard_info *info,
@@ -312,7 +312,7 @@ static int index_shard(void *cookie, uint64_t i, stk_error *err)
         advance(&p, info.size);
         return rc;
     }
-    rc = stk_url_open(name, &f, err);
+    rc = stk_url_open(STK_URL(name, b->x->names.store), &f, err);
     if (rc == 0)
         rc = stk_index_part_open(&part, err);
     if (rc == 0)
@@ -349,7 +349,7 @@ static int format_by_probe(stk_indexer *x, uint64_t size, stk_error *err)
     stk_file *file = NULL;
     int rc, sure = 0;
 
-    STK_TRY(stk_url_open(name, &file, err));
+    STK_TRY(stk_url_open(STK_URL(name, x->names.store), &file, err));
     rc = len ? stk_file_read(file, 0, head, len, err) : 0;
     stk_file_close(&file);
     for (size_t i = 0; rc == 0 && (f = stk_registry_get(NULL, STK_PLUGIN_FORMAT, i)); i++) {

@@ -152,7 +152,7 @@ static int data_open(adding *a, stk_error *err)
 {
     const stk_indexer *x = a->x;
     stk_format_data in = { (const char *const *)x->names.name, x->names.n, NULL, 0 };
-    stk_names names = { 0 };
+    stk_names names = { .store = x->names.store };
     int rc = 0;
 
     stk_shard_data_init(&a->data, x->format);

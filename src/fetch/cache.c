@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/lock.h"
 
 #define BUCKETS 4096
 
@@ -24,7 +25,7 @@ struct stk_block {
     uint32_t users;           /* cache lock */
     stk_block *chain;         /* cache lock */
     stk_block *older, *newer; /* cache lock: the list of idle blocks */
-    pthread_mutex_t lock;
+    stk_mutex lock;
     enum state state;    /* lock */
     stk_waiter *waiters; /* lock */
     stk_io io;
@@ -38,7 +39,7 @@ struct stk_block {
 
 struct stk_cache {
     pid_t pid; /* that made it */
-    pthread_mutex_t lock;
+    stk_mutex lock;
     stk_account *account;
     _Atomic uint64_t held;      /* bytes of all blocks */
     uint64_t bound, idle_bytes; /* lock */
@@ -53,7 +54,7 @@ int stk_cache_open(stk_cache **out, uint64_t bound, stk_account *account, stk_er
     *out = c;
     if (!c)
         return stk_fail_nomem(err, sizeof *c);
-    pthread_mutex_init(&c->lock, NULL);
+    stk_mutex_init(&c->lock);
     c->account = account;
     c->bound = bound;
     c->pid = getpid();
@@ -122,7 +123,7 @@ static void block_free(stk_block *b)
 {
     drop_raw(b);
     drop_unpacked(b);
-    pthread_mutex_destroy(&b->lock);
+    stk_mutex_destroy(&b->lock);
     stk_free(b);
 }
 
@@ -137,7 +138,7 @@ void stk_cache_close(stk_cache **c)
             (*c)->bucket[i] = b->chain;
             block_free(b);
         }
-    pthread_mutex_destroy(&(*c)->lock);
+    stk_mutex_destroy(&(*c)->lock);
     stk_free(*c);
     *c = NULL;
 }
@@ -173,7 +174,7 @@ static int block_new(stk_block **out, stk_cache *c, const stk_dataset *data, uin
         return stk_fail_nomem(err, place->len);
     }
     atomic_fetch_add_explicit(&c->held, bytes, memory_order_relaxed);
-    pthread_mutex_init(&b->lock, NULL);
+    stk_mutex_init(&b->lock);
     b->data = data;
     b->shard = shard;
     b->place = *place;
@@ -185,7 +186,7 @@ static int block_new(stk_block **out, stk_cache *c, const stk_dataset *data, uin
     return 0;
 }
 
-static void unlist_locked(stk_cache *c, stk_block *b)
+static void unlist_locked(stk_cache *c, stk_block *b) STK_REQUIRES(c->lock)
 {
     *(b->older ? &b->older->newer : &c->oldest) = b->newer;
     *(b->newer ? &b->newer->older : &c->newest) = b->older;
@@ -193,7 +194,7 @@ static void unlist_locked(stk_cache *c, stk_block *b)
     c->idle_bytes -= block_bytes(b);
 }
 
-static void list_locked(stk_cache *c, stk_block *b)
+static void list_locked(stk_cache *c, stk_block *b) STK_REQUIRES(c->lock)
 {
     b->older = c->newest;
     *(c->newest ? &c->newest->newer : &c->oldest) = b;
@@ -207,7 +208,7 @@ int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const s
     stk_block **head, *b;
     int rc = 0;
 
-    pthread_mutex_lock(&c->lock);
+    stk_mutex_lock(&c->lock);
     head = slot_of(c, data, shard, place->block);
     for (b = *head; b; b = b->chain)
         if (b->data == data && b->shard == shard && b->place.block == place->block)
@@ -221,12 +222,12 @@ int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const s
     }
     if (b && b->users++ == 0 && (b->older || b->newer || c->oldest == b))
         unlist_locked(c, b);
-    pthread_mutex_unlock(&c->lock);
+    stk_mutex_unlock(&c->lock);
     *out = b;
     return rc;
 }
 
-static void forget_locked(stk_cache *c, stk_block *b)
+static void forget_locked(stk_cache *c, stk_block *b) STK_REQUIRES(c->lock)
 {
     stk_block **p = slot_of(c, b->data, b->shard, b->place.block);
 
@@ -236,7 +237,7 @@ static void forget_locked(stk_cache *c, stk_block *b)
     block_free(b);
 }
 
-static int shrink_locked(stk_cache *c, uint64_t bound)
+static int shrink_locked(stk_cache *c, uint64_t bound) STK_REQUIRES(c->lock)
 {
     int any = 0;
 
@@ -253,15 +254,15 @@ int stk_cache_trim(stk_cache *c)
 {
     int any;
 
-    pthread_mutex_lock(&c->lock);
+    stk_mutex_lock(&c->lock);
     any = shrink_locked(c, 0);
-    pthread_mutex_unlock(&c->lock);
+    stk_mutex_unlock(&c->lock);
     return any;
 }
 
 void stk_block_put(stk_cache *c, stk_block *b)
 {
-    pthread_mutex_lock(&c->lock);
+    stk_mutex_lock(&c->lock);
     if (--b->users == 0) { /* no one else can touch its state now */
         if (b->state == FAILED || b->state == NEW)
             forget_locked(c, b);
@@ -269,14 +270,14 @@ void stk_block_put(stk_cache *c, stk_block *b)
             list_locked(c, b);
     }
     shrink_locked(c, c->bound);
-    pthread_mutex_unlock(&c->lock);
+    stk_mutex_unlock(&c->lock);
 }
 
 stk_block_need stk_block_want(stk_block *b, stk_waiter *w)
 {
     stk_block_need need = STK_BLOCK_HERE;
 
-    pthread_mutex_lock(&b->lock);
+    stk_mutex_lock(&b->lock);
     if (b->state == NEW) {
         b->state = READING;
         need = STK_BLOCK_YOURS;
@@ -285,7 +286,7 @@ stk_block_need stk_block_want(stk_block *b, stk_waiter *w)
         b->waiters = w;
         need = STK_BLOCK_COMING;
     }
-    pthread_mutex_unlock(&b->lock);
+    stk_mutex_unlock(&b->lock);
     return need;
 }
 
@@ -312,11 +313,11 @@ static void settle(stk_block *b, enum state state)
 {
     stk_waiter *w, *next;
 
-    pthread_mutex_lock(&b->lock);
+    stk_mutex_lock(&b->lock);
     b->state = state;
     w = b->waiters;
     b->waiters = NULL;
-    pthread_mutex_unlock(&b->lock);
+    stk_mutex_unlock(&b->lock);
     for (; w; w = next) {
         next = w->next;
         w->arrived(w);
@@ -356,7 +357,7 @@ int stk_block_open(stk_block *b, stk_waiter *w, stk_bytes *out, stk_error *err)
 {
     enum state was;
 
-    pthread_mutex_lock(&b->lock);
+    stk_mutex_lock(&b->lock);
     was = b->state;
     if (was == RAW)
         b->state = UNPACKING;
@@ -364,7 +365,7 @@ int stk_block_open(stk_block *b, stk_waiter *w, stk_bytes *out, stk_error *err)
         w->next = b->waiters;
         b->waiters = w;
     }
-    pthread_mutex_unlock(&b->lock);
+    stk_mutex_unlock(&b->lock);
     if (was == UNPACKING)
         return STK_PENDING;
     if (was == RAW)

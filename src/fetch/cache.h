@@ -8,8 +8,6 @@
 #ifndef STOKER_CACHE_H
 #define STOKER_CACHE_H
 
-#include <pthread.h>
-
 #include "base/account.h"
 #include "data/data.h"
 

@@ -383,6 +383,11 @@ static int count_down(stk_request *r)
     return atomic_fetch_sub_explicit(&r->pending, 1, memory_order_acq_rel) == 1;
 }
 
+static int may_retry(const stk_io *io)
+{
+    return io->rc == STK_EIO && !(io->file->source->can & STK_SOURCE_RETRIES);
+}
+
 /* One more try for a read of this request?  Which one that is, from 1; 0: no more. */
 static uint32_t try_again(stk_request *r)
 {
@@ -435,7 +440,7 @@ static int submit(stk_request *r, stk_io *io)
         landed(r);
         if (rc < 0)
             io->rc = rc;
-        failed = io->rc == STK_EIO ? try_again(r) : 0;
+        failed = may_retry(io) ? try_again(r) : 0;
         if (wait_to_retry(r, io, failed))
             return STK_PENDING;
     } while (failed);
@@ -450,7 +455,7 @@ static int through(stk_request *r, stk_io *io)
     if (!io->file->source->submit)
         return 1;
     landed(r);
-    failed = io->rc == STK_EIO ? try_again(r) : 0;
+    failed = may_retry(io) ? try_again(r) : 0;
     if (!failed)
         return 1;
     return !wait_to_retry(r, io, failed) && submit(r, io) != STK_PENDING;

@@ -30,6 +30,8 @@ typedef struct stk_wanted { /* one field */
     stk_bytes hint; /* the engine's: what the index keeps of it for decoders; or none */
     int learn;      /* the engine's: a hint is worth finding */
     int direct;     /* the engine's: it is read to where it is wanted */
+    uint32_t width, height; /* the engine's: of the picture that it is, upright; for followers */
+    unsigned turn;          /* ... and EXIF's turn of it */
     const stk_codec *unpack; /* the engine's: what it goes through before its chain; or NULL */
 } stk_wanted;
 

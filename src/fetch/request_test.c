@@ -34,17 +34,17 @@ static struct {
 
 static const stk_source unit;
 
-static int unit_open(const char *url, stk_file **out, stk_error *err)
+static int unit_open(const stk_open_info *o, stk_file **out, stk_error *err)
 {
     *out = STK_NEW(stk_file);
-    (void)url;
+    (void)o;
     if (!*out)
         return stk_fail(err, STK_ENOMEM, "no memory");
     (*out)->source = &unit;
     return 0;
 }
 
-static int unit_stat(stk_file *f, stk_file_info *out, stk_error *err)
+static int unit_ready(stk_file *f, int wait, stk_file_info *out, stk_error *err)
 {
     (void)f;
     (void)err;
@@ -90,7 +90,7 @@ static const stk_source unit = { .abi = STK_PLUGIN_ABI,
                                  .help = "told how to behave",
                                  .scheme = "unit",
                                  .open = unit_open,
-                                 .stat = unit_stat,
+                                 .ready = unit_ready,
                                  .read = unit_read,
                                  .try_read = unit_try,
                                  .close = unit_close };

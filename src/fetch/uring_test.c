@@ -46,7 +46,7 @@ static int setup(void **state)
         content[i] = (uint8_t)(i * 2654435761u >> 13);
     if (write(fd, content, SIZE) != SIZE || fsync(fd) || close(fd))
         return -1;
-    return stk_source_local.open(path, &file, &err);
+    return stk_source_local.open(STK_URL(path, NULL), &file, &err);
 }
 
 static int teardown(void **state)
@@ -273,7 +273,7 @@ static void bad_descriptor(void **state)
 
     (void)state;
     ring_open(&r, 2);
-    assert_int_equal(stk_source_local.open(path, &bad, &err), 0);
+    assert_int_equal(stk_source_local.open(STK_URL(path, NULL), &bad, &err), 0);
     dup2(null, stk_file_fd(bad));
     io = make_io(&r, 0, sizeof a, a);
     io.file = bad;
@@ -302,7 +302,7 @@ static void failure_that_passes(void **state)
 
     (void)state;
     ring_open(&r, 2);
-    assert_int_equal(stk_source_local.open(path, &bad, &err), 0);
+    assert_int_equal(stk_source_local.open(STK_URL(path, NULL), &bad, &err), 0);
     dup2(null, stk_file_fd(bad));
     io = make_io(&r, 77, sizeof dst, dst);
     io.file = bad;

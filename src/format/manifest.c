@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manifest.c - a list of files as a data set: CSV with a header line, or JSON lines.
+/* manifest.c - CSV with a header line, or JSON lines: a list of files, or the data themselves.
  *
- * Column `path` names a file, `offset` and `length` (both may be missing) a range of it; every
+ * Without a column `path` every line is a sample and its cells or members are fields, which stay in the
+ * file: a field is the range of the cell or value, and unpack() takes quotes and escapes away.  Its
+ * key is its number, and nothing comes after that.
+ *
+ * With one it is a manifest.  Column `path` names a file, `offset` and `length` (both may be missing) a range of it; every
  * other column is a field of its own.  All texts go into the index, after the sample's key and a
  * NUL, so that a path is known before anything is read: key, NUL, 0 or 1, with 1 the range as
  * two numbers of 8 bytes, then the texts.  A field's offset, less the sample's, is its place in
  * there.  Which file a path means is found out when it is opened: see `open` in a chain. */
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -25,10 +30,13 @@ typedef struct column {
 typedef struct manifest {
     stk_scan *scan;
     int json;
-    uint64_t line;     /* of the record available */
-    stk_cells header;  /* CSV: the names */
-    stk_cells cells;   /* CSV: the values */
-    uint8_t *unquoted; /* JSON: the record's texts */
+    int data;      /* there is no column `path`: the lines are the data */
+    uint64_t line; /* of the record available */
+    uint64_t samples;
+    int seen, has_path; /* JSON: a record; one with a path */
+    stk_cells header;   /* CSV: the names */
+    stk_cells cells;    /* CSV: the values */
+    uint8_t *unquoted;  /* JSON: the record's texts */
     size_t unquoted_cap, unquoted_len;
     column *column;
     uint32_t n, cap;
@@ -125,6 +133,25 @@ static int fields_reserve(manifest *m, stk_error *err)
     return 0;
 }
 
+/* The columns are ranges of the record, which is at `offset` of the file and begins at `from`. */
+static int report_line(manifest *m, const uint8_t *from, uint64_t offset, stk_error *err)
+{
+    char key[24];
+    int len = snprintf(key, sizeof key, "%" PRIu64, m->samples++);
+    uint32_t n = 0;
+
+    STK_TRY(fields_reserve(m, err));
+    for (uint32_t i = 0; i < m->n; i++) {
+        const column *c = &m->column[i];
+
+        if (c->value.data && c->name.len)
+            m->field[n++] = (stk_field){ (const char *)c->name.data, c->name.len,
+                                         offset + (uint64_t)(c->value.data - from), c->value.len };
+    }
+    return m->scan->sample(m->scan, (stk_bytes){ (uint8_t *)key, (size_t)len }, offset, m->field, n,
+                           err);
+}
+
 /* The columns available are a sample that is at `offset` of the manifest. */
 static int report(manifest *m, uint64_t offset, stk_error *err)
 {
@@ -177,11 +204,30 @@ static int csv_header(manifest *m, stk_error *err)
     for (uint32_t i = 0; i < m->header.n; i++)
         STK_TRY(add_column(m, stk_cells_at(&m->header, i), (stk_bytes){ 0 }, err));
     STK_TRY(check_names(m, err));
-    if (!find_column(m, "path"))
-        return stk_fail(err, STK_ECORRUPT,
-                        "the header line has no column \"path\": the first line of a manifest "
-                        "names its columns");
+    m->data = !find_column(m, "path");
     return 0;
+}
+
+/* The cells of a record that was read, as ranges of it.  Cells in quotes begin with the comma or line's end
+ * before them, which tells unpack() what they are: there is one, since a header line comes first. */
+static void raw_cells(manifest *m, stk_bytes in)
+{
+    const uint8_t *p = in.data, *end = in.data + in.len;
+
+    end -= end > p && end[-1] == '\n';
+    end -= end > p && end[-1] == '\r';
+    for (uint32_t i = 0; i < m->n; i++) {
+        const uint8_t *from = p;
+        int quoted = p < end && *p == '"';
+
+        if (quoted)
+            for (p++; p < end && (*p != '"' || (p + 1 < end && p[1] == '"')); p++)
+                p += *p == '"';
+        while (p < end && *p != ',')
+            p++;
+        m->column[i].value = (stk_bytes){ from - quoted, (size_t)(p - from) + (size_t)quoted };
+        p += p < end;
+    }
 }
 
 /* The record at the beginning of `in`.  *used 0 and STK_PENDING: more of the file is needed. */
@@ -199,9 +245,11 @@ static int csv_take(manifest *m, stk_bytes in, int last, uint64_t offset, size_t
     else if (to->n) {
         if (to->n != m->n)
             return stk_fail(err, STK_ECORRUPT, "%u cells, the header line has %u", to->n, m->n);
-        for (uint32_t i = 0; i < m->n; i++)
+        if (m->data)
+            raw_cells(m, (stk_bytes){ in.data, *used });
+        for (uint32_t i = 0; i < m->n && !m->data; i++)
             m->column[i].value = stk_cells_at(to, i);
-        STK_TRY(report(m, offset, err));
+        STK_TRY(m->data ? report_line(m, in.data, offset, err) : report(m, offset, err));
     }
     m->line += lines;
     return 0;
@@ -226,11 +274,22 @@ static int json_member(void *cookie, stk_bytes key, stk_bytes value, stk_error *
     stk_bytes name;
 
     STK_TRY(unquote(m, key, &name, err));
+    m->has_path |= is(name, "path");
+    if (m->data)
+        return value.data[0] == 'n' ? 0 : add_column(m, name, value, err);
     if (value.data[0] == '"')
         STK_TRY(unquote(m, value, &value, err));
     else if (value.data[0] == 'n')
         return 0; /* null: it is not there */
     return add_column(m, name, value, err);
+}
+
+static int json_columns(manifest *m, stk_bytes line, stk_error *err)
+{
+    m->n = 0;
+    m->unquoted_len = 0;
+    STK_TRY(stk_json_members(line, json_member, m, err));
+    return check_names(m, err);
 }
 
 static int json_take(manifest *m, stk_bytes in, int last, uint64_t offset, size_t *used,
@@ -253,11 +312,13 @@ static int json_take(manifest *m, stk_bytes in, int last, uint64_t offset, size_
                 return stk_fail_nomem(err, 2 * line.len);
             m->unquoted_cap = 2 * line.len;
         }
-        m->n = 0;
-        m->unquoted_len = 0;
-        STK_TRY(stk_json_members(line, json_member, m, err));
-        STK_TRY(check_names(m, err));
-        STK_TRY(report(m, offset, err));
+        STK_TRY(json_columns(m, line, err));
+        if (!m->seen && !m->has_path) { /* the first record decides */
+            m->data = 1;
+            STK_TRY(json_columns(m, line, err));
+        }
+        m->seen = 1;
+        STK_TRY(m->data ? report_line(m, in.data, offset, err) : report(m, offset, err));
     }
     m->line++;
     return 0;
@@ -398,11 +459,48 @@ static int text_of(const stk_entry *e, const stk_field *field, stk_bytes *out, s
     return 0;
 }
 
+/* Is the sample a line of data?  A manifest's has a NUL after its key. */
+static int is_line(const stk_entry *e)
+{
+    return !e->key.len || !memchr(e->key.data, 0, e->key.len);
+}
+
 static int manifest_locate(const stk_entry *e, const stk_field *field, stk_place *out,
                            stk_error *err)
 {
     *out = (stk_place){ 0 };
+    if (is_line(e)) {
+        out->offset = field->offset;
+        out->len = out->unpacked = field->size;
+        if (!field->size)
+            out->here = (stk_bytes){ (const uint8_t *)"", 0 };
+        return 0;
+    }
     return text_of(e, field, &out->here, err);
+}
+
+/* A cell or value as it is written -> its text.  JSON's strings begin with their quote, cells in quotes
+ * with what is before them (see raw_cells), all else is taken as it is. */
+static int manifest_unpack(stk_bytes raw, void *dst, size_t *len, stk_error *err)
+{
+    uint8_t *to = dst;
+    stk_bytes all;
+
+    if (raw.len && raw.data[0] == '"') {
+        STK_TRY(stk_json_find(raw, "", &all, err)); /* the file may have been written to */
+        return stk_json_unquote(all, to, len, err);
+    }
+    if (raw.len < 3 || (raw.data[0] != ',' && raw.data[0] != '\n')) {
+        memcpy(dst, raw.data, raw.len);
+        *len = raw.len;
+        return 0;
+    }
+    for (size_t i = 2; i + 1 < raw.len; i++) {
+        *to++ = raw.data[i];
+        i += raw.data[i] == '"'; /* doubled */
+    }
+    *len = (size_t)(to - (uint8_t *)dst);
+    return 0;
 }
 
 static int manifest_find(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err)
@@ -411,6 +509,10 @@ static int manifest_find(const stk_entry *e, const stk_field *field, stk_place *
     uint64_t range[2];
 
     *out = (stk_place){ .whole = 1 };
+    if (is_line(e))
+        return stk_fail(err, STK_ENOTSUP,
+                        "open reads files that a manifest names, and this file has no column "
+                        "\"path\": its lines are the data");
     STK_TRY(text_of(e, field, &out->name, err));
     if (!out->name.len)
         return stk_fail(err, STK_ECORRUPT, "field %s is empty: there is no file to open",
@@ -430,10 +532,11 @@ const stk_format stk_format_manifest = {
     .abi = STK_PLUGIN_ABI,
     .size = sizeof(stk_format),
     .name = "manifest",
-    .help = "a list of files, CSV or JSON lines: path, offset, length, and fields as text",
+    .help = "CSV or JSON lines: with a column path a list of files, else every line is a sample",
     .suffixes = ".csv .jsonl .ndjson",
     .probe = manifest_probe,
     .index = manifest_index,
     .locate = manifest_locate,
+    .unpack = manifest_unpack,
     .find = manifest_find,
 };

@@ -106,7 +106,7 @@ static int list(const char *text, heard *h, stk_error *err)
     *h = (heard){ .scan.sample = hear };
     rc = stk_memory_put("list", text, strlen(text), err);
     if (rc == 0)
-        rc = stk_source_memory.open("mem://list", &f, err);
+        rc = stk_source_memory.open(STK_URL("mem://list", NULL), &f, err);
     if (rc == 0)
         rc = stk_format_manifest.index(f, strlen(text), &h->scan, err);
     stk_file_close(&f);

@@ -20,6 +20,7 @@
 
 #define WINDOW_MAX (256u << 10)
 #define WINDOW_MIN (4u << 10) /* pax header, its data, the header, and a small member behind */
+#define WINDOW_REMOTE (8u << 20) /* a round trip costs more than the bytes between headers */
 #define GAP_MAX (8u << 10)    /* skipping less than this costs more calls than it saves bytes */
 #define PROGRESS_STEP (4u << 20)
 
@@ -52,10 +53,14 @@ typedef struct walk {
 
 static int window_fill(window *w, uint64_t offset, size_t len, stk_error *err)
 {
-    int near = offset <= w->at + w->len + GAP_MAX;
-    size_t want, cap = len > WINDOW_MAX ? len : WINDOW_MAX;
+    int near = offset <= w->at + w->len + GAP_MAX,
+        remote = (w->file->source->can & STK_SOURCE_REMOTE) != 0;
+    size_t want, most = remote ? WINDOW_REMOTE : WINDOW_MAX, cap = len > most ? len : most;
 
-    w->ahead = near && w->ahead < WINDOW_MAX ? w->ahead * 2 : near ? w->ahead : WINDOW_MIN;
+    w->ahead = remote                         ? WINDOW_REMOTE
+               : near && w->ahead < WINDOW_MAX ? w->ahead * 2
+               : near                         ? w->ahead
+                                              : WINDOW_MIN;
     if (w->cap < cap) {
         stk_free(w->data);
         w->cap = w->len = 0;

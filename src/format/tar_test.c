@@ -156,7 +156,7 @@ static int index_image(void)
     seen.scan.sample = watch_sample;
     seen.scan.warn = watch_warn;
     assert_int_equal(stk_memory_put("t", image, image_len, NULL), 0);
-    assert_int_equal(stk_source_memory.open("mem://t", &f, NULL), 0);
+    assert_int_equal(stk_source_memory.open(STK_URL("mem://t", NULL), &f, NULL), 0);
     rc = stk_format_tar.index(f, image_len, &seen.scan, &err);
     stk_file_close(&f);
     assert_int_equal(stk_memory_put("t", NULL, 0, NULL), 0);

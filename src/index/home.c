@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/registry.h"
 #include "index/layout.h"
 #include "source/folder.h"
 
@@ -149,6 +150,15 @@ static uint64_t list_hash(const stk_names *shards, size_t skip)
     return h;
 }
 
+/* A folder below the scheme, of a source that a round trip leads to. */
+static int is_remote(const char *name, size_t folder)
+{
+    const stk_source *s = stk_registry_source(name);
+    const char *rest = strstr(name, "://");
+
+    return s && s->can & STK_SOURCE_LISTS && rest && rest + 3 < name + folder && folder < 1200;
+}
+
 int stk_index_home_find(stk_index_home *out, const stk_names *shards, const char *cache_dir,
                         stk_error *err)
 {
@@ -167,8 +177,13 @@ int stk_index_home_find(stk_index_home *out, const stk_names *shards, const char
     if (cached && cache_folder(cache, sizeof cache, cache_dir))
         snprintf(out->cache, sizeof out->cache, "%s/index/%016" PRIx64 ".idx", cache,
                  list_hash(shards, 0));
-    if (!files)
+    if (!files) {
+        len = common_folder(shards);
+        if (out->cache[0] && len > 8 && is_remote(shards->name[0], len))
+            snprintf(out->remote, sizeof out->remote, "%.*s/.stoker/%016" PRIx64 ".idx", (int)len,
+                     shards->name[0], list_hash(shards, 0));
         return 0;
+    }
     len = common_folder(shards);
     if (len >= sizeof out->root)
         return stk_fail(err, STK_ELIMIT,

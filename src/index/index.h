@@ -130,6 +130,7 @@ void stk_index_writer_close(stk_index_writer **w);
 typedef struct stk_index_home {
     char root[1024];   /* common folder of the shards; shard names are relative to it */
     char beside[1280]; /* root/.stoker/HASH.idx; "" where shards are no files */
+    char remote[1280]; /* FOLDER/.stoker/HASH.idx, a URL; "" where shards are not remote */
     char cache[1280];  /* CACHE/index/HASH.idx, for read-only data; "" where there is none */
 } stk_index_home;
 /* The names are absolute, as stk_path_absolute() makes them. */

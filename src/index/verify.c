@@ -255,7 +255,7 @@ int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const
     stk_shard_info was;
 
     STK_TRY(stk_index_shard(ix, shard, &was, err));
-    STK_TRY(f->source->stat(f, &now, err));
+    STK_TRY(stk_file_stat(f, &now, err));
     if (info)
         *info = now;
     if (stk_folder_path(f))

@@ -12,7 +12,6 @@
 #include "base/err.h"
 #include "base/philox.h"
 
-struct stk_warp;
 
 enum { /* codes; the numbers that each has */
        /* one pixel, by a table of 256 values */
@@ -36,12 +35,10 @@ enum { /* codes; the numbers that each has */
        STK_ACT_BLUR = 24, /* u[0], u[1]: taps on each side, across and down; f[2]: sigma */
        STK_ACT_SHARPNESS, /* f[0]: factor */
        STK_ACT_JPEG, /* u[0]: quality */
-       /* pixels move */
-       STK_ACT_AFFINE, /* u[0]: 0: nearest, 1: bilinear; u[1]: fill; f[2..7]: from the place of an
-                        * output pixel to that of an input pixel, both from the middle of the tile */
        /* a rectangle: u[0..3]: x, y, w, h; u[4]: 0: f[5..7] are its values, 1: noise of the stream
         * u[5..9] */
        STK_ACT_ERASE = 32,
+       STK_ACT_WARP = 48, /* a matrix: kern/warp.h */
        /* in the row, after normalize */
        STK_ACT_ERASE_ROW = 64, /* as ERASE, of what the row has; noise is normal */
 };
@@ -79,7 +76,6 @@ typedef struct stk_tile_kern { /* n pixels in place, unless it is said otherwise
                       uint32_t half);
     /* n pixels from three rows, of which src[1] is the middle one; one more on each side is read */
     void (*sharpen)(uint32_t *dst, const uint32_t *const src[3], size_t n, float away);
-    void (*warp)(uint32_t *dst, const uint32_t *src, const struct stk_warp *w, int bilinear);
 } stk_tile_kern;
 
 extern const stk_tile_kern stk_tile_c, stk_tile_avx2, stk_tile_avx512; /* where STK_HAVE_AVX2 */

@@ -6,7 +6,6 @@
 
 #include "base/mem.h"
 #include "kern/near.h"
-#include "kern/warp.h"
 
 /* ---- memory ---- */
 
@@ -127,28 +126,6 @@ static int run_sharpness(const stk_tile_kern *k, const stk_action *a, stk_tile *
     return 0;
 }
 
-/* ---- pixels that move ---- */
-
-static int run_affine(const stk_tile_kern *k, const stk_action *a, stk_tile *t, stk_tile_room *room,
-                      stk_error *err)
-{
-    const float *m = a->v.f + 2;
-    double cx = t->width / 2.0 - 0.5, cy = t->height / 2.0 - 0.5;
-    stk_warp w = { .width = t->width, .height = t->height, .fill = a->v.u[1] };
-
-    STK_TRY(spare(t, room, err));
-    for (int i = 0; i < 6; i += 3) {
-        double middle = i ? cy : cx;
-
-        w.m[i] = stk_warp_fixed(m[i]);
-        w.m[i + 1] = stk_warp_fixed(m[i + 1]);
-        w.m[i + 2] = stk_warp_fixed(m[i + 2] + middle - m[i] * cx - m[i + 1] * cy);
-    }
-    k->warp(room->spare, t->data, &w, a->v.u[0] != 0);
-    swap(t, room);
-    return 0;
-}
-
 /* ---- a rectangle ---- */
 
 static void run_erase(const stk_action *a, stk_tile *t)
@@ -175,7 +152,6 @@ int stk_tile_big(const stk_tile_kern *k, const stk_action *a, stk_tile *t, stk_t
     switch (a->code) {
     case STK_ACT_BLUR: return run_blur(k, a, t, room, err);
     case STK_ACT_SHARPNESS: return run_sharpness(k, a, t, room, err);
-    case STK_ACT_AFFINE: return run_affine(k, a, t, room, err);
     case STK_ACT_JPEG:
         STK_TRY(lines(room, stk_tile_jpeg_bytes(t), err));
         stk_tile_jpeg(t, a->v.u[0], room->lines);

@@ -6,7 +6,6 @@
 #include "kern/normal.h"
 #include "kern/point.h"
 #include "kern/tile.h"
-#include "kern/warp.h"
 
 static void linear(uint32_t *px, size_t n, float mul, float add)
 {
@@ -275,22 +274,6 @@ static void sharpen(uint32_t *dst, const uint32_t *const src[3], size_t n, float
     }
 }
 
-/* ---- pixels that move ---- */
-
-static void warp(uint32_t *dst, const uint32_t *src, const stk_warp *w, int bilinear)
-{
-    for (uint32_t y = 0; y < w->height; y++) {
-        stk_warp_at at = stk_warp_place(w, 0, y);
-        uint32_t *row = dst + (size_t)y * w->width;
-
-        for (uint32_t x = 0; x < w->width; x++) {
-            row[x] = bilinear ? stk_warp_bilinear(w, src, at) : stk_warp_nearest(w, src, at);
-            at.x += w->m[0];
-            at.y += w->m[3];
-        }
-    }
-}
-
 const stk_tile_kern STK_TILE = { .linear = linear,
                                  .flip = flip,
                                  .keep = keep,
@@ -307,5 +290,4 @@ const stk_tile_kern STK_TILE = { .linear = linear,
                                  .noise = noise,
                                  .blur_across = blur_across,
                                  .blur_down = blur_down,
-                                 .sharpen = sharpen,
-                                 .warp = warp };
+                                 .sharpen = sharpen };

@@ -60,11 +60,6 @@ static stk_action made(uint16_t code, uint64_t *s)
         a.v.f[2] = (float)(1 + next_random(s) % 400) / 100;
         break;
     case STK_ACT_SHARPNESS: a.v.f[0] = (float)(next_random(s) % 300) / 100; break;
-    case STK_ACT_AFFINE:
-        a.v.u[0] &= 1;
-        for (int i = 2; i < 8; i++)
-            a.v.f[i] = (float)(next_random(s) % 400) / 100 - 2;
-        break;
     default: break;
     }
     return a;
@@ -96,8 +91,7 @@ static const uint16_t codes[] = { STK_ACT_BRIGHTNESS, STK_ACT_INVERT,     STK_AC
                                   STK_ACT_POSTERIZE,  STK_ACT_CONTRAST,   STK_ACT_AUTOCONTRAST,
                                   STK_ACT_EQUALIZE,   STK_ACT_SATURATION, STK_ACT_HUE,
                                   STK_ACT_HSV,        STK_ACT_GRAYSCALE,  STK_ACT_SHUFFLE,
-                                  STK_ACT_NOISE,      STK_ACT_BLUR,       STK_ACT_SHARPNESS,
-                                  STK_ACT_AFFINE };
+                                  STK_ACT_NOISE,      STK_ACT_BLUR,       STK_ACT_SHARPNESS };
 #define CODES (sizeof codes / sizeof *codes)
 
 static void levels_agree(void **state)

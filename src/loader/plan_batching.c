@@ -45,6 +45,29 @@ static uint32_t claim_size(const stk_plan_chains *c)
     return bytes < CLAIM_BYTES ? (uint32_t)(CLAIM_BYTES / bytes) : 1;
 }
 
+static int plan_ops(stk_plan_batching *out, const char *text, const stk_plan *so_far,
+                    stk_error *err)
+{
+    stk_batch_op_input in = { so_far->chains.out, so_far->chains.n_out, so_far->policy.seed };
+
+    STK_TRY(stk_batch_ops_plan(&out->op, &out->n_ops, text, &in, err));
+    if (out->n_ops > STK_MAX_STAGES)
+        return stk_fail(err, STK_EINVAL, "batch_ops has %u ops, at most %d", out->n_ops,
+                        STK_MAX_STAGES);
+    for (uint32_t i = 0; i < out->n_ops; i++)
+        out->stage[out->n_stages++] = (stk_stage){ .abi = STK_PLUGIN_ABI,
+                                                   .size = sizeof(stk_stage),
+                                                   .name = "batch op",
+                                                   .state = out->op[i],
+                                                   .run = stk_batch_op_run };
+    return 0;
+}
+
+void stk_plan_batching_fini(stk_plan_batching *p)
+{
+    stk_batch_ops_close(&p->op, p->n_ops);
+}
+
 int stk_plan_batching_make(stk_plan_batching *out, const stk_plan_input *in,
                            const stk_plan *so_far, stk_error *err)
 {
@@ -57,9 +80,11 @@ int stk_plan_batching_make(stk_plan_batching *out, const stk_plan_input *in,
     if (s->tickets == STK_TICKET_PIECE)
         STK_TRY(count_pieces(s, out->rows, &out->tickets, err));
     out->claim_size = claim_size(&so_far->chains);
-    for (; out->n_stages < o->n_stages; out->n_stages++)
-        STK_TRY(stk_table_take(&out->stage[out->n_stages], sizeof *out->stage,
-                               o->stages[out->n_stages], "batch stage", err));
+    if (o->batch_ops)
+        STK_TRY(plan_ops(out, o->batch_ops, so_far, err));
+    for (uint32_t i = 0; i < o->n_stages; i++)
+        STK_TRY(stk_table_take(&out->stage[out->n_stages++], sizeof *out->stage, o->stages[i],
+                               "batch stage", err));
     if (so_far->gpu.device)
         out->stage[out->n_stages++] = (stk_stage){ .abi = STK_PLUGIN_ABI,
                                                    .size = sizeof(stk_stage),

@@ -140,7 +140,7 @@ static stk_out_gather plan_gather(const stk_plan_chains *c, uint32_t i)
 }
 
 /* Where array k of the plan begins; an array that several outputs use is on the GPU once. */
-static uint64_t place_array(const stk_plan_cache *out, const stk_array_plan *p, uint32_t k,
+static uint64_t place_array(stk_plan_cache *out, const stk_array_plan *p, uint32_t k,
                             uint64_t *bytes)
 {
     const stk_array *a = p->out[k].array;
@@ -150,6 +150,7 @@ static uint64_t place_array(const stk_plan_cache *out, const stk_array_plan *p, 
         if (p->out[j].array == a && out->place[j].kept)
             return out->place[j].at;
     *bytes = (*bytes + a->rows * a->row_bytes + 255) & ~(uint64_t)255;
+    out->move[out->n_moves++] = (stk_array_move){ a, at };
     return at;
 }
 
@@ -182,7 +183,8 @@ static int keep_arrays(stk_plan_cache *out, const stk_plan_input *in, const stk_
 
     out->gather = stk_zalloc(p->n_out, sizeof *out->gather);
     out->place = stk_zalloc((size_t)p->n_out * p->n_data, sizeof *out->place);
-    if (!out->gather || !out->place)
+    out->move = stk_zalloc((size_t)p->n_out * p->n_data, sizeof *out->move);
+    if (!out->gather || !out->place || !out->move)
         return stk_fail_nomem(err, p->n_out * sizeof *out->gather);
     bytes = place_arrays(out, so_far);
     if (bytes)
@@ -232,4 +234,5 @@ void stk_plan_cache_fini(stk_plan_cache *p)
     stk_free(p->keep);
     stk_free(p->gather);
     stk_free(p->place);
+    stk_free(p->move);
 }

@@ -7,6 +7,7 @@
 #include "loader/parts.h"
 #include "loader/plan_field.h"
 #include "loader/ragged.h"
+#include "op/like.h"
 
 /* Either all data sets are arrays or none is. */
 static int check_kinds(const stk_plan_data *data, const stk_loader_options *o, stk_error *err)
@@ -63,9 +64,31 @@ static int bind(stk_plan_chains *out, uint32_t i, const stk_plan_data *data, stk
     return 0;
 }
 
+/* The output that like() of output i names; n_out: it has none. */
+static int leader_of(const stk_loader_options *o, uint32_t i, uint32_t *lead, stk_error *err)
+{
+    char name[128];
+
+    *lead = o->n_outputs;
+    if (!o->outputs[i].chain || !stk_like_leader(o->outputs[i].chain, name, sizeof name))
+        return 0;
+    for (uint32_t k = 0; k < o->n_outputs; k++)
+        if (o->outputs[k].name && !strcmp(o->outputs[k].name, name))
+            *lead = k;
+    if (*lead == o->n_outputs)
+        return stk_fail(err, STK_EINVAL,
+                        "output %s: like(%s) names no output: give the name of the picture's",
+                        o->outputs[i].name, name);
+    return *lead != i ? 0
+                      : stk_fail(err, STK_EINVAL,
+                                 "output %s: like(%s) names itself: give the name of the picture's",
+                                 o->outputs[i].name, name);
+}
+
 static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *in,
                        const stk_plan *so_far, stk_error *err)
 {
+    uint32_t lead;
     const stk_output *asked = &in->o->outputs[i];
     stk_out_plan *p = &out->out[i];
     stk_chain *c = &out->chain[i];
@@ -79,7 +102,12 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
     if (so_far->data.immediate)
         return stk_chain_plan_rows(c, so_far->policy.registry, p->name, asked->chain, err);
     head = (stk_chain_head){ so_far->policy.registry, stk_plan_field_type,
-                             (void *)(uintptr_t)&so_far->data };
+                             (void *)(uintptr_t)&so_far->data, NULL, 0 };
+    STK_TRY(leader_of(in->o, i, &lead, err));
+    if (lead < in->o->n_outputs) {
+        head.leader = &out->chain[lead];
+        head.leader_output = lead;
+    }
     STK_TRY(stk_chain_plan_field(c, &head, p->name, asked->chain, err));
     STK_TRY(stk_ragged_plan(out, i, in, so_far->ranks.rows, err));
     if (c->inexact)
@@ -89,7 +117,7 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
                      p->name);
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
-    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes)
+    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes && !p->spec.views && !p->spec.mode)
         as_records(p);
     out->open_root[i] = c->open_root;
     if (c->fallback && c->stored)
@@ -121,6 +149,57 @@ static int make_room(stk_plan_chains *out, uint32_t n_out, const stk_plan_data *
     return 0;
 }
 
+/* Output i, and before it those that it follows. */
+static int plan_after_leaders(stk_plan_chains *out, uint32_t i, const stk_plan_input *in,
+                              const stk_plan *so_far, stk_error *err)
+{
+    uint32_t n = in->o->n_outputs, at = i, lead = n;
+
+    if (out->out[i].name)
+        return 0;
+    if (!so_far->data.immediate)
+        STK_TRY(leader_of(in->o, i, &lead, err));
+    for (uint32_t k = lead; k < n;) { /* a walk longer than all outputs goes round */
+        STK_TRY(leader_of(in->o, k, &k, err));
+        if (k == i || at++ > i + n)
+            return stk_fail(err, STK_EINVAL,
+                            "output %s: like leads back to itself: one of them must be drawn by "
+                            "itself",
+                            in->o->outputs[i].name);
+    }
+    if (lead < n)
+        STK_TRY(plan_after_leaders(out, lead, in, so_far, err));
+    return plan_output(out, i, in, so_far, err);
+}
+
+static int draws_geometry(const stk_chain *c)
+{
+    for (uint32_t i = 0; i < c->n_all; i++)
+        if (c->all[i]->op->can & (STK_OP_VIEW | STK_OP_WARP) &&
+            strncmp(c->all[i]->op->name, "resize", 6) && strcmp(c->all[i]->op->name, "center_crop"))
+            return 1;
+    return 0;
+}
+
+/* Two pictures of a sample that draw apart are mostly a mistake: a mask no longer fits its picture. */
+static void warn_of_two(const stk_plan_chains *out, const stk_log *log)
+{
+    for (uint32_t i = 0; i < out->n_out; i++)
+        for (uint32_t k = 0; k < i; k++) {
+            const stk_chain *a = &out->chain[k], *b = &out->chain[i];
+
+            if (a->spec.kind != STK_KIND_IMAGE || b->spec.kind != STK_KIND_IMAGE || a->leader ||
+                b->leader || !draws_geometry(a) || !draws_geometry(b) ||
+                !strcmp(a->from[0], b->from[0]))
+                continue;
+            stk_log_line(log, STK_LOG_WARN,
+                         "outputs %s and %s draw their geometry apart: if they belong together, "
+                         "write like(%s) in the chain of %s",
+                         out->out[k].name, out->out[i].name, out->out[k].name, out->out[i].name);
+            return;
+        }
+}
+
 int stk_plan_chains_make(stk_plan_chains *out, const stk_plan_input *in, const stk_plan *so_far,
                          stk_error *err)
 {
@@ -133,8 +212,11 @@ int stk_plan_chains_make(stk_plan_chains *out, const stk_plan_input *in, const s
         for (uint32_t k = 0; k < i; k++)
             if (o->outputs[i].name && !strcmp(o->outputs[k].name, o->outputs[i].name))
                 return stk_fail(err, STK_EINVAL, "two outputs are called %s", o->outputs[i].name);
-        STK_TRY(plan_output(out, i, in, so_far, err));
     }
+    for (uint32_t i = 0; i < o->n_outputs; i++)
+        STK_TRY(plan_after_leaders(out, i, in, so_far, err));
+    if (!so_far->data.immediate)
+        warn_of_two(out, &so_far->policy.log);
     return so_far->data.immediate ? stk_plan_array_make(out, &so_far->data, err) : 0;
 }
 

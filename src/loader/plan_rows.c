@@ -61,6 +61,8 @@ static const stk_row_ops *ops_of(const stk_plan_input *in, const stk_plan *so_fa
         return c->tiled ? &stk_row_tile : &stk_row_picture;
     if (c->pack)
         return &stk_row_packed;
+    if (c->like)
+        return &stk_row_boxes;
     if (c->parse && c->row_bytes)
         return c->n_turns ? &stk_row_turned : &stk_row_dense;
     if (in->measured)
@@ -83,6 +85,7 @@ static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_
         op[i] = ops_of(in, so_far, i, kind);
     t->n_out = so_far->chains.n_out;
     t->out = op;
+    t->order = out->order;
     if (so_far->data.immediate) {
         stk_row_array_table(t, so_far, kind == RESIDENT);
         return t;
@@ -100,6 +103,34 @@ static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_
     return t;
 }
 
+static uint32_t depth_of(const stk_chain *c)
+{
+    uint32_t n = 0;
+
+    for (; c->leader; c = c->leader)
+        n++;
+    return n;
+}
+
+/* Leaders of like() before those who follow them; NULL where none does. */
+static int plan_order(stk_plan_rows *out, const stk_plan_chains *c, stk_error *err)
+{
+    uint32_t n = 0, deepest = 0;
+
+    for (uint32_t i = 0; i < c->n_out; i++)
+        deepest = depth_of(&c->chain[i]) > deepest ? depth_of(&c->chain[i]) : deepest;
+    if (!deepest)
+        return 0;
+    out->order = stk_zalloc(c->n_out, sizeof *out->order);
+    if (!out->order)
+        return stk_fail_nomem(err, c->n_out * sizeof *out->order);
+    for (uint32_t d = 0; d <= deepest; d++)
+        for (uint32_t i = 0; i < c->n_out; i++)
+            if (depth_of(&c->chain[i]) == d)
+                out->order[n++] = i;
+    return 0;
+}
+
 static int plan_tables(stk_plan_rows *out, const stk_plan_input *in, const stk_plan *so_far,
                        stk_error *err)
 {
@@ -107,6 +138,7 @@ static int plan_tables(stk_plan_rows *out, const stk_plan_input *in, const stk_p
     out->op = stk_zalloc((size_t)KINDS * so_far->chains.n_out, sizeof *out->op);
     if (!out->table || !out->op)
         return stk_fail_nomem(err, KINDS * sizeof *out->table);
+    STK_TRY(plan_order(out, &so_far->chains, err));
     out->usual = out->resident = out->repair = fill_table(out, in, so_far, USUAL);
     if (so_far->cache.fields)
         fill_table(out, in, so_far, UNCACHED);
@@ -140,4 +172,5 @@ void stk_plan_rows_fini(stk_plan_rows *p, uint32_t n_data)
     stk_free(p->learn);
     stk_free(p->table);
     stk_free(p->op);
+    stk_free(p->order);
 }

@@ -130,8 +130,6 @@ static void wrong_order(void **state)
             "normalize comes twice: leave one");
     refuses("image | to(f32) | normalize(half)", STK_EINVAL,
             "normalize comes after `to`: `to` must be the last of a chain");
-    refuses("image | resize(9) | random_resized_crop(5)", STK_EINVAL,
-            "random_resized_crop would resize a second time: one resize a chain");
     refuses("image | to(u8) | to(f32)", STK_EINVAL, "to comes twice: leave one");
     refuses("bytes | to(f32)", STK_EINVAL, "to works on an image: put `image` before it");
 }

@@ -58,11 +58,15 @@ static int normalize_plan(void *state, const stk_args *args, stk_spec *spec, stk
 {
     const char *name = stk_args_str(args, "mean");
     struct known k = { 0 };
+    stk_spec place = *spec;
 
     (void)state;
+    if (spec->mode == STK_MODE_INDEX)
+        return stk_fail(err, STK_EINVAL, "normalize: indices are not brightness: leave it out");
     if (spec->kind == STK_KIND_IMAGE && spec->normalized)
         return stk_fail(err, STK_EINVAL, "normalize comes twice: leave one");
-    STK_TRY(stk_spec_geometry(spec, "normalize", err));
+    place.like = 0; /* it may follow */
+    STK_TRY(stk_spec_geometry(&place, "normalize", err));
     if (name && stk_args_has(args, "std"))
         return stk_fail(err, STK_EINVAL, "normalize: `%s` brings its own std: leave std away",
                         name);

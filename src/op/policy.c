@@ -51,42 +51,45 @@ struct policy {
 
 /* ---- an op of its strength ---- */
 
-static stk_action moved(const struct policy *s, double a, double b, double c, double d)
+/* m: from the place of an output pixel to that of an input pixel, both from the middle. */
+static stk_action moved(const struct policy *s, const stk_view *canvas, const double m[6])
 {
-    stk_action out = { .code = STK_ACT_AFFINE, .n = 8 };
+    stk_action out = { .code = STK_ACT_WARP, .n = 10 };
+    double cx = canvas->vis_w / 2.0, cy = canvas->vis_h / 2.0;
 
-    out.v.u[0] = s->bilinear;
-    out.v.u[1] = s->fill;
-    out.v.f[2] = (float)a;
-    out.v.f[3] = (float)b;
-    out.v.f[5] = (float)c;
-    out.v.f[6] = (float)d;
+    for (int i = 0; i < 6; i++)
+        out.v.f[i] = (float)m[i];
+    out.v.f[2] = (float)(m[2] + cx - m[0] * cx - m[1] * cy);
+    out.v.f[5] = (float)(m[5] + cy - m[3] * cx - m[4] * cy);
+    out.v.u[8] = s->bilinear ? STK_BILINEAR : STK_NEAREST;
+    out.v.u[9] = s->fill;
     return out;
 }
 
 /* Sheared about the corner, as the papers do. */
 static stk_action sheared(const struct policy *s, int down, double v, const stk_view *canvas)
 {
-    stk_action out = moved(s, 1, down ? 0 : v, down ? v : 0, 1);
+    double m[6] = { 1, 0, 0, 0, 1, 0 };
 
-    out.v.f[down ? 7 : 4] = (float)(v * (down ? canvas->vis_w : canvas->vis_h) / 2);
-    return out;
+    m[down ? 3 : 1] = v;
+    m[down ? 5 : 2] = v * (down ? canvas->vis_w : canvas->vis_h) / 2;
+    return moved(s, canvas, m);
 }
 
-static stk_action translated(const struct policy *s, int down, double v)
+static stk_action translated(const struct policy *s, int down, double v, const stk_view *canvas)
 {
-    stk_action out = moved(s, 1, 0, 0, 1);
+    double m[6] = { 1, 0, 0, 0, 1, 0 };
 
-    out.v.f[down ? 7 : 4] = (float)-(int64_t)v; /* whole pixels, cut down */
-    return out;
+    m[down ? 5 : 2] = (double)-(int64_t)v; /* whole pixels, cut down */
+    return moved(s, canvas, m);
 }
 
-static stk_action rotated(const struct policy *s, double degrees)
+static stk_action rotated(const struct policy *s, double degrees, const stk_view *canvas)
 {
     double sine, cosine;
 
     stk_sincos(-degrees, &sine, &cosine);
-    return moved(s, cosine, sine, -sine, cosine);
+    return moved(s, canvas, (double[6]){ cosine, sine, 0, -sine, cosine, 0 });
 }
 
 static stk_action by_number(uint16_t code, float f)
@@ -132,12 +135,12 @@ static uint32_t act_of(const struct policy *s, const struct limits *l, uint32_t 
     case SHEAR_X: *out = sheared(s, 0, v * l->shear, canvas); break;
     case SHEAR_Y: *out = sheared(s, 1, v * l->shear, canvas); break;
     case TRANSLATE_X:
-        *out = translated(s, 0, v * translation(l, canvas->vis_w));
+        *out = translated(s, 0, v * translation(l, canvas->vis_w), canvas);
         break;
     case TRANSLATE_Y:
-        *out = translated(s, 1, v * translation(l, canvas->vis_h));
+        *out = translated(s, 1, v * translation(l, canvas->vis_h), canvas);
         break;
-    case ROTATE: *out = rotated(s, v * l->rotate); break;
+    case ROTATE: *out = rotated(s, v * l->rotate, canvas); break;
     case BRIGHTNESS: *out = by_number(STK_ACT_BRIGHTNESS, (float)factor); break;
     case COLOR: *out = by_number(STK_ACT_SATURATION, (float)factor); break;
     case CONTRAST: *out = by_number(STK_ACT_CONTRAST, (float)factor); break;

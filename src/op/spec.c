@@ -14,14 +14,17 @@ int stk_spec_geometry(const stk_spec *spec, const char *op, stk_error *err)
                         op);
     if (spec->normalized)
         return stk_fail(err, STK_EINVAL, "%s comes after `normalize`: put it before", op);
+    if (spec->like)
+        return stk_fail(err, STK_EINVAL,
+                        "%s comes after `like`, which gives all the geometry: put it into the chain "
+                        "of the output that like names",
+                        op);
     return 0;
 }
 
 int stk_spec_resize(stk_spec *spec, const char *op, stk_error *err)
 {
     STK_TRY(stk_spec_geometry(spec, op, err));
-    if (spec->resized)
-        return stk_fail(err, STK_EINVAL, "%s would resize a second time: one resize a chain", op);
     spec->resized = 1;
     return 0;
 }

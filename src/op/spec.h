@@ -10,7 +10,7 @@
 /* Refuse, in one line, unless the chain is at an image whose pixels nothing has changed yet. */
 int stk_spec_geometry(const stk_spec *spec, const char *op, stk_error *err);
 
-/* The same, for the one resize that a chain has. */
+/* The same, for a resize. */
 int stk_spec_resize(stk_spec *spec, const char *op, stk_error *err);
 
 /* Rows are w x h from here on; 0: as the sample is. */

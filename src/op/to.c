@@ -159,6 +159,13 @@ static int to_plan(void *state, const stk_args *args, stk_spec *spec, stk_error 
         STK_TRY(take(stk_args_str(args, "dtype"), &dtype, &layout, err));
     if (stk_args_has(args, "layout"))
         STK_TRY(take(stk_args_str(args, "layout"), &dtype, &layout, err));
+    if (spec->mode == STK_MODE_INDEX) { /* whole numbers that mean what they are */
+        if (layout || (dtype && !stk_convert_c(STK_U8, dtype) && dtype != STK_U8))
+            return stk_fail(err, STK_EINVAL, "to: indices are (height, width), of any type");
+        spec->dtype = dtype ? dtype : spec->dtype;
+        spec->typed = 1;
+        return 0;
+    }
     if (dtype && dtype != STK_U8 && dtype != STK_F16 && dtype != STK_BF16 && dtype != STK_F32)
         return stk_fail(err, STK_EINVAL, "to: pictures come as u8, f16, bf16 or f32, not %s",
                         stk_dtype_name(dtype));

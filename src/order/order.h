@@ -71,6 +71,7 @@ void stk_sample_set_at(const stk_sample_set *r, uint64_t i, stk_where *out);
 uint64_t stk_sample_set_find(const stk_sample_set *r, const stk_where *where);
 /* How many stand before those with a global id of `id` or more; without `select`, of one repeat. */
 uint64_t stk_sample_set_below(const stk_sample_set *r, uint64_t id);
+uint64_t stk_sample_set_print(const stk_sample_set *r); /* a fingerprint of which take part */
 /* Where the sample with a global id is. */
 void stk_sample_set_where(const stk_sample_set *r, uint64_t id, stk_where *out);
 

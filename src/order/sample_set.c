@@ -5,6 +5,8 @@
  * Orders arrange these numbers and know nothing of data sets. */
 #include "order/order.h"
 
+#include "base/hash.h"
+
 /* Without skip, limit and repeat. */
 static uint64_t named(const stk_sample_set *r)
 {
@@ -92,4 +94,16 @@ int stk_sample_set_init(stk_sample_set *r, const uint64_t *lens, uint32_t n, stk
         return stk_fail(err, STK_ELIMIT, "an epoch has at most 2^48 samples, not %" PRIu64,
                         r->start[n]);
     return 0;
+}
+
+uint64_t stk_sample_set_print(const stk_sample_set *r)
+{
+    uint64_t h = stk_hash64(r->skip, &r->limit, sizeof r->limit);
+
+    h = stk_hash64(h, &r->repeat, sizeof r->repeat);
+    if (r->exclude.n)
+        h = stk_hash64(h, r->exclude.id, r->exclude.n * sizeof *r->exclude.id);
+    if (r->n_select)
+        h = stk_hash64(h, r->select, r->n_select * sizeof *r->select);
+    return h;
 }

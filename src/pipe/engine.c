@@ -16,12 +16,12 @@ static uint32_t workers_of(const stk_engine *e)
     return atomic_load_explicit(&e->n_workers, memory_order_relaxed);
 }
 
-static int worker_add_locked(stk_engine *e, stk_error *err)
+static int worker_add_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->lock)
 {
     uint32_t n = workers_of(e);
     stk_worker *w = NULL;
 
-    STK_TRY(stk_worker_open(&w, e, n, err));
+    STK_TRY(stk_worker_open_locked(&w, e, n, err));
     if (!e->plan->io.inline_mode &&
         stk_thread_start(&w->thread, stk_worker_main, w, "stk-worker") != 0) {
         stk_worker_close(&w);
@@ -33,7 +33,7 @@ static int worker_add_locked(stk_engine *e, stk_error *err)
 }
 
 /* More threads if there are fewer than n; those past n park. */
-static int workers_set_locked(stk_engine *e, uint32_t n, stk_error *err)
+static int workers_set_locked(stk_engine *e, uint32_t n, stk_error *err) STK_REQUIRES(e->lock)
 {
     int rc = 0;
 
@@ -68,18 +68,12 @@ int stk_engine_start(stk_engine *e, stk_error *err)
             return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
         e->gpu.landing = 1;
     }
-    if (rc == 0 && e->plan->cache.arrays &&
-        !atomic_load_explicit(&e->gpu.uploading, memory_order_relaxed)) {
-        atomic_store_explicit(&e->gpu.uploading, 1, memory_order_relaxed);
-        if (stk_thread_start(&e->gpu.uploader, stk_array_keep_main, e, "stk-upload") != 0) {
-            atomic_store_explicit(&e->gpu.uploading, 0, memory_order_relaxed);
-            return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
-        }
-    }
-    pthread_mutex_lock(&e->lock);
+    if (rc == 0 && e->plan->cache.arrays)
+        STK_TRY(stk_array_upload_start(&e->gpu.upload, err));
+    stk_mutex_lock(&e->lock);
     if (rc == 0)
         rc = workers_set_locked(e, e->plan->io.inline_mode ? 1 : e->want_workers, err);
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
     return rc;
 }
 
@@ -99,7 +93,7 @@ int stk_engine_workers(stk_engine *e, uint32_t n, stk_error *err)
             "a running loader has 1 to %d workers (and none with num_workers=0), not %u",
             STK_MAX_WORKERS, n);
     e->want_workers = n;
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     if (n > e->max_requests - e->plan->io.depth) {
         stk_request **heap = stk_grow(e->arrived, e->max_requests * sizeof *heap,
                                       (n + e->plan->io.depth) * sizeof *heap);
@@ -113,7 +107,7 @@ int stk_engine_workers(stk_engine *e, uint32_t n, stk_error *err)
     }
     if (rc == 0 && workers_of(e))
         rc = workers_set_locked(e, n, err);
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
     return rc;
 }
 
@@ -170,36 +164,36 @@ static uint64_t since(const stk_engine *e)
     return atomic_load_explicit(&e->figures.waiting_since, memory_order_relaxed);
 }
 
-int stk_worker_step_locked(stk_engine *e)
+int stk_worker_step_locked(stk_engine *e) STK_REQUIRES(e->lock)
 {
     struct timespec soon;
     int did;
 
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
     did = stk_worker_step(e->worker[0]);
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     if (did || atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return did;
     soon = stk_in_ms(1); /* others have to move: a stage, or a source with threads of its own */
-    pthread_cond_timedwait(&e->ready, &e->lock, &soon);
+    stk_cond_timedwait(&e->ready, &e->lock, &soon);
     return 0;
 }
 
 /* Until a slot is ready, `until` has passed (NULL: never), or the wait is to be logged.  1: passed. */
-static int sleep_locked(stk_engine *e, const struct timespec *until)
+static int sleep_locked(stk_engine *e, const struct timespec *until) STK_REQUIRES(e->lock)
 {
     uint64_t most = e->plan->policy.wait_ns / 1000000;
     struct timespec soon = stk_in_ms(most < 1000 ? (int)most : 1000);
 
     if (until && (until->tv_sec < soon.tv_sec ||
                   (until->tv_sec == soon.tv_sec && until->tv_nsec < soon.tv_nsec)))
-        return pthread_cond_timedwait(&e->ready, &e->lock, until) == ETIMEDOUT;
-    pthread_cond_timedwait(&e->ready, &e->lock, &soon);
+        return stk_cond_timedwait(&e->ready, &e->lock, until) == ETIMEDOUT;
+    stk_cond_timedwait(&e->ready, &e->lock, &soon);
     return until && passed(until);
 }
 
 /* Wait for the slot at the tail.  Takes the lock, returns with it held in every case. */
-static int wait_slot_locked(stk_engine *e, int timeout_ms, stk_error *err)
+static int wait_slot_locked(stk_engine *e, int timeout_ms, stk_error *err) STK_REQUIRES(e->lock)
 {
     stk_slot *s = stk_tail_slot(e);
     struct timespec until = stk_in_ms(timeout_ms > 0 ? timeout_ms : 0);
@@ -231,7 +225,7 @@ static int wait_slot_locked(stk_engine *e, int timeout_ms, stk_error *err)
 }
 
 /* What of next() is waiting for data: nothing, and no look at the clock, when a batch is ready. */
-static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
+static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err) STK_REQUIRES(e->lock)
 {
     int rc = wait_slot_locked(e, timeout_ms, err);
     uint64_t from = since(e);
@@ -244,7 +238,7 @@ static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err)
 }
 
 /* The slot at the tail falls free; its batch is held.  A failure is told once: its step is over. */
-static int hold_locked(stk_engine *e, stk_error *err)
+static int hold_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->lock)
 {
     stk_slot *s = stk_tail_slot(e);
     int rc = s->rc;
@@ -313,7 +307,7 @@ static int mend(stk_engine *e, stk_slot *s, stk_error *err)
     return rc;
 }
 
-static void mend_locked(stk_engine *e)
+static void mend_locked(stk_engine *e) STK_REQUIRES(e->lock)
 {
     stk_slot *s = stk_tail_slot(e);
     stk_error why;
@@ -325,14 +319,14 @@ static void mend_locked(stk_engine *e)
     from = stk_now_ns();
     stk_error_clear(&why);
     if (!e->repair_worker) /* its request counts among those of the workers */
-        rc = stk_worker_open(&e->repair_worker, e, STK_MAX_WORKERS, &why);
-    pthread_mutex_unlock(&e->lock);
+        rc = stk_worker_open_locked(&e->repair_worker, e, STK_MAX_WORKERS, &why);
+    stk_mutex_unlock(&e->lock);
     if (rc == 0)
         rc = mend(e, s, &why);
     if (rc < 0)
         stk_ring_fail(e, s, 0, rc, &why); /* where no row has spoken yet */
     stk_count(&e->figures.repair_ns, stk_now_ns() - from);
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
 }
 
 /* Of the consumer's epoch, which may have been entered midway. */
@@ -374,13 +368,13 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
     if (e->taken >= epoch_steps(e) / 2)
         stk_schedule_expect(e->schedule, e->epoch + 1); /* while workers work */
     stk_range(e, "stoker wait");
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
     if (rc == 0)
         mend_locked(e);
     if (rc == 0)
         rc = hold_locked(e, err);
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
     stk_range(e, NULL);
     stk_count(&e->figures.next_ns, stk_now_ns() - from);
     return rc;
@@ -486,16 +480,15 @@ int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, s
 static void stop(stk_engine *e)
 {
     stk_ring_drain(e);
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     e->stop = 1;
     pthread_cond_broadcast(&e->work);
     pthread_cond_broadcast(&e->parked);
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
     for (uint32_t i = 0; i < workers_of(e) && !e->plan->io.inline_mode; i++)
         pthread_join(e->worker[i]->thread, NULL);
     stk_io_stop(e);
-    if (atomic_exchange_explicit(&e->gpu.uploading, 2, memory_order_relaxed))
-        pthread_join(e->gpu.uploader, NULL);
+    stk_array_upload_stop(&e->gpu.upload);
     if (e->gpu.landing) {
         stk_device_shut(e->plan->gpu.device);
         pthread_join(e->gpu.completion_thread, NULL);
@@ -517,8 +510,8 @@ static void init_locks(stk_engine *e)
 
     pthread_condattr_init(&mono);
     pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
-    pthread_mutex_init(&e->lock, NULL);
-    pthread_mutex_init(&e->io.lock, NULL);
+    stk_mutex_init(&e->lock);
+    stk_mutex_init(&e->io.lock);
     pthread_cond_init(&e->work, &mono);
     pthread_cond_init(&e->parked, NULL);
     pthread_cond_init(&e->io.work, NULL);
@@ -536,6 +529,10 @@ int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
     e->tickets = plan->batching.tickets;
     e->n_slots = plan->memory.slots;
     e->claim_size = plan->batching.claim_size;
+    e->gpu.upload.cache = plan->cache.arrays;
+    e->gpu.upload.move = plan->cache.move;
+    e->gpu.upload.n = plan->cache.n_moves;
+    e->gpu.upload.log = plan->policy.log;
     stk_tune_open(e);
     assert(e->tickets && e->claim_size && e->n_slots && e->n_slots <= STK_MAX_SLOTS);
     init_locks(e);
@@ -565,8 +562,8 @@ void stk_engine_close(stk_engine *e)
     stk_free(e->io.thread);
     stk_free(e->bad.list);
     stk_ledger_writer_close(&e->ledger);
-    pthread_mutex_destroy(&e->lock);
-    pthread_mutex_destroy(&e->io.lock);
+    stk_mutex_destroy(&e->lock);
+    stk_mutex_destroy(&e->io.lock);
     pthread_cond_destroy(&e->work);
     pthread_cond_destroy(&e->parked);
     pthread_cond_destroy(&e->io.work);

@@ -31,8 +31,7 @@ typedef struct stk_held { /* a batch that left the ring and is not handed out ye
 typedef struct stk_gpu_threads {
     pthread_t completion_thread;      /* receives batches that are there */
     int landing;           /* it runs */
-    pthread_t uploader;    /* fills plan.cache.arrays */
-    _Atomic int uploading; /* 0: not begun; 1: it runs, or is through; 2: it must end */
+    stk_array_upload upload; /* fills plan.cache.arrays */
 } stk_gpu_threads;
 
 /* Where the consumer's time went, and how full the ring is.  The consumer writes, any thread reads.
@@ -62,6 +61,7 @@ typedef struct stk_tune_sums { /* ticks of all workers that work; the consumer's
 typedef struct stk_tune { /* tune.c; the consumer's */
     int workers;          /* how many work is left to the loader */
     _Atomic int ahead;    /* likewise; any thread ends that by choosing a number */
+    _Atomic uint32_t depth; /* reads that are begun before rows that came are made; any reads it */
     uint32_t least, most; /* workers */
     uint64_t at_ns, batches;
     stk_tune_sums last;
@@ -69,7 +69,6 @@ typedef struct stk_tune { /* tune.c; the consumer's */
     double before; /* share of waiting then */
     uint32_t calm, tired;
     int skip; /* other workers worked in part of the time since */
-    _Atomic uint32_t depth; /* reads that are begun before rows that came are made */
 } stk_tune;
 
 typedef struct stk_bad_samples { /* on_error="skip" */
@@ -97,7 +96,7 @@ struct stk_engine {
     stk_bad_samples bad;
 
     /* the ring and the threads */
-    pthread_mutex_t lock;
+    stk_mutex lock;
     pthread_cond_t work, parked, ready;
     stk_slot slot[STK_MAX_SLOTS];
     stk_cursor base;                   /* lock: where sequence number 0 is */
@@ -142,9 +141,6 @@ struct timespec stk_in_ms(int ms); /* on the monotonic clock */
 /* learn_save.c: seek points found while running; the consumer's thread */
 void stk_learn_save(stk_engine *e, int wait);
 
-/* array_keep.c: the thread that copies arrays to a GPU */
-void *stk_array_keep_main(void *engine);
-
 /* room.c: rows that wait for memory */
 typedef int (*stk_begin_fn)(stk_worker *w, stk_request *r, stk_error *err);
 /* begin() answered STK_ELIMIT: again, until there is room. */
@@ -159,7 +155,15 @@ void stk_tune_open(stk_engine *e);
 void stk_tune_look(stk_engine *e, uint64_t now); /* the consumer's, before it takes a batch */
 
 /* held_up.c: what the consumer waits for, as a line of the log; lets the lock go meanwhile */
-void stk_held_up_locked(stk_engine *e);
+void stk_held_up_locked(stk_engine *e) STK_REQUIRES(e->lock);
+
+/* ring.c: open what can be opened; the last failure */
+int stk_ring_open_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->lock);
+/* worker.c: a worker, with a request that counts among the engine's */
+int stk_worker_open_locked(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
+    STK_REQUIRES(e->lock);
+/* engine.c: of inline mode: a step, or a short wait when there is none */
+int stk_worker_step_locked(stk_engine *e) STK_REQUIRES(e->lock);
 
 /* stats.c */
 void stk_engine_stats(const stk_engine *e, stk_stats *out); /* Thread: any, until close */
@@ -198,7 +202,7 @@ static inline stk_slot *stk_tail_slot(stk_engine *e)
 }
 
 /* Under the lock: how many slots are READY. */
-static inline void stk_ready_locked(stk_engine *e, int more)
+static inline void stk_ready_locked(stk_engine *e, int more) STK_REQUIRES(e->lock)
 {
     uint32_t n = atomic_load_explicit(&e->figures.ready, memory_order_relaxed);
 

@@ -39,7 +39,7 @@ static void on_its_way(stk_engine *e, const stk_slot *s, late_row *out)
 {
     uint32_t n = 0;
 
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     for (const stk_request *r = e->all; r; r = r->all) {
         uint64_t waiting = atomic_load_explicit(&r->waiting, memory_order_relaxed);
 
@@ -49,7 +49,7 @@ static void on_its_way(stk_engine *e, const stk_slot *s, late_row *out)
             out->ticket = waiting - 1;
         out->found = 1;
     }
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
     if (n)
         snprintf(out->by, sizeof out->by, "stage fetch: its bytes were asked for, %u read%s of the "
                  "batch %s not come", n, n == 1 ? "" : "s", n == 1 ? "has" : "have");
@@ -82,14 +82,14 @@ static void place_of(const stk_engine *e, const stk_slot *s, uint32_t row, char 
 }
 
 /* The slot at the tail is the consumer's to take, so its share and list stay as they are. */
-void stk_held_up_locked(stk_engine *e)
+void stk_held_up_locked(stk_engine *e) STK_REQUIRES(e->lock)
 {
     const stk_slot *s = stk_tail_slot(e);
     uint64_t from = atomic_load_explicit(&e->figures.waiting_since, memory_order_relaxed);
     late_row late = { .found = 0 };
     char where[256] = "", what[64] = "";
 
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
     at_worker(e, s, &late);
     if (!late.found)
         on_its_way(e, s, &late);
@@ -103,5 +103,5 @@ void stk_held_up_locked(stk_engine *e)
     stk_log_line(&e->plan->policy.log, STK_LOG_WARN,
                  "waited %.0f s for batch %" PRIu64 " of epoch %" PRIu64 ": %s%s: %s",
                  (double)(stk_now_ns() - from) * 1e-9, s->step, s->epoch, what, where, late.by);
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
 }

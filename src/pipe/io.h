@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/lock.h"
 #include "fetch/uring.h"
 #include "plan/plan.h"
 
@@ -16,7 +17,7 @@ typedef enum stk_ring_state { /* of the io_uring for cold local files */
 } stk_ring_state;
 
 typedef struct stk_io_threads {
-    pthread_mutex_t lock;
+    stk_mutex lock;
     pthread_cond_t work;
     stk_io *head, *tail; /* lock: reads that no io_uring takes */
     pthread_t *thread;   /* blocking readers */

@@ -20,24 +20,24 @@ static void *reader_main(void *arg)
     uint64_t retried;
     stk_io *io;
 
-    pthread_mutex_lock(&e->io.lock);
+    stk_mutex_lock(&e->io.lock);
     for (;;) {
         while (!e->io.head && !e->io.stop)
-            pthread_cond_wait(&e->io.work, &e->io.lock);
+            stk_cond_wait(&e->io.work, &e->io.lock);
         if (!e->io.head)
             break;
         io = e->io.head;
         e->io.head = io->next;
-        pthread_mutex_unlock(&e->io.lock);
+        stk_mutex_unlock(&e->io.lock);
         retried = 0;
         stk_stall_at(&e->plan->policy.stall, STK_STALL_READ, io->offset);
         stk_io_read(io, &retried);
         if (retried)
             atomic_fetch_add_explicit(&e->retried, retried, memory_order_relaxed);
         io->done(io);
-        pthread_mutex_lock(&e->io.lock);
+        stk_mutex_lock(&e->io.lock);
     }
-    pthread_mutex_unlock(&e->io.lock);
+    stk_mutex_unlock(&e->io.lock);
     return NULL;
 }
 
@@ -48,6 +48,7 @@ static void *ring_main(void *arg)
 }
 
 static stk_ring_state ring_start_locked(stk_engine *e, stk_error *err)
+    STK_REQUIRES(e->io.lock)
 {
     const char *want = getenv("STK_URING");
 
@@ -67,13 +68,13 @@ static stk_ring_state ring_start(stk_engine *e)
     stk_error err = { 0 };
     int state;
 
-    pthread_mutex_lock(&e->io.lock);
+    stk_mutex_lock(&e->io.lock);
     state = atomic_load_explicit(&e->io.ring_state, memory_order_relaxed);
     if (state == STK_RING_UNTRIED) {
         state = ring_start_locked(e, &err);
         atomic_store_explicit(&e->io.ring_state, state, memory_order_release);
     }
-    pthread_mutex_unlock(&e->io.lock);
+    stk_mutex_unlock(&e->io.lock);
     if (err.code) /* only the thread that tried has one */
         stk_log_line(&e->plan->policy.log, STK_LOG_INFO, "cold files are read by %u threads: %s",
                      e->plan->io.threads, err.message);
@@ -102,7 +103,7 @@ void stk_io_queue(void *engine, stk_io *io)
     if (ring_takes(e, io))
         return;
     io->next = NULL;
-    pthread_mutex_lock(&e->io.lock);
+    stk_mutex_lock(&e->io.lock);
     while (e->io.running < e->plan->io.threads &&
            stk_thread_start(&e->io.thread[e->io.running], reader_main, e, "stk-io") == 0)
         e->io.running++;
@@ -112,7 +113,7 @@ void stk_io_queue(void *engine, stk_io *io)
         pthread_cond_signal(&e->io.work);
         io = NULL;
     }
-    pthread_mutex_unlock(&e->io.lock);
+    stk_mutex_unlock(&e->io.lock);
     if (io) { /* no thread could be had: wait here */
         stk_io_read(io, &retried);
         io->done(io);
@@ -136,9 +137,9 @@ static void wake_drivers(stk_async *a)
 {
     stk_engine *e = engine_of(a);
 
-    pthread_mutex_lock(&e->io.lock);
+    stk_mutex_lock(&e->io.lock);
     pthread_cond_broadcast(&e->io.drive_work);
-    pthread_mutex_unlock(&e->io.lock);
+    stk_mutex_unlock(&e->io.lock);
 }
 
 /* Without a read in flight there is nothing to drive, and the thread sleeps. */
@@ -148,17 +149,17 @@ static void *driver_main(void *arg)
     stk_engine *e = d.engine;
 
     stk_free(arg);
-    pthread_mutex_lock(&e->io.lock);
+    stk_mutex_lock(&e->io.lock);
     while (!e->io.stop) {
         if (!atomic_load_explicit(&e->io.async.in_flight, memory_order_acquire)) {
-            pthread_cond_wait(&e->io.drive_work, &e->io.lock);
+            stk_cond_wait(&e->io.drive_work, &e->io.lock);
             continue;
         }
-        pthread_mutex_unlock(&e->io.lock);
+        stk_mutex_unlock(&e->io.lock);
         d.source->drive(20);
-        pthread_mutex_lock(&e->io.lock);
+        stk_mutex_lock(&e->io.lock);
     }
-    pthread_mutex_unlock(&e->io.lock);
+    stk_mutex_unlock(&e->io.lock);
     return NULL;
 }
 
@@ -168,25 +169,25 @@ static void *retry_main(void *arg)
 {
     stk_engine *e = arg;
 
-    pthread_mutex_lock(&e->io.lock);
+    stk_mutex_lock(&e->io.lock);
     while (e->io.retry_head || !e->io.stop) {
         stk_io *io = e->io.retry_head;
 
         if (io && (e->io.stop || stk_now_ns() >= io->due_ns)) {
             e->io.retry_head = io->next;
-            pthread_mutex_unlock(&e->io.lock);
+            stk_mutex_unlock(&e->io.lock);
             stk_io_again(io);
-            pthread_mutex_lock(&e->io.lock);
+            stk_mutex_lock(&e->io.lock);
         } else if (io) {
             struct timespec until = { (time_t)(io->due_ns / 1000000000u),
                                       (long)(io->due_ns % 1000000000u) };
 
-            pthread_cond_timedwait(&e->io.retry_work, &e->io.lock, &until);
+            stk_cond_timedwait(&e->io.retry_work, &e->io.lock, &until);
         } else {
-            pthread_cond_wait(&e->io.retry_work, &e->io.lock);
+            stk_cond_wait(&e->io.retry_work, &e->io.lock);
         }
     }
-    pthread_mutex_unlock(&e->io.lock);
+    stk_mutex_unlock(&e->io.lock);
     return NULL;
 }
 
@@ -198,7 +199,7 @@ static int retry_later(stk_async *a, stk_io *io, uint32_t failed)
     int taken;
 
     io->due_ns = stk_now_ns() + (uint64_t)stk_io_pause_ns(failed);
-    pthread_mutex_lock(&e->io.lock);
+    stk_mutex_lock(&e->io.lock);
     if (!e->io.retrying && !e->io.stop)
         e->io.retrying = stk_thread_start(&e->io.retry_thread, retry_main, e, "stk-retry") == 0;
     taken = e->io.retrying && !e->io.stop;
@@ -209,7 +210,7 @@ static int retry_later(stk_async *a, stk_io *io, uint32_t failed)
         *at = io;
         pthread_cond_signal(&e->io.retry_work);
     }
-    pthread_mutex_unlock(&e->io.lock);
+    stk_mutex_unlock(&e->io.lock);
     return taken;
 }
 
@@ -238,12 +239,12 @@ int stk_io_start(stk_engine *e, stk_error *err)
 
 void stk_io_stop(stk_engine *e)
 {
-    pthread_mutex_lock(&e->io.lock);
+    stk_mutex_lock(&e->io.lock);
     e->io.stop = 1;
     pthread_cond_broadcast(&e->io.work);
     pthread_cond_broadcast(&e->io.drive_work);
     pthread_cond_broadcast(&e->io.retry_work);
-    pthread_mutex_unlock(&e->io.lock);
+    stk_mutex_unlock(&e->io.lock);
     if (e->io.retrying)
         pthread_join(e->io.retry_thread, NULL);
     e->io.retrying = 0;

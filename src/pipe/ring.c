@@ -67,6 +67,7 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     s->ticket = (stk_slot_ticket){ { stage_done }, e, s };
     b->epoch = s->epoch;
     b->step = s->step;
+    b->start = s->share.start;
     s->table = stk_row_table_now(e->plan);
     b->gathered = s->table->gathered;
     b->rows = slot_rows(e, s);
@@ -78,7 +79,7 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     s->state = STK_SLOT_FILLING;
 }
 
-int stk_ring_open_locked(stk_engine *e, stk_error *err)
+int stk_ring_open_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->lock)
 {
     uint32_t ahead = atomic_load_explicit(&e->figures.ahead, memory_order_relaxed);
     uint32_t enough = e->plan->memory.open_slots * ahead / e->n_slots;
@@ -114,20 +115,20 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err)
 
 void stk_ring_fail(stk_engine *e, stk_slot *s, uint32_t row, int rc, const stk_error *err)
 {
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     if (row < s->err_row) { /* the lowest row speaks, whatever order workers came in */
         s->err_row = row;
         s->rc = rc;
         s->err = *err;
     }
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
 }
 
 /* Is the consumer to be woken?  It waits for the slot at the tail only.  Rows of arrays are made in
  * less time than it takes to wake somebody, so there it is woken for several batches at once: when
  * it has waited a moment, or when there is nothing else to be made.  Until then some worker is
  * making a slot, and comes here again when that is done. */
-static int wake_locked(const stk_engine *e)
+static int wake_locked(const stk_engine *e) STK_REQUIRES(e->lock)
 {
     uint64_t tail = stk_tail(e);
     uint64_t next = atomic_load_explicit(&e->claim, memory_order_relaxed) &
@@ -145,12 +146,12 @@ static void slot_ready(stk_engine *e, stk_slot *s)
 {
     if (s->rc == 0 && !atomic_load_explicit(&e->draining, memory_order_relaxed))
         stk_batch_settle(s->batch);
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     s->state = STK_SLOT_READY;
     stk_ready_locked(e, 1);
     if (wake_locked(e) || atomic_load_explicit(&e->draining, memory_order_relaxed))
         pthread_cond_broadcast(&e->ready);
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
 }
 
 /* Run the stages from s->stage on, until one says that it finishes later. */
@@ -205,9 +206,9 @@ int stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows)
 {
     if (!rows || atomic_fetch_sub_explicit(&s->left, rows, memory_order_acq_rel) != rows)
         return 0;
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     s->state = STK_SLOT_STAGES;
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
     finish(e, s);
     run_stages(e, s);
     return 1;
@@ -244,22 +245,22 @@ void stk_ring_drain(stk_engine *e)
     for (seq = stk_tail(e); seq < stk_head(e); seq++) {
         stk_slot *s = &e->slot[seq % e->n_slots];
 
-        pthread_mutex_lock(&e->lock);
+        stk_mutex_lock(&e->lock);
         while (s->state != STK_SLOT_READY) {
             if (e->plan->io.inline_mode)
                 stk_worker_step_locked(e);
             else
-                pthread_cond_wait(&e->ready, &e->lock);
+                stk_cond_wait(&e->ready, &e->lock);
         }
         s->state = STK_SLOT_FREE;
         stk_ready_locked(e, -1);
-        pthread_mutex_unlock(&e->lock);
+        stk_mutex_unlock(&e->lock);
         stk_batch_release(&s->batch);
     }
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     atomic_store_explicit(&e->figures.head, 0, memory_order_relaxed);
     atomic_store_explicit(&e->figures.tail, 0, memory_order_relaxed);
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
     for (uint32_t i = 0; i < STK_EPOCHS; i++) /* what is made again is counted again */
         atomic_store_explicit(&e->bad.of_epoch[i], 0, memory_order_relaxed);
     atomic_store_explicit(&e->draining, 0, memory_order_relaxed);

@@ -23,13 +23,13 @@ static int nobody_gives(stk_engine *e, const stk_worker *w)
         return 0;
     if (e->plan->io.inline_mode)
         return 1;
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     none = e->n_resting + atomic_load(&e->n_short) >=
                atomic_load_explicit(&e->n_workers, memory_order_relaxed) +
                    (uint32_t)w->synchronous &&
            (w->synchronous || e->wanted) && stk_open_slots(e) &&
            (w->synchronous || stk_tail_slot(e)->state == STK_SLOT_FILLING);
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
     return none;
 }
 
@@ -51,10 +51,10 @@ static int trim(stk_engine *e)
 {
     int any = stk_cache_trim(e->plan->memory.blocks) | stk_pool_trim(e->plan->outputs.common->pool);
 
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     for (stk_request *r = e->idle; r; r = r->next)
         any |= stk_request_trim(r);
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
     return any;
 }
 

@@ -52,8 +52,6 @@ static inline uint32_t stk_slot_tickets(const stk_slot *s)
 
 /* ring.c: slots */
 int stk_ring_plan(stk_engine *e, stk_error *err); /* memory of slots that have positions */
-int stk_ring_open_locked(stk_engine *e,
-                         stk_error *err); /* open what can be opened; the last failure */
 void stk_ring_fail(stk_engine *e, stk_slot *s, uint32_t row, int rc, const stk_error *err);
 /* Rows are done; the last one runs the stages.  1: it was among them. */
 int stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows);

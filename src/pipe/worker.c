@@ -18,7 +18,7 @@
 
 /* ---- requests: idle ones, and the heap of those that arrived ---- */
 
-static void heap_push_locked(stk_engine *e, stk_request *r)
+static void heap_push_locked(stk_engine *e, stk_request *r) STK_REQUIRES(e->lock)
 {
     uint32_t i = atomic_load_explicit(&e->n_arrived, memory_order_relaxed);
 
@@ -28,7 +28,7 @@ static void heap_push_locked(stk_engine *e, stk_request *r)
     e->arrived[i] = r;
 }
 
-static stk_request *heap_pop_locked(stk_engine *e)
+static stk_request *heap_pop_locked(stk_engine *e) STK_REQUIRES(e->lock)
 {
     uint32_t n = atomic_load_explicit(&e->n_arrived, memory_order_relaxed), i = 0, kid;
     stk_request *top, *last;
@@ -56,7 +56,7 @@ static void request_arrived(stk_request *r)
 
     stk_stall_at(&e->plan->policy.stall, STK_STALL_ARRIVED, r->ticket);
     atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     heap_push_locked(e, r);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
     pthread_cond_broadcast(&e->work);
@@ -64,10 +64,11 @@ static void request_arrived(stk_request *r)
         pthread_cond_broadcast(&e->ready);
     if (atomic_load_explicit(&e->low_memory, memory_order_relaxed))
         stk_account_wake_all(e->plan->memory.reads);
-    pthread_mutex_unlock(&e->lock); /* the loader may be closed from here on: e is not touched */
+    stk_mutex_unlock(&e->lock); /* the loader may be closed from here on: e is not touched */
 }
 
 static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
+    STK_REQUIRES(e->lock)
 {
     STK_TRY(stk_request_open(out, e->plan->chains.n_out, e->plan->memory.blocks,
                              e->plan->memory.reads, err));
@@ -84,7 +85,7 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
 
 /* Every worker brings a request along: a worker that has none can then wait, since one is on its way
  * or will be let go. */
-int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
+int stk_worker_open_locked(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
 {
     stk_worker *w = STK_NEW(stk_worker);
     int rc = w ? stk_decoders_init(&w->m.decoders, e->plan->policy.registry, err)
@@ -126,14 +127,14 @@ static int own_request(stk_worker *w)
 
     if (w->req)
         return 1;
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     w->req = e->idle;
     if (w->req) {
         e->idle = w->req->next;
     } else if (e->n_requests < e->max_requests) {
         request_add_locked(e, &w->req, NULL);
     }
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
     return w->req != NULL;
 }
 
@@ -148,11 +149,11 @@ static void give_request(stk_worker *w, stk_request *r)
         w->req = r;
         return;
     }
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     r->next = e->idle;
     e->idle = r;
     pthread_cond_broadcast(&e->work);
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
 }
 
 /* ---- one row: fetch, make, or stand in another sample ---- */
@@ -161,13 +162,13 @@ static void record_skip(stk_engine *e, const stk_error *err)
 {
     uint32_t n;
 
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     n = atomic_load_explicit(&e->bad.n, memory_order_relaxed);
     if (n < STK_KEPT_SKIPS) {
         e->bad.list[n] = *err;
         atomic_store_explicit(&e->bad.n, n + 1, memory_order_release);
     }
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
 }
 
 static int skippable(int rc)
@@ -410,9 +411,9 @@ int stk_worker_take_arrived(stk_worker *w)
 
     if (!atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return 0;
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     r = heap_pop_locked(e);
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
     if (!r)
         return 0;
     time_begin(w);
@@ -453,10 +454,10 @@ static void wait_request(stk_worker *w)
             continue;
         }
         stk_stage_time(&w->m, STK_STAGE_FETCH);
-        pthread_mutex_lock(&e->lock);
+        stk_mutex_lock(&e->lock);
         while (!e->idle && !atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
-            pthread_cond_wait(&e->work, &e->lock);
-        pthread_mutex_unlock(&e->lock);
+            stk_cond_wait(&e->work, &e->lock);
+        stk_mutex_unlock(&e->lock);
         time_reads(w);
     }
 }
@@ -666,20 +667,20 @@ static void repair_arrived(stk_request *r)
 {
     stk_engine *e = r->owner;
 
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
     r->next = r; /* it is no one else's: only a sign */
     pthread_cond_broadcast(&e->ready);
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
 }
 
 static void repair_wait(stk_engine *e, const stk_request *r)
 {
     struct timespec soon = stk_in_ms(10);
 
-    pthread_mutex_lock(&e->lock);
-    while (!r->next && pthread_cond_timedwait(&e->ready, &e->lock, &soon) == 0) {}
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_lock(&e->lock);
+    while (!r->next && stk_cond_timedwait(&e->ready, &e->lock, &soon) == 0) {}
+    stk_mutex_unlock(&e->lock);
 }
 
 /* Made by the CPU, where every picture ends; reads that must wait are waited for here. */
@@ -709,17 +710,16 @@ int stk_worker_redecode(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err
         }
         r->next = NULL;
     }
-    pthread_mutex_lock(&e->lock);
+    stk_mutex_lock(&e->lock);
     rc = s->rc;
     if (rc < 0 && err)
         *err = s->err;
-    pthread_mutex_unlock(&e->lock);
+    stk_mutex_unlock(&e->lock);
     return rc;
 }
 
-static int can_work_locked(stk_worker *w)
+static int can_work_locked(stk_engine *e, const stk_worker *w) STK_REQUIRES(e->lock)
 {
-    stk_engine *e = w->engine;
     uint64_t t = atomic_load_explicit(&e->claim, memory_order_acquire) &
                  (((uint64_t)1 << STK_TICKET_BITS) - 1);
 
@@ -743,21 +743,21 @@ void *stk_worker_main(void *arg)
         while (w->number < atomic_load_explicit(&e->active, memory_order_relaxed) &&
                stk_worker_step(w)) {}
         stk_does(&w->m, STK_STAGE_IDLE, 0);
-        pthread_mutex_lock(&e->lock);
+        stk_mutex_lock(&e->lock);
         for (;;) {
             int parked = w->number >= atomic_load_explicit(&e->active, memory_order_relaxed);
 
-            if (e->stop || (!parked && can_work_locked(w)))
+            if (e->stop || (!parked && can_work_locked(e, w)))
                 break;
             reads = !parked && atomic_load_explicit(&e->inflight, memory_order_relaxed);
             e->n_resting++;
-            pthread_cond_wait(parked ? &e->parked : &e->work, &e->lock);
+            stk_cond_wait(parked ? &e->parked : &e->work, &e->lock);
             e->n_resting--;
             if (reads)
                 time_reads(w);
         }
         stop = e->stop;
-        pthread_mutex_unlock(&e->lock);
+        stk_mutex_unlock(&e->lock);
         stk_stage_time_row(&w->m, STK_STAGE_IDLE);
     }
     return NULL;

@@ -19,11 +19,8 @@ typedef struct stk_worker {
 } stk_worker;
 
 /* worker.c: the loop */
-int stk_worker_open(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err);
 void stk_worker_close(stk_worker **w);
 int stk_worker_step(stk_worker *w); /* 1: something was done */
-int stk_worker_step_locked(
-    stk_engine *e); /* inline mode: a step, or a short wait when there is none */
 void *stk_worker_main(void *worker);
 /* A row of a READY slot once more, by the CPU; the consumer's thread.  A failure is the slot's. */
 int stk_worker_redecode(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err);

@@ -13,7 +13,9 @@
 #include "base/log.h"
 #include "base/stall.h"
 #include "chain/chain.h"
+#include "batch/batch_ops.h"
 #include "batch/stack.h"
+#include "gpu/array_upload.h"
 #include "gpu/device.h"
 #include "gpu/pin.h"
 #include "fetch/request.h"
@@ -76,7 +78,9 @@ typedef struct stk_plan_batching {
     uint32_t tickets;    /* of a slot: rows, or pieces of packed rows */
     uint32_t claim_size; /* tickets that are claimed at once */
     uint32_t n_stages;
-    stk_stage stage[STK_MAX_STAGES + 1]; /* with a GPU its own is the last */
+    stk_stage stage[2 * STK_MAX_STAGES + 1]; /* batch_ops, then the caller's; with a GPU its own is the last */
+    stk_batch_op **op; /* the batch_ops among them */
+    uint32_t n_ops;
 } stk_plan_batching;
 
 typedef struct stk_plan_memory {
@@ -106,6 +110,8 @@ typedef struct stk_plan_cache { /* cache="device" */
     stk_array_cache *arrays;          /* arrays that the GPU keeps (the device's); NULL: none */
     stk_out_gather *gather;     /* by output; NULL: none */
     stk_array_place *place;     /* [data set * n_out + output]; NULL: none */
+    stk_array_move *move;       /* what is copied to the GPU, each array once */
+    uint32_t n_moves;
 } stk_plan_cache;
 
 typedef struct stk_plan_outputs { /* what batches need, also after the loader is closed */
@@ -135,6 +141,7 @@ typedef struct stk_plan_rows { /* made last, from all the others */
     const stk_row_table *usual, *resident, *repair;
     stk_row_table *table;          /* the memory of all of them ... */
     const struct stk_row_ops **op; /* ... and of what they point to */
+    uint32_t *order; /* of outputs, where some follow others; or NULL */
     const stk_kern *kern;
     uint32_t *measured; /* lengths are stored here in place of rows; NULL: rows are made */
     stk_learn **learn;  /* by data set; NULL: nothing to learn there, or nowhere */

@@ -141,10 +141,15 @@ int stk_row_was_found(const stk_request *r)
 /* Nothing of the bytes is in scratch memory yet. */
 int stk_row_narrow(stk_row *x, stk_bytes *in, stk_error *err)
 {
+    stk_scratch_reset(&x->m->scratch);
+    return stk_row_narrow_more(x, in, err);
+}
+
+int stk_row_narrow_more(stk_row *x, stk_bytes *in, stk_error *err)
+{
     const stk_codec *unpack = x->req->want[x->output].unpack;
     const stk_chain *c = stk_row_chain(x);
 
-    stk_scratch_reset(&x->m->scratch);
     if (unpack)
         STK_TRY(unpack->narrow(NULL, *in, &x->m->scratch, in, err));
     for (uint32_t i = 0; i < c->n_steps; i++)

@@ -97,6 +97,7 @@ struct stk_row_table {
     int (*begin)(stk_row *x, stk_error *err);
     void (*note)(stk_row *x);
     const stk_row_ops *const *out; /* of each output */
+    const uint32_t *order; /* in which they are made: leaders of like() first; NULL: as they stand */
     void (*find)(stk_row *x);      /* requests: the fields are known.  NULL: all are read */
     const stk_row_table *uncached; /* what a row is made with when what was found fails; or NULL */
     /* immediate rows */
@@ -119,6 +120,7 @@ void stk_row_note_piece(stk_row *x); /* a packed row goes by its first sample */
 
 /* What feeds the output: its field, decompressed and narrowed by the chain. */
 int stk_row_narrow(stk_row *x, stk_bytes *in, stk_error *err);
+int stk_row_narrow_more(stk_row *x, stk_bytes *in, stk_error *err); /* keeps what scratch has */
 static inline int stk_row_input(stk_row *x, stk_bytes *in, stk_error *err)
 {
     const stk_wanted *want = &x->req->want[x->output];
@@ -162,7 +164,8 @@ static inline int stk_row_make(stk_row *x, stk_error *err)
     int rc = 0;
 
     x->m->short_room = 0;
-    for (x->output = 0; x->output < t->n_out; x->output++) {
+    for (uint32_t i = 0; i < t->n_out; i++) {
+        x->output = t->order ? t->order[i] : i;
         rc = t->out[x->output]->make(x, err);
         if (rc < 0)
             rc = stk_row_make_again(x, rc, err);
@@ -193,6 +196,7 @@ extern const stk_row_ops stk_row_dense, stk_row_ragged, stk_row_bytes; /* row_va
 extern const stk_row_ops stk_row_turned;       /* values that steps make others of */
 extern const stk_row_ops stk_row_bytes_direct; /* read straight into the row, where it can be */
 extern const stk_row_ops stk_row_length_bytes, stk_row_length_value; /* row_length.c */
+extern const stk_row_ops stk_row_boxes;                              /* row_boxes.c */
 extern const stk_row_ops stk_row_packed;                             /* row_packed.c */
 
 /* row_array.c: the ops of output i, and the rest of its table; resident: arrays are on the GPU. */
@@ -216,11 +220,19 @@ int stk_picture_check(const stk_row *x, const stk_image_info *info, stk_error *e
 /* What is seen of a picture of that size, and how it is asked for. */
 int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
                      stk_decode_request *ask, stk_error *err);
+/* View `view` of x->output's picture of that size; of one that follows another: what that one drew,
+ * without what only changes pixels. */
+int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
+                     stk_error *err);
 int stk_picture_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
 int stk_picture_place(stk_row *x, stk_sample_job *job, stk_error *err); /* into the batch */
 int stk_tile_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
 /* row_value.c: what a sample says of itself: its shape, and the bytes it has. */
 int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size, stk_error *err);
+/* The sample's numbers as its codec makes them, in scratch, which is reset before, or not. */
+int stk_value_parse(stk_row *x, stk_value_row *row, stk_error *err);
+int stk_value_parse_more(stk_row *x, stk_value_row *row, stk_error *err);
+int stk_value_put(stk_row *x, const stk_value_row *row, stk_error *err); /* into the batch */
 /* A finish(): rows that differ become one tensor, where that was asked for. */
 int stk_value_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
                   stk_error *err);

@@ -186,7 +186,12 @@ static int make_kept(stk_row *x, stk_error *err)
     STK_TRY(stk_jpeg_seek_open(&seek, &head, want->hint, err));
     size = (stk_image_info){ head.width, head.height };
     STK_TRY(stk_picture_check(x, &size, err));
+    x->req->want[x->output].width = size.width; /* for those who follow it */
+    x->req->want[x->output].height = size.height;
+    x->req->want[x->output].turn = 1;
     STK_TRY(stk_picture_look(x, &size, &d, &ask, err));
+    if (d.n_views > 1 || d.n_actions)
+        return stk_fail(err, STK_ENOTSUP, "several passes");
     job = (stk_jpeg_job){ .head = &head, .seek = &seek };
     STK_TRY(stk_pic_jpeg_size_kept(&g, &job, want->kept, d.view, &x->m->scratch, NULL));
     to = record_place(x, g.rec.size);

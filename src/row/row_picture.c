@@ -5,6 +5,8 @@
 
 #include "base/rng.h"
 #include "codec/exif.h"
+#include "kern/convert.h"
+#include "kern/tile.h"
 #include "kern/turn.h"
 #include "row/row.h"
 
@@ -46,18 +48,47 @@ int stk_picture_check(const stk_row *x, const stk_image_info *info, stk_error *e
     return 0;
 }
 
-/* A row that is made again was reported the first time. */
-static int draw(const stk_row *x, const stk_image_info *info, stk_draws *d, stk_error *err)
+/* What a follower sees of its leader's draws: views and warps, sampled its own way. */
+static void follow(const stk_like *l, stk_draws *d)
 {
+    uint32_t fill = l->fill[0] | (uint32_t)l->fill[1] << 8 | (uint32_t)l->fill[2] << 16, n = 0;
+
+    for (uint32_t k = 0, i = 0; k < d->n_views; k++) {
+        uint32_t end = k + 1 < d->n_views ? d->from[k + 1] : d->n_actions;
+
+        d->view[k].filter = l->filter;
+        if (!d->view[k].border)
+            memcpy(d->view[k].fill, l->fill, sizeof l->fill);
+        d->from[k] = n;
+        for (; i < end; i++) {
+            if (d->action[i].code != STK_ACT_WARP)
+                continue;
+            d->action[n] = d->action[i];
+            d->action[n].v.u[8] = l->filter == STK_NEAREST ? STK_NEAREST : STK_BILINEAR;
+            d->action[n++].v.u[9] = fill;
+        }
+    }
+    d->n_actions = n;
+}
+
+/* A row that is made again was reported the first time. */
+int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
+                     stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    const stk_draw_observer *watch = x->again || c->leader ? NULL : &x->plan->policy.watch;
     const stk_address at = { .seed = x->plan->policy.seed,
                              .position = x->position,
                              .epoch = (uint32_t)x->batch->epoch,
-                             .output = x->output };
+                             .output = c->leader ? c->leader_output : x->output,
+                             .view = view };
     const uint32_t size[2] = { info->width, info->height };
 
-    stk_chain_draw(stk_row_chain(x), &at, size, d, x->again ? NULL : &x->plan->policy.watch);
+    stk_chain_draw(c->leader ? c->leader : c, &at, size, d, watch);
     if (stk_draws_last(d)->refused)
         return stk_fail(err, STK_ECORRUPT, "%s", stk_draws_last(d)->refused);
+    if (c->leader)
+        follow(c->like, d);
     return 0;
 }
 
@@ -66,7 +97,7 @@ static int decode_need(const picture *p, const stk_decode_request *ask, stk_scra
                        stk_pixels *out, stk_error *err)
 {
     const stk_rect *need = &ask->need;
-    stk_decode_request filed = { stk_turn_rect(p->turn, p->info, need) };
+    stk_decode_request filed = { stk_turn_rect(p->turn, p->info, need), ask->index };
 
     if (!need->w || !need->h)
         return 0;
@@ -98,15 +129,77 @@ static int can_learn(const stk_row *x, stk_bytes in, const picture *p, const stk
 int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
                      stk_decode_request *ask, stk_error *err)
 {
-    STK_TRY(draw(x, info, d, err));
+    STK_TRY(stk_picture_draw(x, info, 0, d, err));
     stk_sample_need(d->view, &ask->need);
+    ask->index = stk_row_chain(x)->spec.mode == STK_MODE_INDEX;
     return 0;
 }
 
 int stk_picture_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err)
 {
-    (void)d;
+    if (d->n_views > 1 || d->n_actions)
+        return stk_tile_sample(x, d, job, err);
     return stk_sample_run(x->plan->rows.kern, job, &x->m->scratch, err);
+}
+
+/* ---- one channel ---- */
+
+/* Pillow's "L", in R, G and B alike. */
+static void make_gray(const stk_pixels *px)
+{
+    for (uint32_t y = 0; px->data && y < px->area.h; y++) {
+        uint8_t *p = px->data + y * px->stride;
+
+        for (uint32_t i = 0; i < px->area.w; i++, p += 4)
+            p[0] = p[1] = p[2] = (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u + 0x8000u) >> 16);
+    }
+}
+
+/* The first byte of n pixels of three, as the row has it. */
+static int put_one(const stk_spec *spec, const uint8_t *rgb, size_t n, stk_scratch *scratch,
+                   void *dst, stk_error *err)
+{
+    stk_cpu level = stk_cpu_level();
+    int plain = spec->mul[0] == 1 && spec->add[0] == 0;
+    uint8_t *one = stk_scratch_get(scratch, n * (plain ? 1 : sizeof(float)));
+    stk_convert_fn convert = stk_convert_find(level, plain ? STK_U8 : STK_F32, spec->dtype);
+
+    if (!one)
+        return stk_fail_nomem(err, n);
+    for (size_t i = 0; i < n; i++) {
+        if (plain)
+            one[i] = rgb[3 * i];
+        else
+            ((float *)(void *)one)[i] = (float)rgb[3 * i] * spec->mul[0] + spec->add[0];
+    }
+    if (convert)
+        return convert(dst, one, n) ? stk_fail(err, STK_ECORRUPT, "a value that does not fit") : 0;
+    memcpy(dst, one, n * stk_dtype_size(spec->dtype));
+    return 0;
+}
+
+static int sample_one(stk_row *x, const stk_picture_way *way, stk_draws *d, const stk_sample_job *job,
+                      stk_error *err)
+{
+    size_t n = (size_t)job->view->vis_w * job->view->vis_h;
+    stk_sample_job rgb = *job;
+
+    rgb.dst = stk_scratch_get(&x->m->scratch, 3 * n);
+    if (!rgb.dst)
+        return stk_fail_nomem(err, 3 * n);
+    rgb.dtype = STK_U8;
+    rgb.layout = STK_HWC;
+    for (int c = 0; c < 3; c++)
+        rgb.mul[c] = 1, rgb.add[c] = 0;
+    STK_TRY(way->sample(x, d, &rgb, err));
+    return put_one(&stk_row_chain(x)->spec, rgb.dst, n, &x->m->scratch, job->dst, err);
+}
+
+static int sample_as(stk_row *x, const stk_picture_way *way, stk_draws *d, const stk_sample_job *job,
+                     stk_error *err)
+{
+    return stk_row_chain(x)->spec.mode ? sample_one(x, way, d, job, err)
+                                       : way->sample(x, d, job, err);
 }
 
 static int sample(stk_row *x, const stk_picture_way *way, stk_draws *d, const stk_pixels *pixels,
@@ -121,8 +214,92 @@ static int sample(stk_row *x, const stk_picture_way *way, stk_draws *d, const st
     memcpy(job.mul, spec->mul, sizeof job.mul);
     memcpy(job.add, spec->add, sizeof job.add);
     STK_TRY(way->place(x, &job, err));
-    return way->sample(x, d, &job, err);
+    return sample_as(x, way, d, &job, err);
 }
+
+static int decode_as(const stk_row *x, const picture *p, const stk_decode_request *ask,
+                     stk_pixels *pixels, stk_error *err)
+{
+    STK_TRY(decode_need(p, ask, &x->m->scratch, pixels, err));
+    if (stk_row_chain(x)->spec.mode == STK_MODE_GRAY)
+        make_gray(pixels);
+    return 0;
+}
+
+/* ---- views ---- */
+
+static void widen(stk_rect *all, const stk_rect *r)
+{
+    uint32_t x1 = all->x + all->w, y1 = all->y + all->h;
+
+    if (!r->w || !r->h)
+        return;
+    if (!all->w) {
+        *all = *r;
+        return;
+    }
+    x1 = x1 > r->x + r->w ? x1 : r->x + r->w;
+    y1 = y1 > r->y + r->h ? y1 : r->y + r->h;
+    all->x = all->x < r->x ? all->x : r->x;
+    all->y = all->y < r->y ? all->y : r->y;
+    all->w = x1 - all->x;
+    all->h = y1 - all->y;
+}
+
+/* All views of a picture, from one decode of what any of them sees. */
+static int look_all(const stk_row *x, const stk_image_info *info, stk_draws *d,
+                    stk_decode_request *ask, stk_error *err)
+{
+    ask->need = (stk_rect){ 0 };
+    ask->index = stk_row_chain(x)->spec.mode == STK_MODE_INDEX;
+    for (uint32_t i = 0; i < stk_row_chain(x)->spec.views; i++) {
+        stk_rect need;
+
+        STK_TRY(stk_picture_draw(x, info, i, &d[i], err));
+        stk_sample_need(d[i].view, &need);
+        widen(&ask->need, &need);
+    }
+    return 0;
+}
+
+static int sample_all(stk_row *x, const stk_picture_way *way, stk_draws *d,
+                      const stk_pixels *pixels, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    stk_sample_job job = { .pixels = pixels, .dtype = c->spec.dtype, .layout = c->spec.layout };
+    unsigned mark = stk_scratch_mark(&x->m->scratch);
+
+    memcpy(job.mul, c->spec.mul, sizeof job.mul);
+    memcpy(job.add, c->spec.add, sizeof job.add);
+    STK_TRY(way->place(x, &job, err));
+    for (uint32_t i = 0; i < c->spec.views; i++) {
+        job.view = stk_draws_last(&d[i]);
+        stk_scratch_rewind(&x->m->scratch, mark);
+        STK_TRY(sample_as(x, way, &d[i], &job, err));
+        job.dst = (uint8_t *)job.dst + c->row_bytes / c->spec.views;
+    }
+    return 0;
+}
+
+static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
+                      const stk_image_info *upright, stk_pixels *pixels, stk_error *err)
+{
+    size_t size = stk_row_chain(x)->spec.views * sizeof(stk_draws);
+    stk_draws *d = stk_scratch_get(&x->m->scratch, size);
+    stk_decode_request ask;
+    int rc;
+
+    if (!d)
+        return stk_fail_nomem(err, size);
+    STK_TRY(look_all(x, upright, d, &ask, err));
+    rc = decode_as(x, p, &ask, pixels, err);
+    stk_stage_time_row(x->m, STK_STAGE_DECODE);
+    stk_does_next(x->m, STK_STAGE_SAMPLE);
+    stk_count(&x->m->count.lane[pixels->lane], 1);
+    return rc == 0 ? sample_all(x, way, d, pixels, err) : rc;
+}
+
+/* ---- one ---- */
 
 /* 1: the GPU decodes it; seek points are found where the CPU does. */
 static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const stk_view *view,
@@ -130,6 +307,29 @@ static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const
 {
     return way->leave && p->turn == 1 && p->decoder->can & STK_DECODER_GPU &&
            !x->req->want[x->output].learn && way->leave(x, p->ctx, view, ask);
+}
+
+/* The upright size, kept for those who follow; a follower has its leader's, and its turn. */
+static int note_size(const stk_row *x, picture *p, stk_image_info *upright, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    stk_wanted *want = &x->req->want[x->output];
+    const stk_wanted *lead = c->leader ? &x->req->want[c->leader_output] : want;
+
+    if (c->leader)
+        p->turn = lead->turn;
+    *upright = stk_turn_size(p->turn, p->info);
+    if (c->leader && (upright->width != lead->width || upright->height != lead->height))
+        return stk_fail(err, STK_ECORRUPT,
+                        "output %s is like(%s), but is %ux%u where that is %ux%u: store both at one "
+                        "size",
+                        x->plan->chains.out[x->output].name,
+                        x->plan->chains.out[c->leader_output].name, upright->width,
+                        upright->height, lead->width, lead->height);
+    want->width = upright->width;
+    want->height = upright->height;
+    want->turn = p->turn;
+    return 0;
 }
 
 int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
@@ -151,13 +351,20 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
     STK_TRY(stk_picture_check(x, &p.info, err));
     if (stk_row_chain(x)->spec.exif)
         p.turn = stk_exif_turn(in);
-    upright = stk_turn_size(p.turn, p.info);
+    STK_TRY(note_size(x, &p, &upright, err));
+    if (stk_row_chain(x)->spec.views) {
+        rc = make_views(x, way, &p, &upright, &pixels, err);
+        stk_stage_time_row(m, STK_STAGE_SAMPLE);
+        if (rc == 0 && can_learn(x, in, &p, &pixels))
+            stk_learn_from(x, p.decoder, p.ctx);
+        return rc;
+    }
     STK_TRY(stk_picture_look(x, &upright, &d, &ask, err));
-    if (leave(x, way, &p, d.view, &ask)) {
+    if (d.n_views == 1 && !d.n_actions && leave(x, way, &p, d.view, &ask)) {
         stk_stage_time_row(m, STK_STAGE_DECODE);
         return 0;
     }
-    rc = decode_need(&p, &ask, &m->scratch, &pixels, err);
+    rc = decode_as(x, &p, &ask, &pixels, err);
     stk_stage_time_row(m, STK_STAGE_DECODE);
     stk_does_next(m, STK_STAGE_SAMPLE);
     stk_count(&m->count.lane[pixels.lane], 1);
@@ -192,18 +399,20 @@ void stk_picture_prepare(stk_row *x)
 static int ragged_place(stk_row *x, stk_sample_job *job, stk_error *err)
 {
     const stk_view *v = job->view;
-    size_t len = (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(job->dtype);
-    int hwc = job->layout == STK_HWC;
+    stk_mode mode = stk_row_chain(x)->spec.mode;
+    uint32_t channels = mode ? 1 : 3;
+    size_t len = (size_t)v->vis_w * v->vis_h * channels * stk_dtype_size(job->dtype);
+    int hwc = job->layout == STK_HWC || mode == STK_MODE_INDEX; /* of an index only the first two */
     stk_row_out *out = stk_row_out_of(x);
 
     if ((uint64_t)v->vis_w * v->vis_h > x->plan->policy.max_pixels)
         return stk_fail(err, STK_ELIMIT, "its output would be %ux%u, over the limit of max_pixels",
                         v->vis_w, v->vis_h);
     stk_row_fresh(x);
-    out->ndim = 3;
-    out->shape[0] = hwc ? v->vis_h : 3;
+    out->ndim = mode == STK_MODE_INDEX ? 2 : 3;
+    out->shape[0] = hwc ? v->vis_h : channels;
     out->shape[1] = hwc ? v->vis_w : v->vis_h;
-    out->shape[2] = hwc ? 3 : v->vis_w;
+    out->shape[2] = hwc ? channels : v->vis_w;
     job->dst = stk_row_reserve(x, len, NULL);
     return job->dst ? 0 : stk_row_no_room(x, len, err);
 }

@@ -189,16 +189,22 @@ static int make_ragged(stk_row *x, stk_error *err)
 
 /* ---- values that steps turn into others ---- */
 
-/* The sample's numbers as its codec makes them, in scratch. */
-static int parse_turned(stk_row *x, stk_value_row *row, stk_error *err)
+int stk_value_parse(stk_row *x, stk_value_row *row, stk_error *err)
+{
+    stk_scratch_reset(&x->m->scratch);
+    return stk_value_parse_more(x, row, err);
+}
+
+int stk_value_parse_more(stk_row *x, stk_value_row *row, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
     stk_spec spec = c->parsed;
     stk_bytes in;
     size_t bytes = stk_dtype_size(spec.dtype);
 
-    stk_scratch_reset(&x->m->scratch);
-    STK_TRY(stk_row_input(x, &in, err));
+    in = x->req->want[x->output].bytes;
+    if (x->req->want[x->output].unpack || c->narrows)
+        STK_TRY(stk_row_narrow_more(x, &in, err));
     for (uint32_t i = 0; i < spec.ndim; i++)
         bytes *= spec.out == STK_OUT_DENSE ? (size_t)spec.shape[i] : 1;
     if (c->parsed.out != STK_OUT_DENSE)
@@ -219,7 +225,7 @@ static int parse_turned(stk_row *x, stk_value_row *row, stk_error *err)
     return 0;
 }
 
-static int put_turned(stk_row *x, const stk_value_row *row, stk_error *err)
+int stk_value_put(stk_row *x, const stk_value_row *row, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
     size_t bytes = stk_dtype_size(row->dtype);
@@ -245,11 +251,11 @@ static int make_turned(stk_row *x, stk_error *err)
     const stk_chain *c = stk_row_chain(x);
     stk_value_row row;
 
-    STK_TRY(parse_turned(x, &row, err));
+    STK_TRY(stk_value_parse(x, &row, err));
     for (uint32_t i = 0; i < c->n_steps; i++)
         if (c->step[i].op && c->step[i].op->value)
             STK_TRY(c->step[i].op->value(c->step[i].state, &row, &x->m->scratch, err));
-    return put_turned(x, &row, err);
+    return stk_value_put(x, &row, err);
 }
 
 const stk_row_ops stk_row_turned = { .name = "value_turned",

@@ -315,7 +315,7 @@ int stk_folder_expand(const char *path, stk_names *out, stk_error *err)
 
 /* ---- a directory as a shard ---- */
 
-static int folder_stat(stk_file *f, stk_file_info *out, stk_error *err)
+static int folder_ready(stk_file *f, int wait, stk_file_info *out, stk_error *err)
 {
     const char *path = stk_folder_path(f);
     struct stat st;
@@ -345,7 +345,7 @@ static const stk_source folder_source = {
     .size = sizeof(stk_source),
     .name = "folder",
     .help = "directories of this machine, as shards",
-    .stat = folder_stat,
+    .ready = folder_ready,
     .read = folder_read,
     .close = folder_close,
 };
@@ -383,7 +383,7 @@ int stk_folder_state(const stk_file *f, stk_file_info *out, stk_error *err)
     uint64_t hash = 0;
     int rc;
 
-    STK_TRY(folder_stat((stk_file *)(uintptr_t)f, out, err));
+    STK_TRY(folder_ready((stk_file *)(uintptr_t)f, 1, out, err));
     if (stk_is_flat(path)) /* what is deeper is none of its */
         return 0;
     rc = stk_folder_walk(path, &dirs, err);

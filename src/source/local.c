@@ -142,9 +142,9 @@ static int file_new(int opened, const char *path, stk_file **out, stk_error *err
     return 0;
 }
 
-static int local_open(const char *url, stk_file **out, stk_error *err)
+static int local_open(const stk_open_info *o, stk_file **out, stk_error *err)
 {
-    const char *path = local_path(url);
+    const char *path = local_path(o->url);
 
     *out = NULL;
     if (stk_is_folder(path))
@@ -235,7 +235,7 @@ int stk_local_open_below(const char *path, size_t root_len, stk_file **out, stk_
     return file_new(fd, path, out, err);
 }
 
-static int local_stat(stk_file *file, stk_file_info *out, stk_error *err)
+static int local_ready(stk_file *file, int wait, stk_file_info *out, stk_error *err)
 {
     local_file *f = (local_file *)file;
     struct stat st;
@@ -342,7 +342,7 @@ const stk_source stk_source_local = {
     .name = "local",
     .help = "files of this machine: a path, or file:///path",
     .open = local_open,
-    .stat = local_stat,
+    .ready = local_ready,
     .read = local_read,
     .try_read = local_try_read,
     .close = local_close,

@@ -49,7 +49,7 @@ static void check_reads(stk_file *f)
     stk_file_info info;
     stk_error err;
 
-    assert_int_equal(f->source->stat(f, &info, &err), 0);
+    assert_int_equal(stk_file_stat(f, &info, &err), 0);
     assert_int_equal(info.size, sizeof content);
     assert_int_equal(f->source->read(f, &io), 0);
     assert_int_equal(io.got, 5000);
@@ -93,10 +93,10 @@ static void local_reads(void **state)
     stk_error err;
 
     (void)state;
-    assert_int_equal(stk_source_local.open(path, &f, &err), 0);
+    assert_int_equal(stk_source_local.open(STK_URL(path, NULL), &f, &err), 0);
     check_reads(f);
     check_try_reads(f);
-    assert_int_equal(stk_source_local.stat(f, &info, &err), 0);
+    assert_int_equal(stk_source_local.ready(f, 1, &info, &err), 0);
     assert_true(info.mtime_ns > 1500000000000000000);
     stk_file_close(&f);
     assert_null(f);
@@ -114,7 +114,7 @@ static void cold_reads(void **state)
     (void)state;
     assert_true(fd >= 0);
     assert_int_equal(fsync(fd) | posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) | close(fd), 0);
-    assert_int_equal(stk_source_local.open(path, &f, NULL), 0);
+    assert_int_equal(stk_source_local.open(STK_URL(path, NULL), &f, NULL), 0);
     rc = f->source->try_read(f, &io);
     print_message("cold try_read: %s\n", stk_code_name(rc));
     assert_true((rc == 0 && io.got == sizeof content) || (rc == STK_PENDING && io.got == 0));
@@ -132,7 +132,7 @@ static void without_nowait(void **state)
     stk_file *f = NULL;
 
     (void)state;
-    if (stk_source_local.open("/proc/version", &f, NULL))
+    if (stk_source_local.open(STK_URL("/proc/version", NULL), &f, NULL))
         skip();
     for (int i = 0; i < 2; i++) {
         io.dst = got[i];
@@ -150,11 +150,11 @@ static void file_urls(void **state)
 
     (void)state;
     snprintf(url, sizeof url, "file://%s", path);
-    assert_int_equal(stk_source_local.open(url, &f, NULL), 0);
+    assert_int_equal(stk_source_local.open(STK_URL(url, NULL), &f, NULL), 0);
     check_reads(f);
     stk_file_close(&f);
     snprintf(url, sizeof url, "file://localhost%s", path);
-    assert_int_equal(stk_source_local.open(url, &f, NULL), 0);
+    assert_int_equal(stk_source_local.open(STK_URL(url, NULL), &f, NULL), 0);
     stk_file_close(&f);
 }
 
@@ -166,19 +166,19 @@ static void open_errors(void **state)
 
     (void)state;
     snprintf(name, sizeof name, "%s/none", folder);
-    assert_int_equal(stk_source_local.open(name, &f, &err), STK_ENOTFOUND);
+    assert_int_equal(stk_source_local.open(STK_URL(name, NULL), &f, &err), STK_ENOTFOUND);
     assert_null(f);
     assert_string_equal(err.shard, name);
     assert_string_equal(err.message, "no such file");
-    assert_int_equal(stk_source_local.open(folder, &f, &err), STK_EINVAL);
+    assert_int_equal(stk_source_local.open(STK_URL(folder, NULL), &f, &err), STK_EINVAL);
     assert_non_null(strstr(err.message, "directory"));
     assert_string_equal(err.shard, folder);
     assert_int_equal(mkfifo(name, 0600), 0);
-    assert_int_equal(stk_source_local.open(name, &f, &err), STK_EIO); /* and does not wait */
+    assert_int_equal(stk_source_local.open(STK_URL(name, NULL), &f, &err), STK_EIO); /* and does not wait */
     assert_int_equal(unlink(name), 0);
     if (geteuid() != 0) { /* root may read everything */
         assert_int_equal(chmod(path, 0), 0);
-        assert_int_equal(stk_source_local.open(path, &f, &err), STK_EIO);
+        assert_int_equal(stk_source_local.open(STK_URL(path, NULL), &f, &err), STK_EIO);
         assert_non_null(strstr(err.message, "permission"));
         assert_int_equal(chmod(path, 0600), 0);
     }
@@ -191,7 +191,7 @@ static void absurd_offsets(void **state)
     stk_file *f = NULL;
 
     (void)state;
-    assert_int_equal(stk_source_local.open(path, &f, NULL), 0);
+    assert_int_equal(stk_source_local.open(STK_URL(path, NULL), &f, NULL), 0);
     assert_int_equal(f->source->read(f, &io), STK_EIO);
     assert_int_equal(io.rc, STK_EIO);
     assert_int_equal(f->source->try_read(f, &io), STK_EIO);
@@ -204,24 +204,24 @@ static void memory_reads(void **state)
     stk_error err;
 
     (void)state;
-    assert_int_equal(stk_source_memory.open("mem://x", &f, &err), STK_ENOTFOUND);
+    assert_int_equal(stk_source_memory.open(STK_URL("mem://x", NULL), &f, &err), STK_ENOTFOUND);
     assert_string_equal(err.shard, "mem://x");
     assert_int_equal(stk_memory_put("x", content, sizeof content, &err), 0);
-    assert_int_equal(stk_source_memory.open("mem://x", &f, &err), 0);
+    assert_int_equal(stk_source_memory.open(STK_URL("mem://x", NULL), &f, &err), 0);
     check_reads(f);
     check_try_reads(f);
     assert_ptr_equal(f->source->peek(f, 77, 100), content + 77);
     assert_null(f->source->peek(f, sizeof content - 99, 100));
     assert_null(f->source->peek(f, UINT64_MAX, 1));
     assert_int_equal(stk_memory_put("x", content, 5, &err), 0); /* replaced */
-    assert_int_equal(stk_source_memory.open("mem://x", &g, &err), 0);
+    assert_int_equal(stk_source_memory.open(STK_URL("mem://x", NULL), &g, &err), 0);
     assert_null(g->source->peek(g, 0, 6));
     assert_int_equal(stk_memory_put("x", NULL, 0, &err), 0);
     assert_int_equal(stk_memory_put("x", NULL, 0, &err), 0);
     check_reads(f); /* an open file outlives its name */
     stk_file_close(&f);
     stk_file_close(&g);
-    assert_int_equal(stk_source_memory.open("mem://x", &f, &err), STK_ENOTFOUND);
+    assert_int_equal(stk_source_memory.open(STK_URL("mem://x", NULL), &f, &err), STK_ENOTFOUND);
 }
 
 /* ---- retries and reasons ---- */

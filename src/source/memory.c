@@ -72,7 +72,7 @@ int stk_memory_put(const char *name, const void *data, size_t len, stk_error *er
     return 0;
 }
 
-static int memory_open(const char *url, stk_file **out, stk_error *err)
+static int memory_open(const stk_open_info *o, stk_file **out, stk_error *err)
 {
     memory_file *f = STK_NEW(memory_file);
     const named *e;
@@ -81,7 +81,7 @@ static int memory_open(const char *url, stk_file **out, stk_error *err)
     if (!f)
         return stk_fail_nomem(err, sizeof *f);
     stk_mutex_lock(&list_lock);
-    e = *find_locked(bare(url));
+    e = *find_locked(bare(o->url));
     if (e) {
         f->data = e->data;
         f->len = e->len;
@@ -90,7 +90,7 @@ static int memory_open(const char *url, stk_file **out, stk_error *err)
     if (!e) {
         stk_free(f);
         stk_fail(err, STK_ENOTFOUND, "no bytes have this name: stk_memory_put() gives them one");
-        stk_error_at(err, url, STK_NO_OFFSET, (stk_bytes){ 0 });
+        stk_error_at(err, o->url, STK_NO_OFFSET, (stk_bytes){ 0 });
         return STK_ENOTFOUND;
     }
     f->base.source = &stk_source_memory;
@@ -98,7 +98,7 @@ static int memory_open(const char *url, stk_file **out, stk_error *err)
     return 0;
 }
 
-static int memory_stat(stk_file *file, stk_file_info *out, stk_error *err)
+static int memory_ready(stk_file *file, int wait, stk_file_info *out, stk_error *err)
 {
     memset(out, 0, sizeof *out);
     out->size = ((memory_file *)file)->len;
@@ -139,7 +139,7 @@ const stk_source stk_source_memory = {
     .help = "mem://NAME: bytes given to stk_memory_put(), for tests",
     .scheme = "mem",
     .open = memory_open,
-    .stat = memory_stat,
+    .ready = memory_ready,
     .read = memory_read,
     .try_read = memory_read,
     .peek = memory_peek,

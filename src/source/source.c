@@ -20,7 +20,7 @@ void stk_io_read(stk_io *io, uint64_t *retried)
         io->got = 0;
         io->sys = 0;
         io->rc = io->file->source->read(io->file, io);
-        if (io->rc != STK_EIO)
+        if (io->rc != STK_EIO || io->file->source->can & STK_SOURCE_RETRIES)
             return;
         if (i < STK_IO_TRIES) {
             ++*retried;
@@ -42,13 +42,19 @@ const char *stk_io_reason(const stk_io *io, char *text, size_t size)
                        : stk_code_name(io->rc);
 }
 
-int stk_source_open(const stk_source *source, const char *url, stk_file **out, stk_error *err)
+int stk_source_open(const stk_source *source, const stk_open_info *o, stk_file **out,
+                    stk_error *err)
 {
-    STK_TRY(source->open(url, out, err));
+    STK_TRY(source->open(o, out, err));
     /* A plug-in sets the table that it was compiled with, which may be shorter than ours. */
     if (!strcmp((*out)->source->name, source->name))
         (*out)->source = source;
     return 0;
+}
+
+int stk_file_stat(stk_file *f, stk_file_info *out, stk_error *err)
+{
+    return f->source->ready(f, 1, out, err);
 }
 
 int stk_file_fd(const stk_file *f)

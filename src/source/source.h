@@ -8,9 +8,18 @@
 
 extern const stk_source stk_source_local;  /* paths and file:// */
 extern const stk_source stk_source_memory; /* mem://NAME: bytes given by stk_memory_put() */
+extern const stk_source stk_source_http, stk_source_https, stk_source_s3, stk_source_gs,
+    stk_source_hf; /* remote.c */
+
+/* A file of which nothing is known yet, as stk_open_info. */
+#define STK_URL(u, settings)                                                                       \
+    (&(stk_open_info){ .url = (u), .size = UINT64_MAX, .store = (settings) })
 
 /* source->open(), after which the file points to this very table. */
-int stk_source_open(const stk_source *source, const char *url, stk_file **out, stk_error *err);
+int stk_source_open(const stk_source *source, const stk_open_info *o, stk_file **out,
+                    stk_error *err);
+/* Size and version of the file, waiting for the answer. */
+int stk_file_stat(stk_file *f, stk_file_info *out, stk_error *err);
 
 /* A read that fails with STK_EIO is tried again after a pause, so often in all; this is the rule for
  * all reads, also those that wait elsewhere (fetch/uring.c, pipe/iothread.c). */
@@ -47,6 +56,7 @@ int stk_memory_put(const char *name, const void *data, size_t len, stk_error *er
 typedef struct stk_names {
     char **name;
     size_t n, cap;
+    const stk_store *store; /* borrowed: how they are listed and opened; NULL: as usual */
     int left_out; /* stk_urls_expand(): a folder has pictures beside its shards */
 } stk_names;
 int stk_names_add(stk_names *l, const char *name, size_t len, stk_error *err);

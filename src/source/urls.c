@@ -9,13 +9,16 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "source/braces.h"
+#include "base/registry.h"
 #include "source/folder.h"
+#include "source/remote.h"
 #include "source/source.h"
 #include "base/text.h"
 
@@ -226,6 +229,75 @@ static int no_shards(const char *folder, stk_error *err)
                     folder);
 }
 
+/* ---- remote names ---- */
+
+typedef struct matching {
+    const char *pattern; /* NULL: the shards right under `folder` */
+    size_t folder;
+    stk_names *out;
+} matching;
+
+static int add_listed(void *cookie, const stk_listed *f, stk_error *err)
+{
+    const matching *m = cookie;
+    size_t len = strlen(f->url);
+
+    if (m->pattern ? fnmatch(m->pattern, f->url, FNM_PATHNAME) != 0
+                   : len <= m->folder + 4 || strchr(f->url + m->folder, '/') ||
+                         strcmp(f->url + len - 4, ".tar") != 0)
+        return 0;
+    return name_add(m->out, f->url, len, err);
+}
+
+static int add_matching(const stk_source *s, const char *name, stk_names *out, stk_error *err)
+{
+    size_t before = out->n, fixed = strcspn(name, "*?["), len = strlen(name);
+    int glob_like = name[fixed] != 0;
+    matching m = { glob_like ? name : NULL, len, out };
+    char *prefix = stk_strndup(name, fixed);
+    int rc = prefix ? 0 : stk_fail_nomem(err, len);
+
+    if (rc == 0)
+        rc = s->list(prefix, out->store, add_listed, &m, err);
+    if (rc < 0)
+        stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
+    stk_free(prefix);
+    sort_from(out, before);
+    if (rc == 0 && out->n == before)
+        rc = glob_like ? stk_fail(err, STK_ENOTFOUND, "nothing matches \"%.180s\"", name)
+                       : stk_fail(err, STK_ENOTFOUND, "no .tar files are under \"%.180s\"", name);
+    return rc;
+}
+
+/* A web server lists nothing, and what follows "?" is often a secret. */
+static int add_web(const char *name, stk_names *out, stk_error *err)
+{
+    stk_text t = { 0 };
+    int rc = stk_url_hide(name, &t, err);
+
+    if (rc == 0 && strpbrk(t.s, "*["))
+        rc = stk_fail(err, STK_EINVAL,
+                      "\"%.150s\": a web server can't be asked what it has; write the names out, "
+                      "as in {000..099}",
+                      t.s);
+    if (rc == 0)
+        rc = name_add(out, t.s, t.len, err);
+    stk_free(t.s);
+    return rc;
+}
+
+static int add_remote(const char *name, stk_names *out, stk_error *err)
+{
+    const stk_source *s = stk_registry_source(name);
+    const char *rest = strstr(name, "://") + 3;
+
+    if (!strncmp(name, "http://", 7) || !strncmp(name, "https://", 8))
+        return add_web(name, out, err);
+    if (s && s->list && (strpbrk(rest, "*?[") || name[strlen(name) - 1] == '/'))
+        return add_matching(s, name, out, err);
+    return name_add(out, name, strlen(name), err);
+}
+
 /* One expanded name: remote and plain ones as they stand, globs and folders as what they hold. */
 static int add_expanded(const char *name, stk_names *out, stk_error *err)
 {
@@ -236,7 +308,7 @@ static int add_expanded(const char *name, stk_names *out, stk_error *err)
     if (!strncmp(name, "file://", 7))
         name += 7; /* one spelling for local files: the index is found by it */
     if (strstr(name, "://"))
-        return name_add(out, name, strlen(name), err);
+        return add_remote(name, out, err);
     glob_like = strpbrk(name, "*?[") != NULL;
     if (stat(name, &st))
         st.st_mode = 0;

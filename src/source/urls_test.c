@@ -94,7 +94,8 @@ static void lists_and_environment(void **state)
     assert_string_equal(expand("${DIR}/x.tar"), "some/where/x.tar");
     assert_non_null(strstr(expand("${ABSENT}/x.tar"), "EINVAL the environment has no WDS_ABSENT"));
     assert_non_null(strstr(expand("${LOOP}"), "ELIMIT"));
-    assert_string_equal(expand("s3://b/k?x=*"), "s3://b/k?x=*");
+    assert_string_equal(expand("tape://b/k?x=*"), "tape://b/k?x=*"); /* no source lists it */
+    assert_string_equal(expand("s3://b/k{1..2}.tar"), "s3://b/k1.tar|s3://b/k2.tar");
     assert_string_equal(expand("file:///no/such.tar"), "/no/such.tar");
     assert_string_equal(expand("~/x.tar"), "~/x.tar");
     assert_string_equal(expand("no/such.tar"), "no/such.tar"); /* open() will say */

@@ -31,6 +31,7 @@ typedef struct stk_pq_shard { /* one file */
     stk_pq_file *meta;
     uint64_t size, first; /* bytes; number of its first sample */
     int64_t mtime_ns;
+    char etag[64];
     uint32_t footer_crc;
     uint32_t *leaf_of;              /* by field of the data set: UINT32_MAX: this file has none */
     char **constant;                /* by partition column */

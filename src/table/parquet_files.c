@@ -135,7 +135,7 @@ static int expand(const char *url, stk_names *out, stk_error *err)
 
 int stk_parquet_names(stk_names *out, const char *const *urls, size_t n, stk_error *err)
 {
-    stk_names found = { 0 };
+    stk_names found = { .store = out->store };
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < n; i++)

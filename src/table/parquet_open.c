@@ -24,9 +24,10 @@ static int read_footer(stk_parquet *p, uint64_t i, stk_file *f, stk_error *err)
     uint32_t n = 0;
     int rc;
 
-    STK_TRY(f->source->stat(f, &info, err));
+    STK_TRY(stk_file_stat(f, &info, err));
     s->size = info.size;
     s->mtime_ns = info.mtime_ns;
+    memcpy(s->etag, info.etag, sizeof s->etag);
     if (s->size < 12)
         return stk_fail(err, STK_ECORRUPT, "no Parquet file: it has %" PRIu64 " bytes", s->size);
     STK_TRY(stk_file_read(f, s->size - STK_PQ_TAIL, tail, sizeof tail, err));
@@ -46,7 +47,7 @@ static int open_file(stk_parquet *p, uint64_t i, stk_error *err)
 {
     stk_pq_shard *s = &p->shard[i];
     stk_file *f = NULL;
-    int rc = stk_url_open(p->names.name[i], &f, err);
+    int rc = stk_url_open(STK_URL(p->names.name[i], p->names.store), &f, err);
 
     if (rc == 0)
         rc = read_footer(p, i, f, err);
@@ -288,6 +289,7 @@ int stk_parquet_open(stk_dataset **out, const char *const *urls, size_t n,
         return stk_fail_nomem(err, sizeof *p);
     stk_dataset_init(&p->base, &stk_parquet_ops, STK_DATA_BLOCKS);
     p->base.log = (stk_log){ o->log, o->log_cookie };
+    p->names.store = o->store;
     rc = stk_parquet_names(&p->names, urls, n, err);
     if (rc == 0)
         rc = open_all(p, o, err);

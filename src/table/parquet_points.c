@@ -60,6 +60,27 @@ typedef struct build {
     void *cookie;
 } build;
 
+/* Large values whose codec has no points: each row costs whole pages. */
+static void warn_repack(const build *b, uint64_t file, uint32_t c)
+{
+    const stk_pq_file *f = b->p->shard[file].meta;
+    const stk_pq_leaf *l = &f->leaf[c % f->n_leaves];
+    stk_pq_chunk as = f->chunk[c];
+    int cuts;
+
+    as.codec = STK_PQ_RAW;
+    if (file == 0 && c < f->n_leaves && f->chunk[c].codec > STK_PQ_SNAPPY &&
+        stk_pq_points_wanted(l, &as, f->group[0].rows, &cuts))
+        stk_log_line(
+            &b->p->base.log, STK_LOG_WARN,
+            "column %s: its large values are packed with %s, so that every row in random order "
+            "unpacks a whole page: write it with compression none or snappy",
+            l->name,
+            f->chunk[c].codec == STK_PQ_ZSTD   ? "zstd"
+            : f->chunk[c].codec == STK_PQ_GZIP ? "gzip"
+                                               : "a codec without seek points");
+}
+
 static int list_wanted(build *b, stk_error *err)
 {
     uint64_t cap = 0;
@@ -70,6 +91,7 @@ static int list_wanted(build *b, stk_error *err)
         for (uint32_t c = 0; c < f->n_groups * f->n_leaves; c++) {
             int cuts;
 
+            warn_repack(b, i, c);
             if (!stk_pq_points_wanted(&f->leaf[c % f->n_leaves], &f->chunk[c],
                                       f->group[c / f->n_leaves].rows, &cuts))
                 continue;

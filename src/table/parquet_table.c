@@ -26,9 +26,15 @@ int stk_pq_file_get(const stk_parquet *p, uint64_t shard, stk_file **out, stk_er
     *out = have;
     if (have)
         return 0;
-    STK_TRY(stk_url_open(name, &mine, err));
-    rc = mine->source->stat(mine, &now, err);
-    if (rc == 0 && (now.size != s->size || now.mtime_ns != s->mtime_ns))
+    STK_TRY(stk_url_open(&(stk_open_info){ .url = name,
+                                           .etag = s->etag,
+                                           .size = s->size,
+                                           .mtime_ns = s->mtime_ns,
+                                           .store = p->names.store },
+                         &mine, err));
+    rc = stk_file_stat(mine, &now, err);
+    if (rc == 0 && (now.size != s->size || now.mtime_ns != s->mtime_ns ||
+                    strcmp(now.etag, s->etag) != 0))
         rc = stk_fail(err, STK_ESTALE,
                       "the file is another one than when the data set was opened: open it again");
     if (rc < 0) {

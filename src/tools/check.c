@@ -16,6 +16,7 @@
 #include "base/lock.h"
 #include "base/opts.h"
 #include "base/registry.h"
+#include "table/parquet_data.h"
 #include "tools/check_model.h"
 #include "codec/jpeg_seek.h"
 #include "base/jobs.h"
@@ -152,6 +153,22 @@ static int read_points(check *c, uint64_t id, stk_error *err)
 
 /* ---- runs of samples ---- */
 
+/* A column of numbers has nothing to decode. */
+static int is_number(const reader *r, uint32_t field)
+{
+    stk_field_type t;
+
+    return !stk_shard_data_of(r->c->ds) && stk_dataset_field_type(r->c->ds, field, &t) && t.dtype;
+}
+
+static int only_read(reader *r, size_t len)
+{
+    r->tally.bytes += len;
+    r->tally.fields++;
+    r->tally.only_read++;
+    return 0;
+}
+
 /* All fields.  Damage outranks what is not supported: that it is found does not depend on the
  * order of fields. */
 static int check_fields(reader *r, const stk_sample *s, stk_error *err)
@@ -163,7 +180,8 @@ static int check_fields(reader *r, const stk_sample *s, stk_error *err)
         const void *data;
         size_t len;
         const char *name = stk_sample_field(s, k, &data, &len);
-        int one = check_field(r, name, (stk_bytes){ data, len }, err);
+        int one = is_number(r, k) || !data ? only_read(r, len)
+                                           : check_field(r, name, (stk_bytes){ data, len }, err);
 
         if (one < 0 && one != STK_ENOTSUP)
             return one;
@@ -296,7 +314,10 @@ static int is_shards(int rc)
 static int index_alone(check *c, const char *name, stk_error *err)
 {
     stk_indexer x = { .format_name = c->o.format, .workers = 1, .home = c->home };
-    int rc = stk_names_add(&x.names, name, strlen(name), err);
+    int rc;
+
+    x.names.store = c->o.store;
+    rc = stk_names_add(&x.names, name, strlen(name), err);
 
     if (rc == 0)
         rc = stk_indexer_build(&x, NULL, err);
@@ -330,7 +351,7 @@ static int try_shard(void *cookie, uint64_t i, stk_error *err)
 
 static int names_all(check *c, const char *const *urls, size_t n, stk_error *err)
 {
-    stk_names found = { 0 };
+    stk_names found = { .store = c->o.store };
     int rc = stk_urls_expand(urls, n, &found, err);
 
     for (size_t i = 0; rc == 0 && i < found.n; i++) {
@@ -349,6 +370,11 @@ static int names_all(check *c, const char *const *urls, size_t n, stk_error *err
     return rc < 0 || c->bad_shard ? rc : stk_fail_nomem(err, c->all.n);
 }
 
+static int is_table(const check *c, const char *const *urls, size_t n)
+{
+    return !c->o.format && stk_parquet_meant(urls, n, NULL);
+}
+
 static int open_data(check *c, const char *const *urls, size_t n, stk_error *err)
 {
     stk_indexer x = { .cache_dir = c->o.cache_dir,
@@ -357,12 +383,16 @@ static int open_data(check *c, const char *const *urls, size_t n, stk_error *err
                       .keep_numbers = 1, /* to look at data is not to accept what is new in it */
                       .log = { c->o.log, c->o.log_cookie } };
     stk_dataset_options o = { .size = sizeof o,
+                              .store = c->o.store,
                               .num_workers = c->o.num_workers,
                               .cache_dir = c->o.cache_dir,
                               .format = c->o.format,
                               .log = c->o.log,
                               .log_cookie = c->o.log_cookie };
-    int rc = stk_indexer_repair(&x, urls, n, err);
+    int rc;
+
+    x.names.store = c->o.store;
+    rc = is_table(c, urls, n) ? 0 : stk_indexer_repair(&x, urls, n, err);
 
     stk_indexer_fini(&x);
     if (rc == STK_EIO) /* nowhere to write it: opening can do without */
@@ -390,7 +420,7 @@ static int open_good(check *c, const char *const *urls, size_t n, stk_error *err
     int rc = open_data(c, urls, n, err), made = 0;
     stk_error first = *err;
 
-    if (rc == 0 || !is_shards(rc))
+    if (rc == 0 || !is_shards(rc) || is_table(c, urls, n))
         return rc;
     if (rc == STK_ESTALE &&
         stk_is_folder(first.shard)) /* labels would be renumbered: all of them */

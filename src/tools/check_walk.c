@@ -165,8 +165,8 @@ static int walk_once(check *c, uint64_t shard, walk *w, stk_error *err)
                  .shard = info.name,
                  .id = info.first,
                  .end = info.first + info.samples };
-    STK_TRY(stk_url_open(stk_dataset_shard_name(c->ds, shard), &f, err));
-    rc = f->source->stat(f, &now, err);
+    STK_TRY(stk_url_open(STK_URL(stk_dataset_shard_name(c->ds, shard), c->ds->store), &f, err));
+    rc = stk_file_stat(f, &now, err);
     if (rc == 0)
         rc = stk_shard_data_of(c->ds)->format->index(f, now.size, &w->base, err);
     stk_file_close(&f);

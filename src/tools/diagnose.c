@@ -139,11 +139,17 @@ static double with_workers(const stk_seen *s)
 
 /* ---- the cause ---- */
 
+/* Workers rest: the step sets the pace, and a little waiting is jitter. */
+static int at_rest(const stk_seen *s)
+{
+    return !s->serial && s->d.idle_s >= IDLE_SHARE * (s->busy + s->d.idle_s);
+}
+
 static int not_the_loader(const stk_seen *s, stk_diagnosis *out)
 {
     double code = s->d.consumer_cpu_s;
 
-    if (share(s->wait, s->steady) >= WAIT_SHARE)
+    if (share(s->wait, s->steady) >= (at_rest(s) ? 2 : 1) * WAIT_SHARE)
         return 0;
     out->cause = STK_CAUSE_MODEL;
     out->gain = at_least(share(s->steady, s->compute), 1);
@@ -185,8 +191,7 @@ static int not_let_ahead(const stk_seen *s, stk_diagnosis *out)
 {
     const stk_sight *d = &s->d;
 
-    if (s->serial || d->idle_s < IDLE_SHARE * (s->busy + d->idle_s) ||
-        gain_of(s, s->loading) < ENOUGH * without(s, worst_stage(s)))
+    if (!at_rest(s) || gain_of(s, s->loading) < ENOUGH * without(s, worst_stage(s)))
         return 0;
     out->cause = d->copy_s > COPY_SHARE * s->steady ? STK_CAUSE_COPY
                  : d->slots_short > 0 || d->busy_s[STK_CAUSE_MEMORY] > s->busy / 10

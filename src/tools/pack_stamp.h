@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pack_stamp.h - the note that a pack keeps of itself: DIR/.stoker/PATTERN.pack, JSON lines.
  *
- * The first line has the fingerprint of source and options, then one line a shard, written
+ * The first line has the fingerprint of source and options, then one line per shard, written
  * before the shard gets its name.  So a shard that is in place, has its line and that size is
- * this pack's, however the run ended.  One process at a time holds the lock. */
+ * this pack's, however the run ended.  The line also has the samples that could not be made.  One
+ * process at a time holds the lock.  Processes that write parts of one pack have a note each. */
 #ifndef STOKER_PACK_STAMP_H
 #define STOKER_PACK_STAMP_H
 
@@ -16,9 +17,17 @@ typedef struct stk_stamp { /* init with zeros, end with close */
     stk_lock_file lock;
     int fd;          /* 0: none */
     int found;       /* there is one with the fingerprint asked for */
+    int others;      /* parts have such notes */
     uint64_t *size;  /* by shard; 0: it has no line */
+    char **failed;   /* by shard: what could not be made, JSON objects; NULL: all was */
     uint64_t n;
+    char part[64]; /* "part-3-of-64."; "": the whole */
 } stk_stamp;
+
+typedef struct stk_stamp_line {
+    uint64_t shard, size;
+    const stk_text *failed; /* JSON objects with commas between them; NULL or empty: none */
+} stk_stamp_line;
 
 /* Make the folder and take the lock, waiting for another holder; stop() non-zero gives up
  * (STK_ECLOSED). */
@@ -30,10 +39,19 @@ int stk_stamp_load(stk_stamp *s, uint64_t fingerprint, uint64_t n, stk_error *er
 void stk_stamp_parse(stk_stamp *s, char *text, uint64_t fingerprint);
 /* Go on with the one that was found (again 0), or begin. */
 int stk_stamp_begin(stk_stamp *s, uint64_t fingerprint, int anew, stk_error *err);
-int stk_stamp_add(stk_stamp *s, uint64_t shard, uint64_t size, stk_error *err); /* Thread: any */
+int stk_stamp_add(stk_stamp *s, const stk_stamp_line *line, stk_error *err); /* Thread: any */
+uint64_t stk_stamp_failed(const stk_stamp *s, uint64_t shard); /* samples that could not be made */
+/* Read the notes of all parts into this one; then drop() removes them. */
+int stk_stamp_gather(stk_stamp *s, const stk_shard_pattern *p, uint64_t fingerprint, stk_error *err);
+void stk_stamp_drop_parts(const stk_stamp *s, const stk_shard_pattern *p);
+/* Write DIR/.stoker/PATTERN.failed, one JSON object per line, or remove it where nothing failed. */
+int stk_stamp_list_failed(const stk_stamp *s, const stk_shard_pattern *p, stk_error *err);
 void stk_stamp_close(stk_stamp *s);
 
 /* pack_classes.c: DIR/classes.txt, where the data set has classes. */
 int stk_pack_classes(const stk_dataset *ds, const char *dir, int force, stk_error *err);
+
+/* The same list, read; STK_ENOTFOUND: there is none. */
+int stk_stamp_read_failed(const stk_shard_pattern *p, stk_text *out, stk_error *err);
 
 #endif

@@ -239,7 +239,7 @@ static int make(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
     STK_TRY(gather(p, &need, scratch, &pixels, err));
     memcpy(job.mul, spec->mul, sizeof job.mul);
     memcpy(job.add, spec->add, sizeof job.add);
-    return t->chain.tiled ? stk_segments_run(&t->chain, t->kern, &d, &job, scratch, err)
+    return t->chain.tiled || d.n_views > 1 ? stk_segments_run(&t->chain, t->kern, &d, &job, scratch, err)
                           : stk_sample_run(t->kern, &job, scratch, err);
 }
 
@@ -339,6 +339,10 @@ static int draw_there(const stk_transform *t, uint32_t epoch, const stk_picture 
     stk_draws d;
 
     STK_TRY(draw(t, epoch, p, &d, err));
+    if (d.n_views > 1)
+        return stk_fail(err, STK_ENOTSUP,
+                        "it needs several passes (a second resize, or padding before one), which a "
+                        "GPU does not do: give the transform pictures on the CPU");
     *view = d.view[0];
     STK_TRY(check_room(t, p, view, err));
     if ((uintptr_t)p->out % stk_dtype_size(t->chain.spec.dtype))

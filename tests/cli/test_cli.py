@@ -28,16 +28,19 @@ stoker - training data from where it is to ready batches
 Usage: stoker COMMAND ...
 
 Commands:
-  index   find every sample of the shards once and keep a table of them
-  pack    write any data as tar shards that load fast
-  check   read and decode everything, list what is bad
-  ls      list samples: key, fields and their sizes
-  cat     show a sample, a field, or what a chain makes of it
-  ops     list formats, codecs and ops with their arguments
-  bench   load as a training loop would, and say how fast and what is slow
-  ledger  which samples was a run given, when, and which twice or never?
-  doctor  why is my GPU idle? names what holds loading up, and the remedy
-  plan    what will a run need of storage, network, PCIe and cores?
+  index     find every sample of the shards once and keep a table of them
+  pack      write any data as tar shards that load fast
+  check     read and decode everything, list what is bad
+  ls        list samples: key, fields and their sizes
+  cat       show a sample, a field, or what a chain makes of it
+  ops       list formats, codecs and ops with their arguments
+  bench     load as a training loop would, and say how fast and what is slow
+  ledger    which samples was a run given, when, and which twice or never?
+  doctor    why is my GPU idle? names what holds loading up, and the remedy
+  plan      what will a run need of storage, network, PCIe and cores?
+  describe  sizes, shapes, colors, labels and duplicates, as JSON to keep
+  drift     is the data still what it was? exit status 1 if not
+  top       what do the loaders of a running process do, now?
 
 A first walk:
   stoker index 'train-{000000..000099}.tar'     find every sample once; opening is instant from then on
@@ -78,7 +81,7 @@ def test_wrong_usage(stoker, args, line):
     fails(stoker(*args), 2, line)
 
 
-@pytest.mark.parametrize("command", ["index", "pack", "check", "ls", "cat", "ops", "bench", "ledger", "doctor", "plan"])
+@pytest.mark.parametrize("command", ["index", "pack", "check", "ls", "cat", "ops", "bench", "ledger", "doctor", "plan", "describe", "drift", "top"])
 def test_help_of_commands(stoker, command):
     done = stoker(command, "--help")
     assert done.code == 0 and done.err == ""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker doctor and stoker plan: what they say, and how they fail."""
 
+import html.parser
 import json
 import os
 import re
@@ -97,3 +98,76 @@ def test_output_to_a_full_disk(stoker, photos):
             done = subprocess.run([stoker.program, *command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120,
                                   env={**os.environ, "STOKER_CACHE": "/nonexistent"})
         assert done.returncode == 3 and "could not be written" in done.stderr
+
+
+# ---- pages ----------------------------------------------------------------------------------------
+
+class Page(html.parser.HTMLParser):
+    """Every element is closed, nothing is fetched, and no script is needed."""
+
+    VOID = {"meta", "rect", "polyline", "br"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.text = [], ""
+        self.feed(text)
+        self.close()
+        assert self.open == [], self.open
+
+    def handle_starttag(self, tag, attrs):
+        assert tag not in ("script", "link", "img", "iframe", "object")
+        assert not any(name in ("src", "href", "srcset") or name.startswith("on") for name, _ in attrs)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        assert tag in self.VOID
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def page(path):
+    text = path.read_text()
+    assert len(text) < 2_000_000 and "prefers-color-scheme:dark" in text and "width=device-width" in text
+    assert "http://" not in text and "https://" not in text and "url(" not in text
+    return Page(text).text
+
+
+def test_pages_have_the_numbers(stoker, photos, tmp_path):
+    got = json.loads(stoker("bench", "photos", *FAST, "--step-ms", "100", "--json", "--html", "b.html").raw)
+    text = page(tmp_path / "b.html")
+    assert got["diagnosis"]["sentence"] in text
+    assert f"{round(got['samples_per_s']):,}" in text and "random_resized_crop(224)" in text
+    assert stoker("doctor", "photos", *FAST, "--step-ms", "100", "--html", "d.html").code == 0
+    assert "model-bound: " in page(tmp_path / "d.html") and "under 1" in page(tmp_path / "d.html")
+    assert stoker("plan", "--samples", "100e9", "--rate", "500e3", "--html", "p.html").code == 0
+    assert "2.31 days" in page(tmp_path / "p.html")
+
+
+def test_names_in_pages_are_harmless(stoker, tmp_path):
+    from conftest import write_tar
+    write_tar(tmp_path / "t.tar", [("a.txt", b"one")])
+    done = stoker("bench", "t.tar", "--epochs", "1", "--field", "<script>alert(1)</script>\x1b[31m=from(txt) | text", "--html", "x.html")
+    assert done.code == 0
+    assert "<script>alert(1)</script>" in page(tmp_path / "x.html")     # as text
+
+
+def test_pages_that_cannot_be_written(stoker, photos):
+    for path in ("no/such/folder/x.html", "/dev/full"):
+        done = stoker("plan", "--rate", "1", "--html", path)
+        assert done.code == 3 and done.err.startswith("stoker: "), path
+
+
+def test_sweep(stoker, photos, tmp_path):
+    done = stoker("bench", "photos", "--sweep", "--seconds", "0.02", "--batch-size", "4", "--html", "s.html")
+    assert done.code == 0
+    last = done.out.splitlines()[-1]
+    assert re.fullmatch(r'stoker\.Loader\("photos", \.\.\., num_workers=\d+, prefetch=(2|4|8|16)\)', last)
+    assert done.out.count("*") == 1 and last in page(tmp_path / "s.html")
+    got = json.loads(stoker("bench", "photos", "--sweep", "--seconds", "0.02", "--batch-size", "4", "--json").raw)
+    best = max(got["cells"], key=lambda c: c["samples_per_s"])
+    assert f"num_workers={best['workers']}, prefetch={best['prefetch']}" in got["line"]

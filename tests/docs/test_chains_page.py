@@ -49,4 +49,5 @@ def test_the_example_can_be_opened(name, shard, monkeypatch):
     monkeypatch.chdir(shard.parent)
     data = {"open": shard.with_suffix(".jsonl"), "tokens": shard.with_suffix(".bin")}.get(name, shard)
     known = {"lengths": [9]} if name == "pack" else {}          # else they are read
-    stoker.Loader(str(data), fields={"x": ops_doc.EXAMPLES[name]}, collate="list", **known).close()
+    fields = {"x": ops_doc.EXAMPLES[name], **({"image": "from(jpg) | image"} if name == "like" else {})}
+    stoker.Loader(str(data), fields=fields, collate="list", **known).close()

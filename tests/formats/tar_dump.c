@@ -45,9 +45,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: tar_dump FILE\n");
         return 2;
     }
-    rc = stk_source_local.open(argv[1], &f, &err);
+    rc = stk_source_local.open(STK_URL(argv[1], NULL), &f, &err);
     if (rc == 0)
-        rc = stk_source_local.stat(f, &info, &err);
+        rc = stk_source_local.ready(f, 1, &info, &err);
     if (rc == 0)
         rc = stk_format_tar.index(f, info.size, &scan, &err);
     stk_file_close(&f);

@@ -75,12 +75,12 @@ typedef struct slow_file {
 
 static const stk_source disk, network;
 
-static int slow_open(const char *url, stk_file **out, stk_error *err)
+static int slow_open(const stk_open_info *o, stk_file **out, stk_error *err)
 {
     slow_file *f = calloc(1, sizeof *f);
 
-    f->base.source = strncmp(url, "slownet", 7) ? &disk : &network;
-    f->fd = open(strstr(url, "://") + 3, O_RDONLY);
+    f->base.source = strncmp(o->url, "slownet", 7) ? &disk : &network;
+    f->fd = open(strstr(o->url, "://") + 3, O_RDONLY);
     if (f->fd < 0) {
         free(f);
         return stk_fail(err, STK_ENOTFOUND, "no such file");
@@ -89,7 +89,7 @@ static int slow_open(const char *url, stk_file **out, stk_error *err)
     return 0;
 }
 
-static int slow_stat(stk_file *f, stk_file_info *out, stk_error *err)
+static int slow_ready(stk_file *f, int wait, stk_file_info *out, stk_error *err)
 {
     struct stat st;
 
@@ -127,10 +127,10 @@ static void slow_close(stk_file *f)
 }
 
 static const stk_source disk = { .abi = STK_PLUGIN_ABI, .size = sizeof disk, .name = "slowdisk",
-    .help = "sleeps", .scheme = "slowdisk", .open = slow_open, .stat = slow_stat, .read = slow_read,
+    .help = "sleeps", .scheme = "slowdisk", .open = slow_open, .ready = slow_ready, .read = slow_read,
     .try_read = slow_try, .close = slow_close };
 static const stk_source network = { .abi = STK_PLUGIN_ABI, .size = sizeof network, .name = "slownet",
-    .help = "sleeps", .scheme = "slownet", .open = slow_open, .stat = slow_stat, .read = slow_read,
+    .help = "sleeps", .scheme = "slownet", .open = slow_open, .ready = slow_ready, .read = slow_read,
     .try_read = slow_try, .close = slow_close, .can = STK_SOURCE_REMOTE };
 
 /* ---- a codec and a stage that are slow ---- */
@@ -521,8 +521,8 @@ static void one_late_batch(const fault *f, const char *at, const char *by)
     l = seam_loader(&near_data, 1, &o);
     seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
     stk_batch_release(&b);
+    stk_loader_close(&l); /* before `now` changes: its threads read it */
     now = (fault){ 0 };
-    stk_loader_close(&l);
     assert_non_null(strstr(told, "for batch 0 of epoch 0: row "));
     assert_non_null(strstr(told, "a-0.tar, offset "));
     if (!strstr(told, at) || !strstr(told, by))

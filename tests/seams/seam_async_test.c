@@ -40,13 +40,13 @@ static struct {
 
 static const stk_source slow_source;
 
-static int slow_open(const char *url, stk_file **out, stk_error *err)
+static int slow_open(const stk_open_info *o, stk_file **out, stk_error *err)
 {
     slow_file *f = malloc(sizeof *f);
 
     f->base.source = &slow_source;
-    f->fd = open(url + 7, O_RDONLY);
-    f->watched = strstr(url, "a-0.tar") != NULL;
+    f->fd = open(o->url + 7, O_RDONLY);
+    f->watched = strstr(o->url, "a-0.tar") != NULL;
     if (f->fd < 0) {
         free(f);
         return stk_fail(err, STK_ENOTFOUND, "no such file");
@@ -55,7 +55,7 @@ static int slow_open(const char *url, stk_file **out, stk_error *err)
     return 0;
 }
 
-static int slow_stat(stk_file *f, stk_file_info *out, stk_error *err)
+static int slow_ready(stk_file *f, int wait, stk_file_info *out, stk_error *err)
 {
     struct stat st;
 
@@ -178,7 +178,7 @@ static const stk_source slow_source = { .abi = STK_PLUGIN_ABI,
                                         .help = "answers later",
                                         .scheme = "slow",
                                         .open = slow_open,
-                                        .stat = slow_stat,
+                                        .ready = slow_ready,
                                         .read = slow_read,
                                         .submit = slow_submit,
                                         .drive = slow_drive,

@@ -331,10 +331,10 @@ typedef struct held_file {
 
 static const stk_source held;
 
-static int held_open(const char *url, stk_file **out, stk_error *err)
+static int held_open(const stk_open_info *o, stk_file **out, stk_error *err)
 {
     held_file *h = calloc(1, sizeof *h);
-    FILE *f = fopen(url + 7, "rb");
+    FILE *f = fopen(o->url + 7, "rb");
 
     (void)err;
     assert_non_null(f);
@@ -346,7 +346,7 @@ static int held_open(const char *url, stk_file **out, stk_error *err)
     return 0;
 }
 
-static int held_stat(stk_file *f, stk_file_info *out, stk_error *err)
+static int held_ready(stk_file *f, int wait, stk_file_info *out, stk_error *err)
 {
     (void)err;
     memset(out, 0, sizeof *out);
@@ -384,7 +384,7 @@ static const stk_source held = { .abi = STK_PLUGIN_ABI,
                                  .help = "in memory",
                                  .scheme = "held",
                                  .open = held_open,
-                                 .stat = held_stat,
+                                 .ready = held_ready,
                                  .read = held_read,
                                  .peek = held_peek,
                                  .close = held_close };

@@ -317,7 +317,7 @@ static stk_dataset *grid_open(void)
     g->damaged = -1;
     for (int i = 0; i < FILES; i++) {
         snprintf(g->name[i], sizeof g->name[i], "%s/%d.grid", seam_dir(), i);
-        seam_ok(stk_url_open(g->name[i], &g->file[i], &err), &err);
+        seam_ok(stk_url_open(STK_URL(g->name[i], NULL), &g->file[i], &err), &err);
     }
     for (uint64_t i = 0; i < ROWS; i++) {
         for (int k = 0; k < 3; k++)
@@ -545,6 +545,89 @@ static void single_samples(void **state)
     stk_dataset_unref(&ds);
 }
 
+/* Fields that are numbers are columns without an index; others are read too. */
+static void columns(void **state)
+{
+    stk_dataset *ds = grid_open();
+    stk_column *c = NULL;
+    stk_column_type type;
+    int64_t label[ROWS];
+    uint8_t valid[ROWS];
+    const char *text[ROWS];
+    size_t len[ROWS];
+    stk_error err;
+
+    (void)state;
+    assert_string_equal(stk_dataset_column(ds, 0, &type), "label");
+    assert_int_equal(type, STK_COLUMN_I64);
+    assert_null(stk_dataset_column(ds, 1, NULL));
+    seam_ok(stk_column_open(&c, ds, "label", NULL, &err), &err);
+    assert_int_equal(stk_column_kind(c), STK_COLUMN_I64);
+    seam_ok(stk_column_i64(c, 0, ROWS, label, &err), &err);
+    seam_ok(stk_column_valid(c, 0, ROWS, valid, &err), &err);
+    for (uint64_t i = 0; i < ROWS; i++) {
+        assert_int_equal(valid[i], !is_null(i));
+        assert_int_equal(label[i], is_null(i) ? 0 : label_of(i));
+    }
+    stk_column_close(&c);
+    seam_ok(stk_column_open(&c, ds, "name", NULL, &err), &err);
+    seam_ok(stk_column_text(c, 0, ROWS, text, len, &err), &err);
+    assert_memory_equal(text[ROWS - 1], of(ds)->text[ROWS - 1], len[ROWS - 1]);
+    stk_column_close(&c);
+    assert_int_equal(stk_column_open(&c, ds, "pos", NULL, &err), STK_EINVAL);
+    assert_non_null(strstr(err.message, "several numbers"));
+    assert_int_equal(stk_column_open(&c, ds, "none", NULL, &err), STK_EINVAL);
+    assert_non_null(strstr(err.message, "the fields are: jpg, label, pos, ids, name"));
+    stk_dataset_unref(&ds);
+}
+
+/* Lists side by side in rows of one length, and batches by how long they are: both measure them first. */
+static void lists_by_length(void **state)
+{
+    static const stk_output packed = { "ids", "from(ids) | pack(block=16)" }, any = { "ids", "from(ids)" };
+    stk_loader_options o = { .size = sizeof o, .batch_size = 4, .outputs = &packed, .n_outputs = 1 };
+    stk_dataset *ds = grid_open();
+    uint64_t values = 0, sum = 0, want = 0, rows = 0;
+    stk_loader *l = seam_loader(&ds, 1, &o);
+    stk_batch *b = NULL;
+    int64_t list[LIST];
+    stk_tensor t;
+    stk_error err;
+
+    (void)state;
+    for (uint64_t i = 0; i < ROWS; i++)
+        for (uint64_t k = list_of(i, list); k; k--)
+            want += (uint64_t)list[k - 1];
+    while (stk_loader_next(l, &b, 60000, &err) == 0) {
+        assert_int_equal(stk_batch_dense(b, 0, &t), 0);
+        assert_true(t.ndim == 2 && t.shape[1] == 16);
+        for (int64_t i = 0; i < t.shape[0] * 16; i++)
+            sum += (uint64_t)((int64_t *)t.data)[i];
+        stk_batch_release(&b);
+    }
+    assert_int_equal(sum, want);
+    stk_loader_close(&l);
+    o = (stk_loader_options){ .size = sizeof o,
+                              .max_tokens = 40,
+                              .outputs = &any,
+                              .n_outputs = 1,
+                              .collate = STK_COLLATE_PAD };
+    l = seam_loader(&ds, 1, &o);
+    while (stk_loader_next(l, &b, 60000, &err) == 0) {
+        assert_int_equal(stk_batch_dense(b, 0, &t), 0);
+        assert_true(t.shape[0] * t.shape[1] <= 40);
+        for (uint32_t i = 0; i < stk_batch_rows(b); i++, rows++) {
+            assert_int_equal(stk_batch_row(b, 0, i, &t), 0);
+            assert_int_equal(t.shape[0], list_of(stk_batch_ids(b)[i], list));
+            values += (uint64_t)t.shape[0];
+        }
+        stk_batch_release(&b);
+    }
+    assert_true(rows == ROWS && values == ROWS / 6 * 15);
+    stk_loader_close(&l);
+    stk_dataset_unref(&ds);
+}
+
 /* ---- what is refused, and what is bad ---- */
 
 static void refused(stk_dataset *ds, const char *chain, const char *why)
@@ -614,8 +697,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_every_kind),     cmocka_unit_test(blocks_are_shared),
-        cmocka_unit_test(single_samples),         cmocka_unit_test(chains_that_do_not_fit),
-        cmocka_unit_test(bad_rows_have_an_address),
+        cmocka_unit_test(single_samples),         cmocka_unit_test(columns),
+        cmocka_unit_test(lists_by_length),
+        cmocka_unit_test(chains_that_do_not_fit), cmocka_unit_test(bad_rows_have_an_address),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -284,7 +284,7 @@ static void abi(void **state)
     (void)state;
     m.abi = 7;
     assert_int_equal(stk_loader_open(&l, &ds, 1, &o, &err), STK_EINVAL);
-    assert_string_equal(err.message, "memory counting was built for ABI 7, this is 2: rebuild it");
+    assert_string_equal(err.message, "memory counting was built for ABI 7, this is 3: rebuild it");
 }
 
 int main(void)

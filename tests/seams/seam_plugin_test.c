@@ -156,7 +156,7 @@ static void refused(void **state)
 
     (void)state;
     assert_int_equal(stk_plugin_add(STK_PLUGIN_CODEC, &old, &err), STK_EINVAL);
-    assert_string_equal(err.message, "codec old was built for ABI 3, this is 2: rebuild it");
+    assert_string_equal(err.message, "codec old was built for ABI 4, this is 3: rebuild it");
     assert_int_equal(stk_plugin_add(STK_PLUGIN_CODEC, &twin, &err), STK_EINVAL);
     assert_string_equal(err.message, "a plug-in called image is there already");
     assert_int_equal(stk_plugin_add(STK_PLUGIN_CODEC, &sum_codec, &err), STK_EINVAL);

@@ -18,24 +18,26 @@ typedef struct far_file {
 } far_file;
 
 static const stk_source far_source;
+static _Atomic unsigned told, untold; /* opened with the size that the index knows, or without */
 
-static int far_open(const char *url, stk_file **out, stk_error *err)
+static int far_open(const stk_open_info *o, stk_file **out, stk_error *err)
 {
     far_file *f = stk_alloc(sizeof *f);
 
     if (!f)
         return stk_fail(err, STK_ENOMEM, "no memory");
     f->base.source = &far_source;
-    f->fd = open(url + strlen("far://"), O_RDONLY);
+    *(o->size == UINT64_MAX ? &untold : &told) += 1;
+    f->fd = open(o->url + strlen("far://"), O_RDONLY);
     if (f->fd < 0) {
         stk_free(f);
-        return stk_fail(err, STK_ENOTFOUND, "no such file: %s", url);
+        return stk_fail(err, STK_ENOTFOUND, "no such file: %s", o->url);
     }
     *out = &f->base;
     return 0;
 }
 
-static int far_stat(stk_file *f, stk_file_info *out, stk_error *err)
+static int far_ready(stk_file *f, int wait, stk_file_info *out, stk_error *err)
 {
     struct stat st;
 
@@ -67,7 +69,7 @@ static const stk_source far_source = { .abi = STK_PLUGIN_ABI,
                                        .help = "a file that is far away",
                                        .scheme = "far",
                                        .open = far_open,
-                                       .stat = far_stat,
+                                       .ready = far_ready,
                                        .read = far_read,
                                        .close = far_close,
                                        .can = STK_SOURCE_REMOTE };
@@ -246,6 +248,7 @@ static void remote(void **state)
     uint64_t ids[A];
 
     (void)state;
+    told = untold = 0;
     for (int far = 0; far < 2; far++)
         for (int shuffle = 0; shuffle < 3; shuffle++) {
             stk_loader_options o = seam_options(8, 2);
@@ -260,6 +263,8 @@ static void remote(void **state)
             assert_int_equal(warned, far && shuffle == STK_SHUFFLE_EXACT);
             stk_loader_close(&l);
         }
+    assert_int_equal(untold, 0); /* open() is told what the index knows, so that it need not ask */
+    assert_true(told >= 3);
 }
 
 int main(void)

@@ -36,17 +36,17 @@ static int file_open(const stk_source *source, const char *url, stk_file **out, 
     return 0;
 }
 
-static int lag_open(const char *url, stk_file **out, stk_error *err)
+static int lag_open(const stk_open_info *o, stk_file **out, stk_error *err)
 {
-    return file_open(&lag_source, url, out, err);
+    return file_open(&lag_source, o->url, out, err);
 }
 
-static int cold_open(const char *url, stk_file **out, stk_error *err)
+static int cold_open(const stk_open_info *o, stk_file **out, stk_error *err)
 {
-    return file_open(&cold_source, url, out, err);
+    return file_open(&cold_source, o->url, out, err);
 }
 
-static int file_stat(stk_file *f, stk_file_info *out, stk_error *err)
+static int file_ready(stk_file *f, int wait, stk_file_info *out, stk_error *err)
 {
     struct stat st;
 
@@ -131,7 +131,7 @@ const stk_source lag_source = { .abi = STK_PLUGIN_ABI,
                                 .help = "later",
                                 .scheme = "lag",
                                 .open = lag_open,
-                                .stat = file_stat,
+                                .ready = file_ready,
                                 .read = plain_read,
                                 .submit = lag_submit,
                                 .drive = lag_drive,
@@ -142,6 +142,6 @@ const stk_source cold_source = { .abi = STK_PLUGIN_ABI,
                                  .help = "waits",
                                  .scheme = "cold",
                                  .open = cold_open,
-                                 .stat = file_stat,
+                                 .ready = file_ready,
                                  .read = cold_read,
                                  .close = file_close };

@@ -489,7 +489,7 @@ int stk_pq_points_range(const stk_pq_points *p, uint64_t r, stk_pq_range *out)
 {
     const stk_pq_span *s = span_of(p, r);
     stk_pq_point x = p->point[r];
-    const uint32_t *start = p->block + s->first_block;
+    const uint32_t *start = s->n_blocks ? p->block + s->first_block : NULL;
 
     *out = (stk_pq_range){ .len = x.len };
     if (x.len == UINT32_MAX)

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* page.h - one HTML file for people: self-contained, no network, no script; light and dark. */
+#ifndef STOKER_CLI_PAGE_H
+#define STOKER_CLI_PAGE_H
+
+#include "cli.h"
+
+typedef struct page {
+    cli_file file;
+    int on; /* 0: no page was asked for, and nothing below does anything */
+} page;
+
+/* The page that --html FILE asks for.  0, or CLI_FAILED (said why). */
+int page_open(page *p, const cli_args *a, const char *title);
+int page_close(page *p, int keep); /* the file appears whole or not at all */
+
+void page_text(page *p, const char *kind, const char *text); /* kind: an element, "p", "h2"; text may be anything */
+void page_table(page *p, const char *caption);
+void page_row(page *p, const char *name, const char *value, int mark); /* mark 1: good, -1: not, 0: neither */
+void page_table_end(page *p);
+
+typedef struct page_bar {
+    const char *name;
+    double value;
+} page_bar;
+void page_bars(page *p, const char *caption, const page_bar *bar, size_t n, const char *unit);
+void page_line(page *p, const char *caption, const double *y, size_t n, const char *unit); /* over time */
+
+typedef struct page_grid { /* a heat map: value[row * columns + column] */
+    const char *down, *across;
+    const uint32_t *row, *column;
+    uint32_t rows, columns;
+    const double *value;
+    const char *unit;
+} page_grid;
+void page_heat(page *p, const char *caption, const page_grid *g);
+
+#endif

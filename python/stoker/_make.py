@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One batch of a Python data set: samples fetched one by one, each with its own seed, and collated into a slot.
+
+The same code makes it in the caller's thread, in thread workers and in worker processes.
+"""
+
+from __future__ import annotations
+
+import bisect
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from . import _collate, _stoker
+from ._seeds import Seeder
+
+IDLE = 2**64 - 1                                # in a worker's line of the control slot: no sample is being made
+
+
+class Recipe(NamedTuple):
+    """What workers are given once."""
+
+    dataset: Any
+    collate: Any            # TorchCollate, Collate, or a function of the user's own
+    own: bool               # `collate` is the user's: it gets the samples and knows no slot
+    single: bool            # no batches: the sample itself, converted
+    seed: int
+    pure: bool              # nothing is drawn: no seeds needed
+    workers: int
+    start: Callable[[int], None] | None = None  # worker_init_fn
+    epochs: bool = False    # the data set hears of each epoch, where it has set_epoch()
+
+
+class Task(NamedTuple):
+    epoch: int
+    indices: Any            # list; of an iterable: how many samples
+    positions: bytes        # u64 of each row
+    replaced: tuple[tuple[int, int], ...] = ()      # (row, attempts so far): a worker died of it
+    stream: Any = None      # of an iterable: how the epoch begins
+
+
+class Bad(Exception):
+    """A sample that could not be made; in the words of the worker."""
+
+    def __init__(self, index: Any, kind: type[BaseException], text: str, trace: str, original: Any = None) -> None:
+        super().__init__(text)
+        self.index, self.kind, self.text, self.trace, self.original = index, kind, text, trace, original
+
+    def __reduce__(self) -> Any:
+        return Bad, (self.index, self.kind, self.text, self.trace)
+
+
+def bad(index: Any, error: BaseException) -> Bad:
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return Bad(index, type(error), str(error), trace, error)
+
+
+class Several:
+    """Map-style data sets one after the other."""
+
+    def __init__(self, sets: list[Any]) -> None:
+        self.sets = sets
+        self.ends: list[int] = []
+        for one in sets:
+            self.ends.append((self.ends[-1] if self.ends else 0) + len(one))
+
+    def __len__(self) -> int:
+        return self.ends[-1]
+
+    def __getitem__(self, i: int) -> Any:
+        number = bisect.bisect_right(self.ends, i)
+        return self.sets[number][i - (self.ends[number - 1] if number else 0)]
+
+
+class Made(NamedTuple):
+    batch: Any
+    invalid: tuple[int, ...]                    # rows whose sample stands in for another
+    indices: Any                                # that the rows have now; None: those of the task
+    lengths: Any = None
+    state: Any = None                           # of an iterable: (its state, whether the worker's number was asked for)
+    rows: int = 0
+
+
+class End(NamedTuple):
+    """An iterable is over."""
+
+    asked: bool = False
+
+
+Ask = Callable[[int, Any, int, str], Any]       # row, index, attempt, reason -> another index, or raises
+
+
+class Maker:
+    def __init__(self, recipe: Recipe, shared: bool = False) -> None:
+        self.recipe = recipe
+        self.seeder = Seeder(shared)
+        many = getattr(recipe.dataset, "__getitems__", None)
+        self._many = many if callable(many) else None
+        self.note: Callable[[int], None] = lambda row: None
+        self._stream: Iterator[Any] | None = None
+        self._source: Any = None
+        self._epoch: int | None = None
+        self._draws = False                     # samples use random, NumPy's or torch's generator
+
+    def make(self, task: Task, slot: _stoker.Slot, ask: Ask | None) -> tuple[Any, int]:
+        """(Made or End, the end of what the slot has now)."""
+        if task.stream is not None:
+            from . import _streams
+            return _streams.make(self, task, slot)
+        if self.recipe.epochs and task.epoch != self._epoch:
+            self._epoch = task.epoch
+            hear = getattr(self.recipe.dataset, "set_epoch", None)
+            if callable(hear):
+                hear(task.epoch)
+        addresses = None if self.recipe.pure else _stoker.addresses(self.recipe.seed, task.epoch, task.positions)
+        place = _collate.Place(slot, len(task.indices))
+        if self.recipe.single:
+            sample, index, swapped = self._one(task, 0, addresses, ask)
+            return Made(self._converted(sample), (0,) * swapped, [index], rows=1), place.end
+        samples, swapped, indices = self._samples(task, place, addresses, ask)
+        self.note(IDLE)
+        batch = self.collated(samples, place)
+        return Made(batch, swapped, indices, getattr(self.recipe.collate, "lengths", None), rows=len(samples)), place.end
+
+    def collated(self, samples: list[Any], place: _collate.Place) -> Any:
+        return self.recipe.collate(samples) if self.recipe.own else self.recipe.collate(samples, place)
+
+    def _converted(self, sample: Any) -> Any:
+        return self.recipe.collate(sample)
+
+    def _samples(self, task: Task, place: _collate.Place, addresses: list[int] | None,
+                 ask: Ask | None) -> tuple[list[Any], tuple[int, ...], Any]:
+        if self._many is not None and not task.replaced:
+            self.note(0)
+            if addresses is not None:
+                self.seeder.seed(addresses[0])
+            try:
+                return list(self._many(list(task.indices))), (), None
+            except Exception as e:
+                if ask is None:
+                    raise bad(list(task.indices)[:8], e) from e     # else: one by one, to find which
+        if ask is None:
+            return self._plain(task, place, addresses), (), None
+        samples, swapped, indices = [], [], None
+        for row in range(len(task.indices)):
+            sample, index, was = self._one(task, row, addresses, ask)
+            if was:
+                swapped.append(row)
+                indices = list(task.indices) if indices is None else indices
+                indices[row] = index
+            samples.append(sample if self.recipe.own else place.lighter(sample))
+        return samples, tuple(swapped), indices
+
+    def _plain(self, task: Task, place: _collate.Place, addresses: list[int] | None) -> list[Any]:
+        """Samples one by one.  Until the data set is seen to draw, they have one seed; a batch in which the first draws
+        are not in its first sample is made again."""
+        if addresses is None or self._draws:
+            return self._walk(task, place, addresses)
+        self.seeder.arm(addresses[0])
+        samples = self._walk(task, place, None, addresses)
+        if self._draws or not self.seeder.used():
+            return samples
+        self._draws = True
+        place.clear()
+        return self._walk(task, place, addresses)
+
+    def _walk(self, task: Task, place: _collate.Place, addresses: list[int] | None,
+              later: list[int] | None = None) -> list[Any]:
+        """later: seeds from the second sample on, should the first one draw."""
+        dataset, seed, note, own = self.recipe.dataset, self.seeder.seed, self.note, self.recipe.own
+        samples: list[Any] = []
+        light, index = not own, None
+        try:
+            for row, index in enumerate(task.indices):
+                note(row)
+                if addresses is not None:
+                    seed(addresses[row])
+                sample = dataset[index]
+                if light:
+                    sample = place.lighter(sample)
+                    light = place.has_rows()
+                samples.append(sample)
+                if row == 0 and later is not None and self.seeder.used():
+                    self._draws, addresses = True, later
+        except Exception as e:
+            raise bad(index, e) from e
+        return samples
+
+    def _one(self, task: Task, row: int, addresses: list[int] | None, ask: Ask | None) -> tuple[Any, Any, bool]:
+        """(sample, its index, whether it stands in for another)."""
+        index, attempt = task.indices[row], dict(task.replaced).get(row, 0)
+        swapped = attempt > 0
+        self.note(row)
+        while True:
+            if addresses is not None:
+                self.seeder.seed(addresses[row])
+            try:
+                return self.recipe.dataset[index], index, swapped
+            except Exception as e:
+                if ask is None:
+                    raise bad(index, e) from e
+                attempt += 1
+                swapped = True
+                index = ask(row, index, attempt, f"{type(e).__name__}: {e}")

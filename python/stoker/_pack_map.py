@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pack() through Python functions: shard k of the target has what the functions make of run k of the samples.
+
+Runs follow from the samples and the options alone, so the shards are the same for any number of processes, and a run
+that was stopped goes on: a shard is noted in .stoker/ and then gets its name, and what is noted and there is not made
+again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import multiprocessing
+import os
+import re
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, NamedTuple
+
+from .dataset import Dataset
+from .errors import StokerError, invalid
+from .writer import Writer
+
+_ALL = 2**62        # samples of a shard: as many as come
+_EMPTY = bytes(10240)   # a tar file without members
+
+
+class Functions(NamedTuple):
+    """What is done with a sample: kept or not, then turned into samples."""
+
+    keep: Callable[[dict[str, Any]], Any] | None
+    map: Callable[[dict[str, Any]], Any] | None
+    flat: Callable[[dict[str, Any]], Any] | None
+    timeout: float | None
+    skip: bool
+
+    def samples(self, sample: dict[str, Any]) -> list[Any]:
+        if self.keep is not None and not self.keep(sample):
+            return []
+        if self.map is not None:
+            return _one_or_more(self.map(sample), "map")
+        if self.flat is not None:
+            return [m for made in self.flat(sample) for m in _one_or_more(made, "flat_map")]
+        return [sample]
+
+    def print(self) -> str:
+        """Names and code of the functions: another function is another pack."""
+        return "|".join(_function_print(f) for f in (self.keep, self.map, self.flat))
+
+
+def _function_print(fn: Any) -> str:
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return f"{type(fn).__module__}.{type(fn).__qualname__}" if fn is not None else ""
+    what = repr((code.co_code, [c for c in code.co_consts if not hasattr(c, "co_code")], code.co_names))
+    return f"{fn.__module__}.{fn.__qualname__}.{hashlib.sha256(what.encode()).hexdigest()[:16]}"
+
+
+def _one_or_more(made: Any, name: str) -> list[Any]:
+    if made is None:
+        return []
+    if isinstance(made, Mapping):
+        return [made]
+    if isinstance(made, (list, tuple)) and all(isinstance(m, Mapping) for m in made):
+        return list(made)
+    invalid(f"{name} answers a sample (a dict), a list of them or None, not {made!r}")
+
+
+class Target:
+    """Where mapped shards go: folder, and the name around its number."""
+
+    def __init__(self, path: str, name: str, force: bool) -> None:
+        if "%" not in path:
+            path = os.path.join(path, name + "-%06d.tar")
+        self.folder, base = os.path.split(path)
+        found = re.fullmatch(r"([^%]*)%0?(\d{0,2})d([^%]*)", base)
+        if not found or "%" in self.folder:
+            invalid(f"the shards' name {path} needs one number, as in train-%06d.tar")
+        self.prefix, self.width, self.suffix = found[1], int(found[2] or 0), found[3]
+        self.force = force
+        self.home = os.path.join(self.folder, ".stoker")
+        self.note = os.path.join(self.home, base + ".map")
+        self.failed = os.path.join(self.home, base + ".failed")
+
+    def path(self, i: int) -> str:
+        return os.path.join(self.folder, f"{self.prefix}{i:0{self.width}d}{self.suffix}")
+
+    def there(self) -> list[str]:
+        """Files that have a shard's name."""
+        shape = re.compile(re.escape(self.prefix) + r"\d+" + re.escape(self.suffix))
+        return sorted(e.path for e in os.scandir(self.folder or ".") if shape.fullmatch(e.name))
+
+    def pattern(self, n: int) -> str:
+        last = f"{{{0:0{self.width}d}..{n - 1:0{self.width}d}}}" if n > 1 else f"{0:0{self.width}d}"
+        return os.path.join(self.folder, self.prefix + last + self.suffix)
+
+    def finished(self, plan: str, n: int) -> dict[int, dict[str, Any]]:
+        """Shards of this plan that are noted and in place; others that are there are refused, or go with force."""
+        noted: dict[int, dict[str, Any]] = {}
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(self.note, encoding="utf-8") as f:
+            if json.loads(f.readline())["plan"] == plan:
+                for line in f:
+                    row = json.loads(line)
+                    noted[int(row["shard"])] = row
+        done = {i: row for i, row in noted.items()
+                if 0 <= i < n and not self.force and _size(self.path(i)) == row["size"]}
+        mine = {self.path(i) for i in done}
+        for path in self.there():
+            if path not in mine:
+                if not self.force:
+                    invalid(f"there is {path}: take another place or name, or force=True")
+                os.unlink(path)
+        return done
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1
+
+
+def fill(target: Target, data: Dataset, ids: memoryview, run: int, functions: Functions,
+         workers: int) -> dict[str, Any]:
+    """Write the shards that are not there."""
+    os.makedirs(target.folder or ".", exist_ok=True)
+    if {os.path.realpath(p) for p in target.there()} & {os.path.realpath(s) for s in data.shards}:
+        invalid(f"{target.path(0)} and its like are read and would be written over: pack to another place or name")
+    n = -(-len(ids) // run)
+    what = [len(ids), run, functions.print(), data.shards, hashlib.sha256(ids).hexdigest(),
+            [_stat(s) for s in data.shards]]
+    plan = hashlib.sha256(json.dumps(what).encode("utf-8", "surrogateescape")).hexdigest()
+    with _aside(target) as aside:
+        done = target.finished(plan, n)
+        kept = len(done)
+        _write(target, plan, done, (data, functions, aside, bytes(ids), run), [i for i in range(n) if i not in done], workers)
+    failed = [line for i in sorted(done) for line in done[i]["failed"]]
+    _list_failed(target.failed, failed)
+    return {"shards": n, "samples": sum(row["samples"] for row in done.values()),
+            "bytes": sum(row["size"] for row in done.values()), "kept_shards": kept, "changed_keys": 0,
+            "failed": len(failed), "left_out": 0, "pattern": target.pattern(n),
+            "paths": [target.path(i) for i in range(n)]}
+
+
+def _stat(path: str) -> tuple[int, int]:
+    try:
+        st = os.stat(path)
+    except OSError:
+        return -1, 0
+    return st.st_size, st.st_mtime_ns
+
+
+def _list_failed(path: str, failed: list[Any]) -> None:
+    if failed:
+        with open(path, "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(line) + "\n" for line in failed)
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def _write(target: Target, plan: str, done: dict[int, dict[str, Any]], job: tuple[Any, ...], missing: list[int],
+           workers: int) -> None:
+    if not missing:
+        return
+    mode = "a" if done else "w"
+    pool = ProcessPoolExecutor(min(workers, len(missing)), _context(), _begin, job)
+    with open(target.note, mode, encoding="utf-8") as note, pool:
+        if mode == "w":
+            note.write(json.dumps({"stoker": "pack map", "plan": plan}) + "\n")
+        else:
+            note.write("\n")        # ends a line that a kill may have torn
+        try:
+            for row, path in pool.map(_work, missing):
+                note.write(json.dumps(row) + "\n")
+                note.flush()
+                os.fsync(note.fileno())
+                os.rename(path, target.path(row["shard"]))
+                done[row["shard"]] = row
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+@contextlib.contextmanager
+def _aside(target: Target) -> Iterator[str]:
+    """A hidden folder on the target's disk, locked while it is used; those of the dead go."""
+    os.makedirs(target.home, exist_ok=True)
+    for entry in os.scandir(target.home):
+        if entry.name.startswith("map."):
+            with contextlib.suppress(OSError), open(os.path.join(entry.path, "lock"), "wb") as f:
+                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(entry.path)
+    mine = tempfile.mkdtemp(prefix="map.", dir=target.home)   # its name cannot be guessed
+    try:
+        with open(os.path.join(mine, "lock"), "wb") as f, open(target.note + ".lock", "wb") as one:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            fcntl.flock(one, fcntl.LOCK_EX)     # one pack to a target at a time
+            yield mine
+    finally:
+        shutil.rmtree(mine, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.unlink(target.note + ".lock")
+
+
+def _context() -> Any:
+    """fork where nothing speaks against it: it starts at once and takes functions of __main__."""
+    import threading
+    safe = threading.active_count() == 1 and "fork" in multiprocessing.get_all_start_methods()
+    return multiprocessing.get_context("fork" if safe else "spawn")
+
+
+_job: tuple[Dataset, Functions, str, Any, int]
+
+
+def _begin(data: Dataset, functions: Functions, aside: str, ids: bytes, run: int) -> None:
+    global _job
+    _job = data, functions, aside, memoryview(ids).cast("Q"), run
+
+
+class _Late(Exception):
+    """The function took longer than timeout."""
+
+
+def _late(number: int, frame: object) -> None:
+    raise _Late
+
+
+@contextlib.contextmanager
+def _within(seconds: float | None) -> Iterator[None]:
+    if seconds is None:
+        yield
+        return
+    signal.signal(signal.SIGALRM, _late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _work(number: int) -> tuple[dict[str, Any], str]:
+    """In a worker process: run `number` through the functions, into one shard."""
+    data, functions, aside, ids, run = _job
+    path = os.path.join(aside, f"{number:08d}-0.tar")
+    failed: list[dict[str, Any]] = []
+    with Writer(os.path.join(aside, f"{number:08d}-%d.tar"), _ALL) as out:
+        for i in ids[number * run:(number + 1) * run]:
+            sample = data[i]
+            try:
+                with _within(functions.timeout):
+                    made = functions.samples(sample)
+                for each in made:
+                    out.write(each)
+            except Exception as e:
+                why = f"it took more than {functions.timeout} s" if isinstance(e, _Late) \
+                    else str(e) if isinstance(e, StokerError) else f"{type(e).__name__}: {e}"
+                if functions.skip:
+                    failed.append({"sample": i, "key": sample["__key__"], "reason": why[:400]})
+                elif isinstance(e, StokerError):
+                    raise
+                else:
+                    raise StokerError(f"map failed for sample {sample['__key__']}: {why}", "EINVAL",
+                                      sample["__url__"], None, sample["__key__"], i) from e
+        samples = out.samples
+    if not samples:
+        with open(path, "wb") as empty:
+            empty.write(_EMPTY)
+    return {"shard": number, "size": _size(path), "samples": samples, "failed": failed}, path

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python objects in a slot of the ring: pickled, with the memory of arrays and tensors beside the pickle.
+
+What is in the slot already (the rows that collate wrote there) is not copied again; other arrays are copied
+once.  The reader's arrays are views of the slot, and the slot is free again when the last of them is gone.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import marshal
+import math
+import pickle
+import struct
+import sys
+import threading
+from typing import Any
+
+from . import _stoker
+
+DATA = 65536                                    # RING_DATA: short messages come before it
+TASK, DONE, ASK, ANSWER, FAILED = 1, 2, 3, 4, 5  # the low bits of a slot's state; above them the ticket's serial number
+KIND = 7
+_ALIGN = 64
+
+
+def aligned(at: int) -> int:
+    return (at + _ALIGN - 1) // _ALIGN * _ALIGN
+
+
+def rebuild_tensor(memory: Any, dtype: str, shape: tuple[int, ...], kind: Any = None, attributes: Any = None) -> Any:
+    import torch
+    if 0 in shape:
+        made = torch.empty(shape, dtype=getattr(torch, dtype))
+    else:
+        made = torch.frombuffer(memory, dtype=getattr(torch, dtype)).view(shape)
+    if kind is not None:
+        made = made.as_subclass(kind)
+        made.__dict__.update(attributes)
+    return made
+
+
+_reading = threading.local()                    # the slot that is being read
+
+
+def slot_tensor(at: int, dtype: str, shape: tuple[int, ...]) -> Any:
+    """A tensor that collate wrote: a view of the slot."""
+    torch = sys.modules["torch"]
+    made = torch.frombuffer(_reading.slot, dtype=getattr(torch, dtype), count=math.prod(shape), offset=at)
+    return made if len(shape) == 1 else made.view(shape)
+
+
+def _plain(tensor: Any, torch: Any) -> bool:
+    """Whether its memory says all of it."""
+    return (tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
+            and not tensor.requires_grad and not hasattr(tensor, "__tensor_flatten__"))
+
+
+def _reduce(tensor: Any, torch: Any) -> Any:
+    if not _plain(tensor, torch):
+        return NotImplemented                   # torch's own way
+    kind = type(tensor)
+    with torch._C.DisableTorchFunctionSubclass():
+        whole = tensor.as_subclass(torch.Tensor).resolve_conj().resolve_neg().contiguous()
+        memory = whole.reshape(-1).view(torch.uint8).numpy() if whole.numel() else b""
+    name = str(whole.dtype).removeprefix("torch.")
+    parts = (pickle.PickleBuffer(memory), name, tuple(whole.shape))
+    if kind is not torch.Tensor:
+        parts += (kind, dict(tensor.__dict__))
+    return rebuild_tensor, parts
+
+
+LONG = 10_000                                   # items of a list that is worth a look
+_SCALARS = {str, int, float, bool, bytes, type(None)}
+
+
+class Long:
+    """A long list of plain values, or of tuples of them, written by marshal in a third of pickle's time."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __reduce__(self) -> Any:
+        return _read_long, (pickle.PickleBuffer(marshal.dumps(self.items)),)
+
+
+def _read_long(memory: Any) -> list[Any]:
+    return marshal.loads(memory)
+
+
+def shorter(value: Any) -> Any:
+    """The list as a Long where that keeps all of it; else the value itself."""
+    if type(value) is not list or len(value) < LONG:
+        return value
+    kinds = set(map(type, value))
+    if kinds == {tuple}:
+        kinds = set(map(type, itertools.chain.from_iterable(value)))
+    return Long(value) if kinds <= _SCALARS else value
+
+
+class Packer(pickle.Pickler):
+    """Pickles with the memory of tensors out of band."""
+
+    def __init__(self, file: Any, taking: Any, whole: Any = None, slot: Any = None) -> None:
+        super().__init__(file, 5, buffer_callback=taking)
+        self._torch = sys.modules.get("torch")
+        self._first = slot.address if slot is not None else 0
+        self._past = self._first + len(memoryview(slot)) if slot is not None else 0
+        self._whole = whole                     # an object whose long lists are written by marshal
+
+    def reducer_override(self, value: Any) -> Any:
+        torch = self._torch
+        if torch is not None and isinstance(value, torch.Tensor):
+            if type(value) is torch.Tensor and self._first <= value.data_ptr() < self._past and value.is_contiguous():
+                return slot_tensor, (value.data_ptr() - self._first, str(value.dtype)[6:], tuple(value.shape))
+            return _reduce(value, torch)
+        if value is self._whole and value is not None and type(value).__reduce_ex__ is object.__reduce_ex__:
+            made = value.__reduce_ex__(5)
+            if isinstance(made, tuple) and len(made) > 2 and isinstance(made[2], dict):
+                return (*made[:2], {name: shorter(v) for name, v in made[2].items()}, *made[3:])
+        return NotImplemented
+
+
+def packed(value: Any, whole: Any = None, slot: Any = None) -> tuple[bytes, list[memoryview]]:
+    """The pickle, and the memory beside it; tensors that are in `slot` are not beside it."""
+    file, beside = io.BytesIO(), []
+    Packer(file, lambda b: beside.append(b.raw()), whole, slot).dump(value)
+    return file.getvalue(), beside
+
+
+def put(slot: _stoker.Slot, state: int, value: Any, at: int = DATA) -> None:
+    """Write a value into a slot, from `at` on, and say so."""
+    stream, beside = packed(value, slot=slot)
+    places: list[int] = []
+    for memory in beside:
+        found = slot.find(memory) if len(memory) else 0
+        if found < 0:
+            found = at = aligned(at)
+            at += slot.copy(at, memory)
+        places += (found, len(memory))
+    head = struct.pack(f"<{len(places) + 1}Q", len(beside), *places)
+    at = aligned(at)
+    slot.copy(at, head)
+    slot.copy(at + len(head), stream)
+    slot.say(state, at, len(head) + len(stream))
+
+
+def get(slot: _stoker.Slot) -> Any:
+    """The value in a slot."""
+    _, at, length = slot.hear()
+    memory = memoryview(slot)
+    (n,) = struct.unpack_from("<Q", memory, at)
+    places = struct.unpack_from(f"<{2 * n}Q", memory, at + 8)
+    beside = [memory[a:a + size] for a, size in zip(places[::2], places[1::2], strict=True)]
+    _reading.slot = slot
+    try:
+        return pickle.loads(memory[at + 8 + 16 * n:at + length], buffers=beside)
+    finally:
+        _reading.slot = None

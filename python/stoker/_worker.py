@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker process of a Python data set: it reads slot numbers from its socket, fills those slots, and answers one
+byte for each.  What it has to say is in the slot, so a byte that is lost or late changes nothing.
+
+A worker does not outlive its parent: the kernel kills it (PR_SET_PDEATHSIG), or, where the loader was made by a
+thread that may end earlier, a thread of the worker watches the parent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import mmap
+import os
+import pickle
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+from collections import deque
+from typing import Any, NamedTuple
+
+from . import _make, _stoker, _wire
+
+QUIT = 2**32 - 1
+ANSWERED = 2**31                                # flag of a slot number: the answer to a question is in the slot
+TELL = "<II"                                    # slot, serial number of the ticket
+LINE = 8                                        # words of a worker in the control slot: row, slot
+_REASON = 8192
+
+
+class Info:
+    """What get_worker_info() answers in a worker, here and for torch; `asked`: someone looked at its number."""
+
+    def __init__(self, number: int, workers: int, seed: int, dataset: Any) -> None:
+        self._number, self._workers = number, workers
+        self.seed, self.dataset = seed, dataset
+        self.asked = False
+
+    @property
+    def id(self) -> int:
+        self.asked = True
+        return self._number
+
+    @property
+    def num_workers(self) -> int:
+        self.asked = True
+        return self._workers
+
+    def __repr__(self) -> str:
+        return f"WorkerInfo(id={self._number}, num_workers={self._workers}, seed={self.seed})"
+
+
+_info: Info | None = None
+
+
+def get_worker_info() -> Info | None:
+    """In a worker process of a Python data set: its id, num_workers, seed and dataset; elsewhere None."""
+    return _info
+
+
+def _introduce(info: Info) -> None:
+    global _info
+    _info = info
+    if "torch" in sys.modules:
+        import torch.utils.data._utils.worker as theirs
+        theirs._worker_info = info
+
+
+class Link(NamedTuple):
+    """What joins a worker to its parent."""
+
+    number: int
+    ring: _stoker.Ring
+    control: int            # number of the control slot
+    sock: socket.socket
+    skip: bool              # bad samples are asked about, not raised
+
+
+class _Server:
+    """Fills slots until told to stop."""
+
+    def __init__(self, link: Link, maker: _make.Maker) -> None:
+        self._link = link
+        self._maker = maker
+        self._now = memoryview(link.ring.slot(link.control)).cast("Q")
+        self._line = link.number * LINE
+        self._coming: deque[tuple[int, int]] = deque()
+        self._slots: dict[int, Any] = {}
+        self.broken: _make.Bad | None = None    # worker_init_fn failed: that is what every batch says
+        maker.note = self._note
+
+    def _note(self, row: int) -> None:
+        self._now[self._line] = row
+
+    def _receive(self) -> tuple[int, int]:
+        data = b""
+        while len(data) < 8:
+            more = self._link.sock.recv(8 - len(data))
+            if not more:
+                return QUIT, 0                  # the parent is gone
+            data += more
+        return struct.unpack(TELL, data)
+
+    def run(self) -> None:
+        while True:
+            number, serial = self._coming.popleft() if self._coming else self._receive()
+            if number == QUIT:
+                return
+            slot = None if number & ANSWERED else self._slots.get(number)
+            if slot is None and not number & ANSWERED:
+                slot = self._slots[number] = self._link.ring.slot(number)
+            if slot is None or slot.hear()[0] != serial << 3 | _wire.TASK:
+                continue                        # told twice: a signal came between
+            self._now[self._line + 1] = number
+            self._fill(slot, serial << 3)
+            self._note(_make.IDLE)
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):
+                    stream.flush()              # what a data set prints; the process ends without flushing
+            self._link.sock.send(b".")
+
+    def _fill(self, slot: Any, serial: int) -> None:
+        task = _wire.get(slot)
+        try:
+            if self.broken is not None:
+                raise self.broken
+            made, end = self._maker.make(task, slot, self._ask(slot, serial) if self._link.skip else None)
+            _wire.put(slot, serial | _wire.DONE, made, end)
+        except _make.Bad as e:
+            _failed(slot, serial, e)
+        except Exception as e:
+            _failed(slot, serial, _make.bad(None, e))
+
+    def _ask(self, slot: Any, serial: int) -> _make.Ask:
+        def ask(row: int, index: Any, attempt: int, reason: str) -> Any:
+            _wire.put(slot, serial | _wire.ASK, (row, index, attempt, reason[:_REASON]), 64)
+            self._link.sock.send(b".")
+            while slot.hear()[0] != serial | _wire.ANSWER:
+                told = self._receive()
+                if told[0] == QUIT:
+                    os._exit(0)
+                if not told[0] & ANSWERED:
+                    self._coming.append(told)
+            return _wire.get(slot)
+
+        return ask
+
+
+def _failed(slot: Any, serial: int, error: _make.Bad) -> None:
+    try:
+        stream = pickle.dumps(error)
+        pickle.loads(stream)                    # an exception whose class does not come back is said in words
+    except Exception:
+        name = error.kind.__qualname__
+        error = _make.Bad(str(error.index), RuntimeError, f"{name}: {error.text}", error.trace)
+    _wire.put(slot, serial | _wire.FAILED, error)
+
+
+# ---- life --------------------------------------------------------------------------------------------
+
+def tie(parent: int, by_kernel: bool) -> None:
+    """End with the parent."""
+    if by_kernel:
+        _stoker.die_with_parent()
+        if os.getppid() != parent:
+            os._exit(1)
+        return
+    watched = os.pidfd_open(parent)
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(watched, select.POLLIN)
+        poll.poll()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="stoker-parent").start()
+
+
+def live(link: Link, recipe: _make.Recipe) -> None:
+    """The whole life of a worker; it does not return."""
+    status = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)    # Ctrl-C is the parent's
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _stoker.keep_heap()
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            torch.set_num_threads(1)
+        maker = _make.Maker(recipe)
+        seed = recipe.seed + link.number & 2**63 - 1
+        maker.seeder.seed(seed)
+        _introduce(Info(link.number, recipe.workers, seed, recipe.dataset))
+        server = _Server(link, maker)
+        if recipe.start is not None:
+            try:
+                recipe.start(link.number)
+            except Exception as e:
+                server.broken = _make.bad(None, e)
+        server.run()
+        status = 0
+    except (BrokenPipeError, ConnectionResetError):
+        status = 0                              # the parent is gone
+    except BaseException:
+        import traceback
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+# ---- in an interpreter of its own --------------------------------------------------------------------
+
+def parcel(recipe: _make.Recipe, prepared: dict[str, Any]) -> int:
+    """A memfd with the recipe, pickled once, the memory of its arrays beside it."""
+    head = pickle.dumps(prepared)
+    short = recipe._replace(dataset=_wire.shorter(recipe.dataset))
+    stream, beside = _wire.packed(short, recipe.dataset)
+    fd = os.memfd_create("stoker-recipe", os.MFD_CLOEXEC)
+    at = _wire.aligned(8 + 8 * (3 + 2 * len(beside)) + len(head) + len(stream))
+    places: list[int] = []
+    for memory in beside:
+        places += (at, len(memory))
+        at = _wire.aligned(at + len(memory))
+    os.ftruncate(fd, max(at, 1))
+    with mmap.mmap(fd, max(at, 1)) as whole:
+        words = struct.pack(f"<{3 + len(places)}Q", len(head), len(stream), len(beside), *places)
+        whole[:len(words)] = words
+        whole[len(words):len(words) + len(head)] = head
+        whole[len(words) + len(head):len(words) + len(head) + len(stream)] = stream
+        for memory, place in zip(beside, places[::2], strict=True):
+            whole[place:place + len(memory)] = memory
+    return fd
+
+
+def _unpack(fd: int) -> tuple[Any, ...]:
+    """(memory, bytes before the pickle of the recipe, its length, buffers, preparation)."""
+    memory = memoryview(mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE))
+    os.close(fd)
+    head, stream, n = struct.unpack_from("<3Q", memory)
+    places = struct.unpack_from(f"<{2 * n}Q", memory, 24)
+    at = 24 + 16 * n
+    beside = [memory[a:a + size] for a, size in zip(places[::2], places[1::2], strict=True)]
+    return memory, at + head, stream, beside, pickle.loads(memory[at:at + head])
+
+
+def spawned(sock_fd: int, ring_fd: int, number: int, parent: int, by_kernel: bool, modules: list[str]) -> None:
+    """The first call of an interpreter that was started for workers.  It imports what it will need while its parent
+    pickles the data set."""
+    import multiprocessing.process
+    import multiprocessing.spawn
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    tie(parent, by_kernel)
+    sock = socket.socket(fileno=sock_fd)
+    for name in modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    _, fds, _, _ = socket.recv_fds(sock, 1, 1)
+    if not fds:
+        os._exit(1)                             # the data set does not pickle: the parent says so
+    memory, at, length, beside, prepared = _unpack(fds[0])
+    settings = prepared.pop("link")
+    gc.disable()                                # a large data set is not searched for cycles while it is read
+    multiprocessing.process.current_process()._inheriting = True     # type: ignore[attr-defined]
+    try:
+        multiprocessing.spawn.prepare(prepared)
+        recipe = pickle.loads(memory[at:at + length], buffers=beside)
+    finally:
+        del multiprocessing.process.current_process()._inheriting    # type: ignore[attr-defined]
+    gc.freeze()                                 # nor by workers, which would copy its pages
+    gc.enable()
+    ring = _stoker.Ring(ring_fd, settings["room"])
+    if settings["serve"]:
+        _fork_on_request(sock, ring, recipe, settings)
+    live(Link(number, ring, settings["control"], sock, settings["skip"]), recipe)
+
+
+def _fork_on_request(sock: socket.socket, ring: Any, recipe: _make.Recipe, settings: dict[str, Any]) -> None:
+    """A process that has the data set and no threads: workers are forked from it.  Commands: b"F" and a number, with
+    the worker's socket: its pid; b"W" and a pid: its exit status."""
+    me = os.getpid()
+    while True:
+        command, fds, _, _ = socket.recv_fds(sock, 9, 1)
+        if len(command) < 9:
+            os._exit(0)
+        kind, number = struct.unpack("<cQ", command)
+        if kind == b"W":
+            _, status = os.waitpid(number, 0)
+            sock.sendall(struct.pack("<q", os.waitstatus_to_exitcode(status)))
+            continue
+        pid = os.fork()
+        if pid == 0:
+            sock.close()
+            tie(me, True)
+            mine = socket.socket(fileno=fds[0])
+            live(Link(number, ring, settings["control"], mine, settings["skip"]), recipe)
+        os.close(fds[0])
+        sock.sendall(struct.pack("<q", pid))

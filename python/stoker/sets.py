@@ -1,0 +1,671 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker.Loader over a Python data set: any object with __getitem__ and __len__, or any iterable.
+
+Order, ranks, resume, weights and ledger are the library's, as for files (_stoker.Sampler); samples are made by the
+data set itself, in worker processes or threads (_crew.py), and come through a ring of shared memory.
+"""
+
+from __future__ import annotations
+
+import array
+import inspect
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import _agree, _collate, _crew, _make, _options, _ranks, _sampling, _state, _stoker, _streams, mixing
+from ._arrays import from_bytes, prepare, torch_or_none
+from .batch import Batch
+from .dataset import Dataset
+from .errors import ClosedError, invalid, shown, unsupported
+from .loader import Loader, Tuples, _open_loaders
+from .mixing import Mix
+
+_MEANT = {"batch_size", "global_batch_size", "drop_last", "collate", "seed", "shuffle", "rank", "world_size", "mesh",
+          "check_ranks", "select", "skip", "limit", "repeat", "epoch_size", "weights", "replacement", "balance", "stratify",
+          "on_error", "num_workers", "prefetch", "worker_type", "pin_memory"}
+_ORDERED = ("shuffle", "select", "skip", "limit", "repeat", "epoch_size", "weights", "replacement", "balance", "stratify")
+_REMEDY = {"device": "wrap the loader: stoker.to_device(loader)",
+           "batch_ops": "give collate= a function",
+           "exclude": "give the other samples by select=",
+           "memory_limit": "batch_size and prefetch bound what is in memory"}
+
+
+class TupleBatch(tuple):
+    """A batch of tuple samples: one entry for each field, and which samples it is made of.
+
+    sample_ids: their numbers in the data set, int64; valid: False where another sample stands in for a bad one, or
+    where a rank had nothing left
+    """
+
+    sample_ids: Any
+    valid: Any
+
+
+def is_python(data: Any) -> bool:
+    """Whether Loader takes `data` as a data set of Python, not as files or arrays."""
+    if isinstance(data, Mix):
+        return any(not isinstance(d, Dataset) for d in data.datasets)
+    if data is None or isinstance(data, (str, bytes, os.PathLike, Mapping, Dataset)):
+        return False
+    if isinstance(data, (list, tuple)):
+        return len(data) > 0 and not all(isinstance(d, (str, bytes, os.PathLike, Dataset)) for d in data)
+    return hasattr(data, "__getitem__") and hasattr(data, "__len__") or hasattr(data, "__iter__") \
+        or hasattr(data, "__getitems__")
+
+
+def is_stream(dataset: Any) -> bool:
+    """Only iterable: samples have no numbers.  torch's IterableDataset inherits a __getitem__ that it has not."""
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and isinstance(dataset, data.IterableDataset) or not hasattr(dataset, "__getitem__")
+
+
+def is_map(dataset: Any) -> bool:
+    """Map-style: samples have numbers."""
+    return not is_stream(dataset) and hasattr(dataset, "__len__")
+
+
+def is_pure(dataset: Any) -> bool:
+    """Data sets that draw nothing: their samples need no seed."""
+    data = sys.modules.get("torch.utils.data")
+    return type(dataset) in (list, tuple) or type(dataset).__module__ == "stoker.shared_list" \
+        or data is not None and type(dataset) is data.TensorDataset
+
+
+class _Counted:
+    """What the checks of select and weights look at."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._core = self
+
+    def __len__(self) -> int:
+        return self._n
+
+    def kind(self) -> str:
+        return ""
+
+    def column(self, name: str, read: bool = False) -> Any:
+        invalid("a Python data set has no columns: give one number for each sample")
+
+
+class _Epoch(_stoker.Giver):
+    """One pass; what was handed out is counted in C, so that a signal's handler that raises loses no batch."""
+
+    def __init__(self, loader: SetLoader, epoch: int, position: int, names: tuple[str, ...] | None) -> None:
+        self._loader, self._epoch, self._from, self._names = loader, epoch, position, names
+        self._failed = 0                        # steps that raised
+        self._over = False
+        self._ready: deque[tuple[int, Any]] = deque()
+
+    @property
+    def done(self) -> int:
+        return self.given + self._failed
+
+    def _make(self) -> tuple[Any, Any, tuple[()]]:
+        loader, step = self._loader, self.done
+        loader._check_open()
+        if loader._running is not self:
+            if self._over:
+                raise StopIteration
+            raise ClosedError("this iterator is over: its loader has gone on to another epoch since; use one iterator at "
+                              "a time, or two loaders", "ECLOSED")
+        if not self._ready or self._ready[0][0] != step:
+            self._ready.clear()
+            try:
+                self._ready.append((step, _named(loader._batch(self, step), self._names)))
+            except StopIteration:
+                self._over = True
+                loader._ended(self)
+                raise
+            except Exception:
+                self._failed += loader._step_failed()   # not what a signal's handler raised
+                raise
+        return self._ready[0][1], self._ready.popleft, ()
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
+def _named(batch: Any, names: tuple[str, ...] | None) -> Any:
+    """The batch, or of a dict these entries as a tuple; no names: all of them."""
+    if names is None or isinstance(batch, tuple):
+        return batch
+    if not isinstance(batch, dict):
+        invalid(f"as_tuples: a batch is a {type(batch).__name__} here, and needs to be a dict or a tuple")
+    for name in names:
+        if name not in batch:
+            invalid(f"as_tuples: there is no output {shown(name)}: the outputs are {', '.join(map(str, batch))}")
+    return tuple(batch[name] for name in names or batch)
+
+
+class SetLoader(Loader):
+    """What stoker.Loader(dataset) answers for a Python data set; its arguments are Loader's."""
+
+    _functions = ()                             # of batch_ops=
+
+    def __init__(self, data: Any, fields: None = None, **given: Any) -> None:
+        _options.screen(given)
+        defaults = {name: p.default for name, p in inspect.signature(Loader.__init__).parameters.items()
+                    if p.default is not inspect.Parameter.empty}
+        _options.check_unknown({n: v for n, v in given.items() if n not in defaults}, Loader.__init__)
+        _options.refuse_in_worker()
+        o = {**defaults, **given}
+        for name, value in o.items():
+            if name not in _MEANT and value is not None and value != defaults.get(name):
+                invalid(f"{name}= is for data that Stoker reads itself, and this is a {type(data).__name__}"
+                        + (f": {_REMEDY[name]}" if name in _REMEDY else ""))
+        self._pid = os.getpid()
+        self._crew: Any = None
+        self._closed = False
+        self._running: _Epoch | None = None     # type: ignore[assignment]
+        self._at = 0, 0                         # epoch and position, where no loop is running
+        self._next: tuple[int, int] | None = None
+        self._life = 0, 0, 0
+        self._loaded: tuple[int, int, int] | None = None
+        self._ledger: bytes | None = None
+        self._queue: deque[Any] = deque()       # (epoch, from, step, ticket, row info)
+        self._last: tuple[Any, Any] = None, None
+        self._skipped: list[dict[str, Any]] = []    # of batches that were handed out
+        self._bad_of: dict[int, int] = {}       # epoch -> bad samples, ahead too
+        self._figures = {"batches": 0, "samples": 0, "wait_s": 0.0}
+        self._take(data, o)
+        _open_loaders.add(self)
+        prepare()
+
+    # ---- options -------------------------------------------------------------------------------------
+
+    def _take(self, data: Any, o: dict[str, Any]) -> None:
+        self._skip_bad, self._budget = _options.skip_policy(o["on_error"])
+        place = _ranks.find(o["rank"], o["world_size"], o["mesh"])
+        if _options.shuffle_kind(o["shuffle"]) > 1:
+            invalid(f"shuffle={o['shuffle']!r} is an order of shards or documents: a Python data set has shuffle=True")
+        self._options = {**_options.share(o["batch_size"], o["global_batch_size"], place),
+                         "seed": _options.number("seed", o["seed"]), "shuffle": _options.shuffle_kind(o["shuffle"]),
+                         "drop_last": _options.flag("drop_last", o["drop_last"])}
+        sets = list(data.datasets) if isinstance(data, Mix) else [data]
+        self._mixed = dict(data.weights) if isinstance(data, Mix) else {}
+        self._changes: list[mixing.Change] = []
+        self._of = data if isinstance(data, Mix) else sets[0]
+        self._map = all(is_map(d) for d in sets)
+        self._type = worker_type(o["worker_type"])
+        self._workers = _worker_count(o["num_workers"], self._type)
+        self._prefetch = _options.or_chosen("prefetch", o["prefetch"])
+        self._pins = pinner(o["pin_memory"])
+        self._recipe_of(sets, o)
+        with _agree.Meeting(place, _options.flag("check_ranks", o["check_ranks"])) as meeting:
+            self._order_of(data, sets, o)
+            self._identity = self._what()
+            place = meeting.compare(self._said())
+        place.log()
+        if place.rank != self._options["rank"]:
+            self._options["rank"] = place.rank
+            self._order_of(data, sets, o)
+
+    def _recipe_of(self, sets: list[Any], o: dict[str, Any]) -> None:
+        one = sets[0] if len(sets) == 1 else _make.Several(sets) if self._map else None
+        if one is None:
+            invalid("a mixture has data sets with __len__ and __getitem__: one of these is iterable only")
+        own = callable(o["collate"])
+        collate = o["collate"] if own else collation(o["collate"])
+        self._recipe = _make.Recipe(one, collate, own, False, self._options["seed"], all(is_pure(d) for d in sets),
+                                    max(self._workers, 1), epochs=True)
+
+    def _order_of(self, data: Any, sets: list[Any], o: dict[str, Any]) -> None:
+        if not self._map:
+            for name in _ORDERED:
+                if o[name] not in (None, False, 0) and not (name == "repeat" and o[name] == 1):
+                    invalid(f"{name}= needs samples with numbers, and this {type(sets[0]).__name__} is only iterable: give "
+                            f"it __len__ and __getitem__, or let it do that itself")
+            self._sampler = None
+            world = self._options["world_size"]
+            rows = self._options["batch_size"] or self._options["global_batch_size"] // world
+            self._stream = _streams.Reader(_streams.Shape(rows, self._options["rank"], world, self._options["drop_last"]),
+                                           max(self._workers, 1))
+            return
+        counts = [_Counted(_length(d)) for d in sets]
+        if isinstance(o["select"], (list, tuple)) and any(isinstance(v, str) for v in o["select"]):
+            invalid("select: a Python data set has numbers and no keys: give indices or a mask")
+        self._sampling, self._order = _sampling.plan(
+            counts, select=o["select"], skip=o["skip"], limit=o["limit"], repeat=o["repeat"],    # type: ignore[arg-type]
+            epoch_size=o["epoch_size"], weights=o["weights"], replacement=o["replacement"], balance=o["balance"],
+            stratify=o["stratify"], mix=data if isinstance(data, Mix) else None, shuffle=self._options["shuffle"])
+        self._counts = tuple(len(c) for c in counts)
+        self._sampler = _stoker.Sampler(self._counts, _options.words(self._options), self._sampling[:-1])
+        self._samples, self._global, self._taken, self._drawn = self._sampler.describe()
+        self._steps = self._sampler.steps(0)
+        if self._changes:
+            self._sampler.set_mix(tuple(self._changes))
+        self._changes = self._sampler.mix()
+        if isinstance(data, Mix):
+            data.counts = list(self._counts)
+
+    def _what(self) -> dict[str, Any]:
+        order: dict[str, Any] = {"shuffle": _options.SHUFFLES[self._options["shuffle"]]}
+        data = {"samples": 0, "shards": 0, "bytes": 0, "names": _state.word(0), "content": _state.word(0), "taken": _state.word(0)}
+        if self._sampler is not None:
+            order.update({n: _state.word(self._drawn) if v is ... else v for n, v in self._order.items()})
+            data.update(samples=sum(self._counts), taken=_state.word(self._taken))
+        if "mix" in order:
+            order["mix"] = {**order["mix"], "changes": mixing.saved(self._changes)}
+        return {"seed": self._options["seed"], "order": order, "data": data, "chains": {}}
+
+    def _said(self) -> dict[str, str]:
+        """What ranks compare."""
+        kept = {n: str(self._options[n]) for n in ("batch_size", "global_batch_size", "world_size", "drop_last", "seed")}
+        return {"samples": str(self._identity["data"]["samples"]), "order": str(self._identity["order"]), **kept}
+
+    # ---- epochs --------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the loader is closed", "ECLOSED")
+        if self._pid != os.getpid():
+            raise ClosedError(f"this loader was opened by process {self._pid}: open one in this process", "ECLOSED")
+
+    def _begin(self, names: tuple[str, ...] | None) -> Any:
+        self._check_open()
+        epoch, position = self._coming()
+        if self._sampler is not None:
+            self._check_known(epoch, position)
+            self._check_length()
+        self._begin_life()
+        running = self._running = _Epoch(self, epoch, position, names)      # type: ignore[assignment]
+        if self._sampler is None:
+            self._stream.begin(epoch, position)     # a state that was loaded is taken up there
+        elif not self._queue or self._queue[0][:3] != (epoch, position, 0):
+            self._queue.clear()
+        self._next = None
+        return running
+
+    def _check_length(self) -> None:
+        sets = self.dataset.datasets if isinstance(self.dataset, Mix) else [self.dataset]
+        now = tuple(len(d) for d in sets)
+        if now != self._counts:
+            invalid(f"the data set had {sum(self._counts):,} samples when the loader was made and has {sum(now):,} now: "
+                    f"make a new loader")
+
+    def _begin_life(self) -> None:
+        if self._loaded is not None and self._ledger is not None:
+            self._note_ledger(None)
+            self._life = self._loaded
+            self._note_ledger(self._ledger)
+        self._life = self._loaded or self._life
+        self._loaded = None
+
+    def _coming(self) -> tuple[int, int]:
+        if self._next is not None:
+            return self._next
+        epoch, position = self._where()
+        if self._running is not None and self._running.done and self._running._epoch == epoch:
+            return epoch + 1, 0                 # left by break: the next loop is the next epoch
+        return epoch, position
+
+    def _where(self) -> tuple[int, int]:
+        if self._next is not None:
+            return self._next
+        run = self._running
+        if run is None:
+            return self._at
+        if self._sampler is None:
+            return run._epoch, self._stream.position
+        steps = run.done
+        if steps >= self._sampler.steps(run._from):
+            return run._epoch + 1, 0
+        return run._epoch, min(run._from + steps * self._global, self._samples)
+
+    def _step_failed(self) -> bool:
+        if self._sampler is None:
+            return self._stream.failed()
+        return bool(self._queue) and self._queue[0][3].failed
+
+    def _ended(self, run: _Epoch) -> None:
+        self._at = run._epoch + 1, 0
+        if self._running is run:
+            self._running = None
+
+    def _batch(self, run: _Epoch, step: int) -> Any:
+        """The batch of a step, written down first."""
+        crew = self._workers_now()
+        if self._sampler is None:
+            return self._streamed(crew)
+        if step >= self._sampler.steps(run._from):
+            raise StopIteration
+        while self._queue and self._queue[0][:3] != (run._epoch, run._from, step):
+            self._queue.popleft()
+        self._fill(run, step)
+        ticket, info = self._queue[0][3:]
+        made = self._timed(crew, ticket)
+        ids, valid = self._rows_of(info, made)
+        if not ticket.noted:
+            self._sampler.note(run._epoch, ids, valid, *info[3:])
+            ticket.noted = True
+            self._skipped += ticket.bad
+            self._count(made)
+        return self._finished(made, ids, valid)
+
+    def _streamed(self, crew: Any) -> Any:
+        made = self._stream.next(crew, self._timed)
+        self._count(made)
+        valid = bytearray(b"\1" * made.rows)
+        for row in made.invalid:
+            valid[row] = 0
+        return self._finished(made, None, valid)
+
+    def _count(self, made: _make.Made) -> None:
+        self._figures["batches"] += 1
+        self._figures["samples"] += made.rows
+
+    def _timed(self, crew: Any, ticket: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return crew.result(ticket)
+        finally:
+            self._figures["wait_s"] += time.perf_counter() - start
+
+    def _rows_of(self, info: Any, made: _make.Made) -> tuple[bytes, bytearray]:
+        ids, valid = info[0], bytearray(b"\1" * made.rows if info[2] else bytes(made.rows))
+        if made.indices is not None:
+            ids = array.array("Q", made.indices).tobytes()
+        for row in made.invalid:
+            valid[row] = 0
+        return ids, valid
+
+    def _finished(self, made: _make.Made, ids: bytes | None, valid: Any) -> Any:
+        self._last = ids, valid
+        batch = made.batch
+        if type(batch) is dict and not self._recipe.own:
+            batch = Batch(batch)
+            batch._ids, batch._valid = ids, bytes(valid)
+            batch._source = None if ids is None else ((), ids)
+            for name, sizes in (made.lengths or {}).items():
+                batch.lengths[name] = _lengths(sizes)
+        elif type(batch) is tuple and not self._recipe.own:
+            batch = TupleBatch(batch)
+            batch.sample_ids, batch.valid = self.sample_ids, self.valid
+        return self._pins(batch) if self._pins is not None else batch
+
+    def _fill(self, run: _Epoch, step: int) -> None:
+        """Send tasks until enough are in flight, into the next epoch too."""
+        crew, steps = self._crew, self._sampler.steps(run._from)
+        ahead = 1 if not crew.ahead else self._prefetch or max(crew.ahead, 2)
+        while len(self._queue) < ahead or not self._queue:
+            epoch, start, at = self._queue[-1][:3] if self._queue else (run._epoch, run._from, step - 1)
+            at += 1
+            if at >= (steps if (epoch, start) == (run._epoch, run._from) else self._steps):
+                epoch, start, at = epoch + 1, 0, 0
+            self._queue.append((epoch, start, at, *self._sent(crew, epoch, start, at)))
+
+    def _sent(self, crew: Any, epoch: int, start: int, step: int) -> tuple[Any, Any]:
+        info = self._sampler.at(epoch, start, step)
+        task = _make.Task(epoch, memoryview(info[0]).cast("Q").tolist(), info[1])
+        return crew.submit(task), info
+
+    def _workers_now(self) -> Any:
+        if self._crew is None:
+            answer = self._substitute if self._skip_bad and self._sampler is not None else None
+            one = self._sampler is None and self._type == "thread"      # threads have one iterator between them
+            self._crew = start(self._recipe, self._type, min(self._workers, 1) if one else self._workers, answer)
+        return self._crew
+
+    def _substitute(self, ticket: Any, row: int, index: Any, attempt: int, reason: str) -> Any:
+        """Another sample in the place of a bad one."""
+        epoch = ticket.task.epoch
+        if attempt > 100:
+            invalid(f"100 samples in a row are bad, the last is sample {index}: {reason}")
+        ticket.bad.append({"shard": None, "offset": None, "key": str(index), "reason": reason})
+        self._bad_of[epoch] = self._bad_of.get(epoch, 0) + 1
+        if self._budget and self._bad_of[epoch] > self._budget:
+            invalid(f"more than {self._budget} bad samples in epoch {epoch}, the last is sample {index}: {reason}")
+        position = memoryview(ticket.task.positions).cast("Q")[row]
+        return self._sampler.substitute(epoch, position, attempt)
+
+    def __len__(self) -> int:
+        """Batches of an epoch, the same on every rank; of an iterable only where that has a length."""
+        if self._sampler is not None:
+            return self._steps
+        try:
+            n = len(self.dataset)
+        except TypeError:
+            raise TypeError(f"a {type(self.dataset).__name__} has no len(): how many batches it gives is known when it "
+                            f"ends") from None
+        world = self._options["world_size"]
+        rows = self._options["global_batch_size"] or self._options["batch_size"] * world
+        return n // rows if self._options["drop_last"] else -(-n // rows)
+
+    def _positions(self, epoch: int) -> int:
+        return self._samples if self._sampler is not None else 2**63 - 1
+
+    @property
+    def sample_ids(self) -> Any:
+        """Numbers of the samples in the batch that was made last, int64; of an iterable None."""
+        ids = self._last[0]
+        return None if ids is None else from_bytes(bytearray(ids), "int64")
+
+    @property
+    def valid(self) -> Any:
+        """Of the batch that was made last: False where another sample stands in for a bad one."""
+        flags = self._last[1]
+        return None if flags is None else from_bytes(bytearray(flags), "bool")
+
+    @property
+    def dataset(self) -> Any:
+        """The data set, or the mixture, as it was given."""
+        return self._of
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """A Python data set has no chains."""
+        return {}
+
+    def as_tuples(self, *names: str) -> Tuples:
+        """The same batches as tuples: of these entries where samples are dicts, else as they are."""
+        made = Tuples(self, ())
+        made._names = names
+        return made
+
+    @property
+    def batch_size(self) -> int:
+        """Samples per batch and rank."""
+        return self._options["batch_size"] or self._options["global_batch_size"] // self._options["world_size"]
+
+    # ---- state ---------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """As for files; of an iterable data set also where each worker is, under "stream": this rank's own."""
+        epoch, position = self._where()
+        order = self._identity["order"]
+        if "mix" in order:
+            changes = mixing.holding(order["mix"]["changes"], epoch * self._samples + position)
+            order = {**order, "mix": {**order["mix"], "changes": changes}}
+        state = {"version": _state.VERSION, "epoch": epoch, "position": position, "generation": self._life[0],
+                 **self._identity, "order": order, "local": {"skipped": len(self._skipped)}}
+        if self._sampler is None:
+            state["stream"] = self._stream.saved(self._next is None and self._running is not None)
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """As for files."""
+        stream = state.get("stream") if isinstance(state, Mapping) else None
+        plain = _state.plain({n: v for n, v in state.items() if n != "stream"} if stream is not None else state)
+        strict = _options.flag("strict", strict)
+        mine = mixing.with_changes(self._identity, plain)
+        place = _state.read(plain, mine, self._positions, strict)
+        generation = _state.generation(plain)
+        if self._sampler is None:
+            self._stream.load(stream, place[1])
+        elif self._changes and mine["order"] != self._identity["order"]:
+            changes = mixing.restored(mine["order"]["mix"]["changes"], len(self._mixed))
+            self._sampler.set_mix(tuple(mixing.from_there(changes, place[0] * self._samples + place[1], strict)))
+            self._note_changes()
+            self._identity = self._what()
+        self._life = generation, *place
+        self._loaded = generation + 1, *place
+        self._next = place
+        self._running = None
+        self._queue.clear()
+
+    def set_weights(self, weights: Mapping[str, float]) -> None:
+        """As for files: mix by other weights from the next batch on."""
+        if not self._changes:
+            invalid("set_weights() changes a mixture: this loader's data is none, see stoker.mix()")
+        mixed = mixing.changed(self._mixed, weights)
+        self._sampler.set_weights(tuple(mixed.values()), *self._where())
+        self._queue.clear()
+        if self._running is not None:
+            self._running._ready.clear()
+        self._note_changes()
+        self._mixed = mixed
+        self._identity = self._what()
+
+    def _note_changes(self) -> None:
+        self._changes = self._sampler.mix()
+        self._mixed = {name: n / mixing.PARTS for name, n in zip(self._mixed, self._changes[-1][1], strict=True)}
+
+    def ledger(self, folder: Any) -> None:
+        """As for files."""
+        if folder is not None and not isinstance(folder, (str, bytes, os.PathLike)):
+            invalid(f"a ledger is written to a folder, not {shown(folder)}")
+        if self._sampler is None:
+            unsupported("a ledger needs samples with numbers, and this data set is only iterable")
+        path = None if folder is None else os.fsencode(folder)
+        if path is not None and b"\0" in path:
+            invalid("ledger: a path has a null character")
+        self._note_ledger(path)
+        self._ledger = path
+
+    def _note_ledger(self, path: bytes | None) -> None:
+        self._sampler.ledger(path, *self._life, 0)
+
+    # ---- the rest ------------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, Any]:
+        """Figures since the loader was opened: batches, samples, wait_s (the consumer waited), workers, ring (slots that
+        batches and tasks hold), skipped, bad_samples."""
+        crew = self._crew
+        return {**self._figures, "workers": self._workers, "worker_type": self._type,
+                "ring": {"slots": crew.ring.taken() if crew is not None else 0}, "skipped": len(self._skipped),
+                "bad_samples": [dict(bad) for bad in self._skipped]}
+
+    def preview(self, *args: Any, **kwargs: Any) -> Any:
+        """Not for Python data sets: look at dataset[i]."""
+        unsupported("preview() shows pictures of files: of a Python data set look at dataset[i]")
+
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """Not for Python data sets."""
+        unsupported("explain() shows the steps of a chain: a Python data set has none")
+
+    def diagnose(self, *args: Any, **kwargs: Any) -> Any:
+        """Of a Python data set: stoker.watch(loader)."""
+        unsupported("diagnose() knows the stages of files: of a Python data set use stoker.watch(loader), or stats()")
+
+    def report(self) -> str:
+        """Not for Python data sets: stats()."""
+        unsupported("report() knows the stages of files: of a Python data set see stats()")
+
+    def metrics(self, path: Any = None) -> str:
+        """Not for Python data sets: stats()."""
+        unsupported("metrics() has the figures of files: of a Python data set see stats()")
+
+    def serve_metrics(self, port: int = 0, host: str = "127.0.0.1") -> str:
+        """Not for Python data sets: stats()."""
+        return self.metrics()
+
+    def set_workers(self, n: int) -> None:
+        """Not for Python data sets: num_workers= is fixed."""
+        unsupported("the workers of a Python data set are fixed: give num_workers=")
+
+    def close(self) -> None:
+        """Stop the workers and free.  Batches that you hold stay good.  Twice is once."""
+        self._closed = True
+        self._running = None
+        self._queue.clear()
+        crew, self._crew = self._crew, None
+        if crew is not None:
+            crew.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_crew", None) is not None and not sys.is_finalizing():
+            self.close()
+
+    def __repr__(self) -> str:
+        epoch, position = self._where()
+        said = [type(self.dataset).__name__]
+        said += [f"{self._samples} samples"] if self._sampler is not None else []
+        said.append(f"batch {self.batch_size}")
+        if self._options["world_size"] > 1:
+            said.append(f"rank {self._options['rank']} of {self._options['world_size']}")
+        said.append(f"epoch {epoch}")
+        said += [f"step {-(-position // self._global)} of {self._steps}"] if self._sampler is not None else []
+        return f"Loader({', '.join(said)})"
+
+
+def _length(dataset: Any) -> int:
+    try:
+        n = len(dataset)
+    except TypeError as e:
+        invalid(f"len({type(dataset).__name__}) fails: {e}")
+    return n
+
+
+def _lengths(sizes: list[list[int]]) -> Any:
+    torch = torch_or_none()
+    flat = [s[0] for s in sizes] if len(sizes[0]) == 1 else sizes
+    if torch is not None:
+        return torch.tensor(flat, dtype=torch.int64)
+    import numpy
+    return numpy.asarray(flat, dtype="int64")
+
+
+def collation(value: Any) -> _collate.Collate:
+    """collate= that is not a function."""
+    if isinstance(value, Mapping):
+        invalid("collate: one way for all outputs of a Python data set, or a function: stack, list, pad")
+    kind, pad, multiple = _options.collations(value, ["batch"])[0]
+    return _collate.Collate(("stack", "list", "pad")[kind], pad, multiple)
+
+
+def gil_is_on() -> bool:
+    return getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def worker_type(value: Any) -> str:
+    """"thread", "process", or a start method."""
+    if value is None:
+        return "process" if gil_is_on() else "thread"
+    if value not in ("process", "thread", *_crew.METHODS):
+        invalid(f'worker_type must be "process", "thread", "fork", "forkserver" or "spawn", not {shown(value)}')
+    return value
+
+
+def _worker_count(value: Any, kind: str) -> int:
+    if value is None:
+        return min(len(os.sched_getaffinity(0)), 16)
+    return _options.number("num_workers", value)
+
+
+def start(recipe: _make.Recipe, kind: str, workers: int, answer: _crew.Answer | None) -> Any:
+    """The crew that makes the batches."""
+    ring = _stoker.Ring()
+    if not workers:
+        return _crew.Alone(recipe, ring, answer)
+    if kind == "thread":
+        return _crew.Threads(recipe, ring, answer, workers)
+    wanted = None if kind == "process" else kind
+    threads = any(not isinstance(x, SetLoader) for x in list(_open_loaders))
+    return _crew.processes(recipe, ring, answer, workers, _crew.method_for(wanted, threads), wanted is None)
+
+
+def pinner(wanted: Any) -> Callable[[Any], Any] | None:
+    """What copies a batch to page-locked memory; None: it stays as it is."""
+    if not _options.flag("pin_memory", wanted):
+        return None
+    torch = torch_or_none()
+    if torch is None or not torch.cuda.is_available():
+        _streams.warn_once("pin", "pin_memory=True, but there is no GPU that torch sees: batches are in ordinary memory")
+        return None
+    from torch.utils.data._utils.pin_memory import pin_memory
+    return pin_memory

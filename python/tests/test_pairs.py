@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Masks, boxes and keypoints that follow a picture: what explain() says that the picture drew, done again in NumPy."""
+
+import io
+import json
+import os
+
+import numpy as np
+import pytest
+from conftest import as_numpy, write_tar
+from PIL import Image
+
+import stoker
+
+ROUNDS = int(os.environ.get("STOKER_PAIRS", "1"))       # 10,000 boxes, masks and points and more with 40
+CROP = "random_resized_crop((40, 48), scale=(0.2, 1)) | hflip | vflip(0.3)"
+CHAINS = [CROP, "resize((50, 70)) | random_crop(44, padding=6) | hflip", "letterbox((64, 60))",
+          "resize((50, 50)) | pad(5) | resize((31, 33)) | hflip(1)"]
+
+
+def encoded(picture, kind="PNG", **options):
+    out = io.BytesIO()
+    picture.save(out, kind, **options)
+    return out.getvalue()
+
+
+def made(folder, n=24, seed=0, exif=False):
+    """Pictures whose red is their mask; boxes, labels and keypoints in JSON."""
+    rng = np.random.default_rng(seed)
+    files, truth = [], []
+    for i in range(n):
+        w, h = (int(v) for v in rng.integers(8, 120, 2))
+        mask = np.kron(rng.integers(0, 200, (h // 8 + 1, w // 8 + 1)), np.ones((8, 8)))[:h, :w].astype(np.uint8)
+        colors = rng.integers(0, 256, (256, 3), np.uint8)
+        indexed = Image.fromarray(mask, "P")
+        indexed.putpalette(colors.tobytes())
+        picture = Image.fromarray(np.stack([mask, mask // 2, 255 - mask], -1))
+        count = int(rng.integers(0, 12))
+        corner, size = rng.uniform(-5, [w, h], (count, 2)), rng.uniform(0.5, [w, h], (count, 2))
+        boxes = np.concatenate([corner, corner + size], 1).astype(np.float32)
+        points = np.concatenate([rng.uniform(0, [w, h], (5, 2)), np.full((5, 1), 2)], 1).astype(np.float32)
+        options = {"exif": exif_of(1 + i % 8)} if exif else {}
+        note = {"boxes": boxes.tolist(), "labels": list(range(count)), "points": points.tolist()}
+        files += [(f"{i:04d}.pic.png", encoded(picture, **options)), (f"{i:04d}.mask.png", encoded(indexed)),
+                  (f"{i:04d}.json", json.dumps(note).encode())]
+        truth.append((mask, boxes, points))
+    return write_tar(folder / f"pairs{seed}{exif}.tar", files), truth
+
+
+def exif_of(turn):
+    data = Image.Exif()
+    data[0x0112] = turn
+    return data
+
+
+def fields(chain, head="image", boxes="like(image)", points="like(image, points=true, flip_idx='0 2 1 4 3')"):
+    return {"labels": "from(json) | json(labels) | ints | like(boxes)",
+            "boxes": f"from(json) | json(boxes) | floats(shape=(-1, 4)) | {boxes}",
+            "mask": "from(mask.png) | image(mode=index) | like(image) | to(i64)",
+            "points": f"from(json) | json(points) | floats(shape=(-1, 3)) | {points}",
+            "image": f"from(pic.png) | {head} | {chain} | to(u8)"}
+
+
+def rows(shard, chains, **options):
+    with stoker.Loader(shard, chains, batch_size=1, **options) as loader:
+        return [{name: as_numpy(batch[name][0]).copy() for name in chains} for batch in loader]
+
+
+def moved(step, xy):
+    """Places of the picture, as one view shows them."""
+    (x, y, w, h), (rw, rh), (vx, vy, vw, vh) = step.clip, step.resized, step.window
+    out = (xy - [x, y]) * [rw / w, rh / h] - [vx, vy]
+    if step.mirrored:
+        out[..., 0] = vw - out[..., 0]
+    if step.flipped:
+        out[..., 1] = vh - out[..., 1]
+    return out
+
+
+@pytest.mark.parametrize("chain", CHAINS[:3])
+def test_boxes_and_points_go_where_the_pixels_go(tmp_path, chain):
+    for seed in range(ROUNDS):
+        shard, truth = made(tmp_path, seed=seed)
+        print("seed", seed)
+        with stoker.Loader(shard, fields(chain), batch_size=1, seed=seed) as loader:
+            found = [{name: as_numpy(batch[name][0]).copy() for name in fields(chain)} for batch in loader]
+            steps = [loader.explain(i, 0).outputs["image"][-1] for i in range(len(truth))]
+        for row, step, (_, boxes, points) in zip(found, steps, truth, strict=True):
+            vw, vh = step.window[2:]
+            corners = moved(step, boxes.reshape(-1, 2, 2).astype(float))
+            want = np.concatenate([corners.min(1), corners.max(1)], 1)
+            want = np.clip(want, 0, [vw, vh, vw, vh])
+            size = want[:, 2:] - want[:, :2]
+            keep = (size >= 1).all(1) & (size.prod(1) >= 1)
+            sure = (np.abs(size - 1) > 1e-3).all(1) & (np.abs(size.prod(1) - 1) > 1e-3)
+            assert set(np.flatnonzero(keep & sure)) <= set(row["labels"].tolist()) <= set(np.flatnonzero(keep | ~sure))
+            assert row["boxes"].shape == (len(row["labels"]), 4)
+            assert np.allclose(row["boxes"], want[row["labels"]], atol=1e-3)
+            there = moved(step, points[:, :2].astype(float))
+            seen = ((there >= 0) & (there < [vw, vh])).all(1) * 2.0
+            order = [0, 2, 1, 4, 3] if step.mirrored != step.flipped else range(5)
+            assert np.allclose(row["points"], np.concatenate([there, seen[:, None]], 1)[order], atol=1e-3)
+
+
+@pytest.mark.parametrize("chain", [*CHAINS, f"color_jitter(0.5, 0.5, 0.5, 0.1) | {CROP} | grayscale(p=0.5)", "rotate(40)",
+                                   "resize((40, 40)) | affine(30, translate=(0.1, 0.2), scale=(0.5, 2), shear=10) | hflip"])
+def test_a_mask_fits_its_picture(tmp_path, chain):
+    """Sampled by nearest, a picture's red is its mask; ops that change pixels leave the mask alone."""
+    shard, truth = made(tmp_path, seed=5)
+    both = {"mask": "from(mask.png) | image(mode=index) | like(image) | to(i64)",
+            "red": "from(pic.png) | image | like(image, interpolation=nearest) | to(u8)",
+            "gray": "from(mask.png) | image(mode=gray) | like(image) | to(f32)",
+            "image": f"from(pic.png) | image | {chain} | to(u8)"}
+    for row in rows(shard, both, seed=2):
+        assert row["mask"].dtype == np.int64 and row["mask"].shape == row["red"].shape[1:] == row["image"].shape[1:]
+        assert np.array_equal(row["mask"], row["red"][0])
+        assert row["gray"].shape == (1, *row["mask"].shape) and 0 <= row["gray"].min() <= row["gray"].max() <= 1
+
+
+def test_a_palette_as_mask_and_as_picture(tmp_path):
+    shard, truth = made(tmp_path, n=6, seed=7)
+    chains = {"image": "from(mask.png) | image | to(u8, hwc)", "mask": "from(mask.png) | image(mode=index)",
+              "gray": "from(mask.png) | image(mode=gray)"}
+    data = stoker.open(shard)
+    for i, (row, (mask, _, _)) in enumerate(zip(rows(shard, chains), truth, strict=True)):
+        opened = Image.open(io.BytesIO(data[i]["mask.png"]))
+        assert row["mask"].dtype == np.uint8 and np.array_equal(row["mask"], mask)
+        assert np.array_equal(row["image"], np.asarray(opened.convert("RGB")))
+        assert np.array_equal(row["gray"][0], np.asarray(opened.convert("RGB").convert("L")))
+
+
+def test_exif_turns_move_them_too(tmp_path):
+    """Annotations belong to the picture as it is stored; turned upright they still fit it."""
+    shard, truth = made(tmp_path, n=16, seed=9, exif=True)
+    upright, plain = fields("hflip(0)", "image(exif=true)"), fields("hflip(0)")
+    for i, (a, b) in enumerate(zip(rows(shard, upright), rows(shard, plain), strict=True)):
+        assert np.array_equal(a["mask"], a["image"][0]) and np.array_equal(b["mask"], b["image"][0])
+        assert (a["mask"].shape == b["mask"].shape) == (i % 8 < 4 or b["mask"].shape[0] == b["mask"].shape[1])
+        h, w = a["mask"].shape
+        for (x, y, _), (px, py, _) in zip(a["points"], b["points"], strict=True):
+            if x < w and y < h:
+                assert a["mask"][int(y), int(x)] == b["mask"][int(py), int(px)] or min(x % 1, y % 1) < 1e-3
+
+
+@pytest.mark.parametrize("form", ["xyxy", "xywh", "cxcywh"])
+@pytest.mark.parametrize("normalized", ["false", "true"])
+def test_formats_say_the_same(tmp_path, form, normalized):
+    shard, truth = made(tmp_path, seed=11)
+    files = []
+    for i, (mask, boxes, _) in enumerate(truth):
+        v = boxes.copy()
+        if form != "xyxy":
+            v[:, 2:] -= v[:, :2]
+        if form == "cxcywh":
+            v[:, :2] += v[:, 2:] / 2
+        if normalized == "true":
+            v /= np.array(mask.shape[::-1] * 2, np.float32)
+        files += [(f"{i:04d}.png", encoded(Image.fromarray(mask))), (f"{i:04d}.json", json.dumps(v.tolist()).encode())]
+    other = write_tar(tmp_path / "other.tar", files)
+    got = rows(other, {"image": f"from(png) | image | {CROP}",
+                       "boxes": f"from(json) | floats(shape=(-1, 4)) | like(image, format={form}, normalized={normalized})"}, seed=4)
+    want = rows(other, {"image": f"from(png) | image | {CROP}", "boxes": "from(json) | floats(shape=(-1, 4))"}, seed=4)
+    plain = rows(shard, {"image": f"from(pic.png) | image | {CROP}",
+                         "boxes": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(image)"}, seed=4)
+    assert len(want) == len(got)
+    for a, b in zip(got, plain, strict=True):
+        v = a["boxes"] * np.array([48, 40, 48, 40]) if normalized == "true" else a["boxes"].copy()
+        if form == "cxcywh":
+            v[:, :2] -= v[:, 2:] / 2
+        if form != "xyxy":
+            v[:, 2:] += v[:, :2]
+        assert abs(len(v) - len(b["boxes"])) <= 1       # a box of just one pixel
+        assert len(v) != len(b["boxes"]) or np.allclose(v, b["boxes"], atol=0.02)
+
+
+def test_two_that_draw_apart_are_told_of_once(tmp_path, caplog):
+    shard, _ = made(tmp_path, n=4)
+    two = {"image": f"from(pic.png) | image | {CROP}", "mask": f"from(mask.png) | image(mode=index) | {CROP}"}
+    rows(shard, two)
+    assert sum("outputs image and mask draw their geometry apart" in line for line in caplog.messages) == 1
+    caplog.clear()
+    rows(shard, fields(CROP))
+    assert not [line for line in caplog.messages if "apart" in line]
+
+
+@pytest.mark.parametrize(("chains", "says"), [
+    ({"image": "from(pic.png) | image | like(image)"}, "output image: like(image) names itself"),
+    ({"a": "from(pic.png) | image | like(b)", "b": "from(pic.png) | image | like(a)"}, "like leads back to itself"),
+    ({"a": "from(pic.png) | image | like(nobody)"}, "output a: like(nobody) names no output"),
+    ({"a": "from(pic.png) | image", "b": "from(mask.png) | image | like(a) | hflip"}, "hflip comes after `like`"),
+    ({"a": "from(pic.png) | image", "b": "from(mask.png) | image | hflip | resize(9) | like(a)"}, "it stands right after image"),
+    ({"a": "from(pic.png) | image", "b": "from(mask.png) | image(mode=index) | like(a, interpolation=bilinear)"},
+     "indices have no values between them"),
+    ({"a": "from(pic.png) | image", "b": "from(json) | json(boxes) | floats(shape=(2, 4)) | like(a)"}, "like drops boxes"),
+    ({"a": "from(pic.png) | image", "b": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(a, format=yx)"},
+     "like: format is xyxy, xywh or cxcywh, not yx"),
+    ({"a": "from(pic.png) | image", "b": "from(json) | json(points) | floats(shape=(-1, 3)) | like(a, points=true, flip_idx='0 0')"},
+     "flip_idx must have each of 0..1 once"),
+    ({"a": "from(json) | json(labels) | ints", "b": "from(json) | json(labels) | ints | like(a)"},
+     "like names an output that is neither a picture nor boxes"),
+    ({"a": "from(pic.png) | image(mode=color)"}, "image: mode is rgb, gray or index, not color"),
+    ({"a": "from(pic.png) | image(mode=index)"}, "image(mode=index): the PNG has no palette and is not gray of 8 bits")])
+def test_one_line_each(tmp_path, chains, says):
+    shard, _ = made(tmp_path, n=3)
+    with pytest.raises(stoker.StokerError) as raised:
+        rows(shard, chains)
+    assert says in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_bad_annotations(tmp_path):
+    picture = encoded(Image.new("RGB", (20, 10)))
+    for i, (note, says) in enumerate((([[5, 5, 1, 9]], "like: box 0 is (5, 5, 1, 9): its sides are negative"),
+                       ([[1, 2, 3, 1e20]], "like: box 0 is"), ([[1, 2, 3]], "4"))):
+        shard = write_tar(tmp_path / f"bad{i}.tar", [("a.png", picture), ("a.json", json.dumps(note).encode())])
+        with pytest.raises(stoker.StokerError, match=says.replace("(", "\\(").replace(")", "\\)")):
+            rows(shard, {"image": "from(png) | image", "b": "from(json) | floats(shape=(-1, 4)) | like(image)"})
+    small = encoded(Image.new("P", (19, 10)))
+    shard = write_tar(tmp_path / "size.tar", [("a.pic.png", picture), ("a.mask.png", small)])
+    with pytest.raises(stoker.StokerError, match="output mask is like\\(image\\), but is 19x10 where that is 20x10"):
+        rows(shard, {"mask": "from(mask.png) | image(mode=index) | like(image)", "image": "from(pic.png) | image"})

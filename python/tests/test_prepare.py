@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preparing data: chains and functions at pack time, parts of the data, plans that many processes share."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import SAMPLES
+from PIL import Image
+
+import stoker
+
+CLI = os.environ.get("STOKER_CLI", str(Path(stoker.__file__).parent / "stoker-cli"))
+SMALL = {"jpg": "image | resize(32) | encode(jpeg, 90)"}
+
+
+def run_cli(*args, code=0):
+    done = subprocess.run([CLI, *args], capture_output=True, text=True, timeout=180)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def shards_of(folder):
+    return {p.name: p.read_bytes() for p in sorted(Path(folder).glob("*.tar"))}
+
+
+def keys_of(data):
+    return [data[i]["__key__"] for i in range(len(data))]
+
+
+def test_chains_make_fields(urls, tmp_path):
+    done = stoker.pack(urls, tmp_path / "out", fields={**SMALL, "txt": None, "cls": "int | encode(text)"}, samples=30)
+    assert (done["shards"], done["samples"], done["failed"]) == (4, SAMPLES, 0)
+    before, after = stoker.open(urls), stoker.open(tmp_path / "out")
+    assert keys_of(before) == keys_of(after)
+    for i in (0, 17, SAMPLES - 1):
+        assert set(after[i]) - set(before[i]) == set() and "txt" not in after[i]
+        assert after[i]["cls"] == before[i]["cls"] and after[i]["json"] == before[i]["json"]
+        want = np.asarray(stoker.open(urls, {"x": "from(jpg) | image | resize(32) | to(u8, hwc)"})[i]["x"])
+        with io.BytesIO() as f:
+            Image.fromarray(want).save(f, "JPEG", quality=90)
+            made = np.asarray(Image.open(io.BytesIO(f.getvalue())))
+        assert np.array_equal(np.asarray(Image.open(io.BytesIO(after[i]["jpg"]))), made)
+
+
+def test_every_encoder_is_read_back(urls, tmp_path):
+    fields = {"png": "from(jpg) | image | resize(24) | encode(png)", "webp": "from(jpg) | image | encode(webp, lossless=true)",
+              "npy": "from(jpg) | image | resize(24) | encode(npy)", "n.json": "from(cls) | int | encode(json)",
+              "raw": "from(txt) | bytes | encode(raw)", "t.json": "from(txt) | text | encode(json)"}
+    stoker.pack(urls, tmp_path / "out", fields=fields)
+    before, after = stoker.open(urls)[5], stoker.open(tmp_path / "out")[5]
+    small = np.asarray(Image.open(io.BytesIO(after["png"])))
+    assert np.array_equal(small, np.load(io.BytesIO(after["npy"])).transpose(1, 2, 0))
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(after["webp"])).convert("RGB")),
+                          np.asarray(Image.open(io.BytesIO(before["jpg"])).convert("RGB")))
+    assert json.loads(after["n.json"]) == int(before["cls"]) and after["raw"] == before["txt"]
+    assert json.loads(after["t.json"]) == before["txt"].decode()
+
+
+def test_equal_bytes_however_it_is_done(urls, tmp_path):
+    """Draws belong to the sample's place in the plan, not to the worker, the part or the run."""
+    fields = {"jpg": "image | random_resized_crop(24) | hflip | encode(jpeg, 80)"}
+    options = {"fields": fields, "samples": 13, "shuffle": 5}
+    stoker.pack(urls, tmp_path / "one", num_proc=1, **options)
+    want = shards_of(tmp_path / "one")
+    stoker.pack(urls, tmp_path / "many", num_proc=8, **options)
+    assert shards_of(tmp_path / "many") == want
+    for name in list(want)[1::3]:
+        (tmp_path / "one" / name).unlink()
+    assert stoker.pack(urls, tmp_path / "one", **options)["kept_shards"] == len(want) - len(list(want)[1::3])
+    assert shards_of(tmp_path / "one") == want
+
+
+def test_a_bad_sample_costs_that_sample(damaged, tmp_path):
+    fields = {"jpg": "image | resize(16) | encode(jpeg)", "cls": "int | encode(text)"}
+    done = stoker.pack(damaged, tmp_path / "out", fields=fields, samples=10)
+    assert (done["samples"], done["failed"]) == (37, 3)
+    (listed,) = (tmp_path / "out/.stoker").glob("*.failed")
+    rows = [json.loads(line) for line in listed.read_text().splitlines()]
+    assert [r["sample"] for r in rows] == [7, 21, 30] and all(r["reason"] for r in rows)
+    assert stoker.pack(damaged, tmp_path / "out", fields=fields, samples=10)["failed"] == 3     # kept with the shards
+    again = stoker.pack(damaged, tmp_path / "out", fields={"jpg": "bytes | encode(raw)"}, only="failed")
+    assert again["samples"] == 3 and len(list((tmp_path / "out").glob("shard-again-*.tar"))) == 1
+
+
+def test_parts_of_the_data(urls, tmp_path):
+    done = stoker.pack(urls, tmp_path / "s", split={"train": 0.8, "val": 0.2}, fields=SMALL, samples=20)
+    train, val = (set(keys_of(stoker.open(str(tmp_path / f"s/{n}-*.tar")))) for n in ("train", "val"))
+    assert len(train) + len(val) == SAMPLES and not train & val and len(val) == done["val"]["samples"]
+    assert 5 < len(val) < 40
+    some = stoker.pack(urls, tmp_path / "f", fraction=0.3)
+    assert 10 < some["samples"] < 55 and some["left_out"] == SAMPLES - some["samples"]
+    few = stoker.pack(urls, tmp_path / "x", select=[5, 3, 90])
+    assert few["samples"] == 3 and [int(k) for k in keys_of(stoker.open(tmp_path / "x"))] == [5, 3, 90]
+
+
+def test_mapped_shuffled_filtered(urls, tmp_path):
+    def odd(sample):
+        return int(sample["__key__"]) % 2
+
+    def twice(sample):
+        yield {"__key__": sample["__key__"] + "a", "txt": sample["txt"]}
+        yield {"__key__": sample["__key__"] + "b", "txt": sample["txt"]}
+
+    for workers in (1, 3):
+        done = stoker.pack(urls, tmp_path / str(workers), flat_map=twice, filter=odd, shuffle=9, num_proc=workers, samples=7)
+        assert done["samples"] == SAMPLES
+    assert shards_of(tmp_path / "1") == shards_of(tmp_path / "3")
+    keys = keys_of(stoker.open(tmp_path / "1"))
+    assert len(set(keys)) == SAMPLES and keys != sorted(keys)
+
+
+def stuck(sample):
+    if sample["__key__"].endswith("3"):
+        time.sleep(60)
+    if sample["__key__"].endswith("4"):
+        raise RuntimeError("four")
+    return 5 if sample["__key__"].endswith("5") else sample
+
+
+def test_functions_that_fail_hang_or_talk_nonsense(urls, tmp_path):
+    done = stoker.pack(urls, tmp_path / "out", map=stuck, on_error="skip", timeout=0.2, num_proc=2, samples=25)
+    assert (done["samples"], done["failed"]) == (SAMPLES * 7 // 10, SAMPLES * 3 // 10)
+    (listed,) = (tmp_path / "out/.stoker").glob("*.failed")
+    reasons = {json.loads(line)["key"][-1]: json.loads(line)["reason"] for line in listed.read_text().splitlines()}
+    assert "0.2 s" in reasons["3"] and "RuntimeError: four" in reasons["4"] and "not 5" in reasons["5"]
+
+
+@pytest.mark.parametrize(("fields", "says"), [
+    ({"jpg": "image | resize(8)"}, "last step says how it is written"),
+    ({"jpg": "encode(jpeg)"}, "needs something before it"),
+    ({"jpg": "image | encode(jpog)"}, "did you mean"),
+    ({"jpg": "image | encode(jpeg, 101)"}, "1 to 100"),
+    ({"jpg": "image | encode(npy, 3)"}, "no quality"),
+    ({"a/b": "image | encode(jpeg)"}, "slash"), ({}, "is a dict"), ({"jpg": 5}, "needs a chain"),
+    ({"txt": None}, "no field is made")])
+def test_chains_that_are_refused(urls, tmp_path, fields, says):
+    with pytest.raises(stoker.StokerError, match=says):
+        stoker.pack(urls, tmp_path / "out", fields=fields)
+
+
+def test_every_sample_fails(urls, tmp_path):
+    """One reason for all is a mistake of the chain, not of the data."""
+    with pytest.raises(stoker.StokerError, match="encode: a picture is u8"):
+        stoker.pack(urls, tmp_path / "out", fields={"jpg": "image | normalize(imagenet) | to(f32) | encode(jpeg)"})
+
+
+def test_a_plan_for_many_processes(urls, tmp_path):
+    plan, out = tmp_path / "plan.json", tmp_path / "out"
+    chain = "jpg=image | resize(16) | encode(jpeg, 85)"
+    run_cli("pack", urls, str(tmp_path / "whole"), "--field", chain, "--samples", "9", "--shuffle", "3")
+    run_cli("pack", urls, str(out), "--field", chain, "--samples", "9", "--shuffle", "3", "--write-plan", str(plan))
+    assert json.loads(plan.read_text())["shards"] == 12 and not out.exists()
+    failed = run_cli("pack", "--from-plan", str(plan), "--merge", code=3)
+    assert "12 of 12 shards are not there yet" in failed
+    run_cli("pack", "--from-plan", str(plan), "--shard", "4")
+    assert list(shards_of(out)) == ["shard-000004.tar"]
+    for i in (2, 0, 1):
+        run_cli("pack", "--from-plan", str(plan), "--part", f"{i}/3")
+    run_cli("pack", "--from-plan", str(plan), "--merge")
+    assert shards_of(out) == shards_of(tmp_path / "whole")
+    assert len(stoker.open(out)) == SAMPLES
+    assert [p.name for p in (out / ".stoker").iterdir() if "part-" in p.name] == []
+    plan.write_text(plan.read_text().replace('"9"', '"8"'))
+    assert "write the plan again" in run_cli("pack", "--from-plan", str(plan), "--part", "0/3", code=2)
+    plan.write_text("{}")
+    assert "not a plan" in run_cli("pack", "--from-plan", str(plan), code=3)
+
+
+def test_prepared_is_made_once(urls, tmp_path):
+    one = stoker.prepared(urls, tmp_path / "p", fields=SMALL, limit=30)
+    stamps = {p: p.stat().st_mtime_ns for p in (tmp_path / "p").rglob("*.tar")}
+    two = stoker.prepared(urls, tmp_path / "p", fields=SMALL, limit=30)
+    assert len(one) == len(two) == 30 and stamps == {p: p.stat().st_mtime_ns for p in (tmp_path / "p").rglob("*.tar")}
+    other = stoker.prepared(urls, tmp_path / "p", fields={"jpg": "image | resize(16) | encode(png)"}, limit=30)
+    assert other.shards != one.shards
+    with pytest.raises(ValueError, match="no split"):
+        stoker.prepared(urls, tmp_path / "p", split={"a": 1})
+
+
+KILLED = """
+    import sys, stoker
+    stoker.pack(sys.argv[1], sys.argv[2], fields={"jpg": "image | resize(40) | encode(jpeg, 90)"}, samples=3)
+"""
+
+
+def test_killed_at_random_points(urls, tmp_path):
+    """What is there after a kill is whole, and what was finished is not made again."""
+    kills = int(os.environ.get("STOKER_KILLS", "4"))
+    seed = int(os.environ.get("STOKER_SEED", "7"))
+    draws = np.random.default_rng(seed)
+    print(f"seed {seed}, {kills} kills")
+    stoker.pack(urls, tmp_path / "want", fields={"jpg": "image | resize(40) | encode(jpeg, 90)"}, samples=3)
+    want = shards_of(tmp_path / "want")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    code = "\n".join(line[4:] for line in KILLED.splitlines())
+    for _ in range(kills):
+        child = subprocess.Popen([sys.executable, "-c", code, urls, str(tmp_path / "out")], env=env)
+        time.sleep(0.15 + 0.4 * draws.random())
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        there = shards_of(tmp_path / "out") if (tmp_path / "out").exists() else {}
+        assert all(want[name] == data for name, data in there.items())
+    kept = len(there)
+    done = stoker.pack(urls, tmp_path / "out", fields={"jpg": "image | resize(40) | encode(jpeg, 90)"}, samples=3)
+    assert done["kept_shards"] == kept and shards_of(tmp_path / "out") == want

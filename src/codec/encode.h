@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* encode.h - one row of a batch into the bytes of a field: the last step of a chain at pack time.
+ *
+ *     encode(jpeg, 90)   encode(png)   encode(webp, 80)   encode(npy)   encode(raw)   encode(text)   encode(json)
+ *
+ * The same row and the same arguments give the same bytes with the same library, on any thread. */
+#ifndef STOKER_ENCODE_H
+#define STOKER_ENCODE_H
+
+#include <stoker/batch.h>
+#include <stoker/plugin.h>
+
+#include "base/expr.h"
+#include "base/text.h"
+
+typedef struct stk_encoder stk_encoder;
+
+typedef struct stk_encoding { /* plain data; planned once, read by any thread */
+    const stk_encoder *encoder;
+    int quality;  /* 1 to 100; png: the level of compression, 0 to 9; -1: the format's usual one */
+    int lossless; /* webp */
+} stk_encoding;
+
+typedef struct stk_encode_in { /* a row; borrowed */
+    stk_tensor tensor;
+    stk_out_kind kind;
+} stk_encode_in;
+
+struct stk_encoder {
+    const char *name;
+    int pictures;              /* takes u8 pixels of 1 or 3 channels, interleaved */
+    int low, high, usual;      /* of `quality`; high 0: it has none */
+    int (*encode)(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err);
+};
+
+extern const stk_encoder stk_encode_jpeg, stk_encode_png, stk_encode_webp, stk_encode_npy, stk_encode_raw,
+    stk_encode_text, stk_encode_json;
+extern const stk_arg stk_encode_args[];
+
+/* Plan from the call `encode(...)` of a chain. */
+int stk_encoding_plan(stk_encoding *e, const stk_call *call, stk_error *err);
+/* Append the row's bytes to `out`.  Thread: any. */
+int stk_encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err);
+
+typedef struct stk_encode_pixels { /* a picture as encoders want it */
+    const uint8_t *data;
+    uint32_t width, height, channels;
+    size_t stride;
+} stk_encode_pixels;
+
+int stk_encode_pixels_of(const stk_encode_in *in, stk_encode_pixels *out, stk_error *err);
+
+#endif

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* where.c - which samples of a data set satisfy a condition.
+ *
+ * Columns of tables are decoded a row group at a time.  Those of other data sets are the index's typed columns,
+ * or are read now (stk_column_open). */
+#include "dataset/where.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "base/numeral.h"
+#include "codec/unpack.h"
+#include "kern/half.h"
+#include "table/parquet_data.h"
+
+#define GROUP_MAX ((uint64_t)4 << 30) /* bytes of a column's values in one row group */
+
+typedef struct source { /* where one column's values come from */
+    stk_column *column; /* of shards */
+    uint32_t field;     /* of tables */
+    stk_pq_vector rows; /* of tables: this row group's */
+    const stk_pq_table *table;
+    stk_where_values *values;
+} source;
+
+typedef struct search {
+    stk_dataset *ds;
+    const stk_parquet *table; /* NULL: shards */
+    stk_condition c;
+    source *source;
+    stk_where_type *type;
+    const stk_where_values **values; /* of source[] */
+    uint8_t *room;
+    uint64_t *id, n, cap;
+} search;
+
+/* ---- columns of tables ---- */
+
+static int number_of(const char *text, int64_t *out)
+{
+    return text && stk_number_i64((stk_bytes){ (const uint8_t *)text, strlen(text) }, out) == 1;
+}
+
+/* Of a partition column: are all its values whole numbers? */
+static stk_where_type partition_type(const stk_parquet *p, int partition)
+{
+    int64_t v;
+
+    for (uint64_t i = 0; i < p->names.n; i++)
+        if (p->shard[i].constant[partition] && !number_of(p->shard[i].constant[partition], &v))
+            return STK_WHERE_TEXT;
+    return STK_WHERE_I64;
+}
+
+static int table_field(const stk_parquet *p, const char *name, uint32_t *out)
+{
+    int at = p->base.ops->find(&p->base, 0, name), same = 0;
+
+    for (uint32_t i = 0; at < 0 && i < p->n_fields; i++)
+        if (!strcasecmp(p->field[i].name, name)) {
+            *out = i;
+            same++;
+        }
+    if (at >= 0)
+        *out = (uint32_t)at;
+    return at >= 0 || same == 1;
+}
+
+static int no_column(const stk_parquet *p, const char *name, stk_error *err)
+{
+    char have[120] = "";
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < p->n_fields && at < sizeof have; i++)
+        at += (size_t)snprintf(have + at, sizeof have - at, "%s%s", i ? ", " : "",
+                               p->field[i].name);
+    return stk_fail(err, STK_EINVAL, "where: there is no column %.60s: the columns are %s", name,
+                    have);
+}
+
+static int table_column(const stk_parquet *p, source *s, const char *name, stk_where_type *type,
+                        stk_error *err)
+{
+    const stk_pq_leaf *l;
+
+    if (!table_field(p, name, &s->field))
+        return no_column(p, name, err);
+    l = &p->field[s->field].leaf;
+    if (l->refused || l->max_rep)
+        return stk_fail(err, STK_ENOTSUP, "where: column %.60s: not supported because %s", name,
+                        l->refused ? l->refused : "it is a list");
+    if (p->field[s->field].partition >= 0)
+        *type = partition_type(p, p->field[s->field].partition);
+    else if (!l->dtype)
+        *type = STK_WHERE_TEXT;
+    else
+        *type = l->dtype == STK_F64 || l->dtype == STK_F32 || l->dtype == STK_F16 ? STK_WHERE_F64
+                                                                                  : STK_WHERE_I64;
+    return 0;
+}
+
+static int decode_block(const search *x, source *s, uint64_t shard, uint32_t chunk, uint32_t block,
+                        stk_error *err)
+{
+    const stk_pq_file *f = x->table->shard[shard].meta;
+    const stk_pq_block *b = &s->table->block[block];
+    stk_pq_decode d = { &f->leaf[chunk % f->n_leaves], f->chunk[chunk].codec, stk_unpack_page,
+                        s->table->dictionary.leaf ? &s->table->dictionary : NULL, GROUP_MAX };
+    uint8_t *bytes = stk_alloc((size_t)b->len);
+    stk_file *file;
+    int rc = bytes ? stk_pq_file_get(x->table, shard, &file, err)
+                   : stk_fail_nomem(err, (size_t)b->len);
+
+    if (rc == 0)
+        rc = stk_file_read(file, b->offset, bytes, (size_t)b->len, err);
+    if (rc == 0)
+        rc = stk_pq_decode_pages(&d, (stk_bytes){ bytes, (size_t)b->len }, &s->rows, err);
+    if (rc < 0)
+        stk_error_at(err, x->table->names.name[shard], b->offset, (stk_bytes){ 0 });
+    stk_free(bytes);
+    return rc;
+}
+
+/* All values of a column in one row group. */
+static int load_group(const search *x, source *s, uint64_t shard, uint32_t group, stk_error *err)
+{
+    const stk_pq_shard *file = &x->table->shard[shard];
+    uint32_t leaf = file->leaf_of[s->field], chunk = group * file->meta->n_leaves + leaf;
+    int rc = 0;
+
+    stk_pq_vector_fini(&s->rows);
+    s->table = NULL;
+    if (leaf == UINT32_MAX)
+        return 0;
+    STK_TRY(stk_pq_table_get(x->table, shard, chunk, &s->table, err));
+    if (s->table->points.n_spans)
+        return stk_fail(err, STK_ENOTSUP, "where: column %.60s has large values, as pictures are",
+                        x->table->field[s->field].name);
+    for (uint32_t b = 0; rc == 0 && b < s->table->n_blocks; b++)
+        rc = decode_block(x, s, shard, chunk, b, err);
+    if (rc == 0 && s->rows.rows != file->meta->group[group].rows)
+        rc = stk_fail(err, STK_ECORRUPT, "where: column %.60s ends early",
+                      x->table->field[s->field].name);
+    return rc;
+}
+
+static int64_t integer_at(const uint8_t *p, stk_dtype t)
+{
+    int64_t i = 0;
+    uint32_t u = 0;
+    int32_t k;
+    int16_t h;
+
+    switch (t) {
+    case STK_I64: memcpy(&i, p, 8); return i;
+    case STK_I32: memcpy(&k, p, 4); return k;
+    case STK_U32: memcpy(&u, p, 4); return u;
+    case STK_I16: memcpy(&h, p, 2); return h;
+    case STK_U16: memcpy(&u, p, 2); return u;
+    case STK_I8: return (int8_t)*p;
+    default: return *p;
+    }
+}
+
+static double float_at(const uint8_t *p, stk_dtype t)
+{
+    uint16_t h;
+    double d;
+    float f;
+
+    if (t == STK_F64) {
+        memcpy(&d, p, 8);
+        return d;
+    }
+    if (t == STK_F16) {
+        memcpy(&h, p, 2);
+        return (double)stk_f16_to(h);
+    }
+    memcpy(&f, p, 4);
+    return (double)f;
+}
+
+static void fill_constant(source *s, const char *text, uint32_t n)
+{
+    stk_where_values *v = s->values;
+    int64_t number = 0;
+
+    if (text && v->type == STK_WHERE_I64)
+        number_of(text, &number);
+    for (uint32_t i = 0; i < n; i++) {
+        v->valid[i] = text != NULL;
+        if (v->type == STK_WHERE_I64)
+            v->v.i[i] = number;
+        else
+            v->v.text[i] = (stk_bytes){ (const uint8_t *)text, text ? strlen(text) : 0 };
+    }
+}
+
+/* Rows [first, first + n) of the group. */
+static int fill_rows(source *s, uint64_t first, uint32_t n, stk_error *err)
+{
+    stk_where_values *v = s->values;
+
+    for (uint32_t i = 0; i < n; i++) {
+        stk_bytes x;
+        uint64_t one;
+        int rc = s->table ? stk_pq_row(&s->rows, &s->table->dictionary, first + i, &x, &one, err)
+                          : STK_ENOTFOUND;
+
+        v->valid[i] = rc == 0;
+        if (rc == STK_ENOTFOUND)
+            continue;
+        STK_TRY(rc);
+        if (v->type == STK_WHERE_TEXT)
+            v->v.text[i] = x;
+        else if (v->type == STK_WHERE_I64)
+            v->v.i[i] = integer_at(x.data, s->rows.leaf->dtype);
+        else
+            v->v.f[i] = float_at(x.data, s->rows.leaf->dtype);
+    }
+    return 0;
+}
+
+/* ---- columns of shards ---- */
+
+static int shard_column(search *x, source *s, const char *name, stk_where_type *type,
+                        stk_error *err)
+{
+    stk_column_options o = { .size = sizeof o, .read = STK_YES };
+
+    int rc = x->ds->ops->chunk
+                 ? stk_column_open(&s->column, x->ds, name, &o, err)
+                 : stk_fail(err, STK_ENOTSUP, "tables and indexed shards have columns, %s don't",
+                            x->ds->ops->plural);
+
+    if (rc < 0 && err) {
+        char text[sizeof err->message];
+
+        memcpy(text, err->message, sizeof text);
+        return stk_fail(err, rc, "where: column %.60s: %.160s", name, text);
+    }
+    STK_TRY(rc);
+    *type = stk_column_kind(s->column) == STK_COLUMN_I64   ? STK_WHERE_I64
+            : stk_column_kind(s->column) == STK_COLUMN_F64 ? STK_WHERE_F64
+                                                           : STK_WHERE_TEXT;
+    return 0;
+}
+
+static int fill_column(source *s, uint64_t first, uint32_t n, stk_error *err)
+{
+    const char *text[STK_WHERE_ROWS];
+    size_t len[STK_WHERE_ROWS];
+
+    STK_TRY(stk_column_valid(s->column, first, n, s->values->valid, err));
+    if (s->values->type == STK_WHERE_I64)
+        return stk_column_i64(s->column, first, n, s->values->v.i, err);
+    if (s->values->type == STK_WHERE_F64)
+        return stk_column_f64(s->column, first, n, s->values->v.f, err);
+    STK_TRY(stk_column_text(s->column, first, n, text, len, err));
+    for (uint32_t i = 0; i < n; i++)
+        s->values->v.text[i] = (stk_bytes){ (const uint8_t *)text[i], len[i] };
+    return 0;
+}
+
+/* ---- the search ---- */
+
+static int take(search *x, uint64_t first, uint32_t n, stk_error *err)
+{
+    uint8_t yes[STK_WHERE_ROWS];
+
+    stk_condition_eval(&x->c, x->values, n, x->room, yes);
+    if (x->n + n > x->cap) {
+        uint64_t cap = x->cap ? 2 * x->cap : 4096;
+        uint64_t *grown = stk_grow(x->id, x->n * sizeof *grown, cap * sizeof *grown);
+
+        if (!grown)
+            return stk_fail_nomem(err, cap * sizeof *grown);
+        x->id = grown;
+        x->cap = cap;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (yes[i])
+            x->id[x->n++] = first + i;
+    return 0;
+}
+
+static int search_group(search *x, uint64_t shard, uint32_t group, stk_error *err)
+{
+    const stk_pq_shard *s = &x->table->shard[shard];
+    stk_pq_group g = s->meta->group[group];
+
+    for (uint32_t c = 0; c < x->c.n_columns; c++)
+        if (x->table->field[x->source[c].field].partition < 0)
+            STK_TRY(load_group(x, &x->source[c], shard, group, err));
+    for (uint64_t at = 0; at < g.rows; at += STK_WHERE_ROWS) {
+        uint32_t n = g.rows - at < STK_WHERE_ROWS ? (uint32_t)(g.rows - at) : STK_WHERE_ROWS;
+
+        for (uint32_t c = 0; c < x->c.n_columns; c++) {
+            int partition = x->table->field[x->source[c].field].partition;
+
+            if (partition >= 0)
+                fill_constant(&x->source[c], s->constant[partition], n);
+            else
+                STK_TRY(fill_rows(&x->source[c], at, n, err));
+        }
+        STK_TRY(take(x, s->first + g.first + at, n, err));
+    }
+    return 0;
+}
+
+static int search_all(search *x, stk_error *err)
+{
+    uint64_t len = stk_dataset_len(x->ds);
+
+    for (uint64_t i = 0; x->table && i < x->table->names.n; i++)
+        for (uint32_t g = 0; g < x->table->shard[i].meta->n_groups; g++)
+            STK_TRY(search_group(x, i, g, err));
+    for (uint64_t at = 0; !x->table && at < len; at += STK_WHERE_ROWS) {
+        uint32_t n = len - at < STK_WHERE_ROWS ? (uint32_t)(len - at) : STK_WHERE_ROWS;
+
+        for (uint32_t c = 0; c < x->c.n_columns; c++)
+            STK_TRY(fill_column(&x->source[c], at, n, err));
+        STK_TRY(take(x, at, n, err));
+    }
+    return 0;
+}
+
+static int open_columns(search *x, stk_error *err)
+{
+    uint32_t n = x->c.n_columns;
+
+    x->source = stk_zalloc(n + 1u, sizeof *x->source);
+    x->type = stk_zalloc(n + 1u, sizeof *x->type);
+    x->values = stk_zalloc(n + 1u, sizeof *x->values);
+    x->room = stk_alloc((size_t)x->c.n * STK_WHERE_ROWS);
+    if (!x->source || !x->type || !x->values || !x->room)
+        return stk_fail_nomem(err, (size_t)x->c.n * STK_WHERE_ROWS);
+    for (uint32_t i = 0; i < n; i++) {
+        source *s = &x->source[i];
+
+        STK_TRY(x->table ? table_column(x->table, s, x->c.column[i], &x->type[i], err)
+                         : shard_column(x, s, x->c.column[i], &x->type[i], err));
+        s->values = STK_NEW(stk_where_values);
+        if (!s->values)
+            return stk_fail_nomem(err, sizeof *s->values);
+        s->values->type = x->type[i];
+        x->values[i] = s->values;
+    }
+    return stk_condition_settle(&x->c, x->type, err);
+}
+
+int stk_dataset_where(stk_dataset *ds, const char *where, uint64_t **ids, uint64_t *n,
+                      stk_error *err)
+{
+    search x = { .ds = ds, .table = stk_parquet_of(ds) };
+    int rc = stk_condition_parse(&x.c, where, err);
+
+    *ids = NULL;
+    *n = 0;
+    if (rc == 0)
+        rc = open_columns(&x, err);
+    if (rc == 0)
+        rc = search_all(&x, err);
+    for (uint32_t i = 0; x.source && i < x.c.n_columns; i++) {
+        stk_column_close(&x.source[i].column);
+        stk_pq_vector_fini(&x.source[i].rows);
+        stk_free(x.source[i].values);
+    }
+    stk_free(x.source);
+    stk_free(x.type);
+    stk_free(x.values);
+    stk_free(x.room);
+    stk_condition_fini(&x.c);
+    if (rc == 0) {
+        *ids = x.id;
+        *n = x.n;
+    } else
+        stk_free(x.id);
+    return rc;
+}
+
+void stk_dataset_where_free(uint64_t **ids)
+{
+    stk_free(*ids);
+    *ids = NULL;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* like - the geometry that another output drew, for what belongs to its picture: masks, boxes, keypoints;
+ * and, of a list beside boxes (labels), those whose boxes were kept.
+ *
+ * What it does to a row is in row/row_picture.c and row/row_boxes.c: both know the other output. */
+#include "op/like.h"
+
+#include <string.h>
+
+#include "base/expr.h"
+#include "op/padding.h"
+
+int stk_like_leader(const char *chain, char *name, size_t room)
+{
+    stk_expr *e = NULL;
+    stk_error err;
+    int found = 0;
+
+    if (stk_expr_parse(&e, chain, &err) < 0)
+        return 0; /* the plan says what is wrong */
+    for (uint32_t i = 0; i < e->n_calls; i++) {
+        const stk_call *c = &e->call[i];
+
+        if (strcmp(c->name, "like") || !c->n_args || c->arg[0].value[0].type != STK_V_NAME ||
+            strlen(c->arg[0].value[0].text) >= room)
+            continue;
+        strcpy(name, c->arg[0].value[0].text);
+        found = 1;
+    }
+    stk_expr_close(&e);
+    return found;
+}
+
+static int plan_flip(stk_like *l, const char *text, stk_error *err)
+{
+    uint8_t seen[STK_LIKE_POINTS] = { 0 };
+
+    for (const char *p = text; *p;) {
+        uint32_t v = 0, digits = 0;
+
+        for (; *p >= '0' && *p <= '9' && v < 1000; p++, digits++)
+            v = v * 10 + (uint32_t)(*p - '0');
+        if (!digits || (*p && *p != ' ') || v >= STK_LIKE_POINTS || l->n_flip == STK_LIKE_POINTS)
+            return stk_fail(err, STK_EINVAL,
+                            "like: flip_idx='%s' is not numbers of 0..%d with a space between", text,
+                            STK_LIKE_POINTS - 1);
+        l->flip[l->n_flip++] = (uint8_t)v;
+        while (*p == ' ')
+            p++;
+    }
+    for (uint32_t i = 0; i < l->n_flip; i++)
+        if (l->flip[i] >= l->n_flip || seen[l->flip[i]]++)
+            return stk_fail(err, STK_EINVAL,
+                            "like: flip_idx must have each of 0..%u once, and has %u", l->n_flip - 1,
+                            l->flip[i]);
+    return 0;
+}
+
+static int plan_boxes(stk_like *l, const stk_args *args, stk_error *err)
+{
+    static const char *const names[] = { "xyxy", "xywh", "cxcywh" };
+    const char *format = stk_args_str(args, "format");
+    int i = 0;
+
+    while (i < 3 && (!format || strcmp(format, names[i])))
+        i++;
+    if (i == 3)
+        return stk_fail(err, STK_EINVAL, "like: format is xyxy, xywh or cxcywh, not %s",
+                        format ? format : "a number");
+    l->format = (stk_box_format)i;
+    l->normalized = stk_args_bool(args, "normalized");
+    l->points = stk_args_bool(args, "points");
+    l->min_size = stk_args_f64(args, "min_size");
+    l->min_area = stk_args_f64(args, "min_area");
+    if (!(l->min_size >= 0 && l->min_area >= 0))
+        return stk_fail(err, STK_EINVAL, "like: min_size and min_area are pixels, 0 or more");
+    STK_TRY(stk_spec_chance(args, "like", "min_visible", &l->min_visible, err));
+    return stk_args_has(args, "flip_idx") ? plan_flip(l, stk_args_str(args, "flip_idx"), err) : 0;
+}
+
+static int like_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    stk_like *l = state;
+    stk_padding by = { 0 };
+
+    if (spec->array || (spec->kind != STK_KIND_IMAGE && spec->kind != STK_KIND_VALUE))
+        return stk_fail(err, STK_EINVAL, "like follows an image or numbers: put it after them");
+    if (spec->like || spec->typed || spec->normalized || spec->resized || spec->views)
+        return stk_fail(err, STK_EINVAL,
+                        "like gives all the geometry: it stands right after image or numbers");
+    spec->like = 1;
+    STK_TRY(stk_spec_fill(args, "like", &by, err));
+    memcpy(l->fill, by.fill, sizeof l->fill);
+    l->filter_given = stk_args_has(args, "interpolation");
+    if (l->filter_given)
+        STK_TRY(stk_spec_filter(args, "like", &l->filter, err));
+    if (!l->filter_given && spec->mode == STK_MODE_INDEX)
+        l->filter = STK_NEAREST;
+    if (spec->mode == STK_MODE_INDEX && l->filter != STK_NEAREST)
+        return stk_fail(err, STK_EINVAL,
+                        "like: indices have no values between them: interpolation=nearest");
+    return plan_boxes(l, args, err);
+}
+
+/* Numbers become others: row_boxes.c does it, which knows the picture. */
+static int like_value(const void *state, stk_value_row *row, stk_scratch *scratch, stk_error *err)
+{
+    (void)state;
+    (void)row;
+    (void)scratch;
+    return stk_fail(err, STK_EINVAL, "like works in a loader, beside the output that it names");
+}
+
+static const stk_arg like_args[] = {
+    { "output", STK_ARG_NAME, NULL, "the picture that it belongs to; of labels: the boxes" },
+    { "interpolation", STK_ARG_NAME, "",
+      "of masks: as for resize; absent: nearest for indices, else bilinear" },
+    { "antialias", STK_ARG_BOOL, "true", "as for resize" },
+    STK_ARG_FILL("0"),
+    { "format", STK_ARG_NAME, "xyxy", "of boxes: xyxy, xywh or cxcywh" },
+    { "normalized", STK_ARG_BOOL, "false", "coordinates are shares of width and height" },
+    { "min_size", STK_ARG_FLOAT, "1", "boxes with a shorter side are dropped, pixels" },
+    { "min_area", STK_ARG_FLOAT, "1", "... with a smaller area" },
+    { "min_visible", STK_ARG_FLOAT, "0", "... of which less than this share is left" },
+    { "points", STK_ARG_BOOL, "false", "numbers are keypoints: (x, y) or (x, y, visibility)" },
+    { "flip_idx", STK_ARG_NAME, "", "which keypoint is which in a mirror: '0 2 1 4 3'" },
+    { 0 },
+};
+
+const stk_op stk_op_like = { .abi = STK_PLUGIN_ABI,
+                             .size = sizeof(stk_op),
+                             .name = "like",
+                             .help = "the geometry of another output, for masks, boxes, keypoints",
+                             .args = like_args,
+                             .state_size = sizeof(stk_like),
+                             .plan = like_plan,
+                             .can = STK_OP_LIKE,
+                             .value = like_value };

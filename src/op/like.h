@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* like.h - what like(output) says of a row that follows another's geometry. */
+#ifndef STOKER_OP_LIKE_H
+#define STOKER_OP_LIKE_H
+
+#include "op/spec.h"
+
+#define STK_LIKE_POINTS 64 /* keypoints that flip_idx can name */
+
+typedef enum stk_box_format { STK_BOX_XYXY, STK_BOX_XYWH, STK_BOX_CXCYWH } stk_box_format;
+
+typedef struct stk_like {
+    int filter_given;
+    uint8_t filter, fill[3]; /* masks */
+    stk_box_format format;
+    int normalized; /* coordinates are shares of width and height */
+    int points;     /* rows of (x, y) or (x, y, visibility), not boxes */
+    double min_size, min_area, min_visible;
+    uint32_t n_flip; /* keypoint i of a mirrored picture is its keypoint flip[i]; 0: none is named */
+    uint8_t flip[STK_LIKE_POINTS];
+} stk_like;
+
+/* The output that the like() of a chain names, in `name`; 0: it has none. */
+int stk_like_leader(const char *chain, char *name, size_t room);
+
+#endif

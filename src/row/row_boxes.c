@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row_boxes.c - boxes and keypoints that follow a picture, and lists that follow boxes.
+ *
+ * The picture's draws are made again: they depend on its chain, its address and its size alone.  Points
+ * go through EXIF's turn, then through each view and warp as the pixels did.  A box is the rectangle
+ * around its corners, cut off at the canvas after each view, as torchvision does it. */
+#include <math.h>
+#include <string.h>
+
+#include "kern/tile.h"
+#include "op/like.h"
+#include "row/row.h"
+
+typedef struct spot {
+    double x, y;
+} spot;
+
+typedef struct box {
+    double x0, y0, x1, y1;
+    double visible; /* share of it that is left */
+} box;
+
+/* ---- one point ---- */
+
+static spot upright(unsigned turn, double w, double h, spot p)
+{
+    switch (turn) {
+    case 2: return (spot){ w - p.x, p.y };
+    case 3: return (spot){ w - p.x, h - p.y };
+    case 4: return (spot){ p.x, h - p.y };
+    case 5: return (spot){ p.y, p.x };
+    case 6: return (spot){ h - p.y, p.x };
+    case 7: return (spot){ h - p.y, w - p.x };
+    case 8: return (spot){ p.y, w - p.x };
+    default: return p;
+    }
+}
+
+static spot through_view(const stk_view *v, spot p)
+{
+    p.x = (p.x - v->clip.x) * ((double)v->res_w / v->clip.w) - v->vis_x;
+    p.y = (p.y - v->clip.y) * ((double)v->res_h / v->clip.h) - v->vis_y;
+    if (v->flip_x)
+        p.x = v->vis_w - p.x;
+    if (v->flip_y)
+        p.y = v->vis_h - p.y;
+    return p;
+}
+
+/* The action has the way back; this is the way there: its adjugate, up to a factor. */
+static spot through_warp(const stk_action *a, spot p)
+{
+    double m[9], x, y, z;
+
+    for (int i = 0; i < 8; i++)
+        m[i] = (double)a->v.f[i];
+    m[8] = 1;
+    x = (m[4] * m[8] - m[5] * m[7]) * p.x + (m[2] * m[7] - m[1] * m[8]) * p.y +
+        (m[1] * m[5] - m[2] * m[4]);
+    y = (m[5] * m[6] - m[3] * m[8]) * p.x + (m[0] * m[8] - m[2] * m[6]) * p.y +
+        (m[2] * m[3] - m[0] * m[5]);
+    z = (m[3] * m[7] - m[4] * m[6]) * p.x + (m[1] * m[6] - m[0] * m[7]) * p.y +
+        (m[0] * m[4] - m[1] * m[3]);
+    return (spot){ x / z, y / z };
+}
+
+/* ---- boxes ---- */
+
+static void around(box *b, const spot c[4])
+{
+    b->x0 = fmin(fmin(c[0].x, c[1].x), fmin(c[2].x, c[3].x));
+    b->x1 = fmax(fmax(c[0].x, c[1].x), fmax(c[2].x, c[3].x));
+    b->y0 = fmin(fmin(c[0].y, c[1].y), fmin(c[2].y, c[3].y));
+    b->y1 = fmax(fmax(c[0].y, c[1].y), fmax(c[2].y, c[3].y));
+}
+
+static void corners(const box *b, spot c[4])
+{
+    c[0] = (spot){ b->x0, b->y0 };
+    c[1] = (spot){ b->x1, b->y0 };
+    c[2] = (spot){ b->x1, b->y1 };
+    c[3] = (spot){ b->x0, b->y1 };
+}
+
+static double between(double v, double most)
+{
+    return v < 0 ? 0 : v > most ? most : v;
+}
+
+static void cut_off(box *b, double w, double h)
+{
+    double area = (b->x1 - b->x0) * (b->y1 - b->y0);
+
+    b->x0 = between(b->x0, w);
+    b->x1 = between(b->x1, w);
+    b->y0 = between(b->y0, h);
+    b->y1 = between(b->y1, h);
+    b->visible *= area > 0 ? (b->x1 - b->x0) * (b->y1 - b->y0) / area : 0;
+}
+
+static void move_box(const stk_draws *d, box *b)
+{
+    spot c[4];
+
+    for (uint32_t k = 0; k < d->n_views; k++) {
+        const stk_view *v = &d->view[k];
+
+        corners(b, c);
+        for (int i = 0; i < 4; i++)
+            c[i] = through_view(v, c[i]);
+        around(b, c);
+        cut_off(b, v->vis_w, v->vis_h);
+        for (uint32_t i = d->from[k]; i < (k + 1 < d->n_views ? d->from[k + 1] : d->n_actions); i++) {
+            corners(b, c);
+            for (int j = 0; j < 4; j++)
+                c[j] = through_warp(&d->action[i], c[j]);
+            around(b, c);
+            cut_off(b, v->vis_w, v->vis_h);
+        }
+    }
+}
+
+static box box_of(const stk_like *l, const double v[4])
+{
+    double w = v[2], h = v[3];
+
+    if (l->format == STK_BOX_XYXY)
+        return (box){ v[0], v[1], v[2], v[3], 1 };
+    if (l->format == STK_BOX_XYWH)
+        return (box){ v[0], v[1], v[0] + w, v[1] + h, 1 };
+    return (box){ v[0] - w / 2, v[1] - h / 2, v[0] + w / 2, v[1] + h / 2, 1 };
+}
+
+static void box_to(const stk_like *l, const box *b, double v[4])
+{
+    double w = b->x1 - b->x0, h = b->y1 - b->y0;
+
+    v[0] = l->format == STK_BOX_CXCYWH ? b->x0 + w / 2 : b->x0;
+    v[1] = l->format == STK_BOX_CXCYWH ? b->y0 + h / 2 : b->y0;
+    v[2] = l->format == STK_BOX_XYXY ? b->x1 : w;
+    v[3] = l->format == STK_BOX_XYXY ? b->y1 : h;
+}
+
+/* ---- rows ---- */
+
+typedef struct follower {
+    const stk_like *like;
+    stk_draws *d;
+    uint32_t w, h; /* as the picture is filed */
+    unsigned turn;
+} follower;
+
+static double get(const stk_value_row *row, size_t i)
+{
+    return row->dtype == STK_F64 ? ((const double *)row->data)[i]
+                                 : (double)((const float *)row->data)[i];
+}
+
+static void set(stk_value_row *row, size_t i, double v)
+{
+    if (row->dtype == STK_F64)
+        ((double *)row->data)[i] = v;
+    else
+        ((float *)row->data)[i] = (float)v;
+}
+
+static int bad_box(size_t i, const double v[4], stk_error *err)
+{
+    return stk_fail(err, STK_ECORRUPT,
+                    "like: box %zu is (%g, %g, %g, %g): its sides are negative or no numbers: check "
+                    "format=, or repair the data",
+                    i, v[0], v[1], v[2], v[3]);
+}
+
+/* Box i; *keep: it stays. */
+static int one_box(const follower *f, stk_value_row *row, size_t i, int *keep, stk_error *err)
+{
+    const stk_view *last = stk_draws_last(f->d);
+    double sx = f->like->normalized ? f->w : 1, sy = f->like->normalized ? f->h : 1, v[4];
+    spot c[4];
+    box b;
+
+    for (size_t k = 0; k < 4; k++)
+        v[k] = get(row, 4 * i + k) * (k % 2 ? sy : sx);
+    b = box_of(f->like, v);
+    if (!(b.x0 <= b.x1 && b.y0 <= b.y1 && fabs(b.x0) < 1e9 && fabs(b.x1) < 1e9 &&
+          fabs(b.y0) < 1e9 && fabs(b.y1) < 1e9))
+        return bad_box(i, v, err);
+    corners(&b, c);
+    for (int k = 0; k < 4; k++)
+        c[k] = upright(f->turn, f->w, f->h, c[k]);
+    around(&b, c);
+    move_box(f->d, &b);
+    *keep = b.x1 - b.x0 >= f->like->min_size && b.y1 - b.y0 >= f->like->min_size &&
+            (b.x1 - b.x0) * (b.y1 - b.y0) >= f->like->min_area &&
+            b.visible >= f->like->min_visible && b.x1 > b.x0 && b.y1 > b.y0;
+    box_to(f->like, &b, v);
+    for (size_t k = 0; k < 4; k++)
+        set(row, 4 * i + k,
+            f->like->normalized ? v[k] / (k % 2 ? last->vis_h : last->vis_w) : v[k]);
+    return 0;
+}
+
+/* Move all boxes; keep[i] for each, as it was listed. */
+static int all_boxes(const follower *f, stk_value_row *row, uint8_t *keep, stk_error *err)
+{
+    for (int64_t i = 0; i < row->shape[0]; i++) {
+        int stays = 0;
+
+        STK_TRY(one_box(f, row, (size_t)i, &stays, err));
+        keep[i] = (uint8_t)stays;
+    }
+    return 0;
+}
+
+static void drop(stk_value_row *row, const uint8_t *keep)
+{
+    size_t each = stk_dtype_size(row->dtype);
+    int64_t n = 0;
+
+    for (uint32_t i = 1; i < row->ndim; i++)
+        each *= (size_t)row->shape[i];
+    for (int64_t i = 0; i < row->shape[0]; i++)
+        if (keep[i])
+            memmove((uint8_t *)row->data + (size_t)n++ * each,
+                    (uint8_t *)row->data + (size_t)i * each, each);
+    row->shape[0] = n;
+}
+
+static int mirrored(const stk_draws *d)
+{
+    int odd = 0;
+
+    for (uint32_t k = 0; k < d->n_views; k++)
+        odd ^= d->view[k].flip_x ^ d->view[k].flip_y;
+    return odd;
+}
+
+static void one_point(const follower *f, stk_value_row *row, size_t at, int64_t columns)
+{
+    const stk_view *last = stk_draws_last(f->d);
+    double sx = f->like->normalized ? f->w : 1, sy = f->like->normalized ? f->h : 1;
+    spot p = { get(row, at) * sx, get(row, at + 1) * sy };
+
+    p = upright(f->turn, f->w, f->h, p);
+    for (uint32_t k = 0; k < f->d->n_views; k++) {
+        uint32_t end = k + 1 < f->d->n_views ? f->d->from[k + 1] : f->d->n_actions;
+
+        p = through_view(&f->d->view[k], p);
+        for (uint32_t i = f->d->from[k]; i < end; i++)
+            p = through_warp(&f->d->action[i], p);
+    }
+    if (columns == 3 && !(p.x >= 0 && p.y >= 0 && p.x < last->vis_w && p.y < last->vis_h))
+        set(row, at + 2, 0);
+    set(row, at, f->like->normalized ? p.x / last->vis_w : p.x);
+    set(row, at + 1, f->like->normalized ? p.y / last->vis_h : p.y);
+}
+
+/* Rows of (..., points, 2 or 3). */
+static int all_points(const follower *f, stk_value_row *row, stk_scratch *scratch, stk_error *err)
+{
+    int64_t columns = row->shape[row->ndim - 1], points = row->shape[row->ndim - 2];
+    size_t n = 1, each, group;
+    uint8_t *was;
+
+    for (uint32_t i = 0; i < row->ndim; i++)
+        n *= (size_t)row->shape[i];
+    for (size_t at = 0; at < n; at += (size_t)columns)
+        one_point(f, row, at, columns);
+    if (!f->like->n_flip || !mirrored(f->d) || !n)
+        return 0;
+    if (points != f->like->n_flip)
+        return stk_fail(err, STK_ECORRUPT, "like: it has %lld keypoints, and flip_idx names %u",
+                        (long long)points, f->like->n_flip);
+    each = (size_t)columns * stk_dtype_size(row->dtype);
+    group = each * (size_t)points;
+    was = stk_scratch_get(scratch, group);
+    if (!was)
+        return stk_fail_nomem(err, group);
+    for (size_t g = 0; g < n * stk_dtype_size(row->dtype); g += group) {
+        memcpy(was, (uint8_t *)row->data + g, group);
+        for (uint32_t i = 0; i < f->like->n_flip; i++)
+            memcpy((uint8_t *)row->data + g + i * each, was + f->like->flip[i] * each, each);
+    }
+    return 0;
+}
+
+static int check_row(const stk_like *l, const stk_value_row *row, stk_error *err)
+{
+    int64_t last = row->ndim ? row->shape[row->ndim - 1] : 0;
+
+    if (row->dtype != STK_F32 && row->dtype != STK_F64)
+        return stk_fail(err, STK_ECORRUPT, "like: coordinates are floats, not %s: use floats()",
+                        stk_dtype_name(row->dtype));
+    if (l->points ? row->ndim < 2 || (last != 2 && last != 3) : row->ndim != 2 || last != 4)
+        return stk_fail(err, STK_ECORRUPT,
+                        l->points ? "like: keypoints are (..., points, 2 or 3): floats(shape=(-1, 3))"
+                                  : "like: boxes are (any number, 4): floats(shape=(-1, 4))");
+    return 0;
+}
+
+/* Boxes or points of x->output, moved; *keep: which boxes stay, NULL of points. */
+static int follow(stk_row *x, stk_value_row *row, uint8_t **keep, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    const stk_wanted *lead = &x->req->want[c->leader_output];
+    follower f = { .like = c->like, .turn = lead->turn };
+
+    STK_TRY(check_row(c->like, row, err));
+    f.w = lead->turn > 4 ? lead->height : lead->width;
+    f.h = lead->turn > 4 ? lead->width : lead->height;
+    f.d = stk_scratch_get(&x->m->scratch, sizeof *f.d);
+    *keep = c->like->points ? NULL : stk_scratch_get(&x->m->scratch, (size_t)row->shape[0] + 1);
+    if (!f.d || (!c->like->points && !*keep))
+        return stk_fail_nomem(err, sizeof *f.d);
+    STK_TRY(stk_picture_draw(x, &(stk_image_info){ lead->width, lead->height }, 0, f.d, err));
+    return c->like->points ? all_points(&f, row, &x->m->scratch, err)
+                           : all_boxes(&f, row, *keep, err);
+}
+
+/* A list beside boxes: which of them stay. */
+static int kept_of_boxes(stk_row *x, const stk_value_row *row, uint8_t **keep, stk_error *err)
+{
+    uint32_t self = x->output;
+    stk_value_row boxes;
+    int rc;
+
+    x->output = stk_row_chain(x)->leader_output;
+    rc = stk_value_parse_more(x, &boxes, err);
+    if (rc == 0)
+        rc = follow(x, &boxes, keep, err);
+    x->output = self;
+    if (rc == 0 && (!row->ndim || row->shape[0] != boxes.shape[0]))
+        rc = stk_fail(err, STK_ECORRUPT, "like: it has %lld entries for %lld boxes",
+                      (long long)(row->ndim ? row->shape[0] : 1), (long long)boxes.shape[0]);
+    return rc;
+}
+
+static int make(stk_row *x, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    uint8_t *keep = NULL;
+    stk_value_row row;
+
+    STK_TRY(stk_value_parse(x, &row, err));
+    for (uint32_t i = 0; i < c->n_steps; i++) {
+        const stk_op *op = c->step[i].op;
+
+        if (!op || !op->value)
+            continue;
+        if (!(op->can & STK_OP_LIKE)) {
+            STK_TRY(op->value(c->step[i].state, &row, &x->m->scratch, err));
+            continue;
+        }
+        STK_TRY(c->keeps ? kept_of_boxes(x, &row, &keep, err) : follow(x, &row, &keep, err));
+        if (keep)
+            drop(&row, keep);
+    }
+    return stk_value_put(x, &row, err);
+}
+
+const stk_row_ops stk_row_boxes = { .name = "boxes", .make = make, .finish = stk_value_pad };

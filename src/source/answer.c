@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* answer.c - what the headers of an answer say.  They come from anyone: all of it is bounded, and
+ * what can't be understood counts as not said. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "base/hash.h"
+#include "source/http.h"
+
+void stk_answer_clear(stk_answer *a)
+{
+    memset(a, 0, sizeof *a);
+    a->first = a->last = a->total = a->length = a->linked_size = UINT64_MAX;
+}
+
+static void take_text(char *out, size_t size, const char *s, size_t len)
+{
+    if (len >= size)
+        len = 0; /* half of it would be another */
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)s[i] < ' ' || (unsigned char)s[i] >= 127)
+            len = 0;
+    memcpy(out, s, len);
+    out[len] = 0;
+}
+
+/* Digits from s on; *end: after them.  UINT64_MAX: none, or too many. */
+static uint64_t number(const char *s, const char **end)
+{
+    uint64_t n = 0;
+    int digits = 0;
+
+    for (; *s >= '0' && *s <= '9' && digits < 19; s++, digits++)
+        n = n * 10 + (uint64_t)(*s - '0');
+    *end = s;
+    return digits && !isdigit((unsigned char)*s) ? n : UINT64_MAX;
+}
+
+/* "bytes 0-99/1234", where the total or the range can be "*". */
+static void take_range(stk_answer *a, const char *s)
+{
+    uint64_t first = UINT64_MAX, last = UINT64_MAX;
+
+    if (strncasecmp(s, "bytes ", 6))
+        return;
+    s += 6;
+    if (*s == '*') {
+        s++;
+    } else {
+        first = number(s, &s);
+        if (first == UINT64_MAX || *s++ != '-')
+            return;
+        last = number(s, &s);
+        if (last == UINT64_MAX || last < first)
+            return;
+    }
+    if (*s++ != '/')
+        return;
+    a->first = first;
+    a->last = last;
+    a->total = *s == '*' ? UINT64_MAX : number(s, &s);
+}
+
+static void take_date(stk_answer *a, const char *s)
+{
+    struct tm tm = { 0 };
+
+    if (strptime(s, "%a, %d %b %Y %H:%M:%S", &tm))
+        a->date = (int64_t)timegm(&tm);
+}
+
+void stk_answer_header(stk_answer *a, const char *line, size_t len)
+{
+    const char *colon = memchr(line, ':', len), *end;
+    char name[40], value[2048];
+    size_t n, m;
+
+    if (!colon || (size_t)(colon - line) >= sizeof name)
+        return;
+    n = (size_t)(colon - line);
+    memcpy(name, line, n);
+    name[n] = 0;
+    for (m = len - n - 1, colon++; m && (*colon == ' ' || *colon == '\t'); m--)
+        colon++;
+    while (m && (unsigned char)colon[m - 1] <= ' ')
+        m--;
+    take_text(value, sizeof value, colon, m);
+    if (!strcasecmp(name, "etag"))
+        take_text(a->etag, sizeof a->etag, value, strlen(value));
+    else if (!strcasecmp(name, "x-linked-etag"))
+        take_text(a->linked_etag, sizeof a->linked_etag, value, strlen(value));
+    else if (!strcasecmp(name, "x-linked-size"))
+        a->linked_size = number(value, &end);
+    else if (!strcasecmp(name, "content-length"))
+        a->length = number(value, &end);
+    else if (!strcasecmp(name, "content-range"))
+        take_range(a, value);
+    else if (!strcasecmp(name, "content-type"))
+        take_text(a->content_type, sizeof a->content_type, value, strlen(value));
+    else if (!strcasecmp(name, "location"))
+        take_text(a->location, sizeof a->location, value, strlen(value));
+    else if (!strcasecmp(name, "x-amz-bucket-region"))
+        take_text(a->region, sizeof a->region, value, strlen(value));
+    else if (!strcasecmp(name, "date"))
+        take_date(a, value);
+    else if (!strcasecmp(name, "retry-after") && number(value, &end) < 3600)
+        a->retry_after = (uint32_t)number(value, &end);
+}
+
+void stk_etag_short(const char *etag, char out[64])
+{
+    size_t len = strlen(etag);
+    int weak = !strncmp(etag, "W/", 2);
+
+    if (weak) {
+        etag += 2;
+        len -= 2;
+    }
+    if (len >= 2 && etag[0] == '"' && etag[len - 1] == '"') {
+        etag++;
+        len -= 2;
+    }
+    if (len + 2 < 64)
+        snprintf(out, 64, "%s%.*s", weak ? "W/" : "", (int)len, etag);
+    else
+        snprintf(out, 64, "#%016llx%016llx", (unsigned long long)stk_hash64(1, etag, len),
+                 (unsigned long long)stk_hash64(2, etag, len));
+}

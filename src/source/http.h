@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http.h - the one HTTP client of the process.
+ *
+ * A transfer is one request and its answer, tried again as long as that makes sense: see retry.c.
+ * The client is the one thing in the library that the whole process shares and writes to.  It runs
+ * while someone holds it, in a thread of its own, and a forked child makes its own at first use. */
+#ifndef STOKER_SOURCE_HTTP_H
+#define STOKER_SOURCE_HTTP_H
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "source/sign.h"
+#include "source/store.h"
+
+#define STK_WHY_MAX 160
+
+typedef enum stk_auth {
+    STK_AUTH_NONE,
+    STK_AUTH_AWS,   /* signature by the store's keys; unsigned where there are none */
+    STK_AUTH_BEARER /* the target's token, to its own origin only */
+} stk_auth;
+
+typedef struct stk_target { /* an address; read-only once made */
+    char *origin;           /* "https://host:port" */
+    char *path;             /* encoded, begins with "/" */
+    char *query;            /* that the user gave with the address; NULL: none.  Secret. */
+    char *bucket;           /* "" where there is none */
+    char *token;            /* BEARER; NULL: none.  Secret. */
+    stk_auth auth;
+    const char *region; /* a static word where the store has none to say; NULL */
+    stk_store *store;   /* held */
+    int google;         /* its keys are not those of AWS */
+    int ranges;         /* a whole file in answer to a range is a fault */
+    int linked;         /* the version is in x-linked-etag, of the answer that redirects */
+} stk_target;
+
+typedef struct stk_answer { /* what headers said */
+    char etag[160], region[64], location[2048], content_type[64];
+    uint64_t first, last, total; /* content-range; UINT64_MAX: not said */
+    uint64_t length;             /* content-length; UINT64_MAX: not said */
+    int64_t date;                /* seconds since 1970; 0: not said */
+    uint32_t retry_after;        /* seconds; 0: not said */
+    uint64_t linked_size;
+    char linked_etag[160];
+} stk_answer;
+
+void stk_answer_clear(stk_answer *a);
+void stk_answer_header(stk_answer *a, const char *line, size_t len); /* hostile text */
+/* An etag as the index keeps it: without quotes, long ones as a hash. */
+void stk_etag_short(const char *etag, char out[64]);
+
+typedef struct stk_transfer stk_transfer;
+struct stk_transfer {
+    /* asked */
+    const stk_target *to;
+    const char *method;
+    const char *query;     /* encoded; NULL */
+    const char *header[4]; /* "name: value", more of them; those that begin with x-amz- are signed */
+    uint64_t offset;
+    size_t len;            /* of a range; 0: all of it */
+    const char *etag;      /* as stk_etag_short() has it: another one is STK_ESTALE; NULL or "" */
+    const void *body;
+    size_t body_len;
+    uint8_t *dst;          /* of a range: `len` bytes */
+    stk_text *text;        /* else where the body goes */
+    uint32_t budget_ms;    /* for all tries together */
+    uint32_t connect_ms;   /* 0: the usual */
+    const stk_keys *keys;  /* sign by these; NULL: by the store's */
+    const char *service;   /* "s3" where NULL */
+    void (*done)(stk_transfer *t); /* the client's thread, once */
+    void *cookie;
+    /* answer */
+    int rc;
+    int status; /* HTTP's; 0: there was none */
+    size_t got;
+    stk_answer answer;
+    char code[64]; /* S3's word for an error */
+    char why[STK_WHY_MAX];
+    /* the client's */
+    stk_transfer *next;
+    stk_text error; /* the body of an answer that is none */
+    char *moved;    /* a redirect leads here; NULL: nowhere */
+    uint64_t due_ns, deadline_ns, body_at, keys_turn;
+    uint32_t tries, redirects;
+    int refreshed, skewed, whole, bad_body, keys_rc;
+};
+
+/* target.c */
+int stk_target_open(stk_target **out, const char *url, const stk_store *store, stk_error *err);
+void stk_target_close(stk_target **t);
+int stk_target_origin(const stk_target *t, stk_text *to); /* with the region that is known now */
+
+int stk_http_hold(stk_error *err); /* someone uses the client from now on */
+void stk_http_drop(void);
+
+/* Begin.  t is the client's until done(). */
+void stk_http_start(stk_transfer *t);
+/* Begin and wait; t->rc and, with an error, its text. */
+int stk_http_run(stk_transfer *t, stk_error *err);
+void stk_transfer_fini(stk_transfer *t); /* what the client keeps in it */
+
+/* lines.c: URL and header lines of a request.  0; STK_PENDING: its keys must be looked up first. */
+typedef struct stk_lines {
+    stk_text *url;
+    stk_day_key *day_key;
+    int (*add)(void *cookie, const char *line);
+    void *cookie;
+} stk_lines;
+int stk_lines_make(const stk_lines *s, stk_transfer *t);
+
+/* retry.c: what an answer means.  `network`: there was none, NULL: there was one. */
+typedef enum stk_verdict { STK_DONE, STK_AGAIN, STK_KEYS } stk_verdict;
+stk_verdict stk_transfer_judge(stk_transfer *t, const char *network, int final);
+/* Before the first byte of a body: 1: it is the wanted one. */
+int stk_transfer_accepts(stk_transfer *t);
+uint64_t stk_retry_pause_ns(const stk_transfer *t, uint64_t random);
+
+/* xml.c: the text of the first element of that name, unescaped; "" if there is none. */
+void stk_xml_text(stk_bytes doc, const char *name, char *out, size_t size);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* remote.h - files behind HTTP: what sources, listings and uploads share. */
+#ifndef STOKER_SOURCE_REMOTE_H
+#define STOKER_SOURCE_REMOTE_H
+
+#include "base/text.h"
+#include "source/source.h"
+
+/* An http[s] URL without its query and password, which are kept for when it is opened. */
+int stk_url_hide(const char *url, stk_text *out, stk_error *err);
+
+#define STK_READ_BUDGET_MS 120000u /* for one read, all tries together */
+#define STK_ASK_BUDGET_MS 20000u   /* for a first question */
+
+/* xml.c */
+typedef struct stk_xml_list { /* a page of a listing */
+    int (*each)(void *cookie, const char *key, uint64_t size, const char *etag, stk_error *err);
+    void *cookie;
+    int more;         /* there is another page */
+    char token[4096]; /* that asks for it */
+} stk_xml_list;
+int stk_xml_listing(stk_bytes doc, stk_xml_list *l, stk_error *err);
+
+/* list.c, put.c */
+int stk_remote_list(const char *prefix, const stk_store *s,
+                    int (*each)(void *cookie, const stk_listed *f, stk_error *err), void *cookie,
+                    stk_error *err);
+int stk_hub_list(const char *prefix, const stk_store *s,
+                 int (*each)(void *cookie, const stk_listed *f, stk_error *err), void *cookie,
+                 stk_error *err);
+int stk_remote_put(const char *url, const stk_store *s, stk_put **out, stk_error *err);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* retry.c - what the answer to a request means: it is whole, it is tried again, or it failed for good.
+ *
+ * Bytes that came stay: the next try asks for the rest.  An answer that has another version than
+ * the one that is expected is never taken, nor tried again.  Everything here is a function of the
+ * transfer alone, so that it can be tested without a network. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "source/http.h"
+
+#define FIRST_PAUSE_NS 50000000u
+#define LAST_PAUSE_NS 5000000000u
+#define MAX_REDIRECTS 5
+
+static int failed(stk_transfer *t, int rc, const char *why)
+{
+    t->rc = rc;
+    snprintf(t->why, sizeof t->why, "%s", why);
+    return STK_DONE;
+}
+
+/* One more try; when there is no time left, this is why it failed. */
+static int again(stk_transfer *t, const char *why)
+{
+    t->rc = STK_EIO;
+    snprintf(t->why, sizeof t->why, "%.100s, after %u tries", why, t->tries);
+    return STK_AGAIN;
+}
+
+static int same_etag(const stk_transfer *t)
+{
+    const char *now = t->to->linked ? t->answer.linked_etag : t->answer.etag;
+    char text[64];
+
+    if (!t->etag || !t->etag[0] || !now[0])
+        return 1;
+    stk_etag_short(now, text);
+    return !strcmp(text, t->etag);
+}
+
+int stk_transfer_accepts(stk_transfer *t)
+{
+    stk_answer *a = &t->answer;
+    uint64_t from = t->offset + t->got;
+
+    if (!same_etag(t))
+        return 0;
+    if (!t->len)
+        return t->status >= 200 && t->status < 300;
+    if (t->status == 206)
+        return a->first == from && a->last < t->offset + t->len;
+    t->whole = t->status == 200 && !t->to->ranges && a->length != UINT64_MAX && a->length > from;
+    t->body_at = 0;
+    if (t->whole)
+        a->total = a->length;
+    return t->whole;
+}
+
+/* A range that is shorter than asked for, though the file goes on. */
+static int is_short(const stk_transfer *t)
+{
+    uint64_t end = t->offset + t->len;
+
+    if (!t->len || t->got == t->len)
+        return 0;
+    if (t->answer.total != UINT64_MAX && end > t->answer.total)
+        end = t->answer.total;
+    return t->offset + t->got < end;
+}
+
+static int judge_ok(stk_transfer *t)
+{
+    if (!same_etag(t))
+        return failed(t, STK_ESTALE, "it has another version (etag) than was indexed: run: stoker index ...");
+    if (t->bad_body || (t->len && t->status != 206 && !t->whole))
+        return again(t, t->status == 206 ? "the answer has another range than was asked for"
+                                         : "the answer to a range is not that range");
+    if (is_short(t))
+        return again(t, "the answer is shorter than what was asked for");
+    t->rc = 0;
+    t->why[0] = 0;
+    return STK_DONE;
+}
+
+static int starts_with(const char *s, const char *head)
+{
+    return !strncmp(s, head, strlen(head));
+}
+
+/* Does the new address have another host than the target? */
+static int take_redirect(stk_transfer *t)
+{
+    const char *to = t->answer.location;
+    size_t len;
+    char *moved;
+
+    if (t->redirects++ >= MAX_REDIRECTS)
+        return failed(t, STK_EIO, "it redirects without end");
+    if (to[0] == '/' && to[1] != '/') {
+        len = strlen(t->to->origin) + strlen(to) + 1;
+        moved = stk_alloc(len);
+        if (moved)
+            snprintf(moved, len, "%s%s", t->to->origin, to);
+    } else if (starts_with(to, "https://") ||
+               (starts_with(to, "http://") && starts_with(t->to->origin, "http://"))) {
+        moved = stk_strdup(to);
+    } else {
+        return failed(t, STK_EIO, "it redirects to an address that is not followed");
+    }
+    if (!moved)
+        return failed(t, STK_ENOMEM, "no memory");
+    stk_free(t->moved);
+    t->moved = moved;
+    t->due_ns = 0; /* without a pause */
+    t->rc = STK_EIO;
+    return STK_AGAIN;
+}
+
+/* 301, 307 and 400 of a bucket that is in another region, or a redirect of a plain server. */
+static int judge_moved(stk_transfer *t)
+{
+    char region[64];
+
+    if (t->to->auth == STK_AUTH_AWS || t->to->bucket[0]) {
+        snprintf(region, sizeof region, "%s", t->answer.region);
+        if (!region[0])
+            stk_xml_text((stk_bytes){ (const uint8_t *)t->error.s, t->error.len }, "Region", region,
+                         sizeof region);
+        if (region[0] && stk_store_note_region(t->to->store, t->to->bucket, region)) {
+            t->due_ns = 0;
+            t->rc = STK_EIO;
+            return STK_AGAIN;
+        }
+        if (t->status == 400)
+            return failed(t, STK_EIO, "the request was refused: wrong region? set region=");
+        if (!t->answer.location[0]) {
+            snprintf(t->why, sizeof t->why,
+                     "the bucket is in another region%s%s: set region= or AWS_REGION",
+                     region[0] ? ", " : "", region);
+            t->rc = STK_EIO;
+            return STK_DONE;
+        }
+    }
+    if (!t->answer.location[0])
+        return failed(t, STK_EIO, "it redirects to nowhere");
+    return take_redirect(t);
+}
+
+static int is_expired(const char *code)
+{
+    return !strcmp(code, "ExpiredToken") || !strcmp(code, "TokenRefreshRequired") ||
+           !strcmp(code, "InvalidToken") || !strcmp(code, "RequestExpired") ||
+           !strcmp(code, "ExpiredTokenException");
+}
+
+static int judge_denied(stk_transfer *t)
+{
+    if (is_expired(t->code) && !t->refreshed && !t->keys) {
+        t->refreshed = 1;
+        t->rc = STK_EIO;
+        snprintf(t->why, sizeof t->why, "the credentials have expired");
+        return STK_KEYS;
+    }
+    if (!strcmp(t->code, "RequestTimeTooSkewed") && t->answer.date && !t->skewed) {
+        t->skewed = 1;
+        stk_store_note_clock(t->to->store, t->answer.date);
+        t->due_ns = 0;
+        t->rc = STK_EIO;
+        return STK_AGAIN;
+    }
+    snprintf(t->why, sizeof t->why,
+             "access denied (HTTP status %d%s%s): check credentials and permissions", t->status,
+             t->code[0] ? ", " : "", t->code);
+    t->rc = STK_EIO;
+    return STK_DONE;
+}
+
+static int judge_status(stk_transfer *t)
+{
+    char text[96];
+
+    snprintf(text, sizeof text, "HTTP status %d%s%.50s", t->status, t->code[0] ? " " : "", t->code);
+    if (t->status >= 500 || t->status == 429 || t->status == 408 ||
+        !strcmp(t->code, "RequestTimeout"))
+        return again(t, text);
+    if (t->status == 412 && t->etag)
+        return failed(t, STK_ESTALE, "it has changed since it was indexed (HTTP status 412): run: stoker index ...");
+    if (t->status == 404 || t->status == 410)
+        return failed(t, STK_ENOTFOUND,
+                      strcmp(t->code, "NoSuchBucket") ? "no such file" : "no such bucket");
+    if (t->status == 416 && t->len) { /* past the end: nothing is there */
+        t->rc = 0;
+        return STK_DONE;
+    }
+    if (is_expired(t->code) || t->status == 401 || t->status == 403)
+        return judge_denied(t);
+    if ((t->status >= 300 && t->status < 400) ||
+        !strcmp(t->code, "AuthorizationHeaderMalformed"))
+        return judge_moved(t);
+    return failed(t, STK_EIO, text);
+}
+
+/* S3 may answer 200 and say in the body that it failed. */
+static int error_in_body(stk_transfer *t)
+{
+    stk_bytes body = { (const uint8_t *)(t->text ? t->text->s : NULL), t->text ? t->text->len : 0 };
+
+    if (t->len || !body.len || !strstr(t->answer.content_type, "xml"))
+        return 0;
+    if (!memmem(body.data, body.len < 1024 ? body.len : 1024, "<Error>", 7))
+        return 0;
+    stk_xml_text(body, "Code", t->code, sizeof t->code);
+    return 1;
+}
+
+stk_verdict stk_transfer_judge(stk_transfer *t, const char *network, int final)
+{
+    char text[96];
+
+    t->due_ns = 1; /* after a pause */
+    if (network && final)
+        return failed(t, STK_EIO, network);
+    if (network)
+        return again(t, network);
+    if (t->status >= 300 || t->bad_body)
+        stk_xml_text((stk_bytes){ (const uint8_t *)t->error.s, t->error.len }, "Code", t->code,
+                     sizeof t->code);
+    if (t->status >= 300 || t->status < 200)
+        return judge_status(t);
+    if (error_in_body(t)) {
+        snprintf(text, sizeof text, "HTTP status %d with the error %.50s", t->status, t->code);
+        return is_expired(t->code) ? judge_denied(t) : again(t, text);
+    }
+    return judge_ok(t);
+}
+
+uint64_t stk_retry_pause_ns(const stk_transfer *t, uint64_t random)
+{
+    uint32_t shift = t->tries < 8 ? t->tries : 8;
+    uint64_t most = (uint64_t)FIRST_PAUSE_NS << shift;
+
+    if (!t->due_ns)
+        return 0;
+    if (most > LAST_PAUSE_NS)
+        most = LAST_PAUSE_NS;
+    return (uint64_t)t->answer.retry_after * 1000000000u + random % most; /* full jitter */
+}

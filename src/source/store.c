@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store.c - settings of remote sources as one object, shared by all files that are opened with
+ * it. */
+#include "source/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/opts.h"
+#include "source/credentials.h"
+
+typedef struct stk_region {
+    struct stk_region *next;
+    char region[64];
+    char bucket[];
+} stk_region;
+
+stk_mutex stk_store_lock = STK_MUTEX_INITIALIZER;
+static stk_store *usual STK_GUARDED(stk_store_lock);
+
+/* The texts of the options, which the store has copies of. */
+static const char **texts(stk_store_options *o, size_t i)
+{
+    const char **all[] = { &o->profile,    &o->region,     &o->endpoint,     &o->cache,
+                           &o->access_key, &o->secret_key, &o->session_token };
+
+    return i < sizeof all / sizeof *all ? all[i] : NULL;
+}
+
+static int copy_texts(stk_store_options *o, stk_error *err)
+{
+    const char **at;
+    int rc = 0;
+
+    for (size_t i = 0; (at = texts(o, i)); i++) {
+        if (!*at)
+            continue;
+        *at = stk_strdup(*at);
+        if (!*at)
+            rc = stk_fail_nomem(err, 1);
+    }
+    return rc;
+}
+
+static int check_options(const stk_store_options *o, stk_error *err)
+{
+    if (!o->access_key != !o->secret_key)
+        return stk_fail(err, STK_EINVAL, "access_key and secret_key belong together: give both");
+    if (o->access_key && (strlen(o->access_key) >= sizeof((stk_keys *)0)->id ||
+                          strlen(o->secret_key) >= sizeof((stk_keys *)0)->secret))
+        return stk_fail(err, STK_EINVAL, "access_key or secret_key is too long to be one");
+    if (o->session_token && strlen(o->session_token) >= sizeof((stk_keys *)0)->token)
+        return stk_fail(err, STK_EINVAL, "session_token is too long to be one");
+    if (o->endpoint && strncmp(o->endpoint, "http://", 7) && strncmp(o->endpoint, "https://", 8))
+        return stk_fail(err, STK_EINVAL,
+                        "endpoint \"%.100s\" must begin with http:// or https://", o->endpoint);
+    return 0;
+}
+
+int stk_store_open(stk_store **out, const stk_store_options *opt, stk_error *err)
+{
+    stk_store *s;
+    int rc;
+
+    *out = NULL;
+    s = STK_NEW(stk_store);
+    if (!s)
+        return stk_fail_nomem(err, sizeof *s);
+    atomic_init(&s->refs, 1);
+    stk_options_take(&s->o, sizeof s->o, opt);
+    rc = copy_texts(&s->o, err);
+    if (rc == 0)
+        rc = check_options(&s->o, err);
+    if (rc < 0) {
+        s->o.released = NULL; /* the cookie stays the caller's */
+        stk_store_unref(&s);
+    }
+    *out = s;
+    return rc;
+}
+
+stk_store *stk_store_ref(stk_store *s)
+{
+    if (s)
+        atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+void stk_store_unref(stk_store **sp)
+{
+    stk_store *s = *sp;
+    const char **at;
+
+    *sp = NULL;
+    if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (s->o.released)
+        s->o.released(s->o.cookie);
+    for (size_t i = 0; (at = texts(&s->o, i)); i++) {
+        if (*at)
+            explicit_bzero((char *)(uintptr_t)*at, strlen(*at));
+        stk_free((char *)(uintptr_t)*at);
+    }
+    explicit_bzero(s->ring, sizeof s->ring);
+    while (s->regions) {
+        stk_region *next = s->regions->next;
+
+        stk_free(s->regions);
+        s->regions = next;
+    }
+    stk_free(s);
+}
+
+/* It stays until the process ends: keys and regions are found once. */
+stk_store *stk_store_usual(stk_error *err)
+{
+    stk_store *s;
+
+    stk_mutex_lock(&stk_store_lock);
+    if (!usual && stk_store_open(&usual, NULL, err) < 0)
+        usual = NULL;
+    s = stk_store_ref(usual);
+    stk_mutex_unlock(&stk_store_lock);
+    return s;
+}
+
+/* ---- region, endpoint, clock ---- */
+
+static const char *env(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text && *text ? text : NULL;
+}
+
+static void settle(stk_store *s)
+{
+    char region[64] = "", endpoint[256] = "";
+    const char *r = s->o.region    ? s->o.region
+                    : env("AWS_REGION") ? env("AWS_REGION")
+                                   : env("AWS_DEFAULT_REGION");
+    const char *e = s->o.endpoint               ? s->o.endpoint
+                    : env("AWS_ENDPOINT_URL_S3") ? env("AWS_ENDPOINT_URL_S3")
+                                                : env("AWS_ENDPOINT_URL");
+
+    if (r)
+        snprintf(region, sizeof region, "%s", r);
+    else
+        stk_profile_setting(s, "region", region, sizeof region);
+    if (e)
+        snprintf(endpoint, sizeof endpoint, "%s", e);
+    else
+        stk_profile_setting(s, "endpoint_url", endpoint, sizeof endpoint);
+    while (endpoint[0] && endpoint[strlen(endpoint) - 1] == '/')
+        endpoint[strlen(endpoint) - 1] = 0;
+    stk_mutex_lock(&stk_store_lock);
+    memcpy(s->region, region[0] ? region : "us-east-1", region[0] ? sizeof region : 10);
+    memcpy(s->endpoint, endpoint, sizeof endpoint);
+    s->settled = 1;
+    stk_mutex_unlock(&stk_store_lock);
+}
+
+static void settle_once(stk_store *s)
+{
+    int settled;
+
+    stk_mutex_lock(&stk_store_lock);
+    settled = s->settled;
+    stk_mutex_unlock(&stk_store_lock);
+    if (!settled)
+        settle(s);
+}
+
+static stk_region *find_locked(stk_store *s, const char *bucket) STK_REQUIRES(stk_store_lock)
+{
+    stk_region *r = s->regions;
+
+    while (r && strcmp(r->bucket, bucket) != 0)
+        r = r->next;
+    return r;
+}
+
+void stk_store_region(stk_store *s, const char *bucket, char *out, size_t size)
+{
+    stk_region *r;
+
+    settle_once(s);
+    stk_mutex_lock(&stk_store_lock);
+    r = find_locked(s, bucket);
+    snprintf(out, size, "%s", r ? r->region : s->region);
+    stk_mutex_unlock(&stk_store_lock);
+}
+
+void stk_store_endpoint(stk_store *s, char *out, size_t size)
+{
+    settle_once(s);
+    stk_mutex_lock(&stk_store_lock);
+    snprintf(out, size, "%s", s->endpoint);
+    stk_mutex_unlock(&stk_store_lock);
+}
+
+int stk_store_note_region(stk_store *s, const char *bucket, const char *region)
+{
+    stk_region *r;
+    int news = 0;
+
+    for (const char *p = region; *p; p++)
+        if (!((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || *p == '-'))
+            return 0; /* it becomes a part of a host's name */
+    stk_mutex_lock(&stk_store_lock);
+    r = find_locked(s, bucket);
+    if (r) {
+        news = strcmp(r->region, region) != 0;
+    } else if (strcmp(s->region, region) != 0) {
+        r = stk_alloc(sizeof *r + strlen(bucket) + 1);
+        news = r != NULL;
+        if (r) {
+            memcpy(r->bucket, bucket, strlen(bucket) + 1);
+            r->next = s->regions;
+            s->regions = r;
+        }
+    }
+    if (news)
+        snprintf(r->region, sizeof r->region, "%s", region);
+    stk_mutex_unlock(&stk_store_lock);
+    return news;
+}
+
+void stk_store_note_clock(stk_store *s, int64_t server)
+{
+    atomic_store_explicit(&s->skew, server - (int64_t)time(NULL), memory_order_relaxed);
+}
+
+time_t stk_store_clock(const stk_store *s)
+{
+    return time(NULL) + (time_t)atomic_load_explicit(&s->skew, memory_order_relaxed);
+}

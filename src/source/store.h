@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store.h - settings of remote sources, and what was found by them: keys, regions, the server's
+ * clock. */
+#ifndef STOKER_SOURCE_STORE_H
+#define STOKER_SOURCE_STORE_H
+
+#include <stdatomic.h>
+#include <stoker/store.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/lock.h"
+
+typedef struct stk_key_ring { /* AWS's, Google's */
+    stk_keys keys;            /* lock */
+    int known;                /* lock: they are what was found, also if that is none */
+    uint64_t turn;            /* lock: counts how often they were looked up */
+} stk_key_ring;
+
+/* Of what changes in all stores: held for moments, and over fork(), so that a child can go on. */
+extern stk_mutex stk_store_lock;
+
+struct stk_store { /* Thread: any.  "lock" is stk_store_lock. */
+    _Atomic uint32_t refs;
+    stk_store_options o; /* texts are its own */
+    stk_key_ring ring[2];
+    struct stk_region *regions; /* lock: of buckets, as they were found out */
+    char region[64], endpoint[256]; /* lock: by options, environment, profile */
+    int settled;                    /* lock: these two are known */
+    _Atomic int64_t skew;           /* seconds that servers are ahead of our clock */
+};
+
+/* The settings of the process, for files without a store; held. */
+stk_store *stk_store_usual(stk_error *err);
+
+void stk_store_region(stk_store *s, const char *bucket, char *out, size_t size);
+/* "" where there is none. */
+void stk_store_endpoint(stk_store *s, char *out, size_t size);
+/* 1: that is news. */
+int stk_store_note_region(stk_store *s, const char *bucket, const char *region);
+void stk_store_note_clock(stk_store *s, int64_t server);
+time_t stk_store_clock(const stk_store *s);
+
+#endif

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stores_test.c - the parts of remote sources that need no network: signatures against AWS's own
+ * examples, headers, what an answer means, profile files, listings. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "source/credentials.h"
+#include "source/http.h"
+#include "source/remote.h"
+
+static stk_bytes bytes(const char *s)
+{
+    return (stk_bytes){ (const uint8_t *)s, strlen(s) };
+}
+
+/* ---- signatures: the examples of AWS's documentation of Signature Version 4 for S3 ---- */
+
+#define EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+static const stk_keys example = { .id = "AKIAIOSFODNN7EXAMPLE",
+                                  .secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY" };
+
+static const char *signature(const char *query, const char *path, const char *header,
+                             stk_signed *out)
+{
+    stk_sign_in in = { .method = "GET",
+                       .host = "examplebucket.s3.amazonaws.com",
+                       .path = path,
+                       .query = query,
+                       .payload = EMPTY,
+                       .region = "us-east-1",
+                       .service = "s3",
+                       .keys = &example,
+                       .now = 1369353600,
+                       .headers = &header,
+                       .n_headers = header != NULL };
+    stk_error err;
+
+    assert_int_equal(stk_sign(&in, out, &err), 0);
+    return strstr(out->authorization, "Signature=") + 10;
+}
+
+static void signs(void **state)
+{
+    stk_signed out;
+
+    (void)state;
+    assert_string_equal(signature(NULL, "/test.txt", "range:bytes=0-9", &out),
+                        "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
+    assert_string_equal(signature("lifecycle", "/", NULL, &out),
+                        "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
+    assert_string_equal(signature("max-keys=2&prefix=J", "/", NULL, &out),
+                        "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
+    assert_string_equal(signature("prefix=J&max-keys=2", "/", NULL, &out), /* in any order */
+                        "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
+    assert_string_equal(out.date, "x-amz-date:20130524T000000Z");
+}
+
+static void kept_keys_sign_alike(void **state)
+{
+    stk_day_key kept = { 0 };
+    stk_sign_in in = { .method = "GET", .host = "h", .path = "/", .payload = EMPTY, .region = "r",
+                       .service = "s3", .keys = &example, .now = 1369353600 };
+    stk_signed a, b;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        in.now += 86400 * (i == 2);
+        in.kept = &kept;
+        assert_int_equal(stk_sign(&in, &a, NULL), 0);
+        in.kept = NULL;
+        assert_int_equal(stk_sign(&in, &b, NULL), 0);
+        assert_string_equal(a.authorization, b.authorization);
+    }
+}
+
+static void encodes(void **state)
+{
+    stk_text t = { 0 };
+
+    (void)state;
+    assert_int_equal(stk_uri_encode(&t, "a b/c=~+%\xc3\xbc", 11, 1, NULL), 0);
+    assert_string_equal(t.s, "a%20b/c%3D~%2B%25%C3%BC");
+    stk_free(t.s);
+}
+
+/* ---- headers ---- */
+
+static void take(stk_answer *a, const char *line)
+{
+    stk_answer_header(a, line, strlen(line));
+}
+
+static void headers(void **state)
+{
+    stk_answer a;
+    char tag[64];
+
+    (void)state;
+    stk_answer_clear(&a);
+    take(&a, "Content-Range: bytes 5-9/100\r\n");
+    assert_int_equal(a.first, 5);
+    assert_int_equal(a.last, 9);
+    assert_int_equal(a.total, 100);
+    take(&a, "content-range: bytes 9-5/100"); /* not a range: what was said stays */
+    assert_int_equal(a.last, 9);
+    take(&a, "Content-Length: 99999999999999999999999");
+    assert_true(a.length == UINT64_MAX);
+    take(&a, "ETag: \"abc-3\"\r\n");
+    stk_etag_short(a.etag, tag);
+    assert_string_equal(tag, "abc-3");
+    take(&a, "Date: Sun, 06 Nov 1994 08:49:37 GMT");
+    assert_int_equal(a.date, 784111777);
+    take(&a, "Retry-After: 7");
+    assert_int_equal(a.retry_after, 7);
+    take(&a, "x-amz-bucket-region: eu-west-1\r\n");
+    assert_string_equal(a.region, "eu-west-1");
+    stk_etag_short("\"0123456789012345678901234567890123456789012345678901234567890123\"", tag);
+    assert_int_equal(tag[0], '#');
+}
+
+/* ---- what an answer means ---- */
+
+static stk_target target = { .origin = "http://h", .path = "/x", .bucket = "b", .ranges = 1,
+                             .auth = STK_AUTH_AWS };
+
+static stk_transfer answer(int status, const char *range, size_t got)
+{
+    static uint8_t dst[100];
+    stk_transfer t = { .to = &target, .len = 100, .dst = dst, .etag = "v1", .tries = 1,
+                       .status = status, .got = 0 };
+
+    stk_answer_clear(&t.answer);
+    take(&t.answer, "ETag: \"v1\"");
+    if (range)
+        take(&t.answer, range);
+    t.bad_body = got && !stk_transfer_accepts(&t);
+    t.got = t.bad_body ? 0 : got;
+    return t;
+}
+
+static void means(void **state)
+{
+    static const struct {
+        int status;
+        const char *range;
+        size_t got;
+        int verdict, rc;
+    } cases[] = {
+        { 206, "Content-Range: bytes 0-99/500", 100, STK_DONE, 0 },
+        { 206, "Content-Range: bytes 0-49/50", 50, STK_DONE, 0 },           /* the file ends */
+        { 206, "Content-Range: bytes 0-49/500", 50, STK_AGAIN, STK_EIO },   /* a short body */
+        { 206, "Content-Range: bytes 1-100/500", 100, STK_AGAIN, STK_EIO }, /* another range */
+        { 206, "Content-Range: bytes 0-199/500", 200, STK_AGAIN, STK_EIO }, /* too much */
+        { 200, NULL, 100, STK_AGAIN, STK_EIO },                             /* an error page */
+        { 206, NULL, 0, STK_AGAIN, STK_EIO },                               /* empty */
+        { 503, NULL, 0, STK_AGAIN, STK_EIO },
+        { 500, NULL, 0, STK_AGAIN, STK_EIO },
+        { 429, NULL, 0, STK_AGAIN, STK_EIO },
+        { 412, NULL, 0, STK_DONE, STK_ESTALE },
+        { 404, NULL, 0, STK_DONE, STK_ENOTFOUND },
+        { 403, NULL, 0, STK_DONE, STK_EIO },
+        { 416, "Content-Range: bytes */40", 0, STK_DONE, 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        stk_transfer t = answer(cases[i].status, cases[i].range, cases[i].got);
+
+        assert_int_equal(stk_transfer_judge(&t, NULL, 0), cases[i].verdict);
+        assert_int_equal(t.rc, cases[i].rc);
+        stk_transfer_fini(&t);
+    }
+}
+
+static void another_version(void **state)
+{
+    stk_transfer t = answer(206, "Content-Range: bytes 0-99/500", 0);
+
+    (void)state;
+    take(&t.answer, "ETag: \"v2\"");
+    assert_false(stk_transfer_accepts(&t)); /* not a byte of it is taken */
+    t.bad_body = 1;
+    assert_int_equal(stk_transfer_judge(&t, NULL, 0), STK_DONE);
+    assert_int_equal(t.rc, STK_ESTALE);
+    stk_transfer_fini(&t);
+}
+
+static void denied(const char *code, int verdict)
+{
+    stk_store *s = NULL;
+    stk_transfer t = answer(403, NULL, 0);
+    char body[100];
+
+    assert_int_equal(stk_store_open(&s, NULL, NULL), 0);
+    target.store = s;
+    snprintf(body, sizeof body, "<Error><Code>%s</Code></Error>", code);
+    assert_int_equal(stk_text_put(&t.error, body, strlen(body), NULL), 0);
+    take(&t.answer, "Date: Sun, 06 Nov 1994 08:49:37 GMT");
+    assert_int_equal(stk_transfer_judge(&t, NULL, 0), verdict);
+    assert_string_equal(t.code, code);
+    if (!strcmp(code, "RequestTimeTooSkewed"))
+        assert_int_equal(stk_store_clock(s) - 784111777 < 5, 1);
+    assert_int_not_equal(stk_transfer_judge(&t, NULL, 0), verdict == STK_DONE ? -1 : verdict);
+    stk_transfer_fini(&t);
+    stk_store_unref(&s);
+}
+
+/* Keys are renewed and the clock is set once; then it is an error. */
+static void keys_and_clocks(void **state)
+{
+    (void)state;
+    denied("ExpiredToken", STK_KEYS);
+    denied("RequestTimeTooSkewed", STK_AGAIN);
+    denied("AccessDenied", STK_DONE);
+}
+
+static void regions(void **state)
+{
+    stk_store_options o = { .size = sizeof o, .region = "us-east-1" };
+    stk_store *s = NULL;
+    stk_transfer t = answer(301, "x-amz-bucket-region: eu-west-1", 0);
+    char region[64];
+
+    (void)state;
+    assert_int_equal(stk_store_open(&s, &o, NULL), 0);
+    target.store = s;
+    stk_store_region(s, "b", region, sizeof region);
+    assert_string_equal(region, "us-east-1");
+    assert_int_equal(stk_transfer_judge(&t, NULL, 0), STK_AGAIN);
+    stk_store_region(s, "b", region, sizeof region);
+    assert_string_equal(region, "eu-west-1");
+    stk_store_region(s, "other", region, sizeof region);
+    assert_string_equal(region, "us-east-1");
+    assert_int_equal(stk_transfer_judge(&t, NULL, 0), STK_DONE); /* it is said again: no loop */
+    assert_non_null(strstr(t.why, "eu-west-1"));
+    assert_int_equal(stk_store_note_region(s, "b", "evil/../host"), 0);
+    stk_transfer_fini(&t);
+    stk_store_unref(&s);
+}
+
+/* ---- files of keys ---- */
+
+static void profiles(void **state)
+{
+    static const char text[] = "[default]\nregion = a\n# x\n[profile  two]\nregion=b # why\n"
+                               "s3 =\n  region = nested\n[ three ]\naws_access_key_id = K=1\n";
+    char out[64];
+
+    (void)state;
+    assert_true(stk_ini_find(bytes(text), "default", "region", out, sizeof out));
+    assert_string_equal(out, "a");
+    assert_true(stk_ini_find(bytes(text), "profile two", "region", out, sizeof out));
+    assert_string_equal(out, "b");
+    assert_true(stk_ini_find(bytes(text), "three", "aws_access_key_id", out, sizeof out));
+    assert_string_equal(out, "K=1");
+    assert_false(stk_ini_find(bytes(text), "two", "region", out, sizeof out));
+}
+
+static void json_keys(void **state)
+{
+    stk_keys k;
+    stk_error err;
+
+    (void)state;
+    assert_int_equal(stk_keys_from_json(bytes("{\"AccessKeyId\":\"i\",\"SecretAccessKey\":\"s\","
+                                              "\"Token\":\"t\",\"Expiration\":"
+                                              "\"1994-11-06T08:49:37Z\"}"),
+                                        &k, &err),
+                     0);
+    assert_string_equal(k.token, "t");
+    assert_int_equal(k.expires, 784111777);
+    assert_int_equal(stk_keys_from_json(bytes("{\"AccessKeyId\":\"i\"}"), &k, &err), STK_ECORRUPT);
+    assert_null(strstr(err.message, "\"i\""));
+}
+
+static int count(void *cookie, const char *key, uint64_t size, const char *etag, stk_error *err)
+{
+    (void)err;
+    assert_string_equal(key, "a&b.tar");
+    assert_int_equal(size, 7);
+    assert_string_equal(etag, "\"x\"");
+    ++*(int *)cookie;
+    return 0;
+}
+
+static void listings(void **state)
+{
+    int n = 0;
+    stk_xml_list l = { .each = count, .cookie = &n };
+    stk_error err;
+
+    (void)state;
+    assert_int_equal(
+        stk_xml_listing(bytes("<ListBucketResult><IsTruncated>true</IsTruncated>"
+                              "<NextContinuationToken>tok</NextContinuationToken><Contents>"
+                              "<Key>a&amp;b.tar</Key><Size>7</Size><ETag>&quot;x&quot;</ETag>"
+                              "</Contents></ListBucketResult>"),
+                        &l, &err),
+        0);
+    assert_int_equal(n, 1);
+    assert_true(l.more);
+    assert_string_equal(l.token, "tok");
+    assert_int_equal(stk_xml_listing(bytes("<!DOCTYPE a [<!ENTITY e \"x\">]><a>&e;</a>"), &l, &err),
+                     STK_ECORRUPT);
+    assert_int_equal(stk_xml_listing(bytes("<html>"), &l, &err), STK_ECORRUPT);
+}
+
+/* What may be secret in a URL is in no name. */
+static void hides(void **state)
+{
+    stk_text t = { 0 };
+    stk_target *to = NULL;
+    stk_error err;
+
+    (void)state;
+    assert_int_equal(
+        stk_url_hide("https://me:pw@host/a.tar?X-Amz-Signature=deadbeef#f", &t, &err), 0);
+    assert_string_equal(t.s, "https://host/a.tar");
+    assert_int_equal(stk_target_open(&to, t.s, NULL, &err), 0);
+    assert_string_equal(to->query, "X-Amz-Signature=deadbeef");
+    assert_string_equal(to->origin, "https://me:pw@host");
+    assert_string_equal(to->path, "/a.tar");
+    stk_target_close(&to);
+    stk_free(t.s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(signs),           cmocka_unit_test(kept_keys_sign_alike),
+        cmocka_unit_test(encodes),         cmocka_unit_test(headers),
+        cmocka_unit_test(means),           cmocka_unit_test(another_version),
+        cmocka_unit_test(keys_and_clocks), cmocka_unit_test(regions),
+        cmocka_unit_test(profiles),        cmocka_unit_test(json_keys),
+        cmocka_unit_test(listings),        cmocka_unit_test(hides),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pack_copy.c - shards of samples as they are, one job per shard. */
+#include <string.h>
+
+#include "base/jobs.h"
+#include "tools/pack_model.h"
+
+void stk_pack_name_picture(const stk_pack_run *p, stk_bytes *key, stk_part *image, char *suffix)
+{
+    const uint8_t *dot = key->len ? memrchr(key->data, '.', key->len) : NULL;
+    size_t len = dot ? key->len - (size_t)(dot - key->data) - 1 : 0;
+
+    if (!stk_pack_is_folder(p) || (image && strcmp(image->name, "image") != 0) || !len ||
+        len >= STK_PACK_SUFFIX)
+        return;
+    for (size_t i = 0; i < len; i++)
+        suffix[i] = (char)(dot[1 + i] >= 'A' && dot[1 + i] <= 'Z' ? dot[1 + i] + 32 : dot[1 + i]);
+    suffix[len] = 0;
+    key->len = (size_t)(dot - key->data);
+    if (image)
+        image->name = suffix;
+}
+
+static int write_sample(stk_pack_run *p, stk_sample_out *out, stk_tar_writer *tar, uint64_t id,
+                        stk_error *err)
+{
+    stk_sample *s = NULL;
+    char suffix[STK_PACK_SUFFIX];
+    stk_part *parts;
+    stk_bytes key, name;
+    uint32_t n;
+    int rc;
+
+    STK_TRY(stk_dataset_read(p->ds, id, &s, err));
+    n = stk_sample_fields(s);
+    key.data = (const uint8_t *)stk_sample_key(s, &key.len);
+    parts = stk_alloc((n + 1) * sizeof *parts);
+    rc = parts ? 0 : stk_fail_nomem(err, n * sizeof *parts);
+    for (uint32_t k = 0; rc == 0 && k < n; k++)
+        parts[k].name = stk_sample_field(s, k, &parts[k].data, &parts[k].len);
+    name = key;
+    if (rc == 0 && n)
+        stk_pack_name_picture(p, &name, &parts[0], suffix);
+    if (rc == 0)
+        rc = stk_sample_out_check(out, name, parts, n, err);
+    if (rc < 0)
+        stk_error_at(err, stk_sample_shard(s), STK_NO_OFFSET, key);
+    if (rc == 0)
+        rc = stk_sample_out_put(out, tar, parts, n, err);
+    stk_free(parts);
+    stk_sample_close(&s);
+    return rc;
+}
+
+static int write_samples(stk_pack_run *p, uint64_t i, stk_tar_writer *tar, stk_error *err)
+{
+    stk_sample_out out = { .adapt = 1, .mtime = p->o.mtime };
+    uint64_t before = 0;
+    int rc = 0;
+
+    for (uint64_t at = p->first[i]; rc == 0 && at < p->first[i + 1]; at++) {
+        rc = write_sample(p, &out, tar, stk_pack_at(p, at), err);
+        if (rc == 0 && stk_pack_tell(p, stk_tar_writer_bytes(tar) - before))
+            rc = stk_fail(err, STK_ECLOSED, "stopped; the shards that are finished stay");
+        before = stk_tar_writer_bytes(tar);
+    }
+    atomic_fetch_add_explicit(&p->adapted, out.adapted, memory_order_relaxed);
+    stk_sample_out_fini(&out);
+    return rc;
+}
+
+static int write_shard(void *cookie, uint64_t i, stk_error *err)
+{
+    stk_pack_run *p = cookie;
+    char *path = stk_shard_pattern_at(&p->pattern, i);
+    stk_tar_writer *tar = NULL;
+    int rc = path ? 0 : stk_fail_nomem(err, 64);
+
+    if (rc == 0 && !p->keep[i]) {
+        rc = stk_tar_writer_open(&tar, path, p->o.force == STK_YES, err);
+        if (rc == 0)
+            rc = write_samples(p, i, tar, err);
+        if (rc == 0)
+            rc = stk_pack_publish(p, i, tar, NULL, err);
+    }
+    stk_tar_writer_close(&tar);
+    stk_free(path);
+    return rc;
+}
+
+int stk_pack_copy(stk_pack_run *p, stk_error *err)
+{
+    return stk_jobs_run(p->o.num_workers, p->n, write_shard, p, err);
+}

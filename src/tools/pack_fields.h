@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pack_fields.h - the fields that chains make at pack time. */
+#ifndef STOKER_PACK_FIELDS_H
+#define STOKER_PACK_FIELDS_H
+
+#include "codec/encode.h"
+#include "tools/pack_model.h"
+
+typedef struct stk_pack_field {
+    const char *name;
+    char *chain; /* up to encode(); NULL: the field is left out */
+    stk_encoding encoding;
+} stk_pack_field;
+
+typedef struct stk_pack_fields { /* init with zeros, end with fini */
+    stk_pack_field *field;
+    uint32_t n;
+    stk_text failed; /* samples of the shard in hand that were left out: JSON objects, commas between them */
+} stk_pack_fields;
+
+/* From name and chain of each; an empty chain leaves the field out.  Borrows the names. */
+int stk_pack_fields_plan(stk_pack_fields *f, const struct stk_output *in, uint32_t n, stk_error *err);
+void stk_pack_fields_fini(stk_pack_fields *f);
+/* Write the shards that p->keep[] has not. */
+int stk_pack_make(stk_pack_run *p, stk_pack_fields *f, stk_error *err);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pack_model.h - one run of stk_pack(), shared by its files.
+ *
+ *     pack_select.c   which samples take part
+ *     pack_plan.c     which shard each goes to, and the fingerprint of all that
+ *     pack_target.c   what is there already
+ *     pack_copy.c     shards of samples as they are
+ *     pack_fields.c   shards of samples that chains make
+ *     pack.c          the whole */
+#ifndef STOKER_PACK_MODEL_H
+#define STOKER_PACK_MODEL_H
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "data/shard_data.h"
+#include "order/order.h"
+#include "tools/pack_stamp.h"
+
+enum { STK_PACK_KEPT = 1 /* it is in place already */, STK_PACK_OTHERS = 2 /* of another part */ };
+struct stk_pack_fields;
+
+typedef struct stk_pack_run {
+    stk_dataset *ds;
+    stk_pack_options o;
+    stk_shard_pattern pattern;
+    uint64_t *id;   /* of the samples that take part; NULL: all */
+    uint64_t count; /* how many */
+    uint64_t *again; /* only_failed: ids */
+    stk_perm perm;
+    uint64_t *first; /* positions: shard i has first[i] .. first[i + 1] - 1 */
+    uint64_t n, cap;
+    uint64_t total, fingerprint;
+    stk_stamp stamp;
+    uint8_t *keep; /* by shard: 0: it is to be written; STK_PACK_* */
+    stk_index_report index;
+    _Atomic uint64_t done, adapted;
+    _Atomic int stopped;
+    stk_mutex lock;
+    uint64_t told_ns; /* lock */
+} stk_pack_run;
+
+/* The sample at a position of the plan. */
+static inline uint64_t stk_pack_at(const stk_pack_run *p, uint64_t position)
+{
+    uint64_t i = p->o.shuffle == STK_YES ? stk_perm_at(&p->perm, position) : position;
+
+    return p->id ? p->id[i] : i;
+}
+
+static inline uint64_t stk_pack_is_folder(const stk_pack_run *p)
+{
+    const stk_shard_data *d = stk_shard_data_of(p->ds);
+
+    return d && !strcmp(stk_index_format(d->index), "folder");
+}
+
+#define STK_PACK_SUFFIX 16 /* bytes of a picture's suffix */
+/* A folder's picture "cat/1.jpg" becomes the member cat/1.jpg, and not cat/1_jpg.image: readers such as
+ * WebDataset choose a decoder by the suffix.  image: the field, or NULL: only the key is cut.  suffix:
+ * STK_PACK_SUFFIX bytes. */
+void stk_pack_name_picture(const stk_pack_run *p, stk_bytes *key, stk_part *image, char *suffix);
+
+/* Count `more` bytes and tell of them now and then; non-zero: stop. */
+int stk_pack_tell(stk_pack_run *p, uint64_t more);
+int stk_pack_plan_make(stk_pack_run *p, const struct stk_pack_fields *f, stk_error *err);
+int stk_pack_look(stk_pack_run *p, stk_error *err); /* fills keep[] */
+/* Write the shards that keep[] has not. */
+int stk_pack_copy(stk_pack_run *p, stk_error *err);
+/* Shard i is whole: note it, then give it its name.  failed: what could not be made, as in
+ * stk_stamp_line. */
+int stk_pack_publish(stk_pack_run *p, uint64_t i, stk_tar_writer *tar, const stk_text *failed,
+                     stk_error *err);
+/* only_failed: `select` becomes what the target's list names, and shards get a name of their own. */
+int stk_pack_again(stk_pack_run *p, stk_error *err);
+/* Fills id and count. */
+int stk_pack_select(stk_pack_run *p, stk_error *err);
+/* This run writes shard i: all, or those of its part. */
+static inline int stk_pack_mine(const stk_pack_run *p, uint64_t i)
+{
+    return !p->o.parts || i % p->o.parts == p->o.part;
+}
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pack_plan.c - which samples a shard gets: it follows from the index and the options alone, so that the
+ * shards are the same for any number of workers, and a run that was stopped can go on.  The same walk
+ * over the index gives the fingerprint by which a target is known to have this content. */
+#include <string.h>
+
+#include "base/hash.h"
+#include "tools/pack_fields.h"
+
+#define MAX_SHARDS (1u << 24)
+#define PACK_VERSION 1u /* in the fingerprint: change it when the bytes that are written change */
+
+static int plan_add(stk_pack_run *p, uint64_t position, stk_error *err)
+{
+    if (p->n + 1 >= p->cap) {
+        uint64_t cap = p->cap ? p->cap * 2 : 64;
+        void *more = stk_grow(p->first, p->cap * sizeof *p->first, cap * sizeof *p->first);
+
+        if (!more)
+            return stk_fail_nomem(err, cap * sizeof *p->first);
+        p->first = more;
+        p->cap = cap;
+    }
+    if (p->n >= MAX_SHARDS)
+        return stk_fail(err, STK_ELIMIT, "that makes more than %u shards: give them more samples",
+                        MAX_SHARDS);
+    p->first[p->n++] = position;
+    return 0;
+}
+
+/* What sample `id` takes in a tar, and its part of the fingerprint. */
+static int weigh(stk_pack_run *p, uint64_t id, uint64_t *bytes, stk_error *err)
+{
+    const stk_dataset *ds = p->ds;
+    uint64_t sizes[2] = { 0 };
+    stk_entry e;
+    stk_field f;
+
+    STK_TRY(ds->ops->entry(ds, id, &e, err));
+    *bytes = 0;
+    p->fingerprint = stk_hash64(p->fingerprint, e.key.data, e.key.len);
+    for (uint32_t k = 0; k < e.n_fields; k++) {
+        STK_TRY(ds->ops->field(ds, &e, k, &f, err));
+        *bytes += stk_tar_member_bytes(e.key.len + 1 + f.name_len, f.size);
+        sizes[0] = stk_hash64(f.size, f.name, f.name_len);
+        sizes[1] = f.offset;
+        p->fingerprint = stk_hash64(p->fingerprint, sizes, sizeof sizes);
+    }
+    return 0;
+}
+
+/* Chains are made with the seed too: their draws depend on it.  A pack that copies keeps the fingerprint
+ * that it had before there were chains. */
+static void plan_fields(stk_pack_run *p, const stk_pack_fields *f)
+{
+    for (uint32_t i = 0; i < f->n; i++) {
+        const stk_pack_field *x = &f->field[i];
+        const char *chain = x->chain ? x->chain : "", *encoder = x->chain ? x->encoding.encoder->name : "";
+        uint64_t how[] = { p->o.seed, (uint64_t)x->encoding.quality, (uint64_t)x->encoding.lossless };
+
+        p->fingerprint = stk_hash64(p->fingerprint, x->name, strlen(x->name));
+        p->fingerprint = stk_hash64(p->fingerprint, chain, strlen(chain));
+        p->fingerprint = stk_hash64(p->fingerprint, encoder, strlen(encoder));
+        p->fingerprint = stk_hash64(p->fingerprint, how, sizeof how);
+    }
+}
+
+static int plan_source(stk_pack_run *p, stk_error *err)
+{
+    uint64_t head[] = {
+        PACK_VERSION + stk_pack_is_folder(p), p->o.samples,          p->o.bytes, p->o.shuffle == STK_YES, p->o.seed,
+        (uint64_t)p->o.mtime, p->count
+    };
+
+    p->fingerprint = stk_hash64(0, head, sizeof head);
+    for (uint64_t i = 0; i < stk_dataset_shards(p->ds); i++) {
+        stk_shard_info s;
+        uint64_t what[3];
+
+        STK_TRY(p->ds->ops->shard(p->ds, i, &s, err));
+        what[0] = s.size;
+        what[1] = (uint64_t)s.mtime_ns;
+        what[2] = s.print;
+        p->fingerprint = stk_hash64(p->fingerprint, what, sizeof what);
+        p->fingerprint = stk_hash64(p->fingerprint, s.name, strlen(s.name));
+    }
+    return 0;
+}
+
+/* Names of two lengths would not sort, and no brace pattern names them all. */
+static int check_width(const stk_pack_run *p, stk_error *err)
+{
+    int digits = 1;
+
+    for (uint64_t n = p->n ? p->n - 1 : 0; n >= 10; n /= 10)
+        digits++;
+    if (p->pattern.width < 2 || digits <= p->pattern.width)
+        return 0;
+    return stk_fail(err, STK_EINVAL,
+                    "%" PRIu64 " shards need %d digits in their name: write %%0%dd", p->n, digits,
+                    digits);
+}
+
+int stk_pack_plan_make(stk_pack_run *p, const stk_pack_fields *f, stk_error *err)
+{
+    uint64_t n = p->count, in_shard = 0, bytes = 0;
+
+    stk_perm_init(&p->perm, n, p->o.seed, 0);
+    STK_TRY(plan_source(p, err));
+    plan_fields(p, f);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t size;
+
+        STK_TRY(weigh(p, stk_pack_at(p, i), &size, err));
+        if (!i || (p->o.samples && in_shard >= p->o.samples) ||
+            (p->o.bytes && bytes + size > p->o.bytes)) {
+            STK_TRY(plan_add(p, i, err));
+            in_shard = bytes = 0;
+        }
+        in_shard++;
+        bytes += size;
+        p->total += size;
+    }
+    STK_TRY(plan_add(p, n, err));
+    p->n--; /* the last one is the end */
+    STK_TRY(check_width(p, err));
+    p->keep = stk_zalloc(p->n + 1, 1);
+    return p->keep ? 0 : stk_fail_nomem(err, p->n);
+}
+

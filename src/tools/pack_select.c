@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pack_select.c - which samples a pack takes: chosen ids, less a list of bad ones, of these a part by a hash
+ * of the key.  The hash makes the choice stay when data is added or comes in another order, and keeps the
+ * parts of a split apart. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/numeral.h"
+#include "loader/exclude.h"
+#include "tools/pack_model.h"
+
+#define SALT_FRACTION 0x6672616374696f6eu
+#define SALT_SPLIT 0x73706c6974u
+
+/* The key as a number in [0, 1). */
+static double key_unit(stk_bytes key, uint64_t salt)
+{
+    return (double)(stk_mix64(stk_hash64(salt, key.data, key.len)) >> 11) * 0x1p-53;
+}
+
+static int takes_part(const stk_pack_run *p, uint64_t id, const stk_exclude *x)
+{
+    stk_bytes key = { 0 };
+    double unit;
+
+    if (x->n && stk_exclude_rank(x, id) == UINT64_MAX)
+        return 0;
+    key.data = (const uint8_t *)stk_dataset_key(p->ds, id, &key.len);
+    if (p->o.fraction > 0 && key_unit(key, SALT_FRACTION) >= p->o.fraction)
+        return 0;
+    if (p->o.keep_to <= 0)
+        return 1;
+    unit = key_unit(key, SALT_SPLIT);
+    return unit >= p->o.keep_from && unit < p->o.keep_to;
+}
+
+/* ---- what an earlier run could not make ---- */
+
+static int id_of(stk_bytes v, uint64_t *out)
+{
+    int64_t n;
+
+    if (stk_number_i64(v, &n) != 1 || n < 0)
+        return 0;
+    *out = (uint64_t)n;
+    return 1;
+}
+
+/* One id per line of the list. */
+static int take_failed(stk_pack_run *p, stk_bytes text, stk_error *err)
+{
+    uint64_t n = 0, id;
+
+    for (size_t i = 0; i < text.len; i++)
+        n += text.data[i] == '\n';
+    p->again = stk_alloc((n + 1) * sizeof *p->again);
+    if (!p->again)
+        return stk_fail_nomem(err, n * sizeof *p->again);
+    p->o.n_select = 0;
+    while (text.len) {
+        const uint8_t *end = memchr(text.data, '\n', text.len);
+        stk_bytes line = { text.data, end ? (size_t)(end - text.data) : text.len }, v;
+
+        if (!end || stk_json_find(line, "sample", &v, NULL) < 0 || !id_of(v, &id))
+            return stk_fail(err, STK_ECORRUPT, "the list of samples that failed is damaged: pack again");
+        p->again[p->o.n_select++] = id;
+        text.data += line.len + 1;
+        text.len -= line.len + 1;
+    }
+    p->o.select = p->again;
+    return 0;
+}
+
+int stk_pack_again(stk_pack_run *p, stk_error *err)
+{
+    stk_text text = { 0 };
+    int rc = stk_stamp_read_failed(&p->pattern, &text, err);
+    size_t len = strlen(p->pattern.prefix);
+    char *prefix = stk_alloc(len + 8);
+
+    if (rc == 0 && !prefix)
+        rc = stk_fail_nomem(err, len);
+    if (rc == 0)
+        rc = take_failed(p, (stk_bytes){ (const uint8_t *)text.s, text.len }, err);
+    if (rc == 0) {
+        snprintf(prefix, len + 8, "%sagain-", p->pattern.prefix);
+        stk_free(p->pattern.prefix);
+        p->pattern.prefix = prefix;
+        prefix = NULL;
+    }
+    stk_free(prefix);
+    stk_free(text.s);
+    return rc;
+}
+
+static int options_check(const stk_pack_run *p, stk_error *err)
+{
+    const stk_pack_options *o = &p->o;
+    uint64_t len = stk_dataset_len(p->ds);
+
+    if (!(o->fraction >= 0 && o->fraction <= 1))
+        return stk_fail(err, STK_EINVAL, "fraction is a number above 0 and up to 1, not %g", o->fraction);
+    if (!(o->keep_from >= 0 && o->keep_from <= o->keep_to && o->keep_to <= 1))
+        return stk_fail(err, STK_EINVAL, "a split is from 0 to 1, not from %g to %g", o->keep_from, o->keep_to);
+    for (uint64_t i = 0; i < o->n_select; i++)
+        if (o->select[i] >= len)
+            return stk_fail(err, STK_EINVAL, "select: there is no sample %" PRIu64 ", the data has %" PRIu64,
+                            o->select[i], len);
+    return 0;
+}
+
+static int choose(stk_pack_run *p, const stk_exclude *x, stk_error *err)
+{
+    uint64_t n = p->o.select ? p->o.n_select : stk_dataset_len(p->ds);
+
+    p->id = stk_alloc((n + 1) * sizeof *p->id);
+    if (!p->id)
+        return stk_fail_nomem(err, n * sizeof *p->id);
+    p->count = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t id = p->o.select ? p->o.select[i] : i;
+
+        if (takes_part(p, id, x))
+            p->id[p->count++] = id;
+    }
+    return 0;
+}
+
+int stk_pack_select(stk_pack_run *p, stk_error *err)
+{
+    const stk_pack_options *o = &p->o;
+    uint64_t len = stk_dataset_len(p->ds);
+    stk_exclude x = { 0 };
+    stk_sample_set set;
+    stk_log log = { .fn = o->log, .cookie = o->log_cookie };
+    int rc = 0;
+
+    p->count = len;
+    STK_TRY(options_check(p, err));
+    if (!o->select && !o->exclude && !(o->fraction > 0) && !(o->keep_to > 0))
+        return 0;
+    if (o->exclude) {
+        STK_TRY(stk_sample_set_init(&set, &len, 1, err));
+        rc = stk_exclude_load(&x, o->exclude, &p->ds, &set, &log, err);
+    }
+    if (rc == 0)
+        rc = choose(p, &x, err);
+    stk_free(x.id);
+    return rc;
+}

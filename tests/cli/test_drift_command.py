@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker describe and stoker drift: figures as NumPy and Pillow have them, alarms, and bad input."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from conftest import jpeg, write_tar
+from PIL import Image
+
+
+def png(seed, width, height, light=0):
+    pixels = np.random.default_rng(seed).integers(0, 200, (height, width, 3), np.uint8) + np.uint8(light)
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "PNG")
+    return out.getvalue(), pixels
+
+
+def shard(path, n, *, seed=0, light=0, wide=40, classes=4):
+    rng = np.random.default_rng(seed)
+    members, pictures = [], []
+    for i in range(n):
+        data, pixels = png(seed * 10_000 + i, int(rng.integers(20, wide)), int(rng.integers(20, 40)), light)
+        pictures.append(pixels)
+        members += [(f"{i:05d}.png", data), (f"{i:05d}.cls", f"{rng.integers(classes)}\n".encode())]
+    write_tar(path, members)
+    return pictures
+
+
+def described(stoker, *args):
+    done = stoker("describe", *args)
+    assert done.code == 0 and done.err == "", done.err
+    return json.loads(done.raw)
+
+
+def test_figures_are_right(stoker, tmp_path):
+    pictures = shard(tmp_path / "a.tar", 60)
+    got = described(stoker, "a.tar", "--workers", "3")
+    assert (got["stoker_description"], got["samples"], got["bad"], got["duplicates"], got["near_duplicates"]) == (1, 60, 0, 0, 0)
+    features = got["features"]
+    widths = sorted(p.shape[1] for p in pictures)
+    assert features["png.width"]["count"] == 60
+    assert features["png.width"]["mean"] == pytest.approx(np.mean(widths))
+    assert features["png.width"]["std"] == pytest.approx(np.std(widths))
+    assert (features["png.width"]["quantiles"][0], features["png.width"]["quantiles"][-1]) == (widths[0], widths[-1])
+    assert features["png.red"]["mean"] == pytest.approx(np.mean([p[..., 0].mean() for p in pictures]), abs=1e-3)
+    assert sum(features["cls"]["values"].values()) == 60 and set(features["cls"]["values"]) == {"0", "1", "2", "3"}
+    assert described(stoker, "a.tar", "--workers", "1") == got
+
+
+def test_duplicates_and_bad_samples(stoker, tmp_path):
+    base = Image.fromarray(np.random.default_rng(5).integers(0, 256, (6, 8, 3), np.uint8)).resize((320, 240), Image.Resampling.BICUBIC)
+    members = [(f"{i}.jpg", jpeg(i)) for i in range(6)]
+    members += [("7.jpg", jpeg(2)), ("8.jpg", b"\xff\xd8\xff\xe0 no picture")]
+    for name, size, quality in (("a", (320, 240), 95), ("b", (160, 120), 80)):
+        out = io.BytesIO()
+        base.resize(size).save(out, "JPEG", quality=quality)
+        members.append((f"{name}.jpg", out.getvalue()))
+    write_tar(tmp_path / "d.tar", members)
+    got = described(stoker, "d.tar")
+    assert (got["samples"], got["duplicates"], got["near_duplicates"], got["bad"]) == (10, 1, 2, 1)
+
+
+def test_the_same_data_is_quiet_and_a_shift_is_not(stoker, tmp_path):
+    shard(tmp_path / "a.tar", 150, seed=1)
+    shard(tmp_path / "b.tar", 150, seed=2)
+    shard(tmp_path / "light.tar", 150, seed=3, light=50)
+    (tmp_path / "a.json").write_text(stoker("describe", "a.tar").raw)
+    same = stoker("drift", "a.json", "a.tar")
+    assert same.code == 0 and same.out.splitlines()[-1] == "0 of 9 features drifted"
+    assert stoker("drift", "a.json", "b.tar").code == 0
+    moved = json.loads(stoker("drift", "a.json", "light.tar", "--json").raw)
+    assert {f["feature"] for f in moved["features"] if f["drifted"]} >= {"png.brightness", "png.red", "png.green", "png.blue"}
+    assert stoker("drift", "a.tar", "light.tar").code == 1
+
+
+def test_another_schema(stoker, tmp_path):
+    shard(tmp_path / "a.tar", 30)
+    write_tar(tmp_path / "t.tar", [(f"{i}.txt", b"some words of text, longer than a label would be, here") for i in range(30)])
+    done = stoker("drift", "a.tar", "t.tar")
+    assert done.code == 1 and "missing" in done.out and "txt.bytes" in done.out
+    for text, why in (("{}", "no member stoker_description"), ("[1]", "no description"), ("nonsense", ""), ("", ""),
+                      ('{"stoker_description": 7, "features": {}}', "version 7"), ('{"stoker_description": 1}', "no features"),
+                      ('{"stoker_description": 1, "features": {"x": {"count": 3, "quantiles": [1, 2]}}}', "quantiles"),
+                      ('{"stoker_description": 1, "features": {"x": {"count": 3, "values": {"a": "b"}}}}', None),
+                      ('{"stoker_description": 1, "samples": -5, "features": {"x": {"count": -3, "values": {"a": 1e99}}}}', None),
+                      ('{"stoker_description": 1e999, "features": {}}', "version inf")):
+        (tmp_path / "bad.json").write_text(text)
+        done = stoker("drift", "bad.json", "a.tar")
+        if why is None:
+            assert done.code in (1, 3)
+        else:
+            assert done.code == 3 and done.out == "" and done.err.count("\n") == 1 and why in done.err, (text, done.err)
+
+
+def test_bad_input(stoker, tmp_path):
+    assert stoker("drift", "one").code == 2
+    assert stoker("describe", "missing.tar").code == 3
+    (tmp_path / "empty.tar").write_bytes(bytes(1024))
+    done = stoker("describe", "empty.tar")
+    assert done.code == 3 and "no samples" in done.err
+    np.arange(10, dtype=np.uint16).tofile(tmp_path / "t.bin")
+    done = stoker("describe", "t.bin")
+    assert done.code == 3 and "token files" in done.err
+
+
+def test_page(stoker, tmp_path):
+    from test_seeing_commands import page
+    shard(tmp_path / "a.tar", 20)
+    got = described(stoker, "a.tar", "--html", "a.html")
+    text = page(tmp_path / "a.html")
+    assert "png.width: mean" in text and f"{got['bytes']:,}" in text
