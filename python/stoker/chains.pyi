@@ -19,10 +19,12 @@ class Chain:
 
     def image(self,
             exif: bool | None = None,
-            exact: bool | None = None) -> Chain:
+            exact: bool | None = None,
+            mode: str | None = None) -> Chain:
         """decode a picture to RGB; its content says what it is (JPEG, PNG, WebP)
         exif: turn it upright by its EXIF orientation; default false
         exact: the only way: false is taken, and warned of; default true
+        mode: rgb; gray: one channel; index: of a palette, for masks; default rgb
         """
 
     def int(self) -> Chain:
@@ -207,6 +209,32 @@ class Chain:
         max_size: the longer side is at most this; 0: any; default 0
         interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
         antialias: a picture that shrinks is smoothed first; default true
+        """
+
+    def like(self,
+            output: str,
+            interpolation: str | None = None,
+            antialias: bool | None = None,
+            fill: builtins.int | Sequence[builtins.int] | None = None,
+            format: str | None = None,
+            normalized: bool | None = None,
+            min_size: builtins.float | None = None,
+            min_area: builtins.float | None = None,
+            min_visible: builtins.float | None = None,
+            points: bool | None = None,
+            flip_idx: str | None = None) -> Chain:
+        """the geometry of another output, for masks, boxes, keypoints
+        output: the picture that it belongs to; of labels: the boxes
+        interpolation: of masks: as for resize; absent: nearest for indices, else bilinear
+        antialias: as for resize; default true
+        fill: 0 to 255: gray, or (red, green, blue); default 0
+        format: of boxes: xyxy, xywh or cxcywh; default xyxy
+        normalized: coordinates are shares of width and height; default false
+        min_size: boxes with a shorter side are dropped, pixels; default 1
+        min_area: ... with a smaller area; default 1
+        min_visible: ... of which less than this share is left; default 0
+        points: numbers are keypoints: (x, y) or (x, y, visibility); default false
+        flip_idx: which keypoint is which in a mirror: '0 2 1 4 3'
         """
 
     def views(self,
