@@ -122,8 +122,8 @@ def albumentations_ops(image):
 
 
 def torchvision_ops(image):
-    import oracle
-    T = oracle.load()
+    import tv_oracle
+    T = tv_oracle.load()
     import torch
     torch.set_num_threads(1)
     F, x = T.functional, torch.from_numpy(image.transpose(2, 0, 1).copy())

@@ -148,16 +148,13 @@ const cli_command cli_pack = {
              "result is there does nothing.  Anything else is replaced only with --force.  The "
              "same input gives\n"
              "the same bytes, however many workers write.\n"
-             "With --field chains make fields on the way: a sample that can't be made is left out and "
-             "listed.  With\n"
-             "--write-plan and --from-plan many machines write one data set: each takes a part, then one "
-             "merges.",
+             "With --field chains make fields on the way: a sample that can't be made is left out and\n"
+             "listed.  With --write-plan and --from-plan many machines write one data set: each takes a\n"
+             "part, then one merges.",
     .examples = "  stoker pack photos/ shards/ --name train --shuffle 1 --jpeg\n"
                 "  stoker pack 'old-*.tar' 'new/train-%06d.tar' --samples 10000 --json\n"
-                "  stoker pack raw/ small/ --field 'jpg=image | resize(256) | encode(jpeg, 90)' --split "
-                "train=0.9,val=0.1\n"
-                "  stoker pack raw/ small/ --write-plan plan.json; stoker pack --from-plan plan.json "
-                "--part 3/64\n",
+                "  stoker pack raw/ small/ --field 'jpg=image | resize(256) | encode(jpeg, 90)'\n"
+                "  stoker pack --from-plan plan.json --part 3/64\n",
     .options = options,
     .min_words = 0,
     .max_words = -1,

@@ -122,6 +122,15 @@ static void show(const char *text, int width)
     fflush(stdout);
 }
 
+/* What the other process sent: JSON of ours has no control characters; anything else is shown. */
+static void put_json(const char *text)
+{
+    if (cli_is_harmless(text, strlen(text)))
+        cli_put_ours(stdout, text);
+    else
+        cli_put_shown(stdout, text, strlen(text));
+}
+
 static int columns(void)
 {
     struct winsize w;
@@ -144,7 +153,7 @@ static int watch(const char *path, const cli_args *a, double seconds)
             return CLI_FAILED;
         }
         if (cli_value(a, "json"))
-            fputs(text, stdout);
+            put_json(text);
         else {
             if (live)
                 fputs("\033[H\033[2J", stdout);

@@ -51,7 +51,7 @@ static int make_place(place *p)
     snprintf(p->report, sizeof p->report, "%s/report", p->dir);
     snprintf(p->why, sizeof p->why, "%s.why", p->report);
     f = fopen(p->hook, "we");
-    if (f && fputs(hook, f) >= 0 && fclose(f) == 0)
+    if (f && fwrite(hook, 1, strlen(hook), f) == strlen(hook) && fclose(f) == 0)
         return 0;
     cli_put(stderr, "stoker: %s could not be written: %s\n", p->hook, strerror(errno));
     return CLI_FAILED;
@@ -91,13 +91,15 @@ static void run_there(const place *p, const char *const *command)
 static int copy(const char *path, FILE *to)
 {
     FILE *f = fopen(path, "re");
-    char text[4096];
-    size_t n;
+    char line[4096];
 
     if (!f)
         return 0;
-    while ((n = fread(text, 1, sizeof text, f)) > 0)
-        fwrite(text, 1, n, to);
+    while (fgets(line, sizeof line, f))
+        if (cli_is_harmless(line, strlen(line)))
+            cli_put_ours(to, line);
+        else
+            cli_put_shown(to, line, strlen(line));
     fclose(f);
     return 1;
 }
@@ -107,7 +109,8 @@ static void say(const place *p, int json)
     char path[400];
 
     snprintf(path, sizeof path, "%s%s", p->report, json ? ".json" : "");
-    fputs(json ? "" : "\n", stdout);
+    if (!json)
+        fputs("\n", stdout);
     if (copy(path, stdout))
         return;
     fputs("stoker: nothing was seen: ", stderr);

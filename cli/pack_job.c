@@ -145,7 +145,7 @@ int pack_job_take(pack_job *job, const cli_args *a)
     if (plan)
         rc = open_plan(job, plan);
     else if (cli_words(a) < 2)
-        return cli_usage("pack needs DATA and DST: stoker pack photos/ shards/");
+        return cli_usage("pack needs data and a target: stoker pack photos/ shards/; try 'stoker pack --help'");
     if (rc == 0)
         rc = take_options(job);
     if (rc == 0)

@@ -38,8 +38,8 @@ static void border_draw(const void *state, stk_rng *rng, stk_view *v)
 }
 
 static const stk_arg border_args[] = {
-    { "n", STK_ARG_INT, "8", "pixels cut off every side" },
-    { NULL, STK_ARG_INT, NULL, NULL },
+    { .name = "n", .type = STK_ARG_INT, .fallback = "8", .help = "pixels cut off every side" },
+    { .name = NULL },
 };
 
 static const stk_op border = { .abi = STK_PLUGIN_ABI,

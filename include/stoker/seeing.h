@@ -181,6 +181,7 @@ STK_API STK_MUST_CHECK int stk_describe(stk_dataset *ds, const stk_describe_opti
 /* From JSON as `stoker describe` writes it.  STK_ECORRUPT: it is something else. */
 STK_API STK_MUST_CHECK int stk_description_read(stk_description **out, const char *text, size_t len,
                                                 stk_error *err);
+/* How many there are. */
 STK_API void stk_description_count(const stk_description *d, stk_description_counts *out);
 STK_API const stk_feature *stk_description_feature(const stk_description *d, uint32_t i); /* NULL past the last */
 STK_API void stk_description_close(stk_description **d); /* NULL-safe, nulls */

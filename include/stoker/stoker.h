@@ -229,16 +229,6 @@ STK_API uint64_t stk_loader_steps(const stk_loader *l);
 STK_API uint64_t stk_loader_steps_of(const stk_loader *l, uint64_t epoch);
 STK_API uint64_t stk_loader_samples(const stk_loader *l); /* samples an epoch, all ranks together */
 
-typedef struct stk_fit_info {
-    uint64_t rows, tokens;
-} stk_fit_info;
-
-/* What packing makes of lengths in this order: `window` (0: 65,536) of them at a time by best fit, or
- * by first fit; those that are longer than `block` are cut.  STK_EINVAL: no such block. */
-STK_API STK_MUST_CHECK int stk_pack_lengths(const uint32_t *lengths, uint64_t n, uint32_t block,
-                                            int best, uint32_t window, stk_fit_info *out,
-                                            stk_error *err);
-
 /* What a position is counted up to in an epoch: its samples, or with max_tokens its batches. */
 STK_API uint64_t stk_loader_positions(const stk_loader *l, uint64_t epoch);
 

@@ -159,6 +159,18 @@ STK_API STK_MUST_CHECK int stk_pack_plan_save(const char *path, const stk_pack_p
 STK_API STK_MUST_CHECK int stk_pack_plan_load(stk_pack_plan **out, const char *path, stk_error *err);
 STK_API void stk_pack_plan_free(stk_pack_plan **plan);
 
+/* ---- packing of rows by their lengths ---- */
+
+typedef struct stk_fit_info {
+    uint64_t rows, tokens;
+} stk_fit_info;
+
+/* What packing makes of lengths in this order: `window` (0: 65,536) of them at a time by best fit, or
+ * by first fit; those that are longer than `block` are cut.  STK_EINVAL: no such block. */
+STK_API STK_MUST_CHECK int stk_pack_lengths(const uint32_t *lengths, uint64_t n, uint32_t block,
+                                            int best, uint32_t window, stk_fit_info *out,
+                                            stk_error *err);
+
 /* ---- check: read and decode everything ---- */
 
 typedef enum stk_bad_kind {

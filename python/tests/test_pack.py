@@ -10,6 +10,7 @@ import tarfile
 import numpy as np
 import pytest
 from conftest import SAMPLES, check_python, picture, run_python
+from pack_functions import keep, seven, shout, stumble
 from PIL import Image
 
 import stoker
@@ -144,21 +145,6 @@ def test_pack_shuffled(urls, tmp_path):
     assert sorted(a, key=lambda s: s["__key__"]) == all_of
 
 
-def shout(sample):
-    """Drops threes, doubles fours."""
-    n = int(sample["__key__"])
-    if n % 10 == 3:
-        return None
-    made = {"__key__": sample["__key__"], "cls": int(sample["cls"]), "txt": sample["txt"].upper()}
-    return [made, {**made, "__key__": sample["__key__"] + "b"}] if n % 10 == 4 else made
-
-
-def stumble(sample):
-    if sample["__key__"].endswith("42"):
-        raise KeyError("no such thing")
-    return sample
-
-
 def test_pack_mapped(urls, tmp_path):
     want = [m for s in stoker.open(urls) for m in [shout(s)] if m]
     want = [m for w in want for m in (w if isinstance(w, list) else [w])]
@@ -180,10 +166,6 @@ def test_pack_mapped(urls, tmp_path):
     assert names_in(tmp_path / "1") == ["m-00.tar"]
 
 
-def keep(sample):
-    return sample
-
-
 def test_pack_mapped_failure(urls, tmp_path):
     with pytest.raises(stoker.StokerError, match="map failed for sample 000042: KeyError") as e:
         stoker.pack(urls, tmp_path / "out", map=stumble, num_proc=2, samples=10)
@@ -193,7 +175,7 @@ def test_pack_mapped_failure(urls, tmp_path):
         assert len(stoker.open(path)) == 10
     assert whole["shards"] == 10
     with pytest.raises(ValueError, match="not 7"):
-        stoker.pack(urls, tmp_path / "seven", map=lambda s: 7, num_proc=1)
+        stoker.pack(urls, tmp_path / "seven", map=seven, num_proc=1)
 
 
 def test_pack_mapped_spawn(urls, tmp_path, monkeypatch):

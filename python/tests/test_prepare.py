@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import SAMPLES
+from pack_functions import odd, stuck, twice
 from PIL import Image
 
 import stoker
@@ -102,27 +103,12 @@ def test_parts_of_the_data(urls, tmp_path):
 
 
 def test_mapped_shuffled_filtered(urls, tmp_path):
-    def odd(sample):
-        return int(sample["__key__"]) % 2
-
-    def twice(sample):
-        yield {"__key__": sample["__key__"] + "a", "txt": sample["txt"]}
-        yield {"__key__": sample["__key__"] + "b", "txt": sample["txt"]}
-
     for workers in (1, 3):
         done = stoker.pack(urls, tmp_path / str(workers), flat_map=twice, filter=odd, shuffle=9, num_proc=workers, samples=7)
         assert done["samples"] == SAMPLES
     assert shards_of(tmp_path / "1") == shards_of(tmp_path / "3")
     keys = keys_of(stoker.open(tmp_path / "1"))
     assert len(set(keys)) == SAMPLES and keys != sorted(keys)
-
-
-def stuck(sample):
-    if sample["__key__"].endswith("3"):
-        time.sleep(60)
-    if sample["__key__"].endswith("4"):
-        raise RuntimeError("four")
-    return 5 if sample["__key__"].endswith("5") else sample
 
 
 def test_functions_that_fail_hang_or_talk_nonsense(urls, tmp_path):

@@ -6,20 +6,29 @@
 
 #include <string.h>
 
+static int mode_of(const char *name, stk_mode *out, stk_error *err)
+{
+    static const struct {
+        const char *name;
+        stk_mode mode;
+    } all[] = { { "rgb", STK_MODE_RGB }, { "gray", STK_MODE_GRAY }, { "index", STK_MODE_INDEX } };
+
+    for (size_t i = 0; name && i < sizeof all / sizeof *all; i++)
+        if (!strcmp(name, all[i].name)) {
+            *out = all[i].mode;
+            return 0;
+        }
+    return stk_fail(err, STK_EINVAL, "image: mode is rgb, gray or index, not %s", name ? name : "a number");
+}
+
 static int image_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
-    const char *mode = stk_args_str(args, "mode");
-    stk_mode one = !mode                    ? STK_MODE_RGB
-                   : !strcmp(mode, "gray")  ? STK_MODE_GRAY
-                   : !strcmp(mode, "index") ? STK_MODE_INDEX
-                                            : STK_MODE_RGB;
+    stk_mode one = STK_MODE_RGB;
 
     (void)state;
-    if (!mode || (one == STK_MODE_RGB && strcmp(mode, "rgb") != 0))
-        return stk_fail(err, STK_EINVAL, "image: mode is rgb, gray or index, not %s",
-                        mode ? mode : "a number");
     if (spec->kind != STK_KIND_BYTES || spec->out != STK_OUT_BYTES)
         return stk_fail(err, STK_EINVAL, "image reads a field's bytes: put it first");
+    STK_TRY(mode_of(stk_args_str(args, "mode"), &one, err));
     *spec = (stk_spec){ .kind = STK_KIND_IMAGE,
                         .out = STK_OUT_LIST,
                         .dtype = STK_U8,

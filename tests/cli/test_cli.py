@@ -87,7 +87,7 @@ def test_help_of_commands(stoker, command):
     assert done.code == 0 and done.err == ""
     assert done.out == stoker("help", command).out == stoker(command, "-h").out
     assert done.out.startswith(f"Usage: stoker {command} ")
-    assert done.out.split("Examples:\n")[1].count(f"  stoker {command}") == 2
+    assert done.out.split("Examples:\n")[1].count(f"  stoker {command}") >= 2
     assert "--json " in done.out
     assert max(map(len, done.out.splitlines())) <= 100
 
@@ -146,7 +146,7 @@ def test_ops_json(stoker):
     found = json.loads(stoker("ops", "--json").raw)
     assert list(found) == ["sources", "formats", "codecs", "decoders", "ops"]
     crop = next(op for op in found["ops"] if op["name"] == "random_resized_crop")
-    assert [a["name"] for a in crop["args"]] == ["size", "scale", "ratio"]
+    assert [a["name"] for a in crop["args"]] == ["size", "scale", "ratio", "interpolation", "antialias"]
     assert crop["args"][0]["required"] and crop["args"][0]["default"] is None
     assert crop["args"][1]["default"] == "(0.08, 1)"
     only = json.loads(stoker("ops", "hflip", "--json").raw)

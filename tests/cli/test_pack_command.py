@@ -39,7 +39,7 @@ def test_json(stoker, photos):
     shards = found.pop("shards")
     seek = {k: found.pop(k) for k in ("jpegs", "jpegs_without_seek_points", "jpeg_bytes", "seek_bytes", "seek_percent")}
     assert not any(seek.values())
-    assert found == {"written": True, "kept_shards": 0, "samples": 12, "changed_keys": 0,
+    assert found == {"written": True, "kept_shards": 0, "samples": 12, "changed_keys": 0, "failed": 0, "left_out": 0,
                      "pattern": f"out/x-{{0..{shards - 1}}}.tar"}
     assert shards > 1 and size / shards < 21000
 
@@ -97,7 +97,7 @@ def first_foreign(stoker, photos):
 
 
 @pytest.mark.parametrize("args, line", [
-    (["x.tar"], "pack needs at least one path, folder or pattern; try 'stoker pack --help'"),
+    (["x.tar"], "pack needs data and a target: stoker pack photos/ shards/; try 'stoker pack --help'"),
     (["x.tar", "out-%d-%d.tar"], None),
     (["x.tar", "out", "--bytes", "much"], '--bytes is a size like 500MB or 1GiB, not "much"'),
     (["x.tar", "out", "--name", "a/b"], '--name is the beginning of a file\'s name, not "a/b"'),

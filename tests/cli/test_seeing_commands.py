@@ -2,10 +2,12 @@
 """stoker doctor and stoker plan: what they say, and how they fail."""
 
 import html.parser
+import io
 import json
 import os
 import re
 import subprocess
+import tarfile
 
 import pytest
 from test_cli import fails
@@ -149,8 +151,10 @@ def test_pages_have_the_numbers(stoker, photos, tmp_path):
 
 
 def test_names_in_pages_are_harmless(stoker, tmp_path):
-    from conftest import write_tar
-    write_tar(tmp_path / "t.tar", [("a.txt", b"one")])
+    with tarfile.open(tmp_path / "t.tar", "w") as tar:
+        head = tarfile.TarInfo("a.txt")
+        head.size = 3
+        tar.addfile(head, io.BytesIO(b"one"))
     done = stoker("bench", "t.tar", "--epochs", "1", "--field", "<script>alert(1)</script>\x1b[31m=from(txt) | text", "--html", "x.html")
     assert done.code == 0
     assert "<script>alert(1)</script>" in page(tmp_path / "x.html")     # as text

@@ -3,12 +3,12 @@
 states; and numbers that are drawn have its distributions."""
 
 import numpy as np
-import oracle
+import tv_oracle
 import pytest
 
 import stoker
 
-T = oracle.load()
+T = tv_oracle.load()
 F = T.functional
 import torch  # noqa: E402  (oracle skips where it is not installed)
 

