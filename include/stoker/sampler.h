@@ -20,7 +20,7 @@ typedef struct stk_sampler stk_sampler; /* Thread: one. */
  * stk_sampler_close(). */
 STK_API STK_MUST_CHECK int stk_sampler_open(stk_sampler **out, const uint64_t *lens, size_t n,
                                             const stk_loader_options *opt, stk_error *err);
-STK_API void stk_sampler_close(stk_sampler **s);
+STK_API void stk_sampler_close(stk_sampler **s); /* NULL-safe, nulls */
 
 typedef struct stk_sampler_info {
     uint64_t positions; /* of an epoch */
@@ -30,6 +30,7 @@ typedef struct stk_sampler_info {
     uint64_t drawn;     /* fingerprint of weights or classes; 0: none */
 } stk_sampler_info;
 
+/* What follows from the options and the lengths. */
 STK_API void stk_sampler_describe(const stk_sampler *s, stk_sampler_info *out);
 /* Steps of an epoch that is entered at position `from`: the same on every rank. */
 STK_API uint64_t stk_sampler_steps(const stk_sampler *s, uint64_t from);
@@ -51,8 +52,10 @@ STK_API uint64_t stk_sampler_substitute(const stk_sampler *s, uint64_t epoch, ui
 
 /* Weights of a mixture, as in stoker.h. */
 STK_API int stk_sampler_mix(const stk_sampler *s, uint64_t i, stk_mix_change_info *out);
+/* As stk_loader_set_mix(). */
 STK_API STK_MUST_CHECK int stk_sampler_set_mix(stk_sampler *s, const stk_mix_change_info *all,
                                                size_t n, stk_error *err);
+/* As stk_loader_set_weights(). */
 STK_API STK_MUST_CHECK int stk_sampler_set_weights(stk_sampler *s, const double *weights, size_t n,
                                                    uint64_t epoch, uint64_t position,
                                                    stk_error *err);
