@@ -154,10 +154,11 @@ typedef struct stk_pack_plan {
     uint64_t fingerprint, shards, samples; /* of stk_pack_report, summed up over all targets */
 } stk_pack_plan;
 
+/* Write it to `path`, whole or not at all. */
 STK_API STK_MUST_CHECK int stk_pack_plan_save(const char *path, const stk_pack_plan *plan, stk_error *err);
 /* *out: end with stk_pack_plan_free(). */
 STK_API STK_MUST_CHECK int stk_pack_plan_load(stk_pack_plan **out, const char *path, stk_error *err);
-STK_API void stk_pack_plan_free(stk_pack_plan **plan);
+STK_API void stk_pack_plan_free(stk_pack_plan **plan); /* NULL-safe, nulls */
 
 /* ---- packing of rows by their lengths ---- */
 
