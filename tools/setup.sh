@@ -8,14 +8,17 @@
 #
 #   TORCH=0  leaves torch out
 #   --bench  also valgrind, for instruction counts
+#   --tests  also the servers that tests start (SERVICES=0 leaves them out)
 set -eu
 cd "$(dirname "$0")/.."
 
 with_bench=0
+with_tests=0
 for arg in "$@"; do
     case $arg in
         --bench) with_bench=1 ;;
-        *) echo "setup: unknown argument '$arg'; the only one is --bench" >&2; exit 2 ;;
+        --tests) with_tests=1 ;;
+        *) echo "setup: unknown argument '$arg'; there are --bench and --tests" >&2; exit 2 ;;
     esac
 done
 VENV=.venv
@@ -89,7 +92,7 @@ missing() {
     has_header zstd.h || echo "libzstd-dev|.zst fields"
     has_header curl/curl.h && has_header openssl/evp.h && has_header stdlib.h expat.h ||
         echo "libcurl4-openssl-dev|remote data: http, s3, gs, hf"
-    if [ "${SERVICES:-1}" != 0 ]; then
+    if [ $with_tests = 1 ] && [ "${SERVICES:-1}" != 0 ]; then
         { have swift-proxy-server && have memcached; } || echo "swift-proxy|tests against a real S3 server"
         have nginx || [ -x /usr/sbin/nginx ] || echo "nginx-light|tests against a web server with TLS"
     fi
@@ -121,6 +124,13 @@ expand_package() {
     esac
 }
 
+# $1: "" or how to become root; then packages.
+apt_install() {
+    local as_root=$1
+    shift
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >"$LOG" 2>&1
+}
+
 install_packages() {
     local as_root="" packages="" p
     have apt-get || return 1
@@ -135,10 +145,13 @@ install_packages() {
     done <<<"$1"
     say "installing$packages"
     # shellcheck disable=SC2086  # a list of names
-    $as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends $packages >"$LOG" 2>&1 && return
+    apt_install "$as_root" $packages && return
     tail -n 5 "$LOG" >&2
-    return 1
+    say "installing them one by one"      # one that is not to be had must not cost the others
+    while IFS='|' read -r p _; do
+        # shellcheck disable=SC2046  # a list of names
+        apt_install "$as_root" $(expand_package "$p") || say "$p: $(tail -n 1 "$LOG")"
+    done <<<"$1"
 }
 
 lines=$(missing)

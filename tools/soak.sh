@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 minutes=${SOAK_MINUTES:-60} seeds=${SOAK_SEEDS:-200} kills=${SOAK_KILLS:-300} runs=${SOAK_RUNS:-200}
 attacks=${SOAK_ATTACKS:-20000} cases=${SOAK_CASES:-100}
 seed=${SOAK_SEED:-$(date +%s)}
-tools/setup.sh
+tools/setup.sh --tests
 PATH=$PWD/.venv/bin:$PATH
 
 mkdir -p bench/results build/logs
