@@ -18,6 +18,7 @@ static const cli_option options[] = {
       "make a field by a chain that ends in encode(): 'jpg=image | resize(256) | encode(jpeg, 90)'; "
       "NAME= leaves it out; may be given several times, other fields are copied" },
     { "exclude", "FILE", NULL, "leave out the samples that `stoker check --write-exclude` listed" },
+    { "where", "CONDITION", NULL, "take what satisfies it: 'width >= 256 AND score > 0.3'" },
     { "fraction", "F", "1", "take so much of the data, by a hash of the key" },
     { "split", "NAME=F,...", NULL,
       "write several sets, by a hash of the key: train=0.9,val=0.1; shards are called NAME-000000.tar" },

@@ -81,6 +81,7 @@ static int take_options(pack_job *job)
     o->jpeg = cli_value(a, "jpeg") ? STK_YES : STK_UNSET;
     o->name = cli_value(a, "name");
     o->exclude = cli_value(a, "exclude");
+    o->where = cli_value(a, "where");
     if (o->name && strchr(o->name, '/'))
         return cli_usage("--name is the beginning of a file's name, not \"%s\"", o->name);
     return 0;

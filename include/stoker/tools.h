@@ -105,12 +105,13 @@ typedef struct stk_pack_options {
     const struct stk_output *fields;
     uint32_t n_fields;
     /* Which samples take part: those of `select` (ids, in their order), or all; less what the file
-     * `exclude` names (as in stk_loader_options); of these, by a hash of the key, so that the choice
+     * `exclude` names (as in stk_loader_options), and of these what satisfies `where`; then, by a hash of the key, so that the choice
      * stays when data is added: `fraction` (0: all), and those from keep_from up to keep_to, both in
      * 0..1 (0 and 0: all). */
     const uint64_t *select;
     uint64_t n_select;
     const char *exclude;
+    const char *where; /* a condition on columns, as for stk_dataset_where(); NULL: none */
     double fraction, keep_from, keep_to;
     /* Write only every parts-th shard, from number `part` on, beside other processes that write the
      * rest, and no index; then `merge` looks that all are there and writes the index.  parts 0: all. */

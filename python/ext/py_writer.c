@@ -198,16 +198,16 @@ static int pack_take(module_state *st, PyObject *args, PyObject *kwargs, pack_ca
 {
     static char *names[] = { "dataset", "dst",      "samples",   "bytes",   "shuffle", "seed",  "name",  "force",
                              "index",   "jpeg",     "num_proc",  "fields",  "select",  "exclude", "fraction",
-                             "keep",    "part",     "parts",     "merge",   "plan_only", "only_failed", NULL };
+                             "keep",    "part",     "parts",     "merge",   "plan_only", "only_failed", "where", NULL };
     unsigned long long samples, bytes, seed, part, parts;
     int shuffle, force, index, jpeg, merge, plan_only, only_failed;
 
     *c = (pack_call){ .o = { .size = sizeof c->o } };
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKypppIO!z*zd(dd)KKppp:pack", names, st->dataset, &c->ds,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKypppIO!z*zd(dd)KKpppz:pack", names, st->dataset, &c->ds,
                                      &c->dst, &samples, &bytes, &shuffle, &seed, &c->o.name, &force, &index, &jpeg,
                                      &c->o.num_workers, &PyTuple_Type, &c->fields, &c->select, &c->o.exclude,
                                      &c->o.fraction, &c->o.keep_from, &c->o.keep_to, &part, &parts, &merge,
-                                     &plan_only, &only_failed))
+                                     &plan_only, &only_failed, &c->o.where))
         return -1;
     c->o.samples = samples;
     c->o.bytes = bytes;

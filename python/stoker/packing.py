@@ -25,7 +25,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
          flat_map: Function | None = None, filter: Function | None = None,  # noqa: A002
          samples: int | None = None, bytes: int | str | None = None,  # noqa: A002
          shuffle: int | bool | None = None, force: bool = False, name: str = "shard", index: bool = True,
-         jpeg: bool = False, exclude: str | os.PathLike[str] | None = None, fraction: float | None = None,
+         jpeg: bool = False, exclude: str | os.PathLike[str] | None = None, where: str | None = None, fraction: float | None = None,
          split: Mapping[str, float] | None = None, select: Any = None, only: str | None = None,
          engine: str | None = None, on_error: str = "raise", timeout: float | None = None) -> dict[str, Any]:
     """Write data as tar shards; answers {"shards", "samples", "bytes", "pattern", "failed", ...}.
@@ -46,6 +46,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     index: index the new shards
     jpeg: also keep seek points of JPEGs beside the index (docs/jpeg.md)
     exclude: a file that names samples to leave out, as `stoker check --write-exclude` writes it
+    where: a condition on columns: "width >= 256 AND score > 0.3" (docs/tables.md)
     fraction: take so much of the data, by a hash of the key
     split: {"train": 0.9, "val": 0.1}: several sets by a hash of the key, shards called train-000000.tar; answers
         a dict of what was done for each
@@ -61,7 +62,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     if split is not None:
         return {part: pack(src, dst, map, num_proc, fields=fields, flat_map=flat_map, filter=filter, samples=samples,
                            bytes=bytes, shuffle=shuffle, force=force, name=part, index=index, jpeg=jpeg,
-                           exclude=exclude, fraction=fraction, select=_Part(select, *span), only=only, engine=engine,
+                           exclude=exclude, where=where, fraction=fraction, select=_Part(select, *span), only=only, engine=engine,
                            on_error=on_error, timeout=timeout)
                 for part, span in _spans(split, name).items()}
     data = src if isinstance(src, Dataset) else Dataset(src)
@@ -88,7 +89,8 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         "name": os.fsencode(name), "force": force, "index": index, "jpeg": jpeg, "num_proc": workers,
         "fields": _chains(fields), "select": _ids(select.ids if isinstance(select, _Part) else select),
         "exclude": None if exclude is None else os.fspath(exclude), "fraction": _fraction(fraction), "keep": keep,
-        "part": 0, "parts": 0, "merge": False, "plan_only": False, "only_failed": only is not None}
+        "part": 0, "parts": 0, "merge": False, "plan_only": False, "only_failed": only is not None,
+        "where": _condition(where)}
     if functions is None and engine is None:
         return _stoker.pack(dataset=data._core, **arguments)
     if functions is None:
@@ -165,6 +167,12 @@ def _ids(select: Any) -> Any:
         return array.array("Q", select)
     except (TypeError, ValueError, OverflowError):
         invalid(f"select is a list of sample ids, not {type(select).__name__}")
+
+
+def _condition(where: str | None) -> str | None:
+    if where is not None and (not isinstance(where, str) or "\0" in where):
+        invalid(f'where is a condition as text, like "width >= 300", not {type(where).__name__}')
+    return where
 
 
 def _fraction(value: float | None) -> float:

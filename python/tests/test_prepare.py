@@ -98,6 +98,13 @@ def test_parts_of_the_data(urls, tmp_path):
     assert 5 < len(val) < 40
     some = stoker.pack(urls, tmp_path / "f", fraction=0.3)
     assert 10 < some["samples"] < 55 and some["left_out"] == SAMPLES - some["samples"]
+    small = stoker.pack(urls, tmp_path / "w", where="cls < 3", fields=SMALL)
+    want = [s["__key__"] for s in stoker.open(urls) if int(s["cls"]) < 3]
+    assert keys_of(stoker.open(tmp_path / "w")) == want and small["left_out"] == SAMPLES - len(want) and want
+    run_cli("pack", urls, str(tmp_path / "wc"), "--where", "cls < 3", "--field", "jpg=" + SMALL["jpg"])
+    assert shards_of(tmp_path / "wc") == shards_of(tmp_path / "w")
+    with pytest.raises(stoker.StokerError, match="nosuch"):
+        stoker.pack(urls, tmp_path / "no", where="nosuch > 3")
     few = stoker.pack(urls, tmp_path / "x", select=[5, 3, 90])
     assert few["samples"] == 3 and [int(k) for k in keys_of(stoker.open(tmp_path / "x"))] == [5, 3, 90]
 

@@ -3,6 +3,7 @@
  * of the key.  The hash makes the choice stay when data is added or comes in another order, and keeps the
  * parts of a split apart. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -21,12 +22,26 @@ static double key_unit(stk_bytes key, uint64_t salt)
     return (double)(stk_mix64(stk_hash64(salt, key.data, key.len)) >> 11) * 0x1p-53;
 }
 
-static int takes_part(const stk_pack_run *p, uint64_t id, const stk_exclude *x)
+typedef struct choice { /* ids, both sorted */
+    stk_exclude out;
+    uint64_t *in, n_in; /* NULL: all */
+} choice;
+
+static int by_id(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static int takes_part(const stk_pack_run *p, uint64_t id, const choice *c)
 {
     stk_bytes key = { 0 };
     double unit;
 
-    if (x->n && stk_exclude_rank(x, id) == UINT64_MAX)
+    if (c->out.n && stk_exclude_rank(&c->out, id) == UINT64_MAX)
+        return 0;
+    if (c->in && !bsearch(&id, c->in, c->n_in, sizeof id, by_id))
         return 0;
     key.data = (const uint8_t *)stk_dataset_key(p->ds, id, &key.len);
     if (p->o.fraction > 0 && key_unit(key, SALT_FRACTION) >= p->o.fraction)
@@ -112,7 +127,7 @@ static int options_check(const stk_pack_run *p, stk_error *err)
     return 0;
 }
 
-static int choose(stk_pack_run *p, const stk_exclude *x, stk_error *err)
+static int choose(stk_pack_run *p, const choice *c, stk_error *err)
 {
     uint64_t n = p->o.select ? p->o.n_select : stk_dataset_len(p->ds);
 
@@ -123,7 +138,7 @@ static int choose(stk_pack_run *p, const stk_exclude *x, stk_error *err)
     for (uint64_t i = 0; i < n; i++) {
         uint64_t id = p->o.select ? p->o.select[i] : i;
 
-        if (takes_part(p, id, x))
+        if (takes_part(p, id, c))
             p->id[p->count++] = id;
     }
     return 0;
@@ -133,21 +148,24 @@ int stk_pack_select(stk_pack_run *p, stk_error *err)
 {
     const stk_pack_options *o = &p->o;
     uint64_t len = stk_dataset_len(p->ds);
-    stk_exclude x = { 0 };
+    choice c = { 0 };
     stk_sample_set set;
     stk_log log = { .fn = o->log, .cookie = o->log_cookie };
     int rc = 0;
 
     p->count = len;
     STK_TRY(options_check(p, err));
-    if (!o->select && !o->exclude && !(o->fraction > 0) && !(o->keep_to > 0))
+    if (!o->select && !o->exclude && !o->where && !(o->fraction > 0) && !(o->keep_to > 0))
         return 0;
     if (o->exclude) {
         STK_TRY(stk_sample_set_init(&set, &len, 1, err));
-        rc = stk_exclude_load(&x, o->exclude, &p->ds, &set, &log, err);
+        rc = stk_exclude_load(&c.out, o->exclude, &p->ds, &set, &log, err);
     }
+    if (rc == 0 && o->where)
+        rc = stk_dataset_where(p->ds, o->where, &c.in, &c.n_in, err);
     if (rc == 0)
-        rc = choose(p, &x, err);
-    stk_free(x.id);
+        rc = choose(p, &c, err);
+    stk_dataset_where_free(&c.in);
+    stk_free(c.out.id);
     return rc;
 }
