@@ -31,6 +31,8 @@ SIDE_BY_SIDE = ("-n", str(os.cpu_count()), "--dist", "worksteal")
 # -g1: functions and lines, which is what a report shows; a quarter less to compile.
 SANITIZED = ("--buildtype=debugoptimized", "-Db_lundef=false", "-Dc_args=-g1")
 
+NOT_TIMED = ("--no-suite", "timing")     # what is judged by its timing says nothing under a sanitizer
+
 SANITIZER_ENV = {
     "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -160,7 +162,7 @@ def step_asan(log):
     status = configure(log, "build-asan", [*SANITIZED, "-Db_sanitize=address,undefined"])
     if status:
         return status, None
-    return meson_test(log, "build-asan", "--timeout-multiplier=4", env=SANITIZER_ENV)
+    return meson_test(log, "build-asan", *NOT_TIMED, "--timeout-multiplier=4", env=SANITIZER_ENV)
 
 
 def step_asan_pytest(log):
@@ -187,7 +189,7 @@ def step_tsan(log):
                        env={"CC": cached})     # meson finds ccache by itself only without CC
     if status:
         return status, None
-    return meson_test(log, "build-tsan", "--timeout-multiplier=8", wrapper=wrapper,
+    return meson_test(log, "build-tsan", *NOT_TIMED, "--timeout-multiplier=8", wrapper=wrapper,
                       env=SANITIZER_ENV)
 
 

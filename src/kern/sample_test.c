@@ -270,6 +270,29 @@ static void test_copy_and_black(void **state)
 }
 
 /* Extreme sizes: a flat picture stays flat whatever the filter. */
+/* Nearest: some columns are outside, and the others see just as many source columns as there are columns. */
+static void test_span_of_the_width(void **state)
+{
+    struct picture p = picture_new(24, 4, 9);
+    stk_view v = view_of(24, 4, (stk_rect){ 0, 0, 24, 4 }, 8, 4);
+    uint8_t out[24 * 4 * 3];
+    stk_sample_job job = { .view = &v, .dtype = STK_U8, .layout = STK_HWC, .mul = { 1, 1, 1 }, .dst = out };
+
+    (void)state;
+    v.filter = STK_NEAREST;
+    v.vis_x = -5;
+    v.vis_w = 22; /* source columns 1 to 22 are seen: the middles of 8 */
+    v.fill[0] = v.fill[1] = v.fill[2] = 7;
+    run(&p, &job, 0, &stk_kern_c);
+    for (uint32_t x = 0; x < 22; x++) {
+        int inside = x >= 5 && x < 13;
+
+        for (int c = 0; c < 3; c++)
+            assert_int_equal(out[3 * x + (uint32_t)c], inside ? p.px[4 * (3 * (x - 5) + 1) + (uint32_t)c] : 7);
+    }
+    stk_free(p.px);
+}
+
 static void test_extremes(void **state)
 {
     static const uint32_t size[][4] = { { 1, 1, 300, 200 },   { 1, 1, 1, 1 },
@@ -357,6 +380,7 @@ int main(void)
         cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_mirror_and_layout),
         cmocka_unit_test(test_copy_and_black),
+        cmocka_unit_test(test_span_of_the_width),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_color),
         cmocka_unit_test(test_no_memory),
