@@ -42,7 +42,7 @@ def device(args):
         return "cpu"
     if not torch.cuda.is_available():
         raise SystemExit("bench: torch sees no GPU; --dry tries the script without one")
-    torch.zeros(1, device="cuda")               # the context is no one's cost
+    torch.zeros(1, device="cuda")               # making the context is not counted
     return "cuda"
 
 

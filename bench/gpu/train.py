@@ -122,7 +122,7 @@ def cell(args):
     s.size = args.size
     training = Training(model, s, args.compile)
     warm = Synthetic(s)
-    for _ in range(1 if args.dry else 8):       # cudnn's choices are no one's wait
+    for _ in range(1 if args.dry else 8):       # cudnn's choices are not counted as waiting
         training.step(warm.images, warm.labels)
     warm.close()
     measure.sync(where)

@@ -380,7 +380,7 @@ PyObject *die_with_parent(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* Memory of samples is used again and not given back: every megabyte that is mapped anew costs page faults. */
+/* Memory of samples is used again and not given back: every megabyte that is mapped again costs page faults. */
 PyObject *keep_heap(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;

@@ -20,7 +20,7 @@ stk_store *store_of(PyObject *capsule)
     return !capsule || capsule == Py_None ? NULL : PyCapsule_GetPointer(capsule, CAPSULE);
 }
 
-/* Text of a dict into a buffer; absent or None: "".  -1: it is no text, or too long. */
+/* Text of a dict into a buffer; absent or None: "".  -1: it is not text, or too long. */
 static int text_of(PyObject *dict, const char *name, char *out, size_t size)
 {
     PyObject *v = PyDict_GetItemString(dict, name);

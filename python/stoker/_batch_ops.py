@@ -93,7 +93,7 @@ class Ahead:
         return self._made[serial]
 
     def cause(self, error: StokerError) -> BaseException | None:
-        """The exception of a function behind an error of the library."""
+        """The exception of a function that an error of the library stands for."""
         for place, failed in list(self._failed.items()):
             if str(failed).startswith(str(error)[:100]):
                 self._failed.pop(place, None)

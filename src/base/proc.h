@@ -9,7 +9,7 @@
  * not known. */
 int stk_proc_thread(uint32_t tid, uint64_t *ran, uint64_t *delayed);
 
-/* Seconds that the cores this process may use were busy, whoever used them; negative: not known. */
+/* Seconds that the cores this process may use were busy, with any process; negative: not known. */
 double stk_proc_cores_busy(void);
 
 double stk_proc_own_cpu(void); /* seconds of this process, children apart */

@@ -21,7 +21,7 @@ static const char *const pairs[][2] = {
       "\\x9b2J" }, /* C1 as UTF-8 */
     { "\x9b"
       "2J",
-      "\\x9b2J" }, /* C1 as a byte, which is no UTF-8 */
+      "\\x9b2J" }, /* C1 as a byte, which is not UTF-8 */
     { "\xff\xc0\x80\xed\xa0\x80", "\\xff\\xc0\\x80\\xed\\xa0\\x80" }, /* overlong, a surrogate */
     { "gpj.\xe2\x80\xae"
       "exe",

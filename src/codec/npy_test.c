@@ -85,7 +85,7 @@ static void headers(void **state)
     for (int version = 1; version <= 3; version++)
         for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
             make(&f, version, text[i], data, sizeof data);
-            f.len += 3; /* what follows the array is no one's */
+            f.len += 3; /* what follows the array does not count */
             assert_int_equal(read("npy", &f, &row, out, &err), 0);
             assert_int_equal(row.dtype, STK_I16);
             assert_int_equal(row.ndim, 2);

@@ -280,13 +280,13 @@ static int lock_take(stk_lock_file *l, const char *index, int parents, const stk
 
 /* ---- open, repair ---- */
 
-static int may_build(int rc, int mend)
+static int may_build(int rc, int repair)
 {
-    return rc == STK_END || (mend && (rc == STK_ESTALE || rc == STK_ECORRUPT || rc == STK_ENOTSUP));
+    return rc == STK_END || (repair && (rc == STK_ESTALE || rc == STK_ECORRUPT || rc == STK_ENOTSUP));
 }
 
 /* Under the lock of `path`: look again, then build.  STK_END: this home cannot be written. */
-static int build_at(stk_indexer *x, const char *path, int mend, stk_error *err)
+static int build_at(stk_indexer *x, const char *path, int repair, stk_error *err)
 {
     char dir[1280];
     stk_lock_file l = { .fd = -1 };
@@ -305,7 +305,7 @@ static int build_at(stk_indexer *x, const char *path, int mend, stk_error *err)
     rc = x->force ? STK_END : look(x, err);
     if (rc == STK_END && !x->force && path == x->home.cache && stk_indexer_fetch(x) == 0)
         rc = look(x, err);
-    if (may_build(rc, mend)) {
+    if (may_build(rc, repair)) {
         stk_atomic_sweep_like(path);
         rc = stk_indexer_build(x, path, err);
     }
@@ -317,12 +317,12 @@ static int build_at(stk_indexer *x, const char *path, int mend, stk_error *err)
     return rc == STK_EIO && x->sys ? STK_END : rc;
 }
 
-static int find_or_build(stk_indexer *x, int mend, stk_error *err)
+static int find_or_build(stk_indexer *x, int repair, stk_error *err)
 {
     char why[96], line[400];
     int rc = x->force ? STK_END : look(x, err);
 
-    if (!may_build(rc, mend || x->grown))
+    if (!may_build(rc, repair || x->grown))
         return rc;
     if (x->grown)
         stk_log_line(&x->log, STK_LOG_INFO, "files were added: the index is built again");
@@ -330,16 +330,16 @@ static int find_or_build(stk_indexer *x, int mend, stk_error *err)
         stk_error_format(err, line, sizeof line);
         stk_log_line(&x->log, STK_LOG_WARN, "the index is made again: %s", line);
     }
-    rc = build_at(x, x->home.beside, mend || x->grown, err);
+    rc = build_at(x, x->home.beside, repair || x->grown, err);
     if (rc == STK_END && x->home.beside[0] && x->home.cache[0]) /* read-only data is nothing odd */
         stk_log_line(&x->log, stk_is_full(x->sys) ? STK_LOG_WARN : STK_LOG_INFO,
                      "the index goes to %s: %s can't be written (%s)", x->home.cache,
                      x->home.beside, strerror_r(x->sys, why, sizeof why));
     if (rc == STK_END)
-        rc = build_at(x, x->home.cache, mend || x->grown, err);
+        rc = build_at(x, x->home.cache, repair || x->grown, err);
     if (rc != STK_END)
         return rc;
-    if (mend)
+    if (repair)
         return stk_fail(
             err, STK_EIO,
             "nowhere to write the index: neither %s nor %s can be written; set $STOKER_CACHE",
@@ -384,7 +384,7 @@ static int columns_at(stk_indexer *x, stk_error *err)
     return rc == STK_EIO && x->sys ? STK_END : rc;
 }
 
-static int columns_ensure(stk_indexer *x, int mend, stk_error *err)
+static int columns_ensure(stk_indexer *x, int repair, stk_error *err)
 {
     int built = x->built, rc = stk_indexer_lacks_columns(x, err);
 
@@ -394,7 +394,7 @@ static int columns_ensure(stk_indexer *x, int mend, stk_error *err)
     x->built |= built;
     if (rc != STK_END)
         return rc;
-    if (mend)
+    if (repair)
         return stk_fail(err, STK_EIO,
                         "index %s cannot be written, so no columns were added; opened with "
                         "columns= they are read into memory",

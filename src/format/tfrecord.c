@@ -188,7 +188,7 @@ static int add_entry(example *x, stk_bytes entry, stk_error *err)
     return add_feature(x, name, value, err);
 }
 
-/* STK_END: the record is no Example. */
+/* STK_END: the record is not an Example. */
 static int parse(example *x, stk_bytes record, stk_error *err)
 {
     wire top = { record.data, record.data + record.len, 0 };
@@ -444,7 +444,7 @@ static int tfrecord_unpack(stk_bytes raw, void *dst, size_t *len, stk_error *err
 
     if (!next_field(&top, &list) || (list.number != FLOATS && list.number != INTS) ||
         list.type != 2 || count_numbers(list.bytes, (int)list.number) < 0)
-        return stk_fail(err, STK_ECORRUPT, "TFRecord: the feature is no list of numbers any more");
+        return stk_fail(err, STK_ECORRUPT, "TFRecord: the feature is no longer a list of numbers");
     w = (wire){ list.bytes.data, list.bytes.data + list.bytes.len, 0 };
     while (next_field(&w, &f)) {
         wire in = { f.bytes.data, f.bytes.data + f.bytes.len, 0 };

@@ -143,7 +143,7 @@ static void damage(void **state)
         if (rc == 0) {
             rc = index_walk(ix, &err);
             walked++;
-            if (rc == 0) { /* the few bytes between sections are no one's */
+            if (rc == 0) { /* the few bytes between sections do not count */
                 model_check(&m, ix);
                 pads++;
             }

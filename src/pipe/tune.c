@@ -6,7 +6,7 @@
  * more batches may be open, twice as many, and that stays only if it waits less for it.  It waits
  * for reads: more of them.  It does not wait and workers rest: one fewer works, until the consumer
  * waits again, which is then the least.  Nothing of this changes a batch: a row follows from its
- * ticket, whoever makes it and when. */
+ * ticket, no matter which worker makes it, and when. */
 #include "pipe/engine.h"
 
 #define LOOK_NS 20000000u /* at least so long between two looks ... */

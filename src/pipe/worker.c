@@ -669,7 +669,7 @@ static void repair_arrived(stk_request *r)
 
     stk_mutex_lock(&e->lock);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
-    r->next = r; /* it is no one else's: only a sign */
+    r->next = r; /* no one else uses it: only a sign */
     pthread_cond_broadcast(&e->ready);
     stk_mutex_unlock(&e->lock);
 }

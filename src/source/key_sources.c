@@ -2,7 +2,7 @@
 /* key_sources.c - keys from servers and programs: STS, containers, instance metadata, Google's
  * metadata, a credential_process.
  *
- * Whoever answers at a metadata address can hand out keys, so such an address must be this host's
+ * A server at a metadata address can hand out keys, so such an address must be this host's
  * own or be reached by TLS.  On a machine that has no such address the look is over in a second. */
 #include "source/key_sources.h"
 

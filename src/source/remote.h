@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote.h - files behind HTTP: what sources, listings and uploads share. */
+/* remote.h - files read over HTTP: what sources, listings and uploads share. */
 #ifndef STOKER_SOURCE_REMOTE_H
 #define STOKER_SOURCE_REMOTE_H
 

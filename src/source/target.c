@@ -63,7 +63,7 @@ static int keep(const char *bare, const char *url, size_t scheme, size_t user, s
     fresh->query = n ? stk_strndup(url + query + 1, n) : NULL;
     stk_mutex_lock(&stk_store_lock);
     h = find_locked(bare);
-    if (h) { /* signed anew: the later one counts */
+    if (h) { /* signed again: the later one counts */
         char *q = h->query, *u = h->user;
 
         h->query = fresh->query;

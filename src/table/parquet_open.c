@@ -195,7 +195,7 @@ static int note_partitions(stk_parquet *p, uint64_t i, size_t root, int collect,
     return 0;
 }
 
-/* The part of the paths that all have in common is no partition. */
+/* The part of the paths that all have in common is not a partition. */
 static size_t common_root(const stk_names *names)
 {
     const char *a = names->name[0];

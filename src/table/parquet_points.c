@@ -171,7 +171,7 @@ static int make_points(build *b, const wanted *w, stk_pq_points_build *x, stk_er
     return rc;
 }
 
-/* What is damaged is found again, and told, by whoever reads it: building goes on without. */
+/* What is damaged is found again, and told, when it is read: building goes on without. */
 static int make_one(void *cookie, uint64_t i, stk_error *err)
 {
     build *b = cookie;

@@ -4,7 +4,7 @@
  * A page whose first value goes on with a row of the page before belongs to the same block.  How many rows a
  * page of a list column has is known from its levels only, so those are read then; all other pages
  * are passed over by their headers.  Two threads that touch a chunk first both make the table, and
- * one of them throws its own away: nothing is locked, so that a forked child is no special case. */
+ * one of them throws its own away: nothing is locked, so that a forked child needs nothing special. */
 #include <string.h>
 
 #include "base/mem.h"

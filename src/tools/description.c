@@ -89,7 +89,7 @@ void stk_feature_numbers(stk_feature *f, double *v, uint64_t n)
 
 static int not_ours(stk_error *err, const char *what)
 {
-    return stk_fail(err, STK_ECORRUPT, "this is no description by `stoker describe`: %s", what);
+    return stk_fail(err, STK_ECORRUPT, "this is not a description by `stoker describe`: %s", what);
 }
 
 static double number_at(stk_bytes doc, const char *path, double absent)

@@ -215,7 +215,7 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
     if (p.o.jpeg == STK_YES && p.o.no_index == STK_YES)
         return stk_fail(
             err, STK_EINVAL,
-            "seek points of JPEGs lie beside the index: pack with one, or without them");
+            "seek points of JPEGs are kept beside the index: pack with one, or without them");
     if (p.o.parts && p.o.part >= p.o.parts)
         return stk_fail(err, STK_EINVAL, "part %" PRIu64 " of %" PRIu64 ": parts are numbered from 0",
                         p.o.part, p.o.parts);

@@ -83,7 +83,7 @@ static int number_at(stk_bytes line, const char *name, uint64_t *out)
     return end > text && (*end == 0 || *end == '"');
 }
 
-/* The list without its brackets; no memory for it is no reason to stop: it is made again. */
+/* The list without its brackets; without memory for it the shard is made again. */
 static void take_failed(stk_stamp *s, uint64_t shard, stk_bytes line)
 {
     stk_bytes v;
@@ -313,9 +313,9 @@ static int begin_new(stk_stamp *s, uint64_t fingerprint, stk_error *err)
     return rc;
 }
 
-int stk_stamp_begin(stk_stamp *s, uint64_t fingerprint, int anew, stk_error *err)
+int stk_stamp_begin(stk_stamp *s, uint64_t fingerprint, int first, stk_error *err)
 {
-    if (anew)
+    if (first)
         return begin_new(s, fingerprint, err);
     s->fd = open(s->path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
     if (s->fd < 0) {
@@ -361,7 +361,7 @@ void stk_stamp_close(stk_stamp *s)
     stk_lock_drop(&s->lock);
     if (slash) {
         *slash = 0;
-        (void)!rmdir(s->path); /* only if it is empty: leave nothing behind */
+        (void)!rmdir(s->path); /* only if it is empty: leave nothing there */
     }
     stk_free(s->path);
     stk_free(s->size);

@@ -37,8 +37,8 @@ int stk_stamp_lock(stk_stamp *s, const stk_shard_pattern *p, int (*stop)(void *c
 int stk_stamp_load(stk_stamp *s, uint64_t fingerprint, uint64_t n, stk_error *err);
 /* The reading of it: lines of terminated text, for s->n shards. */
 void stk_stamp_parse(stk_stamp *s, char *text, uint64_t fingerprint);
-/* Go on with the one that was found (again 0), or begin. */
-int stk_stamp_begin(stk_stamp *s, uint64_t fingerprint, int anew, stk_error *err);
+/* Go on with the one that was found (first 0), or begin. */
+int stk_stamp_begin(stk_stamp *s, uint64_t fingerprint, int first, stk_error *err);
 int stk_stamp_add(stk_stamp *s, const stk_stamp_line *line, stk_error *err); /* Thread: any */
 uint64_t stk_stamp_failed(const stk_stamp *s, uint64_t shard); /* samples that could not be made */
 /* Read the notes of all parts into this one; then drop() removes them. */

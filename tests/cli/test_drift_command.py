@@ -80,7 +80,7 @@ def test_another_schema(stoker, tmp_path):
     write_tar(tmp_path / "t.tar", [(f"{i}.txt", b"some words of text, longer than a label would be, here") for i in range(30)])
     done = stoker("drift", "a.tar", "t.tar")
     assert done.code == 1 and "missing" in done.out and "txt.bytes" in done.out
-    for text, why in (("{}", "no member stoker_description"), ("[1]", "no description"), ("nonsense", ""), ("", ""),
+    for text, why in (("{}", "no member stoker_description"), ("[1]", "not a description"), ("nonsense", ""), ("", ""),
                       ('{"stoker_description": 7, "features": {}}', "version 7"), ('{"stoker_description": 1}', "no features"),
                       ('{"stoker_description": 1, "features": {"x": {"count": 3, "quantiles": [1, 2]}}}', "quantiles"),
                       ('{"stoker_description": 1, "features": {"x": {"count": 3, "values": {"a": "b"}}}}', None),

@@ -53,7 +53,7 @@ def test_seek_points(stoker, photos):
     assert (again["written"], again["jpegs"], again["jpegs_without_seek_points"]) == (False, 4, 12)
     assert 0 < again["seek_bytes"] and again["jpeg_bytes"] > 4 * 10000
     fails(stoker("pack", photos, "out2", "--jpeg", "--no-index"), 2,
-          "seek points of JPEGs lie beside the index: pack with one, or without them")
+          "seek points of JPEGs are kept beside the index: pack with one, or without them")
 
 
 def test_same_input_same_bytes(stoker, photos, tmp_path):

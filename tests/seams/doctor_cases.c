@@ -258,7 +258,7 @@ static fault draw(uint64_t seed)
 }
 
 /* The same loop with the cause removed, as the remedy would. */
-static fault mended(const fault *bad)
+static fault repaired(const fault *bad)
 {
     fault f = *bad;
 
@@ -441,7 +441,7 @@ static int is_blamed(const fault *f, const stk_diagnosis *d)
 
 static int one_case(uint64_t seed, int gains, tally *t)
 {
-    fault f = draw(seed), good = mended(&f);
+    fault f = draw(seed), good = repaired(&f);
     stk_diagnosis d, unused;
     double took = run(&f, &d), real; /* sets others */
     int right = is_right(&f, &d), loaded = others > LOADED;

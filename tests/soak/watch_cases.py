@@ -35,7 +35,7 @@ def spin(seconds):
 
 
 class Pipe:
-    """A file that gives one byte per `seconds`, whoever reads."""
+    """A file that gives one byte per `seconds`, to any reader."""
 
     def __init__(self, seconds, folder):
         self.path = os.path.join(folder, f"pipe-{os.getpid()}-{threading.get_native_id()}")

@@ -2,7 +2,7 @@
 /* points.h - row seek points: where the bytes of each row of a column of large values are.
  *
  * A column of pictures has pages of 100 MB, and its first thousand values are in one dictionary page.
- * Whoever wants one row needs neither: with the points, a row is a range of the file, taken as it is
+ * A reader of one row needs neither: with the points, a row is a range of the file, taken as it is
  * (pages that are not packed) or as a few snappy blocks of 64 KiB.  Points are made by going through
  * every page once, and only where the rule of snappy.h holds.
  *
