@@ -184,7 +184,6 @@ int stk_row_no_room(const stk_row *x, size_t len, stk_error *err);
 
 extern const stk_row_ops stk_row_picture;    /* row_picture.c */
 extern const stk_row_ops stk_row_tile;       /* row_tile.c: its chain changes pixels */
-extern const stk_row_ops stk_row_gpu_tile;   /* ... and the row goes to a GPU */
 extern const stk_row_ops stk_row_gpu;        /* row_gpu.c: decoded by the GPU where it can */
 extern const stk_row_ops stk_row_gpu_cached; /* ... which keeps them */
 extern const stk_row_ops stk_row_gpu_pixels; /* decoded here, finished there */
@@ -207,7 +206,7 @@ void stk_row_array_table(stk_row_table *t, const stk_plan *p, int resident);
 
 typedef struct stk_picture_way { /* what becomes of a picture whose header is read */
     /* 1: the GPU decodes it.  NULL: it does not */
-    int (*leave)(stk_row *x, void *jpeg, const stk_view *view, const stk_decode_request *ask);
+    int (*leave)(stk_row *x, void *jpeg, const stk_draws *d, const stk_decode_request *ask);
     int (*place)(stk_row *x, stk_sample_job *job, stk_error *err); /* where sampled pixels go */
     /* The pixels are there: sampled straight into the row, or with work on a tile between */
     int (*sample)(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
