@@ -19,6 +19,7 @@
 #include <config.h>
 
 #include "base/clock.h"
+#include "base/spans.h"
 #include "codec/codec.h"
 #include "codec/decoders.h"
 #include "codec/jpeg_base.h"
@@ -39,6 +40,7 @@ typedef struct stk_counters {
 
 typedef struct stk_maker { /* what a worker makes rows with */
     stk_counters count;
+    _Atomic(stk_spans *) spans; /* its laps are noted there; NULL: no one asked for a trace */
     uint64_t last;        /* tick of the last lap */
     uint64_t rows, bytes; /* of the run in hand, counted at its end */
     uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
@@ -260,6 +262,18 @@ static inline void stk_took(stk_maker *m, stk_stage_id stage, uint64_t ticks)
                           memory_order_relaxed);
 }
 
+/* For a trace; `what` is as in count.doing. */
+static inline void stk_note_span(stk_maker *m, stk_stage_id stage, uint64_t from, uint64_t to)
+{
+    stk_spans *s = atomic_load_explicit(&m->spans, memory_order_acquire);
+    uint64_t doing;
+
+    if (__builtin_expect(!s, 1) || to <= from)
+        return;
+    doing = atomic_load_explicit(&m->count.doing, memory_order_relaxed);
+    stk_spans_note(s, (uint64_t)stage << 48 | (doing & (((uint64_t)1 << 48) - 1)), from, to);
+}
+
 /* The time since the last lap belongs to `stage`.  Answers how long that was. */
 static inline uint64_t stk_stage_time(stk_maker *m, stk_stage_id stage)
 {
@@ -267,6 +281,7 @@ static inline uint64_t stk_stage_time(stk_maker *m, stk_stage_id stage)
     uint64_t now = stk_ticks(), ticks = now - m->last;
 
     stk_count(&m->count.ticks[stage], ticks);
+    stk_note_span(m, stage, m->last, now);
     m->last = now;
     return ticks;
 #else
