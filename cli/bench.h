@@ -42,6 +42,7 @@ typedef struct bench_how {
 int bench_run(const bench_how *how, bench_result *out); /* 0: end with bench_free(); else it said why */
 void bench_free(bench_result *r);
 int bench_sweep(const cli_args *a);                     /* --sweep; an exit code */
+int bench_against(const cli_args *a);                   /* --against; an exit code */
 /* --html: a page on a run; 0, or CLI_FAILED (said why). */
 int bench_page(const cli_args *a, const bench_result *r, const char *title);
 void bench_put_checks(const stk_diagnosis *d); /* figures beside what is usual */

@@ -105,8 +105,9 @@ class Target:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(self.note, encoding="utf-8") as f:
             if json.loads(f.readline())["plan"] == plan:
                 for line in f:
-                    row = json.loads(line)
-                    noted[int(row["shard"])] = row
+                    with contextlib.suppress(ValueError):       # torn by a kill, or the empty line after it
+                        row = json.loads(line)
+                        noted[int(row["shard"])] = row
         done = {i: row for i, row in noted.items()
                 if 0 <= i < n and not self.force and _size(self.path(i)) == row["size"]}
         mine = {self.path(i) for i in done}
@@ -143,7 +144,7 @@ def fill(target: Target, data: Dataset, ids: memoryview, run: int, functions: Fu
     _list_failed(target.failed, failed)
     return {"shards": n, "samples": sum(row["samples"] for row in done.values()),
             "bytes": sum(row["size"] for row in done.values()), "kept_shards": kept, "changed_keys": 0,
-            "failed": len(failed), "left_out": 0, "pattern": target.pattern(n),
+            "failed": len(failed), "dropped": sum(row.get("dropped", 0) for row in done.values()), "pattern": target.pattern(n),
             "paths": [target.path(i) for i in range(n)]}
 
 
@@ -249,6 +250,7 @@ def _work(number: int) -> tuple[dict[str, Any], str]:
     data, functions, aside, ids, run = _job
     path = os.path.join(aside, f"{number:08d}-0.tar")
     failed: list[dict[str, Any]] = []
+    dropped = 0
     with Writer(os.path.join(aside, f"{number:08d}-%d.tar"), _ALL) as out:
         for i in ids[number * run:(number + 1) * run]:
             sample = data[i]
@@ -257,6 +259,7 @@ def _work(number: int) -> tuple[dict[str, Any], str]:
                     made = functions.samples(sample)
                 for each in made:
                     out.write(each)
+                dropped += not made
             except Exception as e:
                 why = f"it took more than {functions.timeout} s" if isinstance(e, _Late) \
                     else str(e) if isinstance(e, StokerError) else f"{type(e).__name__}: {e}"
@@ -271,4 +274,4 @@ def _work(number: int) -> tuple[dict[str, Any], str]:
     if not samples:
         with open(path, "wb") as empty:
             empty.write(_EMPTY)
-    return {"shard": number, "size": _size(path), "samples": samples, "failed": failed}, path
+    return {"shard": number, "size": _size(path), "samples": samples, "failed": failed, "dropped": dropped}, path

@@ -2,7 +2,7 @@
 /* data.h - what a loader reads from: a table of functions that each kind of data fills in.
  *
  * Indexed shards (shard_data.h) and arrays (array/arrays.h) are kinds; a new kind is one file with a
- * stk_data_ops, and one line of the list in dataset/dataset.c that says which names it opens.  No code
+ * stk_data_ops, and one line of dataset/kinds.c that says which names it opens.  No code
  * asks which kind a data set is: what differs is a function, or a flag of `can`.
  *
  * A row comes about in these steps, and only unpack() and the reader of fetch/ may take long:
@@ -124,6 +124,8 @@ struct stk_dataset { /* the first member of each kind */
     stk_store *store; /* held; NULL: the process's own settings */
     stk_log log;
     char index_path[1280]; /* "": there is none, or it is in memory */
+    uint64_t index_bytes;  /* of that file, where the kind is not indexed shards */
+    int index_built;       /* ... and it was made now, not found */
 };
 
 /* A kind is made: with one holder. */

@@ -53,9 +53,7 @@ typedef struct stk_parquet { /* Thread: any, once opened. */
     uint32_t n_readable; /* fields that can be read; the others come last */
     stk_pq_field *field;
     stk_pq_shard *shard;
-    void *points_file;     /* row seek points as they were read; tables point into it */
-    uint64_t points_bytes; /* of the file of them; 0: there is none */
-    int points_built;      /* they were made now, not found */
+    void *points_file; /* row seek points as they were read; tables point into it */
 } stk_parquet;
 
 /* Do these names mean Parquet files: x.parquet, or a folder with such files below? */

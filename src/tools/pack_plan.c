@@ -65,14 +65,8 @@ static void plan_fields(stk_pack_run *p, const stk_pack_fields *f)
     }
 }
 
-static int plan_source(stk_pack_run *p, stk_error *err)
+int stk_pack_source_print(const stk_pack_run *p, uint64_t *hash, stk_error *err)
 {
-    uint64_t head[] = {
-        PACK_VERSION + stk_pack_is_folder(p), p->o.samples,          p->o.bytes, p->o.shuffle == STK_YES, p->o.seed,
-        (uint64_t)p->o.mtime, p->count
-    };
-
-    p->fingerprint = stk_hash64(0, head, sizeof head);
     for (uint64_t i = 0; i < stk_dataset_shards(p->ds); i++) {
         stk_shard_info s;
         uint64_t what[3];
@@ -81,10 +75,21 @@ static int plan_source(stk_pack_run *p, stk_error *err)
         what[0] = s.size;
         what[1] = (uint64_t)s.mtime_ns;
         what[2] = s.print;
-        p->fingerprint = stk_hash64(p->fingerprint, what, sizeof what);
-        p->fingerprint = stk_hash64(p->fingerprint, s.name, strlen(s.name));
+        *hash = stk_hash64(*hash, what, sizeof what);
+        *hash = stk_hash64(*hash, s.name, strlen(s.name));
     }
     return 0;
+}
+
+static int plan_source(stk_pack_run *p, stk_error *err)
+{
+    uint64_t head[] = {
+        PACK_VERSION + stk_pack_is_folder(p), p->o.samples,          p->o.bytes, p->o.shuffle == STK_YES, p->o.seed,
+        (uint64_t)p->o.mtime, p->count
+    };
+
+    p->fingerprint = stk_hash64(0, head, sizeof head);
+    return stk_pack_source_print(p, &p->fingerprint, err);
 }
 
 /* Names of two lengths would not sort, and no brace pattern names them all. */
