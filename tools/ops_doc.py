@@ -28,6 +28,7 @@ EXAMPLES = {
     "bytes": "from(jpg) | bytes",
     "json": "from(json) | json(boxes.0.label) | text",
     "npy": "from(npy) | npy(shape=(3, 4), dtype=f32)",
+    "raw": "from(bin) | raw(f32, shape=(3, 4))",
     "vocab": "from(cls) | vocab('names.txt')",
     "gunzip": "from('txt.gz') | gunzip | text",
     "unzstd": "from('txt.zst') | unzstd | text",

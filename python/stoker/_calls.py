@@ -9,10 +9,12 @@ draws depends on (seed, epoch, position) alone, so it is the same for any number
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import struct
 import threading
 import traceback
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -273,3 +275,22 @@ class Calls:
         """The loader is closed: no thread of it waits for a function."""
         if self._keeper.pool is not None:
             self._keeper.pool.close()
+
+    def end(self) -> None:
+        """All of it, of a loader that was not closed."""
+        self.stop()
+        for core in self.cores:
+            core.close()
+        self.close()
+
+
+def of_loader(loader: Any, functions: list[Function], worker_type: Any, workers: int) -> Calls | None:
+    """Those who run the functions of its chains; None: there are none.  workers: as the C option has it."""
+    if not functions:
+        return None
+    from . import sets                          # which imports the loader's file
+    kind = sets.worker_type(worker_type)
+    count = 0 if workers == -1 else workers or min(len(os.sched_getaffinity(0)), 16)
+    made = Calls(functions, kind, count, sets.threads_of_loaders())
+    weakref.finalize(loader, made.end)
+    return made

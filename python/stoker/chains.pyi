@@ -75,6 +75,14 @@ class Chain:
         dtype: of every row: u8 i8 u16 i16 i32 u32 i64 f16 f32 f64; absent: any
         """
 
+    def raw(self,
+            dtype: str,
+            shape: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        """numbers as memory has them, without a header
+        dtype: of the numbers: u8 i8 u16 i16 i32 u32 i64 f16 bf16 f32 f64
+        shape: of every row, so that they stack; the first side may be -1; absent: (-1)
+        """
+
     def vocab(self,
             file: str) -> Chain:
         """a text label as its line's number in a file, i64

@@ -66,6 +66,7 @@ class _Epoch(_stoker.Giver):
         self._epoch = epoch
         self._over = False
 
+    @seeing.profiled
     def _make(self) -> tuple[Batch | tuple[Any, ...], Any, tuple[int, int]]:
         if self._loader._running is not self:
             if self._over:
@@ -250,9 +251,7 @@ class Loader:
                 stratify=stratify, lengths=lengths, mix=data if isinstance(data, Mix) else None, shuffle=options["shuffle"])
             found = list(dict.fromkeys(name for core in cores for name in core.fields()))
             self._made_of = _options.outputs(fields, found, collate, cores[0].kind()), options, exclude
-            self._calls = _functions_of(functions, worker_type, options["num_workers"])
-            if self._calls is not None:
-                weakref.finalize(self, _end_calls, self._calls)
+            self._calls = _calls.of_loader(self, functions, worker_type, options["num_workers"])
             self._core = self._open(*self._made_of, ahead=ahead)
             _options.check_torch(options["device"])
             self._pins = note_stream if options["pin_memory"] and torch_or_none() is not None else None
@@ -278,6 +277,7 @@ class Loader:
         self._ledger: bytes | None = None
         self._seen: dict[str, Any] | None = None    # when diagnose() was called last
         self._server: seeing.Server | None = None
+        self._trace: seeing.Trace | None = None
         _open_loaders.add(self)
         prepare()                               # here and not within the first next()
         self._ahead = _batch_ops.Ahead(self._core, self._functions, cores, self._numbered) if ahead else None
@@ -659,6 +659,18 @@ class Loader:
         self._server = self._server or seeing.Server(self.metrics, host, _options.whole("port", port, 0, 65535))
         return self._server.address
 
+    def trace(self, path: str | os.PathLike[Any], spans: int = 65536) -> seeing.Trace:
+        """Note from now on what every worker does and when the loop is in next(), the last `spans` stages of each (24
+        bytes a span); written to `path` by close() of the answer, by leaving its `with`, or when the loader is closed:
+
+            with loader.trace("trace.json"):    # open it in ui.perfetto.dev
+                train_some_steps()
+        """
+        if self._trace is not None:
+            self._trace.close()
+        self._trace = seeing.Trace(self._core, path, _options.whole("spans", spans, 16, 1 << 24))
+        return self._trace
+
     def monitor(self) -> str:
         """Let `stoker top` look at all loaders of this process, over a socket that only this user can open; its path.
         STOKER_MONITOR=1 in the environment does it when a loader is made."""
@@ -674,6 +686,14 @@ class Loader:
 
     def close(self) -> None:
         """Stop and free.  Batches and tensors that you hold stay good.  Twice is once."""
+        trace, self._trace = self._trace, None
+        try:
+            if trace is not None:
+                trace.close()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
         if self._calls is not None:
             self._calls.stop()
         self._core.close()
@@ -694,24 +714,6 @@ class Loader:
     def __reduce__(self):
         raise StokerError("a Loader does not pickle: its threads live in this process; make one "
                           "there, or use stoker.open(...), which does", "ENOTSUP")
-
-
-def _functions_of(functions: list[_calls.Function], worker_type: Any, workers: int) -> _calls.Calls | None:
-    """Those who run the functions of chains; None: there are none.  workers: as the C option has it."""
-    if not functions:
-        return None
-    from . import sets                          # which imports this file
-    kind = sets.worker_type(worker_type)
-    count = 0 if workers == -1 else workers or min(len(os.sched_getaffinity(0)), 16)
-    threads = any(not isinstance(x, sets.SetLoader) for x in list(_open_loaders))
-    return _calls.Calls(functions, kind, count, threads)
-
-
-def _end_calls(calls: _calls.Calls) -> None:
-    calls.stop()
-    for core in calls.cores:
-        core.close()
-    calls.close()
 
 
 _seen = inspect.signature(Loader.__init__)

@@ -23,6 +23,12 @@ static const stk_arg from_args[] = { { "names", STK_ARG_NAMES, NULL, "fields to 
                                        "what a sample that has none of them has instead" },
                                      { 0 } };
 
+static const stk_arg columns_args[] = {
+    { "names", STK_ARG_NAMES, NULL, "columns of numbers, or patterns: 'x*'" },
+    { "default", STK_ARG_FLOAT, "", "what stands for a null" },
+    { 0 }
+};
+
 /* The default as the text that a field would have. */
 static int plan_default(stk_chain *c, const stk_args *args, stk_error *err)
 {
@@ -70,6 +76,15 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
     return rc;
 }
 
+static int plan_columns(stk_chain *c, const stk_chain_head *head, const stk_call *call, stk_error *err)
+{
+    if (!head->type)
+        return stk_fail(err, STK_EINVAL, "columns() takes columns of a table (Parquet, Arrow) together");
+    STK_TRY(stk_args_check(&c->columns, call, columns_args, err));
+    stk_chain_print_call(c, "columns", 0, c->columns, NULL);
+    return 0;
+}
+
 int stk_chain_unknown(const stk_registry *r, const char *name, stk_error *err)
 {
     const char *near = stk_chain_other_name(r, name);
@@ -106,6 +121,18 @@ static int note_codec(stk_chain *c, const stk_step *s, stk_error *err)
     return 0;
 }
 
+/* ints(shape=...) of a column of lists: rows have that shape. */
+static int shape_stored(stk_chain *c, const stk_spec *spec, stk_error *err)
+{
+    stk_field_type t = c->stored->type;
+
+    if (t.ndim != 1)
+        return stk_fail(err, STK_EINVAL, "shape= is for lists, and the field %s is none", t.name);
+    t.ndim = spec->ndim;
+    memcpy(t.shape, spec->shape, sizeof t.shape);
+    return stk_stored_begin(c->stored, &t, &c->spec, err);
+}
+
 /* int, float, ints and floats of a field that has a type say which type is wanted. */
 static int plan_number(stk_chain *c, const stk_call *call, const stk_codec *codec, stk_error *err)
 {
@@ -124,6 +151,8 @@ static int plan_number(stk_chain *c, const stk_call *call, const stk_codec *code
         rc = stk_fail_nomem(err, codec->state_size);
     if (rc == 0)
         rc = codec->plan(state, args, &spec, err);
+    if (rc == 0 && stk_args_has(args, "shape"))
+        rc = shape_stored(c, &spec, err);
     if (rc == 0 && spec.ndim != c->spec.ndim)
         rc = stk_fail(err, STK_EINVAL, "%s is of %u dimensions, and the field %s of %u", call->name,
                       spec.ndim, c->stored->type.name, c->spec.ndim);
@@ -355,6 +384,12 @@ static int plan_head(stk_chain *c, const stk_chain_head *head, stk_error *err)
     if (!head->type)
         return 0;
     STK_TRY(head->type(head->cookie, c, &type, err));
+    if (c->columns) {
+        c->from[0] = stk_strdup(type.name);
+        c->n_from = c->from[0] != NULL;
+        if (!c->from[0])
+            return stk_fail_nomem(err, strlen(type.name));
+    }
     if (!type.dtype)
         return 0;
     *s = (stk_step){ .codec = &stk_codec_stored, .state = STK_NEW(stk_stored) };
@@ -386,6 +421,9 @@ static int plan_begin(stk_chain *c, const stk_chain_head *head, const char *name
         STK_TRY(plan_from(c, first, err));
         if (c->spec.array && c->fallback)
             return stk_fail(err, STK_EINVAL, "from(): every row of an array is there: no default");
+    } else if (!strcmp(first->name, "columns")) {
+        c->from_given = 1;
+        STK_TRY(plan_columns(c, head, first, err));
     } else {
         c->from[0] = stk_strdup(name);
         c->n_from = c->from[0] != NULL;
@@ -407,9 +445,9 @@ static int plan_chain(stk_chain *c, const stk_chain_head *head, const char *name
     if (rc == 0)
         rc = plan_begin(c, head, name, &e->call[0], err);
     for (uint32_t i = (uint32_t)c->from_given; rc == 0 && i < e->n_calls; i++) {
-        if (!strcmp(e->call[i].name, "from"))
-            rc = stk_fail(err, STK_EINVAL, "output %s: from() stands at the beginning of a chain",
-                          name);
+        if (!strcmp(e->call[i].name, "from") || !strcmp(e->call[i].name, "columns"))
+            rc = stk_fail(err, STK_EINVAL, "output %s: %s() stands at the beginning of a chain", name,
+                          e->call[i].name);
         else
             rc = plan_step(c, &e->call[i], (uint8_t)i, err);
     }
@@ -466,6 +504,7 @@ void stk_chain_fini(stk_chain *c)
 {
     for (uint32_t i = 0; i < c->n_from; i++)
         stk_free(c->from[i]);
+    stk_args_close(&c->columns);
     stk_free(c->fallback);
     stk_free(c->fallback_row);
     for (uint32_t i = 0; i < c->n_steps; i++) {

@@ -46,6 +46,7 @@ typedef struct stk_chain {
     char *from[STK_MAX_FROM]; /* the first of these that a sample has */
     uint32_t n_from;
     int from_given; /* in the chain; else it is the output's name */
+    stk_args *columns; /* columns(): its names; from[0] is then what they are called together */
     char *fallback; /* stands in where a sample has none of them; NULL: it is bad then */
     uint32_t n_steps;
     stk_step step[STK_MAX_STEPS];

@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array/arrays_open.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/registry.h"
 #include "data/shard_data.h"
 #include "dataset/indexer.h"
+#include "dataset/kinds.h"
 #include "base/jobs.h"
 #include "source/folder.h"
 
@@ -361,7 +361,7 @@ static int format_by_probe(stk_indexer *x, uint64_t size, stk_error *err)
         }
     }
     if (rc == 0 && !x->format)
-        rc = stk_arrays_meant(&name, 1, &(stk_dataset_options){ 0 })
+        rc = stk_kind_meant(&name, 1, &(stk_dataset_options){ 0 })
                  ? stk_fail(err, STK_ENOTSUP,
                             "token files and arrays need no index: open them as they are")
                  : stk_fail(err, STK_ECORRUPT,

@@ -16,7 +16,7 @@
 #include "base/lock.h"
 #include "base/opts.h"
 #include "base/registry.h"
-#include "table/parquet_data.h"
+#include "dataset/kinds.h"
 #include "tools/check_model.h"
 #include "codec/jpeg_seek.h"
 #include "base/jobs.h"
@@ -372,7 +372,9 @@ static int names_all(check *c, const char *const *urls, size_t n, stk_error *err
 
 static int is_table(const check *c, const char *const *urls, size_t n)
 {
-    return !c->o.format && stk_parquet_meant(urls, n, NULL);
+    const stk_data_kind *kind = stk_kind_meant(urls, n, &(stk_dataset_options){ .format = c->o.format });
+
+    return kind && kind->rows;
 }
 
 static int open_data(check *c, const char *const *urls, size_t n, stk_error *err)
