@@ -76,6 +76,7 @@ EXAMPLES = {
     "one_of": "from(jpg) | image | resize(256) | one_of(equalize(p=1), solarize(128, p=1) | invert(p=1))",
     "normalize": "from(jpg) | image | center_crop(224) | normalize(imagenet)",
     "to": "from(jpg) | image | center_crop(224) | to(f16, layout=channels_last)",
+    "call": "from(jpg) | image | resize(256) | call(mymodule.myfunction) | to(f32)",
     "one_hot": "from(cls) | int | one_hot(1000, smoothing=0.1)",
     "multi_hot": "from(json) | json(tags) | ints | multi_hot(80)",
     "truncate": "from(npy) | npy | truncate(512)",

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from . import _join, _options, _stoker
+from . import _calls, _join, _options, _stoker
 from . import store as _store
 from .batch import from_parts
-from .errors import MissingKeyError, invalid, printable, shown
+from .errors import MissingKeyError, StokerError, invalid, printable, shown
 from .store import Store
 
 if TYPE_CHECKING:
@@ -36,15 +36,21 @@ class _Decoder:
         self.pid = os.getpid()
         self.data = (core,)
         self.lock = threading.Lock()
+        fields, functions = _calls.plan(fields)
+        self.calls = _calls.Calls(functions, "thread", 0, False) if functions else None
         self.loader = _stoker.Loader(
             self.data, _options.outputs(fields, core.fields(), kind=core.kind()),
-            _options.words({"num_workers": -1, "prefetch": 1}))
+            _options.words({"num_workers": -1, "prefetch": 1}), calls=self.calls.core if self.calls else None)
         self.samples = self.loader.sizes()[1]
 
     def sample(self, epoch: int, i: int) -> dict[str, Any]:
         with self.lock:
             self.loader.resume(epoch, i)
-            parts = self.loader.next(epoch)
+            try:
+                parts = self.loader.next(epoch)
+            except StokerError as e:
+                error, cause = self.calls.explained(e) if self.calls is not None else (e, e.__cause__)
+                raise error from cause
         assert parts is not None                # position i is there
         batch = from_parts(parts, self.data, bool(self.data[0].kind()))
         keys = batch.sample_keys or [str(i)]
