@@ -36,14 +36,15 @@ static int by_id(const void *a, const void *b)
 
 static int takes_part(const stk_pack_run *p, uint64_t id, const choice *c)
 {
-    stk_bytes key = { 0 };
+    char number[STK_PACK_KEY];
+    stk_bytes key;
     double unit;
 
     if (c->out.n && stk_exclude_rank(&c->out, id) == UINT64_MAX)
         return 0;
     if (c->in && !bsearch(&id, c->in, c->n_in, sizeof id, by_id))
         return 0;
-    key.data = (const uint8_t *)stk_dataset_key(p->ds, id, &key.len);
+    key = stk_pack_key(p, id, number);
     if (p->o.fraction > 0 && key_unit(key, SALT_FRACTION) >= p->o.fraction)
         return 0;
     if (p->o.keep_to <= 0)
