@@ -74,7 +74,7 @@ class Dataset:
     def __init__(self, urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,
                  classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
                  dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
-                 store: Store | None = None, where: str | None = None) -> None:
+                 store: Store | None = None, salvage: bool = False, where: str | None = None) -> None:
         found = _options.url_bytes(urls)
         if found is None and not isinstance(urls, Mapping):
             invalid(f"a data set is opened by a path, a pattern or a list of them, or a dict of arrays, "
@@ -89,6 +89,7 @@ class Dataset:
             invalid(f'reindex must be "auto" or None, not {shown(reindex)}')
         self._reindex = reindex
         self._store = store
+        self._salvage = _options.flag("salvage", salvage)
         if found is None:
             if classes is not None or columns is not None or dtype is not None or shape is not None:
                 invalid("classes=, columns=, dtype= and shape= don't go with a dict of arrays")
@@ -96,7 +97,7 @@ class Dataset:
         else:
             self._core = _stoker.Dataset(found, self._fixed or [], self._wanted, self._jpeg,
                                          *_join.raw(dtype, shape), reindex=reindex == "auto",
-                                         store=_store.core(store))
+                                         store=_store.core(store), salvage=self._salvage)
         self._where = where
         self._ids = None if where is None else _satisfying(self._core, where)
         self._types: list[tuple[str, str, int]] | None = None
@@ -261,7 +262,7 @@ class Dataset:
 
     def __reduce__(self):
         return Dataset, (self._urls, self._fields, self._fixed, self._wanted or None, self._jpeg,
-                         *self._raw, self._reindex, self._store, self._where), {"_epoch": self._epoch}
+                         *self._raw, self._reindex, self._store, self._salvage, self._where), {"_epoch": self._epoch}
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
@@ -271,7 +272,7 @@ class Dataset:
 def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: A001
          classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
          dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
-         store: Store | None = None, where: str | None = None) -> Dataset:
+         store: Store | None = None, salvage: bool = False, where: str | None = None) -> Dataset:
     """Open shards for access by number (ds[7]), by key (ds["n01440764_36"]) or by slice (ds[:3]); they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
@@ -296,9 +297,12 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
     where: only samples that satisfy a condition on columns, as SQL writes it ("width >= 300 AND label IN (1, 2)");
         they are numbered 0, 1, ..., also for len() and column(); a loader over the data set takes these (docs/tables.md)
 
+    salvage: of a shard that is torn take the samples before the tear, and log where it is; False: it is an error.
+        The index then stays in memory
+
     jpeg: keep seek points of JPEGs beside the index, so that a loader decodes a crop without what lies
         before it; those that are missing are made now, once (docs/jpeg.md)
 
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
-    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, where)
+    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, salvage, where)
