@@ -107,6 +107,8 @@ int stk_segment_plan(stk_chain *c, stk_step *s, const stk_call *call, uint8_t nu
     rc = stk_args_check(&args, call, op->args, err);
     if (rc == 0) {
         s->state = stk_zalloc(1, op->state_size);
+        if (s->state && op->cookie)
+            memcpy(s->state, &op->cookie, sizeof op->cookie);
         rc = s->state ? op->plan(s->state, args, &c->spec, err) : stk_fail_nomem(err, 64);
     }
     if (rc == 0) {
