@@ -136,7 +136,7 @@ void stk_segment_fini(stk_step *s)
 
 /* ---- one picture ---- */
 
-static int is_identity(const stk_view *v)
+int stk_view_is_identity(const stk_view *v)
 {
     return !v->clip.x && !v->clip.y && v->clip.w == v->src_w && v->clip.h == v->src_h &&
            v->res_w == v->src_w && v->res_h == v->src_h && !v->vis_x && !v->vis_y &&
@@ -229,7 +229,7 @@ int stk_segments_run(const stk_chain *c, const stk_kern *kern, const stk_draws *
 
     for (uint32_t k = 0; k < d->n_views; k++) {
         uint32_t from = d->from[k], to = k + 1 < d->n_views ? d->from[k + 1] : in_row;
-        int stays = t.data && is_identity(&d->view[k]);
+        int stays = t.data && stk_view_is_identity(&d->view[k]);
 
         if (k + 1 == d->n_views && from == to && !stays) {
             stk_sample_job last = *job; /* nothing comes between it and the row */
