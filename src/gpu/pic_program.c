@@ -22,6 +22,8 @@ static_assert(sizeof(stk_pic_step) % 8 == 0 && sizeof(stk_action) % 8 == 0, "act
 
 int stk_pic_program_can(const stk_chain *c)
 {
+    if (c->n_calls)
+        return 0;
     for (uint32_t i = 0; i < c->n_all; i++)
         if (c->all[i]->op->can & STK_OP_ACT && !(c->all[i]->op->can & STK_OP_GPU))
             return 0;

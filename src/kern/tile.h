@@ -23,12 +23,18 @@ typedef struct stk_figures_of { /* of a whole picture */
     uint32_t count[3][256];     /* pixels of each value */
 } stk_figures_of;
 
+typedef struct stk_quantizers { /* of a block, row by row */
+    int32_t q[64];              /* 1..255 */
+    uint32_t inverse[64];       /* of stk_quantized_by() */
+} stk_quantizers;
+
 typedef struct stk_tile_kern { /* n pixels in place, unless it is said otherwise */
     void (*linear)(uint32_t *px, size_t n, float mul, float add);
     void (*flip)(uint32_t *px, size_t n, uint32_t mask); /* exclusive or */
     void (*keep)(uint32_t *px, size_t n, uint32_t mask); /* and */
     void (*solarize)(uint32_t *px, size_t n, uint32_t from);
     void (*table)(uint32_t *px, size_t n, const stk_tables *t);
+    int table_is_quick; /* ... also than `linear` */
     void (*saturation)(uint32_t *px, size_t n, float mul);
     void (*hue)(uint32_t *px, size_t n, int32_t turn);
     void (*hsv)(uint32_t *px, size_t n, const stk_action *a);
@@ -46,10 +52,18 @@ typedef struct stk_tile_kern { /* n pixels in place, unless it is said otherwise
                       uint32_t half);
     /* n pixels from three rows, of which src[1] is the middle one; one more on each side is read */
     void (*sharpen)(uint32_t *dst, const uint32_t *const src[3], size_t n, float away);
+    /* JPEG (tile_jpeg_body.h): n pixels to Y, Cb, Cr; two rows of 2 n values to one of n; `width` by 8
+     * values in place, width a multiple of 8; rows of n > 2 values, the nearer first, to one of 2 n; n
+     * pixels back */
+    void (*jpeg_ycc)(uint8_t *const out[3], const uint32_t *px, size_t n);
+    void (*jpeg_half)(uint8_t *dst, const uint8_t *a, const uint8_t *b, size_t n);
+    void (*jpeg_loss)(uint8_t *px, size_t width, const stk_quantizers *q);
+    void (*jpeg_grow)(uint8_t *dst, const uint8_t *a, const uint8_t *b, size_t n);
+    void (*jpeg_rgb)(uint32_t *px, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, size_t n);
 } stk_tile_kern;
 
-extern const stk_tile_kern stk_tile_c, stk_tile_avx2, stk_tile_avx512; /* where STK_HAVE_AVX2 */
-const stk_tile_kern *stk_tile_kern_of(stk_cpu level);
+extern const stk_tile_kern stk_tile_c, stk_tile_avx2, stk_tile_avx512,
+    stk_tile_vbmi; /* where STK_HAVE_AVX2 */
 
 typedef struct stk_tile_room { /* memory of one picture, for actions that see many pixels at a time */
     stk_scratch *scratch;

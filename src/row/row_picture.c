@@ -202,15 +202,16 @@ static int sample_as(stk_row *x, const stk_picture_way *way, stk_draws *d, const
                                        : way->sample(x, d, job, err);
 }
 
-static int sample(stk_row *x, const stk_picture_way *way, stk_draws *d, const stk_pixels *pixels,
+static int sample(stk_row *x, const stk_picture_way *way, stk_draws *d, stk_pixels *pixels,
                   stk_error *err)
 {
     const stk_spec *spec = &stk_row_chain(x)->spec;
-    stk_sample_job job = { .view = stk_draws_last(d),
-                           .pixels = pixels,
-                           .dtype = spec->dtype,
-                           .layout = spec->layout };
+    stk_sample_job job = { .pixels = pixels, .dtype = spec->dtype, .layout = spec->layout };
+    int rc = way->between ? way->between(x, d, pixels, err) : 0;
 
+    if (rc)
+        return rc < 0 ? rc : 0;
+    job.view = stk_draws_last(d);
     memcpy(job.mul, spec->mul, sizeof job.mul);
     memcpy(job.add, spec->add, sizeof job.add);
     STK_TRY(way->place(x, &job, err));
