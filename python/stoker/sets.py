@@ -79,6 +79,8 @@ def is_pure(dataset: Any) -> bool:
 class _Counted:
     """What the checks of select and weights look at."""
 
+    _ids = None                                 # all samples take part: there is no where=
+
     def __init__(self, n: int) -> None:
         self._n = n
         self._core = self
