@@ -94,6 +94,8 @@ missing() {
         echo "libcurl4-openssl-dev|remote data: http, s3, gs, hf"
     if [ $with_tests = 1 ] && [ "${SERVICES:-1}" != 0 ]; then
         { have swift-proxy-server && have memcached; } || echo "swift-proxy|tests against a real S3 server"
+        have chromium || ! grep -q '^ID=debian' /etc/os-release || # Ubuntu's is a stub that fetches a snap
+            echo "chromium|tests of pages in a browser"
         have nginx || [ -x /usr/sbin/nginx ] || echo "nginx-light|tests against a web server with TLS"
     fi
     has_header brotli/decode.h || echo "libbrotli-dev|Parquet pages packed with brotli"

@@ -13,12 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "array/arrays_open.h"
 #include "base/opts.h"
 #include "fetch/request.h"
 #include "dataset/indexer.h"
+#include "dataset/kinds.h"
 #include "dataset/seek_build.h"
-#include "table/parquet_data.h"
 
 /* ---- open ---- */
 
@@ -116,6 +115,7 @@ static int open_shards(stk_dataset **out, const char *const *urls, size_t n,
                       .progress_cookie = o->progress_cookie,
                       .classes_fixed = o->n_classes > 0,
                       .grow = o->reindex == STK_YES,
+                      .salvage = o->salvage == STK_YES,
                       .names = { .store = o->store } };
     int rc = stk_indexer_open(&x, urls, n, err);
 
@@ -125,29 +125,17 @@ static int open_shards(stk_dataset **out, const char *const *urls, size_t n,
     return rc;
 }
 
-/* The kinds of data, in the order in which they are asked whether they are meant. */
-static const struct kind {
-    int (*meant)(const char *const *urls, size_t n, const stk_dataset_options *o);
-    int (*open)(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o,
-                stk_error *err);
-} kinds[] = {
-    { stk_arrays_meant, stk_arrays_open },
-    { stk_parquet_meant, stk_parquet_open },
-};
-
 int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
                      const stk_dataset_options *opt, stk_error *err)
 {
-    const struct kind *kind = kinds, *end = kinds + sizeof kinds / sizeof *kinds;
+    const stk_data_kind *kind;
     stk_dataset_options o;
     int rc;
 
     *out = NULL;
     stk_options_take(&o, sizeof o, opt);
-    while (kind < end && (o.format || !kind->meant(urls, n, &o)))
-        kind++;
-    rc = kind < end ? kind->open(out, urls, n, &o, err)
-                    : open_shards(out, urls, n, &o, err); /* a format is one of shards */
+    kind = stk_kind_meant(urls, n, &o);
+    rc = (kind ? kind->open : open_shards)(out, urls, n, &o, err);
     if (rc == 0)
         (*out)->store = stk_store_ref(o.store);
     return rc;
@@ -472,18 +460,22 @@ static int report_give(stk_index_report *out, stk_index_report *r, stk_error *er
     return 0;
 }
 
-static int report_take(stk_index_report *out, const stk_parquet *p, stk_error *err)
+static int report_take(stk_index_report *out, const stk_dataset *ds, stk_error *err)
 {
-    stk_index_report r = { .shards = p->names.n,
-                           .samples = p->rows,
-                           .fields = p->n_fields,
-                           .index_bytes = p->points_bytes,
-                           .built = p->points_built };
+    stk_index_report r = { .shards = stk_dataset_shards(ds),
+                           .samples = stk_dataset_len(ds),
+                           .index_bytes = ds->index_bytes,
+                           .built = ds->index_built };
+    stk_shard_info s;
 
-    for (uint64_t i = 0; i < p->names.n; i++)
-        r.data_bytes += p->shard[i].size;
-    if (strlen(p->base.index_path) < sizeof r.path)
-        memcpy(r.path, p->base.index_path, strlen(p->base.index_path));
+    while (stk_dataset_field(ds, r.fields))
+        r.fields++;
+    for (uint64_t i = 0; i < r.shards; i++) {
+        STK_TRY(ds->ops->shard(ds, i, &s, err));
+        r.data_bytes += s.size;
+    }
+    if (strlen(ds->index_path) < sizeof r.path)
+        memcpy(r.path, ds->index_path, strlen(ds->index_path));
     return report_give(out, &r, err);
 }
 
@@ -514,27 +506,28 @@ static int report_fill(const stk_indexer *x, const stk_seek_build *jpegs, stk_in
     return report_give(out, &r, err);
 }
 
-/* Row seek points of tables; `again`: also where there are some. */
-static int index_tables(const char *const *urls, size_t n, const stk_index_options *o,
-                        stk_index_report *out, stk_error *err)
+/* Of a table, opening makes what its index has (row seek points). */
+static int index_table(const stk_data_kind *kind, const char *const *urls, size_t n,
+                       const stk_index_options *o, stk_index_report *out, stk_error *err)
 {
     stk_dataset_options d = { .size = sizeof d,
                               .num_workers = o->num_workers,
                               .cache_dir = o->cache_dir,
+                              .store = o->store,
                               .log = o->log,
                               .log_cookie = o->log_cookie,
                               .progress = o->progress,
                               .progress_cookie = o->progress_cookie };
     stk_dataset *ds = NULL;
-    int rc = stk_parquet_open(&ds, urls, n, &d, err);
+    int rc = kind->open(&ds, urls, n, &d, err);
 
-    if (rc == 0 && o->force == STK_YES && !stk_parquet_of(ds)->points_built) {
+    if (rc == 0 && o->force == STK_YES && ds->index_path[0] && !ds->index_built) {
         unlink(ds->index_path);
         stk_dataset_unref(&ds);
-        rc = stk_parquet_open(&ds, urls, n, &d, err);
+        rc = kind->open(&ds, urls, n, &d, err);
     }
     if (rc == 0 && out)
-        rc = report_take(out, stk_parquet_of(ds), err);
+        rc = report_take(out, ds, err);
     stk_dataset_unref(&ds);
     return rc;
 }
@@ -545,11 +538,13 @@ int stk_index_build(const char *const *urls, size_t n, const stk_index_options *
     stk_index_options o;
     stk_indexer x = { 0 };
     stk_seek_build jpegs = { 0 };
+    const stk_data_kind *kind;
     int rc;
 
     stk_options_take(&o, sizeof o, opt);
-    if (!o.format && stk_parquet_meant(urls, n, NULL))
-        return index_tables(urls, n, &o, report, err);
+    kind = stk_kind_meant(urls, n, &(stk_dataset_options){ .format = o.format });
+    if (kind && kind->rows)
+        return index_table(kind, urls, n, &o, report, err);
     x.cache_dir = o.cache_dir;
     x.format_name = o.format;
     x.columns = o.columns;

@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array/arrays_open.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/registry.h"
 #include "data/shard_data.h"
 #include "dataset/indexer.h"
+#include "dataset/kinds.h"
 #include "base/jobs.h"
 #include "source/folder.h"
 
@@ -274,6 +274,7 @@ static int scan_file(build *b, uint64_t i, stk_file *f, stk_index_part *part, st
         info->mtime_ns = b->info[i].mtime_ns;
     }
     stk_index_part_progress(part, advance, &p);
+    stk_index_part_scan(part)->salvage = b->x->torn;
     rc = b->x->format->index(f, info->size, stk_index_part_scan(part), err);
     if (atomic_load_explicit(&b->stopped, memory_order_relaxed))
         return stk_fail(err, STK_ECLOSED, "stopped by the caller");
@@ -361,7 +362,7 @@ static int format_by_probe(stk_indexer *x, uint64_t size, stk_error *err)
         }
     }
     if (rc == 0 && !x->format)
-        rc = stk_arrays_meant(&name, 1, &(stk_dataset_options){ 0 })
+        rc = stk_kind_meant(&name, 1, &(stk_dataset_options){ 0 })
                  ? stk_fail(err, STK_ENOTSUP,
                             "token files and arrays need no index: open them as they are")
                  : stk_fail(err, STK_ECORRUPT,

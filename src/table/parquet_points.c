@@ -329,7 +329,7 @@ static void save(build *b, const stk_index_home *home)
         stk_log_line(&b->p->base.log, STK_LOG_WARN,
                      "row seek points could not be written: they are made again next time");
     }
-    b->p->points_bytes = bytes ? len : 0;
+    b->p->base.index_bytes = bytes ? len : 0;
     stk_free(bytes);
 }
 
@@ -457,7 +457,7 @@ static int load(build *b, const char *index)
         return 0;
     }
     b->p->points_file = bytes;
-    b->p->points_bytes = len;
+    b->p->base.index_bytes = len;
     snprintf(b->p->base.index_path, sizeof b->p->base.index_path, "%s", path);
     return 1;
 }
@@ -475,7 +475,7 @@ int stk_parquet_points(stk_parquet *p, const stk_dataset_options *o, stk_error *
                      "making row seek points of %" PRIu64 " column chunks, %" PRIu64 " MB", b.n,
                      b.total / 1000000);
         rc = stk_jobs_watch(o->num_workers, b.n, make_one, tick, &b, err);
-        p->points_built = rc == 0;
+        p->base.index_built = rc == 0;
         if (rc == 0)
             save(&b, &home);
     }

@@ -2,10 +2,13 @@
 /* pack_model.h - one run of stk_pack(), shared by its files.
  *
  *     pack_select.c   which samples take part
+ *     pack_alike.c    of these, those that are like no earlier one
+ *     pack_balance.c  of these, as many of each class
  *     pack_plan.c     which shard each goes to, and the fingerprint of all that
  *     pack_target.c   what is there already
  *     pack_copy.c     shards of samples as they are
  *     pack_fields.c   shards of samples that chains make
+ *     pack_values.c   rows of tables as members
  *     pack.c          the whole */
 #ifndef STOKER_PACK_MODEL_H
 #define STOKER_PACK_MODEL_H
@@ -27,6 +30,7 @@ typedef struct stk_pack_run {
     stk_shard_pattern pattern;
     uint64_t *id;   /* of the samples that take part; NULL: all */
     uint64_t count; /* how many */
+    stk_pack_dropped dropped;
     uint64_t *again; /* only_failed: ids */
     stk_perm perm;
     uint64_t *first; /* positions: shard i has first[i] .. first[i + 1] - 1 */
@@ -39,7 +43,19 @@ typedef struct stk_pack_run {
     _Atomic int stopped;
     stk_mutex lock;
     uint64_t told_ns; /* lock */
+    /* Tables: by field what members are called, and what values are; NULL: shards with an index. */
+    char **name;
+    stk_field_type *type;
 } stk_pack_run;
+
+#define STK_PACK_KEY 24 /* bytes of a number as a key */
+/* A sample's key; of rows of tables their number, in `text`. */
+stk_bytes stk_pack_key(const stk_pack_run *p, uint64_t id, char text[STK_PACK_KEY]);
+int stk_pack_names(stk_pack_run *p, stk_error *err); /* fills name and type */
+void stk_pack_names_fini(stk_pack_run *p);
+/* Tables: what a value's member is called (the run's, or constant), and its bytes, appended. */
+const char *stk_pack_member(const stk_pack_run *p, uint32_t field, stk_bytes in);
+int stk_pack_value(const stk_pack_run *p, uint32_t field, stk_bytes in, stk_text *out, stk_error *err);
 
 /* The sample at a position of the plan. */
 static inline uint64_t stk_pack_at(const stk_pack_run *p, uint64_t position)
@@ -74,8 +90,12 @@ int stk_pack_publish(stk_pack_run *p, uint64_t i, stk_tar_writer *tar, const stk
                      stk_error *err);
 /* only_failed: `select` becomes what the target's list names, and shards get a name of their own. */
 int stk_pack_again(stk_pack_run *p, stk_error *err);
-/* Fills id and count. */
+/* Fills id, count and dropped.  Needs the pattern where samples are compared. */
 int stk_pack_select(stk_pack_run *p, stk_error *err);
+int stk_pack_drop_alike(stk_pack_run *p, stk_error *err); /* of id[] */
+int stk_pack_balance(stk_pack_run *p, stk_error *err);    /* of id[] */
+/* Adds names, sizes and times of the source's shards to a hash. */
+int stk_pack_source_print(const stk_pack_run *p, uint64_t *hash, stk_error *err);
 /* This run writes shard i: all, or those of its part. */
 static inline int stk_pack_mine(const stk_pack_run *p, uint64_t i)
 {
