@@ -137,7 +137,15 @@ def test_sizes_are_torchvisions(shard, noise):
         assert got.shape[:2] == (max(int(picture.height * r), 1), max(int(picture.width * r), 1))
 
 
+def test_sizes_as_many_as_detr_has(shard, noise):
+    sizes = tuple(range(16, 27))
+    seen = {min(got.shape[:2]) for seed in range(3) for got, p in zip(rows(shard, f"random_shortest_size({sizes})", seed=seed), noise, strict=True)
+            if min(p.size) > 8}
+    assert len(seen) >= 6 and seen <= {s + off for s in sizes for off in (-1, 0)}
+
+
 @pytest.mark.parametrize(("chain", "says"), [
+    ("zoom_out((0.5, 2))", "zoom_out: side_range is"), ("zoom_out(p=nan)", "zoom_out: `p` must be a number"),
     ("resize(9, interpolation=cubic)", "resize: interpolation is nearest, bilinear, bicubic or lanczos, not cubic"),
     ("resize(9, interpolation=lanczos, antialias=false)", "lanczos has no antialias=false"),
     ("pad((1, 2, 3))", "pad: padding is one number"), ("pad(-1)", "pad: padding of -1 pixels is not in 0..65535"),

@@ -142,7 +142,8 @@ typedef struct stk_plan_rows { /* made last, from all the others */
     const stk_row_table *usual, *resident, *repair;
     stk_row_table *table;          /* the memory of all of them ... */
     const struct stk_row_ops **op; /* ... and of what they point to */
-    uint32_t *order; /* of outputs, where some follow others; or NULL */
+    uint32_t *order; /* of outputs, where some follow others or share a decode; or NULL */
+    uint32_t *share; /* by output: the first of those that decode the same picture; or NULL */
     const stk_kern *kern;
     uint32_t *measured; /* lengths are stored here in place of rows; NULL: rows are made */
     stk_learn **learn;  /* by data set; NULL: nothing to learn there, or nowhere */

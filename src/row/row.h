@@ -38,6 +38,15 @@ typedef struct stk_counters {
     _Alignas(64) _Atomic uint32_t times[STK_STAGES][STK_TIMES]; /* how many took 2^k ticks */
 } stk_counters;
 
+/* A picture that several outputs of a row read (plan.rows.share): the first of them decodes what any of
+ * them sees, the others come right after it. */
+typedef struct stk_shared_picture {
+    int ready;
+    uint32_t first;   /* the output that decoded it */
+    stk_pixels pixels; /* in scratch */
+    unsigned mark;     /* ... of which this much is theirs */
+} stk_shared_picture;
+
 typedef struct stk_maker { /* what a worker makes rows with */
     stk_counters count;
     _Atomic(stk_spans *) spans; /* its laps are noted there; NULL: no one asked for a trace */
@@ -54,6 +63,7 @@ typedef struct stk_maker { /* what a worker makes rows with */
     int (*wait_room)(struct stk_maker *m, uint64_t ticket, size_t room, stk_error *err);
     stk_row_docs docs; /* of the row in hand, where it is packed again */
     stk_bytes next;    /* rows of arrays: what is left to prefetch of the next row */
+    stk_shared_picture shared;
     stk_decoders decoders;
 } stk_maker;
 
@@ -186,6 +196,7 @@ int stk_row_no_room(const stk_row *x, size_t len, stk_error *err);
 
 extern const stk_row_ops stk_row_picture;    /* row_picture.c */
 extern const stk_row_ops stk_row_tile;       /* row_tile.c: its chain changes pixels */
+extern const stk_row_ops stk_row_shared;     /* of several outputs that read one picture */
 extern const stk_row_ops stk_row_gpu;        /* row_gpu.c: decoded by the GPU where it can */
 extern const stk_row_ops stk_row_gpu_cached; /* ... which keeps them */
 extern const stk_row_ops stk_row_gpu_pixels; /* decoded here, finished there */
