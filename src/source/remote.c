@@ -163,6 +163,8 @@ static int remote_fill(stk_file *file, stk_error *err)
     stk_cache_object *o;
     stk_file_info info;
 
+    if (!f->url) /* there is no cache */
+        return STK_END;
     STK_TRY(remote_ready(file, 1, &info, err));
     o = atomic_load_explicit(&f->cached, memory_order_acquire);
     if (!o)
