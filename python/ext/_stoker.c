@@ -6,6 +6,7 @@
  * and the error factory are in the module's state, so that subinterpreters have their own. */
 #include "pystoker.h"
 
+#include <stoker/store.h>
 #include <string.h>
 
 #include <stoker/own_op.h>
@@ -235,6 +236,7 @@ static int module_exec(PyObject *m)
         PyErr_NoMemory();
         return -1;
     }
+    stk_store_log(log_line, st->log);
     if (add_type(m, &tensor_spec, &st->tensor) < 0 ||
         add_type(m, &dataset_spec, &st->dataset) < 0 ||
         add_type(m, &loader_spec, &st->loader) < 0 || add_type(m, &writer_spec, &st->writer) < 0 ||
