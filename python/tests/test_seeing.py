@@ -86,6 +86,7 @@ def test_thresholds_stand_beside_figures():
     assert got["cache hits"] == (90, "at least 95", False)
     assert got["GPU"] == (30, "at least 80", False)
     assert got["GPU memory"] == (70, "at least 60", True)
+    assert got["epoch time"] == (250, "at most 105", False)        # 4 s of 10 are steps
     assert "!!  batch wait" in d.table()
 
 
