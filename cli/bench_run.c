@@ -22,6 +22,7 @@ static const char image_chain[] =
 typedef struct bench {
     const cli_args *args;
     stk_dataset *data;
+    uint64_t *id; /* --where: samples that take part */
     stk_loader *loader;
     stk_output output[MAX_OUTPUTS];
     char *text[MAX_OUTPUTS]; /* what output[] points to and we own */
@@ -364,8 +365,26 @@ static int open_data(bench *b)
     return CLI_FAILED;
 }
 
+/* --where: which samples take part. */
+static int choose(bench *b, stk_loader_options *o)
+{
+    const char *where = cli_value(b->args, "where");
+    stk_error err;
+
+    if (!where)
+        return 0;
+    if (stk_dataset_where(b->data, where, &b->id, &o->n_select, &err) < 0)
+        return cli_failed(&err);
+    o->select = b->id;
+    if (o->n_select)
+        return 0;
+    cli_usage("no sample satisfies --where %.200s", where);
+    return CLI_FAILED;
+}
+
 static int free_and(bench *b, int rc)
 {
+    stk_dataset_where_free(&b->id);
     stk_dataset_unref(&b->data);
     for (uint32_t i = 0; i < b->n_text; i++)
         free(b->text[i]);
@@ -385,6 +404,8 @@ int bench_run(const bench_how *how, bench_result *out)
         rc = cli_loader_options(how->args, &o);
     if (rc == 0)
         rc = open_data(&b);
+    if (rc == 0)
+        rc = choose(&b, &o);
     if (rc == 0)
         rc = cli_value(how->args, "field") ? given_outputs(&b) : default_outputs(&b);
     if (rc == 0) {

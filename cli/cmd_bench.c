@@ -24,6 +24,7 @@ static const cli_option options[] = {
     { "field", "NAME=CHAIN", NULL,
       "an output of the batch; may be given several times (default: pictures with the usual "
       "augmentation and the label from cls, windows of token files, or every field as it is)" },
+    { "where", "CONDITION", NULL, "load only what satisfies it: 'width >= 256'" },
     { "batch-size", "N", "64", "samples in a batch" },
     { "epochs", "N", NULL, "stop after N epochs" },
     { "seconds", "S", "10", "stop after S seconds" },

@@ -239,7 +239,8 @@ static int module_exec(PyObject *m)
         add_type(m, &loader_spec, &st->loader) < 0 || add_type(m, &writer_spec, &st->writer) < 0 ||
         add_type(m, &transform_spec, &st->transform) < 0 ||
         add_type(m, &giver_spec, &st->giver) < 0 || add_type(m, &ring_spec, &st->ring) < 0 ||
-        add_type(m, &slot_spec, &st->slot) < 0 || add_type(m, &sampler_spec, &st->sampler) < 0)
+        add_type(m, &slot_spec, &st->slot) < 0 || add_type(m, &sampler_spec, &st->sampler) < 0 ||
+        add_type(m, &calls_spec, &st->calls) < 0)
         return -1;
     return PyModule_AddStringConstant(m, "__version__", stk_version());
 }
@@ -259,6 +260,7 @@ static int module_traverse(PyObject *m, visitproc visit, void *arg)
     Py_VISIT(st->ring);
     Py_VISIT(st->slot);
     Py_VISIT(st->sampler);
+    Py_VISIT(st->calls);
     Py_VISIT(st->make_error);
     Py_VISIT(st->emit);
     return 0;
@@ -279,6 +281,7 @@ static int module_clear(PyObject *m)
     Py_CLEAR(st->ring);
     Py_CLEAR(st->slot);
     Py_CLEAR(st->sampler);
+    Py_CLEAR(st->calls);
     Py_CLEAR(st->make_error);
     log_stop(st->log);
     Py_CLEAR(st->emit);

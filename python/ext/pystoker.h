@@ -15,7 +15,8 @@
 typedef struct log_bridge log_bridge;
 
 typedef struct module_state {
-    PyTypeObject *tensor, *dataset, *loader, *writer, *transform, *giver, *ring, *slot, *sampler;
+    PyTypeObject *tensor, *dataset, *loader, *writer, *transform, *giver, *ring, *slot, *sampler,
+        *calls;
     PyObject *make_error; /* stoker.errors.from_code */
     PyObject *emit;       /* stoker._log.emit */
     log_bridge *log;      /* cookie of log_line() */
@@ -28,7 +29,7 @@ typedef struct dataset_object {
 } dataset_object;
 
 extern PyType_Spec tensor_spec, dataset_spec, loader_spec, writer_spec, transform_spec,
-    giver_spec, ring_spec, slot_spec, sampler_spec;
+    giver_spec, ring_spec, slot_spec, sampler_spec, calls_spec;
 
 module_state *state_of(PyObject *self); /* of an object of our types */
 

@@ -85,6 +85,7 @@ class Target:
         self.force = force
         self.home = os.path.join(self.folder, ".stoker")
         self.note = os.path.join(self.home, base + ".map")
+        self.aside = f"map.{base}."
         self.failed = os.path.join(self.home, base + ".failed")
 
     def path(self, i: int) -> str:
@@ -190,23 +191,18 @@ def _write(target: Target, plan: str, done: dict[int, dict[str, Any]], job: tupl
 
 @contextlib.contextmanager
 def _aside(target: Target) -> Iterator[str]:
-    """A hidden folder on the target's disk, locked while it is used; those of the dead go."""
+    """A hidden folder on the target's disk, by the one process that packs to it; those of the dead go."""
     os.makedirs(target.home, exist_ok=True)
-    for entry in os.scandir(target.home):
-        if entry.name.startswith("map."):
-            with contextlib.suppress(OSError), open(os.path.join(entry.path, "lock"), "wb") as f:
-                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(entry.path)
-    mine = tempfile.mkdtemp(prefix="map.", dir=target.home)   # its name cannot be guessed
-    try:
-        with open(os.path.join(mine, "lock"), "wb") as f, open(target.note + ".lock", "wb") as one:
-            fcntl.flock(f, fcntl.LOCK_EX)
-            fcntl.flock(one, fcntl.LOCK_EX)     # one pack to a target at a time
+    with open(target.note + ".lock", "wb") as one:      # it stays: a file that others wait for is not removed
+        fcntl.flock(one, fcntl.LOCK_EX)
+        for entry in os.scandir(target.home):
+            if entry.name.startswith(target.aside):
+                shutil.rmtree(entry.path, ignore_errors=True)
+        mine = tempfile.mkdtemp(prefix=target.aside, dir=target.home)   # its name cannot be guessed
+        try:
             yield mine
-    finally:
-        shutil.rmtree(mine, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            os.unlink(target.note + ".lock")
+        finally:
+            shutil.rmtree(mine, ignore_errors=True)
 
 
 def _context() -> Any:

@@ -665,8 +665,13 @@ def start(recipe: _make.Recipe, kind: str, workers: int, answer: _crew.Answer | 
     if kind == "thread":
         return _crew.Threads(recipe, ring, answer, workers)
     wanted = None if kind == "process" else kind
-    threads = any(not isinstance(x, SetLoader) for x in list(_open_loaders))
-    return _crew.processes(recipe, ring, answer, workers, _crew.method_for(wanted, threads), wanted is None)
+    method = _crew.method_for(wanted, threads_of_loaders())
+    return _crew.processes(recipe, ring, answer, workers, method, wanted is None)
+
+
+def threads_of_loaders() -> bool:
+    """Whether this process has threads of loaders of files, which would be forked with it."""
+    return any(not isinstance(x, SetLoader) for x in list(_open_loaders))
 
 
 def pinner(wanted: Any) -> Callable[[Any], Any] | None:
