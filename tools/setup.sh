@@ -190,6 +190,11 @@ install_requirements() {
 }
 install_requirements build
 install_requirements test
+if [ "$(cat "$VENV/stamp-optional" 2>/dev/null)" != "$(sha256sum <tools/requirements/optional.txt)" ]; then
+    "$VENV/bin/python" -m pip install --disable-pip-version-check -q --no-deps -r tools/requirements/optional.txt >/dev/null 2>&1 ||
+        say "not there for this Python, so their tests skip: $(grep -v '^#' tools/requirements/optional.txt | paste -sd ' ')"
+    sha256sum <tools/requirements/optional.txt >"$VENV/stamp-optional"
+fi
 if [ "${TORCH:-1}" != 0 ]; then
     install_requirements torch
     install_requirements frameworks --no-deps

@@ -42,10 +42,13 @@ typedef struct stk_host { /* functions of the library; plugin.h and plugin_op.h 
 
 typedef const stk_op *const *(*stk_own_ops_fn)(const stk_host *host);
 
-/* Add all ops of the shared object `path` to r.  It stays loaded while the process runs.  *n (or NULL): how many there
- * were.  Its code runs in this process: load only what you would run. */
-STK_API STK_MUST_CHECK int stk_registry_load(stk_registry *r, const char *path, uint32_t *n,
-                                             stk_error *err);
+/* Add all ops of the shared object `path` to r.  It stays loaded while the process runs.  *ops (or NULL): its tables, and a
+ * NULL after the last.  Its code runs in this process: load only what you would run. */
+STK_API STK_MUST_CHECK int stk_registry_load(stk_registry *r, const char *path,
+                                             const stk_op *const **ops, stk_error *err);
+
+/* stk_chain_check() with what r has (NULL: the process).  Nothing can be added to r after it. */
+STK_API STK_MUST_CHECK int stk_chain_check_in(stk_registry *r, const char *text, stk_error *err);
 
 #ifdef __cplusplus
 }

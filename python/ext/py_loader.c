@@ -70,6 +70,7 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
 
     if (datasets && outputs_of(pairs, n_out, &out) == 0) {
         o->size = sizeof *o;
+        o->registry = registry_now(state_of((PyObject *)self));
         o->outputs = out.output;
         o->collations = out.collation;
         o->n_outputs = (uint32_t)n_out;

@@ -132,6 +132,9 @@ class Chain:
     def __getattr__(self, name: str) -> Any:
         """No step has this name: what it is called here, if other libraries have it."""
         said = f"no step is called `{name}`"
+        from . import own_ops                   # which imports this file
+        if name in own_ops.names():
+            return _method(name, "", []).__get__(self)
         if not name.startswith("_"):
             try:
                 _stoker.check_chain(name)

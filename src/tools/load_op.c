@@ -4,6 +4,8 @@
 
 #include <stoker/own_op.h>
 
+#include "base/err.h"
+
 static const stk_host host = {
     .abi = STK_PLUGIN_ABI,
     .size = sizeof(stk_host),
@@ -28,11 +30,10 @@ static const stk_host host = {
     .free = stk_free,
 };
 
-int stk_registry_load(stk_registry *r, const char *path, uint32_t *n, stk_error *err)
+int stk_registry_load(stk_registry *r, const char *path, const stk_op *const **out, stk_error *err)
 {
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL), *symbol;
     const stk_op *const *ops;
-    uint32_t i = 0;
 
     if (!object)
         return stk_fail(err, STK_ENOTFOUND, "%s", dlerror()); /* it names the file */
@@ -46,9 +47,9 @@ int stk_registry_load(stk_registry *r, const char *path, uint32_t *n, stk_error 
                         "%.120s: stoker_ops() gives no op: it was built for another version (ABI %d "
                         "here)",
                         path, STK_PLUGIN_ABI);
-    for (; ops[i]; i++)
+    for (uint32_t i = 0; ops[i]; i++)
         STK_TRY(stk_registry_add(r, STK_PLUGIN_OP, ops[i], err));
-    if (n)
-        *n = i;
+    if (out)
+        *out = ops;
     return 0;
 }
