@@ -663,12 +663,8 @@ class Loader:
         return self._server.address
 
     def trace(self, path: str | os.PathLike[Any], spans: int = 65536) -> seeing.Trace:
-        """Note from now on what every worker does and when the loop is in next(), the last `spans` stages of each (24
-        bytes a span); written to `path` by close() of the answer, by leaving its `with`, or when the loader is closed:
-
-            with loader.trace("trace.json"):    # open it in ui.perfetto.dev
-                train_some_steps()
-        """
+        """Note what every worker does and when the loop is in next(), the last `spans` stages of each (24 bytes a span), for
+        ui.perfetto.dev; `with loader.trace("trace.json"):` or its close() write the file, and so does the loader's."""
         if self._trace is not None:
             self._trace.close()
         self._trace = seeing.Trace(self._core, path, _options.whole("spans", spans, 16, 1 << 24))
