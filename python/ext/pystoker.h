@@ -40,6 +40,7 @@ PyObject *module_store(PyObject *module, PyObject *args, PyObject *kwargs);
 stk_store *store_of(PyObject *capsule);
 /* py_seeing.c */
 PyObject *module_diagnose(PyObject *module, PyObject *args);
+PyObject *module_drift_of(PyObject *module, PyObject *args);
 PyObject *module_plan_need(PyObject *module, PyObject *arg);
 PyObject *module_gpu_use(PyObject *module, PyObject *arg);
 PyObject *raise_error(module_state *st, int rc, const stk_error *err);
