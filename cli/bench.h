@@ -31,17 +31,25 @@ typedef struct bench_result {
     stk_stats stats;
     stk_sight from, to; /* when the loader was open, and at the end */
     stk_diagnosis found;
+    stk_trace_span *span; /* what threads did at last, where a page or a trace was asked for; owned */
+    uint64_t n_spans;
 } bench_result;
 
 typedef struct bench_how {
     const cli_args *args;
     uint32_t workers, prefetch; /* in place of those in args; 0: theirs */
     double seconds;             /* likewise */
+    int trace;                  /* as --trace and --html ask for */
 } bench_how;
+
+/* bench_trace.c: note what threads do, where that was asked for; 0 or an exit code (said why). */
+int bench_trace_begin(const cli_args *a, stk_loader *l, cli_file *file);
+int bench_trace_end(stk_loader *l, cli_file *file, int keep, bench_result *r);
 
 int bench_run(const bench_how *how, bench_result *out); /* 0: end with bench_free(); else it said why */
 void bench_free(bench_result *r);
 int bench_sweep(const cli_args *a);                     /* --sweep; an exit code */
+int bench_against(const cli_args *a);                   /* --against; an exit code */
 /* --html: a page on a run; 0, or CLI_FAILED (said why). */
 int bench_page(const cli_args *a, const bench_result *r, const char *title);
 void bench_put_checks(const stk_diagnosis *d); /* figures beside what is usual */

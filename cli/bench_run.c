@@ -28,6 +28,7 @@ typedef struct bench {
     char *text[MAX_OUTPUTS]; /* what output[] points to and we own */
     uint32_t n_text;
     double max_epochs, max_seconds, step_ms;
+    int trace;
     double *interval; /* from batch to batch within an epoch */
     size_t n_intervals, cap;
     bench_result r;
@@ -284,13 +285,16 @@ static void sum_up(bench *b, double start, double cpu)
 static int measure(bench *b, const stk_loader_options *o)
 {
     double start = cli_seconds(), cpu = cpu_seconds();
+    cli_file trace = { 0 };
     stk_error err;
     cli_bar bar;
-    int rc, more = 1;
+    int rc, more = 1, failed;
 
     rc = stk_loader_open(&b->loader, &b->data, 1, o, &err);
     if (rc < 0)
         return cli_failed(&err);
+    if (b->trace)
+        rc = bench_trace_begin(b->args, b->loader, &trace);
     b->r.from.size = b->r.to.size = sizeof b->r.to;
     stk_loader_sight(b->loader, &b->r.from);
     cli_bar_open(&bar, "loading");
@@ -304,8 +308,9 @@ static int measure(bench *b, const stk_loader_options *o)
                  &(stk_diagnose_options){ .size = sizeof(stk_diagnose_options),
                                           .data = cli_word_list(b->args)[0] },
                  &b->r.found);
+    failed = b->trace ? bench_trace_end(b->loader, &trace, rc == 0, &b->r) : 0;
     stk_loader_close(&b->loader);
-    return rc;
+    return rc ? rc : failed;
 }
 
 /* ---- the whole ---- */
@@ -377,7 +382,7 @@ static int free_and(bench *b, int rc)
 int bench_run(const bench_how *how, bench_result *out)
 {
     stk_loader_options o = { .size = sizeof o, .batch_size = DEFAULT_BATCH, .log = cli_log };
-    bench b = { .args = how->args };
+    bench b = { .args = how->args, .trace = how->trace };
     int rc = read_limits(&b);
 
     if (rc == 0)
@@ -413,6 +418,8 @@ void bench_free(bench_result *r)
     free(r->outputs);
     free(r->epoch);
     free(r->interval);
+    free(r->span);
+    r->span = NULL;
     r->interval = NULL;
     r->outputs = NULL;
     r->epoch = NULL;

@@ -7,9 +7,11 @@ static int run(const cli_args *a)
     bench_result r;
     int rc;
 
+    if (cli_value(a, "against"))
+        return bench_against(a);
     if (cli_value(a, "sweep"))
         return bench_sweep(a);
-    rc = bench_run(&(bench_how){ .args = a }, &r);
+    rc = bench_run(&(bench_how){ .args = a, .trace = 1 }, &r);
     if (rc)
         return rc;
     (cli_value(a, "json") ? bench_print_json : bench_print)(&r);
@@ -28,6 +30,10 @@ static const cli_option options[] = {
     { "seconds", "S", "10", "stop after S seconds" },
     { "step-ms", "MS", "0", "pretend to train for MS milliseconds on each batch" },
     { "sweep", NULL, NULL, "try workers and batches ahead in a grid, --seconds (1) each" },
+    { "against", "torch", NULL,
+      "compare with PyTorch's DataLoader and Pillow over the same data and chains, in rounds of --seconds (1)" },
+    { "trace", "FILE", NULL,
+      "write what every worker did, for ui.perfetto.dev or chrome://tracing: the last 65,536 stages of each" },
     { "html", "FILE", NULL, "also write a page with charts: one file, no network" },
     { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
       "where indexes of read-only data go" },
@@ -51,7 +57,8 @@ const cli_command cli_bench = {
     .examples = "  stoker bench 'train-{000000..000099}.tar' --shuffle --seconds 30\n"
                 "  stoker bench data/ --field 'image=from(jpg) | image | resize(256) | "
                 "center_crop(224)' \\\n"
-                "      --field 'label=from(cls) | int' --batch-size 256 --workers 8 --json\n",
+                "      --field 'label=from(cls) | int' --batch-size 256 --workers 8 --json\n"
+                "  stoker bench data/ --against torch\n",
     .options = options,
     .loader = 1,
     .min_words = 1,

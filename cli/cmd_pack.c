@@ -20,6 +20,11 @@ static const cli_option options[] = {
     { "exclude", "FILE", NULL, "leave out the samples that `stoker check --write-exclude` listed" },
     { "where", "CONDITION", NULL, "take what satisfies it: 'width >= 256 AND score > 0.3'" },
     { "fraction", "F", "1", "take so much of the data, by a hash of the key" },
+    { "dedup", "exact|near", NULL,
+      "of samples that are alike take the first: all fields have equal bytes, or pictures look alike; "
+      "exact:FIELD goes by one field" },
+    { "balance", "FIELD[:N]", NULL,
+      "take as many of each class, of which FIELD has the name or number: as the smallest has, or N" },
     { "split", "NAME=F,...", NULL,
       "write several sets, by a hash of the key: train=0.9,val=0.1; shards are called NAME-000000.tar" },
     { "only", "failed", NULL, "make the samples again that an earlier run of this could not make" },
@@ -41,9 +46,58 @@ static int on_progress(void *cookie, uint64_t done, uint64_t total)
     return 0;
 }
 
+static int on_compare(void *bar, uint64_t done, uint64_t total)
+{
+    char a[32], b[32], note[80];
+
+    snprintf(note, sizeof note, "comparing %s of %s samples", cli_many(a, done), cli_many(b, total));
+    cli_bar_draw(bar, total ? (double)done / (double)total : 1, note);
+    return 0;
+}
+
+typedef struct reason {
+    const char *key, *name;
+    uint64_t n;
+} reason;
+
+#define REASONS 7
+
+/* Why samples were left out. */
+static void reasons_of(const stk_pack_dropped *d, reason out[REASONS])
+{
+    const reason all[REASONS] = { { "exclude", "in the exclude list", d->exclude },
+                                  { "where", "by --where", d->where },
+                                  { "fraction", "by --fraction", d->fraction },
+                                  { "split", "in other parts", d->split },
+                                  { "duplicates", "duplicates", d->duplicates },
+                                  { "near_duplicates", "look like others", d->near_duplicates },
+                                  { "balance", "by --balance", d->balance } };
+
+    memcpy(out, all, sizeof all);
+}
+
+static void print_left_out(const stk_pack_report *r)
+{
+    reason why[REASONS];
+    const char *between = " (";
+    char many[32];
+
+    if (!r->left_out)
+        return;
+    reasons_of(&r->dropped, why);
+    cli_put(stdout, "; %s left out", cli_many(many, r->left_out));
+    for (int i = 0; i < REASONS; i++)
+        if (why[i].n) {
+            cli_put(stdout, "%s%s %s", between, cli_many(many, why[i].n), why[i].name);
+            between = ", ";
+        }
+    cli_put(stdout, ")");
+}
+
 static void print_json(const stk_pack_report *r, double seconds)
 {
     cli_json j = { .to = stdout };
+    reason why[REASONS];
 
     cli_json_open(&j, NULL, '{');
     cli_json_bool(&j, "written", r->kept_shards < r->shards);
@@ -54,6 +108,11 @@ static void print_json(const stk_pack_report *r, double seconds)
     cli_json_count(&j, "changed_keys", r->changed_keys);
     cli_json_count(&j, "failed", r->failed);
     cli_json_count(&j, "left_out", r->left_out);
+    reasons_of(&r->dropped, why);
+    cli_json_open(&j, "dropped", '{');
+    for (int i = 0; i < REASONS; i++)
+        cli_json_count(&j, why[i].key, why[i].n);
+    cli_json_close(&j, '}');
     cli_json_seek(&j, r->jpegs, r->jpegs_without, r->jpeg_bytes, r->seek_bytes);
     cli_json_text(&j, "pattern", r->pattern);
     cli_json_real(&j, "seconds", seconds);
@@ -79,8 +138,7 @@ static void print_line(const stk_pack_report *r, double seconds)
     if (r->failed)
         cli_put(stdout, "; %s could not be made, .stoker beside the shards lists them",
                 cli_many(many, r->failed));
-    if (r->left_out)
-        cli_put(stdout, "; %s left out", cli_many(many, r->left_out));
+    print_left_out(r);
     cli_put_seek(r->jpegs, r->jpegs_without, r->jpeg_bytes, r->seek_bytes);
     cli_put(stdout, " (%.2f s)\n", seconds);
 }
@@ -97,6 +155,7 @@ static int run_one(pack_job *job, stk_dataset *ds, const cli_args *a)
     cli_bar_open(&bar, "packing");
     job->o.progress = on_progress;
     job->o.jpeg_progress = cli_seek_progress;
+    job->o.dedup_progress = on_compare;
     job->o.progress_cookie = &bar;
     rc = stk_pack(ds, pack_job_dst(job), &job->o, &report, &err);
     cli_bar_close(&bar);

@@ -82,6 +82,8 @@ static int take_options(pack_job *job)
     o->name = cli_value(a, "name");
     o->exclude = cli_value(a, "exclude");
     o->where = cli_value(a, "where");
+    o->dedup = cli_value(a, "dedup");
+    o->balance = cli_value(a, "balance");
     if (o->name && strchr(o->name, '/'))
         return cli_usage("--name is the beginning of a file's name, not \"%s\"", o->name);
     return 0;

@@ -2,10 +2,10 @@
 /* driver.c - replays files through a fuzz target without libFuzzer, so that the ordinary suite
  * runs the corpus.
  *
- *   replay_NAME FILE|FOLDER...     exit 0: all went through; 2: nothing there to replay
+ *   replay TARGET FILE|FOLDER...   exit 0: all were replayed; 2: no such target, or no file
  *
- * A crash, a failed check or a sanitizer's report ends the program; the file in hand is named
- * before it is run. */
+ * A crash, a failed check or a sanitizer's report ends the program; the current file is named
+ * before it is run.  Meson passes TARGETS, a list of TARGET(name). */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +15,17 @@
 
 #include "fuzz.h"
 
-static int replay_file(const char *path)
+#define TARGET(name) int replay_##name(const uint8_t *data, size_t size);
+TARGETS
+#undef TARGET
+
+#define TARGET(name) { #name, replay_##name },
+static const struct target {
+    const char *name;
+    int (*run)(const uint8_t *data, size_t size);
+} targets[] = { TARGETS };
+
+static int replay_file(const struct target *t, const char *path)
 {
     FILE *f = fopen(path, "rb");
     uint8_t *data = NULL;
@@ -35,12 +45,12 @@ static int replay_file(const char *path)
     data = realloc(data, n ? n : 1);
     printf("%s: %zu bytes\n", path, n);
     fflush(stdout);
-    LLVMFuzzerTestOneInput(data, n);
+    t->run(data, n);
     free(data);
     return 1;
 }
 
-static int replay(const char *path)
+static int replay(const struct target *t, const char *path)
 {
     char inner[4096];
     struct dirent *e;
@@ -49,25 +59,38 @@ static int replay(const char *path)
     int n = 0;
 
     if (stat(path, &st) || !S_ISDIR(st.st_mode))
-        return replay_file(path);
+        return replay_file(t, path);
     d = opendir(path);
     while (d && (e = readdir(d))) {
         if (e->d_name[0] == '.')
             continue;
         snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
-        n += replay(inner);
+        n += replay(t, inner);
     }
     if (d)
         closedir(d);
     return n;
 }
 
+static const struct target *find(const char *name)
+{
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+        if (!strcmp(name, targets[i].name))
+            return &targets[i];
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
+    const struct target *t = argc > 1 ? find(argv[1]) : NULL;
     int n = 0;
 
-    for (int i = 1; i < argc; i++)
-        n += replay(argv[i]);
+    if (!t) {
+        fprintf(stderr, "%s: no such fuzz target\n", argc > 1 ? argv[1] : "(none)");
+        return 2;
+    }
+    for (int i = 2; i < argc; i++)
+        n += replay(t, argv[i]);
     printf("%d inputs\n", n);
     return n ? 0 : 2;
 }

@@ -105,9 +105,9 @@ typedef struct stk_pack_options {
     const struct stk_output *fields;
     uint32_t n_fields;
     /* Which samples take part: those of `select` (ids, in their order), or all; less what the file
-     * `exclude` names (as in stk_loader_options), and of these what satisfies `where`; then, by a hash of the key, so that the choice
-     * stays when data is added: `fraction` (0: all), and those from keep_from up to keep_to, both in
-     * 0..1 (0 and 0: all). */
+     * `exclude` names (as in stk_loader_options), and of these what satisfies `where`; then `fraction` (0: all),
+     * by a hash of the key, so that the choice stays when data is added; then `dedup`; then those whose hash is
+     * from keep_from up to keep_to, both in 0..1 (0 and 0: all); then `balance`. */
     const uint64_t *select;
     uint64_t n_select;
     const char *exclude;
@@ -121,7 +121,19 @@ typedef struct stk_pack_options {
     /* Of the target, only the samples that an earlier pack of it could not make: the good ones go to
      * shards of their own, "again-" before their number. */
     stk_tri only_failed;
+    /* Of samples that are alike the first: "exact" (all fields have equal bytes) or "near" (or pictures look
+     * alike); "exact:txt", "near:jpg": by one field.  NULL: all.  The data is read once before the plan is made,
+     * and what was found is kept in the target's folder. */
+    const char *dedup;
+    stk_progress_fn dedup_progress; /* in samples; with progress_cookie */
+    /* A column (as for stk_column_open) whose values are classes: of each as many as the smallest has, or at most
+     * so many: "cls", "cls:1000".  Samples without a value are left out.  NULL: all. */
+    const char *balance;
 } stk_pack_options;
+
+typedef struct stk_pack_dropped { /* samples that were not chosen, by reason */
+    uint64_t exclude, where, fraction, split, duplicates, near_duplicates, balance;
+} stk_pack_dropped;
 
 typedef struct stk_pack_report {
     uint32_t size;
@@ -131,8 +143,9 @@ typedef struct stk_pack_report {
     char pattern[1024];              /* of the shards: "out/train-{000000..000041}.tar" */
     uint64_t jpegs, jpeg_bytes, seek_bytes, jpegs_without; /* as in stk_index_report */
     uint64_t failed;      /* samples that could not be made; DIR/.stoker/PATTERN.failed lists them */
-    uint64_t left_out;    /* samples that exclude, fraction or keep_from and keep_to left out */
+    uint64_t left_out;    /* samples that were not chosen: the sum of `dropped` */
     uint64_t fingerprint; /* of source and options: equal plans have equal ones */
+    stk_pack_dropped dropped;
 } stk_pack_report;
 
 /* Write `ds` as tar shards to `dst`: a pattern as for stk_writer_open(), or a folder.  One job a
@@ -141,10 +154,10 @@ typedef struct stk_pack_report {
 STK_API STK_MUST_CHECK int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt,
                                     stk_pack_report *report, stk_error *err);
 
-/* The samples that take part in a pack, in the order in which they are written; of `opt` select, exclude,
- * fraction, keep_from, keep_to, shuffle and seed count.  *ids: end with stk_free() (plugin.h). */
-STK_API STK_MUST_CHECK int stk_pack_ids(stk_dataset *ds, const stk_pack_options *opt, uint64_t **ids,
-                                        uint64_t *n, stk_error *err);
+/* The samples that take part in a pack, in the order in which they are written; of `opt` what chooses samples,
+ * shuffle and seed count.  The report has samples, left_out and dropped.  *ids: end with stk_free() (plugin.h). */
+STK_API STK_MUST_CHECK int stk_pack_ids(stk_dataset *ds, const char *dst, const stk_pack_options *opt,
+                                        uint64_t **ids, stk_pack_report *report, stk_error *err);
 
 /* A plan of a pack as a file: the arguments of the command that does it, and what they came to when it was
  * written.  Every shard follows from it and from its number, so that many processes can share the work. */

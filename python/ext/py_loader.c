@@ -712,6 +712,8 @@ static PyMethodDef loader_methods[] = {
       "(output, step, op, clip, resized, window, mirrored) of what was watched since the last "
       "call" },
     { "stats", loader_stats, METH_NOARGS, "figures since open" },
+    { "trace", loader_trace, METH_VARARGS, "trace(spans): note what threads do; 0: no more" },
+    { "trace_text", loader_trace_text, METH_NOARGS, "the trace as JSON, in pieces" },
     { "sight", loader_sight, METH_NOARGS, "figures and what the system knows, for diagnose()" },
     { "set_ahead", loader_set_ahead, METH_VARARGS, "so many batches may be open" },
     { "doing", loader_doing, METH_VARARGS,

@@ -88,6 +88,8 @@ static inline void look_away(loader_object *self)
 }
 
 PyObject *loader_sight(PyObject *self, PyObject *unused); /* py_seeing.c */
+PyObject *loader_trace(PyObject *self, PyObject *args);
+PyObject *loader_trace_text(PyObject *self, PyObject *unused);
 PyObject *loader_set_ahead(PyObject *self, PyObject *args);
 
 /* py_next.c: methods of Loader that give batches. */

@@ -198,16 +198,17 @@ static int pack_take(module_state *st, PyObject *args, PyObject *kwargs, pack_ca
 {
     static char *names[] = { "dataset", "dst",      "samples",   "bytes",   "shuffle", "seed",  "name",  "force",
                              "index",   "jpeg",     "num_proc",  "fields",  "select",  "exclude", "fraction",
-                             "keep",    "part",     "parts",     "merge",   "plan_only", "only_failed", "where", NULL };
+                             "keep",    "part",     "parts",     "merge",   "plan_only", "only_failed", "where",
+                             "dedup",   "balance",  NULL };
     unsigned long long samples, bytes, seed, part, parts;
     int shuffle, force, index, jpeg, merge, plan_only, only_failed;
 
     *c = (pack_call){ .o = { .size = sizeof c->o } };
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKypppIO!z*zd(dd)KKpppz:pack", names, st->dataset, &c->ds,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKypppIO!z*zd(dd)KKpppzzz:pack", names, st->dataset, &c->ds,
                                      &c->dst, &samples, &bytes, &shuffle, &seed, &c->o.name, &force, &index, &jpeg,
                                      &c->o.num_workers, &PyTuple_Type, &c->fields, &c->select, &c->o.exclude,
                                      &c->o.fraction, &c->o.keep_from, &c->o.keep_to, &part, &parts, &merge,
-                                     &plan_only, &only_failed, &c->o.where))
+                                     &plan_only, &only_failed, &c->o.where, &c->o.dedup, &c->o.balance))
         return -1;
     c->o.samples = samples;
     c->o.bytes = bytes;
@@ -236,14 +237,23 @@ static void pack_call_end(pack_call *c)
     PyMem_Free((void *)(uintptr_t)c->o.fields);
 }
 
+static PyObject *pack_dropped(const stk_pack_dropped *d)
+{
+    return Py_BuildValue("{sKsKsKsKsKsKsK}", "exclude", (unsigned long long)d->exclude, "where",
+                         (unsigned long long)d->where, "fraction", (unsigned long long)d->fraction, "split",
+                         (unsigned long long)d->split, "duplicates", (unsigned long long)d->duplicates,
+                         "near_duplicates", (unsigned long long)d->near_duplicates, "balance",
+                         (unsigned long long)d->balance);
+}
+
 static PyObject *pack_done(const stk_pack_report *r)
 {
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsN}", "shards", (unsigned long long)r->shards, "samples",
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsNsN}", "shards", (unsigned long long)r->shards, "samples",
                          (unsigned long long)r->samples, "bytes", (unsigned long long)r->bytes, "kept_shards",
                          (unsigned long long)r->kept_shards, "changed_keys", (unsigned long long)r->changed_keys,
                          "failed", (unsigned long long)r->failed, "left_out", (unsigned long long)r->left_out,
-                         "fingerprint", (unsigned long long)r->fingerprint, "pattern",
-                         text_from(r->pattern, strlen(r->pattern)));
+                         "fingerprint", (unsigned long long)r->fingerprint, "dropped", pack_dropped(&r->dropped),
+                         "pattern", text_from(r->pattern, strlen(r->pattern)));
 }
 
 PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -264,24 +274,25 @@ PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs)
     return rc < 0 ? raise_error(st, rc, &err) : pack_done(&r);
 }
 
-/* The ids that take part, in the order in which they are written: 64-bit numbers as bytes. */
+/* (ids, counts): the samples that take part, in the order in which they are written, 64-bit numbers as bytes. */
 PyObject *pack_ids(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     module_state *st = PyModule_GetState(module);
-    uint64_t *ids = NULL, n = 0;
+    stk_pack_report r = { .size = sizeof r };
+    uint64_t *ids = NULL;
     stk_error err = { 0 };
     PyObject *out = NULL;
     pack_call c;
     int rc = pack_take(st, args, kwargs, &c);
 
     if (rc == 0) {
-        Py_BEGIN_ALLOW_THREADS rc = stk_pack_ids(((dataset_object *)c.ds)->ds, &c.o, &ids, &n, &err);
+        Py_BEGIN_ALLOW_THREADS rc = stk_pack_ids(((dataset_object *)c.ds)->ds, c.dst, &c.o, &ids, &r, &err);
         Py_END_ALLOW_THREADS
     }
     pack_call_end(&c);
     if (!PyErr_Occurred())
         out = rc < 0 ? raise_error(st, rc, &err)
-                     : PyBytes_FromStringAndSize((const char *)ids, (Py_ssize_t)(n * sizeof *ids));
+                     : Py_BuildValue("y#N", (const char *)ids, (Py_ssize_t)(r.samples * sizeof *ids), pack_done(&r));
     stk_free(ids);
     return out;
 }

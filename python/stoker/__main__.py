@@ -17,6 +17,7 @@ def main() -> NoReturn:
     program = Path(__file__).with_name("stoker-cli")
     if not program.exists():
         sys.exit(f"stoker: the command is not here ({program}): install the package again")
+    os.environ.setdefault("STOKER_PYTHON", sys.executable)      # for commands that need Python: bench --against torch
     os.execv(program, ["stoker", *sys.argv[1:]])
 
 

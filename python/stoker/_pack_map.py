@@ -85,6 +85,7 @@ class Target:
         self.force = force
         self.home = os.path.join(self.folder, ".stoker")
         self.note = os.path.join(self.home, base + ".map")
+        self.aside = f"map.{base}."
         self.failed = os.path.join(self.home, base + ".failed")
 
     def path(self, i: int) -> str:
@@ -105,8 +106,9 @@ class Target:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(self.note, encoding="utf-8") as f:
             if json.loads(f.readline())["plan"] == plan:
                 for line in f:
-                    row = json.loads(line)
-                    noted[int(row["shard"])] = row
+                    with contextlib.suppress(ValueError):       # torn by a kill, or the empty line after it
+                        row = json.loads(line)
+                        noted[int(row["shard"])] = row
         done = {i: row for i, row in noted.items()
                 if 0 <= i < n and not self.force and _size(self.path(i)) == row["size"]}
         mine = {self.path(i) for i in done}
@@ -143,7 +145,7 @@ def fill(target: Target, data: Dataset, ids: memoryview, run: int, functions: Fu
     _list_failed(target.failed, failed)
     return {"shards": n, "samples": sum(row["samples"] for row in done.values()),
             "bytes": sum(row["size"] for row in done.values()), "kept_shards": kept, "changed_keys": 0,
-            "failed": len(failed), "left_out": 0, "pattern": target.pattern(n),
+            "failed": len(failed), "dropped": sum(row.get("dropped", 0) for row in done.values()), "pattern": target.pattern(n),
             "paths": [target.path(i) for i in range(n)]}
 
 
@@ -189,23 +191,18 @@ def _write(target: Target, plan: str, done: dict[int, dict[str, Any]], job: tupl
 
 @contextlib.contextmanager
 def _aside(target: Target) -> Iterator[str]:
-    """A hidden folder on the target's disk, locked while it is used; those of the dead go."""
+    """A hidden folder on the target's disk, by the one process that packs to it; those of the dead go."""
     os.makedirs(target.home, exist_ok=True)
-    for entry in os.scandir(target.home):
-        if entry.name.startswith("map."):
-            with contextlib.suppress(OSError), open(os.path.join(entry.path, "lock"), "wb") as f:
-                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(entry.path)
-    mine = tempfile.mkdtemp(prefix="map.", dir=target.home)   # its name cannot be guessed
-    try:
-        with open(os.path.join(mine, "lock"), "wb") as f, open(target.note + ".lock", "wb") as one:
-            fcntl.flock(f, fcntl.LOCK_EX)
-            fcntl.flock(one, fcntl.LOCK_EX)     # one pack to a target at a time
+    with open(target.note + ".lock", "wb") as one:      # it stays: a file that others wait for is not removed
+        fcntl.flock(one, fcntl.LOCK_EX)
+        for entry in os.scandir(target.home):
+            if entry.name.startswith(target.aside):
+                shutil.rmtree(entry.path, ignore_errors=True)
+        mine = tempfile.mkdtemp(prefix=target.aside, dir=target.home)   # its name cannot be guessed
+        try:
             yield mine
-    finally:
-        shutil.rmtree(mine, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            os.unlink(target.note + ".lock")
+        finally:
+            shutil.rmtree(mine, ignore_errors=True)
 
 
 def _context() -> Any:
@@ -249,6 +246,7 @@ def _work(number: int) -> tuple[dict[str, Any], str]:
     data, functions, aside, ids, run = _job
     path = os.path.join(aside, f"{number:08d}-0.tar")
     failed: list[dict[str, Any]] = []
+    dropped = 0
     with Writer(os.path.join(aside, f"{number:08d}-%d.tar"), _ALL) as out:
         for i in ids[number * run:(number + 1) * run]:
             sample = data[i]
@@ -257,6 +255,7 @@ def _work(number: int) -> tuple[dict[str, Any], str]:
                     made = functions.samples(sample)
                 for each in made:
                     out.write(each)
+                dropped += not made
             except Exception as e:
                 why = f"it took more than {functions.timeout} s" if isinstance(e, _Late) \
                     else str(e) if isinstance(e, StokerError) else f"{type(e).__name__}: {e}"
@@ -271,4 +270,4 @@ def _work(number: int) -> tuple[dict[str, Any], str]:
     if not samples:
         with open(path, "wb") as empty:
             empty.write(_EMPTY)
-    return {"shard": number, "size": _size(path), "samples": samples, "failed": failed}, path
+    return {"shard": number, "size": _size(path), "samples": samples, "failed": failed, "dropped": dropped}, path

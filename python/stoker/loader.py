@@ -66,6 +66,7 @@ class _Epoch(_stoker.Giver):
         self._epoch = epoch
         self._over = False
 
+    @seeing.profiled
     def _make(self) -> tuple[Batch | tuple[Any, ...], Any, tuple[int, int]]:
         if self._loader._running is not self:
             if self._over:
@@ -272,6 +273,7 @@ class Loader:
         self._ledger: bytes | None = None
         self._seen: dict[str, Any] | None = None    # when diagnose() was called last
         self._server: seeing.Server | None = None
+        self._trace: seeing.Trace | None = None
         _open_loaders.add(self)
         prepare()                               # here and not within the first next()
         self._ahead = _batch_ops.Ahead(self._core, self._functions, cores, self._numbered) if ahead else None
@@ -645,6 +647,18 @@ class Loader:
         self._server = self._server or seeing.Server(self.metrics, host, _options.whole("port", port, 0, 65535))
         return self._server.address
 
+    def trace(self, path: str | os.PathLike[Any], spans: int = 65536) -> seeing.Trace:
+        """Note from now on what every worker does and when the loop is in next(), the last `spans` stages of each (24
+        bytes a span); written to `path` by close() of the answer, by leaving its `with`, or when the loader is closed:
+
+            with loader.trace("trace.json"):    # open it in ui.perfetto.dev
+                train_some_steps()
+        """
+        if self._trace is not None:
+            self._trace.close()
+        self._trace = seeing.Trace(self._core, path, _options.whole("spans", spans, 16, 1 << 24))
+        return self._trace
+
     def monitor(self) -> str:
         """Let `stoker top` look at all loaders of this process, over a socket that only this user can open; its path.
         STOKER_MONITOR=1 in the environment does it when a loader is made."""
@@ -660,6 +674,14 @@ class Loader:
 
     def close(self) -> None:
         """Stop and free.  Batches and tensors that you hold stay good.  Twice is once."""
+        trace, self._trace = self._trace, None
+        try:
+            if trace is not None:
+                trace.close()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
         self._core.close()
         self._running = None
         if self._server is not None:

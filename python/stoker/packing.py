@@ -26,7 +26,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
          samples: int | None = None, bytes: int | str | None = None,  # noqa: A002
          shuffle: int | bool | None = None, force: bool = False, name: str = "shard", index: bool = True,
          jpeg: bool = False, exclude: str | os.PathLike[str] | None = None, where: str | None = None, fraction: float | None = None,
-         split: Mapping[str, float] | None = None, select: Any = None, only: str | None = None,
+         dedup: str | None = None, balance: str | None = None, split: Mapping[str, float] | None = None, select: Any = None, only: str | None = None,
          engine: str | None = None, on_error: str = "raise", timeout: float | None = None) -> dict[str, Any]:
     """Write data as tar shards; answers {"shards", "samples", "bytes", "pattern", "failed", ...}.
 
@@ -48,6 +48,9 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     exclude: a file that names samples to leave out, as `stoker check --write-exclude` writes it
     where: a condition on columns: "width >= 256 AND score > 0.3" (docs/tables.md)
     fraction: take so much of the data, by a hash of the key
+    dedup: "exact": of samples whose fields have equal bytes the first; "near": of pictures that look alike too;
+        "exact:txt": by one field
+    balance: a field that says the class: as many samples of each as the smallest has; "cls:1000": at most 1,000
     split: {"train": 0.9, "val": 0.1}: several sets by a hash of the key, shards called train-000000.tar; answers
         a dict of what was done for each
     select: ids of samples, in the order in which they are written
@@ -62,12 +65,12 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     if split is not None:
         return {part: pack(src, dst, map, num_proc, fields=fields, flat_map=flat_map, filter=filter, samples=samples,
                            bytes=bytes, shuffle=shuffle, force=force, name=part, index=index, jpeg=jpeg,
-                           exclude=exclude, where=where, fraction=fraction, select=_Part(select, *span), only=only, engine=engine,
-                           on_error=on_error, timeout=timeout)
+                           exclude=exclude, where=where, fraction=fraction, dedup=dedup, balance=balance,
+                           select=_Part(select, *span), only=only, engine=engine, on_error=on_error, timeout=timeout)
                 for part, span in _spans(split, name).items()}
     data = src if isinstance(src, Dataset) else Dataset(src)
     if data._where is not None:
-        where = data._where if where is None else f"({data._where}) AND ({_condition(where)})"
+        where = data._where if where is None else f"({data._where}) AND ({where})"
         data = data._whole()
     count = 0 if samples is None else _options.whole("samples", samples, 1, 2**63 - 1)
     size = _options.byte_count("bytes", bytes)
@@ -93,18 +96,20 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         "fields": _chains(fields), "select": _ids(select.ids if isinstance(select, _Part) else select),
         "exclude": None if exclude is None else os.fspath(exclude), "fraction": _fraction(fraction), "keep": keep,
         "part": 0, "parts": 0, "merge": False, "plan_only": False, "only_failed": only is not None,
-        "where": _condition(where)}
+        "where": _text("where", where, 'a condition as text, like "width >= 300"'),
+        "dedup": _text("dedup", dedup, '"exact" or "near"'), "balance": _text("balance", balance, "the name of a field")}
     if functions is None and engine is None:
         return _stoker.pack(dataset=data._core, **arguments)
     if functions is None:
         from . import _pack_ray
         return _pack_ray.pack(data, arguments)
-    ids = memoryview(_stoker.pack_ids(dataset=data._core, **arguments)).cast("Q")
+    chosen, counts = _stoker.pack_ids(dataset=data._core, **arguments)
+    ids = memoryview(chosen).cast("Q")
     total = sum(os.stat(s).st_size for s in data.shards if os.path.exists(s))
     run = count or max(1, len(data) * (size or _DEFAULT_BYTES) // max(1, total))
     done = _pack_map.fill(_pack_map.Target(path, name, force), data, ids, run, functions,
                           workers or os.cpu_count() or 1)
-    done["left_out"] = len(data) - len(ids)
+    done["left_out"], done["dropped"] = counts["left_out"], {**counts["dropped"], "functions": done.pop("dropped")}
     paths = done.pop("paths")
     if index and paths:
         Dataset([pathlib.Path(p) for p in paths], jpeg=jpeg)
@@ -172,10 +177,10 @@ def _ids(select: Any) -> Any:
         invalid(f"select is a list of sample ids, not {type(select).__name__}")
 
 
-def _condition(where: str | None) -> str | None:
-    if where is not None and (not isinstance(where, str) or "\0" in where):
-        invalid(f'where is a condition as text, like "width >= 300", not {type(where).__name__}')
-    return where
+def _text(name: str, value: str | None, what: str) -> str | None:
+    if value is not None and (not isinstance(value, str) or not value or "\0" in value):
+        invalid(f"{name} is {what}, not {value if value == '' else type(value).__name__!r}")
+    return value
 
 
 def _fraction(value: float | None) -> float:

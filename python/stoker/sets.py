@@ -23,6 +23,7 @@ from .dataset import Dataset
 from .errors import ClosedError, invalid, shown, unsupported
 from .loader import Loader, Tuples, _open_loaders
 from .mixing import Mix
+from .seeing import profiled
 
 _MEANT = {"batch_size", "global_batch_size", "drop_last", "collate", "seed", "shuffle", "rank", "world_size", "mesh",
           "check_ranks", "select", "skip", "limit", "repeat", "epoch_size", "weights", "replacement", "balance", "stratify",
@@ -105,6 +106,7 @@ class _Epoch(_stoker.Giver):
     def done(self) -> int:
         return self.given + self._failed
 
+    @profiled
     def _make(self) -> tuple[Any, Any, tuple[()]]:
         loader, step = self._loader, self.done
         loader._check_open()

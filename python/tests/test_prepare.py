@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SAMPLES
-from pack_functions import odd, stuck, twice
+from conftest import SAMPLES, jpeg, picture
+from pack_functions import keep, odd, stuck, twice
 from PIL import Image
 
 import stoker
@@ -107,6 +108,95 @@ def test_parts_of_the_data(urls, tmp_path):
         stoker.pack(urls, tmp_path / "no", where="nosuch > 3")
     few = stoker.pack(urls, tmp_path / "x", select=[5, 3, 90])
     assert few["samples"] == 3 and [int(k) for k in keys_of(stoker.open(tmp_path / "x"))] == [5, 3, 90]
+
+
+def alike(folder):
+    """Five pictures; a copy of the first, the second at another size and quality, the third with another class."""
+    with stoker.Writer(folder / "src-%d.tar", 4) as w:
+        for i in range(5):
+            w.write({"__key__": f"a{i}", "jpg": jpeg(picture(i), quality=95), "cls": i})
+        w.write({"__key__": "b0", "jpg": jpeg(picture(0), quality=95), "cls": 0})
+        w.write({"__key__": "b1", "jpg": jpeg(picture(1).resize((64, 48)), quality=80), "cls": 1})
+        w.write({"__key__": "b2", "jpg": jpeg(picture(2), quality=95), "cls": 9})
+    return str(folder / "src-*.tar")
+
+
+@pytest.mark.parametrize(("dedup", "keys", "exact", "near"), [
+    ("exact", "a0 a1 a2 a3 a4 b1 b2", 1, 0), ("near", "a0 a1 a2 a3 a4", 1, 2),
+    ("exact:jpg", "a0 a1 a2 a3 a4 b1", 2, 0), ("near:jpg", "a0 a1 a2 a3 a4", 2, 1)])
+def test_dedup_takes_the_first(tmp_path, dedup, keys, exact, near):
+    src = alike(tmp_path)
+    done = stoker.pack(src, tmp_path / "out", dedup=dedup, samples=2, num_proc=3)
+    assert keys_of(stoker.open(tmp_path / "out")) == keys.split()
+    assert (done["dropped"]["duplicates"], done["dropped"]["near_duplicates"]) == (exact, near)
+    assert done["left_out"] == exact + near == sum(done["dropped"].values())
+    said = json.loads(run_cli("pack", src, str(tmp_path / "cli"), "--dedup", dedup, "--samples", "2", "--json"))
+    assert said["dropped"] == done["dropped"] and shards_of(tmp_path / "cli") == shards_of(tmp_path / "out")
+    mapped = stoker.pack(src, tmp_path / "map", map=keep, dedup=dedup, num_proc=1)
+    assert keys_of(stoker.open(tmp_path / "map")) == keys.split()
+    assert mapped["dropped"] == {**done["dropped"], "functions": 0}
+
+
+def test_dedup_and_describe_agree(tmp_path):
+    src = alike(tmp_path)
+    found = json.loads(run_cli("describe", src, "--json"))
+    done = stoker.pack(src, tmp_path / "out", dedup="near")["dropped"]
+    assert done["duplicates"] == found["duplicates"]
+    assert done["duplicates"] + done["near_duplicates"] == found["near_duplicates"]
+
+
+def test_dedup_is_looked_for_once(tmp_path):
+    """What was found is kept: a second run, a plan's parts and the parts of a split do not read the data again."""
+    src = alike(tmp_path)
+    plan, out = tmp_path / "plan.json", tmp_path / "out"
+    run_cli("pack", src, str(out), "--dedup", "near", "--samples", "2", "--split", "a=0.5,b=0.5", "--write-plan", str(plan))
+    (note,) = (out / ".stoker").glob("alike-*")
+    was = note.stat().st_mtime_ns
+    for i in range(2):
+        run_cli("pack", "--from-plan", str(plan), "--part", f"{i}/2")
+    run_cli("pack", "--from-plan", str(plan), "--merge")
+    assert note.stat().st_mtime_ns == was and [*(out / ".stoker").glob("alike-*")] == [note]
+    keys = keys_of(stoker.open(str(out / "?-*.tar")))
+    assert sorted(keys) == ["a0", "a1", "a2", "a3", "a4"]
+    whole = note.read_bytes()
+    for torn in (whole[:-3], whole[:9] + b"x" + whole[10:], whole[:-8] + b"\xff" * 8, b""):
+        note.write_bytes(torn)
+        assert "already there" in run_cli("pack", src, str(out), "--dedup", "near", "--samples", "2", "--split", "a=0.5,b=0.5")
+        assert note.read_bytes() == whole
+
+
+def test_balance(urls, tmp_path):
+    of = {s["__key__"]: int(s["cls"]) for s in stoker.open(urls)}
+    least = min(Counter(of.values()).values())
+    for balance, most in (("cls", least), ("cls:3", 3), ("cls:1000000", len(of))):
+        done = stoker.pack(urls, tmp_path / balance, balance=balance)
+        got = Counter(of[k] for k in keys_of(stoker.open(tmp_path / balance)))
+        assert got == {c: min(n, most) for c, n in Counter(of.values()).items()}
+        assert done["dropped"]["balance"] == SAMPLES - sum(got.values())
+    few, more = (set(keys_of(stoker.open(tmp_path / n))) for n in ("cls:3", "cls"))
+    assert few <= more or least < 3                 # by a hash of the key: more only adds
+    assert "by --balance" in run_cli("pack", urls, str(tmp_path / "cli"), "--balance", "cls:3")
+    assert shards_of(tmp_path / "cli") == shards_of(tmp_path / "cls:3")
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    ({"dedup": "fuzzy"}, "exact or near"), ({"dedup": "exact:"}, "exact or near"), ({"dedup": 3}, "dedup is"),
+    ({"balance": "nosuch"}, "nosuch"), ({"balance": "cls:0"}, "how many of each"), ({"balance": "cls:x"}, "how many"),
+    ({"balance": ""}, "name of a field")])
+def test_choices_that_are_refused(urls, tmp_path, options, says):
+    with pytest.raises(stoker.StokerError, match=says):
+        stoker.pack(urls, tmp_path / "out", **options)
+
+
+def test_mapped_goes_on_twice(urls, tmp_path):
+    """The note of a run that was stopped twice has an empty line in it."""
+    want = stoker.pack(urls, tmp_path / "out", filter=odd, samples=10, num_proc=1)
+    before = shards_of(tmp_path / "out")
+    assert want["dropped"]["functions"] == SAMPLES // 2
+    for name in ("shard-000003.tar", "shard-000007.tar", "shard-000001.tar"):
+        (tmp_path / "out" / name).unlink()
+        assert stoker.pack(urls, tmp_path / "out", filter=odd, samples=10, num_proc=1)["kept_shards"] == 9
+        assert shards_of(tmp_path / "out") == before
 
 
 def test_mapped_shuffled_filtered(urls, tmp_path):

@@ -2,6 +2,7 @@
 /* plan_rows.c - how rows are made: what follows from all other parts. */
 #include "base/cpu.h"
 #include "data/shard_data.h"
+#include "gpu/pic_program.h"
 #include "loader/parts.h"
 #include "row/row.h"
 
@@ -41,7 +42,7 @@ static const stk_row_ops *gpu_ops(const stk_plan *so_far, uint32_t i, table_kind
 {
     if (kind == REPAIR)
         return &stk_row_gpu_repair;
-    if (!so_far->gpu.decode)
+    if (!so_far->gpu.decode || !stk_pic_program_can(&so_far->chains.chain[i]))
         return &stk_row_gpu_pixels;
     return kind == USUAL && so_far->cache.keep && so_far->cache.keep[i] ? &stk_row_gpu_cached
                                                                         : &stk_row_gpu;
@@ -56,7 +57,7 @@ static const stk_row_ops *ops_of(const stk_plan_input *in, const stk_plan *so_fa
     if (so_far->data.immediate)
         return stk_row_array_ops(so_far, i, kind == RESIDENT);
     if (c->spec.kind == STK_KIND_IMAGE && so_far->chains.out[i].far_bytes)
-        return c->tiled ? &stk_row_gpu_tile : gpu_ops(so_far, i, kind);
+        return gpu_ops(so_far, i, kind);
     if (c->spec.kind == STK_KIND_IMAGE)
         return c->tiled ? &stk_row_tile : &stk_row_picture;
     if (c->pack)

@@ -19,6 +19,7 @@
 #include <config.h>
 
 #include "base/clock.h"
+#include "base/spans.h"
 #include "codec/codec.h"
 #include "codec/decoders.h"
 #include "codec/jpeg_base.h"
@@ -39,6 +40,7 @@ typedef struct stk_counters {
 
 typedef struct stk_maker { /* what a worker makes rows with */
     stk_counters count;
+    _Atomic(stk_spans *) spans; /* its laps are noted there; NULL: no one asked for a trace */
     uint64_t last;        /* tick of the last lap */
     uint64_t rows, bytes; /* of the run in hand, counted at its end */
     uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
@@ -184,7 +186,6 @@ int stk_row_no_room(const stk_row *x, size_t len, stk_error *err);
 
 extern const stk_row_ops stk_row_picture;    /* row_picture.c */
 extern const stk_row_ops stk_row_tile;       /* row_tile.c: its chain changes pixels */
-extern const stk_row_ops stk_row_gpu_tile;   /* ... and the row goes to a GPU */
 extern const stk_row_ops stk_row_gpu;        /* row_gpu.c: decoded by the GPU where it can */
 extern const stk_row_ops stk_row_gpu_cached; /* ... which keeps them */
 extern const stk_row_ops stk_row_gpu_pixels; /* decoded here, finished there */
@@ -207,7 +208,7 @@ void stk_row_array_table(stk_row_table *t, const stk_plan *p, int resident);
 
 typedef struct stk_picture_way { /* what becomes of a picture whose header is read */
     /* 1: the GPU decodes it.  NULL: it does not */
-    int (*leave)(stk_row *x, void *jpeg, const stk_view *view, const stk_decode_request *ask);
+    int (*leave)(stk_row *x, void *jpeg, const stk_draws *d, const stk_decode_request *ask);
     int (*place)(stk_row *x, stk_sample_job *job, stk_error *err); /* where sampled pixels go */
     /* The pixels are there: sampled straight into the row, or with work on a tile between */
     int (*sample)(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
@@ -261,6 +262,18 @@ static inline void stk_took(stk_maker *m, stk_stage_id stage, uint64_t ticks)
                           memory_order_relaxed);
 }
 
+/* For a trace; `what` is as in count.doing. */
+static inline void stk_note_span(stk_maker *m, stk_stage_id stage, uint64_t from, uint64_t to)
+{
+    stk_spans *s = atomic_load_explicit(&m->spans, memory_order_acquire);
+    uint64_t doing;
+
+    if (__builtin_expect(!s, 1) || to <= from)
+        return;
+    doing = atomic_load_explicit(&m->count.doing, memory_order_relaxed);
+    stk_spans_note(s, (uint64_t)stage << 48 | (doing & (((uint64_t)1 << 48) - 1)), from, to);
+}
+
 /* The time since the last lap belongs to `stage`.  Answers how long that was. */
 static inline uint64_t stk_stage_time(stk_maker *m, stk_stage_id stage)
 {
@@ -268,6 +281,7 @@ static inline uint64_t stk_stage_time(stk_maker *m, stk_stage_id stage)
     uint64_t now = stk_ticks(), ticks = now - m->last;
 
     stk_count(&m->count.ticks[stage], ticks);
+    stk_note_span(m, stage, m->last, now);
     m->last = now;
     return ticks;
 #else

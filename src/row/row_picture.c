@@ -302,11 +302,11 @@ static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
 /* ---- one ---- */
 
 /* 1: the GPU decodes it; seek points are found where the CPU does. */
-static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const stk_view *view,
+static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const stk_draws *d,
                  const stk_decode_request *ask)
 {
     return way->leave && p->turn == 1 && p->decoder->can & STK_DECODER_GPU &&
-           !x->req->want[x->output].learn && way->leave(x, p->ctx, view, ask);
+           !x->req->want[x->output].learn && way->leave(x, p->ctx, d, ask);
 }
 
 /* The upright size, kept for those who follow; a follower has its leader's, and its turn. */
@@ -360,7 +360,7 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
         return rc;
     }
     STK_TRY(stk_picture_look(x, &upright, &d, &ask, err));
-    if (d.n_views == 1 && !d.n_actions && leave(x, way, &p, d.view, &ask)) {
+    if (leave(x, way, &p, &d, &ask)) {
         stk_stage_time_row(m, STK_STAGE_DECODE);
         return 0;
     }

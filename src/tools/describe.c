@@ -17,14 +17,11 @@
 #include "base/jobs.h"
 #include "base/mem.h"
 #include "base/opts.h"
-#include "base/scratch.h"
-#include "codec/decoders.h"
 #include "tools/description.h"
 #include "tools/look.h"
 
 #define RUN 64u
 #define MOST 1000000u
-#define PIXELS 178956970u
 #define MAX_FIELDS 64u
 #define SHORT 40u /* bytes of a text that may be a category */
 
@@ -112,23 +109,13 @@ static void close_job(job *j)
 /* 0: the field is not a picture, or one that was looked at.  Negative: it is a bad one. */
 static int look_at_picture(hand *h, stk_bytes in, uint64_t id, double *v)
 {
-    uint64_t most = h->j->o.max_pixels ? h->j->o.max_pixels : PIXELS;
-    stk_pixels pixels = { 0 };
-    const stk_decoder *d;
+    uint64_t most = h->j->o.max_pixels ? h->j->o.max_pixels : STK_LOOK_PIXELS;
     stk_image_info info;
-    stk_decode_request ask = { 0 };
     stk_look look;
-    void *ctx;
+    int rc = stk_look_read(&h->decoders, &h->scratch, in, most, &info, &look);
 
-    if (stk_decoders_find(&h->decoders, in, &d, &ctx, NULL) != 0)
-        return 0;
-    stk_scratch_reset(&h->scratch);
-    STK_TRY(d->header(ctx, in, (stk_bytes){ 0 }, &info, NULL));
-    if (!info.width || !info.height || (uint64_t)info.width * info.height > most)
-        return STK_ELIMIT;
-    ask.need = (stk_rect){ 0, 0, info.width, info.height };
-    STK_TRY(d->decode(ctx, &ask, &h->scratch, &pixels, NULL));
-    stk_look_at(&pixels, info.width, info.height, &look);
+    if (rc <= 0)
+        return rc;
     if (!h->j->has_look[id]) {
         h->j->look[id] = look.hash;
         h->j->has_look[id] = 1;

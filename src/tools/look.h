@@ -3,7 +3,8 @@
 #ifndef STOKER_TOOLS_LOOK_H
 #define STOKER_TOOLS_LOOK_H
 
-#include <stoker/plugin.h>
+#include "base/scratch.h"
+#include "codec/decoders.h"
 
 typedef struct stk_same { /* equal for equal bytes; 128 bits, not for adversaries */
     uint64_t a, b;
@@ -19,6 +20,13 @@ typedef struct stk_look { /* of a picture */
 
 /* `p` is RGBX and has the whole picture, w x h. */
 void stk_look_at(const stk_pixels *p, uint32_t w, uint32_t h, stk_look *out);
+
+#define STK_LOOK_PIXELS 178956970u /* of a picture that is looked at, by default */
+
+/* Decode `in` and look at it.  1: `out` and `info` are set.  0: it is not a picture.  Negative: it is a bad
+ * one, or has more than max_pixels.  The scratch is reset. */
+int stk_look_read(stk_decoders *decoders, stk_scratch *scratch, stk_bytes in, uint64_t max_pixels,
+                  stk_image_info *info, stk_look *out);
 
 #define STK_LOOK_ALIKE 3 /* bits that may differ */
 

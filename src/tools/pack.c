@@ -172,6 +172,7 @@ static int report_fill(const stk_pack_run *p, stk_pack_report *out, stk_error *e
                           .samples = 0,
                           .left_out = (p->o.select ? p->o.n_select : stk_dataset_len(p->ds)) - p->count,
                           .fingerprint = p->fingerprint,
+                          .dropped = p->dropped,
                           .changed_keys = p->adapted,
                           .jpegs = p->index.jpegs,
                           .jpeg_bytes = p->index.jpeg_bytes,
@@ -249,7 +250,8 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
     return rc;
 }
 
-int stk_pack_ids(stk_dataset *ds, const stk_pack_options *opt, uint64_t **ids, uint64_t *n, stk_error *err)
+int stk_pack_ids(stk_dataset *ds, const char *dst, const stk_pack_options *opt, uint64_t **ids,
+                 stk_pack_report *report, stk_error *err)
 {
     stk_pack_run p = { .ds = ds };
     int rc;
@@ -257,14 +259,19 @@ int stk_pack_ids(stk_dataset *ds, const stk_pack_options *opt, uint64_t **ids, u
     *ids = NULL;
     STK_TRY(can_pack(ds, err));
     stk_options_take(&p.o, sizeof p.o, opt);
-    rc = stk_pack_select(&p, err);
+    rc = stk_shard_pattern_parse(&p.pattern, dst, p.o.name ? p.o.name : "shard", err);
+    if (rc == 0)
+        rc = stk_pack_select(&p, err);
     *ids = rc == 0 ? stk_alloc((p.count + 1) * sizeof **ids) : NULL;
     if (rc == 0 && !*ids)
         rc = stk_fail_nomem(err, p.count * sizeof **ids);
     stk_perm_init(&p.perm, p.count, p.o.seed, 0);
     for (uint64_t i = 0; rc == 0 && i < p.count; i++)
         (*ids)[i] = stk_pack_at(&p, i);
-    *n = p.count;
+    if (rc == 0)
+        rc = report_fill(&p, report, err);
+    report->samples = p.count;
+    stk_shard_pattern_fini(&p.pattern);
     stk_free(p.id);
     return rc;
 }

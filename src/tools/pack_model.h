@@ -2,6 +2,8 @@
 /* pack_model.h - one run of stk_pack(), shared by its files.
  *
  *     pack_select.c   which samples take part
+ *     pack_alike.c    of these, those that are like no earlier one
+ *     pack_balance.c  of these, as many of each class
  *     pack_plan.c     which shard each goes to, and the fingerprint of all that
  *     pack_target.c   what is there already
  *     pack_copy.c     shards of samples as they are
@@ -28,6 +30,7 @@ typedef struct stk_pack_run {
     stk_shard_pattern pattern;
     uint64_t *id;   /* of the samples that take part; NULL: all */
     uint64_t count; /* how many */
+    stk_pack_dropped dropped;
     uint64_t *again; /* only_failed: ids */
     stk_perm perm;
     uint64_t *first; /* positions: shard i has first[i] .. first[i + 1] - 1 */
@@ -87,8 +90,12 @@ int stk_pack_publish(stk_pack_run *p, uint64_t i, stk_tar_writer *tar, const stk
                      stk_error *err);
 /* only_failed: `select` becomes what the target's list names, and shards get a name of their own. */
 int stk_pack_again(stk_pack_run *p, stk_error *err);
-/* Fills id and count. */
+/* Fills id, count and dropped.  Needs the pattern where samples are compared. */
 int stk_pack_select(stk_pack_run *p, stk_error *err);
+int stk_pack_drop_alike(stk_pack_run *p, stk_error *err); /* of id[] */
+int stk_pack_balance(stk_pack_run *p, stk_error *err);    /* of id[] */
+/* Adds names, sizes and times of the source's shards to a hash. */
+int stk_pack_source_print(const stk_pack_run *p, uint64_t *hash, stk_error *err);
 /* This run writes shard i: all, or those of its part. */
 static inline int stk_pack_mine(const stk_pack_run *p, uint64_t i)
 {

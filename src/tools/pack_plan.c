@@ -76,14 +76,8 @@ static void plan_fields(stk_pack_run *p, const stk_pack_fields *f)
     }
 }
 
-static int plan_source(stk_pack_run *p, stk_error *err)
+int stk_pack_source_print(const stk_pack_run *p, uint64_t *hash, stk_error *err)
 {
-    uint64_t head[] = {
-        PACK_VERSION + stk_pack_is_folder(p), p->o.samples,          p->o.bytes, p->o.shuffle == STK_YES, p->o.seed,
-        (uint64_t)p->o.mtime, p->count
-    };
-
-    p->fingerprint = stk_hash64(0, head, sizeof head);
     for (uint64_t i = 0; i < stk_dataset_shards(p->ds); i++) {
         stk_shard_info s;
         uint64_t what[3];
@@ -92,10 +86,21 @@ static int plan_source(stk_pack_run *p, stk_error *err)
         what[0] = s.size;
         what[1] = (uint64_t)s.mtime_ns;
         what[2] = s.print;
-        p->fingerprint = stk_hash64(p->fingerprint, what, sizeof what);
-        p->fingerprint = stk_hash64(p->fingerprint, s.name, strlen(s.name));
+        *hash = stk_hash64(*hash, what, sizeof what);
+        *hash = stk_hash64(*hash, s.name, strlen(s.name));
     }
     return 0;
+}
+
+static int plan_source(stk_pack_run *p, stk_error *err)
+{
+    uint64_t head[] = {
+        PACK_VERSION + stk_pack_is_folder(p), p->o.samples,          p->o.bytes, p->o.shuffle == STK_YES, p->o.seed,
+        (uint64_t)p->o.mtime, p->count
+    };
+
+    p->fingerprint = stk_hash64(0, head, sizeof head);
+    return stk_pack_source_print(p, &p->fingerprint, err);
 }
 
 /* Names of two lengths would not sort, and no brace pattern names them all. */
@@ -112,30 +117,50 @@ static int check_width(const stk_pack_run *p, stk_error *err)
                     digits);
 }
 
-int stk_pack_plan_make(stk_pack_run *p, const stk_pack_fields *f, stk_error *err)
+/* The bytes of every sample that takes part, in the order of the source: a walk over the index in the order
+ * of the plan would wait for memory at each sample. */
+static int weigh_all(stk_pack_run *p, uint64_t *bytes, stk_error *err)
 {
-    uint64_t n = p->count, in_shard = 0, bytes = 0;
+    for (uint64_t i = 0; i < p->count; i++) {
+        STK_TRY(weigh(p, p->id ? p->id[i] : i, &bytes[i], err));
+        p->total += bytes[i];
+    }
+    return 0;
+}
 
-    stk_perm_init(&p->perm, n, p->o.seed, 0);
-    STK_TRY(plan_source(p, err));
-    plan_fields(p, f);
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t size;
+static int cut(stk_pack_run *p, const uint64_t *bytes_of, stk_error *err)
+{
+    uint64_t in_shard = 0, bytes = 0;
 
-        STK_TRY(weigh(p, stk_pack_at(p, i), &size, err));
-        if (!i || (p->o.samples && in_shard >= p->o.samples) ||
-            (p->o.bytes && bytes + size > p->o.bytes)) {
+    for (uint64_t i = 0; i < p->count; i++) {
+        uint64_t size = p->o.bytes ? bytes_of[p->o.shuffle == STK_YES ? stk_perm_at(&p->perm, i) : i] : 0;
+
+        if (!i || (p->o.samples && in_shard >= p->o.samples) || (p->o.bytes && bytes + size > p->o.bytes)) {
             STK_TRY(plan_add(p, i, err));
             in_shard = bytes = 0;
         }
         in_shard++;
         bytes += size;
-        p->total += size;
     }
-    STK_TRY(plan_add(p, n, err));
+    STK_TRY(plan_add(p, p->count, err));
     p->n--; /* the last one is the end */
+    return 0;
+}
+
+int stk_pack_plan_make(stk_pack_run *p, const stk_pack_fields *f, stk_error *err)
+{
+    uint64_t *bytes = stk_alloc((p->count + 1) * sizeof *bytes);
+    int rc = bytes ? plan_source(p, err) : stk_fail_nomem(err, p->count * sizeof *bytes);
+
+    stk_perm_init(&p->perm, p->count, p->o.seed, 0);
+    plan_fields(p, f);
+    if (rc == 0)
+        rc = weigh_all(p, bytes, err);
+    if (rc == 0)
+        rc = cut(p, bytes, err);
+    stk_free(bytes);
+    STK_TRY(rc);
     STK_TRY(check_width(p, err));
     p->keep = stk_zalloc(p->n + 1, 1);
     return p->keep ? 0 : stk_fail_nomem(err, p->n);
 }
-

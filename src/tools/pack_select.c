@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pack_select.c - which samples a pack takes: chosen ids, less a list of bad ones, of these a part by a hash
  * of the key.  The hash makes the choice stay when data is added or comes in another order, and keeps the
- * parts of a split apart. */
+ * parts of a split apart.  Samples are compared before they are split: no two parts have samples that are
+ * alike.  Classes are balanced last, in each part. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,23 +35,18 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int takes_part(const stk_pack_run *p, uint64_t id, const choice *c)
+/* NULL: it takes part; else the count of what left it out. */
+static uint64_t *left_out_by(stk_pack_run *p, uint64_t id, const choice *c)
 {
     char number[STK_PACK_KEY];
-    stk_bytes key;
-    double unit;
 
     if (c->out.n && stk_exclude_rank(&c->out, id) == UINT64_MAX)
-        return 0;
+        return &p->dropped.exclude;
     if (c->in && !bsearch(&id, c->in, c->n_in, sizeof id, by_id))
-        return 0;
-    key = stk_pack_key(p, id, number);
-    if (p->o.fraction > 0 && key_unit(key, SALT_FRACTION) >= p->o.fraction)
-        return 0;
-    if (p->o.keep_to <= 0)
-        return 1;
-    unit = key_unit(key, SALT_SPLIT);
-    return unit >= p->o.keep_from && unit < p->o.keep_to;
+        return &p->dropped.where;
+    if (!(p->o.fraction > 0))
+        return NULL;
+    return key_unit(stk_pack_key(p, id, number), SALT_FRACTION) >= p->o.fraction ? &p->dropped.fraction : NULL;
 }
 
 /* ---- what an earlier run could not make ---- */
@@ -87,6 +83,7 @@ static int take_failed(stk_pack_run *p, stk_bytes text, stk_error *err)
         text.len -= line.len + 1;
     }
     p->o.select = p->again;
+    p->o.dedup = p->o.balance = NULL; /* what failed had been chosen by them */
     return 0;
 }
 
@@ -137,12 +134,29 @@ static int choose(stk_pack_run *p, const choice *c, stk_error *err)
         return stk_fail_nomem(err, n * sizeof *p->id);
     p->count = 0;
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t id = p->o.select ? p->o.select[i] : i;
+        uint64_t id = p->o.select ? p->o.select[i] : i, *why = left_out_by(p, id, c);
 
-        if (takes_part(p, id, c))
+        if (why)
+            (*why)++;
+        else
             p->id[p->count++] = id;
     }
     return 0;
+}
+
+static void split(stk_pack_run *p)
+{
+    uint64_t to = 0;
+
+    for (uint64_t i = 0; i < p->count; i++) {
+        char number[STK_PACK_KEY];
+        double unit = key_unit(stk_pack_key(p, p->id[i], number), SALT_SPLIT);
+
+        if (unit >= p->o.keep_from && unit < p->o.keep_to)
+            p->id[to++] = p->id[i];
+    }
+    p->dropped.split = p->count - to;
+    p->count = to;
 }
 
 int stk_pack_select(stk_pack_run *p, stk_error *err)
@@ -156,7 +170,8 @@ int stk_pack_select(stk_pack_run *p, stk_error *err)
 
     p->count = len;
     STK_TRY(options_check(p, err));
-    if (!o->select && !o->exclude && !o->where && !(o->fraction > 0) && !(o->keep_to > 0))
+    if (!o->select && !o->exclude && !o->where && !(o->fraction > 0) && !(o->keep_to > 0) && !o->dedup &&
+        !o->balance)
         return 0;
     if (o->exclude) {
         STK_TRY(stk_sample_set_init(&set, &len, 1, err));
@@ -166,6 +181,12 @@ int stk_pack_select(stk_pack_run *p, stk_error *err)
         rc = stk_dataset_where(p->ds, o->where, &c.in, &c.n_in, err);
     if (rc == 0)
         rc = choose(p, &c, err);
+    if (rc == 0 && o->dedup)
+        rc = stk_pack_drop_alike(p, err);
+    if (rc == 0 && o->keep_to > 0)
+        split(p);
+    if (rc == 0 && o->balance)
+        rc = stk_pack_balance(p, err);
     stk_dataset_where_free(&c.in);
     stk_free(c.out.id);
     return rc;

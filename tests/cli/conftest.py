@@ -39,7 +39,7 @@ def stoker(tmp_path):
 
     def run(*args, **env):
         process = subprocess.run([CLI, *map(str, args)], cwd=tmp_path, capture_output=True, text=True,
-                                 timeout=120, env={**os.environ, "STOKER_CACHE": str(tmp_path / "cache"), **env})
+                                 timeout=180, env={**os.environ, "STOKER_CACHE": str(tmp_path / "cache"), **env})
         return Done(process, tmp_path)
 
     run.program = CLI

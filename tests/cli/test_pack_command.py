@@ -39,6 +39,7 @@ def test_json(stoker, photos):
     shards = found.pop("shards")
     seek = {k: found.pop(k) for k in ("jpegs", "jpegs_without_seek_points", "jpeg_bytes", "seek_bytes", "seek_percent")}
     assert not any(seek.values())
+    assert set(found.pop("dropped").values()) == {0}
     assert found == {"written": True, "kept_shards": 0, "samples": 12, "changed_keys": 0, "failed": 0, "left_out": 0,
                      "pattern": f"out/x-{{0..{shards - 1}}}.tar"}
     assert shards > 1 and size / shards < 21000

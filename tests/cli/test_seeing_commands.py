@@ -166,6 +166,17 @@ def test_pages_that_cannot_be_written(stoker, photos):
         assert done.code == 3 and done.err.startswith("stoker: "), path
 
 
+def test_trace(stoker, photos, tmp_path):
+    got = json.loads(stoker("bench", "photos", "--epochs", "2", "--batch-size", "4", "--workers", "1", "--trace", "t.json", "--json").raw)
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    rows = {e["args"]["row"] for e in events if e["name"] == "decode"}
+    assert rows >= set(range(got["samples"])) and got["samples"] == 24
+    assert sum(e["name"] == "next" for e in events) >= got["batches"] == 6
+    for path in ("no/such/folder/t.json", "/dev/full"):
+        done = stoker("bench", "photos", *FAST, "--trace", path)
+        fails(done, 3, f"can't write {path}: " + ("No such file or directory" if "no" in path else "No space left on device"))
+
+
 def test_sweep(stoker, photos, tmp_path):
     done = stoker("bench", "photos", "--sweep", "--seconds", "0.02", "--batch-size", "4", "--html", "s.html")
     assert done.code == 0
