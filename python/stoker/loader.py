@@ -12,7 +12,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _agree, _batch_ops, _calls, _options, _ranks, _sampling, _state, _stoker, expecting, explain, mixing, preview, seeing
+from . import (_agree, _arrow, _batch_ops, _calls, _options, _ranks, _sampling, _state, _stoker, expecting, explain, mixing,
+               preview, seeing)
 from ._arrays import note_stream, prepare, torch_or_none
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
@@ -790,7 +791,7 @@ def _datasets(data: Any, classes: Any, dtype: Any, shape: Any, store: Any) -> li
             if value is not None:
                 invalid(f"{name}= belongs to stoker.open() when data is opened before")
         return list(opened)
-    if not isinstance(data, Mapping) and _options.url_bytes(data) is None:
+    if not isinstance(data, Mapping) and _options.url_bytes(data) is None and not _arrow.is_table(data):
         invalid(f"data must be a path, a pattern, a list of them, a dict of arrays, or data sets of "
                 f"stoker.open(), not {shown(data)}; a Python data set makes its own samples and takes no fields=")
     return [Dataset(data, classes=classes, dtype=dtype, shape=shape, store=store)]
