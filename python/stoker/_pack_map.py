@@ -85,7 +85,7 @@ class Target:
         self.force = force
         self.home = os.path.join(self.folder, ".stoker")
         self.note = os.path.join(self.home, base + ".map")
-        self.aside = f"map.{base}."
+        self.aside = "map." + base.replace("%", "_") + "."     # a shard is written there: no % in its path
         self.failed = os.path.join(self.home, base + ".failed")
 
     def path(self, i: int) -> str:
