@@ -47,10 +47,10 @@ typedef enum stk_arg_type {
     STK_ARG_BOOL,
     STK_ARG_NAME,   /* a bare word or a quoted string */
     STK_ARG_NAMES,  /* any number of them, positional */
-    STK_ARG_INTS,   /* one integer, or a tuple of up to 8: 224 or (224, 320) */
-    STK_ARG_FLOATS, /* one number, or a tuple of up to 8: 0.5 or (0.08, 1) */
+    STK_ARG_INTS,   /* one integer, or a tuple of up to 16: 224 or (224, 320) */
+    STK_ARG_FLOATS, /* one number, or a tuple of up to 16: 0.5 or (0.08, 1) */
     STK_ARG_ANY,    /* name or numbers: normalize(imagenet), normalize((0.5, 0.5, 0.5), ...) */
-    STK_ARG_CHAIN,  /* steps: hflip | resize(8), or a tuple of up to 8 such chains */
+    STK_ARG_CHAIN,  /* steps: hflip | resize(8), or a tuple of up to 16 such chains */
     STK_ARG_CHAINS, /* any number of chains, positional: one_of(hflip, resize(8) | hflip) */
 } stk_arg_type;
 

@@ -101,6 +101,52 @@ PyObject *loader_sight(PyObject *obj, PyObject *unused)
     return d;
 }
 
+PyObject *loader_trace(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    stk_error err = { 0 };
+    unsigned n;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "I:trace", &n) || enter(self) < 0)
+        return NULL;
+    rc = stk_loader_trace(self->l, n, &err);
+    leave(self);
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
+    Py_RETURN_NONE;
+}
+
+static int add_text(void *list, const char *text, size_t len)
+{
+    PyObject *piece = PyBytes_FromStringAndSize(text, (Py_ssize_t)len);
+    int rc = piece ? PyList_Append(list, piece) : -1;
+
+    Py_XDECREF(piece);
+    return rc;
+}
+
+/* Its text as a list of bytes. */
+PyObject *loader_trace_text(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    PyObject *list = PyList_New(0);
+    stk_error err = { 0 };
+    int rc;
+
+    (void)unused;
+    if (!list || look(self) < 0) {
+        Py_XDECREF(list);
+        return NULL;
+    }
+    rc = stk_loader_trace_text(self->l, add_text, list, &err);
+    look_away(self);
+    if (rc == 0)
+        return list;
+    Py_DECREF(list);
+    return PyErr_Occurred() ? NULL : raise_error(state_of(obj), rc, &err);
+}
+
 PyObject *loader_set_ahead(PyObject *obj, PyObject *args)
 {
     loader_object *self = (loader_object *)obj;

@@ -334,7 +334,7 @@ class Processes:
         multiprocessing.spawn._check_not_importing_main()   # type: ignore[attr-defined]
         fds = (theirs.fileno(), self.ring.fd)
         by_kernel = threading.current_thread() is threading.main_thread()
-        modules = [name for name in ("numpy", "torch") if name in sys.modules]
+        modules = [name for name in ("numpy", "torch") if sys.modules.get(name) is not None]
         code = (f"import sys; sys.path.insert(0, {home!r}); from stoker._worker import spawned; "
                 f"spawned({fds[0]}, {fds[1]}, {number}, {os.getpid()}, {by_kernel}, {modules})")
         program = os.fsencode(multiprocessing.spawn.get_executable())
@@ -515,6 +515,18 @@ class Processes:
             if ticket.result is None:
                 self._send(ticket, fresh)
 
+    @property
+    def workers(self) -> list[_Process]:
+        return self._workers
+
+    def replace_dead(self, number: int) -> tuple[_Process, _Process]:
+        """A worker that has ended, its status known, and the one in its place."""
+        old = self._workers[number]
+        old.status()
+        self._remove(old)
+        self._restart(old, [])
+        return old, self._workers[number]
+
     def _replace(self, worker: _Process) -> None:
         """A worker that waits for an answer which will not come."""
         os.kill(worker.pid, signal.SIGKILL)
@@ -567,7 +579,7 @@ def method_for(wanted: str | None, threads: bool) -> str:
 
 
 def processes(recipe: _make.Recipe, ring: _stoker.Ring, answer: Answer | None, workers: int, method: str,
-              chosen: bool) -> Processes:
+              chosen: bool, what: str = "the data set, collate function or worker_init_fn") -> Processes:
     """`chosen`: by us: a data set that does not pickle is forked all the same."""
     try:
         return Processes(recipe, ring, answer, workers, method)
@@ -580,9 +592,9 @@ def processes(recipe: _make.Recipe, ring: _stoker.Ring, answer: Answer | None, w
             raise
         why = str(e).splitlines()[0]
     if chosen:
-        _log.emit(1, f"the data set does not pickle ({why}): workers are forked, though this process has threads of "
+        _log.emit(1, f"{what} does not pickle ({why}): workers are forked, though this process has threads of "
                      f"another loader or uses CUDA")
         return Processes(recipe, ring, answer, workers, "fork")
-    raise UnsupportedError(f"start method {method}: the data set, collate function or worker_init_fn does not pickle "
+    raise UnsupportedError(f"start method {method}: {what} does not pickle "
                            f'({why}): define them at the top level of a module, or use worker_type="fork" or "thread"',
                            "ENOTSUP")

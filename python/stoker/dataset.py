@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from . import _join, _options, _stoker
+from . import _calls, _join, _options, _stoker
 from . import store as _store
 from .batch import from_parts
-from .errors import MissingKeyError, invalid, printable, shown
+from .errors import MissingKeyError, StokerError, invalid, printable, shown
 from .store import Store
 
 if TYPE_CHECKING:
@@ -36,19 +36,36 @@ class _Decoder:
         self.pid = os.getpid()
         self.data = (core,)
         self.lock = threading.Lock()
+        fields, functions = _calls.plan(fields)
+        self.calls = _calls.Calls(functions, "thread", 0, False) if functions else None
         self.loader = _stoker.Loader(
             self.data, _options.outputs(fields, core.fields(), kind=core.kind()),
-            _options.words({"num_workers": -1, "prefetch": 1}))
+            _options.words({"num_workers": -1, "prefetch": 1}), calls=self.calls.core if self.calls else None)
         self.samples = self.loader.sizes()[1]
 
     def sample(self, epoch: int, i: int) -> dict[str, Any]:
         with self.lock:
             self.loader.resume(epoch, i)
-            parts = self.loader.next(epoch)
+            try:
+                parts = self.loader.next(epoch)
+            except StokerError as e:
+                error, cause = self.calls.explained(e) if self.calls is not None else (e, e.__cause__)
+                raise error from cause
         assert parts is not None                # position i is there
         batch = from_parts(parts, self.data, bool(self.data[0].kind()))
         keys = batch.sample_keys or [str(i)]
         return {"__key__": keys[0], **{name: v[0] for name, v in batch.items()}}
+
+
+def _satisfying(core: _stoker.Dataset, where: Any) -> np.ndarray[Any, Any]:
+    """The numbers of the samples that satisfy a condition, in order."""
+    if not isinstance(where, str):
+        invalid(f"where is a condition as text, like \"width >= 300\", not {shown(where)}")
+    import numpy as np
+    ids = np.frombuffer(core.where(where), np.uint64)
+    if not len(ids):
+        invalid(f"where: no sample satisfies {shown(where)}")
+    return ids
 
 
 class Dataset:
@@ -57,7 +74,7 @@ class Dataset:
     def __init__(self, urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,
                  classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
                  dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
-                 store: Store | None = None, salvage: bool = False) -> None:
+                 store: Store | None = None, salvage: bool = False, where: str | None = None) -> None:
         found = _options.url_bytes(urls)
         if found is None and not isinstance(urls, Mapping):
             invalid(f"a data set is opened by a path, a pattern or a list of them, or a dict of arrays, "
@@ -81,6 +98,8 @@ class Dataset:
             self._core = _stoker.Dataset(found, self._fixed or [], self._wanted, self._jpeg,
                                          *_join.raw(dtype, shape), reindex=reindex == "auto",
                                          store=_store.core(store), salvage=self._salvage)
+        self._where = where
+        self._ids = None if where is None else _satisfying(self._core, where)
         self._types: list[tuple[str, str, int]] | None = None
         self._decoder: _Decoder | None = None
         self._epoch = 0
@@ -141,8 +160,9 @@ class Dataset:
         if isinstance(values, list):
             out = np.empty(len(values), dtype=object)
             out[:] = values
-            return out
-        return np.frombuffer(values, dtype=_DTYPES[kind])
+        else:
+            out = np.frombuffer(values, dtype=_DTYPES[kind])
+        return out if self._ids is None else out[self._ids]
 
     @property
     def shards(self) -> list[str]:
@@ -160,6 +180,8 @@ class Dataset:
         return self._core.arrow()
 
     def __len__(self) -> int:
+        if self._ids is not None:
+            return len(self._ids)
         decoder = self._decoder                 # windows of tokens are counted by their chain
         return len(self._core) if decoder is None else decoder.samples
 
@@ -186,7 +208,12 @@ class Dataset:
         if len(found) > 1:
             invalid(f"{len(found)} samples have the key {shown(key)}, the first are {min(found)} and "
                     f"{sorted(found)[1]}: take one by its number")
-        return found[0]
+        if self._ids is None:
+            return found[0]
+        at = int(self._ids.searchsorted(found[0]))
+        if at == len(self._ids) or self._ids[at] != found[0]:
+            raise MissingKeyError(f"the sample {shown(key)} does not satisfy {shown(self._where)}", "ENOTFOUND")
+        return at
 
     @overload
     def __getitem__(self, i: int | str) -> dict[str, Any]: ...
@@ -206,6 +233,8 @@ class Dataset:
         if not -n <= at < n:
             raise IndexError(f"sample {shown(at)} of {n}"[:200])
         at %= n
+        if self._ids is not None:
+            at = int(self._ids[at])
         decoder = self._decode()
         return self._typed(self._core.read(at)) if decoder is None else decoder.sample(self._epoch, at)
 
@@ -224,9 +253,16 @@ class Dataset:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[i] for i in range(len(self)))
 
+    def _whole(self) -> Dataset:
+        """The same without its condition."""
+        make, arguments, state = self.__reduce__()
+        made = make(*arguments[:-1])
+        made.__dict__.update(state)
+        return made
+
     def __reduce__(self):
         return Dataset, (self._urls, self._fields, self._fixed, self._wanted or None, self._jpeg,
-                         *self._raw, self._reindex, self._store, self._salvage), {"_epoch": self._epoch}
+                         *self._raw, self._reindex, self._store, self._salvage, self._where), {"_epoch": self._epoch}
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
@@ -236,7 +272,7 @@ class Dataset:
 def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: A001
          classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
          dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
-         store: Store | None = None, salvage: bool = False) -> Dataset:
+         store: Store | None = None, salvage: bool = False, where: str | None = None) -> Dataset:
     """Open shards for access by number (ds[7]), by key (ds["n01440764_36"]) or by slice (ds[:3]); they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
@@ -258,6 +294,9 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
 
     store: a stoker.Store: how remote data is reached; None: as the environment says (docs/stores.md)
 
+    where: only samples that satisfy a condition on columns, as SQL writes it ("width >= 300 AND label IN (1, 2)");
+        they are numbered 0, 1, ..., also for len() and column(); a loader over the data set takes these (docs/tables.md)
+
     salvage: of a shard that is torn take the samples before the tear, and log where it is; False: it is an error.
         The index then stays in memory
 
@@ -266,4 +305,4 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
 
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
-    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, salvage)
+    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, salvage, where)

@@ -69,6 +69,9 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
                            select=_Part(select, *span), only=only, engine=engine, on_error=on_error, timeout=timeout)
                 for part, span in _spans(split, name).items()}
     data = src if isinstance(src, Dataset) else Dataset(src)
+    if data._where is not None:
+        where = data._where if where is None else f"({data._where}) AND ({_condition(where)})"
+        data = data._whole()
     count = 0 if samples is None else _options.whole("samples", samples, 1, 2**63 - 1)
     size = _options.byte_count("bytes", bytes)
     seed = None if shuffle is None or shuffle is False else _seed(shuffle)

@@ -23,6 +23,7 @@ from .dataset import Dataset
 from .errors import ClosedError, invalid, shown, unsupported
 from .loader import Loader, Tuples, _open_loaders
 from .mixing import Mix
+from .seeing import profiled
 
 _MEANT = {"batch_size", "global_batch_size", "drop_last", "collate", "seed", "shuffle", "rank", "world_size", "mesh",
           "check_ranks", "select", "skip", "limit", "repeat", "epoch_size", "weights", "replacement", "balance", "stratify",
@@ -105,6 +106,7 @@ class _Epoch(_stoker.Giver):
     def done(self) -> int:
         return self.given + self._failed
 
+    @profiled
     def _make(self) -> tuple[Any, Any, tuple[()]]:
         loader, step = self._loader, self.done
         loader._check_open()
@@ -655,8 +657,13 @@ def start(recipe: _make.Recipe, kind: str, workers: int, answer: _crew.Answer | 
     if kind == "thread":
         return _crew.Threads(recipe, ring, answer, workers)
     wanted = None if kind == "process" else kind
-    threads = any(not isinstance(x, SetLoader) for x in list(_open_loaders))
-    return _crew.processes(recipe, ring, answer, workers, _crew.method_for(wanted, threads), wanted is None)
+    method = _crew.method_for(wanted, threads_of_loaders())
+    return _crew.processes(recipe, ring, answer, workers, method, wanted is None)
+
+
+def threads_of_loaders() -> bool:
+    """Whether this process has threads of loaders of files, which would be forked with it."""
+    return any(not isinstance(x, SetLoader) for x in list(_open_loaders))
 
 
 def pinner(wanted: Any) -> Callable[[Any], Any] | None:

@@ -14,7 +14,7 @@
 #include "cuda/gather.h"
 #include "cuda/slab.h"
 
-#define STK_CUDA_ABI 4
+#define STK_CUDA_ABI 5
 
 #ifdef __cplusplus
 extern "C" {

@@ -11,12 +11,13 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "gpu/pic.h"
+#include "gpu/pic_program.h"
 #include "gpu/pic_host_test.h"
 
 #define SEED 20261115u
 #define N 8
 
+#define EACH 4096 /* bytes for a record */
 #define MORE 1024 /* bytes after the records: another kind is larger */
 
 typedef struct bench {
@@ -55,9 +56,54 @@ static stk_view random_view(bench *b, uint32_t w, uint32_t h)
     return v;
 }
 
+/* Actions of every code that device code knows, with numbers that fit. */
+static void random_actions(bench *b, stk_draws *d)
+{
+    static const uint16_t codes[] = { STK_ACT_BRIGHTNESS, STK_ACT_INVERT, STK_ACT_SOLARIZE,
+                                      STK_ACT_POSTERIZE,  STK_ACT_CONTRAST, STK_ACT_AUTOCONTRAST,
+                                      STK_ACT_EQUALIZE,   STK_ACT_SATURATION, STK_ACT_HUE,
+                                      STK_ACT_HSV,        STK_ACT_GRAYSCALE, STK_ACT_SHUFFLE,
+                                      STK_ACT_NOISE,      STK_ACT_BLUR, STK_ACT_SHARPNESS,
+                                      STK_ACT_ERASE };
+
+    d->n_actions = below(b, 6);
+    for (uint32_t i = 0; i < d->n_actions; i++) {
+        stk_action *a = &d->action[i];
+
+        *a = (stk_action){ .code = codes[below(b, sizeof codes / sizeof *codes)] };
+        for (int k = 0; k < 10; k++)
+            a->v.u[k] = below(b, 40);
+        if (a->code == STK_ACT_BLUR || a->code == STK_ACT_HSV)
+            a->v.f[2] = 1.5f;
+        if (a->code != STK_ACT_BLUR && below(b, 2))
+            a->v.f[0] = 0.7f;
+        if (a->code == STK_ACT_HUE || a->code == STK_ACT_HSV)
+            a->v.u[0] = below(b, 6 << 16);
+    }
+}
+
+/* A record of a view and a program; its bytes. */
+static size_t random_record(bench *b, size_t at, const stk_view *v, uint32_t w, uint32_t h)
+{
+    stk_pic_program program;
+    stk_draws d = { .n_views = 1, .view = { *v } };
+    stk_error err;
+    stk_pic head;
+
+    random_actions(b, &d);
+    assert_int_equal(stk_pic_program_make(&program, &d, &err), 0);
+    stk_pic_far_head(&head, v, w, h);
+    stk_pic_program_add(&program, &head);
+    assert_true(head.size <= EACH);
+    memset(b->slab + at, 0, head.size);
+    memcpy(b->slab + at, &head, sizeof head);
+    stk_pic_program_write(&program, b->slab + at);
+    return head.size;
+}
+
 static void bench_open(bench *b, uint32_t round)
 {
-    size_t rec = stk_pic_far_size();
+    size_t rec = EACH;
     stk_error err;
 
     memset(b, 0, sizeof *b);
@@ -73,7 +119,7 @@ static void bench_open(bench *b, uint32_t round)
             malloc((size_t)w * h * 3), 3, 3 * (int64_t)w, 1, w, h, malloc(bytes), bytes
         };
         assert_int_equal(stk_pic_far_takes(&v, w, h, &err), 0);
-        stk_pic_far_write(record(b, i), &v, w, h);
+        (void)random_record(b, i * rec, &v, w, h);
         memset((void *)(uintptr_t)b->source[N - 1 - i].data, 7, (size_t)w * h * 3);
         b->item[i].share = stk_pic_share_of(record(b, i));
     }
@@ -122,7 +168,8 @@ static void hostile_records(void **state)
             stk_pic *r = record(&b, i);
 
             for (uint32_t k = below(&b, 4); k < 4; k++)
-                ((uint8_t *)r)[below(&b, sizeof *r)] ^= (uint8_t)(1u << below(&b, 8));
+                ((uint8_t *)r)[below(&b, k & 1 && r->size <= EACH && r->n_steps ? r->size : sizeof *r)] ^=
+                    (uint8_t)(1u << below(&b, 8));
             if (!(round & 1)) {
                 r->size = r->size > b.l.slab_len - b.item[i].at ? 0 : r->size;
                 b.item[i].share = stk_pic_share_of(r);

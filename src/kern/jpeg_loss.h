@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_loss.h - what saving a block as JPEG takes from it: libjpeg's "islow" transforms there and back, with
- * coefficients rounded to a multiple of the quantizer between them.  Whole numbers only, and bit for bit
- * libjpeg's; no bit is ever coded. */
+/* jpeg_loss.h - what saving as JPEG takes from a picture, for the host and a GPU alike: colors to Y, Cb, Cr
+ * and back, and of a block libjpeg's "islow" transforms there and back, with coefficients rounded to a
+ * multiple of the quantizer between them.  Whole numbers only, and bit for bit libjpeg's; no bit is ever
+ * coded. */
 #ifndef STOKER_KERN_JPEG_LOSS_H
 #define STOKER_KERN_JPEG_LOSS_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+#include "kern/point.h"
 
 #define STK_DCT_BITS 13
 #define STK_DCT_PASS 2
 
-static inline int32_t stk_dct_down(int32_t v, int bits)
+STK_HD static inline int32_t stk_dct_down(int32_t v, int bits)
 {
     return (v + (1 << (bits - 1))) >> bits;
 }
@@ -18,7 +22,7 @@ static inline int32_t stk_dct_down(int32_t v, int bits)
 typedef int32_t stk_block[8][8];
 
 /* The odd half, which both directions share: a, b, c, d become the sums of the rotation. */
-static inline void stk_dct_odd(int32_t *a, int32_t *b, int32_t *c, int32_t *d)
+STK_HD static inline void stk_dct_odd(int32_t *a, int32_t *b, int32_t *c, int32_t *d)
 {
     int32_t z1 = (*a + *d) * -7373, z2 = (*b + *c) * -20995, z3 = *a + *c, z4 = *b + *d,
             z5 = (z3 + z4) * 9633;
@@ -32,7 +36,7 @@ static inline void stk_dct_odd(int32_t *a, int32_t *b, int32_t *c, int32_t *d)
 }
 
 /* Down the columns; all eight at once make vectors. */
-static inline void stk_dct_columns(stk_block x, int last)
+STK_HD static inline void stk_dct_columns(stk_block x, int last)
 {
     int bits = last ? STK_DCT_BITS + STK_DCT_PASS : STK_DCT_BITS - STK_DCT_PASS;
 
@@ -54,7 +58,7 @@ static inline void stk_dct_columns(stk_block x, int last)
     }
 }
 
-static inline void stk_idct_columns(stk_block x, int last)
+STK_HD static inline void stk_idct_columns(stk_block x, int last)
 {
     int bits = last ? STK_DCT_BITS + STK_DCT_PASS + 3 : STK_DCT_BITS - STK_DCT_PASS;
 
@@ -77,7 +81,7 @@ static inline void stk_idct_columns(stk_block x, int last)
     }
 }
 
-static inline void stk_block_turn(stk_block x)
+STK_HD static inline void stk_block_turn(stk_block x)
 {
     for (int i = 0; i < 8; i++)
         for (int j = 0; j < i; j++) {
@@ -88,16 +92,71 @@ static inline void stk_block_turn(stk_block x)
         }
 }
 
+/* ---- colors ---- */
+
+STK_HD static inline uint8_t stk_jpeg_y(int32_t r, int32_t g, int32_t b)
+{
+    return (uint8_t)((19595 * r + 38470 * g + 7471 * b + 32768) >> 16);
+}
+
+STK_HD static inline uint8_t stk_jpeg_cb(int32_t r, int32_t g, int32_t b)
+{
+    return (uint8_t)((-11059 * r - 21709 * g + 32768 * b + (128 << 16) + 32767) >> 16);
+}
+
+STK_HD static inline uint8_t stk_jpeg_cr(int32_t r, int32_t g, int32_t b)
+{
+    return (uint8_t)((32768 * r - 27439 * g - 5329 * b + (128 << 16) + 32767) >> 16);
+}
+
+/* Four of Cb or Cr to one; halves are rounded down and up in turn, as libjpeg does. */
+STK_HD static inline uint8_t stk_jpeg_half(uint32_t sum, uint32_t x)
+{
+    return (uint8_t)((sum + 1 + (x & 1)) >> 2);
+}
+
+/* One of Cb or Cr at full size: near and far are 3 a + b of its column and of the next, where a is of the
+ * nearer row; right: that one is at the right. */
+STK_HD static inline uint8_t stk_jpeg_grown(uint32_t near, uint32_t far, uint32_t right)
+{
+    return (uint8_t)((3 * near + far + 8 - right) >> 4);
+}
+
+STK_HD static inline uint32_t stk_jpeg_clamp(int32_t v)
+{
+    return (uint32_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
+
+STK_HD static inline uint32_t stk_jpeg_px(int32_t y, int32_t cb, int32_t cr)
+{
+    cb -= 128;
+    cr -= 128;
+    return stk_px(stk_jpeg_clamp(y + ((91881 * cr + 32768) >> 16)),
+                  stk_jpeg_clamp(y + ((-22554 * cb - 46802 * cr + 32768) >> 16)),
+                  stk_jpeg_clamp(y + ((116130 * cb + 32768) >> 16)));
+}
+
+/* ---- blocks ---- */
+
 /* Nearest multiple of the quantizer, of a coefficient that is 8 times as large. */
-static inline int32_t stk_quantized(int32_t v, int32_t q)
+STK_HD static inline int32_t stk_quantized(int32_t v, int32_t q)
 {
     int32_t size = v < 0 ? -v : v, n = (size + 4 * q) / (8 * q) * q;
 
     return v < 0 ? -n : n;
 }
 
+/* The same without a division, for sizes up to 2^14 and q up to 255: inverse is ceil(2^20 / q). */
+STK_HD static inline int32_t stk_quantized_by(int32_t v, int32_t q, uint32_t inverse)
+{
+    uint32_t size = (uint32_t)(v < 0 ? -v : v);
+    int32_t n = (int32_t)(((size + 4 * (uint32_t)q) >> 3) * inverse >> 20) * q;
+
+    return v < 0 ? -n : n;
+}
+
 /* One block of samples in place.  q: quantizers, row by row. */
-static inline void stk_block_loss(uint8_t *px, size_t stride, const uint16_t q[64])
+STK_HD static inline void stk_block_loss(uint8_t *px, size_t stride, const uint16_t q[64])
 {
     stk_block x;
 

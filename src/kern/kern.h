@@ -44,13 +44,18 @@ typedef struct stk_kern {
                          const stk_color *color);
     /* The same, interleaved: 3*n elements. */
     void (*store_packed)(void *dst, const uint8_t *src, uint32_t n, const stk_color *color);
+    /* The other way, of u8: n RGB pixels -> RGBX, from three planes that are `plane` bytes apart or
+     * interleaved.  X is 0. */
+    void (*load_planar)(uint8_t *dst, const uint8_t *src, int64_t plane, uint32_t n);
+    void (*load_packed)(uint8_t *dst, const uint8_t *src, uint32_t n);
     const struct stk_tile_kern *tile; /* of the same level: kern/tile.h */
 } stk_kern;
 
 /* The table for a level; falls to the best one built that is not above it. */
 const stk_kern *stk_kern_table(stk_cpu level);
 
-extern const stk_kern stk_kern_c, stk_kern_avx2, stk_kern_avx512; /* where STK_HAVE_AVX2 */
+extern const stk_kern stk_kern_c, stk_kern_avx2, stk_kern_avx512,
+    stk_kern_vbmi; /* where STK_HAVE_AVX2 */
 
 /* True where storing u8 is moving bytes. */
 static inline int stk_color_plain(const stk_color *c)

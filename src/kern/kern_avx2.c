@@ -385,17 +385,50 @@ static void avx2_store_packed(void *dst, const uint8_t *src, uint32_t n, const s
         packed(dst, src, n, color, STK_U8);
 }
 
-const stk_kern stk_kern_avx2 = { .name = "avx2",
-                                 .hresample = avx2_hresample,
-                                 .vresample = avx2_vresample,
-                                 .store_planar = avx2_store_planar,
-                                 .store_packed = avx2_store_packed,
-                                 .tile = &stk_tile_avx2 };
+static void avx2_load_planar(uint8_t *dst, const uint8_t *src, int64_t plane, uint32_t n)
+{
+    uint32_t i = 0;
+
+    for (; i + 16 <= n; i += 16) {
+        __m128i r = _mm_loadu_si128((const void *)(src + i)),
+                g = _mm_loadu_si128((const void *)(src + i + plane)),
+                b = _mm_loadu_si128((const void *)(src + i + 2 * plane)), zero = _mm_setzero_si128();
+        __m128i rg = _mm_unpacklo_epi8(r, g), bx = _mm_unpacklo_epi8(b, zero);
+        __m128i *to = (void *)(dst + 4 * (size_t)i);
+
+        _mm_storeu_si128(to, _mm_unpacklo_epi16(rg, bx));
+        _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(rg, bx));
+        rg = _mm_unpackhi_epi8(r, g);
+        bx = _mm_unpackhi_epi8(b, zero);
+        _mm_storeu_si128(to + 2, _mm_unpacklo_epi16(rg, bx));
+        _mm_storeu_si128(to + 3, _mm_unpackhi_epi16(rg, bx));
+    }
+    stk_kern_c.load_planar(dst + 4 * (size_t)i, src + i, plane, n - i);
+}
+
+/* Eight pixels are 24 bytes, of which the second load begins at 12 and takes 4 more. */
+static void avx2_load_packed(uint8_t *dst, const uint8_t *src, uint32_t n)
+{
+    const __m256i spread = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1));
+    uint32_t i = 0;
+
+    for (; i + 10 <= n; i += 8) {
+        const uint8_t *p = src + 3 * (size_t)i;
+        __m256i x = _mm256_loadu2_m128i((const void *)(p + 12), (const void *)p);
+
+        _mm256_storeu_si256((void *)(dst + 4 * (size_t)i), _mm256_shuffle_epi8(x, spread));
+    }
+    stk_kern_c.load_packed(dst + 4 * (size_t)i, src + 3 * (size_t)i, n - i);
+}
+
+#define LOOPS                                                                                      \
+    .hresample = avx2_hresample, .vresample = avx2_vresample, .store_planar = avx2_store_planar,    \
+    .store_packed = avx2_store_packed, .load_planar = avx2_load_planar,                            \
+    .load_packed = avx2_load_packed
+
+const stk_kern stk_kern_avx2 = { .name = "avx2", LOOPS, .tile = &stk_tile_avx2 };
 
 /* Only the loops of tiles gain by more. */
-const stk_kern stk_kern_avx512 = { .name = "avx512",
-                                   .hresample = avx2_hresample,
-                                   .vresample = avx2_vresample,
-                                   .store_planar = avx2_store_planar,
-                                   .store_packed = avx2_store_packed,
-                                   .tile = &stk_tile_avx512 };
+const stk_kern stk_kern_avx512 = { .name = "avx512", LOOPS, .tile = &stk_tile_avx512 };
+const stk_kern stk_kern_vbmi = { .name = "avx512 vbmi", LOOPS, .tile = &stk_tile_vbmi };

@@ -134,9 +134,32 @@ static void c_store_packed(void *dst, const uint8_t *src, uint32_t n, const stk_
     store(dst, (struct place){ .plane = 1, .step = 3 }, src, n, color);
 }
 
+/* Steps that are constants where it is called make a fast loop. */
+static inline void load(uint8_t *dst, const uint8_t *src, int64_t step_x, int64_t step_c, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++, src += step_x) {
+        dst[4 * i] = src[0];
+        dst[4 * i + 1] = src[step_c];
+        dst[4 * i + 2] = src[2 * step_c];
+        dst[4 * i + 3] = 0;
+    }
+}
+
+static void c_load_planar(uint8_t *dst, const uint8_t *src, int64_t plane, uint32_t n)
+{
+    load(dst, src, 1, plane, n);
+}
+
+static void c_load_packed(uint8_t *dst, const uint8_t *src, uint32_t n)
+{
+    load(dst, src, 3, 1, n);
+}
+
 const stk_kern stk_kern_c = { .name = "c",
                               .hresample = c_hresample,
                               .vresample = c_vresample,
                               .store_planar = c_store_planar,
                               .store_packed = c_store_packed,
+                              .load_planar = c_load_planar,
+                              .load_packed = c_load_packed,
                               .tile = &stk_tile_c };

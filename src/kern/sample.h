@@ -17,6 +17,7 @@ typedef struct stk_sample_job {
     stk_layout layout;        /* CHW: planes; HWC and CHANNELS_LAST: interleaved, the same memory */
     float mul[3], add[3];     /* u8 with mul 1 and add 0 are plain copies */
     void *dst;                /* 3 * vis_h * vis_w elements */
+    int own;        /* the pixels may be changed; stk_segments_run() then works on them in place */
     uint32_t *tile; /* not NULL: RGBX goes here, and type, color, layout and dst are not read */
 } stk_sample_job;
 

@@ -11,37 +11,7 @@
 #include "base/cpu.h"
 #include "base/err.h"
 #include "base/philox.h"
-
-
-enum { /* codes; the numbers that each has */
-       /* one pixel, by a table of 256 values */
-       STK_ACT_BRIGHTNESS = 1, /* f[0]: factor */
-       STK_ACT_INVERT,
-       STK_ACT_SOLARIZE,  /* u[0]: from this value on, 0..256 */
-       STK_ACT_POSTERIZE, /* u[0]: mask of a channel */
-       /* ... by figures of the whole picture */
-       STK_ACT_CONTRAST, /* f[0]: factor */
-       STK_ACT_AUTOCONTRAST,
-       STK_ACT_EQUALIZE,
-       /* one pixel, its channels together */
-       STK_ACT_SATURATION, /* f[0]: factor */
-       STK_ACT_HUE,        /* u[0]: sixths of the circle, in units of 2^-16 */
-       STK_ACT_HSV,        /* u[0]: as HUE; f[1], f[2]: factors of saturation and value */
-       STK_ACT_GRAYSCALE,
-       STK_ACT_SHUFFLE, /* u[0]: 2 bits a channel */
-       STK_ACT_NOISE,   /* u[0..4]: stream; f[5], f[6]: mean and deviation, of 255 */
-       STK_ACT_POINT_END,
-       /* one pixel by its neighbours */
-       STK_ACT_BLUR = 24, /* u[0], u[1]: taps on each side, across and down; f[2]: sigma */
-       STK_ACT_SHARPNESS, /* f[0]: factor */
-       STK_ACT_JPEG, /* u[0]: quality */
-       /* a rectangle: u[0..3]: x, y, w, h; u[4]: 0: f[5..7] are its values, 1: noise of the stream
-        * u[5..9] */
-       STK_ACT_ERASE = 32,
-       STK_ACT_WARP = 48, /* a matrix: kern/warp.h */
-       /* in the row, after normalize */
-       STK_ACT_ERASE_ROW = 64, /* as ERASE, of what the row has; noise is normal */
-};
+#include "kern/tile_code.h"
 
 typedef struct stk_tables { /* one per channel: R, G, B */
     uint8_t of[3][256];
@@ -53,12 +23,18 @@ typedef struct stk_figures_of { /* of a whole picture */
     uint32_t count[3][256];     /* pixels of each value */
 } stk_figures_of;
 
+typedef struct stk_quantizers { /* of a block, row by row */
+    int32_t q[64];              /* 1..255 */
+    uint32_t inverse[64];       /* of stk_quantized_by() */
+} stk_quantizers;
+
 typedef struct stk_tile_kern { /* n pixels in place, unless it is said otherwise */
     void (*linear)(uint32_t *px, size_t n, float mul, float add);
     void (*flip)(uint32_t *px, size_t n, uint32_t mask); /* exclusive or */
     void (*keep)(uint32_t *px, size_t n, uint32_t mask); /* and */
     void (*solarize)(uint32_t *px, size_t n, uint32_t from);
     void (*table)(uint32_t *px, size_t n, const stk_tables *t);
+    int table_is_quick; /* ... also than `linear` */
     void (*saturation)(uint32_t *px, size_t n, float mul);
     void (*hue)(uint32_t *px, size_t n, int32_t turn);
     void (*hsv)(uint32_t *px, size_t n, const stk_action *a);
@@ -76,10 +52,18 @@ typedef struct stk_tile_kern { /* n pixels in place, unless it is said otherwise
                       uint32_t half);
     /* n pixels from three rows, of which src[1] is the middle one; one more on each side is read */
     void (*sharpen)(uint32_t *dst, const uint32_t *const src[3], size_t n, float away);
+    /* JPEG (tile_jpeg_body.h): n pixels to Y, Cb, Cr; two rows of 2 n values to one of n; `width` by 8
+     * values in place, width a multiple of 8; rows of n > 2 values, the nearer first, to one of 2 n; n
+     * pixels back */
+    void (*jpeg_ycc)(uint8_t *const out[3], const uint32_t *px, size_t n);
+    void (*jpeg_half)(uint8_t *dst, const uint8_t *a, const uint8_t *b, size_t n);
+    void (*jpeg_loss)(uint8_t *px, size_t width, const stk_quantizers *q);
+    void (*jpeg_grow)(uint8_t *dst, const uint8_t *a, const uint8_t *b, size_t n);
+    void (*jpeg_rgb)(uint32_t *px, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, size_t n);
 } stk_tile_kern;
 
-extern const stk_tile_kern stk_tile_c, stk_tile_avx2, stk_tile_avx512; /* where STK_HAVE_AVX2 */
-const stk_tile_kern *stk_tile_kern_of(stk_cpu level);
+extern const stk_tile_kern stk_tile_c, stk_tile_avx2, stk_tile_avx512,
+    stk_tile_vbmi; /* where STK_HAVE_AVX2 */
 
 typedef struct stk_tile_room { /* memory of one picture, for actions that see many pixels at a time */
     stk_scratch *scratch;

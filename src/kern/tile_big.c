@@ -154,7 +154,7 @@ int stk_tile_big(const stk_tile_kern *k, const stk_action *a, stk_tile *t, stk_t
     case STK_ACT_SHARPNESS: return run_sharpness(k, a, t, room, err);
     case STK_ACT_JPEG:
         STK_TRY(lines(room, stk_tile_jpeg_bytes(t), err));
-        stk_tile_jpeg(t, a->v.u[0], room->lines);
+        stk_tile_jpeg(k, t, a->v.u[0], room->lines);
         return 0;
     default: run_erase(a, t); return 0;
     }

@@ -11,6 +11,6 @@ int stk_tile_big(const stk_tile_kern *k, const stk_action *a, stk_tile *t, stk_t
 
 /* A tile as JPEG of that quality (1..100) would keep it, with so many bytes of memory. */
 size_t stk_tile_jpeg_bytes(const stk_tile *t);
-void stk_tile_jpeg(stk_tile *t, uint32_t quality, uint8_t *memory);
+void stk_tile_jpeg(const stk_tile_kern *k, stk_tile *t, uint32_t quality, uint8_t *memory);
 
 #endif

@@ -6,6 +6,8 @@
 #include "kern/normal.h"
 #include "kern/point.h"
 #include "kern/tile.h"
+#include "kern/tile_jpeg_body.h"
+#include "kern/tile_table_body.h"
 
 static void linear(uint32_t *px, size_t n, float mul, float add)
 {
@@ -35,15 +37,6 @@ static void solarize(uint32_t *px, size_t n, uint32_t from)
         return;
     for (size_t i = 0; i < 4 * n; i++)
         p[i] = p[i] >= first ? (uint8_t)~p[i] : p[i];
-}
-
-static void table(uint32_t *px, size_t n, const stk_tables *t)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint32_t x = px[i];
-
-        px[i] = stk_px(t->of[0][x & 255], t->of[1][x >> 8 & 255], t->of[2][x >> 16 & 255]);
-    }
 }
 
 static void saturation(uint32_t *px, size_t n, float mul)
@@ -279,6 +272,7 @@ const stk_tile_kern STK_TILE = { .linear = linear,
                                  .keep = keep,
                                  .solarize = solarize,
                                  .table = table,
+                                 .table_is_quick = STK_TABLE_IS_QUICK,
                                  .saturation = saturation,
                                  .hue = hue,
                                  .hsv = hsv,
@@ -290,4 +284,9 @@ const stk_tile_kern STK_TILE = { .linear = linear,
                                  .noise = noise,
                                  .blur_across = blur_across,
                                  .blur_down = blur_down,
-                                 .sharpen = sharpen };
+                                 .sharpen = sharpen,
+                                 .jpeg_ycc = jpeg_ycc,
+                                 .jpeg_half = jpeg_half,
+                                 .jpeg_loss = jpeg_loss,
+                                 .jpeg_grow = jpeg_grow,
+                                 .jpeg_rgb = jpeg_rgb };

@@ -35,6 +35,11 @@ static int has_table(uint16_t code)
     return code >= STK_ACT_BRIGHTNESS && code <= STK_ACT_EQUALIZE;
 }
 
+static int is_linear(uint16_t code)
+{
+    return code == STK_ACT_BRIGHTNESS || code == STK_ACT_CONTRAST;
+}
+
 static uint32_t value(const step *s, uint32_t v)
 {
     switch (s->a.code) {
@@ -131,8 +136,7 @@ static void resolve(step *s, stk_tables *t, const stk_figures_of *f, size_t pixe
 static void add(pass *p, const stk_action *a, const stk_tile *t)
 {
     step *s;
-    int wants = a->code == STK_ACT_CONTRAST || a->code == STK_ACT_AUTOCONTRAST ||
-                a->code == STK_ACT_EQUALIZE;
+    int wants = stk_act_has_figures(a->code);
     stk_figures_of f = { 0 };
 
     if (wants)
@@ -144,6 +148,8 @@ static void add(pass *p, const stk_action *a, const stk_tile *t)
     if (wants)
         resolve(s, &p->table[p->n], &f, (size_t)t->width * t->height);
     p->n++;
+    if (p->k->table_is_quick && is_linear(a->code))
+        make_table(s, &p->table[p->n - 1]);
     if (p->n < 2 || !has_table(a->code) || !has_table(s[-1].a.code))
         return;
     if (!s[-1].t)

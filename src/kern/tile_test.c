@@ -9,6 +9,9 @@
 #include <cmocka.h>
 
 #include "base/scratch.h"
+#include "config.h"
+#include "kern/jpeg_loss.h"
+#include "kern/kern.h"
 #include "kern/normal.h"
 #include "kern/point.h"
 #include "kern/tile.h"
@@ -59,6 +62,7 @@ static stk_action made(uint16_t code, uint64_t *s)
         a.v.u[1] %= 12;
         a.v.f[2] = (float)(1 + next_random(s) % 400) / 100;
         break;
+    case STK_ACT_JPEG: a.v.u[0] = 1 + a.v.u[0] % 100; break;
     case STK_ACT_SHARPNESS: a.v.f[0] = (float)(next_random(s) % 300) / 100; break;
     default: break;
     }
@@ -91,39 +95,103 @@ static const uint16_t codes[] = { STK_ACT_BRIGHTNESS, STK_ACT_INVERT,     STK_AC
                                   STK_ACT_POSTERIZE,  STK_ACT_CONTRAST,   STK_ACT_AUTOCONTRAST,
                                   STK_ACT_EQUALIZE,   STK_ACT_SATURATION, STK_ACT_HUE,
                                   STK_ACT_HSV,        STK_ACT_GRAYSCALE,  STK_ACT_SHUFFLE,
-                                  STK_ACT_NOISE,      STK_ACT_BLUR,       STK_ACT_SHARPNESS };
+                                  STK_ACT_NOISE,      STK_ACT_BLUR,       STK_ACT_SHARPNESS,
+                                  STK_ACT_JPEG };
 #define CODES (sizeof codes / sizeof *codes)
+
+/* Tables that this machine can run, but for the reference. */
+static uint32_t all_tables(const stk_tile_kern *out[3])
+{
+    uint32_t n = 0;
+
+#if STK_HAVE_AVX2
+    if (stk_cpu_level() >= STK_CPU_AVX2)
+        out[n++] = &stk_tile_avx2;
+    if (stk_cpu_level() >= STK_CPU_AVX512)
+        out[n++] = &stk_tile_avx512;
+    if (stk_kern_table(stk_cpu_level())->tile == &stk_tile_vbmi)
+        out[n++] = &stk_tile_vbmi;
+#endif
+    return n;
+}
+
+static void agree(const stk_tile_kern *k, const stk_action *a, uint32_t w, uint64_t seed)
+{
+    uint32_t ref[MAX * 3 + PAD], got[MAX * 3 + PAD], was[MAX * 3 + PAD];
+    const uint32_t size[2] = { w, 1 + w % 3 };
+    size_t n = (size_t)size[0] * size[1];
+
+    fill(was, MAX * 3 + PAD, seed);
+    memcpy(ref, was, sizeof ref);
+    memcpy(got, was, sizeof got);
+    run(&stk_tile_c, a, 1, ref, size);
+    run(k, a, 1, got, size);
+    assert_true(same_colors(ref, got, n));
+    assert_memory_equal(got + n, was + n, sizeof was - n * 4);
+    assert_memory_equal(ref + n, was + n, sizeof was - n * 4);
+}
 
 static void levels_agree(void **state)
 {
-    const stk_cpu level = stk_cpu_level();
+    const stk_tile_kern *table[3];
+    uint32_t n = all_tables(table);
     uint64_t seed = 1;
 
     (void)state;
-    for (uint32_t c = 0; c < 2 * CODES; c++)
-        for (uint32_t w = 0; w <= MAX; w++) {
-            uint32_t ref[MAX * 3 + PAD], got[MAX * 3 + PAD], was[MAX * 3 + PAD];
-            const uint32_t size[2] = { w, 1 + w % 3 };
-            size_t n = (size_t)size[0] * size[1];
-            stk_action a = made(codes[c % CODES], &seed);
-            const stk_tile_kern *k =
-                stk_tile_kern_of(c < CODES || level < STK_CPU_AVX2 ? level : STK_CPU_AVX2);
+    for (uint32_t t = 0; t < n; t++)
+        for (uint32_t c = 0; c < CODES; c++)
+            for (uint32_t w = 0; w <= MAX; w++) {
+                stk_action a = made(codes[c], &seed);
 
-            fill(was, MAX * 3 + PAD, w + 1000u * c);
-            memcpy(ref, was, sizeof ref);
-            memcpy(got, was, sizeof got);
-            run(&stk_tile_c, &a, 1, ref, size);
-            run(k, &a, 1, got, size);
-            assert_true(same_colors(ref, got, n));
-            assert_memory_equal(got + n, was + n, sizeof was - n * 4);
-            assert_memory_equal(ref + n, was + n, sizeof was - n * 4);
+                agree(table[t], &a, w, w + 1000u * c);
+            }
+}
+
+/* A block that is quantized by multiplications is what divisions make of it, at every level: noise, flat
+ * and extreme blocks, every quantizer. */
+static void blocks_are_the_reference(void **state)
+{
+    const stk_tile_kern *table[4] = { &stk_tile_c };
+    uint32_t n = 1 + all_tables(table + 1);
+    uint64_t seed = 3;
+
+    (void)state;
+    for (uint32_t round = 0; round < 2000; round++) {
+        uint8_t was[8 * 24], ref[8 * 24];
+        uint16_t q[64];
+        stk_quantizers fast;
+
+        for (int i = 0; i < 8 * 24; i++) {
+            uint32_t r = next_random(&seed);
+
+            was[i] = (uint8_t)(round % 3 == 0 ? r : round % 3 == 1 ? (r & 1 ? 255 : 0) : round);
         }
+        for (int i = 0; i < 64; i++) {
+            q[i] = (uint16_t)(1 + next_random(&seed) % 255);
+            fast.q[i] = q[i];
+            fast.inverse[i] = ((1u << 20) + q[i] - 1u) / q[i];
+        }
+        memcpy(ref, was, sizeof ref);
+        for (int x = 0; x < 24; x += 8)
+            stk_block_loss(ref + x, 24, q);
+        for (uint32_t t = 0; t < n; t++) {
+            uint8_t got[8 * 24];
+
+            memcpy(got, was, sizeof got);
+            table[t]->jpeg_loss(got, 24, &fast);
+            assert_memory_equal(got, ref, sizeof ref);
+        }
+    }
+    for (int32_t q = 1; q < 256; q++)
+        for (int32_t v = -9300; v <= 9300; v++)
+            if (stk_quantized(v, q) != stk_quantized_by(v, q, ((1u << 20) + (uint32_t)q - 1) / (uint32_t)q))
+                fail_msg("quantizer %d of %d", q, v);
 }
 
 /* Fused or one by one: the same. */
 static void runs_are_their_parts(void **state)
 {
-    const stk_tile_kern *k = stk_tile_kern_of(stk_cpu_level());
+    const stk_tile_kern *k = stk_kern_table(stk_cpu_level())->tile;
     static uint32_t one[70 * 61], all[70 * 61];
     const uint32_t size[2] = { 70, 61 };
     uint64_t seed = 7;
@@ -156,7 +224,7 @@ static void noise_is_its_stream(void **state)
     a.v.f[6] = 20;
     for (uint32_t i = 0; i < 77; i++)
         px[i] = 0x808080;
-    run(stk_tile_kern_of(stk_cpu_level()), &a, 1, px, (uint32_t[2]){ 7, 11 });
+    run(stk_kern_table(stk_cpu_level())->tile, &a, 1, px, (uint32_t[2]){ 7, 11 });
     for (uint32_t i = 0; i < 77; i++) {
         uint32_t bits[4];
         stk_pair p, q;
@@ -174,6 +242,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_agree),
+        cmocka_unit_test(blocks_are_the_reference),
         cmocka_unit_test(runs_are_their_parts),
         cmocka_unit_test(noise_is_its_stream),
     };

@@ -351,7 +351,7 @@ static void note_consumer(stk_engine *e)
 
 int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
 {
-    uint64_t from;
+    uint64_t from, ticks = e->figures.trace.on ? stk_ticks() : 0;
     int rc;
 
     if (e->taken >= epoch_steps(e))
@@ -377,6 +377,8 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
     stk_mutex_unlock(&e->lock);
     stk_range(e, NULL);
     stk_count(&e->figures.next_ns, stk_now_ns() - from);
+    if (ticks)
+        stk_trace_next(e, ticks, stk_ticks());
     return rc;
 }
 
@@ -496,6 +498,7 @@ static void stop(stk_engine *e)
     for (uint32_t i = 0; i < workers_of(e); i++)
         stk_worker_close(&e->worker[i]);
     stk_worker_close(&e->repair_worker);
+    stk_trace_close(e);
     while (e->idle) {
         stk_request *r = e->idle;
 

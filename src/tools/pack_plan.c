@@ -28,6 +28,15 @@ static int plan_add(stk_pack_run *p, uint64_t position, stk_error *err)
     return 0;
 }
 
+static int weigh_row(const stk_pack_run *p, const stk_entry *e, uint64_t *bytes, stk_error *err)
+{
+    stk_shard_info s;
+
+    STK_TRY(p->ds->ops->shard(p->ds, e->shard, &s, err));
+    *bytes = (s.samples ? s.size / s.samples : 0) + e->n_fields * stk_tar_member_bytes(24, 256);
+    return 0;
+}
+
 /* What sample `id` takes in a tar, and its part of the fingerprint. */
 static int weigh(stk_pack_run *p, uint64_t id, uint64_t *bytes, stk_error *err)
 {
@@ -37,6 +46,8 @@ static int weigh(stk_pack_run *p, uint64_t id, uint64_t *bytes, stk_error *err)
     stk_field f;
 
     STK_TRY(ds->ops->entry(ds, id, &e, err));
+    if (p->name) /* a row's size is not known before it is read: the file's mean */
+        return weigh_row(p, &e, bytes, err);
     *bytes = 0;
     p->fingerprint = stk_hash64(p->fingerprint, e.key.data, e.key.len);
     for (uint32_t k = 0; k < e.n_fields; k++) {

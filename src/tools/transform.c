@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* transform.c - a chain without its codec: pixels in memory -> view -> the one sampling pass.
  *
- * Nothing is kept between runs but the plan, so one transform serves any number of threads; for a
- * GPU there is a stk_views, made when one is first used.  Of a picture only what its view touches is
- * gathered (into RGBX, which the pass reads), whatever its strides.  Pictures go to threads in runs
- * of several, each with scratch of its own; small jobs stay in the caller's thread, where starting
- * others would cost more than they bring. */
+ * Nothing is kept between runs but the plan and some scratch memory, so one transform serves any number
+ * of threads; for a GPU there is a stk_views, made when one is first used.  Of a picture only what its
+ * view touches is gathered (into RGBX, which the pass reads), whatever its strides.  Pictures go to
+ * threads in runs of several, each with scratch of its own (fresh memory would cost more than most ops);
+ * small jobs stay in the caller's thread, where starting others would cost more than they bring. */
 #include <stoker/transform.h>
 
 #include <stdio.h>
@@ -30,6 +30,15 @@
 #define MAX_THERE (1u << 20) /* pictures of one call on a GPU */
 #define SHARES 4             /* runs of pictures a thread */
 
+#define KEPT 8                        /* scratches that wait for the next call ... */
+#define KEPT_BYTES ((size_t)16 << 20) /* ... each of at most so many bytes */
+
+typedef struct kept {
+    stk_mutex lock;
+    uint32_t n;                 /* lock */
+    stk_scratch scratch[KEPT]; /* lock */
+} kept;
+
 struct stk_transform {
     stk_chain chain;
     const stk_kern *kern;
@@ -37,6 +46,7 @@ struct stk_transform {
     uint32_t workers;
     uint8_t output;
     stk_registry *registry;
+    kept *kept;
     stk_mutex lock;
     stk_views *views[MAX_GPUS]; /* lock */
 };
@@ -61,6 +71,10 @@ static int check_chain(const stk_chain *c, stk_error *err)
         if (c->step[i].codec && !(c->step[i].codec->can & STK_CODEC_PICTURES))
             return stk_fail(err, STK_EINVAL, "a transform takes decoded pictures: leave `%s` away",
                             c->step[i].codec->name);
+    if (c->n_calls)
+        return stk_fail(err, STK_ENOTSUP,
+                        "a transform has no functions: leave call() away, and call yours on what it "
+                        "gives");
     if (c->spec.kind != STK_KIND_IMAGE)
         return stk_fail(err, STK_EINVAL, "a transform works on pictures: the chain makes none");
     return 0;
@@ -97,6 +111,12 @@ int stk_transform_open(stk_transform **out, const char *chain, const stk_transfo
     t = STK_NEW(stk_transform);
     if (!t)
         return stk_fail_nomem(err, sizeof *t);
+    t->kept = STK_NEW(kept);
+    if (!t->kept) {
+        stk_free(t);
+        return stk_fail_nomem(err, sizeof *t->kept);
+    }
+    stk_mutex_init(&t->kept->lock);
     stk_mutex_init(&t->lock);
     t->kern = stk_kern_table(stk_cpu_level());
     t->seed = o.seed;
@@ -116,6 +136,10 @@ void stk_transform_close(stk_transform **t)
         return;
     for (uint32_t i = 0; i < MAX_GPUS; i++)
         stk_views_close(&(*t)->views[i]);
+    for (uint32_t i = 0; i < (*t)->kept->n; i++)
+        stk_scratch_fini(&(*t)->kept->scratch[i]);
+    stk_mutex_destroy(&(*t)->kept->lock);
+    stk_free((*t)->kept);
     stk_mutex_destroy(&(*t)->lock);
     stk_chain_fini(&(*t)->chain);
     stk_registry_close(&(*t)->registry);
@@ -179,23 +203,23 @@ static int check_room(const stk_transform *t, const stk_picture *p, const stk_vi
     return 0;
 }
 
-/* A row of pixels to RGBX; steps that are constants where it is called make a fast loop. */
-static inline __attribute__((always_inline)) void gather_row(uint8_t *dst, const uint8_t *src,
-                                                             int64_t step_x, int64_t step_c,
-                                                             uint32_t n)
+/* A row of pixels to RGBX. */
+static void gather_row(const stk_kern *k, uint8_t *dst, const uint8_t *src, const int64_t step[2],
+                       uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++, src += step_x) {
-        dst[4 * i] = src[0];
-        dst[4 * i + 1] = src[step_c];
-        dst[4 * i + 2] = src[2 * step_c];
-        dst[4 * i + 3] = 0;
-    }
+    if (step[0] == 3 && step[1] == 1)
+        k->load_packed(dst, src, n);
+    else if (step[0] == 1)
+        k->load_planar(dst, src, step[1], n);
+    else
+        for (uint32_t i = 0; i < n; i++, src += step[0])
+            k->load_planar(dst + 4 * (size_t)i, src, step[1], 1);
 }
 
-static int gather(const stk_picture *p, const stk_rect *need, stk_scratch *scratch, stk_pixels *out,
-                  stk_error *err)
+static int gather(const stk_transform *t, const stk_picture *p, const stk_rect *need,
+                  stk_scratch *scratch, stk_pixels *out, stk_error *err)
 {
-    int64_t step_c = p->channels == 1 ? 0 : p->step_c;
+    const int64_t step[2] = { p->step_x, p->channels == 1 ? 0 : p->step_c };
     size_t stride = (size_t)need->w * 4, size = stride * need->h;
 
     *out = (stk_pixels){ .stride = stride, .area = *need };
@@ -205,16 +229,10 @@ static int gather(const stk_picture *p, const stk_rect *need, stk_scratch *scrat
     if (!out->data)
         return stk_fail_nomem(err, size);
     for (uint32_t y = 0; y < need->h; y++) {
-        uint8_t *dst = out->data + y * stride;
         const uint8_t *src = (const uint8_t *)p->data + (int64_t)(need->y + y) * p->step_y +
                              (int64_t)need->x * p->step_x;
 
-        if (p->step_x == 3 && step_c == 1)
-            gather_row(dst, src, 3, 1, need->w);
-        else if (p->step_x == 1)
-            gather_row(dst, src, 1, step_c, need->w);
-        else
-            gather_row(dst, src, p->step_x, step_c, need->w);
+        gather_row(t->kern, out->data + y * stride, src, step, need->w);
     }
     return 0;
 }
@@ -229,14 +247,15 @@ static int make(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
     stk_sample_job job = { .pixels = &pixels,
                            .dtype = spec->dtype,
                            .layout = spec->layout,
-                           .dst = p->out };
+                           .dst = p->out,
+                           .own = 1 };
 
     STK_TRY(draw(t, epoch, p, &d, err));
     job.view = stk_draws_last(&d);
     STK_TRY(check_room(t, p, job.view, err));
     stk_sample_need(d.view, &need);
     stk_scratch_reset(scratch);
-    STK_TRY(gather(p, &need, scratch, &pixels, err));
+    STK_TRY(gather(t, p, &need, scratch, &pixels, err));
     memcpy(job.mul, spec->mul, sizeof job.mul);
     memcpy(job.add, spec->add, sizeof job.add);
     return t->chain.tiled || d.n_views > 1 ? stk_segments_run(&t->chain, t->kern, &d, &job, scratch, err)
@@ -276,16 +295,35 @@ typedef struct run {
     uint32_t epoch;
 } run;
 
+static void take_scratch(kept *k, stk_scratch *out)
+{
+    stk_mutex_lock(&k->lock);
+    *out = k->n ? k->scratch[--k->n] : (stk_scratch){ 0 };
+    stk_mutex_unlock(&k->lock);
+}
+
+static void give_scratch(kept *k, stk_scratch *s)
+{
+    stk_mutex_lock(&k->lock);
+    if (k->n < KEPT && s->total <= KEPT_BYTES) {
+        k->scratch[k->n++] = *s;
+        *s = (stk_scratch){ 0 };
+    }
+    stk_mutex_unlock(&k->lock);
+    stk_scratch_fini(s);
+}
+
 static int run_share(void *cookie, uint64_t job, stk_error *err)
 {
     const run *r = cookie;
     uint64_t end = (job + 1) * r->share < r->n ? (job + 1) * r->share : r->n;
-    stk_scratch scratch = { 0 };
+    stk_scratch scratch;
     int rc = 0;
 
+    take_scratch(r->t->kept, &scratch);
     for (uint64_t i = job * r->share; rc == 0 && i < end; i++)
         rc = at_picture(i, make(r->t, r->epoch, &r->pictures[i], &scratch, err), err);
-    stk_scratch_fini(&scratch);
+    give_scratch(r->t->kept, &scratch);
     return rc;
 }
 
@@ -321,11 +359,11 @@ static int views_of(stk_transform *t, uint32_t gpu, stk_views **out, stk_error *
     return rc;
 }
 
-/* There is no device code yet for what changes pixels. */
-static int only_views(const stk_chain *c, stk_error *err)
+/* The ops whose pixels device code can change. */
+static int check_ops(const stk_chain *c, stk_error *err)
 {
     for (uint32_t i = 0; i < c->n_all; i++)
-        if (!(c->all[i]->op->can & (STK_OP_VIEW | STK_OP_GPU)))
+        if (c->all[i]->op->can & STK_OP_ACT && !(c->all[i]->op->can & STK_OP_GPU))
             return stk_fail(err, STK_ENOTSUP,
                             "`%s` runs on the CPU only: give the transform pictures there, and move "
                             "what it makes",
@@ -333,49 +371,46 @@ static int only_views(const stk_chain *c, stk_error *err)
     return 0;
 }
 
-static int draw_there(const stk_transform *t, uint32_t epoch, const stk_picture *p, stk_view *view,
-                      stk_error *err)
-{
-    stk_draws d;
+typedef struct there {
+    const stk_transform *t;
+    const stk_picture *pictures;
+    uint32_t epoch;
+} there;
 
-    STK_TRY(draw(t, epoch, p, &d, err));
-    if (d.n_views > 1)
-        return stk_fail(err, STK_ENOTSUP,
-                        "it needs several passes (a second resize, or padding before one), which a "
-                        "GPU does not do: give the transform pictures on the CPU");
-    *view = d.view[0];
-    STK_TRY(check_room(t, p, view, err));
-    if ((uintptr_t)p->out % stk_dtype_size(t->chain.spec.dtype))
+static int draw_picture(const there *w, const stk_picture *p, stk_draws *d, stk_error *err)
+{
+    STK_TRY(draw(w->t, w->epoch, p, d, err));
+    STK_TRY(check_room(w->t, p, stk_draws_last(d), err));
+    if ((uintptr_t)p->out % stk_dtype_size(w->t->chain.spec.dtype))
         return stk_fail(err, STK_EINVAL, "its output is not aligned to its elements");
-    return stk_pic_far_takes(view, p->width, p->height, err);
+    return stk_pic_far_takes(d->view, p->width, p->height, err);
+}
+
+static int draw_there(void *cookie, uint32_t i, stk_draws *d, stk_error *err)
+{
+    const there *w = cookie;
+
+    return at_picture(i, draw_picture(w, &w->pictures[i], d, err), err);
 }
 
 int stk_transform_run_gpu(stk_transform *t, uint32_t epoch, const stk_picture *pictures, uint64_t n,
                           const stk_transform_place *where, stk_error *err)
 {
-    stk_views_job job = { .picture = pictures, .n = (uint32_t)n, .spec = &t->chain.spec };
+    there what = { t, pictures, epoch };
+    stk_views_job job = { .picture = pictures,
+                          .draw = draw_there,
+                          .cookie = &what,
+                          .n = (uint32_t)n,
+                          .spec = &t->chain.spec };
     stk_transform_place place;
     stk_views *views = NULL;
-    stk_view *view;
-    int rc = 0;
 
     stk_options_take(&place, sizeof place, where);
     if (n > MAX_THERE)
         return stk_fail(err, STK_ELIMIT, "%" PRIu64 " pictures at once, and a GPU takes %u", n,
                         MAX_THERE);
-    STK_TRY(only_views(&t->chain, err));
+    STK_TRY(check_ops(&t->chain, err));
     STK_TRY(views_of(t, place.gpu, &views, err));
-    if (!n)
-        return 0;
-    view = stk_alloc(n * sizeof *view);
-    if (!view)
-        return stk_fail_nomem(err, n * sizeof *view);
-    for (uint64_t i = 0; i < n && rc == 0; i++)
-        rc = at_picture(i, draw_there(t, epoch, &pictures[i], &view[i], err), err);
-    job.view = view;
     job.stream = place.stream;
-    if (rc == 0)
-        rc = stk_views_run(views, &job, err);
-    stk_free(view);
-    return rc;
+    return n ? stk_views_run(views, &job, err) : 0;
 }

@@ -54,6 +54,11 @@ def test_simclr(photos, tmp_path):
     assert "(16, 2, 3, 32, 32): loss" in example(tmp_path, "simclr_views.py", photos)
 
 
+def test_numba_op(photos, tmp_path):
+    wants("numba")
+    assert "(16, 3, 64, 64) mean 0." in example(tmp_path, "numba_op.py", photos)
+
+
 def test_clip_pairs(photos, tmp_path):
     wants("tokenizers")
     assert "3 batches, 13 words; the last: (8, 3, 64, 64), (8, 4)" in example(tmp_path, "clip_pairs.py", photos)

@@ -148,10 +148,25 @@ static void check_store(struct harness *h, uint32_t n, stk_dtype dtype, uint32_t
     compare(h, "store_packed", n, dtype);
 }
 
+/* The C loops are plain enough to be the reference; an error in both would show in what a transform makes. */
+static void check_load(struct harness *h, uint32_t n)
+{
+    const uint8_t *src = source(h, (size_t)n * 3);
+
+    fill_outputs(h);
+    h->c->load_packed(h->ref + GUARD, src, n);
+    h->k->load_packed(h->got + GUARD, src, n);
+    compare(h, "load_packed", n, 0);
+    h->c->load_planar(h->ref + GUARD, src, n, n);
+    h->k->load_planar(h->got + GUARD, src, n, n);
+    compare(h, "load_planar", n, 0);
+}
+
 static void check_all(struct harness *h)
 {
     for (uint32_t w = 0; w <= MAX_WIDTH; w++)
         for (int round = 0; round < 5; round++) {
+            check_load(h, w);
             for (size_t t = 0; t < TAP_COUNTS; t++) {
                 check_across(h, w, tap_counts[t]);
                 check_down(h, w, tap_counts[t]);

@@ -117,6 +117,7 @@ static void make_pictures(const stk_pic_launch *l)
     host_decode(l);
     host_across(l);
     host_down(l);
+    host_steps(l);
     spoil(l);
     free(s);
 }

@@ -87,6 +87,49 @@ static void the_same_bits(void **state)
     }
 }
 
+/* Chains that change pixels: the GPU does all of it, for the pictures that it decodes. */
+#define CROP "from(jpg) | image | random_resized_crop(37) | hflip | "
+
+static const char *const pixel_chains[] = {
+    "from(jpg) | image | random_resized_crop(40, interpolation=bicubic) | hflip | "
+    "color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8) | grayscale(p=0.2) | gaussian_blur(9, sigma=(0.1, 2), "
+    "p=0.5) | solarize(128, p=0.2) | normalize(imagenet) | to(f16)",
+    CROP "brightness(0.5) | contrast(0.5) | to(u8)",
+    CROP "saturation(0.6) | hue(0.3) | invert(p=0.3) | to(u8, hwc)",
+    CROP "hsv(0.1, 0.5, 0.5) | posterize((2, 6), p=1) | channel_shuffle | to(f32)",
+    CROP "autocontrast(p=0.7) | equalize(p=0.7) | contrast(0.9) | equalize(p=0.5) | normalize(half) | "
+         "to(bf16)",
+    CROP "sharpness((0, 3), p=0.8) | gaussian_blur((31, 5)) | sharpness(2, p=0.5) | "
+         "gaussian_blur(127, sigma=20) | to(u8)",
+    CROP "gaussian_noise(0.1, sigma=(0, 0.2), p=0.7) | random_erasing(p=0.6) | "
+         "random_erasing(p=0.6, value=random) | to(u8)",
+    CROP "contrast(0.3) | normalize(imagenet) | random_erasing(p=0.6, value=random) | "
+         "random_erasing(p=0.6) | to(f16, channels_last)",
+    CROP "normalize(imagenet) | random_erasing(p=0.5) | to(f32)",
+    CROP "random_apply(color_jitter(0.4, 0.4, 0.4, 0.1) | gaussian_blur(5), p=0.5) | "
+         "one_of(solarize(100, p=1), equalize(p=1), invert(p=1) | sharpness(2, p=1)) | to(f16)",
+    "from(jpg) | image | resize((1, 1)) | autocontrast(p=1) | gaussian_blur(5) | sharpness(2, p=1) | "
+    "equalize(p=1) | contrast(0.5) | to(f32)",
+    "from(jpg) | image | resize((2, 67)) | gaussian_blur(15) | sharpness(0, p=1) | to(u8)",
+};
+
+static void changed_pixels(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof pixel_chains / sizeof *pixel_chains; i++) {
+        stk_stats s = { .size = sizeof s };
+
+        same(with_points, pixel_chains[i], NULL, &s);
+        assert_true(s.gpu_jpegs > N / 2 && s.gpu_mended > 0 && s.jpeg_seek > 0);
+        if (i % 4)
+            continue;
+        same(without, pixel_chains[i], NULL, &s);
+        assert_true(s.gpu_jpegs > N / 2);
+        same(with_points, pixel_chains[i], "cpu", &s);
+        assert_true(s.gpu_jpegs == 0);
+    }
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -107,7 +150,7 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits), cmocka_unit_test(changed_pixels) };
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }

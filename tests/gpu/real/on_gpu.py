@@ -133,3 +133,26 @@ def bits(value):
     value = value.detach().cpu().contiguous()
     size = value.element_size()
     return value.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]) if value.dim() else value
+
+
+# ---- chains -------------------------------------------------------------------------------------
+
+# Every op that changes pixels on the GPU; DINO's chain first.
+PIXEL_CHAINS = [
+    "random_resized_crop(64, interpolation=bicubic) | hflip | color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8) | grayscale(p=0.2) | "
+    "gaussian_blur(23, sigma=(0.1, 2), p=0.5) | solarize(128, p=0.2) | normalize(imagenet) | to(f16)",
+    "random_resized_crop(48) | brightness(0.5) | contrast(0.5) | to(u8)",
+    "random_resized_crop(47) | saturation(0.6) | hue(0.3) | invert(p=0.3) | to(u8, hwc)",
+    "random_resized_crop(48) | hsv(0.1, 0.5, 0.5) | posterize((2, 6), p=1) | channel_shuffle | to(f32)",
+    "random_resized_crop(48) | autocontrast(p=0.7) | equalize(p=0.7) | contrast(0.9) | equalize(p=0.5) | normalize(half) | to(bf16)",
+    "random_resized_crop(48) | sharpness((0, 3), p=0.8) | gaussian_blur((31, 5)) | sharpness(2, p=0.5) | "
+    "gaussian_blur(127, sigma=20) | to(u8)",
+    "random_resized_crop(48) | gaussian_noise(0.1, sigma=(0, 0.2), p=0.7) | random_erasing(p=0.6) | "
+    "random_erasing(p=0.6, value=random) | to(u8)",
+    "random_resized_crop(48) | contrast(0.3) | normalize(imagenet) | random_erasing(p=0.6, value=random) | random_erasing(p=0.6) | "
+    "to(f16, channels_last)",
+    "random_resized_crop(48) | random_apply(color_jitter(0.4, 0.4, 0.4, 0.1) | gaussian_blur(5), p=0.5) | "
+    "one_of(solarize(100, p=1), equalize(p=1), invert(p=1) | sharpness(2, p=1)) | to(f16)",
+    "resize((1, 1)) | autocontrast(p=1) | gaussian_blur(5) | sharpness(2, p=1) | equalize(p=1) | to(f32)",
+    "resize((300, 400)) | contrast(0.5) | gaussian_blur(9) | equalize(p=1) | autocontrast(p=1) | to(u8)",
+]

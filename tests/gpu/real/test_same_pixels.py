@@ -54,6 +54,18 @@ def test_chains(tar, chain):
     compare(tar, {"image": f"from(pic) | image | {chain}", "label": "from(cls) | int"})
 
 
+@pytest.mark.parametrize("chain", on_gpu.PIXEL_CHAINS)
+def test_chains_that_change_pixels(tar, chain):
+    stats = compare(tar, {"image": f"from(pic) | image | {chain}", "label": "from(cls) | int"}, epochs=1 if on_gpu.DRY else 3)
+    if not on_gpu.DRY:
+        assert stats["gpu"]["jpegs"] > 0       # it was the GPU that decoded, and went on
+
+
+@pytest.mark.parametrize("lane", ["gpu", "cpu"])
+def test_lanes_of_changed_pixels(tar, lane):
+    compare(tar, {"image": f"from(pic) | image | {on_gpu.PIXEL_CHAINS[0]}"}, decode=lane, epochs=2)
+
+
 @pytest.mark.parametrize("lane", ["gpu", "cpu"])
 def test_lanes(tar, lane):
     compare(tar, {"image": f"from(pic) | image | {CHAINS[0]}"}, decode=lane)
