@@ -27,7 +27,7 @@ class Writer:
     Values: bytes as they are, str as UTF-8, int and float in digits, dicts and lists (and any
     NAME.json) as JSON, arrays as .npy, and under jpg, png or webp arrays and Pillow images as
     pictures.  A shard appears under its name when it is whole and on disk; leaving the with-block
-    by an exception drops the shard under way.
+    by an exception drops the unfinished shard.
     """
 
     def __init__(self, pattern: str | bytes | os.PathLike[Any], max_count: int | None = None,

@@ -53,7 +53,7 @@ struct stk_transform {
 
 /* ---- plan ---- */
 
-/* Does the chain begin with an op?  Then it gets the `image` that it stands behind in a loader. */
+/* Does the chain begin with an op?  Then it gets the `image` that it follows in a loader. */
 static int is_bare(const stk_transform *t, const char *text, int *out, stk_error *err)
 {
     stk_expr *e = NULL;
