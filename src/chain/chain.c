@@ -418,6 +418,7 @@ void stk_chain_fini(stk_chain *c)
     for (uint32_t i = 0; i < c->n_from; i++)
         stk_free(c->from[i]);
     stk_free(c->fallback);
+    stk_free((void *)(uintptr_t)c->boxes);
     stk_free(c->fallback_row);
     for (uint32_t i = 0; i < c->n_steps; i++) {
         stk_step *s = &c->step[i];

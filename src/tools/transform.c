@@ -71,6 +71,9 @@ static int check_chain(const stk_chain *c, stk_error *err)
         if (c->step[i].codec && !(c->step[i].codec->can & STK_CODEC_PICTURES))
             return stk_fail(err, STK_EINVAL, "a transform takes decoded pictures: leave `%s` away",
                             c->step[i].codec->name);
+    if (c->boxes)
+        return stk_fail(err, STK_EINVAL,
+                        "iou_crop works in a loader, beside the output of boxes that it names");
     if (c->spec.kind != STK_KIND_IMAGE)
         return stk_fail(err, STK_EINVAL, "a transform works on pictures: the chain makes none");
     return 0;
