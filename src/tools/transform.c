@@ -75,6 +75,9 @@ static int check_chain(const stk_chain *c, stk_error *err)
         return stk_fail(err, STK_ENOTSUP,
                         "a transform has no functions: leave call() away, and call yours on what it "
                         "gives");
+    if (c->boxes)
+        return stk_fail(err, STK_EINVAL,
+                        "iou_crop works in a loader, beside the output of boxes that it names");
     if (c->spec.kind != STK_KIND_IMAGE)
         return stk_fail(err, STK_EINVAL, "a transform works on pictures: the chain makes none");
     return 0;
