@@ -33,7 +33,7 @@ static void as_records(stk_out_plan *p)
 {
     p->far_bytes = p->row_bytes;
     p->row_bytes = 0;
-    p->note_bytes = sizeof(stk_pic_share);
+    p->note_bytes = sizeof(stk_pic_share) * (p->spec.views ? p->spec.views : 1);
 }
 
 /* Which field feeds output i, in every data set. */
@@ -136,7 +136,8 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
                      p->name);
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
-    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes && !p->spec.views && !p->spec.mode && !c->boxes)
+    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes && !p->spec.mode && !c->boxes &&
+        !(p->spec.views && c->n_calls))
         as_records(p);
     out->open_root[i] = c->open_root;
     if (c->fallback && c->stored)

@@ -132,6 +132,11 @@ static const char *const pixel_chains[] = {
          "resize((20, 31), interpolation=lanczos) | to(f32)",
     CROP "hue(0.1) | resize((21, 60), interpolation=nearest) | rotate(10) | resize((33, 33), "
          "antialias=false) | to(u8, hwc)",
+    "from(jpg) | image | views(3) | random_resized_crop(31, interpolation=bicubic) | hflip | normalize(half) | "
+    "to(f16)",
+    "from(jpg) | image | views(2) | random_resized_crop(40) | color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8) | "
+    "gaussian_blur(9, p=0.5) | solarize(128, p=0.2) | normalize(half) | random_erasing(p=0.5) | to(f32)",
+    "from(jpg) | image | resize((40, 50)) | ten_crop(24) | to(u8, hwc)",
     "from(jpg) | image | resize((1, 1)) | autocontrast(p=1) | gaussian_blur(5) | sharpness(2, p=1) | "
     "equalize(p=1) | contrast(0.5) | to(f32)",
     "from(jpg) | image | resize((2, 67)) | gaussian_blur(15) | sharpness(0, p=1) | to(u8)",
