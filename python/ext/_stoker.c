@@ -176,6 +176,7 @@ static PyObject *stop_logging(PyObject *self, PyObject *unused)
 static PyMethodDef module_methods[] = {
     { "registry", registry, METH_NOARGS,
       "kind -> [(name, help, [(argument, type, fallback, help)])]" },
+    { "from_arrow", dataset_from_arrow, METH_O, "a Dataset of the table of a capsule \"arrow_array_stream\"" },
     { "join", dataset_join, METH_O, "a Dataset of arrays, joined row by row" },
     { "keys", dataset_keys, METH_VARARGS, "keys of the samples with these ids" },
     { "find_keys", dataset_find_keys, METH_VARARGS,
@@ -196,6 +197,8 @@ static PyMethodDef module_methods[] = {
     { "keep_heap", keep_heap, METH_NOARGS, "freed memory stays with malloc" },
     { "diagnose", module_diagnose, METH_VARARGS,
       "(sights before or none, sights after, data or None, foreign): what holds a loop up" },
+    { "drift_of", module_drift_of, METH_VARARGS,
+      "(description, data set, ids): [(feature, test, value, bound, drifted)] of these samples" },
     { "plan_need", module_plan_need, METH_O, "what a run needs of its data" },
     { "gpu_use", module_gpu_use, METH_O, "(SM, memory) shares of a GPU by NVML, or None" },
     { "use_ops", module_use_ops, METH_O, "what chains may name besides what ships, from now on" },
