@@ -13,6 +13,13 @@ typedef struct bench_epoch {
     int whole;
 } bench_epoch;
 
+#define BENCH_BINS 120
+
+typedef struct bench_flow { /* samples over time; bins widen as the run goes on */
+    double width;           /* of a bin, in seconds */
+    double samples[BENCH_BINS];
+} bench_flow;
+
 typedef struct bench_result {
     stk_output *outputs; /* owned; a name and its chain are one piece */
     uint32_t n_outputs, batch_size;
@@ -28,6 +35,7 @@ typedef struct bench_result {
     size_t n_epochs;
     double *interval; /* from batch to batch, in order; owned */
     size_t n_intervals;
+    bench_flow flow;
     stk_stats stats;
     stk_sight from, to; /* when the loader was open, and at the end */
     stk_diagnosis found;

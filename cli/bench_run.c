@@ -185,6 +185,20 @@ static int note_interval(bench *b, double seconds)
     return 0;
 }
 
+/* So many samples came `at` seconds after the start. */
+static void note_flow(bench_flow *f, double at, uint32_t samples)
+{
+    if (f->width <= 0)
+        f->width = 0.01;
+    while (at / f->width >= BENCH_BINS) {
+        for (size_t i = 0; i < BENCH_BINS / 2; i++)
+            f->samples[i] = f->samples[2 * i] + f->samples[2 * i + 1];
+        memset(f->samples + BENCH_BINS / 2, 0, sizeof f->samples / 2);
+        f->width *= 2;
+    }
+    f->samples[(size_t)(at / f->width)] += samples;
+}
+
 static bench_epoch *new_epoch(bench *b)
 {
     bench_epoch *p = realloc(b->r.epoch, (b->r.n_epochs + 1) * sizeof *p);
@@ -244,6 +258,7 @@ static int run_epoch(bench *b, cli_bar *bar, double start, int *more)
             b->r.first_batch = now - start;
         e->batches++;
         e->samples += stk_batch_rows(batch);
+        note_flow(&b->r.flow, now - start, stk_batch_rows(batch));
         b->r.batches++;
         b->r.samples += stk_batch_rows(batch);
         stk_batch_release(&batch);

@@ -35,6 +35,7 @@ typedef struct loader_object {
     pid_t pid;
     drawn_list *drawn; /* lock; NULL: no one asks */
     PyObject *data;    /* the data sets, some of which lend memory to the threads */
+    PyObject *calls;   /* functions of the chains; NULL: none */
     stage_queue *ahead; /* batches for functions of batch_ops; NULL: none */
 } loader_object;
 

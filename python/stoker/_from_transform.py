@@ -241,6 +241,11 @@ def _gray(t: Any) -> list[str]:
     return ["grayscale(p=1)"]
 
 
+def _zoom_out(t: Any) -> list[str]:
+    side = _pair(t.side_range)
+    return [_step("zoom_out", side_range=None if side == (1.0, 4.0) else side, p=float(t.p), fill=_fill(t))]
+
+
 _TORCHVISION: dict[str, Callable[[Any], list[str]]] = {
     "Resize": _resize, "RandomResizedCrop": _random_resized_crop, "RandomResizedCropAndInterpolation": _random_resized_crop,
     "CenterCrop": lambda t: [_step("center_crop", _square(t.size))], "RandomCrop": _random_crop, "Pad": _pad,
@@ -257,7 +262,7 @@ _TORCHVISION: dict[str, Callable[[Any], list[str]]] = {
     "TenCrop": lambda t: [_step("ten_crop", _square(t.size))],
     "ScaleJitter": lambda t: [_step("scale_jitter", _square(t.target_size), scale=_pair(t.scale_range), interpolation=_resampling(t.interpolation))],
     "RandomShortestSize": lambda t: [_step("random_shortest_size", _size(t.min_size), max_size=t.max_size, interpolation=_resampling(t.interpolation))],
-    "SanitizeBoundingBoxes": _nothing, "ClampBoundingBoxes": _nothing,
+    "RandomZoomOut": _zoom_out, "SanitizeBoundingBoxes": _nothing, "ClampBoundingBoxes": _nothing,
 }
 
 
@@ -367,7 +372,7 @@ _INSTEAD = {
     "PadIfNeeded": "random_crop(size, pad_if_needed=true) and letterbox() pad", "RandomBrightnessContrast": "color_jitter(0.2, 0.2) is near: its "
     "brightness is a factor, not a sum", "CoarseDropout": "random_erasing(p) erases one box", "ElasticTransform": _OWN, "LinearTransformation": _OWN,
     "AugMix": _OWN, "MixUp": "it mixes batches: batch_ops=[\"mixup(image, label)\"]", "CutMix": "it mixes batches: batch_ops=[\"cutmix(image, label)\"]",
-    "RandomIoUCrop": "see the detection ops in docs/chains.md", "RandomZoomOut": "see the detection ops in docs/chains.md",
+    "RandomIoUCrop": "see the detection ops in docs/chains.md",
 }
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from . import _arrow, _join, _options, _stoker
+from . import _arrow, _calls, _join, _options, _stoker
 from . import store as _store
 from .batch import from_parts
-from .errors import MissingKeyError, invalid, printable, shown
+from .errors import MissingKeyError, StokerError, invalid, printable, shown
 from .store import Store
 
 if TYPE_CHECKING:
@@ -36,15 +36,21 @@ class _Decoder:
         self.pid = os.getpid()
         self.data = (core,)
         self.lock = threading.Lock()
+        fields, functions = _calls.plan(fields)
+        self.calls = _calls.Calls(functions, "thread", 0, False) if functions else None
         self.loader = _stoker.Loader(
             self.data, _options.outputs(fields, core.fields(), kind=core.kind()),
-            _options.words({"num_workers": -1, "prefetch": 1}))
+            _options.words({"num_workers": -1, "prefetch": 1}), calls=self.calls.core if self.calls else None)
         self.samples = self.loader.sizes()[1]
 
     def sample(self, epoch: int, i: int) -> dict[str, Any]:
         with self.lock:
             self.loader.resume(epoch, i)
-            parts = self.loader.next(epoch)
+            try:
+                parts = self.loader.next(epoch)
+            except StokerError as e:
+                error, cause = self.calls.explained(e) if self.calls is not None else (e, e.__cause__)
+                raise error from cause
         assert parts is not None                # position i is there
         batch = from_parts(parts, self.data, bool(self.data[0].kind()))
         keys = batch.sample_keys or [str(i)]
@@ -70,7 +76,7 @@ class Dataset:
     def __init__(self, urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,
                  classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
                  dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
-                 store: Store | None = None, where: str | None = None) -> None:
+                 store: Store | None = None, salvage: bool = False, where: str | None = None) -> None:
         found = _options.url_bytes(urls)
         table = found is None and _arrow.is_table(urls)
         if found is None and not table and not isinstance(urls, Mapping):
@@ -87,6 +93,7 @@ class Dataset:
             invalid(f'reindex must be "auto" or None, not {shown(reindex)}')
         self._reindex = reindex
         self._store = store
+        self._salvage = _options.flag("salvage", salvage)
         if table:
             if classes is not None or columns is not None or dtype is not None or shape is not None or jpeg:
                 invalid("classes=, columns=, dtype=, shape= and jpeg= don't go with an Arrow table")
@@ -99,7 +106,7 @@ class Dataset:
         else:
             self._core = _stoker.Dataset(found, self._fixed or [], self._wanted, self._jpeg,
                                          *_join.raw(dtype, shape), reindex=reindex == "auto",
-                                         store=_store.core(store))
+                                         store=_store.core(store), salvage=self._salvage)
         self._where = where
         self._ids = self._rows if where is None else _satisfying(self._core, where, self._rows)
         self._types: list[tuple[str, str, int]] | None = None
@@ -264,7 +271,7 @@ class Dataset:
 
     def __reduce__(self):
         return Dataset, (self._urls, self._fields, self._fixed, self._wanted or None, self._jpeg,
-                         *self._raw, self._reindex, self._store, self._where), {"_epoch": self._epoch}
+                         *self._raw, self._reindex, self._store, self._salvage, self._where), {"_epoch": self._epoch}
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
@@ -274,7 +281,7 @@ class Dataset:
 def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: A001
          classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
          dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
-         store: Store | None = None, where: str | None = None) -> Dataset:
+         store: Store | None = None, salvage: bool = False, where: str | None = None) -> Dataset:
     """Open shards for access by number (ds[7]), by key (ds["n01440764_36"]) or by slice (ds[:3]); they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
@@ -300,9 +307,12 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
     where: only samples that satisfy a condition on columns, as SQL writes it ("width >= 300 AND label IN (1, 2)");
         they are numbered 0, 1, ..., also for len() and column(); a loader over the data set takes these (docs/tables.md)
 
+    salvage: of a shard that is torn take the samples before the tear, and log where it is; False: it is an error.
+        The index then stays in memory
+
     jpeg: keep seek points of JPEGs beside the index, so that a loader decodes a crop without what lies
         before it; those that are missing are made now, once (docs/jpeg.md)
 
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
-    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, where)
+    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, salvage, where)

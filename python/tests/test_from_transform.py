@@ -142,7 +142,7 @@ RECIPES = {
     "MAE": "T.Compose([T.RandomResizedCrop(224, scale=(0.2, 1.0), interpolation=3), T.RandomHorizontalFlip(), T.ToTensor(), T.Normalize(MEAN, STD)])",
     "CLIP": "T.Compose([T.Resize(224, interpolation=CUBIC), T.CenterCrop(224), T.ToTensor(), "
     "T.Normalize((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))])",
-    "DETR": "v2.Compose([v2.ToImage(), v2.RandomHorizontalFlip(), v2.RandomShortestSize([480, 512, 800], max_size=1333), v2.ToDtype(torch.float32, scale=True), "
+    "DETR": "v2.Compose([v2.ToImage(), v2.RandomHorizontalFlip(), v2.RandomZoomOut(p=0.3), v2.RandomShortestSize(list(range(480, 801, 32)), max_size=1333), v2.ToDtype(torch.float32, scale=True), "
     "v2.Normalize(MEAN, STD)])",
     "YOLO-like": "v2.Compose([v2.ScaleJitter((640, 640)), v2.RandomCrop(640, pad_if_needed=True, fill=114), v2.RandomHorizontalFlip(), v2.ColorJitter(0.4, 0, 0.7, 0.015), "
     "v2.ToDtype(torch.float32, scale=True)])",

@@ -94,6 +94,20 @@ def test_random_crop(shard, noise):
         rows(shard, "random_crop(24)")
 
 
+@pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric"])
+def test_random_crop_of_the_same_size_moves_both_ways(mode):
+    """CIFAR's crop: as large as the picture, out of a border of 4."""
+    pictures = np.random.default_rng(3).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)
+    made = stoker.Transform(f"random_crop(32, padding=4, padding_mode={mode}) | to(u8, hwc)", seed=1)(pictures)
+    seen = set()
+    for got, picture in zip(np.asarray(made), pictures, strict=True):
+        whole = np.pad(picture, ((4, 4), (4, 4), (0, 0)), mode)
+        places = [(y, x) for y in range(9) for x in range(9) if np.array_equal(whole[y:y + 32, x:x + 32], got)]
+        assert len(places) == 1
+        seen.update(places)
+    assert len({x for _, x in seen}) > 5 and len({y for y, _ in seen}) > 5
+
+
 def test_letterbox(shard, noise):
     for got, picture in zip(rows(shard, "letterbox((64, 48), fill=114)"), noise, strict=True):
         w, h = picture.size
@@ -123,7 +137,15 @@ def test_sizes_are_torchvisions(shard, noise):
         assert got.shape[:2] == (max(int(picture.height * r), 1), max(int(picture.width * r), 1))
 
 
+def test_sizes_as_many_as_detr_has(shard, noise):
+    sizes = tuple(range(16, 27))
+    seen = {min(got.shape[:2]) for seed in range(3) for got, p in zip(rows(shard, f"random_shortest_size({sizes})", seed=seed), noise, strict=True)
+            if min(p.size) > 8}
+    assert len(seen) >= 6 and seen <= {s + off for s in sizes for off in (-1, 0)}
+
+
 @pytest.mark.parametrize(("chain", "says"), [
+    ("zoom_out((0.5, 2))", "zoom_out: side_range is"), ("zoom_out(p=nan)", "zoom_out: `p` must be a number"),
     ("resize(9, interpolation=cubic)", "resize: interpolation is nearest, bilinear, bicubic or lanczos, not cubic"),
     ("resize(9, interpolation=lanczos, antialias=false)", "lanczos has no antialias=false"),
     ("pad((1, 2, 3))", "pad: padding is one number"), ("pad(-1)", "pad: padding of -1 pixels is not in 0..65535"),

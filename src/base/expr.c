@@ -138,7 +138,7 @@ static int parse_tuple(parser *s, stk_expr_arg *a, char close)
     a->tuple = 1;
     while (!accept(s, close)) {
         if (a->n == STK_EXPR_ITEMS)
-            return complain(s, "a tuple has at most 8 values");
+            return complain(s, "a tuple has at most 16 values");
         STK_TRY(parse_value(s, &a->value[a->n++]));
         if (look(s) != close && !accept(s, ','))
             return complain(s, "`,` or the end of the tuple is missing here");

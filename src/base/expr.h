@@ -16,7 +16,7 @@
 
 #define STK_EXPR_TEXT 4096 /* bytes of a chain */
 #define STK_EXPR_CALLS 32
-#define STK_EXPR_ITEMS 8
+#define STK_EXPR_ITEMS 16
 #define STK_EXPR_DEPTH 7 /* chains inside chains */
 
 typedef enum stk_value_type {

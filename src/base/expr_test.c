@@ -196,7 +196,7 @@ static void complains_at_the_column(void **state)
     refuses("f((1 2))", 6, "`,` or the end of the tuple is missing here");
     refuses("f((1]", 5, "`,` or the end of the tuple is missing here");
     refuses("f((1", 5, "`,` or the end of the tuple is missing here");
-    refuses("f((1,2,3,4,5,6,7,8,9))", 20, "a tuple has at most 8 values");
+    refuses("f((1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8))", 36, "a tuple has at most 16 values");
     refuses("f(((1)))", 4, "a number, a name or a string is missing here");
     refuses("f(\"abc)", 8, "this string is not closed");
     refuses("f('abc\")", 9, "this string is not closed");

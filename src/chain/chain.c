@@ -176,7 +176,7 @@ static int note_value_op(stk_chain *c, const stk_op *op, const stk_spec *before,
         return 0;
     if (c->pack)
         return stk_fail(err, STK_EINVAL, "%s stands before pack(), not after it", op->name);
-    if (!c->n_turns++) {
+    if (!c->n_turns++ && !c->n_calls) {
         c->parsed = *before;
         c->parsed.most = 0;
     }
@@ -195,6 +195,10 @@ static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
         c->leader_output = lead->leader_output;
         lead = c->leader = lead->leader;
     }
+    if (lead->n_calls)
+        return stk_fail(err, STK_ENOTSUP,
+                        "like can't follow an output that has call(): what its function does to the "
+                        "geometry is not known");
     c->like = s->state;
     c->keeps = lead->spec.kind != STK_KIND_IMAGE;
     if (c->keeps && (c->spec.kind == STK_KIND_IMAGE || !lead->like || lead->like->points || lead->keeps))
@@ -215,6 +219,46 @@ static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
     return 0;
 }
 
+/* A function of the program's: what is made for the first of them, and how. */
+static int note_call(stk_chain *c, const stk_spec *before, stk_error *err)
+{
+    stk_call_step *s = c->step[c->n_steps - 1].state;
+
+    if (before->array && !c->stored)
+        return stk_fail(err, STK_ENOTSUP,
+                        "call: rows of arrays have no functions: take batch_ops=, or a Python data "
+                        "set");
+    if (c->pack || c->like)
+        return stk_fail(err, STK_ENOTSUP, "call does not stand in a chain with %s()",
+                        c->pack ? "pack" : "like");
+    c->touched = 0; /* what it gives is a picture of its own */
+    c->tiled |= before->kind == STK_KIND_IMAGE;
+    if (c->n_calls++)
+        return 0;
+    c->called = before->kind;
+    if (before->kind != STK_KIND_VALUE || c->n_turns)
+        return 0;
+    c->parsed = *before;
+    if (c->stored) { /* it is copied as it is stored; the function makes other numbers of it */
+        c->parsed.dtype = before->dtype ? before->dtype : c->stored->type.dtype;
+        c->parsed.array = 0;
+        s->dtype = s->dtype ? s->dtype : c->parsed.dtype;
+        c->spec.dtype = s->dtype;
+        return stk_stored_settle(c->stored, c->parsed.dtype, err);
+    }
+    return 0;
+}
+
+/* What may stand after a function. */
+static int check_after_call(const stk_chain *c, const stk_codec *codec, const stk_op *op,
+                            stk_error *err)
+{
+    if (!c->n_calls || (!codec && !(op->can & (STK_OP_PACKS | STK_OP_LIKE | STK_OP_VIEWS))))
+        return 0;
+    return stk_fail(err, STK_ENOTSUP, "%s can't stand after call yet: put it before, or leave it out",
+                    codec ? codec->name : op->name);
+}
+
 static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_error *err)
 {
     const stk_codec *codec = stk_registry_find(c->registry, STK_PLUGIN_CODEC, call->name);
@@ -226,6 +270,7 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
 
     if (!codec && !op)
         return stk_chain_unknown(c->registry, call->name, err);
+    STK_TRY(check_after_call(c, codec, op, err));
     if (c->stored && codec)
         return plan_number(c, call, codec, err);
     if (op && op->can & (STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEW)) {
@@ -244,6 +289,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
                          .number = number,
                          .state = stk_zalloc(1, codec ? codec->state_size : op->state_size) };
         c->n_steps++;
+        if (s->state && op && op->cookie)
+            memcpy(s->state, &op->cookie, sizeof op->cookie);
         rc = !s->state ? stk_fail_nomem(err, 64)
              : codec   ? codec->plan(s->state, args, &c->spec, err)
                        : op->plan(s->state, args, &c->spec, err);
@@ -256,6 +303,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
         c->inexact = !stk_args_bool(args, "exact");
     if (rc == 0 && op)
         rc = note_value_op(c, op, &before, err);
+    if (rc == 0 && op && op->can & STK_OP_CALL)
+        rc = note_call(c, &before, err);
     if (rc == 0 && op && op->can & STK_OP_LIKE)
         rc = note_like(c, s, err);
     if (rc == 0 && op && op->can & STK_OP_PACKS) {
@@ -402,7 +451,7 @@ static int plan_chain(stk_chain *c, const stk_chain_head *head, const char *name
         else
             rc = plan_step(c, &e->call[i], (uint8_t)i, err);
     }
-    if (rc == 0 && c->stored)
+    if (rc == 0 && c->stored && !c->n_calls)
         rc = settle_stored(c, name, err);
     if (rc == 0)
         rc = settle(c, name, err);

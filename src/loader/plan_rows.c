@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_rows.c - how rows are made: what follows from all other parts. */
+#include <string.h>
+
 #include "base/cpu.h"
 #include "data/shard_data.h"
 #include "gpu/pic_program.h"
@@ -34,6 +36,9 @@ static int plan_learn(stk_plan_rows *out, const stk_plan_data *data, stk_error *
 /* Rows made of bytes that are in memory know neither seek points nor pieces of rows. */
 static int can_peek(const stk_plan *so_far)
 {
+    for (uint32_t i = 0; i < so_far->chains.n_out; i++)
+        if (so_far->chains.chain[i].n_calls)
+            return 0; /* a row that fails there is made twice */
     return so_far->data.peeks && so_far->chains.n_out <= STK_PEEK_OUTPUTS &&
            !so_far->cache.fields && !so_far->chains.chain[0].pack;
 }
@@ -48,16 +53,31 @@ static const stk_row_ops *gpu_ops(const stk_plan *so_far, uint32_t i, table_kind
                                                                         : &stk_row_gpu;
 }
 
+/* Another output reads the same picture. */
+static int is_shared(const stk_plan_rows *out, const stk_plan *so_far, uint32_t i)
+{
+    for (uint32_t k = 0; out->share && k < so_far->chains.n_out; k++)
+        if (k != i && out->share[k] == out->share[i])
+            return 1;
+    return 0;
+}
+
 /* How rows of output i are made. */
-static const stk_row_ops *ops_of(const stk_plan_input *in, const stk_plan *so_far, uint32_t i,
-                                 table_kind kind)
+static const stk_row_ops *ops_of(const stk_plan_rows *out, const stk_plan_input *in,
+                                 const stk_plan *so_far, uint32_t i, table_kind kind)
 {
     const stk_chain *c = &so_far->chains.chain[i];
 
     if (so_far->data.immediate)
         return stk_row_array_ops(so_far, i, kind == RESIDENT);
+    if (c->n_calls && c->called == STK_KIND_IMAGE)
+        return so_far->chains.out[i].far_bytes ? &stk_row_gpu_call : &stk_row_call_picture;
+    if (c->n_calls)
+        return &stk_row_call;
     if (c->spec.kind == STK_KIND_IMAGE && so_far->chains.out[i].far_bytes)
         return gpu_ops(so_far, i, kind);
+    if (c->spec.kind == STK_KIND_IMAGE && is_shared(out, so_far, i))
+        return &stk_row_shared;
     if (c->spec.kind == STK_KIND_IMAGE)
         return c->tiled ? &stk_row_tile : &stk_row_picture;
     if (c->pack)
@@ -83,7 +103,7 @@ static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_
     const stk_row_ops **op = out->op + (size_t)kind * so_far->chains.n_out;
 
     for (uint32_t i = 0; i < so_far->chains.n_out; i++)
-        op[i] = ops_of(in, so_far, i, kind);
+        op[i] = ops_of(out, in, so_far, i, kind);
     t->n_out = so_far->chains.n_out;
     t->out = op;
     t->order = out->order;
@@ -113,14 +133,69 @@ static uint32_t depth_of(const stk_chain *c)
     return n;
 }
 
-/* Leaders of like() before those who follow them; NULL where none does. */
+/* Both decode the same pixels of the same field, here. */
+static int same_picture(const stk_plan_chains *c, uint32_t i, uint32_t k)
+{
+    const stk_chain *a = &c->chain[i], *b = &c->chain[k];
+
+    for (uint32_t o = i;; o = k) {
+        const stk_chain *x = &c->chain[o];
+
+        if (x->spec.kind != STK_KIND_IMAGE || x->like || x->narrows || x->n_calls || c->out[o].far_bytes ||
+            c->open_root[o] || c->fallback[o].data)
+            return 0;
+        if (o == k)
+            break;
+    }
+    if (a->n_from != b->n_from || a->spec.mode != b->spec.mode || a->spec.exif != b->spec.exif)
+        return 0;
+    for (uint32_t f = 0; f < a->n_from; f++)
+        if (strcmp(a->from[f], b->from[f]))
+            return 0;
+    return 1;
+}
+
+/* Which outputs share a decode; NULL where none does. */
+static int plan_share(stk_plan_rows *out, const stk_plan_chains *c, stk_error *err)
+{
+    int some = 0;
+
+    out->share = stk_zalloc(c->n_out, sizeof *out->share);
+    if (!out->share)
+        return stk_fail_nomem(err, c->n_out * sizeof *out->share);
+    for (uint32_t i = 0; i < c->n_out; i++) {
+        out->share[i] = i;
+        for (uint32_t k = 0; k < i && out->share[i] == i; k++)
+            if (out->share[k] == k && same_picture(c, k, i))
+                out->share[i] = k;
+        some |= out->share[i] != i;
+    }
+    if (!some)
+        stk_free(out->share);
+    if (!some)
+        out->share = NULL;
+    return 0;
+}
+
+/* i, and those who share its picture, which none of them may be separated from. */
+static void put_in_order(stk_plan_rows *out, uint32_t i, uint32_t n_out, uint32_t *n)
+{
+    if (out->share && out->share[i] != i)
+        return; /* is put with the first of them */
+    out->order[(*n)++] = i;
+    for (uint32_t k = i + 1; out->share && k < n_out; k++)
+        if (out->share[k] == i)
+            out->order[(*n)++] = k;
+}
+
+/* Leaders of like() before those who follow them; NULL where none does, and none shares a decode. */
 static int plan_order(stk_plan_rows *out, const stk_plan_chains *c, stk_error *err)
 {
     uint32_t n = 0, deepest = 0;
 
     for (uint32_t i = 0; i < c->n_out; i++)
         deepest = depth_of(&c->chain[i]) > deepest ? depth_of(&c->chain[i]) : deepest;
-    if (!deepest)
+    if (!deepest && !out->share)
         return 0;
     out->order = stk_zalloc(c->n_out, sizeof *out->order);
     if (!out->order)
@@ -128,7 +203,7 @@ static int plan_order(stk_plan_rows *out, const stk_plan_chains *c, stk_error *e
     for (uint32_t d = 0; d <= deepest; d++)
         for (uint32_t i = 0; i < c->n_out; i++)
             if (depth_of(&c->chain[i]) == d)
-                out->order[n++] = i;
+                put_in_order(out, i, c->n_out, &n);
     return 0;
 }
 
@@ -139,6 +214,8 @@ static int plan_tables(stk_plan_rows *out, const stk_plan_input *in, const stk_p
     out->op = stk_zalloc((size_t)KINDS * so_far->chains.n_out, sizeof *out->op);
     if (!out->table || !out->op)
         return stk_fail_nomem(err, KINDS * sizeof *out->table);
+    if (!so_far->data.immediate)
+        STK_TRY(plan_share(out, &so_far->chains, err));
     STK_TRY(plan_order(out, &so_far->chains, err));
     out->usual = out->resident = out->repair = fill_table(out, in, so_far, USUAL);
     if (so_far->cache.fields)
@@ -174,4 +251,5 @@ void stk_plan_rows_fini(stk_plan_rows *p, uint32_t n_data)
     stk_free(p->table);
     stk_free(p->op);
     stk_free(p->order);
+    stk_free(p->share);
 }

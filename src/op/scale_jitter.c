@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "op/spec.h"
 
-#define MAX_SIZES 8
+#define MAX_SIZES 16 /* of a tuple, as many as chains can have */
 
 struct scale_jitter {
     uint32_t h, w;
@@ -103,7 +103,7 @@ static void random_shortest_size_draw(const void *state, stk_rng *rng, stk_view 
 }
 
 static const stk_arg random_shortest_size_args[] = {
-    { "min_size", STK_ARG_INTS, NULL, "the shorter side: up to 8 sizes, one is drawn" },
+    { "min_size", STK_ARG_INTS, NULL, "the shorter side: up to 16 sizes, one is drawn" },
     { "max_size", STK_ARG_INT, "0", "the longer side is at most this; 0: any" },
     STK_ARGS_FILTER,
     { 0 },

@@ -38,6 +38,7 @@ typedef struct stk_plan_policy { /* what holds for every row */
     stk_on_error on_error;
     stk_registry *registry; /* what chains may name, and decoders; NULL: the process's */
     stk_draw_observer watch;        /* called after each draw; drawn NULL: none */
+    stk_caller caller;              /* what `call` runs; call NULL: nothing */
     stk_log log;
     uint64_t wait_ns; /* a consumer that waits for longer is told for what, in the log */
     stk_stall stall;
@@ -141,7 +142,8 @@ typedef struct stk_plan_rows { /* made last, from all the others */
     const stk_row_table *usual, *resident, *repair;
     stk_row_table *table;          /* the memory of all of them ... */
     const struct stk_row_ops **op; /* ... and of what they point to */
-    uint32_t *order; /* of outputs, where some follow others; or NULL */
+    uint32_t *order; /* of outputs, where some follow others or share a decode; or NULL */
+    uint32_t *share; /* by output: the first of those that decode the same picture; or NULL */
     const stk_kern *kern;
     uint32_t *measured; /* lengths are stored here in place of rows; NULL: rows are made */
     stk_learn **learn;  /* by data set; NULL: nothing to learn there, or nowhere */

@@ -38,6 +38,15 @@ typedef struct stk_counters {
     _Alignas(64) _Atomic uint32_t times[STK_STAGES][STK_TIMES]; /* how many took 2^k ticks */
 } stk_counters;
 
+/* A picture that several outputs of a row read (plan.rows.share): the first of them decodes what any of
+ * them sees, the others come right after it. */
+typedef struct stk_shared_picture {
+    int ready;
+    uint32_t first;   /* the output that decoded it */
+    stk_pixels pixels; /* in scratch */
+    unsigned mark;     /* ... of which this much is theirs */
+} stk_shared_picture;
+
 typedef struct stk_maker { /* what a worker makes rows with */
     stk_counters count;
     _Atomic(stk_spans *) spans; /* its laps are noted there; NULL: no one asked for a trace */
@@ -54,6 +63,7 @@ typedef struct stk_maker { /* what a worker makes rows with */
     int (*wait_room)(struct stk_maker *m, uint64_t ticket, size_t room, stk_error *err);
     stk_row_docs docs; /* of the row in hand, where it is packed again */
     stk_bytes next;    /* rows of arrays: what is left to prefetch of the next row */
+    stk_shared_picture shared;
     stk_decoders decoders;
 } stk_maker;
 
@@ -186,6 +196,7 @@ int stk_row_no_room(const stk_row *x, size_t len, stk_error *err);
 
 extern const stk_row_ops stk_row_picture;    /* row_picture.c */
 extern const stk_row_ops stk_row_tile;       /* row_tile.c: its chain changes pixels */
+extern const stk_row_ops stk_row_shared;     /* of several outputs that read one picture */
 extern const stk_row_ops stk_row_gpu;        /* row_gpu.c: decoded by the GPU where it can */
 extern const stk_row_ops stk_row_gpu_cached; /* ... which keeps them */
 extern const stk_row_ops stk_row_gpu_pixels; /* decoded here, finished there */
@@ -197,6 +208,8 @@ extern const stk_row_ops stk_row_dense, stk_row_ragged, stk_row_bytes; /* row_va
 extern const stk_row_ops stk_row_turned;       /* values that steps make others of */
 extern const stk_row_ops stk_row_bytes_direct; /* read straight into the row, where it can be */
 extern const stk_row_ops stk_row_length_bytes, stk_row_length_value; /* row_length.c */
+extern const stk_row_ops stk_row_call, stk_row_call_picture; /* row_call.c: functions of the program's */
+extern const stk_row_ops stk_row_gpu_call;                   /* ... and the row goes to a GPU */
 extern const stk_row_ops stk_row_boxes;                              /* row_boxes.c */
 extern const stk_row_ops stk_row_packed;                             /* row_packed.c */
 
@@ -212,6 +225,9 @@ typedef struct stk_picture_way { /* what becomes of a picture whose header is re
     int (*place)(stk_row *x, stk_sample_job *job, stk_error *err); /* where sampled pixels go */
     /* The pixels are there: sampled straight into the row, or with work on a tile between */
     int (*sample)(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
+    /* Functions of the program's come before that: *pixels and *d are replaced.  1: the row is made.
+     * NULL: there are none */
+    int (*between)(stk_row *x, stk_draws *d, stk_pixels *pixels, stk_error *err);
 } stk_picture_way;
 
 /* row_picture.c */
@@ -234,6 +250,8 @@ int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size
 int stk_value_parse(stk_row *x, stk_value_row *row, stk_error *err);
 int stk_value_parse_more(stk_row *x, stk_value_row *row, stk_error *err);
 int stk_value_put(stk_row *x, const stk_value_row *row, stk_error *err); /* into the batch */
+int stk_bytes_put(stk_row *x, stk_bytes in, stk_error *err);
+int stk_call_pictures(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *err); /* a between() */
 /* A finish(): rows that differ become one tensor, where that was asked for. */
 int stk_value_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
                   stk_error *err);

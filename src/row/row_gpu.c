@@ -237,6 +237,17 @@ static int make_repair(stk_row *x, stk_error *err)
     return stk_picture_make(x, &way, err);
 }
 
+/* Functions of the program's come between. */
+static int make_call(stk_row *x, stk_error *err)
+{
+    static const stk_picture_way way = { NULL, place_pixels, stk_tile_sample, stk_call_pictures };
+
+    return stk_picture_make(x, &way, err);
+}
+
+const stk_row_ops stk_row_gpu_call = {
+    .name = "picture_gpu_call", .prepare = stk_picture_prepare, .make = make_call
+};
 const stk_row_ops stk_row_gpu = {
     .name = "picture_gpu", .prepare = stk_picture_prepare, .make = make_gpu
 };

@@ -202,15 +202,16 @@ static int sample_as(stk_row *x, const stk_picture_way *way, stk_draws *d, const
                                        : way->sample(x, d, job, err);
 }
 
-static int sample(stk_row *x, const stk_picture_way *way, stk_draws *d, const stk_pixels *pixels,
+static int sample(stk_row *x, const stk_picture_way *way, stk_draws *d, stk_pixels *pixels,
                   stk_error *err)
 {
     const stk_spec *spec = &stk_row_chain(x)->spec;
-    stk_sample_job job = { .view = stk_draws_last(d),
-                           .pixels = pixels,
-                           .dtype = spec->dtype,
-                           .layout = spec->layout };
+    stk_sample_job job = { .pixels = pixels, .dtype = spec->dtype, .layout = spec->layout };
+    int rc = way->between ? way->between(x, d, pixels, err) : 0;
 
+    if (rc)
+        return rc < 0 ? rc : 0;
+    job.view = stk_draws_last(d);
     memcpy(job.mul, spec->mul, sizeof job.mul);
     memcpy(job.add, spec->add, sizeof job.add);
     STK_TRY(way->place(x, &job, err));
@@ -246,56 +247,98 @@ static void widen(stk_rect *all, const stk_rect *r)
     all->h = y1 - all->y;
 }
 
-/* All views of a picture, from one decode of what any of them sees. */
-static int look_all(const stk_row *x, const stk_image_info *info, stk_draws *d,
-                    stk_decode_request *ask, stk_error *err)
+static uint32_t views_of(const stk_row *x)
 {
-    ask->need = (stk_rect){ 0 };
-    ask->index = stk_row_chain(x)->spec.mode == STK_MODE_INDEX;
-    for (uint32_t i = 0; i < stk_row_chain(x)->spec.views; i++) {
-        stk_rect need;
+    uint32_t n = stk_row_chain(x)->spec.views;
+
+    return n ? n : 1;
+}
+
+/* All views of a picture, from one decode of what any of them sees. */
+static int look_all(const stk_row *x, const stk_image_info *info, stk_draws *d, stk_rect *need,
+                    stk_error *err)
+{
+    for (uint32_t i = 0; i < views_of(x); i++) {
+        stk_rect one;
 
         STK_TRY(stk_picture_draw(x, info, i, &d[i], err));
-        stk_sample_need(d[i].view, &need);
-        widen(&ask->need, &need);
+        stk_sample_need(d[i].view, &one);
+        widen(need, &one);
     }
     return 0;
+}
+
+/* What the other outputs see of a picture that they share.  They draw again, and report, when it is their
+ * turn; so does an error. */
+static void look_ahead(stk_row *x, const stk_image_info *info, stk_rect *need)
+{
+    uint32_t first = x->output;
+    int again = x->again;
+    stk_draws d;
+
+    x->again = 1;
+    for (x->output = first + 1; x->output < x->table->n_out; x->output++)
+        for (uint32_t i = 0; x->plan->rows.share[x->output] == first && i < views_of(x); i++) {
+            stk_rect one;
+
+            if (stk_picture_draw(x, info, i, &d, NULL) < 0)
+                break;
+            stk_sample_need(d.view, &one);
+            widen(need, &one);
+        }
+    x->output = first;
+    x->again = again;
 }
 
 static int sample_all(stk_row *x, const stk_picture_way *way, stk_draws *d,
                       const stk_pixels *pixels, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
-    stk_sample_job job = { .pixels = pixels, .dtype = c->spec.dtype, .layout = c->spec.layout };
+    stk_sample_job job = { .view = stk_draws_last(d),
+                           .pixels = pixels,
+                           .dtype = c->spec.dtype,
+                           .layout = c->spec.layout };
     unsigned mark = stk_scratch_mark(&x->m->scratch);
 
     memcpy(job.mul, c->spec.mul, sizeof job.mul);
     memcpy(job.add, c->spec.add, sizeof job.add);
     STK_TRY(way->place(x, &job, err));
-    for (uint32_t i = 0; i < c->spec.views; i++) {
+    for (uint32_t i = 0; i < views_of(x); i++) {
         job.view = stk_draws_last(&d[i]);
         stk_scratch_rewind(&x->m->scratch, mark);
         STK_TRY(sample_as(x, way, &d[i], &job, err));
-        job.dst = (uint8_t *)job.dst + c->row_bytes / c->spec.views;
+        job.dst = (uint8_t *)job.dst + c->row_bytes / views_of(x);
     }
     return 0;
 }
 
-static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
-                      const stk_image_info *upright, stk_pixels *pixels, stk_error *err)
+static int room_for_draws(const stk_row *x, stk_draws **out, stk_error *err)
 {
-    size_t size = stk_row_chain(x)->spec.views * sizeof(stk_draws);
-    stk_draws *d = stk_scratch_get(&x->m->scratch, size);
-    stk_decode_request ask;
+    size_t size = views_of(x) * sizeof **out;
+
+    *out = stk_scratch_get(&x->m->scratch, size);
+    return *out ? 0 : stk_fail_nomem(err, size);
+}
+
+/* The views of one output; first: others read the picture after it. */
+static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
+                      const stk_image_info *upright, stk_pixels *pixels, int first, stk_error *err)
+{
+    stk_decode_request ask = { .index = stk_row_chain(x)->spec.mode == STK_MODE_INDEX };
+    stk_maker *m = x->m;
+    stk_draws *d;
     int rc;
 
-    if (!d)
-        return stk_fail_nomem(err, size);
-    STK_TRY(look_all(x, upright, d, &ask, err));
+    STK_TRY(room_for_draws(x, &d, err));
+    STK_TRY(look_all(x, upright, d, &ask.need, err));
+    if (first)
+        look_ahead(x, upright, &ask.need);
     rc = decode_as(x, p, &ask, pixels, err);
-    stk_stage_time_row(x->m, STK_STAGE_DECODE);
-    stk_does_next(x->m, STK_STAGE_SAMPLE);
-    stk_count(&x->m->count.lane[pixels->lane], 1);
+    stk_stage_time_row(m, STK_STAGE_DECODE);
+    stk_does_next(m, STK_STAGE_SAMPLE);
+    stk_count(&m->count.lane[pixels->lane], 1);
+    if (rc == 0 && first)
+        m->shared = (stk_shared_picture){ 1, x->output, *pixels, stk_scratch_mark(&m->scratch) };
     return rc == 0 ? sample_all(x, way, d, pixels, err) : rc;
 }
 
@@ -332,6 +375,37 @@ static int note_size(const stk_row *x, picture *p, stk_image_info *upright, stk_
     return 0;
 }
 
+/* Its header is read, and its size known. */
+static int open_picture(stk_row *x, stk_bytes *in, picture *p, stk_image_info *upright,
+                        stk_error *err)
+{
+    stk_scratch_reset(&x->m->scratch);
+    stk_does_next(x->m, STK_STAGE_DECODE);
+    STK_TRY(stk_row_input(x, in, err));
+    STK_TRY(find_decoder(x->m, *in, &p->decoder, &p->ctx, err));
+    STK_TRY(p->decoder->header(p->ctx, *in, hint_for(x, *in), &p->info, err));
+    STK_TRY(stk_picture_check(x, &p->info, err));
+    if (stk_row_chain(x)->spec.exif)
+        p->turn = stk_exif_turn(*in);
+    return note_size(x, p, upright, err);
+}
+
+static int make_all_views(stk_row *x, const stk_picture_way *way, int first, stk_error *err)
+{
+    picture p = { .turn = 1 };
+    stk_image_info upright;
+    stk_pixels pixels = { 0 };
+    stk_bytes in;
+    int rc;
+
+    STK_TRY(open_picture(x, &in, &p, &upright, err));
+    rc = make_views(x, way, &p, &upright, &pixels, first, err);
+    stk_stage_time_row(x->m, STK_STAGE_SAMPLE);
+    if (rc == 0 && can_learn(x, in, &p, &pixels))
+        stk_learn_from(x, p.decoder, p.ctx);
+    return rc;
+}
+
 int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
 {
     stk_maker *m = x->m;
@@ -343,22 +417,9 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
     stk_decode_request ask;
     int rc;
 
-    stk_scratch_reset(&m->scratch);
-    stk_does_next(m, STK_STAGE_DECODE);
-    STK_TRY(stk_row_input(x, &in, err));
-    STK_TRY(find_decoder(m, in, &p.decoder, &p.ctx, err));
-    STK_TRY(p.decoder->header(p.ctx, in, hint_for(x, in), &p.info, err));
-    STK_TRY(stk_picture_check(x, &p.info, err));
-    if (stk_row_chain(x)->spec.exif)
-        p.turn = stk_exif_turn(in);
-    STK_TRY(note_size(x, &p, &upright, err));
-    if (stk_row_chain(x)->spec.views) {
-        rc = make_views(x, way, &p, &upright, &pixels, err);
-        stk_stage_time_row(m, STK_STAGE_SAMPLE);
-        if (rc == 0 && can_learn(x, in, &p, &pixels))
-            stk_learn_from(x, p.decoder, p.ctx);
-        return rc;
-    }
+    if (stk_row_chain(x)->spec.views)
+        return make_all_views(x, way, 0, err);
+    STK_TRY(open_picture(x, &in, &p, &upright, err));
     STK_TRY(stk_picture_look(x, &upright, &d, &ask, err));
     if (leave(x, way, &p, &d, &ask)) {
         stk_stage_time_row(m, STK_STAGE_DECODE);
@@ -431,6 +492,57 @@ static int make(stk_row *x, stk_error *err)
 
     return stk_picture_make(x, &here, err);
 }
+
+/* ---- several outputs of one picture ---- */
+
+/* The first output of them decoded this sample's picture, and nothing was made between. */
+static int is_there(const stk_row *x)
+{
+    const stk_shared_picture *s = &x->m->shared;
+    const stk_wanted *mine = &x->req->want[x->output];
+    uint32_t first = x->plan->rows.share[x->output];
+
+    return first != x->output && s->ready && s->first == first && !x->again &&
+           mine->number == x->req->want[first].number && mine->unpack == x->req->want[first].unpack;
+}
+
+static int make_from_shared(stk_row *x, const stk_picture_way *way, stk_error *err)
+{
+    const stk_shared_picture *s = &x->m->shared;
+    const stk_wanted *first = &x->req->want[s->first];
+    stk_wanted *want = &x->req->want[x->output];
+    stk_image_info upright = { .width = first->width, .height = first->height };
+    stk_rect unused = { 0 };
+    stk_draws *d;
+    int rc;
+
+    want->width = first->width;
+    want->height = first->height;
+    want->turn = first->turn;
+    stk_scratch_rewind(&x->m->scratch, s->mark);
+    stk_does_next(x->m, STK_STAGE_SAMPLE);
+    STK_TRY(room_for_draws(x, &d, err));
+    STK_TRY(look_all(x, &upright, d, &unused, err));
+    rc = sample_all(x, way, d, &s->pixels, err);
+    stk_stage_time_row(x->m, STK_STAGE_SAMPLE);
+    return rc;
+}
+
+static int make_shared(stk_row *x, stk_error *err)
+{
+    static const stk_picture_way plain = { NULL, stk_picture_place, stk_picture_sample },
+                                 tiled = { NULL, stk_picture_place, stk_tile_sample };
+    const stk_picture_way *way = stk_row_chain(x)->tiled ? &tiled : &plain;
+
+    if (is_there(x))
+        return make_from_shared(x, way, err);
+    x->m->shared.ready = 0;
+    return make_all_views(x, way, x->plan->rows.share[x->output] == x->output, err);
+}
+
+const stk_row_ops stk_row_shared = {
+    .name = "shared", .prepare = stk_picture_prepare, .make = make_shared, .finish = stk_value_pad
+};
 
 const stk_row_ops stk_row_picture = {
     .name = "picture", .prepare = stk_picture_prepare, .make = make, .finish = stk_value_pad

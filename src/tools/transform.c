@@ -71,6 +71,10 @@ static int check_chain(const stk_chain *c, stk_error *err)
         if (c->step[i].codec && !(c->step[i].codec->can & STK_CODEC_PICTURES))
             return stk_fail(err, STK_EINVAL, "a transform takes decoded pictures: leave `%s` away",
                             c->step[i].codec->name);
+    if (c->n_calls)
+        return stk_fail(err, STK_ENOTSUP,
+                        "a transform has no functions: leave call() away, and call yours on what it "
+                        "gives");
     if (c->spec.kind != STK_KIND_IMAGE)
         return stk_fail(err, STK_EINVAL, "a transform works on pictures: the chain makes none");
     return 0;

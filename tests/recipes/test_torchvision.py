@@ -178,6 +178,24 @@ def test_erased_rectangles_are_drawn_as_torchvisions():
     assert ks(here[:, 2] / here[:, 3], there[:, 2] / there[:, 3]) < 1
 
 
+def test_zoom_out_is_drawn_as_torchvisions():
+    n, h, w = 2000, 23, 31
+    pictures = torch.full((n, 3, h, w), 255, dtype=torch.uint8)
+    here = []
+    for result in made("zoom_out(p=1, fill=7)", pictures, seed=4):
+        inside = result[0].numpy() == 255
+        assert inside.sum() == h * w and (result[0].numpy()[~inside] == 7).all()
+        here.append([*result.shape[1:], inside.any(1).argmax(), inside.any(0).argmax()])
+    torch.manual_seed(5)
+    t, there = T.RandomZoomOut(p=1), []
+    for _ in range(n):
+        left, top, right, bottom = t.make_params([pictures[0]])["padding"]
+        there.append([top + h + bottom, left + w + right, top, left])
+    here, there = np.array(here), np.array(there)
+    for axis in range(4):
+        assert ks(here[:, axis], there[:, axis]) < 1, axis
+
+
 def test_noise_is_torchvisions():
     given = torch.full((2, 3, 128, 128), 128, dtype=torch.uint8)
     noise = made("gaussian_noise(0.1, 0.1)", given).int() - 128
