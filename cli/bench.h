@@ -13,6 +13,13 @@ typedef struct bench_epoch {
     int whole;
 } bench_epoch;
 
+#define BENCH_BINS 120
+
+typedef struct bench_flow { /* samples over time; bins widen as the run goes on */
+    double width;           /* of a bin, in seconds */
+    double samples[BENCH_BINS];
+} bench_flow;
+
 typedef struct bench_result {
     stk_output *outputs; /* owned; a name and its chain are one piece */
     uint32_t n_outputs, batch_size;
@@ -28,16 +35,24 @@ typedef struct bench_result {
     size_t n_epochs;
     double *interval; /* from batch to batch, in order; owned */
     size_t n_intervals;
+    bench_flow flow;
     stk_stats stats;
     stk_sight from, to; /* when the loader was open, and at the end */
     stk_diagnosis found;
+    stk_trace_span *span; /* what threads did at last, where a page or a trace was asked for; owned */
+    uint64_t n_spans;
 } bench_result;
 
 typedef struct bench_how {
     const cli_args *args;
     uint32_t workers, prefetch; /* in place of those in args; 0: theirs */
     double seconds;             /* likewise */
+    int trace;                  /* as --trace and --html ask for */
 } bench_how;
+
+/* bench_trace.c: note what threads do, where that was asked for; 0 or an exit code (said why). */
+int bench_trace_begin(const cli_args *a, stk_loader *l, cli_file *file);
+int bench_trace_end(stk_loader *l, cli_file *file, int keep, bench_result *r);
 
 int bench_run(const bench_how *how, bench_result *out); /* 0: end with bench_free(); else it said why */
 void bench_free(bench_result *r);

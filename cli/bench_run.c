@@ -22,11 +22,13 @@ static const char image_chain[] =
 typedef struct bench {
     const cli_args *args;
     stk_dataset *data;
+    uint64_t *id; /* --where: samples that take part */
     stk_loader *loader;
     stk_output output[MAX_OUTPUTS];
     char *text[MAX_OUTPUTS]; /* what output[] points to and we own */
     uint32_t n_text;
     double max_epochs, max_seconds, step_ms;
+    int trace;
     double *interval; /* from batch to batch within an epoch */
     size_t n_intervals, cap;
     bench_result r;
@@ -183,6 +185,20 @@ static int note_interval(bench *b, double seconds)
     return 0;
 }
 
+/* So many samples came `at` seconds after the start. */
+static void note_flow(bench_flow *f, double at, uint32_t samples)
+{
+    if (f->width <= 0)
+        f->width = 0.01;
+    while (at / f->width >= BENCH_BINS) {
+        for (size_t i = 0; i < BENCH_BINS / 2; i++)
+            f->samples[i] = f->samples[2 * i] + f->samples[2 * i + 1];
+        memset(f->samples + BENCH_BINS / 2, 0, sizeof f->samples / 2);
+        f->width *= 2;
+    }
+    f->samples[(size_t)(at / f->width)] += samples;
+}
+
 static bench_epoch *new_epoch(bench *b)
 {
     bench_epoch *p = realloc(b->r.epoch, (b->r.n_epochs + 1) * sizeof *p);
@@ -242,6 +258,7 @@ static int run_epoch(bench *b, cli_bar *bar, double start, int *more)
             b->r.first_batch = now - start;
         e->batches++;
         e->samples += stk_batch_rows(batch);
+        note_flow(&b->r.flow, now - start, stk_batch_rows(batch));
         b->r.batches++;
         b->r.samples += stk_batch_rows(batch);
         stk_batch_release(&batch);
@@ -283,13 +300,16 @@ static void sum_up(bench *b, double start, double cpu)
 static int measure(bench *b, const stk_loader_options *o)
 {
     double start = cli_seconds(), cpu = cpu_seconds();
+    cli_file trace = { 0 };
     stk_error err;
     cli_bar bar;
-    int rc, more = 1;
+    int rc, more = 1, failed;
 
     rc = stk_loader_open(&b->loader, &b->data, 1, o, &err);
     if (rc < 0)
         return cli_failed(&err);
+    if (b->trace)
+        rc = bench_trace_begin(b->args, b->loader, &trace);
     b->r.from.size = b->r.to.size = sizeof b->r.to;
     stk_loader_sight(b->loader, &b->r.from);
     cli_bar_open(&bar, "loading");
@@ -303,8 +323,9 @@ static int measure(bench *b, const stk_loader_options *o)
                  &(stk_diagnose_options){ .size = sizeof(stk_diagnose_options),
                                           .data = cli_word_list(b->args)[0] },
                  &b->r.found);
+    failed = b->trace ? bench_trace_end(b->loader, &trace, rc == 0, &b->r) : 0;
     stk_loader_close(&b->loader);
-    return rc;
+    return rc ? rc : failed;
 }
 
 /* ---- the whole ---- */
@@ -344,8 +365,26 @@ static int open_data(bench *b)
     return CLI_FAILED;
 }
 
+/* --where: which samples take part. */
+static int choose(bench *b, stk_loader_options *o)
+{
+    const char *where = cli_value(b->args, "where");
+    stk_error err;
+
+    if (!where)
+        return 0;
+    if (stk_dataset_where(b->data, where, &b->id, &o->n_select, &err) < 0)
+        return cli_failed(&err);
+    o->select = b->id;
+    if (o->n_select)
+        return 0;
+    cli_usage("no sample satisfies --where %.200s", where);
+    return CLI_FAILED;
+}
+
 static int free_and(bench *b, int rc)
 {
+    stk_dataset_where_free(&b->id);
     stk_dataset_unref(&b->data);
     for (uint32_t i = 0; i < b->n_text; i++)
         free(b->text[i]);
@@ -358,13 +397,15 @@ static int free_and(bench *b, int rc)
 int bench_run(const bench_how *how, bench_result *out)
 {
     stk_loader_options o = { .size = sizeof o, .batch_size = DEFAULT_BATCH, .log = cli_log };
-    bench b = { .args = how->args };
+    bench b = { .args = how->args, .trace = how->trace };
     int rc = read_limits(&b);
 
     if (rc == 0)
         rc = cli_loader_options(how->args, &o);
     if (rc == 0)
         rc = open_data(&b);
+    if (rc == 0)
+        rc = choose(&b, &o);
     if (rc == 0)
         rc = cli_value(how->args, "field") ? given_outputs(&b) : default_outputs(&b);
     if (rc == 0) {
@@ -392,6 +433,8 @@ void bench_free(bench_result *r)
     free(r->outputs);
     free(r->epoch);
     free(r->interval);
+    free(r->span);
+    r->span = NULL;
     r->interval = NULL;
     r->outputs = NULL;
     r->epoch = NULL;

@@ -11,7 +11,7 @@ static int run(const cli_args *a)
         return bench_against(a);
     if (cli_value(a, "sweep"))
         return bench_sweep(a);
-    rc = bench_run(&(bench_how){ .args = a }, &r);
+    rc = bench_run(&(bench_how){ .args = a, .trace = 1 }, &r);
     if (rc)
         return rc;
     (cli_value(a, "json") ? bench_print_json : bench_print)(&r);
@@ -24,6 +24,7 @@ static const cli_option options[] = {
     { "field", "NAME=CHAIN", NULL,
       "an output of the batch; may be given several times (default: pictures with the usual "
       "augmentation and the label from cls, windows of token files, or every field as it is)" },
+    { "where", "CONDITION", NULL, "load only what satisfies it: 'width >= 256'" },
     { "batch-size", "N", "64", "samples in a batch" },
     { "epochs", "N", NULL, "stop after N epochs" },
     { "seconds", "S", "10", "stop after S seconds" },
@@ -31,6 +32,8 @@ static const cli_option options[] = {
     { "sweep", NULL, NULL, "try workers and batches ahead in a grid, --seconds (1) each" },
     { "against", "torch", NULL,
       "compare with PyTorch's DataLoader and Pillow over the same data and chains, in rounds of --seconds (1)" },
+    { "trace", "FILE", NULL,
+      "write what every worker did, for ui.perfetto.dev or chrome://tracing: the last 65,536 stages of each" },
     { "html", "FILE", NULL, "also write a page with charts: one file, no network" },
     { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
       "where indexes of read-only data go" },

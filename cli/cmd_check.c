@@ -13,6 +13,7 @@ static const cli_option options[] = {
     { "html", "FILE", NULL, "with --rules: also write a page" },
     { "field", "NAME=CHAIN", "each field by its content and name",
       "decode with this chain instead, as a loader would; may be given several times" },
+    { "where", "CONDITION", NULL, "look only at what satisfies it: 'width >= 256'" },
     { "write-exclude", "FILE", NULL,
       "write the bad samples and those that are not supported to FILE, for a loader's exclude= "
       "(JSON lines)" },
@@ -342,6 +343,7 @@ static int run(const cli_args *a)
     o.num_workers = (uint32_t)workers;
     o.max_pixels = (uint64_t)pixels;
     o.outputs = out;
+    o.where = cli_value(a, "where");
     o.bad_cookie = &f;
     cli_bar_open(&bar, "checking");
     o.progress_cookie = &bar;

@@ -35,11 +35,10 @@ static int describe_data(const cli_args *a, const char *const *urls, size_t n, s
         return rc;
     if (stk_dataset_open(&ds, urls, n, &o, &err) < 0)
         return cli_failed(&err);
-    if (stk_dataset_arrays(ds) || !stk_dataset_len(ds)) {
-        rc = stk_dataset_len(ds) ? cli_usage("%s: arrays and token files have no samples with fields to describe", urls[0])
-                                 : cli_usage("%s: the data set has no samples", urls[0]);
+    if (!stk_dataset_len(ds)) {
+        cli_usage("%s: the data set has no samples", urls[0]);
         stk_dataset_unref(&ds);
-        return rc ? CLI_FAILED : rc;
+        return CLI_FAILED;
     }
     how.num_workers = (uint32_t)workers;
     how.progress_cookie = &bar;
@@ -114,6 +113,25 @@ static void page_feature(page *p, const stk_feature *f)
     page_line(p, caption, f->quantile, STK_QUANTILES, "by percent of the samples");
 }
 
+/* Pictures with the usual augmentation, where there are pictures. */
+static void page_usual(page *p, const cli_args *a, const stk_description *d)
+{
+    char chain[400];
+    stk_output output = { "image", chain };
+    const stk_feature *f;
+    const char *dot;
+
+    for (uint32_t i = 0; (f = stk_description_feature(d, i)); i++) {
+        dot = strrchr(f->name, '.');
+        if (!dot || strcmp(dot, ".width") != 0 || strchr(f->name, '"'))
+            continue;
+        snprintf(chain, sizeof chain, "from(\"%.*s\") | image | random_resized_crop(224) | hflip",
+                 (int)(dot - f->name), f->name);
+        page_pictures(p, a, &output, 1);
+        return;
+    }
+}
+
 static int write_page(const cli_args *a, const stk_description *d)
 {
     stk_description_counts c;
@@ -134,6 +152,7 @@ static int write_page(const cli_args *a, const stk_description *d)
     page_table_end(&p);
     for (uint32_t i = 0; (f = stk_description_feature(d, i)); i++)
         page_feature(&p, f);
+    page_usual(&p, a, d);
     return page_close(&p, 1);
 }
 

@@ -27,6 +27,7 @@ static const cli_option options[] = {
       "take as many of each class, of which FIELD has the name or number: as the smallest has, or N" },
     { "split", "NAME=F,...", NULL,
       "write several sets, by a hash of the key: train=0.9,val=0.1; shards are called NAME-000000.tar" },
+    { "salvage", NULL, NULL, "of a torn shard take the samples before the tear, and say so" },
     { "only", "failed", NULL, "make the samples again that an earlier run of this could not make" },
     { "write-plan", "PLAN", NULL, "write what would be done to a file, for --from-plan" },
     { "from-plan", "PLAN", NULL, "do what a plan says, in place of DATA and DST" },

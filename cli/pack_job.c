@@ -188,10 +188,13 @@ void pack_job_target(pack_job *job, uint32_t i)
 
 int pack_job_open(const pack_job *job, stk_dataset **out)
 {
+    stk_dataset_options o = { .size = sizeof o,
+                              .log = cli_log,
+                              .salvage = cli_value(job->what, "salvage") ? STK_YES : STK_UNSET };
     stk_error err;
 
     *out = NULL;
-    if (stk_dataset_open(out, cli_word_list(job->what), cli_words(job->what) - 1, NULL, &err) < 0)
+    if (stk_dataset_open(out, cli_word_list(job->what), cli_words(job->what) - 1, &o, &err) < 0)
         return cli_failed(&err);
     return 0;
 }

@@ -35,4 +35,9 @@ typedef struct page_grid { /* a heat map: value[row * columns + column] */
 } page_grid;
 void page_heat(page *p, const char *caption, const page_grid *g);
 
+/* page_time.c: spans by thread and time, as stk_loader_spans() gives them; the last ones are shown. */
+void page_timeline(page *p, const stk_trace_span *span, uint64_t n);
+/* page_pictures.c: some samples of the command's data before and after the first of `outputs` that is a picture. */
+void page_pictures(page *p, const cli_args *a, const stk_output *outputs, uint32_t n);
+
 #endif

@@ -173,6 +173,21 @@ static void page_charts(page *p, const bench_result *r)
     page_line(p, "time of each batch, in order", r->interval, r->n_intervals, "s");
 }
 
+/* Samples per second over the run: each point is of some batches, or it would show when they came.  The last
+ * bins, which are not full, are left out. */
+static void page_flow(page *p, const bench_result *r)
+{
+    double rate[BENCH_BINS] = { 0 };
+    size_t bins = r->flow.width > 0 ? (size_t)(r->seconds / r->flow.width) : 0, each, n;
+
+    bins = bins < BENCH_BINS ? bins : BENCH_BINS;
+    each = 1 + 4 * bins / (size_t)(r->batches + 1);
+    n = bins / each;
+    for (size_t i = 0; i < n * each; i++)
+        rate[i / each] += r->flow.samples[i] / (r->flow.width * (double)each);
+    page_line(p, "throughput over time", rate, n, "samples/s");
+}
+
 int bench_page(const cli_args *a, const bench_result *r, const char *title)
 {
     page p;
@@ -184,6 +199,9 @@ int bench_page(const cli_args *a, const bench_result *r, const char *title)
     page_figures(&p, r);
     page_checks(&p, &r->found);
     page_charts(&p, r);
+    page_flow(&p, r);
+    page_timeline(&p, r->span, r->n_spans);
+    page_pictures(&p, a, r->outputs, r->n_outputs);
     return page_close(&p, 1);
 }
 

@@ -239,7 +239,8 @@ static int check_needs(stk_plugin_kind kind, const void *table, stk_error *err)
     return 0;
 }
 
-#define OWN_OPS (STK_OP_PACKS | STK_OP_CHOOSE | STK_OP_GPU | STK_OP_ROW)
+#define OWN_OPS                                                                                    \
+    (STK_OP_PACKS | STK_OP_CALL | STK_OP_LIKE | STK_OP_VIEWS | STK_OP_CHOOSE | STK_OP_GPU | STK_OP_ROW)
 
 /* Flags whose steps the library looks into would make it read a stranger's state as its own. */
 static int check_flags(stk_plugin_kind kind, const void *table, stk_error *err)
@@ -261,6 +262,10 @@ static int check_flags(stk_plugin_kind kind, const void *table, stk_error *err)
         return stk_fail(err, STK_EINVAL,
                         "codec %s unpacks: it needs narrow() and a suffix, and has no state",
                         codec->name);
+    if (kind == STK_PLUGIN_OP && op->cookie && op->state_size < sizeof op->cookie)
+        return stk_fail(err, STK_EINVAL,
+                        "op %s has a cookie: its state begins with a pointer, and has %zu bytes", op->name,
+                        op->state_size);
     if (kind == STK_PLUGIN_OP && !(op->can & STK_OP_VIEW) != !op->draw)
         return stk_fail(err, STK_EINVAL, "op %s: draw() and STK_OP_VIEW in `can` go together",
                         op->name);

@@ -8,7 +8,7 @@ without counts of its own (a build, lint) counts as one failure.  The last line 
 
 Names given on the command line choose steps: `tools/test.sh build units`.
 
-pytest runs in one process per core; tests marked `serial` run after the others, alone.  SERVICES=0 leaves
+pytest runs in three processes for two cores; tests marked `serial` run after the others, alone.  SERVICES=0 leaves
 out those marked `services`.  The sanitizer builds make only what their step runs.
 """
 
@@ -27,11 +27,16 @@ PATH = f"{BIN}{os.pathsep}{os.environ['PATH']}"
 TAIL_LINES = 40
 NO_TESTS_COLLECTED = 5  # pytest's exit status
 TEST_FOLDERS = ("python/tests", "tests")
-SIDE_BY_SIDE = ("-n", str(os.cpu_count()), "--dist", "worksteal")
+# Half as many again as cores: tests wait for children, servers and timers a fifth of their time.
+SIDE_BY_SIDE = ("-n", str((3 * os.cpu_count() + 1) // 2), "--dist", "worksteal")
 # -g1: functions and lines, which is what a report shows; a quarter less to compile.
-SANITIZED = ("--buildtype=debugoptimized", "-Db_lundef=false", "-Dc_args=-g1")
+# nvcc knows no sanitizer, and what it compiles is the same in every build.
+SANITIZED = ("--buildtype=debugoptimized", "-Db_lundef=false", "-Dc_args=-g1", "-Dcuda=disabled")
 
-NOT_TIMED = ("--no-suite", "timing")     # what is judged by its timing says nothing under a sanitizer
+# Under a sanitizer, timing says nothing, and nvcc compiles what it compiled without one.
+NOT_SANITIZED = ("--no-suite", "timing", "--no-suite", "compiles")
+# TSan looks for nothing in a test that starts no thread.  The units step checks that these start none.
+THREADED = ("--no-suite", "single")
 
 SANITIZER_ENV = {
     "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
@@ -130,19 +135,19 @@ def python_env(folder="build"):
     return {"PYTHONPATH": os.pathsep.join(path), "STOKER_CLI": str(ROOT / folder / "cli/stoker")}
 
 
-def serial_files():
-    """For each folder, the files that have tests marked serial; collecting all others takes seconds."""
+def marked_files(*marks):
+    """For each folder, the files whose text has all these marks; collecting the others takes seconds."""
     return [sorted(p.relative_to(ROOT) for p in (ROOT / folder).rglob("test_*.py")
-                   if "mark.serial" in p.read_text()) for folder in TEST_FOLDERS]
+                   if all(f"mark.{m}" in p.read_text() for m in marks)) for folder in TEST_FOLDERS]
 
 
 def run_pytest(log, *options, env, mark=""):
     """Tests with `mark` (all without), side by side; then those that are also marked serial."""
     marks = [mark] if mark else []
+    runs = [("not serial", [*SIDE_BY_SIDE, *(sum(marked_files(mark), []) if mark else TEST_FOLDERS)])]
+    runs += [("serial", files) for files in marked_files("serial", *marks) if files]
     if os.environ.get("SERVICES") == "0":
         marks.append("not services")
-    runs = [("not serial", [*SIDE_BY_SIDE, *TEST_FOLDERS])]
-    runs += [("serial", files) for files in serial_files() if files]
     worst, sums = NO_TESTS_COLLECTED, (0, 0, 0)
     for which, rest in runs:
         before = len(log.text())
@@ -162,7 +167,7 @@ def step_asan(log):
     status = configure(log, "build-asan", [*SANITIZED, "-Db_sanitize=address,undefined"])
     if status:
         return status, None
-    return meson_test(log, "build-asan", *NOT_TIMED, "--timeout-multiplier=4", env=SANITIZER_ENV)
+    return meson_test(log, "build-asan", *NOT_SANITIZED, "--timeout-multiplier=4", env=SANITIZER_ENV)
 
 
 def step_asan_pytest(log):
@@ -189,7 +194,7 @@ def step_tsan(log):
                        env={"CC": cached})     # meson finds ccache by itself only without CC
     if status:
         return status, None
-    return meson_test(log, "build-tsan", *NOT_TIMED, "--timeout-multiplier=8", wrapper=wrapper,
+    return meson_test(log, "build-tsan", *NOT_SANITIZED, *THREADED, "--timeout-multiplier=8", wrapper=wrapper,
                       env=SANITIZER_ENV)
 
 

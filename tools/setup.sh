@@ -94,6 +94,8 @@ missing() {
         echo "libcurl4-openssl-dev|remote data: http, s3, gs, hf"
     if [ $with_tests = 1 ] && [ "${SERVICES:-1}" != 0 ]; then
         { have swift-proxy-server && have memcached; } || echo "swift-proxy|tests against a real S3 server"
+        have chromium || ! grep -q '^ID=debian' /etc/os-release || # Ubuntu's is a stub that fetches a snap
+            echo "chromium|tests of pages in a browser"
         have nginx || [ -x /usr/sbin/nginx ] || echo "nginx-light|tests against a web server with TLS"
     fi
     has_header brotli/decode.h || echo "libbrotli-dev|Parquet pages packed with brotli"
@@ -188,10 +190,18 @@ install_requirements() {
 }
 install_requirements build
 install_requirements test
+if [ "$(cat "$VENV/stamp-optional" 2>/dev/null)" != "$(sha256sum <tools/requirements/optional.txt)" ]; then
+    "$VENV/bin/python" -m pip install --disable-pip-version-check -q --no-deps -r tools/requirements/optional.txt >/dev/null 2>&1 ||
+        say "not there for this Python, so their tests skip: $(grep -v '^#' tools/requirements/optional.txt | paste -sd ' ')"
+    sha256sum <tools/requirements/optional.txt >"$VENV/stamp-optional"
+fi
 if [ "${TORCH:-1}" != 0 ]; then
     install_requirements torch
     install_requirements frameworks --no-deps
     install_requirements oracles --no-deps --target "$VENV/oracles" --upgrade
+fi
+if ! (install_requirements ray --no-deps --target "$VENV/ray" --upgrade) 2>/dev/null; then
+    say "Ray can't be installed, so left out: the tests of pack(engine=\"ray\") are skipped"
 fi
 
 # ---- the build, and stoker inside .venv ------------------------------------------------------

@@ -67,9 +67,10 @@ class Synthetic:
 class Stoker:
     """how: "gpu" or "cpu" decoding with device="cuda"; "pageable", "pinned": batches of the CPU and .to(); "to_device"."""
 
-    def __init__(self, s, how, shards="seek", depth=3, **options):
+    def __init__(self, s, how, shards="seek", depth=3, ops=None, **options):
         kind = "f16, channels_last" if s.layout == "channels_last" else "f16"
-        chain = f"from(jpg) | image | random_resized_crop({s.size}) | hflip | normalize(imagenet) | to({kind})"
+        ops = ops or f"random_resized_crop({s.size}) | hflip"
+        chain = f"from(jpg) | image | {ops} | normalize(imagenet) | to({kind})"
         on_device = {"gpu": {"device": "cuda", "decode": "gpu"}, "cpu": {"device": "cuda", "decode": "cpu"},
                      "pinned": {"pin_memory": True}}.get(how, {})
         if s.where == "cpu":

@@ -48,6 +48,9 @@ typedef struct stk_dataset_options {
      * All else that is not as it was indexed stays STK_ESTALE, a class that renumbers labels too. */
     stk_tri reindex;
     stk_store *store; /* how remote data is reached (store.h); NULL: by the environment; held */
+    /* A shard that is torn has the samples before the tear, and a line of the log says so.  The index of such
+     * shards stays in memory: without this they are an error as before. */
+    stk_tri salvage;
 } stk_dataset_options;
 
 /* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a

@@ -71,6 +71,33 @@ typedef struct stk_draw_observer { /* copied */
                   const stk_drawn *d); /* by the worker that makes the row: be quick */
 } stk_draw_observer;
 
+typedef struct stk_call_at { /* for what a function is called; borrowed for the call */
+    const char *function;    /* as the chain names it */
+    uint32_t number;         /* what find() answered */
+    const char *output;
+    stk_kind kind;    /* what it is given: IMAGE: u8 of height, width, channels; VALUE: numbers; */
+    stk_out_kind out; /* BYTES: which: bytes, text or JSON */
+    stk_kind gives;   /* what it is to give: the same, or VALUE */
+    stk_dtype dtype;  /* ... and the type of its numbers */
+    uint64_t seed, epoch, position; /* address what it draws */
+    uint64_t sample;                /* counted through all data sets */
+} stk_call_at;
+
+/* Functions of the program's, for the step `call` of chains.  Copied.  Thread: any; call() by
+ * several workers at once, which may wait in it. */
+typedef struct stk_caller {
+    uint32_t abi, size;
+    const char *name, *help;
+    void *cookie;
+    /* The number of a function, when the loader is opened; or a negative STK_E*. */
+    int (*find)(void *cookie, const char *function, uint32_t which, uint32_t *number,
+                stk_error *err);
+    /* *row is replaced; its memory is the scratch's, or stays until the row is made.  Bytes, text and JSON are u8 of one
+     * dimension.  STK_ECORRUPT: on_error="skip" may go on with another sample. */
+    int (*call)(void *cookie, const stk_call_at *at, stk_value_row *row, stk_scratch *scratch,
+                stk_error *err);
+} stk_caller;
+
 typedef struct stk_ticket stk_ticket; /* a stage's promise to finish */
 /* Say that a stage that answered STK_PENDING is through.  Any thread, exactly once. */
 STK_API void stk_ticket_done(stk_ticket *t, int rc, const stk_error *err);

@@ -95,6 +95,30 @@ struct stk_loader;
 /* Fill *out up to out->size.  Thread: any, until close; it reads /proc, so some 100 us. */
 STK_API void stk_loader_sight(const struct stk_loader *l, stk_sight *out);
 
+/* ---- trace: what every thread did, from when to when ---- */
+
+#define STK_CONSUMER UINT32_MAX
+#define STK_SPANS 65536 /* of a thread, usually: 1.5 MiB */
+
+typedef struct stk_trace_span {
+    uint32_t thread;         /* a worker's number, or STK_CONSUMER: the loop was in next() */
+    uint32_t stage;          /* a stk_stage_id; of the consumer STK_STAGES */
+    uint64_t number;         /* of the row since the last seek, of several the first; the consumer's: of the step */
+    uint64_t from_ns, to_ns; /* since the loader was opened */
+} stk_trace_span;
+
+/* From now on keep the last `spans` stages of every thread (rounded up to a power of two; of the first call
+ * the number counts); 0: note no more.  Until it is called nothing is noted.  Thread: as stk_loader_next(). */
+STK_API STK_MUST_CHECK int stk_loader_trace(struct stk_loader *l, uint32_t spans, stk_error *err);
+/* What was noted since, thread by thread, by time.  How many, at most `cap`; out NULL: how many there can be.
+ * Thread: any, until close. */
+STK_API uint64_t stk_loader_spans(const struct stk_loader *l, stk_trace_span *out, uint64_t cap);
+/* The same as JSON for Perfetto and chrome://tracing, in pieces.  put() answers 0, or else it ends with
+ * STK_EIO.  Thread: any, until close. */
+STK_API STK_MUST_CHECK int stk_loader_trace_text(const struct stk_loader *l,
+                                                 int (*put)(void *cookie, const char *text, size_t len),
+                                                 void *cookie, stk_error *err);
+
 /* What held the loop up between two moments; `from` NULL: since the loader was opened. */
 STK_API void stk_diagnose(const stk_sight *from, const stk_sight *to,
                           const stk_diagnose_options *opt, stk_diagnosis *out);
@@ -173,9 +197,11 @@ typedef struct stk_describe_options {
     uint64_t most;        /* samples that figures are of; of more, every k-th; 0: 1,000,000 */
     stk_progress_fn progress; /* in samples */
     void *progress_cookie;
+    const uint64_t *select; /* only these samples, by number; NULL: all.  Not of arrays and token files */
+    uint64_t n_select;
 } stk_describe_options;
 
-/* Read and decode every sample of `ds`.  *out: end with stk_description_close(). */
+/* Read and decode every sample of `ds`; of token files and arrays, their numbers.  *out: end with stk_description_close(). */
 STK_API STK_MUST_CHECK int stk_describe(stk_dataset *ds, const stk_describe_options *opt,
                                         stk_description **out, stk_error *err);
 /* From JSON as `stoker describe` writes it.  STK_ECORRUPT: it is something else. */

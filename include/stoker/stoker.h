@@ -67,6 +67,7 @@ struct stk_memory;
 struct stk_stage;
 struct stk_draw_observer;
 struct stk_registry;
+struct stk_caller;
 
 /* `{ .size = sizeof o, .outputs = ..., .n_outputs = ... }` is complete. */
 typedef struct stk_loader_options {
@@ -156,6 +157,7 @@ typedef struct stk_loader_options {
     uint64_t device_cache_limit; /* bytes of the GPU for that; 0: half of those free at open */
     struct stk_registry *registry; /* what chains may name; kept; NULL: what the process has */
     const char *batch_ops; /* on whole batches, before `stages`: "mixup(image, label) | ..."; NULL: none */
+    const struct stk_caller *caller; /* functions that `call` of chains names; copied; NULL: none */
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from src/loader/options.def:

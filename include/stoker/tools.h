@@ -224,6 +224,7 @@ typedef struct stk_check_options {
     stk_log_fn log;
     void *log_cookie;
     stk_store *store; /* as in stk_dataset_options */
+    const char *where; /* only samples that satisfy it, as in stk_dataset_where(); NULL: all */
 } stk_check_options;
 
 #define STK_CHECK_KINDS 32

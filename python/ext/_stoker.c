@@ -6,7 +6,10 @@
  * and the error factory are in the module's state, so that subinterpreters have their own. */
 #include "pystoker.h"
 
+#include <stoker/store.h>
 #include <string.h>
+
+#include <stoker/own_op.h>
 
 PyObject *text_from(const char *s, size_t len)
 {
@@ -155,7 +158,7 @@ static PyObject *check_chain(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "s:check_chain", &text))
         return NULL;
-    rc = stk_chain_check(text, &err);
+    rc = stk_chain_check_in(registry_now(PyModule_GetState(self)), text, &err);
     if (rc < 0)
         return raise_error(PyModule_GetState(self), rc, &err);
     Py_RETURN_NONE;
@@ -173,6 +176,7 @@ static PyObject *stop_logging(PyObject *self, PyObject *unused)
 static PyMethodDef module_methods[] = {
     { "registry", registry, METH_NOARGS,
       "kind -> [(name, help, [(argument, type, fallback, help)])]" },
+    { "from_arrow", dataset_from_arrow, METH_O, "a Dataset of the table of a capsule \"arrow_array_stream\"" },
     { "join", dataset_join, METH_O, "a Dataset of arrays, joined row by row" },
     { "keys", dataset_keys, METH_VARARGS, "keys of the samples with these ids" },
     { "find_keys", dataset_find_keys, METH_VARARGS,
@@ -193,8 +197,11 @@ static PyMethodDef module_methods[] = {
     { "keep_heap", keep_heap, METH_NOARGS, "freed memory stays with malloc" },
     { "diagnose", module_diagnose, METH_VARARGS,
       "(sights before or none, sights after, data or None, foreign): what holds a loop up" },
+    { "drift_of", module_drift_of, METH_VARARGS,
+      "(description, data set, ids): [(feature, test, value, bound, drifted)] of these samples" },
     { "plan_need", module_plan_need, METH_O, "what a run needs of its data" },
     { "gpu_use", module_gpu_use, METH_O, "(SM, memory) shares of a GPU by NVML, or None" },
+    { "use_ops", module_use_ops, METH_O, "what chains may name besides what ships, from now on" },
     { "check_chain", check_chain, METH_VARARGS,
       "raise what is wrong with a chain's names and arguments" },
     { "store", (PyCFunction)(void (*)(void))module_store, METH_VARARGS | METH_KEYWORDS,
@@ -232,12 +239,14 @@ static int module_exec(PyObject *m)
         PyErr_NoMemory();
         return -1;
     }
+    stk_store_log(log_line, st->log);
     if (add_type(m, &tensor_spec, &st->tensor) < 0 ||
         add_type(m, &dataset_spec, &st->dataset) < 0 ||
         add_type(m, &loader_spec, &st->loader) < 0 || add_type(m, &writer_spec, &st->writer) < 0 ||
         add_type(m, &transform_spec, &st->transform) < 0 ||
         add_type(m, &giver_spec, &st->giver) < 0 || add_type(m, &ring_spec, &st->ring) < 0 ||
-        add_type(m, &slot_spec, &st->slot) < 0 || add_type(m, &sampler_spec, &st->sampler) < 0)
+        add_type(m, &slot_spec, &st->slot) < 0 || add_type(m, &sampler_spec, &st->sampler) < 0 ||
+        add_type(m, &calls_spec, &st->calls) < 0 || add_type(m, &ops_spec, &st->ops) < 0)
         return -1;
     return PyModule_AddStringConstant(m, "__version__", stk_version());
 }
@@ -257,6 +266,9 @@ static int module_traverse(PyObject *m, visitproc visit, void *arg)
     Py_VISIT(st->ring);
     Py_VISIT(st->slot);
     Py_VISIT(st->sampler);
+    Py_VISIT(st->calls);
+    Py_VISIT(st->ops);
+    Py_VISIT(st->own_ops);
     Py_VISIT(st->make_error);
     Py_VISIT(st->emit);
     return 0;
@@ -277,6 +289,9 @@ static int module_clear(PyObject *m)
     Py_CLEAR(st->ring);
     Py_CLEAR(st->slot);
     Py_CLEAR(st->sampler);
+    Py_CLEAR(st->calls);
+    Py_CLEAR(st->own_ops);
+    Py_CLEAR(st->ops);
     Py_CLEAR(st->make_error);
     log_stop(st->log);
     Py_CLEAR(st->emit);

@@ -69,7 +69,8 @@ static int open_dataset(module_state *st, const char **urls, size_t n, stk_datas
 
 static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "urls", "classes", "columns", "jpeg", "dtype", "shape", "reindex", "store", NULL };
+    static char *names[] = { "urls", "classes", "columns", "jpeg", "dtype", "shape", "reindex", "store",
+                             "salvage", NULL };
     dataset_object *self = (dataset_object *)obj;
     stk_dataset_options o = { .size = sizeof o };
     PyObject *urls, *classes, *columns, *shape = NULL, *held = NULL, *store = NULL;
@@ -77,10 +78,10 @@ static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     stk_dataset *ds = NULL;
     const char **strings = NULL;
     size_t n, n_classes = 0, n_columns = 0;
-    int jpeg, rc = -1, dtype = 0, ndim = 0, reindex = 0;
+    int jpeg, rc = -1, dtype = 0, ndim = 0, reindex = 0, salvage = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iOpO:Dataset", names, &urls, &classes,
-                                     &columns, &jpeg, &dtype, &shape, &reindex, &store) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iOpOp:Dataset", names, &urls, &classes,
+                                     &columns, &jpeg, &dtype, &shape, &reindex, &store, &salvage) ||
         (shape && (ndim = dims_of(shape, dims)) < 0))
         return -1;
     o.dtype = (stk_dtype)dtype;
@@ -103,6 +104,7 @@ static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     o.n_columns = (uint32_t)n_columns;
     o.jpeg = jpeg ? STK_YES : STK_UNSET;
     o.reindex = reindex ? STK_YES : STK_UNSET;
+    o.salvage = salvage ? STK_YES : STK_UNSET;
     if (strings)
         rc = open_dataset(state_of(obj), strings, n, &o, &ds);
     PyMem_Free(strings);

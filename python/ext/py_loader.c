@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "py_call.h"
 #include "py_loader.h"
 
 /* ---- open and close ---- */
@@ -69,6 +70,7 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
 
     if (datasets && outputs_of(pairs, n_out, &out) == 0) {
         o->size = sizeof *o;
+        o->registry = registry_now(state_of((PyObject *)self));
         o->outputs = out.output;
         o->collations = out.collation;
         o->n_outputs = (uint32_t)n_out;
@@ -127,8 +129,9 @@ static int loader_prepare(loader_object *self, int watch)
 
 static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "data", "outputs", "options", "exclude", "watch", "sampling", "ahead", NULL };
-    PyObject *data, *outputs, *words, *exclude = Py_None, *taken = Py_None;
+    static char *names[] = { "data", "outputs", "options", "exclude",
+                             "watch", "sampling", "ahead", "calls", NULL };
+    PyObject *data, *outputs, *words, *exclude = Py_None, *taken = Py_None, *calls = Py_None;
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
     sampling arrays = { 0 };
@@ -136,10 +139,11 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     stk_draw_observer told;
     const stk_stage *stages[1];
     stk_stage stage;
+    stk_caller caller;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!|OpOp:Loader", names, &PyTuple_Type, &data,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!|OpOpO:Loader", names, &PyTuple_Type, &data,
                                      &PyTuple_Type, &outputs, &PyDict_Type, &words, &exclude,
-                                     &watch, &taken, &ahead) ||
+                                     &watch, &taken, &ahead, &calls) ||
         loader_prepare(self, watch) < 0 || options_parse(obj, words, &o) < 0)
         return -1;
     if (exclude != Py_None && !(o.exclude = PyBytes_AsString(exclude)))
@@ -160,6 +164,16 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
         stages[0] = &stage;
         o.stages = stages;
         o.n_stages = 1;
+    }
+    if (calls != Py_None) {
+        if (!PyObject_TypeCheck(calls, state_of(obj)->calls)) {
+            PyErr_SetString(PyExc_TypeError, "calls must be Calls");
+            return -1;
+        }
+        Py_INCREF(calls);
+        self->calls = calls;
+        caller = caller_of(calls);
+        o.caller = &caller;
     }
     if (sampling_parse(taken, &arrays, &o) == 0)
         rc = open_loader(self, data, outputs, &o);
@@ -201,6 +215,7 @@ static void loader_dealloc(PyObject *obj)
     if (self->figures && ours)
         PyThread_free_lock(self->figures);
     Py_XDECREF(self->data);
+    Py_XDECREF(self->calls);
     PyMem_Free(self->drawn);
     free_object(obj);
 }
@@ -712,6 +727,8 @@ static PyMethodDef loader_methods[] = {
       "(output, step, op, clip, resized, window, mirrored) of what was watched since the last "
       "call" },
     { "stats", loader_stats, METH_NOARGS, "figures since open" },
+    { "trace", loader_trace, METH_VARARGS, "trace(spans): note what threads do; 0: no more" },
+    { "trace_text", loader_trace_text, METH_NOARGS, "the trace as JSON, in pieces" },
     { "sight", loader_sight, METH_NOARGS, "figures and what the system knows, for diagnose()" },
     { "set_ahead", loader_set_ahead, METH_VARARGS, "so many batches may be open" },
     { "doing", loader_doing, METH_VARARGS,

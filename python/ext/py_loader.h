@@ -35,6 +35,7 @@ typedef struct loader_object {
     pid_t pid;
     drawn_list *drawn; /* lock; NULL: no one asks */
     PyObject *data;    /* the data sets, some of which lend memory to the threads */
+    PyObject *calls;   /* functions of the chains; NULL: none */
     stage_queue *ahead; /* batches for functions of batch_ops; NULL: none */
 } loader_object;
 
@@ -88,6 +89,8 @@ static inline void look_away(loader_object *self)
 }
 
 PyObject *loader_sight(PyObject *self, PyObject *unused); /* py_seeing.c */
+PyObject *loader_trace(PyObject *self, PyObject *args);
+PyObject *loader_trace_text(PyObject *self, PyObject *unused);
 PyObject *loader_set_ahead(PyObject *self, PyObject *args);
 
 /* py_next.c: methods of Loader that give batches. */

@@ -101,6 +101,52 @@ PyObject *loader_sight(PyObject *obj, PyObject *unused)
     return d;
 }
 
+PyObject *loader_trace(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    stk_error err = { 0 };
+    unsigned n;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "I:trace", &n) || enter(self) < 0)
+        return NULL;
+    rc = stk_loader_trace(self->l, n, &err);
+    leave(self);
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
+    Py_RETURN_NONE;
+}
+
+static int add_text(void *list, const char *text, size_t len)
+{
+    PyObject *piece = PyBytes_FromStringAndSize(text, (Py_ssize_t)len);
+    int rc = piece ? PyList_Append(list, piece) : -1;
+
+    Py_XDECREF(piece);
+    return rc;
+}
+
+/* Its text as a list of bytes. */
+PyObject *loader_trace_text(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    PyObject *list = PyList_New(0);
+    stk_error err = { 0 };
+    int rc;
+
+    (void)unused;
+    if (!list || look(self) < 0) {
+        Py_XDECREF(list);
+        return NULL;
+    }
+    rc = stk_loader_trace_text(self->l, add_text, list, &err);
+    look_away(self);
+    if (rc == 0)
+        return list;
+    Py_DECREF(list);
+    return PyErr_Occurred() ? NULL : raise_error(state_of(obj), rc, &err);
+}
+
 PyObject *loader_set_ahead(PyObject *obj, PyObject *args)
 {
     loader_object *self = (loader_object *)obj;
@@ -239,4 +285,63 @@ PyObject *module_gpu_use(PyObject *module, PyObject *arg)
     if (stk_gpu_use((uint32_t)gpu, &sm, &memory) < 0)
         Py_RETURN_NONE;
     return Py_BuildValue("(dd)", sm, memory);
+}
+
+/* ---- descriptions ---- */
+
+#define MOST_ROWS 1100
+
+static PyObject *drift_rows(const stk_drift_row *row, uint32_t n)
+{
+    PyObject *list = PyList_New(n);
+
+    for (uint32_t i = 0; list && i < n; i++) {
+        PyObject *v = Py_BuildValue("(NsddO)", text_from(row[i].feature, strlen(row[i].feature)), row[i].test,
+                                    row[i].value, row[i].bound, row[i].drifted ? Py_True : Py_False);
+
+        if (!v || PyList_SetItem(list, i, v) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* Without ids the description is only read. */
+static int compare(const char *text, size_t len, stk_dataset *ds, const stk_describe_options *o,
+                   stk_description *both[2], stk_error *err)
+{
+    int rc = stk_description_read(&both[0], text, len, err);
+
+    if (rc == 0 && o->n_select)
+        rc = stk_describe(ds, o, &both[1], err);
+    return rc;
+}
+
+PyObject *module_drift_of(PyObject *module, PyObject *args)
+{
+    module_state *st = PyModule_GetState(module);
+    stk_describe_options o = { .size = sizeof o, .num_workers = 1 };
+    stk_description *both[2] = { NULL, NULL };
+    stk_drift_row *row = PyMem_Calloc(MOST_ROWS, sizeof *row);
+    Py_ssize_t len, bytes;
+    const char *text, *ids;
+    PyObject *data, *out = NULL;
+    stk_error err = { 0 };
+    uint32_t n = 0;
+    int rc;
+
+    if (!row || !PyArg_ParseTuple(args, "y#O!y#:drift_of", &text, &len, st->dataset, &data, &ids, &bytes)) {
+        PyMem_Free(row);
+        return row ? NULL : PyErr_NoMemory();
+    }
+    o.n_select = (uint64_t)bytes / sizeof(uint64_t);
+    o.select = (const uint64_t *)ids; /* of a bytes object, which malloc aligned */
+    Py_BEGIN_ALLOW_THREADS rc = compare(text, (size_t)len, ((dataset_object *)data)->ds, &o, both, &err);
+    if (rc == 0 && both[1])
+        stk_drift(both[0], both[1], row, MOST_ROWS, &n);
+    Py_END_ALLOW_THREADS if (rc < 0) raise_error(st, rc, &err);
+    else out = drift_rows(row, n < MOST_ROWS ? n : MOST_ROWS);
+    stk_description_close(&both[0]);
+    stk_description_close(&both[1]);
+    PyMem_Free(row);
+    return out;
 }

@@ -40,6 +40,7 @@ static int transform_init(PyObject *obj, PyObject *args, PyObject *kwargs)
         return -1;
     }
     o.seed = seed;
+    o.registry = registry_now(state_of(obj));
     rc = stk_transform_open(&self->t, chain, &o, &err);
     if (rc < 0)
         raise_error(state_of(obj), rc, &err);

@@ -15,7 +15,9 @@
 typedef struct log_bridge log_bridge;
 
 typedef struct module_state {
-    PyTypeObject *tensor, *dataset, *loader, *writer, *transform, *giver, *ring, *slot, *sampler;
+    PyTypeObject *tensor, *dataset, *loader, *writer, *transform, *giver, *ring, *slot, *sampler,
+        *calls, *ops;
+    PyObject *own_ops;    /* Ops of the user's own, for what is opened from now on; NULL: none */
     PyObject *make_error; /* stoker.errors.from_code */
     PyObject *emit;       /* stoker._log.emit */
     log_bridge *log;      /* cookie of log_line() */
@@ -28,7 +30,7 @@ typedef struct dataset_object {
 } dataset_object;
 
 extern PyType_Spec tensor_spec, dataset_spec, loader_spec, writer_spec, transform_spec,
-    giver_spec, ring_spec, slot_spec, sampler_spec;
+    giver_spec, ring_spec, slot_spec, sampler_spec, calls_spec, ops_spec;
 
 module_state *state_of(PyObject *self); /* of an object of our types */
 
@@ -38,6 +40,7 @@ PyObject *module_store(PyObject *module, PyObject *args, PyObject *kwargs);
 stk_store *store_of(PyObject *capsule);
 /* py_seeing.c */
 PyObject *module_diagnose(PyObject *module, PyObject *args);
+PyObject *module_drift_of(PyObject *module, PyObject *args);
 PyObject *module_plan_need(PyObject *module, PyObject *arg);
 PyObject *module_gpu_use(PyObject *module, PyObject *arg);
 PyObject *raise_error(module_state *st, int rc, const stk_error *err);
@@ -59,6 +62,7 @@ PyObject *dataset_keys(PyObject *module, PyObject *args);
 const char **strings_of(PyObject *list, size_t *n);
 /* py_arrays.c: join([(name, paths or buffer, dtype, shape of a row, rows, stride), ...]) */
 PyObject *dataset_join(PyObject *module, PyObject *list);
+PyObject *dataset_from_arrow(PyObject *module, PyObject *capsule);
 PyObject *dataset_kind(PyObject *self, PyObject *unused);
 int dims_of(PyObject *tuple, int64_t *out); /* a tuple of at most 8 numbers; how many, or -1 */
 void views_release(dataset_object *self);
@@ -110,6 +114,10 @@ PyObject *ring_twister(PyObject *module, PyObject *arg);
 PyObject *ring_set_twister(PyObject *module, PyObject *args);
 PyObject *die_with_parent(PyObject *module, PyObject *unused);
 PyObject *keep_heap(PyObject *module, PyObject *unused);
+
+/* py_ops.c: what chains may name, for what is opened now; NULL: what ships. */
+stk_registry *registry_now(const module_state *st);
+PyObject *module_use_ops(PyObject *module, PyObject *ops);
 
 void free_object(PyObject *self); /* the end of every tp_dealloc */
 

@@ -55,6 +55,7 @@ class Ticket:
         self.told = False                       # the worker knows of it
         self.bad: list[dict[str, Any]] = []     # samples that others stand in for
         self.noted = False                      # in the ledger
+        self.sent: Any = None                   # its copies to a GPU, once they are begun
 
 
 def raise_bad(error: _make.Bad, where: str) -> None:
@@ -118,6 +119,9 @@ class Alone:
         ticket.slot = None
         return made
 
+    def is_made(self, ticket: Ticket) -> bool:
+        return False                            # it is made when it is asked for
+
     def close(self) -> None:
         pass
 
@@ -171,6 +175,9 @@ class Threads:
         if isinstance(made, BaseException):
             raise made
         return made
+
+    def is_made(self, ticket: Ticket) -> bool:
+        return ticket.result is not None
 
     def close(self) -> None:
         for _ in self._threads:
@@ -334,7 +341,7 @@ class Processes:
         multiprocessing.spawn._check_not_importing_main()   # type: ignore[attr-defined]
         fds = (theirs.fileno(), self.ring.fd)
         by_kernel = threading.current_thread() is threading.main_thread()
-        modules = [name for name in ("numpy", "torch") if name in sys.modules]
+        modules = [name for name in ("numpy", "torch") if sys.modules.get(name) is not None]
         code = (f"import sys; sys.path.insert(0, {home!r}); from stoker._worker import spawned; "
                 f"spawned({fds[0]}, {fds[1]}, {number}, {os.getpid()}, {by_kernel}, {modules})")
         program = os.fsencode(multiprocessing.spawn.get_executable())
@@ -403,6 +410,10 @@ class Processes:
                 raise_bad(made, f"worker process {ticket.worker.number}")
             raise made
         return made
+
+    def is_made(self, ticket: Ticket) -> bool:
+        self._hear_all()
+        return ticket.result is not None
 
     def _wake(self, fd: int) -> None:
         worker = self._by_fd.get(fd)
@@ -515,6 +526,18 @@ class Processes:
             if ticket.result is None:
                 self._send(ticket, fresh)
 
+    @property
+    def workers(self) -> list[_Process]:
+        return self._workers
+
+    def replace_dead(self, number: int) -> tuple[_Process, _Process]:
+        """A worker that has ended, its status known, and the one in its place."""
+        old = self._workers[number]
+        old.status()
+        self._remove(old)
+        self._restart(old, [])
+        return old, self._workers[number]
+
     def _replace(self, worker: _Process) -> None:
         """A worker that waits for an answer which will not come."""
         os.kill(worker.pid, signal.SIGKILL)
@@ -567,7 +590,7 @@ def method_for(wanted: str | None, threads: bool) -> str:
 
 
 def processes(recipe: _make.Recipe, ring: _stoker.Ring, answer: Answer | None, workers: int, method: str,
-              chosen: bool) -> Processes:
+              chosen: bool, what: str = "the data set, collate function or worker_init_fn") -> Processes:
     """`chosen`: by us: a data set that does not pickle is forked all the same."""
     try:
         return Processes(recipe, ring, answer, workers, method)
@@ -580,9 +603,9 @@ def processes(recipe: _make.Recipe, ring: _stoker.Ring, answer: Answer | None, w
             raise
         why = str(e).splitlines()[0]
     if chosen:
-        _log.emit(1, f"the data set does not pickle ({why}): workers are forked, though this process has threads of "
+        _log.emit(1, f"{what} does not pickle ({why}): workers are forked, though this process has threads of "
                      f"another loader or uses CUDA")
         return Processes(recipe, ring, answer, workers, "fork")
-    raise UnsupportedError(f"start method {method}: the data set, collate function or worker_init_fn does not pickle "
+    raise UnsupportedError(f"start method {method}: {what} does not pickle "
                            f'({why}): define them at the top level of a module, or use worker_type="fork" or "thread"',
                            "ENOTSUP")

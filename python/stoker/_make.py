@@ -29,6 +29,7 @@ class Recipe(NamedTuple):
     workers: int
     start: Callable[[int], None] | None = None  # worker_init_fn
     epochs: bool = False    # the data set hears of each epoch, where it has set_epoch()
+    server: Any = None      # a worker's whole work, in place of filling slots: _calls.Server
 
 
 class Task(NamedTuple):

@@ -36,6 +36,8 @@ def plan(data: list[Dataset], *, select: Any = None, where: Any = None, skip: An
         invalid("replacement= says how weights= or balance= draw: give one of them too")
     if mix is not None:
         _whole_sets(select=select, where=where, skip=skip or None, limit=limit, repeat=None if repeat == 1 else repeat)
+        if any(d._ids is not None for d in data):
+            invalid("stoker.mix walks whole data sets: open them without where=")
         epoch_size = mix.epoch_size if epoch_size is None else epoch_size
     size = _options.or_chosen("epoch_size", epoch_size)
     again = True if replacement is None else _options.flag("replacement", replacement)
@@ -149,17 +151,22 @@ def classes_of(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, An
 
 
 def _taking_part(select: Any, where: Any, data: list[Dataset]) -> np.ndarray[Any, Any] | None:
-    """The ids that take part; None: all.  With both, those of `select` that satisfy `where`."""
+    """The ids that take part; None: all.  With both, those of `select` that satisfy `where`, and what the data sets
+    were opened with."""
     cores = tuple(d._core for d in data)
     chosen = None if select is None else selection(select, cores)
-    if where is None:
+    if where is None and all(d._ids is None for d in data):
         return chosen
-    if not isinstance(where, str):
+    if where is not None and not isinstance(where, str):
         invalid(f"where is a condition as text, like \"width >= 300\", not {shown(where)}")
     import numpy as np
     parts, first = [], 0
-    for core in cores:
-        parts.append(np.frombuffer(core.where(where), np.uint64) + np.uint64(first))
+    for d, core in zip(data, cores, strict=True):
+        own = np.arange(len(core), dtype=np.uint64) if d._ids is None else d._ids
+        if where is not None:
+            fits = np.frombuffer(core.where(where), np.uint64)
+            own = fits if d._ids is None else own[np.isin(own, fits)]
+        parts.append(own + np.uint64(first))
         first += len(core)
     ids = np.concatenate(parts)
     if chosen is not None:

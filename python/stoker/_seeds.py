@@ -69,7 +69,7 @@ class Seeder:
         if "numpy" in sys.modules:
             import numpy.random
             self._numpy = numpy.random.seed
-        if "torch" in sys.modules:
+        if sys.modules.get("torch") is not None:    # None: its import is forbidden
             self._torch = sys.modules["torch"].default_generator.manual_seed
 
     def used(self) -> bool:

@@ -24,10 +24,20 @@ def begin(name: str) -> Callable[..., Chain]: ...
 def python_name(name: str) -> str: ...
 def describe(text: str, args: Any) -> str: ...
 
+class Called(str):
+    function: Any
+    name: str
+    def numbered(self, which: builtins.int) -> str: ...
+
 class Chain:
+    _calls: tuple[str, ...]
     def __init__(self, *calls: str) -> None: ...
     @classmethod
     def from_transform(cls, transform: Any, *fields: str) -> Chain: ...
+    def call(self, function: Callable[[Any], Any], dtype: Any = None, shape: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        '''A function of your own on the value at this point, in worker processes.
+            dtype, shape: it returns numbers of this type, and of this shape, with -1 where rows differ
+        '''
 """
 
 
@@ -48,7 +58,7 @@ def _method(name: str, text: str, args: list[tuple[str, str, str | None, str]]) 
 
 def stub() -> str:
     """The text of chains.pyi."""
-    return _HEAD + "".join(_method(*step) for step in steps)
+    return _HEAD + "".join(_method(*step) for step in steps if step[0] != "call")
 
 
 if __name__ == "__main__":

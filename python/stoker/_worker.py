@@ -65,7 +65,7 @@ def get_worker_info() -> Info | None:
 def _introduce(info: Info) -> None:
     global _info
     _info = info
-    if "torch" in sys.modules:
+    if sys.modules.get("torch") is not None:
         import torch.utils.data._utils.worker as theirs
         theirs._worker_info = info
 
@@ -78,6 +78,24 @@ class Link(NamedTuple):
     control: int            # number of the control slot
     sock: socket.socket
     skip: bool              # bad samples are asked about, not raised
+
+
+def receive(sock: socket.socket) -> tuple[int, int]:
+    """What the parent says next."""
+    data = b""
+    while len(data) < 8:
+        more = sock.recv(8 - len(data))
+        if not more:
+            return QUIT, 0                      # the parent is gone
+        data += more
+    return struct.unpack(TELL, data)
+
+
+def flush() -> None:
+    """What was printed goes out: the process ends without flushing."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
 
 
 class _Server:
@@ -97,13 +115,7 @@ class _Server:
         self._now[self._line] = row
 
     def _receive(self) -> tuple[int, int]:
-        data = b""
-        while len(data) < 8:
-            more = self._link.sock.recv(8 - len(data))
-            if not more:
-                return QUIT, 0                  # the parent is gone
-            data += more
-        return struct.unpack(TELL, data)
+        return receive(self._link.sock)
 
     def run(self) -> None:
         while True:
@@ -118,9 +130,7 @@ class _Server:
             self._now[self._line + 1] = number
             self._fill(slot, serial << 3)
             self._note(_make.IDLE)
-            for stream in (sys.stdout, sys.stderr):
-                with contextlib.suppress(Exception):
-                    stream.flush()              # what a data set prints; the process ends without flushing
+            flush()
             self._link.sock.send(b".")
 
     def _fill(self, slot: Any, serial: int) -> None:
@@ -194,7 +204,7 @@ def live(link: Link, recipe: _make.Recipe) -> None:
         seed = recipe.seed + link.number & 2**63 - 1
         maker.seeder.seed(seed)
         _introduce(Info(link.number, recipe.workers, seed, recipe.dataset))
-        server = _Server(link, maker)
+        server = (recipe.server or _Server)(link, maker)
         if recipe.start is not None:
             try:
                 recipe.start(link.number)

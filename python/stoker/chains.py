@@ -50,6 +50,42 @@ def _call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return f"{name}({', '.join(inside)})" if inside else name
 
 
+_SHORT = {"bool": "u8", "uint8": "u8", "int8": "i8", "uint16": "u16", "int16": "i16", "uint32": "u32", "int32": "i32",
+          "int64": "i64", "float16": "f16", "float32": "f32", "float64": "f64"}
+
+
+def _short(dtype: Any) -> str:
+    """A dtype of NumPy or torch, or its name, as chains write it."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
+    return _SHORT.get(name, name)
+
+
+class Called(str):
+    """The step call(): its text, and the function that it stands for."""
+
+    function: Any
+    name: str
+    given: dict[str, Any]
+
+    @classmethod
+    def of(cls, function: Any, dtype: Any, shape: Any) -> Called:
+        if not callable(function):
+            invalid(f"call takes a function, not {shown(function)}")
+        owner = getattr(function, "func", function)     # functools.partial
+        if not hasattr(owner, "__qualname__"):
+            owner = type(owner)
+        name = f"{getattr(owner, '__module__', None) or 'builtins'}.{owner.__qualname__}"
+        if shape is not None and not isinstance(shape, int):
+            shape = tuple(shape) or 0           # a number
+        given = {"dtype": None if dtype is None else _short(dtype), "shape": shape}
+        made = cls(_call("call", (name,), given))
+        made.function, made.name, made.given = function, name, given
+        return made
+
+    def numbered(self, which: int) -> str:
+        return _call("call", (self.name,), {"which": which or None, **self.given})
+
+
 class Chain:
     """Steps from a field to an output; every method answers a longer chain.  str() is its text."""
 
@@ -81,9 +117,24 @@ class Chain:
         head = (_call("from", fields, {}),) if fields else ()
         return cls(*head, "image", *steps_of(transform))
 
+    def call(self, function: Any, dtype: Any = None, shape: Any = None) -> Chain:
+        """A function of your own on the value at this point: a picture as a uint8 array (height, width, channels), text,
+        bytes, JSON, numbers.  It runs in worker processes, and returns the same kind of value; a picture may have another
+        size.  random, NumPy and torch are seeded for each sample by (seed, epoch, position).  (docs/chains.md)
+
+        dtype, shape: it returns numbers of this type instead, of any shape, or of this one, with -1 where rows differ;
+            shape=() is one number
+        """
+        longer = Chain(*self._calls, Called.of(function, dtype, shape))
+        _stoker.check_chain(str(longer))
+        return longer
+
     def __getattr__(self, name: str) -> Any:
         """No step has this name: what it is called here, if other libraries have it."""
         said = f"no step is called `{name}`"
+        from . import own_ops                   # which imports this file
+        if name in own_ops.names():
+            return _method(name, "", []).__get__(self)
         if not name.startswith("_"):
             try:
                 _stoker.check_chain(name)
@@ -143,6 +194,8 @@ _registry = _stoker.registry()
 codecs = tuple(name for name, _, _ in _registry["codec"])
 steps = _registry["codec"] + _registry["op"]
 for _name, _help_text, _args in steps:
+    if _name == "call":                         # takes a function
+        continue
     setattr(Chain, python_name(_name), _method(_name, _help_text, _args))
 
 

@@ -12,10 +12,20 @@ def begin(name: str) -> Callable[..., Chain]: ...
 def python_name(name: str) -> str: ...
 def describe(text: str, args: Any) -> str: ...
 
+class Called(str):
+    function: Any
+    name: str
+    def numbered(self, which: builtins.int) -> str: ...
+
 class Chain:
+    _calls: tuple[str, ...]
     def __init__(self, *calls: str) -> None: ...
     @classmethod
     def from_transform(cls, transform: Any, *fields: str) -> Chain: ...
+    def call(self, function: Callable[[Any], Any], dtype: Any = None, shape: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        '''A function of your own on the value at this point, in worker processes.
+            dtype, shape: it returns numbers of this type, and of this shape, with -1 where rows differ
+        '''
 
     def image(self,
             exif: bool | None = None,
@@ -63,6 +73,14 @@ class Chain:
         """an array as numpy.save() writes it
         shape: of every row, so that they stack; absent: each has its own
         dtype: of every row: u8 i8 u16 i16 i32 u32 i64 f16 f32 f64; absent: any
+        """
+
+    def raw(self,
+            dtype: str,
+            shape: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+        """numbers as memory has them, without a header
+        dtype: of the numbers: u8 i8 u16 i16 i32 u32 i64 f16 bf16 f32 f64
+        shape: of every row, so that they stack; the first side may be -1; absent: (-1)
         """
 
     def vocab(self,

@@ -15,6 +15,7 @@ from typing import Any
 from . import _collate, _crew, _make, _stoker, _streams, sets
 from ._arrays import torch_or_none
 from .errors import invalid, shown, unsupported
+from .seeing import profiled
 
 _VERSION = 1
 
@@ -244,6 +245,7 @@ class _Pass(_stoker.Giver):
             self._rows += len(_listed(next(found, ())))
         return found
 
+    @profiled
     def _make(self) -> tuple[Any, Any, tuple[()]]:
         if self.over or self._stopped:
             raise StopIteration

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from . import _join, _options, _stoker
+from . import _arrow, _calls, _join, _options, _stoker
 from . import store as _store
 from .batch import from_parts
-from .errors import MissingKeyError, invalid, printable, shown
+from .errors import MissingKeyError, StokerError, invalid, printable, shown
 from .store import Store
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _NUMPY = {"u8": "u1", "i8": "i1", "u16": "u2", "i16": "i2", "u32": "u4", "i32": "i4", "i64": "i8", "f16": "f2", "f32": "f4", "f64": "f8"}
 _DTYPES = {1: "int64", 2: "float64", 3: "object"}  # stk_column_type
-Urls = str | bytes | os.PathLike[Any] | list[Any] | tuple[Any, ...]
+Urls = Any    # str | bytes | os.PathLike | a list of them | an Arrow table
 Arrays = Mapping[str, Any]
 
 
@@ -36,19 +36,38 @@ class _Decoder:
         self.pid = os.getpid()
         self.data = (core,)
         self.lock = threading.Lock()
+        fields, functions = _calls.plan(fields)
+        self.calls = _calls.Calls(functions, "thread", 0, False) if functions else None
         self.loader = _stoker.Loader(
             self.data, _options.outputs(fields, core.fields(), kind=core.kind()),
-            _options.words({"num_workers": -1, "prefetch": 1}))
+            _options.words({"num_workers": -1, "prefetch": 1}), calls=self.calls.core if self.calls else None)
         self.samples = self.loader.sizes()[1]
 
     def sample(self, epoch: int, i: int) -> dict[str, Any]:
         with self.lock:
             self.loader.resume(epoch, i)
-            parts = self.loader.next(epoch)
+            try:
+                parts = self.loader.next(epoch)
+            except StokerError as e:
+                error, cause = self.calls.explained(e) if self.calls is not None else (e, e.__cause__)
+                raise error from cause
         assert parts is not None                # position i is there
         batch = from_parts(parts, self.data, bool(self.data[0].kind()))
         keys = batch.sample_keys or [str(i)]
         return {"__key__": keys[0], **{name: v[0] for name, v in batch.items()}}
+
+
+def _satisfying(core: _stoker.Dataset, where: Any, rows: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+    """The numbers of the samples that satisfy a condition, in order; of `rows` only."""
+    if not isinstance(where, str):
+        invalid(f"where is a condition as text, like \"width >= 300\", not {shown(where)}")
+    import numpy as np
+    ids = np.frombuffer(core.where(where), np.uint64)
+    if rows is not None:
+        ids = rows[np.isin(rows, ids)]
+    if not len(ids):
+        invalid(f"where: no sample satisfies {shown(where)}")
+    return ids
 
 
 class Dataset:
@@ -57,12 +76,14 @@ class Dataset:
     def __init__(self, urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,
                  classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
                  dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
-                 store: Store | None = None) -> None:
+                 store: Store | None = None, salvage: bool = False, where: str | None = None) -> None:
         found = _options.url_bytes(urls)
-        if found is None and not isinstance(urls, Mapping):
-            invalid(f"a data set is opened by a path, a pattern or a list of them, or a dict of arrays, "
-                    f"not {shown(urls)}")
-        self._urls = found or dict(urls)        # type: ignore[arg-type]
+        table = found is None and _arrow.is_table(urls)
+        if found is None and not table and not isinstance(urls, Mapping):
+            invalid(f"a data set is opened by a path, a pattern or a list of them, a dict of arrays, or "
+                    f"an Arrow table, not {shown(urls)}")
+        self._urls: Any = urls if table else found or dict(urls)        # type: ignore[arg-type]
+        self._rows = None                       # of a table: those that are left of it
         self._raw = dtype, shape
         self._fields = None if fields is None else dict(fields)
         self._fixed = _options.class_bytes(classes)
@@ -72,14 +93,22 @@ class Dataset:
             invalid(f'reindex must be "auto" or None, not {shown(reindex)}')
         self._reindex = reindex
         self._store = store
-        if found is None:
+        self._salvage = _options.flag("salvage", salvage)
+        if table:
+            if classes is not None or columns is not None or dtype is not None or shape is not None or jpeg:
+                invalid("classes=, columns=, dtype=, shape= and jpeg= don't go with an Arrow table")
+            capsule, self._rows = _arrow.stream(urls)
+            self._core = _stoker.from_arrow(capsule)
+        elif found is None:
             if classes is not None or columns is not None or dtype is not None or shape is not None:
                 invalid("classes=, columns=, dtype= and shape= don't go with a dict of arrays")
             self._core = _join.join(self._urls)
         else:
             self._core = _stoker.Dataset(found, self._fixed or [], self._wanted, self._jpeg,
                                          *_join.raw(dtype, shape), reindex=reindex == "auto",
-                                         store=_store.core(store))
+                                         store=_store.core(store), salvage=self._salvage)
+        self._where = where
+        self._ids = self._rows if where is None else _satisfying(self._core, where, self._rows)
         self._types: list[tuple[str, str, int]] | None = None
         self._decoder: _Decoder | None = None
         self._epoch = 0
@@ -140,8 +169,9 @@ class Dataset:
         if isinstance(values, list):
             out = np.empty(len(values), dtype=object)
             out[:] = values
-            return out
-        return np.frombuffer(values, dtype=_DTYPES[kind])
+        else:
+            out = np.frombuffer(values, dtype=_DTYPES[kind])
+        return out if self._ids is None else out[self._ids]
 
     @property
     def shards(self) -> list[str]:
@@ -159,6 +189,8 @@ class Dataset:
         return self._core.arrow()
 
     def __len__(self) -> int:
+        if self._ids is not None:
+            return len(self._ids)
         decoder = self._decoder                 # windows of tokens are counted by their chain
         return len(self._core) if decoder is None else decoder.samples
 
@@ -185,7 +217,12 @@ class Dataset:
         if len(found) > 1:
             invalid(f"{len(found)} samples have the key {shown(key)}, the first are {min(found)} and "
                     f"{sorted(found)[1]}: take one by its number")
-        return found[0]
+        if self._ids is None:
+            return found[0]
+        at = int(self._ids.searchsorted(found[0]))
+        if at == len(self._ids) or self._ids[at] != found[0]:
+            raise MissingKeyError(f"the sample {shown(key)} does not satisfy {shown(self._where)}", "ENOTFOUND")
+        return at
 
     @overload
     def __getitem__(self, i: int | str) -> dict[str, Any]: ...
@@ -205,6 +242,8 @@ class Dataset:
         if not -n <= at < n:
             raise IndexError(f"sample {shown(at)} of {n}"[:200])
         at %= n
+        if self._ids is not None:
+            at = int(self._ids[at])
         decoder = self._decode()
         return self._typed(self._core.read(at)) if decoder is None else decoder.sample(self._epoch, at)
 
@@ -223,9 +262,16 @@ class Dataset:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[i] for i in range(len(self)))
 
+    def _whole(self) -> Dataset:
+        """The same without its condition."""
+        make, arguments, state = self.__reduce__()
+        made = make(*arguments[:-1])
+        made.__dict__.update(state)
+        return made
+
     def __reduce__(self):
         return Dataset, (self._urls, self._fields, self._fixed, self._wanted or None, self._jpeg,
-                         *self._raw, self._reindex, self._store), {"_epoch": self._epoch}
+                         *self._raw, self._reindex, self._store, self._salvage, self._where), {"_epoch": self._epoch}
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
@@ -235,11 +281,12 @@ class Dataset:
 def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: A001
          classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
          dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
-         store: Store | None = None) -> Dataset:
+         store: Store | None = None, salvage: bool = False, where: str | None = None) -> Dataset:
     """Open shards for access by number (ds[7]), by key (ds["n01440764_36"]) or by slice (ds[:3]); they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
-        them (a pathlib.Path is taken as it stands, patterns are strings); token files and arrays (.bin, .npy, .npz); or a dict: field -> array, or files of it
+        them (a pathlib.Path is taken as it stands, patterns are strings); token files and arrays (.bin, .npy, .npz); or a dict: field -> array, or files of it; or an Arrow table
+        (Hugging Face's Dataset, anything with __arrow_c_stream__), which is read in place
     fields: None: ds[i] is {"__key__", "__url__", field: bytes, ...};
         output name -> chain, as for Loader: ds[i] is {"__key__", output: decoded value, ...}; random steps
         draw for the epoch of ds.set_epoch(), 0 at first, so ds[i] is the same until that changes
@@ -257,9 +304,15 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
 
     store: a stoker.Store: how remote data is reached; None: as the environment says (docs/stores.md)
 
+    where: only samples that satisfy a condition on columns, as SQL writes it ("width >= 300 AND label IN (1, 2)");
+        they are numbered 0, 1, ..., also for len() and column(); a loader over the data set takes these (docs/tables.md)
+
+    salvage: of a shard that is torn take the samples before the tear, and log where it is; False: it is an error.
+        The index then stays in memory
+
     jpeg: keep seek points of JPEGs beside the index, so that a loader decodes a crop without what lies
         before it; those that are missing are made now, once (docs/jpeg.md)
 
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
-    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store)
+    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, salvage, where)

@@ -12,7 +12,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _agree, _batch_ops, _options, _ranks, _sampling, _state, _stoker, explain, mixing, preview, seeing
+from . import (_agree, _arrow, _batch_ops, _calls, _options, _ranks, _sampling, _state, _stoker, expecting, explain, mixing,
+               preview, seeing)
 from ._arrays import note_stream, prepare, torch_or_none
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
@@ -66,6 +67,7 @@ class _Epoch(_stoker.Giver):
         self._epoch = epoch
         self._over = False
 
+    @seeing.profiled
     def _make(self) -> tuple[Batch | tuple[Any, ...], Any, tuple[int, int]]:
         if self._loader._running is not self:
             if self._over:
@@ -79,13 +81,16 @@ class _Epoch(_stoker.Giver):
         try:
             found = core.peek(self._epoch)
         except StokerError as e:
-            raise e from self._loader._cause(e)
+            error, cause = self._loader._explained(e)
+            raise error from cause
         if found is None:
             self._over = True                   # first: another thread may look at both
             if self._loader._running is self:
                 self._loader._running = None
             raise StopIteration
         parts, token, serial = found
+        if self._loader._expected is not None:
+            self._loader._expected.note(token, parts[1])
         batch = self._loader._made(parts, token, serial)
         return batch if self._names is None else _as_tuple(batch, self._names), core.give, token
 
@@ -158,8 +163,8 @@ class Loader:
     on_error: "raise", "skip", or {"skip": n}: at most n bad samples per epoch
     max_pixels: larger pictures are bad data; None: 178,956,970, as in Pillow
     num_workers: threads that decode; None: chosen; 0: everything in the caller's thread
-    worker_type: of Python data sets: "process" or "thread", or how processes start: "fork", "forkserver" or
-        "spawn"; None: processes where the GIL is on (docs/python-data.md)
+    worker_type: of Python data sets and of functions in chains: "process" or "thread", or how processes
+        start: "fork", "forkserver" or "spawn"; None: processes where the GIL is on (docs/python-data.md)
     prefetch: batches made ahead; None: chosen
     io_threads: threads for reads that wait; None: chosen
     memory_limit: bytes, or "2GB", for batches, reads and scratch; None: a quarter of the memory
@@ -204,8 +209,10 @@ class Loader:
                  device_cache_limit: int | str | None = None, **unknown: Any) -> None:
         _options.screen(locals())
         _options.check_unknown(unknown, Loader.__init__)
-        if worker_type is not None:
-            invalid("worker_type= is for Python data sets: files are decoded by threads without the GIL")
+        fields, functions = _calls.plan(fields)
+        if worker_type is not None and not functions:
+            invalid("worker_type= is for Python data sets and for functions in chains: files are decoded by threads without "
+                    "the GIL")
         _options.refuse_in_worker()
         skip_bad, budget = _options.skip_policy(on_error)
         place = _ranks.find(rank, world_size, mesh)
@@ -247,6 +254,7 @@ class Loader:
                 stratify=stratify, lengths=lengths, mix=data if isinstance(data, Mix) else None, shuffle=options["shuffle"])
             found = list(dict.fromkeys(name for core in cores for name in core.fields()))
             self._made_of = _options.outputs(fields, found, collate, cores[0].kind()), options, exclude
+            self._calls = _calls.of_loader(self, functions, worker_type, options["num_workers"])
             self._core = self._open(*self._made_of, ahead=ahead)
             _options.check_torch(options["device"])
             self._pins = note_stream if options["pin_memory"] and torch_or_none() is not None else None
@@ -272,6 +280,8 @@ class Loader:
         self._ledger: bytes | None = None
         self._seen: dict[str, Any] | None = None    # when diagnose() was called last
         self._server: seeing.Server | None = None
+        self._trace: seeing.Trace | None = None
+        self._expected: expecting.Expectation | None = None
         _open_loaders.add(self)
         prepare()                               # here and not within the first next()
         self._ahead = _batch_ops.Ahead(self._core, self._functions, cores, self._numbered) if ahead else None
@@ -297,8 +307,13 @@ class Loader:
         batch = from_parts(parts, self._data, self._numbered)
         return _batch_ops.apply(self._functions, batch, *place) if self._functions else batch
 
-    def _cause(self, error: StokerError) -> BaseException | None:
-        return error.__cause__ if self._ahead is None else self._ahead.cause(error)
+    def _explained(self, error: StokerError) -> tuple[BaseException, BaseException | None]:
+        """What is raised for an error of the library, and its cause."""
+        if self._calls is not None:
+            said, cause = self._calls.explained(error)
+            if said is not error or cause is not None:
+                return said, cause
+        return error, error.__cause__ if self._ahead is None else self._ahead.cause(error)
 
     def _what(self) -> dict[str, Any]:
         """What a state is the state of."""
@@ -328,7 +343,10 @@ class Loader:
               ahead: bool = False) -> _stoker.Loader:
         sampling = (*self._sampling[:-1], None) if watch else self._sampling    # one sample has no batch by length
         with _options.exclude_file(exclude) as path:
-            core = _stoker.Loader(self._data, outputs, _options.words(options), path, watch, sampling, ahead=ahead)
+            core = _stoker.Loader(self._data, outputs, _options.words(options), path, watch, sampling, ahead=ahead,
+                                  calls=None if self._calls is None else self._calls.core)
+        if self._calls is not None:
+            self._calls.cores.append(core)
         if self._changes:
             core.set_mix(tuple(self._changes))
         if self._bins is not None and core.bins()[0]:
@@ -645,6 +663,21 @@ class Loader:
         self._server = self._server or seeing.Server(self.metrics, host, _options.whole("port", port, 0, 65535))
         return self._server.address
 
+    def trace(self, path: str | os.PathLike[Any], spans: int = 65536) -> seeing.Trace:
+        """Note what every worker does and when the loop is in next(), the last `spans` stages of each (24 bytes a span), for
+        ui.perfetto.dev; `with loader.trace("trace.json"):` or its close() write the file, and so does the loader's."""
+        if self._trace is not None:
+            self._trace.close()
+        self._trace = seeing.Trace(self._core, path, _options.whole("spans", spans, 16, 1 << 24))
+        return self._trace
+
+    def expect(self, description: Any, every: int = 100_000) -> expecting.Expectation:
+        """Hold a description (`stoker describe`: a file, or its dict) against the samples that are loaded: some of them are
+        described again after 2,000 samples and then after each `every`, and a figure that drifted is logged (WARNING)."""
+        self._core.where()                      # says so if it is closed
+        self._expected = expecting.expect(self._data, description, _options.whole("every", every, 100))
+        return self._expected
+
     def monitor(self) -> str:
         """Let `stoker top` look at all loaders of this process, over a socket that only this user can open; its path.
         STOKER_MONITOR=1 in the environment does it when a loader is made."""
@@ -660,7 +693,22 @@ class Loader:
 
     def close(self) -> None:
         """Stop and free.  Batches and tensors that you hold stay good.  Twice is once."""
+        trace, self._trace = self._trace, None
+        try:
+            if trace is not None:
+                trace.close()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._expected is not None:
+            self._expected.wait()
+        if self._calls is not None:
+            self._calls.stop()
         self._core.close()
+        if self._calls is not None:
+            self._calls.close()
+        _open_loaders.discard(self)
         self._running = None
         if self._server is not None:
             self._server.close()
@@ -743,7 +791,7 @@ def _datasets(data: Any, classes: Any, dtype: Any, shape: Any, store: Any) -> li
             if value is not None:
                 invalid(f"{name}= belongs to stoker.open() when data is opened before")
         return list(opened)
-    if not isinstance(data, Mapping) and _options.url_bytes(data) is None:
+    if not isinstance(data, Mapping) and _options.url_bytes(data) is None and not _arrow.is_table(data):
         invalid(f"data must be a path, a pattern, a list of them, a dict of arrays, or data sets of "
                 f"stoker.open(), not {shown(data)}; a Python data set makes its own samples and takes no fields=")
     return [Dataset(data, classes=classes, dtype=dtype, shape=shape, store=store)]

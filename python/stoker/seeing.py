@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import stat
+import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from . import _stoker
@@ -128,7 +132,7 @@ def metrics(s: dict[str, Any], path: str | os.PathLike[Any] | None = None) -> st
                      [(f'{{owner="{k}"}}', v) for k, v in s["memory_of"].items()])
     text = "\n".join([*lines, *_histograms(s["histograms"]), "# EOF", ""])
     if path is not None:
-        write_whole(path, text)
+        write_whole(path, text.encode(), "metrics")
     return text
 
 
@@ -145,20 +149,77 @@ def _histograms(stages: dict[str, list[tuple[float, int]]]) -> list[str]:
     return lines
 
 
-def write_whole(path: str | os.PathLike[Any], text: str) -> None:
-    """The file appears whole or not at all: a scraper may read it at any time."""
+def write_whole(path: str | os.PathLike[Any], text: bytes, what: str) -> None:
+    """The file appears whole or not at all: a scraper may read it at any time.  A pipe or a device is written as it is."""
     name = os.fspath(path)
-    part = f"{name}.{os.getpid()}.part"
+    part = name
     try:
-        with open(part, "w", encoding="utf-8") as f:
+        if not os.path.exists(name) or stat.S_ISREG(os.stat(name).st_mode):
+            part = f"{name}.{os.getpid()}.part"
+        with open(part, "wb") as f:
             f.write(text)
-        os.replace(part, name)
+        if part != name:
+            os.replace(part, name)
     except OSError as e:
         try:
-            os.unlink(part)
+            if part != name:
+                os.unlink(part)
         except OSError:
             pass
-        raise StokerError(f"{name}: the metrics could not be written: {e.strerror}", "EIO") from None
+        raise StokerError(f"{name}: the {what} could not be written: {e.strerror}", "EIO") from None
+
+
+# ---- traces -------------------------------------------------------------------------------------
+
+class Trace:
+    """What every thread of a loader does from now on, for https://ui.perfetto.dev or chrome://tracing.
+
+    save() writes what is there so far; close(), leaving `with`, and the loader's close() write the file and end it.
+    """
+
+    def __init__(self, core: _stoker.Loader, path: str | os.PathLike[Any], spans: int) -> None:
+        folder = os.path.dirname(os.path.abspath(path))
+        if not os.path.isdir(folder):
+            raise StokerError(f"{os.fspath(path)}: the trace could not be written: there is no folder {folder}", "EIO")
+        self.path = os.fspath(path)
+        self._core: _stoker.Loader | None = core
+        core.trace(spans)
+
+    def save(self) -> None:
+        if self._core is not None:
+            write_whole(self.path, b"".join(self._core.trace_text()), "trace")
+
+    def close(self) -> None:
+        if self._core is not None:
+            try:
+                self.save()
+            finally:
+                core, self._core = self._core, None
+                core.trace(0)
+
+    def __enter__(self) -> Trace:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def profiled(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """While torch.profiler runs, a call is a range "stoker.next" in it."""
+
+    @functools.wraps(make)
+    def call(self: Any) -> Any:
+        torch = sys.modules.get("torch")
+        try:
+            on = torch is not None and torch.autograd._profiler_enabled()
+        except AttributeError:                  # it is being imported, or another version's
+            on = False
+        if not on:
+            return make(self)
+        with torch.autograd.profiler.record_function("stoker.next"):     # type: ignore[union-attr]
+            return make(self)
+
+    return call
 
 
 class Server:

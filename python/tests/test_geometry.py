@@ -94,6 +94,20 @@ def test_random_crop(shard, noise):
         rows(shard, "random_crop(24)")
 
 
+@pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric"])
+def test_random_crop_of_the_same_size_moves_both_ways(mode):
+    """CIFAR's crop: as large as the picture, out of a border of 4."""
+    pictures = np.random.default_rng(3).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)
+    made = stoker.Transform(f"random_crop(32, padding=4, padding_mode={mode}) | to(u8, hwc)", seed=1)(pictures)
+    seen = set()
+    for got, picture in zip(np.asarray(made), pictures, strict=True):
+        whole = np.pad(picture, ((4, 4), (4, 4), (0, 0)), mode)
+        places = [(y, x) for y in range(9) for x in range(9) if np.array_equal(whole[y:y + 32, x:x + 32], got)]
+        assert len(places) == 1
+        seen.update(places)
+    assert len({x for _, x in seen}) > 5 and len({y for y, _ in seen}) > 5
+
+
 def test_letterbox(shard, noise):
     for got, picture in zip(rows(shard, "letterbox((64, 48), fill=114)"), noise, strict=True):
         w, h = picture.size

@@ -23,6 +23,12 @@ static const stk_arg from_args[] = { { "names", STK_ARG_NAMES, NULL, "fields to 
                                        "what a sample that has none of them has instead" },
                                      { 0 } };
 
+static const stk_arg columns_args[] = {
+    { "names", STK_ARG_NAMES, NULL, "columns of numbers, or patterns: 'x*'" },
+    { "default", STK_ARG_FLOAT, "", "what stands for a null" },
+    { 0 }
+};
+
 /* The default as the text that a field would have. */
 static int plan_default(stk_chain *c, const stk_args *args, stk_error *err)
 {
@@ -70,6 +76,15 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
     return rc;
 }
 
+static int plan_columns(stk_chain *c, const stk_chain_head *head, const stk_call *call, stk_error *err)
+{
+    if (!head->type)
+        return stk_fail(err, STK_EINVAL, "columns() takes columns of a table (Parquet, Arrow) together");
+    STK_TRY(stk_args_check(&c->columns, call, columns_args, err));
+    stk_chain_print_call(c, "columns", 0, c->columns, NULL);
+    return 0;
+}
+
 int stk_chain_unknown(const stk_registry *r, const char *name, stk_error *err)
 {
     const char *near = stk_chain_other_name(r, name);
@@ -106,6 +121,18 @@ static int note_codec(stk_chain *c, const stk_step *s, stk_error *err)
     return 0;
 }
 
+/* ints(shape=...) of a column of lists: rows have that shape. */
+static int shape_stored(stk_chain *c, const stk_spec *spec, stk_error *err)
+{
+    stk_field_type t = c->stored->type;
+
+    if (t.ndim != 1)
+        return stk_fail(err, STK_EINVAL, "shape= is for lists, and the field %s is none", t.name);
+    t.ndim = spec->ndim;
+    memcpy(t.shape, spec->shape, sizeof t.shape);
+    return stk_stored_begin(c->stored, &t, &c->spec, err);
+}
+
 /* int, float, ints and floats of a field that has a type say which type is wanted. */
 static int plan_number(stk_chain *c, const stk_call *call, const stk_codec *codec, stk_error *err)
 {
@@ -124,6 +151,8 @@ static int plan_number(stk_chain *c, const stk_call *call, const stk_codec *code
         rc = stk_fail_nomem(err, codec->state_size);
     if (rc == 0)
         rc = codec->plan(state, args, &spec, err);
+    if (rc == 0 && stk_args_has(args, "shape"))
+        rc = shape_stored(c, &spec, err);
     if (rc == 0 && spec.ndim != c->spec.ndim)
         rc = stk_fail(err, STK_EINVAL, "%s is of %u dimensions, and the field %s of %u", call->name,
                       spec.ndim, c->stored->type.name, c->spec.ndim);
@@ -147,7 +176,7 @@ static int note_value_op(stk_chain *c, const stk_op *op, const stk_spec *before,
         return 0;
     if (c->pack)
         return stk_fail(err, STK_EINVAL, "%s stands before pack(), not after it", op->name);
-    if (!c->n_turns++) {
+    if (!c->n_turns++ && !c->n_calls) {
         c->parsed = *before;
         c->parsed.most = 0;
     }
@@ -166,6 +195,10 @@ static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
         c->leader_output = lead->leader_output;
         lead = c->leader = lead->leader;
     }
+    if (lead->n_calls)
+        return stk_fail(err, STK_ENOTSUP,
+                        "like can't follow an output that has call(): what its function does to the "
+                        "geometry is not known");
     c->like = s->state;
     c->keeps = lead->spec.kind != STK_KIND_IMAGE;
     if (c->keeps && (c->spec.kind == STK_KIND_IMAGE || !lead->like || lead->like->points || lead->keeps))
@@ -186,6 +219,46 @@ static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
     return 0;
 }
 
+/* A function of the program's: what is made for the first of them, and how. */
+static int note_call(stk_chain *c, const stk_spec *before, stk_error *err)
+{
+    stk_call_step *s = c->step[c->n_steps - 1].state;
+
+    if (before->array && !c->stored)
+        return stk_fail(err, STK_ENOTSUP,
+                        "call: rows of arrays have no functions: take batch_ops=, or a Python data "
+                        "set");
+    if (c->pack || c->like)
+        return stk_fail(err, STK_ENOTSUP, "call does not stand in a chain with %s()",
+                        c->pack ? "pack" : "like");
+    c->touched = 0; /* what it gives is a picture of its own */
+    c->tiled |= before->kind == STK_KIND_IMAGE;
+    if (c->n_calls++)
+        return 0;
+    c->called = before->kind;
+    if (before->kind != STK_KIND_VALUE || c->n_turns)
+        return 0;
+    c->parsed = *before;
+    if (c->stored) { /* it is copied as it is stored; the function makes other numbers of it */
+        c->parsed.dtype = before->dtype ? before->dtype : c->stored->type.dtype;
+        c->parsed.array = 0;
+        s->dtype = s->dtype ? s->dtype : c->parsed.dtype;
+        c->spec.dtype = s->dtype;
+        return stk_stored_settle(c->stored, c->parsed.dtype, err);
+    }
+    return 0;
+}
+
+/* What may stand after a function. */
+static int check_after_call(const stk_chain *c, const stk_codec *codec, const stk_op *op,
+                            stk_error *err)
+{
+    if (!c->n_calls || (!codec && !(op->can & (STK_OP_PACKS | STK_OP_LIKE | STK_OP_VIEWS))))
+        return 0;
+    return stk_fail(err, STK_ENOTSUP, "%s can't stand after call yet: put it before, or leave it out",
+                    codec ? codec->name : op->name);
+}
+
 static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_error *err)
 {
     const stk_codec *codec = stk_registry_find(c->registry, STK_PLUGIN_CODEC, call->name);
@@ -197,6 +270,7 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
 
     if (!codec && !op)
         return stk_chain_unknown(c->registry, call->name, err);
+    STK_TRY(check_after_call(c, codec, op, err));
     if (c->stored && codec)
         return plan_number(c, call, codec, err);
     if (op && op->can & (STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEW)) {
@@ -215,6 +289,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
                          .number = number,
                          .state = stk_zalloc(1, codec ? codec->state_size : op->state_size) };
         c->n_steps++;
+        if (s->state && op && op->cookie)
+            memcpy(s->state, &op->cookie, sizeof op->cookie);
         rc = !s->state ? stk_fail_nomem(err, 64)
              : codec   ? codec->plan(s->state, args, &c->spec, err)
                        : op->plan(s->state, args, &c->spec, err);
@@ -227,6 +303,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
         c->inexact = !stk_args_bool(args, "exact");
     if (rc == 0 && op)
         rc = note_value_op(c, op, &before, err);
+    if (rc == 0 && op && op->can & STK_OP_CALL)
+        rc = note_call(c, &before, err);
     if (rc == 0 && op && op->can & STK_OP_LIKE)
         rc = note_like(c, s, err);
     if (rc == 0 && op && op->can & STK_OP_PACKS) {
@@ -306,6 +384,12 @@ static int plan_head(stk_chain *c, const stk_chain_head *head, stk_error *err)
     if (!head->type)
         return 0;
     STK_TRY(head->type(head->cookie, c, &type, err));
+    if (c->columns) {
+        c->from[0] = stk_strdup(type.name);
+        c->n_from = c->from[0] != NULL;
+        if (!c->from[0])
+            return stk_fail_nomem(err, strlen(type.name));
+    }
     if (!type.dtype)
         return 0;
     *s = (stk_step){ .codec = &stk_codec_stored, .state = STK_NEW(stk_stored) };
@@ -337,6 +421,9 @@ static int plan_begin(stk_chain *c, const stk_chain_head *head, const char *name
         STK_TRY(plan_from(c, first, err));
         if (c->spec.array && c->fallback)
             return stk_fail(err, STK_EINVAL, "from(): every row of an array is there: no default");
+    } else if (!strcmp(first->name, "columns")) {
+        c->from_given = 1;
+        STK_TRY(plan_columns(c, head, first, err));
     } else {
         c->from[0] = stk_strdup(name);
         c->n_from = c->from[0] != NULL;
@@ -358,13 +445,13 @@ static int plan_chain(stk_chain *c, const stk_chain_head *head, const char *name
     if (rc == 0)
         rc = plan_begin(c, head, name, &e->call[0], err);
     for (uint32_t i = (uint32_t)c->from_given; rc == 0 && i < e->n_calls; i++) {
-        if (!strcmp(e->call[i].name, "from"))
-            rc = stk_fail(err, STK_EINVAL, "output %s: from() stands at the beginning of a chain",
-                          name);
+        if (!strcmp(e->call[i].name, "from") || !strcmp(e->call[i].name, "columns"))
+            rc = stk_fail(err, STK_EINVAL, "output %s: %s() stands at the beginning of a chain", name,
+                          e->call[i].name);
         else
             rc = plan_step(c, &e->call[i], (uint8_t)i, err);
     }
-    if (rc == 0 && c->stored)
+    if (rc == 0 && c->stored && !c->n_calls)
         rc = settle_stored(c, name, err);
     if (rc == 0)
         rc = settle(c, name, err);
@@ -417,6 +504,7 @@ void stk_chain_fini(stk_chain *c)
 {
     for (uint32_t i = 0; i < c->n_from; i++)
         stk_free(c->from[i]);
+    stk_args_close(&c->columns);
     stk_free(c->fallback);
     stk_free((void *)(uintptr_t)c->boxes);
     stk_free(c->fallback_row);

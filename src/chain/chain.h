@@ -8,6 +8,7 @@
 #include "chain/tokens.h"
 #include "codec/stored.h"
 #include "data/data.h"
+#include "op/call.h"
 #include "op/like.h"
 
 #define STK_MAX_STEPS 33 /* the calls of an expression, and one that no one writes */
@@ -45,12 +46,15 @@ typedef struct stk_chain {
     char *from[STK_MAX_FROM]; /* the first of these that a sample has */
     uint32_t n_from;
     int from_given; /* in the chain; else it is the output's name */
+    stk_args *columns; /* columns(): its names; from[0] is then what they are called together */
     char *fallback; /* stands in where a sample has none of them; NULL: it is bad then */
     uint32_t n_steps;
     stk_step step[STK_MAX_STEPS];
     const stk_step *all[STK_MAX_ALL_STEPS]; /* by id */
     uint32_t n_all;
     int tiled;     /* pixels are changed between decoding and the row: segment.c */
+    uint32_t n_calls; /* functions of the program's: row_call.c */
+    stk_kind called;  /* ... the first of them has a picture, bytes or numbers */
     int row_acts;  /* ... or in the row, after normalize */
     int touched;   /* while it is planned: a view that comes now begins a pass of its own */
     const stk_step *parse;    /* ends in a value */
@@ -106,6 +110,10 @@ static inline stk_view *stk_draws_last(stk_draws *d)
  * after each op. */
 void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2], stk_draws *out,
                     const stk_draw_observer *watch);
+/* The same from step number `first` of c->step on, for a picture that a function gave.  Both end before the
+ * next step that is a function. */
+void stk_chain_draw_from(const stk_chain *c, uint32_t first, const stk_address *at,
+                         const uint32_t size[2], stk_draws *out, const stk_draw_observer *watch);
 
 typedef struct stk_chain_head { /* what a chain begins with */
     stk_registry *registry;     /* NULL: the process's */

@@ -9,25 +9,26 @@
 #include "base/expr.h"
 #include "base/registry.h"
 #include "chain/chain.h"
+#include <stoker/own_op.h>
 #include <stoker/tools.h>
 
 /* Does it begin with a field or a codec, so that its first form is what was meant? */
-static int begins_at_data(const char *text)
+static int begins_at_data(const stk_registry *r, const char *text)
 {
     stk_expr *e = NULL;
     int yes = stk_expr_parse(&e, text, NULL) == 0 &&
               (!strcmp(e->call[0].name, "from") ||
-               stk_registry_find(NULL, STK_PLUGIN_CODEC, e->call[0].name));
+               stk_registry_find(r, STK_PLUGIN_CODEC, e->call[0].name));
 
     stk_expr_close(&e);
     return yes;
 }
 
-static int plan_once(const char *text, int rows, stk_error *err)
+static int plan_once(stk_registry *r, const char *text, int rows, stk_error *err)
 {
     stk_chain c;
-    int rc = rows ? stk_chain_plan_rows(&c, NULL, "chain", text, err)
-                  : stk_chain_plan(&c, NULL, "chain", text, err);
+    int rc = rows ? stk_chain_plan_rows(&c, r, "chain", text, err)
+                  : stk_chain_plan(&c, r, "chain", text, err);
 
     if (rc == 0)
         stk_chain_fini(&c);
@@ -36,18 +37,23 @@ static int plan_once(const char *text, int rows, stk_error *err)
 
 int stk_chain_check(const char *text, stk_error *err)
 {
+    return stk_chain_check_in(NULL, text, err);
+}
+
+int stk_chain_check_in(stk_registry *r, const char *text, stk_error *err)
+{
     char whole[STK_EXPR_TEXT + 16];
     stk_error other = { 0 };
-    int rc = plan_once(text, 0, err), rc2;
+    int rc = plan_once(r, text, 0, err), rc2;
 
     if (rc == 0 || rc == STK_ENOMEM)
         return rc;
-    if (plan_once(text, 1, NULL) == 0)
+    if (plan_once(r, text, 1, NULL) == 0)
         return 0;
-    if (begins_at_data(text))
+    if (begins_at_data(r, text))
         return rc;
     snprintf(whole, sizeof whole, "image | %.*s", STK_EXPR_TEXT, text);
-    rc2 = plan_once(whole, 0, &other);
+    rc2 = plan_once(r, whole, 0, &other);
     if (rc2 < 0 && err)
         *err = other;
     return rc2;

@@ -122,6 +122,12 @@ static void draw_step(stk_draws *d, const stk_step *s, stk_address *at)
 void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2], stk_draws *out,
                     const stk_draw_observer *watch)
 {
+    stk_chain_draw_from(c, 0, at, size, out, watch);
+}
+
+void stk_chain_draw_from(const stk_chain *c, uint32_t first, const stk_address *at,
+                         const uint32_t size[2], stk_draws *out, const stk_draw_observer *watch)
+{
     stk_address here = *at;
 
     here.view = 0; /* what stands before views is the same for all of them */
@@ -130,12 +136,16 @@ void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t si
     out->n_actions = 0;
     out->from[0] = 0;
     stk_view_init(out->view, size[0], size[1]);
-    note(watch, at, NULL, out->view);
-    for (uint32_t i = 0; i < c->n_steps; i++) {
+    if (!first)
+        note(watch, at, NULL, out->view);
+    for (uint32_t i = first; i < c->n_steps; i++) {
         const stk_step *s = &c->step[i];
 
-        if (!s->op || !(s->op->can & (STK_OP_VIEW | STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEWS)))
+        if (!s->op || !(s->op->can & (STK_OP_VIEW | STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEWS))) {
+            if (s->op && s->op->can & STK_OP_CALL)
+                break;
             continue;
+        }
         if (s->op->can & STK_OP_VIEWS)
             here.view = at->view;
         here.path = stk_path(s->number);

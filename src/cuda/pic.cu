@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic.cu - the kernels over all pictures of a batch; the arithmetic is in src/device/pic_*.h.
+/* pic.cu - the kernels over all pictures of a batch; the arithmetic is in src/cuda/pic_*.h.
  *
  * Every kernel takes its work list with a grid stride, so that a cap on blocks (a share of the chip)
  * is a smaller grid and nothing else.  The first one, taps, checks each record and notes it; the
@@ -7,8 +7,8 @@
  * the host's, bit for bit. */
 #include "cuda/pic_run.h"
 #include "cuda/pic_sync.cuh"
+#include "cuda/pic_tile.h"
 #include "cuda/pic_unit.h"
-#include "cuda/pic_view.h"
 
 #define THREADS 128
 #define WARPS (THREADS / 32)
@@ -65,6 +65,8 @@ static __global__ void __launch_bounds__(THREADS) taps_kernel(const stk_pic_laun
                     stk_pic_taps_one(to, &head.y, &r->y, k - head.x.n);
             stk_pic_keep(&l, j, threadIdx.x, THREADS);
         }
+        for (uint32_t k = threadIdx.x; head.ok && k < r->n_slots * STK_PIC_FIGURES; k += THREADS)
+            ((uint32_t *)(l.scratch + j->tile))[k] = 0;
         __syncthreads();
     }
 }
@@ -268,6 +270,26 @@ static __device__ __forceinline__ void plain_rows(const stk_pic_launch &l, const
     }
 }
 
+/* Rows y.. of a picture that has a program, into its tile. */
+static __device__ __forceinline__ void tile_rows(const stk_pic_launch &l, const picture &p, uint32_t y,
+                                                 uint32_t rows)
+{
+    uint32_t *tile = stk_pic_tile_at(&l, p.job, p.rec), w = p.rec->x.n;
+
+    if (!stk_pic_is_viewed(p.rec)) {
+        const uint8_t *data = l.slab + p.job->rec + p.rec->data_at;
+
+        for (uint32_t i = threadIdx.x; i < rows * w; i += THREADS)
+            stk_pic_tile1(data, (uint64_t)y * w + i, tile);
+        return;
+    }
+    stk_pic_pass pass = stk_pic_pass_of(&l, p.job, STK_PIC_AS_U8, p.rec->fill);
+    uint32_t groups = stk_pic_row_pixels(w) / 4;
+
+    for (uint32_t i = threadIdx.x; i < rows * groups; i += THREADS)
+        stk_pic_tile4(&pass, y + i / groups, i % groups * 4, tile);
+}
+
 template <uint32_t DTYPE>
 static __global__ void __launch_bounds__(THREADS) down_kernel(const stk_pic_launch l)
 {
@@ -280,6 +302,10 @@ static __global__ void __launch_bounds__(THREADS) down_kernel(const stk_pic_laun
         if (!p.taps || work.first >= p.rec->y.n)
             continue;
         rows = min(p.rec->y.n - work.first, STK_PIC_DOWN_ROWS);
+        if (p.rec->n_steps) {
+            tile_rows(l, p, work.first, rows);
+            continue;
+        }
         if (!stk_pic_is_viewed(p.rec)) {
             plain_rows<DTYPE>(l, p, work.first, rows);
             continue;
@@ -343,6 +369,8 @@ extern "C" int stk_pic_phase(const stk_pic_launch *l, int phase, cudaStream_t st
         across(l, stream);
     else if (phase == STK_PIC_DOWN && l->n_down)
         down(l, stream);
+    else if (phase == STK_PIC_STEPS && l->n_tile)
+        rc = stk_pic_steps_run(l, stream);
     return rc ? rc : (int)cudaPeekAtLastError();
 }
 

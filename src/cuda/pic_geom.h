@@ -10,7 +10,7 @@
 #define STOKER_PIC_GEOM_H
 
 #include "codec/jpeg_core.h"
-#include "cuda/slab.h"
+#include "cuda/pic_prog.h"
 #include "kern/taps_core.h"
 
 #if defined(__CUDACC__)
@@ -62,7 +62,7 @@ typedef struct stk_pic_taps {
 
 /* What a job takes of scratch memory. */
 typedef struct stk_pic_room {
-    uint64_t planes, rows, taps, units;
+    uint64_t planes, rows, taps, units, tile;
 } stk_pic_room;
 
 STK_PIC_FN uint64_t stk_pic_up64(uint64_t n)
@@ -253,7 +253,8 @@ STK_PIC_FN void stk_pic_taps_one(uint8_t *taps, const stk_pic_side *s, const stk
 /* What a sound record takes.  WHOLE: a unit a subsequence, and one more. */
 STK_PIC_FN stk_pic_room stk_pic_room_of(const stk_pic *r)
 {
-    stk_pic_room room = { 0, 0, stk_pic_up64(sizeof(stk_pic_taps)), 0 };
+    stk_pic_room room = { 0, 0, stk_pic_up64(sizeof(stk_pic_taps)), 0,
+                          stk_pic_up64(stk_pic_tile_bytes(r)) };
     stk_pic_plane p[3];
     stk_pic_taps t;
 
@@ -361,11 +362,13 @@ STK_PIC_FN int stk_pic_sound(const stk_pic *r, uint64_t room)
     if (r->arena_at ? r->kind != STK_PIC_SEEK
                     : !stk_pic_part(r, r->data_at, (uint64_t)r->data_len + STK_PIC_PAD))
         return 0;
+    if (!stk_pic_prog_sound(r))
+        return 0;
     if (r->kind == STK_PIC_U8)
         return r->x.n <= STK_PIC_MAX_OUT && r->y.n <= STK_PIC_MAX_OUT &&
                (uint64_t)r->x.n * r->y.n * 3 <= r->data_len;
     if (r->kind == STK_PIC_READY)
-        return r->y.n <= STK_PIC_MAX_OUT;
+        return r->y.n <= STK_PIC_MAX_OUT && !r->n_steps;
     if (r->kind == STK_PIC_FAR)
         return r->n_comps == 3 && stk_pic_seen_sound(r);
     return stk_pic_is_jpeg(r) && stk_pic_jpeg_sound(r);
@@ -375,7 +378,7 @@ STK_PIC_FN int stk_pic_sound(const stk_pic *r, uint64_t room)
 STK_PIC_FN int stk_pic_fits(const stk_pic_launch *l, const stk_pic_job *j, const stk_pic *r)
 {
     uint64_t elem = l->dtype == STK_PIC_AS_F32 ? 4 : l->dtype == STK_PIC_AS_U8 ? 1 : 2;
-    uint64_t bytes = (uint64_t)r->x.n * r->y.n * 3 * elem;
+    uint64_t bytes = (uint64_t)stk_pic_out_w(r) * stk_pic_out_h(r) * 3 * elem;
 
     if (l->source) {
         const stk_pic_source *s = l->source + j->row;
@@ -442,7 +445,7 @@ STK_PIC_FN int stk_pic_open(const stk_pic_launch *l, const stk_pic_job *j, stk_p
         return 0;
     room = stk_pic_room_of(r);
     if (room.planes > j->rows - j->planes || room.rows > j->taps - j->rows ||
-        room.taps > j->units - j->taps || (r->kind == STK_PIC_SEEK && j->n_units > r->n_units) ||
+        room.taps > j->units - j->taps || room.tile > j->end - j->tile || (r->kind == STK_PIC_SEEK && j->n_units > r->n_units) ||
         (r->kind == STK_PIC_WHOLE && room.units < j->n_units * sizeof(stk_pic_unit)))
         return 0;
     if (!stk_pic_fits(l, j, r))

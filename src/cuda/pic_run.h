@@ -15,9 +15,19 @@ extern "C" {
  * The status words are zeroed before, on the same stream.  Returns a cudaError_t. */
 int stk_pic_run(const stk_pic_launch *l, cudaStream_t stream);
 
-/* One phase alone, for benches: taps, sync, decode, across, down. */
-enum { STK_PIC_TAPS, STK_PIC_SYNC, STK_PIC_DECODE, STK_PIC_ACROSS, STK_PIC_DOWN, STK_PIC_PHASES };
+/* One phase alone, for benches: taps, sync, decode, across, down, the steps of programs. */
+enum {
+    STK_PIC_TAPS,
+    STK_PIC_SYNC,
+    STK_PIC_DECODE,
+    STK_PIC_ACROSS,
+    STK_PIC_DOWN,
+    STK_PIC_STEPS,
+    STK_PIC_PHASES
+};
 int stk_pic_phase(const stk_pic_launch *l, int phase, cudaStream_t stream);
+/* tile.cu */
+int stk_pic_steps_run(const stk_pic_launch *l, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -485,27 +485,33 @@ STK_PIC_FN stk_pic_pass stk_pic_pass_of(const stk_pic_launch *l, const stk_pic_j
     return p;
 }
 
-/* Pixels x to x + 3 of output row j: the filter down, color, type, store. */
-STK_PIC_FN void stk_pic_finish4(const stk_pic_pass *p, uint32_t j, uint32_t x, const stk_pic_dst *d)
+/* Channels of the pixels x to x + 3 of output row j: the filter down. */
+STK_PIC_FN void stk_pic_channels4(const stk_pic_pass *p, uint32_t j, uint32_t x, uint32_t px[4][3])
 {
     const stk_pic_taps *t = (const stk_pic_taps *)(const void *)p->taps;
-    uint32_t shift = t->y.shift;
+    uint32_t shift = t->y.shift, count;
     int32_t half = 1 << (shift - 1);
-    uint32_t v[4][3], n = t->x.n - x < 4 ? t->x.n - x : 4, count;
     int32_t sum[4][3] = {
         { half, half, half }, { half, half, half }, { half, half, half }, { half, half, half }
     };
 
     count = stk_pic_down4(p->taps, &t->y, j, p->rows + x, stk_pic_row_pixels(t->x.n), sum);
-    for (int i = 0; i < 4; i++) {
-        for (int c = 0; c < 3; c++) {
-            uint32_t px = count ? stk_pic_clamp8(sum[i][c] >> shift) : p->fill >> 8 * c & 255;
-            float u8 = (float)px;
+    for (int i = 0; i < 4; i++)
+        for (int c = 0; c < 3; c++)
+            px[i][c] = count ? stk_pic_clamp8(sum[i][c] >> shift) : p->fill >> 8 * c & 255;
+}
 
-            v[i][c] = stk_pic_as(p->dtype, stk_pic_add(stk_pic_mul(u8, p->mul[c]), p->add[c]));
-        }
-    }
-    stk_pic_store4(d, p->dtype, x, n, v);
+/* Pixels x to x + 3 of output row j: the filter down, color, type, store. */
+STK_PIC_FN void stk_pic_finish4(const stk_pic_pass *p, uint32_t j, uint32_t x, const stk_pic_dst *d)
+{
+    uint32_t w = ((const stk_pic_taps *)(const void *)p->taps)->x.n, px[4][3], v[4][3];
+
+    stk_pic_channels4(p, j, x, px);
+    for (int i = 0; i < 4; i++)
+        for (int c = 0; c < 3; c++)
+            v[i][c] = stk_pic_as(
+                p->dtype, stk_pic_add(stk_pic_mul((float)px[i][c], p->mul[c]), p->add[c]));
+    stk_pic_store4(d, p->dtype, x, w - x < 4 ? w - x : 4, v);
 }
 
 /* A row of a picture that the host sampled: pixel x, of three bytes. */

@@ -14,6 +14,12 @@
  *     across   planes -> rows of output width, RGBX, u8: chroma brought to size, color, filter
  *     down     rows -> the output: filter, color, type, layout
  *
+ * A record may have a program: what ops drew for its pixels, as steps (stk_pic_step).  Then the pass
+ * down makes an 8-bit tile in scratch memory, and one more kernel is launched a step, the same one
+ * for all pictures of the batch whatever their programs are (pic_tile.h):
+ *
+ *     step     tile -> tile; a picture's last one -> the output
+ *
  * Pictures that are on the GPU already, decoded by somebody else, have records of geometry alone; a
  * launch of such pictures says where their pixels and outputs are (stk_pic_source).
  *
@@ -30,6 +36,9 @@
 #define STK_PIC_UNITS 128   /* units a block of threads takes at once */
 #define STK_PIC_BATCHES 8   /* that a launch takes at most */
 #define STK_PIC_SUBSEQ 1024 /* bits of a subsequence where units must be found */
+#define STK_PIC_WEIGHTS 64  /* of a blur's axis: the middle one and 63 on a side */
+#define STK_PIC_FIGURES 768 /* words of a slot: three times 256 counts, or less */
+#define STK_PIC_MAX_STEPS 64
 
 typedef enum stk_pic_kind {
     STK_PIC_SEEK = 1, /* units from seek points */
@@ -63,6 +72,27 @@ typedef struct stk_pic_huff { /* one table; symbols as stk_jpeg_huff has them */
     uint16_t n, zero[7];
 } stk_pic_huff;
 
+/* One launch of a program: pixels are read from an area of the tile's memory, each by itself or by an
+ * action that sees others (head), go through actions on single pixels, and are written to an area; those
+ * of the last step are the output's. */
+typedef struct stk_pic_step {
+    uint16_t head;     /* that action, + 1; 0: none */
+    uint16_t half;     /* of it: STK_PIC_HALF_* */
+    uint16_t first, n; /* actions on single pixels */
+    uint16_t slot;     /* figures that action `first` needs, + 1; 0: none */
+    uint16_t wants;    /* code of the action whose figures are gathered of what is written; 0: none */
+    uint16_t into;     /* ... and their slot */
+    uint16_t from_to;  /* areas: from | to << 8 */
+    uint16_t in_w, in_h, w, h;
+} stk_pic_step;
+
+enum { STK_PIC_HALF_WHOLE, STK_PIC_HALF_ACROSS, STK_PIC_HALF_DOWN };
+
+/* An action of programs alone: one axis of a view of the tile.  u[0]: byte of the tables, where `first |
+ * count << 16` of each output is, then its weights, u[1] each; u[2]: their shift; u[3]: the first input
+ * that any of them sees; u[4]: a pixel that sees none; across, u[5]: the first row that is made. */
+#define STK_PIC_ACT_VIEW 128
+
 typedef struct stk_pic {
     uint32_t size; /* of the record, a multiple of STK_PIC_ALIGN */
     uint16_t kind;
@@ -86,6 +116,14 @@ typedef struct stk_pic {
     uint64_t arena_at; /* SEEK: the data is there, in the launch's arena; 0: it is here */
     uint32_t scan;     /* 1: the data is the scan from its begin, and may be kept */
     uint32_t fill;     /* a pixel outside of the picture */
+    /* the program: steps, then actions (stk_action), then tables that they name; n_steps 0: none */
+    uint32_t prog_at;
+    uint32_t table_bytes;
+    uint16_t n_steps, n_acts;
+    uint16_t n_row;     /* of the actions, the last: in the output, after color */
+    uint16_t n_slots;   /* figures */
+    uint16_t areas;     /* of the tile's memory: 1, or 3 where some step has a head */
+    uint32_t area;      /* pixels of each: as many as the largest step has, rounded up to four */
 } stk_pic;
 
 /* One picture of a launch: offsets into the slab and the scratch memory. */
@@ -95,6 +133,8 @@ typedef struct stk_pic_job {
     uint64_t rows;    /* in scratch: need.h rows of x.n pixels, 4 bytes each */
     uint64_t taps;    /* in scratch: stk_pic_taps, both axes */
     uint64_t units;   /* in scratch, WHOLE: units that sync finds */
+    uint64_t tile;    /* in scratch, with a program: figures, then areas */
+    uint64_t end;     /* of it */
     uint64_t keep;    /* in the arena: where the data is to be kept; 0: it is not */
     uint32_t n_units; /* of the record; WHOLE: how many there may be */
     uint32_t row;     /* of the output */
@@ -130,7 +170,9 @@ typedef struct stk_pic_launch { /* all pointers are the device's */
     uint64_t arena_len;
     const stk_pic_job *job;
     const stk_pic_work *sync, *decode, *across, *down; /* WHOLE; units; source rows; output rows */
-    uint32_t n_jobs, n_sync, n_decode, n_across, n_down;
+    const stk_pic_work *tile;                          /* pixels of pictures with a program */
+    uint32_t n_jobs, n_sync, n_decode, n_across, n_down, n_tile;
+    uint32_t n_steps; /* of the longest program */
     uint32_t
         *status; /* a word a job, zeroed before: not 0: its pixels are no good (STK_PIC_BAD_*) */
     uint8_t *out[STK_PIC_BATCHES]; /* batches that share a launch */

@@ -51,6 +51,13 @@ typedef struct stk_unpack_job { /* what was read of a place, and room for what i
     size_t len; /* room in dst (place->unpacked); then the bytes that are there */
 } stk_unpack_job;
 
+typedef struct stk_gather_ask { /* columns that are taken together as one field */
+    const char *const *names;   /* or patterns */
+    uint32_t n;
+    const char *fill_text; /* what stands for a null; NULL: NaN for floats, else the sample is bad */
+    double fill;           /* the same as a number */
+} stk_gather_ask;
+
 typedef struct stk_data_ops {
     const char *name;   /* "shards", "arrays", "parquet" */
     const char *plural; /* in errors: "%s is for shards with an index, not for <plural>" */
@@ -65,6 +72,9 @@ typedef struct stk_data_ops {
     int (*shard)(const stk_dataset *d, uint64_t shard, stk_shard_info *out, stk_error *err);
     /* The schema: fields 0, 1, ... of the whole data set, by name.  Returns 0 past the last. */
     int (*type)(const stk_dataset *d, uint32_t field, stk_field_type *out);
+    /* These columns are a field from now on, which find() finds by the name that *out says, and type()
+     * by its number.  NULL: columns are not taken together here. */
+    int (*gather)(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out, stk_error *err);
     int (*fingerprint)(const stk_dataset *d, stk_fingerprint *p, stk_error *err); /* adds to *p */
 
     /* ---- a sample ---- */

@@ -115,6 +115,7 @@ static int open_shards(stk_dataset **out, const char *const *urls, size_t n,
                       .progress_cookie = o->progress_cookie,
                       .classes_fixed = o->n_classes > 0,
                       .grow = o->reindex == STK_YES,
+                      .salvage = o->salvage == STK_YES,
                       .names = { .store = o->store } };
     int rc = stk_indexer_open(&x, urls, n, err);
 

@@ -408,9 +408,16 @@ static int columns_ensure(stk_indexer *x, int repair, stk_error *err)
 
 int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
+    int rc;
+
     STK_TRY(names_resolve(x, urls, n, err));
     STK_TRY(stk_classes_check(x, err));
-    STK_TRY(find_or_build(x, 0, err));
+    rc = find_or_build(x, 0, err);
+    if (x->salvage && (rc == STK_ECORRUPT || rc == STK_ESTALE)) {
+        x->torn = 1;
+        rc = stk_indexer_build(x, NULL, err); /* on disk it would be taken for the index of whole shards */
+    }
+    STK_TRY(rc);
     STK_TRY(columns_ensure(x, 0, err));
     return stk_classes_keep(x, err);
 }

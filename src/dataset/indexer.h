@@ -16,6 +16,7 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
     int thorough; /* check an index that is found to its last byte */
     int classes_fixed; /* by the user: class folders don't number them */
     int keep_numbers; /* stk_indexer_repair(): refuse class folders that renumber labels all the same */
+    int salvage; /* stk_indexer_open(): shards that are torn have the samples before the tear */
     int grow; /* stk_indexer_open(): build again where files were only added to folders */
     stk_log log;
     stk_progress_fn progress;
@@ -27,6 +28,7 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
     stk_index *index;
     char path[1280]; /* "" when the index is in memory */
     int built;
+    int torn; /* some are: they are scanned up to the tear, the index stays in memory */
     int grown; /* an index was found, and files were only added since */
     int sys; /* why the last place that was tried can't be written; 0: it can */
     uint64_t reused, data_bytes;

@@ -13,6 +13,7 @@
  * Invariant: a field is reported only after its whole range was found inside the file. */
 #include "format/tar.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -45,6 +46,7 @@ typedef struct walk {
     uint64_t at, told; /* header under hand; offset last told to progress() */
     extension ext;
     int global_sized, ended; /* ended: by a block of zeros */
+    enum { NOT_KNOWN, IN_SAMPLE, AFTER_SAMPLE } torn; /* in a member of the sample that is put together? */
     uint64_t global_size;
     stk_group group;
 } walk;
@@ -187,6 +189,15 @@ static int take_extension(walk *k, const tar_header *h, uint64_t *next, stk_erro
     return h->type == 'K' ? 0 : take_pax(k, h, err);
 }
 
+/* Is this a member of the sample that is being put together? */
+static int of_group(const stk_group *g, const stk_member *m)
+{
+    size_t key_len, ext;
+
+    return g->open && stk_wds_split(m->name, m->name_len, &key_len, &ext) && key_len == g->key.len &&
+           !memcmp(m->name, g->key.s, key_len);
+}
+
 static int take_member(walk *k, const tar_header *h, uint64_t *next, stk_error *err)
 {
     const char *name = k->ext.has_name ? k->ext.name.s : h->name;
@@ -196,6 +207,7 @@ static int take_member(walk *k, const tar_header *h, uint64_t *next, stk_error *
                      .at = k->at,
                      .data = k->at + TAR_BLOCK,
                      .size = h->size };
+    int rc;
 
     if (h->type == 'S' || k->ext.sparse)
         return refuse_sparse(name, err);
@@ -208,7 +220,9 @@ static int take_member(walk *k, const tar_header *h, uint64_t *next, stk_error *
                             " bytes, its own header %" PRIu64,
                             name, k->global_size, m.size);
     }
-    STK_TRY(check_range(k, name, m.size, next, err));
+    rc = check_range(k, name, m.size, next, err);
+    k->torn = rc == 0 ? NOT_KNOWN : of_group(&k->group, &m) ? IN_SAMPLE : AFTER_SAMPLE;
+    STK_TRY(rc);
     if (h->type == '0' || h->type == '7' || !h->type)
         STK_TRY(stk_group_add(&k->group, &m, err));
     k->ext.start = STK_NO_OFFSET;
@@ -289,6 +303,23 @@ static int take_no_end(walk *k, stk_error *err)
     return 0;
 }
 
+/* The shard is torn at k->at.  The sample before it counts if another one's member is torn, or if it has the
+ * fields of those before it. */
+static int take_before_tear(walk *k, stk_error *err)
+{
+    int whole = k->torn == AFTER_SAMPLE ||
+                (k->torn == NOT_KNOWN && k->group.usual.len && !stk_group_is_cut(&k->group));
+    char why[240];
+
+    snprintf(why, sizeof why, "torn at byte %" PRIu64 ", the samples before that are taken: %.150s", k->at,
+             err ? err->message : "damaged");
+    if (whole)
+        STK_TRY(stk_group_flush(&k->group, err));
+    if (k->scan->warn)
+        k->scan->warn(k->scan, why);
+    return tell(k, k->w.size, err);
+}
+
 static int walk_all(walk *k, stk_error *err)
 {
     int rc = 0;
@@ -300,6 +331,8 @@ static int walk_all(walk *k, stk_error *err)
     }
     if (rc == STK_END && !k->ended)
         rc = take_no_end(k, err);
+    if (rc == STK_ECORRUPT && k->scan->salvage)
+        return take_before_tear(k, err);
     if (rc < 0) {
         stk_error_at(err, NULL, k->at, (stk_bytes){ 0 });
         return rc;

@@ -356,6 +356,20 @@ static int take(walk *w, stk_error *err)
     return 0;
 }
 
+/* The file is torn at w->at: the records before that count. */
+static int take_before_tear(walk *w, stk_error *err)
+{
+    char why[240];
+
+    snprintf(why, sizeof why, "torn at byte %" PRIu64 ", the samples before that are taken: %.150s", w->at,
+             err ? err->message : "damaged");
+    if (w->scan->warn)
+        w->scan->warn(w->scan, why);
+    if (w->scan->progress && w->scan->progress(w->scan, w->size))
+        return stk_fail(err, STK_ECLOSED, "indexing was stopped");
+    return 0;
+}
+
 static int tfrecord_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err)
 {
     walk *w = STK_NEW(walk);
@@ -370,6 +384,10 @@ static int tfrecord_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error 
         rc = take(w, err);
         if (rc < 0)
             stk_error_at(err, NULL, w->at, (stk_bytes){ 0 });
+        if (rc == STK_ECORRUPT && scan->salvage) {
+            rc = take_before_tear(w, err);
+            break;
+        }
         if (rc == 0 && scan->progress && scan->progress(scan, w->at))
             rc = stk_fail(err, STK_ECLOSED, "indexing was stopped");
     }

@@ -402,6 +402,7 @@ static void write_huff(stk_pic_huff *to, const stk_jpeg_huff *from)
 void stk_pic_jpeg_write(void *to, const stk_pic_gather *g)
 {
     const stk_pic *r = &g->rec;
+    uint32_t end = r->n_steps ? r->prog_at : r->size; /* a program is another's */
     uint8_t *base = to, *p;
 
     memset(base, 0, r->quants_at);
@@ -422,7 +423,7 @@ void stk_pic_jpeg_write(void *to, const stk_pic_gather *g)
         memcpy(p, g->scan + g->range[i].at, g->range[i].len);
         p += g->range[i].len;
     }
-    memset(p, 0, (size_t)(base + r->size - p));
+    memset(p, 0, (size_t)(base + end - p));
 }
 
 size_t stk_pic_plain_size(size_t len)
@@ -449,7 +450,7 @@ void *stk_pic_plain_write(void *to, stk_pic_kind kind, uint32_t w, uint32_t h, s
 
 /* ---- pictures that are there ---- */
 
-static void far_record(stk_pic *r, const stk_view *view, uint32_t width, uint32_t height)
+void stk_pic_far_head(stk_pic *r, const stk_view *view, uint32_t width, uint32_t height)
 {
     memset(r, 0, sizeof *r);
     r->kind = STK_PIC_FAR;
@@ -472,8 +473,8 @@ int stk_pic_far_takes(const stk_view *view, uint32_t width, uint32_t height, stk
     if (view->border)
         return stk_fail(err, STK_ENOTSUP,
                         "padding by edge, reflect or symmetric is not done on a GPU: use fill");
-    far_record(&r, view, width, height);
-    if (stk_pic_sound(&r, r.size))
+    stk_pic_far_head(&r, view, width, height);
+    if (stk_pic_seen_sound(&r))
         return 0;
     return stk_fail(err, STK_ENOTSUP,
                     "it is %ux%u and comes out %ux%u, which a GPU does not do: sides up to %d, %d "
@@ -486,7 +487,7 @@ void stk_pic_far_write(void *to, const stk_view *view, uint32_t width, uint32_t 
 {
     stk_pic r;
 
-    far_record(&r, view, width, height);
+    stk_pic_far_head(&r, view, width, height);
     memset(to, 0, r.size);
     memcpy(to, &r, sizeof r);
 }

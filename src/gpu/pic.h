@@ -56,6 +56,8 @@ void *stk_pic_plain_write(void *to, stk_pic_kind kind, uint32_t w, uint32_t h, s
  * is beyond what device code does. */
 size_t stk_pic_far_size(void);
 int stk_pic_far_takes(const stk_view *view, uint32_t width, uint32_t height, stk_error *err);
+/* The record's head, and the record. */
+void stk_pic_far_head(stk_pic *r, const stk_view *view, uint32_t width, uint32_t height);
 void stk_pic_far_write(void *to, const stk_view *view, uint32_t width, uint32_t height);
 
 /* ---- a launch ---- */
@@ -70,9 +72,9 @@ static inline uint32_t stk_pic_dtype_of(stk_dtype t)
 
 /* What one record adds to a launch.  Its writer asks, while the record is available. */
 typedef struct stk_pic_share {
-    uint64_t planes, rows, taps, units; /* bytes of scratch */
-    uint32_t kind, n_units;
-    uint32_t work[4];  /* blocks of threads: sync, decode, across, down */
+    uint64_t planes, rows, taps, units, tile; /* bytes of scratch */
+    uint32_t kind, n_units, n_steps;
+    uint32_t work[5];  /* blocks of threads: sync, decode, across, down, tile */
     uint32_t duration; /* of its units, 0..15: longer ones start first */
     uint32_t scan;     /* bytes of a scan that came whole, and may be kept; 0: not so */
     uint32_t kept;     /* 1: its scan is there already */
@@ -82,7 +84,7 @@ stk_pic_share stk_pic_share_of(const stk_pic *rec);
 
 static inline uint64_t stk_pic_share_scratch(const stk_pic_share *s)
 {
-    return s->planes + s->rows + s->taps + s->units;
+    return s->planes + s->rows + s->taps + s->units + s->tile;
 }
 
 typedef struct stk_pic_item {
@@ -101,8 +103,8 @@ typedef struct stk_pic_lists {
     /* what stk_pic_plan() says */
     size_t bytes; /* of memory that are used */
     uint64_t scratch;
-    uint32_t n_jobs, n_sync, n_decode, n_across, n_down;
-    size_t job_at, sync_at, decode_at, across_at, down_at; /* bytes from memory on */
+    uint32_t n_jobs, n_sync, n_decode, n_across, n_down, n_tile, n_steps;
+    size_t job_at, sync_at, decode_at, across_at, down_at, tile_at; /* bytes from memory on */
 } stk_pic_lists;
 
 /* Bytes that lists of these records take. */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "cuda/pic_sync.h"
+#include "cuda/pic_tile.h"
 #include "cuda/pic_unit.h"
-#include "cuda/pic_view.h"
 
 static inline const stk_pic *host_rec(const stk_pic_launch *l, const stk_pic_job *j)
 {
@@ -28,6 +28,8 @@ static inline void host_taps(const stk_pic_launch *l)
             l->status[i] |= STK_PIC_BAD_RECORD;
         if (j->units - j->taps >= sizeof t)
             *(stk_pic_taps *)(void *)to = t;
+        if (t.ok)
+            memset(l->scratch + j->tile, 0, (size_t)r->n_slots * STK_PIC_FIGURES * 4);
         if (!t.ok || !stk_pic_is_viewed(r))
             continue;
         for (uint32_t k = 0; k < t.x.n; k++)
@@ -179,6 +181,20 @@ static inline void host_across(const stk_pic_launch *l)
     }
 }
 
+static inline void host_tile_row(const stk_pic_launch *l, const stk_pic_job *j, uint32_t y)
+{
+    const stk_pic *r = host_rec(l, j);
+    stk_pic_pass p = stk_pic_pass_of(l, j, STK_PIC_AS_U8, r->fill);
+    uint32_t *tile = stk_pic_tile_at(l, j, r);
+
+    if (r->kind == STK_PIC_U8)
+        for (uint32_t x = 0; x < r->x.n; x++)
+            stk_pic_tile1(l->slab + j->rec + r->data_at, (uint64_t)y * r->x.n + x, tile);
+    else
+        for (uint32_t x = 0; x < r->x.n; x += 4)
+            stk_pic_tile4(&p, y, x, tile);
+}
+
 static inline void host_down_row(const stk_pic_launch *l, const stk_pic_job *j, uint32_t y)
 {
     const stk_pic *r = host_rec(l, j);
@@ -210,8 +226,72 @@ static inline void host_down(const stk_pic_launch *l)
         if (!((const stk_pic_taps *)(const void *)(l->scratch + j->taps))->ok)
             continue;
         for (uint32_t i = 0; i < STK_PIC_DOWN_ROWS && l->down[w].first + i < r->y.n; i++)
-            host_down_row(l, j, l->down[w].first + i);
+            if (r->n_steps)
+                host_tile_row(l, j, l->down[w].first + i);
+            else
+                host_down_row(l, j, l->down[w].first + i);
     }
+}
+
+static inline void host_see(const stk_pic_stage *g, uint32_t px)
+{
+    uint64_t gray = stk_pic_gray_sum(g->into) + (uint32_t)stk_pt_gray(px);
+
+    if (g->s->wants == STK_ACT_CONTRAST) {
+        g->into[0] = (uint32_t)gray;
+        g->into[1] = (uint32_t)(gray >> 32);
+    }
+    for (uint32_t c = 0; c < 3; c++) {
+        uint32_t v = px >> 8 * c & 255;
+
+        if (g->s->wants == STK_ACT_EQUALIZE)
+            g->into[c * 256 + v]++;
+        if (g->s->wants == STK_ACT_AUTOCONTRAST) {
+            g->into[c] = g->into[c] > 255 - v ? g->into[c] : 255 - v;
+            g->into[3 + c] = g->into[3 + c] > v ? g->into[3 + c] : v;
+        }
+    }
+}
+
+static inline void host_step_pixels(const stk_pic_launch *l, const stk_pic_job *j,
+                                    const stk_pic_stage *g, uint32_t from)
+{
+    const uint32_t all = (uint32_t)g->s->w * g->s->h;
+    stk_pic_known known = { 0 };
+
+    for (uint32_t t = 0; t < 3; t++)
+        stk_pic_know_first(&known, g, t);
+    stk_pic_know(&known, g, 0, 1);
+    for (uint32_t i = from; i < all && i - from < STK_PIC_TILE_PIXELS; i++) {
+        uint32_t px;
+
+        if (g->s->half == STK_PIC_HALF_ACROSS) {
+            ((stk_pic_v2 *)(void *)g->to)[i] = stk_pic_blur_across(g, g->act + g->s->head - 1, i);
+            continue;
+        }
+        px = stk_pic_made(g, &known, i);
+        if (g->last)
+            stk_pic_put_out(l, l->dtype, g, stk_pic_out(l, j), i, px);
+        else
+            g->to[i] = px;
+        if (g->s->wants)
+            host_see(g, px);
+    }
+}
+
+static inline void host_steps(const stk_pic_launch *l)
+{
+    for (uint32_t k = 0; k < l->n_steps; k++)
+        for (uint32_t w = 0; w < l->n_tile; w++) {
+            const stk_pic_job *j = &l->job[l->tile[w].job];
+            stk_pic_stage g;
+
+            if (!((const stk_pic_taps *)(const void *)(l->scratch + j->taps))->ok ||
+                k >= host_rec(l, j)->n_steps)
+                continue;
+            g = stk_pic_stage_of(l, j, k);
+            host_step_pixels(l, j, &g, l->tile[w].first);
+        }
 }
 
 static inline void host_run(const stk_pic_launch *l)
@@ -221,6 +301,7 @@ static inline void host_run(const stk_pic_launch *l)
     host_decode(l);
     host_across(l);
     host_down(l);
+    host_steps(l);
 }
 
 #endif

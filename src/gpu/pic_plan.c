@@ -10,7 +10,7 @@
 
 #define DURATIONS 16
 
-enum { SYNC, DECODE, ACROSS, DOWN, LISTS };
+enum { SYNC, DECODE, ACROSS, DOWN, TILE, LISTS };
 
 /* Blocks that a unit of the record has, as a power of two. */
 static uint32_t duration(const stk_pic *r)
@@ -36,7 +36,9 @@ stk_pic_share stk_pic_share_of(const stk_pic *r)
     if (!stk_pic_sound(r, r->size)) /* no room for its taps: the device says what is wrong */
         return s;
     room = stk_pic_room_of(r);
-    s = (stk_pic_share){ room.planes, room.rows, room.taps, room.units, .kind = r->kind };
+    s = (stk_pic_share){ room.planes, room.rows, room.taps, room.units, room.tile, .kind = r->kind };
+    s.n_steps = r->n_steps;
+    s.work[TILE] = r->n_steps ? stk_jpeg_ceil(r->area, STK_PIC_TILE_PIXELS) : 0;
     s.work[DOWN] = stk_jpeg_ceil(r->y.n, STK_PIC_DOWN_ROWS);
     s.kept = r->arena_at != 0;
     s.scan = r->scan && !s.kept ? r->data_len : 0;
@@ -57,7 +59,11 @@ stk_pic_share stk_pic_share_of(const stk_pic *r)
 
 static uint64_t work_of(const stk_pic_share *s)
 {
-    return (uint64_t)s->work[SYNC] + s->work[DECODE] + s->work[ACROSS] + s->work[DOWN];
+    uint64_t n = 0;
+
+    for (int k = 0; k < LISTS; k++)
+        n += s->work[k];
+    return n;
 }
 
 static size_t bytes_of(uint64_t jobs, uint64_t work)
@@ -98,8 +104,8 @@ static uint32_t count(const stk_pic_lists *p, const stk_pic_item *item, uint32_t
 static void place(stk_pic_lists *p, const uint32_t all[LISTS], stk_pic_work *list[LISTS])
 {
     size_t at = (size_t)stk_pic_up64(p->n_jobs * sizeof(stk_pic_job));
-    size_t *where[LISTS] = { &p->sync_at, &p->decode_at, &p->across_at, &p->down_at };
-    uint32_t *n[LISTS] = { &p->n_sync, &p->n_decode, &p->n_across, &p->n_down };
+    size_t *where[LISTS] = { &p->sync_at, &p->decode_at, &p->across_at, &p->down_at, &p->tile_at };
+    uint32_t *n[LISTS] = { &p->n_sync, &p->n_decode, &p->n_across, &p->n_down, &p->n_tile };
 
     p->job_at = 0;
     for (int k = 0; k < LISTS; k++) {
@@ -142,6 +148,7 @@ uint32_t stk_pic_plan(stk_pic_lists *p, const stk_pic_item *item, uint32_t n)
     uint64_t at = 0;
 
     p->n_jobs = count(p, item, n, all);
+    p->n_steps = 0;
     place(p, all, list);
     for (uint32_t i = 0; i < p->n_jobs; i++) {
         const stk_pic_share *s = &item[i].share;
@@ -155,10 +162,13 @@ uint32_t stk_pic_plan(stk_pic_lists *p, const stk_pic_item *item, uint32_t n)
         j->rows = j->planes + s->planes;
         j->taps = j->rows + s->rows;
         j->units = j->taps + s->taps;
-        at = j->units + s->units;
+        j->tile = j->units + s->units;
+        at = j->end = j->tile + s->tile;
+        p->n_steps = s->n_steps > p->n_steps ? s->n_steps : p->n_steps;
         list[SYNC] = add_work(list[SYNC], i, s->work[SYNC], 1);
         list[ACROSS] = add_work(list[ACROSS], i, s->work[ACROSS], STK_PIC_ACROSS_ROWS);
         list[DOWN] = add_work(list[DOWN], i, s->work[DOWN], STK_PIC_DOWN_ROWS);
+        list[TILE] = add_work(list[TILE], i, s->work[TILE], STK_PIC_TILE_PIXELS);
     }
     add_units(item, p->n_jobs, list[DECODE]);
     p->scratch = at;
@@ -174,9 +184,12 @@ void stk_pic_launch_lists(stk_pic_launch *l, const stk_pic_lists *p, const void 
     l->decode = (const stk_pic_work *)(const void *)(base + p->decode_at);
     l->across = (const stk_pic_work *)(const void *)(base + p->across_at);
     l->down = (const stk_pic_work *)(const void *)(base + p->down_at);
+    l->tile = (const stk_pic_work *)(const void *)(base + p->tile_at);
     l->n_jobs = p->n_jobs;
     l->n_sync = p->n_sync;
     l->n_decode = p->n_decode;
     l->n_across = p->n_across;
     l->n_down = p->n_down;
+    l->n_tile = p->n_tile;
+    l->n_steps = p->n_steps;
 }

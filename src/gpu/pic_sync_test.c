@@ -3,7 +3,7 @@
  * its begin finds MCUs; the block of threads is a loop here, its threads in several orders.
  * Damaged scans and hostile records end with a status, inside of their memory.
  *
- * With --photos FOLDER it prints what the files there take: rounds, and cells walked over. */
+ * With PHOTOS=FOLDER it prints what the files there take: rounds, and cells walked over. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -678,10 +678,10 @@ static int measure(const char *folder)
     return 0;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    if (argc == 3 && !strcmp(argv[1], "--photos"))
-        return measure(argv[2]);
+    if (getenv("PHOTOS"))
+        return measure(getenv("PHOTOS"));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_factor_and_size),   cmocka_unit_test(every_quality),
         cmocka_unit_test(several_tiles),           cmocka_unit_test(noise_is_refused),

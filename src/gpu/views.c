@@ -13,7 +13,8 @@
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/size.h"
-#include "gpu/pic.h"
+#include "cuda/pic_geom.h"
+#include "gpu/pic_program.h"
 
 #define TURNS 8
 #define SCRATCH (UINT64_C(128) << 20) /* a launch, unless one picture alone needs more */
@@ -39,10 +40,11 @@ struct stk_views {
 
 /* A call: what is where.  Offsets count in both memories. */
 typedef struct plan {
-    void *memory; /* of the host, for the three that follow */
+    void *memory; /* of the host, for the two that follow */
     stk_pic_item *item;
     stk_pic_lists *launch;
     uint8_t *record;
+    size_t records, record_room; /* bytes of them */
     uint32_t n_launches;
     size_t source_at, status_at, lists_at, lists_room;
     size_t bytes; /* that are copied: records, sources, status words, lists */
@@ -167,32 +169,73 @@ static int far_room(stk_views *v, size_t size, void *stream, stk_error *err)
 
 /* ---- a call ---- */
 
+/* Room for one more record after those before; NULL: no memory. */
+static stk_pic *next_record(plan *p, size_t size)
+{
+    size_t want = p->records + size;
+
+    if (want > p->record_room) {
+        uint8_t *more = stk_alloc(want + want / 2);
+
+        if (!more)
+            return NULL;
+        if (p->records)
+            memcpy(more, p->record, p->records);
+        stk_free(p->record);
+        p->record = more;
+        p->record_room = want + want / 2;
+    }
+    return (stk_pic *)(void *)(p->record + p->records);
+}
+
+static int add_record(plan *p, const stk_views_job *job, uint32_t i, stk_error *err)
+{
+    const stk_picture *s = &job->picture[i];
+    stk_pic_program program;
+    stk_draws d;
+    stk_pic head, *r;
+
+    STK_TRY(job->draw(job->cookie, i, &d, err));
+    if (stk_pic_program_make(&program, &d, err) < 0)
+        return stk_fail(err, STK_ENOTSUP,
+                        "picture %u: its ops make more passes than a GPU does: give the transform "
+                        "pictures on the CPU",
+                        i);
+    stk_pic_far_head(&head, d.view, s->width, s->height);
+    stk_pic_program_add(&program, &head);
+    r = next_record(p, head.size);
+    if (!r)
+        return stk_fail_nomem(err, head.size);
+    memset(r, 0, head.size);
+    *r = head;
+    stk_pic_program_write(&program, r);
+    p->item[i] = (stk_pic_item){ .share = stk_pic_share_of(r), .at = p->records, .row = i };
+    p->records += head.size;
+    return 0;
+}
+
 /* Records, and what they need; a launch takes as many as `scratch` holds. */
 static int plan_records(plan *p, const stk_views_job *job, stk_error *err)
 {
-    size_t n = job->n, rec = stk_pic_far_size(), items = align(n * sizeof *p->item);
-    size_t launches = align(n * sizeof *p->launch), size = items + launches + n * rec;
+    size_t n = job->n, items = align(n * sizeof *p->item);
+    size_t launches = align(n * sizeof *p->launch), size = items + launches;
     uint64_t all = 0, one = 0;
-    uint8_t *memory = stk_alloc(size);
 
-    if (!memory)
+    p->memory = stk_alloc(size);
+    if (!p->memory || !next_record(p, n * stk_pic_far_size()))
         return stk_fail_nomem(err, size);
-    p->memory = memory;
     p->item = p->memory;
-    p->launch = (stk_pic_lists *)(void *)(memory + items);
-    p->record = memory + items + launches;
+    p->launch = (stk_pic_lists *)(void *)((uint8_t *)p->memory + items);
     for (uint32_t i = 0; i < job->n; i++) {
-        stk_pic *r = (stk_pic *)(void *)(p->record + i * rec);
         uint64_t cost;
 
-        stk_pic_far_write(r, &job->view[i], job->picture[i].width, job->picture[i].height);
-        p->item[i] = (stk_pic_item){ .share = stk_pic_share_of(r), .at = i * rec, .row = i };
+        STK_TRY(add_record(p, job, i, err));
         cost = stk_pic_share_scratch(&p->item[i].share);
         all += cost;
         one = cost > one ? cost : one;
     }
     p->scratch = all < SCRATCH ? all : one > SCRATCH ? one : SCRATCH;
-    p->source_at = align(n * rec);
+    p->source_at = align(p->records);
     p->status_at = p->source_at + align(n * sizeof(stk_pic_source));
     p->lists_at = p->status_at + align(n * sizeof(uint32_t));
     p->lists_room = stk_pic_lists_bytes(p->item, job->n) + 128 * n;
@@ -205,11 +248,12 @@ static int fill(plan *p, const stk_views_job *job, uint8_t *near, stk_error *err
     stk_pic_source *source = (stk_pic_source *)(void *)(near + p->source_at);
     size_t at = 0, elem = stk_dtype_size(job->spec->dtype);
 
-    memcpy(near, p->record, job->n * stk_pic_far_size());
+    memcpy(near, p->record, p->records);
     memset(near + p->status_at, 0, p->lists_at - p->status_at);
     for (uint32_t i = 0; i < job->n; i++) {
         const stk_picture *s = &job->picture[i];
-        uint64_t bytes = (uint64_t)job->view[i].vis_w * job->view[i].vis_h * 3 * elem;
+        const stk_pic *r = (const stk_pic *)(const void *)(p->record + p->item[i].at);
+        uint64_t bytes = (uint64_t)stk_pic_out_w(r) * stk_pic_out_h(r) * 3 * elem;
 
         source[i] = (stk_pic_source){ .data = s->data,
                                       .step_x = s->step_x,
@@ -301,10 +345,13 @@ int stk_views_run(stk_views *v, const stk_views_job *job, stk_error *err)
     plan p = { 0 };
     int rc;
 
-    STK_TRY(plan_records(&p, job, err));
-    stk_mutex_lock(&v->lock);
-    rc = run_locked(v, &p, job, err);
-    stk_mutex_unlock(&v->lock);
+    rc = plan_records(&p, job, err);
+    if (rc == 0) {
+        stk_mutex_lock(&v->lock);
+        rc = run_locked(v, &p, job, err);
+        stk_mutex_unlock(&v->lock);
+    }
     stk_free(p.memory);
+    stk_free(p.record);
     return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* views.h - views of pictures that are on a GPU, made there on a stream of the caller's.
+/* views.h - chains of pictures that are on a GPU, made there on a stream of the caller's.
  *
  * What is queued is one copy of small records and the kernels after it; nothing is waited for, but
  * that the copy of the eighth call before this one is through. */
@@ -8,6 +8,7 @@
 
 #include <stoker/transform.h>
 
+#include "chain/chain.h"
 #include "gpu/load.h"
 #include "kern/kern.h"
 
@@ -15,7 +16,9 @@ typedef struct stk_views stk_views; /* of one GPU.  Thread: any. */
 
 typedef struct stk_views_job {
     const stk_picture *picture; /* pixels and where they go: the GPU's memory */
-    const stk_view *view;       /* of each; stk_pic_far_takes() all of them */
+    /* What is seen of picture i and done to it; stk_pic_far_takes() the first view. */
+    int (*draw)(void *cookie, uint32_t i, stk_draws *d, stk_error *err);
+    void *cookie;
     uint32_t n;
     const stk_spec *spec; /* type, layout and color of what comes out */
     void *stream;

@@ -82,7 +82,8 @@ static int pass_plan(struct pass *p, const stk_sample_job *job, stk_scratch *scr
     stk_taps_make(&p->x, &x, memory);
     stk_taps_make(&p->y, &y, memory + x_bytes);
     stk_taps_slide(&p->x);
-    p->direct = p->x.stride == 1 && !x.flip && x.in == x.res && p->x.hi - p->x.lo == p->x.n;
+    p->direct = p->x.stride == 1 && !x.flip && x.in == x.res && p->x.hi - p->x.lo == p->x.n &&
+                (!x.border || !x.off); /* a border sees all inputs, wherever its window is */
     if (need.w) {
         const stk_pixels *px = job->pixels;
 

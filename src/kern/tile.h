@@ -11,37 +11,7 @@
 #include "base/cpu.h"
 #include "base/err.h"
 #include "base/philox.h"
-
-
-enum { /* codes; the numbers that each has */
-       /* one pixel, by a table of 256 values */
-       STK_ACT_BRIGHTNESS = 1, /* f[0]: factor */
-       STK_ACT_INVERT,
-       STK_ACT_SOLARIZE,  /* u[0]: from this value on, 0..256 */
-       STK_ACT_POSTERIZE, /* u[0]: mask of a channel */
-       /* ... by figures of the whole picture */
-       STK_ACT_CONTRAST, /* f[0]: factor */
-       STK_ACT_AUTOCONTRAST,
-       STK_ACT_EQUALIZE,
-       /* one pixel, its channels together */
-       STK_ACT_SATURATION, /* f[0]: factor */
-       STK_ACT_HUE,        /* u[0]: sixths of the circle, in units of 2^-16 */
-       STK_ACT_HSV,        /* u[0]: as HUE; f[1], f[2]: factors of saturation and value */
-       STK_ACT_GRAYSCALE,
-       STK_ACT_SHUFFLE, /* u[0]: 2 bits a channel */
-       STK_ACT_NOISE,   /* u[0..4]: stream; f[5], f[6]: mean and deviation, of 255 */
-       STK_ACT_POINT_END,
-       /* one pixel by its neighbours */
-       STK_ACT_BLUR = 24, /* u[0], u[1]: taps on each side, across and down; f[2]: sigma */
-       STK_ACT_SHARPNESS, /* f[0]: factor */
-       STK_ACT_JPEG, /* u[0]: quality */
-       /* a rectangle: u[0..3]: x, y, w, h; u[4]: 0: f[5..7] are its values, 1: noise of the stream
-        * u[5..9] */
-       STK_ACT_ERASE = 32,
-       STK_ACT_WARP = 48, /* a matrix: kern/warp.h */
-       /* in the row, after normalize */
-       STK_ACT_ERASE_ROW = 64, /* as ERASE, of what the row has; noise is normal */
-};
+#include "kern/tile_code.h"
 
 typedef struct stk_tables { /* one per channel: R, G, B */
     uint8_t of[3][256];

@@ -136,8 +136,7 @@ static void resolve(step *s, stk_tables *t, const stk_figures_of *f, size_t pixe
 static void add(pass *p, const stk_action *a, const stk_tile *t)
 {
     step *s;
-    int wants = a->code == STK_ACT_CONTRAST || a->code == STK_ACT_AUTOCONTRAST ||
-                a->code == STK_ACT_EQUALIZE;
+    int wants = stk_act_has_figures(a->code);
     stk_figures_of f = { 0 };
 
     if (wants)

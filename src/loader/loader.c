@@ -337,6 +337,17 @@ void stk_loader_sight(const stk_loader *l, stk_sight *out)
     stk_engine_sight(&l->e, out);
 }
 
+int stk_loader_trace(stk_loader *l, uint32_t spans, stk_error *err)
+{
+    STK_TRY(check_process(l, err));
+    return stk_engine_trace(&l->e, spans, err);
+}
+
+uint64_t stk_loader_spans(const stk_loader *l, stk_trace_span *out, uint64_t cap)
+{
+    return stk_engine_spans(&l->e, out, cap);
+}
+
 int stk_loader_doing(const stk_loader *l, uint32_t i, stk_doing *out)
 {
     return stk_engine_doing(&l->e, i, out);

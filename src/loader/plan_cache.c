@@ -8,6 +8,7 @@
 
 #include "base/size.h"
 #include "cuda/gather.h"
+#include "gpu/pic_program.h"
 #include "loader/parts.h"
 
 /* ---- pictures ---- */
@@ -29,7 +30,7 @@ static uint32_t number_outputs(uint32_t *keep, const stk_plan_chains *c)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->n_out; i++) {
-        if (!c->out[i].far_bytes || c->open_root[i] || c->chain[i].tiled)
+        if (!c->out[i].far_bytes || c->open_root[i] || !stk_pic_program_can(&c->chain[i]))
             continue;
         for (uint32_t k = 0; k < i && !keep[i]; k++)
             if (keep[k] && same_field(&c->chain[k], &c->chain[i]))

@@ -85,6 +85,24 @@ static int leader_of(const stk_loader_options *o, uint32_t i, uint32_t *lead, st
                                  o->outputs[i].name, name);
 }
 
+/* The functions that output i names. */
+static int find_functions(stk_chain *c, const char *name, const stk_caller *caller, stk_error *err)
+{
+    for (uint32_t i = 0; c->n_calls && i < c->n_steps; i++) {
+        stk_call_step *s = c->step[i].state;
+
+        if (!c->step[i].op || !(c->step[i].op->can & STK_OP_CALL))
+            continue;
+        if (!caller->call || !caller->find)
+            return stk_fail(err, STK_EINVAL,
+                            "output %s: there is no function for call(%.80s): in Python give it to a "
+                            "chain that is built, stoker.image().call(function)",
+                            name, s->function);
+        STK_TRY(caller->find(caller->cookie, s->function, s->which, &s->number, err));
+    }
+    return 0;
+}
+
 static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *in,
                        const stk_plan *so_far, stk_error *err)
 {
@@ -110,6 +128,7 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
     }
     STK_TRY(stk_chain_plan_field(c, &head, p->name, asked->chain, err));
     STK_TRY(stk_ragged_plan(out, i, in, so_far->ranks.rows, err));
+    STK_TRY(find_functions(c, p->name, &so_far->policy.caller, err));
     if (c->inexact)
         stk_log_line(&so_far->policy.log, STK_LOG_WARN,
                      "output %s: image(exact=false) has no effect: pixels are always exact; leave "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_field.c - what an output's field is before its chain: bytes, or values of a type that all data
  * sets agree in; and what stands in where a sample has none. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,36 @@ static int same(const stk_field_type *a, const stk_field_type *b)
            !memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape);
 }
 
+/* columns(): in every data set. */
+static int gather(const stk_dataset *ds, const stk_chain *c, stk_field_type *out, stk_error *err)
+{
+    uint32_t n = stk_args_count(c->columns, "names");
+    const char **names = stk_alloc((n + 1) * sizeof *names);
+    stk_gather_ask ask = { .names = names, .n = n };
+    char fill[40];
+    int rc = 0;
+
+    if (!names)
+        return stk_fail_nomem(err, (n + 1) * sizeof *names);
+    for (uint32_t i = 0; i < n; i++)
+        names[i] = stk_args_str_at(c->columns, "names", i);
+    if (stk_args_has(c->columns, "default")) {
+        ask.fill = stk_args_f64(c->columns, "default");
+        snprintf(fill, sizeof fill, "%.17g", ask.fill);
+        ask.fill_text = fill;
+    }
+    if (!ds->ops->gather)
+        rc = stk_fail(err, STK_ENOTSUP,
+                      "columns() takes columns of tables with types (Parquet, Arrow) together, not %s",
+                      ds->ops->plural);
+    else if (!n)
+        rc = stk_fail(err, STK_EINVAL, "columns() names at least one column: columns('x*')");
+    else
+        rc = ds->ops->gather(ds, &ask, out, err);
+    stk_free(names);
+    return rc;
+}
+
 int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, stk_error *err)
 {
     const stk_plan_data *data = cookie;
@@ -30,7 +61,9 @@ int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, s
 
     *out = (stk_field_type){ 0 };
     for (uint32_t d = 0; d < data->n; d++) {
-        if (!find(data->set[d], c, &t))
+        if (c->columns)
+            STK_TRY(gather(data->set[d], c, &t, err));
+        else if (!find(data->set[d], c, &t))
             continue;
         if (known && !same(out, &t))
             return stk_fail(err, STK_EINVAL,

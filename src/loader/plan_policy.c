@@ -34,6 +34,8 @@ int stk_plan_policy_make(stk_plan_policy *out, const stk_plan_input *in, const s
     out->registry = stk_registry_ref(o->registry);
     if (o->watch)
         STK_TRY(stk_table_take(&out->watch, sizeof out->watch, o->watch, "watch", err));
+    if (o->caller)
+        STK_TRY(stk_table_take(&out->caller, sizeof out->caller, o->caller, "caller", err));
     return stk_stall_plan(&out->stall, err);
 }
 

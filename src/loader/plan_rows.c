@@ -4,6 +4,7 @@
 
 #include "base/cpu.h"
 #include "data/shard_data.h"
+#include "gpu/pic_program.h"
 #include "loader/parts.h"
 #include "row/row.h"
 
@@ -35,6 +36,9 @@ static int plan_learn(stk_plan_rows *out, const stk_plan_data *data, stk_error *
 /* Rows made of bytes that are in memory know neither seek points nor pieces of rows. */
 static int can_peek(const stk_plan *so_far)
 {
+    for (uint32_t i = 0; i < so_far->chains.n_out; i++)
+        if (so_far->chains.chain[i].n_calls)
+            return 0; /* a row that fails there is made twice */
     return so_far->data.peeks && so_far->chains.n_out <= STK_PEEK_OUTPUTS &&
            !so_far->cache.fields && !so_far->chains.chain[0].pack;
 }
@@ -43,7 +47,7 @@ static const stk_row_ops *gpu_ops(const stk_plan *so_far, uint32_t i, table_kind
 {
     if (kind == REPAIR)
         return &stk_row_gpu_repair;
-    if (!so_far->gpu.decode)
+    if (!so_far->gpu.decode || !stk_pic_program_can(&so_far->chains.chain[i]))
         return &stk_row_gpu_pixels;
     return kind == USUAL && so_far->cache.keep && so_far->cache.keep[i] ? &stk_row_gpu_cached
                                                                         : &stk_row_gpu;
@@ -66,8 +70,12 @@ static const stk_row_ops *ops_of(const stk_plan_rows *out, const stk_plan_input 
 
     if (so_far->data.immediate)
         return stk_row_array_ops(so_far, i, kind == RESIDENT);
+    if (c->n_calls && c->called == STK_KIND_IMAGE)
+        return so_far->chains.out[i].far_bytes ? &stk_row_gpu_call : &stk_row_call_picture;
+    if (c->n_calls)
+        return &stk_row_call;
     if (c->spec.kind == STK_KIND_IMAGE && so_far->chains.out[i].far_bytes)
-        return c->tiled ? &stk_row_gpu_tile : gpu_ops(so_far, i, kind);
+        return gpu_ops(so_far, i, kind);
     if (c->spec.kind == STK_KIND_IMAGE && is_shared(out, so_far, i))
         return &stk_row_shared;
     if (c->spec.kind == STK_KIND_IMAGE)
@@ -133,7 +141,7 @@ static int same_picture(const stk_plan_chains *c, uint32_t i, uint32_t k)
     for (uint32_t o = i;; o = k) {
         const stk_chain *x = &c->chain[o];
 
-        if (x->spec.kind != STK_KIND_IMAGE || x->like || x->narrows || c->out[o].far_bytes ||
+        if (x->spec.kind != STK_KIND_IMAGE || x->like || x->narrows || x->n_calls || c->out[o].far_bytes ||
             c->open_root[o] || c->fallback[o].data)
             return 0;
         if (o == k)

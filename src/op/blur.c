@@ -96,7 +96,7 @@ const stk_op stk_op_gaussian_blur = { .abi = STK_PLUGIN_ABI,
                                       .state_size = sizeof(struct blur),
                                       .plan = blur_plan,
                                       .act = blur_act,
-                                      .can = STK_OP_NEAR };
+                                      .can = STK_OP_NEAR | STK_OP_GPU };
 const stk_op stk_op_sharpness = { .abi = STK_PLUGIN_ABI,
                                   .size = sizeof(stk_op),
                                   .name = "sharpness",
@@ -105,4 +105,4 @@ const stk_op stk_op_sharpness = { .abi = STK_PLUGIN_ABI,
                                   .state_size = sizeof(struct blur),
                                   .plan = sharpness_plan,
                                   .act = sharpness_act,
-                                  .can = STK_OP_NEAR };
+                                  .can = STK_OP_NEAR | STK_OP_GPU };

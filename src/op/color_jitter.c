@@ -147,7 +147,7 @@ static const stk_arg hue_args[] = {
                                  .state_size = sizeof(struct jitter),                              \
                                  .plan = plan_fn,                                                  \
                                  .act = act_fn,                                                    \
-                                 .can = flags }
+                                 .can = (flags) | STK_OP_GPU }
 OP(color_jitter, "brightness, contrast, saturation and hue, in random order", jitter_plan,
    jitter_act, jitter_args, STK_OP_POINT | STK_OP_STATS);
 OP(brightness, "every value times a factor", brightness_plan, brightness_act, brightness_args,

@@ -129,7 +129,7 @@ static const stk_arg posterize_args[] = {
                                  .state_size = sizeof(struct level),                               \
                                  .plan = plan_fn,                                                  \
                                  .act = act_fn,                                                    \
-                                 .can = flags }
+                                 .can = (flags) | STK_OP_GPU }
 OP(grayscale, "three equal channels: the pixel's gray, at random", grayscale_plan, simple_act,
    tenth_args, STK_OP_POINT);
 OP(solarize, "bright values inverted, at random", solarize_plan, solarize_act, solarize_args,

@@ -86,7 +86,7 @@ const stk_op stk_op_gaussian_noise = { .abi = STK_PLUGIN_ABI,
                                        .state_size = sizeof(struct noise),
                                        .plan = noise_plan,
                                        .act = noise_act,
-                                       .can = STK_OP_POINT };
+                                       .can = STK_OP_POINT | STK_OP_GPU };
 const stk_op stk_op_hsv = { .abi = STK_PLUGIN_ABI,
                             .size = sizeof(stk_op),
                             .name = "hsv",
@@ -95,4 +95,4 @@ const stk_op stk_op_hsv = { .abi = STK_PLUGIN_ABI,
                             .state_size = sizeof(struct hsv),
                             .plan = hsv_plan,
                             .act = hsv_act,
-                            .can = STK_OP_POINT };
+                            .can = STK_OP_POINT | STK_OP_GPU };

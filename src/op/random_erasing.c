@@ -108,5 +108,5 @@ const stk_op stk_op_random_erasing = {
     .state_size = sizeof(struct erasing),
     .plan = erasing_plan,
     .act = erasing_act,
-    .can = STK_OP_POINT | STK_OP_ROW
+    .can = STK_OP_POINT | STK_OP_ROW | STK_OP_GPU
 };

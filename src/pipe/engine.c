@@ -302,6 +302,8 @@ static int mend(stk_engine *e, stk_slot *s, stk_error *err)
         if (rc == 0)
             rc = stk_device_repair(e->plan->gpu.device, b, row, err);
     }
+    if (rc == 0)
+        rc = stk_device_repaired(e->plan->gpu.device, b, err);
     stk_free(b->bad);
     b->bad = NULL;
     return rc;
@@ -351,7 +353,7 @@ static void note_consumer(stk_engine *e)
 
 int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
 {
-    uint64_t from;
+    uint64_t from, ticks = e->figures.trace.on ? stk_ticks() : 0;
     int rc;
 
     if (e->taken >= epoch_steps(e))
@@ -377,6 +379,8 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
     stk_mutex_unlock(&e->lock);
     stk_range(e, NULL);
     stk_count(&e->figures.next_ns, stk_now_ns() - from);
+    if (ticks)
+        stk_trace_next(e, ticks, stk_ticks());
     return rc;
 }
 
@@ -496,6 +500,7 @@ static void stop(stk_engine *e)
     for (uint32_t i = 0; i < workers_of(e); i++)
         stk_worker_close(&e->worker[i]);
     stk_worker_close(&e->repair_worker);
+    stk_trace_close(e);
     while (e->idle) {
         stk_request *r = e->idle;
 

@@ -34,6 +34,13 @@ typedef struct stk_gpu_threads {
     stk_array_upload upload; /* fills plan.cache.arrays */
 } stk_gpu_threads;
 
+typedef struct stk_tracing { /* trace.c */
+    uint32_t cells;          /* spans of each thread; 0: no one asked for a trace; lock */
+    int on;                  /* lock; and the consumer reads it */
+    _Atomic uint64_t from;   /* ticks: spans before that are of a trace that was ended */
+    _Atomic(stk_spans *) consumer; /* what next() took */
+} stk_tracing;
+
 /* Where the consumer's time went, and how full the ring is.  The consumer writes, any thread reads.
  * The second part changes under the lock, in a cache line that the others do not share. */
 typedef struct stk_engine_figures {
@@ -52,6 +59,7 @@ typedef struct stk_engine_figures {
     _Alignas(64) _Atomic uint64_t head, tail;    /* lock: sequence numbers opened, taken */
     _Atomic uint32_t ready;                      /* lock: slots that are READY */
     _Atomic uint32_t ahead; /* slots that may be open, 1..n_slots; any thread changes it */
+    stk_tracing trace;
 } stk_engine_figures;
 
 typedef struct stk_tune_sums { /* ticks of all workers that work; the consumer's waiting */
@@ -172,6 +180,18 @@ int stk_engine_skipped(const stk_engine *e, uint64_t i,
 void stk_engine_note_fill(
     stk_engine *e); /* the consumer's epoch is another: how full its rows are */
 int stk_engine_doing(const stk_engine *e, uint32_t i, stk_doing *out);      /* Thread: any */
+double stk_engine_tick_ns(const stk_engine *e, uint64_t ticks_now); /* of a tick, as known now */
+
+/* trace.c */
+/* Note the last `spans` stages of every thread from now on; 0: no more.  The consumer's thread. */
+int stk_engine_trace(stk_engine *e, uint32_t spans, stk_error *err);
+void stk_trace_worker_locked(stk_engine *e, stk_worker *w) STK_REQUIRES(e->lock); /* a new one */
+void stk_trace_worker_close(stk_worker *w);
+void stk_trace_close(stk_engine *e);
+void stk_trace_next(stk_engine *e, uint64_t from, uint64_t to); /* ticks */
+/* What was noted, by thread and time.  How many, at most `cap`.  Thread: any. */
+uint64_t stk_engine_spans(const stk_engine *e, stk_trace_span *out, uint64_t cap);
+
 /* sight.c */
 void stk_engine_sight(const stk_engine *e, stk_sight *out);                 /* Thread: any */
 uint32_t stk_engine_held(const stk_engine *e); /* batches whose memory the consumer has */

@@ -47,6 +47,8 @@ static inline void time_made(stk_worker *w, uint64_t fetched)
     fetch = (uint64_t)((double)all * w->m.fetch_share);
     stk_count(&w->m.count.ticks[STK_STAGE_FETCH], fetch);
     stk_count(&w->m.count.ticks[STK_STAGE_VALUE], all - fetch);
+    stk_note_span(&w->m, STK_STAGE_FETCH, w->m.last, w->m.last + fetch);
+    stk_note_span(&w->m, STK_STAGE_VALUE, w->m.last + fetch, now);
     stk_took(&w->m, STK_STAGE_FETCH, fetched - w->m.row_from);
     stk_took(&w->m, STK_STAGE_VALUE, now - fetched);
     w->m.last = now;
@@ -76,6 +78,8 @@ static inline void time_rest(stk_worker *w)
     fetch = (uint64_t)((double)(w->m.last - from) * w->m.fetch_share);
     stk_count(&w->m.count.ticks[STK_STAGE_FETCH], fetch);
     stk_count(&w->m.count.ticks[STK_STAGE_VALUE], w->m.last - from - fetch);
+    stk_note_span(&w->m, STK_STAGE_FETCH, from, from + fetch);
+    stk_note_span(&w->m, STK_STAGE_VALUE, from + fetch, w->m.last);
 }
 
 /* Rows that none was timed of: their mean counts once. */

@@ -160,7 +160,7 @@ static void ring_figures(const stk_engine *e, uint64_t now, stk_stats *s)
     s->ring_ready = atomic_load_explicit(&f->ready, memory_order_relaxed);
 }
 
-static double tick_ns(const stk_engine *e, uint64_t ticks_now)
+double stk_engine_tick_ns(const stk_engine *e, uint64_t ticks_now)
 {
     uint64_t ns = stk_now_ns() - e->figures.opened_ns, ticks = ticks_now - e->figures.opened_ticks;
 
@@ -180,14 +180,14 @@ int stk_engine_doing(const stk_engine *e, uint32_t i, stk_doing *out)
     now = stk_ticks();
     *out = (stk_doing){ .stage = (stk_stage_id)(doing >> STK_TICKET_BITS),
                         .ticket = doing & (((uint64_t)1 << STK_TICKET_BITS) - 1),
-                        .ns = now > since ? (uint64_t)((double)(now - since) * tick_ns(e, now))
+                        .ns = now > since ? (uint64_t)((double)(now - since) * stk_engine_tick_ns(e, now))
                                           : 0 };
     return 0;
 }
 
 void stk_engine_stats(const stk_engine *e, stk_stats *out)
 {
-    double ns_per_tick = tick_ns(e, stk_ticks());
+    double ns_per_tick = stk_engine_tick_ns(e, stk_ticks());
     stk_stats s = { .size = out->size,
                     .workers = atomic_load_explicit(&e->active, memory_order_relaxed),
                     .slots = e->n_slots };

@@ -100,6 +100,7 @@ int stk_worker_open_locked(stk_worker **out, stk_engine *e, uint32_t number, stk
         stk_free(w);
         return rc;
     }
+    stk_trace_worker_locked(e, w);
     w->engine = e;
     w->number = number;
     w->m.scratch.ration = e->plan->memory.ration;
@@ -115,6 +116,7 @@ void stk_worker_close(stk_worker **w)
     if (!*w)
         return;
     stk_maker_fini(&(*w)->m);
+    stk_trace_worker_close(*w);
     stk_request_close(&(*w)->req);
     stk_free(*w);
     *w = NULL;

@@ -14,6 +14,7 @@ typedef struct stk_worker {
     pthread_t thread;
     stk_request *req; /* NULL: it is on its way */
     _Atomic uint32_t tid; /* of its thread; 0: it has none yet */
+    _Atomic(stk_spans *) spans; /* for a trace, also of one that has ended; NULL: none was asked for */
     int synchronous;  /* the repair worker, on the consumer's thread: reads wait */
     uint64_t short_since; /* nanoseconds: no thread could give memory since then; 0: one can */
 } stk_worker;

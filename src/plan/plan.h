@@ -38,6 +38,7 @@ typedef struct stk_plan_policy { /* what holds for every row */
     stk_on_error on_error;
     stk_registry *registry; /* what chains may name, and decoders; NULL: the process's */
     stk_draw_observer watch;        /* called after each draw; drawn NULL: none */
+    stk_caller caller;              /* what `call` runs; call NULL: nothing */
     stk_log log;
     uint64_t wait_ns; /* a consumer that waits for longer is told for what, in the log */
     stk_stall stall;

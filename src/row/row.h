@@ -19,6 +19,7 @@
 #include <config.h>
 
 #include "base/clock.h"
+#include "base/spans.h"
 #include "codec/codec.h"
 #include "codec/decoders.h"
 #include "codec/jpeg_base.h"
@@ -48,6 +49,7 @@ typedef struct stk_shared_picture {
 
 typedef struct stk_maker { /* what a worker makes rows with */
     stk_counters count;
+    _Atomic(stk_spans *) spans; /* its laps are noted there; NULL: no one asked for a trace */
     uint64_t last;        /* tick of the last lap */
     uint64_t rows, bytes; /* of the run in hand, counted at its end */
     uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
@@ -195,7 +197,6 @@ int stk_row_no_room(const stk_row *x, size_t len, stk_error *err);
 extern const stk_row_ops stk_row_picture;    /* row_picture.c */
 extern const stk_row_ops stk_row_tile;       /* row_tile.c: its chain changes pixels */
 extern const stk_row_ops stk_row_shared;     /* of several outputs that read one picture */
-extern const stk_row_ops stk_row_gpu_tile;   /* ... and the row goes to a GPU */
 extern const stk_row_ops stk_row_gpu;        /* row_gpu.c: decoded by the GPU where it can */
 extern const stk_row_ops stk_row_gpu_cached; /* ... which keeps them */
 extern const stk_row_ops stk_row_gpu_pixels; /* decoded here, finished there */
@@ -207,6 +208,8 @@ extern const stk_row_ops stk_row_dense, stk_row_ragged, stk_row_bytes; /* row_va
 extern const stk_row_ops stk_row_turned;       /* values that steps make others of */
 extern const stk_row_ops stk_row_bytes_direct; /* read straight into the row, where it can be */
 extern const stk_row_ops stk_row_length_bytes, stk_row_length_value; /* row_length.c */
+extern const stk_row_ops stk_row_call, stk_row_call_picture; /* row_call.c: functions of the program's */
+extern const stk_row_ops stk_row_gpu_call;                   /* ... and the row goes to a GPU */
 extern const stk_row_ops stk_row_boxes;                              /* row_boxes.c */
 extern const stk_row_ops stk_row_packed;                             /* row_packed.c */
 
@@ -218,10 +221,13 @@ void stk_row_array_table(stk_row_table *t, const stk_plan *p, int resident);
 
 typedef struct stk_picture_way { /* what becomes of a picture whose header is read */
     /* 1: the GPU decodes it.  NULL: it does not */
-    int (*leave)(stk_row *x, void *jpeg, const stk_view *view, const stk_decode_request *ask);
+    int (*leave)(stk_row *x, void *jpeg, const stk_draws *d, const stk_decode_request *ask);
     int (*place)(stk_row *x, stk_sample_job *job, stk_error *err); /* where sampled pixels go */
     /* The pixels are there: sampled straight into the row, or with work on a tile between */
     int (*sample)(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
+    /* Functions of the program's come before that: *pixels and *d are replaced.  1: the row is made.
+     * NULL: there are none */
+    int (*between)(stk_row *x, stk_draws *d, stk_pixels *pixels, stk_error *err);
 } stk_picture_way;
 
 /* row_picture.c */
@@ -246,6 +252,8 @@ int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size
 int stk_value_parse(stk_row *x, stk_value_row *row, stk_error *err);
 int stk_value_parse_more(stk_row *x, stk_value_row *row, stk_error *err);
 int stk_value_put(stk_row *x, const stk_value_row *row, stk_error *err); /* into the batch */
+int stk_bytes_put(stk_row *x, stk_bytes in, stk_error *err);
+int stk_call_pictures(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *err); /* a between() */
 /* A finish(): rows that differ become one tensor, where that was asked for. */
 int stk_value_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
                   stk_error *err);
@@ -274,6 +282,18 @@ static inline void stk_took(stk_maker *m, stk_stage_id stage, uint64_t ticks)
                           memory_order_relaxed);
 }
 
+/* For a trace; `what` is as in count.doing. */
+static inline void stk_note_span(stk_maker *m, stk_stage_id stage, uint64_t from, uint64_t to)
+{
+    stk_spans *s = atomic_load_explicit(&m->spans, memory_order_acquire);
+    uint64_t doing;
+
+    if (__builtin_expect(!s, 1) || to <= from)
+        return;
+    doing = atomic_load_explicit(&m->count.doing, memory_order_relaxed);
+    stk_spans_note(s, (uint64_t)stage << 48 | (doing & (((uint64_t)1 << 48) - 1)), from, to);
+}
+
 /* The time since the last lap belongs to `stage`.  Answers how long that was. */
 static inline uint64_t stk_stage_time(stk_maker *m, stk_stage_id stage)
 {
@@ -281,6 +301,7 @@ static inline uint64_t stk_stage_time(stk_maker *m, stk_stage_id stage)
     uint64_t now = stk_ticks(), ticks = now - m->last;
 
     stk_count(&m->count.ticks[stage], ticks);
+    stk_note_span(m, stage, m->last, now);
     m->last = now;
     return ticks;
 #else

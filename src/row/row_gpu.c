@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_gpu.c - a picture on its way to a GPU: its record, in its row of the batch's slab; and what
  * the GPU has already. */
-#include "gpu/pic.h"
+#include "gpu/pic_program.h"
 #include "row/row.h"
 
 /* What it takes to make the picture: while the record is written, not when all of them are sent. */
@@ -102,30 +102,42 @@ static int to_keep(const stk_row *x, const stk_decode_request *ask, const stk_jp
            stk_jpeg_seek_check(job->seek, job->head, job->in, NULL) == 0;
 }
 
+static int write_record(stk_row *x, stk_pic_gather *g, const stk_pic_program *program)
+{
+    void *to;
+
+    stk_pic_program_add(program, &g->rec);
+    to = record_place(x, g->rec.size);
+    if (!to)
+        return STK_ENOMEM;
+    stk_pic_jpeg_write(to, g);
+    stk_pic_program_write(program, to);
+    note(x->batch, x->output, x->row, to);
+    return 0;
+}
+
 /* 1: its record is written; 0: the CPU must decode it (odd, or there is no room). */
-static int leave(stk_row *x, void *jpeg, const stk_view *view, const stk_decode_request *ask)
+static int leave(stk_row *x, void *jpeg, const stk_draws *d, const stk_decode_request *ask)
 {
     stk_scratch *scratch = &x->m->scratch;
+    stk_pic_program program;
     stk_pic_gather g;
     stk_jpeg_job job;
-    void *to;
     int rc;
 
-    if (stk_jpeg_peek(jpeg, &ask->need, &job) < 0)
+    if (stk_pic_program_make(&program, d, NULL) < 0 || stk_jpeg_peek(jpeg, &ask->need, &job) < 0)
         return 0;
-    rc = to_keep(x, ask, &job) ? stk_pic_jpeg_size_all(&g, &job, view, scratch, NULL) : STK_ESTALE;
+    rc = to_keep(x, ask, &job) ? stk_pic_jpeg_size_all(&g, &job, d->view, scratch, NULL)
+                               : STK_ESTALE;
     if (rc == STK_ESTALE)
-        rc = stk_pic_jpeg_size(&g, &job, view, scratch, NULL);
+        rc = stk_pic_jpeg_size(&g, &job, d->view, scratch, NULL);
     if (rc == STK_ESTALE) { /* as the host would */
         job.seek = NULL;
-        rc = stk_pic_jpeg_size(&g, &job, view, scratch, NULL);
+        rc = stk_pic_jpeg_size(&g, &job, d->view, scratch, NULL);
         stk_count(&x->m->count.lane[STK_LANE_MISFIT], rc == 0);
     }
-    to = rc == 0 ? record_place(x, g.rec.size) : NULL;
-    if (!to)
+    if (rc < 0 || write_record(x, &g, &program) < 0)
         return 0;
-    stk_pic_jpeg_write(to, &g);
-    note(x->batch, x->output, x->row, to);
     stk_count(&x->m->count.lane[STK_LANE_SEEK], job.seek != NULL);
     return 1;
 }
@@ -152,11 +164,11 @@ static int place_ready(stk_row *x, stk_sample_job *job, stk_error *err)
     return record(x, job, STK_PIC_READY, err);
 }
 
-/* Color and type after sampling cost a GPU nothing and save half of the way or more; what was
- * sampled as Y, Cb, Cr has more than 8 bits, and stays as it is. */
+/* Color and type after sampling cost a GPU nothing and save half of the way or more, where nothing is
+ * done to the row after them. */
 static int place_pixels(stk_row *x, stk_sample_job *job, stk_error *err)
 {
-    if (job->dtype == STK_U8)
+    if (job->dtype == STK_U8 || stk_row_chain(x)->row_acts)
         return place_ready(x, job, err);
     job->dtype = STK_U8;
     job->layout = STK_HWC;
@@ -175,12 +187,12 @@ static int make_kept(stk_row *x, stk_error *err)
     const stk_wanted *want = &x->req->want[x->output];
     stk_jpeg_job job = { 0 };
     stk_image_info size;
+    stk_pic_program program;
     stk_pic_gather g;
     stk_jpeg_head head;
     stk_jpeg_seek seek;
     stk_draws d;
     stk_decode_request ask;
-    void *to;
 
     stk_scratch_reset(&x->m->scratch);
     STK_TRY(stk_jpeg_seek_open(&seek, &head, want->hint, err));
@@ -190,15 +202,10 @@ static int make_kept(stk_row *x, stk_error *err)
     x->req->want[x->output].height = size.height;
     x->req->want[x->output].turn = 1;
     STK_TRY(stk_picture_look(x, &size, &d, &ask, err));
-    if (d.n_views > 1 || d.n_actions)
-        return stk_fail(err, STK_ENOTSUP, "several passes");
+    STK_TRY(stk_pic_program_make(&program, &d, err));
     job = (stk_jpeg_job){ .head = &head, .seek = &seek };
     STK_TRY(stk_pic_jpeg_size_kept(&g, &job, want->kept, d.view, &x->m->scratch, NULL));
-    to = record_place(x, g.rec.size);
-    if (!to)
-        return STK_ENOMEM;
-    stk_pic_jpeg_write(to, &g);
-    note(x->batch, x->output, x->row, to);
+    STK_TRY(write_record(x, &g, &program));
     stk_count(&x->m->count.lane[STK_LANE_SEEK], 1);
     stk_stage_time_row(x->m, STK_STAGE_DECODE);
     return 0;
@@ -230,15 +237,17 @@ static int make_repair(stk_row *x, stk_error *err)
     return stk_picture_make(x, &way, err);
 }
 
-/* Pixels are changed here; color and type are the GPU's where nothing is done to the row after them. */
-static int make_tile(stk_row *x, stk_error *err)
+/* Functions of the program's come between. */
+static int make_call(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way there = { NULL, place_pixels, stk_tile_sample },
-                                 here = { NULL, place_ready, stk_tile_sample };
+    static const stk_picture_way way = { NULL, place_pixels, stk_tile_sample, stk_call_pictures };
 
-    return stk_picture_make(x, stk_row_chain(x)->row_acts ? &here : &there, err);
+    return stk_picture_make(x, &way, err);
 }
 
+const stk_row_ops stk_row_gpu_call = {
+    .name = "picture_gpu_call", .prepare = stk_picture_prepare, .make = make_call
+};
 const stk_row_ops stk_row_gpu = {
     .name = "picture_gpu", .prepare = stk_picture_prepare, .make = make_gpu
 };
@@ -247,9 +256,6 @@ const stk_row_ops stk_row_gpu_cached = {
 };
 const stk_row_ops stk_row_gpu_pixels = {
     .name = "picture_gpu_pixels", .prepare = stk_picture_prepare, .make = make_pixels
-};
-const stk_row_ops stk_row_gpu_tile = {
-    .name = "picture_gpu_tile", .prepare = stk_picture_prepare, .make = make_tile
 };
 const stk_row_ops stk_row_gpu_repair = {
     .name = "picture_gpu_repair", .prepare = stk_picture_prepare, .make = make_repair

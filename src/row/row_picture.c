@@ -205,15 +205,16 @@ static int sample_as(stk_row *x, const stk_picture_way *way, stk_draws *d, const
                                        : way->sample(x, d, job, err);
 }
 
-static int sample(stk_row *x, const stk_picture_way *way, stk_draws *d, const stk_pixels *pixels,
+static int sample(stk_row *x, const stk_picture_way *way, stk_draws *d, stk_pixels *pixels,
                   stk_error *err)
 {
     const stk_spec *spec = &stk_row_chain(x)->spec;
-    stk_sample_job job = { .view = stk_draws_last(d),
-                           .pixels = pixels,
-                           .dtype = spec->dtype,
-                           .layout = spec->layout };
+    stk_sample_job job = { .pixels = pixels, .dtype = spec->dtype, .layout = spec->layout };
+    int rc = way->between ? way->between(x, d, pixels, err) : 0;
 
+    if (rc)
+        return rc < 0 ? rc : 0;
+    job.view = stk_draws_last(d);
     memcpy(job.mul, spec->mul, sizeof job.mul);
     memcpy(job.add, spec->add, sizeof job.add);
     STK_TRY(way->place(x, &job, err));
@@ -347,11 +348,11 @@ static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
 /* ---- one ---- */
 
 /* 1: the GPU decodes it; seek points are found where the CPU does. */
-static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const stk_view *view,
+static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const stk_draws *d,
                  const stk_decode_request *ask)
 {
     return way->leave && p->turn == 1 && p->decoder->can & STK_DECODER_GPU &&
-           !x->req->want[x->output].learn && way->leave(x, p->ctx, view, ask);
+           !x->req->want[x->output].learn && way->leave(x, p->ctx, d, ask);
 }
 
 /* The upright size, kept for those who follow; a follower has its leader's, and its turn. */
@@ -423,7 +424,7 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
         return make_all_views(x, way, 0, err);
     STK_TRY(open_picture(x, &in, &p, &upright, err));
     STK_TRY(stk_picture_look(x, &upright, &d, &ask, err));
-    if (d.n_views == 1 && !d.n_actions && leave(x, way, &p, d.view, &ask)) {
+    if (leave(x, way, &p, &d, &ask)) {
         stk_stage_time_row(m, STK_STAGE_DECODE);
         return 0;
     }

@@ -71,6 +71,11 @@ static int put_bytes(stk_row *x, stk_bytes in, void *dst, stk_error *err)
     return 0;
 }
 
+int stk_bytes_put(stk_row *x, stk_bytes in, stk_error *err)
+{
+    return put_bytes(x, in, new_room(x, in.len), err);
+}
+
 static int make_bytes(stk_row *x, stk_error *err)
 {
     stk_bytes in;
@@ -121,7 +126,9 @@ int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size
     size_t bytes;
 
     *spec = c->pack ? c->raw : c->n_turns ? c->parsed : c->spec;
-    if (c->n_turns) {
+    if (c->n_calls)
+        *spec = c->parsed; /* truncate() is for what the functions give */
+    else if (c->n_turns) {
         spec->most = c->spec.most;
         spec->keep_last = c->spec.keep_last;
     }

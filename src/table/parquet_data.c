@@ -62,7 +62,13 @@ static int data_type(const stk_dataset *d, uint32_t field, stk_field_type *out)
     const stk_parquet *p = of(d);
     const stk_pq_field *f = &p->field[field];
 
+    const stk_gather *g;
+
     *out = (stk_field_type){ 0 };
+    if (field >= STK_GATHER_FIRST && (g = stk_gather_number(&p->gathers, field))) {
+        stk_gather_type(g, out);
+        return 1;
+    }
     if (field >= p->n_fields)
         return 0;
     out->name = f->name;
@@ -75,6 +81,12 @@ static int data_type(const stk_dataset *d, uint32_t field, stk_field_type *out)
         out->shape[0] = -1;
     }
     return 1;
+}
+
+static int data_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out,
+                       stk_error *err)
+{
+    return stk_gather_add(&((stk_parquet *)(uintptr_t)d)->gathers, d, ask, out, err);
 }
 
 static int data_fingerprint(const stk_dataset *d, stk_fingerprint *out, stk_error *err)
@@ -109,6 +121,7 @@ static uint32_t data_schemas(const stk_dataset *d)
 static int data_find(const stk_dataset *d, uint32_t schema, const char *name)
 {
     const stk_parquet *p = of(d);
+    const stk_gather *g;
     size_t n = strlen(name);
     int inner = -1;
 
@@ -121,6 +134,8 @@ static int data_find(const stk_dataset *d, uint32_t schema, const char *name)
         if (!strncmp(have, name, n) && !strcmp(have + n, ".bytes"))
             inner = (int)i;
     }
+    if (inner < 0 && (g = stk_gather_find(&p->gathers, name)))
+        inner = (int)g->number;
     return inner;
 }
 
@@ -152,7 +167,13 @@ static int data_field(const stk_dataset *d, const stk_entry *e, uint32_t number,
 {
     const stk_parquet *p = of(d);
 
+    const stk_gather *g;
+
     (void)e;
+    if (number >= STK_GATHER_FIRST && (g = stk_gather_number(&p->gathers, number))) {
+        *out = (stk_field){ g->name, strlen(g->name), number, 0 };
+        return 0;
+    }
     if (number >= p->n_fields)
         return stk_fail(err, STK_EINVAL, "column %u of %u", number, p->n_fields);
     *out = (stk_field){ p->field[number].name, strlen(p->field[number].name), number, 0 };
@@ -205,11 +226,15 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
 {
     const stk_parquet *p = of(d);
     const stk_pq_shard *s = &p->shard[e->shard];
-    uint32_t number = (uint32_t)f->offset, leaf = s->leaf_of[number], group, chunk;
-    const stk_pq_field *field = &p->field[number];
+    uint32_t number = (uint32_t)f->offset, leaf, group, chunk;
+    const stk_pq_field *field;
     const stk_pq_table *t;
 
     (void)named;
+    if (number >= STK_GATHER_FIRST)
+        return stk_pq_gather_locate(p, stk_gather_number(&p->gathers, number), e, out, err);
+    field = &p->field[number];
+    leaf = s->leaf_of[number];
     if (field->partition >= 0) {
         const char *text = s->constant[field->partition];
 
@@ -255,8 +280,11 @@ static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err
     const stk_pq_file *f = p->shard[job->shard].meta;
     const stk_place *at = job->place;
     uint32_t chunk = (uint32_t)(at->shared ? at->block >> BLOCK_BITS : at->block);
-    const stk_pq_table *t = table_at(p, job->shard, chunk);
+    const stk_pq_table *t;
 
+    if (at->block & STK_PQ_GATHERED)
+        return stk_pq_gather_unpack(p, job, err);
+    t = table_at(p, job->shard, chunk);
     if (at->shared)
         return stk_pq_block_unpack(&f->leaf[chunk % f->n_leaves], f->chunk[chunk].codec, t, job,
                                    err);
@@ -270,7 +298,8 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
     const stk_pq_file *meta = p->shard[e->shard].meta;
     uint32_t chunk = (uint32_t)(at->block >> BLOCK_BITS);
 
-    (void)f;
+    if (at->block & STK_PQ_GATHERED)
+        return stk_pq_gather_pick(p, stk_gather_number(&p->gathers, (uint32_t)f->offset), at, bytes, err);
     return stk_pq_block_pick(&meta->leaf[chunk % meta->n_leaves], table_at(p, e->shard, chunk),
                              at->row, bytes, err);
 }
@@ -307,6 +336,7 @@ static void data_close(stk_dataset *d)
     stk_free(p->field);
     stk_free(p->shard);
     stk_names_fini(&p->names);
+    stk_gathers_fini(&p->gathers);
     stk_free(p->points_file);
     stk_free(p);
 }
@@ -320,6 +350,7 @@ const stk_data_ops stk_parquet_ops = {
     .shard_name = data_shard_name,
     .shard = data_shard,
     .type = data_type,
+    .gather = data_gather,
     .fingerprint = data_fingerprint,
     .schemas = data_schemas,
     .find = data_find,

@@ -12,6 +12,9 @@
 
 #include "data/data.h"
 #include "format/parquet/points.h"
+#include "table/gather.h"
+
+#define STK_PQ_GATHERED ((uint64_t)1 << 63) /* of a block's number: of columns taken together */
 
 typedef struct stk_pq_block { /* pages that are decoded together: rows [first, next one's first) */
     uint64_t offset, len;     /* of the file, headers included */
@@ -53,6 +56,7 @@ typedef struct stk_parquet { /* Thread: any, once opened. */
     uint32_t n_readable; /* fields that can be read; the others come last */
     stk_pq_field *field;
     stk_pq_shard *shard;
+    stk_gathers gathers;
     void *points_file; /* row seek points as they were read; tables point into it */
 } stk_parquet;
 
@@ -78,6 +82,16 @@ int stk_pq_block_unpack(const stk_pq_leaf *l, int codec, const stk_pq_table *t, 
                         stk_error *err);
 int stk_pq_block_pick(const stk_pq_leaf *l, const stk_pq_table *t, uint64_t row, stk_bytes *bytes,
                       stk_error *err);
+
+/* parquet_gather.c: columns taken together, as blocks of whole rows. */
+int stk_pq_gather_locate(const stk_parquet *p, const stk_gather *g, const stk_entry *e, stk_place *out,
+                         stk_error *err);
+int stk_pq_gather_unpack(const stk_parquet *p, stk_unpack_job *job, stk_error *err);
+int stk_pq_gather_pick(const stk_parquet *p, const stk_gather *g, const stk_place *at, stk_bytes *bytes,
+                       stk_error *err);
+/* A chunk's block, decoded: appended to *v (zeros at first). */
+int stk_pq_block_read(const stk_parquet *p, uint64_t shard, uint32_t chunk, uint32_t block,
+                      stk_pq_vector *v, stk_error *err);
 
 /* parquet_points.c: row seek points of all chunks that want them: found beside the data or in the cache,
  * else made and written there. */

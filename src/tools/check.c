@@ -36,7 +36,7 @@ int check_tell(check *c, uint64_t more)
     if (c->o.progress && stk_mutex_try(&c->lock)) {
         if (now - c->told_ns >= TELL_EVERY_NS) {
             c->told_ns = now;
-            if (c->o.progress(c->o.progress_cookie, done, stk_dataset_len(c->ds)))
+            if (c->o.progress(c->o.progress_cookie, done, c->count))
                 atomic_store_explicit(&c->stopped, 1, memory_order_relaxed);
         }
         stk_mutex_unlock(&c->lock);
@@ -153,6 +153,11 @@ static int read_points(check *c, uint64_t id, stk_error *err)
 
 /* ---- runs of samples ---- */
 
+static uint64_t sample_at(const check *c, uint64_t i)
+{
+    return c->id ? c->id[i] : i;
+}
+
 /* A column of numbers has nothing to decode. */
 static int is_number(const reader *r, uint32_t field)
 {
@@ -222,7 +227,9 @@ static int check_sample(reader *r, uint64_t id, stk_error *err)
 
 static int check_run(reader *r, uint64_t first, uint64_t end, stk_error *err)
 {
-    for (uint64_t id = first; id < end; id++) {
+    for (uint64_t at = first; at < end; at++) {
+        uint64_t id = sample_at(r->c, at);
+
         STK_TRY(judge(r->c, id, check_sample(r, id, err), err));
         if (check_tell(r->c, 1))
             return stk_fail(err, STK_ECLOSED, "stopped");
@@ -244,7 +251,7 @@ static int run_by_content(void *cookie, uint64_t job, stk_error *err)
 {
     check *c = cookie;
     reader r = { .c = c };
-    uint64_t n = stk_dataset_len(c->ds), first = job * RUN;
+    uint64_t n = c->count, first = job * RUN;
     int rc = check_run(&r, first, first + RUN < n ? first + RUN : n, err);
 
     add_up(c, &r.tally);
@@ -253,7 +260,7 @@ static int run_by_content(void *cookie, uint64_t job, stk_error *err)
 }
 
 /* The sample's batch, of which nothing is kept. */
-static int next_of(stk_loader *l, uint64_t id, stk_error *err)
+static int next_of(stk_loader *l, uint64_t position, stk_error *err)
 {
     stk_batch *b = NULL;
     uint32_t tries = 0;
@@ -263,7 +270,7 @@ static int next_of(stk_loader *l, uint64_t id, stk_error *err)
         rc = moved < 0 ? moved : stk_loader_next(l, &b, -1, err);
         stk_batch_release(&b);
         if (check_is_machine(rc))
-            moved = stk_loader_seek(l, 0, id, NULL);
+            moved = stk_loader_seek(l, 0, position, NULL);
     } while (check_again(rc, &tries));
     return rc;
 }
@@ -277,21 +284,25 @@ static int run_by_chains(void *cookie, uint64_t job, stk_error *err)
                              .n_outputs = c->o.n_outputs,
                              .num_workers = STK_NONE,
                              .prefetch = 1,
+                             .select = c->id,
+                             .n_select = c->id ? c->count : 0,
                              .max_pixels = c->o.max_pixels };
-    uint64_t n = stk_dataset_len(c->ds), id = job * RUN, end = id + RUN < n ? id + RUN : n;
+    uint64_t n = c->count, at = job * RUN, end = at + RUN < n ? at + RUN : n;
     stk_stats stats = { .size = sizeof stats };
     stk_loader *l = NULL;
     int rc = stk_loader_open(&l, &c->ds, 1, &o, err), step;
 
     if (rc == 0)
-        rc = stk_loader_seek(l, 0, id, err);
-    for (; rc == 0 && id < end; id++) {
-        step = next_of(l, id, err);
+        rc = stk_loader_seek(l, 0, at, err);
+    for (; rc == 0 && at < end; at++) {
+        uint64_t id = sample_at(c, at);
+
+        step = next_of(l, at, err);
         rc = judge(c, id, step, err);
         if (rc == 0)
             rc = read_points(c, id, err);
-        if (rc == 0 && step < 0 && id + 1 < end)
-            rc = stk_loader_seek(l, 0, id + 1, err);
+        if (rc == 0 && step < 0 && at + 1 < end)
+            rc = stk_loader_seek(l, 0, at + 1, err);
         if (rc == 0 && check_tell(c, 1))
             rc = stk_fail(err, STK_ECLOSED, "stopped");
     }
@@ -465,7 +476,10 @@ static int check_all(check *c, const char *const *urls, size_t n, stk_error *err
         return 0;
     if (stk_shard_data_of(c->ds))
         STK_TRY(stk_jobs_run(c->o.num_workers, stk_dataset_shards(c->ds), check_walk, c, err));
-    jobs = (stk_dataset_len(c->ds) + RUN - 1) / RUN;
+    c->count = stk_dataset_len(c->ds);
+    if (c->o.where)
+        STK_TRY(stk_dataset_where(c->ds, c->o.where, &c->id, &c->count, err));
+    jobs = (c->count + RUN - 1) / RUN;
     return stk_jobs_run(c->o.num_workers, jobs, c->o.n_outputs ? run_by_chains : run_by_content, c,
                         err);
 }
@@ -498,7 +512,7 @@ static int report_fill(const check *c, stk_check_report *out, stk_error *err)
 {
     stk_check_report r = { .size = sizeof r,
                            .shards = (c->ds ? stk_dataset_shards(c->ds) : 0) + left_out(c),
-                           .samples = c->ds ? stk_dataset_len(c->ds) : 0,
+                           .samples = c->count,
                            .bytes = c->bytes,
                            .bad_shards = c->bad_shards,
                            .bad_samples = c->bad_samples,
@@ -534,6 +548,7 @@ int stk_check(const char *const *urls, size_t n, const stk_check_options *opt,
         stk_chain_fini(&c.chain[k]);
     stk_dataset_unref(&c.ds);
     stk_names_fini(&c.all);
+    stk_dataset_where_free(&c.id);
     stk_free(c.bad_shard);
     stk_mutex_destroy(&c.lock);
     if (rc < 0 && err)

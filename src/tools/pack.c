@@ -103,8 +103,6 @@ static int target_open(stk_pack_run *p, stk_error *err)
     STK_TRY(stk_stamp_lock(&p->stamp, &p->pattern, waiting, p, err));
     stk_atomic_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
     STK_TRY(stk_stamp_load(&p->stamp, p->fingerprint, p->n, err));
-    if (!p->o.parts)
-        return 0;
     return stk_stamp_gather(&p->stamp, &p->pattern, p->fingerprint, err);
 }
 
@@ -114,7 +112,6 @@ static int merge(stk_pack_run *p, stk_error *err)
 {
     uint64_t missing = 0, first = UINT64_MAX;
 
-    STK_TRY(stk_stamp_gather(&p->stamp, &p->pattern, p->fingerprint, err));
     p->o.parts = 0;
     p->o.force = STK_NO;
     STK_TRY(look(p, &missing, err));
@@ -204,6 +201,12 @@ static int report_fill(const stk_pack_run *p, stk_pack_report *out, stk_error *e
     return 0;
 }
 
+/* Arrays have no samples that are read each by itself. */
+static int can_pack(const stk_dataset *ds, stk_error *err)
+{
+    return ds->can & STK_DATA_IMMEDIATE ? stk_needs_index(ds, "packing", err) : 0;
+}
+
 int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_pack_report *report,
              stk_error *err)
 {
@@ -211,7 +214,7 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
     stk_pack_fields fields = { 0 };
     int rc;
 
-    STK_TRY(stk_needs_index(ds, "packing", err));
+    STK_TRY(can_pack(ds, err));
     stk_options_take(&p.o, sizeof p.o, opt);
     if (p.o.jpeg == STK_YES && p.o.no_index == STK_YES)
         return stk_fail(
@@ -227,12 +230,15 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
     if (rc == 0)
         rc = stk_pack_fields_plan(&fields, p.o.fields, p.o.n_fields, err);
     if (rc == 0)
+        rc = stk_pack_names(&p, err);
+    if (rc == 0)
         rc = run(&p, &fields, err);
     if (rc == 0 && report)
         rc = report_fill(&p, report, err);
     stk_stamp_close(&p.stamp);
     stk_shard_pattern_fini(&p.pattern);
     stk_pack_fields_fini(&fields);
+    stk_pack_names_fini(&p);
     stk_free(p.id);
     stk_free(p.again);
     stk_free(p.first);
@@ -248,7 +254,7 @@ int stk_pack_ids(stk_dataset *ds, const char *dst, const stk_pack_options *opt, 
     int rc;
 
     *ids = NULL;
-    STK_TRY(stk_needs_index(ds, "packing", err));
+    STK_TRY(can_pack(ds, err));
     stk_options_take(&p.o, sizeof p.o, opt);
     rc = stk_shard_pattern_parse(&p.pattern, dst, p.o.name ? p.o.name : "shard", err);
     if (rc == 0)

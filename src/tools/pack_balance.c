@@ -121,11 +121,11 @@ static uint64_t list_members(const stk_pack_run *p, const uint64_t *class, membe
     uint64_t n = 0;
 
     for (uint64_t i = 0; i < p->count; i++) {
-        size_t len;
-        const char *key = stk_dataset_key(p->ds, p->id[i], &len);
+        char number[STK_PACK_KEY];
+        stk_bytes key = stk_pack_key(p, p->id[i], number);
 
         if (class[p->id[i]])
-            list[n++] = (member){ class[p->id[i]], stk_mix64(stk_hash64(SALT, key, len)), i };
+            list[n++] = (member){ class[p->id[i]], stk_mix64(stk_hash64(SALT, key.data, key.len)), i };
     }
     return n;
 }

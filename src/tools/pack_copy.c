@@ -21,11 +21,38 @@ void stk_pack_name_picture(const stk_pack_run *p, stk_bytes *key, stk_part *imag
         image->name = suffix;
 }
 
+/* Members of a row: their bytes are in *text.  *n: how many, nulls left out. */
+static int table_parts(const stk_pack_run *p, const stk_sample *s, stk_part *parts, uint32_t *n,
+                       stk_text *text, stk_error *err)
+{
+    uint32_t all = stk_sample_fields(s);
+    size_t at = 0;
+
+    *n = 0;
+    for (uint32_t k = 0; k < all; k++) {
+        const void *data;
+        size_t len;
+
+        stk_sample_field(s, k, &data, &len);
+        if (!data)
+            continue;
+        STK_TRY(stk_pack_value(p, k, (stk_bytes){ data, len }, text, err));
+        parts[*n].name = stk_pack_member(p, k, (stk_bytes){ data, len });
+        parts[(*n)++].len = text->len - at;
+        at = text->len;
+    }
+    for (uint32_t k = 0; k < *n; k++) { /* it moves no more */
+        parts[k].data = k ? (const char *)parts[k - 1].data + parts[k - 1].len : text->s;
+    }
+    return 0;
+}
+
 static int write_sample(stk_pack_run *p, stk_sample_out *out, stk_tar_writer *tar, uint64_t id,
                         stk_error *err)
 {
     stk_sample *s = NULL;
-    char suffix[STK_PACK_SUFFIX];
+    char suffix[STK_PACK_SUFFIX], number[STK_PACK_KEY];
+    stk_text text = { 0 };
     stk_part *parts;
     stk_bytes key, name;
     uint32_t n;
@@ -33,10 +60,12 @@ static int write_sample(stk_pack_run *p, stk_sample_out *out, stk_tar_writer *ta
 
     STK_TRY(stk_dataset_read(p->ds, id, &s, err));
     n = stk_sample_fields(s);
-    key.data = (const uint8_t *)stk_sample_key(s, &key.len);
+    key = stk_pack_key(p, id, number);
     parts = stk_alloc((n + 1) * sizeof *parts);
     rc = parts ? 0 : stk_fail_nomem(err, n * sizeof *parts);
-    for (uint32_t k = 0; rc == 0 && k < n; k++)
+    if (rc == 0 && p->name)
+        rc = table_parts(p, s, parts, &n, &text, err);
+    for (uint32_t k = 0; rc == 0 && !p->name && k < n; k++)
         parts[k].name = stk_sample_field(s, k, &parts[k].data, &parts[k].len);
     name = key;
     if (rc == 0 && n)
@@ -48,6 +77,7 @@ static int write_sample(stk_pack_run *p, stk_sample_out *out, stk_tar_writer *ta
     if (rc == 0)
         rc = stk_sample_out_put(out, tar, parts, n, err);
     stk_free(parts);
+    stk_free(text.s);
     stk_sample_close(&s);
     return rc;
 }

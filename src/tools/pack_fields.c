@@ -152,7 +152,7 @@ static int is_picture_name(const char *name)
 
 static int is_made(const maker *m, const char *name)
 {
-    int image = !strcmp(name, "image") && stk_pack_is_folder(m->p);
+    int image = m->p->name ? is_picture_name(name) : !strcmp(name, "image") && stk_pack_is_folder(m->p);
 
     for (uint32_t i = 0; i < m->f->n; i++)
         if (!strcmp(m->f->field[i].name, name) || (image && is_picture_name(m->f->field[i].name)))
@@ -181,10 +181,15 @@ static int copy_rest(const maker *m, place *b, uint64_t id, stk_error *err)
         const void *data;
         size_t len, at = b->bytes.len;
         const char *name = stk_sample_field(s, k, &data, &len);
+        stk_bytes in = { data, len };
 
-        if (is_made(m, name) || !(name = known_name(m->p->ds, name)))
+        if (is_made(m, name) || (m->p->name && !data))
             continue;
-        rc = stk_text_put(&b->bytes, data, len, err);
+        name = m->p->name ? stk_pack_member(m->p, k, in) : known_name(m->p->ds, name);
+        if (!name || is_made(m, name))
+            continue;
+        rc = m->p->name ? stk_pack_value(m->p, k, in, &b->bytes, err)
+                        : stk_text_put(&b->bytes, data, len, err);
         if (rc == 0)
             rc = member_add(b, name, at, err);
     }
@@ -252,11 +257,10 @@ static int stage_run(void *state, stk_batch *batch, stk_ticket *ticket, stk_erro
 static int fail_line(maker *m, uint64_t id, const stk_error *why, stk_error *err)
 {
     stk_text *t = &m->f->failed;
-    char head[48];
-    stk_bytes key = { 0 }, text = { (const uint8_t *)why->message, strlen(why->message) };
+    char head[48], number[STK_PACK_KEY];
+    stk_bytes key = stk_pack_key(m->p, id, number), text = { (const uint8_t *)why->message, strlen(why->message) };
     int n = snprintf(head, sizeof head, "{\"sample\": %" PRIu64 ", \"key\": ", id);
 
-    key.data = (const uint8_t *)stk_dataset_key(m->p->ds, id, &key.len);
     if (t->len)
         STK_TRY(stk_text_put(t, ", ", 2, err));
     STK_TRY(stk_text_put(t, head, (size_t)n, err));
@@ -326,11 +330,10 @@ static int write_row(maker *m, shard_out *s, const place *b, const made_row *row
 {
     stk_part *parts = stk_alloc((row->n + 1) * sizeof *parts);
     uint64_t before = stk_tar_writer_bytes(s->tar);
-    char suffix[STK_PACK_SUFFIX];
-    stk_bytes key = { 0 };
+    char suffix[STK_PACK_SUFFIX], number[STK_PACK_KEY];
+    stk_bytes key = stk_pack_key(m->p, id, number);
     int rc = parts ? 0 : stk_fail_nomem(err, row->n * sizeof *parts);
 
-    key.data = (const uint8_t *)stk_dataset_key(m->p->ds, id, &key.len);
     stk_pack_name_picture(m->p, &key, NULL, suffix);
     for (uint32_t i = 0; rc == 0 && i < row->n; i++) {
         const member *x = &b->member[row->first + i];

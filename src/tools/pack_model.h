@@ -8,6 +8,7 @@
  *     pack_target.c   what is there already
  *     pack_copy.c     shards of samples as they are
  *     pack_fields.c   shards of samples that chains make
+ *     pack_values.c   rows of tables as members
  *     pack.c          the whole */
 #ifndef STOKER_PACK_MODEL_H
 #define STOKER_PACK_MODEL_H
@@ -42,7 +43,19 @@ typedef struct stk_pack_run {
     _Atomic int stopped;
     stk_mutex lock;
     uint64_t told_ns; /* lock */
+    /* Tables: by field what members are called, and what values are; NULL: shards with an index. */
+    char **name;
+    stk_field_type *type;
 } stk_pack_run;
+
+#define STK_PACK_KEY 24 /* bytes of a number as a key */
+/* A sample's key; of rows of tables their number, in `text`. */
+stk_bytes stk_pack_key(const stk_pack_run *p, uint64_t id, char text[STK_PACK_KEY]);
+int stk_pack_names(stk_pack_run *p, stk_error *err); /* fills name and type */
+void stk_pack_names_fini(stk_pack_run *p);
+/* Tables: what a value's member is called (the run's, or constant), and its bytes, appended. */
+const char *stk_pack_member(const stk_pack_run *p, uint32_t field, stk_bytes in);
+int stk_pack_value(const stk_pack_run *p, uint32_t field, stk_bytes in, stk_text *out, stk_error *err);
 
 /* The sample at a position of the plan. */
 static inline uint64_t stk_pack_at(const stk_pack_run *p, uint64_t position)

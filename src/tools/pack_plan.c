@@ -28,6 +28,15 @@ static int plan_add(stk_pack_run *p, uint64_t position, stk_error *err)
     return 0;
 }
 
+static int weigh_row(const stk_pack_run *p, const stk_entry *e, uint64_t *bytes, stk_error *err)
+{
+    stk_shard_info s;
+
+    STK_TRY(p->ds->ops->shard(p->ds, e->shard, &s, err));
+    *bytes = (s.samples ? s.size / s.samples : 0) + e->n_fields * stk_tar_member_bytes(24, 256);
+    return 0;
+}
+
 /* What sample `id` takes in a tar, and its part of the fingerprint. */
 static int weigh(stk_pack_run *p, uint64_t id, uint64_t *bytes, stk_error *err)
 {
@@ -37,6 +46,8 @@ static int weigh(stk_pack_run *p, uint64_t id, uint64_t *bytes, stk_error *err)
     stk_field f;
 
     STK_TRY(ds->ops->entry(ds, id, &e, err));
+    if (p->name) /* a row's size is not known before it is read: the file's mean */
+        return weigh_row(p, &e, bytes, err);
     *bytes = 0;
     p->fingerprint = stk_hash64(p->fingerprint, e.key.data, e.key.len);
     for (uint32_t k = 0; k < e.n_fields; k++) {
@@ -106,30 +117,50 @@ static int check_width(const stk_pack_run *p, stk_error *err)
                     digits);
 }
 
-int stk_pack_plan_make(stk_pack_run *p, const stk_pack_fields *f, stk_error *err)
+/* The bytes of every sample that takes part, in the order of the source: a walk over the index in the order
+ * of the plan would wait for memory at each sample. */
+static int weigh_all(stk_pack_run *p, uint64_t *bytes, stk_error *err)
 {
-    uint64_t n = p->count, in_shard = 0, bytes = 0;
+    for (uint64_t i = 0; i < p->count; i++) {
+        STK_TRY(weigh(p, p->id ? p->id[i] : i, &bytes[i], err));
+        p->total += bytes[i];
+    }
+    return 0;
+}
 
-    stk_perm_init(&p->perm, n, p->o.seed, 0);
-    STK_TRY(plan_source(p, err));
-    plan_fields(p, f);
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t size;
+static int cut(stk_pack_run *p, const uint64_t *bytes_of, stk_error *err)
+{
+    uint64_t in_shard = 0, bytes = 0;
 
-        STK_TRY(weigh(p, stk_pack_at(p, i), &size, err));
-        if (!i || (p->o.samples && in_shard >= p->o.samples) ||
-            (p->o.bytes && bytes + size > p->o.bytes)) {
+    for (uint64_t i = 0; i < p->count; i++) {
+        uint64_t size = p->o.bytes ? bytes_of[p->o.shuffle == STK_YES ? stk_perm_at(&p->perm, i) : i] : 0;
+
+        if (!i || (p->o.samples && in_shard >= p->o.samples) || (p->o.bytes && bytes + size > p->o.bytes)) {
             STK_TRY(plan_add(p, i, err));
             in_shard = bytes = 0;
         }
         in_shard++;
         bytes += size;
-        p->total += size;
     }
-    STK_TRY(plan_add(p, n, err));
+    STK_TRY(plan_add(p, p->count, err));
     p->n--; /* the last one is the end */
+    return 0;
+}
+
+int stk_pack_plan_make(stk_pack_run *p, const stk_pack_fields *f, stk_error *err)
+{
+    uint64_t *bytes = stk_alloc((p->count + 1) * sizeof *bytes);
+    int rc = bytes ? plan_source(p, err) : stk_fail_nomem(err, p->count * sizeof *bytes);
+
+    stk_perm_init(&p->perm, p->count, p->o.seed, 0);
+    plan_fields(p, f);
+    if (rc == 0)
+        rc = weigh_all(p, bytes, err);
+    if (rc == 0)
+        rc = cut(p, bytes, err);
+    stk_free(bytes);
+    STK_TRY(rc);
     STK_TRY(check_width(p, err));
     p->keep = stk_zalloc(p->n + 1, 1);
     return p->keep ? 0 : stk_fail_nomem(err, p->n);
 }
-

@@ -38,7 +38,7 @@ static int by_id(const void *a, const void *b)
 /* NULL: it takes part; else the count of what left it out. */
 static uint64_t *left_out_by(stk_pack_run *p, uint64_t id, const choice *c)
 {
-    stk_bytes key = { 0 };
+    char number[STK_PACK_KEY];
 
     if (c->out.n && stk_exclude_rank(&c->out, id) == UINT64_MAX)
         return &p->dropped.exclude;
@@ -46,8 +46,7 @@ static uint64_t *left_out_by(stk_pack_run *p, uint64_t id, const choice *c)
         return &p->dropped.where;
     if (!(p->o.fraction > 0))
         return NULL;
-    key.data = (const uint8_t *)stk_dataset_key(p->ds, id, &key.len);
-    return key_unit(key, SALT_FRACTION) >= p->o.fraction ? &p->dropped.fraction : NULL;
+    return key_unit(stk_pack_key(p, id, number), SALT_FRACTION) >= p->o.fraction ? &p->dropped.fraction : NULL;
 }
 
 /* ---- what an earlier run could not make ---- */
@@ -150,11 +149,9 @@ static void split(stk_pack_run *p)
     uint64_t to = 0;
 
     for (uint64_t i = 0; i < p->count; i++) {
-        stk_bytes key = { 0 };
-        double unit;
+        char number[STK_PACK_KEY];
+        double unit = key_unit(stk_pack_key(p, p->id[i], number), SALT_SPLIT);
 
-        key.data = (const uint8_t *)stk_dataset_key(p->ds, p->id[i], &key.len);
-        unit = key_unit(key, SALT_SPLIT);
         if (unit >= p->o.keep_from && unit < p->o.keep_to)
             p->id[to++] = p->id[i];
     }

@@ -74,6 +74,10 @@ static int check_chain(const stk_chain *c, stk_error *err)
     if (c->boxes)
         return stk_fail(err, STK_EINVAL,
                         "iou_crop works in a loader, beside the output of boxes that it names");
+    if (c->n_calls)
+        return stk_fail(err, STK_ENOTSUP,
+                        "a transform has no functions: leave call() away, and call yours on what it "
+                        "gives");
     if (c->spec.kind != STK_KIND_IMAGE)
         return stk_fail(err, STK_EINVAL, "a transform works on pictures: the chain makes none");
     return 0;
@@ -358,11 +362,11 @@ static int views_of(stk_transform *t, uint32_t gpu, stk_views **out, stk_error *
     return rc;
 }
 
-/* There is no device code yet for what changes pixels. */
-static int only_views(const stk_chain *c, stk_error *err)
+/* The ops whose pixels device code can change. */
+static int check_ops(const stk_chain *c, stk_error *err)
 {
     for (uint32_t i = 0; i < c->n_all; i++)
-        if (!(c->all[i]->op->can & (STK_OP_VIEW | STK_OP_GPU)))
+        if (c->all[i]->op->can & STK_OP_ACT && !(c->all[i]->op->can & STK_OP_GPU))
             return stk_fail(err, STK_ENOTSUP,
                             "`%s` runs on the CPU only: give the transform pictures there, and move "
                             "what it makes",
@@ -370,49 +374,46 @@ static int only_views(const stk_chain *c, stk_error *err)
     return 0;
 }
 
-static int draw_there(const stk_transform *t, uint32_t epoch, const stk_picture *p, stk_view *view,
-                      stk_error *err)
-{
-    stk_draws d;
+typedef struct there {
+    const stk_transform *t;
+    const stk_picture *pictures;
+    uint32_t epoch;
+} there;
 
-    STK_TRY(draw(t, epoch, p, &d, err));
-    if (d.n_views > 1)
-        return stk_fail(err, STK_ENOTSUP,
-                        "it needs several passes (a second resize, or padding before one), which a "
-                        "GPU does not do: give the transform pictures on the CPU");
-    *view = d.view[0];
-    STK_TRY(check_room(t, p, view, err));
-    if ((uintptr_t)p->out % stk_dtype_size(t->chain.spec.dtype))
+static int draw_picture(const there *w, const stk_picture *p, stk_draws *d, stk_error *err)
+{
+    STK_TRY(draw(w->t, w->epoch, p, d, err));
+    STK_TRY(check_room(w->t, p, stk_draws_last(d), err));
+    if ((uintptr_t)p->out % stk_dtype_size(w->t->chain.spec.dtype))
         return stk_fail(err, STK_EINVAL, "its output is not aligned to its elements");
-    return stk_pic_far_takes(view, p->width, p->height, err);
+    return stk_pic_far_takes(d->view, p->width, p->height, err);
+}
+
+static int draw_there(void *cookie, uint32_t i, stk_draws *d, stk_error *err)
+{
+    const there *w = cookie;
+
+    return at_picture(i, draw_picture(w, &w->pictures[i], d, err), err);
 }
 
 int stk_transform_run_gpu(stk_transform *t, uint32_t epoch, const stk_picture *pictures, uint64_t n,
                           const stk_transform_place *where, stk_error *err)
 {
-    stk_views_job job = { .picture = pictures, .n = (uint32_t)n, .spec = &t->chain.spec };
+    there what = { t, pictures, epoch };
+    stk_views_job job = { .picture = pictures,
+                          .draw = draw_there,
+                          .cookie = &what,
+                          .n = (uint32_t)n,
+                          .spec = &t->chain.spec };
     stk_transform_place place;
     stk_views *views = NULL;
-    stk_view *view;
-    int rc = 0;
 
     stk_options_take(&place, sizeof place, where);
     if (n > MAX_THERE)
         return stk_fail(err, STK_ELIMIT, "%" PRIu64 " pictures at once, and a GPU takes %u", n,
                         MAX_THERE);
-    STK_TRY(only_views(&t->chain, err));
+    STK_TRY(check_ops(&t->chain, err));
     STK_TRY(views_of(t, place.gpu, &views, err));
-    if (!n)
-        return 0;
-    view = stk_alloc(n * sizeof *view);
-    if (!view)
-        return stk_fail_nomem(err, n * sizeof *view);
-    for (uint64_t i = 0; i < n && rc == 0; i++)
-        rc = at_picture(i, draw_there(t, epoch, &pictures[i], &view[i], err), err);
-    job.view = view;
     job.stream = place.stream;
-    if (rc == 0)
-        rc = stk_views_run(views, &job, err);
-    stk_free(view);
-    return rc;
+    return n ? stk_views_run(views, &job, err) : 0;
 }

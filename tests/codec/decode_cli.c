@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_cli - what the tests against Pillow call: a picture on stdin and a region, "W H\n"
- * and raw RGB on stdout.
+/* decode_cli - what the tests against Pillow talk to: pictures on stdin, raw RGB on stdout.
  *
- *     decode_cli DECODER [X Y W H] < in.jpg
+ *     decode_cli DECODER
  *
- * Exit status 1 and one line on stderr when it can't be decoded. */
+ * One process decodes many pictures, because starting one takes longer than a small picture.  Each
+ * request is "BYTES X Y W H\n" and the file's bytes; W is 0 for the whole picture.  The answer is
+ * "ok W H\n" and the pixels, or one line that begins with "error ".  Input is in memory of just its
+ * size, and every picture has a context of its own. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,7 +17,7 @@
 
 #define MAX_INPUT ((size_t)64 << 20)
 
-static int decode(const stk_decoder *d, stk_bytes in, char **region, stk_error *err)
+static int decode(const stk_decoder *d, stk_bytes in, const stk_rect *region, stk_error *err)
 {
     stk_scratch scratch = { 0 };
     stk_image_info info;
@@ -30,13 +33,12 @@ static int decode(const stk_decoder *d, stk_bytes in, char **region, stk_error *
     if (rc < 0)
         goto done;
     need = (stk_rect){ 0, 0, info.width, info.height };
-    if (region)
-        need = (stk_rect){ (uint32_t)atoi(region[0]), (uint32_t)atoi(region[1]),
-                           (uint32_t)atoi(region[2]), (uint32_t)atoi(region[3]) };
+    if (region->w)
+        need = *region;
     rc = d->decode(ctx, &(stk_decode_request){ .need = need }, &scratch, &px, err);
     if (rc < 0)
         goto done;
-    printf("%u %u\n", need.w, need.h);
+    printf("ok %u %u\n", need.w, need.h);
     for (uint32_t y = 0; y < need.h; y++)
         for (uint32_t x = 0; x < need.w; x++)
             fwrite(px.data + (need.y + y - px.area.y) * px.stride +
@@ -48,20 +50,32 @@ done:
     return rc;
 }
 
-int main(int argc, char **argv)
+static int answer(const stk_decoder *d, size_t len, const stk_rect *region)
 {
-    const stk_decoder *d = argc > 1 ? stk_registry_find(NULL, STK_PLUGIN_DECODER, argv[1]) : NULL;
-    uint8_t *data = malloc(MAX_INPUT);
+    uint8_t *data = malloc(len ? len : 1);
     stk_error err;
-    size_t len;
     int rc;
 
-    if (!d || !data || (argc != 2 && argc != 6))
-        return 2;
-    len = fread(data, 1, MAX_INPUT, stdin);
-    rc = decode(d, (stk_bytes){ data, len }, argc == 6 ? argv + 2 : NULL, &err);
+    if (!data || fread(data, 1, len, stdin) != len) {
+        free(data);
+        return 0;
+    }
+    rc = decode(d, (stk_bytes){ data, len }, region, &err);
     if (rc < 0)
-        fprintf(stderr, "%s: %s\n", stk_code_name(rc), err.message);
+        printf("error %s: %s\n", stk_code_name(rc), err.message);
+    fflush(stdout);
     free(data);
-    return rc < 0;
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    const stk_decoder *d = argc == 2 ? stk_registry_find(NULL, STK_PLUGIN_DECODER, argv[1]) : NULL;
+    stk_rect r;
+    size_t len;
+
+    while (d && scanf("%zu %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32, &len, &r.x, &r.y, &r.w, &r.h) == 5)
+        if (getchar() != '\n' || len > MAX_INPUT || !answer(d, len, &r))
+            return 2;
+    return d && feof(stdin) ? 0 : 2;
 }

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ours and Pillow's pixels of the same bytes, for the tests of every decoder."""
 
+import atexit
 import io
 import os
 import subprocess
+import threading
 import warnings
 
 import numpy as np
@@ -12,15 +14,33 @@ from PIL import Image
 CLI = os.path.join(os.environ.get("STOKER_BUILD", "build"), "tests", "codec", "decode_cli")
 
 
+decoders = {}
+
+
+def start(decoder):
+    """The process that decodes; one that ended (it crashed) is started again."""
+    if decoder not in decoders or decoders[decoder].poll() is not None:
+        decoders[decoder] = subprocess.Popen([CLI, decoder], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        atexit.register(decoders[decoder].kill)
+    return decoders[decoder]
+
+
 def ours(decoder, data, region=()):
     """Pixels, or the error line."""
-    run = subprocess.run([CLI, decoder, *map(str, region)], input=data, capture_output=True, timeout=60)
-    if run.returncode == 1:
-        return run.stderr.decode()
-    assert run.returncode == 0, run.stderr
-    head, _, pixels = run.stdout.partition(b"\n")
-    w, h = map(int, head.split())
-    return np.frombuffer(pixels, np.uint8).reshape(h, w, 3)
+    child = start(decoder)
+    hung = threading.Timer(60, child.kill)
+    hung.start()
+    try:
+        child.stdin.write(b"%d %d %d %d %d\n" % (len(data), *(region or (0, 0, 0, 0))) + data)
+        child.stdin.flush()
+        word, _, rest = child.stdout.readline().partition(b" ")
+        assert word in (b"ok", b"error"), f"the decoder ended: {child.wait()}"
+        if word == b"error":
+            return rest.decode()
+        w, h = map(int, rest.split())
+        return np.frombuffer(child.stdout.read(w * h * 3), np.uint8).reshape(h, w, 3)
+    finally:
+        hung.cancel()
 
 
 def pillow(data):

@@ -35,7 +35,7 @@ def shard(tmp_path_factory):
     (folder / "a.jsonl").write_text('{"path": "1.jpg"}\n')
     (folder / "a.bin").write_bytes(bytes(4096))
     with tarfile.open(folder / "a.tar", "w") as tar:
-        for field in ("jpg", "cls", "json", "txt", "npy", "txt.gz", "txt.zst"):
+        for field in ("jpg", "cls", "json", "txt", "npy", "txt.gz", "txt.zst", "bin"):
             info = tarfile.TarInfo(f"0.{field}")
             info.size = 3
             tar.addfile(info, io.BytesIO(b"abc"))
@@ -51,4 +51,13 @@ def test_the_example_can_be_opened(name, shard, monkeypatch):
     known = {"lengths": [9]} if name == "pack" else {}          # else they are read
     beside = {"like": {"image": "from(jpg) | image"}, "iou_crop": {"boxes": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(x)"}}
     fields = {"x": ops_doc.EXAMPLES[name], **beside.get(name, {})}
+    if name == "call":              # its function comes with a chain that is built
+        def function(image):
+            return image
+
+        function.__module__, function.__qualname__ = "mymodule", "myfunction"
+        built = stoker.from_("jpg").image().resize(256).call(function).to("f32")
+        assert str(built) == fields["x"]
+        fields = {"x": built}
+        known = {"worker_type": "fork"}
     stoker.Loader(str(data), fields=fields, collate="list", **known).close()

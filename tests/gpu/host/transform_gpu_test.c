@@ -144,6 +144,12 @@ static const char *const chains[] = {
     "resize((50, 40)) | to(f32, scale=false)",
     "hflip | to(u8)", /* as large as it was */
     "hflip(p=1) | normalize(imagenet) | to(f16, hwc)",
+    "random_resized_crop(24, interpolation=bicubic) | hflip | color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8) | "
+    "grayscale(p=0.2) | gaussian_blur(9, p=0.5) | solarize(128, p=0.2) | normalize(imagenet) | to(f16)",
+    "hsv | equalize(p=1) | sharpness((0, 2), p=1) | autocontrast(p=1) | random_erasing(p=1) | to(u8)",
+    "rand_augment(2, 9) | random_resized_crop(30) | rotate(20) | hflip | resize((11, 19)) | to(u8)",
+    "gaussian_noise(p=1) | contrast(0.5) | normalize(half) | random_erasing(p=1, value=random) | "
+    "to(f32, hwc)",
 };
 #define CHAINS (sizeof chains / sizeof *chains)
 
@@ -367,7 +373,7 @@ static void every_allocation_may_fail(void **state)
         batch_close(&b);
         stk_transform_close(&t);
     } while (rc < 0 && n++ < 20);
-    assert_true(n == 4); /* stk_views, views, the plan */
+    assert_true(n == 4); /* stk_views, the plan, its records */
 }
 
 static int setup(void **state)

@@ -133,3 +133,35 @@ def bits(value):
     value = value.detach().cpu().contiguous()
     size = value.element_size()
     return value.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]) if value.dim() else value
+
+
+# ---- chains -------------------------------------------------------------------------------------
+
+# Every op that changes pixels on the GPU; DINO's chain first.
+PIXEL_CHAINS = [
+    "random_resized_crop(64, interpolation=bicubic) | hflip | color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8) | grayscale(p=0.2) | "
+    "gaussian_blur(23, sigma=(0.1, 2), p=0.5) | solarize(128, p=0.2) | normalize(imagenet) | to(f16)",
+    "random_resized_crop(48) | brightness(0.5) | contrast(0.5) | to(u8)",
+    "random_resized_crop(47) | saturation(0.6) | hue(0.3) | invert(p=0.3) | to(u8, hwc)",
+    "random_resized_crop(48) | hsv(0.1, 0.5, 0.5) | posterize((2, 6), p=1) | channel_shuffle | to(f32)",
+    "random_resized_crop(48) | autocontrast(p=0.7) | equalize(p=0.7) | contrast(0.9) | equalize(p=0.5) | normalize(half) | to(bf16)",
+    "random_resized_crop(48) | sharpness((0, 3), p=0.8) | gaussian_blur((31, 5)) | sharpness(2, p=0.5) | "
+    "gaussian_blur(127, sigma=20) | to(u8)",
+    "random_resized_crop(48) | gaussian_noise(0.1, sigma=(0, 0.2), p=0.7) | random_erasing(p=0.6) | "
+    "random_erasing(p=0.6, value=random) | to(u8)",
+    "random_resized_crop(48) | contrast(0.3) | normalize(imagenet) | random_erasing(p=0.6, value=random) | random_erasing(p=0.6) | "
+    "to(f16, channels_last)",
+    "random_resized_crop(48) | random_apply(color_jitter(0.4, 0.4, 0.4, 0.1) | gaussian_blur(5), p=0.5) | "
+    "one_of(solarize(100, p=1), equalize(p=1), invert(p=1) | sharpness(2, p=1)) | to(f16)",
+    "random_resized_crop(48) | rand_augment(3, 15) | normalize(imagenet) | random_erasing(p=0.25) | to(f16)",
+    "random_resized_crop(48) | trivial_augment(interpolation=bilinear) | auto_augment | to(u8)",
+    "random_resized_crop(64) | rotate(30, fill=(9, 8, 7)) | affine(20, translate=(0.1, 0.2), scale=(0.5, 1.5), shear=9, "
+    "interpolation=bilinear) | perspective(0.6, p=0.8) | to(u8)",
+    "random_resized_crop(48) | color_jitter(0.4, 0.4, 0.4, 0.1) | hflip | vflip | to(f16)",
+    "random_resized_crop(37) | gaussian_blur(5) | random_crop(37, padding=5, padding_mode=reflect) | invert(p=0.5) | "
+    "random_resized_crop(44, interpolation=bicubic) | vflip | solarize(99, p=1) | resize((20, 31), interpolation=lanczos) | to(f32)",
+    "random_resized_crop(48) | hue(0.1) | resize((21, 60), interpolation=nearest) | rotate(10) | resize((33, 33), antialias=false) | "
+    "to(u8, hwc)",
+    "resize((1, 1)) | autocontrast(p=1) | gaussian_blur(5) | sharpness(2, p=1) | equalize(p=1) | to(f32)",
+    "resize((300, 400)) | contrast(0.5) | gaussian_blur(9) | equalize(p=1) | autocontrast(p=1) | to(u8)",
+]

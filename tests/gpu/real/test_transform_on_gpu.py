@@ -24,6 +24,7 @@ CHAINS = [
     "resize((50, 40)) | hflip(p=1) | to(f32, scale=false)",
     "center_crop(300) | normalize(imagenet) | to(f16)",     # black all around
     "hflip | to(u8)",
+    *on_gpu.PIXEL_CHAINS,
 ]
 
 

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* py_call.h - the functions that `call` of chains names, as a loader's stk_caller. */
+#ifndef STOKER_PY_CALL_H
+#define STOKER_PY_CALL_H
+
+#include <stoker/plugin_loader.h>
+
+#include "pystoker.h"
+
+stk_caller caller_of(PyObject *calls); /* a Calls object, which the loader must keep */
+
+#endif

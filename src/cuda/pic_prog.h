@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pic_prog.h - the program of a record: where its parts are, what it takes of scratch memory, and the
+ * check of it that the kernels stand on.
+ *
+ * The tile's memory is figures first, then areas of as many pixels as the largest step has.  A tile is in
+ * area 0 or 2, so that the other two are side by side: a blur's sums, four of 16 bits a pixel, take both. */
+#ifndef STOKER_PIC_PROG_H
+#define STOKER_PIC_PROG_H
+
+#include <stoker/plugin.h>
+
+#include "cuda/slab.h"
+#include "kern/tile_code.h"
+
+#if defined(__CUDACC__)
+#define STK_PROG_FN static __host__ __device__ __forceinline__
+#else
+#define STK_PROG_FN static inline
+#endif
+
+#define STK_PIC_AREAS 3
+#define STK_PIC_TILE_PIXELS 2048 /* that a block of threads takes at once */
+#define STK_PIC_MAX_TILE 65535   /* a side */
+
+STK_PROG_FN const stk_pic_step *stk_pic_steps(const stk_pic *r)
+{
+    return (const stk_pic_step *)(const void *)((const uint8_t *)r + r->prog_at);
+}
+
+STK_PROG_FN const stk_action *stk_pic_acts(const stk_pic *r)
+{
+    return (const stk_action *)(const void *)(stk_pic_steps(r) + r->n_steps);
+}
+
+STK_PROG_FN const uint8_t *stk_pic_tables_of(const stk_pic *r)
+{
+    return (const uint8_t *)(const void *)(stk_pic_acts(r) + r->n_acts);
+}
+
+/* A blur's action: u[3] says where. */
+STK_PROG_FN const uint16_t *stk_pic_weights(const stk_pic *r, const stk_action *a)
+{
+    return (const uint16_t *)(const void *)(stk_pic_tables_of(r) + a->v.u[3]);
+}
+
+STK_PROG_FN uint64_t stk_pic_prog_bytes(const stk_pic *r)
+{
+    return (uint64_t)r->n_steps * sizeof(stk_pic_step) + (uint64_t)r->n_acts * sizeof(stk_action) +
+           r->table_bytes;
+}
+
+/* The output's size. */
+STK_PROG_FN uint32_t stk_pic_out_w(const stk_pic *r)
+{
+    return r->n_steps ? stk_pic_steps(r)[r->n_steps - 1].w : r->x.n;
+}
+
+STK_PROG_FN uint32_t stk_pic_out_h(const stk_pic *r)
+{
+    return r->n_steps ? stk_pic_steps(r)[r->n_steps - 1].h : r->y.n;
+}
+
+STK_PROG_FN uint64_t stk_pic_tile_bytes(const stk_pic *r)
+{
+    if (!r->n_steps)
+        return 0;
+    return (uint64_t)r->n_slots * STK_PIC_FIGURES * 4 + (uint64_t)r->area * 4 * r->areas;
+}
+
+/* ---- the check ---- */
+
+STK_PROG_FN int stk_pic_act_sound(const stk_action *a)
+{
+    switch (a->code) {
+    case STK_ACT_HUE:
+    case STK_ACT_HSV: return a->v.u[0] <= 6u << 16;
+    default: return a->code < STK_ACT_POINT_END || a->code == STK_ACT_ERASE;
+    }
+}
+
+STK_PROG_FN int stk_pic_table_sound(const stk_pic *r, uint32_t at, uint64_t bytes)
+{
+    return at % 4 == 0 && at <= r->table_bytes && bytes <= r->table_bytes - at;
+}
+
+STK_PROG_FN int stk_pic_blur_sound(const stk_pic *r, const stk_pic_step *s, const stk_action *a)
+{
+    return a->v.u[0] < STK_PIC_WEIGHTS && a->v.u[1] < STK_PIC_WEIGHTS &&
+           stk_pic_table_sound(r, a->v.u[3], 2 * STK_PIC_WEIGHTS * sizeof(uint16_t)) &&
+           (s->half == STK_PIC_HALF_ACROSS
+                ? (uint32_t)(s->from_to >> 8) + 1 < r->areas
+                : s->half == STK_PIC_HALF_DOWN && (uint32_t)(s->from_to & 255) + 1 < r->areas);
+}
+
+/* Inputs of an output are looked at when they are used. */
+STK_PROG_FN int stk_pic_view_step_sound(const stk_pic *r, const stk_pic_step *s, const stk_action *a)
+{
+    uint64_t n = s->half == STK_PIC_HALF_DOWN ? s->h : s->w;
+
+    return (s->half == STK_PIC_HALF_DOWN || s->half == STK_PIC_HALF_WHOLE) && a->v.u[2] >= 1 &&
+           a->v.u[2] < 31 && a->v.u[1] <= UINT16_MAX &&
+           stk_pic_table_sound(r, a->v.u[0], n * 4 + n * a->v.u[1] * 2);
+}
+
+/* An action that sees other pixels, and where it finds them. */
+STK_PROG_FN int stk_pic_head_sound(const stk_pic *r, const stk_pic_step *s)
+{
+    const stk_action *a = stk_pic_acts(r) + s->head - 1;
+
+    if (a->code == STK_PIC_ACT_VIEW)
+        return (s->half == STK_PIC_HALF_DOWN ? s->w == s->in_w : s->h <= s->in_h) &&
+               stk_pic_view_step_sound(r, s, a);
+    if (s->in_w != s->w || s->in_h != s->h)
+        return 0;
+    if (a->code == STK_ACT_BLUR)
+        return stk_pic_blur_sound(r, s, a);
+    return s->half == STK_PIC_HALF_WHOLE &&
+           (a->code == STK_ACT_SHARPNESS || a->code == STK_ACT_WARP);
+}
+
+STK_PROG_FN int stk_pic_step_sound(const stk_pic *r, uint32_t k)
+{
+    const stk_pic_step *s = stk_pic_steps(r) + k;
+    uint32_t from = s->from_to & 255, to = s->from_to >> 8, acts = r->n_acts - r->n_row;
+
+    if (s->in_w != (k ? s[-1].w : r->x.n) || s->in_h != (k ? s[-1].h : r->y.n) ||
+        from >= r->areas || to >= r->areas || s->head > acts || s->first > acts ||
+        s->n > acts - s->first || s->slot > r->n_slots || (s->slot && !s->n) ||
+        (s->wants && s->into >= r->n_slots) || (uint64_t)s->w * s->h > r->area ||
+        (s->half == STK_PIC_HALF_ACROSS && (s->n || s->wants || k + 1 == r->n_steps)))
+        return 0;
+    for (uint32_t i = 0; i < s->n; i++) {
+        const stk_action *a = stk_pic_acts(r) + s->first + i;
+
+        if (!stk_pic_act_sound(a) || stk_act_has_figures(a->code) != (s->slot && !i))
+            return 0;
+    }
+    return s->head ? stk_pic_head_sound(r, s)
+                   : s->half == STK_PIC_HALF_WHOLE && s->in_w == s->w && s->in_h == s->h;
+}
+
+/* The record's size is known to be right. */
+STK_PROG_FN int stk_pic_prog_sound(const stk_pic *r)
+{
+    if (!r->n_steps)
+        return !r->n_slots;
+    if (r->prog_at % 16 || r->prog_at < sizeof(stk_pic) || r->prog_at > r->size ||
+        r->n_steps > STK_PIC_MAX_STEPS || stk_pic_prog_bytes(r) > r->size - r->prog_at ||
+        r->n_row > r->n_acts || r->areas < 1 || r->areas > STK_PIC_AREAS ||
+        r->n_slots > STK_PIC_MAX_STEPS || r->x.n > STK_PIC_MAX_TILE || r->y.n > STK_PIC_MAX_TILE ||
+        r->area % 4 || (uint64_t)r->x.n * r->y.n > r->area)
+        return 0;
+    for (uint32_t k = 0; k < r->n_steps; k++)
+        if (!stk_pic_step_sound(r, k))
+            return 0;
+    return 1;
+}
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row_call.c - rows whose chain has functions of the program's (stk_caller).
+ *
+ * A chain is cut at its functions.  Up to the first one a picture is sampled as any other, into a picture of
+ * 8 bits; what the function gives is a picture of its own, of any size, for which the steps after it draw.  Bytes and
+ * numbers go through their steps one by one.  A worker waits in the function; others go on. */
+#include <string.h>
+
+#include "base/rng.h"
+#include "chain/segment.h"
+#include "row/row.h"
+
+static int is_call(const stk_step *s)
+{
+    return s->op && s->op->can & STK_OP_CALL;
+}
+
+static int call_one(const stk_row *x, const stk_call_step *s, stk_value_row *row, stk_error *err)
+{
+    const stk_plan_policy *p = &x->plan->policy;
+    const stk_call_at at = { .function = s->function,
+                             .number = s->number,
+                             .output = x->plan->chains.out[x->output].name,
+                             .kind = s->kind,
+                             .out = s->out,
+                             .gives = s->gives,
+                             .dtype = s->dtype,
+                             .seed = p->seed,
+                             .epoch = x->batch->epoch,
+                             .position = x->position,
+                             .sample = stk_schedule_id(x->schedule, &x->where) };
+
+    STK_TRY(p->caller.call(p->caller.cookie, &at, row, &x->m->scratch, err));
+    return s->gives == STK_KIND_VALUE ? stk_call_check(s, row, err) : 0;
+}
+
+/* ---- numbers and bytes ---- */
+
+/* truncate() */
+static void cut(const stk_spec *spec, stk_value_row *row)
+{
+    size_t each = stk_dtype_size(row->dtype);
+
+    if (!spec->most || !row->ndim || row->shape[0] <= spec->most)
+        return;
+    for (uint32_t i = 1; i < row->ndim; i++)
+        each *= (size_t)row->shape[i];
+    if (spec->keep_last)
+        row->data = (uint8_t *)row->data + each * (size_t)(row->shape[0] - spec->most);
+    row->shape[0] = spec->most;
+}
+
+/* The steps from number `first` on, and the row. */
+static int run_steps(stk_row *x, uint32_t first, stk_value_row *row, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+
+    for (uint32_t i = first; i < c->n_steps; i++) {
+        const stk_step *s = &c->step[i];
+
+        if (is_call(s))
+            STK_TRY(call_one(x, s->state, row, err));
+        else if (s->op && s->op->value)
+            STK_TRY(s->op->value(s->state, row, &x->m->scratch, err));
+    }
+    if (c->spec.kind == STK_KIND_BYTES)
+        return stk_bytes_put(x, (stk_bytes){ row->data, (size_t)row->shape[0] }, err);
+    cut(&c->spec, row);
+    return stk_value_put(x, row, err);
+}
+
+static int make(stk_row *x, stk_error *err)
+{
+    const stk_wanted *want = &x->req->want[x->output];
+    const stk_chain *c = stk_row_chain(x);
+    stk_bytes in = want->bytes;
+    stk_value_row row;
+
+    stk_scratch_reset(&x->m->scratch);
+    if (c->called == STK_KIND_VALUE) {
+        STK_TRY(stk_value_parse_more(x, &row, err));
+        return run_steps(x, 0, &row, err);
+    }
+    if (want->unpack || c->narrows)
+        STK_TRY(stk_row_narrow_more(x, &in, err));
+    row = (stk_value_row){ .dtype = STK_U8,
+                           .ndim = 1,
+                           .shape = { (int64_t)in.len },
+                           .data = (void *)(uintptr_t)in.data };
+    return run_steps(x, 0, &row, err);
+}
+
+const stk_row_ops stk_row_call = { .name = "call", .make = make, .finish = stk_value_pad };
+
+/* ---- pictures ---- */
+
+/* The picture as far as it is made: 8 bits, height x width x channels. */
+static int to_array(stk_row *x, stk_draws *d, const stk_pixels *px, stk_mode mode,
+                    stk_value_row *row, stk_error *err)
+{
+    const stk_view *v = stk_draws_last(d);
+    size_t n = (size_t)v->vis_w * v->vis_h;
+    uint8_t *rgb = stk_scratch_get(&x->m->scratch, 3 * n + 1);
+    stk_sample_job job = { .view = v,
+                           .pixels = px,
+                           .dtype = STK_U8,
+                           .layout = STK_HWC,
+                           .mul = { 1, 1, 1 },
+                           .dst = rgb };
+
+    if (!rgb)
+        return stk_fail_nomem(err, 3 * n);
+    STK_TRY(stk_tile_sample(x, d, &job, err));
+    for (size_t i = 0; mode && i < n; i++)
+        rgb[i] = rgb[3 * i];
+    *row = (stk_value_row){ .dtype = STK_U8,
+                            .ndim = mode == STK_MODE_INDEX ? 2 : 3,
+                            .shape = { v->vis_h, v->vis_w, mode ? 1 : 3 },
+                            .data = rgb };
+    return 0;
+}
+
+static int check_picture(const stk_row *x, const stk_call_step *s, const stk_value_row *row,
+                         stk_error *err)
+{
+    int64_t channels = row->ndim == 3 ? row->shape[2] : row->ndim == 2 ? 1 : 0;
+    stk_image_info info = { 0 };
+
+    if (row->dtype != STK_U8 || channels != (s->mode ? 1 : 3) || row->shape[0] > UINT16_MAX ||
+        row->shape[1] > UINT16_MAX)
+        return stk_fail(err, STK_ECORRUPT,
+                        "call(%.80s) gave no picture: u8 of height x width x %d, sides up to %u",
+                        s->function, s->mode ? 1 : 3, UINT16_MAX);
+    info.width = (uint32_t)row->shape[1];
+    info.height = (uint32_t)row->shape[0];
+    return stk_picture_check(x, &info, err);
+}
+
+/* What a function gave, as decoders give it: R, G, B, X. */
+static int from_array(stk_row *x, const stk_value_row *row, stk_mode mode, stk_pixels *px,
+                      stk_error *err)
+{
+    uint32_t w = (uint32_t)row->shape[1], h = (uint32_t)row->shape[0];
+    size_t n = (size_t)w * h, step = mode ? 1 : 3, second = mode ? 0 : 1;
+    uint8_t *out = stk_scratch_get(&x->m->scratch, 4 * n);
+    const uint8_t *in = row->data;
+
+    if (!out)
+        return stk_fail_nomem(err, 4 * n);
+    *px = (stk_pixels){ out, (size_t)w * 4, { 0, 0, w, h }, px->lane };
+    for (size_t i = 0; i < n; i++, out += 4, in += step) {
+        out[0] = in[0];
+        out[1] = in[second];
+        out[2] = in[2 * second];
+        out[3] = 0;
+    }
+    return 0;
+}
+
+/* The steps after a function draw for the picture that it gave. */
+static int draw_rest(const stk_row *x, uint32_t first, const stk_value_row *row, stk_draws *d,
+                     stk_error *err)
+{
+    const stk_address at = { .seed = x->plan->policy.seed,
+                             .position = x->position,
+                             .epoch = (uint32_t)x->batch->epoch,
+                             .output = x->output };
+    const uint32_t size[2] = { (uint32_t)row->shape[1], (uint32_t)row->shape[0] };
+
+    stk_chain_draw_from(stk_row_chain(x), first, &at, size, d,
+                        x->again ? NULL : &x->plan->policy.watch);
+    if (stk_draws_last(d)->refused)
+        return stk_fail(err, STK_ECORRUPT, "%s", stk_draws_last(d)->refused);
+    return 0;
+}
+
+/* A batch whose rows have one size has no room for another. */
+static int check_size(const stk_row *x, const stk_view *v, stk_error *err)
+{
+    const stk_spec *spec = &stk_row_chain(x)->spec;
+
+    if (!spec->width || !spec->height || (v->vis_w == spec->width && v->vis_h == spec->height))
+        return 0;
+    return stk_fail(err, STK_ECORRUPT,
+                    "after call() it is %ux%u, and the rows of output %s are %ux%u: give that size "
+                    "back, or put resize((height, width)) after call()",
+                    v->vis_w, v->vis_h, x->plan->chains.out[x->output].name, spec->width,
+                    spec->height);
+}
+
+int stk_call_pictures(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    stk_value_row row;
+
+    for (uint32_t i = 0; i < c->n_steps; i++) {
+        const stk_call_step *s = c->step[i].state;
+
+        if (!is_call(&c->step[i]))
+            continue;
+        STK_TRY(to_array(x, d, px, s->mode, &row, err));
+        STK_TRY(call_one(x, s, &row, err));
+        if (s->gives == STK_KIND_VALUE) {
+            STK_TRY(run_steps(x, i + 1, &row, err));
+            return 1;
+        }
+        STK_TRY(check_picture(x, s, &row, err));
+        STK_TRY(from_array(x, &row, s->mode, px, err));
+        STK_TRY(draw_rest(x, i + 1, &row, d, err));
+    }
+    return check_size(x, stk_draws_last(d), err);
+}
+
+static int make_picture(stk_row *x, stk_error *err)
+{
+    static const stk_picture_way here = { NULL, stk_picture_place, stk_tile_sample,
+                                          stk_call_pictures };
+
+    return stk_picture_make(x, &here, err);
+}
+
+const stk_row_ops stk_row_call_picture = { .name = "call_picture",
+                                           .prepare = stk_picture_prepare,
+                                           .make = make_picture,
+                                           .finish = stk_value_pad };
