@@ -63,7 +63,7 @@ def sides(s):
         "DINO chain": (ours("gpu", whole), TARGET),
         "decode + crop (bicubic) + flip, cache=device": (ours("gpu", crop, cache="device"), None),
         "DINO chain, cache=device": (ours("gpu", whole, cache="device"), None),
-        "DINO chain, ops on the CPU": (ours("cpu", whole), None),
+        "DINO chain, decoded by the CPU": (ours("cpu", whole), None),
         "torchvision v2 on ready crops, one draw a batch": (lambda: OnCrops(s, torchvision_ops), None),
         "Kornia on ready crops": (lambda: OnCrops(s, kornia_ops), None),
     }

@@ -213,15 +213,21 @@ static void mix_row(const stk_batch_op *op, stk_batch *b, uint32_t row, const vo
     blend(&op->label, row_at(b, &op->label, row), from[1], m->lam);
 }
 
+/* Where a label is after a picture, aligned to any type. */
+static size_t label_at(const stk_batch_op *op)
+{
+    return (op->image.bytes + 15) & ~(size_t)15;
+}
+
 /* Rows i and j with each other; `kept` has room for a row of both outputs. */
 static void mix_pair(const stk_batch_op *op, stk_batch *b, uint32_t i, uint32_t j,
                      const mix of[2], uint8_t *kept)
 {
-    const void *first[2] = { kept, kept + op->image.bytes };
+    const void *first[2] = { kept, kept + label_at(op) };
     const void *second[2] = { row_at(b, &op->image, j), row_at(b, &op->label, j) };
 
     memcpy(kept, row_at(b, &op->image, i), op->image.bytes);
-    memcpy(kept + op->image.bytes, row_at(b, &op->label, i), op->label.bytes);
+    memcpy(kept + label_at(op), row_at(b, &op->label, i), op->label.bytes);
     mix_row(op, b, i, i == j ? first : second, &of[0]);
     if (i != j)
         mix_row(op, b, j, first, &of[1]);
@@ -314,11 +320,11 @@ static int defer_smooth(const stk_batch_op *op, stk_batch *b, stk_error *err)
 static int run_mix(const stk_batch_op *op, stk_batch *b, stk_rng *rng, stk_error *err)
 {
     uint32_t n = b->rows, half = n - n / 2;
-    uint8_t *kept = stk_alloc(op->image.bytes + op->label.bytes);
+    uint8_t *kept = stk_alloc(label_at(op) + op->label.bytes);
     mix of[2];
 
     if (!kept)
-        return stk_fail_nomem(err, op->image.bytes + op->label.bytes);
+        return stk_fail_nomem(err, label_at(op) + op->label.bytes);
     of[0] = of[1] = draw_mix(op, rng);
     for (uint32_t i = 0; i < half; i++) {
         if (op->mode != BATCH && i)

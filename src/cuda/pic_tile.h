@@ -356,9 +356,18 @@ STK_PIC_FN void stk_pic_tile4(const stk_pic_pass *p, uint32_t y, uint32_t x, uin
     uint32_t w = ((const stk_pic_taps *)(const void *)p->taps)->x.n, px[4][3];
 
     stk_pic_channels4(p, y, x, px);
+    tile += (uint64_t)y * w + x;
+    if (w % 4 == 0) { /* rows begin at multiples of 16 bytes */
+        stk_pic_v4 four = { stk_px(px[0][0], px[0][1], px[0][2]), stk_px(px[1][0], px[1][1], px[1][2]),
+                            stk_px(px[2][0], px[2][1], px[2][2]),
+                            stk_px(px[3][0], px[3][1], px[3][2]) };
+
+        *(stk_pic_v4 *)(void *)tile = four;
+        return;
+    }
     for (uint32_t i = 0; i < 4; i++)
         if (x + i < w)
-            tile[(uint64_t)y * w + x + i] = stk_px(px[i][0], px[i][1], px[i][2]);
+            tile[i] = stk_px(px[i][0], px[i][1], px[i][2]);
 }
 
 /* Pixel i of a picture that the host sampled, of three bytes. */

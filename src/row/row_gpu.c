@@ -136,6 +136,17 @@ static int write_records(stk_row *x, one_view *v, uint32_t n)
     return to ? 0 : STK_ENOMEM;
 }
 
+/* What was drawn as a program.  A tile over max_pixels is the CPU's to refuse. */
+static int make_program(const stk_row *x, const stk_draws *d, stk_pic_program *out, stk_error *err)
+{
+    uint64_t most = x->plan->policy.max_pixels;
+
+    for (uint32_t i = 0; i < d->n_views && (d->n_views > 1 || d->n_actions); i++)
+        if ((uint64_t)d->view[i].vis_w * d->view[i].vis_h > most)
+            return stk_fail(err, STK_ENOTSUP, "more pixels than max_pixels");
+    return stk_pic_program_make(out, d, err);
+}
+
 /* What of the file a view needs.  job->seek is NULL where its points do not fit. */
 static int gather_view(const stk_row *x, const stk_draws *d, const stk_decode_request *ask,
                        stk_jpeg_job *job, one_view *v)
@@ -143,7 +154,7 @@ static int gather_view(const stk_row *x, const stk_draws *d, const stk_decode_re
     stk_scratch *scratch = &x->m->scratch;
     int rc;
 
-    if (stk_pic_program_make(&v->program, d, NULL) < 0)
+    if (make_program(x, d, &v->program, NULL) < 0)
         return STK_ENOTSUP;
     rc = to_keep(x, ask, job) ? stk_pic_jpeg_size_all(&v->g, job, d->view, scratch, NULL)
                               : STK_ESTALE;
@@ -217,6 +228,59 @@ static int place_pixels(stk_row *x, stk_sample_job *job, stk_error *err)
     return record(x, job, STK_PIC_U8, err);
 }
 
+/* ---- pixels that are made here, and changed there ---- */
+
+/* The first view here, as a record whose program has the rest. */
+static int sample_first(stk_row *x, const stk_draws *d, const stk_pic_program *program,
+                        const stk_sample_job *job, stk_error *err)
+{
+    const stk_view *v = &d->view[0];
+    stk_sample_job first = {
+        .view = v, .pixels = job->pixels, .dtype = STK_U8, .layout = STK_HWC, .mul = { 1, 1, 1 }
+    };
+    size_t len = (size_t)v->vis_w * v->vis_h * 3;
+    stk_pic head = { .size = (uint32_t)stk_pic_plain_size(len) };
+    stk_pic *to;
+
+    stk_pic_program_add(program, &head);
+    to = record_place(x, head.size);
+    if (!to)
+        return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
+    first.dst = stk_pic_plain_write(to, STK_PIC_U8, v->vis_w, v->vis_h, len);
+    stk_pic_program_add(program, to);
+    stk_pic_program_write(program, to);
+    STK_TRY(stk_sample_run(x->plan->rows.kern, &first, &x->m->scratch, err));
+    note(x, 0, to);
+    return 0;
+}
+
+/* Views of a picture have records of one size, so their ops are done here. */
+static int changed_there(const stk_row *x, const stk_draws *d, stk_pic_program *program)
+{
+    const stk_chain *c = stk_row_chain(x);
+
+    return (d->n_views > 1 || d->n_actions) && !c->spec.views && stk_pic_program_can(c) &&
+           make_program(x, d, program, NULL) == 0;
+}
+
+/* A way's sample(), which places its record itself. */
+static int sample_there(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err)
+{
+    stk_sample_job here = *job;
+    stk_pic_program program;
+
+    if (changed_there(x, d, &program))
+        return sample_first(x, d, &program, job, err);
+    STK_TRY(place_pixels(x, &here, err));
+    return stk_picture_sample(x, d, &here, err);
+}
+
+static int place_later(stk_row *x, stk_sample_job *job, stk_error *err)
+{
+    (void)x, (void)job, (void)err;
+    return 0;
+}
+
 /* ---- the kinds ---- */
 
 /* The GPU has its scan; all else is in the seek points.  What fails here is done from the file. */
@@ -239,7 +303,7 @@ static int make_kept(stk_row *x, stk_error *err)
     x->req->want[x->output].height = size.height;
     x->req->want[x->output].turn = 1;
     STK_TRY(stk_picture_look(x, &size, &d, &ask, err));
-    STK_TRY(stk_pic_program_make(&v.program, &d, err));
+    STK_TRY(make_program(x, &d, &v.program, err));
     job = (stk_jpeg_job){ .head = &head, .seek = &seek };
     STK_TRY(stk_pic_jpeg_size_kept(&v.g, &job, want->kept, d.view, &x->m->scratch, NULL));
     STK_TRY(write_records(x, &v, 1));
@@ -250,7 +314,7 @@ static int make_kept(stk_row *x, stk_error *err)
 
 static int make_gpu(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way way = { leave, place_pixels, stk_picture_sample, .each = 1 };
+    static const stk_picture_way way = { leave, place_later, sample_there, .each = 1 };
 
     return stk_picture_make(x, &way, err);
 }
@@ -262,7 +326,7 @@ static int make_cached(stk_row *x, stk_error *err)
 
 static int make_pixels(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way way = { NULL, place_pixels, stk_picture_sample, .each = 1 };
+    static const stk_picture_way way = { NULL, place_later, sample_there, .each = 1 };
 
     return stk_picture_make(x, &way, err);
 }

@@ -22,6 +22,8 @@
 static stk_dataset *with_points, *without;
 
 static const char *batch_ops; /* of loaders that are opened; NULL: none */
+static int epochs = 2;        /* that are compared */
+
 /* A function of the program's: the left half, inverted; `mean` makes three numbers of a picture. */
 static int find(void *cookie, const char *function, uint32_t which, uint32_t *number, stk_error *err)
 {
@@ -109,7 +111,7 @@ static void same(stk_dataset *ds, const char *chain, const char *decode, stk_sta
     stk_batch *x, *y;
     stk_error err;
 
-    for (int epoch = 0; epoch < 2; epoch++) {
+    for (int epoch = 0; epoch < epochs; epoch++) {
         while (stk_loader_next(a, &x, -1, &err) == 0) {
             seam_ok(stk_loader_next(b, &y, -1, &err), &err);
             for (uint32_t i = 0; i < 2; i++)
@@ -195,17 +197,21 @@ static const char *const pixel_chains[] = {
 static void changed_pixels(void **state)
 {
     (void)state;
+    epochs = 1;
     for (size_t i = 0; i < sizeof pixel_chains / sizeof *pixel_chains; i += CHAIN_STEP) {
         stk_stats s = { .size = sizeof s };
 
         same(with_points, pixel_chains[i], NULL, &s);
         assert_true(s.gpu_jpegs > N / 2 && s.gpu_mended > 0 && s.jpeg_seek > 0);
-        if (i % 4)
+        if (i % 3 == 0) { /* decoded here, changed there */
+            same(with_points, pixel_chains[i], "cpu", &s);
+            assert_true(s.gpu_jpegs == 0);
+        }
+        if (i % 8)
             continue;
         same(without, pixel_chains[i], NULL, &s);
         assert_true(s.gpu_jpegs > N / 2);
-        same(with_points, pixel_chains[i], "cpu", &s);
-        assert_true(s.gpu_jpegs == 0);
+        assert_true(s.jpeg_seek == 0);
     }
 }
 
@@ -227,7 +233,6 @@ static void mixed(void **state)
         snprintf(chain, sizeof chain, CROP "hue(0.1) | normalize(imagenet) | %s", into[i]);
         same(with_points, chain, NULL, &s);
         assert_true(s.gpu_jpegs > N / 2 && s.gpu_mended > 0);
-        same(with_points, chain, "cpu", &s);
     }
     batch_ops = "cutmix(image, label)";
     same(without, CROP "to(u8, hwc)", NULL, &s);
