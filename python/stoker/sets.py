@@ -606,6 +606,14 @@ class SetLoader(Loader):
         """Not for Python data sets: stats()."""
         return self.metrics()
 
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """Not for Python data sets: torch.profiler shows their next()."""
+        unsupported("trace() has the stages of files: of a Python data set use torch.profiler, which shows stoker.next")
+
+    def expect(self, *args: Any, **kwargs: Any) -> Any:
+        """Not for Python data sets."""
+        unsupported("expect() reads the fields of files, and a Python data set has none")
+
     def set_workers(self, n: int) -> None:
         """Not for Python data sets: num_workers= is fixed."""
         unsupported("the workers of a Python data set are fixed: give num_workers=")

@@ -138,7 +138,7 @@ void stk_segment_fini(stk_step *s)
 
 /* ---- one picture ---- */
 
-static int is_identity(const stk_view *v)
+int stk_view_is_identity(const stk_view *v)
 {
     return !v->clip.x && !v->clip.y && v->clip.w == v->src_w && v->clip.h == v->src_h &&
            v->res_w == v->src_w && v->res_h == v->src_h && !v->vis_x && !v->vis_y &&
@@ -225,7 +225,7 @@ static int take_pixels(const stk_view *v, const stk_sample_job *job, stk_tile *t
 {
     const stk_pixels *px = job->pixels;
 
-    if (!job->own || !px->data || !is_identity(v) || px->area.w != v->src_w ||
+    if (!job->own || !px->data || !stk_view_is_identity(v) || px->area.w != v->src_w ||
         px->area.h != v->src_h || px->stride != (size_t)v->src_w * 4)
         return 0;
     *t = (stk_tile){ .data = (uint32_t *)(void *)px->data, .width = v->src_w, .height = v->src_h };
@@ -243,7 +243,7 @@ int stk_segments_run(const stk_chain *c, const stk_kern *kern, const stk_draws *
 
     for (uint32_t k = 0; k < d->n_views; k++) {
         uint32_t from = d->from[k], to = k + 1 < d->n_views ? d->from[k + 1] : in_row;
-        int stays = k ? t.data && is_identity(&d->view[k]) : take_pixels(d->view, job, &t);
+        int stays = k ? t.data && stk_view_is_identity(&d->view[k]) : take_pixels(d->view, job, &t);
 
         if (k + 1 == d->n_views && from == to && !stays) {
             stk_sample_job last = *job; /* nothing comes between it and the row */

@@ -302,6 +302,8 @@ static int mend(stk_engine *e, stk_slot *s, stk_error *err)
         if (rc == 0)
             rc = stk_device_repair(e->plan->gpu.device, b, row, err);
     }
+    if (rc == 0)
+        rc = stk_device_repaired(e->plan->gpu.device, b, err);
     stk_free(b->bad);
     b->bad = NULL;
     return rc;

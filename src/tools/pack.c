@@ -103,8 +103,6 @@ static int target_open(stk_pack_run *p, stk_error *err)
     STK_TRY(stk_stamp_lock(&p->stamp, &p->pattern, waiting, p, err));
     stk_atomic_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
     STK_TRY(stk_stamp_load(&p->stamp, p->fingerprint, p->n, err));
-    if (!p->o.parts)
-        return 0;
     return stk_stamp_gather(&p->stamp, &p->pattern, p->fingerprint, err);
 }
 
@@ -114,7 +112,6 @@ static int merge(stk_pack_run *p, stk_error *err)
 {
     uint64_t missing = 0, first = UINT64_MAX;
 
-    STK_TRY(stk_stamp_gather(&p->stamp, &p->pattern, p->fingerprint, err));
     p->o.parts = 0;
     p->o.force = STK_NO;
     STK_TRY(look(p, &missing, err));

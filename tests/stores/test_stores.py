@@ -1,91 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Remote data against real servers (Swift's S3 API, nginx with TLS) and a proxy that breaks things."""
 import hashlib
-import io
 import json
 import os
 import pathlib
-import random
 import shutil
 import subprocess
 import sys
-import tarfile
 import time
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import faults      # noqa: E402
-import servers     # noqa: E402
-from s3 import S3  # noqa: E402
+import faults                                   # noqa: E402
+from small_shards import EACH, SHARDS           # noqa: E402
 
-import stoker      # noqa: E402
+import stoker                                   # noqa: E402
 
 if "curl: none" in stoker.build_info():
     pytest.skip("this build reads no remote data", allow_module_level=True)
 pytestmark = [pytest.mark.services, pytest.mark.serial]
-SHARDS, EACH = 3, 40
 FIELDS = {"bin": "bytes", "cls": "int"}
-
-
-def make_shards(folder, seed):
-    rng, k = random.Random(seed), 0
-    for s in range(SHARDS):
-        with tarfile.open(folder / f"t-{s:03}.tar", "w") as tar:
-            for _ in range(EACH):
-                for ext, data in (("bin", rng.randbytes(rng.randint(1, 40000))), ("cls", str(k % 10).encode())):
-                    info = tarfile.TarInfo(f"{k:06}.{ext}")
-                    info.size = len(data)
-                    tar.addfile(info, io.BytesIO(data))
-                k += 1
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    make_shards(folder, 7)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def swift(tmp_path_factory, data):
-    if not servers.swift_is_there():
-        pytest.skip("OpenStack Swift is not installed: tools/setup.sh installs it where it may")
-    port, group = servers.start_swift(tmp_path_factory.mktemp("swift"))
-    s3 = S3(port)
-    end = time.monotonic() + 60
-    while True:
-        try:
-            s3.make_bucket("data")
-            break
-        except (AssertionError, OSError):      # its back ends are not up yet
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.3)
-    for path in sorted(data.glob("*.tar")):
-        s3.put("data", f"train/{path.name}", path.read_bytes())
-    yield s3
-    group.stop()
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory, data):
-    if not servers.nginx_program():
-        pytest.skip("nginx is not installed: tools/setup.sh installs it where it may")
-    folder = tmp_path_factory.mktemp("nginx")
-    port, tls, group = servers.start_nginx(folder, data)
-    yield port, tls, folder / "cert.pem"
-    group.stop()
-
-
-@pytest.fixture(autouse=True)
-def surroundings(tmp_path, monkeypatch):
-    for name in [n for n in os.environ if n.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "index"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("STOKER_STORE_STALL", "1")
 
 
 CHILD = "import sys, stoker; print(len(stoker.open(sys.argv[1])))"
@@ -145,7 +80,8 @@ def test_keys_of_any_characters(swift, data):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_faults_lose_and_change_nothing(web, local, seed):
+def test_faults_lose_and_change_nothing(web, local, seed, monkeypatch):
+    monkeypatch.setenv("STOKER_STORE_STALL", "1")
     wanted = int(os.environ.get("STOKER_FAULTS", "50")) // 2
     with faults.Proxy(web[0], seed=seed, rate=0.3 if wanted < 100 else 0.8, limit=wanted) as proxy:
         print("seed", seed)
