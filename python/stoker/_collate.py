@@ -291,6 +291,8 @@ class Collate:
 
     def _nested(self, column: Sequence[Any], place: Place, path: tuple[Any, ...]) -> Any:
         first = column[0]
+        if type(first).__module__.partition(".")[0] == "tensordict":    # a Mapping too
+            return sys.modules["torch"].stack(list(column), 0)
         if isinstance(first, Mapping):
             return self._mapping(column, place, path)
         if dataclasses.is_dataclass(first) and not isinstance(first, type):
@@ -299,8 +301,6 @@ class Collate:
             return dataclasses.replace(first, **made)
         if isinstance(first, (tuple, list)):
             return self._sequence(column, place, path)
-        if type(first).__module__.partition(".")[0] == "tensordict":
-            return sys.modules["torch"].stack(list(column), 0)
         return list(column)
 
     def _mapping(self, column: Sequence[Any], place: Place, path: tuple[Any, ...]) -> Any:
