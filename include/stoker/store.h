@@ -37,6 +37,7 @@ typedef struct stk_store_options {
      * $STOKER_STORE_CACHE; "": none. */
     const char *cache;
     uint64_t cache_limit; /* bytes in it; 0: $STOKER_STORE_CACHE_LIMIT, else most of what is free */
+    stk_tri hedge; /* reads that take unusually long are asked for a second time: 2 of 100 at most */
 } stk_store_options;
 
 /* *out is the caller's, end with stk_store_unref().  Sends nothing. */

@@ -32,18 +32,19 @@ class Store:
     requester_pays: agree to pay for requests
     cache: a folder on a local disk where remote data is kept for all processes of this host; None: $STOKER_STORE_CACHE,
         "": none
+    hedge: ask a second time for bytes that take unusually long; at most 2 % more requests
     cache_limit: how much it may hold ("500GB"); None: $STOKER_STORE_CACHE_LIMIT, else nine tenths of what is free
     """
 
     def __init__(self, *, profile: str | None = None, region: str | None = None, endpoint: str | None = None,
                  credentials: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
                  anonymous: bool = False, requester_pays: bool = False, cache: str | os.PathLike[str] | None = None,
-                 cache_limit: int | str | None = None) -> None:
+                 cache_limit: int | str | None = None, hedge: bool = False) -> None:
         self._settings: dict[str, Any] = {
             "profile": _text("profile", profile), "region": _text("region", region),
             "endpoint": _text("endpoint", endpoint), "anonymous": _options.flag("anonymous", anonymous),
             "requester_pays": _options.flag("requester_pays", requester_pays),
-            "cache": _text("cache", cache),
+            "cache": _text("cache", cache), "hedge": _options.flag("hedge", hedge),
             "cache_limit": 0 if cache_limit is None else _options.byte_count("cache_limit", cache_limit)}
         if isinstance(credentials, Mapping):
             for name in credentials:
@@ -62,7 +63,7 @@ class Store:
     def __repr__(self) -> str:
         shown_ones = [f"{k}={v!r}" for k, v in self._settings.items()
                       if v and k in ("profile", "region", "endpoint", "anonymous", "requester_pays", "cache",
-                                "cache_limit")]
+                                "cache_limit", "hedge")]
         return f"stoker.Store({', '.join(shown_ones)})"
 
 

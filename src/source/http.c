@@ -9,7 +9,7 @@
  *
  * Keys are looked up by a second thread, since that may take requests of its own.  fork(): a handler
  * takes the lock before and gives it back after, and the child forgets the parent's client. */
-#include "source/http.h"
+#include "source/http_client.h"
 
 #include <assert.h>
 #include <curl/curl.h>
@@ -28,7 +28,7 @@
 #include "source/credentials.h"
 #include "source/store_cache.h"
 
-#define SLOTS 256u
+#define SLOTS STK_SLOTS
 #define IN_FLIGHT ((uint64_t)64 << 20) /* bytes */
 #define ERROR_MAX 16384u
 #define TEXT_MAX ((size_t)256 << 20)
@@ -38,32 +38,8 @@
 #define EVENTS 64
 #define RESOLVE_TRIES 4u /* a name that is not known stays so, as a rule */
 
-typedef struct slot {
-    CURL *easy;
-    stk_transfer *t; /* NULL: free */
-    struct slot *next;
-    struct curl_slist *lines;
-    stk_text url;
-    char failure[CURL_ERROR_SIZE];
-} slot;
-
-typedef struct client {
-    CURLM *multi;
-    int epoll, event;
-    pthread_t thread, keys_thread;
-    int keys_running;
-    stk_mutex lock;
-    pthread_cond_t keys_work;
-    stk_transfer *in, **in_end; /* lock */
-    stk_transfer *keyless;      /* lock: for the second thread */
-    int stop;                   /* lock */
-    /* of the client's thread */
-    stk_transfer *waiting, **waiting_end, *later;
-    slot *idle, *all[SLOTS];
-    uint32_t n_slots, running, allowed;
-    uint64_t bytes, timer_ns, slow_until, random, fine;
-    stk_day_key day_key;
-} client;
+typedef stk_client client;
+typedef stk_slot slot;
 
 static stk_mutex lock = STK_MUTEX_INITIALIZER;
 static client *the STK_GUARDED(lock);
@@ -219,7 +195,7 @@ static void slot_set(slot *s)
         curl_easy_setopt(e, CURLOPT_CAINFO, ca);
 }
 
-static slot *slot_take(client *c)
+stk_slot *stk_slot_take(stk_client *c)
 {
     slot *s = c->idle;
 
@@ -242,7 +218,7 @@ static slot *slot_take(client *c)
     return s;
 }
 
-static void slot_give(client *c, slot *s)
+void stk_slot_give(stk_client *c, stk_slot *s)
 {
     curl_slist_free_all(s->lines);
     s->lines = NULL;
@@ -325,7 +301,7 @@ static void put_later(client *c, stk_transfer *t)
     *at = t;
 }
 
-static void finish(stk_transfer *t)
+void stk_client_finish(stk_transfer *t)
 {
     stk_free(t->error.s);
     t->error = (stk_text){ 0 };
@@ -352,7 +328,7 @@ static void to_keys(client *c, stk_transfer *t)
     if (!runs) {
         t->rc = STK_ENOMEM;
         snprintf(t->why, sizeof t->why, "no thread could be started");
-        finish(t);
+        stk_client_finish(t);
     }
 }
 
@@ -361,20 +337,20 @@ static uint64_t weight(const stk_transfer *t)
     return t->len ? t->len : t->body_len + 65536;
 }
 
-static void start(client *c, slot *s, stk_transfer *t)
+void stk_client_begin(stk_client *c, stk_slot *s, stk_transfer *t)
 {
     int rc = t->keys_rc < 0 ? t->keys_rc : prepare(c, s, t);
 
     if (rc) {
-        slot_give(c, s);
-        if (rc == STK_PENDING) {
+        stk_slot_give(c, s);
+        if (rc == STK_PENDING && !t->is_twin) {
             to_keys(c, t);
             return;
         }
         t->rc = rc;
         if (!t->why[0])
             snprintf(t->why, sizeof t->why, "no memory");
-        finish(t);
+        stk_client_finish(t);
         return;
     }
     t->tries++;
@@ -384,9 +360,20 @@ static void start(client *c, slot *s, stk_transfer *t)
     curl_easy_setopt(s->easy, CURLOPT_CONNECTTIMEOUT_MS,
                      (long)(t->connect_ms ? t->connect_ms : CONNECT_MS));
     s->failure[0] = 0;
+    s->started_ns = stk_now_ns();
+    stk_hedge_watch(c, t, s->started_ns);
     c->running++;
     c->bytes += weight(t);
     curl_multi_add_handle(c->multi, s->easy);
+}
+
+/* End a request without its answer. */
+void stk_client_cut(stk_client *c, stk_slot *s)
+{
+    c->running--;
+    c->bytes -= weight(s->t);
+    curl_multi_remove_handle(c->multi, s->easy);
+    stk_slot_give(c, s);
 }
 
 static void start_waiting(client *c, uint64_t now)
@@ -402,10 +389,10 @@ static void start_waiting(client *c, uint64_t now)
 
         if (c->running && c->bytes + weight(c->waiting) > IN_FLIGHT)
             break;
-        s = slot_take(c);
+        s = stk_slot_take(c);
         if (!s)
             break;
-        start(c, s, pop_waiting(c));
+        stk_client_begin(c, s, pop_waiting(c));
     }
 }
 
@@ -429,6 +416,7 @@ static int is_final(CURLcode code, const stk_transfer *t)
 static void set_pace(client *c, const stk_transfer *t, uint64_t now)
 {
     if (t->status == 503 || t->status == 429) {
+        stk_hedge_slow(&c->hedge, now);
         c->allowed = c->running / 2 > 0 ? c->running / 2 : 1;
         c->slow_until = now + (t->answer.retry_after ? t->answer.retry_after * 1000000000ull
                                                      : 20000000u + roll(c) % 80000000u);
@@ -461,13 +449,13 @@ static void conclude(client *c, stk_transfer *t, stk_verdict v, uint64_t now)
         put_later(c, t);
         return;
     }
-    finish(t);
+    stk_client_finish(t);
 }
 
 static void completed(client *c, slot *s, CURLcode code)
 {
     stk_transfer *t = s->t;
-    uint64_t now = stk_now_ns();
+    uint64_t now = stk_now_ns(), started;
     long status = 0;
     stk_verdict v;
     int enough;
@@ -482,8 +470,10 @@ static void completed(client *c, slot *s, CURLcode code)
     v = stk_transfer_judge(t, code == CURLE_OK ? NULL : network_text(s, code), is_final(code, t));
     set_pace(c, t, now);
     curl_multi_remove_handle(c->multi, s->easy);
-    slot_give(c, s);
-    conclude(c, t, v, now);
+    started = s->started_ns;
+    stk_slot_give(c, s);
+    if (!stk_hedge_settle(c, t, v, now - started))
+        conclude(c, t, v, now);
 }
 
 static void read_messages(client *c)
@@ -533,6 +523,8 @@ static int timeout_ms(const client *c, uint64_t now)
         at = c->later->due_ns;
     if (c->waiting && c->slow_until > now && c->slow_until < at)
         at = c->slow_until;
+    if (c->hedge_look_ns && c->hedge_look_ns < at)
+        at = c->hedge_look_ns;
     if (at == UINT64_MAX)
         return -1;
     return at <= now ? 0 : (int)((at - now) / 1000000u + 1);
@@ -567,6 +559,7 @@ static void *client_main(void *arg)
 
     while (!take_incoming(c)) {
         start_waiting(c, stk_now_ns());
+        stk_hedge_look(c, stk_now_ns());
         turn(c);
     }
     return NULL;

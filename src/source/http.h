@@ -82,6 +82,8 @@ struct stk_transfer {
     char *moved;    /* a redirect leads here; NULL: nowhere */
     uint64_t due_ns, deadline_ns, body_at, keys_turn;
     uint32_t tries, redirects;
+    stk_transfer *twin; /* the second request for the same bytes; of that one the first */
+    int is_twin;
     int refreshed, skewed, whole, bad_body, keys_rc;
 };
 
@@ -114,6 +116,18 @@ stk_verdict stk_transfer_judge(stk_transfer *t, const char *network, int final);
 /* Before the first byte of a body: 1: it is the wanted one. */
 int stk_transfer_accepts(stk_transfer *t);
 uint64_t stk_retry_pause_ns(const stk_transfer *t, uint64_t random);
+
+/* hedge.c: how long requests take, and when a second one is worth while.  Thread: the client's. */
+#define STK_HEDGE_KEPT 128u
+typedef struct stk_hedge {
+    uint32_t took_us[STK_HEDGE_KEPT]; /* of the last reads */
+    uint64_t n, sent;                 /* reads, and second requests */
+    uint64_t after_ns;                /* a read that takes longer is asked for again; 0: not known */
+    uint64_t calm_ns;                 /* not before: a server said "slow down" */
+} stk_hedge;
+void stk_hedge_note(stk_hedge *h, uint64_t took_ns);
+void stk_hedge_slow(stk_hedge *h, uint64_t now);
+int stk_hedge_now(const stk_hedge *h, uint64_t now, uint64_t started); /* 1: ask again */
 
 /* xml.c: the text of the first element of that name, unescaped; "" if there is none. */
 void stk_xml_text(stk_bytes doc, const char *name, char *out, size_t size);

@@ -330,6 +330,28 @@ static void hides(void **state)
     stk_free(t.s);
 }
 
+/* ---- second requests ---- */
+
+static void hedges(void **state)
+{
+    stk_hedge h = { 0 };
+    uint64_t ms = 1000000u;
+
+    (void)state;
+    assert_false(stk_hedge_now(&h, 1000 * ms, 0)); /* nothing is known yet */
+    for (int i = 0; i < 112; i++)
+        stk_hedge_note(&h, i % 10 ? 20 * ms : 40 * ms); /* one of ten is slow: the usual */
+    assert_int_equal(h.after_ns, 80 * ms);
+    assert_false(stk_hedge_now(&h, 1000 * ms, 930 * ms));
+    assert_true(stk_hedge_now(&h, 1000 * ms, 920 * ms));
+    h.sent = 2; /* of 112 */
+    assert_false(stk_hedge_now(&h, 1000 * ms, 0));
+    h.sent = 1;
+    stk_hedge_slow(&h, 1000 * ms);
+    assert_false(stk_hedge_now(&h, 2000 * ms, 0));
+    assert_true(stk_hedge_now(&h, 31000 * ms, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +361,7 @@ int main(void)
         cmocka_unit_test(keys_and_clocks), cmocka_unit_test(regions),
         cmocka_unit_test(profiles),        cmocka_unit_test(json_keys),
         cmocka_unit_test(listings),        cmocka_unit_test(hides),
+        cmocka_unit_test(hedges),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

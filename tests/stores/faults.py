@@ -18,6 +18,7 @@ class Proxy:
         self.random, self.faults, self.all_requests = random.Random(seed), faults, all_requests
         self.count, self.requests, self.down = {}, [], False
         self.sizes = []             # of the ranges that were asked for, 0: not a range
+        self.hold = None            # a function of the number of requests so far: this one gets no answer
         self.override = None        # a function of (method, path, headers) -> bytes of a whole answer, or None
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._main, daemon=True)
@@ -73,6 +74,9 @@ class Proxy:
         self.requests.append((method.decode(), path.decode()))
         self.sizes.append(asked_for(head))
         body = await reader.readexactly(length_of(head))
+        if self.hold and self.hold(len(self.requests)):
+            await self._stop.wait()
+            return False
         fault = self._choose(head)
         if self.override:
             own = self.override(method.decode(), path.decode(), head)

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -295,6 +296,32 @@ def test_the_hub(data, monkeypatch):
         assert len(ds) == EACH and bytes(ds[2]["cls"]) == b"2"
     assert ("/datasets/org/name/resolve/main/data/t-000.tar", True) in seen
     assert ("cdn", False) in seen and ("cdn", True) not in seen
+
+
+def test_reads_that_take_too_long_are_asked_for_twice(web, monkeypatch):
+    """Some requests never get an answer; without a second one their samples would not come."""
+    monkeypatch.setenv("STOKER_STORE_STALL", "600")
+    with faults.Proxy(web[0]) as proxy:
+        ds = stoker.open(f"http://127.0.0.1:{proxy.port}/t-{{000..002}}.tar", store=stoker.Store(hedge=True))
+        start, held, n, reads, over = len(proxy.requests), [], SHARDS * EACH, [0], threading.Event()
+        proxy.hold = lambda count: count in (start + n + 30, start + n + 80) and not held.append(count)
+
+        def others():               # second requests are a share of all
+            while not over.is_set():
+                assert bytes(ds[7]["cls"]) == b"7"
+                reads[0] += 1
+
+        thread = threading.Thread(target=others)
+        thread.start()
+        try:
+            for i in [*range(n), *range(n)]:
+                assert bytes(ds[i]["cls"]) == str(i % 10).encode()
+        finally:
+            over.set()
+            thread.join()
+        extra = len(proxy.requests) - start - 2 * n - reads[0]
+        assert len(held) == 2 <= extra <= len(proxy.requests) // 50 + 1, extra
+        del ds
 
 
 # ---- writing ----

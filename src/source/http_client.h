@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http_client.h - the client from the inside: http.c, hedge.c. */
+#ifndef STOKER_SOURCE_HTTP_CLIENT_H
+#define STOKER_SOURCE_HTTP_CLIENT_H
+
+#include <pthread.h>
+
+#include "source/http.h"
+
+#define STK_SLOTS 256u
+
+typedef struct stk_slot {
+    void *easy; /* a CURL */
+    stk_transfer *t; /* NULL: free */
+    struct stk_slot *next;
+    struct curl_slist *lines;
+    uint64_t started_ns;
+    stk_text url;
+    char failure[256]; /* CURL_ERROR_SIZE */
+} stk_slot;
+
+typedef struct stk_client {
+    void *multi; /* a CURLM */
+    int epoll, event;
+    pthread_t thread, keys_thread;
+    int keys_running;
+    stk_mutex lock;
+    pthread_cond_t keys_work;
+    stk_transfer *in, **in_end; /* lock */
+    stk_transfer *keyless;      /* lock: for the second thread */
+    int stop;                   /* lock */
+    /* of the client's thread */
+    stk_transfer *waiting, **waiting_end, *later;
+    stk_slot *idle, *all[STK_SLOTS];
+    uint32_t n_slots, running, allowed;
+    uint64_t bytes, timer_ns, slow_until, random, fine;
+    stk_day_key day_key;
+    stk_hedge hedge;
+    uint64_t hedge_look_ns; /* not before; 0: nothing is asked for twice */
+} stk_client;
+
+/* http.c.  Thread: the client's. */
+stk_slot *stk_slot_take(stk_client *c); /* NULL: all are busy */
+void stk_slot_give(stk_client *c, stk_slot *s);
+void stk_client_begin(stk_client *c, stk_slot *s, stk_transfer *t);
+void stk_client_cut(stk_client *c, stk_slot *s);
+void stk_client_finish(stk_transfer *t);
+
+/* hedge.c.  Thread: the client's. */
+void stk_hedge_watch(stk_client *c, const stk_transfer *t, uint64_t now); /* it begins */
+void stk_hedge_look(stk_client *c, uint64_t now); /* which reads take unusually long? */
+/* It has an answer.  1: nothing is left to do, it may be gone. */
+int stk_hedge_settle(stk_client *c, stk_transfer *t, stk_verdict v, uint64_t took_ns);
+
+#endif
