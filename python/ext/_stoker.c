@@ -6,6 +6,7 @@
  * and the error factory are in the module's state, so that subinterpreters have their own. */
 #include "pystoker.h"
 
+#include <stoker/store.h>
 #include <string.h>
 
 #include <stoker/own_op.h>
@@ -175,6 +176,7 @@ static PyObject *stop_logging(PyObject *self, PyObject *unused)
 static PyMethodDef module_methods[] = {
     { "registry", registry, METH_NOARGS,
       "kind -> [(name, help, [(argument, type, fallback, help)])]" },
+    { "from_arrow", dataset_from_arrow, METH_O, "a Dataset of the table of a capsule \"arrow_array_stream\"" },
     { "join", dataset_join, METH_O, "a Dataset of arrays, joined row by row" },
     { "keys", dataset_keys, METH_VARARGS, "keys of the samples with these ids" },
     { "find_keys", dataset_find_keys, METH_VARARGS,
@@ -237,6 +239,7 @@ static int module_exec(PyObject *m)
         PyErr_NoMemory();
         return -1;
     }
+    stk_store_log(log_line, st->log);
     if (add_type(m, &tensor_spec, &st->tensor) < 0 ||
         add_type(m, &dataset_spec, &st->dataset) < 0 ||
         add_type(m, &loader_spec, &st->loader) < 0 || add_type(m, &writer_spec, &st->writer) < 0 ||

@@ -12,7 +12,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _agree, _batch_ops, _calls, _options, _ranks, _sampling, _state, _stoker, expecting, explain, mixing, preview, seeing
+from . import (_agree, _arrow, _batch_ops, _calls, _options, _ranks, _sampling, _state, _stoker, expecting, explain, mixing,
+               preview, seeing)
 from ._arrays import note_stream, prepare, torch_or_none
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
@@ -457,7 +458,7 @@ class Loader:
     def set_epoch(self, epoch: int) -> None:
         """The next loop is epoch `epoch`.
 
-        Behind load_state_dict() of a state from within that epoch, the loop goes on from there: frameworks
+        After load_state_dict() of a state from within that epoch, the loop goes on from there: frameworks
         and scripts call this before every loop, also before the resumed one.
         """
         epoch = _options.whole("epoch", epoch, 0, 2**32 - 1)
@@ -488,7 +489,7 @@ class Loader:
                 "local": {"skipped": self._core.stats()["skipped"]}}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """The next loop goes on behind the last batch of `state`, with the same samples and draws, for
+        """The next loop goes on after the last batch of `state`, with the same samples and draws, for
         any number of ranks and any batch size.
 
         A state of other data, chains, seed or order is refused; strict=False takes its epoch and
@@ -532,7 +533,7 @@ class Loader:
         """Mix by other weights from the next batch on, in a loop or between two; batches made ahead are
         dropped.  Data sets that are not named keep theirs.
 
-        Call it on all ranks behind the same step.  The state keeps every change.
+        Call it on all ranks after the same step.  The state keeps every change.
         """
         if not self._changes:
             invalid("set_weights() changes a mixture: this loader's data is none, see stoker.mix()")
@@ -790,7 +791,7 @@ def _datasets(data: Any, classes: Any, dtype: Any, shape: Any, store: Any) -> li
             if value is not None:
                 invalid(f"{name}= belongs to stoker.open() when data is opened before")
         return list(opened)
-    if not isinstance(data, Mapping) and _options.url_bytes(data) is None:
+    if not isinstance(data, Mapping) and _options.url_bytes(data) is None and not _arrow.is_table(data):
         invalid(f"data must be a path, a pattern, a list of them, a dict of arrays, or data sets of "
                 f"stoker.open(), not {shown(data)}; a Python data set makes its own samples and takes no fields=")
     return [Dataset(data, classes=classes, dtype=dtype, shape=shape, store=store)]
