@@ -22,8 +22,8 @@ int bench_trace_begin(const cli_args *a, stk_loader *l, cli_file *file)
     if (!path && !cli_value(a, "html"))
         return 0;
     rc = path ? cli_file_open(file, path) : 0;
-    if (rc == 0 && stk_loader_trace(l, path ? STK_SPANS : PAGE_SPANS, &err) < 0)
-        rc = cli_failed(&err);
+    if (rc == 0 && stk_loader_trace(l, path ? STK_SPANS : PAGE_SPANS, &err) < 0 && path)
+        rc = cli_failed(&err); /* a page does without */
     if (rc)
         cli_file_close(file, 0);
     return rc;

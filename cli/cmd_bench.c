@@ -7,6 +7,8 @@ static int run(const cli_args *a)
     bench_result r;
     int rc;
 
+    if (cli_value(a, "trace") && (cli_value(a, "sweep") || cli_value(a, "against")))
+        return cli_usage("--trace is of one run: leave out --sweep and --against");
     if (cli_value(a, "against"))
         return bench_against(a);
     if (cli_value(a, "sweep"))

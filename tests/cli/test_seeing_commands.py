@@ -175,6 +175,8 @@ def test_trace(stoker, photos, tmp_path):
     rows = {e["args"]["row"] for e in events if e["name"] == "decode"}
     assert rows >= set(range(got["samples"])) and got["samples"] == 24
     assert sum(e["name"] == "next" for e in events) >= got["batches"] == 6
+    for more in (["--sweep"], ["--against", "torch"]):
+        fails(stoker("bench", "photos", "--trace", "t.json", *more), 2, "--trace is of one run: leave out --sweep and --against")
     for path in ("no/such/folder/t.json", "/dev/full"):
         done = stoker("bench", "photos", *FAST, "--trace", path)
         fails(done, 3, f"can't write {path}: " + ("No such file or directory" if "no" in path else "No space left on device"))
