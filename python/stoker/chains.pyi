@@ -223,10 +223,22 @@ class Chain:
             interpolation: str | None = None,
             antialias: bool | None = None) -> Chain:
         """resize the shorter side to one of several sizes, at random
-        min_size: the shorter side: up to 8 sizes, one is drawn
+        min_size: the shorter side: up to 16 sizes, one is drawn
         max_size: the longer side is at most this; 0: any; default 0
         interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
         antialias: a picture that shrinks is smoothed first; default true
+        """
+
+    def zoom_out(self,
+            side_range: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None,
+            fill: builtins.int | Sequence[builtins.int] | None = None,
+            padding_mode: str | None = None) -> Chain:
+        """put the picture at a random place of a larger canvas
+        side_range: least and most of the picture's side, 1 and more; default (1, 4)
+        p: how likely; default 0.5
+        fill: 0 to 255: gray, or (red, green, blue); default 0
+        padding_mode: constant, edge, reflect or symmetric; default constant
         """
 
     def like(self,
