@@ -14,7 +14,7 @@ GPU_PROGRAMS = tests/codec/jpeg_core_cuda.sh tests/gpu/host/pic_sync_cuda.sh \
                $(wildcard build/cuda/*_test build/src/cuda/*_test build/tests/gpu/real/*_test)
 
 .PHONY: help setup demo test bench bench-jpeg bench-jpeg-quality bench-ops bench-recipes bench-order bench-peers bench-sampling \
-        bench-tokens bench-pack bench-stores bench-python gpu-bench gpu-test lint soak wheel clean
+        bench-tokens bench-pack bench-stores bench-formats bench-python gpu-bench gpu-test lint soak wheel clean
 
 help:
 	@echo "make setup   install what is missing, build, put stoker into .venv"
@@ -29,6 +29,7 @@ help:
 	@echo "make bench-tokens  token windows and rows of arrays against bare loops (THREADS=2 ROUNDS=7 DATA=folder)"
 	@echo "make bench-pack  rows and padding against the textbook's best-fit decreasing"
 	@echo "make bench-stores  ranges over HTTP against a bare libcurl loop (ROUNDS=7)"
+	@echo "make bench-formats  the same samples as files, tar, Parquet, Arrow, MDS and arrays (ROUNDS=3 SCALE=1)"
 	@echo "make bench-python  Python data sets against torch's DataLoader and a bare shared ring"
 	@echo "make bench-sampling  what a draw by weight costs"
 	@echo "make bench-jpeg-quality  how far pixels are from Pillow's (DATA=folder)"
@@ -77,6 +78,9 @@ bench-pack:
 
 bench-stores:
 	@tools/setup.sh && .venv/bin/python bench/stores.py
+
+bench-formats:
+	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/formats/formats.py $(or $(ROUNDS),3) $(or $(SCALE),1) docs/img/formats.svg
 
 bench-python:
 	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/python_sets.py
