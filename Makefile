@@ -14,7 +14,7 @@ GPU_PROGRAMS = tests/codec/jpeg_core_cuda.sh tests/gpu/host/pic_sync_cuda.sh \
                $(wildcard build/cuda/*_test build/src/cuda/*_test build/tests/gpu/real/*_test)
 
 .PHONY: help setup demo test bench bench-jpeg bench-jpeg-quality bench-ops bench-order bench-peers bench-sampling \
-        bench-tokens bench-pack bench-stores bench-python gpu-bench gpu-test lint soak wheel clean
+        bench-tokens bench-pack bench-prepare bench-stores bench-python gpu-bench gpu-test lint soak wheel clean
 
 help:
 	@echo "make setup   install what is missing, build, put stoker into .venv"
@@ -27,6 +27,7 @@ help:
 	@echo "make bench-order  the cost of an index, and what block shuffle fetches and how well it mixes"
 	@echo "make bench-tokens  token windows and rows of arrays against bare loops (THREADS=2 ROUNDS=7 DATA=folder)"
 	@echo "make bench-pack  rows and padding against the textbook's best-fit decreasing"
+	@echo "make bench-prepare  planning 10 M samples, pack on Ray, resizing against img2dataset (RESIZER=its python, SECONDS=60)"
 	@echo "make bench-stores  ranges over HTTP against a bare libcurl loop (ROUNDS=7)"
 	@echo "make bench-python  Python data sets against torch's DataLoader and a bare shared ring"
 	@echo "make bench-sampling  what a draw by weight costs"
@@ -70,6 +71,9 @@ bench-tokens:
 
 bench-pack:
 	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/pack.py
+
+bench-prepare:
+	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/prepare.py
 
 bench-stores:
 	@tools/setup.sh && .venv/bin/python bench/stores.py
