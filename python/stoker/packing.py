@@ -73,8 +73,10 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
                 for part, span in _spans(split, name).items()}
     data = src if isinstance(src, Dataset) else Dataset(src)
     if data._where is not None:
-        where = data._where if where is None else f"({data._where}) AND ({_condition(where)})"
+        where = data._where if where is None else f"({data._where}) AND ({where})"
         data = data._whole()
+    if data._rows is not None and select is None:
+        select = data._rows
     count = 0 if samples is None else _options.whole("samples", samples, 1, 2**63 - 1)
     size = _options.byte_count("bytes", bytes)
     seed = None if shuffle is None or shuffle is False else _seed(shuffle)

@@ -8,7 +8,10 @@
  * same for equal batch and world size only.
  *
  * Arithmetic: a * lam + b * (1 - lam) in f32, each operation rounded by itself, so that other hardware can
- * give the same bits; f16 and bf16 are widened for it.  Draws use no function of the system's libm. */
+ * give the same bits; f16 and bf16 are widened for it.  Draws use no function of the system's libm.
+ *
+ * Pictures that a GPU makes are mixed there (kern/blend.h), labels with them: what was drawn waits in the
+ * batch.  So does every op after such a one, as it may use what that makes. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +41,7 @@ struct stk_batch_op {
     uint64_t seed;
     uint32_t number; /* place in the list */
     int smooths;     /* label_smoothing() */
+    int deferred;    /* done on a GPU */
     rows image, label;
     picture shape;
     double mixup, cutmix, choice, p; /* the two alphas; 0: never */
@@ -223,6 +227,90 @@ static void mix_pair(const stk_batch_op *op, stk_batch *b, uint32_t i, uint32_t 
         mix_row(op, b, j, first, &of[1]);
 }
 
+/* ---- on a GPU ---- */
+
+static stk_blend_row as_row(const mix *m)
+{
+    return (stk_blend_row){ .on = m->lam != 1,
+                          .cut = (uint32_t)m->cut,
+                          .l = (float)m->lam,
+                          .k = (float)(1 - m->lam),
+                          .y0 = (uint32_t)m->y0,
+                          .y1 = (uint32_t)m->y1,
+                          .x0 = (uint32_t)m->x0,
+                          .x1 = (uint32_t)m->x1 };
+}
+
+static stk_blend part_of(const rows *r, const picture *p)
+{
+    uint32_t size = (uint32_t)stk_dtype_size(r->dtype);
+    stk_blend m = { .count = r->count, .dtype = r->dtype, .size = size };
+
+    if (p && p->pixel) {
+        m.boxes = 1;
+        m.width = (uint32_t)p->width;
+        m.height = (uint32_t)p->height;
+        m.pixel = (uint32_t)(p->pixel / size);
+    }
+    return m;
+}
+
+/* After those that wait already. */
+static stk_deferred_mix *defer(stk_batch *b, uint32_t n)
+{
+    stk_deferred_mix **at = &b->mixes, *m;
+
+    m = stk_zalloc(1, sizeof *m + n * sizeof *m->row);
+    if (!m)
+        return NULL;
+    m->rows = n;
+    while (*at)
+        at = &(*at)->next;
+    *at = m;
+    return m;
+}
+
+static int defer_mix(const stk_batch_op *op, stk_batch *b, stk_rng *rng, stk_error *err)
+{
+    uint32_t n = b->rows;
+    stk_deferred_mix *m = defer(b, n);
+    mix of[2];
+
+    if (!m)
+        return stk_fail_nomem(err, n * sizeof *m->row);
+    m->n_parts = 2;
+    m->output[0] = op->image.output;
+    m->output[1] = op->label.output;
+    m->part[0] = part_of(&op->image, &op->shape);
+    m->part[1] = part_of(&op->label, NULL);
+    of[0] = of[1] = draw_mix(op, rng);
+    for (uint32_t i = 0; i < n - n / 2; i++) {
+        if (op->mode != BATCH && i)
+            of[0] = of[1] = draw_mix(op, rng);
+        if (op->mode == ELEM)
+            of[1] = draw_mix(op, rng);
+        m->row[n - 1 - i] = as_row(&of[1]);
+        m->row[i] = as_row(&of[0]); /* the middle one is its own partner, and the first of the pair */
+    }
+    return 0;
+}
+
+static int defer_smooth(const stk_batch_op *op, stk_batch *b, stk_error *err)
+{
+    stk_deferred_mix *m = defer(b, 0);
+
+    if (!m)
+        return stk_fail_nomem(err, sizeof *m);
+    m->n_parts = 1;
+    m->output[0] = op->label.output;
+    m->part[0] = part_of(&op->label, NULL);
+    m->part[0].keep = (float)(1 - op->smoothing);
+    m->part[0].add = (float)(op->smoothing / (double)op->label.count);
+    return 0;
+}
+
+/* ---- here ---- */
+
 static int run_mix(const stk_batch_op *op, stk_batch *b, stk_rng *rng, stk_error *err)
 {
     uint32_t n = b->rows, half = n - n / 2;
@@ -273,12 +361,14 @@ int stk_batch_op_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *e
     stk_rng rng;
 
     (void)ticket;
+    if (op->smooths && op->deferred)
+        return defer_smooth(op, b, err);
     if (op->smooths) {
         smooth(op, b);
         return 0;
     }
     stk_rng_at(&rng, &at);
-    return run_mix(op, b, &rng, err);
+    return op->deferred ? defer_mix(op, b, &rng, err) : run_mix(op, b, &rng, err);
 }
 
 /* ---- the plan ---- */
@@ -312,21 +402,24 @@ static int is_float(stk_dtype t)
 static int take_rows(const place *at, const char *op, const char *name, rows *out, stk_error *err)
 {
     const stk_out_plan *p;
+    size_t bytes;
 
     STK_TRY(find_output(at, op, name, &out->output, err));
     p = &at->out[out->output];
-    if (p->far_bytes || p->gather.count || p->shared)
+    if (p->gather.count || p->shared)
         return stk_fail(err, STK_ENOTSUP,
-                        "%s mixes batches on the CPU, and %s is made on the GPU: use "
-                        "device=\"cpu\", or mix in a function of batch_ops",
+                        "%s: rows of %s are gathered on the GPU or shared with another output, and "
+                        "cannot be mixed: leave cache= and share= away, or mix in a function of "
+                        "batch_ops",
                         op, name);
-    if (!p->row_bytes || p->pad)
+    bytes = p->far_bytes ? p->far_bytes : p->row_bytes;
+    if (!bytes || p->pad)
         return stk_fail(err, STK_EINVAL,
                         "%s: rows of %s differ in size: give them one, as resize((224, 224)) does",
                         op, name);
     out->dtype = p->spec.dtype;
-    out->bytes = p->row_bytes;
-    out->count = p->row_bytes / stk_dtype_size(p->spec.dtype);
+    out->bytes = bytes;
+    out->count = bytes / stk_dtype_size(p->spec.dtype);
     return 0;
 }
 
@@ -359,7 +452,8 @@ static int take_shape(const stk_out_plan *p, const char *op, picture *out, stk_e
         return stk_fail(err, STK_EINVAL, "%s cuts boxes out of pictures: %s has none", op, p->name);
     }
     out->pixel = each * (size_t)channels;
-    out->planes = (int64_t)(p->row_bytes / (out->pixel * (size_t)(out->height * out->width)));
+    out->planes = (int64_t)((p->far_bytes ? p->far_bytes : p->row_bytes) /
+                            (out->pixel * (size_t)(out->height * out->width)));
     return 0;
 }
 
@@ -518,6 +612,9 @@ int stk_batch_ops_plan(stk_batch_op ***out, uint32_t *n, const char *text,
             op->number = i;
             rc = plan_one(op, &e->call[i], &at, err);
         }
+        if (rc == 0)
+            op->deferred = (i && (*out)[i - 1]->deferred) ||
+                           (!op->smooths && in->outputs[op->image.output].far_bytes);
     }
     stk_expr_close(&e);
     if (rc < 0)

@@ -281,6 +281,12 @@ void stk_batch_release(stk_batch **bp)
         out_close(b, i);
     stk_free(b->ids);
     stk_free(b->valid);
+    while (b->mixes) {
+        stk_deferred_mix *next = b->mixes->next;
+
+        stk_free(b->mixes);
+        b->mixes = next;
+    }
     stk_free(b->bad);
     stk_free(b->out);
     stk_batch_plan_unref(&b->common);

@@ -9,6 +9,7 @@
 
 #include "batch/pool.h"
 #include "data/data.h"
+#include "kern/blend.h"
 
 #define STK_SMALL_OUTPUT                                                                           \
     (64 * 1024) /* below it a batch has its own heap memory: holding labels pins nothing */
@@ -82,6 +83,16 @@ typedef struct stk_batch_out {
     uint8_t *note;   /* note_bytes a row; NULL: none */
 } stk_batch_out;
 
+/* An op on the whole batch that is done where its rows are, on a GPU: what it drew. */
+typedef struct stk_deferred_mix {
+    struct stk_deferred_mix *next;
+    uint32_t n_parts;
+    uint32_t output[2];
+    stk_blend part[2]; /* of these outputs; data, row and rows are filled in where it is done */
+    uint32_t rows;   /* 0: it draws nothing */
+    stk_blend_row row[];
+} stk_deferred_mix;
+
 struct stk_batch {
     stk_batch_plan *common;
     _Atomic uint32_t refs; /* the loader's, and those of stk_loader_peek() */
@@ -94,6 +105,7 @@ struct stk_batch {
     stk_batch_out *out;
     int gathered; /* rows of outputs that are gathered are uint64_t, where they are there */
     uint32_t gpu; /* outputs with `far` are there: number + 1; 0: nowhere */
+    stk_deferred_mix *mixes; /* in order; NULL: none */
     uint8_t *bad; /* one a row: 1 where the GPU could not make a picture; NULL: all are good */
 };
 

@@ -91,6 +91,22 @@ static void note(stk_chain *c, stk_step *s)
     }
 }
 
+/* The output that the first argument names; a loader finds it. */
+static int note_boxes(stk_chain *c, const stk_op *op, const stk_args *args, stk_error *err)
+{
+    const char *name = stk_args_str(args, op->args[0].name);
+
+    if (c->spec.views)
+        return stk_fail(err, STK_ENOTSUP, "%s: boxes can't follow several views yet", op->name);
+    if (c->boxes && strcmp(c->boxes, name))
+        return stk_fail(err, STK_EINVAL, "%s(%s): the chain looks at boxes of %s already", op->name,
+                        name, c->boxes);
+    if (c->boxes)
+        return 0;
+    c->boxes = stk_strdup(name);
+    return c->boxes ? 0 : stk_fail_nomem(err, 64);
+}
+
 int stk_segment_plan(stk_chain *c, stk_step *s, const stk_call *call, uint8_t number,
                      stk_error *err)
 {
@@ -114,6 +130,8 @@ int stk_segment_plan(stk_chain *c, stk_step *s, const stk_call *call, uint8_t nu
     if (rc == 0) {
         stk_chain_print_call(c, call->name, op->version, args, NULL);
     }
+    if (rc == 0 && op->can & STK_OP_BOXES)
+        rc = note_boxes(c, op, args, err);
     if (rc == 0 && op->can & STK_OP_CHOOSE)
         rc = plan_groups(c, s, args, err);
     if (rc == 0)
@@ -138,7 +156,7 @@ void stk_segment_fini(stk_step *s)
 
 /* ---- one picture ---- */
 
-static int is_identity(const stk_view *v)
+int stk_view_is_identity(const stk_view *v)
 {
     return !v->clip.x && !v->clip.y && v->clip.w == v->src_w && v->clip.h == v->src_h &&
            v->res_w == v->src_w && v->res_h == v->src_h && !v->vis_x && !v->vis_y &&
@@ -225,7 +243,7 @@ static int take_pixels(const stk_view *v, const stk_sample_job *job, stk_tile *t
 {
     const stk_pixels *px = job->pixels;
 
-    if (!job->own || !px->data || !is_identity(v) || px->area.w != v->src_w ||
+    if (!job->own || !px->data || !stk_view_is_identity(v) || px->area.w != v->src_w ||
         px->area.h != v->src_h || px->stride != (size_t)v->src_w * 4)
         return 0;
     *t = (stk_tile){ .data = (uint32_t *)(void *)px->data, .width = v->src_w, .height = v->src_h };
@@ -243,7 +261,7 @@ int stk_segments_run(const stk_chain *c, const stk_kern *kern, const stk_draws *
 
     for (uint32_t k = 0; k < d->n_views; k++) {
         uint32_t from = d->from[k], to = k + 1 < d->n_views ? d->from[k + 1] : in_row;
-        int stays = k ? t.data && is_identity(&d->view[k]) : take_pixels(d->view, job, &t);
+        int stays = k ? t.data && stk_view_is_identity(&d->view[k]) : take_pixels(d->view, job, &t);
 
         if (k + 1 == d->n_views && from == to && !stays) {
             stk_sample_job last = *job; /* nothing comes between it and the row */

@@ -9,6 +9,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include "cuda/gather_run.h"
+#include "cuda/blend_run.h"
 #include "cuda/pic_run.h"
 #include "cuda/cuda.h"
 
@@ -281,6 +282,14 @@ int gather(int gpu, const stk_gather *g, void *stream)
                                          : (cudaError_t)stk_gather_run(g, (cudaStream_t)stream));
 }
 
+int mix(int gpu, const stk_blend *m, void *stream)
+{
+    on_gpu here(gpu);
+
+    return answer(here.rc != cudaSuccess ? here.rc
+                                         : (cudaError_t)stk_blend_run(m, (cudaStream_t)stream));
+}
+
 void range_push(const char *name)
 {
     nvtxRangePushA(name);
@@ -295,7 +304,8 @@ const stk_cuda table = { STK_CUDA_ABI, say,         count,       current,    inf
                          pinned_alloc, pinned_free, alloc,       release,    stream_open,
                          stream_close, stream_wait, stream_sync, event_open, event_close,
                          event_record, event_done,  event_ms,    copy,       zero,
-                         call,         pictures,    gather,      range_push, range_pop };
+                         call,         pictures,    gather,      mix,        range_push,
+                         range_pop };
 
 } // namespace
 

@@ -13,8 +13,9 @@
 
 #include "cuda/gather.h"
 #include "cuda/slab.h"
+#include "kern/blend.h"
 
-#define STK_CUDA_ABI 5
+#define STK_CUDA_ABI 6
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,6 +58,7 @@ typedef struct stk_cuda {
     int (*call)(int gpu, void *stream, void (*fn)(void *cookie, int rc), void *cookie);
     int (*pictures)(int gpu, const stk_pic_launch *l, void *stream);
     int (*gather)(int gpu, const stk_gather *g, void *stream);
+    int (*blend)(int gpu, const stk_blend *m, void *stream);
     void (*range_push)(const char *name); /* NVTX, of the calling thread */
     void (*range_pop)(void);
 } stk_cuda;

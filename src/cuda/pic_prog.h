@@ -32,15 +32,21 @@ STK_PROG_FN const stk_action *stk_pic_acts(const stk_pic *r)
     return (const stk_action *)(const void *)(stk_pic_steps(r) + r->n_steps);
 }
 
-STK_PROG_FN const uint16_t *stk_pic_weights(const stk_pic *r)
+STK_PROG_FN const uint8_t *stk_pic_tables_of(const stk_pic *r)
 {
-    return (const uint16_t *)(const void *)(stk_pic_acts(r) + r->n_acts);
+    return (const uint8_t *)(const void *)(stk_pic_acts(r) + r->n_acts);
+}
+
+/* A blur's action: u[3] says where. */
+STK_PROG_FN const uint16_t *stk_pic_weights(const stk_pic *r, const stk_action *a)
+{
+    return (const uint16_t *)(const void *)(stk_pic_tables_of(r) + a->v.u[3]);
 }
 
 STK_PROG_FN uint64_t stk_pic_prog_bytes(const stk_pic *r)
 {
     return (uint64_t)r->n_steps * sizeof(stk_pic_step) + (uint64_t)r->n_acts * sizeof(stk_action) +
-           (uint64_t)r->n_weights * 2 * STK_PIC_WEIGHTS * sizeof(uint16_t);
+           r->table_bytes;
 }
 
 /* The output's size. */
@@ -72,22 +78,44 @@ STK_PROG_FN int stk_pic_act_sound(const stk_action *a)
     }
 }
 
+STK_PROG_FN int stk_pic_table_sound(const stk_pic *r, uint32_t at, uint64_t bytes)
+{
+    return at % 4 == 0 && at <= r->table_bytes && bytes <= r->table_bytes - at;
+}
+
+STK_PROG_FN int stk_pic_blur_sound(const stk_pic *r, const stk_pic_step *s, const stk_action *a)
+{
+    return a->v.u[0] < STK_PIC_WEIGHTS && a->v.u[1] < STK_PIC_WEIGHTS &&
+           stk_pic_table_sound(r, a->v.u[3], 2 * STK_PIC_WEIGHTS * sizeof(uint16_t)) &&
+           (s->half == STK_PIC_HALF_ACROSS
+                ? (uint32_t)(s->from_to >> 8) + 1 < r->areas
+                : s->half == STK_PIC_HALF_DOWN && (uint32_t)(s->from_to & 255) + 1 < r->areas);
+}
+
+/* Inputs of an output are looked at when they are used. */
+STK_PROG_FN int stk_pic_view_step_sound(const stk_pic *r, const stk_pic_step *s, const stk_action *a)
+{
+    uint64_t n = s->half == STK_PIC_HALF_DOWN ? s->h : s->w;
+
+    return (s->half == STK_PIC_HALF_DOWN || s->half == STK_PIC_HALF_WHOLE) && a->v.u[2] >= 1 &&
+           a->v.u[2] < 31 && a->v.u[1] <= UINT16_MAX &&
+           stk_pic_table_sound(r, a->v.u[0], n * 4 + n * a->v.u[1] * 2);
+}
+
 /* An action that sees other pixels, and where it finds them. */
 STK_PROG_FN int stk_pic_head_sound(const stk_pic *r, const stk_pic_step *s)
 {
     const stk_action *a = stk_pic_acts(r) + s->head - 1;
-    uint32_t from = s->from_to & 255, to = s->from_to >> 8;
 
+    if (a->code == STK_PIC_ACT_VIEW)
+        return (s->half == STK_PIC_HALF_DOWN ? s->w == s->in_w : s->h <= s->in_h) &&
+               stk_pic_view_step_sound(r, s, a);
     if (s->in_w != s->w || s->in_h != s->h)
         return 0;
-    switch (a->code) {
-    case STK_ACT_BLUR:
-        return a->v.u[0] < STK_PIC_WEIGHTS && a->v.u[1] < STK_PIC_WEIGHTS &&
-               a->v.u[3] < r->n_weights &&
-               (s->half == STK_PIC_HALF_ACROSS ? to + 1 < r->areas
-                                               : s->half == STK_PIC_HALF_DOWN && from + 1 < r->areas);
-    default: return s->half == STK_PIC_HALF_WHOLE && a->code == STK_ACT_SHARPNESS;
-    }
+    if (a->code == STK_ACT_BLUR)
+        return stk_pic_blur_sound(r, s, a);
+    return s->half == STK_PIC_HALF_WHOLE &&
+           (a->code == STK_ACT_SHARPNESS || a->code == STK_ACT_WARP);
 }
 
 STK_PROG_FN int stk_pic_step_sound(const stk_pic *r, uint32_t k)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pic_tile.h - one step of a record's program, pixel by pixel, for the kernel and the host alike.
  *
- * The arithmetic is the CPU's (kern/point.h, near.h, stats.h, erase.h).  What all pixels of a step share
+ * The arithmetic is the CPU's (kern/point.h, near.h, stats.h, erase.h, warp.h).  What all pixels of a step share
  * (stk_pic_known) is made first, by a block of threads together.  Figures are sums and maxima of whole
  * numbers, so the order in which threads add to them does not matter. */
 #ifndef STOKER_PIC_TILE_H
@@ -11,6 +11,7 @@
 #include "kern/erase.h"
 #include "kern/near.h"
 #include "kern/stats.h"
+#include "kern/warp.h"
 
 /* A step of a job. */
 typedef struct stk_pic_stage {
@@ -59,6 +60,7 @@ STK_PIC_FN uint64_t stk_pic_gray_sum(const uint32_t *figures)
 }
 
 typedef struct stk_pic_known { /* what the pixels of a step share */
+    stk_warp warp;
     float add;                 /* contrast */
     uint8_t table[3][256];     /* autocontrast, equalize */
     uint64_t before[3][257];   /* equalize: pixels of lower values; the last: a step */
@@ -69,6 +71,8 @@ STK_PIC_FN void stk_pic_know_first(stk_pic_known *k, const stk_pic_stage *g, uin
 {
     const stk_action *a = g->act + g->s->first;
 
+    if (t == 0 && g->s->head && g->act[g->s->head - 1].code == STK_ACT_WARP)
+        k->warp = stk_warp_of(g->act + g->s->head - 1);
     if (!g->s->slot)
         return;
     if (t == 0 && a->code == STK_ACT_CONTRAST)
@@ -182,7 +186,7 @@ STK_PIC_FN uint32_t stk_pic_mirror(int32_t i, uint32_t n)
 STK_PIC_FN stk_pic_v2 stk_pic_blur_across(const stk_pic_stage *g, const stk_action *a, uint32_t i)
 {
     uint32_t w = g->s->w, x = i % w, half = a->v.u[0];
-    const uint16_t *weight = stk_pic_weights(g->rec) + (uint64_t)a->v.u[3] * 2 * STK_PIC_WEIGHTS;
+    const uint16_t *weight = stk_pic_weights(g->rec, a);
     const uint32_t *row = g->from + (i - x);
     uint16_t sum[3] = { stk_blur_begin(half), stk_blur_begin(half), stk_blur_begin(half) };
 
@@ -199,8 +203,7 @@ STK_PIC_FN stk_pic_v2 stk_pic_blur_across(const stk_pic_stage *g, const stk_acti
 STK_PIC_FN uint32_t stk_pic_blur_down(const stk_pic_stage *g, const stk_action *a, uint32_t i)
 {
     uint32_t w = g->s->w, h = g->s->h, x = i % w, y = i / w, half = a->v.u[1];
-    const uint16_t *weight =
-        stk_pic_weights(g->rec) + (uint64_t)(a->v.u[3] * 2 + 1) * STK_PIC_WEIGHTS;
+    const uint16_t *weight = stk_pic_weights(g->rec, a) + STK_PIC_WEIGHTS;
     const stk_pic_v2 *at = (const stk_pic_v2 *)(const void *)g->from + x;
     uint16_t sum[3] = { stk_blur_begin(half), stk_blur_begin(half), stk_blur_begin(half) };
 
@@ -235,17 +238,69 @@ STK_PIC_FN uint32_t stk_pic_sharpened(const stk_pic_stage *g, const stk_action *
     return out;
 }
 
-STK_PIC_FN uint32_t stk_pic_headed(const stk_pic_stage *g, uint32_t i)
+/* Output j of an axis of a view: its inputs are `step` apart, `in` of them; across: from the first on
+ * that any output sees, down: all there are. */
+STK_PIC_FN uint32_t stk_pic_filtered(const stk_pic_stage *g, const stk_action *a, uint32_t j,
+                                     const uint32_t *from, uint32_t step, uint32_t in)
+{
+    const uint32_t *word = (const uint32_t *)(const void *)(stk_pic_tables_of(g->rec) + a->v.u[0]);
+    uint32_t n = g->s->half == STK_PIC_HALF_DOWN ? g->s->h : g->s->w, shift = a->v.u[2];
+    const int16_t *weight = (const int16_t *)(const void *)(word + n) + (uint64_t)j * a->v.u[1];
+    uint32_t first = word[j] & 0xFFFF, count = word[j] >> 16;
+    uint32_t sum[3] = { 1u << (shift - 1), 1u << (shift - 1), 1u << (shift - 1) };
+    int32_t v[3];
+
+    if (!count || count > a->v.u[1] || first >= in || count > in - first)
+        return a->v.u[4];
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t px = from[(uint64_t)(first + k) * step];
+
+        for (int c = 0; c < 3; c++)
+            sum[c] += (px >> 8 * c & 255) * (uint32_t)(int32_t)weight[k];
+    }
+    for (int c = 0; c < 3; c++)
+        v[c] = (int32_t)sum[c];
+    return stk_pic_clamp3(v, shift);
+}
+
+/* The pass across makes the rows that the pass down sees: its first one is row u[5]. */
+STK_PIC_FN uint32_t stk_pic_viewed(const stk_pic_stage *g, const stk_action *a, uint32_t i)
+{
+    uint32_t w = g->s->w, x = i % w, y = i / w, in = g->s->in_w;
+
+    if (g->s->half == STK_PIC_HALF_DOWN)
+        return stk_pic_filtered(g, a, y, g->from + x, w, g->s->in_h);
+    y += a->v.u[5];
+    if (y >= g->s->in_h || a->v.u[3] > in)
+        return a->v.u[4];
+    return stk_pic_filtered(g, a, x, g->from + (uint64_t)y * in + a->v.u[3], 1, in - a->v.u[3]);
+}
+
+STK_PIC_FN uint32_t stk_pic_warped(const stk_pic_stage *g, const stk_warp *m, uint32_t i)
+{
+    uint32_t w = g->s->w;
+    int64_t sx, sy;
+
+    stk_warp_at(m, i % w, i / w, &sx, &sy);
+    return stk_warp_pixel(m, g->from, w, g->s->h, sx, sy);
+}
+
+STK_PIC_FN uint32_t stk_pic_headed(const stk_pic_stage *g, const stk_pic_known *k, uint32_t i)
 {
     const stk_action *a = g->act + g->s->head - 1;
 
-    return a->code == STK_ACT_BLUR ? stk_pic_blur_down(g, a, i) : stk_pic_sharpened(g, a, i);
+    switch (a->code) {
+    case STK_ACT_BLUR: return stk_pic_blur_down(g, a, i);
+    case STK_ACT_WARP: return stk_pic_warped(g, &k->warp, i);
+    case STK_PIC_ACT_VIEW: return stk_pic_viewed(g, a, i);
+    default: return stk_pic_sharpened(g, a, i);
+    }
 }
 
 /* Pixel i of a step that is not a blur's pass across. */
 STK_PIC_FN uint32_t stk_pic_made(const stk_pic_stage *g, const stk_pic_known *k, uint32_t i)
 {
-    uint32_t px = g->s->head ? stk_pic_headed(g, i) : g->from[i];
+    uint32_t px = g->s->head ? stk_pic_headed(g, k, i) : g->from[i];
 
     for (uint32_t n = 0; n < g->s->n; n++)
         px = stk_pic_acted(g->act + g->s->first + n, k, px, g->s->w, i);

@@ -88,6 +88,11 @@ typedef struct stk_pic_step {
 
 enum { STK_PIC_HALF_WHOLE, STK_PIC_HALF_ACROSS, STK_PIC_HALF_DOWN };
 
+/* An action of programs alone: one axis of a view of the tile.  u[0]: byte of the tables, where `first |
+ * count << 16` of each output is, then its weights, u[1] each; u[2]: their shift; u[3]: the first input
+ * that any of them sees; u[4]: a pixel that sees none; across, u[5]: the first row that is made. */
+#define STK_PIC_ACT_VIEW 128
+
 typedef struct stk_pic {
     uint32_t size; /* of the record, a multiple of STK_PIC_ALIGN */
     uint16_t kind;
@@ -111,11 +116,11 @@ typedef struct stk_pic {
     uint64_t arena_at; /* SEEK: the data is there, in the launch's arena; 0: it is here */
     uint32_t scan;     /* 1: the data is the scan from its begin, and may be kept */
     uint32_t fill;     /* a pixel outside of the picture */
-    /* the program: steps, then actions (stk_action), then weights of blurs; n_steps 0: none */
+    /* the program: steps, then actions (stk_action), then tables that they name; n_steps 0: none */
     uint32_t prog_at;
+    uint32_t table_bytes;
     uint16_t n_steps, n_acts;
     uint16_t n_row;     /* of the actions, the last: in the output, after color */
-    uint16_t n_weights; /* uint16_t[2][STK_PIC_WEIGHTS] each */
     uint16_t n_slots;   /* figures */
     uint16_t areas;     /* of the tile's memory: 1, or 3 where some step has a head */
     uint32_t area;      /* pixels of each: as many as the largest step has, rounded up to four */

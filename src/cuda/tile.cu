@@ -76,7 +76,9 @@ static __device__ __forceinline__ void gather(block *b, const stk_pic_stage &g, 
 /* What the block shares; no thread is still at the step before. */
 static __device__ __forceinline__ void begin(block *b, const stk_pic_stage &g)
 {
-    if (!g.s->slot && g.s->wants != STK_ACT_EQUALIZE)
+    bool warps = g.s->head && g.act[g.s->head - 1].code == STK_ACT_WARP;
+
+    if (!g.s->slot && !warps && g.s->wants != STK_ACT_EQUALIZE)
         return;
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < STK_PIC_FIGURES; i += THREADS)

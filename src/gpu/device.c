@@ -70,6 +70,8 @@ static void flight_close(stk_device *d, stk_transfer *f)
         c->free(d->gpu, f->scratch.data);
     if (f->places.data)
         c->free(d->gpu, f->places.data);
+    if (f->mixes.data)
+        c->free(d->gpu, f->mixes.data);
 }
 
 int stk_device_open(stk_device **out, const stk_device_options *o, stk_error *err)
@@ -317,6 +319,107 @@ static void lost(stk_transfer *f)
         stk_pictures_lost(f, i);
 }
 
+/* ---- rows that are mixed with each other ---- */
+
+static size_t mix_bytes(const stk_batch *b)
+{
+    size_t n = 0;
+
+    for (const stk_deferred_mix *m = b->mixes; m; m = m->next)
+        n += m->rows * sizeof *m->row;
+    return n;
+}
+
+static int mix_part(const stk_transfer *f, const stk_batch *b, const stk_deferred_mix *m, uint32_t part,
+                    const void *row)
+{
+    stk_blend launch = m->part[part];
+
+    launch.data = b->out[m->output[part]].far->data;
+    launch.row = m->rows ? row : NULL;
+    launch.rows = b->rows;
+    return f->device->cuda->blend(f->device->gpu, &launch, f->stream);
+}
+
+/* Every row of the batch is there.  What rows get goes to `at` and after it. */
+static int mix_batch(stk_transfer *f, const stk_batch *b, uint8_t *at)
+{
+    const stk_cuda *c = f->device->cuda;
+    int rc = 0;
+
+    for (const stk_deferred_mix *m = b->mixes; m && !rc; m = m->next) {
+        size_t bytes = m->rows * sizeof *m->row;
+
+        if (bytes)
+            rc = c->copy(f->device->gpu, at, m->row, bytes, STK_COPY_IN, f->stream);
+        for (uint32_t i = 0; i < m->n_parts && !rc; i++)
+            rc = mix_part(f, b, m, i, at);
+        at += bytes;
+    }
+    return rc;
+}
+
+/* STK_PENDING: batches on board are being mixed.  Those with rows to be made again wait for them. */
+static int mix_all(stk_transfer *f, stk_error *err)
+{
+    stk_device *d = f->device;
+    size_t bytes = 0, at = 0;
+    int rc = 0, any = 0;
+
+    for (uint32_t k = 0; k < f->n; k++) {
+        any |= f->on[k].batch->mixes && !f->on[k].batch->bad;
+        bytes += mix_bytes(f->on[k].batch);
+    }
+    if (!any)
+        return 0;
+    STK_TRY(stk_gpu_scratch_grow(d, &f->mixes, bytes + 64, err));
+    for (uint32_t k = 0; k < f->n && !rc; k++) {
+        const stk_batch *b = f->on[k].batch;
+
+        if (!b->bad)
+            rc = mix_batch(f, b, (uint8_t *)f->mixes.data + at);
+        at += mix_bytes(b);
+    }
+    if (!rc)
+        rc = d->cuda->call(d->gpu, f->stream, landed, f);
+    if (!rc)
+        return STK_PENDING;
+    d->cuda->stream_sync(d->gpu, f->stream);
+    return stk_device_fail(d, rc, "rows could not be mixed", err);
+}
+
+int stk_device_repaired(stk_device *d, stk_batch *b, stk_error *err)
+{
+    stk_transfer *f = &d->mending;
+    int rc, over;
+
+    if (!b->mixes)
+        return 0;
+    STK_TRY(stk_gpu_scratch_grow(d, &f->mixes, mix_bytes(b) + 64, err));
+    rc = mix_batch(f, b, f->mixes.data);
+    over = d->cuda->stream_sync(d->gpu, f->stream);
+    rc = rc ? rc : over;
+    return rc ? stk_device_fail(d, rc, "rows could not be mixed", err) : 0;
+}
+
+/* ---- arrivals ---- */
+
+/* Copies and pictures are through: what they say of each, then what is done to whole batches. */
+static int settle(stk_transfer *f, stk_error *err)
+{
+    stk_device *d = f->device;
+    int rc = 0;
+
+    if (f->rc)
+        rc = stk_device_fail(d, f->rc, "a batch did not arrive", err);
+    for (uint32_t i = 0; !rc && i < d->n_out; i++)
+        if (f->pictures[i].n && stk_pictures_landed(f, i) < 0)
+            rc = stk_fail_nomem(err, 1);
+    lost(f); /* where it failed: else everything is settled */
+    take_times(d, f);
+    return rc ? rc : mix_all(f, err);
+}
+
 /* A flight is through: send it off again with those that wait, then hand on who came with it. */
 static void arrive(stk_transfer *f)
 {
@@ -327,14 +430,14 @@ static void arrive(stk_transfer *f)
     int rc = 0, again;
 
     stk_error_clear(&err);
-    if (f->rc)
-        rc = stk_device_fail(d, f->rc, "a batch did not arrive", &err);
-    for (uint32_t i = 0; !rc && i < d->n_out; i++)
-        if (f->pictures[i].n && stk_pictures_landed(f, i) < 0)
-            rc = stk_fail_nomem(&err, 1);
-    lost(f); /* where it failed: else everything is settled */
+    if (!f->mixing)
+        rc = settle(f, &err);
+    else if (f->rc)
+        rc = stk_device_fail(d, f->rc, "rows could not be mixed", &err);
+    f->mixing = rc == STK_PENDING;
+    if (f->mixing)
+        return;
     memcpy(on, f->on, sizeof on);
-    take_times(d, f);
     stk_mutex_lock(&d->lock);
     again = board_locked(d, f);
     stk_mutex_unlock(&d->lock);
@@ -567,17 +670,30 @@ int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err
 
 /* ---- rows made again ---- */
 
+/* Records of the output as it must be: one, or one for each of its views. */
+static int mend_picture(stk_transfer *f, const stk_batch_out *o, const stk_out_plan *p, uint32_t row,
+                        stk_error *err)
+{
+    const uint8_t *at = o->row[row].data;
+    uint8_t *to = (uint8_t *)o->far->data + row * p->far_bytes;
+
+    for (uint32_t v = 0; v < (p->spec.views ? p->spec.views : 1); v++) {
+        const stk_pic *record = (const stk_pic *)(const void *)at;
+
+        STK_TRY(send(f, to, at + record->data_at, record->data_len, err));
+        to += record->data_len;
+        at += record->size;
+    }
+    return 0;
+}
+
 static int mend_output(stk_transfer *f, stk_batch *b, uint32_t i, uint32_t row, stk_error *err)
 {
     const stk_out_plan *p = &b->common->out[i];
     stk_batch_out *o = &b->out[i];
 
-    if (p->far_bytes) {
-        const stk_pic *record = (const stk_pic *)(const void *)o->row[row].data;
-
-        return send(f, (uint8_t *)o->far->data + row * p->far_bytes,
-                    o->row[row].data + record->data_at, record->data_len, err);
-    }
+    if (p->far_bytes)
+        return mend_picture(f, o, p, row, err);
     if (p->row_bytes)
         return send(f, (uint8_t *)o->far->data + row * p->row_bytes,
                     (uint8_t *)o->buffer->data + row * p->row_bytes, p->row_bytes, err);

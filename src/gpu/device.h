@@ -59,6 +59,9 @@ int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err
 /* Rows that the GPU could not make were made again here, in every output: bring row `row` over. */
 int stk_device_repair(stk_device *d, stk_batch *b, uint32_t row, stk_error *err);
 
+/* All such rows are there: what of the batch waited for them (stk_batch.mixes). */
+int stk_device_repaired(stk_device *d, stk_batch *b, stk_error *err);
+
 typedef struct stk_device_stats {
     uint64_t copy_ns, picture_ns; /* of the GPU's time */
     uint64_t copied;              /* bytes that went over */

@@ -64,7 +64,7 @@ static void random_actions(bench *b, stk_draws *d)
                                       STK_ACT_EQUALIZE,   STK_ACT_SATURATION, STK_ACT_HUE,
                                       STK_ACT_HSV,        STK_ACT_GRAYSCALE, STK_ACT_SHUFFLE,
                                       STK_ACT_NOISE,      STK_ACT_BLUR, STK_ACT_SHARPNESS,
-                                      STK_ACT_ERASE };
+                                      STK_ACT_ERASE,      STK_ACT_WARP };
 
     d->n_actions = below(b, 6);
     for (uint32_t i = 0; i < d->n_actions; i++) {
@@ -73,24 +73,35 @@ static void random_actions(bench *b, stk_draws *d)
         *a = (stk_action){ .code = codes[below(b, sizeof codes / sizeof *codes)] };
         for (int k = 0; k < 10; k++)
             a->v.u[k] = below(b, 40);
+        for (int k = 0; k < 8 && a->code == STK_ACT_WARP; k++)
+            a->v.f[k] = k < 6 ? (float)below(b, 40) / 16 - 1 : (float)below(b, 3) / 100;
         if (a->code == STK_ACT_BLUR || a->code == STK_ACT_HSV)
             a->v.f[2] = 1.5f;
-        if (a->code != STK_ACT_BLUR && below(b, 2))
+        if (a->code != STK_ACT_BLUR && a->code != STK_ACT_WARP && below(b, 2))
             a->v.f[0] = 0.7f;
         if (a->code == STK_ACT_HUE || a->code == STK_ACT_HSV)
             a->v.u[0] = below(b, 6 << 16);
     }
 }
 
-/* A record of a view and a program; its bytes. */
-static size_t random_record(bench *b, size_t at, const stk_view *v, uint32_t w, uint32_t h)
+/* A record of a view and a program, and room for what it makes. */
+static void random_record(bench *b, uint32_t i, const stk_view *v, uint32_t w, uint32_t h)
 {
     stk_pic_program program;
     stk_draws d = { .n_views = 1, .view = { *v } };
+    size_t at = b->item[i].at;
     stk_error err;
     stk_pic head;
 
     random_actions(b, &d);
+    if (below(b, 3) == 0) {
+        d.view[1] = random_view(b, v->vis_w, v->vis_h);
+        d.from[1] = d.n_actions / 2;
+        d.n_views = 2;
+    }
+    b->source[N - 1 - i].out_bytes =
+        (uint64_t)stk_draws_last(&d)->vis_w * stk_draws_last(&d)->vis_h * 3;
+    b->source[N - 1 - i].out = malloc(b->source[N - 1 - i].out_bytes);
     assert_int_equal(stk_pic_program_make(&program, &d, &err), 0);
     stk_pic_far_head(&head, v, w, h);
     stk_pic_program_add(&program, &head);
@@ -98,7 +109,6 @@ static size_t random_record(bench *b, size_t at, const stk_view *v, uint32_t w, 
     memset(b->slab + at, 0, head.size);
     memcpy(b->slab + at, &head, sizeof head);
     stk_pic_program_write(&program, b->slab + at);
-    return head.size;
 }
 
 static void bench_open(bench *b, uint32_t round)
@@ -112,14 +122,14 @@ static void bench_open(bench *b, uint32_t round)
     for (uint32_t i = 0; i < N; i++) {
         uint32_t w = 1 + below(b, 60), h = 1 + below(b, 50);
         stk_view v = random_view(b, w, h);
-        uint64_t bytes = (uint64_t)v.vis_w * v.vis_h * 3;
 
         b->item[i] = (stk_pic_item){ .at = i * rec, .row = N - 1 - i };
         b->source[N - 1 - i] = (stk_pic_source){
-            malloc((size_t)w * h * 3), 3, 3 * (int64_t)w, 1, w, h, malloc(bytes), bytes
+            .data = malloc((size_t)w * h * 3), .step_x = 3, .step_y = 3 * (int64_t)w, .step_c = 1,
+            .width = w, .height = h
         };
         assert_int_equal(stk_pic_far_takes(&v, w, h, &err), 0);
-        (void)random_record(b, i * rec, &v, w, h);
+        random_record(b, i, &v, w, h);
         memset((void *)(uintptr_t)b->source[N - 1 - i].data, 7, (size_t)w * h * 3);
         b->item[i].share = stk_pic_share_of(record(b, i));
     }

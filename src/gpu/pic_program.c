@@ -2,17 +2,22 @@
 /* pic_program.c - actions to steps: as few launches as their order allows.
  *
  * A run of actions on single pixels joins the step before it.  A new step begins at an action that sees
- * other pixels, and at one that needs figures of the whole picture: the step before it gathers them. */
+ * other pixels, and at one that needs figures of the whole picture: the step before it gathers them.  A
+ * view of what was made before it is two steps, across and down; its weights are in the tables. */
 #include "gpu/pic_program.h"
 
 #include <assert.h>
 #include <string.h>
 
+#include "chain/segment.h"
 #include "cuda/pic_geom.h"
 #include "kern/near.h"
 #include "kern/row_act.h"
 
 static_assert(STK_PIC_WEIGHTS == STK_BLUR_HALF + 1, "a blur's weights");
+#define MAX_TABLES (1u << 20) /* bytes of a record's */
+#define BLUR_TABLE (2 * STK_PIC_WEIGHTS * sizeof(uint16_t))
+
 static_assert(sizeof(stk_pic_step) % 8 == 0 && sizeof(stk_action) % 8 == 0, "actions follow steps");
 
 int stk_pic_program_can(const stk_chain *c)
@@ -88,7 +93,7 @@ static void add_blur(maker *m, uint32_t i)
     s->head = (uint16_t)(i + 1);
     s->half = STK_PIC_HALF_DOWN;
     s->from_to = (uint16_t)(sums | m->area << 8);
-    m->p->n_weights++;
+    m->p->n_blurs++;
 }
 
 /* All others change places with the tile. */
@@ -102,6 +107,75 @@ static void add_head(maker *m, uint32_t i)
     m->area = to;
 }
 
+/* ---- views of the tile ---- */
+
+static uint64_t axis_bytes(const stk_axis *a)
+{
+    stk_filter f = stk_axis_filter(a);
+
+    return ((uint64_t)a->n * (4 + 2 * stk_axis_stride(a, &f)) + 7) & ~(uint64_t)7;
+}
+
+/* An axis whose inputs begin at `clip` of the tile; which action it is. */
+static uint32_t add_axis(maker *m, const stk_axis *a, uint32_t clip, const stk_view *v)
+{
+    stk_pic_axis_table *t = &m->p->axis[m->p->n_axes++];
+    stk_filter f = stk_axis_filter(a);
+    uint32_t lo, hi;
+
+    stk_axis_inputs(a, &f, &lo, &hi);
+    *t = (stk_pic_axis_table){ .axis = *a, .act = { .code = STK_PIC_ACT_VIEW } };
+    t->act.v.u[0] = (uint32_t)m->p->axis_bytes;
+    t->act.v.u[1] = stk_axis_stride(a, &f);
+    t->act.v.u[2] = stk_axis_shift(&f);
+    t->act.v.u[3] = clip + lo;
+    t->act.v.u[4] = v->fill[0] | (uint32_t)v->fill[1] << 8 | (uint32_t)v->fill[2] << 16;
+    m->p->axis_bytes += axis_bytes(a);
+    return m->p->n_axes - 1;
+}
+
+static stk_pic_step *add_pass(maker *m, uint32_t act, uint16_t half, uint32_t w, uint32_t h)
+{
+    uint64_t n = ((uint64_t)w * h + 3) & ~(uint64_t)3;
+    uint32_t to = 2 - m->area;
+    stk_pic_step *s = new_step(m);
+
+    s->head = (uint16_t)(act + 1);
+    s->half = half;
+    s->from_to = (uint16_t)(m->area | to << 8);
+    s->w = (uint16_t)w;
+    s->h = (uint16_t)h;
+    m->area = to;
+    m->w = w;
+    m->h = h;
+    m->p->area = n > m->p->area ? n : m->p->area;
+    return s;
+}
+
+static int add_view(maker *m, const stk_view *v, stk_error *err)
+{
+    stk_axis x = { v->clip.w, v->res_w, v->vis_x, v->vis_w, v->flip_x, v->filter, v->border };
+    stk_axis y = { v->clip.h, v->res_h, v->vis_y, v->vis_h, v->flip_y, v->filter, v->border };
+    stk_rect need;
+    uint32_t a, b;
+
+    if (v->vis_w > STK_PIC_MAX_TILE || v->vis_h > STK_PIC_MAX_TILE ||
+        m->p->axis_bytes + axis_bytes(&x) + axis_bytes(&y) > MAX_TABLES)
+        return refuse(err, "a view that is too large");
+    stk_sample_need(v, &need);
+    if (!need.w)
+        y.in = 0; /* nothing is seen: every row is fill */
+    a = add_axis(m, &x, v->clip.x, v);
+    b = add_axis(m, &y, v->clip.y, v);
+    m->p->areas = STK_PIC_AREAS;
+    m->p->axis[a].act.v.u[5] = need.y;
+    (void)add_pass(m, a, STK_PIC_HALF_WHOLE, v->vis_w, need.h ? need.h : 1);
+    (void)add_pass(m, b, STK_PIC_HALF_DOWN, v->vis_w, v->vis_h);
+    return 0;
+}
+
+/* ---- the whole ---- */
+
 static int add_action(maker *m, const stk_action *a, uint32_t i, stk_error *err)
 {
     if (a->code == STK_ACT_OWN)
@@ -113,11 +187,38 @@ static int add_action(maker *m, const stk_action *a, uint32_t i, stk_error *err)
     m->p->areas = STK_PIC_AREAS;
     if (a->code == STK_ACT_BLUR)
         add_blur(m, i);
-    else if (a->code == STK_ACT_SHARPNESS)
+    else if (a->code == STK_ACT_SHARPNESS || a->code == STK_ACT_WARP)
         add_head(m, i);
     else
         return refuse(err, "one of its ops");
     return 0;
+}
+
+/* Axes of all views but the first, which is the record's own; identities are not views. */
+static uint32_t count_axes(const stk_draws *d)
+{
+    uint32_t n = 0;
+
+    for (uint32_t k = 1; k < d->n_views; k++)
+        n += stk_view_is_identity(&d->view[k]) ? 0 : 2;
+    return n;
+}
+
+static int add_all(maker *m, const stk_draws *d, uint32_t n, stk_error *err)
+{
+    uint32_t axes = count_axes(d);
+
+    for (uint32_t k = 0; k < d->n_views; k++) {
+        uint32_t end = k + 1 < d->n_views ? d->from[k + 1] : n;
+
+        if (k && !stk_view_is_identity(&d->view[k]))
+            STK_TRY(add_view(m, &d->view[k], err));
+        for (uint32_t i = d->from[k]; i < end; i++)
+            STK_TRY(add_action(m, &d->action[i], axes + i, err));
+    }
+    (void)open_step(m);
+    return m->p->n_steps <= STK_PIC_MAX_STEPS ? 0
+                                              : refuse(err, "more ops than one picture can take");
 }
 
 int stk_pic_program_make(stk_pic_program *p, const stk_draws *d, stk_error *err)
@@ -126,22 +227,18 @@ int stk_pic_program_make(stk_pic_program *p, const stk_draws *d, stk_error *err)
     uint32_t n = d->n_actions;
 
     p->d = d;
-    p->n_steps = p->n_row = p->n_weights = p->n_slots = 0;
+    p->n_steps = p->n_row = p->n_slots = p->n_axes = p->n_blurs = 0;
+    p->axis_bytes = 0;
     p->areas = 1;
     p->area = ((uint64_t)m.w * m.h + 3) & ~(uint64_t)3;
-    if (d->n_views > 1)
-        return refuse(err, "geometry after a change of pixels");
-    if (!n)
+    if (!n && d->n_views == 1)
         return 0;
     if (m.w > STK_PIC_MAX_TILE || m.h > STK_PIC_MAX_TILE)
         return refuse(err, "more than 65535 pixels on a side");
     while (n && stk_act_in_row(d->action[n - 1].code))
         n--;
     p->n_row = d->n_actions - n;
-    for (uint32_t i = 0; i < n; i++)
-        STK_TRY(add_action(&m, &d->action[i], i, err));
-    (void)open_step(&m);
-    return p->n_steps <= STK_PIC_MAX_STEPS ? 0 : refuse(err, "more ops than one picture can take");
+    return add_all(&m, d, n, err);
 }
 
 /* ---- the record ---- */
@@ -152,9 +249,9 @@ void stk_pic_program_add(const stk_pic_program *p, stk_pic *r)
         return;
     r->prog_at = r->size;
     r->n_steps = (uint16_t)p->n_steps;
-    r->n_acts = (uint16_t)p->d->n_actions;
+    r->n_acts = (uint16_t)(p->n_axes + p->d->n_actions);
     r->n_row = (uint16_t)p->n_row;
-    r->n_weights = (uint16_t)p->n_weights;
+    r->table_bytes = (uint32_t)(p->axis_bytes + p->n_blurs * BLUR_TABLE);
     r->n_slots = (uint16_t)p->n_slots;
     r->areas = (uint16_t)p->areas;
     r->area = (uint32_t)p->area;
@@ -167,24 +264,62 @@ static void write_weights(uint16_t *to, const stk_action *a)
         stk_blur_weights(to + (size_t)axis * STK_PIC_WEIGHTS, a->v.u[axis], a->v.f[2]);
 }
 
+/* Output j of an axis: its inputs, as first | count << 16, and their weights. */
+static uint32_t write_output(const stk_axis *a, const stk_filter *f, uint32_t j, int16_t *weight)
+{
+    int64_t at = (int64_t)(a->flip ? a->n - 1 - j : j) + a->off;
+    uint32_t lo, hi, stride = stk_axis_stride(a, f);
+    stk_window w;
+
+    if (a->border && a->in) {
+        weight[0] = (int16_t)(1 << stk_axis_shift(f));
+        return stk_border_at(a->border, at, a->in) | 1u << 16;
+    }
+    stk_axis_visible(a, &lo, &hi);
+    if (at < lo || at >= hi)
+        return 0;
+    w = stk_axis_window(a, f, (uint32_t)at);
+    if (w.hi - w.lo > stride) /* roundoff; that tap would weigh nothing */
+        w.hi = w.lo + stride;
+    stk_axis_weights(weight, f, &w, stk_axis_shift(f));
+    stk_axis_inputs(a, f, &lo, &hi);
+    return (w.lo - lo) | (w.hi - w.lo) << 16;
+}
+
+static void write_axis(uint8_t *to, const stk_axis *a)
+{
+    stk_filter f = stk_axis_filter(a);
+    uint32_t *word = (uint32_t *)(void *)to, stride = stk_axis_stride(a, &f);
+    int16_t *weight = (int16_t *)(void *)(word + a->n);
+
+    for (uint32_t j = 0; j < a->n; j++)
+        word[j] = write_output(a, &f, j, weight + (size_t)j * stride);
+}
+
 void stk_pic_program_write(const stk_pic_program *p, void *record)
 {
     const stk_pic *r = record;
-    uint8_t *to = (uint8_t *)record + r->prog_at, *end = (uint8_t *)record + r->size;
+    uint8_t *to = (uint8_t *)record + r->prog_at, *end = (uint8_t *)record + r->size, *tables;
+    uint32_t at = (uint32_t)p->axis_bytes;
     stk_action *act;
-    uint16_t *weights;
-    uint32_t n = 0;
 
     if (!p->n_steps)
         return;
     memset(to, 0, (size_t)(end - to));
     memcpy(to, p->step, p->n_steps * sizeof *p->step);
     act = (stk_action *)(void *)(to + p->n_steps * sizeof *p->step);
+    tables = (uint8_t *)(act + r->n_acts);
+    for (uint32_t i = 0; i < p->n_axes; i++) {
+        act[i] = p->axis[i].act;
+        write_axis(tables + act[i].v.u[0], &p->axis[i].axis);
+    }
+    act += p->n_axes;
     memcpy(act, p->d->action, p->d->n_actions * sizeof *act);
-    weights = (uint16_t *)(void *)(act + p->d->n_actions);
-    for (uint32_t i = 0; i < p->d->n_actions; i++)
-        if (act[i].code == STK_ACT_BLUR) {
-            act[i].v.u[3] = n;
-            write_weights(weights + (size_t)n++ * 2 * STK_PIC_WEIGHTS, &act[i]);
-        }
+    for (uint32_t i = 0; i < p->d->n_actions; i++) {
+        if (act[i].code != STK_ACT_BLUR)
+            continue;
+        act[i].v.u[3] = at;
+        write_weights((uint16_t *)(void *)(tables + at), &act[i]);
+        at += (uint32_t)BLUR_TABLE;
+    }
 }

@@ -5,11 +5,20 @@
 
 #include "chain/chain.h"
 #include "gpu/pic.h"
+#include "kern/taps_core.h"
+
+typedef struct stk_pic_axis_table { /* one axis of a view that sees what was made before it */
+    stk_axis axis;
+    stk_action act; /* STK_PIC_ACT_VIEW */
+} stk_pic_axis_table;
 
 typedef struct stk_pic_program {
     const stk_draws *d; /* must live until the program is written */
-    uint32_t n_steps, n_row, n_weights, n_slots, areas;
-    uint64_t area;
+    uint32_t n_steps, n_row, n_slots, areas;
+    uint64_t area, axis_bytes; /* of tables: those of views, then those of blurs */
+    uint32_t n_blurs;
+    uint32_t n_axes; /* their actions come first, those that were drawn after them */
+    stk_pic_axis_table axis[2 * (STK_MAX_PASSES - 1)];
     stk_pic_step step[STK_PIC_MAX_STEPS];
 } stk_pic_program;
 

@@ -37,6 +37,8 @@ typedef struct stk_transfer {
     stk_room slab, scratch;      /* the GPU's */
     stk_room places;             /* the GPU's: where rows of arrays lie, of all batches on board */
     size_t places_used;
+    stk_room mixes; /* the GPU's: what rows that are mixed get, of all batches on board */
+    int mixing;     /* all is there, and rows are mixed with each other */
     size_t slab_bytes;               /* that records take there */
     size_t slab_at[STK_PIC_BATCHES]; /* where each batch begins */
     stk_pictures *pictures; /* of each output */

@@ -6,7 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline float stk_float_of(uint32_t bits)
+#include "kern/taps_core.h" /* STK_HD */
+
+STK_HD static inline float stk_float_of(uint32_t bits)
 {
     float f;
 
@@ -14,7 +16,7 @@ static inline float stk_float_of(uint32_t bits)
     return f;
 }
 
-static inline uint32_t stk_bits_of(float f)
+STK_HD static inline uint32_t stk_bits_of(float f)
 {
     uint32_t bits;
 
@@ -22,7 +24,7 @@ static inline uint32_t stk_bits_of(float f)
     return bits;
 }
 
-static inline uint16_t stk_bf16_from(float f)
+STK_HD static inline uint16_t stk_bf16_from(float f)
 {
     uint32_t x = stk_bits_of(f);
 
@@ -31,13 +33,13 @@ static inline uint16_t stk_bf16_from(float f)
     return (uint16_t)((x + 0x7fff + (x >> 16 & 1)) >> 16);
 }
 
-static inline float stk_bf16_to(uint16_t h)
+STK_HD static inline float stk_bf16_to(uint16_t h)
 {
     return stk_float_of((uint32_t)h << 16);
 }
 
 /* Subnormals are rounded by adding a number whose last bit is theirs. */
-static inline uint16_t stk_f16_from(float f)
+STK_HD static inline uint16_t stk_f16_from(float f)
 {
     uint32_t x = stk_bits_of(f), sign = x >> 16 & 0x8000, a = x & 0x7fffffffu;
 
@@ -50,7 +52,7 @@ static inline uint16_t stk_f16_from(float f)
     return (uint16_t)(sign | (a - 0x38000000u + 0xfff + (a >> 13 & 1)) >> 13);
 }
 
-static inline float stk_f16_to(uint16_t h)
+STK_HD static inline float stk_f16_to(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, a = h & 0x7fff;
 

@@ -401,7 +401,8 @@ static const stk_arg auto_args[] = {
                                  .state_size = sizeof(struct policy),                              \
                                  .plan = plan_fn,                                                  \
                                  .act = act_fn,                                                    \
-                                 .can = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS }
+                                 .can = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS |  \
+                                        STK_OP_GPU }
 OP(rand_augment, "n of fourteen ops at one strength", rand_args, rand_plan, rand_act);
 OP(trivial_augment, "one of fourteen ops at any strength", trivial_args, trivial_plan, trivial_act);
 OP(auto_augment, "one of 25 learned pairs of ops", auto_args, auto_plan, auto_act);

@@ -346,7 +346,7 @@ static const stk_arg perspective_args[] = {
                                   .args = its##_args,                                              \
                                   .state_size = sizeof(struct warp),                               \
                                   .plan = its##_plan,                                              \
-                                  .can = STK_OP_WARP,                                              \
+                                  .can = STK_OP_WARP | STK_OP_GPU,                                 \
                                   .act = its##_act };
 WARP(rotate, "turn about the middle")
 WARP(affine, "turn, move, scale and shear about the middle")

@@ -18,7 +18,7 @@
 #include "cuda/pic_sync.h"
 
 enum { GPUS = 2, POISON = 0xA5 };
-enum { COPY, ZERO, WAIT, RECORD, CALL, PICTURES, GATHER };
+enum { COPY, ZERO, WAIT, RECORD, CALL, PICTURES, GATHER, MIX };
 
 typedef struct event {
     uint64_t recorded, done; /* lock */
@@ -36,6 +36,7 @@ typedef struct op {
     void (*fn)(void *, int);
     stk_pic_launch launch;
     stk_gather gather;
+    stk_blend mix;
     struct op *next;
 } op;
 
@@ -130,6 +131,14 @@ static void gather_rows(const stk_gather *g)
             stk_gather_one(g, g->at[r], r, i);
 }
 
+/* As stk_blend_run() of src/cuda. */
+static void mix_rows(const stk_blend *m)
+{
+    for (uint32_t i = 0; i < stk_blend_turns(m); i++)
+        for (uint64_t e = 0; e < m->count; e++)
+            stk_blend_one(m, i, e);
+}
+
 static void run(stream *s, const op *o)
 {
     dally(s);
@@ -140,6 +149,7 @@ static void run(stream *s, const op *o)
     case RECORD: record(o); break;
     case CALL: o->fn(o->dst, atomic_load(&failed)); break;
     case GATHER: gather_rows(&o->gather); break;
+    case MIX: mix_rows(&o->mix); break;
     case PICTURES: make_pictures(&o->launch); break;
     }
     if (o->kind != CALL && fails("work"))
@@ -354,6 +364,12 @@ static int gather(int gpu, const stk_gather *g, void *s)
     return put(s, (op){ .kind = GATHER, .gather = *g });
 }
 
+static int mix(int gpu, const stk_blend *m, void *s)
+{
+    (void)gpu;
+    return put(s, (op){ .kind = MIX, .mix = *m });
+}
+
 static int alloc(int gpu, size_t size, void **out)
 {
     size_t *p = fails("alloc") ? NULL : aligned_alloc(256, (size + 511) / 256 * 256);
@@ -438,7 +454,8 @@ static const stk_cuda table = { STK_CUDA_ABI, say,         count,       current,
                                 pinned_alloc, pinned_free, alloc,       release,    stream_open,
                                 stream_close, stream_wait, stream_sync, event_open, event_close,
                                 event_record, event_done,  event_ms,    copy,       zero,
-                                call,         pictures,    gather,      range_push, range_pop };
+                                call,         pictures,    gather,      mix,        range_push,
+                                range_pop };
 
 __attribute__((visibility("default"))) const stk_cuda *stk_cuda_table(uint32_t abi);
 const stk_cuda *stk_cuda_table(uint32_t abi)

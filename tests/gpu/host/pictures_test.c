@@ -8,10 +8,50 @@
 
 static stk_dataset *with_points, *without;
 
+static const char *batch_ops; /* of loaders that are opened; NULL: none */
+/* A function of the program's: the left half, inverted; `mean` makes three numbers of a picture. */
+static int find(void *cookie, const char *function, uint32_t which, uint32_t *number, stk_error *err)
+{
+    (void)cookie, (void)which, (void)err;
+    *number = !strcmp(function, "mean");
+    return 0;
+}
+
+static int call(void *cookie, const stk_call_at *at, stk_value_row *row, stk_scratch *scratch,
+                stk_error *err)
+{
+    int64_t h = row->shape[0], w = row->shape[1], half = (w + 1) / 2;
+    const uint8_t *in = row->data;
+    uint8_t *out = stk_scratch_get(scratch, (size_t)(h * half * 3) + 64);
+    float mean[3] = { 0 };
+
+    (void)cookie;
+    if (!out)
+        return stk_fail(err, STK_ENOMEM, "no memory");
+    for (int64_t y = 0; y < h; y++)
+        for (int64_t i = 0; i < half * 3; i++) {
+            out[y * half * 3 + i] = (uint8_t)~in[y * w * 3 + i];
+            mean[i % 3] += (float)in[y * w * 3 + i];
+        }
+    row->data = out;
+    row->shape[1] = half;
+    if (at->number) {
+        memcpy(out, mean, sizeof mean);
+        *row = (stk_value_row){ .dtype = STK_F32, .ndim = 1, .shape = { 3 }, .data = out };
+    }
+    return 0;
+}
+
+static const stk_caller caller = {
+    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_caller), .name = "test", .find = find, .call = call
+};
+
 static stk_loader *open_loader(stk_dataset *ds, const char *chain, const char *device,
                                const char *decode)
 {
-    const stk_output outputs[] = { { "image", chain }, { "label", "from(cls) | int" } };
+    const stk_output outputs[] = { { "image", chain },
+                                   { "label", batch_ops ? "from(cls) | int | one_hot(9)"
+                                                        : "from(cls) | int" } };
     stk_loader_options o = { .size = sizeof o,
                              .batch_size = BATCH,
                              .outputs = outputs,
@@ -19,6 +59,8 @@ static stk_loader *open_loader(stk_dataset *ds, const char *chain, const char *d
                              .num_workers = 2,
                              .shuffle = STK_SHUFFLE_EXACT,
                              .seed = 3,
+                             .batch_ops = batch_ops,
+                             .caller = &caller,
                              .device = device,
                              .decode = decode,
                              .sm_limit = device ? 1 : 0 };
@@ -26,33 +68,39 @@ static stk_loader *open_loader(stk_dataset *ds, const char *chain, const char *d
     return seam_loader(&ds, 1, &o);
 }
 
+static void same_output(const char *chain, const stk_batch *x, const stk_batch *y, uint32_t output)
+{
+    stk_tensor t, u;
+    size_t bytes;
+
+    assert_int_equal(stk_batch_dense(x, output, &t), 0);
+    assert_int_equal(stk_batch_dense(y, output, &u), 0);
+    assert_int_equal(u.gpu, 1);
+    bytes = stk_dtype_size(t.dtype);
+    for (uint32_t i = 0; i < t.ndim; i++) {
+        assert_int_equal(t.shape[i], u.shape[i]);
+        assert_int_equal(t.strides[i], u.strides[i]);
+        bytes *= (size_t)t.shape[i];
+    }
+    for (uint32_t r = 0; r < stk_batch_rows(x); r++)
+        if (memcmp((uint8_t *)t.data + r * (bytes / stk_batch_rows(x)),
+                   (uint8_t *)u.data + r * (bytes / stk_batch_rows(x)), bytes / stk_batch_rows(x)))
+            fail_msg("%s: output %u of sample %u differs", chain, output,
+                     (unsigned)stk_batch_ids(x)[r]);
+}
+
 static void same(stk_dataset *ds, const char *chain, const char *decode, stk_stats *s)
 {
     stk_loader *a = open_loader(ds, chain, NULL, NULL);
     stk_loader *b = open_loader(ds, chain, "cuda", decode);
     stk_batch *x, *y;
-    stk_tensor t, u;
     stk_error err;
 
     for (int epoch = 0; epoch < 2; epoch++) {
         while (stk_loader_next(a, &x, -1, &err) == 0) {
-            size_t bytes;
-
             seam_ok(stk_loader_next(b, &y, -1, &err), &err);
-            assert_int_equal(stk_batch_dense(x, 0, &t), 0);
-            assert_int_equal(stk_batch_dense(y, 0, &u), 0);
-            assert_int_equal(u.gpu, 1);
-            bytes = stk_dtype_size(t.dtype);
-            for (uint32_t i = 0; i < t.ndim; i++) {
-                assert_int_equal(t.shape[i], u.shape[i]);
-                assert_int_equal(t.strides[i], u.strides[i]);
-                bytes *= (size_t)t.shape[i];
-            }
-            for (uint32_t r = 0; r < stk_batch_rows(x); r++)
-                if (memcmp((uint8_t *)t.data + r * (bytes / stk_batch_rows(x)),
-                           (uint8_t *)u.data + r * (bytes / stk_batch_rows(x)),
-                           bytes / stk_batch_rows(x)))
-                    fail_msg("%s: sample %u differs", chain, (unsigned)stk_batch_ids(x)[r]);
+            for (uint32_t i = 0; i < 2; i++)
+                same_output(chain, x, y, i);
             stk_batch_release(&x);
             stk_batch_release(&y);
         }
@@ -108,6 +156,24 @@ static const char *const pixel_chains[] = {
     CROP "normalize(imagenet) | random_erasing(p=0.5) | to(f32)",
     CROP "random_apply(color_jitter(0.4, 0.4, 0.4, 0.1) | gaussian_blur(5), p=0.5) | "
          "one_of(solarize(100, p=1), equalize(p=1), invert(p=1) | sharpness(2, p=1)) | to(f16)",
+    CROP "rand_augment(3, 15) | normalize(imagenet) | random_erasing(p=0.25) | to(f16)",
+    CROP "trivial_augment(interpolation=bilinear) | auto_augment | to(u8)",
+    CROP "rotate(30, fill=(9, 8, 7)) | affine(20, translate=(0.1, 0.2), scale=(0.5, 1.5), shear=9, "
+         "interpolation=bilinear) | perspective(0.6, p=0.8) | to(u8)",
+    /* geometry after a change of pixels: mirrored, cut, padded, resized */
+    CROP "color_jitter(0.4, 0.4, 0.4, 0.1) | hflip | vflip | to(f16)",
+    CROP "contrast(0.5) | random_crop(29, padding=4, fill=(1, 2, 3)) | sharpness(2, p=1) | "
+         "center_crop(51) | equalize(p=1) | to(u8)",
+    CROP "gaussian_blur(5) | random_crop(37, padding=5, padding_mode=reflect) | invert(p=0.5) | "
+         "random_resized_crop(44, interpolation=bicubic) | vflip | solarize(99, p=1) | "
+         "resize((20, 31), interpolation=lanczos) | to(f32)",
+    CROP "hue(0.1) | resize((21, 60), interpolation=nearest) | rotate(10) | resize((33, 33), "
+         "antialias=false) | to(u8, hwc)",
+    "from(jpg) | image | views(3) | random_resized_crop(31, interpolation=bicubic) | hflip | normalize(half) | "
+    "to(f16)",
+    "from(jpg) | image | views(2) | random_resized_crop(40) | color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8) | "
+    "gaussian_blur(9, p=0.5) | solarize(128, p=0.2) | normalize(half) | random_erasing(p=0.5) | to(f32)",
+    "from(jpg) | image | resize((40, 50)) | ten_crop(24) | to(u8, hwc)",
     "from(jpg) | image | resize((1, 1)) | autocontrast(p=1) | gaussian_blur(5) | sharpness(2, p=1) | "
     "equalize(p=1) | contrast(0.5) | to(f32)",
     "from(jpg) | image | resize((2, 67)) | gaussian_blur(15) | sharpness(0, p=1) | to(u8)",
@@ -126,6 +192,50 @@ static void changed_pixels(void **state)
         same(without, pixel_chains[i], NULL, &s);
         assert_true(s.gpu_jpegs > N / 2);
         same(with_points, pixel_chains[i], "cpu", &s);
+        assert_true(s.gpu_jpegs == 0);
+    }
+}
+
+/* Rows mixed with each other on the GPU, also where one of them had to be made again here. */
+static void mixed(void **state)
+{
+    static const char *const ops[] = {
+        "mixup_cutmix(image, label)",
+        "mixup(image, label, mode=pair) | label_smoothing(label, 0.1)",
+        "cutmix(image, label, mode=elem) | mixup(image, label, p=0.5, mode=elem)",
+    };
+    static const char *const into[] = { "to(f16)", "to(bf16, channels_last)", "to(f32)" };
+    stk_stats s = { .size = sizeof s };
+    char chain[160];
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        batch_ops = ops[i];
+        snprintf(chain, sizeof chain, CROP "hue(0.1) | normalize(imagenet) | %s", into[i]);
+        same(with_points, chain, NULL, &s);
+        assert_true(s.gpu_jpegs > N / 2 && s.gpu_mended > 0);
+        same(with_points, chain, "cpu", &s);
+    }
+    batch_ops = "cutmix(image, label)";
+    same(without, CROP "to(u8, hwc)", NULL, &s);
+    batch_ops = NULL;
+}
+
+/* Functions run on the host, and what comes after them there too. */
+static void functions_between(void **state)
+{
+    static const char *const called[] = {
+        CROP "call(half) | resize((24, 20)) | color_jitter(0.4) | normalize(imagenet) | to(f16)",
+        "from(jpg) | image | call(half) | random_resized_crop(31) | call(half) | resize((9, 8)) | to(u8)",
+        CROP "call(half) | resize((12, 12)) | normalize(imagenet) | random_erasing(p=0.6) | to(f32)",
+        CROP "call(mean, dtype=f32, shape=3)",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof called / sizeof *called; i++) {
+        stk_stats s = { .size = sizeof s };
+
+        same(with_points, called[i], NULL, &s);
         assert_true(s.gpu_jpegs == 0);
     }
 }
@@ -150,7 +260,8 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits), cmocka_unit_test(changed_pixels) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits), cmocka_unit_test(functions_between),
+                                        cmocka_unit_test(changed_pixels), cmocka_unit_test(mixed) };
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }

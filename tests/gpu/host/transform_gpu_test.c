@@ -147,6 +147,7 @@ static const char *const chains[] = {
     "random_resized_crop(24, interpolation=bicubic) | hflip | color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8) | "
     "grayscale(p=0.2) | gaussian_blur(9, p=0.5) | solarize(128, p=0.2) | normalize(imagenet) | to(f16)",
     "hsv | equalize(p=1) | sharpness((0, 2), p=1) | autocontrast(p=1) | random_erasing(p=1) | to(u8)",
+    "rand_augment(2, 9) | random_resized_crop(30) | rotate(20) | hflip | resize((11, 19)) | to(u8)",
     "gaussian_noise(p=1) | contrast(0.5) | normalize(half) | random_erasing(p=1, value=random) | "
     "to(f32, hwc)",
 };

@@ -153,6 +153,15 @@ PIXEL_CHAINS = [
     "to(f16, channels_last)",
     "random_resized_crop(48) | random_apply(color_jitter(0.4, 0.4, 0.4, 0.1) | gaussian_blur(5), p=0.5) | "
     "one_of(solarize(100, p=1), equalize(p=1), invert(p=1) | sharpness(2, p=1)) | to(f16)",
+    "random_resized_crop(48) | rand_augment(3, 15) | normalize(imagenet) | random_erasing(p=0.25) | to(f16)",
+    "random_resized_crop(48) | trivial_augment(interpolation=bilinear) | auto_augment | to(u8)",
+    "random_resized_crop(64) | rotate(30, fill=(9, 8, 7)) | affine(20, translate=(0.1, 0.2), scale=(0.5, 1.5), shear=9, "
+    "interpolation=bilinear) | perspective(0.6, p=0.8) | to(u8)",
+    "random_resized_crop(48) | color_jitter(0.4, 0.4, 0.4, 0.1) | hflip | vflip | to(f16)",
+    "random_resized_crop(37) | gaussian_blur(5) | random_crop(37, padding=5, padding_mode=reflect) | invert(p=0.5) | "
+    "random_resized_crop(44, interpolation=bicubic) | vflip | solarize(99, p=1) | resize((20, 31), interpolation=lanczos) | to(f32)",
+    "random_resized_crop(48) | hue(0.1) | resize((21, 60), interpolation=nearest) | rotate(10) | resize((33, 33), antialias=false) | "
+    "to(u8, hwc)",
     "resize((1, 1)) | autocontrast(p=1) | gaussian_blur(5) | sharpness(2, p=1) | equalize(p=1) | to(f32)",
     "resize((300, 400)) | contrast(0.5) | gaussian_blur(9) | equalize(p=1) | autocontrast(p=1) | to(u8)",
 ]

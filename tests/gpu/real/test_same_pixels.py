@@ -30,7 +30,7 @@ def tar(tmp_path_factory):
 
 def compare(tar, fields, batch_size=16, epochs=1, **more):
     jpeg = not more.pop("bare", False)          # seek points in the index, for whoever opens it from here on
-    how = {"batch_size": batch_size, "shuffle": True, "seed": on_gpu.SEED}
+    how = {"batch_size": batch_size, "shuffle": True, "seed": on_gpu.SEED, "batch_ops": more.pop("batch_ops", None)}
     cpu = stoker.Loader(stoker.open(tar, jpeg=jpeg), fields, **how)
     gpu = stoker.Loader(stoker.open(tar, jpeg=jpeg), fields, **how, **options(**more))
     for _ in range(epochs):
@@ -64,6 +64,29 @@ def test_chains_that_change_pixels(tar, chain):
 @pytest.mark.parametrize("lane", ["gpu", "cpu"])
 def test_lanes_of_changed_pixels(tar, lane):
     compare(tar, {"image": f"from(pic) | image | {on_gpu.PIXEL_CHAINS[0]}"}, decode=lane, epochs=2)
+
+
+@pytest.mark.parametrize("chain", [
+    "views(3) | random_resized_crop(31, interpolation=bicubic) | hflip | normalize(half) | to(f16)",
+    "views(2) | random_resized_crop(40) | color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8) | gaussian_blur(9, p=0.5) | solarize(128, p=0.2) | "
+    "normalize(half) | random_erasing(p=0.5) | to(f32)",
+    "resize((40, 50)) | ten_crop(24) | to(u8, hwc)",
+])
+def test_views(tar, chain):
+    stats = compare(tar, {"image": f"from(pic) | image | {chain}"}, epochs=1 if on_gpu.DRY else 3)
+    if not on_gpu.DRY:
+        assert stats["gpu"]["jpegs"] > 0
+
+
+@pytest.mark.parametrize("ops", [
+    ["mixup_cutmix(image, label)"],
+    ["mixup(image, label, mode=pair)", "label_smoothing(label, 0.1)"],
+    ["cutmix(image, label, mode=elem)", "mixup(image, label, p=0.5, mode=elem)"],
+])
+@pytest.mark.parametrize("kind", ["f16", "bf16, channels_last", "f32"])
+def test_mixed_batches(tar, ops, kind):
+    compare(tar, {"image": f"from(pic) | image | random_resized_crop(48) | hflip | hue(0.1) | normalize(imagenet) | to({kind})",
+                  "label": "from(cls) | int | one_hot(1000)"}, batch_ops=ops, epochs=1 if on_gpu.DRY else 3)
 
 
 @pytest.mark.parametrize("lane", ["gpu", "cpu"])
