@@ -28,6 +28,7 @@ help:
 	@echo "make bench-order  the cost of an index, and what block shuffle fetches and how well it mixes"
 	@echo "make bench-tokens  token windows and rows of arrays against bare loops (THREADS=2 ROUNDS=7 DATA=folder)"
 	@echo "make bench-pack  rows and padding against the textbook's best-fit decreasing"
+	@echo "make bench-prepare  planning 10 M samples, pack on Ray, resizing against img2dataset (RESIZER=its python, SECONDS=60)"
 	@echo "make bench-stores  ranges over HTTP against a bare libcurl loop (ROUNDS=7)"
 	@echo "make bench-formats  the same samples as files, tar, Parquet, Arrow, MDS and arrays (ROUNDS=3 SCALE=1)"
 	@echo "make bench-python  Python data sets against torch's DataLoader and a bare shared ring"
@@ -75,6 +76,9 @@ bench-tokens:
 
 bench-pack:
 	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/pack.py
+
+bench-prepare:
+	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/prepare.py
 
 bench-stores:
 	@tools/setup.sh && .venv/bin/python bench/stores.py

@@ -12,6 +12,8 @@ static const cli_option options[] = {
       "also keep these values of every sample: fields, or members of JSON fields, by commas" },
     { "jpeg", NULL, NULL,
       "also keep seek points of JPEGs, so that a crop is decoded without what comes before it" },
+    { "part", "I/N", NULL, "index every N-th shard only, from I on (0 to N - 1), beside others that index the rest" },
+    { "merge", NULL, NULL, "make one index of what the parts found" },
     { "force", NULL, NULL, "build again although there is a good index" },
     { "workers", "N", "the cores there are", "threads" },
     { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
@@ -108,6 +110,19 @@ static int take_columns(const cli_args *a, char *text, size_t size, const char *
     return CLI_OK;
 }
 
+static int take_part(const cli_args *a, stk_index_options *o)
+{
+    const char *part = cli_value(a, "part");
+    char more;
+
+    o->merge = cli_value(a, "merge") ? STK_YES : STK_UNSET;
+    if (part && (sscanf(part, "%u/%u%c", &o->part, &o->parts, &more) != 2 || !o->parts || o->part >= o->parts))
+        return cli_usage("--part is I/N with I from 0 to N - 1, as in 3/64, not \"%s\"", part);
+    if (part && o->merge == STK_YES)
+        return cli_usage("--part and --merge: first all parts, then the merge");
+    return CLI_OK;
+}
+
 static int run(const cli_args *a)
 {
     stk_index_options o = { .size = sizeof o,
@@ -122,7 +137,7 @@ static int run(const cli_args *a)
     cli_bar bar;
     int rc;
 
-    if (take_columns(a, text, sizeof text, names, &o))
+    if (take_columns(a, text, sizeof text, names, &o) || take_part(a, &o))
         return CLI_USAGE;
     if (cli_number(a, "workers", 1, 256, &workers))
         return CLI_USAGE;
@@ -159,9 +174,12 @@ const cli_command cli_index = {
              "folder is read-only.  Columns are what samples are selected, weighted or balanced "
              "by; they "
              "stay\n"
-             "when shards are added.  DATA is a path, a folder, a glob or a brace pattern.",
+             "when shards are added.  Many machines index one data set on a file system they share: each "
+             "takes\n"
+             "a --part, then one merges.  DATA is a path, a folder, a glob or a brace pattern.",
     .examples = "  stoker index 'train-{000000..000099}.tar'\n"
-                "  stoker index data/train/ data/extra/ --columns cls,json.width --json\n",
+                "  stoker index data/train/ data/extra/ --columns cls,json.width --json\n"
+                "  stoker index data/train/ --part 3/64\n",
     .options = options,
     .min_words = 1,
     .max_words = -1,

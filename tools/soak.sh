@@ -96,6 +96,8 @@ part kills-index python tests/soak/kills.py --what index --kills "$kills" --seed
 part kills-load python tests/soak/kills.py --what load --kills "$kills" --seed "$seed"
 part attacks env STOKER_ATTACKS="$attacks" STOKER_SEED="$seed" python -m pytest -q \
     python/tests/test_attack_arguments.py python/tests/test_attack_states.py
+part packs env STOKER_KILLS=50 STOKER_PLANS=500 STOKER_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q \
+    python/tests/test_prepare.py python/tests/test_plans.py -k "killed or partition"
 part pairs env STOKER_PAIRS=40 PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_pairs.py
 part interrupts env STOKER_INTERRUPTS="$attacks" STOKER_SEED="$seed" python -m pytest -q python/tests/test_interrupts.py
 if python -c 'import torch.distributed' 2>/dev/null; then under=20; else under=0; fi

@@ -28,6 +28,10 @@ typedef struct stk_index_options {
     stk_tri jpeg; /* also keep seek points of baseline JPEGs: where to begin decoding a crop */
     stk_progress_fn jpeg_progress; /* in samples; with progress_cookie */
     stk_store *store;              /* as in stk_dataset_options */
+    /* Index every parts-th shard only, from number `part` on, beside other processes that index the rest into the
+     * same folder; then `merge` makes the index of all of theirs, and reads what no part has.  parts 0: all. */
+    uint32_t part, parts;
+    stk_tri merge;
 } stk_index_options;
 
 typedef struct stk_index_report {

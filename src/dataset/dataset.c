@@ -555,10 +555,18 @@ int stk_index_build(const char *const *urls, size_t n, const stk_index_options *
     x.progress = o.progress;
     x.progress_cookie = o.progress_cookie;
     x.names.store = o.store;
+    x.part = o.part;
+    x.parts = o.parts;
+    if (o.parts && (o.part >= o.parts || o.jpeg == STK_YES))
+        return stk_fail(err, STK_EINVAL, o.part >= o.parts
+                            ? "parts are numbered from 0 to how many there are, less 1"
+                            : "seek points are made of the whole: give jpeg to the merge, not to a part");
     rc = stk_indexer_repair(&x, urls, n, err);
     if (rc == 0 && o.jpeg == STK_YES)
         rc = index_jpegs(&jpegs, urls, n, &o, err);
-    if (rc == 0 && (x.built || jpegs.built))
+    if (rc == 0 && o.merge == STK_YES)
+        stk_indexer_drop_parts(&x);
+    if (rc == 0 && !o.parts && (x.built || jpegs.built))
         stk_indexer_publish(&x);
     if (rc == 0 && report)
         rc = report_fill(&x, &jpegs, report, err);

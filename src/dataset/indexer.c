@@ -8,6 +8,7 @@
  * builder. */
 #include "dataset/indexer.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,6 +62,56 @@ static int names_check(const stk_indexer *x, stk_error *err)
     return 0;
 }
 
+static void name_part(const stk_indexer *x, char *path, size_t size)
+{
+    size_t len = strlen(path);
+
+    if (len > 4)
+        snprintf(path + len - 4, size - len + 4, ".part-%u-of-%u.idx", x->part, x->parts);
+}
+
+/* Of the names every parts-th one.  Its index is beside that of the whole, which is then made of it. */
+static int take_part(stk_indexer *x, stk_error *err)
+{
+    stk_names all = x->names;
+    int rc = 0;
+
+    if (stk_is_folder(all.name[0]))
+        return stk_fail(err, STK_EINVAL, "folders of pictures are not indexed in parts: their classes are numbered as a whole");
+    x->names = (stk_names){ .store = all.store };
+    for (size_t i = x->part; rc == 0 && i < all.n; i += x->parts)
+        rc = stk_names_add(&x->names, all.name[i], strlen(all.name[i]), err);
+    if (rc == 0 && !x->names.n)
+        rc = stk_fail(err, STK_EINVAL, "part %u of %u has no shard: there are %zu, take fewer parts", x->part, x->parts,
+                      all.n);
+    stk_names_fini(&all);
+    name_part(x, x->home.beside, sizeof x->home.beside);
+    name_part(x, x->home.cache, sizeof x->home.cache);
+    x->home.remote[0] = 0; /* there is only the whole */
+    return rc;
+}
+
+void stk_indexer_drop_parts(const stk_indexer *x)
+{
+    const char *base = strrchr(x->path, '/');
+    size_t len = base ? strlen(base + 1) : 0;
+    char dir[1280], path[1600];
+    struct dirent *e;
+    DIR *d;
+
+    if (len <= 4)
+        return;
+    snprintf(dir, sizeof dir, "%.*s", (int)(base - x->path), x->path);
+    d = opendir(dir);
+    while (d && (e = readdir(d)))
+        if (!strncmp(e->d_name, base + 1, len - 4) && !strncmp(e->d_name + len - 4, ".part-", 6)) {
+            snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+            (void)!unlink(path);
+        }
+    if (d)
+        closedir(d);
+}
+
 static int names_resolve(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
     stk_names found = { .store = x->names.store };
@@ -77,7 +128,7 @@ static int names_resolve(stk_indexer *x, const char *const *urls, size_t n, stk_
         rc = names_check(x, err);
     if (rc == 0)
         rc = stk_index_home_find(&x->home, &x->names, x->cache_dir, err);
-    return rc;
+    return rc == 0 && x->parts ? take_part(x, err) : rc;
 }
 
 /* Names are compared too: a hash of names may meet another list's. */

@@ -16,6 +16,7 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
     int thorough; /* check an index that is found to its last byte */
     int classes_fixed; /* by the user: class folders don't number them */
     int keep_numbers; /* stk_indexer_repair(): refuse class folders that renumber labels all the same */
+    uint32_t part, parts; /* only every parts-th shard; 0: all */
     int salvage; /* stk_indexer_open(): shards that are torn have the samples before the tear */
     int grow; /* stk_indexer_open(): build again where files were only added to folders */
     stk_log log;
@@ -38,6 +39,7 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
 int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_error *err);
 /* The same, and a stale or damaged one is built again; damage is looked for. */
 int stk_indexer_repair(stk_indexer *x, const char *const *urls, size_t n, stk_error *err);
+void stk_indexer_drop_parts(const stk_indexer *x); /* remove the indexes of parts that this one was made of */
 void stk_indexer_fini(stk_indexer *x);
 
 /* class_list.c: would the class folders renumber labels that were given out before?  STK_ESTALE

@@ -23,7 +23,7 @@
 #include "base/jobs.h"
 #include "source/folder.h"
 
-#define MAX_OLD 64u
+#define MAX_OLD 1024u /* parts of an index are as many */
 #define PROGRESS_EVERY_NS 50000000u
 #define LOG_AFTER_NS 2000000000u /* without progress(): when the log is told first, and again */
 #define LOG_EVERY_NS 10000000000u
