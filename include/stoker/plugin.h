@@ -94,6 +94,7 @@ typedef struct stk_open_info { /* what is known of a file before it is opened */
     uint64_t size;          /* expected; UINT64_MAX: not known */
     int64_t mtime_ns;       /* expected; 0: not known */
     const stk_store *store; /* NULL: the process's own settings; held by the caller while f is open */
+    int uncached;           /* not through the host cache */
 } stk_open_info;
 
 typedef struct stk_listed { /* a file that list() found; borrowed for the call */

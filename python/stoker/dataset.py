@@ -148,7 +148,7 @@ class Dataset:
 
     @property
     def columns(self) -> dict[str, np.dtype[Any]]:
-        """Typed columns at hand: name -> dtype (text is object; int64 where some samples have no
+        """Typed columns that are available: name -> dtype (text is object; int64 where some samples have no
         value comes as float64)."""
         import numpy as np          # here: importing stoker does not import it
         return {name: np.dtype(_DTYPES[kind]) for name, kind in self._core.columns()}

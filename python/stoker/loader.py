@@ -458,7 +458,7 @@ class Loader:
     def set_epoch(self, epoch: int) -> None:
         """The next loop is epoch `epoch`.
 
-        Behind load_state_dict() of a state from within that epoch, the loop goes on from there: frameworks
+        After load_state_dict() of a state from within that epoch, the loop goes on from there: frameworks
         and scripts call this before every loop, also before the resumed one.
         """
         epoch = _options.whole("epoch", epoch, 0, 2**32 - 1)
@@ -489,7 +489,7 @@ class Loader:
                 "local": {"skipped": self._core.stats()["skipped"]}}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """The next loop goes on behind the last batch of `state`, with the same samples and draws, for
+        """The next loop goes on after the last batch of `state`, with the same samples and draws, for
         any number of ranks and any batch size.
 
         A state of other data, chains, seed or order is refused; strict=False takes its epoch and
@@ -533,7 +533,7 @@ class Loader:
         """Mix by other weights from the next batch on, in a loop or between two; batches made ahead are
         dropped.  Data sets that are not named keep theirs.
 
-        Call it on all ranks behind the same step.  The state keeps every change.
+        Call it on all ranks after the same step.  The state keeps every change.
         """
         if not self._changes:
             invalid("set_weights() changes a mixture: this loader's data is none, see stoker.mix()")

@@ -17,7 +17,7 @@ GEOMETRY = ["resize(9)", "resize((5, 7), interpolation=bicubic)", "resize(9, int
             "random_crop(6, pad_if_needed=true)", "letterbox(12)", "scale_jitter(10)", "random_shortest_size((3, 4))", "zoom_out((1, 2), p=1)",
             "rotate(90)", "affine(45, translate=(0.5, 0.5), scale=(0.5, 2), shear=20)", "perspective(1, p=1)", "views(2) | resize((3, 3))",
             "five_crop(1)", "ten_crop(1)", "normalize(imagenet)", "to(f16)"]
-NOT_OF_PICTURES = {"like", "one_hot", "multi_hot", "truncate", "pack"}
+NOT_OF_PICTURES = {"iou_crop", "like", "one_hot", "multi_hot", "truncate", "pack"}
 STEPS = {name: args for name, _, args in stoker.chains.steps}
 SMALL = {"views", "five_crop", "ten_crop"}
 

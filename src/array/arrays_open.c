@@ -187,7 +187,7 @@ static int file_size(const stk_piece *p, uint64_t *size, stk_error *err)
     return at_file(rc, name, STK_NO_OFFSET, err);
 }
 
-/* Rows of a file of `size` bytes: whole ones behind `offset` bytes. */
+/* Rows of a file of `size` bytes: whole ones after `offset` bytes. */
 static int plain_part(stk_array *a, uint32_t i, uint64_t offset, uint64_t size, stk_error *err)
 {
     stk_piece *p = &a->part[i];

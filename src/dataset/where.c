@@ -282,7 +282,7 @@ static int shard_column(search *x, source *s, const char *name, stk_where_type *
 {
     stk_column_options o = { .size = sizeof o, .read = STK_YES };
 
-    int rc = x->ds->ops->chunk
+    int rc = !(x->ds->can & STK_DATA_IMMEDIATE)
                  ? stk_column_open(&s->column, x->ds, name, &o, err)
                  : stk_fail(err, STK_ENOTSUP, "tables and indexed shards have columns, %s don't",
                             x->ds->ops->plural);
@@ -411,7 +411,7 @@ int stk_dataset_where(stk_dataset *ds, const char *where, uint64_t **ids, uint64
     search x = { .ds = ds, .table = stk_parquet_of(ds) };
     int rc;
 
-    x.plain = !x.table && !ds->ops->chunk && !(ds->can & STK_DATA_IMMEDIATE);
+    x.plain = (ds->can & STK_DATA_MEMORY) != 0;
     rc = stk_condition_parse(&x.c, where, err);
     *ids = NULL;
     *n = 0;

@@ -20,7 +20,7 @@
 #include "format/group.h"
 
 #define WINDOW_MAX (256u << 10)
-#define WINDOW_MIN (4u << 10) /* pax header, its data, the header, and a small member behind */
+#define WINDOW_MIN (4u << 10) /* pax header, its data, the header, and a small member after it */
 #define WINDOW_REMOTE (8u << 20) /* a round trip costs more than the bytes between headers */
 #define GAP_MAX (8u << 10)    /* skipping less than this costs more calls than it saves bytes */
 #define PROGRESS_STEP (4u << 20)

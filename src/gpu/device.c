@@ -670,17 +670,30 @@ int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err
 
 /* ---- rows made again ---- */
 
+/* Records of the output as it must be: one, or one for each of its views. */
+static int mend_picture(stk_transfer *f, const stk_batch_out *o, const stk_out_plan *p, uint32_t row,
+                        stk_error *err)
+{
+    const uint8_t *at = o->row[row].data;
+    uint8_t *to = (uint8_t *)o->far->data + row * p->far_bytes;
+
+    for (uint32_t v = 0; v < (p->spec.views ? p->spec.views : 1); v++) {
+        const stk_pic *record = (const stk_pic *)(const void *)at;
+
+        STK_TRY(send(f, to, at + record->data_at, record->data_len, err));
+        to += record->data_len;
+        at += record->size;
+    }
+    return 0;
+}
+
 static int mend_output(stk_transfer *f, stk_batch *b, uint32_t i, uint32_t row, stk_error *err)
 {
     const stk_out_plan *p = &b->common->out[i];
     stk_batch_out *o = &b->out[i];
 
-    if (p->far_bytes) {
-        const stk_pic *record = (const stk_pic *)(const void *)o->row[row].data;
-
-        return send(f, (uint8_t *)o->far->data + row * p->far_bytes,
-                    o->row[row].data + record->data_at, record->data_len, err);
-    }
+    if (p->far_bytes)
+        return mend_picture(f, o, p, row, err);
     if (p->row_bytes)
         return send(f, (uint8_t *)o->far->data + row * p->row_bytes,
                     (uint8_t *)o->buffer->data + row * p->row_bytes, p->row_bytes, err);

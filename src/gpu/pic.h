@@ -78,6 +78,7 @@ typedef struct stk_pic_share {
     uint32_t duration; /* of its units, 0..15: longer ones start first */
     uint32_t scan;     /* bytes of a scan that came whole, and may be kept; 0: not so */
     uint32_t kept;     /* 1: its scan is there already */
+    uint32_t size;     /* of the record */
 } stk_pic_share;
 
 stk_pic_share stk_pic_share_of(const stk_pic *rec);

@@ -30,13 +30,14 @@ static uint32_t duration(const stk_pic *r)
 
 stk_pic_share stk_pic_share_of(const stk_pic *r)
 {
-    stk_pic_share s = { 0 };
+    stk_pic_share s = { .size = r->size };
     stk_pic_room room;
 
     if (!stk_pic_sound(r, r->size)) /* no room for its taps: the device says what is wrong */
         return s;
     room = stk_pic_room_of(r);
     s = (stk_pic_share){ room.planes, room.rows, room.taps, room.units, room.tile, .kind = r->kind };
+    s.size = r->size;
     s.n_steps = r->n_steps;
     s.work[TILE] = r->n_steps ? stk_jpeg_ceil(r->area, STK_PIC_TILE_PIXELS) : 0;
     s.work[DOWN] = stk_jpeg_ceil(r->y.n, STK_PIC_DOWN_ROWS);

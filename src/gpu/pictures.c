@@ -31,20 +31,31 @@ static size_t slab_used(const stk_batch_out *o)
     return !o->buffer ? 0 : used < o->buffer->size ? used : o->buffer->size;
 }
 
+/* Records of a row, side by side: one for each of its views. */
+static uint32_t views_of(const stk_batch *b, uint32_t output)
+{
+    uint32_t n = b->common->out[output].spec.views;
+
+    return n ? n : 1;
+}
+
 /* Where each record of a batch will lie, from `at` on; what is after all of them. */
 static size_t place_records(const stk_batch *b, uint32_t output, size_t at, stk_pic_item *item)
 {
     const stk_batch_out *o = &b->out[output];
+    const stk_pic_share *share = (const stk_pic_share *)(const void *)o->note;
+    uint32_t views = views_of(b, output);
     size_t base = at;
 
     at += align(slab_used(o));
     for (uint32_t r = 0; r < b->rows; r++) {
         const stk_row_out *row = &o->row[r];
+        size_t from = row->own ? at : base + (size_t)(row->data - (uint8_t *)o->buffer->data);
 
-        item[r].share = ((const stk_pic_share *)(const void *)o->note)[r];
-        item[r].row = r;
-        item[r].keep = 0;
-        item[r].at = row->own ? at : base + (size_t)(row->data - (uint8_t *)o->buffer->data);
+        for (uint32_t v = 0; v < views; v++, item++, share++) {
+            *item = (stk_pic_item){ .share = *share, .row = r * views + v, .at = from };
+            from += share->size;
+        }
         at += row->own ? align(row->len) : 0;
     }
     return at;
@@ -59,7 +70,7 @@ static void place_all(stk_transfer *f, uint32_t output, stk_pic_item *item)
 
         f->slab_at[k] = at;
         at = place_records(b, output, at, item);
-        for (uint32_t r = 0; r < b->rows; r++)
+        for (uint32_t r = 0; r < b->rows * views_of(b, output); r++)
             (item++)->batch = k;
     }
     f->slab_bytes = at;
@@ -83,7 +94,7 @@ static int send_slabs(stk_transfer *f, uint32_t output, const stk_pic_item *item
 
         if (o->buffer)
             rc = put(f, slab + f->slab_at[k], o->buffer->data, slab_used(o));
-        for (uint32_t r = 0; r < b->rows && !rc; r++, item++)
+        for (uint32_t r = 0; r < b->rows && !rc; r++, item += views_of(b, output))
             if (o->row[r].own)
                 rc = put(f, slab + item->at, o->row[r].data, o->row[r].len);
     }
@@ -150,7 +161,7 @@ static void describe(stk_pic_launch *l, const stk_transfer *f, uint32_t output)
     *l = (stk_pic_launch){ .slab = f->slab.data,
                            .slab_len = f->slab.size,
                            .scratch = f->scratch.data,
-                           .row_bytes = p->far_bytes,
+                           .row_bytes = p->far_bytes / (p->spec.views ? p->spec.views : 1),
                            .dtype = stk_pic_dtype_of(p->spec.dtype),
                            .packed = p->spec.layout != STK_CHW,
                            .blocks = f->device->blocks };
@@ -259,7 +270,7 @@ int stk_pictures_send(stk_transfer *f, uint32_t output, stk_error *err)
 
     p->n = 0;
     for (uint32_t k = 0; k < f->n; k++)
-        p->n += f->on[k].batch->rows;
+        p->n += f->on[k].batch->rows * views_of(f->on[k].batch, output);
     words = p->n * sizeof(uint32_t);
     STK_TRY(make_tables(f, output, &t, err));
     STK_TRY(stk_gpu_scratch_grow(d, &f->slab, (f->slab_bytes / f->n + 1) * d->group, err));
@@ -284,13 +295,13 @@ static int64_t look(stk_batch *b, uint32_t output, const uint32_t *status)
     const stk_pic_share *share = (const stk_pic_share *)(const void *)b->out[output].note;
     int64_t jpegs = 0;
 
-    for (uint32_t i = 0; i < b->rows; i++) {
+    for (uint32_t i = 0, views = views_of(b, output); i < b->rows * views; i++) {
         jpegs += share[i].kind == STK_PIC_SEEK || share[i].kind == STK_PIC_WHOLE;
         if (!status[i])
             continue;
         if (!b->bad && !(b->bad = stk_zalloc(b->rows, 1)))
             return -1;
-        b->bad[i] = 1;
+        b->bad[i / views] = 1;
     }
     return jpegs;
 }
@@ -308,7 +319,7 @@ int stk_pictures_landed(stk_transfer *f, uint32_t output)
         if (n < 0)
             return STK_ENOMEM;
         jpegs += (uint64_t)n;
-        status += f->on[k].batch->rows;
+        status += f->on[k].batch->rows * views_of(f->on[k].batch, output);
     }
     stk_mutex_lock(&d->lock);
     d->figures.pictures += jpegs;

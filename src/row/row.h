@@ -79,6 +79,7 @@ typedef struct stk_row { /* one row while it is made; on the worker's stack */
     stk_request *req; /* NULL: an immediate row */
     stk_batch *batch;
     uint32_t row, output;         /* in the batch; the one being made */
+    uint32_t view;                /* of views(n): the one being placed */
     int again;                    /* the output was begun before, and had no memory */
     const stk_piece_place *piece; /* of a packed row; NULL: the sample is the row */
     uint64_t position;
@@ -222,12 +223,14 @@ void stk_row_array_table(stk_row_table *t, const stk_plan *p, int resident);
 typedef struct stk_picture_way { /* what becomes of a picture whose header is read */
     /* 1: the GPU decodes it.  NULL: it does not */
     int (*leave)(stk_row *x, void *jpeg, const stk_draws *d, const stk_decode_request *ask);
-    int (*place)(stk_row *x, stk_sample_job *job, stk_error *err); /* where sampled pixels go */
+    /* Where sampled pixels go: those of view x->view, where `each` is set; else of all, side by side */
+    int (*place)(stk_row *x, stk_sample_job *job, stk_error *err);
     /* The pixels are there: sampled straight into the row, or with work on a tile between */
     int (*sample)(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
     /* Functions of the program's come before that: *pixels and *d are replaced.  1: the row is made.
      * NULL: there are none */
     int (*between)(stk_row *x, stk_draws *d, stk_pixels *pixels, stk_error *err);
+    int each;
 } stk_picture_way;
 
 /* row_picture.c */
@@ -241,6 +244,8 @@ int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
  * without what only changes pixels. */
 int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                      stk_error *err);
+/* row_boxes.c: the boxes of an output, as the chain of the picture that they follow looks at them. */
+int stk_boxes_read(const stk_row *x, uint32_t output, stk_boxes **out, stk_error *err);
 int stk_picture_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
 int stk_picture_place(stk_row *x, stk_sample_job *job, stk_error *err); /* into the batch */
 int stk_tile_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);

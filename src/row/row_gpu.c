@@ -4,12 +4,20 @@
 #include "gpu/pic_program.h"
 #include "row/row.h"
 
-/* What it takes to make the picture: while the record is written, not when all of them are sent. */
-static void note(stk_batch *b, uint32_t output, uint32_t row, const void *record)
+static uint32_t views_of(const stk_row *x)
 {
-    stk_pic_share *s = (stk_pic_share *)(void *)b->out[output].note;
+    uint32_t n = stk_row_chain(x)->spec.views;
 
-    s[row] = stk_pic_share_of(record);
+    return n ? n : 1;
+}
+
+/* What it takes to make the picture, or a view of it: while the record is written, not when all of them
+ * are sent. */
+static void note(const stk_row *x, uint32_t view, const void *record)
+{
+    stk_pic_share *s = (stk_pic_share *)(void *)x->batch->out[x->output].note;
+
+    s[(size_t)x->row * views_of(x) + view] = stk_pic_share_of(record);
 }
 
 static stk_cache_key whose(const stk_row *x, const stk_where *where, uint32_t output)
@@ -102,43 +110,71 @@ static int to_keep(const stk_row *x, const stk_decode_request *ask, const stk_jp
            stk_jpeg_seek_check(job->seek, job->head, job->in, NULL) == 0;
 }
 
-static int write_record(stk_row *x, stk_pic_gather *g, const stk_pic_program *program)
-{
-    void *to;
+/* A view on its way: what of the file it needs, and what is done to it. */
+typedef struct one_view {
+    stk_pic_gather g;
+    stk_pic_program program;
+} one_view;
 
-    stk_pic_program_add(program, &g->rec);
-    to = record_place(x, g->rec.size);
-    if (!to)
-        return STK_ENOMEM;
-    stk_pic_jpeg_write(to, g);
-    stk_pic_program_write(program, to);
-    note(x->batch, x->output, x->row, to);
-    return 0;
+/* The records of all views, side by side. */
+static int write_records(stk_row *x, one_view *v, uint32_t n)
+{
+    size_t size = 0;
+    uint8_t *to;
+
+    for (uint32_t i = 0; i < n; i++) {
+        stk_pic_program_add(&v[i].program, &v[i].g.rec);
+        size += v[i].g.rec.size;
+    }
+    to = record_place(x, size);
+    for (uint32_t i = 0; to && i < n; i++) {
+        stk_pic_jpeg_write(to, &v[i].g);
+        stk_pic_program_write(&v[i].program, to);
+        note(x, i, to);
+        to += v[i].g.rec.size;
+    }
+    return to ? 0 : STK_ENOMEM;
+}
+
+/* What of the file a view needs.  job->seek is NULL where its points do not fit. */
+static int gather_view(const stk_row *x, const stk_draws *d, const stk_decode_request *ask,
+                       stk_jpeg_job *job, one_view *v)
+{
+    stk_scratch *scratch = &x->m->scratch;
+    int rc;
+
+    if (stk_pic_program_make(&v->program, d, NULL) < 0)
+        return STK_ENOTSUP;
+    rc = to_keep(x, ask, job) ? stk_pic_jpeg_size_all(&v->g, job, d->view, scratch, NULL)
+                              : STK_ESTALE;
+    if (rc == STK_ESTALE)
+        rc = stk_pic_jpeg_size(&v->g, job, d->view, scratch, NULL);
+    if (rc != STK_ESTALE)
+        return rc;
+    job->seek = NULL; /* as the host would */
+    rc = stk_pic_jpeg_size(&v->g, job, d->view, scratch, NULL);
+    stk_count(&x->m->count.lane[STK_LANE_MISFIT], rc == 0);
+    return rc;
 }
 
 /* 1: its record is written; 0: the CPU must decode it (odd, or there is no room). */
 static int leave(stk_row *x, void *jpeg, const stk_draws *d, const stk_decode_request *ask)
 {
-    stk_scratch *scratch = &x->m->scratch;
-    stk_pic_program program;
-    stk_pic_gather g;
-    stk_jpeg_job job;
-    int rc;
+    uint32_t n = views_of(x);
+    one_view *v = stk_scratch_get(&x->m->scratch, n * sizeof *v);
+    int rc = v ? 0 : STK_ENOMEM, seek = 0;
 
-    if (stk_pic_program_make(&program, d, NULL) < 0 || stk_jpeg_peek(jpeg, &ask->need, &job) < 0)
-        return 0;
-    rc = to_keep(x, ask, &job) ? stk_pic_jpeg_size_all(&g, &job, d->view, scratch, NULL)
-                               : STK_ESTALE;
-    if (rc == STK_ESTALE)
-        rc = stk_pic_jpeg_size(&g, &job, d->view, scratch, NULL);
-    if (rc == STK_ESTALE) { /* as the host would */
-        job.seek = NULL;
-        rc = stk_pic_jpeg_size(&g, &job, d->view, scratch, NULL);
-        stk_count(&x->m->count.lane[STK_LANE_MISFIT], rc == 0);
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        stk_jpeg_job job;
+
+        rc = stk_jpeg_peek(jpeg, &ask->need, &job);
+        if (rc == 0)
+            rc = gather_view(x, &d[i], ask, &job, &v[i]);
+        seek = rc == 0 && job.seek != NULL;
     }
-    if (rc < 0 || write_record(x, &g, &program) < 0)
+    if (rc < 0 || write_records(x, v, n) < 0)
         return 0;
-    stk_count(&x->m->count.lane[STK_LANE_SEEK], job.seek != NULL);
+    stk_count(&x->m->count.lane[STK_LANE_SEEK], (uint64_t)seek);
     return 1;
 }
 
@@ -149,12 +185,14 @@ static int record(stk_row *x, stk_sample_job *job, stk_pic_kind kind, stk_error 
 {
     const stk_view *v = job->view;
     size_t len = (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(job->dtype);
-    void *to = record_place(x, stk_pic_plain_size(len));
+    size_t size = stk_pic_plain_size(len);
+    uint8_t *to = x->view ? stk_row_out_of(x)->data : record_place(x, size * views_of(x));
 
     if (!to)
         return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
+    to += size * x->view;
     job->dst = stk_pic_plain_write(to, kind, v->vis_w, v->vis_h, len);
-    note(x->batch, x->output, x->row, to);
+    note(x, x->view, to);
     return 0;
 }
 
@@ -187,8 +225,7 @@ static int make_kept(stk_row *x, stk_error *err)
     const stk_wanted *want = &x->req->want[x->output];
     stk_jpeg_job job = { 0 };
     stk_image_info size;
-    stk_pic_program program;
-    stk_pic_gather g;
+    one_view v;
     stk_jpeg_head head;
     stk_jpeg_seek seek;
     stk_draws d;
@@ -202,10 +239,10 @@ static int make_kept(stk_row *x, stk_error *err)
     x->req->want[x->output].height = size.height;
     x->req->want[x->output].turn = 1;
     STK_TRY(stk_picture_look(x, &size, &d, &ask, err));
-    STK_TRY(stk_pic_program_make(&program, &d, err));
+    STK_TRY(stk_pic_program_make(&v.program, &d, err));
     job = (stk_jpeg_job){ .head = &head, .seek = &seek };
-    STK_TRY(stk_pic_jpeg_size_kept(&g, &job, want->kept, d.view, &x->m->scratch, NULL));
-    STK_TRY(write_record(x, &g, &program));
+    STK_TRY(stk_pic_jpeg_size_kept(&v.g, &job, want->kept, d.view, &x->m->scratch, NULL));
+    STK_TRY(write_records(x, &v, 1));
     stk_count(&x->m->count.lane[STK_LANE_SEEK], 1);
     stk_stage_time_row(x->m, STK_STAGE_DECODE);
     return 0;
@@ -213,7 +250,7 @@ static int make_kept(stk_row *x, stk_error *err)
 
 static int make_gpu(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way way = { leave, place_pixels, stk_picture_sample };
+    static const stk_picture_way way = { leave, place_pixels, stk_picture_sample, .each = 1 };
 
     return stk_picture_make(x, &way, err);
 }
@@ -225,14 +262,14 @@ static int make_cached(stk_row *x, stk_error *err)
 
 static int make_pixels(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way way = { NULL, place_pixels, stk_picture_sample };
+    static const stk_picture_way way = { NULL, place_pixels, stk_picture_sample, .each = 1 };
 
     return stk_picture_make(x, &way, err);
 }
 
 static int make_repair(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way way = { NULL, place_ready, stk_picture_sample };
+    static const stk_picture_way way = { NULL, place_ready, stk_picture_sample, .each = 1 };
 
     return stk_picture_make(x, &way, err);
 }

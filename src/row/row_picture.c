@@ -75,7 +75,7 @@ static void follow(const stk_like *l, stk_draws *d)
 int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                      stk_error *err)
 {
-    const stk_chain *c = stk_row_chain(x);
+    const stk_chain *c = stk_row_chain(x), *drawn = c->leader ? c->leader : c;
     const stk_draw_observer *watch = x->again || c->leader ? NULL : &x->plan->policy.watch;
     const stk_address at = { .seed = x->plan->policy.seed,
                              .position = x->position,
@@ -84,7 +84,10 @@ int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view
                              .view = view };
     const uint32_t size[2] = { info->width, info->height };
 
-    stk_chain_draw(c->leader ? c->leader : c, &at, size, d, watch);
+    d->boxes = NULL;
+    if (drawn->boxes)
+        STK_TRY(stk_boxes_read(x, drawn->boxes_output, &d->boxes, err));
+    stk_chain_draw(drawn, &at, size, d, watch);
     if (stk_draws_last(d)->refused)
         return stk_fail(err, STK_ECORRUPT, "%s", stk_draws_last(d)->refused);
     if (c->leader)
@@ -202,18 +205,24 @@ static int sample_as(stk_row *x, const stk_picture_way *way, stk_draws *d, const
                                        : way->sample(x, d, job, err);
 }
 
+static void color_of(stk_sample_job *job, const stk_spec *spec)
+{
+    job->dtype = spec->dtype;
+    job->layout = spec->layout;
+    memcpy(job->mul, spec->mul, sizeof job->mul);
+    memcpy(job->add, spec->add, sizeof job->add);
+}
+
 static int sample(stk_row *x, const stk_picture_way *way, stk_draws *d, stk_pixels *pixels,
                   stk_error *err)
 {
-    const stk_spec *spec = &stk_row_chain(x)->spec;
-    stk_sample_job job = { .pixels = pixels, .dtype = spec->dtype, .layout = spec->layout };
+    stk_sample_job job = { .pixels = pixels };
     int rc = way->between ? way->between(x, d, pixels, err) : 0;
 
     if (rc)
         return rc < 0 ? rc : 0;
     job.view = stk_draws_last(d);
-    memcpy(job.mul, spec->mul, sizeof job.mul);
-    memcpy(job.add, spec->add, sizeof job.add);
+    color_of(&job, &stk_row_chain(x)->spec);
     STK_TRY(way->place(x, &job, err));
     return sample_as(x, way, d, &job, err);
 }
@@ -290,26 +299,35 @@ static void look_ahead(stk_row *x, const stk_image_info *info, stk_rect *need)
     x->again = again;
 }
 
+/* View x->view of an output that has several; the job goes on from the view before it. */
+static int sample_view(stk_row *x, const stk_picture_way *way, stk_draws *d, stk_sample_job *job,
+                       stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+
+    job->view = stk_draws_last(d);
+    if (x->view && !way->each) {
+        job->dst = (uint8_t *)job->dst + c->row_bytes / views_of(x);
+    } else {
+        color_of(job, &c->spec);
+        STK_TRY(way->place(x, job, err));
+    }
+    return sample_as(x, way, d, job, err);
+}
+
 static int sample_all(stk_row *x, const stk_picture_way *way, stk_draws *d,
                       const stk_pixels *pixels, stk_error *err)
 {
-    const stk_chain *c = stk_row_chain(x);
-    stk_sample_job job = { .view = stk_draws_last(d),
-                           .pixels = pixels,
-                           .dtype = c->spec.dtype,
-                           .layout = c->spec.layout };
+    stk_sample_job job = { .pixels = pixels };
     unsigned mark = stk_scratch_mark(&x->m->scratch);
+    int rc = 0;
 
-    memcpy(job.mul, c->spec.mul, sizeof job.mul);
-    memcpy(job.add, c->spec.add, sizeof job.add);
-    STK_TRY(way->place(x, &job, err));
-    for (uint32_t i = 0; i < views_of(x); i++) {
-        job.view = stk_draws_last(&d[i]);
+    for (x->view = 0; x->view < views_of(x) && rc == 0; x->view++) {
         stk_scratch_rewind(&x->m->scratch, mark);
-        STK_TRY(sample_as(x, way, &d[i], &job, err));
-        job.dst = (uint8_t *)job.dst + c->row_bytes / views_of(x);
+        rc = sample_view(x, way, &d[x->view], &job, err);
     }
-    return 0;
+    x->view = 0;
+    return rc;
 }
 
 static int room_for_draws(const stk_row *x, stk_draws **out, stk_error *err)
@@ -318,6 +336,14 @@ static int room_for_draws(const stk_row *x, stk_draws **out, stk_error *err)
 
     *out = stk_scratch_get(&x->m->scratch, size);
     return *out ? 0 : stk_fail_nomem(err, size);
+}
+
+/* 1: the GPU decodes it; seek points are found where the CPU does. */
+static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const stk_draws *d,
+                 const stk_decode_request *ask)
+{
+    return way->leave && p->turn == 1 && p->decoder->can & STK_DECODER_GPU &&
+           !x->req->want[x->output].learn && way->leave(x, p->ctx, d, ask);
 }
 
 /* The views of one output; first: others read the picture after it. */
@@ -331,6 +357,10 @@ static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
 
     STK_TRY(room_for_draws(x, &d, err));
     STK_TRY(look_all(x, upright, d, &ask.need, err));
+    if (leave(x, way, p, d, &ask)) {
+        stk_stage_time_row(m, STK_STAGE_DECODE);
+        return 0;
+    }
     if (first)
         look_ahead(x, upright, &ask.need);
     rc = decode_as(x, p, &ask, pixels, err);
@@ -343,14 +373,6 @@ static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
 }
 
 /* ---- one ---- */
-
-/* 1: the GPU decodes it; seek points are found where the CPU does. */
-static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const stk_draws *d,
-                 const stk_decode_request *ask)
-{
-    return way->leave && p->turn == 1 && p->decoder->can & STK_DECODER_GPU &&
-           !x->req->want[x->output].learn && way->leave(x, p->ctx, d, ask);
-}
 
 /* The upright size, kept for those who follow; a follower has its leader's, and its turn. */
 static int note_size(const stk_row *x, picture *p, stk_image_info *upright, stk_error *err)

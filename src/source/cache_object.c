@@ -6,7 +6,6 @@
  * boot in which the chunk was written or compared; 0 and 0: it is not there.  The head is written
  * before the file gets its name.  A file whose length or head is not what it must be is removed.
  * Nothing is mapped, so that a file that others cut short is an error and no signal. */
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,52 +17,10 @@
 #include "base/atomic_file.h"
 #include "base/hash.h"
 #include "base/lock.h"
+#include "source/cache_layout.h"
 #include "source/folder.h"
-#include "source/store_cache.h"
 
-#define HEAD 4096u
 #define ATTEMPTS 8
-#define RECORDS_AT(o) ((o)->map_at + HEAD)
-
-typedef struct head {
-    char magic[8];
-    uint32_t crc; /* of all but magic and crc */
-    uint32_t chunk;
-    uint64_t size, n_chunks;
-    char etag[64];
-    char url[STK_CACHE_URL_MAX + 1];
-    char rest[HEAD - 96 - STK_CACHE_URL_MAX - 1];
-} head;
-static_assert(sizeof(head) == HEAD, "on disk");
-
-static const char MAGIC[8] = "STKOBJ1";
-
-static uint64_t map_at(uint64_t size)
-{
-    return (size + HEAD - 1) / HEAD * HEAD;
-}
-
-static uint64_t chunks_of(uint64_t size)
-{
-    return (size + STK_CHUNK - 1) / STK_CHUNK;
-}
-
-static uint32_t head_crc(const head *h)
-{
-    return stk_crc32c(0, (const char *)h + 12, sizeof *h - 12);
-}
-
-static void head_make(head *h, const stk_cache_id *id)
-{
-    memset(h, 0, sizeof *h);
-    memcpy(h->magic, MAGIC, sizeof MAGIC);
-    h->chunk = (uint32_t)STK_CHUNK;
-    h->size = id->size;
-    h->n_chunks = chunks_of(id->size);
-    snprintf(h->etag, sizeof h->etag, "%s", id->etag);
-    snprintf(h->url, sizeof h->url, "%s", id->url);
-    h->crc = head_crc(h);
-}
 
 /* 0: the file is whole; its head is in *h. */
 static int head_read(int fd, head *h)
@@ -80,7 +37,7 @@ static int head_read(int fd, head *h)
         at = size >= n * 8 ? size - n * 8 : 1;
         if (at % HEAD || pread(fd, h, sizeof *h, (off_t)at) != (ssize_t)sizeof *h)
             continue;
-        if (!memcmp(h->magic, MAGIC, sizeof MAGIC) && h->crc == head_crc(h) &&
+        if (!memcmp(h->magic, STK_OBJECT_MAGIC, 8) && h->crc == head_crc(h) &&
             h->chunk == STK_CHUNK && map_at(h->size) == at && h->n_chunks == n &&
             chunks_of(h->size) == n && !h->etag[sizeof h->etag - 1] && !h->url[STK_CACHE_URL_MAX])
             return 0;
@@ -90,27 +47,18 @@ static int head_read(int fd, head *h)
 
 /* ---- open ---- */
 
-/* A data set is what is in one folder. */
-static uint64_t group_of(const char *url)
+void stk_cache_object_path(const stk_cache_folder *f, const stk_cache_id *id, const char *more,
+                           char *out, size_t size)
 {
-    const char *slash = strrchr(url, '/');
-
-    return stk_hash64(2, url, slash ? (size_t)(slash - url) : strlen(url));
-}
-
-static void object_path(const stk_cache_folder *f, const stk_cache_id *id, char *out, size_t size)
-{
-    uint64_t version = stk_hash64(id->size, id->etag, strlen(id->etag));
-
-    snprintf(out, size, "%s/%016" PRIx64 "-%016" PRIx64 "-%016" PRIx64 ".obj",
-             stk_cache_folder_path(f), group_of(id->url), stk_hash64(3, id->url, strlen(id->url)),
-             version);
+    snprintf(out, size, "%s/%016" PRIx64 "-%016" PRIx64 "-%016" PRIx64 ".obj%s",
+             stk_cache_folder_path(f), stk_cache_group(id->url),
+             stk_hash64(3, id->url, strlen(id->url)), stk_hash64(4, id->etag, strlen(id->etag)), more);
 }
 
 /* The file that is there: its descriptor, -1: there is none.  What is not ours is removed. */
-static int open_there(const char *path, const stk_cache_id *id)
+static int open_there(const char *path, const stk_cache_id *id, uint64_t *size)
 {
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), same = 0;
     head h, want;
 
     if (fd < 0) {
@@ -118,8 +66,14 @@ static int open_there(const char *path, const stk_cache_id *id)
             unlink(path);
         return -1;
     }
-    head_make(&want, id);
-    if (head_read(fd, &h) == 0 && !memcmp(&h, &want, sizeof h)) {
+    if (head_read(fd, &h) == 0) {
+        stk_cache_id wanted = { id->url, id->etag, id->size == UINT64_MAX ? h.size : id->size };
+
+        head_make(&want, &wanted);
+        same = !memcmp(&h, &want, sizeof h);
+    }
+    if (same) {
+        *size = h.size;
         (void)!futimens(fd, NULL); /* used now */
         return fd;
     }
@@ -157,7 +111,8 @@ static int create(const char *path, const stk_cache_id *id, int *fd)
 
 static int open_or_create(const char *path, const stk_cache_id *id, int *sys)
 {
-    int fd = open_there(path, id);
+    uint64_t size;
+    int fd = open_there(path, id, &size);
 
     *sys = 0;
     for (int i = 0; fd < 0 && i < ATTEMPTS; i++) {
@@ -165,7 +120,7 @@ static int open_or_create(const char *path, const stk_cache_id *id, int *sys)
         if (*sys && *sys != EEXIST)
             return -1;
         if (fd < 0) /* another process made it meanwhile */
-            fd = open_there(path, id);
+            fd = open_there(path, id, &size);
     }
     return fd;
 }
@@ -185,27 +140,22 @@ static void read_records(stk_cache_object *o)
     }
 }
 
-int stk_cache_object_open(stk_cache_object **out, stk_cache_folder *f, const stk_cache_id *id,
-                          stk_error *err)
+static int cachable(const stk_cache_id *id, stk_error *err)
 {
-    char path[4096];
-    size_t bytes = sizeof(stk_cache_object) + (size_t)chunks_of(id->size) * 8;
-    stk_cache_object *o;
-    int fd, sys, rc;
-
-    *out = NULL;
     if (!id->etag[0] || strlen(id->etag) >= 64 || strlen(id->url) > STK_CACHE_URL_MAX ||
-        id->size > INT64_MAX / 2)
+        (id->size > INT64_MAX / 2 && id->size != UINT64_MAX))
         return stk_fail(err, STK_ENOTSUP, "it can't be cached: it has no version (etag)");
-    stk_cache_folder_use(f, group_of(id->url));
-    object_path(f, id, path, sizeof path);
-    fd = open_or_create(path, id, &sys);
-    if (fd < 0) {
-        stk_cache_folder_failed(f, sys ? sys : EIO);
-        return stk_fail(err, STK_EIO, "the cache can't take it");
-    }
-    o = stk_zalloc(1, bytes);
-    rc = o ? stk_local_take(fd, &o->local, err) : stk_fail_nomem(err, bytes);
+    return 0;
+}
+
+/* fd becomes its own. */
+static int object_new(stk_cache_object **out, stk_cache_folder *f, const stk_cache_id *id, int fd,
+                      stk_error *err)
+{
+    size_t bytes = sizeof(stk_cache_object) + (size_t)chunks_of(id->size) * 8;
+    stk_cache_object *o = stk_zalloc(1, bytes);
+    int rc = o ? stk_local_take(fd, &o->local, err) : stk_fail_nomem(err, bytes);
+
     if (rc < 0) {
         if (!o)
             close(fd);
@@ -218,10 +168,51 @@ int stk_cache_object_open(stk_cache_object **out, stk_cache_folder *f, const stk
     o->size = id->size;
     o->map_at = map_at(id->size);
     o->n_chunks = chunks_of(id->size);
-    o->group = group_of(id->url);
+    o->group = stk_cache_group(id->url);
     read_records(o);
     *out = o;
     return 0;
+}
+
+int stk_cache_object_open(stk_cache_object **out, stk_cache_folder *f, const stk_cache_id *id,
+                          stk_error *err)
+{
+    char path[4096];
+    int fd, sys;
+
+    *out = NULL;
+    STK_TRY(cachable(id, err));
+    stk_cache_folder_use(f, stk_cache_group(id->url));
+    stk_cache_object_path(f, id, "", path, sizeof path);
+    fd = open_or_create(path, id, &sys);
+    if (fd < 0) {
+        stk_cache_folder_failed(f, sys ? sys : EIO);
+        return stk_fail(err, STK_EIO, "the cache can't take it");
+    }
+    return object_new(out, f, id, fd, err);
+}
+
+int stk_cache_object_find(stk_cache_object **out, stk_cache_folder *f, const stk_cache_id *id,
+                          stk_error *err)
+{
+    stk_cache_id found = *id;
+    char path[4096];
+    int fd;
+
+    *out = NULL;
+    STK_TRY(cachable(id, err));
+    stk_cache_folder_use(f, stk_cache_group(id->url));
+    stk_cache_object_path(f, id, "", path, sizeof path);
+    fd = open_there(path, id, &found.size);
+    return fd < 0 ? STK_END : object_new(out, f, &found, fd, err);
+}
+
+void stk_cache_object_remove(const stk_cache_folder *f, const stk_cache_id *id)
+{
+    char path[4096];
+
+    stk_cache_object_path(f, id, "", path, sizeof path);
+    unlink(path);
 }
 
 stk_cache_object *stk_cache_object_ref(stk_cache_object *o)
@@ -355,6 +346,24 @@ int stk_cache_object_check(stk_cache_object *o, uint64_t chunk, void *into)
     int good = chunk_good(o->fd, chunk, stk_cache_chunk_len(o, chunk), r, into);
 
     (void)put_record(o, chunk, good ? record_of(o, (uint32_t)r) : 0);
+    return good;
+}
+
+int stk_cache_object_check_all(stk_cache_object *o)
+{
+    void *buf = NULL;
+    int good = 1;
+
+    for (uint64_t c = 0; good && c < o->n_chunks; c++) {
+        stk_chunk_state is = stk_cache_object_has(o, c);
+
+        if (is == STK_CHUNK_HERE)
+            continue;
+        if (!buf)
+            buf = stk_large_alloc(STK_CHUNK);
+        good = buf && is == STK_CHUNK_UNCHECKED && stk_cache_object_check(o, c, buf);
+    }
+    stk_large_free(buf, STK_CHUNK);
     return good;
 }
 

@@ -215,7 +215,7 @@ static int remote_open(const stk_source *source, const stk_open_info *o, stk_fil
     }
     rc = stk_target_open(&f->to, o->url, o->store, err);
     if (rc == 0)
-        rc = cache_url(f, o->url, err);
+        rc = o->uncached ? 0 : cache_url(f, o->url, err);
     if (rc < 0) {
         f->base.source->close(&f->base);
         return rc;

@@ -69,6 +69,17 @@ void stk_names_fini(stk_names *l);
 
 #define STK_PATH_SCHEME "path:"
 
+/* "scheme://...", and not a file's. */
+static inline int stk_is_address(const char *name)
+{
+    size_t n = 0;
+
+    while ((name[n] >= 'a' && name[n] <= 'z') || (n && name[n] >= '0' && name[n] <= '9'))
+        n++;
+    return n && name[n] == ':' && name[n + 1] == '/' && name[n + 2] == '/' &&
+           !(n == 4 && name[0] == 'f' && name[1] == 'i' && name[2] == 'l' && name[3] == 'e');
+}
+
 /* Expand patterns to shard names in order, by WebDataset's rules: "::" separates, ${X} is WDS_X
  * of the environment, braces expand (zero padding, steps, descending, nesting, {x} stays).
  * Then, ours: a name with * ? [ is a glob, sorted, a folder means its shards (*.tar), sorted, or,

@@ -53,7 +53,7 @@ int stk_cache_group_used(const char *path, uint64_t group);
 int stk_cache_folder_count(const char *path, uint64_t *bytes);
 void stk_cache_folder_recount(const char *path); /* and note it, where no one else reads */
 
-/* ---- cache_object.c: one file of it ---- */
+/* ---- cache_object.c, cache_build.c: one file of it ---- */
 
 typedef struct stk_cache_id {
     const char *url; /* without secrets; with the endpoint where that is not a part of it */
@@ -75,6 +75,23 @@ typedef enum stk_chunk_state { STK_CHUNK_ABSENT, STK_CHUNK_UNCHECKED, STK_CHUNK_
 
 int stk_cache_object_open(stk_cache_object **out, stk_cache_folder *f, const stk_cache_id *id,
                           stk_error *err);
+/* One that is there already, id->size UINT64_MAX: of any size.  STK_END: it is not. */
+int stk_cache_object_find(stk_cache_object **out, stk_cache_folder *f, const stk_cache_id *id,
+                          stk_error *err);
+void stk_cache_object_remove(const stk_cache_folder *f, const stk_cache_id *id);
+void stk_cache_object_path(const stk_cache_folder *f, const stk_cache_id *id, const char *more,
+                           char *out, size_t size);
+/* 1: all of it is there and good; what was written before this boot is compared. */
+int stk_cache_object_check_all(stk_cache_object *o);
+
+/* A whole object, written in order, whose size is not known before.  STK_ELIMIT: there is no room. */
+typedef struct stk_cache_build stk_cache_build; /* Thread: one. */
+int stk_cache_build_open(stk_cache_build **out, stk_cache_folder *f, const stk_cache_id *id,
+                         stk_error *err);
+int stk_cache_build_write(stk_cache_build *b, const void *data, size_t len, stk_error *err);
+int stk_cache_build_commit(stk_cache_build *b, stk_error *err);
+void stk_cache_build_close(stk_cache_build **b); /* what was not committed leaves nothing there */
+
 stk_cache_object *stk_cache_object_ref(stk_cache_object *o);
 void stk_cache_object_unref(stk_cache_object **o);
 size_t stk_cache_chunk_len(const stk_cache_object *o, uint64_t chunk);

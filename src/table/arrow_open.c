@@ -104,7 +104,7 @@ static stk_arrow *arrow_new(const stk_dataset_options *o)
 
     if (!a)
         return NULL;
-    stk_dataset_init(&a->base, &stk_arrow_ops, 0);
+    stk_dataset_init(&a->base, &stk_arrow_ops, STK_DATA_MEMORY);
     a->base.log = (stk_log){ o->log, o->log_cookie };
     a->names.store = o->store;
     return a;

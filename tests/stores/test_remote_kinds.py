@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Token files, arrays, Parquet and the commands on addresses: what local files give, through a cache and without."""
+import gzip
 import os
 import pathlib
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import faults
 import numpy as np
 import pytest
+from epochs import epoch
 from small_shards import EACH, SHARDS
 
 import stoker
@@ -104,3 +106,17 @@ def test_commands_take_addresses(web, data, tmp_path):
         proxy.sizes.clear()
         cli("check", url, *here)
         assert all(size <= 1 for size in proxy.sizes), proxy.sizes
+
+
+def test_packed_shards(web, data, tmp_path):
+    folder = data / "packed"
+    folder.mkdir()
+    for path in sorted(data.glob("t-*.tar")):
+        (folder / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes(), 1))
+    want = epoch(data / "t-{000..002}.tar")
+    with faults.Proxy(web[0]) as proxy:
+        url, store = f"http://127.0.0.1:{proxy.port}/packed/t-{{000..002}}.tar.gz", stoker.Store(cache=tmp_path / "cache")
+        assert epoch(url, store) == want
+        proxy.requests.clear()
+        assert epoch(url, store) == want
+        assert proxy.requests == []

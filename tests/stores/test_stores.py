@@ -295,3 +295,63 @@ def test_the_hub(data, monkeypatch):
         assert len(ds) == EACH and bytes(ds[2]["cls"]) == b"2"
     assert ("/datasets/org/name/resolve/main/data/t-000.tar", True) in seen
     assert ("cdn", False) in seen and ("cdn", True) not in seen
+
+
+# ---- writing ----
+
+def uploads(swift, port, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS["access_key"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEYS["secret_key"])
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+
+
+WRITE = """
+import sys, stoker
+data = [bytes([i]) * 3_000_000 for i in range(7)]
+with stoker.Writer(sys.argv[1], max_size=int(sys.argv[2])) as out:
+    for i, x in enumerate(data):
+        out.write({"__key__": f"{i:03}", "bin": x})
+        if len(sys.argv) > 3 and i == 5:
+            raise SystemExit("stopped")
+"""
+
+
+def write(url, size, *more):
+    return subprocess.run([sys.executable, "-c", WRITE, url, str(size), *more], capture_output=True, text=True, timeout=180)
+
+
+def test_shards_are_written_to_s3(swift, monkeypatch):
+    with faults.Proxy(swift.port) as proxy:
+        uploads(swift, proxy.port, monkeypatch)
+        done = write("s3://data/out/w-%03d.tar", 20_000_000)
+        assert done.returncode == 0, done.stderr
+        methods = [m for m, path in proxy.requests if "/out/w-000" in path]
+        assert methods.count("POST") == 2 and methods.count("PUT") == 3, proxy.requests      # 8 MiB parts of 18 MB
+        ds = stoker.open("s3://data/out/w-{000..001}.tar", store=store_at(swift.port))
+        assert [bytes(ds[i]["bin"]) == bytes([i]) * 3_000_000 for i in range(7)] == [True] * 7
+        done = write("s3://data/out/w-%03d.tar", 20_000_000)
+        assert done.returncode and "is there already" in done.stderr
+
+
+def test_an_upload_that_fails_leaves_nothing(swift, monkeypatch):
+    with faults.Proxy(swift.port) as proxy:
+        uploads(swift, proxy.port, monkeypatch)
+        done = write("s3://data/half/w-%03d.tar", 100_000_000, "stop")
+        assert "stopped" in done.stderr
+        proxy.override = lambda method, path, head: (reply(b"<Error><Code>AccessDenied</Code></Error>", b"403 Forbidden")
+                                                     if "partNumber=2" in path else None)
+        done = write("s3://data/half/v-%03d.tar", 100_000_000)
+        assert done.returncode and "403" in done.stderr and "v-000.tar" in done.stderr, done.stderr
+    aborted = [path for method, path in proxy.requests if method == "DELETE" and "uploadId=" in path]
+    assert len(aborted) == 2, proxy.requests
+    assert not any(key.startswith("half/") for key in swift.keys("data"))
+
+
+def test_faults_while_it_is_written(swift, monkeypatch):
+    with faults.Proxy(swift.port, seed=3, rate=0.5, limit=4, faults=("status500", "slow_down", "refuse"),
+                      all_requests=True) as proxy:
+        uploads(swift, proxy.port, monkeypatch)
+        done = write("s3://data/late/w-%03d.tar", 100_000_000)
+        assert done.returncode == 0, done.stderr
+        assert proxy.injected() == 4
+    assert len(stoker.open("s3://data/late/w-000.tar", store=store_at(swift.port))) == 7

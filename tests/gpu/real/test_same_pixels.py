@@ -66,6 +66,18 @@ def test_lanes_of_changed_pixels(tar, lane):
     compare(tar, {"image": f"from(pic) | image | {on_gpu.PIXEL_CHAINS[0]}"}, decode=lane, epochs=2)
 
 
+@pytest.mark.parametrize("chain", [
+    "views(3) | random_resized_crop(31, interpolation=bicubic) | hflip | normalize(half) | to(f16)",
+    "views(2) | random_resized_crop(40) | color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8) | gaussian_blur(9, p=0.5) | solarize(128, p=0.2) | "
+    "normalize(half) | random_erasing(p=0.5) | to(f32)",
+    "resize((40, 50)) | ten_crop(24) | to(u8, hwc)",
+])
+def test_views(tar, chain):
+    stats = compare(tar, {"image": f"from(pic) | image | {chain}"}, epochs=1 if on_gpu.DRY else 3)
+    if not on_gpu.DRY:
+        assert stats["gpu"]["jpegs"] > 0
+
+
 @pytest.mark.parametrize("ops", [
     ["mixup_cutmix(image, label)"],
     ["mixup(image, label, mode=pair)", "label_smoothing(label, 0.1)"],
