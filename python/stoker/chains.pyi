@@ -241,6 +241,20 @@ class Chain:
         padding_mode: constant, edge, reflect or symmetric; default constant
         """
 
+    def iou_crop(self,
+            boxes: str,
+            scale: builtins.float | Sequence[builtins.float] | None = None,
+            ratio: builtins.float | Sequence[builtins.float] | None = None,
+            options: builtins.float | Sequence[builtins.float] | None = None,
+            trials: builtins.int | None = None) -> Chain:
+        """a window that overlaps some box enough
+        boxes: the output of boxes that are like() this picture
+        scale: least and most of width and of height; default (0.3, 1)
+        ratio: least and most of width over height; default (0.5, 2)
+        options: overlaps (intersection over union) of which one is drawn; 1: all of the picture; default (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)
+        trials: windows that are tried for an option; default 40
+        """
+
     def like(self,
             output: str,
             interpolation: str | None = None,
