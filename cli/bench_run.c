@@ -110,13 +110,25 @@ static int array_outputs(bench *b, const char *kind)
     return rc;
 }
 
+/* A field as it is.  Lists that differ in length are left out: batches of them need a --field that says how. */
+static int plain_output(bench *b, const stk_field_type *t)
+{
+    char chain[300];
+
+    if (t->dtype && t->ndim && t->shape[0] < 0)
+        return 0;
+    snprintf(chain, sizeof chain, "from(\"%.200s\"%s)%s", t->name,
+             !t->nullable ? "" : t->dtype ? ", default=0" : ", default=''", t->dtype ? "" : " | bytes");
+    return add_output(b, t->name, chain);
+}
+
 /* Pictures with the usual augmentation and their label, or else every field as it is. */
 static int default_outputs(bench *b)
 {
     const char *kind = stk_dataset_arrays(b->data);
     char chain[300] = "";
+    stk_field_type t;
     size_t n = 0;
-    const char *f;
     int rc = 0;
 
     if (kind)
@@ -130,10 +142,8 @@ static int default_outputs(bench *b)
         rc = add_output(b, "image", chain);
         return rc == 0 && has_field(b, "cls") ? add_output(b, "label", "from(cls) | int") : rc;
     }
-    for (uint32_t i = 0; rc == 0 && (f = stk_dataset_field(b->data, i)); i++) {
-        snprintf(chain, sizeof chain, "from(\"%.200s\") | bytes", f);
-        rc = add_output(b, f, chain);
-    }
+    for (uint32_t i = 0; rc == 0 && stk_dataset_field_type(b->data, i, &t); i++)
+        rc = plain_output(b, &t);
     return rc;
 }
 

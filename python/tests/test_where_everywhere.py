@@ -86,6 +86,8 @@ def test_bench_and_check(tmp_path):
     assert rc == 0, err
     assert json.loads(out)["samples"] == 15
     assert cli("bench", tmp_path / "t.parquet", "--where", "label = 77")[0] != 0
+    rc, out, err = cli("bench", tmp_path / "t.parquet", "--epochs", 1, "--json")     # every field as it is, nulls too
+    assert rc == 0 and json.loads(out)["samples"] == 60, err
     rc, out, err = cli("check", tmp_path / "t.parquet", "--where", "label = 2", "--json")
     assert json.loads(out)["samples"] == 15, err
     rc, out, err = cli("check", tmp_path / "t.parquet", "--where", "width > 500", "--field", "x=from(score) | to(f32)", "--json")
