@@ -13,7 +13,7 @@ export TORCH DATA SOAK_MINUTES
 GPU_PROGRAMS = tests/codec/jpeg_core_cuda.sh tests/gpu/host/pic_sync_cuda.sh \
                $(wildcard build/cuda/*_test build/src/cuda/*_test build/tests/gpu/real/*_test)
 
-.PHONY: help setup demo test bench bench-jpeg bench-jpeg-quality bench-ops bench-order bench-peers bench-sampling \
+.PHONY: help setup demo test bench bench-jpeg bench-jpeg-quality bench-ops bench-recipes bench-order bench-peers bench-sampling \
         bench-tokens bench-pack bench-stores bench-python gpu-bench gpu-test lint soak wheel clean
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make bench   measure against bare loops and PyTorch's DataLoader (DATA=shards)"
 	@echo "make bench-peers  measure against other loaders, each in a venv of its own (DATA=folder of JPEGs)"
 	@echo "make bench-jpeg  our JPEG decoder against libjpeg-turbo (DATA=folder; NAME=, COUNT=1)"
+	@echo "make bench-recipes  a training recipe and DINO's chain against DataLoader, torchvision and AlbumentationsX (ROUNDS=7)"
 	@echo "make bench-ops  each op against Pillow, OpenCV, AlbumentationsX and torchvision (ROUNDS=7 NAME=ops-0.2)"
 	@echo "make bench-order  the cost of an index, and what block shuffle fetches and how well it mixes"
 	@echo "make bench-tokens  token windows and rows of arrays against bare loops (THREADS=2 ROUNDS=7 DATA=folder)"
@@ -52,6 +53,9 @@ bench:
 
 bench-ops:
 	@tools/bench_ops.sh
+
+bench-recipes:
+	@tools/bench_ops.sh recipes
 
 bench-order:
 	@tools/bench_order.sh

@@ -27,6 +27,8 @@ struct cli_args {
 };
 
 static const cli_option everywhere[] = {
+    { "store-cache", "DIR", "$STOKER_STORE_CACHE", "keep remote data in this folder" },
+    { "store-cache-limit", "SIZE", "most of what is free", "how much it may hold: 500GB" },
     { "json", NULL, NULL, "print one JSON object for programs" },
     { "help", NULL, NULL, "print this" },
     { NULL },

@@ -40,7 +40,7 @@ typedef struct cli_command {
 } cli_command;
 
 extern const cli_command cli_index, cli_pack, cli_check, cli_ls, cli_cat, cli_ops, cli_bench,
-    cli_ledger, cli_doctor, cli_plan, cli_describe, cli_drift, cli_top;
+    cli_ledger, cli_doctor, cli_plan, cli_describe, cli_drift, cli_top, cli_cache;
 
 /* ---- args.c: the command line, checked against the command's table ---- */
 

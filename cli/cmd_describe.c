@@ -35,11 +35,10 @@ static int describe_data(const cli_args *a, const char *const *urls, size_t n, s
         return rc;
     if (stk_dataset_open(&ds, urls, n, &o, &err) < 0)
         return cli_failed(&err);
-    if (stk_dataset_arrays(ds) || !stk_dataset_len(ds)) {
-        rc = stk_dataset_len(ds) ? cli_usage("%s: arrays and token files have no samples with fields to describe", urls[0])
-                                 : cli_usage("%s: the data set has no samples", urls[0]);
+    if (!stk_dataset_len(ds)) {
+        cli_usage("%s: the data set has no samples", urls[0]);
         stk_dataset_unref(&ds);
-        return rc ? CLI_FAILED : rc;
+        return CLI_FAILED;
     }
     how.num_workers = (uint32_t)workers;
     how.progress_cookie = &bar;

@@ -31,7 +31,7 @@ static int run_all(const cli_args *a, double seconds, one_run *run)
     int rc = 0;
 
     for (int i = 0; i < RUNS && rc == 0; i++) {
-        bench_how how = { .args = a, .seconds = seconds };
+        bench_how how = { .args = a, .seconds = seconds, .trace = i == 0 };
 
         cores = i ? (uint32_t)run[0].r.to.cores : 0;
         how.workers = i == 2 ? cores : 0;
@@ -42,6 +42,16 @@ static int run_all(const cli_args *a, double seconds, one_run *run)
             run[i].rate = rate_of(&run[i].r);
     }
     return rc;
+}
+
+static double epoch_of(const one_run *run)
+{
+    return run->rate > 0 ? (double)run->r.dataset_samples / run->rate : 0;
+}
+
+static double planned_epoch(const bench_result *r, double step_ms)
+{
+    return (double)r->dataset_samples / r->batch_size * step_ms * 1e-3;
 }
 
 static void print(const one_run *run, double step_ms)
@@ -59,6 +69,9 @@ static void print(const one_run *run, double step_ms)
         cli_put(stdout, "  %-12s%12s samples/s  %s\n", "ceiling",
                 cli_many(many, (uint64_t)(1e3 / step_ms * r->batch_size + 0.5)),
                 "a loop that never waits");
+    if (step_ms > 0)
+        cli_put(stdout, "  %-12s%12.1f s          planned %.1f s: steps that never wait\n", "an epoch",
+                epoch_of(&run[0]), planned_epoch(r, step_ms));
     cli_put(stdout, "\n");
     bench_put_checks(&r->found);
     if (run[1].rate > 1.1 * run[0].rate && r->stats.cold_reads)
@@ -70,7 +83,7 @@ static void print(const one_run *run, double step_ms)
     cli_put(stdout, "\n%s\n", r->found.sentence);
 }
 
-static void print_json(const one_run *run)
+static void print_json(const one_run *run, double step_ms)
 {
     cli_json j = { .to = stdout };
 
@@ -82,6 +95,10 @@ static void print_json(const one_run *run)
         if (run[i].rate > 0)
             cli_json_real(&j, run[i].name, run[i].rate);
     cli_json_close(&j, '}');
+    if (step_ms > 0) {
+        cli_json_real(&j, "epoch_s", epoch_of(&run[0]));
+        cli_json_real(&j, "planned_epoch_s", planned_epoch(&run[0].r, step_ms));
+    }
     bench_json_found(&j, &run[0].r.found);
     cli_json_close(&j, '}');
 }
@@ -99,7 +116,7 @@ static int doctor_data(const cli_args *a)
     if (rc == 0)
         rc = run_all(a, seconds, run);
     if (rc == 0 && cli_value(a, "json"))
-        print_json(run);
+        print_json(run, step_ms);
     else if (rc == 0)
         print(run, step_ms);
     if (rc == 0)

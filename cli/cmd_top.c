@@ -115,7 +115,11 @@ static void show(const char *text, int width)
     while (*text) {
         size_t len = strcspn(text, "\n");
 
-        cli_put_shown(stdout, text, width > 0 && len > (size_t)width ? (size_t)width : len);
+        size_t shown = width > 0 && len > (size_t)width ? (size_t)width : len;
+
+        while (shown < len && shown && ((unsigned char)text[shown] & 0xc0) == 0x80)
+            shown--; /* whole characters */
+        cli_put_shown(stdout, text, shown);
         fputc('\n', stdout);
         text += len + (text[len] == '\n');
     }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - the stoker command: finds the command, hands over, and helps those who are lost. */
+#include <stdlib.h>
+#include <stoker/store.h>
 #include <string.h>
 
 #include "cli.h"
 
 static const cli_command *const commands[] = { &cli_index, &cli_pack, &cli_check, &cli_ls,
                                                &cli_cat,   &cli_ops,  &cli_bench, &cli_ledger,
-                                               &cli_doctor, &cli_plan, &cli_describe, &cli_drift, &cli_top };
+                                               &cli_doctor, &cli_plan, &cli_describe, &cli_drift, &cli_top, &cli_cache };
 
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
@@ -43,11 +45,24 @@ static int unknown_command(const char *word)
     return cli_usage("there is no command '%s'; 'stoker --help' lists them", word);
 }
 
+/* How remote data is reached comes from the environment, these flags included. */
+static int set_store(const cli_args *a)
+{
+    const char *cache = cli_value(a, "store-cache"), *limit = cli_value(a, "store-cache-limit");
+
+    stk_store_log(cli_log, NULL);
+    if (cache && setenv("STOKER_STORE_CACHE", cache, 1))
+        return -1;
+    return limit && setenv("STOKER_STORE_CACHE_LIMIT", limit, 1) ? -1 : 0;
+}
+
 static int run_command(const cli_command *cmd, int argc, char **argv)
 {
     cli_args *args = NULL;
     int rc = cli_args_parse(&args, cmd, argc, argv);
 
+    if (rc == 0 && set_store(args) < 0)
+        rc = cli_usage("out of memory");
     if (rc == 0)
         rc = cmd->run(args);
     cli_args_free(args);

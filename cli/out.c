@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -354,18 +355,36 @@ void cli_bar_open(cli_bar *b, const char *title)
     *b = (cli_bar){ .title = title, .start = cli_seconds(), .on = isatty(STDERR_FILENO) };
 }
 
+static int bar_columns(void)
+{
+    struct winsize w;
+
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col : 80;
+}
+
+/* One line of the terminal, however narrow it is: a line that wraps could not be drawn over.  The bar is what
+ * gives way, then the note. */
 void cli_bar_draw(cli_bar *b, double share, const char *note)
 {
     static const char full[] = "################################";
     static const char rest[] = "................................";
     double now = b->on ? cli_seconds() : 0;
-    int n = share <= 0 ? 0 : share >= 1 ? BAR_WIDTH : (int)(share * BAR_WIDTH);
+    int columns, width, n;
+    char line[256];
 
     if (!b->on || now - b->drawn < BAR_PAUSE)
         return;
     b->drawn = now;
-    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f%% %s\033[K", b->title, n, full, BAR_WIDTH - n, rest,
-            100 * (share > 1 ? 1 : share), note);
+    share = share > 0 ? share < 1 ? share : 1 : 0;
+    columns = bar_columns() - 1;
+    width = columns - (int)(strlen(b->title) + strlen(" [] 100% ") + strlen(note));
+    width = width > BAR_WIDTH ? BAR_WIDTH : width;
+    n = (int)(share * width);
+    if (width >= 4)
+        snprintf(line, sizeof line, "%s [%.*s%.*s] %3.0f%% %s", b->title, n, full, width - n, rest, 100 * share, note);
+    else
+        snprintf(line, sizeof line, "%s %3.0f%% %s", b->title, 100 * share, note);
+    fprintf(stderr, "\r%.*s\033[K", columns < 1 ? 1 : columns, line);
 }
 
 void cli_bar_close(cli_bar *b)

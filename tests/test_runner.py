@@ -60,10 +60,10 @@ SERIAL_MARK = "mark." + "serial"        # this file has none itself
 
 @pytest.fixture(autouse=True)
 def one_serial_file(monkeypatch):
-    monkeypatch.setattr(run_tests, "serial_files", lambda: [["python/tests/test_a.py"], []])
+    monkeypatch.setattr(run_tests, "marked_files", lambda *marks: [["python/tests/test_a.py"], []])
 
 
-def test_serial_files_are_found_by_their_mark(tmp_path, monkeypatch):
+def test_files_are_found_by_their_marks(tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(run_tests, "ROOT", tmp_path)
     (tmp_path / "python/tests").mkdir(parents=True)
@@ -71,8 +71,11 @@ def test_serial_files_are_found_by_their_mark(tmp_path, monkeypatch):
     (tmp_path / "python/tests/test_a.py").write_text(f"@pytest.{SERIAL_MARK}\n")
     (tmp_path / "python/tests/test_b.py").write_text("def test(): pass\n")
     (tmp_path / "tests/a/test_c.py").write_text(f"pytestmark = pytest.{SERIAL_MARK}\n")
-    found = [[str(p) for p in files] for files in run_tests.serial_files()]
-    assert found == [["python/tests/test_a.py"], ["tests/a/test_c.py"]]
+    (tmp_path / "tests/a/test_d.py").write_text(f"{SERIAL_MARK} {SERIAL_MARK.replace('serial', 'asan')}\n")
+    found = [[str(p) for p in files] for files in run_tests.marked_files("serial")]
+    assert found == [["python/tests/test_a.py"], ["tests/a/test_c.py", "tests/a/test_d.py"]]
+    found = [[str(p) for p in files] for files in run_tests.marked_files("serial", "asan")]
+    assert found == [[], ["tests/a/test_d.py"]]
 
 
 def test_serial_tests_run_after_the_others_and_are_counted():

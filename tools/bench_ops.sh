@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# make bench-ops: what each op costs, against other libraries.  These are installed into a folder of their own, and left out where
+# make bench-ops, make bench-recipes: what each op costs, and whole recipes (bench_ops.sh recipes), against other libraries.  These are installed into a folder of their own, and left out where
 # they can't be; AlbumentationsX is under the AGPL and is used here only.
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,4 +13,4 @@ if [ ! -d "$peers" ]; then
 fi
 mkdir -p bench/results
 NO_ALBUMENTATIONS_UPDATE=1 OMP_NUM_THREADS=1 PYTHONPATH=build/python:$peers \
-    .venv/bin/python bench/ops.py "${ROUNDS:-7}" | tee "bench/results/${NAME:-ops-0.2}.txt"
+    .venv/bin/python "bench/${1:-ops}.py" "${ROUNDS:-7}" | tee "bench/results/${NAME:-${1:-ops}-0.2}.txt"

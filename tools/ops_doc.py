@@ -45,6 +45,7 @@ EXAMPLES = {
     "scale_jitter": "from(jpg) | image | scale_jitter(1024, scale=(0.1, 2)) | random_crop(1024, pad_if_needed=true)",
     "random_shortest_size": "from(jpg) | image | random_shortest_size((480, 512, 544), max_size=1333)",
     "zoom_out": "from(jpg) | image | zoom_out(p=0.5) | random_resized_crop(300)",
+    "iou_crop": "from(jpg) | image | iou_crop(boxes) | resize((300, 300))",
     "like": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(image, format=xywh)",
     "views": "from(jpg) | image | views(2) | random_resized_crop(224) | hflip",
     "five_crop": "from(jpg) | image | resize((64, 64)) | five_crop(48)",

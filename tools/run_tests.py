@@ -135,19 +135,19 @@ def python_env(folder="build"):
     return {"PYTHONPATH": os.pathsep.join(path), "STOKER_CLI": str(ROOT / folder / "cli/stoker")}
 
 
-def serial_files():
-    """For each folder, the files that have tests marked serial; collecting all others takes seconds."""
+def marked_files(*marks):
+    """For each folder, the files whose text has all these marks; collecting the others takes seconds."""
     return [sorted(p.relative_to(ROOT) for p in (ROOT / folder).rglob("test_*.py")
-                   if "mark.serial" in p.read_text()) for folder in TEST_FOLDERS]
+                   if all(f"mark.{m}" in p.read_text() for m in marks)) for folder in TEST_FOLDERS]
 
 
 def run_pytest(log, *options, env, mark=""):
     """Tests with `mark` (all without), side by side; then those that are also marked serial."""
     marks = [mark] if mark else []
+    runs = [("not serial", [*SIDE_BY_SIDE, *(sum(marked_files(mark), []) if mark else TEST_FOLDERS)])]
+    runs += [("serial", files) for files in marked_files("serial", *marks) if files]
     if os.environ.get("SERVICES") == "0":
         marks.append("not services")
-    runs = [("not serial", [*SIDE_BY_SIDE, *TEST_FOLDERS])]
-    runs += [("serial", files) for files in serial_files() if files]
     worst, sums = NO_TESTS_COLLECTED, (0, 0, 0)
     for which, rest in runs:
         before = len(log.text())

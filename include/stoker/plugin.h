@@ -94,6 +94,7 @@ typedef struct stk_open_info { /* what is known of a file before it is opened */
     uint64_t size;          /* expected; UINT64_MAX: not known */
     int64_t mtime_ns;       /* expected; 0: not known */
     const stk_store *store; /* NULL: the process's own settings; held by the caller while f is open */
+    int uncached;           /* not through the host cache */
 } stk_open_info;
 
 typedef struct stk_listed { /* a file that list() found; borrowed for the call */
@@ -140,7 +141,9 @@ struct stk_source {
     int (*ready)(stk_file *f, int wait, stk_file_info *out, stk_error *err);
     /* Wait for and read up to `len` bytes; a short count means the end of the file. */
     int (*read)(stk_file *f, stk_io *io);
-    /* Read if that needs no waiting: 0 (io filled) or STK_PENDING (would wait).  May be NULL. */
+    /* Read if that needs no waiting: 0 (io filled) or STK_PENDING (would wait).  May be NULL.  It may
+     * point io->file to another file that has these bytes at these offsets, and lives as long as f:
+     * that one is read then. */
     int (*try_read)(stk_file *f, stk_io *io);
     /* Begin a read: 0 (done at once, no callback) or STK_PENDING.  NULL: the pipe calls read()
      * on an I/O thread. */
@@ -165,6 +168,8 @@ struct stk_source {
                 stk_error *err);
     /* Begin to write a file; with STK_SOURCE_PUTS. */
     int (*put)(const char *url, const stk_store *s, stk_put **out, stk_error *err);
+    /* Bring all of the file to where fd() has it, waiting.  STK_END: there is no room.  May be NULL. */
+    int (*fill)(stk_file *f, stk_error *err);
 };
 
 /* ---- format: how samples are in bytes ---- */

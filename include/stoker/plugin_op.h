@@ -102,11 +102,18 @@ enum { /* what an op does: stk_op.can.  OWN: only the library's own. */
        STK_OP_CHOOSE = 64, /* OWN: choose() says which of its chains run */
        STK_OP_GPU = 128,   /* OWN: there is device code with the CPU's bits */
        STK_OP_LIKE = 1024, /* OWN: takes its geometry from another output */
+       STK_OP_BOXES = 4096, /* OWN: draw_boxes() in place of draw(); its first argument names their output */
        STK_OP_VIEWS = 512, /* OWN: from here on a picture is drawn stk_spec.views times */
        STK_OP_PACKS = 256, /* OWN: puts several samples into a row */
        STK_OP_CALL = 2048, /* OWN: a function of the program's: stk_caller */
        STK_OP_ACT = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | STK_OP_ROW,
 };
+
+typedef struct stk_box_list { /* boxes on the canvas that an op sees */
+    uint32_t n;
+    double (*at)[4]; /* left, top, right, bottom */
+    uint8_t *keep;   /* 0: it was dropped, or is now */
+} stk_box_list;
 
 typedef struct stk_value_row { /* numbers of one sample, between the steps of a chain */
     stk_dtype dtype;
@@ -137,6 +144,7 @@ typedef struct stk_op {
     /* Not NULL: every state begins with this pointer when plan() sees it, so that one set of functions
      * serves several tables. */
     const void *cookie;
+    void (*draw_boxes)(const void *state, stk_rng *rng, stk_view *view, stk_box_list *boxes); /* BOXES */
 } stk_op;
 
 #ifdef __cplusplus

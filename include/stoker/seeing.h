@@ -197,9 +197,11 @@ typedef struct stk_describe_options {
     uint64_t most;        /* samples that figures are of; of more, every k-th; 0: 1,000,000 */
     stk_progress_fn progress; /* in samples */
     void *progress_cookie;
+    const uint64_t *select; /* only these samples, by number; NULL: all.  Not of arrays and token files */
+    uint64_t n_select;
 } stk_describe_options;
 
-/* Read and decode every sample of `ds`.  *out: end with stk_description_close(). */
+/* Read and decode every sample of `ds`; of token files and arrays, their numbers.  *out: end with stk_description_close(). */
 STK_API STK_MUST_CHECK int stk_describe(stk_dataset *ds, const stk_describe_options *opt,
                                         stk_description **out, stk_error *err);
 /* From JSON as `stoker describe` writes it.  STK_ECORRUPT: it is something else. */

@@ -33,6 +33,10 @@ typedef struct stk_store_options {
     int (*credentials)(void *cookie, stk_keys *out, stk_error *err);
     void (*released)(void *cookie);
     void *cookie;
+    /* A folder on a local disk where remote data is kept, for all processes of the host; NULL:
+     * $STOKER_STORE_CACHE; "": none. */
+    const char *cache;
+    uint64_t cache_limit; /* bytes in it; 0: $STOKER_STORE_CACHE_LIMIT, else most of what is free */
 } stk_store_options;
 
 /* *out is the caller's, end with stk_store_unref().  Sends nothing. */
@@ -40,6 +44,49 @@ STK_API STK_MUST_CHECK int stk_store_open(stk_store **out, const stk_store_optio
                                           stk_error *err);
 STK_API stk_store *stk_store_ref(stk_store *s); /* NULL is fine */
 STK_API void stk_store_unref(stk_store **s);    /* nulls; NULL is fine */
+
+/* ---- the cache of remote data ---- */
+
+typedef struct stk_cached { /* an object in it; borrowed for the call */
+    uint32_t size;          /* sizeof this struct */
+    const char *url, *etag; /* torn: the file's path */
+    uint64_t bytes, present; /* of the object, and of it in the cache */
+    uint64_t bad_chunks;     /* found by comparing, and removed */
+    int torn;                /* the file is not an object, or not whole */
+    int in_use;              /* a process reads this data set */
+} stk_cached;
+
+typedef struct stk_cache_cleared {
+    uint64_t objects, bytes, in_use;
+} stk_cache_cleared;
+
+typedef struct stk_cache_filled {
+    uint64_t files, bytes;
+    uint64_t left_out; /* files for which there was no room */
+} stk_cache_filled;
+
+typedef struct stk_cache_fill_options {
+    uint32_t size;
+    const stk_store *store; /* NULL: of the environment */
+    stk_progress_fn progress; /* in files */
+    void *cookie;
+} stk_cache_fill_options;
+
+/* folder NULL: $STOKER_STORE_CACHE.  verify: compare checksums; what is bad is removed.  each()'s answer
+ * other than 0 ends it and is returned. */
+STK_API STK_MUST_CHECK int stk_cache_list(const char *folder, int verify,
+                                          int (*each)(void *cookie, const stk_cached *c),
+                                          void *cookie, stk_error *err);
+/* Remove objects that no process reads, all or those whose address begins with prefix. */
+STK_API STK_MUST_CHECK int stk_cache_clear(const char *folder, const char *prefix,
+                                           stk_cache_cleared *out, stk_error *err);
+/* Bring files into the cache of the store; patterns as for stk_dataset_open(). */
+STK_API STK_MUST_CHECK int stk_cache_fill(const char *const *urls, size_t n,
+                                          const stk_cache_fill_options *o, stk_cache_filled *out,
+                                          stk_error *err);
+
+/* Where lines about stores go (a cache that is full); for all stores of the process. */
+STK_API void stk_store_log(stk_log_fn fn, void *cookie);
 
 #ifdef __cplusplus
 }

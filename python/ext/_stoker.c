@@ -6,6 +6,7 @@
  * and the error factory are in the module's state, so that subinterpreters have their own. */
 #include "pystoker.h"
 
+#include <stoker/store.h>
 #include <string.h>
 
 #include <stoker/own_op.h>
@@ -175,6 +176,7 @@ static PyObject *stop_logging(PyObject *self, PyObject *unused)
 static PyMethodDef module_methods[] = {
     { "registry", registry, METH_NOARGS,
       "kind -> [(name, help, [(argument, type, fallback, help)])]" },
+    { "from_arrow", dataset_from_arrow, METH_O, "a Dataset of the table of a capsule \"arrow_array_stream\"" },
     { "join", dataset_join, METH_O, "a Dataset of arrays, joined row by row" },
     { "keys", dataset_keys, METH_VARARGS, "keys of the samples with these ids" },
     { "find_keys", dataset_find_keys, METH_VARARGS,
@@ -195,6 +197,8 @@ static PyMethodDef module_methods[] = {
     { "keep_heap", keep_heap, METH_NOARGS, "freed memory stays with malloc" },
     { "diagnose", module_diagnose, METH_VARARGS,
       "(sights before or none, sights after, data or None, foreign): what holds a loop up" },
+    { "drift_of", module_drift_of, METH_VARARGS,
+      "(description, data set, ids): [(feature, test, value, bound, drifted)] of these samples" },
     { "plan_need", module_plan_need, METH_O, "what a run needs of its data" },
     { "gpu_use", module_gpu_use, METH_O, "(SM, memory) shares of a GPU by NVML, or None" },
     { "use_ops", module_use_ops, METH_O, "what chains may name besides what ships, from now on" },
@@ -235,6 +239,7 @@ static int module_exec(PyObject *m)
         PyErr_NoMemory();
         return -1;
     }
+    stk_store_log(log_line, st->log);
     if (add_type(m, &tensor_spec, &st->tensor) < 0 ||
         add_type(m, &dataset_spec, &st->dataset) < 0 ||
         add_type(m, &loader_spec, &st->loader) < 0 || add_type(m, &writer_spec, &st->writer) < 0 ||

@@ -5,6 +5,8 @@
  * threads are gone; so the library never has to call back into Python to let go. */
 #include "pystoker.h"
 
+#include <stoker/arrow.h>
+
 #include <string.h>
 
 typedef struct joining {
@@ -111,6 +113,35 @@ PyObject *dataset_join(PyObject *module, PyObject *list)
     if (rc < 0) {
         Py_DECREF((PyObject *)self);
         return NULL;
+    }
+    return (PyObject *)self;
+}
+
+/* The stream is the capsule's until it is opened, which takes it over. */
+PyObject *dataset_from_arrow(PyObject *module, PyObject *capsule)
+{
+    module_state *st = PyModule_GetState(module);
+    struct ArrowArrayStream *stream = PyCapsule_GetPointer(capsule, "arrow_array_stream"), mine;
+    dataset_object *self;
+    stk_error err = { 0 };
+    int rc;
+
+    if (!stream)
+        return NULL;
+    if (!stream->release) {
+        PyErr_SetString(PyExc_ValueError, "the Arrow stream was read before");
+        return NULL;
+    }
+    self = (dataset_object *)PyType_GenericAlloc(st->dataset, 0);
+    if (!self)
+        return NULL;
+    mine = *stream;
+    stream->release = NULL;
+    Py_BEGIN_ALLOW_THREADS rc = stk_dataset_open_arrow(&self->ds, &mine, NULL, &err);
+    Py_END_ALLOW_THREADS if (rc < 0)
+    {
+        Py_DECREF((PyObject *)self);
+        return raise_error(st, rc, &err);
     }
     return (PyObject *)self;
 }

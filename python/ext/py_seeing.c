@@ -286,3 +286,62 @@ PyObject *module_gpu_use(PyObject *module, PyObject *arg)
         Py_RETURN_NONE;
     return Py_BuildValue("(dd)", sm, memory);
 }
+
+/* ---- descriptions ---- */
+
+#define MOST_ROWS 1100
+
+static PyObject *drift_rows(const stk_drift_row *row, uint32_t n)
+{
+    PyObject *list = PyList_New(n);
+
+    for (uint32_t i = 0; list && i < n; i++) {
+        PyObject *v = Py_BuildValue("(NsddO)", text_from(row[i].feature, strlen(row[i].feature)), row[i].test,
+                                    row[i].value, row[i].bound, row[i].drifted ? Py_True : Py_False);
+
+        if (!v || PyList_SetItem(list, i, v) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* Without ids the description is only read. */
+static int compare(const char *text, size_t len, stk_dataset *ds, const stk_describe_options *o,
+                   stk_description *both[2], stk_error *err)
+{
+    int rc = stk_description_read(&both[0], text, len, err);
+
+    if (rc == 0 && o->n_select)
+        rc = stk_describe(ds, o, &both[1], err);
+    return rc;
+}
+
+PyObject *module_drift_of(PyObject *module, PyObject *args)
+{
+    module_state *st = PyModule_GetState(module);
+    stk_describe_options o = { .size = sizeof o, .num_workers = 1 };
+    stk_description *both[2] = { NULL, NULL };
+    stk_drift_row *row = PyMem_Calloc(MOST_ROWS, sizeof *row);
+    Py_ssize_t len, bytes;
+    const char *text, *ids;
+    PyObject *data, *out = NULL;
+    stk_error err = { 0 };
+    uint32_t n = 0;
+    int rc;
+
+    if (!row || !PyArg_ParseTuple(args, "y#O!y#:drift_of", &text, &len, st->dataset, &data, &ids, &bytes)) {
+        PyMem_Free(row);
+        return row ? NULL : PyErr_NoMemory();
+    }
+    o.n_select = (uint64_t)bytes / sizeof(uint64_t);
+    o.select = (const uint64_t *)ids; /* of a bytes object, which malloc aligned */
+    Py_BEGIN_ALLOW_THREADS rc = compare(text, (size_t)len, ((dataset_object *)data)->ds, &o, both, &err);
+    if (rc == 0 && both[1])
+        stk_drift(both[0], both[1], row, MOST_ROWS, &n);
+    Py_END_ALLOW_THREADS if (rc < 0) raise_error(st, rc, &err);
+    else out = drift_rows(row, n < MOST_ROWS ? n : MOST_ROWS);
+    stk_description_close(&both[0]);
+    stk_description_close(&both[1]);
+    PyMem_Free(row);
+    return out;
+}

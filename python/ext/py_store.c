@@ -86,20 +86,24 @@ static stk_tri tri(int x)
 PyObject *module_store(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "profile",       "region",    "endpoint",       "access_key", "secret_key",
-                             "session_token", "anonymous", "requester_pays", "credentials", NULL };
+                             "session_token", "anonymous", "requester_pays", "credentials", "cache",
+                             "cache_limit", NULL };
     stk_store_options o = { .size = sizeof o };
     int anonymous = 0, pays = 0;
+    unsigned long long limit = 0;
     PyObject *function = Py_None, *capsule;
     stk_error err = { 0 };
     stk_store *s = NULL;
     int rc;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zzzzzzppO:store", names, &o.profile,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zzzzzzppOzK:store", names, &o.profile,
                                      &o.region, &o.endpoint, &o.access_key, &o.secret_key,
-                                     &o.session_token, &anonymous, &pays, &function))
+                                     &o.session_token, &anonymous, &pays, &function,
+                                     &o.cache, &limit))
         return NULL;
     o.anonymous = tri(anonymous);
     o.requester_pays = tri(pays);
+    o.cache_limit = limit;
     if (function != Py_None) {
         o.credentials = ask;
         o.released = released;

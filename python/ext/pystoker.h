@@ -40,6 +40,7 @@ PyObject *module_store(PyObject *module, PyObject *args, PyObject *kwargs);
 stk_store *store_of(PyObject *capsule);
 /* py_seeing.c */
 PyObject *module_diagnose(PyObject *module, PyObject *args);
+PyObject *module_drift_of(PyObject *module, PyObject *args);
 PyObject *module_plan_need(PyObject *module, PyObject *arg);
 PyObject *module_gpu_use(PyObject *module, PyObject *arg);
 PyObject *raise_error(module_state *st, int rc, const stk_error *err);
@@ -61,6 +62,7 @@ PyObject *dataset_keys(PyObject *module, PyObject *args);
 const char **strings_of(PyObject *list, size_t *n);
 /* py_arrays.c: join([(name, paths or buffer, dtype, shape of a row, rows, stride), ...]) */
 PyObject *dataset_join(PyObject *module, PyObject *list);
+PyObject *dataset_from_arrow(PyObject *module, PyObject *capsule);
 PyObject *dataset_kind(PyObject *self, PyObject *unused);
 int dims_of(PyObject *tuple, int64_t *out); /* a tuple of at most 8 numbers; how many, or -1 */
 void views_release(dataset_object *self);

@@ -23,6 +23,7 @@ from .fitting import pack_lengths
 from .loader import Loader
 from .mixing import Mix, mix
 from .own_ops import load_op, op
+from ._pack_tokens import Tokens
 from .packing import pack
 from .prepared import prepared
 from .shared_list import SharedList
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     def image() -> Chain: ...
 
 __all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Store", "Sweep",
-           "Transform", "Writer", "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info",
+           "Tokens", "Transform", "Writer", "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info",
            "load_op", "mix", "op", "open", "pack", "pack_lengths", "prepared", "sample_seed", "sweep", "to_device", "watch"]
 
 

@@ -154,7 +154,7 @@ class Meeting:
 
 
 def _store() -> Any:
-    """The store behind the process group; None where there is none that others see."""
+    """The store of the process group; None where there is none that others see."""
     dist = _ranks.distributed()
     try:
         if dist is None or dist.get_backend() == "fake":

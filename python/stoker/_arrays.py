@@ -69,7 +69,7 @@ def array(tensor: Any) -> Any:
     """A torch tensor or NumPy array over the same memory.
 
     GPU memory is copied to a tensor of torch's own, on the current stream: our buffer is free again
-    behind that copy, and what streams do with the tensor later is torch's to know.  Where torch is
+    after that copy, and what streams do with the tensor later is torch's to know.  Where torch is
     absent the tensor itself is handed out, for code that takes DLPack."""
     torch = torch_or_none()
     if torch is not None:
@@ -83,7 +83,7 @@ def array(tensor: Any) -> Any:
 
 
 def note_stream(core: Any) -> None:
-    """Pinned batches are copied on torch's current stream: their memory is used again behind that."""
+    """Pinned batches are copied on torch's current stream: their memory is used again after that."""
     torch = torch_or_none()
     if torch.cuda.is_initialized():
         core.copies_on(torch.cuda.current_stream().cuda_stream or 1)    # 1: CUDA's name for the default one

@@ -55,6 +55,7 @@ class Ticket:
         self.told = False                       # the worker knows of it
         self.bad: list[dict[str, Any]] = []     # samples that others stand in for
         self.noted = False                      # in the ledger
+        self.sent: Any = None                   # its copies to a GPU, once they are begun
 
 
 def raise_bad(error: _make.Bad, where: str) -> None:
@@ -118,6 +119,9 @@ class Alone:
         ticket.slot = None
         return made
 
+    def is_made(self, ticket: Ticket) -> bool:
+        return False                            # it is made when it is asked for
+
     def close(self) -> None:
         pass
 
@@ -171,6 +175,9 @@ class Threads:
         if isinstance(made, BaseException):
             raise made
         return made
+
+    def is_made(self, ticket: Ticket) -> bool:
+        return ticket.result is not None
 
     def close(self) -> None:
         for _ in self._threads:
@@ -403,6 +410,10 @@ class Processes:
                 raise_bad(made, f"worker process {ticket.worker.number}")
             raise made
         return made
+
+    def is_made(self, ticket: Ticket) -> bool:
+        self._hear_all()
+        return ticket.result is not None
 
     def _wake(self, fd: int) -> None:
         worker = self._by_fd.get(fd)

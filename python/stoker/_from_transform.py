@@ -372,7 +372,7 @@ _INSTEAD = {
     "PadIfNeeded": "random_crop(size, pad_if_needed=true) and letterbox() pad", "RandomBrightnessContrast": "color_jitter(0.2, 0.2) is near: its "
     "brightness is a factor, not a sum", "CoarseDropout": "random_erasing(p) erases one box", "ElasticTransform": _OWN, "LinearTransformation": _OWN,
     "AugMix": _OWN, "MixUp": "it mixes batches: batch_ops=[\"mixup(image, label)\"]", "CutMix": "it mixes batches: batch_ops=[\"cutmix(image, label)\"]",
-    "RandomIoUCrop": "see the detection ops in docs/chains.md",
+    "RandomIoUCrop": "write iou_crop(boxes), where boxes is the name of the output that is like() the picture",
 }
 
 

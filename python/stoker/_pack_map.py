@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
+from . import _pack_tokens
+from ._pack_tokens import Tokens
 from .dataset import Dataset
 from .errors import StokerError, invalid
 from .writer import Writer
@@ -38,8 +40,14 @@ class Functions(NamedTuple):
     flat: Callable[[dict[str, Any]], Any] | None
     timeout: float | None
     skip: bool
+    tokens: Tokens | None = None
 
     def samples(self, sample: dict[str, Any]) -> list[Any]:
+        """What is written: samples, or documents of tokens."""
+        made = self._made(sample)
+        return made if self.tokens is None else [t for t in map(self.tokens.make, made) if t]
+
+    def _made(self, sample: dict[str, Any]) -> list[Any]:
         if self.keep is not None and not self.keep(sample):
             return []
         if self.map is not None:
@@ -50,7 +58,9 @@ class Functions(NamedTuple):
 
     def print(self) -> str:
         """Names and code of the functions: another function is another pack."""
-        return "|".join(_function_print(f) for f in (self.keep, self.map, self.flat))
+        made = "|".join(_function_print(f) for f in (self.keep, self.map, self.flat))
+        t = self.tokens
+        return made if t is None else f"{made}|{_function_print(t.function)}|{t.field}|{t.dtype}|{t.end}"
 
 
 def _function_print(fn: Any) -> str:
@@ -74,9 +84,11 @@ def _one_or_more(made: Any, name: str) -> list[Any]:
 class Target:
     """Where mapped shards go: folder, and the name around its number."""
 
-    def __init__(self, path: str, name: str, force: bool) -> None:
+    def __init__(self, path: str, name: str, force: bool, suffix: str = ".tar") -> None:
         if "%" not in path:
-            path = os.path.join(path, name + "-%06d.tar")
+            path = os.path.join(path, name + "-%06d" + suffix)
+        elif suffix != ".tar" and not path.endswith(suffix):
+            invalid(f"the name of these shards ends in {suffix}, not as {path}")
         self.folder, base = os.path.split(path)
         found = re.fullmatch(r"([^%]*)%0?(\d{0,2})d([^%]*)", base)
         if not found or "%" in self.folder:
@@ -85,7 +97,7 @@ class Target:
         self.force = force
         self.home = os.path.join(self.folder, ".stoker")
         self.note = os.path.join(self.home, base + ".map")
-        self.aside = f"map.{base}."
+        self.aside = "map." + base.replace("%", "_") + "."     # a shard is written there: no % in its path
         self.failed = os.path.join(self.home, base + ".failed")
 
     def path(self, i: int) -> str:
@@ -117,6 +129,9 @@ class Target:
                 if not self.force:
                     invalid(f"there is {path}: take another place or name, or force=True")
                 os.unlink(path)
+                if self.suffix == ".bin":
+                    with contextlib.suppress(OSError):
+                        os.unlink(_pack_tokens.side(path))
         return done
 
 
@@ -182,6 +197,8 @@ def _write(target: Target, plan: str, done: dict[int, dict[str, Any]], job: tupl
                 note.write(json.dumps(row) + "\n")
                 note.flush()
                 os.fsync(note.fileno())
+                if target.suffix == ".bin":     # first: without it a .bin means something else
+                    os.rename(_pack_tokens.side(path), _pack_tokens.side(target.path(row["shard"])))
                 os.rename(path, target.path(row["shard"]))
                 done[row["shard"]] = row
         except BaseException:
@@ -241,13 +258,19 @@ def _within(seconds: float | None) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+def _shard(aside: str, number: int, path: str, tokens: Tokens | None) -> Any:
+    if tokens is not None:
+        return _pack_tokens.Shard(path, tokens.dtype)
+    return Writer(os.path.join(aside, f"{number:08d}-%d.tar"), _ALL)
+
+
 def _work(number: int) -> tuple[dict[str, Any], str]:
     """In a worker process: run `number` through the functions, into one shard."""
     data, functions, aside, ids, run = _job
-    path = os.path.join(aside, f"{number:08d}-0.tar")
+    path = os.path.join(aside, f"{number:08d}-0.tar" if functions.tokens is None else f"{number:08d}.bin")
     failed: list[dict[str, Any]] = []
     dropped = 0
-    with Writer(os.path.join(aside, f"{number:08d}-%d.tar"), _ALL) as out:
+    with _shard(aside, number, path, functions.tokens) as out:
         for i in ids[number * run:(number + 1) * run]:
             sample = data[i]
             try:
@@ -267,7 +290,7 @@ def _work(number: int) -> tuple[dict[str, Any], str]:
                     raise StokerError(f"map failed for sample {sample['__key__']}: {why}", "EINVAL",
                                       sample["__url__"], None, sample["__key__"], i) from e
         samples = out.samples
-    if not samples:
+    if not samples and functions.tokens is None:
         with open(path, "wb") as empty:
             empty.write(_EMPTY)
     return {"shard": number, "size": _size(path), "samples": samples, "failed": failed, "dropped": dropped}, path

@@ -8,12 +8,16 @@ Data and target must have the same paths on all machines.
 
 from __future__ import annotations
 
+import logging
+import time
 from typing import Any
 
 from . import _stoker
 from .dataset import Dataset
 from .errors import unsupported
 
+_log = logging.getLogger("stoker")
+_TELL_EVERY = 5.0       # seconds
 _TASKS_PER_CPU = 4      # so that the last ones to end are short
 
 
@@ -29,14 +33,20 @@ def pack(data: Dataset, arguments: dict[str, Any]) -> dict[str, Any]:
     parts = max(1, min(plan["shards"], cpus * _TASKS_PER_CPU))
     task = ray.remote(num_cpus=1, max_retries=3)(_write)
     waiting = [task.remote(data, {**arguments, "part": i, "parts": parts, "num_proc": 1}) for i in range(parts)]
+    start = told = time.monotonic()
     while waiting:
         done, waiting = ray.wait(waiting)
         try:
             ray.get(done)       # a task's failure is the driver's
-        except ray.exceptions.RayTaskError as e:
+        except ray.exceptions.RayError as e:
             for rest in waiting:
                 ray.cancel(rest)
-            raise e.cause if isinstance(e.cause, Exception) else e from None
+            cause = getattr(e, "cause", None)
+            raise cause if isinstance(cause, Exception) else e from None
+        now = time.monotonic()
+        if now - told >= _TELL_EVERY:
+            told, ready = now, parts - len(waiting)
+            _log.info("packing: %d of %d tasks done, about %.0f s left", ready, parts, (now - start) / ready * len(waiting))
     return _stoker.pack(dataset=data._core, **{**arguments, "merge": True, "parts": 0, "force": False})
 
 

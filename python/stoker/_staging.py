@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches on their way to a GPU: pinned slabs, a stream of their own, an event a batch.
 
-A batch's tensors are laid one behind the other into one pinned slab and copied from there on the side
-stream.  A slab is used again only when the event behind its copies has passed, and there are never
+A batch's tensors are laid one after the other into one pinned slab and copied from there on the side
+stream.  A slab is used again only when the event after its copies has passed, and there are never
 more than `depth` + 1 of them: the host then waits for the oldest copy, never for the device.  Tensors
 come from torch's caching allocator on the side stream and are recorded for the stream that takes them,
-so that their memory is not used again while work on either is under way.
+so that their memory is not used again while work on either is pending.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Flight:
 
 @dataclasses.dataclass
 class Sent:
-    """A batch under way."""
+    """A batch in flight."""
 
     flight: Flight
     batch: Any = None           # rebuilt, its tensors on the device, or Later
@@ -185,7 +185,7 @@ class Gpu:
         return rebuild(sent.batch, leaf) if sent.later else sent.batch
 
     def close(self) -> None:
-        """Wait for copies that are under way and let go of all memory."""
+        """Wait for copies that are in flight and let go of all memory."""
         self._land(len(self._flying))
         self._free.clear()
 

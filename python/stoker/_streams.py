@@ -212,7 +212,7 @@ class Reader:
             return made
 
     def failed(self) -> bool:
-        """Whether the batch that comes next is an error that was raised; it is left behind then."""
+        """Whether the batch that comes next is an error that was raised; it is skipped then."""
         if not self._tickets or not self._tickets[0][1].failed:
             return False
         self._now["turn"] = self._after(self._tickets.popleft()[0])

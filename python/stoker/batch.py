@@ -17,7 +17,7 @@ from .errors import from_code, invalid, nearest, printable
 
 class _Later:
     """An attribute that is made of the batch's raw bytes when it is first asked for, then like any other:
-    at tens of thousands of batches a second, tensors that nobody looks at would cost as much as the batch."""
+    at tens of thousands of batches a second, tensors that the caller does not look at would cost as much as the batch."""
 
     def __init__(self, raw: str, dtype: str) -> None:
         self._raw = raw

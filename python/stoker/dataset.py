@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from . import _calls, _join, _options, _stoker
+from . import _arrow, _calls, _join, _options, _stoker
 from . import store as _store
 from .batch import from_parts
 from .errors import MissingKeyError, StokerError, invalid, printable, shown
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _NUMPY = {"u8": "u1", "i8": "i1", "u16": "u2", "i16": "i2", "u32": "u4", "i32": "i4", "i64": "i8", "f16": "f2", "f32": "f4", "f64": "f8"}
 _DTYPES = {1: "int64", 2: "float64", 3: "object"}  # stk_column_type
-Urls = str | bytes | os.PathLike[Any] | list[Any] | tuple[Any, ...]
+Urls = Any    # str | bytes | os.PathLike | a list of them | an Arrow table
 Arrays = Mapping[str, Any]
 
 
@@ -57,12 +57,14 @@ class _Decoder:
         return {"__key__": keys[0], **{name: v[0] for name, v in batch.items()}}
 
 
-def _satisfying(core: _stoker.Dataset, where: Any) -> np.ndarray[Any, Any]:
-    """The numbers of the samples that satisfy a condition, in order."""
+def _satisfying(core: _stoker.Dataset, where: Any, rows: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+    """The numbers of the samples that satisfy a condition, in order; of `rows` only."""
     if not isinstance(where, str):
         invalid(f"where is a condition as text, like \"width >= 300\", not {shown(where)}")
     import numpy as np
     ids = np.frombuffer(core.where(where), np.uint64)
+    if rows is not None:
+        ids = rows[np.isin(rows, ids)]
     if not len(ids):
         invalid(f"where: no sample satisfies {shown(where)}")
     return ids
@@ -76,10 +78,12 @@ class Dataset:
                  dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
                  store: Store | None = None, salvage: bool = False, where: str | None = None) -> None:
         found = _options.url_bytes(urls)
-        if found is None and not isinstance(urls, Mapping):
-            invalid(f"a data set is opened by a path, a pattern or a list of them, or a dict of arrays, "
-                    f"not {shown(urls)}")
-        self._urls = found or dict(urls)        # type: ignore[arg-type]
+        table = found is None and _arrow.is_table(urls)
+        if found is None and not table and not isinstance(urls, Mapping):
+            invalid(f"a data set is opened by a path, a pattern or a list of them, a dict of arrays, or "
+                    f"an Arrow table, not {shown(urls)}")
+        self._urls: Any = urls if table else found or dict(urls)        # type: ignore[arg-type]
+        self._rows = None                       # of a table: those that are left of it
         self._raw = dtype, shape
         self._fields = None if fields is None else dict(fields)
         self._fixed = _options.class_bytes(classes)
@@ -90,7 +94,12 @@ class Dataset:
         self._reindex = reindex
         self._store = store
         self._salvage = _options.flag("salvage", salvage)
-        if found is None:
+        if table:
+            if classes is not None or columns is not None or dtype is not None or shape is not None or jpeg:
+                invalid("classes=, columns=, dtype=, shape= and jpeg= don't go with an Arrow table")
+            capsule, self._rows = _arrow.stream(urls)
+            self._core = _stoker.from_arrow(capsule)
+        elif found is None:
             if classes is not None or columns is not None or dtype is not None or shape is not None:
                 invalid("classes=, columns=, dtype= and shape= don't go with a dict of arrays")
             self._core = _join.join(self._urls)
@@ -99,7 +108,7 @@ class Dataset:
                                          *_join.raw(dtype, shape), reindex=reindex == "auto",
                                          store=_store.core(store), salvage=self._salvage)
         self._where = where
-        self._ids = None if where is None else _satisfying(self._core, where)
+        self._ids = self._rows if where is None else _satisfying(self._core, where, self._rows)
         self._types: list[tuple[str, str, int]] | None = None
         self._decoder: _Decoder | None = None
         self._epoch = 0
@@ -139,7 +148,7 @@ class Dataset:
 
     @property
     def columns(self) -> dict[str, np.dtype[Any]]:
-        """Typed columns at hand: name -> dtype (text is object; int64 where some samples have no
+        """Typed columns that are available: name -> dtype (text is object; int64 where some samples have no
         value comes as float64)."""
         import numpy as np          # here: importing stoker does not import it
         return {name: np.dtype(_DTYPES[kind]) for name, kind in self._core.columns()}
@@ -276,7 +285,8 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
     """Open shards for access by number (ds[7]), by key (ds["n01440764_36"]) or by slice (ds[:3]); they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
-        them (a pathlib.Path is taken as it stands, patterns are strings); token files and arrays (.bin, .npy, .npz); or a dict: field -> array, or files of it
+        them (a pathlib.Path is taken as it stands, patterns are strings); token files and arrays (.bin, .npy, .npz); or a dict: field -> array, or files of it; or an Arrow table
+        (Hugging Face's Dataset, anything with __arrow_c_stream__), which is read in place
     fields: None: ds[i] is {"__key__", "__url__", field: bytes, ...};
         output name -> chain, as for Loader: ds[i] is {"__key__", output: decoded value, ...}; random steps
         draw for the epoch of ds.set_epoch(), 0 at first, so ds[i] is the same until that changes

@@ -21,7 +21,7 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Step:
-    """One op and what the picture is behind it.
+    """One op and what the picture is after it.
 
     clip: (x, y, width, height) of the picture as it was read
     resized: (width, height) that the clip was resized to

@@ -12,7 +12,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from . import _agree, _batch_ops, _calls, _options, _ranks, _sampling, _state, _stoker, explain, mixing, preview, seeing
+from . import (_agree, _arrow, _batch_ops, _calls, _options, _ranks, _sampling, _state, _stoker, expecting, explain, mixing,
+               preview, seeing)
 from ._arrays import note_stream, prepare, torch_or_none
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
@@ -88,6 +89,8 @@ class _Epoch(_stoker.Giver):
                 self._loader._running = None
             raise StopIteration
         parts, token, serial = found
+        if self._loader._expected is not None:
+            self._loader._expected.note(token, parts[1])
         batch = self._loader._made(parts, token, serial)
         return batch if self._names is None else _as_tuple(batch, self._names), core.give, token
 
@@ -278,6 +281,7 @@ class Loader:
         self._seen: dict[str, Any] | None = None    # when diagnose() was called last
         self._server: seeing.Server | None = None
         self._trace: seeing.Trace | None = None
+        self._expected: expecting.Expectation | None = None
         _open_loaders.add(self)
         prepare()                               # here and not within the first next()
         self._ahead = _batch_ops.Ahead(self._core, self._functions, cores, self._numbered) if ahead else None
@@ -454,7 +458,7 @@ class Loader:
     def set_epoch(self, epoch: int) -> None:
         """The next loop is epoch `epoch`.
 
-        Behind load_state_dict() of a state from within that epoch, the loop goes on from there: frameworks
+        After load_state_dict() of a state from within that epoch, the loop goes on from there: frameworks
         and scripts call this before every loop, also before the resumed one.
         """
         epoch = _options.whole("epoch", epoch, 0, 2**32 - 1)
@@ -485,7 +489,7 @@ class Loader:
                 "local": {"skipped": self._core.stats()["skipped"]}}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """The next loop goes on behind the last batch of `state`, with the same samples and draws, for
+        """The next loop goes on after the last batch of `state`, with the same samples and draws, for
         any number of ranks and any batch size.
 
         A state of other data, chains, seed or order is refused; strict=False takes its epoch and
@@ -529,7 +533,7 @@ class Loader:
         """Mix by other weights from the next batch on, in a loop or between two; batches made ahead are
         dropped.  Data sets that are not named keep theirs.
 
-        Call it on all ranks behind the same step.  The state keeps every change.
+        Call it on all ranks after the same step.  The state keeps every change.
         """
         if not self._changes:
             invalid("set_weights() changes a mixture: this loader's data is none, see stoker.mix()")
@@ -660,16 +664,19 @@ class Loader:
         return self._server.address
 
     def trace(self, path: str | os.PathLike[Any], spans: int = 65536) -> seeing.Trace:
-        """Note from now on what every worker does and when the loop is in next(), the last `spans` stages of each (24
-        bytes a span); written to `path` by close() of the answer, by leaving its `with`, or when the loader is closed:
-
-            with loader.trace("trace.json"):    # open it in ui.perfetto.dev
-                train_some_steps()
-        """
+        """Note what every worker does and when the loop is in next(), the last `spans` stages of each (24 bytes a span), for
+        ui.perfetto.dev; `with loader.trace("trace.json"):` or its close() write the file, and so does the loader's."""
         if self._trace is not None:
             self._trace.close()
         self._trace = seeing.Trace(self._core, path, _options.whole("spans", spans, 16, 1 << 24))
         return self._trace
+
+    def expect(self, description: Any, every: int = 100_000) -> expecting.Expectation:
+        """Hold a description (`stoker describe`: a file, or its dict) against the samples that are loaded: some of them are
+        described again after 2,000 samples and then after each `every`, and a figure that drifted is logged (WARNING)."""
+        self._core.where()                      # says so if it is closed
+        self._expected = expecting.expect(self._data, description, _options.whole("every", every, 100))
+        return self._expected
 
     def monitor(self) -> str:
         """Let `stoker top` look at all loaders of this process, over a socket that only this user can open; its path.
@@ -694,6 +701,8 @@ class Loader:
             self._close()
 
     def _close(self) -> None:
+        if self._expected is not None:
+            self._expected.wait()
         if self._calls is not None:
             self._calls.stop()
         self._core.close()
@@ -782,7 +791,7 @@ def _datasets(data: Any, classes: Any, dtype: Any, shape: Any, store: Any) -> li
             if value is not None:
                 invalid(f"{name}= belongs to stoker.open() when data is opened before")
         return list(opened)
-    if not isinstance(data, Mapping) and _options.url_bytes(data) is None:
+    if not isinstance(data, Mapping) and _options.url_bytes(data) is None and not _arrow.is_table(data):
         invalid(f"data must be a path, a pattern, a list of them, a dict of arrays, or data sets of "
                 f"stoker.open(), not {shown(data)}; a Python data set makes its own samples and takes no fields=")
     return [Dataset(data, classes=classes, dtype=dtype, shape=shape, store=store)]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _options, _pack_map, _stoker
+from ._pack_tokens import Tokens
 from .chains import Chain
 from .dataset import Dataset, Urls
 from .errors import invalid
@@ -27,7 +28,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
          shuffle: int | bool | None = None, force: bool = False, name: str = "shard", index: bool = True,
          jpeg: bool = False, exclude: str | os.PathLike[str] | None = None, where: str | None = None, fraction: float | None = None,
          dedup: str | None = None, balance: str | None = None, split: Mapping[str, float] | None = None, select: Any = None, only: str | None = None,
-         engine: str | None = None, on_error: str = "raise", timeout: float | None = None) -> dict[str, Any]:
+         tokenize: Function | Tokens | None = None, engine: str | None = None, on_error: str = "raise", timeout: float | None = None) -> dict[str, Any]:
     """Write data as tar shards; answers {"shards", "samples", "bytes", "pattern", "failed", ...}.
 
     src: what stoker.open() takes, or what it gave
@@ -55,6 +56,8 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         a dict of what was done for each
     select: ids of samples, in the order in which they are written
     only: "failed": make the samples again that an earlier run of this could not make
+    tokenize: a function from text to tokens, or a stoker.Tokens: write token files (NAME-000000.bin and .idx, a document per
+        sample) in place of tar shards; after map, flat_map and filter
     engine: "ray": shards are made by tasks of a Ray cluster (docs/prepare.md)
     on_error: of functions: "raise", or "skip": a sample for which they raise is left out and listed
     timeout: of functions: so many seconds for one sample; longer is an error of that sample
@@ -66,12 +69,14 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         return {part: pack(src, dst, map, num_proc, fields=fields, flat_map=flat_map, filter=filter, samples=samples,
                            bytes=bytes, shuffle=shuffle, force=force, name=part, index=index, jpeg=jpeg,
                            exclude=exclude, where=where, fraction=fraction, dedup=dedup, balance=balance,
-                           select=_Part(select, *span), only=only, engine=engine, on_error=on_error, timeout=timeout)
+                           select=_Part(select, *span), only=only, tokenize=tokenize, engine=engine, on_error=on_error, timeout=timeout)
                 for part, span in _spans(split, name).items()}
     data = src if isinstance(src, Dataset) else Dataset(src)
     if data._where is not None:
-        where = data._where if where is None else f"({data._where}) AND ({_condition(where)})"
+        where = data._where if where is None else f"({data._where}) AND ({where})"
         data = data._whole()
+    if data._rows is not None and select is None:
+        select = data._rows
     count = 0 if samples is None else _options.whole("samples", samples, 1, 2**63 - 1)
     size = _options.byte_count("bytes", bytes)
     seed = None if shuffle is None or shuffle is False else _seed(shuffle)
@@ -86,9 +91,10 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         invalid(f'only is "failed" or None, not {only!r}')
     if engine not in (None, "ray"):
         invalid(f'engine is "ray" or None, not {engine!r}')
-    functions = _functions(filter, map, flat_map, timeout, on_error)
+    tokens = Tokens(tokenize) if tokenize is not None and not isinstance(tokenize, Tokens) else tokenize
+    functions = _functions(filter, map, flat_map, timeout, on_error, tokens)
     if functions is not None and (fields is not None or engine is not None or only is not None):
-        invalid("map, flat_map and filter go without fields, engine and only: pack twice, or call the chain's ops there")
+        invalid("map, flat_map, filter and tokenize go without fields, engine and only: pack twice, or call the chain's ops there")
     keep = (select.low, select.high) if isinstance(select, _Part) else (0.0, 0.0)
     arguments: dict[str, Any] = {
         "dst": os.fsencode(path), "samples": count, "bytes": size, "shuffle": seed is not None, "seed": seed or 0,
@@ -107,11 +113,12 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     ids = memoryview(chosen).cast("Q")
     total = sum(os.stat(s).st_size for s in data.shards if os.path.exists(s))
     run = count or max(1, len(data) * (size or _DEFAULT_BYTES) // max(1, total))
-    done = _pack_map.fill(_pack_map.Target(path, name, force), data, ids, run, functions,
+    target = _pack_map.Target(path, name, force, ".tar" if tokens is None else ".bin")
+    done = _pack_map.fill(target, data, ids, run, functions,
                           workers or os.cpu_count() or 1)
     done["left_out"], done["dropped"] = counts["left_out"], {**counts["dropped"], "functions": done.pop("dropped")}
     paths = done.pop("paths")
-    if index and paths:
+    if index and paths and tokens is None:
         Dataset([pathlib.Path(p) for p in paths], jpeg=jpeg)
     return done
 
@@ -137,7 +144,7 @@ def _spans(split: Mapping[str, float], name: str) -> dict[str, tuple[float, floa
     return spans
 
 
-def _functions(keep: Any, change: Any, flat: Any, timeout: Any, on_error: str) -> _pack_map.Functions | None:
+def _functions(keep: Any, change: Any, flat: Any, timeout: Any, on_error: str, tokens: Tokens | None) -> _pack_map.Functions | None:
     for what, fn in (("filter", keep), ("map", change), ("flat_map", flat)):
         if fn is not None and not callable(fn):
             invalid(f"{what} must be a function, not {fn!r}")
@@ -147,11 +154,11 @@ def _functions(keep: Any, change: Any, flat: Any, timeout: Any, on_error: str) -
         invalid(f'on_error is "raise" or "skip", not {on_error!r}')
     if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
         invalid(f"timeout is a number of seconds above 0, not {timeout!r}")
-    if keep is None and change is None and flat is None:
+    if keep is None and change is None and flat is None and tokens is None:
         if timeout is not None or on_error != "raise":
-            invalid("on_error and timeout are for map, flat_map and filter")
+            invalid("on_error and timeout are for map, flat_map, filter and tokenize")
         return None
-    return _pack_map.Functions(keep, change, flat, timeout, on_error == "skip")
+    return _pack_map.Functions(keep, change, flat, timeout, on_error == "skip", tokens)
 
 
 def _chains(fields: Mapping[str, Any] | None) -> tuple[tuple[bytes, bytes], ...]:

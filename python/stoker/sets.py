@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import inspect
+import itertools
 import os
 import sys
 import time
@@ -16,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import _agree, _collate, _crew, _make, _options, _ranks, _sampling, _state, _stoker, _streams, mixing
+from . import _agree, _collate, _crew, _make, _options, _ranks, _sampling, _staging, _state, _stoker, _streams, mixing
 from ._arrays import from_bytes, prepare, torch_or_none
 from .batch import Batch
 from .dataset import Dataset
@@ -27,10 +28,9 @@ from .seeing import profiled
 
 _MEANT = {"batch_size", "global_batch_size", "drop_last", "collate", "seed", "shuffle", "rank", "world_size", "mesh",
           "check_ranks", "select", "skip", "limit", "repeat", "epoch_size", "weights", "replacement", "balance", "stratify",
-          "on_error", "num_workers", "prefetch", "worker_type", "pin_memory"}
+          "on_error", "num_workers", "prefetch", "worker_type", "pin_memory", "device"}
 _ORDERED = ("shuffle", "select", "skip", "limit", "repeat", "epoch_size", "weights", "replacement", "balance", "stratify")
-_REMEDY = {"device": "wrap the loader: stoker.to_device(loader)",
-           "batch_ops": "give collate= a function",
+_REMEDY = {"batch_ops": "give collate= a function",
            "exclude": "give the other samples by select=",
            "memory_limit": "batch_size and prefetch bound what is in memory"}
 
@@ -78,6 +78,8 @@ def is_pure(dataset: Any) -> bool:
 
 class _Counted:
     """What the checks of select and weights look at."""
+
+    _ids = None                                 # all samples take part: there is no where=
 
     def __init__(self, n: int) -> None:
         self._n = n
@@ -196,7 +198,9 @@ class SetLoader(Loader):
         self._type = worker_type(o["worker_type"])
         self._workers = _worker_count(o["num_workers"], self._type)
         self._prefetch = _options.or_chosen("prefetch", o["prefetch"])
-        self._pins = pinner(o["pin_memory"])
+        self._device = gpu_of(o["device"])
+        self._mover: Any = None                 # made with the first batch: workers are forked before CUDA is in use
+        self._pins = pinner(o["pin_memory"]) if self._device is None else None
         self._recipe_of(sets, o)
         with _agree.Meeting(place, _options.flag("check_ranks", o["check_ranks"])) as meeting:
             self._order_of(data, sets, o)
@@ -341,16 +345,42 @@ class SetLoader(Loader):
         self._fill(run, step)
         ticket, info = self._queue[0][3:]
         made = self._timed(crew, ticket)
+        made = self._moved(made, ticket)
         ids, valid = self._rows_of(info, made)
         if not ticket.noted:
             self._sampler.note(run._epoch, ids, valid, *info[3:])
             ticket.noted = True
             self._skipped += ticket.bad
             self._count(made)
+        self._send_ahead(crew)
         return self._finished(made, ids, valid)
 
+    def _moved(self, made: Any, ticket: Any = None) -> Any:
+        """A batch where it is wanted: its copy to the GPU was begun, or begins here."""
+        if self._device is None:
+            return made
+        if self._mover is None:
+            self._mover = _staging.place(self._device, _IN_FLIGHT)
+        sent = None if ticket is None else ticket.sent
+        if sent is None:
+            sent = self._mover.send(made.batch)
+            if ticket is not None:
+                ticket.sent = sent
+        return made._replace(batch=self._mover.receive(sent))
+
+    def _send_ahead(self, crew: Any) -> None:
+        """Copies of the batches that come next, as far as they are made, while the loop works on this one."""
+        if self._device is None:
+            return
+        for *_, ticket, _ in itertools.islice(self._queue, 1, _IN_FLIGHT):
+            made = ticket.result if crew.is_made(ticket) else None
+            if not isinstance(made, _make.Made):
+                return                          # they go in order
+            if ticket.sent is None:
+                ticket.sent = self._mover.send(made.batch)
+
     def _streamed(self, crew: Any) -> Any:
-        made = self._stream.next(crew, self._timed)
+        made = self._moved(self._stream.next(crew, self._timed))
         self._count(made)
         valid = bytearray(b"\1" * made.rows)
         for row in made.invalid:
@@ -576,6 +606,14 @@ class SetLoader(Loader):
         """Not for Python data sets: stats()."""
         return self.metrics()
 
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """Not for Python data sets: torch.profiler shows their next()."""
+        unsupported("trace() has the stages of files: of a Python data set use torch.profiler, which shows stoker.next")
+
+    def expect(self, *args: Any, **kwargs: Any) -> Any:
+        """Not for Python data sets."""
+        unsupported("expect() reads the fields of files, and a Python data set has none")
+
     def set_workers(self, n: int) -> None:
         """Not for Python data sets: num_workers= is fixed."""
         unsupported("the workers of a Python data set are fixed: give num_workers=")
@@ -586,6 +624,9 @@ class SetLoader(Loader):
         self._running = None
         self._queue.clear()
         crew, self._crew = self._crew, None
+        mover, self._mover = self._mover, None
+        if mover is not None:
+            mover.close()
         if crew is not None:
             crew.close()
 
@@ -664,6 +705,18 @@ def start(recipe: _make.Recipe, kind: str, workers: int, answer: _crew.Answer | 
 def threads_of_loaders() -> bool:
     """Whether this process has threads of loaders of files, which would be forked with it."""
     return any(not isinstance(x, SetLoader) for x in list(_open_loaders))
+
+
+_IN_FLIGHT = 3                                  # batches on their way to a GPU
+
+
+def gpu_of(device: Any) -> str | None:
+    """device= as torch knows it, or why that can't be; None: the CPU.  CUDA is not begun: workers may be forked later."""
+    name = _options.device_name(device)
+    torch = torch_or_none()
+    if name != "cpu" and (torch is None or not torch.cuda.is_available()):
+        _staging.check(name)                    # says why
+    return None if name == "cpu" else name
 
 
 def pinner(wanted: Any) -> Callable[[Any], Any] | None:

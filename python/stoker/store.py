@@ -30,15 +30,21 @@ class Store:
         dict with a session_token alone: it is sent as bearer token (gs)
     anonymous: requests are not signed
     requester_pays: agree to pay for requests
+    cache: a folder on a local disk where remote data is kept for all processes of this host; None: $STOKER_STORE_CACHE,
+        "": none
+    cache_limit: how much it may hold ("500GB"); None: $STOKER_STORE_CACHE_LIMIT, else nine tenths of what is free
     """
 
     def __init__(self, *, profile: str | None = None, region: str | None = None, endpoint: str | None = None,
                  credentials: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
-                 anonymous: bool = False, requester_pays: bool = False) -> None:
+                 anonymous: bool = False, requester_pays: bool = False, cache: str | os.PathLike[str] | None = None,
+                 cache_limit: int | str | None = None) -> None:
         self._settings: dict[str, Any] = {
             "profile": _text("profile", profile), "region": _text("region", region),
             "endpoint": _text("endpoint", endpoint), "anonymous": _options.flag("anonymous", anonymous),
-            "requester_pays": _options.flag("requester_pays", requester_pays)}
+            "requester_pays": _options.flag("requester_pays", requester_pays),
+            "cache": _text("cache", cache),
+            "cache_limit": 0 if cache_limit is None else _options.byte_count("cache_limit", cache_limit)}
         if isinstance(credentials, Mapping):
             for name in credentials:
                 if name not in ("access_key", "secret_key", "session_token"):
@@ -55,7 +61,8 @@ class Store:
 
     def __repr__(self) -> str:
         shown_ones = [f"{k}={v!r}" for k, v in self._settings.items()
-                      if v and k in ("profile", "region", "endpoint", "anonymous", "requester_pays")]
+                      if v and k in ("profile", "region", "endpoint", "anonymous", "requester_pays", "cache",
+                                "cache_limit")]
         return f"stoker.Store({', '.join(shown_ones)})"
 
 

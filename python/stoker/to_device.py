@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """to_device(): batches of any loader on the GPU, copied while the step before runs.
 
-There is no thread: next() pulls batches until `depth` are under way and hands out the first.  What
+There is no thread: next() pulls batches until `depth` are in flight and hands out the first.  What
 comes out is what the loader gave, in its order, errors too, each in its place.  The state is taken
 before every pull, so that state_dict() says what was handed out and not what was pulled.
 
@@ -66,7 +66,7 @@ class _Pass(_stoker.Giver):
         return self._mover.receive(first.sent), self._queue.popleft, ()
 
     def _fill(self) -> None:
-        """`depth` batches are under way, or all that are left."""
+        """`depth` batches are in flight, or all that are left."""
         while True:
             last = self._queue[-1] if self._queue else None
             if last is not None and last.sent is _NOTHING and last.error is None:
@@ -97,7 +97,7 @@ class _Pass(_stoker.Giver):
         self.close()
 
     def close(self) -> None:
-        """Let go of what is under way, and of the loader's iterator."""
+        """Let go of what is in flight, and of the loader's iterator."""
         for pulled in self._queue:              # their states say where the loop was left
             pulled.raw = pulled.sent = None
         self._inner = None
@@ -201,7 +201,7 @@ class ToDevice:
         self._queue = deque()
 
     def close(self) -> None:
-        """Let go of what is under way, and close the loader if it can be."""
+        """Let go of what is in flight, and close the loader if it can be."""
         self._drop()
         close = getattr(self.loader, "close", None)
         if callable(close):

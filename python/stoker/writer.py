@@ -19,7 +19,8 @@ class Writer:
             for i, (picture, label) in enumerate(photos):
                 out.write({"__key__": f"{i:08d}", "jpg": picture, "cls": label})
 
-    pattern: the shards' path with one number in it; a folder: FOLDER/shard-%06d.tar
+    pattern: the shards' path with one number in it; a folder: FOLDER/shard-%06d.tar; or s3://BUCKET/train-%06d.tar, written
+        by multipart upload (docs/stores.md)
     max_count, max_size: samples and bytes (or "1GB") of a shard at most; neither: about 500 MB
     start: number of the first shard
     force: replace shards that are there
@@ -27,7 +28,7 @@ class Writer:
     Values: bytes as they are, str as UTF-8, int and float in digits, dicts and lists (and any
     NAME.json) as JSON, arrays as .npy, and under jpg, png or webp arrays and Pillow images as
     pictures.  A shard appears under its name when it is whole and on disk; leaving the with-block
-    by an exception drops the shard under way.
+    by an exception drops the unfinished shard.
     """
 
     def __init__(self, pattern: str | bytes | os.PathLike[Any], max_count: int | None = None,

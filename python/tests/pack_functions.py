@@ -42,3 +42,26 @@ def stuck(sample):
     if sample["__key__"].endswith("4"):
         raise RuntimeError("four")
     return 5 if sample["__key__"].endswith("5") else sample
+
+
+def letters(text):
+    """A tokenizer: the number of each letter."""
+    return [ord(c) for c in text]
+
+
+def letters_dict(text):
+    return {"input_ids": letters(text), "attention_mask": [1] * len(text)}
+
+
+def far_letters(text):
+    return [70_000 + ord(c) for c in text]
+
+
+def some_fail(text):
+    if text.endswith("3"):
+        raise RuntimeError("three")
+    return letters(text) if not text.endswith("4") else "words"
+
+
+def shorten(sample):
+    return {"__key__": sample["__key__"], "txt": sample["txt"].decode()[:3]}

@@ -442,3 +442,28 @@ def test_the_parent_is_killed(urls, tmp_path):
         os.waitpid(pid, 0)
         wait_for(lambda: not any(os.path.exists(f"/proc/{p}") for p in os.listdir(folder)))
     """, urls, tmp_path)
+
+
+# ---- with a tokenizer ------------------------------------------------------------------------------
+
+def my_numpy_function(image):
+    return np.ascontiguousarray(image[:, ::-1])
+
+
+def test_pairs_with_a_tokenizer(data):
+    """A function on pictures and Hugging Face's tokenizer on whole batches, as a user writes it."""
+    pytest.importorskip("torch")
+    tokenizers = pytest.importorskip("tokenizers")
+    transformers = pytest.importorskip("transformers")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"?": 0, "_": 1, "número": 2, **{str(i): 3 + i for i in range(SAMPLES)}}, "?"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="_", unk_token="?")
+    loader = stoker.Loader(f"{data}/*.tar", {
+        "image": stoker.from_("jpg").image().call(my_numpy_function).resize(224).to("f32"),
+        "text": "from(txt) | text"}, batch_ops=[lambda b: {**b, **tokenizer(b["text"], padding=True, return_tensors="pt")}])
+    with loader:
+        batches = iter(loader)
+        for i in range(3):
+            batch = next(batches)
+            assert batch["input_ids"].tolist() == [[2, 3 + i]] and batch["attention_mask"].tolist() == [[1, 1]]
+            assert batch["image"][0].shape[0] == 3 and 224 in batch["image"][0].shape[1:]

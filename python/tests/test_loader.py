@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Epochs: order, determinism, break, state, threads, memory."""
 
+import resource
 import threading
 import time
 
@@ -294,14 +295,18 @@ def test_the_ledger_is_not_waiting(urls, tmp_path):
 
 
 def test_stats_never_waits_for_next(urls):
-    """1,000 calls while the main thread is in next(), which takes long: none waits for it."""
+    """1,000 calls while the main thread is in next(), which takes long: none waits for it.  A call that is only
+    put off by other work of the machine does not count: it gives up its core without wanting to."""
     took, waits, stop = [], [], threading.Event()
+
+    def blocked():
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
     def look():
         while not stop.is_set() and len(took) < 1000:
-            start = time.perf_counter()
+            start, times = time.perf_counter(), blocked()
             stats = loader.stats()
-            took.append(time.perf_counter() - start)
+            took.append(time.perf_counter() - start if blocked() > times else 0)
             waits.append(stats["wait"]["now_s"])
             time.sleep(0.0002)
 
@@ -315,7 +320,7 @@ def test_stats_never_waits_for_next(urls):
                     break
         stop.set()
         thread.join()
-    late = sorted(took)[-10]                    # the machine has other work too: a few may be put off
+    late = sorted(took)[-10]                    # a few may wait for the GIL
     assert len(took) == 1000 and late < 0.005, f"the tenth longest took {late * 1e3:.1f} ms"
     assert max(waits) > 0.01, "next() was too quick to tell"
 

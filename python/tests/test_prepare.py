@@ -251,6 +251,13 @@ def test_a_plan_for_many_processes(urls, tmp_path):
     assert shards_of(out) == shards_of(tmp_path / "whole")
     assert len(stoker.open(out)) == SAMPLES
     assert [p.name for p in (out / ".stoker").iterdir() if "part-" in p.name] == []
+    (out / "shard-000007.tar").unlink()                         # parts go on with what was merged
+    run_cli("pack", "--from-plan", str(plan), "--part", "1/3")
+    run_cli("pack", "--from-plan", str(plan), "--merge")
+    (out / "shard-000005.tar").unlink()
+    run_cli("pack", "--from-plan", str(plan), "--part", "2/3")
+    assert "already there" in run_cli("pack", "--from-plan", str(plan))      # and the whole with what parts made
+    assert shards_of(out) == shards_of(tmp_path / "whole")
     plan.write_text(plan.read_text().replace('"9"', '"8"'))
     assert "write the plan again" in run_cli("pack", "--from-plan", str(plan), "--part", "0/3", code=2)
     plan.write_text("{}")

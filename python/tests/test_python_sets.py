@@ -339,7 +339,7 @@ def test_lists_generators_and_what_is_refused(tmp_path):
     assert batches([(i, float(i)) for i in range(5)], shuffle=False, num_workers=0) == [[[0, 1, 2, 3, 4], [0., 1., 2., 3., 4.]]]
     assert batches((i for i in range(5)), shuffle=False, num_workers=0) == [[0, 1, 2, 3, 4]]
     for options, message in (({"fields": {"x": "int"}}, "takes no fields="),
-                             ({"device": "cuda"}, "to_device"), ({"shuffle": "block"}, "order of shards"),
+                             ({"device": "tpu"}, "device must be"), ({"shuffle": "block"}, "order of shards"),
                              ({"worker_type": "x"}, "worker_type must be"), ({"sampler": 1}, "no argument `sampler`"),
                              ({"io_threads": 2}, "io_threads=")):
         with pytest.raises(ValueError, match=message):

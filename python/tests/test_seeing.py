@@ -86,6 +86,7 @@ def test_thresholds_stand_beside_figures():
     assert got["cache hits"] == (90, "at least 95", False)
     assert got["GPU"] == (30, "at least 80", False)
     assert got["GPU memory"] == (70, "at least 60", True)
+    assert got["epoch time"] == (250, "at most 105", False)        # 4 s of 10 are steps
     assert "!!  batch wait" in d.table()
 
 
@@ -177,6 +178,26 @@ def test_metrics_over_http(urls):
 def test_full_disk(urls):
     with stoker.Loader(urls, FIELDS) as loader, pytest.raises(stoker.StokerError, match="could not be written"):
         loader.metrics("/dev/full/x")
+
+
+def test_a_consumer_that_stops(urls, tmp_path):
+    """In the middle of an epoch, for good or for a while: figures stay, and no one blames the loader."""
+    with stoker.Loader(urls, FIELDS, batch_size=10) as loader, loader.trace(tmp_path / "t.json"):
+        for _ in loader:
+            break
+        end = time.monotonic() + 60
+        while loader.stats()["ring"]["ready"] == 0 and time.monotonic() < end:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        found = loader.diagnose()
+        assert found.cause in ("model", "consumer", "start", "none"), found     # start: it was short
+        assert "in 1 batches" in loader.report() and "stoker_batches_total 1" in loader.metrics()
+        stats = loader.stats()
+        assert stats["batches"] == 1 and stats["wait"]["now_s"] == 0 and stats["ring"]["ready"] > 0
+        loader.diagnose()                       # since then nothing happened
+        for _ in loader:                        # and it goes on
+            pass
+        assert loader.stats()["batches"] == 1 + len(loader)
 
 
 # ---- plan ---------------------------------------------------------------------------------------

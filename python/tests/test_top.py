@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """loader.monitor(), STOKER_MONITOR=1 and stoker top."""
 
+import fcntl
 import json
 import os
+import pty
 import stat
+import struct
 import subprocess
 import sys
+import termios
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -70,6 +74,20 @@ def test_top_in_a_browser(process, tmp_path):
             assert done.returncode == 3 and f"port {port} of 127.0.0.1 cannot be served" in done.stderr
         finally:
             server.kill()
+
+
+def test_top_on_a_narrow_terminal(process, tmp_path):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    with subprocess.Popen([CLI, "top", "--interval", "0.1"], env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}, stdout=theirs) as viewer:
+        os.close(theirs)
+        got = b""
+        while got.count(b"\x1b[H") < 2:         # two whole pictures
+            got += os.read(ours, 4096)
+        viewer.kill()
+    os.close(ours)
+    lines = got.decode(errors="replace").split("\x1b[H\x1b[2J")[1].splitlines()
+    assert len(lines) > 5 and max(map(len, lines)) <= 40 and " samples in 10 batches" in lines[0]
 
 
 def test_nothing_to_watch(tmp_path):

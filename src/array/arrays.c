@@ -114,17 +114,27 @@ static int map_fd(const char *name, int fd, uint64_t size, stk_map **out, stk_er
     return rc;
 }
 
-int stk_has_idx(const char *bin)
+static int is_there(const char *url, const stk_store *store)
 {
-    size_t len = strlen(bin);
+    stk_file_info info;
+    stk_file *f = NULL;
+    int yes = stk_url_open(STK_URL(url, store), &f, NULL) == 0 && stk_file_stat(f, &info, NULL) == 0;
+
+    stk_file_close(&f);
+    return yes;
+}
+
+int stk_has_idx(const stk_piece *p)
+{
+    size_t len = strlen(p->name);
     char name[PATH_MAX];
     struct stat st;
 
-    if (bin[0] != '/' || len < 4 || len >= sizeof name || strcmp(bin + len - 4, ".bin"))
+    if (len < 4 || len >= sizeof name || strcmp(p->name + len - 4, ".bin"))
         return 0;
-    memcpy(name, bin, len + 1);
+    memcpy(name, p->name, len + 1);
     memcpy(name + len - 3, "idx", 3);
-    return lstat(name, &st) == 0;
+    return name[0] == '/' ? lstat(name, &st) == 0 : is_there(name, p->store);
 }
 
 /* Files of one kind: what the first one told of itself holds for this one too. */
@@ -150,7 +160,7 @@ static int check_kind(const stk_array *a, uint32_t part, stk_file *f, stk_error 
         rc = stk_fail(
             err, STK_ECORRUPT, "its header says %d tokens, and the file has %" PRIu64 ": it is %s",
             head.rows, rows, head.rows > 0 && (uint64_t)head.rows > rows ? "truncated" : "damaged");
-    else if (rc == 0 && a->bare && part && stk_has_idx(p->name))
+    else if (rc == 0 && a->bare && part && p->name[0] == '/' && stk_has_idx(p))
         rc = stk_fail(err, STK_EINVAL,
                       "an .idx is beside it, and none beside the first shard: shards are of "
                       "one kind, and each has its .idx");
@@ -173,7 +183,9 @@ static int map_open(const stk_array *a, uint32_t part, stk_map **out, stk_error 
         rc = stk_file_stat(f, &info, err);
     if (rc == 0 && info.size < p->size)
         rc = shorter(p->name, info.size, p->size, err);
-    if (rc == 0 && a->set->mapped && stk_file_fd(f) >= 0) {
+    if (rc == 0 && a->set->mapped && stk_file_fill(f, err) == STK_END)
+        rc = stk_fail(err, STK_EIO, "it is no longer in the cache: open the data set again");
+    if (rc == 0 && a->set->mapped) {
         rc = map_fd(p->name, stk_file_fd(f), p->size, &m, err);
         if (rc == 0 && a->set->files <= MAX_MAPPED) {
             m->file = f;
@@ -295,12 +307,43 @@ static int map_copy(const char *name, int fd, uint64_t size, stk_map **out, stk_
     return rc;
 }
 
-int stk_map_file(const char *name, stk_map **out, stk_bytes *bytes, stk_error *err)
+/* Bytes of an address. */
+static int map_url(const char *name, const stk_store *store, stk_map **out, stk_bytes *bytes,
+                   stk_error *err)
+{
+    stk_file_info info = { 0 };
+    stk_file *f = NULL;
+    stk_map *m = NULL;
+    int rc = stk_url_open(STK_URL(name, store), &f, err);
+
+    if (rc == 0)
+        rc = stk_file_stat(f, &info, err);
+    if (rc == 0) {
+        m = stk_alloc(sizeof *m + (size_t)info.size);
+        rc = m ? 0 : stk_fail_nomem(err, (size_t)info.size);
+    }
+    if (rc == 0) {
+        *m = (stk_map){ .data = (uint8_t *)(m + 1), .len = (size_t)info.size };
+        rc = info.size ? stk_file_read(f, 0, m->data, m->len, err) : 0;
+    }
+    if (rc == 0)
+        *bytes = (stk_bytes){ m->data, m->len };
+    else
+        stk_map_close(&m);
+    stk_file_close(&f);
+    *out = m;
+    return rc;
+}
+
+int stk_map_file(const char *name, const stk_store *store, stk_map **out, stk_bytes *bytes,
+                 stk_error *err)
 {
     uint64_t size;
     int fd, rc;
 
     *out = NULL;
+    if (name[0] != '/')
+        return map_url(name, store, out, bytes, err);
     STK_TRY(stk_local_open(name, &fd, &size, err));
     rc = map_copy(name, fd, size, out, err);
     close(fd);

@@ -89,7 +89,7 @@ stk_bytes stk_array_peek(const stk_array *a, uint64_t row, uint64_t rows);
 
 /* Is there an x.idx beside x.bin?  Also one that is damaged or no Megatron index: passed over, the
  * .bin would be read as another type. */
-int stk_has_idx(const char *bin);
+int stk_has_idx(const stk_piece *p);
 
 /* Which part a row is in. */
 uint32_t stk_array_part(const stk_array *a, uint64_t row);
@@ -97,8 +97,9 @@ uint32_t stk_array_part(const stk_array *a, uint64_t row);
 /* Read a part's file outside of its map, for fingerprints: bytes from `offset` of its rows on. */
 int stk_piece_read(const stk_piece *p, uint64_t offset, void *dst, size_t len, stk_error *err);
 
-/* A whole local file, read into memory; out of it `bytes`. */
-int stk_map_file(const char *name, stk_map **out, stk_bytes *bytes, stk_error *err);
+/* A whole file, read into memory; out of it `bytes`. */
+int stk_map_file(const char *name, const stk_store *store, stk_map **out, stk_bytes *bytes,
+                 stk_error *err);
 void stk_map_close(stk_map **m);
 
 #endif

@@ -187,7 +187,7 @@ static int file_size(const stk_piece *p, uint64_t *size, stk_error *err)
     return at_file(rc, name, STK_NO_OFFSET, err);
 }
 
-/* Rows of a file of `size` bytes: whole ones behind `offset` bytes. */
+/* Rows of a file of `size` bytes: whole ones after `offset` bytes. */
 static int plain_part(stk_array *a, uint32_t i, uint64_t offset, uint64_t size, stk_error *err)
 {
     stk_piece *p = &a->part[i];
@@ -293,7 +293,7 @@ static int megatron_look(void *cookie, uint64_t i, stk_error *err)
     STK_TRY(file_size(p, &p->size, err));
     STK_TRY(idx_name(p->name, &name, err));
     p->docs = STK_NEW(stk_megatron);
-    rc = p->docs ? stk_map_file(name, &p->docs_map, &idx, err) : stk_fail_nomem(err, 64);
+    rc = p->docs ? stk_map_file(name, p->store, &p->docs_map, &idx, err) : stk_fail_nomem(err, 64);
     if (rc == 0)
         rc = stk_megatron_read(idx, p->size, p->docs, err);
     at_file(rc, name, STK_NO_OFFSET, err);
@@ -333,7 +333,7 @@ static int token_parts(stk_array *a, stk_error *err)
     uint64_t head = 0;
     int rc;
 
-    if (stk_has_idx(a->part[0].name))
+    if (stk_has_idx(&a->part[0]))
         return megatron_parts(a, err);
     rc = llmc_probe(&a->part[0], &head, err);
     STK_TRY(rc);
@@ -490,6 +490,8 @@ static int npz_open(stk_arrays *s, const char *name, const stk_dataset_options *
     for (size_t i = 0; rc == 0 && i < z.n; i++) {
         s->n++;
         rc = npz_member(&s->array[i], name, f, &z.member[i], err);
+        if (rc == 0 && s->array[i].part)
+            s->array[i].part[0].store = o->store;
         for (size_t k = 0; rc == 0 && k < i; k++)
             if (!strcmp(s->array[k].name, s->array[i].name))
                 rc = stk_fail(err, STK_ECORRUPT, "two arrays are called %.60s", s->array[i].name);
@@ -505,11 +507,37 @@ static int npz_open(stk_arrays *s, const char *name, const stk_dataset_options *
 
 /* ---- a data set ---- */
 
+/* Remote files are brought to a local disk, to be mapped there.  STK_END: one of them can't be. */
+static int bring(const stk_piece *p, stk_error *err)
+{
+    stk_file *f = NULL;
+    int rc = stk_url_open(STK_URL(p->name, p->store), &f, err);
+
+    if (rc == 0)
+        rc = stk_file_fill(f, err);
+    stk_file_close(&f);
+    return at_file(rc, p->name, STK_NO_OFFSET, err);
+}
+
+static int bring_all(const stk_arrays *s, stk_error *err)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < s->n; i++)
+        for (uint32_t k = 0; rc == 0 && k < s->array[i].n_parts; k++) {
+            const stk_piece *p = &s->array[i].part[k];
+
+            if (!p->data && p->name[0] != '/')
+                rc = bring(p, err);
+        }
+    return rc;
+}
+
 /* How files are looked at follows from how much they are: "STK_MAP=0" reads them, for tests. */
-static void settle(stk_arrays *s)
+static int settle(stk_arrays *s, stk_error *err)
 {
     const char *map = getenv("STK_MAP");
-    int even = 1, local = 1;
+    int even = 1, rc;
 
     for (uint32_t i = 0; i < s->n; i++) {
         stk_array *a = &s->array[i];
@@ -519,12 +547,15 @@ static void settle(stk_arrays *s)
         for (uint32_t k = 0; k < a->n_parts; k++)
             if (!a->part[k].data) {
                 s->files++;
-                local &= a->part[k].name[0] == '/'; /* others can't be mapped */
                 s->bytes += (a->first[k + 1] - a->first[k]) * a->row_bytes;
             }
     }
     s->rows = even ? s->array[0].rows : 0;
-    s->mapped = local && s->bytes <= stk_memory_total() / 2 && !(map && !strcmp(map, "0"));
+    if (s->bytes > stk_memory_total() / 2 || (map && !strcmp(map, "0")))
+        return 0;
+    rc = bring_all(s, err);
+    s->mapped = rc == 0;
+    return rc == STK_END ? 0 : rc;
 }
 
 /* *out: the caller's, with its base made. */
@@ -572,10 +603,10 @@ int stk_arrays_open(stk_dataset **out, const char *const *urls, size_t n,
     stk_names_fini(&names);
     if (rc == 0) {
         s->base.log = (stk_log){ o->log, o->log_cookie };
-        settle(s);
-    } else {
-        stk_arrays_close(&s);
+        rc = settle(s, err);
     }
+    if (rc < 0)
+        stk_arrays_close(&s);
     *out = s ? &s->base : NULL;
     return rc;
 }
@@ -646,12 +677,10 @@ int stk_dataset_join(stk_dataset **out, const stk_array_in *in, size_t n, stk_er
                           s->array[0].name, s->array[0].rows, file_of(&s->array[0]), in[i].name,
                           s->array[i].rows, file_of(&s->array[i]));
     }
-    if (rc == 0) {
-        settle(s);
-        *out = &s->base;
-        return 0;
-    }
-    stk_arrays_close(&s);
-    *out = NULL;
+    if (rc == 0)
+        rc = settle(s, err);
+    if (rc < 0)
+        stk_arrays_close(&s);
+    *out = s ? &s->base : NULL;
     return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.h - bytes that grow, always with a NUL behind. */
+/* text.h - bytes that grow, always with a NUL after them. */
 #ifndef STOKER_SOURCE_TEXT_H
 #define STOKER_SOURCE_TEXT_H
 

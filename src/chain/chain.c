@@ -506,6 +506,7 @@ void stk_chain_fini(stk_chain *c)
         stk_free(c->from[i]);
     stk_args_close(&c->columns);
     stk_free(c->fallback);
+    stk_free((void *)(uintptr_t)c->boxes);
     stk_free(c->fallback_row);
     for (uint32_t i = 0; i < c->n_steps; i++) {
         stk_step *s = &c->step[i];

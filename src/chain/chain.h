@@ -76,6 +76,8 @@ typedef struct stk_chain {
     const stk_like *like;           /* like(): what it says; NULL: none */
     const struct stk_chain *leader; /* ... and the picture, or boxes, that it names */
     uint32_t leader_output;
+    const char *boxes;  /* iou_crop: the output of boxes that it looks at; NULL: none */
+    uint32_t boxes_output;
     int keeps;          /* it follows boxes: an entry stays where its box stays */
     uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
 } stk_chain;
@@ -83,11 +85,17 @@ typedef struct stk_chain {
 #define STK_MAX_PASSES 4   /* geometry, pixels, geometry again, ... */
 #define STK_MAX_ACTIONS 96 /* of one picture */
 
+typedef struct stk_boxes {  /* of a picture whose chain looks at them (stk_chain.boxes) */
+    stk_box_list list;     /* as an op sees them */
+    double (*filed)[4];    /* upright, before any op: left, top, right, bottom */
+} stk_boxes;
+
 typedef struct stk_draws { /* of one picture; on the worker's stack */
     uint32_t n_views, n_actions;
     uint32_t from[STK_MAX_PASSES + 1]; /* view k is followed by actions from[k] .. from[k + 1] - 1 */
     stk_view view[STK_MAX_PASSES];     /* each sees what the one before and its actions made */
     stk_action action[STK_MAX_ACTIONS];
+    stk_boxes *boxes; /* given, of a chain that looks at them; else it is not read.  list.keep: drawn */
 } stk_draws;
 
 /* The canvas that comes out; its `refused` says why a picture can't be drawn. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* draw.c - the one draw(): a pure function of the chain, the address and the picture's size. */
-#include "chain/chain.h"
+#include "chain/boxes.h"
 
 static void note(const stk_draw_observer *watch, const stk_address *at, const stk_step *s,
                  const stk_view *view)
@@ -46,18 +46,47 @@ static void act(stk_draws *d, const stk_step *s, stk_rng *rng)
     d->n_actions += n;
 }
 
+/* Boxes as the op sees them: on the canvas that all before it made. */
+static void boxes_here(stk_draws *d)
+{
+    for (uint32_t i = 0; i < d->boxes->list.n; i++) {
+        const double *f = d->boxes->filed[i];
+        stk_box b = { f[0], f[1], f[2], f[3], 1 };
+        double *at = d->boxes->list.at[i];
+
+        stk_box_move(d, &b);
+        at[0] = b.x0;
+        at[1] = b.y0;
+        at[2] = b.x1;
+        at[3] = b.y1;
+    }
+}
+
+static void draw_into(stk_draws *d, const stk_step *s, stk_rng *rng, stk_view *view)
+{
+    if (!(s->op->can & STK_OP_BOXES)) {
+        s->op->draw(s->state, rng, view);
+        return;
+    }
+    if (view->refused)
+        return;
+    boxes_here(d);
+    s->op->draw_boxes(s->state, rng, view, &d->boxes->list);
+}
+
 /* An op that does not go together with those before it gets a pass of its own, over what they made. */
 static void draw_view(stk_draws *d, const stk_step *s, stk_rng *rng, stk_view *view)
 {
     const stk_rng first = *rng;
     const stk_view before = *view;
 
-    s->op->draw(s->state, rng, view);
+    draw_into(d, s, rng, view);
     if (!view->split)
         return;
     *view = before;
     *rng = first;
-    s->op->draw(s->state, rng, open_view(d));
+    view = open_view(d);
+    draw_into(d, s, rng, view);
 }
 
 static void draw_step(stk_draws *d, const stk_step *s, stk_address *at)

@@ -91,6 +91,22 @@ static void note(stk_chain *c, stk_step *s)
     }
 }
 
+/* The output that the first argument names; a loader finds it. */
+static int note_boxes(stk_chain *c, const stk_op *op, const stk_args *args, stk_error *err)
+{
+    const char *name = stk_args_str(args, op->args[0].name);
+
+    if (c->spec.views)
+        return stk_fail(err, STK_ENOTSUP, "%s: boxes can't follow several views yet", op->name);
+    if (c->boxes && strcmp(c->boxes, name))
+        return stk_fail(err, STK_EINVAL, "%s(%s): the chain looks at boxes of %s already", op->name,
+                        name, c->boxes);
+    if (c->boxes)
+        return 0;
+    c->boxes = stk_strdup(name);
+    return c->boxes ? 0 : stk_fail_nomem(err, 64);
+}
+
 int stk_segment_plan(stk_chain *c, stk_step *s, const stk_call *call, uint8_t number,
                      stk_error *err)
 {
@@ -114,6 +130,8 @@ int stk_segment_plan(stk_chain *c, stk_step *s, const stk_call *call, uint8_t nu
     if (rc == 0) {
         stk_chain_print_call(c, call->name, op->version, args, NULL);
     }
+    if (rc == 0 && op->can & STK_OP_BOXES)
+        rc = note_boxes(c, op, args, err);
     if (rc == 0 && op->can & STK_OP_CHOOSE)
         rc = plan_groups(c, s, args, err);
     if (rc == 0)

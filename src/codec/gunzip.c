@@ -95,6 +95,50 @@ static int run(stk_bytes in, uint8_t *dst, size_t room, arena *a, size_t *out)
     return rc;
 }
 
+/* ---- streams ---- */
+
+static int inflate_stream(z_stream *z, const stk_unpack_io *io, uint8_t *in, uint8_t *out,
+                          stk_error *err)
+{
+    size_t got = 0;
+    int rc = Z_STREAM_END, full = 0; /* full: there may be more without more input */
+
+    for (;;) {
+        if (!z->avail_in && !full) {
+            STK_TRY(io->read(io->cookie, in, STK_STREAM_IN, &got, err));
+            z->next_in = in;
+            z->avail_in = (unsigned)got;
+        }
+        if (!z->avail_in && !full)
+            break;
+        if (rc == Z_STREAM_END && z->total_in && inflateReset(z) != Z_OK) /* another member */
+            return stk_fail(err, STK_ECORRUPT, "gunzip: damaged");
+        z->next_out = out;
+        z->avail_out = (unsigned)STK_STREAM_OUT;
+        rc = inflate(z, Z_NO_FLUSH);
+        if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
+            return stk_fail(err, STK_ECORRUPT, "gunzip: it is not a gzip file, or damaged");
+        full = rc != Z_STREAM_END && !z->avail_out;
+        STK_TRY(io->write(io->cookie, out, STK_STREAM_OUT - z->avail_out, err));
+    }
+    return rc == Z_STREAM_END ? 0
+                              : stk_fail(err, STK_ECORRUPT, "gunzip: truncated: it ends too early");
+}
+
+int stk_gunzip_all(const stk_unpack_io *io, stk_error *err)
+{
+    uint8_t *in = stk_large_alloc(STK_STREAM_IN), *out = stk_large_alloc(STK_STREAM_OUT);
+    z_stream z = { 0 };
+    int rc = in && out && inflateInit2(&z, 15 + 16) == Z_OK ? 0 : stk_fail_nomem(err, STK_STREAM_IN);
+
+    if (rc == 0)
+        rc = inflate_stream(&z, io, in, out, err);
+    inflateEnd(&z);
+    stk_large_free(in, STK_STREAM_IN);
+    stk_large_free(out, STK_STREAM_OUT);
+    return rc;
+}
+
 /* ---- members of archives ---- */
 
 #define CHUNK ((size_t)256 << 10)
@@ -246,6 +290,13 @@ static int gunzip_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
 }
 
 #else
+
+int stk_gunzip_all(const stk_unpack_io *io, stk_error *err)
+{
+    (void)io;
+    return stk_fail(err, STK_ENOTSUP, "gzip: this build has no zlib: install its headers and build "
+                                      "again");
+}
 
 size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room)
 {

@@ -66,7 +66,7 @@ static enum up choose(const plane *p)
 }
 
 /* Samples lo..hi of an axis for outputs from..to (inclusive): with a triangle filter an even
- * output wants the sample before its own, an odd one that behind. */
+ * output wants the sample before its own, an odd one the sample after it. */
 static void samples(uint32_t from, uint32_t to, uint32_t grow, int fancy, uint32_t *lo,
                     uint32_t *hi)
 {

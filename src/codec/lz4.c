@@ -29,8 +29,7 @@ static int more(const uint8_t **p, const uint8_t *end, size_t *len)
     return 1;
 }
 
-/* One block.  0: it is damaged, or does not make exactly len bytes. */
-static int block(stk_bytes in, uint8_t *dst, size_t len)
+size_t stk_lz4_block(stk_bytes in, uint8_t *dst, size_t history, size_t len)
 {
     const uint8_t *p = in.data, *end = in.data + in.len;
     size_t at = 0;
@@ -40,23 +39,30 @@ static int block(stk_bytes in, uint8_t *dst, size_t len)
         size_t n = token >> 4, back;
 
         if (!more(&p, end, &n) || n > (size_t)(end - p) || n > len - at)
-            return 0;
+            return SIZE_MAX;
         memcpy(dst + at, p, n);
         p += n;
         at += n;
         if (p == end)
             break;
         if (end - p < 2)
-            return 0;
+            return SIZE_MAX;
         back = p[0] | (size_t)p[1] << 8;
         p += 2;
         n = token & 15;
-        if (!more(&p, end, &n) || !back || back > at || n + 4 > len - at)
-            return 0;
+        if (!more(&p, end, &n) || !back || back > at + history ||
+            n + 4 > len - at)
+            return SIZE_MAX;
         for (n += 4; n; n--, at++)
-            dst[at] = dst[at - back];
+            dst[at] = dst[(ptrdiff_t)at - (ptrdiff_t)back];
     }
-    return at == len;
+    return at;
+}
+
+/* One block.  0: it is damaged, or does not make exactly len bytes. */
+static int block(stk_bytes in, uint8_t *dst, size_t len)
+{
+    return stk_lz4_block(in, dst, 0, len) == len;
 }
 
 int stk_lz4_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)

@@ -10,7 +10,7 @@
  * memory; of an interlaced one all passes are read, and the raw rows that are seen are kept.
  *
  * Stricter than Pillow in one place: a wrong checksum of pixel data is an error where it is met.
- * Whoever reads the last row meets them all. */
+ * A reader of the last row meets them all. */
 #include "codec/codec.h"
 
 #include <config.h>

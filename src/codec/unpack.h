@@ -22,6 +22,25 @@ static inline int stk_unpack_bomb(const char *name, size_t len, stk_error *err)
                     len, STK_UNPACK_MAX);
 }
 
+/* A stream from one place to another. */
+typedef struct stk_unpack_io {
+    int (*read)(void *cookie, void *dst, size_t room, size_t *got, stk_error *err); /* 0: the end */
+    int (*write)(void *cookie, const void *data, size_t len, stk_error *err);
+    void *cookie;
+} stk_unpack_io;
+
+#define STK_STREAM_IN ((size_t)4 << 20)
+#define STK_STREAM_OUT ((size_t)4 << 20)
+
+/* Streams of any length: gunzip.c, unzstd.c, lz4_stream.c.  Members and frames one after another too. */
+int stk_gunzip_all(const stk_unpack_io *io, stk_error *err);
+int stk_unzstd_all(const stk_unpack_io *io, stk_error *err);
+int stk_unlz4_all(const stk_unpack_io *io, stk_error *err);
+
+/* lz4.c: a block whose copies may reach back to `dst - history`: how many bytes it makes, at most `room`;
+ * SIZE_MAX: it is damaged. */
+size_t stk_lz4_block(stk_bytes in, uint8_t *dst, size_t history, size_t room);
+
 /* gunzip.c: unpack a deflated member of an archive into m->size bytes; its checksum must fit. */
 int stk_inflate_member(stk_file *f, const stk_zip_member *m, void *dst, stk_error *err);
 

@@ -53,6 +53,43 @@ int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
     return 0;
 }
 
+static int unzstd_stream(ZSTD_DStream *z, const stk_unpack_io *io, uint8_t *in, uint8_t *out,
+                         stk_error *err)
+{
+    ZSTD_inBuffer from = { in, 0, 0 };
+    size_t left = 0;
+
+    for (;;) {
+        ZSTD_outBuffer to = { out, STK_STREAM_OUT, 0 };
+
+        if (from.pos == from.size) {
+            from.pos = 0;
+            STK_TRY(io->read(io->cookie, in, STK_STREAM_IN, &from.size, err));
+        }
+        if (!from.size && !left)
+            return 0;
+        left = ZSTD_decompressStream(z, &to, &from);
+        if (ZSTD_isError(left))
+            return stk_fail(err, STK_ECORRUPT, "unzstd: %s", ZSTD_getErrorName(left));
+        STK_TRY(io->write(io->cookie, out, to.pos, err));
+        if (!from.size && !to.pos)
+            return stk_fail(err, STK_ECORRUPT, "unzstd: truncated: it ends too early");
+    }
+}
+
+int stk_unzstd_all(const stk_unpack_io *io, stk_error *err)
+{
+    uint8_t *in = stk_large_alloc(STK_STREAM_IN), *out = stk_large_alloc(STK_STREAM_OUT);
+    ZSTD_DStream *z = ZSTD_createDStream();
+    int rc = in && out && z ? unzstd_stream(z, io, in, out, err)
+                            : stk_fail_nomem(err, STK_STREAM_IN);
+
+    ZSTD_freeDStream(z);
+    stk_large_free(in, STK_STREAM_IN);
+    stk_large_free(out, STK_STREAM_OUT);
+    return rc;
+}
+
 static int unzstd_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
     (void)state, (void)args;
@@ -60,6 +97,13 @@ static int unzstd_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
 }
 
 #else
+
+int stk_unzstd_all(const stk_unpack_io *io, stk_error *err)
+{
+    (void)io;
+    return stk_fail(err, STK_ENOTSUP, "zstd: this build has no libzstd: install its headers and "
+                                      "build again");
+}
 
 int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
 {

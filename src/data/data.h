@@ -41,6 +41,7 @@ enum {                      /* stk_dataset.can */
     STK_DATA_NAMES_FILES = 16, /* locate() finds files that fields name: `open` in chains */
     STK_DATA_BLOCKS = 32,      /* some places are blocks: unpack() and pick() are there */
     STK_DATA_HINTS = 64,       /* hint() knows of some fields */
+    STK_DATA_MEMORY = 128,     /* locate() gives bytes in memory, of all columns */
 };
 
 typedef struct stk_unpack_job { /* what was read of a place, and room for what it unpacks to */

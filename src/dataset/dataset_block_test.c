@@ -177,7 +177,7 @@ static void blocks_in_children(void **state)
         pid_t pid = fork();
 
         if (pid == 0) {
-            alarm(10);
+            alarm(100);
             for (uint64_t k = 0; k < 6; k++)
                 if (rot_read(ds, k % 2))
                     _exit(1);

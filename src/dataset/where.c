@@ -20,6 +20,7 @@
 typedef struct source { /* where one column's values come from */
     stk_column *column; /* of shards */
     uint32_t field;     /* of tables */
+    stk_dtype dtype;    /* of tables in memory */
     stk_pq_vector rows; /* of tables: this row group's */
     const stk_pq_table *table;
     stk_where_values *values;
@@ -27,7 +28,8 @@ typedef struct source { /* where one column's values come from */
 
 typedef struct search {
     stk_dataset *ds;
-    const stk_parquet *table; /* NULL: shards */
+    const stk_parquet *table; /* NULL: shards, or ... */
+    int plain;                /* ... a table whose values are in memory */
     stk_condition c;
     source *source;
     stk_where_type *type;
@@ -223,6 +225,56 @@ static int fill_rows(source *s, uint64_t first, uint32_t n, stk_error *err)
     return 0;
 }
 
+/* ---- columns of tables in memory ---- */
+
+static int plain_column(const search *x, source *s, const char *name, stk_where_type *type, stk_error *err)
+{
+    int at = x->ds->ops->find(x->ds, 0, name);
+    stk_field_type t;
+
+    for (uint32_t i = 0; at < 0 && x->ds->ops->type(x->ds, i, &t); i++)
+        if (!strcasecmp(t.name, name))
+            at = (int)i;
+    if (at < 0 || !x->ds->ops->type(x->ds, (uint32_t)at, &t))
+        return stk_fail(err, STK_EINVAL, "where: there is no column %.60s: `stoker ls --schema` lists them", name);
+    if (t.ndim)
+        return stk_fail(err, STK_ENOTSUP, "where: column %.60s: not supported because it is a list", name);
+    s->field = (uint32_t)at;
+    s->dtype = t.dtype;
+    *type = !t.dtype ? STK_WHERE_TEXT
+            : t.dtype == STK_F64 || t.dtype == STK_F32 || t.dtype == STK_F16 ? STK_WHERE_F64
+                                                                             : STK_WHERE_I64;
+    return 0;
+}
+
+static int fill_plain(const search *x, source *s, uint64_t first, uint32_t n, stk_error *err)
+{
+    const stk_data_ops *ops = x->ds->ops;
+    stk_where_values *v = s->values;
+
+    for (uint32_t i = 0; i < n; i++) {
+        stk_place place = { 0 };
+        stk_entry e;
+        stk_field f;
+
+        STK_TRY(ops->entry(x->ds, first + i, &e, err));
+        STK_TRY(ops->field(x->ds, &e, s->field, &f, err));
+        STK_TRY(ops->locate(x->ds, &e, &f, 0, &place, err));
+        v->valid[i] = !place.absent;
+        if (place.absent)
+            continue;
+        if (!place.here.data)
+            return stk_fail(err, STK_ENOTSUP, "where: column %.60s is not in memory", f.name);
+        if (v->type == STK_WHERE_TEXT)
+            v->v.text[i] = place.here;
+        else if (v->type == STK_WHERE_I64)
+            v->v.i[i] = integer_at(place.here.data, s->dtype);
+        else
+            v->v.f[i] = float_at(place.here.data, s->dtype);
+    }
+    return 0;
+}
+
 /* ---- columns of shards ---- */
 
 static int shard_column(search *x, source *s, const char *name, stk_where_type *type,
@@ -230,7 +282,7 @@ static int shard_column(search *x, source *s, const char *name, stk_where_type *
 {
     stk_column_options o = { .size = sizeof o, .read = STK_YES };
 
-    int rc = x->ds->ops->chunk
+    int rc = !(x->ds->can & STK_DATA_IMMEDIATE)
                  ? stk_column_open(&s->column, x->ds, name, &o, err)
                  : stk_fail(err, STK_ENOTSUP, "tables and indexed shards have columns, %s don't",
                             x->ds->ops->plural);
@@ -321,7 +373,8 @@ static int search_all(search *x, stk_error *err)
         uint32_t n = len - at < STK_WHERE_ROWS ? (uint32_t)(len - at) : STK_WHERE_ROWS;
 
         for (uint32_t c = 0; c < x->c.n_columns; c++)
-            STK_TRY(fill_column(&x->source[c], at, n, err));
+            STK_TRY(x->plain ? fill_plain(x, &x->source[c], at, n, err)
+                             : fill_column(&x->source[c], at, n, err));
         STK_TRY(take(x, at, n, err));
     }
     return 0;
@@ -340,8 +393,9 @@ static int open_columns(search *x, stk_error *err)
     for (uint32_t i = 0; i < n; i++) {
         source *s = &x->source[i];
 
-        STK_TRY(x->table ? table_column(x->table, s, x->c.column[i], &x->type[i], err)
-                         : shard_column(x, s, x->c.column[i], &x->type[i], err));
+        STK_TRY(x->table   ? table_column(x->table, s, x->c.column[i], &x->type[i], err)
+                : x->plain ? plain_column(x, s, x->c.column[i], &x->type[i], err)
+                           : shard_column(x, s, x->c.column[i], &x->type[i], err));
         s->values = STK_NEW(stk_where_values);
         if (!s->values)
             return stk_fail_nomem(err, sizeof *s->values);
@@ -355,8 +409,10 @@ int stk_dataset_where(stk_dataset *ds, const char *where, uint64_t **ids, uint64
                       stk_error *err)
 {
     search x = { .ds = ds, .table = stk_parquet_of(ds) };
-    int rc = stk_condition_parse(&x.c, where, err);
+    int rc;
 
+    x.plain = (ds->can & STK_DATA_MEMORY) != 0;
+    rc = stk_condition_parse(&x.c, where, err);
     *ids = NULL;
     *n = 0;
     if (rc == 0)

@@ -20,7 +20,7 @@
 #include "format/group.h"
 
 #define WINDOW_MAX (256u << 10)
-#define WINDOW_MIN (4u << 10) /* pax header, its data, the header, and a small member behind */
+#define WINDOW_MIN (4u << 10) /* pax header, its data, the header, and a small member after it */
 #define WINDOW_REMOTE (8u << 20) /* a round trip costs more than the bytes between headers */
 #define GAP_MAX (8u << 10)    /* skipping less than this costs more calls than it saves bytes */
 #define PROGRESS_STEP (4u << 20)
@@ -46,7 +46,7 @@ typedef struct walk {
     uint64_t at, told; /* header under hand; offset last told to progress() */
     extension ext;
     int global_sized, ended; /* ended: by a block of zeros */
-    int inside;              /* torn in a member of the sample that is being put together */
+    enum { NOT_KNOWN, IN_SAMPLE, AFTER_SAMPLE } torn; /* in a member of the sample that is put together? */
     uint64_t global_size;
     stk_group group;
 } walk;
@@ -221,7 +221,7 @@ static int take_member(walk *k, const tar_header *h, uint64_t *next, stk_error *
                             name, k->global_size, m.size);
     }
     rc = check_range(k, name, m.size, next, err);
-    k->inside = rc < 0 && of_group(&k->group, &m);
+    k->torn = rc == 0 ? NOT_KNOWN : of_group(&k->group, &m) ? IN_SAMPLE : AFTER_SAMPLE;
     STK_TRY(rc);
     if (h->type == '0' || h->type == '7' || !h->type)
         STK_TRY(stk_group_add(&k->group, &m, err));
@@ -303,15 +303,17 @@ static int take_no_end(walk *k, stk_error *err)
     return 0;
 }
 
-/* The shard is torn at k->at.  The sample before it counts, unless the tear is in it, it lacks fields that all
- * others have, or it is the first one, of which one can't know. */
+/* The shard is torn at k->at.  The sample before it counts if another one's member is torn, or if it has the
+ * fields of those before it. */
 static int take_before_tear(walk *k, stk_error *err)
 {
+    int whole = k->torn == AFTER_SAMPLE ||
+                (k->torn == NOT_KNOWN && k->group.usual.len && !stk_group_is_cut(&k->group));
     char why[240];
 
     snprintf(why, sizeof why, "torn at byte %" PRIu64 ", the samples before that are taken: %.150s", k->at,
              err ? err->message : "damaged");
-    if (!k->inside && k->group.usual.len && !stk_group_is_cut(&k->group))
+    if (whole)
         STK_TRY(stk_group_flush(&k->group, err));
     if (k->scan->warn)
         k->scan->warn(k->scan, why);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/atomic_file.h"
+#include "base/registry.h"
 #include "format/tar.h"
 #include "base/text.h"
 
@@ -25,6 +26,7 @@
 struct stk_tar_writer {
     char *path;
     stk_atomic_file file;
+    stk_put *remote; /* in place of the file; NULL: it is a local one */
     int replace, finished;
     uint8_t *buf;
     size_t used;
@@ -52,8 +54,19 @@ static int failed(const stk_tar_writer *w, const char *what, int sys, stk_error 
     return STK_EIO;
 }
 
+static int at_path(const stk_tar_writer *w, int rc, stk_error *err)
+{
+    if (rc < 0)
+        stk_error_at(err, w->path, STK_NO_OFFSET, (stk_bytes){ 0 });
+    return rc;
+}
+
 static int write_out(stk_tar_writer *w, const void *data, size_t len, stk_error *err)
 {
+    if (w->remote) {
+        w->flushed += len;
+        return at_path(w, w->remote->write(w->remote, data, len, err), err);
+    }
     if (stk_atomic_write(&w->file, data, len, w->flushed, NULL) < 0)
         return failed(w, "can't write the shard", w->file.sys, err);
     w->flushed += len;
@@ -220,6 +233,31 @@ static int is_there(const stk_tar_writer *w, stk_error *err)
     return STK_EINVAL;
 }
 
+/* Does the object exist?  A server that does not say so is asked to write. */
+static int is_remote_there(const stk_source *s, const char *url)
+{
+    stk_file_info info;
+    stk_file *f = NULL;
+    int yes = stk_source_open(s, STK_URL(url, NULL), &f, NULL) == 0 &&
+              stk_file_stat(f, &info, NULL) == 0;
+
+    stk_file_close(&f);
+    return yes;
+}
+
+static int open_remote(stk_tar_writer *w, stk_error *err)
+{
+    const stk_source *s = stk_registry_source(w->path);
+
+    if (!s || !s->put)
+        return at_path(w, stk_fail(err, STK_ENOTSUP,
+                                   "nothing can be written there: write to a folder, s3:// or gs://"),
+                       err);
+    if (!w->replace && is_remote_there(s, w->path))
+        return is_there(w, err);
+    return at_path(w, s->put(w->path, NULL, &w->remote, err), err);
+}
+
 int stk_tar_writer_open(stk_tar_writer **out, const char *path, int replace, stk_error *err)
 {
     stk_tar_writer *w = STK_NEW(stk_tar_writer);
@@ -233,6 +271,12 @@ int stk_tar_writer_open(stk_tar_writer **out, const char *path, int replace, stk
     w->buf = stk_alloc(BUFFER);
     if (!w->path || !w->buf)
         rc = stk_fail_nomem(err, BUFFER);
+    if (rc == 0 && stk_is_address(path)) {
+        rc = open_remote(w, err);
+        if (rc < 0)
+            stk_tar_writer_close(out);
+        return rc;
+    }
     if (rc == 0 && !replace && faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         rc = is_there(w, err);
     if (rc == 0 && stk_atomic_open(&w->file, path, NULL) < 0)
@@ -246,7 +290,7 @@ int stk_tar_writer_finish(stk_tar_writer *w, uint64_t *size, stk_error *err)
 {
     STK_TRY(put_zeros(w, (size_t)2 * TAR_BLOCK, err));
     STK_TRY(flush(w, err));
-    if (stk_atomic_sync(&w->file, NULL) < 0)
+    if (!w->remote && stk_atomic_sync(&w->file, NULL) < 0)
         return failed(w, "can't bring the shard to disk", w->file.sys, err);
     w->finished = 1;
     if (size)
@@ -258,6 +302,8 @@ int stk_tar_writer_publish(stk_tar_writer *w, stk_error *err)
 {
     int how = STK_COMMIT_SYNCED | (w->replace ? 0 : STK_COMMIT_NO_REPLACE);
 
+    if (w->remote)
+        return at_path(w, w->remote->commit(w->remote, err), err);
     if (stk_atomic_commit(&w->file, how, NULL) == 0)
         return 0;
     if (!w->replace && w->file.sys == EEXIST)
@@ -272,7 +318,10 @@ void stk_tar_writer_close(stk_tar_writer **wp)
     *wp = NULL;
     if (!w)
         return;
-    stk_atomic_close(&w->file);
+    if (w->remote)
+        w->remote->close(w->remote); /* what was not committed is aborted */
+    if (w->file.tmp)
+        stk_atomic_close(&w->file);
     stk_free(w->path);
     stk_free(w->buf);
     stk_free(w->pax.s);

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-/* Room for `need` elements behind *p; grows by half, keeps contents. */
+/* Room for `need` elements at *p; grows by half, keeps contents. */
 int idx_reserve(void **p, size_t *cap, size_t need, size_t elem, stk_error *err);
 
 typedef struct idx_dict { /* init with zeros, end with fini.  Thread: one. */

@@ -136,7 +136,7 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
                      p->name);
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
-    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes && !p->spec.mode &&
+    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes && !p->spec.mode && !c->boxes &&
         !(p->spec.views && c->n_calls))
         as_records(p);
     out->open_root[i] = c->open_root;
@@ -192,6 +192,28 @@ static int plan_after_leaders(stk_plan_chains *out, uint32_t i, const stk_plan_i
     return plan_output(out, i, in, so_far, err);
 }
 
+/* The boxes that a picture's chain looks at: those that follow this picture. */
+static int find_boxes(stk_plan_chains *out, uint32_t i, stk_error *err)
+{
+    stk_chain *c = &out->chain[i];
+
+    if (!c->boxes)
+        return 0;
+    for (uint32_t k = 0; k < out->n_out; k++) {
+        const stk_chain *b = &out->chain[k];
+
+        if (strcmp(out->out[k].name, c->boxes))
+            continue;
+        if (b->spec.kind == STK_KIND_IMAGE || !b->like || b->like->points || b->leader != c)
+            break;
+        c->boxes_output = k;
+        return 0;
+    }
+    return stk_fail(err, STK_EINVAL,
+                    "output %s: iou_crop(%s) names no output of boxes that are like(%s)",
+                    out->out[i].name, c->boxes, out->out[i].name);
+}
+
 static int draws_geometry(const stk_chain *c)
 {
     for (uint32_t i = 0; i < c->n_all; i++)
@@ -235,6 +257,8 @@ int stk_plan_chains_make(stk_plan_chains *out, const stk_plan_input *in, const s
     }
     for (uint32_t i = 0; i < o->n_outputs; i++)
         STK_TRY(plan_after_leaders(out, i, in, so_far, err));
+    for (uint32_t i = 0; i < o->n_outputs; i++)
+        STK_TRY(find_boxes(out, i, err));
     if (!so_far->data.immediate)
         warn_of_two(out, &so_far->policy.log);
     return so_far->data.immediate ? stk_plan_array_make(out, &so_far->data, err) : 0;

@@ -192,7 +192,7 @@ static uint32_t cut(const stk_binning *h, maker *m, uint32_t n)
     }
     more = (h->group - bins % h->group) % h->group;
     more = more < n - bins ? more : n - bins;
-    while (more && split) { /* from behind, to a place further behind */
+    while (more && split) { /* from the end, to a later place */
         uint32_t from = bins, extra = 0, to;
 
         for (uint32_t i = bins; i-- > 0;)

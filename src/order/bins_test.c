@@ -138,7 +138,7 @@ static void compare(stk_bin_kind kind, stk_bins *a, stk_bins *b, uint64_t epoch)
     uint64_t n = stk_bins_count(a, epoch), x[MOST], y[MOST];
 
     assert_int_equal(n, stk_bins_count(b, epoch));
-    for (uint64_t bin = n; bin-- > 0;) { /* from behind: tables are made in another order */
+    for (uint64_t bin = n; bin-- > 0;) { /* from the end: tables are made in another order */
         uint32_t size = stk_bins_size(a, epoch, bin);
 
         assert_int_equal(size, stk_bins_size(b, epoch, bin));

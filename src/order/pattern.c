@@ -2,7 +2,7 @@
 /* pattern.c - a row in which every kind is spread as evenly as can be.
  *
  * Of n places kind k gets n_k.  Its j-th number may not stand before place floor(j n / n_k), nor
- * behind ceil((j + 1) n / n_k) - 1: then after p places it has come p n_k / n times, rounded up or
+ * after ceil((j + 1) n / n_k) - 1: then after p places it has come p n_k / n times, rounded up or
  * down.  Such a row exists for any counts, and giving each place to the waiting number with the
  * earliest deadline finds it (R. Tijdeman, The chairman assignment problem, 1980).  Equal deadlines
  * are settled by a hash, so that kinds of one size don't come in the same turn every time. */

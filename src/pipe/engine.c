@@ -290,7 +290,7 @@ static int note(stk_engine *e, stk_error *err)
 
 /* Rows whose pictures the GPU could not make: once more by the CPU, whose pixels, error or stand-in
  * then count.  The slot is READY, so no one else touches it. */
-static int mend(stk_engine *e, stk_slot *s, stk_error *err)
+static int repair(stk_engine *e, stk_slot *s, stk_error *err)
 {
     stk_batch *b = s->batch;
     int rc = 0;
@@ -309,7 +309,7 @@ static int mend(stk_engine *e, stk_slot *s, stk_error *err)
     return rc;
 }
 
-static void mend_locked(stk_engine *e) STK_REQUIRES(e->lock)
+static void repair_locked(stk_engine *e) STK_REQUIRES(e->lock)
 {
     stk_slot *s = stk_tail_slot(e);
     stk_error why;
@@ -324,7 +324,7 @@ static void mend_locked(stk_engine *e) STK_REQUIRES(e->lock)
         rc = stk_worker_open_locked(&e->repair_worker, e, STK_MAX_WORKERS, &why);
     stk_mutex_unlock(&e->lock);
     if (rc == 0)
-        rc = mend(e, s, &why);
+        rc = repair(e, s, &why);
     if (rc < 0)
         stk_ring_fail(e, s, 0, rc, &why); /* where no row has spoken yet */
     stk_count(&e->figures.repair_ns, stk_now_ns() - from);
@@ -373,7 +373,7 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
     stk_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
     if (rc == 0)
-        mend_locked(e);
+        repair_locked(e);
     if (rc == 0)
         rc = hold_locked(e, err);
     stk_mutex_unlock(&e->lock);

@@ -244,6 +244,8 @@ int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
  * without what only changes pixels. */
 int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                      stk_error *err);
+/* row_boxes.c: the boxes of an output, as the chain of the picture that they follow looks at them. */
+int stk_boxes_read(const stk_row *x, uint32_t output, stk_boxes **out, stk_error *err);
 int stk_picture_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
 int stk_picture_place(stk_row *x, stk_sample_job *job, stk_error *err); /* into the batch */
 int stk_tile_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);

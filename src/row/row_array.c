@@ -228,6 +228,21 @@ static int packed_tokens(gather *g, const stk_tokens *t, const stk_document *d, 
     return 0;
 }
 
+/* One document's numbers, in loops that the compiler turns into vectors. */
+static int64_t *put_numbers(int64_t *at, stk_give give, uint64_t len, uint64_t here, int64_t number)
+{
+    if (give == STK_GIVE_POSITIONS)
+        for (uint64_t i = 0; i < len; i++)
+            at[i] = (int64_t)i;
+    else if (give == STK_GIVE_DOCUMENTS)
+        for (uint64_t i = 0; i < len; i++)
+            at[i] = number;
+    else
+        for (uint64_t i = 0; i < len; i++)
+            at[i] = i < here;
+    return at + len;
+}
+
 /* What is known without looking at a token. */
 static int packed_numbers(gather *g, const stk_tokens *t, const stk_document *d, uint64_t n,
                           stk_error *err)
@@ -242,10 +257,7 @@ static int packed_numbers(gather *g, const stk_tokens *t, const stk_document *d,
         uint64_t left = (uint64_t)(row + t->block - at), len = k < n ? d[k].len : left;
         uint64_t here = k < n ? followed(&d[k], t->shift) : 0;
 
-        for (uint64_t i = 0; i < len; i++)
-            *at++ = t->give == STK_GIVE_POSITIONS   ? (int64_t)i
-                    : t->give == STK_GIVE_DOCUMENTS ? (k < n ? (int64_t)k + 1 : 0)
-                                                    : i < here;
+        at = put_numbers(at, t->give, len, here, k < n ? (int64_t)k + 1 : 0);
     }
     if (narrow)
         narrow(g->dst, row, t->block); /* they fit: checked when the loader was opened */

@@ -1,137 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_boxes.c - boxes and keypoints that follow a picture, and lists that follow boxes.
  *
- * The picture's draws are made again: they depend on its chain, its address and its size alone.  Points
- * go through EXIF's turn, then through each view and warp as the pixels did.  A box is the rectangle
- * around its corners, cut off at the canvas after each view, as torchvision does it. */
+ * The picture's draws are made again: they depend on its chain, its address, its size and, with
+ * iou_crop, its boxes alone.  Places go through EXIF's turn, then through each view and warp as the
+ * pixels did (chain/boxes.h). */
 #include <math.h>
 #include <string.h>
 
-#include "kern/tile.h"
+#include "chain/boxes.h"
 #include "op/like.h"
 #include "row/row.h"
 
-typedef struct spot {
-    double x, y;
-} spot;
-
-typedef struct box {
-    double x0, y0, x1, y1;
-    double visible; /* share of it that is left */
-} box;
-
-/* ---- one point ---- */
-
-static spot upright(unsigned turn, double w, double h, spot p)
-{
-    switch (turn) {
-    case 2: return (spot){ w - p.x, p.y };
-    case 3: return (spot){ w - p.x, h - p.y };
-    case 4: return (spot){ p.x, h - p.y };
-    case 5: return (spot){ p.y, p.x };
-    case 6: return (spot){ h - p.y, p.x };
-    case 7: return (spot){ h - p.y, w - p.x };
-    case 8: return (spot){ p.y, w - p.x };
-    default: return p;
-    }
-}
-
-static spot through_view(const stk_view *v, spot p)
-{
-    p.x = (p.x - v->clip.x) * ((double)v->res_w / v->clip.w) - v->vis_x;
-    p.y = (p.y - v->clip.y) * ((double)v->res_h / v->clip.h) - v->vis_y;
-    if (v->flip_x)
-        p.x = v->vis_w - p.x;
-    if (v->flip_y)
-        p.y = v->vis_h - p.y;
-    return p;
-}
-
-/* The action has the way back; this is the way there: its adjugate, up to a factor. */
-static spot through_warp(const stk_action *a, spot p)
-{
-    double m[9], x, y, z;
-
-    for (int i = 0; i < 8; i++)
-        m[i] = (double)a->v.f[i];
-    m[8] = 1;
-    x = (m[4] * m[8] - m[5] * m[7]) * p.x + (m[2] * m[7] - m[1] * m[8]) * p.y +
-        (m[1] * m[5] - m[2] * m[4]);
-    y = (m[5] * m[6] - m[3] * m[8]) * p.x + (m[0] * m[8] - m[2] * m[6]) * p.y +
-        (m[2] * m[3] - m[0] * m[5]);
-    z = (m[3] * m[7] - m[4] * m[6]) * p.x + (m[1] * m[6] - m[0] * m[7]) * p.y +
-        (m[0] * m[4] - m[1] * m[3]);
-    return (spot){ x / z, y / z };
-}
-
-/* ---- boxes ---- */
-
-static void around(box *b, const spot c[4])
-{
-    b->x0 = fmin(fmin(c[0].x, c[1].x), fmin(c[2].x, c[3].x));
-    b->x1 = fmax(fmax(c[0].x, c[1].x), fmax(c[2].x, c[3].x));
-    b->y0 = fmin(fmin(c[0].y, c[1].y), fmin(c[2].y, c[3].y));
-    b->y1 = fmax(fmax(c[0].y, c[1].y), fmax(c[2].y, c[3].y));
-}
-
-static void corners(const box *b, spot c[4])
-{
-    c[0] = (spot){ b->x0, b->y0 };
-    c[1] = (spot){ b->x1, b->y0 };
-    c[2] = (spot){ b->x1, b->y1 };
-    c[3] = (spot){ b->x0, b->y1 };
-}
-
-static double between(double v, double most)
-{
-    return v < 0 ? 0 : v > most ? most : v;
-}
-
-static void cut_off(box *b, double w, double h)
-{
-    double area = (b->x1 - b->x0) * (b->y1 - b->y0);
-
-    b->x0 = between(b->x0, w);
-    b->x1 = between(b->x1, w);
-    b->y0 = between(b->y0, h);
-    b->y1 = between(b->y1, h);
-    b->visible *= area > 0 ? (b->x1 - b->x0) * (b->y1 - b->y0) / area : 0;
-}
-
-static void move_box(const stk_draws *d, box *b)
-{
-    spot c[4];
-
-    for (uint32_t k = 0; k < d->n_views; k++) {
-        const stk_view *v = &d->view[k];
-
-        corners(b, c);
-        for (int i = 0; i < 4; i++)
-            c[i] = through_view(v, c[i]);
-        around(b, c);
-        cut_off(b, v->vis_w, v->vis_h);
-        for (uint32_t i = d->from[k]; i < (k + 1 < d->n_views ? d->from[k + 1] : d->n_actions); i++) {
-            corners(b, c);
-            for (int j = 0; j < 4; j++)
-                c[j] = through_warp(&d->action[i], c[j]);
-            around(b, c);
-            cut_off(b, v->vis_w, v->vis_h);
-        }
-    }
-}
-
-static box box_of(const stk_like *l, const double v[4])
+static stk_box box_of(const stk_like *l, const double v[4])
 {
     double w = v[2], h = v[3];
 
     if (l->format == STK_BOX_XYXY)
-        return (box){ v[0], v[1], v[2], v[3], 1 };
+        return (stk_box){ v[0], v[1], v[2], v[3], 1 };
     if (l->format == STK_BOX_XYWH)
-        return (box){ v[0], v[1], v[0] + w, v[1] + h, 1 };
-    return (box){ v[0] - w / 2, v[1] - h / 2, v[0] + w / 2, v[1] + h / 2, 1 };
+        return (stk_box){ v[0], v[1], v[0] + w, v[1] + h, 1 };
+    return (stk_box){ v[0] - w / 2, v[1] - h / 2, v[0] + w / 2, v[1] + h / 2, 1 };
 }
 
-static void box_to(const stk_like *l, const box *b, double v[4])
+static void box_to(const stk_like *l, const stk_box *b, double v[4])
 {
     double w = b->x1 - b->x0, h = b->y1 - b->y0;
 
@@ -172,13 +63,12 @@ static int bad_box(size_t i, const double v[4], stk_error *err)
                     i, v[0], v[1], v[2], v[3]);
 }
 
-/* Box i; *keep: it stays. */
-static int one_box(const follower *f, stk_value_row *row, size_t i, int *keep, stk_error *err)
+/* Box i as it is filed, upright. */
+static int read_box(const follower *f, const stk_value_row *row, size_t i, stk_box *out,
+                    stk_error *err)
 {
-    const stk_view *last = stk_draws_last(f->d);
     double sx = f->like->normalized ? f->w : 1, sy = f->like->normalized ? f->h : 1, v[4];
-    spot c[4];
-    box b;
+    stk_box b;
 
     for (size_t k = 0; k < 4; k++)
         v[k] = get(row, 4 * i + k) * (k % 2 ? sy : sx);
@@ -186,14 +76,24 @@ static int one_box(const follower *f, stk_value_row *row, size_t i, int *keep, s
     if (!(b.x0 <= b.x1 && b.y0 <= b.y1 && fabs(b.x0) < 1e9 && fabs(b.x1) < 1e9 &&
           fabs(b.y0) < 1e9 && fabs(b.y1) < 1e9))
         return bad_box(i, v, err);
-    corners(&b, c);
-    for (int k = 0; k < 4; k++)
-        c[k] = upright(f->turn, f->w, f->h, c[k]);
-    around(&b, c);
-    move_box(f->d, &b);
+    stk_box_upright(f->turn, f->w, f->h, &b);
+    *out = b;
+    return 0;
+}
+
+/* Box i moved; *keep: it stays. */
+static int one_box(const follower *f, stk_value_row *row, size_t i, int *keep, stk_error *err)
+{
+    const stk_view *last = stk_draws_last(f->d);
+    double v[4];
+    stk_box b;
+
+    STK_TRY(read_box(f, row, i, &b, err));
+    stk_box_move(f->d, &b);
     *keep = b.x1 - b.x0 >= f->like->min_size && b.y1 - b.y0 >= f->like->min_size &&
             (b.x1 - b.x0) * (b.y1 - b.y0) >= f->like->min_area &&
-            b.visible >= f->like->min_visible && b.x1 > b.x0 && b.y1 > b.y0;
+            b.visible >= f->like->min_visible && b.x1 > b.x0 && b.y1 > b.y0 &&
+            (!f->d->boxes || f->d->boxes->list.keep[i]);
     box_to(f->like, &b, v);
     for (size_t k = 0; k < 4; k++)
         set(row, 4 * i + k,
@@ -240,16 +140,9 @@ static void one_point(const follower *f, stk_value_row *row, size_t at, int64_t 
 {
     const stk_view *last = stk_draws_last(f->d);
     double sx = f->like->normalized ? f->w : 1, sy = f->like->normalized ? f->h : 1;
-    spot p = { get(row, at) * sx, get(row, at + 1) * sy };
+    stk_spot p = { get(row, at) * sx, get(row, at + 1) * sy };
 
-    p = upright(f->turn, f->w, f->h, p);
-    for (uint32_t k = 0; k < f->d->n_views; k++) {
-        uint32_t end = k + 1 < f->d->n_views ? f->d->from[k + 1] : f->d->n_actions;
-
-        p = through_view(&f->d->view[k], p);
-        for (uint32_t i = f->d->from[k]; i < end; i++)
-            p = through_warp(&f->d->action[i], p);
-    }
+    p = stk_spot_move(f->d, stk_spot_upright(f->turn, f->w, f->h, p));
     if (columns == 3 && !(p.x >= 0 && p.y >= 0 && p.x < last->vis_w && p.y < last->vis_h))
         set(row, at + 2, 0);
     set(row, at, f->like->normalized ? p.x / last->vis_w : p.x);
@@ -299,16 +192,24 @@ static int check_row(const stk_like *l, const stk_value_row *row, stk_error *err
     return 0;
 }
 
+static follower follower_of(const stk_row *x, const stk_chain *c)
+{
+    const stk_wanted *lead = &x->req->want[c->leader_output];
+
+    return (follower){ .like = c->like,
+                       .turn = lead->turn,
+                       .w = lead->turn > 4 ? lead->height : lead->width,
+                       .h = lead->turn > 4 ? lead->width : lead->height };
+}
+
 /* Boxes or points of x->output, moved; *keep: which boxes stay, NULL of points. */
 static int follow(stk_row *x, stk_value_row *row, uint8_t **keep, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
     const stk_wanted *lead = &x->req->want[c->leader_output];
-    follower f = { .like = c->like, .turn = lead->turn };
+    follower f = follower_of(x, c);
 
     STK_TRY(check_row(c->like, row, err));
-    f.w = lead->turn > 4 ? lead->height : lead->width;
-    f.h = lead->turn > 4 ? lead->width : lead->height;
     f.d = stk_scratch_get(&x->m->scratch, sizeof *f.d);
     *keep = c->like->points ? NULL : stk_scratch_get(&x->m->scratch, (size_t)row->shape[0] + 1);
     if (!f.d || (!c->like->points && !*keep))
@@ -316,6 +217,44 @@ static int follow(stk_row *x, stk_value_row *row, uint8_t **keep, stk_error *err
     STK_TRY(stk_picture_draw(x, &(stk_image_info){ lead->width, lead->height }, 0, f.d, err));
     return c->like->points ? all_points(&f, row, &x->m->scratch, err)
                            : all_boxes(&f, row, *keep, err);
+}
+
+/* ---- for draws that look at boxes ---- */
+
+static int make_list(const stk_row *x, uint32_t n, stk_boxes **out, stk_error *err)
+{
+    size_t each = sizeof *(*out)->filed, size = sizeof **out + 2 * n * each + n;
+    uint8_t *room = stk_scratch_get(&x->m->scratch, size);
+
+    if (!room)
+        return stk_fail_nomem(err, size);
+    *out = (stk_boxes *)(void *)room;
+    (*out)->filed = (double (*)[4])(void *)(room + sizeof **out);
+    (*out)->list = (stk_box_list){ .n = n,
+                                   .at = (*out)->filed + n,
+                                   .keep = room + sizeof **out + 2 * n * each };
+    memset((*out)->list.keep, 1, n);
+    return 0;
+}
+
+int stk_boxes_read(const stk_row *x, uint32_t output, stk_boxes **out, stk_error *err)
+{
+    stk_row other = *x;
+    stk_value_row row;
+    follower f;
+
+    other.output = output;
+    f = follower_of(&other, stk_row_chain(&other));
+    STK_TRY(stk_value_parse_more(&other, &row, err));
+    STK_TRY(check_row(f.like, &row, err));
+    STK_TRY(make_list(x, (uint32_t)row.shape[0], out, err));
+    for (uint32_t i = 0; i < (*out)->list.n; i++) {
+        stk_box b = { 0 };
+
+        STK_TRY(read_box(&f, &row, i, &b, err));
+        memcpy((*out)->filed[i], (double[4]){ b.x0, b.y0, b.x1, b.y1 }, sizeof (*out)->filed[i]);
+    }
+    return 0;
 }
 
 /* A list beside boxes: which of them stay. */

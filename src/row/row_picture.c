@@ -75,7 +75,7 @@ static void follow(const stk_like *l, stk_draws *d)
 int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                      stk_error *err)
 {
-    const stk_chain *c = stk_row_chain(x);
+    const stk_chain *c = stk_row_chain(x), *drawn = c->leader ? c->leader : c;
     const stk_draw_observer *watch = x->again || c->leader ? NULL : &x->plan->policy.watch;
     const stk_address at = { .seed = x->plan->policy.seed,
                              .position = x->position,
@@ -84,7 +84,10 @@ int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view
                              .view = view };
     const uint32_t size[2] = { info->width, info->height };
 
-    stk_chain_draw(c->leader ? c->leader : c, &at, size, d, watch);
+    d->boxes = NULL;
+    if (drawn->boxes)
+        STK_TRY(stk_boxes_read(x, drawn->boxes_output, &d->boxes, err));
+    stk_chain_draw(drawn, &at, size, d, watch);
     if (stk_draws_last(d)->refused)
         return stk_fail(err, STK_ECORRUPT, "%s", stk_draws_last(d)->refused);
     if (c->leader)

@@ -82,7 +82,7 @@ static int add_node(stk_braces *b, kind k, uint32_t *out, stk_error *err)
     return 0;
 }
 
-/* Hang `child` behind `*last` (0: as the first) under `parent`. */
+/* Hang `child` after `*last` (0: as the first) under `parent`. */
 static void append(stk_braces *b, uint32_t parent, uint32_t *last, uint32_t child)
 {
     node *p = &b->nodes[parent];

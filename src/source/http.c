@@ -26,6 +26,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "source/credentials.h"
+#include "source/store_cache.h"
 
 #define SLOTS 256u
 #define IN_FLIGHT ((uint64_t)64 << 20) /* bytes */
@@ -683,6 +684,7 @@ static int client_open(client **out, stk_error *err)
 
 static void before_fork(void) STK_UNCHECKED /* given back by the two below */
 {
+    stk_puller_before_fork();
     stk_mutex_lock(&lock);
     stk_mutex_lock(&stk_store_lock);
 }
@@ -691,6 +693,7 @@ static void after_fork_parent(void) STK_UNCHECKED
 {
     stk_mutex_unlock(&stk_store_lock);
     stk_mutex_unlock(&lock);
+    stk_puller_after_fork(0);
 }
 
 /* The parent's threads are not here, and its connections are not ours. */
@@ -700,6 +703,7 @@ static void after_fork_child(void) STK_UNCHECKED
     stk_keys_forked();
     stk_mutex_unlock(&stk_store_lock);
     stk_mutex_unlock(&lock);
+    stk_puller_after_fork(1);
 }
 
 static int have_locked(stk_error *err) STK_REQUIRES(lock)

@@ -142,6 +142,12 @@ static int file_new(int opened, const char *path, stk_file **out, stk_error *err
     return 0;
 }
 
+int stk_local_take(int fd, stk_file **out, stk_error *err)
+{
+    *out = NULL;
+    return file_new(fd, "a file of the cache", out, err);
+}
+
 static int local_open(const stk_open_info *o, stk_file **out, stk_error *err)
 {
     const char *path = local_path(o->url);

@@ -15,10 +15,15 @@
 #if STK_HAVE_STORES
 #include "base/mem.h"
 #include "source/http.h"
+#include "source/store_cache.h"
+
+#define FILL (64 * STK_CHUNK) /* asked for at once */
 
 typedef struct remote_file {
     stk_file base;
     stk_target *to;
+    char *url;                          /* for the cache, without secrets; NULL: there is none */
+    _Atomic(stk_cache_object *) cached; /* what is on disk; NULL: not known, or not wanted */
     /* stk_store_lock: */
     int known;
     stk_file_info info; /* stays as it is once known */
@@ -30,6 +35,168 @@ typedef struct remote_read { /* one read on its way */
     remote_file *f;
     stk_io *io;
 } remote_read;
+
+/* ---- the cache ---- */
+
+/* s3 and gs are asked at an endpoint, which is a part of what the file is. */
+static int cache_url(remote_file *f, const char *url, stk_error *err)
+{
+    char endpoint[256] = "";
+    stk_text t = { 0 };
+    int rc;
+
+    if (!f->to->store->cache)
+        return 0;
+    if (f->to->bucket[0])
+        stk_store_endpoint(f->to->store, endpoint, sizeof endpoint);
+    rc = stk_url_hide(url, &t, err);
+    if (rc == 0 && endpoint[0])
+        rc = stk_text_put(&t, " @", 2, err);
+    if (rc == 0)
+        rc = stk_text_put(&t, endpoint, strlen(endpoint), err);
+    f->url = t.s;
+    return rc;
+}
+
+/* Size and version are known.  A file that can't be cached is read as usual. */
+static void attach(remote_file *f, const stk_file_info *info)
+{
+    stk_cache_object *mine = NULL, *none = NULL;
+    stk_cache_id id = { f->url, info->etag, info->size };
+
+    if (!f->url || !info->etag[0] || atomic_load_explicit(&f->cached, memory_order_acquire) ||
+        stk_cache_object_open(&mine, f->to->store->cache, &id, NULL) < 0)
+        return;
+    if (stk_puller_hold(NULL) < 0) {
+        stk_cache_object_unref(&mine);
+        return;
+    }
+    if (!atomic_compare_exchange_strong_explicit(&f->cached, &none, mine, memory_order_acq_rel,
+                                                 memory_order_acquire)) {
+        stk_cache_object_unref(&mine); /* another thread was quicker */
+        stk_puller_drop();
+    }
+}
+
+static void detach(remote_file *f)
+{
+    stk_cache_object *o = atomic_load_explicit(&f->cached, memory_order_acquire);
+
+    if (!o)
+        return;
+    stk_cache_object_unref(&o);
+    stk_puller_drop();
+}
+
+/* Is it worth while to go through the cache, though not all of it is there? */
+static stk_cache_object *cache_for(remote_file *f, const stk_io *io)
+{
+    stk_cache_object *o = atomic_load_explicit(&f->cached, memory_order_acquire);
+
+    if (!o || !io->len || io->offset >= o->size)
+        return NULL;
+    if (!stk_cache_folder_full(o->folder))
+        return o;
+    for (uint64_t at = io->offset; at < o->size && at - io->offset < io->len;
+         at = (at / STK_CHUNK + 1) * STK_CHUNK)
+        if (stk_cache_object_has(o, at / STK_CHUNK) != STK_CHUNK_ABSENT)
+            return o;
+    return NULL;
+}
+
+static int pull(remote_file *f, stk_cache_object *o, stk_io *io)
+{
+    stk_pull_from from = { .object = o, .to = f->to, .etag = f->info.etag, .why = f->why };
+
+    if (f->to->store->o.requester_pays == STK_YES && f->to->bucket[0])
+        from.header = "x-amz-request-payer:requester";
+    return stk_pull_start(&from, io);
+}
+
+typedef struct waiter {
+    stk_mutex lock;
+    pthread_cond_t cond;
+    int over; /* lock */
+} waiter;
+
+static void pulled(stk_io *io)
+{
+    waiter *w = io->cookie;
+
+    stk_mutex_lock(&w->lock);
+    w->over = 1;
+    pthread_cond_signal(&w->cond);
+    stk_mutex_unlock(&w->lock);
+}
+
+static int pull_now(remote_file *f, stk_cache_object *o, stk_io *io)
+{
+    waiter w = { .lock = STK_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
+    stk_io mine = { .offset = io->offset, .len = io->len, .dst = io->dst, .file = io->file,
+                    .done = pulled, .cookie = &w };
+    int rc = pull(f, o, &mine);
+
+    if (rc < 0)
+        mine.rc = rc;
+    stk_mutex_lock(&w.lock);
+    while (rc == STK_PENDING && !w.over)
+        stk_cond_wait(&w.cond, &w.lock);
+    stk_mutex_unlock(&w.lock);
+    io->got = mine.got;
+    io->sys = mine.sys;
+    return io->rc = mine.rc;
+}
+
+static int remote_fd(const stk_file *file)
+{
+    stk_cache_object *o = atomic_load_explicit(&((const remote_file *)file)->cached,
+                                               memory_order_acquire);
+
+    return o ? stk_cache_object_whole(o) : -1;
+}
+
+static int remote_ready(stk_file *file, int wait, stk_file_info *out, stk_error *err);
+
+static int remote_fill(stk_file *file, stk_error *err)
+{
+    remote_file *f = (remote_file *)file;
+    stk_cache_object *o;
+    stk_file_info info;
+
+    if (!f->url) /* there is no cache */
+        return STK_END;
+    STK_TRY(remote_ready(file, 1, &info, err));
+    o = atomic_load_explicit(&f->cached, memory_order_acquire);
+    if (!o)
+        return STK_END;
+    for (uint64_t at = 0; at < o->size; at += FILL) {
+        uint64_t len = o->size - at < FILL ? o->size - at : FILL;
+        stk_io io = { .offset = at, .len = (size_t)len, .file = file };
+        char why[STK_REASON_MAX];
+
+        if (stk_cache_object_covers(o, at, (size_t)len))
+            continue;
+        if (pull_now(f, o, &io) == STK_ELIMIT)
+            return STK_END;
+        if (io.rc < 0)
+            return stk_fail(err, io.rc, "filling the cache failed: %s",
+                            stk_io_reason(&io, why, sizeof why));
+    }
+    return stk_cache_object_whole(o) < 0 ? STK_END : 0;
+}
+
+/* What is on disk is read as a local file is: by what the page cache has, then by io_uring. */
+static int remote_try_read(stk_file *file, stk_io *io)
+{
+    stk_cache_object *o = atomic_load_explicit(&((remote_file *)file)->cached, memory_order_acquire);
+
+    if (!o || !stk_cache_object_covers(o, io->offset, io->len))
+        return STK_PENDING;
+    io->file = o->local;
+    return o->local->source->try_read(o->local, io);
+}
+
+/* ---- open, close, ready ---- */
 
 static int remote_open(const stk_source *source, const stk_open_info *o, stk_file **out,
                        stk_error *err)
@@ -47,6 +214,8 @@ static int remote_open(const stk_source *source, const stk_open_info *o, stk_fil
         return rc;
     }
     rc = stk_target_open(&f->to, o->url, o->store, err);
+    if (rc == 0)
+        rc = o->uncached ? 0 : cache_url(f, o->url, err);
     if (rc < 0) {
         f->base.source->close(&f->base);
         return rc;
@@ -55,6 +224,7 @@ static int remote_open(const stk_source *source, const stk_open_info *o, stk_fil
         f->known = 1;
         f->info.size = o->size;
         memcpy(f->info.etag, o->etag, strlen(o->etag) + 1);
+        attach(f, &f->info);
     }
     *out = &f->base;
     return 0;
@@ -64,7 +234,9 @@ static void remote_close(stk_file *file)
 {
     remote_file *f = (remote_file *)file;
 
+    detach(f);
     stk_target_close(&f->to);
+    stk_free(f->url);
     stk_free(f);
     stk_http_drop();
 }
@@ -116,9 +288,12 @@ static int remote_ready(stk_file *file, int wait, stk_file_info *out, stk_error 
     if (rc < 0)
         return rc;
     stk_mutex_lock(&stk_store_lock);
-    f->info = *out = now;
+    if (!f->known)
+        f->info = now;
     f->known = 1;
+    *out = f->info;
     stk_mutex_unlock(&stk_store_lock);
+    attach(f, out);
     return 0;
 }
 
@@ -166,8 +341,12 @@ static void submitted(stk_transfer *t)
 
 static int remote_submit(stk_file *file, stk_io *io)
 {
-    remote_read *r = STK_NEW(remote_read);
+    stk_cache_object *o = cache_for((remote_file *)file, io);
+    remote_read *r;
 
+    if (o)
+        return pull((remote_file *)file, o, io);
+    r = STK_NEW(remote_read);
     if (!r)
         return STK_ENOMEM;
     read_set(r, (remote_file *)file, io);
@@ -182,8 +361,17 @@ static int remote_submit(stk_file *file, stk_io *io)
 
 static int remote_read_now(stk_file *file, stk_io *io)
 {
+    stk_file_info info;
+    stk_cache_object *o;
     remote_read r;
 
+    if (((remote_file *)file)->url)
+        (void)remote_ready(file, 1, &info, NULL); /* what is cached is found by size and version */
+    o = cache_for((remote_file *)file, io);
+    if (o && stk_cache_object_covers(o, io->offset, io->len))
+        return o->local->source->read(o->local, io);
+    if (o)
+        return pull_now((remote_file *)file, o, io);
     read_set(&r, (remote_file *)file, io);
     if (!io->len)
         return 0;
@@ -208,7 +396,8 @@ static int remote_reason(const stk_io *io, char *text, size_t size)
         return remote_open(&stk_source_##x, o, out, err);                                          \
     }
 #define PARTS(x)                                                                                   \
-    .open = x##_open, .ready = remote_ready, .read = remote_read_now, .submit = remote_submit,     \
+    .open = x##_open, .ready = remote_ready, .read = remote_read_now,                              \
+    .try_read = remote_try_read, .submit = remote_submit, .fd = remote_fd, .fill = remote_fill,   \
     .close = remote_close, .reason = remote_reason
 
 OPEN(http)

@@ -62,6 +62,13 @@ int stk_file_fd(const stk_file *f)
     return f->source->fd ? f->source->fd(f) : -1;
 }
 
+int stk_file_fill(stk_file *f, stk_error *err)
+{
+    if (stk_file_fd(f) >= 0)
+        return 0;
+    return f->source->fill ? f->source->fill(f, err) : STK_END;
+}
+
 int stk_file_read(stk_file *f, uint64_t offset, void *dst, size_t len, stk_error *err)
 {
     stk_io io = { .offset = offset, .len = len, .dst = dst, .file = f };

@@ -40,9 +40,14 @@ void stk_file_close(stk_file **f); /* NULL-safe, nulls */
 
 /* The descriptor of a file, which keeps it; -1: its source has none. */
 int stk_file_fd(const stk_file *f);
+/* 0: the file has a descriptor, after it was brought here where that is needed.  STK_END: it has none. */
+int stk_file_fill(stk_file *f, stk_error *err);
 /* A local file for pread and mmap alone, in two calls of the system: for many small ones.  *fd is the
  * caller's to close. */
 int stk_local_open(const char *path, int *fd, uint64_t *size, stk_error *err);
+
+/* The local file of an open descriptor, which is its own from then on, or closed on failure. */
+int stk_local_take(int fd, stk_file **out, stk_error *err);
 
 /* A local file that must be below the folder path[0..root_len), wherever symlinks lead;
  * root_len 0: below "/".  STK_ECORRUPT: it is not. */
@@ -63,6 +68,17 @@ int stk_names_add(stk_names *l, const char *name, size_t len, stk_error *err);
 void stk_names_fini(stk_names *l);
 
 #define STK_PATH_SCHEME "path:"
+
+/* "scheme://...", and not a file's. */
+static inline int stk_is_address(const char *name)
+{
+    size_t n = 0;
+
+    while ((name[n] >= 'a' && name[n] <= 'z') || (n && name[n] >= '0' && name[n] <= '9'))
+        n++;
+    return n && name[n] == ':' && name[n + 1] == '/' && name[n + 2] == '/' &&
+           !(n == 4 && name[0] == 'f' && name[1] == 'i' && name[2] == 'l' && name[3] == 'e');
+}
 
 /* Expand patterns to shard names in order, by WebDataset's rules: "::" separates, ${X} is WDS_X
  * of the environment, braces expand (zero padding, steps, descending, nesting, {x} stays).

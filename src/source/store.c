@@ -3,13 +3,18 @@
  * it. */
 #include "source/store.h"
 
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/opts.h"
+#include "base/atomic_file.h"
+#include "base/log.h"
 #include "source/credentials.h"
+#include "source/store_cache.h"
 
 typedef struct stk_region {
     struct stk_region *next;
@@ -19,12 +24,35 @@ typedef struct stk_region {
 
 stk_mutex stk_store_lock = STK_MUTEX_INITIALIZER;
 static stk_store *usual STK_GUARDED(stk_store_lock);
+static stk_log sink STK_GUARDED(stk_store_lock);
+
+void stk_store_log(stk_log_fn fn, void *cookie)
+{
+    stk_mutex_lock(&stk_store_lock);
+    sink = (stk_log){ fn, cookie };
+    stk_mutex_unlock(&stk_store_lock);
+}
+
+void stk_store_say(stk_log_level level, const char *fmt, ...)
+{
+    char line[512];
+    stk_log to;
+    va_list list;
+
+    va_start(list, fmt);
+    vsnprintf(line, sizeof line, fmt, list);
+    va_end(list);
+    stk_mutex_lock(&stk_store_lock);
+    to = sink;
+    stk_mutex_unlock(&stk_store_lock);
+    stk_log_line(&to, level, "%s", line);
+}
 
 /* The texts of the options, which the store has copies of. */
 static const char **texts(stk_store_options *o, size_t i)
 {
-    const char **all[] = { &o->profile,    &o->region,     &o->endpoint,
-                           &o->access_key, &o->secret_key, &o->session_token };
+    const char **all[] = { &o->profile,    &o->region,        &o->endpoint, &o->access_key,
+                           &o->secret_key, &o->session_token, &o->cache };
 
     return i < sizeof all / sizeof *all ? all[i] : NULL;
 }
@@ -59,6 +87,32 @@ static int check_options(const stk_store_options *o, stk_error *err)
     return 0;
 }
 
+/* A folder that is named in the environment, or full, is no reason to fail: it is said, and what is
+ * remote is read without. */
+static int open_cache(stk_store *s, stk_error *err)
+{
+    const char *path = s->o.cache ? s->o.cache : getenv("STOKER_STORE_CACHE"),
+               *most = getenv("STOKER_STORE_CACHE_LIMIT");
+    uint64_t limit = s->o.cache_limit;
+    stk_error why = { 0 };
+    int rc;
+
+    if (!path || !*path)
+        return 0;
+    if (!limit && most && *most && stk_size_parse(most, &limit) < 0)
+        return stk_fail(err, STK_EINVAL,
+                        "STOKER_STORE_CACHE_LIMIT is \"%.40s\": write a size, as in 500GB", most);
+    rc = stk_cache_folder_open(&s->cache, path, limit, &why);
+    if (rc < 0 && s->o.cache && !stk_is_full(errno)) {
+        if (err)
+            *err = why;
+        return rc;
+    }
+    if (rc < 0)
+        stk_store_say(STK_LOG_WARN, "%s", why.message);
+    return 0;
+}
+
 int stk_store_open(stk_store **out, const stk_store_options *opt, stk_error *err)
 {
     stk_store *s;
@@ -73,6 +127,8 @@ int stk_store_open(stk_store **out, const stk_store_options *opt, stk_error *err
     rc = copy_texts(&s->o, err);
     if (rc == 0)
         rc = check_options(&s->o, err);
+    if (rc == 0)
+        rc = open_cache(s, err);
     if (rc < 0) {
         s->o.released = NULL; /* the cookie stays the caller's */
         stk_store_unref(&s);
@@ -104,6 +160,7 @@ void stk_store_unref(stk_store **sp)
         stk_free((char *)(uintptr_t)*at);
     }
     explicit_bzero(s->ring, sizeof s->ring);
+    stk_cache_folder_close(&s->cache);
     while (s->regions) {
         stk_region *next = s->regions->next;
 
@@ -116,13 +173,21 @@ void stk_store_unref(stk_store **sp)
 /* It stays until the process ends: keys and regions are found once. */
 stk_store *stk_store_usual(stk_error *err)
 {
-    stk_store *s;
+    stk_store *s, *mine = NULL;
 
     stk_mutex_lock(&stk_store_lock);
-    if (!usual && stk_store_open(&usual, NULL, err) < 0)
-        usual = NULL;
     s = stk_store_ref(usual);
     stk_mutex_unlock(&stk_store_lock);
+    if (s || stk_store_open(&mine, NULL, err) < 0)
+        return s;
+    stk_mutex_lock(&stk_store_lock);
+    if (!usual) {
+        usual = mine;
+        mine = NULL;
+    }
+    s = stk_store_ref(usual);
+    stk_mutex_unlock(&stk_store_lock);
+    stk_store_unref(&mine); /* another thread was quicker */
     return s;
 }
 

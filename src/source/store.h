@@ -28,7 +28,11 @@ struct stk_store { /* Thread: any.  "lock" is stk_store_lock. */
     char region[64], endpoint[256]; /* lock: by options, environment, profile */
     int settled;                    /* lock: these two are known */
     _Atomic int64_t skew;           /* seconds that servers are ahead of our clock */
+    struct stk_cache_folder *cache; /* remote data on a local disk; NULL: none */
 };
+
+/* A line for stk_store_log()'s sink. */
+void stk_store_say(stk_log_level level, const char *fmt, ...) STK_PRINTF(2, 3);
 
 /* The settings of the process, for files without a store; held. */
 stk_store *stk_store_usual(stk_error *err);

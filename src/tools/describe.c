@@ -77,7 +77,7 @@ static int open_job(job *j, stk_error *err)
     const char *name;
     int rc = 0;
 
-    j->n = stk_dataset_len(j->ds);
+    j->n = j->o.select ? j->o.n_select : stk_dataset_len(j->ds);
     j->every = 1 + (j->n ? (j->n - 1) / (j->o.most ? j->o.most : MOST) : 0);
     j->rows = (j->n + j->every - 1) / j->every;
     j->same = stk_zalloc(j->n + 1, sizeof *j->same);
@@ -107,7 +107,7 @@ static void close_job(job *j)
 /* ---- one sample ---- */
 
 /* 0: the field is not a picture, or one that was looked at.  Negative: it is a bad one. */
-static int look_at_picture(hand *h, stk_bytes in, uint64_t id, double *v)
+static int look_at_picture(hand *h, stk_bytes in, uint64_t k, double *v)
 {
     uint64_t most = h->j->o.max_pixels ? h->j->o.max_pixels : STK_LOOK_PIXELS;
     stk_image_info info;
@@ -116,9 +116,9 @@ static int look_at_picture(hand *h, stk_bytes in, uint64_t id, double *v)
 
     if (rc <= 0)
         return rc;
-    if (!h->j->has_look[id]) {
-        h->j->look[id] = look.hash;
-        h->j->has_look[id] = 1;
+    if (!h->j->has_look[k]) {
+        h->j->look[k] = look.hash;
+        h->j->has_look[k] = 1;
     }
     v[WIDTH] = info.width;
     v[HEIGHT] = info.height;
@@ -166,16 +166,18 @@ static field *field_named(job *j, const char *name)
     return NULL;
 }
 
-static void describe_sample(hand *h, uint64_t id)
+/* Sample number `k` of those that are looked at. */
+static void describe_sample(hand *h, uint64_t k)
 {
     job *j = h->j;
-    int described = id % j->every == 0, bad = 0;
+    uint64_t id = j->o.select ? j->o.select[k] : k;
+    int described = k % j->every == 0, bad = 0;
     stk_sample *s = NULL;
     stk_error err;
 
     if (stk_dataset_read(j->ds, id, &s, &err) < 0) {
         atomic_fetch_add_explicit(&j->bad, 1, memory_order_relaxed);
-        j->same[id] = (stk_same){ stk_mix64(id), ~id }; /* like no other */
+        j->same[k] = (stk_same){ stk_mix64(k), ~k }; /* like no other */
         return;
     }
     for (uint32_t i = 0; i < stk_sample_fields(s); i++) {
@@ -186,14 +188,14 @@ static void describe_sample(hand *h, uint64_t id)
         field *f = field_named(j, name);
 
         atomic_fetch_add_explicit(&j->bytes, len, memory_order_relaxed);
-        stk_same_add(&j->same[id], name, data, len);
-        bad |= look_at_picture(h, (stk_bytes){ data, len }, id, v) < 0;
+        stk_same_add(&j->same[k], name, data, len);
+        bad |= look_at_picture(h, (stk_bytes){ data, len }, k, v) < 0;
         if (!f || !described)
             continue;
         v[SIZE] = (double)len;
-        note_text(f, id / j->every, id, (stk_bytes){ data, len }, v);
+        note_text(f, k / j->every, id, (stk_bytes){ data, len }, v);
         for (int c = 0; c < COLUMNS; c++)
-            f->column[c][id / j->every] = v[c];
+            f->column[c][k / j->every] = v[c];
     }
     if (bad)
         atomic_fetch_add_explicit(&j->bad, 1, memory_order_relaxed);
@@ -217,8 +219,8 @@ static int describe_run(void *cookie, uint64_t run, stk_error *err)
     hand h = { .j = j };
 
     STK_TRY(stk_decoders_init(&h.decoders, NULL, err));
-    for (uint64_t id = from; id < to; id++)
-        describe_sample(&h, id);
+    for (uint64_t k = from; k < to; k++)
+        describe_sample(&h, k);
     atomic_fetch_add_explicit(&j->done, to - from, memory_order_relaxed);
     stk_decoders_fini(&h.decoders);
     stk_scratch_fini(&h.scratch);
@@ -367,6 +369,13 @@ static int sum_up(job *j, stk_description *d, stk_error *err)
     return rc;
 }
 
+static int describe_all(job *j, stk_description *d, stk_error *err)
+{
+    STK_TRY(open_job(j, err));
+    STK_TRY(stk_jobs_watch(j->o.num_workers, (j->n + RUN - 1) / RUN, describe_run, tick, j, err));
+    return sum_up(j, d, err);
+}
+
 int stk_describe(stk_dataset *ds, const stk_describe_options *opt, stk_description **out,
                  stk_error *err)
 {
@@ -378,11 +387,7 @@ int stk_describe(stk_dataset *ds, const stk_describe_options *opt, stk_descripti
     stk_options_take(&j->o, sizeof j->o, opt);
     j->ds = ds;
     if (rc == 0)
-        rc = open_job(j, err);
-    if (rc == 0)
-        rc = stk_jobs_watch(j->o.num_workers, (j->n + RUN - 1) / RUN, describe_run, tick, j, err);
-    if (rc == 0)
-        rc = sum_up(j, *out, err);
+        rc = stk_dataset_arrays(ds) ? stk_describe_arrays(ds, &j->o, *out, err) : describe_all(j, *out, err);
     if (rc < 0)
         stk_description_close(out);
     close_job(j);

@@ -16,6 +16,8 @@ struct stk_description {
 
 int stk_description_open(stk_description **out, stk_error *err);
 stk_feature *stk_description_add(stk_description *d, const char *name, size_t len); /* NULL: too many */
+/* describe_arrays.c: of data that stk_dataset_arrays() says is arrays. */
+int stk_describe_arrays(const stk_dataset *ds, const stk_describe_options *o, stk_description *d, stk_error *err);
 /* Numbers, which are sorted in place; NaN: absent. */
 void stk_feature_numbers(stk_feature *f, double *v, uint64_t n);
 

@@ -242,6 +242,8 @@ static void find_cause(const stk_seen *s, stk_diagnosis *out)
 
 /* ---- figures beside what is usual ---- */
 
+#define PLANNED_SHARE 0.02
+
 static void check(stk_diagnosis *out, stk_check_line line)
 {
     if (isfinite(line.value) && line.value >= 0 && out->n_checks < STK_MAX_CHECKS)
@@ -257,12 +259,15 @@ static void checks(const stk_seen *s, stk_diagnosis *out)
     double cpu = 100 * share(s->busy - reads - d->busy_s[STK_CAUSE_MEMORY], d->cores * d->at_s);
     double disk = 100 * share(reads, s->n * s->steady);
     double hits = 100 * share(d->cache_hits, d->cache_hits + d->cache_misses);
+    double epoch = 100 * share(s->steady, s->compute); /* planned: steps that never wait */
 
     check(out, (stk_check_line){ "batch wait", "% of the step", "under 1", wait, wait < 1 });
     check(out, (stk_check_line){ "batch fetch", "ms of workers", "under 50", fetch, fetch < 50 });
     check(out, (stk_check_line){ "wait in next()", "us", "under 50", next, next < 50 });
     check(out, (stk_check_line){ "workers", "% of the cores", "at most 80", cpu, cpu <= 80 });
     check(out, (stk_check_line){ "reads", "% of the time", "at most 70", disk, disk <= 70 });
+    if (s->compute > PLANNED_SHARE * s->steady) /* else there is no step to plan by */
+        check(out, (stk_check_line){ "epoch time", "% of the plan's", "at most 105", epoch, epoch <= 105 });
     if (d->cache_hits + d->cache_misses > 0)
         check(out, (stk_check_line){ "cache hits", "%", "at least 95", hits, hits >= 95 });
     check(out, (stk_check_line){ "GPU", "% of SM time", "at least 80", 100 * d->sm_share,

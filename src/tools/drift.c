@@ -64,22 +64,43 @@ static double count_of(const stk_feature *f, const char *text)
     return 0;
 }
 
+/* A value that `f` does not list may still be in its rest, if it is no more frequent than the last one that is
+ * listed.  Up to there it is taken to be as frequent as in the other, or two draws of a vocabulary would
+ * differ by where their lists end.  What is taken leaves the rest. */
+static double unlisted(const stk_feature *f, double expected, double *rest)
+{
+    double least = f->n_values ? (double)f->value[f->n_values - 1].count : 0;
+    double n = fmin(fmin(expected, least), *rest);
+
+    *rest -= n;
+    return n;
+}
+
 typedef void (*each_fn)(void *cookie, double a, double b);
 
-/* Every value of either, with its counts; all that are not listed are one more. */
+/* Every value of either, with its counts; all that are not listed are one more.  How many were listed by
+ * both, or by one that lists all. */
 static uint32_t each(const stk_feature *a, const stk_feature *b, each_fn fn, void *cookie)
 {
+    double rest_a = (double)a->rest, rest_b = (double)b->rest, ratio = (double)b->count / (double)a->count;
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < a->n_values; i++, n++)
-        fn(cookie, (double)a->value[i].count, count_of(b, a->value[i].text));
-    for (uint32_t i = 0; i < b->n_values; i++)
-        if (count_of(a, b->value[i].text) == 0) {
-            fn(cookie, 0, (double)b->value[i].count);
-            n++;
-        }
+    for (uint32_t i = 0; i < a->n_values; i++) {
+        double mine = (double)a->value[i].count, theirs = count_of(b, a->value[i].text);
+
+        n += theirs > 0 || !b->rest;
+        fn(cookie, mine, theirs > 0 ? theirs : unlisted(b, mine * ratio, &rest_b));
+    }
+    for (uint32_t i = 0; i < b->n_values; i++) {
+        double mine = (double)b->value[i].count;
+
+        if (count_of(a, b->value[i].text) > 0)
+            continue;
+        n += !a->rest;
+        fn(cookie, unlisted(a, mine / ratio, &rest_a), mine);
+    }
     if (a->rest || b->rest) {
-        fn(cookie, (double)a->rest, (double)b->rest);
+        fn(cookie, rest_a, rest_b);
         n++;
     }
     return n;

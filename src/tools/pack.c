@@ -99,12 +99,15 @@ static int target_open(stk_pack_run *p, stk_error *err)
     if (p->o.parts && p->o.merge != STK_YES)
         snprintf(p->stamp.part, sizeof p->stamp.part, "part-%" PRIu64 "-of-%" PRIu64 ".", p->o.part,
                  p->o.parts);
+    if (stk_is_address(p->pattern.dir))
+        return stk_fail(err, STK_ENOTSUP,
+                        "pack writes to a local folder, so that it can be resumed: copy the shards to "
+                        "%.100s after it, or write them there by stoker.Writer",
+                        p->pattern.dir);
     STK_TRY(stk_shard_folder_make(p->pattern.dir, err));
     STK_TRY(stk_stamp_lock(&p->stamp, &p->pattern, waiting, p, err));
     stk_atomic_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
     STK_TRY(stk_stamp_load(&p->stamp, p->fingerprint, p->n, err));
-    if (!p->o.parts)
-        return 0;
     return stk_stamp_gather(&p->stamp, &p->pattern, p->fingerprint, err);
 }
 
@@ -114,7 +117,6 @@ static int merge(stk_pack_run *p, stk_error *err)
 {
     uint64_t missing = 0, first = UINT64_MAX;
 
-    STK_TRY(stk_stamp_gather(&p->stamp, &p->pattern, p->fingerprint, err));
     p->o.parts = 0;
     p->o.force = STK_NO;
     STK_TRY(look(p, &missing, err));

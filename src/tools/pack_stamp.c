@@ -206,8 +206,13 @@ static int gather_one(void *cookie, const char *path, stk_error *err)
 int stk_stamp_gather(stk_stamp *s, const stk_shard_pattern *p, uint64_t fingerprint, stk_error *err)
 {
     gather g = { s, fingerprint };
+    char *whole = path_of(p, "", "pack");
+    int rc = whole ? 0 : stk_fail_nomem(err, 64);
 
-    return each_part(p, gather_one, &g, err);
+    if (rc == 0 && s->part[0])
+        rc = gather_one(&g, whole, err);
+    stk_free(whole);
+    return rc == 0 ? each_part(p, gather_one, &g, err) : rc;
 }
 
 static int drop_one(void *cookie, const char *path, stk_error *err)

@@ -17,7 +17,7 @@ typedef struct stk_stamp { /* init with zeros, end with close */
     stk_lock_file lock;
     int fd;          /* 0: none */
     int found;       /* there is one with the fingerprint asked for */
-    int others;      /* parts have such notes */
+    int others;      /* others have such notes: parts, or for a part the whole */
     uint64_t *size;  /* by shard; 0: it has no line */
     char **failed;   /* by shard: what could not be made, JSON objects; NULL: all was */
     uint64_t n;
@@ -41,7 +41,7 @@ void stk_stamp_parse(stk_stamp *s, char *text, uint64_t fingerprint);
 int stk_stamp_begin(stk_stamp *s, uint64_t fingerprint, int first, stk_error *err);
 int stk_stamp_add(stk_stamp *s, const stk_stamp_line *line, stk_error *err); /* Thread: any */
 uint64_t stk_stamp_failed(const stk_stamp *s, uint64_t shard); /* samples that could not be made */
-/* Read the notes of all parts into this one; then drop() removes them. */
+/* Read the notes of all parts, and for a part that of the whole, into this one.  drop_parts() removes parts'. */
 int stk_stamp_gather(stk_stamp *s, const stk_shard_pattern *p, uint64_t fingerprint, stk_error *err);
 void stk_stamp_drop_parts(const stk_stamp *s, const stk_shard_pattern *p);
 /* Write DIR/.stoker/PATTERN.failed, one JSON object per line, or remove it where nothing failed. */

@@ -53,7 +53,7 @@ struct stk_transform {
 
 /* ---- plan ---- */
 
-/* Does the chain begin with an op?  Then it gets the `image` that it stands behind in a loader. */
+/* Does the chain begin with an op?  Then it gets the `image` that it follows in a loader. */
 static int is_bare(const stk_transform *t, const char *text, int *out, stk_error *err)
 {
     stk_expr *e = NULL;
@@ -75,6 +75,9 @@ static int check_chain(const stk_chain *c, stk_error *err)
         return stk_fail(err, STK_ENOTSUP,
                         "a transform has no functions: leave call() away, and call yours on what it "
                         "gives");
+    if (c->boxes)
+        return stk_fail(err, STK_EINVAL,
+                        "iou_crop works in a loader, beside the output of boxes that it names");
     if (c->spec.kind != STK_KIND_IMAGE)
         return stk_fail(err, STK_EINVAL, "a transform works on pictures: the chain makes none");
     return 0;

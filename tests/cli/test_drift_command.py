@@ -100,9 +100,6 @@ def test_bad_input(stoker, tmp_path):
     (tmp_path / "empty.tar").write_bytes(bytes(1024))
     done = stoker("describe", "empty.tar")
     assert done.code == 3 and "no samples" in done.err
-    np.arange(10, dtype=np.uint16).tofile(tmp_path / "t.bin")
-    done = stoker("describe", "t.bin")
-    assert done.code == 3 and "token files" in done.err
 
 
 def test_page(stoker, tmp_path):
@@ -139,3 +136,59 @@ def test_rules(stoker, tmp_path):
     (tmp_path / "r.json").write_text("{}")
     done = stoker("check", "b.tar", "--rules", "r.json")
     assert done.code == 1 and "1 samples are bad" in done.out
+
+
+# ---- token files and arrays -----------------------------------------------------------------------
+
+def zipf(path, seed, a=1.3, n=60_000):
+    tokens = np.minimum(np.random.default_rng(seed).zipf(a, n), 50_000).astype("<u2")
+    tokens.tofile(path)
+    return tokens
+
+
+def test_tokens_are_counted(stoker, tmp_path):
+    tokens = zipf(tmp_path / "a.bin", 1)
+    got = described(stoker, "a.bin", "--html", "a.html")
+    counts = np.bincount(tokens)
+    feature = got["features"]["tokens"]
+    assert got["samples"] == got["described"] == feature["count"] == len(tokens) and got["bytes"] == 2 * len(tokens)
+    assert len(feature["values"]) == 1000
+    for token, n in feature["values"].items():
+        assert counts[int(token)] == n
+    assert feature["rest"] == len(tokens) - sum(feature["values"].values())
+    assert min(feature["values"].values()) >= np.sort(counts)[::-1][1000]
+    from test_seeing_commands import page
+    assert "tokens: 1000 values" in page(tmp_path / "a.html")
+
+
+def test_drift_of_tokens(stoker, tmp_path):
+    """Two draws of one vocabulary differ in where their lists end, which is not drift."""
+    zipf(tmp_path / "a.bin", 1)
+    for seed in range(2, 7):
+        zipf(tmp_path / "b.bin", seed)
+        assert stoker("drift", "a.bin", "b.bin").code == 0, seed
+    zipf(tmp_path / "c.bin", 9, a=1.6)
+    done = stoker("drift", "a.bin", "c.bin")
+    assert done.code == 1 and "!! tokens" in done.out
+
+
+def test_documents(stoker, tmp_path):
+    sizes = np.array([3, 5, 1, 7, 4], "<i4")
+    np.arange(sizes.sum()).astype("<u2").tofile(tmp_path / "d.bin")
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]) * 2
+    (tmp_path / "d.idx").write_bytes(b"MMIDIDX\0\0" + np.array([1], "<u8").tobytes() + bytes([8]) +
+                                     np.array([5, 6], "<u8").tobytes() + sizes.tobytes() + starts.astype("<i8").tobytes() +
+                                     np.arange(6, dtype="<i8").tobytes())
+    lengths = described(stoker, "d.bin")["features"]["tokens.document_length"]
+    assert lengths["count"] == 5 and lengths["mean"] == 4 and (lengths["quantiles"][0], lengths["quantiles"][-1]) == (1, 7)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "i8", "f2", "f4", "f8"])
+def test_arrays(stoker, tmp_path, dtype):
+    rng = np.random.default_rng(1)
+    x, y = rng.integers(0, 200, (400, 5)).astype(dtype) if dtype[0] != "f" else rng.normal(size=(400, 5)).astype(dtype), rng.integers(0, 3, 400)
+    np.savez(tmp_path / "a.npz", x=x, y=y)
+    got = described(stoker, "a.npz")["features"]
+    assert got["x.mean"]["mean"] == pytest.approx(x.astype("f8").mean(), rel=1e-6)
+    assert got["x.least"]["quantiles"][0] == pytest.approx(float(x.min())) and got["x.most"]["quantiles"][-1] == pytest.approx(float(x.max()))
+    assert got["y"]["values"] == {str(k): int(n) for k, n in enumerate(np.bincount(y))}

@@ -28,6 +28,7 @@ def test_doctor_of_data(stoker, photos):
 def test_doctor_json(stoker, photos):
     got = json.loads(stoker("doctor", "photos", *FAST, "--step-ms", "100", "--json").raw)
     assert got["diagnosis"]["cause"] == "model" and got["samples_per_s"]["as it is"] > 0
+    assert got["planned_epoch_s"] == pytest.approx(12 / 4 * 0.1) and got["epoch_s"] == pytest.approx(12 / got["samples_per_s"]["as it is"], rel=1e-6)
     assert {c["name"] for c in got["diagnosis"]["checks"]} >= {"batch wait", "batch fetch", "workers", "reads"}
 
 

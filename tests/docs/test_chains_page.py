@@ -49,7 +49,8 @@ def test_the_example_can_be_opened(name, shard, monkeypatch):
     monkeypatch.chdir(shard.parent)
     data = {"open": shard.with_suffix(".jsonl"), "tokens": shard.with_suffix(".bin")}.get(name, shard)
     known = {"lengths": [9]} if name == "pack" else {}          # else they are read
-    fields = {"x": ops_doc.EXAMPLES[name], **({"image": "from(jpg) | image"} if name == "like" else {})}
+    beside = {"like": {"image": "from(jpg) | image"}, "iou_crop": {"boxes": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(x)"}}
+    fields = {"x": ops_doc.EXAMPLES[name], **beside.get(name, {})}
     if name == "call":              # its function comes with a chain that is built
         def function(image):
             return image

@@ -2,9 +2,13 @@
 """Every example runs as it stands; those with frameworks where these are installed."""
 
 import importlib.util
+import io
+import json
 import os
 import subprocess
 import sys
+import tarfile
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +44,17 @@ def example(cwd, name, *args):
     return run(cwd, ROOT / "examples" / name, *args)
 
 
+def add(tar, name, what, form=None):
+    data = what
+    if form:
+        out = io.BytesIO()
+        what.save(out, form)
+        data = out.getvalue()
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    tar.addfile(info, io.BytesIO(data))
+
+
 def wants(*names):
     for name in names:
         if importlib.util.find_spec(name) is None:
@@ -52,6 +67,61 @@ def test_mixup(photos, tmp_path):
 
 def test_simclr(photos, tmp_path):
     assert "(16, 2, 3, 32, 32): loss" in example(tmp_path, "simclr_views.py", photos)
+
+
+def test_segmentation(tmp_path):
+    rng = np.random.default_rng(2)
+    (tmp_path / "data").mkdir()
+    with tarfile.open(tmp_path / "data/a.tar", "w") as tar:
+        for i in range(20):
+            mask = np.kron(rng.integers(0, 3, (4, 5), np.uint8), np.ones((20, 20), np.uint8))
+            add(tar, f"{i}.jpg", Image.fromarray(np.stack([mask * 80] * 3, 2)), "JPEG")
+            add(tar, f"{i}.png", Image.fromarray(mask), "PNG")
+    out = example(tmp_path, "segmentation.py", tmp_path / "data/a.tar")
+    losses = [float(line.split()[3].rstrip(",")) for line in out.splitlines()]
+    assert len(losses) == 3 and losses[-1] < losses[0] and "classes [0, 1, 2]" in out
+
+
+def test_detection(tmp_path):
+    rng = np.random.default_rng(3)
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for i in range(12):
+            add(tar, f"{i}.jpg", Image.fromarray(rng.integers(0, 256, (90, 120, 3), np.uint8)), "JPEG")
+            corners = rng.integers(0, 60, (i % 4, 2))
+            boxes = np.concatenate([corners, corners + 25], 1).tolist()
+            add(tar, f"{i}.json", json.dumps({"boxes": boxes, "labels": list(range(len(boxes)))}).encode())
+    out = example(tmp_path, "detection.py", tmp_path / "a.tar")
+    assert "3 batches of (3, 96, 96)" in out and 0 < int(out.split()[-5]) <= 18
+
+
+def test_audio_clips(tmp_path):
+    for name in ("high", "low"):
+        (tmp_path / "clips" / name).mkdir(parents=True)
+        for i in range(10):
+            with wave.open(str(tmp_path / "clips" / name / f"{i}.wav"), "wb") as clip:
+                clip.setparams((1, 2, 8000, 0, "NONE", ""))
+                tone = np.sin(np.arange(4000 * (1 + i % 4)) * (0.5 if name == "high" else 0.1))
+                clip.writeframes((tone * 10000).astype("<i2").tobytes())
+    out = example(tmp_path, "audio_clips.py", tmp_path / "clips")
+    assert "3 batches of (8, 8000), ['high', 'low']; resumed after the first: the same" in out
+
+
+def test_jax(photos, tmp_path):
+    wants("jax")
+    assert "3 steps, loss 0." in example(tmp_path, "jax_train.py", photos)
+
+
+def test_the_notebook_says_what_it_says(photos, tmp_path):
+    """Its cells, run in order, print what is stored below them."""
+    cells = json.loads((ROOT / "examples/first_look.ipynb").read_text())["cells"]
+    code, expected = [], ""
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            code.append("".join(cell["source"]))
+            expected += "".join("".join(o["text"]) for o in cell["outputs"] if o["output_type"] == "stream")
+    (tmp_path / "photos").symlink_to(photos)
+    (tmp_path / "cells.py").write_text("\n".join(code))
+    assert run(tmp_path, tmp_path / "cells.py") == expected and expected.count("\n") > 5
 
 
 def test_numba_op(photos, tmp_path):

@@ -219,7 +219,7 @@ static uint64_t epoch(stk_loader *l)
     stk_error err;
     int rc;
 
-    while ((rc = stk_loader_next(l, &b, 20000, &err)) == 0) {
+    while ((rc = stk_loader_next(l, &b, 60000, &err)) == 0) {
         for (uint32_t i = 0; i < stk_batch_rows(b); i++, rows++)
             for (uint32_t o = 0; o < 2; o++)
                 check(b, o, i, stk_batch_ids(b)[i]);
@@ -294,7 +294,7 @@ static void a_bad_block_is_a_bad_sample_each(void **state)
         o.batch_size = 1;
         o.on_error = k / 2 ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE;
         l = seam_loader(&ds, 1, &o);
-        while ((rc = stk_loader_next(l, &b, 20000, &err)) != STK_END) {
+        while ((rc = stk_loader_next(l, &b, 60000, &err)) != STK_END) {
             if (rc < 0) {
                 assert_int_equal(rc, STK_ECORRUPT);
                 assert_string_equal(err.message, "a run of no bytes");

@@ -80,7 +80,7 @@ static void take(stk_loader *l, uint64_t epoch, uint64_t position, uint32_t rank
     stk_batch *b = NULL;
     stk_error err;
 
-    seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+    seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
     assert_true(stk_batch_epoch(b) == epoch);
     for (uint32_t i = 0; i < stk_batch_rows(b); i++) {
         uint64_t k = sample_at(epoch, position + rank * batch + i);
@@ -152,10 +152,10 @@ static void beyond_32_bits(void **state)
     seam_ok(stk_loader_resume(l, 2, at, &err), &err);
     take(l, 2, at, 0, 8);
     take(l, 2, at + 8, 0, 8);
-    seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+    seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
     assert_int_equal(stk_batch_rows(b), 5);
     stk_batch_release(&b);
-    assert_int_equal(stk_loader_next(l, &b, 10000, &err), STK_END);
+    assert_int_equal(stk_loader_next(l, &b, 60000, &err), STK_END);
     take(l, 3, 0, 0, 8);
     seam_ok(stk_loader_seek(l, 3, ((uint64_t)1 << 33) + 1, &err), &err);
     take(l, 3, (((uint64_t)1 << 33) + 1) * 8, 0, 8);

@@ -122,7 +122,7 @@ static void a_snapshot_does_not_wait(void **state)
     stk_loader_stats(l, &st);
     assert_true(st.next_ns == 0 && st.wait_ns == 0 && st.waiting_ns == 0 && st.ring_open == 0);
     assert_int_equal(pthread_create(&consumer, NULL, take_all, l), 0);
-    for (int i = 0; i < 500 && st.waiting_ns < 20000000; i++, seam_sleep_ms(1))
+    for (int i = 0; i < 60000 && st.waiting_ns < 20000000; i++, seam_sleep_ms(1))
         stk_loader_stats(l, &st);
     assert_true(st.waiting_ns >= 20000000 && st.ring_open > 0 && st.ring_ready == 0);
     for (uint32_t i = 0; i < 2; i++) { /* nothing is left to do but what the gate holds */
@@ -173,7 +173,7 @@ static void what_is_ready_is_not_waited_for(void **state)
     seam_ok(stk_loader_ledger(l, seam_path("ledger"), 0, 0, 0, &err), &err);
     seam_ok(stk_loader_next(l, &b, -1, &err), &err);
     stk_batch_release(&b);
-    for (int i = 0; i < 2000 && st.ring_ready < 4; i++, seam_sleep_ms(1))
+    for (int i = 0; i < 60000 && st.ring_ready < 4; i++, seam_sleep_ms(1))
         stk_loader_stats(l, &st);
     assert_true(st.ring_ready == 4 && st.ring_open == 4 && st.ledger_ns > 0);
     before = st;
@@ -262,7 +262,7 @@ static uint64_t take_one(stk_loader *l)
     uint64_t id;
     stk_error err;
 
-    seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+    seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
     id = stk_batch_ids(b)[0];
     stk_batch_release(&b);
     return id;

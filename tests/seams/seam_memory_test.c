@@ -146,7 +146,7 @@ static void counted_guarded_and_outliving(void **state)
     (void)state;
     memset(&m, 0, sizeof m); /* it was copied */
     for (int epoch = 0; epoch < 3; epoch++) {
-        for (uint64_t step = 0; stk_loader_next(l, &b, 10000, &err) == 0; step++) {
+        for (uint64_t step = 0; stk_loader_next(l, &b, 60000, &err) == 0; step++) {
             stk_tensor t;
 
             assert_int_equal(stk_batch_dense(b, 0, &t), 0);
@@ -194,7 +194,7 @@ static void refusals_of_the_allocator(void **state)
         unsigned got = 0;
         stk_error err;
 
-        while (got < 8 && stk_loader_next(l, &held[got], 10000, &err) == 0)
+        while (got < 8 && stk_loader_next(l, &held[got], 60000, &err) == 0)
             got++;
         assert_int_equal(got, n); /* each holds a buffer */
         assert_int_equal(err.code, STK_ENOMEM); /* memory_limit has nothing to do with it */
@@ -202,7 +202,7 @@ static void refusals_of_the_allocator(void **state)
         while (got)
             stk_batch_release(&held[--got]);
         for (unsigned i = n; i < 8; i++) { /* with one let go it goes on */
-            seam_ok(stk_loader_next(l, &held[0], 10000, &err), &err);
+            seam_ok(stk_loader_next(l, &held[0], 60000, &err), &err);
             assert_int_equal(stk_batch_step(held[0]), i);
             stk_batch_release(&held[0]);
         }
@@ -224,7 +224,7 @@ static void held_too_many(void **state)
     (void)state;
     o.memory_limit = 1 << 20; /* a batch is 128 KiB */
     l = seam_loader(&ds, 1, &o);
-    while (got < 64 && (rc = stk_loader_next(l, &held[got], 10000, &err)) >= 0)
+    while (got < 64 && (rc = stk_loader_next(l, &held[got], 60000, &err)) >= 0)
         got += rc == 0;
     assert_int_equal(rc, STK_ELIMIT);
     stk_loader_stats(l, &st);
@@ -233,7 +233,7 @@ static void held_too_many(void **state)
     assert_non_null(strstr(err.message, "you hold "));
     assert_true(st.memory_peak <= st.memory_limit);
     stk_batch_release(&held[0]);
-    seam_ok(stk_loader_next(l, &held[0], 10000, &err), &err);
+    seam_ok(stk_loader_next(l, &held[0], 60000, &err), &err);
     for (unsigned i = 0; i < got; i++)
         stk_batch_release(&held[i]);
     stk_loader_stats(l, &st);
@@ -261,7 +261,7 @@ static void two_fit_or_it_says_so(void **state)
             refused++;
             continue;
         }
-        while ((rc = stk_loader_next(l, &b, 10000, &err)) == 0) {
+        while ((rc = stk_loader_next(l, &b, 60000, &err)) == 0) {
             stk_batch_release(&last);
             last = b;
         }

@@ -75,7 +75,7 @@ static void repeats_and_two_data_sets(void **state)
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
             uint64_t p = 0;
 
-            while ((rc = stk_loader_next(l, &b, 10000, &err)) == 0) {
+            while ((rc = stk_loader_next(l, &b, 60000, &err)) == 0) {
                 for (uint32_t i = 0; i < stk_batch_rows(b); i++, p++) {
                     stk_where want = at[(p + epoch) % t.n];
                     uint64_t id = want.sample + (want.dataset ? A : 0), found;
@@ -113,16 +113,16 @@ static void an_order_that_lies(void **state)
     (void)state;
     o.order = &order;
     l = seam_loader(ds, 2, &o);
-    seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+    seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
     stk_batch_release(&b);
-    assert_int_equal(stk_loader_next(l, &b, 10000, &err), STK_EINVAL);
+    assert_int_equal(stk_loader_next(l, &b, 60000, &err), STK_EINVAL);
     assert_string_equal(err.message, "order liar asks for data set 7, there are 2");
     stk_loader_close(&l);
     at[1] = (stk_where){ 1, B };
     l = seam_loader(ds, 2, &o);
-    seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+    seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
     stk_batch_release(&b);
-    assert_true(stk_loader_next(l, &b, 10000, &err) < 0);
+    assert_true(stk_loader_next(l, &b, 60000, &err) < 0);
     stk_loader_close(&l);
     order.abi = 99;
     assert_int_equal(stk_loader_open(&l, ds, 2, &o, &err), STK_EINVAL);
@@ -178,7 +178,7 @@ static void ranks(void **state)
             o.rank = rank;
             o.world_size = world;
             l = seam_loader(ds, 2, &o);
-            for (; stk_loader_next(l, &b, 10000, &err) == 0; taken++) {
+            for (; stk_loader_next(l, &b, 60000, &err) == 0; taken++) {
                 for (uint32_t i = 0; i < stk_batch_rows(b); i++) {
                     uint64_t id = stk_batch_ids(b)[i];
 

@@ -125,7 +125,7 @@ static void used_in_chains(void **state)
     stk_tensor t;
 
     (void)state;
-    while (stk_loader_next(l, &b, 10000, &err) == 0) {
+    while (stk_loader_next(l, &b, 60000, &err) == 0) {
         for (uint32_t i = 0; i < stk_batch_rows(b); i++) {
             uint64_t k = stk_batch_ids(b)[i];
             double n;
@@ -199,7 +199,7 @@ static void a_registry_of_its_own(void **state)
     assert_string_equal(err.message,
                         "a chain was planned with this registry: add backwards before that");
     stk_registry_close(&r);
-    while (stk_loader_next(l, &b, 10000, &err) == 0) {
+    while (stk_loader_next(l, &b, 60000, &err) == 0) {
         for (uint32_t i = 0; i < stk_batch_rows(b); i++) {
             uint64_t k = stk_batch_ids(b)[i];
             stk_tensor t;
@@ -232,7 +232,7 @@ static void unpacks_by_suffix(void **state)
     codec.suffix = "n";
     seam_ok(stk_registry_add(o.registry, STK_PLUGIN_CODEC, &codec, &err), &err);
     l = seam_loader(&ds, 1, &o);
-    seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+    seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
     for (uint32_t i = 0; i < stk_batch_rows(b); i++) {
         stk_tensor x, whole;
 
@@ -304,7 +304,7 @@ static void skipped_alike(void **state)
         stk_error err;
         int rc;
 
-        while ((rc = stk_loader_next(l, &b, 10000, &err)) == 0) {
+        while ((rc = stk_loader_next(l, &b, 60000, &err)) == 0) {
             for (uint32_t i = 0; i < stk_batch_rows(b); i++) {
                 uint64_t k = stk_batch_ids(b)[i];
 
@@ -345,7 +345,7 @@ static void budget(void **state)
     int rc, steps = 0;
 
     (void)state;
-    while ((rc = stk_loader_next(l, &b, 10000, &err)) == 0) {
+    while ((rc = stk_loader_next(l, &b, 60000, &err)) == 0) {
         stk_batch_release(&b);
         steps++;
     }
@@ -355,11 +355,11 @@ static void budget(void **state)
     assert_non_null(strstr(err.shard, "a-0.tar"));
     assert_true(err.key[0]);
     seam_ok(stk_loader_seek(l, 1, 0, &err), &err); /* another epoch, another budget */
-    seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+    seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
     stk_batch_release(&b);
     seam_ok(stk_loader_seek(l, 1 + 256, 5, &err), &err); /* and 256 epochs on, in the middle, too */
     for (int i = 0; i < 3; i++) {
-        seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+        seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
         stk_batch_release(&b);
     }
     stk_loader_close(&l);
@@ -384,7 +384,7 @@ static void budget_and_seeks(void **state)
     (void)state;
     for (int i = 0; i < 20; i++) {
         seam_ok(stk_loader_seek(l, 0, 1 + (uint64_t)i % 2 * 2, &err), &err);
-        seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+        seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
         stk_batch_release(&b);
     }
     stk_loader_close(&l);

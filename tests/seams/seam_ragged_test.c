@@ -165,7 +165,7 @@ static void run(uint32_t batch, int32_t workers, stk_collate collate)
         stk_error err;
         stk_tensor t;
 
-        while (stk_loader_next(l, &b, 10000, &err) == 0) {
+        while (stk_loader_next(l, &b, 60000, &err) == 0) {
             assert_int_equal(stk_batch_output_kind(b, 0), batch > 1 ? STK_OUT_LIST : STK_OUT_DENSE);
             for (uint32_t i = 0; i < stk_batch_rows(b); i++, rows++) {
                 assert_int_equal(stk_batch_row(b, 0, i, &t), 0);
@@ -221,7 +221,7 @@ static uint64_t digest(int32_t workers, uint32_t prefetch, uint64_t step)
     stk_error err;
 
     seam_ok(stk_loader_seek(l, 2, step, &err), &err);
-    while (stk_loader_next(l, &b, 10000, &err) == 0) {
+    while (stk_loader_next(l, &b, 60000, &err) == 0) {
         for (uint32_t k = 0; k < 2 && stk_batch_step(b) >= 10; k++) {
             stk_tensor t;
             size_t len;
@@ -347,7 +347,7 @@ static void run_floats(uint32_t batch, int32_t workers)
         stk_error err;
         stk_tensor t;
 
-        while (stk_loader_next(l, &b, 10000, &err) == 0) {
+        while (stk_loader_next(l, &b, 60000, &err) == 0) {
             for (uint32_t i = 0; i < stk_batch_rows(b); i++, rows++) {
                 assert_int_equal(stk_batch_row(b, 0, i, &t), 0);
                 check_floats(&t, 0, stk_batch_ids(b)[i]);
@@ -440,7 +440,7 @@ static void one_row_too_large(void **state)
                 stk_batch *b = NULL;
                 stk_error err;
                 stk_tensor t;
-                int rc = stk_loader_next(l, &b, 10000, &err);
+                int rc = stk_loader_next(l, &b, 60000, &err);
 
                 if (step == 10) {
                     assert_int_equal(rc, STK_END);

@@ -167,7 +167,7 @@ static void in_order(void **state)
         o.prefetch = 4;
         atomic_store(&later.ended, 0);
         l = seam_loader(&ds, 1, &o);
-        while ((rc = stk_loader_next(l, &b, 10000, &err)) == 0) {
+        while ((rc = stk_loader_next(l, &b, 60000, &err)) == 0) {
             int64_t *n = numbers(b);
 
             for (uint32_t i = 0; i < stk_batch_rows(b); i++, at++) {
@@ -198,7 +198,7 @@ static void failures_name_their_step(void **state)
         o.n_stages = 2;
         l = seam_loader(&ds, 1, &o);
         for (unsigned step = 0; step < 12; step++) {
-            int rc = stk_loader_next(l, &b, 10000, &err);
+            int rc = stk_loader_next(l, &b, 60000, &err);
 
             if (step % 3 != 1) {
                 seam_ok(rc, &err);
@@ -215,7 +215,7 @@ static void failures_name_their_step(void **state)
             }
             stk_batch_release(&b);
         }
-        assert_int_equal(stk_loader_next(l, &b, 10000, &err), STK_END);
+        assert_int_equal(stk_loader_next(l, &b, 60000, &err), STK_END);
         stk_loader_close(&l);
     }
 }
@@ -240,11 +240,11 @@ static void stages_that_take_their_time(void **state)
         assert_int_equal(stk_loader_next(l, &b, 40, &err), STK_ETIMEOUT);
         assert_int_equal(stk_loader_next(l, &b, 0, &err), STK_ETIMEOUT);
         later_hold(0);
-        seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+        seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
         assert_int_equal(stk_batch_ids(b)[0], 0);
         stk_batch_release(&b);
         seam_ok(stk_loader_seek(l, 1, 3, &err), &err);
-        seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+        seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
         assert_int_equal(stk_batch_ids(b)[0], 30);
         stk_batch_release(&b);
         stk_loader_close(&l);

@@ -123,7 +123,7 @@ static void ranks(void **state)
                 o.streams = streams;
                 o.window = streams * 3;
                 l = seam_loader(ds, 2, &o);
-                for (uint64_t step = 0; stk_loader_next(l, &b, 10000, &err) == 0; step++) {
+                for (uint64_t step = 0; stk_loader_next(l, &b, 60000, &err) == 0; step++) {
                     for (uint32_t i = 0; i < stk_batch_rows(b); i++) {
                         uint64_t id = stk_batch_ids(b)[i], p;
 
@@ -168,7 +168,7 @@ static void other_streams(void **state)
         assert_int_equal(streams, 64); /* not more than samples */
         assert_int_equal(window, 65536);
         for (int i = 0; i < 5; i++) {
-            seam_ok(stk_loader_next(l, &b, 10000, &err), &err);
+            seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
             stk_batch_release(&b);
         }
         assert_int_equal(stk_loader_set_streams(l, 12, 50, &err), STK_EINVAL);
@@ -176,7 +176,7 @@ static void other_streams(void **state)
         assert_int_equal(stk_loader_set_streams(l, 16, 0, &err), STK_EINVAL);
         seam_ok(stk_loader_set_streams(l, 16, 50, &err), &err);
         assert_int_equal(stk_loader_position(l), 40);
-        while (stk_loader_next(l, &b, 10000, &err) == 0) {
+        while (stk_loader_next(l, &b, 60000, &err) == 0) {
             for (uint32_t i = 0; i < stk_batch_rows(b); i++)
                 assert_int_equal(stk_batch_ids(b)[i], want[at++]);
             stk_batch_release(&b);

@@ -17,6 +17,7 @@ class Proxy:
         self.upstream, self.rate, self.limit, self.delay = upstream, rate, limit, delay
         self.random, self.faults, self.all_requests = random.Random(seed), faults, all_requests
         self.count, self.requests, self.down = {}, [], False
+        self.sizes = []             # of the ranges that were asked for, 0: not a range
         self.override = None        # a function of (method, path, headers) -> bytes of a whole answer, or None
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._main, daemon=True)
@@ -70,6 +71,7 @@ class Proxy:
             return False
         method, path = head.split(b" ", 2)[:2]
         self.requests.append((method.decode(), path.decode()))
+        self.sizes.append(asked_for(head))
         body = await reader.readexactly(length_of(head))
         fault = self._choose(head)
         if self.override:
@@ -142,6 +144,14 @@ class Proxy:
         writer.write(set_length(answer, len(data)) + data)
         await writer.drain()
         return True
+
+
+def asked_for(head):
+    for line in head.lower().split(b"\r\n"):
+        if line.startswith(b"range: bytes="):
+            first, last = line.split(b"=")[1].split(b"-")
+            return int(last) - int(first) + 1
+    return 0
 
 
 def length_of(head):

@@ -1,91 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Remote data against real servers (Swift's S3 API, nginx with TLS) and a proxy that breaks things."""
 import hashlib
-import io
 import json
 import os
 import pathlib
-import random
 import shutil
 import subprocess
 import sys
-import tarfile
 import time
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import faults      # noqa: E402
-import servers     # noqa: E402
-from s3 import S3  # noqa: E402
+import faults                                   # noqa: E402
+from small_shards import EACH, SHARDS           # noqa: E402
 
-import stoker      # noqa: E402
+import stoker                                   # noqa: E402
 
 if "curl: none" in stoker.build_info():
     pytest.skip("this build reads no remote data", allow_module_level=True)
 pytestmark = [pytest.mark.services, pytest.mark.serial]
-SHARDS, EACH = 3, 40
 FIELDS = {"bin": "bytes", "cls": "int"}
-
-
-def make_shards(folder, seed):
-    rng, k = random.Random(seed), 0
-    for s in range(SHARDS):
-        with tarfile.open(folder / f"t-{s:03}.tar", "w") as tar:
-            for _ in range(EACH):
-                for ext, data in (("bin", rng.randbytes(rng.randint(1, 40000))), ("cls", str(k % 10).encode())):
-                    info = tarfile.TarInfo(f"{k:06}.{ext}")
-                    info.size = len(data)
-                    tar.addfile(info, io.BytesIO(data))
-                k += 1
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    make_shards(folder, 7)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def swift(tmp_path_factory, data):
-    if not servers.swift_is_there():
-        pytest.skip("OpenStack Swift is not installed: tools/setup.sh installs it where it may")
-    port, group = servers.start_swift(tmp_path_factory.mktemp("swift"))
-    s3 = S3(port)
-    end = time.monotonic() + 60
-    while True:
-        try:
-            s3.make_bucket("data")
-            break
-        except (AssertionError, OSError):      # its back ends are not up yet
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.3)
-    for path in sorted(data.glob("*.tar")):
-        s3.put("data", f"train/{path.name}", path.read_bytes())
-    yield s3
-    group.stop()
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory, data):
-    if not servers.nginx_program():
-        pytest.skip("nginx is not installed: tools/setup.sh installs it where it may")
-    folder = tmp_path_factory.mktemp("nginx")
-    port, tls, group = servers.start_nginx(folder, data)
-    yield port, tls, folder / "cert.pem"
-    group.stop()
-
-
-@pytest.fixture(autouse=True)
-def surroundings(tmp_path, monkeypatch):
-    for name in [n for n in os.environ if n.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "index"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("STOKER_STORE_STALL", "1")
 
 
 CHILD = "import sys, stoker; print(len(stoker.open(sys.argv[1])))"
@@ -145,7 +80,8 @@ def test_keys_of_any_characters(swift, data):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_faults_lose_and_change_nothing(web, local, seed):
+def test_faults_lose_and_change_nothing(web, local, seed, monkeypatch):
+    monkeypatch.setenv("STOKER_STORE_STALL", "1")
     wanted = int(os.environ.get("STOKER_FAULTS", "50")) // 2
     with faults.Proxy(web[0], seed=seed, rate=0.3 if wanted < 100 else 0.8, limit=wanted) as proxy:
         print("seed", seed)
@@ -359,3 +295,63 @@ def test_the_hub(data, monkeypatch):
         assert len(ds) == EACH and bytes(ds[2]["cls"]) == b"2"
     assert ("/datasets/org/name/resolve/main/data/t-000.tar", True) in seen
     assert ("cdn", False) in seen and ("cdn", True) not in seen
+
+
+# ---- writing ----
+
+def uploads(swift, port, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS["access_key"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEYS["secret_key"])
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+
+
+WRITE = """
+import sys, stoker
+data = [bytes([i]) * 3_000_000 for i in range(7)]
+with stoker.Writer(sys.argv[1], max_size=int(sys.argv[2])) as out:
+    for i, x in enumerate(data):
+        out.write({"__key__": f"{i:03}", "bin": x})
+        if len(sys.argv) > 3 and i == 5:
+            raise SystemExit("stopped")
+"""
+
+
+def write(url, size, *more):
+    return subprocess.run([sys.executable, "-c", WRITE, url, str(size), *more], capture_output=True, text=True, timeout=180)
+
+
+def test_shards_are_written_to_s3(swift, monkeypatch):
+    with faults.Proxy(swift.port) as proxy:
+        uploads(swift, proxy.port, monkeypatch)
+        done = write("s3://data/out/w-%03d.tar", 20_000_000)
+        assert done.returncode == 0, done.stderr
+        methods = [m for m, path in proxy.requests if "/out/w-000" in path]
+        assert methods.count("POST") == 2 and methods.count("PUT") == 3, proxy.requests      # 8 MiB parts of 18 MB
+        ds = stoker.open("s3://data/out/w-{000..001}.tar", store=store_at(swift.port))
+        assert [bytes(ds[i]["bin"]) == bytes([i]) * 3_000_000 for i in range(7)] == [True] * 7
+        done = write("s3://data/out/w-%03d.tar", 20_000_000)
+        assert done.returncode and "is there already" in done.stderr
+
+
+def test_an_upload_that_fails_leaves_nothing(swift, monkeypatch):
+    with faults.Proxy(swift.port) as proxy:
+        uploads(swift, proxy.port, monkeypatch)
+        done = write("s3://data/half/w-%03d.tar", 100_000_000, "stop")
+        assert "stopped" in done.stderr
+        proxy.override = lambda method, path, head: (reply(b"<Error><Code>AccessDenied</Code></Error>", b"403 Forbidden")
+                                                     if "partNumber=2" in path else None)
+        done = write("s3://data/half/v-%03d.tar", 100_000_000)
+        assert done.returncode and "403" in done.stderr and "v-000.tar" in done.stderr, done.stderr
+    aborted = [path for method, path in proxy.requests if method == "DELETE" and "uploadId=" in path]
+    assert len(aborted) == 2, proxy.requests
+    assert not any(key.startswith("half/") for key in swift.keys("data"))
+
+
+def test_faults_while_it_is_written(swift, monkeypatch):
+    with faults.Proxy(swift.port, seed=3, rate=0.5, limit=4, faults=("status500", "slow_down", "refuse"),
+                      all_requests=True) as proxy:
+        uploads(swift, proxy.port, monkeypatch)
+        done = write("s3://data/late/w-%03d.tar", 100_000_000)
+        assert done.returncode == 0, done.stderr
+        assert proxy.injected() == 4
+    assert len(stoker.open("s3://data/late/w-000.tar", store=store_at(swift.port))) == 7

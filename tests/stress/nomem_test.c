@@ -49,7 +49,7 @@ static int try_epoch(stk_dataset *ds, const stk_loader_options *o)
 
     assert_true(rc == 0 ? l != NULL : clean(rc, &err) && !l);
     while (rc == 0) {
-        rc = stk_loader_next(l, &b, 20000, &err);
+        rc = stk_loader_next(l, &b, 60000, &err);
         assert_true(rc >= 0 || clean(rc, &err));
         rows += b ? stk_batch_rows(b) : 0;
         stk_batch_release(&b);
@@ -111,18 +111,18 @@ static void memory_comes_back(void **state)
         o.prefetch = 3;
         l = seam_loader(&ds, 1, &o);
         stk_mem_fail_at(n);
-        rc = stk_loader_next(l, &b, 20000, &err);
+        rc = stk_loader_next(l, &b, 60000, &err);
         stk_mem_fail_at(0);
         assert_true(rc == 0 || clean(rc, &err));
         stk_batch_release(&b);
-        while ((rc = stk_loader_next(l, &b, 20000, &err)) != STK_END) {
+        while ((rc = stk_loader_next(l, &b, 60000, &err)) != STK_END) {
             if (rc < 0) /* made ahead while there was no memory */
                 assert_true(clean(rc, &err));
             stk_batch_release(&b);
             steps++;
         }
         assert_in_range(steps, 7, 8);
-        while ((rc = stk_loader_next(l, &b, 20000, &err)) == 0)
+        while ((rc = stk_loader_next(l, &b, 60000, &err)) == 0)
             stk_batch_release(&b);
         assert_int_equal(rc, STK_END);
         stk_loader_close(&l);
@@ -260,7 +260,7 @@ static void a_ledger(void **state)
     (void)state;
     snprintf(folder, sizeof folder, "%s", seam_path("ledger"));
     seam_ok(stk_loader_ledger(l, folder, 0, 0, 0, &err), &err);
-    seam_ok(stk_loader_next(l, &b, 20000, &err), &err);
+    seam_ok(stk_loader_next(l, &b, 60000, &err), &err);
     stk_batch_release(&b);
     do {
         stk_mem_fail_at(++n);

@@ -11,6 +11,43 @@ static stk_dataset *with_points, *without;
 static const char *batch_ops; /* of loaders that are opened; NULL: none */
 static int epochs = 2;        /* that are compared */
 
+/* A function of the program's: the left half, inverted; `mean` makes three numbers of a picture. */
+static int find(void *cookie, const char *function, uint32_t which, uint32_t *number, stk_error *err)
+{
+    (void)cookie, (void)which, (void)err;
+    *number = !strcmp(function, "mean");
+    return 0;
+}
+
+static int call(void *cookie, const stk_call_at *at, stk_value_row *row, stk_scratch *scratch,
+                stk_error *err)
+{
+    int64_t h = row->shape[0], w = row->shape[1], half = (w + 1) / 2;
+    const uint8_t *in = row->data;
+    uint8_t *out = stk_scratch_get(scratch, (size_t)(h * half * 3) + 64);
+    float mean[3] = { 0 };
+
+    (void)cookie;
+    if (!out)
+        return stk_fail(err, STK_ENOMEM, "no memory");
+    for (int64_t y = 0; y < h; y++)
+        for (int64_t i = 0; i < half * 3; i++) {
+            out[y * half * 3 + i] = (uint8_t)~in[y * w * 3 + i];
+            mean[i % 3] += (float)in[y * w * 3 + i];
+        }
+    row->data = out;
+    row->shape[1] = half;
+    if (at->number) {
+        memcpy(out, mean, sizeof mean);
+        *row = (stk_value_row){ .dtype = STK_F32, .ndim = 1, .shape = { 3 }, .data = out };
+    }
+    return 0;
+}
+
+static const stk_caller caller = {
+    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_caller), .name = "test", .find = find, .call = call
+};
+
 static stk_loader *open_loader(stk_dataset *ds, const char *chain, const char *device,
                                const char *decode)
 {
@@ -25,6 +62,7 @@ static stk_loader *open_loader(stk_dataset *ds, const char *chain, const char *d
                              .shuffle = STK_SHUFFLE_EXACT,
                              .seed = 3,
                              .batch_ops = batch_ops,
+                             .caller = &caller,
                              .device = device,
                              .decode = decode,
                              .sm_limit = device ? 1 : 0 };
@@ -188,6 +226,25 @@ static void mixed(void **state)
     batch_ops = NULL;
 }
 
+/* Functions run on the host, and what comes after them there too. */
+static void functions_between(void **state)
+{
+    static const char *const called[] = {
+        CROP "call(half) | resize((24, 20)) | color_jitter(0.4) | normalize(imagenet) | to(f16)",
+        "from(jpg) | image | call(half) | random_resized_crop(31) | call(half) | resize((9, 8)) | to(u8)",
+        CROP "call(half) | resize((12, 12)) | normalize(imagenet) | random_erasing(p=0.6) | to(f32)",
+        CROP "call(mean, dtype=f32, shape=3)",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof called / sizeof *called; i++) {
+        stk_stats s = { .size = sizeof s };
+
+        same(with_points, called[i], NULL, &s);
+        assert_true(s.gpu_jpegs == 0);
+    }
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -208,8 +265,8 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits), cmocka_unit_test(changed_pixels),
-                                        cmocka_unit_test(mixed) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits), cmocka_unit_test(functions_between),
+                                        cmocka_unit_test(changed_pixels), cmocka_unit_test(mixed) };
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,0 +1,24 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Write the seeds of fuzz_arrow beside this script (needs pyarrow)."""
+
+import io
+import pathlib
+
+import pyarrow as pa
+
+TABLE = pa.table({
+    "i": pa.array([1, None, 3], pa.int16()), "b": [True, None, False], "s": ["a", None, "ccc"],
+    "v": pa.array(["short", None, "a long text, out of line"], pa.string_view()), "l": [[1, 2], [], None],
+    "w": pa.array([[1.5, 2], [3, 4], [5, 6]], pa.list_(pa.float32(), 2)), "f": pa.array([b"12", b"34", b"56"], pa.binary(2)),
+    "st": [{"bytes": b"x", "path": "p"}, None, {"bytes": None, "path": "q"}], "d": pa.array(["k", "m", None]).dictionary_encode()})
+
+folder = pathlib.Path(__file__).parent / "arrow"
+folder.mkdir(exist_ok=True)
+for name, make in {"stream": pa.ipc.new_stream, "file": pa.ipc.new_file}.items():
+    out = io.BytesIO()
+    with make(out, TABLE.schema) as w:
+        w.write_table(TABLE, max_chunksize=2)
+    (folder / name).write_bytes(out.getvalue())
+(folder / "cut").write_bytes((folder / "stream").read_bytes()[:1500])
+(folder / "no_schema").write_bytes(b"\xff\xff\xff\xff\0\0\0\0")

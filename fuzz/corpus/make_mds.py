@@ -1,0 +1,23 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Write the seeds of fuzz_mds beside this script."""
+
+import pathlib
+import sys
+import tempfile
+
+here = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(here.parents[1] / "tests"))
+import made_mds  # noqa: E402
+
+COLUMNS = {"x": "int", "b": "bytes", "s": "str", "v": "ndarray:float32:2", "r": "ndarray:int16", "u": "uint64"}
+folder = here / "mds"
+folder.mkdir(exist_ok=True)
+samples = [{"x": i, "b": b"abc" * i, "s": "é" * i, "v": [i, 2], "r": list(range(i)), "u": i} for i in range(3)]
+with tempfile.TemporaryDirectory() as tmp:
+    made = made_mds.write(tmp, COLUMNS, samples)
+    index, shard = (made / "index.json").read_bytes(), (made / "shard.00000.mds").read_bytes()
+(folder / "plain").write_bytes(index + b"\n" + shard)
+(folder / "cut").write_bytes(index + b"\n" + shard[:-20])
+(folder / "index").write_bytes(index)
+(folder / "other").write_bytes(b'{"shards": [{"format": "mds", "column_names": [[1]], "column_encodings": [], "column_sizes": []}]}')

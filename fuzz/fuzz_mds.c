@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz_mds - any bytes as index.json and a shard of MDS, with a line between them: all columns of some samples, or a
+ * clean error. */
+#include <string.h>
+
+#include "format/mds.h"
+#include "fuzz.h"
+
+#define ROWS 64u
+
+static void look(const stk_mds_index *x, stk_bytes shard, uint32_t samples)
+{
+    volatile unsigned all = 0;
+    stk_error err;
+
+    for (uint32_t i = 0; i < samples && i < ROWS; i++) {
+        uint64_t at, len;
+
+        if (stk_mds_place(shard, samples, shard.len, i, &at, &len, &err) < 0)
+            return;
+        for (uint32_t c = 0; c < x->n_columns; c++) {
+            stk_bytes v;
+
+            if (stk_mds_value(x, (stk_bytes){ shard.data + at, (size_t)len }, c, &v, &err) == 0)
+                for (size_t k = 0; k < v.len; k++)
+                    all += v.data[k]; /* every byte is touched */
+        }
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const uint8_t *end = size ? memchr(data, '\n', size) : NULL;
+    size_t n = end ? (size_t)(end - data) : size;
+    stk_mds_index x;
+    stk_error err;
+
+    if (stk_mds_index_read(&x, (stk_bytes){ data, n }, &err) < 0)
+        return 0;
+    if (end)
+        look(&x, (stk_bytes){ end + 1, size - n - 1 }, x.shard[0].samples);
+    stk_mds_index_fini(&x);
+    return 0;
+}

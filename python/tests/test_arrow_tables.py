@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrow tables as data: IPC files and streams, pyarrow, Polars, DuckDB and Hugging Face objects; pyarrow is the oracle."""
+import math
+import os
+import pickle
+import random
+
+import numpy as np
+import pytest
+
+import stoker
+
+pa = pytest.importorskip("pyarrow")
+
+SEED = 5
+
+
+def table(n=240):
+    rng = random.Random(SEED)
+    hole = lambda v: None if rng.random() < 0.2 else v  # noqa: E731
+    return pa.table({
+        "i8": pa.array([hole(i % 100) for i in range(n)], pa.int8()),
+        "u16": pa.array([i * 7 for i in range(n)], pa.uint16()),
+        "u64": pa.array([hole(i * 2**40) for i in range(n)], pa.uint64()),
+        "f16": pa.array(np.arange(n).astype("f2")),
+        "f32": pa.array([hole(i / 3) for i in range(n)], pa.float32()),
+        "f64": pa.array([i / 7 for i in range(n)]),
+        "flag": pa.array([hole(i % 3 == 0) for i in range(n)]),
+        "text": pa.array([hole("é" * (i % 30)) for i in range(n)]),
+        "large": pa.array([hole(b"x" * i) for i in range(n)], pa.large_binary()),
+        "view": pa.array([hole("v" * (i % 40)) for i in range(n)], pa.string_view()),
+        "fixed": pa.array([bytes([i % 256]) * 5 for i in range(n)], pa.binary(5)),
+        "list": pa.array([hole(list(range(i % 6))) for i in range(n)], pa.list_(pa.int32())),
+        "biglist": pa.array([[i / 2] * (i % 3) for i in range(n)], pa.large_list(pa.float64())),
+        "vector": pa.array([[i, i + 1, i + 2] for i in range(n)], pa.list_(pa.float32(), 3)),
+        "image": pa.array([hole({"bytes": bytes([i % 256]) * 50, "path": f"{i}.jpg"}) for i in range(n)]),
+        "word": pa.array([hole(["a", "bb", "ccc"][i % 3]) for i in range(n)]).dictionary_encode(),
+        "day": pa.array([i for i in range(n)], pa.date32()),
+        "when": pa.array([i * 10**6 for i in range(n)], pa.timestamp("us")),
+    })
+
+
+def plain(column):
+    """Values as the data set should give them."""
+    t = column.type
+    if pa.types.is_date(t):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(t):
+        column = column.cast(pa.int64())
+    out = []
+    for v in column.to_pylist():
+        if isinstance(v, str):
+            v = v.encode()
+        out.append(int(v) if isinstance(v, bool) else v)
+    return out
+
+
+def same(got, want):
+    if got is None or want is None:
+        return got is None and want is None
+    if isinstance(want, list):
+        return list(got) == want
+    return got == want or isinstance(want, float) and math.isclose(got, want, rel_tol=1e-6)
+
+
+def check(ds, t):
+    assert len(ds) == len(t)
+    want = {name: plain(t[name]) for name in t.column_names if name != "image"}
+    image = t["image"].to_pylist()
+    for i in random.Random(SEED).sample(range(len(t)), min(len(t), 80)):
+        got = ds[i]
+        for name, values in want.items():
+            assert same(got[name], values[i]), (i, name, got[name], values[i])
+        assert got["image.bytes"] == (image[i] and image[i]["bytes"])
+        assert got["image.path"] == (image[i] and image[i]["path"].encode())
+
+
+def write(path, t, rows, stream, **options):
+    make = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with make(path, t.schema, options=pa.ipc.IpcWriteOptions(**options)) as w:
+        w.write_table(t, max_chunksize=rows)
+
+
+@pytest.mark.parametrize("stream", [0, 1], ids=["file", "stream"])
+@pytest.mark.parametrize("rows", [7, 1000])
+def test_files(tmp_path, stream, rows):
+    t = table()
+    write(tmp_path / "a.arrow", t, rows, stream)
+    check(stoker.open(str(tmp_path / "a.arrow")), t)
+    write(tmp_path / "b.arrow", t.slice(3, 50), rows, stream)
+    both = stoker.open([str(tmp_path / "a.arrow"), str(tmp_path / "b.arrow")])
+    check(both, pa.concat_tables([t, t.slice(3, 50)]))
+    check(pickle.loads(pickle.dumps(both)), pa.concat_tables([t, t.slice(3, 50)]))
+
+
+def test_objects(tmp_path):
+    t = table()
+    check(stoker.open(t), t)
+    check(stoker.open(t.slice(17, 100)), t.slice(17, 100))
+    check(stoker.open(pa.concat_tables([t.slice(5, 9), t.slice(0, 1), t])), pa.concat_tables([t.slice(5, 9), t.slice(0, 1), t]))
+    check(stoker.open(pa.RecordBatchReader.from_batches(t.schema, t.to_batches(13))), t)
+    check(pickle.loads(pickle.dumps(stoker.open(t))), t)
+    sliced = pa.table({"l": pa.array([[1], [2, 3], [], [4]], pa.list_(pa.int64())).slice(1),
+                       "s": pa.StructArray.from_arrays([pa.array([9, 1, 2, 3]).slice(1)], ["x"]),
+                       "w": pa.array([[1, 2], [3, 4], [5, 6], [7, 8]], pa.list_(pa.int8(), 2)).slice(1)})
+    got = list(stoker.open(sliced))
+    assert [(list(s["l"]), s["s.x"], list(s["w"])) for s in got] == [([2, 3], 1, [3, 4]), ([], 2, [5, 6]), ([4], 3, [7, 8])]
+
+
+def test_other_libraries():
+    pl, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    frame = pl.DataFrame({"x": [1, None, 3], "name": ["a", "b" * 30, None], "f": [0.5, 1.5, 2.5]})
+    want = [{"x": 1, "name": b"a", "f": 0.5}, {"x": None, "name": b"b" * 30, "f": 1.5}, {"x": 3, "name": None, "f": 2.5}]
+    pick = lambda ds: [{k: s[k] for k in ("x", "name", "f")} for s in ds]  # noqa: E731
+    assert pick(stoker.open(frame)) == want
+    assert pick(stoker.open(duckdb.sql("SELECT x, name, f FROM frame"))) == want
+
+
+def test_loader(tmp_path):
+    t = table()
+    write(tmp_path / "a.arrow", t, 32, True)
+    chains = {"v": "from(vector) | to(f16)", "u": "from(u16) | int", "x": "columns('f[0-9]*', u16) | to(f32)",
+              "n": "from(list, default=0) | ints", "t": "from(text, default='') | text"}
+    for source in (str(tmp_path / "a.arrow"), t):
+        seen = []
+        with stoker.Loader(source, chains, batch_size=32, shuffle=True, seed=SEED, collate={"n": "list"}) as loader:
+            for batch in loader:
+                ids = batch.sample_ids.tolist()
+                seen += ids
+                part = t.drop(["view"]).take(ids)
+                np.testing.assert_array_equal(np.asarray(batch["v"]), np.array(part["vector"].to_pylist(), "f2"))
+                np.testing.assert_array_equal(np.asarray(batch["u"]), part["u16"].to_numpy())
+                x = np.stack([part[n].to_numpy().astype("f4") for n in ("f16", "f32", "f64", "u16")], 1)
+                np.testing.assert_allclose(np.asarray(batch["x"]), x, rtol=1e-6)
+                assert [np.asarray(v).tolist() for v in batch["n"]] == [[0] if v is None else v for v in part["list"].to_pylist()]
+                assert list(batch["t"]) == [v or "" for v in part["text"].to_pylist()]
+        assert sorted(seen) == list(range(len(t)))
+
+
+def test_where_pack_and_columns(tmp_path):
+    t = table()
+    write(tmp_path / "a.arrow", t, 50, False)
+    path = str(tmp_path / "a.arrow")
+    want = [i for i, (a, b) in enumerate(zip(t["i8"].to_pylist(), t["word"].to_pylist(), strict=True)) if a is not None and a > 20 and b == "bb"]
+    ds = stoker.open(path, where="i8 > 20 AND word = 'bb'")
+    assert [s["u16"] for s in ds] == [i * 7 for i in want]
+    assert stoker.pack(path, tmp_path / "out", where="i8 > 20 AND word = 'bb'")["samples"] == len(want)
+    assert [int(s["u16"]) for s in stoker.open(str(tmp_path / "out"))] == [i * 7 for i in want]
+
+
+def test_hugging_face(tmp_path):
+    os.environ["HF_DATASETS_OFFLINE"] = "1"
+    datasets = pytest.importorskip("datasets")
+    made = datasets.Dataset.from_dict({"text": [f"t{i}" for i in range(500)], "ids": [list(range(i % 9)) for i in range(500)]})
+    made.save_to_disk(str(tmp_path / "hf"))
+    kept = datasets.load_from_disk(str(tmp_path / "hf"))
+    for ds in (made, kept, kept.select(range(10, 60)), kept.shuffle(seed=1), kept.filter(lambda r: len(r["ids"]) > 4, keep_in_memory=True),
+               kept.select_columns(["ids"]), kept.rename_column("text", "words")):
+        ours = stoker.open(ds)
+        assert len(ours) == len(ds) and ours.fields == ds.column_names
+        for i in (0, 3, len(ds) - 1):
+            assert list(ours[i]["ids"]) == ds[i]["ids"]
+    mixed = kept.shuffle(seed=3)
+    with stoker.Loader(mixed, {"text": "text"}, batch_size=100) as loader:
+        assert [v for batch in loader for v in batch["text"]] == list(mixed["text"])
+    files = [f["filename"] for f in kept.cache_files]
+    assert [s["text"] for s in stoker.open(files)] == [t.encode() for t in kept["text"]]
+
+
+def test_refused(tmp_path):
+    t = pa.table({"x": [1, 2], "deep": [[[1]], [[2]]], "none": pa.nulls(2), "texts": [["a"], ["b"]]})
+    ds = stoker.open(t)
+    assert ds[1]["x"] == 2 and ds.fields[0] == "x"
+    for name in ("deep", "none", "texts"):
+        with pytest.raises(stoker.StokerError, match=f"column {name}.*not supported because"):
+            next(iter(stoker.Loader(t, {"y": f"from({name}) | bytes"})))
+    write(tmp_path / "z.arrow", table(), 50, False, compression="zstd")
+    with pytest.raises(stoker.StokerError, match="compress"):
+        stoker.open(str(tmp_path / "z.arrow"))[0]
+    big = stoker.open(pa.table({"u": pa.array([2**63], pa.uint64())}))
+    with pytest.raises(stoker.StokerError, match="2\\^63"):
+        big[0]
+    with pytest.raises(stoker.StokerError):
+        stoker.open(str(tmp_path / "none.arrow"))
+    assert len(stoker.open(pa.table({"x": pa.array([], pa.int32())}))) == 0
+
+
+@pytest.mark.asan
+def test_cut_and_damaged_files(tmp_path):
+    t = table(20)
+    write(tmp_path / "a.arrow", t, 6, True)
+    good = (tmp_path / "a.arrow").read_bytes()
+    rng = random.Random(SEED)
+    for k in range(300):
+        bad = bytearray(good[:rng.randrange(len(good))] if k % 3 == 0 else good)
+        for _ in range(rng.randrange(1, 4)):
+            if bad:
+                bad[rng.randrange(len(bad))] = rng.randrange(256)
+        path = tmp_path / "bad.arrow"
+        path.write_bytes(bad)
+        try:
+            ds = stoker.open(str(path))
+            for i in range(min(len(ds), 25)):
+                ds[i]
+        except (stoker.StokerError, MemoryError, UnicodeDecodeError):
+            pass

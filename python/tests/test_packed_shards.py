@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shards that are packed as a whole (.tar.gz, .tar.zst, .tar.lz4): unpacked once, then as plain tar."""
+import hashlib
+import io
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+import stoker
+
+pa = pytest.importorskip("pyarrow")
+KINDS = {"gz": "gzip", "zst": "zstd", "lz4": "lz4"}
+CLI = [shutil.which("stoker") or str(pathlib.Path(stoker.__file__).parent / "stoker-cli")]
+FIELDS = {"bin": "bytes", "cls": "int"}
+
+
+def make_tar(seed, n=40):
+    rng, out = random.Random(seed), io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for k in range(n):
+            noise = rng.randbytes(rng.randint(1, 60000))
+            for ext, data in (("bin", noise + b"the same again " * rng.randint(0, 9000) + noise), ("cls", str(k % 10).encode())):
+                info = tarfile.TarInfo(f"{seed}{k:05}.{ext}")
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def pack(raw, kind):
+    return pa.compress(raw, codec=KINDS[kind], asbytes=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("packed")
+    for i in range(2):
+        raw = make_tar(i)
+        (folder / f"t{i}.tar").write_bytes(raw)
+        for kind in KINDS:
+            half = len(raw) // 2 if kind != "lz4" else len(raw)     # members and frames one after another
+            (folder / f"t{i}.tar.{kind}").write_bytes(pack(raw[:half], kind) + (pack(raw[half:], kind) if half < len(raw) else b""))
+    return folder
+
+
+def epoch(url, store=None):
+    with stoker.Loader(str(url), FIELDS, batch_size=8, shuffle=True, seed=3, num_workers=2, store=store) as loader:
+        return [(int(i), hashlib.sha256(bytes(x)).hexdigest())
+                for batch in loader for i, x in zip(batch.sample_ids, batch["bin"], strict=True)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_they_give_what_plain_tar_gives(folder, tmp_path, kind, monkeypatch):
+    want, url = epoch(folder / "t{0,1}.tar"), folder / f"t{{0,1}}.tar.{kind}"
+    store = stoker.Store(cache=tmp_path / "cache")
+    assert epoch(url, store) == want
+    objects = sorted((tmp_path / "cache").glob("stoker-cache-1/*.obj"))
+    times = [(path.stat().st_ino, path.stat().st_size) for path in objects]
+    assert len(objects) == 2 and not list((tmp_path / "cache").glob("stoker-cache-1/*.lock"))
+    assert epoch(url, store) == want
+    assert [(path.stat().st_ino, path.stat().st_size) for path in objects] == times      # not unpacked again
+    raw = bytearray(objects[0].read_bytes())
+    raw[1000] ^= 1                                          # and written before the machine was started
+    n = (len(raw) - 4096) // ((4 << 20) + 8) + 1
+    for i in range(len(raw) - 8 * n, len(raw), 8):
+        raw[i + 4] ^= 2
+    objects[0].write_bytes(raw)
+    assert epoch(url, stoker.Store(cache=tmp_path / "cache")) == want
+
+
+def test_without_a_cache(folder):
+    with pytest.raises(stoker.StokerError, match="unpacked into a cache.*STOKER_STORE_CACHE"):
+        stoker.open(folder / "t0.tar.gz")
+
+
+def test_without_room(folder, tmp_path):
+    store = stoker.Store(cache=tmp_path / "cache", cache_limit=100)
+    with pytest.raises(stoker.StokerError, match="no room for it.*cache_limit"):
+        stoker.open(folder / "t0.tar.gz", store=store)
+    assert not list((tmp_path / "cache").glob("stoker-cache-1/*.obj"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damage(folder, tmp_path, kind):
+    raw, store = (folder / f"t0.tar.{kind}").read_bytes(), stoker.Store(cache=tmp_path / "cache")
+    rng = random.Random(1)
+    for i in range(12):
+        bad = bytearray(raw[:rng.randrange(len(raw))] if i < 5 else raw)
+        for _ in range(0 if i < 5 else 20):
+            bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+        (tmp_path / f"{i}.tar.{kind}").write_bytes(bad)
+        try:
+            stoker.open(tmp_path / f"{i}.tar.{kind}", store=store)
+            assert i >= 5                               # a flipped bit in a literal is tar's to find
+        except stoker.StokerError:
+            pass
+
+
+def test_a_file_that_changes(folder, tmp_path):
+    store, path = stoker.Store(cache=tmp_path / "cache"), tmp_path / "a.tar.gz"
+    path.write_bytes(pack(make_tar(5), "gz"))
+    assert stoker.open(path, store=store)[3]["__key__"] == "500003"
+    path.write_bytes(pack(make_tar(6), "gz"))
+    os.utime(path, (1, 1))
+    with pytest.raises(stoker.StokerError, match="the index was made from"):      # as of a plain shard
+        stoker.open(path, store=store)
+    subprocess.run([*CLI, "index", "--force", str(path), "--store-cache", str(tmp_path / "cache")], check=True,
+                   capture_output=True, timeout=120)
+    assert stoker.open(path, store=store)[3]["__key__"] == "600003"
+
+
+def test_processes_unpack_once(folder, tmp_path):
+    code = "import sys, stoker; print(len(stoker.open(sys.argv[1], store=stoker.Store(cache=sys.argv[2]))))"
+    all_ = [subprocess.Popen([sys.executable, "-c", code, str(folder / "t{0,1}.tar.zst"), str(tmp_path / "cache")],
+                             stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [p.communicate(timeout=180)[0] for p in all_] == ["80\n"] * 3
+    assert len(list((tmp_path / "cache").glob("stoker-cache-1/*.obj"))) == 2

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pack(engine="ray") on a real Ray on this machine: the bytes of threads, also when workers are killed and tasks are run again."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.services
+FOLDER = Path(sys.prefix) / "ray"       # tools/requirements/ray.txt, by make setup
+
+DRIVER = textwrap.dedent("""
+    import glob, json, os, shutil, signal, sys, tempfile, threading, time
+    import ray, stoker
+
+    src, out = sys.argv[1:]
+    chain = {"jpg": "image | resize(360) | encode(png)"}
+    how = {"fields": chain, "samples": 3, "shuffle": 3, "select": range(48)}
+
+    def shards(name):
+        found = {}
+        for path in sorted(glob.glob(os.path.join(out, name, "*.tar"))):
+            with open(path, "rb") as f:
+                found[os.path.basename(path)] = f.read()
+        return found
+
+    def kill_some(folder, over, killed):
+        "One worker after the first shard is there, and one a little later."
+        for least in (1, 6):
+            while len(glob.glob(os.path.join(folder, "*.tar"))) < least and not over.is_set():
+                time.sleep(0.002)
+            for pid in mine():
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+                break
+
+    def mine():
+        "Workers of this test's Ray alone: they are the children of its raylet."
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    title = f.read()
+                if b"ray::_write" not in title:
+                    continue
+                with open(f"/proc/{pid}/stat") as f:
+                    parent = f.read().rpartition(")")[2].split()[1]
+                with open(f"/proc/{parent}/cmdline", "rb") as f:
+                    if home.encode() in f.read():
+                        yield int(pid)
+            except OSError:
+                pass
+
+    home = tempfile.mkdtemp(prefix="sray")      # short: Ray's sockets are in it
+    said, killed = {}, []
+    try:
+        ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", object_store_memory=80 << 20, _temp_dir=home)
+        stoker.pack(src, os.path.join(out, "threads"), num_proc=2, **how)
+        want = shards("threads")
+        one = stoker.pack(src, os.path.join(out, "ray"), engine="ray", **how)
+        said["equal"] = shards("ray") == want and one["shards"] == len(want)
+
+        for attempt in range(5):            # a pack may be done before a worker is found
+            shutil.rmtree(os.path.join(out, "killed"), ignore_errors=True)
+            over = threading.Event()
+            killer = threading.Thread(target=kill_some, args=(os.path.join(out, "killed"), over, killed))
+            killer.start()
+            two = stoker.pack(src, os.path.join(out, "killed"), engine="ray", **how)
+            over.set()
+            killer.join()
+            if killed:
+                break
+        said["killed"], said["equal_after_kills"] = len(killed), shards("killed") == want
+        said["samples"] = two["samples"]
+        said["left"] = [n for n in os.listdir(os.path.join(out, "killed")) if n.startswith(".") and n != ".stoker"]
+        said["parts_left"] = [n for n in os.listdir(os.path.join(out, "killed", ".stoker")) if "part-" in n]
+
+        again = stoker.pack(src, os.path.join(out, "killed"), engine="ray", **how)
+        said["kept"] = again["kept_shards"] == len(want)
+        for name in list(want)[::5]:
+            os.unlink(os.path.join(out, "killed", name))
+        stoker.pack(src, os.path.join(out, "killed"), engine="ray", **how)
+        said["equal_again"] = shards("killed") == want
+        try:
+            stoker.pack(src, os.path.join(out, "bad"), engine="ray", fields={"jpg": "image | to(f32) | encode(jpeg)"}, select=[0])
+        except stoker.StokerError as e:
+            said["failure"] = str(e)
+    finally:
+        ray.shutdown()
+        shutil.rmtree(home, ignore_errors=True)
+    print(json.dumps(said))
+""")
+
+
+def test_ray(urls, tmp_path):
+    if not (FOLDER / "ray").is_dir():
+        pytest.skip("Ray is not installed in .venv/ray: make setup does it where it can be had")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(FOLDER)]), "RAY_USAGE_STATS_ENABLED": "0",
+           "RAY_DEDUP_LOGS": "0"}
+    done = subprocess.run([sys.executable, "-c", DRIVER, urls, str(tmp_path)], env=env, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = json.loads(done.stdout.splitlines()[-1])
+    print(said)
+    assert "encode: a picture is u8" in said.pop("failure")
+    assert said.pop("killed") >= 1
+    assert said == {"equal": True, "equal_after_kills": True, "samples": 48, "left": [], "parts_left": [], "kept": True,
+                    "equal_again": True}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arrow.c - schemas as columns that are read, and values of rows; see arrow.h. */
+#include "format/arrow.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+
+#define MAX_FIELDS 20000u
+#define REFUSED_NEST "lists of lists, of texts and of structs are not read"
+
+/* ---- the schema ---- */
+
+typedef struct numbering {
+    uint32_t node, buffer, views, fields;
+} numbering;
+
+static int number(stk_arrow_field *f, numbering *n, uint32_t depth, stk_error *err)
+{
+    if (depth >= STK_ARROW_DEPTH || ++n->fields > MAX_FIELDS)
+        return stk_fail(err, STK_ELIMIT, "a schema of more than %u fields, or more than %d deep", MAX_FIELDS,
+                        STK_ARROW_DEPTH);
+    f->node = n->node++;
+    f->buffer = n->buffer;
+    f->views = n->views;
+    n->buffer += f->encoded ? 2 : f->n_buffers;
+    n->views += !f->encoded && f->type == STK_ARROW_VIEW;
+    for (uint32_t i = 0; i < f->n && !f->encoded; i++)
+        STK_TRY(number(&f->child[i], n, depth + 1, err));
+    return 0;
+}
+
+static int add_leaf(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *name, stk_error *err)
+{
+    const stk_arrow_field *f = up->path[up->depth - 1];
+    stk_arrow_leaf *l;
+
+    if (!(s->n & (s->n - 1))) { /* a power of two: full */
+        size_t room = (s->n ? 2 * (size_t)s->n : 1) * sizeof *l;
+
+        l = stk_grow(s->leaf, s->n * sizeof *l, room);
+        if (!l)
+            return stk_fail_nomem(err, room);
+        s->leaf = l;
+    }
+    l = &s->leaf[s->n];
+    *l = *up;
+    l->name = stk_strdup(name);
+    if (!l->name)
+        return stk_fail_nomem(err, strlen(name));
+    s->n++;
+    l->refused = f->refused;
+    l->dtype = f->dtype;
+    l->fixed = -1;
+    if (f->refused || (f->type != STK_ARROW_LIST && f->type != STK_ARROW_FIXED_LIST))
+        return 0;
+    l->list = 1;
+    l->dtype = f->n == 1 ? f->child[0].dtype : 0;
+    l->fixed = f->type == STK_ARROW_FIXED_LIST ? (int64_t)f->width : -1;
+    if (f->n != 1 || f->encoded || f->child[0].type != STK_ARROW_NUMBER || f->child[0].encoded ||
+        f->child[0].refused || f->child[0].unsigned64)
+        l->refused = REFUSED_NEST;
+    return 0;
+}
+
+static int add_leaves(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *prefix, stk_error *err)
+{
+    const stk_arrow_field *f = up->path[up->depth - 1];
+    int rc = 0;
+
+    if (f->type != STK_ARROW_STRUCT || f->encoded || f->refused)
+        return add_leaf(s, up, prefix, err);
+    for (uint32_t i = 0; rc == 0 && i < f->n; i++) {
+        stk_arrow_leaf l = *up;
+        stk_text name = { 0 };
+
+        l.path[l.depth] = &f->child[i];
+        l.at[l.depth++] = i;
+        l.nullable |= f->child[i].nullable;
+        rc = stk_text_put(&name, prefix, strlen(prefix), err);
+        if (rc == 0 && *prefix)
+            rc = stk_text_put(&name, ".", 1, err);
+        if (rc == 0)
+            rc = stk_text_put(&name, f->child[i].name, strlen(f->child[i].name), err);
+        if (rc == 0)
+            rc = add_leaves(s, &l, name.s, err);
+        stk_free(name.s);
+    }
+    return rc;
+}
+
+static int refused_last(stk_arrow_schema *s, stk_error *err)
+{
+    stk_arrow_leaf *sorted = stk_alloc((s->n + 1u) * sizeof *sorted);
+    uint32_t n = 0;
+
+    if (!sorted)
+        return stk_fail_nomem(err, s->n * sizeof *sorted);
+    for (int refused = 0; refused < 2; refused++) {
+        for (uint32_t i = 0; i < s->n; i++)
+            if (!s->leaf[i].refused == !refused)
+                sorted[n++] = s->leaf[i];
+        s->n_readable = refused ? s->n_readable : n;
+    }
+    stk_free(s->leaf);
+    s->leaf = sorted;
+    return 0;
+}
+
+int stk_arrow_settle(stk_arrow_schema *s, stk_error *err)
+{
+    stk_arrow_leaf top = { .path = { &s->root }, .depth = 1 };
+    numbering n = { 0 };
+
+    s->root.type = STK_ARROW_STRUCT;
+    for (uint32_t i = 0; i < s->root.n; i++)
+        STK_TRY(number(&s->root.child[i], &n, 1, err));
+    STK_TRY(add_leaves(s, &top, "", err));
+    STK_TRY(refused_last(s, err));
+    for (uint32_t i = 0; s->n < 2000 && i < s->n; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (!strcmp(s->leaf[i].name, s->leaf[k].name))
+                return stk_fail(err, STK_ENOTSUP, "two columns are called %.80s", s->leaf[i].name);
+    return 0;
+}
+
+int stk_arrow_same(const stk_arrow_schema *a, const stk_arrow_schema *b)
+{
+    if (a->n != b->n)
+        return 0;
+    for (uint32_t i = 0; i < a->n; i++)
+        if (strcmp(a->leaf[i].name, b->leaf[i].name) || a->leaf[i].dtype != b->leaf[i].dtype ||
+            a->leaf[i].list != b->leaf[i].list || a->leaf[i].fixed != b->leaf[i].fixed ||
+            !a->leaf[i].refused != !b->leaf[i].refused)
+            return 0;
+    return 1;
+}
+
+static void field_fini(stk_arrow_field *f)
+{
+    for (uint32_t i = 0; i < f->n; i++)
+        field_fini(&f->child[i]);
+    stk_free(f->child);
+    stk_free(f->name);
+}
+
+void stk_arrow_schema_fini(stk_arrow_schema *s)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        stk_free(s->leaf[i].name);
+    stk_free(s->leaf);
+    field_fini(&s->root);
+    *s = (stk_arrow_schema){ 0 };
+}
+
+/* ---- values ---- */
+
+static int outside(const char *what, uint64_t row, stk_error *err)
+{
+    return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of its batch: %s outside its buffer", row, what);
+}
+
+/* n values of `width` bytes from `at` on. */
+static int range(const uint8_t *p, uint64_t len, uint64_t at, uint64_t n, uint64_t width, stk_bytes *out)
+{
+    uint64_t from, bytes;
+
+    if (__builtin_mul_overflow(at, width, &from) || __builtin_mul_overflow(n, width, &bytes) || from > len ||
+        bytes > len - from || (bytes && !p) || bytes > PTRDIFF_MAX)
+        return -1;
+    *out = (stk_bytes){ bytes ? p + from : (const uint8_t *)"", (size_t)bytes };
+    return 0;
+}
+
+/* 1: it has a value; 0: null; -1: outside. */
+static int is_valid(const stk_arrow_column *c, uint64_t i)
+{
+    if (!c->valid)
+        return 1;
+    if (i / 8 >= c->n_valid)
+        return -1;
+    return c->valid[i / 8] >> (i % 8) & 1;
+}
+
+static int offsets(const stk_arrow_field *f, const stk_arrow_column *c, uint64_t i, uint64_t *from, uint64_t *to)
+{
+    stk_bytes two;
+
+    if (range(c->a, c->n_a, i, 2, f->wide ? 8 : 4, &two) < 0)
+        return -1;
+    if (f->wide) {
+        memcpy(from, two.data, 8);
+        memcpy(to, two.data + 8, 8);
+    } else {
+        int32_t a, b;
+
+        memcpy(&a, two.data, 4);
+        memcpy(&b, two.data + 4, 4);
+        if (a < 0 || b < 0)
+            return -1;
+        *from = (uint64_t)a;
+        *to = (uint64_t)b;
+    }
+    return *from <= *to ? 0 : -1;
+}
+
+static int view_value(const stk_arrow_batch *b, const stk_arrow_column *c, uint64_t i, stk_bytes *out)
+{
+    stk_bytes one, far;
+    int32_t head[4];
+
+    if (range(c->a, c->n_a, i, 1, 16, &one) < 0)
+        return -1;
+    memcpy(head, one.data, sizeof head);
+    if (head[0] < 0)
+        return -1;
+    if (head[0] <= 12) {
+        *out = (stk_bytes){ one.data + 4, (size_t)head[0] };
+        return 0;
+    }
+    if (head[2] < 0 || head[3] < 0 || b->reach->view(c, (uint32_t)head[2], &far) < 0 ||
+        (uint64_t)head[3] > far.len || (uint64_t)head[0] > far.len - (uint64_t)head[3])
+        return -1;
+    *out = (stk_bytes){ far.data + head[3], (size_t)head[0] };
+    return 0;
+}
+
+static int list_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f,
+                      const stk_arrow_column *c, uint64_t i, stk_bytes *out, stk_error *err)
+{
+    const stk_arrow_field *of = &f->child[0];
+    stk_arrow_leaf inner = *l;
+    stk_arrow_column values;
+    uint64_t from = i * f->width, to = from + f->width;
+
+    if (f->type == STK_ARROW_LIST && offsets(f, c, i, &from, &to) < 0)
+        return outside("offsets are", i, err);
+    if (inner.depth >= STK_ARROW_DEPTH)
+        return stk_fail(err, STK_ELIMIT, "nested too deep");
+    inner.path[inner.depth] = of;
+    inner.at[inner.depth++] = 0;
+    STK_TRY(b->reach->column(b, &inner, inner.depth, of, &values, err));
+    from += values.offset;
+    to += values.offset;
+    for (uint64_t k = from; values.valid && k < to; k++)
+        if (is_valid(&values, k) != 1)
+            return stk_fail(err, STK_ENOTSUP, "a list has a null in it");
+    if (range(values.a, values.n_a, from, to - from, of->width, out) < 0)
+        return outside("values are", i, err);
+    return 0;
+}
+
+/* The value of a field at place i of its buffers, which has one. */
+static int plain_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f,
+                       const stk_arrow_column *c, uint64_t i, stk_bytes *out, stk_error *err)
+{
+    static const uint8_t bits[2] = { 0, 1 };
+    uint64_t from = 0, to = 0;
+
+    switch (f->type) {
+    case STK_ARROW_BOOL:
+        if (i / 8 >= c->n_a)
+            return outside("it is", i, err);
+        *out = (stk_bytes){ &bits[c->a[i / 8] >> (i % 8) & 1], 1 };
+        return 0;
+    case STK_ARROW_NUMBER:
+    case STK_ARROW_FIXED:
+        if (range(c->a, c->n_a, i, 1, f->width, out) < 0)
+            return outside("it is", i, err);
+        if (f->unsigned64 && out->data[7] >> 7)
+            return stk_fail(err, STK_ECORRUPT, "a value of 2^63 or more is not an i64");
+        return 0;
+    case STK_ARROW_BYTES:
+        if (offsets(f, c, i, &from, &to) < 0 || range(c->b, c->n_b, from, to - from, 1, out) < 0)
+            return outside("offsets are", i, err);
+        return 0;
+    case STK_ARROW_VIEW:
+        return view_value(b, c, i, out) < 0 ? outside("a view is", i, err) : 0;
+    default: return list_value(b, l, f, c, i, out, err);
+    }
+}
+
+static int index_of(stk_dtype t, stk_bytes in, uint64_t *out)
+{
+    int64_t v = 0;
+
+    switch (t) {
+    case STK_I8: v = (int8_t)in.data[0]; break;
+    case STK_U8: v = in.data[0]; break;
+    case STK_I16: v = (int16_t)(in.data[0] | in.data[1] << 8); break;
+    case STK_U16: v = in.data[0] | in.data[1] << 8; break;
+    case STK_I32: {
+        int32_t x;
+
+        memcpy(&x, in.data, 4);
+        v = x;
+        break;
+    }
+    case STK_U32: {
+        uint32_t x;
+
+        memcpy(&x, in.data, 4);
+        v = x;
+        break;
+    }
+    default: memcpy(&v, in.data, 8);
+    }
+    *out = (uint64_t)v;
+    return v < 0 ? -1 : 0;
+}
+
+static int encoded_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f,
+                         const stk_arrow_column *c, uint64_t i, stk_bytes *out, stk_error *err)
+{
+    stk_arrow_column values;
+    stk_bytes number;
+    uint64_t at;
+    int ok;
+
+    if (range(c->a, c->n_a, i, 1, stk_dtype_size(f->index), &number) < 0 || index_of(f->index, number, &at) < 0)
+        return outside("it is", i, err);
+    STK_TRY(b->reach->dictionary(b, l, f, &values, err));
+    if (at >= values.rows)
+        return stk_fail(err, STK_ECORRUPT, "entry %" PRIu64 " of a dictionary of %" PRIu64, at, values.rows);
+    ok = is_valid(&values, at + values.offset);
+    if (ok != 1)
+        return ok ? outside("a null is", i, err) : STK_ENOTFOUND;
+    return plain_value(b, l, f, &values, at + values.offset, out, err);
+}
+
+int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes *out,
+                    stk_error *err)
+{
+    uint64_t at = row;
+    stk_arrow_column c;
+
+    if (b->refused || l->refused)
+        return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name,
+                        l->refused ? l->refused : b->refused);
+    for (uint32_t d = 1; d < l->depth; d++) { /* structs have the rows of their batch */
+        const stk_arrow_field *f = l->path[d];
+        int ok;
+
+        STK_TRY(b->reach->column(b, l, d + 1, f, &c, err));
+        at = row + c.offset;
+        if (row >= c.rows)
+            return outside("it is", row, err);
+        ok = is_valid(&c, at);
+        if (ok != 1)
+            return ok ? outside("a null is", row, err) : STK_ENOTFOUND;
+        if (d + 1 == l->depth)
+            return f->encoded ? encoded_value(b, l, f, &c, at, out, err)
+                              : plain_value(b, l, f, &c, at, out, err);
+    }
+    return stk_fail(err, STK_ECORRUPT, "a schema without columns");
+}

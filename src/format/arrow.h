@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arrow.h - Arrow's columnar memory: what a schema says, and one value of one row.
+ *
+ * Record batches come from IPC messages (arrow_ipc.c), where every length is checked because input is hostile,
+ * or from another library in this process by the C data interface (table/arrow_memory.c), whose lengths are not
+ * known and are taken on trust, as the interface has it.  Formats: arrow.apache.org/docs/format. */
+#ifndef STOKER_FORMAT_ARROW_H
+#define STOKER_FORMAT_ARROW_H
+
+#include "base/err.h"
+
+enum { /* how values are in memory */
+       STK_ARROW_OTHER, /* refused */
+       STK_ARROW_NUMBER,
+       STK_ARROW_BOOL,
+       STK_ARROW_BYTES, /* offsets of 32 or 64 bits */
+       STK_ARROW_VIEW,
+       STK_ARROW_FIXED, /* bytes of one length */
+       STK_ARROW_LIST,
+       STK_ARROW_FIXED_LIST,
+       STK_ARROW_STRUCT,
+};
+
+#define STK_ARROW_DEPTH 16
+
+typedef struct stk_arrow_field {
+    char *name;
+    uint8_t type;
+    uint8_t wide;     /* BYTES, LIST: offsets of 64 bits */
+    uint8_t nullable;
+    uint8_t unsigned64; /* handed out as i64 where it fits */
+    stk_dtype dtype;  /* NUMBER, BOOL */
+    uint32_t width;   /* bytes of a value; FIXED_LIST: values of a list */
+    const char *refused;
+    int encoded;        /* values are in a dictionary ... */
+    int64_t dictionary; /* ... of this id, by numbers of type `index` */
+    stk_dtype index;
+    uint32_t n;
+    struct stk_arrow_field *child;
+    uint32_t node, buffer, views; /* numbers in a record batch, of this field's first; views before it */
+    uint32_t n_buffers;
+} stk_arrow_field;
+
+typedef struct stk_arrow_leaf { /* a column as it is read: "label", "image.bytes" */
+    char *name;
+    const stk_arrow_field *path[STK_ARROW_DEPTH]; /* structs, then the field */
+    uint32_t at[STK_ARROW_DEPTH];                 /* which child each is */
+    uint32_t depth;
+    const char *refused;
+    stk_dtype dtype; /* 0: bytes */
+    int list, nullable;
+    int64_t fixed; /* values of each list; -1: they differ */
+} stk_arrow_leaf;
+
+typedef struct stk_arrow_schema {
+    stk_arrow_field root; /* a struct whose children are the columns */
+    uint32_t n;
+    stk_arrow_leaf *leaf; /* what cannot be read comes last */
+    uint32_t n_readable;
+} stk_arrow_schema;
+
+/* Number the fields and make the leaves, once root is filled in. */
+int stk_arrow_settle(stk_arrow_schema *s, stk_error *err);
+int stk_arrow_same(const stk_arrow_schema *a, const stk_arrow_schema *b);
+void stk_arrow_schema_fini(stk_arrow_schema *s);
+
+typedef struct stk_arrow_column { /* buffers of a field in one batch */
+    const uint8_t *valid, *a, *b;  /* bits, NULL: all; values, or offsets; bytes */
+    uint64_t n_valid, n_a, n_b;    /* bytes of each; UINT64_MAX: not known */
+    uint64_t offset, rows;         /* where its rows begin; rows UINT64_MAX: not known */
+    const void *const *view;       /* VIEW: memory of another library ... */
+    const void *ipc;               /* ... or the batch that has them */
+    uint32_t view_at, n_views;
+} stk_arrow_column;
+
+struct stk_arrow_batch;
+/* How a batch finds buffers: of `field` below `up` (a child's number by its parent's column), or of a dictionary. */
+typedef struct stk_arrow_reach {
+    int (*column)(const struct stk_arrow_batch *b, const stk_arrow_leaf *l, uint32_t depth,
+                  const stk_arrow_field *f, stk_arrow_column *out, stk_error *err);
+    int (*dictionary)(const struct stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f,
+                      stk_arrow_column *out, stk_error *err);
+    int (*view)(const stk_arrow_column *c, uint32_t i, stk_bytes *out);
+} stk_arrow_reach;
+
+typedef struct stk_arrow_batch {
+    const stk_arrow_reach *reach;
+    uint64_t first, rows; /* of its file */
+    const void *from;     /* the reach's own */
+    uint32_t order;
+    /* IPC */
+    const uint8_t *node, *buffer, *variadic, *body;
+    uint32_t n_nodes, n_buffers, n_variadic;
+    uint64_t body_len;
+    const char *refused;
+} stk_arrow_batch;
+
+/* Row `row` of the batch.  STK_ENOTFOUND: null.  Bytes are in the batch's memory, or constant. */
+int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes *out,
+                    stk_error *err);
+
+/* ---- IPC: arrow_ipc.c ---- */
+
+typedef struct stk_arrow_dictionary {
+    int64_t id;
+    stk_arrow_batch batch; /* of one column */
+} stk_arrow_dictionary;
+
+typedef struct stk_arrow_ipc { /* a file or stream; points into its bytes */
+    stk_arrow_schema schema;
+    uint64_t rows;
+    uint64_t n, n_dictionaries, cap, cap_dictionaries;
+    stk_arrow_batch *batch;
+    stk_arrow_dictionary *dictionary;
+} stk_arrow_ipc;
+
+int stk_arrow_ipc_open(stk_arrow_ipc **out, stk_bytes file, stk_error *err);
+void stk_arrow_ipc_close(stk_arrow_ipc **x);
+
+#endif

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arrow_ipc.c - Arrow's IPC messages: a stream, or a file, which is a stream between two marks.
+ *
+ * Metadata are flatbuffers, read here by hand: a table's fields are found by its vtable, and every place is
+ * checked before it is read.  Messages are walked once; of a record batch only the places of its two
+ * tables (nodes, buffers) are kept, and these are looked into when a value is asked for. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "format/arrow.h"
+
+#define MAX_CHILDREN 20000u
+
+/* ---- flatbuffers ---- */
+
+typedef struct table { /* at 0: there is none */
+    stk_bytes all;
+    size_t at, vtable;
+    uint32_t n; /* bytes of the vtable */
+} table;
+
+static uint64_t little(const uint8_t *p, uint32_t n)
+{
+    uint64_t v = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        v |= (uint64_t)p[i] << (8 * i);
+    return v;
+}
+
+static int table_at(stk_bytes all, size_t at, table *out)
+{
+    int32_t back;
+    int64_t v;
+
+    *out = (table){ 0 };
+    if (at > all.len || all.len - at < 4)
+        return -1;
+    back = (int32_t)little(all.data + at, 4);
+    v = (int64_t)at - back;
+    if (v < 0 || (uint64_t)v > all.len || all.len - (size_t)v < 4)
+        return -1;
+    *out = (table){ all, at, (size_t)v, (uint32_t)little(all.data + v, 2) };
+    return out->n < 4 || out->n > all.len - (size_t)v ? -1 : 0;
+}
+
+/* Where field i of the table is, with room for `bytes`; 0: it is absent; -1: outside. */
+static int64_t place(const table *t, uint32_t i, uint32_t bytes)
+{
+    size_t slot = 4 + 2 * (size_t)i, at;
+
+    if (!t->at || slot + 2 > t->n)
+        return 0;
+    at = (size_t)little(t->all.data + t->vtable + slot, 2);
+    if (!at)
+        return 0;
+    at += t->at;
+    return at > t->all.len || t->all.len - at < bytes ? -1 : (int64_t)at;
+}
+
+static int64_t number_of(const table *t, uint32_t i, uint32_t bytes, int64_t otherwise)
+{
+    int64_t at = place(t, i, bytes);
+    uint64_t v;
+
+    if (at <= 0)
+        return otherwise;
+    v = little(t->all.data + at, bytes);
+    if (bytes == 4)
+        return (int32_t)v;
+    if (bytes == 2)
+        return (int16_t)v;
+    return (int64_t)v;
+}
+
+/* What field i points at: 0 absent, -1 outside. */
+static int64_t target(const table *t, uint32_t i)
+{
+    int64_t at = place(t, i, 4);
+    uint64_t to;
+
+    if (at <= 0)
+        return at;
+    to = (uint64_t)at + little(t->all.data + at, 4);
+    return to >= t->all.len ? -1 : (int64_t)to;
+}
+
+/* A table inside; out->at 0: it is absent. */
+static int table_in(const table *t, uint32_t i, table *out)
+{
+    int64_t to = target(t, i);
+
+    *out = (table){ 0 };
+    return to < 0 ? -1 : to ? table_at(t->all, (size_t)to, out) : 0;
+}
+
+/* A vector of `each` bytes an element; *data NULL: it is absent. */
+static int vector_in(const table *t, uint32_t i, uint32_t each, const uint8_t **data, uint32_t *n)
+{
+    int64_t to = target(t, i);
+
+    *data = NULL;
+    *n = 0;
+    if (to <= 0)
+        return (int)to;
+    if (t->all.len - (size_t)to < 4)
+        return -1;
+    *n = (uint32_t)little(t->all.data + to, 4);
+    *data = t->all.data + to + 4;
+    return (uint64_t)*n * each > t->all.len - (size_t)to - 4 ? -1 : 0;
+}
+
+static int bad(stk_error *err)
+{
+    return stk_fail(err, STK_ECORRUPT, "metadata of an Arrow message that point outside it");
+}
+
+/* ---- the schema ---- */
+
+static void set(stk_arrow_field *f, uint8_t type, uint32_t n_buffers)
+{
+    f->type = type;
+    f->n_buffers = n_buffers;
+}
+
+static void set_number(stk_arrow_field *f, stk_dtype dtype)
+{
+    set(f, STK_ARROW_NUMBER, 2);
+    f->dtype = dtype;
+    f->width = (uint32_t)stk_dtype_size(dtype);
+}
+
+static stk_dtype whole(int64_t bits, int is_signed)
+{
+    switch (bits) {
+    case 8: return is_signed ? STK_I8 : STK_U8;
+    case 16: return is_signed ? STK_I16 : STK_U16;
+    case 32: return is_signed ? STK_I32 : STK_U32;
+    case 64: return STK_I64;
+    default: return 0;
+    }
+}
+
+static void refuse(stk_arrow_field *f, uint32_t n_buffers, const char *why)
+{
+    set(f, STK_ARROW_OTHER, n_buffers);
+    f->refused = why;
+}
+
+static void read_int(stk_arrow_field *f, const table *t)
+{
+    int is_signed = number_of(t, 1, 1, 0) != 0;
+    int64_t bits = number_of(t, 0, 4, 0);
+
+    if (!whole(bits, is_signed)) {
+        refuse(f, 2, "integers of this width are not known");
+        return;
+    }
+    set_number(f, whole(bits, is_signed));
+    f->unsigned64 = bits == 64 && !is_signed;
+}
+
+static void read_float(stk_arrow_field *f, const table *t)
+{
+    int64_t precision = number_of(t, 0, 2, 0);
+
+    set_number(f, precision == 0 ? STK_F16 : precision == 1 ? STK_F32 : STK_F64);
+}
+
+static void read_fixed(stk_arrow_field *f, uint8_t type, const table *t)
+{
+    int64_t n = number_of(t, 0, 4, 0);
+
+    if (n < 0)
+        refuse(f, type == STK_ARROW_FIXED ? 2 : 1, "its size is below zero");
+    else
+        set(f, type, type == STK_ARROW_FIXED ? 2 : 1);
+    f->width = n < 0 ? 0 : (uint32_t)n;
+}
+
+static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
+{
+    switch (kind) {
+    case 1: refuse(f, 0, "it is a column of nulls"); break;
+    case 2: read_int(f, t); break;
+    case 3: read_float(f, t); break;
+    case 4:
+    case 5: set(f, STK_ARROW_BYTES, 3); break;
+    case 6:
+        set(f, STK_ARROW_BOOL, 2);
+        f->dtype = STK_U8;
+        break;
+    case 7: refuse(f, 2, "decimals are not read from Arrow: cast them to float64"); break;
+    case 8: set_number(f, number_of(t, 0, 2, 1) == 0 ? STK_I32 : STK_I64); break;
+    case 9: set_number(f, number_of(t, 1, 4, 32) == 64 ? STK_I64 : STK_I32); break;
+    case 10:
+    case 18: set_number(f, STK_I64); break;
+    case 12: set(f, STK_ARROW_LIST, 2); break;
+    case 13: set(f, STK_ARROW_STRUCT, 1); break;
+    case 14: refuse(f, number_of(t, 0, 2, 0) ? 2 : 1, "unions are not read"); break;
+    case 15: read_fixed(f, STK_ARROW_FIXED, t); break;
+    case 16: read_fixed(f, STK_ARROW_FIXED_LIST, t); break;
+    case 17: refuse(f, 2, "maps are not read from Arrow"); break;
+    case 19:
+    case 20:
+        set(f, STK_ARROW_BYTES, 3);
+        f->wide = 1;
+        break;
+    case 21:
+        set(f, STK_ARROW_LIST, 2);
+        f->wide = 1;
+        break;
+    case 22: refuse(f, 0, "run-end encoded columns are not read"); break;
+    case 23:
+    case 24: set(f, STK_ARROW_VIEW, 2); break;
+    case 25:
+    case 26: refuse(f, 3, "list views are not read"); break;
+    default: refuse(f, 2, "its type is not known");
+    }
+}
+
+static int read_dictionary(stk_arrow_field *f, const table *t)
+{
+    table index;
+
+    f->encoded = 1;
+    f->dictionary = number_of(t, 0, 8, 0);
+    if (table_in(t, 1, &index) < 0)
+        return -1;
+    f->index = index.at ? whole(number_of(&index, 0, 4, 0), number_of(&index, 1, 1, 0) != 0) : STK_I32;
+    if (!f->index)
+        f->refused = "its dictionary is numbered by no known type";
+    else if (f->type == STK_ARROW_STRUCT || f->type == STK_ARROW_LIST || f->type == STK_ARROW_FIXED_LIST)
+        f->refused = "its dictionary has nested values";
+    return 0;
+}
+
+static int read_children(stk_arrow_field *f, const table *t, uint32_t i, uint32_t depth, uint32_t *total,
+                         stk_error *err);
+
+static int read_field(stk_arrow_field *f, const table *t, uint32_t depth, uint32_t *total, stk_error *err)
+{
+    const uint8_t *name;
+    table type, dictionary;
+    uint32_t len;
+
+    if (depth >= STK_ARROW_DEPTH || ++*total > MAX_CHILDREN)
+        return stk_fail(err, STK_ELIMIT, "a schema of more than %u fields, or more than %d deep", MAX_CHILDREN,
+                        STK_ARROW_DEPTH);
+    if (vector_in(t, 0, 1, &name, &len) < 0 || table_in(t, 3, &type) < 0 || table_in(t, 4, &dictionary) < 0)
+        return bad(err);
+    f->name = stk_strndup(name ? (const char *)name : "", name ? len : 0);
+    if (!f->name)
+        return stk_fail_nomem(err, len);
+    f->nullable = number_of(t, 1, 1, 0) != 0;
+    read_type(f, number_of(t, 2, 1, 0) & 0xFF, &type);
+    if (dictionary.at && read_dictionary(f, &dictionary) < 0)
+        return bad(err);
+    return read_children(f, t, 5, depth, total, err);
+}
+
+static int read_children(stk_arrow_field *f, const table *t, uint32_t i, uint32_t depth, uint32_t *total,
+                         stk_error *err)
+{
+    const uint8_t *list;
+    uint32_t n;
+
+    if (vector_in(t, i, 4, &list, &n) < 0)
+        return bad(err);
+    if (n > MAX_CHILDREN)
+        return stk_fail(err, STK_ELIMIT, "a schema of %u fields", n);
+    f->child = stk_zalloc(n + 1u, sizeof *f->child);
+    if (!f->child)
+        return stk_fail_nomem(err, n * sizeof *f->child);
+    for (uint32_t k = 0; k < n; k++) {
+        size_t at = (size_t)(list - t->all.data) + 4 * (size_t)k;
+        table child;
+
+        if (table_at(t->all, at + (size_t)little(t->all.data + at, 4), &child) < 0)
+            return bad(err);
+        f->n++;
+        STK_TRY(read_field(&f->child[k], &child, depth + 1, total, err));
+    }
+    return 0;
+}
+
+static int read_schema(stk_arrow_ipc *x, const table *t, stk_error *err)
+{
+    uint32_t total = 0;
+
+    if (x->schema.n || x->schema.root.child)
+        return stk_fail(err, STK_ECORRUPT, "a second schema");
+    if (number_of(t, 0, 2, 0) != 0)
+        return stk_fail(err, STK_ENOTSUP, "big-endian Arrow data are not read");
+    x->schema.root.name = stk_strdup("");
+    if (!x->schema.root.name)
+        return stk_fail_nomem(err, 1);
+    STK_TRY(read_children(&x->schema.root, t, 1, 0, &total, err));
+    return stk_arrow_settle(&x->schema, err);
+}
+
+/* ---- batches ---- */
+
+/* Buffer i of a batch; the bytes are in its body. */
+static int buffer_of(const stk_arrow_batch *b, uint32_t i, const uint8_t **out, uint64_t *len)
+{
+    uint64_t at, n;
+
+    if (i >= b->n_buffers)
+        return -1;
+    at = little(b->buffer + 16 * (size_t)i, 8);
+    n = little(b->buffer + 16 * (size_t)i + 8, 8);
+    if (at > b->body_len || n > b->body_len - at)
+        return -1;
+    *out = n ? b->body + at : NULL;
+    *len = n;
+    return 0;
+}
+
+static int outside(stk_error *err)
+{
+    return stk_fail(err, STK_ECORRUPT, "a record batch whose buffers are outside it");
+}
+
+static int column_at(const stk_arrow_batch *b, const stk_arrow_field *f, uint32_t node, uint32_t first,
+                     stk_arrow_column *out, stk_error *err)
+{
+    uint64_t nulls;
+
+    *out = (stk_arrow_column){ .ipc = b };
+    for (uint32_t i = 0; i < f->views && i < b->n_variadic && node; i++)
+        first += (uint32_t)little(b->variadic + 8 * (size_t)i, 8);
+    if (node >= b->n_nodes || buffer_of(b, first, &out->valid, &out->n_valid) < 0)
+        return outside(err);
+    out->rows = little(b->node + 16 * (size_t)node, 8);
+    nulls = little(b->node + 16 * (size_t)node + 8, 8);
+    if (!nulls)
+        out->valid = NULL;
+    else if (!out->valid && out->rows)
+        return outside(err);
+    if ((f->encoded || f->n_buffers > 1) && buffer_of(b, first + 1, &out->a, &out->n_a) < 0)
+        return outside(err);
+    if (!f->encoded && f->n_buffers > 2 && buffer_of(b, first + 2, &out->b, &out->n_b) < 0)
+        return outside(err);
+    out->view_at = first + 2;
+    out->n_views = f->type == STK_ARROW_VIEW && (node ? f->views : 0) < b->n_variadic
+                       ? (uint32_t)little(b->variadic + 8 * (size_t)(node ? f->views : 0), 8)
+                       : 0;
+    return 0;
+}
+
+static int ipc_column(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint32_t depth, const stk_arrow_field *f,
+                      stk_arrow_column *out, stk_error *err)
+{
+    (void)l, (void)depth;
+    return column_at(b, f, f->node, f->buffer, out, err);
+}
+
+/* The dictionary as it was when the batch was written, else the first. */
+static int ipc_dictionary(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f,
+                          stk_arrow_column *out, stk_error *err)
+{
+    const stk_arrow_ipc *x = b->from;
+    const stk_arrow_dictionary *found = NULL;
+    stk_arrow_field values = *f;
+
+    for (uint64_t i = 0; i < x->n_dictionaries; i++)
+        if (x->dictionary[i].id == f->dictionary && (!found || x->dictionary[i].batch.order < b->order))
+            found = &x->dictionary[i];
+    if (!found)
+        return stk_fail(err, STK_ECORRUPT, "column %.60s: its dictionary is missing", l->name);
+    if (found->batch.refused)
+        return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name, found->batch.refused);
+    values.encoded = 0;
+    return column_at(&found->batch, &values, 0, 0, out, err);
+}
+
+static int ipc_view(const stk_arrow_column *c, uint32_t i, stk_bytes *out)
+{
+    const uint8_t *p;
+    uint64_t len;
+
+    if (i >= c->n_views || buffer_of(c->ipc, c->view_at + i, &p, &len) < 0)
+        return -1;
+    *out = (stk_bytes){ p, (size_t)len };
+    return 0;
+}
+
+static const stk_arrow_reach reach = { ipc_column, ipc_dictionary, ipc_view };
+
+static int read_batch(const table *t, stk_bytes body, stk_arrow_batch *out, stk_error *err)
+{
+    table packed;
+
+    *out = (stk_arrow_batch){ .reach = &reach, .body = body.data, .body_len = body.len };
+    out->rows = (uint64_t)number_of(t, 0, 8, 0);
+    if (out->rows > (uint64_t)1 << 62 || vector_in(t, 1, 16, &out->node, &out->n_nodes) < 0 ||
+        vector_in(t, 2, 16, &out->buffer, &out->n_buffers) < 0 || table_in(t, 3, &packed) < 0 ||
+        vector_in(t, 4, 8, &out->variadic, &out->n_variadic) < 0)
+        return bad(err);
+    if (packed.at)
+        out->refused = "the file is compressed: write it with compression=None";
+    return 0;
+}
+
+static int add_batch(stk_arrow_ipc *x, const table *t, stk_bytes body, uint32_t order, stk_error *err)
+{
+    stk_arrow_batch b;
+
+    STK_TRY(read_batch(t, body, &b, err));
+    if (x->n == x->cap) {
+        uint64_t cap = x->cap ? 2 * x->cap : 16;
+        stk_arrow_batch *grown = stk_grow(x->batch, x->n * sizeof b, cap * sizeof b);
+
+        if (!grown)
+            return stk_fail_nomem(err, cap * sizeof b);
+        x->batch = grown;
+        x->cap = cap;
+    }
+    b.from = x;
+    b.order = order;
+    b.first = x->rows;
+    if (b.rows > ((uint64_t)1 << 62) - x->rows)
+        return stk_fail(err, STK_ECORRUPT, "more than 2^62 rows");
+    x->rows += b.rows;
+    x->batch[x->n++] = b;
+    return 0;
+}
+
+static int add_dictionary(stk_arrow_ipc *x, const table *t, stk_bytes body, uint32_t order, stk_error *err)
+{
+    stk_arrow_dictionary d = { .id = number_of(t, 0, 8, 0) };
+    table data;
+
+    if (table_in(t, 1, &data) < 0 || !data.at)
+        return bad(err);
+    STK_TRY(read_batch(&data, body, &d.batch, err));
+    d.batch.order = order;
+    if (number_of(t, 2, 1, 0))
+        d.batch.refused = "its dictionary comes in pieces";
+    if (x->n_dictionaries == x->cap_dictionaries) {
+        uint64_t cap = x->cap_dictionaries ? 2 * x->cap_dictionaries : 4;
+        stk_arrow_dictionary *grown = stk_grow(x->dictionary, x->n_dictionaries * sizeof d, cap * sizeof d);
+
+        if (!grown)
+            return stk_fail_nomem(err, cap * sizeof d);
+        x->dictionary = grown;
+        x->cap_dictionaries = cap;
+    }
+    x->dictionary[x->n_dictionaries++] = d;
+    return 0;
+}
+
+/* ---- messages ---- */
+
+/* The message at *at: 1, and *at after it; 0: the stream ends here. */
+static int next(stk_arrow_ipc *x, stk_bytes in, size_t *at, uint32_t order, stk_error *err)
+{
+    size_t p = *at;
+    uint64_t head, body;
+    table message, header;
+    stk_bytes meta, rest;
+
+    if (in.len - p < 4)
+        return 0;
+    head = little(in.data + p, 4);
+    p += 4;
+    if (head == 0xFFFFFFFFu) { /* before version 0.15 the length came at once */
+        if (in.len - p < 4)
+            return stk_fail(err, STK_ECORRUPT, "an Arrow message is cut off");
+        head = little(in.data + p, 4);
+        p += 4;
+    }
+    if (!head)
+        return 0;
+    if (head > INT32_MAX || head > in.len - p)
+        return stk_fail(err, STK_ECORRUPT, "an Arrow message of %" PRIu64 " bytes of metadata is cut off", head);
+    meta = (stk_bytes){ in.data + p, (size_t)head };
+    p += head;
+    if (meta.len < 4 || table_at(meta, (size_t)little(meta.data, 4), &message) < 0 || table_in(&message, 2, &header) < 0)
+        return bad(err);
+    body = (uint64_t)number_of(&message, 3, 8, 0);
+    if (body > in.len - p)
+        return stk_fail(err, STK_ECORRUPT, "an Arrow message of %" PRIu64 " bytes is cut off", body);
+    rest = (stk_bytes){ in.data + p, (size_t)body };
+    *at = p + body;
+    switch (number_of(&message, 1, 1, 0)) {
+    case 1: STK_TRY(read_schema(x, &header, err)); break;
+    case 2: STK_TRY(add_dictionary(x, &header, rest, order, err)); break;
+    case 3: STK_TRY(add_batch(x, &header, rest, order, err)); break;
+    default: return stk_fail(err, STK_ENOTSUP, "an Arrow message that is not a table");
+    }
+    return 1;
+}
+
+static int walk(stk_arrow_ipc *x, stk_bytes file, stk_error *err)
+{
+    size_t at = file.len >= 8 && !memcmp(file.data, "ARROW1", 6) ? 8 : 0;
+    uint32_t order = 0;
+    int rc = 1;
+
+    while (rc == 1 && at < file.len) {
+        size_t here = at;
+
+        rc = next(x, file, &at, order++, err);
+        if (rc < 0)
+            stk_error_at(err, NULL, here, (stk_bytes){ 0 });
+    }
+    if (rc >= 0 && !x->schema.root.child)
+        rc = stk_fail(err, STK_ECORRUPT, "not an Arrow file or stream: it has no schema");
+    return rc < 0 ? rc : 0;
+}
+
+int stk_arrow_ipc_open(stk_arrow_ipc **out, stk_bytes file, stk_error *err)
+{
+    stk_arrow_ipc *x = STK_NEW(stk_arrow_ipc);
+    int rc = x ? walk(x, file, err) : stk_fail_nomem(err, sizeof *x);
+
+    *out = x;
+    if (rc < 0)
+        stk_arrow_ipc_close(out);
+    return rc;
+}
+
+void stk_arrow_ipc_close(stk_arrow_ipc **x)
+{
+    stk_arrow_ipc *y = *x;
+
+    *x = NULL;
+    if (!y)
+        return;
+    stk_arrow_schema_fini(&y->schema);
+    stk_free(y->batch);
+    stk_free(y->dictionary);
+    stk_free(y);
+}

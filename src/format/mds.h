@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mds.h - MosaicML's shards (MDS, version 2): what index.json says, and columns of a sample.
+ *
+ * A shard is: u32 samples | u32 places of each sample and of the end | its configuration as JSON | samples.  A sample is
+ * a u32 size for each column that has none of its own, then all columns, in the order of column_names. */
+#ifndef STOKER_MDS_H
+#define STOKER_MDS_H
+
+#include "base/err.h"
+
+typedef struct stk_mds_column {
+    char *name;
+    int64_t size;     /* bytes of each value; -1: they differ */
+    stk_dtype dtype;  /* 0: bytes */
+    uint32_t ndim;
+    int64_t shape[7]; /* shape[0] -1: an array that says its length itself */
+    int unsigned64;
+} stk_mds_column;
+
+typedef struct stk_mds_shard {
+    char *raw, *zip; /* names, below the index's folder; zip NULL: none */
+    uint64_t raw_bytes, zip_bytes;
+    uint32_t samples;
+    int codec;           /* STK_PQ_* of zip */
+    const char *refused; /* of zip */
+} stk_mds_shard;
+
+typedef struct stk_mds_index {
+    stk_mds_column *column; /* the same in all shards */
+    uint32_t n_columns;
+    stk_mds_shard *shard;
+    uint64_t n, rows;
+} stk_mds_index;
+
+int stk_mds_index_read(stk_mds_index *out, stk_bytes json, stk_error *err);
+void stk_mds_index_fini(stk_mds_index *x);
+
+/* Bytes of a shard's table of places, from its beginning on. */
+static inline uint64_t stk_mds_head(uint32_t samples)
+{
+    return 8 + 4 * (uint64_t)samples;
+}
+/* Where sample i is, by the table; checked against the shard's size. */
+int stk_mds_place(stk_bytes head, uint32_t samples, uint64_t size, uint32_t i, uint64_t *at, uint64_t *len,
+                  stk_error *err);
+/* One column of a sample. */
+int stk_mds_value(const stk_mds_index *x, stk_bytes sample, uint32_t column, stk_bytes *out, stk_error *err);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arrow_data.h - Arrow tables as a kind of data: IPC files and streams that are mapped, or memory of another
+ * library of this process.
+ *
+ * A sample is a row.  Its values are where Arrow has them, so that nothing is read, kept or copied before a row
+ * is made of them. */
+#ifndef STOKER_ARROW_DATA_H
+#define STOKER_ARROW_DATA_H
+
+#include <stoker/arrow.h>
+
+#include "data/data.h"
+#include "format/arrow.h"
+#include "table/gather.h"
+
+typedef struct stk_arrow_shard { /* a file, or all of a stream */
+    const stk_arrow_schema *schema;
+    const stk_arrow_batch *batch;
+    uint64_t n_batches, first, rows;
+    /* files */
+    stk_arrow_ipc *ipc;
+    void *map;
+    uint64_t size;
+    int64_t mtime_ns;
+} stk_arrow_shard;
+
+typedef struct stk_arrow { /* Thread: any, once opened. */
+    stk_dataset base;
+    stk_names names; /* absolute; of memory one that says so */
+    uint64_t rows;
+    const stk_arrow_schema *schema; /* of the first shard; all have the same */
+    stk_arrow_shard *shard;
+    stk_gathers gathers;
+    struct stk_arrow_memory *memory; /* NULL: files */
+} stk_arrow;
+
+int stk_arrow_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
+int stk_arrow_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o,
+                   stk_error *err);
+extern const stk_data_ops stk_arrow_ops;
+
+/* arrow_memory.c: batches of a C stream, which is taken over. */
+typedef struct stk_arrow_memory {
+    stk_arrow_schema schema;
+    struct ArrowSchema given;
+    struct ArrowArray *array;
+    stk_arrow_batch *batch;
+    uint64_t n, cap, rows;
+} stk_arrow_memory;
+
+int stk_arrow_memory_open(stk_arrow_memory **out, struct ArrowArrayStream *stream, stk_error *err);
+void stk_arrow_memory_close(stk_arrow_memory **m);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arrow_open.c - from names of Arrow files, or another library's table, to a data set. */
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
+
+#include "base/mem.h"
+#include "base/opts.h"
+#include "table/arrow_data.h"
+
+int stk_arrow_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
+{
+    static const char *const ends[] = { ".arrow", ".feather", ".ipc", ".arrows" };
+
+    (void)o;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+            size_t a = strlen(urls[i]), b = strlen(ends[k]);
+
+            if (a > b && !strcasecmp(urls[i] + a - b, ends[k]))
+                return 1;
+        }
+    return 0;
+}
+
+static int names_take(stk_names *out, const char *const *urls, size_t n, stk_error *err)
+{
+    stk_names found = { .store = out->store };
+    int rc = stk_urls_expand(urls, n, &found, err);
+
+    for (size_t i = 0; rc == 0 && i < found.n; i++) {
+        char *path = NULL;
+
+        rc = stk_path_absolute(found.name[i], &path, err);
+        if (rc == 0)
+            rc = stk_names_add(out, path, strlen(path), err);
+        stk_free(path);
+    }
+    stk_names_fini(&found);
+    return rc == 0 && !out->n ? stk_fail(err, STK_ENOTFOUND, "there is no Arrow file") : rc;
+}
+
+static int map_file(stk_arrow_shard *s, stk_file *f, stk_error *err)
+{
+    int fd = f->source->fd ? f->source->fd(f) : -1;
+    stk_file_info info;
+
+    STK_TRY(stk_file_stat(f, &info, err));
+    s->size = info.size;
+    s->mtime_ns = info.mtime_ns;
+    if (fd < 0)
+        return stk_fail(err, STK_ENOTSUP, "Arrow files are mapped, so that they must be on a local disk: copy it first");
+    if (!s->size)
+        return stk_fail(err, STK_ECORRUPT, "not an Arrow file: it has no bytes");
+    s->map = mmap(NULL, (size_t)s->size, PROT_READ, MAP_SHARED, fd, 0);
+    if (s->map != MAP_FAILED)
+        return 0;
+    s->map = NULL;
+    return stk_fail(err, STK_EIO, "the file can't be mapped: %s", strerror(errno));
+}
+
+static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
+{
+    stk_arrow_shard *s = &a->shard[i];
+    stk_file *f = NULL;
+    int rc = stk_url_open(STK_URL(a->names.name[i], a->names.store), &f, err);
+
+    if (rc == 0)
+        rc = map_file(s, f, err);
+    stk_file_close(&f);
+    if (rc == 0)
+        rc = stk_arrow_ipc_open(&s->ipc, (stk_bytes){ s->map, (size_t)s->size }, err);
+    if (rc == 0) {
+        s->schema = &s->ipc->schema;
+        s->batch = s->ipc->batch;
+        s->n_batches = s->ipc->n;
+        s->rows = s->ipc->rows;
+        if (i && !stk_arrow_same(a->shard[0].schema, s->schema))
+            rc = stk_fail(err, STK_EINVAL, "other columns or types than in the files before: open them apart");
+    }
+    if (rc < 0)
+        stk_error_at(err, a->names.name[i], err ? err->offset : STK_NO_OFFSET, (stk_bytes){ 0 });
+    return rc;
+}
+
+static int open_files(stk_arrow *a, const char *const *urls, size_t n, stk_error *err)
+{
+    STK_TRY(names_take(&a->names, urls, n, err));
+    a->shard = stk_zalloc(a->names.n, sizeof *a->shard);
+    if (!a->shard)
+        return stk_fail_nomem(err, a->names.n * sizeof *a->shard);
+    for (uint64_t i = 0; i < a->names.n; i++) {
+        STK_TRY(open_file(a, i, err));
+        a->shard[i].first = a->rows;
+        a->rows += a->shard[i].rows;
+    }
+    return 0;
+}
+
+static stk_arrow *arrow_new(const stk_dataset_options *o)
+{
+    stk_arrow *a = STK_NEW(stk_arrow);
+
+    if (!a)
+        return NULL;
+    stk_dataset_init(&a->base, &stk_arrow_ops, STK_DATA_MEMORY);
+    a->base.log = (stk_log){ o->log, o->log_cookie };
+    a->names.store = o->store;
+    return a;
+}
+
+static int finish(stk_arrow *a, int rc, stk_dataset **out)
+{
+    if (rc == 0)
+        a->schema = a->shard[0].schema;
+    *out = rc == 0 ? &a->base : NULL;
+    if (rc < 0)
+        a->base.ops->close(&a->base);
+    return rc;
+}
+
+int stk_arrow_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o,
+                   stk_error *err)
+{
+    stk_arrow *a = arrow_new(o);
+
+    *out = NULL;
+    if (!a)
+        return stk_fail_nomem(err, sizeof *a);
+    return finish(a, open_files(a, urls, n, err), out);
+}
+
+static int take_memory(stk_arrow *a, struct ArrowArrayStream *stream, stk_error *err)
+{
+    static const char name[] = "(Arrow table in memory)";
+
+    STK_TRY(stk_arrow_memory_open(&a->memory, stream, err));
+    STK_TRY(stk_names_add(&a->names, name, sizeof name - 1, err));
+    a->shard = STK_NEW(stk_arrow_shard);
+    if (!a->shard)
+        return stk_fail_nomem(err, sizeof *a->shard);
+    *a->shard = (stk_arrow_shard){ .schema = &a->memory->schema,
+                                   .batch = a->memory->batch,
+                                   .n_batches = a->memory->n,
+                                   .rows = a->memory->rows };
+    a->rows = a->memory->rows;
+    return 0;
+}
+
+int stk_dataset_open_arrow(stk_dataset **out, struct ArrowArrayStream *stream, const stk_dataset_options *opt,
+                           stk_error *err)
+{
+    stk_dataset_options o;
+    stk_arrow *a;
+
+    *out = NULL;
+    stk_options_take(&o, sizeof o, opt);
+    a = arrow_new(&o);
+    if (!a) {
+        stream->release(stream);
+        return stk_fail_nomem(err, sizeof *a);
+    }
+    return finish(a, take_memory(a, stream, err), out);
+}

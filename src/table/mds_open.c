@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mds_open.c - from a folder, or its index.json, to a data set.  Of a shard that is there both packed and not, the
+ * plain file is read. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "table/mds_data.h"
+
+#define LOOK 65536u                   /* bytes of index.json by which it is known */
+#define INDEX_MAX ((uint64_t)1 << 30) /* bytes of one */
+
+static const char *plain(const char *url)
+{
+    size_t k = strlen(STK_PATH_SCHEME);
+
+    return strncmp(url, STK_PATH_SCHEME, k) ? url : url + k;
+}
+
+static int is_remote(const char *url)
+{
+    return strstr(url, "://") != NULL;
+}
+
+/* The index's name: of a folder the file in it.  1: it may be one. */
+static int index_name(const char *url, char *out, size_t size)
+{
+    static const char file[] = "index.json";
+    size_t len = strlen(plain(url));
+    int named = len >= sizeof file - 1 && !strcmp(plain(url) + len - (sizeof file - 1), file);
+
+    if (!named && is_remote(url))
+        return 0;
+    return (size_t)snprintf(out, size, named ? "%s" : "%s/index.json", plain(url)) < size;
+}
+
+static int looks_like(const char *path)
+{
+    char *head = stk_alloc(LOOK);
+    FILE *f = head ? fopen(path, "rb") : NULL;
+    size_t n = f ? fread(head, 1, LOOK, f) : 0;
+    int yes = n && memmem(head, n, "\"column_encodings\"", 18) && memmem(head, n, "\"shards\"", 8);
+
+    if (f)
+        fclose(f);
+    stk_free(head);
+    return yes;
+}
+
+int stk_mds_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
+{
+    char path[4096];
+
+    (void)o;
+    return n == 1 && index_name(urls[0], path, sizeof path) && (is_remote(path) || looks_like(path));
+}
+
+static int read_index(stk_mds *m, const char *path, stk_error *err)
+{
+    stk_file *f = NULL;
+    stk_file_info info = { 0 };
+    uint8_t *text = NULL;
+    int rc = stk_url_open(STK_URL(path, m->names.store), &f, err);
+
+    if (rc == 0)
+        rc = stk_file_stat(f, &info, err);
+    if (rc == 0 && info.size > INDEX_MAX)
+        rc = stk_fail(err, STK_ELIMIT, "index.json has %" PRIu64 " bytes", info.size);
+    if (rc == 0 && !(text = stk_alloc((size_t)info.size + 1)))
+        rc = stk_fail_nomem(err, (size_t)info.size);
+    if (rc == 0)
+        rc = stk_file_read(f, 0, text, (size_t)info.size, err);
+    if (rc == 0)
+        rc = stk_mds_index_read(&m->index, (stk_bytes){ text, (size_t)info.size }, err);
+    if (rc == 0)
+        m->print = stk_crc32c(0, text, (size_t)info.size);
+    stk_file_close(&f);
+    stk_free(text);
+    if (rc < 0)
+        stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
+    return rc;
+}
+
+static int add_file(stk_mds *m, uint64_t i, const char *path, size_t folder, stk_error *err)
+{
+    const stk_mds_shard *s = &m->index.shard[i];
+    char full[4096];
+    struct stat st;
+    int fits = (size_t)snprintf(full, sizeof full, "%.*s%s", (int)folder, path, s->raw) < sizeof full;
+
+    m->file[i].size = s->raw_bytes;
+    if (fits && s->zip && (is_remote(path) || stat(full, &st))) {
+        fits = (size_t)snprintf(full, sizeof full, "%.*s%s", (int)folder, path, s->zip) < sizeof full;
+        m->file[i].packed = 1;
+        m->file[i].size = s->zip_bytes;
+    }
+    return fits ? stk_names_add(&m->names, full, strlen(full), err)
+                : stk_fail(err, STK_ELIMIT, "the name of shard %" PRIu64 " is too long", i);
+}
+
+static int open_index(stk_mds *m, const char *url, stk_error *err)
+{
+    char path[4096], *absolute = NULL;
+    uint64_t first = 0;
+    size_t folder;
+    int rc = 0;
+
+    if (!index_name(url, path, sizeof path))
+        return stk_fail(err, STK_EINVAL, "the name %.80s is too long", url);
+    if (!is_remote(path))
+        STK_TRY(stk_path_absolute(path, &absolute, err));
+    rc = read_index(m, absolute ? absolute : path, err);
+    m->file = rc == 0 ? stk_zalloc(m->index.n, sizeof *m->file) : NULL;
+    if (rc == 0 && !m->file)
+        rc = stk_fail_nomem(err, m->index.n * sizeof *m->file);
+    folder = strlen(absolute ? absolute : path) - strlen("index.json");
+    for (uint64_t i = 0; rc == 0 && i < m->index.n; i++) {
+        m->file[i].first = first;
+        first += m->index.shard[i].samples;
+        rc = add_file(m, i, absolute ? absolute : path, folder, err);
+    }
+    stk_free(absolute);
+    return rc;
+}
+
+int stk_mds_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o, stk_error *err)
+{
+    stk_mds *m = STK_NEW(stk_mds);
+    int rc;
+
+    (void)n;
+    *out = NULL;
+    if (!m)
+        return stk_fail_nomem(err, sizeof *m);
+    stk_dataset_init(&m->base, &stk_mds_ops, STK_DATA_BLOCKS);
+    m->base.log = (stk_log){ o->log, o->log_cookie };
+    m->names.store = o->store;
+    rc = open_index(m, urls[0], err);
+    if (rc < 0)
+        m->base.ops->close(&m->base);
+    else
+        *out = &m->base;
+    return rc;
+}

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that all tests of remote data share."""
+import os
+import pathlib
+import sys
+import time
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import servers                          # noqa: E402
+from s3 import S3                       # noqa: E402
+from small_shards import make_shards    # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    make_shards(folder, 7)
+    make_shards(folder / "big", 8, 400000, 100000)       # of several chunks of the cache each
+    return folder
+
+
+@pytest.fixture(scope="session")
+def swift(tmp_path_factory, data):
+    if not servers.swift_is_there():
+        pytest.skip("OpenStack Swift is not installed: tools/setup.sh installs it where it may")
+    port, group = servers.start_swift(tmp_path_factory.mktemp("swift"))
+    s3 = S3(port)
+    end = time.monotonic() + 60
+    while True:
+        try:
+            s3.make_bucket("data")
+            break
+        except (AssertionError, OSError):      # its back ends are not up yet
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.3)
+    for path in sorted(data.glob("*.tar")):
+        s3.put("data", f"train/{path.name}", path.read_bytes())
+    yield s3
+    group.stop()
+
+
+@pytest.fixture(scope="session")
+def web(tmp_path_factory, data):
+    if not servers.nginx_program():
+        pytest.skip("nginx is not installed: tools/setup.sh installs it where it may")
+    folder = tmp_path_factory.mktemp("nginx")
+    port, tls, group = servers.start_nginx(folder, data)
+    yield port, tls, folder / "cert.pem"
+    group.stop()
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path, monkeypatch):
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "index"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("STOKER_STORE_STALL", "5")      # a loaded machine is slow
