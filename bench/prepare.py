@@ -95,7 +95,8 @@ def ray_against_threads(work: pathlib.Path) -> None:
     stoker.pack(src, work / "try", fields=CHAIN, num_proc=2)
     times = max(1, round(seconds / (time.perf_counter() - start)))
     ids = list(range(len(src))) * times
-    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", _temp_dir=tempfile.mkdtemp(prefix="br"))
+    home = tempfile.mkdtemp(prefix="br", dir="/tmp")        # short: Ray's sockets are in it
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", _temp_dir=home)
     took: dict[str, list[float]] = {"threads": [], "ray": []}
     for _ in range(int(os.environ.get("ROUNDS", "1"))):
         for name, how in (("threads", {"num_proc": 2}), ("ray", {"engine": "ray"})):
@@ -104,6 +105,7 @@ def ray_against_threads(work: pathlib.Path) -> None:
             stoker.pack(src, work / name, fields=CHAIN, select=ids, samples=64, **how)
             took[name].append(time.perf_counter() - start)
     ray.shutdown()
+    shutil.rmtree(home, ignore_errors=True)
     threads, on_ray = min(took["threads"]), min(took["ray"])
     print(f"pack of {len(ids):,} pictures of 500 pixels: two threads {threads:.1f} s, Ray with two CPUs {on_ray:.1f} s: "
           f"{threads / on_ray:.2f}x (at least 0.9x is wanted)", flush=True)

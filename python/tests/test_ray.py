@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.serial]     # Ray gives up where it takes 30 s to start
 FOLDER = Path(sys.prefix) / "ray"       # tools/requirements/ray.txt, by make setup
 
 DRIVER = textwrap.dedent("""
@@ -54,10 +54,22 @@ DRIVER = textwrap.dedent("""
             except OSError:
                 pass
 
+    def start():
+        for attempt in range(3):
+            try:
+                return ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", object_store_memory=80 << 20,
+                                _temp_dir=home)
+            except Exception as e:
+                if "timed out during startup" not in str(e):
+                    raise
+                ray.shutdown()
+        print(json.dumps({"not_started": True}))
+        sys.exit()
+
     home = tempfile.mkdtemp(prefix="sray")      # short: Ray's sockets are in it
     said, killed = {}, []
     try:
-        ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", object_store_memory=80 << 20, _temp_dir=home)
+        start()
         stoker.pack(src, os.path.join(out, "threads"), num_proc=2, **how)
         want = shards("threads")
         one = stoker.pack(src, os.path.join(out, "ray"), engine="ray", **how)
@@ -104,6 +116,8 @@ def test_ray(urls, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     said = json.loads(done.stdout.splitlines()[-1])
     print(said)
+    if "not_started" in said:
+        pytest.skip("Ray did not start in the 30 s that it gives itself, three times: the machine is loaded")
     assert "encode: a picture is u8" in said.pop("failure")
     assert said.pop("killed") >= 1
     assert said == {"equal": True, "equal_after_kills": True, "samples": 48, "left": [], "parts_left": [], "kept": True,
