@@ -52,8 +52,7 @@ static void run_python(const cli_args *a, const int in[2], const int out[2])
             setenv("STOKER_CACHE", cli_value(a, "cache-dir"), 1);
         execlp(python, python, "-c", program, (char *)NULL);
     }
-    printf("missing %s could not be run: %s\n", python, strerror(errno));
-    fflush(stdout);
+    dprintf(STDOUT_FILENO, "missing %s could not be run: %s\n", python, strerror(errno)); /* the parent's pipe */
     _exit(127);
 }
 

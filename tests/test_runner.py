@@ -60,7 +60,7 @@ SERIAL_MARK = "mark." + "serial"        # this file has none itself
 
 @pytest.fixture(autouse=True)
 def one_serial_file(monkeypatch):
-    monkeypatch.setattr(run_tests, "marked_files", lambda *marks: [["python/tests/test_a.py"], []])
+    monkeypatch.setattr(run_tests, "marked_files", lambda *marks: [["python/tests/test_a.py"]])
 
 
 def test_files_are_found_by_their_marks(tmp_path, monkeypatch):
@@ -68,14 +68,16 @@ def test_files_are_found_by_their_marks(tmp_path, monkeypatch):
     monkeypatch.setattr(run_tests, "ROOT", tmp_path)
     (tmp_path / "python/tests").mkdir(parents=True)
     (tmp_path / "tests/a").mkdir(parents=True)
+    (tmp_path / "tests/b").mkdir()
     (tmp_path / "python/tests/test_a.py").write_text(f"@pytest.{SERIAL_MARK}\n")
     (tmp_path / "python/tests/test_b.py").write_text("def test(): pass\n")
     (tmp_path / "tests/a/test_c.py").write_text(f"pytestmark = pytest.{SERIAL_MARK}\n")
     (tmp_path / "tests/a/test_d.py").write_text(f"{SERIAL_MARK} {SERIAL_MARK.replace('serial', 'asan')}\n")
+    (tmp_path / "tests/b/test_e.py").write_text(f"@pytest.{SERIAL_MARK}\n")
     found = [[str(p) for p in files] for files in run_tests.marked_files("serial")]
-    assert found == [["python/tests/test_a.py"], ["tests/a/test_c.py", "tests/a/test_d.py"]]
+    assert found == [["python/tests/test_a.py"], ["tests/a/test_c.py", "tests/a/test_d.py"], ["tests/b/test_e.py"]]
     found = [[str(p) for p in files] for files in run_tests.marked_files("serial", "asan")]
-    assert found == [[], ["tests/a/test_d.py"]]
+    assert found == [["tests/a/test_d.py"]]
 
 
 def test_serial_tests_run_after_the_others_and_are_counted():

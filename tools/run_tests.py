@@ -12,6 +12,7 @@ pytest runs in three processes for two cores; tests marked `serial` run after th
 out those marked `services`.  The sanitizer builds make only what their step runs.
 """
 
+import itertools
 import os
 import re
 import shutil
@@ -136,16 +137,18 @@ def python_env(folder="build"):
 
 
 def marked_files(*marks):
-    """For each folder, the files whose text has all these marks; collecting the others takes seconds."""
-    return [sorted(p.relative_to(ROOT) for p in (ROOT / folder).rglob("test_*.py")
-                   if all(f"mark.{m}" in p.read_text() for m in marks)) for folder in TEST_FOLDERS]
+    """For each folder, the files whose text has all these marks; collecting the others takes seconds.
+    Files of several folders in one command would all import the conftest of the last one."""
+    found = sorted(p.relative_to(ROOT) for folder in TEST_FOLDERS for p in (ROOT / folder).rglob("test_*.py")
+                   if all(f"mark.{m}" in p.read_text() for m in marks))
+    return [list(files) for _, files in itertools.groupby(found, lambda p: p.parent)]
 
 
 def run_pytest(log, *options, env, mark=""):
     """Tests with `mark` (all without), side by side; then those that are also marked serial."""
     marks = [mark] if mark else []
     runs = [("not serial", [*SIDE_BY_SIDE, *(sum(marked_files(mark), []) if mark else TEST_FOLDERS)])]
-    runs += [("serial", files) for files in marked_files("serial", *marks) if files]
+    runs += [("serial", files) for files in marked_files("serial", *marks)]
     if os.environ.get("SERVICES") == "0":
         marks.append("not services")
     worst, sums = NO_TESTS_COLLECTED, (0, 0, 0)

@@ -475,9 +475,9 @@ class _Doctor:
                     pass
             texts = [report(f) for f in self.found if f.began] + list(self.kept.values())
             if texts:
-                seeing.write_whole(self.path, "\n\n".join(texts) + "\n")
-                seeing.write_whole(self.path + ".json", json.dumps(
-                    {"loaders": [{"report": t.splitlines()[:-1], "sentence": t.splitlines()[-1]} for t in texts]}) + "\n")
+                parts = [{"report": t.splitlines()[:-1], "sentence": t.splitlines()[-1]} for t in texts]
+                seeing.write_whole(self.path, ("\n\n".join(texts) + "\n").encode(), "report")
+                seeing.write_whole(self.path + ".json", (json.dumps({"loaders": parts}) + "\n").encode(), "report")
 
     def hook(self, module: Any) -> None:
         loader, doctor = module.DataLoader, self

@@ -10,62 +10,10 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import SAMPLES, as_numpy, check_python, epoch_of, picture
+from call_functions import add_tag, always_killed, invert, killed, letters, louder, my_numpy_function, narrow, number, odd, shift
+from conftest import SAMPLES, as_numpy, check_python, epoch_of, jpeg, picture, write_tar
 
 import stoker
-
-try:
-    import torch
-except ImportError:
-    torch = None
-
-
-def invert(image):
-    assert image.dtype == np.uint8 and image.ndim == 3 and image.flags.owndata
-    return 255 - image
-
-
-def shift(image):
-    """Draws from all generators."""
-    move = int(np.random.randint(0, 20)) + random.randrange(20)
-    if torch is not None:
-        move += int(torch.randint(0, 20, ()))
-    return np.roll(image, move, 1)
-
-
-def narrow(image):
-    return image[:, : image.shape[1] // 2]
-
-
-def letters(text):
-    return [ord(c) for c in text]
-
-
-def number(value):
-    assert sorted(value) == ["n", "tags"]
-    return value["n"] * 2
-
-
-def add_tag(value):
-    return {**value, "tags": [*value["tags"], "c"]}
-
-
-def louder(text):
-    return text.upper() + "!"
-
-
-def odd(image):
-    """Bad for every fourth or so."""
-    if int(image.sum()) % 4 == 0:
-        raise ValueError(f"sum {int(image.sum())} is no good")
-    return image
-
-
-def killed(image):
-    if int(image.sum()) % 16 == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return image
-
 
 def chain():
     return stoker.from_("jpg").image()
@@ -184,7 +132,6 @@ def test_a_column_of_a_table(tmp_path):
 
 
 def test_one_channel(tmp_path):
-    from conftest import jpeg, write_tar
     write_tar(tmp_path / "a.tar", [(f"{i}.jpg", jpeg(picture(i))) for i in range(4)])
     seen = []
 
@@ -232,7 +179,7 @@ def test_the_state_names_the_function(urls):
             return loader.state_dict(), loader.fields["x"]
 
     (a, text), (b, _) = state(invert), state(shift)
-    assert text == "from(jpg) | image | resize((8, 8)) | call(test_call.invert)" and a["chains"] != b["chains"]
+    assert text == "from(jpg) | image | resize((8, 8)) | call(call_functions.invert)" and a["chains"] != b["chains"]
     assert state(functools.partial(invert))[0]["chains"] == a["chains"]
     with stoker.Loader(urls, {"x": chain().resize((8, 8)).call(shift)}, batch_size=4, num_workers=0) as loader, \
             pytest.raises(ValueError, match="chain"):
@@ -281,7 +228,7 @@ def test_chains_that_make_no_sense(urls):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_exception_says_where(urls, workers):
     with stoker.Loader(urls, {"x": chain().resize((16, 16)).call(odd)}, batch_size=16, num_workers=workers) as loader, \
-            pytest.raises(stoker.StokerError, match=r"call\(test_call.odd\) raised ValueError: sum \d+ is no good") as e:
+            pytest.raises(stoker.StokerError, match=r"call\(call_functions.odd\) raised ValueError: sum \d+ is no good") as e:
         list(loader)
     assert e.value.key and e.value.sample == int(e.value.key) and e.value.shard.endswith(".tar")
     assert "in odd" in str(e.value.__cause__) and 'raise ValueError(f"sum' in str(e.value.__cause__)
@@ -316,7 +263,7 @@ def test_what_it_may_not_return(urls):
 def test_a_killed_process_is_an_error(urls):
     with stoker.Loader(urls, {"x": chain().resize((16, 16)).call(killed)}, batch_size=16, num_workers=2) as loader, \
             pytest.raises(stoker.StokerError, match=r"worker \d \(process \d+\) was killed by SIGKILL.* while "
-                          r"call\(test_call.killed\) had sample \d+") as e:
+                          r"call\(call_functions.killed\) had sample \d+") as e:
         list(loader)
     assert isinstance(e.value, RuntimeError) and e.value.sample is not None
 
@@ -328,10 +275,6 @@ def test_a_killed_process_is_skipped(urls):
     with stoker.Loader(urls, {"x": chain().resize((16, 16)).call(killed).to("u8", "hwc")}, batch_size=16, num_workers=1,
                        on_error="skip") as loader:
         assert [bool(v) for b in loader for v in b.valid] == expected
-
-
-def always_killed(image):
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_three_deaths_in_a_row(urls):
@@ -445,10 +388,6 @@ def test_the_parent_is_killed(urls, tmp_path):
 
 
 # ---- with a tokenizer ------------------------------------------------------------------------------
-
-def my_numpy_function(image):
-    return np.ascontiguousarray(image[:, ::-1])
-
 
 def test_pairs_with_a_tokenizer(data):
     """A function on pictures and Hugging Face's tokenizer on whole batches, as a user writes it."""

@@ -41,6 +41,7 @@ Commands:
   describe  sizes, shapes, colors, labels and duplicates, as JSON to keep
   drift     is the data still what it was? exit status 1 if not
   top       what do the loaders of a running process do, now?
+  cache     remote data that this host keeps on its disk
 
 A first walk:
   stoker index 'train-{000000..000099}.tar'     find every sample once; opening is instant from then on
@@ -98,6 +99,9 @@ def test_help_of_index(stoker):
                           fields, by commas (default: none)
   --jpeg                  also keep seek points of JPEGs, so that a crop is decoded without what
                           comes before it
+  --part I/N              index every N-th shard only, from I on (0 to N - 1), beside others
+                          that index the rest
+  --merge                 make one index of what the parts found
   --force                 build again although there is a good index
   --workers N             threads (default: the cores there are)
   --cache-dir DIR         where indexes of read-only data go (default: $STOKER_CACHE, else the

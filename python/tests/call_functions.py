@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions for call(): in a module that other processes can import by itself."""
+
+import os
+import random
+import signal
+
+import numpy as np
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+def invert(image):
+    assert image.dtype == np.uint8 and image.ndim == 3 and image.flags.owndata
+    return 255 - image
+
+
+def shift(image):
+    """Draws from all generators."""
+    move = int(np.random.randint(0, 20)) + random.randrange(20)
+    if torch is not None:
+        move += int(torch.randint(0, 20, ()))
+    return np.roll(image, move, 1)
+
+
+def narrow(image):
+    return image[:, : image.shape[1] // 2]
+
+
+def letters(text):
+    return [ord(c) for c in text]
+
+
+def number(value):
+    assert sorted(value) == ["n", "tags"]
+    return value["n"] * 2
+
+
+def add_tag(value):
+    return {**value, "tags": [*value["tags"], "c"]}
+
+
+def louder(text):
+    return text.upper() + "!"
+
+
+def odd(image):
+    """Bad for every fourth or so."""
+    if int(image.sum()) % 4 == 0:
+        raise ValueError(f"sum {int(image.sum())} is no good")
+    return image
+
+
+def killed(image):
+    if int(image.sum()) % 16 == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return image
+
+
+def always_killed(image):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def my_numpy_function(image):
+    return np.ascontiguousarray(image[:, ::-1])
