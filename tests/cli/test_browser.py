@@ -71,7 +71,7 @@ def many(tmp_path):
 
 
 def test_bench_page(stoker, many, tmp_path):
-    done = stoker("bench", many, "--epochs", "3", "--batch-size", "4", "--json", "--html", "b.html")
+    done = stoker("bench", many, "--epochs", "40", "--batch-size", "4", "--json", "--html", "b.html")
     assert done.code == 0, done.err
     got, seen = json.loads(done.raw), render(f"file://{tmp_path}/b.html", tmp_path)
     assert got["diagnosis"]["sentence"] in seen.text
