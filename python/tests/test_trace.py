@@ -30,7 +30,7 @@ def test_a_trace_has_every_thread(tar, tmp_path):
             n = sum(1 for _ in loader)
         stats = loader.stats()
         found, names = spans(tmp_path / "t.json")
-        assert names[0] == "loop" and set(names.values()) >= {"loop", "worker 0"}
+        assert names[0] == "loop" and {"worker 0", "worker 1"} & set(names.values())     # one may do it all
         took = Counter()
         for e in found:
             took[e["name"]] += e["dur"] * 1e-6

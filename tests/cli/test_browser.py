@@ -80,7 +80,7 @@ def test_bench_page(stoker, many, tmp_path):
     assert f"CPU time for 1,000 samples {got['cpu_s_per_1000_samples']:.3f} s" in seen.text
     for name, stage in got["stages"].items():
         assert name in seen.text and f"{100 * stage['share']:.4g} %" in seen.text
-    for what in ("throughput over time", "what every thread did in the last", "worker 0", "loop", "time from batch to batch",
+    for what in ("throughput over time", "what every thread did in the last", "worker ", "loop", "time from batch to batch",
                  "pictures before and after their chain", "80x60; random_resized_crop: cut to"):
         assert what in seen.text
     assert seen.count["img"] == 16 and seen.count["rect"] > 20
