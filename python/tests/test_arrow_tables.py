@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from conftest import check_python
 
 import stoker
 
@@ -204,3 +205,25 @@ def test_cut_and_damaged_files(tmp_path):
                 ds[i]
         except (stoker.StokerError, MemoryError, UnicodeDecodeError):
             pass
+
+
+def test_a_file_that_is_cut_short(tmp_path):
+    """Not a signal: in a process of its own, which would end by SIGBUS."""
+    check_python("""
+        import os, sys
+        sys.modules["torch"] = None
+        import pyarrow as pa, pyarrow.ipc as ipc, stoker
+        table = pa.table({"a": list(range(20000))})
+        with ipc.new_file(sys.argv[1], table.schema) as f:
+            f.write_table(table, max_chunksize=1000)
+        ds = stoker.open(sys.argv[1])
+        assert ds[19999]["a"] == 19999
+        os.truncate(sys.argv[1], 4096)
+        for use in (lambda: ds[19000], lambda: list(stoker.Loader(ds, {"a": "int"}, batch_size=64))):
+            try:
+                use()
+            except Exception as e:
+                assert "shorter than when it was opened" in str(e) and "t.arrow" in str(e), e
+            else:
+                raise SystemExit("no error")
+        """, str(tmp_path / "t.arrow"))

@@ -4,6 +4,8 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 #include "base/mem.h"
@@ -188,11 +190,26 @@ static const stk_arrow_batch *batch_of(const stk_arrow_shard *s, uint64_t row)
     return &s->batch[lo];
 }
 
+/* Before each touch of the map: past the end of a file that was cut short there is a signal. */
+static int still_whole(const stk_arrow *a, uint64_t shard, stk_error *err)
+{
+    const stk_arrow_shard *s = &a->shard[shard];
+    struct stat st;
+
+    if (!s->map || (fstat(s->fd, &st) == 0 && (uint64_t)st.st_size >= s->size))
+        return 0;
+    stk_fail(err, STK_ESTALE, "the file is shorter than when it was opened: open it again, and replace files instead of "
+                              "writing into them");
+    stk_error_at(err, a->names.name[shard], STK_NO_OFFSET, (stk_bytes){ 0 });
+    return STK_ESTALE;
+}
+
 static int value_of(const stk_arrow *a, uint64_t shard, uint32_t field, uint64_t row, stk_bytes *out, stk_error *err)
 {
     const stk_arrow_shard *s = &a->shard[shard];
     const stk_arrow_batch *b = batch_of(s, row);
 
+    STK_TRY(still_whole(a, shard, err));
     return stk_arrow_value(b, &s->schema->leaf[field], row - b->first, out, err);
 }
 
@@ -284,8 +301,10 @@ static void data_close(stk_dataset *d)
 
     for (size_t i = 0; a->shard && i < a->names.n; i++) {
         stk_arrow_ipc_close(&a->shard[i].ipc);
-        if (a->shard[i].map)
+        if (a->shard[i].map) {
             munmap(a->shard[i].map, (size_t)a->shard[i].size);
+            close(a->shard[i].fd);
+        }
     }
     stk_arrow_memory_close(&a->memory);
     stk_gathers_fini(&a->gathers);

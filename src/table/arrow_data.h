@@ -20,6 +20,7 @@ typedef struct stk_arrow_shard { /* a file, or all of a stream */
     /* files */
     stk_arrow_ipc *ipc;
     void *map;
+    int fd; /* of what is mapped: a file that shrinks is an error, not a signal */
     uint64_t size;
     int64_t mtime_ns;
 } stk_arrow_shard;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arrow_open.c - from names of Arrow files, or another library's table, to a data set. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
@@ -54,8 +55,12 @@ static int map_file(stk_arrow_shard *s, stk_file *f, stk_error *err)
     if (!s->size)
         return stk_fail(err, STK_ECORRUPT, "not an Arrow file: it has no bytes");
     s->map = mmap(NULL, (size_t)s->size, PROT_READ, MAP_SHARED, fd, 0);
-    if (s->map != MAP_FAILED)
-        return 0;
+    if (s->map != MAP_FAILED) {
+        s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (s->fd >= 0)
+            return 0;
+        munmap(s->map, (size_t)s->size);
+    }
     s->map = NULL;
     return stk_fail(err, STK_EIO, "the file can't be mapped: %s", strerror(errno));
 }
