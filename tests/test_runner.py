@@ -39,6 +39,13 @@ def test_pytest_counts():
     assert run_tests.pytest_counts("no tests ran in 0.01s") == (0, 0, 0)
 
 
+def test_failures():
+    """What meson and pytest print of a failure is found among what passed."""
+    said = ["  2/3 base / err  FAIL  0.01s   exit status 1", "____ test_one ____", "E   assert 1 == 2",
+            "FAILED python/tests/test_x.py::test_one - assert 1 == 2", "ERROR tests/test_y.py::test_two"]
+    assert run_tests.failures("\n".join(["1/3 base / ok  OK  0.01s", "....", *said, "1 failed in 2s", "ERROR: no"])) == said
+
+
 class FakeLog:
     """Answers each command with the next of `results`: (status, what it prints)."""
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every suite of `make test`, one line per step, and sums their counts.
 
-Full logs are in build/logs/; the end of a failing step's log is shown.  A suite that cannot run
+Full logs are in build/logs/; the end of a failing step's log is shown, and before the sums the name and
+the errors of each test that failed: a serial part that passed may have pushed them out of the end.  A suite that cannot run
 here (no TSan run-time library, say) is skipped with its reason, never silently.  A step that fails
 without counts of its own (a build, lint) counts as one failure.  The last line is always
 `N passed, N failed, N skipped`, and the exit status is 1 if anything failed.
@@ -26,6 +27,7 @@ BIN = ROOT / ".venv/bin"
 LOGS = ROOT / "build/logs"
 PATH = f"{BIN}{os.pathsep}{os.environ['PATH']}"
 TAIL_LINES = 40
+FAILURE_LINES = 60  # of all steps together
 NO_TESTS_COLLECTED = 5  # pytest's exit status
 TEST_FOLDERS = ("python/tests", "tests")
 # Half as many again as cores: tests wait for children, servers and timers a fifth of their time.
@@ -53,6 +55,7 @@ class Skip(Exception):
 class Totals:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
+        self.failures = []
 
     def add(self, passed, failed, skipped):
         self.passed += passed
@@ -100,6 +103,12 @@ def pytest_counts(text):
     return (count.get("passed", 0) + count.get("xfailed", 0),
             sum(count.get(k, 0) for k in ("failed", "error", "errors", "xpassed")),
             count.get("skipped", 0))
+
+
+def failures(text):
+    """Lines of a log that say which tests failed, and why: those of meson, and of pytest with their errors."""
+    pattern = r"(FAILED|ERROR) \S+::|E  |_{4,} .* _{4,}$|\s*\d+/\d+ .*\b(FAIL|TIMEOUT|ERROR|UNEXPECTEDPASS)\b"
+    return [line for line in text.splitlines() if re.match(pattern, line)]
 
 
 # ---- steps: each returns (status, counts or None) ------------------------------------------------
@@ -257,6 +266,7 @@ def run_step(name, totals):
     if failed:
         print("\n".join("   | " + line for line in log.text().splitlines()[-TAIL_LINES:]))
         print(f"   whole log: {log.path.relative_to(ROOT)}", flush=True)
+        totals.failures += [f"{name}: {line}" for line in failures(log.text())]
 
 
 def main(names):
@@ -267,7 +277,7 @@ def main(names):
     totals = Totals()
     for name in names or STEPS:
         run_step(name, totals)
-    print(totals)
+    print("\n".join([*totals.failures[:FAILURE_LINES], str(totals)]))
     return 1 if totals.failed else 0
 
 
