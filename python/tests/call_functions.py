@@ -7,6 +7,8 @@ import signal
 
 import numpy as np
 
+import stoker
+
 try:
     import torch
 except ImportError:
@@ -66,3 +68,25 @@ def always_killed(image):
 
 def my_numpy_function(image):
     return np.ascontiguousarray(image[:, ::-1])
+
+
+def halves(values):
+    """Numbers of any type and shape."""
+    return values // 2 if values.dtype.kind in "iu" else values / 2
+
+
+def add_noise(values):
+    return values + np.random.default_rng(stoker.sample_seed()).standard_normal(values.shape).astype(values.dtype)
+
+
+def means(image):
+    return image.mean((0, 1), dtype="f4")
+
+
+def move(image):
+    """Draws in threads too, where only sample_seed() is set."""
+    return np.roll(image, np.random.default_rng(stoker.sample_seed()).integers(image.shape[1]), 1)
+
+
+def as_it_is(value):
+    return value

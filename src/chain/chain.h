@@ -54,7 +54,9 @@ typedef struct stk_chain {
     uint32_t n_all;
     int tiled;     /* pixels are changed between decoding and the row: segment.c */
     uint32_t n_calls; /* functions of the program's: row_call.c */
+    uint32_t views_at; /* the step that makes views, of a chain that has them (spec.views) */
     stk_kind called;  /* ... the first of them has a picture, bytes or numbers */
+    int part;      /* stk_chain_head.part */
     int row_acts;  /* ... or in the row, after normalize */
     int touched;   /* while it is planned: a view that comes now begins a pass of its own */
     const stk_step *parse;    /* ends in a value */
@@ -122,6 +124,7 @@ typedef struct stk_chain_head { /* what a chain begins with */
     void *cookie;
     const struct stk_chain *leader; /* the output that its like() names, planned; or NULL */
     uint32_t leader_output;
+    int part; /* it is only checked: steps may follow, and other outputs are not known */
 } stk_chain_head;
 
 /* Compile `text` for the output `name`: of a field of samples, which is bytes or has a type. */

@@ -130,7 +130,8 @@ void stk_chain_draw_from(const stk_chain *c, uint32_t first, const stk_address *
 {
     stk_address here = *at;
 
-    here.view = 0; /* what stands before views is the same for all of them */
+    if (!c->spec.views || first <= c->views_at)
+        here.view = 0; /* what stands before views is the same for all of them */
 
     out->n_views = 1;
     out->n_actions = 0;
