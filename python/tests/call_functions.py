@@ -90,3 +90,29 @@ def move(image):
 
 def as_it_is(value):
     return value
+
+
+def boxes_of(value):
+    return np.array(value["boxes"], np.float32).reshape(-1, 4)
+
+
+def shifted(boxes):
+    return boxes + np.float32(1)
+
+
+def fewer(boxes):
+    return boxes[1:]
+
+
+def larger(image):
+    return np.pad(image, ((0, 1), (0, 1), (0, 0)))
+
+
+def next_class(mask):
+    return mask + np.asarray(1, mask.dtype)
+
+
+def mask_boxes(mask):
+    """Of each class its box, as torchvision's masks_to_boxes."""
+    at = [np.nonzero(mask == k) for k in range(1, int(mask.max()) + 1)]
+    return [[x.min(), y.min(), x.max() + 1, y.max() + 1] for y, x in at if len(x)] or np.zeros((0, 4))

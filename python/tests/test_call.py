@@ -213,8 +213,6 @@ def test_chains_that_make_no_sense(urls):
             bad()
     with pytest.raises(ValueError, match="no function"):
         stoker.Loader(urls, {"x": "from(jpg) | image | call(f)"}, batch_size=1)
-    with pytest.raises(ValueError, match="like can't follow"):
-        stoker.Loader(urls, {"x": base.call(invert).resize((8, 8)), "y": "from(jpg) | image | like(x)"}, batch_size=1)
     with pytest.raises(ValueError, match="no functions"):
         stoker.Transform(stoker.image().call(invert))
     with pytest.raises(ValueError, match="rows of arrays"):

@@ -183,29 +183,47 @@ static int note_value_op(stk_chain *c, const stk_op *op, const stk_spec *before,
     return 0;
 }
 
+static int is_picture(const stk_chain *c)
+{
+    return c->spec.kind == STK_KIND_IMAGE || (c->n_calls && c->called == STK_KIND_IMAGE && !c->like);
+}
+
+/* Of a chain that has functions before like(): nothing else may stand there. */
+static int check_before_like(const stk_chain *c, stk_error *err)
+{
+    for (uint32_t i = 0; i < c->like_at; i++)
+        if (c->step[i].op && c->step[i].op->can & (STK_OP_VIEW | STK_OP_ACT | STK_OP_CHOOSE))
+            return stk_fail(err, STK_EINVAL,
+                            "like gives all the geometry: %s can't stand before it",
+                            c->step[i].op->name);
+    return 0;
+}
+
 /* What like() needs of the output that it names. */
 static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
 {
     const stk_chain *lead = c->leader;
 
     c->like = s->state;
+    c->like_at = c->n_steps - 1;
+    c->called_first = c->n_calls > 0;
+    if (c->called_first)
+        STK_TRY(check_before_like(c, err));
     if (!lead && c->part)
         return 0;
     if (!lead)
         return stk_fail(err, STK_EINVAL,
                         "like works in a loader, beside the output that it names");
-    while (lead->spec.kind == STK_KIND_IMAGE && lead->leader) { /* a mask follows what its leader follows */
+    while (is_picture(lead) && lead->leader) { /* a mask follows what its leader follows */
         c->leader_output = lead->leader_output;
         lead = c->leader = lead->leader;
     }
-    if (lead->n_calls)
-        return stk_fail(err, STK_ENOTSUP,
-                        "like can't follow an output that has call(): what its function does to the "
-                        "geometry is not known");
-    c->keeps = lead->spec.kind != STK_KIND_IMAGE;
+    c->keeps = !is_picture(lead);
     if (c->keeps && (c->spec.kind == STK_KIND_IMAGE || !lead->like || lead->like->points || lead->keeps))
         return stk_fail(err, STK_EINVAL,
                         "like names an output that is neither a picture nor boxes of one");
+    if (c->keeps && lead->called_first && lead->called == STK_KIND_IMAGE)
+        return stk_fail(err, STK_ENOTSUP, "like can't follow boxes that a function made of a picture");
     if (c->spec.kind == STK_KIND_VALUE) {
         if (!c->keeps && lead->spec.views)
             return stk_fail(err, STK_ENOTSUP, "like: numbers can't follow several views yet");
@@ -215,6 +233,7 @@ static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
         return 0;
     }
     c->spec.views = lead->spec.views;
+    c->views_at = c->like_at;
     c->spec.width = lead->spec.width;
     c->spec.height = lead->spec.height;
     c->spec.out = lead->spec.width && lead->spec.height ? STK_OUT_DENSE : STK_OUT_LIST;
@@ -230,9 +249,8 @@ static int note_call(stk_chain *c, const stk_spec *before, stk_error *err)
         return stk_fail(err, STK_ENOTSUP,
                         "call: rows of arrays have no functions: take batch_ops=, or a Python data "
                         "set");
-    if (c->pack || c->like)
-        return stk_fail(err, STK_ENOTSUP, "call does not stand in a chain with %s()",
-                        c->pack ? "pack" : "like");
+    if (c->pack)
+        return stk_fail(err, STK_ENOTSUP, "call does not stand in a chain with pack()");
     c->touched = 0; /* what it gives is a picture of its own */
     c->tiled |= before->kind == STK_KIND_IMAGE;
     if (c->n_calls++)
@@ -255,7 +273,7 @@ static int note_call(stk_chain *c, const stk_spec *before, stk_error *err)
 static int check_after_call(const stk_chain *c, const stk_codec *codec, const stk_op *op,
                             stk_error *err)
 {
-    if (!c->n_calls || (!codec && !(op->can & (STK_OP_PACKS | STK_OP_LIKE))))
+    if (!c->n_calls || (!codec && !(op->can & STK_OP_PACKS)))
         return 0;
     return stk_fail(err, STK_ENOTSUP, "%s can't stand after call yet: put it before, or leave it out",
                     codec ? codec->name : op->name);

@@ -76,6 +76,9 @@ typedef struct stk_chain {
     uint64_t old_print; /* what it was while pictures could be inexact, for one that was */
     int inexact;        /* exact=false is written, which means nothing any more */
     const stk_like *like;           /* like(): what it says; NULL: none */
+    uint32_t like_at;               /* ... which step it is */
+    int called_first;               /* ... after a function */
+    int followed;                   /* like() of another output names it, or what follows it */
     const struct stk_chain *leader; /* ... and the picture, or boxes, that it names */
     uint32_t leader_output;
     const char *boxes;  /* iou_crop: the output of boxes that it looks at; NULL: none */
@@ -116,6 +119,10 @@ void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t si
  * next step that is a function. */
 void stk_chain_draw_from(const stk_chain *c, uint32_t first, const stk_address *at,
                          const uint32_t size[2], stk_draws *out, const stk_draw_observer *watch);
+
+/* The whole chain, for those who follow it: a function gives a picture of the size that it was given. */
+void stk_chain_draw_through(const stk_chain *c, const stk_address *at, const uint32_t size[2],
+                            stk_draws *out);
 
 typedef struct stk_chain_head { /* what a chain begins with */
     stk_registry *registry;     /* NULL: the process's */

@@ -77,7 +77,10 @@ static void settle(const stk_call_step *c, stk_spec *spec)
                         .ndim = c->shaped ? c->ndim : 1,
                         .exif = was.exif, /* of the picture that it is made of */
                         .mode = was.mode,
-                        .views = was.views };
+                        .views = was.views,
+                        .width = was.width, /* for those that follow it */
+                        .height = was.height,
+                        .like = was.like };
     memcpy(spec->shape, c->shape, sizeof spec->shape);
 }
 
@@ -104,8 +107,6 @@ static int call_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
                         STK_CALL_NAME - 1);
     if (which < 0 || which > UINT16_MAX)
         return stk_fail(err, STK_EINVAL, "call: which=%" PRId64 " is not in 0..65535", which);
-    if (spec->like)
-        return stk_fail(err, STK_ENOTSUP, "call does not stand in a chain with like()");
     if (spec->most)
         return stk_fail(err, STK_EINVAL, "call comes before truncate: put it there");
     c->which = (uint32_t)which;

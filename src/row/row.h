@@ -242,8 +242,15 @@ int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
                      stk_decode_request *ask, stk_error *err);
 /* View `view` of x->output's picture of that size; of one that follows another: what that one drew,
  * without what only changes pixels. */
+int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
+                       stk_error *err);
+/* The same up to the first function. */
 int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                      stk_error *err);
+/* Numbers of x->output as its like() says: moved, and those that left the picture dropped. */
+int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err);
+/* row_call.c: numbers of x->output, of a chain with functions, as they are before like(). */
+int stk_call_first(stk_row *x, stk_value_row *row, stk_error *err);
 /* row_boxes.c: the boxes of an output, as the chain of the picture that they follow looks at them. */
 int stk_boxes_read(const stk_row *x, uint32_t output, stk_boxes **out, stk_error *err);
 /* As `spec` has type, layout and color, into dst. */

@@ -72,7 +72,7 @@ static void follow(const stk_like *l, stk_draws *d)
 }
 
 /* A row that is made again was reported the first time. */
-int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
+int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                      stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x), *drawn = c->leader ? c->leader : c;
@@ -87,11 +87,27 @@ int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view
     d->boxes = NULL;
     if (drawn->boxes)
         STK_TRY(stk_boxes_read(x, drawn->boxes_output, &d->boxes, err));
-    stk_chain_draw(drawn, &at, size, d, watch);
+    if (c->leader)
+        stk_chain_draw_through(drawn, &at, size, d);
+    else
+        stk_chain_draw(drawn, &at, size, d, watch);
     if (stk_draws_last(d)->refused)
         return stk_fail(err, STK_ECORRUPT, "%s", stk_draws_last(d)->refused);
     if (c->leader)
         follow(c->like, d);
+    return 0;
+}
+
+int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
+                     stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    const stk_address at = { .position = x->position, .output = x->output };
+
+    if (!c->called_first)
+        return stk_picture_follow(x, info, view, d, err);
+    d->boxes = NULL;
+    stk_chain_draw(c, &at, (uint32_t[2]){ info->width, info->height }, d, NULL); /* all of it, for the function */
     return 0;
 }
 
