@@ -192,6 +192,11 @@ static const char *const pixel_chains[] = {
     "from(jpg) | image | resize((1, 1)) | autocontrast(p=1) | gaussian_blur(5) | sharpness(2, p=1) | "
     "equalize(p=1) | contrast(0.5) | to(f32)",
     "from(jpg) | image | resize((2, 67)) | gaussian_blur(15) | sharpness(0, p=1) | to(u8)",
+    /* blurs over several rectangles, with taps that weigh nothing, and at the limit of one step */
+    "from(jpg) | image | resize((131, 70)) | gaussian_blur((23, 9), sigma=(0.1, 2)) | equalize(p=0.5) | "
+    "gaussian_blur(25, sigma=(3, 9)) | hue(0.1) | gaussian_blur((3, 27), sigma=(0.1, 3)) | "
+    "contrast(0.5) | normalize(half) | to(f16)",
+    "from(jpg) | image | resize((65, 97)) | gaussian_blur((5, 25), sigma=8) | to(u8, hwc)",
 };
 
 static void changed_pixels(void **state)
