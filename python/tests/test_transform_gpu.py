@@ -80,6 +80,20 @@ def test_the_bits_of_the_cpu():
     """)
 
 
+def test_views():
+    run("""
+        for ops in ("views(3) | random_resized_crop(24) | hflip | color_jitter(0.4, p=0.5) | gaussian_blur(5) | to(f16)",
+                    "hue(0.2) | views(2) | random_resized_crop((9, 17)) | to(u8, hwc)", "five_crop(8) | to(u8)"):
+            want = stoker.Transform(ops, seed=3)(nchw)
+            augment = stoker.Transform(ops, seed=3)
+            got = here(augment(there(nchw)))
+            assert got.shape == want.shape and torch.equal(got, want) and augment.position == 9
+            assert not torch.equal(want[:, 0], want[:, 1])
+            assert torch.equal(here(stoker.Transform(ops, seed=3)([there(p) for p in nhwc])), want)
+            assert here(augment(there(nchw[:0]))).shape == (0, *want.shape[1:])
+    """)
+
+
 def test_lists_sizes_gray_and_empty():
     run("""
         sizes = [(30, 41), (17, 9), (64, 64), (1, 5)]
