@@ -4,6 +4,7 @@
 import os
 import random
 import signal
+import time
 
 import numpy as np
 
@@ -129,3 +130,8 @@ def pixel_codes(image):
 def words_per_epoch(text):
     """As many as its seed says, so that epochs differ."""
     return list(range(1, 2 + stoker.sample_seed() % 5))
+
+
+def slow(value):
+    time.sleep(0.02)
+    return value

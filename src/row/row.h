@@ -33,6 +33,7 @@ typedef struct stk_counters {
     _Alignas(64) _Atomic uint64_t ticks[STK_STAGES];
     _Atomic uint64_t samples, bytes, cold, remote;
     _Atomic uint64_t read_wait, room; /* ticks: of idle, until reads came; for memory */
+    _Atomic uint64_t call[2]; /* ticks in functions of the program's: of value, of sample */
     _Atomic uint64_t lane[STK_LANES]; /* pictures */
     _Atomic uint64_t doing, since;    /* stage << 48 | ticket, and from which tick on */
     _Alignas(64) _Atomic uint32_t times[STK_STAGES][STK_TIMES]; /* how many took 2^k ticks */

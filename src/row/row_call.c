@@ -31,7 +31,13 @@ static int call_one(const stk_row *x, const stk_call_step *s, stk_value_row *row
                              .view = x->view,
                              .sample = stk_schedule_id(x->schedule, &x->where) };
 
-    STK_TRY(p->caller.call(p->caller.cookie, &at, row, &x->m->scratch, err));
+    uint64_t from = STK_COUNTERS ? stk_ticks() : 0;
+    int rc = p->caller.call(p->caller.cookie, &at, row, &x->m->scratch, err);
+
+    if (STK_COUNTERS)
+        stk_count(&x->m->count.call[stk_row_chain(x)->called == STK_KIND_IMAGE], stk_ticks() - from);
+    if (rc < 0)
+        return rc;
     return s->gives == STK_KIND_VALUE ? stk_call_check(s, row, err) : 0;
 }
 
