@@ -133,6 +133,7 @@ typedef struct stk_pack_options {
     /* A column (as for stk_column_open) whose values are classes: of each as many as the smallest has, or at most
      * so many: "cls", "cls:1000".  Samples without a value are left out.  NULL: all. */
     const char *balance;
+    struct stk_registry *registry; /* what chains of `fields` may name; NULL: what the process has */
 } stk_pack_options;
 
 typedef struct stk_pack_dropped { /* samples that were not chosen, by reason */
