@@ -367,6 +367,7 @@ typedef struct stk_stats {
     uint64_t room_ns;      /* of fetch and decode: rows waited for memory */
     uint64_t first_wait_ns; /* of wait_ns: for the first batch */
     uint64_t remote_reads;  /* of cold_reads: from sources that are far away */
+    uint64_t value_call_ns, sample_call_ns; /* of value and of sample: in functions that `call` names */
 } stk_stats;
 
 typedef struct stk_doing { /* what a worker does now */

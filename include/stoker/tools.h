@@ -137,6 +137,7 @@ typedef struct stk_pack_options {
     /* Shards are compressed: "gz", "zstd" (in the seekable format) or "lz4", in frames of whole samples, and called
      * NAME-000000.tar.gz, .tar.zst or .tar.lz4.  NULL: as the name in `dst` says.  They get no index. */
     const char *compress;
+    struct stk_registry *registry; /* what chains of `fields` may name; NULL: what the process has */
 } stk_pack_options;
 
 typedef struct stk_pack_dropped { /* samples that were not chosen, by reason */

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "py_call.h"
@@ -58,6 +59,7 @@ typedef struct calls_object {
     int ready, stop, stopped;        /* stop: an eventfd; stopped: lock */
     uint32_t deaths;                 /* lock */
     failure failures[KEPT];          /* lock */
+    uint64_t *spent;                 /* lock: ns in each function, by its number */
 } calls_object;
 
 /* ---- what failed ---- */
@@ -361,12 +363,47 @@ static int run_there(calls_object *c, const stk_call_at *at, stk_value_row *row,
     return rc;
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 static int call(void *cookie, const stk_call_at *at, stk_value_row *row, stk_scratch *scratch,
                 stk_error *err)
 {
     calls_object *c = cookie;
+    uint64_t from = now_ns();
+    int rc = c->n ? run_there(c, at, row, scratch, err) : run_here(c, at, row, scratch, err);
 
-    return c->n ? run_there(c, at, row, scratch, err) : run_here(c, at, row, scratch, err);
+    pthread_mutex_lock(&c->lock);
+    c->spent[at->number] += now_ns() - from;
+    pthread_mutex_unlock(&c->lock);
+    return rc;
+}
+
+/* Seconds in each function, in the order of names. */
+static PyObject *calls_spent(PyObject *obj, PyObject *unused)
+{
+    calls_object *c = (calls_object *)obj;
+    Py_ssize_t n = PyTuple_Size(c->names);
+    PyObject *list = PyList_New(n);
+
+    (void)unused;
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *s;
+        uint64_t ns;
+
+        pthread_mutex_lock(&c->lock);
+        ns = c->spent[i];
+        pthread_mutex_unlock(&c->lock);
+        s = PyFloat_FromDouble((double)ns * 1e-9);
+        if (!s || PyList_SetItem(list, i, s) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
 }
 
 /* ---- the object ---- */
@@ -458,6 +495,11 @@ static int calls_init(PyObject *obj, PyObject *args, PyObject *kwargs)
         return -1;
     }
     c->ready = 1;
+    c->spent = PyMem_Calloc((size_t)PyTuple_Size(list) + 1, sizeof *c->spent);
+    if (!c->spent) {
+        PyErr_NoMemory();
+        return -1;
+    }
     Py_INCREF(list);
     Py_INCREF(run);
     Py_INCREF(died);
@@ -496,6 +538,7 @@ static void calls_dealloc(PyObject *obj)
     }
     PyMem_Free(c->p);
     PyMem_Free(c->views);
+    PyMem_Free(c->spent);
     Py_XDECREF(c->names);
     Py_XDECREF(c->run);
     Py_XDECREF(c->died);
@@ -504,6 +547,7 @@ static void calls_dealloc(PyObject *obj)
 
 static PyMethodDef calls_methods[] = {
     { "stop", calls_stop, METH_NOARGS, "calls that wait, and later ones, fail: the loader is being closed" },
+    { "spent", calls_spent, METH_NOARGS, "seconds in each function" },
     { "trace", calls_trace, METH_O, "the traceback of a sample's failure, or None" },
     { NULL, NULL, 0, NULL },
 };

@@ -645,13 +645,13 @@ class Loader:
 
         ranks: all ranks of torch.distributed call it together, and the slow one is named.
         """
-        before, self._seen = self._seen, self._core.sight()
+        before, self._seen = self._seen, seeing.sight(self._core, self._calls)
         return seeing.diagnose([before] if before else [], [self._seen], self._shown_data(),
                                together=_options.flag("ranks", ranks))
 
     def report(self) -> str:
         """stats() as text for people, with the diagnosis since the loader was opened."""
-        found = seeing.diagnose([], [self._core.sight()], self._shown_data())
+        found = seeing.diagnose([], [seeing.sight(self._core, self._calls)], self._shown_data())
         return seeing.report(self.stats(), found)
 
     def metrics(self, path: str | os.PathLike[Any] | None = None) -> str:

@@ -168,7 +168,7 @@ static int plan_number(stk_chain *c, const stk_call *call, const stk_codec *code
 /* Does this op make other numbers of a sample's?  `before` is what it was given. */
 static int note_value_op(stk_chain *c, const stk_op *op, const stk_spec *before, stk_error *err)
 {
-    if (op->can & STK_OP_PACKS && c->n_turns)
+    if (op->can & STK_OP_PACKS && c->n_turns && !c->n_calls)
         return stk_fail(err, STK_ENOTSUP,
                         "%s takes numbers as they are stored: put to() after it, or leave it out",
                         op->name);
@@ -263,12 +263,13 @@ static int note_call(stk_chain *c, const stk_spec *before, stk_error *err)
 {
     stk_call_step *s = c->step[c->n_steps - 1].state;
 
+    if (c->pack)
+        return stk_fail(err, STK_EINVAL, "call stands before pack(), not after it");
     if (before->array && !c->stored)
         return stk_fail(err, STK_ENOTSUP,
                         "call: rows of arrays have no functions: take batch_ops=, or a Python data "
                         "set");
-    if (c->pack)
-        return stk_fail(err, STK_ENOTSUP, "call does not stand in a chain with pack()");
+    c->raw_print = c->print;
     c->touched = 0; /* what it gives is a picture of its own */
     c->tiled |= before->kind == STK_KIND_IMAGE;
     if (c->n_calls++)
@@ -287,16 +288,6 @@ static int note_call(stk_chain *c, const stk_spec *before, stk_error *err)
     return 0;
 }
 
-/* What may stand after a function. */
-static int check_after_call(const stk_chain *c, const stk_codec *codec, const stk_op *op,
-                            stk_error *err)
-{
-    if (!c->n_calls || (!codec && !(op->can & STK_OP_PACKS)))
-        return 0;
-    return stk_fail(err, STK_ENOTSUP, "%s can't stand after call yet: put it before, or leave it out",
-                    codec ? codec->name : op->name);
-}
-
 static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_error *err)
 {
     const stk_codec *codec = stk_registry_find(c->registry, STK_PLUGIN_CODEC, call->name);
@@ -308,7 +299,9 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
 
     if (!codec && !op)
         return stk_chain_unknown(c->registry, call->name, err);
-    STK_TRY(check_after_call(c, codec, op, err));
+    if (codec && c->n_calls)
+        return stk_fail(err, STK_ENOTSUP, "%s can't stand after call: put it before, or leave it out",
+                        codec->name);
     if (op && op->can & STK_OP_VIEWS)
         c->views_at = c->n_steps;
     if (c->stored && codec)
