@@ -315,13 +315,16 @@ PyObject *dataset_keys(PyObject *module, PyObject *args)
         PyObject *text = NULL;
         const char *key;
         stk_dataset *ds;
-        uint64_t id;
+        uint64_t id, own;
         size_t len;
 
         memcpy(&id, ids + i * (Py_ssize_t)sizeof id, sizeof id);
-        ds = dataset_at(st, tuple, &id);
-        if (ds) {
-            key = stk_dataset_key(ds, id, &len);
+        own = id;
+        ds = dataset_at(st, tuple, &own);
+        if (ds && stk_dataset_arrays(ds)) { /* rows of arrays go by their numbers */
+            text = PyUnicode_FromFormat("%llu", (unsigned long long)id);
+        } else if (ds) {
+            key = stk_dataset_key(ds, own, &len);
             text = text_from(key ? key : "", len);
         }
         if (!text || PyList_SetItem(list, i, text) < 0)

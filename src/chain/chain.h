@@ -142,6 +142,7 @@ const char *stk_chain_other_name(const stk_registry *r, const char *name);
 typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
     uint16_t field;          /* UINT16_MAX: none does */
     const stk_codec *unpack; /* from(x) found x.gz: it is decompressed first; NULL: it is not */
+    const void *state;       /* of `unpack`; NULL: it has none */
 } stk_binding;
 
 /* Which field of a sample feeds a chain, for one data set, by schema.  STK_END: none does anywhere,

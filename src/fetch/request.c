@@ -151,6 +151,7 @@ static int take_absent(const stk_request *r, stk_wanted *w, stk_error *err)
     const stk_bytes *fallback = r->fallback ? &r->fallback[w - r->want] : NULL;
 
     w->file = NULL;
+    w->unpack = NULL; /* what stands in is the chain's own text */
     w->place = (stk_place){ .absent = 1 };
     if (!fallback) /* the caller is told */
         return 0;

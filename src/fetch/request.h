@@ -32,7 +32,8 @@ typedef struct stk_wanted { /* one field */
     int direct;     /* the engine's: it is read to where it is wanted */
     uint32_t width, height; /* the engine's: of the picture that it is, upright; for followers */
     unsigned turn;          /* ... and EXIF's turn of it */
-    const stk_codec *unpack; /* the engine's: what it goes through before its chain; or NULL */
+    const stk_codec *unpack; /* the engine's: what it goes through before its chain; or NULL ... */
+    const void *unpack_state; /* ... and its state */
 } stk_wanted;
 
 typedef struct stk_async { /* what requests and the threads of async sources share */
