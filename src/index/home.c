@@ -146,7 +146,7 @@ static size_t common_folder(const stk_names *shards)
     return len;
 }
 
-static int cache_folder(char *buf, size_t size, const char *cache_dir)
+int stk_index_cache_folder(char *buf, size_t size, const char *cache_dir)
 {
     const char *stoker = getenv("STOKER_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
                *home = getenv("HOME");
@@ -196,7 +196,7 @@ int stk_index_home_find(stk_index_home *out, const stk_names *shards, const char
         cached &= strncmp(shards->name[i], "mem://", 6) !=
                   0; /* memory is gone when the process is */
     }
-    if (cached && cache_folder(cache, sizeof cache, cache_dir))
+    if (cached && stk_index_cache_folder(cache, sizeof cache, cache_dir))
         snprintf(out->cache, sizeof out->cache, "%s/index/%016" PRIx64 ".idx", cache,
                  list_hash(shards, 0));
     if (!files) {
