@@ -67,7 +67,7 @@ typedef struct stk_chain {
     stk_spec raw;             /* pack: what a sample is before it */
     stk_spec parsed;          /* what `parse` makes, where steps turn it into other numbers ... */
     uint32_t n_turns;         /* ... so many of them; 0: none does */
-    const char *open_root;    /* `open`: where its files lie, "": beside the manifest; NULL: none */
+    const char *open_root;    /* `open`: where its files are, "": beside the manifest; NULL: none */
     stk_spec spec;
     size_t row_bytes;   /* 0: ragged */
     int narrows;        /* some step makes other bytes of its bytes */

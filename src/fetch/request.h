@@ -52,7 +52,7 @@ struct stk_request {
     int index_failed; /* the index is bad, not the sample: nothing to skip */
     stk_where where;
     const stk_dataset *data;
-    /* The engine's, by output: where files lie that the field names ("": in the shard's folder);
+    /* The engine's, by output: where files are that the field names ("": in the shard's folder);
      * NULL: the field itself is wanted. */
     const char *const *open_root;
     const stk_bytes *fallback; /* the engine's, by output: bytes of a field that is not there */
