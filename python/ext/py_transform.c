@@ -162,7 +162,7 @@ static int lent_table(lent *l, PyObject *table, PyObject *positions, const stk_t
     for (Py_ssize_t i = 0; i < l->n; i++, row += T_COLUMNS) {
         if (row[T_HEIGHT] < 0 || row[T_HEIGHT] > UINT32_MAX || row[T_WIDTH] < 0 ||
             row[T_WIDTH] > UINT32_MAX || row[T_CHANNELS] < 0 || row[T_CHANNELS] > UINT32_MAX) {
-            PyErr_SetString(PyExc_ValueError, "a picture's size is no size");
+            PyErr_SetString(PyExc_ValueError, "a picture's size is not valid");
             return -1;
         }
         l->pictures[i] = (stk_picture){ .data = (const void *)(uintptr_t)row[T_DATA],

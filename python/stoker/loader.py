@@ -247,7 +247,7 @@ class Loader:
             datasets = _datasets(data, classes, dtype, shape, store)
             self._datasets, self._named = datasets, describe(data)
             self._data = cores = tuple(d._core for d in datasets)
-            self._numbered = any(core.kind() for core in cores)     # rows of arrays have no keys
+            self._numbered = all(core.kind() for core in cores)     # rows of arrays have no keys
             self._sampling, self._order = _sampling.plan(
                 datasets, select=select, where=where, skip=skip, limit=limit, repeat=repeat,
                 epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance,

@@ -187,11 +187,11 @@ def _again(made_of: Sequence[Any], layout: str | None, state: Mapping[str, int])
 
 
 def _gpu_of(pictures: Any, one: bool) -> Any:
-    """The torch device that the pictures lie on; None: the host's memory."""
+    """The torch device that the pictures are on; None: the host's memory."""
     devices = [p.device if getattr(p, "is_cuda", False) else None for p in ([pictures] if one else pictures)]
     for i, device in enumerate(devices):
         if device != devices[0]:
-            invalid(f"picture {i} lies on {device or 'the CPU'} and picture 0 on {devices[0] or 'the CPU'}: give "
+            invalid(f"picture {i} is on {device or 'the CPU'} and picture 0 on {devices[0] or 'the CPU'}: give "
                     "pictures of one device")
     return devices[0] if devices else None
 

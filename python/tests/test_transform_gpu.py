@@ -114,7 +114,7 @@ def test_errors():
         said(lambda: augment(there(nchw.float())), "the batch is float32", "uint8")
         said(lambda: augment(there(nchw[:, :2])), "pictures have 3 channels")
         said(lambda: augment(there(nchw[0])), "a batch has four dimensions")
-        said(lambda: augment([there(nchw[0]), nchw[1]]), "picture 1 lies on the CPU and picture 0 on cuda:1")
+        said(lambda: augment([there(nchw[0]), nchw[1]]), "picture 1 is on the CPU and picture 0 on cuda:1")
         said(lambda: augment([there(nchw[0]), there(nchw[1].float())]), "picture 1 is float32")
         tall = torch.zeros(1, 3, 3000, 4, dtype=torch.uint8)
         said(lambda: stoker.Transform("resize((8, 8))")(there(tall)), "picture 0", "256 times")

@@ -642,6 +642,10 @@ int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds
             found = find_field(c, ds, s, c->from[i], &map[s]);
         for (i = 0; i < c->n_from && !found; i++)
             found = find_picture(c, ds, s, c->from[i], &map[s]);
+        if (!found && !c->from_given && ds->can & STK_DATA_ONE_FIELD) {
+            map[s].field = 0;
+            found = 1;
+        }
         bound += (uint32_t)found;
     }
     if (!bound && c->fallback)

@@ -3,7 +3,7 @@
  *
  * A worker draws a picture's view and writes one record (stk_pic) into its row of the batch's slab:
  * the geometry, the tables, where decoding may begin (units), and only those bytes of the file that
- * the view needs.  A slab is one pinned buffer and goes over in one copy.  Whoever does the batch's
+ * the view needs.  A slab is one pinned buffer and goes over in one copy.  The worker that does the batch's
  * last row lays out scratch memory and lists the work (stk_pic_plan); then a handful of kernels, each
  * over all pictures of the batch:
  *

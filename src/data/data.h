@@ -42,6 +42,7 @@ enum {                      /* stk_dataset.can */
     STK_DATA_BLOCKS = 32,      /* some places are blocks: unpack() and pick() are there */
     STK_DATA_HINTS = 64,       /* hint() knows of some fields */
     STK_DATA_MEMORY = 128,     /* locate() gives bytes in memory, of all columns */
+    STK_DATA_ONE_FIELD = 256,  /* it has one field, which a chain without from() means */
 };
 
 typedef struct stk_unpack_job { /* what was read of a place, and room for what it unpacks to */

@@ -114,7 +114,7 @@ typedef struct stk_pic_lists {
 size_t stk_pic_lists_bytes(const stk_pic_item *item, uint32_t n);
 
 /* Plan a launch over as many of the items, from the first on, as memory and scratch hold.  How
- * many; 0: not even one.  Whoever wrote a record may be wrong about it: that shows as its status. */
+ * many; 0: not even one.  What wrote a record may be wrong about it: that shows as its status. */
 uint32_t stk_pic_plan(stk_pic_lists *p, const stk_pic_item *item, uint32_t n);
 
 /* The pointers of a launch whose lists are at `lists` on the device. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cache_folder.c - the folder of a host cache: how much it holds, who uses it, what makes room.
  *
- * "used" has the number of bytes that were let in; whoever changes it has a lock on it.  A process
+ * "used" has the number of bytes that were let in; a process that changes it has a lock on it.  A process
  * that is killed in between leaves it too large, so the first one to come counts again.  "users" and
  * "group-*" are locked for as long as a process reads here, or reads that data set.  An epoch reads
  * everything once and comes back to the first, so that the least recently used is what is wanted next:
