@@ -64,7 +64,7 @@ static int write_index(stk_pack_run *p, stk_error *err)
         if (!urls[i])
             rc = stk_fail_nomem(err, 64);
     }
-    if (rc == 0 && p->n)
+    if (rc == 0 && p->n && !p->pattern.squeeze) /* packed ones are indexed where they are unpacked */
         rc = stk_index_build(urls, p->n, &o, &p->index, err);
     for (uint64_t i = 0; urls && i < p->n; i++)
         stk_free((void *)(uintptr_t)urls[i]);
@@ -237,6 +237,11 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
         p.o.bytes = DEFAULT_BYTES;
     stk_mutex_init(&p.lock);
     rc = stk_shard_pattern_parse(&p.pattern, dst, p.o.name ? p.o.name : "shard", err);
+    if (rc == 0)
+        rc = stk_shard_pattern_squeeze(&p.pattern, p.o.compress, err);
+    if (rc == 0 && p.pattern.squeeze && p.o.jpeg == STK_YES)
+        rc = stk_fail(err, STK_EINVAL,
+                      "seek points are for shards that are read in place: pack without compression, or without them");
     if (rc == 0)
         rc = stk_pack_fields_plan(&fields, p.o.fields, p.o.n_fields, err);
     if (rc == 0)
