@@ -12,6 +12,7 @@ static const cli_option options[] = {
     { "name", "NAME", "shard", "of the shards, where DST is a folder: DST/NAME-000000.tar" },
     { "force", NULL, NULL, "replace shards of that name, and remove those beyond the last" },
     { "compress", "gz|zstd|lz4", "as they are", "compress the shards; zstd in its seekable format" },
+    { "arrays", NULL, NULL, "write the fields that chains make as arrays: DST/FIELD-000000.npy, one row per sample" },
     { "jpeg", NULL, NULL,
       "also keep seek points of JPEGs, so that a crop is decoded without what comes before it" },
     { "no-index", NULL, NULL, "don't index the new shards" },

@@ -8,6 +8,7 @@
  *     pack_target.c   what is there already
  *     pack_copy.c     shards of samples as they are
  *     pack_fields.c   shards of samples that chains make
+ *     pack_arrays.c   arrays in place of tar shards
  *     pack_values.c   rows of tables as members
  *     pack.c          the whole */
 #ifndef STOKER_PACK_MODEL_H
