@@ -15,7 +15,7 @@ from . import _options, _pack_map, _stoker
 from ._pack_tokens import Tokens
 from .chains import Chain
 from .dataset import Dataset, Urls
-from .errors import invalid
+from .errors import invalid, unsupported
 
 _DEFAULT_BYTES = 500_000_000
 Function = Callable[[dict[str, Any]], Any]
@@ -32,7 +32,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     """Write data as tar shards; answers {"shards", "samples", "bytes", "pattern", "failed", ...}.
 
     src: what stoker.open() takes, or what it gave
-    dst: a folder, or a path with a number in it: "out/train-%06d.tar"
+    dst: a folder, or a path with a number in it: "out/train-%06d.tar"; also s3:// and gs:// (docs/stores.md)
     map: a function from a sample ({"__key__", field: bytes}) to a sample, a list of samples, or None
         to drop it; values as for Writer.  Runs in num_proc processes and must be importable there
     flat_map: in place of map: a function that gives any number of samples
@@ -106,6 +106,8 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         invalid("arrays are made by chains: map, flat_map, filter and tokenize go without arrays; pack twice")
     if functions is not None and (fields is not None or engine is not None or only is not None):
         invalid("map, flat_map, filter and tokenize go without fields, engine and only: pack twice, or call the chain's ops there")
+    if functions is not None and "://" in path:
+        unsupported(f"map, flat_map, filter and tokenize write to a local folder: pack there, then pack that to {path}")
     keep = (select.low, select.high) if isinstance(select, _Part) else (0.0, 0.0)
     arguments: dict[str, Any] = {
         "dst": os.fsencode(path), "samples": count, "bytes": size, "shuffle": seed is not None, "seed": seed or 0,
