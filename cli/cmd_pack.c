@@ -34,7 +34,7 @@ static const cli_option options[] = {
     { "write-plan", "PLAN", NULL, "write what would be done to a file, for --from-plan" },
     { "from-plan", "PLAN", NULL, "do what a plan says, in place of DATA and DST" },
     { "shard", "K", NULL, "of the plan: write shard K only" },
-    { "part", "I/N", NULL, "of the plan: write every N-th shard, from I on (0 to N - 1)" },
+    { "part", "I/N", NULL, "of the plan: write part I (0 to N - 1) of N, shards that follow each other" },
     { "merge", NULL, NULL, "of the plan: look that every shard is there, and write the index" },
     { "workers", "N", "the cores there are", "shards written at a time" },
     { NULL },

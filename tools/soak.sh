@@ -98,6 +98,7 @@ part attacks env STOKER_ATTACKS="$attacks" STOKER_SEED="$seed" python -m pytest 
     python/tests/test_attack_arguments.py python/tests/test_attack_states.py
 part packs env STOKER_KILLS=50 STOKER_PLANS=500 STOKER_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q \
     python/tests/test_prepare.py python/tests/test_plans.py -k "killed or partition"
+part packs-ray env STOKER_RAY_KILLS=50 STOKER_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_ray.py
 part pairs env STOKER_PAIRS=40 PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_pairs.py
 part interrupts env STOKER_INTERRUPTS="$attacks" STOKER_SEED="$seed" python -m pytest -q python/tests/test_interrupts.py
 if python -c 'import torch.distributed' 2>/dev/null; then under=20; else under=0; fi

@@ -118,7 +118,7 @@ typedef struct stk_pack_options {
     const char *exclude;
     const char *where; /* a condition on columns, as for stk_dataset_where(); NULL: none */
     double fraction, keep_from, keep_to;
-    /* Write only every parts-th shard, from number `part` on, beside other processes that write the
+    /* Write only part `part` of so many (below 2^32), shards that follow each other, beside other processes that write the
      * rest, and no index; then `merge` looks that all are there and writes the index.  parts 0: all. */
     uint64_t part, parts;
     stk_tri merge;

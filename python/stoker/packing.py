@@ -62,7 +62,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         NAME-000000.tar.gz, .tar.zst or .tar.lz4; None: as the name in dst says.  They get no index of their own
     arrays: write the fields that chains make (without encode() at their end) as arrays in place of tar shards: DST/FIELD-000000.npy,
         one row per sample; rows of a field have one type and shape
-    engine: "ray": shards are made by tasks of a Ray cluster (docs/prepare.md)
+    engine: "ray": shards are made by tasks of a Ray cluster, also those of functions (docs/prepare.md)
     on_error: of functions: "raise", or "skip": a sample for which they raise is left out and listed
     timeout: of functions: so many seconds for one sample; longer is an error of that sample
 
@@ -104,8 +104,8 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     functions = _functions(filter, map, flat_map, timeout, on_error, tokens)
     if functions is not None and arrays:
         invalid("arrays are made by chains: map, flat_map, filter and tokenize go without arrays; pack twice")
-    if functions is not None and (fields is not None or engine is not None or only is not None):
-        invalid("map, flat_map, filter and tokenize go without fields, engine and only: pack twice, or call the chain's ops there")
+    if functions is not None and (fields is not None or only is not None):
+        invalid("map, flat_map, filter and tokenize go without fields and only: pack twice, or call the chain's ops there")
     if functions is not None and "://" in path:
         unsupported(f"map, flat_map, filter and tokenize write to a local folder: pack there, then pack that to {path}")
     keep = (select.low, select.high) if isinstance(select, _Part) else (0.0, 0.0)
@@ -119,8 +119,8 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         "compress": compress, "arrays": _options.flag("arrays", arrays), "dedup": _text("dedup", dedup, '"exact" or "near"'), "balance": _text("balance", balance, "the name of a field")}
     if functions is None and engine is None:
         return _stoker.pack(dataset=data._core, **arguments)
+    from . import _pack_ray
     if functions is None:
-        from . import _pack_ray
         return _pack_ray.pack(data, arguments)
     chosen, counts = _stoker.pack_ids(dataset=data._core, **arguments)
     ids = memoryview(chosen).cast("Q")
@@ -128,7 +128,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     run = count or max(1, len(data) * (size or _DEFAULT_BYTES) // max(1, total))
     target = _pack_map.Target(path, name, force, ".tar" + packed if tokens is None else ".bin")
     done = _pack_map.fill(target, data, ids, run, functions,
-                          workers or os.cpu_count() or 1)
+                          _pack_ray.work if engine else _pack_map.in_processes(workers or os.cpu_count() or 1))
     done["left_out"], done["dropped"] = counts["left_out"], {**counts["dropped"], "functions": done.pop("dropped")}
     paths = done.pop("paths")
     if index and paths and tokens is None and not packed:

@@ -240,6 +240,8 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
         return stk_fail(
             err, STK_EINVAL,
             "seek points of JPEGs are kept beside the index: pack with one, or without them");
+    if (p.o.parts > UINT32_MAX)
+        return stk_fail(err, STK_EINVAL, "%" PRIu64 " parts are more than 2^32: take fewer", p.o.parts);
     if (p.o.parts && p.o.part >= p.o.parts)
         return stk_fail(err, STK_EINVAL, "part %" PRIu64 " of %" PRIu64 ": parts are numbered from 0",
                         p.o.part, p.o.parts);

@@ -49,6 +49,8 @@ typedef struct maker {
     stk_stage stage;
     place place[PLACES];
     uint64_t good, bad; /* samples of this run */
+    uint32_t ahead;     /* batches; 0: as it was opened */
+    int rest;           /* there are fields that no chain makes */
 } maker;
 
 /* ---- planning ---- */
@@ -187,6 +189,16 @@ static const char *known_name(const stk_dataset *ds, const char *name)
     return s;
 }
 
+static int has_rest(const maker *m)
+{
+    const char *name;
+
+    for (uint32_t i = 0; m->p->o.arrays != STK_YES && (name = stk_dataset_field(m->p->ds, i)); i++)
+        if (!is_made(m, name))
+            return 1;
+    return 0;
+}
+
 /* Fields that no chain makes stay as they are. */
 static int copy_rest(const maker *m, place *b, uint64_t id, stk_error *err)
 {
@@ -228,7 +240,7 @@ static int encode_row(const maker *m, const stk_batch *batch, uint32_t row, plac
         STK_TRY(stk_encode(&f->encoding, &in, &b->bytes, err));
         STK_TRY(member_add(b, f->name, at, err));
     }
-    return m->p->o.arrays == STK_YES ? 0 : copy_rest(m, b, stk_batch_ids(batch)[row], err);
+    return m->rest ? copy_rest(m, b, stk_batch_ids(batch)[row], err) : 0;
 }
 
 /* What a sample is to blame for: it is left out, and the run goes on. */
@@ -406,14 +418,18 @@ static int take_batch(maker *m, shard_out *s, const stk_batch *batch, uint64_t *
     return 0;
 }
 
-/* Batches that are still to come: the loader need not read further. */
+/* Batches of this run that are still to come: what the loader makes beyond them is thrown away. */
 static void bound_ahead(maker *m, uint64_t at, uint64_t end)
 {
     uint64_t left = (end - at + ROWS - 1) / ROWS;
+    uint32_t ahead = left < AHEAD ? (uint32_t)left : AHEAD;
     stk_error err;
 
-    if (left < AHEAD)
-        (void)!stk_loader_set_ahead(m->loader, left ? (uint32_t)left : 1, &err);
+    if (ahead == m->ahead)
+        return;
+    m->ahead = ahead;
+    while (stk_loader_set_ahead(m->loader, ahead, &err) < 0 && ahead > 1) /* it has fewer slots */
+        ahead /= 2;
 }
 
 /* Shards first..last - 1, none of which is there. */
@@ -421,12 +437,14 @@ static int write_run(maker *m, uint64_t first, uint64_t last, stk_error *err)
 {
     uint64_t at = m->p->first[first], end = m->p->first[last];
     shard_out s = { .k = first, .out = { .adapt = 1, .mtime = m->p->o.mtime } };
-    int rc = stk_loader_resume(m->loader, 0, at, err);
+    int rc;
 
+    bound_ahead(m, at, end);
+    rc = stk_loader_resume(m->loader, 0, at, err);
     while (rc == 0 && at < end) {
         stk_batch *batch = NULL;
 
-        bound_ahead(m, at, m->p->count);
+        bound_ahead(m, at, end);
         rc = stk_loader_next(m->loader, &batch, -1, err);
         if (rc == 0)
             rc = take_batch(m, &s, batch, &at, end, err);
@@ -522,6 +540,7 @@ int stk_pack_make(stk_pack_run *p, stk_pack_fields *f, stk_error *err)
                                 .name = "encode",
                                 .state = m,
                                 .run = stage_run };
+        m->rest = has_rest(m);
         rc = order_list(p, &order, err);
     }
     if (rc == 0)
