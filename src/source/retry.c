@@ -47,6 +47,7 @@ static int may_be_whole(const stk_transfer *t)
     const stk_answer *a = &t->answer;
 
     return t->status == 200 && !t->to->ranges && a->length != UINT64_MAX && a->length > t->offset + t->got &&
+           (!t->size || a->length == t->size) &&
            !(t->etag && t->etag[0] && !a->etag[0] && !a->linked_etag[0]) && !strstr(a->content_type, "html") &&
            !strstr(a->content_type, "xml");
 }
