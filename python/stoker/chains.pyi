@@ -95,6 +95,9 @@ class Chain:
     def unzstd(self) -> Chain:
         """unpack Zstandard, at most 256 MiB; done unasked where from(x) finds x.zst"""
 
+    def unlz4(self) -> Chain:
+        """unpack LZ4 frames, at most 256 MiB; done unasked where from(x) finds x.lz4"""
+
     def open(self,
             root: str | None = None) -> Chain:
         """the file that a field of a manifest names: from(path) | open(root="/data") | image

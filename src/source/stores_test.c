@@ -181,6 +181,26 @@ static void means(void **state)
     }
 }
 
+/* A server without ranges sends all of the file; a page that says what went wrong is not the file. */
+static void a_whole_file(void **state)
+{
+    stk_target web = { .origin = "http://h", .path = "/x" };
+    stk_transfer t = answer(200, "Content-Length: 83", 0);
+
+    (void)state;
+    t.to = &web;
+    assert_true(stk_transfer_accepts(&t));
+    take(&t.answer, "Content-Type: application/xml");
+    assert_false(stk_transfer_accepts(&t));
+    take(&t.answer, "Content-Type: application/x-tar");
+    assert_true(stk_transfer_accepts(&t));
+    t.answer.etag[0] = 0; /* the file had a version */
+    assert_false(stk_transfer_accepts(&t));
+    t.etag = NULL;
+    assert_true(stk_transfer_accepts(&t));
+    stk_transfer_fini(&t);
+}
+
 static void another_version(void **state)
 {
     stk_transfer t = answer(206, "Content-Range: bytes 0-99/500", 0);
@@ -400,7 +420,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signs),           cmocka_unit_test(kept_keys_sign_alike),
         cmocka_unit_test(encodes),         cmocka_unit_test(headers),
-        cmocka_unit_test(means),           cmocka_unit_test(another_version),
+        cmocka_unit_test(means),           cmocka_unit_test(a_whole_file), cmocka_unit_test(another_version),
         cmocka_unit_test(keys_and_clocks), cmocka_unit_test(regions),
         cmocka_unit_test(profiles),        cmocka_unit_test(json_keys),
         cmocka_unit_test(listings),        cmocka_unit_test(hides),
