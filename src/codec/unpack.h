@@ -54,6 +54,8 @@ int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_lz4_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 /* ... in the frames of Hadoop; also without them, as some writers left them out. */
 int stk_lz4_hadoop_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
+/* ... in frames as the lz4 command writes them: lz4_stream.c. */
+int stk_lz4_frame_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_brotli_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 /* Any of them, by the number that Parquet gives it: a stk_pq_unpack. */
 int stk_unpack_page(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err);

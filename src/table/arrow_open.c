@@ -76,6 +76,8 @@ static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
     stk_file_close(&f);
     if (rc == 0)
         rc = stk_arrow_ipc_open(&s->ipc, (stk_bytes){ s->map, (size_t)s->size }, err);
+    if (rc == 0)
+        rc = stk_arrow_dictionaries_unpack(s->ipc, stk_arrow_unpack_buffer, err);
     if (rc == 0) {
         s->schema = &s->ipc->schema;
         s->batch = s->ipc->batch;
@@ -115,10 +117,21 @@ static stk_arrow *arrow_new(const stk_dataset_options *o)
     return a;
 }
 
+static int is_packed(const stk_arrow_shard *s)
+{
+    for (uint64_t i = 0; i < s->n_batches; i++)
+        if (s->batch[i].packed)
+            return 1;
+    return 0;
+}
+
 static int finish(stk_arrow *a, int rc, stk_dataset **out)
 {
     if (rc == 0)
         a->schema = a->shard[0].schema;
+    for (uint64_t i = 0; rc == 0 && i < a->names.n; i++)
+        if (is_packed(&a->shard[i]))
+            a->base.can = STK_DATA_BLOCKS; /* not all of it is in memory */
     *out = rc == 0 ? &a->base : NULL;
     if (rc < 0)
         a->base.ops->close(&a->base);
