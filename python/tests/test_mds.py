@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """MosaicML's shards: what tests/made_mds.py writes is read back, plain and packed, in any order."""
+import bz2
 import gzip
 import json
 import random
@@ -27,8 +28,8 @@ def samples(n=130):
 
 
 def pack_by(codec):
-    if codec == "gz":
-        return gzip.compress
+    if codec in ("gz", "bz2"):
+        return {"gz": gzip, "bz2": bz2}[codec].compress
     pa = pytest.importorskip("pyarrow")
     return lambda raw: pa.compress(raw, codec={"br": "brotli"}.get(codec, codec), asbytes=True)
 
@@ -44,7 +45,7 @@ def check(ds, want):
         assert got["any"] == s["any"] and got["n"] == str(s["n"]).encode()
 
 
-@pytest.mark.parametrize("codec", [None, "gz", "zstd:7", "snappy", "br"])
+@pytest.mark.parametrize("codec", [None, "gz", "zstd:7", "snappy", "br", "bz2:3"])
 def test_samples(tmp_path, codec):
     want = samples()
     folder = made_mds.write(tmp_path / "m", COLUMNS, want, 40, codec, codec and pack_by(codec.partition(":")[0]))

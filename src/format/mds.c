@@ -229,6 +229,7 @@ static int check_name(const char *name, stk_error *err)
 typedef struct file {
     char **name;
     uint64_t *bytes;
+    char **hashes;
 } file;
 
 static int on_file(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
@@ -239,6 +240,11 @@ static int on_file(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
         STK_TRY(copy_text(value, f->name, err));
         return check_name(*f->name, err);
     }
+    if ((is(key, "\"hashes\"") || is(key, "hashes")) && value.len > 2 && value.data[0] == '{') {
+        stk_free(*f->hashes);
+        *f->hashes = stk_strndup((const char *)value.data, value.len);
+        return *f->hashes ? 0 : stk_fail_nomem(err, value.len);
+    }
     return is(key, "\"bytes\"") || is(key, "bytes") ? whole_number(value, UINT32_MAX, f->bytes, err) : 0;
 }
 
@@ -247,7 +253,7 @@ static int read_codec(stk_mds_shard *s, stk_bytes v)
     static const struct {
         const char *name;
         int codec;
-    } known[] = { { "br", STK_PQ_BROTLI }, { "gz", STK_PQ_GZIP }, { "snappy", STK_PQ_SNAPPY }, { "zstd", STK_PQ_ZSTD } };
+    } known[] = { { "br", STK_PQ_BROTLI }, { "bz2", STK_PQ_BZIP2 }, { "gz", STK_PQ_GZIP }, { "snappy", STK_PQ_SNAPPY }, { "zstd", STK_PQ_ZSTD } };
     size_t len = 1;
 
     while (len < v.len && v.data[len] != '"' && v.data[len] != ':')
@@ -269,9 +275,9 @@ static int on_member(void *cookie, stk_bytes key, stk_bytes value, stk_error *er
     uint64_t n = 0;
 
     if (is(k, "raw_data") && object)
-        return stk_json_members(value, on_file, &(file){ &r->s.raw, &r->s.raw_bytes }, err);
+        return stk_json_members(value, on_file, &(file){ &r->s.raw, &r->s.raw_bytes, &r->s.raw_hashes }, err);
     if (is(k, "zip_data") && object)
-        return stk_json_members(value, on_file, &(file){ &r->s.zip, &r->s.zip_bytes }, err);
+        return stk_json_members(value, on_file, &(file){ &r->s.zip, &r->s.zip_bytes, &r->s.zip_hashes }, err);
     if (is(k, "compression") && value.len && value.data[0] == '"')
         return read_codec(&r->s, value);
     if (is(k, "samples")) {
@@ -355,6 +361,8 @@ void stk_mds_index_fini(stk_mds_index *x)
     for (uint64_t i = 0; i < x->n; i++) {
         stk_free(x->shard[i].raw);
         stk_free(x->shard[i].zip);
+        stk_free(x->shard[i].raw_hashes);
+        stk_free(x->shard[i].zip_hashes);
     }
     stk_free(x->column);
     stk_free(x->shard);

@@ -20,6 +20,7 @@ typedef struct stk_mds_column {
 typedef struct stk_mds_shard {
     char *raw, *zip; /* names, below the index's folder; zip NULL: none */
     uint64_t raw_bytes, zip_bytes;
+    char *raw_hashes, *zip_hashes; /* {"sha1": "..."} as index.json has it; NULL: none */
     uint32_t samples;
     int codec;           /* STK_PQ_* of zip */
     const char *refused; /* of zip */

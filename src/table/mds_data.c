@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "codec/unpack.h"
+#include "source/digest.h"
 
 static const stk_mds *of(const stk_dataset *d)
 {
@@ -253,6 +255,51 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
     return stk_mds_value(&m->index, (stk_bytes){ bytes->data + from, (size_t)len }, (uint32_t)f->offset, bytes, err);
 }
 
+/* ---- hashes ---- */
+
+typedef struct verifying {
+    stk_file *file;
+    uint64_t size;
+    int known, unknown; /* hashes that were compared; that are not known here */
+} verifying;
+
+static int verify_one(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
+{
+    verifying *v = cookie;
+    char name[32] = "", want[STK_DIGEST_HEX + 1] = "", have[STK_DIGEST_HEX];
+    int quoted = key.len && key.data[0] == '"', rc;
+
+    if (key.len >= sizeof name || value.len < 2 || value.len > sizeof want)
+        return stk_fail(err, STK_ECORRUPT, "index.json: a hash that is not one");
+    memcpy(name, key.data + quoted, key.len - 2 * (size_t)quoted);
+    memcpy(want, value.data + 1, value.len - 2);
+    rc = stk_digest_file(v->file, v->size, name, have, err);
+    if (rc == STK_ENOTSUP) {
+        v->unknown++;
+        return 0;
+    }
+    STK_TRY(rc);
+    v->known++;
+    return !strcmp(have, want) ? 0
+                               : stk_fail(err, STK_ECORRUPT, "its %s is %.20s..., and index.json says %.20s...: the file was "
+                                                             "changed or damaged, copy it again",
+                                          name, have, want);
+}
+
+static int data_verify(const stk_dataset *d, uint64_t shard, stk_error *err)
+{
+    const stk_mds *m = of(d);
+    const stk_mds_shard *s = &m->index.shard[shard];
+    const char *hashes = m->file[shard].packed ? s->zip_hashes : s->raw_hashes;
+    verifying v = { .size = m->file[shard].size };
+
+    if (!hashes)
+        return 0;
+    STK_TRY(data_acquire(d, shard, &v.file, err));
+    STK_TRY(stk_json_members((stk_bytes){ (const uint8_t *)hashes, strlen(hashes) }, verify_one, &v, err));
+    return v.unknown && !v.known ? stk_fail(err, STK_ENOTSUP, "this build knows none of its hashes: %.100s", hashes) : 0;
+}
+
 static void data_close(stk_dataset *d)
 {
     stk_mds *m = (stk_mds *)d;
@@ -288,5 +335,6 @@ const stk_data_ops stk_mds_ops = {
     .release = data_release,
     .unpack = data_unpack,
     .pick = data_pick,
+    .verify = data_verify,
     .close = data_close,
 };

@@ -39,7 +39,8 @@ enum { /* codecs of pages */
        STK_PQ_LZ4_HADOOP,
        STK_PQ_ZSTD,
        STK_PQ_LZ4_RAW,
-       STK_PQ_CODECS
+       STK_PQ_CODECS,
+       STK_PQ_BZIP2 = 64 /* not of Parquet: MDS has it */
 };
 
 typedef struct stk_pq_leaf {
