@@ -49,7 +49,7 @@ int stk_arrow_made_place(const stk_arrow *a, const stk_entry *e, uint32_t number
                          stk_error *err)
 {
     const stk_arrow_shard *s = &a->shard[e->shard];
-    const stk_gather *g = number >= STK_GATHER_FIRST ? stk_gather_number(&a->gathers, number) : NULL;
+    const stk_gather *g = number >= STK_GATHER_FIRST ? stk_gather_number(&a->base.gathers, number) : NULL;
     uint64_t part;
 
     *out = (stk_place){ .block = (uint64_t)(b - s->batch) << NUMBER_BITS | number, .row = e->row - b->first };
@@ -179,7 +179,7 @@ static int gather_row(const making *m, const stk_gather *g, stk_unpack_job *job,
         int rc = value_of(m->b, &m->s->schema->leaf[g->column[c].field], job->place->row, &v, &value, err);
 
         if (rc == STK_ENOTFOUND && g->strict)
-            return stk_gather_null(g, &m->a->base, c, err);
+            return stk_gather_null(g, &m->a->base.data, c, err);
         if (rc == STK_ENOTFOUND)
             memcpy((uint8_t *)job->dst + (size_t)c * g->size, g->empty, g->size);
         else if (rc < 0)
@@ -206,7 +206,7 @@ static int decimal_row(const making *m, stk_unpack_job *job, stk_error *err)
 int stk_arrow_make(const stk_arrow *a, stk_unpack_job *job, stk_error *err)
 {
     making m = making_of(a, job->shard, job->place->block);
-    const stk_gather *g = m.number >= STK_GATHER_FIRST ? stk_gather_number(&a->gathers, m.number) : NULL;
+    const stk_gather *g = m.number >= STK_GATHER_FIRST ? stk_gather_number(&a->base.gathers, m.number) : NULL;
 
     if (job->place->shared)
         return g ? unpack_gather(&m, g, job, err) : unpack_column(&m, job, err);
@@ -228,7 +228,7 @@ static int pick_row(const making *m, const stk_gather *g, uint64_t row, stk_byte
 
         memcpy(&null, bytes->data + rows + 4 * row, 4);
         if (null)
-            return stk_gather_null(g, &m->a->base, null - 1, err);
+            return stk_gather_null(g, &m->a->base.data, null - 1, err);
     }
     *bytes = (stk_bytes){ bytes->data + row * each, each };
     return 0;
@@ -243,7 +243,7 @@ int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, 
     size_t packed;
 
     if (m.number >= STK_GATHER_FIRST)
-        return pick_row(&m, stk_gather_number(&a->gathers, m.number), at->row, bytes, err);
+        return pick_row(&m, stk_gather_number(&a->base.gathers, m.number), at->row, bytes, err);
     l = &m.s->schema->leaf[m.number];
     packed = bytes->len - (l->decimal ? 8 * (size_t)m.b->rows : 0);
     stk_arrow_column_open(m.b, l, (stk_bytes){ bytes->data, packed }, &open);
