@@ -84,6 +84,16 @@ def test_loader(tmp_path, codec, workers):
     assert stoker.pack(folder, tmp_path / "tar", where="label > 70")["samples"] == 9
 
 
+@pytest.mark.parametrize("codec", [None, "gz"])
+def test_columns_taken_together(tmp_path, codec):
+    want = samples()
+    folder = str(made_mds.write(tmp_path / "m", COLUMNS, want, 40, codec, codec and gzip.compress))
+    with stoker.Loader(folder, {"x": "columns(score, label, 's*') | to(f64)"}, batch_size=16, shuffle=True, seed=SEED) as loader:
+        for batch in loader:
+            rows = [[np.float32(want[i]["score"]), want[i]["label"], np.float32(want[i]["score"]), want[i]["small"]] for i in batch.sample_ids.tolist()]
+            np.testing.assert_array_equal(np.asarray(batch["x"]), np.array(rows, "f8"))
+
+
 def test_damage(tmp_path):
     want = samples(30)
     folder = made_mds.write(tmp_path / "m", COLUMNS, want)
