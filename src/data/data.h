@@ -126,6 +126,9 @@ typedef struct stk_data_ops {
     int (*chunk)(const stk_dataset *d, const char *name, uint64_t shard, stk_chunk *out,
                  stk_error *err);
 
+    /* For `check`: has the shard's file the hashes that were written down for it?  STK_ECORRUPT: it has not;
+     * STK_ENOTSUP: they can't be computed here.  NULL: the kind has none. */
+    int (*verify)(const stk_dataset *d, uint64_t shard, stk_error *err);
     const char *(*class_name)(const stk_dataset *d, uint32_t i); /* NULL past the last, or: none */
     void (*close)(stk_dataset *d); /* frees it; no one holds it */
 } stk_data_ops;

@@ -65,6 +65,8 @@ static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
     stk_file_close(&f);
     if (rc == 0)
         rc = stk_arrow_ipc_open(&s->ipc, (stk_bytes){ s->map, (size_t)a->base.file[i].size }, err);
+    if (rc == 0)
+        rc = stk_arrow_dictionaries_unpack(s->ipc, stk_arrow_unpack_buffer, err);
     if (rc == 0) {
         s->schema = &s->ipc->schema;
         s->batch = s->ipc->batch;
@@ -104,6 +106,14 @@ static stk_arrow *arrow_new(const stk_dataset_options *o)
     return a;
 }
 
+static int is_packed(const stk_arrow_shard *s)
+{
+    for (uint64_t i = 0; i < s->n_batches; i++)
+        if (s->batch[i].packed)
+            return 1;
+    return 0;
+}
+
 static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
 {
     STK_TRY(stk_table_columns(&a->base, schema->n, schema->n_readable, err));
@@ -125,6 +135,9 @@ static int finish(stk_arrow *a, int rc, stk_dataset **out, stk_error *err)
 {
     if (rc == 0)
         rc = columns(a, a->shard[0].schema, err);
+    for (uint64_t i = 0; rc == 0 && i < a->base.names.n; i++)
+        if (is_packed(&a->shard[i]))
+            a->base.data.can = STK_DATA_BLOCKS; /* not all of it is in memory */
     return stk_table_opened(&a->base, rc, out);
 }
 
