@@ -58,8 +58,10 @@ const char *stk_hdf5_column_init(stk_hdf5_column *c, const stk_h5_set *s)
     c->across = 1;
     if (s->layout == STK_H5_CHUNKED && c->row_bytes && !init_chunked(c))
         return "its chunks are too large, or its rows are in too many of them";
-    c->direct = plain && c->value_bytes >= SMALL &&
-                (s->layout == STK_H5_CONTIGUOUS || (s->layout == STK_H5_CHUNKED && !s->n_filters && is_tight(s)));
+    if (s->layout == STK_H5_CHUNKED) /* small chunks are not worth a block */
+        c->direct = plain && !s->n_filters && is_tight(s) && (c->value_bytes >= SMALL || c->slab_rows * c->row_bytes < SMALL);
+    else
+        c->direct = plain && s->layout == STK_H5_CONTIGUOUS && c->value_bytes >= SMALL;
     return s->dim[0] / c->slab_rows >= (uint64_t)1 << 40 ? "it has too many rows" : NULL;
 }
 

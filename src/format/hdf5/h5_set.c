@@ -19,9 +19,9 @@ typedef struct reading {
 static int read_space(reading *r, stk_bytes data, stk_error *err)
 {
     h5_cursor c = h5_over(data);
-    uint32_t version = (uint32_t)h5_uint(&c, 1), rank = (uint32_t)h5_uint(&c, 1), kind;
+    uint32_t version = (uint32_t)h5_uint(&c, 1), rank = (uint32_t)h5_uint(&c, 1), flags, kind;
 
-    h5_skip(&c, 1);
+    flags = (uint32_t)h5_uint(&c, 1);
     kind = (uint32_t)h5_uint(&c, 1);
     if (version == 1)
         h5_skip(&c, 4);
@@ -30,7 +30,12 @@ static int read_space(reading *r, stk_bytes data, stk_error *err)
     r->has_space = 1;
     r->set.rank = rank > STK_H5_RANK ? STK_H5_RANK : rank;
     for (uint32_t i = 0; i < rank && i < STK_H5_RANK; i++)
-        r->set.dim[i] = h5_length(r->f, &c);
+        r->set.dim[i] = r->set.max[i] = h5_length(r->f, &c);
+    for (uint32_t i = 0; flags & 1 && i < rank && rank <= STK_H5_RANK; i++) {
+        uint64_t most = h5_length(r->f, &c);
+
+        r->set.max[i] = r->f->lengths < 8 && most == ((uint64_t)1 << 8 * r->f->lengths) - 1 ? UINT64_MAX : most;
+    }
     if (rank > STK_H5_RANK)
         r->set.refused = "so many dimensions are not supported";
     if (!rank || (version == 2 && kind != 1))
@@ -121,7 +126,6 @@ static int read_layout_body(reading *r, uint32_t version, h5_cursor *c, stk_erro
     if (!bytes || bytes > 8)
         return h5_bad(err, STK_NO_OFFSET, "a layout");
     STK_TRY(read_chunk_dims(r, c, n, bytes, err));
-    s->index.wide = version > 4;
     if (version > 3 && !read_index(r, flags, c))
         s->refused = "its index of chunks is of a kind that is not supported: repack the file (h5repack)";
     return 0;

@@ -61,7 +61,6 @@ typedef struct stk_h5_index { /* how the chunks of a data set are found */
     uint64_t size; /* of a single chunk that is filtered ... */
     uint32_t mask; /* ... and the filters that it has not */
     uint32_t raw_edges; /* chunks past the edge are not filtered */
-    int wide;           /* layout 5: sizes of chunks have 8 bytes */
 } stk_h5_index;
 
 typedef struct stk_h5_set { /* a data set, or one member of its struct */
@@ -70,7 +69,7 @@ typedef struct stk_h5_set { /* a data set, or one member of its struct */
     uint32_t offset; /* of the member in an element ... */
     uint32_t element; /* ... which has so many bytes */
     uint32_t rank;
-    uint64_t dim[STK_H5_RANK];
+    uint64_t dim[STK_H5_RANK], max[STK_H5_RANK]; /* max: UINT64_MAX: it may grow without bound */
     stk_h5_layout layout;
     uint64_t addr, size; /* contiguous: where; STK_H5_NOWHERE: all of it is the fill value */
     uint8_t *here;       /* compact: its bytes */
