@@ -11,6 +11,7 @@ static const cli_option options[] = {
     { "shuffle", "SEED", "as they are", "write the samples in a permuted order" },
     { "name", "NAME", "shard", "of the shards, where DST is a folder: DST/NAME-000000.tar" },
     { "force", NULL, NULL, "replace shards of that name, and remove those beyond the last" },
+    { "compress", "gz|zstd|lz4", "as they are", "compress the shards; zstd in its seekable format" },
     { "jpeg", NULL, NULL,
       "also keep seek points of JPEGs, so that a crop is decoded without what comes before it" },
     { "no-index", NULL, NULL, "don't index the new shards" },
@@ -203,7 +204,8 @@ const cli_command cli_pack = {
     .about = "Reads every sample of DATA and writes tar shards as WebDataset has them: few large "
              "files, which\n"
              "disks, object stores and copies like best.  DST is a folder or a name with a "
-             "number in it.\n"
+             "number in it,\n"
+             "also s3:// and gs://.\n"
              "Shards appear whole or not at all: a run that was stopped goes on where it was, and "
              "one whose\n"
              "result is there does nothing.  Anything else is replaced only with --force.  The "

@@ -170,6 +170,12 @@ struct stk_source {
     int (*put)(const char *url, const stk_store *s, stk_put **out, stk_error *err);
     /* Bring all of the file to where fd() has it, waiting.  STK_END: there is no room.  May be NULL. */
     int (*fill)(stk_file *f, stk_error *err);
+    /* Remove a file; with STK_SOURCE_PUTS.  One that is not there is no error.  May be NULL. */
+    int (*remove)(const char *url, const stk_store *s, stk_error *err);
+    /* Remove what dead processes left of files that they wrote: of those whose URL begins with
+     * `prefix` and for which dead() is not 0.  May be NULL. */
+    int (*sweep)(const char *prefix, const stk_store *s, int (*dead)(void *cookie, const char *url),
+                 void *cookie, stk_error *err);
 };
 
 /* ---- format: how samples are in bytes ---- */

@@ -81,6 +81,7 @@ typedef struct stk_call_at { /* for what a function is called; borrowed for the 
     stk_dtype dtype;  /* ... and the type of its numbers */
     uint64_t seed, epoch, position; /* address what it draws */
     uint64_t sample;                /* counted through all data sets */
+    uint32_t view;                  /* of views: addresses its draws too; 0: the first, or all */
 } stk_call_at;
 
 /* Functions of the program's, for the step `call` of chains.  Copied.  Thread: any; call() by

@@ -153,6 +153,8 @@ static message request_of(const stk_call_at *at, const stk_value_row *row)
                   .address = ring_hash(at->seed, at->epoch, at->position),
                   .bytes = stk_dtype_size(row->dtype) };
 
+    if (at->view)
+        m.address = ring_hash(m.address, at->view, 0);
     for (uint32_t i = 0; i < row->ndim; i++) {
         m.shape[i] = row->shape[i];
         m.bytes *= (uint64_t)row->shape[i];

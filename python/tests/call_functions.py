@@ -7,6 +7,8 @@ import signal
 
 import numpy as np
 
+import stoker
+
 try:
     import torch
 except ImportError:
@@ -66,3 +68,51 @@ def always_killed(image):
 
 def my_numpy_function(image):
     return np.ascontiguousarray(image[:, ::-1])
+
+
+def halves(values):
+    """Numbers of any type and shape."""
+    return values // 2 if values.dtype.kind in "iu" else values / 2
+
+
+def add_noise(values):
+    return values + np.random.default_rng(stoker.sample_seed()).standard_normal(values.shape).astype(values.dtype)
+
+
+def means(image):
+    return image.mean((0, 1), dtype="f4")
+
+
+def move(image):
+    """Draws in threads too, where only sample_seed() is set."""
+    return np.roll(image, np.random.default_rng(stoker.sample_seed()).integers(image.shape[1]), 1)
+
+
+def as_it_is(value):
+    return value
+
+
+def boxes_of(value):
+    return np.array(value["boxes"], np.float32).reshape(-1, 4)
+
+
+def shifted(boxes):
+    return boxes + np.float32(1)
+
+
+def fewer(boxes):
+    return boxes[1:]
+
+
+def larger(image):
+    return np.pad(image, ((0, 1), (0, 1), (0, 0)))
+
+
+def next_class(mask):
+    return mask + np.asarray(1, mask.dtype)
+
+
+def mask_boxes(mask):
+    """Of each class its box, as torchvision's masks_to_boxes."""
+    at = [np.nonzero(mask == k) for k in range(1, int(mask.max()) + 1)]
+    return [[x.min(), y.min(), x.max() + 1, y.max() + 1] for y, x in at if len(x)] or np.zeros((0, 4))

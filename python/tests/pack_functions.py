@@ -27,6 +27,10 @@ def keep(sample):
     return sample
 
 
+def nothing(sample):
+    return False
+
+
 def odd(sample):
     return int(sample["__key__"]) % 2
 

@@ -53,6 +53,21 @@ def test_objects_and_text_load_the_same(urls):
     assert (found[0] == found[1]).all()
 
 
+def test_chains_that_are_not_whole_yet(urls):
+    """What only a loader knows, or a later step says, is no reason to refuse a step."""
+    views = stoker.from_("jpg").image().views(2)
+    assert str(views.random_resized_crop(8).to("u8")) == "from(jpg) | image | views(2) | random_resized_crop(8) | to(u8)"
+    mask = stoker.from_("jpg").image().like("x").to("u8")
+    with stoker.Loader(urls, {"x": stoker.from_("jpg").image().resize((8, 8)).hflip().to("u8"), "m": mask}, batch_size=4,
+                       num_workers=0) as loader:
+        batch = next(iter(loader))
+        assert np.array_equal(as_numpy(batch["x"]), as_numpy(batch["m"]))
+    with pytest.raises(ValueError, match="views have one size"):
+        stoker.Loader(urls, {"x": views}, batch_size=1)
+    with pytest.raises(ValueError, match="names no output"):
+        stoker.Loader(urls, {"m": mask}, batch_size=1)
+
+
 def test_made_from_the_registry():
     names = {name for name, _, _ in stoker.chains.steps}
     assert {"image", "int", "float", "text", "bytes", "json", "resize", "center_crop",

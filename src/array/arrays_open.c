@@ -359,18 +359,8 @@ static int says_its_own(const stk_piece *p, stk_error *err)
 
 static int names_of(const char *const *urls, size_t n, stk_names *out, stk_error *err)
 {
-    stk_names found = { .store = out->store };
-    int rc = stk_urls_expand(urls, n, &found, err);
+    int rc = stk_names_expand(out, urls, n, err);
 
-    for (size_t i = 0; rc == 0 && i < found.n; i++) {
-        char *path = NULL;
-
-        rc = stk_path_absolute(found.name[i], &path, err);
-        if (rc == 0)
-            rc = stk_names_add(out, path, strlen(path), err);
-        stk_free(path);
-    }
-    stk_names_fini(&found);
     if (rc == 0 && !out->n)
         rc = stk_fail(err, STK_ENOTFOUND, "no files are named");
     if (rc == 0 && out->n > UINT32_MAX / 2)

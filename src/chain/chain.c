@@ -183,27 +183,47 @@ static int note_value_op(stk_chain *c, const stk_op *op, const stk_spec *before,
     return 0;
 }
 
+static int is_picture(const stk_chain *c)
+{
+    return c->spec.kind == STK_KIND_IMAGE || (c->n_calls && c->called == STK_KIND_IMAGE && !c->like);
+}
+
+/* Of a chain that has functions before like(): nothing else may stand there. */
+static int check_before_like(const stk_chain *c, stk_error *err)
+{
+    for (uint32_t i = 0; i < c->like_at; i++)
+        if (c->step[i].op && c->step[i].op->can & (STK_OP_VIEW | STK_OP_ACT | STK_OP_CHOOSE))
+            return stk_fail(err, STK_EINVAL,
+                            "like gives all the geometry: %s can't stand before it",
+                            c->step[i].op->name);
+    return 0;
+}
+
 /* What like() needs of the output that it names. */
 static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
 {
     const stk_chain *lead = c->leader;
 
+    c->like = s->state;
+    c->like_at = c->n_steps - 1;
+    c->called_first = c->n_calls > 0;
+    if (c->called_first)
+        STK_TRY(check_before_like(c, err));
+    if (!lead && c->part)
+        return 0;
     if (!lead)
         return stk_fail(err, STK_EINVAL,
                         "like works in a loader, beside the output that it names");
-    while (lead->spec.kind == STK_KIND_IMAGE && lead->leader) { /* a mask follows what its leader follows */
+    while (is_picture(lead) && lead->leader) { /* a mask follows what its leader follows */
         c->leader_output = lead->leader_output;
         lead = c->leader = lead->leader;
     }
-    if (lead->n_calls)
-        return stk_fail(err, STK_ENOTSUP,
-                        "like can't follow an output that has call(): what its function does to the "
-                        "geometry is not known");
-    c->like = s->state;
-    c->keeps = lead->spec.kind != STK_KIND_IMAGE;
+    c->keeps = !is_picture(lead);
     if (c->keeps && (c->spec.kind == STK_KIND_IMAGE || !lead->like || lead->like->points || lead->keeps))
         return stk_fail(err, STK_EINVAL,
                         "like names an output that is neither a picture nor boxes of one");
+    if (c->keeps && lead->called_first && lead->called == STK_KIND_IMAGE)
+        return stk_fail(err, STK_ENOTSUP, "like can't follow boxes that a function made of a picture");
     if (c->spec.kind == STK_KIND_VALUE) {
         if (!c->keeps && lead->spec.views)
             return stk_fail(err, STK_ENOTSUP, "like: numbers can't follow several views yet");
@@ -213,6 +233,7 @@ static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
         return 0;
     }
     c->spec.views = lead->spec.views;
+    c->views_at = c->like_at;
     c->spec.width = lead->spec.width;
     c->spec.height = lead->spec.height;
     c->spec.out = lead->spec.width && lead->spec.height ? STK_OUT_DENSE : STK_OUT_LIST;
@@ -228,9 +249,8 @@ static int note_call(stk_chain *c, const stk_spec *before, stk_error *err)
         return stk_fail(err, STK_ENOTSUP,
                         "call: rows of arrays have no functions: take batch_ops=, or a Python data "
                         "set");
-    if (c->pack || c->like)
-        return stk_fail(err, STK_ENOTSUP, "call does not stand in a chain with %s()",
-                        c->pack ? "pack" : "like");
+    if (c->pack)
+        return stk_fail(err, STK_ENOTSUP, "call does not stand in a chain with pack()");
     c->touched = 0; /* what it gives is a picture of its own */
     c->tiled |= before->kind == STK_KIND_IMAGE;
     if (c->n_calls++)
@@ -241,7 +261,7 @@ static int note_call(stk_chain *c, const stk_spec *before, stk_error *err)
     c->parsed = *before;
     if (c->stored) { /* it is copied as it is stored; the function makes other numbers of it */
         c->parsed.dtype = before->dtype ? before->dtype : c->stored->type.dtype;
-        c->parsed.array = 0;
+        c->parsed.array = c->parsed.typed = 0;
         s->dtype = s->dtype ? s->dtype : c->parsed.dtype;
         c->spec.dtype = s->dtype;
         return stk_stored_settle(c->stored, c->parsed.dtype, err);
@@ -253,7 +273,7 @@ static int note_call(stk_chain *c, const stk_spec *before, stk_error *err)
 static int check_after_call(const stk_chain *c, const stk_codec *codec, const stk_op *op,
                             stk_error *err)
 {
-    if (!c->n_calls || (!codec && !(op->can & (STK_OP_PACKS | STK_OP_LIKE | STK_OP_VIEWS))))
+    if (!c->n_calls || (!codec && !(op->can & STK_OP_PACKS)))
         return 0;
     return stk_fail(err, STK_ENOTSUP, "%s can't stand after call yet: put it before, or leave it out",
                     codec ? codec->name : op->name);
@@ -271,6 +291,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     if (!codec && !op)
         return stk_chain_unknown(c->registry, call->name, err);
     STK_TRY(check_after_call(c, codec, op, err));
+    if (op && op->can & STK_OP_VIEWS)
+        c->views_at = c->n_steps;
     if (c->stored && codec)
         return plan_number(c, call, codec, err);
     if (op && op->can & (STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEW)) {
@@ -317,25 +339,28 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     return rc;
 }
 
+static void add_views(stk_spec *s)
+{
+    memmove(s->shape + 1, s->shape, s->ndim++ * sizeof *s->shape);
+    s->shape[0] = s->views;
+}
+
 /* What a row looks like in memory, once all steps are known. */
 static void picture_shape(stk_spec *s)
 {
-    int64_t *shape = s->shape;
-    int64_t channels = s->mode ? 1 : 3;
+    s->ndim = stk_spec_picture_shape(s, s->shape);
+    if (s->views)
+        add_views(s);
+}
 
-    s->ndim = s->mode == STK_MODE_INDEX ? 2 : 3;
-    if (s->views) {
-        s->ndim++;
-        *shape++ = s->views;
-    }
-    if (s->mode == STK_MODE_INDEX) {
-        shape[0] = s->height;
-        shape[1] = s->width;
-        return;
-    }
-    shape[0] = s->layout == STK_HWC ? s->height : channels;
-    shape[1] = s->layout == STK_HWC ? s->width : s->height;
-    shape[2] = s->layout == STK_HWC ? channels : s->width;
+/* Numbers that a function made of each view. */
+static int views_of_numbers(stk_spec *s, const char *name, stk_error *err)
+{
+    if (s->out != STK_OUT_DENSE || s->ndim + 1 >= STK_MAX_DIMS)
+        return stk_fail(err, STK_EINVAL,
+                        "output %s: views have numbers of one shape: say shape= in call()", name);
+    add_views(s);
+    return 0;
 }
 
 static int settle(stk_chain *c, const char *name, stk_error *err)
@@ -353,6 +378,8 @@ static int settle(stk_chain *c, const char *name, stk_error *err)
             name);
     if (s->kind == STK_KIND_BYTES)
         return 0;
+    if (s->kind == STK_KIND_VALUE && s->views)
+        STK_TRY(views_of_numbers(s, name, err));
     if (s->kind == STK_KIND_VALUE && s->out == STK_OUT_LIST) { /* each row says its own shape */
         s->out = STK_OUT_DENSE;
         return 0;
@@ -360,7 +387,7 @@ static int settle(stk_chain *c, const char *name, stk_error *err)
     if (s->kind == STK_KIND_IMAGE) {
         s->out = STK_OUT_DENSE;
         s->ndim = s->mode == STK_MODE_INDEX ? 2 : 3;
-        if ((!s->width || !s->height) && s->views)
+        if ((!s->width || !s->height) && s->views && !c->part)
             return stk_fail(err, STK_EINVAL,
                             "output %s: views have one size: end with a crop or a resize to "
                             "(height, width)",
@@ -441,6 +468,7 @@ static int plan_chain(stk_chain *c, const stk_chain_head *head, const char *name
 
     c->leader = head ? head->leader : NULL;
     c->leader_output = head ? head->leader_output : 0;
+    c->part = head && head->part;
 
     if (rc == 0)
         rc = plan_begin(c, head, name, &e->call[0], err);

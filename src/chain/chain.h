@@ -54,7 +54,9 @@ typedef struct stk_chain {
     uint32_t n_all;
     int tiled;     /* pixels are changed between decoding and the row: segment.c */
     uint32_t n_calls; /* functions of the program's: row_call.c */
+    uint32_t views_at; /* the step that makes views, of a chain that has them (spec.views) */
     stk_kind called;  /* ... the first of them has a picture, bytes or numbers */
+    int part;      /* stk_chain_head.part */
     int row_acts;  /* ... or in the row, after normalize */
     int touched;   /* while it is planned: a view that comes now begins a pass of its own */
     const stk_step *parse;    /* ends in a value */
@@ -74,6 +76,9 @@ typedef struct stk_chain {
     uint64_t old_print; /* what it was while pictures could be inexact, for one that was */
     int inexact;        /* exact=false is written, which means nothing any more */
     const stk_like *like;           /* like(): what it says; NULL: none */
+    uint32_t like_at;               /* ... which step it is */
+    int called_first;               /* ... after a function */
+    int followed;                   /* like() of another output names it, or what follows it */
     const struct stk_chain *leader; /* ... and the picture, or boxes, that it names */
     uint32_t leader_output;
     const char *boxes;  /* iou_crop: the output of boxes that it looks at; NULL: none */
@@ -115,6 +120,10 @@ void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t si
 void stk_chain_draw_from(const stk_chain *c, uint32_t first, const stk_address *at,
                          const uint32_t size[2], stk_draws *out, const stk_draw_observer *watch);
 
+/* The whole chain, for those who follow it: a function gives a picture of the size that it was given. */
+void stk_chain_draw_through(const stk_chain *c, const stk_address *at, const uint32_t size[2],
+                            stk_draws *out);
+
 typedef struct stk_chain_head { /* what a chain begins with */
     stk_registry *registry;     /* NULL: the process's */
     /* The type of the field that c->from names, name NULL: no data set has one; NULL: all are bytes. */
@@ -122,6 +131,7 @@ typedef struct stk_chain_head { /* what a chain begins with */
     void *cookie;
     const struct stk_chain *leader; /* the output that its like() names, planned; or NULL */
     uint32_t leader_output;
+    int part; /* it is only checked: steps may follow, and other outputs are not known */
 } stk_chain_head;
 
 /* Compile `text` for the output `name`: of a field of samples, which is bytes or has a type. */

@@ -28,7 +28,8 @@ static int plan_once(stk_registry *r, const char *text, int rows, stk_error *err
 {
     stk_chain c;
     int rc = rows ? stk_chain_plan_rows(&c, r, "chain", text, err)
-                  : stk_chain_plan(&c, r, "chain", text, err);
+                  : stk_chain_plan_field(&c, &(stk_chain_head){ .registry = r, .part = 1 }, "chain",
+                                         text, err);
 
     if (rc == 0)
         stk_chain_fini(&c);

@@ -119,37 +119,59 @@ static void draw_step(stk_draws *d, const stk_step *s, stk_address *at)
     at->path = path;
 }
 
+typedef struct walk {
+    const stk_chain *c;
+    const stk_address *at;
+    const stk_draw_observer *watch;
+    uint32_t first;
+    int through; /* functions */
+} walk;
+
+static void walk_steps(const walk *w, const uint32_t size[2], stk_draws *out)
+{
+    const stk_chain *c = w->c;
+    stk_address here = *w->at;
+
+    if (!c->spec.views || w->first <= c->views_at)
+        here.view = 0; /* what stands before views is the same for all of them */
+    out->n_views = 1;
+    out->n_actions = 0;
+    out->from[0] = 0;
+    stk_view_init(out->view, size[0], size[1]);
+    if (!w->first)
+        note(w->watch, w->at, NULL, out->view);
+    for (uint32_t i = w->first; i < c->n_steps; i++) {
+        const stk_step *s = &c->step[i];
+
+        if (!s->op || !(s->op->can & (STK_OP_VIEW | STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEWS))) {
+            if (s->op && s->op->can & STK_OP_CALL && !w->through)
+                break;
+            if (s->op && s->op->can & STK_OP_CALL)
+                open_view(out); /* what it gives is a picture of its own */
+            continue;
+        }
+        if (s->op->can & STK_OP_VIEWS)
+            here.view = w->at->view;
+        here.path = stk_path(s->number);
+        draw_step(out, s, &here);
+        note(w->watch, w->at, s, stk_draws_last(out));
+    }
+}
+
 void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2], stk_draws *out,
                     const stk_draw_observer *watch)
 {
-    stk_chain_draw_from(c, 0, at, size, out, watch);
+    walk_steps(&(walk){ .c = c, .at = at, .watch = watch }, size, out);
 }
 
 void stk_chain_draw_from(const stk_chain *c, uint32_t first, const stk_address *at,
                          const uint32_t size[2], stk_draws *out, const stk_draw_observer *watch)
 {
-    stk_address here = *at;
+    walk_steps(&(walk){ .c = c, .at = at, .watch = watch, .first = first }, size, out);
+}
 
-    here.view = 0; /* what stands before views is the same for all of them */
-
-    out->n_views = 1;
-    out->n_actions = 0;
-    out->from[0] = 0;
-    stk_view_init(out->view, size[0], size[1]);
-    if (!first)
-        note(watch, at, NULL, out->view);
-    for (uint32_t i = first; i < c->n_steps; i++) {
-        const stk_step *s = &c->step[i];
-
-        if (!s->op || !(s->op->can & (STK_OP_VIEW | STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEWS))) {
-            if (s->op && s->op->can & STK_OP_CALL)
-                break;
-            continue;
-        }
-        if (s->op->can & STK_OP_VIEWS)
-            here.view = at->view;
-        here.path = stk_path(s->number);
-        draw_step(out, s, &here);
-        note(watch, at, s, stk_draws_last(out));
-    }
+void stk_chain_draw_through(const stk_chain *c, const stk_address *at, const uint32_t size[2],
+                            stk_draws *out)
+{
+    walk_steps(&(walk){ .c = c, .at = at, .through = 1 }, size, out);
 }

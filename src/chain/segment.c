@@ -98,6 +98,8 @@ static int note_boxes(stk_chain *c, const stk_op *op, const stk_args *args, stk_
 
     if (c->spec.views)
         return stk_fail(err, STK_ENOTSUP, "%s: boxes can't follow several views yet", op->name);
+    if (c->n_calls)
+        return stk_fail(err, STK_ENOTSUP, "%s looks at boxes: put it before call()", op->name);
     if (c->boxes && strcmp(c->boxes, name))
         return stk_fail(err, STK_EINVAL, "%s(%s): the chain looks at boxes of %s already", op->name,
                         name, c->boxes);

@@ -50,7 +50,7 @@ static stk_where_type partition_type(const stk_parquet *p, int partition)
 {
     int64_t v;
 
-    for (uint64_t i = 0; i < p->names.n; i++)
+    for (uint64_t i = 0; i < p->base.names.n; i++)
         if (p->shard[i].constant[partition] && !number_of(p->shard[i].constant[partition], &v))
             return STK_WHERE_TEXT;
     return STK_WHERE_I64;
@@ -58,7 +58,7 @@ static stk_where_type partition_type(const stk_parquet *p, int partition)
 
 static int table_field(const stk_parquet *p, const char *name, uint32_t *out)
 {
-    int at = p->base.ops->find(&p->base, 0, name), same = 0;
+    int at = p->base.data.ops->find(&p->base.data, 0, name), same = 0;
 
     for (uint32_t i = 0; at < 0 && i < p->n_fields; i++)
         if (!strcasecmp(p->field[i].name, name)) {
@@ -112,7 +112,7 @@ static int decode_block(const search *x, source *s, uint64_t shard, uint32_t chu
                         s->table->dictionary.leaf ? &s->table->dictionary : NULL, GROUP_MAX };
     uint8_t *bytes = stk_alloc((size_t)b->len);
     stk_file *file;
-    int rc = bytes ? stk_pq_file_get(x->table, shard, &file, err)
+    int rc = bytes ? stk_table_acquire(&x->table->base.data, shard, &file, err)
                    : stk_fail_nomem(err, (size_t)b->len);
 
     if (rc == 0)
@@ -120,7 +120,7 @@ static int decode_block(const search *x, source *s, uint64_t shard, uint32_t chu
     if (rc == 0)
         rc = stk_pq_decode_pages(&d, (stk_bytes){ bytes, (size_t)b->len }, &s->rows, err);
     if (rc < 0)
-        stk_error_at(err, x->table->names.name[shard], b->offset, (stk_bytes){ 0 });
+        stk_error_at(err, x->table->base.names.name[shard], b->offset, (stk_bytes){ 0 });
     stk_free(bytes);
     return rc;
 }
@@ -357,7 +357,7 @@ static int search_group(search *x, uint64_t shard, uint32_t group, stk_error *er
             else
                 STK_TRY(fill_rows(&x->source[c], at, n, err));
         }
-        STK_TRY(take(x, s->first + g.first + at, n, err));
+        STK_TRY(take(x, x->table->base.file[shard].first + g.first + at, n, err));
     }
     return 0;
 }
@@ -366,7 +366,7 @@ static int search_all(search *x, stk_error *err)
 {
     uint64_t len = stk_dataset_len(x->ds);
 
-    for (uint64_t i = 0; x->table && i < x->table->names.n; i++)
+    for (uint64_t i = 0; x->table && i < x->table->base.names.n; i++)
         for (uint32_t g = 0; g < x->table->shard[i].meta->n_groups; g++)
             STK_TRY(search_group(x, i, g, err));
     for (uint64_t at = 0; !x->table && at < len; at += STK_WHERE_ROWS) {

@@ -325,7 +325,6 @@ static int add_shard(reading *r, stk_bytes text, stk_error *err)
     } else if (!same_text(r->first.names, r->c.names) || !same_text(r->first.encodings, r->c.encodings) ||
                !same_text(r->first.sizes, r->c.sizes))
         return stk_fail(err, STK_ENOTSUP, "index.json: shard %" PRIu64 " has other columns than the first", x->n - 1);
-    x->rows += r->s.samples;
     return 0;
 }
 

@@ -29,7 +29,7 @@ typedef struct stk_mds_index {
     stk_mds_column *column; /* the same in all shards */
     uint32_t n_columns;
     stk_mds_shard *shard;
-    uint64_t n, rows;
+    uint64_t n;
 } stk_mds_index;
 
 int stk_mds_index_read(stk_mds_index *out, stk_bytes json, stk_error *err);

@@ -259,6 +259,9 @@ int stk_plan_chains_make(stk_plan_chains *out, const stk_plan_input *in, const s
         STK_TRY(plan_after_leaders(out, i, in, so_far, err));
     for (uint32_t i = 0; i < o->n_outputs; i++)
         STK_TRY(find_boxes(out, i, err));
+    for (uint32_t i = 0; i < o->n_outputs; i++)
+        if (out->chain[i].leader)
+            out->chain[out->chain[i].leader_output].followed = 1;
     if (!so_far->data.immediate)
         warn_of_two(out, &so_far->policy.log);
     return so_far->data.immediate ? stk_plan_array_make(out, &so_far->data, err) : 0;

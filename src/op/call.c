@@ -43,6 +43,26 @@ static int shape_of(stk_call_step *c, const stk_args *args, stk_error *err)
     return 0;
 }
 
+/* A picture whose type is settled: its numbers, as a batch has them. */
+static int settled(const stk_spec *spec)
+{
+    return spec->kind == STK_KIND_IMAGE && (spec->typed || spec->normalized);
+}
+
+static int take_numbers(stk_call_step *c, stk_spec *spec, stk_error *err)
+{
+    if (spec->dtype == STK_BF16)
+        return stk_fail(err, STK_EINVAL, "call: NumPy has no bf16: write to(f32) before it, and to(bf16) after it");
+    if (spec->kind != STK_KIND_IMAGE)
+        return 0;
+    if (spec->layout == STK_CHANNELS_LAST)
+        return stk_fail(err, STK_EINVAL, "call takes numbers as chw or hwc, not channels_last");
+    c->kind = STK_KIND_VALUE;
+    spec->out = spec->width && spec->height ? STK_OUT_DENSE : STK_OUT_LIST;
+    spec->ndim = stk_spec_picture_shape(spec, spec->shape);
+    return 0;
+}
+
 /* What rows look like after it. */
 static void settle(const stk_call_step *c, stk_spec *spec)
 {
@@ -56,7 +76,11 @@ static void settle(const stk_call_step *c, stk_spec *spec)
                         .dtype = c->dtype,
                         .ndim = c->shaped ? c->ndim : 1,
                         .exif = was.exif, /* of the picture that it is made of */
-                        .mode = was.mode };
+                        .mode = was.mode,
+                        .views = was.views,
+                        .width = was.width, /* for those that follow it */
+                        .height = was.height,
+                        .like = was.like };
     memcpy(spec->shape, c->shape, sizeof spec->shape);
 }
 
@@ -83,18 +107,15 @@ static int call_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
                         STK_CALL_NAME - 1);
     if (which < 0 || which > UINT16_MAX)
         return stk_fail(err, STK_EINVAL, "call: which=%" PRId64 " is not in 0..65535", which);
-    if (spec->normalized || spec->typed)
-        return stk_fail(err, STK_EINVAL, "call comes before %s: put it there",
-                        spec->normalized ? "normalize" : "to()");
-    if (spec->views || spec->like)
-        return stk_fail(err, STK_ENOTSUP, "call comes before views and five_crop, and not in a chain with like()");
     if (spec->most)
         return stk_fail(err, STK_EINVAL, "call comes before truncate: put it there");
     c->which = (uint32_t)which;
     c->kind = spec->kind;
+    if (settled(spec) || spec->kind == STK_KIND_VALUE)
+        STK_TRY(take_numbers(c, spec, err));
     c->out = spec->out;
-    c->mode = spec->mode;
-    c->gives = dtype || spec->kind == STK_KIND_VALUE ? STK_KIND_VALUE : spec->kind;
+    c->made = *spec;
+    c->gives = dtype ? STK_KIND_VALUE : c->kind;
     if (dtype)
         STK_TRY(dtype_of(dtype, &c->dtype, err));
     STK_TRY(shape_of(c, args, err));

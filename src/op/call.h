@@ -13,7 +13,7 @@ typedef struct stk_call_step {
     uint32_t number;  /* what the caller knows it by; set when the loader is opened */
     stk_kind kind;    /* what it is given ... */
     stk_out_kind out;
-    stk_mode mode;    /* of a picture */
+    stk_spec made;    /* ... and how: of a picture its type and layout, where to() or normalize say them */
     stk_kind gives;   /* ... and gives */
     stk_dtype dtype;  /* of numbers */
     uint32_t ndim;    /* ... and their shape, a side -1 is any; 0 without `shaped`: any shape */

@@ -89,3 +89,18 @@ int64_t stk_round_even(double x)
 {
     return (int64_t)nearbyint(x); /* in the default rounding mode, which the library never leaves */
 }
+
+uint32_t stk_spec_picture_shape(const stk_spec *spec, int64_t shape[STK_MAX_DIMS])
+{
+    int64_t channels = spec->mode ? 1 : 3;
+
+    if (spec->mode == STK_MODE_INDEX) {
+        shape[0] = spec->height;
+        shape[1] = spec->width;
+        return 2;
+    }
+    shape[0] = spec->layout == STK_HWC ? spec->height : channels;
+    shape[1] = spec->layout == STK_HWC ? spec->width : spec->height;
+    shape[2] = spec->layout == STK_HWC ? channels : spec->width;
+    return 3;
+}

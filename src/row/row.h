@@ -227,7 +227,7 @@ typedef struct stk_picture_way { /* what becomes of a picture whose header is re
     int (*place)(stk_row *x, stk_sample_job *job, stk_error *err);
     /* The pixels are there: sampled straight into the row, or with work on a tile between */
     int (*sample)(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
-    /* Functions of the program's come before that: *pixels and *d are replaced.  1: the row is made.
+    /* Functions of the program's come before that: *pixels and *d are replaced.  1: the row, or the view, is made.
      * NULL: there are none */
     int (*between)(stk_row *x, stk_draws *d, stk_pixels *pixels, stk_error *err);
     int each;
@@ -242,10 +242,20 @@ int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
                      stk_decode_request *ask, stk_error *err);
 /* View `view` of x->output's picture of that size; of one that follows another: what that one drew,
  * without what only changes pixels. */
+int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
+                       stk_error *err);
+/* The same up to the first function. */
 int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                      stk_error *err);
+/* Numbers of x->output as its like() says: moved, and those that left the picture dropped. */
+int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err);
+/* row_call.c: numbers of x->output, of a chain with functions, as they are before like(). */
+int stk_call_first(stk_row *x, stk_value_row *row, stk_error *err);
 /* row_boxes.c: the boxes of an output, as the chain of the picture that they follow looks at them. */
 int stk_boxes_read(const stk_row *x, uint32_t output, stk_boxes **out, stk_error *err);
+/* As `spec` has type, layout and color, into dst. */
+int stk_picture_array(stk_row *x, stk_draws *d, const stk_pixels *pixels, const stk_spec *spec,
+                      void *dst, stk_error *err);
 int stk_picture_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
 int stk_picture_place(stk_row *x, stk_sample_job *job, stk_error *err); /* into the batch */
 int stk_tile_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
@@ -257,6 +267,8 @@ int stk_value_parse_more(stk_row *x, stk_value_row *row, stk_error *err);
 int stk_value_put(stk_row *x, const stk_value_row *row, stk_error *err); /* into the batch */
 int stk_bytes_put(stk_row *x, stk_bytes in, stk_error *err);
 int stk_call_pictures(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *err); /* a between() */
+/* Functions that stand before views are called once for all of them; d: of each view. */
+int stk_call_before_views(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *err);
 /* A finish(): rows that differ become one tensor, where that was asked for. */
 int stk_value_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
                   stk_error *err);

@@ -214,9 +214,16 @@ static int follow(stk_row *x, stk_value_row *row, uint8_t **keep, stk_error *err
     *keep = c->like->points ? NULL : stk_scratch_get(&x->m->scratch, (size_t)row->shape[0] + 1);
     if (!f.d || (!c->like->points && !*keep))
         return stk_fail_nomem(err, sizeof *f.d);
-    STK_TRY(stk_picture_draw(x, &(stk_image_info){ lead->width, lead->height }, 0, f.d, err));
+    STK_TRY(stk_picture_follow(x, &(stk_image_info){ lead->width, lead->height }, 0, f.d, err));
     return c->like->points ? all_points(&f, row, &x->m->scratch, err)
                            : all_boxes(&f, row, *keep, err);
+}
+
+/* Boxes of x->output before they are moved; another output asks for them. */
+static int filed_boxes(stk_row *x, stk_value_row *row, stk_error *err)
+{
+    return stk_row_chain(x)->called_first ? stk_call_first(x, row, err)
+                                          : stk_value_parse_more(x, row, err);
 }
 
 /* ---- for draws that look at boxes ---- */
@@ -245,7 +252,7 @@ int stk_boxes_read(const stk_row *x, uint32_t output, stk_boxes **out, stk_error
 
     other.output = output;
     f = follower_of(&other, stk_row_chain(&other));
-    STK_TRY(stk_value_parse_more(&other, &row, err));
+    STK_TRY(filed_boxes(&other, &row, err));
     STK_TRY(check_row(f.like, &row, err));
     STK_TRY(make_list(x, (uint32_t)row.shape[0], out, err));
     for (uint32_t i = 0; i < (*out)->list.n; i++) {
@@ -265,7 +272,7 @@ static int kept_of_boxes(stk_row *x, const stk_value_row *row, uint8_t **keep, s
     int rc;
 
     x->output = stk_row_chain(x)->leader_output;
-    rc = stk_value_parse_more(x, &boxes, err);
+    rc = filed_boxes(x, &boxes, err);
     if (rc == 0)
         rc = follow(x, &boxes, keep, err);
     x->output = self;
@@ -275,10 +282,19 @@ static int kept_of_boxes(stk_row *x, const stk_value_row *row, uint8_t **keep, s
     return rc;
 }
 
+int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err)
+{
+    uint8_t *keep = NULL;
+
+    STK_TRY(stk_row_chain(x)->keeps ? kept_of_boxes(x, row, &keep, err) : follow(x, row, &keep, err));
+    if (keep)
+        drop(row, keep);
+    return 0;
+}
+
 static int make(stk_row *x, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
-    uint8_t *keep = NULL;
     stk_value_row row;
 
     STK_TRY(stk_value_parse(x, &row, err));
@@ -287,13 +303,8 @@ static int make(stk_row *x, stk_error *err)
 
         if (!op || !op->value)
             continue;
-        if (!(op->can & STK_OP_LIKE)) {
-            STK_TRY(op->value(c->step[i].state, &row, &x->m->scratch, err));
-            continue;
-        }
-        STK_TRY(c->keeps ? kept_of_boxes(x, &row, &keep, err) : follow(x, &row, &keep, err));
-        if (keep)
-            drop(&row, keep);
+        STK_TRY(op->can & STK_OP_LIKE ? stk_boxes_like(x, &row, err)
+                                      : op->value(c->step[i].state, &row, &x->m->scratch, err));
     }
     return stk_value_put(x, &row, err);
 }

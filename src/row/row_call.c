@@ -28,6 +28,7 @@ static int call_one(const stk_row *x, const stk_call_step *s, stk_value_row *row
                              .seed = p->seed,
                              .epoch = x->batch->epoch,
                              .position = x->position,
+                             .view = x->view,
                              .sample = stk_schedule_id(x->schedule, &x->where) };
 
     STK_TRY(p->caller.call(p->caller.cookie, &at, row, &x->m->scratch, err));
@@ -50,43 +51,64 @@ static void cut(const stk_spec *spec, stk_value_row *row)
     row->shape[0] = spec->most;
 }
 
+/* The steps from number `first` up to `end`. */
+static int run_some(stk_row *x, uint32_t first, uint32_t end, stk_value_row *row, stk_error *err)
+{
+    for (uint32_t i = first; i < end; i++) {
+        const stk_step *s = &stk_row_chain(x)->step[i];
+
+        if (is_call(s))
+            STK_TRY(call_one(x, s->state, row, err));
+        else if (s->op && s->op->can & STK_OP_LIKE)
+            STK_TRY(stk_boxes_like(x, row, err));
+        else if (s->op && s->op->value)
+            STK_TRY(s->op->value(s->state, row, &x->m->scratch, err));
+    }
+    return 0;
+}
+
 /* The steps from number `first` on, and the row. */
 static int run_steps(stk_row *x, uint32_t first, stk_value_row *row, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
 
-    for (uint32_t i = first; i < c->n_steps; i++) {
-        const stk_step *s = &c->step[i];
-
-        if (is_call(s))
-            STK_TRY(call_one(x, s->state, row, err));
-        else if (s->op && s->op->value)
-            STK_TRY(s->op->value(s->state, row, &x->m->scratch, err));
-    }
+    STK_TRY(run_some(x, first, c->n_steps, row, err));
     if (c->spec.kind == STK_KIND_BYTES)
         return stk_bytes_put(x, (stk_bytes){ row->data, (size_t)row->shape[0] }, err);
     cut(&c->spec, row);
     return stk_value_put(x, row, err);
 }
 
-static int make(stk_row *x, stk_error *err)
+/* What the first step works on. */
+static int begin(stk_row *x, stk_value_row *row, stk_error *err)
 {
     const stk_wanted *want = &x->req->want[x->output];
     const stk_chain *c = stk_row_chain(x);
     stk_bytes in = want->bytes;
+
+    if (c->called == STK_KIND_VALUE)
+        return stk_value_parse_more(x, row, err);
+    if (want->unpack || c->narrows)
+        STK_TRY(stk_row_narrow_more(x, &in, err));
+    *row = (stk_value_row){ .dtype = STK_U8,
+                            .ndim = 1,
+                            .shape = { (int64_t)in.len },
+                            .data = (void *)(uintptr_t)in.data };
+    return 0;
+}
+
+int stk_call_first(stk_row *x, stk_value_row *row, stk_error *err)
+{
+    STK_TRY(begin(x, row, err));
+    return run_some(x, 0, stk_row_chain(x)->like_at, row, err);
+}
+
+static int make(stk_row *x, stk_error *err)
+{
     stk_value_row row;
 
     stk_scratch_reset(&x->m->scratch);
-    if (c->called == STK_KIND_VALUE) {
-        STK_TRY(stk_value_parse_more(x, &row, err));
-        return run_steps(x, 0, &row, err);
-    }
-    if (want->unpack || c->narrows)
-        STK_TRY(stk_row_narrow_more(x, &in, err));
-    row = (stk_value_row){ .dtype = STK_U8,
-                           .ndim = 1,
-                           .shape = { (int64_t)in.len },
-                           .data = (void *)(uintptr_t)in.data };
+    STK_TRY(begin(x, &row, err));
     return run_steps(x, 0, &row, err);
 }
 
@@ -94,43 +116,49 @@ const stk_row_ops stk_row_call = { .name = "call", .make = make, .finish = stk_v
 
 /* ---- pictures ---- */
 
-/* The picture as far as it is made: 8 bits, height x width x channels. */
-static int to_array(stk_row *x, stk_draws *d, const stk_pixels *px, stk_mode mode,
+/* The picture as far as it is made: 8 bits, height x width x channels; or as to() and normalize say. */
+static int to_array(stk_row *x, stk_draws *d, const stk_pixels *px, const stk_call_step *s,
                     stk_value_row *row, stk_error *err)
 {
     const stk_view *v = stk_draws_last(d);
-    size_t n = (size_t)v->vis_w * v->vis_h;
-    uint8_t *rgb = stk_scratch_get(&x->m->scratch, 3 * n + 1);
-    stk_sample_job job = { .view = v,
-                           .pixels = px,
-                           .dtype = STK_U8,
-                           .layout = STK_HWC,
-                           .mul = { 1, 1, 1 },
-                           .dst = rgb };
+    stk_spec spec = s->made;
+    size_t bytes;
 
-    if (!rgb)
-        return stk_fail_nomem(err, 3 * n);
-    STK_TRY(stk_tile_sample(x, d, &job, err));
-    for (size_t i = 0; mode && i < n; i++)
-        rgb[i] = rgb[3 * i];
-    *row = (stk_value_row){ .dtype = STK_U8,
-                            .ndim = mode == STK_MODE_INDEX ? 2 : 3,
-                            .shape = { v->vis_h, v->vis_w, mode ? 1 : 3 },
-                            .data = rgb };
-    return 0;
+    spec.width = v->vis_w;
+    spec.height = v->vis_h;
+    if (s->kind == STK_KIND_IMAGE) {
+        spec.dtype = STK_U8;
+        spec.layout = STK_HWC;
+        for (int i = 0; i < 3; i++)
+            spec.mul[i] = 1, spec.add[i] = 0;
+    }
+    bytes = (size_t)3 * v->vis_w * v->vis_h * stk_dtype_size(spec.dtype);
+    *row = (stk_value_row){ .dtype = spec.dtype,
+                            .data = stk_scratch_get(&x->m->scratch, bytes + 1) };
+    row->ndim = stk_spec_picture_shape(&spec, row->shape);
+    if (!row->data)
+        return stk_fail_nomem(err, bytes);
+    return stk_picture_array(x, d, px, &spec, row->data, err);
 }
 
-static int check_picture(const stk_row *x, const stk_call_step *s, const stk_value_row *row,
-                         stk_error *err)
+static int check_picture(const stk_row *x, const stk_call_step *s, const stk_view *given,
+                         const stk_value_row *row, stk_error *err)
 {
     int64_t channels = row->ndim == 3 ? row->shape[2] : row->ndim == 2 ? 1 : 0;
     stk_image_info info = { 0 };
 
-    if (row->dtype != STK_U8 || channels != (s->mode ? 1 : 3) || row->shape[0] > UINT16_MAX ||
+    if (row->dtype != STK_U8 || channels != (s->made.mode ? 1 : 3) || row->shape[0] > UINT16_MAX ||
         row->shape[1] > UINT16_MAX)
         return stk_fail(err, STK_ECORRUPT,
                         "call(%.80s) gave no picture: u8 of height x width x %d, sides up to %u",
-                        s->function, s->mode ? 1 : 3, UINT16_MAX);
+                        s->function, s->made.mode ? 1 : 3, UINT16_MAX);
+    if (stk_row_chain(x)->followed &&
+        (row->shape[0] != given->vis_h || row->shape[1] != given->vis_w))
+        return stk_fail(err, STK_ECORRUPT,
+                        "call(%.80s) gave %" PRId64 "x%" PRId64 " for %ux%u, and other outputs are "
+                        "like(%.40s): give that size back",
+                        s->function, row->shape[1], row->shape[0], given->vis_w, given->vis_h,
+                        x->plan->chains.out[x->output].name);
     info.width = (uint32_t)row->shape[1];
     info.height = (uint32_t)row->shape[0];
     return stk_picture_check(x, &info, err);
@@ -157,6 +185,28 @@ static int from_array(stk_row *x, const stk_value_row *row, stk_mode mode, stk_p
     return 0;
 }
 
+/* like() is the next to draw: 1.  Another function comes before it: 0. */
+static int like_is_next(const stk_chain *c, uint32_t first)
+{
+    if (!c->like || first > c->like_at)
+        return 0;
+    while (first < c->like_at && !is_call(&c->step[first]))
+        first++;
+    return first == c->like_at;
+}
+
+static int follow_rest(const stk_row *x, const stk_value_row *row, stk_draws *d, stk_error *err)
+{
+    const stk_wanted *want = &x->req->want[x->output];
+
+    if (row->shape[1] != want->width || row->shape[0] != want->height)
+        return stk_fail(err, STK_ECORRUPT,
+                        "call() before like() gave %" PRId64 "x%" PRId64 " for %ux%u: give that size back",
+                        row->shape[1], row->shape[0], want->width, want->height);
+    return stk_picture_follow(x, &(stk_image_info){ .width = want->width, .height = want->height },
+                              x->view, d, err);
+}
+
 /* The steps after a function draw for the picture that it gave. */
 static int draw_rest(const stk_row *x, uint32_t first, const stk_value_row *row, stk_draws *d,
                      stk_error *err)
@@ -164,9 +214,12 @@ static int draw_rest(const stk_row *x, uint32_t first, const stk_value_row *row,
     const stk_address at = { .seed = x->plan->policy.seed,
                              .position = x->position,
                              .epoch = (uint32_t)x->batch->epoch,
-                             .output = x->output };
+                             .output = x->output,
+                             .view = x->view };
     const uint32_t size[2] = { (uint32_t)row->shape[1], (uint32_t)row->shape[0] };
 
+    if (like_is_next(stk_row_chain(x), first))
+        return follow_rest(x, row, d, err);
     stk_chain_draw_from(stk_row_chain(x), first, &at, size, d,
                         x->again ? NULL : &x->plan->policy.watch);
     if (stk_draws_last(d)->refused)
@@ -188,27 +241,55 @@ static int check_size(const stk_row *x, const stk_view *v, stk_error *err)
                     spec->height);
 }
 
+/* A function on a picture: *px is the one that it gave.  1: it gave numbers, which are in *row. */
+static int call_picture(stk_row *x, const stk_call_step *s, stk_draws *d, stk_pixels *px,
+                        stk_value_row *row, stk_error *err)
+{
+    STK_TRY(to_array(x, d, px, s, row, err));
+    STK_TRY(call_one(x, s, row, err));
+    if (s->gives == STK_KIND_VALUE)
+        return 1;
+    STK_TRY(check_picture(x, s, stk_draws_last(d), row, err));
+    return from_array(x, row, s->made.mode, px, err);
+}
+
 int stk_call_pictures(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
     stk_value_row row;
 
-    for (uint32_t i = 0; i < c->n_steps; i++) {
-        const stk_call_step *s = c->step[i].state;
+    for (uint32_t i = c->spec.views ? c->views_at : 0; i < c->n_steps; i++) {
+        int rc;
 
         if (!is_call(&c->step[i]))
             continue;
-        STK_TRY(to_array(x, d, px, s->mode, &row, err));
-        STK_TRY(call_one(x, s, &row, err));
-        if (s->gives == STK_KIND_VALUE) {
+        rc = call_picture(x, c->step[i].state, d, px, &row, err);
+        if (rc == 1)
             STK_TRY(run_steps(x, i + 1, &row, err));
-            return 1;
-        }
-        STK_TRY(check_picture(x, s, &row, err));
-        STK_TRY(from_array(x, &row, s->mode, px, err));
+        if (rc)
+            return rc;
         STK_TRY(draw_rest(x, i + 1, &row, d, err));
     }
     return check_size(x, stk_draws_last(d), err);
+}
+
+int stk_call_before_views(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    stk_value_row row;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < c->views_at; i++) {
+        if (!is_call(&c->step[i]))
+            continue;
+        STK_TRY(call_picture(x, c->step[i].state, d, px, &row, err));
+        for (x->view = 0; x->view < c->spec.views && rc == 0; x->view++)
+            rc = draw_rest(x, i + 1, &row, &d[x->view], err);
+        x->view = 0;
+        if (rc)
+            break;
+    }
+    return rc;
 }
 
 static int make_picture(stk_row *x, stk_error *err)

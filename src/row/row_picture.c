@@ -72,7 +72,7 @@ static void follow(const stk_like *l, stk_draws *d)
 }
 
 /* A row that is made again was reported the first time. */
-int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
+int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                      stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x), *drawn = c->leader ? c->leader : c;
@@ -87,11 +87,27 @@ int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view
     d->boxes = NULL;
     if (drawn->boxes)
         STK_TRY(stk_boxes_read(x, drawn->boxes_output, &d->boxes, err));
-    stk_chain_draw(drawn, &at, size, d, watch);
+    if (c->leader)
+        stk_chain_draw_through(drawn, &at, size, d);
+    else
+        stk_chain_draw(drawn, &at, size, d, watch);
     if (stk_draws_last(d)->refused)
         return stk_fail(err, STK_ECORRUPT, "%s", stk_draws_last(d)->refused);
     if (c->leader)
         follow(c->like, d);
+    return 0;
+}
+
+int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
+                     stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    const stk_address at = { .position = x->position, .output = x->output };
+
+    if (!c->called_first)
+        return stk_picture_follow(x, info, view, d, err);
+    d->boxes = NULL;
+    stk_chain_draw(c, &at, (uint32_t[2]){ info->width, info->height }, d, NULL); /* all of it, for the function */
     return 0;
 }
 
@@ -181,8 +197,8 @@ static int put_one(const stk_spec *spec, const uint8_t *rgb, size_t n, stk_scrat
     return 0;
 }
 
-static int sample_one(stk_row *x, const stk_picture_way *way, stk_draws *d, const stk_sample_job *job,
-                      stk_error *err)
+static int sample_one(stk_row *x, const stk_picture_way *way, const stk_spec *spec, stk_draws *d,
+                      const stk_sample_job *job, stk_error *err)
 {
     size_t n = (size_t)job->view->vis_w * job->view->vis_h;
     stk_sample_job rgb = *job;
@@ -195,14 +211,15 @@ static int sample_one(stk_row *x, const stk_picture_way *way, stk_draws *d, cons
     for (int c = 0; c < 3; c++)
         rgb.mul[c] = 1, rgb.add[c] = 0;
     STK_TRY(way->sample(x, d, &rgb, err));
-    return put_one(&stk_row_chain(x)->spec, rgb.dst, n, &x->m->scratch, job->dst, err);
+    return put_one(spec, rgb.dst, n, &x->m->scratch, job->dst, err);
 }
 
 static int sample_as(stk_row *x, const stk_picture_way *way, stk_draws *d, const stk_sample_job *job,
                      stk_error *err)
 {
-    return stk_row_chain(x)->spec.mode ? sample_one(x, way, d, job, err)
-                                       : way->sample(x, d, job, err);
+    const stk_spec *spec = &stk_row_chain(x)->spec;
+
+    return spec->mode ? sample_one(x, way, spec, d, job, err) : way->sample(x, d, job, err);
 }
 
 static void color_of(stk_sample_job *job, const stk_spec *spec)
@@ -211,6 +228,17 @@ static void color_of(stk_sample_job *job, const stk_spec *spec)
     job->layout = spec->layout;
     memcpy(job->mul, spec->mul, sizeof job->mul);
     memcpy(job->add, spec->add, sizeof job->add);
+}
+
+int stk_picture_array(stk_row *x, stk_draws *d, const stk_pixels *pixels, const stk_spec *spec,
+                      void *dst, stk_error *err)
+{
+    static const stk_picture_way tiled = { .sample = stk_tile_sample };
+    stk_sample_job job = { .pixels = pixels, .view = stk_draws_last(d), .dst = dst };
+
+    color_of(&job, spec);
+    return spec->mode ? sample_one(x, &tiled, spec, d, &job, err)
+                      : stk_tile_sample(x, d, &job, err);
 }
 
 static int sample(stk_row *x, const stk_picture_way *way, stk_draws *d, stk_pixels *pixels,
@@ -318,16 +346,20 @@ static int sample_view(stk_row *x, const stk_picture_way *way, stk_draws *d, stk
 static int sample_all(stk_row *x, const stk_picture_way *way, stk_draws *d,
                       const stk_pixels *pixels, stk_error *err)
 {
-    stk_sample_job job = { .pixels = pixels };
     unsigned mark = stk_scratch_mark(&x->m->scratch);
+    stk_pixels px;
+    stk_sample_job job = { .pixels = &px };
     int rc = 0;
 
-    for (x->view = 0; x->view < views_of(x) && rc == 0; x->view++) {
+    for (x->view = 0; x->view < views_of(x) && rc >= 0; x->view++) {
         stk_scratch_rewind(&x->m->scratch, mark);
-        rc = sample_view(x, way, &d[x->view], &job, err);
+        px = *pixels;
+        rc = way->between ? way->between(x, &d[x->view], &px, err) : 0;
+        if (rc == 0)
+            rc = sample_view(x, way, &d[x->view], &job, err);
     }
     x->view = 0;
-    return rc;
+    return rc < 0 ? rc : 0;
 }
 
 static int room_for_draws(const stk_row *x, stk_draws **out, stk_error *err)
@@ -367,6 +399,8 @@ static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
     stk_stage_time_row(m, STK_STAGE_DECODE);
     stk_does_next(m, STK_STAGE_SAMPLE);
     stk_count(&m->count.lane[pixels->lane], 1);
+    if (rc == 0 && way->between)
+        rc = stk_call_before_views(x, d, pixels, err);
     if (rc == 0 && first)
         m->shared = (stk_shared_picture){ 1, x->output, *pixels, stk_scratch_mark(&m->scratch) };
     return rc == 0 ? sample_all(x, way, d, pixels, err) : rc;

@@ -242,8 +242,9 @@ int stk_value_put(stk_row *x, const stk_value_row *row, stk_error *err)
     for (uint32_t i = 0; i < row->ndim; i++)
         bytes *= (size_t)row->shape[i];
     if (c->row_bytes) {
-        assert(bytes == c->row_bytes); /* what the plan settled */
-        memcpy(stk_batch_place(x->batch, x->output, x->row), row->data, bytes);
+        assert(bytes * (c->spec.views ? c->spec.views : 1) == c->row_bytes); /* what the plan settled */
+        memcpy((uint8_t *)stk_batch_place(x->batch, x->output, x->row) + x->view * bytes, row->data,
+               bytes);
         return 0;
     }
     memcpy(spec.shape, row->shape, sizeof spec.shape);

@@ -128,6 +128,7 @@ static void ask_for(stk_transfer *t, const stk_pull_from *from)
 {
     t->to = from->to;
     t->method = "GET";
+    t->size = from->object->size;
     t->etag = from->etag;
     t->header[0] = from->header;
     t->budget_ms = STK_READ_BUDGET_MS;

@@ -80,6 +80,7 @@ static stk_transfer *twin_new(stk_transfer *t)
     memcpy(w->header, t->header, sizeof w->header);
     w->offset = t->offset;
     w->len = t->len;
+    w->size = t->size;
     w->etag = t->etag;
     w->deadline_ns = t->deadline_ns;
     w->is_twin = 1;

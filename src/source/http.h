@@ -58,6 +58,7 @@ struct stk_transfer {
     const char *header[4]; /* "name: value", more of them; those that begin with x-amz- are signed */
     uint64_t offset;
     size_t len;            /* of a range; 0: all of it */
+    uint64_t size;         /* of the whole file; 0: not known */
     const char *etag;      /* as stk_etag_short() has it: another one is STK_ESTALE; NULL or "" */
     const void *body;
     size_t body_len;

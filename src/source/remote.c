@@ -17,6 +17,7 @@
 #include "source/http.h"
 #include "source/store_cache.h"
 
+#define ASK_TRIES 5
 #define FILL (64 * STK_CHUNK) /* asked for at once */
 
 typedef struct remote_file {
@@ -247,8 +248,9 @@ static void ask_to_pay(const remote_file *f, stk_transfer *t)
         t->header[0] = "x-amz-request-payer:requester";
 }
 
-/* One byte is asked for, since HEAD says nothing of why it failed. */
-static int ask(remote_file *f, stk_file_info *out, stk_error *err)
+/* One byte is asked for, since HEAD says nothing of why it failed.  `whole`: the server sent all of a file
+ * in answer, or a page that says what failed. */
+static int ask_once(remote_file *f, stk_file_info *out, int *whole, stk_error *err)
 {
     uint8_t byte;
     stk_transfer t = { .to = f->to, .method = "GET", .len = 1, .dst = &byte,
@@ -258,6 +260,7 @@ static int ask(remote_file *f, stk_file_info *out, stk_error *err)
 
     ask_to_pay(f, &t);
     rc = stk_http_run(&t, err);
+    *whole = t.whole;
     if (rc == 0) {
         memset(out, 0, sizeof *out);
         out->size = t.status == 416 && a->total == UINT64_MAX ? 0 : a->total;
@@ -268,6 +271,21 @@ static int ask(remote_file *f, stk_file_info *out, stk_error *err)
     }
     stk_transfer_fini(&t);
     return rc;
+}
+
+/* A server without ranges answers twice the same; a page that says what failed once had another length. */
+static int ask(remote_file *f, stk_file_info *out, stk_error *err)
+{
+    stk_file_info before = { .size = UINT64_MAX };
+    int whole = 0;
+
+    for (int i = 0; i < ASK_TRIES; i++) {
+        STK_TRY(ask_once(f, out, &whole, err));
+        if (!whole || (out->size == before.size && !strcmp(out->etag, before.etag)))
+            return 0;
+        before = *out;
+    }
+    return stk_fail(err, STK_EIO, "the server gives the file another size at each of %d tries", ASK_TRIES);
 }
 
 static int remote_ready(stk_file *file, int wait, stk_file_info *out, stk_error *err)
@@ -323,6 +341,7 @@ static void read_set(remote_read *r, remote_file *f, stk_io *io)
                         .io = io };
     stk_mutex_lock(&stk_store_lock);
     r->t.etag = f->known ? f->info.etag : NULL;
+    r->t.size = f->known ? f->info.size : 0;
     stk_mutex_unlock(&stk_store_lock);
     ask_to_pay(f, &r->t);
     io->got = 0;
@@ -364,6 +383,7 @@ static int remote_read_now(stk_file *file, stk_io *io)
     stk_file_info info;
     stk_cache_object *o;
     remote_read r;
+    int whole;
 
     if (((remote_file *)file)->url)
         (void)remote_ready(file, 1, &info, NULL); /* what is cached is found by size and version */
@@ -376,7 +396,13 @@ static int remote_read_now(stk_file *file, stk_io *io)
     if (!io->len)
         return 0;
     (void)stk_http_run(&r.t, NULL);
+    whole = r.t.whole && !r.t.size;
     read_finish(&r);
+    if (whole && remote_ready(file, 1, &info, NULL) == 0 && info.size) {
+        read_set(&r, (remote_file *)file, io); /* a file of that size, or a page that says what failed? */
+        (void)stk_http_run(&r.t, NULL);
+        read_finish(&r);
+    }
     return io->rc;
 }
 
@@ -461,6 +487,8 @@ int stk_url_hide(const char *url, stk_text *out, stk_error *err)
 #define stk_remote_list never_list
 #define stk_hub_list never_list
 #define stk_remote_put never_put
+#define stk_remote_remove NULL
+#define stk_remote_sweep NULL
 #define PARTS(x)                                                                                   \
     .open = remote_open, .ready = never_ready, .read = never_read, .close = never_close
 #endif
@@ -478,8 +506,8 @@ int stk_url_hide(const char *url, stk_text *out, stk_error *err)
 TABLE(http, "http://host/path: files of a web server", 0, .list = NULL)
 TABLE(https, "https://host/path: files of a web server", 0, .list = NULL)
 TABLE(s3, "s3://bucket/key: objects of S3 and what speaks like it", STK_SOURCE_LISTS | STK_SOURCE_PUTS,
-      .list = stk_remote_list, .put = stk_remote_put)
+      .list = stk_remote_list, .put = stk_remote_put, .remove = stk_remote_remove, .sweep = stk_remote_sweep)
 TABLE(gs, "gs://bucket/key: objects of Google Cloud Storage", STK_SOURCE_LISTS | STK_SOURCE_PUTS,
-      .list = stk_remote_list, .put = stk_remote_put)
+      .list = stk_remote_list, .put = stk_remote_put, .remove = stk_remote_remove, .sweep = stk_remote_sweep)
 TABLE(hf, "hf://datasets/org/name/path: files of the Hugging Face Hub", STK_SOURCE_LISTS,
       .list = stk_hub_list)

@@ -51,7 +51,8 @@ int stk_transfer_accepts(stk_transfer *t)
         return t->status >= 200 && t->status < 300;
     if (t->status == 206)
         return a->first == from && a->last < t->offset + t->len;
-    t->whole = t->status == 200 && !t->to->ranges && a->length != UINT64_MAX && a->length > from;
+    t->whole = t->status == 200 && !t->to->ranges && a->length != UINT64_MAX && a->length > from &&
+               (!t->size || a->length == t->size); /* another length: a page that says what failed */
     t->body_at = 0;
     if (t->whole)
         a->total = a->length;

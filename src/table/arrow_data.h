@@ -9,29 +9,22 @@
 
 #include <stoker/arrow.h>
 
-#include "data/data.h"
 #include "format/arrow.h"
-#include "table/gather.h"
+#include "table/table_data.h"
 
 typedef struct stk_arrow_shard { /* a file, or all of a stream */
     const stk_arrow_schema *schema;
     const stk_arrow_batch *batch;
-    uint64_t n_batches, first, rows;
+    uint64_t n_batches;
     /* files */
     stk_arrow_ipc *ipc;
     void *map;
     int fd; /* of what is mapped: a file that shrinks is an error, not a signal */
-    uint64_t size;
-    int64_t mtime_ns;
 } stk_arrow_shard;
 
 typedef struct stk_arrow { /* Thread: any, once opened. */
-    stk_dataset base;
-    stk_names names; /* absolute; of memory one that says so */
-    uint64_t rows;
-    const stk_arrow_schema *schema; /* of the first shard; all have the same */
-    stk_arrow_shard *shard;
-    stk_gathers gathers;
+    stk_table base;         /* of memory one file, whose name says so */
+    stk_arrow_shard *shard; /* all have the same columns */
     struct stk_arrow_memory *memory; /* NULL: files */
 } stk_arrow;
 

@@ -15,162 +15,25 @@ static const stk_hdf5 *of(const stk_dataset *d)
     return (const stk_hdf5 *)d;
 }
 
-/* ---- what there is ---- */
-
-static uint64_t data_len(const stk_dataset *d)
-{
-    return of(d)->rows;
-}
-
-static const char *data_kind(const stk_dataset *d)
-{
-    (void)d;
-    return "hdf5";
-}
-
-static uint64_t data_shards(const stk_dataset *d)
-{
-    return of(d)->names.n;
-}
-
-static const char *data_shard_name(const stk_dataset *d, uint64_t shard)
-{
-    return shard < of(d)->names.n ? of(d)->names.name[shard] : NULL;
-}
-
-static int data_shard(const stk_dataset *d, uint64_t shard, stk_shard_info *out, stk_error *err)
-{
-    const stk_hdf5 *h = of(d);
-    const stk_hdf5_shard *s = &h->shard[shard];
-
-    if (shard >= h->names.n)
-        return stk_fail(err, STK_EINVAL, "file %" PRIu64 " of %zu", shard, h->names.n);
-    *out = (stk_shard_info){ .name = h->names.name[shard],
-                             .size = s->size,
-                             .mtime_ns = s->mtime_ns,
-                             .etag = "",
-                             .first = s->first,
-                             .samples = s->rows };
-    return 0;
-}
-
-static int data_type(const stk_dataset *d, uint32_t field, stk_field_type *out)
-{
-    *out = (stk_field_type){ 0 };
-    if (field >= of(d)->n_fields)
-        return 0;
-    *out = of(d)->type[field];
-    return 1;
-}
-
 static int data_fingerprint(const stk_dataset *d, stk_fingerprint *out, stk_error *err)
 {
     const stk_hdf5 *h = of(d);
+    const stk_table *t = &h->base;
 
     (void)err;
-    for (uint32_t i = 0; i < h->n_readable; i++)
-        out->content = stk_hash64(out->content, h->type[i].name, strlen(h->type[i].name));
-    for (uint64_t i = 0; i < h->names.n; i++) {
-        const char *name = h->names.name[i], *base = strrchr(name, '/');
-        uint64_t what[] = { h->shard[i].size, h->shard[i].rows };
+    for (uint32_t i = 0; i < t->n_readable; i++)
+        out->content = stk_hash64(out->content, t->column[i].name, strlen(t->column[i].name));
+    for (uint64_t i = 0; i < t->names.n; i++) {
+        uint64_t what[] = { t->file[i].size, t->file[i].rows };
 
-        base = base ? base + 1 : name;
-        out->names = stk_hash64(out->names, base, strlen(base));
         out->names = stk_hash64(out->names, h->shard[i].group, strlen(h->shard[i].group));
         out->content = stk_hash64(out->content, what, sizeof what);
-        out->bytes += h->shard[i].size;
     }
-    out->shards += h->names.n;
-    out->samples += h->rows;
-    return 0;
-}
-
-/* ---- a sample ---- */
-
-static uint32_t data_schemas(const stk_dataset *d)
-{
-    (void)d;
-    return 1;
-}
-
-static int data_find(const stk_dataset *d, uint32_t schema, const char *name)
-{
-    const stk_hdf5 *h = of(d);
-
-    (void)schema;
-    for (uint32_t i = 0; i < h->n_fields; i++)
-        if (!strcmp(h->type[i].name, name))
-            return (int)i;
-    return -1;
-}
-
-static int data_entry(const stk_dataset *d, uint64_t sample, stk_entry *out, stk_error *err)
-{
-    const stk_hdf5 *h = of(d);
-    uint64_t lo = 0, hi = h->names.n;
-
-    if (sample >= h->rows)
-        return stk_fail(err, STK_EINVAL, "sample %" PRIu64 " of %" PRIu64 " does not exist", sample, h->rows);
-    while (hi - lo > 1) { /* first[lo] <= sample; of files without rows the last one */
-        uint64_t mid = lo + (hi - lo) / 2;
-
-        if (h->shard[mid].first <= sample)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    *out = (stk_entry){ .shard = lo,
-                        .row = sample - h->shard[lo].first,
-                        .n_fields = h->n_readable,
-                        .key = { (const uint8_t *)"", 0 } };
-    return 0;
-}
-
-static int data_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out, stk_error *err)
-{
-    const stk_hdf5 *h = of(d);
-
-    (void)e;
-    if (number >= h->n_fields)
-        return stk_fail(err, STK_EINVAL, "data set %u of %u", number, h->n_fields);
-    *out = (stk_field){ h->type[number].name, strlen(h->type[number].name), number, 0 };
+    stk_table_print(t, out);
     return 0;
 }
 
 /* ---- its bytes ---- */
-
-int stk_hdf5_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
-{
-    const stk_hdf5 *h = of(d);
-    stk_hdf5_shard *s = &h->shard[shard];
-    stk_file *have = atomic_load_explicit(&s->file, memory_order_acquire), *mine = NULL;
-    stk_file_info now;
-    int rc;
-
-    *out = have;
-    if (have)
-        return 0;
-    STK_TRY(stk_url_open(STK_URL(h->names.name[shard], h->names.store), &mine, err));
-    rc = stk_file_stat(mine, &now, err);
-    if (rc == 0 && (now.size != s->size || now.mtime_ns != s->mtime_ns))
-        rc = stk_fail(err, STK_ESTALE, "the file is another than when it was opened: open the data set again");
-    if (rc < 0) {
-        stk_error_at(err, h->names.name[shard], STK_NO_OFFSET, (stk_bytes){ 0 });
-        stk_file_close(&mine);
-        return rc;
-    }
-    if (atomic_compare_exchange_strong_explicit(&s->file, &have, mine, memory_order_acq_rel, memory_order_acquire))
-        have = mine;
-    else
-        stk_file_close(&mine);
-    *out = have;
-    return 0;
-}
-
-static void data_release(const stk_dataset *d, uint64_t shard)
-{
-    (void)d, (void)shard; /* files stay open */
-}
 
 static size_t text_len(const stk_h5_type *t, const uint8_t *p, size_t len)
 {
@@ -207,7 +70,7 @@ static uint64_t width_of(const stk_h5_type *t) /* bytes of an element of a seque
 /* A sequence or text: the heap's collection from its start on.  Large ones are the first in theirs. */
 static int locate_far(const stk_hdf5_at *at, uint64_t row, stk_place *out, stk_error *err)
 {
-    uint64_t size = at->h->shard[at->shard].size, bytes, need;
+    uint64_t size = at->h->base.file[at->shard].size, bytes, need;
     stk_h5_far far;
 
     STK_TRY(stk_hdf5_far(at, row, &far, err));
@@ -273,9 +136,9 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     uint64_t slab, row;
 
     (void)named;
-    if (number >= h->n_readable)
-        return stk_fail(err, STK_ENOTSUP, "the data set %.60s is not read: %s", h->type[number].name,
-                        h->type[number].refused);
+    if (number >= h->base.n_readable)
+        return stk_fail(err, STK_ENOTSUP, "the data set %.60s is not read: %s", h->base.column[number].name,
+                        h->base.column[number].refused);
     c = at.c = &h->shard[e->shard].column[number];
     slab = e->row / c->slab_rows;
     row = e->row % c->slab_rows;
@@ -301,13 +164,14 @@ static int unpack_more(const stk_hdf5_at *at, const stk_place *place, uint64_t n
 {
     const stk_hdf5_shard *s = &at->h->shard[at->shard];
     stk_bytes value = { 0 };
+    uint64_t room = need;
     stk_file *f;
     uint8_t *bytes;
     int rc;
 
-    if (need > s->size - place->offset)
+    if (need > at->h->base.file[at->shard].size - place->offset)
         return stk_fail(err, STK_ECORRUPT, "a heap is said to be longer than the file");
-    STK_TRY(stk_hdf5_acquire(&at->h->base, at->shard, &f, err));
+    STK_TRY(stk_table_acquire(&at->h->base.data, at->shard, &f, err));
     bytes = stk_large_alloc((size_t)need);
     if (!bytes)
         return stk_fail_nomem(err, (size_t)need);
@@ -318,7 +182,7 @@ static int unpack_more(const stk_hdf5_at *at, const stk_place *place, uint64_t n
         rc = stk_fail(err, STK_ECORRUPT, "a value is shorter in its heap than it should be");
     if (rc == 0)
         memcpy(dst, value.data, (size_t)place->unpacked);
-    stk_large_free(bytes, (size_t)need);
+    stk_large_free(bytes, (size_t)room);
     return rc;
 }
 
@@ -368,9 +232,6 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
 
 static void shard_fini(stk_hdf5_shard *s, uint32_t columns)
 {
-    stk_file *f = atomic_load_explicit(&s->file, memory_order_relaxed);
-
-    stk_file_close(&f);
     for (uint32_t i = 0; s->column && i < columns; i++)
         stk_hdf5_column_fini(&s->column[i]);
     stk_free(s->column);
@@ -382,31 +243,20 @@ static void data_close(stk_dataset *d)
 {
     stk_hdf5 *h = (stk_hdf5 *)d;
 
-    for (size_t i = 0; h->shard && i < h->names.n; i++)
-        shard_fini(&h->shard[i], h->n_readable);
+    for (size_t i = 0; h->shard && i < h->base.names.n; i++)
+        shard_fini(&h->shard[i], h->base.n_readable);
     stk_free(h->shard);
-    stk_free(h->type);
-    stk_names_fini(&h->names);
+    stk_table_fini(&h->base);
     stk_free(h);
 }
 
 const stk_data_ops stk_hdf5_ops = {
     .name = "hdf5",
     .plural = "HDF5 files",
-    .len = data_len,
-    .kind = data_kind,
-    .shards = data_shards,
-    .shard_name = data_shard_name,
-    .shard = data_shard,
-    .type = data_type,
+    STK_TABLE_OPS,
     .fingerprint = data_fingerprint,
-    .schemas = data_schemas,
-    .find = data_find,
-    .entry = data_entry,
-    .field = data_field,
     .locate = data_locate,
-    .acquire = stk_hdf5_acquire,
-    .release = data_release,
+    .acquire = stk_table_acquire,
     .unpack = data_unpack,
     .pick = data_pick,
     .close = data_close,

@@ -11,8 +11,8 @@
 
 #include <stdatomic.h>
 
-#include "data/data.h"
 #include "format/hdf5/hdf5.h"
+#include "table/table_data.h"
 
 typedef struct stk_hdf5_column { /* a field in one file */
     const stk_h5_set *set;
@@ -29,27 +29,19 @@ typedef struct stk_hdf5_column { /* a field in one file */
 
 typedef struct stk_hdf5_shard {
     char *group;
-    uint64_t first, rows, size;
-    int64_t mtime_ns;
     stk_h5_file head; /* without the file */
     stk_h5_group sets;
     stk_hdf5_column *column; /* by field, of those that are read */
-    _Atomic(stk_file *) file;
 } stk_hdf5_shard;
 
 typedef struct stk_hdf5 { /* Thread: any, once opened. */
-    stk_dataset base;
-    stk_names names;
-    uint64_t rows;
+    stk_table base; /* columns are the fields of the first file; those that are not read come last */
     stk_hdf5_shard *shard;
-    uint32_t n_fields, n_readable; /* of the first file; those that are not read come last */
-    stk_field_type *type;
 } stk_hdf5;
 
 int stk_hdf5_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
 int stk_hdf5_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o, stk_error *err);
 extern const stk_data_ops stk_hdf5_ops;
-int stk_hdf5_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);
 
 /* hdf5_rows.c */
 typedef struct stk_hdf5_at { /* a column of a file */

@@ -72,13 +72,15 @@ static int expand_all(stk_hdf5 *h, const char *const *urls, size_t n, stk_error 
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = expand(&h->names, &groups, urls[i], err);
-    if (rc == 0 && !h->names.n)
+        rc = expand(&h->base.names, &groups, urls[i], err);
+    if (rc == 0 && !h->base.names.n)
         rc = stk_fail(err, STK_ENOTFOUND, "there is no HDF5 file");
-    h->shard = rc == 0 ? stk_zalloc(h->names.n, sizeof *h->shard) : NULL;
+    h->shard = rc == 0 ? stk_zalloc(h->base.names.n, sizeof *h->shard) : NULL;
     if (rc == 0 && !h->shard)
-        rc = stk_fail_nomem(err, h->names.n * sizeof *h->shard);
-    for (size_t i = 0; rc == 0 && i < h->names.n; i++) {
+        rc = stk_fail_nomem(err, h->base.names.n * sizeof *h->shard);
+    if (rc == 0)
+        rc = stk_table_files(&h->base, h->base.names.n, err);
+    for (size_t i = 0; rc == 0 && i < h->base.names.n; i++) {
         h->shard[i].group = groups.name[i]; /* moved */
         groups.name[i] = NULL;
     }
@@ -93,12 +95,12 @@ static int read_sets(stk_hdf5 *h, uint64_t i, stk_error *err)
     stk_hdf5_shard *s = &h->shard[i];
     stk_file_info info = { 0 };
     stk_file *f = NULL;
-    int rc = stk_url_open(STK_URL(h->names.name[i], h->names.store), &f, err);
+    int rc = stk_url_open(STK_URL(h->base.names.name[i], h->base.names.store), &f, err);
 
     if (rc == 0)
         rc = stk_file_stat(f, &info, err);
-    s->size = info.size;
-    s->mtime_ns = info.mtime_ns;
+    h->base.file[i].size = info.size;
+    h->base.file[i].mtime_ns = info.mtime_ns;
     if (rc == 0)
         rc = stk_h5_file_init(&s->head, f, err);
     if (rc == 0)
@@ -164,28 +166,27 @@ static void set_type(stk_field_type *t, const stk_h5_set *s)
 /* Fields are those of the first file: what is not read comes last. */
 static int choose_fields(stk_hdf5 *h, stk_error *err)
 {
-    stk_hdf5_shard *s = &h->shard[0];
-    stk_h5_group *g = &s->sets;
+    stk_h5_group *g = &h->shard[0].sets;
     stk_hdf5_column c;
+    uint32_t readable = 0, n = 0;
+    uint64_t rows;
 
     for (uint32_t i = 0; i < g->n; i++)
         if (!g->set[i].refused)
             g->set[i].refused = stk_hdf5_column_init(&c, &g->set[i]);
-    s->rows = count_rows(g);
-    if (s->rows == UINT64_MAX)
-        return no_rows(s, err);
-    for (uint32_t i = 0; i < g->n; i++)
-        if (!g->set[i].refused && g->set[i].dim[0] != s->rows)
+    rows = count_rows(g);
+    if (rows == UINT64_MAX)
+        return no_rows(&h->shard[0], err);
+    for (uint32_t i = 0; i < g->n; i++) {
+        if (!g->set[i].refused && g->set[i].dim[0] != rows)
             g->set[i].refused = "it has another number of rows than the others";
-    h->type = stk_zalloc(g->n, sizeof *h->type);
-    if (!h->type)
-        return stk_fail_nomem(err, g->n * sizeof *h->type);
-    for (int refused = 0; refused < 2; refused++) {
+        readable += !g->set[i].refused;
+    }
+    STK_TRY(stk_table_columns(&h->base, g->n, readable, err));
+    for (int refused = 0; refused < 2; refused++)
         for (uint32_t i = 0; i < g->n; i++)
             if (!g->set[i].refused == !refused)
-                set_type(&h->type[h->n_fields++], &g->set[i]);
-        h->n_readable = refused ? h->n_readable : h->n_fields;
-    }
+                set_type(&h->base.column[n++], &g->set[i]);
     return 0;
 }
 
@@ -224,27 +225,28 @@ static int init_column(stk_hdf5 *h, uint64_t shard, stk_hdf5_column *c, stk_erro
     return 0;
 }
 
-static int init_columns(stk_hdf5 *h, uint64_t i, stk_error *err)
+static int init_columns(stk_hdf5 *h, uint64_t i, uint64_t *rows, stk_error *err)
 {
     stk_hdf5_shard *s = &h->shard[i];
+    uint32_t n = h->base.n_readable;
 
-    s->column = stk_zalloc(h->n_readable, sizeof *s->column);
+    s->column = stk_zalloc(n, sizeof *s->column);
     if (!s->column)
-        return stk_fail_nomem(err, h->n_readable * sizeof *s->column);
-    for (uint32_t k = 0; k < h->n_readable; k++) {
-        const stk_h5_set *set = set_find(&s->sets, h->type[k].name), *first = set_find(&h->shard[0].sets, h->type[k].name);
-        const char *refused;
+        return stk_fail_nomem(err, n * sizeof *s->column);
+    for (uint32_t k = 0; k < n; k++) {
+        const char *name = h->base.column[k].name, *refused;
+        const stk_h5_set *set = set_find(&s->sets, name), *first = set_find(&h->shard[0].sets, name);
 
         if (!set || !stk_h5_same(first, set))
             return stk_fail(err, STK_EINVAL, "the data set %.60s is missing, or has another type or shape than in the files before",
-                            h->type[k].name);
-        s->rows = k ? s->rows : set->dim[0];
+                            name);
+        *rows = k ? *rows : set->dim[0];
         refused = stk_hdf5_column_init(&s->column[k], set);
         if (refused)
-            return stk_fail(err, STK_ENOTSUP, "the data set %.60s is not read: %s", set->name, refused);
-        if (set->dim[0] != s->rows)
-            return stk_fail(err, STK_EINVAL, "the data set %.60s has %" PRIu64 " rows, and %.60s has %" PRIu64, set->name, set->dim[0],
-                            h->type[0].name, s->rows);
+            return stk_fail(err, STK_ENOTSUP, "the data set %.60s is not read: %s", name, refused);
+        if (set->dim[0] != *rows)
+            return stk_fail(err, STK_EINVAL, "the data set %.60s has %" PRIu64 " rows, and %.60s has %" PRIu64, name, set->dim[0],
+                            h->base.column[0].name, *rows);
         STK_TRY(init_column(h, i, &s->column[k], err));
     }
     return 0;
@@ -252,21 +254,21 @@ static int init_columns(stk_hdf5 *h, uint64_t i, stk_error *err)
 
 static int open_files(stk_hdf5 *h, const char *const *urls, size_t n, stk_error *err)
 {
+    uint64_t rows = 0;
     int rc;
 
     STK_TRY(expand_all(h, urls, n, err));
-    for (uint64_t i = 0; i < h->names.n; i++) {
+    for (uint64_t i = 0; i < h->base.names.n; i++) {
         rc = read_sets(h, i, err);
         if (rc == 0 && !i)
             rc = choose_fields(h, err);
         if (rc == 0)
-            rc = init_columns(h, i, err);
+            rc = init_columns(h, i, &rows, err);
         if (rc < 0) {
-            stk_error_at(err, h->names.name[i], err ? err->offset : STK_NO_OFFSET, (stk_bytes){ 0 });
+            stk_error_at(err, h->base.names.name[i], err ? err->offset : STK_NO_OFFSET, (stk_bytes){ 0 });
             return rc;
         }
-        h->shard[i].first = h->rows;
-        h->rows += h->shard[i].rows;
+        STK_TRY(stk_table_rows(&h->base, i, rows, err));
     }
     return 0;
 }
@@ -274,18 +276,10 @@ static int open_files(stk_hdf5 *h, const char *const *urls, size_t n, stk_error 
 int stk_hdf5_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o, stk_error *err)
 {
     stk_hdf5 *h = STK_NEW(stk_hdf5);
-    int rc;
 
     *out = NULL;
     if (!h)
         return stk_fail_nomem(err, sizeof *h);
-    stk_dataset_init(&h->base, &stk_hdf5_ops, STK_DATA_BLOCKS);
-    h->base.log = (stk_log){ o->log, o->log_cookie };
-    h->names.store = o->store;
-    rc = open_files(h, urls, n, err);
-    if (rc < 0)
-        h->base.ops->close(&h->base);
-    else
-        *out = &h->base;
-    return rc;
+    stk_table_init(&h->base, &stk_hdf5_ops, STK_DATA_BLOCKS, o);
+    return stk_table_opened(&h->base, open_files(h, urls, n, err), out);
 }

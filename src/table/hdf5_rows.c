@@ -89,7 +89,7 @@ uint64_t stk_hdf5_slab_len(const stk_hdf5_at *at, uint64_t slab)
 static int fail_at(const stk_hdf5_at *at, stk_error *err, int rc)
 {
     if (rc < 0)
-        stk_error_at(err, at->h->names.name[at->shard], err ? err->offset : STK_NO_OFFSET, (stk_bytes){ 0 });
+        stk_error_at(err, at->h->base.names.name[at->shard], err ? err->offset : STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
 }
 
@@ -102,7 +102,7 @@ int stk_hdf5_chunks(const stk_hdf5_at *at, const stk_h5_chunks **out, stk_error 
     *out = have;
     if (have)
         return 0;
-    STK_TRY(stk_hdf5_acquire(&at->h->base, at->shard, &f.file, err));
+    STK_TRY(stk_table_acquire(&at->h->base.data, at->shard, &f.file, err));
     mine = STK_NEW(stk_h5_chunks);
     if (!mine)
         return stk_fail_nomem(err, sizeof *mine);
@@ -265,7 +265,7 @@ static int unpack_one(making *m, const stk_h5_chunk *k, stk_bytes raw, int whole
     int rc = stk_unpack_chunk(s->filter, s->n_filters, mask, raw, (stk_bytes){ dst, (size_t)m->chunk_bytes }, err);
 
     if (rc < 0)
-        stk_error_at(err, m->at->h->names.name[m->at->shard], k->addr, (stk_bytes){ 0 });
+        stk_error_at(err, m->at->h->base.names.name[m->at->shard], k->addr, (stk_bytes){ 0 });
     return rc;
 }
 
@@ -297,7 +297,7 @@ static int read_chunk(making *m, const stk_h5_chunk *k, uint32_t number, stk_err
     stk_file *f;
     int rc;
 
-    STK_TRY(stk_hdf5_acquire(&m->at->h->base, m->at->shard, &f, err));
+    STK_TRY(stk_table_acquire(&m->at->h->base.data, m->at->shard, &f, err));
     bytes = stk_large_alloc((size_t)k->size + 1);
     if (!bytes)
         return stk_fail_nomem(err, (size_t)k->size);
@@ -347,7 +347,7 @@ static int make_contiguous(making *m, uint64_t n, stk_error *err)
         memcpy(m->rows, m->raw.data, (size_t)(n * c->row_bytes));
         return 0;
     }
-    STK_TRY(stk_hdf5_acquire(&m->at->h->base, m->at->shard, &f, err));
+    STK_TRY(stk_table_acquire(&m->at->h->base.data, m->at->shard, &f, err));
     return stk_file_read(f, at, m->rows, (size_t)(n * c->row_bytes), err);
 }
 

@@ -16,160 +16,24 @@ static const stk_mds *of(const stk_dataset *d)
     return (const stk_mds *)d;
 }
 
-/* ---- what there is ---- */
-
-static uint64_t data_len(const stk_dataset *d)
-{
-    return of(d)->index.rows;
-}
-
-static const char *data_kind(const stk_dataset *d)
-{
-    (void)d;
-    return "mds";
-}
-
-static uint64_t data_shards(const stk_dataset *d)
-{
-    return of(d)->names.n;
-}
-
-static const char *data_shard_name(const stk_dataset *d, uint64_t shard)
-{
-    return shard < of(d)->names.n ? of(d)->names.name[shard] : NULL;
-}
-
-static int data_shard(const stk_dataset *d, uint64_t shard, stk_shard_info *out, stk_error *err)
-{
-    const stk_mds *m = of(d);
-
-    if (shard >= m->names.n)
-        return stk_fail(err, STK_EINVAL, "shard %" PRIu64 " of %zu", shard, m->names.n);
-    *out = (stk_shard_info){ .name = m->names.name[shard],
-                             .size = m->file[shard].size,
-                             .etag = "",
-                             .first = m->file[shard].first,
-                             .samples = m->index.shard[shard].samples,
-                             .print = m->print };
-    return 0;
-}
-
-static int data_type(const stk_dataset *d, uint32_t field, stk_field_type *out)
-{
-    const stk_mds *m = of(d);
-    const stk_mds_column *c = &m->index.column[field];
-
-    *out = (stk_field_type){ 0 };
-    if (field >= m->index.n_columns)
-        return 0;
-    *out = (stk_field_type){ .name = c->name, .dtype = c->dtype, .ndim = c->ndim };
-    memcpy(out->shape, c->shape, sizeof out->shape);
-    return 1;
-}
-
 static int data_fingerprint(const stk_dataset *d, stk_fingerprint *out, stk_error *err)
 {
     const stk_mds *m = of(d);
 
     (void)err;
     out->content = stk_hash64(out->content, &m->print, sizeof m->print);
-    for (uint64_t i = 0; i < m->names.n; i++) {
+    for (uint64_t i = 0; i < m->base.names.n; i++) {
         const char *raw = m->index.shard[i].raw; /* the same data, packed or not */
 
         out->names = stk_hash64(out->names, raw, strlen(raw));
         out->bytes += m->index.shard[i].raw_bytes;
     }
-    out->shards += m->names.n;
-    out->samples += m->index.rows;
-    return 0;
-}
-
-/* ---- a sample ---- */
-
-static uint32_t data_schemas(const stk_dataset *d)
-{
-    (void)d;
-    return 1;
-}
-
-static int data_find(const stk_dataset *d, uint32_t schema, const char *name)
-{
-    const stk_mds *m = of(d);
-
-    (void)schema;
-    for (uint32_t i = 0; i < m->index.n_columns; i++)
-        if (!strcmp(m->index.column[i].name, name))
-            return (int)i;
-    return -1;
-}
-
-static int data_entry(const stk_dataset *d, uint64_t sample, stk_entry *out, stk_error *err)
-{
-    const stk_mds *m = of(d);
-    uint64_t lo = 0, hi = m->names.n;
-
-    if (sample >= m->index.rows)
-        return stk_fail(err, STK_EINVAL, "sample %" PRIu64 " of %" PRIu64 " does not exist", sample, m->index.rows);
-    while (hi - lo > 1) { /* first[lo] <= sample */
-        uint64_t mid = lo + (hi - lo) / 2;
-
-        if (m->file[mid].first <= sample)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    *out = (stk_entry){ .shard = lo,
-                        .row = sample - m->file[lo].first,
-                        .n_fields = m->index.n_columns,
-                        .key = { (const uint8_t *)"", 0 } };
-    return 0;
-}
-
-static int data_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out, stk_error *err)
-{
-    const stk_mds *m = of(d);
-
-    (void)e;
-    if (number >= m->index.n_columns)
-        return stk_fail(err, STK_EINVAL, "column %u of %u", number, m->index.n_columns);
-    *out = (stk_field){ m->index.column[number].name, strlen(m->index.column[number].name), number, 0 };
+    out->shards += m->base.names.n;
+    out->samples += m->base.rows;
     return 0;
 }
 
 /* ---- its bytes ---- */
-
-static int data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
-{
-    const stk_mds *m = of(d);
-    stk_mds_file *f = &m->file[shard];
-    stk_file *have = atomic_load_explicit(&f->file, memory_order_acquire), *mine = NULL;
-    stk_file_info now;
-    int rc;
-
-    *out = have;
-    if (have)
-        return 0;
-    STK_TRY(stk_url_open(STK_URL(m->names.name[shard], m->names.store), &mine, err));
-    rc = stk_file_stat(mine, &now, err);
-    if (rc == 0 && now.size != f->size)
-        rc = stk_fail(err, STK_ESTALE, "the file has %" PRIu64 " bytes, and index.json says %" PRIu64, now.size, f->size);
-    if (rc < 0) {
-        stk_error_at(err, m->names.name[shard], STK_NO_OFFSET, (stk_bytes){ 0 });
-        stk_file_close(&mine);
-        return rc;
-    }
-    if (atomic_compare_exchange_strong_explicit(&f->file, &have, mine, memory_order_acq_rel, memory_order_acquire))
-        have = mine;
-    else
-        stk_file_close(&mine);
-    *out = have;
-    return 0;
-}
-
-static void data_release(const stk_dataset *d, uint64_t shard)
-{
-    (void)d, (void)shard; /* files stay open */
-}
 
 /* The table of places of a plain shard. */
 static int head_get(const stk_mds *m, uint64_t shard, stk_bytes *out, stk_error *err)
@@ -183,8 +47,8 @@ static int head_get(const stk_mds *m, uint64_t shard, stk_bytes *out, stk_error 
     *out = (stk_bytes){ have, (size_t)len };
     if (have)
         return 0;
-    STK_TRY(data_acquire(&m->base, shard, &file, err));
-    if (len > f->size)
+    STK_TRY(stk_table_acquire(&m->base.data, shard, &file, err));
+    if (len > m->base.file[shard].size)
         return stk_fail(err, STK_ECORRUPT, "the shard is too short for its samples");
     mine = stk_alloc((size_t)len);
     if (!mine)
@@ -214,12 +78,12 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
         if (s->raw_bytes < stk_mds_head(s->samples))
             return stk_fail(err, STK_ECORRUPT, "the shard is too short for its samples");
         out->shared = 1;
-        out->len = m->file[e->shard].size;
+        out->len = m->base.file[e->shard].size;
         out->unpacked = s->raw_bytes;
         return 0;
     }
     STK_TRY(head_get(m, e->shard, &head, err));
-    STK_TRY(stk_mds_place(head, s->samples, m->file[e->shard].size, (uint32_t)e->row, &out->offset, &out->len, err));
+    STK_TRY(stk_mds_place(head, s->samples, m->base.file[e->shard].size, (uint32_t)e->row, &out->offset, &out->len, err));
     out->unpacked = out->len ? out->len : 1;
     return 0;
 }
@@ -257,14 +121,10 @@ static void data_close(stk_dataset *d)
 {
     stk_mds *m = (stk_mds *)d;
 
-    for (uint64_t i = 0; m->file && i < m->index.n; i++) {
-        stk_file *f = atomic_load_explicit(&m->file[i].file, memory_order_relaxed);
-
-        stk_file_close(&f);
+    for (uint64_t i = 0; m->file && i < m->index.n; i++)
         stk_free(atomic_load_explicit(&m->file[i].head, memory_order_relaxed));
-    }
     stk_free(m->file);
-    stk_names_fini(&m->names);
+    stk_table_fini(&m->base);
     stk_mds_index_fini(&m->index);
     stk_free(m);
 }
@@ -272,20 +132,10 @@ static void data_close(stk_dataset *d)
 const stk_data_ops stk_mds_ops = {
     .name = "mds",
     .plural = "MDS shards",
-    .len = data_len,
-    .kind = data_kind,
-    .shards = data_shards,
-    .shard_name = data_shard_name,
-    .shard = data_shard,
-    .type = data_type,
+    STK_TABLE_OPS,
     .fingerprint = data_fingerprint,
-    .schemas = data_schemas,
-    .find = data_find,
-    .entry = data_entry,
-    .field = data_field,
     .locate = data_locate,
-    .acquire = data_acquire,
-    .release = data_release,
+    .acquire = stk_table_acquire,
     .unpack = data_unpack,
     .pick = data_pick,
     .close = data_close,

@@ -5,20 +5,17 @@
 
 #include <stdatomic.h>
 
-#include "data/data.h"
 #include "format/mds.h"
+#include "table/table_data.h"
 
 typedef struct stk_mds_file { /* one shard */
-    uint64_t first, size;     /* number of its first sample; bytes of the file that is read */
-    int packed;               /* that file is compressed */
-    _Atomic(stk_file *) file; /* opened at first touch */
+    int packed;               /* the file that is read is compressed */
     _Atomic(uint8_t *) head;  /* its table of places, read at first touch */
 } stk_mds_file;
 
 typedef struct stk_mds { /* Thread: any, once opened. */
-    stk_dataset base;
+    stk_table base; /* of the files that are read */
     stk_mds_index index;
-    stk_names names; /* of the files that are read, absolute */
     stk_mds_file *file;
     uint32_t print; /* of index.json */
 } stk_mds;

@@ -362,18 +362,10 @@ static int try_shard(void *cookie, uint64_t i, stk_error *err)
 
 static int names_all(check *c, const char *const *urls, size_t n, stk_error *err)
 {
-    stk_names found = { .store = c->o.store };
-    int rc = stk_urls_expand(urls, n, &found, err);
+    int rc;
 
-    for (size_t i = 0; rc == 0 && i < found.n; i++) {
-        char *path = NULL;
-
-        rc = stk_path_absolute(found.name[i], &path, err);
-        if (rc == 0)
-            rc = stk_names_add(&c->all, path, strlen(path), err);
-        stk_free(path);
-    }
-    stk_names_fini(&found);
+    c->all.store = c->o.store;
+    rc = stk_names_expand(&c->all, urls, n, err);
     if (rc == 0)
         rc = stk_index_home_find(&c->home, &c->all, c->o.cache_dir, err);
     if (rc == 0)

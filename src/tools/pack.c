@@ -64,7 +64,7 @@ static int write_index(stk_pack_run *p, stk_error *err)
         if (!urls[i])
             rc = stk_fail_nomem(err, 64);
     }
-    if (rc == 0 && p->n)
+    if (rc == 0 && p->n && !p->pattern.squeeze) /* packed ones are indexed where they are unpacked */
         rc = stk_index_build(urls, p->n, &o, &p->index, err);
     for (uint64_t i = 0; urls && i < p->n; i++)
         stk_free((void *)(uintptr_t)urls[i]);
@@ -91,6 +91,7 @@ static int write_shards(stk_pack_run *p, stk_pack_fields *f, stk_error *err)
     int first = p->o.force == STK_YES || !p->stamp.found;
 
     STK_TRY(stk_stamp_begin(&p->stamp, p->fingerprint, first, err));
+    stk_pack_sweep(p);
     return f->n ? stk_pack_make(p, f, err) : stk_pack_copy(p, err);
 }
 
@@ -99,16 +100,20 @@ static int target_open(stk_pack_run *p, stk_error *err)
     if (p->o.parts && p->o.merge != STK_YES)
         snprintf(p->stamp.part, sizeof p->stamp.part, "part-%" PRIu64 "-of-%" PRIu64 ".", p->o.part,
                  p->o.parts);
-    if (stk_is_address(p->pattern.dir))
-        return stk_fail(err, STK_ENOTSUP,
-                        "pack writes to a local folder, so that it can be resumed: copy the shards to "
-                        "%.100s after it, or write them there by stoker.Writer",
-                        p->pattern.dir);
-    STK_TRY(stk_shard_folder_make(p->pattern.dir, err));
+    if (!stk_is_address(p->pattern.dir))
+        STK_TRY(stk_shard_folder_make(p->pattern.dir, err));
     STK_TRY(stk_stamp_lock(&p->stamp, &p->pattern, waiting, p, err));
-    stk_atomic_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
+    if (!p->stamp.source)
+        stk_atomic_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
     STK_TRY(stk_stamp_load(&p->stamp, p->fingerprint, p->n, err));
     return stk_stamp_gather(&p->stamp, &p->pattern, p->fingerprint, err);
+}
+
+static int settle(stk_pack_run *p, stk_error *err)
+{
+    if (p->stamp.source && !p->o.parts)
+        STK_TRY(stk_remote_notes_settle(&p->stamp, err));
+    return stk_stamp_list_failed(&p->stamp, &p->pattern, err);
 }
 
 /* All parts are written, by other processes: look that every shard is there, and make one note and one
@@ -129,7 +134,7 @@ static int merge(stk_pack_run *p, stk_error *err)
                         ": write them (--from-plan PLAN --shard %" PRIu64 "), then merge",
                         missing, p->n, first, first);
     STK_TRY(stk_stamp_begin(&p->stamp, p->fingerprint, 1, err));
-    for (uint64_t i = 0; i < p->n; i++) {
+    for (uint64_t i = 0; !p->stamp.source && i < p->n; i++) {
         char *list = p->stamp.failed[i];
         stk_text failed = { .s = list, .len = list ? strlen(list) : 0 };
         stk_stamp_line line = { .shard = i, .size = p->stamp.size[i], .failed = &failed };
@@ -140,7 +145,7 @@ static int merge(stk_pack_run *p, stk_error *err)
         stk_free(list);
         STK_TRY(rc);
     }
-    STK_TRY(stk_stamp_list_failed(&p->stamp, &p->pattern, err));
+    STK_TRY(settle(p, err));
     STK_TRY(p->o.no_index == STK_YES ? 0 : write_index(p, err));
     stk_stamp_drop_parts(&p->stamp, &p->pattern);
     return 0;
@@ -163,7 +168,7 @@ static int run(stk_pack_run *p, stk_pack_fields *f, stk_error *err)
     STK_TRY(stk_pack_classes(p->ds, p->pattern.dir, p->o.force == STK_YES, err));
     if (missing)
         STK_TRY(write_shards(p, f, err));
-    STK_TRY(stk_stamp_list_failed(&p->stamp, &p->pattern, err));
+    STK_TRY(settle(p, err));
     return p->o.no_index == STK_YES || p->o.parts ? 0 : write_index(p, err);
 }
 
@@ -232,6 +237,11 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
         p.o.bytes = DEFAULT_BYTES;
     stk_mutex_init(&p.lock);
     rc = stk_shard_pattern_parse(&p.pattern, dst, p.o.name ? p.o.name : "shard", err);
+    if (rc == 0)
+        rc = stk_shard_pattern_squeeze(&p.pattern, p.o.compress, err);
+    if (rc == 0 && p.pattern.squeeze && p.o.jpeg == STK_YES)
+        rc = stk_fail(err, STK_EINVAL,
+                      "seek points are for shards that are read in place: pack without compression, or without them");
     if (rc == 0)
         rc = stk_pack_fields_plan(&fields, p.o.fields, p.o.n_fields, err);
     if (rc == 0)

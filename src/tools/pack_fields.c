@@ -307,15 +307,10 @@ typedef struct shard_out {
 
 static int shard_begin(maker *m, shard_out *s, uint64_t k, stk_error *err)
 {
-    char *path = stk_shard_pattern_at(&m->p->pattern, k);
-    int rc = path ? stk_tar_writer_open(&s->tar, path, m->p->o.force == STK_YES, err)
-                  : stk_fail_nomem(err, 64);
-
     s->k = k;
     m->f->failed.len = 0;
-    stk_free(path);
     stk_sample_out_begin(&s->out);
-    return rc;
+    return stk_shard_open(&s->tar, &m->p->pattern, k, m->p->o.force == STK_YES, err);
 }
 
 static int shard_end(maker *m, shard_out *s, stk_error *err)

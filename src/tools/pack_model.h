@@ -6,6 +6,7 @@
  *     pack_balance.c  of these, as many of each class
  *     pack_plan.c     which shard each goes to, and the fingerprint of all that
  *     pack_target.c   what is there already
+ *     pack_remote.c   the same of a target in a bucket
  *     pack_copy.c     shards of samples as they are
  *     pack_fields.c   shards of samples that chains make
  *     pack_values.c   rows of tables as members
@@ -82,6 +83,7 @@ void stk_pack_name_picture(const stk_pack_run *p, stk_bytes *key, stk_part *imag
 int stk_pack_tell(stk_pack_run *p, uint64_t more);
 int stk_pack_plan_make(stk_pack_run *p, const struct stk_pack_fields *f, stk_error *err);
 int stk_pack_look(stk_pack_run *p, stk_error *err); /* fills keep[] */
+void stk_pack_sweep(stk_pack_run *p); /* uploads of shards that are to be written: their writers are dead */
 /* Write the shards that keep[] has not. */
 int stk_pack_copy(stk_pack_run *p, stk_error *err);
 /* Shard i is whole: note it, then give it its name.  failed: what could not be made, as in

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Remote data against real servers (Swift's S3 API, nginx with TLS) and a proxy that breaks things."""
+import collections
 import hashlib
 import json
+import itertools
 import os
 import pathlib
 import shutil
@@ -88,6 +90,15 @@ def test_faults_lose_and_change_nothing(web, local, seed, monkeypatch):
         print("seed", seed)
         assert epoch(f"http://127.0.0.1:{proxy.port}/t-{{000..002}}.tar") == local
         assert proxy.injected() >= wanted * 3 // 5, proxy.count
+
+
+def test_an_error_page_is_not_a_file(web, local):
+    """Some answers are pages that say 200 and what failed: also the first, which tells how large a shard is."""
+    page = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(faults.ERROR) + faults.ERROR
+    turns = collections.defaultdict(lambda: itertools.count(1))
+    with faults.Proxy(web[0]) as proxy:
+        proxy.override = lambda method, path, head: page if path.endswith(".tar") and next(turns[path]) in (1, 3, 4, 6) else None
+        assert epoch(f"http://127.0.0.1:{proxy.port}/t-{{000..002}}.tar") == local
 
 
 def test_faults_between_us_and_s3(swift, local):
