@@ -8,7 +8,8 @@
 
 #define AHEAD_ROWS 384        /* rows that all slots together should hold ... */
 #define AHEAD_LIGHT 4096      /* ... and where rows are cheap, so that a hand-over does not wait */
-#define RING_BYTES (6u << 20) /* rows of arrays: what processors cache is written, not memory */
+#define RING_BYTES (6u << 20) /* rows of arrays: what processors cache is written, not memory ... */
+#define RING_WORKER (512u << 10) /* ... of which many have more */
 #define GPU_LEAST 8           /* slots, where some are on their way to a GPU ... */
 #define GPU_MOST 32           /* ... and where batches are small: ... */
 #define GPU_BYTES ((uint64_t)64 << 20)   /* ... so many bytes in all */
@@ -91,7 +92,10 @@ static uint32_t chosen_slots(const stk_plan *so_far, uint64_t bytes)
     uint32_t n, gpu = so_far->gpu.device ? gpu_slots(so_far, bytes) : 0;
 
     if (so_far->data.immediate) {
-        n = (uint32_t)(bytes < RING_BYTES / 32 ? 32 : RING_BYTES / bytes);
+        uint64_t ring = (uint64_t)RING_WORKER * so_far->io.workers;
+
+        ring = ring < RING_BYTES ? RING_BYTES : ring;
+        n = (uint32_t)(bytes < ring / 32 ? 32 : ring / bytes);
         n = n < 4 ? 4 : n;
     } else {
         n = (so_far->batching.claim_size > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / so_far->batching.rows;
