@@ -38,7 +38,7 @@ STK_PROG_FN const uint8_t *stk_pic_tables_of(const stk_pic *r)
     return (const uint8_t *)(const void *)(stk_pic_acts(r) + r->n_acts);
 }
 
-/* A blur's action: u[3] says where. */
+/* A blur's action: u[3] says where.  Of JPEG: the quantizers. */
 STK_PROG_FN const uint16_t *stk_pic_weights(const stk_pic *r, const stk_action *a)
 {
     return (const uint16_t *)(const void *)(stk_pic_tables_of(r) + a->v.u[3]);
@@ -53,7 +53,7 @@ STK_PROG_FN uint64_t stk_pic_prog_bytes(const stk_pic *r)
 STK_PROG_FN uint32_t stk_pic_sort_of(const stk_pic_step *s, const stk_action *act)
 {
     if (s->half == STK_PIC_HALF_ACROSS)
-        return STK_PIC_FAR_ACROSS;
+        return s->head && act[s->head - 1].code == STK_ACT_JPEG ? STK_PIC_LOSS : STK_PIC_FAR_ACROSS;
     if (!s->head)
         return STK_PIC_PLAIN;
     return s->half == STK_PIC_HALF_WHOLE && act[s->head - 1].code == STK_ACT_BLUR ? STK_PIC_NEAR
@@ -132,6 +132,10 @@ STK_PROG_FN int stk_pic_head_sound(const stk_pic *r, const stk_pic_step *s)
         return 0;
     if (a->code == STK_ACT_BLUR)
         return stk_pic_blur_sound(r, s, a);
+    if (a->code == STK_ACT_JPEG)
+        return (s->half == STK_PIC_HALF_ACROSS || s->half == STK_PIC_HALF_DOWN) &&
+               (s->from_to & 255) != s->from_to >> 8 &&
+               stk_pic_table_sound(r, a->v.u[3], 2 * STK_PIC_WEIGHTS * sizeof(uint16_t));
     return s->half == STK_PIC_HALF_WHOLE &&
            (a->code == STK_ACT_SHARPNESS || a->code == STK_ACT_WARP);
 }

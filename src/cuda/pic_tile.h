@@ -9,6 +9,7 @@
 
 #include "cuda/pic_view.h"
 #include "kern/erase.h"
+#include "kern/jpeg_loss.h"
 #include "kern/near.h"
 #include "kern/stats.h"
 #include "kern/warp.h"
@@ -334,6 +335,31 @@ STK_PIC_FN uint32_t stk_pic_warped(const stk_pic_stage *g, const stk_warp *m, ui
     return stk_warp_pixel(m, g->from, w, g->s.h, sx, sy);
 }
 
+/* Y, Cb and Cr of the four pixels at column x and row y of Cb's and Cr's. */
+STK_PIC_FN uint32_t stk_pic_quad(const stk_pic_stage *g, uint32_t x, uint32_t y)
+{
+    return g->from[(uint64_t)y * 2 * g->s.w + (uint64_t)x * 2];
+}
+
+/* The second step of pic_loss.h: Cb and Cr at full size, as libjpeg brings them there, and colors. */
+STK_PIC_FN uint32_t stk_pic_colored(const stk_pic_stage *g, uint32_t i)
+{
+    uint32_t w = g->s.w, h = g->s.h, x = i % w, y = i / w, n = (w + 1) / 2, rows = (h + 1) / 2;
+    uint32_t cx = x / 2, cy = y / 2, c[2];
+    uint32_t ox = x & 1 ? (cx + 1 < n ? cx + 1 : cx) : (cx ? cx - 1 : 0);
+    uint32_t oy = y & 1 ? (cy + 1 < rows ? cy + 1 : cy) : (cy ? cy - 1 : 0);
+    uint32_t a = stk_pic_quad(g, cx, cy), b = stk_pic_quad(g, cx, oy);
+    uint32_t d = stk_pic_quad(g, ox, cy), e = stk_pic_quad(g, ox, oy);
+
+    for (int k = 0; k < 2; k++) {
+        int at = 8 + 8 * k;
+        uint32_t near = 3 * (a >> at & 255) + (b >> at & 255), far = 3 * (d >> at & 255) + (e >> at & 255);
+
+        c[k] = n > 2 ? stk_jpeg_grown(near, far, x & 1) : a >> at & 255;
+    }
+    return stk_jpeg_px((int32_t)(g->from[i] & 255), (int32_t)c[0], (int32_t)c[1]);
+}
+
 STK_PIC_FN uint32_t stk_pic_headed(const stk_pic_stage *g, const stk_pic_known *k, uint32_t i)
 {
     const stk_action *a = g->act + g->s.head - 1;
@@ -341,6 +367,7 @@ STK_PIC_FN uint32_t stk_pic_headed(const stk_pic_stage *g, const stk_pic_known *
     switch (a->code) {
     case STK_ACT_BLUR: return stk_pic_blur_down(g, a, i);
     case STK_ACT_WARP: return stk_pic_warped(g, &k->warp, i);
+    case STK_ACT_JPEG: return stk_pic_colored(g, i);
     case STK_PIC_ACT_VIEW: return stk_pic_viewed(g, a, i);
     default: return stk_pic_sharpened(g, a, i);
     }

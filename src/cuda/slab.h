@@ -94,6 +94,7 @@ enum {
     STK_PIC_HEADED,     /* ... after an action that sees others */
     STK_PIC_NEAR,       /* ... after a blur of few taps (pic_blur.h) */
     STK_PIC_FAR_ACROSS, /* the first half of another blur */
+    STK_PIC_LOSS,       /* the first half of what saving as JPEG does (pic_loss.h) */
     STK_PIC_SORTS
 };
 

@@ -5,6 +5,7 @@
  * A block of threads takes pixels of one picture, so all its threads run the same program.  Figures are
  * gathered in a block first: a warp's sums, or counts in shared memory, then one atomic each. */
 #include "cuda/pic_blur.h"
+#include "cuda/pic_loss.h"
 #include "cuda/pic_run.h"
 
 #define THREADS 256
@@ -223,6 +224,33 @@ static __global__ void __launch_bounds__(THREADS, 4) near_kernel(const stk_pic_l
     }
 }
 
+/* ---- JPEG ---- */
+
+static_assert(STK_PIC_LOSS_THREADS == THREADS, "rounds of a block");
+
+static __global__ void __launch_bounds__(THREADS) loss_kernel(const stk_pic_launch l, uint32_t k)
+{
+    __shared__ stk_pic_loss_room m;
+
+    for (uint32_t w = blockIdx.x; w < l.n_tile; w += gridDim.x) {
+        stk_pic_stage g;
+        uint32_t first = l.tile[w].first, to = find(l, l.tile[w], k, &g), n, step;
+
+        if (!to || stk_pic_sort_of(&g.s, g.act) != STK_PIC_LOSS)
+            continue;
+        n = stk_pic_squares(&g);
+        step = stk_pic_ceil((uint32_t)g.s.w * g.s.h, STK_PIC_TILE_PIXELS) * STK_PIC_SQUARES;
+        for (uint32_t s = first / STK_PIC_TILE_PIXELS * STK_PIC_SQUARES; s < n; s += step) {
+            __syncthreads();
+            stk_pic_loss_fill(&m, &g, s, threadIdx.x);
+            __syncthreads();
+            stk_pic_loss_blocks(&m, threadIdx.x);
+            __syncthreads();
+            stk_pic_loss_put(&m, &g, s, threadIdx.x);
+        }
+    }
+}
+
 /* ---- the launches ---- */
 
 template <uint32_t DTYPE>
@@ -237,6 +265,8 @@ static void run(const stk_pic_launch *l, unsigned grid, cudaStream_t stream)
             near_kernel<DTYPE><<<grid, THREADS, 0, stream>>>(*l, k);
         if (l->sorts[STK_PIC_FAR_ACROSS] >> k & 1)
             across_kernel<<<grid, THREADS, 0, stream>>>(*l, k);
+        if (l->sorts[STK_PIC_LOSS] >> k & 1)
+            loss_kernel<<<grid, THREADS, 0, stream>>>(*l, k);
     }
 }
 

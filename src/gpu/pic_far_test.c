@@ -64,7 +64,7 @@ static void random_actions(bench *b, stk_draws *d)
                                       STK_ACT_EQUALIZE,   STK_ACT_SATURATION, STK_ACT_HUE,
                                       STK_ACT_HSV,        STK_ACT_GRAYSCALE, STK_ACT_SHUFFLE,
                                       STK_ACT_NOISE,      STK_ACT_BLUR, STK_ACT_SHARPNESS,
-                                      STK_ACT_ERASE,      STK_ACT_WARP };
+                                      STK_ACT_ERASE,      STK_ACT_WARP, STK_ACT_JPEG };
 
     d->n_actions = below(b, 6);
     for (uint32_t i = 0; i < d->n_actions; i++) {
@@ -79,6 +79,8 @@ static void random_actions(bench *b, stk_draws *d)
             a->v.f[2] = 1.5f;
         if (a->code != STK_ACT_BLUR && a->code != STK_ACT_WARP && below(b, 2))
             a->v.f[0] = 0.7f;
+        if (a->code == STK_ACT_JPEG)
+            a->v.u[0] = 1 + below(b, 100);
         if (a->code == STK_ACT_HUE || a->code == STK_ACT_HSV)
             a->v.u[0] = below(b, 6 << 16);
     }

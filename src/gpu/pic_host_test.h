@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "cuda/pic_blur.h"
+#include "cuda/pic_loss.h"
 #include "cuda/pic_sync.h"
 #include "cuda/pic_unit.h"
 
@@ -288,6 +289,21 @@ static inline void host_blur(const stk_pic_launch *l, const stk_pic_stage *g, ui
     free(m);
 }
 
+static inline void host_loss(const stk_pic_stage *g, uint32_t first, uint32_t step)
+{
+    stk_pic_loss_room *m = malloc(sizeof *m);
+
+    for (uint32_t s = first; s < stk_pic_squares(g); s += step) {
+        for (uint32_t t = 0; t < STK_PIC_LOSS_THREADS; t++)
+            stk_pic_loss_fill(m, g, s, t);
+        for (uint32_t t = 0; t < STK_PIC_LOSS_THREADS; t++)
+            stk_pic_loss_blocks(m, t);
+        for (uint32_t t = 0; t < STK_PIC_LOSS_THREADS; t++)
+            stk_pic_loss_put(m, g, s, t);
+    }
+    free(m);
+}
+
 static inline void host_step_pixels(const stk_pic_launch *l, const stk_pic_stage *g, uint32_t from)
 {
     const uint32_t all = (uint32_t)g->s.w * g->s.h;
@@ -314,6 +330,9 @@ static inline void host_step(const stk_pic_launch *l, const stk_pic_stage *g, ui
     if (sort == STK_PIC_FAR_ACROSS)
         for (uint32_t i = from; i < all && i - from < STK_PIC_TILE_PIXELS; i++)
             ((stk_pic_v2 *)(void *)g->to)[i] = stk_pic_blur_across(g, g->act + g->s.head - 1, i);
+    else if (sort == STK_PIC_LOSS)
+        host_loss(g, from / STK_PIC_TILE_PIXELS * STK_PIC_SQUARES,
+                  stk_pic_ceil(all, STK_PIC_TILE_PIXELS) * STK_PIC_SQUARES);
     else if (sort == STK_PIC_NEAR)
         host_blur(l, g, from / STK_PIC_TILE_PIXELS, stk_pic_ceil(all, STK_PIC_TILE_PIXELS));
     else

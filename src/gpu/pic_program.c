@@ -12,12 +12,13 @@
 
 #include "chain/segment.h"
 #include "cuda/pic_geom.h"
+#include "kern/jpeg_loss.h"
 #include "kern/near.h"
 #include "kern/row_act.h"
 
 static_assert(STK_PIC_WEIGHTS == STK_BLUR_HALF + 1, "a blur's weights");
 #define MAX_TABLES (1u << 20) /* bytes of a record's */
-#define BLUR_TABLE (2 * STK_PIC_WEIGHTS * sizeof(uint16_t))
+#define TABLE (2 * STK_PIC_WEIGHTS * sizeof(uint16_t))
 
 static_assert(sizeof(stk_pic_step) % 8 == 0 && sizeof(stk_action) % 8 == 0, "actions follow steps");
 
@@ -81,6 +82,22 @@ static void add_point(maker *m, uint16_t code, uint32_t i)
         s->first = (uint16_t)i;
 }
 
+/* The second half makes pixels where they were. */
+static void add_loss(maker *m, uint32_t i)
+{
+    uint32_t other = 2 - m->area;
+    stk_pic_step *s = new_step(m);
+
+    s->head = (uint16_t)(i + 1);
+    s->half = STK_PIC_HALF_ACROSS;
+    s->from_to = (uint16_t)(m->area | other << 8);
+    s = new_step(m);
+    s->head = (uint16_t)(i + 1);
+    s->half = STK_PIC_HALF_DOWN;
+    s->from_to = (uint16_t)(other | m->area << 8);
+    m->p->n_tables++;
+}
+
 /* In two steps: the sums are in the two areas that are not the tile's. */
 static void add_far_blur(maker *m, uint32_t i)
 {
@@ -109,7 +126,7 @@ static void add_head(maker *m, uint32_t i)
 
 static void add_blur(maker *m, const stk_action *a, uint32_t i)
 {
-    m->p->n_blurs++;
+    m->p->n_tables++;
     if (a->v.u[0] > STK_PIC_BLUR_NEAR || a->v.u[1] > STK_PIC_BLUR_NEAR)
         add_far_blur(m, i);
     else
@@ -196,6 +213,8 @@ static int add_action(maker *m, const stk_action *a, uint32_t i, stk_error *err)
     m->p->areas = STK_PIC_AREAS;
     if (a->code == STK_ACT_BLUR)
         add_blur(m, a, i);
+    else if (a->code == STK_ACT_JPEG)
+        add_loss(m, i);
     else if (a->code == STK_ACT_SHARPNESS || a->code == STK_ACT_WARP)
         add_head(m, i);
     else
@@ -236,7 +255,7 @@ int stk_pic_program_make(stk_pic_program *p, const stk_draws *d, stk_error *err)
     uint32_t n = d->n_actions;
 
     p->d = d;
-    p->n_steps = p->n_row = p->n_slots = p->n_axes = p->n_blurs = 0;
+    p->n_steps = p->n_row = p->n_slots = p->n_axes = p->n_tables = 0;
     p->axis_bytes = 0;
     p->areas = 1;
     p->area = ((uint64_t)m.w * m.h + 3) & ~(uint64_t)3;
@@ -260,7 +279,7 @@ void stk_pic_program_add(const stk_pic_program *p, stk_pic *r)
     r->n_steps = (uint16_t)p->n_steps;
     r->n_acts = (uint16_t)(p->n_axes + p->d->n_actions);
     r->n_row = (uint16_t)p->n_row;
-    r->table_bytes = (uint32_t)(p->axis_bytes + p->n_blurs * BLUR_TABLE);
+    r->table_bytes = (uint32_t)(p->axis_bytes + p->n_tables * TABLE);
     r->n_slots = (uint16_t)p->n_slots;
     r->areas = (uint16_t)p->areas;
     r->area = (uint32_t)p->area;
@@ -336,10 +355,13 @@ void stk_pic_program_write(const stk_pic_program *p, void *record)
     act += p->n_axes;
     memcpy(act, p->d->action, p->d->n_actions * sizeof *act);
     for (uint32_t i = 0; i < p->d->n_actions; i++) {
-        if (act[i].code != STK_ACT_BLUR)
+        if (act[i].code != STK_ACT_BLUR && act[i].code != STK_ACT_JPEG)
             continue;
         act[i].v.u[3] = at;
-        write_weights((uint16_t *)(void *)(tables + at), &act[i]);
-        at += (uint32_t)BLUR_TABLE;
+        if (act[i].code == STK_ACT_BLUR)
+            write_weights((uint16_t *)(void *)(tables + at), &act[i]);
+        else
+            stk_jpeg_quantizers((uint16_t(*)[64])(void *)(tables + at), act[i].v.u[0]);
+        at += (uint32_t)TABLE;
     }
 }

@@ -15,8 +15,8 @@ typedef struct stk_pic_axis_table { /* one axis of a view that sees what was mad
 typedef struct stk_pic_program {
     const stk_draws *d; /* must live until the program is written */
     uint32_t n_steps, n_row, n_slots, areas;
-    uint64_t area, axis_bytes; /* of tables: those of views, then those of blurs */
-    uint32_t n_blurs;
+    uint64_t area, axis_bytes; /* of tables: those of views, then those of blurs and JPEG */
+    uint32_t n_tables;         /* of the latter */
     uint32_t n_axes; /* their actions come first, those that were drawn after them */
     stk_pic_axis_table axis[2 * (STK_MAX_PASSES - 1)];
     stk_pic_step step[STK_PIC_MAX_STEPS];

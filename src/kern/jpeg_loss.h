@@ -122,7 +122,7 @@ STK_HD static inline uint8_t stk_jpeg_grown(uint32_t near, uint32_t far, uint32_
     return (uint8_t)((3 * near + far + 8 - right) >> 4);
 }
 
-STK_HD static inline uint32_t stk_jpeg_clamp(int32_t v)
+STK_HD static inline uint32_t stk_loss_clamp(int32_t v)
 {
     return (uint32_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
@@ -131,12 +131,15 @@ STK_HD static inline uint32_t stk_jpeg_px(int32_t y, int32_t cb, int32_t cr)
 {
     cb -= 128;
     cr -= 128;
-    return stk_px(stk_jpeg_clamp(y + ((91881 * cr + 32768) >> 16)),
-                  stk_jpeg_clamp(y + ((-22554 * cb - 46802 * cr + 32768) >> 16)),
-                  stk_jpeg_clamp(y + ((116130 * cb + 32768) >> 16)));
+    return stk_px(stk_loss_clamp(y + ((91881 * cr + 32768) >> 16)),
+                  stk_loss_clamp(y + ((-22554 * cb - 46802 * cr + 32768) >> 16)),
+                  stk_loss_clamp(y + ((116130 * cb + 32768) >> 16)));
 }
 
 /* ---- blocks ---- */
+
+/* What quality 1 to 100 divides by, of Y and of Cb and Cr, row by row: libjpeg's tables.  Host only. */
+void stk_jpeg_quantizers(uint16_t q[2][64], uint32_t quality);
 
 /* Nearest multiple of the quantizer, of a coefficient that is 8 times as large. */
 STK_HD static inline int32_t stk_quantized(int32_t v, int32_t q)

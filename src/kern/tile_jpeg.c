@@ -27,16 +27,22 @@ typedef struct planes {
     size_t width, height; /* of y, to whole blocks of 16 */
 } planes;
 
-static void quantizers(stk_quantizers *out, const uint8_t base[64], uint32_t quality)
+void stk_jpeg_quantizers(uint16_t q[2][64], uint32_t quality)
 {
     uint32_t scale = quality < 50 ? 5000 / quality : 200 - 2 * quality;
 
-    for (int i = 0; i < 64; i++) {
-        uint32_t q = (base[i] * scale + 50) / 100;
+    for (int i = 0; i < 128; i++) {
+        uint32_t v = ((i < 64 ? luma[i] : chroma[i - 64]) * scale + 50) / 100;
 
-        q = q < 1 ? 1 : q > 255 ? 255 : q;
-        out->q[i] = (int32_t)q;
-        out->inverse[i] = ((1u << 20) + q - 1) / q;
+        q[i / 64][i % 64] = (uint16_t)(v < 1 ? 1 : v > 255 ? 255 : v);
+    }
+}
+
+static void inverses(stk_quantizers *out, const uint16_t q[64])
+{
+    for (int i = 0; i < 64; i++) {
+        out->q[i] = q[i];
+        out->inverse[i] = ((1u << 20) + q[i] - 1) / q[i];
     }
 }
 
@@ -107,13 +113,15 @@ void stk_tile_jpeg(const stk_tile_kern *k, stk_tile *t, uint32_t quality, uint8_
                  .width = ((size_t)t->width + 15) & ~(size_t)15,
                  .height = ((size_t)t->height + 15) & ~(size_t)15 };
     stk_quantizers q[2];
+    uint16_t by[2][64];
 
     p.c[0] = p.y + p.width * p.height;
     p.c[1] = p.c[0] + p.width * p.height / 4;
     p.full[0] = p.c[1] + p.width * p.height / 4;
     p.full[1] = p.full[0] + 2 * p.width;
-    quantizers(&q[0], luma, quality);
-    quantizers(&q[1], chroma, quality);
+    stk_jpeg_quantizers(by, quality);
+    inverses(&q[0], by[0]);
+    inverses(&q[1], by[1]);
     to_planes(k, t, &p);
     loss(k, p.y, p.width, p.height, &q[0]);
     loss(k, p.c[0], p.width / 2, p.height / 2, &q[1]);

@@ -99,7 +99,7 @@ static void block_loss(uint8_t *px, size_t stride, const stk_quantizers *q)
     turn(b.row);
     for (int i = 0; i < 8; i++)
         for (int j = 0; j < 8; j++)
-            px[(size_t)i * stride + (size_t)j] = (uint8_t)stk_jpeg_clamp(b.x[i][j] + 128);
+            px[(size_t)i * stride + (size_t)j] = (uint8_t)stk_loss_clamp(b.x[i][j] + 128);
 }
 
 static void jpeg_loss(uint8_t *px, size_t width, const stk_quantizers *q)

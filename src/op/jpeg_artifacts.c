@@ -46,4 +46,4 @@ const stk_op stk_op_jpeg_artifacts = { .abi = STK_PLUGIN_ABI,
                                        .state_size = sizeof(struct artifacts),
                                        .plan = artifacts_plan,
                                        .act = artifacts_act,
-                                       .can = STK_OP_NEAR };
+                                       .can = STK_OP_NEAR | STK_OP_GPU };

@@ -196,6 +196,12 @@ static const char *const pixel_chains[] = {
     "from(jpg) | image | resize((1, 1)) | autocontrast(p=1) | gaussian_blur(5) | sharpness(2, p=1) | "
     "equalize(p=1) | contrast(0.5) | to(f32)",
     "from(jpg) | image | resize((2, 67)) | gaussian_blur(15) | sharpness(0, p=1) | to(u8)",
+    CROP "jpeg_artifacts((1, 100), p=0.8) | normalize(imagenet) | to(f16)",
+    CROP "hue(0.2) | jpeg_artifacts(30) | gaussian_blur(5) | jpeg_artifacts((50, 90)) | equalize(p=0.5) | "
+         "normalize(half) | random_erasing(p=0.5) | to(f32)",
+    "from(jpg) | image | views(2) | random_resized_crop((66, 35)) | jpeg_artifacts((10, 50)) | to(u8, hwc)",
+    "from(jpg) | image | resize((3, 4)) | jpeg_artifacts(10) | resize((70, 5)) | jpeg_artifacts(60) | "
+    "resize((1, 1)) | jpeg_artifacts(20) | to(u8)",
     /* blurs over several rectangles, with taps that weigh nothing, and at the limit of one step */
     "from(jpg) | image | resize((131, 70)) | gaussian_blur((23, 9), sigma=(0.1, 2)) | equalize(p=0.5) | "
     "gaussian_blur(25, sigma=(3, 9)) | hue(0.1) | gaussian_blur((3, 27), sigma=(0.1, 3)) | "
@@ -228,10 +234,6 @@ static void changed_pixels(void **state)
 static void made_by_workers(void **state)
 {
     static const char *const made[] = {
-        CROP "jpeg_artifacts((10, 90), p=0.8) | normalize(imagenet) | to(f16)",
-        CROP "hue(0.2) | jpeg_artifacts(30) | gaussian_blur(5) | normalize(half) | random_erasing(p=0.5) | "
-             "to(f32)",
-        "from(jpg) | image | views(2) | random_resized_crop(31) | jpeg_artifacts((10, 50)) | to(u8, hwc)",
         "from(jpg) | image(mode=gray) | random_resized_crop(33) | hflip | to(u8)",
         "from(jpg) | image(mode=gray) | resize((20, 31)) | to(f32)",
     };

@@ -153,6 +153,7 @@ static const char *const chains[] = {
     "rand_augment(2, 9) | random_resized_crop(30) | rotate(20) | hflip | resize((11, 19)) | to(u8)",
     "gaussian_noise(p=1) | contrast(0.5) | normalize(half) | random_erasing(p=1, value=random) | "
     "to(f32, hwc)",
+    "jpeg_artifacts((1, 100)) | hflip | to(u8, hwc)", /* of every size */
     "color_jitter(0.2) | views(3) | random_resized_crop(21) | gaussian_blur(5) | hflip | to(f16)",
 };
 #define CHAINS (sizeof chains / sizeof *chains)

@@ -164,4 +164,7 @@ PIXEL_CHAINS = [
     "to(u8, hwc)",
     "resize((1, 1)) | autocontrast(p=1) | gaussian_blur(5) | sharpness(2, p=1) | equalize(p=1) | to(f32)",
     "resize((300, 400)) | contrast(0.5) | gaussian_blur(9) | equalize(p=1) | autocontrast(p=1) | to(u8)",
+    "resize((131, 70)) | gaussian_blur((23, 9), sigma=(0.1, 2)) | equalize(p=0.5) | gaussian_blur(25, sigma=(3, 9)) | "
+    "gaussian_blur((3, 27), sigma=(0.1, 3)) | normalize(half) | to(f16)",
+    "random_resized_crop((66, 35)) | jpeg_artifacts((1, 100), p=0.8) | hue(0.1) | jpeg_artifacts(30) | to(u8)",
 ]
