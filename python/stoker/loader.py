@@ -247,7 +247,7 @@ class Loader:
             datasets = _datasets(data, classes, dtype, shape, store)
             self._datasets, self._named = datasets, describe(data)
             self._data = cores = tuple(d._core for d in datasets)
-            self._numbered = any(core.kind() for core in cores)     # rows of arrays have no keys
+            self._numbered = all(core.kind() for core in cores)     # rows of arrays have no keys
             self._sampling, self._order = _sampling.plan(
                 datasets, select=select, where=where, skip=skip, limit=limit, repeat=repeat,
                 epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance,
@@ -647,13 +647,13 @@ class Loader:
 
         ranks: all ranks of torch.distributed call it together, and the slow one is named.
         """
-        before, self._seen = self._seen, self._core.sight()
+        before, self._seen = self._seen, seeing.sight(self._core, self._calls)
         return seeing.diagnose([before] if before else [], [self._seen], self._shown_data(),
                                together=_options.flag("ranks", ranks))
 
     def report(self) -> str:
         """stats() as text for people, with the diagnosis since the loader was opened."""
-        found = seeing.diagnose([], [self._core.sight()], self._shown_data())
+        found = seeing.diagnose([], [seeing.sight(self._core, self._calls)], self._shown_data())
         return seeing.report(self.stats(), found)
 
     def metrics(self, path: str | os.PathLike[Any] | None = None) -> str:

@@ -51,13 +51,16 @@ int stk_inflate_member(stk_file *f, const stk_zip_member *m, void *dst, stk_erro
  * many came out.  Damage ends it.  Allocates nothing. */
 size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room);
 
-/* Pages of tables: exactly dst[0..len), or an error.  gunzip.c, unzstd.c, lz4.c, brotli.c. */
+/* Pages of tables: exactly dst[0..len), or an error.  gunzip.c, unzstd.c, lz4.c, brotli.c, bunzip2.c. */
 int stk_inflate_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_lz4_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 /* ... in the frames of Hadoop; also without them, as some writers left them out. */
 int stk_lz4_hadoop_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
+/* ... in frames as the lz4 command writes them: lz4_stream.c. */
+int stk_lz4_frame_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_brotli_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
+int stk_bunzip2_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 /* Any of them, by the number that Parquet gives it: a stk_pq_unpack. */
 int stk_unpack_page(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 

@@ -5,13 +5,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "source/credentials.h"
 #include "source/http.h"
 #include "source/remote.h"
+#include "source/store_cache.h"
 
 static stk_bytes bytes(const char *s)
 {
@@ -372,6 +375,46 @@ static void hedges(void **state)
     assert_true(stk_hedge_now(&h, 31000 * ms, 0));
 }
 
+/* ---- the pace of a host ---- */
+
+static void paces(void **state)
+{
+    char dir[] = "/tmp/stk-pace-XXXXXX", path[64];
+    uint64_t now = 5000000000u, until, big = STK_PACE_MAX;
+    stk_pace *a, *b;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    a = stk_pace_open(dir);
+    b = stk_pace_open(dir);
+    assert_true(a && b);
+    assert_false(stk_pace_news(a, now, &until));
+    assert_int_equal(until, 0);
+    stk_pace_tell(a, now + 1000);
+    assert_true(stk_pace_news(b, now, &until));
+    assert_int_equal(until, now + 1000);
+    assert_false(stk_pace_news(b, now, &until)); /* once */
+    assert_int_equal(until, now + 1000);
+    assert_false(stk_pace_news(a, now, &until)); /* its own */
+    stk_pace_tell(b, now + 500);                 /* the longer pause stays */
+    assert_true(stk_pace_news(a, now + 700, &until));
+    assert_int_equal(until, now + 1000);
+    assert_false(stk_pace_news(a, now + 1000, &until)); /* over */
+    assert_int_equal(until, 0);
+    stk_pace_tell(a, now + 2 * big); /* of another boot's clock */
+    assert_true(stk_pace_news(b, now, &until));
+    assert_int_equal(until, 0);
+    stk_pace_tell(b, now + 10);
+    assert_true(stk_pace_news(a, now, &until));
+    assert_int_equal(until, now + 10);
+    stk_pace_close(&a);
+    stk_pace_close(&b);
+    snprintf(path, sizeof path, "%s/pace", dir);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+    assert_null(stk_pace_open(dir)); /* each process by itself then */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,7 +424,7 @@ int main(void)
         cmocka_unit_test(keys_and_clocks), cmocka_unit_test(regions),
         cmocka_unit_test(profiles),        cmocka_unit_test(json_keys),
         cmocka_unit_test(listings),        cmocka_unit_test(hides),
-        cmocka_unit_test(hedges),
+        cmocka_unit_test(hedges),          cmocka_unit_test(paces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
