@@ -29,7 +29,7 @@ help:
 	@echo "make bench-tokens  token windows and rows of arrays against bare loops (THREADS=2 ROUNDS=7 DATA=folder)"
 	@echo "make bench-pack  rows and padding against the textbook's best-fit decreasing"
 	@echo "make bench-prepare  planning 10 M samples, pack on Ray, resizing against img2dataset (RESIZER=its python, SECONDS=60)"
-	@echo "make bench-stores  ranges over HTTP against a bare libcurl loop (ROUNDS=7)"
+	@echo "make bench-stores  ranges over HTTP against a bare libcurl loop and other clients, photos, latency, hedging (ROUNDS=7)"
 	@echo "make bench-formats  the same samples as files, tar, Parquet, Arrow, MDS and arrays (ROUNDS=3 SCALE=1)"
 	@echo "make bench-tables  tables against pyarrow, Lance, Hugging Face and mosaicml-streaming (ROUNDS=5 SCALE=1)"
 	@echo "make bench-python  Python data sets against torch's DataLoader and a bare shared ring"
@@ -82,7 +82,7 @@ bench-prepare:
 	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/prepare.py
 
 bench-stores:
-	@tools/setup.sh && .venv/bin/python bench/stores.py
+	@tools/setup.sh && .venv/bin/python bench/stores.py && .venv/bin/python bench/stores_epochs.py
 
 bench-formats:
 	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/formats/formats.py $(or $(ROUNDS),3) $(or $(SCALE),1) docs/img/formats.svg

@@ -96,6 +96,7 @@ missing() {
         { have swift-proxy-server && have memcached; } || echo "swift-proxy|tests against a real S3 server"
         have chromium || ! grep -q '^ID=debian' /etc/os-release || # Ubuntu's is a stub that fetches a snap
             echo "chromium|tests of pages in a browser"
+        have lz4 || echo "lz4|tests of .lz4 fields"
         have nginx || [ -x /usr/sbin/nginx ] || echo "nginx-light|tests against a web server with TLS"
     fi
     has_header brotli/decode.h || echo "libbrotli-dev|Parquet pages packed with brotli"

@@ -120,3 +120,41 @@ def test_processes_unpack_once(folder, tmp_path):
                              stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert [p.communicate(timeout=180)[0] for p in all_] == ["80\n"] * 3
     assert len(list((tmp_path / "cache").glob("stoker-cache-1/*.obj"))) == 2
+
+
+@pytest.fixture
+def seekable(folder, tmp_path, monkeypatch):
+    """The plain shards packed in zstd's seekable format, by our own pack; no cache."""
+    monkeypatch.delenv("STOKER_STORE_CACHE", raising=False)
+    stoker.pack(str(folder / "t{0,1}.tar"), str(tmp_path / "out"), compress="zstd")
+    return sorted((tmp_path / "out").glob("*.tar.zst"))
+
+
+def test_seekable_zstd_is_read_in_place(folder, seekable, tmp_path):
+    want = epoch(folder / "t{0,1}.tar")
+    assert epoch(tmp_path / "out" / "*.tar.zst") == want
+    ds, plain = stoker.open(str(tmp_path / "out" / "*.tar.zst")), stoker.open(str(folder / "t{0,1}.tar"))
+    for i in (79, 0, 41, 40, 3, 78):
+        assert {**ds[i], "__url__": None} == {**plain[i], "__url__": None}
+    del ds
+    store = stoker.Store(cache=tmp_path / "cache")          # with one: the same index, the same batches
+    assert epoch(tmp_path / "out" / "*.tar.zst", store) == want
+    assert any((tmp_path / "cache").rglob("*.obj"))
+
+
+def test_seek_tables_that_lie(seekable):
+    path = seekable[0]
+    good = path.read_bytes()
+    foot = len(good) - 9
+    frames = int.from_bytes(good[foot:foot + 4], "little")
+    table = foot - 8 * frames
+    assert good[foot + 5:] == bytes.fromhex("b1ea928f") and frames > 0
+    words = {table - 8: b"\x5d", table - 4: b"\0", table: b"\xff\xff\xff\xff", table + 4: b"\xff\xff\xff\xff", foot: b"\xff\xff\xff\x7f",
+             foot + 4: b"\x7c", foot + 5: b"\0", foot + 3: b"\xff"}
+    for at, bad in words.items():                           # not in that format, then: it needs a cache
+        path.write_bytes(good[:at] + bad + good[at + len(bad):])
+        with pytest.raises(stoker.StokerError, match="cache"):
+            len(stoker.open(str(path)))
+    path.write_bytes(good[:40] + bytes([good[40] ^ 0x55]) + good[41:])
+    with pytest.raises(stoker.StokerError):
+        len(stoker.open(str(path)))

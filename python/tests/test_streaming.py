@@ -11,7 +11,6 @@ from conftest import jpeg, picture, write_tar
 
 SHARDS, EACH = 6, 40
 NUMBER = {"n": "from(cls) | int"}
-pytestmark = pytest.mark.asan
 
 
 def members(first, n, rng):
@@ -48,6 +47,7 @@ def test_in_the_order_of_shards(shards, tmp_path):
     assert not list(tmp_path.rglob("*.idx"))
 
 
+@pytest.mark.asan
 def test_an_epoch_is_whole_batches_and_goes_on(shards):
     data = loader(shards, size=100)
     assert len(data) == 13
@@ -142,6 +142,7 @@ def test_states_that_do_not_fit(shards):
     assert numbers(far) == list(range(SHARDS * EACH))       # that mark is after where it begins
 
 
+@pytest.mark.asan
 def test_set_epoch_goes_there(shards):
     data = loader(shards, size=64)
     want = [numbers(data) for _ in range(9)]
@@ -150,6 +151,7 @@ def test_set_epoch_goes_there(shards):
         assert numbers(data) == want[epoch], epoch
 
 
+@pytest.mark.asan
 def test_a_torn_shard(tmp_path):
     url = make(tmp_path, [EACH] * 3)
     torn = tmp_path / "s-001.tar"
@@ -166,6 +168,7 @@ def test_a_torn_shard(tmp_path):
     assert data.stats()["skipped"] == 1
 
 
+@pytest.mark.asan
 def test_bad_samples_are_replaced_by_near_ones(tmp_path):
     names = [(f"{i:04}.{ext}", b"x" if ext == "cls" and i in (5, 70, 300) else str(i).encode())
              for i in range(400) for ext in ("cls",)]
@@ -201,6 +204,7 @@ def test_samples_may_lack_a_field(tmp_path):
         list(loader(str(tmp_path / "s.tar"), size=32, fields={"b": "from(b) | int"}))
 
 
+@pytest.mark.asan
 def test_large_samples_and_small_ones(tmp_path):
     rng = random.Random(3)
     sizes = [rng.choice((0, 1, 511, 512, 513, 300_000, 1_500_000)) for _ in range(24)]

@@ -57,5 +57,8 @@ void stk_seek_path(const char *index_path, char *out, size_t size);
 /* unpacked.c: shards that are packed as a whole (.tar.gz, .tar.zst, .tar.lz4), through the host cache. */
 int stk_is_packed(const char *url);
 int stk_unpacked_open(const stk_open_info *o, stk_file **out, stk_error *err);
+/* seekable.c: a file of `size` bytes in Zstandard's seekable format as what it unpacks to; *from is taken over and
+ * nulled.  STK_END: it is not in that format. */
+int stk_seekable_take(stk_file **from, uint64_t size, const char *etag, stk_file **out, stk_error *err);
 
 #endif

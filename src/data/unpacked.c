@@ -220,8 +220,9 @@ static void version_of(const stk_file_info *file, char out[64])
              stk_hash64(2, &all, sizeof all));
 }
 
-static int open_packed(const stk_open_info *o, const stk_store *store, stk_file **out,
-                       char etag[64], stk_error *err)
+/* *size: of the packed file. */
+static int open_packed(const stk_open_info *o, const stk_store *store, stk_file **out, char etag[64], uint64_t *size,
+                       stk_error *err)
 {
     const stk_source *s = stk_registry_source(o->url);
     stk_open_info plain = { .url = o->url, .size = UINT64_MAX, .store = store, .uncached = 1 };
@@ -232,7 +233,22 @@ static int open_packed(const stk_open_info *o, const stk_store *store, stk_file 
     STK_TRY(stk_source_open(s, &plain, out, err));
     STK_TRY(stk_file_stat(*out, &info, err));
     version_of(&info, etag);
+    *size = info.size;
     return 0;
+}
+
+/* Without a cache: what can be read where it is.  STK_END: it can't. */
+static int open_in_place(const stk_open_info *o, stk_file **out, stk_error *err)
+{
+    stk_file *from = NULL;
+    char etag[64];
+    uint64_t size = 0;
+    int rc = unpacker_of(o->url) == stk_unzstd_all ? open_packed(o, o->store, &from, etag, &size, err) : STK_END;
+
+    if (rc == 0)
+        rc = stk_seekable_take(&from, size, etag, out, err);
+    stk_file_close(&from);
+    return rc;
 }
 
 /* With an index, what a remote file unpacked to is found without asking for the file. */
@@ -241,18 +257,19 @@ static int obtain(unpacked *f, const stk_open_info *o, stk_error *err)
     const stk_source *s = stk_registry_source(o->url);
     stk_cache_id id = { .url = o->url, .etag = f->info.etag, .size = UINT64_MAX };
     stk_file *from = NULL;
+    uint64_t size;
     int rc = STK_END;
 
     if (!f->store->cache)
         return stk_fail(err, STK_EINVAL,
                         "packed shards are unpacked into a cache on a local disk: name its folder, "
-                        "stoker.Store(cache=...) or STOKER_STORE_CACHE");
+                        "stoker.Store(cache=...) or STOKER_STORE_CACHE; zstd's seekable format needs none");
     if (s && s->can & STK_SOURCE_REMOTE && o->etag && o->etag[0] && strlen(o->etag) < 64) {
         memcpy(f->info.etag, o->etag, strlen(o->etag) + 1);
         rc = find(f->store->cache, &id, &f->object, err);
     }
     if (rc == STK_END) {
-        rc = open_packed(o, f->store, &from, f->info.etag, err);
+        rc = open_packed(o, f->store, &from, f->info.etag, &size, err);
         if (rc == 0)
             rc = find_or_unpack(f->store->cache, &id, from, &f->object, err);
     }
@@ -270,8 +287,10 @@ int stk_unpacked_open(const stk_open_info *o, stk_file **out, stk_error *err)
         return stk_fail_nomem(err, sizeof *f);
     f->base.source = &source_unpacked;
     f->store = o->store ? stk_store_ref((stk_store *)(uintptr_t)o->store) : stk_store_usual(err);
-    rc = f->store ? obtain(f, o, err) : STK_ENOMEM;
-    if (rc < 0) {
+    rc = !f->store ? STK_ENOMEM : f->store->cache ? STK_END : open_in_place(o, out, err);
+    if (rc == STK_END)
+        rc = obtain(f, o, err);
+    if (rc < 0 || *out) {
         unpacked_close(&f->base);
         return rc;
     }
