@@ -42,7 +42,11 @@ enum {                      /* stk_dataset.can */
     STK_DATA_BLOCKS = 32,      /* some places are blocks: unpack() and pick() are there */
     STK_DATA_HINTS = 64,       /* hint() knows of some fields */
     STK_DATA_MEMORY = 128,     /* locate() gives bytes in memory, of all columns */
+    STK_DATA_ONE_FIELD = 256,  /* it has one field, which a chain without from() means */
+    STK_DATA_STREAM = 512,     /* samples come in order and go again: acquire() waits for one (stream.h) */
 };
+
+#define STK_STREAM_NEAR 64u /* what stands in for a bad sample of a stream is so near, or of its batch */
 
 typedef struct stk_unpack_job { /* what was read of a place, and room for what it unpacks to */
     uint64_t shard;

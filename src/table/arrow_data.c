@@ -97,41 +97,6 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
     return stk_arrow_pick(of(d), e, at, bytes, err);
 }
 
-/* Requests want an open file; of this one nothing is ever read. */
-static const void *nothing_peek(stk_file *f, uint64_t offset, size_t len)
-{
-    (void)f, (void)offset;
-    return len ? NULL : "";
-}
-
-static int nothing_read(stk_file *f, stk_io *io)
-{
-    (void)f;
-    io->got = 0;
-    return 0;
-}
-
-static void nothing_close(stk_file *f)
-{
-    (void)f;
-}
-
-static const stk_source nothing = { .abi = STK_PLUGIN_ABI,
-                                    .size = sizeof nothing,
-                                    .name = "nothing",
-                                    .help = "",
-                                    .read = nothing_read,
-                                    .peek = nothing_peek,
-                                    .close = nothing_close };
-static stk_file no_file = { &nothing };
-
-static int data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
-{
-    (void)d, (void)shard, (void)err;
-    *out = &no_file;
-    return 0;
-}
-
 static void data_close(stk_dataset *d)
 {
     stk_arrow *a = (stk_arrow *)d;
@@ -156,7 +121,7 @@ const stk_data_ops stk_arrow_ops = {
     .gather = stk_table_gather,
     .fingerprint = data_fingerprint,
     .locate = data_locate,
-    .acquire = data_acquire,
+    .acquire = stk_table_no_file,
     .unpack = data_unpack,
     .pick = data_pick,
     .close = data_close,

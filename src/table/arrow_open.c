@@ -27,14 +27,20 @@ int stk_arrow_meant(const char *const *urls, size_t n, const stk_dataset_options
 
 static int map_file(stk_arrow_shard *s, stk_table_file *t, stk_file *f, stk_error *err)
 {
-    int fd = f->source->fd ? f->source->fd(f) : -1;
     stk_file_info info;
+    int rc, fd;
 
     STK_TRY(stk_file_stat(f, &info, err));
     t->size = info.size;
     t->mtime_ns = info.mtime_ns;
-    if (fd < 0)
-        return stk_fail(err, STK_ENOTSUP, "Arrow files are mapped, so that they must be on a local disk: copy it first");
+    rc = stk_file_fill(f, err); /* remote: into the host cache, all of it */
+    if (rc < 0 && rc != STK_END)
+        return rc;
+    fd = stk_file_fd(f);
+    if (rc == STK_END || fd < 0)
+        return stk_fail(err, STK_ENOTSUP,
+                        "Arrow files are mapped: a remote one needs a cache with room for all of it "
+                        "(store=stoker.Store(cache=...), --store-cache), or copy it first");
     if (!t->size)
         return stk_fail(err, STK_ECORRUPT, "not an Arrow file: it has no bytes");
     s->map = mmap(NULL, (size_t)t->size, PROT_READ, MAP_SHARED, fd, 0);
