@@ -265,3 +265,29 @@ def test_a_list_of_another_length_than_its_schema_says(tmp_path):
     (tmp_path / "a.parquet").write_bytes((tmp_path / "2.parquet").read_bytes().replace(kept[2], kept[3]))
     with pytest.raises(stoker.StokerError, match="column v: a list of 8 bytes, and its schema says 3"):
         next(iter(stoker.Loader(str(tmp_path / "a.parquet"), {"v": "from(v)"}, batch_size=2)))
+
+
+@pytest.mark.parametrize("shuffle", [False, True, "block"])
+def test_rows_of_blocks_that_are_there(tmp_path, shuffle):
+    """Rows that follow each other in a page, pages that end elsewhere in each column, nulls between, several files."""
+    n = 3000
+    parts = []
+    for k in range(2):
+        t = pa.table({"a": pa.array([None if i % 97 == 5 else i + k * n for i in range(n)], pa.int32()),
+                      "b": pa.array([(i + k * n) / 4 for i in range(n)], pa.float64()), "s": pa.array([f"{i}" * (i % 5) for i in range(n)])})
+        pq.write_table(t, tmp_path / f"{k}.parquet", row_group_size=1100, data_page_size=700, write_batch_size=50, compression="zstd")
+        parts.append(t)
+    t = pa.concat_tables(parts)
+    a, b, s = (t[c].to_pylist() for c in "abs")
+    fields = {"a": "from(a, default=-1) | int", "b": "from(b)", "x": "columns(b, a, default=0) | to(f64)", "s": "text"}
+    seen = []
+    with stoker.Loader(str(tmp_path / "*.parquet"), fields, batch_size=128, shuffle=shuffle, num_workers=2) as loader:
+        for _ in range(2):
+            for batch in loader:
+                ids = batch.sample_ids.tolist()
+                seen += ids
+                assert np.asarray(batch["a"]).tolist() == [-1 if a[i] is None else a[i] for i in ids]
+                assert np.asarray(batch["b"]).tolist() == [b[i] for i in ids]
+                assert np.asarray(batch["x"]).tolist() == [[b[i], a[i] or 0] for i in ids]
+                assert list(batch["s"]) == [s[i] for i in ids]
+    assert sorted(seen) == sorted(list(range(2 * n)) * 2)

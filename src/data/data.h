@@ -111,6 +111,9 @@ typedef struct stk_data_ops {
     /* *bytes: the unpacked block, then the field's bytes in it.  STK_ENOTFOUND: null, as `absent`. */
     int (*pick)(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *p,
                 stk_bytes *bytes, stk_error *err);
+    /* Of a block that was unpacked: how many samples after this one are in it too, in order, with a place whose row is one more.
+     * NULL: not known. */
+    uint64_t (*rest)(const stk_dataset *d, uint64_t shard, const stk_place *p, stk_bytes block);
     /* What is kept of a field for decoders (seek points), or none.  NULL: nothing is. */
     stk_bytes (*hint)(const stk_dataset *d, const stk_seek_field *at, stk_seek_room *room);
 

@@ -202,6 +202,21 @@ static void list_locked(stk_cache *c, stk_block *b) STK_REQUIRES(c->lock)
     c->idle_bytes += block_bytes(b);
 }
 
+static stk_block *find_locked(stk_cache *c, const stk_dataset *data, uint64_t shard, uint64_t number) STK_REQUIRES(c->lock)
+{
+    stk_block *b = *slot_of(c, data, shard, number);
+
+    while (b && (b->data != data || b->shard != shard || b->place.block != number))
+        b = b->chain;
+    return b;
+}
+
+static void use_locked(stk_cache *c, stk_block *b) STK_REQUIRES(c->lock)
+{
+    if (b->users++ == 0 && (b->older || b->newer || c->oldest == b))
+        unlist_locked(c, b);
+}
+
 int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place,
                   stk_block **out, stk_error *err)
 {
@@ -210,9 +225,7 @@ int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const s
 
     stk_mutex_lock(&c->lock);
     head = slot_of(c, data, shard, place->block);
-    for (b = *head; b; b = b->chain)
-        if (b->data == data && b->shard == shard && b->place.block == place->block)
-            break;
+    b = find_locked(c, data, shard, place->block);
     if (!b) {
         rc = block_new(&b, c, data, shard, place, err);
         if (rc == 0) {
@@ -220,8 +233,8 @@ int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const s
             *head = b;
         }
     }
-    if (b && b->users++ == 0 && (b->older || b->newer || c->oldest == b))
-        unlist_locked(c, b);
+    if (b)
+        use_locked(c, b);
     stk_mutex_unlock(&c->lock);
     *out = b;
     return rc;
@@ -271,6 +284,29 @@ void stk_block_put(stk_cache *c, stk_block *b)
     }
     shrink_locked(c, c->bound);
     stk_mutex_unlock(&c->lock);
+}
+
+stk_block *stk_cache_peek(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place, stk_bytes *out)
+{
+    stk_block *b;
+    int ready = 0;
+
+    stk_mutex_lock(&c->lock);
+    b = find_locked(c, data, shard, place->block);
+    if (b)
+        use_locked(c, b);
+    stk_mutex_unlock(&c->lock);
+    if (!b)
+        return NULL;
+    stk_mutex_lock(&b->lock);
+    ready = b->state == READY;
+    stk_mutex_unlock(&b->lock);
+    if (!ready) {
+        stk_block_put(c, b);
+        return NULL;
+    }
+    *out = (stk_bytes){ b->unpacked, b->unpacked_len };
+    return b;
 }
 
 stk_block_need stk_block_want(stk_block *b, stk_waiter *w)

@@ -34,6 +34,8 @@ int stk_cache_trim(stk_cache *c); /* drop all blocks that no one uses.  1: there
 int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place,
                   stk_block **out, stk_error *err);
 void stk_block_put(stk_cache *c, stk_block *b);
+/* The same, and its unpacked bytes, only if all of that is there.  NULL: it is not. */
+stk_block *stk_cache_peek(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place, stk_bytes *out);
 
 typedef enum stk_block_need { STK_BLOCK_HERE, STK_BLOCK_COMING, STK_BLOCK_YOURS } stk_block_need;
 

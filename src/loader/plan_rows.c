@@ -34,12 +34,25 @@ static int plan_learn(stk_plan_rows *out, const stk_plan_data *data, stk_error *
 /* ---- tables ---- */
 
 /* Rows made of bytes that are in memory know neither seek points nor pieces of rows. */
+/* Rows of blocks, or in memory, and nothing that is kept for decoders. */
+static int all_tables(const stk_plan *so_far)
+{
+    for (uint32_t i = 0; i < so_far->data.n; i++) {
+        uint32_t can = so_far->data.set[i]->can;
+
+        if (!(can & (STK_DATA_BLOCKS | STK_DATA_MEMORY)) ||
+            can & (STK_DATA_RANGES | STK_DATA_HINTS | STK_DATA_INDEXED | STK_DATA_IMMEDIATE))
+            return 0;
+    }
+    return so_far->data.n > 0;
+}
+
 static int can_peek(const stk_plan *so_far)
 {
     for (uint32_t i = 0; i < so_far->chains.n_out; i++)
         if (so_far->chains.chain[i].n_calls)
             return 0; /* a row that fails there is made twice */
-    return so_far->data.peeks && so_far->chains.n_out <= STK_PEEK_OUTPUTS &&
+    return (so_far->data.peeks || all_tables(so_far)) && so_far->chains.n_out <= STK_PEEK_OUTPUTS &&
            !so_far->cache.fields && !so_far->chains.chain[0].pack;
 }
 
@@ -113,7 +126,7 @@ static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_
         stk_row_array_table(t, so_far, kind == RESIDENT);
         return t;
     }
-    t->run = can_peek(so_far) ? STK_RUN_PEEKS : STK_RUN_REQUESTS;
+    t->run = !can_peek(so_far) ? STK_RUN_REQUESTS : so_far->data.peeks ? STK_RUN_PEEKS : STK_RUN_BLOCKS;
     t->begin = stk_row_begin_sample;
     t->replaceable = so_far->policy.on_error == STK_ON_ERROR_SKIP &&
                      !so_far->chains.chain[0].pack; /* of pieces, none has the same length */

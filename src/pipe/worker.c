@@ -531,6 +531,38 @@ static uint32_t run_peeks(stk_worker *w, const run *u)
     return done;
 }
 
+/* The same of tables, whose bytes are in blocks. */
+static uint32_t run_blocks(stk_worker *w, const run *u)
+{
+    stk_engine *e = w->engine;
+    stk_row x = run_start(w, u);
+    stk_block_peek held;
+    uint32_t done = 0;
+    stk_peek p;
+
+    memset(&held, 0, sizeof held);
+    for (uint32_t i = 0; i < u->rows; i++) {
+        if (!w->req) {
+            stk_blocks_drop(e, &held);
+            wait_request(w);
+        }
+        x.req = w->req;
+        x.req->attempt = 0;
+        x.row = u->row + i;
+        x.position = u->position[i];
+        x.where = u->where[i];
+        if (stk_block_look(e, &u->where[i], &held, &p) && stk_peek_make(&x, &p)) {
+            done++;
+            continue;
+        }
+        stk_blocks_drop(e, &held);
+        done += (uint32_t)run_row(w, u, i);
+    }
+    stk_blocks_drop(e, &held);
+    time_mean(w, u->rows);
+    return done;
+}
+
 static uint32_t run_requests(stk_worker *w, const run *u)
 {
     uint32_t done = 0;
@@ -618,6 +650,7 @@ static int run_claim(stk_worker *w)
     static uint32_t (*const runs[])(stk_worker *, const run *) = {
         [STK_RUN_REQUESTS] = run_requests,
         [STK_RUN_PEEKS] = run_peeks,
+        [STK_RUN_BLOCKS] = run_blocks,
         [STK_RUN_IMMEDIATE] = run_immediate,
     };
     stk_engine *e = w->engine;

@@ -40,4 +40,23 @@ void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p);
  * look() held either way. */
 int stk_peek_make(stk_row *x, stk_peek *p);
 
+/* block_peek.c: rows of blocks that are unpacked */
+typedef struct stk_held_block {
+    stk_block *block; /* NULL: none, or the bytes are the field's */
+    stk_bytes bytes;
+    stk_place place;
+    stk_field field;
+} stk_held_block;
+
+typedef struct stk_block_peek { /* Thread: worker.  Starts as zeros. */
+    const stk_dataset *data;    /* NULL: nothing was found yet */
+    uint64_t sample, left;      /* the last one; samples after it that are in the same blocks */
+    stk_entry entry;
+    uint32_t n; /* outputs */
+    stk_held_block of[STK_PEEK_OUTPUTS];
+} stk_block_peek;
+/* 1: *p has all outputs of the row; 0: it must take the long way. */
+int stk_block_look(stk_engine *e, const stk_where *where, stk_block_peek *h, stk_peek *p);
+void stk_blocks_drop(stk_engine *e, stk_block_peek *h); /* let go of its blocks */
+
 #endif

@@ -100,6 +100,7 @@ typedef struct stk_row_ops { /* one output */
 typedef enum stk_run_kind { /* how a worker runs through the rows of a claim */
     STK_RUN_REQUESTS,
     STK_RUN_PEEKS,    /* bytes may be in memory: without a request where they are */
+    STK_RUN_BLOCKS,   /* bytes may be in blocks that are unpacked: likewise */
     STK_RUN_IMMEDIATE /* never waits, and needs no request */
 } stk_run_kind;
 

@@ -156,6 +156,16 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
     return check_length(&p->field[f->offset], bytes->len, err);
 }
 
+/* Both kinds of blocks begin with how many rows they have. */
+static uint64_t data_rest(const stk_dataset *d, uint64_t shard, const stk_place *at, stk_bytes block)
+{
+    uint64_t rows;
+
+    (void)d, (void)shard;
+    memcpy(&rows, block.data, sizeof rows);
+    return rows > at->row ? rows - at->row - 1 : 0;
+}
+
 /* ---- the table ---- */
 
 static void shard_fini(stk_pq_shard *s, uint32_t partitions)
@@ -200,6 +210,7 @@ const stk_data_ops stk_parquet_ops = {
     .acquire = stk_table_acquire,
     .unpack = data_unpack,
     .pick = data_pick,
+    .rest = data_rest,
     .close = data_close,
 };
 
