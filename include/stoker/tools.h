@@ -137,6 +137,7 @@ typedef struct stk_pack_options {
     /* Shards are compressed: "gz", "zstd" (in the seekable format) or "lz4", in frames of whole samples, and called
      * NAME-000000.tar.gz, .tar.zst or .tar.lz4.  NULL: as the name in `dst` says.  They get no index. */
     const char *compress;
+    struct stk_registry *registry; /* what chains of `fields` may name; NULL: what the process has */
     /* Write arrays in place of tar shards: FIELD-000000.npy, NAME-FIELD-000000.npy with a name, of each field that a chain makes;
      * the chains end without encode().  Rows of a field have one type and shape, or it is an error. */
     stk_tri arrays;

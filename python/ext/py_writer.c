@@ -184,7 +184,7 @@ static stk_output *pack_fields(PyObject *list, uint32_t *n)
 }
 
 typedef struct pack_call {
-    PyObject *ds, *fields;
+    PyObject *ds, *fields, *ops; /* ops: what has o.registry */
     const char *dst;
     Py_buffer select;
     stk_pack_options o;
@@ -212,6 +212,9 @@ static int pack_take(module_state *st, PyObject *args, PyObject *kwargs, pack_ca
                                      &plan_only, &only_failed, &c->o.where, &c->o.dedup, &c->o.balance,
                                      &c->o.compress, &arrays))
         return -1;
+    Py_XINCREF(st->own_ops);
+    c->ops = st->own_ops;
+    c->o.registry = registry_now(st);
     c->o.samples = samples;
     c->o.bytes = bytes;
     c->o.seed = seed;
@@ -238,6 +241,7 @@ static void pack_call_end(pack_call *c)
     if (c->select.buf)
         PyBuffer_Release(&c->select);
     PyMem_Free((void *)(uintptr_t)c->o.fields);
+    Py_XDECREF(c->ops);
 }
 
 static PyObject *pack_dropped(const stk_pack_dropped *d)

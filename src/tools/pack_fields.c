@@ -503,7 +503,8 @@ static int loader_open(maker *m, stk_output *outputs, uint64_t *order, stk_error
                              .select = order,
                              .n_select = order ? m->p->count : 0,
                              .log = m->p->o.log,
-                             .log_cookie = m->p->o.log_cookie };
+                             .log_cookie = m->p->o.log_cookie,
+                             .registry = m->p->o.registry };
 
     for (uint32_t i = 0; i < m->f->n; i++)
         if (m->f->field[i].chain)
