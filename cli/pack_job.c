@@ -224,25 +224,31 @@ static int sum_up(pack_job *job, stk_dataset *ds, stk_pack_plan *sum)
     return 0;
 }
 
-int pack_plan_check(pack_job *job, stk_dataset *ds)
+/* Of a split the targets' fingerprints are one sum, which only planning all of them gives. */
+static int split_check(pack_job *job, stk_dataset *ds)
 {
     stk_pack_plan now;
-    int rc;
+    int rc = sum_up(job, ds, &now);
 
-    if (!job->plan)
-        return 0;
-    rc = sum_up(job, ds, &now);
     if (rc == 0 && now.fingerprint != job->plan->fingerprint)
         return cli_usage("the data is not what the plan was made of: write the plan again");
-    if (rc == 0 && job->shard != UINT64_MAX) {
-        if (job->shard >= now.shards)
-            return cli_usage("--shard %" PRIu64 ": the plan has %" PRIu64 " shards, from 0", job->shard, now.shards);
-        if (job->n_splits)
-            return cli_usage("--shard with --split: take --part I/N");
-        job->o.part = job->shard;
-        job->o.parts = now.shards;
-    }
-    return rc;
+    return rc == 0 && job->shard != UINT64_MAX ? cli_usage("--shard with --split: take --part I/N") : rc;
+}
+
+int pack_plan_check(pack_job *job, stk_dataset *ds)
+{
+    if (!job->plan)
+        return 0;
+    if (job->n_splits)
+        return split_check(job, ds);
+    job->o.expect = job->plan->fingerprint;
+    if (job->shard == UINT64_MAX)
+        return 0;
+    if (job->shard >= job->plan->shards)
+        return cli_usage("--shard %" PRIu64 ": the plan has %" PRIu64 " shards, from 0", job->shard, job->plan->shards);
+    job->o.part = job->shard;
+    job->o.parts = job->plan->shards;
+    return 0;
 }
 
 /* Absolute, so that a process elsewhere finds it. */

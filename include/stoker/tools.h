@@ -141,6 +141,7 @@ typedef struct stk_pack_options {
     /* Write arrays in place of tar shards: FIELD-000000.npy, NAME-FIELD-000000.npy with a name, of each field that a chain makes;
      * the chains end without encode().  Rows of a field have one type and shape, or it is an error. */
     stk_tri arrays;
+    uint64_t expect; /* the fingerprint that the plan must have (stk_pack_report); 0: any */
 } stk_pack_options;
 
 typedef struct stk_pack_dropped { /* samples that were not chosen, by reason */

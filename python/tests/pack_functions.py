@@ -46,8 +46,8 @@ def twice(sample):
 
 
 def stuck(sample):
-    if sample["__key__"].endswith("3"):
-        time.sleep(60)
+    if sample["__key__"].endswith("53"):
+        time.sleep(600)
     if sample["__key__"].endswith("4"):
         raise RuntimeError("four")
     return 5 if sample["__key__"].endswith("5") else sample

@@ -22,8 +22,8 @@ COUNT = itertools.count()
 SMALL = {"jpg": "image | resize(16) | encode(jpeg, 80)", "txt": None}
 
 
-def shards_of(folder):
-    return {p.name: p.read_bytes() for p in sorted(Path(folder).glob("*.tar"))}
+def shards_of(folder, names="*.tar"):
+    return {p.name: p.read_bytes() for p in sorted(Path(folder).glob(names)) if p.name[0] != "."}
 
 
 def keys_in(path):
@@ -93,12 +93,13 @@ def test_webdataset_reads_every_output(urls, tmp_path, how):
 TWO = """
     import sys, stoker
     from pack_functions import keep
-    how = {"chain": {"fields": {"jpg": "image | resize(24) | encode(jpeg, 90)"}}, "map": {"map": keep}, "copy": {}}[sys.argv[3]]
+    how = {"chain": {"fields": {"jpg": "image | resize(24) | encode(jpeg, 90)"}}, "map": {"map": keep}, "copy": {},
+           "arrays": {"fields": {"x": "from(jpg) | image | resize((40, 40)) | to(u8)"}, "arrays": True}, "lz4": {"compress": "lz4"}}[sys.argv[3]]
     print(stoker.pack(sys.argv[1], sys.argv[2], samples=5, num_proc=1, **how)["kept_shards"])
 """
 
 
-@pytest.mark.parametrize("kind", ["copy", "chain", "map"])
+@pytest.mark.parametrize("kind", ["copy", "chain", "map", "arrays", "lz4"])
 def test_packs_to_one_target(urls, tmp_path, kind):
     """They wait for each other; no shard is made twice, and what is there is what one alone makes."""
     code = "\n".join(line[4:] for line in TWO.splitlines())
@@ -108,13 +109,14 @@ def test_packs_to_one_target(urls, tmp_path, kind):
     kept = sorted(int(p.communicate(timeout=180)[0]) for p in all_of_them)
     assert kept == [0, 20, 20] and [p.returncode for p in all_of_them] == [0, 0, 0]
     subprocess.run([*start, str(tmp_path / "alone"), kind], env=env, check=True, timeout=180, capture_output=True)
-    assert shards_of(tmp_path / "out") == shards_of(tmp_path / "alone")
+    assert len(shards_of(tmp_path / "out", "*.*")) == 20 and shards_of(tmp_path / "out", "*.*") == shards_of(tmp_path / "alone", "*.*")
 
 
 FULL = """
     import resource, signal, sys, stoker
     from pack_functions import keep
-    how = {"chain": {"fields": {"jpg": "image | resize(60) | encode(png)"}}, "map": {"map": keep}, "copy": {}}[sys.argv[3]]
+    how = {"chain": {"fields": {"jpg": "image | resize(60) | encode(png)"}}, "map": {"map": keep}, "copy": {},
+           "arrays": {"fields": {"x": "from(jpg) | image | resize((90, 90)) | to(u8)"}, "arrays": True}, "lz4": {"compress": "lz4"}}[sys.argv[3]]
     if sys.argv[4] != "0":
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[4]), int(sys.argv[4])))
@@ -122,7 +124,7 @@ FULL = """
 """
 
 
-@pytest.mark.parametrize("kind", ["copy", "chain", "map"])
+@pytest.mark.parametrize("kind", ["copy", "chain", "map", "arrays", "lz4"])
 def test_a_full_disk_leaves_whole_shards(urls, tmp_path, kind):
     """A limit on file sizes stands for a disk that is full: the run fails with one line, what is there is whole, and it
     goes on when there is room."""
@@ -133,13 +135,13 @@ def test_a_full_disk_leaves_whole_shards(urls, tmp_path, kind):
         return subprocess.run([sys.executable, "-c", code, urls, str(tmp_path / dst), kind, str(room)], env=env, capture_output=True,
                               text=True, timeout=180)
     pack("want", 0)
-    want = shards_of(tmp_path / "want")
+    want = shards_of(tmp_path / "want", "*.*")
     sizes = [len(v) for v in want.values()]
     done = pack("out", max(sizes) - 512)
     assert done.returncode == 1 and "no room" in done.stderr, done.stderr
-    there = shards_of(tmp_path / "out")
+    there = shards_of(tmp_path / "out", "*.*")
     assert all(want[k] == v for k, v in there.items()) and len(there) < len(want)
     assert not [p for p in (tmp_path / "out").iterdir() if p.name.startswith(".") and p.name != ".stoker"]
     done = pack("out", 0)
     assert done.returncode == 0 and int(done.stdout) == len(there), done.stderr
-    assert shards_of(tmp_path / "out") == want
+    assert shards_of(tmp_path / "out", "*.*") == want

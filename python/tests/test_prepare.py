@@ -209,11 +209,11 @@ def test_mapped_shuffled_filtered(urls, tmp_path):
 
 
 def test_functions_that_fail_hang_or_talk_nonsense(urls, tmp_path):
-    done = stoker.pack(urls, tmp_path / "out", map=stuck, on_error="skip", timeout=0.2, num_proc=2, samples=25)
-    assert (done["samples"], done["failed"]) == (SAMPLES * 7 // 10, SAMPLES * 3 // 10)
+    done = stoker.pack(urls, tmp_path / "out", map=stuck, on_error="skip", timeout=3, num_proc=2, samples=25)
+    assert (done["samples"], done["failed"]) == (SAMPLES * 8 // 10 - 1, SAMPLES * 2 // 10 + 1)
     (listed,) = (tmp_path / "out/.stoker").glob("*.failed")
     reasons = {json.loads(line)["key"][-1]: json.loads(line)["reason"] for line in listed.read_text().splitlines()}
-    assert "0.2 s" in reasons["3"] and "RuntimeError: four" in reasons["4"] and "not 5" in reasons["5"]
+    assert "3 s" in reasons["3"] and "RuntimeError: four" in reasons["4"] and "not 5" in reasons["5"]
 
 
 @pytest.mark.parametrize(("fields", "says"), [
@@ -254,7 +254,7 @@ def test_a_plan_for_many_processes(urls, tmp_path):
     (out / "shard-000007.tar").unlink()                         # parts go on with what was merged
     run_cli("pack", "--from-plan", str(plan), "--part", "1/3")
     run_cli("pack", "--from-plan", str(plan), "--merge")
-    (out / "shard-000005.tar").unlink()
+    (out / "shard-000009.tar").unlink()
     run_cli("pack", "--from-plan", str(plan), "--part", "2/3")
     assert "already there" in run_cli("pack", "--from-plan", str(plan))      # and the whole with what parts made
     assert shards_of(out) == shards_of(tmp_path / "whole")

@@ -75,8 +75,8 @@ static int failed(const char *path, const char *what, int sys, stk_error *err)
 {
     char text[96];
     int rc = sys == ENOMEM ? stk_fail_nomem(err, BUFFER)
-                           : stk_fail(err, STK_EIO, "%s: %s; nothing half-written stays", what,
-                                      strerror_r(sys, text, sizeof text));
+                           : stk_fail(err, STK_EIO, "%s: %s%s; nothing half-written stays", what,
+                                      stk_is_full(sys) ? "no room: " : "", strerror_r(sys, text, sizeof text));
 
     stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
