@@ -21,23 +21,27 @@ def data(tmp_path_factory):
     return folder
 
 
+def once_up(step):
+    """Each of the servers for accounts, containers and objects begins in its own time."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return step()
+        except (AssertionError, OSError):
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.3)
+
+
 @pytest.fixture(scope="session")
 def swift(tmp_path_factory, data):
     if not servers.swift_is_there():
         pytest.skip("OpenStack Swift is not installed: tools/setup.sh installs it where it may")
     port, group = servers.start_swift(tmp_path_factory.mktemp("swift"))
     s3 = S3(port)
-    end = time.monotonic() + 60
-    while True:
-        try:
-            s3.make_bucket("data")
-            break
-        except (AssertionError, OSError):      # its back ends are not up yet
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.3)
+    once_up(lambda: s3.make_bucket("data"))
     for path in sorted(data.glob("*.tar")):
-        s3.put("data", f"train/{path.name}", path.read_bytes())
+        once_up(lambda path=path: s3.put("data", f"train/{path.name}", path.read_bytes()))
     yield s3
     group.stop()
 

@@ -2,6 +2,7 @@
 """Remote data against real servers (Swift's S3 API, nginx with TLS) and a proxy that breaks things."""
 import collections
 import hashlib
+import itertools
 import json
 import itertools
 import os
@@ -213,9 +214,10 @@ def test_changed_data_raises_and_is_never_skipped(swift, data):
 
 def test_fork_while_transfers_run(swift):
     ds = stoker.open("s3://data/train/t-*.tar", store=store_at(swift.port))
-    loader = iter(stoker.Loader(ds, FIELDS, batch_size=4, num_workers=2))
+    loader = stoker.Loader(ds, FIELDS, batch_size=4, num_workers=2)
+    batches = (batch for _ in itertools.repeat(0) for batch in loader)      # epoch after epoch
     for i in range(int(os.environ.get("STOKER_FORKS", "5"))):
-        next(loader)
+        next(batches)
         pid = os.fork()
         if not pid:
             os._exit(0 if bytes(ds[i]["cls"]) == str(i % 10).encode() else 1)
