@@ -4,7 +4,7 @@
     python bench/tuning.py [--rounds 5] [--batches 200] [KIND...]        photos tokens bytes python
 
 Each cell of a grid (workers, batches ahead) is run once; then the best cell, the cheapest one within 5 % of it, and the default
-take turns, and medians count.  A run is a process of its own: 200 batches to settle, then as many that are measured.  Memory (PSS of
+take turns, and medians count.  A run is a process of its own: 200 batches to settle, then as many that are measured, and a second at least.  Memory (PSS of
 the process and its children) is held against PyTorch's DataLoader with Pillow at the same batch size, where torch is installed.
 """
 
@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("STOKER_BUILD", ROOT / "build"))
 PHOTO = {"image": "from(jpg) | image | random_resized_crop(224) | hflip | normalize(imagenet) | to(f32)", "label": "from(cls) | int"}
 BATCH = {"photos": 16, "tokens": 64, "bytes": 256, "python": 32}
+SECONDS = 1.0           # measured at least, or a batch of tokens is over before a clock says anything
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -104,16 +105,16 @@ def figures():
 def one(kind, folder, workers, ahead, batches):
     """Rate and CPU time of batches after the first ones, which let it settle."""
     loader = torch_of(kind, folder) if workers < 0 else loader_of(kind, folder, workers, ahead)
-    settle, n = (batches if workers >= 0 else 20), 0
-    while n < settle + batches:
+    settle, n, start = (batches if workers >= 0 else 20), 0, float("inf")
+    while n < settle + batches or time.perf_counter() < start + SECONDS:
         for _ in loader:
             n += 1
             if n == settle:
                 start, (cpu, _) = time.perf_counter(), figures()
-            if n == settle + batches:
+            if n >= settle + batches and time.perf_counter() >= start + SECONDS:
                 break
     seconds, (now, pss) = time.perf_counter() - start, figures()
-    samples = batches * BATCH[kind]
+    samples = (n - settle) * BATCH[kind]
     print(json.dumps({"rate": samples / seconds, "cpu": (now - cpu) / samples, "pss": pss}))
 
 

@@ -77,7 +77,8 @@ static void print_type(const stk_field_type *t)
         else
             cli_put(stdout, "[%" PRId64 "]", t->shape[k]);
     }
-    cli_put(stdout, "%s\n", t->nullable ? "?" : "");
+    cli_put(stdout, "%s", t->nullable ? "?" : "");
+    cli_put(stdout, t->refused ? "  not read: %s\n" : "\n", t->refused);
 }
 
 static void print_schema(const stk_dataset *ds, int json)
@@ -95,6 +96,8 @@ static void print_schema(const stk_dataset *ds, int json)
         cli_json_text(&j, "type", t.dtype ? stk_dtype_name(t.dtype) : "bytes");
         cli_json_count(&j, "dimensions", t.ndim);
         cli_json_count(&j, "nullable", (uint64_t)t.nullable);
+        if (t.refused)
+            cli_json_text(&j, "not_read", t.refused);
         cli_json_close(&j, '}');
     }
 }

@@ -11,6 +11,8 @@ static const cli_option options[] = {
     { "shuffle", "SEED", "as they are", "write the samples in a permuted order" },
     { "name", "NAME", "shard", "of the shards, where DST is a folder: DST/NAME-000000.tar" },
     { "force", NULL, NULL, "replace shards of that name, and remove those beyond the last" },
+    { "compress", "gz|zstd|lz4", "as they are", "compress the shards; zstd in its seekable format" },
+    { "arrays", NULL, NULL, "write the fields that chains make as arrays: DST/FIELD-000000.npy, one row per sample" },
     { "jpeg", NULL, NULL,
       "also keep seek points of JPEGs, so that a crop is decoded without what comes before it" },
     { "no-index", NULL, NULL, "don't index the new shards" },
@@ -32,7 +34,7 @@ static const cli_option options[] = {
     { "write-plan", "PLAN", NULL, "write what would be done to a file, for --from-plan" },
     { "from-plan", "PLAN", NULL, "do what a plan says, in place of DATA and DST" },
     { "shard", "K", NULL, "of the plan: write shard K only" },
-    { "part", "I/N", NULL, "of the plan: write every N-th shard, from I on (0 to N - 1)" },
+    { "part", "I/N", NULL, "of the plan: write part I (0 to N - 1) of N, shards that follow each other" },
     { "merge", NULL, NULL, "of the plan: look that every shard is there, and write the index" },
     { "workers", "N", "the cores there are", "shards written at a time" },
     { NULL },
@@ -203,7 +205,8 @@ const cli_command cli_pack = {
     .about = "Reads every sample of DATA and writes tar shards as WebDataset has them: few large "
              "files, which\n"
              "disks, object stores and copies like best.  DST is a folder or a name with a "
-             "number in it.\n"
+             "number in it,\n"
+             "also s3:// and gs://.\n"
              "Shards appear whole or not at all: a run that was stopped goes on where it was, and "
              "one whose\n"
              "result is there does nothing.  Anything else is replaced only with --force.  The "

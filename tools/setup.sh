@@ -99,6 +99,7 @@ missing() {
         have nginx || [ -x /usr/sbin/nginx ] || echo "nginx-light|tests against a web server with TLS"
     fi
     has_header brotli/decode.h || echo "libbrotli-dev|Parquet pages packed with brotli"
+    has_header stdio.h bzlib.h || echo "libbz2-dev|MDS shards packed with bzip2"
     has_header stdarg.h stddef.h stdint.h setjmp.h cmocka.h ||
         echo "libcmocka-dev|the C unit tests"
     have ccache     || echo "ccache|nothing but time: builds start from nothing after every clean"

@@ -106,6 +106,7 @@ typedef struct stk_field_type { /* what a field is before any chain */
     uint32_t ndim;              /* of one value */
     int64_t shape[7];           /* -1: differs by sample; the first only */
     int nullable;               /* samples may lack it */
+    const char *refused;        /* why it is not read; NULL: it is */
 } stk_field_type;
 
 /* The type of field 0, 1, ...; 0 past the last, else 1. */

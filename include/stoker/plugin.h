@@ -170,6 +170,12 @@ struct stk_source {
     int (*put)(const char *url, const stk_store *s, stk_put **out, stk_error *err);
     /* Bring all of the file to where fd() has it, waiting.  STK_END: there is no room.  May be NULL. */
     int (*fill)(stk_file *f, stk_error *err);
+    /* Remove a file; with STK_SOURCE_PUTS.  One that is not there is no error.  May be NULL. */
+    int (*remove)(const char *url, const stk_store *s, stk_error *err);
+    /* Remove what dead processes left of files that they wrote: of those whose URL begins with
+     * `prefix` and for which dead() is not 0.  May be NULL. */
+    int (*sweep)(const char *prefix, const stk_store *s, int (*dead)(void *cookie, const char *url),
+                 void *cookie, stk_error *err);
 };
 
 /* ---- format: how samples are in bytes ---- */
@@ -292,6 +298,7 @@ enum { /* what a codec can do: stk_codec.can.  OWN: its state is known to the li
        STK_CODEC_WINDOWS = 4,  /* OWN: cuts rows out of arrays */
        STK_CODEC_OPENS = 8,    /* OWN: reads the file that a field names */
        STK_CODEC_NUMBERS = 16, /* reads numbers: of a field that has a type, it says which is wanted */
+       STK_CODEC_NPY = 32,     /* reads what numpy.save() writes */
        STK_CODEC_OWN = STK_CODEC_WINDOWS | STK_CODEC_OPENS,
 };
 

@@ -290,7 +290,7 @@ STK_API STK_MUST_CHECK int stk_loader_set_weights(stk_loader *l, const double *w
                                                   uint64_t epoch, uint64_t position,
                                                   stk_error *err);
 /* The weights from the beginning (i is 0) and every change of them; the loader's until the next
- * change.  A state needs the one that holds where it stands, and those behind.  STK_END past the
+ * change.  A state needs the one that holds where it stands, and those after it.  STK_END past the
  * last, and without `mix`. */
 STK_API int stk_loader_mix(const stk_loader *l, uint64_t i, stk_mix_change_info *out);
 /* Those of a state; before the first of them, what is mixed is not what it was. */

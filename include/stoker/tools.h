@@ -67,10 +67,11 @@ typedef struct stk_writer_options {
     uint64_t bytes;   /* of a shard, about; 0: no bound, or 500 MB where samples has none either */
     uint64_t first;   /* number of the first shard */
     int64_t mtime;    /* of the members, seconds since 1970; 0 makes equal input equal bytes */
+    stk_tri empty;    /* without any sample: one shard without members, not none */
 } stk_writer_options;
 
 /* Write shards called `pattern`, with one number ("out/train-%06d.tar"; without one it is a
- * folder).  A shard appears under its name when it is whole and on disk. */
+ * folder).  A name that ends in .tar.gz, .tar.zst or .tar.lz4 compresses them, as in stk_pack_options.  A shard appears under its name when it is whole and on disk. */
 STK_API STK_MUST_CHECK int stk_writer_open(stk_writer **out, const char *pattern,
                                            const stk_writer_options *opt, stk_error *err);
 /* Add a sample.  STK_EINVAL, for a key or field that would not be read back as it is, changes
@@ -117,7 +118,7 @@ typedef struct stk_pack_options {
     const char *exclude;
     const char *where; /* a condition on columns, as for stk_dataset_where(); NULL: none */
     double fraction, keep_from, keep_to;
-    /* Write only every parts-th shard, from number `part` on, beside other processes that write the
+    /* Write only part `part` of so many (below 2^32), shards that follow each other, beside other processes that write the
      * rest, and no index; then `merge` looks that all are there and writes the index.  parts 0: all. */
     uint64_t part, parts;
     stk_tri merge;
@@ -133,7 +134,13 @@ typedef struct stk_pack_options {
     /* A column (as for stk_column_open) whose values are classes: of each as many as the smallest has, or at most
      * so many: "cls", "cls:1000".  Samples without a value are left out.  NULL: all. */
     const char *balance;
+    /* Shards are compressed: "gz", "zstd" (in the seekable format) or "lz4", in frames of whole samples, and called
+     * NAME-000000.tar.gz, .tar.zst or .tar.lz4.  NULL: as the name in `dst` says.  They get no index. */
+    const char *compress;
     struct stk_registry *registry; /* what chains of `fields` may name; NULL: what the process has */
+    /* Write arrays in place of tar shards: FIELD-000000.npy, NAME-FIELD-000000.npy with a name, of each field that a chain makes;
+     * the chains end without encode().  Rows of a field have one type and shape, or it is an error. */
+    stk_tri arrays;
 } stk_pack_options;
 
 typedef struct stk_pack_dropped { /* samples that were not chosen, by reason */

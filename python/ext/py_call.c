@@ -22,7 +22,7 @@
 
 #define HEAD 64
 #define TEXT 512
-#define KEPT 16        /* tracebacks of the last failures */
+#define KEPT 64        /* tracebacks of failures */
 #define MAX_PROCESSES 256
 #define MAX_DEATHS 3   /* in a row */
 
@@ -44,8 +44,8 @@ typedef struct process {
 } process;
 
 typedef struct failure {
-    uint64_t sample;
-    char *trace;
+    uint64_t sample, epoch, position;
+    char *trace; /* NULL: there is none */
 } failure;
 
 typedef struct calls_object {
@@ -59,42 +59,78 @@ typedef struct calls_object {
     int ready, stop, stopped;        /* stop: an eventfd; stopped: lock */
     uint32_t deaths;                 /* lock */
     failure failures[KEPT];          /* lock */
-    uint32_t n_failures;             /* lock: all of them */
     uint64_t *spent;                 /* lock: ns in each function, by its number */
 } calls_object;
 
 /* ---- what failed ---- */
 
-static void keep_trace(calls_object *c, uint64_t sample, const char *text, size_t len)
+/* Is a handed out before b? */
+static int before(const failure *a, const failure *b)
 {
-    char *copy = malloc(len + 1);
-    failure *f;
+    return a->epoch < b->epoch || (a->epoch == b->epoch && a->position < b->position);
+}
 
-    if (!copy)
+/* Where there is room, or what is handed out last: the next error that is raised is the first in order, while
+ * workers that are ahead may fail many times.  NULL: f is the last. */
+static failure *place_for(calls_object *c, const failure *f)
+{
+    failure *last = &c->failures[0];
+
+    for (uint32_t i = 0; i < KEPT && last->trace; i++)
+        if (!c->failures[i].trace || before(last, &c->failures[i]))
+            last = &c->failures[i];
+    return !last->trace || before(f, last) ? last : NULL;
+}
+
+static void keep_trace(calls_object *c, const stk_call_at *at, const char *text, size_t len)
+{
+    failure f = { at->sample, at->epoch, at->position, malloc(len + 1) }, *to;
+
+    if (!f.trace)
         return;
-    memcpy(copy, text, len);
-    copy[len] = 0;
+    memcpy(f.trace, text, len);
+    f.trace[len] = 0;
     pthread_mutex_lock(&c->lock);
-    f = &c->failures[c->n_failures++ % KEPT];
-    free(f->trace);
-    *f = (failure){ sample, copy };
+    to = place_for(c, &f);
+    if (to) {
+        free(to->trace);
+        *to = f;
+    }
     pthread_mutex_unlock(&c->lock);
+    if (!to)
+        free(f.trace);
+}
+
+static void drop_trace(failure *f)
+{
+    free(f->trace);
+    f->trace = NULL;
+}
+
+/* What came before it was raised, or is never asked for. */
+static void drop_before(calls_object *c, failure until)
+{
+    for (uint32_t i = 0; i < KEPT; i++)
+        if (c->failures[i].trace && before(&c->failures[i], &until))
+            drop_trace(&c->failures[i]);
 }
 
 static PyObject *calls_trace(PyObject *obj, PyObject *arg)
 {
     calls_object *c = (calls_object *)obj;
     unsigned long long sample = PyLong_AsUnsignedLongLong(arg);
+    const failure *newest = NULL;
     PyObject *found = NULL;
 
     if (PyErr_Occurred())
         return NULL;
     pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < KEPT && !found; i++) {
-        const failure *f = &c->failures[(c->n_failures + KEPT - 1 - i) % KEPT];
-
-        if (f->trace && f->sample == sample)
-            found = PyUnicode_DecodeUTF8(f->trace, (Py_ssize_t)strlen(f->trace), "replace");
+    for (uint32_t i = 0; i < KEPT; i++)
+        if (c->failures[i].trace && c->failures[i].sample == sample && (!newest || before(newest, &c->failures[i])))
+            newest = &c->failures[i];
+    if (newest) {
+        found = PyUnicode_DecodeUTF8(newest->trace, (Py_ssize_t)strlen(newest->trace), "replace");
+        drop_before(c, *newest);
     }
     pthread_mutex_unlock(&c->lock);
     if (!found && !PyErr_Occurred())
@@ -138,7 +174,7 @@ static int take(const message *m, const void *data, size_t room, stk_value_row *
 static int failed(calls_object *c, const stk_call_at *at, const message *m, const char *text,
                   stk_error *err)
 {
-    keep_trace(c, at->sample, text + m->bytes, (size_t)m->shape[0]);
+    keep_trace(c, at, text + m->bytes, (size_t)m->shape[0]);
     return stk_fail(err, m->status == ENDED ? STK_ECLOSED : STK_ECORRUPT, "output %.40s: call(%.60s) raised %.*s",
                     at->output, at->function, (int)m->bytes, text);
 }

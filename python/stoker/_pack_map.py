@@ -19,7 +19,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any, NamedTuple
 
 from . import _pack_tokens
@@ -29,7 +29,6 @@ from .errors import StokerError, invalid
 from .writer import Writer
 
 _ALL = 2**62        # samples of a shard: as many as come
-_EMPTY = bytes(10240)   # a tar file without members
 
 
 class Functions(NamedTuple):
@@ -84,11 +83,13 @@ def _one_or_more(made: Any, name: str) -> list[Any]:
 class Target:
     """Where mapped shards go: folder, and the name around its number."""
 
-    def __init__(self, path: str, name: str, force: bool, suffix: str = ".tar") -> None:
+    def __init__(self, path: str, name: str, force: bool, kind: str) -> None:
+        """kind: how names of these shards end: ".tar", ".tar.zst", ".bin"."""
         if "%" not in path:
-            path = os.path.join(path, name + "-%06d" + suffix)
-        elif suffix != ".tar" and not path.endswith(suffix):
-            invalid(f"the name of these shards ends in {suffix}, not as {path}")
+            path = os.path.join(path, name + "-%06d" + kind)
+        elif kind != ".tar" and not path.endswith(kind):
+            invalid(f"the name of these shards ends in {kind}, not as {path}")
+        self.kind = kind
         self.folder, base = os.path.split(path)
         found = re.fullmatch(r"([^%]*)%0?(\d{0,2})d([^%]*)", base)
         if not found or "%" in self.folder:
@@ -143,7 +144,7 @@ def _size(path: str) -> int:
 
 
 def fill(target: Target, data: Dataset, ids: memoryview, run: int, functions: Functions,
-         workers: int) -> dict[str, Any]:
+         engine: Callable[[tuple[Any, ...], list[int]], Iterator[tuple[dict[str, Any], str]]]) -> dict[str, Any]:
     """Write the shards that are not there."""
     os.makedirs(target.folder or ".", exist_ok=True)
     if {os.path.realpath(p) for p in target.there()} & {os.path.realpath(s) for s in data.shards}:
@@ -155,7 +156,9 @@ def fill(target: Target, data: Dataset, ids: memoryview, run: int, functions: Fu
     with _aside(target) as aside:
         done = target.finished(plan, n)
         kept = len(done)
-        _write(target, plan, done, (data, functions, aside, bytes(ids), run), [i for i in range(n) if i not in done], workers)
+        missing = [i for i in range(n) if i not in done]
+        if missing:
+            _write(target, plan, done, engine((data, functions, aside, bytes(ids), run, target.kind), missing))
     failed = [line for i in sorted(done) for line in done[i]["failed"]]
     _list_failed(target.failed, failed)
     return {"shards": n, "samples": sum(row["samples"] for row in done.values()),
@@ -181,29 +184,35 @@ def _list_failed(path: str, failed: list[Any]) -> None:
             os.unlink(path)
 
 
-def _write(target: Target, plan: str, done: dict[int, dict[str, Any]], job: tuple[Any, ...], missing: list[int],
-           workers: int) -> None:
-    if not missing:
-        return
+def _write(target: Target, plan: str, done: dict[int, dict[str, Any]], made: Iterator[tuple[dict[str, Any], str]]) -> None:
+    """Note shards and give them their names, as they are made."""
     mode = "a" if done else "w"
-    pool = ProcessPoolExecutor(min(workers, len(missing)), _context(), _begin, job)
-    with open(target.note, mode, encoding="utf-8") as note, pool:
+    with open(target.note, mode, encoding="utf-8") as note, contextlib.closing(made):  # type: ignore[type-var]
         if mode == "w":
             note.write(json.dumps({"stoker": "pack map", "plan": plan}) + "\n")
         else:
             note.write("\n")        # ends a line that a kill may have torn
-        try:
-            for row, path in pool.map(_work, missing):
-                note.write(json.dumps(row) + "\n")
-                note.flush()
-                os.fsync(note.fileno())
-                if target.suffix == ".bin":     # first: without it a .bin means something else
-                    os.rename(_pack_tokens.side(path), _pack_tokens.side(target.path(row["shard"])))
-                os.rename(path, target.path(row["shard"]))
-                done[row["shard"]] = row
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+        for row, path in made:
+            note.write(json.dumps(row) + "\n")
+            note.flush()
+            os.fsync(note.fileno())
+            if target.suffix == ".bin":     # first: without it a .bin means something else
+                os.rename(_pack_tokens.side(path), _pack_tokens.side(target.path(row["shard"])))
+            os.rename(path, target.path(row["shard"]))
+            done[row["shard"]] = row
+
+
+def in_processes(workers: int) -> Callable[[tuple[Any, ...], list[int]], Iterator[tuple[dict[str, Any], str]]]:
+    """An engine: given the job and the numbers of shards, it gives what work() gives for each, as they are ready."""
+    def run(job: tuple[Any, ...], shards: list[int]) -> Iterator[tuple[dict[str, Any], str]]:
+        with ProcessPoolExecutor(min(workers, len(shards)), _context(), begin, job) as pool:
+            try:
+                for ready in as_completed([pool.submit(work, k) for k in shards]):
+                    yield ready.result()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+    return run
 
 
 @contextlib.contextmanager
@@ -229,12 +238,12 @@ def _context() -> Any:
     return multiprocessing.get_context("fork" if safe else "spawn")
 
 
-_job: tuple[Dataset, Functions, str, Any, int]
+_job: tuple[Dataset, Functions, str, Any, int, str]
 
 
-def _begin(data: Dataset, functions: Functions, aside: str, ids: bytes, run: int) -> None:
+def begin(data: Dataset, functions: Functions, aside: str, ids: bytes, run: int, suffix: str) -> None:
     global _job
-    _job = data, functions, aside, memoryview(ids).cast("Q"), run
+    _job = data, functions, aside, memoryview(ids).cast("Q"), run, suffix
 
 
 class _Late(Exception):
@@ -258,19 +267,24 @@ def _within(seconds: float | None) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _shard(aside: str, number: int, path: str, tokens: Tokens | None) -> Any:
+class _Shard(Writer):
+    _empty = True       # run k is shard k, also where nothing of it is kept
+
+
+def _shard(path: str, tokens: Tokens | None) -> Any:
     if tokens is not None:
         return _pack_tokens.Shard(path, tokens.dtype)
-    return Writer(os.path.join(aside, f"{number:08d}-%d.tar"), _ALL)
+    folder, base = os.path.split(path)
+    return _Shard(os.path.join(folder, base.replace("-0.", "-%d.")), _ALL, force=True)     # a task that is run again begins again
 
 
-def _work(number: int) -> tuple[dict[str, Any], str]:
-    """In a worker process: run `number` through the functions, into one shard."""
-    data, functions, aside, ids, run = _job
-    path = os.path.join(aside, f"{number:08d}-0.tar" if functions.tokens is None else f"{number:08d}.bin")
+def work(number: int) -> tuple[dict[str, Any], str]:
+    """In a worker process, after begin(): run `number` through the functions, into one shard."""
+    data, functions, aside, ids, run, suffix = _job
+    path = os.path.join(aside, f"{number:08d}-0{suffix}")
     failed: list[dict[str, Any]] = []
     dropped = 0
-    with _shard(aside, number, path, functions.tokens) as out:
+    with _shard(path, functions.tokens) as out:
         for i in ids[number * run:(number + 1) * run]:
             sample = data[i]
             try:
@@ -290,7 +304,4 @@ def _work(number: int) -> tuple[dict[str, Any], str]:
                     raise StokerError(f"map failed for sample {sample['__key__']}: {why}", "EINVAL",
                                       sample["__url__"], None, sample["__key__"], i) from e
         samples = out.samples
-    if not samples and functions.tokens is None:
-        with open(path, "wb") as empty:
-            empty.write(_EMPTY)
     return {"shard": number, "size": _size(path), "samples": samples, "failed": failed, "dropped": dropped}, path

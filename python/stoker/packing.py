@@ -15,7 +15,7 @@ from . import _options, _pack_map, _stoker
 from ._pack_tokens import Tokens
 from .chains import Chain
 from .dataset import Dataset, Urls
-from .errors import invalid
+from .errors import invalid, unsupported
 
 _DEFAULT_BYTES = 500_000_000
 Function = Callable[[dict[str, Any]], Any]
@@ -28,11 +28,11 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
          shuffle: int | bool | None = None, force: bool = False, name: str = "shard", index: bool = True,
          jpeg: bool = False, exclude: str | os.PathLike[str] | None = None, where: str | None = None, fraction: float | None = None,
          dedup: str | None = None, balance: str | None = None, split: Mapping[str, float] | None = None, select: Any = None, only: str | None = None,
-         tokenize: Function | Tokens | None = None, engine: str | None = None, on_error: str = "raise", timeout: float | None = None) -> dict[str, Any]:
+         tokenize: Function | Tokens | None = None, compress: str | None = None, arrays: bool = False, engine: str | None = None, on_error: str = "raise", timeout: float | None = None) -> dict[str, Any]:
     """Write data as tar shards; answers {"shards", "samples", "bytes", "pattern", "failed", ...}.
 
     src: what stoker.open() takes, or what it gave
-    dst: a folder, or a path with a number in it: "out/train-%06d.tar"
+    dst: a folder, or a path with a number in it: "out/train-%06d.tar"; also s3:// and gs:// (docs/stores.md)
     map: a function from a sample ({"__key__", field: bytes}) to a sample, a list of samples, or None
         to drop it; values as for Writer.  Runs in num_proc processes and must be importable there
     flat_map: in place of map: a function that gives any number of samples
@@ -58,7 +58,11 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     only: "failed": make the samples again that an earlier run of this could not make
     tokenize: a function from text to tokens, or a stoker.Tokens: write token files (NAME-000000.bin and .idx, a document per
         sample) in place of tar shards; after map, flat_map and filter
-    engine: "ray": shards are made by tasks of a Ray cluster (docs/prepare.md)
+    compress: "gz", "zstd" or "lz4": shards are compressed, in frames of whole samples, zstd in its seekable format, and called
+        NAME-000000.tar.gz, .tar.zst or .tar.lz4; None: as the name in dst says.  They get no index of their own
+    arrays: write the fields that chains make (without encode() at their end) as arrays in place of tar shards: DST/FIELD-000000.npy,
+        one row per sample; rows of a field have one type and shape
+    engine: "ray": shards are made by tasks of a Ray cluster, also those of functions (docs/prepare.md)
     on_error: of functions: "raise", or "skip": a sample for which they raise is left out and listed
     timeout: of functions: so many seconds for one sample; longer is an error of that sample
 
@@ -69,7 +73,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         return {part: pack(src, dst, map, num_proc, fields=fields, flat_map=flat_map, filter=filter, samples=samples,
                            bytes=bytes, shuffle=shuffle, force=force, name=part, index=index, jpeg=jpeg,
                            exclude=exclude, where=where, fraction=fraction, dedup=dedup, balance=balance,
-                           select=_Part(select, *span), only=only, tokenize=tokenize, engine=engine, on_error=on_error, timeout=timeout)
+                           select=_Part(select, *span), only=only, tokenize=tokenize, compress=compress, arrays=arrays, engine=engine, on_error=on_error, timeout=timeout)
                 for part, span in _spans(split, name).items()}
     data = src if isinstance(src, Dataset) else Dataset(src)
     if data._where is not None:
@@ -91,10 +95,19 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         invalid(f'only is "failed" or None, not {only!r}')
     if engine not in (None, "ray"):
         invalid(f'engine is "ray" or None, not {engine!r}')
+    packed = _packed(compress, path)
+    if packed and jpeg:
+        invalid("seek points of JPEGs are for shards that are read in place: jpeg=False, or no compress")
     tokens = Tokens(tokenize) if tokenize is not None and not isinstance(tokenize, Tokens) else tokenize
+    if tokens is not None and compress is not None:
+        invalid("token files are mapped as they are: tokenize goes without compress")
     functions = _functions(filter, map, flat_map, timeout, on_error, tokens)
-    if functions is not None and (fields is not None or engine is not None or only is not None):
-        invalid("map, flat_map, filter and tokenize go without fields, engine and only: pack twice, or call the chain's ops there")
+    if functions is not None and arrays:
+        invalid("arrays are made by chains: map, flat_map, filter and tokenize go without arrays; pack twice")
+    if functions is not None and (fields is not None or only is not None):
+        invalid("map, flat_map, filter and tokenize go without fields and only: pack twice, or call the chain's ops there")
+    if functions is not None and "://" in path:
+        unsupported(f"map, flat_map, filter and tokenize write to a local folder: pack there, then pack that to {path}")
     keep = (select.low, select.high) if isinstance(select, _Part) else (0.0, 0.0)
     arguments: dict[str, Any] = {
         "dst": os.fsencode(path), "samples": count, "bytes": size, "shuffle": seed is not None, "seed": seed or 0,
@@ -103,24 +116,36 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         "exclude": None if exclude is None else os.fspath(exclude), "fraction": _fraction(fraction), "keep": keep,
         "part": 0, "parts": 0, "merge": False, "plan_only": False, "only_failed": only is not None,
         "where": _text("where", where, 'a condition as text, like "width >= 300"'),
-        "dedup": _text("dedup", dedup, '"exact" or "near"'), "balance": _text("balance", balance, "the name of a field")}
+        "compress": compress, "arrays": _options.flag("arrays", arrays), "dedup": _text("dedup", dedup, '"exact" or "near"'), "balance": _text("balance", balance, "the name of a field")}
     if functions is None and engine is None:
         return _stoker.pack(dataset=data._core, **arguments)
+    from . import _pack_ray
     if functions is None:
-        from . import _pack_ray
         return _pack_ray.pack(data, arguments)
     chosen, counts = _stoker.pack_ids(dataset=data._core, **arguments)
     ids = memoryview(chosen).cast("Q")
     total = sum(os.stat(s).st_size for s in data.shards if os.path.exists(s))
     run = count or max(1, len(data) * (size or _DEFAULT_BYTES) // max(1, total))
-    target = _pack_map.Target(path, name, force, ".tar" if tokens is None else ".bin")
+    target = _pack_map.Target(path, name, force, ".tar" + packed if tokens is None else ".bin")
     done = _pack_map.fill(target, data, ids, run, functions,
-                          workers or os.cpu_count() or 1)
+                          _pack_ray.work if engine else _pack_map.in_processes(workers or os.cpu_count() or 1))
     done["left_out"], done["dropped"] = counts["left_out"], {**counts["dropped"], "functions": done.pop("dropped")}
     paths = done.pop("paths")
-    if index and paths and tokens is None:
+    if index and paths and tokens is None and not packed:
         Dataset([pathlib.Path(p) for p in paths], jpeg=jpeg)
     return done
+
+
+_SUFFIXES = {"gz": ".gz", "zstd": ".zst", "lz4": ".lz4"}
+
+
+def _packed(compress: str | None, path: str) -> str:
+    """What comes after .tar in the names of shards."""
+    if compress is not None:
+        if not isinstance(compress, str) or compress not in _SUFFIXES:
+            invalid(f'compress is "gz", "zstd" or "lz4", not {compress!r}')
+        return _SUFFIXES[compress]
+    return next((s for s in _SUFFIXES.values() if "%" in path and path.endswith(".tar" + s)), "")
 
 
 class _Part:

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _pack_map
 from .dataset import Dataset, Urls
-from .errors import invalid
+from .errors import invalid, unsupported
 from .packing import Function, pack
 
 
@@ -34,6 +34,8 @@ def prepared(src: Urls | Dataset, folder: str | os.PathLike[str], *, fields: Map
     for name in ("split", "name", "force", "only", "index"):
         if name in options:
             invalid(f"prepared() has no {name}: it names its folder itself and makes one data set; see stoker.pack()")
+    if "://" in os.fspath(folder):
+        unsupported(f"prepared() keeps what it makes in a local folder, not in {os.fspath(folder)}: stoker.pack() writes there")
     place = os.path.join(os.fspath(folder), _name(data, fields, (filter, map), options))
     done = os.path.join(place, ".prepared")
     if not os.path.exists(done):

@@ -20,7 +20,7 @@ class Writer:
                 out.write({"__key__": f"{i:08d}", "jpg": picture, "cls": label})
 
     pattern: the shards' path with one number in it; a folder: FOLDER/shard-%06d.tar; or s3://BUCKET/train-%06d.tar, written
-        by multipart upload (docs/stores.md)
+        by multipart upload (docs/stores.md).  A name in .tar.gz, .tar.zst or .tar.lz4 compresses them (docs/prepare.md)
     max_count, max_size: samples and bytes (or "1GB") of a shard at most; neither: about 500 MB
     start: number of the first shard
     force: replace shards that are there
@@ -30,6 +30,8 @@ class Writer:
     pictures.  A shard appears under its name when it is whole and on disk; leaving the with-block
     by an exception drops the unfinished shard.
     """
+
+    _empty = False      # without any sample: one shard without members, not none
 
     def __init__(self, pattern: str | bytes | os.PathLike[Any], max_count: int | None = None,
                  max_size: int | str | None = None, *, start: int = 0, force: bool = False,
@@ -43,7 +45,7 @@ class Writer:
             bytes=_options.byte_count("max_size", max_size),
             first=_options.whole("start", start, 0),
             mtime=_options.whole("mtime", mtime, 0, 2**33 - 1),
-            force=_options.flag("force", force))
+            force=_options.flag("force", force), empty=self._empty)
 
     def write(self, sample: Mapping[str, Any]) -> None:
         """Add a sample: {"__key__": key, field: value, ...}."""

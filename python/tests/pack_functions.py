@@ -27,6 +27,15 @@ def keep(sample):
     return sample
 
 
+def slowly(sample):
+    time.sleep(0.02)
+    return sample
+
+
+def nothing(sample):
+    return False
+
+
 def odd(sample):
     return int(sample["__key__"]) % 2
 

@@ -64,7 +64,7 @@ def test_shards_are_a_partition(urls, tmp_path, options, parts, chains):
 
 def part(data, dst, fields, options, **how):
     """What an engine calls: a part of the shards, or the merge."""
-    given = {"samples": 0, "bytes": 0, "fraction": 0.0, "where": None, "balance": None, "dedup": None, **options}
+    given = {"samples": 0, "bytes": 0, "fraction": 0.0, "where": None, "balance": None, "dedup": None, "compress": None, "arrays": False, **options}
     seed, select = given.pop("shuffle", None), given.pop("select", None)
     return _stoker.pack(
         dataset=data._core, dst=os.fsencode(dst), shuffle=seed is not None, seed=seed or 0, name=b"shard", force=False, index=True,
@@ -75,14 +75,15 @@ def part(data, dst, fields, options, **how):
 
 @pytest.mark.parametrize("how", [
     {}, {"shuffle": 3}, {"fields": SMALL}, {"fields": {"x.png": "from(jpg) | image | encode(png)", "n.npy": "from(cls) | int | encode(npy)"}},
-    {"split": {"a": 0.5, "b": 0.5}}, {"map": keep, "shuffle": 2}, {"dedup": "near", "balance": "cls"}],
-    ids=["copied", "shuffled", "chains", "more", "split", "mapped", "chosen"])
+    {"split": {"a": 0.5, "b": 0.5}}, {"map": keep, "shuffle": 2}, {"dedup": "near", "balance": "cls"},
+    {"compress": "gz"}],
+    ids=["copied", "shuffled", "chains", "more", "split", "mapped", "chosen", "compressed"])
 def test_webdataset_reads_every_output(urls, tmp_path, how):
     webdataset = pytest.importorskip("webdataset")
     stoker.pack(urls, tmp_path / "out", samples=30, num_proc=2, **how)
-    shards = sorted(map(str, (tmp_path / "out").glob("*.tar")))
+    shards = sorted(map(str, (tmp_path / "out").glob("*.tar*")))
     theirs = list(webdataset.WebDataset(shards, shardshuffle=False, empty_check=False))
-    ours = stoker.open([Path(p) for p in shards])
+    ours = stoker.open([Path(p) for p in shards], store=stoker.Store(cache=tmp_path / "cache"))
     assert len(ours) == len(theirs) > 10
     for mine, other in zip(ours, theirs, strict=True):
         assert mine["__key__"] == other["__key__"]

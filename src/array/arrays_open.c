@@ -203,7 +203,7 @@ static int plain_part(stk_array *a, uint32_t i, uint64_t offset, uint64_t size, 
                        p->name, size, err);
     if ((size - offset) % a->row_bytes)
         return at_file(stk_fail(err, STK_ECORRUPT,
-                                "%" PRIu64 " bytes are no whole number of rows of %zu bytes (%s): "
+                                "%" PRIu64 " bytes are not a whole number of rows of %zu bytes (%s): "
                                 "it is truncated, or of another type (dtype=)",
                                 size - offset, a->row_bytes, stk_dtype_name(a->dtype)),
                        p->name, size - (size - offset) % a->row_bytes, err);
@@ -359,18 +359,8 @@ static int says_its_own(const stk_piece *p, stk_error *err)
 
 static int names_of(const char *const *urls, size_t n, stk_names *out, stk_error *err)
 {
-    stk_names found = { .store = out->store };
-    int rc = stk_urls_expand(urls, n, &found, err);
+    int rc = stk_names_expand(out, urls, n, err);
 
-    for (size_t i = 0; rc == 0 && i < found.n; i++) {
-        char *path = NULL;
-
-        rc = stk_path_absolute(found.name[i], &path, err);
-        if (rc == 0)
-            rc = stk_names_add(out, path, strlen(path), err);
-        stk_free(path);
-    }
-    stk_names_fini(&found);
     if (rc == 0 && !out->n)
         rc = stk_fail(err, STK_ENOTFOUND, "no files are named");
     if (rc == 0 && out->n > UINT32_MAX / 2)
@@ -617,7 +607,7 @@ static int memory_array(stk_array *a, const stk_array_in *in, stk_error *err)
     STK_TRY(array_type(a, in->dtype, in->ndim, in->shape, err));
     if (in->rows > 1 && (in->stride < 0 || (uint64_t)in->stride < a->row_bytes))
         return stk_fail(err, STK_EINVAL,
-                        "array %.60s: rows of %zu bytes lie %" PRId64 " bytes apart", in->name,
+                        "array %.60s: rows of %zu bytes are %" PRId64 " bytes apart", in->name,
                         a->row_bytes, in->stride);
     a->pitch = in->rows > 1 ? (size_t)in->stride : a->row_bytes;
     a->part[0].data = in->data ? in->data : (const void *)"";

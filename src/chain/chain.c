@@ -199,6 +199,25 @@ static int check_before_like(const stk_chain *c, stk_error *err)
     return 0;
 }
 
+/* Numbers follow one view of a picture that has several. */
+static int check_view(const stk_chain *c, const stk_chain *lead, stk_error *err)
+{
+    uint32_t views = lead->spec.views;
+
+    if (c->like->view_given && c->keeps)
+        return stk_fail(err, STK_EINVAL, "like: view is for what follows a picture; a list follows the "
+                                         "view of its boxes");
+    if (!c->keeps && views && !c->like->view_given)
+        return stk_fail(err, STK_EINVAL,
+                        "like: the picture has %u views: say which one these numbers follow, in an "
+                        "output each: like(..., view=0)",
+                        views);
+    if (!c->keeps && c->like->view >= (views ? views : 1))
+        return stk_fail(err, STK_EINVAL, "like: view=%u: the picture has %u, counted from 0",
+                        c->like->view, views ? views : 1);
+    return 0;
+}
+
 /* What like() needs of the output that it names. */
 static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
 {
@@ -225,8 +244,7 @@ static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
     if (c->keeps && lead->called_first && lead->called == STK_KIND_IMAGE)
         return stk_fail(err, STK_ENOTSUP, "like can't follow boxes that a function made of a picture");
     if (c->spec.kind == STK_KIND_VALUE) {
-        if (!c->keeps && lead->spec.views)
-            return stk_fail(err, STK_ENOTSUP, "like: numbers can't follow several views yet");
+        STK_TRY(check_view(c, lead, err));
         if (!c->like->points && c->spec.out == STK_OUT_DENSE)
             return stk_fail(err, STK_EINVAL,
                             "like drops boxes: rows need any number of them: shape=(-1, 4)");
@@ -624,6 +642,10 @@ int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds
             found = find_field(c, ds, s, c->from[i], &map[s]);
         for (i = 0; i < c->n_from && !found; i++)
             found = find_picture(c, ds, s, c->from[i], &map[s]);
+        if (!found && !c->from_given && ds->can & STK_DATA_ONE_FIELD) {
+            map[s].field = 0;
+            found = 1;
+        }
         bound += (uint32_t)found;
     }
     if (!bound && c->fallback)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gunzip - a gzip field unpacked, by zlib; the only file beside libspng that needs it.
+/* gunzip - a gzip field unpacked, and shards packed, by zlib; the only file beside libspng that needs it.
  *
  * Also members one after another, as gzip allows.  The last four bytes say how long the last
- * member was: room for that is made, and where it does not suffice (several members, or a lie)
+ * member was: room for that is made, and where it does not suffice (several members, or a wrong size)
  * the bytes are counted first.  zlib's memory comes from scratch, so that no sample allocates.
  * What unpacks to more than STK_UNPACK_MAX is refused. */
 #include "codec/codec.h"
+#include "codec/squeeze.h"
 #include "codec/unpack.h"
 
 #include <config.h>
@@ -47,7 +48,7 @@ static int gunzip_fail(int rc, stk_bytes in, stk_error *err)
                         in.len);
     if (rc == Z_MEM_ERROR)
         return stk_fail(err, STK_ENOMEM, "gunzip: zlib wants more than %zu bytes", ARENA);
-    return stk_fail(err, STK_ECORRUPT, "gunzip: these %zu bytes are no gzip file, or damaged",
+    return stk_fail(err, STK_ECORRUPT, "gunzip: these %zu bytes are not a gzip file, or damaged",
                     in.len);
 }
 
@@ -289,7 +290,66 @@ static int gunzip_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
     return stk_unpack_plan("gunzip", spec, err);
 }
 
+/* ---- packing: a member per frame ---- */
+
+#define LEVEL 6
+
+typedef struct gz {
+    stk_framer base;
+    z_stream z;
+} gz;
+
+static int gz_frame(stk_framer *f, stk_bytes in, stk_text *out, stk_error *err)
+{
+    z_stream *z = &((gz *)f)->z;
+    size_t room;
+    uint8_t *dst;
+    int rc;
+
+    if (deflateReset(z) != Z_OK)
+        return stk_fail(err, STK_EINVAL, "gzip: zlib can't begin a member");
+    room = deflateBound(z, in.len);
+    dst = stk_alloc(room);
+    if (!dst)
+        return stk_fail_nomem(err, room);
+    z->next_in = (Bytef *)(uintptr_t)in.data;
+    z->avail_in = (unsigned)in.len;
+    z->next_out = dst;
+    z->avail_out = (unsigned)room;
+    rc = deflate(z, Z_FINISH) == Z_STREAM_END ? stk_text_put(out, dst, room - z->avail_out, err)
+                                              : stk_fail(err, STK_EINVAL, "gzip: zlib can't pack %zu bytes", in.len);
+    stk_free(dst);
+    return rc;
+}
+
+static void gz_close(stk_framer *f)
+{
+    deflateEnd(&((gz *)f)->z);
+    stk_free(f);
+}
+
+int stk_squeeze_gz(stk_framer **out, stk_error *err)
+{
+    gz *g = STK_NEW(gz);
+
+    *out = NULL;
+    if (!g || deflateInit2(&g->z, LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+        stk_free(g);
+        return stk_fail_nomem(err, sizeof *g);
+    }
+    g->base = (stk_framer){ .frame = gz_frame, .close = gz_close };
+    *out = &g->base;
+    return 0;
+}
+
 #else
+
+int stk_squeeze_gz(stk_framer **out, stk_error *err)
+{
+    *out = NULL;
+    return stk_fail(err, STK_ENOTSUP, "gzip: this build has no zlib: install its headers and build "
+                                      "again, or compress by lz4");
+}
 
 int stk_gunzip_all(const stk_unpack_io *io, stk_error *err)
 {

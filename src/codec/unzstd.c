@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unzstd - a Zstandard field unpacked, by libzstd; the only file that knows its header.
+/* unzstd - a Zstandard field unpacked, and shards packed, by libzstd; the only file that knows its header.
  *
  * Also frames one after another.  Room is made for what the frames say they hold, or can hold
  * at most, and no more than STK_UNPACK_MAX.  The library's memory comes from scratch, so that no
  * sample allocates: that part of its interface is not called stable, hence the define. */
 #include "codec/codec.h"
+#include "codec/squeeze.h"
 #include "codec/unpack.h"
 
 #include <config.h>
@@ -96,7 +97,107 @@ static int unzstd_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
     return stk_unpack_plan("unzstd", spec, err);
 }
 
+/* ---- packing: frames, and after them their sizes as the seekable format has them ---- */
+
+#define TABLE_MAGIC 0x184D2A5Eu /* of the skippable frame that is the table */
+#define SEEKABLE_MAGIC 0x8F92EAB1u
+#define LEVEL 3
+
+typedef struct zstd {
+    stk_framer base;
+    ZSTD_CCtx *ctx;
+    stk_text sizes; /* by frame: packed, unpacked; 32 bits each */
+    uint8_t *buf;
+    size_t cap;
+} zstd;
+
+static void to_word(uint8_t b[4], size_t v)
+{
+    for (int i = 0; i < 4; i++)
+        b[i] = (uint8_t)(v >> 8 * i);
+}
+
+static int zstd_room(zstd *z, size_t len, stk_error *err)
+{
+    size_t need = ZSTD_compressBound(len);
+    uint8_t *more = need > z->cap ? stk_alloc(need) : z->buf;
+
+    if (!more)
+        return stk_fail_nomem(err, need);
+    if (more != z->buf) {
+        stk_free(z->buf);
+        z->buf = more;
+        z->cap = need;
+    }
+    return 0;
+}
+
+static int zstd_frame(stk_framer *f, stk_bytes in, stk_text *out, stk_error *err)
+{
+    zstd *z = (zstd *)f;
+    uint8_t sizes[8];
+    size_t n;
+
+    STK_TRY(zstd_room(z, in.len, err));
+    n = ZSTD_compress2(z->ctx, z->buf, z->cap, in.data, in.len);
+    if (ZSTD_isError(n))
+        return stk_fail(err, STK_EINVAL, "zstd: %s", ZSTD_getErrorName(n));
+    to_word(sizes, n);
+    to_word(sizes + 4, in.len);
+    STK_TRY(stk_text_put(&z->sizes, sizes, sizeof sizes, err));
+    return stk_text_put(out, z->buf, n, err);
+}
+
+static int zstd_end(stk_framer *f, stk_text *out, stk_error *err)
+{
+    zstd *z = (zstd *)f;
+    uint8_t head[8], foot[9] = { 0 }; /* foot[4]: without checksums, which the frames have */
+
+    to_word(head, TABLE_MAGIC);
+    to_word(head + 4, z->sizes.len + sizeof foot);
+    to_word(foot, z->sizes.len / 8);
+    to_word(foot + 5, SEEKABLE_MAGIC);
+    STK_TRY(stk_text_put(out, head, sizeof head, err));
+    STK_TRY(stk_text_put(out, z->sizes.s, z->sizes.len, err));
+    return stk_text_put(out, foot, sizeof foot, err);
+}
+
+static void zstd_close(stk_framer *f)
+{
+    zstd *z = (zstd *)f;
+
+    ZSTD_freeCCtx(z->ctx);
+    stk_free(z->sizes.s);
+    stk_free(z->buf);
+    stk_free(z);
+}
+
+int stk_squeeze_zstd(stk_framer **out, stk_error *err)
+{
+    zstd *z = STK_NEW(zstd);
+
+    *out = NULL;
+    if (z)
+        z->ctx = ZSTD_createCCtx();
+    if (!z || !z->ctx) {
+        stk_free(z);
+        return stk_fail_nomem(err, sizeof *z);
+    }
+    ZSTD_CCtx_setParameter(z->ctx, ZSTD_c_compressionLevel, LEVEL);
+    ZSTD_CCtx_setParameter(z->ctx, ZSTD_c_checksumFlag, 1);
+    z->base = (stk_framer){ .frame = zstd_frame, .end = zstd_end, .close = zstd_close };
+    *out = &z->base;
+    return 0;
+}
+
 #else
+
+int stk_squeeze_zstd(stk_framer **out, stk_error *err)
+{
+    *out = NULL;
+    return stk_fail(err, STK_ENOTSUP, "zstd: this build has no libzstd: install its headers and "
+                                      "build again, or compress by lz4");
+}
 
 int stk_unzstd_all(const stk_unpack_io *io, stk_error *err)
 {

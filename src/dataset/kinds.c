@@ -4,6 +4,7 @@
 
 #include "array/arrays_open.h"
 #include "table/arrow_data.h"
+#include "table/hdf5_data.h"
 #include "table/mds_data.h"
 #include "table/parquet_data.h"
 
@@ -13,6 +14,7 @@ static const stk_data_kind kinds[] = {
     { stk_mds_meant, stk_mds_open, 1 },
     { stk_parquet_meant, stk_parquet_open, 1 },
     { stk_arrow_meant, stk_arrow_open, 1 },
+    { stk_hdf5_meant, stk_hdf5_open, 1 },
 };
 
 const stk_data_kind *stk_kind_meant(const char *const *urls, size_t n, const stk_dataset_options *o)

@@ -50,7 +50,7 @@ static stk_where_type partition_type(const stk_parquet *p, int partition)
 {
     int64_t v;
 
-    for (uint64_t i = 0; i < p->names.n; i++)
+    for (uint64_t i = 0; i < p->base.names.n; i++)
         if (p->shard[i].constant[partition] && !number_of(p->shard[i].constant[partition], &v))
             return STK_WHERE_TEXT;
     return STK_WHERE_I64;
@@ -58,7 +58,7 @@ static stk_where_type partition_type(const stk_parquet *p, int partition)
 
 static int table_field(const stk_parquet *p, const char *name, uint32_t *out)
 {
-    int at = p->base.ops->find(&p->base, 0, name), same = 0;
+    int at = p->base.data.ops->find(&p->base.data, 0, name), same = 0;
 
     for (uint32_t i = 0; at < 0 && i < p->n_fields; i++)
         if (!strcasecmp(p->field[i].name, name)) {
@@ -112,7 +112,7 @@ static int decode_block(const search *x, source *s, uint64_t shard, uint32_t chu
                         s->table->dictionary.leaf ? &s->table->dictionary : NULL, GROUP_MAX };
     uint8_t *bytes = stk_alloc((size_t)b->len);
     stk_file *file;
-    int rc = bytes ? stk_pq_file_get(x->table, shard, &file, err)
+    int rc = bytes ? stk_table_acquire(&x->table->base.data, shard, &file, err)
                    : stk_fail_nomem(err, (size_t)b->len);
 
     if (rc == 0)
@@ -120,7 +120,7 @@ static int decode_block(const search *x, source *s, uint64_t shard, uint32_t chu
     if (rc == 0)
         rc = stk_pq_decode_pages(&d, (stk_bytes){ bytes, (size_t)b->len }, &s->rows, err);
     if (rc < 0)
-        stk_error_at(err, x->table->names.name[shard], b->offset, (stk_bytes){ 0 });
+        stk_error_at(err, x->table->base.names.name[shard], b->offset, (stk_bytes){ 0 });
     stk_free(bytes);
     return rc;
 }
@@ -247,6 +247,18 @@ static int plain_column(const search *x, source *s, const char *name, stk_where_
     return 0;
 }
 
+/* A number that is made for its row, of a decimal. */
+static int make_number(const stk_dataset *ds, uint64_t shard, stk_place *place, uint64_t *out, stk_error *err)
+{
+    stk_unpack_job job = { .shard = shard, .place = place, .dst = out, .len = sizeof *out };
+
+    if (place->unpacked > sizeof *out || place->len || place->shared)
+        return stk_fail(err, STK_ENOTSUP, "where: a column is not in memory");
+    STK_TRY(ds->ops->unpack(ds, &job, err));
+    place->here = (stk_bytes){ (const uint8_t *)out, job.len };
+    return 0;
+}
+
 static int fill_plain(const search *x, source *s, uint64_t first, uint32_t n, stk_error *err)
 {
     const stk_data_ops *ops = x->ds->ops;
@@ -256,6 +268,7 @@ static int fill_plain(const search *x, source *s, uint64_t first, uint32_t n, st
         stk_place place = { 0 };
         stk_entry e;
         stk_field f;
+        uint64_t made;
 
         STK_TRY(ops->entry(x->ds, first + i, &e, err));
         STK_TRY(ops->field(x->ds, &e, s->field, &f, err));
@@ -264,7 +277,7 @@ static int fill_plain(const search *x, source *s, uint64_t first, uint32_t n, st
         if (place.absent)
             continue;
         if (!place.here.data)
-            return stk_fail(err, STK_ENOTSUP, "where: column %.60s is not in memory", f.name);
+            STK_TRY(make_number(x->ds, e.shard, &place, &made, err));
         if (v->type == STK_WHERE_TEXT)
             v->v.text[i] = place.here;
         else if (v->type == STK_WHERE_I64)
@@ -357,7 +370,7 @@ static int search_group(search *x, uint64_t shard, uint32_t group, stk_error *er
             else
                 STK_TRY(fill_rows(&x->source[c], at, n, err));
         }
-        STK_TRY(take(x, s->first + g.first + at, n, err));
+        STK_TRY(take(x, x->table->base.file[shard].first + g.first + at, n, err));
     }
     return 0;
 }
@@ -366,7 +379,7 @@ static int search_all(search *x, stk_error *err)
 {
     uint64_t len = stk_dataset_len(x->ds);
 
-    for (uint64_t i = 0; x->table && i < x->table->names.n; i++)
+    for (uint64_t i = 0; x->table && i < x->table->base.names.n; i++)
         for (uint32_t g = 0; g < x->table->shard[i].meta->n_groups; g++)
             STK_TRY(search_group(x, i, g, err));
     for (uint64_t at = 0; !x->table && at < len; at += STK_WHERE_ROWS) {

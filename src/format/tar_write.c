@@ -6,6 +6,7 @@
  * at the end has little left to wait for. */
 #include "format/tar_write.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -34,6 +35,8 @@ struct stk_tar_writer {
     uint64_t flushed; /* in the file */
     uint64_t hinted;
     stk_text pax;
+    stk_framer *framer;     /* NULL: members are written as they are */
+    stk_text frame, packed; /* what the next frame will hold; the last one */
 };
 
 /* ---- the file ---- */
@@ -86,7 +89,7 @@ static int flush(stk_tar_writer *w, stk_error *err)
     return write_out(w, w->buf, n, err);
 }
 
-static int put(stk_tar_writer *w, const void *data, size_t len, stk_error *err)
+static int put_plain(stk_tar_writer *w, const void *data, size_t len, stk_error *err)
 {
     if (len > BUFFER - w->used)
         STK_TRY(flush(w, err));
@@ -96,6 +99,58 @@ static int put(stk_tar_writer *w, const void *data, size_t len, stk_error *err)
         memcpy(w->buf + w->used, data, len);
     w->used += len;
     return 0;
+}
+
+static int frame_end(stk_tar_writer *w, stk_error *err)
+{
+    stk_bytes in = { (const uint8_t *)w->frame.s, w->frame.len };
+
+    if (!in.len)
+        return 0;
+    w->packed.len = 0;
+    STK_TRY(at_path(w, w->framer->frame(w->framer, in, &w->packed, err), err));
+    w->frame.len = 0;
+    return put_plain(w, w->packed.s, w->packed.len, err);
+}
+
+static int put_framed(stk_tar_writer *w, const uint8_t *data, size_t len, stk_error *err)
+{
+    while (len) {
+        size_t room = STK_FRAME_MAX - w->frame.len, n = len < room ? len : room;
+
+        STK_TRY(stk_text_put(&w->frame, data, n, err));
+        if (w->frame.len == STK_FRAME_MAX)
+            STK_TRY(frame_end(w, err));
+        data += n;
+        len -= n;
+    }
+    return 0;
+}
+
+static int put(stk_tar_writer *w, const void *data, size_t len, stk_error *err)
+{
+    return w->framer ? put_framed(w, data, len, err) : put_plain(w, data, len, err);
+}
+
+void stk_tar_writer_take_framer(stk_tar_writer *w, stk_framer *f)
+{
+    assert(!w->bytes && !w->framer);
+    w->framer = f;
+}
+
+int stk_tar_writer_sample_end(stk_tar_writer *w, stk_error *err)
+{
+    return w->frame.len >= STK_FRAME ? frame_end(w, err) : 0;
+}
+
+/* The last frame, and what comes after it. */
+static int frames_end(stk_tar_writer *w, stk_error *err)
+{
+    STK_TRY(frame_end(w, err));
+    w->packed.len = 0;
+    if (w->framer->end)
+        STK_TRY(w->framer->end(w->framer, &w->packed, err));
+    return put_plain(w, w->packed.s, w->packed.len, err);
 }
 
 static int put_zeros(stk_tar_writer *w, size_t len, stk_error *err)
@@ -289,6 +344,8 @@ int stk_tar_writer_open(stk_tar_writer **out, const char *path, int replace, stk
 int stk_tar_writer_finish(stk_tar_writer *w, uint64_t *size, stk_error *err)
 {
     STK_TRY(put_zeros(w, (size_t)2 * TAR_BLOCK, err));
+    if (w->framer)
+        STK_TRY(frames_end(w, err));
     STK_TRY(flush(w, err));
     if (!w->remote && stk_atomic_sync(&w->file, NULL) < 0)
         return failed(w, "can't bring the shard to disk", w->file.sys, err);
@@ -325,5 +382,9 @@ void stk_tar_writer_close(stk_tar_writer **wp)
     stk_free(w->path);
     stk_free(w->buf);
     stk_free(w->pax.s);
+    if (w->framer)
+        w->framer->close(w->framer);
+    stk_free(w->frame.s);
+    stk_free(w->packed.s);
     stk_free(w);
 }

@@ -6,6 +6,7 @@
 #ifndef STOKER_FORMAT_TAR_WRITE_H
 #define STOKER_FORMAT_TAR_WRITE_H
 
+#include "format/frames.h"
 #include "source/source.h"
 
 typedef struct stk_tar_writer stk_tar_writer; /* Thread: one. */
@@ -18,10 +19,15 @@ int stk_tar_writer_open(stk_tar_writer **out, const char *path, int replace, stk
 int stk_tar_writer_add(stk_tar_writer *w, stk_bytes name, stk_bytes data, int64_t mtime,
                        stk_error *err);
 
-uint64_t stk_tar_writer_bytes(const stk_tar_writer *w); /* members so far */
+/* Pack what is written, before the first member.  Takes `f`, which may be NULL: nothing is packed. */
+void stk_tar_writer_take_framer(stk_tar_writer *w, stk_framer *f);
+/* The members of a sample are there: a frame may end here. */
+int stk_tar_writer_sample_end(stk_tar_writer *w, stk_error *err);
+
+uint64_t stk_tar_writer_bytes(const stk_tar_writer *w); /* members so far, not packed */
 
 /* End the archive and bring it to disk, still under its temporary name; *size (may be NULL) is
- * the whole file's.  Then publish() gives it its name. */
+ * the whole file's, packed.  Then publish() gives it its name. */
 int stk_tar_writer_finish(stk_tar_writer *w, uint64_t *size, stk_error *err);
 int stk_tar_writer_publish(stk_tar_writer *w, stk_error *err);
 

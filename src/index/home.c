@@ -91,6 +91,28 @@ int stk_path_absolute(const char *path, char **out, stk_error *err)
     return 0;
 }
 
+int stk_names_absolute(stk_names *out, const char *name, stk_error *err)
+{
+    char *path = NULL;
+    int rc = stk_path_absolute(name, &path, err);
+
+    if (rc == 0)
+        rc = stk_names_add(out, path, strlen(path), err);
+    stk_free(path);
+    return rc;
+}
+
+int stk_names_expand(stk_names *out, const char *const *urls, size_t n, stk_error *err)
+{
+    stk_names found = { .store = out->store };
+    int rc = stk_urls_expand(urls, n, &found, err);
+
+    for (size_t i = 0; rc == 0 && i < found.n; i++)
+        rc = stk_names_absolute(out, found.name[i], err);
+    stk_names_fini(&found);
+    return rc;
+}
+
 /* Length of the folder in which the shard is, without its slash.  A directory of pictures has its
  * index outside its root: there a folder with no picture would be a bad class to ImageFolder. */
 static size_t folder_of(const char *name)
@@ -122,23 +144,6 @@ static size_t common_folder(const stk_names *shards)
         len = cut < own ? cut : own;
     }
     return len;
-}
-
-static int cache_folder(char *buf, size_t size, const char *cache_dir)
-{
-    const char *stoker = getenv("STOKER_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME");
-    int n = 0;
-
-    if (cache_dir && *cache_dir)
-        n = snprintf(buf, size, "%s", cache_dir);
-    else if (stoker && *stoker)
-        n = snprintf(buf, size, "%s", stoker);
-    else if (xdg && *xdg)
-        n = snprintf(buf, size, "%s/stoker", xdg);
-    else if (home && *home)
-        n = snprintf(buf, size, "%s/.cache/stoker", home);
-    return n > 0 && (size_t)n < size;
 }
 
 static uint64_t list_hash(const stk_names *shards, size_t skip)
@@ -174,7 +179,7 @@ int stk_index_home_find(stk_index_home *out, const stk_names *shards, const char
         cached &= strncmp(shards->name[i], "mem://", 6) !=
                   0; /* memory is gone when the process is */
     }
-    if (cached && cache_folder(cache, sizeof cache, cache_dir))
+    if (cached && stk_cache_home(cache, sizeof cache, cache_dir))
         snprintf(out->cache, sizeof out->cache, "%s/index/%016" PRIx64 ".idx", cache,
                  list_hash(shards, 0));
     if (!files) {

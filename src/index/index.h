@@ -142,5 +142,9 @@ const char *stk_index_home_name(const stk_index_home *h, const char *shard);
 /* Make a path absolute and plain: no ".", no "//", no ".." except after a symlink.  Names with
  * a scheme stay as they are, but for file://, which goes.  *out is stk_alloc()ed. */
 int stk_path_absolute(const char *path, char **out, stk_error *err);
+/* The same, to the end of a list. */
+int stk_names_absolute(stk_names *out, const char *name, stk_error *err);
+/* stk_urls_expand(), all absolute. */
+int stk_names_expand(stk_names *out, const char *const *urls, size_t n, stk_error *err);
 
 #endif

@@ -74,7 +74,7 @@ typedef struct stk_tune { /* tune.c; the consumer's */
     uint64_t at_ns, batches;
     stk_tune_sums last;
     uint32_t was;  /* batches ahead before the last look raised it; 0: it did not */
-    double before; /* share of waiting then */
+    double before; /* the wait for a batch then, in ns */
     uint32_t calm, tired;
     int skip; /* other workers worked in part of the time since */
 } stk_tune;

@@ -103,7 +103,7 @@ static void device_figures(const stk_engine *e, stk_stats *s)
     s->gpu_picture_ns = d.picture_ns;
     s->gpu_bytes = d.copied;
     s->gpu_jpegs = d.pictures;
-    s->gpu_mended = d.mended;
+    s->gpu_mended = d.redone;
     s->gpu_memory = d.memory;
     s->gpu_memory_peak = d.memory_peak;
     s->gpu_memory_limit = d.memory_limit;

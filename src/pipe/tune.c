@@ -14,7 +14,7 @@
 #define WAITS 0.02        /* share of the time in which the consumer waits: too much */
 #define CALM 0.002        /* none, so to speak */
 #define RESTS 0.1         /* share of the workers' time: they could do more */
-#define HELPED 0.9        /* of the waiting before: less than that is worth the memory */
+#define HELPED 0.93       /* of the wait for a batch before: less than that is worth the memory */
 #define CALM_LOOKS 8      /* in a row, before a worker is parked */
 #define TIRED 32          /* looks, before what did not help is tried again */
 #define FIRST_AHEAD 2
@@ -76,23 +76,24 @@ static void set_ahead(stk_engine *e, uint32_t n)
 }
 
 /* More batches ahead: what that gave is seen at the next look. */
-static void try_ahead(stk_engine *e, double waits)
+static void try_ahead(stk_engine *e, double wait)
 {
     stk_tune *t = &e->tune;
     uint32_t n = atomic_load_explicit(&e->figures.ahead, memory_order_relaxed);
 
     if (!atomic_load_explicit(&t->ahead, memory_order_relaxed) || n >= e->n_slots || t->tired)
         return;
-    t->before = waits;
+    t->before = wait;
     t->was = n;
     set_ahead(e, 2 * n < e->n_slots ? 2 * n : e->n_slots);
 }
 
-static void judge_ahead(stk_engine *e, double waits)
+/* By the wait for a batch: its share of the time is near 1 for a consumer that does nothing else, at any rate. */
+static void judge_ahead(stk_engine *e, double wait)
 {
     stk_tune *t = &e->tune;
 
-    if (t->was && waits > HELPED * t->before &&
+    if (t->was && wait > HELPED * t->before &&
         atomic_load_explicit(&t->ahead, memory_order_relaxed)) {
         set_ahead(e, t->was);
         t->tired = TIRED;
@@ -116,7 +117,7 @@ static void set_workers(stk_engine *e, uint32_t n)
     e->tune.skip = 1;
 }
 
-static void adapt(stk_engine *e, double waits, double rests, double reads)
+static void adapt(stk_engine *e, double waits, double wait, double rests, double reads)
 {
     stk_tune *t = &e->tune;
     uint32_t active = atomic_load_explicit(&e->active, memory_order_relaxed);
@@ -127,7 +128,7 @@ static void adapt(stk_engine *e, double waits, double rests, double reads)
     } else if (waits > WAITS && (rests > RESTS || reads > RESTS)) {
         if (reads > RESTS)
             more_reads(e);
-        try_ahead(e, waits);
+        try_ahead(e, wait);
     }
     t->calm = waits < CALM && t->workers && rests * active > 1.2 ? t->calm + 1 : 0;
     if (t->calm >= CALM_LOOKS && active > t->least)
@@ -139,7 +140,7 @@ void stk_tune_look(stk_engine *e, uint64_t now)
     stk_tune *t = &e->tune;
     uint64_t batches = get(&e->figures.batches);
     stk_tune_sums s;
-    double ns, all, waits, rests, reads;
+    double ns, all, waits, wait, rests, reads;
 
     if (batches < t->batches + LOOK_BATCHES || now - t->at_ns < LOOK_NS)
         return;
@@ -147,13 +148,14 @@ void stk_tune_look(stk_engine *e, uint64_t now)
     ns = (double)(now - t->at_ns);
     all = (double)(s.busy - t->last.busy) + (double)(s.reads - t->last.reads);
     waits = (double)(s.wait_ns - t->last.wait_ns) / ns;
+    wait = (double)(s.wait_ns - t->last.wait_ns) / (double)(batches - t->batches);
     rests = s.idle > t->last.idle ? (double)(s.idle - t->last.idle) : 0;
     all += rests;
     reads = all > 0 ? (double)(s.reads - t->last.reads) / all : 0;
     rests = all > 0 ? rests / all : 0;
     if (t->at_ns && !t->skip) { /* the first look only remembers: its time has the start in it */
-        judge_ahead(e, waits);
-        adapt(e, waits, rests, reads);
+        judge_ahead(e, wait);
+        adapt(e, waits, wait, rests, reads);
         t->tired -= t->tired > 0;
     } else {
         t->skip = 0;

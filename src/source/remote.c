@@ -487,6 +487,8 @@ int stk_url_hide(const char *url, stk_text *out, stk_error *err)
 #define stk_remote_list never_list
 #define stk_hub_list never_list
 #define stk_remote_put never_put
+#define stk_remote_remove NULL
+#define stk_remote_sweep NULL
 #define PARTS(x)                                                                                   \
     .open = remote_open, .ready = never_ready, .read = never_read, .close = never_close
 #endif
@@ -504,8 +506,8 @@ int stk_url_hide(const char *url, stk_text *out, stk_error *err)
 TABLE(http, "http://host/path: files of a web server", 0, .list = NULL)
 TABLE(https, "https://host/path: files of a web server", 0, .list = NULL)
 TABLE(s3, "s3://bucket/key: objects of S3 and what speaks like it", STK_SOURCE_LISTS | STK_SOURCE_PUTS,
-      .list = stk_remote_list, .put = stk_remote_put)
+      .list = stk_remote_list, .put = stk_remote_put, .remove = stk_remote_remove, .sweep = stk_remote_sweep)
 TABLE(gs, "gs://bucket/key: objects of Google Cloud Storage", STK_SOURCE_LISTS | STK_SOURCE_PUTS,
-      .list = stk_remote_list, .put = stk_remote_put)
+      .list = stk_remote_list, .put = stk_remote_put, .remove = stk_remote_remove, .sweep = stk_remote_sweep)
 TABLE(hf, "hf://datasets/org/name/path: files of the Hugging Face Hub", STK_SOURCE_LISTS,
       .list = stk_hub_list)

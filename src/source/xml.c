@@ -28,7 +28,7 @@ typedef struct parse {
     stk_error *err;
     int inside;
     uint64_t bytes;
-    char key[TEXT_BYTES], etag[256];
+    char key[TEXT_BYTES], etag[2048];
 } parse;
 
 static void stop(parse *p, int rc)
@@ -60,7 +60,7 @@ static void XMLCALL on_start(void *arg, const XML_Char *name, const XML_Char **a
     p->overlong = 0;
     if (++p->depth > DEPTH_MAX)
         stop(p, STK_ECORRUPT);
-    if (p->list && !strcmp(local_name(name), "Contents")) {
+    if (p->list && !strcmp(local_name(name), p->list->uploads ? "Upload" : "Contents")) {
         p->inside = p->depth;
         p->key[0] = p->etag[0] = 0;
         p->bytes = 0;
@@ -89,13 +89,15 @@ static void list_end(parse *p, const char *name)
         memcpy(p->key, p->text, p->len + 1);
     else if (p->inside && !strcmp(name, "Size"))
         p->bytes = strtoull(p->text, NULL, 10);
-    else if (p->inside && !strcmp(name, "ETag") && p->len < sizeof p->etag)
+    else if (p->inside && !strcmp(name, l->uploads ? "UploadId" : "ETag") && p->len < sizeof p->etag)
         memcpy(p->etag, p->text, p->len + 1);
     else if (!p->inside && !strcmp(name, "IsTruncated"))
         l->more = !strcmp(p->text, "true");
-    else if (!p->inside && !strcmp(name, "NextContinuationToken"))
+    else if (!p->inside && !strcmp(name, l->uploads ? "NextKeyMarker" : "NextContinuationToken"))
         memcpy(l->token, p->text, p->len + 1);
-    if (p->inside == p->depth && !strcmp(name, "Contents")) {
+    else if (!p->inside && !strcmp(name, "NextUploadIdMarker") && p->len < sizeof l->after)
+        memcpy(l->after, p->text, p->len + 1);
+    if (p->inside == p->depth && !strcmp(name, l->uploads ? "Upload" : "Contents")) {
         p->inside = 0;
         if (p->key[0])
             p->rc = l->each(l->cookie, p->key, p->bytes, p->etag, p->err);
@@ -167,7 +169,7 @@ int stk_xml_listing(stk_bytes doc, stk_xml_list *l, stk_error *err)
     p->list = l;
     p->err = err;
     l->more = 0;
-    l->token[0] = 0;
+    l->token[0] = l->after[0] = 0;
     rc = parse_run(p, doc);
     stk_free(p);
     if (rc == STK_ECORRUPT)

@@ -25,41 +25,30 @@ int stk_arrow_meant(const char *const *urls, size_t n, const stk_dataset_options
     return 0;
 }
 
-static int names_take(stk_names *out, const char *const *urls, size_t n, stk_error *err)
+static int map_file(stk_arrow_shard *s, stk_table_file *t, stk_file *f, stk_error *err)
 {
-    stk_names found = { .store = out->store };
-    int rc = stk_urls_expand(urls, n, &found, err);
-
-    for (size_t i = 0; rc == 0 && i < found.n; i++) {
-        char *path = NULL;
-
-        rc = stk_path_absolute(found.name[i], &path, err);
-        if (rc == 0)
-            rc = stk_names_add(out, path, strlen(path), err);
-        stk_free(path);
-    }
-    stk_names_fini(&found);
-    return rc == 0 && !out->n ? stk_fail(err, STK_ENOTFOUND, "there is no Arrow file") : rc;
-}
-
-static int map_file(stk_arrow_shard *s, stk_file *f, stk_error *err)
-{
-    int fd = f->source->fd ? f->source->fd(f) : -1;
     stk_file_info info;
+    int rc, fd;
 
     STK_TRY(stk_file_stat(f, &info, err));
-    s->size = info.size;
-    s->mtime_ns = info.mtime_ns;
-    if (fd < 0)
-        return stk_fail(err, STK_ENOTSUP, "Arrow files are mapped, so that they must be on a local disk: copy it first");
-    if (!s->size)
+    t->size = info.size;
+    t->mtime_ns = info.mtime_ns;
+    rc = stk_file_fill(f, err); /* remote: into the host cache, all of it */
+    if (rc < 0 && rc != STK_END)
+        return rc;
+    fd = stk_file_fd(f);
+    if (rc == STK_END || fd < 0)
+        return stk_fail(err, STK_ENOTSUP,
+                        "Arrow files are mapped: a remote one needs a cache with room for all of it "
+                        "(store=stoker.Store(cache=...), --store-cache), or copy it first");
+    if (!t->size)
         return stk_fail(err, STK_ECORRUPT, "not an Arrow file: it has no bytes");
-    s->map = mmap(NULL, (size_t)s->size, PROT_READ, MAP_SHARED, fd, 0);
+    s->map = mmap(NULL, (size_t)t->size, PROT_READ, MAP_SHARED, fd, 0);
     if (s->map != MAP_FAILED) {
         s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         if (s->fd >= 0)
             return 0;
-        munmap(s->map, (size_t)s->size);
+        munmap(s->map, (size_t)t->size);
     }
     s->map = NULL;
     return stk_fail(err, STK_EIO, "the file can't be mapped: %s", strerror(errno));
@@ -69,37 +58,41 @@ static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
 {
     stk_arrow_shard *s = &a->shard[i];
     stk_file *f = NULL;
-    int rc = stk_url_open(STK_URL(a->names.name[i], a->names.store), &f, err);
+    int rc = stk_url_open(STK_URL(a->base.names.name[i], a->base.names.store), &f, err);
 
     if (rc == 0)
-        rc = map_file(s, f, err);
+        rc = map_file(s, &a->base.file[i], f, err);
     stk_file_close(&f);
     if (rc == 0)
-        rc = stk_arrow_ipc_open(&s->ipc, (stk_bytes){ s->map, (size_t)s->size }, err);
+        rc = stk_arrow_ipc_open(&s->ipc, (stk_bytes){ s->map, (size_t)a->base.file[i].size }, err);
+    if (rc == 0)
+        rc = stk_arrow_dictionaries_unpack(s->ipc, stk_arrow_unpack_buffer, err);
     if (rc == 0) {
         s->schema = &s->ipc->schema;
         s->batch = s->ipc->batch;
         s->n_batches = s->ipc->n;
-        s->rows = s->ipc->rows;
         if (i && !stk_arrow_same(a->shard[0].schema, s->schema))
             rc = stk_fail(err, STK_EINVAL, "other columns or types than in the files before: open them apart");
     }
+    if (rc == 0)
+        rc = stk_table_rows(&a->base, i, s->ipc->rows, err);
     if (rc < 0)
-        stk_error_at(err, a->names.name[i], err ? err->offset : STK_NO_OFFSET, (stk_bytes){ 0 });
+        stk_error_at(err, a->base.names.name[i], err ? err->offset : STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
 }
 
 static int open_files(stk_arrow *a, const char *const *urls, size_t n, stk_error *err)
 {
-    STK_TRY(names_take(&a->names, urls, n, err));
-    a->shard = stk_zalloc(a->names.n, sizeof *a->shard);
+    STK_TRY(stk_names_expand(&a->base.names, urls, n, err));
+    if (!a->base.names.n)
+        return stk_fail(err, STK_ENOTFOUND, "\"%.150s\" means no Arrow file: check the name or the pattern",
+                        n ? urls[0] : "");
+    STK_TRY(stk_table_files(&a->base, a->base.names.n, err));
+    a->shard = stk_zalloc(a->base.names.n, sizeof *a->shard);
     if (!a->shard)
-        return stk_fail_nomem(err, a->names.n * sizeof *a->shard);
-    for (uint64_t i = 0; i < a->names.n; i++) {
+        return stk_fail_nomem(err, a->base.names.n * sizeof *a->shard);
+    for (uint64_t i = 0; i < a->base.names.n; i++)
         STK_TRY(open_file(a, i, err));
-        a->shard[i].first = a->rows;
-        a->rows += a->shard[i].rows;
-    }
     return 0;
 }
 
@@ -109,20 +102,43 @@ static stk_arrow *arrow_new(const stk_dataset_options *o)
 
     if (!a)
         return NULL;
-    stk_dataset_init(&a->base, &stk_arrow_ops, STK_DATA_MEMORY);
-    a->base.log = (stk_log){ o->log, o->log_cookie };
-    a->names.store = o->store;
+    stk_table_init(&a->base, &stk_arrow_ops, STK_DATA_MEMORY, o);
     return a;
 }
 
-static int finish(stk_arrow *a, int rc, stk_dataset **out)
+static int is_packed(const stk_arrow_shard *s)
+{
+    for (uint64_t i = 0; i < s->n_batches; i++)
+        if (s->batch[i].packed)
+            return 1;
+    return 0;
+}
+
+static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
+{
+    STK_TRY(stk_table_columns(&a->base, schema->n, schema->n_readable, err));
+    for (uint32_t i = 0; i < schema->n; i++) {
+        const stk_arrow_leaf *l = &schema->leaf[i];
+        stk_field_type *t = &a->base.column[i];
+
+        *t = (stk_field_type){ .name = l->name, .nullable = l->nullable };
+        if (l->refused)
+            continue;
+        t->dtype = l->dtype;
+        t->ndim = l->list != 0;
+        t->shape[0] = l->list ? l->fixed : 0;
+    }
+    return 0;
+}
+
+static int finish(stk_arrow *a, int rc, stk_dataset **out, stk_error *err)
 {
     if (rc == 0)
-        a->schema = a->shard[0].schema;
-    *out = rc == 0 ? &a->base : NULL;
-    if (rc < 0)
-        a->base.ops->close(&a->base);
-    return rc;
+        rc = columns(a, a->shard[0].schema, err);
+    for (uint64_t i = 0; rc == 0 && i < a->base.names.n; i++)
+        if (is_packed(&a->shard[i]))
+            a->base.data.can = STK_DATA_BLOCKS; /* not all of it is in memory */
+    return stk_table_opened(&a->base, rc, out);
 }
 
 int stk_arrow_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o,
@@ -133,7 +149,7 @@ int stk_arrow_open(stk_dataset **out, const char *const *urls, size_t n, const s
     *out = NULL;
     if (!a)
         return stk_fail_nomem(err, sizeof *a);
-    return finish(a, open_files(a, urls, n, err), out);
+    return finish(a, open_files(a, urls, n, err), out, err);
 }
 
 static int take_memory(stk_arrow *a, struct ArrowArrayStream *stream, stk_error *err)
@@ -141,16 +157,15 @@ static int take_memory(stk_arrow *a, struct ArrowArrayStream *stream, stk_error 
     static const char name[] = "(Arrow table in memory)";
 
     STK_TRY(stk_arrow_memory_open(&a->memory, stream, err));
-    STK_TRY(stk_names_add(&a->names, name, sizeof name - 1, err));
+    STK_TRY(stk_names_add(&a->base.names, name, sizeof name - 1, err));
+    STK_TRY(stk_table_files(&a->base, 1, err));
     a->shard = STK_NEW(stk_arrow_shard);
     if (!a->shard)
         return stk_fail_nomem(err, sizeof *a->shard);
     *a->shard = (stk_arrow_shard){ .schema = &a->memory->schema,
                                    .batch = a->memory->batch,
-                                   .n_batches = a->memory->n,
-                                   .rows = a->memory->rows };
-    a->rows = a->memory->rows;
-    return 0;
+                                   .n_batches = a->memory->n };
+    return stk_table_rows(&a->base, 0, a->memory->rows, err);
 }
 
 int stk_dataset_open_arrow(stk_dataset **out, struct ArrowArrayStream *stream, const stk_dataset_options *opt,
@@ -166,5 +181,5 @@ int stk_dataset_open_arrow(stk_dataset **out, struct ArrowArrayStream *stream, c
         stream->release(stream);
         return stk_fail_nomem(err, sizeof *a);
     }
-    return finish(a, take_memory(a, stream, err), out);
+    return finish(a, take_memory(a, stream, err), out, err);
 }

@@ -8,63 +8,14 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "codec/unpack.h"
+#include "source/digest.h"
 
 static const stk_mds *of(const stk_dataset *d)
 {
     return (const stk_mds *)d;
-}
-
-/* ---- what there is ---- */
-
-static uint64_t data_len(const stk_dataset *d)
-{
-    return of(d)->index.rows;
-}
-
-static const char *data_kind(const stk_dataset *d)
-{
-    (void)d;
-    return "mds";
-}
-
-static uint64_t data_shards(const stk_dataset *d)
-{
-    return of(d)->names.n;
-}
-
-static const char *data_shard_name(const stk_dataset *d, uint64_t shard)
-{
-    return shard < of(d)->names.n ? of(d)->names.name[shard] : NULL;
-}
-
-static int data_shard(const stk_dataset *d, uint64_t shard, stk_shard_info *out, stk_error *err)
-{
-    const stk_mds *m = of(d);
-
-    if (shard >= m->names.n)
-        return stk_fail(err, STK_EINVAL, "shard %" PRIu64 " of %zu", shard, m->names.n);
-    *out = (stk_shard_info){ .name = m->names.name[shard],
-                             .size = m->file[shard].size,
-                             .etag = "",
-                             .first = m->file[shard].first,
-                             .samples = m->index.shard[shard].samples,
-                             .print = m->print };
-    return 0;
-}
-
-static int data_type(const stk_dataset *d, uint32_t field, stk_field_type *out)
-{
-    const stk_mds *m = of(d);
-    const stk_mds_column *c = &m->index.column[field];
-
-    *out = (stk_field_type){ 0 };
-    if (field >= m->index.n_columns)
-        return 0;
-    *out = (stk_field_type){ .name = c->name, .dtype = c->dtype, .ndim = c->ndim };
-    memcpy(out->shape, c->shape, sizeof out->shape);
-    return 1;
 }
 
 static int data_fingerprint(const stk_dataset *d, stk_fingerprint *out, stk_error *err)
@@ -73,103 +24,18 @@ static int data_fingerprint(const stk_dataset *d, stk_fingerprint *out, stk_erro
 
     (void)err;
     out->content = stk_hash64(out->content, &m->print, sizeof m->print);
-    for (uint64_t i = 0; i < m->names.n; i++) {
+    for (uint64_t i = 0; i < m->base.names.n; i++) {
         const char *raw = m->index.shard[i].raw; /* the same data, packed or not */
 
         out->names = stk_hash64(out->names, raw, strlen(raw));
         out->bytes += m->index.shard[i].raw_bytes;
     }
-    out->shards += m->names.n;
-    out->samples += m->index.rows;
-    return 0;
-}
-
-/* ---- a sample ---- */
-
-static uint32_t data_schemas(const stk_dataset *d)
-{
-    (void)d;
-    return 1;
-}
-
-static int data_find(const stk_dataset *d, uint32_t schema, const char *name)
-{
-    const stk_mds *m = of(d);
-
-    (void)schema;
-    for (uint32_t i = 0; i < m->index.n_columns; i++)
-        if (!strcmp(m->index.column[i].name, name))
-            return (int)i;
-    return -1;
-}
-
-static int data_entry(const stk_dataset *d, uint64_t sample, stk_entry *out, stk_error *err)
-{
-    const stk_mds *m = of(d);
-    uint64_t lo = 0, hi = m->names.n;
-
-    if (sample >= m->index.rows)
-        return stk_fail(err, STK_EINVAL, "sample %" PRIu64 " of %" PRIu64 " does not exist", sample, m->index.rows);
-    while (hi - lo > 1) { /* first[lo] <= sample */
-        uint64_t mid = lo + (hi - lo) / 2;
-
-        if (m->file[mid].first <= sample)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    *out = (stk_entry){ .shard = lo,
-                        .row = sample - m->file[lo].first,
-                        .n_fields = m->index.n_columns,
-                        .key = { (const uint8_t *)"", 0 } };
-    return 0;
-}
-
-static int data_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out, stk_error *err)
-{
-    const stk_mds *m = of(d);
-
-    (void)e;
-    if (number >= m->index.n_columns)
-        return stk_fail(err, STK_EINVAL, "column %u of %u", number, m->index.n_columns);
-    *out = (stk_field){ m->index.column[number].name, strlen(m->index.column[number].name), number, 0 };
+    out->shards += m->base.names.n;
+    out->samples += m->base.rows;
     return 0;
 }
 
 /* ---- its bytes ---- */
-
-static int data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
-{
-    const stk_mds *m = of(d);
-    stk_mds_file *f = &m->file[shard];
-    stk_file *have = atomic_load_explicit(&f->file, memory_order_acquire), *mine = NULL;
-    stk_file_info now;
-    int rc;
-
-    *out = have;
-    if (have)
-        return 0;
-    STK_TRY(stk_url_open(STK_URL(m->names.name[shard], m->names.store), &mine, err));
-    rc = stk_file_stat(mine, &now, err);
-    if (rc == 0 && now.size != f->size)
-        rc = stk_fail(err, STK_ESTALE, "the file has %" PRIu64 " bytes, and index.json says %" PRIu64, now.size, f->size);
-    if (rc < 0) {
-        stk_error_at(err, m->names.name[shard], STK_NO_OFFSET, (stk_bytes){ 0 });
-        stk_file_close(&mine);
-        return rc;
-    }
-    if (atomic_compare_exchange_strong_explicit(&f->file, &have, mine, memory_order_acq_rel, memory_order_acquire))
-        have = mine;
-    else
-        stk_file_close(&mine);
-    *out = have;
-    return 0;
-}
-
-static void data_release(const stk_dataset *d, uint64_t shard)
-{
-    (void)d, (void)shard; /* files stay open */
-}
 
 /* The table of places of a plain shard. */
 static int head_get(const stk_mds *m, uint64_t shard, stk_bytes *out, stk_error *err)
@@ -183,8 +49,8 @@ static int head_get(const stk_mds *m, uint64_t shard, stk_bytes *out, stk_error 
     *out = (stk_bytes){ have, (size_t)len };
     if (have)
         return 0;
-    STK_TRY(data_acquire(&m->base, shard, &file, err));
-    if (len > f->size)
+    STK_TRY(stk_table_acquire(&m->base.data, shard, &file, err));
+    if (len > m->base.file[shard].size)
         return stk_fail(err, STK_ECORRUPT, "the shard is too short for its samples");
     mine = stk_alloc((size_t)len);
     if (!mine)
@@ -199,11 +65,24 @@ static int head_get(const stk_mds *m, uint64_t shard, stk_bytes *out, stk_error 
     return rc;
 }
 
+/* NULL: a column, not several that are taken together. */
+static const stk_gather *gather_of(const stk_mds *m, uint32_t number)
+{
+    return number >= STK_GATHER_FIRST ? stk_gather_number(&m->base.gathers, number) : NULL;
+}
+
+/* Bytes of a packed shard, unpacked: of LitData's with its table of places, which may be counted or not. */
+static uint64_t most_bytes(const stk_mds *m, const stk_mds_shard *s)
+{
+    return s->raw_bytes + (m->index.litdata ? stk_mds_head(s->samples) : 0);
+}
+
 static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named, stk_place *out,
                        stk_error *err)
 {
     const stk_mds *m = of(d);
     const stk_mds_shard *s = &m->index.shard[e->shard];
+    const stk_gather *g = gather_of(m, (uint32_t)f->offset);
     stk_bytes head;
 
     (void)named;
@@ -211,28 +90,74 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     if (m->file[e->shard].packed) {
         if (s->refused)
             return stk_fail(err, STK_ENOTSUP, "%s", s->refused);
-        if (s->raw_bytes < stk_mds_head(s->samples))
+        if (s->raw_bytes < stk_mds_head(s->samples) && !m->index.litdata)
             return stk_fail(err, STK_ECORRUPT, "the shard is too short for its samples");
         out->shared = 1;
-        out->len = m->file[e->shard].size;
-        out->unpacked = s->raw_bytes;
+        out->len = m->base.file[e->shard].size;
+        out->block = g ? g->number : 0;
+        out->unpacked = g ? (uint64_t)s->samples * g->n * g->size + 1 : most_bytes(m, s);
         return 0;
     }
     STK_TRY(head_get(m, e->shard, &head, err));
-    STK_TRY(stk_mds_place(head, s->samples, m->file[e->shard].size, (uint32_t)e->row, &out->offset, &out->len, err));
-    out->unpacked = out->len ? out->len : 1;
+    STK_TRY(stk_mds_place(head, s->samples, m->base.file[e->shard].size, (uint32_t)e->row, &out->offset, &out->len, err));
+    out->unpacked = g ? (uint64_t)g->n * g->size : out->len ? out->len : 1;
     return 0;
+}
+
+/* ---- making it ---- */
+
+/* The whole of a packed shard, in room for most_bytes(); *len: as much as it is. */
+static int unpack_shard(const stk_mds *m, const stk_mds_shard *s, stk_bytes raw, uint8_t *dst, size_t *len, stk_error *err)
+{
+    *len = (size_t)s->raw_bytes;
+    if (m->index.litdata && stk_unpack_page(s->codec, raw, dst, *len, err) == 0)
+        return 0;
+    *len = (size_t)most_bytes(m, s);
+    return stk_unpack_page(s->codec, raw, dst, *len, err);
+}
+
+static int gather_sample(const stk_mds *m, const stk_gather *g, stk_bytes sample, uint8_t *row, stk_error *err)
+{
+    stk_bytes value;
+
+    for (uint32_t c = 0; c < g->n; c++) {
+        STK_TRY(stk_mds_value(&m->index, sample, g->column[c].field, &value, err));
+        STK_TRY(stk_gather_put(g, c, value.data, 1, row, err));
+    }
+    return 0;
+}
+
+/* Columns taken together, of all samples of a packed shard. */
+static int gather_shard(const stk_mds *m, const stk_gather *g, stk_unpack_job *job, stk_error *err)
+{
+    const stk_mds_shard *s = &m->index.shard[job->shard];
+    size_t room = (size_t)most_bytes(m, s), len = 0, each = (size_t)g->n * g->size;
+    uint8_t *all = stk_large_alloc(room);
+    uint64_t at, n;
+    int rc = all ? unpack_shard(m, s, job->raw, all, &len, err) : stk_fail_nomem(err, room);
+
+    for (uint32_t i = 0; rc == 0 && i < s->samples; i++) {
+        rc = stk_mds_place((stk_bytes){ all, len }, s->samples, len, i, &at, &n, err);
+        if (rc == 0)
+            rc = gather_sample(m, g, (stk_bytes){ all + at, (size_t)n }, (uint8_t *)job->dst + i * each, err);
+    }
+    stk_large_free(all, room);
+    job->len = s->samples * each;
+    return rc;
 }
 
 static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err)
 {
     const stk_mds *m = of(d);
     const stk_mds_shard *s = &m->index.shard[job->shard];
+    const stk_gather *g = gather_of(m, (uint32_t)(job->place->row & 0xFFFF));
     stk_bytes value;
 
-    if (job->place->shared) {
-        job->len = (size_t)s->raw_bytes;
-        return stk_unpack_page(s->codec, job->raw, job->dst, job->len, err);
+    if (job->place->shared)
+        return g ? gather_shard(m, g, job, err) : unpack_shard(m, s, job->raw, job->dst, &job->len, err);
+    if (g) {
+        job->len = (size_t)g->n * g->size;
+        return gather_sample(m, g, job->raw, job->dst, err);
     }
     STK_TRY(stk_mds_value(&m->index, job->raw, (uint32_t)(job->place->row & 0xFFFF), &value, err));
     if (value.len)
@@ -246,47 +171,83 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
 {
     const stk_mds *m = of(d);
     const stk_mds_shard *s = &m->index.shard[e->shard];
+    const stk_gather *g = gather_of(m, (uint32_t)f->offset);
     uint64_t from, len;
 
     (void)at;
+    if (g) {
+        size_t each = (size_t)g->n * g->size;
+
+        if (bytes->len < (e->row + 1) * each)
+            return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of a block of %zu bytes", e->row, bytes->len);
+        *bytes = (stk_bytes){ bytes->data + e->row * each, each };
+        return 0;
+    }
     STK_TRY(stk_mds_place(*bytes, s->samples, bytes->len, (uint32_t)e->row, &from, &len, err));
     return stk_mds_value(&m->index, (stk_bytes){ bytes->data + from, (size_t)len }, (uint32_t)f->offset, bytes, err);
+}
+
+/* ---- hashes ---- */
+
+typedef struct verifying {
+    stk_file *file;
+    uint64_t size;
+    int known, unknown; /* hashes that were compared; that are not known here */
+} verifying;
+
+static int verify_one(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
+{
+    verifying *v = cookie;
+    char name[32] = "", want[STK_DIGEST_HEX + 1] = "", have[STK_DIGEST_HEX];
+    int quoted = key.len && key.data[0] == '"', rc;
+
+    if (key.len >= sizeof name || value.len < 2 || value.len > sizeof want)
+        return stk_fail(err, STK_ECORRUPT, "index.json: a hash that is not one");
+    memcpy(name, key.data + quoted, key.len - 2 * (size_t)quoted);
+    memcpy(want, value.data + 1, value.len - 2);
+    rc = stk_digest_file(v->file, v->size, name, have, err);
+    if (rc == STK_ENOTSUP) {
+        v->unknown++;
+        return 0;
+    }
+    STK_TRY(rc);
+    v->known++;
+    return !strcmp(have, want) ? 0
+                               : stk_fail(err, STK_ECORRUPT, "its %s is %.20s..., and index.json says %.20s...: the file was "
+                                                             "changed or damaged, copy it again",
+                                          name, have, want);
+}
+
+static int data_verify(const stk_dataset *d, uint64_t shard, stk_error *err)
+{
+    const stk_mds *m = of(d);
+    const stk_mds_shard *s = &m->index.shard[shard];
+    const char *hashes = m->file[shard].packed ? s->zip_hashes : s->raw_hashes;
+    verifying v = { .size = m->base.file[shard].size };
+
+    if (!hashes)
+        return 0;
+    STK_TRY(stk_table_acquire(d, shard, &v.file, err));
+    STK_TRY(stk_json_members((stk_bytes){ (const uint8_t *)hashes, strlen(hashes) }, verify_one, &v, err));
+    return v.unknown && !v.known ? stk_fail(err, STK_ENOTSUP, "this build knows none of its hashes: %.100s", hashes) : 0;
 }
 
 static void data_close(stk_dataset *d)
 {
     stk_mds *m = (stk_mds *)d;
 
-    for (uint64_t i = 0; m->file && i < m->index.n; i++) {
-        stk_file *f = atomic_load_explicit(&m->file[i].file, memory_order_relaxed);
-
-        stk_file_close(&f);
+    for (uint64_t i = 0; m->file && i < m->index.n; i++)
         stk_free(atomic_load_explicit(&m->file[i].head, memory_order_relaxed));
-    }
     stk_free(m->file);
-    stk_names_fini(&m->names);
+    stk_table_fini(&m->base);
     stk_mds_index_fini(&m->index);
     stk_free(m);
 }
 
-const stk_data_ops stk_mds_ops = {
-    .name = "mds",
-    .plural = "MDS shards",
-    .len = data_len,
-    .kind = data_kind,
-    .shards = data_shards,
-    .shard_name = data_shard_name,
-    .shard = data_shard,
-    .type = data_type,
-    .fingerprint = data_fingerprint,
-    .schemas = data_schemas,
-    .find = data_find,
-    .entry = data_entry,
-    .field = data_field,
-    .locate = data_locate,
-    .acquire = data_acquire,
-    .release = data_release,
-    .unpack = data_unpack,
-    .pick = data_pick,
-    .close = data_close,
-};
+#define OPS                                                                                                    \
+    STK_TABLE_OPS, .gather = stk_table_gather, .fingerprint = data_fingerprint, .locate = data_locate,         \
+    .acquire = stk_table_acquire, .unpack = data_unpack, .pick = data_pick, .verify = data_verify,             \
+    .close = data_close
+
+const stk_data_ops stk_mds_ops = { .name = "mds", .plural = "MDS shards", OPS };
+const stk_data_ops stk_litdata_ops = { .name = "litdata", .plural = "LitData chunks", OPS };

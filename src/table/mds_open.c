@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "table/mds_data.h"
 
@@ -41,7 +42,8 @@ static int looks_like(const char *path)
     char *head = stk_alloc(LOOK);
     FILE *f = head ? fopen(path, "rb") : NULL;
     size_t n = f ? fread(head, 1, LOOK, f) : 0;
-    int yes = n && memmem(head, n, "\"column_encodings\"", 18) && memmem(head, n, "\"shards\"", 8);
+    int yes = n && ((memmem(head, n, "\"column_encodings\"", 18) && memmem(head, n, "\"shards\"", 8)) ||
+                    (memmem(head, n, "\"chunk_bytes\"", 13) && memmem(head, n, "\"chunks\"", 8)));
 
     if (f)
         fclose(f);
@@ -57,12 +59,24 @@ int stk_mds_meant(const char *const *urls, size_t n, const stk_dataset_options *
     return n == 1 && index_name(urls[0], path, sizeof path) && (is_remote(path) || looks_like(path));
 }
 
+/* LitData's index has chunks, MosaicML's has shards. */
+static int read_either(stk_mds *m, stk_bytes text, stk_error *err)
+{
+    stk_bytes list;
+    stk_error none;
+
+    if (stk_json_find(text, "chunks", &list, &none) < 0)
+        return stk_mds_index_read(&m->index, text, err);
+    m->base.data.ops = &stk_litdata_ops;
+    return stk_litdata_index_read(&m->index, text, err);
+}
+
 static int read_index(stk_mds *m, const char *path, stk_error *err)
 {
     stk_file *f = NULL;
     stk_file_info info = { 0 };
     uint8_t *text = NULL;
-    int rc = stk_url_open(STK_URL(path, m->names.store), &f, err);
+    int rc = stk_url_open(STK_URL(path, m->base.names.store), &f, err);
 
     if (rc == 0)
         rc = stk_file_stat(f, &info, err);
@@ -73,11 +87,27 @@ static int read_index(stk_mds *m, const char *path, stk_error *err)
     if (rc == 0)
         rc = stk_file_read(f, 0, text, (size_t)info.size, err);
     if (rc == 0)
-        rc = stk_mds_index_read(&m->index, (stk_bytes){ text, (size_t)info.size }, err);
+        rc = read_either(m, (stk_bytes){ text, (size_t)info.size }, err);
     if (rc == 0)
         m->print = stk_crc32c(0, text, (size_t)info.size);
     stk_file_close(&f);
     stk_free(text);
+    if (rc < 0)
+        stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
+    return rc;
+}
+
+/* LitData's index does not say how large a file is. */
+static int file_size(const stk_mds *m, const char *path, uint64_t *out, stk_error *err)
+{
+    stk_file_info info = { 0 };
+    stk_file *f = NULL;
+    int rc = stk_url_open(STK_URL(path, m->base.names.store), &f, err);
+
+    if (rc == 0)
+        rc = stk_file_stat(f, &info, err);
+    stk_file_close(&f);
+    *out = info.size;
     if (rc < 0)
         stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
@@ -90,20 +120,35 @@ static int add_file(stk_mds *m, uint64_t i, const char *path, size_t folder, stk
     struct stat st;
     int fits = (size_t)snprintf(full, sizeof full, "%.*s%s", (int)folder, path, s->raw) < sizeof full;
 
-    m->file[i].size = s->raw_bytes;
-    if (fits && s->zip && (is_remote(path) || stat(full, &st))) {
+    m->base.file[i].size = s->raw_bytes;
+    if (fits && m->index.litdata) {
+        m->file[i].packed = s->zip != NULL;
+        STK_TRY(file_size(m, full, &m->base.file[i].size, err));
+    } else if (fits && s->zip && (is_remote(path) || stat(full, &st))) {
         fits = (size_t)snprintf(full, sizeof full, "%.*s%s", (int)folder, path, s->zip) < sizeof full;
         m->file[i].packed = 1;
-        m->file[i].size = s->zip_bytes;
+        m->base.file[i].size = s->zip_bytes;
     }
-    return fits ? stk_names_add(&m->names, full, strlen(full), err)
+    return fits ? stk_names_add(&m->base.names, full, strlen(full), err)
                 : stk_fail(err, STK_ELIMIT, "the name of shard %" PRIu64 " is too long", i);
+}
+
+static int columns(stk_mds *m, stk_error *err)
+{
+    STK_TRY(stk_table_columns(&m->base, m->index.n_columns, m->index.n_columns, err));
+    for (uint32_t i = 0; i < m->index.n_columns; i++) {
+        const stk_mds_column *c = &m->index.column[i];
+        stk_field_type *t = &m->base.column[i];
+
+        *t = (stk_field_type){ .name = c->name, .dtype = c->dtype, .ndim = c->ndim };
+        memcpy(t->shape, c->shape, sizeof t->shape);
+    }
+    return 0;
 }
 
 static int open_index(stk_mds *m, const char *url, stk_error *err)
 {
     char path[4096], *absolute = NULL;
-    uint64_t first = 0;
     size_t folder;
     int rc = 0;
 
@@ -115,12 +160,17 @@ static int open_index(stk_mds *m, const char *url, stk_error *err)
     m->file = rc == 0 ? stk_zalloc(m->index.n, sizeof *m->file) : NULL;
     if (rc == 0 && !m->file)
         rc = stk_fail_nomem(err, m->index.n * sizeof *m->file);
+    if (rc == 0)
+        rc = stk_table_files(&m->base, m->index.n, err);
     folder = strlen(absolute ? absolute : path) - strlen("index.json");
     for (uint64_t i = 0; rc == 0 && i < m->index.n; i++) {
-        m->file[i].first = first;
-        first += m->index.shard[i].samples;
+        m->base.file[i].print = m->print;
         rc = add_file(m, i, absolute ? absolute : path, folder, err);
+        if (rc == 0)
+            rc = stk_table_rows(&m->base, i, m->index.shard[i].samples, err);
     }
+    if (rc == 0)
+        rc = columns(m, err);
     stk_free(absolute);
     return rc;
 }
@@ -128,19 +178,12 @@ static int open_index(stk_mds *m, const char *url, stk_error *err)
 int stk_mds_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o, stk_error *err)
 {
     stk_mds *m = STK_NEW(stk_mds);
-    int rc;
 
     (void)n;
     *out = NULL;
     if (!m)
         return stk_fail_nomem(err, sizeof *m);
-    stk_dataset_init(&m->base, &stk_mds_ops, STK_DATA_BLOCKS);
-    m->base.log = (stk_log){ o->log, o->log_cookie };
-    m->names.store = o->store;
-    rc = open_index(m, urls[0], err);
-    if (rc < 0)
-        m->base.ops->close(&m->base);
-    else
-        *out = &m->base;
-    return rc;
+    stk_table_init(&m->base, &stk_mds_ops, STK_DATA_BLOCKS, o);
+    m->base.list = "index.json";
+    return stk_table_opened(&m->base, open_index(m, urls[0], err), out);
 }

@@ -17,166 +17,18 @@ static const stk_parquet *of(const stk_dataset *d)
     return (const stk_parquet *)d;
 }
 
-/* ---- what there is ---- */
-
-static uint64_t data_len(const stk_dataset *d)
-{
-    return of(d)->rows;
-}
-
-static const char *data_kind(const stk_dataset *d)
-{
-    (void)d;
-    return "parquet";
-}
-
-static uint64_t data_shards(const stk_dataset *d)
-{
-    return of(d)->names.n;
-}
-
-static const char *data_shard_name(const stk_dataset *d, uint64_t shard)
-{
-    return shard < of(d)->names.n ? of(d)->names.name[shard] : NULL;
-}
-
-static int data_shard(const stk_dataset *d, uint64_t shard, stk_shard_info *out, stk_error *err)
-{
-    const stk_parquet *p = of(d);
-    const stk_pq_shard *s = &p->shard[shard];
-
-    if (shard >= p->names.n)
-        return stk_fail(err, STK_EINVAL, "file %" PRIu64 " of %zu", shard, p->names.n);
-    *out = (stk_shard_info){ .name = p->names.name[shard],
-                             .size = s->size,
-                             .mtime_ns = s->mtime_ns,
-                             .etag = "",
-                             .first = s->first,
-                             .samples = s->meta->rows,
-                             .print = s->footer_crc };
-    return 0;
-}
-
-static int data_type(const stk_dataset *d, uint32_t field, stk_field_type *out)
-{
-    const stk_parquet *p = of(d);
-    const stk_pq_field *f = &p->field[field];
-
-    const stk_gather *g;
-
-    *out = (stk_field_type){ 0 };
-    if (field >= STK_GATHER_FIRST && (g = stk_gather_number(&p->gathers, field))) {
-        stk_gather_type(g, out);
-        return 1;
-    }
-    if (field >= p->n_fields)
-        return 0;
-    out->name = f->name;
-    out->nullable = f->leaf.max_def > 0;
-    if (f->leaf.refused)
-        return 1;
-    out->dtype = f->leaf.dtype;
-    if (f->leaf.max_rep) {
-        out->ndim = 1;
-        out->shape[0] = -1;
-    }
-    return 1;
-}
-
-static int data_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out,
-                       stk_error *err)
-{
-    return stk_gather_add(&((stk_parquet *)(uintptr_t)d)->gathers, d, ask, out, err);
-}
-
 static int data_fingerprint(const stk_dataset *d, stk_fingerprint *out, stk_error *err)
 {
-    const stk_parquet *p = of(d);
+    const stk_table *t = &of(d)->base;
 
     (void)err;
-    for (uint64_t i = 0; i < p->names.n; i++) {
-        const char *name = p->names.name[i], *base = strrchr(name, '/');
+    for (uint64_t i = 0; i < t->names.n; i++) {
+        uint32_t footer = (uint32_t)t->file[i].print;
 
-        base = base ? base + 1 : name;
-        out->names = stk_hash64(out->names, base, strlen(base));
-        out->content = stk_hash64(out->content, &p->shard[i].size, sizeof p->shard[i].size);
-        out->content = stk_hash64(out->content, &p->shard[i].footer_crc, 4);
-        out->bytes += p->shard[i].size;
+        out->content = stk_hash64(out->content, &t->file[i].size, sizeof t->file[i].size);
+        out->content = stk_hash64(out->content, &footer, sizeof footer);
     }
-    out->shards += p->names.n;
-    out->samples += p->rows;
-    return 0;
-}
-
-/* ---- a sample ---- */
-
-static uint32_t data_schemas(const stk_dataset *d)
-{
-    (void)d;
-    return 1;
-}
-
-/* A name may leave out the member of a struct that holds the data, as in Hugging Face's {bytes,
- * path}. */
-static int data_find(const stk_dataset *d, uint32_t schema, const char *name)
-{
-    const stk_parquet *p = of(d);
-    const stk_gather *g;
-    size_t n = strlen(name);
-    int inner = -1;
-
-    (void)schema;
-    for (uint32_t i = 0; i < p->n_fields; i++) {
-        const char *have = p->field[i].name;
-
-        if (!strcmp(have, name))
-            return (int)i;
-        if (!strncmp(have, name, n) && !strcmp(have + n, ".bytes"))
-            inner = (int)i;
-    }
-    if (inner < 0 && (g = stk_gather_find(&p->gathers, name)))
-        inner = (int)g->number;
-    return inner;
-}
-
-static int data_entry(const stk_dataset *d, uint64_t sample, stk_entry *out, stk_error *err)
-{
-    const stk_parquet *p = of(d);
-    uint64_t lo = 0, hi = p->names.n;
-
-    if (sample >= p->rows)
-        return stk_fail(err, STK_EINVAL, "sample %" PRIu64 " of %" PRIu64 " does not exist", sample,
-                        p->rows);
-    while (hi - lo > 1) { /* first[lo] <= sample; of files without rows the last one */
-        uint64_t mid = lo + (hi - lo) / 2;
-
-        if (p->shard[mid].first <= sample)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    *out = (stk_entry){ .shard = lo,
-                        .row = sample - p->shard[lo].first,
-                        .n_fields = p->n_readable,
-                        .key = { (const uint8_t *)"", 0 } };
-    return 0;
-}
-
-static int data_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out,
-                      stk_error *err)
-{
-    const stk_parquet *p = of(d);
-
-    const stk_gather *g;
-
-    (void)e;
-    if (number >= STK_GATHER_FIRST && (g = stk_gather_number(&p->gathers, number))) {
-        *out = (stk_field){ g->name, strlen(g->name), number, 0 };
-        return 0;
-    }
-    if (number >= p->n_fields)
-        return stk_fail(err, STK_EINVAL, "column %u of %u", number, p->n_fields);
-    *out = (stk_field){ p->field[number].name, strlen(p->field[number].name), number, 0 };
+    stk_table_print(t, out);
     return 0;
 }
 
@@ -232,7 +84,7 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
 
     (void)named;
     if (number >= STK_GATHER_FIRST)
-        return stk_pq_gather_locate(p, stk_gather_number(&p->gathers, number), e, out, err);
+        return stk_pq_gather_locate(p, stk_gather_number(&p->base.gathers, number), e, out, err);
     field = &p->field[number];
     leaf = s->leaf_of[number];
     if (field->partition >= 0) {
@@ -258,16 +110,6 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     return 0;
 }
 
-static int data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
-{
-    return stk_pq_file_get(of(d), shard, out, err);
-}
-
-static void data_release(const stk_dataset *d, uint64_t shard)
-{
-    (void)d, (void)shard; /* files stay open */
-}
-
 /* The table of a place that locate() gave: it is published. */
 static const stk_pq_table *table_at(const stk_parquet *p, uint64_t shard, uint32_t chunk)
 {
@@ -291,6 +133,15 @@ static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err
     return stk_pq_points_unpack(&t->points, at->row, job->raw, job->dst, err);
 }
 
+/* Lists whose length the schema says have that length. */
+static int check_length(const stk_pq_field *f, size_t len, stk_error *err)
+{
+    if (!f->leaf.fixed || len == (uint64_t)f->leaf.fixed * f->leaf.width)
+        return 0;
+    return stk_fail(err, STK_ECORRUPT, "column %.60s: a list of %zu bytes, and its schema says %u values", f->name, len,
+                    f->leaf.fixed);
+}
+
 static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f,
                      const stk_place *at, stk_bytes *bytes, stk_error *err)
 {
@@ -299,19 +150,18 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
     uint32_t chunk = (uint32_t)(at->block >> BLOCK_BITS);
 
     if (at->block & STK_PQ_GATHERED)
-        return stk_pq_gather_pick(p, stk_gather_number(&p->gathers, (uint32_t)f->offset), at, bytes, err);
-    return stk_pq_block_pick(&meta->leaf[chunk % meta->n_leaves], table_at(p, e->shard, chunk),
-                             at->row, bytes, err);
+        return stk_pq_gather_pick(p, stk_gather_number(&p->base.gathers, (uint32_t)f->offset), at, bytes, err);
+    STK_TRY(stk_pq_block_pick(&meta->leaf[chunk % meta->n_leaves], table_at(p, e->shard, chunk),
+                              at->row, bytes, err));
+    return check_length(&p->field[f->offset], bytes->len, err);
 }
 
 /* ---- the table ---- */
 
 static void shard_fini(stk_pq_shard *s, uint32_t partitions)
 {
-    stk_file *f = atomic_load_explicit(&s->file, memory_order_relaxed);
     size_t n = s->meta && s->table ? (size_t)s->meta->n_groups * s->meta->n_leaves : 0;
 
-    stk_file_close(&f);
     for (size_t i = 0; i < n; i++) {
         stk_pq_table *t = atomic_load_explicit(&s->table[i], memory_order_relaxed);
 
@@ -329,14 +179,13 @@ static void data_close(stk_dataset *d)
 {
     stk_parquet *p = (stk_parquet *)d;
 
-    for (size_t i = 0; p->shard && i < p->names.n; i++)
+    for (size_t i = 0; p->shard && i < p->base.names.n; i++)
         shard_fini(&p->shard[i], p->n_partitions);
     for (uint32_t i = 0; i < p->n_fields; i++)
         stk_free(p->field[i].name);
     stk_free(p->field);
     stk_free(p->shard);
-    stk_names_fini(&p->names);
-    stk_gathers_fini(&p->gathers);
+    stk_table_fini(&p->base);
     stk_free(p->points_file);
     stk_free(p);
 }
@@ -344,21 +193,11 @@ static void data_close(stk_dataset *d)
 const stk_data_ops stk_parquet_ops = {
     .name = "parquet",
     .plural = "Parquet files",
-    .len = data_len,
-    .kind = data_kind,
-    .shards = data_shards,
-    .shard_name = data_shard_name,
-    .shard = data_shard,
-    .type = data_type,
-    .gather = data_gather,
+    STK_TABLE_OPS,
+    .gather = stk_table_gather,
     .fingerprint = data_fingerprint,
-    .schemas = data_schemas,
-    .find = data_find,
-    .entry = data_entry,
-    .field = data_field,
     .locate = data_locate,
-    .acquire = data_acquire,
-    .release = data_release,
+    .acquire = stk_table_acquire,
     .unpack = data_unpack,
     .pick = data_pick,
     .close = data_close,

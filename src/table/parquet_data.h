@@ -10,9 +10,8 @@
 
 #include <stdatomic.h>
 
-#include "data/data.h"
 #include "format/parquet/points.h"
-#include "table/gather.h"
+#include "table/table_data.h"
 
 #define STK_PQ_GATHERED ((uint64_t)1 << 63) /* of a block's number: of columns taken together */
 
@@ -32,13 +31,8 @@ typedef struct stk_pq_table { /* of one chunk; read-only once published */
 
 typedef struct stk_pq_shard { /* one file */
     stk_pq_file *meta;
-    uint64_t size, first; /* bytes; number of its first sample */
-    int64_t mtime_ns;
-    char etag[64];
-    uint32_t footer_crc;
     uint32_t *leaf_of;              /* by field of the data set: UINT32_MAX: this file has none */
     char **constant;                /* by partition column */
-    _Atomic(stk_file *) file;       /* opened at first touch */
     _Atomic(stk_pq_table *) *table; /* by group * leaves + leaf */
 } stk_pq_shard;
 
@@ -49,14 +43,10 @@ typedef struct stk_pq_field {
 } stk_pq_field;
 
 typedef struct stk_parquet { /* Thread: any, once opened. */
-    stk_dataset base;
-    stk_names names; /* absolute */
-    uint64_t rows;
+    stk_table base; /* a file's fingerprint is that of its footer */
     uint32_t n_fields, n_partitions;
-    uint32_t n_readable; /* fields that can be read; the others come last */
     stk_pq_field *field;
     stk_pq_shard *shard;
-    stk_gathers gathers;
     void *points_file; /* row seek points as they were read; tables point into it */
 } stk_parquet;
 
@@ -75,8 +65,6 @@ int stk_parquet_names(stk_names *out, const char *const *urls, size_t n, stk_err
 int stk_pq_table_get(const stk_parquet *p, uint64_t shard, uint32_t chunk, const stk_pq_table **out,
                      stk_error *err);
 void stk_pq_table_close(stk_pq_table **t);
-/* The file, opened and compared with what it was. */
-int stk_pq_file_get(const stk_parquet *p, uint64_t shard, stk_file **out, stk_error *err);
 /* A block's pages -> one piece of memory, and a row of that. */
 int stk_pq_block_unpack(const stk_pq_leaf *l, int codec, const stk_pq_table *t, stk_unpack_job *job,
                         stk_error *err);

@@ -115,17 +115,6 @@ int stk_parquet_meant(const char *const *urls, size_t n, const stk_dataset_optio
     return yes;
 }
 
-static int add_absolute(stk_names *out, const char *name, stk_error *err)
-{
-    char *path = NULL;
-    int rc = stk_path_absolute(name, &path, err);
-
-    if (rc == 0)
-        rc = stk_names_add(out, path, strlen(path), err);
-    stk_free(path);
-    return rc;
-}
-
 static int expand(const char *url, stk_names *out, stk_error *err)
 {
     if (is_dir(plain(url)))
@@ -141,9 +130,10 @@ int stk_parquet_names(stk_names *out, const char *const *urls, size_t n, stk_err
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = expand(urls[i], &found, err);
     for (size_t i = 0; rc == 0 && i < found.n; i++)
-        rc = add_absolute(out, found.name[i], err);
+        rc = stk_names_absolute(out, found.name[i], err);
     stk_names_fini(&found);
     if (rc == 0 && !out->n)
-        rc = stk_fail(err, STK_ENOTFOUND, "there is no .parquet file");
+        rc = stk_fail(err, STK_ENOTFOUND, "\"%.150s\" has no .parquet file: check the folder or the pattern",
+                      n ? urls[0] : "");
     return rc;
 }

@@ -102,14 +102,14 @@ int stk_pq_block_read(const stk_parquet *p, uint64_t shard, uint32_t chunk, uint
                         t->dictionary.leaf ? &t->dictionary : NULL, READ_MAX };
     uint8_t *bytes = stk_alloc((size_t)b->len);
     stk_file *file = NULL;
-    int rc = bytes ? stk_pq_file_get(p, shard, &file, err) : stk_fail_nomem(err, (size_t)b->len);
+    int rc = bytes ? stk_table_acquire(&p->base.data, shard, &file, err) : stk_fail_nomem(err, (size_t)b->len);
 
     if (rc == 0)
         rc = stk_file_read(file, b->offset, bytes, (size_t)b->len, err);
     if (rc == 0)
         rc = stk_pq_decode_pages(&d, (stk_bytes){ bytes, (size_t)b->len }, v, err);
     if (rc < 0)
-        stk_error_at(err, p->names.name[shard], b->offset, (stk_bytes){ 0 });
+        stk_error_at(err, p->base.names.name[shard], b->offset, (stk_bytes){ 0 });
     stk_free(bytes);
     return rc;
 }
@@ -180,7 +180,7 @@ static int make_column(making *m, uint32_t c, stk_error *err)
 int stk_pq_gather_unpack(const stk_parquet *p, stk_unpack_job *job, stk_error *err)
 {
     uint64_t block = job->place->block & ~STK_PQ_GATHERED, first = block & (((uint64_t)1 << 48) - 1);
-    const stk_gather *g = stk_gather_number(&p->gathers, STK_GATHER_FIRST + (uint32_t)(block >> 48));
+    const stk_gather *g = stk_gather_number(&p->base.gathers, STK_GATHER_FIRST + (uint32_t)(block >> 48));
     making m = { .p = p, .g = g, .shard = job->shard, .row = (uint8_t *)job->dst + sizeof(head) };
     head *h = job->dst;
     uint64_t bytes;
@@ -212,7 +212,7 @@ int stk_pq_gather_pick(const stk_parquet *p, const stk_gather *g, const stk_plac
         const uint32_t *null = (const uint32_t *)(const void *)(bytes->data + h->null_at);
 
         if (null[at->row])
-            return stk_gather_null(g, &p->base, null[at->row] - 1, err);
+            return stk_gather_null(g, &p->base.data, null[at->row] - 1, err);
     }
     *bytes = (stk_bytes){ bytes->data + sizeof *h + at->row * each, each };
     return 0;

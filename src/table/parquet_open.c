@@ -18,27 +18,27 @@
 
 static int read_footer(stk_parquet *p, uint64_t i, stk_file *f, stk_error *err)
 {
-    stk_pq_shard *s = &p->shard[i];
+    stk_table_file *t = &p->base.file[i];
     uint8_t tail[STK_PQ_TAIL], *bytes;
     stk_file_info info;
     uint32_t n = 0;
     int rc;
 
     STK_TRY(stk_file_stat(f, &info, err));
-    s->size = info.size;
-    s->mtime_ns = info.mtime_ns;
-    memcpy(s->etag, info.etag, sizeof s->etag);
-    if (s->size < 12)
-        return stk_fail(err, STK_ECORRUPT, "no Parquet file: it has %" PRIu64 " bytes", s->size);
-    STK_TRY(stk_file_read(f, s->size - STK_PQ_TAIL, tail, sizeof tail, err));
-    STK_TRY(stk_pq_tail(tail, s->size, &n, err));
+    t->size = info.size;
+    t->mtime_ns = info.mtime_ns;
+    memcpy(t->etag, info.etag, sizeof t->etag);
+    if (t->size < 12)
+        return stk_fail(err, STK_ECORRUPT, "not a Parquet file: it has %" PRIu64 " bytes", t->size);
+    STK_TRY(stk_file_read(f, t->size - STK_PQ_TAIL, tail, sizeof tail, err));
+    STK_TRY(stk_pq_tail(tail, t->size, &n, err));
     bytes = stk_alloc(n ? n : 1);
     if (!bytes)
         return stk_fail_nomem(err, n);
-    rc = stk_file_read(f, s->size - STK_PQ_TAIL - n, bytes, n, err);
+    rc = stk_file_read(f, t->size - STK_PQ_TAIL - n, bytes, n, err);
     if (rc == 0)
-        rc = stk_pq_file_open(&s->meta, (stk_bytes){ bytes, n }, s->size, err);
-    s->footer_crc = stk_crc32c(0, bytes, n);
+        rc = stk_pq_file_open(&p->shard[i].meta, (stk_bytes){ bytes, n }, t->size, err);
+    t->print = stk_crc32c(0, bytes, n);
     stk_free(bytes);
     return rc;
 }
@@ -47,7 +47,7 @@ static int open_file(stk_parquet *p, uint64_t i, stk_error *err)
 {
     stk_pq_shard *s = &p->shard[i];
     stk_file *f = NULL;
-    int rc = stk_url_open(STK_URL(p->names.name[i], p->names.store), &f, err);
+    int rc = stk_url_open(STK_URL(p->base.names.name[i], p->base.names.store), &f, err);
 
     if (rc == 0)
         rc = read_footer(p, i, f, err);
@@ -59,7 +59,7 @@ static int open_file(stk_parquet *p, uint64_t i, stk_error *err)
         rc = s->table ? 0 : stk_fail_nomem(err, n * sizeof *s->table);
     }
     if (rc < 0)
-        stk_error_at(err, p->names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
+        stk_error_at(err, p->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
 }
 
@@ -117,10 +117,14 @@ static int join_schema(stk_parquet *p, uint64_t i, stk_error *err)
             stk_fail(err, STK_EINVAL,
                      "column %.60s has another type here than in the files before: open them apart",
                      l->name);
-            stk_error_at(err, p->names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
+            stk_error_at(err, p->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
             return STK_EINVAL;
-        } else if (l->max_def > p->field[at].leaf.max_def)
-            p->field[at].leaf.max_def = l->max_def;
+        } else {
+            if (l->max_def > p->field[at].leaf.max_def)
+                p->field[at].leaf.max_def = l->max_def;
+            if (l->fixed != p->field[at].leaf.fixed)
+                p->field[at].leaf.fixed = 0;
+        }
     }
     return 0;
 }
@@ -166,7 +170,7 @@ static int note_partitions(stk_parquet *p, uint64_t i, size_t root, int collect,
     static const stk_pq_leaf text = { .physical = STK_PQ_BYTES,
                                       .meaning = STK_PQ_TEXT,
                                       .unit = "utf8" };
-    const char *at = p->names.name[i] + root;
+    const char *at = p->base.names.name[i] + root;
 
     while (*at) {
         size_t len = strcspn(at, "/"), n;
@@ -226,11 +230,11 @@ static size_t common_root(const stk_names *names)
 
 static int partitions(stk_parquet *p, stk_error *err)
 {
-    size_t root = common_root(&p->names);
+    size_t root = common_root(&p->base.names);
 
-    for (uint64_t i = 0; i < p->names.n; i++)
+    for (uint64_t i = 0; i < p->base.names.n; i++)
         STK_TRY(note_partitions(p, i, root, 1, err));
-    for (uint64_t i = 0; i < p->names.n && p->n_partitions; i++) {
+    for (uint64_t i = 0; i < p->base.names.n && p->n_partitions; i++) {
         p->shard[i].constant = stk_zalloc(p->n_partitions, sizeof *p->shard[i].constant);
         if (!p->shard[i].constant)
             return stk_fail_nomem(err, 64);
@@ -242,7 +246,7 @@ static int partitions(stk_parquet *p, stk_error *err)
 /* ---- open ---- */
 
 /* Fields that cannot be read go last, the others keep their order. */
-static int refused_last(stk_parquet *p, stk_error *err)
+static int refused_last(stk_parquet *p, uint32_t *readable, stk_error *err)
 {
     stk_pq_field *sorted = stk_alloc((p->n_fields + 1u) * 2 * sizeof *sorted);
     uint32_t n = 0;
@@ -253,28 +257,50 @@ static int refused_last(stk_parquet *p, stk_error *err)
         for (uint32_t i = 0; i < p->n_fields; i++)
             if (!p->field[i].leaf.refused == !refused)
                 sorted[n++] = p->field[i];
-        p->n_readable = refused ? p->n_readable : n;
+        *readable = refused ? *readable : n;
     }
     stk_free(p->field);
     p->field = sorted;
     return 0;
 }
 
+static int columns(stk_parquet *p, uint32_t readable, stk_error *err)
+{
+    STK_TRY(stk_table_columns(&p->base, p->n_fields, readable, err));
+    for (uint32_t i = 0; i < p->n_fields; i++) {
+        const stk_pq_leaf *l = &p->field[i].leaf;
+        stk_field_type *t = &p->base.column[i];
+
+        *t = (stk_field_type){ .name = p->field[i].name, .nullable = l->max_def > 0 };
+        if (l->refused)
+            continue;
+        t->dtype = l->dtype;
+        if (l->max_rep) {
+            t->ndim = 1;
+            t->shape[0] = l->fixed ? (int64_t)l->fixed : -1;
+        }
+    }
+    return 0;
+}
+
 static int open_all(stk_parquet *p, const stk_dataset_options *o, stk_error *err)
 {
-    p->shard = stk_zalloc(p->names.n, sizeof *p->shard);
+    uint32_t readable = 0;
+
+    p->shard = stk_zalloc(p->base.names.n, sizeof *p->shard);
     if (!p->shard)
-        return stk_fail_nomem(err, p->names.n * sizeof *p->shard);
-    for (uint64_t i = 0; i < p->names.n; i++) {
+        return stk_fail_nomem(err, p->base.names.n * sizeof *p->shard);
+    STK_TRY(stk_table_files(&p->base, p->base.names.n, err));
+    for (uint64_t i = 0; i < p->base.names.n; i++) {
         STK_TRY(open_file(p, i, err));
         STK_TRY(join_schema(p, i, err));
-        p->shard[i].first = p->rows;
-        p->rows += p->shard[i].meta->rows;
+        STK_TRY(stk_table_rows(&p->base, i, p->shard[i].meta->rows, err));
     }
     STK_TRY(partitions(p, err));
-    STK_TRY(refused_last(p, err));
-    for (uint64_t i = 0; i < p->names.n; i++)
+    STK_TRY(refused_last(p, &readable, err));
+    for (uint64_t i = 0; i < p->base.names.n; i++)
         STK_TRY(map_leaves(p, i, err));
+    STK_TRY(columns(p, readable, err));
     return stk_parquet_points(p, o, err);
 }
 
@@ -287,15 +313,9 @@ int stk_parquet_open(stk_dataset **out, const char *const *urls, size_t n,
     *out = NULL;
     if (!p)
         return stk_fail_nomem(err, sizeof *p);
-    stk_dataset_init(&p->base, &stk_parquet_ops, STK_DATA_BLOCKS);
-    p->base.log = (stk_log){ o->log, o->log_cookie };
-    p->names.store = o->store;
-    rc = stk_parquet_names(&p->names, urls, n, err);
+    stk_table_init(&p->base, &stk_parquet_ops, STK_DATA_BLOCKS, o);
+    rc = stk_parquet_names(&p->base.names, urls, n, err);
     if (rc == 0)
         rc = open_all(p, o, err);
-    if (rc < 0)
-        p->base.ops->close(&p->base);
-    else
-        *out = &p->base;
-    return rc;
+    return stk_table_opened(&p->base, rc, out);
 }

@@ -72,7 +72,7 @@ static void warn_repack(const build *b, uint64_t file, uint32_t c)
     if (file == 0 && c < f->n_leaves && f->chunk[c].codec > STK_PQ_SNAPPY &&
         stk_pq_points_wanted(l, &as, f->group[0].rows, &cuts))
         stk_log_line(
-            &b->p->base.log, STK_LOG_WARN,
+            &b->p->base.data.log, STK_LOG_WARN,
             "column %s: its large values are packed with %s, so that every row in random order "
             "unpacks a whole page: write it with compression none or snappy",
             l->name,
@@ -85,7 +85,7 @@ static int list_wanted(build *b, stk_error *err)
 {
     uint64_t cap = 0;
 
-    for (uint64_t i = 0; i < b->p->names.n; i++) {
+    for (uint64_t i = 0; i < b->p->base.names.n; i++) {
         const stk_pq_file *f = b->p->shard[i].meta;
 
         for (uint32_t c = 0; c < f->n_groups * f->n_leaves; c++) {
@@ -152,7 +152,7 @@ static int make_points(build *b, const wanted *w, stk_pq_points_build *x, stk_er
     uint64_t at = c->start, end = c->start + c->len, rows = f->group[w->chunk / f->n_leaves].rows;
     stk_text bytes = { 0 };
     stk_file *file = NULL;
-    int rc = stk_pq_file_get(b->p, w->file, &file, err);
+    int rc = stk_table_acquire(&b->p->base.data, w->file, &file, err);
 
     while (rc == 0 && at < end && x->points.n_rows < rows) {
         size_t len = 0;
@@ -161,12 +161,12 @@ static int make_points(build *b, const wanted *w, stk_pq_points_build *x, stk_er
         if (rc == 0)
             rc = stk_pq_points_page(x, (stk_bytes){ (uint8_t *)bytes.s, len }, at, err);
         if (rc < 0)
-            stk_error_at(err, b->p->names.name[w->file], at, (stk_bytes){ 0 });
+            stk_error_at(err, b->p->base.names.name[w->file], at, (stk_bytes){ 0 });
         at += len;
         atomic_fetch_add_explicit(&b->done, len, memory_order_relaxed);
     }
     stk_free(bytes.s);
-    if (rc == 0 && stk_pq_points_check(&x->points, rows, b->p->shard[w->file].size, err) < 0)
+    if (rc == 0 && stk_pq_points_check(&x->points, rows, b->p->base.file[w->file].size, err) < 0)
         rc = STK_END;
     return rc;
 }
@@ -246,10 +246,10 @@ static const stk_pq_points *points_of(const build *b, uint64_t i)
 static uint8_t *to_bytes(const build *b, size_t *len)
 {
     static const stk_pq_points none;
-    size_t head = sizeof(file_head) + b->p->names.n * sizeof(file_record) +
+    size_t head = sizeof(file_head) + b->p->base.names.n * sizeof(file_record) +
                   b->n * sizeof(chunk_record),
            at = head;
-    file_head h = { .files = b->p->names.n, .chunks = b->n };
+    file_head h = { .files = b->p->base.names.n, .chunks = b->n };
     uint8_t *all, *to;
 
     for (uint64_t i = 0; i < b->n; i++)
@@ -261,9 +261,9 @@ static uint8_t *to_bytes(const build *b, size_t *len)
     memcpy(h.magic, MAGIC, 8);
     h.bytes = at;
     to = all + sizeof h;
-    for (uint64_t i = 0; i < b->p->names.n; i++) {
-        const stk_pq_shard *s = &b->p->shard[i];
-        file_record r = { s->size, s->mtime_ns, s->footer_crc, 0 };
+    for (uint64_t i = 0; i < b->p->base.names.n; i++) {
+        const stk_table_file *s = &b->p->base.file[i];
+        file_record r = { s->size, s->mtime_ns, (uint32_t)s->print, 0 };
 
         put(&to, &r, sizeof r);
     }
@@ -320,16 +320,16 @@ static void save(build *b, const stk_index_home *home)
 {
     size_t len;
     uint8_t *bytes = to_bytes(b, &len);
-    char *path = b->p->base.index_path;
-    size_t size = sizeof b->p->base.index_path;
+    char *path = b->p->base.data.index_path;
+    size_t size = sizeof b->p->base.data.index_path;
 
     if (!bytes || (!write_to(home->beside, bytes, len, path, size) &&
                    !write_to(home->cache, bytes, len, path, size))) {
         path[0] = 0;
-        stk_log_line(&b->p->base.log, STK_LOG_WARN,
+        stk_log_line(&b->p->base.data.log, STK_LOG_WARN,
                      "row seek points could not be written: they are made again next time");
     }
-    b->p->base.index_bytes = bytes ? len : 0;
+    b->p->base.data.index_bytes = bytes ? len : 0;
     stk_free(bytes);
 }
 
@@ -361,17 +361,17 @@ static int fits(const build *b, const uint8_t *bytes, size_t len)
     file_head h;
 
     memcpy(&h, bytes, sizeof h);
-    if (memcmp(h.magic, MAGIC, 8) != 0 || h.bytes != len || h.files != b->p->names.n ||
+    if (memcmp(h.magic, MAGIC, 8) != 0 || h.bytes != len || h.files != b->p->base.names.n ||
         h.chunks != b->n || (len - sizeof h) / sizeof(file_record) < h.files ||
         (len - sizeof h - h.files * sizeof(file_record)) / sizeof(chunk_record) < h.chunks ||
         stk_crc32c(0, bytes + sizeof h, len - sizeof h) != h.crc)
         return 0;
     for (uint64_t i = 0; i < h.files; i++) {
-        const stk_pq_shard *s = &b->p->shard[i];
+        const stk_table_file *s = &b->p->base.file[i];
         file_record r;
 
         memcpy(&r, bytes + sizeof h + i * sizeof r, sizeof r);
-        if (r.size != s->size || r.mtime_ns != s->mtime_ns || r.footer_crc != s->footer_crc)
+        if (r.size != s->size || r.mtime_ns != s->mtime_ns || r.footer_crc != (uint32_t)s->print)
             return 0;
     }
     return 1;
@@ -414,7 +414,7 @@ static int load_chunk(const build *b, uint8_t *bytes, size_t len, const chunk_re
     p.cut = r->cuts ? cut_off(&at, &left, p.n_rows, sizeof *p.cut) : NULL;
     p.block = cut_off(&at, &left, p.n_blocks, sizeof *p.block);
     if (!p.span || !p.part || (p.n_rows && !p.point) || (p.n_blocks && !p.block) ||
-        stk_pq_points_check(&p, f->group[w->chunk / f->n_leaves].rows, b->p->shard[w->file].size,
+        stk_pq_points_check(&p, f->group[w->chunk / f->n_leaves].rows, b->p->base.file[w->file].size,
                             NULL) < 0)
         return 0;
     t = STK_NEW(stk_pq_table);
@@ -438,7 +438,7 @@ static void forget(const build *b)
 
 static int load(build *b, const char *index)
 {
-    size_t len = 0, skip = sizeof(file_head) + b->p->names.n * sizeof(file_record);
+    size_t len = 0, skip = sizeof(file_head) + b->p->base.names.n * sizeof(file_record);
     uint8_t *bytes = NULL;
     char path[1300];
     int good;
@@ -457,8 +457,8 @@ static int load(build *b, const char *index)
         return 0;
     }
     b->p->points_file = bytes;
-    b->p->base.index_bytes = len;
-    snprintf(b->p->base.index_path, sizeof b->p->base.index_path, "%s", path);
+    b->p->base.data.index_bytes = len;
+    snprintf(b->p->base.data.index_path, sizeof b->p->base.data.index_path, "%s", path);
     return 1;
 }
 
@@ -469,13 +469,13 @@ int stk_parquet_points(stk_parquet *p, const stk_dataset_options *o, stk_error *
     int rc = list_wanted(&b, err);
 
     if (rc == 0 && b.n)
-        rc = stk_index_home_find(&home, &p->names, o->cache_dir, err);
+        rc = stk_index_home_find(&home, &p->base.names, o->cache_dir, err);
     if (rc == 0 && b.n && !load(&b, home.beside) && !load(&b, home.cache)) {
-        stk_log_line(&p->base.log, STK_LOG_INFO,
+        stk_log_line(&p->base.data.log, STK_LOG_INFO,
                      "making row seek points of %" PRIu64 " column chunks, %" PRIu64 " MB", b.n,
                      b.total / 1000000);
         rc = stk_jobs_watch(o->num_workers, b.n, make_one, tick, &b, err);
-        p->base.index_built = rc == 0;
+        p->base.data.index_built = rc == 0;
         if (rc == 0)
             save(&b, &home);
     }

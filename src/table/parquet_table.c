@@ -15,42 +15,6 @@
 #define SLACK 128u                    /* bytes of a decoded block's head and alignment */
 #define BLOCK_MAX ((uint64_t)1 << 30) /* bytes that a block, or a dictionary, may decode to */
 
-int stk_pq_file_get(const stk_parquet *p, uint64_t shard, stk_file **out, stk_error *err)
-{
-    stk_pq_shard *s = &p->shard[shard];
-    const char *name = p->names.name[shard];
-    stk_file *have = atomic_load_explicit(&s->file, memory_order_acquire), *mine = NULL;
-    stk_file_info now;
-    int rc;
-
-    *out = have;
-    if (have)
-        return 0;
-    STK_TRY(stk_url_open(&(stk_open_info){ .url = name,
-                                           .etag = s->etag,
-                                           .size = s->size,
-                                           .mtime_ns = s->mtime_ns,
-                                           .store = p->names.store },
-                         &mine, err));
-    rc = stk_file_stat(mine, &now, err);
-    if (rc == 0 && (now.size != s->size || now.mtime_ns != s->mtime_ns ||
-                    strcmp(now.etag, s->etag) != 0))
-        rc = stk_fail(err, STK_ESTALE,
-                      "the file is another one than when the data set was opened: open it again");
-    if (rc < 0) {
-        stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
-        stk_file_close(&mine);
-        return rc;
-    }
-    if (atomic_compare_exchange_strong_explicit(&s->file, &have, mine, memory_order_acq_rel,
-                                                memory_order_acquire))
-        have = mine;
-    else
-        stk_file_close(&mine);
-    *out = have;
-    return 0;
-}
-
 /* ---- making a table ---- */
 
 typedef struct maker {
@@ -237,7 +201,7 @@ static int make(const stk_parquet *p, uint64_t shard, uint32_t chunk, stk_pq_tab
     m.decode = (stk_pq_decode){ l, m.chunk->codec, stk_unpack_page, NULL, BLOCK_MAX };
     if (why)
         return stk_fail(err, STK_ENOTSUP, "column %s: not supported because %s", l->name, why);
-    STK_TRY(stk_pq_file_get(p, shard, &m.file, err));
+    STK_TRY(stk_table_acquire(&p->base.data, shard, &m.file, err));
     rc = walk_pages(&m, f->group[chunk / f->n_leaves].rows, err);
     stk_free(m.bytes);
     if (rc < 0 && err) {
@@ -246,7 +210,7 @@ static int make(const stk_parquet *p, uint64_t shard, uint32_t chunk, stk_pq_tab
 
         memcpy(text, err->message, sizeof text);
         stk_fail(err, rc, "column %.60s: %.160s", l->name, text);
-        stk_error_at(err, p->names.name[shard], at, (stk_bytes){ 0 });
+        stk_error_at(err, p->base.names.name[shard], at, (stk_bytes){ 0 });
     }
     return rc;
 }

@@ -362,18 +362,10 @@ static int try_shard(void *cookie, uint64_t i, stk_error *err)
 
 static int names_all(check *c, const char *const *urls, size_t n, stk_error *err)
 {
-    stk_names found = { .store = c->o.store };
-    int rc = stk_urls_expand(urls, n, &found, err);
+    int rc;
 
-    for (size_t i = 0; rc == 0 && i < found.n; i++) {
-        char *path = NULL;
-
-        rc = stk_path_absolute(found.name[i], &path, err);
-        if (rc == 0)
-            rc = stk_names_add(&c->all, path, strlen(path), err);
-        stk_free(path);
-    }
-    stk_names_fini(&found);
+    c->all.store = c->o.store;
+    rc = stk_names_expand(&c->all, urls, n, err);
     if (rc == 0)
         rc = stk_index_home_find(&c->home, &c->all, c->o.cache_dir, err);
     if (rc == 0)
@@ -464,6 +456,27 @@ static int open_good(check *c, const char *const *urls, size_t n, stk_error *err
     return rc;
 }
 
+/* The hashes that were written down for a shard. */
+static int verify_shard(void *cookie, uint64_t shard, stk_error *err)
+{
+    check *c = cookie;
+    stk_bad b = { .shard = stk_dataset_shard_name(c->ds, shard), .offset = STK_NO_OFFSET };
+    uint32_t tries = 0;
+    int rc;
+
+    do
+        rc = c->ds->ops->verify(c->ds, shard, err);
+    while (check_again(rc, &tries));
+    if (!is_shards(rc))
+        return rc;
+    b.code = rc;
+    b.kind = rc == STK_ENOTSUP ? STK_BAD_UNSUPPORTED : STK_BAD_DATA;
+    b.reason = err->message;
+    atomic_fetch_add_explicit(rc == STK_ENOTSUP ? &c->unsupported : &c->bad_shards, 1, memory_order_relaxed);
+    check_say(c, &b);
+    return 0;
+}
+
 /* ---- the whole ---- */
 
 static int check_all(check *c, const char *const *urls, size_t n, stk_error *err)
@@ -476,6 +489,8 @@ static int check_all(check *c, const char *const *urls, size_t n, stk_error *err
         return 0;
     if (stk_shard_data_of(c->ds))
         STK_TRY(stk_jobs_run(c->o.num_workers, stk_dataset_shards(c->ds), check_walk, c, err));
+    if (c->ds->ops->verify)
+        STK_TRY(stk_jobs_run(c->o.num_workers, stk_dataset_shards(c->ds), verify_shard, c, err));
     c->count = stk_dataset_len(c->ds);
     if (c->o.where)
         STK_TRY(stk_dataset_where(c->ds, c->o.where, &c->id, &c->count, err));

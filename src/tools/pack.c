@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/opts.h"
-#include "tools/pack_fields.h"
+#include "tools/pack_arrays.h"
 
 #define DEFAULT_BYTES 500000000u
 #define TELL_EVERY_NS 50000000u
@@ -64,7 +64,7 @@ static int write_index(stk_pack_run *p, stk_error *err)
         if (!urls[i])
             rc = stk_fail_nomem(err, 64);
     }
-    if (rc == 0 && p->n)
+    if (rc == 0 && p->n && !p->pattern.squeeze) /* packed ones are indexed where they are unpacked */
         rc = stk_index_build(urls, p->n, &o, &p->index, err);
     for (uint64_t i = 0; urls && i < p->n; i++)
         stk_free((void *)(uintptr_t)urls[i]);
@@ -73,9 +73,9 @@ static int write_index(stk_pack_run *p, stk_error *err)
 }
 
 /* Which shards this run writes, and which are there. */
-static int look(stk_pack_run *p, uint64_t *missing, stk_error *err)
+static int look(stk_pack_run *p, const stk_pack_fields *f, uint64_t *missing, stk_error *err)
 {
-    STK_TRY(stk_pack_look(p, err));
+    STK_TRY(p->o.arrays == STK_YES ? stk_pack_arrays_look(p, f, err) : stk_pack_look(p, err));
     for (uint64_t i = 0; i < p->n; i++) {
         if (!stk_pack_mine(p, i))
             p->keep[i] = STK_PACK_OTHERS;
@@ -91,6 +91,7 @@ static int write_shards(stk_pack_run *p, stk_pack_fields *f, stk_error *err)
     int first = p->o.force == STK_YES || !p->stamp.found;
 
     STK_TRY(stk_stamp_begin(&p->stamp, p->fingerprint, first, err));
+    stk_pack_sweep(p);
     return f->n ? stk_pack_make(p, f, err) : stk_pack_copy(p, err);
 }
 
@@ -99,27 +100,39 @@ static int target_open(stk_pack_run *p, stk_error *err)
     if (p->o.parts && p->o.merge != STK_YES)
         snprintf(p->stamp.part, sizeof p->stamp.part, "part-%" PRIu64 "-of-%" PRIu64 ".", p->o.part,
                  p->o.parts);
-    if (stk_is_address(p->pattern.dir))
-        return stk_fail(err, STK_ENOTSUP,
-                        "pack writes to a local folder, so that it can be resumed: copy the shards to "
-                        "%.100s after it, or write them there by stoker.Writer",
-                        p->pattern.dir);
-    STK_TRY(stk_shard_folder_make(p->pattern.dir, err));
+    if (!stk_is_address(p->pattern.dir))
+        STK_TRY(stk_shard_folder_make(p->pattern.dir, err));
     STK_TRY(stk_stamp_lock(&p->stamp, &p->pattern, waiting, p, err));
-    stk_atomic_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
+    if (!p->stamp.source)
+        stk_atomic_sweep(p->pattern.dir[0] ? p->pattern.dir : ".", p->pattern.prefix);
     STK_TRY(stk_stamp_load(&p->stamp, p->fingerprint, p->n, err));
     return stk_stamp_gather(&p->stamp, &p->pattern, p->fingerprint, err);
 }
 
+/* All shards are there: an index of them, or for arrays a look at them. */
+static int complete(stk_pack_run *p, const stk_pack_fields *f, stk_error *err)
+{
+    if (p->o.arrays == STK_YES)
+        return stk_pack_arrays_verify(p, f, err);
+    return p->o.no_index == STK_YES ? 0 : write_index(p, err);
+}
+
+static int settle(stk_pack_run *p, stk_error *err)
+{
+    if (p->stamp.source && !p->o.parts)
+        STK_TRY(stk_remote_notes_settle(&p->stamp, err));
+    return stk_stamp_list_failed(&p->stamp, &p->pattern, err);
+}
+
 /* All parts are written, by other processes: look that every shard is there, and make one note and one
  * index of them. */
-static int merge(stk_pack_run *p, stk_error *err)
+static int merge(stk_pack_run *p, const stk_pack_fields *f, stk_error *err)
 {
     uint64_t missing = 0, first = UINT64_MAX;
 
     p->o.parts = 0;
     p->o.force = STK_NO;
-    STK_TRY(look(p, &missing, err));
+    STK_TRY(look(p, f, &missing, err));
     for (uint64_t i = p->n; i-- > 0;)
         if (!p->keep[i])
             first = i;
@@ -129,7 +142,7 @@ static int merge(stk_pack_run *p, stk_error *err)
                         ": write them (--from-plan PLAN --shard %" PRIu64 "), then merge",
                         missing, p->n, first, first);
     STK_TRY(stk_stamp_begin(&p->stamp, p->fingerprint, 1, err));
-    for (uint64_t i = 0; i < p->n; i++) {
+    for (uint64_t i = 0; !p->stamp.source && i < p->n; i++) {
         char *list = p->stamp.failed[i];
         stk_text failed = { .s = list, .len = list ? strlen(list) : 0 };
         stk_stamp_line line = { .shard = i, .size = p->stamp.size[i], .failed = &failed };
@@ -140,8 +153,8 @@ static int merge(stk_pack_run *p, stk_error *err)
         stk_free(list);
         STK_TRY(rc);
     }
-    STK_TRY(stk_stamp_list_failed(&p->stamp, &p->pattern, err));
-    STK_TRY(p->o.no_index == STK_YES ? 0 : write_index(p, err));
+    STK_TRY(settle(p, err));
+    STK_TRY(complete(p, f, err));
     stk_stamp_drop_parts(&p->stamp, &p->pattern);
     return 0;
 }
@@ -158,16 +171,16 @@ static int run(stk_pack_run *p, stk_pack_fields *f, stk_error *err)
         return 0;
     STK_TRY(target_open(p, err));
     if (p->o.merge == STK_YES)
-        return merge(p, err);
-    STK_TRY(look(p, &missing, err));
+        return merge(p, f, err);
+    STK_TRY(look(p, f, &missing, err));
     STK_TRY(stk_pack_classes(p->ds, p->pattern.dir, p->o.force == STK_YES, err));
     if (missing)
         STK_TRY(write_shards(p, f, err));
-    STK_TRY(stk_stamp_list_failed(&p->stamp, &p->pattern, err));
-    return p->o.no_index == STK_YES || p->o.parts ? 0 : write_index(p, err);
+    STK_TRY(settle(p, err));
+    return p->o.parts ? 0 : complete(p, f, err);
 }
 
-static int report_fill(const stk_pack_run *p, stk_pack_report *out, stk_error *err)
+static int report_fill(const stk_pack_run *p, const stk_pack_fields *f, stk_pack_report *out, stk_error *err)
 {
     stk_pack_report r = { .size = sizeof r,
                           .shards = p->n,
@@ -189,12 +202,14 @@ static int report_fill(const stk_pack_run *p, stk_pack_report *out, stk_error *e
         r.samples += p->first[i + 1] - p->first[i];
         if (!p->stamp.size)
             continue;
-        r.bytes += p->stamp.size[i];
+        r.bytes += p->stamp.size[i] - (p->o.arrays == STK_YES && p->stamp.size[i]); /* as the note counts */
         r.kept_shards += p->keep[i] == STK_PACK_KEPT;
         r.failed += stk_stamp_failed(&p->stamp, i);
     }
     r.samples -= r.failed;
-    if (p->n > 1)
+    if (p->o.arrays == STK_YES)
+        stk_pack_arrays_pattern(p, f, r.pattern, sizeof r.pattern);
+    else if (p->n > 1)
         snprintf(r.pattern, sizeof r.pattern, "%s%s{%0*d..%0*llu}%s", p->pattern.dir,
                  p->pattern.prefix, p->pattern.width, 0, p->pattern.width,
                  (unsigned long long)p->n - 1, p->pattern.suffix);
@@ -225,6 +240,8 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
         return stk_fail(
             err, STK_EINVAL,
             "seek points of JPEGs are kept beside the index: pack with one, or without them");
+    if (p.o.parts > UINT32_MAX)
+        return stk_fail(err, STK_EINVAL, "%" PRIu64 " parts are more than 2^32: take fewer", p.o.parts);
     if (p.o.parts && p.o.part >= p.o.parts)
         return stk_fail(err, STK_EINVAL, "part %" PRIu64 " of %" PRIu64 ": parts are numbered from 0",
                         p.o.part, p.o.parts);
@@ -233,13 +250,20 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
     stk_mutex_init(&p.lock);
     rc = stk_shard_pattern_parse(&p.pattern, dst, p.o.name ? p.o.name : "shard", err);
     if (rc == 0)
-        rc = stk_pack_fields_plan(&fields, p.o.fields, p.o.n_fields, err);
+        rc = stk_shard_pattern_squeeze(&p.pattern, p.o.compress, err);
+    if (rc == 0 && p.pattern.squeeze && p.o.jpeg == STK_YES)
+        rc = stk_fail(err, STK_EINVAL,
+                      "seek points are for shards that are read in place: pack without compression, or without them");
+    if (rc == 0)
+        rc = stk_pack_fields_plan(&fields, &p.o, err);
+    if (rc == 0 && p.o.arrays == STK_YES)
+        rc = stk_pack_arrays_check(&p, &fields, err);
     if (rc == 0)
         rc = stk_pack_names(&p, err);
     if (rc == 0)
         rc = run(&p, &fields, err);
     if (rc == 0 && report)
-        rc = report_fill(&p, report, err);
+        rc = report_fill(&p, &fields, report, err);
     stk_stamp_close(&p.stamp);
     stk_shard_pattern_fini(&p.pattern);
     stk_pack_fields_fini(&fields);
@@ -256,6 +280,7 @@ int stk_pack_ids(stk_dataset *ds, const char *dst, const stk_pack_options *opt, 
                  stk_pack_report *report, stk_error *err)
 {
     stk_pack_run p = { .ds = ds };
+    stk_pack_fields fields = { 0 };
     int rc;
 
     *ids = NULL;
@@ -271,7 +296,7 @@ int stk_pack_ids(stk_dataset *ds, const char *dst, const stk_pack_options *opt, 
     for (uint64_t i = 0; rc == 0 && i < p.count; i++)
         (*ids)[i] = stk_pack_at(&p, i);
     if (rc == 0)
-        rc = report_fill(&p, report, err);
+        rc = report_fill(&p, &fields, report, err);
     report->samples = p.count;
     stk_shard_pattern_fini(&p.pattern);
     stk_free(p.id);

@@ -152,12 +152,18 @@ typedef struct note_head {
     uint64_t magic, samples, n, hash;
 } note_head;
 
+/* Of a target in a bucket it is in this host's cache; "": there is none. */
 static char *note_path(const stk_pack_run *p, uint64_t print)
 {
-    size_t size = strlen(p->pattern.dir) + 48;
-    char *s = stk_alloc(size);
+    size_t size = strlen(p->pattern.dir) + 1100;
+    char *s = stk_alloc(size), cache[1024];
 
     if (s)
+        s[0] = 0;
+    if (s && stk_is_address(p->pattern.dir)) {
+        if (stk_cache_home(cache, sizeof cache, NULL))
+            snprintf(s, size, "%s/pack/alike-%016" PRIx64, cache, print);
+    } else if (s)
         snprintf(s, size, "%s.stoker/alike-%016" PRIx64, p->pattern.dir, print);
     return s;
 }
@@ -253,7 +259,7 @@ int stk_pack_drop_alike(stk_pack_run *p, stk_error *err)
         rc = stk_fail_nomem(err, 64);
     if (rc == 0 && !note_read(&a, path)) {
         rc = compare(&a, err);
-        if (rc == 0)
+        if (rc == 0 && path[0])
             rc = note_write(&a, path, err);
     }
     if (rc == 0)

@@ -29,6 +29,17 @@ static int list_of(const stk_dataset *ds, stk_text *t, stk_error *err)
     return 0;
 }
 
+/* The same of a file in a bucket; one that can't be read is another. */
+static int compare_remote(const char *url, const stk_text *t)
+{
+    stk_text now = { 0 };
+    int rc = stk_remote_text_get(url, &now, NULL), same = rc == 0 && now.len == t->len;
+
+    same = same && !memcmp(now.s, t->s, now.len);
+    stk_free(now.s);
+    return rc == STK_ENOTFOUND ? 0 : same ? 1 : -1;
+}
+
 /* 1: there is a file with just these bytes; 0: none; -1: another. */
 static int compare(const char *path, const stk_text *t)
 {
@@ -56,7 +67,7 @@ int stk_pack_classes(const stk_dataset *ds, const char *dir, int force, stk_erro
 
     if (rc == 0 && t.len) {
         snprintf(path, size, "%sclasses.txt", dir);
-        there = compare(path, &t);
+        there = stk_is_address(path) ? compare_remote(path, &t) : compare(path, &t);
     }
     if (rc == 0 && there < 0 && !force)
         rc = stk_fail(err, STK_EINVAL,
@@ -64,7 +75,8 @@ int stk_pack_classes(const stk_dataset *ds, const char *dir, int force, stk_erro
                       "replace it (--force, force=True)",
                       path);
     else if (rc == 0 && t.len && there <= 0)
-        rc = stk_atomic_put(path, t.s, t.len, STK_COMMIT_SYNC, err);
+        rc = stk_is_address(path) ? stk_remote_text_put(path, t.s, t.len, err)
+                                  : stk_atomic_put(path, t.s, t.len, STK_COMMIT_SYNC, err);
     stk_free(t.s);
     stk_free(path);
     return rc;

@@ -102,19 +102,17 @@ static int write_samples(stk_pack_run *p, uint64_t i, stk_tar_writer *tar, stk_e
 static int write_shard(void *cookie, uint64_t i, stk_error *err)
 {
     stk_pack_run *p = cookie;
-    char *path = stk_shard_pattern_at(&p->pattern, i);
     stk_tar_writer *tar = NULL;
-    int rc = path ? 0 : stk_fail_nomem(err, 64);
+    int rc;
 
-    if (rc == 0 && !p->keep[i]) {
-        rc = stk_tar_writer_open(&tar, path, p->o.force == STK_YES, err);
-        if (rc == 0)
-            rc = write_samples(p, i, tar, err);
-        if (rc == 0)
-            rc = stk_pack_publish(p, i, tar, NULL, err);
-    }
+    if (p->keep[i])
+        return 0;
+    rc = stk_shard_open(&tar, &p->pattern, i, p->o.force == STK_YES, err);
+    if (rc == 0)
+        rc = write_samples(p, i, tar, err);
+    if (rc == 0)
+        rc = stk_pack_publish(p, i, tar, NULL, err);
     stk_tar_writer_close(&tar);
-    stk_free(path);
     return rc;
 }
 

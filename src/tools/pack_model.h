@@ -6,8 +6,10 @@
  *     pack_balance.c  of these, as many of each class
  *     pack_plan.c     which shard each goes to, and the fingerprint of all that
  *     pack_target.c   what is there already
+ *     pack_remote.c   the same of a target in a bucket
  *     pack_copy.c     shards of samples as they are
  *     pack_fields.c   shards of samples that chains make
+ *     pack_arrays.c   arrays in place of tar shards
  *     pack_values.c   rows of tables as members
  *     pack.c          the whole */
 #ifndef STOKER_PACK_MODEL_H
@@ -82,6 +84,7 @@ void stk_pack_name_picture(const stk_pack_run *p, stk_bytes *key, stk_part *imag
 int stk_pack_tell(stk_pack_run *p, uint64_t more);
 int stk_pack_plan_make(stk_pack_run *p, const struct stk_pack_fields *f, stk_error *err);
 int stk_pack_look(stk_pack_run *p, stk_error *err); /* fills keep[] */
+void stk_pack_sweep(stk_pack_run *p); /* uploads of shards that are to be written: their writers are dead */
 /* Write the shards that keep[] has not. */
 int stk_pack_copy(stk_pack_run *p, stk_error *err);
 /* Shard i is whole: note it, then give it its name.  failed: what could not be made, as in
@@ -96,10 +99,10 @@ int stk_pack_drop_alike(stk_pack_run *p, stk_error *err); /* of id[] */
 int stk_pack_balance(stk_pack_run *p, stk_error *err);    /* of id[] */
 /* Adds names, sizes and times of the source's shards to a hash. */
 int stk_pack_source_print(const stk_pack_run *p, uint64_t *hash, stk_error *err);
-/* This run writes shard i: all, or those of its part. */
+/* This run writes shard i: all, or those of its part, which follow each other: chains read on from shard to shard. */
 static inline int stk_pack_mine(const stk_pack_run *p, uint64_t i)
 {
-    return !p->o.parts || i % p->o.parts == p->o.part;
+    return !p->o.parts || i * p->o.parts / p->n == p->o.part; /* below 2^24 * 2^32 */
 }
 
 #endif

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/registry.h"
 #include "codec/text.h"
 
 #define STAMP_MAX (256u << 20)
@@ -50,12 +51,38 @@ static int lock_take(stk_stamp *s, const char *path, int (*stop)(void *cookie), 
     return rc < 0 ? failed(path, errno, err) : 0;
 }
 
+/* A bucket has no locks: one of this host's, in the index cache.  Without one two packs at a time
+ * write the same bytes twice. */
+static int lock_remote(stk_stamp *s, const stk_shard_pattern *p, int (*stop)(void *cookie),
+                       void *cookie, stk_error *err)
+{
+    char path[1200], dir[1200];
+    int rc = 0;
+
+    STK_TRY(stk_remote_can_pack(p->dir, err));
+    s->source = stk_registry_source(p->dir);
+    s->path = path_of(p, "", "pack");
+    if (!s->path)
+        return stk_fail_nomem(err, 64);
+    if (!stk_remote_lock_path(s, path, sizeof path))
+        return 0;
+    snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(path, '/') - path), path);
+    if (stk_shard_folder_make(dir, NULL) < 0)
+        return 0;
+    rc = lock_take(s, path, stop, cookie, err);
+    return rc == STK_EIO ? 0 : rc;
+}
+
 int stk_stamp_lock(stk_stamp *s, const stk_shard_pattern *p, int (*stop)(void *cookie),
                    void *cookie, stk_error *err)
 {
     char *lock = path_of(p, s->part, "lock"), *dir;
     int rc;
 
+    if (stk_is_address(p->dir)) {
+        stk_free(lock);
+        return lock_remote(s, p, stop, cookie, err);
+    }
     s->path = path_of(p, s->part, "pack");
     dir = s->path ? stk_strndup(s->path, (size_t)(strrchr(s->path, '/') - s->path)) : NULL;
     rc = dir && lock ? stk_shard_folder_make(dir, err) : stk_fail_nomem(err, 64);
@@ -142,7 +169,7 @@ int stk_stamp_load(stk_stamp *s, uint64_t fingerprint, uint64_t n, stk_error *er
     s->failed = stk_zalloc(n + 1, sizeof *s->failed);
     if (!s->size || !s->failed)
         return stk_fail_nomem(err, n * sizeof *s->size);
-    return read_note(s, s->path, fingerprint, err);
+    return s->source ? stk_remote_notes_load(s, fingerprint, err) : read_note(s, s->path, fingerprint, err);
 }
 
 uint64_t stk_stamp_failed(const stk_stamp *s, uint64_t shard)
@@ -206,9 +233,13 @@ static int gather_one(void *cookie, const char *path, stk_error *err)
 int stk_stamp_gather(stk_stamp *s, const stk_shard_pattern *p, uint64_t fingerprint, stk_error *err)
 {
     gather g = { s, fingerprint };
-    char *whole = path_of(p, "", "pack");
-    int rc = whole ? 0 : stk_fail_nomem(err, 64);
+    char *whole;
+    int rc;
 
+    if (s->source) /* it has no notes of parts */
+        return 0;
+    whole = path_of(p, "", "pack");
+    rc = whole ? 0 : stk_fail_nomem(err, 64);
     if (rc == 0 && s->part[0])
         rc = gather_one(&g, whole, err);
     stk_free(whole);
@@ -227,8 +258,8 @@ void stk_stamp_drop_parts(const stk_stamp *s, const stk_shard_pattern *p)
 {
     stk_error err;
 
-    (void)s;
-    (void)each_part(p, drop_one, NULL, &err);
+    if (!s->source)
+        (void)each_part(p, drop_one, NULL, &err);
 }
 
 /* ---- what could not be made ---- */
@@ -247,6 +278,20 @@ static int list_lines(const char *list, stk_text *out, stk_error *err)
     return 0;
 }
 
+/* A part in a bucket makes no list: the merge does. */
+static int put_failed(const stk_stamp *s, const char *path, const stk_text *text, stk_error *err)
+{
+    if (!s->source && text->len)
+        return stk_atomic_put(path, text->s, text->len, STK_COMMIT_SYNC, err);
+    if (!s->source)
+        (void)!unlink(path);
+    else if (!s->part[0] && text->len)
+        return stk_remote_text_put(path, text->s, text->len, err);
+    else if (!s->part[0] && s->listed_failed)
+        return s->source->remove(path, NULL, err);
+    return 0;
+}
+
 int stk_stamp_list_failed(const stk_stamp *s, const stk_shard_pattern *p, stk_error *err)
 {
     char *path = path_of(p, s->part, "failed");
@@ -256,29 +301,45 @@ int stk_stamp_list_failed(const stk_stamp *s, const stk_shard_pattern *p, stk_er
     for (uint64_t i = 0; rc == 0 && i < s->n; i++)
         if (s->failed[i])
             rc = list_lines(s->failed[i], &text, err);
-    if (rc == 0 && text.len)
-        rc = stk_atomic_put(path, text.s, text.len, STK_COMMIT_SYNC, err);
-    else if (rc == 0)
-        (void)!unlink(path);
+    if (rc == 0)
+        rc = put_failed(s, path, &text, err);
     stk_free(text.s);
     stk_free(path);
     return rc;
 }
 
-int stk_stamp_read_failed(const stk_shard_pattern *p, stk_text *out, stk_error *err)
+static int no_list(const char *path, stk_error *err)
 {
-    char *path = path_of(p, "", "failed"), buf[8192];
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1, rc = 0;
-    ssize_t got = 0;
+    return stk_fail(err, STK_ENOTFOUND, "there is no list %.160s: no sample of this pack failed", path);
+}
 
-    if (!path)
-        return stk_fail_nomem(err, 64);
-    if (fd < 0)
-        rc = stk_fail(err, STK_ENOTFOUND, "there is no list %.160s: no sample of this pack failed", path);
+static int read_failed(const char *path, stk_text *out, stk_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC), rc = fd < 0 ? no_list(path, err) : 0;
+    ssize_t got = 0;
+    char buf[8192];
+
     while (rc == 0 && out->len < STAMP_MAX && (got = read(fd, buf, sizeof buf)) > 0)
         rc = stk_text_put(out, buf, (size_t)got, err);
     if (fd >= 0)
         close(fd);
+    return rc;
+}
+
+int stk_stamp_read_failed(const stk_shard_pattern *p, stk_text *out, stk_error *err)
+{
+    char *path = path_of(p, "", "failed");
+    int rc = path ? 0 : stk_fail_nomem(err, 64);
+
+    if (rc == 0 && !stk_is_address(path))
+        rc = read_failed(path, out, err);
+    else if (rc == 0)
+        rc = stk_remote_can_pack(p->dir, err);
+    if (rc == 0 && stk_is_address(path)) {
+        rc = stk_remote_text_get(path, out, err);
+        if (rc == STK_ENOTFOUND)
+            rc = no_list(path, err);
+    }
     stk_free(path);
     return rc;
 }
@@ -294,20 +355,25 @@ static int append(const stk_stamp *s, const char *line, stk_error *err)
     return 0;
 }
 
+size_t stk_stamp_head(const stk_stamp *s, uint64_t fingerprint, char line[STK_STAMP_HEAD])
+{
+    int n = snprintf(line, STK_STAMP_HEAD,
+                     "{\"stoker\": \"pack\", \"fingerprint\": \"%016" PRIx64 "\", \"shards\": %" PRIu64 "}\n",
+                     fingerprint, s->n);
+
+    return (size_t)n;
+}
+
 /* Begun by a rename, so that a link of its name is replaced and not followed. */
 static int begin_new(stk_stamp *s, uint64_t fingerprint, stk_error *err)
 {
     stk_atomic_file f;
-    char line[160];
-    int rc;
+    char line[STK_STAMP_HEAD];
+    size_t len = stk_stamp_head(s, fingerprint, line);
+    int rc = stk_atomic_open(&f, s->path, err);
 
-    snprintf(line, sizeof line,
-             "{\"stoker\": \"pack\", \"fingerprint\": \"%016" PRIx64 "\", \"shards\": %" PRIu64
-             "}\n",
-             fingerprint, s->n);
-    rc = stk_atomic_open(&f, s->path, err);
     if (rc == 0)
-        rc = stk_atomic_write(&f, line, strlen(line), 0, err);
+        rc = stk_atomic_write(&f, line, len, 0, err);
     if (rc == 0)
         rc = stk_atomic_commit(&f, STK_COMMIT_SYNC, err);
     if (rc == 0 && fcntl(f.fd, F_SETFL, O_APPEND) < 0)
@@ -320,6 +386,8 @@ static int begin_new(stk_stamp *s, uint64_t fingerprint, stk_error *err)
 
 int stk_stamp_begin(stk_stamp *s, uint64_t fingerprint, int first, stk_error *err)
 {
+    if (s->source)
+        return stk_remote_notes_begin(s, err);
     if (first)
         return begin_new(s, fingerprint, err);
     s->fd = open(s->path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
@@ -330,25 +398,30 @@ int stk_stamp_begin(stk_stamp *s, uint64_t fingerprint, int first, stk_error *er
     return append(s, "\n", err); /* ends a line that a kill may have torn */
 }
 
-int stk_stamp_add(stk_stamp *s, const stk_stamp_line *l, stk_error *err)
+int stk_stamp_line_text(const stk_stamp_line *l, stk_text *out, stk_error *err)
 {
     char head[96];
-    stk_text line = { 0 };
     int n = snprintf(head, sizeof head, "{\"shard\": %" PRIu64 ", \"size\": %" PRIu64, l->shard, l->size);
-    int rc = stk_text_put(&line, head, (size_t)n, err), bad = l->failed && l->failed->len;
 
-    if (rc == 0 && bad) {
-        rc = stk_text_put(&line, ", \"failed\": [", 13, err);
-        if (rc == 0)
-            rc = stk_text_put(&line, l->failed->s, l->failed->len, err);
-        if (rc == 0)
-            rc = stk_text_put(&line, "]", 1, err);
+    STK_TRY(stk_text_put(out, head, (size_t)n, err));
+    if (l->failed && l->failed->len) {
+        STK_TRY(stk_text_put(out, ", \"failed\": [", 13, err));
+        STK_TRY(stk_text_put(out, l->failed->s, l->failed->len, err));
+        STK_TRY(stk_text_put(out, "]", 1, err));
     }
+    return stk_text_put(out, "}\n", 2, err);
+}
+
+int stk_stamp_add(stk_stamp *s, const stk_stamp_line *l, stk_error *err)
+{
+    stk_text line = { 0 };
+    int rc = stk_stamp_line_text(l, &line, err);
+
     if (rc == 0)
-        rc = stk_text_put(&line, "}\n", 2, err);
+        rc = s->source ? stk_remote_note_add(s, l, &line, err) : append(s, line.s, err);
     if (rc == 0)
-        rc = append(s, line.s, err);
-    if (rc == 0 && bad) {
+        atomic_fetch_add_explicit(&s->notes, 1, memory_order_relaxed);
+    if (rc == 0 && l->failed && l->failed->len) {
         s->failed[l->shard] = stk_strndup(l->failed->s, l->failed->len);
         if (!s->failed[l->shard])
             rc = stk_fail_nomem(err, l->failed->len);
@@ -364,7 +437,8 @@ void stk_stamp_close(stk_stamp *s)
     if (s->fd > 0)
         close(s->fd);
     stk_lock_drop(&s->lock);
-    if (slash) {
+    stk_names_fini(&s->foreign);
+    if (slash && !s->source) {
         *slash = 0;
         (void)!rmdir(s->path); /* only if it is empty: leave nothing there */
     }

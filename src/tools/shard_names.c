@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "codec/squeeze.h"
 #include "codec/text.h"
 #include "format/format.h"
 #include "tools/shard_writer.h"
@@ -50,6 +51,7 @@ int stk_shard_pattern_parse(stk_shard_pattern *p, const char *text, const char *
     } else {
         size_t len = strlen(text), size = len + 2, more = strlen(name) + 2;
 
+        p->folder = 1;
         p->width = 6;
         p->dir = stk_alloc(size);
         p->prefix = stk_alloc(more);
@@ -66,7 +68,51 @@ int stk_shard_pattern_parse(stk_shard_pattern *p, const char *text, const char *
                         "the shards' name %.120s begins with a dot: patterns "
                         "like *.tar would not find them",
                         text);
+    p->squeeze = stk_squeeze_of(p->suffix);
     return 0;
+}
+
+int stk_shard_pattern_squeeze(stk_shard_pattern *p, const char *squeeze, stk_error *err)
+{
+    const char *suffix = squeeze ? stk_squeeze_suffix(squeeze) : NULL;
+    char *both;
+
+    if (!squeeze)
+        return 0;
+    if (!suffix)
+        return stk_fail(err, STK_EINVAL, "shards are compressed by gz, zstd or lz4, not by %.40s", squeeze);
+    if (!p->folder && (!p->squeeze || strcmp(p->squeeze, squeeze)))
+        return stk_fail(err, STK_EINVAL, "shards that are compressed by %s are called NAME-%%06d.tar%s, not ...%.40s",
+                        squeeze, suffix, p->suffix);
+    p->squeeze = squeeze;
+    both = p->folder ? stk_alloc(strlen(p->suffix) + strlen(suffix) + 1) : p->suffix;
+    if (!both)
+        return stk_fail_nomem(err, 16);
+    if (both != p->suffix) {
+        strcpy(both, p->suffix);
+        strcat(both, suffix);
+        stk_free(p->suffix);
+        p->suffix = both;
+    }
+    return 0;
+}
+
+int stk_shard_open(stk_tar_writer **out, const stk_shard_pattern *p, uint64_t i, int replace, stk_error *err)
+{
+    char *path = stk_shard_pattern_at(p, i);
+    stk_framer *framer = NULL;
+    int rc = path ? 0 : stk_fail_nomem(err, 64);
+
+    if (rc == 0 && p->squeeze)
+        rc = stk_squeeze_open(&framer, p->squeeze, err);
+    if (rc == 0)
+        rc = stk_tar_writer_open(out, path, replace, err);
+    if (rc == 0)
+        stk_tar_writer_take_framer(*out, framer);
+    else if (framer)
+        framer->close(framer);
+    stk_free(path);
+    return rc;
 }
 
 void stk_shard_pattern_fini(stk_shard_pattern *p)
@@ -143,7 +189,7 @@ static int name_set(stk_sample_out *o, const char *field, stk_error *err)
 }
 
 /* Dots after the last slash, newlines and the like become underscores. */
-static void mend_key(stk_text *key)
+static void plain_key(stk_text *key)
 {
     char *slash = key->len ? memrchr(key->s, '/', key->len) : NULL;
     size_t base = slash ? (size_t)(slash - key->s) + 1 : 0;
@@ -163,7 +209,7 @@ static int bad_key(stk_bytes key, const char *why, stk_error *err)
 static int key_set(stk_sample_out *o, stk_bytes key, const char *field, stk_error *err)
 {
     static const char why[] = "would not be read back: a key is not empty, has no dot after its "
-                              "last slash, and does not lie in __x__/";
+                              "last slash, and is not in __x__/";
 
     o->key.len = 0;
     STK_TRY(stk_text_put(&o->key, key.data, key.len, err));
@@ -172,7 +218,7 @@ static int key_set(stk_sample_out *o, stk_bytes key, const char *field, stk_erro
         return 0;
     if (!o->adapt)
         return bad_key(key, why, err);
-    mend_key(&o->key);
+    plain_key(&o->key);
     STK_TRY(name_set(o, field, err));
     return reads_back(&o->name, o->key.len) ? 1 : bad_key(key, why, err);
 }
@@ -204,20 +250,20 @@ static int check_fields(stk_sample_out *o, const stk_part *parts, uint32_t n, st
 int stk_sample_out_check(stk_sample_out *o, stk_bytes key, const stk_part *parts, uint32_t n,
                          stk_error *err)
 {
-    int mended;
+    int changed;
 
     if (!n)
         return bad_key(key, "has no fields: tar shards can't hold such a sample", err);
-    mended = key_set(o, key, "x", err);
-    STK_TRY(mended);
+    changed = key_set(o, key, "x", err);
+    STK_TRY(changed);
     if (same_key(o)) { /* readers would take both for one sample */
         if (!o->adapt)
             return bad_key(key, "comes twice in a row: readers would take both for one sample",
                            err);
         STK_TRY(stk_text_put(&o->key, "_2", 2, err));
-        mended = 1;
+        changed = 1;
     }
-    o->adapted += (uint64_t)mended;
+    o->adapted += (uint64_t)changed;
     return check_fields(o, parts, n, err);
 }
 
@@ -229,6 +275,7 @@ int stk_sample_out_put(stk_sample_out *o, stk_tar_writer *tar, const stk_part *p
         STK_TRY(stk_tar_writer_add(tar, (stk_bytes){ (const uint8_t *)o->name.s, o->name.len },
                                    (stk_bytes){ parts[i].data, parts[i].len }, o->mtime, err));
     }
+    STK_TRY(stk_tar_writer_sample_end(tar, err));
     o->last.len = 0;
     return stk_text_put(&o->last, o->key.s, o->key.len, err);
 }

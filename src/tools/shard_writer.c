@@ -46,14 +46,9 @@ int stk_writer_open(stk_writer **out, const char *pattern, const stk_writer_opti
 
 static int shard_begin(stk_writer *w, stk_error *err)
 {
-    char *path = stk_shard_pattern_at(&w->pattern, w->o.first + w->shards);
-    int rc = path ? stk_tar_writer_open(&w->tar, path, w->o.force == STK_YES, err)
-                  : stk_fail_nomem(err, 64);
-
-    stk_free(path);
     stk_sample_out_begin(&w->out);
     w->in_shard = 0;
-    return rc;
+    return stk_shard_open(&w->tar, &w->pattern, w->o.first + w->shards, w->o.force == STK_YES, err);
 }
 
 static int shard_end(stk_writer *w, stk_error *err)
@@ -119,7 +114,9 @@ int stk_writer_commit(stk_writer *w, stk_error *err)
 
     if (w->failed)
         return is_over(err);
-    if (w->tar)
+    if (!w->tar && !w->shards && w->o.empty == STK_YES)
+        rc = shard_begin(w, err);
+    if (rc == 0 && w->tar)
         rc = shard_end(w, err);
     w->failed = rc < 0;
     return rc;

@@ -55,6 +55,9 @@ swift_dir = {folder}
 devices = {folder}/srv
 mount_check = false
 log_level = WARNING
+container_update_timeout = 60
+node_timeout = 60
+conn_timeout = 20
 [pipeline:main]
 pipeline = {name}-server
 [app:{name}-server]
@@ -72,6 +75,9 @@ pipeline = catch_errors cache s3api tempauth slo dlo proxy-server
 [app:proxy-server]
 use = egg:swift#proxy
 account_autocreate = true
+node_timeout = 60
+recoverable_node_timeout = 60
+conn_timeout = 20
 [filter:catch_errors]
 use = egg:swift#catch_errors
 [filter:cache]

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unpack_chunk - see unpack_chunk.h.
+ *
+ * A pipeline has at most one filter that packs (others are refused when the file is opened), so that every size is known:
+ * outside of it that of the stored bytes, inside that of the chunk, with four bytes more for each checksum. */
+#include "codec/unpack_chunk.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "codec/unpack.h"
+
+size_t stk_unlzf(stk_bytes in, uint8_t *dst, size_t room)
+{
+    const uint8_t *p = in.data, *end = p + in.len;
+    size_t n = 0;
+
+    while (p < end) {
+        uint32_t ctrl = *p++;
+        size_t len = ctrl >> 5, back;
+
+        if (ctrl < 32) { /* bytes as they are */
+            len = ctrl + 1;
+            if (len > (size_t)(end - p) || len > room - n)
+                return SIZE_MAX;
+            memcpy(dst + n, p, len);
+            p += len;
+            n += len;
+            continue;
+        }
+        if (len == 7 && p < end)
+            len += *p++;
+        if (p >= end)
+            return SIZE_MAX;
+        back = ((size_t)(ctrl & 31) << 8 | *p++) + 1;
+        len += 2;
+        if (back > n || len > room - n)
+            return SIZE_MAX;
+        for (size_t i = 0; i < len; i++, n++) /* what is copied may be what was just written */
+            dst[n] = dst[n - back];
+    }
+    return n;
+}
+
+static uint64_t big_endian(const uint8_t *p, uint32_t n)
+{
+    uint64_t v = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        v = v << 8 | p[i];
+    return v;
+}
+
+/* The plug-in's frames: bytes in all, bytes of a block, then blocks with their lengths. */
+static int unlz4(stk_bytes in, uint8_t *dst, size_t len)
+{
+    size_t at = 12, n = 0;
+    uint64_t block;
+
+    if (in.len < 12 || big_endian(in.data, 8) != len)
+        return -1;
+    block = big_endian(in.data + 8, 4);
+    while (n < len) {
+        size_t want = block < len - n ? (size_t)block : len - n, packed;
+
+        if (!block || in.len - at < 4)
+            return -1;
+        packed = (size_t)big_endian(in.data + at, 4);
+        at += 4;
+        if (packed > in.len - at)
+            return -1;
+        if (packed == want)
+            memcpy(dst + n, in.data + at, want);
+        else if (stk_lz4_block((stk_bytes){ in.data + at, packed }, dst + n, 0, want) != want)
+            return -1;
+        at += packed;
+        n += want;
+    }
+    return 0;
+}
+
+static int unpack_by(uint16_t id, stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
+{
+    switch (id) {
+    case STK_H5_DEFLATE: return stk_inflate_page(in, dst, len, err);
+    case STK_H5_ZSTD: return stk_unzstd_page(in, dst, len, err);
+    case STK_H5_LZF:
+        return stk_unlzf(in, dst, len) == len ? 0 : stk_fail(err, STK_ECORRUPT, "lzf: a chunk does not unpack to %zu bytes", len);
+    default: return unlz4(in, dst, len) == 0 ? 0 : stk_fail(err, STK_ECORRUPT, "lz4: a chunk does not unpack to %zu bytes", len);
+    }
+}
+
+/* The n-th bytes of all elements come one after another: -> elements. */
+static void unshuffle(const uint8_t *src, uint8_t *dst, size_t len, size_t width)
+{
+    size_t n = width ? len / width : 0;
+
+    for (size_t j = 0; j < width; j++) {
+        const uint8_t *from = src + j * n;
+        uint8_t *to = dst + j;
+
+        for (size_t i = 0; i < n; i++)
+            to[i * width] = from[i];
+    }
+    memcpy(dst + n * width, src + n * width, len - n * width);
+}
+
+static uint32_t fold(uint32_t v)
+{
+    return (v & 0xFFFF) + (v >> 16);
+}
+
+static uint32_t fletcher32(const uint8_t *p, size_t len)
+{
+    uint32_t a = 0, b = 0;
+    size_t words = len / 2;
+
+    while (words) {
+        size_t n = words < 360 ? words : 360; /* sums fit so long */
+
+        words -= n;
+        for (; n; n--, p += 2) {
+            a += (uint32_t)p[0] << 8 | p[1];
+            b += a;
+        }
+        a = fold(a);
+        b = fold(b);
+    }
+    if (len & 1) {
+        a += (uint32_t)p[0] << 8;
+        b += a;
+        a = fold(a);
+        b = fold(b);
+    }
+    return fold(b) << 16 | fold(a);
+}
+
+/* The checksum is the last four bytes; early writers had its halves the other way round. */
+static int check_sum(stk_bytes *bytes, stk_error *err)
+{
+    const uint8_t *at;
+    uint32_t sum;
+
+    if (bytes->len < 4)
+        return stk_fail(err, STK_ECORRUPT, "a chunk is too short for its checksum");
+    bytes->len -= 4;
+    at = bytes->data + bytes->len;
+    sum = fletcher32(bytes->data, bytes->len);
+    if (sum == ((uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24) ||
+        sum == ((uint32_t)at[1] | (uint32_t)at[0] << 8 | (uint32_t)at[3] << 16 | (uint32_t)at[2] << 24))
+        return 0;
+    return stk_fail(err, STK_ECORRUPT, "a chunk's checksum is another: it is damaged");
+}
+
+typedef struct undoing {
+    stk_bytes now;      /* what there is so far */
+    uint8_t *spare[2];  /* room of `room` bytes each; made when it is needed */
+    uint32_t next;
+    size_t room, plain; /* plain: bytes of the chunk and of checksums inside the packing */
+} undoing;
+
+static int spare_get(undoing *u, uint8_t **out, stk_error *err)
+{
+    uint8_t **s = &u->spare[u->next++ & 1];
+
+    if (!*s && !(*s = stk_large_alloc(u->room)))
+        return stk_fail_nomem(err, u->room);
+    *out = *s;
+    return 0;
+}
+
+static int undo(undoing *u, const stk_h5_filter *f, uint8_t *last, stk_error *err)
+{
+    uint8_t *to = last;
+
+    if (f->id == STK_H5_FLETCHER) {
+        STK_TRY(check_sum(&u->now, err));
+        u->plain -= 4;
+        return 0;
+    }
+    if (!to)
+        STK_TRY(spare_get(u, &to, err));
+    if (f->id == STK_H5_SHUFFLE) {
+        if (f->value[0] < 1 || u->now.len > u->room)
+            return stk_fail(err, STK_ECORRUPT, "a chunk is shuffled by nothing");
+        unshuffle(u->now.data, to, u->now.len, f->value[0]);
+        u->now.data = to;
+        return 0;
+    }
+    STK_TRY(unpack_by(f->id, u->now, to, u->plain, err));
+    u->now = (stk_bytes){ to, u->plain };
+    return 0;
+}
+
+/* The last filter that has to write straight to where the chunk goes: of those after it only checksums are checked. */
+static uint32_t last_writer(const stk_h5_filter *filter, uint32_t n, uint32_t mask)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!(mask >> i & 1) && filter[i].id != STK_H5_FLETCHER)
+            return i;
+    return UINT32_MAX;
+}
+
+static int undo_all(undoing *u, const stk_h5_filter *filter, uint32_t n, uint32_t mask, stk_bytes dst, stk_error *err)
+{
+    uint32_t last = last_writer(filter, n, mask);
+    int inside = 0; /* a checksum comes after it, which has no room in dst */
+
+    for (uint32_t i = 0; i < n; i++)
+        if (!(mask >> i & 1) && filter[i].id == STK_H5_FLETCHER) {
+            u->plain += 4;
+            inside |= i < last;
+        }
+    u->room = (u->plain > u->now.len ? u->plain : u->now.len) + 1;
+    for (uint32_t i = n; i-- > 0;) {
+        uint8_t *to = i == last && !inside && u->now.len <= dst.len ? (uint8_t *)(uintptr_t)dst.data : NULL;
+
+        if (!(mask >> i & 1))
+            STK_TRY(undo(u, &filter[i], to, err));
+    }
+    if (u->now.len != dst.len)
+        return stk_fail(err, STK_ECORRUPT, "a chunk has %zu bytes instead of %zu", u->now.len, dst.len);
+    if (u->now.data != dst.data)
+        memcpy((uint8_t *)(uintptr_t)dst.data, u->now.data, dst.len);
+    return 0;
+}
+
+int stk_unpack_chunk(const stk_h5_filter *filter, uint32_t n, uint32_t mask, stk_bytes raw, stk_bytes dst, stk_error *err)
+{
+    undoing u = { .now = raw, .plain = dst.len };
+    int rc = undo_all(&u, filter, n, mask, dst, err);
+
+    for (int i = 0; i < 2; i++)
+        if (u.spare[i])
+            stk_large_free(u.spare[i], u.room);
+    return rc;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hdf5_data.h - HDF5 files as a kind of data: the data sets of a group that have the same number of rows are fields, row i
+ * is sample i.
+ *
+ * Large rows that are stored as they are, are ranges of the file.  All others are in slabs: the rows of a chunk (with
+ * all chunks beside it, where chunks split rows), or as many small rows as make a block worth reading.  A slab is
+ * unpacked once, by a worker, and kept in the block cache.  Sequences and texts of any length are in the file's heap:
+ * where, is read for some thousand rows at a time. */
+#ifndef STOKER_HDF5_DATA_H
+#define STOKER_HDF5_DATA_H
+
+#include <stdatomic.h>
+
+#include "format/hdf5/hdf5.h"
+#include "table/table_data.h"
+
+typedef struct stk_hdf5_column { /* a field in one file */
+    const stk_h5_set *set;
+    uint64_t row_bytes, value_bytes; /* of a row as it is stored; of the value that it has */
+    uint64_t slab_rows;
+    uint32_t across; /* chunks that a slab has */
+    int direct;      /* a value is a range of the file */
+    _Atomic(stk_h5_chunks *) chunks; /* read at first touch */
+    _Atomic(uint8_t *) fill;         /* a value of fill, made at first use */
+    _Atomic(stk_h5_far *) *far;      /* sequences: where they are, in parts that are read at first touch */
+    uint64_t far_rows, n_far;        /* rows of a part; parts */
+    uint8_t *here;                   /* compact: all values */
+} stk_hdf5_column;
+
+typedef struct stk_hdf5_shard {
+    char *group;
+    stk_h5_file head; /* without the file */
+    stk_h5_group sets;
+    stk_hdf5_column *column; /* by field, of those that are read */
+} stk_hdf5_shard;
+
+typedef struct stk_hdf5 { /* Thread: any, once opened. */
+    stk_table base; /* columns are the fields of the first file; those that are not read come last */
+    stk_hdf5_shard *shard;
+} stk_hdf5;
+
+int stk_hdf5_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
+int stk_hdf5_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o, stk_error *err);
+extern const stk_data_ops stk_hdf5_ops;
+
+/* hdf5_rows.c */
+typedef struct stk_hdf5_at { /* a column of a file */
+    const stk_hdf5 *h;
+    uint64_t shard;
+    stk_hdf5_column *c;
+} stk_hdf5_at;
+
+/* How the rows of a set are found; what does not fit is refused: NULL, or why. */
+const char *stk_hdf5_column_init(stk_hdf5_column *c, const stk_h5_set *s);
+void stk_hdf5_column_fini(stk_hdf5_column *c);
+int stk_hdf5_chunks(const stk_hdf5_at *at, const stk_h5_chunks **out, stk_error *err);
+/* The first chunk of the slab that is in the file; NULL: none is. */
+const stk_h5_chunk *stk_hdf5_slab_first(const stk_hdf5_column *c, const stk_h5_chunks *all, uint64_t slab);
+/* The values of a slab.  raw: what is at the place of its first chunk; no data: it is read. */
+int stk_hdf5_slab(const stk_hdf5_at *at, uint64_t slab, stk_bytes raw, uint8_t *dst, stk_error *err);
+int stk_hdf5_fill(const stk_hdf5_at *at, stk_bytes *out, stk_error *err);
+int stk_hdf5_far(const stk_hdf5_at *at, uint64_t row, stk_h5_far *out, stk_error *err);
+uint64_t stk_hdf5_slab_len(const stk_hdf5_at *at, uint64_t slab); /* rows that it has */
+/* Values as they are stored -> as they are handed out, in place. */
+void stk_hdf5_turn(const stk_h5_type *t, uint8_t *bytes, uint64_t len);
+
+#endif
