@@ -134,9 +134,12 @@ class Maker:
         if self._many is not None and not task.replaced:
             self.note(0)
             if addresses is not None:
-                self.seeder.seed(addresses[0])
+                self.seeder.arm(addresses[0])
             try:
-                return list(self._many(list(task.indices))), (), None
+                samples = list(self._many(list(task.indices)))
+                if addresses is None or not self.seeder.used() or not hasattr(self.recipe.dataset, "__getitem__"):
+                    return samples, (), None
+                self._many, self._draws = None, True    # each sample has a seed of its own: one by one from now on
             except Exception as e:
                 if ask is None:
                     raise bad(list(task.indices)[:8], e) from e     # else: one by one, to find which

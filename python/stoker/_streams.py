@@ -33,12 +33,23 @@ class Begin(NamedTuple):
     number: int = 0         # of the worker
 
 
+def _forgets(source: Any) -> bool:
+    """Hugging Face's streams with a shuffle buffer: their state has not what is in the buffer."""
+    if not type(source).__module__.startswith("datasets."):
+        return False
+    if type(source).__name__.startswith("BufferShuffled"):
+        return True
+    inner = [getattr(source, name, None) for name in ("_ex_iterable", "ex_iterable")] + list(getattr(source, "ex_iterables", ()))
+    return any(_forgets(one) for one in inner if one is not None)
+
+
 class Stream:
     """One worker's place in an iterable."""
 
     def __init__(self, dataset: Any, begin: Begin, seeder: Any, recipe: _make.Recipe) -> None:
         self._dataset, self._begin, self._seeder, self._recipe = dataset, begin, seeder, recipe
-        if callable(getattr(dataset, "set_epoch", None)):
+        self._exact = not _forgets(dataset)     # its states say all
+        if recipe.epochs and callable(getattr(dataset, "set_epoch", None)):
             dataset.set_epoch(begin.epoch)
         self.read = 0                           # samples
         if begin.state is not None and callable(getattr(dataset, "load_state_dict", None)):
@@ -49,6 +60,12 @@ class Stream:
             if callable(getattr(self._iterator, "load_state_dict", None)):
                 self._iterator.load_state_dict(begin.state[0])      # type: ignore[attr-defined]
             self.read = begin.state[1]
+        self._first = self.read
+
+    def _begun(self) -> None:
+        """Hugging Face's streams would begin at a state again in later loops over its epoch."""
+        if getattr(self._dataset, "_starting_state_dict", None) is not None:
+            self._dataset._starting_state_dict = None
 
     def _seed(self) -> None:
         if not self._recipe.pure:
@@ -58,6 +75,8 @@ class Stream:
     def _next(self) -> Any:
         self._seed()
         value = next(self._iterator)            # StopIteration is the caller's
+        if self.read == self._first:
+            self._begun()
         self.read += 1
         return value
 
@@ -86,7 +105,7 @@ class Stream:
     def state(self) -> Any:
         for one in (self._iterator, self._dataset):
             save = getattr(one, "state_dict", None)
-            if callable(save):
+            if callable(save) and self._exact:
                 return save(), self.read
         return None
 
@@ -186,7 +205,8 @@ class Reader:
             invalid(f"the state is of {state['active']} workers that share the samples among them, and this loader has "
                     f"{self._workers}: give num_workers={state['active']}")
         if position and all(s is None for s in state["states"]):
-            warn_once("forward", "this data set has no state_dict(): the samples that were handed out are read again")
+            warn_once("forward", "this data set has no state_dict(), or one without the content of its shuffle buffer: the samples "
+                                 "that were handed out are read again")
         self._ready = {name: list(v) if isinstance(v, list) else v for name, v in state.items()}
 
     def next(self, crew: Any, wait: Callable[[Any, Any], Any]) -> _make.Made:
