@@ -98,6 +98,7 @@ missing() {
             echo "chromium|tests of pages in a browser"
         have nginx || [ -x /usr/sbin/nginx ] || echo "nginx-light|tests against a web server with TLS"
     fi
+    has_header libdeflate.h || echo "libdeflate-dev|nothing but time: gzip pages and chunks are unpacked by zlib"
     has_header brotli/decode.h || echo "libbrotli-dev|Parquet pages packed with brotli"
     has_header stdarg.h stddef.h stdint.h setjmp.h cmocka.h ||
         echo "libcmocka-dev|the C unit tests"

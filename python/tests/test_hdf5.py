@@ -245,6 +245,21 @@ def test_changed_bytes(tmp_path, kind):
     assert refused
 
 
+@pytest.mark.asan
+def test_cut_while_open(tmp_path):
+    """Large rows are copied from the file's map: one that shrinks is an error, not a signal."""
+    x = np.random.default_rng(SEED).integers(0, 255, (50, 200, 200), dtype="u1")
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["x"] = x
+    ds = stoker.open(str(tmp_path / "a.h5"))
+    np.testing.assert_array_equal(np.asarray(ds[49]["x"]).reshape(200, 200), x[49])
+    with (tmp_path / "a.h5").open("r+b") as f:
+        f.truncate(300_000)
+    np.testing.assert_array_equal(np.asarray(ds[2]["x"]).reshape(200, 200), x[2])
+    with pytest.raises(stoker.StokerError):
+        ds[40]
+
+
 def test_stale_and_refused(tmp_path):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as f:
