@@ -14,7 +14,7 @@ GPU_PROGRAMS = tests/codec/jpeg_core_cuda.sh tests/gpu/host/pic_sync_cuda.sh \
                $(wildcard build/cuda/*_test build/src/cuda/*_test build/tests/gpu/real/*_test)
 
 .PHONY: help setup demo test bench bench-jpeg bench-jpeg-quality bench-ops bench-recipes bench-order bench-peers bench-sampling \
-        bench-tokens bench-pack bench-prepare bench-stores bench-formats bench-python gpu-bench gpu-test lint soak wheel clean
+        bench-tokens bench-pack bench-prepare bench-stores bench-formats bench-tables bench-python gpu-bench gpu-test lint soak wheel clean
 
 help:
 	@echo "make setup   install what is missing, build, put stoker into .venv"
@@ -31,6 +31,7 @@ help:
 	@echo "make bench-prepare  planning 10 M samples, pack on Ray, resizing against img2dataset (RESIZER=its python, SECONDS=60)"
 	@echo "make bench-stores  ranges over HTTP against a bare libcurl loop (ROUNDS=7)"
 	@echo "make bench-formats  the same samples as files, tar, Parquet, Arrow, HDF5, MDS and arrays (ROUNDS=3 SCALE=1)"
+	@echo "make bench-tables  tables against pyarrow, Lance, Hugging Face and mosaicml-streaming (ROUNDS=5 SCALE=1)"
 	@echo "make bench-python  Python data sets against torch's DataLoader and a bare shared ring"
 	@echo "make bench-sampling  what a draw by weight costs"
 	@echo "make bench-jpeg-quality  how far pixels are from Pillow's (DATA=folder)"
@@ -86,6 +87,9 @@ bench-stores:
 bench-formats:
 	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/formats/formats.py $(or $(ROUNDS),3) $(or $(SCALE),1) docs/img/formats.svg
 	@PYTHONPATH=build/python .venv/bin/python bench/formats/hdf5_rows.py $(or $(ROUNDS),7)
+
+bench-tables:
+	@tools/setup.sh && tools/bench_tables.sh
 
 bench-python:
 	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/python_sets.py

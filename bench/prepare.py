@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """make bench-prepare: planning ten million samples; pack on Ray against threads; resize-and-re-encode against img2dataset.
 
-    bench/prepare.py [plan] [ray] [resizer]
+    bench/prepare.py [plan] [resume] [ray] [resizer]
 
 plan      CPU and wall seconds of `stoker pack --write-plan` over SAMPLES (10,000,000) samples
+resume    wall time from the start of `stoker pack` to its first new shard, after a SIGKILL in the middle; KILLS (5) times
 ray       wall time of one pack with two threads and with two CPUs of Ray, in turns; SECONDS (60) is about how long one takes
 resizer   samples per CPU second: stoker.pack() with one worker, and img2dataset's Resizer called directly, in the Python that
           RESIZER names (a venv with img2dataset --no-deps, "albumentations<2", "opencv-python-headless<5"); ROUNDS (3) in turns
@@ -69,6 +70,31 @@ def plan(work: pathlib.Path) -> None:
                        check=True, stdout=subprocess.DEVNULL)
         print(f"plan of {samples:,} samples {' '.join(options) or 'as they are'}: {cpu() - was:.2f} s of CPU, "
               f"{time.perf_counter() - start:.2f} s", flush=True)
+
+
+# ---- resume ----
+
+def resume(work: pathlib.Path) -> None:
+    with stoker.Writer(work / "t-%d.tar", 20_000) as w:
+        for i in range(100_000):
+            w.write({"__key__": f"{i:06d}", "txt": f"number {i}" * 20})
+    took, command = [], [CLI, "pack", str(work / "t-*.tar"), str(work / "out"), "--samples", "100", "--field", "txt=text | encode(text)"]
+    subprocess.run([CLI, "index", str(work / "t-*.tar")], check=True, stdout=subprocess.DEVNULL)
+
+    def until(least: int) -> float:
+        start, one = time.perf_counter(), subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        while len(list((work / "out").glob("*.tar"))) < least and one.poll() is None:
+            time.sleep(0.005)
+        now = time.perf_counter() - start
+        one.kill()
+        one.wait()
+        return now
+
+    until(100)
+    for _ in range(int(os.environ.get("KILLS", "5"))):
+        took.append(until(len(list((work / "out").glob("*.tar"))) + 1))
+    print(f"resume of a killed pack, 100,000 samples in 1,000 shards: first new shard after {min(took):.2f} to {max(took):.2f} s "
+          "(at most 1 s is wanted)", flush=True)
 
 
 # ---- pictures ----
@@ -153,7 +179,7 @@ def resizer(work: pathlib.Path) -> None:
 
 
 def main() -> None:
-    parts = {"plan": plan, "ray": ray_against_threads, "resizer": resizer}
+    parts = {"plan": plan, "resume": resume, "ray": ray_against_threads, "resizer": resizer}
     with open("/proc/loadavg") as f:
         print(f"Stoker {stoker.__version__}, {os.cpu_count()} cores, load {' '.join(f.read().split()[:3])} when it began", flush=True)
     for name in sys.argv[1:] or parts:

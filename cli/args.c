@@ -27,6 +27,7 @@ struct cli_args {
 };
 
 static const cli_option everywhere[] = {
+    { "op", "FILE", NULL, "ops of your own for chains, from this shared object; may be repeated" },
     { "store-cache", "DIR", "$STOKER_STORE_CACHE", "keep remote data in this folder" },
     { "store-cache-limit", "SIZE", "most of what is free", "how much it may hold: 500GB" },
     { "json", NULL, NULL, "print one JSON object for programs" },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - the stoker command: finds the command, hands over, and helps those who are lost. */
 #include <stdlib.h>
+#include <stoker/own_op.h>
 #include <stoker/store.h>
 #include <string.h>
 
@@ -56,6 +57,23 @@ static int set_store(const cli_args *a)
     return limit && setenv("STOKER_STORE_CACHE_LIMIT", limit, 1) ? -1 : 0;
 }
 
+/* --op: ops that chains can name, as stoker.load_op() in Python. */
+static int load_ops(const cli_args *a)
+{
+    const char *path;
+    stk_error err;
+
+    for (size_t i = 0; (path = cli_value_at(a, "op", i)); i++) {
+        char *whole = realpath(path, NULL); /* a bare name would be looked for where libraries are */
+        int rc = stk_registry_load(NULL, whole ? whole : path, NULL, &err);
+
+        free(whole);
+        if (rc < 0)
+            return cli_failed(&err);
+    }
+    return 0;
+}
+
 static int run_command(const cli_command *cmd, int argc, char **argv)
 {
     cli_args *args = NULL;
@@ -63,6 +81,8 @@ static int run_command(const cli_command *cmd, int argc, char **argv)
 
     if (rc == 0 && set_store(args) < 0)
         rc = cli_usage("out of memory");
+    if (rc == 0)
+        rc = load_ops(args);
     if (rc == 0)
         rc = cmd->run(args);
     cli_args_free(args);

@@ -85,6 +85,7 @@ static int take_options(pack_job *job)
     o->dedup = cli_value(a, "dedup");
     o->balance = cli_value(a, "balance");
     o->compress = cli_value(a, "compress");
+    o->arrays = cli_value(a, "arrays") ? STK_YES : STK_UNSET;
     if (o->name && strchr(o->name, '/'))
         return cli_usage("--name is the beginning of a file's name, not \"%s\"", o->name);
     return 0;

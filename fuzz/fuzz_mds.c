@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_mds - any bytes as index.json and a shard of MDS, with a line between them: all columns of some samples, or a
+/* fuzz_mds - any bytes as index.json and a shard of MDS or LitData, with a line between them: all columns of some samples, or a
  * clean error. */
 #include <string.h>
 
@@ -35,7 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     stk_mds_index x;
     stk_error err;
 
-    if (stk_mds_index_read(&x, (stk_bytes){ data, n }, &err) < 0)
+    if (stk_mds_index_read(&x, (stk_bytes){ data, n }, &err) < 0 &&
+        stk_litdata_index_read(&x, (stk_bytes){ data, n }, &err) < 0)
         return 0;
     if (end)
         look(&x, (stk_bytes){ end + 1, size - n - 1 }, x.shard[0].samples);

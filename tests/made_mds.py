@@ -4,6 +4,7 @@
     write(folder, {"image": "jpeg", "label": "int"}, samples, per_shard=100, compression="zstd")
 """
 
+import hashlib
 import json
 import pathlib
 import struct
@@ -35,6 +36,10 @@ def _encode(encoding, value):
     return value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else str(value).encode()
 
 
+def _sums(data, hashes):
+    return {h: (__import__("xxhash").xxh64(data) if h == "xxh64" else hashlib.new(h, data)).hexdigest() for h in hashes}
+
+
 def shard(columns, samples):
     names = sorted(columns)
     config = json.dumps({"column_encodings": [columns[n] for n in names], "column_names": names,
@@ -50,8 +55,8 @@ def shard(columns, samples):
     return struct.pack("<I", len(made)) + places.tobytes() + config + b"".join(made)
 
 
-def write(folder, columns, samples, per_shard=100, compression=None, pack=None, keep=False):
-    """pack: bytes -> bytes; keep: the plain file stays beside the packed one."""
+def write(folder, columns, samples, per_shard=100, compression=None, pack=None, keep=False, hashes=()):
+    """pack: bytes -> bytes; keep: the plain file stays beside the packed one; hashes: names of hashlib's, or xxh64."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     names, shards = sorted(columns), []
@@ -61,12 +66,12 @@ def write(folder, columns, samples, per_shard=100, compression=None, pack=None, 
         zipped = pack(raw) if pack else None
         if zipped is None or keep:
             (folder / name).write_bytes(raw)
-        info = {"basename": f"{name}.{(compression or '').partition(':')[0]}", "bytes": len(zipped or b""), "hashes": {}}
+        info = {"basename": f"{name}.{(compression or '').partition(':')[0]}", "bytes": len(zipped or b""), "hashes": _sums(zipped or b"", hashes)}
         if zipped is not None:
             (folder / info["basename"]).write_bytes(zipped)
         shards.append({"column_encodings": [columns[n] for n in names], "column_names": names,
-                       "column_sizes": [_size(columns[n]) for n in names], "compression": compression, "format": "mds", "hashes": [],
-                       "raw_data": {"basename": name, "bytes": len(raw), "hashes": {}}, "samples": len(samples[k:k + per_shard]),
+                       "column_sizes": [_size(columns[n]) for n in names], "compression": compression, "format": "mds", "hashes": list(hashes),
+                       "raw_data": {"basename": name, "bytes": len(raw), "hashes": _sums(raw, hashes)}, "samples": len(samples[k:k + per_shard]),
                        "size_limit": 1 << 26, "version": 2, "zip_data": info if zipped is not None else None})
     (folder / "index.json").write_text(json.dumps({"shards": shards, "version": 2}, sort_keys=True))
     return folder

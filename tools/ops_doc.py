@@ -32,6 +32,7 @@ EXAMPLES = {
     "vocab": "from(cls) | vocab('names.txt')",
     "gunzip": "from('txt.gz') | gunzip | text",
     "unzstd": "from('txt.zst') | unzstd | text",
+    "unlz4": "from('txt.lz4') | unlz4 | text",
     "open": "from(path) | open(root='photos') | image",
     "tokens": "tokens(block=1024, shift=1) | to(i32)",
     "resize": "from(jpg) | image | resize((224, 320))",

@@ -9,6 +9,8 @@
 #   SOAK_RUNS=200    training runs, each killed three times and resumed on other ranks
 #   SOAK_FAULTS=1000 faults between a loader and a web server, over an epoch; 100 forks during transfers
 #   SOAK_CASES=100  causes and severities for doctor and for watch, each
+#   SOAK_DRAWS=100000  draws of random ops against torchvision's; SOAK_BOXED=10000 pictures with boxes under iou_crop
+#   SOAK_PAIRS=110   rounds of pictures with boxes, masks and keypoints: 24 for each chain
 #   SOAK_SEED=...    where all seeds start; printed, by default the time
 set -eu
 cd "$(dirname "$0")/.."
@@ -98,7 +100,10 @@ part attacks env STOKER_ATTACKS="$attacks" STOKER_SEED="$seed" python -m pytest 
     python/tests/test_attack_arguments.py python/tests/test_attack_states.py
 part packs env STOKER_KILLS=50 STOKER_PLANS=500 STOKER_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q \
     python/tests/test_prepare.py python/tests/test_plans.py -k "killed or partition"
-part pairs env STOKER_PAIRS=40 PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_pairs.py
+part packs-ray env STOKER_RAY_KILLS=50 STOKER_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_ray.py
+part pairs env STOKER_PAIRS="${SOAK_PAIRS:-110}" PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_pairs.py
+part draws env STOKER_DRAWS="${SOAK_DRAWS:-100000}" STOKER_BOXED="${SOAK_BOXED:-10000}" PYTHONPATH="$PWD/build/python" python -m pytest -q \
+    tests/recipes/test_torchvision.py tests/recipes/test_iou_crop.py -k "drawn_as_torchvisions or kept_is"
 part interrupts env STOKER_INTERRUPTS="$attacks" STOKER_SEED="$seed" python -m pytest -q python/tests/test_interrupts.py
 if python -c 'import torch.distributed' 2>/dev/null; then under=20; else under=0; fi
 part killed-runs python tests/resume/killed.py --runs "$runs" --torchrun $((under < runs ? under : runs)) --seed "$seed"

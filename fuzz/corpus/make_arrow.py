@@ -4,6 +4,7 @@
 
 import io
 import pathlib
+from decimal import Decimal
 
 import pyarrow as pa
 
@@ -12,6 +13,8 @@ TABLE = pa.table({
     "v": pa.array(["short", None, "a long text, out of line"], pa.string_view()), "l": [[1, 2], [], None],
     "w": pa.array([[1.5, 2], [3, 4], [5, 6]], pa.list_(pa.float32(), 2)), "f": pa.array([b"12", b"34", b"56"], pa.binary(2)),
     "st": [{"bytes": b"x", "path": "p"}, None, {"bytes": None, "path": "q"}], "d": pa.array(["k", "m", None]).dictionary_encode()})
+MORE = TABLE.append_column("m", pa.array([[(1, 2.5)], None, []], pa.map_(pa.int8(), pa.float64()))).append_column(
+    "money", pa.array([Decimal("1.25"), None, Decimal("-3")], pa.decimal128(9, 2)))
 
 folder = pathlib.Path(__file__).parent / "arrow"
 folder.mkdir(exist_ok=True)
@@ -19,6 +22,11 @@ for name, make in {"stream": pa.ipc.new_stream, "file": pa.ipc.new_file}.items()
     out = io.BytesIO()
     with make(out, TABLE.schema) as w:
         w.write_table(TABLE, max_chunksize=2)
+    (folder / name).write_bytes(out.getvalue())
+for name in ("lz4", "zstd"):
+    out = io.BytesIO()
+    with pa.ipc.new_stream(out, MORE.schema, options=pa.ipc.IpcWriteOptions(compression=name)) as w:
+        w.write_table(MORE, max_chunksize=2)
     (folder / name).write_bytes(out.getvalue())
 (folder / "cut").write_bytes((folder / "stream").read_bytes()[:1500])
 (folder / "no_schema").write_bytes(b"\xff\xff\xff\xff\0\0\0\0")

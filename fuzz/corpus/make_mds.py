@@ -8,6 +8,7 @@ import tempfile
 
 here = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(here.parents[1] / "tests"))
+import made_litdata  # noqa: E402
 import made_mds  # noqa: E402
 
 COLUMNS = {"x": "int", "b": "bytes", "s": "str", "v": "ndarray:float32:2", "r": "ndarray:int16", "u": "uint64"}
@@ -20,4 +21,7 @@ with tempfile.TemporaryDirectory() as tmp:
 (folder / "plain").write_bytes(index + b"\n" + shard)
 (folder / "cut").write_bytes(index + b"\n" + shard[:-20])
 (folder / "index").write_bytes(index)
+with tempfile.TemporaryDirectory() as tmp:
+    made = made_litdata.write(tmp, [{"x": i, "b": b"abc" * i, "t": (True, 0.5, [1])} for i in range(3)])
+    (folder / "litdata").write_bytes((made / "index.json").read_bytes() + b"\n" + (made / "chunk-0-0.bin").read_bytes())
 (folder / "other").write_bytes(b'{"shards": [{"format": "mds", "column_names": [[1]], "column_encodings": [], "column_sizes": []}]}')

@@ -42,7 +42,7 @@ typedef struct stk_host { /* functions of the library; plugin.h and plugin_op.h 
 
 typedef const stk_op *const *(*stk_own_ops_fn)(const stk_host *host);
 
-/* Add all ops of the shared object `path` to r.  It stays loaded while the process runs.  *ops (or NULL): its tables, and a
+/* Add all ops of the shared object `path` to r (NULL: to the process).  It stays loaded while the process runs.  *ops (or NULL): its tables, and a
  * NULL after the last.  Its code runs in this process: load only what you would run. */
 STK_API STK_MUST_CHECK int stk_registry_load(stk_registry *r, const char *path,
                                              const stk_op *const **ops, stk_error *err);

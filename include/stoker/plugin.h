@@ -298,6 +298,7 @@ enum { /* what a codec can do: stk_codec.can.  OWN: its state is known to the li
        STK_CODEC_WINDOWS = 4,  /* OWN: cuts rows out of arrays */
        STK_CODEC_OPENS = 8,    /* OWN: reads the file that a field names */
        STK_CODEC_NUMBERS = 16, /* reads numbers: of a field that has a type, it says which is wanted */
+       STK_CODEC_NPY = 32,     /* reads what numpy.save() writes */
        STK_CODEC_OWN = STK_CODEC_WINDOWS | STK_CODEC_OPENS,
 };
 

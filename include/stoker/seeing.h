@@ -23,7 +23,7 @@ typedef enum stk_cause {
     STK_CAUSE_NETWORK,   /* reads from far away */
     STK_CAUSE_DECODE,
     STK_CAUSE_AUGMENT,
-    STK_CAUSE_PYTHON,    /* code of the data set, collate apart */
+    STK_CAUSE_PYTHON,    /* code of the data set, collate apart; functions that `call` names */
     STK_CAUSE_COLLATE,
     STK_CAUSE_COPY,      /* to the GPU */
     STK_CAUSE_WORKERS,   /* too few, or more than cores */
@@ -89,6 +89,7 @@ typedef struct stk_diagnose_options {
     uint32_t size;
     const char *data; /* for commands; NULL: DATA */
     stk_tri foreign;  /* the loader is not ours: remedies are for a PyTorch DataLoader */
+    const char *function; /* which of `call` took most of PYTHON's time; NULL: it is the data set's code */
 } stk_diagnose_options;
 
 struct stk_loader;

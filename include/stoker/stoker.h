@@ -290,7 +290,7 @@ STK_API STK_MUST_CHECK int stk_loader_set_weights(stk_loader *l, const double *w
                                                   uint64_t epoch, uint64_t position,
                                                   stk_error *err);
 /* The weights from the beginning (i is 0) and every change of them; the loader's until the next
- * change.  A state needs the one that holds where it stands, and those behind.  STK_END past the
+ * change.  A state needs the one that holds where it stands, and those after it.  STK_END past the
  * last, and without `mix`. */
 STK_API int stk_loader_mix(const stk_loader *l, uint64_t i, stk_mix_change_info *out);
 /* Those of a state; before the first of them, what is mixed is not what it was. */
@@ -367,6 +367,7 @@ typedef struct stk_stats {
     uint64_t room_ns;      /* of fetch and decode: rows waited for memory */
     uint64_t first_wait_ns; /* of wait_ns: for the first batch */
     uint64_t remote_reads;  /* of cold_reads: from sources that are far away */
+    uint64_t value_call_ns, sample_call_ns; /* of value and of sample: in functions that `call` names */
 } stk_stats;
 
 typedef struct stk_doing { /* what a worker does now */

@@ -118,7 +118,7 @@ typedef struct stk_pack_options {
     const char *exclude;
     const char *where; /* a condition on columns, as for stk_dataset_where(); NULL: none */
     double fraction, keep_from, keep_to;
-    /* Write only every parts-th shard, from number `part` on, beside other processes that write the
+    /* Write only part `part` of so many (below 2^32), shards that follow each other, beside other processes that write the
      * rest, and no index; then `merge` looks that all are there and writes the index.  parts 0: all. */
     uint64_t part, parts;
     stk_tri merge;
@@ -137,6 +137,10 @@ typedef struct stk_pack_options {
     /* Shards are compressed: "gz", "zstd" (in the seekable format) or "lz4", in frames of whole samples, and called
      * NAME-000000.tar.gz, .tar.zst or .tar.lz4.  NULL: as the name in `dst` says.  They get no index. */
     const char *compress;
+    struct stk_registry *registry; /* what chains of `fields` may name; NULL: what the process has */
+    /* Write arrays in place of tar shards: FIELD-000000.npy, NAME-FIELD-000000.npy with a name, of each field that a chain makes;
+     * the chains end without encode().  Rows of a field have one type and shape, or it is an error. */
+    stk_tri arrays;
 } stk_pack_options;
 
 typedef struct stk_pack_dropped { /* samples that were not chosen, by reason */

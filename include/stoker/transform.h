@@ -29,12 +29,14 @@ typedef struct stk_transform_info { /* what comes out */
     stk_dtype dtype;
     uint32_t width, height; /* 0: differ by picture */
     const char *layout;     /* "chw": planes; "hwc", "channels_last": interleaved; static */
+    uint32_t views;         /* of views(n): a picture comes out n times; 0: it has none */
 } stk_transform_info;
 
 typedef struct stk_picture {
     const void *data; /* u8, pixel (0, 0) of the first channel; borrowed */
     uint32_t width, height;
     uint32_t channels;              /* 3: RGB; 1: gray */
+    uint32_t view;                  /* which of the info's views, counted from 0 */
     int64_t step_x, step_y, step_c; /* bytes to the next pixel, row, channel; may be negative */
     uint64_t position;              /* addresses its draws */
     uint32_t out_width, out_height; /* filled by stk_transform_sizes() */

@@ -176,6 +176,10 @@ static PyObject *stop_logging(PyObject *self, PyObject *unused)
 static PyMethodDef module_methods[] = {
     { "registry", registry, METH_NOARGS,
       "kind -> [(name, help, [(argument, type, fallback, help)])]" },
+    { "stream_open", (PyCFunction)(void (*)(void))stream_open, METH_VARARGS | METH_KEYWORDS, "shards as streams" },
+    { "stream_chosen", stream_chosen, METH_O, "(streams, window) of a stream" },
+    { "stream_tell", stream_tell, METH_VARARGS, "where streams go on, at or before a sample" },
+    { "stream_seek", stream_seek, METH_VARARGS, "such a place, of an earlier run" },
     { "from_arrow", dataset_from_arrow, METH_O, "a Dataset of the table of a capsule \"arrow_array_stream\"" },
     { "join", dataset_join, METH_O, "a Dataset of arrays, joined row by row" },
     { "keys", dataset_keys, METH_VARARGS, "keys of the samples with these ids" },

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "py_call.h"
@@ -21,7 +22,7 @@
 
 #define HEAD 64
 #define TEXT 512
-#define KEPT 16        /* tracebacks of the last failures */
+#define KEPT 64        /* tracebacks of failures */
 #define MAX_PROCESSES 256
 #define MAX_DEATHS 3   /* in a row */
 
@@ -43,8 +44,8 @@ typedef struct process {
 } process;
 
 typedef struct failure {
-    uint64_t sample;
-    char *trace;
+    uint64_t sample, epoch, position;
+    char *trace; /* NULL: there is none */
 } failure;
 
 typedef struct calls_object {
@@ -58,41 +59,78 @@ typedef struct calls_object {
     int ready, stop, stopped;        /* stop: an eventfd; stopped: lock */
     uint32_t deaths;                 /* lock */
     failure failures[KEPT];          /* lock */
-    uint32_t n_failures;             /* lock: all of them */
+    uint64_t *spent;                 /* lock: ns in each function, by its number */
 } calls_object;
 
 /* ---- what failed ---- */
 
-static void keep_trace(calls_object *c, uint64_t sample, const char *text, size_t len)
+/* Is a handed out before b? */
+static int before(const failure *a, const failure *b)
 {
-    char *copy = malloc(len + 1);
-    failure *f;
+    return a->epoch < b->epoch || (a->epoch == b->epoch && a->position < b->position);
+}
 
-    if (!copy)
+/* Where there is room, or what is handed out last: the next error that is raised is the first in order, while
+ * workers that are ahead may fail many times.  NULL: f is the last. */
+static failure *place_for(calls_object *c, const failure *f)
+{
+    failure *last = &c->failures[0];
+
+    for (uint32_t i = 0; i < KEPT && last->trace; i++)
+        if (!c->failures[i].trace || before(last, &c->failures[i]))
+            last = &c->failures[i];
+    return !last->trace || before(f, last) ? last : NULL;
+}
+
+static void keep_trace(calls_object *c, const stk_call_at *at, const char *text, size_t len)
+{
+    failure f = { at->sample, at->epoch, at->position, malloc(len + 1) }, *to;
+
+    if (!f.trace)
         return;
-    memcpy(copy, text, len);
-    copy[len] = 0;
+    memcpy(f.trace, text, len);
+    f.trace[len] = 0;
     pthread_mutex_lock(&c->lock);
-    f = &c->failures[c->n_failures++ % KEPT];
-    free(f->trace);
-    *f = (failure){ sample, copy };
+    to = place_for(c, &f);
+    if (to) {
+        free(to->trace);
+        *to = f;
+    }
     pthread_mutex_unlock(&c->lock);
+    if (!to)
+        free(f.trace);
+}
+
+static void drop_trace(failure *f)
+{
+    free(f->trace);
+    f->trace = NULL;
+}
+
+/* What came before it was raised, or is never asked for. */
+static void drop_before(calls_object *c, failure until)
+{
+    for (uint32_t i = 0; i < KEPT; i++)
+        if (c->failures[i].trace && before(&c->failures[i], &until))
+            drop_trace(&c->failures[i]);
 }
 
 static PyObject *calls_trace(PyObject *obj, PyObject *arg)
 {
     calls_object *c = (calls_object *)obj;
     unsigned long long sample = PyLong_AsUnsignedLongLong(arg);
+    const failure *newest = NULL;
     PyObject *found = NULL;
 
     if (PyErr_Occurred())
         return NULL;
     pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < KEPT && !found; i++) {
-        const failure *f = &c->failures[(c->n_failures + KEPT - 1 - i) % KEPT];
-
-        if (f->trace && f->sample == sample)
-            found = PyUnicode_DecodeUTF8(f->trace, (Py_ssize_t)strlen(f->trace), "replace");
+    for (uint32_t i = 0; i < KEPT; i++)
+        if (c->failures[i].trace && c->failures[i].sample == sample && (!newest || before(newest, &c->failures[i])))
+            newest = &c->failures[i];
+    if (newest) {
+        found = PyUnicode_DecodeUTF8(newest->trace, (Py_ssize_t)strlen(newest->trace), "replace");
+        drop_before(c, *newest);
     }
     pthread_mutex_unlock(&c->lock);
     if (!found && !PyErr_Occurred())
@@ -136,7 +174,7 @@ static int take(const message *m, const void *data, size_t room, stk_value_row *
 static int failed(calls_object *c, const stk_call_at *at, const message *m, const char *text,
                   stk_error *err)
 {
-    keep_trace(c, at->sample, text + m->bytes, (size_t)m->shape[0]);
+    keep_trace(c, at, text + m->bytes, (size_t)m->shape[0]);
     return stk_fail(err, m->status == ENDED ? STK_ECLOSED : STK_ECORRUPT, "output %.40s: call(%.60s) raised %.*s",
                     at->output, at->function, (int)m->bytes, text);
 }
@@ -325,12 +363,47 @@ static int run_there(calls_object *c, const stk_call_at *at, stk_value_row *row,
     return rc;
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 static int call(void *cookie, const stk_call_at *at, stk_value_row *row, stk_scratch *scratch,
                 stk_error *err)
 {
     calls_object *c = cookie;
+    uint64_t from = now_ns();
+    int rc = c->n ? run_there(c, at, row, scratch, err) : run_here(c, at, row, scratch, err);
 
-    return c->n ? run_there(c, at, row, scratch, err) : run_here(c, at, row, scratch, err);
+    pthread_mutex_lock(&c->lock);
+    c->spent[at->number] += now_ns() - from;
+    pthread_mutex_unlock(&c->lock);
+    return rc;
+}
+
+/* Seconds in each function, in the order of names. */
+static PyObject *calls_spent(PyObject *obj, PyObject *unused)
+{
+    calls_object *c = (calls_object *)obj;
+    Py_ssize_t n = PyTuple_Size(c->names);
+    PyObject *list = PyList_New(n);
+
+    (void)unused;
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *s;
+        uint64_t ns;
+
+        pthread_mutex_lock(&c->lock);
+        ns = c->spent[i];
+        pthread_mutex_unlock(&c->lock);
+        s = PyFloat_FromDouble((double)ns * 1e-9);
+        if (!s || PyList_SetItem(list, i, s) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
 }
 
 /* ---- the object ---- */
@@ -422,6 +495,11 @@ static int calls_init(PyObject *obj, PyObject *args, PyObject *kwargs)
         return -1;
     }
     c->ready = 1;
+    c->spent = PyMem_Calloc((size_t)PyTuple_Size(list) + 1, sizeof *c->spent);
+    if (!c->spent) {
+        PyErr_NoMemory();
+        return -1;
+    }
     Py_INCREF(list);
     Py_INCREF(run);
     Py_INCREF(died);
@@ -460,6 +538,7 @@ static void calls_dealloc(PyObject *obj)
     }
     PyMem_Free(c->p);
     PyMem_Free(c->views);
+    PyMem_Free(c->spent);
     Py_XDECREF(c->names);
     Py_XDECREF(c->run);
     Py_XDECREF(c->died);
@@ -468,6 +547,7 @@ static void calls_dealloc(PyObject *obj)
 
 static PyMethodDef calls_methods[] = {
     { "stop", calls_stop, METH_NOARGS, "calls that wait, and later ones, fail: the loader is being closed" },
+    { "spent", calls_spent, METH_NOARGS, "seconds in each function" },
     { "trace", calls_trace, METH_O, "the traceback of a sample's failure, or None" },
     { NULL, NULL, 0, NULL },
 };

@@ -315,13 +315,16 @@ PyObject *dataset_keys(PyObject *module, PyObject *args)
         PyObject *text = NULL;
         const char *key;
         stk_dataset *ds;
-        uint64_t id;
+        uint64_t id, own;
         size_t len;
 
         memcpy(&id, ids + i * (Py_ssize_t)sizeof id, sizeof id);
-        ds = dataset_at(st, tuple, &id);
-        if (ds) {
-            key = stk_dataset_key(ds, id, &len);
+        own = id;
+        ds = dataset_at(st, tuple, &own);
+        if (ds && stk_dataset_arrays(ds)) { /* rows of arrays go by their numbers */
+            text = PyUnicode_FromFormat("%llu", (unsigned long long)id);
+        } else if (ds) {
+            key = stk_dataset_key(ds, own, &len);
             text = text_from(key ? key : "", len);
         }
         if (!text || PyList_SetItem(list, i, text) < 0)
@@ -422,11 +425,11 @@ static PyMethodDef dataset_methods[] = {
     { "where", dataset_where, METH_O, "numbers of the samples that satisfy a condition, as u64" },
     { "shards", dataset_shards, METH_NOARGS, "names of the shards" },
     { "classes", dataset_classes, METH_NOARGS, "names of the classes, number 0 first" },
-    { "columns", dataset_columns, METH_NOARGS, "typed columns at hand: (name, type)" },
+    { "columns", dataset_columns, METH_NOARGS, "typed columns that are available: (name, type)" },
     { "column", dataset_column, METH_VARARGS, "column(name, read): (type, values)" },
     { "arrow", dataset_arrow, METH_NOARGS, "the index as a capsule \"arrow_array_stream\"" },
     { "kind", dataset_kind, METH_NOARGS, "of arrays: tokens, npy, npz, raw, memory; else \"\"" },
-    { "index_path", dataset_index_path, METH_NOARGS, "where the index lies; \"\" in memory only" },
+    { "index_path", dataset_index_path, METH_NOARGS, "where the index is; \"\" in memory only" },
     { NULL, NULL, 0, NULL },
 };
 

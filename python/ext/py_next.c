@@ -104,7 +104,7 @@ typedef struct giver_object {
 } giver_object;
 
 /* self._make() answers (value, give, token) in Python; give(*token) is a function in C that takes
- * the value off its queue, or answers something false: then it is made again.  Behind give() there is
+ * the value off its queue, or answers something false: then it is made again.  After give() there is
  * nothing that can raise. */
 static PyObject *giver_next(PyObject *obj)
 {

@@ -233,8 +233,8 @@ PyObject *module_diagnose(PyObject *module, PyObject *args)
     int foreign;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!O!zp:diagnose", &PyList_Type, &from, &PyList_Type, &to, &o.data,
-                          &foreign))
+    if (!PyArg_ParseTuple(args, "O!O!zp|z:diagnose", &PyList_Type, &from, &PyList_Type, &to, &o.data,
+                          &foreign, &o.function))
         return NULL;
     n = PyList_Size(to);
     if (n < 1 || (PyList_Size(from) != n && PyList_Size(from) != 0)) {

@@ -102,7 +102,7 @@ static int tensor_getbuffer(PyObject *obj, Py_buffer *view, int flags)
 
     if (t->gpu || !fits_request(t, flags)) {
         PyErr_SetString(PyExc_BufferError,
-                        t->gpu ? "this tensor lies in a GPU's memory: take it by __dlpack__"
+                        t->gpu ? "this tensor is in a GPU's memory: take it by __dlpack__"
                                : "this tensor is not contiguous: ask for strides");
         view->obj = NULL;
         return -1;
@@ -250,7 +250,7 @@ static int parse_stream(const tensor_object *t, PyObject *stream, void **out)
     if (stream == Py_None)
         return 0;
     if (!t->gpu) {
-        PyErr_SetString(PyExc_BufferError, "this tensor lies in host memory: stream must be None");
+        PyErr_SetString(PyExc_BufferError, "this tensor is in host memory: stream must be None");
         return -1;
     }
     n = PyLong_AsLongLong(stream);
@@ -274,7 +274,7 @@ static int check_place(const tensor_object *t, PyObject *dl_device)
     if (!PyArg_ParseTuple(dl_device, "ii", &type, &id))
         return -1;
     if (type != (t->gpu ? DL_CUDA : DL_CPU) || id != (t->gpu ? t->gpu - 1 : 0)) {
-        PyErr_Format(PyExc_BufferError, "this tensor lies in %s memory: dl_device must be (%d, %d)",
+        PyErr_Format(PyExc_BufferError, "this tensor is in %s memory: dl_device must be (%d, %d)",
                      t->gpu ? "a GPU's" : "host", t->gpu ? DL_CUDA : DL_CPU,
                      t->gpu ? t->gpu - 1 : 0);
         return -1;

@@ -108,15 +108,26 @@ static int lent_begin(lent *l, Py_ssize_t n, PyObject *positions)
     return 0;
 }
 
-static void lent_number(lent *l)
+/* Views of a picture come one after the other. */
+static void lent_number(lent *l, uint32_t views)
 {
-    for (Py_ssize_t i = 0; i < l->n; i++)
+    for (Py_ssize_t i = 0; i < l->n; i++) {
         memcpy(&l->pictures[i].position, (char *)l->positions.buf + (size_t)i * sizeof(uint64_t),
                sizeof(uint64_t));
+        l->pictures[i].view = (uint32_t)(i % views);
+    }
+}
+
+static uint32_t views_of(const stk_transform *t)
+{
+    stk_transform_info info = { .size = sizeof info };
+
+    stk_transform_describe(t, &info);
+    return info.views ? info.views : 1;
 }
 
 /* The pictures of a list. */
-static int lent_take(lent *l, PyObject *list, PyObject *positions)
+static int lent_take(lent *l, PyObject *list, PyObject *positions, const stk_transform *t)
 {
     if (lent_begin(l, PyList_Size(list), positions) < 0)
         return -1;
@@ -129,12 +140,12 @@ static int lent_take(lent *l, PyObject *list, PyObject *positions)
         if (PyObject_GetBuffer(PyList_GetItem(list, i), &l->view[i], PyBUF_STRIDED_RO) < 0 ||
             picture_of(&l->view[i], &l->pictures[i]) < 0)
             return -1;
-    lent_number(l);
+    lent_number(l, views_of(t));
     return 0;
 }
 
 /* The pictures of a table of i64, T_COLUMNS each. */
-static int lent_table(lent *l, PyObject *table, PyObject *positions)
+static int lent_table(lent *l, PyObject *table, PyObject *positions, const stk_transform *t)
 {
     const Py_ssize_t each = T_COLUMNS * (Py_ssize_t)sizeof(int64_t);
     const int64_t *row;
@@ -151,7 +162,7 @@ static int lent_table(lent *l, PyObject *table, PyObject *positions)
     for (Py_ssize_t i = 0; i < l->n; i++, row += T_COLUMNS) {
         if (row[T_HEIGHT] < 0 || row[T_HEIGHT] > UINT32_MAX || row[T_WIDTH] < 0 ||
             row[T_WIDTH] > UINT32_MAX || row[T_CHANNELS] < 0 || row[T_CHANNELS] > UINT32_MAX) {
-            PyErr_SetString(PyExc_ValueError, "a picture's size is no size");
+            PyErr_SetString(PyExc_ValueError, "a picture's size is not valid");
             return -1;
         }
         l->pictures[i] = (stk_picture){ .data = (const void *)(uintptr_t)row[T_DATA],
@@ -162,7 +173,7 @@ static int lent_table(lent *l, PyObject *table, PyObject *positions)
                                         .step_x = row[T_STEP_X],
                                         .step_c = row[T_STEP_C] };
     }
-    lent_number(l);
+    lent_number(l, views_of(t));
     return 0;
 }
 
@@ -192,7 +203,7 @@ static PyObject *transform_sizes(PyObject *obj, PyObject *args)
 
     if (!t || !PyArg_ParseTuple(args, "IOO:sizes", &epoch, &given, &positions))
         return NULL;
-    rc = PyList_Check(given) ? lent_take(&l, given, positions) : lent_table(&l, given, positions);
+    rc = PyList_Check(given) ? lent_take(&l, given, positions, t) : lent_table(&l, given, positions, t);
     if (rc == 0) {
         Py_BEGIN_ALLOW_THREADS rc = stk_transform_sizes(t, epoch, l.pictures, (uint64_t)l.n, &err);
         Py_END_ALLOW_THREADS answer = rc < 0 ? raise_error(state_of(obj), rc, &err)
@@ -237,7 +248,7 @@ static PyObject *transform_run(PyObject *obj, PyObject *args)
     if (!t || !PyArg_ParseTuple(args, "IO!OOO:run", &epoch, &PyList_Type, &list, &positions, &out,
                                 &offsets))
         return NULL;
-    if (lent_take(&l, list, positions) == 0 &&
+    if (lent_take(&l, list, positions, t) == 0 &&
         PyObject_GetBuffer(out, &l.out, PyBUF_WRITABLE) == 0 &&
         lent_aim(&l, l.out.buf, (uint64_t)l.out.len, offsets) == 0) {
         Py_BEGIN_ALLOW_THREADS rc = stk_transform_run(t, epoch, l.pictures, (uint64_t)l.n, &err);
@@ -263,7 +274,7 @@ static PyObject *transform_run_gpu(PyObject *obj, PyObject *args)
                                           &out, &size, &offsets, &where.gpu, &stream))
         return NULL;
     where.stream = (void *)(uintptr_t)stream;
-    if (lent_table(&l, table, positions) == 0 &&
+    if (lent_table(&l, table, positions, opened(obj)) == 0 &&
         lent_aim(&l, (char *)(uintptr_t)out, size, offsets) == 0) {
         stk_transform *t = ((transform_object *)obj)->t;
 
@@ -286,12 +297,12 @@ static PyObject *transform_info(PyObject *obj, PyObject *unused)
     if (!t)
         return NULL;
     stk_transform_describe(t, &info);
-    return Py_BuildValue("(ssII)", stk_dtype_name(info.dtype), info.layout, info.height,
+    return Py_BuildValue("(ssIII)", stk_dtype_name(info.dtype), info.layout, info.views, info.height,
                          info.width);
 }
 
 static PyMethodDef transform_methods[] = {
-    { "info", transform_info, METH_NOARGS, "(dtype, layout, height, width); 0: differ by picture" },
+    { "info", transform_info, METH_NOARGS, "(dtype, layout, views, height, width); 0: no views, or differ by picture" },
     { "sizes", transform_sizes, METH_VARARGS,
       "sizes(epoch, pictures or table, positions): (height, width) of each as it comes out" },
     { "run", transform_run, METH_VARARGS, "run(epoch, pictures, positions, out, offsets)" },

@@ -184,7 +184,7 @@ static stk_output *pack_fields(PyObject *list, uint32_t *n)
 }
 
 typedef struct pack_call {
-    PyObject *ds, *fields;
+    PyObject *ds, *fields, *ops; /* ops: what has o.registry */
     const char *dst;
     Py_buffer select;
     stk_pack_options o;
@@ -200,18 +200,21 @@ static int pack_take(module_state *st, PyObject *args, PyObject *kwargs, pack_ca
     static char *names[] = { "dataset", "dst",      "samples",   "bytes",   "shuffle", "seed",  "name",  "force",
                              "index",   "jpeg",     "num_proc",  "fields",  "select",  "exclude", "fraction",
                              "keep",    "part",     "parts",     "merge",   "plan_only", "only_failed", "where",
-                             "dedup",   "balance",  "compress",  NULL };
+                             "dedup",   "balance",  "compress",  "arrays", NULL };
     unsigned long long samples, bytes, seed, part, parts;
-    int shuffle, force, index, jpeg, merge, plan_only, only_failed;
+    int shuffle, force, index, jpeg, merge, plan_only, only_failed, arrays;
 
     *c = (pack_call){ .o = { .size = sizeof c->o } };
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKypppIO!z*zd(dd)KKpppzzzz:pack", names, st->dataset, &c->ds,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKypppIO!z*zd(dd)KKpppzzzzp:pack", names, st->dataset, &c->ds,
                                      &c->dst, &samples, &bytes, &shuffle, &seed, &c->o.name, &force, &index, &jpeg,
                                      &c->o.num_workers, &PyTuple_Type, &c->fields, &c->select, &c->o.exclude,
                                      &c->o.fraction, &c->o.keep_from, &c->o.keep_to, &part, &parts, &merge,
                                      &plan_only, &only_failed, &c->o.where, &c->o.dedup, &c->o.balance,
-                                     &c->o.compress))
+                                     &c->o.compress, &arrays))
         return -1;
+    Py_XINCREF(st->own_ops);
+    c->ops = st->own_ops;
+    c->o.registry = registry_now(st);
     c->o.samples = samples;
     c->o.bytes = bytes;
     c->o.seed = seed;
@@ -224,6 +227,7 @@ static int pack_take(module_state *st, PyObject *args, PyObject *kwargs, pack_ca
     c->o.merge = tri(merge);
     c->o.plan_only = tri(plan_only);
     c->o.only_failed = tri(only_failed);
+    c->o.arrays = tri(arrays);
     c->o.select = c->select.buf;
     c->o.n_select = c->select.buf ? (uint64_t)c->select.len / sizeof *c->o.select : 0;
     c->o.fields = pack_fields(c->fields, &c->o.n_fields);
@@ -237,6 +241,7 @@ static void pack_call_end(pack_call *c)
     if (c->select.buf)
         PyBuffer_Release(&c->select);
     PyMem_Free((void *)(uintptr_t)c->o.fields);
+    Py_XDECREF(c->ops);
 }
 
 static PyObject *pack_dropped(const stk_pack_dropped *d)

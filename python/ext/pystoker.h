@@ -63,6 +63,11 @@ const char **strings_of(PyObject *list, size_t *n);
 /* py_arrays.c: join([(name, paths or buffer, dtype, shape of a row, rows, stride), ...]) */
 PyObject *dataset_join(PyObject *module, PyObject *list);
 PyObject *dataset_from_arrow(PyObject *module, PyObject *capsule);
+/* py_stream.c */
+PyObject *stream_open(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *stream_chosen(PyObject *module, PyObject *ds); /* (streams, window) */
+PyObject *stream_tell(PyObject *module, PyObject *args);
+PyObject *stream_seek(PyObject *module, PyObject *args);
 PyObject *dataset_kind(PyObject *self, PyObject *unused);
 int dims_of(PyObject *tuple, int64_t *out); /* a tuple of at most 8 numbers; how many, or -1 */
 void views_release(dataset_object *self);

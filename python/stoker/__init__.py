@@ -28,6 +28,7 @@ from .packing import pack
 from .prepared import prepared
 from .shared_list import SharedList
 from .store import Store
+from .streaming import Stream, stream
 from .sweeping import Sweep, sweep
 from .to_device import to_device
 from .transform import Transform
@@ -37,9 +38,9 @@ from .writer import Writer
 if TYPE_CHECKING:
     def image() -> Chain: ...
 
-__all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Store", "Sweep",
+__all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Store", "Stream", "Sweep",
            "Tokens", "Transform", "Writer", "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info",
-           "load_op", "mix", "op", "open", "pack", "pack_lengths", "prepared", "sample_seed", "sweep", "to_device", "watch"]
+           "load_op", "mix", "op", "open", "pack", "pack_lengths", "prepared", "sample_seed", "stream", "sweep", "to_device", "watch"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 """The command: python -m stoker, and `stoker` where the package was installed by pip.
 
 The command is a C program inside the package, because a program in a wheel's bin folder could not
-find the libraries that lie in the wheel.
+find the libraries that are in the wheel.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def from_bytes(raw: bytearray, dtype: str) -> Any:
 
 
 def inside(lengths: Any, shape: tuple[int, ...]) -> Any:
-    """True where an element of `shape` (rows, then dimensions) lies inside its row: `lengths` are the
+    """True where an element of `shape` (rows, then dimensions) is inside its row: `lengths` are the
     rows' own sizes, rows x dimensions or rows; where they are, on their device."""
     sizes = lengths.reshape(shape[0], -1)
     made = None

@@ -229,6 +229,7 @@ class Calls:
 
     def __init__(self, functions: list[Function], kind: str, workers: int, threads: bool) -> None:
         self._functions = tuple(f.function for f in functions)
+        self._names = [f.name for f in functions]
         self.cores: list[_stoker.Loader] = []       # loaders that call them
         self._runner = Runner(self._functions, Seeder(shared=bool(workers) and kind == "thread"))
         pool = self._start(kind, workers, threads) if workers and kind != "thread" else None
@@ -257,6 +258,13 @@ class Calls:
         except Exception:
             return False
         return True
+
+    def spent(self) -> dict[str, float]:
+        """Seconds in each function, of all workers; those of one name together."""
+        spent: dict[str, float] = {}
+        for name, seconds in zip(self._names, self.core.spent(), strict=True):
+            spent[name] = spent.get(name, 0.0) + seconds
+        return spent
 
     def explained(self, error: StokerError) -> tuple[BaseException, BaseException | None]:
         """(what is raised for an error of the library, its cause)."""

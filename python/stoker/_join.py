@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays as the extension takes them: files by their names, memory as it lies, types by any name."""
+"""Arrays as the extension takes them: files by their names, memory as it is, types by any name."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def raw(dtype: Any, shape: Any) -> tuple[int, tuple[int, ...]]:
 
 
 def _memory(name: str, value: Any) -> tuple[str, Any, int, tuple[int, ...], int, int]:
-    """A NumPy array or a torch tensor on the CPU, whose memory is taken as it lies."""
+    """A NumPy array or a torch tensor on the CPU, whose memory is taken as it is."""
     kind = None
     if type(value).__module__.partition(".")[0] == "torch":
         if value.device.type != "cpu":
             invalid(f"array {name!r} is on {value.device}: a loader reads CPU memory: give {name}.cpu()")
         if str(value.layout) != "torch.strided":
-            invalid(f"array {name!r} is sparse, and rows are read as they lie: give {name}.to_dense()")
+            invalid(f"array {name!r} is sparse, and rows are read as they are stored: give {name}.to_dense()")
         if str(value.dtype) == "torch.bfloat16":
             import torch
             kind, value = "bf16", value.detach().view(torch.int16)

@@ -19,7 +19,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any, NamedTuple
 
 from . import _pack_tokens
@@ -144,7 +144,7 @@ def _size(path: str) -> int:
 
 
 def fill(target: Target, data: Dataset, ids: memoryview, run: int, functions: Functions,
-         workers: int) -> dict[str, Any]:
+         engine: Callable[[tuple[Any, ...], list[int]], Iterator[tuple[dict[str, Any], str]]]) -> dict[str, Any]:
     """Write the shards that are not there."""
     os.makedirs(target.folder or ".", exist_ok=True)
     if {os.path.realpath(p) for p in target.there()} & {os.path.realpath(s) for s in data.shards}:
@@ -156,7 +156,9 @@ def fill(target: Target, data: Dataset, ids: memoryview, run: int, functions: Fu
     with _aside(target) as aside:
         done = target.finished(plan, n)
         kept = len(done)
-        _write(target, plan, done, (data, functions, aside, bytes(ids), run, target.kind), [i for i in range(n) if i not in done], workers)
+        missing = [i for i in range(n) if i not in done]
+        if missing:
+            _write(target, plan, done, engine((data, functions, aside, bytes(ids), run, target.kind), missing))
     failed = [line for i in sorted(done) for line in done[i]["failed"]]
     _list_failed(target.failed, failed)
     return {"shards": n, "samples": sum(row["samples"] for row in done.values()),
@@ -182,29 +184,35 @@ def _list_failed(path: str, failed: list[Any]) -> None:
             os.unlink(path)
 
 
-def _write(target: Target, plan: str, done: dict[int, dict[str, Any]], job: tuple[Any, ...], missing: list[int],
-           workers: int) -> None:
-    if not missing:
-        return
+def _write(target: Target, plan: str, done: dict[int, dict[str, Any]], made: Iterator[tuple[dict[str, Any], str]]) -> None:
+    """Note shards and give them their names, as they are made."""
     mode = "a" if done else "w"
-    pool = ProcessPoolExecutor(min(workers, len(missing)), _context(), _begin, job)
-    with open(target.note, mode, encoding="utf-8") as note, pool:
+    with open(target.note, mode, encoding="utf-8") as note, contextlib.closing(made):  # type: ignore[type-var]
         if mode == "w":
             note.write(json.dumps({"stoker": "pack map", "plan": plan}) + "\n")
         else:
             note.write("\n")        # ends a line that a kill may have torn
-        try:
-            for row, path in pool.map(_work, missing):
-                note.write(json.dumps(row) + "\n")
-                note.flush()
-                os.fsync(note.fileno())
-                if target.suffix == ".bin":     # first: without it a .bin means something else
-                    os.rename(_pack_tokens.side(path), _pack_tokens.side(target.path(row["shard"])))
-                os.rename(path, target.path(row["shard"]))
-                done[row["shard"]] = row
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+        for row, path in made:
+            note.write(json.dumps(row) + "\n")
+            note.flush()
+            os.fsync(note.fileno())
+            if target.suffix == ".bin":     # first: without it a .bin means something else
+                os.rename(_pack_tokens.side(path), _pack_tokens.side(target.path(row["shard"])))
+            os.rename(path, target.path(row["shard"]))
+            done[row["shard"]] = row
+
+
+def in_processes(workers: int) -> Callable[[tuple[Any, ...], list[int]], Iterator[tuple[dict[str, Any], str]]]:
+    """An engine: given the job and the numbers of shards, it gives what work() gives for each, as they are ready."""
+    def run(job: tuple[Any, ...], shards: list[int]) -> Iterator[tuple[dict[str, Any], str]]:
+        with ProcessPoolExecutor(min(workers, len(shards)), _context(), begin, job) as pool:
+            try:
+                for ready in as_completed([pool.submit(work, k) for k in shards]):
+                    yield ready.result()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+    return run
 
 
 @contextlib.contextmanager
@@ -233,7 +241,7 @@ def _context() -> Any:
 _job: tuple[Dataset, Functions, str, Any, int, str]
 
 
-def _begin(data: Dataset, functions: Functions, aside: str, ids: bytes, run: int, suffix: str) -> None:
+def begin(data: Dataset, functions: Functions, aside: str, ids: bytes, run: int, suffix: str) -> None:
     global _job
     _job = data, functions, aside, memoryview(ids).cast("Q"), run, suffix
 
@@ -267,11 +275,11 @@ def _shard(path: str, tokens: Tokens | None) -> Any:
     if tokens is not None:
         return _pack_tokens.Shard(path, tokens.dtype)
     folder, base = os.path.split(path)
-    return _Shard(os.path.join(folder, base.replace("-0.", "-%d.")), _ALL)
+    return _Shard(os.path.join(folder, base.replace("-0.", "-%d.")), _ALL, force=True)     # a task that is run again begins again
 
 
-def _work(number: int) -> tuple[dict[str, Any], str]:
-    """In a worker process: run `number` through the functions, into one shard."""
+def work(number: int) -> tuple[dict[str, Any], str]:
+    """In a worker process, after begin(): run `number` through the functions, into one shard."""
     data, functions, aside, ids, run, suffix = _job
     path = os.path.join(aside, f"{number:08d}-0{suffix}")
     failed: list[dict[str, Any]] = []

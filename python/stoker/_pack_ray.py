@@ -1,55 +1,97 @@
 # SPDX-License-Identifier: Apache-2.0
 """pack(engine="ray"): the shards of a plan as tasks of a Ray cluster.
 
-A task writes the shards k, k + n, k + 2n, ... of the target, each a function of data, options and its number alone, so
-a task that is run twice writes the same bytes.  The driver merges: it looks that all are there, and writes the index.
-Data and target must have the same paths on all machines.
+A task writes some shards of the target, each a function of data, options and its number alone, so a task that is run twice
+writes the same bytes.  Of chains the driver merges: it looks that all are there, and writes the index.  Of Python functions
+it notes a shard and gives it its name when its task is done.  Data and target must have the same paths on all machines.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from . import _stoker
+from . import _pack_map, _stoker
 from .dataset import Dataset
 from .errors import unsupported
 
 _log = logging.getLogger("stoker")
 _TELL_EVERY = 5.0       # seconds
-_TASKS_PER_CPU = 4      # so that the last ones to end are short
+_TASKS_PER_CPU = 16     # so that the last ones to end are short
+_WAITING_PER_CPU = 4    # tasks that Ray has at a time
 
 
 def pack(data: Dataset, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Chains, and shards as they are."""
+    plan = _stoker.pack(dataset=data._core, **{**arguments, "plan_only": True})
+    parts = max(1, min(plan["shards"], _cpus() * _TASKS_PER_CPU))
+    for _ in _each(_write, (data, {**arguments, "parts": parts, "num_proc": 1}), range(parts)):
+        pass
+    return _stoker.pack(dataset=data._core, **{**arguments, "merge": True, "parts": 0, "force": False})
+
+
+def work(job: tuple[Any, ...], shards: Sequence[int]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Python functions: what _pack_map's processes give for each shard, in the order in which they are ready."""
+    for made in _each(_run, job, shards):
+        yield made
+
+
+def _ray() -> Any:
     try:
         import ray
     except ImportError:
         unsupported('engine="ray" needs Ray: pip install ray')
     if not ray.is_initialized():
         ray.init(logging_level="ERROR")
-    plan = _stoker.pack(dataset=data._core, **{**arguments, "plan_only": True})
-    cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
-    parts = max(1, min(plan["shards"], cpus * _TASKS_PER_CPU))
-    task = ray.remote(num_cpus=1, max_retries=3)(_write)
-    waiting = [task.remote(data, {**arguments, "part": i, "parts": parts, "num_proc": 1}) for i in range(parts)]
-    start = told = time.monotonic()
-    while waiting:
-        done, waiting = ray.wait(waiting)
-        try:
-            ray.get(done)       # a task's failure is the driver's
-        except ray.exceptions.RayError as e:
-            for rest in waiting:
-                ray.cancel(rest)
-            cause = getattr(e, "cause", None)
-            raise cause if isinstance(cause, Exception) else e from None
-        now = time.monotonic()
-        if now - told >= _TELL_EVERY:
-            told, ready = now, parts - len(waiting)
-            _log.info("packing: %d of %d tasks done, about %.0f s left", ready, parts, (now - start) / ready * len(waiting))
-    return _stoker.pack(dataset=data._core, **{**arguments, "merge": True, "parts": 0, "force": False})
+    return ray
 
 
-def _write(data: Dataset, arguments: dict[str, Any]) -> int:
+def _cpus() -> int:
+    return max(1, int(_ray().cluster_resources().get("CPU", 1)))
+
+
+def _each(function: Callable[[Any, int], Any], job: Any, numbers: Sequence[int]) -> Iterator[Any]:
+    """What function(job, number) gives, each in a task of one CPU; a task's failure is the driver's."""
+    ray, start = _ray(), time.monotonic()
+    task, shared = ray.remote(num_cpus=1, max_retries=3)(_task).options(name=function.__name__), ray.put(job)
+    rest, waiting, told = iter(numbers), [], start
+    try:
+        for done in range(len(numbers)):
+            room = range(_cpus() * _WAITING_PER_CPU - len(waiting))
+            waiting += [task.remote(function, [shared], n) for _, n in zip(room, rest, strict=False)]
+            ready, waiting = ray.wait(waiting)
+            yield ray.get(ready[0])
+            now = time.monotonic()
+            if now - told >= _TELL_EVERY:
+                told, left = now, len(numbers) - done - 1
+                _log.info("packing: %d of %d tasks done, about %.0f s left", done + 1, len(numbers), (now - start) / (done + 1) * left)
+    except ray.exceptions.RayError as e:
+        cause = getattr(e, "cause", None)
+        raise cause if isinstance(cause, Exception) else e from None
+    finally:
+        for one in waiting:
+            ray.cancel(one)
+
+
+_jobs: dict[Any, Any] = {}      # of a worker process: the last one, so that its data is opened once
+
+
+def _task(function: Callable[[Any, int], Any], shared: list[Any], number: int) -> Any:
     """In a worker process of Ray."""
-    return _stoker.pack(dataset=data._core, **arguments)["shards"]
+    if shared[0] not in _jobs:
+        import ray
+        _jobs.clear()
+        _jobs[shared[0]] = ray.get(shared[0])
+    return function(_jobs[shared[0]], number)
+
+
+def _write(job: tuple[Dataset, dict[str, Any]], part: int) -> int:
+    data, arguments = job
+    return _stoker.pack(dataset=data._core, **{**arguments, "part": part})["shards"]
+
+
+def _run(job: tuple[Any, ...], shard: int) -> tuple[dict[str, Any], str]:
+    _pack_map.begin(*job)
+    return _pack_map.work(shard)

@@ -135,7 +135,7 @@ def _pair(env: Any, rank: str, world: str) -> tuple[int, int] | None:
                 f"world_size=")
     numbers = [int(v) if re.fullmatch(r"\d{1,10}", v) else -1 for v in found.values()]
     if not 0 <= numbers[0] < numbers[1]:
-        invalid(f"{said} in the environment are no rank and number of ranks: mend them, or give "
+        invalid(f"{said} in the environment are not a rank and a number of ranks: correct them, or give "
                 f"rank= and world_size=")
     return numbers[0], numbers[1]
 

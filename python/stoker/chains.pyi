@@ -95,6 +95,9 @@ class Chain:
     def unzstd(self) -> Chain:
         """unpack Zstandard, at most 256 MiB; done unasked where from(x) finds x.zst"""
 
+    def unlz4(self) -> Chain:
+        """unpack LZ4 frames, at most 256 MiB; done unasked where from(x) finds x.lz4"""
+
     def open(self,
             root: str | None = None) -> Chain:
         """the file that a field of a manifest names: from(path) | open(root="/data") | image
@@ -266,7 +269,8 @@ class Chain:
             min_area: builtins.float | None = None,
             min_visible: builtins.float | None = None,
             points: bool | None = None,
-            flip_idx: str | None = None) -> Chain:
+            flip_idx: str | None = None,
+            view: builtins.int | None = None) -> Chain:
         """the geometry of another output, for masks, boxes, keypoints
         output: the picture that it belongs to; of labels: the boxes
         interpolation: of masks: as for resize; absent: nearest for indices, else bilinear
@@ -279,6 +283,7 @@ class Chain:
         min_visible: ... of which less than this share is left; default 0
         points: numbers are keypoints: (x, y) or (x, y, visibility); default false
         flip_idx: which keypoint is which in a mirror: '0 2 1 4 3'
+        view: of boxes and keypoints: which of the picture's views(), from 0 on
         """
 
     def views(self,

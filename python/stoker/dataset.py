@@ -180,11 +180,11 @@ class Dataset:
 
     @property
     def index_path(self) -> str:
-        """Where the index lies; "" if in memory only."""
+        """Where the index is stored; "" if in memory only."""
         return self._core.index_path()
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The index as an Arrow stream, a row a sample: sample, key, shard, offset, size, and the
+        """The index as an Arrow stream, one row per sample: sample, key, shard, offset, size, and the
         typed columns.  pyarrow.table(ds), DuckDB and Polars read it; no shard is touched."""
         return self._core.arrow()
 
@@ -310,7 +310,7 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
     salvage: of a shard that is torn take the samples before the tear, and log where it is; False: it is an error.
         The index then stays in memory
 
-    jpeg: keep seek points of JPEGs beside the index, so that a loader decodes a crop without what lies
+    jpeg: keep seek points of JPEGs beside the index, so that a loader decodes a crop without what is
         before it; those that are missing are made now, once (docs/jpeg.md)
 
     The data set pickles by its names and works in forked and spawned DataLoader workers.

@@ -25,7 +25,7 @@ class Step:
 
     clip: (x, y, width, height) of the picture as it was read
     resized: (width, height) that the clip was resized to
-    window: (x, y, width, height) of that; what lies outside is black
+    window: (x, y, width, height) of that; what is outside is black
     mirrored: left to right, by this op and those before
     flipped: the same, top to bottom
     """

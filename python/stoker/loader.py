@@ -107,9 +107,9 @@ class Loader:
         for batch in loader:
             train(batch["image"], batch["label"])
 
-    data: path, folder, glob, brace pattern, a list of them, a stoker.open() data set, a list of those, or
-        stoker.mix({...}); token files and arrays (.bin, .npy, .npz), or a dict: field -> NumPy or torch
-        array, or its files
+    data: path, folder, glob, brace pattern, a list of them, a stoker.open() data set, a list of those,
+        stoker.mix({...}) or stoker.stream(...); token files and arrays (.bin, .npy, .npz), or a dict: field
+        -> NumPy or torch array, or its files
     fields: output name -> chain, as text or built (stoker.image().resize(256))
     store: a stoker.Store: how remote data (s3, gs, http, hf) is reached; None: as the environment says
         (docs/stores.md)
@@ -247,7 +247,7 @@ class Loader:
             datasets = _datasets(data, classes, dtype, shape, store)
             self._datasets, self._named = datasets, describe(data)
             self._data = cores = tuple(d._core for d in datasets)
-            self._numbered = any(core.kind() for core in cores)     # rows of arrays have no keys
+            self._numbered = all(core.kind() for core in cores)     # rows of arrays have no keys
             self._sampling, self._order = _sampling.plan(
                 datasets, select=select, where=where, skip=skip, limit=limit, repeat=repeat,
                 epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance,
@@ -291,8 +291,10 @@ class Loader:
             self.monitor()
 
     def __new__(cls, data: Any = None, fields: Any = None, *args: Any, **kwargs: Any) -> Loader:
-        """A Python data set has a loader of its own, with the same methods."""
-        from . import sets                      # which imports this file
+        """A Python data set has a loader of its own, with the same methods, and so has a stream."""
+        from . import sets, streaming           # which import this file
+        if cls is Loader and isinstance(data, streaming.Stream):
+            return object.__new__(streaming.StreamLoader)
         return object.__new__(sets.SetLoader if cls is Loader and fields is None and sets.is_python(data) else cls)
 
     def _note_streams(self) -> None:
@@ -645,13 +647,13 @@ class Loader:
 
         ranks: all ranks of torch.distributed call it together, and the slow one is named.
         """
-        before, self._seen = self._seen, self._core.sight()
+        before, self._seen = self._seen, seeing.sight(self._core, self._calls)
         return seeing.diagnose([before] if before else [], [self._seen], self._shown_data(),
                                together=_options.flag("ranks", ranks))
 
     def report(self) -> str:
         """stats() as text for people, with the diagnosis since the loader was opened."""
-        found = seeing.diagnose([], [self._core.sight()], self._shown_data())
+        found = seeing.diagnose([], [seeing.sight(self._core, self._calls)], self._shown_data())
         return seeing.report(self.stats(), found)
 
     def metrics(self, path: str | os.PathLike[Any] | None = None) -> str:

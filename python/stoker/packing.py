@@ -28,7 +28,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
          shuffle: int | bool | None = None, force: bool = False, name: str = "shard", index: bool = True,
          jpeg: bool = False, exclude: str | os.PathLike[str] | None = None, where: str | None = None, fraction: float | None = None,
          dedup: str | None = None, balance: str | None = None, split: Mapping[str, float] | None = None, select: Any = None, only: str | None = None,
-         tokenize: Function | Tokens | None = None, compress: str | None = None, engine: str | None = None, on_error: str = "raise", timeout: float | None = None) -> dict[str, Any]:
+         tokenize: Function | Tokens | None = None, compress: str | None = None, arrays: bool = False, engine: str | None = None, on_error: str = "raise", timeout: float | None = None) -> dict[str, Any]:
     """Write data as tar shards; answers {"shards", "samples", "bytes", "pattern", "failed", ...}.
 
     src: what stoker.open() takes, or what it gave
@@ -60,7 +60,9 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         sample) in place of tar shards; after map, flat_map and filter
     compress: "gz", "zstd" or "lz4": shards are compressed, in frames of whole samples, zstd in its seekable format, and called
         NAME-000000.tar.gz, .tar.zst or .tar.lz4; None: as the name in dst says.  They get no index of their own
-    engine: "ray": shards are made by tasks of a Ray cluster (docs/prepare.md)
+    arrays: write the fields that chains make (without encode() at their end) as arrays in place of tar shards: DST/FIELD-000000.npy,
+        one row per sample; rows of a field have one type and shape
+    engine: "ray": shards are made by tasks of a Ray cluster, also those of functions (docs/prepare.md)
     on_error: of functions: "raise", or "skip": a sample for which they raise is left out and listed
     timeout: of functions: so many seconds for one sample; longer is an error of that sample
 
@@ -71,7 +73,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         return {part: pack(src, dst, map, num_proc, fields=fields, flat_map=flat_map, filter=filter, samples=samples,
                            bytes=bytes, shuffle=shuffle, force=force, name=part, index=index, jpeg=jpeg,
                            exclude=exclude, where=where, fraction=fraction, dedup=dedup, balance=balance,
-                           select=_Part(select, *span), only=only, tokenize=tokenize, compress=compress, engine=engine, on_error=on_error, timeout=timeout)
+                           select=_Part(select, *span), only=only, tokenize=tokenize, compress=compress, arrays=arrays, engine=engine, on_error=on_error, timeout=timeout)
                 for part, span in _spans(split, name).items()}
     data = src if isinstance(src, Dataset) else Dataset(src)
     if data._where is not None:
@@ -100,8 +102,10 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     if tokens is not None and compress is not None:
         invalid("token files are mapped as they are: tokenize goes without compress")
     functions = _functions(filter, map, flat_map, timeout, on_error, tokens)
-    if functions is not None and (fields is not None or engine is not None or only is not None):
-        invalid("map, flat_map, filter and tokenize go without fields, engine and only: pack twice, or call the chain's ops there")
+    if functions is not None and arrays:
+        invalid("arrays are made by chains: map, flat_map, filter and tokenize go without arrays; pack twice")
+    if functions is not None and (fields is not None or only is not None):
+        invalid("map, flat_map, filter and tokenize go without fields and only: pack twice, or call the chain's ops there")
     if functions is not None and "://" in path:
         unsupported(f"map, flat_map, filter and tokenize write to a local folder: pack there, then pack that to {path}")
     keep = (select.low, select.high) if isinstance(select, _Part) else (0.0, 0.0)
@@ -112,11 +116,11 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         "exclude": None if exclude is None else os.fspath(exclude), "fraction": _fraction(fraction), "keep": keep,
         "part": 0, "parts": 0, "merge": False, "plan_only": False, "only_failed": only is not None,
         "where": _text("where", where, 'a condition as text, like "width >= 300"'),
-        "compress": compress, "dedup": _text("dedup", dedup, '"exact" or "near"'), "balance": _text("balance", balance, "the name of a field")}
+        "compress": compress, "arrays": _options.flag("arrays", arrays), "dedup": _text("dedup", dedup, '"exact" or "near"'), "balance": _text("balance", balance, "the name of a field")}
     if functions is None and engine is None:
         return _stoker.pack(dataset=data._core, **arguments)
+    from . import _pack_ray
     if functions is None:
-        from . import _pack_ray
         return _pack_ray.pack(data, arguments)
     chosen, counts = _stoker.pack_ids(dataset=data._core, **arguments)
     ids = memoryview(chosen).cast("Q")
@@ -124,7 +128,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     run = count or max(1, len(data) * (size or _DEFAULT_BYTES) // max(1, total))
     target = _pack_map.Target(path, name, force, ".tar" + packed if tokens is None else ".bin")
     done = _pack_map.fill(target, data, ids, run, functions,
-                          workers or os.cpu_count() or 1)
+                          _pack_ray.work if engine else _pack_map.in_processes(workers or os.cpu_count() or 1))
     done["left_out"], done["dropped"] = counts["left_out"], {**counts["dropped"], "functions": done.pop("dropped")}
     paths = done.pop("paths")
     if index and paths and tokens is None and not packed:

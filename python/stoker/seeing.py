@@ -22,12 +22,13 @@ class Diagnosis:
 
     cause: "storage", "network", "decode", "augmentation", "python", "collate", "copy", "workers", "ring", "memory", "start",
     "neighbour", "rank", "consumer", "model" or "none"; gain: the rate becomes so many times what it is when the cause is
-    removed; share: of the wall time that the loop waited; ceiling: steps per second of a loop that never waits; remedy:
+    removed; function: of call(), in which most of the time of Python went, or None; share: of the wall time that the loop waited; ceiling: steps per second of a loop that never waits; remedy:
     a command or a line of Python; checks: (name, value, unit, rule, good).
     """
 
-    def __init__(self, found: dict[str, Any]) -> None:
+    def __init__(self, found: dict[str, Any], function: str | None = None) -> None:
         self.cause: str = found["cause"]
+        self.function = function
         self.gain: float = found["gain"]
         self.share: float = found["share"]
         self.ceiling: float = found["ceiling"]
@@ -56,7 +57,26 @@ def diagnose(before: list[Sight], after: list[Sight], data: str | None = None, *
         after = [s for _, a in all_ranks for s in a]
         before = [s for b, _ in all_ranks for s in b]
         before = before if len(before) == len(after) else []
-    return Diagnosis(_stoker.diagnose(before, after, data, foreign))
+    function = _slowest(before, after)
+    return Diagnosis(_stoker.diagnose(before, after, data, foreign, function), function)
+
+
+def sight(core: Any, calls: Any) -> Sight:
+    """What is to be seen of a loader now, with the time in each function of its chains."""
+    seen: Sight = core.sight()
+    if calls is not None:
+        seen["functions"] = calls.spent()
+    return seen
+
+
+def _slowest(before: list[Sight], after: list[Sight]) -> str | None:
+    """The function that took most time between two moments."""
+    spent: dict[str, float] = {}
+    for sign, sights in ((-1, before), (1, after)):
+        for name, seconds in (item for s in sights for item in s.get("functions", {}).items()):
+            spent[name] = spent.get(name, 0.0) + sign * seconds
+    name = max(spent, key=spent.__getitem__, default=None)
+    return name if name is not None and spent[name] > 0 else None
 
 
 def _of_all_ranks(mine: Any) -> list[Any]:

@@ -44,7 +44,7 @@ class Transform:
             or_chosen("num_workers", num_workers)
         self._core = _stoker.Transform(*self._made_of)
         self._layout = layout
-        self._dtype, self._order, *self._size = self._core.info()
+        self._dtype, self._order, self._views, *self._size = self._core.info()
         self.epoch = self.position = 0
 
     def __call__(self, pictures: Any, *, epoch: int | None = None, positions: Any = None) -> Any:
@@ -56,7 +56,7 @@ class Transform:
         epoch, positions: address the draws, one position a picture; None: as they count up
 
         Answers a tensor (a NumPy array where torch is not installed), or a list of them where a list was
-        given and the chain fixes no size.
+        given and the chain fixes no size.  With views(v) in the chain it is (n, v, ...).
         """
         epoch = self.epoch if epoch is None else whole("epoch", epoch, 0, 2**32 - 1)
         one = not isinstance(pictures, (list, tuple))
@@ -65,7 +65,7 @@ class Transform:
         numbers = self._numbers(len(rows), positions)
         if device is not None:
             rows = _table(rows)
-        made = self._run(epoch, rows, numbers, one, device)
+        made = self._run_views(epoch, rows, numbers, device) if self._views else self._run(epoch, rows, numbers, one, device)
         if positions is None:
             self.position += len(numbers)
         return made
@@ -116,6 +116,14 @@ class Transform:
         return numpy.ascontiguousarray(found, numpy.uint64)
 
     # ---- what comes out --------------------------------------------------------------------------
+
+    def _run_views(self, epoch: int, rows: Any, numbers: Any, device: Any) -> Any:
+        """Each picture goes in once for each of its views, which have one size."""
+        import numpy
+        n, views = len(rows), self._views
+        every = [row for row in rows for _ in range(views)] if device is None else numpy.repeat(rows, views, axis=0)
+        made = self._run(epoch, every, numpy.repeat(numbers, views), False, device)
+        return made.reshape(n, views, *made.shape[1:])
 
     def _run(self, epoch: int, rows: Any, numbers: Any, one: bool, device: Any) -> Any:
         import numpy
@@ -179,11 +187,11 @@ def _again(made_of: Sequence[Any], layout: str | None, state: Mapping[str, int])
 
 
 def _gpu_of(pictures: Any, one: bool) -> Any:
-    """The torch device that the pictures lie on; None: the host's memory."""
+    """The torch device that the pictures are on; None: the host's memory."""
     devices = [p.device if getattr(p, "is_cuda", False) else None for p in ([pictures] if one else pictures)]
     for i, device in enumerate(devices):
         if device != devices[0]:
-            invalid(f"picture {i} lies on {device or 'the CPU'} and picture 0 on {devices[0] or 'the CPU'}: give "
+            invalid(f"picture {i} is on {device or 'the CPU'} and picture 0 on {devices[0] or 'the CPU'}: give "
                     "pictures of one device")
     return devices[0] if devices else None
 

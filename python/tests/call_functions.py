@@ -4,6 +4,7 @@
 import os
 import random
 import signal
+import time
 
 import numpy as np
 
@@ -116,3 +117,21 @@ def mask_boxes(mask):
     """Of each class its box, as torchvision's masks_to_boxes."""
     at = [np.nonzero(mask == k) for k in range(1, int(mask.max()) + 1)]
     return [[x.min(), y.min(), x.max() + 1, y.max() + 1] for y, x in at if len(x)] or np.zeros((0, 4))
+
+
+def ids_of_text(text):
+    return [1 + sum(word.encode()) % 1000 for word in text.split()]
+
+
+def pixel_codes(image):
+    return 1 + image[..., 0].astype(np.int32).ravel()
+
+
+def words_per_epoch(text):
+    """As many as its seed says, so that epochs differ."""
+    return list(range(1, 2 + stoker.sample_seed() % 5))
+
+
+def slow(value):
+    time.sleep(0.02)
+    return value

@@ -13,7 +13,8 @@ OPTIONS = {"batch_size": 16, "seed": 5, "shuffle": True}
 
 
 def all_of(urls, fields, **options):
-    with stoker.Loader(urls, fields, **{**OPTIONS, "num_workers": 0, **options}) as loader:
+    given = {"num_workers": 0, **OPTIONS, **options}
+    with stoker.Loader(urls, fields, **{k: v for k, v in given.items() if v is not None}) as loader:
         return epoch_of(loader)
 
 

@@ -27,6 +27,11 @@ def keep(sample):
     return sample
 
 
+def slowly(sample):
+    time.sleep(0.02)
+    return sample
+
+
 def nothing(sample):
     return False
 

@@ -5,12 +5,13 @@ import io
 
 import numpy as np
 import pytest
-from call_functions import add_noise, as_it_is, halves, invert, means, move
+from call_functions import add_noise, as_it_is, halves, invert, means, move, slow
 from call_ways import all_of, check_ways, same
 from conftest import SAMPLES, as_numpy, write_tar
 from PIL import Image
 
 import stoker
+from stoker import seeing
 
 def chain():
     return stoker.from_("jpg").image()
@@ -59,6 +60,40 @@ def test_indices_after_to(tmp_path):
 def test_numbers_after_to(urls):
     made = all_of(urls, {"x": stoker.from_("cls").int().to("f32").call(halves)}, shuffle=False, num_workers=1)
     assert made[0][1]["x"].dtype == np.float32 and made[0][1]["x"].tolist() == [(i % 10) / 2 for i in range(16)]
+
+
+# ---- what takes the time -------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_diagnose_names_the_function(urls, workers):
+    fields = {"x": chain().resize((8, 8)).call(invert).call(slow).to("u8"), "t": stoker.from_("txt").text().call(as_it_is)}
+    with stoker.Loader(urls, fields, batch_size=4, num_workers=workers) as loader:
+        batches = iter(loader)
+        next(batches)
+        loader.diagnose()
+        for _ in range(6):
+            next(batches)
+        sight = seeing.sight(loader._core, loader._calls)
+        found = loader.diagnose()
+        text = loader.report()
+    assert found.function == "call_functions.slow"
+    slept = 0.9 * 28 * 0.02                             # clocks differ a little
+    assert sight["busy_s"]["python"] >= slept and sight["functions"]["call_functions.slow"] >= slept
+    if found.cause == "python":                         # on a busy machine it may be that others take the cores
+        assert "% of their time in call(call_functions.slow)" in str(found) and "stoker.op" in found.remedy
+    assert text
+
+
+def test_what_diagnose_says_of_it():
+    zero = {"at_s": 0.0, "steps": 0.0, "cores": 2.0, "workers": 2.0, "busy_s": {}, "functions": {"m.slow": 1.0, "m.quick": 5.0}}
+    then = {"at_s": 10.0, "steps": 100.0, "samples": 800.0, "wait_s": 9.0, "start_s": 0.0, "cores": 2.0, "workers": 2.0,
+            "busy_s": {"python": 18.0, "augmentation": 1.0}, "functions": {"m.slow": 18.0, "m.quick": 6.0}}
+    found = seeing.diagnose([zero], [then], "photos")
+    assert found.cause == "python" and found.function == "m.slow"
+    assert str(found).startswith("bound by Python: workers spend 95 % of their time in call(m.slow), the loop waits for 90 %")
+    del zero["functions"], then["functions"]
+    found = seeing.diagnose([zero], [then], "photos")
+    assert found.function is None and "bound by the data set's Python" in str(found)
 
 
 # ---- views -------------------------------------------------------------------------------------------

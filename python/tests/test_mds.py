@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """MosaicML's shards: what tests/made_mds.py writes is read back, plain and packed, in any order."""
+import bz2
 import gzip
 import json
 import random
@@ -27,8 +28,8 @@ def samples(n=130):
 
 
 def pack_by(codec):
-    if codec == "gz":
-        return gzip.compress
+    if codec in ("gz", "bz2"):
+        return {"gz": gzip, "bz2": bz2}[codec].compress
     pa = pytest.importorskip("pyarrow")
     return lambda raw: pa.compress(raw, codec={"br": "brotli"}.get(codec, codec), asbytes=True)
 
@@ -44,7 +45,7 @@ def check(ds, want):
         assert got["any"] == s["any"] and got["n"] == str(s["n"]).encode()
 
 
-@pytest.mark.parametrize("codec", [None, "gz", "zstd:7", "snappy", "br"])
+@pytest.mark.parametrize("codec", [None, "gz", "zstd:7", "snappy", "br", "bz2:3"])
 def test_samples(tmp_path, codec):
     want = samples()
     folder = made_mds.write(tmp_path / "m", COLUMNS, want, 40, codec, codec and pack_by(codec.partition(":")[0]))
@@ -81,6 +82,16 @@ def test_loader(tmp_path, codec, workers):
     assert sorted(seen) == list(range(len(want)))
     assert len(stoker.open(folder, where="label > 0 AND text <> ''")) == sum(s["label"] > 0 and s["text"] != "" for s in want)
     assert stoker.pack(folder, tmp_path / "tar", where="label > 70")["samples"] == 9
+
+
+@pytest.mark.parametrize("codec", [None, "gz"])
+def test_columns_taken_together(tmp_path, codec):
+    want = samples()
+    folder = str(made_mds.write(tmp_path / "m", COLUMNS, want, 40, codec, codec and gzip.compress))
+    with stoker.Loader(folder, {"x": "columns(score, label, 's*') | to(f64)"}, batch_size=16, shuffle=True, seed=SEED) as loader:
+        for batch in loader:
+            rows = [[np.float32(want[i]["score"]), want[i]["label"], np.float32(want[i]["score"]), want[i]["small"]] for i in batch.sample_ids.tolist()]
+            np.testing.assert_array_equal(np.asarray(batch["x"]), np.array(rows, "f8"))
 
 
 def test_damage(tmp_path):

@@ -18,6 +18,7 @@ INCLUDE = next((p for p in (ROOT / "include",) if (p / "stoker/own_op.h").exists
 BUILD = Path(os.environ.get("STOKER_BUILD", ROOT / "build"))
 PIXELS = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_uint8), ctypes.c_ssize_t, ctypes.c_ssize_t,
                           ctypes.POINTER(ctypes.c_double), ctypes.c_uint64)
+CLI = os.environ.get("STOKER_CLI", str(Path(stoker.__file__).parent / "stoker-cli"))
 NUMBERS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.POINTER(ctypes.c_double))
 
 
@@ -77,6 +78,29 @@ def test_in_a_transform_and_open(urls, my_op):
     assert (as_numpy(stoker.Transform("vignette(1) | to(u8, hwc)")(pictures))[:, 0, 0] < 100).all()
     ds = stoker.open(urls, fields={"x": "from(jpg) | image | vignette(1) | to(u8)"})
     assert as_numpy(ds[0]["x"]).dtype == np.uint8
+
+
+def test_pack_knows_them(urls, my_op, tmp_path):
+    stoker.pack(urls, tmp_path / "out", fields={"jpg": "image | resize((20, 24)) | vignette(0.5) | encode(png)"}, samples=50)
+    made = first(str(tmp_path / "out" / "*.tar"), "from(jpg) | image | center_crop((20, 24)) | to(u8, hwc)")
+    assert np.array_equal(made, first(urls, "from(jpg) | image | resize((20, 24)) | vignette(0.5) | to(u8, hwc)"))
+
+
+def test_on_the_command_line(urls, my_op, tmp_path):
+    def run(*args, op=True):
+        return subprocess.run([CLI, *args, *(["--op", my_op.name] if op else [])], cwd=my_op.parent, capture_output=True, text=True,
+                              timeout=180)
+
+    chain = "image | resize((20, 24)) | vignette(0.5) | encode(png)"
+    done = run("pack", urls, str(tmp_path / "out"), "--field", f"jpg={chain}")
+    assert done.returncode == 0, done.stderr
+    made = first(str(tmp_path / "out" / "*.tar"), "from(jpg) | image | center_crop((20, 24)) | to(u8, hwc)")
+    assert np.array_equal(made, first(urls, "from(jpg) | image | resize((20, 24)) | vignette(0.5) | to(u8, hwc)"))
+    assert "vignette" in run("ops", "vignette").stdout
+    without = run("pack", urls, str(tmp_path / "none"), "--field", f"jpg={chain}", op=False)
+    assert without.returncode == 2 and "no step is called `vignette`" in without.stderr
+    lost = subprocess.run([CLI, "ops", "--op", "nowhere.so"], capture_output=True, text=True, timeout=180)
+    assert lost.returncode != 0 and "nowhere.so" in lost.stderr
 
 
 def test_objects_that_are_none(tmp_path, my_op):

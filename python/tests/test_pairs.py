@@ -12,7 +12,7 @@ from PIL import Image
 
 import stoker
 
-ROUNDS = int(os.environ.get("STOKER_PAIRS", "1"))       # 10,000 boxes, masks and points and more with 40
+ROUNDS = int(os.environ.get("STOKER_PAIRS", "1"))       # 24 pictures for each chain; 10,000 and more with 110
 CROP = "random_resized_crop((40, 48), scale=(0.2, 1)) | hflip | vflip(0.3)"
 CHAINS = [CROP, "zoom_out((1, 3), p=0.8)", "resize((50, 70)) | random_crop(44, padding=6) | hflip", "letterbox((64, 60))",
           "resize((50, 50)) | pad(5) | resize((31, 33)) | hflip(1)"]
@@ -106,15 +106,54 @@ def test_boxes_and_points_go_where_the_pixels_go(tmp_path, chain):
                                    "resize((40, 40)) | affine(30, translate=(0.1, 0.2), scale=(0.5, 2), shear=10) | hflip"])
 def test_a_mask_fits_its_picture(tmp_path, chain):
     """Sampled by nearest, a picture's red is its mask; ops that change pixels leave the mask alone."""
-    shard, truth = made(tmp_path, seed=5)
     both = {"mask": "from(mask.png) | image(mode=index) | like(image) | to(i64)",
             "red": "from(pic.png) | image | like(image, interpolation=nearest) | to(u8)",
             "gray": "from(mask.png) | image(mode=gray) | like(image) | to(f32)",
             "image": f"from(pic.png) | image | {chain} | to(u8)"}
-    for row in rows(shard, both, seed=2):
-        assert row["mask"].dtype == np.int64 and row["mask"].shape == row["red"].shape[1:] == row["image"].shape[1:]
-        assert np.array_equal(row["mask"], row["red"][0])
-        assert row["gray"].shape == (1, *row["mask"].shape) and 0 <= row["gray"].min() <= row["gray"].max() <= 1
+    for seed in range(5, 5 + ROUNDS):
+        shard, _ = made(tmp_path, seed=seed)
+        print("seed", seed)
+        for row in rows(shard, both, seed=2):
+            assert row["mask"].dtype == np.int64 and row["mask"].shape == row["red"].shape[1:] == row["image"].shape[1:]
+            assert np.array_equal(row["mask"], row["red"][0])
+            assert row["gray"].shape == (1, *row["mask"].shape) and 0 <= row["gray"].min() <= row["gray"].max() <= 1
+
+
+def test_numbers_follow_a_view_each(tmp_path):
+    """A box is where its rectangle is in the mask of that view, and its corners, as points, are there too."""
+    rng, files = np.random.default_rng(8), []
+    for i in range(40):
+        w, h = (int(v) for v in rng.integers(40, 120, 2))
+        x0, y0 = (int(v) for v in rng.integers(2, [w - 12, h - 12]))
+        x1, y1 = x0 + int(rng.integers(8, w - x0 - 1)), y0 + int(rng.integers(8, h - y0 - 1))
+        mask = np.zeros((h, w), np.uint8)
+        mask[y0:y1, x0:x1] = 9
+        note = {"boxes": [[x0, y0, x1, y1]], "labels": [i], "points": [[x0, y0], [x1, y1]]}
+        files += [(f"{i:03d}.png", encoded(Image.fromarray(mask))), (f"{i:03d}.json", json.dumps(note).encode())]
+    shard = write_tar(tmp_path / "views.tar", files)
+    chains = {"image": "from(png) | image | views(3) | random_resized_crop((40, 48), scale=(0.2, 1)) | hflip | vflip(0.3) | to(u8)",
+              "mask": "from(png) | image(mode=index) | like(image)"}
+    for k in range(3):
+        chains[f"boxes{k}"] = f"from(json) | json(boxes) | floats(shape=(-1, 4)) | like(image, view={k})"
+        chains[f"labels{k}"] = f"from(json) | json(labels) | ints | like(boxes{k})"
+        chains[f"points{k}"] = f"from(json) | json(points) | floats(shape=(2, 2)) | like(mask, points=true, view={k})"
+    there = gone = 0
+    for row in rows(shard, chains, seed=6):
+        assert row["mask"].shape == (3, 40, 48)
+        for k in range(3):
+            ys, xs = np.nonzero(row["mask"][k])
+            assert len(row[f"boxes{k}"]) == len(row[f"labels{k}"])
+            if not len(row[f"boxes{k}"]):
+                gone += 1
+                assert len(xs) == 0 or min(np.ptp(xs), np.ptp(ys)) <= 1
+                continue
+            there += 1
+            x0, y0, x1, y1 = row[f"boxes{k}"][0]
+            assert np.abs([xs.min() - x0, ys.min() - y0, xs.max() + 1 - x1, ys.max() + 1 - y1]).max() < 1.01
+            corners = row[f"points{k}"]
+            inside = np.concatenate([corners.min(0), corners.max(0)]).clip(0, [48, 40, 48, 40])
+            assert np.allclose(inside, row[f"boxes{k}"][0], atol=1e-3)
+    assert there > 60 and gone > 5
 
 
 def test_a_palette_as_mask_and_as_picture(tmp_path):
@@ -198,6 +237,16 @@ def test_two_that_draw_apart_are_told_of_once(tmp_path, caplog):
      "flip_idx must have each of 0..1 once"),
     ({"a": "from(json) | json(labels) | ints", "b": "from(json) | json(labels) | ints | like(a)"},
      "like names an output that is neither a picture nor boxes"),
+    ({"a": "from(pic.png) | image | views(2) | resize((8, 8))", "b": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(a)"},
+     "like: the picture has 2 views: say which one these numbers follow, in an output each: like(..., view=0)"),
+    ({"a": "from(pic.png) | image | views(2) | resize((8, 8))", "b": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(a, view=2)"},
+     "like: view=2: the picture has 2, counted from 0"),
+    ({"a": "from(pic.png) | image", "b": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(a, view=1)"},
+     "like: view=1: the picture has 1, counted from 0"),
+    ({"a": "from(pic.png) | image | views(2) | resize((8, 8))", "b": "from(mask.png) | image(mode=index) | like(a, view=1)"},
+     "like: view is for numbers; a mask follows all views"),
+    ({"a": "from(pic.png) | image", "b": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(a)",
+      "c": "from(json) | json(labels) | ints | like(b, view=0)"}, "a list follows the view of its boxes"),
     ({"a": "from(pic.png) | image(mode=color)"}, "image: mode is rgb, gray or index, not color"),
     ({"a": "from(pic.png) | image(mode=index)"}, "image(mode=index): the PNG has no palette and is not gray of 8 bits")])
 def test_one_line_each(tmp_path, chains, says):

@@ -233,3 +233,35 @@ def test_typed_columns(tmp_path, workers):
         for i, row in zip(ids, np.asarray(batch["l"])):
             assert row[:i % 6].tolist() == list(range(i % 6))
     assert sorted(seen) == list(range(n))
+
+
+def test_lists_of_one_length_stack(tmp_path):
+    """Parquet has none, but pyarrow keeps Arrow's schema in the footer."""
+    n = 50
+    t = pa.table({"v": pa.array([[i, i + 1, i + 2] for i in range(n)], pa.list_(pa.float32(), 3)),
+                  "l": pa.array([[i] * (i % 4) for i in range(n)], pa.list_(pa.int16())),
+                  "s": pa.array([{"w": [i, -i]} for i in range(n)], pa.struct([("w", pa.list_(pa.int64(), 2))]))})
+    pq.write_table(t, tmp_path / "a.parquet", row_group_size=20)
+    with stoker.Loader(str(tmp_path / "a.parquet"), {"v": "from(v)", "w": "from(s.w)"}, batch_size=10, shuffle=True) as loader:
+        for batch in loader:
+            ids = batch.sample_ids.tolist()
+            np.testing.assert_array_equal(np.asarray(batch["v"]), np.array([[i, i + 1, i + 2] for i in ids], "f4"))
+            np.testing.assert_array_equal(np.asarray(batch["w"]), np.array([[i, -i] for i in ids]))
+    assert list(stoker.open(str(tmp_path / "a.parquet"))[7]["l"]) == [7, 7, 7]
+    # another length in another file, or no schema of Arrow's: lists of any length
+    pq.write_table(pa.table({"v": pa.array([[1, 2]], pa.list_(pa.float32(), 2))}), tmp_path / "b.parquet")
+    both = stoker.open([str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")])
+    assert list(both[n]["v"]) == [1, 2] and list(both[3]["v"]) == [3, 4, 5]
+    pq.write_table(t, tmp_path / "c.parquet", store_schema=False)
+    assert list(stoker.open(str(tmp_path / "c.parquet"))[3]["v"]) == [3, 4, 5]
+
+
+def test_a_list_of_another_length_than_its_schema_says(tmp_path):
+    """The footer's note of Arrow's schema is that of a file whose lists have 3 values."""
+    kept = {}
+    for k in (2, 3):
+        pq.write_table(pa.table({"v": pa.array([list(range(k))] * 2, pa.list_(pa.float32(), k))}), tmp_path / f"{k}.parquet")
+        kept[k] = pq.read_metadata(tmp_path / f"{k}.parquet").metadata[b"ARROW:schema"]
+    (tmp_path / "a.parquet").write_bytes((tmp_path / "2.parquet").read_bytes().replace(kept[2], kept[3]))
+    with pytest.raises(stoker.StokerError, match="column v: a list of 8 bytes, and its schema says 3"):
+        next(iter(stoker.Loader(str(tmp_path / "a.parquet"), {"v": "from(v)"}, batch_size=2)))

@@ -336,7 +336,7 @@ def test_what_is_refused(tmp_path):
             stoker.Loader(path, chains, **kw)
 
     says("is empty", fields(4), b"")
-    says(r"101 bytes are no whole number of rows of 2 bytes \(u16\).*offset 100", fields(4), bytes(101))
+    says(r"101 bytes are not a whole number of rows of 2 bytes \(u16\).*offset 100", fields(4), bytes(101))
     says("there are 1 tokens, and a window takes 5", fields(4), b"ab")
     says("needs argument|block", {"x": "tokens"})
     says("block=0", {"x": "tokens(block=0)"})

@@ -195,3 +195,17 @@ def test_a_core_that_was_never_opened():
                  lambda: core.run_gpu(0, b"", b"", (0, 0), bytes(8), (0, 0))):
         with pytest.raises(RuntimeError, match="never opened"):
             call()
+
+
+@pytest.mark.parametrize("ops", ["views(3) | random_resized_crop(24) | hflip | color_jitter(0.4) | to(f16, channels_last)",
+                                 "color_jitter(0.4) | views(2) | random_resized_crop((9, 17)) | to(u8, hwc)", "resize((30, 30)) | five_crop(8) | to(u8)"])
+def test_views_are_the_loaders(tar, pictures, ops):
+    whole = f"from(png) | image | {ops}"
+    loader = stoker.Loader(tar, {"name": "from(png) | bytes", "image": whole}, batch_size=8, seed=5)
+    transform = stoker.Transform(whole, seed=5, output=1)
+    for epoch, batch in zip(range(2), (next(iter(loader)) for _ in range(2)), strict=False):
+        transform.set_epoch(epoch)
+        made = transform(pictures)
+        assert made.shape == batch["image"].shape and same(made, batch["image"])
+        assert transform.position == len(pictures)
+    assert transform([]).shape == (0, *made.shape[1:])

@@ -80,6 +80,20 @@ def test_the_bits_of_the_cpu():
     """)
 
 
+def test_views():
+    run("""
+        for ops in ("views(3) | random_resized_crop(24) | hflip | color_jitter(0.4, p=0.5) | gaussian_blur(5) | to(f16)",
+                    "hue(0.2) | views(2) | random_resized_crop((9, 17)) | to(u8, hwc)", "five_crop(8) | to(u8)"):
+            want = stoker.Transform(ops, seed=3)(nchw)
+            augment = stoker.Transform(ops, seed=3)
+            got = here(augment(there(nchw)))
+            assert got.shape == want.shape and torch.equal(got, want) and augment.position == 9
+            assert not torch.equal(want[:, 0], want[:, 1])
+            assert torch.equal(here(stoker.Transform(ops, seed=3)([there(p) for p in nhwc])), want)
+            assert here(augment(there(nchw[:0]))).shape == (0, *want.shape[1:])
+    """)
+
+
 def test_lists_sizes_gray_and_empty():
     run("""
         sizes = [(30, 41), (17, 9), (64, 64), (1, 5)]
@@ -100,7 +114,7 @@ def test_errors():
         said(lambda: augment(there(nchw.float())), "the batch is float32", "uint8")
         said(lambda: augment(there(nchw[:, :2])), "pictures have 3 channels")
         said(lambda: augment(there(nchw[0])), "a batch has four dimensions")
-        said(lambda: augment([there(nchw[0]), nchw[1]]), "picture 1 lies on the CPU and picture 0 on cuda:1")
+        said(lambda: augment([there(nchw[0]), nchw[1]]), "picture 1 is on the CPU and picture 0 on cuda:1")
         said(lambda: augment([there(nchw[0]), there(nchw[1].float())]), "picture 1 is float32")
         tall = torch.zeros(1, 3, 3000, 4, dtype=torch.uint8)
         said(lambda: stoker.Transform("resize((8, 8))")(there(tall)), "picture 0", "256 times")

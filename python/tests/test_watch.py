@@ -122,7 +122,7 @@ def test_plain_iterables():
     watched = stoker.watch(Loop())
     assert list(watched) == list(range(20))
     d = watched.diagnose()
-    assert d.cause in ("python", "workers", "start") and d.share > 0.5, d
+    assert d.cause in ("python", "workers", "start", "neighbour") and d.share > 0.5, d      # other tests run beside it
     with pytest.raises(TypeError):
         len(watched)
 

@@ -64,7 +64,7 @@ typedef struct stk_arrays { /* Thread: any, once opened. */
 void stk_arrays_init(stk_arrays *a); /* the base of a zeroed one */
 void stk_arrays_close(stk_arrays **a);
 
-typedef struct stk_span { /* rows that lie together */
+typedef struct stk_span { /* rows that are stored together */
     const uint8_t *data;
     uint64_t rows;
 } stk_span;
@@ -83,7 +83,7 @@ int stk_array_read(const stk_array *a, uint64_t row, uint64_t want, void *into, 
 /* Say that rows will be wanted soon: starts reads where files are read. */
 void stk_array_expect(const stk_array *a, uint64_t row, uint64_t rows);
 
-/* Where rows lie, as many as are in one part with the first; no data: they are read, or were not
+/* Where rows are, as many as are in one part with the first; no data: they are read, or were not
  * mapped yet.  For prefetching only: no one has looked whether the pages are there. */
 stk_bytes stk_array_peek(const stk_array *a, uint64_t row, uint64_t rows);
 

@@ -203,7 +203,7 @@ static int plain_part(stk_array *a, uint32_t i, uint64_t offset, uint64_t size, 
                        p->name, size, err);
     if ((size - offset) % a->row_bytes)
         return at_file(stk_fail(err, STK_ECORRUPT,
-                                "%" PRIu64 " bytes are no whole number of rows of %zu bytes (%s): "
+                                "%" PRIu64 " bytes are not a whole number of rows of %zu bytes (%s): "
                                 "it is truncated, or of another type (dtype=)",
                                 size - offset, a->row_bytes, stk_dtype_name(a->dtype)),
                        p->name, size - (size - offset) % a->row_bytes, err);
@@ -607,7 +607,7 @@ static int memory_array(stk_array *a, const stk_array_in *in, stk_error *err)
     STK_TRY(array_type(a, in->dtype, in->ndim, in->shape, err));
     if (in->rows > 1 && (in->stride < 0 || (uint64_t)in->stride < a->row_bytes))
         return stk_fail(err, STK_EINVAL,
-                        "array %.60s: rows of %zu bytes lie %" PRId64 " bytes apart", in->name,
+                        "array %.60s: rows of %zu bytes are %" PRId64 " bytes apart", in->name,
                         a->row_bytes, in->stride);
     a->pitch = in->rows > 1 ? (size_t)in->stride : a->row_bytes;
     a->part[0].data = in->data ? in->data : (const void *)"";

@@ -168,7 +168,7 @@ static int plan_number(stk_chain *c, const stk_call *call, const stk_codec *code
 /* Does this op make other numbers of a sample's?  `before` is what it was given. */
 static int note_value_op(stk_chain *c, const stk_op *op, const stk_spec *before, stk_error *err)
 {
-    if (op->can & STK_OP_PACKS && c->n_turns)
+    if (op->can & STK_OP_PACKS && c->n_turns && !c->n_calls)
         return stk_fail(err, STK_ENOTSUP,
                         "%s takes numbers as they are stored: put to() after it, or leave it out",
                         op->name);
@@ -199,6 +199,25 @@ static int check_before_like(const stk_chain *c, stk_error *err)
     return 0;
 }
 
+/* Numbers follow one view of a picture that has several. */
+static int check_view(const stk_chain *c, const stk_chain *lead, stk_error *err)
+{
+    uint32_t views = lead->spec.views;
+
+    if (c->like->view_given && c->keeps)
+        return stk_fail(err, STK_EINVAL, "like: view is for what follows a picture; a list follows the "
+                                         "view of its boxes");
+    if (!c->keeps && views && !c->like->view_given)
+        return stk_fail(err, STK_EINVAL,
+                        "like: the picture has %u views: say which one these numbers follow, in an "
+                        "output each: like(..., view=0)",
+                        views);
+    if (!c->keeps && c->like->view >= (views ? views : 1))
+        return stk_fail(err, STK_EINVAL, "like: view=%u: the picture has %u, counted from 0",
+                        c->like->view, views ? views : 1);
+    return 0;
+}
+
 /* What like() needs of the output that it names. */
 static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
 {
@@ -225,8 +244,7 @@ static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
     if (c->keeps && lead->called_first && lead->called == STK_KIND_IMAGE)
         return stk_fail(err, STK_ENOTSUP, "like can't follow boxes that a function made of a picture");
     if (c->spec.kind == STK_KIND_VALUE) {
-        if (!c->keeps && lead->spec.views)
-            return stk_fail(err, STK_ENOTSUP, "like: numbers can't follow several views yet");
+        STK_TRY(check_view(c, lead, err));
         if (!c->like->points && c->spec.out == STK_OUT_DENSE)
             return stk_fail(err, STK_EINVAL,
                             "like drops boxes: rows need any number of them: shape=(-1, 4)");
@@ -245,12 +263,13 @@ static int note_call(stk_chain *c, const stk_spec *before, stk_error *err)
 {
     stk_call_step *s = c->step[c->n_steps - 1].state;
 
+    if (c->pack)
+        return stk_fail(err, STK_EINVAL, "call stands before pack(), not after it");
     if (before->array && !c->stored)
         return stk_fail(err, STK_ENOTSUP,
                         "call: rows of arrays have no functions: take batch_ops=, or a Python data "
                         "set");
-    if (c->pack)
-        return stk_fail(err, STK_ENOTSUP, "call does not stand in a chain with pack()");
+    c->raw_print = c->print;
     c->touched = 0; /* what it gives is a picture of its own */
     c->tiled |= before->kind == STK_KIND_IMAGE;
     if (c->n_calls++)
@@ -269,16 +288,6 @@ static int note_call(stk_chain *c, const stk_spec *before, stk_error *err)
     return 0;
 }
 
-/* What may stand after a function. */
-static int check_after_call(const stk_chain *c, const stk_codec *codec, const stk_op *op,
-                            stk_error *err)
-{
-    if (!c->n_calls || (!codec && !(op->can & STK_OP_PACKS)))
-        return 0;
-    return stk_fail(err, STK_ENOTSUP, "%s can't stand after call yet: put it before, or leave it out",
-                    codec ? codec->name : op->name);
-}
-
 static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_error *err)
 {
     const stk_codec *codec = stk_registry_find(c->registry, STK_PLUGIN_CODEC, call->name);
@@ -290,7 +299,9 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
 
     if (!codec && !op)
         return stk_chain_unknown(c->registry, call->name, err);
-    STK_TRY(check_after_call(c, codec, op, err));
+    if (codec && c->n_calls)
+        return stk_fail(err, STK_ENOTSUP, "%s can't stand after call: put it before, or leave it out",
+                        codec->name);
     if (op && op->can & STK_OP_VIEWS)
         c->views_at = c->n_steps;
     if (c->stored && codec)
@@ -631,6 +642,10 @@ int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds
             found = find_field(c, ds, s, c->from[i], &map[s]);
         for (i = 0; i < c->n_from && !found; i++)
             found = find_picture(c, ds, s, c->from[i], &map[s]);
+        if (!found && !c->from_given && ds->can & STK_DATA_ONE_FIELD) {
+            map[s].field = 0;
+            found = 1;
+        }
         bound += (uint32_t)found;
     }
     if (!bound && c->fallback)

@@ -67,7 +67,7 @@ typedef struct stk_chain {
     stk_spec raw;             /* pack: what a sample is before it */
     stk_spec parsed;          /* what `parse` makes, where steps turn it into other numbers ... */
     uint32_t n_turns;         /* ... so many of them; 0: none does */
-    const char *open_root;    /* `open`: where its files lie, "": beside the manifest; NULL: none */
+    const char *open_root;    /* `open`: where its files are, "": beside the manifest; NULL: none */
     stk_spec spec;
     size_t row_bytes;   /* 0: ragged */
     int narrows;        /* some step makes other bytes of its bytes */
@@ -152,6 +152,7 @@ const char *stk_chain_other_name(const stk_registry *r, const char *name);
 typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
     uint16_t field;          /* UINT16_MAX: none does */
     const stk_codec *unpack; /* from(x) found x.gz: it is decompressed first; NULL: it is not */
+    const void *state;       /* of `unpack`; NULL: it has none */
 } stk_binding;
 
 /* Which field of a sample feeds a chain, for one data set, by schema.  STK_END: none does anywhere,

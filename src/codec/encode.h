@@ -48,6 +48,14 @@ typedef struct stk_encode_pixels { /* a picture as encoders want it */
     size_t stride;
 } stk_encode_pixels;
 
+#define STK_NPY_TEXT 512   /* room for an .npy's header ... */
+#define STK_NUMBER_ROOM 48 /* ... and for a number in text */
+
+/* The header that numpy.save() writes for such an array.  How long it is; 0: NumPy has no such type. */
+size_t stk_npy_text(char out[STK_NPY_TEXT], stk_dtype type, uint32_t ndim, const int64_t *shape);
+/* The number at `p`, with enough digits to be read back as it is.  How long it is; 0: it is not finite. */
+size_t stk_number_text(char out[STK_NUMBER_ROOM], stk_dtype type, const void *p);
+
 int stk_encode_pixels_of(const stk_encode_in *in, stk_encode_pixels *out, stk_error *err);
 
 #endif

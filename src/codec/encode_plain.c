@@ -14,8 +14,6 @@
 #include "base/mem.h"
 #include "kern/half.h"
 
-#define NUMBER 48 /* room for one in text */
-
 /* ---- elements ---- */
 
 static int is_string(const stk_encode_in *in)
@@ -102,24 +100,31 @@ static int is_real(stk_dtype type)
     return type == STK_F64 || type == STK_F32 || type == STK_F16 || type == STK_BF16;
 }
 
-static int put_number(stk_text *out, stk_dtype type, const void *p, stk_error *err)
+size_t stk_number_text(char out[STK_NUMBER_ROOM], stk_dtype type, const void *p)
 {
-    char text[NUMBER];
     double d;
     int len;
 
-    if (!is_real(type)) {
-        len = snprintf(text, sizeof text, "%" PRId64, whole_of(type, p));
-        return stk_text_put(out, text, (size_t)len, err);
-    }
+    if (!is_real(type))
+        return (size_t)snprintf(out, STK_NUMBER_ROOM, "%" PRId64, whole_of(type, p));
     d = real_of(type, p);
     if (!isfinite(d))
-        return stk_fail(err, STK_EINVAL, "encode: a number is not finite, which text and JSON can't hold: encode(npy)");
-    len = snprintf(text, sizeof text, type == STK_F64 ? "%.17g" : "%.9g", d);
+        return 0;
+    len = snprintf(out, STK_NUMBER_ROOM, type == STK_F64 ? "%.17g" : "%.9g", d);
     for (int i = 0; i < len; i++) /* the locale's point */
-        if (!strchr("0123456789+-e", text[i]))
-            text[i] = '.';
-    return stk_text_put(out, text, (size_t)len, err);
+        if (!strchr("0123456789+-e", out[i]))
+            out[i] = '.';
+    return (size_t)len;
+}
+
+static int put_number(stk_text *out, stk_dtype type, const void *p, stk_error *err)
+{
+    char text[STK_NUMBER_ROOM];
+    size_t len = stk_number_text(text, type, p);
+
+    if (!len)
+        return stk_fail(err, STK_EINVAL, "encode: a number is not finite, which text and JSON can't hold: encode(npy)");
+    return stk_text_put(out, text, len, err);
 }
 
 /* ---- npy, raw ---- */
@@ -141,35 +146,41 @@ static const char *npy_name(stk_dtype type)
     }
 }
 
-static int npy_head(const stk_tensor *t, stk_text *out, stk_error *err)
+size_t stk_npy_text(char out[STK_NPY_TEXT], stk_dtype type, uint32_t ndim, const int64_t *shape)
 {
-    char head[512];
-    const char *type = npy_name(t->dtype);
-    int len;
+    const char *name = npy_name(type);
+    size_t len;
 
-    if (!type)
-        return stk_fail(err, STK_ENOTSUP, "encode(npy): NumPy has no %s: to(f32) before it", stk_dtype_name(t->dtype));
-    len = 10 + snprintf(head + 10, sizeof head - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (", type);
-    for (uint32_t d = 0; d < t->ndim; d++)
-        len += snprintf(head + len, sizeof head - (size_t)len, "%" PRId64 ",%s", t->shape[d], d + 1 < t->ndim ? " " : "");
-    if (t->ndim > 1)
+    if (!name)
+        return 0;
+    len = 10 + (size_t)snprintf(out + 10, STK_NPY_TEXT - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (", name);
+    for (uint32_t d = 0; d < ndim; d++)
+        len += (size_t)snprintf(out + len, STK_NPY_TEXT - len, "%" PRId64 ",%s", shape[d], d + 1 < ndim ? " " : "");
+    if (ndim > 1)
         len--; /* only a shape of one has its comma at the end */
-    len += snprintf(head + len, sizeof head - (size_t)len, "), }");
+    len += (size_t)snprintf(out + len, STK_NPY_TEXT - len, "), }");
     while ((len + 1) % 64)
-        head[len++] = ' ';
-    head[len++] = '\n';
-    memcpy(head, "\x93NUMPY\x01\x00", 8);
-    head[8] = (char)((len - 10) & 255);
-    head[9] = (char)((len - 10) >> 8);
-    return stk_text_put(out, head, (size_t)len, err);
+        out[len++] = ' ';
+    out[len++] = '\n';
+    memcpy(out, "\x93NUMPY\x01\x00", 8);
+    out[8] = (char)((len - 10) & 255);
+    out[9] = (char)((len - 10) >> 8);
+    return len;
 }
 
 static int encode_npy(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err)
 {
+    const stk_tensor *t = &in->tensor;
+    char head[STK_NPY_TEXT];
+    size_t len;
+
     (void)e;
     if (is_string(in))
         return stk_fail(err, STK_EINVAL, "encode(npy) takes numbers or a picture, not text: encode(text)");
-    STK_TRY(npy_head(&in->tensor, out, err));
+    len = stk_npy_text(head, t->dtype, t->ndim, t->shape);
+    if (!len)
+        return stk_fail(err, STK_ENOTSUP, "encode(npy): NumPy has no %s: to(f32) before it", stk_dtype_name(t->dtype));
+    STK_TRY(stk_text_put(out, head, len, err));
     return put_elements(&in->tensor, out, err);
 }
 

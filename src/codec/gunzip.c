@@ -2,7 +2,7 @@
 /* gunzip - a gzip field unpacked, and shards packed, by zlib; the only file beside libspng that needs it.
  *
  * Also members one after another, as gzip allows.  The last four bytes say how long the last
- * member was: room for that is made, and where it does not suffice (several members, or a lie)
+ * member was: room for that is made, and where it does not suffice (several members, or a wrong size)
  * the bytes are counted first.  zlib's memory comes from scratch, so that no sample allocates.
  * What unpacks to more than STK_UNPACK_MAX is refused. */
 #include "codec/codec.h"
@@ -48,7 +48,7 @@ static int gunzip_fail(int rc, stk_bytes in, stk_error *err)
                         in.len);
     if (rc == Z_MEM_ERROR)
         return stk_fail(err, STK_ENOMEM, "gunzip: zlib wants more than %zu bytes", ARENA);
-    return stk_fail(err, STK_ECORRUPT, "gunzip: these %zu bytes are no gzip file, or damaged",
+    return stk_fail(err, STK_ECORRUPT, "gunzip: these %zu bytes are not a gzip file, or damaged",
                     in.len);
 }
 

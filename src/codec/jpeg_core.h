@@ -160,7 +160,7 @@ STK_HD static inline void stk_jpeg_skip_build(uint16_t *skip, const uint32_t *fa
             if (s == STK_JPEG_STEP_VALUE) {
                 if (len + drop + (e >> 16 & 15) > 18)
                     break;
-                len += drop + (e >> 16 & 15); /* its value may lie after the lookup */
+                len += drop + (e >> 16 & 15); /* its value may come after the lookup */
                 step += (e >> 20) + 1;
                 break;
             }

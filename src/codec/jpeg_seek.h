@@ -7,7 +7,7 @@
  *     rows     bit offset of each row of MCUs, all of one width
  *     chunks   length in bits of each chunk but a row's last, less the smallest of all, one width
  *     DC       of each component at every dc_step-th chunk of a row, less its smallest, one width
- * Fields of bits lie from the low bit of a byte on; each of the three parts begins at a byte.
+ * Fields of bits are stored from the low bit of a byte on; each of the three parts begins at a byte.
  * Offsets count bits from the scan's first byte, stuffing included: files stay as they are.
  *
  * The builder takes the smallest dc_step that keeps the whole within a share of the file; where none

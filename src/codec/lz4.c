@@ -29,6 +29,20 @@ static int more(const uint8_t **p, const uint8_t *end, size_t *len)
     return 1;
 }
 
+/* n bytes from `back` before, which may overlap: whole words where there is room after them. */
+static void copy(uint8_t *to, size_t back, size_t n, size_t room)
+{
+    const uint8_t *from = to - back;
+
+    if (back < 16 || n + 16 > room) {
+        for (size_t i = 0; i < n; i++)
+            to[i] = from[i];
+        return;
+    }
+    for (size_t i = 0; i < n; i += 16)
+        memcpy(to + i, from + i, 16);
+}
+
 size_t stk_lz4_block(stk_bytes in, uint8_t *dst, size_t history, size_t len)
 {
     const uint8_t *p = in.data, *end = in.data + in.len;
@@ -53,8 +67,8 @@ size_t stk_lz4_block(stk_bytes in, uint8_t *dst, size_t history, size_t len)
         if (!more(&p, end, &n) || !back || back > at + history ||
             n + 4 > len - at)
             return SIZE_MAX;
-        for (n += 4; n; n--, at++)
-            dst[at] = dst[(ptrdiff_t)at - (ptrdiff_t)back];
+        copy(dst + at, back, n + 4, len - at);
+        at += n + 4;
     }
     return at;
 }

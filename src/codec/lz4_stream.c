@@ -132,6 +132,70 @@ static int frames(stream *s)
     }
 }
 
+/* ---- pages ---- */
+
+/* n bytes of it; NULL: it has fewer. */
+static const uint8_t *cut(stk_bytes *in, size_t n)
+{
+    const uint8_t *p = in->data;
+
+    if (n > in->len)
+        return NULL;
+    in->data += n;
+    in->len -= n;
+    return p;
+}
+
+static const uint8_t *cut_word(stk_bytes *in, uint32_t *out)
+{
+    const uint8_t *p = cut(in, 4);
+
+    if (p)
+        *out = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    return p;
+}
+
+/* One frame, its magic number passed: what it makes is appended at *at.  0: it is damaged. */
+static int page_frame(stk_bytes *in, uint8_t *dst, size_t len, size_t *at)
+{
+    const uint8_t *head = cut(in, 2), *block;
+    size_t start = *at;
+    uint32_t length;
+
+    if (!head || head[0] >> 6 != 1 || head[0] & HAS_DICT || !cut(in, (head[0] & HAS_SIZE ? 8 : 0) + 1))
+        return 0;
+    for (;;) {
+        size_t made;
+
+        if (!cut_word(in, &length))
+            return 0;
+        if (!length)
+            return !(head[0] & HAS_CONTENT_SUM) || cut(in, 4) != NULL;
+        made = length & ~LITERAL;
+        block = cut(in, made);
+        if (!block || (length & LITERAL && made > len - *at))
+            return 0;
+        if (length & LITERAL)
+            memcpy(dst + *at, block, made);
+        else
+            made = stk_lz4_block((stk_bytes){ block, made }, dst + *at, head[0] & INDEPENDENT ? 0 : *at - start, len - *at);
+        if (made == SIZE_MAX || (head[0] & HAS_BLOCK_SUMS && !cut(in, 4)))
+            return 0;
+        *at += made;
+    }
+}
+
+int stk_lz4_frame_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
+{
+    size_t at = 0;
+    uint32_t word;
+
+    while (in.len)
+        if (!cut_word(&in, &word) || word != MAGIC || !page_frame(&in, dst, len, &at))
+            return stk_fail(err, STK_ECORRUPT, "lz4: it is not an LZ4 frame, or damaged");
+    return at == len ? 0 : stk_fail(err, STK_ECORRUPT, "lz4: a page makes %zu bytes in place of %zu", at, len);
+}
+
 int stk_unlz4_all(const stk_unpack_io *io, stk_error *err)
 {
     stream s = { .io = io, .err = err };

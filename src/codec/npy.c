@@ -206,6 +206,7 @@ static const stk_arg npy_args[] = {
 const stk_codec stk_codec_npy = { .abi = STK_PLUGIN_ABI,
                                   .size = sizeof(stk_codec),
                                   .name = "npy",
+                                  .can = STK_CODEC_NPY,
                                   .help = "an array as numpy.save() writes it",
                                   .args = npy_args,
                                   .state_size = sizeof(struct npy),

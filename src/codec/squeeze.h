@@ -19,5 +19,6 @@ int stk_squeeze_open(stk_framer **out, const char *name, stk_error *err);
 int stk_squeeze_gz(stk_framer **out, stk_error *err);   /* gunzip.c */
 int stk_squeeze_zstd(stk_framer **out, stk_error *err); /* unzstd.c */
 int stk_squeeze_lz4(stk_framer **out, stk_error *err);  /* squeeze_lz4.c */
+uint32_t stk_xxh32(stk_bytes in); /* squeeze_lz4.c: LZ4's checksum */
 
 #endif

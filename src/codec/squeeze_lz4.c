@@ -46,7 +46,7 @@ static uint32_t turn(uint32_t v, int by)
     return v << by | v >> (32 - by);
 }
 
-static uint32_t xxh32(stk_bytes in)
+uint32_t stk_xxh32(stk_bytes in)
 {
     const uint8_t *p = in.data, *end = in.data + in.len;
     uint32_t v[4] = { P1 + P2, P2, 0, 0u - P1 }, h = P5;
@@ -154,7 +154,7 @@ static int put_head(uint64_t size, stk_text *out, stk_error *err)
 
     for (int i = 0; i < 8; i++)
         h[2 + i] = (uint8_t)(size >> 8 * i);
-    h[10] = (uint8_t)(xxh32((stk_bytes){ h, 10 }) >> 8);
+    h[10] = (uint8_t)(stk_xxh32((stk_bytes){ h, 10 }) >> 8);
     STK_TRY(put_word(out, MAGIC, err));
     return stk_text_put(out, h, sizeof h, err);
 }
@@ -172,7 +172,7 @@ static int lz4_frame(stk_framer *f, stk_bytes in, stk_text *out, stk_error *err)
         STK_TRY(stk_text_put(out, n ? z->block : part.data, n ? n : part.len, err));
     }
     STK_TRY(put_word(out, 0, err));
-    return put_word(out, xxh32(in), err);
+    return put_word(out, stk_xxh32(in), err);
 }
 
 static void lz4_close(stk_framer *f)

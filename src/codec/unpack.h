@@ -4,11 +4,12 @@
 #define STOKER_UNPACK_H
 
 #include "base/err.h"
+#include "base/scratch.h"
 #include "format/zip.h"
 
 #define STK_UNPACK_MAX ((size_t)256 << 20) /* bytes that one field may unpack to */
 
-/* gunzip and unzstd come before everything else in a chain. */
+/* gunzip, unzstd and unlz4 come before everything else in a chain. */
 static inline int stk_unpack_plan(const char *name, const stk_spec *spec, stk_error *err)
 {
     if (spec->kind != STK_KIND_BYTES || spec->out != STK_OUT_BYTES)
@@ -36,6 +37,8 @@ typedef struct stk_unpack_io {
 int stk_gunzip_all(const stk_unpack_io *io, stk_error *err);
 int stk_unzstd_all(const stk_unpack_io *io, stk_error *err);
 int stk_unlz4_all(const stk_unpack_io *io, stk_error *err);
+/* unlz4.c: LZ4 frames in memory; *out is in scratch. */
+int stk_unlz4_bytes(stk_bytes in, stk_scratch *scratch, stk_bytes *out, stk_error *err);
 
 /* lz4.c: a block whose copies may reach back to `dst - history`: how many bytes it makes, at most `room`;
  * SIZE_MAX: it is damaged. */
@@ -52,13 +55,16 @@ size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room);
  * zlib. */
 int stk_inflate_quick(stk_bytes in, uint8_t *dst, size_t len);
 
-/* Pages of tables: exactly dst[0..len), or an error.  gunzip.c, unzstd.c, lz4.c, brotli.c. */
+/* Pages of tables: exactly dst[0..len), or an error.  gunzip.c, unzstd.c, lz4.c, brotli.c, bunzip2.c. */
 int stk_inflate_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_lz4_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 /* ... in the frames of Hadoop; also without them, as some writers left them out. */
 int stk_lz4_hadoop_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
+/* ... in frames as the lz4 command writes them: lz4_stream.c. */
+int stk_lz4_frame_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_brotli_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
+int stk_bunzip2_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 /* Any of them, by the number that Parquet gives it: a stk_pq_unpack. */
 int stk_unpack_page(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 

@@ -43,13 +43,13 @@ typedef struct stk_cuda {
     int (*stream_open)(int gpu, int low, void **out); /* low: others come first */
     void (*stream_close)(int gpu, void *stream);
     int (*stream_wait)(int gpu, void *stream,
-                       void *event); /* until what the event was recorded behind */
+                       void *event); /* until what the event was recorded after */
     int (*stream_sync)(int gpu, void *stream);
     int (*event_open)(int gpu, int timed, void **out);
     void (*event_close)(int gpu, void *event);
     int (*event_record)(int gpu, void *event, void *stream);
     int (*event_done)(int gpu, void *event,
-                      int wait); /* 1: what it was recorded behind is through */
+                      int wait); /* 1: what it was recorded after is finished */
     int (*event_ms)(int gpu, void *from, void *to, float *out); /* both are through */
     int (*copy)(int gpu, void *dst, const void *src, size_t size, stk_copy how, void *stream);
     int (*zero)(int gpu, void *dst, size_t size, void *stream);

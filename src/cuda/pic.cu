@@ -168,7 +168,7 @@ static __global__ void __launch_bounds__(THREADS, 5) decode_kernel(const stk_pic
 
 /* ---- across ---- */
 
-/* n pixels of row y of the picture from x (a multiple of 4) on: of planes, or where they lie. */
+/* n pixels of row y of the picture from x (a multiple of 4) on: of planes, or where they are. */
 template <bool FAR>
 static __device__ __forceinline__ void stage(const stk_pic_launch &l, const picture &p, uint32_t y,
                                              uint32_t x, uint32_t n, uint32_t *line)

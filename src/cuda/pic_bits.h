@@ -2,7 +2,7 @@
 /* pic_bits.h - a thread's share of a JPEG scan: bits, Huffman tables, one block of coefficients.
  *
  * As jpeg_core.h, but for many threads: bits come in aligned words of 32, one of them loaded ahead;
- * tables are made entry by entry; coefficients are stored dequantized.  Stuffing (0 behind 0xFF) is
+ * tables are made entry by entry; coefficients are stored dequantized.  Stuffing (0 after 0xFF) is
  * dropped on the way in.  A marker is data like any other: who decodes it ends where no unit may
  * end, and that is checked once, after the unit.  Words after the data are zeros. */
 #ifndef STOKER_PIC_BITS_H
@@ -15,7 +15,7 @@
 
 typedef struct stk_pic_bits {
     const uint32_t *data;
-    uint32_t hi, lo; /* the next bits, from the top of hi on; behind n there are zeros */
+    uint32_t hi, lo; /* the next bits, from the top of hi on; after n there are zeros */
     uint32_t n;
     uint32_t w, words; /* the word that is ahead; words that may be read */
     uint32_t ahead;
@@ -67,7 +67,7 @@ STK_PIC_FN void stk_pic_drop(stk_pic_bits *b, uint32_t d)
     b->n -= d;
 }
 
-/* `bits` more, the top ones of v, behind n < 32; the rest of v is zero. */
+/* `bits` more, the top ones of v, after n < 32; the rest of v is zero. */
 STK_PIC_FN void stk_pic_append(stk_pic_bits *b, uint32_t v, uint32_t bits)
 {
     b->hi |= v >> b->n;

@@ -109,7 +109,7 @@ STK_PIC_FN stk_axis stk_pic_axis_of(const stk_pic_axis *p)
 /* ---- planes ---- */
 
 /* Samples lo..hi of an axis for outputs from..to (inclusive): with a triangle filter an even
- * output wants the sample before its own, an odd one that behind. */
+ * output wants the sample before its own, an odd one that after it. */
 STK_PIC_FN void stk_pic_samples(uint32_t from, uint32_t to, uint32_t grow, int fancy, uint32_t *lo,
                                 uint32_t *hi)
 {
@@ -417,7 +417,7 @@ typedef struct stk_pic_16 { /* bytes that are moved at once */
     uint64_t v[2];
 } stk_pic_16;
 
-/* Thread `thread` of `threads`: its share of a sound record's data into the arena, with zeros behind. */
+/* Thread `thread` of `threads`: its share of a sound record's data into the arena, with zeros after it. */
 STK_PIC_FN void stk_pic_keep(const stk_pic_launch *l, const stk_pic_job *j, uint32_t thread,
                              uint32_t threads)
 {

@@ -2,7 +2,7 @@
 /* pic_idct.h - one block from dequantized coefficients to samples, by one thread.
  *
  * The arithmetic is stk_jpeg_idct()'s.  A slot holds a block column by column, so that a column is
- * one 16-byte load; slots lie 36 words apart, which keeps such loads of neighbouring threads in
+ * one 16-byte load; slots are 36 words apart, which keeps such loads of neighbouring threads in
  * different banks.  Everything between is in registers.  Where a value of the first row is so large
  * that the host would choose between wrapping and saturating, the thread says so instead, and the
  * picture goes to the host: pictures never come near. */
@@ -113,7 +113,7 @@ STK_PIC_FN uint32_t stk_pic_pairs(uint32_t last)
     return last < 3 ? 1 : last < 10 ? 2 : last < 21 ? 3 : 4;
 }
 
-/* A slot to 8 rows of 8 samples.  pairs: of columns, those behind are zero; 0: a lone DC value.
+/* A slot to 8 rows of 8 samples.  pairs: of columns, those after them are zero; 0: a lone DC value.
  * 0, or 1: the values are none of a picture's. */
 STK_PIC_FN int stk_pic_idct(const uint8_t *from, uint32_t pairs, uint8_t *to, uint32_t stride)
 {

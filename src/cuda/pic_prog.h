@@ -21,6 +21,7 @@
 #define STK_PIC_AREAS 3
 #define STK_PIC_TILE_PIXELS 2048 /* that a block of threads takes at once */
 #define STK_PIC_MAX_TILE 65535   /* a side */
+#define STK_PIC_BLUR_NEAR 12     /* taps on each side of a blur that is one step; others are two */
 
 STK_PROG_FN const stk_pic_step *stk_pic_steps(const stk_pic *r)
 {
@@ -47,6 +48,16 @@ STK_PROG_FN uint64_t stk_pic_prog_bytes(const stk_pic *r)
 {
     return (uint64_t)r->n_steps * sizeof(stk_pic_step) + (uint64_t)r->n_acts * sizeof(stk_action) +
            r->table_bytes;
+}
+
+STK_PROG_FN uint32_t stk_pic_sort_of(const stk_pic_step *s, const stk_action *act)
+{
+    if (s->half == STK_PIC_HALF_ACROSS)
+        return STK_PIC_FAR_ACROSS;
+    if (!s->head)
+        return STK_PIC_PLAIN;
+    return s->half == STK_PIC_HALF_WHOLE && act[s->head - 1].code == STK_ACT_BLUR ? STK_PIC_NEAR
+                                                                                  : STK_PIC_HEADED;
 }
 
 /* The output's size. */
@@ -85,11 +96,18 @@ STK_PROG_FN int stk_pic_table_sound(const stk_pic *r, uint32_t at, uint64_t byte
 
 STK_PROG_FN int stk_pic_blur_sound(const stk_pic *r, const stk_pic_step *s, const stk_action *a)
 {
-    return a->v.u[0] < STK_PIC_WEIGHTS && a->v.u[1] < STK_PIC_WEIGHTS &&
-           stk_pic_table_sound(r, a->v.u[3], 2 * STK_PIC_WEIGHTS * sizeof(uint16_t)) &&
-           (s->half == STK_PIC_HALF_ACROSS
-                ? (uint32_t)(s->from_to >> 8) + 1 < r->areas
-                : s->half == STK_PIC_HALF_DOWN && (uint32_t)(s->from_to & 255) + 1 < r->areas);
+    uint32_t from = s->from_to & 255, to = s->from_to >> 8;
+
+    if (a->v.u[0] >= STK_PIC_WEIGHTS || a->v.u[1] >= STK_PIC_WEIGHTS ||
+        !stk_pic_table_sound(r, a->v.u[3], 2 * STK_PIC_WEIGHTS * sizeof(uint16_t)))
+        return 0;
+    switch (s->half) { /* sums of half a blur are in two areas */
+    case STK_PIC_HALF_ACROSS: return to + 1 < r->areas;
+    case STK_PIC_HALF_DOWN: return from + 1 < r->areas;
+    default:
+        return s->half == STK_PIC_HALF_WHOLE && a->v.u[0] <= STK_PIC_BLUR_NEAR &&
+               a->v.u[1] <= STK_PIC_BLUR_NEAR && from != to;
+    }
 }
 
 /* Inputs of an output are looked at when they are used. */

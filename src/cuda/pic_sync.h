@@ -292,9 +292,9 @@ STK_HD static inline void stk_sync_begin_cell(stk_sync_cell *c, stk_walk *w)
 }
 
 STK_HD static inline void stk_sync_end_cell(stk_sync_cell *to, stk_sync_cell *c, const stk_walk *w,
-                                            uint32_t behind)
+                                            uint32_t after)
 {
-    c->out = (uint16_t)((behind < 4095 ? behind : 4095) << 4 | w->block);
+    c->out = (uint16_t)((after < 4095 ? after : 4095) << 4 | w->block);
     for (int i = 0; i < 3; i++)
         c->sum[i] = (uint16_t)w->sum[i];
     *to = *c;

@@ -13,16 +13,25 @@
 #include "kern/stats.h"
 #include "kern/warp.h"
 
+/* Before a loop that is seldom run: unrolled it would take registers from the others. */
+#if defined(__CUDACC__)
+#define STK_PIC_ONE_COPY _Pragma("unroll 1")
+#else
+#define STK_PIC_ONE_COPY
+#endif
+
 /* A step of a job. */
 typedef struct stk_pic_stage {
     const stk_pic *rec;
-    const stk_pic_step *s;
+    stk_pic_step s; /* a copy: what is written can't change it */
     const stk_action *act;
     const uint32_t *from;    /* area that is read */
     uint32_t *to;            /* ... and written */
     const uint32_t *figures; /* that the first action needs */
     uint32_t *into;          /* that are gathered */
-    uint32_t last;           /* what is made is the output */
+    uint32_t last;           /* what is made is the output ... */
+    uint8_t *out;            /* ... here */
+    uint32_t n_row;          /* of the record */
 } stk_pic_stage;
 
 STK_PIC_FN stk_pic_stage stk_pic_stage_of(const stk_pic_launch *l, const stk_pic_job *j, uint32_t k)
@@ -32,15 +41,17 @@ STK_PIC_FN stk_pic_stage stk_pic_stage_of(const stk_pic_launch *l, const stk_pic
     uint64_t area;
 
     t.rec = (const stk_pic *)(const void *)(l->slab + j->rec);
-    t.s = stk_pic_steps(t.rec) + k;
+    t.s = stk_pic_steps(t.rec)[k];
     t.act = stk_pic_acts(t.rec);
     areas = slots + (uint64_t)t.rec->n_slots * STK_PIC_FIGURES;
     area = t.rec->area;
-    t.from = areas + (t.s->from_to & 255) * area;
-    t.to = areas + (t.s->from_to >> 8) * area;
-    t.figures = slots + (uint64_t)(t.s->slot ? t.s->slot - 1u : 0) * STK_PIC_FIGURES;
-    t.into = slots + (uint64_t)t.s->into * STK_PIC_FIGURES;
+    t.from = areas + (t.s.from_to & 255) * area;
+    t.to = areas + (t.s.from_to >> 8) * area;
+    t.figures = slots + (uint64_t)(t.s.slot ? t.s.slot - 1u : 0) * STK_PIC_FIGURES;
+    t.into = slots + (uint64_t)t.s.into * STK_PIC_FIGURES;
     t.last = k + 1 == t.rec->n_steps;
+    t.out = stk_pic_out(l, j);
+    t.n_row = t.rec->n_row;
     return t;
 }
 
@@ -69,15 +80,15 @@ typedef struct stk_pic_known { /* what the pixels of a step share */
 /* Thread t of n, before all wait for each other; then stk_pic_know(). */
 STK_PIC_FN void stk_pic_know_first(stk_pic_known *k, const stk_pic_stage *g, uint32_t t)
 {
-    const stk_action *a = g->act + g->s->first;
+    const stk_action *a = g->act + g->s.first;
 
-    if (t == 0 && g->s->head && g->act[g->s->head - 1].code == STK_ACT_WARP)
-        k->warp = stk_warp_of(g->act + g->s->head - 1);
-    if (!g->s->slot)
+    if (t == 0 && g->s.head && g->act[g->s.head - 1].code == STK_ACT_WARP)
+        k->warp = stk_warp_of(g->act + g->s.head - 1);
+    if (!g->s.slot)
         return;
     if (t == 0 && a->code == STK_ACT_CONTRAST)
         k->add = stk_contrast_add(a->v.f[0], stk_pic_gray_sum(g->figures),
-                                  (uint64_t)g->s->in_w * g->s->in_h);
+                                  (uint64_t)g->s.in_w * g->s.in_h);
     if (t < 3 && a->code == STK_ACT_EQUALIZE) {
         const uint32_t *count = g->figures + t * 256;
         uint64_t step = stk_equalize_step(count), at = step / 2;
@@ -92,9 +103,9 @@ STK_PIC_FN void stk_pic_know_first(stk_pic_known *k, const stk_pic_stage *g, uin
 
 STK_PIC_FN void stk_pic_know(stk_pic_known *k, const stk_pic_stage *g, uint32_t t, uint32_t n)
 {
-    const stk_action *a = g->act + g->s->first;
+    const stk_action *a = g->act + g->s.first;
 
-    if (!g->s->slot || a->code == STK_ACT_CONTRAST)
+    if (!g->s.slot || a->code == STK_ACT_CONTRAST)
         return;
     for (uint32_t i = t; i < 768; i += n) {
         uint32_t c = i / 256, v = i % 256;
@@ -140,25 +151,60 @@ STK_PIC_FN uint32_t stk_pic_table3(const stk_pic_known *k, uint32_t px)
     return stk_px(k->table[0][px & 255], k->table[1][px >> 8 & 255], k->table[2][px >> 16 & 255]);
 }
 
-STK_PIC_FN uint32_t stk_pic_acted(const stk_action *a, const stk_pic_known *k, uint32_t px, uint32_t w,
-                                  uint32_t i)
+/* Four pixels: pixel j is pixel i + j * step of a step's output; the first n are there. */
+typedef struct stk_pic_four {
+    uint32_t px[4];
+    uint32_t i, step, n;
+} stk_pic_four;
+
+/* px of all four, side by side ... */
+#define STK_PIC_EACH(expr)                                                                             \
+    for (uint32_t j = 0; j < 4; j++) {                                                                 \
+        uint32_t px = f->px[j];                                                                        \
+                                                                                                       \
+        f->px[j] = (expr);                                                                             \
+    }                                                                                                  \
+    break
+
+/* ... and one after the other, where four copies of the code would take too many registers: pixels
+ * change places, so that none is looked up by number. */
+#define STK_PIC_IN_TURN(expr)                                                                          \
+    STK_PIC_ONE_COPY                                                                                   \
+    for (uint32_t j = 0; j < 4; j++) {                                                                 \
+        uint32_t px = f->px[0];                                                                        \
+                                                                                                       \
+        px = (expr);                                                                                   \
+        stk_pic_turn(f, px);                                                                           \
+    }                                                                                                  \
+    break
+
+STK_PIC_FN void stk_pic_turn(stk_pic_four *f, uint32_t last)
+{
+    f->px[0] = f->px[1];
+    f->px[1] = f->px[2];
+    f->px[2] = f->px[3];
+    f->px[3] = last;
+}
+
+/* The code is looked at once for all four. */
+STK_PIC_FN void stk_pic_act(const stk_action *a, const stk_pic_known *k, stk_pic_four *f, uint32_t w)
 {
     switch (a->code) {
-    case STK_ACT_BRIGHTNESS: return stk_pic_linear3(px, a->v.f[0], 0);
-    case STK_ACT_INVERT: return px ^ 0xffffff;
-    case STK_ACT_SOLARIZE: return stk_pic_solarize3(px, a->v.u[0]);
-    case STK_ACT_POSTERIZE: return px & (a->v.u[0] & 255) * 0x010101u;
-    case STK_ACT_CONTRAST: return stk_pic_linear3(px, a->v.f[0], k->add);
+    case STK_ACT_BRIGHTNESS: STK_PIC_EACH(stk_pic_linear3(px, a->v.f[0], 0));
+    case STK_ACT_INVERT: STK_PIC_EACH(px ^ 0xffffff);
+    case STK_ACT_SOLARIZE: STK_PIC_EACH(stk_pic_solarize3(px, a->v.u[0]));
+    case STK_ACT_POSTERIZE: STK_PIC_EACH(px & (a->v.u[0] & 255) * 0x010101u);
+    case STK_ACT_CONTRAST: STK_PIC_EACH(stk_pic_linear3(px, a->v.f[0], k->add));
     case STK_ACT_AUTOCONTRAST:
-    case STK_ACT_EQUALIZE: return stk_pic_table3(k, px);
-    case STK_ACT_SATURATION: return stk_pt_saturation(px, a->v.f[0]);
-    case STK_ACT_HUE: return stk_pt_hue(px, (int32_t)a->v.u[0]);
-    case STK_ACT_HSV: return stk_pt_hsv(px, (int32_t)a->v.u[0], a->v.f[1], a->v.f[2]);
-    case STK_ACT_GRAYSCALE: return stk_pt_grayscale(px);
-    case STK_ACT_SHUFFLE: return stk_pt_shuffle(px, a->v.u[0]);
-    case STK_ACT_NOISE: return stk_pt_noise(a, px, i);
-    case STK_ACT_ERASE: return stk_pic_erased(a, px, w, i);
-    default: return px;
+    case STK_ACT_EQUALIZE: STK_PIC_EACH(stk_pic_table3(k, px));
+    case STK_ACT_SATURATION: STK_PIC_EACH(stk_pt_saturation(px, a->v.f[0]));
+    case STK_ACT_HUE: STK_PIC_EACH(stk_pt_hue(px, (int32_t)a->v.u[0]));
+    case STK_ACT_HSV: STK_PIC_IN_TURN(stk_pt_hsv(px, (int32_t)a->v.u[0], a->v.f[1], a->v.f[2]));
+    case STK_ACT_GRAYSCALE: STK_PIC_EACH(stk_pt_grayscale(px));
+    case STK_ACT_SHUFFLE: STK_PIC_EACH(stk_pt_shuffle(px, a->v.u[0]));
+    case STK_ACT_NOISE: STK_PIC_IN_TURN(stk_pt_noise(a, px, f->i + j * f->step));
+    case STK_ACT_ERASE: STK_PIC_IN_TURN(stk_pic_erased(a, px, w, f->i + j * f->step));
+    default: break;
     }
 }
 
@@ -185,11 +231,12 @@ STK_PIC_FN uint32_t stk_pic_mirror(int32_t i, uint32_t n)
 
 STK_PIC_FN stk_pic_v2 stk_pic_blur_across(const stk_pic_stage *g, const stk_action *a, uint32_t i)
 {
-    uint32_t w = g->s->w, x = i % w, half = a->v.u[0];
-    const uint16_t *weight = stk_pic_weights(g->rec, a);
+    uint32_t w = g->s.w, x = i % w, half = a->v.u[0];
+    const uint16_t *weight = stk_pic_weights(g->rec, a), begin = stk_blur_begin(a->v.u[4]);
     const uint32_t *row = g->from + (i - x);
-    uint16_t sum[3] = { stk_blur_begin(half), stk_blur_begin(half), stk_blur_begin(half) };
+    uint16_t sum[3] = { begin, begin, begin };
 
+    STK_PIC_ONE_COPY
     for (uint32_t k = 0; k <= half; k++) {
         uint32_t p = row[stk_pic_mirror((int32_t)(x - k), w)];
         uint32_t q = row[stk_pic_mirror((int32_t)(x + k), w)];
@@ -202,11 +249,13 @@ STK_PIC_FN stk_pic_v2 stk_pic_blur_across(const stk_pic_stage *g, const stk_acti
 
 STK_PIC_FN uint32_t stk_pic_blur_down(const stk_pic_stage *g, const stk_action *a, uint32_t i)
 {
-    uint32_t w = g->s->w, h = g->s->h, x = i % w, y = i / w, half = a->v.u[1];
+    uint32_t w = g->s.w, h = g->s.h, x = i % w, y = i / w, half = a->v.u[1];
     const uint16_t *weight = stk_pic_weights(g->rec, a) + STK_PIC_WEIGHTS;
     const stk_pic_v2 *at = (const stk_pic_v2 *)(const void *)g->from + x;
-    uint16_t sum[3] = { stk_blur_begin(half), stk_blur_begin(half), stk_blur_begin(half) };
+    const uint16_t begin = stk_blur_begin(a->v.u[5]);
+    uint16_t sum[3] = { begin, begin, begin };
 
+    STK_PIC_ONE_COPY
     for (uint32_t k = 0; k <= half; k++) {
         stk_pic_v2 p = at[(uint64_t)stk_pic_mirror((int32_t)(y - k), h) * w];
         stk_pic_v2 q = at[(uint64_t)stk_pic_mirror((int32_t)(y + k), h) * w];
@@ -222,7 +271,7 @@ STK_PIC_FN uint32_t stk_pic_blur_down(const stk_pic_stage *g, const stk_action *
 /* Pixels at the edge stay as they are. */
 STK_PIC_FN uint32_t stk_pic_sharpened(const stk_pic_stage *g, const stk_action *a, uint32_t i)
 {
-    uint32_t w = g->s->w, h = g->s->h, x = i % w, y = i / w, out = 0;
+    uint32_t w = g->s.w, h = g->s.h, x = i % w, y = i / w, out = 0;
     const uint32_t *at = g->from + i;
 
     if (x == 0 || y == 0 || x + 1 >= w || y + 1 >= h)
@@ -244,7 +293,7 @@ STK_PIC_FN uint32_t stk_pic_filtered(const stk_pic_stage *g, const stk_action *a
                                      const uint32_t *from, uint32_t step, uint32_t in)
 {
     const uint32_t *word = (const uint32_t *)(const void *)(stk_pic_tables_of(g->rec) + a->v.u[0]);
-    uint32_t n = g->s->half == STK_PIC_HALF_DOWN ? g->s->h : g->s->w, shift = a->v.u[2];
+    uint32_t n = g->s.half == STK_PIC_HALF_DOWN ? g->s.h : g->s.w, shift = a->v.u[2];
     const int16_t *weight = (const int16_t *)(const void *)(word + n) + (uint64_t)j * a->v.u[1];
     uint32_t first = word[j] & 0xFFFF, count = word[j] >> 16;
     uint32_t sum[3] = { 1u << (shift - 1), 1u << (shift - 1), 1u << (shift - 1) };
@@ -266,28 +315,28 @@ STK_PIC_FN uint32_t stk_pic_filtered(const stk_pic_stage *g, const stk_action *a
 /* The pass across makes the rows that the pass down sees: its first one is row u[5]. */
 STK_PIC_FN uint32_t stk_pic_viewed(const stk_pic_stage *g, const stk_action *a, uint32_t i)
 {
-    uint32_t w = g->s->w, x = i % w, y = i / w, in = g->s->in_w;
+    uint32_t w = g->s.w, x = i % w, y = i / w, in = g->s.in_w;
 
-    if (g->s->half == STK_PIC_HALF_DOWN)
-        return stk_pic_filtered(g, a, y, g->from + x, w, g->s->in_h);
+    if (g->s.half == STK_PIC_HALF_DOWN)
+        return stk_pic_filtered(g, a, y, g->from + x, w, g->s.in_h);
     y += a->v.u[5];
-    if (y >= g->s->in_h || a->v.u[3] > in)
+    if (y >= g->s.in_h || a->v.u[3] > in)
         return a->v.u[4];
     return stk_pic_filtered(g, a, x, g->from + (uint64_t)y * in + a->v.u[3], 1, in - a->v.u[3]);
 }
 
 STK_PIC_FN uint32_t stk_pic_warped(const stk_pic_stage *g, const stk_warp *m, uint32_t i)
 {
-    uint32_t w = g->s->w;
+    uint32_t w = g->s.w;
     int64_t sx, sy;
 
     stk_warp_at(m, i % w, i / w, &sx, &sy);
-    return stk_warp_pixel(m, g->from, w, g->s->h, sx, sy);
+    return stk_warp_pixel(m, g->from, w, g->s.h, sx, sy);
 }
 
 STK_PIC_FN uint32_t stk_pic_headed(const stk_pic_stage *g, const stk_pic_known *k, uint32_t i)
 {
-    const stk_action *a = g->act + g->s->head - 1;
+    const stk_action *a = g->act + g->s.head - 1;
 
     switch (a->code) {
     case STK_ACT_BLUR: return stk_pic_blur_down(g, a, i);
@@ -297,14 +346,45 @@ STK_PIC_FN uint32_t stk_pic_headed(const stk_pic_stage *g, const stk_pic_known *
     }
 }
 
-/* Pixel i of a step that is not a blur's pass across. */
-STK_PIC_FN uint32_t stk_pic_made(const stk_pic_stage *g, const stk_pic_known *k, uint32_t i)
+/* Pixels i to i + 3 of the tile, i a multiple of 4; areas are whole fours. */
+STK_PIC_FN stk_pic_four stk_pic_four_at(const stk_pic_stage *g, uint32_t i, uint32_t end)
 {
-    uint32_t px = g->s->head ? stk_pic_headed(g, k, i) : g->from[i];
+    stk_pic_v4 four = *(const stk_pic_v4 *)(const void *)(g->from + i);
+    stk_pic_four f = { { four.x, four.y, four.z, four.w }, i, 1, end - i < 4 ? end - i : 4 };
 
-    for (uint32_t n = 0; n < g->s->n; n++)
-        px = stk_pic_acted(g->act + g->s->first + n, k, px, g->s->w, i);
-    return px;
+    return f;
+}
+
+/* ... as the step's head makes them. */
+STK_PIC_FN stk_pic_four stk_pic_four_made(const stk_pic_stage *g, const stk_pic_known *k, uint32_t i,
+                                          uint32_t end)
+{
+    stk_pic_four f = { { 0, 0, 0, 0 }, i, 1, end - i < 4 ? end - i : 4 };
+
+    STK_PIC_ONE_COPY
+    for (uint32_t j = 0; j < 4; j++)
+        stk_pic_turn(&f, j < f.n ? stk_pic_headed(g, k, i + j) : 0);
+    return f;
+}
+
+STK_PIC_FN void stk_pic_acts_on(const stk_pic_stage *g, const stk_pic_known *k, stk_pic_four *f)
+{
+    for (uint32_t n = 0; n < g->s.n; n++)
+        stk_pic_act(g->act + g->s.first + n, k, f, g->s.w);
+}
+
+/* Back to the tile. */
+STK_PIC_FN void stk_pic_put_tile(const stk_pic_stage *g, const stk_pic_four *f)
+{
+    if (f->step == 1) {
+        stk_pic_v4 four = { f->px[0], f->px[1], f->px[2], f->px[3] };
+
+        *(stk_pic_v4 *)(void *)(g->to + f->i) = four;
+        return;
+    }
+    for (uint32_t j = 0; j < 4; j++)
+        if (j < f->n)
+            g->to[f->i + j * f->step] = f->px[j];
 }
 
 /* ---- the output ---- */
@@ -318,9 +398,9 @@ STK_PIC_FN uint32_t stk_pic_erased_as(uint32_t dtype, float v)
 /* Elements of pixel i, after color: v; 1: an action in the row says what they are. */
 STK_PIC_FN int stk_pic_row_acts(const stk_pic_stage *g, uint32_t i, float v[3])
 {
-    for (uint32_t n = 0; n < g->rec->n_row; n++) { /* the last that has it counts */
+    for (uint32_t n = 0; n < g->n_row; n++) { /* the last that has it counts */
         const stk_action *a = g->act + g->rec->n_acts - 1 - n;
-        uint32_t at = a->code == STK_ACT_ERASE_ROW ? stk_pic_inside(a, g->s->w, i) : UINT32_MAX;
+        uint32_t at = a->code == STK_ACT_ERASE_ROW ? stk_pic_inside(a, g->s.w, i) : UINT32_MAX;
 
         if (at == UINT32_MAX)
             continue;
@@ -330,22 +410,56 @@ STK_PIC_FN int stk_pic_row_acts(const stk_pic_stage *g, uint32_t i, float v[3])
     return 0;
 }
 
-STK_PIC_FN void stk_pic_put_out(const stk_pic_launch *l, uint32_t dtype, const stk_pic_stage *g,
-                                uint8_t *out, uint32_t i, uint32_t px)
+/* Elements of one pixel, as stk_pic_as() gives them. */
+STK_PIC_FN void stk_pic_elements(const stk_pic_launch *l, uint32_t dtype, uint32_t px, uint32_t bits[3])
 {
-    uint32_t w = g->s->w, h = g->s->h, elem = stk_pic_elem(dtype);
-    float v[3];
-    int erased = stk_pic_row_acts(g, i, v);
+    for (uint32_t c = 0; c < 3; c++)
+        bits[c] = stk_pic_as(
+            dtype, stk_pic_add(stk_pic_mul((float)(px >> 8 * c & 255), l->mul[c]), l->add[c]));
+}
 
-    for (uint32_t c = 0; c < 3; c++) {
-        uint64_t at = l->packed ? (uint64_t)i * 3 + c : (uint64_t)c * w * h + i;
-        uint32_t bits =
-            erased ? stk_pic_erased_as(dtype, v[c])
-                   : stk_pic_as(dtype, stk_pic_add(stk_pic_mul((float)(px >> 8 * c & 255), l->mul[c]),
-                                                   l->add[c]));
+/* A picture that has actions in the row: pixel by pixel. */
+STK_PIC_FN void stk_pic_put_acted(const stk_pic_launch *l, uint32_t dtype, const stk_pic_stage *g,
+                                  const stk_pic_dst *d, stk_pic_four f)
+{
+    uint32_t elem = stk_pic_elem(dtype);
 
-        stk_pic_put_elem(out + at * elem, dtype, bits);
+    STK_PIC_ONE_COPY
+    for (uint32_t j = 0; j < f.n; j++) {
+        uint32_t i = f.i + j * f.step, bits[3];
+        float v[3];
+
+        stk_pic_elements(l, dtype, f.px[0], bits);
+        if (stk_pic_row_acts(g, i, v))
+            for (int c = 0; c < 3; c++)
+                bits[c] = stk_pic_erased_as(dtype, v[c]);
+        for (uint32_t c = 0; c < 3; c++)
+            stk_pic_put_elem(d->at + ((uint64_t)i * d->step + c * d->plane) * elem, dtype, bits[c]);
+        stk_pic_turn(&f, 0);
     }
+}
+
+STK_PIC_FN void stk_pic_put_out(const stk_pic_launch *l, uint32_t dtype, const stk_pic_stage *g,
+                                const stk_pic_four *f)
+{
+    uint32_t elem = stk_pic_elem(dtype), v[4][3], all = (uint32_t)g->s.w * g->s.h;
+    stk_pic_dst d = { g->out, l->packed ? 1 : all, l->packed ? 3u : 1u, 0 };
+
+    if (g->n_row) {
+        stk_pic_put_acted(l, dtype, g, &d, *f);
+        return;
+    }
+    d.vector = all % 4 == 0 && all <= UINT32_MAX / 3 && (uintptr_t)g->out % 16 == 0;
+    for (uint32_t j = 0; j < 4; j++)
+        stk_pic_elements(l, dtype, f->px[j], v[j]);
+    if (f->step == 1) {
+        stk_pic_store4(&d, dtype, f->i, f->n, v);
+        return;
+    }
+    for (uint32_t j = 0; j < 4; j++)
+        for (uint32_t c = 0; c < 3 && j < f->n; c++)
+            stk_pic_put_elem(d.at + ((uint64_t)(f->i + j * f->step) * d.step + c * d.plane) * elem,
+                             dtype, v[j][c]);
 }
 
 /* ---- into the tile ---- */

@@ -149,7 +149,7 @@ STK_PIC_FN void stk_pic_unit_next(stk_pic_thread *t, const stk_pic_shape *s)
     }
 }
 
-/* Behind unit i of n: it ends where it must, and the next one's DC values are ours. */
+/* After unit i of n: it ends where it must, and the next one's DC values are ours. */
 STK_PIC_FN uint32_t stk_pic_unit_end(const stk_pic_thread *t, const stk_pic_shape *s,
                                      const stk_pic_unit *units, uint64_t i, uint64_t n,
                                      uint32_t len)

@@ -251,7 +251,7 @@ STK_PIC_FN uint32_t stk_pic_tile(const uint8_t *taps, const stk_pic_side *s, uin
     }
 }
 
-/* Output j of two rows: their pixels from input `base` (counted from lo) on lie `pitch` apart, each
+/* Output j of two rows: their pixels from input `base` (counted from lo) on are `pitch` apart, each
  * readable one further than any window. */
 STK_PIC_FN stk_pic_v2 stk_pic_across2(const uint8_t *taps, const stk_pic_side *s, uint32_t j,
                                       const uint32_t *row, uint32_t pitch, uint32_t base)

@@ -3,8 +3,8 @@
  * grow by, on the host and on a GPU alike.
  *
  * AC values do not matter here, so a lookup of ten bits says two things: what the first symbol
- * takes, and what all symbols take whose codes lie within the ten bits (their values may lie
- * behind).  The second is used while the block can't end among them, the first otherwise; so every
+ * takes, and what all symbols take whose codes are within the ten bits (their values may come
+ * after them).  The second is used while the block can't end among them, the first otherwise; so every
  * walk that goes through a place where a block begins stops there, whatever it came from.
  *
  * A walk may begin at any bit.  From a wrong one it finds codes that do not exist and blocks that

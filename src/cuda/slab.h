@@ -3,7 +3,7 @@
  *
  * A worker draws a picture's view and writes one record (stk_pic) into its row of the batch's slab:
  * the geometry, the tables, where decoding may begin (units), and only those bytes of the file that
- * the view needs.  A slab is one pinned buffer and goes over in one copy.  Whoever does the batch's
+ * the view needs.  A slab is one pinned buffer and goes over in one copy.  The worker that does the batch's
  * last row lays out scratch memory and lists the work (stk_pic_plan); then a handful of kernels, each
  * over all pictures of the batch:
  *
@@ -15,8 +15,8 @@
  *     down     rows -> the output: filter, color, type, layout
  *
  * A record may have a program: what ops drew for its pixels, as steps (stk_pic_step).  Then the pass
- * down makes an 8-bit tile in scratch memory, and one more kernel is launched a step, the same one
- * for all pictures of the batch whatever their programs are (pic_tile.h):
+ * down makes an 8-bit tile in scratch memory, and a step is one launch for each sort of it that some
+ * picture of the batch has (STK_PIC_PLAIN..., pic_tile.h), whatever their programs are:
  *
  *     step     tile -> tile; a picture's last one -> the output
  *
@@ -87,6 +87,15 @@ typedef struct stk_pic_step {
 } stk_pic_step;
 
 enum { STK_PIC_HALF_WHOLE, STK_PIC_HALF_ACROSS, STK_PIC_HALF_DOWN };
+
+/* Sorts of steps: each is a kernel of its own, launched for a step where some picture has one. */
+enum {
+    STK_PIC_PLAIN,      /* single pixels */
+    STK_PIC_HEADED,     /* ... after an action that sees others */
+    STK_PIC_NEAR,       /* ... after a blur of few taps (pic_blur.h) */
+    STK_PIC_FAR_ACROSS, /* the first half of another blur */
+    STK_PIC_SORTS
+};
 
 /* An action of programs alone: one axis of a view of the tile.  u[0]: byte of the tables, where `first |
  * count << 16` of each output is, then its weights, u[1] each; u[2]: their shift; u[3]: the first input
@@ -173,6 +182,7 @@ typedef struct stk_pic_launch { /* all pointers are the device's */
     const stk_pic_work *tile;                          /* pixels of pictures with a program */
     uint32_t n_jobs, n_sync, n_decode, n_across, n_down, n_tile;
     uint32_t n_steps; /* of the longest program */
+    uint64_t sorts[STK_PIC_SORTS]; /* bit k: step k is of this sort in some program */
     uint32_t
         *status; /* a word a job, zeroed before: not 0: its pixels are no good (STK_PIC_BAD_*) */
     uint8_t *out[STK_PIC_BATCHES]; /* batches that share a launch */

@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tile.cu - the steps of programs: one launch a step, over all pictures of a batch that have one; what a
- * pixel becomes is in pic_tile.h.
+ * pixel becomes is in pic_tile.h and pic_blur.h.  A thread takes four pixels at a time.
  *
  * A block of threads takes pixels of one picture, so all its threads run the same program.  Figures are
  * gathered in a block first: a warp's sums, or counts in shared memory, then one atomic each. */
+#include "cuda/pic_blur.h"
 #include "cuda/pic_run.h"
-#include "cuda/pic_tile.h"
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
 #define ALL 0xFFFFFFFFu
 
+static_assert(STK_PIC_BLUR_THREADS == THREADS &&
+                  STK_PIC_BLUR_W * STK_PIC_BLUR_H == 2 * 4 * THREADS,
+              "a block makes a rectangle in two rounds");
+
 struct block {
     stk_pic_known known;
     uint32_t count[STK_PIC_FIGURES];
+};
+
+struct near_block {
+    block b;
+    stk_pic_blur_room blur;
 };
 
 /* ---- figures ---- */
@@ -26,7 +35,7 @@ struct seen {
 
 static __device__ __forceinline__ void see(block *b, const stk_pic_stage &g, seen *s, uint32_t px)
 {
-    switch (g.s->wants) {
+    switch (g.s.wants) {
     case STK_ACT_CONTRAST: s->gray += (uint32_t)stk_pt_gray(px); break;
     case STK_ACT_AUTOCONTRAST:
         for (int c = 0; c < 3; c++) {
@@ -48,12 +57,12 @@ static __device__ __forceinline__ void gather(block *b, const stk_pic_stage &g, 
 {
     uint32_t lane = threadIdx.x % 32;
 
-    if (g.s->wants == STK_ACT_CONTRAST) {
+    if (g.s.wants == STK_ACT_CONTRAST) {
         uint32_t sum = __reduce_add_sync(ALL, s.gray);
 
         if (lane == 0)
             atomicAdd((unsigned long long *)(void *)g.into, (unsigned long long)sum);
-    } else if (g.s->wants == STK_ACT_AUTOCONTRAST) {
+    } else if (g.s.wants == STK_ACT_AUTOCONTRAST) {
         for (int c = 0; c < 3; c++) {
             uint32_t dark = __reduce_max_sync(ALL, s.dark[c]);
             uint32_t bright = __reduce_max_sync(ALL, s.bright[c]);
@@ -63,7 +72,7 @@ static __device__ __forceinline__ void gather(block *b, const stk_pic_stage &g, 
                 atomicMax(&g.into[3 + c], bright);
             }
         }
-    } else if (g.s->wants == STK_ACT_EQUALIZE) {
+    } else if (g.s.wants == STK_ACT_EQUALIZE) {
         __syncthreads();
         for (uint32_t i = threadIdx.x; i < STK_PIC_FIGURES; i += THREADS)
             if (b->count[i])
@@ -76,12 +85,13 @@ static __device__ __forceinline__ void gather(block *b, const stk_pic_stage &g, 
 /* What the block shares; no thread is still at the step before. */
 static __device__ __forceinline__ void begin(block *b, const stk_pic_stage &g)
 {
-    bool warps = g.s->head && g.act[g.s->head - 1].code == STK_ACT_WARP;
+    bool warps = g.s.head && g.act[g.s.head - 1].code == STK_ACT_WARP;
+    bool counts = g.s.wants == STK_ACT_EQUALIZE;
 
-    if (!g.s->slot && !warps && g.s->wants != STK_ACT_EQUALIZE)
+    if (!g.s.slot && !warps && !counts)
         return;
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < STK_PIC_FIGURES; i += THREADS)
+    for (uint32_t i = threadIdx.x; counts && i < STK_PIC_FIGURES; i += THREADS)
         b->count[i] = 0;
     stk_pic_know_first(&b->known, &g, threadIdx.x);
     __syncthreads();
@@ -89,82 +99,156 @@ static __device__ __forceinline__ void begin(block *b, const stk_pic_stage &g)
     __syncthreads();
 }
 
-static __device__ __forceinline__ void across(const stk_pic_stage &g, uint32_t from, uint32_t to)
+/* What the step makes of four pixels goes where it belongs. */
+template <uint32_t DTYPE>
+static __device__ __forceinline__ void finish(const stk_pic_launch &l, block *b,
+                                              const stk_pic_stage &g, stk_pic_four *f, seen *s)
 {
-    const stk_action *a = g.act + g.s->head - 1;
-
-    for (uint32_t i = from + threadIdx.x; i < to; i += THREADS)
-        ((stk_pic_v2 *)(void *)g.to)[i] = stk_pic_blur_across(&g, a, i);
+    stk_pic_acts_on(&g, &b->known, f);
+    if (g.last)
+        stk_pic_put_out(&l, DTYPE, &g, f);
+    else if (g.s.head | g.s.n) /* else the step only looks */
+        stk_pic_put_tile(&g, f);
+    if (g.s.wants)
+        for (uint32_t j = 0; j < 4; j++)
+            if (j < f->n)
+                see(b, g, s, f->px[j]);
 }
 
-template <uint32_t DTYPE>
+/* Step k of a picture, and where a block's share of its pixels ends; 0: there is nothing to do. */
+static __device__ __forceinline__ uint32_t find(const stk_pic_launch &l, stk_pic_work work, uint32_t k,
+                                                stk_pic_stage *g)
+{
+    const stk_pic_job *job = l.job + work.job;
+    const stk_pic *rec = (const stk_pic *)(l.slab + job->rec);
+    uint32_t all;
+
+    if (!((const stk_pic_taps *)(l.scratch + job->taps))->ok || k >= rec->n_steps)
+        return 0;
+    *g = stk_pic_stage_of(&l, job, k);
+    all = (uint32_t)g->s.w * g->s.h;
+    return work.first < all ? min(all, work.first + STK_PIC_TILE_PIXELS) : 0;
+}
+
+template <uint32_t DTYPE, bool HEAD>
 static __device__ __forceinline__ void pixels(const stk_pic_launch &l, block *b,
-                                              const stk_pic_stage &g, uint8_t *out, uint32_t from,
-                                              uint32_t to)
+                                              const stk_pic_stage &g, uint32_t from, uint32_t to)
 {
     seen s = { 0, { 0, 0, 0 }, { 0, 0, 0 } };
-    const uint32_t moves = g.s->head | g.s->n; /* else the step only looks */
 
-    for (uint32_t i = from + threadIdx.x; i < to; i += THREADS) {
-        uint32_t px = stk_pic_made(&g, &b->known, i);
+    for (uint32_t i = from + threadIdx.x * 4; i < to; i += THREADS * 4) {
+        stk_pic_four f = HEAD ? stk_pic_four_made(&g, &b->known, i, to) : stk_pic_four_at(&g, i, to);
 
-        if (g.last)
-            stk_pic_put_out(&l, DTYPE, &g, out, i, px);
-        else if (moves)
-            g.to[i] = px;
-        if (g.s->wants)
-            see(b, g, &s, px);
+        finish<DTYPE>(l, b, g, &f, &s);
     }
-    if (g.s->wants)
+    if (g.s.wants)
         gather(b, g, s);
 }
 
-template <uint32_t DTYPE>
-static __global__ void __launch_bounds__(THREADS) step_kernel(const stk_pic_launch l, uint32_t k)
+/* HEAD: steps whose pixels see others.  Those that don't need fewer registers. */
+template <uint32_t DTYPE, bool HEAD>
+static __global__ void __launch_bounds__(THREADS, HEAD ? 3 : 4)
+    step_kernel(const stk_pic_launch l, uint32_t k)
 {
     __shared__ block b;
 
     for (uint32_t w = blockIdx.x; w < l.n_tile; w += gridDim.x) {
-        stk_pic_work work = l.tile[w];
-        const stk_pic_job *job = l.job + work.job;
-        const stk_pic *rec = (const stk_pic *)(l.slab + job->rec);
         stk_pic_stage g;
-        uint32_t all, to;
+        uint32_t first = l.tile[w].first, to = find(l, l.tile[w], k, &g);
 
-        if (!((const stk_pic_taps *)(l.scratch + job->taps))->ok || k >= rec->n_steps)
+        if (!to || stk_pic_sort_of(&g.s, g.act) != (HEAD ? STK_PIC_HEADED : STK_PIC_PLAIN))
             continue;
-        g = stk_pic_stage_of(&l, job, k);
-        all = (uint32_t)g.s->w * g.s->h;
-        to = min(all, work.first + STK_PIC_TILE_PIXELS);
-        if (work.first >= all)
-            continue;
-        if (g.s->half == STK_PIC_HALF_ACROSS) {
-            across(g, work.first, to);
-            continue;
-        }
         begin(&b, g);
-        pixels<DTYPE>(l, &b, g, stk_pic_out(&l, job), work.first, to);
+        pixels<DTYPE, HEAD>(l, &b, g, first, to);
+    }
+}
+
+/* ---- blurs: kernels of their own, which leave registers and shared memory to the others ---- */
+
+/* Passes across of those that are two steps. */
+static __global__ void __launch_bounds__(THREADS) across_kernel(const stk_pic_launch l, uint32_t k)
+{
+    for (uint32_t w = blockIdx.x; w < l.n_tile; w += gridDim.x) {
+        stk_pic_stage g;
+        uint32_t first = l.tile[w].first, to = find(l, l.tile[w], k, &g);
+
+        if (!to || stk_pic_sort_of(&g.s, g.act) != STK_PIC_FAR_ACROSS)
+            continue;
+        for (uint32_t i = first + threadIdx.x; i < to; i += THREADS)
+            ((stk_pic_v2 *)(void *)g.to)[i] = stk_pic_blur_across(&g, g.act + g.s.head - 1, i);
+    }
+}
+
+/* One rectangle. */
+template <uint32_t DTYPE>
+static __device__ __forceinline__ void rectangle(const stk_pic_launch &l, near_block *b,
+                                                 const stk_pic_stage &g, uint32_t number, seen *s)
+{
+    stk_pic_blur one = stk_pic_blur_of(&g, number);
+
+    __syncthreads();
+    stk_pic_blur_stage(&b->blur, &g, &one, threadIdx.x);
+    __syncthreads();
+    stk_pic_blur_rows(&b->blur, &one, threadIdx.x);
+    __syncthreads();
+#pragma unroll 1
+    for (uint32_t round = 0; round < 2; round++) {
+        stk_pic_four f = stk_pic_blurred(&b->blur, &g, &one, threadIdx.x, round);
+
+        if (f.n)
+            finish<DTYPE>(l, &b->b, g, &f, s);
+    }
+}
+
+/* A block takes as large a share of the rectangles as of the pixels. */
+template <uint32_t DTYPE>
+static __global__ void __launch_bounds__(THREADS, 4) near_kernel(const stk_pic_launch l, uint32_t k)
+{
+    __shared__ near_block b;
+
+    for (uint32_t w = blockIdx.x; w < l.n_tile; w += gridDim.x) {
+        stk_pic_stage g;
+        uint32_t first = l.tile[w].first, to = find(l, l.tile[w], k, &g), n, step;
+        seen s = { 0, { 0, 0, 0 }, { 0, 0, 0 } };
+
+        if (!to || stk_pic_sort_of(&g.s, g.act) != STK_PIC_NEAR)
+            continue;
+        begin(&b.b, g);
+        n = stk_pic_blur_count(&g);
+        step = stk_pic_ceil((uint32_t)g.s.w * g.s.h, STK_PIC_TILE_PIXELS);
+        for (uint32_t r = first / STK_PIC_TILE_PIXELS; r < n; r += step)
+            rectangle<DTYPE>(l, &b, g, r, &s);
+        if (g.s.wants)
+            gather(&b.b, g, s);
     }
 }
 
 /* ---- the launches ---- */
 
+template <uint32_t DTYPE>
+static void run(const stk_pic_launch *l, unsigned grid, cudaStream_t stream)
+{
+    for (uint32_t k = 0; k < l->n_steps; k++) {
+        if (l->sorts[STK_PIC_PLAIN] >> k & 1)
+            step_kernel<DTYPE, false><<<grid, THREADS, 0, stream>>>(*l, k);
+        if (l->sorts[STK_PIC_HEADED] >> k & 1)
+            step_kernel<DTYPE, true><<<grid, THREADS, 0, stream>>>(*l, k);
+        if (l->sorts[STK_PIC_NEAR] >> k & 1)
+            near_kernel<DTYPE><<<grid, THREADS, 0, stream>>>(*l, k);
+        if (l->sorts[STK_PIC_FAR_ACROSS] >> k & 1)
+            across_kernel<<<grid, THREADS, 0, stream>>>(*l, k);
+    }
+}
+
 extern "C" int stk_pic_steps_run(const stk_pic_launch *l, cudaStream_t stream)
 {
     unsigned grid = l->blocks && l->blocks < l->n_tile ? l->blocks : l->n_tile;
 
-    for (uint32_t k = 0; k < l->n_steps; k++)
-        switch (l->dtype) {
-        case STK_PIC_AS_F16:
-            step_kernel<STK_PIC_AS_F16><<<grid, THREADS, 0, stream>>>(*l, k);
-            break;
-        case STK_PIC_AS_BF16:
-            step_kernel<STK_PIC_AS_BF16><<<grid, THREADS, 0, stream>>>(*l, k);
-            break;
-        case STK_PIC_AS_F32:
-            step_kernel<STK_PIC_AS_F32><<<grid, THREADS, 0, stream>>>(*l, k);
-            break;
-        default: step_kernel<STK_PIC_AS_U8><<<grid, THREADS, 0, stream>>>(*l, k);
-        }
+    switch (l->dtype) {
+    case STK_PIC_AS_F16: run<STK_PIC_AS_F16>(l, grid, stream); break;
+    case STK_PIC_AS_BF16: run<STK_PIC_AS_BF16>(l, grid, stream); break;
+    case STK_PIC_AS_F32: run<STK_PIC_AS_F32>(l, grid, stream); break;
+    default: run<STK_PIC_AS_U8>(l, grid, stream);
+    }
     return (int)cudaPeekAtLastError();
 }

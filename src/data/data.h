@@ -42,7 +42,11 @@ enum {                      /* stk_dataset.can */
     STK_DATA_BLOCKS = 32,      /* some places are blocks: unpack() and pick() are there */
     STK_DATA_HINTS = 64,       /* hint() knows of some fields */
     STK_DATA_MEMORY = 128,     /* locate() gives bytes in memory, of all columns */
+    STK_DATA_ONE_FIELD = 256,  /* it has one field, which a chain without from() means */
+    STK_DATA_STREAM = 512,     /* samples come in order and go again: acquire() waits for one (stream.h) */
 };
+
+#define STK_STREAM_NEAR 64u /* what stands in for a bad sample of a stream is so near, or of its batch */
 
 typedef struct stk_unpack_job { /* what was read of a place, and room for what it unpacks to */
     uint64_t shard;
@@ -122,6 +126,9 @@ typedef struct stk_data_ops {
     int (*chunk)(const stk_dataset *d, const char *name, uint64_t shard, stk_chunk *out,
                  stk_error *err);
 
+    /* For `check`: has the shard's file the hashes that were written down for it?  STK_ECORRUPT: it has not;
+     * STK_ENOTSUP: they can't be computed here.  NULL: the kind has none. */
+    int (*verify)(const stk_dataset *d, uint64_t shard, stk_error *err);
     const char *(*class_name)(const stk_dataset *d, uint32_t i); /* NULL past the last, or: none */
     void (*close)(stk_dataset *d); /* frees it; no one holds it */
 } stk_data_ops;

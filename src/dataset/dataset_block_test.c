@@ -288,20 +288,6 @@ static void many_fields(void **state)
     stk_dataset_unref(&ds);
 }
 
-static int setup(void **state)
-{
-    test_folder(dir, sizeof dir);
-    snprintf(cache, sizeof cache, "%s/cache", dir);
-    setenv("STOKER_CACHE", cache, 1);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    test_remove(dir);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -14,6 +14,25 @@
 
 static char dir[512], cache[600];
 
+/* ---- a folder of its own for each test program, with the cache in it ---- */
+
+static inline int setup(void **state)
+{
+    (void)state;
+    test_folder(dir, sizeof dir);
+    chmod(dir, 0755);
+    snprintf(cache, sizeof cache, "%s/cache", dir);
+    setenv("STOKER_CACHE", cache, 1);
+    return 0;
+}
+
+static inline int teardown(void **state)
+{
+    (void)state;
+    test_remove(dir);
+    return 0;
+}
+
 /* ---- small tar files ---- */
 
 static inline void member(FILE *f, const char *name, const void *data, size_t len)

@@ -622,21 +622,6 @@ static void no_memory(void **state)
     }
 }
 
-static int setup(void **state)
-{
-    test_folder(dir, sizeof dir);
-    chmod(dir, 0755);
-    snprintf(cache, sizeof cache, "%s/cache", dir);
-    setenv("STOKER_CACHE", cache, 1);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    test_remove(dir);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {

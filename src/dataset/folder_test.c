@@ -186,19 +186,6 @@ static void no_memory(void **state)
     }
 }
 
-static int setup(void **state)
-{
-    test_folder(dir, sizeof dir);
-    snprintf(cache, sizeof cache, "%s/cache", dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    test_remove(dir);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {

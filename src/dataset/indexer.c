@@ -114,7 +114,7 @@ void stk_indexer_drop_parts(const stk_indexer *x)
 
 static int names_resolve(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
-    stk_names found = { .store = x->names.store };
+    stk_names found = { .store = x->names.store, .cache_dir = x->cache_dir };
     int rc = stk_urls_expand(urls, n, &found, err);
 
     for (size_t i = 0; rc == 0 && i < found.n; i++)

@@ -204,7 +204,7 @@ int stk_seek_build_run(stk_seek_build *b, stk_shard_data *ds, stk_error *err)
     stk_seek_path(ds->base.index_path, b->path, sizeof b->path);
     if (!b->path[0])
         return stk_fail(err, STK_EIO,
-                        "seek points lie beside the index, and that is in memory only: set "
+                        "seek points are stored beside the index, and that is in memory only: set "
                         "$STOKER_CACHE to a folder that can be written");
     rc = wait_turn(&j, &lock, err);
     if (rc == 0 && (b->force || !ds->seek || !stk_seekfile_whole(ds->seek))) {

@@ -247,6 +247,18 @@ static int plain_column(const search *x, source *s, const char *name, stk_where_
     return 0;
 }
 
+/* A number that is made for its row, of a decimal. */
+static int make_number(const stk_dataset *ds, uint64_t shard, stk_place *place, uint64_t *out, stk_error *err)
+{
+    stk_unpack_job job = { .shard = shard, .place = place, .dst = out, .len = sizeof *out };
+
+    if (place->unpacked > sizeof *out || place->len || place->shared)
+        return stk_fail(err, STK_ENOTSUP, "where: a column is not in memory");
+    STK_TRY(ds->ops->unpack(ds, &job, err));
+    place->here = (stk_bytes){ (const uint8_t *)out, job.len };
+    return 0;
+}
+
 static int fill_plain(const search *x, source *s, uint64_t first, uint32_t n, stk_error *err)
 {
     const stk_data_ops *ops = x->ds->ops;
@@ -256,6 +268,7 @@ static int fill_plain(const search *x, source *s, uint64_t first, uint32_t n, st
         stk_place place = { 0 };
         stk_entry e;
         stk_field f;
+        uint64_t made;
 
         STK_TRY(ops->entry(x->ds, first + i, &e, err));
         STK_TRY(ops->field(x->ds, &e, s->field, &f, err));
@@ -264,7 +277,7 @@ static int fill_plain(const search *x, source *s, uint64_t first, uint32_t n, st
         if (place.absent)
             continue;
         if (!place.here.data)
-            return stk_fail(err, STK_ENOTSUP, "where: column %.60s is not in memory", f.name);
+            STK_TRY(make_number(x->ds, e.shard, &place, &made, err));
         if (v->type == STK_WHERE_TEXT)
             v->v.text[i] = place.here;
         else if (v->type == STK_WHERE_I64)

@@ -151,6 +151,7 @@ static int take_absent(const stk_request *r, stk_wanted *w, stk_error *err)
     const stk_bytes *fallback = r->fallback ? &r->fallback[w - r->want] : NULL;
 
     w->file = NULL;
+    w->unpack = NULL; /* what stands in is the chain's own text */
     w->place = (stk_place){ .absent = 1 };
     if (!fallback) /* the caller is told */
         return 0;
@@ -190,7 +191,7 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
     STK_TRY(d->ops->locate(d, &r->entry, &w->field, root_of(r, w) != NULL, &w->place, err));
     if (w->place.offset > INT64_MAX || w->place.len > INT64_MAX)
         return stk_fail(err, STK_ECORRUPT,
-                        "field %s is said to lie at %" PRIu64 " with %" PRIu64 " bytes",
+                        "field %s is said to be at %" PRIu64 " with %" PRIu64 " bytes",
                         w->field.name, w->place.offset, w->place.len);
     if (w->place.absent)
         return take_absent(r, w, err);

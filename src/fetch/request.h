@@ -32,7 +32,8 @@ typedef struct stk_wanted { /* one field */
     int direct;     /* the engine's: it is read to where it is wanted */
     uint32_t width, height; /* the engine's: of the picture that it is, upright; for followers */
     unsigned turn;          /* ... and EXIF's turn of it */
-    const stk_codec *unpack; /* the engine's: what it goes through before its chain; or NULL */
+    const stk_codec *unpack; /* the engine's: what it goes through before its chain; or NULL ... */
+    const void *unpack_state; /* ... and its state */
 } stk_wanted;
 
 typedef struct stk_async { /* what requests and the threads of async sources share */
@@ -51,7 +52,7 @@ struct stk_request {
     int index_failed; /* the index is bad, not the sample: nothing to skip */
     stk_where where;
     const stk_dataset *data;
-    /* The engine's, by output: where files lie that the field names ("": in the shard's folder);
+    /* The engine's, by output: where files are that the field names ("": in the shard's folder);
      * NULL: the field itself is wanted. */
     const char *const *open_root;
     const stk_bytes *fallback; /* the engine's, by output: bytes of a field that is not there */

@@ -2,6 +2,8 @@
 /* arrow.c - schemas as columns that are read, and values of rows; see arrow.h. */
 #include "format/arrow.h"
 
+#include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -31,6 +33,24 @@ static int number(stk_arrow_field *f, numbering *n, uint32_t depth, stk_error *e
     return 0;
 }
 
+/* What its lists have: the field's child, or what a map said. */
+static void settle_list(stk_arrow_leaf *l, const stk_arrow_field *f)
+{
+    const stk_arrow_field *of;
+
+    if (!l->item && f->n == 1 && l->depth < STK_ARROW_DEPTH) {
+        l->path[l->depth] = &f->child[0];
+        l->at[l->depth] = 0;
+        l->item = l->depth + 1;
+    }
+    of = l->item ? l->path[l->item - 1] : NULL;
+    l->list = 1;
+    l->dtype = of ? of->dtype : 0;
+    l->fixed = f->type == STK_ARROW_FIXED_LIST ? (int64_t)f->width : -1;
+    if (!of || f->encoded || of->type != STK_ARROW_NUMBER || of->encoded || of->refused || of->unsigned64)
+        l->refused = REFUSED_NEST;
+}
+
 static int add_leaf(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *name, stk_error *err)
 {
     const stk_arrow_field *f = up->path[up->depth - 1];
@@ -53,15 +73,35 @@ static int add_leaf(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *n
     l->refused = f->refused;
     l->dtype = f->dtype;
     l->fixed = -1;
-    if (f->refused || (f->type != STK_ARROW_LIST && f->type != STK_ARROW_FIXED_LIST))
-        return 0;
-    l->list = 1;
-    l->dtype = f->n == 1 ? f->child[0].dtype : 0;
-    l->fixed = f->type == STK_ARROW_FIXED_LIST ? (int64_t)f->width : -1;
-    if (f->n != 1 || f->encoded || f->child[0].type != STK_ARROW_NUMBER || f->child[0].encoded ||
-        f->child[0].refused || f->child[0].unsigned64)
-        l->refused = REFUSED_NEST;
+    l->decimal = f->type == STK_ARROW_DECIMAL;
+    if (!f->refused && (f->type == STK_ARROW_LIST || f->type == STK_ARROW_FIXED_LIST))
+        settle_list(l, f);
     return 0;
+}
+
+/* A map is two lists: of keys and of values. */
+static int add_map(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *prefix, stk_error *err)
+{
+    const stk_arrow_field *f = up->path[up->depth - 1];
+    int rc = 0;
+
+    for (uint32_t i = 0; rc == 0 && i < 2; i++) {
+        stk_arrow_leaf l = *up;
+        stk_text name = { 0 };
+
+        l.path[l.depth] = &f->child[0];
+        l.path[l.depth + 1] = &f->child[0].child[i];
+        l.at[l.depth] = 0;
+        l.at[l.depth + 1] = i;
+        l.item = l.depth + 2;
+        rc = stk_text_put(&name, prefix, strlen(prefix), err);
+        if (rc == 0)
+            rc = stk_text_put(&name, i ? ".value" : ".key", i ? 6 : 4, err);
+        if (rc == 0)
+            rc = add_leaf(s, &l, name.s, err);
+        stk_free(name.s);
+    }
+    return rc;
 }
 
 static int add_leaves(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *prefix, stk_error *err)
@@ -69,6 +109,9 @@ static int add_leaves(stk_arrow_schema *s, const stk_arrow_leaf *up, const char 
     const stk_arrow_field *f = up->path[up->depth - 1];
     int rc = 0;
 
+    if (f->map && !f->encoded && !f->refused && f->n == 1 && f->child[0].n == 2 &&
+        f->child[0].type == STK_ARROW_STRUCT && !f->child[0].encoded && up->depth + 2 <= STK_ARROW_DEPTH)
+        return add_map(s, up, prefix, err);
     if (f->type != STK_ARROW_STRUCT || f->encoded || f->refused)
         return add_leaf(s, up, prefix, err);
     for (uint32_t i = 0; rc == 0 && i < f->n; i++) {
@@ -229,18 +272,13 @@ static int view_value(const stk_arrow_batch *b, const stk_arrow_column *c, uint6
 static int list_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f,
                       const stk_arrow_column *c, uint64_t i, stk_bytes *out, stk_error *err)
 {
-    const stk_arrow_field *of = &f->child[0];
-    stk_arrow_leaf inner = *l;
+    const stk_arrow_field *of = l->path[l->item - 1];
     stk_arrow_column values;
     uint64_t from = i * f->width, to = from + f->width;
 
     if (f->type == STK_ARROW_LIST && offsets(f, c, i, &from, &to) < 0)
         return outside("offsets are", i, err);
-    if (inner.depth >= STK_ARROW_DEPTH)
-        return stk_fail(err, STK_ELIMIT, "nested too deep");
-    inner.path[inner.depth] = of;
-    inner.at[inner.depth++] = 0;
-    STK_TRY(b->reach->column(b, &inner, inner.depth, of, &values, err));
+    STK_TRY(b->reach->column(b, l, l->item, of, &values, err));
     from += values.offset;
     to += values.offset;
     for (uint64_t k = from; values.valid && k < to; k++)
@@ -265,6 +303,7 @@ static int plain_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const 
         *out = (stk_bytes){ &bits[c->a[i / 8] >> (i % 8) & 1], 1 };
         return 0;
     case STK_ARROW_NUMBER:
+    case STK_ARROW_DECIMAL:
     case STK_ARROW_FIXED:
         if (range(c->a, c->n_a, i, 1, f->width, out) < 0)
             return outside("it is", i, err);
@@ -329,6 +368,22 @@ static int encoded_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, cons
     return plain_value(b, l, f, &values, at + values.offset, out, err);
 }
 
+/* Two's complement, the low word first. */
+double stk_arrow_decimal(const stk_arrow_leaf *l, stk_bytes value)
+{
+    int below = value.len && value.data[value.len - 1] >> 7;
+    double v = 0;
+
+    for (size_t i = value.len / 4; i--;) {
+        uint32_t word;
+
+        memcpy(&word, value.data + 4 * i, 4);
+        v = v * 4294967296.0 + (below ? ~word : word);
+    }
+    v = below ? -v - 1 : v;
+    return v / pow(10, l->path[l->depth - 1]->scale);
+}
+
 int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes *out,
                     stk_error *err)
 {
@@ -338,6 +393,7 @@ int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t 
     if (b->refused || l->refused)
         return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name,
                         l->refused ? l->refused : b->refused);
+    assert(!b->packed); /* stk_arrow_column_open() comes first */
     for (uint32_t d = 1; d < l->depth; d++) { /* structs have the rows of their batch */
         const stk_arrow_field *f = l->path[d];
         int ok;

@@ -16,6 +16,7 @@ enum { /* how values are in memory */
        STK_ARROW_BYTES, /* offsets of 32 or 64 bits */
        STK_ARROW_VIEW,
        STK_ARROW_FIXED, /* bytes of one length */
+       STK_ARROW_DECIMAL, /* whole numbers of 4 to 32 bytes, `scale` digits of which are after the point */
        STK_ARROW_LIST,
        STK_ARROW_FIXED_LIST,
        STK_ARROW_STRUCT,
@@ -28,9 +29,11 @@ typedef struct stk_arrow_field {
     uint8_t type;
     uint8_t wide;     /* BYTES, LIST: offsets of 64 bits */
     uint8_t nullable;
+    uint8_t map;      /* LIST: of structs of a key and a value */
     uint8_t unsigned64; /* handed out as i64 where it fits */
     stk_dtype dtype;  /* NUMBER, BOOL */
     uint32_t width;   /* bytes of a value; FIXED_LIST: values of a list */
+    int32_t scale;    /* DECIMAL */
     const char *refused;
     int encoded;        /* values are in a dictionary ... */
     int64_t dictionary; /* ... of this id, by numbers of type `index` */
@@ -43,12 +46,13 @@ typedef struct stk_arrow_field {
 
 typedef struct stk_arrow_leaf { /* a column as it is read: "label", "image.bytes" */
     char *name;
-    const stk_arrow_field *path[STK_ARROW_DEPTH]; /* structs, then the field */
+    const stk_arrow_field *path[STK_ARROW_DEPTH]; /* structs, then the field, then what its lists have */
     uint32_t at[STK_ARROW_DEPTH];                 /* which child each is */
-    uint32_t depth;
+    uint32_t depth, item; /* of the field; of what its lists have */
     const char *refused;
     stk_dtype dtype; /* 0: bytes */
     int list, nullable;
+    int decimal;   /* values are whole numbers, of which stk_arrow_decimal() makes f64 */
     int64_t fixed; /* values of each list; -1: they differ */
 } stk_arrow_leaf;
 
@@ -91,19 +95,28 @@ typedef struct stk_arrow_batch {
     /* IPC */
     const uint8_t *node, *buffer, *variadic, *body;
     uint32_t n_nodes, n_buffers, n_variadic;
+    uint32_t first_buffer; /* number of the first in `buffer` */
     uint64_t body_len;
+    int packed; /* STK_ARROW_LZ4, ...: buffers have to be unpacked first, by stk_arrow_column_unpack() */
     const char *refused;
 } stk_arrow_batch;
+
+enum { STK_ARROW_LZ4 = 1, STK_ARROW_ZSTD }; /* of stk_arrow_batch.packed */
+/* Exactly `len` bytes. */
+typedef int (*stk_arrow_unpack)(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 
 /* Row `row` of the batch.  STK_ENOTFOUND: null.  Bytes are in the batch's memory, or constant. */
 int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes *out,
                     stk_error *err);
+/* A decimal as stk_arrow_value() gives it. */
+double stk_arrow_decimal(const stk_arrow_leaf *l, stk_bytes value);
 
 /* ---- IPC: arrow_ipc.c ---- */
 
 typedef struct stk_arrow_dictionary {
     int64_t id;
     stk_arrow_batch batch; /* of one column */
+    uint8_t *unpacked;     /* its bytes, where they were packed */
 } stk_arrow_dictionary;
 
 typedef struct stk_arrow_ipc { /* a file or stream; points into its bytes */
@@ -116,5 +129,21 @@ typedef struct stk_arrow_ipc { /* a file or stream; points into its bytes */
 
 int stk_arrow_ipc_open(stk_arrow_ipc **out, stk_bytes file, stk_error *err);
 void stk_arrow_ipc_close(stk_arrow_ipc **x);
+
+/* Buffers of views that a batch has before this field's own; data buffers of this field, which holds views. */
+uint32_t stk_arrow_shift(const stk_arrow_batch *b, const stk_arrow_field *f);
+uint32_t stk_arrow_views(const stk_arrow_batch *b, const stk_arrow_field *f);
+
+/* ---- packed batches: arrow_packed.c ---- */
+
+/* Bytes that the buffers of a column take when they are unpacked, with a table of them. */
+int stk_arrow_column_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t *out, stk_error *err);
+/* Unpack them into as many bytes. */
+int stk_arrow_column_unpack(const stk_arrow_batch *b, const stk_arrow_leaf *l, stk_arrow_unpack unpack, stk_bytes room,
+                            stk_error *err);
+/* The batch as it is with that column's buffers unpacked. */
+void stk_arrow_column_open(const stk_arrow_batch *b, const stk_arrow_leaf *l, stk_bytes room, stk_arrow_batch *out);
+/* All packed dictionaries of a file; their memory is the file's. */
+int stk_arrow_dictionaries_unpack(stk_arrow_ipc *x, stk_arrow_unpack unpack, stk_error *err);
 
 #endif

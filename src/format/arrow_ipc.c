@@ -178,6 +178,20 @@ static void read_fixed(stk_arrow_field *f, uint8_t type, const table *t)
     f->width = n < 0 ? 0 : (uint32_t)n;
 }
 
+static void read_decimal(stk_arrow_field *f, const table *t)
+{
+    int64_t scale = number_of(t, 1, 4, 0), bits = number_of(t, 2, 4, 128);
+
+    if ((bits != 32 && bits != 64 && bits != 128 && bits != 256) || scale < -300 || scale > 300) {
+        refuse(f, 2, "decimals of this width are not known");
+        return;
+    }
+    set(f, STK_ARROW_DECIMAL, 2);
+    f->dtype = STK_F64;
+    f->width = (uint32_t)bits / 8;
+    f->scale = (int32_t)scale;
+}
+
 static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
 {
     switch (kind) {
@@ -190,7 +204,7 @@ static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
         set(f, STK_ARROW_BOOL, 2);
         f->dtype = STK_U8;
         break;
-    case 7: refuse(f, 2, "decimals are not read from Arrow: cast them to float64"); break;
+    case 7: read_decimal(f, t); break;
     case 8: set_number(f, number_of(t, 0, 2, 1) == 0 ? STK_I32 : STK_I64); break;
     case 9: set_number(f, number_of(t, 1, 4, 32) == 64 ? STK_I64 : STK_I32); break;
     case 10:
@@ -200,7 +214,10 @@ static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
     case 14: refuse(f, number_of(t, 0, 2, 0) ? 2 : 1, "unions are not read"); break;
     case 15: read_fixed(f, STK_ARROW_FIXED, t); break;
     case 16: read_fixed(f, STK_ARROW_FIXED_LIST, t); break;
-    case 17: refuse(f, 2, "maps are not read from Arrow"); break;
+    case 17:
+        set(f, STK_ARROW_LIST, 2);
+        f->map = 1;
+        break;
     case 19:
     case 20:
         set(f, STK_ARROW_BYTES, 3);
@@ -306,8 +323,9 @@ static int buffer_of(const stk_arrow_batch *b, uint32_t i, const uint8_t **out, 
 {
     uint64_t at, n;
 
-    if (i >= b->n_buffers)
+    if (i < b->first_buffer || i - b->first_buffer >= b->n_buffers)
         return -1;
+    i -= b->first_buffer;
     at = little(b->buffer + 16 * (size_t)i, 8);
     n = little(b->buffer + 16 * (size_t)i + 8, 8);
     if (at > b->body_len || n > b->body_len - at)
@@ -322,14 +340,29 @@ static int outside(stk_error *err)
     return stk_fail(err, STK_ECORRUPT, "a record batch whose buffers are outside it");
 }
 
+uint32_t stk_arrow_shift(const stk_arrow_batch *b, const stk_arrow_field *f)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < f->views && i < b->n_variadic; i++)
+        n += (uint32_t)little(b->variadic + 8 * (size_t)i, 8);
+    return n;
+}
+
+uint32_t stk_arrow_views(const stk_arrow_batch *b, const stk_arrow_field *f)
+{
+    return f->type == STK_ARROW_VIEW && !f->encoded && f->views < b->n_variadic
+               ? (uint32_t)little(b->variadic + 8 * (size_t)f->views, 8)
+               : 0;
+}
+
 static int column_at(const stk_arrow_batch *b, const stk_arrow_field *f, uint32_t node, uint32_t first,
                      stk_arrow_column *out, stk_error *err)
 {
     uint64_t nulls;
 
     *out = (stk_arrow_column){ .ipc = b };
-    for (uint32_t i = 0; i < f->views && i < b->n_variadic && node; i++)
-        first += (uint32_t)little(b->variadic + 8 * (size_t)i, 8);
+    first += node ? stk_arrow_shift(b, f) : 0;
     if (node >= b->n_nodes || buffer_of(b, first, &out->valid, &out->n_valid) < 0)
         return outside(err);
     out->rows = little(b->node + 16 * (size_t)node, 8);
@@ -388,6 +421,15 @@ static int ipc_view(const stk_arrow_column *c, uint32_t i, stk_bytes *out)
 
 static const stk_arrow_reach reach = { ipc_column, ipc_dictionary, ipc_view };
 
+static void read_packing(const table *t, stk_arrow_batch *out)
+{
+    int64_t codec = number_of(t, 0, 1, 0);
+
+    out->packed = codec == 0 ? STK_ARROW_LZ4 : codec == 1 ? STK_ARROW_ZSTD : 0;
+    if (!out->packed || number_of(t, 1, 1, 0) != 0)
+        out->refused = "the file is compressed in a way that is not known: write it with compression=None";
+}
+
 static int read_batch(const table *t, stk_bytes body, stk_arrow_batch *out, stk_error *err)
 {
     table packed;
@@ -399,7 +441,7 @@ static int read_batch(const table *t, stk_bytes body, stk_arrow_batch *out, stk_
         vector_in(t, 4, 8, &out->variadic, &out->n_variadic) < 0)
         return bad(err);
     if (packed.at)
-        out->refused = "the file is compressed: write it with compression=None";
+        read_packing(&packed, out);
     return 0;
 }
 
@@ -531,6 +573,8 @@ void stk_arrow_ipc_close(stk_arrow_ipc **x)
         return;
     stk_arrow_schema_fini(&y->schema);
     stk_free(y->batch);
+    for (uint64_t i = 0; i < y->n_dictionaries; i++)
+        stk_free(y->dictionary[i].unpacked);
     stk_free(y->dictionary);
     stk_free(y);
 }

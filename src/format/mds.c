@@ -8,17 +8,18 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/numeral.h"
+#include "format/index_json.h"
 #include "format/parquet/parquet.h"
 
 #define MAX_COLUMNS 4096u
 #define MAX_SHARDS 10000000u
 
-static int is(stk_bytes text, const char *what)
+int stk_doc_is(stk_bytes text, const char *what)
 {
     return text.len == strlen(what) && !memcmp(text.data, what, text.len);
 }
 
-static int copy_text(stk_bytes v, char **out, stk_error *err)
+int stk_doc_text(stk_bytes v, char **out, stk_error *err)
 {
     uint8_t *text = stk_alloc(v.len + 1);
     size_t len = 0;
@@ -40,7 +41,7 @@ static int copy_text(stk_bytes v, char **out, stk_error *err)
     return 0;
 }
 
-static int whole_number(stk_bytes v, uint64_t most, uint64_t *out, stk_error *err)
+int stk_doc_number(stk_bytes v, uint64_t most, uint64_t *out, stk_error *err)
 {
     int64_t n;
 
@@ -56,7 +57,7 @@ static int is_space(uint8_t c)
 }
 
 /* An array's text, which was checked, without its bracket. */
-static int list_open(stk_bytes *list, stk_error *err)
+int stk_doc_list(stk_bytes *list, stk_error *err)
 {
     if (!list->len || list->data[0] != '[')
         return stk_fail(err, STK_ECORRUPT, "index.json: something is not a list");
@@ -66,7 +67,7 @@ static int list_open(stk_bytes *list, stk_error *err)
 }
 
 /* The next element of it; 0: there is none. */
-static int element(stk_bytes *list, stk_bytes *out)
+int stk_doc_element(stk_bytes *list, stk_bytes *out)
 {
     int depth = 0, quoted = 0;
     size_t i = 0;
@@ -178,11 +179,11 @@ static int add_column(stk_mds_index *x, stk_bytes name, stk_bytes encoding, stk_
         return stk_fail(err, STK_ELIMIT, "index.json: more than %u columns", MAX_COLUMNS);
     x->n_columns++;
     grown = &x->column[x->n_columns - 1];
-    rc = copy_text(name, &grown->name, err);
+    rc = stk_doc_text(name, &grown->name, err);
     if (rc == 0)
-        rc = copy_text(encoding, &text, err);
-    if (rc == 0 && !is(size, "null")) {
-        rc = whole_number(size, UINT32_MAX, &bytes, err);
+        rc = stk_doc_text(encoding, &text, err);
+    if (rc == 0 && !stk_doc_is(size, "null")) {
+        rc = stk_doc_number(size, UINT32_MAX, &bytes, err);
         grown->size = rc == 0 ? (int64_t)bytes : -1;
     }
     if (rc == 0)
@@ -196,11 +197,11 @@ static int read_columns(stk_mds_index *x, const columns *c, stk_error *err)
     columns left = *c;
     stk_bytes name = { 0 }, encoding = { 0 }, size = { 0 };
 
-    STK_TRY(list_open(&left.names, err));
-    STK_TRY(list_open(&left.encodings, err));
-    STK_TRY(list_open(&left.sizes, err));
-    while (element(&left.names, &name)) {
-        if (!element(&left.encodings, &encoding) || !element(&left.sizes, &size))
+    STK_TRY(stk_doc_list(&left.names, err));
+    STK_TRY(stk_doc_list(&left.encodings, err));
+    STK_TRY(stk_doc_list(&left.sizes, err));
+    while (stk_doc_element(&left.names, &name)) {
+        if (!stk_doc_element(&left.encodings, &encoding) || !stk_doc_element(&left.sizes, &size))
             return stk_fail(err, STK_ECORRUPT, "index.json: columns without an encoding or a size");
         STK_TRY(add_column(x, name, encoding, size, err));
     }
@@ -217,7 +218,7 @@ typedef struct reading {
 } reading;
 
 /* A name below the index's folder. */
-static int check_name(const char *name, stk_error *err)
+int stk_doc_name(const char *name, stk_error *err)
 {
     for (const char *p = name; *p; p += strcspn(p, "/"), p += *p == '/')
         if (!strncmp(p, "..", 2) && (p[2] == '/' || !p[2]))
@@ -229,17 +230,23 @@ static int check_name(const char *name, stk_error *err)
 typedef struct file {
     char **name;
     uint64_t *bytes;
+    char **hashes;
 } file;
 
 static int on_file(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
 {
     file *f = cookie;
 
-    if (is(key, "\"basename\"") || is(key, "basename")) {
-        STK_TRY(copy_text(value, f->name, err));
-        return check_name(*f->name, err);
+    if (stk_doc_is(key, "\"basename\"") || stk_doc_is(key, "basename")) {
+        STK_TRY(stk_doc_text(value, f->name, err));
+        return stk_doc_name(*f->name, err);
     }
-    return is(key, "\"bytes\"") || is(key, "bytes") ? whole_number(value, UINT32_MAX, f->bytes, err) : 0;
+    if ((stk_doc_is(key, "\"hashes\"") || stk_doc_is(key, "hashes")) && value.len > 2 && value.data[0] == '{') {
+        stk_free(*f->hashes);
+        *f->hashes = stk_strndup((const char *)value.data, value.len);
+        return *f->hashes ? 0 : stk_fail_nomem(err, value.len);
+    }
+    return stk_doc_is(key, "\"bytes\"") || stk_doc_is(key, "bytes") ? stk_doc_number(value, UINT32_MAX, f->bytes, err) : 0;
 }
 
 static int read_codec(stk_mds_shard *s, stk_bytes v)
@@ -247,7 +254,7 @@ static int read_codec(stk_mds_shard *s, stk_bytes v)
     static const struct {
         const char *name;
         int codec;
-    } known[] = { { "br", STK_PQ_BROTLI }, { "gz", STK_PQ_GZIP }, { "snappy", STK_PQ_SNAPPY }, { "zstd", STK_PQ_ZSTD } };
+    } known[] = { { "br", STK_PQ_BROTLI }, { "bz2", STK_PQ_BZIP2 }, { "gz", STK_PQ_GZIP }, { "snappy", STK_PQ_SNAPPY }, { "zstd", STK_PQ_ZSTD } };
     size_t len = 1;
 
     while (len < v.len && v.data[len] != '"' && v.data[len] != ':')
@@ -268,22 +275,22 @@ static int on_member(void *cookie, stk_bytes key, stk_bytes value, stk_error *er
     int object = value.len && value.data[0] == '{';
     uint64_t n = 0;
 
-    if (is(k, "raw_data") && object)
-        return stk_json_members(value, on_file, &(file){ &r->s.raw, &r->s.raw_bytes }, err);
-    if (is(k, "zip_data") && object)
-        return stk_json_members(value, on_file, &(file){ &r->s.zip, &r->s.zip_bytes }, err);
-    if (is(k, "compression") && value.len && value.data[0] == '"')
+    if (stk_doc_is(k, "raw_data") && object)
+        return stk_json_members(value, on_file, &(file){ &r->s.raw, &r->s.raw_bytes, &r->s.raw_hashes }, err);
+    if (stk_doc_is(k, "zip_data") && object)
+        return stk_json_members(value, on_file, &(file){ &r->s.zip, &r->s.zip_bytes, &r->s.zip_hashes }, err);
+    if (stk_doc_is(k, "compression") && value.len && value.data[0] == '"')
         return read_codec(&r->s, value);
-    if (is(k, "samples")) {
-        STK_TRY(whole_number(value, UINT32_MAX - 1, &n, err));
+    if (stk_doc_is(k, "samples")) {
+        STK_TRY(stk_doc_number(value, UINT32_MAX - 1, &n, err));
         r->s.samples = (uint32_t)n;
     }
-    r->mds |= is(k, "format") && is(value, "\"mds\"");
-    if (is(k, "column_names"))
+    r->mds |= stk_doc_is(k, "format") && stk_doc_is(value, "\"mds\"");
+    if (stk_doc_is(k, "column_names"))
         r->c.names = value;
-    if (is(k, "column_encodings"))
+    if (stk_doc_is(k, "column_encodings"))
         r->c.encodings = value;
-    if (is(k, "column_sizes"))
+    if (stk_doc_is(k, "column_sizes"))
         r->c.sizes = value;
     return 0;
 }
@@ -337,8 +344,8 @@ int stk_mds_index_read(stk_mds_index *out, stk_bytes json, stk_error *err)
     *out = (stk_mds_index){ 0 };
     rc = stk_json_find(json, "shards", &list, err);
     if (rc == 0)
-        rc = list_open(&list, err);
-    while (rc == 0 && element(&list, &one))
+        rc = stk_doc_list(&list, err);
+    while (rc == 0 && stk_doc_element(&list, &one))
         rc = add_shard(&r, one, err);
     if (rc == 0 && !out->n)
         rc = stk_fail(err, STK_ECORRUPT, "index.json: it names no shards");
@@ -354,6 +361,8 @@ void stk_mds_index_fini(stk_mds_index *x)
     for (uint64_t i = 0; i < x->n; i++) {
         stk_free(x->shard[i].raw);
         stk_free(x->shard[i].zip);
+        stk_free(x->shard[i].raw_hashes);
+        stk_free(x->shard[i].zip_hashes);
     }
     stk_free(x->column);
     stk_free(x->shard);
@@ -420,5 +429,7 @@ int stk_mds_value(const stk_mds_index *x, stk_bytes sample, uint32_t column, stk
     *out = (stk_bytes){ sample.data + at, (size_t)len };
     if (c->unsigned64 && out->data[7] >> 7)
         return stk_fail(err, STK_ECORRUPT, "column %.60s: a value of 2^63 or more is not an i64", c->name);
-    return c->ndim && c->shape[0] < 0 ? cut_array(c, out, err) : 0;
+    if (c->exact ? out->len != c->exact : c->bare && out->len % stk_dtype_size(c->dtype))
+        return stk_fail(err, STK_ECORRUPT, "column %.60s: a value of %zu bytes", c->name, out->len);
+    return c->ndim && c->shape[0] < 0 && !c->bare ? cut_array(c, out, err) : 0;
 }

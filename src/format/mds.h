@@ -15,11 +15,14 @@ typedef struct stk_mds_column {
     uint32_t ndim;
     int64_t shape[7]; /* shape[0] -1: an array that says its length itself */
     int unsigned64;
+    uint32_t exact; /* bytes that a value must have although it says its size; 0: any */
+    int bare;       /* an array without a head: as many values as there are bytes */
 } stk_mds_column;
 
 typedef struct stk_mds_shard {
     char *raw, *zip; /* names, below the index's folder; zip NULL: none */
     uint64_t raw_bytes, zip_bytes;
+    char *raw_hashes, *zip_hashes; /* {"sha1": "..."} as index.json has it; NULL: none */
     uint32_t samples;
     int codec;           /* STK_PQ_* of zip */
     const char *refused; /* of zip */
@@ -30,9 +33,12 @@ typedef struct stk_mds_index {
     uint32_t n_columns;
     stk_mds_shard *shard;
     uint64_t n;
+    int litdata; /* sizes of its files are not said exactly: raw_bytes is with their tables of places or without */
 } stk_mds_index;
 
 int stk_mds_index_read(stk_mds_index *out, stk_bytes json, stk_error *err);
+/* litdata.c: the same of LitData's chunks. */
+int stk_litdata_index_read(stk_mds_index *out, stk_bytes json, stk_error *err);
 void stk_mds_index_fini(stk_mds_index *x);
 
 /* Bytes of a shard's table of places, from its beginning on. */

@@ -3,7 +3,7 @@
  *
  * A flight is taken by the worker that has the batch's last row.  When all are in flight the batch waits,
  * and those that wait go together in the next one that is free: few pictures do not fill a GPU, many
- * do, and a GPU that is behind gets them in larger groups.  The call at the end of a flight's stream puts
+ * do, and a GPU that is late gets them in larger groups.  The call at the end of a flight's stream puts
  * it on a list; the thread that lands batches (stk_device_complete) hands them on and sends it off again. */
 #include "gpu/device.h"
 
@@ -103,7 +103,7 @@ int stk_device_open(stk_device **out, const stk_device_options *o, stk_error *er
     for (uint32_t i = 0; i < d->n_flights && rc == 0; i++)
         rc = flight_open(d, &d->flight[i], err);
     if (rc == 0)
-        rc = flight_open(d, &d->mending, err);
+        rc = flight_open(d, &d->redo, err);
     *out = d;
     if (rc < 0)
         stk_device_close(out);
@@ -120,8 +120,8 @@ void stk_device_close(stk_device **dp)
     for (uint32_t i = 0; i < STK_MAX_FLIGHTS; i++)
         if (d->flight[i].device)
             flight_close(d, &d->flight[i]);
-    if (d->mending.device)
-        flight_close(d, &d->mending);
+    if (d->redo.device)
+        flight_close(d, &d->redo);
     stk_picture_cache_close(&d->keep);
     stk_array_cache_close(&d->shelf);
     stk_gpu_pool_close(&d->far);
@@ -276,7 +276,7 @@ static int board_locked(stk_device *d, stk_transfer *f) STK_REQUIRES(d->lock)
     uint32_t rows = 0;
 
     f->n = 0;
-    while (d->first != d->behind && f->n < d->group) {
+    while (d->first != d->end && f->n < d->group) {
         const stk_queued_batch *p = &d->waiting[d->first % STK_MAX_WAITING];
 
         if (f->n && rows + p->batch->rows > GROUP_ROWS)
@@ -390,7 +390,7 @@ static int mix_all(stk_transfer *f, stk_error *err)
 
 int stk_device_repaired(stk_device *d, stk_batch *b, stk_error *err)
 {
-    stk_transfer *f = &d->mending;
+    stk_transfer *f = &d->redo;
     int rc, over;
 
     if (!b->mixes)
@@ -657,7 +657,7 @@ int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err
     (void)err;
     b->gpu = stk_device_gpu(d);
     stk_mutex_lock(&d->lock);
-    d->waiting[d->behind++ % STK_MAX_WAITING] = (stk_queued_batch){ b, ticket };
+    d->waiting[d->end++ % STK_MAX_WAITING] = (stk_queued_batch){ b, ticket };
     for (uint32_t i = 0; i < d->n_flights && !f; i++)
         f = d->flight[i].busy ? NULL : &d->flight[i];
     if (f)
@@ -671,7 +671,7 @@ int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err
 /* ---- rows made again ---- */
 
 /* Records of the output as it must be: one, or one for each of its views. */
-static int mend_picture(stk_transfer *f, const stk_batch_out *o, const stk_out_plan *p, uint32_t row,
+static int redo_picture(stk_transfer *f, const stk_batch_out *o, const stk_out_plan *p, uint32_t row,
                         stk_error *err)
 {
     const uint8_t *at = o->row[row].data;
@@ -687,13 +687,13 @@ static int mend_picture(stk_transfer *f, const stk_batch_out *o, const stk_out_p
     return 0;
 }
 
-static int mend_output(stk_transfer *f, stk_batch *b, uint32_t i, uint32_t row, stk_error *err)
+static int redo_output(stk_transfer *f, stk_batch *b, uint32_t i, uint32_t row, stk_error *err)
 {
     const stk_out_plan *p = &b->common->out[i];
     stk_batch_out *o = &b->out[i];
 
     if (p->far_bytes)
-        return mend_picture(f, o, p, row, err);
+        return redo_picture(f, o, p, row, err);
     if (p->row_bytes)
         return send(f, (uint8_t *)o->far->data + row * p->row_bytes,
                     (uint8_t *)o->buffer->data + row * p->row_bytes, p->row_bytes, err);
@@ -705,17 +705,17 @@ static int mend_output(stk_transfer *f, stk_batch *b, uint32_t i, uint32_t row, 
 
 int stk_device_repair(stk_device *d, stk_batch *b, uint32_t row, stk_error *err)
 {
-    stk_transfer *f = &d->mending;
+    stk_transfer *f = &d->redo;
     int rc = 0, over;
 
     for (uint32_t i = 0; i < b->common->n_out && rc == 0; i++)
         if (b->out[i].far)
-            rc = mend_output(f, b, i, row, err);
+            rc = redo_output(f, b, i, row, err);
     over = d->cuda->stream_sync(d->gpu, f->stream);
     if (rc == 0 && over)
         rc = stk_device_fail(d, over, "a row did not arrive", err);
     stk_mutex_lock(&d->lock);
-    d->figures.mended++;
+    d->figures.redone++;
     stk_mutex_unlock(&d->lock);
     return rc;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device.h - the last stage of a batch: its outputs to a GPU.
  *
- * Whoever does the last row of a batch queues everything on one of a few streams: one copy a tensor,
+ * The worker that does the last row of a batch queues everything on one of a few streams: one copy a tensor,
  * pictures as slabs (slab.h) with the kernels after them, and at the end a call that says the batch
  * is there.  So a batch that is handed out is whole and still, for whatever stream the consumer likes;
  * nothing ever waits for the device but for a free stream.  What of it the consumer gets is in
@@ -65,7 +65,7 @@ int stk_device_repaired(stk_device *d, stk_batch *b, stk_error *err);
 typedef struct stk_device_stats {
     uint64_t copy_ns, picture_ns; /* of the GPU's time */
     uint64_t copied;              /* bytes that went over */
-    uint64_t pictures, mended;    /* that the GPU decoded; that it could not */
+    uint64_t pictures, redone;    /* that the GPU decoded; that it could not */
     uint64_t memory, memory_peak, memory_limit;
     uint64_t hits, misses; /* pictures that were there already; that were sent */
     stk_picture_cache_stats kept;

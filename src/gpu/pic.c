@@ -289,7 +289,7 @@ static int gather_seek(stk_pic_gather *g, const stk_jpeg_seek *k, size_t len, st
 
 /* ---- the calls ---- */
 
-/* Where the parts of a record lie. */
+/* Where the parts of a record are. */
 static void lay_out(stk_pic *r)
 {
     uint32_t at = (sizeof *r + 15) & ~15u;

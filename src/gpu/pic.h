@@ -73,6 +73,7 @@ static inline uint32_t stk_pic_dtype_of(stk_dtype t)
 /* What one record adds to a launch.  Its writer asks, while the record is available. */
 typedef struct stk_pic_share {
     uint64_t planes, rows, taps, units, tile; /* bytes of scratch */
+    uint64_t sorts[STK_PIC_SORTS]; /* as stk_pic_launch has them */
     uint32_t kind, n_units, n_steps;
     uint32_t work[5];  /* blocks of threads: sync, decode, across, down, tile */
     uint32_t duration; /* of its units, 0..15: longer ones start first */
@@ -105,6 +106,7 @@ typedef struct stk_pic_lists {
     size_t bytes; /* of memory that are used */
     uint64_t scratch;
     uint32_t n_jobs, n_sync, n_decode, n_across, n_down, n_tile, n_steps;
+    uint64_t sorts[STK_PIC_SORTS]; /* as stk_pic_launch has them */
     size_t job_at, sync_at, decode_at, across_at, down_at, tile_at; /* bytes from memory on */
 } stk_pic_lists;
 
@@ -112,7 +114,7 @@ typedef struct stk_pic_lists {
 size_t stk_pic_lists_bytes(const stk_pic_item *item, uint32_t n);
 
 /* Plan a launch over as many of the items, from the first on, as memory and scratch hold.  How
- * many; 0: not even one.  Whoever wrote a record may be wrong about it: that shows as its status. */
+ * many; 0: not even one.  What wrote a record may be wrong about it: that shows as its status. */
 uint32_t stk_pic_plan(stk_pic_lists *p, const stk_pic_item *item, uint32_t n);
 
 /* The pointers of a launch whose lists are at `lists` on the device. */

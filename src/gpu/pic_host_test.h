@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
+#include "cuda/pic_blur.h"
 #include "cuda/pic_sync.h"
-#include "cuda/pic_tile.h"
 #include "cuda/pic_unit.h"
 
 static inline const stk_pic *host_rec(const stk_pic_launch *l, const stk_pic_job *j)
@@ -237,46 +237,87 @@ static inline void host_see(const stk_pic_stage *g, uint32_t px)
 {
     uint64_t gray = stk_pic_gray_sum(g->into) + (uint32_t)stk_pt_gray(px);
 
-    if (g->s->wants == STK_ACT_CONTRAST) {
+    if (g->s.wants == STK_ACT_CONTRAST) {
         g->into[0] = (uint32_t)gray;
         g->into[1] = (uint32_t)(gray >> 32);
     }
     for (uint32_t c = 0; c < 3; c++) {
         uint32_t v = px >> 8 * c & 255;
 
-        if (g->s->wants == STK_ACT_EQUALIZE)
+        if (g->s.wants == STK_ACT_EQUALIZE)
             g->into[c * 256 + v]++;
-        if (g->s->wants == STK_ACT_AUTOCONTRAST) {
+        if (g->s.wants == STK_ACT_AUTOCONTRAST) {
             g->into[c] = g->into[c] > 255 - v ? g->into[c] : 255 - v;
             g->into[3 + c] = g->into[3 + c] > v ? g->into[3 + c] : v;
         }
     }
 }
 
-static inline void host_step_pixels(const stk_pic_launch *l, const stk_pic_job *j,
-                                    const stk_pic_stage *g, uint32_t from)
+static inline void host_finish(const stk_pic_launch *l, const stk_pic_stage *g,
+                               const stk_pic_known *known, stk_pic_four *f)
 {
-    const uint32_t all = (uint32_t)g->s->w * g->s->h;
+    stk_pic_acts_on(g, known, f);
+    if (g->last)
+        stk_pic_put_out(l, l->dtype, g, f);
+    else
+        stk_pic_put_tile(g, f);
+    for (uint32_t i = 0; g->s.wants && i < f->n; i++)
+        host_see(g, f->px[i]);
+}
+
+static inline void host_blur(const stk_pic_launch *l, const stk_pic_stage *g, uint32_t first,
+                             uint32_t step)
+{
+    stk_pic_blur_room *m = malloc(sizeof *m);
+    stk_pic_known none = { 0 };
+
+    for (uint32_t r = first; r < stk_pic_blur_count(g); r += step) {
+        stk_pic_blur b = stk_pic_blur_of(g, r);
+
+        for (uint32_t t = 0; t < STK_PIC_BLUR_THREADS; t++)
+            stk_pic_blur_stage(m, g, &b, t);
+        for (uint32_t t = 0; t < STK_PIC_BLUR_THREADS; t++)
+            stk_pic_blur_rows(m, &b, t);
+        for (uint32_t t = 0; t < 2 * STK_PIC_BLUR_THREADS; t++) {
+            stk_pic_four f = stk_pic_blurred(m, g, &b, t / 2, t % 2);
+
+            if (f.n)
+                host_finish(l, g, &none, &f);
+        }
+    }
+    free(m);
+}
+
+static inline void host_step_pixels(const stk_pic_launch *l, const stk_pic_stage *g, uint32_t from)
+{
+    const uint32_t all = (uint32_t)g->s.w * g->s.h;
+    const uint32_t to = all - from < STK_PIC_TILE_PIXELS ? all : from + STK_PIC_TILE_PIXELS;
     stk_pic_known known = { 0 };
 
     for (uint32_t t = 0; t < 3; t++)
         stk_pic_know_first(&known, g, t);
     stk_pic_know(&known, g, 0, 1);
-    for (uint32_t i = from; i < all && i - from < STK_PIC_TILE_PIXELS; i++) {
-        uint32_t px;
+    for (uint32_t i = from; i < to; i += 4) {
+        stk_pic_four f = g->s.head ? stk_pic_four_made(g, &known, i, to) : stk_pic_four_at(g, i, to);
 
-        if (g->s->half == STK_PIC_HALF_ACROSS) {
-            ((stk_pic_v2 *)(void *)g->to)[i] = stk_pic_blur_across(g, g->act + g->s->head - 1, i);
-            continue;
-        }
-        px = stk_pic_made(g, &known, i);
-        if (g->last)
-            stk_pic_put_out(l, l->dtype, g, stk_pic_out(l, j), i, px);
-        else
-            g->to[i] = px;
-        if (g->s->wants)
-            host_see(g, px);
+        host_finish(l, g, &known, &f);
     }
+}
+
+/* A step whose sort the launch has not is not done: so it is on the device. */
+static inline void host_step(const stk_pic_launch *l, const stk_pic_stage *g, uint32_t k, uint32_t from)
+{
+    const uint32_t all = (uint32_t)g->s.w * g->s.h, sort = stk_pic_sort_of(&g->s, g->act);
+
+    if (from >= all || !(l->sorts[sort] >> k & 1))
+        return;
+    if (sort == STK_PIC_FAR_ACROSS)
+        for (uint32_t i = from; i < all && i - from < STK_PIC_TILE_PIXELS; i++)
+            ((stk_pic_v2 *)(void *)g->to)[i] = stk_pic_blur_across(g, g->act + g->s.head - 1, i);
+    else if (sort == STK_PIC_NEAR)
+        host_blur(l, g, from / STK_PIC_TILE_PIXELS, stk_pic_ceil(all, STK_PIC_TILE_PIXELS));
+    else
+        host_step_pixels(l, g, from);
 }
 
 static inline void host_steps(const stk_pic_launch *l)
@@ -290,7 +331,7 @@ static inline void host_steps(const stk_pic_launch *l)
                 k >= host_rec(l, j)->n_steps)
                 continue;
             g = stk_pic_stage_of(l, j, k);
-            host_step_pixels(l, j, &g, l->tile[w].first);
+            host_step(l, &g, k, l->tile[w].first);
         }
 }
 

@@ -6,6 +6,9 @@
  * pictures whose units are long (few seek points, or none) start before the others. */
 #include "gpu/pic.h"
 
+#include <assert.h>
+#include <string.h>
+
 #include "cuda/pic_geom.h"
 
 #define DURATIONS 16
@@ -28,6 +31,8 @@ static uint32_t duration(const stk_pic *r)
     return blocks >> (DURATIONS - 1) ? DURATIONS - 1 : 31 - (uint32_t)__builtin_clz(blocks);
 }
 
+static_assert(STK_PIC_MAX_STEPS <= 64, "a bit a step");
+
 stk_pic_share stk_pic_share_of(const stk_pic *r)
 {
     stk_pic_share s = { .size = r->size };
@@ -39,6 +44,8 @@ stk_pic_share stk_pic_share_of(const stk_pic *r)
     s = (stk_pic_share){ room.planes, room.rows, room.taps, room.units, room.tile, .kind = r->kind };
     s.size = r->size;
     s.n_steps = r->n_steps;
+    for (uint32_t k = 0; k < r->n_steps; k++)
+        s.sorts[stk_pic_sort_of(stk_pic_steps(r) + k, stk_pic_acts(r))] |= UINT64_C(1) << k;
     s.work[TILE] = r->n_steps ? stk_jpeg_ceil(r->area, STK_PIC_TILE_PIXELS) : 0;
     s.work[DOWN] = stk_jpeg_ceil(r->y.n, STK_PIC_DOWN_ROWS);
     s.kept = r->arena_at != 0;
@@ -150,6 +157,7 @@ uint32_t stk_pic_plan(stk_pic_lists *p, const stk_pic_item *item, uint32_t n)
 
     p->n_jobs = count(p, item, n, all);
     p->n_steps = 0;
+    memset(p->sorts, 0, sizeof p->sorts);
     place(p, all, list);
     for (uint32_t i = 0; i < p->n_jobs; i++) {
         const stk_pic_share *s = &item[i].share;
@@ -166,6 +174,8 @@ uint32_t stk_pic_plan(stk_pic_lists *p, const stk_pic_item *item, uint32_t n)
         j->tile = j->units + s->units;
         at = j->end = j->tile + s->tile;
         p->n_steps = s->n_steps > p->n_steps ? s->n_steps : p->n_steps;
+        for (uint32_t k = 0; k < STK_PIC_SORTS; k++)
+            p->sorts[k] |= s->sorts[k];
         list[SYNC] = add_work(list[SYNC], i, s->work[SYNC], 1);
         list[ACROSS] = add_work(list[ACROSS], i, s->work[ACROSS], STK_PIC_ACROSS_ROWS);
         list[DOWN] = add_work(list[DOWN], i, s->work[DOWN], STK_PIC_DOWN_ROWS);
@@ -193,4 +203,5 @@ void stk_pic_launch_lists(stk_pic_launch *l, const stk_pic_lists *p, const void 
     l->n_down = p->n_down;
     l->n_tile = p->n_tile;
     l->n_steps = p->n_steps;
+    memcpy(l->sorts, p->sorts, sizeof l->sorts);
 }

@@ -3,7 +3,8 @@
  *
  * A run of actions on single pixels joins the step before it.  A new step begins at an action that sees
  * other pixels, and at one that needs figures of the whole picture: the step before it gathers them.  A
- * view of what was made before it is two steps, across and down; its weights are in the tables. */
+ * view of what was made before it is two steps, across and down; its weights are in the tables.  So is a
+ * blur of many taps; one of few is a single step. */
 #include "gpu/pic_program.h"
 
 #include <assert.h>
@@ -80,8 +81,8 @@ static void add_point(maker *m, uint16_t code, uint32_t i)
         s->first = (uint16_t)i;
 }
 
-/* A blur's sums are in the two areas that are not the tile's. */
-static void add_blur(maker *m, uint32_t i)
+/* In two steps: the sums are in the two areas that are not the tile's. */
+static void add_far_blur(maker *m, uint32_t i)
 {
     uint32_t sums = m->area ? 0 : 1;
     stk_pic_step *s = new_step(m);
@@ -93,7 +94,6 @@ static void add_blur(maker *m, uint32_t i)
     s->head = (uint16_t)(i + 1);
     s->half = STK_PIC_HALF_DOWN;
     s->from_to = (uint16_t)(sums | m->area << 8);
-    m->p->n_blurs++;
 }
 
 /* All others change places with the tile. */
@@ -105,6 +105,15 @@ static void add_head(maker *m, uint32_t i)
     s->head = (uint16_t)(i + 1);
     s->from_to = (uint16_t)(m->area | to << 8);
     m->area = to;
+}
+
+static void add_blur(maker *m, const stk_action *a, uint32_t i)
+{
+    m->p->n_blurs++;
+    if (a->v.u[0] > STK_PIC_BLUR_NEAR || a->v.u[1] > STK_PIC_BLUR_NEAR)
+        add_far_blur(m, i);
+    else
+        add_head(m, i);
 }
 
 /* ---- views of the tile ---- */
@@ -186,7 +195,7 @@ static int add_action(maker *m, const stk_action *a, uint32_t i, stk_error *err)
     }
     m->p->areas = STK_PIC_AREAS;
     if (a->code == STK_ACT_BLUR)
-        add_blur(m, i);
+        add_blur(m, a, i);
     else if (a->code == STK_ACT_SHARPNESS || a->code == STK_ACT_WARP)
         add_head(m, i);
     else
@@ -258,10 +267,21 @@ void stk_pic_program_add(const stk_pic_program *p, stk_pic *r)
     r->size += (uint32_t)stk_pic_up64(stk_pic_prog_bytes(r));
 }
 
-static void write_weights(uint16_t *to, const stk_action *a)
+/* Taps that weigh nothing are left out; u[4], u[5]: how many there were on each side. */
+static void write_weights(uint16_t *to, stk_action *a)
 {
-    for (uint32_t axis = 0; axis < 2; axis++)
-        stk_blur_weights(to + (size_t)axis * STK_PIC_WEIGHTS, a->v.u[axis], a->v.f[2]);
+    for (uint32_t axis = 0; axis < 2; axis++, to += STK_PIC_WEIGHTS) {
+        uint32_t half = a->v.u[axis];
+
+        a->v.u[4 + axis] = half;
+        if (axis && half == a->v.u[4])
+            memcpy(to, to - STK_PIC_WEIGHTS, (half + 1) * sizeof *to);
+        else
+            stk_blur_weights(to, half, a->v.f[2]);
+        while (half && !to[half])
+            half--;
+        a->v.u[axis] = half;
+    }
 }
 
 /* Output j of an axis: its inputs, as first | count << 16, and their weights. */

@@ -39,7 +39,7 @@ static uint32_t views_of(const stk_batch *b, uint32_t output)
     return n ? n : 1;
 }
 
-/* Where each record of a batch will lie, from `at` on; what is after all of them. */
+/* Where each record of a batch will be, from `at` on; what is after all of them. */
 static size_t place_records(const stk_batch *b, uint32_t output, size_t at, stk_pic_item *item)
 {
     const stk_batch_out *o = &b->out[output];

@@ -35,7 +35,7 @@ typedef struct stk_transfer {
     void *begin, *copied, *made; /* events that are timed */
     int timed;                   /* they were recorded */
     stk_room slab, scratch;      /* the GPU's */
-    stk_room places;             /* the GPU's: where rows of arrays lie, of all batches on board */
+    stk_room places;             /* the GPU's: where rows of arrays are, of all batches on board */
     size_t places_used;
     stk_room mixes; /* the GPU's: what rows that are mixed get, of all batches on board */
     int mixing;     /* all is there, and rows are mixed with each other */
@@ -58,12 +58,12 @@ struct stk_device {
     uint32_t blocks;  /* of threads at once; 0: no bound */
     stk_mutex lock;
     pthread_cond_t land;
-    stk_queued_batch waiting[STK_MAX_WAITING]; /* lock: from `first` to before `behind` */
-    uint32_t first, behind;                 /* lock; taken modulo STK_MAX_WAITING */
+    stk_queued_batch waiting[STK_MAX_WAITING]; /* lock: from `first` to before `end` */
+    uint32_t first, end;                 /* lock; taken modulo STK_MAX_WAITING */
     stk_transfer *landed, **landed_tail;      /* lock */
     int shut;                               /* lock: nothing more is sent */
     stk_transfer flight[STK_MAX_FLIGHTS];
-    stk_transfer mending; /* the consumer's, for single rows */
+    stk_transfer redo; /* the consumer's, for single rows */
     uint32_t n_flights, n_out;
     uint32_t group; /* batches of a flight, at most */
     uint64_t limit;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* column.c - the optional section of typed columns: names, and where each shard's chunk is.
  *
- * The chunks themselves lie among the segments, so that the CRCs of blocks cover them and nothing
+ * The chunks themselves are among the segments, so that the CRCs of blocks cover them and nothing
  * is read before it is asked for. */
 #include "index/layout.h"
 

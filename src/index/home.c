@@ -146,23 +146,6 @@ static size_t common_folder(const stk_names *shards)
     return len;
 }
 
-int stk_index_cache_folder(char *buf, size_t size, const char *cache_dir)
-{
-    const char *stoker = getenv("STOKER_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME");
-    int n = 0;
-
-    if (cache_dir && *cache_dir)
-        n = snprintf(buf, size, "%s", cache_dir);
-    else if (stoker && *stoker)
-        n = snprintf(buf, size, "%s", stoker);
-    else if (xdg && *xdg)
-        n = snprintf(buf, size, "%s/stoker", xdg);
-    else if (home && *home)
-        n = snprintf(buf, size, "%s/.cache/stoker", home);
-    return n > 0 && (size_t)n < size;
-}
-
 static uint64_t list_hash(const stk_names *shards, size_t skip)
 {
     uint64_t h = shards->n;
@@ -196,7 +179,7 @@ int stk_index_home_find(stk_index_home *out, const stk_names *shards, const char
         cached &= strncmp(shards->name[i], "mem://", 6) !=
                   0; /* memory is gone when the process is */
     }
-    if (cached && stk_index_cache_folder(cache, sizeof cache, cache_dir))
+    if (cached && stk_cache_home(cache, sizeof cache, cache_dir))
         snprintf(out->cache, sizeof out->cache, "%s/index/%016" PRIx64 ".idx", cache,
                  list_hash(shards, 0));
     if (!files) {

@@ -16,7 +16,7 @@
 int idx_damaged(const stk_index *ix, stk_error *err, const char *what)
 {
     return stk_fail(err, STK_ECORRUPT,
-                    "index %s is damaged (%s); mend it: run: stoker index --force ...", ix->path,
+                    "index %s is damaged (%s); repair it: run: stoker index --force ...", ix->path,
                     what);
 }
 
@@ -115,7 +115,7 @@ static int head_check(stk_index *ix, stk_error *err)
     if (h.file_bytes != ix->len)
         return stk_fail(err, STK_ECORRUPT,
                         "index %s has %zu bytes, its head says %" PRIu64
-                        "; mend it: run: stoker index --force ...",
+                        "; repair it: run: stoker index --force ...",
                         ix->path, ix->len, h.file_bytes);
     if (h.n_sections > IDX_MAX_SECTIONS)
         return idx_damaged(ix, err, "too many sections");

@@ -146,7 +146,5 @@ int stk_path_absolute(const char *path, char **out, stk_error *err);
 int stk_names_absolute(stk_names *out, const char *name, stk_error *err);
 /* stk_urls_expand(), all absolute. */
 int stk_names_expand(stk_names *out, const char *const *urls, size_t n, stk_error *err);
-/* The folder of the index cache: cache_dir, or by the environment.  0: there is none. */
-int stk_index_cache_folder(char *buf, size_t size, const char *cache_dir);
 
 #endif

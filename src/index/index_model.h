@@ -72,7 +72,7 @@ static inline void model_sample_get(const model *m, uint64_t shard, uint64_t row
         if (!m->even && d >> 60 == 2)
             out->f[k].offset = out->offset + ((uint64_t)6 << 30); /* by distance */
         if (!m->even && d >> 60 == 3 && out->offset > 5000)
-            out->f[k].offset = out->offset - 5000; /* by lying before its sample */
+            out->f[k].offset = out->offset - 5000; /* by being before its sample */
     }
 }
 

@@ -14,7 +14,7 @@
 #include "index/chunk.h"
 #include "index/index.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the index is mapped as it lies on disk");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the index is mapped as it is on disk");
 
 #define IDX_MAGIC "STKIDX1\n"
 #define IDX_VERSION 1u

@@ -137,7 +137,7 @@ int stk_index_schema_find(const stk_index *ix, uint32_t schema, const char *name
 }
 
 /* The shard with firsts[s] <= id < firsts[s + 1]; id < samples.  Shards are of like size as a
- * rule, so the search widens from where the sample would lie if they were. */
+ * rule, so the search widens from where the sample would be if they were. */
 static uint64_t shard_of(const stk_index *ix, uint64_t id)
 {
     uint64_t lo = (uint64_t)((double)id * ix->guess), hi, step = 1;

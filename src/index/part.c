@@ -139,24 +139,33 @@ static uint64_t field_offset(const stk_index_part *p, uint64_t offset, size_t k)
     return f->rel == IDX_WIDE ? p->wide[f->size].offset : offset + f->rel;
 }
 
+static int print_row(const stk_index_part *p, uint64_t row, idx_print *at, uint64_t *hash, stk_error *err)
+{
+    uint64_t offset = p->samples[row].place >> 16;
+    size_t first = p->samples[row].field,
+           end = row + 1 < p->n_samples ? p->samples[row + 1].field : p->n_fields;
+
+    if (first < end)
+        STK_TRY(idx_print_ahead(at, offset, field_offset(p, offset, end - 1), err));
+    STK_TRY(idx_print_mix(at, offset, hash, err));
+    if (first < end)
+        STK_TRY(idx_print_mix(at, field_offset(p, offset, first), hash, err));
+    if (first + 1 < end)
+        STK_TRY(idx_print_mix(at, field_offset(p, offset, end - 1), hash, err));
+    return 0;
+}
+
 int stk_index_part_print(const stk_index_part *p, stk_file *f, uint64_t size, uint64_t *out,
                          stk_error *err)
 {
-    uint64_t hash = size;
+    idx_print at = { .file = f, .size = size };
+    int rc = 0;
 
-    for (uint64_t i = 0; i < idx_print_rows(p->n_samples); i++) {
-        uint64_t row = idx_print_row(p->n_samples, i), offset = p->samples[row].place >> 16;
-        size_t first = p->samples[row].field,
-               end = row + 1 < p->n_samples ? p->samples[row + 1].field : p->n_fields;
-
-        STK_TRY(idx_print_mix(f, size, offset, &hash, err));
-        if (first < end)
-            STK_TRY(idx_print_mix(f, size, field_offset(p, offset, first), &hash, err));
-        if (first + 1 < end)
-            STK_TRY(idx_print_mix(f, size, field_offset(p, offset, end - 1), &hash, err));
-    }
-    *out = hash;
-    return 0;
+    *out = size;
+    for (uint64_t i = 0; rc == 0 && i < idx_print_rows(p->n_samples); i++)
+        rc = print_row(p, idx_print_row(p->n_samples, i), &at, out, err);
+    stk_free(at.data);
+    return rc;
 }
 
 void stk_index_part_close(stk_index_part **p)

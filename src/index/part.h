@@ -41,7 +41,21 @@ static inline uint64_t idx_print_row(uint64_t n, uint64_t i)
     return k > 1 ? i * (n - 1) / (k - 1) : 0;
 }
 
+/* A shard while its fingerprint is taken.  Init with file and size, end with stk_free(data).  Of a
+ * remote one all places of a sample are read by one request: a round trip costs more than the bytes
+ * between them. */
+typedef struct idx_print {
+    stk_file *file;
+    uint64_t size;
+    uint64_t at; /* what was read ahead */
+    size_t len, cap;
+    uint8_t *data;
+} idx_print;
+
+/* The places from `first` to `last` are wanted next. */
+int idx_print_ahead(idx_print *p, uint64_t first, uint64_t last, stk_error *err);
+
 /* Mix the bytes at `offset` into *hash: at most IDX_PRINT_BYTES and not past the shard's end. */
-int idx_print_mix(stk_file *f, uint64_t size, uint64_t offset, uint64_t *hash, stk_error *err);
+int idx_print_mix(idx_print *p, uint64_t offset, uint64_t *hash, stk_error *err);
 
 #endif

@@ -5,7 +5,7 @@
  * Invariant: source rows are resampled across once each, in order, and only those that an
  * output row touches; the ring holds as many as one output row can touch, so the pass works in
  * L1 and L2 whatever the picture's size.  An axis that keeps its size costs nothing: rows are
- * then used where they lie.  Outputs outside the picture have the view's fill, which goes through
+ * then used where they are.  Outputs outside the picture have the view's fill, which goes through
  * color as any pixel does. */
 #include "kern/sample.h"
 

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "order/schedule.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ledgers are written as they lie");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ledgers are written as they are in memory");
 
 #define LDG_MAGIC "STKLEDG\n"
 #define LDG_VERSION 1u

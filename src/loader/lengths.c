@@ -69,11 +69,23 @@ static int data_print(const stk_dataset *ds, uint64_t *out, stk_error *err)
     return 0;
 }
 
+/* What a function does is not known by its name: lengths that it made are not kept. */
+static int has_functions(const stk_plan_chains *c)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->n_out; i++)
+        n += measured(c, i) ? c->chain[i].n_calls : 0;
+    return n > 0;
+}
+
 static void path_of(const stk_plan_chains *c, const stk_dataset *ds, char *out, size_t size)
 {
     size_t len = strlen(ds->index_path);
 
     out[0] = 0;
+    if (has_functions(c))
+        return;
     if (len > 4 && !strcmp(ds->index_path + len - 4, ".idx"))
         snprintf(out, size, "%.*s-%016" PRIx64 ".len", (int)(len - 4), ds->index_path,
                  chains_print(c));
@@ -142,7 +154,8 @@ static int measure(const stk_plan *so_far, uint32_t d, const stk_loader_options 
                              .memory_limit = o->memory_limit,
                              .log = o->log,
                              .log_cookie = o->log_cookie,
-                             .registry = o->registry };
+                             .registry = o->registry,
+                             .caller = o->caller };
     stk_dataset *ds = so_far->data.set[d];
     stk_loader *l = NULL;
     stk_batch *b = NULL;
@@ -154,7 +167,9 @@ static int measure(const stk_plan *so_far, uint32_t d, const stk_loader_options 
         if (measured(&so_far->chains, i))
             outputs[m.n_outputs++] = o->outputs[i];
     stk_log_line(&so_far->policy.log, STK_LOG_INFO,
-                 "measuring %" PRIu64 " samples, once: their lengths are kept beside the index",
+                 has_functions(&so_far->chains)
+                     ? "measuring %" PRIu64 " samples with the functions of call(): lengths= saves that"
+                     : "measuring %" PRIu64 " samples, once: their lengths are kept beside the index",
                  stk_dataset_len(ds));
     rc = stk_loader_open_measuring(&l, &ds, 1, &m, out, err);
     while (rc == 0 && (rc = stk_loader_next(l, &b, -1, err)) == 0)

@@ -9,14 +9,8 @@
 #include "loader/ragged.h"
 #include "op/like.h"
 
-/* Either all data sets are arrays or none is. */
 static int check_kinds(const stk_plan_data *data, const stk_loader_options *o, stk_error *err)
 {
-    for (uint32_t d = 1; d < data->n; d++)
-        if (!(data->set[d]->can & STK_DATA_IMMEDIATE) != !data->immediate)
-            return stk_fail(
-                err, STK_EINVAL,
-                "a loader takes arrays and token files, or shards of samples, not both");
     if (data->immediate && (o->exclude || (o->shuffle == STK_SHUFFLE_BLOCK && !o->order)))
         return stk_needs_index(data->set[0], o->exclude ? "exclude" : "shuffle=\"block\"", err);
     if (data->immediate && o->on_error == STK_ON_ERROR_SKIP)
@@ -34,6 +28,30 @@ static void as_records(stk_out_plan *p)
     p->far_bytes = p->row_bytes;
     p->row_bytes = 0;
     p->note_bytes = sizeof(stk_pic_share) * (p->spec.views ? p->spec.views : 1);
+}
+
+/* A field that is bytes elsewhere has a type in data set d: it becomes what the chain reads. */
+static int write_typed(stk_plan_chains *out, uint32_t i, uint32_t d, const stk_plan_data *data, stk_error *err)
+{
+    const stk_chain *c = &out->chain[i];
+    stk_binding *b = out->binding[d][i];
+    const stk_dataset *ds = data->set[d];
+    stk_field_type type;
+    stk_written *w;
+    stk_error why;
+
+    if (c->stored || b->field == UINT16_MAX || !ds->ops->type(ds, b->field, &type) || !type.dtype)
+        return 0;
+    if (!out->written)
+        out->written = stk_zalloc((size_t)data->n * out->n_out, sizeof *out->written);
+    if (!out->written)
+        return stk_fail_nomem(err, out->n_out * sizeof *out->written);
+    w = &out->written[d * out->n_out + i];
+    if (stk_written_plan(w, &type, c->n_steps ? c->step[0].codec : NULL, &why) < 0)
+        return stk_fail(err, why.code, "output %s: %s", out->out[i].name, why.message);
+    b->unpack = &stk_codec_written;
+    b->state = w;
+    return 0;
 }
 
 /* Which field feeds output i, in every data set. */
@@ -55,6 +73,8 @@ static int bind(stk_plan_chains *out, uint32_t i, const stk_plan_data *data, stk
         if (rc < 0)
             return rc;
         bound |= rc != STK_END;
+        if (rc == 0)
+            STK_TRY(write_typed(out, i, d, data, err));
     }
     if (!bound)
         return stk_fail(err, STK_EINVAL,
@@ -275,6 +295,7 @@ void stk_plan_chains_fini(stk_plan_chains *p, uint32_t n_data)
         stk_free(p->binding[d]);
     }
     stk_free(p->binding);
+    stk_free(p->written);
     for (uint32_t i = 0; i < p->n_out; i++) {
         stk_chain_fini(&p->chain[i]);
         stk_free(p->out[i].name);

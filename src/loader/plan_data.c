@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_data.c - the data sets, and what their sources can do. */
 #include "base/registry.h"
+#include "dataset/array_table.h"
 #include "loader/parts.h"
 
 int stk_plan_sources(const stk_plan_data *p,
@@ -30,6 +31,24 @@ static int note_source(void *cookie, const stk_source *s, stk_error *err)
     return 0;
 }
 
+static int all_immediate(const stk_plan_input *in)
+{
+    int all = 1;
+
+    for (uint32_t i = 0; i < in->n_data; i++)
+        all &= (in->data[i]->can & STK_DATA_IMMEDIATE) != 0;
+    return all;
+}
+
+/* Arrays beside other kinds are read as those are. */
+static int take_set(stk_dataset **out, stk_dataset *ds, int immediate, stk_error *err)
+{
+    if (!immediate && ds->can & STK_DATA_IMMEDIATE)
+        return stk_array_table_open(out, ds, err);
+    *out = stk_dataset_ref(ds);
+    return 0;
+}
+
 int stk_plan_data_make(stk_plan_data *out, const stk_plan_input *in, const stk_plan *so_far,
                        stk_error *err)
 {
@@ -37,9 +56,9 @@ int stk_plan_data_make(stk_plan_data *out, const stk_plan_input *in, const stk_p
     out->set = stk_zalloc(in->n_data, sizeof *out->set);
     if (!out->set)
         return stk_fail_nomem(err, in->n_data * sizeof *out->set);
+    out->immediate = all_immediate(in);
     for (; out->n < in->n_data; out->n++)
-        out->set[out->n] = stk_dataset_ref(in->data[out->n]);
-    out->immediate = (out->set[0]->can & STK_DATA_IMMEDIATE) != 0;
+        STK_TRY(take_set(&out->set[out->n], in->data[out->n], out->immediate, err));
     return stk_plan_sources(out, note_source, out, err);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_field.c - what an output's field is before its chain: bytes, or values of a type that all data
- * sets agree in; and what stands in where a sample has none. */
+/* plan_field.c - what an output's field is before its chain: values of a type that all data sets agree
+ * in, or bytes, which it is where one data set has bytes; and what stands in where a sample has none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +14,13 @@ static int find(const stk_dataset *ds, const stk_chain *c, stk_field_type *out)
         for (uint32_t k = 0; ds->ops->type(ds, k, out); k++)
             if (!strcmp(out->name, c->from[i]))
                 return 1;
-    return 0;
+    return !c->from_given && ds->can & STK_DATA_ONE_FIELD && ds->ops->type(ds, 0, out);
 }
 
 static int same(const stk_field_type *a, const stk_field_type *b)
 {
+    if (!a->dtype || !b->dtype) /* what has a type becomes bytes: codec/written.h */
+        return 1;
     return a->dtype == b->dtype && a->ndim == b->ndim &&
            !memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape);
 }
@@ -70,7 +72,8 @@ int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, s
                             "the field %.60s has another type or shape in data set %u than in those "
                             "before it: a loader takes one type for an output",
                             t.name, d);
-        *out = t;
+        if (!known || !t.dtype)
+            *out = t;
         known = 1;
     }
     return 0;

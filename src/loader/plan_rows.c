@@ -70,6 +70,8 @@ static const stk_row_ops *ops_of(const stk_plan_rows *out, const stk_plan_input 
 
     if (so_far->data.immediate)
         return stk_row_array_ops(so_far, i, kind == RESIDENT);
+    if (c->n_calls && c->pack)
+        return c->called == STK_KIND_IMAGE ? &stk_row_call_picture_packed : &stk_row_call_packed;
     if (c->n_calls && c->called == STK_KIND_IMAGE)
         return so_far->chains.out[i].far_bytes ? &stk_row_gpu_call : &stk_row_call_picture;
     if (c->n_calls)

@@ -37,6 +37,9 @@ static int plan_shuffle(stk_schedule *s, const stk_plan_input *in, const stk_pla
     if (so_far->chains.megatron && !stk_sampling_given(o))
         return stk_megatron_plan(s, in, so_far, err);
     STK_TRY(plan_samples(s, in, so_far, err));
+    for (uint32_t i = 0; i < so_far->data.n; i++)
+        if (so_far->data.set[i]->can & STK_DATA_STREAM)
+            s->near = STK_STREAM_NEAR;
     s->drawn_print = stk_sampling_print(o);
     if (stk_sampling_given(o))
         return stk_sampling_order(&s->order, &s->set, o, err);

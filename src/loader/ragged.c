@@ -95,7 +95,6 @@ int stk_ragged_plan(stk_plan_chains *out, uint32_t i, const stk_plan_input *in, 
         STK_TRY(settle_packed(c, out->out[i].name, err));
     if (!c->row_bytes)
         STK_TRY(plan_ragged(out, i, in->o, rows, err));
-    c->counted = c->pack || (!c->row_bytes && !c->n_calls &&
-                             (c->spec.kind == STK_KIND_VALUE || takes_bytes(c)));
+    c->counted = c->pack || (!c->row_bytes && (c->spec.kind == STK_KIND_VALUE || takes_bytes(c)));
     return 0;
 }

@@ -78,6 +78,21 @@ static int plan_boxes(stk_like *l, const stk_args *args, stk_error *err)
     return stk_args_has(args, "flip_idx") ? plan_flip(l, stk_args_str(args, "flip_idx"), err) : 0;
 }
 
+/* Numbers differ in how many are left of them from view to view, so an output follows one. */
+static int plan_view(stk_like *l, const stk_args *args, const stk_spec *spec, stk_error *err)
+{
+    int64_t view = stk_args_i64(args, "view");
+
+    l->view_given = stk_args_has(args, "view");
+    if (l->view_given && spec->kind == STK_KIND_IMAGE)
+        return stk_fail(err, STK_EINVAL, "like: view is for numbers; a mask follows all views");
+    if (view < 0 || view > UINT16_MAX)
+        return stk_fail(err, STK_EINVAL, "like: view=%lld is not in 0..%d", (long long)view,
+                        UINT16_MAX);
+    l->view = (uint32_t)view;
+    return 0;
+}
+
 static int like_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
     stk_like *l = state;
@@ -99,6 +114,7 @@ static int like_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
     if (spec->mode == STK_MODE_INDEX && l->filter != STK_NEAREST)
         return stk_fail(err, STK_EINVAL,
                         "like: indices have no values between them: interpolation=nearest");
+    STK_TRY(plan_view(l, args, spec, err));
     return plan_boxes(l, args, err);
 }
 
@@ -124,6 +140,7 @@ static const stk_arg like_args[] = {
     { "min_visible", STK_ARG_FLOAT, "0", "... of which less than this share is left" },
     { "points", STK_ARG_BOOL, "false", "numbers are keypoints: (x, y) or (x, y, visibility)" },
     { "flip_idx", STK_ARG_NAME, "", "which keypoint is which in a mirror: '0 2 1 4 3'" },
+    { "view", STK_ARG_INT, "", "of boxes and keypoints: which of the picture's views(), from 0 on" },
     { 0 },
 };
 

@@ -15,6 +15,8 @@ typedef struct stk_like {
     stk_box_format format;
     int normalized; /* coordinates are shares of width and height */
     int points;     /* rows of (x, y) or (x, y, visibility), not boxes */
+    int view_given;
+    uint32_t view; /* of the picture's, that numbers follow */
     double min_size, min_area, min_visible;
     uint32_t n_flip; /* keypoint i of a mirrored picture is its keypoint flip[i]; 0: none is named */
     uint8_t flip[STK_LIKE_POINTS];

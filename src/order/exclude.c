@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exclude.c - the ids that are left when some are taken out, by their rank.
  *
- * The ids taken out are sorted: id[0] < id[1] < ...  Below id[i] lie id[i] - i ids that stay, so
+ * The ids taken out are sorted: id[0] < id[1] < ...  Below id[i] are id[i] - i ids that stay, so
  * the r-th id that stays has after it as many of the others as have id[i] - i <= r: one binary
  * search, and the order stays arithmetic. */
 #include <stdlib.h>
@@ -42,7 +42,7 @@ uint64_t stk_exclude_at(const stk_exclude *x, uint64_t rank)
     return rank + lo;
 }
 
-/* How many of those taken out lie below it. */
+/* How many of those taken out are below it. */
 static uint64_t out_below(const stk_exclude *x, uint64_t id)
 {
     uint64_t lo = 0, hi = x->n;

@@ -43,7 +43,7 @@ typedef struct stk_exclude {
 void stk_exclude_settle(stk_exclude *x); /* sort, drop what comes twice */
 /* The id with this rank among those that stay. */
 uint64_t stk_exclude_at(const stk_exclude *x, uint64_t rank);
-/* How many of those that stay lie below an id. */
+/* How many of those that stay are below an id. */
 uint64_t stk_exclude_below(const stk_exclude *x, uint64_t id);
 /* The rank of an id among those that stay; UINT64_MAX: it does not. */
 uint64_t stk_exclude_rank(const stk_exclude *x, uint64_t id);

@@ -238,15 +238,16 @@ static int in_budget(const stk_schedule *s, uint32_t rows, const stk_where *wher
 
 void stk_schedule_substitute(const stk_schedule *s, const stk_bad_sample *bad, stk_where *out)
 {
-    uint64_t other;
+    uint64_t from = s->near ? bad->position / s->near * s->near : 0, n = s->positions - from, other;
 
     assert(bad->attempt && bad->attempt <= STK_MAX_SUBSTITUTES);
+    if (s->near && n > s->near)
+        n = s->near;
     for (uint32_t k = 0; k <= BUDGET_TRIES; k++) {
         uint32_t attempt = bad->attempt + k * (STK_MAX_SUBSTITUTES + 1);
 
         /* Where a budget lets hardly any take its place, one of the same batch does. */
-        other = k < BUDGET_TRIES ? stk_substitute(s->seed, bad->epoch, bad->position, attempt,
-                                                  s->positions)
+        other = k < BUDGET_TRIES ? from + stk_substitute(s->seed, bad->epoch, bad->position, attempt, n)
                                  : bad->together[stk_substitute(s->seed, bad->epoch, bad->position,
                                                                 attempt, bad->n)];
         stk_schedule_at(s, bad->epoch, &other, 1, out);

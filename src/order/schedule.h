@@ -33,6 +33,7 @@ typedef struct stk_schedule {
     stk_rank_split split; /* over the positions of an epoch, or its bins */
     uint64_t seed;
     uint64_t positions; /* of an epoch */
+    uint64_t near; /* what stands in for a bad sample is among so many around it; 0: anywhere */
     stk_ticket_kind tickets;
     stk_binning binning;
     stk_bins *bins;           /* NULL: positions are split as they come */

@@ -49,6 +49,11 @@ static void add_threads(const stk_engine *e, stk_sight *out)
                                                                         memory_order_relaxed));
 }
 
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
 /* Waiting for memory is counted in the stage that waited, which is fetch before decode. */
 static void add_stages(const stk_stats *s, stk_sight *out)
 {
@@ -60,8 +65,9 @@ static void add_stages(const stk_stats *s, stk_sight *out)
     decode -= room - from_fetch < decode ? room - from_fetch : decode;
     out->busy_s[STK_CAUSE_MEMORY] = room;
     out->busy_s[reads] = fetch + s_of(s->read_wait_ns);
-    out->busy_s[STK_CAUSE_DECODE] = decode + s_of(s->stage_ns[STK_STAGE_VALUE]);
-    out->busy_s[STK_CAUSE_AUGMENT] = s_of(s->stage_ns[STK_STAGE_SAMPLE]);
+    out->busy_s[STK_CAUSE_DECODE] = decode + s_of(less(s->stage_ns[STK_STAGE_VALUE], s->value_call_ns));
+    out->busy_s[STK_CAUSE_AUGMENT] = s_of(less(s->stage_ns[STK_STAGE_SAMPLE], s->sample_call_ns));
+    out->busy_s[STK_CAUSE_PYTHON] = s_of(s->value_call_ns + s->sample_call_ns);
     out->busy_s[STK_CAUSE_COLLATE] = s_of(s->stage_ns[STK_STAGE_BATCH]);
     out->idle_s = s_of(s->stage_ns[STK_STAGE_IDLE]) - s_of(s->read_wait_ns);
     if (out->idle_s < 0)

@@ -103,7 +103,7 @@ static void device_figures(const stk_engine *e, stk_stats *s)
     s->gpu_picture_ns = d.picture_ns;
     s->gpu_bytes = d.copied;
     s->gpu_jpegs = d.pictures;
-    s->gpu_mended = d.mended;
+    s->gpu_mended = d.redone;
     s->gpu_memory = d.memory;
     s->gpu_memory_peak = d.memory_peak;
     s->gpu_memory_limit = d.memory_limit;
@@ -132,6 +132,8 @@ static void worker_figures(const stk_engine *e, double ns_per_tick, stk_stats *s
         s->remote_reads += get(&c->remote);
         s->read_wait_ns += (uint64_t)((double)get(&c->read_wait) * ns_per_tick);
         s->room_ns += (uint64_t)((double)get(&c->room) * ns_per_tick);
+        s->value_call_ns += (uint64_t)((double)get(&c->call[0]) * ns_per_tick);
+        s->sample_call_ns += (uint64_t)((double)get(&c->call[1]) * ns_per_tick);
         s->jpeg_seek += get(&c->lane[STK_LANE_SEEK]);
         s->jpeg_misfit += get(&c->lane[STK_LANE_MISFIT]);
         s->jpeg_fallback += get(&c->lane[STK_LANE_FALLBACK]);

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/stall.h"
 #include "chain/chain.h"
+#include "codec/written.h"
 #include "batch/batch_ops.h"
 #include "batch/stack.h"
 #include "gpu/array_upload.h"
@@ -67,6 +68,7 @@ typedef struct stk_plan_chains {
     stk_chain *chain;       /* of each output */
     stk_out_plan *out;      /* of each output, but for what the GPU keeps of it */
     stk_binding ***binding; /* [data set][output][schema] */
+    stk_written *written;   /* [data set * n_out + output]: what turns into bytes; NULL: nothing does */
     const char **open_root; /* of the chains */
     stk_bytes *fallback;    /* of the chains; no data: none */
     stk_array_plan *arrays; /* samples are rows of arrays; NULL: they are not */

@@ -118,6 +118,7 @@ int stk_row_begin_sample(stk_row *x, stk_error *err)
     for (uint32_t i = 0; i < c->n_out; i++) {
         r->want[i].number = binding[i][r->entry.schema].field;
         r->want[i].unpack = binding[i][r->entry.schema].unpack;
+        r->want[i].unpack_state = binding[i][r->entry.schema].state;
         if (r->want[i].number == UINT16_MAX && !c->fallback[i].data)
             return missing_field(&c->chain[i], err);
     }
@@ -147,11 +148,11 @@ int stk_row_narrow(stk_row *x, stk_bytes *in, stk_error *err)
 
 int stk_row_narrow_more(stk_row *x, stk_bytes *in, stk_error *err)
 {
-    const stk_codec *unpack = x->req->want[x->output].unpack;
+    const stk_wanted *want = &x->req->want[x->output];
     const stk_chain *c = stk_row_chain(x);
 
-    if (unpack)
-        STK_TRY(unpack->narrow(NULL, *in, &x->m->scratch, in, err));
+    if (want->unpack)
+        STK_TRY(want->unpack->narrow(want->unpack_state, *in, &x->m->scratch, in, err));
     for (uint32_t i = 0; i < c->n_steps; i++)
         if (c->step[i].codec && c->step[i].codec->narrow)
             STK_TRY(c->step[i].codec->narrow(c->step[i].state, *in, &x->m->scratch, in, err));

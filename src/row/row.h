@@ -33,6 +33,7 @@ typedef struct stk_counters {
     _Alignas(64) _Atomic uint64_t ticks[STK_STAGES];
     _Atomic uint64_t samples, bytes, cold, remote;
     _Atomic uint64_t read_wait, room; /* ticks: of idle, until reads came; for memory */
+    _Atomic uint64_t call[2]; /* ticks in functions of the program's: of value, of sample */
     _Atomic uint64_t lane[STK_LANES]; /* pictures */
     _Atomic uint64_t doing, since;    /* stage << 48 | ticket, and from which tick on */
     _Alignas(64) _Atomic uint32_t times[STK_STAGES][STK_TIMES]; /* how many took 2^k ticks */
@@ -210,6 +211,7 @@ extern const stk_row_ops stk_row_turned;       /* values that steps make others 
 extern const stk_row_ops stk_row_bytes_direct; /* read straight into the row, where it can be */
 extern const stk_row_ops stk_row_length_bytes, stk_row_length_value; /* row_length.c */
 extern const stk_row_ops stk_row_call, stk_row_call_picture; /* row_call.c: functions of the program's */
+extern const stk_row_ops stk_row_call_packed, stk_row_call_picture_packed; /* ... and rows are packed */
 extern const stk_row_ops stk_row_gpu_call;                   /* ... and the row goes to a GPU */
 extern const stk_row_ops stk_row_boxes;                              /* row_boxes.c */
 extern const stk_row_ops stk_row_packed;                             /* row_packed.c */
@@ -274,6 +276,16 @@ int stk_value_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32
                   stk_error *err);
 /* STK_ECORRUPT: the row is longer than was said of its sample. */
 int stk_value_check(const stk_row *x, int64_t len, stk_error *err);
+
+/* row_length.c: a row is only measured: so long is it. */
+int stk_length_note(const stk_row *x, int64_t len);
+/* row_packed.c: a whole sample's numbers, of which x->piece is put in its place. */
+int stk_packed_put(const stk_row *x, const stk_value_row *row, stk_error *err);
+/* 1: the output asks for positions, documents or a mask, which need no values. */
+int stk_packed_count(const stk_row *x);
+/* All pieces are there: fill the rest of each row.  A finish(). */
+int stk_packed_finish(const stk_plan *plan, stk_batch *b, uint32_t output, const uint32_t *used,
+                      stk_error *err);
 
 /* row_learn.c: seek points found while running */
 void stk_learn_look(const stk_plan *p, stk_request *r, uint32_t output);

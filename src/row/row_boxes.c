@@ -214,7 +214,7 @@ static int follow(stk_row *x, stk_value_row *row, uint8_t **keep, stk_error *err
     *keep = c->like->points ? NULL : stk_scratch_get(&x->m->scratch, (size_t)row->shape[0] + 1);
     if (!f.d || (!c->like->points && !*keep))
         return stk_fail_nomem(err, sizeof *f.d);
-    STK_TRY(stk_picture_follow(x, &(stk_image_info){ lead->width, lead->height }, 0, f.d, err));
+    STK_TRY(stk_picture_follow(x, &(stk_image_info){ lead->width, lead->height }, c->like->view, f.d, err));
     return c->like->points ? all_points(&f, row, &x->m->scratch, err)
                            : all_boxes(&f, row, *keep, err);
 }

@@ -31,7 +31,13 @@ static int call_one(const stk_row *x, const stk_call_step *s, stk_value_row *row
                              .view = x->view,
                              .sample = stk_schedule_id(x->schedule, &x->where) };
 
-    STK_TRY(p->caller.call(p->caller.cookie, &at, row, &x->m->scratch, err));
+    uint64_t from = STK_COUNTERS ? stk_ticks() : 0;
+    int rc = p->caller.call(p->caller.cookie, &at, row, &x->m->scratch, err);
+
+    if (STK_COUNTERS)
+        stk_count(&x->m->count.call[stk_row_chain(x)->called == STK_KIND_IMAGE], stk_ticks() - from);
+    if (rc < 0)
+        return rc;
     return s->gives == STK_KIND_VALUE ? stk_call_check(s, row, err) : 0;
 }
 
@@ -57,6 +63,8 @@ static int run_some(stk_row *x, uint32_t first, uint32_t end, stk_value_row *row
     for (uint32_t i = first; i < end; i++) {
         const stk_step *s = &stk_row_chain(x)->step[i];
 
+        if (s->op && s->op->can & STK_OP_PACKS)
+            break; /* what follows is of packed rows */
         if (is_call(s))
             STK_TRY(call_one(x, s->state, row, err));
         else if (s->op && s->op->can & STK_OP_LIKE)
@@ -73,6 +81,12 @@ static int run_steps(stk_row *x, uint32_t first, stk_value_row *row, stk_error *
     const stk_chain *c = stk_row_chain(x);
 
     STK_TRY(run_some(x, first, c->n_steps, row, err));
+    if (x->plan->rows.measured)
+        return stk_length_note(x, row->ndim ? row->shape[0] : 1);
+    if (c->pack)
+        return stk_packed_put(x, row, err);
+    if (c->spec.kind == STK_KIND_BYTES)
+        STK_TRY(stk_value_check(x, row->shape[0], err));
     if (c->spec.kind == STK_KIND_BYTES)
         return stk_bytes_put(x, (stk_bytes){ row->data, (size_t)row->shape[0] }, err);
     cut(&c->spec, row);
@@ -112,6 +126,14 @@ static int make(stk_row *x, stk_error *err)
     return run_steps(x, 0, &row, err);
 }
 
+static int make_packed(stk_row *x, stk_error *err)
+{
+    return stk_packed_count(x) ? 0 : make(x, err);
+}
+
+const stk_row_ops stk_row_call_packed = { .name = "call_packed",
+                                          .make = make_packed,
+                                          .finish = stk_packed_finish };
 const stk_row_ops stk_row_call = { .name = "call", .make = make, .finish = stk_value_pad };
 
 /* ---- pictures ---- */
@@ -300,6 +322,15 @@ static int make_picture(stk_row *x, stk_error *err)
     return stk_picture_make(x, &here, err);
 }
 
+static int make_picture_packed(stk_row *x, stk_error *err)
+{
+    return stk_packed_count(x) ? 0 : make_picture(x, err);
+}
+
+const stk_row_ops stk_row_call_picture_packed = { .name = "call_picture_packed",
+                                                  .prepare = stk_picture_prepare,
+                                                  .make = make_picture_packed,
+                                                  .finish = stk_packed_finish };
 const stk_row_ops stk_row_call_picture = { .name = "call_picture",
                                            .prepare = stk_picture_prepare,
                                            .make = make_picture,

@@ -2,7 +2,7 @@
 /* row_length.c - rows that are only measured: how long they are is stored, and no row is made. */
 #include "row/row.h"
 
-static int note_length(const stk_row *x, int64_t len)
+int stk_length_note(const stk_row *x, int64_t len)
 {
     uint32_t *at = &x->plan->rows.measured[stk_schedule_id(x->schedule, &x->where)];
     uint32_t n = len < (int64_t)UINT32_MAX ? (uint32_t)len : UINT32_MAX;
@@ -21,7 +21,7 @@ static int make_bytes(stk_row *x, stk_error *err)
     stk_bytes in;
 
     STK_TRY(stk_row_input(x, &in, err));
-    return note_length(x, (int64_t)in.len);
+    return stk_length_note(x, (int64_t)in.len);
 }
 
 static int make_value(stk_row *x, stk_error *err)
@@ -32,7 +32,7 @@ static int make_value(stk_row *x, stk_error *err)
 
     STK_TRY(stk_row_input(x, &in, err));
     STK_TRY(stk_value_shape(x, in, &spec, &bytes, err));
-    return note_length(x, spec.ndim ? spec.shape[0] : 1);
+    return stk_length_note(x, spec.ndim ? spec.shape[0] : 1);
 }
 
 const stk_row_ops stk_row_length_bytes = { .name = "length_bytes", .make = make_bytes };

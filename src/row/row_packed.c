@@ -87,6 +87,19 @@ static void put_numbers(const piece *p)
     fill(p, here, p->spot->len - here, 0);
 }
 
+static piece piece_of(const stk_row *x)
+{
+    const stk_chain *c = stk_row_chain(x);
+    piece p = { .chain = c,
+                .spot = x->piece,
+                .name = x->plan->chains.out[x->output].name,
+                .size = stk_dtype_size(c->spec.dtype) };
+
+    assert(x->piece);
+    p.dst = (uint8_t *)stk_batch_place(x->batch, x->output, p.spot->row) + p.spot->at * p.size;
+    return p;
+}
+
 /* The sample has the length that was said, after truncate(); *skip: values that it cuts off. */
 static int check(const piece *p, const stk_spec *raw, uint64_t *skip, stk_error *err)
 {
@@ -112,21 +125,16 @@ static int check(const piece *p, const stk_spec *raw, uint64_t *skip, stk_error 
 static int make(stk_row *x, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
-    piece p = { .chain = c,
-                .spot = x->piece,
-                .name = x->plan->chains.out[x->output].name,
-                .size = stk_dtype_size(c->spec.dtype) };
+    const piece p = piece_of(x);
     uint8_t *whole;
     stk_spec raw;
     stk_bytes in;
     size_t bytes;
     uint64_t skip;
 
-    assert(x->piece);
     stk_scratch_reset(&x->m->scratch);
     STK_TRY(stk_row_input(x, &in, err));
     STK_TRY(stk_value_shape(x, in, &raw, &bytes, err));
-    p.dst = (uint8_t *)stk_batch_place(x->batch, x->output, p.spot->row) + p.spot->at * p.size;
     STK_TRY(check(&p, &raw, &skip, err));
     if (c->pack->give != STK_GIVE_TOKENS) {
         put_numbers(&p);
@@ -139,9 +147,31 @@ static int make(stk_row *x, stk_error *err)
     return put_values(&p, &raw, whole + skip * stk_dtype_size(raw.dtype), err);
 }
 
-/* All pieces are there: fill the rest of each row. */
-static int finish(const stk_plan *plan, stk_batch *b, uint32_t output, const uint32_t *used,
-                  stk_error *err)
+int stk_packed_put(const stk_row *x, const stk_value_row *row, stk_error *err)
+{
+    const piece p = piece_of(x);
+    stk_spec raw = p.chain->raw;
+    uint64_t skip;
+
+    raw.dtype = row->dtype;
+    raw.ndim = row->ndim;
+    memcpy(raw.shape, row->shape, sizeof raw.shape);
+    STK_TRY(check(&p, &raw, &skip, err));
+    return put_values(&p, &raw, (const uint8_t *)row->data + skip * stk_dtype_size(raw.dtype), err);
+}
+
+int stk_packed_count(const stk_row *x)
+{
+    const piece p = piece_of(x);
+
+    if (p.chain->pack->give == STK_GIVE_TOKENS)
+        return 0;
+    put_numbers(&p);
+    return 1;
+}
+
+int stk_packed_finish(const stk_plan *plan, stk_batch *b, uint32_t output, const uint32_t *used,
+                      stk_error *err)
 {
     const stk_chain *c = &plan->chains.chain[output];
     piece p = { .chain = c, .size = stk_dtype_size(c->spec.dtype) };
@@ -160,4 +190,4 @@ static int finish(const stk_plan *plan, stk_batch *b, uint32_t output, const uin
     return 0;
 }
 
-const stk_row_ops stk_row_packed = { .name = "packed", .make = make, .finish = finish };
+const stk_row_ops stk_row_packed = { .name = "packed", .make = make, .finish = stk_packed_finish };

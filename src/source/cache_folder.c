@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cache_folder.c - the folder of a host cache: how much it holds, who uses it, what makes room.
  *
- * "used" has the number of bytes that were let in; whoever changes it has a lock on it.  A process
+ * "used" has the number of bytes that were let in; a process that changes it has a lock on it.  A process
  * that is killed in between leaves it too large, so the first one to come counts again.  "users" and
  * "group-*" are locked for as long as a process reads here, or reads that data set.  An epoch reads
  * everything once and comes back to the first, so that the least recently used is what is wanted next:
@@ -41,6 +41,7 @@ struct stk_cache_folder {
     uint64_t limit;
     uint32_t boot;
     int users_fd;
+    stk_pace *pace; /* NULL: each process by itself */
     group *groups;                /* stk_store_lock */
     _Atomic uint64_t full_until;  /* ns */
     _Atomic int told;             /* that it can't be written to */
@@ -49,6 +50,11 @@ struct stk_cache_folder {
 const char *stk_cache_folder_path(const stk_cache_folder *f)
 {
     return f->path;
+}
+
+stk_pace *stk_cache_folder_pace(const stk_cache_folder *f)
+{
+    return f->pace;
 }
 
 uint32_t stk_cache_folder_boot(const stk_cache_folder *f)
@@ -405,6 +411,7 @@ int stk_cache_folder_open(stk_cache_folder **out, const char *path, uint64_t lim
     }
     f->boot = boot_mark();
     join_users(f);
+    f->pace = stk_pace_open(f->path);
     f->limit = limit ? limit : usual_limit(f->path);
     *out = f;
     return 0;
@@ -427,5 +434,6 @@ void stk_cache_folder_close(stk_cache_folder **fp)
     }
     if (f->users_fd >= 0)
         close(f->users_fd);
+    stk_pace_close(&f->pace);
     stk_free(f);
 }

@@ -384,9 +384,12 @@ static void start_waiting(client *c, uint64_t now)
         c->later = t->next;
         append(&c->waiting_end, t);
     }
-    while (c->waiting && c->running < c->allowed && now >= c->slow_until) {
+    while (c->waiting) {
         slot *s;
 
+        stk_client_heed(c, c->waiting, now);
+        if (c->running >= c->allowed || now < c->slow_until)
+            break;
         if (c->running && c->bytes + weight(c->waiting) > IN_FLIGHT)
             break;
         s = stk_slot_take(c);
@@ -410,21 +413,6 @@ static int is_final(CURLcode code, const stk_transfer *t)
         return t->tries >= RESOLVE_TRIES;
     return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
            code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
-}
-
-/* A server that is asked too much is asked less, by all. */
-static void set_pace(client *c, const stk_transfer *t, uint64_t now)
-{
-    if (t->status == 503 || t->status == 429) {
-        stk_hedge_slow(&c->hedge, now);
-        c->allowed = c->running / 2 > 0 ? c->running / 2 : 1;
-        c->slow_until = now + (t->answer.retry_after ? t->answer.retry_after * 1000000000ull
-                                                     : 20000000u + roll(c) % 80000000u);
-        c->fine = 0;
-    } else if (c->allowed < SLOTS && ++c->fine >= c->allowed) {
-        c->allowed++;
-        c->fine = 0;
-    }
 }
 
 static const char *network_text(const slot *s, CURLcode code)
@@ -468,7 +456,7 @@ static void completed(client *c, slot *s, CURLcode code)
     if (code == CURLE_WRITE_ERROR && (enough || t->bad_body))
         code = CURLE_OK;
     v = stk_transfer_judge(t, code == CURLE_OK ? NULL : network_text(s, code), is_final(code, t));
-    set_pace(c, t, now);
+    stk_client_pace(c, t, now, roll(c));
     curl_multi_remove_handle(c->multi, s->easy);
     started = s->started_ns;
     stk_slot_give(c, s);

@@ -52,4 +52,9 @@ void stk_hedge_look(stk_client *c, uint64_t now); /* which reads take unusually 
 /* It has an answer.  1: nothing is left to do, it may be gone. */
 int stk_hedge_settle(stk_client *c, stk_transfer *t, stk_verdict v, uint64_t took_ns);
 
+/* pace.c.  Thread: the client's. */
+void stk_client_pace(stk_client *c, const stk_transfer *t, uint64_t now, uint64_t random); /* it has an answer */
+/* Before a request begins: was another process of the host told to slow down? */
+void stk_client_heed(stk_client *c, const stk_transfer *next, uint64_t now);
+
 #endif

@@ -40,6 +40,18 @@ static int same_etag(const stk_transfer *t)
     return !strcmp(text, t->etag);
 }
 
+/* May a whole file be the answer to a range?  Not a page that says what went wrong: these have no version of the file's, or
+ * say what they are. */
+static int may_be_whole(const stk_transfer *t)
+{
+    const stk_answer *a = &t->answer;
+
+    return t->status == 200 && !t->to->ranges && a->length != UINT64_MAX && a->length > t->offset + t->got &&
+           (!t->size || a->length == t->size) &&
+           !(t->etag && t->etag[0] && !a->etag[0] && !a->linked_etag[0]) && !strstr(a->content_type, "html") &&
+           !strstr(a->content_type, "xml");
+}
+
 int stk_transfer_accepts(stk_transfer *t)
 {
     stk_answer *a = &t->answer;
@@ -51,8 +63,7 @@ int stk_transfer_accepts(stk_transfer *t)
         return t->status >= 200 && t->status < 300;
     if (t->status == 206)
         return a->first == from && a->last < t->offset + t->len;
-    t->whole = t->status == 200 && !t->to->ranges && a->length != UINT64_MAX && a->length > from &&
-               (!t->size || a->length == t->size); /* another length: a page that says what failed */
+    t->whole = may_be_whole(t);
     t->body_at = 0;
     if (t->whole)
         a->total = a->length;

@@ -51,6 +51,34 @@ void stk_hex(const uint8_t *in, size_t len, char *out)
     out[2 * len] = 0;
 }
 
+void *stk_evp_open(const char *name)
+{
+    const EVP_MD *kind = EVP_get_digestbyname(name);
+    EVP_MD_CTX *x = kind && EVP_MD_size(kind) <= 64 ? EVP_MD_CTX_new() : NULL;
+
+    if (x && EVP_DigestInit_ex(x, kind, NULL) != 1) {
+        EVP_MD_CTX_free(x);
+        x = NULL;
+    }
+    return x;
+}
+
+void stk_evp_add(void *evp, const void *data, size_t len)
+{
+    EVP_DigestUpdate(evp, data, len);
+}
+
+void stk_evp_end(void **evp, char *hex)
+{
+    uint8_t sum[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+
+    EVP_DigestFinal_ex(*evp, sum, &n);
+    EVP_MD_CTX_free(*evp);
+    *evp = NULL;
+    stk_hex(sum, n <= 64 ? n : 64, hex);
+}
+
 static int is_plain(unsigned char c, int slash)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

@@ -62,10 +62,14 @@ typedef struct stk_names {
     char **name;
     size_t n, cap;
     const stk_store *store; /* borrowed: how they are listed and opened; NULL: as usual */
+    const char *cache_dir;  /* borrowed: of the index; NULL: by the environment */
     int left_out; /* stk_urls_expand(): a folder has pictures beside its shards */
 } stk_names;
 int stk_names_add(stk_names *l, const char *name, size_t len, stk_error *err);
 void stk_names_fini(stk_names *l);
+
+/* The folder of the index cache: cache_dir, or by the environment.  0: there is none. */
+int stk_cache_home(char *buf, size_t size, const char *cache_dir);
 
 #define STK_PATH_SCHEME "path:"
 

@@ -36,6 +36,7 @@ void stk_cache_folder_give(stk_cache_folder *f, uint64_t bytes);
 int stk_cache_folder_full(const stk_cache_folder *f);
 /* Writing failed: stop for a while, and say so once. */
 void stk_cache_folder_failed(stk_cache_folder *f, int sys);
+struct stk_pace *stk_cache_folder_pace(const stk_cache_folder *f); /* NULL: there is none */
 /* This process reads objects of the group: they stay. */
 void stk_cache_folder_use(stk_cache_folder *f, uint64_t group);
 
@@ -52,6 +53,16 @@ int stk_cache_group_used(const char *path, uint64_t group);
 /* Count what is there; *bytes. */
 int stk_cache_folder_count(const char *path, uint64_t *bytes);
 void stk_cache_folder_recount(const char *path); /* and note it, where no one else reads */
+
+/* ---- cache_pace.c: what servers said to any process of the host, in a mapped file of the folder ---- */
+
+#define STK_PACE_MAX 60000000000ull /* ns of a pause, whatever Retry-After says */
+typedef struct stk_pace stk_pace; /* Thread: the client's. */
+stk_pace *stk_pace_open(const char *folder); /* NULL: it can't be had */
+void stk_pace_close(stk_pace **p);
+void stk_pace_tell(stk_pace *p, uint64_t until); /* slow down, and ask nothing before (stk_now_ns) */
+/* 1: another process did so since the last call.  *until: ask nothing before; 0: go on. */
+int stk_pace_news(stk_pace *p, uint64_t now, uint64_t *until);
 
 /* ---- cache_object.c, cache_build.c: one file of it ---- */
 

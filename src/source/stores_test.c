@@ -5,13 +5,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "source/credentials.h"
 #include "source/http.h"
 #include "source/remote.h"
+#include "source/store_cache.h"
 
 static stk_bytes bytes(const char *s)
 {
@@ -176,6 +179,26 @@ static void means(void **state)
         assert_int_equal(t.rc, cases[i].rc);
         stk_transfer_fini(&t);
     }
+}
+
+/* A server without ranges sends all of the file; a page that says what went wrong is not the file. */
+static void a_whole_file(void **state)
+{
+    stk_target web = { .origin = "http://h", .path = "/x" };
+    stk_transfer t = answer(200, "Content-Length: 83", 0);
+
+    (void)state;
+    t.to = &web;
+    assert_true(stk_transfer_accepts(&t));
+    take(&t.answer, "Content-Type: application/xml");
+    assert_false(stk_transfer_accepts(&t));
+    take(&t.answer, "Content-Type: application/x-tar");
+    assert_true(stk_transfer_accepts(&t));
+    t.answer.etag[0] = 0; /* the file had a version */
+    assert_false(stk_transfer_accepts(&t));
+    t.etag = NULL;
+    assert_true(stk_transfer_accepts(&t));
+    stk_transfer_fini(&t);
 }
 
 static void another_version(void **state)
@@ -352,16 +375,56 @@ static void hedges(void **state)
     assert_true(stk_hedge_now(&h, 31000 * ms, 0));
 }
 
+/* ---- the pace of a host ---- */
+
+static void paces(void **state)
+{
+    char dir[] = "/tmp/stk-pace-XXXXXX", path[64];
+    uint64_t now = 5000000000u, until, big = STK_PACE_MAX;
+    stk_pace *a, *b;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    a = stk_pace_open(dir);
+    b = stk_pace_open(dir);
+    assert_true(a && b);
+    assert_false(stk_pace_news(a, now, &until));
+    assert_int_equal(until, 0);
+    stk_pace_tell(a, now + 1000);
+    assert_true(stk_pace_news(b, now, &until));
+    assert_int_equal(until, now + 1000);
+    assert_false(stk_pace_news(b, now, &until)); /* once */
+    assert_int_equal(until, now + 1000);
+    assert_false(stk_pace_news(a, now, &until)); /* its own */
+    stk_pace_tell(b, now + 500);                 /* the longer pause stays */
+    assert_true(stk_pace_news(a, now + 700, &until));
+    assert_int_equal(until, now + 1000);
+    assert_false(stk_pace_news(a, now + 1000, &until)); /* over */
+    assert_int_equal(until, 0);
+    stk_pace_tell(a, now + 2 * big); /* of another boot's clock */
+    assert_true(stk_pace_news(b, now, &until));
+    assert_int_equal(until, 0);
+    stk_pace_tell(b, now + 10);
+    assert_true(stk_pace_news(a, now, &until));
+    assert_int_equal(until, now + 10);
+    stk_pace_close(&a);
+    stk_pace_close(&b);
+    snprintf(path, sizeof path, "%s/pace", dir);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+    assert_null(stk_pace_open(dir)); /* each process by itself then */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signs),           cmocka_unit_test(kept_keys_sign_alike),
         cmocka_unit_test(encodes),         cmocka_unit_test(headers),
-        cmocka_unit_test(means),           cmocka_unit_test(another_version),
+        cmocka_unit_test(means),           cmocka_unit_test(a_whole_file), cmocka_unit_test(another_version),
         cmocka_unit_test(keys_and_clocks), cmocka_unit_test(regions),
         cmocka_unit_test(profiles),        cmocka_unit_test(json_keys),
         cmocka_unit_test(listings),        cmocka_unit_test(hides),
-        cmocka_unit_test(hedges),
+        cmocka_unit_test(hedges),          cmocka_unit_test(paces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

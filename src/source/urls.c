@@ -18,6 +18,7 @@
 #include "source/braces.h"
 #include "base/registry.h"
 #include "source/folder.h"
+#include "source/shared_list.h"
 #include "source/remote.h"
 #include "source/source.h"
 #include "base/text.h"
@@ -255,14 +256,18 @@ static int add_matching(const stk_source *s, const char *name, stk_names *out, s
     int glob_like = name[fixed] != 0;
     matching m = { glob_like ? name : NULL, len, out };
     char *prefix = stk_strndup(name, fixed);
-    int rc = prefix ? 0 : stk_fail_nomem(err, len);
+    stk_shared_list shared;
+    int rc = prefix ? 0 : stk_fail_nomem(err, len), taken = stk_shared_list_take(&shared, out, name);
 
-    if (rc == 0)
+    if (rc == 0 && !taken)
         rc = s->list(prefix, out->store, add_listed, &m, err);
     if (rc < 0)
         stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
     stk_free(prefix);
     sort_from(out, before);
+    if (rc == 0 && !taken && out->n > before)
+        stk_shared_list_keep(&shared, out, before);
+    stk_shared_list_close(&shared);
     if (rc == 0 && out->n == before)
         rc = glob_like ? stk_fail(err, STK_ENOTFOUND, "nothing matches \"%.180s\"", name)
                        : stk_fail(err, STK_ENOTFOUND, "no .tar files are under \"%.180s\"", name);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arrow_data.c - Arrow tables as a loader reads them: every value is a piece of memory that is there already. */
+/* arrow_data.c - Arrow tables as a loader reads them: a value is a piece of memory that is there already, but for those that
+ * arrow_packed_data.c makes. */
 #include "table/arrow_data.h"
 
 #include <string.h>
@@ -63,90 +64,37 @@ static int still_whole(const stk_arrow *a, uint64_t shard, stk_error *err)
     return STK_ESTALE;
 }
 
-static int value_of(const stk_arrow *a, uint64_t shard, uint32_t field, uint64_t row, stk_bytes *out, stk_error *err)
-{
-    const stk_arrow_shard *s = &a->shard[shard];
-    const stk_arrow_batch *b = batch_of(s, row);
-
-    STK_TRY(still_whole(a, shard, err));
-    return stk_arrow_value(b, &s->schema->leaf[field], row - b->first, out, err);
-}
-
 static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named, stk_place *out,
                        stk_error *err)
 {
     const stk_arrow *a = of(d);
+    const stk_arrow_shard *s = &a->shard[e->shard];
+    const stk_arrow_batch *b = batch_of(s, e->row);
     uint32_t number = (uint32_t)f->offset;
     int rc;
 
     (void)named;
-    if (number >= STK_GATHER_FIRST) {
-        const stk_gather *g = stk_gather_number(&a->base.gathers, number);
-
-        *out = (stk_place){ .unpacked = (uint64_t)g->n * g->size, .block = number, .row = e->row };
-        return 0;
-    }
-    rc = value_of(a, e->shard, number, e->row, &out->here, err);
+    STK_TRY(still_whole(a, e->shard, err));
+    if (number >= STK_GATHER_FIRST || b->packed)
+        return stk_arrow_made_place(a, e, number, b, out, err);
+    rc = stk_arrow_value(b, &s->schema->leaf[number], e->row - b->first, &out->here, err);
     out->absent = rc == STK_ENOTFOUND;
+    if (rc == 0 && s->schema->leaf[number].decimal)
+        return stk_arrow_made_place(a, e, number, b, out, err);
     return out->absent ? 0 : rc;
 }
 
-/* Columns taken together, for one row. */
 static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err)
 {
-    const stk_arrow *a = of(d);
-    const stk_gather *g = stk_gather_number(&a->base.gathers, (uint32_t)job->place->block);
-
-    for (uint32_t c = 0; c < g->n; c++) {
-        stk_bytes value;
-        int rc = value_of(a, job->shard, g->column[c].field, job->place->row, &value, err);
-
-        if (rc == STK_ENOTFOUND && g->strict)
-            return stk_gather_null(g, d, c, err);
-        if (rc == STK_ENOTFOUND)
-            memcpy((uint8_t *)job->dst + (size_t)c * g->size, g->empty, g->size);
-        else if (rc < 0)
-            return rc;
-        else
-            STK_TRY(stk_gather_put(g, c, value.data, 1, job->dst, err));
-    }
-    job->len = (size_t)g->n * g->size;
-    return 0;
+    STK_TRY(still_whole(of(d), job->shard, err));
+    return stk_arrow_make(of(d), job, err);
 }
 
-/* Requests want an open file; of this one nothing is ever read. */
-static const void *nothing_peek(stk_file *f, uint64_t offset, size_t len)
-{
-    (void)f, (void)offset;
-    return len ? NULL : "";
-}
-
-static int nothing_read(stk_file *f, stk_io *io)
+static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *at, stk_bytes *bytes,
+                     stk_error *err)
 {
     (void)f;
-    io->got = 0;
-    return 0;
-}
-
-static void nothing_close(stk_file *f)
-{
-    (void)f;
-}
-
-static const stk_source nothing = { .abi = STK_PLUGIN_ABI,
-                                    .size = sizeof nothing,
-                                    .name = "nothing",
-                                    .help = "",
-                                    .read = nothing_read,
-                                    .peek = nothing_peek,
-                                    .close = nothing_close };
-static stk_file no_file = { &nothing };
-
-static int data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
-{
-    (void)d, (void)shard, (void)err;
-    *out = &no_file;
-    return 0;
+    return stk_arrow_pick(of(d), e, at, bytes, err);
 }
 
 static void data_close(stk_dataset *d)
@@ -173,7 +121,8 @@ const stk_data_ops stk_arrow_ops = {
     .gather = stk_table_gather,
     .fingerprint = data_fingerprint,
     .locate = data_locate,
-    .acquire = data_acquire,
+    .acquire = stk_table_no_file,
     .unpack = data_unpack,
+    .pick = data_pick,
     .close = data_close,
 };

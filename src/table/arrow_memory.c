@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arrow_memory.c - tables of another library in this process (pyarrow, Polars, DuckDB) by Arrow's C stream
  * interface: all batches are taken, held, and released when the data set is closed. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -24,15 +25,16 @@ static void read_nested(stk_arrow_field *f, const char *s)
 {
     if (!strcmp(s, "+s"))
         f->type = STK_ARROW_STRUCT;
-    else if (!strcmp(s, "+l") || !strcmp(s, "+L")) {
+    else if (!strcmp(s, "+l") || !strcmp(s, "+L") || !strcmp(s, "+m")) {
         f->type = STK_ARROW_LIST;
         f->wide = s[1] == 'L';
+        f->map = s[1] == 'm';
     } else if (!strncmp(s, "+w:", 3)) {
         f->type = STK_ARROW_FIXED_LIST;
         for (const char *p = s + 3; *p >= '0' && *p <= '9' && f->width < 100000000; p++)
             f->width = f->width * 10 + (uint32_t)(*p - '0');
     } else
-        refuse(f, "maps, unions, list views and run-end encoded columns are not read from Arrow");
+        refuse(f, "unions, list views and run-end encoded columns are not read from Arrow");
 }
 
 /* "ts...", "tdD", ...: the stored integer. */
@@ -44,6 +46,21 @@ static void read_time(stk_arrow_field *f, const char *s)
         refuse(f, "intervals are not read");
     else
         set(f, STK_ARROW_NUMBER, STK_I64);
+}
+
+/* "d:19,10", "d:19,10,256" */
+static void read_decimal(stk_arrow_field *f, const char *s)
+{
+    int digits = 0, scale = 0, bits = 128;
+
+    if (sscanf(s, "d:%d,%d,%d", &digits, &scale, &bits) < 2 || scale < -300 || scale > 300 ||
+        (bits != 32 && bits != 64 && bits != 128 && bits != 256)) {
+        refuse(f, "decimals of this width are not known");
+        return;
+    }
+    set(f, STK_ARROW_DECIMAL, STK_F64);
+    f->width = (uint32_t)bits / 8;
+    f->scale = scale;
 }
 
 static void read_format(stk_arrow_field *f, const char *s)
@@ -76,7 +93,8 @@ static void read_format(stk_arrow_field *f, const char *s)
     case 't': read_time(f, s); return;
     case '+': read_nested(f, s); return;
     case 'n': refuse(f, "it is a column of nulls"); return;
-    default: refuse(f, "decimals and unknown types are not read from Arrow: cast them");
+    case 'd': read_decimal(f, s); return;
+    default: refuse(f, "its type is not known: cast it");
     }
 }
 

@@ -27,14 +27,20 @@ int stk_arrow_meant(const char *const *urls, size_t n, const stk_dataset_options
 
 static int map_file(stk_arrow_shard *s, stk_table_file *t, stk_file *f, stk_error *err)
 {
-    int fd = f->source->fd ? f->source->fd(f) : -1;
     stk_file_info info;
+    int rc, fd;
 
     STK_TRY(stk_file_stat(f, &info, err));
     t->size = info.size;
     t->mtime_ns = info.mtime_ns;
-    if (fd < 0)
-        return stk_fail(err, STK_ENOTSUP, "Arrow files are mapped, so that they must be on a local disk: copy it first");
+    rc = stk_file_fill(f, err); /* remote: into the host cache, all of it */
+    if (rc < 0 && rc != STK_END)
+        return rc;
+    fd = stk_file_fd(f);
+    if (rc == STK_END || fd < 0)
+        return stk_fail(err, STK_ENOTSUP,
+                        "Arrow files are mapped: a remote one needs a cache with room for all of it "
+                        "(store=stoker.Store(cache=...), --store-cache), or copy it first");
     if (!t->size)
         return stk_fail(err, STK_ECORRUPT, "not an Arrow file: it has no bytes");
     s->map = mmap(NULL, (size_t)t->size, PROT_READ, MAP_SHARED, fd, 0);
@@ -59,6 +65,8 @@ static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
     stk_file_close(&f);
     if (rc == 0)
         rc = stk_arrow_ipc_open(&s->ipc, (stk_bytes){ s->map, (size_t)a->base.file[i].size }, err);
+    if (rc == 0)
+        rc = stk_arrow_dictionaries_unpack(s->ipc, stk_arrow_unpack_buffer, err);
     if (rc == 0) {
         s->schema = &s->ipc->schema;
         s->batch = s->ipc->batch;
@@ -98,6 +106,14 @@ static stk_arrow *arrow_new(const stk_dataset_options *o)
     return a;
 }
 
+static int is_packed(const stk_arrow_shard *s)
+{
+    for (uint64_t i = 0; i < s->n_batches; i++)
+        if (s->batch[i].packed)
+            return 1;
+    return 0;
+}
+
 static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
 {
     STK_TRY(stk_table_columns(&a->base, schema->n, schema->n_readable, err));
@@ -119,6 +135,9 @@ static int finish(stk_arrow *a, int rc, stk_dataset **out, stk_error *err)
 {
     if (rc == 0)
         rc = columns(a, a->shard[0].schema, err);
+    for (uint64_t i = 0; rc == 0 && i < a->base.names.n; i++)
+        if (is_packed(&a->shard[i]))
+            a->base.data.can = STK_DATA_BLOCKS; /* not all of it is in memory */
     return stk_table_opened(&a->base, rc, out);
 }
 

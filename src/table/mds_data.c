@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "codec/unpack.h"
+#include "source/digest.h"
 
 static const stk_mds *of(const stk_dataset *d)
 {
@@ -63,11 +65,24 @@ static int head_get(const stk_mds *m, uint64_t shard, stk_bytes *out, stk_error 
     return rc;
 }
 
+/* NULL: a column, not several that are taken together. */
+static const stk_gather *gather_of(const stk_mds *m, uint32_t number)
+{
+    return number >= STK_GATHER_FIRST ? stk_gather_number(&m->base.gathers, number) : NULL;
+}
+
+/* Bytes of a packed shard, unpacked: of LitData's with its table of places, which may be counted or not. */
+static uint64_t most_bytes(const stk_mds *m, const stk_mds_shard *s)
+{
+    return s->raw_bytes + (m->index.litdata ? stk_mds_head(s->samples) : 0);
+}
+
 static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named, stk_place *out,
                        stk_error *err)
 {
     const stk_mds *m = of(d);
     const stk_mds_shard *s = &m->index.shard[e->shard];
+    const stk_gather *g = gather_of(m, (uint32_t)f->offset);
     stk_bytes head;
 
     (void)named;
@@ -75,28 +90,74 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     if (m->file[e->shard].packed) {
         if (s->refused)
             return stk_fail(err, STK_ENOTSUP, "%s", s->refused);
-        if (s->raw_bytes < stk_mds_head(s->samples))
+        if (s->raw_bytes < stk_mds_head(s->samples) && !m->index.litdata)
             return stk_fail(err, STK_ECORRUPT, "the shard is too short for its samples");
         out->shared = 1;
         out->len = m->base.file[e->shard].size;
-        out->unpacked = s->raw_bytes;
+        out->block = g ? g->number : 0;
+        out->unpacked = g ? (uint64_t)s->samples * g->n * g->size + 1 : most_bytes(m, s);
         return 0;
     }
     STK_TRY(head_get(m, e->shard, &head, err));
     STK_TRY(stk_mds_place(head, s->samples, m->base.file[e->shard].size, (uint32_t)e->row, &out->offset, &out->len, err));
-    out->unpacked = out->len ? out->len : 1;
+    out->unpacked = g ? (uint64_t)g->n * g->size : out->len ? out->len : 1;
     return 0;
+}
+
+/* ---- making it ---- */
+
+/* The whole of a packed shard, in room for most_bytes(); *len: as much as it is. */
+static int unpack_shard(const stk_mds *m, const stk_mds_shard *s, stk_bytes raw, uint8_t *dst, size_t *len, stk_error *err)
+{
+    *len = (size_t)s->raw_bytes;
+    if (m->index.litdata && stk_unpack_page(s->codec, raw, dst, *len, err) == 0)
+        return 0;
+    *len = (size_t)most_bytes(m, s);
+    return stk_unpack_page(s->codec, raw, dst, *len, err);
+}
+
+static int gather_sample(const stk_mds *m, const stk_gather *g, stk_bytes sample, uint8_t *row, stk_error *err)
+{
+    stk_bytes value;
+
+    for (uint32_t c = 0; c < g->n; c++) {
+        STK_TRY(stk_mds_value(&m->index, sample, g->column[c].field, &value, err));
+        STK_TRY(stk_gather_put(g, c, value.data, 1, row, err));
+    }
+    return 0;
+}
+
+/* Columns taken together, of all samples of a packed shard. */
+static int gather_shard(const stk_mds *m, const stk_gather *g, stk_unpack_job *job, stk_error *err)
+{
+    const stk_mds_shard *s = &m->index.shard[job->shard];
+    size_t room = (size_t)most_bytes(m, s), len = 0, each = (size_t)g->n * g->size;
+    uint8_t *all = stk_large_alloc(room);
+    uint64_t at, n;
+    int rc = all ? unpack_shard(m, s, job->raw, all, &len, err) : stk_fail_nomem(err, room);
+
+    for (uint32_t i = 0; rc == 0 && i < s->samples; i++) {
+        rc = stk_mds_place((stk_bytes){ all, len }, s->samples, len, i, &at, &n, err);
+        if (rc == 0)
+            rc = gather_sample(m, g, (stk_bytes){ all + at, (size_t)n }, (uint8_t *)job->dst + i * each, err);
+    }
+    stk_large_free(all, room);
+    job->len = s->samples * each;
+    return rc;
 }
 
 static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err)
 {
     const stk_mds *m = of(d);
     const stk_mds_shard *s = &m->index.shard[job->shard];
+    const stk_gather *g = gather_of(m, (uint32_t)(job->place->row & 0xFFFF));
     stk_bytes value;
 
-    if (job->place->shared) {
-        job->len = (size_t)s->raw_bytes;
-        return stk_unpack_page(s->codec, job->raw, job->dst, job->len, err);
+    if (job->place->shared)
+        return g ? gather_shard(m, g, job, err) : unpack_shard(m, s, job->raw, job->dst, &job->len, err);
+    if (g) {
+        job->len = (size_t)g->n * g->size;
+        return gather_sample(m, g, job->raw, job->dst, err);
     }
     STK_TRY(stk_mds_value(&m->index, job->raw, (uint32_t)(job->place->row & 0xFFFF), &value, err));
     if (value.len)
@@ -110,11 +171,65 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
 {
     const stk_mds *m = of(d);
     const stk_mds_shard *s = &m->index.shard[e->shard];
+    const stk_gather *g = gather_of(m, (uint32_t)f->offset);
     uint64_t from, len;
 
     (void)at;
+    if (g) {
+        size_t each = (size_t)g->n * g->size;
+
+        if (bytes->len < (e->row + 1) * each)
+            return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of a block of %zu bytes", e->row, bytes->len);
+        *bytes = (stk_bytes){ bytes->data + e->row * each, each };
+        return 0;
+    }
     STK_TRY(stk_mds_place(*bytes, s->samples, bytes->len, (uint32_t)e->row, &from, &len, err));
     return stk_mds_value(&m->index, (stk_bytes){ bytes->data + from, (size_t)len }, (uint32_t)f->offset, bytes, err);
+}
+
+/* ---- hashes ---- */
+
+typedef struct verifying {
+    stk_file *file;
+    uint64_t size;
+    int known, unknown; /* hashes that were compared; that are not known here */
+} verifying;
+
+static int verify_one(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
+{
+    verifying *v = cookie;
+    char name[32] = "", want[STK_DIGEST_HEX + 1] = "", have[STK_DIGEST_HEX];
+    int quoted = key.len && key.data[0] == '"', rc;
+
+    if (key.len >= sizeof name || value.len < 2 || value.len > sizeof want)
+        return stk_fail(err, STK_ECORRUPT, "index.json: a hash that is not one");
+    memcpy(name, key.data + quoted, key.len - 2 * (size_t)quoted);
+    memcpy(want, value.data + 1, value.len - 2);
+    rc = stk_digest_file(v->file, v->size, name, have, err);
+    if (rc == STK_ENOTSUP) {
+        v->unknown++;
+        return 0;
+    }
+    STK_TRY(rc);
+    v->known++;
+    return !strcmp(have, want) ? 0
+                               : stk_fail(err, STK_ECORRUPT, "its %s is %.20s..., and index.json says %.20s...: the file was "
+                                                             "changed or damaged, copy it again",
+                                          name, have, want);
+}
+
+static int data_verify(const stk_dataset *d, uint64_t shard, stk_error *err)
+{
+    const stk_mds *m = of(d);
+    const stk_mds_shard *s = &m->index.shard[shard];
+    const char *hashes = m->file[shard].packed ? s->zip_hashes : s->raw_hashes;
+    verifying v = { .size = m->base.file[shard].size };
+
+    if (!hashes)
+        return 0;
+    STK_TRY(stk_table_acquire(d, shard, &v.file, err));
+    STK_TRY(stk_json_members((stk_bytes){ (const uint8_t *)hashes, strlen(hashes) }, verify_one, &v, err));
+    return v.unknown && !v.known ? stk_fail(err, STK_ENOTSUP, "this build knows none of its hashes: %.100s", hashes) : 0;
 }
 
 static void data_close(stk_dataset *d)
@@ -129,14 +244,10 @@ static void data_close(stk_dataset *d)
     stk_free(m);
 }
 
-const stk_data_ops stk_mds_ops = {
-    .name = "mds",
-    .plural = "MDS shards",
-    STK_TABLE_OPS,
-    .fingerprint = data_fingerprint,
-    .locate = data_locate,
-    .acquire = stk_table_acquire,
-    .unpack = data_unpack,
-    .pick = data_pick,
-    .close = data_close,
-};
+#define OPS                                                                                                    \
+    STK_TABLE_OPS, .gather = stk_table_gather, .fingerprint = data_fingerprint, .locate = data_locate,         \
+    .acquire = stk_table_acquire, .unpack = data_unpack, .pick = data_pick, .verify = data_verify,             \
+    .close = data_close
+
+const stk_data_ops stk_mds_ops = { .name = "mds", .plural = "MDS shards", OPS };
+const stk_data_ops stk_litdata_ops = { .name = "litdata", .plural = "LitData chunks", OPS };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mds_data.h - MosaicML's data sets (a folder with index.json and .mds shards) as a kind of data. */
+/* mds_data.h - MosaicML's data sets (a folder with index.json and .mds shards) as a kind of data; LitData's chunks, whose layout is
+ * nearly the same, as another. */
 #ifndef STOKER_MDS_DATA_H
 #define STOKER_MDS_DATA_H
 
@@ -22,6 +23,6 @@ typedef struct stk_mds { /* Thread: any, once opened. */
 
 int stk_mds_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
 int stk_mds_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o, stk_error *err);
-extern const stk_data_ops stk_mds_ops;
+extern const stk_data_ops stk_mds_ops, stk_litdata_ops;
 
 #endif

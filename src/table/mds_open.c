@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "table/mds_data.h"
 
@@ -41,7 +42,8 @@ static int looks_like(const char *path)
     char *head = stk_alloc(LOOK);
     FILE *f = head ? fopen(path, "rb") : NULL;
     size_t n = f ? fread(head, 1, LOOK, f) : 0;
-    int yes = n && memmem(head, n, "\"column_encodings\"", 18) && memmem(head, n, "\"shards\"", 8);
+    int yes = n && ((memmem(head, n, "\"column_encodings\"", 18) && memmem(head, n, "\"shards\"", 8)) ||
+                    (memmem(head, n, "\"chunk_bytes\"", 13) && memmem(head, n, "\"chunks\"", 8)));
 
     if (f)
         fclose(f);
@@ -55,6 +57,18 @@ int stk_mds_meant(const char *const *urls, size_t n, const stk_dataset_options *
 
     (void)o;
     return n == 1 && index_name(urls[0], path, sizeof path) && (is_remote(path) || looks_like(path));
+}
+
+/* LitData's index has chunks, MosaicML's has shards. */
+static int read_either(stk_mds *m, stk_bytes text, stk_error *err)
+{
+    stk_bytes list;
+    stk_error none;
+
+    if (stk_json_find(text, "chunks", &list, &none) < 0)
+        return stk_mds_index_read(&m->index, text, err);
+    m->base.data.ops = &stk_litdata_ops;
+    return stk_litdata_index_read(&m->index, text, err);
 }
 
 static int read_index(stk_mds *m, const char *path, stk_error *err)
@@ -73,11 +87,27 @@ static int read_index(stk_mds *m, const char *path, stk_error *err)
     if (rc == 0)
         rc = stk_file_read(f, 0, text, (size_t)info.size, err);
     if (rc == 0)
-        rc = stk_mds_index_read(&m->index, (stk_bytes){ text, (size_t)info.size }, err);
+        rc = read_either(m, (stk_bytes){ text, (size_t)info.size }, err);
     if (rc == 0)
         m->print = stk_crc32c(0, text, (size_t)info.size);
     stk_file_close(&f);
     stk_free(text);
+    if (rc < 0)
+        stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
+    return rc;
+}
+
+/* LitData's index does not say how large a file is. */
+static int file_size(const stk_mds *m, const char *path, uint64_t *out, stk_error *err)
+{
+    stk_file_info info = { 0 };
+    stk_file *f = NULL;
+    int rc = stk_url_open(STK_URL(path, m->base.names.store), &f, err);
+
+    if (rc == 0)
+        rc = stk_file_stat(f, &info, err);
+    stk_file_close(&f);
+    *out = info.size;
     if (rc < 0)
         stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
@@ -91,7 +121,10 @@ static int add_file(stk_mds *m, uint64_t i, const char *path, size_t folder, stk
     int fits = (size_t)snprintf(full, sizeof full, "%.*s%s", (int)folder, path, s->raw) < sizeof full;
 
     m->base.file[i].size = s->raw_bytes;
-    if (fits && s->zip && (is_remote(path) || stat(full, &st))) {
+    if (fits && m->index.litdata) {
+        m->file[i].packed = s->zip != NULL;
+        STK_TRY(file_size(m, full, &m->base.file[i].size, err));
+    } else if (fits && s->zip && (is_remote(path) || stat(full, &st))) {
         fits = (size_t)snprintf(full, sizeof full, "%.*s%s", (int)folder, path, s->zip) < sizeof full;
         m->file[i].packed = 1;
         m->base.file[i].size = s->zip_bytes;

@@ -133,6 +133,15 @@ static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err
     return stk_pq_points_unpack(&t->points, at->row, job->raw, job->dst, err);
 }
 
+/* Lists whose length the schema says have that length. */
+static int check_length(const stk_pq_field *f, size_t len, stk_error *err)
+{
+    if (!f->leaf.fixed || len == (uint64_t)f->leaf.fixed * f->leaf.width)
+        return 0;
+    return stk_fail(err, STK_ECORRUPT, "column %.60s: a list of %zu bytes, and its schema says %u values", f->name, len,
+                    f->leaf.fixed);
+}
+
 static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f,
                      const stk_place *at, stk_bytes *bytes, stk_error *err)
 {
@@ -142,8 +151,9 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
 
     if (at->block & STK_PQ_GATHERED)
         return stk_pq_gather_pick(p, stk_gather_number(&p->base.gathers, (uint32_t)f->offset), at, bytes, err);
-    return stk_pq_block_pick(&meta->leaf[chunk % meta->n_leaves], table_at(p, e->shard, chunk),
-                             at->row, bytes, err);
+    STK_TRY(stk_pq_block_pick(&meta->leaf[chunk % meta->n_leaves], table_at(p, e->shard, chunk),
+                              at->row, bytes, err));
+    return check_length(&p->field[f->offset], bytes->len, err);
 }
 
 /* ---- the table ---- */

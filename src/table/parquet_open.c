@@ -119,8 +119,12 @@ static int join_schema(stk_parquet *p, uint64_t i, stk_error *err)
                      l->name);
             stk_error_at(err, p->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
             return STK_EINVAL;
-        } else if (l->max_def > p->field[at].leaf.max_def)
-            p->field[at].leaf.max_def = l->max_def;
+        } else {
+            if (l->max_def > p->field[at].leaf.max_def)
+                p->field[at].leaf.max_def = l->max_def;
+            if (l->fixed != p->field[at].leaf.fixed)
+                p->field[at].leaf.fixed = 0;
+        }
     }
     return 0;
 }
@@ -273,7 +277,7 @@ static int columns(stk_parquet *p, uint32_t readable, stk_error *err)
         t->dtype = l->dtype;
         if (l->max_rep) {
             t->ndim = 1;
-            t->shape[0] = -1;
+            t->shape[0] = l->fixed ? (int64_t)l->fixed : -1;
         }
     }
     return 0;

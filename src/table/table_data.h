@@ -63,6 +63,8 @@ int stk_table_entry(const stk_dataset *d, uint64_t sample, stk_entry *out, stk_e
 int stk_table_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out, stk_error *err);
 /* Opens the file at first touch, and compares it with what it was. */
 int stk_table_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);
+/* In its place where nothing is read: bytes are in memory, or unpack() gets them. */
+int stk_table_no_file(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);
 void stk_table_release(const stk_dataset *d, uint64_t shard);
 /* For kinds whose unpack() knows columns taken together. */
 int stk_table_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out, stk_error *err);

@@ -456,6 +456,27 @@ static int open_good(check *c, const char *const *urls, size_t n, stk_error *err
     return rc;
 }
 
+/* The hashes that were written down for a shard. */
+static int verify_shard(void *cookie, uint64_t shard, stk_error *err)
+{
+    check *c = cookie;
+    stk_bad b = { .shard = stk_dataset_shard_name(c->ds, shard), .offset = STK_NO_OFFSET };
+    uint32_t tries = 0;
+    int rc;
+
+    do
+        rc = c->ds->ops->verify(c->ds, shard, err);
+    while (check_again(rc, &tries));
+    if (!is_shards(rc))
+        return rc;
+    b.code = rc;
+    b.kind = rc == STK_ENOTSUP ? STK_BAD_UNSUPPORTED : STK_BAD_DATA;
+    b.reason = err->message;
+    atomic_fetch_add_explicit(rc == STK_ENOTSUP ? &c->unsupported : &c->bad_shards, 1, memory_order_relaxed);
+    check_say(c, &b);
+    return 0;
+}
+
 /* ---- the whole ---- */
 
 static int check_all(check *c, const char *const *urls, size_t n, stk_error *err)
@@ -468,6 +489,8 @@ static int check_all(check *c, const char *const *urls, size_t n, stk_error *err
         return 0;
     if (stk_shard_data_of(c->ds))
         STK_TRY(stk_jobs_run(c->o.num_workers, stk_dataset_shards(c->ds), check_walk, c, err));
+    if (c->ds->ops->verify)
+        STK_TRY(stk_jobs_run(c->o.num_workers, stk_dataset_shards(c->ds), verify_shard, c, err));
     c->count = stk_dataset_len(c->ds);
     if (c->o.where)
         STK_TRY(stk_dataset_where(c->ds, c->o.where, &c->id, &c->count, err));

@@ -152,7 +152,7 @@ static int no_picture(stk_bytes in, stk_error *err)
     if (kind)
         return stk_fail(err, STK_ENOTSUP, "a %s picture, which this build can't decode", kind);
     return stk_fail(err, STK_ECORRUPT,
-                    in.len ? "these %zu bytes are no picture" : "the picture is empty (%zu bytes)",
+                    in.len ? "these %zu bytes are not a picture" : "the picture is empty (%zu bytes)",
                     in.len);
 }
 

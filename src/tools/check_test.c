@@ -241,22 +241,6 @@ static void no_memory(void **state)
     assert_int_equal(r.bad_samples, 5);
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    test_folder(dir, sizeof dir);
-    snprintf(cache, sizeof cache, "%s/cache", dir);
-    setenv("STOKER_CACHE", cache, 1);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    test_remove(dir);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -281,12 +281,20 @@ void stk_diagnose(const stk_sight *from, const stk_sight *to, const stk_diagnose
 {
     uint32_t size = out->size;
     stk_diagnosis n = { .size = size };
+    const char *function = stk_diagnose_function(opt);
     stk_seen s;
 
     stk_seen_between(from, to, &s);
     find_cause(&s, &n);
     checks(&s, &n);
-    stk_diagnosis_say(&s, words[n.cause].bound, words[n.cause].doing, opt, &n);
+    if (n.cause == STK_CAUSE_PYTHON && function) {
+        char doing[160];
+
+        snprintf(doing, sizeof doing, "in call(%.140s)", function);
+        stk_diagnosis_say(&s, "bound by Python", doing, opt, &n);
+    } else {
+        stk_diagnosis_say(&s, words[n.cause].bound, words[n.cause].doing, opt, &n);
+    }
     memcpy(out, &n, size && size < sizeof n ? size : sizeof n);
 }
 

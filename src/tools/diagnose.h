@@ -15,6 +15,7 @@ typedef struct stk_seen { /* what happened between two sights */
 } stk_seen;
 
 void stk_seen_between(const stk_sight *from, const stk_sight *to, stk_seen *out);
+const char *stk_diagnose_function(const stk_diagnose_options *opt); /* or NULL */
 void stk_diagnosis_say(const stk_seen *s, const char *bound, const char *doing,
                        const stk_diagnose_options *opt, stk_diagnosis *out);
 

@@ -8,6 +8,7 @@ typedef struct speech {
     const stk_seen *s;
     const char *data;
     int foreign;
+    const char *function;
     stk_diagnosis *out;
 } speech;
 
@@ -96,7 +97,10 @@ static void remedy(const speech *p)
     case STK_CAUSE_DECODE: for_decode(p); break;
     case STK_CAUSE_AUGMENT: REMEDY(p, "fewer or cheaper augmentations, or device=\"cuda\""); break;
     case STK_CAUSE_PYTHON:
-        REMEDY(p, "a chain in place of Python code: stoker.Loader(DATA, fields={...})");
+        if (p->function)
+            REMEDY(p, "an op compiled by Numba (stoker.op) or steps of the library in its place, or batch_ops=");
+        else
+            REMEDY(p, "a chain in place of Python code: stoker.Loader(DATA, fields={...})");
         break;
     case STK_CAUSE_COLLATE: REMEDY(p, "a smaller dtype (to(f16)), or a cheaper collate_fn"); break;
     case STK_CAUSE_COPY: REMEDY(p, "a smaller dtype (to(f16), to(u8)), or decode=\"gpu\""); break;
@@ -152,10 +156,15 @@ static void facts(const speech *p, const char *doing, char *text, size_t size)
     }
 }
 
+const char *stk_diagnose_function(const stk_diagnose_options *opt)
+{
+    return opt && opt->size >= sizeof *opt ? opt->function : NULL;
+}
+
 void stk_diagnosis_say(const stk_seen *s, const char *bound, const char *doing,
                        const stk_diagnose_options *opt, stk_diagnosis *out)
 {
-    speech p = { s, opt && opt->data ? opt->data : "DATA", opt && opt->foreign == STK_YES, out };
+    speech p = { s, opt && opt->data ? opt->data : "DATA", opt && opt->foreign == STK_YES, stk_diagnose_function(opt), out };
     char seen[240], then[300];
 
     remedy(&p);

@@ -48,7 +48,8 @@ int stk_registry_load(stk_registry *r, const char *path, const stk_op *const **o
                         "here)",
                         path, STK_PLUGIN_ABI);
     for (uint32_t i = 0; ops[i]; i++)
-        STK_TRY(stk_registry_add(r, STK_PLUGIN_OP, ops[i], err));
+        STK_TRY(r ? stk_registry_add(r, STK_PLUGIN_OP, ops[i], err)
+                  : stk_plugin_add(STK_PLUGIN_OP, ops[i], err));
     if (out)
         *out = ops;
     return 0;

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/opts.h"
-#include "tools/pack_fields.h"
+#include "tools/pack_arrays.h"
 
 #define DEFAULT_BYTES 500000000u
 #define TELL_EVERY_NS 50000000u
@@ -73,9 +73,9 @@ static int write_index(stk_pack_run *p, stk_error *err)
 }
 
 /* Which shards this run writes, and which are there. */
-static int look(stk_pack_run *p, uint64_t *missing, stk_error *err)
+static int look(stk_pack_run *p, const stk_pack_fields *f, uint64_t *missing, stk_error *err)
 {
-    STK_TRY(stk_pack_look(p, err));
+    STK_TRY(p->o.arrays == STK_YES ? stk_pack_arrays_look(p, f, err) : stk_pack_look(p, err));
     for (uint64_t i = 0; i < p->n; i++) {
         if (!stk_pack_mine(p, i))
             p->keep[i] = STK_PACK_OTHERS;
@@ -109,6 +109,14 @@ static int target_open(stk_pack_run *p, stk_error *err)
     return stk_stamp_gather(&p->stamp, &p->pattern, p->fingerprint, err);
 }
 
+/* All shards are there: an index of them, or for arrays a look at them. */
+static int complete(stk_pack_run *p, const stk_pack_fields *f, stk_error *err)
+{
+    if (p->o.arrays == STK_YES)
+        return stk_pack_arrays_verify(p, f, err);
+    return p->o.no_index == STK_YES ? 0 : write_index(p, err);
+}
+
 static int settle(stk_pack_run *p, stk_error *err)
 {
     if (p->stamp.source && !p->o.parts)
@@ -118,13 +126,13 @@ static int settle(stk_pack_run *p, stk_error *err)
 
 /* All parts are written, by other processes: look that every shard is there, and make one note and one
  * index of them. */
-static int merge(stk_pack_run *p, stk_error *err)
+static int merge(stk_pack_run *p, const stk_pack_fields *f, stk_error *err)
 {
     uint64_t missing = 0, first = UINT64_MAX;
 
     p->o.parts = 0;
     p->o.force = STK_NO;
-    STK_TRY(look(p, &missing, err));
+    STK_TRY(look(p, f, &missing, err));
     for (uint64_t i = p->n; i-- > 0;)
         if (!p->keep[i])
             first = i;
@@ -146,7 +154,7 @@ static int merge(stk_pack_run *p, stk_error *err)
         STK_TRY(rc);
     }
     STK_TRY(settle(p, err));
-    STK_TRY(p->o.no_index == STK_YES ? 0 : write_index(p, err));
+    STK_TRY(complete(p, f, err));
     stk_stamp_drop_parts(&p->stamp, &p->pattern);
     return 0;
 }
@@ -163,16 +171,16 @@ static int run(stk_pack_run *p, stk_pack_fields *f, stk_error *err)
         return 0;
     STK_TRY(target_open(p, err));
     if (p->o.merge == STK_YES)
-        return merge(p, err);
-    STK_TRY(look(p, &missing, err));
+        return merge(p, f, err);
+    STK_TRY(look(p, f, &missing, err));
     STK_TRY(stk_pack_classes(p->ds, p->pattern.dir, p->o.force == STK_YES, err));
     if (missing)
         STK_TRY(write_shards(p, f, err));
     STK_TRY(settle(p, err));
-    return p->o.no_index == STK_YES || p->o.parts ? 0 : write_index(p, err);
+    return p->o.parts ? 0 : complete(p, f, err);
 }
 
-static int report_fill(const stk_pack_run *p, stk_pack_report *out, stk_error *err)
+static int report_fill(const stk_pack_run *p, const stk_pack_fields *f, stk_pack_report *out, stk_error *err)
 {
     stk_pack_report r = { .size = sizeof r,
                           .shards = p->n,
@@ -194,12 +202,14 @@ static int report_fill(const stk_pack_run *p, stk_pack_report *out, stk_error *e
         r.samples += p->first[i + 1] - p->first[i];
         if (!p->stamp.size)
             continue;
-        r.bytes += p->stamp.size[i];
+        r.bytes += p->stamp.size[i] - (p->o.arrays == STK_YES && p->stamp.size[i]); /* as the note counts */
         r.kept_shards += p->keep[i] == STK_PACK_KEPT;
         r.failed += stk_stamp_failed(&p->stamp, i);
     }
     r.samples -= r.failed;
-    if (p->n > 1)
+    if (p->o.arrays == STK_YES)
+        stk_pack_arrays_pattern(p, f, r.pattern, sizeof r.pattern);
+    else if (p->n > 1)
         snprintf(r.pattern, sizeof r.pattern, "%s%s{%0*d..%0*llu}%s", p->pattern.dir,
                  p->pattern.prefix, p->pattern.width, 0, p->pattern.width,
                  (unsigned long long)p->n - 1, p->pattern.suffix);
@@ -230,6 +240,8 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
         return stk_fail(
             err, STK_EINVAL,
             "seek points of JPEGs are kept beside the index: pack with one, or without them");
+    if (p.o.parts > UINT32_MAX)
+        return stk_fail(err, STK_EINVAL, "%" PRIu64 " parts are more than 2^32: take fewer", p.o.parts);
     if (p.o.parts && p.o.part >= p.o.parts)
         return stk_fail(err, STK_EINVAL, "part %" PRIu64 " of %" PRIu64 ": parts are numbered from 0",
                         p.o.part, p.o.parts);
@@ -243,13 +255,15 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
         rc = stk_fail(err, STK_EINVAL,
                       "seek points are for shards that are read in place: pack without compression, or without them");
     if (rc == 0)
-        rc = stk_pack_fields_plan(&fields, p.o.fields, p.o.n_fields, err);
+        rc = stk_pack_fields_plan(&fields, &p.o, err);
+    if (rc == 0 && p.o.arrays == STK_YES)
+        rc = stk_pack_arrays_check(&p, &fields, err);
     if (rc == 0)
         rc = stk_pack_names(&p, err);
     if (rc == 0)
         rc = run(&p, &fields, err);
     if (rc == 0 && report)
-        rc = report_fill(&p, report, err);
+        rc = report_fill(&p, &fields, report, err);
     stk_stamp_close(&p.stamp);
     stk_shard_pattern_fini(&p.pattern);
     stk_pack_fields_fini(&fields);
@@ -266,6 +280,7 @@ int stk_pack_ids(stk_dataset *ds, const char *dst, const stk_pack_options *opt, 
                  stk_pack_report *report, stk_error *err)
 {
     stk_pack_run p = { .ds = ds };
+    stk_pack_fields fields = { 0 };
     int rc;
 
     *ids = NULL;
@@ -281,7 +296,7 @@ int stk_pack_ids(stk_dataset *ds, const char *dst, const stk_pack_options *opt, 
     for (uint64_t i = 0; rc == 0 && i < p.count; i++)
         (*ids)[i] = stk_pack_at(&p, i);
     if (rc == 0)
-        rc = report_fill(&p, report, err);
+        rc = report_fill(&p, &fields, report, err);
     report->samples = p.count;
     stk_shard_pattern_fini(&p.pattern);
     stk_free(p.id);

@@ -16,7 +16,6 @@
 
 #include "base/hash.h"
 #include "base/jobs.h"
-#include "index/index.h"
 #include "tools/look.h"
 #include "tools/pack_model.h"
 
@@ -162,7 +161,7 @@ static char *note_path(const stk_pack_run *p, uint64_t print)
     if (s)
         s[0] = 0;
     if (s && stk_is_address(p->pattern.dir)) {
-        if (stk_index_cache_folder(cache, sizeof cache, NULL))
+        if (stk_cache_home(cache, sizeof cache, NULL))
             snprintf(s, size, "%s/pack/alike-%016" PRIx64, cache, print);
     } else if (s)
         snprintf(s, size, "%s.stoker/alike-%016" PRIx64, p->pattern.dir, print);

@@ -7,7 +7,7 @@
  * The caller's thread takes batch after batch and writes shards.
  *
  * A bad sample is left out and listed; what is wrong with the machine ends the run. */
-#include "tools/pack_fields.h"
+#include "tools/pack_arrays.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,6 +49,8 @@ typedef struct maker {
     stk_stage stage;
     place place[PLACES];
     uint64_t good, bad; /* samples of this run */
+    uint32_t ahead;     /* batches; 0: as it was opened */
+    int rest;           /* there are fields that no chain makes */
 } maker;
 
 /* ---- planning ---- */
@@ -90,6 +92,20 @@ static int field_plan(stk_pack_field *f, const char *text, stk_error *err)
     return rc;
 }
 
+/* A row of an array is what encode(npy) makes of it. */
+static int row_plan(stk_pack_field *f, const char *text, stk_error *err)
+{
+    stk_expr *e = NULL;
+    char whole[CHAIN_MAX];
+    int rc = stk_expr_parse(&e, text, err), has = rc == 0 && !strcmp(e->call[e->n_calls - 1].name, "encode");
+
+    stk_expr_close(&e);
+    STK_TRY(rc);
+    if (snprintf(whole, sizeof whole, "%s%s", text, has ? "" : " | encode(npy)") >= CHAIN_MAX)
+        return stk_fail(err, STK_ELIMIT, "field %s: the chain is too long", f->name);
+    return field_plan(f, whole, err);
+}
+
 static int name_check(const stk_output *all, uint32_t i, stk_error *err)
 {
     const char *name = all[i].name;
@@ -103,8 +119,11 @@ static int name_check(const stk_output *all, uint32_t i, stk_error *err)
     return 0;
 }
 
-int stk_pack_fields_plan(stk_pack_fields *f, const stk_output *in, uint32_t n, stk_error *err)
+int stk_pack_fields_plan(stk_pack_fields *f, const stk_pack_options *o, stk_error *err)
 {
+    const stk_output *in = o->fields;
+    uint32_t n = o->n_fields;
+
     f->field = stk_zalloc(n + 1, sizeof *f->field);
     if (!f->field)
         return stk_fail_nomem(err, n * sizeof *f->field);
@@ -113,7 +132,7 @@ int stk_pack_fields_plan(stk_pack_fields *f, const stk_output *in, uint32_t n, s
         f->field[f->n].name = in[i].name;
         f->n++;
         if (in[i].chain && *in[i].chain)
-            STK_TRY(field_plan(&f->field[i], in[i].chain, err));
+            STK_TRY((o->arrays == STK_YES ? row_plan : field_plan)(&f->field[i], in[i].chain, err));
     }
     return 0;
 }
@@ -170,6 +189,16 @@ static const char *known_name(const stk_dataset *ds, const char *name)
     return s;
 }
 
+static int has_rest(const maker *m)
+{
+    const char *name;
+
+    for (uint32_t i = 0; m->p->o.arrays != STK_YES && (name = stk_dataset_field(m->p->ds, i)); i++)
+        if (!is_made(m, name))
+            return 1;
+    return 0;
+}
+
 /* Fields that no chain makes stay as they are. */
 static int copy_rest(const maker *m, place *b, uint64_t id, stk_error *err)
 {
@@ -211,7 +240,7 @@ static int encode_row(const maker *m, const stk_batch *batch, uint32_t row, plac
         STK_TRY(stk_encode(&f->encoding, &in, &b->bytes, err));
         STK_TRY(member_add(b, f->name, at, err));
     }
-    return copy_rest(m, b, stk_batch_ids(batch)[row], err);
+    return m->rest ? copy_rest(m, b, stk_batch_ids(batch)[row], err) : 0;
 }
 
 /* What a sample is to blame for: it is left out, and the run goes on. */
@@ -303,6 +332,7 @@ typedef struct shard_out {
     uint64_t k;
     stk_tar_writer *tar;
     stk_sample_out out;
+    stk_array_shard arrays; /* in place of the tar */
 } shard_out;
 
 static int shard_begin(maker *m, shard_out *s, uint64_t k, stk_error *err)
@@ -310,21 +340,41 @@ static int shard_begin(maker *m, shard_out *s, uint64_t k, stk_error *err)
     s->k = k;
     m->f->failed.len = 0;
     stk_sample_out_begin(&s->out);
+    if (m->p->o.arrays == STK_YES)
+        return stk_array_shard_open(&s->arrays, m->p, m->f, k, err);
     return stk_shard_open(&s->tar, &m->p->pattern, k, m->p->o.force == STK_YES, err);
+}
+
+static int arrays_end(maker *m, shard_out *s, stk_error *err)
+{
+    stk_stamp_line line = { .shard = s->k, .failed = &m->f->failed };
+
+    STK_TRY(stk_array_shard_finish(&s->arrays, &line.size, err));
+    STK_TRY(stk_stamp_add(&m->p->stamp, &line, err));
+    m->p->stamp.size[s->k] = line.size;
+    return stk_array_shard_publish(&s->arrays, err);
 }
 
 static int shard_end(maker *m, shard_out *s, stk_error *err)
 {
-    int rc = stk_pack_publish(m->p, s->k, s->tar, &m->f->failed, err);
+    int rc = m->p->o.arrays == STK_YES ? arrays_end(m, s, err) : stk_pack_publish(m->p, s->k, s->tar, &m->f->failed, err);
 
     stk_tar_writer_close(&s->tar);
     return rc;
 }
 
+static int put_row(maker *m, shard_out *s, stk_bytes key, const stk_part *parts, uint32_t n, stk_error *err)
+{
+    if (m->p->o.arrays == STK_YES)
+        return stk_array_shard_add(&s->arrays, key, parts, n, err);
+    STK_TRY(stk_sample_out_check(&s->out, key, parts, n, err));
+    return stk_sample_out_put(&s->out, s->tar, parts, n, err);
+}
+
 static int write_row(maker *m, shard_out *s, const place *b, const made_row *row, uint64_t id, stk_error *err)
 {
     stk_part *parts = stk_alloc((row->n + 1) * sizeof *parts);
-    uint64_t before = stk_tar_writer_bytes(s->tar);
+    uint64_t bytes = 0;
     char suffix[STK_PACK_SUFFIX], number[STK_PACK_KEY];
     stk_bytes key = stk_pack_key(m->p, id, number);
     int rc = parts ? 0 : stk_fail_nomem(err, row->n * sizeof *parts);
@@ -334,13 +384,12 @@ static int write_row(maker *m, shard_out *s, const place *b, const made_row *row
         const member *x = &b->member[row->first + i];
 
         parts[i] = (stk_part){ .name = x->name, .data = b->bytes.s + x->at, .len = x->len };
+        bytes += stk_tar_member_bytes(key.len + 1 + strlen(x->name), x->len);
     }
     if (rc == 0)
-        rc = stk_sample_out_check(&s->out, key, parts, row->n, err);
-    if (rc == 0)
-        rc = stk_sample_out_put(&s->out, s->tar, parts, row->n, err);
+        rc = put_row(m, s, key, parts, row->n, err);
     stk_free(parts);
-    if (rc == 0 && stk_pack_tell(m->p, stk_tar_writer_bytes(s->tar) - before))
+    if (rc == 0 && stk_pack_tell(m->p, bytes))
         rc = stk_fail(err, STK_ECLOSED, "stopped; the shards that are finished stay");
     return rc;
 }
@@ -354,7 +403,7 @@ static int take_batch(maker *m, shard_out *s, const stk_batch *batch, uint64_t *
     for (uint32_t r = 0; r < stk_batch_rows(batch) && *at < end; r++, ++*at) {
         uint64_t id = stk_pack_at(m->p, *at);
 
-        if (!s->tar)
+        if (!s->tar && !s->arrays.open)
             STK_TRY(shard_begin(m, s, s->k, err));
         if (!valid[r] || b->row[r].rc < 0)
             STK_TRY(leave_out(m, id, &b->row[r], err));
@@ -369,14 +418,18 @@ static int take_batch(maker *m, shard_out *s, const stk_batch *batch, uint64_t *
     return 0;
 }
 
-/* Batches that are still to come: the loader need not read further. */
+/* Batches of this run that are still to come: what the loader makes beyond them is thrown away. */
 static void bound_ahead(maker *m, uint64_t at, uint64_t end)
 {
     uint64_t left = (end - at + ROWS - 1) / ROWS;
+    uint32_t ahead = left < AHEAD ? (uint32_t)left : AHEAD;
     stk_error err;
 
-    if (left < AHEAD)
-        (void)!stk_loader_set_ahead(m->loader, left ? (uint32_t)left : 1, &err);
+    if (ahead == m->ahead)
+        return;
+    m->ahead = ahead;
+    while (stk_loader_set_ahead(m->loader, ahead, &err) < 0 && ahead > 1) /* it has fewer slots */
+        ahead /= 2;
 }
 
 /* Shards first..last - 1, none of which is there. */
@@ -384,12 +437,14 @@ static int write_run(maker *m, uint64_t first, uint64_t last, stk_error *err)
 {
     uint64_t at = m->p->first[first], end = m->p->first[last];
     shard_out s = { .k = first, .out = { .adapt = 1, .mtime = m->p->o.mtime } };
-    int rc = stk_loader_resume(m->loader, 0, at, err);
+    int rc;
 
+    bound_ahead(m, at, end);
+    rc = stk_loader_resume(m->loader, 0, at, err);
     while (rc == 0 && at < end) {
         stk_batch *batch = NULL;
 
-        bound_ahead(m, at, m->p->count);
+        bound_ahead(m, at, end);
         rc = stk_loader_next(m->loader, &batch, -1, err);
         if (rc == 0)
             rc = take_batch(m, &s, batch, &at, end, err);
@@ -397,6 +452,7 @@ static int write_run(maker *m, uint64_t first, uint64_t last, stk_error *err)
     }
     atomic_fetch_add_explicit(&m->p->adapted, s.out.adapted, memory_order_relaxed);
     stk_tar_writer_close(&s.tar);
+    stk_array_shard_close(&s.arrays);
     stk_sample_out_fini(&s.out);
     return rc;
 }
@@ -447,7 +503,8 @@ static int loader_open(maker *m, stk_output *outputs, uint64_t *order, stk_error
                              .select = order,
                              .n_select = order ? m->p->count : 0,
                              .log = m->p->o.log,
-                             .log_cookie = m->p->o.log_cookie };
+                             .log_cookie = m->p->o.log_cookie,
+                             .registry = m->p->o.registry };
 
     for (uint32_t i = 0; i < m->f->n; i++)
         if (m->f->field[i].chain)
@@ -484,6 +541,7 @@ int stk_pack_make(stk_pack_run *p, stk_pack_fields *f, stk_error *err)
                                 .name = "encode",
                                 .state = m,
                                 .run = stage_run };
+        m->rest = has_rest(m);
         rc = order_list(p, &order, err);
     }
     if (rc == 0)

@@ -18,8 +18,9 @@ typedef struct stk_pack_fields { /* init with zeros, end with fini */
     stk_text failed; /* samples of the shard in hand that were left out: JSON objects, commas between them */
 } stk_pack_fields;
 
-/* From name and chain of each; an empty chain leaves the field out.  Borrows the names. */
-int stk_pack_fields_plan(stk_pack_fields *f, const struct stk_output *in, uint32_t n, stk_error *err);
+/* From name and chain of each; an empty chain leaves the field out.  Borrows the names.  arrays: a chain without encode()
+ * ends in encode(npy). */
+int stk_pack_fields_plan(stk_pack_fields *f, const stk_pack_options *o, stk_error *err);
 void stk_pack_fields_fini(stk_pack_fields *f);
 /* Write the shards that p->keep[] has not. */
 int stk_pack_make(stk_pack_run *p, stk_pack_fields *f, stk_error *err);

@@ -9,6 +9,7 @@
  *     pack_remote.c   the same of a target in a bucket
  *     pack_copy.c     shards of samples as they are
  *     pack_fields.c   shards of samples that chains make
+ *     pack_arrays.c   arrays in place of tar shards
  *     pack_values.c   rows of tables as members
  *     pack.c          the whole */
 #ifndef STOKER_PACK_MODEL_H
@@ -98,10 +99,10 @@ int stk_pack_drop_alike(stk_pack_run *p, stk_error *err); /* of id[] */
 int stk_pack_balance(stk_pack_run *p, stk_error *err);    /* of id[] */
 /* Adds names, sizes and times of the source's shards to a hash. */
 int stk_pack_source_print(const stk_pack_run *p, uint64_t *hash, stk_error *err);
-/* This run writes shard i: all, or those of its part. */
+/* This run writes shard i: all, or those of its part, which follow each other: chains read on from shard to shard. */
 static inline int stk_pack_mine(const stk_pack_run *p, uint64_t i)
 {
-    return !p->o.parts || i % p->o.parts == p->o.part;
+    return !p->o.parts || i * p->o.parts / p->n == p->o.part; /* below 2^24 * 2^32 */
 }
 
 #endif

@@ -100,6 +100,8 @@ static int plan_source(stk_pack_run *p, stk_error *err)
     };
 
     p->fingerprint = stk_hash64(0, head, sizeof head);
+    if (p->o.arrays == STK_YES)
+        p->fingerprint = stk_hash64(p->fingerprint, "arrays", 6);
     if (p->pattern.squeeze)
         p->fingerprint = stk_hash64(p->fingerprint, p->pattern.squeeze, strlen(p->pattern.squeeze));
     return stk_pack_source_print(p, &p->fingerprint, err);

@@ -13,7 +13,6 @@
 #include "base/hash.h"
 #include "base/jobs.h"
 #include "base/registry.h"
-#include "index/index.h"
 #include "tools/pack_stamp.h"
 
 #define NOTE_MAX (256u << 20)
@@ -74,7 +73,7 @@ int stk_remote_lock_path(const stk_stamp *s, char *out, size_t size)
     char cache[1024];
     uint64_t hash = stk_hash64(stk_hash64(0, s->path, strlen(s->path)), s->part, strlen(s->part));
 
-    return stk_index_cache_folder(cache, sizeof cache, NULL) &&
+    return stk_cache_home(cache, sizeof cache, NULL) &&
            snprintf(out, size, "%s/pack/%016" PRIx64 ".lock", cache, hash) < (int)size;
 }
 

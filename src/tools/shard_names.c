@@ -189,7 +189,7 @@ static int name_set(stk_sample_out *o, const char *field, stk_error *err)
 }
 
 /* Dots after the last slash, newlines and the like become underscores. */
-static void mend_key(stk_text *key)
+static void plain_key(stk_text *key)
 {
     char *slash = key->len ? memrchr(key->s, '/', key->len) : NULL;
     size_t base = slash ? (size_t)(slash - key->s) + 1 : 0;
@@ -209,7 +209,7 @@ static int bad_key(stk_bytes key, const char *why, stk_error *err)
 static int key_set(stk_sample_out *o, stk_bytes key, const char *field, stk_error *err)
 {
     static const char why[] = "would not be read back: a key is not empty, has no dot after its "
-                              "last slash, and does not lie in __x__/";
+                              "last slash, and is not in __x__/";
 
     o->key.len = 0;
     STK_TRY(stk_text_put(&o->key, key.data, key.len, err));
@@ -218,7 +218,7 @@ static int key_set(stk_sample_out *o, stk_bytes key, const char *field, stk_erro
         return 0;
     if (!o->adapt)
         return bad_key(key, why, err);
-    mend_key(&o->key);
+    plain_key(&o->key);
     STK_TRY(name_set(o, field, err));
     return reads_back(&o->name, o->key.len) ? 1 : bad_key(key, why, err);
 }
@@ -250,20 +250,20 @@ static int check_fields(stk_sample_out *o, const stk_part *parts, uint32_t n, st
 int stk_sample_out_check(stk_sample_out *o, stk_bytes key, const stk_part *parts, uint32_t n,
                          stk_error *err)
 {
-    int mended;
+    int changed;
 
     if (!n)
         return bad_key(key, "has no fields: tar shards can't hold such a sample", err);
-    mended = key_set(o, key, "x", err);
-    STK_TRY(mended);
+    changed = key_set(o, key, "x", err);
+    STK_TRY(changed);
     if (same_key(o)) { /* readers would take both for one sample */
         if (!o->adapt)
             return bad_key(key, "comes twice in a row: readers would take both for one sample",
                            err);
         STK_TRY(stk_text_put(&o->key, "_2", 2, err));
-        mended = 1;
+        changed = 1;
     }
-    o->adapted += (uint64_t)mended;
+    o->adapted += (uint64_t)changed;
     return check_fields(o, parts, n, err);
 }
 

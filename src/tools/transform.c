@@ -158,11 +158,14 @@ void stk_transform_describe(const stk_transform *t, stk_transform_info *out)
     const stk_spec *s = &t->chain.spec;
     int fixed = s->width && s->height;
 
-    *out = (stk_transform_info){ .size = out->size,
-                                 .dtype = s->dtype,
-                                 .width = fixed ? s->width : 0,
-                                 .height = fixed ? s->height : 0,
-                                 .layout = layouts[s->layout] };
+    stk_transform_info info = { .size = out->size,
+                                .dtype = s->dtype,
+                                .width = fixed ? s->width : 0,
+                                .height = fixed ? s->height : 0,
+                                .layout = layouts[s->layout],
+                                .views = s->views };
+
+    memcpy(out, &info, out->size < sizeof info ? out->size : sizeof info);
 }
 
 /* ---- one picture ---- */
@@ -170,9 +173,12 @@ void stk_transform_describe(const stk_transform *t, stk_transform_info *out)
 static int draw(const stk_transform *t, uint32_t epoch, const stk_picture *p, stk_draws *d,
                 stk_error *err)
 {
-    const stk_address at = {
-        .seed = t->seed, .position = p->position, .epoch = epoch, .output = t->output
-    };
+    const stk_address at = { .seed = t->seed,
+                             .position = p->position,
+                             .epoch = epoch,
+                             .output = t->output,
+                             .view = p->view };
+    const uint32_t views = t->chain.spec.views ? t->chain.spec.views : 1;
     const uint32_t size[2] = { p->width, p->height };
     const stk_view *view;
 
@@ -182,6 +188,9 @@ static int draw(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
     if ((uint64_t)p->width * p->height > MAX_PIXELS)
         return stk_fail(err, STK_ELIMIT, "it is %ux%u, over %" PRIu64 " pixels", p->width,
                         p->height, MAX_PIXELS);
+    if (p->view >= views)
+        return stk_fail(err, STK_EINVAL, "it has no view %u: the chain makes %u, counted from 0",
+                        p->view, views);
     stk_chain_draw(&t->chain, &at, size, d, NULL);
     if (stk_draws_last(d)->refused)
         return stk_fail(err, STK_EINVAL, "%s", stk_draws_last(d)->refused);

@@ -36,7 +36,7 @@ def test_damaged(stoker, damaged, tmp_path):
     manifest = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
     assert [(m["shard"], m["key"]) for m in manifest] == [("bad.tar", k) for k in ("002", "005", "007")]
     assert [list(m) for m in manifest] == [["shard", "offset", "key", "kind", "reason"]] * 3
-    assert manifest[1]["reason"] == "jpg: these 7 bytes are no picture"
+    assert manifest[1]["reason"] == "jpg: these 7 bytes are not a picture"
     assert manifest[2]["reason"].startswith("cls: ") and manifest[0]["reason"].startswith("jpg: ")
     for line, m in zip(lines, manifest, strict=False):
         assert line == f"{m['reason']} [shard bad.tar, offset {m['offset']}, key {m['key']}]"

@@ -8,6 +8,8 @@ import json
 import os
 import resource
 import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -200,3 +202,30 @@ def test_the_list_is_whole_or_not_there(stoker, tmp_path):
     os.rename(tmp_path / "a.tar", os.path.join(os.fsencode(tmp_path), b"\xff.tar"))
     done = subprocess.run([CLI, "check", b"\xff.tar", "--write-exclude", "bad.jsonl"], cwd=tmp_path, capture_output=True, timeout=60)
     assert done.returncode == 3 and b"\\xff.tar is not UTF-8" in done.stderr and "\"key\": \"0\"" in (tmp_path / "bad.jsonl").read_text()
+
+
+@pytest.mark.parametrize("packed", [0, 1])
+@pytest.mark.parametrize("hash_name", ["sha1", "sha256", "md5", "xxh64", "xxh3_64"])
+def test_hashes_of_mds_shards(stoker, tmp_path, packed, hash_name):
+    """What index.json says of its shards is compared; mosaicml-streaming does so only with validate_hash."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    import made_mds
+    if hash_name == "xxh64":
+        pytest.importorskip("xxhash")
+    known = hash_name != "xxh3_64"
+    folder = made_mds.write(tmp_path / "m", {"a": "bytes"}, [{"a": b"x" * 50}] * 30, 10, "gz" if packed else None,
+                            (lambda raw: gzip.compress(raw, mtime=0)) if packed else None, hashes=[hash_name] if known else ())
+    index = folder / "index.json"
+    if not known:
+        index.write_text(index.read_text().replace('"hashes": {}', '"hashes": {"xxh3_64": "00"}'))
+    done = stoker("check", folder)
+    assert (done.code == 0) == known, done.out + done.err
+    if not known:
+        assert "knows none of its hashes" in done.out + done.err
+        return
+    text = json.loads(index.read_text())
+    where = text["shards"][1]["zip_data" if packed else "raw_data"]["hashes"]
+    where[hash_name] = "0" + where[hash_name][1:] if where[hash_name][0] != "0" else "1" + where[hash_name][1:]
+    index.write_text(json.dumps(text))
+    done = stoker("check", folder)
+    assert done.code != 0 and f"its {hash_name} is" in done.out + done.err and "shard.00001" in done.out + done.err

@@ -108,6 +108,7 @@ def test_help_of_index(stoker):
                           user's cache)
   --format NAME           how the shards are laid out; 'stoker ops' lists formats (default:
                           found by looking)
+  --op FILE               ops of your own for chains, from this shared object; may be repeated
   --store-cache DIR       keep remote data in this folder (default: $STOKER_STORE_CACHE)
   --store-cache-limit SIZE
                           how much it may hold: 500GB (default: most of what is free)

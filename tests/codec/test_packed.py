@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packed fields and vocabularies through the loader: x.gz and x.zst stand in for x, bombs and torn files are bad samples."""
+"""Packed fields and vocabularies through the loader: x.gz, x.zst and x.lz4 stand in for x, bombs and torn files are bad samples."""
 
 import gzip
 import io
@@ -24,6 +24,12 @@ def zst(data, *options):
     return subprocess.run(["zstd", "-q", "-c", *options], input=data, capture_output=True, check=True).stdout
 
 
+def lz4(data, *options):
+    if not shutil.which("lz4"):
+        pytest.skip("no lz4 program here")
+    return subprocess.run(["lz4", "-q", "-c", *options], input=data, capture_output=True, check=True).stdout
+
+
 def texts():
     rng = random.Random(SEED)
     return [b"", b"x", b"hello " * 1000, bytes(rng.randrange(256) for _ in range(70000)), bytes(3_000_000)]
@@ -37,6 +43,10 @@ PACKERS = {
     "zst": lambda d: zst(d),
     "zst, no size": lambda d: zst(d, "--no-content-size"),
     "zst, in frames": lambda d: zst(d[: len(d) // 3]) + zst(d[len(d) // 3 :]),
+    "lz4": lambda d: lz4(d),
+    "lz4, blocks that go on": lambda d: lz4(d, "-BD", "-B4", "-BX"),
+    "lz4, with its size": lambda d: lz4(d, "--content-size", "--no-frame-crc"),
+    "lz4, in frames": lambda d: lz4(d[: len(d) // 3]) + b"\x51\x2A\x4D\x18\x03\0\0\0abc" + lz4(d[len(d) // 3 :]),
 }
 
 
@@ -53,7 +63,7 @@ def test_unpacked_unasked(tmp_path, name):
     path = shards.write(tmp_path / "a.tar", [{f"bin.{ext}": PACKERS[name](t)} for t in texts()])
     assert shards.rows(path, "from(bin) | bytes") == texts()
     assert shards.rows(path, "from(bin) | bytes", num_workers=2) == texts()
-    step = {"gz": "gunzip", "zst": "unzstd"}[ext]
+    step = {"gz": "gunzip", "zst": "unzstd", "lz4": "unlz4"}[ext]
     assert shards.rows(path, f"from('bin.{ext}') | {step} | bytes") == texts()
 
 
@@ -100,7 +110,17 @@ def test_torn_zstd(tmp_path):
     bad(tmp_path, "zst", data[:-1] + bytes([data[-1] ^ 1]), "unzstd: ")
 
 
+def test_torn_lz4(tmp_path):
+    data = lz4(random.Random(SEED).randbytes(300) + bytes(1000), "-BX")
+    for n in [0, 3, 6, 20, len(data) - 5, len(data) - 1]:
+        bad(tmp_path, "lz4", data[:n], "unlz4: truncated")
+    bad(tmp_path, "lz4", b"x" * 100, "unlz4: .* damaged")
+    for at in (5, 6, 15, 40, len(data) - 9, len(data) - 1):     # head, blocks, checksums
+        bad(tmp_path, "lz4", data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :], "unlz4: ")
+
+
 def test_bombs(tmp_path):
+    bad(tmp_path, "lz4", lz4(bytes(300 << 20)), "unlz4: .* more than the limit of 268435456")
     nothing = gzip.compress(bytes(32 << 20), 9)
     bad(tmp_path, "gz", nothing * 9, "gunzip: .* more than the limit of 268435456")
     bad(tmp_path, "zst", zst(bytes(300 << 20)), "unzstd: .* more than the limit of 268435456")

@@ -2,6 +2,8 @@
 """Given the same numbers, every op makes what torchvision makes of uint8 tensors, within the tolerance that docs/augment.md
 states; and numbers that are drawn have its distributions."""
 
+import os
+
 import numpy as np
 import tv_oracle
 import pytest
@@ -159,19 +161,33 @@ def ks(a, b):
     return distance / (2.23 * np.sqrt((len(a) + len(b)) / (len(a) * len(b))))
 
 
+def draws(few):
+    """How many of each side are compared: `make soak` says 100,000."""
+    return int(os.environ.get("STOKER_DRAWS", few))
+
+
+def parts(n, most=2000):
+    """Positions of n draws, a batch at a time."""
+    return [range(at, min(at + most, n)) for at in range(0, n, most)]
+
+
 def test_erased_rectangles_are_drawn_as_torchvisions():
-    n, side = 4000, 48
-    batch = torch.zeros(n, 3, side, side, dtype=torch.uint8)
-    erased = made("random_erasing(p=1, value=255)", batch, seed=1)[:, 0].numpy() > 0
-    rows, columns = erased.any(2), erased.any(1)
-    here = np.stack([rows.argmax(1), columns.argmax(1), rows.sum(1), columns.sum(1)], 1)
+    n, side, here = draws(4000), 48, []
+    batch = torch.zeros(2000, 3, side, side, dtype=torch.uint8)
+    erase = stoker.Transform("random_erasing(p=1, value=255) | to(u8)", layout="chw", num_workers=1, seed=1)
+    for part in parts(n):
+        erased = erase(batch[:len(part)], positions=part)[:, 0].numpy() > 0
+        rows, columns = erased.any(2), erased.any(1)
+        here.append(np.stack([rows.argmax(1), columns.argmax(1), rows.sum(1), columns.sum(1)], 1))
+        assert (erased.sum((1, 2)) == here[-1][:, 2] * here[-1][:, 3]).all()
+    here = np.concatenate(here)
     torch.manual_seed(3)
     t, there = T.RandomErasing(p=1), []
     for _ in range(n):
         p = t.make_params([batch[0]])
         there.append([p["i"], p["j"], p["h"], p["w"]])
     there = np.array(there)
-    assert (erased.sum((1, 2)) == here[:, 2] * here[:, 3]).all()
+    assert len(here) == len(there) == n
     for axis in range(4):
         assert ks(here[:, axis], there[:, axis]) < 1, axis
     assert ks(here[:, 2] * here[:, 3], there[:, 2] * there[:, 3]) < 1
@@ -179,13 +195,14 @@ def test_erased_rectangles_are_drawn_as_torchvisions():
 
 
 def test_zoom_out_is_drawn_as_torchvisions():
-    n, h, w = 2000, 23, 31
-    pictures = torch.full((n, 3, h, w), 255, dtype=torch.uint8)
-    here = []
-    for result in made("zoom_out(p=1, fill=7)", pictures, seed=4):
-        inside = result[0].numpy() == 255
-        assert inside.sum() == h * w and (result[0].numpy()[~inside] == 7).all()
-        here.append([*result.shape[1:], inside.any(1).argmax(), inside.any(0).argmax()])
+    n, h, w = draws(2000), 23, 31
+    pictures = torch.full((2000, 3, h, w), 255, dtype=torch.uint8)
+    zoom, here = stoker.Transform("zoom_out(p=1, fill=7) | to(u8)", layout="chw", num_workers=1, seed=4), []
+    for part in parts(n):
+        for result in zoom(pictures[:len(part)], positions=part):
+            inside = result[0].numpy() == 255
+            assert inside.sum() == h * w and (result[0].numpy()[~inside] == 7).all()
+            here.append([*result.shape[1:], inside.any(1).argmax(), inside.any(0).argmax()])
     torch.manual_seed(5)
     t, there = T.RandomZoomOut(p=1), []
     for _ in range(n):

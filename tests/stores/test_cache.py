@@ -56,6 +56,52 @@ def test_the_second_epoch_asks_nothing(web, local, tmp_path):
         assert proxy.requests == []
 
 
+RANK = '''
+import sys
+sys.modules["torch"] = None
+import stoker
+ds = stoker.open(sys.argv[1], store=stoker.Store(cache=sys.argv[2]))
+print("ready", flush=True)
+sys.stdin.readline()
+print(len(ds[int(sys.argv[3])]["cls"]), flush=True)
+'''
+
+
+def test_slow_down_is_for_all_ranks_of_the_host(web, tmp_path):
+    """One rank is told to wait 2 s; another, which was told nothing, asks no earlier."""
+    told, asked, cache = [], [], tmp_path / "cache"
+    with faults.Proxy(web[0]) as proxy:
+        def override(method, path, head):
+            if path == "/t-000.tar" and not told:
+                told.append(time.monotonic())
+                return b"HTTP/1.1 503 Slow Down\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n"
+            asked.append((path, time.monotonic()))
+
+        url = f"http://127.0.0.1:{proxy.port}/t-{{000..002}}.tar"
+        stoker.open(url)
+        proxy.override = override
+        ranks = [subprocess.Popen([sys.executable, "-c", RANK, url, str(cache), str(i * EACH)], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, text=True) for i in (0, 1)]
+        try:
+            for rank in ranks:
+                assert rank.stdout.readline() == "ready\n"
+            assert not asked
+            ranks[0].stdin.write("\n")
+            ranks[0].stdin.flush()
+            end = time.monotonic() + 60
+            pace = cache / "stoker-cache-1" / "pace"
+            while not pace.exists() or not any(pace.read_bytes()):      # the rank has read its answer
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            assert [rank.communicate("\n", timeout=120)[0] for rank in ranks[::-1]] == ["1\n", "1\n"]
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
+    when = dict(reversed(asked))        # the first time of each
+    assert when["/t-001.tar"] - told[0] >= 1.99 and when["/t-000.tar"] - told[0] >= 1.99, (told, asked)
+
+
 def used(cache):
     return sum(path.stat().st_blocks * 512 for path in objects(cache))
 

@@ -87,6 +87,32 @@ def test_parquet(web, data, tmp_path):
         assert all(size <= 1 for size in proxy.sizes), proxy.sizes
 
 
+def test_arrow(web, data, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    rng, folder = np.random.default_rng(5), data / "arrow"
+    folder.mkdir()
+    for i in range(2):
+        table = pa.table({"bin": [rng.bytes(int(n)) for n in rng.integers(1, 60000, 100)], "n": list(range(i * 100, i * 100 + 100))})
+        with pa.OSFile(str(folder / f"a{i}.arrow"), "wb") as to, pa.ipc.new_file(to, table.schema) as out:
+            out.write_table(table)
+
+    def rows(url, store=None):
+        with stoker.Loader(str(url), {"bin": "bytes", "n": "int"}, batch_size=20, shuffle=True, seed=1, store=store) as loader:
+            return [(int(n), bytes(b)) for batch in loader for n, b in zip(batch["n"], batch["bin"], strict=True)]
+
+    want = rows(folder / "a{0,1}.arrow")
+    assert sorted(n for n, _ in want) == list(range(200))
+    with faults.Proxy(web[0]) as proxy:
+        url, store = f"http://127.0.0.1:{proxy.port}/arrow/a{{0,1}}.arrow", stoker.Store(cache=tmp_path / "cache")
+        assert rows(url, store) == want
+        proxy.sizes.clear()
+        assert rows(url, store) == want
+        assert all(size <= 1 for size in proxy.sizes), proxy.sizes         # mapped from the cache
+        for none in (None, stoker.Store(cache=tmp_path / "full", cache_limit=65536)):
+            with pytest.raises(stoker.StokerError, match="a cache with room"):
+                rows(url, none)
+
+
 def cli(*words, code=0):
     program = shutil.which("stoker") or str(pathlib.Path(stoker.__file__).parent / "stoker-cli")
     done = subprocess.run([program, *map(str, words)], capture_output=True, timeout=180, env=dict(os.environ))

@@ -128,6 +128,78 @@ def test_opening_with_an_index_asks_nothing(web):
         assert len(proxy.requests) == 1
 
 
+def content(url):
+    with stoker.Loader(str(url), FIELDS, batch_size=4) as loader:
+        return loader._core.print()[4]
+
+
+def test_indexing_asks_for_large_pieces(web, data):
+    with faults.Proxy(web[0]) as proxy:
+        for name, most in (("t-000.tar", 6), ("big/t-000.tar", 22)):        # at most two per 8 MiB, and 16 samples
+            proxy.requests.clear()
+            url = f"http://127.0.0.1:{proxy.port}/{name}"
+            stoker.open(url)
+            assert len(proxy.requests) <= most, proxy.sizes
+            assert content(url) == content(data / name)         # a copy elsewhere has the same
+
+
+def test_requests_before_the_first_sample(swift, web, data, tmp_path, monkeypatch):
+    def before_the_first(proxy, url, store=None):
+        proxy.requests.clear()
+        with stoker.Loader(url, FIELDS, batch_size=4, num_workers=1, store=store) as loader:
+            next(iter(loader))
+        return next(i for i, (_, path) in enumerate(proxy.requests) if path.endswith(".tar"))
+
+    with faults.Proxy(web[0]) as proxy:
+        url = f"http://127.0.0.1:{proxy.port}/t-{{000..002}}.tar"
+        stoker.open(url)
+        assert before_the_first(proxy, url) == 0            # by the index
+    for path in sorted(data.glob("*.tar")):
+        swift.put("data", f"first/{path.name}", path.read_bytes())
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS["access_key"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEYS["secret_key"])
+    command = shutil.which("stoker") or str(pathlib.Path(stoker.__file__).parent / "stoker-cli")
+    subprocess.run([command, "index", "s3://data/first/t-*.tar"], check=True, timeout=120, stdout=subprocess.DEVNULL,
+                   env={**os.environ, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{swift.port}"})
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "another host"))
+    with faults.Proxy(swift.port) as proxy:
+        assert before_the_first(proxy, "s3://data/first/t-*.tar", store_at(proxy.port)) <= 4
+        assert before_the_first(proxy, "s3://data/first/t-*.tar", store_at(proxy.port)) <= 1      # a listing
+        assert before_the_first(proxy, "s3://data/first/t-{000..002}.tar", store_at(proxy.port)) == 0
+
+
+def open_as_ranks(proxy, tmp_path, cache, n):
+    """Paths that n processes ask for together to open a published data set by a glob."""
+    proxy.requests.clear()
+    command = shutil.which("stoker") or str(pathlib.Path(stoker.__file__).parent / "stoker-cli")
+    env = {**os.environ, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.port}", "STOKER_CACHE": str(tmp_path / cache)}
+    ranks = [subprocess.Popen([command, "ls", "s3://data/ranks/t-*.tar"], stdout=subprocess.PIPE,
+                              env={**env, "LOCAL_RANK": str(i)}) for i in range(n)]
+    for rank in ranks:
+        assert rank.communicate(timeout=180)[0].count(b"\n") == SHARDS * EACH and rank.returncode == 0
+    return [path for _, path in proxy.requests]
+
+
+def test_local_ranks_ask_once(swift, data, tmp_path, monkeypatch):
+    for path in sorted(data.glob("*.tar")):
+        swift.put("data", f"ranks/{path.name}", path.read_bytes())
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS["access_key"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEYS["secret_key"])
+    with faults.Proxy(swift.port) as proxy:
+        command = shutil.which("stoker") or str(pathlib.Path(stoker.__file__).parent / "stoker-cli")
+        subprocess.run([command, "index", "s3://data/ranks/t-*.tar"], check=True, timeout=120, stdout=subprocess.DEVNULL,
+                       env={**os.environ, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.port}"})
+        one = open_as_ranks(proxy, tmp_path, "one", 1)
+        assert sum("list-type=2" in path for path in one) == 1
+        assert sorted(open_as_ranks(proxy, tmp_path, "eight", 8)) == sorted(one)
+        again = open_as_ranks(proxy, tmp_path, "eight", 8)     # each wants news, and one is enough
+        assert len(again) == 1 and "list-type=2" in again[0]
+        swift.put("data", "ranks/t-003.tar", (data / "t-000.tar").read_bytes())
+        asked = subprocess.run([command, "ls", "s3://data/ranks/t-*.tar"], stdout=subprocess.PIPE, timeout=120, check=True, env={
+            **os.environ, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.port}", "LOCAL_RANK": "0", "STOKER_CACHE": str(tmp_path / "eight")})
+        assert asked.stdout.count(b"\n") == (SHARDS + 1) * EACH       # what is new is seen
+
+
 def test_changed_data_raises_and_is_never_skipped(swift, data):
     swift.put("data", "change/a.tar", (data / "t-000.tar").read_bytes())
     loader = stoker.Loader("s3://data/change/a.tar", FIELDS, batch_size=4, on_error="skip", store=store_at(swift.port))

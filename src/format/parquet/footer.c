@@ -158,9 +158,33 @@ static int read_groups(stk_thrift *t, stk_pq_file *f, uint32_t n, uint64_t size,
     return 0;
 }
 
+/* Of the file's own notes, n keys with values: Arrow's schema. */
+static stk_bytes find_arrow(stk_thrift *t, uint32_t n)
+{
+    stk_bytes found = { 0 };
+
+    for (uint32_t i = 0; i < n && !t->bad; i++) {
+        stk_thrift_field x = { 0 };
+        stk_bytes key = { 0 }, value = { 0 };
+
+        while (stk_thrift_next(t, &x)) {
+            if (x.id == 1)
+                key = stk_thrift_binary(t, &x);
+            else if (x.id == 2)
+                value = stk_thrift_binary(t, &x);
+            else
+                stk_thrift_skip(t, &x);
+        }
+        if (!t->bad && key.len == 12 && !memcmp(key.data, "ARROW:schema", 12))
+            found = value;
+    }
+    return found;
+}
+
 static int read_footer(stk_thrift *t, stk_pq_file *f, uint64_t size, stk_error *err)
 {
     stk_thrift_field x = { 0 };
+    stk_bytes arrow = { 0 };
     int64_t rows = -1;
 
     while (stk_thrift_next(t, &x)) {
@@ -170,6 +194,8 @@ static int read_footer(stk_thrift *t, stk_pq_file *f, uint64_t size, stk_error *
             rows = stk_thrift_int(t, &x);
         else if (x.id == 4)
             STK_TRY(read_groups(t, f, stk_thrift_list(t, &x, STK_THRIFT_STRUCT), size, err));
+        else if (x.id == 5)
+            arrow = find_arrow(t, stk_thrift_list(t, &x, STK_THRIFT_STRUCT));
         else
             stk_thrift_skip(t, &x);
     }
@@ -181,7 +207,7 @@ static int read_footer(stk_thrift *t, stk_pq_file *f, uint64_t size, stk_error *
         return stk_fail(err, STK_ECORRUPT,
                         "the file says %" PRId64 " rows, its row groups have %" PRIu64, rows,
                         f->rows);
-    return 0;
+    return stk_pq_arrow_hint(f, arrow, err);
 }
 
 int stk_pq_file_open(stk_pq_file **out, stk_bytes footer, uint64_t file_size, stk_error *err)

@@ -39,13 +39,15 @@ enum { /* codecs of pages */
        STK_PQ_LZ4_HADOOP,
        STK_PQ_ZSTD,
        STK_PQ_LZ4_RAW,
-       STK_PQ_CODECS
+       STK_PQ_CODECS,
+       STK_PQ_BZIP2 = 64 /* not of Parquet: MDS has it */
 };
 
 typedef struct stk_pq_leaf {
     char *name; /* "label", "image.bytes"; nodes that only make a list are left out */
     uint8_t physical, meaning;
     uint8_t max_def, max_rep;
+    uint32_t fixed;   /* lists of numbers: values of each; 0: they differ, or it is not known */
     uint8_t list_def; /* lists: definition levels from here on are elements; list_def - 1: empty */
     int32_t len;      /* FIXED: bytes of a value */
     int32_t scale;    /* DECIMAL */

@@ -10,4 +10,7 @@
 int stk_pq_schema_read(stk_thrift *t, const stk_thrift_field *field, stk_pq_file *f,
                        stk_error *err);
 
+/* arrow_hint.c: lists that have one length, as the footer's ARROW:schema says it. */
+int stk_pq_arrow_hint(stk_pq_file *f, stk_bytes text, stk_error *err);
+
 #endif

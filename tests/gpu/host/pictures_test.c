@@ -112,13 +112,17 @@ static void same(stk_dataset *ds, const char *chain, const char *decode, stk_sta
     stk_error err;
 
     for (int epoch = 0; epoch < epochs; epoch++) {
-        while (stk_loader_next(a, &x, -1, &err) == 0) {
+        int rc;
+
+        while ((rc = stk_loader_next(a, &x, -1, &err)) == 0) {
             seam_ok(stk_loader_next(b, &y, -1, &err), &err);
             for (uint32_t i = 0; i < 2; i++)
                 same_output(chain, x, y, i);
             stk_batch_release(&x);
             stk_batch_release(&y);
         }
+        if (rc != STK_END)
+            fail_msg("%s: %s", chain, err.message);
         assert_int_equal(stk_loader_next(b, &y, -1, &err), STK_END);
     }
     stk_loader_stats(b, s);
@@ -192,6 +196,11 @@ static const char *const pixel_chains[] = {
     "from(jpg) | image | resize((1, 1)) | autocontrast(p=1) | gaussian_blur(5) | sharpness(2, p=1) | "
     "equalize(p=1) | contrast(0.5) | to(f32)",
     "from(jpg) | image | resize((2, 67)) | gaussian_blur(15) | sharpness(0, p=1) | to(u8)",
+    /* blurs over several rectangles, with taps that weigh nothing, and at the limit of one step */
+    "from(jpg) | image | resize((131, 70)) | gaussian_blur((23, 9), sigma=(0.1, 2)) | equalize(p=0.5) | "
+    "gaussian_blur(25, sigma=(3, 9)) | hue(0.1) | gaussian_blur((3, 27), sigma=(0.1, 3)) | "
+    "contrast(0.5) | normalize(half) | to(f16)",
+    "from(jpg) | image | resize((65, 97)) | gaussian_blur((5, 25), sigma=8) | to(u8, hwc)",
 };
 
 static void changed_pixels(void **state)
@@ -212,6 +221,27 @@ static void changed_pixels(void **state)
         same(without, pixel_chains[i], NULL, &s);
         assert_true(s.gpu_jpegs > N / 2);
         assert_true(s.jpeg_seek == 0);
+    }
+}
+
+/* What has no device code is made by workers, for the same bits there. */
+static void made_by_workers(void **state)
+{
+    static const char *const made[] = {
+        CROP "jpeg_artifacts((10, 90), p=0.8) | normalize(imagenet) | to(f16)",
+        CROP "hue(0.2) | jpeg_artifacts(30) | gaussian_blur(5) | normalize(half) | random_erasing(p=0.5) | "
+             "to(f32)",
+        "from(jpg) | image | views(2) | random_resized_crop(31) | jpeg_artifacts((10, 50)) | to(u8, hwc)",
+        "from(jpg) | image(mode=gray) | random_resized_crop(33) | hflip | to(u8)",
+        "from(jpg) | image(mode=gray) | resize((20, 31)) | to(f32)",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        stk_stats s = { .size = sizeof s };
+
+        same(with_points, made[i], NULL, &s);
+        assert_true(s.gpu_jpegs == 0);
     }
 }
 
@@ -279,7 +309,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits), cmocka_unit_test(functions_between),
-                                        cmocka_unit_test(changed_pixels), cmocka_unit_test(mixed) };
+                                        cmocka_unit_test(changed_pixels), cmocka_unit_test(made_by_workers),
+                                        cmocka_unit_test(mixed) };
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }

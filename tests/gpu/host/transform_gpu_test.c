@@ -67,6 +67,8 @@ static stk_picture picture(uint32_t w, uint32_t h, int layout, uint8_t **memory)
     return p;
 }
 
+static uint32_t views; /* of the chain that is tried */
+
 static void batch_open(batch *b, uint32_t n, int layout, uint64_t position)
 {
     uint32_t w = 1 + below(90), h = 1 + below(70);
@@ -83,6 +85,7 @@ static void batch_open(batch *b, uint32_t n, int layout, uint64_t position)
             w = 1 + below(90), h = 1 + below(70);
         b->near[i] = picture(w, h, layout < 0 ? (int)below(LAYOUTS) : layout, &b->memory[i]);
         b->near[i].position = position + i;
+        b->near[i].view = views ? i % views : 0;
         b->near[i].out = b->near_out + (size_t)i * OUT_ROOM;
         b->near[i].out_size = OUT_ROOM;
         b->far[i] = b->near[i];
@@ -150,6 +153,7 @@ static const char *const chains[] = {
     "rand_augment(2, 9) | random_resized_crop(30) | rotate(20) | hflip | resize((11, 19)) | to(u8)",
     "gaussian_noise(p=1) | contrast(0.5) | normalize(half) | random_erasing(p=1, value=random) | "
     "to(f32, hwc)",
+    "color_jitter(0.2) | views(3) | random_resized_crop(21) | gaussian_blur(5) | hflip | to(f16)",
 };
 #define CHAINS (sizeof chains / sizeof *chains)
 
@@ -161,7 +165,10 @@ static void as_on_the_host(void **state)
     (void)state;
     for (size_t k = 0; k < CHAINS; k++) {
         stk_transform *t = opened(chains[k]);
+        stk_transform_info info = { .size = sizeof info };
 
+        stk_transform_describe(t, &info);
+        views = info.views;
         for (int layout = -1; layout < LAYOUTS; layout++)
             for (uint32_t round = 0; round < 4; round++) {
                 const uint32_t sizes[] = { 1, 2, 7, MOST };
@@ -178,7 +185,25 @@ static void as_on_the_host(void **state)
             }
         stk_transform_close(&t);
     }
+    views = 0;
     cuda->stream_close(1, streams[1]);
+}
+
+/* A view that the chain has not. */
+static void no_such_view(void **state)
+{
+    stk_transform *t = opened("views(2) | resize((8, 8)) | to(u8)");
+    stk_error err;
+    batch b;
+
+    (void)state;
+    batch_open(&b, 1, PIXELS, 0);
+    b.near[0].view = b.far[0].view = 2;
+    assert_int_equal(stk_transform_run(t, 0, b.near, 1, &err), STK_EINVAL);
+    assert_non_null(strstr(err.message, "picture 0: it has no view 2: the chain makes 2"));
+    assert_int_equal(run_far(t, 0, &b, NULL, &err), STK_EINVAL);
+    batch_close(&b);
+    stk_transform_close(&t);
 }
 
 /* Dozens of calls on three streams before anything is waited for.  Pictures are made by a copy on
@@ -393,7 +418,7 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_on_the_host),
+        cmocka_unit_test(as_on_the_host), cmocka_unit_test(no_such_view),
         cmocka_unit_test(many_in_flight),
         cmocka_unit_test(closed_in_flight),
         cmocka_unit_test(several_launches),

@@ -139,7 +139,7 @@ def test_errors():
     batch = made(0, 2, 3, 40, 40).cuda()
     augment = stoker.Transform(CHAINS[0])
     for given, said in ((batch.float(), "the batch is float32"), (batch[:, :2], "3 channels"), (batch[0], "four dimensions"),
-                        ([batch[0], batch[1].cpu()], "picture 1 lies on the CPU and picture 0 on cuda:0")):
+                        ([batch[0], batch[1].cpu()], "picture 1 is on the CPU and picture 0 on cuda:0")):
         with pytest.raises(stoker.StokerError, match=said):
             augment(given)
     with pytest.raises(NotImplementedError, match="256 times"):

@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream_blocks.c - blocks of a stream: lanes fill them, rows wait for samples, marks remember where lanes stood.
+ *
+ * One lock covers all of it: it is taken a few times per sample, for a few instructions. */
+#include <assert.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "data/stream.h"
+
+#define UNKNOWN UINT64_MAX
+
+/* ---- blocks ---- */
+
+static stk_stream_block *find_locked(stk_stream_run *r, uint64_t number) STK_REQUIRES(r->lock)
+{
+    stk_stream_block *b = r->blocks;
+
+    while (b && b->number != number)
+        b = b->next;
+    return b;
+}
+
+/* Windows are mixed each by itself; the same numbers give the same order in every run. */
+static void make_order(const stk_stream *s, stk_stream_block *b)
+{
+    for (uint64_t i = 0; i < s->block; i++)
+        b->order[i] = (uint32_t)i;
+    for (uint64_t from = 0; s->shuffle && from < s->block; from += s->window) {
+        uint64_t window = (b->number * s->block + from) / s->window;
+        uint64_t h = stk_mix64(stk_mix64(s->seed ^ 0x9E6C63D0876A9A47u) + window * s->world + s->rank);
+
+        for (uint64_t i = s->window - 1; i; i--) {
+            uint64_t j = (uint64_t)((unsigned __int128)(h = stk_mix64(h + i)) * (i + 1) >> 64);
+            uint32_t was = b->order[from + i];
+
+            b->order[from + i] = b->order[from + j];
+            b->order[from + j] = was;
+        }
+    }
+}
+
+static int block_new_locked(stk_stream_run *r, uint64_t number, stk_stream_block **out, stk_error *err)
+    STK_REQUIRES(r->lock)
+{
+    const stk_stream *s = r->s;
+    size_t parts = (size_t)s->block * s->fields.n;
+    size_t head = sizeof **out + (size_t)s->block * sizeof(stk_stream_sample);
+    stk_stream_block *b = stk_zalloc(1, head + parts * sizeof(stk_stream_part) + (size_t)s->block * sizeof(uint32_t));
+
+    *out = b;
+    if (!b)
+        return stk_fail_nomem(err, head);
+    b->number = number;
+    b->part = (stk_stream_part *)((char *)b + head);
+    b->order = (uint32_t *)(b->part + parts);
+    make_order(s, b);
+    b->next = r->blocks;
+    r->blocks = b;
+    return 0;
+}
+
+static void sample_fini(stk_stream_sample *x)
+{
+    if (x->bytes)
+        stk_buffer_unref(x->bytes);
+    stk_free(x->why);
+}
+
+static void block_free(const stk_stream *s, stk_stream_block *b)
+{
+    for (uint64_t i = 0; i < s->block; i++)
+        sample_fini(&b->sample[i]);
+    stk_free(b);
+}
+
+/* Is this block of no use any more? */
+static int is_over_locked(const stk_stream_run *r, const stk_stream_block *b) STK_REQUIRES(r->lock)
+{
+    const stk_stream *s = r->s;
+    uint64_t end = (b->number + 1) * s->block;
+
+    return !b->pins && ((b->taken == s->block && end + s->keep <= r->last) || end + s->lag <= r->last);
+}
+
+static void drop_locked(stk_stream_run *r, int all) STK_REQUIRES(r->lock)
+{
+    for (stk_stream_block **p = &r->blocks, *b; (b = *p);) {
+        if (b->pins || !(all || is_over_locked(r, b))) {
+            p = &b->next;
+            continue;
+        }
+        *p = b->next;
+        if (b->number >= r->low)
+            r->low = b->number + 1;
+        block_free(r->s, b);
+        pthread_cond_broadcast(&r->came); /* who waits for a block that is gone has it read again */
+    }
+}
+
+/* ---- marks ---- */
+
+static void thin_locked(stk_stream_run *r) STK_REQUIRES(r->lock)
+{
+    uint32_t n = 0;
+
+    r->stride *= 2;
+    for (uint32_t i = 0; i < r->n_marks; i++) {
+        if (r->mark[i].block % r->stride)
+            stk_free(r->mark[i].place);
+        else
+            r->mark[n++] = r->mark[i];
+    }
+    r->n_marks = n;
+}
+
+/* The mark of this block, made where there is none; marks are in order.  NULL: no memory, so it is done without. */
+static stk_stream_mark *mark_of_locked(stk_stream_run *r, uint64_t block) STK_REQUIRES(r->lock)
+{
+    uint32_t i = r->n_marks, lanes = r->s->lanes;
+    stk_stream_place *place;
+
+    while (i && r->mark[i - 1].block > block)
+        i--;
+    if (i && r->mark[i - 1].block == block)
+        return &r->mark[i - 1];
+    if (r->n_marks == STK_STREAM_MARKS) {
+        thin_locked(r);
+        return block % r->stride ? NULL : mark_of_locked(r, block);
+    }
+    place = stk_alloc(lanes * sizeof *place);
+    if (!place)
+        return NULL;
+    memset(place, 0xFF, lanes * sizeof *place);
+    memmove(&r->mark[i + 1], &r->mark[i], (r->n_marks++ - i) * sizeof *r->mark);
+    r->mark[i] = (stk_stream_mark){ block, 0, place };
+    return &r->mark[i];
+}
+
+static void note_locked(stk_stream_run *r, const stk_stream_lane *l, uint64_t block) STK_REQUIRES(r->lock)
+{
+    stk_stream_mark *m = block % r->stride ? NULL : mark_of_locked(r, block);
+
+    if (!m || m->place[l->number].pass != UNKNOWN)
+        return;
+    m->place[l->number] = l->at;
+    m->known++;
+}
+
+/* The last whole mark at or before a block; the beginning has none. */
+static const stk_stream_mark *mark_before_locked(const stk_stream_run *r, uint64_t block) STK_REQUIRES(r->lock)
+{
+    const stk_stream_mark *found = &r->begin;
+
+    for (uint32_t i = 0; i < r->n_marks && r->mark[i].block <= block; i++)
+        if (r->mark[i].known == r->s->lanes)
+            found = &r->mark[i];
+    return found;
+}
+
+/* ---- lanes ---- */
+
+/* All lanes go to the last mark before this number. */
+static void go_to_locked(stk_stream_run *r, uint64_t number) STK_REQUIRES(r->lock)
+{
+    const stk_stream *s = r->s;
+    uint64_t block = number / s->block;
+    const stk_stream_mark *m = mark_before_locked(r, block);
+
+    drop_locked(r, 1);
+    r->turn++;
+    r->wanted = r->low = block;
+    r->last = number;
+    for (uint32_t i = 0; i < s->lanes; i++) {
+        uint64_t first = m->block * s->block;
+
+        r->lane[i].start = m->place ? m->place[i] : (stk_stream_place){ 0, 0, 0 };
+        r->lane[i].first = first > i ? (first - i + s->lanes - 1) / s->lanes : 0;
+    }
+    pthread_cond_broadcast(&r->room);
+}
+
+static int start_locked(stk_stream_run *r, stk_error *err) STK_REQUIRES(r->lock)
+{
+    for (; r->started < r->s->lanes; r->started++) {
+        stk_stream_lane *l = &r->lane[r->started];
+
+        pthread_t thread;
+
+        if (stk_thread_start(&thread, stk_stream_lane_main, l, "stk-stream") < 0)
+            return stk_fail(err, STK_ENOMEM, "the system gives no more threads");
+        pthread_detach(thread); /* it may be in the middle of a read when the data set is closed */
+        r->live++;
+    }
+    return 0;
+}
+
+int stk_stream_begin(stk_stream_lane *l)
+{
+    stk_stream_run *r = l->run;
+    int rc;
+
+    stk_mutex_lock(&r->lock);
+    l->turn = r->turn;
+    l->at = l->start;
+    l->next = l->first;
+    rc = r->stop ? STK_ECLOSED : 0;
+    stk_mutex_unlock(&r->lock);
+    return rc;
+}
+
+static int is_over_lane_locked(const stk_stream_run *r, const stk_stream_lane *l) STK_REQUIRES(r->lock)
+{
+    return r->stop || l->turn != r->turn;
+}
+
+int stk_stream_is_over(stk_stream_lane *l)
+{
+    stk_stream_run *r = l->run;
+    int yes;
+
+    stk_mutex_lock(&r->lock);
+    yes = is_over_lane_locked(r, l);
+    stk_mutex_unlock(&r->lock);
+    return yes;
+}
+
+void stk_stream_give_up(stk_stream_lane *l)
+{
+    stk_mutex_lock(&l->run->lock);
+    (void)stk_fail_nomem(&l->run->failed, sizeof(stk_error));
+    pthread_cond_broadcast(&l->run->came);
+    stk_mutex_unlock(&l->run->lock);
+}
+
+/* 1: the sample is in its block now; 0: it is not wanted. */
+static int store_locked(stk_stream_run *r, uint64_t number, const stk_stream_sample *x, const stk_stream_part *part)
+    STK_REQUIRES(r->lock)
+{
+    const stk_stream *s = r->s;
+    uint64_t block = number / s->block, i = number % s->block;
+    stk_stream_block *b = find_locked(r, block);
+
+    if (block < r->low || (b && b->sample[i].state != STK_STREAM_NOTHING))
+        return 0;
+    if (!b && (block + 1) * s->block + s->lag <= r->last) { /* on the way to what is wanted */
+        r->low = block + 1;
+        pthread_cond_broadcast(&r->came);
+        return 0;
+    }
+    if (!b && block_new_locked(r, block, &b, &r->failed) < 0) {
+        pthread_cond_broadcast(&r->came);
+        return 0;
+    }
+    b->sample[i] = *x;
+    if (part)
+        memcpy(b->part + i * s->fields.n, part, s->fields.n * sizeof *part);
+    pthread_cond_broadcast(&r->came);
+    return 1;
+}
+
+int stk_stream_put(stk_stream_lane *l, const stk_stream_sample *x, const stk_stream_part *part, stk_error *err)
+{
+    stk_stream_run *r = l->run;
+    const stk_stream *s = r->s;
+    uint64_t number = l->next * s->lanes + l->number, block = number / s->block;
+    stk_stream_sample mine = *x;
+    int over;
+
+    stk_mutex_lock(&r->lock);
+    while (!is_over_lane_locked(r, l) && block > r->wanted + 1)
+        stk_cond_wait(&r->room, &r->lock);
+    over = is_over_lane_locked(r, l);
+    if (!over) {
+        if (l->next == 0 || (number - s->lanes) / s->block != block)
+            note_locked(r, l, block);
+        l->next++;
+        if (store_locked(r, number, x, part))
+            mine = (stk_stream_sample){ 0 };
+    }
+    stk_mutex_unlock(&r->lock);
+    sample_fini(&mine);
+    return over ? stk_fail(err, STK_ECLOSED, "the stream begins again") : 0;
+}
+
+/* ---- rows ---- */
+
+static stk_stream_sample *sample_of(const stk_stream *s, stk_stream_block *b, uint64_t number)
+{
+    return &b->sample[b->order[number % s->block]];
+}
+
+/* Wanted from now on: lanes may go one block past it, or to a mark that is nearer. */
+static void want_locked(stk_stream_run *r, uint64_t number) STK_REQUIRES(r->lock)
+{
+    uint64_t block = number / r->s->block;
+
+    if (block > r->wanted + 1 && mark_before_locked(r, block)->block > r->wanted)
+        go_to_locked(r, number);
+    if (number > r->last)
+        r->last = number;
+    if (block > r->wanted) {
+        r->wanted = block;
+        drop_locked(r, 0);
+        pthread_cond_broadcast(&r->room);
+    }
+}
+
+/* Lanes go back for one row at a time: two that want far places would never be served. */
+static int wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **out) STK_REQUIRES(r->lock)
+{
+    const stk_stream *s = r->s;
+    uint64_t block = number / s->block;
+    stk_stream_block *b;
+    int back = 0;
+
+    for (;;) {
+        if (block < r->low && !r->behind && !find_locked(r, block)) {
+            back = 1;
+            r->behind++;
+            go_to_locked(r, number);
+        }
+        if (back || !r->behind)
+            want_locked(r, number);
+        b = find_locked(r, block); /* now: blocks may just have been dropped */
+        if (r->failed.code || (b && sample_of(s, b, number)->state != STK_STREAM_NOTHING))
+            break;
+        stk_cond_wait(&r->came, &r->lock);
+    }
+    if (back) {
+        r->behind--;
+        pthread_cond_broadcast(&r->came);
+    }
+    *out = b;
+    return r->failed.code;
+}
+
+static int find_or_wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **out, stk_error *err)
+    STK_REQUIRES(r->lock)
+{
+    int rc;
+
+    if (!r->started)
+        go_to_locked(r, number);
+    STK_TRY(start_locked(r, err));
+    rc = wait_locked(r, number, out);
+    if (rc < 0)
+        *err = r->failed;
+    return rc;
+}
+
+int stk_stream_acquire(stk_stream *s, uint64_t number, stk_error *err)
+{
+    stk_stream_run *r = stk_stream_run_of(s, err);
+    stk_stream_block *b = NULL;
+    stk_error failed = { 0 };
+    int rc = r ? 0 : STK_ENOMEM;
+
+    STK_TRY(rc);
+    stk_mutex_lock(&r->lock);
+    rc = find_or_wait_locked(r, number, &b, &failed);
+    if (rc == 0) {
+        stk_stream_sample *x = sample_of(s, b, number);
+
+        b->taken += !x->taken;
+        x->taken = 1;
+        if (x->state == STK_STREAM_BAD)
+            rc = (failed = *x->why).code;
+        b->pins += rc == 0;
+    }
+    stk_mutex_unlock(&r->lock);
+    if (rc < 0 && err)
+        *err = failed;
+    return rc;
+}
+
+void stk_stream_release(stk_stream *s, uint64_t number)
+{
+    stk_stream_run *r = atomic_load_explicit(&s->run, memory_order_acquire);
+    stk_stream_block *b;
+
+    stk_mutex_lock(&r->lock);
+    b = find_locked(r, number / s->block);
+    assert(b && b->pins); /* each release has its acquire */
+    b->pins--;
+    if (is_over_locked(r, b))
+        drop_locked(r, 0);
+    stk_mutex_unlock(&r->lock);
+}
+
+stk_bytes stk_stream_bytes(stk_stream *s, uint64_t number, uint32_t field)
+{
+    stk_stream_run *r = atomic_load_explicit(&s->run, memory_order_acquire);
+    stk_bytes out = { 0 };
+    stk_stream_block *b;
+
+    stk_mutex_lock(&r->lock);
+    b = find_locked(r, number / s->block);
+    if (b) {
+        uint64_t i = b->order[number % s->block];
+        const stk_stream_part *p = &b->part[i * s->fields.n + field];
+
+        if (p->len != UNKNOWN)
+            out = (stk_bytes){ (const uint8_t *)b->sample[i].bytes->data + p->at, (size_t)p->len };
+    }
+    stk_mutex_unlock(&r->lock);
+    return out;
+}
+
+uint64_t stk_stream_shard(stk_stream *s, uint64_t number)
+{
+    stk_stream_run *r = atomic_load_explicit(&s->run, memory_order_acquire);
+    uint64_t shard = UNKNOWN;
+    stk_stream_block *b;
+
+    if (!r || r->pid != getpid())
+        return UNKNOWN;
+    stk_mutex_lock(&r->lock);
+    b = find_locked(r, number / s->block);
+    if (b && sample_of(s, b, number)->state != STK_STREAM_NOTHING)
+        shard = sample_of(s, b, number)->shard;
+    stk_mutex_unlock(&r->lock);
+    return shard;
+}
+
+/* ---- the run of a process ---- */
+
+static stk_stream_run *run_new(stk_stream *s, stk_error *err)
+{
+    stk_stream_run *r = stk_zalloc(1, sizeof *r + s->lanes * sizeof(stk_stream_lane));
+    int ok = r && (r->mark = stk_zalloc(STK_STREAM_MARKS + 1, sizeof *r->mark)) != NULL;
+
+    for (uint32_t i = 0; ok && i < s->lanes; i++) {
+        r->lane[i] = (stk_stream_lane){ .run = r, .number = i };
+        r->lane[i].order = stk_zalloc(stk_stream_shards_of(s, i), sizeof(uint64_t));
+        ok = r->lane[i].order != NULL;
+    }
+    if (r) {
+        r->s = s;
+        r->pid = getpid();
+        r->stride = 1;
+        stk_mutex_init(&r->lock);
+        pthread_cond_init(&r->came, NULL);
+        pthread_cond_init(&r->room, NULL);
+    }
+    if (!ok)
+        stk_fail_nomem(err, sizeof *r);
+    return r;
+}
+
+static void run_free(stk_stream_run *r)
+{
+    for (stk_stream_block *b = r->blocks, *next; b; b = next) {
+        next = b->next;
+        block_free(r->s, b);
+    }
+    for (uint32_t i = 0; i < r->s->lanes; i++)
+        stk_free(r->lane[i].order);
+    for (uint32_t i = 0; i < r->n_marks; i++)
+        stk_free(r->mark[i].place);
+    stk_free(r->mark);
+    pthread_cond_destroy(&r->room);
+    pthread_cond_destroy(&r->came);
+    stk_mutex_destroy(&r->lock);
+    stk_free(r);
+}
+
+/* A parent's run is of no use to a child: its threads are not there, and its lock may be held. */
+stk_stream_run *stk_stream_run_of(stk_stream *s, stk_error *err)
+{
+    stk_stream_run *had = atomic_load_explicit(&s->run, memory_order_acquire), *r;
+
+    if (had && had->pid == getpid())
+        return had;
+    r = run_new(s, err);
+    if (!r || !r->mark || (s->lanes && !r->lane[s->lanes - 1].order)) {
+        if (r)
+            run_free(r);
+        return NULL;
+    }
+    if (!atomic_compare_exchange_strong_explicit(&s->run, &had, r, memory_order_acq_rel, memory_order_acquire)) {
+        run_free(r); /* another thread was quicker */
+        r = had;
+    }
+    return r;
+}
+
+/* The last one of the lanes and the closer frees all: closing waits for no read. */
+static void leave(stk_stream *s, stk_stream_run *r, int lane)
+{
+    int last;
+
+    stk_mutex_lock(&r->lock);
+    r->stop |= !lane;
+    r->live -= (uint32_t)lane;
+    last = r->stop && !r->live;
+    pthread_cond_broadcast(&r->room);
+    stk_mutex_unlock(&r->lock);
+    if (!last)
+        return;
+    run_free(r);
+    stk_stream_free(s);
+}
+
+void stk_stream_leave(stk_stream_lane *l)
+{
+    leave(l->run->s, l->run, 1);
+}
+
+void stk_stream_close(stk_stream *s)
+{
+    stk_stream_run *r = atomic_load_explicit(&s->run, memory_order_acquire);
+
+    if (r && r->pid == getpid())
+        leave(s, r, 0);
+    else
+        stk_stream_free(s);
+}
+
+/* ---- places ---- */
+
+static uint64_t block_at(const stk_stream *s, uint64_t sample)
+{
+    uint64_t number = sample / ((uint64_t)s->batch * s->world) * s->batch; /* the batch's first */
+
+    return number / s->block;
+}
+
+int stk_stream_tell(stk_dataset *ds, uint64_t sample, uint64_t *block, stk_stream_place *out, stk_error *err)
+{
+    stk_stream *s = (stk_stream *)ds;
+    stk_stream_run *r;
+    const stk_stream_mark *m;
+
+    if (!stk_stream_count(ds))
+        return stk_fail(err, STK_EINVAL, "places are of streams, not of %s", ds->ops->plural);
+    r = stk_stream_run_of(s, err);
+    if (!r)
+        return STK_ENOMEM;
+    stk_mutex_lock(&r->lock);
+    m = mark_before_locked(r, block_at(s, sample));
+    *block = m->block;
+    for (uint32_t i = 0; i < s->lanes; i++)
+        out[i] = m->place ? m->place[i] : (stk_stream_place){ 0, 0, 0 };
+    stk_mutex_unlock(&r->lock);
+    return 0;
+}
+
+int stk_stream_seek(stk_dataset *ds, uint64_t block, const stk_stream_place *from, uint32_t n, stk_error *err)
+{
+    stk_stream *s = (stk_stream *)ds;
+    stk_stream_run *r;
+    stk_stream_mark *m;
+
+    if (!stk_stream_count(ds) || n != s->lanes)
+        return stk_fail(err, STK_EINVAL, "the place is one of %u streams, these are %u", n, stk_stream_count(ds));
+    for (uint32_t i = 0; i < n; i++)
+        if (from[i].shard >= stk_stream_shards_of(s, i) || from[i].pass == UNKNOWN)
+            return stk_fail(err, STK_EINVAL, "the place is in shard %" PRIu64 " of stream %u, which has %" PRIu64,
+                            from[i].shard, i, stk_stream_shards_of(s, i));
+    r = stk_stream_run_of(s, err);
+    if (!r)
+        return STK_ENOMEM;
+    stk_mutex_lock(&r->lock);
+    while (r->n_marks)
+        stk_free(r->mark[--r->n_marks].place);
+    r->stride = 1;
+    m = block ? mark_of_locked(r, block) : &r->begin;
+    if (m && block) {
+        memcpy(m->place, from, n * sizeof *from);
+        m->known = n;
+    }
+    stk_mutex_unlock(&r->lock);
+    return m ? 0 : stk_fail_nomem(err, n * sizeof *from);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pace.c - how many requests run at once.
+ *
+ * A server that says "slow down" (503, 429) is asked less: half as many requests from then on, none
+ * before Retry-After is over, and one more for each round that goes well.  It speaks to all ranks of
+ * the host, since they share its limit; so a process with a cache folder says it to the others there
+ * (cache_pace.c), and looks what they said before it begins a request. */
+#include "source/http_client.h"
+#include "source/store_cache.h"
+
+static stk_pace *pace_of(const stk_transfer *t)
+{
+    return t->to->store->cache ? stk_cache_folder_pace(t->to->store->cache) : NULL;
+}
+
+static void halve(stk_client *c, uint64_t now)
+{
+    stk_hedge_slow(&c->hedge, now);
+    c->allowed = c->running / 2 > 0 ? c->running / 2 : 1;
+    c->fine = 0;
+}
+
+void stk_client_heed(stk_client *c, const stk_transfer *next, uint64_t now)
+{
+    stk_pace *p = pace_of(next);
+    uint64_t until = 0;
+
+    if (!p)
+        return;
+    if (stk_pace_news(p, now, &until))
+        halve(c, now);
+    if (until > c->slow_until)
+        c->slow_until = until;
+}
+
+void stk_client_pace(stk_client *c, const stk_transfer *t, uint64_t now, uint64_t random)
+{
+    uint64_t pause = t->answer.retry_after * 1000000000ull;
+
+    if (t->status == 503 || t->status == 429) {
+        halve(c, now);
+        c->slow_until = now + (pause > STK_PACE_MAX ? STK_PACE_MAX : pause ? pause : 20000000u + random % 80000000u);
+        if (pace_of(t))
+            stk_pace_tell(pace_of(t), c->slow_until);
+    } else if (c->allowed < STK_SLOTS && ++c->fine >= c->allowed) {
+        c->allowed++;
+        c->fine = 0;
+    }
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arrow_packed_data.c - what Arrow tables have to make before a row can point to it: packed columns, decimals, and columns
+ * taken together.
+ *
+ * A packed column of one batch is a block: its buffers are unpacked once and kept in the block cache.  So are columns
+ * taken together of a packed batch, as whole rows.  Everything else is made for one row. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "codec/unpack.h"
+#include "table/arrow_data.h"
+
+#define NUMBER_BITS 16 /* of a block's number: the field; the rest is the batch */
+#define ALIGNED(n) (((n) + 7) & ~(uint64_t)7)
+
+int stk_arrow_unpack_buffer(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
+{
+    return codec == STK_ARROW_LZ4 ? stk_lz4_frame_page(in, dst, len, err) : stk_unzstd_page(in, dst, len, err);
+}
+
+/* ---- where it is ---- */
+
+/* After a packed column of decimals its rows as f64. */
+static int column_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t *packed, uint64_t *all, stk_error *err)
+{
+    if (b->refused || l->refused)
+        return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name,
+                        l->refused ? l->refused : b->refused);
+    STK_TRY(stk_arrow_column_room(b, l, packed, err));
+    *all = *packed;
+    if (l->decimal && b->rows > (PTRDIFF_MAX - *packed) / 8)
+        return stk_fail(err, STK_ECORRUPT, "a batch of %" PRIu64 " rows", b->rows);
+    *all += l->decimal ? 8 * b->rows : 0;
+    return 0;
+}
+
+/* Whole rows of a packed batch, then 1 + the column that has no value, for each row. */
+static int gather_room(const stk_arrow_batch *b, const stk_gather *g, uint64_t *rows, uint64_t *all, stk_error *err)
+{
+    if (__builtin_mul_overflow(b->rows, (uint64_t)g->n * g->size, rows) || *rows > PTRDIFF_MAX / 2 ||
+        b->rows > PTRDIFF_MAX / 16)
+        return stk_fail(err, STK_ECORRUPT, "a batch of %" PRIu64 " rows", b->rows);
+    *rows = ALIGNED(*rows);
+    *all = *rows + (g->strict ? 4 * b->rows : 0) + 1;
+    return 0;
+}
+
+int stk_arrow_made_place(const stk_arrow *a, const stk_entry *e, uint32_t number, const stk_arrow_batch *b, stk_place *out,
+                         stk_error *err)
+{
+    const stk_arrow_shard *s = &a->shard[e->shard];
+    const stk_gather *g = number >= STK_GATHER_FIRST ? stk_gather_number(&a->base.gathers, number) : NULL;
+    uint64_t part;
+
+    *out = (stk_place){ .block = (uint64_t)(b - s->batch) << NUMBER_BITS | number, .row = e->row - b->first };
+    out->shared = b->packed != 0;
+    if (!b->packed)
+        out->unpacked = g ? (uint64_t)g->n * g->size : 8;
+    else if (g)
+        STK_TRY(gather_room(b, g, &part, &out->unpacked, err));
+    else
+        STK_TRY(column_room(b, &s->schema->leaf[number], &part, &out->unpacked, err));
+    return 0;
+}
+
+/* ---- making it ---- */
+
+typedef struct making {
+    const stk_arrow *a;
+    const stk_arrow_shard *s;
+    const stk_arrow_batch *b;
+    uint32_t number;
+} making;
+
+static making making_of(const stk_arrow *a, uint64_t shard, uint64_t block)
+{
+    const stk_arrow_shard *s = &a->shard[shard];
+
+    return (making){ a, s, &s->batch[block >> NUMBER_BITS], (uint32_t)(block & ((1u << NUMBER_BITS) - 1)) };
+}
+
+/* A value as columns() takes it: decimals as f64, in *room. */
+static int value_of(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, double *room, stk_bytes *out,
+                    stk_error *err)
+{
+    STK_TRY(stk_arrow_value(b, l, row, out, err));
+    if (!l->decimal)
+        return 0;
+    *room = stk_arrow_decimal(l, *out);
+    *out = (stk_bytes){ (const uint8_t *)room, sizeof *room };
+    return 0;
+}
+
+static int unpack_column(const making *m, stk_unpack_job *job, stk_error *err)
+{
+    const stk_arrow_leaf *l = &m->s->schema->leaf[m->number];
+    uint64_t packed = 0, all = 0;
+    stk_arrow_batch open;
+    stk_bytes room;
+
+    STK_TRY(column_room(m->b, l, &packed, &all, err));
+    if (all > job->len)
+        return stk_fail(err, STK_ECORRUPT, "column %.60s changed while it was read", l->name);
+    room = (stk_bytes){ job->dst, (size_t)packed };
+    STK_TRY(stk_arrow_column_unpack(m->b, l, stk_arrow_unpack_buffer, room, err));
+    job->len = (size_t)all;
+    stk_arrow_column_open(m->b, l, room, &open);
+    for (uint64_t i = 0; l->decimal && i < m->b->rows; i++) {
+        double v = 0;
+        stk_bytes value;
+        int rc = value_of(&open, l, i, &v, &value, err);
+
+        if (rc < 0 && rc != STK_ENOTFOUND)
+            return rc;
+        memcpy((uint8_t *)job->dst + packed + 8 * i, &v, 8);
+    }
+    return 0;
+}
+
+/* Column c of all rows of a packed batch. */
+static int gather_column(const making *m, const stk_gather *g, uint32_t c, stk_unpack_job *job, uint32_t *null,
+                         stk_error *err)
+{
+    const stk_arrow_leaf *l = &m->s->schema->leaf[g->column[c].field];
+    size_t each = (size_t)g->n * g->size;
+    uint64_t packed = 0, all = 0;
+    stk_arrow_batch open;
+    uint8_t *room;
+    int rc;
+
+    STK_TRY(column_room(m->b, l, &packed, &all, err));
+    room = stk_large_alloc((size_t)packed);
+    if (!room)
+        return stk_fail_nomem(err, (size_t)packed);
+    rc = stk_arrow_column_unpack(m->b, l, stk_arrow_unpack_buffer, (stk_bytes){ room, (size_t)packed }, err);
+    stk_arrow_column_open(m->b, l, (stk_bytes){ room, (size_t)packed }, &open);
+    for (uint64_t i = 0; rc == 0 && i < m->b->rows; i++) {
+        uint8_t *row = (uint8_t *)job->dst + i * each;
+        stk_bytes value;
+        double v = 0;
+
+        rc = value_of(&open, l, i, &v, &value, err);
+        if (rc == 0)
+            rc = stk_gather_put(g, c, value.data, 1, row, err);
+        else if (rc == STK_ENOTFOUND) {
+            memcpy(row + (size_t)c * g->size, g->empty, g->size);
+            if (null)
+                null[i] = c + 1;
+            rc = 0;
+        }
+    }
+    stk_large_free(room, (size_t)packed);
+    return rc;
+}
+
+static int unpack_gather(const making *m, const stk_gather *g, stk_unpack_job *job, stk_error *err)
+{
+    uint64_t rows = 0, all = 0;
+    uint32_t *null;
+
+    STK_TRY(gather_room(m->b, g, &rows, &all, err));
+    if (all > job->len)
+        return stk_fail(err, STK_ECORRUPT, "a batch changed while it was read");
+    null = g->strict ? (uint32_t *)(void *)((uint8_t *)job->dst + rows) : NULL;
+    if (null)
+        memset(null, 0, (size_t)(4 * m->b->rows));
+    for (uint32_t c = 0; c < g->n; c++)
+        STK_TRY(gather_column(m, g, c, job, null, err));
+    job->len = (size_t)all;
+    return 0;
+}
+
+/* One row of columns that are not packed. */
+static int gather_row(const making *m, const stk_gather *g, stk_unpack_job *job, stk_error *err)
+{
+    for (uint32_t c = 0; c < g->n; c++) {
+        stk_bytes value;
+        double v = 0;
+        int rc = value_of(m->b, &m->s->schema->leaf[g->column[c].field], job->place->row, &v, &value, err);
+
+        if (rc == STK_ENOTFOUND && g->strict)
+            return stk_gather_null(g, &m->a->base.data, c, err);
+        if (rc == STK_ENOTFOUND)
+            memcpy((uint8_t *)job->dst + (size_t)c * g->size, g->empty, g->size);
+        else if (rc < 0)
+            return rc;
+        else
+            STK_TRY(stk_gather_put(g, c, value.data, 1, job->dst, err));
+    }
+    job->len = (size_t)g->n * g->size;
+    return 0;
+}
+
+static int decimal_row(const making *m, stk_unpack_job *job, stk_error *err)
+{
+    const stk_arrow_leaf *l = &m->s->schema->leaf[m->number];
+    stk_bytes value;
+    double v = 0;
+
+    STK_TRY(value_of(m->b, l, job->place->row, &v, &value, err));
+    memcpy(job->dst, &v, sizeof v);
+    job->len = sizeof v;
+    return 0;
+}
+
+int stk_arrow_make(const stk_arrow *a, stk_unpack_job *job, stk_error *err)
+{
+    making m = making_of(a, job->shard, job->place->block);
+    const stk_gather *g = m.number >= STK_GATHER_FIRST ? stk_gather_number(&a->base.gathers, m.number) : NULL;
+
+    if (job->place->shared)
+        return g ? unpack_gather(&m, g, job, err) : unpack_column(&m, job, err);
+    return g ? gather_row(&m, g, job, err) : decimal_row(&m, job, err);
+}
+
+/* ---- rows of blocks ---- */
+
+static int pick_row(const making *m, const stk_gather *g, uint64_t row, stk_bytes *bytes, stk_error *err)
+{
+    size_t each = (size_t)g->n * g->size;
+    uint64_t rows = 0, all = 0;
+
+    STK_TRY(gather_room(m->b, g, &rows, &all, err));
+    if (row >= m->b->rows || all > bytes->len)
+        return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of a batch of %" PRIu64, row, m->b->rows);
+    if (g->strict) {
+        uint32_t null;
+
+        memcpy(&null, bytes->data + rows + 4 * row, 4);
+        if (null)
+            return stk_gather_null(g, &m->a->base.data, null - 1, err);
+    }
+    *bytes = (stk_bytes){ bytes->data + row * each, each };
+    return 0;
+}
+
+int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, stk_bytes *bytes, stk_error *err)
+{
+    making m = making_of(a, e->shard, at->block);
+    const stk_arrow_leaf *l;
+    stk_arrow_batch open;
+    stk_bytes value;
+    size_t packed;
+
+    if (m.number >= STK_GATHER_FIRST)
+        return pick_row(&m, stk_gather_number(&a->base.gathers, m.number), at->row, bytes, err);
+    l = &m.s->schema->leaf[m.number];
+    packed = bytes->len - (l->decimal ? 8 * (size_t)m.b->rows : 0);
+    stk_arrow_column_open(m.b, l, (stk_bytes){ bytes->data, packed }, &open);
+    STK_TRY(stk_arrow_value(&open, l, at->row, &value, err));
+    *bytes = l->decimal ? (stk_bytes){ bytes->data + packed + 8 * at->row, 8 } : value;
+    return 0;
+}
