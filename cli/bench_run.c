@@ -110,12 +110,12 @@ static int array_outputs(bench *b, const char *kind)
     return rc;
 }
 
-/* A field as it is.  Lists that differ in length are left out: batches of them need a --field that says how. */
+/* A field as it is.  What is not read is left out, and lists that differ in length: batches of them need a --field that says how. */
 static int plain_output(bench *b, const stk_field_type *t)
 {
     char chain[300];
 
-    if (t->dtype && t->ndim && t->shape[0] < 0)
+    if (t->refused || (t->dtype && t->ndim && t->shape[0] < 0))
         return 0;
     snprintf(chain, sizeof chain, "from(\"%.200s\"%s)%s", t->name,
              !t->nullable ? "" : t->dtype ? ", default=0" : ", default=''", t->dtype ? "" : " | bytes");

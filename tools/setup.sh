@@ -99,6 +99,7 @@ missing() {
         have lz4 || echo "lz4|tests of .lz4 fields"
         have nginx || [ -x /usr/sbin/nginx ] || echo "nginx-light|tests against a web server with TLS"
     fi
+    has_header libdeflate.h || echo "libdeflate-dev|nothing but time: gzip pages and chunks are unpacked by zlib"
     has_header brotli/decode.h || echo "libbrotli-dev|Parquet pages packed with brotli"
     has_header stdio.h bzlib.h || echo "libbz2-dev|MDS shards packed with bzip2"
     has_header stdarg.h stddef.h stdint.h setjmp.h cmocka.h ||

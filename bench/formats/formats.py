@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 
+import h5py
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,12 +44,23 @@ def values(kind, scale):
     return list(rng.zipf(1.3, (int(20000 * scale), 512)).clip(0, 50000).astype(np.int32))
 
 
+def hdf5(folder, kind, rows):
+    with h5py.File(folder / "hdf5-none.h5", "w") as f:
+        if kind == "jpeg":
+            f.create_dataset("x", (len(rows),), dtype=h5py.vlen_dtype("u1"))[:] = [np.frombuffer(v, "u1") for v in rows]
+            return
+        f["x"] = np.stack(rows)
+    with h5py.File(folder / "hdf5-gzip.h5", "w") as f:
+        f.create_dataset("x", data=np.stack(rows), chunks=(16, len(rows[0])), compression="gzip", shuffle=True)
+
+
 def tables(folder, kind, rows):
     column = pa.array(rows, pa.binary()) if kind == "jpeg" else pa.FixedSizeListArray.from_arrays(
         pa.array(np.concatenate(rows)), len(rows[0]))
     t = pa.table({"x": column})
     for codec in ("none", "snappy", "zstd"):
         pq.write_table(t, folder / f"parquet-{codec}.parquet", compression=codec)
+    hdf5(folder, kind, rows)
     with pa.ipc.new_stream(folder / "arrow-none.arrow", t.schema) as w:
         w.write_table(t, max_chunksize=1000)
 

@@ -224,11 +224,15 @@ size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room)
 
 int stk_inflate_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
 {
-    arena a = { .data = stk_alloc(ARENA) };
+    arena a = { 0 };
     z_stream z = { .zalloc = arena_get, .zfree = arena_give, .opaque = &a };
     size_t made = 0;
-    int rc = a.data ? 0 : stk_fail_nomem(err, ARENA);
+    int rc;
 
+    if (stk_inflate_quick(in, dst, len) == 0)
+        return 0;
+    a.data = stk_alloc(ARENA);
+    rc = a.data ? 0 : stk_fail_nomem(err, ARENA);
     if (rc == 0 && in.len > UINT32_MAX)
         rc = stk_fail(err, STK_ELIMIT, "gzip: %zu packed bytes in one page", in.len);
     if (rc == 0 && inflateInit2(&z, 15 + 32) != Z_OK) /* gzip's header or zlib's */

@@ -51,6 +51,10 @@ int stk_inflate_member(stk_file *f, const stk_zip_member *m, void *dst, stk_erro
  * many came out.  Damage ends it.  Allocates nothing. */
 size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room);
 
+/* deflate.c: exactly dst[0..len) of gzip or zlib's format.  STK_END: it is something else, or damaged, or there is no libdeflate: ask
+ * zlib. */
+int stk_inflate_quick(stk_bytes in, uint8_t *dst, size_t len);
+
 /* Pages of tables: exactly dst[0..len), or an error.  gunzip.c, unzstd.c, lz4.c, brotli.c, bunzip2.c. */
 int stk_inflate_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);

@@ -93,8 +93,10 @@ static int unpack_by(uint16_t id, stk_bytes in, uint8_t *dst, size_t len, stk_er
 /* The n-th bytes of all elements come one after another: -> elements. */
 static void unshuffle(const uint8_t *src, uint8_t *dst, size_t len, size_t width)
 {
-    size_t n = width ? len / width : 0;
+    size_t n = len / width;
 
+    if (!n) /* also of a width that is said to be billions */
+        width = 0;
     for (size_t j = 0; j < width; j++) {
         const uint8_t *from = src + j * n;
         uint8_t *to = dst + j;

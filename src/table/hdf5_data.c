@@ -151,6 +151,8 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     }
     STK_TRY(c->set->layout == STK_H5_CHUNKED ? locate_chunked(&at, slab, row, out, err)
                                              : locate_contiguous(&at, slab, row, out, err));
+    if (c->direct && !out->here.data)
+        stk_hdf5_mapped(&at, out);
     if (out->here.data || c->direct)
         return out->here.data ? trim(&c->set->type, &out->here, err) : 0;
     out->shared = 1;
@@ -243,8 +245,10 @@ static void data_close(stk_dataset *d)
 {
     stk_hdf5 *h = (stk_hdf5 *)d;
 
-    for (size_t i = 0; h->shard && i < h->base.names.n; i++)
+    for (size_t i = 0; h->shard && i < h->base.names.n; i++) {
+        stk_hdf5_unmap(h, i);
         shard_fini(&h->shard[i], h->base.n_readable);
+    }
     stk_free(h->shard);
     stk_table_fini(&h->base);
     stk_free(h);

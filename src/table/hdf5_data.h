@@ -32,6 +32,7 @@ typedef struct stk_hdf5_shard {
     stk_h5_file head; /* without the file */
     stk_h5_group sets;
     stk_hdf5_column *column; /* by field, of those that are read */
+    _Atomic(uint8_t *) map;  /* the whole file, from the first large row on; NULL: not yet, or it can't be */
 } stk_hdf5_shard;
 
 typedef struct stk_hdf5 { /* Thread: any, once opened. */
@@ -42,6 +43,11 @@ typedef struct stk_hdf5 { /* Thread: any, once opened. */
 int stk_hdf5_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
 int stk_hdf5_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o, stk_error *err);
 extern const stk_data_ops stk_hdf5_ops;
+
+/* hdf5_map.c: the bytes of this range, where they are in memory; else the place stays a range. */
+struct stk_hdf5_at;
+void stk_hdf5_mapped(const struct stk_hdf5_at *at, stk_place *place);
+void stk_hdf5_unmap(const stk_hdf5 *h, uint64_t shard);
 
 /* hdf5_rows.c */
 typedef struct stk_hdf5_at { /* a column of a file */

@@ -7,6 +7,7 @@
 #include "format/hdf5/h5_parts.h"
 
 #define LEVELS 32u
+#define NODE_BYTES 16u /* that a node takes at least */
 
 typedef struct walk {
     const stk_h5_file *f;
@@ -87,7 +88,7 @@ static int read_node(walk *w, uint64_t at, uint32_t level, stk_error *err)
     uint32_t is;
     int known, rc;
 
-    if (w->nodes++ > 2 * w->out->n + w->f->size / 64 + 1024)
+    if (w->nodes++ > w->f->size / NODE_BYTES) /* more than there can be: some are visited again */
         return h5_bad(err, at, "an index of chunks without end");
     STK_TRY(h5_get(w->f, at, head, front, err));
     known = h5_is(&c, "TREE") && h5_uint(&c, 1) == 1;

@@ -7,6 +7,8 @@
 #include "format/hdf5/h5_parts.h"
 
 #define LINKS_MAX (1u << 20)
+#define LINK_BYTES 8u   /* that a link takes at least */
+#define NODE_BYTES 16u  /* that a node takes at least */
 #define LEVELS 32u      /* of a B-tree */
 #define SOFT_MAX 32u    /* soft links that lead to each other */
 #define NAME_BYTES 4096u
@@ -49,7 +51,7 @@ static int add_link(links *l, stk_bytes name, const link *what, stk_bytes target
 
     if (stk_utf8_span(name) != name.len || memchr(name.data, 0, name.len))
         return h5_bad(err, STK_NO_OFFSET, "a name that is not UTF-8");
-    if (l->n >= LINKS_MAX)
+    if (l->n >= LINKS_MAX || l->n > l->f->size / LINK_BYTES)
         return stk_fail(err, STK_ELIMIT, "more than %u links in a group", LINKS_MAX);
     if (l->n == l->cap) {
         uint32_t cap = l->cap ? 2 * l->cap : 16;
@@ -199,7 +201,7 @@ static int read_tree(links *l, uint64_t at, uint32_t level, stk_error *err)
     uint32_t is;
     int known, rc;
 
-    if (l->nodes++ > LINKS_MAX)
+    if (l->nodes++ > l->f->size / NODE_BYTES) /* more than there can be: some are visited again */
         return h5_bad(err, at, "a group's tree without end");
     STK_TRY(h5_get(l->f, at, head, front, err));
     known = h5_is(&c, "TREE") && h5_uint(&c, 1) == 0;

@@ -113,17 +113,22 @@ static int is_set(const uint8_t *bits, uint64_t i)
     return bits[i / 8] >> (7 - i % 8) & 1;
 }
 
-/* Pages of elements, those that were written. */
-static int take_pages(listing *l, uint64_t at, uint64_t n, uint64_t page, const uint8_t *bits, uint64_t first, stk_error *err)
+typedef struct pages { /* which of them were written: bits from `first` on; NULL: there are no pages */
+    const uint8_t *bits;
+    uint64_t first, size; /* size: elements of one */
+} pages;
+
+/* n elements in pages, of those that were written. */
+static int take_pages(listing *l, uint64_t at, uint64_t n, const pages *p, stk_error *err)
 {
-    uint64_t end = l->number + n;
+    uint64_t end = l->number + n, page = p->size;
 
     for (uint64_t i = 0; l->number < end; i++) {
         uint64_t here = end - l->number < page ? end - l->number : page;
         uint8_t *bytes = NULL;
         int rc = 0;
 
-        if (is_set(bits, first + i)) {
+        if (is_set(p->bits, p->first + i)) {
             rc = get_checked(l, at, here * l->element, &bytes, err);
             h5_cursor c = h5_over((stk_bytes){ bytes, (size_t)(here * l->element) });
 
@@ -162,7 +167,7 @@ static int read_fixed(listing *l, stk_error *err)
         map = ((n + page - 1) / page + 7) / 8;
         rc = get_checked(l, at, front + map, &bytes, err);
         if (rc == 0)
-            rc = take_pages(l, at + front + map + 4, n, page, bytes + front, 0, err);
+            rc = take_pages(l, at + front + map + 4, n, &(pages){ bytes + front, 0, page }, err);
     } else {
         rc = get_checked(l, at, front + n * l->element, &bytes, err);
         if (rc == 0) {
@@ -186,8 +191,7 @@ static uint64_t block_elements(const growing *g, uint32_t super)
     return g->least << (super + 1) / 2;
 }
 
-/* bits: which pages there are, from `first` on; NULL where blocks of this size have no pages. */
-static int read_block(listing *l, const growing *g, uint32_t super, uint64_t at, const uint8_t *bits, uint64_t first, stk_error *err)
+static int read_block(listing *l, const growing *g, uint32_t super, uint64_t at, const pages *p, stk_error *err)
 {
     uint64_t n = block_elements(g, super), front = 6u + l->f->offsets + g->offset;
     uint8_t *bytes = NULL;
@@ -197,8 +201,8 @@ static int read_block(listing *l, const growing *g, uint32_t super, uint64_t at,
         l->number += n;
         return 0;
     }
-    if (n > g->page && bits)
-        return take_pages(l, at + front + 4, n, g->page, bits, first, err);
+    if (p->bits)
+        return take_pages(l, at + front + 4, n, p, err);
     rc = get_checked(l, at, front + n * l->element, &bytes, err);
     if (rc == 0) {
         h5_cursor c = h5_over((stk_bytes){ bytes + front, (size_t)(n * l->element) });
@@ -211,8 +215,8 @@ static int read_block(listing *l, const growing *g, uint32_t super, uint64_t at,
 
 static int read_super(listing *l, const growing *g, uint32_t super, uint64_t at, stk_error *err)
 {
-    uint64_t blocks = (uint64_t)1 << super / 2, n = block_elements(g, super), pages = n > g->page ? n / g->page : 0;
-    uint64_t front = 6u + l->f->offsets + g->offset, map = (pages + 7) / 8 * blocks;
+    uint64_t blocks = (uint64_t)1 << super / 2, n = block_elements(g, super), paged = n > g->page ? n / g->page : 0;
+    uint64_t front = 6u + l->f->offsets + g->offset, map = (paged + 7) / 8 * blocks;
     uint8_t *bytes = NULL;
     int rc;
 
@@ -224,7 +228,7 @@ static int read_super(listing *l, const growing *g, uint32_t super, uint64_t at,
     for (uint64_t i = 0; rc == 0 && i < blocks; i++) {
         h5_cursor c = { bytes + front + map + i * l->f->offsets, bytes + front + map + (i + 1) * l->f->offsets, 0 };
 
-        rc = read_block(l, g, super, h5_address(l->f, &c), pages ? bytes + front : NULL, i * pages, err);
+        rc = read_block(l, g, super, h5_address(l->f, &c), &(pages){ paged ? bytes + front : NULL, i * paged, g->page }, err);
     }
     stk_free(bytes);
     return rc;
@@ -243,7 +247,7 @@ static int read_blocks(listing *l, const growing *g, uint64_t at, uint32_t own, 
         rc = take_elements(l, &c, own, err);
     for (uint32_t k = 0; rc == 0 && k < g->direct; k++)
         for (uint64_t i = 0; rc == 0 && i < (uint64_t)1 << k / 2; i++)
-            rc = read_block(l, g, k, h5_address(l->f, &c), NULL, 0, err);
+            rc = read_block(l, g, k, h5_address(l->f, &c), &(pages){ 0 }, err);
     for (uint32_t k = g->direct; rc == 0 && k < g->blocks; k++)
         rc = read_super(l, g, k, h5_address(l->f, &c), err);
     stk_free(bytes);

@@ -22,7 +22,7 @@ typedef struct header {
 static int add_piece(header *h, uint64_t at, uint64_t len, stk_error *err)
 {
     h->bytes += len;
-    if (h->n == PIECES || len > H5_META_MAX || h->bytes > H5_META_MAX)
+    if (h->n == PIECES || len > H5_META_MAX || h->bytes > h->f->size)
         return h5_bad(err, at, "an object header without end");
     h->piece[h->n][0] = at;
     h->piece[h->n++][1] = len;
