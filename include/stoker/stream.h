@@ -40,8 +40,9 @@ typedef struct stk_stream_place { /* where a stream goes on */
 STK_API STK_MUST_CHECK int stk_stream_open(stk_dataset **out, const char *const *urls, size_t n,
                                            const stk_stream_options *opt, stk_error *err);
 
-/* What was chosen.  0: it is not a stream. */
+/* How many streams are read at once.  0: it is not a stream. */
 STK_API uint32_t stk_stream_count(const stk_dataset *ds);
+/* Samples that are shuffled together.  0: it is not a stream. */
 STK_API uint64_t stk_stream_window(const stk_dataset *ds);
 
 /* A place at or before global sample `sample` (epoch * epoch_size + position): *block, and of each stream

@@ -187,7 +187,7 @@ def test_raw_files(tmp_path, way):
     assert len(ds) == 12
     assert (ds[-1]["array"].numpy() == x[11]).all()
     (tmp_path / "a.raw").write_bytes(b"123")
-    with pytest.raises(stoker.StokerError, match="no whole number of rows of 48 bytes"):
+    with pytest.raises(stoker.StokerError, match="not a whole number of rows of 48 bytes"):
         stoker.open(str(tmp_path / "a.raw"), dtype="f32", shape=(3, 4))
     with pytest.raises(stoker.StokerError, match="did you mean"):
         stoker.open(str(tmp_path / "a.raw"), dtype="f23")
