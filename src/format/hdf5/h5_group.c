@@ -146,10 +146,11 @@ static int read_names(links *l, stk_error *err)
 /* A name in the heap; an empty one: it is not there. */
 static stk_bytes name_at(const links *l, uint64_t at)
 {
-    const uint8_t *p = l->names + at, *end;
+    const uint8_t *p, *end;
 
     if (at >= l->names_len)
         return (stk_bytes){ 0 };
+    p = l->names + at;
     end = memchr(p, 0, (size_t)(l->names_len - at));
     return end ? (stk_bytes){ p, (size_t)(end - p) } : (stk_bytes){ 0 };
 }
