@@ -100,6 +100,8 @@ part attacks env STOKER_ATTACKS="$attacks" STOKER_SEED="$seed" python -m pytest 
     python/tests/test_attack_arguments.py python/tests/test_attack_states.py
 part packs env STOKER_KILLS=50 STOKER_PLANS=500 STOKER_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q \
     python/tests/test_prepare.py python/tests/test_plans.py -k "killed or partition"
+part calls env STOKER_WAYS=all PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_call_chains.py \
+    python/tests/test_call_like.py python/tests/test_call_packed.py
 part packs-ray env STOKER_RAY_KILLS=50 STOKER_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_ray.py
 part pairs env STOKER_PAIRS="${SOAK_PAIRS:-110}" PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_pairs.py
 part draws env STOKER_DRAWS="${SOAK_DRAWS:-100000}" STOKER_BOXED="${SOAK_BOXED:-10000}" PYTHONPATH="$PWD/build/python" python -m pytest -q \
