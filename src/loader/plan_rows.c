@@ -33,7 +33,6 @@ static int plan_learn(stk_plan_rows *out, const stk_plan_data *data, stk_error *
 
 /* ---- tables ---- */
 
-/* Rows made of bytes that are in memory know neither seek points nor pieces of rows. */
 /* Rows of blocks, or in memory, and nothing that is kept for decoders. */
 static int all_tables(const stk_plan *so_far)
 {
@@ -47,6 +46,7 @@ static int all_tables(const stk_plan *so_far)
     return so_far->data.n > 0;
 }
 
+/* Rows made of bytes that are in memory know neither seek points nor pieces of rows. */
 static int can_peek(const stk_plan *so_far)
 {
     for (uint32_t i = 0; i < so_far->chains.n_out; i++)
