@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 peers=.venv/peers
 if [ ! -e $peers/stamp ]; then
-    for name in pylance lance-namespace mosaicml-streaming; do
+    for name in pylance lance-namespace mosaicml-streaming catalogue; do
         .venv/bin/python -m pip install -q --no-deps --target $peers $name || echo "$name: not available, left out"
     done
     mkdir -p $peers && touch $peers/stamp

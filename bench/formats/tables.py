@@ -36,7 +36,7 @@ ROUNDS, SCALE = int(os.environ.get("ROUNDS", "5")), float(os.environ.get("SCALE"
 
 class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Modules that mosaicml-streaming imports and reading local shards does not use."""
-    NAMES = ("torchvision", "transformers", "boto3", "botocore", "catalogue", "snappy", "brotli", "zstd")
+    NAMES = ("torchvision", "transformers", "boto3", "botocore", "snappy", "brotli", "zstd")
 
     def find_spec(self, name, path=None, target=None):
         return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] in self.NAMES else None
@@ -75,12 +75,13 @@ def say(what, ours, theirs, promised, rates):
 
 
 def epochs(data, fields, **options):
-    """A function that runs one epoch of a loader that stays open, and the loader."""
-    loader = stoker.Loader(data, fields, num_workers=2, **options)
+    """A function that opens a loader of an open data set and runs one epoch: one that stays open would read ahead while others are measured."""
+    data = stoker.open(data) if isinstance(data, str) else data
 
     def run():
-        for _ in loader:
-            pass
+        with stoker.Loader(data, fields, num_workers=2, **options) as loader:
+            for _ in loader:
+                pass
     return run
 
 
