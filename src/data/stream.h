@@ -81,7 +81,7 @@ struct stk_stream_run { /* Thread: any.  One per process: a forked child makes i
     uint64_t turn;         /* how often lanes began again */
     uint64_t wanted, last; /* the highest block asked for; the highest number */
     uint64_t low;          /* blocks below are gone */
-    uint32_t behind;       /* rows for which lanes went back: the others wait until these are served */
+    uint32_t went_back;    /* rows for which lanes went back: the others wait until these are served */
     stk_stream_block *blocks;
     stk_stream_mark *mark;
     uint32_t n_marks;

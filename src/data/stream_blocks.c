@@ -318,12 +318,12 @@ static int wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **ou
     int back = 0;
 
     for (;;) {
-        if (block < r->low && !r->behind && !find_locked(r, block)) {
+        if (block < r->low && !r->went_back && !find_locked(r, block)) {
             back = 1;
-            r->behind++;
+            r->went_back++;
             go_to_locked(r, number);
         }
-        if (back || !r->behind)
+        if (back || !r->went_back)
             want_locked(r, number);
         b = find_locked(r, block); /* now: blocks may just have been dropped */
         if (r->failed.code || (b && sample_of(s, b, number)->state != STK_STREAM_NOTHING))
@@ -331,7 +331,7 @@ static int wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **ou
         stk_cond_wait(&r->came, &r->lock);
     }
     if (back) {
-        r->behind--;
+        r->went_back--;
         pthread_cond_broadcast(&r->came);
     }
     *out = b;
