@@ -54,7 +54,7 @@ def test_objects_and_text_load_the_same(urls):
 
 
 def test_chains_that_are_not_whole_yet(urls):
-    """What only a loader knows, or a later step says, is no reason to refuse a step."""
+    """A step is not refused for what only a loader knows or a later step says."""
     views = stoker.from_("jpg").image().views(2)
     assert str(views.random_resized_crop(8).to("u8")) == "from(jpg) | image | views(2) | random_resized_crop(8) | to(u8)"
     mask = stoker.from_("jpg").image().like("x").to("u8")

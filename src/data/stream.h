@@ -114,7 +114,7 @@ int stk_stream_put(stk_stream_lane *l, const stk_stream_sample *x, const stk_str
 /* Where the lane begins; STK_ECLOSED: it ends. */
 int stk_stream_begin(stk_stream_lane *l);
 int stk_stream_is_over(stk_stream_lane *l); /* it is to begin again, or to end */
-void stk_stream_give_up(stk_stream_lane *l); /* there is no memory: rows are told */
+void stk_stream_give_up(stk_stream_lane *l); /* out of memory: rows get that error */
 
 /* stream_data.c */
 void stk_stream_free(stk_stream *s);

@@ -346,7 +346,7 @@ int stk_pack_arrays_look(stk_pack_run *p, const stk_pack_fields *f, stk_error *e
     return rc;
 }
 
-/* The header's text without the number of rows, in `out`; 0: there is no such file. */
+/* The header's text without the number of rows, in `out`; 0: the file is missing. */
 static size_t kind_of(const char *path, char out[HEAD])
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
