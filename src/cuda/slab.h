@@ -185,10 +185,10 @@ typedef struct stk_pic_launch { /* all pointers are the device's */
     uint64_t arena_len;
     const stk_pic_job *job;
     const stk_pic_work *sync, *decode, *across, *down; /* WHOLE; units; source rows; output rows */
-    const stk_pic_work *tile;                          /* pixels of pictures with a program */
+    const stk_pic_work *tile; /* pixels of pictures with a program: step by step, of each sort by sort */
     uint32_t n_jobs, n_sync, n_decode, n_across, n_down, n_tile;
     uint32_t n_steps; /* of the longest program */
-    uint64_t sorts[STK_PIC_SORTS]; /* bit k: step k is of this sort in some program */
+    uint32_t n_step[STK_PIC_MAX_STEPS][STK_PIC_SORTS]; /* entries of `tile` for each; 0: no launch */
     uint32_t
         *status; /* a word a job, zeroed before: not 0: its pixels are no good (STK_PIC_BAD_*) */
     uint8_t *out[STK_PIC_BATCHES]; /* batches that share a launch */

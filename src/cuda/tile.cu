@@ -2,7 +2,8 @@
 /* tile.cu - the steps of programs: one launch a step, over all pictures of a batch that have one; what a
  * pixel becomes is in pic_tile.h and pic_blur.h.  A thread takes four pixels at a time.
  *
- * A block of threads takes pixels of one picture, so all its threads run the same program.  Figures are
+ * A block of threads takes pixels of one picture, so all its threads run the same program; a launch has
+ * blocks of those pictures only that have such a step (gpu/pic_plan.c).  Figures are
  * gathered in a block first: a warp's sums, or counts in shared memory, then one atomic each. */
 #include "cuda/pic_blur.h"
 #include "cuda/pic_loss.h"
@@ -15,6 +16,11 @@
 static_assert(STK_PIC_BLUR_THREADS == THREADS &&
                   STK_PIC_BLUR_W * STK_PIC_BLUR_H == 2 * 4 * THREADS,
               "a block makes a rectangle in two rounds");
+
+struct list { /* of one launch */
+    const stk_pic_work *work;
+    uint32_t n;
+};
 
 struct block {
     stk_pic_known known;
@@ -149,13 +155,13 @@ static __device__ __forceinline__ void pixels(const stk_pic_launch &l, block *b,
 /* HEAD: steps whose pixels see others.  Those that don't need fewer registers. */
 template <uint32_t DTYPE, bool HEAD>
 static __global__ void __launch_bounds__(THREADS, HEAD ? 3 : 4)
-    step_kernel(const stk_pic_launch l, uint32_t k)
+    step_kernel(const stk_pic_launch l, uint32_t k, list of)
 {
     __shared__ block b;
 
-    for (uint32_t w = blockIdx.x; w < l.n_tile; w += gridDim.x) {
+    for (uint32_t w = blockIdx.x; w < of.n; w += gridDim.x) {
         stk_pic_stage g;
-        uint32_t first = l.tile[w].first, to = find(l, l.tile[w], k, &g);
+        uint32_t first = of.work[w].first, to = find(l, of.work[w], k, &g);
 
         if (!to || stk_pic_sort_of(&g.s, g.act) != (HEAD ? STK_PIC_HEADED : STK_PIC_PLAIN))
             continue;
@@ -167,11 +173,12 @@ static __global__ void __launch_bounds__(THREADS, HEAD ? 3 : 4)
 /* ---- blurs: kernels of their own, which leave registers and shared memory to the others ---- */
 
 /* Passes across of those that are two steps. */
-static __global__ void __launch_bounds__(THREADS) across_kernel(const stk_pic_launch l, uint32_t k)
+static __global__ void __launch_bounds__(THREADS)
+    across_kernel(const stk_pic_launch l, uint32_t k, list of)
 {
-    for (uint32_t w = blockIdx.x; w < l.n_tile; w += gridDim.x) {
+    for (uint32_t w = blockIdx.x; w < of.n; w += gridDim.x) {
         stk_pic_stage g;
-        uint32_t first = l.tile[w].first, to = find(l, l.tile[w], k, &g);
+        uint32_t first = of.work[w].first, to = find(l, of.work[w], k, &g);
 
         if (!to || stk_pic_sort_of(&g.s, g.act) != STK_PIC_FAR_ACROSS)
             continue;
@@ -203,13 +210,14 @@ static __device__ __forceinline__ void rectangle(const stk_pic_launch &l, near_b
 
 /* A block takes as large a share of the rectangles as of the pixels. */
 template <uint32_t DTYPE>
-static __global__ void __launch_bounds__(THREADS, 4) near_kernel(const stk_pic_launch l, uint32_t k)
+static __global__ void __launch_bounds__(THREADS, 4)
+    near_kernel(const stk_pic_launch l, uint32_t k, list of)
 {
     __shared__ near_block b;
 
-    for (uint32_t w = blockIdx.x; w < l.n_tile; w += gridDim.x) {
+    for (uint32_t w = blockIdx.x; w < of.n; w += gridDim.x) {
         stk_pic_stage g;
-        uint32_t first = l.tile[w].first, to = find(l, l.tile[w], k, &g), n, step;
+        uint32_t first = of.work[w].first, to = find(l, of.work[w], k, &g), n, step;
         seen s = { 0, { 0, 0, 0 }, { 0, 0, 0 } };
 
         if (!to || stk_pic_sort_of(&g.s, g.act) != STK_PIC_NEAR)
@@ -228,13 +236,14 @@ static __global__ void __launch_bounds__(THREADS, 4) near_kernel(const stk_pic_l
 
 static_assert(STK_PIC_LOSS_THREADS == THREADS, "rounds of a block");
 
-static __global__ void __launch_bounds__(THREADS) loss_kernel(const stk_pic_launch l, uint32_t k)
+static __global__ void __launch_bounds__(THREADS)
+    loss_kernel(const stk_pic_launch l, uint32_t k, list of)
 {
     __shared__ stk_pic_loss_room m;
 
-    for (uint32_t w = blockIdx.x; w < l.n_tile; w += gridDim.x) {
+    for (uint32_t w = blockIdx.x; w < of.n; w += gridDim.x) {
         stk_pic_stage g;
-        uint32_t first = l.tile[w].first, to = find(l, l.tile[w], k, &g), n, step;
+        uint32_t first = of.work[w].first, to = find(l, of.work[w], k, &g), n, step;
 
         if (!to || stk_pic_sort_of(&g.s, g.act) != STK_PIC_LOSS)
             continue;
@@ -253,32 +262,40 @@ static __global__ void __launch_bounds__(THREADS) loss_kernel(const stk_pic_laun
 
 /* ---- the launches ---- */
 
+/* Step k of those pictures for which it is of one sort. */
 template <uint32_t DTYPE>
-static void run(const stk_pic_launch *l, unsigned grid, cudaStream_t stream)
+static void run_sort(const stk_pic_launch *l, uint32_t k, uint32_t sort, list of, cudaStream_t stream)
 {
-    for (uint32_t k = 0; k < l->n_steps; k++) {
-        if (l->sorts[STK_PIC_PLAIN] >> k & 1)
-            step_kernel<DTYPE, false><<<grid, THREADS, 0, stream>>>(*l, k);
-        if (l->sorts[STK_PIC_HEADED] >> k & 1)
-            step_kernel<DTYPE, true><<<grid, THREADS, 0, stream>>>(*l, k);
-        if (l->sorts[STK_PIC_NEAR] >> k & 1)
-            near_kernel<DTYPE><<<grid, THREADS, 0, stream>>>(*l, k);
-        if (l->sorts[STK_PIC_FAR_ACROSS] >> k & 1)
-            across_kernel<<<grid, THREADS, 0, stream>>>(*l, k);
-        if (l->sorts[STK_PIC_LOSS] >> k & 1)
-            loss_kernel<<<grid, THREADS, 0, stream>>>(*l, k);
+    unsigned grid = l->blocks && l->blocks < of.n ? l->blocks : of.n;
+
+    switch (sort) {
+    case STK_PIC_PLAIN: step_kernel<DTYPE, false><<<grid, THREADS, 0, stream>>>(*l, k, of); break;
+    case STK_PIC_HEADED: step_kernel<DTYPE, true><<<grid, THREADS, 0, stream>>>(*l, k, of); break;
+    case STK_PIC_NEAR: near_kernel<DTYPE><<<grid, THREADS, 0, stream>>>(*l, k, of); break;
+    case STK_PIC_FAR_ACROSS: across_kernel<<<grid, THREADS, 0, stream>>>(*l, k, of); break;
+    default: loss_kernel<<<grid, THREADS, 0, stream>>>(*l, k, of);
     }
+}
+
+template <uint32_t DTYPE> static void run(const stk_pic_launch *l, cudaStream_t stream)
+{
+    list of = { l->tile, 0 };
+
+    for (uint32_t k = 0; k < l->n_steps; k++)
+        for (uint32_t sort = 0; sort < STK_PIC_SORTS; sort++, of.work += of.n) {
+            of.n = l->n_step[k][sort];
+            if (of.n)
+                run_sort<DTYPE>(l, k, sort, of, stream);
+        }
 }
 
 extern "C" int stk_pic_steps_run(const stk_pic_launch *l, cudaStream_t stream)
 {
-    unsigned grid = l->blocks && l->blocks < l->n_tile ? l->blocks : l->n_tile;
-
     switch (l->dtype) {
-    case STK_PIC_AS_F16: run<STK_PIC_AS_F16>(l, grid, stream); break;
-    case STK_PIC_AS_BF16: run<STK_PIC_AS_BF16>(l, grid, stream); break;
-    case STK_PIC_AS_F32: run<STK_PIC_AS_F32>(l, grid, stream); break;
-    default: run<STK_PIC_AS_U8>(l, grid, stream);
+    case STK_PIC_AS_F16: run<STK_PIC_AS_F16>(l, stream); break;
+    case STK_PIC_AS_BF16: run<STK_PIC_AS_BF16>(l, stream); break;
+    case STK_PIC_AS_F32: run<STK_PIC_AS_F32>(l, stream); break;
+    default: run<STK_PIC_AS_U8>(l, stream);
     }
     return (int)cudaPeekAtLastError();
 }

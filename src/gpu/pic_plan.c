@@ -71,7 +71,7 @@ static uint64_t work_of(const stk_pic_share *s)
     uint64_t n = 0;
 
     for (int k = 0; k < LISTS; k++)
-        n += s->work[k];
+        n += (uint64_t)s->work[k] * (k == TILE ? s->n_steps : 1);
     return n;
 }
 
@@ -105,7 +105,7 @@ static uint32_t count(const stk_pic_lists *p, const stk_pic_item *item, uint32_t
             break;
         scratch += stk_pic_share_scratch(s);
         for (int k = 0; k < LISTS; k++)
-            all[k] += s->work[k];
+            all[k] += s->work[k] * (k == TILE ? s->n_steps : 1);
     }
     return i;
 }
@@ -149,6 +149,35 @@ static void add_units(const stk_pic_item *item, uint32_t n, stk_pic_work *to)
     }
 }
 
+static uint32_t sort_of(const stk_pic_share *s, uint32_t step)
+{
+    uint32_t sort = 0;
+
+    while (sort + 1 < STK_PIC_SORTS && !(s->sorts[sort] >> step & 1))
+        sort++;
+    return sort;
+}
+
+/* Steps of all programs: entries of one launch are side by side, so that no block of threads finds that
+ * its picture has no such step. */
+static void add_steps(stk_pic_lists *p, const stk_pic_item *item, stk_pic_work *to)
+{
+    p->n_steps = 0;
+    memset(p->n_step, 0, sizeof p->n_step);
+    for (uint32_t i = 0; i < p->n_jobs; i++) {
+        const stk_pic_share *s = &item[i].share;
+
+        p->n_steps = s->n_steps > p->n_steps ? s->n_steps : p->n_steps;
+        for (uint32_t k = 0; k < s->n_steps; k++)
+            p->n_step[k][sort_of(s, k)] += s->work[TILE];
+    }
+    for (uint32_t k = 0; k < p->n_steps; k++)
+        for (uint32_t sort = 0; sort < STK_PIC_SORTS; sort++)
+            for (uint32_t i = 0; p->n_step[k][sort] && i < p->n_jobs; i++)
+                if (k < item[i].share.n_steps && sort_of(&item[i].share, k) == sort)
+                    to = add_work(to, i, item[i].share.work[TILE], STK_PIC_TILE_PIXELS);
+}
+
 /* Where its samples are: in its own part of scratch, or that of the record which decodes them. */
 static void share_planes(const stk_pic_item *i, stk_pic_job *j)
 {
@@ -166,8 +195,6 @@ uint32_t stk_pic_plan(stk_pic_lists *p, stk_pic_item *item, uint32_t n)
     uint64_t at = p->scratch_from;
 
     p->n_jobs = count(p, item, n, all);
-    p->n_steps = 0;
-    memset(p->sorts, 0, sizeof p->sorts);
     place(p, all, list);
     for (uint32_t i = 0; i < p->n_jobs; i++) {
         const stk_pic_share *s = &item[i].share;
@@ -184,14 +211,11 @@ uint32_t stk_pic_plan(stk_pic_lists *p, stk_pic_item *item, uint32_t n)
         j->units = j->taps + s->taps;
         j->tile = j->units + s->units;
         at = j->end = j->tile + s->tile;
-        p->n_steps = s->n_steps > p->n_steps ? s->n_steps : p->n_steps;
-        for (uint32_t k = 0; k < STK_PIC_SORTS; k++)
-            p->sorts[k] |= s->sorts[k];
         list[SYNC] = add_work(list[SYNC], i, s->work[SYNC], 1);
         list[ACROSS] = add_work(list[ACROSS], i, s->work[ACROSS], STK_PIC_ACROSS_ROWS);
         list[DOWN] = add_work(list[DOWN], i, s->work[DOWN], STK_PIC_DOWN_ROWS);
-        list[TILE] = add_work(list[TILE], i, s->work[TILE], STK_PIC_TILE_PIXELS);
     }
+    add_steps(p, item, list[TILE]);
     add_units(item, p->n_jobs, list[DECODE]);
     p->scratch = at;
     return p->n_jobs;
@@ -214,5 +238,5 @@ void stk_pic_launch_lists(stk_pic_launch *l, const stk_pic_lists *p, const void 
     l->n_down = p->n_down;
     l->n_tile = p->n_tile;
     l->n_steps = p->n_steps;
-    memcpy(l->sorts, p->sorts, sizeof l->sorts);
+    memcpy(l->n_step, p->n_step, sizeof l->n_step);
 }

@@ -461,6 +461,40 @@ static void plain_records(void **state)
     assert_memory_equal(out + LEN, px[1], LEN);
 }
 
+/* A launch of a step has blocks of threads for those pictures only that have the step, of that sort. */
+static void steps_of_some(void **state)
+{
+    stk_pic_item item[3] = { { .share = { .work = { 0, 0, 0, 0, 2 }, .n_steps = 2 } },
+                             { .share = { .work = { 0, 0, 0, 1, 0 } } },
+                             { .share = { .work = { 0, 0, 0, 0, 3 }, .n_steps = 3 } } };
+    stk_pic_lists p = { .memory = aligned_alloc(64, 4096), .room = 4096, .scratch_room = 4096 };
+    const stk_pic_work *w;
+
+    (void)state;
+    item[0].share.sorts[STK_PIC_PLAIN] = 1;
+    item[0].share.sorts[STK_PIC_NEAR] = 2;
+    item[2].share.sorts[STK_PIC_PLAIN] = 3;
+    item[2].share.sorts[STK_PIC_LOSS] = 4;
+    p.room = stk_pic_lists_bytes(item, 3);
+    assert_int_equal(stk_pic_plan(&p, item, 3), 3);
+    assert_int_equal(p.bytes, p.room);
+    assert_int_equal(p.n_steps, 3);
+    assert_int_equal(p.n_step[0][STK_PIC_PLAIN], 5);
+    assert_int_equal(p.n_step[1][STK_PIC_PLAIN], 3);
+    assert_int_equal(p.n_step[1][STK_PIC_NEAR], 2);
+    assert_int_equal(p.n_step[2][STK_PIC_LOSS], 3);
+    assert_int_equal(p.n_tile, 13);
+    w = (const stk_pic_work *)(const void *)((uint8_t *)p.memory + p.tile_at);
+    for (uint32_t i = 0; i < p.n_tile; i++) {
+        static const uint32_t job[] = { 0, 0, 2, 2, 2, 2, 2, 2, 0, 0, 2, 2, 2 };
+        static const uint32_t first[] = { 0, 1, 0, 1, 2, 0, 1, 2, 0, 1, 0, 1, 2 };
+
+        assert_int_equal(w[i].job, job[i]);
+        assert_int_equal(w[i].first, first[i] * STK_PIC_TILE_PIXELS);
+    }
+    free(p.memory);
+}
+
 /* A plan takes what fits, and the rest can follow. */
 static void plans_split(void **state)
 {
@@ -645,7 +679,7 @@ int main(void)
         cmocka_unit_test(every_kind_and_size), cmocka_unit_test(every_type),
         cmocka_unit_test(without_points),      cmocka_unit_test(flat_and_wide),
         cmocka_unit_test(kept_there),          cmocka_unit_test(plain_records),
-        cmocka_unit_test(plans_split),         cmocka_unit_test(refused),
+        cmocka_unit_test(plans_split), cmocka_unit_test(steps_of_some),         cmocka_unit_test(refused),
         cmocka_unit_test(damaged_scans),       cmocka_unit_test(hostile_records),
         cmocka_unit_test(hostile_points),
     };
