@@ -107,6 +107,7 @@ typedef struct stk_pic_item {
     uint64_t keep; /* where its data is to be kept in the arena; 0: it is not */
     const struct stk_pic_item *lead; /* SHARED: whose samples it reads; in a plan before, or before it in this one */
     uint64_t planes, planes_end;     /* what stk_pic_plan() says: where in scratch its samples are */
+    uint32_t step;                   /* ... while it plans: the next one that needs a launch */
 } stk_pic_item;
 
 /* Lists for the device, in memory of the caller's: jobs first, then work. */
@@ -117,8 +118,9 @@ typedef struct stk_pic_lists {
     /* what stk_pic_plan() says */
     size_t bytes; /* of memory that are used */
     uint64_t scratch; /* up to here */
-    uint32_t n_jobs, n_sync, n_decode, n_across, n_down, n_tile, n_steps;
-    uint32_t n_step[STK_PIC_MAX_STEPS][STK_PIC_SORTS]; /* as stk_pic_launch has them */
+    uint32_t n_jobs, n_sync, n_decode, n_across, n_down, n_tile, n_rounds;
+    uint32_t round_n[STK_PIC_MAX_ROUNDS]; /* as stk_pic_launch has them */
+    uint8_t round_sort[STK_PIC_MAX_ROUNDS];
     size_t job_at, sync_at, decode_at, across_at, down_at, tile_at; /* bytes from memory on */
 } stk_pic_lists;
 

@@ -339,18 +339,19 @@ static inline void host_step(const stk_pic_launch *l, const stk_pic_stage *g, ui
         host_step_pixels(l, g, from);
 }
 
-/* The entries of one launch. */
-static inline void host_sort(const stk_pic_launch *l, uint32_t k, uint32_t sort, const stk_pic_work *work)
+/* The n entries of one launch. */
+static inline void host_round(const stk_pic_launch *l, uint32_t sort, const stk_pic_work *work, uint32_t n)
 {
-    for (uint32_t w = 0; w < l->n_step[k][sort]; w++) {
+    for (uint32_t w = 0; w < n; w++) {
         const stk_pic_job *j = &l->job[work[w].job];
+        uint32_t k = work[w].first % STK_PIC_TILE_PIXELS;
         stk_pic_stage g;
 
         if (!((const stk_pic_taps *)(const void *)(l->scratch + j->taps))->ok ||
             k >= host_rec(l, j)->n_steps)
             continue;
         g = stk_pic_stage_of(l, j, k);
-        host_step(l, &g, sort, work[w].first);
+        host_step(l, &g, sort, work[w].first - k);
     }
 }
 
@@ -358,11 +359,10 @@ static inline void host_steps(const stk_pic_launch *l)
 {
     const stk_pic_work *work = l->tile;
 
-    for (uint32_t k = 0; k < l->n_steps; k++)
-        for (uint32_t sort = 0; sort < STK_PIC_SORTS; sort++) {
-            host_sort(l, k, sort, work);
-            work += l->n_step[k][sort];
-        }
+    for (uint32_t k = 0; k < l->n_rounds; k++) {
+        host_round(l, l->round_sort[k], work, l->round_n[k]);
+        work += l->round_n[k];
+    }
 }
 
 static inline void host_run(const stk_pic_launch *l)
