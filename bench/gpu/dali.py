@@ -60,8 +60,8 @@ def shards_pipeline(s, hw_load):
     return pipe()
 
 
-def crops_pipeline(s):
-    """Crops that are on the GPU already -> ops."""
+def crops_pipeline(s, whole):
+    """Crops that are on the GPU already -> ops; not `whole`: color_twist alone."""
     from nvidia.dali import fn, pipeline_def
     gpu = s.where == "cuda"
     crops = torch.randint(0, 256, (s.batch, s.size, s.size, 3), dtype=torch.uint8, device=s.where)
@@ -71,7 +71,10 @@ def crops_pipeline(s):
     def pipe():
         images = fn.external_source(source=lambda: crops if gpu else crops.numpy(), batch=True, device="gpu" if gpu else "cpu", layout="HWC",
                                     no_copy=gpu)
-        return finish(blur_and_solarize(jitter(images)))
+        images = jitter(images)
+        if whole:
+            images = blur_and_solarize(images)
+        return finish(images)
     return pipe()
 
 
@@ -95,5 +98,5 @@ def from_shards(s, hw_load):
     return Dali(shards_pipeline(s, hw_load))
 
 
-def on_crops(s):
-    return Dali(crops_pipeline(s))
+def on_crops(s, whole=True):
+    return Dali(crops_pipeline(s, whole))

@@ -69,6 +69,7 @@ def sides(s):
         "torchvision v2 on ready crops, one draw a batch": (lambda: OnCrops(s, torchvision_ops), None),
         "Kornia on ready crops": (lambda: OnCrops(s, kornia_ops), None),
         "DALI on ready crops": (lambda: dali.on_crops(s), None),
+        "DALI on ready crops, color_twist and flip only": (lambda: dali.on_crops(s, whole=False), None),
         "DALI from the shards, hardware decoder 0.65": (lambda: dali.from_shards(s, 0.65), None),
         "DALI from the shards, hardware decoder 0.9": (lambda: dali.from_shards(s, 0.9), None),
     }
