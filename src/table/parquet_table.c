@@ -322,3 +322,38 @@ int stk_pq_block_pick(const stk_pq_leaf *l, const stk_pq_table *t, uint64_t row,
     v.data = p + head->data_at;
     return stk_pq_row(&v, &t->dictionary, row, bytes, &n, err);
 }
+
+/* How many of n flags are zero before the first that is not. */
+static uint64_t zeros(const uint8_t *flag, uint64_t n)
+{
+    uint64_t i = 0, word;
+
+    for (; i + sizeof word <= n; i += sizeof word) {
+        memcpy(&word, flag + i, sizeof word);
+        if (word)
+            break;
+    }
+    while (i < n && !flag[i])
+        i++;
+    return i;
+}
+
+void stk_pq_block_span(const stk_pq_leaf *l, uint64_t row, stk_value_span *s)
+{
+    const uint8_t *p = s->block.data;
+    const flat *head = (const flat *)(const void *)p;
+    uint64_t left = row < head->rows ? head->rows - row : 0, slot = row;
+
+    s->n = !l->width ? 0 : left < s->n ? left : s->n;
+    if (!s->n)
+        return;
+    if (head->null_at)
+        s->n = zeros(p + head->null_at + row, s->n);
+    s->first = NULL;
+    if (head->first_at) {
+        s->first = (const uint32_t *)(const void *)(p + head->first_at) + row;
+        slot = s->first[0];
+    }
+    s->width = l->width;
+    s->data = p + head->value_at + slot * l->width;
+}
