@@ -15,6 +15,8 @@
 #include "base/lock.h"
 
 #define BUCKETS 4096
+#define BRIEF ((size_t)4 << 20) /* what is read, up to so many bytes, comes from the heap: it is needed for a moment only, and the
+                                 * heap has such memory soon, where the system would fill it with zeros each time */
 
 enum state { NEW, READING, RAW, UNPACKING, READY, FAILED };
 
@@ -103,7 +105,10 @@ static void drop_raw(stk_block *b)
 {
     size_t len = b->raw_len;
 
-    stk_large_free(b->raw, len);
+    if (len < BRIEF)
+        stk_free(b->raw);
+    else
+        stk_large_free(b->raw, len);
     b->raw = NULL;
     b->raw_len = 0;
     give(b->cache, len);
@@ -167,7 +172,7 @@ static int block_new(stk_block **out, stk_cache *c, const stk_dataset *data, uin
         return stk_fail(err, STK_ELIMIT, "a block of %" PRIu64 " bytes has no room now", bytes);
     b = STK_NEW(stk_block);
     if (b)
-        b->raw = stk_large_alloc(place->len);
+        b->raw = place->len < BRIEF ? stk_alloc(place->len) : stk_large_alloc(place->len);
     if (!b || !b->raw) {
         stk_account_give(c->account, bytes);
         stk_free(b);
