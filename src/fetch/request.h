@@ -119,6 +119,9 @@ int stk_request_wait(stk_request *r, void *dst, stk_error *err);
 /* Let go of file and blocks; the request can begin again. */
 void stk_request_end(stk_request *r);
 
+/* Read without waiting: 1 done, 0 not. */
+int stk_io_try(stk_io *io, stk_file *f);
+
 /* A failed read of an async source, after its pause: submit it again.  Any thread. */
 void stk_io_again(stk_io *io);
 

@@ -13,7 +13,6 @@
 #include "pipe/engine.h"
 #include "pipe/row_time.h"
 
-#define MAX_CHUNK 32
 #define AHEAD 3 /* rows looked up before their turn */
 
 /* ---- requests: idle ones, and the heap of those that arrived ---- */
@@ -442,8 +441,7 @@ static void time_reads(stk_worker *w)
         stk_took(&w->m, STK_STAGE_IDLE, ticks);
 }
 
-/* Wait until a request can be had: some are in flight, so one will arrive. */
-static void wait_request(stk_worker *w)
+void stk_worker_wait_request(stk_worker *w)
 {
     stk_engine *e = w->engine;
 
@@ -464,21 +462,11 @@ static void wait_request(stk_worker *w)
     }
 }
 
-/* The rows of one claim. */
-typedef struct run {
-    stk_slot *slot;
-    uint64_t ticket; /* of its first row */
-    uint32_t row, rows;
-    uint64_t position[MAX_CHUNK];
-    stk_where where[MAX_CHUNK];
-} run;
-
-/* 1: row i of the run is done; 0: its bytes are on their way. */
-static int run_row(stk_worker *w, const run *u, uint32_t i)
+int stk_run_row(stk_worker *w, const stk_run *u, uint32_t i)
 {
     stk_request *r;
 
-    wait_request(w);
+    stk_worker_wait_request(w);
     r = w->req;
     w->req = NULL;
     r->ticket = u->ticket + i;
@@ -493,7 +481,7 @@ static int run_row(stk_worker *w, const run *u, uint32_t i)
     return 1;
 }
 
-static stk_row run_start(stk_worker *w, const run *u)
+stk_row stk_run_start(stk_worker *w, const stk_run *u)
 {
     return (stk_row){ .m = &w->m,
                       .plan = w->engine->plan,
@@ -503,10 +491,10 @@ static stk_row run_start(stk_worker *w, const run *u)
 }
 
 /* How many rows are done; the others are on their way. */
-static uint32_t run_peeks(stk_worker *w, const run *u)
+static uint32_t run_peeks(stk_worker *w, const stk_run *u)
 {
     stk_engine *e = w->engine;
-    stk_row x = run_start(w, u);
+    stk_row x = stk_run_start(w, u);
     stk_peek ahead[AHEAD + 1];
     uint32_t done = 0;
 
@@ -516,7 +504,7 @@ static uint32_t run_peeks(stk_worker *w, const run *u)
         if (i + AHEAD < u->rows)
             stk_peek_look(e, &u->where[i + AHEAD], &ahead[(i + AHEAD) % (AHEAD + 1)]);
         if (!w->req)
-            wait_request(w);
+            stk_worker_wait_request(w);
         x.req = w->req;
         x.req->attempt = 0;
         x.row = u->row + i;
@@ -525,51 +513,19 @@ static uint32_t run_peeks(stk_worker *w, const run *u)
         if (stk_peek_make(&x, &ahead[i % (AHEAD + 1)]))
             done++;
         else
-            done += (uint32_t)run_row(w, u, i);
+            done += (uint32_t)stk_run_row(w, u, i);
     }
     time_mean(w, u->rows);
     return done;
 }
 
-/* The same of tables, whose bytes are in blocks. */
-static uint32_t run_blocks(stk_worker *w, const run *u)
-{
-    stk_engine *e = w->engine;
-    stk_row x = run_start(w, u);
-    stk_block_peek held;
-    uint32_t done = 0;
-    stk_peek p;
-
-    memset(&held, 0, sizeof held);
-    for (uint32_t i = 0; i < u->rows; i++) {
-        if (!w->req) {
-            stk_blocks_drop(e, &held);
-            wait_request(w);
-        }
-        x.req = w->req;
-        x.req->attempt = 0;
-        x.row = u->row + i;
-        x.position = u->position[i];
-        x.where = u->where[i];
-        if (stk_block_look(e, &u->where[i], &held, &p) && stk_peek_make(&x, &p)) {
-            done++;
-            continue;
-        }
-        stk_blocks_drop(e, &held);
-        done += (uint32_t)run_row(w, u, i);
-    }
-    stk_blocks_drop(e, &held);
-    time_mean(w, u->rows);
-    return done;
-}
-
-static uint32_t run_requests(stk_worker *w, const run *u)
+static uint32_t run_requests(stk_worker *w, const stk_run *u)
 {
     uint32_t done = 0;
 
     time_begin(w);
     for (uint32_t i = 0; i < u->rows; i++)
-        done += (uint32_t)run_row(w, u, i);
+        done += (uint32_t)stk_run_row(w, u, i);
     w->m.row_from = 0; /* its bytes may be on their way */
     time_rest(w);
     return done;
@@ -588,11 +544,11 @@ static int immediate_row(stk_row *x, stk_error *err)
 
 /* Rows that never wait: done or failed when it returns.  While one is made, bytes of the next one
  * are fetched into the processor's cache. */
-static uint32_t run_immediate(stk_worker *w, const run *u)
+static uint32_t run_immediate(stk_worker *w, const stk_run *u)
 {
     stk_engine *e = w->engine;
     const stk_row_table *t = u->slot->table;
-    stk_row x = run_start(w, u);
+    stk_row x = stk_run_start(w, u);
     stk_error err;
 
     w->m.ticket = u->ticket;
@@ -625,8 +581,8 @@ static uint32_t run_immediate(stk_worker *w, const run *u)
     return u->rows;
 }
 
-/* What the tickets of a run are; the index is asked for before rows are. */
-static void find_samples(const stk_engine *e, run *u)
+/* The index is asked for before rows are. */
+void stk_run_find(const stk_engine *e, stk_run *u)
 {
     const stk_slot *s = u->slot;
 
@@ -647,15 +603,16 @@ static void find_samples(const stk_engine *e, run *u)
 
 static int run_claim(stk_worker *w)
 {
-    static uint32_t (*const runs[])(stk_worker *, const run *) = {
+    static uint32_t (*const runs[])(stk_worker *, const stk_run *) = {
         [STK_RUN_REQUESTS] = run_requests,
         [STK_RUN_PEEKS] = run_peeks,
-        [STK_RUN_BLOCKS] = run_blocks,
+        [STK_RUN_BLOCKS] = stk_run_blocks,
+        [STK_RUN_SPANS] = stk_run_spans,
         [STK_RUN_IMMEDIATE] = run_immediate,
     };
     stk_engine *e = w->engine;
     uint32_t n, done;
-    run u;
+    stk_run u;
 
     n = claim(e, e->claim_size, &u.ticket);
     if (!n)
@@ -666,9 +623,9 @@ static int run_claim(stk_worker *w)
     u.row = (uint32_t)(u.ticket % e->tickets);
     u.rows = u.row >= stk_slot_tickets(u.slot) ? 0 : stk_slot_tickets(u.slot) - u.row;
     u.rows = u.rows < n ? u.rows : n;
-    assert(u.rows <= MAX_CHUNK);
-    if (u.rows)
-        find_samples(e, &u);
+    assert(u.rows <= STK_MAX_CHUNK || u.slot->table->run == STK_RUN_SPANS);
+    if (u.rows && u.slot->table->run != STK_RUN_SPANS)
+        stk_run_find(e, &u);
     stk_does(&w->m, u.slot->table->run == STK_RUN_REQUESTS ? STK_STAGE_FETCH : STK_STAGE_VALUE,
              u.ticket);
     done = runs[u.slot->table->run](w, &u);

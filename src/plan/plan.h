@@ -80,6 +80,7 @@ typedef struct stk_plan_batching {
     uint32_t rows;       /* of a batch, at most */
     uint32_t tickets;    /* of a slot: rows, or pieces of packed rows */
     uint32_t claim_size; /* tickets that are claimed at once */
+    int spans;           /* ... so many because samples follow each other and are made together */
     uint32_t n_stages;
     stk_stage stage[2 * STK_MAX_STAGES + 1]; /* batch_ops, then the caller's; with a GPU its own is the last */
     stk_batch_op **op; /* the batch_ops among them */
