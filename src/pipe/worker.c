@@ -11,43 +11,12 @@
 #include <unistd.h>
 
 #include "pipe/engine.h"
+#include "pipe/flight.h"
 #include "pipe/row_time.h"
 
 #define AHEAD 3 /* rows looked up before their turn */
 
-/* ---- requests: idle ones, and the heap of those that arrived ---- */
-
-static void heap_push_locked(stk_engine *e, stk_request *r) STK_REQUIRES(e->lock)
-{
-    uint32_t i = atomic_load_explicit(&e->n_arrived, memory_order_relaxed);
-
-    atomic_store_explicit(&e->n_arrived, i + 1, memory_order_relaxed);
-    for (; i && e->arrived[(i - 1) / 2]->ticket > r->ticket; i = (i - 1) / 2)
-        e->arrived[i] = e->arrived[(i - 1) / 2];
-    e->arrived[i] = r;
-}
-
-static stk_request *heap_pop_locked(stk_engine *e) STK_REQUIRES(e->lock)
-{
-    uint32_t n = atomic_load_explicit(&e->n_arrived, memory_order_relaxed), i = 0, kid;
-    stk_request *top, *last;
-
-    if (!n)
-        return NULL;
-    top = e->arrived[0];
-    last = e->arrived[--n];
-    atomic_store_explicit(&e->n_arrived, n, memory_order_relaxed);
-    while ((kid = 2 * i + 1) < n) {
-        if (kid + 1 < n && e->arrived[kid + 1]->ticket < e->arrived[kid]->ticket)
-            kid++;
-        if (e->arrived[kid]->ticket >= last->ticket)
-            break;
-        e->arrived[i] = e->arrived[kid];
-        i = kid;
-    }
-    e->arrived[i] = last;
-    return top;
-}
+/* ---- requests: idle ones, and those that arrived ---- */
 
 static void request_arrived(stk_request *r)
 {
@@ -56,7 +25,7 @@ static void request_arrived(stk_request *r)
     stk_stall_at(&e->plan->policy.stall, STK_STALL_ARRIVED, r->ticket);
     atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
     stk_mutex_lock(&e->lock);
-    heap_push_locked(e, r);
+    stk_arrived_push_locked(e, r);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
     pthread_cond_broadcast(&e->work);
     if (e->plan->io.inline_mode)
@@ -244,8 +213,10 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     int rc;
 
     stk_count(&w->m.count.cold, 1);
-    if (r->file && r->file->source->can & STK_SOURCE_REMOTE)
+    if (r->file && r->file->source->can & STK_SOURCE_REMOTE) {
         stk_count(&w->m.count.remote, 1);
+        stk_flight_add(e, r);
+    }
     atomic_store_explicit(&r->waiting, r->ticket + 1, memory_order_relaxed);
     atomic_store_explicit(&e->cold, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
@@ -254,6 +225,7 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     if (rc != STK_PENDING) {
         atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
         atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
+        (void)stk_flight_end(e, r);
     }
     return rc;
 }
@@ -328,6 +300,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
     stk_error err;
     int rc;
 
+    (void)stk_flight_end(e, r);
     for (;;) {
         rc = 0;
         if (!arrived && atomic_load_explicit(&e->draining, memory_order_relaxed))
@@ -413,7 +386,9 @@ int stk_worker_take_arrived(stk_worker *w)
     if (!atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return 0;
     stk_mutex_lock(&e->lock);
-    r = heap_pop_locked(e);
+    r = stk_arrived_pop_locked(e);
+    if (r && stk_flight_end(e, r))
+        pthread_cond_broadcast(&e->work);
     stk_mutex_unlock(&e->lock);
     if (!r)
         return 0;
@@ -641,11 +616,11 @@ int stk_worker_step(stk_worker *w)
     if (atomic_load_explicit(&e->cold, memory_order_relaxed) &&
         atomic_load_explicit(&e->inflight, memory_order_relaxed) <
             atomic_load_explicit(&e->tune.depth, memory_order_relaxed) &&
-        own_request(w) && run_claim(w))
+        stk_flight_room(e) && own_request(w) && run_claim(w))
         return 1;
     if (stk_worker_take_arrived(w))
         return 1;
-    if (own_request(w) && run_claim(w))
+    if (stk_flight_room(e) && own_request(w) && run_claim(w))
         return 1;
     if (e->plan->io.inline_mode && atomic_load_explicit(&e->inflight, memory_order_relaxed))
         for (uint32_t i = 0; i < e->plan->io.n_driven; i++)
@@ -718,7 +693,7 @@ static int can_work_locked(stk_engine *e, const stk_worker *w) STK_REQUIRES(e->l
     if (atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return 1;
     return t < atomic_load_explicit(&e->limit, memory_order_acquire) &&
-           (w->req || e->idle || e->n_requests < e->max_requests);
+           stk_flight_room(e) && (w->req || e->idle || e->n_requests < e->max_requests);
 }
 
 void *stk_worker_main(void *arg)

@@ -98,6 +98,7 @@ typedef struct stk_plan_memory {
     stk_pool *pool;     /* owned by outputs.common, once that is made */
     stk_pins *pins;     /* batches stay here in page-locked memory; the pool's; NULL: they do not */
     stk_account *reads; /* a quarter of the limit: what is read leaves room for what is made */
+    uint64_t flight;    /* bytes of remote reads in flight; 0: only their number counts */
     stk_ration *ration; /* of the workers' scratch */
     stk_cache *blocks;  /* that samples share */
     size_t ragged_cap;  /* the most that a ragged output plans for */
