@@ -112,13 +112,13 @@ class _Lists:
         return self._seen[id(value)][0]
 
 
-def packed_whole(value: Any) -> tuple[memoryview, list[Any], list[bytes]]:
+def packed_whole(value: Any) -> tuple[bytes, list[Any], list[bytes]]:
     """The pickle, the memory beside it, and long lists."""
     file, beside, lists = io.BytesIO(), [], _Lists()
     packer = Packer(file, lambda b: beside.append(b.raw()))
     packer.persistent_id = functools.partial(_stoker.pick_plain, lists.take)     # type: ignore[method-assign]
     packer.dump(value)
-    return file.getbuffer(), beside, lists.memory
+    return file.getvalue(), beside, lists.memory
 
 
 class _Reader(pickle.Unpickler):

@@ -23,7 +23,7 @@ import threading
 from collections import deque
 from typing import Any, NamedTuple
 
-from . import _make, _stoker, _wire
+from . import _main, _make, _stoker, _wire
 
 QUIT = 2**32 - 1
 ANSWERED = 2**31                                # flag of a slot number: the answer to a question is in the slot
@@ -227,9 +227,14 @@ def live(link: Link, recipe: _make.Recipe) -> None:
 # ---- in an interpreter of its own --------------------------------------------------------------------
 
 def parcel(recipe: _make.Recipe, prepared: dict[str, Any]) -> int:
-    """A memfd with the recipe, pickled once, the memory of its arrays and long lists beside it."""
-    head = pickle.dumps(prepared)
+    """A memfd with the recipe, pickled once, the memory of its arrays and long lists beside it.  The script that runs is
+    imported by workers only where the recipe names something of it: importing runs it."""
     stream, beside, lists = _wire.packed_whole(recipe)
+    if b"__main__" in stream:
+        _main.check()
+    else:
+        prepared = {key: value for key, value in prepared.items() if not key.startswith("init_main")}
+    head = pickle.dumps(prepared)
     apart = [*beside, *lists]
     at = 32 + 16 * len(apart) + len(head) + len(stream)
     places: list[int] = []

@@ -39,7 +39,7 @@ class _Decoder:
         fields, functions = _calls.plan(fields)
         self.calls = _calls.Calls(functions, "thread", 0, False) if functions else None
         self.loader = _stoker.Loader(
-            self.data, _options.outputs(fields, core.fields(), kind=core.kind()),
+            self.data, _options.outputs(fields, core.fields(), core),
             _options.words({"num_workers": -1, "prefetch": 1}), calls=self.calls.core if self.calls else None)
         self.samples = self.loader.sizes()[1]
 

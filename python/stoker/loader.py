@@ -257,7 +257,7 @@ class Loader(Whole):
                 epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance,
                 stratify=stratify, lengths=lengths, mix=data if isinstance(data, Mix) else None, shuffle=options["shuffle"])
             found = list(dict.fromkeys(name for core in cores for name in core.fields()))
-            self._made_of = _options.outputs(fields, found, collate, cores[0].kind()), options, exclude
+            self._made_of = _options.outputs(fields, found, cores[0], collate), options, exclude
             self._calls = _calls.of_loader(self, functions, worker_type, options["num_workers"])
             self._core = self._open(*self._made_of, ahead=ahead)
             _options.check_torch(options["device"])
