@@ -20,6 +20,9 @@
  *
  *     step     tile -> tile; a picture's last one -> the output
  *
+ * Records that see the same picture (views, other outputs) share one decode: the first of them has the
+ * bytes and decodes what any of them sees, the others have geometry alone and read its planes.
+ *
  * Pictures that are on the GPU already, decoded by somebody else, have records of geometry alone; a
  * launch of such pictures says where their pixels and outputs are (stk_pic_source).
  *
@@ -45,7 +48,8 @@ typedef enum stk_pic_kind {
     STK_PIC_WHOLE,    /* the scan from its begin: units must be found first */
     STK_PIC_U8,       /* sampled by the CPU: vis_h * vis_w pixels RGB, color and type are missing */
     STK_PIC_READY,    /* the output's row as it must be */
-    STK_PIC_FAR       /* pixels that the GPU has: the launch says where */
+    STK_PIC_FAR,      /* pixels that the GPU has: the launch says where */
+    STK_PIC_SHARED    /* samples that another record of the same picture decodes */
 } stk_pic_kind;
 
 /* Where decoding may begin, and how far it goes. */
@@ -114,7 +118,7 @@ typedef struct stk_pic {
     /* JPEG; FAR: only its size */
     uint32_t width, height;
     uint32_t cols, rows;     /* MCUs of the picture */
-    uint32_t x0, y0, x1, y1; /* MCUs that are seen: what planes cover */
+    uint32_t x0, y0, x1, y1; /* MCUs that are seen, by any record that shares them: what planes cover */
     uint8_t max_h, max_v;
     uint8_t h[3], v[3];             /* sampling factors */
     uint8_t quant[3], dc[3], ac[3]; /* which of the record's tables, 0..2 */
@@ -140,6 +144,7 @@ typedef struct stk_pic {
 typedef struct stk_pic_job {
     uint64_t rec;     /* of its record in the slab */
     uint64_t planes;  /* in scratch: a component's plane after the other (stk_pic_plane) */
+    uint64_t planes_end; /* of them; SHARED: both are those of the record that decodes */
     uint64_t rows;    /* in scratch: need.h rows of x.n pixels, 4 bytes each */
     uint64_t taps;    /* in scratch: stk_pic_taps, both axes */
     uint64_t units;   /* in scratch, WHOLE: units that sync finds */

@@ -41,6 +41,7 @@ stk_pic_share stk_pic_share_of(const stk_pic *r)
     if (!stk_pic_sound(r, r->size)) /* no room for its taps: the device says what is wrong */
         return s;
     room = stk_pic_room_of(r);
+    room.planes = r->kind == STK_PIC_SHARED ? 0 : room.planes;
     s = (stk_pic_share){ room.planes, room.rows, room.taps, room.units, room.tile, .kind = r->kind };
     s.size = r->size;
     s.n_steps = r->n_steps;
@@ -92,7 +93,7 @@ size_t stk_pic_lists_bytes(const stk_pic_item *item, uint32_t n)
 static uint32_t count(const stk_pic_lists *p, const stk_pic_item *item, uint32_t n,
                       uint32_t all[LISTS])
 {
-    uint64_t scratch = 0, work = 0;
+    uint64_t scratch = p->scratch_from, work = 0;
     uint32_t i;
 
     for (i = 0; i < n; i++) {
@@ -148,12 +149,21 @@ static void add_units(const stk_pic_item *item, uint32_t n, stk_pic_work *to)
     }
 }
 
-uint32_t stk_pic_plan(stk_pic_lists *p, const stk_pic_item *item, uint32_t n)
+/* Where its samples are: in its own part of scratch, or that of the record which decodes them. */
+static void share_planes(const stk_pic_item *i, stk_pic_job *j)
+{
+    const stk_pic_item *from = i->share.kind == STK_PIC_SHARED && i->lead ? i->lead : i;
+
+    j->planes = from->planes;
+    j->planes_end = from->planes_end;
+}
+
+uint32_t stk_pic_plan(stk_pic_lists *p, stk_pic_item *item, uint32_t n)
 {
     stk_pic_job *job = p->memory;
     stk_pic_work *list[LISTS];
     uint32_t all[LISTS] = { 0 };
-    uint64_t at = 0;
+    uint64_t at = p->scratch_from;
 
     p->n_jobs = count(p, item, n, all);
     p->n_steps = 0;
@@ -167,8 +177,9 @@ uint32_t stk_pic_plan(stk_pic_lists *p, const stk_pic_item *item, uint32_t n)
         j->batch = item[i].batch;
         j->keep = item[i].keep;
         j->kind = s->kind;
-        j->planes = at;
-        j->rows = j->planes + s->planes;
+        item[i].planes = at;
+        item[i].planes_end = j->rows = at + s->planes;
+        share_planes(&item[i], j);
         j->taps = j->rows + s->rows;
         j->units = j->taps + s->taps;
         j->tile = j->units + s->units;

@@ -183,12 +183,13 @@ static void arena_open(bench *b, batch *t)
 
 static int size_of(bench *b, stk_pic_gather *g, const stk_jpeg_job *job, batch *t, uint32_t i)
 {
-    if (b->lie == KEPT)
-        return stk_pic_jpeg_size_kept(g, job, place_of(b, i), &t->view[i], &b->scratch, &b->err);
+    stk_pic_ask ask = { .view = &t->view[i],
+                        .all = b->lie == TO_KEEP,
+                        .kept = b->lie == KEPT ? place_of(b, i) : 0 };
+
     if (b->lie == TO_KEEP)
         t->item[i].keep = place_of(b, i);
-    return (b->lie == TO_KEEP ? stk_pic_jpeg_size_all : stk_pic_jpeg_size)(g, job, &t->view[i],
-                                                                           &b->scratch, &b->err);
+    return stk_pic_jpeg_ask(g, job, &ask, &b->scratch, &b->err);
 }
 
 static void batch_open(bench *b, batch *t, uint32_t w, uint32_t h, size_t type)
