@@ -146,6 +146,25 @@ static int skippable(int rc)
     return rc == STK_ECORRUPT || rc == STK_ENOTFOUND || rc == STK_ENOTSUP || rc == STK_ELIMIT;
 }
 
+static int is_bad_sample(const stk_request *r, const stk_slot *s, int rc)
+{
+    return s->table->replaceable && !r->index_failed && skippable(rc);
+}
+
+/* The row's sample is bad.  1: it stays empty, and someone was told why. */
+static int leave_empty(stk_worker *w, const stk_request *r, stk_slot *s, int rc, const stk_error *err)
+{
+    const stk_leave *leave = &w->engine->plan->policy.leave;
+    uint32_t row = (uint32_t)(r->ticket % w->engine->tickets);
+
+    if (!leave->fn || !is_bad_sample(r, s, rc))
+        return 0;
+    atomic_fetch_add_explicit(&s->skipped, 1, memory_order_relaxed);
+    s->batch->valid[row] = 0;
+    leave->fn(leave->cookie, s->batch, row, err);
+    return 1;
+}
+
 /* The row's sample is bad.  1: another one stands in, try again; 0: it is an error (*rc, *err). */
 static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err)
 {
@@ -154,7 +173,7 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
                            s->list.position };
     uint64_t n;
 
-    if (!s->table->replaceable || r->index_failed || !skippable(*rc))
+    if (!is_bad_sample(r, s, *rc))
         return 0;
     record_skip(e, err);
     atomic_fetch_add_explicit(&s->skipped, 1, memory_order_relaxed);
@@ -341,7 +360,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
                 &e->retried, atomic_exchange_explicit(&r->retries, 0, memory_order_relaxed),
                 memory_order_relaxed);
         stk_request_end(r);
-        if (rc == 0)
+        if (rc == 0 || leave_empty(w, r, s, rc, &err))
             return 1;
         if (!stand_in(w, r, s, &rc, &err)) {
             address(e, r, &err);

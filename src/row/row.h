@@ -340,11 +340,12 @@ static inline void stk_note_span(stk_maker *m, stk_stage_id stage, uint64_t from
     stk_spans_note(s, (uint64_t)stage << 48 | (doing & (((uint64_t)1 << 48) - 1)), from, to);
 }
 
-/* The time since the last lap belongs to `stage`.  Answers how long that was. */
-static inline uint64_t stk_stage_time(stk_maker *m, stk_stage_id stage)
+/* The time since the last lap, but for its last `less` ticks, belongs to `stage`.  Answers how long
+ * that was. */
+static inline uint64_t stk_stage_time_less(stk_maker *m, stk_stage_id stage, uint64_t less)
 {
 #if STK_COUNTERS
-    uint64_t now = stk_ticks(), ticks = now - m->last;
+    uint64_t now = stk_ticks() - less, ticks = now - m->last;
 
     stk_count(&m->count.ticks[stage], ticks);
     stk_note_span(m, stage, m->last, now);
@@ -353,17 +354,28 @@ static inline uint64_t stk_stage_time(stk_maker *m, stk_stage_id stage)
 #else
     (void)m;
     (void)stage;
+    (void)less;
     return 0;
 #endif
 }
 
-/* ... and is that of one row. */
-static inline void stk_stage_time_row(stk_maker *m, stk_stage_id stage)
+static inline uint64_t stk_stage_time(stk_maker *m, stk_stage_id stage)
 {
-    uint64_t ticks = stk_stage_time(m, stage);
+    return stk_stage_time_less(m, stage, 0);
+}
+
+/* ... and is that of one row. */
+static inline void stk_stage_time_row_less(stk_maker *m, stk_stage_id stage, uint64_t less)
+{
+    uint64_t ticks = stk_stage_time_less(m, stage, less);
 
     if (ticks)
         stk_took(m, stage, ticks);
+}
+
+static inline void stk_stage_time_row(stk_maker *m, stk_stage_id stage)
+{
+    stk_stage_time_row_less(m, stage, 0);
 }
 
 /* From the last lap on the worker does this; no clock is read. */
