@@ -279,7 +279,8 @@ static int check_view(bench *b, const batch *t, uint32_t i, size_t type)
     memcpy(s.add, t->l.add, sizeof s.add);
     stk_scratch_reset(&b->scratch);
     stk_sample_need(&t->view[i], &need);
-    if (need.w && stk_jpeg_decode(b->j, &job, &need, &b->scratch, &px, &b->err) < 0)
+    if (need.w && stk_jpeg_decode(b->j, &job, &(stk_decode_request){ .need = need }, &b->scratch,
+                                  &px, &b->err) < 0)
         return 0;
     s.dst = stk_scratch_get(&b->scratch, (size_t)t->l.row_bytes);
     assert_int_equal(stk_sample_run(&stk_kern_c, &s, &b->scratch, &b->err), 0);
