@@ -92,6 +92,15 @@ def test_types_and_pages(files, kind):
 
 
 @pytest.mark.asan
+@pytest.mark.parametrize("nulls", [False, True])
+def test_tables_in_memory(nulls):
+    table = pa.table({**columns(nulls), "t": [f"row {i}" for i in range(N)]})
+    table = pa.concat_tables([table.slice(0, 900), table.slice(1000), table.slice(5, 11)])          # batches with offsets of their own
+    for name in columns(False):
+        both(table, {"x": chain(name, nulls)}, batch_size=97, num_workers=2, **({"on_error": "skip"} if nulls else {}))
+
+
+@pytest.mark.asan
 @pytest.mark.parametrize("batch", [1, 7, 1024, 16384])
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_batches_and_workers(files, batch, workers):
