@@ -84,6 +84,7 @@ struct stk_request {
     stk_request *next;
     _Atomic uint64_t waiting; /* the engine's: its ticket + 1 while bytes are on their way */
     stk_request *all;         /* the engine's: the request made before */
+    uint64_t flight;          /* the engine's: bytes of it that are counted as in flight */
 };
 
 /* For samples of which up to `fields` fields are wanted. */

@@ -153,15 +153,19 @@ static uint32_t depth_of(const stk_chain *c)
     return n;
 }
 
-/* Both decode the same pixels of the same field, here. */
+/* Both decode the same pixels of the same field, here or on a GPU. */
 static int same_picture(const stk_plan_chains *c, uint32_t i, uint32_t k)
 {
     const stk_chain *a = &c->chain[i], *b = &c->chain[k];
 
+    if (!c->out[i].far_bytes != !c->out[k].far_bytes ||
+        (c->out[i].far_bytes && stk_pic_program_can(a) != stk_pic_program_can(b)))
+        return 0;
+
     for (uint32_t o = i;; o = k) {
         const stk_chain *x = &c->chain[o];
 
-        if (x->spec.kind != STK_KIND_IMAGE || x->like || x->narrows || x->n_calls || c->out[o].far_bytes ||
+        if (x->spec.kind != STK_KIND_IMAGE || x->like || x->narrows || x->n_calls ||
             c->open_root[o] || c->fallback[o].data)
             return 0;
         if (o == k)

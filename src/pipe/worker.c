@@ -11,43 +11,12 @@
 #include <unistd.h>
 
 #include "pipe/engine.h"
+#include "pipe/flight.h"
 #include "pipe/row_time.h"
 
 #define AHEAD 3 /* rows looked up before their turn */
 
-/* ---- requests: idle ones, and the heap of those that arrived ---- */
-
-static void heap_push_locked(stk_engine *e, stk_request *r) STK_REQUIRES(e->lock)
-{
-    uint32_t i = atomic_load_explicit(&e->n_arrived, memory_order_relaxed);
-
-    atomic_store_explicit(&e->n_arrived, i + 1, memory_order_relaxed);
-    for (; i && e->arrived[(i - 1) / 2]->ticket > r->ticket; i = (i - 1) / 2)
-        e->arrived[i] = e->arrived[(i - 1) / 2];
-    e->arrived[i] = r;
-}
-
-static stk_request *heap_pop_locked(stk_engine *e) STK_REQUIRES(e->lock)
-{
-    uint32_t n = atomic_load_explicit(&e->n_arrived, memory_order_relaxed), i = 0, kid;
-    stk_request *top, *last;
-
-    if (!n)
-        return NULL;
-    top = e->arrived[0];
-    last = e->arrived[--n];
-    atomic_store_explicit(&e->n_arrived, n, memory_order_relaxed);
-    while ((kid = 2 * i + 1) < n) {
-        if (kid + 1 < n && e->arrived[kid + 1]->ticket < e->arrived[kid]->ticket)
-            kid++;
-        if (e->arrived[kid]->ticket >= last->ticket)
-            break;
-        e->arrived[i] = e->arrived[kid];
-        i = kid;
-    }
-    e->arrived[i] = last;
-    return top;
-}
+/* ---- requests: idle ones, and those that arrived ---- */
 
 static void request_arrived(stk_request *r)
 {
@@ -56,7 +25,7 @@ static void request_arrived(stk_request *r)
     stk_stall_at(&e->plan->policy.stall, STK_STALL_ARRIVED, r->ticket);
     atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
     stk_mutex_lock(&e->lock);
-    heap_push_locked(e, r);
+    stk_arrived_push_locked(e, r);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
     pthread_cond_broadcast(&e->work);
     if (e->plan->io.inline_mode)
@@ -177,6 +146,25 @@ static int skippable(int rc)
     return rc == STK_ECORRUPT || rc == STK_ENOTFOUND || rc == STK_ENOTSUP || rc == STK_ELIMIT;
 }
 
+static int is_bad_sample(const stk_request *r, const stk_slot *s, int rc)
+{
+    return s->table->replaceable && !r->index_failed && skippable(rc);
+}
+
+/* The row's sample is bad.  1: it stays empty, and someone was told why. */
+static int leave_empty(stk_worker *w, const stk_request *r, stk_slot *s, int rc, const stk_error *err)
+{
+    const stk_leave *leave = &w->engine->plan->policy.leave;
+    uint32_t row = (uint32_t)(r->ticket % w->engine->tickets);
+
+    if (!leave->fn || !is_bad_sample(r, s, rc))
+        return 0;
+    atomic_fetch_add_explicit(&s->skipped, 1, memory_order_relaxed);
+    s->batch->valid[row] = 0;
+    leave->fn(leave->cookie, s->batch, row, err);
+    return 1;
+}
+
 /* The row's sample is bad.  1: another one stands in, try again; 0: it is an error (*rc, *err). */
 static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err)
 {
@@ -185,7 +173,7 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
                            s->list.position };
     uint64_t n;
 
-    if (!s->table->replaceable || r->index_failed || !skippable(*rc))
+    if (!is_bad_sample(r, s, *rc))
         return 0;
     record_skip(e, err);
     atomic_fetch_add_explicit(&s->skipped, 1, memory_order_relaxed);
@@ -244,8 +232,10 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     int rc;
 
     stk_count(&w->m.count.cold, 1);
-    if (r->file && r->file->source->can & STK_SOURCE_REMOTE)
+    if (r->file && r->file->source->can & STK_SOURCE_REMOTE) {
         stk_count(&w->m.count.remote, 1);
+        stk_flight_add(e, r);
+    }
     atomic_store_explicit(&r->waiting, r->ticket + 1, memory_order_relaxed);
     atomic_store_explicit(&e->cold, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
@@ -254,6 +244,7 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     if (rc != STK_PENDING) {
         atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
         atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
+        (void)stk_flight_end(e, r);
     }
     return rc;
 }
@@ -328,6 +319,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
     stk_error err;
     int rc;
 
+    (void)stk_flight_end(e, r);
     for (;;) {
         rc = 0;
         if (!arrived && atomic_load_explicit(&e->draining, memory_order_relaxed))
@@ -368,7 +360,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
                 &e->retried, atomic_exchange_explicit(&r->retries, 0, memory_order_relaxed),
                 memory_order_relaxed);
         stk_request_end(r);
-        if (rc == 0)
+        if (rc == 0 || leave_empty(w, r, s, rc, &err))
             return 1;
         if (!stand_in(w, r, s, &rc, &err)) {
             address(e, r, &err);
@@ -413,7 +405,9 @@ int stk_worker_take_arrived(stk_worker *w)
     if (!atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return 0;
     stk_mutex_lock(&e->lock);
-    r = heap_pop_locked(e);
+    r = stk_arrived_pop_locked(e);
+    if (r && stk_flight_end(e, r))
+        pthread_cond_broadcast(&e->work);
     stk_mutex_unlock(&e->lock);
     if (!r)
         return 0;
@@ -641,11 +635,11 @@ int stk_worker_step(stk_worker *w)
     if (atomic_load_explicit(&e->cold, memory_order_relaxed) &&
         atomic_load_explicit(&e->inflight, memory_order_relaxed) <
             atomic_load_explicit(&e->tune.depth, memory_order_relaxed) &&
-        own_request(w) && run_claim(w))
+        stk_flight_room(e) && own_request(w) && run_claim(w))
         return 1;
     if (stk_worker_take_arrived(w))
         return 1;
-    if (own_request(w) && run_claim(w))
+    if (stk_flight_room(e) && own_request(w) && run_claim(w))
         return 1;
     if (e->plan->io.inline_mode && atomic_load_explicit(&e->inflight, memory_order_relaxed))
         for (uint32_t i = 0; i < e->plan->io.n_driven; i++)
@@ -718,7 +712,7 @@ static int can_work_locked(stk_engine *e, const stk_worker *w) STK_REQUIRES(e->l
     if (atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return 1;
     return t < atomic_load_explicit(&e->limit, memory_order_acquire) &&
-           (w->req || e->idle || e->n_requests < e->max_requests);
+           stk_flight_room(e) && (w->req || e->idle || e->n_requests < e->max_requests);
 }
 
 void *stk_worker_main(void *arg)
