@@ -130,6 +130,9 @@ void stk_request_end(stk_request *r);
 /* Begin what was left there.  Until then it is not read: flush before anything is waited for. */
 void stk_plug_flush(stk_plug *p);
 
+/* Read without waiting: 1 done, 0 not. */
+int stk_io_try(stk_io *io, stk_file *f);
+
 /* A failed read of an async source, after its pause: submit it again.  Any thread. */
 void stk_io_again(stk_io *io);
 

@@ -44,7 +44,8 @@ static inline int stk_claim_many_locked(const stk_engine *e) STK_REQUIRES(e->loc
 /* Tickets to claim at once.  Neighbours should be one worker's where their bytes must be waited for. */
 static inline uint32_t stk_claim_size(const stk_engine *e)
 {
-    return e->plan->data.remote && atomic_load_explicit(&e->cold, memory_order_relaxed)
+    return e->plan->data.remote && e->claim_size < STK_FAR_CLAIM &&
+                   atomic_load_explicit(&e->cold, memory_order_relaxed)
                ? STK_FAR_CLAIM
                : e->claim_size;
 }
