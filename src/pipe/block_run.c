@@ -145,6 +145,7 @@ static int wait_block(stk_worker *w, stk_block_peek *held, const stk_where *wher
     if (!b)
         return 0;
     stk_blocks_drop(e, held);
+    stk_plug_flush(&w->plug);
     if (ahead_next(&a, where->sample))
         make_ahead(e, &a);
     stk_block_wait(b);
