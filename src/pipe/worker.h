@@ -27,6 +27,12 @@ void *stk_worker_main(void *worker);
 int stk_worker_redecode(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err);
 int stk_worker_take_arrived(stk_worker *w); /* end a row whose bytes have come.  0: there is none */
 
+/* bad_sample.c: the row's sample is bad */
+/* 1: it stays empty, and someone was told why. */
+int stk_bad_leave(stk_worker *w, const stk_request *r, stk_slot *s, int rc, const stk_error *err);
+/* 1: another one stands in, try again; 0: it is an error (*rc, *err). */
+int stk_bad_stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err);
+
 /* peek.c: rows whose bytes are in memory */
 typedef struct stk_peek {
     const stk_dataset *data; /* NULL: nothing is held */
