@@ -15,18 +15,19 @@ from . import _pack_map
 from .dataset import Dataset, Urls
 from .errors import invalid, unsupported
 from .packing import Function, pack
+from .store import Store
 
 
 def prepared(src: Urls | Dataset, folder: str | os.PathLike[str], *, fields: Mapping[str, Any] | None = None,
              map: Function | None = None, filter: Function | None = None,  # noqa: A002
-             limit: int | None = None, num_proc: int | None = None, **options: Any) -> Dataset:
+             limit: int | None = None, num_proc: int | None = None, store: Store | None = None, **options: Any) -> Dataset:
     """Pack `src` into a folder of its own under `folder`, unless that is done, and open the result.
 
     The folder's name follows from the data, the chains and the functions: other ones are prepared beside it.  The
     first process of a host packs, others wait; one that is stopped is gone on with.  limit: only so many samples, the
     first ones.  options: those of stoker.pack() (samples, bytes, shuffle, exclude, fraction, jpeg, on_error, ...).
     """
-    data = src if isinstance(src, Dataset) else Dataset(src)
+    data = src if isinstance(src, Dataset) else Dataset(src, store=store)
     if limit is not None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             invalid(f"limit is a number of samples from 1 on, not {limit!r}")
@@ -42,11 +43,11 @@ def prepared(src: Urls | Dataset, folder: str | os.PathLike[str], *, fields: Map
         os.makedirs(place, exist_ok=True)
         with _locked(os.path.join(place, ".lock")):
             if not os.path.exists(done):
-                made = pack(data, place, map, num_proc, fields=fields, filter=filter, **options)
+                made = pack(data, place, map, num_proc, fields=fields, filter=filter, store=store, **options)
                 _write(done, made)
     with open(done, encoding="utf-8") as f:
         pattern = json.load(f)["pattern"]
-    return Dataset(os.path.join(place, os.path.basename(pattern)))
+    return Dataset(os.path.join(place, os.path.basename(pattern)), store=store)
 
 
 def _name(data: Dataset, fields: Mapping[str, Any] | None, functions: tuple[Any, ...], options: dict[str, Any]) -> str:

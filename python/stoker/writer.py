@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _options, _stoker
+from . import store as _store
 from ._values import field_bytes
-from .errors import invalid, shown
+from .errors import Whole, invalid, shown
+from .store import Store
 
 
-class Writer:
+class Writer(Whole):
     """Write tar shards as WebDataset has them.
 
         with stoker.Writer("out/train-%06d.tar", max_count=10_000) as out:
@@ -24,6 +26,7 @@ class Writer:
     max_count, max_size: samples and bytes (or "1GB") of a shard at most; neither: about 500 MB
     start: number of the first shard
     force: replace shards that are there
+    store: how a bucket is reached, a stoker.Store; None: as the environment says
 
     Values: bytes as they are, str as UTF-8, int and float in digits, dicts and lists (and any
     NAME.json) as JSON, arrays as .npy, and under jpg, png or webp arrays and Pillow images as
@@ -35,7 +38,7 @@ class Writer:
 
     def __init__(self, pattern: str | bytes | os.PathLike[Any], max_count: int | None = None,
                  max_size: int | str | None = None, *, start: int = 0, force: bool = False,
-                 mtime: int = 0) -> None:
+                 mtime: int = 0, store: Store | None = None) -> None:
         path = os.fsencode(pattern)
         if b"\0" in path:
             invalid("a path has a null character")
@@ -45,7 +48,7 @@ class Writer:
             bytes=_options.byte_count("max_size", max_size),
             first=_options.whole("start", start, 0),
             mtime=_options.whole("mtime", mtime, 0, 2**33 - 1),
-            force=_options.flag("force", force), empty=self._empty)
+            force=_options.flag("force", force), empty=self._empty, store=_store.core(store))
 
     def write(self, sample: Mapping[str, Any]) -> None:
         """Add a sample: {"__key__": key, field: value, ...}."""
@@ -68,13 +71,17 @@ class Writer:
 
     def close(self) -> None:
         """Finish the last shard.  Twice is once."""
-        self._core.close(True)
+        self._close(True)
+
+    def _close(self, whole: bool) -> None:
+        if "_core" in self.__dict__:            # else the constructor failed
+            self._core.close(whole)
 
     def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, kind: object, *rest: object) -> None:
-        self._core.close(kind is None)
+        self._close(kind is None)
 
 
 def _name(name: Any) -> bytes:

@@ -87,6 +87,7 @@ typedef struct stk_plan_batching {
     uint32_t rows;       /* of a batch, at most */
     uint32_t tickets;    /* of a slot: rows, or pieces of packed rows */
     uint32_t claim_size; /* tickets that are claimed at once */
+    int spans;           /* ... so many because samples follow each other and are made together */
     uint32_t n_stages;
     stk_stage stage[2 * STK_MAX_STAGES + 1]; /* batch_ops, then the caller's; with a GPU its own is the last */
     stk_batch_op **op; /* the batch_ops among them */
@@ -104,6 +105,7 @@ typedef struct stk_plan_memory {
     stk_pool *pool;     /* owned by outputs.common, once that is made */
     stk_pins *pins;     /* batches stay here in page-locked memory; the pool's; NULL: they do not */
     stk_account *reads; /* a quarter of the limit: what is read leaves room for what is made */
+    uint64_t flight;    /* bytes of remote reads in flight; 0: only their number counts */
     stk_ration *ration; /* of the workers' scratch */
     stk_cache *blocks;  /* that samples share */
     size_t ragged_cap;  /* the most that a ragged output plans for */

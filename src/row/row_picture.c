@@ -309,7 +309,7 @@ static int look_all(const stk_row *x, const stk_image_info *info, stk_draws *d, 
 
 /* What the other outputs see of a picture that they share.  They draw again, and report, when it is their
  * turn; so does an error. */
-static void look_ahead(stk_row *x, const stk_image_info *info, stk_rect *need)
+void stk_picture_look_ahead(stk_row *x, const stk_image_info *info, stk_rect *need)
 {
     uint32_t first = x->output;
     int again = x->again;
@@ -391,12 +391,12 @@ static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
 
     STK_TRY(room_for_draws(x, &d, err));
     STK_TRY(look_all(x, upright, d, &ask.need, err));
+    if (first)
+        stk_picture_look_ahead(x, upright, &ask.need);
     if (leave(x, way, p, d, &ask)) {
         stk_stage_time_row(m, STK_STAGE_DECODE);
         return 0;
     }
-    if (first)
-        look_ahead(x, upright, &ask.need);
     rc = decode_as(x, p, &ask, pixels, err);
     stk_stage_time_row(m, STK_STAGE_DECODE);
     stk_does_next(m, STK_STAGE_SAMPLE);
@@ -404,7 +404,10 @@ static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
     if (rc == 0 && way->between)
         rc = stk_call_before_views(x, d, pixels, err);
     if (rc == 0 && first)
-        m->shared = (stk_shared_picture){ 1, x->output, *pixels, stk_scratch_mark(&m->scratch) };
+        m->shared = (stk_shared_picture){ .ready = 1,
+                                          .first = x->output,
+                                          .pixels = *pixels,
+                                          .mark = stk_scratch_mark(&m->scratch) };
     return rc == 0 ? sample_all(x, way, d, pixels, err) : rc;
 }
 
@@ -614,7 +617,7 @@ static int make(stk_row *x, stk_error *err)
 /* ---- several outputs of one picture ---- */
 
 /* The first output of them decoded this sample's picture, and nothing was made between. */
-static int is_there(const stk_row *x)
+int stk_picture_is_there(const stk_row *x)
 {
     const stk_shared_picture *s = &x->m->shared;
     const stk_wanted *mine = &x->req->want[x->output];
@@ -637,25 +640,35 @@ static int make_from_shared(stk_row *x, const stk_picture_way *way, stk_error *e
     want->width = first->width;
     want->height = first->height;
     want->turn = first->turn;
-    stk_scratch_rewind(&x->m->scratch, s->mark);
+    if (s->left)
+        stk_scratch_reset(&x->m->scratch);
+    else
+        stk_scratch_rewind(&x->m->scratch, s->mark);
     stk_does_next(x->m, STK_STAGE_SAMPLE);
     STK_TRY(room_for_draws(x, &d, err));
     STK_TRY(look_all(x, &upright, d, &unused, err));
-    rc = sample_all(x, way, d, &s->pixels, err);
+    if (s->left)
+        rc = way->join && way->join(x, d) ? 0 : make_all_views(x, way, 0, err);
+    else
+        rc = sample_all(x, way, d, &s->pixels, err);
     stk_stage_time_row(x->m, STK_STAGE_SAMPLE);
     return rc;
+}
+
+int stk_picture_make_shared(stk_row *x, const stk_picture_way *way, stk_error *err)
+{
+    if (stk_picture_is_there(x))
+        return make_from_shared(x, way, err);
+    x->m->shared.ready = 0;
+    return make_all_views(x, way, x->plan->rows.share[x->output] == x->output, err);
 }
 
 static int make_shared(stk_row *x, stk_error *err)
 {
     static const stk_picture_way plain = { NULL, stk_picture_place, stk_picture_sample },
                                  tiled = { NULL, stk_picture_place, stk_tile_sample };
-    const stk_picture_way *way = stk_row_chain(x)->tiled ? &tiled : &plain;
 
-    if (is_there(x))
-        return make_from_shared(x, way, err);
-    x->m->shared.ready = 0;
-    return make_all_views(x, way, x->plan->rows.share[x->output] == x->output, err);
+    return stk_picture_make_shared(x, stk_row_chain(x)->tiled ? &tiled : &plain, err);
 }
 
 const stk_row_ops stk_row_shared = {

@@ -20,10 +20,10 @@
 
 /* ---- small objects ---- */
 
-int stk_remote_text_get(const char *url, stk_text *out, stk_error *err)
+int stk_remote_text_get(const char *url, const stk_store *store, stk_text *out, stk_error *err)
 {
     const stk_source *s = stk_registry_source(url);
-    stk_open_info o = { .url = url, .size = UINT64_MAX, .uncached = 1 };
+    stk_open_info o = { .url = url, .size = UINT64_MAX, .store = store, .uncached = 1 };
     stk_file_info info = { 0 };
     stk_file *f = NULL;
     char *text = NULL;
@@ -44,11 +44,11 @@ int stk_remote_text_get(const char *url, stk_text *out, stk_error *err)
     return rc;
 }
 
-int stk_remote_text_put(const char *url, const void *data, size_t len, stk_error *err)
+int stk_remote_text_put(const char *url, const stk_store *store, const void *data, size_t len, stk_error *err)
 {
     const stk_source *s = stk_registry_source(url);
     stk_put *to = NULL;
-    int rc = s->put(url, NULL, &to, err);
+    int rc = s->put(url, store, &to, err);
 
     if (rc == 0)
         rc = to->write(to, data, len, err);
@@ -127,7 +127,7 @@ static int on_note(void *cookie, const stk_listed *f, stk_error *err)
 static int read_text(reading *r, const char *url, stk_error *err)
 {
     stk_text text = { 0 };
-    int rc = stk_remote_text_get(url, &text, err);
+    int rc = stk_remote_text_get(url, r->s->store, &text, err);
 
     if (rc == 0 && text.len)
         stk_stamp_parse(r->s, text.s, r->fingerprint);
@@ -146,7 +146,7 @@ int stk_remote_notes_load(stk_stamp *s, uint64_t fingerprint, stk_error *err)
     reading r = { .s = s, .fingerprint = fingerprint };
     size_t len = strlen(s->path) - strlen("pack");
     char *prefix = stk_strndup(s->path, len);
-    int rc = prefix ? s->source->list(prefix, NULL, on_note, &r, err) : stk_fail_nomem(err, len);
+    int rc = prefix ? s->source->list(prefix, s->store, on_note, &r, err) : stk_fail_nomem(err, len);
 
     s->fingerprint = fingerprint;
     for (size_t i = 0; rc == 0 && i < r.with_text.n; i++)
@@ -177,7 +177,7 @@ int stk_remote_note_add(const stk_stamp *s, const stk_stamp_line *l, const stk_t
     if (rc == 0) {
         snprintf(url, size, "%s-%016" PRIx64 "-%" PRIu64 "-%" PRIu64 "%s", s->path, s->fingerprint,
                  l->shard, l->size, l->failed && l->failed->len ? "+" : "");
-        rc = stk_remote_text_put(url, text.s, text.len, err);
+        rc = stk_remote_text_put(url, s->store, text.s, text.len, err);
     }
     stk_free(text.s);
     stk_free(url);
@@ -188,13 +188,15 @@ static int remove_one(void *cookie, uint64_t i, stk_error *err)
 {
     const stk_names *l = cookie;
 
-    return stk_registry_source(l->name[i])->remove(l->name[i], NULL, err);
+    return stk_registry_source(l->name[i])->remove(l->name[i], l->store, err);
 }
 
 int stk_remote_notes_begin(stk_stamp *s, stk_error *err)
 {
-    int rc = stk_jobs_run(REMOVERS, s->foreign.n, remove_one, &s->foreign, err);
+    int rc;
 
+    s->foreign.store = s->store;
+    rc = stk_jobs_run(REMOVERS, s->foreign.n, remove_one, &s->foreign, err);
     stk_names_fini(&s->foreign);
     return rc;
 }
@@ -209,12 +211,12 @@ static void drop_notes(const stk_stamp *s)
 {
     size_t len = strlen(s->path) + 2;
     char *prefix = stk_alloc(len);
-    stk_names old = { 0 };
+    stk_names old = { .store = s->store };
     stk_error err;
 
     if (prefix) {
         snprintf(prefix, len, "%s-", s->path);
-        if (s->source->list(prefix, NULL, collect, &old, &err) == 0)
+        if (s->source->list(prefix, s->store, collect, &old, &err) == 0)
             (void)!stk_jobs_run(REMOVERS, old.n, remove_one, &old, &err);
     }
     stk_names_fini(&old);
@@ -236,7 +238,7 @@ int stk_remote_notes_settle(stk_stamp *s, stk_error *err)
         rc = stk_stamp_line_text(&line, &text, err);
     }
     if (rc == 0)
-        rc = stk_remote_text_put(s->path, text.s, text.len, err);
+        rc = stk_remote_text_put(s->path, s->store, text.s, text.len, err);
     stk_free(text.s);
     if (rc == 0)
         drop_notes(s);

@@ -61,6 +61,7 @@ static int lock_remote(stk_stamp *s, const stk_shard_pattern *p, int (*stop)(voi
 
     STK_TRY(stk_remote_can_pack(p->dir, err));
     s->source = stk_registry_source(p->dir);
+    s->store = p->store;
     s->path = path_of(p, "", "pack");
     if (!s->path)
         return stk_fail_nomem(err, 64);
@@ -286,9 +287,9 @@ static int put_failed(const stk_stamp *s, const char *path, const stk_text *text
     if (!s->source)
         (void)!unlink(path);
     else if (!s->part[0] && text->len)
-        return stk_remote_text_put(path, text->s, text->len, err);
+        return stk_remote_text_put(path, s->store, text->s, text->len, err);
     else if (!s->part[0] && s->listed_failed)
-        return s->source->remove(path, NULL, err);
+        return s->source->remove(path, s->store, err);
     return 0;
 }
 
@@ -353,7 +354,7 @@ int stk_stamp_read_failed(const stk_shard_pattern *p, stk_text *out, stk_error *
     else if (rc == 0)
         rc = stk_remote_can_pack(p->dir, err);
     if (rc == 0 && stk_is_address(path)) {
-        rc = stk_remote_text_get(path, out, err);
+        rc = stk_remote_text_get(path, p->store, out, err);
         if (rc == STK_ENOTFOUND)
             rc = no_list(path, err);
     }

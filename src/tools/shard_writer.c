@@ -6,6 +6,8 @@
  * way is gone, those before it stay. */
 #include <string.h>
 
+#include <stoker/store.h>
+
 #include "base/atomic_file.h"
 #include "base/opts.h"
 #include "tools/shard_writer.h"
@@ -32,6 +34,7 @@ int stk_writer_open(stk_writer **out, const char *pattern, const stk_writer_opti
         return stk_fail_nomem(err, sizeof *w);
     stk_options_take(&w->o, sizeof w->o, opt);
     w->out.mtime = w->o.mtime;
+    w->pattern.store = stk_store_ref(w->o.store);
     if (!w->o.samples && !w->o.bytes)
         w->o.bytes = DEFAULT_BYTES;
     rc = stk_shard_pattern_parse(&w->pattern, pattern, "shard", err);
@@ -139,5 +142,6 @@ void stk_writer_close(stk_writer **wp)
     stk_tar_writer_close(&w->tar);
     stk_sample_out_fini(&w->out);
     stk_shard_pattern_fini(&w->pattern);
+    stk_store_unref(&w->o.store);
     stk_free(w);
 }
