@@ -50,18 +50,35 @@ def chunk(samples):
     return struct.pack("<I", len(items)) + places.tobytes() + b"".join(items)
 
 
-def write(folder, samples, per_chunk=4, pack=None, old=False, **config):
-    """pack: bytes -> bytes, zstd; old: sizes in the index leave out the table of places, as before version 0.2.60 or so."""
+def framed(raw, pack, rows):
+    """The same chunk with its samples packed `rows` at a time, as compression="zstd" alone has it in version 0.2.76."""
+    n = struct.unpack_from("<I", raw)[0]
+    places = np.frombuffer(raw, "<u4", n + 1, 4).astype("i8")
+    frames = [(k, min(rows, n - k), raw[places[k]:places[min(n, k + rows)]]) for k in range(0, n, rows)]
+    at, table, body = 24 + 4 * (n + 1) + 24 * len(frames), b"", b""
+    for first, count, data in frames:
+        packed = pack(data)
+        table += struct.pack("<IIQII", first, count, at + len(body), len(packed), len(data))
+        body += packed
+    return b"LDFZ01\0\0" + struct.pack("<HHIII", 1, 0, n, rows, len(frames)) + (places - places[0]).astype("<u4").tobytes() + table + body
+
+
+def write(folder, samples, per_chunk=4, pack=None, old=False, frame_rows=0, **config):
+    """pack: bytes -> bytes, zstd; old: sizes in the index leave out the table of places, as before version 0.2.60 or so;
+    frame_rows: packed so many samples at a time."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     chunks = []
     for k in range(0, len(samples), per_chunk):
         raw = chunk(samples[k:k + per_chunk])
         n = len(samples[k:k + per_chunk])
-        name = f"chunk-0-{k // per_chunk}.{'zstd.' if pack else ''}bin"
-        (folder / name).write_bytes(pack(raw) if pack else raw)
+        name = f"chunk-0-{k // per_chunk}.{'zstd.' if pack and not frame_rows else ''}bin"
+        raw = framed(raw, pack, frame_rows) if frame_rows else raw
+        (folder / name).write_bytes(pack(raw) if pack and not frame_rows else raw)
         chunks.append({"chunk_bytes": len(raw) - (4 * (n + 2) if old else 0), "chunk_size": n, "dim": None, "filename": name})
     spec, leaves = flat(samples[0])
+    if frame_rows:
+        config = {"compression_level": "batch", "compression_batch_size": frame_rows, **config}
     (folder / "index.json").write_text(json.dumps({"chunks": chunks, "config": {
         "chunk_bytes": None, "chunk_size": per_chunk, "compression": "zstd" if pack else None, "data_format": [leaf(v)[0] for v in leaves],
         "data_spec": json.dumps([1, spec]), "encryption": None, "item_loader": "PyTreeLoader", **config}, "updated_at": "0"}, sort_keys=True))

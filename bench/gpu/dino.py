@@ -5,12 +5,14 @@
     bench/gpu/dino.py --shards DIR [--rounds 3] [--seconds 3] [--name first] [--only REGEX]
 
 RandomResizedCrop(224, bicubic), flip, color jitter p=0.8, gray p=0.2, blur p=0.5, solarize p=0.2, normalized, f16; batch 256;
-every picture draws its own numbers.  torchvision's v2 and Kornia, where they are installed, get crops that are on the GPU.
+every picture draws its own numbers.  torchvision's v2 and Kornia, where they are installed, get crops that are on the GPU;
+DALI gets such crops and, in rows of its own, the shards.
 The first batch on the GPU is compared with the CPU's beforehand.
 """
 
 import re
 
+import dali
 import feeds
 import measure
 import torch
@@ -66,6 +68,10 @@ def sides(s):
         "DINO chain, decoded by the CPU": (ours("cpu", whole), None),
         "torchvision v2 on ready crops, one draw a batch": (lambda: OnCrops(s, torchvision_ops), None),
         "Kornia on ready crops": (lambda: OnCrops(s, kornia_ops), None),
+        "DALI on ready crops": (lambda: dali.on_crops(s), None),
+        "DALI on ready crops, color_twist and flip only": (lambda: dali.on_crops(s, whole=False), None),
+        "DALI from the shards, hardware decoder 0.65": (lambda: dali.from_shards(s, 0.65), None),
+        "DALI from the shards, hardware decoder 0.9": (lambda: dali.from_shards(s, 0.9), None),
     }
 
 

@@ -24,4 +24,7 @@ with tempfile.TemporaryDirectory() as tmp:
 with tempfile.TemporaryDirectory() as tmp:
     made = made_litdata.write(tmp, [{"x": i, "b": b"abc" * i, "t": (True, 0.5, [1])} for i in range(3)])
     (folder / "litdata").write_bytes((made / "index.json").read_bytes() + b"\n" + (made / "chunk-0-0.bin").read_bytes())
+with tempfile.TemporaryDirectory() as tmp:
+    made = made_litdata.write(tmp, [{"x": i, "b": b"abc" * i} for i in range(5)], 5, lambda raw: b"packed" + raw, frame_rows=2)
+    (folder / "frames").write_bytes((made / "index.json").read_bytes() + b"\n" + (made / "chunk-0-0.bin").read_bytes())
 (folder / "other").write_bytes(b'{"shards": [{"format": "mds", "column_names": [[1]], "column_encodings": [], "column_sizes": []}]}')

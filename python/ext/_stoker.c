@@ -206,6 +206,7 @@ static PyMethodDef module_methods[] = {
     { "set_twister", ring_set_twister, METH_VARARGS, "set_twister(memory, address)" },
     { "die_with_parent", die_with_parent, METH_NOARGS, "SIGKILL when the thread that made it ends" },
     { "keep_heap", keep_heap, METH_NOARGS, "freed memory stays with malloc" },
+    { "pick_plain", (PyCFunction)(void (*)(void))pick_plain, METH_FASTCALL, "take(value) of a long list of plain values, else None" },
     { "diagnose", module_diagnose, METH_VARARGS,
       "(sights before or none, sights after, data or None, foreign): what holds a loop up" },
     { "drift_of", module_drift_of, METH_VARARGS,

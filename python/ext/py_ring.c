@@ -391,6 +391,44 @@ PyObject *keep_heap(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+/* ---- long lists ---- */
+
+#define LONG_LIST 10000 /* items that are worth a look */
+#define DEEPEST 4       /* tuples within tuples */
+
+/* Whether it is of a type that marshal keeps whole: of subclasses and of what has a buffer it does not. */
+static int is_plain(PyObject *value, int depth)
+{
+    PyTypeObject *type = Py_TYPE(value);
+
+    if (type == &PyUnicode_Type || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
+        type == &PyBytes_Type || value == Py_None)
+        return 1;
+    if (type != &PyTuple_Type || depth == DEEPEST)
+        return 0;
+    for (Py_ssize_t i = 0, n = PyTuple_Size(value); i < n; i++)
+        if (!is_plain(PyTuple_GetItem(value, i), depth + 1))
+            return 0;
+    return 1;
+}
+
+/* pick_plain(take, value): None; of a long list of plain values, and of tuples of them, take(value).  It is called
+ * for every object that a data set's pickle has. */
+PyObject *pick_plain(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    (void)module;
+    if (n != 2) {
+        PyErr_SetString(PyExc_TypeError, "pick_plain(take, value)");
+        return NULL;
+    }
+    if (!PyList_CheckExact(args[1]) || PyList_Size(args[1]) < LONG_LIST)
+        Py_RETURN_NONE;
+    for (Py_ssize_t i = 0; i < PyList_Size(args[1]); i++)
+        if (!is_plain(PyList_GetItem(args[1], i), 0))
+            Py_RETURN_NONE;
+    return PyObject_CallFunctionObjArgs(args[0], args[1], NULL);
+}
+
 /* ---- numbers with addresses ---- */
 
 /* addresses(seed, epoch, positions as u64): one number of 64 bits for each. */

@@ -126,6 +126,7 @@ PyObject *ring_twister(PyObject *module, PyObject *arg);
 PyObject *ring_set_twister(PyObject *module, PyObject *args);
 PyObject *die_with_parent(PyObject *module, PyObject *unused);
 PyObject *keep_heap(PyObject *module, PyObject *unused);
+PyObject *pick_plain(PyObject *module, PyObject *const *args, Py_ssize_t n);
 
 /* py_ops.c: what chains may name, for what is opened now; NULL: what ships. */
 stk_registry *registry_now(const module_state *st);

@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from . import _log, _make, _stoker, _wire, _worker
+from . import _log, _main, _make, _stoker, _wire, _worker
 from .errors import StokerError, UnsupportedError
 
 METHODS = ("fork", "forkserver", "spawn")
@@ -591,9 +591,13 @@ def method_for(wanted: str | None, threads: bool) -> str:
 
 def processes(recipe: _make.Recipe, ring: _stoker.Ring, answer: Answer | None, workers: int, method: str,
               chosen: bool, what: str = "the data set, collate function or worker_init_fn") -> Processes:
-    """`chosen`: by us: a data set that does not pickle is forked all the same."""
+    """`chosen`: by us: a data set that does not pickle, or that fresh processes would not find, is forked all the same."""
     try:
         return Processes(recipe, ring, answer, workers, method)
+    except _main.NoMain as e:
+        if not chosen:
+            raise UnsupportedError(f"start method {method}: {e}", "ENOTSUP") from None
+        return Processes(recipe, ring, answer, workers, "fork")     # as torch's DataLoader does
     except (TypeError, AttributeError, ValueError) as e:
         if method == "fork" or isinstance(e, StokerError):
             raise

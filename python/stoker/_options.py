@@ -263,10 +263,10 @@ def stored(found: list[str]) -> dict[str, str]:
     return {name: f"from({q}{name}{q})" for name, q in quoted.items()}
 
 
-def outputs(fields: Any, found: list[str], collate: Any = None,
-            kind: str = "") -> tuple[tuple[str, str, int, float, int], ...]:
-    """(name, chain, collate, pad, multiple) from fields= and collate=; `found` are the fields of the data, `kind`
-    what arrays they are."""
+def outputs(fields: Any, found: list[str], core: Any, collate: Any = None) -> tuple[tuple[str, str, int, float, int], ...]:
+    """(name, chain, collate, pad, multiple) from fields= and collate=; `found` are the fields of the data, `core` has
+    their types and says what arrays they are."""
+    kind = core.kind()
     if fields is None and kind == "tokens":
         invalid('fields= is missing: token files are cut into windows, for example fields={"input": '
                 '"tokens(block=1024)", "label": "tokens(block=1024, shift=1)"}')
@@ -275,7 +275,7 @@ def outputs(fields: Any, found: list[str], collate: Any = None,
     if not isinstance(fields, Mapping) or not fields:
         what = "is missing" if fields is None else f"must be a dict, not {shown(fields)}"
         invalid(f"fields= {what}: the data has {', '.join(found) or 'no fields'}; "
-                f"for example fields={_example(found)}")
+                f"for example fields={_example(found, {name for name, dtype, _ in core.types() if dtype})}")
     pairs = []
     for name, chain in fields.items():
         if not isinstance(name, str) or not name:
@@ -291,7 +291,7 @@ def outputs(fields: Any, found: list[str], collate: Any = None,
     return tuple((*pair, *one) for pair, one in zip(pairs, how, strict=True))
 
 
-def _example(found: list[str]) -> str:
+def _example(found: list[str], typed: set[str]) -> str:
     pictures = [f for f in found if f in ("image", "jpg", "jpeg", "png", "webp")]
     parts = []
     if pictures:
@@ -302,7 +302,7 @@ def _example(found: list[str]) -> str:
             break
     if not parts:
         name = found[0] if found else "txt"
-        parts.append(f'"{name}": "bytes"')
+        parts.append(f'"{name}": "{f"from({name})" if name in typed else "bytes"}"')
     return "{" + ", ".join(parts) + "}"
 
 

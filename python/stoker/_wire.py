@@ -7,8 +7,8 @@ once.  The reader's arrays are views of the slot, and the slot is free again whe
 
 from __future__ import annotations
 
+import functools
 import io
-import itertools
 import marshal
 import math
 import pickle
@@ -71,43 +71,14 @@ def _reduce(tensor: Any, torch: Any) -> Any:
     return rebuild_tensor, parts
 
 
-LONG = 10_000                                   # items of a list that is worth a look
-_SCALARS = {str, int, float, bool, bytes, type(None)}
-
-
-class Long:
-    """A long list of plain values, or of tuples of them, written by marshal in a third of pickle's time."""
-
-    def __init__(self, items: list[Any]) -> None:
-        self.items = items
-
-    def __reduce__(self) -> Any:
-        return _read_long, (pickle.PickleBuffer(marshal.dumps(self.items)),)
-
-
-def _read_long(memory: Any) -> list[Any]:
-    return marshal.loads(memory)
-
-
-def shorter(value: Any) -> Any:
-    """The list as a Long where that keeps all of it; else the value itself."""
-    if type(value) is not list or len(value) < LONG:
-        return value
-    kinds = set(map(type, value))
-    if kinds == {tuple}:
-        kinds = set(map(type, itertools.chain.from_iterable(value)))
-    return Long(value) if kinds <= _SCALARS else value
-
-
 class Packer(pickle.Pickler):
     """Pickles with the memory of tensors out of band."""
 
-    def __init__(self, file: Any, taking: Any, whole: Any = None, slot: Any = None) -> None:
+    def __init__(self, file: Any, taking: Any, slot: Any = None) -> None:
         super().__init__(file, 5, buffer_callback=taking)
         self._torch = sys.modules.get("torch")
         self._first = slot.address if slot is not None else 0
         self._past = self._first + len(memoryview(slot)) if slot is not None else 0
-        self._whole = whole                     # an object whose long lists are written by marshal
 
     def reducer_override(self, value: Any) -> Any:
         torch = self._torch
@@ -115,18 +86,56 @@ class Packer(pickle.Pickler):
             if type(value) is torch.Tensor and self._first <= value.data_ptr() < self._past and value.is_contiguous():
                 return slot_tensor, (value.data_ptr() - self._first, str(value.dtype)[6:], tuple(value.shape))
             return _reduce(value, torch)
-        if value is self._whole and value is not None and type(value).__reduce_ex__ is object.__reduce_ex__:
-            made = value.__reduce_ex__(5)
-            if isinstance(made, tuple) and len(made) > 2 and isinstance(made[2], dict):
-                return (*made[:2], {name: shorter(v) for name, v in made[2].items()}, *made[3:])
         return NotImplemented
 
 
-def packed(value: Any, whole: Any = None, slot: Any = None) -> tuple[bytes, list[memoryview]]:
+def packed(value: Any, slot: Any = None) -> tuple[bytes, list[memoryview]]:
     """The pickle, and the memory beside it; tensors that are in `slot` are not beside it."""
     file, beside = io.BytesIO(), []
-    Packer(file, lambda b: beside.append(b.raw()), whole, slot).dump(value)
+    Packer(file, lambda b: beside.append(b.raw()), slot).dump(value)
     return file.getvalue(), beside
+
+
+class _Lists:
+    """Long lists of plain values, or of tuples of them, wherever they are in what is pickled: marshal writes them in a
+    fifth of pickle's time and reads them in a third.  A list that is found twice is one list again when it is read.
+    A tuple in it that is also found elsewhere is then two equal tuples."""
+
+    def __init__(self) -> None:
+        self.memory: list[bytes] = []
+        self._seen: dict[int, tuple[int, list[Any]]] = {}      # holds the list: its id() stays its own
+
+    def take(self, value: list[Any]) -> int:
+        if id(value) not in self._seen:
+            self._seen[id(value)] = len(self.memory), value
+            self.memory.append(marshal.dumps(value))
+        return self._seen[id(value)][0]
+
+
+def packed_whole(value: Any) -> tuple[bytes, list[Any], list[bytes]]:
+    """The pickle, the memory beside it, and long lists."""
+    file, beside, lists = io.BytesIO(), [], _Lists()
+    packer = Packer(file, lambda b: beside.append(b.raw()))
+    packer.persistent_id = functools.partial(_stoker.pick_plain, lists.take)     # type: ignore[method-assign]
+    packer.dump(value)
+    return file.getvalue(), beside, lists.memory
+
+
+class _Reader(pickle.Unpickler):
+    def __init__(self, file: Any, beside: list[Any], lists: list[Any]) -> None:
+        super().__init__(file, buffers=beside)
+        self._lists = lists
+        self._read: dict[int, list[Any]] = {}
+
+    def persistent_load(self, number: int) -> list[Any]:
+        if number not in self._read:
+            self._read[number] = marshal.loads(self._lists[number])
+        return self._read[number]
+
+
+def unpacked_whole(file: Any, beside: list[Any], lists: list[Any]) -> Any:
+    """What packed_whole() took apart; `file` is at the pickle."""
+    return _Reader(file, beside, lists).load()
 
 
 def put(slot: _stoker.Slot, state: int, value: Any, at: int = DATA) -> None:

@@ -23,7 +23,7 @@ import threading
 from collections import deque
 from typing import Any, NamedTuple
 
-from . import _make, _stoker, _wire
+from . import _main, _make, _stoker, _wire
 
 QUIT = 2**32 - 1
 ANSWERED = 2**31                                # flag of a slot number: the answer to a question is in the slot
@@ -227,36 +227,56 @@ def live(link: Link, recipe: _make.Recipe) -> None:
 # ---- in an interpreter of its own --------------------------------------------------------------------
 
 def parcel(recipe: _make.Recipe, prepared: dict[str, Any]) -> int:
-    """A memfd with the recipe, pickled once, the memory of its arrays beside it."""
+    """A memfd with the recipe, pickled once, the memory of its arrays and long lists beside it.  The script that runs is
+    imported by workers only where the recipe names something of it: importing runs it."""
+    stream, beside, lists = _wire.packed_whole(recipe)
+    if b"__main__" in stream:
+        _main.check()
+    else:
+        prepared = {key: value for key, value in prepared.items() if not key.startswith("init_main")}
     head = pickle.dumps(prepared)
-    short = recipe._replace(dataset=_wire.shorter(recipe.dataset))
-    stream, beside = _wire.packed(short, recipe.dataset)
-    fd = os.memfd_create("stoker-recipe", os.MFD_CLOEXEC)
-    at = _wire.aligned(8 + 8 * (3 + 2 * len(beside)) + len(head) + len(stream))
+    apart = [*beside, *lists]
+    at = 32 + 16 * len(apart) + len(head) + len(stream)
     places: list[int] = []
-    for memory in beside:
+    for memory in apart:
+        at = _wire.aligned(at)
         places += (at, len(memory))
-        at = _wire.aligned(at + len(memory))
-    os.ftruncate(fd, max(at, 1))
-    with mmap.mmap(fd, max(at, 1)) as whole:
-        words = struct.pack(f"<{3 + len(places)}Q", len(head), len(stream), len(beside), *places)
-        whole[:len(words)] = words
-        whole[len(words):len(words) + len(head)] = head
-        whole[len(words) + len(head):len(words) + len(head) + len(stream)] = stream
-        for memory, place in zip(beside, places[::2], strict=True):
-            whole[place:place + len(memory)] = memory
+        at += len(memory)
+    words = struct.pack(f"<{4 + len(places)}Q", len(head), len(stream), len(beside), len(lists), *places)
+    fd = os.memfd_create("stoker-recipe", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(fd, at)
+        _write(fd, words, 0)
+        _write(fd, head, len(words))
+        _write(fd, stream, len(words) + len(head))
+        for memory, place in zip(apart, places[::2], strict=True):
+            _write(fd, memory, place)
+    except BaseException:
+        os.close(fd)
+        raise
     return fd
 
 
+def _write(fd: int, data: Any, at: int) -> None:
+    """Not by way of a mapping: its page faults take longer than the copy."""
+    left = memoryview(data)
+    while len(left):
+        done = os.pwrite(fd, left, at)
+        left, at = left[done:], at + done
+
+
 def _unpack(fd: int) -> tuple[Any, ...]:
-    """(memory, bytes before the pickle of the recipe, its length, buffers, preparation)."""
-    memory = memoryview(mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE))
+    """(file at the pickle of the recipe, buffers, long lists, preparation)."""
+    file = mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     os.close(fd)
-    head, stream, n = struct.unpack_from("<3Q", memory)
-    places = struct.unpack_from(f"<{2 * n}Q", memory, 24)
-    at = 24 + 16 * n
-    beside = [memory[a:a + size] for a, size in zip(places[::2], places[1::2], strict=True)]
-    return memory, at + head, stream, beside, pickle.loads(memory[at:at + head])
+    memory = memoryview(file)
+    head, _, beside, lists = struct.unpack_from("<4Q", memory)
+    n = beside + lists
+    places = struct.unpack_from(f"<{2 * n}Q", memory, 32)
+    apart = [memory[a:a + size] for a, size in zip(places[::2], places[1::2], strict=True)]
+    at = 32 + 16 * n
+    file.seek(at + head)
+    return file, apart[:beside], apart[beside:], pickle.loads(memory[at:at + head])
 
 
 def spawned(sock_fd: int, ring_fd: int, number: int, parent: int, by_kernel: bool, modules: list[str]) -> None:
@@ -273,13 +293,13 @@ def spawned(sock_fd: int, ring_fd: int, number: int, parent: int, by_kernel: boo
     _, fds, _, _ = socket.recv_fds(sock, 1, 1)
     if not fds:
         os._exit(1)                             # the data set does not pickle: the parent says so
-    memory, at, length, beside, prepared = _unpack(fds[0])
+    file, beside, lists, prepared = _unpack(fds[0])
     settings = prepared.pop("link")
     gc.disable()                                # a large data set is not searched for cycles while it is read
     multiprocessing.process.current_process()._inheriting = True     # type: ignore[attr-defined]
     try:
         multiprocessing.spawn.prepare(prepared)
-        recipe = pickle.loads(memory[at:at + length], buffers=beside)
+        recipe = _wire.unpacked_whole(file, beside, lists)
     finally:
         del multiprocessing.process.current_process()._inheriting    # type: ignore[attr-defined]
     gc.freeze()                                 # nor by workers, which would copy its pages

@@ -14,13 +14,13 @@ from typing import Any
 
 from . import _collate, _crew, _make, _stoker, _streams, sets
 from ._arrays import torch_or_none
-from .errors import invalid, shown, unsupported
+from .errors import Whole, invalid, shown, unsupported
 from .seeing import profiled
 
 _VERSION = 1
 
 
-class DataLoader:
+class DataLoader(Whole, has=("dataset", "batch_size", "sampler", "batch_sampler", "num_workers", "drop_last", "generator")):
     """torch.utils.data.DataLoader with another engine: change the import and nothing else.
 
     The arguments mean what they mean in torch (docs/python-data.md has the list).  Differences: with shuffle=True the
@@ -28,6 +28,9 @@ class DataLoader:
     sample, so that what it draws does not depend on num_workers; state_dict() and load_state_dict() resume within an
     epoch; batches are views of shared memory that is used again when they are gone.
     """
+
+    _crew: Any = None                           # of persistent workers
+    _running: _Pass | None = None
 
     def __init__(self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Any = None,
                  batch_sampler: Any = None, num_workers: int = 0, collate_fn: Callable[[list[Any]], Any] | None = None,
@@ -51,8 +54,6 @@ class DataLoader:
         self._samplers(sampler, batch_sampler)
         self._collation(collate_fn)
         self._pin = sets.pinner(bool(pin_memory))
-        self._crew: Any = None                  # of persistent workers
-        self._running: _Pass | None = None
         self._loaded: dict[str, Any] | None = None
 
     # ---- arguments, in torch's words -----------------------------------------------------------------
@@ -179,7 +180,7 @@ class DataLoader:
             crew.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_crew", None) is not None:
+        if self._crew is not None:
             self._crew.close()
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 from . import _arrow, _calls, _join, _options, _stoker
 from . import store as _store
 from .batch import from_parts
-from .errors import MissingKeyError, StokerError, invalid, printable, shown
+from .errors import MissingKeyError, StokerError, Whole, invalid, printable, shown
 from .store import Store
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class _Decoder:
         fields, functions = _calls.plan(fields)
         self.calls = _calls.Calls(functions, "thread", 0, False) if functions else None
         self.loader = _stoker.Loader(
-            self.data, _options.outputs(fields, core.fields(), kind=core.kind()),
+            self.data, _options.outputs(fields, core.fields(), core),
             _options.words({"num_workers": -1, "prefetch": 1}), calls=self.calls.core if self.calls else None)
         self.samples = self.loader.sizes()[1]
 
@@ -70,7 +70,7 @@ def _satisfying(core: _stoker.Dataset, where: Any, rows: np.ndarray[Any, Any] | 
     return ids
 
 
-class Dataset:
+class Dataset(Whole):
     """Shards and their index, from stoker.open().  Samples are dicts; see open()."""
 
     def __init__(self, urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,

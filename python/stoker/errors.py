@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import unicodedata
-from collections.abc import Iterable
-from typing import NoReturn
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, format, lone surrogates, line and paragraph separators
@@ -74,6 +75,44 @@ class OutOfMemoryError(StokerError, MemoryError):
 
 class ClosedError(StokerError, RuntimeError):
     """ECLOSED: the loader was closed, or belongs to another process or an older loop."""
+
+
+class NotMadeError(ClosedError, AttributeError):
+    """ECLOSED: the object's constructor failed, and the object is used all the same."""
+
+
+class Whole:
+    """Base of classes whose constructors can fail.  Debuggers, loggers and tests that print a traceback's variables see
+    such objects: repr() of them works, and what else they are asked says what they are, not that an attribute is missing.
+
+    has: public attributes that the constructor sets
+    """
+
+    _has: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, has: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._has = (*cls._has, *has)
+        if "__repr__" in cls.__dict__:
+            cls.__repr__ = _shown_whole(cls.__repr__)   # type: ignore[method-assign]
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what is not there: of a whole object all private attributes are."""
+        kind = type(self).__name__
+        if name.startswith("__") or not (name.startswith("_") or name in self._has or hasattr(type(self), name)):
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+        raise NotMadeError(f"this {kind} was not made: its constructor failed", "ECLOSED")
+
+
+def _shown_whole(show: Callable[[Any], str]) -> Callable[[Any], str]:
+    @functools.wraps(show)
+    def shown_or_said(self: Any) -> str:
+        try:
+            return show(self)
+        except AttributeError:
+            return f"<{type(self).__name__} that was not made: its constructor failed>"
+
+    return shown_or_said
 
 
 _CLASSES: dict[str, type[StokerError]] = {

@@ -17,7 +17,7 @@ from . import (_agree, _arrow, _batch_ops, _calls, _options, _ranks, _sampling, 
 from ._arrays import note_stream, prepare, torch_or_none
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
-from .errors import ClosedError, StokerError, invalid, nearest, printable, shown
+from .errors import ClosedError, StokerError, Whole, invalid, nearest, printable, shown
 from .mixing import Mix
 from .store import Store
 
@@ -98,7 +98,7 @@ class _Epoch(_stoker.Giver):
         return len(self._loader)
 
 
-class Loader:
+class Loader(Whole):
     """Batches from shards, one epoch a loop.
 
         loader = stoker.Loader("train-{000..099}.tar", batch_size=256, shuffle=True, fields={
@@ -185,6 +185,10 @@ class Loader:
         of what is free when the loader is opened
     """
 
+    _server: seeing.Server | None = None
+    _trace: seeing.Trace | None = None
+    _expected: expecting.Expectation | None = None
+
     def __init__(self, data: Urls | Arrays | Dataset | list[Dataset] | Mix,
                  fields: Mapping[str, Any] | None = None, *, store: Store | None = None,
                  batch_size: int = _options.Left(1), global_batch_size: int | None = None,
@@ -253,7 +257,7 @@ class Loader:
                 epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance,
                 stratify=stratify, lengths=lengths, mix=data if isinstance(data, Mix) else None, shuffle=options["shuffle"])
             found = list(dict.fromkeys(name for core in cores for name in core.fields()))
-            self._made_of = _options.outputs(fields, found, collate, cores[0].kind()), options, exclude
+            self._made_of = _options.outputs(fields, found, cores[0], collate), options, exclude
             self._calls = _calls.of_loader(self, functions, worker_type, options["num_workers"])
             self._core = self._open(*self._made_of, ahead=ahead)
             _options.check_torch(options["device"])
@@ -279,9 +283,6 @@ class Loader:
         self._loaded: tuple[int, int, int] | None = None    # the next life, until a loop begins it
         self._ledger: bytes | None = None
         self._seen: dict[str, Any] | None = None    # when diagnose() was called last
-        self._server: seeing.Server | None = None
-        self._trace: seeing.Trace | None = None
-        self._expected: expecting.Expectation | None = None
         _open_loaders.add(self)
         prepare()                               # here and not within the first next()
         self._ahead = _batch_ops.Ahead(self._core, self._functions, cores, self._numbered) if ahead else None
@@ -700,7 +701,8 @@ class Loader:
             if trace is not None:
                 trace.close()
         finally:
-            self._close()
+            if "_core" in self.__dict__:        # else the constructor failed
+                self._close()
 
     def _close(self) -> None:
         if self._expected is not None:
@@ -731,7 +733,7 @@ _seen = inspect.signature(Loader.__init__)
 Loader.__signature__ = _seen.replace(parameters=list(_seen.parameters.values())[1:])    # type: ignore[attr-defined]
 
 
-class Tuples:
+class Tuples(Whole):
     """A loader's batches as tuples; see Loader.as_tuples().  What it does not have itself is the loader's."""
 
     def __init__(self, loader: Loader, names: tuple[str, ...]) -> None:
@@ -747,9 +749,8 @@ class Tuples:
         return len(self._loader)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self._loader, name)
+        whole = not name.startswith("__") and "_loader" in self.__dict__
+        return getattr(self._loader, name) if whole else super().__getattr__(name)
 
     def __enter__(self) -> Tuples:
         return self

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _options
 from .dataset import Dataset
-from .errors import StokerError, invalid, nearest, printable, shown
+from .errors import StokerError, Whole, invalid, nearest, printable, shown
 from .store import Store
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ PARTS = 2**20
 Change = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
-class Mix:
+class Mix(Whole, has=("datasets", "weights", "counts", "epoch_size")):
     """Data sets and their weights, from stoker.mix(); a Loader takes it as its data."""
 
     def __init__(self, sets: Mapping[Any, Any], epoch_size: int | None = None, store: Store | None = None) -> None:

@@ -150,6 +150,8 @@ class SetLoader(Loader):
     """What stoker.Loader(dataset) answers for a Python data set; its arguments are Loader's."""
 
     _functions = ()                             # of batch_ops=
+    _crew: Any = None
+    _mover: Any = None                          # made with the first batch: workers are forked before CUDA is in use
 
     def __init__(self, data: Any, fields: None = None, **given: Any) -> None:
         _options.screen(given)
@@ -163,7 +165,6 @@ class SetLoader(Loader):
                 invalid(f"{name}= is for data that Stoker reads itself, and this is a {type(data).__name__}"
                         + (f": {_REMEDY[name]}" if name in _REMEDY else ""))
         self._pid = os.getpid()
-        self._crew: Any = None
         self._closed = False
         self._running: _Epoch | None = None     # type: ignore[assignment]
         self._at = 0, 0                         # epoch and position, where no loop is running
@@ -199,7 +200,6 @@ class SetLoader(Loader):
         self._workers = _worker_count(o["num_workers"], self._type)
         self._prefetch = _options.or_chosen("prefetch", o["prefetch"])
         self._device = gpu_of(o["device"])
-        self._mover: Any = None                 # made with the first batch: workers are forked before CUDA is in use
         self._pins = pinner(o["pin_memory"]) if self._device is None else None
         self._recipe_of(sets, o)
         with _agree.Meeting(place, _options.flag("check_ranks", o["check_ranks"])) as meeting:
@@ -622,7 +622,7 @@ class SetLoader(Loader):
         """Stop the workers and free.  Batches that you hold stay good.  Twice is once."""
         self._closed = True
         self._running = None
-        self._queue.clear()
+        self._queue = deque()
         crew, self._crew = self._crew, None
         mover, self._mover = self._mover, None
         if mover is not None:
@@ -631,7 +631,7 @@ class SetLoader(Loader):
             crew.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_crew", None) is not None and not sys.is_finalizing():
+        if self._crew is not None and not sys.is_finalizing():
             self.close()
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from .errors import invalid, shown
+from .errors import Whole, invalid, shown
 
 _SCALARS = {str, int, float, bool, bytes, type(None)}
 _PLAIN, _PICKLED = b"m", b"p"
@@ -30,7 +30,7 @@ def _written(item: Any) -> bytes:
     return _PICKLED + pickle.dumps(item, 5)
 
 
-class SharedList(Sequence[Any]):
+class SharedList(Whole, Sequence[Any]):
     """A list that worker processes share, whatever its items are, as long as they pickle.
 
         names = stoker.SharedList(ten_million_strings)

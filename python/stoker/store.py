@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _options, _stoker
-from .errors import invalid, shown
+from .errors import Whole, invalid, shown
 
 
 def _text(name: str, value: Any) -> str | None:
@@ -20,7 +20,7 @@ def _text(name: str, value: Any) -> str | None:
     return text
 
 
-class Store:
+class Store(Whole):
     """Settings of remote data, for open() and Loader.  What is left out comes from the environment and ~/.aws.
 
     profile: of ~/.aws/config and ~/.aws/credentials

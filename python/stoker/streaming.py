@@ -16,7 +16,7 @@ from typing import Any
 from . import _options, _ranks, _stoker
 from . import store as _store
 from .dataset import Dataset, Urls
-from .errors import invalid, shown
+from .errors import Whole, invalid, shown
 from .loader import Loader
 from .store import Store
 
@@ -26,7 +26,7 @@ _NONE = ("classes", "dtype", "shape", "ranks_per_node")
 _MOST = 1 << 24
 
 
-class Stream:
+class Stream(Whole):
     """Shards to be read in order, from stoker.stream(); data of a Loader."""
 
     def __init__(self, urls: Urls, store: Store | None = None) -> None:

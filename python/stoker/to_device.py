@@ -21,7 +21,7 @@ from typing import Any
 
 from . import _staging, _stoker
 from ._options import whole
-from .errors import ClosedError, invalid, shown
+from .errors import ClosedError, Whole, invalid, shown
 
 
 class _Pulled:
@@ -126,18 +126,19 @@ class _NoState:
         self.why = why
 
 
-class ToDevice:
+class ToDevice(Whole, has=("loader", "device", "depth")):
     """What to_device() answers: iterate over it as over the loader.
 
     len(), set_epoch(), state_dict() and load_state_dict() are there as far as the loader has them, and
     so is everything else of it.
     """
 
+    _running: weakref.ref[_Pass] | None = None
+
     def __init__(self, loader: Iterable[Any], device: Any, depth: int) -> None:
         self.loader = loader
         self.device = device
         self.depth = depth
-        self._running: weakref.ref[_Pass] | None = None
         self._once: _Pass | None = None         # of a loader that is its own iterator: no loop loses any
         self._queue: deque[_Pulled] = deque()   # of the last loop: the first has the state after what was given
         self._passed: _Pulled | None = None     # while it is the first, the loader's own state counts
@@ -158,8 +159,8 @@ class ToDevice:
         return len(self.loader)                 # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "loader":
-            raise AttributeError(name)
+        if name.startswith("__") or "loader" not in self.__dict__:
+            return super().__getattr__(name)
         found = getattr(self.loader, name)      # which says so if there is none
         return {"state_dict": self._state_dict, "load_state_dict": self._load_state_dict,
                 "set_epoch": self._set_epoch}.get(name, found)
@@ -203,7 +204,7 @@ class ToDevice:
     def close(self) -> None:
         """Let go of what is in flight, and close the loader if it can be."""
         self._drop()
-        close = getattr(self.loader, "close", None)
+        close = getattr(self.__dict__.get("loader"), "close", None)
         if callable(close):
             close()
 

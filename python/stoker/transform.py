@@ -10,14 +10,14 @@ from . import _stoker
 from ._arrays import torch_or_none
 from ._options import or_chosen, whole
 from .chains import Chain
-from .errors import invalid, shown, unsupported
+from .errors import Whole, invalid, shown, unsupported
 
 _TORCH = {"u8": "uint8", "f16": "float16", "bf16": "bfloat16", "f32": "float32"}
 _NUMPY = {**_TORCH, "bf16": "uint16"}           # NumPy has none: the same bits
 _LAYOUTS = (None, "chw", "hwc")
 
 
-class Transform:
+class Transform(Whole, has=("epoch", "position")):
     """Crops, flips and normalizes pictures as a loader does, draws and all.
 
         augment = stoker.Transform("random_resized_crop(224) | hflip | normalize(imagenet) | to(f16)", seed=1)

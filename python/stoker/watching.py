@@ -26,6 +26,7 @@ import weakref
 from typing import Any
 
 from . import _stoker, seeing
+from .errors import Whole
 
 LOOK_S = 0.004
 KINDS = ("storage", "network", "decode", "augmentation", "python")
@@ -388,7 +389,7 @@ class Pass:
         return getattr(self.__dict__["_inner"], name)
 
 
-class Watched:
+class Watched(Whole):
     """A loader that is watched; everything else of it is as it was."""
 
     def __init__(self, loader: Any) -> None:
@@ -403,7 +404,7 @@ class Watched:
         return len(self._loader)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_loader"], name)
+        return getattr(self._loader, name) if "_seen" in self.__dict__ else super().__getattr__(name)
 
     def diagnose(self, ranks: bool = False) -> seeing.Diagnosis:
         """What holds the loop up since the last call; as of stoker.Loader."""

@@ -10,11 +10,11 @@ from typing import Any
 from . import _options, _stoker
 from . import store as _store
 from ._values import field_bytes
-from .errors import invalid, shown
+from .errors import Whole, invalid, shown
 from .store import Store
 
 
-class Writer:
+class Writer(Whole):
     """Write tar shards as WebDataset has them.
 
         with stoker.Writer("out/train-%06d.tar", max_count=10_000) as out:
@@ -71,13 +71,17 @@ class Writer:
 
     def close(self) -> None:
         """Finish the last shard.  Twice is once."""
-        self._core.close(True)
+        self._close(True)
+
+    def _close(self, whole: bool) -> None:
+        if "_core" in self.__dict__:            # else the constructor failed
+            self._core.close(whole)
 
     def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, kind: object, *rest: object) -> None:
-        self._core.close(kind is None)
+        self._close(kind is None)
 
 
 def _name(name: Any) -> bytes:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns taken together (columns('x*')), lists with a shape, raw(): compared with pyarrow and NumPy."""
+import io
+import tarfile
+
 import numpy as np
 import pytest
 
@@ -94,9 +97,11 @@ def test_what_is_refused(table, chain, message):
 
 
 def test_other_data_has_no_columns(tmp_path):
-    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(stoker.StokerError, match="tables with types"):
-        stoker.Loader(str(tmp_path / "t.csv"), {"x": "columns(a, b)"})
+    with tarfile.open(tmp_path / "t.tar", "w") as t:
+        for name in ("0.a", "0.b"):
+            t.addfile(tarfile.TarInfo(name), io.BytesIO())
+    with pytest.raises(stoker.StokerError, match="not fields of tar shards"):
+        stoker.Loader(str(tmp_path / "t.tar"), {"x": "columns(a, b)"})
     np.save(tmp_path / "t.npy", np.zeros((3, 2)))
     with pytest.raises(stoker.StokerError, match="columns of a table"):
         stoker.Loader(str(tmp_path / "t.npy"), {"x": "columns(a, b)"})

@@ -289,3 +289,34 @@ def test_stale_and_refused(tmp_path):
     (tmp_path / "b.h5").write_bytes(b"not HDF5" * 300)
     with pytest.raises(stoker.StokerError, match="not an HDF5 file"):
         stoker.open(str(tmp_path / "b.h5"))
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("kind", KINDS[:1] + KINDS[-1:])
+def test_columns_taken_together(tmp_path, kind):
+    rng = np.random.default_rng(SEED)
+    n = 3000
+    for k in range(2):
+        with h5py.File(tmp_path / f"{k}.h5", "w", **kind) as f:
+            f["x0"] = rng.standard_normal(n).astype("f4")
+            f.create_dataset("x1", data=rng.integers(-99, 99, n).astype(">i2"), chunks=(700,), compression="gzip")
+            f.create_dataset("x2", data=rng.standard_normal(n), chunks=(64,))
+            f.create_dataset("x3", (n,), "f4", chunks=(500,), fillvalue=7)[500:900] = 1
+            f["u"] = rng.integers(0, 2**62, n).astype("u8")
+            f["xv"], f["xt"] = rng.random((n, 2)), np.array([b"a"] * n)
+            row = np.zeros(n, dtype=[("a", "u1"), ("b", "f8")])
+            row["a"], row["b"] = rng.integers(0, 200, n), rng.standard_normal(n)
+            f.create_dataset("row", data=row, chunks=(1000,), compression="lzf")
+    with h5py.File(tmp_path / "0.h5") as a, h5py.File(tmp_path / "1.h5") as b:
+        have = {k: np.concatenate([a[k][:], b[k][:]]) for k in ("x0", "x1", "x2", "x3", "u", "row")}
+    have |= {"row.a": have["row"]["a"], "row.b": have["row"]["b"]}
+    for chain, names, dtype in (("columns('x*')", ["x0", "x1", "x2", "x3"], "f8"), ("columns(x1)", ["x1"], "i2"), ("columns(u, x1)", ["u", "x1"], "i8"),
+                                ("columns('row.*', x0) | to(f32)", ["row.a", "row.b", "x0"], "f4")):
+        want = np.stack([have[k].astype(dtype) for k in names], 1)
+        with stoker.Loader(str(tmp_path / "*.h5"), {"x": chain}, batch_size=256, shuffle=True, num_workers=2) as loader:
+            for batch in loader:
+                got = np.asarray(batch["x"])
+                assert got.dtype == want.dtype
+                np.testing.assert_array_equal(got, want[np.asarray(batch.sample_ids)], err_msg=chain)
+    with pytest.raises(stoker.StokerError, match="xv is not a column of numbers"):
+        stoker.Loader(str(tmp_path / "0.h5"), {"x": "columns(xv)"}, batch_size=2)

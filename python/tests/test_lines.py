@@ -90,3 +90,36 @@ def test_damage_has_a_line(tmp_path):
     (tmp_path / "t.csv").write_text('a,b\n1,2\n1\n')
     with pytest.raises(stoker.StokerError, match="line 3: 1 cells, the header line has 2"):
         stoker.open(str(tmp_path / "t.csv"))
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_columns_taken_together(tmp_path, kind):
+    rng = np.random.default_rng(18)
+    x = rng.standard_normal((300, 40)).round(4)
+    path = tmp_path / f"t.{kind}"
+    if kind == "csv":
+        cells = [[*(repr(float(v)) for v in row), f"say \"{i}\", twice", "" if i % 7 == 3 else f" {i} "] for i, row in enumerate(x)]
+        with open(path, "w", newline="") as f:
+            csv.writer(f, quoting=csv.QUOTE_NONNUMERIC).writerows([[*(f"x{i}" for i in range(40)), "text", "holes"], *cells])
+    else:                                       # members in any order, some missing, null or quoted
+        rows = []
+        for i, row in enumerate(x):
+            r = {f"x{k}": float(v) for k, v in enumerate(row)} | {"text": "a"} | ({} if i % 14 == 3 else {"holes": None if i % 7 == 3 else str(i)})
+            rows.append(json.dumps(dict(sorted(r.items(), reverse=i % 2))) + "\n")
+        path.write_text("".join(rows))
+    holes = np.array([np.nan if i % 7 == 3 else i for i in range(300)])
+    for chain, want in (("columns('x*') | to(f32)", x[:, [int(n[1:]) for n in sorted(f"x{i}" for i in range(40))]].astype("f4")
+                         if kind == "jsonl" else x.astype("f4")),
+                        ("columns(x3, holes)", np.stack([x[:, 3], holes], 1)),
+                        ("columns(holes, default=-1)", np.nan_to_num(holes, nan=-1)[:, None]),
+                        ("columns('[ht]*')", holes[:, None])):
+        with stoker.Loader(str(path), {"x": chain}, batch_size=64, shuffle=True, num_workers=2) as loader:
+            for batch in loader:
+                got = np.asarray(batch["x"])
+                assert got.dtype == want.dtype and batch.valid.all()
+                np.testing.assert_array_equal(got, want[np.asarray(batch.sample_ids)], err_msg=chain)
+    with pytest.raises(stoker.StokerError, match="text is not a number"):
+        next(iter(stoker.Loader(str(path), {"x": "columns(text)"}, batch_size=64)))
+    with pytest.raises(stoker.StokerError, match="no column of numbers is called t\\*"):
+        stoker.Loader(str(path), {"x": "columns('t*')"}, batch_size=64)

@@ -291,3 +291,12 @@ def test_rows_of_blocks_that_are_there(tmp_path, shuffle):
                 assert np.asarray(batch["x"]).tolist() == [[b[i], a[i] or 0] for i in ids]
                 assert list(batch["s"]) == [s[i] for i in ids]
     assert sorted(seen) == sorted(list(range(2 * n)) * 2)
+
+
+def test_the_example_in_the_error_works(tmp_path):
+    pq.write_table(pa.table({"x": [1.5, 2.5], "name": ["a", "b"]}), tmp_path / "t.parquet")
+    with pytest.raises(ValueError) as e:
+        stoker.Loader(str(tmp_path / "t.parquet"), batch_size=2)
+    example = str(e.value).rpartition("fields=")[2]
+    batch = next(iter(stoker.Loader(str(tmp_path / "t.parquet"), eval(example), batch_size=2)))
+    assert batch["x"].tolist() == [1.5, 2.5]

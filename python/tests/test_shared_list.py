@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker.SharedList: a list as one block of memory."""
 
-import os
+import io
 import pickle
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -64,14 +65,94 @@ def test_forked_workers_copy_nothing():
     assert grown["shared"] < 6_000 < grown["list"], grown
 
 
-def test_long_lists_of_a_data_set_are_written_by_marshal():
-    class Data:
-        pass
+class Listed:
+    """As torchvision's ImageFolder, whose `imgs` is its `samples`; `held` is the same list in a dict."""
 
-    data = Data()
-    data.plain = [(str(i), i) for i in range(20_000)]
-    data.mixed = [*range(20_000), bytearray(b"x")]
-    assert isinstance(_wire.shorter(data.plain), _wire.Long) and _wire.shorter(data.mixed) is data.mixed
-    stream, beside = _wire.packed(_wire.shorter(data.plain))
-    assert pickle.loads(stream, buffers=beside) == data.plain and len(stream) < 1000
-    assert _wire.shorter([1, 2]) == [1, 2] and os.getpid()
+    def __init__(self, n):
+        self.samples = [(f"/data/{i}.jpg", i) for i in range(n)]
+        self.imgs = self.samples
+        self.held = {"train": self.samples, "deep": [[("a", (i, (None, b"x"))) for i in range(n)]]}
+        self.reals = [i / 7 for i in range(n)]
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, i):
+        return {"i": self.samples[i][1], "same": self.imgs is self.samples is self.held["train"]}
+
+
+def carried(value):
+    """As it arrives in another process, and how many bytes of pickle that took."""
+    stream, beside, lists = _wire.packed_whole(value)
+    return _wire.unpacked_whole(io.BytesIO(stream), beside, lists), len(stream), len(lists)
+
+
+@pytest.mark.asan
+def test_long_lists_of_a_data_set_are_apart():
+    data = Listed(20_000)
+    again, pickled, apart = carried(data)
+    assert vars(again) == vars(data) and pickled < 1000 and apart == 3
+    assert again.imgs is again.samples is again.held["train"] and type(again.samples) is list
+    again.samples.append(1)                     # a list as any other
+    assert again.imgs[-1] == 1
+    one = ("x" * 50, 1)
+    again, pickled, apart = carried([one] * 20_000)
+    assert apart == 1 and all(item is again[0] for item in again)
+
+
+class Text(str):
+    pass
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("odd", [bytearray(b"x"), [1], {"k": 1}, Text("t"), Pair(1, 2), (np.float64(1), 2), (1, [2]), {1},
+                                 np.arange(3), memoryview, 1j, ((((((1,),),),),),)], ids=repr)
+def test_other_lists_are_pickled(odd):
+    """What marshal would change (subclasses, arrays), what could be shared with others (mutable), what is deep."""
+    items = [*range(20_000), odd]
+    again, pickled, apart = carried(items)
+    assert apart == 0 and pickled > 20_000 and same(again[-1], odd) and again[:-1] == items[:-1]
+    items = [odd] * 20_000                      # one object
+    again, _, apart = carried(items)
+    assert apart == 0 and all(item is again[0] for item in again)
+
+
+def test_a_list_that_holds_itself():
+    items = [*range(20_000)]
+    items.append(items)
+    again, _, apart = carried(items)
+    assert apart == 0 and again[-1] is again
+
+
+@pytest.mark.asan
+def test_a_list_that_is_made_while_it_is_pickled():
+    """Its memory may be used for the next one: ids of objects that are gone say nothing."""
+    data = [Fleeting(k) for k in range(5)]
+    again, _, apart = carried(data)
+    assert apart == 5 and [d.items for d in again] == [[k] * 20_000 for k in range(5)]
+
+
+class Fleeting:
+    def __init__(self, k, items=()):
+        self.k, self.items = k, items
+
+    def __reduce__(self):
+        return Fleeting, (self.k, [self.k] * 20_000)
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("what", [Listed, lambda n: [(f"{i}", i) for i in range(n)]], ids=["attribute", "data set"])
+def test_workers_have_the_long_list(method, what):
+    pytest.importorskip("torch")
+    data = what(10_000)
+    with stoker.Loader(data, batch_size=1000, num_workers=1, worker_type=method) as loader:
+        for batch in loader:
+            if isinstance(data, list):
+                assert [(a, int(b)) for a, b in zip(*batch)] == [data[i] for i in batch.sample_ids]
+            else:
+                assert batch["i"].tolist() == batch.sample_ids.tolist() and batch["same"].all()

@@ -107,3 +107,18 @@ def test_damage(tmp_path):
         path.write_bytes(good[:cut])
         with pytest.raises(stoker.StokerError, match="ends within a record"):
             stoker.open(str(path))
+
+
+@pytest.mark.asan
+def test_columns_taken_together(tmp_path):
+    rows = [{"x_a": [i / 4], "x_b": [-i], "image": b"\xff\xd8", "tokens": [1, 2], "x_t": str(i).encode()} | ({"x_c": [i]} if i % 3 else {})
+            for i in range(90)]
+    path = write(tmp_path / "a.tfrecord", [example(dict(sorted(r.items(), reverse=i % 2))) for i, r in enumerate(rows)])
+    want = np.array([[i / 4, -i, i, i if i % 3 else 0] for i in range(90)])
+    with stoker.Loader(path, {"x": "columns(x_a, x_b, x_t, x_c, default=0)"}, batch_size=30, shuffle=True) as loader:
+        for batch in loader:
+            np.testing.assert_array_equal(np.asarray(batch["x"]), want[np.asarray(batch.sample_ids)])
+    with stoker.Loader(path, {"x": "columns('*', default=0)"}, batch_size=30) as loader:
+        assert next(iter(loader))["x"].shape == (30, 4)         # neither pictures nor lists
+    with pytest.raises(stoker.StokerError, match="tokens is not a number"):
+        next(iter(stoker.Loader(path, {"x": "columns(tokens)"}, batch_size=30)))

@@ -382,22 +382,21 @@ static int at_end(scan *s, stk_error *err)
     return fail_at(s, err);
 }
 
-int stk_json_members(stk_bytes doc,
-                     int (*fn)(void *cookie, stk_bytes key, stk_bytes value, stk_error *err),
-                     void *cookie, stk_error *err)
+/* Every element of a container; those of an array have no key. */
+static int each(stk_bytes doc, char close, stk_json_fn fn, void *cookie, stk_error *err)
 {
     scan s = { doc.data, doc.data, doc.data + doc.len, "" };
     int more;
 
     STK_TRY(utf8_only(doc, err));
     skip_space(&s);
-    if (peek(&s) != '{')
-        return stk_fail(err, STK_ECORRUPT, "not a JSON object ({...})");
-    for (more = skip_open(&s); more > 0; more = skip_between(&s, '}')) {
+    if (peek(&s) != (close == '}' ? '{' : '['))
+        return stk_fail(err, STK_ECORRUPT, close == '}' ? "not a JSON object ({...})" : "not a JSON array ([...])");
+    for (more = skip_open(&s); more > 0; more = skip_between(&s, close)) {
         const uint8_t *value;
-        stk_bytes key;
+        stk_bytes key = { 0 };
 
-        if (skip_key(&s, &key) < 0)
+        if (close == '}' && skip_key(&s, &key) < 0)
             return fail_at(&s, err);
         value = s.p;
         if (skip_value(&s, 1) < 0)
@@ -405,6 +404,16 @@ int stk_json_members(stk_bytes doc,
         STK_TRY(fn(cookie, key, (stk_bytes){ value, (size_t)(s.p - value) }, err));
     }
     return more < 0 ? fail_at(&s, err) : at_end(&s, err);
+}
+
+int stk_json_members(stk_bytes doc, stk_json_fn fn, void *cookie, stk_error *err)
+{
+    return each(doc, '}', fn, cookie, err);
+}
+
+int stk_json_elements(stk_bytes doc, stk_json_fn fn, void *cookie, stk_error *err)
+{
+    return each(doc, ']', fn, cookie, err);
 }
 
 int stk_json_find(stk_bytes doc, const char *path, stk_bytes *out, stk_error *err)

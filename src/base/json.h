@@ -18,11 +18,13 @@ const char *stk_shown(stk_bytes s, char buf[STK_SHOWN_MAX]);
  * document is checked (RFC 8259, depth 64).  Of equal keys the last one counts, as in Python. */
 int stk_json_find(stk_bytes doc, const char *path, stk_bytes *out, stk_error *err);
 
+typedef int (*stk_json_fn)(void *cookie, stk_bytes key, stk_bytes value, stk_error *err);
+
 /* Every member of the object `doc`, in order, key and value as raw text in it; the whole is checked
  * like above, so fn may have been called before an error.  fn's negative answer ends it. */
-int stk_json_members(stk_bytes doc,
-                     int (*fn)(void *cookie, stk_bytes key, stk_bytes value, stk_error *err),
-                     void *cookie, stk_error *err);
+int stk_json_members(stk_bytes doc, stk_json_fn fn, void *cookie, stk_error *err);
+/* The same of an array; keys are empty. */
+int stk_json_elements(stk_bytes doc, stk_json_fn fn, void *cookie, stk_error *err);
 
 /* The characters of a JSON string, checked by stk_json_find(), as UTF-8.  dst: at least s.len
  * bytes. */

@@ -86,10 +86,16 @@ STK_PIC_FN int stk_pic_is_jpeg(const stk_pic *r)
     return r->kind == STK_PIC_SEEK || r->kind == STK_PIC_WHOLE;
 }
 
+/* It has planes: its own, or those of another record. */
+STK_PIC_FN int stk_pic_has_planes(const stk_pic *r)
+{
+    return stk_pic_is_jpeg(r) || r->kind == STK_PIC_SHARED;
+}
+
 /* Its pixels go through the filters. */
 STK_PIC_FN int stk_pic_is_viewed(const stk_pic *r)
 {
-    return stk_pic_is_jpeg(r) || r->kind == STK_PIC_FAR;
+    return stk_pic_has_planes(r) || r->kind == STK_PIC_FAR;
 }
 
 STK_PIC_FN stk_axis stk_pic_axis_of(const stk_pic_axis *p)
@@ -150,8 +156,8 @@ STK_PIC_FN stk_pic_plane stk_pic_comp(const stk_pic *r, unsigned c)
     return p;
 }
 
-/* The MCUs that `need` sees: x0, y0, x1, y1. */
-STK_PIC_FN void stk_pic_frame(const stk_pic *r, uint32_t seen[4])
+/* The MCUs that `need` (x, y, w, h) sees: x0, y0, x1, y1. */
+STK_PIC_FN void stk_pic_frame(const stk_pic *r, const uint32_t need[4], uint32_t seen[4])
 {
     uint32_t lo, hi;
 
@@ -161,12 +167,12 @@ STK_PIC_FN void stk_pic_frame(const stk_pic *r, uint32_t seen[4])
         stk_pic_plane p = stk_pic_comp(r, c);
         uint32_t mcu_w = 8u * r->h[c], mcu_h = 8u * r->v[c];
 
-        stk_pic_samples(r->need[0], r->need[0] + r->need[2] - 1, p.hx,
+        stk_pic_samples(need[0], need[0] + need[2] - 1, p.hx,
                         p.up == STK_PIC_UP_H2 || p.up == STK_PIC_UP_H2V2, &lo, &hi);
         hi = hi < p.w ? hi : p.w - 1;
         seen[0] = lo / mcu_w < seen[0] ? lo / mcu_w : seen[0];
         seen[2] = hi / mcu_w >= seen[2] ? hi / mcu_w + 1 : seen[2];
-        stk_pic_samples(r->need[1], r->need[1] + r->need[3] - 1, p.vx,
+        stk_pic_samples(need[1], need[1] + need[3] - 1, p.vx,
                         p.up == STK_PIC_UP_V2 || p.up == STK_PIC_UP_H2V2, &lo, &hi);
         hi = hi < p.h ? hi : p.h - 1;
         seen[1] = lo / mcu_h < seen[1] ? lo / mcu_h : seen[1];
@@ -250,7 +256,7 @@ STK_PIC_FN void stk_pic_taps_one(uint8_t *taps, const stk_pic_side *s, const stk
 
 /* ---- sizes and the check ---- */
 
-/* What a sound record takes.  WHOLE: a unit a subsequence, and one more. */
+/* What a sound record takes.  WHOLE: a unit a subsequence, and one more.  SHARED: planes are another's. */
 STK_PIC_FN stk_pic_room stk_pic_room_of(const stk_pic *r)
 {
     stk_pic_room room = { 0, 0, stk_pic_up64(sizeof(stk_pic_taps)), 0,
@@ -263,7 +269,7 @@ STK_PIC_FN stk_pic_room stk_pic_room_of(const stk_pic *r)
     room.taps = stk_pic_up64(stk_pic_taps_of(r, &t));
     if (!r->need[2])
         return room;
-    room.planes = stk_pic_is_jpeg(r) ? stk_pic_planes(r, p) : 0;
+    room.planes = stk_pic_has_planes(r) ? stk_pic_planes(r, p) : 0;
     room.rows = stk_pic_up64((uint64_t)stk_pic_row_pixels(r->x.n) * r->need[3] * 4);
     if (r->kind == STK_PIC_WHOLE)
         room.units = stk_pic_up64(((uint64_t)r->data_len * 8 / STK_PIC_SUBSEQ + 2) *
@@ -294,8 +300,10 @@ STK_PIC_FN int stk_pic_comps_sound(const stk_pic *r)
         return 0;
     for (unsigned c = 0; c < r->n_comps; c++) {
         if (r->h[c] < 1 || r->h[c] > 4 || r->v[c] < 1 || r->v[c] > 4 || r->max_h % r->h[c] ||
-            r->max_v % r->v[c] || r->quant[c] >= r->n_quant || r->dc[c] >= r->n_dc ||
-            r->ac[c] >= r->n_ac)
+            r->max_v % r->v[c])
+            return 0;
+        if (r->kind != STK_PIC_SHARED &&
+            (r->quant[c] >= r->n_quant || r->dc[c] >= r->n_dc || r->ac[c] >= r->n_ac))
             return 0;
         max_h = r->h[c] > max_h ? r->h[c] : max_h;
         max_v = r->v[c] > max_v ? r->v[c] : max_v;
@@ -330,14 +338,16 @@ STK_PIC_FN int stk_pic_seen_sound(const stk_pic *r)
            stk_pic_axis_sound(&r->x) && stk_pic_axis_sound(&r->y) && stk_pic_view_sound(r);
 }
 
+/* Planes cover what the view sees, and no more than there is. */
 STK_PIC_FN int stk_pic_frame_sound(const stk_pic *r)
 {
     uint32_t seen[4];
 
     if (!r->need[2])
         return 1;
-    stk_pic_frame(r, seen);
-    return seen[0] == r->x0 && seen[1] == r->y0 && seen[2] == r->x1 && seen[3] == r->y1;
+    stk_pic_frame(r, r->need, seen);
+    return r->x0 <= seen[0] && r->y0 <= seen[1] && seen[2] <= r->x1 && seen[3] <= r->y1 &&
+           r->x1 <= r->cols && r->y1 <= r->rows;
 }
 
 STK_PIC_FN int stk_pic_jpeg_sound(const stk_pic *r)
@@ -371,7 +381,7 @@ STK_PIC_FN int stk_pic_sound(const stk_pic *r, uint64_t room)
         return r->y.n <= STK_PIC_MAX_OUT && !r->n_steps;
     if (r->kind == STK_PIC_FAR)
         return r->n_comps == 3 && stk_pic_seen_sound(r);
-    return stk_pic_is_jpeg(r) && stk_pic_jpeg_sound(r);
+    return stk_pic_has_planes(r) && stk_pic_jpeg_sound(r);
 }
 
 /* Is the output, and for a FAR picture its source, what the record says? */
@@ -444,7 +454,7 @@ STK_PIC_FN int stk_pic_open(const stk_pic_launch *l, const stk_pic_job *j, stk_p
         !stk_pic_in_arena(l, j->keep, r->data_len))
         return 0;
     room = stk_pic_room_of(r);
-    if (room.planes > j->rows - j->planes || room.rows > j->taps - j->rows ||
+    if (room.planes > j->planes_end - j->planes || room.rows > j->taps - j->rows ||
         room.taps > j->units - j->taps || room.tile > j->end - j->tile || (r->kind == STK_PIC_SEEK && j->n_units > r->n_units) ||
         (r->kind == STK_PIC_WHOLE && room.units < j->n_units * sizeof(stk_pic_unit)))
         return 0;
@@ -452,7 +462,7 @@ STK_PIC_FN int stk_pic_open(const stk_pic_launch *l, const stk_pic_job *j, stk_p
         return 0;
     if (stk_pic_is_viewed(r))
         (void)stk_pic_taps_of(r, t);
-    if (stk_pic_is_jpeg(r))
+    if (stk_pic_has_planes(r))
         (void)stk_pic_planes(r, t->plane);
     return 1;
 }

@@ -15,10 +15,13 @@
  *     down     rows -> the output: filter, color, type, layout
  *
  * A record may have a program: what ops drew for its pixels, as steps (stk_pic_step).  Then the pass
- * down makes an 8-bit tile in scratch memory, and a step is one launch for each sort of it that some
- * picture of the batch has (STK_PIC_PLAIN..., pic_tile.h), whatever their programs are:
+ * down makes an 8-bit tile in scratch memory, and steps are done in rounds: a launch does the next step of
+ * all pictures for which that is of one sort (STK_PIC_PLAIN..., pic_tile.h), whatever their programs are:
  *
  *     step     tile -> tile; a picture's last one -> the output
+ *
+ * Records that see the same picture (views, other outputs) share one decode: the first of them has the
+ * bytes and decodes what any of them sees, the others have geometry alone and read its planes.
  *
  * Pictures that are on the GPU already, decoded by somebody else, have records of geometry alone; a
  * launch of such pictures says where their pixels and outputs are (stk_pic_source).
@@ -45,7 +48,8 @@ typedef enum stk_pic_kind {
     STK_PIC_WHOLE,    /* the scan from its begin: units must be found first */
     STK_PIC_U8,       /* sampled by the CPU: vis_h * vis_w pixels RGB, color and type are missing */
     STK_PIC_READY,    /* the output's row as it must be */
-    STK_PIC_FAR       /* pixels that the GPU has: the launch says where */
+    STK_PIC_FAR,      /* pixels that the GPU has: the launch says where */
+    STK_PIC_SHARED    /* samples that another record of the same picture decodes */
 } stk_pic_kind;
 
 /* Where decoding may begin, and how far it goes. */
@@ -98,6 +102,8 @@ enum {
     STK_PIC_SORTS
 };
 
+#define STK_PIC_MAX_ROUNDS (STK_PIC_MAX_STEPS * STK_PIC_SORTS) /* all sorts in turn get through all programs */
+
 /* An action of programs alone: one axis of a view of the tile.  u[0]: byte of the tables, where `first |
  * count << 16` of each output is, then its weights, u[1] each; u[2]: their shift; u[3]: the first input
  * that any of them sees; u[4]: a pixel that sees none; across, u[5]: the first row that is made. */
@@ -114,7 +120,7 @@ typedef struct stk_pic {
     /* JPEG; FAR: only its size */
     uint32_t width, height;
     uint32_t cols, rows;     /* MCUs of the picture */
-    uint32_t x0, y0, x1, y1; /* MCUs that are seen: what planes cover */
+    uint32_t x0, y0, x1, y1; /* MCUs that are seen, by any record that shares them: what planes cover */
     uint8_t max_h, max_v;
     uint8_t h[3], v[3];             /* sampling factors */
     uint8_t quant[3], dc[3], ac[3]; /* which of the record's tables, 0..2 */
@@ -140,6 +146,7 @@ typedef struct stk_pic {
 typedef struct stk_pic_job {
     uint64_t rec;     /* of its record in the slab */
     uint64_t planes;  /* in scratch: a component's plane after the other (stk_pic_plane) */
+    uint64_t planes_end; /* of them; SHARED: both are those of the record that decodes */
     uint64_t rows;    /* in scratch: need.h rows of x.n pixels, 4 bytes each */
     uint64_t taps;    /* in scratch: stk_pic_taps, both axes */
     uint64_t units;   /* in scratch, WHOLE: units that sync finds */
@@ -180,10 +187,11 @@ typedef struct stk_pic_launch { /* all pointers are the device's */
     uint64_t arena_len;
     const stk_pic_job *job;
     const stk_pic_work *sync, *decode, *across, *down; /* WHOLE; units; source rows; output rows */
-    const stk_pic_work *tile;                          /* pixels of pictures with a program */
+    const stk_pic_work *tile; /* pixels of pictures with a program, round by round; `first` | which step */
     uint32_t n_jobs, n_sync, n_decode, n_across, n_down, n_tile;
-    uint32_t n_steps; /* of the longest program */
-    uint64_t sorts[STK_PIC_SORTS]; /* bit k: step k is of this sort in some program */
+    uint32_t n_rounds;                     /* launches of steps ... */
+    uint32_t round_n[STK_PIC_MAX_ROUNDS];  /* ... entries of `tile` for each ... */
+    uint8_t round_sort[STK_PIC_MAX_ROUNDS]; /* ... and their sort */
     uint32_t
         *status; /* a word a job, zeroed before: not 0: its pixels are no good (STK_PIC_BAD_*) */
     uint8_t *out[STK_PIC_BATCHES]; /* batches that share a launch */

@@ -47,7 +47,11 @@ static int data_shard(const stk_dataset *d, uint64_t shard, stk_shard_info *out,
 
 static int data_type(const stk_dataset *d, uint32_t field, stk_field_type *out)
 {
+    const stk_gather *g = field >= STK_GATHER_FIRST ? stk_gather_number(&of(d)->gathers, field) : NULL;
+
     *out = (stk_field_type){ .name = stk_index_name(of(d)->index, field) };
+    if (g)
+        stk_gather_type(g, out);
     return out->name != NULL;
 }
 
@@ -101,7 +105,10 @@ static uint32_t data_schemas(const stk_dataset *d)
 
 static int data_find(const stk_dataset *d, uint32_t schema, const char *name)
 {
-    return stk_index_schema_find(of(d)->index, schema, name);
+    int field = stk_index_schema_find(of(d)->index, schema, name);
+    const stk_gather *g = field < 0 ? stk_gather_find(&of(d)->gathers, name) : NULL;
+
+    return g ? (int)g->number : field;
 }
 
 static void data_prefetch(const stk_dataset *d, uint64_t sample)
@@ -117,7 +124,12 @@ static int data_entry(const stk_dataset *d, uint64_t sample, stk_entry *out, stk
 static int data_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out,
                       stk_error *err)
 {
-    return stk_index_field(of(d)->index, e, number, out, err);
+    const stk_gather *g = number >= STK_GATHER_FIRST ? stk_gather_number(&of(d)->gathers, number) : NULL;
+
+    if (!g)
+        return stk_index_field(of(d)->index, e, number, out, err);
+    *out = (stk_field){ g->name, strlen(g->name), e->offset, 0 };
+    return 0;
 }
 
 /* ---- its bytes ---- */
@@ -126,8 +138,11 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
                        stk_place *out, stk_error *err)
 {
     const stk_format *format = of(d)->format;
+    const stk_gather *g = stk_shard_gather_of(of(d), f);
     stk_entry with = *e;
 
+    if (g)
+        return stk_shard_gather_locate(of(d), g, e, out, err);
     with.state = of(d)->state;
     STK_TRY((named ? format->find : format->locate)(&with, f, out, err));
     if (!format->unpack)
@@ -137,7 +152,8 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
 
 static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err)
 {
-    return of(d)->format->unpack(job->raw, job->dst, &job->len, err);
+    return stk_shard_gathered(job->place) ? stk_shard_gather_unpack(of(d), job, err)
+                                          : of(d)->format->unpack(job->raw, job->dst, &job->len, err);
 }
 
 static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f,
@@ -238,6 +254,7 @@ static void data_close(stk_dataset *d)
         s->format->close(s->state);
     stk_seekfile_close(&s->seek);
     stk_index_close(&s->index);
+    stk_gathers_fini(&s->gathers);
     stk_free(s);
 }
 
@@ -250,6 +267,7 @@ static const stk_data_ops ops = {
     .shard_name = data_shard_name,
     .shard = data_shard,
     .type = data_type,
+    .gather = stk_shard_gather,
     .fingerprint = data_fingerprint,
     .schemas = data_schemas,
     .find = data_find,

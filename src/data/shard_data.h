@@ -8,7 +8,7 @@
 #ifndef STOKER_SHARD_DATA_H
 #define STOKER_SHARD_DATA_H
 
-#include "data/data.h"
+#include "data/gather.h"
 #include "format/format.h"
 
 typedef struct stk_shards stk_shards; /* Thread: any. */
@@ -30,7 +30,29 @@ typedef struct stk_shard_data {
     const stk_format *format;
     void *state;        /* what the format's open() made; NULL: nothing */
     stk_seekfile *seek; /* NULL: there is none */
+    stk_gathers gathers;
 } stk_shard_data;
+
+/* shard_columns.c: fields whose text is a number, taken together (CSV, JSON lines, TFRecord). */
+int stk_shard_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out, stk_error *err);
+int stk_shard_gather_locate(const stk_shard_data *s, const stk_gather *g, const stk_entry *e, stk_place *out, stk_error *err);
+int stk_shard_gather_unpack(const stk_shard_data *s, stk_unpack_job *job, stk_error *err);
+
+/* The columns that this field of data_field() is; NULL: it is one of the index. */
+static inline const stk_gather *stk_shard_gather_of(const stk_shard_data *s, const stk_field *f)
+{
+    const stk_gather *g = atomic_load_explicit(&s->gathers, memory_order_acquire);
+
+    while (g && g->name != f->name) /* the very text */
+        g = g->next;
+    return g;
+}
+
+/* Of a place: the number of the columns taken together; 0: it is a format's own. */
+static inline uint32_t stk_shard_gathered(const stk_place *p)
+{
+    return (uint32_t)(p->row & 0xFFFF);
+}
 
 /* Is the class of a picture, the field `cls`, that of its shard: known without reading? */
 int stk_shards_have_classes(const stk_index *ix, const stk_format *format);

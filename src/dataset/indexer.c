@@ -79,8 +79,11 @@ static int take_part(stk_indexer *x, stk_error *err)
     if (stk_is_folder(all.name[0]))
         return stk_fail(err, STK_EINVAL, "folders of pictures are not indexed in parts: their classes are numbered as a whole");
     x->names = (stk_names){ .store = all.store };
-    for (size_t i = x->part; rc == 0 && i < all.n; i += x->parts)
+    for (size_t i = x->part; rc == 0 && i < all.n; i += x->parts) {
         rc = stk_names_add(&x->names, all.name[i], strlen(all.name[i]), err);
+        if (rc == 0 && i < all.n_samples)
+            rc = stk_names_promise(&x->names, all.samples[i], err);
+    }
     if (rc == 0 && !x->names.n)
         rc = stk_fail(err, STK_EINVAL, "part %u of %u has no shard: there are %zu, take fewer parts", x->part, x->parts,
                       all.n);
@@ -119,6 +122,9 @@ static int names_resolve(stk_indexer *x, const char *const *urls, size_t n, stk_
 
     for (size_t i = 0; rc == 0 && i < found.n; i++)
         rc = name_resolve(&x->names, found.name[i], err);
+    x->names.samples = found.samples;
+    x->names.n_samples = x->names.cap_samples = found.n_samples;
+    found.samples = NULL;
     if (rc == 0 && found.left_out)
         stk_log_line(&x->log, STK_LOG_WARN,
                      "a folder has .tar files and pictures: the .tar files are read, the pictures "
@@ -457,6 +463,25 @@ static int columns_ensure(stk_indexer *x, int repair, stk_error *err)
     return stk_indexer_add_columns(x, NULL, err);
 }
 
+/* Another tool's index lists the shards (source/shard_list.h): has each as many samples as it says? */
+static int check_promised(const stk_indexer *x, stk_error *err)
+{
+    stk_shard_info s;
+
+    for (size_t i = 0; i < x->names.n_samples && !x->torn; i++) {
+        STK_TRY(stk_index_shard(x->index, i, &s, err));
+        if (x->names.samples[i] == UINT64_MAX || x->names.samples[i] == s.samples)
+            continue;
+        (void)stk_fail(err, STK_ESTALE,
+                       "the shard has %" PRIu64 " samples, the list that names it says %" PRIu64
+                       ": make the list again, or open the shards by a pattern",
+                       s.samples, x->names.samples[i]);
+        stk_error_at(err, x->names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
+        return STK_ESTALE;
+    }
+    return 0;
+}
+
 int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_error *err)
 {
     int rc;
@@ -469,6 +494,7 @@ int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_erro
         rc = stk_indexer_build(x, NULL, err); /* on disk it would be taken for the index of whole shards */
     }
     STK_TRY(rc);
+    STK_TRY(check_promised(x, err));
     STK_TRY(columns_ensure(x, 0, err));
     return stk_classes_keep(x, err);
 }
@@ -480,6 +506,7 @@ int stk_indexer_repair(stk_indexer *x, const char *const *urls, size_t n, stk_er
     if (x->keep_numbers)
         STK_TRY(stk_classes_check(x, err));
     STK_TRY(find_or_build(x, 1, err));
+    STK_TRY(check_promised(x, err));
     STK_TRY(columns_ensure(x, 1, err));
     return stk_classes_keep(x, err);
 }

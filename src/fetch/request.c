@@ -350,8 +350,7 @@ void stk_request_end(stk_request *r)
     r->file = NULL;
 }
 
-/* Read without waiting: 1 done, 0 not. */
-static int io_try(stk_io *io, stk_file *f)
+int stk_io_try(stk_io *io, stk_file *f)
 {
     const void *here = f->source->peek ? f->source->peek(f, io->offset, io->len) : NULL;
 
@@ -369,7 +368,7 @@ int stk_request_try(stk_request *r, stk_error *err)
 
     (void)err;
     for (uint32_t i = 0; i < r->n_io; i++) {
-        r->missing[i] = !io_try(&r->io[i], r->io[i].file);
+        r->missing[i] = !stk_io_try(&r->io[i], r->io[i].file);
         if (r->missing[i])
             rc = STK_PENDING;
     }
@@ -533,7 +532,7 @@ static void start_block(stk_request *r, stk_wanted *w, void (*queue)(void *cooki
         io->cookie = w;
         /* Wait for it like the others; the thread that completes the io tells us. */
         if (stk_block_want(w->block, &w->waiter) == STK_BLOCK_COMING &&
-            (io_try(io, r->file) || start(r, io, queue, cookie) == 0))
+            (stk_io_try(io, r->file) || start(r, io, queue, cookie) == 0))
             stk_block_arrived(w->block);
     } else if (need == STK_BLOCK_HERE) {
         count_down(r); /* cannot reach zero: submit() holds one */

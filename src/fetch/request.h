@@ -84,6 +84,7 @@ struct stk_request {
     stk_request *next;
     _Atomic uint64_t waiting; /* the engine's: its ticket + 1 while bytes are on their way */
     stk_request *all;         /* the engine's: the request made before */
+    uint64_t flight;          /* the engine's: bytes of it that are counted as in flight */
 };
 
 /* For samples of which up to `fields` fields are wanted. */
@@ -118,6 +119,9 @@ int stk_request_finish(stk_request *r, stk_error *err);
 int stk_request_wait(stk_request *r, void *dst, stk_error *err);
 /* Let go of file and blocks; the request can begin again. */
 void stk_request_end(stk_request *r);
+
+/* Read without waiting: 1 done, 0 not. */
+int stk_io_try(stk_io *io, stk_file *f);
 
 /* A failed read of an async source, after its pause: submit it again.  Any thread. */
 void stk_io_again(stk_io *io);

@@ -180,6 +180,24 @@ static int is_set(stk_bytes config, const char *name)
     return stk_json_find(config, name, &v, &none) == 0 && !stk_doc_is(v, "null");
 }
 
+/* compression_level="batch", the default of zstd in version 0.2.76. */
+static int read_frames(stk_mds_index *x, stk_bytes config, stk_error *err)
+{
+    stk_bytes level, rows;
+    stk_error none;
+    uint64_t n = 0;
+
+    if (!is_set(config, "compression_level") || stk_json_find(config, "compression_level", &level, &none) < 0 ||
+        stk_doc_is(level, "\"chunk\""))
+        return 0;
+    if (!stk_doc_is(level, "\"batch\""))
+        return stk_fail(err, STK_ENOTSUP, "its samples are packed one by one: write them with compression_level=\"batch\" or \"chunk\"");
+    STK_TRY(stk_json_find(config, "compression_batch_size", &rows, err));
+    STK_TRY(stk_doc_number(rows, UINT32_MAX, &n, err));
+    x->frame_rows = (uint32_t)n;
+    return n ? 0 : stk_fail(err, STK_ECORRUPT, "index.json: frames without samples");
+}
+
 static int check_config(stk_bytes config, stk_error *err)
 {
     stk_bytes loader;
@@ -187,8 +205,8 @@ static int check_config(stk_bytes config, stk_error *err)
 
     if (is_set(config, "encryption"))
         return stk_fail(err, STK_ENOTSUP, "its chunks are encrypted: write them without");
-    if (is_set(config, "compression_level") || is_set(config, "ipc_compression"))
-        return stk_fail(err, STK_ENOTSUP, "its chunks are packed in pieces: write them with compression_level=\"chunk\", or "
+    if (is_set(config, "ipc_compression"))
+        return stk_fail(err, STK_ENOTSUP, "its chunks have packed Arrow batches: write them with compression_level=\"chunk\", or "
                                           "without compression");
     if (stk_json_find(config, "item_loader", &loader, &none) == 0 && !stk_doc_is(loader, "\"PyTreeLoader\"") &&
         !stk_doc_is(loader, "null"))
@@ -240,6 +258,8 @@ int stk_litdata_index_read(stk_mds_index *out, stk_bytes json, stk_error *err)
     if (rc == 0)
         rc = check_config(config, err);
     if (rc == 0)
+        rc = read_frames(out, config, err);
+    if (rc == 0)
         rc = read_columns(out, config, err);
     if (rc == 0) {
         packed = is_set(config, "compression");
@@ -252,4 +272,63 @@ int stk_litdata_index_read(stk_mds_index *out, stk_bytes json, stk_error *err)
     if (rc < 0)
         stk_mds_index_fini(out);
     return rc;
+}
+
+/* ---- frames: magic | u16 version | u16 flags | u32 samples | u32 rows of a frame | u32 frames | u32 places of each sample and
+ * of the end, in what is packed | by frame: u32 first, u32 samples, u64 offset, u32 bytes, u32 bytes unpacked ---- */
+
+#define FRAMES_PREFIX 24u
+#define FRAME_ENTRY 24u
+
+static uint32_t word(const uint8_t *p)
+{
+    uint32_t v;
+
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static uint32_t place_at(stk_bytes head, uint32_t i)
+{
+    return word(head.data + FRAMES_PREFIX + 4 * (size_t)i);
+}
+
+static uint32_t frames_of(uint32_t samples, uint32_t rows)
+{
+    return samples / rows + (samples % rows != 0);
+}
+
+uint64_t stk_litdata_head(uint32_t samples, uint32_t frame_rows)
+{
+    return FRAMES_PREFIX + 4 * ((uint64_t)samples + 1) + FRAME_ENTRY * (uint64_t)frames_of(samples, frame_rows);
+}
+
+int stk_litdata_frame_of(stk_bytes head, const stk_mds_index *x, const stk_mds_shard *s, uint64_t size, uint32_t i,
+                         stk_litdata_frame *out, stk_error *err)
+{
+    static const uint8_t magic[12] = "LDFZ01\0\0\1\0";
+    uint32_t rows = x->frame_rows, number = i / rows, left = s->samples - number * rows;
+    const uint8_t *e = head.data + FRAMES_PREFIX + 4 * ((size_t)s->samples + 1) + FRAME_ENTRY * (size_t)number;
+
+    if (head.len < stk_litdata_head(s->samples, rows) || memcmp(head.data, magic, 10) != 0)
+        return stk_fail(err, STK_ECORRUPT, "the chunk is not packed in frames as index.json says");
+    if (word(head.data + 12) != s->samples || word(head.data + 16) != rows || word(head.data + 20) != frames_of(s->samples, rows))
+        return stk_fail(err, STK_ECORRUPT, "the chunk has not the %u samples in frames of %u that index.json says", s->samples, rows);
+    *out = (stk_litdata_frame){ number, number * rows, left < rows ? left : rows, 0, word(e + 16), word(e + 20) };
+    memcpy(&out->offset, e + 8, 8);
+    if (word(e) != out->first || word(e + 4) != out->n || out->offset < head.len || out->offset > size || out->len > size - out->offset ||
+        place_at(head, out->first + out->n) - place_at(head, out->first) != out->unpacked)
+        return stk_fail(err, STK_ECORRUPT, "frame %u of the chunk is damaged", number);
+    return 0;
+}
+
+int stk_litdata_in_frame(stk_bytes head, const stk_litdata_frame *f, uint32_t i, uint64_t *at, uint64_t *len, stk_error *err)
+{
+    uint32_t base = place_at(head, f->first), from = place_at(head, i), end = place_at(head, i + 1);
+
+    if (from < base || end < from || end - base > f->unpacked)
+        return stk_fail(err, STK_ECORRUPT, "sample %u of the chunk is outside its frame", i);
+    *at = from - base;
+    *len = end - from;
+    return 0;
 }

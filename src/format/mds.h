@@ -33,6 +33,7 @@ typedef struct stk_mds_index {
     uint32_t n_columns;
     stk_mds_shard *shard;
     uint64_t n;
+    uint32_t frame_rows; /* litdata: chunks are packed in frames of so many samples; 0: they are not */
     int litdata; /* sizes of its files are not said exactly: raw_bytes is with their tables of places or without */
 } stk_mds_index;
 
@@ -49,6 +50,21 @@ static inline uint64_t stk_mds_head(uint32_t samples)
 /* Where sample i is, by the table; checked against the shard's size. */
 int stk_mds_place(stk_bytes head, uint32_t samples, uint64_t size, uint32_t i, uint64_t *at, uint64_t *len,
                   stk_error *err);
+
+/* A frame of a chunk of LitData's: samples [first, first + n) packed together. */
+typedef struct stk_litdata_frame {
+    uint32_t number, first, n;
+    uint64_t offset, len;    /* in the file */
+    uint64_t unpacked;       /* bytes of all its samples */
+} stk_litdata_frame;
+
+/* Bytes of such a chunk's tables, from its beginning on. */
+uint64_t stk_litdata_head(uint32_t samples, uint32_t frame_rows);
+/* The frame with sample i, by the tables; checked against the file's size. */
+int stk_litdata_frame_of(stk_bytes head, const stk_mds_index *x, const stk_mds_shard *s, uint64_t size, uint32_t i,
+                         stk_litdata_frame *out, stk_error *err);
+/* Where sample i is in its frame's bytes. */
+int stk_litdata_in_frame(stk_bytes head, const stk_litdata_frame *f, uint32_t i, uint64_t *at, uint64_t *len, stk_error *err);
 /* One column of a sample. */
 int stk_mds_value(const stk_mds_index *x, stk_bytes sample, uint32_t column, stk_bytes *out, stk_error *err);
 

@@ -614,9 +614,8 @@ static int queue(stk_transfer *f, stk_error *err)
     stk_device_range(d, NULL);
     c->event_record(d->gpu, f->copied, f->stream);
     stk_device_range(d, "stoker decode");
-    for (uint32_t i = 0; i < common->n_out && rc == 0; i++)
-        if (common->out[i].far_bytes)
-            rc = stk_pictures_send(f, i, err);
+    if (rc == 0)
+        rc = stk_pictures_send(f, err);
     stk_device_range(d, NULL);
     STK_TRY(rc);
     f->timed = !c->event_record(d->gpu, f->made, f->stream);

@@ -75,9 +75,14 @@ static int takes(const stk_pic *r, const stk_jpeg_head *h, stk_error *err)
         return refuse(err, "restart intervals");
     if (r->n_dc > STK_PIC_TABLES || r->n_ac > STK_PIC_TABLES)
         return refuse(err, "more than two Huffman tables of a kind");
+    return 0;
+}
+
+static int takes_view(const stk_pic *r, const stk_view *view, stk_error *err)
+{
     if (!stk_pic_axis_sound(&r->x) || !stk_pic_axis_sound(&r->y))
         return refuse(err, "a view that shrinks more than 256 times, or is larger than 65535");
-    return 0;
+    return view->border ? refuse(err, "a border that repeats the picture") : 0;
 }
 
 /* ---- units ---- */
@@ -312,17 +317,29 @@ static int seek_fits(const stk_jpeg_seek *k, const stk_jpeg_head *h, size_t len)
            k->n_comps == h->n_comps && k->chunk && k->dc_step && k->scan_len <= len;
 }
 
+/* MCUs that the view sees, and others with it. */
+static void set_frame(stk_pic *r, const stk_rect *wide)
+{
+    uint32_t need[4] = { r->need[0], r->need[1], r->need[2], r->need[3] }, seen[4];
+
+    if (wide) {
+        need[0] = wide->x;
+        need[1] = wide->y;
+        need[2] = wide->w;
+        need[3] = wide->h;
+    }
+    stk_pic_frame(r, need, seen);
+    r->x0 = seen[0];
+    r->y0 = seen[1];
+    r->x1 = seen[2];
+    r->y1 = seen[3];
+}
+
 static int gather_bytes(stk_pic_gather *g, const stk_jpeg_job *job, stk_scratch *scratch,
                         stk_error *err)
 {
     size_t len = job->in.len - job->head->scan;
-    uint32_t seen[4];
 
-    stk_pic_frame(&g->rec, seen);
-    g->rec.x0 = seen[0];
-    g->rec.y0 = seen[1];
-    g->rec.x1 = seen[2];
-    g->rec.y1 = seen[3];
     if (len > STK_PIC_MAX_DATA)
         return refuse(err, "more than 256 MiB");
     if (job->seek && (!seek_fits(job->seek, job->head, len) ||
@@ -339,9 +356,10 @@ static int gather_bytes(stk_pic_gather *g, const stk_jpeg_job *job, stk_scratch 
     return 0;
 }
 
-static int size_of(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *view,
+static int size_of(stk_pic_gather *g, const stk_jpeg_job *job, const stk_pic_ask *ask,
                    stk_scratch *scratch, stk_error *err)
 {
+    const stk_view *view = ask->view;
     stk_pic *r = &g->rec;
 
     g->head = job->head;
@@ -349,8 +367,7 @@ static int size_of(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *v
     set_head(g, job->head);
     set_view(r, view);
     STK_TRY(takes(r, job->head, err));
-    if (view->border)
-        return refuse(err, "a border that repeats the picture");
+    STK_TRY(takes_view(r, view, err));
     if (view->clip.x > r->width || view->clip.w > r->width - view->clip.x ||
         view->clip.y > r->height || view->clip.h > r->height - view->clip.y)
         return stk_fail(err, STK_EINVAL, "a view of another picture than this one of %ux%u",
@@ -358,37 +375,50 @@ static int size_of(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *v
     if (job->in.len < job->head->scan)
         return stk_fail(err, STK_ECORRUPT, "JPEG ends before its scan");
     g->scan = job->in.data ? job->in.data + job->head->scan : NULL;
-    if (r->need[2])
+    if (r->need[2]) {
+        set_frame(r, ask->wide);
         STK_TRY(gather_bytes(g, job, scratch, err));
+    }
     lay_out(r);
     return 0;
 }
 
-int stk_pic_jpeg_size(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *view,
-                      stk_scratch *scratch, stk_error *err)
+int stk_pic_jpeg_ask(stk_pic_gather *g, const stk_jpeg_job *job, const stk_pic_ask *ask,
+                     stk_scratch *scratch, stk_error *err)
 {
+    stk_jpeg_job there = *job;
+
     memset(g, 0, sizeof *g);
-    return size_of(g, job, view, scratch, err);
+    g->all = ask->all || ask->kept;
+    g->rec.arena_at = ask->kept;
+    if (ask->kept)
+        there.in = (stk_bytes){ NULL, (size_t)job->head->scan + job->seek->scan_len + 2 };
+    return size_of(g, &there, ask, scratch, err);
 }
 
-int stk_pic_jpeg_size_all(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *view,
-                          stk_scratch *scratch, stk_error *err)
+int stk_pic_shared_size(stk_pic_gather *g, const stk_pic *lead, const stk_view *view, stk_error *err)
 {
-    memset(g, 0, sizeof *g);
-    g->all = 1;
-    return size_of(g, job, view, scratch, err);
-}
-
-int stk_pic_jpeg_size_kept(stk_pic_gather *g, const stk_jpeg_job *job, uint64_t at,
-                           const stk_view *view, stk_scratch *scratch, stk_error *err)
-{
-    stk_jpeg_job kept = *job;
+    stk_pic *r = &g->rec;
 
     memset(g, 0, sizeof *g);
-    g->all = 1;
-    g->rec.arena_at = at;
-    kept.in = (stk_bytes){ NULL, (size_t)job->head->scan + job->seek->scan_len + 2 };
-    return size_of(g, &kept, view, scratch, err);
+    r->kind = STK_PIC_SHARED;
+    r->n_comps = lead->n_comps;
+    r->width = lead->width;
+    r->height = lead->height;
+    r->cols = lead->cols;
+    r->rows = lead->rows;
+    r->x0 = lead->x0;
+    r->y0 = lead->y0;
+    r->x1 = lead->x1;
+    r->y1 = lead->y1;
+    r->max_h = lead->max_h;
+    r->max_v = lead->max_v;
+    memcpy(r->h, lead->h, sizeof r->h);
+    memcpy(r->v, lead->v, sizeof r->v);
+    set_view(r, view);
+    STK_TRY(takes_view(r, view, err));
+    lay_out(r);
+    return 0;
 }
 
 static void write_huff(stk_pic_huff *to, const stk_jpeg_huff *from)

@@ -2,20 +2,16 @@
 /* pictures.c - the pictures of the batches on board of a flight: records over in one copy a batch, then
  * the kernels, once for all of them, and what they say of each picture back.
  *
- * Where they need more scratch memory than there may be, several launches follow each other and use
- * it in turn.  Records that found no room in the slab are copied after it, one by one. */
+ * Outputs whose pictures one of them decodes go together: their records are in one slab, and launches
+ * of the same rows follow each other, that of the output which decodes first.
+ *
+ * Where they need more scratch memory than there may be, rows go in parts that use it in turn.
+ * Records that found no room in the slab are copied after it, one by one. */
 #include <string.h>
 
 #include "base/lock.h"
 #include "base/mem.h"
 #include "gpu/transfer.h"
-
-/* What is in `near`: items (for the host), status words, then the lists; there: status, lists. */
-typedef struct tables {
-    stk_pic_item *item;
-    uint8_t *lists;
-    size_t lists_at, lists_room; /* in both memories from lists_at on */
-} tables;
 
 static size_t align(size_t n)
 {
@@ -61,19 +57,22 @@ static size_t place_records(const stk_batch *b, uint32_t output, size_t at, stk_
     return at;
 }
 
-static void place_all(stk_transfer *f, uint32_t output, stk_pic_item *item)
+/* ... of an output, of all batches; `from`: where the slab is free. */
+static void place_all(stk_transfer *f, uint32_t output, size_t from)
 {
-    size_t at = 0;
+    stk_pictures *p = &f->pictures[output];
+    stk_pic_item *item = p->item;
+    size_t at = from;
 
     for (uint32_t k = 0; k < f->n; k++) {
         const stk_batch *b = f->on[k].batch;
 
-        f->slab_at[k] = at;
+        p->slab_at[k] = at;
         at = place_records(b, output, at, item);
         for (uint32_t r = 0; r < b->rows * views_of(b, output); r++)
             (item++)->batch = k;
     }
-    f->slab_bytes = at;
+    p->slab_bytes = at - from;
 }
 
 static int put(stk_transfer *f, void *dst, const void *src, size_t size)
@@ -83,8 +82,10 @@ static int put(stk_transfer *f, void *dst, const void *src, size_t size)
     return size ? d->cuda->copy(d->gpu, dst, src, size, STK_COPY_IN, f->stream) : 0;
 }
 
-static int send_slabs(stk_transfer *f, uint32_t output, const stk_pic_item *item)
+static int send_slabs(stk_transfer *f, uint32_t output)
 {
+    const stk_pictures *p = &f->pictures[output];
+    const stk_pic_item *item = p->item;
     uint8_t *slab = f->slab.data;
     int rc = 0;
 
@@ -93,7 +94,7 @@ static int send_slabs(stk_transfer *f, uint32_t output, const stk_pic_item *item
         const stk_batch_out *o = &b->out[output];
 
         if (o->buffer)
-            rc = put(f, slab + f->slab_at[k], o->buffer->data, slab_used(o));
+            rc = put(f, slab + p->slab_at[k], o->buffer->data, slab_used(o));
         for (uint32_t r = 0; r < b->rows && !rc; r++, item += views_of(b, output))
             if (o->row[r].own)
                 rc = put(f, slab + item->at, o->row[r].data, o->row[r].len);
@@ -173,67 +174,134 @@ static void describe(stk_pic_launch *l, const stk_transfer *f, uint32_t output)
     memcpy(l->add, p->spec.add, sizeof l->add);
 }
 
-/* One launch after the other, until all pictures are in one. */
-static int launch(stk_transfer *f, uint32_t output, const tables *t, stk_error *err)
+/* n items of an output, from `first` on; *at: how much of scratch those before it in the group use. */
+static int launch(stk_transfer *f, uint32_t output, uint32_t first, uint32_t n, uint64_t *at)
 {
     stk_device *d = f->device;
-    const stk_pictures *p = &f->pictures[output];
-    uint8_t *far = p->far.data;
+    stk_pictures *p = &f->pictures[output];
+    uint8_t *to = (uint8_t *)p->far.data + p->lists_at + p->lists_used;
+    stk_pic_lists lists = { .memory = p->lists + p->lists_used,
+                            .room = p->lists_room - p->lists_used,
+                            .scratch_room = f->scratch.size,
+                            .scratch_from = *at };
     stk_pic_launch l;
-    size_t at = 0;
-    int rc = 0;
+    int rc;
 
     describe(&l, f, output);
-    for (uint32_t done = 0, n; done < p->n && !rc; done += n) {
-        stk_pic_lists lists = { .memory = t->lists + at,
-                                .room = t->lists_room - at,
-                                .scratch_room = f->scratch.size };
+    if (stk_pic_plan(&lists, p->item + first, n) < n)
+        return STK_ELIMIT;
+    stk_pic_launch_lists(&l, &lists, to);
+    l.status = (uint32_t *)p->far.data + first;
+    rc = put(f, to, lists.memory, lists.bytes);
+    p->lists_used += align(lists.bytes);
+    *at = lists.scratch;
+    return rc ? rc : d->cuda->pictures(d->gpu, &l, f->stream);
+}
 
-        n = stk_pic_plan(&lists, t->item + done, p->n - done);
-        if (!n)
-            return stk_fail(err, STK_ELIMIT,
-                            "a picture needs more than device_memory_limit leaves to decode it");
-        stk_pic_launch_lists(&l, &lists, far + t->lists_at + at);
-        l.status = (uint32_t *)(void *)far + done;
-        rc = put(f, far + t->lists_at + at, t->lists + at, lists.bytes);
-        if (!rc)
-            rc = d->cuda->pictures(d->gpu, &l, f->stream);
-        at += align(lists.bytes);
+/* ---- outputs that go together ---- */
+
+/* The output that decodes pictures of this one's, or itself: its workers said so beside the records. */
+static uint32_t lead_of(const stk_transfer *f, uint32_t output)
+{
+    for (uint32_t k = 0; k < f->n; k++) {
+        const stk_batch *b = f->on[k].batch;
+        const stk_pic_share *share = (const stk_pic_share *)(const void *)b->out[output].note;
+
+        for (uint32_t i = 0; i < b->rows * views_of(b, output); i++)
+            if (share[i].lead && share[i].lead - 1 != output)
+                return share[i].lead - 1;
     }
-    return rc ? stk_device_fail(d, rc, "pictures could not be sent", err) : 0;
+    return output;
+}
+
+/* The next output of a group after `o`; n_out: there is none. */
+static uint32_t next_in(const stk_transfer *f, uint32_t first, uint32_t o)
+{
+    const stk_batch_plan *c = f->on[0].batch->common;
+
+    for (o++; o < c->n_out; o++)
+        if (c->out[o].far_bytes && f->pictures[o].lead == first)
+            return o;
+    return c->n_out;
+}
+
+#define EACH_OF_GROUP(o, f, first)                                                                 \
+    for (uint32_t o = (first), n_out_ = (f)->on[0].batch->common->n_out; o < n_out_;               \
+         o = next_in(f, first, o))
+
+/* Rows of all batches on board. */
+static uint32_t rows_of(const stk_transfer *f)
+{
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; k < f->n; k++)
+        n += f->on[k].batch->rows;
+    return n;
+}
+
+/* What row r takes of scratch memory, of all outputs of a group. */
+static uint64_t row_scratch(const stk_transfer *f, uint32_t first, uint32_t r)
+{
+    uint64_t n = 0;
+
+    EACH_OF_GROUP(o, f, first)
+    {
+        uint32_t views = views_of(f->on[0].batch, o);
+
+        for (uint32_t v = 0; v < views; v++)
+            n += stk_pic_share_scratch(&f->pictures[o].item[(size_t)r * views + v].share);
+    }
+    return n;
 }
 
 /* Lists of several launches are each rounded up; there are never more launches than pictures. */
-static int make_tables(stk_transfer *f, uint32_t output, tables *t, stk_error *err)
+static int make_tables(stk_transfer *f, uint32_t output, size_t slab_from, stk_error *err)
 {
     stk_pictures *p = &f->pictures[output];
-    size_t n = p->n, items = align(n * sizeof *t->item), words = align(n * sizeof *p->status);
+    size_t n = (size_t)rows_of(f) * views_of(f->on[0].batch, output);
+    size_t items = align(n * sizeof *p->item), words = align(n * sizeof *p->status);
     size_t head = items + words;
 
     STK_TRY(stk_staging_grow(f->device, &p->near, head, err));
-    t->item = p->near.data;
-    place_all(f, output, t->item);
-    t->lists_room = stk_pic_lists_bytes(t->item, p->n) + 128 * n;
-    if (p->near.size < head + t->lists_room) { /* once or twice: then it is large enough */
-        STK_TRY(stk_staging_grow(f->device, &p->near, head + t->lists_room, err));
-        t->item = p->near.data;
-        place_all(f, output, t->item);
+    p->n = (uint32_t)n;
+    p->item = p->near.data;
+    place_all(f, output, slab_from);
+    p->lists_room = stk_pic_lists_bytes(p->item, p->n) + 128 * n;
+    if (p->near.size < head + p->lists_room) { /* once or twice: then it is large enough */
+        STK_TRY(stk_staging_grow(f->device, &p->near, head + p->lists_room, err));
+        p->item = p->near.data;
+        place_all(f, output, slab_from);
     }
-    t->lists_at = words;
+    p->lists_at = words;
+    p->lists_used = 0;
     p->status = (uint32_t *)(void *)((uint8_t *)p->near.data + items);
-    t->lists = (uint8_t *)p->near.data + head;
-    p->item = t->item;
-    return stk_gpu_scratch_grow(f->device, &p->far, words + t->lists_room, err);
+    p->lists = (uint8_t *)p->near.data + head;
+    return stk_gpu_scratch_grow(f->device, &p->far, words + p->lists_room, err);
 }
 
-/* Scratch memory for all pictures, or as much of it as there may be. */
-static int make_scratch(stk_transfer *f, const tables *t, uint32_t n, stk_error *err)
+/* Whose samples each item reads: those of its row's first record, of the output that decodes. */
+static void find_leads(stk_transfer *f, uint32_t output)
+{
+    stk_pictures *p = &f->pictures[output];
+    uint32_t views = views_of(f->on[0].batch, output);
+
+    for (uint32_t i = 0; i < p->n; i++) {
+        uint32_t lead = p->item[i].share.lead;
+
+        if (lead)
+            p->item[i].lead = f->pictures[lead - 1].item +
+                              (size_t)(i / views) * views_of(f->on[0].batch, lead - 1);
+    }
+}
+
+/* Scratch memory for all pictures of a group, or as much of it as there may be. */
+static int make_scratch(stk_transfer *f, uint32_t first, stk_error *err)
 {
     stk_device *d = f->device;
     uint64_t want = 0, most = d->limit / 2 / d->n_flights, one = 0;
 
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t cost = stk_pic_share_scratch(&t->item[i].share);
+    for (uint32_t r = 0, n = rows_of(f); r < n; r++) {
+        uint64_t cost = row_scratch(f, first, r);
 
         want += cost;
         one = cost > one ? cost : one;
@@ -260,34 +328,104 @@ static int make_outputs(stk_transfer *f, uint32_t output, stk_error *err)
     return 0;
 }
 
-int stk_pictures_send(stk_transfer *f, uint32_t output, stk_error *err)
+/* Everything that a group needs, before the first of it is sent. */
+static int make_rooms(stk_transfer *f, uint32_t first, stk_error *err)
 {
-    stk_device *d = f->device;
-    stk_pictures *p = &f->pictures[output];
-    tables t = { 0 };
-    size_t words;
-    int rc;
+    size_t slab = 0;
 
-    p->n = 0;
-    for (uint32_t k = 0; k < f->n; k++)
-        p->n += f->on[k].batch->rows * views_of(f->on[k].batch, output);
-    words = p->n * sizeof(uint32_t);
-    STK_TRY(make_tables(f, output, &t, err));
-    STK_TRY(stk_gpu_scratch_grow(d, &f->slab, (f->slab_bytes / f->n + 1) * d->group, err));
-    STK_TRY(make_scratch(f, &t, p->n, err));
-    STK_TRY(make_outputs(f, output, err));
-    claim_places(f, output);
-    rc = send_slabs(f, output, t.item);
-    if (!rc)
-        rc = d->cuda->event_record(d->gpu, f->copied, f->stream);
-    if (!rc)
-        rc = d->cuda->zero(d->gpu, p->far.data, words, f->stream);
-    if (rc)
-        return stk_device_fail(d, rc, "a slab of pictures could not be sent", err);
-    STK_TRY(launch(f, output, &t, err));
-    rc = d->cuda->copy(d->gpu, p->status, p->far.data, words, STK_COPY_OUT, f->stream);
-    return rc ? stk_device_fail(d, rc, "pictures could not be sent", err) : 0;
+    EACH_OF_GROUP(o, f, first)
+    {
+        STK_TRY(make_tables(f, o, slab, err));
+        slab += align(f->pictures[o].slab_bytes);
+        STK_TRY(make_outputs(f, o, err));
+    }
+    EACH_OF_GROUP(o, f, first)
+        find_leads(f, o);
+    STK_TRY(stk_gpu_scratch_grow(f->device, &f->slab, (slab / f->n + 1) * f->device->group, err));
+    return make_scratch(f, first, err);
 }
+
+/* How many rows, from r on, fit scratch memory together; at least one, which then says so. */
+static uint32_t rows_that_fit(const stk_transfer *f, uint32_t first, uint32_t r)
+{
+    uint32_t from = r, all = rows_of(f);
+    uint64_t left = f->scratch.size;
+
+    for (; r < all; r++) {
+        uint64_t cost = row_scratch(f, first, r);
+
+        if (cost > left)
+            break;
+        left -= cost;
+    }
+    return r > from ? r - from : 1;
+}
+
+/* Some rows after the others, until all pictures are in a launch. */
+static int launch_all(stk_transfer *f, uint32_t first, stk_error *err)
+{
+    int rc = 0;
+
+    for (uint32_t r = 0, n; r < rows_of(f) && !rc; r += n) {
+        uint64_t at = 0;
+
+        n = rows_that_fit(f, first, r);
+        EACH_OF_GROUP(o, f, first)
+        {
+            uint32_t views = views_of(f->on[0].batch, o);
+
+            if (!rc)
+                rc = launch(f, o, r * views, n * views, &at);
+        }
+    }
+    if (rc == STK_ELIMIT)
+        return stk_fail(err, STK_ELIMIT,
+                        "a picture needs more than device_memory_limit leaves to decode it");
+    return rc ? stk_device_fail(f->device, rc, "pictures could not be sent", err) : 0;
+}
+
+static int send_group(stk_transfer *f, uint32_t first, stk_error *err)
+{
+    const stk_cuda *c = f->device->cuda;
+    int gpu = f->device->gpu, rc = 0;
+
+    STK_TRY(make_rooms(f, first, err));
+    EACH_OF_GROUP(o, f, first)
+    {
+        claim_places(f, o);
+        if (!rc)
+            rc = send_slabs(f, o);
+    }
+    if (!rc)
+        rc = c->event_record(gpu, f->copied, f->stream);
+    EACH_OF_GROUP(o, f, first)
+        if (!rc)
+            rc = c->zero(gpu, f->pictures[o].far.data, f->pictures[o].n * sizeof(uint32_t), f->stream);
+    if (rc)
+        return stk_device_fail(f->device, rc, "a slab of pictures could not be sent", err);
+    STK_TRY(launch_all(f, first, err));
+    EACH_OF_GROUP(o, f, first)
+        if (!rc)
+            rc = c->copy(gpu, f->pictures[o].status, f->pictures[o].far.data,
+                         f->pictures[o].n * sizeof(uint32_t), STK_COPY_OUT, f->stream);
+    return rc ? stk_device_fail(f->device, rc, "pictures could not be sent", err) : 0;
+}
+
+int stk_pictures_send(stk_transfer *f, stk_error *err)
+{
+    const stk_batch_plan *c = f->on[0].batch->common; /* one loader's, so all have it */
+
+    for (uint32_t o = 0; o < c->n_out; o++) {
+        f->pictures[o].n = 0;
+        f->pictures[o].lead = c->out[o].far_bytes ? lead_of(f, o) : o;
+    }
+    for (uint32_t o = 0; o < c->n_out; o++)
+        if (c->out[o].far_bytes && f->pictures[o].lead == o)
+            STK_TRY(send_group(f, o, err));
+    return 0;
+}
+
+/* ---- arrivals ---- */
 
 /* How many JPEGs of a batch were decoded there; bad ones are marked.  -1: no memory to do so. */
 static int64_t look(stk_batch *b, uint32_t output, const uint32_t *status)
@@ -325,7 +463,7 @@ int stk_pictures_landed(stk_transfer *f, uint32_t output)
     d->figures.pictures += jpegs;
     d->figures.hits += hits;
     d->figures.misses += kept - hits;
-    d->figures.copied += f->slab_bytes;
+    d->figures.copied += f->pictures[output].slab_bytes;
     stk_mutex_unlock(&d->lock);
     return 0;
 }

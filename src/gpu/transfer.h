@@ -17,6 +17,11 @@ typedef struct stk_room { /* memory that only grows */
 
 typedef struct stk_pictures { /* one output's pictures */
     stk_room near, far;       /* what the kernels are told and say: here and there */
+    uint32_t lead;            /* the output whose records decode some of its pictures, or itself */
+    uint8_t *lists;           /* in `near`, and in `far` from lists_at on */
+    size_t lists_at, lists_room, lists_used;
+    size_t slab_at[STK_PIC_BATCHES]; /* where each batch begins in the slab */
+    size_t slab_bytes;               /* that its records take there */
     uint32_t n;               /* of all batches; 0: the output has none */
     stk_pic_item *item;       /* of each, in `near` */
     int claimed;              /* places for some of them (keep.h) */
@@ -39,8 +44,6 @@ typedef struct stk_transfer {
     size_t places_used;
     stk_room mixes; /* the GPU's: what rows that are mixed get, of all batches on board */
     int mixing;     /* all is there, and rows are mixed with each other */
-    size_t slab_bytes;               /* that records take there */
-    size_t slab_at[STK_PIC_BATCHES]; /* where each batch begins */
     stk_pictures *pictures; /* of each output */
     stk_queued_batch on[STK_PIC_BATCHES]; /* batches */
     uint32_t n;
@@ -77,8 +80,9 @@ int stk_gpu_scratch_grow(stk_device *d, stk_room *r, size_t size, stk_error *err
 
 int stk_device_fail(const stk_device *d, int rc, const char *what, stk_error *err);
 
-/* pictures.c: an output's slabs of all batches on board and their kernels, on the flight's stream. */
-int stk_pictures_send(stk_transfer *f, uint32_t output, stk_error *err);
+/* pictures.c: slabs of all batches on board, of all outputs that are pictures, and their kernels, on the
+ * flight's stream. */
+int stk_pictures_send(stk_transfer *f, stk_error *err);
 /* The kernels are through: mark rows that could not be made.  0 or STK_ENOMEM. */
 int stk_pictures_landed(stk_transfer *f, uint32_t output);
 /* They never will be: what was to be kept was not. */

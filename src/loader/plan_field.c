@@ -45,7 +45,7 @@ static int gather(const stk_dataset *ds, const stk_chain *c, stk_field_type *out
     }
     if (!ds->ops->gather)
         rc = stk_fail(err, STK_ENOTSUP,
-                      "columns() takes columns of tables with types (Parquet, Arrow) together, not %s",
+                      "columns() takes columns of tables and of lines (CSV, JSON) together, not %s",
                       ds->ops->plural);
     else if (!n)
         rc = stk_fail(err, STK_EINVAL, "columns() names at least one column: columns('x*')");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_rows.c - how rows are made: what follows from all other parts. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/cpu.h"
@@ -127,6 +128,10 @@ static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_
         return t;
     }
     t->run = !can_peek(so_far) ? STK_RUN_REQUESTS : so_far->data.peeks ? STK_RUN_PEEKS : STK_RUN_BLOCKS;
+    if (so_far->batching.spans) {
+        assert(t->run == STK_RUN_BLOCKS); /* what plan_batching.c found */
+        t->run = STK_RUN_SPANS;
+    }
     t->begin = stk_row_begin_sample;
     t->replaceable = so_far->policy.on_error == STK_ON_ERROR_SKIP &&
                      !so_far->chains.chain[0].pack; /* of pieces, none has the same length */
@@ -148,15 +153,19 @@ static uint32_t depth_of(const stk_chain *c)
     return n;
 }
 
-/* Both decode the same pixels of the same field, here. */
+/* Both decode the same pixels of the same field, here or on a GPU. */
 static int same_picture(const stk_plan_chains *c, uint32_t i, uint32_t k)
 {
     const stk_chain *a = &c->chain[i], *b = &c->chain[k];
 
+    if (!c->out[i].far_bytes != !c->out[k].far_bytes ||
+        (c->out[i].far_bytes && stk_pic_program_can(a) != stk_pic_program_can(b)))
+        return 0;
+
     for (uint32_t o = i;; o = k) {
         const stk_chain *x = &c->chain[o];
 
-        if (x->spec.kind != STK_KIND_IMAGE || x->like || x->narrows || x->n_calls || c->out[o].far_bytes ||
+        if (x->spec.kind != STK_KIND_IMAGE || x->like || x->narrows || x->n_calls ||
             c->open_root[o] || c->fallback[o].data)
             return 0;
         if (o == k)

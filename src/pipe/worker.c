@@ -11,44 +11,12 @@
 #include <unistd.h>
 
 #include "pipe/engine.h"
+#include "pipe/flight.h"
 #include "pipe/row_time.h"
 
-#define MAX_CHUNK 32
 #define AHEAD 3 /* rows looked up before their turn */
 
-/* ---- requests: idle ones, and the heap of those that arrived ---- */
-
-static void heap_push_locked(stk_engine *e, stk_request *r) STK_REQUIRES(e->lock)
-{
-    uint32_t i = atomic_load_explicit(&e->n_arrived, memory_order_relaxed);
-
-    atomic_store_explicit(&e->n_arrived, i + 1, memory_order_relaxed);
-    for (; i && e->arrived[(i - 1) / 2]->ticket > r->ticket; i = (i - 1) / 2)
-        e->arrived[i] = e->arrived[(i - 1) / 2];
-    e->arrived[i] = r;
-}
-
-static stk_request *heap_pop_locked(stk_engine *e) STK_REQUIRES(e->lock)
-{
-    uint32_t n = atomic_load_explicit(&e->n_arrived, memory_order_relaxed), i = 0, kid;
-    stk_request *top, *last;
-
-    if (!n)
-        return NULL;
-    top = e->arrived[0];
-    last = e->arrived[--n];
-    atomic_store_explicit(&e->n_arrived, n, memory_order_relaxed);
-    while ((kid = 2 * i + 1) < n) {
-        if (kid + 1 < n && e->arrived[kid + 1]->ticket < e->arrived[kid]->ticket)
-            kid++;
-        if (e->arrived[kid]->ticket >= last->ticket)
-            break;
-        e->arrived[i] = e->arrived[kid];
-        i = kid;
-    }
-    e->arrived[i] = last;
-    return top;
-}
+/* ---- requests: idle ones, and those that arrived ---- */
 
 static void request_arrived(stk_request *r)
 {
@@ -57,7 +25,7 @@ static void request_arrived(stk_request *r)
     stk_stall_at(&e->plan->policy.stall, STK_STALL_ARRIVED, r->ticket);
     atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
     stk_mutex_lock(&e->lock);
-    heap_push_locked(e, r);
+    stk_arrived_push_locked(e, r);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
     pthread_cond_broadcast(&e->work);
     if (e->plan->io.inline_mode)
@@ -178,6 +146,25 @@ static int skippable(int rc)
     return rc == STK_ECORRUPT || rc == STK_ENOTFOUND || rc == STK_ENOTSUP || rc == STK_ELIMIT;
 }
 
+static int is_bad_sample(const stk_request *r, const stk_slot *s, int rc)
+{
+    return s->table->replaceable && !r->index_failed && skippable(rc);
+}
+
+/* The row's sample is bad.  1: it stays empty, and someone was told why. */
+static int leave_empty(stk_worker *w, const stk_request *r, stk_slot *s, int rc, const stk_error *err)
+{
+    const stk_leave *leave = &w->engine->plan->policy.leave;
+    uint32_t row = (uint32_t)(r->ticket % w->engine->tickets);
+
+    if (!leave->fn || !is_bad_sample(r, s, rc))
+        return 0;
+    atomic_fetch_add_explicit(&s->skipped, 1, memory_order_relaxed);
+    s->batch->valid[row] = 0;
+    leave->fn(leave->cookie, s->batch, row, err);
+    return 1;
+}
+
 /* The row's sample is bad.  1: another one stands in, try again; 0: it is an error (*rc, *err). */
 static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err)
 {
@@ -186,7 +173,7 @@ static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_err
                            s->list.position };
     uint64_t n;
 
-    if (!s->table->replaceable || r->index_failed || !skippable(*rc))
+    if (!is_bad_sample(r, s, *rc))
         return 0;
     record_skip(e, err);
     atomic_fetch_add_explicit(&s->skipped, 1, memory_order_relaxed);
@@ -245,8 +232,10 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     int rc;
 
     stk_count(&w->m.count.cold, 1);
-    if (r->file && r->file->source->can & STK_SOURCE_REMOTE)
+    if (r->file && r->file->source->can & STK_SOURCE_REMOTE) {
         stk_count(&w->m.count.remote, 1);
+        stk_flight_add(e, r);
+    }
     atomic_store_explicit(&r->waiting, r->ticket + 1, memory_order_relaxed);
     atomic_store_explicit(&e->cold, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
@@ -255,6 +244,7 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     if (rc != STK_PENDING) {
         atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
         atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
+        (void)stk_flight_end(e, r);
     }
     return rc;
 }
@@ -329,6 +319,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
     stk_error err;
     int rc;
 
+    (void)stk_flight_end(e, r);
     for (;;) {
         rc = 0;
         if (!arrived && atomic_load_explicit(&e->draining, memory_order_relaxed))
@@ -369,7 +360,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
                 &e->retried, atomic_exchange_explicit(&r->retries, 0, memory_order_relaxed),
                 memory_order_relaxed);
         stk_request_end(r);
-        if (rc == 0)
+        if (rc == 0 || leave_empty(w, r, s, rc, &err))
             return 1;
         if (!stand_in(w, r, s, &rc, &err)) {
             address(e, r, &err);
@@ -414,7 +405,9 @@ int stk_worker_take_arrived(stk_worker *w)
     if (!atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return 0;
     stk_mutex_lock(&e->lock);
-    r = heap_pop_locked(e);
+    r = stk_arrived_pop_locked(e);
+    if (r && stk_flight_end(e, r))
+        pthread_cond_broadcast(&e->work);
     stk_mutex_unlock(&e->lock);
     if (!r)
         return 0;
@@ -442,8 +435,7 @@ static void time_reads(stk_worker *w)
         stk_took(&w->m, STK_STAGE_IDLE, ticks);
 }
 
-/* Wait until a request can be had: some are in flight, so one will arrive. */
-static void wait_request(stk_worker *w)
+void stk_worker_wait_request(stk_worker *w)
 {
     stk_engine *e = w->engine;
 
@@ -464,21 +456,11 @@ static void wait_request(stk_worker *w)
     }
 }
 
-/* The rows of one claim. */
-typedef struct run {
-    stk_slot *slot;
-    uint64_t ticket; /* of its first row */
-    uint32_t row, rows;
-    uint64_t position[MAX_CHUNK];
-    stk_where where[MAX_CHUNK];
-} run;
-
-/* 1: row i of the run is done; 0: its bytes are on their way. */
-static int run_row(stk_worker *w, const run *u, uint32_t i)
+int stk_run_row(stk_worker *w, const stk_run *u, uint32_t i)
 {
     stk_request *r;
 
-    wait_request(w);
+    stk_worker_wait_request(w);
     r = w->req;
     w->req = NULL;
     r->ticket = u->ticket + i;
@@ -493,7 +475,7 @@ static int run_row(stk_worker *w, const run *u, uint32_t i)
     return 1;
 }
 
-static stk_row run_start(stk_worker *w, const run *u)
+stk_row stk_run_start(stk_worker *w, const stk_run *u)
 {
     return (stk_row){ .m = &w->m,
                       .plan = w->engine->plan,
@@ -503,10 +485,10 @@ static stk_row run_start(stk_worker *w, const run *u)
 }
 
 /* How many rows are done; the others are on their way. */
-static uint32_t run_peeks(stk_worker *w, const run *u)
+static uint32_t run_peeks(stk_worker *w, const stk_run *u)
 {
     stk_engine *e = w->engine;
-    stk_row x = run_start(w, u);
+    stk_row x = stk_run_start(w, u);
     stk_peek ahead[AHEAD + 1];
     uint32_t done = 0;
 
@@ -516,7 +498,7 @@ static uint32_t run_peeks(stk_worker *w, const run *u)
         if (i + AHEAD < u->rows)
             stk_peek_look(e, &u->where[i + AHEAD], &ahead[(i + AHEAD) % (AHEAD + 1)]);
         if (!w->req)
-            wait_request(w);
+            stk_worker_wait_request(w);
         x.req = w->req;
         x.req->attempt = 0;
         x.row = u->row + i;
@@ -525,51 +507,19 @@ static uint32_t run_peeks(stk_worker *w, const run *u)
         if (stk_peek_make(&x, &ahead[i % (AHEAD + 1)]))
             done++;
         else
-            done += (uint32_t)run_row(w, u, i);
+            done += (uint32_t)stk_run_row(w, u, i);
     }
     time_mean(w, u->rows);
     return done;
 }
 
-/* The same of tables, whose bytes are in blocks. */
-static uint32_t run_blocks(stk_worker *w, const run *u)
-{
-    stk_engine *e = w->engine;
-    stk_row x = run_start(w, u);
-    stk_block_peek held;
-    uint32_t done = 0;
-    stk_peek p;
-
-    memset(&held, 0, sizeof held);
-    for (uint32_t i = 0; i < u->rows; i++) {
-        if (!w->req) {
-            stk_blocks_drop(e, &held);
-            wait_request(w);
-        }
-        x.req = w->req;
-        x.req->attempt = 0;
-        x.row = u->row + i;
-        x.position = u->position[i];
-        x.where = u->where[i];
-        if (stk_block_look(e, &u->where[i], &held, &p) && stk_peek_make(&x, &p)) {
-            done++;
-            continue;
-        }
-        stk_blocks_drop(e, &held);
-        done += (uint32_t)run_row(w, u, i);
-    }
-    stk_blocks_drop(e, &held);
-    time_mean(w, u->rows);
-    return done;
-}
-
-static uint32_t run_requests(stk_worker *w, const run *u)
+static uint32_t run_requests(stk_worker *w, const stk_run *u)
 {
     uint32_t done = 0;
 
     time_begin(w);
     for (uint32_t i = 0; i < u->rows; i++)
-        done += (uint32_t)run_row(w, u, i);
+        done += (uint32_t)stk_run_row(w, u, i);
     w->m.row_from = 0; /* its bytes may be on their way */
     time_rest(w);
     return done;
@@ -588,11 +538,11 @@ static int immediate_row(stk_row *x, stk_error *err)
 
 /* Rows that never wait: done or failed when it returns.  While one is made, bytes of the next one
  * are fetched into the processor's cache. */
-static uint32_t run_immediate(stk_worker *w, const run *u)
+static uint32_t run_immediate(stk_worker *w, const stk_run *u)
 {
     stk_engine *e = w->engine;
     const stk_row_table *t = u->slot->table;
-    stk_row x = run_start(w, u);
+    stk_row x = stk_run_start(w, u);
     stk_error err;
 
     w->m.ticket = u->ticket;
@@ -625,8 +575,8 @@ static uint32_t run_immediate(stk_worker *w, const run *u)
     return u->rows;
 }
 
-/* What the tickets of a run are; the index is asked for before rows are. */
-static void find_samples(const stk_engine *e, run *u)
+/* The index is asked for before rows are. */
+void stk_run_find(const stk_engine *e, stk_run *u)
 {
     const stk_slot *s = u->slot;
 
@@ -647,15 +597,16 @@ static void find_samples(const stk_engine *e, run *u)
 
 static int run_claim(stk_worker *w)
 {
-    static uint32_t (*const runs[])(stk_worker *, const run *) = {
+    static uint32_t (*const runs[])(stk_worker *, const stk_run *) = {
         [STK_RUN_REQUESTS] = run_requests,
         [STK_RUN_PEEKS] = run_peeks,
-        [STK_RUN_BLOCKS] = run_blocks,
+        [STK_RUN_BLOCKS] = stk_run_blocks,
+        [STK_RUN_SPANS] = stk_run_spans,
         [STK_RUN_IMMEDIATE] = run_immediate,
     };
     stk_engine *e = w->engine;
     uint32_t n, done;
-    run u;
+    stk_run u;
 
     n = claim(e, e->claim_size, &u.ticket);
     if (!n)
@@ -666,9 +617,9 @@ static int run_claim(stk_worker *w)
     u.row = (uint32_t)(u.ticket % e->tickets);
     u.rows = u.row >= stk_slot_tickets(u.slot) ? 0 : stk_slot_tickets(u.slot) - u.row;
     u.rows = u.rows < n ? u.rows : n;
-    assert(u.rows <= MAX_CHUNK);
-    if (u.rows)
-        find_samples(e, &u);
+    assert(u.rows <= STK_MAX_CHUNK || u.slot->table->run == STK_RUN_SPANS);
+    if (u.rows && u.slot->table->run != STK_RUN_SPANS)
+        stk_run_find(e, &u);
     stk_does(&w->m, u.slot->table->run == STK_RUN_REQUESTS ? STK_STAGE_FETCH : STK_STAGE_VALUE,
              u.ticket);
     done = runs[u.slot->table->run](w, &u);
@@ -684,11 +635,11 @@ int stk_worker_step(stk_worker *w)
     if (atomic_load_explicit(&e->cold, memory_order_relaxed) &&
         atomic_load_explicit(&e->inflight, memory_order_relaxed) <
             atomic_load_explicit(&e->tune.depth, memory_order_relaxed) &&
-        own_request(w) && run_claim(w))
+        stk_flight_room(e) && own_request(w) && run_claim(w))
         return 1;
     if (stk_worker_take_arrived(w))
         return 1;
-    if (own_request(w) && run_claim(w))
+    if (stk_flight_room(e) && own_request(w) && run_claim(w))
         return 1;
     if (e->plan->io.inline_mode && atomic_load_explicit(&e->inflight, memory_order_relaxed))
         for (uint32_t i = 0; i < e->plan->io.n_driven; i++)
@@ -761,7 +712,7 @@ static int can_work_locked(stk_engine *e, const stk_worker *w) STK_REQUIRES(e->l
     if (atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return 1;
     return t < atomic_load_explicit(&e->limit, memory_order_acquire) &&
-           (w->req || e->idle || e->n_requests < e->max_requests);
+           stk_flight_room(e) && (w->req || e->idle || e->n_requests < e->max_requests);
 }
 
 void *stk_worker_main(void *arg)

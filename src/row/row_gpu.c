@@ -11,13 +11,23 @@ static uint32_t views_of(const stk_row *x)
     return n ? n : 1;
 }
 
-/* What it takes to make the picture, or a view of it: while the record is written, not when all of them
- * are sent. */
-static void note(const stk_row *x, uint32_t view, const void *record)
+/* What was noted of a row's first record. */
+static stk_pic_share *notes(const stk_batch *b, uint32_t output, uint32_t row)
 {
-    stk_pic_share *s = (stk_pic_share *)(void *)x->batch->out[x->output].note;
+    return (stk_pic_share *)(void *)(b->out[output].note + row * b->common->out[output].note_bytes);
+}
 
-    s[(size_t)x->row * views_of(x) + view] = stk_pic_share_of(record);
+/* What it takes to make the picture, or a view of it: while the record is written, not when all of them
+ * are sent.  lead: the output that decodes it. */
+static void note(const stk_row *x, uint32_t view, uint32_t lead, const void *record)
+{
+    stk_pic_share *s = notes(x->batch, x->output, x->row) + view;
+
+    *s = stk_pic_share_of(record);
+    if (s->kind != STK_PIC_SHARED)
+        return;
+    s->lead = lead + 1;
+    s->kept = notes(x->batch, lead, x->row)->kept;
 }
 
 static stk_cache_key whose(const stk_row *x, const stk_where *where, uint32_t output)
@@ -60,12 +70,12 @@ void stk_row_gpu_forget(stk_row *x)
     }
 }
 
-/* 1: the picture of an output goes over to be kept, or is there. */
+/* 1: the picture of an output goes over to be kept, or is there; or that is so of the one it shares. */
 static int stays(const stk_batch *b, uint32_t output, uint32_t row)
 {
-    const stk_pic_share *s = (const stk_pic_share *)(const void *)b->out[output].note;
+    const stk_pic_share *s = notes(b, output, row);
 
-    return s[row].scan || s[row].kept;
+    return s->kept || (s->lead ? notes(b, s->lead - 1, row) : s)->scan;
 }
 
 /* Of a sample whose pictures are kept, its small fields are too, here. */
@@ -117,7 +127,7 @@ typedef struct one_view {
 } one_view;
 
 /* The records of all views, side by side. */
-static int write_records(stk_row *x, one_view *v, uint32_t n)
+static int write_records(stk_row *x, one_view *v, uint32_t n, uint32_t lead)
 {
     size_t size = 0;
     uint8_t *to;
@@ -130,7 +140,7 @@ static int write_records(stk_row *x, one_view *v, uint32_t n)
     for (uint32_t i = 0; to && i < n; i++) {
         stk_pic_jpeg_write(to, &v[i].g);
         stk_pic_program_write(&v[i].program, to);
-        note(x, i, to);
+        note(x, i, lead, to);
         to += v[i].g.rec.size;
     }
     return to ? 0 : STK_ENOMEM;
@@ -147,25 +157,51 @@ static int make_program(const stk_row *x, const stk_draws *d, stk_pic_program *o
     return stk_pic_program_make(out, d, err);
 }
 
-/* What of the file a view needs.  job->seek is NULL where its points do not fit. */
-static int gather_view(const stk_row *x, const stk_draws *d, const stk_decode_request *ask,
-                       stk_jpeg_job *job, one_view *v)
+/* What of the file the first view needs, and all that share its picture: ask->need.  job->seek is NULL where
+ * its points do not fit. */
+static int gather_first(const stk_row *x, const stk_draws *d, const stk_decode_request *ask,
+                        stk_jpeg_job *job, one_view *v)
 {
+    stk_pic_ask what = { .view = d->view, .wide = &ask->need, .all = to_keep(x, ask, job) };
     stk_scratch *scratch = &x->m->scratch;
     int rc;
 
     if (make_program(x, d, &v->program, NULL) < 0)
         return STK_ENOTSUP;
-    rc = to_keep(x, ask, job) ? stk_pic_jpeg_size_all(&v->g, job, d->view, scratch, NULL)
-                              : STK_ESTALE;
-    if (rc == STK_ESTALE)
-        rc = stk_pic_jpeg_size(&v->g, job, d->view, scratch, NULL);
-    if (rc != STK_ESTALE)
-        return rc;
-    job->seek = NULL; /* as the host would */
-    rc = stk_pic_jpeg_size(&v->g, job, d->view, scratch, NULL);
-    stk_count(&x->m->count.lane[STK_LANE_MISFIT], rc == 0);
+    rc = stk_pic_jpeg_ask(&v->g, job, &what, scratch, NULL);
+    if (rc == STK_ESTALE && what.all) {
+        what.all = 0;
+        rc = stk_pic_jpeg_ask(&v->g, job, &what, scratch, NULL);
+    }
+    if (rc == STK_ESTALE) {
+        job->seek = NULL; /* as the host would */
+        rc = stk_pic_jpeg_ask(&v->g, job, &what, scratch, NULL);
+        stk_count(&x->m->count.lane[STK_LANE_MISFIT], rc == 0);
+    }
+    if (rc == 0 && !v->g.rec.need[2] && ask->need.w)
+        return STK_ENOTSUP; /* it sees nothing, and would decode nothing for the others */
     return rc;
+}
+
+/* A view of what `lead` decodes. */
+static int gather_shared(const stk_row *x, const stk_draws *d, const stk_pic *lead, one_view *v)
+{
+    STK_TRY(make_program(x, d, &v->program, NULL));
+    return stk_pic_shared_size(&v->g, lead, d->view, NULL);
+}
+
+/* Others may read the picture after it. */
+static int is_first(const stk_row *x)
+{
+    return x->plan->rows.share && x->plan->rows.share[x->output] == x->output;
+}
+
+/* For the outputs that share its picture. */
+static void remember(stk_row *x, const stk_pic *record)
+{
+    if (is_first(x))
+        x->m->shared =
+            (stk_shared_picture){ .ready = 1, .first = x->output, .left = 1, .record = *record };
 }
 
 /* 1: its record is written; 0: the CPU must decode it (odd, or there is no room). */
@@ -173,20 +209,31 @@ static int leave(stk_row *x, void *jpeg, const stk_draws *d, const stk_decode_re
 {
     uint32_t n = views_of(x);
     one_view *v = stk_scratch_get(&x->m->scratch, n * sizeof *v);
-    int rc = v ? 0 : STK_ENOMEM, seek = 0;
+    stk_jpeg_job job;
+    int rc = v ? stk_jpeg_peek(jpeg, &ask->need, &job) : STK_ENOMEM;
 
-    for (uint32_t i = 0; i < n && rc == 0; i++) {
-        stk_jpeg_job job;
-
-        rc = stk_jpeg_peek(jpeg, &ask->need, &job);
-        if (rc == 0)
-            rc = gather_view(x, &d[i], ask, &job, &v[i]);
-        seek = rc == 0 && job.seek != NULL;
-    }
-    if (rc < 0 || write_records(x, v, n) < 0)
+    if (rc == 0)
+        rc = gather_first(x, &d[0], ask, &job, &v[0]);
+    for (uint32_t i = 1; i < n && rc == 0; i++)
+        rc = gather_shared(x, &d[i], &v[0].g.rec, &v[i]);
+    if (rc < 0 || write_records(x, v, n, x->output) < 0)
         return 0;
-    stk_count(&x->m->count.lane[STK_LANE_SEEK], (uint64_t)seek);
+    remember(x, &v[0].g.rec);
+    stk_count(&x->m->count.lane[STK_LANE_SEEK], job.seek != NULL);
     return 1;
+}
+
+/* A way's join(). */
+static int join(stk_row *x, const stk_draws *d)
+{
+    const stk_shared_picture *s = &x->m->shared;
+    uint32_t n = views_of(x);
+    one_view *v = stk_scratch_get(&x->m->scratch, n * sizeof *v);
+    int rc = v ? 0 : STK_ENOMEM;
+
+    for (uint32_t i = 0; i < n && rc == 0; i++)
+        rc = gather_shared(x, &d[i], &s->record, &v[i]);
+    return rc == 0 && write_records(x, v, n, s->first) == 0;
 }
 
 /* ---- pixels that are made here ---- */
@@ -203,7 +250,7 @@ static int record(stk_row *x, stk_sample_job *job, stk_pic_kind kind, stk_error 
         return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
     to += size * x->view;
     job->dst = stk_pic_plain_write(to, kind, v->vis_w, v->vis_h, len);
-    note(x, x->view, to);
+    note(x, x->view, 0, to);
     return 0;
 }
 
@@ -250,7 +297,7 @@ static int sample_first(stk_row *x, const stk_draws *d, const stk_pic_program *p
     stk_pic_program_add(program, to);
     stk_pic_program_write(program, to);
     STK_TRY(stk_sample_run(x->plan->rows.kern, &first, &x->m->scratch, err));
-    note(x, 0, to);
+    note(x, 0, 0, to);
     return 0;
 }
 
@@ -294,7 +341,9 @@ static int make_kept(stk_row *x, stk_error *err)
     stk_jpeg_seek seek;
     stk_draws d;
     stk_decode_request ask;
+    stk_pic_ask what;
 
+    x->m->shared.ready = 0;
     stk_scratch_reset(&x->m->scratch);
     STK_TRY(stk_jpeg_seek_open(&seek, &head, want->hint, err));
     size = (stk_image_info){ head.width, head.height };
@@ -303,39 +352,53 @@ static int make_kept(stk_row *x, stk_error *err)
     x->req->want[x->output].height = size.height;
     x->req->want[x->output].turn = 1;
     STK_TRY(stk_picture_look(x, &size, &d, &ask, err));
+    if (is_first(x))
+        stk_picture_look_ahead(x, &size, &ask.need);
     STK_TRY(make_program(x, &d, &v.program, err));
     job = (stk_jpeg_job){ .head = &head, .seek = &seek };
-    STK_TRY(stk_pic_jpeg_size_kept(&v.g, &job, want->kept, d.view, &x->m->scratch, NULL));
-    STK_TRY(write_records(x, &v, 1));
+    what = (stk_pic_ask){ .view = d.view, .wide = &ask.need, .kept = want->kept };
+    STK_TRY(stk_pic_jpeg_ask(&v.g, &job, &what, &x->m->scratch, NULL));
+    if (!v.g.rec.need[2] && ask.need.w)
+        return stk_fail(err, STK_ENOTSUP, "it sees nothing of a picture that others see");
+    STK_TRY(write_records(x, &v, 1, x->output));
+    remember(x, &v.g.rec);
     stk_count(&x->m->count.lane[STK_LANE_SEEK], 1);
     stk_stage_time_row(x->m, STK_STAGE_DECODE);
     return 0;
 }
 
+static int make_by(stk_row *x, const stk_picture_way *way, stk_error *err)
+{
+    return x->plan->rows.share ? stk_picture_make_shared(x, way, err) : stk_picture_make(x, way, err);
+}
+
 static int make_gpu(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way way = { leave, place_later, sample_there, .each = 1 };
+    static const stk_picture_way way = { leave, place_later, sample_there, .each = 1, .join = join };
 
-    return stk_picture_make(x, &way, err);
+    return make_by(x, &way, err);
 }
 
 static int make_cached(stk_row *x, stk_error *err)
 {
-    return x->req->want[x->output].kept ? make_kept(x, err) : make_gpu(x, err);
+    int kept = x->req->want[x->output].kept != 0;
+
+    return kept && !(x->plan->rows.share && stk_picture_is_there(x)) ? make_kept(x, err)
+                                                                     : make_gpu(x, err);
 }
 
 static int make_pixels(stk_row *x, stk_error *err)
 {
     static const stk_picture_way way = { NULL, place_later, sample_there, .each = 1 };
 
-    return stk_picture_make(x, &way, err);
+    return make_by(x, &way, err);
 }
 
 static int make_repair(stk_row *x, stk_error *err)
 {
     static const stk_picture_way way = { NULL, place_ready, stk_picture_sample, .each = 1 };
 
-    return stk_picture_make(x, &way, err);
+    return make_by(x, &way, err);
 }
 
 /* Functions of the program's come between. */

@@ -115,8 +115,25 @@ int stk_names_add(stk_names *l, const char *name, size_t len, stk_error *err)
     return 0;
 }
 
+int stk_names_promise(stk_names *l, uint64_t samples, stk_error *err)
+{
+    if (l->cap_samples < l->n) {
+        uint64_t *grown = stk_grow(l->samples, l->n_samples * sizeof *grown, l->cap * sizeof *grown);
+
+        if (!grown)
+            return stk_fail_nomem(err, l->cap * sizeof *grown);
+        l->samples = grown;
+        l->cap_samples = l->cap;
+    }
+    while (l->n_samples + 1 < l->n)
+        l->samples[l->n_samples++] = UINT64_MAX;
+    l->samples[l->n_samples++] = samples;
+    return 0;
+}
+
 void stk_names_fini(stk_names *l)
 {
+    stk_free(l->samples);
     for (size_t i = 0; i < l->n; i++)
         stk_free(l->name[i]);
     stk_free(l->name);

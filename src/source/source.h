@@ -64,8 +64,12 @@ typedef struct stk_names {
     const stk_store *store; /* borrowed: how they are listed and opened; NULL: as usual */
     const char *cache_dir;  /* borrowed: of the index; NULL: by the environment */
     int left_out; /* stk_urls_expand(): a folder has pictures beside its shards */
+    uint64_t *samples; /* that another tool's index promises of the first n_samples names; UINT64_MAX: nothing */
+    size_t n_samples, cap_samples;
 } stk_names;
 int stk_names_add(stk_names *l, const char *name, size_t len, stk_error *err);
+/* Of the last name. */
+int stk_names_promise(stk_names *l, uint64_t samples, stk_error *err);
 void stk_names_fini(stk_names *l);
 
 /* The folder of the index cache: cache_dir, or by the environment.  0: there is none. */
@@ -87,7 +91,7 @@ static inline int stk_is_address(const char *name)
 /* Expand patterns to shard names in order, by WebDataset's rules: "::" separates, ${X} is WDS_X
  * of the environment, braces expand (zero padding, steps, descending, nesting, {x} stays).
  * Then, ours: a name with * ? [ is a glob, sorted, a folder means its shards (*.tar), sorted, or,
- * where there are none, the pictures in it: see source/folder.h.
+ * where there are none, the pictures in it: see source/folder.h.  What wids and Energon list: source/shard_list.h.
  * "path:NAME" is the local file or folder of that very name, whatever characters it has.
  * A pattern that matches nothing is STK_ENOTFOUND and named.  At most 16 million names. */
 int stk_urls_expand(const char *const *urls, size_t n, stk_names *out, stk_error *err);

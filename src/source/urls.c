@@ -18,6 +18,7 @@
 #include "source/braces.h"
 #include "base/registry.h"
 #include "source/folder.h"
+#include "source/shard_list.h"
 #include "source/shared_list.h"
 #include "source/remote.h"
 #include "source/source.h"
@@ -308,10 +309,13 @@ static int add_expanded(const char *name, stk_names *out, stk_error *err)
 {
     size_t before = out->n;
     struct stat st;
-    int glob_like;
+    int glob_like, rc;
 
     if (!strncmp(name, "file://", 7))
         name += 7; /* one spelling for local files: the index is found by it */
+    rc = stk_shard_list_add(name, out, err);
+    if (rc != STK_END)
+        return rc;
     if (strstr(name, "://"))
         return add_remote(name, out, err);
     glob_like = strpbrk(name, "*?[") != NULL;
@@ -339,6 +343,7 @@ static int add_as_it_stands(const char *path, stk_names *out, stk_error *err)
 {
     size_t before = out->n;
     struct stat st;
+    int rc;
 
     if (!*path)
         return stk_fail(err, STK_EINVAL, "\"path:\" has no name after it");
@@ -347,6 +352,9 @@ static int add_as_it_stands(const char *path, stk_names *out, stk_error *err)
                         "there is no \"%.150s\"; it was given as a path: give a string for a "
                         "pattern",
                         path);
+    rc = stk_shard_list_add(path, out, err);
+    if (rc != STK_END)
+        return rc;
     if (!S_ISDIR(st.st_mode))
         return name_add(out, path, strlen(path), err);
     STK_TRY(add_folder(path, out, err));

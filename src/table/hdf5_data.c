@@ -7,8 +7,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
-#define SLAB_BITS 40      /* slabs of a column; the rest of a block's number is the field */
-#define HEAP_PIECE 4096u  /* bytes that a heap's collection has at least */
+#define HEAP_PIECE 4096u /* bytes that a heap's collection has at least */
 
 static const stk_hdf5 *of(const stk_dataset *d)
 {
@@ -46,7 +45,7 @@ static size_t text_len(const stk_h5_type *t, const uint8_t *p, size_t len)
     return len;
 }
 
-static int check_unsigned(const uint8_t *p, size_t len, stk_error *err)
+int stk_hdf5_unsigned(const uint8_t *p, size_t len, stk_error *err)
 {
     for (size_t i = 7; i < len; i += 8)
         if (p[i] & 0x80)
@@ -59,7 +58,13 @@ static int trim(const stk_h5_type *t, stk_bytes *v, stk_error *err)
 {
     if (t->kind == STK_H5_TEXT)
         v->len = text_len(t, v->data, v->len);
-    return t->kind == STK_H5_NUMBER && t->unsigned64 ? check_unsigned(v->data, v->len, err) : 0;
+    return t->kind == STK_H5_NUMBER && t->unsigned64 ? stk_hdf5_unsigned(v->data, v->len, err) : 0;
+}
+
+/* NULL: a data set, not several that are taken together. */
+static const stk_gather *gather_of(const stk_hdf5 *h, uint64_t number)
+{
+    return number >= STK_GATHER_FIRST ? stk_gather_number(&h->base.gathers, (uint32_t)number) : NULL;
 }
 
 static uint64_t width_of(const stk_h5_type *t) /* bytes of an element of a sequence */
@@ -136,13 +141,17 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     uint64_t slab, row;
 
     (void)named;
+    if (gather_of(h, number)) {
+        stk_hdf5_gather_locate(h, gather_of(h, number), e, out);
+        return 0;
+    }
     if (number >= h->base.n_readable)
         return stk_fail(err, STK_ENOTSUP, "the data set %.60s is not read: %s", h->base.column[number].name,
                         h->base.column[number].refused);
     c = at.c = &h->shard[e->shard].column[number];
     slab = e->row / c->slab_rows;
     row = e->row % c->slab_rows;
-    out->block = (uint64_t)number << SLAB_BITS | slab;
+    out->block = (uint64_t)number << STK_HDF5_SLAB_BITS | slab;
     if (c->set->type.kind == STK_H5_VALUES)
         return locate_far(&at, e->row, out, err);
     if (!c->row_bytes || c->here) {
@@ -211,9 +220,13 @@ static int unpack_far(const stk_hdf5_at *at, stk_unpack_job *job, stk_error *err
 static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err)
 {
     const stk_hdf5 *h = of(d);
-    uint64_t slab = job->place->block & (((uint64_t)1 << SLAB_BITS) - 1);
-    stk_hdf5_at at = { h, job->shard, &h->shard[job->shard].column[job->place->block >> SLAB_BITS] };
+    uint64_t slab = job->place->block & (((uint64_t)1 << STK_HDF5_SLAB_BITS) - 1);
+    uint64_t number = job->place->block >> STK_HDF5_SLAB_BITS;
+    stk_hdf5_at at = { h, job->shard, NULL };
 
+    if (gather_of(h, number))
+        return stk_hdf5_gather_unpack(h, job, err);
+    at.c = &h->shard[job->shard].column[number];
     if (!job->place->shared)
         return unpack_far(&at, job, err);
     STK_TRY(stk_hdf5_slab(&at, slab, job->raw, job->dst, err));
@@ -224,12 +237,31 @@ static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err
 static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *at,
                      stk_bytes *bytes, stk_error *err)
 {
-    const stk_hdf5_column *c = &of(d)->shard[e->shard].column[f->offset];
+    const stk_gather *g = gather_of(of(d), f->offset);
+    const stk_hdf5_column *c = g ? NULL : &of(d)->shard[e->shard].column[f->offset];
 
+    if (g)
+        return stk_hdf5_gather_pick(g, at, bytes, err);
     if ((at->row + 1) * c->value_bytes > bytes->len)
         return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " is past its block", at->row);
     *bytes = (stk_bytes){ bytes->data + at->row * c->value_bytes, (size_t)c->value_bytes };
     return trim(&c->set->type, bytes, err);
+}
+
+/* Numbers of a slab, or of a data set that is mapped; texts and unsigned 64-bit integers are looked at one by one. */
+static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *at, stk_value_span *s)
+{
+    const stk_hdf5_column *c = &of(d)->shard[e->shard].column[f->offset];
+    const stk_h5_type *t = &c->set->type;
+    uint64_t have = at->shared && c->value_bytes ? s->block.len / c->value_bytes : 0;
+
+    have = have > at->row ? have - at->row : 0;
+    s->n = t->kind != STK_H5_NUMBER || t->unsigned64 ? 0 : have < s->n ? have : s->n;
+    if (!s->n || c->value_bytes > UINT32_MAX)
+        s->n = 0;
+    s->first = NULL;
+    s->width = (uint32_t)c->value_bytes;
+    s->data = s->block.data + at->row * c->value_bytes;
 }
 
 static void shard_fini(stk_hdf5_shard *s, uint32_t columns)
@@ -258,10 +290,12 @@ const stk_data_ops stk_hdf5_ops = {
     .name = "hdf5",
     .plural = "HDF5 files",
     STK_TABLE_OPS,
+    .gather = stk_table_gather,
     .fingerprint = data_fingerprint,
     .locate = data_locate,
     .acquire = stk_table_acquire,
     .unpack = data_unpack,
     .pick = data_pick,
+    .span = data_span,
     .close = data_close,
 };

@@ -49,6 +49,16 @@ struct stk_hdf5_at;
 void stk_hdf5_mapped(const struct stk_hdf5_at *at, stk_place *place);
 void stk_hdf5_unmap(const stk_hdf5 *h, uint64_t shard);
 
+#define STK_HDF5_SLAB_BITS 40 /* slabs of a column; the rest of a block's number is the field */
+
+/* hdf5_gather.c: columns taken together. */
+void stk_hdf5_gather_locate(const stk_hdf5 *h, const stk_gather *g, const stk_entry *e, stk_place *out);
+int stk_hdf5_gather_unpack(const stk_hdf5 *h, stk_unpack_job *job, stk_error *err);
+int stk_hdf5_gather_pick(const stk_gather *g, const stk_place *at, stk_bytes *bytes, stk_error *err);
+
+/* hdf5_data.c: are all of these below 2^63? */
+int stk_hdf5_unsigned(const uint8_t *p, size_t len, stk_error *err);
+
 /* hdf5_rows.c */
 typedef struct stk_hdf5_at { /* a column of a file */
     const stk_hdf5 *h;

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "codec/unpack.h"
+#include "format/parquet/parquet.h"
 #include "source/digest.h"
 
 static const stk_mds *of(const stk_dataset *d)
@@ -41,7 +42,8 @@ static int data_fingerprint(const stk_dataset *d, stk_fingerprint *out, stk_erro
 static int head_get(const stk_mds *m, uint64_t shard, stk_bytes *out, stk_error *err)
 {
     stk_mds_file *f = &m->file[shard];
-    uint64_t len = stk_mds_head(m->index.shard[shard].samples);
+    uint32_t samples = m->index.shard[shard].samples, rows = m->index.frame_rows;
+    uint64_t len = rows ? stk_litdata_head(samples, rows) : stk_mds_head(samples);
     uint8_t *have = atomic_load_explicit(&f->head, memory_order_acquire), *mine;
     stk_file *file;
     int rc;
@@ -77,6 +79,80 @@ static uint64_t most_bytes(const stk_mds *m, const stk_mds_shard *s)
     return s->raw_bytes + (m->index.litdata ? stk_mds_head(s->samples) : 0);
 }
 
+/* ---- chunks that are packed in frames ---- */
+
+typedef struct framed { /* a sample of one */
+    stk_bytes head;
+    stk_litdata_frame frame;
+} framed;
+
+static int framed_find(const stk_mds *m, uint64_t shard, uint32_t i, framed *out, stk_error *err)
+{
+    STK_TRY(head_get(m, shard, &out->head, err));
+    return stk_litdata_frame_of(out->head, &m->index, &m->index.shard[shard], m->base.file[shard].size, i, &out->frame, err);
+}
+
+static int framed_locate(const stk_mds *m, const stk_gather *g, const stk_entry *e, stk_place *out, stk_error *err)
+{
+    framed x;
+
+    STK_TRY(framed_find(m, e->shard, (uint32_t)e->row, &x, err));
+    out->shared = 1;
+    out->offset = x.frame.offset;
+    out->len = x.frame.len;
+    out->block = (uint64_t)(g ? g->number : 0) << 32 | x.frame.number;
+    out->unpacked = g ? (uint64_t)x.frame.n * g->n * g->size + 1 : x.frame.unpacked + 1;
+    return 0;
+}
+
+static int gather_sample(const stk_mds *m, const stk_gather *g, stk_bytes sample, uint8_t *row, stk_error *err);
+
+static int framed_gather(const stk_mds *m, const stk_gather *g, const framed *x, stk_unpack_job *job, stk_error *err)
+{
+    size_t room = (size_t)x->frame.unpacked + 1, each = (size_t)g->n * g->size;
+    uint8_t *all = stk_large_alloc(room);
+    uint64_t at, len;
+    int rc = all ? stk_unpack_page(STK_PQ_ZSTD, job->raw, all, room - 1, err) : stk_fail_nomem(err, room);
+
+    for (uint32_t i = 0; rc == 0 && i < x->frame.n; i++) {
+        rc = stk_litdata_in_frame(x->head, &x->frame, x->frame.first + i, &at, &len, err);
+        if (rc == 0)
+            rc = gather_sample(m, g, (stk_bytes){ all + at, (size_t)len }, (uint8_t *)job->dst + i * each, err);
+    }
+    stk_large_free(all, room);
+    job->len = x->frame.n * each;
+    return rc;
+}
+
+static int framed_unpack(const stk_mds *m, const stk_gather *g, stk_unpack_job *job, stk_error *err)
+{
+    framed x;
+
+    STK_TRY(framed_find(m, job->shard, (uint32_t)(job->place->row >> 16), &x, err));
+    if (g)
+        return framed_gather(m, g, &x, job, err);
+    job->len = (size_t)x.frame.unpacked;
+    return stk_unpack_page(STK_PQ_ZSTD, job->raw, job->dst, job->len, err);
+}
+
+static int framed_pick(const stk_mds *m, const stk_entry *e, uint32_t column, stk_bytes *bytes, stk_error *err)
+{
+    const stk_gather *g = gather_of(m, column);
+    uint64_t at, len;
+    framed x;
+
+    STK_TRY(framed_find(m, e->shard, (uint32_t)e->row, &x, err));
+    if (g) {
+        at = (e->row - x.frame.first) * g->n * g->size;
+        len = (uint64_t)g->n * g->size;
+    } else
+        STK_TRY(stk_litdata_in_frame(x.head, &x.frame, (uint32_t)e->row, &at, &len, err));
+    if (at > bytes->len || len > bytes->len - at)
+        return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of a block of %zu bytes", e->row, bytes->len);
+    *bytes = (stk_bytes){ bytes->data + at, (size_t)len };
+    return g ? 0 : stk_mds_value(&m->index, *bytes, column, bytes, err);
+}
+
 static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named, stk_place *out,
                        stk_error *err)
 {
@@ -87,6 +163,8 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
 
     (void)named;
     out->row = e->row << 16 | f->offset; /* for unpack() and pick(): which sample, which column */
+    if (m->index.frame_rows)
+        return framed_locate(m, g, e, out, err);
     if (m->file[e->shard].packed) {
         if (s->refused)
             return stk_fail(err, STK_ENOTSUP, "%s", s->refused);
@@ -153,6 +231,8 @@ static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err
     const stk_gather *g = gather_of(m, (uint32_t)(job->place->row & 0xFFFF));
     stk_bytes value;
 
+    if (m->index.frame_rows)
+        return framed_unpack(m, g, job, err);
     if (job->place->shared)
         return g ? gather_shard(m, g, job, err) : unpack_shard(m, s, job->raw, job->dst, &job->len, err);
     if (g) {
@@ -175,6 +255,8 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
     uint64_t from, len;
 
     (void)at;
+    if (m->index.frame_rows)
+        return framed_pick(m, e, (uint32_t)f->offset, bytes, err);
     if (g) {
         size_t each = (size_t)g->n * g->size;
 

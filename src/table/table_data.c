@@ -131,7 +131,7 @@ int stk_table_type(const stk_dataset *d, uint32_t field, stk_field_type *out)
 
 int stk_table_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out, stk_error *err)
 {
-    return stk_gather_add(&((stk_table *)(uintptr_t)d)->gathers, d, ask, out, err);
+    return stk_gather_add(&((stk_table *)(uintptr_t)d)->gathers, d, NULL, ask, out, err);
 }
 
 void stk_table_print(const stk_table *t, stk_fingerprint *out)

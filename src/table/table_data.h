@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #include "data/data.h"
-#include "table/gather.h"
+#include "data/gather.h"
 
 typedef struct stk_table_file {
     uint64_t first, rows;     /* samples [first, first + rows) */

@@ -230,6 +230,118 @@ static void changed_pixels(void **state)
     }
 }
 
+/* ---- outputs that read one picture ---- */
+
+#define SHARED_OUTPUTS 4
+
+static stk_stats same_shared(stk_dataset *ds, const stk_output outputs[SHARED_OUTPUTS], const char *decode,
+                             uint64_t device_memory)
+{
+    stk_loader_options o = { .size = sizeof o,
+                             .batch_size = BATCH,
+                             .outputs = outputs,
+                             .n_outputs = SHARED_OUTPUTS,
+                             .num_workers = 2,
+                             .prefetch = 2,
+                             .shuffle = STK_SHUFFLE_EXACT,
+                             .seed = 4 };
+    stk_stats s = { .size = sizeof s };
+    stk_loader *a = seam_loader(&ds, 1, &o), *b;
+    stk_batch *x, *y;
+    stk_error err;
+    int rc;
+
+    o.device = "cuda";
+    o.decode = decode;
+    o.device_memory_limit = device_memory;
+    b = seam_loader(&ds, 1, &o);
+    while ((rc = stk_loader_next(a, &x, -1, &err)) == 0) {
+        seam_ok(stk_loader_next(b, &y, -1, &err), &err);
+        for (uint32_t i = 0; i < SHARED_OUTPUTS; i++)
+            same_output(outputs[0].chain, x, y, i);
+        stk_batch_release(&x);
+        stk_batch_release(&y);
+    }
+    if (rc != STK_END)
+        fail_msg("%s", err.message);
+    stk_loader_stats(b, &s);
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+    return s;
+}
+
+/* Pictures that a device decodes: the others are progressive, or have restart intervals. */
+static uint64_t decodable(void)
+{
+    uint64_t n = 0;
+
+    for (unsigned k = 0; k < N; k++)
+        n += k % 17 != 16 && k % 13 != 12;
+    return n;
+}
+
+/* Of one epoch, and of the batches after it that are made ahead. */
+static void decoded_once(const stk_stats *s)
+{
+    assert_in_range(s->gpu_jpegs, decodable(), decodable() + 3 * BATCH);
+}
+
+/* Each picture goes over and is decoded once, however many views and outputs see it; damage that any of them
+ * sees makes the row's pixels those of the CPU for all. */
+static void one_decode(void **state)
+{
+    static const stk_output many[SHARED_OUTPUTS] = {
+        { "small", "from(jpg) | image | views(4) | random_resized_crop(19, scale=(0.05, 0.3)) | hflip | to(u8)" },
+        { "label", "from(cls) | int" },
+        { "global", "from(jpg) | image | views(2) | random_resized_crop(37, interpolation=bicubic) | "
+                    "color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8) | gaussian_blur(9, p=0.5) | normalize(half) | to(f16)" },
+        { "plain", "from(jpg) | image | resize((20, 31)) | to(f32, channels_last)" },
+    };
+    static const stk_output one[SHARED_OUTPUTS] = {
+        { "image", "from(jpg) | image | random_resized_crop(19, scale=(0.05, 0.3)) | hflip | to(u8)" },
+        { "label", "from(cls) | int" },
+        { "again", "from(cls) | int" },
+        { "more", "from(cls) | float" },
+    };
+    stk_stats s, t;
+
+    (void)state;
+    s = same_shared(with_points, many, NULL, 0);
+    decoded_once(&s);
+    assert_true(s.gpu_mended > 0 && s.jpeg_seek > 0);
+    t = same_shared(without, one, NULL, 0);
+    s = same_shared(without, many, NULL, 0);
+    decoded_once(&s);
+    /* whole files go over: once, and then what each view is; with those that are made ahead */
+    assert_true(s.gpu_bytes < 3 * t.gpu_bytes);
+    s = same_shared(with_points, many, "cpu", 0);
+    assert_int_equal(s.gpu_jpegs, 0);
+}
+
+/* What one of them can't leave to the device is made here, and the others are not held up by it. */
+static void one_decode_in_part(void **state)
+{
+    static const stk_output first[SHARED_OUTPUTS] = {
+        { "edge", "from(jpg) | image | random_crop(41, padding=20, padding_mode=reflect) | to(u8)" },
+        { "label", "from(cls) | int" },
+        { "crop", "from(jpg) | image | random_resized_crop(24) | to(f32)" },
+        { "two", "from(jpg) | image | views(2) | random_resized_crop(20) | hue(0.2) | to(u8)" },
+    };
+    static const stk_output last[SHARED_OUTPUTS] = {
+        { "crop", "from(jpg) | image | random_resized_crop(24) | to(f32)" },
+        { "gray", "from(jpg) | image(mode=gray) | random_resized_crop(24) | to(u8)" },
+        { "two", "from(jpg) | image | views(2) | random_resized_crop(20) | hue(0.2) | to(u8)" },
+        { "edge", "from(jpg) | image | random_crop(41, padding=20, padding_mode=reflect) | to(u8)" },
+    };
+    stk_stats s;
+
+    (void)state;
+    same_shared(with_points, first, NULL, 0);
+    s = same_shared(with_points, last, NULL, 0);
+    assert_true(s.gpu_jpegs >= decodable());
+    same_shared(with_points, last, NULL, 2 << 20); /* several launches */
+}
+
 /* What has no device code is made by workers, for the same bits there. */
 static void made_by_workers(void **state)
 {
@@ -312,7 +424,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits), cmocka_unit_test(functions_between),
                                         cmocka_unit_test(changed_pixels), cmocka_unit_test(made_by_workers),
-                                        cmocka_unit_test(mixed) };
+                                        cmocka_unit_test(mixed), cmocka_unit_test(one_decode),
+                                        cmocka_unit_test(one_decode_in_part) };
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gather.h - columns of a table taken together as one field: columns('x*') in a chain.
  *
- * A table keeps a list of what was asked for, which only gets longer: entries are published by
- * compare-and-swap and freed with the table.  Their numbers come after all columns', so that a list of
+ * A data set keeps a list of what was asked for, which only gets longer: entries are published by
+ * compare-and-swap and freed with it.  Their numbers come after all columns', so that a list of
  * the columns does not show them. */
 #ifndef STOKER_GATHER_H
 #define STOKER_GATHER_H
@@ -29,12 +29,17 @@ typedef struct stk_gather { /* read-only once published */
     uint32_t size;    /* bytes of one */
     uint8_t empty[8]; /* what stands for a null: the default, or NaN ... */
     int strict;       /* ... or nothing does: the sample is bad */
+    _Atomic(uint16_t *) *by_schema; /* shard_columns.c: column c is the sample's field so and so; NULL: not asked yet */
+    uint32_t n_schemas;
 } stk_gather;
 
 typedef _Atomic(stk_gather *) stk_gathers;
 
-/* stk_data_ops.gather for a table whose columns type() tells of. */
-int stk_gather_add(stk_gathers *all, const stk_dataset *d, const stk_gather_ask *ask,
+/* The type of a column that may be taken, of which a pattern (`wild`) passes over those that are not numbers.  0: past the last. */
+typedef int (*stk_gather_type_fn)(const stk_dataset *d, uint32_t field, int wild, stk_field_type *out);
+
+/* For stk_data_ops.gather.  type NULL: the data set's own types count. */
+int stk_gather_add(stk_gathers *all, const stk_dataset *d, stk_gather_type_fn type, const stk_gather_ask *ask,
                    stk_field_type *out, stk_error *err);
 const stk_gather *stk_gather_find(const stk_gathers *all, const char *name);   /* NULL: none */
 const stk_gather *stk_gather_number(const stk_gathers *all, uint32_t number); /* NULL: none */

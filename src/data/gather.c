@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gather.c - see gather.h. */
-#include "table/gather.h"
+#include "data/gather.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -46,14 +46,20 @@ static int add_column(stk_gather *g, uint32_t field, const stk_field_type *t, st
     return 0;
 }
 
+static int type_of(const stk_dataset *d, uint32_t field, int wild, stk_field_type *out)
+{
+    (void)wild;
+    return d->ops->type(d, field, out);
+}
+
 /* Columns that one name or pattern means.  A pattern passes over columns that are not numbers. */
-static int add_pattern(stk_gather *g, const stk_dataset *d, const char *pattern, stk_error *err)
+static int add_pattern(stk_gather *g, const stk_dataset *d, stk_gather_type_fn type, const char *pattern, stk_error *err)
 {
     int wild = strpbrk(pattern, "*?[") != NULL;
     uint32_t had = g->n;
     stk_field_type t;
 
-    for (uint32_t i = 0; d->ops->type(d, i, &t); i++) {
+    for (uint32_t i = 0; type(d, i, wild, &t); i++) {
         if (wild ? fnmatch(pattern, t.name, 0) != 0 || !t.dtype || t.ndim : strcmp(pattern, t.name) != 0)
             continue;
         STK_TRY(add_column(g, i, &t, err));
@@ -133,6 +139,9 @@ static void gather_close(stk_gather *g)
         return;
     stk_free(g->name);
     stk_free(g->column);
+    for (uint32_t i = 0; i < g->n_schemas; i++)
+        stk_free(atomic_load_explicit(&g->by_schema[i], memory_order_relaxed));
+    stk_free((void *)g->by_schema);
     stk_free(g);
 }
 
@@ -154,7 +163,16 @@ static const stk_gather *publish(stk_gathers *all, stk_gather *g)
     return g;
 }
 
-int stk_gather_add(stk_gathers *all, const stk_dataset *d, const stk_gather_ask *ask,
+static int add_schemas(stk_gather *g, const stk_dataset *d, stk_error *err)
+{
+    uint32_t n = d->ops->schemas(d);
+
+    g->by_schema = stk_zalloc(n + 1, sizeof *g->by_schema);
+    g->n_schemas = g->by_schema ? n : 0;
+    return g->by_schema ? 0 : stk_fail_nomem(err, n * sizeof *g->by_schema);
+}
+
+int stk_gather_add(stk_gathers *all, const stk_dataset *d, stk_gather_type_fn type, const stk_gather_ask *ask,
                    stk_field_type *out, stk_error *err)
 {
     stk_gather *g = STK_NEW(stk_gather), *head = atomic_load_explicit(all, memory_order_acquire);
@@ -163,11 +181,13 @@ int stk_gather_add(stk_gathers *all, const stk_dataset *d, const stk_gather_ask 
     if (rc == 0 && head && head->number >= UINT16_MAX - 1)
         rc = stk_fail(err, STK_ELIMIT, "columns(): this data set has too many of them: open it again");
     for (uint32_t i = 0; rc == 0 && i < ask->n; i++)
-        rc = add_pattern(g, d, ask->names[i], err);
+        rc = add_pattern(g, d, type ? type : type_of, ask->names[i], err);
     if (rc == 0)
         rc = name_it(g, ask, err);
     if (rc == 0)
         rc = settle(g, ask, err);
+    if (rc == 0 && type)
+        rc = add_schemas(g, d, err);
     if (rc < 0) {
         gather_close(g);
         return rc;
