@@ -47,6 +47,12 @@ int stk_run_row(stk_worker *w, const stk_run *u, uint32_t i); /* 1: row i is don
 uint32_t stk_run_blocks(stk_worker *w, const stk_run *u);
 uint32_t stk_run_spans(stk_worker *w, const stk_run *u);
 
+/* bad_sample.c: the row's sample is bad */
+/* 1: it stays empty, and someone was told why. */
+int stk_bad_leave(stk_worker *w, const stk_request *r, stk_slot *s, int rc, const stk_error *err);
+/* 1: another one stands in, try again; 0: it is an error (*rc, *err). */
+int stk_bad_stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err);
+
 /* peek.c: rows whose bytes are in memory */
 typedef struct stk_peek {
     const stk_dataset *data; /* NULL: nothing is held */
