@@ -452,3 +452,21 @@ def test_a_state_of_other_data_is_refused():
         state = loader.state_dict()
     with stoker.Loader(Numbers(51), num_workers=0) as loader, pytest.raises(ValueError, match="had 50 samples and has 51"):
         loader.load_state_dict(state)
+
+
+class Nested:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        return {"x": torch.full((2,), float(i)), "deep": {"pair": (i, torch.tensor([i, -i])), "names": [str(i)]}}
+
+
+def test_to_reaches_what_is_nested():
+    """What Batch.to() and pin_memory() do is done to tensors in dicts and tuples too."""
+    batch = next(iter(stoker.Loader(Nested(), batch_size=4)))
+    half = batch.to(torch.float16)
+    assert half["x"].dtype == half["deep"]["pair"][1].dtype == torch.float16
+    assert half["deep"]["pair"][1].tolist() == [[i, -i] for i in range(4)]
+    assert half["deep"]["names"] == batch["deep"]["names"] and type(half["deep"]["pair"]) is type(batch["deep"]["pair"])
+    assert half.sample_ids.tolist() == [0, 1, 2, 3] and half.sample_ids.dtype == torch.int64
