@@ -24,11 +24,12 @@ def epochs(a):
     """Each epoch of a loader: seconds, CPU seconds, samples; `step_s` is what the consumer takes for a batch."""
     data, out = loader(a), []
     for _ in range(a.get("epochs", 1)):
-        begin, used, n = time.perf_counter(), cpu(), 0
+        begin, used, n, first = time.perf_counter(), cpu(), 0, None
         for batch in data:
+            first = first or time.perf_counter() - begin
             n += len(batch.sample_ids)
             time.sleep(a.get("step_s", 0))
-        out.append({"s": time.perf_counter() - begin, "cpu_s": cpu() - used, "n": n})
+        out.append({"s": time.perf_counter() - begin, "cpu_s": cpu() - used, "n": n, "first_s": first})
     return out
 
 

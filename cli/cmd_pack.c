@@ -126,6 +126,10 @@ static void print_line(const stk_pack_report *r, double seconds)
 {
     char shards[32], samples[32], many[32], size[16];
 
+    if (!r->shards && !r->left_out) {
+        cli_put(stdout, "nothing to do: no sample for %s\n", r->pattern);
+        return;
+    }
     if (r->kept_shards == r->shards)
         cli_put(stdout, "already there: ");
     cli_put(stdout, "%s sample%s in %s shard%s, %s: %s", cli_many(samples, r->samples),

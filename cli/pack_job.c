@@ -239,6 +239,8 @@ int pack_plan_check(pack_job *job, stk_dataset *ds)
 {
     if (!job->plan)
         return 0;
+    if (job->o.only_failed == STK_YES) /* what is made again may have been repaired: the list decides */
+        return job->shard == UINT64_MAX ? 0 : cli_usage("--shard with --only failed: take --part I/N");
     if (job->n_splits)
         return split_check(job, ds);
     job->o.expect = job->plan->fingerprint;

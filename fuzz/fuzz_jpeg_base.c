@@ -3,7 +3,7 @@
  *
  * Plain C and the best CPU level agree.  Under MSan, which knows nothing of what libjpeg-turbo
  * and vector code write, plain C is alone.  Where the whole picture decodes, seek points can be built,
- * and a region from them, drawn from a hash of the bytes, is the crop of the whole. */
+ * and a region from them, drawn from a hash of the bytes, is the crop of the whole, in bands too. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -28,7 +28,7 @@ static int decode(stk_cpu level, const stk_jpeg_job *job, const stk_rect *need, 
 
     memset(&err, 0, sizeof err);
     FUZZ_CHECK(stk_jpeg_open(&j, level, NULL) == 0);
-    rc = stk_jpeg_decode(j, job, need, s, px, &err);
+    rc = stk_jpeg_decode(j, job, &(stk_decode_request){ .need = *need }, s, px, &err);
     FUZZ_CHECK(rc == 0 || (err.code == rc && err.message[0] && !strchr(err.message, '\n')));
     FUZZ_CHECK(rc == 0 || rc == STK_ECORRUPT || (job->seek && rc == STK_ESTALE));
     FUZZ_CHECK(rc != 0 || !memcmp(&px->area, need, sizeof *need));
@@ -42,6 +42,35 @@ static void same(const stk_pixels *px, const stk_pixels *whole)
         FUZZ_CHECK(!memcmp(px->data + y * px->stride,
                            whole->data + (px->area.y + y) * whole->stride + (size_t)px->area.x * 4,
                            (size_t)px->area.w * 4));
+}
+
+typedef struct bands {
+    const stk_pixels *whole;
+    uint32_t next;
+} bands;
+
+static void take_band(void *cookie, const stk_pixels *band)
+{
+    bands *b = cookie;
+
+    FUZZ_CHECK(band->area.y == b->next);
+    same(band, b->whole);
+    b->next += band->area.h;
+}
+
+static void in_bands(const stk_jpeg_job *job, const stk_pixels *whole, const stk_rect *need)
+{
+    bands b = { whole, need->y };
+    stk_decode_request ask = { .need = *need, .band = take_band, .cookie = &b };
+    stk_scratch s = { 0 };
+    stk_jpeg *j = NULL;
+    stk_pixels px;
+
+    FUZZ_CHECK(stk_jpeg_open(&j, BEST, NULL) == 0);
+    FUZZ_CHECK(stk_jpeg_decode(j, job, &ask, &s, &px, NULL) == 0);
+    FUZZ_CHECK(!px.data && b.next == need->y + need->h);
+    stk_jpeg_close(&j);
+    stk_scratch_fini(&s);
 }
 
 static void from_points(const stk_jpeg_job *job, const stk_pixels *whole)
@@ -66,6 +95,7 @@ static void from_points(const stk_jpeg_job *job, const stk_pixels *whole)
     FUZZ_CHECK(stk_jpeg_seek_check(&seek, &head, job->in, NULL) == 0);
     FUZZ_CHECK(decode(BEST, &with, &r, &s, &px) == 0);
     same(&px, whole);
+    in_bands(job, whole, &r);
     with.head = &head;
     with.seek = &seek;
     for (int i = 0; i < 2; i++) {

@@ -28,7 +28,7 @@ static int decode(stk_cpu level, const stk_jpeg_job *job, const stk_rect *need, 
 
     memset(&err, 0, sizeof err);
     FUZZ_CHECK(stk_jpeg_open(&j, level, NULL) == 0);
-    rc = stk_jpeg_decode(j, job, need, &s, &px, &err);
+    rc = stk_jpeg_decode(j, job, &(stk_decode_request){ .need = *need }, &s, &px, &err);
     FUZZ_CHECK(rc == 0 || (rc == STK_ESTALE && err.code == rc && err.message[0]));
     *hash = 0;
     for (uint32_t y = 0; rc == 0 && y < need->h; y++)

@@ -157,7 +157,9 @@ static void our_pixels(world *w, const photo *p, int seek, const stk_rect *need,
     stk_jpeg_job job = begin(w, p, seek, &o);
     stk_error err;
 
-    check(stk_jpeg_decode(w->ours, &job, need, &w->scratch, px, &err), &err);
+    check(stk_jpeg_decode(w->ours, &job, &(stk_decode_request){ .need = *need }, &w->scratch, px,
+                          &err),
+          &err);
     w->sum += px->data[0];
 }
 

@@ -72,6 +72,7 @@ typedef struct stk_array_in {
     stk_dtype dtype;  /* of memory and raw files */
     uint32_t ndim;    /* of a row of them */
     const int64_t *shape;
+    stk_store *store; /* of files: how remote ones are reached; the same in all entries; held */
 } stk_array_in;
 
 /* A data set that joins arrays row by row: sample i has row i of each.  They have as many rows, or

@@ -176,6 +176,10 @@ struct stk_source {
      * `prefix` and for which dead() is not 0.  May be NULL. */
     int (*sweep)(const char *prefix, const stk_store *s, int (*dead)(void *cookie, const char *url),
                  void *cookie, stk_error *err);
+    /* Begin several reads of a file at once, so that neighbours can become one: a list by `next`, in
+     * order of offsets, of which none is empty.  STK_PENDING: done() comes for each.  Else none was
+     * begun, and each is given to submit().  May be NULL. */
+    int (*submit_all)(stk_file *f, stk_io *list);
 };
 
 /* ---- format: how samples are in bytes ---- */
@@ -349,6 +353,13 @@ typedef struct stk_pixels { /* R, G, B, X: 4 bytes a pixel, X undefined */
 typedef struct stk_decode_request { /* what is wanted of a picture */
     stk_rect need;
     int index; /* palette indices, in R, G and B alike; one of several channels is refused */
+    /* NULL, or: a decoder that can makes the rows of `need` from top to bottom and hands them over in
+     * bands, so that they are used while they are in the cache.  A band's area is as wide as `need`;
+     * its memory is used again after the call; one that begins at need.y begins the picture again.
+     * decode() then leaves out->data NULL, out->area as it was asked for.  A decoder may pay no
+     * attention, and give all pixels as ever. */
+    void (*band)(void *cookie, const stk_pixels *band);
+    void *cookie;
 } stk_decode_request;
 
 enum { STK_DECODER_GPU = 1 /* OWN: the GPU can decode what it has read the header of */ };

@@ -39,6 +39,9 @@ typedef struct stk_order {
     /* The position of a sample in an epoch; UINT64_MAX: none.  NULL: it is searched for. */
     uint64_t (*find)(const void *state, uint64_t epoch, const stk_where *where);
     void (*close)(void *state); /* NULL: the state is the caller's */
+    /* How many of the n positions from this one on have samples of one data set that follow each other;
+     * at least 1.  NULL: not known.  Pure. */
+    uint32_t (*run)(const void *state, uint64_t epoch, uint64_t position, uint32_t n);
 } stk_order;
 
 typedef struct stk_memory { /* copied; must work after the loader is closed */

@@ -68,6 +68,7 @@ typedef struct stk_writer_options {
     uint64_t first;   /* number of the first shard */
     int64_t mtime;    /* of the members, seconds since 1970; 0 makes equal input equal bytes */
     stk_tri empty;    /* without any sample: one shard without members, not none */
+    stk_store *store; /* how a bucket is reached (store.h); NULL: by the environment; held */
 } stk_writer_options;
 
 /* Write shards called `pattern`, with one number ("out/train-%06d.tar"; without one it is a
@@ -78,6 +79,9 @@ STK_API STK_MUST_CHECK int stk_writer_open(stk_writer **out, const char *pattern
  * nothing; any other failure ends the writer. */
 STK_API STK_MUST_CHECK int stk_writer_add(stk_writer *w, const char *key, size_t key_len,
                                           const stk_part *parts, uint32_t n, stk_error *err);
+/* End the shard that is being written, still without its name, and say its size (0: there is none).  After that comes
+ * commit(), or close() drops it. */
+STK_API STK_MUST_CHECK int stk_writer_finish(stk_writer *w, uint64_t *size, stk_error *err);
 /* Finish the shard that is being written. */
 STK_API STK_MUST_CHECK int stk_writer_commit(stk_writer *w, stk_error *err);
 /* So far: shards finished, samples taken, bytes of the finished shards. */
@@ -142,6 +146,7 @@ typedef struct stk_pack_options {
      * the chains end without encode().  Rows of a field have one type and shape, or it is an error. */
     stk_tri arrays;
     uint64_t expect; /* the fingerprint that the plan must have (stk_pack_report); 0: any */
+    stk_store *store; /* how a target in a bucket is reached; NULL: by the environment.  Not the source's, which is open */
 } stk_pack_options;
 
 typedef struct stk_pack_dropped { /* samples that were not chosen, by reason */

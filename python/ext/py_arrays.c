@@ -71,31 +71,32 @@ static int join_one(joining *j, Py_ssize_t i, PyObject *tuple, Py_buffer *view)
     return 0;
 }
 
-static int join_all(PyObject *obj, PyObject *list, joining *j)
+static int join_all(PyObject *obj, PyObject *list, stk_store *store, joining *j)
 {
     dataset_object *self = (dataset_object *)obj;
     stk_error err = { 0 };
     int rc;
 
-    for (Py_ssize_t i = 0; i < j->n; i++)
+    for (Py_ssize_t i = 0; i < j->n; i++) {
         if (join_one(j, i, PyList_GetItem(list, i), &self->view[i]) < 0)
             return -1;
+        j->in[i].store = store;
+    }
     Py_BEGIN_ALLOW_THREADS rc = stk_dataset_join(&self->ds, j->in, (size_t)j->n, &err);
     Py_END_ALLOW_THREADS if (rc < 0) raise_error(state_of(obj), rc, &err);
     return rc < 0 ? -1 : 0;
 }
 
-PyObject *dataset_join(PyObject *module, PyObject *list)
+PyObject *dataset_join(PyObject *module, PyObject *args)
 {
     module_state *st = PyModule_GetState(module);
     dataset_object *self;
+    PyObject *list, *store;
     joining j = { 0 };
     int rc = -1;
 
-    if (!PyList_Check(list)) {
-        PyErr_SetString(PyExc_TypeError, "join() takes a list of arrays");
+    if (!PyArg_ParseTuple(args, "O!O:join", &PyList_Type, &list, &store))
         return NULL;
-    }
     self = (dataset_object *)PyType_GenericAlloc(st->dataset, 0);
     if (!self)
         return NULL;
@@ -106,7 +107,7 @@ PyObject *dataset_join(PyObject *module, PyObject *list)
     self->view = PyMem_Calloc((size_t)j.n + 1, sizeof *self->view);
     self->n_views = j.n;
     if (j.in && j.shape && j.urls && self->view)
-        rc = join_all((PyObject *)self, list, &j);
+        rc = join_all((PyObject *)self, list, store_of(store), &j);
     else
         PyErr_NoMemory();
     joining_free(&j);

@@ -297,6 +297,21 @@ static PyObject *dataset_index_path(PyObject *obj, PyObject *unused)
     return text_from(path, strlen(path));
 }
 
+/* print(): (bytes of the shards, hash of what is in them) */
+static PyObject *dataset_print(PyObject *obj, PyObject *unused)
+{
+    stk_dataset *ds = ((dataset_object *)obj)->ds;
+    stk_fingerprint p = { 0 };
+    stk_error err = { 0 };
+    int rc;
+
+    (void)unused;
+    rc = ds ? stk_dataset_print(ds, &p, &err) : 0;
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
+    return Py_BuildValue("(KK)", (unsigned long long)p.bytes, (unsigned long long)p.content);
+}
+
 /* The data set that number `id` falls into when all are counted through; *id becomes its own
  * number there. */
 static stk_dataset *dataset_at(module_state *st, PyObject *tuple, uint64_t *id)
@@ -443,6 +458,7 @@ static PyMethodDef dataset_methods[] = {
     { "column", dataset_column, METH_VARARGS, "column(name, read): (type, values)" },
     { "arrow", dataset_arrow, METH_NOARGS, "the index as a capsule \"arrow_array_stream\"" },
     { "kind", dataset_kind, METH_NOARGS, "of arrays: tokens, npy, npz, raw, memory; else \"\"" },
+    { "print", dataset_print, METH_NOARGS, "(bytes of the shards, hash of what is in them)" },
     { "index_path", dataset_index_path, METH_NOARGS, "where the index is; \"\" in memory only" },
     { NULL, NULL, 0, NULL },
 };
@@ -463,3 +479,34 @@ PyType_Spec dataset_spec = {
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = dataset_slots,
 };
+
+/* index_build(urls, jpeg, store): as `stoker index`. */
+PyObject *index_build(PyObject *module, PyObject *args)
+{
+    module_state *st = PyModule_GetState(module);
+    stk_index_options o = { .size = sizeof o, .log = log_line, .log_cookie = st->log };
+    PyObject *urls, *store, *held;
+    const char **list = NULL;
+    stk_error err = { 0 };
+    size_t n = 0;
+    int jpeg, rc = -1;
+
+    if (!PyArg_ParseTuple(args, "O!pO:index_build", &PyList_Type, &urls, &jpeg, &store))
+        return NULL;
+    o.jpeg = jpeg ? STK_YES : STK_UNSET;
+    o.store = store_of(store);
+    held = PyList_AsTuple(urls); /* keeps the strings while the GIL is away */
+    list = held ? strings_of(urls, &n) : NULL;
+    if (list) {
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_index_build(list, n, &o, NULL, &err);
+        Py_END_ALLOW_THREADS
+        if (rc < 0)
+            raise_error(st, rc, &err);
+    }
+    PyMem_Free((void *)list);
+    Py_XDECREF(held);
+    if (rc < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}

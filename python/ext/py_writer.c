@@ -13,17 +13,18 @@ typedef struct writer_object {
 
 static int writer_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "pattern", "samples", "bytes", "first", "mtime", "force", "empty", NULL };
+    static char *names[] = { "pattern", "samples", "bytes", "first", "mtime", "force", "empty", "store", NULL };
     writer_object *self = (writer_object *)obj;
     stk_writer_options o = { .size = sizeof o };
     unsigned long long samples, bytes, first;
     long long mtime;
     stk_error err = { 0 };
     const char *pattern;
+    PyObject *store;
     int force, empty, rc;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "yKKKLpp:Writer", names, &pattern, &samples,
-                                     &bytes, &first, &mtime, &force, &empty))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "yKKKLppO:Writer", names, &pattern, &samples,
+                                     &bytes, &first, &mtime, &force, &empty, &store))
         return -1;
     if (self->lock) {
         PyErr_SetString(PyExc_TypeError, "a Writer is opened once");
@@ -35,6 +36,7 @@ static int writer_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     o.mtime = mtime;
     o.force = force ? STK_YES : STK_UNSET;
     o.empty = empty ? STK_YES : STK_UNSET;
+    o.store = store_of(store);
     self->lock = PyThread_allocate_lock();
     if (!self->lock) {
         PyErr_NoMemory();
@@ -112,6 +114,22 @@ static PyObject *writer_counts(PyObject *obj, PyObject *unused)
                                               (unsigned long long)n[1], (unsigned long long)n[2]);
 }
 
+/* finish(): the size of the shard in flight, which is whole and has no name yet. */
+static PyObject *writer_finish(PyObject *obj, PyObject *unused)
+{
+    writer_object *self = (writer_object *)obj;
+    stk_error err = { 0 };
+    uint64_t size = 0;
+    int rc;
+
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    rc = self->w ? stk_writer_finish(self->w, &size, &err) : stk_fail(&err, STK_ECLOSED, "this writer is closed");
+    PyThread_release_lock(self->lock);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
+    return PyLong_FromUnsignedLongLong(size);
+}
+
 /* close(commit): finish the shard in flight, or drop it.  Again: nothing. */
 static PyObject *writer_close(PyObject *obj, PyObject *args)
 {
@@ -144,6 +162,7 @@ static void writer_dealloc(PyObject *obj)
 static PyMethodDef writer_methods[] = {
     { "add", writer_add, METH_VARARGS, "add(key, ((field, bytes), ...))" },
     { "counts", writer_counts, METH_NOARGS, "(shards finished, samples, bytes)" },
+    { "finish", writer_finish, METH_NOARGS, "the size of the shard in flight, whole and without its name" },
     { "close", writer_close, METH_VARARGS, "close(commit)" },
     { NULL, NULL, 0, NULL },
 };
@@ -185,6 +204,7 @@ static stk_output *pack_fields(PyObject *list, uint32_t *n)
 
 typedef struct pack_call {
     PyObject *ds, *fields, *ops; /* ops: what has o.registry */
+    PyObject *store;
     const char *dst;
     Py_buffer select;
     stk_pack_options o;
@@ -200,17 +220,17 @@ static int pack_take(module_state *st, PyObject *args, PyObject *kwargs, pack_ca
     static char *names[] = { "dataset", "dst",      "samples",   "bytes",   "shuffle", "seed",  "name",  "force",
                              "index",   "jpeg",     "num_proc",  "fields",  "select",  "exclude", "fraction",
                              "keep",    "part",     "parts",     "merge",   "plan_only", "only_failed", "where",
-                             "dedup",   "balance",  "compress",  "arrays", NULL };
+                             "dedup",   "balance",  "compress",  "arrays", "store", NULL };
     unsigned long long samples, bytes, seed, part, parts;
     int shuffle, force, index, jpeg, merge, plan_only, only_failed, arrays;
 
     *c = (pack_call){ .o = { .size = sizeof c->o } };
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKypppIO!z*zd(dd)KKpppzzzzp:pack", names, st->dataset, &c->ds,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKypppIO!z*zd(dd)KKpppzzzzpO:pack", names, st->dataset, &c->ds,
                                      &c->dst, &samples, &bytes, &shuffle, &seed, &c->o.name, &force, &index, &jpeg,
                                      &c->o.num_workers, &PyTuple_Type, &c->fields, &c->select, &c->o.exclude,
                                      &c->o.fraction, &c->o.keep_from, &c->o.keep_to, &part, &parts, &merge,
                                      &plan_only, &only_failed, &c->o.where, &c->o.dedup, &c->o.balance,
-                                     &c->o.compress, &arrays))
+                                     &c->o.compress, &arrays, &c->store))
         return -1;
     Py_XINCREF(st->own_ops);
     c->ops = st->own_ops;
@@ -228,6 +248,7 @@ static int pack_take(module_state *st, PyObject *args, PyObject *kwargs, pack_ca
     c->o.plan_only = tri(plan_only);
     c->o.only_failed = tri(only_failed);
     c->o.arrays = tri(arrays);
+    c->o.store = store_of(c->store);
     c->o.select = c->select.buf;
     c->o.n_select = c->select.buf ? (uint64_t)c->select.len / sizeof *c->o.select : 0;
     c->o.fields = pack_fields(c->fields, &c->o.n_fields);

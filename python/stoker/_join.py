@@ -86,8 +86,8 @@ def _memory(name: str, value: Any) -> tuple[str, Any, int, tuple[int, ...], int,
     return name, array, number, array.shape[1:], len(array), apart
 
 
-def join(arrays: Mapping[Any, Any]) -> _stoker.Dataset:
-    """A data set of {"x": "images.npy", "y": labels}."""
+def join(arrays: Mapping[Any, Any], store: Any = None) -> _stoker.Dataset:
+    """A data set of {"x": "images.npy", "y": labels}; store: as the extension takes it."""
     if not arrays:
         invalid('a dict of arrays has at least one, in memory or by its path: {"x": "images.npy", "y": labels}')
     found = []
@@ -98,4 +98,4 @@ def join(arrays: Mapping[Any, Any]) -> _stoker.Dataset:
         if isinstance(value, (str, bytes, os.PathLike, list, tuple)):
             paths = _options.url_bytes(value)
         found.append((name, paths, 0, (), 0, 0) if paths else _memory(name, value))
-    return _stoker.join(found)
+    return _stoker.join(found, store)

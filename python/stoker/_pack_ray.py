@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from . import _pack_map, _stoker
+from . import _pack_map, packing
 from .dataset import Dataset
 from .errors import unsupported
 
@@ -25,11 +25,11 @@ _WAITING_PER_CPU = 4    # tasks that Ray has at a time
 
 def pack(data: Dataset, arguments: dict[str, Any]) -> dict[str, Any]:
     """Chains, and shards as they are."""
-    plan = _stoker.pack(dataset=data._core, **{**arguments, "plan_only": True})
+    plan = packing.written(data, {**arguments, "plan_only": True})
     parts = max(1, min(plan["shards"], _cpus() * _TASKS_PER_CPU))
     for _ in _each(_write, (data, {**arguments, "parts": parts, "num_proc": 1}), range(parts)):
         pass
-    return _stoker.pack(dataset=data._core, **{**arguments, "merge": True, "parts": 0, "force": False})
+    return packing.written(data, {**arguments, "merge": True, "parts": 0, "force": False})
 
 
 def work(job: tuple[Any, ...], shards: Sequence[int]) -> Iterator[tuple[dict[str, Any], str]]:
@@ -89,7 +89,7 @@ def _task(function: Callable[[Any, int], Any], shared: list[Any], number: int) -
 
 def _write(job: tuple[Dataset, dict[str, Any]], part: int) -> int:
     data, arguments = job
-    return _stoker.pack(dataset=data._core, **{**arguments, "part": part})["shards"]
+    return packing.written(data, {**arguments, "part": part})["shards"]
 
 
 def _run(job: tuple[Any, ...], shard: int) -> tuple[dict[str, Any], str]:

@@ -102,7 +102,7 @@ class Dataset(Whole):
         elif found is None:
             if classes is not None or columns is not None or dtype is not None or shape is not None:
                 invalid("classes=, columns=, dtype= and shape= don't go with a dict of arrays")
-            self._core = _join.join(self._urls)
+            self._core = _join.join(self._urls, _store.core(store))
         else:
             self._core = _stoker.Dataset(found, self._fixed or [], self._wanted, self._jpeg,
                                          *_join.raw(dtype, shape), reindex=reindex == "auto",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import _options
 from .dataset import Dataset
 from .errors import StokerError, Whole, invalid, nearest, printable, shown
+from .store import Store
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +27,7 @@ Change = tuple[int, tuple[int, ...], tuple[int, ...]]
 class Mix(Whole, has=("datasets", "weights", "counts", "epoch_size")):
     """Data sets and their weights, from stoker.mix(); a Loader takes it as its data."""
 
-    def __init__(self, sets: Mapping[Any, Any], epoch_size: int | None = None) -> None:
+    def __init__(self, sets: Mapping[Any, Any], epoch_size: int | None = None, store: Store | None = None) -> None:
         if not isinstance(sets, Mapping) or not sets:
             invalid(f'mix takes {{"name": (data, weight), ...}} or {{dataset: weight, ...}}, not {shown(sets)}')
         from .sets import is_python             # which imports this file
@@ -37,7 +38,7 @@ class Mix(Whole, has=("datasets", "weights", "counts", "epoch_size")):
             name, data, weight = _entry(key, value, len(self.datasets))
             self.weights[name] = checked(name, weight)
             own = isinstance(data, Dataset) or is_python(data)
-            self.datasets.append(data if own else Dataset(data))
+            self.datasets.append(data if own else Dataset(data, store=store))
             if self.weights[name] and not len(self.datasets[-1]):
                 invalid(f"mix: {name!r} has no samples to give: leave it out, or weight 0")
         if len(self.weights) != len(self.datasets):
@@ -142,7 +143,7 @@ def restored(value: Any, sets: int) -> list[Change]:
         invalid(f"the state is damaged: its mix is {str(value)[:80]}: {str(e)[:120]}")
 
 
-def mix(sets: Mapping[Any, Any], epoch_size: int | None = None) -> Mix:
+def mix(sets: Mapping[Any, Any], epoch_size: int | None = None, *, store: Store | None = None) -> Mix:
     """Several data sets as one, drawn by weight.
 
         data = stoker.mix({"web": ("web-*.tar", 0.7), "books": ("books-*.tar", 0.3)})
@@ -151,8 +152,9 @@ def mix(sets: Mapping[Any, Any], epoch_size: int | None = None) -> Mix:
 
     sets: name -> (data, weight), data as for stoker.open() or opened; or opened data set -> weight
     epoch_size: samples in an epoch; None: as many as all data sets have
+    store: how remote data that is not opened yet is reached, a stoker.Store
 
     Every run of samples has the data sets by their weights, the same for any number of ranks.  Each is
     walked pass by pass: none of its samples comes again before all have come.
     """
-    return Mix(sets, epoch_size)
+    return Mix(sets, epoch_size, store)

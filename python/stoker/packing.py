@@ -7,15 +7,16 @@ The C library copies and runs chains; _pack_map.py runs functions; _pack_ray.py 
 from __future__ import annotations
 
 import os
-import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import _options, _pack_map, _stoker
+from . import _options, _pack_bucket, _pack_map, _stoker
+from . import store as _store
 from ._pack_tokens import Tokens
 from .chains import Chain
 from .dataset import Dataset, Urls
-from .errors import invalid, unsupported
+from .errors import invalid
+from .store import Store
 
 _DEFAULT_BYTES = 500_000_000
 Function = Callable[[dict[str, Any]], Any]
@@ -28,7 +29,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
          shuffle: int | bool | None = None, force: bool = False, name: str = "shard", index: bool = True,
          jpeg: bool = False, exclude: str | os.PathLike[str] | None = None, where: str | None = None, fraction: float | None = None,
          dedup: str | None = None, balance: str | None = None, split: Mapping[str, float] | None = None, select: Any = None, only: str | None = None,
-         tokenize: Function | Tokens | None = None, compress: str | None = None, arrays: bool = False, engine: str | None = None, on_error: str = "raise", timeout: float | None = None) -> dict[str, Any]:
+         tokenize: Function | Tokens | None = None, compress: str | None = None, arrays: bool = False, engine: str | None = None, on_error: str = "raise", timeout: float | None = None, store: Store | None = None) -> dict[str, Any]:
     """Write data as tar shards; answers {"shards", "samples", "bytes", "pattern", "failed", ...}.
 
     src: what stoker.open() takes, or what it gave
@@ -65,6 +66,8 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     engine: "ray": shards are made by tasks of a Ray cluster, also those of functions (docs/prepare.md)
     on_error: of functions: "raise", or "skip": a sample for which they raise is left out and listed
     timeout: of functions: so many seconds for one sample; longer is an error of that sample
+    store: a stoker.Store: how src and dst are reached where they are remote; None: as the environment says.  A src that is open
+        keeps its own
 
     Shards appear whole or not at all.  A target that has this content already is left alone, and a run that was
     stopped goes on.
@@ -73,9 +76,10 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         return {part: pack(src, dst, map, num_proc, fields=fields, flat_map=flat_map, filter=filter, samples=samples,
                            bytes=bytes, shuffle=shuffle, force=force, name=part, index=index, jpeg=jpeg,
                            exclude=exclude, where=where, fraction=fraction, dedup=dedup, balance=balance,
-                           select=_Part(select, *span), only=only, tokenize=tokenize, compress=compress, arrays=arrays, engine=engine, on_error=on_error, timeout=timeout)
+                           select=_Part(select, *span), only=only, tokenize=tokenize, compress=compress, arrays=arrays, engine=engine, on_error=on_error, timeout=timeout, store=store)
                 for part, span in _spans(split, name).items()}
-    data = src if isinstance(src, Dataset) else Dataset(src)
+    _store.core(store)
+    data = src if isinstance(src, Dataset) else Dataset(src, store=store)
     if data._where is not None:
         where = data._where if where is None else f"({data._where}) AND ({where})"
         data = data._whole()
@@ -106,8 +110,6 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         invalid("arrays are made by chains: map, flat_map, filter and tokenize go without arrays; pack twice")
     if functions is not None and (fields is not None or only is not None):
         invalid("map, flat_map, filter and tokenize go without fields and only: pack twice, or call the chain's ops there")
-    if functions is not None and "://" in path:
-        unsupported(f"map, flat_map, filter and tokenize write to a local folder: pack there, then pack that to {path}")
     keep = (select.low, select.high) if isinstance(select, _Part) else (0.0, 0.0)
     arguments: dict[str, Any] = {
         "dst": os.fsencode(path), "samples": count, "bytes": size, "shuffle": seed is not None, "seed": seed or 0,
@@ -116,24 +118,30 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         "exclude": None if exclude is None else os.fspath(exclude), "fraction": _fraction(fraction), "keep": keep,
         "part": 0, "parts": 0, "merge": False, "plan_only": False, "only_failed": only is not None,
         "where": _text("where", where, 'a condition as text, like "width >= 300"'),
-        "compress": compress, "arrays": _options.flag("arrays", arrays), "dedup": _text("dedup", dedup, '"exact" or "near"'), "balance": _text("balance", balance, "the name of a field")}
+        "compress": compress, "arrays": _options.flag("arrays", arrays), "dedup": _text("dedup", dedup, '"exact" or "near"'), "balance": _text("balance", balance, "the name of a field"), "store": store}
     if functions is None and engine is None:
-        return _stoker.pack(dataset=data._core, **arguments)
+        return written(data, arguments)
     from . import _pack_ray
     if functions is None:
         return _pack_ray.pack(data, arguments)
-    chosen, counts = _stoker.pack_ids(dataset=data._core, **arguments)
+    chosen, counts = _stoker.pack_ids(dataset=data._core, **{**arguments, "store": _store.core(store)})
     ids = memoryview(chosen).cast("Q")
-    total = sum(os.stat(s).st_size for s in data.shards if os.path.exists(s))
+    total = data._core.print()[0]
     run = count or max(1, len(data) * (size or _DEFAULT_BYTES) // max(1, total))
-    target = _pack_map.Target(path, name, force, ".tar" + packed if tokens is None else ".bin")
+    kind = ".tar" + packed if tokens is None else ".bin"
+    target = _pack_bucket.Bucket(path, name, force, kind, store) if "://" in path else _pack_map.Target(path, name, force, kind)
     done = _pack_map.fill(target, data, ids, run, functions,
                           _pack_ray.work if engine else _pack_map.in_processes(workers or os.cpu_count() or 1))
     done["left_out"], done["dropped"] = counts["left_out"], {**counts["dropped"], "functions": done.pop("dropped")}
     paths = done.pop("paths")
     if index and paths and tokens is None and not packed:
-        Dataset([pathlib.Path(p) for p in paths], jpeg=jpeg)
+        target.index(paths, jpeg)
     return done
+
+
+def written(data: Dataset, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """By the library; arguments can be pickled: the store is a Store."""
+    return _stoker.pack(dataset=data._core, **{**arguments, "store": _store.core(arguments["store"])})
 
 
 _SUFFIXES = {"gz": ".gz", "zstd": ".zst", "lz4": ".lz4"}

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _options, _stoker
+from . import store as _store
 from ._values import field_bytes
 from .errors import Whole, invalid, shown
+from .store import Store
 
 
 class Writer(Whole):
@@ -24,6 +26,7 @@ class Writer(Whole):
     max_count, max_size: samples and bytes (or "1GB") of a shard at most; neither: about 500 MB
     start: number of the first shard
     force: replace shards that are there
+    store: how a bucket is reached, a stoker.Store; None: as the environment says
 
     Values: bytes as they are, str as UTF-8, int and float in digits, dicts and lists (and any
     NAME.json) as JSON, arrays as .npy, and under jpg, png or webp arrays and Pillow images as
@@ -35,7 +38,7 @@ class Writer(Whole):
 
     def __init__(self, pattern: str | bytes | os.PathLike[Any], max_count: int | None = None,
                  max_size: int | str | None = None, *, start: int = 0, force: bool = False,
-                 mtime: int = 0) -> None:
+                 mtime: int = 0, store: Store | None = None) -> None:
         path = os.fsencode(pattern)
         if b"\0" in path:
             invalid("a path has a null character")
@@ -45,7 +48,7 @@ class Writer(Whole):
             bytes=_options.byte_count("max_size", max_size),
             first=_options.whole("start", start, 0),
             mtime=_options.whole("mtime", mtime, 0, 2**33 - 1),
-            force=_options.flag("force", force), empty=self._empty)
+            force=_options.flag("force", force), empty=self._empty, store=_store.core(store))
 
     def write(self, sample: Mapping[str, Any]) -> None:
         """Add a sample: {"__key__": key, field: value, ...}."""

@@ -34,6 +34,7 @@ def same(a, b):
 
 # ---- values --------------------------------------------------------------------------------------
 
+@pytest.mark.asan
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_a_picture_between_two_steps(urls, workers):
     plain = all_of(urls, {"x": chain().resize((24, 20)).to("u8", "hwc")}, num_workers=0)
@@ -42,6 +43,7 @@ def test_a_picture_between_two_steps(urls, workers):
         assert (ids == ids2).all() and (a["x"] == 255 - b["x"]).all()
 
 
+@pytest.mark.asan
 def test_other_sizes_and_steps_after_it(urls):
     """What comes after sees the picture that the function gave."""
     made = all_of(urls, {"x": chain().call(narrow).resize((8, 6)).normalize("imagenet").to("f32")}, num_workers=2)
@@ -82,6 +84,7 @@ def test_draws_are_addressed(urls):
     assert any(not np.array_equal(by_id[int(i)], x) for ids, b in second for i, x in zip(ids, b["x"], strict=True))
 
 
+@pytest.mark.asan
 @pytest.mark.parametrize("workers", [0, 2])
 def test_text_json_and_numbers(urls, workers):
     fields = {
@@ -131,6 +134,7 @@ def test_a_column_of_a_table(tmp_path):
     assert as_numpy(batch["y"]).dtype == np.int32 and as_numpy(batch["y"]).tolist() == list(range(1, 21))
 
 
+@pytest.mark.asan
 def test_one_channel(tmp_path):
     write_tar(tmp_path / "a.tar", [(f"{i}.jpg", jpeg(picture(i))) for i in range(4)])
     seen = []
@@ -223,6 +227,7 @@ def test_chains_that_make_no_sense(urls):
 
 # ---- failures ----------------------------------------------------------------------------------------
 
+@pytest.mark.asan
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_exception_says_where(urls, workers):
     with stoker.Loader(urls, {"x": chain().resize((16, 16)).call(odd)}, batch_size=16, num_workers=workers) as loader, \
@@ -232,6 +237,7 @@ def test_an_exception_says_where(urls, workers):
     assert "in odd" in str(e.value.__cause__) and 'raise ValueError(f"sum' in str(e.value.__cause__)
 
 
+@pytest.mark.asan
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_bad_samples_are_skipped(urls, workers):
     with stoker.Loader(urls, {"x": chain().resize((16, 16)).call(odd).to("u8", "hwc")}, batch_size=16, num_workers=workers,
@@ -243,6 +249,7 @@ def test_bad_samples_are_skipped(urls, workers):
     assert valid == expected and not all(valid) and skipped >= valid.count(False)
 
 
+@pytest.mark.asan
 def test_what_it_may_not_return(urls):
     for f, says in [(lambda x: x.astype("f4"), "a picture is uint8"), (lambda x: None, "a picture is uint8"),
                     (lambda x: x[:4, :4], "after call\\(\\) it is 4x4"), (lambda x: x[..., :1], "no picture"),
@@ -258,6 +265,7 @@ def test_what_it_may_not_return(urls):
             next(iter(loader))
 
 
+@pytest.mark.asan
 def test_a_killed_process_is_an_error(urls):
     with stoker.Loader(urls, {"x": chain().resize((16, 16)).call(killed)}, batch_size=16, num_workers=2) as loader, \
             pytest.raises(stoker.StokerError, match=r"worker \d \(process \d+\) was killed by SIGKILL.* while "
@@ -266,6 +274,7 @@ def test_a_killed_process_is_an_error(urls):
     assert isinstance(e.value, RuntimeError) and e.value.sample is not None
 
 
+@pytest.mark.asan
 def test_a_killed_process_is_skipped(urls):
     plain = all_of(urls, {"x": chain().resize((16, 16)).to("u8", "hwc")}, shuffle=False)
     expected = [int(x.astype(np.int64).sum()) % 16 != 0 for _, b in plain for x in b["x"]]
@@ -302,6 +311,7 @@ def test_how_processes_start(urls, tmp_path):
     """, urls, tmp_path)
 
 
+@pytest.mark.asan
 def test_threads(urls):
     seen = set()
 
@@ -313,6 +323,7 @@ def test_threads(urls):
     assert len(made) == 7 and {pid for pid, _, _ in seen} == {os.getpid()} and len({s for _, _, s in seen}) >= SAMPLES
 
 
+@pytest.mark.asan
 def test_break_and_close_leave_nothing(urls):
     check_python("""
         import gc, os, stoker, sys, time

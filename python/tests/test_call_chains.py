@@ -27,6 +27,7 @@ def test_numbers_as_a_batch_has_them(urls, last):
         assert a["x"].dtype == b["x"].dtype and np.array_equal(halves(a["x"]), b["x"])
 
 
+@pytest.mark.asan
 def test_after_normalize_and_erasing(urls):
     plain = chain().resize((10, 8)).normalize("imagenet").random_erasing(p=1.0)
     given = all_of(urls, {"x": plain})
@@ -98,6 +99,7 @@ def test_what_diagnose_says_of_it():
 
 # ---- views -------------------------------------------------------------------------------------------
 
+@pytest.mark.asan
 def test_a_function_on_each_view(urls):
     plain = chain().views(3).random_resized_crop(12).hflip()
     made = check_ways(urls, {"x": plain.call(invert).color_jitter(0.4).to("u8", "hwc")})

@@ -113,6 +113,7 @@ def test_masks_of_views(shard):
         assert np.abs(near).max() <= 1                  # 255 - x and interpolation round apart
 
 
+@pytest.mark.asan
 def test_boxes_that_a_function_makes(shard):
     lead = stoker.from_("jpg").image().random_resized_crop(24).hflip().to("u8")
     boxes = stoker.from_("json").json().call(boxes_of, dtype="f32", shape=(-1, 4))

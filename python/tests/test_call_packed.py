@@ -113,6 +113,7 @@ def test_numbers_of_pictures_are_packed(shard):
     assert sum(int((b["ids"] > 0).sum()) for _, b in made) == sum((8 + i % 9) * 6 for i in range(SAMPLES))
 
 
+@pytest.mark.asan
 def test_batches_by_length(shard):
     options = {"batch_size": None, "max_tokens": 100, "collate": "pad"}
     plain = all_of(shard, {"ids": stoker.from_("npy").npy(dtype="i64")}, **options)

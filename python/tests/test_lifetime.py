@@ -101,17 +101,22 @@ def test_ctrl_c(urls, workers):
     import os, sys, threading, time, signal, stoker
     fields = {"image": "from(jpg) | image | resize((1200, 1200)) | to(f32)"}
     loader = stoker.Loader(sys.argv[1], fields, batch_size=20, num_workers=int(sys.argv[2]))
-    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    start = time.perf_counter()
+    seen, at = 0, []
+
+    def interrupt():
+        at.append(seen)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Timer(0.3, interrupt).start()
     try:
-        while time.perf_counter() - start < 20:
+        while seen < 100_000:                   # many minutes
             for batch in loader:
+                seen += 1
                 del batch
     except KeyboardInterrupt:
-        seconds = time.perf_counter() - start
         print("stopped", loader.epoch)
         loader.close()
-        sys.exit(0 if seconds < 10 else 1)
+        sys.exit(0 if seen - at[0] <= 20 else f"{seen - at[0]} batches after the signal")
     """
     assert "stopped" in check_python(code, urls, workers)
 
@@ -125,18 +130,17 @@ def test_ctrl_c_while_waiting_for_a_slow_batch(urls):
     loader = stoker.Loader(sys.argv[1], fields, batch_size=100, num_workers=1, prefetch=1,
                            memory_limit="16GB")
     threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    start = time.perf_counter()
     try:
         next(iter(loader))
     except KeyboardInterrupt:
-        print(time.perf_counter() - start, flush=True)
+        print(loader.stats()["samples"], flush=True)
         os._exit(0)
-    print("whole batch after", time.perf_counter() - start)
+    print("whole batch")
     """
-    out = run_python(code, urls, timeout=100).stdout
+    out = run_python(code, urls).stdout
     if "whole batch" in out:
         pytest.skip("the batch was ready before the signal")
-    assert float(out) < 1.5
+    assert int(out) < 50                        # rows made by then: a load slows them as it does the signal
 
 
 @pytest.fixture(scope="module")
@@ -159,21 +163,28 @@ def long_to_index(tmp_path_factory):
 @pytest.mark.serial
 @pytest.mark.parametrize("pattern", ["0.tar", "{0,1}.tar"])
 def test_ctrl_c_while_indexing(long_to_index, pattern):
-    """One shard is indexed on the main thread, several on others: both stop at once."""
+    """One shard is indexed on the main thread, several on others: both stop at once.  Time is that of the process's
+    threads, which other processes do not change."""
     code = """
     import os, sys, threading, time, signal, stoker
-    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    start = time.perf_counter()
+    at = []
+
+    def interrupt():
+        at.append(time.process_time())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Timer(0.2, interrupt).start()
+    opened = None
     try:
-        stoker.open(sys.argv[1])
-        print("whole index after", time.perf_counter() - start)
+        opened = stoker.open(sys.argv[1])
+        print("whole index")
     except KeyboardInterrupt:
-        print(time.perf_counter() - start)
+        print("whole index" if opened else time.process_time() - at[0])
     """
     out = check_python(code, long_to_index / pattern)
     if "whole index" in out:
         pytest.skip("the index was ready before the signal")
-    assert float(out) < 1.5
+    assert float(out) < 0.15                    # the rest of it takes 0.3 s and more
     assert not (long_to_index / ".stoker").exists()
 
 

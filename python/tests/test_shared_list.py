@@ -87,6 +87,7 @@ def carried(value):
     return _wire.unpacked_whole(io.BytesIO(stream), beside, lists), len(stream), len(lists)
 
 
+@pytest.mark.asan
 def test_long_lists_of_a_data_set_are_apart():
     data = Listed(20_000)
     again, pickled, apart = carried(data)
@@ -108,6 +109,7 @@ class Pair(NamedTuple):
     b: int
 
 
+@pytest.mark.asan
 @pytest.mark.parametrize("odd", [bytearray(b"x"), [1], {"k": 1}, Text("t"), Pair(1, 2), (np.float64(1), 2), (1, [2]), {1},
                                  np.arange(3), memoryview, 1j, ((((((1,),),),),),)], ids=repr)
 def test_other_lists_are_pickled(odd):
@@ -127,6 +129,7 @@ def test_a_list_that_holds_itself():
     assert apart == 0 and again[-1] is again
 
 
+@pytest.mark.asan
 def test_a_list_that_is_made_while_it_is_pickled():
     """Its memory may be used for the next one: ids of objects that are gone say nothing."""
     data = [Fleeting(k) for k in range(5)]

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <stoker/store.h>
 #include <sys/stat.h>
 
 #include "base/cpu.h"
@@ -619,7 +620,7 @@ static int join_one(stk_arrays *s, const stk_array_in *in, stk_error *err)
 {
     stk_array *a = &s->array[s->n++];
     raw r = { in->dtype, in->ndim, in->shape };
-    stk_names names = { 0 };
+    stk_names names = { .store = in->store };
     int rc;
 
     if (!in->name || !*in->name)
@@ -659,7 +660,8 @@ int stk_dataset_join(stk_dataset **out, const stk_array_in *in, size_t n, stk_er
         rc = s->array ? 0 : stk_fail_nomem(err, n * sizeof *s->array);
     }
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        rc = join_one(s, &in[i], err);
+        rc = in[i].store == in[0].store ? join_one(s, &in[i], err)
+                                        : stk_fail(err, STK_EINVAL, "arrays that are joined have one store: %.40s has another", in[i].name);
         if (rc == 0 && s->array[i].rows != s->array[0].rows)
             rc = stk_fail(err, STK_EINVAL,
                           "%.40s has %" PRIu64 " rows (%.40s) and %.40s has %" PRIu64
@@ -671,6 +673,8 @@ int stk_dataset_join(stk_dataset **out, const stk_array_in *in, size_t n, stk_er
         rc = settle(s, err);
     if (rc < 0)
         stk_arrays_close(&s);
+    else
+        s->base.store = stk_store_ref(in[0].store);
     *out = s ? &s->base : NULL;
     return rc;
 }

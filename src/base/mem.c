@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
 #define LARGE ((size_t)256 << 10) /* one call of the system is little beside filling it */
@@ -50,21 +51,34 @@ void stk_free(void *p)
     free(p);
 }
 
+/* From a huge page's beginning on where that makes one more of them: the kernel then hands out 2 MiB at a time, where filling it
+ * would otherwise take hundreds of page faults. */
+static void *map_aligned(size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), used = (size + page - 1) & ~(page - 1), before;
+    uint8_t *p = mmap(NULL, used + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (p == MAP_FAILED)
+        return NULL;
+    before = -(uintptr_t)p & (HUGE_PAGE - 1);
+    if (before)
+        munmap(p, before);
+    if (before < HUGE_PAGE)
+        munmap(p + before + used, HUGE_PAGE - before);
+    madvise(p + before, size & ~(HUGE_PAGE - 1), MADV_HUGEPAGE);
+    return p + before;
+}
+
 void *stk_pages_alloc(size_t size)
 {
-    uintptr_t from;
     void *p;
 
     if (!may_alloc(size))
         return NULL;
+    if (size >= HUGE_PAGE && size <= SIZE_MAX / 2)
+        return map_aligned(size);
     p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    from = ((uintptr_t)p + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
-    if (size >= 4 * HUGE_PAGE) /* filling it would otherwise take thousands of page faults */
-        madvise((void *)from, ((uintptr_t)p + size - from) & ~(uintptr_t)(HUGE_PAGE - 1),
-                MADV_HUGEPAGE);
-    return p;
+    return p == MAP_FAILED ? NULL : p;
 }
 
 void *stk_pages_reserve(size_t size)

@@ -96,8 +96,6 @@ static int note_boxes(stk_chain *c, const stk_op *op, const stk_args *args, stk_
 {
     const char *name = stk_args_str(args, op->args[0].name);
 
-    if (c->spec.views)
-        return stk_fail(err, STK_ENOTSUP, "%s: boxes can't follow several views yet", op->name);
     if (c->n_calls)
         return stk_fail(err, STK_ENOTSUP, "%s looks at boxes: put it before call()", op->name);
     if (c->boxes && strcmp(c->boxes, name))

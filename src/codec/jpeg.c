@@ -134,11 +134,11 @@ static int jpeg_decode(void *p, const stk_decode_request *ask, stk_scratch *scra
         job.seek = good ? &c->seek : NULL;
         lane = good ? STK_LANE_SEEK : STK_LANE_MISFIT;
     }
-    rc = stk_jpeg_decode(c->own, &job, &ask->need, scratch, out, err);
+    rc = stk_jpeg_decode(c->own, &job, ask, scratch, out, err);
     if (rc < 0 && job.seek && (rc == STK_ESTALE || rc == STK_ECORRUPT)) {
         job.seek = NULL;
         lane = STK_LANE_MISFIT;
-        rc = stk_jpeg_decode(c->own, &job, &ask->need, scratch, out, err);
+        rc = stk_jpeg_decode(c->own, &job, ask, scratch, out, err);
     }
     if (rc == STK_ECORRUPT)
         return turbo_decode(c, ask, scratch, out, err);

@@ -2,9 +2,13 @@
 /* jpeg_base.c - our own JPEG decoder: blocks to samples to pixels.
  *
  * The scan (jpeg_scan.c) hands over chunks of coefficients; their pixels go to one plane a
- * component, which covers the MCUs that the rectangle sees and no more.  Then each row of the
+ * component, which covers the MCUs that the rectangle sees and no more.  Each row of the
  * rectangle is put together from the planes, chroma brought to size on the way.  Which filter
- * brings it there, and with which neighbours, is libjpeg-turbo's choice (see choose()). */
+ * brings it there, and with which neighbours, is libjpeg-turbo's choice (see choose()).
+ *
+ * Without seek points rows of MCUs come in order: pixels are put together as soon as a row of MCUs
+ * and the one below it are there, from planes that hold two of them, while these are in the cache.
+ * With seek points two rows come at a time, in any order, so planes hold all of them. */
 #include "codec/jpeg_base.h"
 
 #include <stdatomic.h>
@@ -18,11 +22,21 @@ enum up { UP_NONE, UP_H2, UP_V2, UP_H2V2, UP_BOX };
 typedef struct plane {
     uint8_t *data; /* sample (x, y) of the component */
     size_t stride;
+    uint32_t rows; /* that data has; later ones take the place of those before */
     uint32_t x, y;   /* of data[0] */
     uint32_t w, h;   /* samples of the component: where its edge is */
     uint32_t hx, vx; /* it must grow by */
     enum up up;
 } plane;
+
+typedef struct picture { /* the pixels that are made */
+    stk_rect need;
+    uint32_t next; /* row of the picture that comes next */
+    uint8_t *lines;
+    size_t line; /* bytes of each of them */
+    stk_pixels *out;
+    const stk_decode_request *ask; /* where bands go; NULL: out has room for all */
+} picture;
 
 struct stk_jpeg {
     stk_cpu level;
@@ -31,6 +45,7 @@ struct stk_jpeg {
     plane plane[STK_JPEG_COMPS];
     uint32_t first; /* MCU column of the planes' begin */
     int16_t *coefs[STK_JPEG_COMPS];
+    picture pic;
     stk_jpeg_scan scan;
 };
 
@@ -110,13 +125,13 @@ static void frame(stk_jpeg *j, const stk_rect *need)
     j->first = d->x0 / d->chunk * d->chunk;
 }
 
-/* Planes for the wanted MCUs, and a line of `line` bytes a component; 0 or STK_ENOMEM. */
-static int get_planes(stk_jpeg *j, size_t line, stk_scratch *scratch, uint8_t **lines)
+/* Planes for `rows` rows of the wanted MCUs, and a line a component; 0 or STK_ENOMEM. */
+static int get_planes(stk_jpeg *j, uint32_t rows, stk_scratch *scratch)
 {
     const stk_jpeg_head *h = j->head;
     const stk_jpeg_scan *d = &j->scan;
-    uint32_t cols = stk_jpeg_ceil(d->x1 - j->first, d->chunk) * d->chunk, rows = d->y1 - d->y0;
-    size_t size = STK_JPEG_COMPS * line, at = size;
+    uint32_t cols = stk_jpeg_ceil(d->x1 - j->first, d->chunk) * d->chunk;
+    size_t size = STK_JPEG_COMPS * j->pic.line, at = size;
     uint8_t *mem;
 
     for (unsigned c = 0; c < h->n_comps; c++) {
@@ -125,19 +140,25 @@ static int get_planes(stk_jpeg *j, size_t line, stk_scratch *scratch, uint8_t **
         p->stride = (size_t)cols * h->comp[c].h * 8 + 2 * MARGIN;
         p->x = j->first * h->comp[c].h * 8;
         p->y = d->y0 * h->comp[c].v * 8;
-        size += p->stride * rows * h->comp[c].v * 8;
+        p->rows = rows * h->comp[c].v * 8;
+        size += p->stride * p->rows;
     }
     mem = stk_scratch_get(scratch, size);
     if (!mem)
         return STK_ENOMEM;
-    *lines = mem;
+    j->pic.lines = mem;
     for (unsigned c = 0; c < h->n_comps; c++) {
         plane *p = &j->plane[c];
 
         p->data = mem + at + MARGIN;
-        at += p->stride * rows * h->comp[c].v * 8;
+        at += p->stride * p->rows;
     }
     return 0;
+}
+
+static uint8_t *plane_row(const plane *p, uint32_t y)
+{
+    return p->data + (size_t)((y - p->y) % p->rows) * p->stride;
 }
 
 /* ---- sinks ---- */
@@ -152,7 +173,7 @@ static void to_planes(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
         const stk_jpeg_comp *k = &d->head->comp[c];
         const uint16_t *q = d->head->quant[k->quant];
         const plane *p = &j->plane[c];
-        uint8_t *to = p->data + (size_t)(s->row - d->y0) * k->v * 8 * p->stride +
+        uint8_t *to = plane_row(p, s->row * k->v * 8) +
                       (size_t)(s->chunk * d->chunk - j->first) * k->h * 8;
 
         for (unsigned y = 0; y < k->v; y++, to += 8 * p->stride)
@@ -190,19 +211,20 @@ static void to_coefs(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
 
 /* ---- pixels ---- */
 
-/* Copies of the outermost samples after the left and right edge, where a filter looks. */
-static void extend_edges(const stk_jpeg *j)
+/* Copies of the outermost samples after the left and right edge, where a filter looks; of a row
+ * of MCUs. */
+static void extend_edges(const stk_jpeg *j, uint32_t mcu_row)
 {
     const stk_jpeg_scan *d = &j->scan;
 
     for (unsigned c = 0; c < j->head->n_comps; c++) {
         const plane *p = &j->plane[c];
-        uint32_t rows = (d->y1 - d->y0) * j->head->comp[c].v * 8;
+        uint32_t rows = j->head->comp[c].v * 8;
 
         if (p->up != UP_H2 && p->up != UP_H2V2)
             continue;
         for (uint32_t y = 0; y < rows; y++) {
-            uint8_t *row = p->data + (size_t)y * p->stride;
+            uint8_t *row = plane_row(p, mcu_row * rows + y);
 
             if (!p->x)
                 row[-1] = row[0];
@@ -225,13 +247,13 @@ static const uint8_t *sample_row(const stk_jpeg *j, const plane *p, const stk_re
 {
     uint32_t row = y / p->vx, other = row, first = need->x / p->hx;
     size_t n = (need->x + need->w - 1) / p->hx - first + 1;
-    const uint8_t *near = p->data + (size_t)(row - p->y) * p->stride + (first - p->x), *far;
+    const uint8_t *near = plane_row(p, row) + (first - p->x), *far;
 
     if (y & 1)
         other += row + 1 < p->h;
     else
         other -= row > 0;
-    far = p->data + (size_t)(other - p->y) * p->stride + (first - p->x);
+    far = plane_row(p, other) + (first - p->x);
     switch (p->up) {
     case UP_NONE: return near;
     case UP_H2: j->kern->up_h2(line, near, n); break;
@@ -242,22 +264,54 @@ static const uint8_t *sample_row(const stk_jpeg *j, const plane *p, const stk_re
     return line + (need->x - first * p->hx);
 }
 
-static void emit(const stk_jpeg *j, const stk_rect *need, uint8_t *lines, size_t line,
-                 const stk_pixels *out)
+/* Rows of the picture up to, not including, `upto`, where there is room for them. */
+static void emit(stk_jpeg *j, uint32_t upto)
 {
+    picture *p = &j->pic;
+    const stk_rect *need = &p->need;
     const uint8_t *src[STK_JPEG_COMPS];
 
-    if (j->head->n_comps == 1)
-        memset(lines + line, 128, line);
-    for (uint32_t y = 0; y < need->h; y++) {
-        uint8_t *to = out->data + (size_t)y * out->stride;
+    for (; p->next < upto; p->next++) {
+        uint8_t *to = p->out->data + (size_t)(p->next - p->out->area.y) * p->out->stride;
 
         for (unsigned c = 0; c < STK_JPEG_COMPS; c++)
-            src[c] = c < j->head->n_comps
-                         ? sample_row(j, &j->plane[c], need, need->y + y, lines + c * line)
-                         : lines + line;
+            src[c] = c < j->head->n_comps ? sample_row(j, &j->plane[c], need, p->next,
+                                                       p->lines + c * p->line)
+                                          : p->lines + p->line;
         j->kern->pack_rgb(to, src, need->w);
     }
+}
+
+static void hand_over(stk_jpeg *j, uint32_t upto)
+{
+    picture *p = &j->pic;
+    stk_rect *area = &p->out->area;
+
+    if (upto <= p->next)
+        return;
+    area->y = p->next;
+    area->h = upto - p->next;
+    emit(j, upto);
+    p->ask->band(p->ask->cookie, p->out);
+}
+
+/* A chunk of rows that come in order.  The last row of pixels waits for the samples below it. */
+static void to_pixels(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
+{
+    stk_jpeg *j = d->cookie;
+    picture *p = &j->pic;
+    uint32_t end = p->need.y + p->need.h, upto = (s->row + 1) * 8 * d->head->max_v - 1;
+
+    to_planes(d, s);
+    if ((s->chunk + 1) * d->chunk < d->x1)
+        return;
+    extend_edges(j, s->row);
+    if (s->row + 1 == d->y1 || upto > end)
+        upto = end;
+    if (p->ask)
+        hand_over(j, upto);
+    else
+        emit(j, upto);
 }
 
 /* ---- the calls ---- */
@@ -288,33 +342,67 @@ static int begin(stk_jpeg *j, const stk_jpeg_job *job, stk_error *err)
     return 0;
 }
 
-int stk_jpeg_decode(stk_jpeg *j, const stk_jpeg_job *job, const stk_rect *need,
+static int check_need(const stk_jpeg_head *h, const stk_rect *need, stk_error *err)
+{
+    if (need->w && need->h && need->x < h->width && need->w <= h->width - need->x &&
+        need->y < h->height && need->h <= h->height - need->y)
+        return 0;
+    return stk_fail(err, STK_EINVAL, "region %ux%u at (%u, %u) is not inside the %ux%u picture",
+                    need->w, need->h, need->x, need->y, h->width, h->height);
+}
+
+/* Memory for planes and pixels: of all rows, or of those that are in work at a time. */
+static int make_room(stk_jpeg *j, stk_scratch *scratch, stk_pixels *out)
+{
+    const stk_rect *need = &j->pic.need;
+    uint32_t mcus = j->scan.y1 - j->scan.y0, rows = need->h;
+
+    if (j->pic.ask && rows > 8u * j->head->max_v + 1)
+        rows = 8u * j->head->max_v + 1; /* the last of the MCUs above waited */
+    if (!j->scan.seek && mcus > 2)
+        mcus = 2;
+    out->stride = ((size_t)need->w * 4 + 63) & ~(size_t)63;
+    out->data = stk_scratch_get(scratch, out->stride * rows);
+    j->pic.line = ((size_t)need->w + 3 * MARGIN) & ~(size_t)63;
+    return out->data ? get_planes(j, mcus, scratch) : STK_ENOMEM;
+}
+
+/* All rows of MCUs are there. */
+static void emit_all(stk_jpeg *j)
+{
+    for (uint32_t row = j->scan.y0; row < j->scan.y1; row++)
+        extend_edges(j, row);
+    emit(j, j->pic.need.y + j->pic.need.h);
+}
+
+int stk_jpeg_decode(stk_jpeg *j, const stk_jpeg_job *job, const stk_decode_request *ask,
                     stk_scratch *scratch, stk_pixels *out, stk_error *err)
 {
-    const stk_jpeg_head *h = job->head;
-    uint8_t *lines;
-    size_t line;
+    const stk_rect *need = &ask->need;
     int rc;
 
-    if (!need->w || !need->h || need->x >= h->width || need->w > h->width - need->x ||
-        need->y >= h->height || need->h > h->height - need->y)
-        return stk_fail(err, STK_EINVAL, "region %ux%u at (%u, %u) is not inside the %ux%u picture",
-                        need->w, need->h, need->x, need->y, h->width, h->height);
+    STK_TRY(check_need(job->head, need, err));
     STK_TRY(begin(j, job, err));
     frame(j, need);
-    line = ((size_t)need->w + 3 * MARGIN) & ~(size_t)63;
+    j->pic = (picture){ .need = *need,
+                        .next = need->y,
+                        .out = out,
+                        .ask = ask->band && !job->seek ? ask : NULL };
     out->area = *need;
     out->lane = job->seek ? STK_LANE_SEEK : STK_LANE_PLAIN;
-    out->stride = ((size_t)need->w * 4 + 63) & ~(size_t)63;
-    out->data = stk_scratch_get(scratch, out->stride * need->h);
-    if (!out->data || get_planes(j, line, scratch, &lines))
+    if (make_room(j, scratch, out))
         return stk_fail(err, STK_ENOMEM, "no memory for %ux%u pixels", need->w, need->h);
-    j->scan.sink = to_planes;
+    if (j->head->n_comps == 1)
+        memset(j->pic.lines + j->pic.line, 128, j->pic.line);
+    j->scan.sink = job->seek ? to_planes : to_pixels;
     rc = stk_jpeg_scan_run(&j->scan, j->level);
     if (rc < 0)
         return damaged(job, rc, err);
-    extend_edges(j);
-    emit(j, need, lines, line, out);
+    if (job->seek)
+        emit_all(j);
+    out->area = *need;
+    if (j->pic.ask)
+        out->data = NULL;
     return 0;
 }
 

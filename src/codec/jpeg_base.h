@@ -28,10 +28,11 @@ typedef struct stk_jpeg_job {
     const stk_jpeg_seek *seek; /* or NULL */
 } stk_jpeg_job;
 
-/* The pixels of `need`, in scratch memory (two of its blocks); out->area is `need`.
+/* The pixels of ask->need, in scratch memory (two of its blocks); out->area is what was asked for.  In
+ * bands, where they are asked for and there are no seek points.
  * 0; STK_ECORRUPT: ask libjpeg-turbo; STK_ESTALE: the seek points do not fit, decode without;
  * STK_EINVAL: `need` is not inside of the picture; STK_ENOMEM. */
-int stk_jpeg_decode(stk_jpeg *j, const stk_jpeg_job *job, const stk_rect *need,
+int stk_jpeg_decode(stk_jpeg *j, const stk_jpeg_job *job, const stk_decode_request *ask,
                     stk_scratch *scratch, stk_pixels *out, stk_error *err);
 
 /* All quantized coefficients, one component after the other, blocks of 64 in natural order; a

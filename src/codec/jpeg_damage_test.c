@@ -59,7 +59,8 @@ static uint8_t *copy_of(stk_bytes in, size_t len)
 static int decode(bench *b, int which, const stk_jpeg_job *job, const stk_rect *need)
 {
     stk_scratch_reset(&b->scratch);
-    return stk_jpeg_decode(b->j[which], job, need, &b->scratch, &b->px, &b->err);
+    return stk_jpeg_decode(b->j[which], job, &(stk_decode_request){ .need = *need }, &b->scratch,
+                           &b->px, &b->err);
 }
 
 /* The whole picture: an error that says so, or what libjpeg-turbo gives.  0: it decoded. */
@@ -431,7 +432,8 @@ static void every_allocation_may_fail(void **state)
         stk_mem_fail_at((uint64_t)n);
         rc = stk_jpeg_open(&j, stk_cpu_level(), NULL);
         rc = rc ? rc : stk_jpeg_seek_build(j, &head, in, &s, &packed, NULL);
-        rc = rc ? rc : stk_jpeg_decode(j, &job, &need, &s, &px, NULL);
+        rc = rc ? rc
+                : stk_jpeg_decode(j, &job, &(stk_decode_request){ .need = need }, &s, &px, NULL);
         stk_mem_fail_at(0);
         if (rc)
             assert_int_equal(rc, STK_ENOMEM);

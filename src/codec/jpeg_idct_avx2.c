@@ -42,6 +42,8 @@ static int wild(const int16_t *group, const uint16_t *q)
 static void idct_avx2(uint8_t *dst, size_t stride, const int16_t *group, const uint16_t *q,
                       const uint8_t last[4])
 {
+    int few = only_few(last);
+
     if (!(last[0] | last[1] | last[2] | last[3])) {
         lone_dc(dst, stride, group, q);
         return;
@@ -53,7 +55,10 @@ static void idct_avx2(uint8_t *dst, size_t stride, const int16_t *group, const u
     for (int half = 0; half < 2; half++, group += 16, dst += 16) {
         __m256i out[4];
 
-        blocks(group, q, out);
+        if (few)
+            few_blocks(group, q, out);
+        else
+            blocks(group, q, out);
         for (size_t i = 0; i < 4; i++) {
             __m256i two = _mm256_permute4x64_epi64(out[i], 0xD8);
 

@@ -32,7 +32,10 @@ void stk_jpeg_idct_avx512(uint8_t *dst, size_t stride, const int16_t *group, con
         stk_jpeg_kern_avx2.idct(dst, stride, group, q, last);
         return;
     }
-    blocks(group, q, out);
+    if (only_few(last))
+        few_blocks(group, q, out);
+    else
+        blocks(group, q, out);
     for (size_t i = 0; i < 4; i++) {
         __m512i two = _mm512_permutexvar_epi64(rows, out[i]);
 

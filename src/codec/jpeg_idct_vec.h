@@ -100,3 +100,71 @@ VINLINE void blocks(const int16_t *coef, const uint16_t *q, V out[4])
     for (int i = 0; i < 4; i++)
         out[i] = OP(add_epi8)(OP(packs_epi16)(x[2 * i], x[2 * i + 1]), OP(set1_epi8)(-128));
 }
+
+/* ---- blocks with few coefficients ---- */
+
+/* Nothing but the first ten places, which are in the upper left 4 x 4?  (No place is over 63.) */
+VINLINE int only_few(const uint8_t last[4])
+{
+    uint32_t four;
+
+    memcpy(&four, last, sizeof four);
+    return !((four + 0x76767676u) & 0x80808080u);
+}
+
+/* PASS where x[4] to x[7] are zero, on pairs of words: even has x[0] and x[2], odd x[3] and x[1]. */
+#define FEW(t, even, odd, shift)                                                                   \
+    do {                                                                                           \
+        V round = OP(set1_epi32)(1 << ((shift)-1));                                                \
+        V a0 = OP(add_epi32)(OP(madd_epi16)(even, PAIR(8192, 10703)), round);                      \
+        V a3 = OP(add_epi32)(OP(madd_epi16)(even, PAIR(8192, -10703)), round);                     \
+        V a1 = OP(add_epi32)(OP(madd_epi16)(even, PAIR(8192, 4433)), round);                       \
+        V a2 = OP(add_epi32)(OP(madd_epi16)(even, PAIR(8192, -4433)), round);                      \
+        V o1 = OP(madd_epi16)(odd, PAIR(9633, 6437 + 4926));                                       \
+        V o3 = OP(madd_epi16)(odd, PAIR(4177 - 6436, 9633));                                       \
+        V o5 = OP(madd_epi16)(odd, PAIR(9633 - 20995, 6437));                                      \
+        V o7 = OP(madd_epi16)(odd, PAIR(-6436, 9633 - 7373));                                      \
+                                                                                                   \
+        (t)[0] = OP(srai_epi32)(OP(add_epi32)(a0, o1), shift);                                     \
+        (t)[7] = OP(srai_epi32)(OP(sub_epi32)(a0, o1), shift);                                     \
+        (t)[1] = OP(srai_epi32)(OP(add_epi32)(a1, o3), shift);                                     \
+        (t)[6] = OP(srai_epi32)(OP(sub_epi32)(a1, o3), shift);                                     \
+        (t)[2] = OP(srai_epi32)(OP(add_epi32)(a2, o5), shift);                                     \
+        (t)[5] = OP(srai_epi32)(OP(sub_epi32)(a2, o5), shift);                                     \
+        (t)[3] = OP(srai_epi32)(OP(add_epi32)(a3, o7), shift);                                     \
+        (t)[4] = OP(srai_epi32)(OP(sub_epi32)(a3, o7), shift);                                     \
+    } while (0)
+
+/* turn() of rows in which only the first four words count. */
+VINLINE void turn_left(V x[8])
+{
+    V a0 = OP(unpacklo_epi16)(x[0], x[1]), a2 = OP(unpacklo_epi16)(x[2], x[3]);
+    V a4 = OP(unpacklo_epi16)(x[4], x[5]), a6 = OP(unpacklo_epi16)(x[6], x[7]);
+    V b0 = OP(unpacklo_epi32)(a0, a2), b1 = OP(unpackhi_epi32)(a0, a2);
+    V b4 = OP(unpacklo_epi32)(a4, a6), b5 = OP(unpackhi_epi32)(a4, a6);
+
+    x[0] = OP(unpacklo_epi64)(b0, b4);
+    x[1] = OP(unpackhi_epi64)(b0, b4);
+    x[2] = OP(unpacklo_epi64)(b1, b5);
+    x[3] = OP(unpackhi_epi64)(b1, b5);
+}
+
+/* blocks() of such: columns 4 to 7 are zero after the first pass too. */
+VINLINE void few_blocks(const int16_t *coef, const uint16_t *q, V out[4])
+{
+    V x[8], lo[8], hi[8];
+
+    for (int r = 0; r < 4; r++)
+        x[r] = OP(mullo_epi16)(LOAD(coef + r * 32), QUANT(q + r * 8));
+    FEW(lo, OP(unpacklo_epi16)(x[0], x[2]), OP(unpacklo_epi16)(x[3], x[1]), 11);
+    for (int r = 0; r < 8; r++)
+        x[r] = OP(packs_epi32)(lo[r], lo[r]);
+    turn_left(x);
+    FEW(lo, OP(unpacklo_epi16)(x[0], x[2]), OP(unpacklo_epi16)(x[3], x[1]), 18);
+    FEW(hi, OP(unpackhi_epi16)(x[0], x[2]), OP(unpackhi_epi16)(x[3], x[1]), 18);
+    for (int r = 0; r < 8; r++)
+        x[r] = OP(packs_epi32)(lo[r], hi[r]);
+    turn(x);
+    for (int i = 0; i < 4; i++)
+        out[i] = OP(add_epi8)(OP(packs_epi16)(x[2 * i], x[2 * i + 1]), OP(set1_epi8)(-128));
+}

@@ -15,8 +15,8 @@
  *     down     rows -> the output: filter, color, type, layout
  *
  * A record may have a program: what ops drew for its pixels, as steps (stk_pic_step).  Then the pass
- * down makes an 8-bit tile in scratch memory, and a step is one launch for each sort of it that some
- * picture of the batch has (STK_PIC_PLAIN..., pic_tile.h), whatever their programs are:
+ * down makes an 8-bit tile in scratch memory, and steps are done in rounds: a launch does the next step of
+ * all pictures for which that is of one sort (STK_PIC_PLAIN..., pic_tile.h), whatever their programs are:
  *
  *     step     tile -> tile; a picture's last one -> the output
  *
@@ -102,6 +102,8 @@ enum {
     STK_PIC_SORTS
 };
 
+#define STK_PIC_MAX_ROUNDS (STK_PIC_MAX_STEPS * STK_PIC_SORTS) /* all sorts in turn get through all programs */
+
 /* An action of programs alone: one axis of a view of the tile.  u[0]: byte of the tables, where `first |
  * count << 16` of each output is, then its weights, u[1] each; u[2]: their shift; u[3]: the first input
  * that any of them sees; u[4]: a pixel that sees none; across, u[5]: the first row that is made. */
@@ -185,10 +187,11 @@ typedef struct stk_pic_launch { /* all pointers are the device's */
     uint64_t arena_len;
     const stk_pic_job *job;
     const stk_pic_work *sync, *decode, *across, *down; /* WHOLE; units; source rows; output rows */
-    const stk_pic_work *tile;                          /* pixels of pictures with a program */
+    const stk_pic_work *tile; /* pixels of pictures with a program, round by round; `first` | which step */
     uint32_t n_jobs, n_sync, n_decode, n_across, n_down, n_tile;
-    uint32_t n_steps; /* of the longest program */
-    uint64_t sorts[STK_PIC_SORTS]; /* bit k: step k is of this sort in some program */
+    uint32_t n_rounds;                     /* launches of steps ... */
+    uint32_t round_n[STK_PIC_MAX_ROUNDS];  /* ... entries of `tile` for each ... */
+    uint8_t round_sort[STK_PIC_MAX_ROUNDS]; /* ... and their sort */
     uint32_t
         *status; /* a word a job, zeroed before: not 0: its pixels are no good (STK_PIC_BAD_*) */
     uint8_t *out[STK_PIC_BATCHES]; /* batches that share a launch */

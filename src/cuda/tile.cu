@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile.cu - the steps of programs: one launch a step, over all pictures of a batch that have one; what a
+/* tile.cu - the steps of programs: one launch a round, over all pictures of a batch that take part in it; what a
  * pixel becomes is in pic_tile.h and pic_blur.h.  A thread takes four pixels at a time.
  *
- * A block of threads takes pixels of one picture, so all its threads run the same program.  Figures are
+ * A block of threads takes pixels of one picture, so all its threads run the same program; rounds are planned
+ * in gpu/pic_plan.c.  Figures are
  * gathered in a block first: a warp's sums, or counts in shared memory, then one atomic each. */
 #include "cuda/pic_blur.h"
 #include "cuda/pic_loss.h"
@@ -15,6 +16,11 @@
 static_assert(STK_PIC_BLUR_THREADS == THREADS &&
                   STK_PIC_BLUR_W * STK_PIC_BLUR_H == 2 * 4 * THREADS,
               "a block makes a rectangle in two rounds");
+
+struct list { /* of one launch */
+    const stk_pic_work *work;
+    uint32_t n;
+};
 
 struct block {
     stk_pic_known known;
@@ -116,19 +122,20 @@ static __device__ __forceinline__ void finish(const stk_pic_launch &l, block *b,
                 see(b, g, s, f->px[j]);
 }
 
-/* Step k of a picture, and where a block's share of its pixels ends; 0: there is nothing to do. */
-static __device__ __forceinline__ uint32_t find(const stk_pic_launch &l, stk_pic_work work, uint32_t k,
-                                                stk_pic_stage *g)
+/* A step of a picture, where a block's share of its pixels begins, and ends; 0: there is nothing to do. */
+static __device__ __forceinline__ uint32_t find(const stk_pic_launch &l, stk_pic_work work,
+                                                stk_pic_stage *g, uint32_t *first)
 {
     const stk_pic_job *job = l.job + work.job;
     const stk_pic *rec = (const stk_pic *)(l.slab + job->rec);
-    uint32_t all;
+    uint32_t k = work.first % STK_PIC_TILE_PIXELS, all;
 
+    *first = work.first - k;
     if (!((const stk_pic_taps *)(l.scratch + job->taps))->ok || k >= rec->n_steps)
         return 0;
     *g = stk_pic_stage_of(&l, job, k);
     all = (uint32_t)g->s.w * g->s.h;
-    return work.first < all ? min(all, work.first + STK_PIC_TILE_PIXELS) : 0;
+    return *first < all ? min(all, *first + STK_PIC_TILE_PIXELS) : 0;
 }
 
 template <uint32_t DTYPE, bool HEAD>
@@ -149,13 +156,13 @@ static __device__ __forceinline__ void pixels(const stk_pic_launch &l, block *b,
 /* HEAD: steps whose pixels see others.  Those that don't need fewer registers. */
 template <uint32_t DTYPE, bool HEAD>
 static __global__ void __launch_bounds__(THREADS, HEAD ? 3 : 4)
-    step_kernel(const stk_pic_launch l, uint32_t k)
+    step_kernel(const stk_pic_launch l, list of)
 {
     __shared__ block b;
 
-    for (uint32_t w = blockIdx.x; w < l.n_tile; w += gridDim.x) {
+    for (uint32_t w = blockIdx.x; w < of.n; w += gridDim.x) {
         stk_pic_stage g;
-        uint32_t first = l.tile[w].first, to = find(l, l.tile[w], k, &g);
+        uint32_t first, to = find(l, of.work[w], &g, &first);
 
         if (!to || stk_pic_sort_of(&g.s, g.act) != (HEAD ? STK_PIC_HEADED : STK_PIC_PLAIN))
             continue;
@@ -167,11 +174,12 @@ static __global__ void __launch_bounds__(THREADS, HEAD ? 3 : 4)
 /* ---- blurs: kernels of their own, which leave registers and shared memory to the others ---- */
 
 /* Passes across of those that are two steps. */
-static __global__ void __launch_bounds__(THREADS) across_kernel(const stk_pic_launch l, uint32_t k)
+static __global__ void __launch_bounds__(THREADS)
+    across_kernel(const stk_pic_launch l, list of)
 {
-    for (uint32_t w = blockIdx.x; w < l.n_tile; w += gridDim.x) {
+    for (uint32_t w = blockIdx.x; w < of.n; w += gridDim.x) {
         stk_pic_stage g;
-        uint32_t first = l.tile[w].first, to = find(l, l.tile[w], k, &g);
+        uint32_t first, to = find(l, of.work[w], &g, &first);
 
         if (!to || stk_pic_sort_of(&g.s, g.act) != STK_PIC_FAR_ACROSS)
             continue;
@@ -203,13 +211,14 @@ static __device__ __forceinline__ void rectangle(const stk_pic_launch &l, near_b
 
 /* A block takes as large a share of the rectangles as of the pixels. */
 template <uint32_t DTYPE>
-static __global__ void __launch_bounds__(THREADS, 4) near_kernel(const stk_pic_launch l, uint32_t k)
+static __global__ void __launch_bounds__(THREADS, 4)
+    near_kernel(const stk_pic_launch l, list of)
 {
     __shared__ near_block b;
 
-    for (uint32_t w = blockIdx.x; w < l.n_tile; w += gridDim.x) {
+    for (uint32_t w = blockIdx.x; w < of.n; w += gridDim.x) {
         stk_pic_stage g;
-        uint32_t first = l.tile[w].first, to = find(l, l.tile[w], k, &g), n, step;
+        uint32_t first, to = find(l, of.work[w], &g, &first), n, step;
         seen s = { 0, { 0, 0, 0 }, { 0, 0, 0 } };
 
         if (!to || stk_pic_sort_of(&g.s, g.act) != STK_PIC_NEAR)
@@ -228,13 +237,14 @@ static __global__ void __launch_bounds__(THREADS, 4) near_kernel(const stk_pic_l
 
 static_assert(STK_PIC_LOSS_THREADS == THREADS, "rounds of a block");
 
-static __global__ void __launch_bounds__(THREADS) loss_kernel(const stk_pic_launch l, uint32_t k)
+static __global__ void __launch_bounds__(THREADS)
+    loss_kernel(const stk_pic_launch l, list of)
 {
     __shared__ stk_pic_loss_room m;
 
-    for (uint32_t w = blockIdx.x; w < l.n_tile; w += gridDim.x) {
+    for (uint32_t w = blockIdx.x; w < of.n; w += gridDim.x) {
         stk_pic_stage g;
-        uint32_t first = l.tile[w].first, to = find(l, l.tile[w], k, &g), n, step;
+        uint32_t first, to = find(l, of.work[w], &g, &first), n, step;
 
         if (!to || stk_pic_sort_of(&g.s, g.act) != STK_PIC_LOSS)
             continue;
@@ -253,32 +263,38 @@ static __global__ void __launch_bounds__(THREADS) loss_kernel(const stk_pic_laun
 
 /* ---- the launches ---- */
 
+/* The next step of those pictures for which it is of one sort. */
 template <uint32_t DTYPE>
-static void run(const stk_pic_launch *l, unsigned grid, cudaStream_t stream)
+static void run_round(const stk_pic_launch *l, uint32_t sort, list of, cudaStream_t stream)
 {
-    for (uint32_t k = 0; k < l->n_steps; k++) {
-        if (l->sorts[STK_PIC_PLAIN] >> k & 1)
-            step_kernel<DTYPE, false><<<grid, THREADS, 0, stream>>>(*l, k);
-        if (l->sorts[STK_PIC_HEADED] >> k & 1)
-            step_kernel<DTYPE, true><<<grid, THREADS, 0, stream>>>(*l, k);
-        if (l->sorts[STK_PIC_NEAR] >> k & 1)
-            near_kernel<DTYPE><<<grid, THREADS, 0, stream>>>(*l, k);
-        if (l->sorts[STK_PIC_FAR_ACROSS] >> k & 1)
-            across_kernel<<<grid, THREADS, 0, stream>>>(*l, k);
-        if (l->sorts[STK_PIC_LOSS] >> k & 1)
-            loss_kernel<<<grid, THREADS, 0, stream>>>(*l, k);
+    unsigned grid = l->blocks && l->blocks < of.n ? l->blocks : of.n;
+
+    switch (sort) {
+    case STK_PIC_PLAIN: step_kernel<DTYPE, false><<<grid, THREADS, 0, stream>>>(*l, of); break;
+    case STK_PIC_HEADED: step_kernel<DTYPE, true><<<grid, THREADS, 0, stream>>>(*l, of); break;
+    case STK_PIC_NEAR: near_kernel<DTYPE><<<grid, THREADS, 0, stream>>>(*l, of); break;
+    case STK_PIC_FAR_ACROSS: across_kernel<<<grid, THREADS, 0, stream>>>(*l, of); break;
+    default: loss_kernel<<<grid, THREADS, 0, stream>>>(*l, of);
+    }
+}
+
+template <uint32_t DTYPE> static void run(const stk_pic_launch *l, cudaStream_t stream)
+{
+    list of = { l->tile, 0 };
+
+    for (uint32_t k = 0; k < l->n_rounds; k++, of.work += of.n) {
+        of.n = l->round_n[k];
+        run_round<DTYPE>(l, l->round_sort[k], of, stream);
     }
 }
 
 extern "C" int stk_pic_steps_run(const stk_pic_launch *l, cudaStream_t stream)
 {
-    unsigned grid = l->blocks && l->blocks < l->n_tile ? l->blocks : l->n_tile;
-
     switch (l->dtype) {
-    case STK_PIC_AS_F16: run<STK_PIC_AS_F16>(l, grid, stream); break;
-    case STK_PIC_AS_BF16: run<STK_PIC_AS_BF16>(l, grid, stream); break;
-    case STK_PIC_AS_F32: run<STK_PIC_AS_F32>(l, grid, stream); break;
-    default: run<STK_PIC_AS_U8>(l, grid, stream);
+    case STK_PIC_AS_F16: run<STK_PIC_AS_F16>(l, stream); break;
+    case STK_PIC_AS_BF16: run<STK_PIC_AS_BF16>(l, stream); break;
+    case STK_PIC_AS_F32: run<STK_PIC_AS_F32>(l, stream); break;
+    default: run<STK_PIC_AS_U8>(l, stream);
     }
     return (int)cudaPeekAtLastError();
 }

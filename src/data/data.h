@@ -58,6 +58,14 @@ typedef struct stk_unpack_job { /* what was read of a place, and room for what i
     size_t len; /* room in dst (place->unpacked); then the bytes that are there */
 } stk_unpack_job;
 
+typedef struct stk_value_span { /* rows of a block, one after another; none is null */
+    stk_bytes block; /* given: unpacked, or what locate() said is here */
+    uint64_t n;      /* given: so many rows are wanted, from the place on; then: so many are there */
+    const uint8_t *data;   /* values of the first row; those of the others follow without a gap ... */
+    uint32_t width;        /* ... of so many bytes each */
+    const uint32_t *first; /* n + 1: row i has values [first[i], first[i + 1]), first[0] is at `data`; NULL: one each */
+} stk_value_span;
+
 typedef struct stk_gather_ask { /* columns that are taken together as one field */
     const char *const *names;   /* or patterns */
     uint32_t n;
@@ -116,6 +124,9 @@ typedef struct stk_data_ops {
     /* Of a block that was unpacked: how many samples after this one are in it too, in order, with a place whose row is one more.
      * NULL: not known. */
     uint64_t (*rest)(const stk_dataset *d, uint64_t shard, const stk_place *p, stk_bytes block);
+    /* Values of this sample and those after it, of a place that is in memory or whose block was unpacked.  n 0: this one
+     * has none, or goes by pick().  NULL: each is picked. */
+    void (*span)(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *p, stk_value_span *s);
     /* What is kept of a field for decoders (seek points), or none.  NULL: nothing is. */
     stk_bytes (*hint)(const stk_dataset *d, const stk_seek_field *at, stk_seek_room *room);
 

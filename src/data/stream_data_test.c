@@ -20,7 +20,7 @@ static void shard_write(uint32_t s, uint32_t first)
     stk_error err;
 
     snprintf(path, sizeof path, "%s/%u.tar", dir, s);
-    assert_int_equal(stk_tar_writer_open(&w, path, 1, &err), 0);
+    assert_int_equal(stk_tar_writer_open(&w, path, NULL, 1, &err), 0);
     for (uint32_t i = 0; i < samples[s]; i++) {
         size_t n = (size_t)snprintf(name, sizeof name, "%06u.n", first + i);
         size_t len = (size_t)snprintf(text, sizeof text, "%u", first + i);

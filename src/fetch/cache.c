@@ -15,6 +15,8 @@
 #include "base/lock.h"
 
 #define BUCKETS 4096
+#define BRIEF ((size_t)4 << 20) /* what is read, up to so many bytes, comes from the heap: it is needed for a moment only, and the
+                                 * heap has such memory soon, where the system would fill it with zeros each time */
 
 enum state { NEW, READING, RAW, UNPACKING, READY, FAILED };
 
@@ -103,7 +105,10 @@ static void drop_raw(stk_block *b)
 {
     size_t len = b->raw_len;
 
-    stk_large_free(b->raw, len);
+    if (len < BRIEF)
+        stk_free(b->raw);
+    else
+        stk_large_free(b->raw, len);
     b->raw = NULL;
     b->raw_len = 0;
     give(b->cache, len);
@@ -167,7 +172,7 @@ static int block_new(stk_block **out, stk_cache *c, const stk_dataset *data, uin
         return stk_fail(err, STK_ELIMIT, "a block of %" PRIu64 " bytes has no room now", bytes);
     b = STK_NEW(stk_block);
     if (b)
-        b->raw = stk_large_alloc(place->len);
+        b->raw = place->len < BRIEF ? stk_alloc(place->len) : stk_large_alloc(place->len);
     if (!b || !b->raw) {
         stk_account_give(c->account, bytes);
         stk_free(b);
@@ -286,10 +291,11 @@ void stk_block_put(stk_cache *c, stk_block *b)
     stk_mutex_unlock(&c->lock);
 }
 
-stk_block *stk_cache_peek(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place, stk_bytes *out)
+/* The block, held, if it is in that state; else NULL. */
+static stk_block *hold_in(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place, enum state state)
 {
     stk_block *b;
-    int ready = 0;
+    int is;
 
     stk_mutex_lock(&c->lock);
     b = find_locked(c, data, shard, place->block);
@@ -299,14 +305,26 @@ stk_block *stk_cache_peek(stk_cache *c, const stk_dataset *data, uint64_t shard,
     if (!b)
         return NULL;
     stk_mutex_lock(&b->lock);
-    ready = b->state == READY;
+    is = b->state == state;
     stk_mutex_unlock(&b->lock);
-    if (!ready) {
-        stk_block_put(c, b);
-        return NULL;
-    }
-    *out = (stk_bytes){ b->unpacked, b->unpacked_len };
+    if (is)
+        return b;
+    stk_block_put(c, b);
+    return NULL;
+}
+
+stk_block *stk_cache_peek(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place, stk_bytes *out)
+{
+    stk_block *b = hold_in(c, data, shard, place, READY);
+
+    if (b)
+        *out = (stk_bytes){ b->unpacked, b->unpacked_len };
     return b;
+}
+
+stk_block *stk_cache_unpacking(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place)
+{
+    return hold_in(c, data, shard, place, UNPACKING);
 }
 
 stk_block_need stk_block_want(stk_block *b, stk_waiter *w)
@@ -387,6 +405,67 @@ static enum state unpack(stk_block *b)
     drop_unpacked(b);
     stk_error_at(&b->err, NULL, b->io.offset, (stk_bytes){ 0 });
     return FAILED;
+}
+
+stk_block *stk_cache_begin(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place)
+{
+    stk_block *b;
+    int mine;
+
+    if (stk_cache_get(c, data, shard, place, &b, NULL) < 0)
+        return NULL;
+    stk_mutex_lock(&b->lock);
+    mine = b->state == NEW;
+    if (mine)
+        b->state = UNPACKING;
+    stk_mutex_unlock(&b->lock);
+    if (mine)
+        return b;
+    stk_block_put(c, b);
+    return NULL;
+}
+
+void stk_block_made(stk_block *b)
+{
+    b->rc = raw_check(b);
+    if (b->rc < 0)
+        stk_error_at(&b->err, NULL, b->io.offset, (stk_bytes){ 0 });
+    settle(b, b->rc < 0 ? FAILED : unpack(b));
+}
+
+typedef struct sleeper { /* a thread, for another to unpack a block */
+    stk_waiter waiter;
+    stk_mutex lock;
+    pthread_cond_t cond;
+    int over; /* lock */
+} sleeper;
+
+static void sleeper_wake(stk_waiter *w)
+{
+    sleeper *s = w->cookie;
+
+    stk_mutex_lock(&s->lock);
+    s->over = 1;
+    pthread_cond_signal(&s->cond);
+    stk_mutex_unlock(&s->lock);
+}
+
+void stk_block_wait(stk_block *b)
+{
+    sleeper s = { .lock = STK_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
+
+    s.waiter = (stk_waiter){ sleeper_wake, &s, NULL };
+    stk_mutex_lock(&b->lock);
+    s.over = b->state != UNPACKING;
+    if (!s.over) {
+        s.waiter.next = b->waiters;
+        b->waiters = &s.waiter;
+    }
+    stk_mutex_unlock(&b->lock);
+    stk_mutex_lock(&s.lock);
+    while (!s.over)
+        stk_cond_wait(&s.cond, &s.lock);
+    stk_mutex_unlock(&s.lock);
 }
 
 int stk_block_open(stk_block *b, stk_waiter *w, stk_bytes *out, stk_error *err)

@@ -48,6 +48,14 @@ void stk_block_arrived(stk_block *b); /* its io is through: tell those who wait 
 /* The unpacked bytes, unpacking them if no one has.  Borrowed while the block is held.  STK_PENDING:
  * another one unpacks them, and `w` is told later. */
 int stk_block_open(stk_block *b, stk_waiter *w, stk_bytes *out, stk_error *err);
+/* The block, if a thread unpacks it at this moment; else NULL.  stk_block_wait(): until that is over.  Ends with
+ * stk_block_put(). */
+stk_block *stk_cache_unpacking(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place);
+void stk_block_wait(stk_block *b);
+/* A block that no one has begun, before it is wanted: fill its io yourself, then stk_block_made(), which unpacks it, and
+ * stk_block_put().  NULL: it is begun, or there is no room. */
+stk_block *stk_cache_begin(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place);
+void stk_block_made(stk_block *b);
 uint64_t stk_block_size(const stk_block *b); /* bytes that it takes; the caller holds it */
 
 #endif

@@ -289,18 +289,18 @@ static int is_there(const stk_tar_writer *w, stk_error *err)
 }
 
 /* Does the object exist?  A server that does not say so is asked to write. */
-static int is_remote_there(const stk_source *s, const char *url)
+static int is_remote_there(const stk_source *s, const char *url, const stk_store *store)
 {
     stk_file_info info;
     stk_file *f = NULL;
-    int yes = stk_source_open(s, STK_URL(url, NULL), &f, NULL) == 0 &&
+    int yes = stk_source_open(s, STK_URL(url, store), &f, NULL) == 0 &&
               stk_file_stat(f, &info, NULL) == 0;
 
     stk_file_close(&f);
     return yes;
 }
 
-static int open_remote(stk_tar_writer *w, stk_error *err)
+static int open_remote(stk_tar_writer *w, const stk_store *store, stk_error *err)
 {
     const stk_source *s = stk_registry_source(w->path);
 
@@ -308,12 +308,13 @@ static int open_remote(stk_tar_writer *w, stk_error *err)
         return at_path(w, stk_fail(err, STK_ENOTSUP,
                                    "nothing can be written there: write to a folder, s3:// or gs://"),
                        err);
-    if (!w->replace && is_remote_there(s, w->path))
+    if (!w->replace && is_remote_there(s, w->path, store))
         return is_there(w, err);
-    return at_path(w, s->put(w->path, NULL, &w->remote, err), err);
+    return at_path(w, s->put(w->path, store, &w->remote, err), err);
 }
 
-int stk_tar_writer_open(stk_tar_writer **out, const char *path, int replace, stk_error *err)
+int stk_tar_writer_open(stk_tar_writer **out, const char *path, const stk_store *store, int replace,
+                        stk_error *err)
 {
     stk_tar_writer *w = STK_NEW(stk_tar_writer);
     int rc = w ? 0 : stk_fail_nomem(err, sizeof *w);
@@ -327,7 +328,7 @@ int stk_tar_writer_open(stk_tar_writer **out, const char *path, int replace, stk
     if (!w->path || !w->buf)
         rc = stk_fail_nomem(err, BUFFER);
     if (rc == 0 && stk_is_address(path)) {
-        rc = open_remote(w, err);
+        rc = open_remote(w, store, err);
         if (rc < 0)
             stk_tar_writer_close(out);
         return rc;

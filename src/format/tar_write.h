@@ -11,8 +11,10 @@
 
 typedef struct stk_tar_writer stk_tar_writer; /* Thread: one. */
 
-/* replace 0: a file called `path` is an error, now and at commit. */
-int stk_tar_writer_open(stk_tar_writer **out, const char *path, int replace, stk_error *err);
+/* replace 0: a file called `path` is an error, now and at commit.  store: how a bucket is reached; NULL: by the
+ * environment. */
+int stk_tar_writer_open(stk_tar_writer **out, const char *path, const stk_store *store, int replace,
+                        stk_error *err);
 
 /* Add a regular file.  Names are any bytes but NUL; long ones and sizes of 8 GiB and more get a
  * pax header. */

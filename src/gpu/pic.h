@@ -82,9 +82,9 @@ static inline uint32_t stk_pic_dtype_of(stk_dtype t)
 /* What one record adds to a launch.  Its writer asks, while the record is available. */
 typedef struct stk_pic_share {
     uint64_t planes, rows, taps, units, tile; /* bytes of scratch */
-    uint64_t sorts[STK_PIC_SORTS]; /* as stk_pic_launch has them */
+    uint64_t sorts[STK_PIC_SORTS]; /* bit k: step k of its program is of this sort */
     uint32_t kind, n_units, n_steps;
-    uint32_t work[5];  /* blocks of threads: sync, decode, across, down, tile */
+    uint32_t work[5];  /* blocks of threads: sync, decode, across, down, a step of its tile */
     uint32_t duration; /* of its units, 0..15: longer ones start first */
     uint32_t scan;     /* bytes of a scan that came whole, and may be kept; 0: not so */
     uint32_t kept;     /* 1: its scan is there already */
@@ -107,6 +107,7 @@ typedef struct stk_pic_item {
     uint64_t keep; /* where its data is to be kept in the arena; 0: it is not */
     const struct stk_pic_item *lead; /* SHARED: whose samples it reads; in a plan before, or before it in this one */
     uint64_t planes, planes_end;     /* what stk_pic_plan() says: where in scratch its samples are */
+    uint32_t step;                   /* ... while it plans: the next one that needs a launch */
 } stk_pic_item;
 
 /* Lists for the device, in memory of the caller's: jobs first, then work. */
@@ -117,8 +118,9 @@ typedef struct stk_pic_lists {
     /* what stk_pic_plan() says */
     size_t bytes; /* of memory that are used */
     uint64_t scratch; /* up to here */
-    uint32_t n_jobs, n_sync, n_decode, n_across, n_down, n_tile, n_steps;
-    uint64_t sorts[STK_PIC_SORTS]; /* as stk_pic_launch has them */
+    uint32_t n_jobs, n_sync, n_decode, n_across, n_down, n_tile, n_rounds;
+    uint32_t round_n[STK_PIC_MAX_ROUNDS]; /* as stk_pic_launch has them */
+    uint8_t round_sort[STK_PIC_MAX_ROUNDS];
     size_t job_at, sync_at, decode_at, across_at, down_at, tile_at; /* bytes from memory on */
 } stk_pic_lists;
 

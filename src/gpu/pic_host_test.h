@@ -320,12 +320,12 @@ static inline void host_step_pixels(const stk_pic_launch *l, const stk_pic_stage
     }
 }
 
-/* A step whose sort the launch has not is not done: so it is on the device. */
-static inline void host_step(const stk_pic_launch *l, const stk_pic_stage *g, uint32_t k, uint32_t from)
+/* A step that is of another sort than its launch is not done: so it is on the device. */
+static inline void host_step(const stk_pic_launch *l, const stk_pic_stage *g, uint32_t sort, uint32_t from)
 {
-    const uint32_t all = (uint32_t)g->s.w * g->s.h, sort = stk_pic_sort_of(&g->s, g->act);
+    const uint32_t all = (uint32_t)g->s.w * g->s.h;
 
-    if (from >= all || !(l->sorts[sort] >> k & 1))
+    if (from >= all || stk_pic_sort_of(&g->s, g->act) != sort)
         return;
     if (sort == STK_PIC_FAR_ACROSS)
         for (uint32_t i = from; i < all && i - from < STK_PIC_TILE_PIXELS; i++)
@@ -339,19 +339,30 @@ static inline void host_step(const stk_pic_launch *l, const stk_pic_stage *g, ui
         host_step_pixels(l, g, from);
 }
 
+/* The n entries of one launch. */
+static inline void host_round(const stk_pic_launch *l, uint32_t sort, const stk_pic_work *work, uint32_t n)
+{
+    for (uint32_t w = 0; w < n; w++) {
+        const stk_pic_job *j = &l->job[work[w].job];
+        uint32_t k = work[w].first % STK_PIC_TILE_PIXELS;
+        stk_pic_stage g;
+
+        if (!((const stk_pic_taps *)(const void *)(l->scratch + j->taps))->ok ||
+            k >= host_rec(l, j)->n_steps)
+            continue;
+        g = stk_pic_stage_of(l, j, k);
+        host_step(l, &g, sort, work[w].first - k);
+    }
+}
+
 static inline void host_steps(const stk_pic_launch *l)
 {
-    for (uint32_t k = 0; k < l->n_steps; k++)
-        for (uint32_t w = 0; w < l->n_tile; w++) {
-            const stk_pic_job *j = &l->job[l->tile[w].job];
-            stk_pic_stage g;
+    const stk_pic_work *work = l->tile;
 
-            if (!((const stk_pic_taps *)(const void *)(l->scratch + j->taps))->ok ||
-                k >= host_rec(l, j)->n_steps)
-                continue;
-            g = stk_pic_stage_of(l, j, k);
-            host_step(l, &g, k, l->tile[w].first);
-        }
+    for (uint32_t k = 0; k < l->n_rounds; k++) {
+        host_round(l, l->round_sort[k], work, l->round_n[k]);
+        work += l->round_n[k];
+    }
 }
 
 static inline void host_run(const stk_pic_launch *l)

@@ -32,6 +32,7 @@ static uint32_t duration(const stk_pic *r)
 }
 
 static_assert(STK_PIC_MAX_STEPS <= 64, "a bit a step");
+static_assert(STK_PIC_MAX_STEPS <= STK_PIC_TILE_PIXELS, "an entry says pixel and step");
 
 stk_pic_share stk_pic_share_of(const stk_pic *r)
 {
@@ -71,7 +72,7 @@ static uint64_t work_of(const stk_pic_share *s)
     uint64_t n = 0;
 
     for (int k = 0; k < LISTS; k++)
-        n += s->work[k];
+        n += (uint64_t)s->work[k] * (k == TILE ? s->n_steps : 1);
     return n;
 }
 
@@ -105,7 +106,7 @@ static uint32_t count(const stk_pic_lists *p, const stk_pic_item *item, uint32_t
             break;
         scratch += stk_pic_share_scratch(s);
         for (int k = 0; k < LISTS; k++)
-            all[k] += s->work[k];
+            all[k] += s->work[k] * (k == TILE ? s->n_steps : 1);
     }
     return i;
 }
@@ -149,6 +150,81 @@ static void add_units(const stk_pic_item *item, uint32_t n, stk_pic_work *to)
     }
 }
 
+/* ---- rounds ---- */
+
+#define TRIED 128 /* rounds; programs that need more take all sorts in turn */
+
+static uint32_t sort_of(const stk_pic_share *s, uint32_t step)
+{
+    uint32_t sort = 0;
+
+    while (sort + 1 < STK_PIC_SORTS && !(s->sorts[sort] >> step & 1))
+        sort++;
+    return sort;
+}
+
+/* The sort of step for which most is waiting: pictures count by the steps they still have, so that short
+ * programs wait for long ones and then share a launch with them.  STK_PIC_SORTS: nothing is left. */
+static uint32_t next_sort(const stk_pic_lists *p, const stk_pic_item *item)
+{
+    uint64_t waits[STK_PIC_SORTS] = { 0 };
+    uint32_t best = 0;
+
+    for (uint32_t i = 0; i < p->n_jobs; i++)
+        if (item[i].step < item[i].share.n_steps)
+            waits[sort_of(&item[i].share, item[i].step)] += item[i].share.n_steps - item[i].step;
+    for (uint32_t sort = 1; sort < STK_PIC_SORTS; sort++)
+        best = waits[sort] > waits[best] ? sort : best;
+    return waits[best] ? best : STK_PIC_SORTS;
+}
+
+/* One launch: a step of each picture whose next one is of that sort.  Where its entries end. */
+static stk_pic_work *add_round(stk_pic_lists *p, stk_pic_item *item, uint32_t sort, stk_pic_work *to)
+{
+    stk_pic_work *from = to;
+
+    for (uint32_t i = 0; i < p->n_jobs; i++) {
+        const stk_pic_share *s = &item[i].share;
+        uint32_t step = item[i].step;
+
+        if (step >= s->n_steps || sort_of(s, step) != sort)
+            continue;
+        for (uint32_t k = 0; k < s->work[TILE]; k++)
+            *to++ = (stk_pic_work){ i, k * STK_PIC_TILE_PIXELS + step };
+        item[i].step++;
+    }
+    if (to > from) {
+        p->round_sort[p->n_rounds] = (uint8_t)sort;
+        p->round_n[p->n_rounds++] = (uint32_t)(to - from);
+    }
+    return to;
+}
+
+static void begin_rounds(stk_pic_lists *p, stk_pic_item *item)
+{
+    p->n_rounds = 0;
+    for (uint32_t i = 0; i < p->n_jobs; i++)
+        item[i].step = 0;
+}
+
+/* Steps of all programs, in as few launches as they happen to allow. */
+static void add_steps(stk_pic_lists *p, stk_pic_item *item, stk_pic_work *to)
+{
+    stk_pic_work *at = to;
+    uint32_t sort;
+
+    begin_rounds(p, item);
+    while ((sort = next_sort(p, item)) < STK_PIC_SORTS && p->n_rounds < TRIED)
+        at = add_round(p, item, sort, at);
+    if (sort == STK_PIC_SORTS)
+        return;
+    begin_rounds(p, item);
+    for (uint32_t k = 0; k < STK_PIC_MAX_ROUNDS; k++)
+        to = add_round(p, item, k % STK_PIC_SORTS, to);
+}
+
+/* ---- the whole ---- */
+
 /* Where its samples are: in its own part of scratch, or that of the record which decodes them. */
 static void share_planes(const stk_pic_item *i, stk_pic_job *j)
 {
@@ -166,8 +242,6 @@ uint32_t stk_pic_plan(stk_pic_lists *p, stk_pic_item *item, uint32_t n)
     uint64_t at = p->scratch_from;
 
     p->n_jobs = count(p, item, n, all);
-    p->n_steps = 0;
-    memset(p->sorts, 0, sizeof p->sorts);
     place(p, all, list);
     for (uint32_t i = 0; i < p->n_jobs; i++) {
         const stk_pic_share *s = &item[i].share;
@@ -184,14 +258,11 @@ uint32_t stk_pic_plan(stk_pic_lists *p, stk_pic_item *item, uint32_t n)
         j->units = j->taps + s->taps;
         j->tile = j->units + s->units;
         at = j->end = j->tile + s->tile;
-        p->n_steps = s->n_steps > p->n_steps ? s->n_steps : p->n_steps;
-        for (uint32_t k = 0; k < STK_PIC_SORTS; k++)
-            p->sorts[k] |= s->sorts[k];
         list[SYNC] = add_work(list[SYNC], i, s->work[SYNC], 1);
         list[ACROSS] = add_work(list[ACROSS], i, s->work[ACROSS], STK_PIC_ACROSS_ROWS);
         list[DOWN] = add_work(list[DOWN], i, s->work[DOWN], STK_PIC_DOWN_ROWS);
-        list[TILE] = add_work(list[TILE], i, s->work[TILE], STK_PIC_TILE_PIXELS);
     }
+    add_steps(p, item, list[TILE]);
     add_units(item, p->n_jobs, list[DECODE]);
     p->scratch = at;
     return p->n_jobs;
@@ -213,6 +284,7 @@ void stk_pic_launch_lists(stk_pic_launch *l, const stk_pic_lists *p, const void 
     l->n_across = p->n_across;
     l->n_down = p->n_down;
     l->n_tile = p->n_tile;
-    l->n_steps = p->n_steps;
-    memcpy(l->sorts, p->sorts, sizeof l->sorts);
+    l->n_rounds = p->n_rounds;
+    memcpy(l->round_n, p->round_n, p->n_rounds * sizeof *l->round_n);
+    memcpy(l->round_sort, p->round_sort, p->n_rounds);
 }

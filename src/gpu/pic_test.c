@@ -279,7 +279,8 @@ static int check_view(bench *b, const batch *t, uint32_t i, size_t type)
     memcpy(s.add, t->l.add, sizeof s.add);
     stk_scratch_reset(&b->scratch);
     stk_sample_need(&t->view[i], &need);
-    if (need.w && stk_jpeg_decode(b->j, &job, &need, &b->scratch, &px, &b->err) < 0)
+    if (need.w && stk_jpeg_decode(b->j, &job, &(stk_decode_request){ .need = need }, &b->scratch,
+                                  &px, &b->err) < 0)
         return 0;
     s.dst = stk_scratch_get(&b->scratch, (size_t)t->l.row_bytes);
     assert_int_equal(stk_sample_run(&stk_kern_c, &s, &b->scratch, &b->err), 0);
@@ -459,6 +460,68 @@ static void plain_records(void **state)
     assert_int_equal(status[0] | status[1], 0);
     assert_memory_equal(out, px[0], LEN);
     assert_memory_equal(out + LEN, px[1], LEN);
+}
+
+/* A program's sorts of steps, as letters, in an item that takes `blocks` of threads a step. */
+static stk_pic_item stepped(const char *sorts, uint32_t blocks)
+{
+    stk_pic_item i = { .share = { .work = { 0, 0, 0, 0, blocks } } };
+
+    for (; *sorts; sorts++, i.share.n_steps++)
+        i.share.sorts[strchr("phnfl", *sorts) - "phnfl"] |= UINT64_C(1) << i.share.n_steps;
+    return i;
+}
+
+/* Every step of every program is in some round, after the steps before it; how many rounds. */
+static uint32_t check_rounds(stk_pic_item *item, uint32_t n)
+{
+    uint32_t done[16] = { 0 };
+    stk_pic_lists p = { .room = stk_pic_lists_bytes(item, n), .scratch_room = 4096 };
+    const stk_pic_work *w;
+
+    p.memory = aligned_alloc(64, (p.room + 63) & ~(size_t)63);
+    assert_int_equal(stk_pic_plan(&p, item, n), n);
+    assert_int_equal(p.bytes, p.room);
+    w = (const stk_pic_work *)(const void *)((uint8_t *)p.memory + p.tile_at);
+    for (uint32_t k = 0; k < p.n_rounds; k++)
+        for (uint32_t e = 0, block = 0; e < p.round_n[k]; e++, w++) {
+            const stk_pic_share *s = &item[w->job].share;
+
+            assert_int_equal(w->first, block * STK_PIC_TILE_PIXELS + done[w->job]);
+            assert_true(s->sorts[p.round_sort[k]] >> done[w->job] & 1);
+            block = block + 1 < s->work[4] ? block + 1 : 0;
+            done[w->job] += !block;
+        }
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(done[i], item[i].share.n_steps);
+    free(p.memory);
+    return p.n_rounds;
+}
+
+/* A launch has blocks of threads for those pictures only that have something to do in it; short programs
+ * share launches with long ones. */
+static void rounds(void **state)
+{
+    char longest[STK_PIC_MAX_STEPS + 1];
+    stk_pic_item item[16] = { stepped("pp", 3), stepped("ppn", 3), stepped("", 0), stepped("n", 3),
+                              stepped("pn", 2), stepped("p", 1),   stepped("ppn", 3) };
+    bench b;
+
+    (void)state;
+    assert_int_equal(check_rounds(item, 7), 3);
+    bench_open(&b, 9);
+    for (int turn = 0; turn < 200; turn++) {
+        for (uint32_t i = 0; i < 16; i++) {
+            uint32_t n = below(&b, turn % 10 ? 5 : STK_PIC_MAX_STEPS + 1), k;
+
+            for (k = 0; k < n; k++)
+                longest[k] = "phnfl"[below(&b, 5)];
+            longest[k] = 0;
+            item[i] = stepped(longest, n ? 1 + below(&b, 3) : 0);
+        }
+        assert_true(check_rounds(item, 16) <= STK_PIC_MAX_ROUNDS);
+    }
+    bench_close(&b);
 }
 
 /* A plan takes what fits, and the rest can follow. */
@@ -645,7 +708,7 @@ int main(void)
         cmocka_unit_test(every_kind_and_size), cmocka_unit_test(every_type),
         cmocka_unit_test(without_points),      cmocka_unit_test(flat_and_wide),
         cmocka_unit_test(kept_there),          cmocka_unit_test(plain_records),
-        cmocka_unit_test(plans_split),         cmocka_unit_test(refused),
+        cmocka_unit_test(plans_split), cmocka_unit_test(rounds),         cmocka_unit_test(refused),
         cmocka_unit_test(damaged_scans),       cmocka_unit_test(hostile_records),
         cmocka_unit_test(hostile_points),
     };

@@ -18,6 +18,7 @@
 
 #define TURNS 8
 #define SCRATCH (UINT64_C(128) << 20) /* a launch, unless one picture alone needs more */
+#define LAUNCHES 4
 
 typedef struct turn {
     void *near; /* page-locked */
@@ -40,9 +41,8 @@ struct stk_views {
 
 /* A call: what is where.  Offsets count in both memories. */
 typedef struct plan {
-    void *memory; /* of the host, for the two that follow */
-    stk_pic_item *item;
-    stk_pic_lists *launch;
+    stk_pic_item *item;    /* memory of the host, as the two that follow */
+    stk_pic_lists *launch; /* room for LAUNCHES at a time: nearly always one is enough */
     uint8_t *record;
     size_t records, record_room; /* bytes of them */
     uint32_t n_launches;
@@ -217,15 +217,12 @@ static int add_record(plan *p, const stk_views_job *job, uint32_t i, stk_error *
 /* Records, and what they need; a launch takes as many as `scratch` holds. */
 static int plan_records(plan *p, const stk_views_job *job, stk_error *err)
 {
-    size_t n = job->n, items = align(n * sizeof *p->item);
-    size_t launches = align(n * sizeof *p->launch), size = items + launches;
+    size_t n = job->n;
     uint64_t all = 0, one = 0;
 
-    p->memory = stk_alloc(size);
-    if (!p->memory || !next_record(p, n * stk_pic_far_size()))
-        return stk_fail_nomem(err, size);
-    p->item = p->memory;
-    p->launch = (stk_pic_lists *)(void *)((uint8_t *)p->memory + items);
+    p->item = stk_alloc(n * sizeof *p->item);
+    if (!p->item || !next_record(p, n * stk_pic_far_size()))
+        return stk_fail_nomem(err, n * sizeof *p->item);
     for (uint32_t i = 0; i < job->n; i++) {
         uint64_t cost;
 
@@ -240,6 +237,22 @@ static int plan_records(plan *p, const stk_views_job *job, stk_error *err)
     p->lists_at = p->status_at + align(n * sizeof(uint32_t));
     p->lists_room = stk_pic_lists_bytes(p->item, job->n) + 128 * n;
     return 0;
+}
+
+/* One more launch after those before; NULL: no memory. */
+static stk_pic_lists *next_launch(plan *p)
+{
+    if (p->n_launches % LAUNCHES == 0) {
+        stk_pic_lists *more = stk_alloc((p->n_launches + LAUNCHES) * sizeof *more);
+
+        if (!more)
+            return NULL;
+        if (p->n_launches)
+            memcpy(more, p->launch, p->n_launches * sizeof *more);
+        stk_free(p->launch);
+        p->launch = more;
+    }
+    return &p->launch[p->n_launches++];
 }
 
 /* Everything that goes over, into a turn's memory. */
@@ -265,8 +278,10 @@ static int fill(plan *p, const stk_views_job *job, uint8_t *near, stk_error *err
                                       .out_bytes = bytes };
     }
     for (uint32_t done = 0, n; done < job->n; done += n) {
-        stk_pic_lists *l = &p->launch[p->n_launches++];
+        stk_pic_lists *l = next_launch(p);
 
+        if (!l)
+            return stk_fail_nomem(err, LAUNCHES * sizeof *l);
         *l = (stk_pic_lists){ .memory = near + p->lists_at + at,
                               .room = p->lists_room - at,
                               .scratch_room = p->scratch };
@@ -351,7 +366,8 @@ int stk_views_run(stk_views *v, const stk_views_job *job, stk_error *err)
         rc = run_locked(v, &p, job, err);
         stk_mutex_unlock(&v->lock);
     }
-    stk_free(p.memory);
+    stk_free(p.item);
+    stk_free(p.launch);
     stk_free(p.record);
     return rc;
 }

@@ -112,9 +112,48 @@ static inline __m256i across8(const uint8_t *src, const stk_taps *t, size_t i, _
     return across_any(src, t, i, half, 8);
 }
 
+/* Eight taps of one output, four a lane; w: their weights, in both lanes. */
+static inline __m256i across_taps8(__m256i sum, const uint8_t *p, __m256i w)
+{
+    const __m256i pick01 = _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2);
+    const __m256i pick23 = _mm256_setr_epi32(1, 1, 1, 1, 3, 3, 3, 3);
+    __m256i px = load256(p), w01, w23;
+
+    w01 = _mm256_castps_si256(_mm256_permutevar_ps(_mm256_castsi256_ps(w), pick01));
+    w23 = _mm256_castps_si256(_mm256_permutevar_ps(_mm256_castsi256_ps(w), pick23));
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(taps01(px), w01));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(taps23(px), w23));
+}
+
+static inline __m256i weights8(const int16_t *w)
+{
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)w));
+}
+
+/* The same of more than eight.  The last eight are taken together, those without weight that were
+ * taken already. */
 static inline __m256i across_n(const uint8_t *src, const stk_taps *t, size_t i, __m256i half)
 {
-    return across_any(src, t, i, half, t->stride);
+    static const int16_t ones[16] = { 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1 };
+    const uint32_t stride = t->stride, rest = stride % 8;
+    const uint8_t *p0 = src + (size_t)t->first[i] * 4, *p1 = src + (size_t)t->first[i + 1] * 4;
+    const int16_t *w0 = t->weight + i * stride, *w1 = w0 + stride;
+    __m256i a = _mm256_setzero_si256(), b = a;
+    uint32_t k = 0;
+
+    for (; k + 8 <= stride; k += 8) {
+        a = across_taps8(a, p0 + 4 * (size_t)k, weights8(w0 + k));
+        b = across_taps8(b, p1 + 4 * (size_t)k, weights8(w1 + k));
+    }
+    if (rest) {
+        __m256i mask = weights8(ones + rest);
+
+        k = stride - 8;
+        a = across_taps8(a, p0 + 4 * (size_t)k, _mm256_and_si256(weights8(w0 + k), mask));
+        b = across_taps8(b, p1 + 4 * (size_t)k, _mm256_and_si256(weights8(w1 + k), mask));
+    }
+    return _mm256_add_epi32(half, _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20),
+                                                   _mm256_permute2x128_si256(a, b, 0x31)));
 }
 
 /* Pairs (0,1) (2,3) (4,5) (6,7) -> eight pixels in order. */

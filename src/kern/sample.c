@@ -14,14 +14,19 @@
 #include "base/mem.h"
 #include "kern/taps.h"
 
-struct pass {
+struct stk_sampler {
     const stk_kern *kern;
+    stk_sample_job job;
     stk_taps x, y;
     stk_color color;
-    const uint8_t *src; /* pixel (x.lo, y.lo) of the clip */
+    stk_rect need;
+    const uint8_t *src; /* pixel (x.lo, y.lo + from) of the clip */
     size_t src_stride;
-    int direct;    /* across is the identity: rows are used in place */
-    uint32_t done; /* rows made so far, counted from y.lo */
+    uint32_t from, upto; /* rows that are there, counted from y.lo */
+    uint32_t next;       /* output row */
+    int direct;          /* across is the identity: rows are used in place */
+    int bands;           /* pixels come in pieces, whose memory does not stay */
+    uint32_t done;       /* rows made so far, counted from y.lo */
     size_t row_bytes;
     uint8_t *ring, *line, *empty, *pad; /* pad: NULL unless the span is shorter than a window */
     uint32_t fill;                      /* a pixel outside of the picture; 0: black */
@@ -61,18 +66,16 @@ void stk_sample_need(const stk_view *view, stk_rect *need)
     };
 }
 
-/* Both axes' weights, and where the pass finds its first pixel. */
-static int pass_plan(struct pass *p, const stk_sample_job *job, stk_scratch *scratch,
-                     stk_error *err)
+/* Both axes' weights. */
+static int pass_plan(stk_sampler *p, stk_scratch *scratch, stk_error *err)
 {
     size_t x_bytes, y_bytes;
     stk_axis x, y;
-    stk_rect need;
     uint8_t *memory;
 
-    view_axes(job->view, &x, &y);
-    stk_sample_need(job->view, &need);
-    if (need.w == 0)
+    view_axes(p->job.view, &x, &y);
+    stk_sample_need(p->job.view, &p->need);
+    if (p->need.w == 0)
         y.in = 0; /* nothing seen across: every row is black */
     x_bytes = stk_taps_bytes(&x);
     y_bytes = stk_taps_bytes(&y);
@@ -84,21 +87,15 @@ static int pass_plan(struct pass *p, const stk_sample_job *job, stk_scratch *scr
     stk_taps_slide(&p->x);
     p->direct = p->x.stride == 1 && !x.flip && x.in == x.res && p->x.hi - p->x.lo == p->x.n &&
                 (!x.border || !x.off); /* a border sees all inputs, wherever its window is */
-    if (need.w) {
-        const stk_pixels *px = job->pixels;
-
-        p->src_stride = px->stride;
-        p->src = px->data + (need.y - px->area.y) * px->stride + (size_t)(need.x - px->area.x) * 4;
-    }
     return 0;
 }
 
-static int pass_room(struct pass *p, stk_scratch *scratch, stk_error *err)
+static int pass_room(stk_sampler *p, stk_scratch *scratch, stk_error *err)
 {
     uint32_t span = p->x.hi - p->x.lo;
     int short_span = span && span < p->x.stride;
     size_t ring = p->y.stride, pad = short_span ? (size_t)p->x.stride * 4 : 0;
-    size_t rows = p->direct ? 2 : ring + 2, need;
+    size_t rows = p->direct && !p->bands ? 2 : ring + 2, need;
     uint8_t *memory;
 
     p->row_bytes = ((size_t)p->x.n * 4 + 63) & ~(size_t)63;
@@ -125,7 +122,7 @@ static int pass_room(struct pass *p, stk_scratch *scratch, stk_error *err)
 }
 
 /* Columns that see no picture. */
-static void fill_columns(const struct pass *p, uint8_t *row)
+static void fill_columns(const stk_sampler *p, uint8_t *row)
 {
     for (uint32_t i = 0; i < p->x.n; i++)
         if (!p->x.count[i])
@@ -133,16 +130,19 @@ static void fill_columns(const struct pass *p, uint8_t *row)
 }
 
 /* Make rows up to, not including, `upto`. */
-static void pass_across(struct pass *p, uint32_t upto)
+static void pass_across(stk_sampler *p, uint32_t upto)
 {
     for (; p->done < upto; p->done++) {
-        const uint8_t *src = p->src + p->done * p->src_stride;
+        const uint8_t *src = p->src + (size_t)(p->done - p->from) * p->src_stride;
         uint32_t slot = p->done % p->y.stride;
         uint8_t *dst = p->ring + slot * p->row_bytes;
 
-        p->have[slot] = p->direct ? src : dst;
-        if (p->direct)
+        p->have[slot] = p->direct && !p->bands ? src : dst;
+        if (p->direct) {
+            if (p->bands)
+                memcpy(dst, src, (size_t)p->x.n * 4);
             continue;
+        }
         if (p->pad)
             src = memcpy(p->pad, src, (size_t)(p->x.hi - p->x.lo) * 4);
         p->kern->hresample(dst, src, &p->x);
@@ -151,27 +151,33 @@ static void pass_across(struct pass *p, uint32_t upto)
     }
 }
 
-/* The rows that output row i is made of, in p->rows.  How many. */
-static uint32_t pass_rows(struct pass *p, uint32_t i)
+/* The rows that output row i is made of, in p->rows; 0: some of them are not there yet, and all
+ * that are have been made. */
+static int pass_rows(stk_sampler *p, uint32_t i)
 {
-    uint32_t first = p->y.first[i], count = p->y.count[i];
+    uint32_t first = p->y.first[i], end = first + p->y.count[i];
 
-    if (p->y.stride == 1 && first + 1 != p->done) /* one row each: any order, some left out */
-        p->done = first;
-    pass_across(p, first + count);
-    for (uint32_t k = 0; k < count; k++)
-        p->rows[k] = p->have[(first + k) % p->y.stride];
-    return count;
+    if (p->y.stride == 1 && first + 1 != p->done && first < p->upto)
+        p->done = first; /* one row each: any order, some left out */
+    if (end > p->upto && p->y.stride > 1)
+        pass_across(p, p->upto);
+    if (end > p->upto)
+        return 0;
+    pass_across(p, end);
+    for (uint32_t k = first; k < end; k++)
+        p->rows[k - first] = p->have[k % p->y.stride];
+    return 1;
 }
 
-/* The RGBX line of output row i. */
-static const uint8_t *pass_down(struct pass *p, uint32_t i)
+/* The RGBX line of output row i; NULL: it has to wait for rows. */
+static const uint8_t *pass_down(stk_sampler *p, uint32_t i)
 {
     uint32_t count = p->y.count[i];
 
     if (count == 0)
         return p->empty;
-    (void)pass_rows(p, i);
+    if (!pass_rows(p, i))
+        return NULL;
     if (count == 1)
         return p->rows[0];
     p->kern->vresample(p->line, p->rows, p->y.weight + (size_t)i * p->y.stride, count, p->y.shift,
@@ -188,36 +194,78 @@ static uint32_t fill_word(const stk_view *v)
     return word;
 }
 
+/* Output row i; 0: it has to wait. */
+static int pass_row(stk_sampler *p, uint32_t i)
+{
+    const stk_sample_job *job = &p->job;
+    uint32_t w = job->view->vis_w, h = job->view->vis_h, at = job->view->flip_y ? h - 1 - i : i;
+    size_t first = (size_t)at * w * stk_dtype_size(job->dtype);
+    uint8_t *row = job->tile ? (uint8_t *)(job->tile + (size_t)at * w) : NULL;
+    const uint8_t *line;
+
+    if (row)
+        p->line = row; /* rows that are sums are made in their place */
+    line = pass_down(p, i);
+    if (!line)
+        return 0;
+    if (row && line != row)
+        memcpy(row, line, (size_t)w * 4);
+    else if (!row && job->layout == STK_CHW)
+        p->kern->store_planar((uint8_t *)job->dst + first, (size_t)w * h, line, w, &p->color);
+    else if (!row)
+        p->kern->store_packed((uint8_t *)job->dst + 3 * first, line, w, &p->color);
+    return 1;
+}
+
+void stk_sample_band(stk_sampler *p, const stk_pixels *px)
+{
+    uint32_t h = p->job.view->vis_h;
+
+    if (p->need.w) {
+        uint32_t above = px->area.y < p->need.y ? p->need.y - px->area.y : 0;
+
+        p->from = px->area.y + above - p->need.y;
+        p->upto = px->area.y + px->area.h - p->need.y;
+        p->src_stride = px->stride;
+        p->src = px->data + above * px->stride + (size_t)(p->need.x - px->area.x) * 4;
+    }
+    if (!p->from)
+        p->done = p->next = 0;
+    while (p->next < h && pass_row(p, p->next))
+        p->next++;
+}
+
+static int start(stk_sampler *p, const stk_kern *kern, const stk_sample_job *job,
+                 stk_scratch *scratch, stk_error *err)
+{
+    p->kern = kern;
+    p->job = *job;
+    p->fill = fill_word(job->view);
+    memcpy(p->color.mul, job->mul, sizeof p->color.mul);
+    memcpy(p->color.add, job->add, sizeof p->color.add);
+    p->color.dtype = job->dtype;
+    STK_TRY(pass_plan(p, scratch, err));
+    return pass_room(p, scratch, err);
+}
+
+int stk_sample_open(stk_sampler **out, const stk_kern *kern, const stk_sample_job *job,
+                    stk_scratch *scratch, stk_error *err)
+{
+    stk_sampler *p = stk_scratch_get(scratch, sizeof *p);
+
+    *out = p;
+    if (!p)
+        return stk_fail_nomem(err, sizeof *p);
+    *p = (stk_sampler){ .bands = 1 };
+    return start(p, kern, job, scratch, err);
+}
+
 int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch *scratch,
                    stk_error *err)
 {
-    struct pass p = { .kern = kern, .fill = fill_word(job->view) };
-    uint32_t w = job->view->vis_w, h = job->view->vis_h;
-    size_t size = stk_dtype_size(job->dtype), plane = (size_t)w * h;
+    stk_sampler p = { 0 };
 
-    memcpy(p.color.mul, job->mul, sizeof p.color.mul);
-    memcpy(p.color.add, job->add, sizeof p.color.add);
-    p.color.dtype = job->dtype;
-    STK_TRY(pass_plan(&p, job, scratch, err));
-    STK_TRY(pass_room(&p, scratch, err));
-    for (uint32_t i = 0; i < h; i++) {
-        size_t at = (size_t)(job->view->flip_y ? h - 1 - i : i) * w * size;
-        const uint8_t *line;
-
-        if (job->tile) {
-            uint8_t *row = (uint8_t *)(job->tile + (size_t)(job->view->flip_y ? h - 1 - i : i) * w);
-
-            p.line = row; /* rows that are sums are made in their place */
-            line = pass_down(&p, i);
-            if (line != row)
-                memcpy(row, line, (size_t)w * 4);
-            continue;
-        }
-        line = pass_down(&p, i);
-        if (job->layout == STK_CHW)
-            kern->store_planar((uint8_t *)job->dst + at, plane, line, w, &p.color);
-        else
-            kern->store_packed((uint8_t *)job->dst + 3 * at, line, w, &p.color);
-    }
+    STK_TRY(start(&p, kern, job, scratch, err));
+    stk_sample_band(&p, job->pixels);
     return 0;
 }

@@ -28,4 +28,13 @@ void stk_sample_need(const stk_view *view, stk_rect *need);
 int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch *scratch,
                    stk_error *err);
 
+/* The same of pixels that come in bands, from the top: what a decoder hands over (stk_decode_request).
+ * job->pixels is not read; all memory is taken here, of `scratch`.  Not of a view with a border, whose
+ * rows are not seen in order. */
+typedef struct stk_sampler stk_sampler; /* Thread: one. */
+int stk_sample_open(stk_sampler **out, const stk_kern *kern, const stk_sample_job *job,
+                    stk_scratch *scratch, stk_error *err);
+/* Makes what rows it can; a band that begins at the top begins again. */
+void stk_sample_band(stk_sampler *s, const stk_pixels *band);
+
 #endif

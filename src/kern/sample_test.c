@@ -342,6 +342,82 @@ static void test_color(void **state)
     (void)state;
 }
 
+/* Rows from..upto of what is needed, in memory that is used again after the call. */
+static void one_band(const struct picture *p, const stk_rect *n, uint32_t from, uint32_t upto,
+                     stk_sampler *s)
+{
+    stk_pixels px = { .stride = (size_t)n->w * 4, .area = *n };
+
+    px.area.y += from;
+    px.area.h = upto - from;
+    px.data = malloc(px.stride * px.area.h);
+    for (uint32_t y = 0; y < px.area.h; y++)
+        memcpy(px.data + y * px.stride, p->px + ((size_t)(px.area.y + y) * p->w + n->x) * 4,
+               px.stride);
+    stk_sample_band(s, &px);
+    memset(px.data, 0xEE, px.stride * px.area.h);
+    free(px.data);
+}
+
+static void run_bands(const struct picture *p, const stk_sample_job *job, stk_rng *rng)
+{
+    stk_scratch scratch = { 0 };
+    stk_sampler *s;
+    stk_error err;
+    stk_rect n;
+    uint32_t again = stk_rng_below(rng, 3);
+
+    stk_sample_need(job->view, &n);
+    assert_int_equal(stk_sample_open(&s, stk_kern_table(stk_cpu_level()), job, &scratch, &err), 0);
+    for (uint32_t y = 0, upto; y < n.h; y = upto) {
+        upto = y + 1 + stk_rng_below(rng, 9);
+        upto = upto < n.h ? upto : n.h;
+        one_band(p, &n, y, upto, s);
+        if (again && upto == n.h) /* the picture was damaged: another decoder begins at its top */
+            upto = 0, again--;
+    }
+    stk_scratch_fini(&scratch);
+}
+
+/* In bands of any height as in one piece. */
+static void test_bands(void **state)
+{
+    static const uint8_t filters[] = { STK_BILINEAR, STK_NEAREST, STK_BICUBIC, STK_LANCZOS };
+    stk_rng rng;
+    int seen = 0;
+
+    stk_rng_init(&rng, 25, 0, 0, 0, 0);
+    for (int i = 0; i < 400; i++) {
+        stk_sample_job job = { .dtype = STK_U8,
+                               .layout = i & 4 ? STK_CHW : STK_HWC,
+                               .mul = { 1, 1, 1 } };
+        struct picture p;
+        stk_view v;
+        stk_rect n;
+        void *a, *b;
+
+        random_view(&rng, &v);
+        v.filter = filters[i % 4];
+        v.fill[1] = i % 3 ? 0 : 77;
+        stk_sample_need(&v, &n);
+        if (!n.w)
+            continue;
+        seen++;
+        p = picture_new(v.src_w, v.src_h, (uint64_t)i);
+        job.view = &v;
+        job.dst = a = malloc(out_elements(&v));
+        run(&p, &job, 0, stk_kern_table(STK_CPU_NONE));
+        job.dst = b = malloc(out_elements(&v));
+        run_bands(&p, &job, &rng);
+        assert_memory_equal(a, b, out_elements(&v));
+        free(a);
+        free(b);
+        stk_free(p.px);
+    }
+    assert_true(seen > 200);
+    (void)state;
+}
+
 static void test_no_memory(void **state)
 {
     struct picture p = picture_new(20, 20, 5);
@@ -383,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_span_of_the_width),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_color),
+        cmocka_unit_test(test_bands),
         cmocka_unit_test(test_no_memory),
     };
 

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/opts.h"
 #include "loader/blocks.h"
+#include "loader/leave.h"
 #include "loader/lengths.h"
 #include "loader/plan_bins.h"
 #include "pipe/engine.h"
@@ -319,6 +320,11 @@ int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err)
 {
     STK_TRY(check_process(l, err));
     return stk_engine_set_workers(&l->e, n, err);
+}
+
+void stk_loader_leave_bad(stk_loader *l, stk_leave leave)
+{
+    l->plan->policy.leave = leave;
 }
 
 int stk_loader_set_ahead(stk_loader *l, uint32_t n, stk_error *err)

@@ -3,10 +3,12 @@
  * stages of whole batches. */
 #include "base/table.h"
 #include "loader/parts.h"
+#include "row/row.h"
 
 #define MAX_TICKETS (1u << 26)
 #define CLAIM_BYTES ((size_t)128 << 10) /* rows of arrays: that a worker claims at once */
 #define MOST_ROWS 32
+#define RAGGED_BYTES 256u /* rows of tables that differ in length: what one is taken for */
 
 /* The most pieces of a batch of packed rows: as many of the shortest as its rows hold. */
 static int count_pieces(const stk_schedule *s, uint32_t rows, uint32_t *out, stk_error *err)
@@ -45,6 +47,34 @@ static uint32_t claim_size(const stk_plan_chains *c)
     return bytes < CLAIM_BYTES ? (uint32_t)(CLAIM_BYTES / bytes) : 1;
 }
 
+/* Samples come in order, of tables whose columns are copied as they are stored. */
+static int spans(const stk_plan_input *in, const stk_plan *so_far)
+{
+    const stk_plan_chains *c = &so_far->chains;
+    const stk_schedule *s = so_far->schedule;
+
+    if (!s->order.run || s->order.deal || s->tickets != STK_TICKET_POSITION || s->split.local > 1 || so_far->gpu.device ||
+        in->measured || s->lengths || so_far->data.peeks || c->n_out > STK_PEEK_OUTPUTS)
+        return 0;
+    for (uint32_t i = 0; i < so_far->data.n; i++)
+        if (!so_far->data.set[i]->ops->span || so_far->data.set[i]->can & (STK_DATA_INDEXED | STK_DATA_HINTS | STK_DATA_IMMEDIATE))
+            return 0;
+    for (uint32_t i = 0; i < c->n_out; i++)
+        if (!stk_row_runs(&c->chain[i]))
+            return 0;
+    return 1;
+}
+
+/* Of such rows so many that copying them outweighs the claim. */
+static uint32_t span_size(const stk_plan_chains *c)
+{
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < c->n_out; i++)
+        bytes += c->chain[i].row_bytes ? c->chain[i].row_bytes : RAGGED_BYTES;
+    return bytes < CLAIM_BYTES / MOST_ROWS ? (uint32_t)(CLAIM_BYTES / bytes) : MOST_ROWS;
+}
+
 static int plan_ops(stk_plan_batching *out, const char *text, const stk_plan *so_far,
                     stk_error *err)
 {
@@ -79,7 +109,8 @@ int stk_plan_batching_make(stk_plan_batching *out, const stk_plan_input *in,
     out->tickets = out->rows;
     if (s->tickets == STK_TICKET_PIECE)
         STK_TRY(count_pieces(s, out->rows, &out->tickets, err));
-    out->claim_size = claim_size(&so_far->chains);
+    out->spans = spans(in, so_far);
+    out->claim_size = out->spans ? span_size(&so_far->chains) : claim_size(&so_far->chains);
     if (o->batch_ops)
         STK_TRY(plan_ops(out, o->batch_ops, so_far, err));
     for (uint32_t i = 0; i < o->n_stages; i++)

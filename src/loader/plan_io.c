@@ -5,6 +5,7 @@
 
 #define DEFAULT_IO 8
 #define IO_DEPTH 64
+#define REMOTE_DEPTH 256 /* as many as the HTTP client asks for at once; their bytes are bounded too */
 
 static uint32_t default_workers(void)
 {
@@ -39,7 +40,7 @@ int stk_plan_io_make(stk_plan_io *out, const stk_plan_input *in, const stk_plan 
     out->workers = o->num_workers > 0 ? (uint32_t)o->num_workers : default_workers();
     out->workers_free = o->num_workers == 0;
     out->threads = o->io_threads ? o->io_threads : DEFAULT_IO;
-    out->depth = IO_DEPTH;
+    out->depth = so_far->data.remote ? REMOTE_DEPTH : IO_DEPTH;
     out->bound = so_far->gpu.device != NULL;
     out->node = out->bound ? stk_device_node(so_far->gpu.device) : -1;
     return stk_plan_sources(&so_far->data, add_driven, out, err);

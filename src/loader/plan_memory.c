@@ -8,6 +8,8 @@
 
 #define AHEAD_ROWS 384        /* rows that all slots together should hold ... */
 #define AHEAD_LIGHT 4096      /* ... and where rows are cheap, so that a hand-over does not wait */
+#define AHEAD_FAR 128         /* ... and for each worker, where bytes come 100 ms after they are asked for */
+#define FLIGHT ((uint64_t)128 << 20) /* bytes of remote reads: what waits for the client can be merged */
 #define RING_BYTES (6u << 20) /* rows of arrays: what processors cache is written, not memory ... */
 #define RING_WORKER (512u << 10) /* ... of which many have more */
 #define GPU_LEAST 8           /* slots, where some are on their way to a GPU ... */
@@ -87,9 +89,24 @@ static uint32_t gpu_slots(const stk_plan *so_far, uint64_t bytes)
     return (uint32_t)(n < GPU_LEAST ? GPU_LEAST : n > GPU_MOST ? GPU_MOST : n);
 }
 
-static uint32_t chosen_slots(const stk_plan *so_far, uint64_t bytes)
+/* Rows that are on their way or made, by Little's law: for remote data as many as all workers make while
+ * the first one's bytes come, if a quarter of the limit holds them. */
+static uint64_t ahead_rows(const stk_plan *so_far, uint64_t limit, uint64_t bytes)
+{
+    uint64_t n = so_far->batching.claim_size > 1 ? AHEAD_LIGHT : AHEAD_ROWS;
+    uint64_t far = (uint64_t)AHEAD_FAR * so_far->io.workers;
+
+    if (!so_far->data.remote || far <= n)
+        return n;
+    bytes = bytes ? bytes / so_far->batching.rows + 1 : 1;
+    far = far < limit / 4 / bytes ? far : limit / 4 / bytes;
+    return far < n ? n : far;
+}
+
+static uint32_t chosen_slots(const stk_plan *so_far, uint64_t limit, uint64_t bytes)
 {
     uint32_t n, gpu = so_far->gpu.device ? gpu_slots(so_far, bytes) : 0;
+    uint32_t most = so_far->data.remote ? 64 : 32;
 
     if (so_far->data.immediate) {
         uint64_t ring = (uint64_t)RING_WORKER * so_far->io.workers;
@@ -98,8 +115,8 @@ static uint32_t chosen_slots(const stk_plan *so_far, uint64_t bytes)
         n = (uint32_t)(bytes < ring / 32 ? 32 : ring / bytes);
         n = n < 4 ? 4 : n;
     } else {
-        n = (so_far->batching.claim_size > 1 ? AHEAD_LIGHT : AHEAD_ROWS) / so_far->batching.rows;
-        n = n < 3 ? 3 : n > 32 ? 32 : n;
+        n = (uint32_t)(ahead_rows(so_far, limit, bytes) / so_far->batching.rows);
+        n = n < 3 ? 3 : n > most ? most : n;
     }
     return n < gpu ? gpu : n;
 }
@@ -142,7 +159,7 @@ static int plan_slots(stk_plan_memory *out, const stk_plan_input *in, const stk_
                         stk_size_mb(bytes), stk_size_mb(bytes * 16 / 5 + 8),
                         stk_size_mb(out->limit));
     out->slots_free = !in->o->prefetch;
-    out->slots = in->o->prefetch ? in->o->prefetch : chosen_slots(so_far, bytes);
+    out->slots = in->o->prefetch ? in->o->prefetch : chosen_slots(so_far, out->limit, bytes);
     fit = bytes ? out->limit / 8 * 5 / bytes : STK_MAX_SLOTS; /* what the pool holds */
     out->slots_short = out->slots > fit;
     if (out->slots_short)
@@ -165,6 +182,8 @@ int stk_plan_memory_make(stk_plan_memory *out, const stk_plan_input *in, const s
     if (!out->reads || !out->ration)
         return stk_fail_nomem(err, sizeof *out->reads);
     stk_account_init_part(out->reads, out->limit / 4, stk_pool_account(out->pool));
+    if (so_far->data.remote)
+        out->flight = out->limit / 8 < FLIGHT ? out->limit / 8 : FLIGHT;
     stk_account_init_part(&out->ration->account, out->limit, stk_pool_account(out->pool));
     out->ration->most = (size_t)(out->limit / 2);
     return stk_cache_open(&out->blocks, out->limit / 8, out->reads, err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_rows.c - how rows are made: what follows from all other parts. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/cpu.h"
@@ -127,6 +128,10 @@ static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_
         return t;
     }
     t->run = !can_peek(so_far) ? STK_RUN_REQUESTS : so_far->data.peeks ? STK_RUN_PEEKS : STK_RUN_BLOCKS;
+    if (so_far->batching.spans) {
+        assert(t->run == STK_RUN_BLOCKS); /* what plan_batching.c found */
+        t->run = STK_RUN_SPANS;
+    }
     t->begin = stk_row_begin_sample;
     t->replaceable = so_far->policy.on_error == STK_ON_ERROR_SKIP &&
                      !so_far->chains.chain[0].pack; /* of pieces, none has the same length */

@@ -51,6 +51,12 @@ static uint64_t exact_find(const void *state, uint64_t epoch, const stk_where *w
     return stk_perm_inverse(&perm, number);
 }
 
+static uint32_t sequential_run(const void *state, uint64_t epoch, uint64_t position, uint32_t n)
+{
+    (void)epoch;
+    return stk_sample_set_run(((const exact *)state)->set, position, n);
+}
+
 int stk_order_exact(stk_order *order, const stk_sample_set *set, uint64_t seed, int shuffle,
                     stk_error *err)
 {
@@ -66,6 +72,7 @@ int stk_order_exact(stk_order *order, const stk_sample_set *set, uint64_t seed, 
                           .len = exact_len,
                           .at = exact_at,
                           .find = exact_find,
-                          .close = stk_free };
+                          .close = stk_free,
+                          .run = shuffle ? NULL : sequential_run };
     return 0;
 }

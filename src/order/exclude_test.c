@@ -88,12 +88,63 @@ static void orders(void **state)
     }
 }
 
+/* run() is as far as neighbours go, by looking at each. */
+static void check_runs(const stk_order *o, uint64_t epoch)
+{
+    uint64_t len = o->len(o->state), n;
+
+    for (uint64_t p = 0; p < len; p++) {
+        stk_where a, b;
+
+        o->at(o->state, epoch, &p, 1, &a);
+        for (n = 1; n < 40 && p + n < len; n++) {
+            uint64_t at = p + n;
+
+            o->at(o->state, epoch, &at, 1, &b);
+            if (b.dataset != a.dataset || b.sample != a.sample + n)
+                break;
+        }
+        assert_int_equal(o->run(o->state, epoch, p, (uint32_t)(len - p < 40 ? len - p : 40)), n);
+        assert_int_equal(o->run(o->state, epoch, p, 1), 1);
+    }
+}
+
+static void runs(void **state)
+{
+    uint64_t lens[] = { 50, 1, 0, 70 }, out[] = { 3, 4, 50, 60, 61, 120 }, in[] = { 7, 8, 9, 60, 61, 3, 49, 50, 51, 52 };
+    static stk_sample_set set;
+    stk_order o, stream;
+
+    (void)state;
+    for (int kind = 0; kind < 5; kind++) {
+        assert_int_equal(stk_sample_set_init(&set, lens, 4, NULL), 0);
+        if (kind == 1)
+            set.exclude = (stk_exclude){ out, 6 };
+        if (kind == 2)
+            set.select = in, set.n_select = 10;
+        if (kind == 3)
+            set.skip = 20, set.limit = 60, set.repeat = 3;
+        assert_int_equal(stk_order_exact(&o, &set, SEED, 0, NULL), 0);
+        if (kind == 4) {
+            assert_int_equal(stk_order_stream(&stream, &o, 33, NULL), 0);
+            o = stream;
+        }
+        check_runs(&o, 0);
+        check_runs(&o, 5);
+        o.close(o.state);
+    }
+    assert_int_equal(stk_order_exact(&o, &set, SEED, 1, NULL), 0);
+    assert_null(o.run);
+    o.close(o.state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_subset),
         cmocka_unit_test(settles),
         cmocka_unit_test(orders),
+        cmocka_unit_test(runs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,23 @@ void stk_sample_set_at(const stk_sample_set *r, uint64_t i, stk_where *out)
     stk_sample_set_where(r, stk_sample_set_id(r, i), out);
 }
 
+uint32_t stk_sample_set_run(const stk_sample_set *r, uint64_t i, uint32_t n)
+{
+    uint64_t id = stk_sample_set_id(r, i), most = n, k = 1;
+    stk_where where;
+
+    if (r->repeat > 1 && most > once(r) - i % once(r))
+        most = once(r) - i % once(r);
+    stk_sample_set_where(r, id, &where);
+    if (most > r->start[where.dataset + 1] - id)
+        most = r->start[where.dataset + 1] - id;
+    if (!r->select && !r->exclude.n)
+        return (uint32_t)most;
+    while (k < most && stk_sample_set_id(r, i + k) == id + k)
+        k++;
+    return (uint32_t)k;
+}
+
 /* Its first number; UINT64_MAX: it does not take part. */
 uint64_t stk_sample_set_find(const stk_sample_set *r, const stk_where *where)
 {

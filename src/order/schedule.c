@@ -123,6 +123,17 @@ void stk_schedule_next(const stk_schedule *s, stk_cursor *c, stk_share *out)
     assert(c->at <= c->steps && out->rows);
 }
 
+uint32_t stk_schedule_run(const stk_schedule *s, const stk_share *h, uint32_t row, uint32_t n,
+                          uint64_t *position, stk_where *where)
+{
+    assert(s->tickets == STK_TICKET_POSITION);
+    stk_schedule_positions(s, h, row, 1, position);
+    stk_schedule_at(s, h->epoch, position, 1, where);
+    if (n < 2 || !s->order.run || s->order.deal || h->filler || h->stride != 1)
+        return 1;
+    return s->order.run(s->order.state, h->epoch, *position, n);
+}
+
 void stk_schedule_expect(const stk_schedule *s, uint64_t epoch)
 {
     if (s->bins)

@@ -86,6 +86,11 @@ static inline void stk_schedule_positions(const stk_schedule *s, const stk_share
     stk_share_positions(h, &s->order, row, n, out);
 }
 
+/* How many rows of a share, from `row` on and up to n, are samples of one data set that follow each other, at
+ * positions that do; at least 1.  *position, *where: of the first.  Only where tickets are positions. */
+uint32_t stk_schedule_run(const stk_schedule *s, const stk_share *h, uint32_t row, uint32_t n,
+                          uint64_t *position, stk_where *where);
+
 /* An epoch that will be asked for soon: make its table now, where others need not wait for it. */
 void stk_schedule_expect(const stk_schedule *s, uint64_t epoch);
 /* The order is another now. */

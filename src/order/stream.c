@@ -92,6 +92,16 @@ static void stream_deal(const void *state, const stk_share *share, uint32_t row,
         position[i] += share->start - inner.start;
 }
 
+static uint32_t stream_run(const void *state, uint64_t epoch, uint64_t position, uint32_t n)
+{
+    const stream *s = state;
+    wide g = (wide)epoch * s->epoch_size + position;
+    uint64_t at = (uint64_t)(g % s->len);
+
+    n = n < s->len - at ? n : (uint32_t)(s->len - at);
+    return s->inner.run(s->inner.state, (uint64_t)(g / s->len), at, n);
+}
+
 static void stream_close(void *state)
 {
     stream *s = state;
@@ -121,6 +131,7 @@ int stk_order_stream(stk_order *order, stk_order *inner, uint64_t epoch_size, st
         .deal = inner->deal ? stream_deal : NULL,
         .find = inner->find ? stream_find : NULL,
         .close = stream_close,
+        .run = inner->run ? stream_run : NULL,
     };
     *inner = (stk_order){ 0 };
     return 0;

@@ -54,8 +54,13 @@ static int find(stk_engine *e, stk_block_peek *h, const stk_binding *binding, ui
         h->left = 0;
         return 1;
     }
-    if (!place.shared || !hold(e, h, b, &place))
+    if (!place.shared)
         return 0;
+    if (!hold(e, h, b, &place)) {
+        h->lacks = binding;
+        h->lacked = place;
+        return 0;
+    }
     b->place = place;
     rest = ops->rest ? ops->rest(h->data, h->entry.shard, &place, b->bytes) : 0;
     h->left = rest < h->left ? rest : h->left;
@@ -89,6 +94,7 @@ int stk_block_look(stk_engine *e, const stk_where *where, stk_block_peek *h, stk
 
     p->n = 0;
     p->data = NULL; /* no file is held */
+    h->lacks = NULL;
     if (where->dataset >= plan->data.n)
         return 0;
     if (h->left && h->data == plan->data.set[where->dataset] && where->sample == h->sample + 1) {
@@ -96,8 +102,10 @@ int stk_block_look(stk_engine *e, const stk_where *where, stk_block_peek *h, stk
         h->entry.row++;
         for (uint32_t i = 0; i < h->n; i++)
             h->of[i].place.row++;
-    } else if (!look(e, where, h))
+    } else if (!look(e, where, h)) {
+        h->left = 0; /* nothing is to be counted on from here */
         return 0;
+    }
     h->sample = where->sample;
     for (uint32_t i = 0; i < h->n; i++) {
         stk_held_block *b = &h->of[i];

@@ -5,7 +5,8 @@
  * The consumer looks now and then at what happened since it looked last.  It waits while workers rest:
  * more batches may be open, twice as many, and that stays only if it waits less for it.  It waits
  * for reads: more of them.  It does not wait and workers rest: one fewer works, until the consumer
- * waits again, which is then the least.  Nothing of this changes a batch: a row follows from its
+ * waits again, which is then the least.  Remote data begins with the most of both: what latency
+ * costs is known before it is measured.  Nothing of this changes a batch: a row follows from its
  * ticket, no matter which worker makes it, and when. */
 #include "pipe/engine.h"
 
@@ -43,11 +44,12 @@ void stk_tune_open(stk_engine *e)
     t->workers = p->io.workers_free && !p->io.inline_mode;
     t->least = 1;
     t->most = p->io.workers;
-    atomic_store_explicit(&e->tune.depth, p->io.depth < FIRST_DEPTH ? p->io.depth : FIRST_DEPTH,
+    atomic_store_explicit(&e->tune.depth,
+                          p->io.depth < FIRST_DEPTH || p->data.remote ? p->io.depth : FIRST_DEPTH,
                           memory_order_relaxed);
     atomic_store_explicit(&e->figures.ahead, e->n_slots, memory_order_relaxed);
-    if (!p->memory.slots_free || p->io.inline_mode || p->gpu.device || e->n_slots <= FIRST_AHEAD ||
-        batch_bytes(p) * e->n_slots <= SMALL_RING)
+    if (!p->memory.slots_free || p->io.inline_mode || p->gpu.device || p->data.remote ||
+        e->n_slots <= FIRST_AHEAD || batch_bytes(p) * e->n_slots <= SMALL_RING)
         return;
     atomic_store_explicit(&t->ahead, 1, memory_order_relaxed);
     atomic_store_explicit(&e->figures.ahead, FIRST_AHEAD, memory_order_relaxed);

@@ -10,45 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pipe/engine.h"
+#include "pipe/claim.h"
 #include "pipe/row_time.h"
 
-#define MAX_CHUNK 32
 #define AHEAD 3 /* rows looked up before their turn */
 
-/* ---- requests: idle ones, and the heap of those that arrived ---- */
-
-static void heap_push_locked(stk_engine *e, stk_request *r) STK_REQUIRES(e->lock)
-{
-    uint32_t i = atomic_load_explicit(&e->n_arrived, memory_order_relaxed);
-
-    atomic_store_explicit(&e->n_arrived, i + 1, memory_order_relaxed);
-    for (; i && e->arrived[(i - 1) / 2]->ticket > r->ticket; i = (i - 1) / 2)
-        e->arrived[i] = e->arrived[(i - 1) / 2];
-    e->arrived[i] = r;
-}
-
-static stk_request *heap_pop_locked(stk_engine *e) STK_REQUIRES(e->lock)
-{
-    uint32_t n = atomic_load_explicit(&e->n_arrived, memory_order_relaxed), i = 0, kid;
-    stk_request *top, *last;
-
-    if (!n)
-        return NULL;
-    top = e->arrived[0];
-    last = e->arrived[--n];
-    atomic_store_explicit(&e->n_arrived, n, memory_order_relaxed);
-    while ((kid = 2 * i + 1) < n) {
-        if (kid + 1 < n && e->arrived[kid + 1]->ticket < e->arrived[kid]->ticket)
-            kid++;
-        if (e->arrived[kid]->ticket >= last->ticket)
-            break;
-        e->arrived[i] = e->arrived[kid];
-        i = kid;
-    }
-    e->arrived[i] = last;
-    return top;
-}
+/* ---- requests: idle ones, and those that arrived ---- */
 
 static void request_arrived(stk_request *r)
 {
@@ -57,7 +24,7 @@ static void request_arrived(stk_request *r)
     stk_stall_at(&e->plan->policy.stall, STK_STALL_ARRIVED, r->ticket);
     atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
     stk_mutex_lock(&e->lock);
-    heap_push_locked(e, r);
+    stk_arrived_push_locked(e, r);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
     pthread_cond_broadcast(&e->work);
     if (e->plan->io.inline_mode)
@@ -133,6 +100,7 @@ static int own_request(stk_worker *w)
     w->req = e->idle;
     if (w->req) {
         e->idle = w->req->next;
+        e->io.n_idle--;
     } else if (e->n_requests < e->max_requests) {
         request_add_locked(e, &w->req, NULL);
     }
@@ -154,64 +122,12 @@ static void give_request(stk_worker *w, stk_request *r)
     stk_mutex_lock(&e->lock);
     r->next = e->idle;
     e->idle = r;
+    e->io.n_idle++;
     pthread_cond_broadcast(&e->work);
     stk_mutex_unlock(&e->lock);
 }
 
 /* ---- one row: fetch, make, or stand in another sample ---- */
-
-static void record_skip(stk_engine *e, const stk_error *err)
-{
-    uint32_t n;
-
-    stk_mutex_lock(&e->lock);
-    n = atomic_load_explicit(&e->bad.n, memory_order_relaxed);
-    if (n < STK_KEPT_SKIPS) {
-        e->bad.list[n] = *err;
-        atomic_store_explicit(&e->bad.n, n + 1, memory_order_release);
-    }
-    stk_mutex_unlock(&e->lock);
-}
-
-static int skippable(int rc)
-{
-    return rc == STK_ECORRUPT || rc == STK_ENOTFOUND || rc == STK_ENOTSUP || rc == STK_ELIMIT;
-}
-
-/* The row's sample is bad.  1: another one stands in, try again; 0: it is an error (*rc, *err). */
-static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err)
-{
-    stk_engine *e = w->engine;
-    stk_bad_sample bad = { s->epoch, r->position, r->attempt + 1, stk_slot_tickets(s),
-                           s->list.position };
-    uint64_t n;
-
-    if (!s->table->replaceable || r->index_failed || !skippable(*rc))
-        return 0;
-    record_skip(e, err);
-    atomic_fetch_add_explicit(&s->skipped, 1, memory_order_relaxed);
-    n = atomic_fetch_add_explicit(&e->bad.of_epoch[s->epoch % STK_EPOCHS], 1,
-                                  memory_order_relaxed) +
-        1;
-    if (e->plan->policy.skip_budget && n > e->plan->policy.skip_budget) {
-        *rc = stk_fail(err, STK_ECORRUPT,
-                       "more than %" PRIu64
-                       " bad samples in this epoch: the skip budget is spent (stats() lists them)",
-                       e->plan->policy.skip_budget);
-        return 0;
-    }
-    if (r->attempt == STK_MAX_SUBSTITUTES) {
-        *rc = stk_fail(err, STK_ECORRUPT,
-                       "%d samples in a row that were to stand in for position %" PRIu64
-                       " are bad too",
-                       STK_MAX_SUBSTITUTES, r->position);
-        return 0;
-    }
-    r->attempt++;
-    s->batch->valid[r->ticket % e->tickets] = 0;
-    stk_schedule_substitute(e->schedule, &bad, &r->where);
-    return 1;
-}
 
 /* The row that a request is for. */
 static stk_row row_of(stk_worker *w, stk_request *r, stk_slot *s)
@@ -245,16 +161,20 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     int rc;
 
     stk_count(&w->m.count.cold, 1);
-    if (r->file && r->file->source->can & STK_SOURCE_REMOTE)
+    if (r->file && r->file->source->can & STK_SOURCE_REMOTE) {
         stk_count(&w->m.count.remote, 1);
+        stk_flight_add(e, r);
+    }
     atomic_store_explicit(&r->waiting, r->ticket + 1, memory_order_relaxed);
     atomic_store_explicit(&e->cold, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
+    r->plug = w->plugged ? &w->plug : NULL;
     rc = stk_request_submit(r, e->plan->io.inline_mode || w->synchronous ? NULL : stk_io_queue, e,
                             err);
     if (rc != STK_PENDING) {
         atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
         atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
+        (void)stk_flight_end(e, r);
     }
     return rc;
 }
@@ -330,6 +250,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
     stk_error err;
     int rc;
 
+    (void)stk_flight_end(e, r);
     for (;;) {
         rc = 0;
         if (!arrived && atomic_load_explicit(&e->draining, memory_order_relaxed))
@@ -353,6 +274,8 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
         arrived = 0;
         if (rc == 0 && !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
             stk_range(e, "stoker gather");
+            if (w->plug.n)
+                stk_plug_flush(&w->plug);
             rc = row_finish(w, r, s, &err);
             stk_range(e, NULL);
             if (rc == STK_PENDING)
@@ -370,9 +293,9 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
                 &e->retried, atomic_exchange_explicit(&r->retries, 0, memory_order_relaxed),
                 memory_order_relaxed);
         stk_request_end(r);
-        if (rc == 0)
+        if (rc == 0 || stk_bad_leave(w, r, s, rc, &err))
             return 1;
-        if (!stand_in(w, r, s, &rc, &err)) {
+        if (!stk_bad_stand_in(w, r, s, &rc, &err)) {
             address(e, r, &err);
             stk_ring_fail(e, s, (uint32_t)(r->ticket % e->tickets), rc, &err);
             return 1;
@@ -384,29 +307,6 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
 
 /* ---- the loop ---- */
 
-/* Claim up to `want` tickets of one slot.  How many; 0: none are open. */
-static uint32_t claim(stk_engine *e, uint32_t want, uint64_t *first)
-{
-    const uint64_t mask = ((uint64_t)1 << STK_TICKET_BITS) - 1;
-    uint64_t c = atomic_load_explicit(&e->claim, memory_order_acquire), t, limit, n;
-
-    for (;;) {
-        t = c & mask;
-        limit = atomic_load_explicit(&e->limit, memory_order_acquire);
-        if (t >= limit)
-            return 0;
-        n = e->tickets - t % e->tickets;
-        if (t % e->tickets <
-            stk_slot_tickets(stk_slot_of(e, t))) /* else it is all that stands for nothing */
-            n = n < want ? n : want;
-        if (atomic_compare_exchange_weak_explicit(&e->claim, &c, c + n, memory_order_acq_rel,
-                                                  memory_order_acquire)) {
-            *first = t;
-            return (uint32_t)n;
-        }
-    }
-}
-
 int stk_worker_take_arrived(stk_worker *w)
 {
     stk_engine *e = w->engine;
@@ -415,7 +315,9 @@ int stk_worker_take_arrived(stk_worker *w)
     if (!atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return 0;
     stk_mutex_lock(&e->lock);
-    r = heap_pop_locked(e);
+    r = stk_arrived_pop_locked(e);
+    if (r && stk_flight_end(e, r))
+        pthread_cond_broadcast(&e->work);
     stk_mutex_unlock(&e->lock);
     if (!r)
         return 0;
@@ -443,12 +345,12 @@ static void time_reads(stk_worker *w)
         stk_took(&w->m, STK_STAGE_IDLE, ticks);
 }
 
-/* Wait until a request can be had: some are in flight, so one will arrive. */
-static void wait_request(stk_worker *w)
+void stk_worker_wait_request(stk_worker *w)
 {
     stk_engine *e = w->engine;
 
     while (!own_request(w)) {
+        stk_plug_flush(&w->plug);
         if (stk_worker_take_arrived(w))
             continue;
         if (e->plan->io.inline_mode) {
@@ -465,21 +367,11 @@ static void wait_request(stk_worker *w)
     }
 }
 
-/* The rows of one claim. */
-typedef struct run {
-    stk_slot *slot;
-    uint64_t ticket; /* of its first row */
-    uint32_t row, rows;
-    uint64_t position[MAX_CHUNK];
-    stk_where where[MAX_CHUNK];
-} run;
-
-/* 1: row i of the run is done; 0: its bytes are on their way. */
-static int run_row(stk_worker *w, const run *u, uint32_t i)
+int stk_run_row(stk_worker *w, const stk_run *u, uint32_t i)
 {
     stk_request *r;
 
-    wait_request(w);
+    stk_worker_wait_request(w);
     r = w->req;
     w->req = NULL;
     r->ticket = u->ticket + i;
@@ -494,7 +386,7 @@ static int run_row(stk_worker *w, const run *u, uint32_t i)
     return 1;
 }
 
-static stk_row run_start(stk_worker *w, const run *u)
+stk_row stk_run_start(stk_worker *w, const stk_run *u)
 {
     return (stk_row){ .m = &w->m,
                       .plan = w->engine->plan,
@@ -504,10 +396,10 @@ static stk_row run_start(stk_worker *w, const run *u)
 }
 
 /* How many rows are done; the others are on their way. */
-static uint32_t run_peeks(stk_worker *w, const run *u)
+static uint32_t run_peeks(stk_worker *w, const stk_run *u)
 {
     stk_engine *e = w->engine;
-    stk_row x = run_start(w, u);
+    stk_row x = stk_run_start(w, u);
     stk_peek ahead[AHEAD + 1];
     uint32_t done = 0;
 
@@ -517,7 +409,7 @@ static uint32_t run_peeks(stk_worker *w, const run *u)
         if (i + AHEAD < u->rows)
             stk_peek_look(e, &u->where[i + AHEAD], &ahead[(i + AHEAD) % (AHEAD + 1)]);
         if (!w->req)
-            wait_request(w);
+            stk_worker_wait_request(w);
         x.req = w->req;
         x.req->attempt = 0;
         x.row = u->row + i;
@@ -526,51 +418,19 @@ static uint32_t run_peeks(stk_worker *w, const run *u)
         if (stk_peek_make(&x, &ahead[i % (AHEAD + 1)]))
             done++;
         else
-            done += (uint32_t)run_row(w, u, i);
+            done += (uint32_t)stk_run_row(w, u, i);
     }
     time_mean(w, u->rows);
     return done;
 }
 
-/* The same of tables, whose bytes are in blocks. */
-static uint32_t run_blocks(stk_worker *w, const run *u)
-{
-    stk_engine *e = w->engine;
-    stk_row x = run_start(w, u);
-    stk_block_peek held;
-    uint32_t done = 0;
-    stk_peek p;
-
-    memset(&held, 0, sizeof held);
-    for (uint32_t i = 0; i < u->rows; i++) {
-        if (!w->req) {
-            stk_blocks_drop(e, &held);
-            wait_request(w);
-        }
-        x.req = w->req;
-        x.req->attempt = 0;
-        x.row = u->row + i;
-        x.position = u->position[i];
-        x.where = u->where[i];
-        if (stk_block_look(e, &u->where[i], &held, &p) && stk_peek_make(&x, &p)) {
-            done++;
-            continue;
-        }
-        stk_blocks_drop(e, &held);
-        done += (uint32_t)run_row(w, u, i);
-    }
-    stk_blocks_drop(e, &held);
-    time_mean(w, u->rows);
-    return done;
-}
-
-static uint32_t run_requests(stk_worker *w, const run *u)
+static uint32_t run_requests(stk_worker *w, const stk_run *u)
 {
     uint32_t done = 0;
 
     time_begin(w);
     for (uint32_t i = 0; i < u->rows; i++)
-        done += (uint32_t)run_row(w, u, i);
+        done += (uint32_t)stk_run_row(w, u, i);
     w->m.row_from = 0; /* its bytes may be on their way */
     time_rest(w);
     return done;
@@ -589,11 +449,11 @@ static int immediate_row(stk_row *x, stk_error *err)
 
 /* Rows that never wait: done or failed when it returns.  While one is made, bytes of the next one
  * are fetched into the processor's cache. */
-static uint32_t run_immediate(stk_worker *w, const run *u)
+static uint32_t run_immediate(stk_worker *w, const stk_run *u)
 {
     stk_engine *e = w->engine;
     const stk_row_table *t = u->slot->table;
-    stk_row x = run_start(w, u);
+    stk_row x = stk_run_start(w, u);
     stk_error err;
 
     w->m.ticket = u->ticket;
@@ -626,8 +486,8 @@ static uint32_t run_immediate(stk_worker *w, const run *u)
     return u->rows;
 }
 
-/* What the tickets of a run are; the index is asked for before rows are. */
-static void find_samples(const stk_engine *e, run *u)
+/* The index is asked for before rows are. */
+void stk_run_find(const stk_engine *e, stk_run *u)
 {
     const stk_slot *s = u->slot;
 
@@ -646,19 +506,21 @@ static void find_samples(const stk_engine *e, run *u)
         }
 }
 
-static int run_claim(stk_worker *w)
+/* How many tickets; 0: none are open. */
+static uint32_t run_claim(stk_worker *w)
 {
-    static uint32_t (*const runs[])(stk_worker *, const run *) = {
+    static uint32_t (*const runs[])(stk_worker *, const stk_run *) = {
         [STK_RUN_REQUESTS] = run_requests,
         [STK_RUN_PEEKS] = run_peeks,
-        [STK_RUN_BLOCKS] = run_blocks,
+        [STK_RUN_BLOCKS] = stk_run_blocks,
+        [STK_RUN_SPANS] = stk_run_spans,
         [STK_RUN_IMMEDIATE] = run_immediate,
     };
     stk_engine *e = w->engine;
     uint32_t n, done;
-    run u;
+    stk_run u;
 
-    n = claim(e, e->claim_size, &u.ticket);
+    n = stk_claim(e, stk_claim_size(e), &u.ticket);
     if (!n)
         return 0;
     stk_stall_at(&e->plan->policy.stall, STK_STALL_CLAIM, u.ticket);
@@ -667,15 +529,45 @@ static int run_claim(stk_worker *w)
     u.row = (uint32_t)(u.ticket % e->tickets);
     u.rows = u.row >= stk_slot_tickets(u.slot) ? 0 : stk_slot_tickets(u.slot) - u.row;
     u.rows = u.rows < n ? u.rows : n;
-    assert(u.rows <= MAX_CHUNK);
-    if (u.rows)
-        find_samples(e, &u);
+    assert(u.rows <= STK_MAX_CHUNK || u.slot->table->run == STK_RUN_SPANS);
+    if (u.rows && u.slot->table->run != STK_RUN_SPANS)
+        stk_run_find(e, &u);
     stk_does(&w->m, u.slot->table->run == STK_RUN_REQUESTS ? STK_STAGE_FETCH : STK_STAGE_VALUE,
              u.ticket);
     done = runs[u.slot->table->run](w, &u);
     stk_stall_at(&e->plan->policy.stall, STK_STALL_DONE, u.ticket);
     time_done(w, u.slot, done + (n - u.rows), u.ticket);
-    return 1;
+    return n;
+}
+
+/* Rows of remote data are begun many at a time, so that bytes of neighbours come by one request. */
+static int claim_far(stk_worker *w)
+{
+    stk_engine *e = w->engine;
+    uint32_t rows = 0, n;
+    int many;
+
+    stk_mutex_lock(&e->lock);
+    many = stk_claim_many_locked(e);
+    stk_mutex_unlock(&e->lock);
+    if (!many)
+        return 0;
+    w->plugged = 1;
+    do {
+        n = own_request(w) ? run_claim(w) : 0;
+        rows += n;
+    } while (n && rows < STK_FAR_ROWS && stk_flight_room(e) &&
+             atomic_load_explicit(&e->cold, memory_order_relaxed));
+    w->plugged = 0;
+    stk_plug_flush(&w->plug);
+    return rows != 0;
+}
+
+static int claim_more(stk_worker *w)
+{
+    if (w->engine->plan->data.remote)
+        return claim_far(w);
+    return own_request(w) && run_claim(w);
 }
 
 int stk_worker_step(stk_worker *w)
@@ -685,11 +577,11 @@ int stk_worker_step(stk_worker *w)
     if (atomic_load_explicit(&e->cold, memory_order_relaxed) &&
         atomic_load_explicit(&e->inflight, memory_order_relaxed) <
             atomic_load_explicit(&e->tune.depth, memory_order_relaxed) &&
-        own_request(w) && run_claim(w))
+        claim_more(w))
         return 1;
     if (stk_worker_take_arrived(w))
         return 1;
-    if (own_request(w) && run_claim(w))
+    if (claim_more(w))
         return 1;
     if (e->plan->io.inline_mode && atomic_load_explicit(&e->inflight, memory_order_relaxed))
         for (uint32_t i = 0; i < e->plan->io.n_driven; i++)
@@ -761,8 +653,11 @@ static int can_work_locked(stk_engine *e, const stk_worker *w) STK_REQUIRES(e->l
 
     if (atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return 1;
-    return t < atomic_load_explicit(&e->limit, memory_order_acquire) &&
-           (w->req || e->idle || e->n_requests < e->max_requests);
+    if (t >= atomic_load_explicit(&e->limit, memory_order_acquire))
+        return 0;
+    if (e->plan->data.remote)
+        return stk_claim_many_locked(e);
+    return w->req || e->idle || e->n_requests < e->max_requests;
 }
 
 void *stk_worker_main(void *arg)

@@ -17,6 +17,8 @@ typedef struct stk_worker {
     _Atomic(stk_spans *) spans; /* for a trace, also of one that has ended; NULL: none was asked for */
     int synchronous;  /* the repair worker, on the consumer's thread: reads wait */
     uint64_t short_since; /* nanoseconds: no thread could give memory since then; 0: one can */
+    int plugged;   /* remote reads are left in ... */
+    stk_plug plug; /* ... here, to be begun together */
 } stk_worker;
 
 /* worker.c: the loop */
@@ -26,6 +28,30 @@ void *stk_worker_main(void *worker);
 /* A row of a READY slot once more, by the CPU; the consumer's thread.  A failure is the slot's. */
 int stk_worker_redecode(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err);
 int stk_worker_take_arrived(stk_worker *w); /* end a row whose bytes have come.  0: there is none */
+
+void stk_worker_wait_request(stk_worker *w); /* until w->req is one: some are in flight, so one will arrive */
+
+#define STK_MAX_CHUNK 32
+typedef struct stk_run { /* the rows of one claim */
+    stk_slot *slot;
+    uint64_t ticket; /* of its first row */
+    uint32_t row, rows;
+    uint64_t position[STK_MAX_CHUNK]; /* STK_RUN_SPANS: not set, and there may be more rows */
+    stk_where where[STK_MAX_CHUNK];
+} stk_run;
+void stk_run_find(const stk_engine *e, stk_run *u); /* what its tickets are */
+stk_row stk_run_start(stk_worker *w, const stk_run *u);
+int stk_run_row(stk_worker *w, const stk_run *u, uint32_t i); /* 1: row i is done; 0: its bytes are on their way */
+
+/* block_run.c: rows of tables, whose bytes are in blocks.  How many are done; the others are on their way. */
+uint32_t stk_run_blocks(stk_worker *w, const stk_run *u);
+uint32_t stk_run_spans(stk_worker *w, const stk_run *u);
+
+/* bad_sample.c: the row's sample is bad */
+/* 1: it stays empty, and someone was told why. */
+int stk_bad_leave(stk_worker *w, const stk_request *r, stk_slot *s, int rc, const stk_error *err);
+/* 1: another one stands in, try again; 0: it is an error (*rc, *err). */
+int stk_bad_stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err);
 
 /* peek.c: rows whose bytes are in memory */
 typedef struct stk_peek {
@@ -54,6 +80,8 @@ typedef struct stk_block_peek { /* Thread: worker.  Starts as zeros. */
     stk_entry entry;
     uint32_t n; /* outputs */
     stk_held_block of[STK_PEEK_OUTPUTS];
+    const stk_binding *lacks; /* the last look failed for want of a block, of this ... */
+    stk_place lacked;         /* ... at this place; NULL: it did not */
 } stk_block_peek;
 /* 1: *p has all outputs of the row; 0: it must take the long way. */
 int stk_block_look(stk_engine *e, const stk_where *where, stk_block_peek *h, stk_peek *p);

@@ -32,11 +32,18 @@
 #define STK_MAX_DRIVEN 8
 #define STK_PEEK_OUTPUTS 4 /* more take the long way */
 
+typedef struct stk_leave { /* who is told of a bad sample, in place of another one that stands in */
+    /* Its row stays empty, with valid 0.  Called by the worker that met it. */
+    void (*fn)(void *cookie, const stk_batch *batch, uint32_t row, const stk_error *why);
+    void *cookie;
+} stk_leave;
+
 typedef struct stk_plan_policy { /* what holds for every row */
     uint64_t seed;               /* of order and draws */
     uint64_t max_pixels;         /* larger pictures are bad data */
     uint64_t skip_budget;        /* bad samples of an epoch; 0: no bound */
     stk_on_error on_error;
+    stk_leave leave;        /* of on_error="skip"; fn NULL: another sample stands in */
     stk_registry *registry; /* what chains may name, and decoders; NULL: the process's */
     stk_draw_observer watch;        /* called after each draw; drawn NULL: none */
     stk_caller caller;              /* what `call` runs; call NULL: nothing */
@@ -80,6 +87,7 @@ typedef struct stk_plan_batching {
     uint32_t rows;       /* of a batch, at most */
     uint32_t tickets;    /* of a slot: rows, or pieces of packed rows */
     uint32_t claim_size; /* tickets that are claimed at once */
+    int spans;           /* ... so many because samples follow each other and are made together */
     uint32_t n_stages;
     stk_stage stage[2 * STK_MAX_STAGES + 1]; /* batch_ops, then the caller's; with a GPU its own is the last */
     stk_batch_op **op; /* the batch_ops among them */
@@ -97,6 +105,7 @@ typedef struct stk_plan_memory {
     stk_pool *pool;     /* owned by outputs.common, once that is made */
     stk_pins *pins;     /* batches stay here in page-locked memory; the pool's; NULL: they do not */
     stk_account *reads; /* a quarter of the limit: what is read leaves room for what is made */
+    uint64_t flight;    /* bytes of remote reads in flight; 0: only their number counts */
     stk_ration *ration; /* of the workers' scratch */
     stk_cache *blocks;  /* that samples share */
     size_t ragged_cap;  /* the most that a ragged output plans for */

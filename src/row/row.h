@@ -95,6 +95,9 @@ typedef struct stk_row_ops { /* one output */
     const char *name;
     void (*prepare)(stk_row *x);             /* NULL: nothing to do */
     int (*make)(stk_row *x, stk_error *err); /* adds no address to an error */
+    /* Rows x->row, x->row + 1, ... of values that follow each other, as make() makes each.  How many were made: from the first on
+     * that was not, rows are made by make(), which says why.  Only of chains that stk_row_runs() says yes to. */
+    uint64_t (*make_run)(const stk_row *x, const stk_value_span *s);
     /* used: of packed rows, how full each is. */
     int (*finish)(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
                   stk_error *err); /* NULL: nothing to do */
@@ -104,6 +107,7 @@ typedef enum stk_run_kind { /* how a worker runs through the rows of a claim */
     STK_RUN_REQUESTS,
     STK_RUN_PEEKS,    /* bytes may be in memory: without a request where they are */
     STK_RUN_BLOCKS,   /* bytes may be in blocks that are unpacked: likewise */
+    STK_RUN_SPANS,    /* the same, and samples that follow each other are made together, by make_run() */
     STK_RUN_IMMEDIATE /* never waits, and needs no request */
 } stk_run_kind;
 
@@ -289,6 +293,9 @@ int stk_value_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32
 /* STK_ECORRUPT: the row is longer than was said of its sample. */
 int stk_value_check(const stk_row *x, int64_t len, stk_error *err);
 
+/* 1: rows of this chain are values as they are stored, which make_run() of stk_row_dense or stk_row_ragged copies. */
+int stk_row_runs(const stk_chain *c);
+
 /* row_length.c: a row is only measured: so long is it. */
 int stk_length_note(const stk_row *x, int64_t len);
 /* row_packed.c: a whole sample's numbers, of which x->piece is put in its place. */
@@ -333,11 +340,12 @@ static inline void stk_note_span(stk_maker *m, stk_stage_id stage, uint64_t from
     stk_spans_note(s, (uint64_t)stage << 48 | (doing & (((uint64_t)1 << 48) - 1)), from, to);
 }
 
-/* The time since the last lap belongs to `stage`.  Answers how long that was. */
-static inline uint64_t stk_stage_time(stk_maker *m, stk_stage_id stage)
+/* The time since the last lap, but for its last `less` ticks, belongs to `stage`.  Answers how long
+ * that was. */
+static inline uint64_t stk_stage_time_less(stk_maker *m, stk_stage_id stage, uint64_t less)
 {
 #if STK_COUNTERS
-    uint64_t now = stk_ticks(), ticks = now - m->last;
+    uint64_t now = stk_ticks() - less, ticks = now - m->last;
 
     stk_count(&m->count.ticks[stage], ticks);
     stk_note_span(m, stage, m->last, now);
@@ -346,17 +354,28 @@ static inline uint64_t stk_stage_time(stk_maker *m, stk_stage_id stage)
 #else
     (void)m;
     (void)stage;
+    (void)less;
     return 0;
 #endif
 }
 
-/* ... and is that of one row. */
-static inline void stk_stage_time_row(stk_maker *m, stk_stage_id stage)
+static inline uint64_t stk_stage_time(stk_maker *m, stk_stage_id stage)
 {
-    uint64_t ticks = stk_stage_time(m, stage);
+    return stk_stage_time_less(m, stage, 0);
+}
+
+/* ... and is that of one row. */
+static inline void stk_stage_time_row_less(stk_maker *m, stk_stage_id stage, uint64_t less)
+{
+    uint64_t ticks = stk_stage_time_less(m, stage, less);
 
     if (ticks)
         stk_took(m, stage, ticks);
+}
+
+static inline void stk_stage_time_row(stk_maker *m, stk_stage_id stage)
+{
+    stk_stage_time_row_less(m, stage, 0);
 }
 
 /* From the last lap on the worker does this; no clock is read. */

@@ -81,19 +81,30 @@ static int read_box(const follower *f, const stk_value_row *row, size_t i, stk_b
     return 0;
 }
 
+/* iou_crop dropped box i of those that it looked at, and this is that box: outputs for other views read
+ * the same ones.  Boxes of another list have their own places only. */
+static int was_dropped(const stk_boxes *seen, const stk_box *b, size_t i)
+{
+    const double *f = seen && i < seen->list.n ? seen->filed[i] : NULL;
+
+    return f && !seen->list.keep[i] && fabs(f[0] - b->x0) < 0.01 && fabs(f[1] - b->y0) < 0.01 &&
+           fabs(f[2] - b->x1) < 0.01 && fabs(f[3] - b->y1) < 0.01;
+}
+
 /* Box i moved; *keep: it stays. */
 static int one_box(const follower *f, stk_value_row *row, size_t i, int *keep, stk_error *err)
 {
     const stk_view *last = stk_draws_last(f->d);
     double v[4];
     stk_box b;
+    int dropped;
 
     STK_TRY(read_box(f, row, i, &b, err));
+    dropped = was_dropped(f->d->boxes, &b, i);
     stk_box_move(f->d, &b);
     *keep = b.x1 - b.x0 >= f->like->min_size && b.y1 - b.y0 >= f->like->min_size &&
             (b.x1 - b.x0) * (b.y1 - b.y0) >= f->like->min_area &&
-            b.visible >= f->like->min_visible && b.x1 > b.x0 && b.y1 > b.y0 &&
-            (!f->d->boxes || f->d->boxes->list.keep[i]);
+            b.visible >= f->like->min_visible && b.x1 > b.x0 && b.y1 > b.y0 && !dropped;
     box_to(f->like, &b, v);
     for (size_t k = 0; k < 4; k++)
         set(row, 4 * i + k,

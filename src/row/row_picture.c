@@ -15,6 +15,7 @@ typedef struct picture {
     void *ctx;
     stk_image_info info; /* as filed */
     unsigned turn;       /* to make it upright: EXIF's 1..8 */
+    stk_decode_request ask; /* where it is sampled once */
 } picture;
 
 /* The decoder that knows these bytes, with this worker's context. */
@@ -116,10 +117,11 @@ static int decode_need(const picture *p, const stk_decode_request *ask, stk_scra
                        stk_pixels *out, stk_error *err)
 {
     const stk_rect *need = &ask->need;
-    stk_decode_request filed = { stk_turn_rect(p->turn, p->info, need), ask->index };
+    stk_decode_request filed = *ask;
 
     if (!need->w || !need->h)
         return 0;
+    filed.need = stk_turn_rect(p->turn, p->info, need);
     if (p->turn != 1 && !stk_scratch_expect(scratch, (size_t)need->w * need->h * 8))
         return stk_fail(err, STK_ENOMEM, "no memory to turn a picture of %ux%u", need->w, need->h);
     STK_TRY(p->decoder->decode(p->ctx, &filed, scratch, out, err));
@@ -142,15 +144,15 @@ static stk_bytes hint_for(const stk_row *x, stk_bytes in)
 static int can_learn(const stk_row *x, stk_bytes in, const picture *p, const stk_pixels *pixels)
 {
     return x->req->want[x->output].learn && p->decoder->learn && pixels->lane == STK_LANE_PLAIN &&
-           pixels->data && as_stored(x, in);
+           pixels->area.w && as_stored(x, in);
 }
 
 int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
                      stk_decode_request *ask, stk_error *err)
 {
     STK_TRY(stk_picture_draw(x, info, 0, d, err));
+    *ask = (stk_decode_request){ .index = stk_row_chain(x)->spec.mode == STK_MODE_INDEX };
     stk_sample_need(d->view, &ask->need);
-    ask->index = stk_row_chain(x)->spec.mode == STK_MODE_INDEX;
     return 0;
 }
 
@@ -465,32 +467,92 @@ static int make_all_views(stk_row *x, const stk_picture_way *way, int first, stk
     return rc;
 }
 
-int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
+/* ---- decoded and sampled in bands ---- */
+
+#define LARGE (1u << 16) /* pixels, from which on the second cache does not hold them for long */
+
+typedef struct bands {
+    stk_sampler *sampler;
+    uint64_t ticks; /* that sampling took */
+} bands;
+
+static void take_band(void *cookie, const stk_pixels *band)
+{
+    bands *b = cookie;
+    uint64_t from = stk_ticks();
+
+    stk_sample_band(b->sampler, band);
+    b->ticks += stk_ticks() - from;
+}
+
+/* A large picture that is sampled once, as it is: its pixels need never be in memory all at once. */
+static int in_bands(const stk_row *x, const stk_picture_way *way, const picture *p,
+                    const stk_draws *d)
+{
+    return (uint64_t)p->ask.need.w * p->ask.need.h >= LARGE && way->sample == stk_picture_sample &&
+           !way->between && !stk_row_chain(x)->spec.mode && p->turn == 1 && d->n_views == 1 &&
+           !d->n_actions && !d->view->border;
+}
+
+static int make_in_bands(stk_row *x, const stk_picture_way *way, picture *p, const stk_draws *d,
+                         stk_pixels *pixels, stk_error *err)
 {
     stk_maker *m = x->m;
+    stk_sample_job job = { .view = d->view };
+    bands b = { 0 };
+    int rc;
+
+    color_of(&job, &stk_row_chain(x)->spec);
+    STK_TRY(way->place(x, &job, err));
+    STK_TRY(stk_sample_open(&b.sampler, x->plan->rows.kern, &job, &m->scratch, err));
+    p->ask.band = take_band;
+    p->ask.cookie = &b;
+    rc = decode_need(p, &p->ask, &m->scratch, pixels, err);
+    if (rc == 0 && pixels->data) /* all at once */
+        take_band(&b, pixels);
+    stk_stage_time_row_less(m, STK_STAGE_DECODE, b.ticks);
+    stk_does_next(m, STK_STAGE_SAMPLE);
+    stk_count(&m->count.lane[pixels->lane], 1);
+    stk_stage_time_row(m, STK_STAGE_SAMPLE);
+    return rc;
+}
+
+static int make_at_once(stk_row *x, const stk_picture_way *way, const picture *p, stk_draws *d,
+                        stk_pixels *pixels, stk_error *err)
+{
+    stk_maker *m = x->m;
+    int rc = decode_as(x, p, &p->ask, pixels, err);
+
+    stk_stage_time_row(m, STK_STAGE_DECODE);
+    stk_does_next(m, STK_STAGE_SAMPLE);
+    stk_count(&m->count.lane[pixels->lane], 1);
+    if (rc == 0)
+        rc = sample(x, way, d, pixels, err);
+    stk_stage_time_row(m, STK_STAGE_SAMPLE);
+    return rc;
+}
+
+int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
+{
     picture p = { .turn = 1 };
     stk_image_info upright;
     stk_pixels pixels = { 0 };
     stk_draws d;
     stk_bytes in;
-    stk_decode_request ask;
     int rc;
 
     if (stk_row_chain(x)->spec.views)
         return make_all_views(x, way, 0, err);
     STK_TRY(open_picture(x, &in, &p, &upright, err));
-    STK_TRY(stk_picture_look(x, &upright, &d, &ask, err));
-    if (leave(x, way, &p, &d, &ask)) {
-        stk_stage_time_row(m, STK_STAGE_DECODE);
+    STK_TRY(stk_picture_look(x, &upright, &d, &p.ask, err));
+    if (leave(x, way, &p, &d, &p.ask)) {
+        stk_stage_time_row(x->m, STK_STAGE_DECODE);
         return 0;
     }
-    rc = decode_as(x, &p, &ask, &pixels, err);
-    stk_stage_time_row(m, STK_STAGE_DECODE);
-    stk_does_next(m, STK_STAGE_SAMPLE);
-    stk_count(&m->count.lane[pixels.lane], 1);
-    if (rc == 0)
-        rc = sample(x, way, &d, &pixels, err);
-    stk_stage_time_row(m, STK_STAGE_SAMPLE);
+    if (in_bands(x, way, &p, &d))
+        rc = make_in_bands(x, way, &p, &d, &pixels, err);
+    else
+        rc = make_at_once(x, way, &p, &d, &pixels, err);
     if (rc == 0 && can_learn(x, in, &p, &pixels))
         stk_learn_from(x, p.decoder, p.ctx);
     return rc;

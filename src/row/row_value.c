@@ -118,7 +118,45 @@ static int make_dense(stk_row *x, stk_error *err)
     return s->codec->parse(s->state, in, stk_batch_place(x->batch, x->output, x->row), err);
 }
 
-const stk_row_ops stk_row_dense = { .name = "value", .make = make_dense };
+int stk_row_runs(const stk_chain *c)
+{
+    return c->stored && c->parse && c->parse->state == c->stored && !c->spec.most && !c->n_turns && !c->n_calls && !c->narrows &&
+           !c->pack && !c->like && !c->spec.views;
+}
+
+/* Rows of so many values: how many of the span are so long, from the first on. */
+static uint64_t even_rows(const stk_value_span *s, uint64_t values)
+{
+    uint64_t n = 0;
+
+    while (n < s->n && s->first[n + 1] - s->first[n] == values)
+        n++;
+    return n;
+}
+
+/* All at once; where a value does not fit, row by row up to that one. */
+static uint64_t make_dense_run(const stk_row *x, const stk_value_span *s)
+{
+    const stk_stored *st = stk_row_chain(x)->stored;
+    size_t size = stk_dtype_size(st->type.dtype), each = st->count * size, made = stk_row_chain(x)->row_bytes;
+    uint8_t *dst = stk_batch_place(x->batch, x->output, x->row);
+    uint64_t n = s->n, i = 0;
+
+    if (s->first)
+        n = s->width == size ? even_rows(s, st->count) : 0;
+    else if (s->width != each)
+        n = 0;
+    assert(x->batch->common->out[x->output].row_bytes == made); /* rows follow each other there too */
+    if (!st->convert && n)
+        memcpy(dst, s->data, n * each);
+    if (!st->convert || !st->convert(dst, s->data, n * st->count))
+        return n;
+    while (i < n && !st->convert(dst + i * made, s->data + i * each, st->count))
+        i++;
+    return i;
+}
+
+const stk_row_ops stk_row_dense = { .name = "value", .make = make_dense, .make_run = make_dense_run };
 
 int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size, stk_error *err)
 {
@@ -270,6 +308,37 @@ const stk_row_ops stk_row_turned = { .name = "value_turned",
                                      .make = make_turned,
                                      .finish = stk_value_pad };
 
+/* Up to the first row that is no whole number of parts, has no room or a value that does not fit. */
+static uint64_t make_ragged_run(const stk_row *x, const stk_value_span *s)
+{
+    const stk_stored *st = stk_row_chain(x)->stored;
+    size_t size = stk_dtype_size(st->type.dtype), made = stk_dtype_size(st->to);
+    const uint8_t *from = s->data;
+    stk_row one = *x;
+
+    if (!st->ragged || !st->count || (s->first ? s->width != size : s->width % size))
+        return 0;
+    for (uint64_t i = 0; i < s->n; i++, one.row++) {
+        size_t n = s->first ? s->first[i + 1] - s->first[i] : s->width / size;
+        stk_row_out *out = stk_row_out_of(&one);
+        void *dst;
+
+        stk_row_fresh(&one);
+        dst = n % st->count ? NULL : stk_row_reserve(&one, n * made, &x->m->cut);
+        if (!dst || (st->convert && st->convert(dst, from, n)))
+            return i;
+        if (!st->convert && n)
+            memcpy(dst, from, n * size);
+        out->dtype = st->to;
+        out->ndim = st->type.ndim;
+        memcpy(out->shape, st->type.shape, st->type.ndim * sizeof *out->shape);
+        out->shape[0] = (int64_t)(n / st->count);
+        from += n * size;
+    }
+    return s->n;
+}
+
 const stk_row_ops stk_row_ragged = { .name = "value_ragged",
                                      .make = make_ragged,
+                                     .make_run = make_ragged_run,
                                      .finish = stk_value_pad };

@@ -248,6 +248,22 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
     return trim(&c->set->type, bytes, err);
 }
 
+/* Numbers of a slab, or of a data set that is mapped; texts and unsigned 64-bit integers are looked at one by one. */
+static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *at, stk_value_span *s)
+{
+    const stk_hdf5_column *c = &of(d)->shard[e->shard].column[f->offset];
+    const stk_h5_type *t = &c->set->type;
+    uint64_t have = at->shared && c->value_bytes ? s->block.len / c->value_bytes : 0;
+
+    have = have > at->row ? have - at->row : 0;
+    s->n = t->kind != STK_H5_NUMBER || t->unsigned64 ? 0 : have < s->n ? have : s->n;
+    if (!s->n || c->value_bytes > UINT32_MAX)
+        s->n = 0;
+    s->first = NULL;
+    s->width = (uint32_t)c->value_bytes;
+    s->data = s->block.data + at->row * c->value_bytes;
+}
+
 static void shard_fini(stk_hdf5_shard *s, uint32_t columns)
 {
     for (uint32_t i = 0; s->column && i < columns; i++)
@@ -280,5 +296,6 @@ const stk_data_ops stk_hdf5_ops = {
     .acquire = stk_table_acquire,
     .unpack = data_unpack,
     .pick = data_pick,
+    .span = data_span,
     .close = data_close,
 };

@@ -166,6 +166,24 @@ static uint64_t data_rest(const stk_dataset *d, uint64_t shard, const stk_place 
     return rows > at->row ? rows - at->row - 1 : 0;
 }
 
+/* Lists whose length the schema says are checked one by one where one is of another length. */
+static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *at, stk_value_span *s)
+{
+    const stk_parquet *p = of(d);
+    const stk_pq_file *meta = p->shard[e->shard].meta;
+    uint32_t number = (uint32_t)f->offset;
+
+    if (!at->shared) { /* a constant of the file, or a large value */
+        s->n = 0;
+        return;
+    }
+    if (at->block & STK_PQ_GATHERED) {
+        stk_pq_gather_span(stk_gather_number(&p->base.gathers, number), at, s);
+        return;
+    }
+    stk_pq_block_span(&meta->leaf[(at->block >> BLOCK_BITS) % meta->n_leaves], at->row, s);
+}
+
 /* ---- the table ---- */
 
 static void shard_fini(stk_pq_shard *s, uint32_t partitions)
@@ -211,6 +229,7 @@ const stk_data_ops stk_parquet_ops = {
     .unpack = data_unpack,
     .pick = data_pick,
     .rest = data_rest,
+    .span = data_span,
     .close = data_close,
 };
 

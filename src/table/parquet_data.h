@@ -70,6 +70,8 @@ int stk_pq_block_unpack(const stk_pq_leaf *l, int codec, const stk_pq_table *t, 
                         stk_error *err);
 int stk_pq_block_pick(const stk_pq_leaf *l, const stk_pq_table *t, uint64_t row, stk_bytes *bytes,
                       stk_error *err);
+/* A stk_data_ops.span from `row` on. */
+void stk_pq_block_span(const stk_pq_leaf *l, uint64_t row, stk_value_span *s);
 
 /* parquet_gather.c: columns taken together, as blocks of whole rows. */
 int stk_pq_gather_locate(const stk_parquet *p, const stk_gather *g, const stk_entry *e, stk_place *out,
@@ -77,6 +79,7 @@ int stk_pq_gather_locate(const stk_parquet *p, const stk_gather *g, const stk_en
 int stk_pq_gather_unpack(const stk_parquet *p, stk_unpack_job *job, stk_error *err);
 int stk_pq_gather_pick(const stk_parquet *p, const stk_gather *g, const stk_place *at, stk_bytes *bytes,
                        stk_error *err);
+void stk_pq_gather_span(const stk_gather *g, const stk_place *at, stk_value_span *s);
 /* A chunk's block, decoded: appended to *v (zeros at first). */
 int stk_pq_block_read(const stk_parquet *p, uint64_t shard, uint32_t chunk, uint32_t block,
                       stk_pq_vector *v, stk_error *err);

@@ -217,3 +217,21 @@ int stk_pq_gather_pick(const stk_parquet *p, const stk_gather *g, const stk_plac
     *bytes = (stk_bytes){ bytes->data + sizeof *h + at->row * each, each };
     return 0;
 }
+
+void stk_pq_gather_span(const stk_gather *g, const stk_place *at, stk_value_span *s)
+{
+    const head *h = (const head *)(const void *)s->block.data;
+    uint64_t left = at->row < h->rows ? h->rows - at->row : 0, n = 0;
+
+    s->n = left < s->n ? left : s->n;
+    if (h->null_at) {
+        const uint32_t *null = (const uint32_t *)(const void *)(s->block.data + h->null_at) + at->row;
+
+        while (n < s->n && !null[n])
+            n++;
+        s->n = n;
+    }
+    s->first = NULL;
+    s->width = g->n * g->size;
+    s->data = s->block.data + sizeof *h + at->row * s->width;
+}

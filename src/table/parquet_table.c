@@ -270,6 +270,35 @@ static uint64_t put(uint8_t *dst, uint64_t *at, const void *src, uint64_t len)
     return here;
 }
 
+/* Numbers are decoded to where they stay: after the head starts of lists, then values; flags of nulls come after them. */
+static void lend(const stk_pq_leaf *l, const stk_unpack_job *job, stk_pq_vector *v)
+{
+    uint64_t each = 1 + (l->max_rep ? 4 : 0) + l->width, n = job->len > SLACK ? (job->len - SLACK) / each : 0;
+    uint64_t at = sizeof(flat), firsts = l->max_rep ? (n + 1) * sizeof *v->first : 0;
+
+    if (!l->width || !n)
+        return;
+    v->lent = 1;
+    if (firsts)
+        v->first = (uint32_t *)(void *)((uint8_t *)job->dst + at);
+    v->cap_rows = n + 1;
+    v->value = (uint8_t *)job->dst + ((at + firsts + 7) & ~(uint64_t)7);
+    v->cap_slots = n;
+}
+
+static void settle_lent(const stk_pq_vector *v, stk_unpack_job *job)
+{
+    flat head = { .rows = v->rows, .slots = v->slots };
+    uint64_t at;
+
+    head.first_at = v->first ? (uint64_t)((uint8_t *)v->first - (uint8_t *)job->dst) : 0;
+    head.value_at = (uint64_t)(v->value - (uint8_t *)job->dst);
+    at = head.value_at + v->slots * v->leaf->width;
+    head.null_at = put(job->dst, &at, v->null, v->rows);
+    memcpy(job->dst, &head, sizeof head);
+    job->len = (size_t)at;
+}
+
 static int flatten(const stk_pq_vector *v, stk_unpack_job *job, stk_error *err)
 {
     flat head = { .rows = v->rows, .slots = v->slots };
@@ -296,9 +325,13 @@ int stk_pq_block_unpack(const stk_pq_leaf *l, int codec, const stk_pq_table *t, 
     stk_pq_decode d = { l, codec, stk_unpack_page, t->dictionary.leaf ? &t->dictionary : NULL,
                         BLOCK_MAX };
     stk_pq_vector v = { 0 };
-    int rc = stk_pq_decode_pages(&d, job->raw, &v, err);
+    int rc;
 
-    if (rc == 0)
+    lend(l, job, &v);
+    rc = stk_pq_decode_pages(&d, job->raw, &v, err);
+    if (rc == 0 && v.lent)
+        settle_lent(&v, job);
+    else if (rc == 0)
         rc = flatten(&v, job, err);
     stk_pq_vector_fini(&v);
     return rc;
@@ -321,4 +354,39 @@ int stk_pq_block_pick(const stk_pq_leaf *l, const stk_pq_table *t, uint64_t row,
     v.ref = (stk_pq_ref *)(void *)(p + head->ref_at);
     v.data = p + head->data_at;
     return stk_pq_row(&v, &t->dictionary, row, bytes, &n, err);
+}
+
+/* How many of n flags are zero before the first that is not. */
+static uint64_t zeros(const uint8_t *flag, uint64_t n)
+{
+    uint64_t i = 0, word;
+
+    for (; i + sizeof word <= n; i += sizeof word) {
+        memcpy(&word, flag + i, sizeof word);
+        if (word)
+            break;
+    }
+    while (i < n && !flag[i])
+        i++;
+    return i;
+}
+
+void stk_pq_block_span(const stk_pq_leaf *l, uint64_t row, stk_value_span *s)
+{
+    const uint8_t *p = s->block.data;
+    const flat *head = (const flat *)(const void *)p;
+    uint64_t left = row < head->rows ? head->rows - row : 0, slot = row;
+
+    s->n = !l->width ? 0 : left < s->n ? left : s->n;
+    if (!s->n)
+        return;
+    if (head->null_at)
+        s->n = zeros(p + head->null_at + row, s->n);
+    s->first = NULL;
+    if (head->first_at) {
+        s->first = (const uint32_t *)(const void *)(p + head->first_at) + row;
+        slot = s->first[0];
+    }
+    s->width = l->width;
+    s->data = p + head->value_at + slot * l->width;
 }

@@ -55,6 +55,7 @@ static int write_index(stk_pack_run *p, stk_error *err)
                             .log_cookie = p->o.log_cookie,
                             .progress_cookie = p->o.progress_cookie,
                             .jpeg = p->o.jpeg,
+                            .store = p->o.store,
                             .jpeg_progress = p->o.jpeg_progress };
     const char **urls = stk_zalloc(p->n + 1, sizeof *urls);
     int rc = urls ? 0 : stk_fail_nomem(err, p->n * sizeof *urls);
@@ -169,13 +170,13 @@ static int run(stk_pack_run *p, stk_pack_fields *f, stk_error *err)
     STK_TRY(stk_pack_plan_make(p, f, err));
     if (p->o.plan_only == STK_YES)
         return 0;
-    if (p->o.expect && p->o.expect != p->fingerprint)
+    if (p->o.expect && p->o.only_failed != STK_YES && p->o.expect != p->fingerprint)
         return stk_fail(err, STK_EINVAL, "the data is not what the plan was made of: write the plan again");
     STK_TRY(target_open(p, err));
     if (p->o.merge == STK_YES)
         return merge(p, f, err);
     STK_TRY(look(p, f, &missing, err));
-    STK_TRY(stk_pack_classes(p->ds, p->pattern.dir, p->o.force == STK_YES, err));
+    STK_TRY(stk_pack_classes(p->ds, &p->pattern, p->o.force == STK_YES, err));
     if (missing)
         STK_TRY(write_shards(p, f, err));
     STK_TRY(settle(p, err));
@@ -250,6 +251,7 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
     if (!p.o.samples && !p.o.bytes)
         p.o.bytes = DEFAULT_BYTES;
     stk_mutex_init(&p.lock);
+    p.pattern.store = p.o.store;
     rc = stk_shard_pattern_parse(&p.pattern, dst, p.o.name ? p.o.name : "shard", err);
     if (rc == 0)
         rc = stk_shard_pattern_squeeze(&p.pattern, p.o.compress, err);
@@ -288,6 +290,7 @@ int stk_pack_ids(stk_dataset *ds, const char *dst, const stk_pack_options *opt, 
     *ids = NULL;
     STK_TRY(can_pack(ds, err));
     stk_options_take(&p.o, sizeof p.o, opt);
+    p.pattern.store = p.o.store;
     rc = stk_shard_pattern_parse(&p.pattern, dst, p.o.name ? p.o.name : "shard", err);
     if (rc == 0)
         rc = stk_pack_select(&p, err);

@@ -30,10 +30,10 @@ static int list_of(const stk_dataset *ds, stk_text *t, stk_error *err)
 }
 
 /* The same of a file in a bucket; one that can't be read is another. */
-static int compare_remote(const char *url, const stk_text *t)
+static int compare_remote(const char *url, const stk_store *store, const stk_text *t)
 {
     stk_text now = { 0 };
-    int rc = stk_remote_text_get(url, &now, NULL), same = rc == 0 && now.len == t->len;
+    int rc = stk_remote_text_get(url, store, &now, NULL), same = rc == 0 && now.len == t->len;
 
     same = same && !memcmp(now.s, t->s, now.len);
     stk_free(now.s);
@@ -58,16 +58,16 @@ static int compare(const char *path, const stk_text *t)
     return same && at == t->len ? 1 : -1;
 }
 
-int stk_pack_classes(const stk_dataset *ds, const char *dir, int force, stk_error *err)
+int stk_pack_classes(const stk_dataset *ds, const stk_shard_pattern *p, int force, stk_error *err)
 {
-    size_t size = strlen(dir) + 48;
+    size_t size = strlen(p->dir) + 48;
     char *path = stk_alloc(size);
     stk_text t = { 0 };
     int rc = path ? list_of(ds, &t, err) : stk_fail_nomem(err, size), there = 0;
 
     if (rc == 0 && t.len) {
-        snprintf(path, size, "%sclasses.txt", dir);
-        there = stk_is_address(path) ? compare_remote(path, &t) : compare(path, &t);
+        snprintf(path, size, "%sclasses.txt", p->dir);
+        there = stk_is_address(path) ? compare_remote(path, p->store, &t) : compare(path, &t);
     }
     if (rc == 0 && there < 0 && !force)
         rc = stk_fail(err, STK_EINVAL,
@@ -75,7 +75,7 @@ int stk_pack_classes(const stk_dataset *ds, const char *dir, int force, stk_erro
                       "replace it (--force, force=True)",
                       path);
     else if (rc == 0 && t.len && there <= 0)
-        rc = stk_is_address(path) ? stk_remote_text_put(path, t.s, t.len, err)
+        rc = stk_is_address(path) ? stk_object_write(path, p->store, t.s, t.len, err)
                                   : stk_atomic_put(path, t.s, t.len, STK_COMMIT_SYNC, err);
     stk_free(t.s);
     stk_free(path);

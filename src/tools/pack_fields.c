@@ -17,12 +17,14 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "dataset/read_some.h"
+#include "loader/leave.h"
 
 #define ROWS 8u     /* of a batch: a worker encodes them one after the other */
 #define AHEAD 32u   /* batches; at most so many are between the stage and the writer */
 #define PLACES 64u  /* more than AHEAD, so that a place is free when its turn comes */
 #define CHAIN_MAX 4200
-#define ALL_BAD 200u /* so many bad samples and no good one: it is the chain's fault */
+#define ALL_BAD 10000u /* so many bad samples and no good one: it is the chain's fault */
 
 typedef struct member {
     const char *name; /* the plan's, or the data set's */
@@ -199,11 +201,17 @@ static int has_rest(const maker *m)
     return 0;
 }
 
-/* Fields that no chain makes stay as they are. */
+static int is_rest(void *cookie, const char *name)
+{
+    return !is_made(cookie, name);
+}
+
+/* Fields that no chain makes stay as they are.  The others were read by the loader. */
 static int copy_rest(const maker *m, place *b, uint64_t id, stk_error *err)
 {
+    const stk_field_choice choice = { is_rest, (void *)(uintptr_t)m };
     stk_sample *s = NULL;
-    int rc = stk_dataset_read(m->p->ds, id, &s, err);
+    int rc = stk_dataset_read_some(m->p->ds, id, &choice, &s, err);
     uint32_t n = rc == 0 ? stk_sample_fields(s) : 0;
 
     for (uint32_t k = 0; rc == 0 && k < n; k++) {
@@ -243,6 +251,18 @@ static int encode_row(const maker *m, const stk_batch *batch, uint32_t row, plac
     return m->rest ? copy_rest(m, b, stk_batch_ids(batch)[row], err) : 0;
 }
 
+/* A row that could not be made: before the stage comes to its batch. */
+static void is_bad(void *cookie, const stk_batch *batch, uint32_t row, const stk_error *why)
+{
+    maker *m = cookie;
+    made_row *r = &m->place[stk_batch_step(batch) % PLACES].row[row];
+
+    if (stk_batch_epoch(batch))
+        return;
+    r->rc = why->code;
+    r->err = *why;
+}
+
 /* What a sample is to blame for: it is left out, and the run goes on. */
 static int is_sample_fault(int rc)
 {
@@ -264,9 +284,12 @@ static int stage_run(void *state, stk_batch *batch, stk_ticket *ticket, stk_erro
         made_row *row = &b->row[r];
         size_t before = b->bytes.len;
 
-        *row = (made_row){ .first = b->n };
+        row->first = b->n;
+        row->n = 0;
+        if (!valid[r]) /* is_bad() was called */
+            continue;
         stk_error_clear(&row->err);
-        row->rc = valid[r] ? encode_row(m, batch, r, b, &row->err) : 0;
+        row->rc = encode_row(m, batch, r, b, &row->err);
         if (row->rc < 0 && !is_sample_fault(row->rc)) {
             if (err)
                 *err = row->err;
@@ -299,31 +322,28 @@ static int fail_line(maker *m, uint64_t id, const stk_error *why, stk_error *err
     return stk_text_put(t, "}", 1, err);
 }
 
-/* Why the loader skipped the sample that stood here; it keeps the first 1,000 reasons. */
-static void skip_reason(const maker *m, uint64_t id, stk_error *out)
+/* Some of this pack was made by an earlier run, or by other parts. */
+static int made_before(const stk_pack_run *p)
 {
-    size_t len = 0;
-    const char *key = stk_dataset_key(m->p->ds, id, &len);
+    for (uint64_t i = 0; i < p->n; i++)
+        if (p->stamp.size[i] && stk_stamp_failed(&p->stamp, i) < p->first[i + 1] - p->first[i])
+            return 1;
+    return 0;
+}
 
-    for (uint64_t i = 0; stk_loader_skipped(m->loader, i, out) == 0; i++)
-        if (key && !strncmp(out->key, key, len < sizeof out->key - 1 ? len : sizeof out->key - 1))
-            return;
-    stk_fail(out, STK_ECORRUPT, "the sample could not be read or decoded");
+/* Of a part nothing can be concluded: all that is bad may be in it. */
+static int is_hopeless(const maker *m)
+{
+    return !m->good && !m->p->o.parts && (m->bad == ALL_BAD || m->bad == m->p->count) && !made_before(m->p);
 }
 
 static int leave_out(maker *m, uint64_t id, const made_row *row, stk_error *err)
 {
-    stk_error why = row->err;
-
-    if (row->rc == 0) {
-        stk_error_clear(&why);
-        skip_reason(m, id, &why);
-    }
     m->bad++;
-    if (!m->good && (m->bad >= ALL_BAD || m->bad == m->p->count)) /* one reason for all */
+    if (is_hopeless(m)) /* one reason for all */
         return stk_fail(err, STK_EINVAL, "none of the first %" PRIu64 " samples could be made: %s", m->bad,
-                        why.message);
-    return fail_line(m, id, &why, err);
+                        row->err.message);
+    return fail_line(m, id, &row->err, err);
 }
 
 /* ---- writing ---- */
@@ -511,7 +531,9 @@ static int loader_open(maker *m, stk_output *outputs, uint64_t *order, stk_error
             outputs[o.n_outputs++] = (stk_output){ m->f->field[i].name, m->f->field[i].chain };
     if (!o.n_outputs)
         return stk_fail(err, STK_EINVAL, "no field is made by a chain: without chains fields are copied");
-    return stk_loader_open(&m->loader, &m->p->ds, 1, &o, err);
+    STK_TRY(stk_loader_open(&m->loader, &m->p->ds, 1, &o, err));
+    stk_loader_leave_bad(m->loader, (stk_leave){ is_bad, m });
+    return 0;
 }
 
 static void maker_close(maker *m)

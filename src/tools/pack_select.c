@@ -61,6 +61,34 @@ static int id_of(stk_bytes v, uint64_t *out)
     return 1;
 }
 
+/* The list goes by numbers: the sample must still be the one with that key. */
+static int check_key(const stk_pack_run *p, uint64_t id, stk_bytes quoted, stk_error *err)
+{
+    char number[STK_PACK_KEY];
+    stk_bytes key = id < stk_dataset_len(p->ds) ? stk_pack_key(p, id, number) : (stk_bytes){ 0 };
+    stk_text now = { 0 };
+    int rc = key.data ? stk_json_quote(&now, key, err) : 0;
+
+    if (rc == 0 && (now.len != quoted.len || memcmp(now.s, quoted.data, now.len)))
+        rc = stk_fail(err, STK_ESTALE,
+                      "sample %" PRIu64 " is not the %.*s that failed: the data has other samples now, pack it again", id,
+                      (int)(quoted.len < 80 ? quoted.len : 80), (const char *)quoted.data);
+    stk_free(now.s);
+    return rc;
+}
+
+/* Each once, in the order of the data. */
+static void sort_once(uint64_t *id, uint64_t *n)
+{
+    uint64_t to = 0;
+
+    qsort(id, *n, sizeof *id, by_id);
+    for (uint64_t i = 0; i < *n; i++)
+        if (!i || id[i] != id[i - 1])
+            id[to++] = id[i];
+    *n = to;
+}
+
 /* One id per line of the list. */
 static int take_failed(stk_pack_run *p, stk_bytes text, stk_error *err)
 {
@@ -74,14 +102,17 @@ static int take_failed(stk_pack_run *p, stk_bytes text, stk_error *err)
     p->o.n_select = 0;
     while (text.len) {
         const uint8_t *end = memchr(text.data, '\n', text.len);
-        stk_bytes line = { text.data, end ? (size_t)(end - text.data) : text.len }, v;
+        stk_bytes line = { text.data, end ? (size_t)(end - text.data) : text.len }, v, key;
 
-        if (!end || stk_json_find(line, "sample", &v, NULL) < 0 || !id_of(v, &id))
+        if (!end || stk_json_find(line, "sample", &v, NULL) < 0 || !id_of(v, &id) ||
+            stk_json_find(line, "key", &key, NULL) < 0)
             return stk_fail(err, STK_ECORRUPT, "the list of samples that failed is damaged: pack again");
+        STK_TRY(check_key(p, id, key, err));
         p->again[p->o.n_select++] = id;
         text.data += line.len + 1;
         text.len -= line.len + 1;
     }
+    sort_once(p->again, &p->o.n_select);
     p->o.select = p->again;
     p->o.dedup = p->o.balance = NULL; /* what failed had been chosen by them */
     return 0;
@@ -94,6 +125,8 @@ int stk_pack_again(stk_pack_run *p, stk_error *err)
     size_t len = strlen(p->pattern.prefix);
     char *prefix = stk_alloc(len + 8);
 
+    if (rc == STK_ENOTFOUND && p->o.keep_to > 0) /* in another part of the split something failed */
+        rc = 0;
     if (rc == 0 && !prefix)
         rc = stk_fail_nomem(err, len);
     if (rc == 0)

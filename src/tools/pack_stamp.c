@@ -59,8 +59,9 @@ static int lock_remote(stk_stamp *s, const stk_shard_pattern *p, int (*stop)(voi
     char path[1200], dir[1200];
     int rc = 0;
 
-    STK_TRY(stk_remote_can_pack(p->dir, err));
+    STK_TRY(stk_object_writable(p->dir, err));
     s->source = stk_registry_source(p->dir);
+    s->store = p->store;
     s->path = path_of(p, "", "pack");
     if (!s->path)
         return stk_fail_nomem(err, 64);
@@ -286,9 +287,9 @@ static int put_failed(const stk_stamp *s, const char *path, const stk_text *text
     if (!s->source)
         (void)!unlink(path);
     else if (!s->part[0] && text->len)
-        return stk_remote_text_put(path, text->s, text->len, err);
+        return stk_object_write(path, s->store, text->s, text->len, err);
     else if (!s->part[0] && s->listed_failed)
-        return s->source->remove(path, NULL, err);
+        return s->source->remove(path, s->store, err);
     return 0;
 }
 
@@ -310,20 +311,37 @@ int stk_stamp_list_failed(const stk_stamp *s, const stk_shard_pattern *p, stk_er
 
 static int no_list(const char *path, stk_error *err)
 {
-    return stk_fail(err, STK_ENOTFOUND, "there is no list %.160s: no sample of this pack failed", path);
+    return stk_fail(err, STK_ENOTFOUND,
+                    "there is no list %.160s: no sample of this pack failed, or it is not packed to its end", path);
 }
 
-static int read_failed(const char *path, stk_text *out, stk_error *err)
+/* What the list at `path` has, if it is there. */
+static int add_failed(const char *path, stk_text *out, stk_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC), rc = fd < 0 ? no_list(path, err) : 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
     ssize_t got = 0;
     char buf[8192];
 
-    while (rc == 0 && out->len < STAMP_MAX && (got = read(fd, buf, sizeof buf)) > 0)
+    while (fd >= 0 && rc == 0 && out->len < STAMP_MAX && (got = read(fd, buf, sizeof buf)) > 0)
         rc = stk_text_put(out, buf, (size_t)got, err);
     if (fd >= 0)
         close(fd);
     return rc;
+}
+
+static int add_part_failed(void *cookie, const char *path, stk_error *err)
+{
+    size_t len = strlen(path);
+
+    return len > 7 && !strcmp(path + len - 7, ".failed") ? add_failed(path, cookie, err) : 0;
+}
+
+/* Parts have lists of their own until they are merged. */
+static int read_failed(const stk_shard_pattern *p, const char *path, stk_text *out, stk_error *err)
+{
+    STK_TRY(add_failed(path, out, err));
+    STK_TRY(each_part(p, add_part_failed, out, err));
+    return out->len ? 0 : no_list(path, err);
 }
 
 int stk_stamp_read_failed(const stk_shard_pattern *p, stk_text *out, stk_error *err)
@@ -332,11 +350,11 @@ int stk_stamp_read_failed(const stk_shard_pattern *p, stk_text *out, stk_error *
     int rc = path ? 0 : stk_fail_nomem(err, 64);
 
     if (rc == 0 && !stk_is_address(path))
-        rc = read_failed(path, out, err);
+        rc = read_failed(p, path, out, err);
     else if (rc == 0)
-        rc = stk_remote_can_pack(p->dir, err);
+        rc = stk_object_writable(p->dir, err);
     if (rc == 0 && stk_is_address(path)) {
-        rc = stk_remote_text_get(path, out, err);
+        rc = stk_remote_text_get(path, p->store, out, err);
         if (rc == STK_ENOTFOUND)
             rc = no_list(path, err);
     }

@@ -12,6 +12,7 @@
 #define STOKER_PACK_STAMP_H
 
 #include <stdatomic.h>
+#include <stoker/store.h>
 
 #include "base/atomic_file.h"
 #include "base/log.h"
@@ -30,6 +31,7 @@ typedef struct stk_stamp { /* init with zeros, end with close */
     char part[64]; /* "part-3-of-64."; "": the whole */
     /* A target that is no folder: */
     const stk_source *source; /* NULL: it is one */
+    const stk_store *store;   /* borrowed */
     uint64_t fingerprint;
     _Atomic uint64_t notes;   /* of shards */
     int whole;                /* there is a note of the whole, of this pack */
@@ -67,19 +69,18 @@ size_t stk_stamp_head(const stk_stamp *s, uint64_t fingerprint, char line[STK_ST
 int stk_stamp_line_text(const stk_stamp_line *l, stk_text *out, stk_error *err);
 
 /* pack_remote.c: the same for a target in a bucket, and small files there. */
-int stk_remote_can_pack(const char *url, stk_error *err);
 int stk_remote_lock_path(const stk_stamp *s, char *out, size_t size); /* 0: there is no place for one */
 int stk_remote_notes_load(stk_stamp *s, uint64_t fingerprint, stk_error *err);
 int stk_remote_notes_begin(stk_stamp *s, stk_error *err); /* those of other packs go */
 int stk_remote_note_add(const stk_stamp *s, const stk_stamp_line *l, const stk_text *line, stk_error *err);
 int stk_remote_notes_settle(stk_stamp *s, stk_error *err); /* all shards are there: one note of all */
-int stk_remote_text_get(const char *url, stk_text *out, stk_error *err);
-int stk_remote_text_put(const char *url, const void *data, size_t len, stk_error *err);
+int stk_remote_text_get(const char *url, const stk_store *store, stk_text *out, stk_error *err);
 
 /* pack_classes.c: DIR/classes.txt, where the data set has classes. */
-int stk_pack_classes(const stk_dataset *ds, const char *dir, int force, stk_error *err);
+int stk_pack_classes(const stk_dataset *ds, const stk_shard_pattern *p, int force, stk_error *err);
 
-/* The same list, read; STK_ENOTFOUND: there is none. */
+/* The same list, and those of parts that are not merged, read; a sample may stand in several.
+ * STK_ENOTFOUND: there is none. */
 int stk_stamp_read_failed(const stk_shard_pattern *p, stk_text *out, stk_error *err);
 
 #endif

@@ -41,7 +41,7 @@ static int is_read(const char *path, stk_error *err)
 static int remove_shard(const stk_pack_run *p, const char *path, stk_error *err)
 {
     if (p->stamp.source)
-        return p->stamp.source->remove(path, NULL, err);
+        return p->stamp.source->remove(path, p->pattern.store, err);
     return unlink(path) == 0 ? 0 : foreign(path, err);
 }
 
@@ -96,7 +96,7 @@ static char *remote_prefix(const stk_pack_run *p)
 static int look_remote(stk_pack_run *p, stk_error *err)
 {
     char *prefix = remote_prefix(p);
-    int rc = prefix ? p->stamp.source->list(prefix, NULL, on_listed, p, err) : stk_fail_nomem(err, 64);
+    int rc = prefix ? p->stamp.source->list(prefix, p->pattern.store, on_listed, p, err) : stk_fail_nomem(err, 64);
 
     stk_free(prefix);
     return rc;
@@ -118,7 +118,7 @@ void stk_pack_sweep(stk_pack_run *p)
     stk_error err;
 
     if (prefix)
-        (void)!s->sweep(prefix, NULL, is_dead, p, &err);
+        (void)!s->sweep(prefix, p->pattern.store, is_dead, p, &err);
     stk_free(prefix);
 }
 

@@ -106,7 +106,7 @@ int stk_shard_open(stk_tar_writer **out, const stk_shard_pattern *p, uint64_t i,
     if (rc == 0 && p->squeeze)
         rc = stk_squeeze_open(&framer, p->squeeze, err);
     if (rc == 0)
-        rc = stk_tar_writer_open(out, path, replace, err);
+        rc = stk_tar_writer_open(out, path, p->store, replace, err);
     if (rc == 0)
         stk_tar_writer_take_framer(*out, framer);
     else if (framer)

@@ -15,6 +15,7 @@ typedef struct stk_shard_pattern {
     int width;
     int folder;          /* it was given as a folder */
     const char *squeeze; /* how shards are packed, as in codec/squeeze.h; NULL: they are not */
+    const stk_store *store; /* borrowed: how a bucket is reached; NULL: by the environment */
 } stk_shard_pattern;
 
 /* A pattern without a number is a folder: its shards are called DIR/`name`-%06d.tar. */

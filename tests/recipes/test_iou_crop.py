@@ -20,7 +20,7 @@ import torch  # noqa: E402  (oracle skips where it is not installed)
 tv = pytest.importorskip("torchvision.tv_tensors")
 
 
-def shard_of(folder, samples):
+def shard_of(folder, samples, **more):
     """One tar of (size, boxes); the red of a pixel is its column, the green its row."""
     path = folder / "boxes.tar"
     with tarfile.open(path, "w") as tar:
@@ -28,7 +28,7 @@ def shard_of(folder, samples):
             out = io.BytesIO()
             y, x = np.mgrid[:h, :w]
             Image.fromarray(np.stack([x, y, np.full_like(x, 255)], -1).astype(np.uint8)).save(out, "PNG")
-            note = json.dumps({"boxes": np.asarray(boxes).tolist(), "labels": list(range(len(boxes)))}).encode()
+            note = json.dumps({"boxes": np.asarray(boxes).tolist(), "labels": list(range(len(boxes))), **more}).encode()
             for name, data in ((f"{i:05d}.png", out.getvalue()), (f"{i:05d}.json", note)):
                 info = tarfile.TarInfo(name)
                 info.size = len(data)
@@ -122,13 +122,57 @@ def test_it_sees_what_comes_before_it(tmp_path):
         assert np.array_equal(row["image"], row["copy"])
 
 
+def test_views_have_windows_of_their_own(tmp_path):
+    """Each view is where its boxes say: a box's corner in the view is the filed one, scaled; labels are those whose middle is in its window."""
+    rng = np.random.default_rng(11)
+    samples = [((90, 70), random_boxes(rng, 90, 70, 5)) for _ in range(60)]
+    path = shard_of(tmp_path, samples)
+    boxes = "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(image, view={}, min_size=0, min_area=0)"
+    chains = {"image": "from(png) | image | views(2) | iou_crop(boxes0, options=(0, 0.1)) | resize((60, 60), interpolation=nearest) | to(u8)",
+              "boxes1": boxes.format(1), "boxes0": boxes.format(0),
+              "labels0": "from(json) | json(labels) | ints | like(boxes0)", "labels1": "from(json) | json(labels) | ints | like(boxes1)"}
+    apart = 0
+    with stoker.Loader(path, chains, batch_size=1, collate="list") as loader:
+        for batch, (_, filed) in zip(loader, samples, strict=True):
+            seen = []
+            for v in range(2):
+                image = np.asarray(batch["image"][0])[v].astype(float)
+                (x0, x1), (y0, y1) = (image[0].min(), image[0].max() + 1), (image[1].min(), image[1].max() + 1)
+                middle = (filed[:, :2] + filed[:, 2:]) / 2
+                inside = ((middle > [x0 + 1.6, y0 + 1.6]) & (middle < [x1 - 1.6, y1 - 1.6])).all(1)        # nearest may miss an edge by a pixel
+                outside = ((middle < [x0 - 1.6, y0 - 1.6]) | (middle > [x1 + 1.6, y1 + 1.6])).any(1)
+                labels = np.asarray(batch[f"labels{v}"][0]).tolist()
+                whole = (x1 - x0, y1 - y0) == (90, 70)
+                assert set(np.flatnonzero(inside)) <= set(labels)
+                assert whole or not set(np.flatnonzero(outside)) & set(labels)
+                want = ((filed[labels] - [x0, y0, x0, y0]) * 60 / [x1 - x0, y1 - y0, x1 - x0, y1 - y0]).clip(0, 60)
+                assert np.allclose(np.asarray(batch[f"boxes{v}"][0]).reshape(-1, 4), want, atol=6)
+                seen.append((x0, y0, x1, y1))
+            apart += seen[0] != seen[1]
+    assert apart > 40
+
+
+def test_another_list_of_boxes_is_not_held_to_these(tmp_path):
+    """More boxes than those that iou_crop looks at: they are moved and cut off, each by its own place."""
+    rng = np.random.default_rng(13)
+    path = shard_of(tmp_path, [((90, 70), random_boxes(rng, 90, 70, 2)) for _ in range(20)], more=[[0, 0, 90, 70]] * 5000)
+    many = {**fields("iou_crop(boxes, options=(0, 0.1))"), "more": "from(json) | json(more) | floats(shape=(-1, 4)) | like(image)"}
+    with stoker.Loader(path, many, batch_size=1, collate="list") as loader:
+        for batch in loader:
+            h, w = np.asarray(batch["image"][0]).shape[1:]
+            more = np.asarray(batch["more"][0])
+            assert more.shape == (5000, 4) and np.array_equal(np.unique(more, axis=0), [[0, 0, w, h]])
+
+
 @pytest.mark.parametrize(("chains", "says"), [
     ({"image": "from(png) | image | iou_crop(boxes)"}, "output image: iou_crop(boxes) names no output of boxes that are like(image)"),
     ({"image": "from(png) | image | iou_crop(image)"}, "output image: iou_crop(image) names no output of boxes that are like(image)"),
     ({"image": "from(png) | image | iou_crop(b, options=(2, 3))"}, "iou_crop: options=2 is not in 0..1"),
     ({"image": "from(png) | image | iou_crop(b, scale=(0, 1))"}, "iou_crop: scale is (least, most), above 0"),
     ({"image": "from(png) | image | iou_crop(b, trials=0)"}, "iou_crop: trials=0 is not in 1..1000"),
-    ({"image": "from(png) | image | views(2) | iou_crop(b) | resize((8, 8))"}, "iou_crop: boxes can't follow several views yet")])
+    ({"image": "from(png) | image | views(2) | iou_crop(b) | resize((8, 8))"}, "output image: iou_crop(b) names no output of boxes that are like(image)"),
+    ({"image": "from(png) | image | views(2) | iou_crop(b) | resize((8, 8))", "b": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(image)"},
+     "the picture has 2 views: say which one these numbers follow")])
 def test_one_line_each(tmp_path, chains, says):
     path = shard_of(tmp_path, [((8, 8), [])])
     with pytest.raises(stoker.StokerError) as raised:

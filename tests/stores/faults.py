@@ -18,6 +18,8 @@ class Proxy:
         self.random, self.faults, self.all_requests = random.Random(seed), faults, all_requests
         self.count, self.requests, self.down = {}, [], False
         self.sizes = []             # of the ranges that were asked for, 0: not a range
+        self.gather = 0             # answers wait until so many ranges are asked for at once, or 30 s
+        self.pending = self.peak = 0
         self.hold = None            # a function of the number of requests so far: this one gets no answer
         self.override = None        # a function of (method, path, headers) -> bytes of a whole answer, or None
         self._ready = threading.Event()
@@ -50,7 +52,7 @@ class Proxy:
         try:
             while await self._request(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
             writer.close()
@@ -77,6 +79,8 @@ class Proxy:
         if self.hold and self.hold(len(self.requests)):
             await self._stop.wait()
             return False
+        if self.sizes[-1] and self.gather:
+            await self._gathered()
         fault = self._choose(head)
         if self.override:
             own = self.override(method.decode(), path.decode(), head)
@@ -92,6 +96,16 @@ class Proxy:
             await asyncio.sleep(self.delay)
         answer, data = await self._ask(method, head, body)
         return await self._answer(fault, answer, data, writer)
+
+    async def _gathered(self):
+        self.pending += 1
+        self.peak = max(self.peak, self.pending)
+        if self.pending >= self.gather:
+            self.gather = 0
+        end = self._loop.time() + 30
+        while self.gather and not self._stop.is_set() and self._loop.time() < end:
+            await asyncio.sleep(0.01)
+        self.pending -= 1
 
     async def _ask(self, method, head, body):
         reader, writer = await asyncio.open_connection("127.0.0.1", self.upstream, limit=1 << 20)

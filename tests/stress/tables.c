@@ -35,7 +35,7 @@ static size_t text_of(uint64_t id, char out[64])
     return n;
 }
 
-static void check_batch(const stk_batch *b)
+static void check_batch(const stk_batch *b, uint32_t outputs)
 {
     stk_tensor x, both, text, list;
 
@@ -49,6 +49,8 @@ static void check_batch(const stk_batch *b)
         CHECK(((int64_t *)x.data)[i] == (int64_t)(3 * id + 1));
         CHECK(((float *)both.data)[2 * i] == (float)id / 2);
         CHECK(((float *)both.data)[2 * i + 1] == (float)(3 * id + 1));
+        if (outputs == 2)
+            continue;
         CHECK(stk_batch_row(b, 2, i, &text) == 0 && (size_t)text.shape[0] == n && !memcmp(text.data, want, n));
         CHECK(stk_batch_row(b, 3, i, &list) == 0 && list.shape[0] == (int64_t)(id % 5));
         for (int64_t k = 0; k < list.shape[0]; k++)
@@ -56,18 +58,20 @@ static void check_batch(const stk_batch *b)
     }
 }
 
+/* Shuffled, or every second one in order and of numbers only: such rows are made many at once. */
 static void run_loader(uint64_t n)
 {
+    int scan = n / 2 % 2 == 0;
     static const stk_output outputs[] = {
         { "x", "from(x) | int" }, { "both", "columns(f, x) | to(f32)" }, { "text", "from(text) | bytes" }, { "l", "from(l)" }
     };
     stk_loader_options o = { .size = sizeof o,
                              .outputs = outputs,
-                             .n_outputs = 4,
+                             .n_outputs = scan ? 2 : 4,
                              .batch_size = 1 + (uint32_t)(n * 7 % 50),
                              .num_workers = 1 + (int32_t)(n % 3),
                              .seed = seed + n,
-                             .shuffle = STK_SHUFFLE_EXACT,
+                             .shuffle = scan ? STK_SHUFFLE_NONE : STK_SHUFFLE_EXACT,
                              .collate = STK_COLLATE_LIST };
     uint64_t rows = 0;
     stk_loader *l = NULL;
@@ -80,7 +84,7 @@ static void run_loader(uint64_t n)
     CHECK(rc == 0);
     for (int epoch = 0; epoch < 2; epoch++) {
         while ((rc = stk_loader_next(l, &b, 60000, &err)) == 0) {
-            check_batch(b);
+            check_batch(b, o.n_outputs);
             rows += stk_batch_rows(b);
             stk_batch_release(&b);
         }

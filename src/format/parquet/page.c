@@ -143,6 +143,9 @@ static int reserve(const stk_pq_decode *d, stk_pq_vector *v, void **p, uint64_t 
 
     if (*p && want <= *cap)
         return 0;
+    if (v->lent && *p && (*p == v->value || *p == v->first))
+        return stk_fail(err, STK_ECORRUPT, "column %s: its pages have more values than their headers said",
+                        d->leaf->name);
     if (to > (d->max_bytes - v->bytes) / size)
         to = want;
     if (to > d->max_bytes / size || (to - *cap) * size > d->max_bytes - v->bytes)
@@ -171,24 +174,26 @@ static int reserve_slots(const stk_pq_decode *d, stk_pq_vector *v, uint64_t more
     return reserve(d, v, (void **)&v->ref, &v->cap_refs, v->slots + more, sizeof *v->ref, err);
 }
 
-/* Room for the flags and starts of `more` rows, and one more; both have at least cap_rows. */
-static int reserve_rows(const stk_pq_decode *d, stk_pq_vector *v, uint64_t more, stk_error *err)
+/* Room for the starts of `more` rows, and one more; for their flags only where there is something to say. */
+static int reserve_rows(const stk_pq_decode *d, stk_pq_vector *v, uint64_t more, int flags, stk_error *err)
 {
-    uint64_t want = v->rows + more + 1, flags = v->cap_rows, firsts = v->cap_rows;
+    uint64_t want = v->rows + more + 1;
+    int fresh = !v->null;
 
-    if (d->leaf->max_def)
-        STK_TRY(reserve(d, v, (void **)&v->null, &flags, want, 1, err));
+    if (flags || !fresh)
+        STK_TRY(reserve(d, v, (void **)&v->null, &v->cap_nulls, want, 1, err));
+    if (flags && fresh)
+        memset(v->null, 0, (size_t)v->rows);
     if (d->leaf->max_rep)
-        STK_TRY(reserve(d, v, (void **)&v->first, &firsts, want, sizeof *v->first, err));
-    v->cap_rows = !d->leaf->max_rep || (d->leaf->max_def && flags < firsts) ? flags : firsts;
+        STK_TRY(reserve(d, v, (void **)&v->first, &v->cap_rows, want, sizeof *v->first, err));
     return 0;
 }
 
 void stk_pq_vector_fini(stk_pq_vector *v)
 {
-    stk_free(v->first);
+    stk_free(v->lent ? NULL : v->first);
     stk_free(v->null);
-    stk_free(v->value);
+    stk_free(v->lent ? NULL : v->value);
     stk_free(v->ref);
     stk_free(v->data);
     *v = (stk_pq_vector){ 0 };
@@ -312,15 +317,50 @@ static uint32_t bits_of(uint32_t most)
     return n;
 }
 
+#define ONES 0x0101010101010101u
+
+/* The high bit of each of 8 bytes that are below 128: 1 where it is not `value`. */
+static inline uint64_t differ(const uint8_t *p, uint8_t value)
+{
+    uint64_t word;
+
+    memcpy(&word, p, sizeof word);
+    return ((word ^ value * ONES) + 0x7F * ONES) & 0x80 * ONES;
+}
+
+/* How many of n levels are `value`. */
+static uint64_t count_equal(const uint8_t *level, uint64_t n, uint8_t value)
+{
+    uint64_t i = 0, others = 0;
+
+    for (; i + 8 <= n; i += 8)
+        others += (differ(level + i, value) >> 7) * ONES >> 56;
+    for (; i < n; i++)
+        others += level[i] != value;
+    return n - others;
+}
+
 static int read_levels(stk_bytes in, uint32_t most, uint8_t *dst, uint64_t n, stk_error *err)
 {
+    uint8_t top = 0;
     stk_rle r;
 
     stk_rle_init(&r, in, bits_of(most));
     STK_TRY(stk_rle_levels(&r, dst, n, err));
     for (uint64_t i = 0; i < n; i++)
-        if (dst[i] > most)
-            return stk_fail(err, STK_ECORRUPT, "level %u where %u is the most", dst[i], most);
+        top = dst[i] > top ? dst[i] : top;
+    return top > most ? stk_fail(err, STK_ECORRUPT, "level %u where %u is the most", top, most) : 0;
+}
+
+static int open_defs(const stk_pq_leaf *l, body *b, stk_error *err)
+{
+    uint64_t n = b->page.values;
+
+    b->defs = b->levels + n;
+    STK_TRY(read_levels(b->def, l->max_def, b->defs, n, err));
+    b->present = count_equal(b->defs, n, l->max_def);
+    for (uint8_t level = 0; l->max_rep && level < l->list_def; level++)
+        b->slots -= count_equal(b->defs, n, level);
     return 0;
 }
 
@@ -329,32 +369,22 @@ static int open_levels(const stk_pq_decode *d, body *b, stk_error *err)
 {
     const stk_pq_leaf *l = d->leaf;
     uint64_t n = b->page.values;
+    int full = !l->max_def || stk_rle_is_run(b->def, bits_of(l->max_def), l->max_def, n); /* nothing is null */
 
     b->rows = b->slots = b->present = n;
-    if (!l->max_def && !l->max_rep)
+    if (full && !l->max_rep)
         return 0;
     if (n > d->max_bytes / 2)
         return stk_pq_too_large(d, n * 2, err);
-    b->levels = stk_alloc((size_t)n * 2 + 1);
+    b->levels = stk_alloc((size_t)n * (full ? 1 : 2) + 1);
     if (!b->levels)
         return stk_fail_nomem(err, (size_t)n * 2);
     if (l->max_rep) {
         b->reps = b->levels;
-        b->rows = 0;
         STK_TRY(read_levels(b->rep, l->max_rep, b->reps, n, err));
-        for (uint64_t i = 0; i < n; i++)
-            b->rows += !b->reps[i];
+        b->rows = count_equal(b->reps, n, 0);
     }
-    if (l->max_def) {
-        b->defs = b->levels + n;
-        b->present = b->slots = 0;
-        STK_TRY(read_levels(b->def, l->max_def, b->defs, n, err));
-        for (uint64_t i = 0; i < n; i++) {
-            b->present += b->defs[i] == l->max_def;
-            b->slots += !l->max_rep || b->defs[i] >= l->list_def;
-        }
-    }
-    return 0;
+    return full ? 0 : open_defs(l, b, err);
 }
 
 static int open_body(const stk_pq_decode *d, body *b, stk_pq_vector *v, stk_bytes in,
@@ -395,13 +425,12 @@ static void add_rows(const stk_pq_leaf *l, const body *b, stk_pq_vector *v)
     uint64_t slot = v->slots;
 
     for (uint64_t i = 0; i < b->page.values; i++) {
-        uint8_t def = b->defs ? b->defs[i] : l->max_def;
+        uint8_t def = b->defs[i];
 
         if (!b->reps || !b->reps[i]) {
             if (v->first)
                 v->first[v->rows] = (uint32_t)slot;
-            if (v->null)
-                v->null[v->rows] = l->max_rep ? def + 1 < l->list_def : def < l->max_def;
+            v->null[v->rows] = l->max_rep ? def + 1 < l->list_def : def < l->max_def;
             v->rows++;
         }
         if (l->max_rep && def >= l->list_def) {
@@ -413,6 +442,20 @@ static void add_rows(const stk_pq_leaf *l, const body *b, stk_pq_vector *v)
     }
     if (v->first)
         v->first[v->rows] = (uint32_t)slot;
+}
+
+/* The same where no list is empty or null and nothing in them is. */
+static void add_full_rows(const body *b, stk_pq_vector *v)
+{
+    uint64_t n = b->page.values, i = 0, rows = v->rows;
+
+    for (; i + 8 <= n; i += 8)
+        for (uint64_t begin = ~differ(b->reps + i, 0) & 0x80 * ONES; begin; begin &= begin - 1)
+            v->first[rows++] = (uint32_t)(v->slots + i + (uint64_t)__builtin_ctzll(begin) / 8);
+    for (; i < n; i++)
+        if (!b->reps[i])
+            v->first[rows++] = (uint32_t)(v->slots + i);
+    v->first[rows] = (uint32_t)(v->slots + n);
 }
 
 /* Spread `present` values, which are at the end of the new slots, over the slots. */
@@ -447,7 +490,7 @@ static int add_body(const stk_pq_decode *d, const body *b, stk_pq_vector *v, stk
     if (v->slots + b->slots > UINT32_MAX || v->rows + b->rows > UINT32_MAX)
         return stk_pq_too_large(d, v->slots + b->slots, err);
     STK_TRY(reserve_slots(d, v, b->slots, err));
-    STK_TRY(reserve_rows(d, v, b->rows, err));
+    STK_TRY(reserve_rows(d, v, b->rows, b->defs != NULL, err));
     if (d->leaf->width)
         STK_TRY(stk_pq_values(d, b->page.encoding, b->values, b->present,
                               v->value + (v->slots + gap) * d->leaf->width, err));
@@ -456,10 +499,15 @@ static int add_body(const stk_pq_decode *d, const body *b, stk_pq_vector *v, stk
                             err));
     if (gap)
         spread(d->leaf, b, v);
-    if (v->first || v->null)
+    if (b->defs)
         add_rows(d->leaf, b, v);
-    else
+    else {
+        if (v->null)
+            memset(v->null + v->rows, 0, (size_t)b->rows);
+        if (v->first)
+            add_full_rows(b, v);
         v->rows += b->rows;
+    }
     v->slots += b->slots;
     return 0;
 }

@@ -138,7 +138,8 @@ typedef struct stk_pq_vector {
     stk_pq_ref *ref; /* leaf->width 0 */
     uint8_t *data;   /* what ref is in */
     uint64_t data_len;
-    uint64_t cap_rows, cap_slots, cap_data, cap_refs;
+    uint64_t cap_rows, cap_nulls, cap_slots, cap_data, cap_refs;
+    int lent; /* value and first are the caller's memory: they do not grow and are not freed */
 } stk_pq_vector;
 
 typedef struct stk_pq_decode {

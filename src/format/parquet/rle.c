@@ -84,6 +84,41 @@ static int check_packed(const stk_rle *r, uint64_t n, stk_error *err)
     return r->bit + n * r->width > have ? ends_early(err) : 0;
 }
 
+/* n values at bit `at` of p[0..len), which has them: by whole words while there are any. */
+static void unpack_bits(const uint8_t *p, size_t len, uint64_t at, uint32_t width, uint32_t *dst, uint64_t n)
+{
+    uint64_t mask = ((uint64_t)1 << width) - 1, i = 0, fast = 0;
+
+    if (width == 16 && !(at & 7)) {
+        for (; i < n; i++) {
+            uint16_t v;
+
+            memcpy(&v, p + (at >> 3) + 2 * i, sizeof v);
+            dst[i] = v;
+        }
+        return;
+    }
+    if (len >= 8 && len * 8 - 64 >= at) /* the last word begins in the first of its eight bytes */
+        fast = (len * 8 - 64 - at) / width + 1;
+    fast = fast < n ? fast : n;
+    for (; i < fast; i++, at += width) {
+        uint64_t word;
+
+        memcpy(&word, p + (at >> 3), sizeof word);
+        dst[i] = (uint32_t)(word >> (at & 7) & mask);
+    }
+    for (; i < n; i++, at += width)
+        dst[i] = (uint32_t)bits_at(p, len, at, width);
+}
+
+int stk_rle_is_run(stk_bytes in, uint32_t width, uint32_t value, uint64_t n)
+{
+    stk_rle r;
+
+    stk_rle_init(&r, in, width);
+    return n && next_run(&r, NULL) == 0 && r.run >= n && r.value == value;
+}
+
 int stk_rle_take(stk_rle *r, uint32_t *dst, uint64_t n, stk_error *err)
 {
     while (n) {
@@ -101,9 +136,9 @@ int stk_rle_take(stk_rle *r, uint32_t *dst, uint64_t n, stk_error *err)
             size_t len = (size_t)(r->p - r->bits);
 
             STK_TRY(check_packed(r, k, err));
-            for (uint64_t i = 0; i < k && r->width; i++)
-                dst[i] = (uint32_t)bits_at(r->bits, len, r->bit + i * r->width, r->width);
-            if (!r->width)
+            if (r->width)
+                unpack_bits(r->bits, len, r->bit, r->width, dst, k);
+            else
                 memset(dst, 0, (size_t)k * sizeof *dst);
             r->bit += k * r->width;
             r->packed -= k;
@@ -112,6 +147,21 @@ int stk_rle_take(stk_rle *r, uint32_t *dst, uint64_t n, stk_error *err)
         n -= k;
     }
     return 0;
+}
+
+/* n bits as bytes. */
+static void unpack_flags(const uint8_t *p, uint8_t *dst, uint64_t n)
+{
+    uint64_t i = 0;
+
+    for (; i + 8 <= n; i += 8) { /* bit k of the byte goes to byte k: copies of it, of which each keeps its own bit */
+        uint64_t word = (p[i >> 3] * 0x0101010101010101u & 0x8040201008040201u) + 0x7F7F7F7F7F7F7F7Fu;
+
+        word = word >> 7 & 0x0101010101010101u;
+        memcpy(dst + i, &word, 8);
+    }
+    for (; i < n; i++)
+        dst[i] = p[i >> 3] >> (i & 7) & 1;
 }
 
 int stk_rle_levels(stk_rle *r, uint8_t *dst, uint64_t n, stk_error *err)
@@ -130,8 +180,11 @@ int stk_rle_levels(stk_rle *r, uint8_t *dst, uint64_t n, stk_error *err)
             size_t len = (size_t)(r->p - r->bits);
 
             STK_TRY(check_packed(r, k, err));
-            for (uint64_t i = 0; i < k; i++)
-                dst[i] = (uint8_t)bits_at(r->bits, len, r->bit + i * r->width, r->width);
+            if (r->width == 1 && !(r->bit & 7))
+                unpack_flags(r->bits + (r->bit >> 3), dst, k);
+            else
+                for (uint64_t i = 0; i < k; i++)
+                    dst[i] = (uint8_t)bits_at(r->bits, len, r->bit + i * r->width, r->width);
             r->bit += k * r->width;
             r->packed -= k;
         }

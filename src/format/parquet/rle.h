@@ -19,6 +19,8 @@ typedef struct stk_rle { /* the hybrid of runs and groups of 8 */
 } stk_rle;
 
 void stk_rle_init(stk_rle *r, stk_bytes in, uint32_t width);
+/* 1: the first n values are one run of this value, which no one needs to write out. */
+int stk_rle_is_run(stk_bytes in, uint32_t width, uint32_t value, uint64_t n);
 /* The next n values.  0 or STK_ECORRUPT. */
 int stk_rle_take(stk_rle *r, uint32_t *dst, uint64_t n, stk_error *err);
 /* The same as bytes, for levels: values are below 256 where width <= 8. */

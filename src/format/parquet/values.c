@@ -239,15 +239,14 @@ static int indices_open(stk_rle *r, stk_bytes in, stk_error *err)
 
 static int check_indices(const stk_pq_decode *d, const uint32_t *index, uint64_t n, stk_error *err)
 {
-    uint64_t have = d->dictionary->slots;
-    uint32_t most = 0;
+    uint32_t have = (uint32_t)d->dictionary->slots, most = 0; /* a header's count has 31 bits */
+    int bad = 0;
 
     for (uint64_t i = 0; i < n; i++)
+        bad |= index[i] >= have;
+    for (uint64_t i = 0; bad && i < n; i++)
         most = index[i] > most ? index[i] : most;
-    return n && most >= have
-               ? stk_fail(err, STK_ECORRUPT, "index %u of a dictionary of %" PRIu64 " entries",
-                          most, have)
-               : 0;
+    return bad ? stk_fail(err, STK_ECORRUPT, "index %u of a dictionary of %u entries", most, have) : 0;
 }
 
 static void gather(const uint8_t *from, uint32_t width, const uint32_t *index, uint64_t n,

@@ -399,7 +399,7 @@ static void every_allocation_may_fail(void **state)
         batch_close(&b);
         stk_transform_close(&t);
     } while (rc < 0 && n++ < 20);
-    assert_true(n == 4); /* stk_views, the plan, its records */
+    assert_true(n == 5); /* stk_views, the plan, its records, its launches */
 }
 
 static int setup(void **state)

@@ -159,7 +159,8 @@ static void host_view(album *a, const set *s, uint32_t i, void **out)
     memcpy(m.add, s->l.add, sizeof m.add);
     stk_scratch_reset(&a->scratch);
     stk_sample_need(&s->view[i], &need);
-    if (need.w && stk_jpeg_decode(a->j, &job, &need, &a->scratch, &px, &a->err) < 0) {
+    if (need.w && stk_jpeg_decode(a->j, &job, &(stk_decode_request){ .need = need }, &a->scratch,
+                                  &px, &a->err) < 0) {
         fprintf(stderr, "host: %s\n", a->err.message);
         exit(1);
     }

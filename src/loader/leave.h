@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* leave.h - for tools that make every sample once: a bad one leaves its row empty, and its reason is told. */
+#ifndef STOKER_LEAVE_H
+#define STOKER_LEAVE_H
+
+#include <stoker/stoker.h>
+
+#include "plan/plan.h"
+
+/* Of a loader with on_error="skip", before its first batch. */
+void stk_loader_leave_bad(stk_loader *l, stk_leave leave);
+
+#endif
