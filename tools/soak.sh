@@ -113,7 +113,7 @@ part python-workers env STOKER_SOAK_KILLS=20 PYTHONPATH="$PWD/build/python" pyth
     python/tests/test_python_workers.py -k no_orphans_when
 part memory-limits env SOAK_LIMITS=1 PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_memory.py
 part store-faults env STOKER_FAULTS="${SOAK_FAULTS:-1000}" STOKER_FORKS=100 python -m pytest -q tests/stores/test_stores.py
-part store-kills env STOKER_KILLS="${SOAK_KILLS:-100}" python -m pytest -q tests/stores/test_cache.py -k killed
+part store-kills env STOKER_KILLS="${SOAK_KILLS:-100}" python -m pytest -q tests/stores/test_cache.py tests/stores/test_map_remote.py -k killed
 part doctor-cases build/tests/seams/doctor_cases 1000 $((1000 + cases)) --gains
 if python -c 'import torch' 2>/dev/null; then
     part watch-cases python -W ignore tests/soak/watch_cases.py 1000 $((1000 + cases))

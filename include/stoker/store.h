@@ -86,6 +86,34 @@ STK_API STK_MUST_CHECK int stk_cache_fill(const char *const *urls, size_t n,
                                           const stk_cache_fill_options *o, stk_cache_filled *out,
                                           stk_error *err);
 
+/* ---- objects of a bucket by their address, for tools that write there (s3, gs) ---- */
+
+struct stk_listed; /* plugin.h */
+struct stk_put;
+
+/* STK_ENOTSUP: nothing can be written and listed there. */
+STK_API STK_MUST_CHECK int stk_object_writable(const char *url, stk_error *err);
+/* Every object whose address begins with `prefix`, sorted bytewise.  each()'s answer other than 0 ends it and
+ * is returned. */
+STK_API STK_MUST_CHECK int stk_object_list(const char *prefix, const stk_store *s,
+                                           int (*each)(void *cookie, const struct stk_listed *f, stk_error *err),
+                                           void *cookie, stk_error *err);
+/* A small one (256 MiB at most) as a whole.  *out: end with stk_free() (plugin.h); it has a null byte after its end. */
+STK_API STK_MUST_CHECK int stk_object_read(const char *url, const stk_store *s, void **out, size_t *len,
+                                           stk_error *err);
+STK_API STK_MUST_CHECK int stk_object_write(const char *url, const stk_store *s, const void *data, size_t len,
+                                            stk_error *err);
+/* Begin to write a large one, by multipart upload; it appears when it is committed. */
+STK_API STK_MUST_CHECK int stk_object_put(const char *url, const stk_store *s, struct stk_put **out,
+                                          stk_error *err);
+/* One that is not there is not an error. */
+STK_API STK_MUST_CHECK int stk_object_remove(const char *url, const stk_store *s, stk_error *err);
+/* Abort uploads that dead processes left: of objects whose address begins with `prefix` and for which dead() is
+ * not 0.  Who may not list uploads gets an error. */
+STK_API STK_MUST_CHECK int stk_object_sweep(const char *prefix, const stk_store *s,
+                                            int (*dead)(void *cookie, const char *url), void *cookie,
+                                            stk_error *err);
+
 /* Where lines about stores go (a cache that is full); for all stores of the process. */
 STK_API void stk_store_log(stk_log_fn fn, void *cookie);
 

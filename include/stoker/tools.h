@@ -79,6 +79,9 @@ STK_API STK_MUST_CHECK int stk_writer_open(stk_writer **out, const char *pattern
  * nothing; any other failure ends the writer. */
 STK_API STK_MUST_CHECK int stk_writer_add(stk_writer *w, const char *key, size_t key_len,
                                           const stk_part *parts, uint32_t n, stk_error *err);
+/* End the shard that is being written, still without its name, and say its size (0: there is none).  After that comes
+ * commit(), or close() drops it. */
+STK_API STK_MUST_CHECK int stk_writer_finish(stk_writer *w, uint64_t *size, stk_error *err);
 /* Finish the shard that is being written. */
 STK_API STK_MUST_CHECK int stk_writer_commit(stk_writer *w, stk_error *err);
 /* So far: shards finished, samples taken, bytes of the finished shards. */

@@ -192,6 +192,13 @@ static PyMethodDef module_methods[] = {
       "write a data set as tar shards" },
     { "pack_ids", (PyCFunction)(void (*)(void))pack_ids, METH_VARARGS | METH_KEYWORDS,
       "ids of the samples that a pack with these arguments takes, in its order" },
+    { "index_build", index_build, METH_VARARGS, "index shards, beside them where they are remote" },
+    { "object_list", object_list, METH_VARARGS, "[(url, size)] of the objects whose address begins so" },
+    { "object_read", object_read, METH_VARARGS, "an object's bytes; None: it is not there" },
+    { "object_write", object_write, METH_VARARGS, "write a small object" },
+    { "object_remove", object_remove, METH_VARARGS, "remove an object, if it is there" },
+    { "object_writable", object_writable, METH_VARARGS, "raise where nothing can be written" },
+    { "object_sweep", object_sweep, METH_VARARGS, "abort uploads that dead processes left" },
     { "options", option_list, METH_NOARGS, "[(name, values, fallback, help)] of loaders" },
     { "parse_size", parse_size, METH_VARARGS, "bytes of \"1.5GiB\"; None: it is not a size" },
     { "addresses", ring_addresses, METH_VARARGS, "addresses(seed, epoch, positions): numbers" },
@@ -248,6 +255,7 @@ static int module_exec(PyObject *m)
     if (add_type(m, &tensor_spec, &st->tensor) < 0 ||
         add_type(m, &dataset_spec, &st->dataset) < 0 ||
         add_type(m, &loader_spec, &st->loader) < 0 || add_type(m, &writer_spec, &st->writer) < 0 ||
+        add_type(m, &put_spec, &st->put) < 0 ||
         add_type(m, &transform_spec, &st->transform) < 0 ||
         add_type(m, &giver_spec, &st->giver) < 0 || add_type(m, &ring_spec, &st->ring) < 0 ||
         add_type(m, &slot_spec, &st->slot) < 0 || add_type(m, &sampler_spec, &st->sampler) < 0 ||
@@ -266,6 +274,7 @@ static int module_traverse(PyObject *m, visitproc visit, void *arg)
     Py_VISIT(st->dataset);
     Py_VISIT(st->loader);
     Py_VISIT(st->writer);
+    Py_VISIT(st->put);
     Py_VISIT(st->transform);
     Py_VISIT(st->giver);
     Py_VISIT(st->ring);
@@ -289,6 +298,7 @@ static int module_clear(PyObject *m)
     Py_CLEAR(st->dataset);
     Py_CLEAR(st->loader);
     Py_CLEAR(st->writer);
+    Py_CLEAR(st->put);
     Py_CLEAR(st->transform);
     Py_CLEAR(st->giver);
     Py_CLEAR(st->ring);

@@ -232,6 +232,20 @@ static PyObject *dataset_where(PyObject *obj, PyObject *arg)
     return out;
 }
 
+/* -1: a side that differs by row. */
+static PyObject *shape_of(const stk_field_type *t)
+{
+    PyObject *shape = PyTuple_New((Py_ssize_t)t->ndim);
+
+    for (uint32_t i = 0; shape && i < t->ndim; i++) {
+        PyObject *side = PyLong_FromLongLong(t->shape[i]);
+
+        if (!side || PyTuple_SetItem(shape, (Py_ssize_t)i, side) < 0)
+            Py_CLEAR(shape);
+    }
+    return shape;
+}
+
 static PyObject *dataset_types(PyObject *obj, PyObject *unused)
 {
     stk_dataset *ds = ((dataset_object *)obj)->ds;
@@ -240,8 +254,8 @@ static PyObject *dataset_types(PyObject *obj, PyObject *unused)
 
     (void)unused;
     for (uint32_t i = 0; ds && list && stk_dataset_field_type(ds, i, &t); i++) {
-        PyObject *item = Py_BuildValue("(ssi)", t.name, t.dtype ? stk_dtype_name(t.dtype) : "",
-                                       (int)t.ndim);
+        PyObject *shape = shape_of(&t), *item = shape ? Py_BuildValue("(ssN)", t.name, t.dtype ? stk_dtype_name(t.dtype) : "", shape)
+                                                      : NULL;
 
         if (!item || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
@@ -280,6 +294,21 @@ static PyObject *dataset_index_path(PyObject *obj, PyObject *unused)
 
     (void)unused;
     return text_from(path, strlen(path));
+}
+
+/* print(): (bytes of the shards, hash of what is in them) */
+static PyObject *dataset_print(PyObject *obj, PyObject *unused)
+{
+    stk_dataset *ds = ((dataset_object *)obj)->ds;
+    stk_fingerprint p = { 0 };
+    stk_error err = { 0 };
+    int rc;
+
+    (void)unused;
+    rc = ds ? stk_dataset_print(ds, &p, &err) : 0;
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
+    return Py_BuildValue("(KK)", (unsigned long long)p.bytes, (unsigned long long)p.content);
 }
 
 /* The data set that number `id` falls into when all are counted through; *id becomes its own
@@ -421,7 +450,7 @@ done:
 static PyMethodDef dataset_methods[] = {
     { "read", dataset_read, METH_O, "sample i: {\"__key__\", \"__url__\", field: bytes}" },
     { "fields", dataset_fields, METH_NOARGS, "names of the fields that occur" },
-    { "types", dataset_types, METH_NOARGS, "of fields: (name, dtype or \"\": bytes, dimensions)" },
+    { "types", dataset_types, METH_NOARGS, "of fields: (name, dtype or \"\": bytes, shape of a row)" },
     { "where", dataset_where, METH_O, "numbers of the samples that satisfy a condition, as u64" },
     { "shards", dataset_shards, METH_NOARGS, "names of the shards" },
     { "classes", dataset_classes, METH_NOARGS, "names of the classes, number 0 first" },
@@ -429,6 +458,7 @@ static PyMethodDef dataset_methods[] = {
     { "column", dataset_column, METH_VARARGS, "column(name, read): (type, values)" },
     { "arrow", dataset_arrow, METH_NOARGS, "the index as a capsule \"arrow_array_stream\"" },
     { "kind", dataset_kind, METH_NOARGS, "of arrays: tokens, npy, npz, raw, memory; else \"\"" },
+    { "print", dataset_print, METH_NOARGS, "(bytes of the shards, hash of what is in them)" },
     { "index_path", dataset_index_path, METH_NOARGS, "where the index is; \"\" in memory only" },
     { NULL, NULL, 0, NULL },
 };
@@ -449,3 +479,34 @@ PyType_Spec dataset_spec = {
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = dataset_slots,
 };
+
+/* index_build(urls, jpeg, store): as `stoker index`. */
+PyObject *index_build(PyObject *module, PyObject *args)
+{
+    module_state *st = PyModule_GetState(module);
+    stk_index_options o = { .size = sizeof o, .log = log_line, .log_cookie = st->log };
+    PyObject *urls, *store, *held;
+    const char **list = NULL;
+    stk_error err = { 0 };
+    size_t n = 0;
+    int jpeg, rc = -1;
+
+    if (!PyArg_ParseTuple(args, "O!pO:index_build", &PyList_Type, &urls, &jpeg, &store))
+        return NULL;
+    o.jpeg = jpeg ? STK_YES : STK_UNSET;
+    o.store = store_of(store);
+    held = PyList_AsTuple(urls); /* keeps the strings while the GIL is away */
+    list = held ? strings_of(urls, &n) : NULL;
+    if (list) {
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_index_build(list, n, &o, NULL, &err);
+        Py_END_ALLOW_THREADS
+        if (rc < 0)
+            raise_error(st, rc, &err);
+    }
+    PyMem_Free((void *)list);
+    Py_XDECREF(held);
+    if (rc < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}

@@ -114,6 +114,22 @@ static PyObject *writer_counts(PyObject *obj, PyObject *unused)
                                               (unsigned long long)n[1], (unsigned long long)n[2]);
 }
 
+/* finish(): the size of the shard in flight, which is whole and has no name yet. */
+static PyObject *writer_finish(PyObject *obj, PyObject *unused)
+{
+    writer_object *self = (writer_object *)obj;
+    stk_error err = { 0 };
+    uint64_t size = 0;
+    int rc;
+
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    rc = self->w ? stk_writer_finish(self->w, &size, &err) : stk_fail(&err, STK_ECLOSED, "this writer is closed");
+    PyThread_release_lock(self->lock);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
+    return PyLong_FromUnsignedLongLong(size);
+}
+
 /* close(commit): finish the shard in flight, or drop it.  Again: nothing. */
 static PyObject *writer_close(PyObject *obj, PyObject *args)
 {
@@ -146,6 +162,7 @@ static void writer_dealloc(PyObject *obj)
 static PyMethodDef writer_methods[] = {
     { "add", writer_add, METH_VARARGS, "add(key, ((field, bytes), ...))" },
     { "counts", writer_counts, METH_NOARGS, "(shards finished, samples, bytes)" },
+    { "finish", writer_finish, METH_NOARGS, "the size of the shard in flight, whole and without its name" },
     { "close", writer_close, METH_VARARGS, "close(commit)" },
     { NULL, NULL, 0, NULL },
 };

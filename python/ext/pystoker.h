@@ -15,7 +15,7 @@
 typedef struct log_bridge log_bridge;
 
 typedef struct module_state {
-    PyTypeObject *tensor, *dataset, *loader, *writer, *transform, *giver, *ring, *slot, *sampler,
+    PyTypeObject *tensor, *dataset, *loader, *writer, *put, *transform, *giver, *ring, *slot, *sampler,
         *calls, *ops;
     PyObject *own_ops;    /* Ops of the user's own, for what is opened from now on; NULL: none */
     PyObject *make_error; /* stoker.errors.from_code */
@@ -29,7 +29,7 @@ typedef struct dataset_object {
     Py_ssize_t n_views;
 } dataset_object;
 
-extern PyType_Spec tensor_spec, dataset_spec, loader_spec, writer_spec, transform_spec,
+extern PyType_Spec tensor_spec, dataset_spec, loader_spec, writer_spec, put_spec, transform_spec,
     giver_spec, ring_spec, slot_spec, sampler_spec, calls_spec, ops_spec;
 
 module_state *state_of(PyObject *self); /* of an object of our types */
@@ -80,6 +80,13 @@ PyObject *dataset_arrow(PyObject *self, PyObject *unused); /* a capsule "arrow_a
 PyObject *pack_lengths(PyObject *module, PyObject *args);
 /* find_keys(data sets, keys as bytes): pairs of u64 (number of the key, id of a sample). */
 PyObject *dataset_find_keys(PyObject *module, PyObject *args);
+PyObject *index_build(PyObject *module, PyObject *args); /* py_dataset.c */
+PyObject *object_list(PyObject *module, PyObject *args); /* py_object.c, with the next ones */
+PyObject *object_read(PyObject *module, PyObject *args);
+PyObject *object_write(PyObject *module, PyObject *args);
+PyObject *object_remove(PyObject *module, PyObject *args);
+PyObject *object_writable(PyObject *module, PyObject *args);
+PyObject *object_sweep(PyObject *module, PyObject *args);
 PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs); /* py_writer.c */
 PyObject *pack_ids(PyObject *module, PyObject *args, PyObject *kwargs);
 

@@ -3,7 +3,7 @@
 
 Runs follow from the samples and the options alone, so the shards are the same for any number of processes, and a run
 that was stopped goes on: a shard is noted in .stoker/ and then gets its name, and what is noted and there is not made
-again.
+again.  Where the target is a bucket, _pack_bucket.py keeps the notes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import hashlib
 import json
 import multiprocessing
 import os
+import pathlib
 import re
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any, NamedTuple
 
@@ -113,15 +114,17 @@ class Target:
         last = f"{{{0:0{self.width}d}..{n - 1:0{self.width}d}}}" if n > 1 else f"{0:0{self.width}d}"
         return os.path.join(self.folder, self.prefix + last + self.suffix)
 
+    @contextlib.contextmanager
+    def alone(self, plan: str) -> Iterator[Any]:
+        """Only one process packs to a target; gives where shards are written."""
+        with _aside(self) as aside:
+            yield Aside(aside, self.kind)
+
     def finished(self, plan: str, n: int) -> dict[int, dict[str, Any]]:
         """Shards of this plan that are noted and in place; others that are there are refused, or go with force."""
         noted: dict[int, dict[str, Any]] = {}
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(self.note, encoding="utf-8") as f:
-            if json.loads(f.readline())["plan"] == plan:
-                for line in f:
-                    with contextlib.suppress(ValueError):       # torn by a kill, or the empty line after it
-                        row = json.loads(line)
-                        noted[int(row["shard"])] = row
+        with contextlib.suppress(OSError), open(self.note, encoding="utf-8") as f:
+            noted = read_note(f, plan)
         done = {i: row for i, row in noted.items()
                 if 0 <= i < n and not self.force and _size(self.path(i)) == row["size"]}
         mine = {self.path(i) for i in done}
@@ -135,6 +138,76 @@ class Target:
                         os.unlink(_pack_tokens.side(path))
         return done
 
+    def reads(self, data: Dataset) -> bool:
+        """Is a shard of the data among those that would be written over?"""
+        os.makedirs(self.folder or ".", exist_ok=True)
+        return bool({os.path.realpath(p) for p in self.there()} & {os.path.realpath(s) for s in data.shards})
+
+    def write(self, plan: str, done: dict[int, dict[str, Any]], made: Iterator[tuple[dict[str, Any], str]]) -> None:
+        """Note shards and give them their names, as they are made."""
+        mode = "a" if done else "w"
+        with open(self.note, mode, encoding="utf-8") as note, contextlib.closing(made):  # type: ignore[type-var]
+            note.write(note_head(plan) if mode == "w" else "\n")        # ends a line that a kill may have torn
+            for row, path in made:
+                note.write(json.dumps(row) + "\n")
+                note.flush()
+                os.fsync(note.fileno())
+                if self.suffix == ".bin":       # first: without it a .bin means something else
+                    os.rename(_pack_tokens.side(path), _pack_tokens.side(self.path(row["shard"])))
+                os.rename(path, self.path(row["shard"]))
+                done[row["shard"]] = row
+
+    def settle(self, plan: str, done: dict[int, dict[str, Any]]) -> None:
+        """All shards are there."""
+
+    def list_failed(self, failed: list[Any]) -> None:
+        if failed:
+            with open(self.failed, "w", encoding="utf-8") as f:
+                f.writelines(json.dumps(line) + "\n" for line in failed)
+        else:
+            with contextlib.suppress(OSError):
+                os.unlink(self.failed)
+
+    def index(self, paths: list[str], jpeg: bool) -> None:
+        Dataset([pathlib.Path(p) for p in paths], jpeg=jpeg)
+
+
+def note_head(plan: str) -> str:
+    return json.dumps({"stoker": "pack map", "plan": plan}) + "\n"
+
+
+def read_note(lines: Iterable[str], plan: str) -> dict[int, dict[str, Any]]:
+    """By shard what a note says; nothing where it is of another plan."""
+    rows: dict[int, dict[str, Any]] = {}
+    lines = iter(lines)
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        if json.loads(next(lines, ""))["plan"] == plan:
+            for line in lines:
+                with contextlib.suppress(ValueError):       # torn by a kill, or the empty line after it
+                    row = json.loads(line)
+                    rows[int(row["shard"])] = row
+    return rows
+
+
+class Aside(NamedTuple):
+    """Where a worker writes shards of a local target: a hidden folder on its disk."""
+
+    folder: str
+    kind: str
+
+    def path(self, number: int) -> str:
+        return os.path.join(self.folder, f"{number:08d}-0{self.kind}")
+
+    def open(self, number: int, tokens: Tokens | None) -> Any:
+        path = self.path(number)
+        if tokens is not None:
+            return _pack_tokens.Shard(path, tokens.dtype)
+        base = os.path.basename(path).replace("-0.", "-%d.")
+        return TarShard(os.path.join(self.folder, base), _ALL, force=True)      # a task that is run again begins again
+
+    def note(self, row: dict[str, Any]) -> None:
+        """The driver does it."""
+
 
 def _size(path: str) -> int:
     try:
@@ -146,25 +219,30 @@ def _size(path: str) -> int:
 def fill(target: Target, data: Dataset, ids: memoryview, run: int, functions: Functions,
          engine: Callable[[tuple[Any, ...], list[int]], Iterator[tuple[dict[str, Any], str]]]) -> dict[str, Any]:
     """Write the shards that are not there."""
-    os.makedirs(target.folder or ".", exist_ok=True)
-    if {os.path.realpath(p) for p in target.there()} & {os.path.realpath(s) for s in data.shards}:
+    if target.reads(data):
         invalid(f"{target.path(0)} and its like are read and would be written over: pack to another place or name")
     n = -(-len(ids) // run)
-    what = [len(ids), run, functions.print(), data.shards, hashlib.sha256(ids).hexdigest(),
-            [_stat(s) for s in data.shards]]
+    what = [len(ids), run, functions.print(), data.shards, hashlib.sha256(ids).hexdigest(), source_print(data)]
     plan = hashlib.sha256(json.dumps(what).encode("utf-8", "surrogateescape")).hexdigest()
-    with _aside(target) as aside:
+    with target.alone(plan) as place:
         done = target.finished(plan, n)
         kept = len(done)
         missing = [i for i in range(n) if i not in done]
         if missing:
-            _write(target, plan, done, engine((data, functions, aside, bytes(ids), run, target.kind), missing))
+            target.write(plan, done, engine((data, functions, place, bytes(ids), run), missing))
+        target.settle(plan, done)
     failed = [line for i in sorted(done) for line in done[i]["failed"]]
-    _list_failed(target.failed, failed)
+    target.list_failed(failed)
     return {"shards": n, "samples": sum(row["samples"] for row in done.values()),
             "bytes": sum(row["size"] for row in done.values()), "kept_shards": kept, "changed_keys": 0,
             "failed": len(failed), "dropped": sum(row.get("dropped", 0) for row in done.values()), "pattern": target.pattern(n),
             "paths": [target.path(i) for i in range(n)]}
+
+
+def source_print(data: Dataset) -> list[Any]:
+    """What the data is now, by its files; of remote ones by what their index says."""
+    of_files: list[Any] = [_stat(s) for s in data.shards]
+    return of_files + [data._core.print()] if any("://" in s for s in data.shards) else of_files
 
 
 def _stat(path: str) -> tuple[int, int]:
@@ -173,33 +251,6 @@ def _stat(path: str) -> tuple[int, int]:
     except OSError:
         return -1, 0
     return st.st_size, st.st_mtime_ns
-
-
-def _list_failed(path: str, failed: list[Any]) -> None:
-    if failed:
-        with open(path, "w", encoding="utf-8") as f:
-            f.writelines(json.dumps(line) + "\n" for line in failed)
-    else:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-
-
-def _write(target: Target, plan: str, done: dict[int, dict[str, Any]], made: Iterator[tuple[dict[str, Any], str]]) -> None:
-    """Note shards and give them their names, as they are made."""
-    mode = "a" if done else "w"
-    with open(target.note, mode, encoding="utf-8") as note, contextlib.closing(made):  # type: ignore[type-var]
-        if mode == "w":
-            note.write(json.dumps({"stoker": "pack map", "plan": plan}) + "\n")
-        else:
-            note.write("\n")        # ends a line that a kill may have torn
-        for row, path in made:
-            note.write(json.dumps(row) + "\n")
-            note.flush()
-            os.fsync(note.fileno())
-            if target.suffix == ".bin":     # first: without it a .bin means something else
-                os.rename(_pack_tokens.side(path), _pack_tokens.side(target.path(row["shard"])))
-            os.rename(path, target.path(row["shard"]))
-            done[row["shard"]] = row
 
 
 def in_processes(workers: int) -> Callable[[tuple[Any, ...], list[int]], Iterator[tuple[dict[str, Any], str]]]:
@@ -238,12 +289,12 @@ def _context() -> Any:
     return multiprocessing.get_context("fork" if safe else "spawn")
 
 
-_job: tuple[Dataset, Functions, str, Any, int, str]
+_job: tuple[Dataset, Functions, Any, Any, int]
 
 
-def begin(data: Dataset, functions: Functions, aside: str, ids: bytes, run: int, suffix: str) -> None:
+def begin(data: Dataset, functions: Functions, place: Any, ids: bytes, run: int) -> None:
     global _job
-    _job = data, functions, aside, memoryview(ids).cast("Q"), run, suffix
+    _job = data, functions, place, memoryview(ids).cast("Q"), run
 
 
 class _Late(Exception):
@@ -267,24 +318,20 @@ def _within(seconds: float | None) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-class _Shard(Writer):
+class TarShard(Writer):
     _empty = True       # run k is shard k, also where nothing of it is kept
 
-
-def _shard(path: str, tokens: Tokens | None) -> Any:
-    if tokens is not None:
-        return _pack_tokens.Shard(path, tokens.dtype)
-    folder, base = os.path.split(path)
-    return _Shard(os.path.join(folder, base.replace("-0.", "-%d.")), _ALL, force=True)     # a task that is run again begins again
+    def finish(self) -> int:
+        """Its size; it is whole and has no name yet."""
+        return self._core.finish()
 
 
 def work(number: int) -> tuple[dict[str, Any], str]:
     """In a worker process, after begin(): run `number` through the functions, into one shard."""
-    data, functions, aside, ids, run, suffix = _job
-    path = os.path.join(aside, f"{number:08d}-0{suffix}")
+    data, functions, place, ids, run = _job
     failed: list[dict[str, Any]] = []
     dropped = 0
-    with _shard(path, functions.tokens) as out:
+    with place.open(number, functions.tokens) as out:
         for i in ids[number * run:(number + 1) * run]:
             sample = data[i]
             try:
@@ -303,5 +350,6 @@ def work(number: int) -> tuple[dict[str, Any], str]:
                 else:
                     raise StokerError(f"map failed for sample {sample['__key__']}: {why}", "EINVAL",
                                       sample["__url__"], None, sample["__key__"], i) from e
-        samples = out.samples
-    return {"shard": number, "size": _size(path), "samples": samples, "failed": failed, "dropped": dropped}, path
+        row = {"shard": number, "size": out.finish(), "samples": out.samples, "failed": failed, "dropped": dropped}
+        place.note(row)     # before the shard has its name
+    return row, place.path(number)

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from . import _stoker
 from .errors import invalid
 
 _CODES = {"u16": ("H", 8), "i32": ("i", 4)}     # type of array.array, number in the .idx
@@ -88,25 +89,60 @@ class Shard:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._index()
         self._file.close()
 
-    def _index(self) -> None:
-        width, n = array.array(_CODES[self.dtype][0]).itemsize, len(self._lengths)
-        starts, at = array.array("q"), 0
-        for length in self._lengths:
-            starts.append(at)
-            at += length * width
+    def finish(self) -> int:
+        """Its size; what is left is to close it."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
         with open(side(self.path), "wb") as f:
-            f.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, _CODES[self.dtype][1], n, n + 1))
-            f.write(self._lengths)
-            f.write(starts)
-            f.write(array.array("q", range(n + 1)))
+            for part in index_of(self._lengths, self.dtype):
+                f.write(part)
             f.flush()
             os.fsync(f.fileno())
+        return self._file.tell()
+
+
+class BucketShard:
+    """The same in a bucket: .idx and .bin appear when it is closed."""
+
+    def __init__(self, url: str, dtype: str, store: Any) -> None:
+        self.dtype = dtype
+        self._file, self._side = (_stoker.Put(os.fsencode(u), store) for u in (url, side(url)))
+        self._lengths = array.array("i")
+        self.samples = self._size = 0
+
+    def write(self, tokens: array.array[int]) -> None:
+        self._file.write(tokens)
+        self._size += len(tokens) * tokens.itemsize
+        self._lengths.append(len(tokens))
+        self.samples += 1
+
+    def __enter__(self) -> BucketShard:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            self._side.close(kind is None)      # first: without it a .bin means something else
+        except BaseException:
+            self._file.close(False)
+            raise
+        self._file.close(kind is None)
+
+    def finish(self) -> int:
+        for part in index_of(self._lengths, self.dtype):
+            self._side.write(part)
+        return self._size
+
+
+def index_of(lengths: array.array[int], dtype: str) -> list[Any]:
+    """What an .idx has, in parts."""
+    width, n = array.array(_CODES[dtype][0]).itemsize, len(lengths)
+    starts, at = array.array("q"), 0
+    for length in lengths:
+        starts.append(at)
+        at += length * width
+    return [b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, _CODES[dtype][1], n, n + 1), lengths, starts, array.array("q", range(n + 1))]
 
 
 def side(path: str) -> str:

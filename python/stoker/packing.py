@@ -7,16 +7,15 @@ The C library copies and runs chains; _pack_map.py runs functions; _pack_ray.py 
 from __future__ import annotations
 
 import os
-import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import _options, _pack_map, _stoker
+from . import _options, _pack_bucket, _pack_map, _stoker
 from . import store as _store
 from ._pack_tokens import Tokens
 from .chains import Chain
 from .dataset import Dataset, Urls
-from .errors import invalid, unsupported
+from .errors import invalid
 from .store import Store
 
 _DEFAULT_BYTES = 500_000_000
@@ -111,8 +110,6 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         invalid("arrays are made by chains: map, flat_map, filter and tokenize go without arrays; pack twice")
     if functions is not None and (fields is not None or only is not None):
         invalid("map, flat_map, filter and tokenize go without fields and only: pack twice, or call the chain's ops there")
-    if functions is not None and "://" in path:
-        unsupported(f"map, flat_map, filter and tokenize write to a local folder: pack there, then pack that to {path}")
     keep = (select.low, select.high) if isinstance(select, _Part) else (0.0, 0.0)
     arguments: dict[str, Any] = {
         "dst": os.fsencode(path), "samples": count, "bytes": size, "shuffle": seed is not None, "seed": seed or 0,
@@ -129,15 +126,16 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         return _pack_ray.pack(data, arguments)
     chosen, counts = _stoker.pack_ids(dataset=data._core, **{**arguments, "store": _store.core(store)})
     ids = memoryview(chosen).cast("Q")
-    total = sum(os.stat(s).st_size for s in data.shards if os.path.exists(s))
+    total = data._core.print()[0]
     run = count or max(1, len(data) * (size or _DEFAULT_BYTES) // max(1, total))
-    target = _pack_map.Target(path, name, force, ".tar" + packed if tokens is None else ".bin")
+    kind = ".tar" + packed if tokens is None else ".bin"
+    target = _pack_bucket.Bucket(path, name, force, kind, store) if "://" in path else _pack_map.Target(path, name, force, kind)
     done = _pack_map.fill(target, data, ids, run, functions,
                           _pack_ray.work if engine else _pack_map.in_processes(workers or os.cpu_count() or 1))
     done["left_out"], done["dropped"] = counts["left_out"], {**counts["dropped"], "functions": done.pop("dropped")}
     paths = done.pop("paths")
     if index and paths and tokens is None and not packed:
-        Dataset([pathlib.Path(p) for p in paths], jpeg=jpeg)
+        target.index(paths, jpeg)
     return done
 
 

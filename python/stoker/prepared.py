@@ -7,15 +7,21 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import logging
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from . import _pack_map
+from . import _pack_bucket, _pack_map, _stoker
+from . import store as _store
 from .dataset import Dataset, Urls
-from .errors import invalid, unsupported
+from .errors import invalid
 from .packing import Function, pack
 from .store import Store
+
+_log = logging.getLogger("stoker")
+_POLL, _TELL_EVERY = 2.0, 30.0     # seconds
 
 
 def prepared(src: Urls | Dataset, folder: str | os.PathLike[str], *, fields: Mapping[str, Any] | None = None,
@@ -35,38 +41,81 @@ def prepared(src: Urls | Dataset, folder: str | os.PathLike[str], *, fields: Map
     for name in ("split", "name", "force", "only", "index"):
         if name in options:
             invalid(f"prepared() has no {name}: it names its folder itself and makes one data set; see stoker.pack()")
-    if "://" in os.fspath(folder):
-        unsupported(f"prepared() keeps what it makes in a local folder, not in {os.fspath(folder)}: stoker.pack() writes there")
     place = os.path.join(os.fspath(folder), _name(data, fields, (filter, map), options))
-    done = os.path.join(place, ".prepared")
-    if not os.path.exists(done):
-        os.makedirs(place, exist_ok=True)
-        with _locked(os.path.join(place, ".lock")):
-            if not os.path.exists(done):
-                made = pack(data, place, map, num_proc, fields=fields, filter=filter, store=store, **options)
-                _write(done, made)
-    with open(done, encoding="utf-8") as f:
-        pattern = json.load(f)["pattern"]
+    note: _Note | _Object = _Object(place, store) if "://" in place else _Note(place)
+    if note.read() is None:
+        with note.locked():
+            if note.read() is None:
+                note.write(pack(data, place, map, num_proc, fields=fields, filter=filter, store=store, **options))
+    pattern = json.loads(note.read() or b"{}")["pattern"]
     return Dataset(os.path.join(place, os.path.basename(pattern)), store=store)
 
 
 def _name(data: Dataset, fields: Mapping[str, Any] | None, functions: tuple[Any, ...], options: dict[str, Any]) -> str:
     what = [len(data), [(s, *_pack_map._stat(s)) for s in data.shards], {k: None if v is None else str(v) for k, v in (fields or {}).items()},
             [_pack_map._function_print(f) for f in functions], sorted((k, repr(v)) for k, v in options.items())]
+    if any("://" in s for s in data.shards):
+        what.append(data._core.print())
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
 
-@contextlib.contextmanager
-def _locked(path: str) -> Any:
-    """Ends with the process, however that ends."""
-    with open(path, "wb") as f:
-        fcntl.flock(f, fcntl.LOCK_EX)
-        yield
+class _Note:
+    """What says that a folder is done: PLACE/.prepared."""
+
+    def __init__(self, place: str) -> None:
+        self.path = os.path.join(place, ".prepared")
+
+    def read(self) -> bytes | None:
+        with contextlib.suppress(FileNotFoundError), open(self.path, "rb") as f:
+            return f.read()
+        return None
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Ends with the process, however that ends."""
+        place = os.path.dirname(self.path)
+        os.makedirs(place, exist_ok=True)
+        with open(os.path.join(place, ".lock"), "wb") as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            yield
+
+    def write(self, made: dict[str, Any]) -> None:
+        with open(self.path + ".new", "w", encoding="utf-8") as f:
+            json.dump(made, f)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(self.path + ".new", self.path)
 
 
-def _write(path: str, made: dict[str, Any]) -> None:
-    with open(path + ".new", "w", encoding="utf-8") as f:
-        json.dump(made, f)
-        f.flush()
-        os.fsync(f.fileno())
-    os.replace(path + ".new", path)
+class _Object(_Note):
+    """The same in a bucket, which has no locks: the first node of a launcher packs, the others wait for it."""
+
+    def __init__(self, place: str, store: Store | None) -> None:
+        super().__init__(place)
+        _stoker.object_writable(os.fsencode(place))
+        self._core = _store.core(store)
+
+    def read(self) -> bytes | None:
+        return _stoker.object_read(os.fsencode(self.path), self._core)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        with _pack_bucket.locked(self.path):
+            node, since = _node(), time.monotonic()
+            while node and self.read() is None:
+                if time.monotonic() - since >= _TELL_EVERY:
+                    since = time.monotonic()
+                    _log.info("node %d waits until the first node has prepared %s", node, os.path.dirname(self.path))
+                time.sleep(_POLL)
+            yield
+
+    def write(self, made: dict[str, Any]) -> None:
+        _stoker.object_write(os.fsencode(self.path), json.dumps(made).encode(), self._core)
+
+
+def _node() -> int:
+    """The number of this machine among those that a launcher started: torchrun, Slurm, others; 0: the first, or the only one."""
+    for name in ("GROUP_RANK", "SLURM_NODEID", "NODE_RANK"):
+        if os.environ.get(name, "").isdecimal():
+            return int(os.environ[name])
+    return 0

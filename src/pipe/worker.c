@@ -10,8 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pipe/engine.h"
-#include "pipe/flight.h"
+#include "pipe/claim.h"
 #include "pipe/row_time.h"
 
 #define AHEAD 3 /* rows looked up before their turn */
@@ -101,6 +100,7 @@ static int own_request(stk_worker *w)
     w->req = e->idle;
     if (w->req) {
         e->idle = w->req->next;
+        e->io.n_idle--;
     } else if (e->n_requests < e->max_requests) {
         request_add_locked(e, &w->req, NULL);
     }
@@ -122,6 +122,7 @@ static void give_request(stk_worker *w, stk_request *r)
     stk_mutex_lock(&e->lock);
     r->next = e->idle;
     e->idle = r;
+    e->io.n_idle++;
     pthread_cond_broadcast(&e->work);
     stk_mutex_unlock(&e->lock);
 }
@@ -167,6 +168,7 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     atomic_store_explicit(&r->waiting, r->ticket + 1, memory_order_relaxed);
     atomic_store_explicit(&e->cold, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
+    r->plug = w->plugged ? &w->plug : NULL;
     rc = stk_request_submit(r, e->plan->io.inline_mode || w->synchronous ? NULL : stk_io_queue, e,
                             err);
     if (rc != STK_PENDING) {
@@ -271,6 +273,8 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
         arrived = 0;
         if (rc == 0 && !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
             stk_range(e, "stoker gather");
+            if (w->plug.n)
+                stk_plug_flush(&w->plug);
             rc = row_finish(w, r, s, &err);
             stk_range(e, NULL);
             if (rc == STK_PENDING)
@@ -301,29 +305,6 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
 }
 
 /* ---- the loop ---- */
-
-/* Claim up to `want` tickets of one slot.  How many; 0: none are open. */
-static uint32_t claim(stk_engine *e, uint32_t want, uint64_t *first)
-{
-    const uint64_t mask = ((uint64_t)1 << STK_TICKET_BITS) - 1;
-    uint64_t c = atomic_load_explicit(&e->claim, memory_order_acquire), t, limit, n;
-
-    for (;;) {
-        t = c & mask;
-        limit = atomic_load_explicit(&e->limit, memory_order_acquire);
-        if (t >= limit)
-            return 0;
-        n = e->tickets - t % e->tickets;
-        if (t % e->tickets <
-            stk_slot_tickets(stk_slot_of(e, t))) /* else it is all that stands for nothing */
-            n = n < want ? n : want;
-        if (atomic_compare_exchange_weak_explicit(&e->claim, &c, c + n, memory_order_acq_rel,
-                                                  memory_order_acquire)) {
-            *first = t;
-            return (uint32_t)n;
-        }
-    }
-}
 
 int stk_worker_take_arrived(stk_worker *w)
 {
@@ -368,6 +349,7 @@ void stk_worker_wait_request(stk_worker *w)
     stk_engine *e = w->engine;
 
     while (!own_request(w)) {
+        stk_plug_flush(&w->plug);
         if (stk_worker_take_arrived(w))
             continue;
         if (e->plan->io.inline_mode) {
@@ -523,7 +505,8 @@ void stk_run_find(const stk_engine *e, stk_run *u)
         }
 }
 
-static int run_claim(stk_worker *w)
+/* How many tickets; 0: none are open. */
+static uint32_t run_claim(stk_worker *w)
 {
     static uint32_t (*const runs[])(stk_worker *, const stk_run *) = {
         [STK_RUN_REQUESTS] = run_requests,
@@ -536,7 +519,7 @@ static int run_claim(stk_worker *w)
     uint32_t n, done;
     stk_run u;
 
-    n = claim(e, e->claim_size, &u.ticket);
+    n = stk_claim(e, stk_claim_size(e), &u.ticket);
     if (!n)
         return 0;
     stk_stall_at(&e->plan->policy.stall, STK_STALL_CLAIM, u.ticket);
@@ -553,7 +536,37 @@ static int run_claim(stk_worker *w)
     done = runs[u.slot->table->run](w, &u);
     stk_stall_at(&e->plan->policy.stall, STK_STALL_DONE, u.ticket);
     time_done(w, u.slot, done + (n - u.rows), u.ticket);
-    return 1;
+    return n;
+}
+
+/* Rows of remote data are begun many at a time, so that bytes of neighbours come by one request. */
+static int claim_far(stk_worker *w)
+{
+    stk_engine *e = w->engine;
+    uint32_t rows = 0, n;
+    int many;
+
+    stk_mutex_lock(&e->lock);
+    many = stk_claim_many_locked(e);
+    stk_mutex_unlock(&e->lock);
+    if (!many)
+        return 0;
+    w->plugged = 1;
+    do {
+        n = own_request(w) ? run_claim(w) : 0;
+        rows += n;
+    } while (n && rows < STK_FAR_ROWS && stk_flight_room(e) &&
+             atomic_load_explicit(&e->cold, memory_order_relaxed));
+    w->plugged = 0;
+    stk_plug_flush(&w->plug);
+    return rows != 0;
+}
+
+static int claim_more(stk_worker *w)
+{
+    if (w->engine->plan->data.remote)
+        return claim_far(w);
+    return own_request(w) && run_claim(w);
 }
 
 int stk_worker_step(stk_worker *w)
@@ -563,11 +576,11 @@ int stk_worker_step(stk_worker *w)
     if (atomic_load_explicit(&e->cold, memory_order_relaxed) &&
         atomic_load_explicit(&e->inflight, memory_order_relaxed) <
             atomic_load_explicit(&e->tune.depth, memory_order_relaxed) &&
-        stk_flight_room(e) && own_request(w) && run_claim(w))
+        claim_more(w))
         return 1;
     if (stk_worker_take_arrived(w))
         return 1;
-    if (stk_flight_room(e) && own_request(w) && run_claim(w))
+    if (claim_more(w))
         return 1;
     if (e->plan->io.inline_mode && atomic_load_explicit(&e->inflight, memory_order_relaxed))
         for (uint32_t i = 0; i < e->plan->io.n_driven; i++)
@@ -639,8 +652,11 @@ static int can_work_locked(stk_engine *e, const stk_worker *w) STK_REQUIRES(e->l
 
     if (atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return 1;
-    return t < atomic_load_explicit(&e->limit, memory_order_acquire) &&
-           stk_flight_room(e) && (w->req || e->idle || e->n_requests < e->max_requests);
+    if (t >= atomic_load_explicit(&e->limit, memory_order_acquire))
+        return 0;
+    if (e->plan->data.remote)
+        return stk_claim_many_locked(e);
+    return w->req || e->idle || e->n_requests < e->max_requests;
 }
 
 void *stk_worker_main(void *arg)

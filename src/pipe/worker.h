@@ -17,6 +17,8 @@ typedef struct stk_worker {
     _Atomic(stk_spans *) spans; /* for a trace, also of one that has ended; NULL: none was asked for */
     int synchronous;  /* the repair worker, on the consumer's thread: reads wait */
     uint64_t short_since; /* nanoseconds: no thread could give memory since then; 0: one can */
+    int plugged;   /* remote reads are left in ... */
+    stk_plug plug; /* ... here, to be begun together */
 } stk_worker;
 
 /* worker.c: the loop */

@@ -75,7 +75,7 @@ int stk_pack_classes(const stk_dataset *ds, const stk_shard_pattern *p, int forc
                       "replace it (--force, force=True)",
                       path);
     else if (rc == 0 && t.len && there <= 0)
-        rc = stk_is_address(path) ? stk_remote_text_put(path, p->store, t.s, t.len, err)
+        rc = stk_is_address(path) ? stk_object_write(path, p->store, t.s, t.len, err)
                                   : stk_atomic_put(path, t.s, t.len, STK_COMMIT_SYNC, err);
     stk_free(t.s);
     stk_free(path);

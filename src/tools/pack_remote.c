@@ -15,57 +15,20 @@
 #include "base/registry.h"
 #include "tools/pack_stamp.h"
 
-#define NOTE_MAX (256u << 20)
 #define REMOVERS 16u /* they wait for the server most of the time */
 
 /* ---- small objects ---- */
 
 int stk_remote_text_get(const char *url, const stk_store *store, stk_text *out, stk_error *err)
 {
-    const stk_source *s = stk_registry_source(url);
-    stk_open_info o = { .url = url, .size = UINT64_MAX, .store = store, .uncached = 1 };
-    stk_file_info info = { 0 };
-    stk_file *f = NULL;
-    char *text = NULL;
-    int rc = stk_source_open(s, &o, &f, err);
+    void *text = NULL;
+    size_t len = 0;
+    int rc = stk_object_read(url, store, &text, &len, err);
 
     if (rc == 0)
-        rc = stk_file_stat(f, &info, err);
-    if (rc == 0 && info.size > NOTE_MAX)
-        rc = stk_fail(err, STK_ELIMIT, "%.120s has more than %u bytes", url, NOTE_MAX);
-    if (rc == 0 && !(text = stk_zalloc(1, (size_t)info.size + 1)))
-        rc = stk_fail_nomem(err, (size_t)info.size);
-    if (rc == 0)
-        rc = stk_file_read(f, 0, text, (size_t)info.size, err);
-    if (rc == 0)
-        rc = stk_text_put(out, text, (size_t)info.size, err);
+        rc = stk_text_put(out, text, len, err);
     stk_free(text);
-    stk_file_close(&f);
     return rc;
-}
-
-int stk_remote_text_put(const char *url, const stk_store *store, const void *data, size_t len, stk_error *err)
-{
-    const stk_source *s = stk_registry_source(url);
-    stk_put *to = NULL;
-    int rc = s->put(url, store, &to, err);
-
-    if (rc == 0)
-        rc = to->write(to, data, len, err);
-    if (rc == 0)
-        rc = to->commit(to, err);
-    if (to)
-        to->close(to);
-    return rc;
-}
-
-int stk_remote_can_pack(const char *url, stk_error *err)
-{
-    const stk_source *s = stk_registry_source(url);
-
-    if (s && s->put && s->list && s->remove)
-        return 0;
-    return stk_fail(err, STK_ENOTSUP, "pack can't write to %.100s: write to a folder, s3:// or gs://", url);
 }
 
 int stk_remote_lock_path(const stk_stamp *s, char *out, size_t size)
@@ -177,7 +140,7 @@ int stk_remote_note_add(const stk_stamp *s, const stk_stamp_line *l, const stk_t
     if (rc == 0) {
         snprintf(url, size, "%s-%016" PRIx64 "-%" PRIu64 "-%" PRIu64 "%s", s->path, s->fingerprint,
                  l->shard, l->size, l->failed && l->failed->len ? "+" : "");
-        rc = stk_remote_text_put(url, s->store, text.s, text.len, err);
+        rc = stk_object_write(url, s->store, text.s, text.len, err);
     }
     stk_free(text.s);
     stk_free(url);
@@ -238,7 +201,7 @@ int stk_remote_notes_settle(stk_stamp *s, stk_error *err)
         rc = stk_stamp_line_text(&line, &text, err);
     }
     if (rc == 0)
-        rc = stk_remote_text_put(s->path, s->store, text.s, text.len, err);
+        rc = stk_object_write(s->path, s->store, text.s, text.len, err);
     stk_free(text.s);
     if (rc == 0)
         drop_notes(s);

@@ -64,7 +64,7 @@ static int lock_remote(stk_stamp *s, const stk_shard_pattern *p, int (*stop)(voi
     char path[1200], dir[1200];
     int rc = 0;
 
-    STK_TRY(stk_remote_can_pack(p->dir, err));
+    STK_TRY(stk_object_writable(p->dir, err));
     s->source = stk_registry_source(p->dir);
     s->store = p->store;
     s->path = path_of(p, "", "pack");
@@ -292,7 +292,7 @@ static int put_failed(const stk_stamp *s, const char *path, const stk_text *text
     if (!s->source)
         (void)!unlink(path);
     else if (!s->part[0] && text->len)
-        return stk_remote_text_put(path, s->store, text->s, text->len, err);
+        return stk_object_write(path, s->store, text->s, text->len, err);
     else if (!s->part[0] && s->listed_failed)
         return s->source->remove(path, s->store, err);
     return 0;
@@ -357,7 +357,7 @@ int stk_stamp_read_failed(const stk_shard_pattern *p, stk_text *out, stk_error *
     if (rc == 0 && !stk_is_address(path))
         rc = read_failed(p, path, out, err);
     else if (rc == 0)
-        rc = stk_remote_can_pack(p->dir, err);
+        rc = stk_object_writable(p->dir, err);
     if (rc == 0 && stk_is_address(path)) {
         rc = stk_remote_text_get(path, p->store, out, err);
         if (rc == STK_ENOTFOUND)

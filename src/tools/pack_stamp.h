@@ -12,6 +12,7 @@
 #define STOKER_PACK_STAMP_H
 
 #include <stdatomic.h>
+#include <stoker/store.h>
 
 #include "base/atomic_file.h"
 #include "base/log.h"
@@ -68,14 +69,12 @@ size_t stk_stamp_head(const stk_stamp *s, uint64_t fingerprint, char line[STK_ST
 int stk_stamp_line_text(const stk_stamp_line *l, stk_text *out, stk_error *err);
 
 /* pack_remote.c: the same for a target in a bucket, and small files there. */
-int stk_remote_can_pack(const char *url, stk_error *err);
 int stk_remote_lock_path(const stk_stamp *s, char *out, size_t size); /* 0: there is no place for one */
 int stk_remote_notes_load(stk_stamp *s, uint64_t fingerprint, stk_error *err);
 int stk_remote_notes_begin(stk_stamp *s, stk_error *err); /* those of other packs go */
 int stk_remote_note_add(const stk_stamp *s, const stk_stamp_line *l, const stk_text *line, stk_error *err);
 int stk_remote_notes_settle(stk_stamp *s, stk_error *err); /* all shards are there: one note of all */
 int stk_remote_text_get(const char *url, const stk_store *store, stk_text *out, stk_error *err);
-int stk_remote_text_put(const char *url, const stk_store *store, const void *data, size_t len, stk_error *err);
 
 /* pack_classes.c: DIR/classes.txt, where the data set has classes. */
 int stk_pack_classes(const stk_dataset *ds, const stk_shard_pattern *p, int force, stk_error *err);

@@ -20,7 +20,8 @@ struct stk_writer {
     stk_tar_writer *tar; /* NULL: the next sample begins a shard */
     stk_sample_out out;
     uint64_t in_shard, shards, samples, bytes;
-    int failed;
+    uint64_t size;  /* of the shard that is finished and has no name yet */
+    int finished, failed;
 };
 
 int stk_writer_open(stk_writer **out, const char *pattern, const stk_writer_options *opt,
@@ -54,15 +55,23 @@ static int shard_begin(stk_writer *w, stk_error *err)
     return stk_shard_open(&w->tar, &w->pattern, w->o.first + w->shards, w->o.force == STK_YES, err);
 }
 
+static int shard_finish(stk_writer *w, stk_error *err)
+{
+    if (!w->finished)
+        STK_TRY(stk_tar_writer_finish(w->tar, &w->size, err));
+    w->finished = 1;
+    return 0;
+}
+
 static int shard_end(stk_writer *w, stk_error *err)
 {
-    uint64_t size = 0;
-
-    STK_TRY(stk_tar_writer_finish(w->tar, &size, err));
+    STK_TRY(shard_finish(w, err));
     STK_TRY(stk_tar_writer_publish(w->tar, err));
     stk_tar_writer_close(&w->tar);
     w->shards++;
-    w->bytes += size;
+    w->bytes += w->size;
+    w->size = 0;
+    w->finished = 0;
     return 0;
 }
 
@@ -92,7 +101,7 @@ static int add(stk_writer *w, const stk_part *parts, uint32_t n, stk_error *err)
 
 static int is_over(stk_error *err)
 {
-    return stk_fail(err, STK_ECLOSED, "this writer failed before; the shards it had finished stay");
+    return stk_fail(err, STK_ECLOSED, "this writer failed before, or is at its end; the shards it had finished stay");
 }
 
 int stk_writer_add(stk_writer *w, const char *key, size_t key_len, const stk_part *parts,
@@ -100,7 +109,7 @@ int stk_writer_add(stk_writer *w, const char *key, size_t key_len, const stk_par
 {
     int rc;
 
-    if (w->failed)
+    if (w->failed || w->finished)
         return is_over(err);
     STK_TRY(
         stk_sample_out_check(&w->out, (stk_bytes){ (const uint8_t *)key, key_len }, parts, n, err));
@@ -111,7 +120,7 @@ int stk_writer_add(stk_writer *w, const char *key, size_t key_len, const stk_par
     return rc;
 }
 
-int stk_writer_commit(stk_writer *w, stk_error *err)
+static int end(stk_writer *w, int (*how)(stk_writer *w, stk_error *err), stk_error *err)
 {
     int rc = 0;
 
@@ -120,9 +129,21 @@ int stk_writer_commit(stk_writer *w, stk_error *err)
     if (!w->tar && !w->shards && w->o.empty == STK_YES)
         rc = shard_begin(w, err);
     if (rc == 0 && w->tar)
-        rc = shard_end(w, err);
+        rc = how(w, err);
     w->failed = rc < 0;
     return rc;
+}
+
+int stk_writer_finish(stk_writer *w, uint64_t *size, stk_error *err)
+{
+    STK_TRY(end(w, shard_finish, err));
+    *size = w->size;
+    return 0;
+}
+
+int stk_writer_commit(stk_writer *w, stk_error *err)
+{
+    return end(w, shard_end, err);
 }
 
 void stk_writer_counts(const stk_writer *w, uint64_t *shards, uint64_t *samples, uint64_t *bytes)
