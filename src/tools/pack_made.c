@@ -101,7 +101,7 @@ int stk_pack_made(const stk_pack_run *p, stk_error *err)
     int rc = path ? describe(&t, p, err) : stk_fail_nomem(err, 64);
 
     if (rc == 0)
-        rc = stk_is_address(path) ? stk_remote_text_put(path, p->pattern.store, t.s, t.len, err)
+        rc = stk_is_address(path) ? stk_object_write(path, p->pattern.store, t.s, t.len, err)
                                   : stk_atomic_put(path, t.s, t.len, STK_COMMIT_SYNC, err);
     stk_free(t.s);
     stk_free(path);
