@@ -31,7 +31,7 @@ help:
 	@echo "make bench-prepare  planning 10 M samples, pack on Ray, resizing against img2dataset (RESIZER=its python, SECONDS=60)"
 	@echo "make bench-stores  ranges over HTTP against a bare libcurl loop and other clients, photos, latency, hedging (ROUNDS=7)"
 	@echo "make bench-formats  the same samples as files, tar, Parquet, Arrow, HDF5, MDS and arrays (ROUNDS=3 SCALE=1)"
-	@echo "make bench-tables  tables against pyarrow, Lance, Hugging Face and mosaicml-streaming (ROUNDS=5 SCALE=1)"
+	@echo "make bench-tables  tables against pyarrow, Lance, Hugging Face and mosaicml-streaming (ROUNDS=5 SCALE=1 DATA=photos PARTS=)"
 	@echo "make bench-python  Python data sets against torch's DataLoader and a bare shared ring"
 	@echo "make bench-sampling  what a draw by weight costs"
 	@echo "make bench-jpeg-quality  how far pixels are from Pillow's (DATA=folder)"
@@ -89,7 +89,7 @@ bench-formats:
 	@PYTHONPATH=build/python .venv/bin/python bench/formats/hdf5_rows.py $(or $(ROUNDS),7)
 
 bench-tables:
-	@tools/setup.sh && tools/bench_tables.sh
+	@tools/setup.sh && DATA="$(DATA)" tools/bench_tables.sh $(PARTS)
 
 bench-python:
 	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/python_sets.py

@@ -40,6 +40,11 @@ static void check_draw(const stk_chain *c)
     stk_draws d;
 
     for (uint32_t i = 0; c->spec.kind == STK_KIND_IMAGE && i < 3; i++) {
+        double filed[3][4] = { { 0, 0, sizes[i][0], sizes[i][1] }, { -5, 3, 2, 900 }, { 1, 1, 1, 1 } }, at[3][4];
+        uint8_t keep[3] = { 1, 1, 1 };
+        stk_boxes boxes = { { .n = 3, .at = at, .keep = keep }, filed };
+
+        d.boxes = c->boxes ? &boxes : NULL;
         stk_chain_draw(c, &(stk_address){ .seed = 1, .position = i }, sizes[i], &d, NULL);
         FUZZ_CHECK(d.n_views >= 1 && d.n_views <= STK_MAX_PASSES);
         FUZZ_CHECK(d.n_actions <= STK_MAX_ACTIONS && d.from[d.n_views - 1] <= d.n_actions);

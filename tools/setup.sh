@@ -203,6 +203,9 @@ if [ "${TORCH:-1}" != 0 ]; then
     install_requirements frameworks --no-deps
     install_requirements oracles --no-deps --target "$VENV/oracles" --upgrade
 fi
+if [ "${TORCH:-1}" != 0 ] && ! (install_requirements transforms --no-deps --target "$VENV/transforms" --upgrade) 2>/dev/null; then
+    say "timm and albumentations can't be installed, so left out: the tests that translate their recipes are skipped"
+fi
 if ! (install_requirements ray --no-deps --target "$VENV/ray" --upgrade) 2>/dev/null; then
     say "Ray can't be installed, so left out: the tests of pack(engine=\"ray\") are skipped"
 fi

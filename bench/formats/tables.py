@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables against the libraries that people read them with, in one run: ratios, and what was promised of each.
 
-    python bench/formats/tables.py [PART ...]      parts: rows scan tokens mds open; without one: all
-    ROUNDS=5 SCALE=1 PEERS=folder                  PEERS: a folder with pylance and mosaicml-streaming (pip install --target)
+    python bench/formats/tables.py [PART ...]      parts: rows memory photos scan tokens mds open; without one: all
+    ROUNDS=5 SCALE=1 PEERS=folder DATA=folder      PEERS: a folder with pylance and mosaicml-streaming (pip install --target)
+                                                   DATA: a folder of JPEGs, for photos
 
 Two threads, from the page cache; rounds alternate, the best of each side counts.  A peer that is not installed is left out.
 """
@@ -85,16 +86,64 @@ def epochs(data, fields, **options):
     return run
 
 
-def rows(folder):
-    n = int(1500 * SCALE)
-    rng = random.Random(SEED)
-    values = [rng.randbytes(108_000) for _ in range(n)]
+def write_both(folder, values):
+    """The values as a default pyarrow file and as tar."""
     pq.write_table(pa.table({"jpg": values}), folder / "t.parquet")
     with tarfile.open(folder / "t.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
         for i, row in enumerate(values):
             info = tarfile.TarInfo(f"{i:06d}.jpg")
             info.size = len(row)
             tar.addfile(info, io.BytesIO(row))
+
+
+def anonymous():
+    """MB of this process that are no file's."""
+    return int(pathlib.Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0]) / 1024
+
+
+def memory(folder):
+    """Of random rows of 108 KB from a default pyarrow file, in a process of its own: its memory beside the batches, and the index."""
+    n = int(1500 * SCALE)
+    rng = random.Random(SEED)
+    pq.write_table(pa.table({"jpg": [rng.randbytes(108_000) for _ in range(n)]}), folder / "t.parquet")
+    size = (folder / "t.parquet").stat().st_size
+    stoker.open(str(folder / "t.parquet"))
+    index = sum(f.stat().st_size for f in (folder / ".stoker").rglob("*") if f.is_file())
+    peer("torch")                               # a loader would import it now
+    child = os.fork()
+    if not child:
+        before, most = anonymous(), 0
+        with stoker.Loader(str(folder / "t.parquet"), {"jpg": "bytes"}, batch_size=64, shuffle=True, num_workers=2, prefetch=4) as loader:
+            for _ in range(3):
+                for _ in loader:
+                    most = max(most, anonymous() - before)
+            stats = loader.stats()
+        ring, beside = stats["memory_of"]["batches"] / 1e6, most * 1.048576 - stats["memory_of"]["batches"] / 1e6
+        print(f"memory of random rows of 108 KB, ring of {stats['slots']} batches of 64: {most * 1.048576:.0f} MB more than before the loader; the ring has room for "
+              f"{ring:.0f} MB, so {max(0, beside):.0f} MB beside it (promised 64){'' if beside <= 64 else '  ABOVE'}", flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(f"  index {index / 1e3:.0f} KB for {size / 1e6:.0f} MB: {100 * index / size:.3f} % (promised 0.1){'' if index <= size / 1000 else '  ABOVE'}")
+
+
+def photos(folder):
+    data = os.environ.get("DATA", "")
+    files = sorted(pathlib.Path(data).glob("*.[jJ][pP]*[gG]")) if data else []
+    if not files:
+        print("photos: no DATA=folder of JPEGs, left out")
+        return
+    values = [f.read_bytes() for f in files] * max(1, int(1000 * SCALE) // len(files))
+    write_both(folder, values)
+    fields = {"jpg": "image | random_resized_crop(224) | hflip | to(f16)"}
+    calls = {name: epochs(str(folder / f"t.{name}"), fields, batch_size=64, shuffle=True) for name in ("parquet", "tar")}
+    say(f"{len(values)} photos of {sum(map(len, values)) / len(values) / 1e3:.0f} KB, shuffled, cropped to 224", "parquet", "tar", 0.9, best(calls, len(values)))
+
+
+def rows(folder):
+    n = int(1500 * SCALE)
+    rng = random.Random(SEED)
+    values = [rng.randbytes(108_000) for _ in range(n)]
+    write_both(folder, values)
     calls = {name: epochs(str(folder / f"t.{name}"), {"jpg": "bytes"}, batch_size=64, shuffle=True) for name in ("parquet", "tar")}
     lance = peer("lance")
     if lance:
@@ -188,7 +237,7 @@ def open_(folder):
           f" MB; {resident[-1] - resident[0]:+.1f} MB from the first (promised within 5)")
 
 
-PARTS = {"rows": rows, "scan": scan, "tokens": tokens, "mds": mds, "open": open_}
+PARTS = {"rows": rows, "memory": memory, "photos": photos, "scan": scan, "tokens": tokens, "mds": mds, "open": open_}
 print(f"seed {SEED}, {ROUNDS} rounds, scale {SCALE}, pyarrow {pa.__version__}, {os.cpu_count()} CPUs")
 for part in sys.argv[1:] or PARTS:
     with tempfile.TemporaryDirectory() as tmp:

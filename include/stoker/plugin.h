@@ -176,6 +176,10 @@ struct stk_source {
      * `prefix` and for which dead() is not 0.  May be NULL. */
     int (*sweep)(const char *prefix, const stk_store *s, int (*dead)(void *cookie, const char *url),
                  void *cookie, stk_error *err);
+    /* Begin several reads of a file at once, so that neighbours can become one: a list by `next`, in
+     * order of offsets, of which none is empty.  STK_PENDING: done() comes for each.  Else none was
+     * begun, and each is given to submit().  May be NULL. */
+    int (*submit_all)(stk_file *f, stk_io *list);
 };
 
 /* ---- format: how samples are in bytes ---- */

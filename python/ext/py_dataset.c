@@ -232,6 +232,20 @@ static PyObject *dataset_where(PyObject *obj, PyObject *arg)
     return out;
 }
 
+/* -1: a side that differs by row. */
+static PyObject *shape_of(const stk_field_type *t)
+{
+    PyObject *shape = PyTuple_New((Py_ssize_t)t->ndim);
+
+    for (uint32_t i = 0; shape && i < t->ndim; i++) {
+        PyObject *side = PyLong_FromLongLong(t->shape[i]);
+
+        if (!side || PyTuple_SetItem(shape, (Py_ssize_t)i, side) < 0)
+            Py_CLEAR(shape);
+    }
+    return shape;
+}
+
 static PyObject *dataset_types(PyObject *obj, PyObject *unused)
 {
     stk_dataset *ds = ((dataset_object *)obj)->ds;
@@ -240,8 +254,8 @@ static PyObject *dataset_types(PyObject *obj, PyObject *unused)
 
     (void)unused;
     for (uint32_t i = 0; ds && list && stk_dataset_field_type(ds, i, &t); i++) {
-        PyObject *item = Py_BuildValue("(ssi)", t.name, t.dtype ? stk_dtype_name(t.dtype) : "",
-                                       (int)t.ndim);
+        PyObject *shape = shape_of(&t), *item = shape ? Py_BuildValue("(ssN)", t.name, t.dtype ? stk_dtype_name(t.dtype) : "", shape)
+                                                      : NULL;
 
         if (!item || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
@@ -436,7 +450,7 @@ done:
 static PyMethodDef dataset_methods[] = {
     { "read", dataset_read, METH_O, "sample i: {\"__key__\", \"__url__\", field: bytes}" },
     { "fields", dataset_fields, METH_NOARGS, "names of the fields that occur" },
-    { "types", dataset_types, METH_NOARGS, "of fields: (name, dtype or \"\": bytes, dimensions)" },
+    { "types", dataset_types, METH_NOARGS, "of fields: (name, dtype or \"\": bytes, shape of a row)" },
     { "where", dataset_where, METH_O, "numbers of the samples that satisfy a condition, as u64" },
     { "shards", dataset_shards, METH_NOARGS, "names of the shards" },
     { "classes", dataset_classes, METH_NOARGS, "names of the classes, number 0 first" },

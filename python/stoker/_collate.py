@@ -9,7 +9,10 @@ as asked for.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import dataclasses
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -152,11 +155,11 @@ class Place:
 
     def tensors(self, column: Sequence[Any]) -> Any:
         torch = sys.modules["torch"]
-        first = column[0]
-        shape, dtype = first.shape, first.dtype
-        if (first.layout is not torch.strided or first.device.type != "cpu" or first.is_nested
-                or any(t.shape != shape or t.dtype != dtype or t.requires_grad for t in column)):
+        if not _wire.is_dense(column[0], torch):
             return torch.stack(list(column), 0)     # or torch's error
+        shape, dtype = column[0].shape, column[0].dtype
+        if any(t.shape != shape or t.dtype != dtype or t.requires_grad for t in column):
+            return torch.stack(list(column), 0)
         return torch.stack(list(column), 0, out=self.tensor((len(column), *shape), dtype))
 
     def arrays(self, column: Sequence[Any]) -> Any:
@@ -185,8 +188,8 @@ def _is_large(value: Any) -> bool:
     kind = type(value)
     torch = sys.modules.get("torch")
     if torch is not None and kind is torch.Tensor:
-        return (value.nbytes >= LARGE and value.device.type == "cpu" and value.layout is torch.strided
-                and not value.requires_grad and not value.is_conj() and not value.is_neg())
+        return (_wire.is_dense(value, torch) and value.nbytes >= LARGE and not value.requires_grad and not value.is_conj()
+                and not value.is_neg())
     numpy = sys.modules.get("numpy")
     if numpy is None or kind is not numpy.ndarray or value.nbytes < LARGE:
         return False
@@ -277,9 +280,19 @@ class Collate:
         if torch is not None and isinstance(first, torch.Tensor) or numpy is not None and isinstance(first, numpy.ndarray):
             return self._leaves(column, place, path)
         if numpy is not None and isinstance(first, (numpy.number, numpy.bool_)) or kind is bool:
-            made = numpy.asarray(column) if numpy is not None else list(column)
-            return made if torch_or_none() is None or numpy is None else torch_or_none().from_numpy(made)
+            return self._scalars(column, numpy, path)
         return self._nested(column, place, path)
+
+    def _scalars(self, column: Sequence[Any], numpy: Any, path: tuple[Any, ...]) -> Any:
+        """Of NumPy, and bool."""
+        if numpy is None:
+            return list(column)
+        if not all(isinstance(v, (int, float, numpy.number, numpy.bool_)) for v in column):
+            self._differ(column, path)
+        made, torch = numpy.asarray(column), torch_or_none()
+        if torch is None:
+            return made
+        return list(column) if made.dtype in (numpy.longdouble, numpy.clongdouble) else torch.from_numpy(made)
 
     def _numbers(self, column: Sequence[Any], place: Place, path: tuple[Any, ...]) -> Any:
         if not all(isinstance(v, (int, float)) for v in column):
@@ -298,7 +311,7 @@ class Collate:
         if dataclasses.is_dataclass(first) and not isinstance(first, type):
             made = {f.name: self._collate([getattr(v, f.name) for v in self._alike(column, path)], place, (*path, f.name))
                     for f in dataclasses.fields(first)}
-            return dataclasses.replace(first, **made)
+            return _filled(first, made)
         if isinstance(first, (tuple, list)):
             return self._sequence(column, place, path)
         return list(column)
@@ -347,11 +360,16 @@ class Collate:
         return self._leaves([v.value() if type(v) is Row else v for v in column], place, path)
 
     def _leaves(self, column: Sequence[Any], place: Place, path: tuple[Any, ...]) -> Any:
-        torch = torch_or_none()
-        if not all(hasattr(v, "shape") and hasattr(v, "dtype") for v in column):
-            self._differ(column, path)
-        if torch is not None:
-            column = [_as_tensor(v, torch, path) for v in column]
+        torch, numpy = torch_or_none(), sys.modules.get("numpy")
+        if torch is None or any(type(v) is not torch.Tensor for v in column):
+            known = tuple(getattr(m, k) for m, k in ((torch, "Tensor"), (numpy, "ndarray"), (numpy, "generic")) if m)
+            if not all(isinstance(v, known) for v in column):
+                self._differ(column, path)
+            if any(_is_text(v) for v in column):
+                return list(column)
+            column = column if torch is None else [_as_tensor(v, torch, path) for v in column]
+        if torch is not None and not _wire.is_dense(column[0], torch):
+            return self._special(column, torch)
         if self.how == "list":
             return list(column)
         shapes = [tuple(v.shape) for v in column]
@@ -366,13 +384,22 @@ class Collate:
         made = place.arrays(column)
         return sys.modules["numpy"].stack(column) if made is None else made
 
+    def _special(self, column: Sequence[Any], torch: Any) -> Any:
+        """Sparse, nested, quantized, on another device: as torch stacks them, else as they are."""
+        if self.how == "stack":
+            with contextlib.suppress(RuntimeError, NotImplementedError):
+                return torch.stack(list(column), 0)
+        return list(column)
+
     def _padded(self, column: Sequence[Any], shapes: list[tuple[int, ...]], place: Place, path: tuple[Any, ...]) -> Any:
         if len({len(s) for s in shapes}) > 1:
             raise InvalidError(f"rows differ in their number of dimensions{_at(path)}: {shapes[0]} and "
                                f"{next(s for s in shapes if len(s) != len(shapes[0]))}: padding needs the same")
         most = tuple(-(-max(sizes) // self.multiple) * self.multiple for sizes in zip(*shapes, strict=True))
-        make = place.tensor if torch_or_none() is not None else place.array
-        made = make((len(column), *most), column[0].dtype)
+        torch = torch_or_none()
+        widest = torch.promote_types if torch is not None else sys.modules["numpy"].promote_types
+        make = place.tensor if torch is not None else place.array
+        made = make((len(column), *most), functools.reduce(widest, [v.dtype for v in column]))
         made[...] = self.value
         for row, (value, shape) in enumerate(zip(column, shapes, strict=True)):
             made[(row, *(slice(n) for n in shape))] = value
@@ -383,7 +410,27 @@ class Collate:
             self.lengths[path[0]] = [list(s) for s in shapes]
 
 
+def _filled(first: Any, made: dict[str, Any]) -> Any:
+    """A dataclass like `first` with these fields.  Not by its constructor: that is one for samples, and may check or
+    compute what holds for them."""
+    other = copy.copy(first)
+    for name, value in made.items():
+        object.__setattr__(other, name, value)
+    return other
+
+
+def _is_text(value: Any) -> bool:
+    """An array of text, times or objects: such values are lists in a batch."""
+    return getattr(value.dtype, "kind", "") in tuple("OSUVMm")
+
+
 def _as_tensor(value: Any, torch: Any, path: tuple[Any, ...]) -> Any:
+    if not isinstance(value, torch.Tensor):
+        numpy = sys.modules["numpy"]
+        if not value.dtype.isnative:
+            value = value.astype(value.dtype.newbyteorder("="))
+        elif not value.flags.writeable or any(s < 0 for s in value.strides):
+            value = numpy.array(value)          # torch has no such memory, or warns of it
     try:
         return torch.as_tensor(value)
     except TypeError as e:

@@ -549,6 +549,7 @@ class Processes:
 
     def close(self) -> None:
         if self._pid != os.getpid():
+            self.let_go()                       # a child: the workers are its parent's
             return
         workers, self._workers = self._workers, []
         for worker in workers:

@@ -25,6 +25,19 @@ LOADER = {
 }
 
 
-def loader_hint(name: str) -> str | None:
-    """What to write in place of torch's argument `name`."""
-    return LOADER.get(name)
+PYTHON = {                                      # of a Python data set, where that differs
+    "batch_sampler": "batches are batch_size= or stratify=; the order is shuffle=, weights= or select=; or use stoker.DataLoader",
+    "collate_fn": "it is called collate=",
+    "transform": "call it in the data set's __getitem__",
+    "target_transform": "call it in the data set's __getitem__",
+    "persistent_workers": "workers live as long as the loader: leave it out",
+    "worker_init_fn": "stoker.get_worker_info() in the data set says which worker it is in, and draws follow seed=; or use "
+                      "stoker.DataLoader",
+    "multiprocessing_context": 'it is worker_type="fork", "forkserver" or "spawn"',
+    "timeout": "a worker that ends is an error at once, and Ctrl-C ends next(): leave it out, or use stoker.DataLoader",
+}
+
+
+def loader_hint(name: str, python: bool = False) -> str | None:
+    """What to write in place of torch's argument `name`; python: for a Python data set."""
+    return PYTHON.get(name) if python and name in PYTHON else LOADER.get(name)

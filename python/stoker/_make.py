@@ -51,7 +51,16 @@ class Bad(Exception):
         return Bad, (self.index, self.kind, self.text, self.trace)
 
 
+def not_the_end(error: StopIteration) -> RuntimeError:
+    """As in a generator: it would end the loop, and the rest of the epoch would be lost without a word."""
+    made = RuntimeError("StopIteration was raised while a batch was made")
+    made.__cause__ = error
+    return made
+
+
 def bad(index: Any, error: BaseException) -> Bad:
+    if isinstance(error, StopIteration):
+        error = not_the_end(error)
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return Bad(index, type(error), str(error), trace, error)
 
@@ -117,17 +126,17 @@ class Maker:
         place = _collate.Place(slot, len(task.indices))
         if self.recipe.single:
             sample, index, swapped = self._one(task, 0, addresses, ask)
-            return Made(self._converted(sample), (0,) * swapped, [index], rows=1), place.end
+            return Made(self.recipe.collate(sample), (0,) * swapped, [index], rows=1), place.end
         samples, swapped, indices = self._samples(task, place, addresses, ask)
         self.note(IDLE)
         batch = self.collated(samples, place)
         return Made(batch, swapped, indices, getattr(self.recipe.collate, "lengths", None), rows=len(samples)), place.end
 
     def collated(self, samples: list[Any], place: _collate.Place) -> Any:
-        return self.recipe.collate(samples) if self.recipe.own else self.recipe.collate(samples, place)
-
-    def _converted(self, sample: Any) -> Any:
-        return self.recipe.collate(sample)
+        try:
+            return self.recipe.collate(samples) if self.recipe.own else self.recipe.collate(samples, place)
+        except StopIteration as e:
+            raise not_the_end(e) from e
 
     def _samples(self, task: Task, place: _collate.Place, addresses: list[int] | None,
                  ask: Ask | None) -> tuple[list[Any], tuple[int, ...], Any]:

@@ -306,11 +306,11 @@ def _example(found: list[str], typed: set[str]) -> str:
     return "{" + ", ".join(parts) + "}"
 
 
-def check_unknown(unknown: Mapping[str, Any], takes: Callable[..., Any]) -> None:
-    """Raise for the first that `takes` has no parameter for."""
+def check_unknown(unknown: Mapping[str, Any], takes: Callable[..., Any], python: bool = False) -> None:
+    """Raise for the first that `takes` has no parameter for; python: the data is a Python data set."""
     for name in unknown:
         known = [p for p in inspect.signature(takes).parameters if p not in ("self", "unknown")]
-        hint = loader_hint(name)
+        hint = loader_hint(name, python)
         invalid(f"Loader has no argument `{name}`{f': {hint}' if hint else nearest(name, known)}")
 
 

@@ -51,14 +51,14 @@ def slot_tensor(at: int, dtype: str, shape: tuple[int, ...]) -> Any:
     return made if len(shape) == 1 else made.view(shape)
 
 
-def _plain(tensor: Any, torch: Any) -> bool:
-    """Whether its memory says all of it."""
+def is_dense(tensor: Any, torch: Any) -> bool:
+    """Whether it is numbers in this process's memory, and those say all of it."""
     return (tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
-            and not tensor.requires_grad and not hasattr(tensor, "__tensor_flatten__"))
+            and not tensor.is_nested)
 
 
 def _reduce(tensor: Any, torch: Any) -> Any:
-    if not _plain(tensor, torch):
+    if not is_dense(tensor, torch) or tensor.requires_grad or hasattr(tensor, "__tensor_flatten__"):
         return NotImplemented                   # torch's own way
     kind = type(tensor)
     with torch._C.DisableTorchFunctionSubclass():
@@ -83,7 +83,8 @@ class Packer(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         torch = self._torch
         if torch is not None and isinstance(value, torch.Tensor):
-            if type(value) is torch.Tensor and self._first <= value.data_ptr() < self._past and value.is_contiguous():
+            if type(value) is torch.Tensor and is_dense(value, torch) and self._first <= value.data_ptr() < self._past \
+                    and value.is_contiguous():
                 return slot_tensor, (value.data_ptr() - self._first, str(value.dtype)[6:], tuple(value.shape))
             return _reduce(value, torch)
         return NotImplemented

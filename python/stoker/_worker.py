@@ -214,7 +214,9 @@ def live(link: Link, recipe: _make.Recipe) -> None:
         status = 0
     except (BrokenPipeError, ConnectionResetError):
         status = 0                              # the parent is gone
-    except BaseException:
+    except BaseException as e:
+        if isinstance(e, SystemExit) and isinstance(e.code, int):
+            status = e.code & 255
         import traceback
         traceback.print_exc()
     finally:

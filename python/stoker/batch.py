@@ -135,13 +135,13 @@ class Batch(dict):
         return made
 
     def _map(self, method: str, *args: Any, **kwargs: Any) -> Batch:
-        def one(value: Any) -> Any:
-            if isinstance(value, list):
-                return [one(v) for v in value]
+        from ._leaves import rebuild            # which imports this file
+
+        def leaf(value: Any) -> Any:
             call = getattr(value, method, None)
             return value if call is None else call(*args, **kwargs)
 
-        return self._each(one)
+        return self._each(lambda value: leaf(value) if hasattr(value, method) else rebuild(value, leaf))
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
         """As torch.Tensor.to, for every tensor.  A dtype turns outputs only, not ids, flags and lengths."""

@@ -31,7 +31,7 @@ class Chain:
             exif: bool | None = None,
             exact: bool | None = None,
             mode: str | None = None) -> Chain:
-        """decode a picture to RGB; its content says what it is (JPEG, PNG, WebP)
+        """decode a picture to RGB; its content says what it is (JPEG, PNG, WebP, PPM)
         exif: turn it upright by its EXIF orientation; default false
         exact: the only way: false is taken, and warned of; default true
         mode: rgb; gray: one channel; index: of a palette, for masks; default rgb

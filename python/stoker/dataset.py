@@ -109,7 +109,7 @@ class Dataset(Whole):
                                          store=_store.core(store), salvage=self._salvage)
         self._where = where
         self._ids = self._rows if where is None else _satisfying(self._core, where, self._rows)
-        self._types: list[tuple[str, str, int]] | None = None
+        self._types: list[tuple[str, str, tuple[int, ...]]] | None = None
         self._decoder: _Decoder | None = None
         self._epoch = 0
         if self._fields is not None or self._core.kind():
@@ -250,13 +250,13 @@ class Dataset(Whole):
     def _typed(self, sample: dict[str, Any]) -> dict[str, Any]:
         """Numbers where a field has a type: columns of tables."""
         if self._types is None:
-            self._types = [(name, _NUMPY[dtype], ndim) for name, dtype, ndim in self._core.types() if dtype]
-        for name, dtype, ndim in self._types:
+            self._types = [(name, _NUMPY[dtype], shape) for name, dtype, shape in self._core.types() if dtype]
+        for name, dtype, shape in self._types:
             raw = sample.get(name)
             if raw is not None:
                 import numpy
                 values = numpy.frombuffer(raw, dtype)
-                sample[name] = values.copy() if ndim else values[0].item()
+                sample[name] = values.reshape(shape).copy() if shape else values[0].item()
         return sample
 
     def __iter__(self) -> Iterator[dict[str, Any]]:

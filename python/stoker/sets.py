@@ -45,6 +45,15 @@ class TupleBatch(tuple):
     sample_ids: Any
     valid: Any
 
+    def only_valid(self) -> TupleBatch:
+        """The rows that are valid, as of a Batch."""
+        named = Batch(enumerate(self))
+        named.sample_ids, named.valid = self.sample_ids, self.valid
+        rows = named.only_valid()
+        made = TupleBatch(rows.values())
+        made.sample_ids, made.valid = rows.sample_ids, rows.valid
+        return made
+
 
 def is_python(data: Any) -> bool:
     """Whether Loader takes `data` as a data set of Python, not as files or arrays."""
@@ -53,7 +62,7 @@ def is_python(data: Any) -> bool:
     if data is None or isinstance(data, (str, bytes, os.PathLike, Mapping, Dataset)):
         return False
     if isinstance(data, (list, tuple)):
-        return len(data) > 0 and not all(isinstance(d, (str, bytes, os.PathLike, Dataset)) for d in data)
+        return not data or not all(isinstance(d, (str, bytes, os.PathLike, Dataset)) for d in data)
     return hasattr(data, "__getitem__") and hasattr(data, "__len__") or hasattr(data, "__iter__") \
         or hasattr(data, "__getitems__")
 
@@ -150,6 +159,7 @@ class SetLoader(Loader):
     """What stoker.Loader(dataset) answers for a Python data set; its arguments are Loader's."""
 
     _functions = ()                             # of batch_ops=
+    _looped = False                             # an iterable was read before
     _crew: Any = None
     _mover: Any = None                          # made with the first batch: workers are forked before CUDA is in use
 
@@ -157,7 +167,7 @@ class SetLoader(Loader):
         _options.screen(given)
         defaults = {name: p.default for name, p in inspect.signature(Loader.__init__).parameters.items()
                     if p.default is not inspect.Parameter.empty}
-        _options.check_unknown({n: v for n, v in given.items() if n not in defaults}, Loader.__init__)
+        _options.check_unknown({n: v for n, v in given.items() if n not in defaults}, Loader.__init__, python=True)
         _options.refuse_in_worker()
         o = {**defaults, **given}
         for name, value in o.items():
@@ -281,6 +291,10 @@ class SetLoader(Loader):
         self._begin_life()
         running = self._running = _Epoch(self, epoch, position, names)      # type: ignore[assignment]
         if self._sampler is None:
+            if self._looped and hasattr(self._of, "__next__"):
+                _streams.warn_once("once", f"a {type(self._of).__name__} gives its samples once, and later loops what is left of "
+                                           "them: give an object whose __iter__() begins again")
+            self._looped = True
             self._stream.begin(epoch, position)     # a state that was loaded is taken up there
         elif not self._queue or self._queue[0][:3] != (epoch, position, 0):
             self._queue.clear()
@@ -641,8 +655,8 @@ class SetLoader(Loader):
         said.append(f"batch {self.batch_size}")
         if self._options["world_size"] > 1:
             said.append(f"rank {self._options['rank']} of {self._options['world_size']}")
-        said.append(f"epoch {epoch}")
-        said += [f"step {-(-position // self._global)} of {self._steps}"] if self._sampler is not None else []
+        said += ["closed"] if self._closed else [f"epoch {epoch}"]
+        said += [f"step {-(-position // self._global)} of {self._steps}"] if self._sampler is not None and not self._closed else []
         return f"Loader({', '.join(said)})"
 
 

@@ -6,6 +6,7 @@ order, draws of random, NumPy and torch belong to samples.
 """
 
 import collections
+import itertools
 import random
 import warnings
 
@@ -224,20 +225,73 @@ def test_resume_in_the_middle(workers, how):
     assert len(list(second)) == 10              # and the next epoch is a whole one
 
 
-def test_like_stateful_dataloader():
-    """The rest of an epoch after a state, as torchdata's loader gives it."""
+class Kept(Stream):
+    """An iterable with a state of its own."""
+
+    def __init__(self, shape, n):
+        super().__init__(shape, n)
+        self.at = None
+
+    def __iter__(self):
+        info = theirs.get_worker_info()
+        first, step = (info.id, info.num_workers) if info else (0, 1)
+        self.at = first if self.at is None else self.at
+        while self.at < self.n:
+            self.at += step
+            yield build(self.shape, self.at - step)
+        self.at = None
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+
+
+def like_stateful(kind, shape, n, batches, **options):
+    """After `batches` batches and a state, a new loader gives the rest of the epoch, and then whole ones, as torchdata's does."""
     stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
 
-    def rest(make):
-        data = Built("int", 20, False)
-        first = make(data, batch_size=3, num_workers=0)
-        it = iter(first)
-        next(it), next(it)
-        second = make(data, batch_size=3, num_workers=0)
-        second.load_state_dict(first.state_dict())
-        return [b.tolist() for b in second]
+    def seen(make):
+        def loader():
+            data = {"map": Built, "many": Built, "stream": Stream, "kept": Kept}[kind]
+            order = {"sampler": list(range(n - 1, -1, -1))} if kind == "many" else {}
+            return make(data(shape, n, kind == "many") if data is Built else data(shape, n), **order, **options)
 
-    assert rest(stoker.DataLoader) == rest(stateful)
+        first, second = loader(), loader()
+        it = iter(first)
+        head = list(itertools.islice(it, batches))
+        state = first.state_dict()
+        del it
+        second.load_state_dict(state)
+        found = [head, list(second), list(second)]
+        for one in (first, second):
+            getattr(one, "close", lambda: None)()
+        return found
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours, theirs_ = seen(stoker.DataLoader), seen(stateful)
+    assert same(ours, theirs_), (kind, shape, n, batches, options)
+
+
+STATEFUL = {"kind": st.sampled_from(["map", "many", "stream", "kept"]), "shape": SHAPES, "n": st.integers(4, 25),
+            "batch_size": st.integers(1, 5), "drop_last": st.booleans(), "share": st.integers(0, 9)}
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(**STATEFUL)
+def test_like_stateful_dataloader(kind, shape, n, batch_size, drop_last, share):
+    like_stateful(kind, shape, n, (n // batch_size) * share // 10, batch_size=batch_size, drop_last=drop_last)
+
+
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(workers=st.integers(1, 2), **STATEFUL)
+def test_like_stateful_dataloader_with_workers(workers, kind, shape, n, batch_size, drop_last, share):
+    """Shares of workers differ in length, so that batches before the end are the same for all."""
+    batches = (n // workers // batch_size) * workers * share // 10
+    like_stateful(kind, shape, n, batches, batch_size=batch_size, drop_last=drop_last, num_workers=workers,
+                  multiprocessing_context="fork")
 
 
 def start(worker):

@@ -64,7 +64,7 @@ def test_shards_are_a_partition(urls, tmp_path, options, parts, chains):
 
 def part(data, dst, fields, options, **how):
     """What an engine calls: a part of the shards, or the merge."""
-    given = {"samples": 0, "bytes": 0, "fraction": 0.0, "where": None, "balance": None, "dedup": None, "compress": None, "arrays": False, **options}
+    given = {"samples": 0, "bytes": 0, "fraction": 0.0, "where": None, "balance": None, "dedup": None, "compress": None, "arrays": False, "store": None, **options}
     seed, select = given.pop("shuffle", None), given.pop("select", None)
     return _stoker.pack(
         dataset=data._core, dst=os.fsencode(dst), shuffle=seed is not None, seed=seed or 0, name=b"shard", force=False, index=True,

@@ -80,6 +80,25 @@ def test_equal_bytes_however_it_is_done(urls, tmp_path):
     assert shards_of(tmp_path / "one") == want
 
 
+def read_so_far():
+    with open("/proc/self/io") as f:
+        return int(f.readline().split()[1])
+
+
+def test_every_byte_is_read_once(tmp_path):
+    """Fields that are copied are read beside the loader, which reads the others."""
+    with stoker.Writer(tmp_path / "s-%d.tar", 100) as w:
+        for i in range(200):
+            w.write({"__key__": f"{i:04d}", "big": bytes([i]) * 50_000, "txt": f"text {i}", "zzz": b"z" * 50_000})
+    src = stoker.open(str(tmp_path / "s-*.tar"))
+    before = read_so_far()
+    done = stoker.pack(src, tmp_path / "out", fields={"big": "bytes | encode(raw)"}, num_proc=1, index=False)
+    assert done["samples"] == 200 and 20_000_000 <= done["bytes"]
+    assert read_so_far() - before < 24_000_000
+    made = stoker.open(tmp_path / "out")[77]
+    assert (made["big"], made["txt"], made["zzz"]) == (bytes([77]) * 50_000, b"text 77", b"z" * 50_000)
+
+
 def test_a_bad_sample_costs_that_sample(damaged, tmp_path):
     fields = {"jpg": "image | resize(16) | encode(jpeg)", "cls": "int | encode(text)"}
     done = stoker.pack(damaged, tmp_path / "out", fields=fields, samples=10)

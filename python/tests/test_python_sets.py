@@ -346,8 +346,14 @@ def test_lists_generators_and_what_is_refused(tmp_path):
             stoker.Loader(Numbers(), **options)
     with pytest.raises(ValueError, match="only iterable"):
         stoker.Loader(Streamed(), shuffle=True)
-    with pytest.raises(ValueError, match="no samples"):
-        stoker.Loader(Numbers(0))
+    for nothing in (Numbers(0), []):
+        with pytest.raises(ValueError, match="no samples"):
+            stoker.Loader(nothing)
+    for name, hint in (("collate_fn", "it is called collate="), ("multiprocessing_context", 'worker_type="fork"'),
+                       ("transform", "__getitem__"), ("persistent_workers", "leave it out"), ("generator", "seed=")):
+        with pytest.raises(ValueError, match=f"no argument `{name}`: .*{hint}") as e:
+            stoker.Loader(Numbers(), **{name: None})
+        assert "threads" not in str(e.value)    # as for files
     with pytest.raises(ValueError, match="worker_type= is for Python data sets"):
         stoker.Loader("x.tar", {}, worker_type="thread")
     growing = [1, 2.0, 3]
@@ -355,6 +361,43 @@ def test_lists_generators_and_what_is_refused(tmp_path):
         growing.append(4)
         with pytest.raises(ValueError, match="had 3 samples when the loader was made and has 4"):
             iter(loader)
+
+
+@pytest.mark.parametrize("workers,kind", [(0, None), (1, "fork"), (1, "thread")])
+def test_stop_iteration_does_not_end_the_epoch(workers, kind):
+    """A sample, or a collate function, that raises it: the rest of the epoch was lost without a word."""
+    class Stops(Numbers):
+        def __getitem__(self, i):
+            return next(iter([])) if i == 13 else {"i": i}
+
+    def stops(samples):
+        return next(iter([])) if samples[0]["i"] == 8 else len(samples)
+
+    options = {"batch_size": 4, "num_workers": workers, "worker_type": kind}
+    for data, more in ((Stops(), {}), (Numbers(), {"collate": stops})):
+        with stoker.Loader(data, **options, **more) as loader, pytest.raises(RuntimeError, match="StopIteration was raised"):
+            list(loader)
+    with stoker.Loader(Stops(), on_error="skip", **options) as loader:
+        assert sum(len(batch["i"]) for batch in loader) == 50 and loader.stats()["skipped"] == 1
+
+
+def test_a_generator_says_that_it_is_over(monkeypatch):
+    monkeypatch.setattr(stoker._streams, "_warned", set())
+    with stoker.Loader((i for i in range(5)), batch_size=2, num_workers=0) as loader:
+        assert len(list(loader)) == 3
+        with pytest.warns(UserWarning, match="a generator gives its samples once"):
+            assert list(loader) == []
+
+
+def test_valid_rows_of_tuples():
+    found = []
+    for rank in range(3):
+        with stoker.Loader([(i, f"n{i}") for i in range(10)], global_batch_size=6, rank=rank, world_size=3, num_workers=0) as loader:
+            for batch in loader:
+                number, name = batch.only_valid()
+                assert [f"n{i}" for i in number.tolist()] == name and batch.only_valid().sample_ids.tolist() == number.tolist()
+                found += number.tolist()
+    assert sorted(found) == list(range(10))
 
 
 class Epochs(Numbers):
@@ -387,6 +430,7 @@ def test_epochs_len_repr_and_leaving_a_loop():
         assert len(pairs) == 3 and [tuple(e.tolist())[0] for _, e in pairs] == [1, 1, 1]
         with pytest.raises(ValueError, match="the outputs are epoch, i"):
             next(iter(loader.as_tuples("x")))
+    assert repr(loader) == "Loader(Epochs, 20 samples, batch 8, closed)"
 
 
 def test_batches_that_are_held_stay_and_memory_comes_back():
@@ -408,3 +452,21 @@ def test_a_state_of_other_data_is_refused():
         state = loader.state_dict()
     with stoker.Loader(Numbers(51), num_workers=0) as loader, pytest.raises(ValueError, match="had 50 samples and has 51"):
         loader.load_state_dict(state)
+
+
+class Nested:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        return {"x": torch.full((2,), float(i)), "deep": {"pair": (i, torch.tensor([i, -i])), "names": [str(i)]}}
+
+
+def test_to_reaches_what_is_nested():
+    """What Batch.to() and pin_memory() do is done to tensors in dicts and tuples too."""
+    batch = next(iter(stoker.Loader(Nested(), batch_size=4)))
+    half = batch.to(torch.float16)
+    assert half["x"].dtype == half["deep"]["pair"][1].dtype == torch.float16
+    assert half["deep"]["pair"][1].tolist() == [[i, -i] for i in range(4)]
+    assert half["deep"]["names"] == batch["deep"]["names"] and type(half["deep"]["pair"]) is type(batch["deep"]["pair"])
+    assert half.sample_ids.tolist() == [0, 1, 2, 3] and half.sample_ids.dtype == torch.int64

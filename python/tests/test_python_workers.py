@@ -48,7 +48,8 @@ def rows(data, **options):
 
 @pytest.mark.parametrize("what,said", [(kill_myself, r"was killed by SIGKILL \(out of memory\?\)"),
                                        (lambda: os.kill(os.getpid(), signal.SIGUSR1), "was killed by SIGUSR1"),
-                                       (lambda: os._exit(3), "ended with status 3")])
+                                       (lambda: os._exit(3), "ended with status 3"),
+                                       (lambda: sys.exit(4), "ended with status 4")])
 def test_a_dead_worker_is_named(what, said):
     with pytest.raises(RuntimeError, match=rf"worker \d \(process \d+\) {said} while making sample 13") as e:
         rows(Trouble(what))

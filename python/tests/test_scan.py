@@ -28,6 +28,7 @@ def columns(nulls):
     made["same"] = pa.array([None if null else 7 for null in mask], pa.int32())
     made["fixed"] = pa.array([None if null else row for null, row in zip(mask, rng.random((N, 3)).astype("f4"))], pa.list_(pa.float32(), 3))
     made["list"] = pa.array([None if null else row for null, row in zip(mask, rng.integers(0, 999, (N, 5)).tolist())], pa.list_(pa.int32()))
+    made["ragged"] = pa.array([None if null else rng.integers(0, 999, i * 7 % 11).tolist() for i, null in enumerate(mask)], pa.list_(pa.int32()))
     return made
 
 
@@ -55,10 +56,14 @@ def chain(name, nulls):
     return f"from({name}, default=0)" if nulls and name not in shape else f"from({name}) | {shape[name]}" if name in shape else f"from({name})"
 
 
+def plain(value):
+    return [(np.asarray(row).dtype.str, np.asarray(row).tolist()) for row in value] if isinstance(value, list) else np.asarray(value).tobytes()
+
+
 def seen(path, fields, epochs=1, **options):
     """Batches as plain values: outputs, ids, which rows are valid."""
     with stoker.Loader(path, fields, **options) as loader:
-        return [[tuple(np.asarray(b[k]).tobytes() for k in fields if k != "t") + (np.asarray(b.sample_ids).tolist(), np.asarray(b.valid).tolist())
+        return [[tuple(plain(b[k]) for k in fields if k != "t") + (np.asarray(b.sample_ids).tolist(), np.asarray(b.valid).tolist())
                  for b in loader] for _ in range(epochs)]
 
 
@@ -72,6 +77,7 @@ def both(path, fields, **options):
 @pytest.mark.asan
 def test_values_are_those_of_pyarrow(tmp_path):
     made = columns(False)
+    del made["ragged"]
     pq.write_table(pa.table(made), tmp_path / "t.parquet", data_page_size=512, write_batch_size=50, row_group_size=800)
     for name, column in made.items():
         with stoker.Loader(str(tmp_path / "t.parquet"), {"x": chain(name, False)}, batch_size=128, num_workers=2) as loader:
@@ -85,10 +91,23 @@ def test_values_are_those_of_pyarrow(tmp_path):
 def test_types_and_pages(files, kind):
     paths, nulls = files
     for name in columns(False):
-        if nulls and name in ("fixed", "list"):
+        if name == "ragged":
+            for collate in ("list", "pad"):
+                both(paths[kind], {"x": "from(ragged) | to(f32)", "y": chain("int32", nulls)}, batch_size=97, num_workers=2, collate={"x": collate},
+                     on_error="skip")
+        elif nulls and name in ("fixed", "list"):
             both(paths[kind], {"x": chain(name, True)}, batch_size=97, num_workers=2, on_error="skip")
         else:
             both(paths[kind], {"x": chain(name, nulls)}, batch_size=97, num_workers=2)
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("nulls", [False, True])
+def test_tables_in_memory(nulls):
+    table = pa.table({**columns(nulls), "t": [f"row {i}" for i in range(N)]})
+    table = pa.concat_tables([table.slice(0, 900), table.slice(1000), table.slice(5, 11)])          # batches with offsets of their own
+    for name in columns(False).keys() - {"ragged"}:
+        both(table, {"x": chain(name, nulls)}, batch_size=97, num_workers=2, **({"on_error": "skip"} if nulls else {}))
 
 
 @pytest.mark.asan
@@ -126,6 +145,17 @@ def test_two_files_and_two_data_sets(files):
     got = {way: seen([stoker.open(paths["small"]), stoker.open(paths["packed"])], fields | more, batch_size=1000, num_workers=2)
            for way, more in WAYS.items()}
     assert got["many"] == got["one"] and len(got["many"][0]) == 6
+
+
+@pytest.mark.asan
+def test_ragged_rows(files):
+    paths, _ = files
+    for chain_of in ("from(ragged)", "from(ragged) | ints", "from(ragged) | ints | truncate(4)"):
+        for batch, workers, limit in ((1, 1, 60), (7, 2, 300), (1024, 2, 2500), (16384, 0, N)):
+            both(paths["small"], {"x": chain_of}, batch_size=batch, num_workers=workers, collate="list", on_error="skip", limit=limit)
+    small = both(paths["large"], {"x": "from(ragged)", "y": "from(ragged) | to(f16)"}, batch_size=512, num_workers=2, collate="list", on_error="skip",
+                 memory_limit="2MB", prefetch=2)
+    assert small == both(paths["large"], {"x": "from(ragged)", "y": "from(ragged) | to(f16)"}, batch_size=512, num_workers=2, collate="list", on_error="skip")
 
 
 def test_resume_in_the_middle(files):

@@ -123,3 +123,7 @@ def test_shards(tmp_path):
                 tar.addfile(info, io.BytesIO(data))
     loader = stoker.Loader(str(tmp_path / "a.tar"), {"y": "from(cls) | int"}, where="json.width >= 300 AND json.name <> 'n1' AND cls IN (1, 2)", batch_size=4)
     assert [i for b in loader for i in b.sample_ids.tolist()] == [i for i in range(50) if i * 10 >= 300 and i % 3 != 1 and i % 5 in (1, 2)]
+    short = stoker.open(str(tmp_path / "a.tar"), where="width >= 300 AND name <> 'n1' AND cls IN (1, 2)")       # members of `json`
+    assert [short[i]["__key__"] for i in range(len(short))] == [f"{i:03d}" for i in range(50) if i * 10 >= 300 and i % 3 != 1 and i % 5 in (1, 2)]
+    with pytest.raises(stoker.StokerError, match="column nosuch"):
+        stoker.open(str(tmp_path / "a.tar"), where="nosuch > 1")

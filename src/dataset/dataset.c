@@ -17,6 +17,7 @@
 #include "fetch/request.h"
 #include "dataset/indexer.h"
 #include "dataset/kinds.h"
+#include "dataset/read_some.h"
 #include "dataset/seek_build.h"
 
 /* ---- open ---- */
@@ -234,6 +235,17 @@ struct stk_sample {
     sample_field f[];
 };
 
+/* Field k of a sample; of tables all samples have the same. */
+static const char *field_name(const stk_dataset *ds, const stk_entry *e, uint32_t k)
+{
+    const char *name = ds->can & STK_DATA_INDEXED ? NULL : stk_dataset_field(ds, k);
+    stk_field f;
+
+    if (ds->can & STK_DATA_INDEXED && ds->ops->field(ds, e, k, &f, NULL) == 0)
+        name = f.name;
+    return name ? name : "";
+}
+
 /* *bytes: `room` bytes of the sample. */
 static int sample_new(stk_dataset *ds, const stk_entry *e, uint64_t room, stk_sample **out,
                       uint8_t **bytes, stk_error *err)
@@ -263,26 +275,42 @@ static int keep_picked(stk_sample *s, const stk_request *r, stk_error *err)
         return stk_fail_nomem(err, at);
     at = 0;
     for (uint32_t k = 0; k < r->n; k++) {
-        if (!r->want[k].block || !s->f[k].bytes.data) /* null stays null */
+        stk_bytes *b = &s->f[r->want[k].number].bytes;
+
+        if (!r->want[k].block || !b->data) /* null stays null */
             continue;
-        memcpy(s->picked + at, s->f[k].bytes.data, s->f[k].bytes.len);
-        s->f[k].bytes.data = s->picked + at;
-        at += s->f[k].bytes.len;
+        memcpy(s->picked + at, b->data, b->len);
+        b->data = s->picked + at;
+        at += b->len;
     }
     return 0;
 }
 
-static int sample_read(stk_dataset *ds, stk_request *r, stk_sample **out, stk_error *err)
+/* The fields want[0..n) of r->entry; those that are not among them have a name. */
+static int sample_read(stk_dataset *ds, stk_request *r, uint32_t n, stk_sample **out, stk_error *err)
 {
     uint8_t *bytes = NULL;
     stk_sample *s;
 
+    STK_TRY(stk_request_begin(r, n, err));
     STK_TRY(sample_new(ds, &r->entry, r->total, out, &bytes, err));
     s = *out;
     STK_TRY(stk_request_wait(r, bytes, err));
-    for (uint32_t k = 0; k < r->n; k++)
-        s->f[k] = (sample_field){ r->want[k].field.name, r->want[k].bytes };
+    for (uint32_t k = 0; n < r->entry.n_fields && k < r->entry.n_fields; k++)
+        s->f[k] = (sample_field){ field_name(ds, &r->entry, k), { 0 } };
+    for (uint32_t k = 0; k < n; k++)
+        s->f[r->want[k].number] = (sample_field){ r->want[k].field.name, r->want[k].bytes };
     return r->blocks ? keep_picked(s, r, err) : 0;
+}
+
+static uint32_t choose_fields(const stk_dataset *ds, stk_request *r, const stk_field_choice *choice)
+{
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; k < r->entry.n_fields; k++)
+        if (!choice || choice->wants(choice->cookie, field_name(ds, &r->entry, k)))
+            r->want[n++].number = k;
+    return n;
 }
 
 static size_t row_bytes(const stk_field_type *t)
@@ -321,22 +349,25 @@ static int read_now(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *er
 
 int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *err)
 {
+    if (!(ds->can & STK_DATA_IMMEDIATE))
+        return stk_dataset_read_some(ds, i, NULL, out, err);
+    *out = NULL;
+    return read_now(ds, i, out, err);
+}
+
+int stk_dataset_read_some(stk_dataset *ds, uint64_t i, const stk_field_choice *choice,
+                          stk_sample **out, stk_error *err)
+{
     stk_request *r = NULL;
     stk_entry e;
     int rc;
 
     *out = NULL;
-    if (ds->can & STK_DATA_IMMEDIATE)
-        return read_now(ds, i, out, err);
     STK_TRY(ds->ops->entry(ds, i, &e, err));
     rc = stk_dataset_request(ds, e.n_fields, &r, err);
     if (rc == 0) {
         r->entry = e;
-        for (uint32_t k = 0; k < e.n_fields; k++)
-            r->want[k].number = k;
-        rc = stk_request_begin(r, e.n_fields, err);
-        if (rc == 0)
-            rc = sample_read(ds, r, out, err);
+        rc = sample_read(ds, r, choose_fields(ds, r, choice), out, err);
         stk_dataset_request_done(ds, &r);
     }
     if (rc < 0) {

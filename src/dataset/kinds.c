@@ -4,6 +4,7 @@
 
 #include "array/arrays_open.h"
 #include "table/arrow_data.h"
+#include "table/beton_data.h"
 #include "table/hdf5_data.h"
 #include "table/mds_data.h"
 #include "table/parquet_data.h"
@@ -15,6 +16,7 @@ static const stk_data_kind kinds[] = {
     { stk_parquet_meant, stk_parquet_open, 1 },
     { stk_arrow_meant, stk_arrow_open, 1 },
     { stk_hdf5_meant, stk_hdf5_open, 1 },
+    { stk_beton_meant, stk_beton_open, 1 },
 };
 
 const stk_data_kind *stk_kind_meant(const char *const *urls, size_t n, const stk_dataset_options *o)

@@ -15,6 +15,7 @@
 #include "kern/half.h"
 #include "table/parquet_data.h"
 
+#define COLUMN_MAX 512 /* bytes of a column's name */
 #define GROUP_MAX ((uint64_t)4 << 30) /* bytes of a column's values in one row group */
 
 typedef struct source { /* where one column's values come from */
@@ -290,13 +291,34 @@ static int fill_plain(const search *x, source *s, uint64_t first, uint32_t n, st
 
 /* ---- columns of shards ---- */
 
+/* Is `name`, or what it has before its first dot, a field? */
+static int is_field(const stk_dataset *ds, const char *name, size_t len)
+{
+    const char *f;
+
+    for (uint32_t i = 0; (f = stk_dataset_field(ds, i)); i++)
+        if (strlen(f) == len && !strncmp(f, name, len))
+            return 1;
+    return 0;
+}
+
+/* Shards as most tools write them say what a sample is in its field `json`: a name that is not a field's is one of
+ * its members. */
+static const char *full_name(const stk_dataset *ds, const char *name, char *room, size_t size)
+{
+    if (is_field(ds, name, strlen(name)) || is_field(ds, name, strcspn(name, ".")) || !is_field(ds, "json", 4))
+        return name;
+    snprintf(room, size, "json.%s", name);
+    return room;
+}
+
 static int shard_column(search *x, source *s, const char *name, stk_where_type *type,
                         stk_error *err)
 {
     stk_column_options o = { .size = sizeof o, .read = STK_YES };
-
+    char room[COLUMN_MAX];
     int rc = !(x->ds->can & STK_DATA_IMMEDIATE)
-                 ? stk_column_open(&s->column, x->ds, name, &o, err)
+                 ? stk_column_open(&s->column, x->ds, full_name(x->ds, name, room, sizeof room), &o, err)
                  : stk_fail(err, STK_ENOTSUP, "tables and indexed shards have columns, %s don't",
                             x->ds->ops->plural);
 

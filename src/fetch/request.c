@@ -501,12 +501,63 @@ static void waiter_done(stk_waiter *w)
     finished(w->cookie);
 }
 
+/* ---- reads that are begun together ---- */
+
+static stk_request *owner_of(const stk_io *io)
+{
+    return io->done == io_done ? io->cookie : ((stk_wanted *)io->cookie)->waiter.cookie;
+}
+
+static void begin_together(stk_io **io, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        io[i]->next = i + 1 < n ? io[i + 1] : NULL;
+        in_flight(owner_of(io[i]));
+    }
+    if (n > 1 && io[0]->file->source->submit_all(io[0]->file, io[0]) == STK_PENDING)
+        return; /* they may be over by now: hands off */
+    for (uint32_t i = 0; i < n; i++) {
+        landed(owner_of(io[i]));
+        stk_io_again(io[i]);
+    }
+}
+
+void stk_plug_flush(stk_plug *p)
+{
+    uint32_t first = 0, n = p->n;
+
+    p->n = 0;
+    for (uint32_t i = 1; i <= n; i++)
+        if (i == n || p->io[i]->file != p->io[first]->file) {
+            begin_together(p->io + first, i - first);
+            first = i;
+        }
+}
+
+static int plug_add(stk_plug *p, stk_io *io)
+{
+    uint32_t i;
+
+    if (p->n == STK_PLUG_MAX)
+        stk_plug_flush(p);
+    for (i = p->n++; i; i--) {
+        const stk_io *o = p->io[i - 1];
+
+        if (o->file == io->file ? o->offset <= io->offset : (uintptr_t)o->file < (uintptr_t)io->file)
+            break;
+        p->io[i] = p->io[i - 1];
+    }
+    p->io[i] = io;
+    return STK_PENDING;
+}
+
 static int start(stk_request *r, stk_io *io, void (*queue)(void *cookie, stk_io *io), void *cookie)
 {
     uint64_t retried = 0;
 
     if (io->file->source->submit && r->account)
-        return submit(r, io);
+        return r->plug && io->len && io->file->source->submit_all ? plug_add(r->plug, io)
+                                                                  : submit(r, io);
     if (queue) {
         queue(cookie, io);
         return STK_PENDING;

@@ -36,6 +36,12 @@ typedef struct stk_wanted { /* one field */
     const void *unpack_state; /* ... and its state */
 } stk_wanted;
 
+#define STK_PLUG_MAX 128
+typedef struct stk_plug { /* reads that are begun together, so that neighbours become one.  Thread: worker. */
+    uint32_t n;
+    stk_io *io[STK_PLUG_MAX]; /* by file and offset */
+} stk_plug;
+
 typedef struct stk_async { /* what requests and the threads of async sources share */
     _Atomic uint32_t in_flight;         /* reads that sources have */
     void (*wake)(struct stk_async *a);  /* the first of them: there is something to drive */
@@ -85,6 +91,7 @@ struct stk_request {
     _Atomic uint64_t waiting; /* the engine's: its ticket + 1 while bytes are on their way */
     stk_request *all;         /* the engine's: the request made before */
     uint64_t flight;          /* the engine's: bytes of it that are counted as in flight */
+    stk_plug *plug;           /* the engine's: where submit() may leave reads; NULL: nowhere */
 };
 
 /* For samples of which up to `fields` fields are wanted. */
@@ -119,6 +126,9 @@ int stk_request_finish(stk_request *r, stk_error *err);
 int stk_request_wait(stk_request *r, void *dst, stk_error *err);
 /* Let go of file and blocks; the request can begin again. */
 void stk_request_end(stk_request *r);
+
+/* Begin what was left there.  Until then it is not read: flush before anything is waited for. */
+void stk_plug_flush(stk_plug *p);
 
 /* Read without waiting: 1 done, 0 not. */
 int stk_io_try(stk_io *io, stk_file *f);

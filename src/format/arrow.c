@@ -411,3 +411,36 @@ int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t 
     }
     return stk_fail(err, STK_ECORRUPT, "a schema without columns");
 }
+
+/* Fields of one number, or of so many, that need no look at each. */
+static int is_plain(const stk_arrow_field *f)
+{
+    return f->type == STK_ARROW_NUMBER && !f->unsigned64 && !f->encoded;
+}
+
+uint64_t stk_arrow_rows(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, uint64_t n, stk_bytes *out)
+{
+    const stk_arrow_field *f = l->depth == 2 ? l->path[1] : NULL, *of = f;
+    stk_arrow_column c, values;
+    uint64_t at, each = 1, k = 0;
+
+    if (!f || b->refused || l->refused || f->encoded || b->reach->column(b, l, 2, f, &c, NULL) < 0 || row >= c.rows)
+        return 0;
+    values = c;
+    at = row + c.offset;
+    if (f->type == STK_ARROW_FIXED_LIST) {
+        of = l->path[l->item - 1];
+        if (b->reach->column(b, l, l->item, of, &values, NULL) < 0 || values.valid)
+            return 0;
+        each = f->width;
+    }
+    if (!is_plain(of))
+        return 0;
+    n = n < c.rows - row ? n : c.rows - row;
+    n = row >= b->rows ? 0 : n < b->rows - row ? n : b->rows - row;
+    while (k < n && (!c.valid || is_valid(&c, at + k) == 1))
+        k = c.valid ? k + 1 : n;
+    if (range(values.a, values.n_a, at * each + (f == of ? 0 : values.offset), k * each, of->width, out) < 0)
+        return 0;
+    return k;
+}

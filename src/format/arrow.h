@@ -108,6 +108,9 @@ typedef int (*stk_arrow_unpack)(int codec, stk_bytes in, uint8_t *dst, size_t le
 /* Row `row` of the batch.  STK_ENOTFOUND: null.  Bytes are in the batch's memory, or constant. */
 int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes *out,
                     stk_error *err);
+/* Values of rows from `row` on, one after another: of how many, at most n; it ends before a null.  0: they are to be asked for one
+ * by one. */
+uint64_t stk_arrow_rows(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, uint64_t n, stk_bytes *out);
 /* A decimal as stk_arrow_value() gives it. */
 double stk_arrow_decimal(const stk_arrow_leaf *l, stk_bytes value);
 

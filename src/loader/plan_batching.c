@@ -8,6 +8,7 @@
 #define MAX_TICKETS (1u << 26)
 #define CLAIM_BYTES ((size_t)128 << 10) /* rows of arrays: that a worker claims at once */
 #define MOST_ROWS 32
+#define RAGGED_BYTES 256u /* rows of tables that differ in length: what one is taken for */
 
 /* The most pieces of a batch of packed rows: as many of the shortest as its rows hold. */
 static int count_pieces(const stk_schedule *s, uint32_t rows, uint32_t *out, stk_error *err)
@@ -47,13 +48,13 @@ static uint32_t claim_size(const stk_plan_chains *c)
 }
 
 /* Samples come in order, of tables whose columns are copied as they are stored. */
-static int spans(const stk_plan *so_far)
+static int spans(const stk_plan_input *in, const stk_plan *so_far)
 {
     const stk_plan_chains *c = &so_far->chains;
     const stk_schedule *s = so_far->schedule;
 
     if (!s->order.run || s->order.deal || s->tickets != STK_TICKET_POSITION || s->split.local > 1 || so_far->gpu.device ||
-        so_far->data.peeks || c->n_out > STK_PEEK_OUTPUTS)
+        in->measured || s->lengths || so_far->data.peeks || c->n_out > STK_PEEK_OUTPUTS)
         return 0;
     for (uint32_t i = 0; i < so_far->data.n; i++)
         if (!so_far->data.set[i]->ops->span || so_far->data.set[i]->can & (STK_DATA_INDEXED | STK_DATA_HINTS | STK_DATA_IMMEDIATE))
@@ -70,7 +71,7 @@ static uint32_t span_size(const stk_plan_chains *c)
     size_t bytes = 0;
 
     for (uint32_t i = 0; i < c->n_out; i++)
-        bytes += c->chain[i].row_bytes;
+        bytes += c->chain[i].row_bytes ? c->chain[i].row_bytes : RAGGED_BYTES;
     return bytes < CLAIM_BYTES / MOST_ROWS ? (uint32_t)(CLAIM_BYTES / bytes) : MOST_ROWS;
 }
 
@@ -108,7 +109,7 @@ int stk_plan_batching_make(stk_plan_batching *out, const stk_plan_input *in,
     out->tickets = out->rows;
     if (s->tickets == STK_TICKET_PIECE)
         STK_TRY(count_pieces(s, out->rows, &out->tickets, err));
-    out->spans = spans(so_far);
+    out->spans = spans(in, so_far);
     out->claim_size = out->spans ? span_size(&so_far->chains) : claim_size(&so_far->chains);
     if (o->batch_ops)
         STK_TRY(plan_ops(out, o->batch_ops, so_far, err));

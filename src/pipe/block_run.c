@@ -145,6 +145,7 @@ static int wait_block(stk_worker *w, stk_block_peek *held, const stk_where *wher
     if (!b)
         return 0;
     stk_blocks_drop(e, held);
+    stk_plug_flush(&w->plug);
     if (ahead_next(&a, where->sample))
         make_ahead(e, &a);
     stk_block_wait(b);
@@ -160,6 +161,11 @@ static void note_rows(const stk_row *x, uint64_t n)
 
     for (uint64_t i = 0; i < n; i++)
         ids[i] = id + i;
+}
+
+static uint64_t span_bytes(const stk_value_span *s, uint64_t n)
+{
+    return (s->first ? s->first[n] - s->first[0] : n) * s->width;
 }
 
 /* Up to n rows from x on, all outputs.  How many were made. */
@@ -184,7 +190,7 @@ static uint64_t make_span(stk_worker *w, stk_row *x, stk_block_peek *held, uint6
     }
     note_rows(x, n);
     for (uint32_t i = 0; i < held->n; i++)
-        w->m.bytes += n * p.bytes[i].len;
+        w->m.bytes += n ? span_bytes(&span[i], n) : 0;
     w->m.rows += n;
     return n;
 }

@@ -29,6 +29,7 @@ typedef struct stk_io_threads {
     pthread_t drive_thread[STK_MAX_DRIVEN];
     uint32_t n_driving;
     stk_async async;
+    uint32_t n_idle;           /* the engine's lock: requests in its `idle` */
     _Atomic uint64_t flight;   /* bytes of remote reads whose rows are not being made yet: flight.h */
     pthread_cond_t drive_work; /* a read is in flight, or stop */
     pthread_cond_t retry_work; /* on the monotonic clock */

@@ -88,6 +88,7 @@ int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error 
     atomic_fetch_add(&e->low_memory, 1);
     w->short_since = 0;
     while ((rc = begin(w, r, err)) == STK_ELIMIT && room) {
+        stk_plug_flush(&w->plug); /* no one waits for what is not read */
         room = stk_request_trim(r) | trim(e);
         if (w->req)
             room |= stk_request_trim(w->req);

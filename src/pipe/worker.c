@@ -10,8 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pipe/engine.h"
-#include "pipe/flight.h"
+#include "pipe/claim.h"
 #include "pipe/row_time.h"
 
 #define AHEAD 3 /* rows looked up before their turn */
@@ -101,6 +100,7 @@ static int own_request(stk_worker *w)
     w->req = e->idle;
     if (w->req) {
         e->idle = w->req->next;
+        e->io.n_idle--;
     } else if (e->n_requests < e->max_requests) {
         request_add_locked(e, &w->req, NULL);
     }
@@ -122,83 +122,12 @@ static void give_request(stk_worker *w, stk_request *r)
     stk_mutex_lock(&e->lock);
     r->next = e->idle;
     e->idle = r;
+    e->io.n_idle++;
     pthread_cond_broadcast(&e->work);
     stk_mutex_unlock(&e->lock);
 }
 
 /* ---- one row: fetch, make, or stand in another sample ---- */
-
-static void record_skip(stk_engine *e, const stk_error *err)
-{
-    uint32_t n;
-
-    stk_mutex_lock(&e->lock);
-    n = atomic_load_explicit(&e->bad.n, memory_order_relaxed);
-    if (n < STK_KEPT_SKIPS) {
-        e->bad.list[n] = *err;
-        atomic_store_explicit(&e->bad.n, n + 1, memory_order_release);
-    }
-    stk_mutex_unlock(&e->lock);
-}
-
-static int skippable(int rc)
-{
-    return rc == STK_ECORRUPT || rc == STK_ENOTFOUND || rc == STK_ENOTSUP || rc == STK_ELIMIT;
-}
-
-static int is_bad_sample(const stk_request *r, const stk_slot *s, int rc)
-{
-    return s->table->replaceable && !r->index_failed && skippable(rc);
-}
-
-/* The row's sample is bad.  1: it stays empty, and someone was told why. */
-static int leave_empty(stk_worker *w, const stk_request *r, stk_slot *s, int rc, const stk_error *err)
-{
-    const stk_leave *leave = &w->engine->plan->policy.leave;
-    uint32_t row = (uint32_t)(r->ticket % w->engine->tickets);
-
-    if (!leave->fn || !is_bad_sample(r, s, rc))
-        return 0;
-    atomic_fetch_add_explicit(&s->skipped, 1, memory_order_relaxed);
-    s->batch->valid[row] = 0;
-    leave->fn(leave->cookie, s->batch, row, err);
-    return 1;
-}
-
-/* The row's sample is bad.  1: another one stands in, try again; 0: it is an error (*rc, *err). */
-static int stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err)
-{
-    stk_engine *e = w->engine;
-    stk_bad_sample bad = { s->epoch, r->position, r->attempt + 1, stk_slot_tickets(s),
-                           s->list.position };
-    uint64_t n;
-
-    if (!is_bad_sample(r, s, *rc))
-        return 0;
-    record_skip(e, err);
-    atomic_fetch_add_explicit(&s->skipped, 1, memory_order_relaxed);
-    n = atomic_fetch_add_explicit(&e->bad.of_epoch[s->epoch % STK_EPOCHS], 1,
-                                  memory_order_relaxed) +
-        1;
-    if (e->plan->policy.skip_budget && n > e->plan->policy.skip_budget) {
-        *rc = stk_fail(err, STK_ECORRUPT,
-                       "more than %" PRIu64
-                       " bad samples in this epoch: the skip budget is spent (stats() lists them)",
-                       e->plan->policy.skip_budget);
-        return 0;
-    }
-    if (r->attempt == STK_MAX_SUBSTITUTES) {
-        *rc = stk_fail(err, STK_ECORRUPT,
-                       "%d samples in a row that were to stand in for position %" PRIu64
-                       " are bad too",
-                       STK_MAX_SUBSTITUTES, r->position);
-        return 0;
-    }
-    r->attempt++;
-    s->batch->valid[r->ticket % e->tickets] = 0;
-    stk_schedule_substitute(e->schedule, &bad, &r->where);
-    return 1;
-}
 
 /* The row that a request is for. */
 static stk_row row_of(stk_worker *w, stk_request *r, stk_slot *s)
@@ -239,6 +168,7 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     atomic_store_explicit(&r->waiting, r->ticket + 1, memory_order_relaxed);
     atomic_store_explicit(&e->cold, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
+    r->plug = w->plugged ? &w->plug : NULL;
     rc = stk_request_submit(r, e->plan->io.inline_mode || w->synchronous ? NULL : stk_io_queue, e,
                             err);
     if (rc != STK_PENDING) {
@@ -343,6 +273,8 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
         arrived = 0;
         if (rc == 0 && !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
             stk_range(e, "stoker gather");
+            if (w->plug.n)
+                stk_plug_flush(&w->plug);
             rc = row_finish(w, r, s, &err);
             stk_range(e, NULL);
             if (rc == STK_PENDING)
@@ -360,9 +292,9 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
                 &e->retried, atomic_exchange_explicit(&r->retries, 0, memory_order_relaxed),
                 memory_order_relaxed);
         stk_request_end(r);
-        if (rc == 0 || leave_empty(w, r, s, rc, &err))
+        if (rc == 0 || stk_bad_leave(w, r, s, rc, &err))
             return 1;
-        if (!stand_in(w, r, s, &rc, &err)) {
+        if (!stk_bad_stand_in(w, r, s, &rc, &err)) {
             address(e, r, &err);
             stk_ring_fail(e, s, (uint32_t)(r->ticket % e->tickets), rc, &err);
             return 1;
@@ -373,29 +305,6 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
 }
 
 /* ---- the loop ---- */
-
-/* Claim up to `want` tickets of one slot.  How many; 0: none are open. */
-static uint32_t claim(stk_engine *e, uint32_t want, uint64_t *first)
-{
-    const uint64_t mask = ((uint64_t)1 << STK_TICKET_BITS) - 1;
-    uint64_t c = atomic_load_explicit(&e->claim, memory_order_acquire), t, limit, n;
-
-    for (;;) {
-        t = c & mask;
-        limit = atomic_load_explicit(&e->limit, memory_order_acquire);
-        if (t >= limit)
-            return 0;
-        n = e->tickets - t % e->tickets;
-        if (t % e->tickets <
-            stk_slot_tickets(stk_slot_of(e, t))) /* else it is all that stands for nothing */
-            n = n < want ? n : want;
-        if (atomic_compare_exchange_weak_explicit(&e->claim, &c, c + n, memory_order_acq_rel,
-                                                  memory_order_acquire)) {
-            *first = t;
-            return (uint32_t)n;
-        }
-    }
-}
 
 int stk_worker_take_arrived(stk_worker *w)
 {
@@ -440,6 +349,7 @@ void stk_worker_wait_request(stk_worker *w)
     stk_engine *e = w->engine;
 
     while (!own_request(w)) {
+        stk_plug_flush(&w->plug);
         if (stk_worker_take_arrived(w))
             continue;
         if (e->plan->io.inline_mode) {
@@ -595,7 +505,8 @@ void stk_run_find(const stk_engine *e, stk_run *u)
         }
 }
 
-static int run_claim(stk_worker *w)
+/* How many tickets; 0: none are open. */
+static uint32_t run_claim(stk_worker *w)
 {
     static uint32_t (*const runs[])(stk_worker *, const stk_run *) = {
         [STK_RUN_REQUESTS] = run_requests,
@@ -608,7 +519,7 @@ static int run_claim(stk_worker *w)
     uint32_t n, done;
     stk_run u;
 
-    n = claim(e, e->claim_size, &u.ticket);
+    n = stk_claim(e, stk_claim_size(e), &u.ticket);
     if (!n)
         return 0;
     stk_stall_at(&e->plan->policy.stall, STK_STALL_CLAIM, u.ticket);
@@ -625,7 +536,37 @@ static int run_claim(stk_worker *w)
     done = runs[u.slot->table->run](w, &u);
     stk_stall_at(&e->plan->policy.stall, STK_STALL_DONE, u.ticket);
     time_done(w, u.slot, done + (n - u.rows), u.ticket);
-    return 1;
+    return n;
+}
+
+/* Rows of remote data are begun many at a time, so that bytes of neighbours come by one request. */
+static int claim_far(stk_worker *w)
+{
+    stk_engine *e = w->engine;
+    uint32_t rows = 0, n;
+    int many;
+
+    stk_mutex_lock(&e->lock);
+    many = stk_claim_many_locked(e);
+    stk_mutex_unlock(&e->lock);
+    if (!many)
+        return 0;
+    w->plugged = 1;
+    do {
+        n = own_request(w) ? run_claim(w) : 0;
+        rows += n;
+    } while (n && rows < STK_FAR_ROWS && stk_flight_room(e) &&
+             atomic_load_explicit(&e->cold, memory_order_relaxed));
+    w->plugged = 0;
+    stk_plug_flush(&w->plug);
+    return rows != 0;
+}
+
+static int claim_more(stk_worker *w)
+{
+    if (w->engine->plan->data.remote)
+        return claim_far(w);
+    return own_request(w) && run_claim(w);
 }
 
 int stk_worker_step(stk_worker *w)
@@ -635,11 +576,11 @@ int stk_worker_step(stk_worker *w)
     if (atomic_load_explicit(&e->cold, memory_order_relaxed) &&
         atomic_load_explicit(&e->inflight, memory_order_relaxed) <
             atomic_load_explicit(&e->tune.depth, memory_order_relaxed) &&
-        stk_flight_room(e) && own_request(w) && run_claim(w))
+        claim_more(w))
         return 1;
     if (stk_worker_take_arrived(w))
         return 1;
-    if (stk_flight_room(e) && own_request(w) && run_claim(w))
+    if (claim_more(w))
         return 1;
     if (e->plan->io.inline_mode && atomic_load_explicit(&e->inflight, memory_order_relaxed))
         for (uint32_t i = 0; i < e->plan->io.n_driven; i++)
@@ -711,8 +652,11 @@ static int can_work_locked(stk_engine *e, const stk_worker *w) STK_REQUIRES(e->l
 
     if (atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return 1;
-    return t < atomic_load_explicit(&e->limit, memory_order_acquire) &&
-           stk_flight_room(e) && (w->req || e->idle || e->n_requests < e->max_requests);
+    if (t >= atomic_load_explicit(&e->limit, memory_order_acquire))
+        return 0;
+    if (e->plan->data.remote)
+        return stk_claim_many_locked(e);
+    return w->req || e->idle || e->n_requests < e->max_requests;
 }
 
 void *stk_worker_main(void *arg)

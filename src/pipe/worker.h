@@ -17,6 +17,8 @@ typedef struct stk_worker {
     _Atomic(stk_spans *) spans; /* for a trace, also of one that has ended; NULL: none was asked for */
     int synchronous;  /* the repair worker, on the consumer's thread: reads wait */
     uint64_t short_since; /* nanoseconds: no thread could give memory since then; 0: one can */
+    int plugged;   /* remote reads are left in ... */
+    stk_plug plug; /* ... here, to be begun together */
 } stk_worker;
 
 /* worker.c: the loop */
@@ -44,6 +46,12 @@ int stk_run_row(stk_worker *w, const stk_run *u, uint32_t i); /* 1: row i is don
 /* block_run.c: rows of tables, whose bytes are in blocks.  How many are done; the others are on their way. */
 uint32_t stk_run_blocks(stk_worker *w, const stk_run *u);
 uint32_t stk_run_spans(stk_worker *w, const stk_run *u);
+
+/* bad_sample.c: the row's sample is bad */
+/* 1: it stays empty, and someone was told why. */
+int stk_bad_leave(stk_worker *w, const stk_request *r, stk_slot *s, int rc, const stk_error *err);
+/* 1: another one stands in, try again; 0: it is an error (*rc, *err). */
+int stk_bad_stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err);
 
 /* peek.c: rows whose bytes are in memory */
 typedef struct stk_peek {

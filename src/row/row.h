@@ -293,7 +293,7 @@ int stk_value_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32
 /* STK_ECORRUPT: the row is longer than was said of its sample. */
 int stk_value_check(const stk_row *x, int64_t len, stk_error *err);
 
-/* 1: rows of this chain are values as they are stored, of one size, which stk_row_dense.make_run() copies. */
+/* 1: rows of this chain are values as they are stored, which make_run() of stk_row_dense or stk_row_ragged copies. */
 int stk_row_runs(const stk_chain *c);
 
 /* row_length.c: a row is only measured: so long is it. */

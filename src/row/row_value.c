@@ -120,8 +120,8 @@ static int make_dense(stk_row *x, stk_error *err)
 
 int stk_row_runs(const stk_chain *c)
 {
-    return c->stored && c->parse && c->parse->state == c->stored && c->row_bytes && !c->n_turns && !c->n_calls &&
-           !c->narrows && !c->pack && !c->like && !c->spec.views;
+    return c->stored && c->parse && c->parse->state == c->stored && !c->spec.most && !c->n_turns && !c->n_calls && !c->narrows &&
+           !c->pack && !c->like && !c->spec.views;
 }
 
 /* Rows of so many values: how many of the span are so long, from the first on. */
@@ -308,6 +308,37 @@ const stk_row_ops stk_row_turned = { .name = "value_turned",
                                      .make = make_turned,
                                      .finish = stk_value_pad };
 
+/* Up to the first row that is no whole number of parts, has no room or a value that does not fit. */
+static uint64_t make_ragged_run(const stk_row *x, const stk_value_span *s)
+{
+    const stk_stored *st = stk_row_chain(x)->stored;
+    size_t size = stk_dtype_size(st->type.dtype), made = stk_dtype_size(st->to);
+    const uint8_t *from = s->data;
+    stk_row one = *x;
+
+    if (!st->ragged || !st->count || (s->first ? s->width != size : s->width % size))
+        return 0;
+    for (uint64_t i = 0; i < s->n; i++, one.row++) {
+        size_t n = s->first ? s->first[i + 1] - s->first[i] : s->width / size;
+        stk_row_out *out = stk_row_out_of(&one);
+        void *dst;
+
+        stk_row_fresh(&one);
+        dst = n % st->count ? NULL : stk_row_reserve(&one, n * made, &x->m->cut);
+        if (!dst || (st->convert && st->convert(dst, from, n)))
+            return i;
+        if (!st->convert && n)
+            memcpy(dst, from, n * size);
+        out->dtype = st->to;
+        out->ndim = st->type.ndim;
+        memcpy(out->shape, st->type.shape, st->type.ndim * sizeof *out->shape);
+        out->shape[0] = (int64_t)(n / st->count);
+        from += n * size;
+    }
+    return s->n;
+}
+
 const stk_row_ops stk_row_ragged = { .name = "value_ragged",
                                      .make = make_ragged,
+                                     .make_run = make_ragged_run,
                                      .finish = stk_value_pad };

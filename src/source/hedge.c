@@ -52,7 +52,8 @@ int stk_hedge_now(const stk_hedge *h, uint64_t now, uint64_t started)
 
 static int may_hedge(const stk_transfer *t)
 {
-    return t->to->store->o.hedge == STK_YES && t->len && t->dst && !t->is_twin && !t->body;
+    return t->to->store->o.hedge == STK_YES && t->len && (t->dst || t->put) &&
+           !t->is_twin && !t->body;
 }
 
 static void twin_free(stk_transfer *w)
@@ -139,8 +140,8 @@ static stk_slot *slot_of(const stk_client *c, const stk_transfer *t)
 /* The second one's bytes are the first one's answer. */
 static void take_twin(stk_transfer *t, stk_transfer *w)
 {
-    memcpy(t->dst, w->dst, w->got);
-    t->got = w->got;
+    t->got = 0;
+    stk_transfer_put(t, w->dst, w->got);
     t->rc = w->rc;
     t->status = w->status;
     t->answer = w->answer;

@@ -81,8 +81,7 @@ static size_t take_slice(stk_transfer *t, const char *p, size_t len)
     n = len - (size_t)skip;
     if (n > t->len - t->got)
         n = t->len - t->got;
-    memcpy(t->dst + t->got, p + skip, n);
-    t->got += n;
+    stk_transfer_put(t, p + skip, n);
     return t->got < t->len ? len : 0;
 }
 
@@ -115,8 +114,7 @@ static size_t on_body(char *p, size_t one, size_t len, void *arg)
         t->bad_body = 1;
         return 0;
     }
-    memcpy(t->dst + t->got, p, len);
-    t->got += len;
+    stk_transfer_put(t, p, len);
     return len;
 }
 

@@ -7,6 +7,8 @@
 #ifndef STOKER_SOURCE_HTTP_H
 #define STOKER_SOURCE_HTTP_H
 
+#include <string.h>
+
 #include "base/mem.h"
 #include "base/text.h"
 #include "source/sign.h"
@@ -63,6 +65,7 @@ struct stk_transfer {
     const void *body;
     size_t body_len;
     uint8_t *dst;          /* of a range: `len` bytes */
+    void (*put)(stk_transfer *t, const void *p, size_t len); /* in place of dst: the bytes from `got` on */
     stk_text *text;        /* else where the body goes */
     uint32_t budget_ms;    /* for all tries together */
     uint32_t connect_ms;   /* 0: the usual */
@@ -101,6 +104,16 @@ void stk_http_start(stk_transfer *t);
 /* Begin and wait; t->rc and, with an error, its text. */
 int stk_http_run(stk_transfer *t, stk_error *err);
 void stk_transfer_fini(stk_transfer *t); /* what the client keeps in it */
+
+/* The next bytes of a range have come. */
+static inline void stk_transfer_put(stk_transfer *t, const void *p, size_t len)
+{
+    if (t->put)
+        t->put(t, p, len);
+    else
+        memcpy(t->dst + t->got, p, len);
+    t->got += len;
+}
 
 /* lines.c: URL and header lines of a request.  0; STK_PENDING: its keys must be looked up first. */
 typedef struct stk_lines {

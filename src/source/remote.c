@@ -19,6 +19,8 @@
 
 #define ASK_TRIES 5
 #define FILL (64 * STK_CHUNK) /* asked for at once */
+#define MERGE_GAP (16u << 10) /* bytes that come in vain rather than by a second request */
+#define MERGE_MOST (2u << 20) /* bytes of reads that become one: few enough not to wait for each other */
 
 typedef struct remote_file {
     stk_file base;
@@ -31,10 +33,11 @@ typedef struct remote_file {
     char why[STK_WHY_MAX]; /* the last failure */
 } remote_file;
 
-typedef struct remote_read { /* one read on its way */
+typedef struct remote_read { /* one request on its way */
     stk_transfer t;          /* first */
     remote_file *f;
-    stk_io *io;
+    stk_io *io; /* the read, or several: a list by offset */
+    stk_io *at; /* of several: where its bytes have got to */
 } remote_read;
 
 /* ---- the cache ---- */
@@ -317,14 +320,20 @@ static int remote_ready(stk_file *file, int wait, stk_file_info *out, stk_error 
 
 /* ---- reading ---- */
 
+/* Its part of what has come. */
+static void io_finish(const remote_read *r, stk_io *io)
+{
+    uint64_t before = io->offset - r->t.offset;
+
+    io->got = r->t.got <= before ? 0 : r->t.got - before < io->len ? r->t.got - before : io->len;
+    io->rc = r->t.rc;
+    io->sys = r->t.rc < 0 ? -(r->t.status ? r->t.status : 1) : 0;
+}
+
 static void read_finish(remote_read *r)
 {
     remote_file *f = r->f;
-    stk_io *io = r->io;
 
-    io->got = r->t.got;
-    io->rc = r->t.rc;
-    io->sys = r->t.rc < 0 ? -(r->t.status ? r->t.status : 1) : 0;
     if (r->t.rc < 0) {
         stk_mutex_lock(&stk_store_lock);
         memcpy(f->why, r->t.why, sizeof f->why);
@@ -351,11 +360,15 @@ static void read_set(remote_read *r, remote_file *f, stk_io *io)
 static void submitted(stk_transfer *t)
 {
     remote_read *r = (remote_read *)t;
-    stk_io *io = r->io;
+    stk_io *next = NULL;
 
     read_finish(r);
+    for (stk_io *io = r->io; io; io = next) {
+        next = io->next;
+        io_finish(r, io);
+        io->done(io); /* it may be used again from here on */
+    }
     stk_free(r);
-    io->done(io);
 }
 
 static int remote_submit(stk_file *file, stk_io *io)
@@ -373,9 +386,93 @@ static int remote_submit(stk_file *file, stk_io *io)
         stk_free(r);
         return 0;
     }
+    io->next = NULL;
     r->t.done = submitted;
     stk_http_start(&r->t);
     return STK_PENDING;
+}
+
+/* ---- several reads at once: neighbours become one request ---- */
+
+/* Bytes go to the reads that want them; those between two reads go nowhere. */
+static void scatter(stk_transfer *t, const void *p, size_t len)
+{
+    remote_read *r = (remote_read *)t;
+    uint64_t from = t->offset + t->got, end = from + len;
+
+    if (from < r->at->offset) /* a second answer, from the start on */
+        r->at = r->io;
+    for (stk_io *io = r->at; io && io->offset < end; io = io->next) {
+        uint64_t a = from > io->offset ? from : io->offset;
+        uint64_t b = end < io->offset + io->len ? end : io->offset + io->len;
+
+        r->at = io;
+        if (a < b)
+            memcpy((uint8_t *)io->dst + (a - io->offset), (const uint8_t *)p + (a - from), b - a);
+    }
+}
+
+/* Cut a list after the reads that become one request.  *end: where that ends.  Answers the others. */
+static stk_io *cut_neighbours(stk_io *first, uint64_t *end)
+{
+    stk_io *last = first, *rest;
+
+    *end = first->offset + first->len;
+    for (; (rest = last->next); last = rest) {
+        if (first->len > MERGE_MOST || rest->len > MERGE_MOST || rest->offset < *end ||
+            rest->offset - *end > MERGE_GAP ||
+            rest->offset + rest->len - first->offset > MERGE_MOST)
+            break;
+        *end = rest->offset + rest->len;
+    }
+    last->next = NULL;
+    return rest;
+}
+
+static remote_read *read_several(remote_file *f, stk_io **list)
+{
+    remote_read *r = STK_NEW(remote_read);
+    stk_io *first = *list;
+    uint64_t end;
+
+    if (!r)
+        return NULL;
+    *list = cut_neighbours(first, &end);
+    read_set(r, f, first);
+    r->t.done = submitted;
+    if (!first->next)
+        return r;
+    r->at = first;
+    r->t.dst = NULL;
+    r->t.put = scatter;
+    r->t.len = (size_t)(end - first->offset);
+    return r;
+}
+
+static int remote_submit_all(stk_file *file, stk_io *list)
+{
+    remote_file *f = (remote_file *)file;
+    stk_transfer *first = NULL, **end = &first, *t;
+
+    for (const stk_io *io = list; io; io = io->next)
+        if (cache_for(f, io))
+            return STK_ENOTSUP;
+    while (list) {
+        remote_read *r = read_several(f, &list);
+
+        if (!r)
+            break;
+        *end = &r->t;
+        end = &r->t.next;
+    }
+    for (; (t = first); ) { /* all of them, or none */
+        first = t->next;
+        if (list)
+            stk_free(t);
+        else
+            stk_http_start(t);
+    }
+    return list ? STK_ENOMEM : STK_PENDING;
 }
 
 static int remote_read_now(stk_file *file, stk_io *io)
@@ -397,10 +494,12 @@ static int remote_read_now(stk_file *file, stk_io *io)
         return 0;
     (void)stk_http_run(&r.t, NULL);
     whole = r.t.whole && !r.t.size;
+    io_finish(&r, io);
     read_finish(&r);
     if (whole && remote_ready(file, 1, &info, NULL) == 0 && info.size) {
         read_set(&r, (remote_file *)file, io); /* a file of that size, or a page that says what failed? */
         (void)stk_http_run(&r.t, NULL);
+        io_finish(&r, io);
         read_finish(&r);
     }
     return io->rc;
@@ -424,7 +523,7 @@ static int remote_reason(const stk_io *io, char *text, size_t size)
 #define PARTS(x)                                                                                   \
     .open = x##_open, .ready = remote_ready, .read = remote_read_now,                              \
     .try_read = remote_try_read, .submit = remote_submit, .fd = remote_fd, .fill = remote_fill,   \
-    .close = remote_close, .reason = remote_reason
+    .submit_all = remote_submit_all, .close = remote_close, .reason = remote_reason
 
 OPEN(http)
 OPEN(https)

@@ -97,6 +97,27 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
     return stk_arrow_pick(of(d), e, at, bytes, err);
 }
 
+/* Of memory, and of blocks.  Values of a file's map are looked at one by one: it may be cut short, and the longer a copy takes,
+ * the likelier that is in its middle. */
+static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *at, stk_value_span *s)
+{
+    const stk_arrow_shard *shard = &of(d)->shard[e->shard];
+    const stk_arrow_batch *b;
+    stk_bytes values = { 0 };
+
+    if (at->shared) {
+        stk_arrow_made_span(of(d), e, at, s);
+        return;
+    }
+    b = batch_of(shard, e->row);
+    s->n = shard->map || !at->here.data
+               ? 0
+               : stk_arrow_rows(b, &shard->schema->leaf[f->offset], e->row - b->first, s->n, &values);
+    s->first = NULL;
+    s->data = values.data;
+    s->width = s->n ? (uint32_t)(values.len / s->n) : 0;
+}
+
 static void data_close(stk_dataset *d)
 {
     stk_arrow *a = (stk_arrow *)d;
@@ -124,5 +145,6 @@ const stk_data_ops stk_arrow_ops = {
     .acquire = stk_table_no_file,
     .unpack = data_unpack,
     .pick = data_pick,
+    .span = data_span,
     .close = data_close,
 };

@@ -39,6 +39,7 @@ int stk_arrow_made_place(const stk_arrow *a, const stk_entry *e, uint32_t number
                          stk_error *err);
 int stk_arrow_make(const stk_arrow *a, stk_unpack_job *job, stk_error *err);
 int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, stk_bytes *bytes, stk_error *err);
+void stk_arrow_made_span(const stk_arrow *a, const stk_entry *e, const stk_place *at, stk_value_span *s);
 int stk_arrow_unpack_buffer(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err); /* a stk_arrow_unpack */
 
 /* arrow_memory.c: batches of a C stream, which is taken over. */

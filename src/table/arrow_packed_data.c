@@ -251,3 +251,39 @@ int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, 
     *bytes = l->decimal ? (stk_bytes){ bytes->data + packed + 8 * at->row, 8 } : value;
     return 0;
 }
+
+static void gather_span(const making *m, const stk_gather *g, uint64_t row, stk_value_span *s)
+{
+    uint64_t rows = 0, all = 0, n = 0, each = (uint64_t)g->n * g->size, most = s->n;
+
+    s->n = 0;
+    if (gather_room(m->b, g, &rows, &all, NULL) < 0 || row >= m->b->rows || all > s->block.len || each > UINT32_MAX)
+        return;
+    most = most < m->b->rows - row ? most : m->b->rows - row;
+    for (uint32_t null = 0; n < most && !null; n += !null)
+        if (g->strict)
+            memcpy(&null, s->block.data + rows + 4 * (row + n), 4);
+    s->n = n;
+    s->first = NULL;
+    s->width = (uint32_t)each;
+    s->data = s->block.data + row * each;
+}
+
+void stk_arrow_made_span(const stk_arrow *a, const stk_entry *e, const stk_place *at, stk_value_span *s)
+{
+    making m = making_of(a, e->shard, at->block);
+    const stk_arrow_leaf *l;
+    stk_arrow_batch open;
+    stk_bytes values = { 0 };
+
+    if (m.number >= STK_GATHER_FIRST) {
+        gather_span(&m, stk_gather_number(&a->base.gathers, m.number), at->row, s);
+        return;
+    }
+    l = &m.s->schema->leaf[m.number];
+    stk_arrow_column_open(m.b, l, s->block, &open);
+    s->n = l->decimal ? 0 : stk_arrow_rows(&open, l, at->row, s->n, &values);
+    s->first = NULL;
+    s->data = values.data;
+    s->width = s->n ? (uint32_t)(values.len / s->n) : 0;
+}

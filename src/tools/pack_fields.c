@@ -17,6 +17,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "dataset/read_some.h"
 #include "loader/leave.h"
 
 #define ROWS 8u     /* of a batch: a worker encodes them one after the other */
@@ -200,11 +201,17 @@ static int has_rest(const maker *m)
     return 0;
 }
 
-/* Fields that no chain makes stay as they are. */
+static int is_rest(void *cookie, const char *name)
+{
+    return !is_made(cookie, name);
+}
+
+/* Fields that no chain makes stay as they are.  The others were read by the loader. */
 static int copy_rest(const maker *m, place *b, uint64_t id, stk_error *err)
 {
+    const stk_field_choice choice = { is_rest, (void *)(uintptr_t)m };
     stk_sample *s = NULL;
-    int rc = stk_dataset_read(m->p->ds, id, &s, err);
+    int rc = stk_dataset_read_some(m->p->ds, id, &choice, &s, err);
     uint32_t n = rc == 0 ? stk_sample_fields(s) : 0;
 
     for (uint32_t k = 0; rc == 0 && k < n; k++) {

@@ -244,7 +244,7 @@ static void in_order_whatever_arrives(void **state)
     }
 }
 
-/* While one read takes 300 ms, everything else that the ring has room for is made. */
+/* While one read takes a second, everything else that the ring has room for is made. */
 static void one_slow_read_stalls_nobody(void **state)
 {
     static const int32_t workers[] = { 1, 4, STK_NONE };
@@ -259,7 +259,7 @@ static void one_slow_read_stalls_nobody(void **state)
         o.prefetch = 4;
         slow.slow_from = offset_of(40); /* row 0 of step 5 */
         slow.slow_to = slow.slow_from + 600;
-        slow.slow_ms = 300;
+        slow.slow_ms = 1000; /* enough on a busy machine */
         l = seam_loader(&ds, 1, &o);
         seam_epoch(l, 200, ids);
         for (uint64_t i = 0; i < 200; i++)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many reads of remote data are in flight, counted at a proxy."""
+import hashlib
 import io
 import pathlib
 import sys
@@ -66,3 +67,56 @@ def test_reads_in_flight_are_bounded_by_their_bytes(web, shards):
                            memory_limit="64MB") as loader:
             got = [int(x[-1]) for batch in loader for x in numpy.asarray(batch["x"])]
         assert sorted(got) == list(range(60)) and 10 <= proxy.peak <= 20, proxy.peak        # 8 MB, and what both workers began
+
+
+def hashes(batches):
+    return [(int(i), hashlib.sha256(bytes(x)).hexdigest(), int(c)) for batch in batches
+            for i, x, c in zip(batch.sample_ids, batch["bin"], batch["cls"], strict=True)]
+
+
+def loader(url, **more):
+    return stoker.Loader(str(url), {"bin": "bytes", "cls": "int"}, batch_size=8, **{"num_workers": 2, **more})
+
+
+ORDERS = {"as they are": {}, "small windows": {"shuffle": "block", "streams": 2, "window": 32, "seed": 5}}
+
+
+@pytest.mark.parametrize("order, most", [("as they are", 20), ("small windows", 100)])
+def test_neighbours_come_by_one_request(web, data, order, most):
+    """120 samples, and what is read ahead of the next epochs."""
+    with faults.Proxy(web[0]) as proxy:
+        url = f"http://127.0.0.1:{proxy.port}/t-{{000..002}}.tar"
+        stoker.open(url)
+        proxy.sizes.clear()
+        with loader(url, **ORDERS[order]) as far, loader(data / "t-*.tar", **ORDERS[order]) as near:
+            got, n = hashes(far), sum(map(bool, proxy.sizes))
+            reads = far.stats()["remote_reads"]
+            assert got == hashes(near) and hashes(far) == hashes(near)
+        assert n <= most * reads / 120, (n, reads, proxy.sizes)
+
+
+def test_a_request_for_several_samples_is_asked_for_twice(web, data):
+    """One that gets no answer, after enough others: at most one of 50 is asked for again.
+
+    Before the test of faults: for 30 s after a 503 nothing is asked for twice."""
+    held = []
+    with faults.Proxy(web[0]) as proxy, loader(data / "t-*.tar", shuffle=True) as near:
+        url = f"http://127.0.0.1:{proxy.port}/t-{{000..002}}.tar"
+        proxy.hold = lambda n: n > 200 and proxy.sizes[-1] > 100_000 and not held and not held.append(n)
+        with loader(url, shuffle=True, store=stoker.Store(hedge=True)) as far:
+            for _ in range(100):
+                assert hashes(far) == hashes(near)
+                if held and len(proxy.requests) > held[0] + 200:
+                    break
+        assert held
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_faults_in_requests_for_several_samples(web, data, seed, monkeypatch):
+    monkeypatch.setenv("STOKER_STORE_STALL", "1")
+    with faults.Proxy(web[0], seed=seed, rate=0.4, limit=40) as proxy, loader(data / "t-*.tar") as near:
+        url = f"http://127.0.0.1:{proxy.port}/t-{{000..002}}.tar"
+        with loader(url) as far:
+            while proxy.injected() < 40:
+                assert hashes(far) == hashes(near)
+    print(proxy.count)

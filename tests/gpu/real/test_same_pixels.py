@@ -112,6 +112,44 @@ def test_several_outputs_of_one_picture(tar):
                   "c": f"from(pic) | image | {CHAINS[8]}"})
 
 
+@pytest.mark.parametrize("bare", [False, True], ids=["seek points", "no seek points"])
+def test_views_and_outputs_share_one_decode(tmp_path, bare):
+    pictures = [p for p in on_gpu.every_kind(seed=on_gpu.SEED + 2) if p[0].startswith("jpeg") and "restart" not in p[0] and "progressive" not in p[0]]
+    tar = on_gpu.write_pictures(tmp_path / "dino.tar", pictures)
+    crop = "random_resized_crop({}, scale={}, interpolation=bicubic) | hflip | color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8)"
+    stats = compare(tar, {"global": f"from(pic) | image | views(2) | {crop.format(64, (0.32, 1))} | gaussian_blur(9, p=0.5) | normalize(imagenet) | to(f16)",
+                          "local": f"from(pic) | image | views(8) | {crop.format(24, (0.05, 0.32))} | normalize(imagenet) | to(f16)",
+                          "plain": "from(pic) | image | resize((40, 40)) | to(u8)"}, prefetch=2, bare=bare)
+    if not on_gpu.DRY:
+        assert len(pictures) <= stats["gpu"]["jpegs"] < 2 * len(pictures)      # one epoch, and what was made ahead
+
+
+def mask(seed, w, h):
+    """A palette PNG."""
+    picture = on_gpu.photo(seed, w, h).quantize(13)
+    return on_gpu.encoded(picture, "PNG")
+
+
+@pytest.mark.skipif("libspng none" in stoker.build_info(), reason="palette PNGs need libspng")
+@pytest.mark.parametrize("fields", [
+    {"image": "from(jpg) | image | random_resized_crop(64) | hflip | color_jitter(0.4, 0.4, 0.4) | normalize(imagenet) | to(f16)",
+     "index": "from(png) | image(mode=index) | like(image) | to(i64)", "gray": "from(jpg) | image(mode=gray) | like(image) | to(f32)"},
+    {"image": "from(jpg) | image | views(2) | random_resized_crop(40) | rotate(20) | hue(0.2) | to(u8, hwc)",
+     "index": "from(png) | image(mode=index) | like(image, fill=255) | to(u8)"},
+    {"gray": "from(jpg) | image(mode=gray) | random_resized_crop(33) | hflip | normalize(half) | to(f16)",
+     "index": "from(png) | image(mode=index) | resize((31, 20), interpolation=nearest) | to(i32)"},
+    {"gray": "from(jpg) | image(mode=gray) | views(3) | random_resized_crop(33) | to(u8)"},
+])
+def test_one_channel(tmp_path, fields):
+    members = []
+    for i in range(40):
+        w, h = 60 + i * 7 % 100, 50 + i * 11 % 90
+        members += [(f"{i:03d}.jpg", on_gpu.encoded(on_gpu.photo(i, w, h), quality=85)), (f"{i:03d}.png", mask(i, w, h))]
+    tar = str(on_gpu.write_tar(tmp_path / "masks.tar", members))
+    for lane in ("gpu", "cpu"):
+        compare(tar, fields, decode=lane, epochs=2)
+
+
 @pytest.mark.parametrize("batch_size", [1, 7, 64, 1000])
 def test_batch_sizes(tar, batch_size):
     compare(tar, {"image": f"from(pic) | image | {CHAINS[0]}"}, batch_size=batch_size, epochs=2)

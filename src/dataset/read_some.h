@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* read_some.h - stk_dataset_read() of some fields of a sample. */
+#ifndef STOKER_READ_SOME_H
+#define STOKER_READ_SOME_H
+
+#include <stoker/dataset.h>
+
+typedef struct stk_field_choice {
+    int (*wants)(void *cookie, const char *name);
+    void *cookie;
+} stk_field_choice;
+
+/* Fields that are not wanted have a name and no bytes: nothing of them is read.  Not of arrays. */
+int stk_dataset_read_some(stk_dataset *ds, uint64_t i, const stk_field_choice *choice,
+                          stk_sample **out, stk_error *err);
+
+#endif
