@@ -2,7 +2,7 @@
 /* seam_ragged_test.c - outputs whose rows differ: bytes and text, pictures at their own size as
  * a list or one by one.
  *
- * Pictures are P6 files, read by a decoder that this test plugs in. */
+ * Pictures have a format of their own, read by a decoder that this test plugs in. */
 #include <stdatomic.h>
 
 #include "make_tar.h"
@@ -34,7 +34,7 @@ static _Atomic int contexts;
 
 static int ppm_probe(stk_bytes head)
 {
-    return head.len > 3 && !memcmp(head.data, "P6\n", 3);
+    return head.len > 3 && !memcmp(head.data, "PX\n", 3);
 }
 
 static int ppm_open(void **ctx, stk_error *err)
@@ -53,9 +53,9 @@ static int ppm_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *o
 
     (void)hint;
     memcpy(head, in.data, in.len < 63 ? in.len : 63);
-    if (sscanf(head, "P6\n%u %u\n255%n", &p->w, &p->h, &n) != 2 || !n ||
+    if (sscanf(head, "PX\n%u %u\n255%n", &p->w, &p->h, &n) != 2 || !n ||
         in.len < (size_t)n + 1 + (size_t)p->w * p->h * 3)
-        return stk_fail(err, STK_ECORRUPT, "this P6 file is cut short");
+        return stk_fail(err, STK_ECORRUPT, "this picture is cut short");
     p->data = in.data + n + 1;
     *out = (stk_image_info){ p->w, p->h };
     return 0;
@@ -87,8 +87,8 @@ static void ppm_close(void *ctx)
 
 static const stk_decoder ppm_decoder = { .abi = STK_PLUGIN_ABI,
                                          .size = sizeof(stk_decoder),
-                                         .name = "ppm",
-                                         .help = "P6",
+                                         .name = "px",
+                                         .help = "pictures of this test",
                                          .probe = ppm_probe,
                                          .open = ppm_open,
                                          .header = ppm_header,
@@ -105,7 +105,7 @@ static int setup(void **state)
     for (uint64_t k = 0; k < N; k++) {
         uint8_t data[4096];
         char name[32];
-        int n = sprintf((char *)data, "P6\n%u %u\n255\n", width(k), height(k));
+        int n = sprintf((char *)data, "PX\n%u %u\n255\n", width(k), height(k));
 
         for (uint32_t y = 0; y < height(k); y++)
             for (uint32_t x = 0; x < width(k); x++)
