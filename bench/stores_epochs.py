@@ -188,7 +188,7 @@ def main():
     if not servers.nginx_program() or not (ROOT / "build/bench/limit_curl").exists():
         sys.exit("bench-stores needs nginx and libcurl: run tools/setup.sh")
     os.environ["PYTHONPATH"] = str(ROOT / "build" / "python")
-    parts = sys.argv[1:] or ["photos", "latency", "hedging", "peers"]
+    parts, load = sys.argv[1:] or ["photos", "latency", "hedging", "peers"], os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         os.environ["STOKER_CACHE"] = str(folder / "index")
@@ -204,7 +204,7 @@ def main():
                  "hedging": lambda: hedging(port), "peers": lambda: peers(folder, port, size)}[part]()
     if not sys.argv[1:]:
         cpus = len(os.sched_getaffinity(0))
-        RESULT.write_text(f"bench/stores_epochs.py, ROUNDS={ROUNDS} SCALE={SCALE:g}, {cpus} CPUs\n"
+        RESULT.write_text(f"bench/stores_epochs.py, ROUNDS={ROUNDS} SCALE={SCALE:g}, {cpus} CPUs, load {load:.0f} before\n"
                           + "\n".join(lines) + "\n")
 
 

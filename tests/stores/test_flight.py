@@ -62,7 +62,14 @@ def test_reads_in_flight_are_bounded_by_their_bytes(web, shards):
         url = f"http://127.0.0.1:{proxy.port}/large.tar"
         assert len(stoker.open(url)) == 60
         proxy.gather = 10**9
-        proxy._loop.call_soon_threadsafe(proxy._loop.call_later, 1, lambda: setattr(proxy, "gather", 0))
+
+        def release():          # a second after the tenth has come: time for too many of them
+            if proxy.pending >= 10:
+                proxy._loop.call_later(1, setattr, proxy, "gather", 0)
+            else:
+                proxy._loop.call_later(0.1, release)
+
+        proxy._loop.call_soon_threadsafe(release)
         with stoker.Loader(url, {"x": "from(npy) | npy(shape=(500000,), dtype=u8)"}, batch_size=4, shuffle=True, num_workers=2,
                            memory_limit="64MB") as loader:
             got = [int(x[-1]) for batch in loader for x in numpy.asarray(batch["x"])]
