@@ -153,27 +153,6 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     return 0;
 }
 
-/* Requests want an open file; of this one nothing is ever read. */
-static int nothing_read(stk_file *f, stk_io *io)
-{
-    (void)f;
-    io->got = 0;
-    return 0;
-}
-
-static void nothing_close(stk_file *f)
-{
-    (void)f;
-}
-
-static const stk_source nothing = { .abi = STK_PLUGIN_ABI,
-                                    .size = sizeof nothing,
-                                    .name = "stream",
-                                    .help = "",
-                                    .read = nothing_read,
-                                    .close = nothing_close };
-static stk_file no_file = { &nothing };
-
 static int data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
 {
     stk_stream *s = of(d);
@@ -181,7 +160,7 @@ static int data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, st
     if (shard < s->names.n)
         return stk_fail(err, STK_ENOTSUP, "shards of a stream are read in order, by a loader");
     STK_TRY(stk_stream_acquire(s, shard - s->names.n, err));
-    *out = &no_file;
+    *out = &stk_no_file;
     return 0;
 }
 

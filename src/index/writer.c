@@ -4,7 +4,9 @@
  * A segment holds schema numbers of its own shard, so it is written once and never touched
  * again; which schema of the data set they mean is a table.  At commit the schemas are numbered
  * again by walking the shards in list order, so that names and schemas have the same numbers
- * however the threads ran.  The file appears under its name only when it is whole and on disk;
+ * however the threads ran.  Segments that did not come in list order are then written once more in
+ * it: equal shards have an index of equal bytes, no thread waits for another, and none of them stays in
+ * memory.  The file appears under its name only when it is whole and on disk;
  * until then it is a temporary one that close() removes. */
 #include <errno.h>
 #include <fcntl.h>
@@ -98,6 +100,18 @@ static int memory_open(stk_index_writer *w, stk_error *err)
                : 0;
 }
 
+static int file_open(stk_index_writer *w, stk_error *err)
+{
+    return w->path ? stk_atomic_open(&w->file, w->path, err) : memory_open(w, err);
+}
+
+static void file_close(const stk_index_writer *w, stk_atomic_file *f)
+{
+    if (!w->path && f->fd >= 0)
+        close(f->fd);
+    stk_atomic_close(f);
+}
+
 static int writer_init(stk_index_writer *w, const char *path, stk_error *err)
 {
     w->shards = stk_zalloc(w->n_shards, sizeof *w->shards);
@@ -105,10 +119,8 @@ static int writer_init(stk_index_writer *w, const char *path, stk_error *err)
         return stk_fail_nomem(err, w->n_shards * sizeof *w->shards);
     STK_TRY(idx_reserve((void **)&w->strings, &w->strings_cap, 1, 1, err));
     w->strings[w->n_strings++] = 0; /* "" is at 0 */
-    if (!path)
-        return memory_open(w, err);
-    w->path = stk_strdup(path);
-    return w->path ? stk_atomic_open(&w->file, path, err) : stk_fail_nomem(err, strlen(path));
+    w->path = path ? stk_strdup(path) : NULL;
+    return path && !w->path ? stk_fail_nomem(err, strlen(path)) : file_open(w, err);
 }
 
 int stk_index_writer_open(stk_index_writer **out, const char *path, const char *format,
@@ -401,6 +413,108 @@ int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_
     return rc;
 }
 
+/* ---- shard by shard, whatever order they came in ---- */
+
+static uint64_t segment_bytes(const wshard *s)
+{
+    return idx_segment_bytes(s->samples, s->rec.n_fields, s->rec.n_wide, s->rec.key_bytes);
+}
+
+/* Is every segment, with its chunks of columns by name, after the one of the shard before? */
+static int is_arranged(const stk_index_writer *w)
+{
+    uint64_t at = 0;
+
+    for (uint64_t i = 0; i < w->n_shards; i++) {
+        if (w->shards[i].rec.segment != at)
+            return 0;
+        at += segment_bytes(&w->shards[i]);
+        for (uint32_t c = 0; c < w->n_columns; c++) {
+            const idx_chunk *k = &w->columns[c].chunks[i];
+
+            if (k->type && k->at != at)
+                return 0;
+            at += k->type ? idx_chunk_bytes(k, w->shards[i].samples) : 0;
+        }
+    }
+    return 1;
+}
+
+typedef struct before { /* what the writer had before it was arranged */
+    stk_atomic_file file;
+    char *strings;
+    uint16_t *maps;
+    uint8_t *buf;
+} before;
+
+/* Bytes at *at of the old segments to the end of the new ones. */
+static int copy(stk_index_writer *w, const before *b, uint64_t *at, uint64_t len, stk_error *err)
+{
+    uint64_t from = IDX_HEAD + *at;
+
+    *at = w->segments;
+    while (len) {
+        size_t want = len < IDX_BLOCK ? (size_t)len : IDX_BLOCK;
+        ssize_t n = pread(b->file.fd, b->buf, want, (off_t)from);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return stk_fail(err, STK_EIO, "cannot read index %s again: %s", shown(w),
+                            n ? strerror(errno) : "it became shorter");
+        STK_TRY(append(w, b->buf, (size_t)n, err));
+        from += (uint64_t)n;
+        len -= (uint64_t)n;
+    }
+    return 0;
+}
+
+static int arrange_shard(stk_index_writer *w, const before *b, uint64_t i, stk_error *err)
+{
+    wshard *s = &w->shards[i];
+    idx_shard *r = &s->rec;
+    uint32_t map = r->map;
+
+    STK_TRY(put_string(w, b->strings + r->name, &r->name, err));
+    STK_TRY(put_string(w, b->strings + r->etag, &r->etag, err));
+    STK_TRY(idx_reserve((void **)&w->maps, &w->maps_cap, w->n_maps + r->n_map, sizeof *w->maps, err));
+    r->map = (uint32_t)w->n_maps;
+    for (uint32_t k = 0; k < r->n_map; k++)
+        w->maps[w->n_maps++] = b->maps[map + k];
+    STK_TRY(copy(w, b, &r->segment, segment_bytes(s), err));
+    for (uint32_t c = 0; c < w->n_columns; c++) {
+        idx_chunk *k = &w->columns[c].chunks[i];
+
+        if (k->type)
+            STK_TRY(copy(w, b, &k->at, idx_chunk_bytes(k, s->samples), err));
+    }
+    return 0;
+}
+
+static int arrange(stk_index_writer *w, stk_error *err)
+{
+    before b = { w->file, w->strings, w->maps, stk_alloc(IDX_BLOCK) };
+    int rc;
+
+    w->file = (stk_atomic_file){ .fd = -1 };
+    w->strings = NULL;
+    w->maps = NULL;
+    w->n_strings = w->strings_cap = w->n_maps = w->maps_cap = w->n_crcs = 0;
+    w->segments = w->crc = 0;
+    rc = b.buf ? file_open(w, err) : stk_fail_nomem(err, IDX_BLOCK);
+    if (rc == 0)
+        rc = idx_reserve((void **)&w->strings, &w->strings_cap, 1, 1, err);
+    if (rc == 0)
+        w->strings[w->n_strings++] = 0;
+    for (uint64_t i = 0; rc == 0 && i < w->n_shards; i++)
+        rc = arrange_shard(w, &b, i, err);
+    file_close(w, &b.file);
+    stk_free(b.strings);
+    stk_free(b.maps);
+    stk_free(b.buf);
+    return rc;
+}
+
 /* ---- commit ---- */
 
 typedef struct tables {              /* what is numbered again, and the head as it grows */
@@ -613,7 +727,9 @@ static int commit_locked(stk_index_writer *w, stk_error *err) STK_REQUIRES(w->lo
         if (!w->shards[i].done)
             return stk_fail(err, STK_EINVAL, "index %s: shard %" PRIu64 " was never handed in",
                             shown(w), i);
-    rc = tables_open(&t, &w->dict, &here);
+    rc = is_arranged(w) ? 0 : arrange(w, &here);
+    if (rc == 0)
+        rc = tables_open(&t, &w->dict, &here);
     if (rc == 0)
         rc = put_tables(w, t, &here);
     if (rc == 0)
@@ -650,9 +766,7 @@ void stk_index_writer_close(stk_index_writer **w)
     *w = NULL;
     if (!x)
         return;
-    if (!x->path && x->file.fd >= 0)
-        close(x->file.fd);
-    stk_atomic_close(&x->file);
+    file_close(x, &x->file);
     stk_mutex_destroy(&x->lock);
     for (uint32_t i = 0; i < x->n_columns; i++) {
         stk_free(x->columns[i].name);

@@ -16,7 +16,18 @@ static void at(char *path, size_t size, const char *name)
     snprintf(path, size, "%s/%s", dir, name);
 }
 
-/* Names and schemas have the same numbers whatever the order of arrival. */
+static void same_bytes(const char *a, const char *b)
+{
+    size_t n, m;
+    uint8_t *x = test_slurp(a, &n), *y = test_slurp(b, &m);
+
+    assert_int_equal(n, m);
+    assert_memory_equal(x, y, n);
+    free(x);
+    free(y);
+}
+
+/* The same bytes, names and schemas whatever the order of arrival. */
 static void any_order(void **state)
 {
     model m = { .seed = 21, .shards = 17, .per_shard = 100 };
@@ -33,6 +44,7 @@ static void any_order(void **state)
         model_add(&m, w, (i * 5 + 2) % m.shards);
     assert_int_equal(stk_index_writer_commit(w, &err), 0);
     stk_index_writer_close(&w);
+    same_bytes(a, b);
     assert_int_equal(stk_index_open(&x, a, &err), 0);
     assert_int_equal(stk_index_open(&y, b, &err), 0);
     model_check(&m, y);
@@ -79,6 +91,8 @@ static void carried_over(void **state)
     assert_int_equal(stk_index_open(&ix, b, &err), 0);
     model_check(&big, ix);
     stk_index_close(&ix);
+    model_write(&big, a);
+    same_bytes(a, b);
 }
 
 /* A damaged old segment is refused before anything is written; the shard can then be scanned. */

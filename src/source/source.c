@@ -42,6 +42,37 @@ const char *stk_io_reason(const stk_io *io, char *text, size_t size)
                        : stk_code_name(io->rc);
 }
 
+/* ---- no file ---- */
+
+static const void *nothing_peek(stk_file *f, uint64_t offset, size_t len)
+{
+    (void)f, (void)offset;
+    return len ? NULL : "";
+}
+
+static int nothing_read(stk_file *f, stk_io *io)
+{
+    (void)f;
+    io->got = 0;
+    return 0;
+}
+
+static void nothing_close(stk_file *f)
+{
+    (void)f;
+}
+
+static const stk_source nothing = { .abi = STK_PLUGIN_ABI,
+                                    .size = sizeof nothing,
+                                    .name = "nothing",
+                                    .help = "",
+                                    .read = nothing_read,
+                                    .peek = nothing_peek,
+                                    .close = nothing_close };
+stk_file stk_no_file = { &nothing };
+
+/* ---- files ---- */
+
 int stk_source_open(const stk_source *source, const stk_open_info *o, stk_file **out,
                     stk_error *err)
 {

@@ -11,6 +11,9 @@ extern const stk_source stk_source_memory; /* mem://NAME: bytes given by stk_mem
 extern const stk_source stk_source_http, stk_source_https, stk_source_s3, stk_source_gs,
     stk_source_hf; /* remote.c */
 
+/* Requests want an open file; of this one nothing is ever read: the bytes are in memory. */
+extern stk_file stk_no_file;
+
 /* A file of which nothing is known yet, as stk_open_info. */
 #define STK_URL(u, settings)                                                                       \
     (&(stk_open_info){ .url = (u), .size = UINT64_MAX, .store = (settings) })

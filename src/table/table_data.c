@@ -259,38 +259,10 @@ int stk_table_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_
     return rc;
 }
 
-/* Requests want an open file; of this one nothing is ever read. */
-static const void *nothing_peek(stk_file *f, uint64_t offset, size_t len)
-{
-    (void)f, (void)offset;
-    return len ? NULL : "";
-}
-
-static int nothing_read(stk_file *f, stk_io *io)
-{
-    (void)f;
-    io->got = 0;
-    return 0;
-}
-
-static void nothing_close(stk_file *f)
-{
-    (void)f;
-}
-
-static const stk_source nothing = { .abi = STK_PLUGIN_ABI,
-                                    .size = sizeof nothing,
-                                    .name = "nothing",
-                                    .help = "",
-                                    .read = nothing_read,
-                                    .peek = nothing_peek,
-                                    .close = nothing_close };
-static stk_file no_file = { &nothing };
-
 int stk_table_no_file(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
 {
     (void)d, (void)shard, (void)err;
-    *out = &no_file;
+    *out = &stk_no_file;
     return 0;
 }
 

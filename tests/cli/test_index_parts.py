@@ -22,18 +22,17 @@ def indexes(folder):
 
 
 def test_parts_and_merge(stoker, shards, tmp_path):
-    """One thread each, where bytes are compared: several write their segments as they finish."""
     for i in (2, 0, 1):
-        found = json.loads(stoker("index", *shards, "--part", f"{i}/3", "--workers", 1, "--columns", "cls", "--json").raw)
+        found = json.loads(stoker("index", *shards, "--part", f"{i}/3", "--workers", 4, "--columns", "cls", "--json").raw)
         assert found["shards"] in (2, 3) and found["built"]
     assert len(indexes(tmp_path)) == 3
     again = json.loads(stoker("index", *shards, "--part", "1/3", "--columns", "cls", "--json").raw)
     assert not again["built"]
-    whole = json.loads(stoker("index", *shards, "--merge", "--workers", 1, "--columns", "cls", "--json").raw)
+    whole = json.loads(stoker("index", *shards, "--merge", "--workers", 4, "--columns", "cls", "--json").raw)
     assert (whole["shards"], whole["reused_shards"], whole["samples"], whole["columns"]) == (7, 7, 42, 1)
     assert len(indexes(tmp_path)) == 1
     merged = (tmp_path / ".stoker" / indexes(tmp_path)[0]).read_bytes()
-    stoker("index", *shards, "--workers", 1, "--columns", "cls", "--force")
+    stoker("index", *shards, "--workers", 4, "--columns", "cls", "--force")
     assert (tmp_path / ".stoker" / indexes(tmp_path)[0]).read_bytes() == merged
 
 
