@@ -108,8 +108,8 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     functions = _functions(filter, map, flat_map, timeout, on_error, tokens)
     if functions is not None and arrays:
         invalid("arrays are made by chains: map, flat_map, filter and tokenize go without arrays; pack twice")
-    if functions is not None and (fields is not None or only is not None):
-        invalid("map, flat_map, filter and tokenize go without fields and only: pack twice, or call the chain's ops there")
+    if functions is not None and fields is not None:
+        invalid("map, flat_map, filter and tokenize go without fields: pack twice, or call the chain's ops there")
     keep = (select.low, select.high) if isinstance(select, _Part) else (0.0, 0.0)
     arguments: dict[str, Any] = {
         "dst": os.fsencode(path), "samples": count, "bytes": size, "shuffle": seed is not None, "seed": seed or 0,
@@ -124,11 +124,15 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     from . import _pack_ray
     if functions is None:
         return _pack_ray.pack(data, arguments)
+    kind = ".tar" + packed if tokens is None else ".bin"
+    if only is not None:        # the list beside the shards says which samples; what is made of them has names of its own
+        shape = path if "%" in path else f"{path.rstrip('/')}/{name}-%06d{kind}"
+        arguments["dst"] = os.fsencode(shape)
+        path = os.path.join(os.path.dirname(shape), os.path.basename(shape).replace("%", "again-%", 1))
     chosen, counts = _stoker.pack_ids(dataset=data._core, **{**arguments, "store": _store.core(store)})
     ids = memoryview(chosen).cast("Q")
     total = data._core.print()[0]
     run = count or max(1, len(data) * (size or _DEFAULT_BYTES) // max(1, total))
-    kind = ".tar" + packed if tokens is None else ".bin"
     target = _pack_bucket.Bucket(path, name, force, kind, store) if "://" in path else _pack_map.Target(path, name, force, kind)
     done = _pack_map.fill(target, data, ids, run, functions,
                           _pack_ray.work if engine else _pack_map.in_processes(workers or os.cpu_count() or 1))

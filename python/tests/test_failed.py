@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from pack_functions import keep, letters, stumble
 
 import stoker
 
@@ -110,3 +111,22 @@ def test_a_list_of_other_samples(tmp_path):
     (src / "s-0.tar").unlink()
     with pytest.raises(stoker.StokerError, match='sample 3 is not the "k00003" that failed'):
         stoker.pack(f"{src}/*.tar", out, fields=NUMBER, only="failed")
+
+
+def test_functions_again(tmp_path):
+    """Another function is another pack; those that failed are made by it, into shards of their own."""
+    src, out = write(tmp_path / "raw", ()), tmp_path / "out"
+    done = stoker.pack(src, out, map=stumble, on_error="skip", samples=20, num_proc=2)
+    assert (done["samples"], done["failed"]) == (59, 1) and [r["key"] for r in listed(out)] == ["k00042"]
+    again = stoker.pack(src, out, map=keep, only="failed", num_proc=1)
+    assert (again["samples"], again["shards"]) == (1, 1)
+    (shard,) = out.glob("shard-again-*.tar")
+    assert [s["__key__"] for s in stoker.open(shard)] == ["k00042"] and len(list(out.glob("shard-0*.tar"))) == 3
+
+
+def test_tokens_again(tmp_path):
+    src, out = write(tmp_path / "raw", ()), tmp_path / "out"
+    done = stoker.pack(src, out, map=stumble, tokenize=letters, on_error="skip", samples=30, num_proc=1)
+    assert done["failed"] == 1
+    assert stoker.pack(src, out, map=keep, tokenize=letters, only="failed", num_proc=1)["samples"] == 1
+    assert [f.name for f in out.glob("*again*")] and not list(out.glob("*.tar"))

@@ -294,6 +294,8 @@ int stk_pack_ids(stk_dataset *ds, const char *dst, const stk_pack_options *opt, 
     stk_options_take(&p.o, sizeof p.o, opt);
     p.pattern.store = p.o.store;
     rc = stk_shard_pattern_parse(&p.pattern, dst, p.o.name ? p.o.name : "shard", err);
+    if (rc == 0 && p.o.only_failed == STK_YES)
+        rc = stk_pack_again(&p, err);
     if (rc == 0)
         rc = stk_pack_select(&p, err);
     *ids = rc == 0 ? stk_alloc((p.count + 1) * sizeof **ids) : NULL;
@@ -306,6 +308,7 @@ int stk_pack_ids(stk_dataset *ds, const char *dst, const stk_pack_options *opt, 
         rc = report_fill(&p, &fields, report, err);
     report->samples = p.count;
     stk_shard_pattern_fini(&p.pattern);
+    stk_free(p.again);
     stk_free(p.id);
     return rc;
 }
