@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One measurement of bench/stores_epochs.py in a process of its own: a JSON object of arguments in, one of figures out."""
+import importlib.abc
+import importlib.machinery
 import json
 import resource
 import sys
 import time
+import types
 
 
 def cpu():
@@ -53,6 +56,37 @@ def webdataset(a):
     return [{"s": time.perf_counter() - begin, "cpu_s": cpu() - used, "n": n}]
 
 
+class Unused(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Modules that mosaicml-streaming imports and reading plain shards does not use."""
+    NAMES = ("torchvision", "transformers", "snappy", "brotli", "zstd", "matplotlib", "paramiko", "oci")
+
+    def find_spec(self, name, path=None, target=None):
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] in self.NAMES else None
+
+    def create_module(self, spec):
+        module = types.ModuleType(spec.name)
+        module.__getattr__ = lambda name: type(name, (), {})
+        return module
+
+    def exec_module(self, module):
+        module.__path__ = []
+
+
+def mosaic(a):
+    """mosaicml-streaming: shards are downloaded by boto3 as they are needed, then read; bytes of the photos."""
+    import os
+    import tempfile
+    sys.meta_path.append(Unused())
+    os.environ.update(S3_ENDPOINT_URL=a["endpoint"], AWS_ACCESS_KEY_ID="k", AWS_SECRET_ACCESS_KEY="s",
+                      AWS_DEFAULT_REGION="us-east-1", AWS_EC2_METADATA_DISABLED="true")
+    from streaming import StreamingDataset
+    with tempfile.TemporaryDirectory() as local:
+        begin, used = time.perf_counter(), cpu()
+        data = StreamingDataset(remote="s3://photos/mds", local=local, shuffle=True, batch_size=32, predownload=1000)
+        n = sum(1 for _ in data)
+        return [{"s": time.perf_counter() - begin, "cpu_s": cpu() - used, "n": n}]
+
+
 def reader(a):
     """A function of an offset that reads one range, of a client of S3."""
     keys, length = {"k": "k", "s": "s"}, a["length"]
@@ -66,6 +100,12 @@ def reader(a):
         import s3fs
         fs = s3fs.S3FileSystem(key="k", secret="s", endpoint_url=a["endpoint"], client_kwargs={"region_name": "us-east-1"})
         return lambda at: fs.cat_file("bucket/file", start=at, end=at + length)
+    if a["client"] == "s3torchconnector":
+        import os
+        from s3torchconnectorclient._mountpoint_s3_client import MountpointS3Client
+        os.environ.update(AWS_ACCESS_KEY_ID="k", AWS_SECRET_ACCESS_KEY="s", AWS_EC2_METADATA_DISABLED="true")
+        crt = MountpointS3Client("us-east-1", endpoint=a["endpoint"], force_path_style=True)
+        return lambda at: b"".join(crt.get_object("bucket", "file", start=at, end=at + length))
     from obstore.store import S3Store
     store = S3Store("bucket", endpoint=a["endpoint"], access_key_id="k", secret_access_key="s", region="us-east-1",
                     virtual_hosted_style_request=False, client_options={"allow_http": True})
@@ -90,4 +130,4 @@ def ranges(a):
 
 if __name__ == "__main__":
     arguments = json.loads(sys.argv[1])
-    print(json.dumps({"epochs": epochs, "webdataset": webdataset, "ranges": ranges}[arguments.pop("what")](arguments)))
+    print(json.dumps({"epochs": epochs, "webdataset": webdataset, "mosaic": mosaic, "ranges": ranges}[arguments.pop("what")](arguments)))

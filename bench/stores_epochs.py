@@ -17,15 +17,19 @@ import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests" / "stores"), str(ROOT / "bench" / "peers")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "stores"), str(ROOT / "bench" / "peers")]
 import faults  # noqa: E402
+import made_mds  # noqa: E402
 import servers  # noqa: E402
 import venvs  # noqa: E402
 
 ROUNDS, SCALE = int(os.environ.get("ROUNDS", "3")), float(os.environ.get("SCALE", "1"))
 SHARDS, EACH = 4, int(300 * SCALE)
 FILE = 64 << 20
-PEERS = {"obstore": ("obstore",), "s3fs": ("s3fs",), "boto3": ("boto3",), "webdataset": ("webdataset==1.0.2",)}
+PEERS = {"obstore": ("obstore",), "s3fs": ("s3fs",), "boto3": ("boto3",), "webdataset": ("webdataset==1.0.2",),
+         "s3torchconnector": ("--no-deps", "s3torchconnectorclient==1.5.0"),    # the part that reads: the rest is for torch
+         "mosaicml-streaming": ("--no-deps", "mosaicml-streaming==0.13.0", "boto3", "botocore", "s3transfer", "jmespath",
+                                "python-dateutil", "urllib3", "six", "xxhash", "catalogue", "tqdm")}
 RESULT = ROOT / "bench" / "results" / "stores-0.2.txt"
 lines = []
 
@@ -49,6 +53,7 @@ def photo(rng):
 def make_photos(folder):
     rng, total = random.Random(1), 0
     some = [photo(rng) for _ in range(60)]
+    made_mds.write(folder / "mds", {"jpg": "bytes"}, [{"jpg": some[i % 60]} for i in range(SHARDS * EACH)], per_shard=EACH)
     for s in range(SHARDS):
         with tarfile.open(folder / f"p-{s}.tar", "w") as tar:
             for i in range(EACH):
@@ -136,9 +141,21 @@ def peer_python(name):
     return python
 
 
+def ranges(name, command, env=None):
+    """One line of the table of clients, of a program that says its rate and CPU."""
+    runs = [re.findall(r"([\d.]+) (?:requests|us)", subprocess.run(command, capture_output=True, text=True, check=True,
+                                                                   env={**os.environ, **(env or {})}).stdout)
+            for _ in range(ROUNDS)]
+    say(f"{name}: 100 KB, 16 in flight: {max(float(r) for r, _ in runs):,.0f}/s, {min(float(c) for _, c in runs):.0f} us CPU")
+
+
 def peers(folder, port, size):
     endpoint = f"http://127.0.0.1:{port}"
-    for name in ("obstore", "s3fs", "boto3"):
+    programs = ROOT / "build" / "bench"
+    ranges("bare libcurl", [programs / "limit_curl", f"{endpoint}/bucket/file", str(FILE), "100000", "16", "1000"])
+    ranges("stoker, signed", [programs / "bench_stores", "s3://bucket/file", "100000", "16", "1000"],
+           {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"})
+    for name in ("obstore", "s3torchconnector", "s3fs", "boto3"):
         try:
             runs = [r for _ in range(ROUNDS) for r in
                     child("ranges", peer_python(name), client=name, endpoint=endpoint, size=FILE, length=100_000, flight=16,
@@ -158,6 +175,13 @@ def peers(folder, port, size):
                 f"{ours['cpu_s'] / ours['n'] * 1e6:.0f} us")
     except (RuntimeError, OSError, subprocess.SubprocessError) as why:
         say(f"webdataset: {why}")
+    try:
+        python = peer_python("mosaicml-streaming")
+        runs = best([child("mosaic", python, endpoint=endpoint)[0] for _ in range(ROUNDS)])
+        say(f"bytes, one process: mosaicml-streaming {runs['n'] / runs['s']:,.0f}/s, {runs['cpu_s'] / runs['n'] * 1e6:.0f} us CPU each, "
+            "from an empty folder")
+    except (RuntimeError, OSError, subprocess.SubprocessError) as why:
+        say(f"mosaicml-streaming: {why}")
 
 
 def main():

@@ -5,7 +5,7 @@
     bench/gpu/dino.py --shards DIR [--rounds 3] [--seconds 3] [--name first] [--only REGEX]
 
 RandomResizedCrop(224, bicubic), flip, color jitter p=0.8, gray p=0.2, blur p=0.5, solarize p=0.2, normalized, f16; batch 256;
-every picture draws its own numbers.  torchvision's v2 and Kornia, where they are installed, get crops that are on the GPU;
+every picture draws its own numbers; views of a picture share its decode.  torchvision's v2 and Kornia, where they are installed, get crops that are on the GPU;
 DALI gets such crops and, in rows of its own, the shards.
 The first batch on the GPU is compared with the CPU's beforehand.
 """
@@ -39,6 +39,14 @@ class OnCrops:
         self.crops = None
 
 
+class Views(feeds.Stoker):
+    """Several crops of each picture, counted as crops."""
+
+    def __iter__(self):
+        for images, labels in super().__iter__():
+            yield images.flatten(0, 1), labels
+
+
 def torchvision_ops():
     from torchvision.transforms import v2
     return v2.Compose([v2.RandomApply([v2.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8), v2.RandomGrayscale(0.2),
@@ -63,6 +71,8 @@ def sides(s):
         "decode + crop (bilinear) + flip": (ours("gpu", None), None),
         "decode + crop (bicubic) + flip": (ours("gpu", crop), None),
         "DINO chain": (ours("gpu", whole), TARGET),
+        "4 views of each picture, crop (bicubic) + flip": (lambda: Views(s, "gpu", ops=f"views(4) | {crop}"), None),
+        "4 views of each picture, DINO chain": (lambda: Views(s, "gpu", ops=f"views(4) | {whole}"), None),
         "decode + crop (bicubic) + flip, cache=device": (ours("gpu", crop, cache="device"), None),
         "DINO chain, cache=device": (ours("gpu", whole, cache="device"), None),
         "DINO chain, decoded by the CPU": (ours("cpu", whole), None),

@@ -129,7 +129,8 @@ static Py_ssize_t dataset_len(PyObject *obj)
     return ds ? (Py_ssize_t)stk_dataset_len(ds) : 0;
 }
 
-static PyObject *sample_dict(const stk_sample *s)
+/* Of sample i; data without keys of its own goes by numbers. */
+static PyObject *sample_dict(const stk_dataset *ds, uint64_t i, const stk_sample *s)
 {
     PyObject *d = PyDict_New(), *value;
     const char *key, *name;
@@ -139,8 +140,8 @@ static PyObject *sample_dict(const stk_sample *s)
 
     if (!d)
         return NULL;
-    key = stk_sample_key(s, &len);
-    value = text_from(key, len);
+    key = stk_dataset_key(ds, i, &len);
+    value = key ? text_from(key, len) : PyUnicode_FromFormat("%llu", (unsigned long long)i);
     bad = !value || PyDict_SetItemString(d, "__key__", value) < 0;
     Py_XDECREF(value);
     if (!bad) {
@@ -148,10 +149,10 @@ static PyObject *sample_dict(const stk_sample *s)
         bad = !value || PyDict_SetItemString(d, "__url__", value) < 0;
         Py_XDECREF(value);
     }
-    for (uint32_t i = 0; !bad && i < stk_sample_fields(s); i++) {
+    for (uint32_t k = 0; !bad && k < stk_sample_fields(s); k++) {
         PyObject *field;
 
-        name = stk_sample_field(s, i, &data, &len);
+        name = stk_sample_field(s, k, &data, &len);
         field = text_from(name, strlen(name));
         value = data ? PyBytes_FromStringAndSize(data, (Py_ssize_t)len) : Py_NewRef(Py_None);
         bad = !field || !value || PyDict_SetItem(d, field, value) < 0;
@@ -180,7 +181,7 @@ static PyObject *dataset_read(PyObject *obj, PyObject *arg)
     }
     Py_BEGIN_ALLOW_THREADS rc = stk_dataset_read(ds, i, &s, &err);
     Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
-    d = sample_dict(s);
+    d = sample_dict(ds, i, s);
     stk_sample_close(&s);
     return d;
 }
@@ -350,12 +351,11 @@ PyObject *dataset_keys(PyObject *module, PyObject *args)
         memcpy(&id, ids + i * (Py_ssize_t)sizeof id, sizeof id);
         own = id;
         ds = dataset_at(st, tuple, &own);
-        if (ds && stk_dataset_arrays(ds)) { /* rows of arrays go by their numbers */
+        key = ds && !stk_dataset_arrays(ds) ? stk_dataset_key(ds, own, &len) : NULL;
+        if (key)
+            text = text_from(key, len);
+        else if (ds) /* rows of arrays and tables go by their numbers */
             text = PyUnicode_FromFormat("%llu", (unsigned long long)id);
-        } else if (ds) {
-            key = stk_dataset_key(ds, own, &len);
-            text = text_from(key ? key : "", len);
-        }
         if (!text || PyList_SetItem(list, i, text) < 0)
             Py_CLEAR(list);
     }

@@ -8,6 +8,7 @@ to another, or the error says which sample it had.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import multiprocessing.spawn
 import multiprocessing.util
@@ -201,7 +202,10 @@ class _Process:
     def status(self) -> int:
         """How it ended: a status, or minus a signal; it has ended."""
         if self._status is None and self.server is not None:
-            self._status = self.server.ask(b"W", self.pid)
+            try:
+                self._status = self.server.ask(b"W", self.pid)
+            except WorkerDied:
+                self._status = -signal.SIGKILL  # as the process that it was forked from: the kernel ends both
         if self._status is None:
             self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self._status
@@ -287,15 +291,23 @@ class Processes:
             elif self._method == "spawn":
                 pid = self._spawn(theirs, number)
             else:
-                if self._server is None:
-                    self._server = self._start_server()
-                pid = self._server.ask(b"F", number, theirs.fileno())
+                pid = self._fork_there(number, theirs.fileno())
         worker = _Process(number, pid, ours, self._server)
         ours.setblocking(False)
         self._poll.register(ours.fileno(), select.POLLIN)
         self._poll.register(worker.fd, select.POLLIN)
         self._by_fd[ours.fileno()] = self._by_fd[worker.fd] = worker
         return worker
+
+    def _fork_there(self, number: int, fd: int) -> int:
+        if self._server is not None:
+            try:
+                return self._server.ask(b"F", number, fd)
+            except WorkerDied:                  # killed: another takes its place
+                self._server.status()
+                self._server.close()
+        self._server = self._start_server()
+        return self._server.ask(b"F", number, fd)
 
     def _start_server(self) -> _Process:
         ours, theirs = socket.socketpair()
@@ -381,7 +393,8 @@ class Processes:
         except OSError:
             pass                                # it is dead: seen when its ticket is waited for
         finally:
-            worker.sock.setblocking(False)
+            with contextlib.suppress(OSError):
+                worker.sock.setblocking(False)
 
     def _check_process(self) -> None:
         if self._pid != os.getpid():
@@ -483,13 +496,18 @@ class Processes:
         error = WorkerDied(f"worker {worker.number} (process {worker.pid}) {ended(status)} while {doing}", "ECLOSED",
                            sample=index if isinstance(index, int) else None)
         self._deaths += 1
+        if not worker.tickets and self._deaths < _DEATHS:
+            _log.emit(1, f"{error}: it had no work, and another takes its place")
+            self._restart(worker, [])
+            return
         if self._answer is None or self._deaths >= _DEATHS or (held is not None and held.task.stream is not None):
             for ticket in worker.tickets:
                 ticket.result = error
                 ticket.slot = None
-            if not worker.tickets:
-                raise error
+            idle = not worker.tickets
             self._restart(worker, [])
+            if idle:
+                raise error
             return
         if index is not None:
             self._swap(held, int(row), index, str(error))
@@ -551,7 +569,7 @@ class Processes:
         if self._pid != os.getpid():
             self.let_go()                       # a child: the workers are its parent's
             return
-        workers, self._workers = self._workers, []
+        workers, self._workers = [w for w in self._workers if w.fd >= 0], []    # else it could not be started again
         for worker in workers:
             self._tell(worker, _worker.QUIT)
         until = time.monotonic() + 5            # a sample may take long: then it is not waited for

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import multiprocessing
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -221,7 +222,8 @@ class _Pass(_stoker.Giver):
         self._tickets: deque[tuple[int, Any]] = deque()
         self._sent = self._first
         self._rows = 0
-        self._ready: deque[tuple[int, Any]] = deque()
+        self._ready: dict[int, tuple[Any]] = {}     # step -> its batch, until it is handed out
+        self._lock = threading.RLock()          # threads take turns
         self._reader: _streams.Reader | None = None
         if loader._iterable:
             self._begin_stream(state)
@@ -247,14 +249,18 @@ class _Pass(_stoker.Giver):
         return found
 
     @profiled
-    def _make(self) -> tuple[Any, Any, tuple[()]]:
+    def _make(self) -> tuple[Any, Any, tuple[int, None]]:
+        with self._lock:
+            return self._made()
+
+    def _made(self) -> tuple[Any, Any, tuple[int, None]]:
         if self.over or self._stopped:
             raise StopIteration
         step = self._first + self.given + self._failed
-        if not self._ready or self._ready[0][0] != step:
+        if step not in self._ready:
             self._ready.clear()
             try:
-                self._ready.append((step, self._batch(step)))
+                self._ready[step] = (self._batch(step),)
             except StopIteration:
                 self.over = True
                 self.stop()
@@ -262,7 +268,7 @@ class _Pass(_stoker.Giver):
             except Exception:
                 self._failed += self._step_failed()     # not what a signal's handler raised
                 raise
-        return self._ready[0][1], self._ready.popleft, ()
+        return self._ready[step][0], self._ready.pop, (step, None)
 
     def _batch(self, step: int) -> Any:
         if self._reader is not None:

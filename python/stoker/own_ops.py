@@ -93,8 +93,8 @@ def op(function: Any, name: str | None = None, *, args: Mapping[str, float] | No
         invalid(f"op: args are names and their defaults, numbers, not {shown(args)}")
     if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version < 2**32:
         invalid(f"op: version is a whole number, not {shown(version)}")
-    if not address:
-        invalid("op: the function has no address")
+    if not 65536 <= address < 2**56:            # the first pages are never mapped
+        invalid(f"op: {shown(function)} is not the address of a function")
     _kept.append(function)
 
     def add(ops: _stoker.Ops) -> list[str]:

@@ -12,6 +12,7 @@ import inspect
 import itertools
 import os
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -111,14 +112,20 @@ class _Epoch(_stoker.Giver):
         self._loader, self._epoch, self._from, self._names = loader, epoch, position, names
         self._failed = 0                        # steps that raised
         self._over = False
-        self._ready: deque[tuple[int, Any]] = deque()
+        self._ready: dict[int, tuple[Any]] = {}     # step -> its batch, until it is handed out
+        self._lock = threading.RLock()          # threads take turns
 
     @property
     def done(self) -> int:
         return self.given + self._failed
 
     @profiled
-    def _make(self) -> tuple[Any, Any, tuple[()]]:
+    def _make(self) -> tuple[Any, Any, tuple[int, None]]:
+        with self._lock:
+            return self._made()
+
+    def _made(self) -> tuple[Any, Any, tuple[int, None]]:
+        """Of two threads that are given one batch, one takes it, and the other one comes again."""
         loader, step = self._loader, self.done
         loader._check_open()
         if loader._running is not self:
@@ -126,10 +133,10 @@ class _Epoch(_stoker.Giver):
                 raise StopIteration
             raise ClosedError("this iterator is over: its loader has gone on to another epoch since; use one iterator at "
                               "a time, or two loaders", "ECLOSED")
-        if not self._ready or self._ready[0][0] != step:
+        if step not in self._ready:
             self._ready.clear()
             try:
-                self._ready.append((step, _named(loader._batch(self, step), self._names)))
+                self._ready[step] = (_named(loader._batch(self, step), self._names),)
             except StopIteration:
                 self._over = True
                 loader._ended(self)
@@ -137,7 +144,7 @@ class _Epoch(_stoker.Giver):
             except Exception:
                 self._failed += loader._step_failed()   # not what a signal's handler raised
                 raise
-        return self._ready[0][1], self._ready.popleft, ()
+        return self._ready[step][0], self._ready.pop, (step, None)
 
     def __len__(self) -> int:
         return len(self._loader)

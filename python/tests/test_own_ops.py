@@ -183,7 +183,7 @@ def test_loaders_keep_theirs_and_states_know_the_version(urls):
 
 def test_what_op_refuses():
     for given, says in [((lambda: 0,), "compiled"), ((add, "resize"), "name"), ((add, "two words"), "name"),
-                        ((0, "zero"), "no address")]:
+                        ((0, "zero"), "not the address"), ((5, "five"), "not the address"), ((-1, "minus"), "not the address")]:
         with pytest.raises(ValueError, match=says):
             stoker.op(*given)
     for given, says in [({"dtype": "q"}, "dtype"), ({"args": {"a": "b"}}, "args"), ({"version": -1}, "version"),

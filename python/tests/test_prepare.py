@@ -80,6 +80,13 @@ def test_equal_bytes_however_it_is_done(urls, tmp_path):
     assert shards_of(tmp_path / "one") == want
 
 
+def test_how_it_was_made(urls, tmp_path):
+    stoker.pack(urls, tmp_path / "out", fields={**SMALL, "txt": None}, where="cls < 3", shuffle=7, samples=30)
+    how = json.loads((tmp_path / "out/.stoker/shard-%06d.tar.made.json").read_text())
+    assert how["stoker"] == stoker.__version__ and how["first_source"].endswith("train-000.tar") and how["sources"] == 3
+    assert how["fields"] == {**SMALL, "txt": None} and (how["where"], how["shuffle"]) == ("cls < 3", 7)
+
+
 def read_so_far():
     with open("/proc/self/io") as f:
         return int(f.readline().split()[1])

@@ -308,3 +308,62 @@ def test_less_address_space():
         slot.say(1, 1 << 20, 5)
         slot.hear()
     assert re.fullmatch(r"\d+", str(slot.number)) and resource.getrlimit(resource.RLIMIT_AS)
+
+
+def loops_until_whole(loader, most=3):
+    """Errors of loops before one that gives all batches; close() then raises nothing."""
+    errors = []
+    for _ in range(most):
+        try:
+            seen = [i for batch in loader for i in batch["i"].tolist()]
+        except RuntimeError as e:
+            errors.append(str(e))
+        else:
+            loader.close()
+            assert sorted(seen) == list(range(40))
+            return errors
+    raise AssertionError(errors)
+
+
+def test_idle_workers_that_are_killed():
+    """Another takes the place; what was sent to the dead one may be an error, once."""
+    with stoker.Loader(Trouble(lambda: None, at=()), batch_size=4, num_workers=2, worker_type="fork", prefetch=1) as loader:
+        assert len(list(loader)) == 10
+        for worker in loader._crew._workers:
+            os.kill(worker.pid, signal.SIGKILL)
+        assert all("was killed by SIGKILL" in e for e in loops_until_whole(loader))
+
+
+def test_the_process_that_workers_come_from_is_killed():
+    with stoker.Loader(Trouble(print, at=()), batch_size=4, num_workers=1, worker_type="forkserver") as loader:
+        next(iter(loader))
+        os.kill(loader._crew._server.pid, signal.SIGKILL)       # and the kernel ends its workers
+        assert all("was killed by SIGKILL" in e for e in loops_until_whole(loader))
+    loader = stoker.Loader(Trouble(print, at=()), batch_size=4, num_workers=1, worker_type="forkserver")
+    next(iter(loader))
+    os.kill(loader._crew._server.pid, signal.SIGKILL)
+    loader.close()
+
+
+@pytest.mark.parametrize("make", [lambda data: stoker.Loader(data, batch_size=2, num_workers=2, worker_type="fork"),
+                                  lambda data: stoker.Loader(data, batch_size=2, num_workers=0),
+                                  lambda data: stoker.DataLoader(data, 2, num_workers=2, multiprocessing_context="fork")])
+def test_threads_take_turns(make):
+    """Several threads at one iterator: every sample once."""
+    loader, got, errors = make(Trouble(lambda: time.sleep(0.001), n=200, at=range(200))), [], []
+    running = iter(loader)
+
+    def take():
+        try:
+            for batch in running:
+                got.extend(batch["i"].tolist())
+        except BaseException as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    loader.close()
+    assert not errors and sorted(got) == list(range(200))

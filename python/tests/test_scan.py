@@ -74,7 +74,6 @@ def both(path, fields, **options):
     return got["many"]
 
 
-@pytest.mark.asan
 def test_values_are_those_of_pyarrow(tmp_path):
     made = columns(False)
     del made["ragged"]
@@ -110,7 +109,6 @@ def test_tables_in_memory(nulls):
         both(table, {"x": chain(name, nulls)}, batch_size=97, num_workers=2, **({"on_error": "skip"} if nulls else {}))
 
 
-@pytest.mark.asan
 @pytest.mark.parametrize("batch", [1, 7, 1024, 16384])
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_batches_and_workers(files, batch, workers):

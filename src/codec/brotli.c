@@ -18,6 +18,7 @@ int stk_brotli_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
             BROTLI_DECODER_RESULT_SUCCESS ||
         made != len)
         return stk_fail(err, STK_ECORRUPT, "brotli: a page does not unpack to %zu bytes", len);
+    STK_WRITTEN(dst, len);
     return 0;
 }
 

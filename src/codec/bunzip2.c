@@ -18,6 +18,7 @@ int stk_bunzip2_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
             BZ_OK ||
         made != len)
         return stk_fail(err, STK_ECORRUPT, "bzip2: a shard does not unpack to %zu bytes", len);
+    STK_WRITTEN(dst, len);
     return 0;
 }
 

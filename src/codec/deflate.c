@@ -20,6 +20,8 @@ int stk_inflate_quick(stk_bytes in, uint8_t *dst, size_t len)
         rc = libdeflate_zlib_decompress(d, in.data, in.len, dst, len, NULL);
     if (d)
         libdeflate_free_decompressor(d);
+    if (rc == LIBDEFLATE_SUCCESS)
+        STK_WRITTEN(dst, len);
     return rc == LIBDEFLATE_SUCCESS ? 0 : STK_END;
 }
 

@@ -242,6 +242,8 @@ int stk_inflate_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
     if (a.data)
         inflateEnd(&z);
     stk_free(a.data);
+    if (rc == 0)
+        STK_WRITTEN(dst, len);
     return rc;
 }
 

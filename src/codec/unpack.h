@@ -7,6 +7,17 @@
 #include "base/scratch.h"
 #include "format/zip.h"
 
+/* For MSan: a library that is not built for it has written these bytes. */
+#ifdef __has_feature
+#if __has_feature(memory_sanitizer)
+#include <sanitizer/msan_interface.h>
+#define STK_WRITTEN(p, n) __msan_unpoison(p, n)
+#endif
+#endif
+#ifndef STK_WRITTEN
+#define STK_WRITTEN(p, n) ((void)(p), (void)(n))
+#endif
+
 #define STK_UNPACK_MAX ((size_t)256 << 20) /* bytes that one field may unpack to */
 
 /* gunzip, unzstd and unlz4 come before everything else in a chain. */

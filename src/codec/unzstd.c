@@ -51,6 +51,7 @@ int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
     if (ZSTD_isError(n) || n != len)
         return stk_fail(err, STK_ECORRUPT, "zstd: a page does not unpack to %zu bytes%s%s", len,
                         ZSTD_isError(n) ? ": " : "", ZSTD_isError(n) ? ZSTD_getErrorName(n) : "");
+    STK_WRITTEN(dst, len);
     return 0;
 }
 

@@ -22,7 +22,9 @@
 #ifndef STOKER_DATA_H
 #define STOKER_DATA_H
 
+#include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include <stoker/dataset.h>
 
@@ -166,6 +168,15 @@ static inline void stk_dataset_init(stk_dataset *ds, const stk_data_ops *ops, ui
     ds->ops = ops;
     ds->can = can;
     atomic_init(&ds->refs, 1);
+}
+
+/* Its key; of data without keys its number in its file, in `text`. */
+#define STK_ROW_KEY 24
+static inline stk_bytes stk_entry_key(const stk_dataset *ds, const stk_entry *e, char text[STK_ROW_KEY])
+{
+    if (ds->can & STK_DATA_KEYS || !e->key.data)
+        return e->key;
+    return (stk_bytes){ (const uint8_t *)text, (size_t)snprintf(text, STK_ROW_KEY, "%" PRIu64, e->row) };
 }
 
 /* Open a URL with the source of its scheme; errors carry its name. */

@@ -359,6 +359,7 @@ int stk_dataset_read_some(stk_dataset *ds, uint64_t i, const stk_field_choice *c
                           stk_sample **out, stk_error *err)
 {
     stk_request *r = NULL;
+    char row[STK_ROW_KEY];
     stk_entry e;
     int rc;
 
@@ -371,7 +372,7 @@ int stk_dataset_read_some(stk_dataset *ds, uint64_t i, const stk_field_choice *c
         stk_dataset_request_done(ds, &r);
     }
     if (rc < 0) {
-        stk_error_at(err, ds->ops->shard_name(ds, e.shard), e.offset, e.key);
+        stk_error_at(err, ds->ops->shard_name(ds, e.shard), e.offset, stk_entry_key(ds, &e, row));
         if (err)
             err->sample = i;
         stk_sample_close(out);

@@ -350,6 +350,53 @@ static void many_threads(void **state)
     assert_int_equal(atomic_load(&account.used), 0);
 }
 
+static void *wait_for(void *block)
+{
+    stk_block_wait(block);
+    return NULL;
+}
+
+/* A block that is made before it is wanted: by one thread, others can wait for it or go on. */
+static void made_ahead(void **state)
+{
+    stk_place place = { .offset = 3000, .len = 100, .block = 3, .shared = 1, .unpacked = 200 };
+    stk_cache *c = make(10000);
+    stk_block *b, *same;
+    pthread_t t;
+    stk_bytes out;
+
+    (void)state;
+    for (int good = 1; good >= 0; good--, place.block++) {
+        unsigned n = 0;
+        stk_waiter w = { told, &n, NULL };
+
+        assert_null(stk_cache_unpacking(c, data, 0, &place));
+        assert_non_null(b = stk_cache_begin(c, data, 0, &place));
+        assert_null(stk_cache_begin(c, data, 0, &place));
+        assert_null(stk_cache_peek(c, data, 0, &place, &out));
+        assert_ptr_equal(same = stk_cache_unpacking(c, data, 0, &place), b);
+        assert_int_equal(stk_block_want(b, &w), STK_BLOCK_COMING);
+        assert_int_equal(pthread_create(&t, NULL, wait_for, same), 0);
+        memset(stk_block_io(b)->dst, 5, 100);
+        stk_block_io(b)->got = good ? 100 : 99; /* cut short */
+        stk_block_made(b);
+        pthread_join(t, NULL);
+        assert_int_equal(n, 1);
+        stk_block_wait(same); /* it is over: nothing is waited for */
+        stk_block_put(c, same);
+        stk_block_put(c, b);
+        b = stk_cache_peek(c, data, 0, &place, &out);
+        assert_int_equal(b != NULL, good);
+        if (b) {
+            assert_int_equal(out.len, 200);
+            assert_int_equal(out.data[199], 5);
+            stk_block_put(c, b);
+        }
+    }
+    stk_cache_close(&c);
+    assert_int_equal(atomic_load(&account.used), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +407,7 @@ int main(void)
         cmocka_unit_test(limits),
         cmocka_unit_test(unpacking_keeps_nobody),
         cmocka_unit_test(many_threads),
+        cmocka_unit_test(made_ahead),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,8 +145,6 @@ static int print_row(const stk_index_part *p, uint64_t row, idx_print *at, uint6
     size_t first = p->samples[row].field,
            end = row + 1 < p->n_samples ? p->samples[row + 1].field : p->n_fields;
 
-    if (first < end)
-        STK_TRY(idx_print_ahead(at, offset, field_offset(p, offset, end - 1), err));
     STK_TRY(idx_print_mix(at, offset, hash, err));
     if (first < end)
         STK_TRY(idx_print_mix(at, field_offset(p, offset, first), hash, err));
@@ -155,15 +153,29 @@ static int print_row(const stk_index_part *p, uint64_t row, idx_print *at, uint6
     return 0;
 }
 
+static int print_rows(const stk_index_part *p, idx_print *at, uint64_t *out, stk_error *err)
+{
+    int rc = 0;
+
+    *out = at->size;
+    for (uint64_t i = 0; rc == 0 && i < idx_print_rows(p->n_samples); i++)
+        rc = print_row(p, idx_print_row(p->n_samples, i), at, out, err);
+    return rc;
+}
+
 int stk_index_part_print(const stk_index_part *p, stk_file *f, uint64_t size, uint64_t *out,
                          stk_error *err)
 {
     idx_print at = { .file = f, .size = size };
     int rc = 0;
 
-    *out = size;
-    for (uint64_t i = 0; rc == 0 && i < idx_print_rows(p->n_samples); i++)
-        rc = print_row(p, idx_print_row(p->n_samples, i), &at, out, err);
+    if (idx_print_note(&at)) {
+        rc = print_rows(p, &at, out, err);
+        if (rc == 0)
+            rc = idx_print_fetch(&at, err);
+    }
+    if (rc == 0)
+        rc = print_rows(p, &at, out, err);
     stk_free(at.data);
     return rc;
 }

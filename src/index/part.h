@@ -41,19 +41,20 @@ static inline uint64_t idx_print_row(uint64_t n, uint64_t i)
     return k > 1 ? i * (n - 1) / (k - 1) : 0;
 }
 
-/* A shard while its fingerprint is taken.  Init with file and size, end with stk_free(data).  Of a
- * remote one all places of a sample are read by one request: a round trip costs more than the bytes
- * between them. */
+/* A shard while its fingerprint is taken.  Init with file and size, end with stk_free(data).  The places of a
+ * remote one are walked twice: first they are noted, then all are read at once, then they are mixed. */
 typedef struct idx_print {
     stk_file *file;
     uint64_t size;
-    uint64_t at; /* what was read ahead */
-    size_t len, cap;
+    int noting;
+    uint32_t n; /* ranges that are noted, then read */
+    stk_io range[3 * IDX_PRINT_ROWS];
     uint8_t *data;
 } idx_print;
 
-/* The places from `first` to `last` are wanted next. */
-int idx_print_ahead(idx_print *p, uint64_t first, uint64_t last, stk_error *err);
+/* 1: walk all places first, with mix(); then fetch(). */
+int idx_print_note(idx_print *p);
+int idx_print_fetch(idx_print *p, stk_error *err);
 
 /* Mix the bytes at `offset` into *hash: at most IDX_PRINT_BYTES and not past the shard's end. */
 int idx_print_mix(idx_print *p, uint64_t offset, uint64_t *hash, stk_error *err);

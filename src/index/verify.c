@@ -12,75 +12,29 @@
 #include "index/part.h"
 #include "source/folder.h"
 
-#define AHEAD_ALL (8u << 20) /* remote shards up to this are read by one request */
-#define AHEAD_ROW (1u << 20) /* and places of a sample that are no farther apart */
-
-int idx_print_ahead(idx_print *p, uint64_t first, uint64_t last, stk_error *err)
-{
-    uint64_t end = last + IDX_PRINT_BYTES;
-    size_t len;
-
-    if (last >= p->size || end > p->size)
-        end = p->size;
-    if (!(p->file->source->can & STK_SOURCE_REMOTE) || first >= end ||
-        (first >= p->at && end <= p->at + p->len))
-        return 0;
-    if (p->size <= AHEAD_ALL) {
-        first = 0;
-        end = p->size;
-    } else if (end - first > AHEAD_ROW) {
-        return 0;
-    }
-    len = (size_t)(end - first);
-    if (len > p->cap) {
-        stk_free(p->data);
-        p->cap = p->len = 0;
-        p->data = stk_alloc(len);
-        if (!p->data)
-            return stk_fail_nomem(err, len);
-        p->cap = len;
-    }
-    p->at = first;
-    p->len = 0;
-    STK_TRY(stk_file_read(p->file, first, p->data, len, err));
-    p->len = len;
-    return 0;
-}
-
-int idx_print_mix(idx_print *p, uint64_t offset, uint64_t *hash, stk_error *err)
-{
-    uint8_t block[IDX_PRINT_BYTES];
-    const uint8_t *data = block;
-    size_t len = IDX_PRINT_BYTES;
-
-    if (offset >= p->size)
-        len = 0;
-    else if (p->size - offset < len)
-        len = (size_t)(p->size - offset);
-    if (p->len && offset >= p->at && offset + len <= p->at + p->len)
-        data = p->data + (offset - p->at);
-    else if (len)
-        STK_TRY(stk_file_read(p->file, offset, block, len, err));
-    *hash = stk_hash64(*hash ^ offset, data, len);
-    return 0;
-}
-
 static int print_row(const stk_index *ix, uint64_t id, idx_print *p, uint64_t *hash, stk_error *err)
 {
     stk_entry e;
     stk_field field;
 
     STK_TRY(stk_index_entry(ix, id, &e, err));
-    if (e.n_fields) {
-        STK_TRY(stk_index_field(ix, &e, e.n_fields - 1, &field, err));
-        STK_TRY(idx_print_ahead(p, e.offset, field.offset, err));
-    }
     STK_TRY(idx_print_mix(p, e.offset, hash, err));
     for (uint32_t k = 0; k < e.n_fields; k += e.n_fields > 1 ? e.n_fields - 1 : 1) {
         STK_TRY(stk_index_field(ix, &e, k, &field, err));
         STK_TRY(idx_print_mix(p, field.offset, hash, err));
     }
     return 0;
+}
+
+static int print_rows(const stk_index *ix, const stk_shard_info *s, idx_print *p, uint64_t *out,
+                      stk_error *err)
+{
+    int rc = 0;
+
+    *out = s->size;
+    for (uint64_t i = 0; rc == 0 && i < idx_print_rows(s->samples); i++)
+        rc = print_row(ix, s->first + idx_print_row(s->samples, i), p, out, err);
+    return rc;
 }
 
 /* The same walk as stk_index_part_print(), over the index instead of a part. */
@@ -90,9 +44,13 @@ static int print_now(const stk_index *ix, const stk_shard_info *s, stk_file *f, 
     idx_print p = { .file = f, .size = s->size };
     int rc = 0;
 
-    *out = s->size;
-    for (uint64_t i = 0; rc == 0 && i < idx_print_rows(s->samples); i++)
-        rc = print_row(ix, s->first + idx_print_row(s->samples, i), &p, out, err);
+    if (idx_print_note(&p)) {
+        rc = print_rows(ix, s, &p, out, err);
+        if (rc == 0)
+            rc = idx_print_fetch(&p, err);
+    }
+    if (rc == 0)
+        rc = print_rows(ix, s, &p, out, err);
     stk_free(p.data);
     return rc;
 }

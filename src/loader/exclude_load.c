@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exclude_load.c - see exclude.h.  A line is a JSON object with shard, offset and key (without
- * offset and key: the whole shard), or else a key.
+ * offset and key: the whole shard), or else a key.  Samples without keys of their own (rows of tables) are named by
+ * their number: in the file where a shard is given, else in all data, as sample_keys has it.
  *
  * Lines about shards that are not loaded are passed over: one manifest may serve several splits.
  * A line whose shard is loaded but whose sample is not in it is an error: the manifest is of
@@ -32,6 +33,8 @@ typedef struct load {
     uint64_t cap, line, passed;
     uint64_t *hash; /* of keys without a shard, sorted */
     uint64_t n_hash, hash_cap;
+    uint64_t *number; /* those of them that are numbers */
+    uint64_t n_number, number_cap;
     stk_error *err;
 } load;
 
@@ -104,6 +107,26 @@ static int has_key(const entry *e, stk_bytes key)
     return !e->key || (key.len == e->key_len && !memcmp(key.data, e->key, key.len));
 }
 
+/* 1: the key is a number. */
+static int number_of(const entry *e, uint64_t *out)
+{
+    char digits[24] = "";
+
+    if (!e->key_len || e->key_len >= 20 || strspn(e->key, "0123456789") != e->key_len)
+        return 0;
+    memcpy(digits, e->key, e->key_len);
+    *out = strtoull(digits, NULL, 10);
+    return 1;
+}
+
+static int find_by_number(const stk_shard_info *s, const entry *e, uint64_t *id)
+{
+    if (!number_of(e, id) || *id >= s->samples)
+        return STK_END;
+    *id += s->first;
+    return 0;
+}
+
 static int find_by_offset(const stk_dataset *ds, const stk_shard_info *s, const entry *e,
                           uint64_t *id, stk_error *err)
 {
@@ -151,6 +174,10 @@ static int exclude_in(load *l, uint32_t data, const stk_shard_info *s, const ent
             STK_TRY(take_out(l, data, id));
         return 0;
     }
+    if (!(ds->can & STK_DATA_KEYS)) {
+        rc = find_by_number(s, e, &id);
+        return rc == 0 ? take_out(l, data, id) : rc;
+    }
     if (e->offset != STK_NO_OFFSET)
         rc = find_by_offset(ds, s, e, &id, l->err);
     if (rc == STK_END && e->key)
@@ -170,7 +197,10 @@ static int is_shard(const char *given, const char *relative, const char *path)
 static int exclude_line(load *l, const entry *e, uint32_t n_data)
 {
     int met = 0, found = 0;
+    uint64_t number;
 
+    if (!e->shard && number_of(e, &number))
+        STK_TRY(push(&l->number, &l->n_number, &l->number_cap, number, l->err));
     if (!e->shard)
         return push(&l->hash, &l->n_hash, &l->hash_cap, stk_hash64(0, e->key, e->key_len), l->err);
     for (uint32_t d = 0; d < n_data; d++)
@@ -209,8 +239,13 @@ static int exclude_keys(load *l, uint32_t n_data)
     if (!l->n_hash)
         return 0;
     qsort(l->hash, l->n_hash, sizeof *l->hash, by_value);
-    for (uint32_t d = 0; d < n_data; d++)
-        for (uint64_t i = 0; i < stk_dataset_len(l->data[d]); i++) {
+    for (uint32_t d = 0; d < n_data; d++) {
+        int keys = (l->data[d]->can & STK_DATA_KEYS) != 0;
+
+        for (uint64_t i = 0; !keys && i < l->n_number; i++)
+            if (l->number[i] - l->set->start[d] < stk_dataset_len(l->data[d])) /* below start it wraps */
+                STK_TRY(take_out(l, d, l->number[i] - l->set->start[d]));
+        for (uint64_t i = 0; keys && i < stk_dataset_len(l->data[d]); i++) {
             uint64_t h;
 
             STK_TRY(l->data[d]->ops->entry(l->data[d], i, &at, l->err));
@@ -218,6 +253,7 @@ static int exclude_keys(load *l, uint32_t n_data)
             if (bsearch(&h, l->hash, l->n_hash, sizeof h, by_value))
                 STK_TRY(take_out(l, d, i));
         }
+    }
     return 0;
 }
 
@@ -294,6 +330,7 @@ int stk_exclude_load(stk_exclude *out, const char *path, stk_dataset *const *dat
     if (rc == 0 && len && !out->n)
         stk_log_line(log, STK_LOG_WARN, "exclude: nothing in %s is in this data", path);
     stk_free(l.hash);
+    stk_free(l.number);
     stk_free(text);
     return rc;
 }

@@ -106,7 +106,8 @@ static uint64_t ahead_rows(const stk_plan *so_far, uint64_t limit, uint64_t byte
 static uint32_t chosen_slots(const stk_plan *so_far, uint64_t limit, uint64_t bytes)
 {
     uint32_t n, gpu = so_far->gpu.device ? gpu_slots(so_far, bytes) : 0;
-    uint32_t most = so_far->data.remote ? 64 : 32;
+    uint32_t far = AHEAD_ROWS + AHEAD_FAR * so_far->io.workers;
+    uint32_t most = so_far->data.remote && far / 32 > so_far->batching.rows ? 64 : 32;
 
     if (so_far->data.immediate) {
         uint64_t ring = (uint64_t)RING_WORKER * so_far->io.workers;

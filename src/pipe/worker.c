@@ -221,8 +221,9 @@ static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err
 static void address(const stk_engine *e, const stk_request *r, stk_error *err)
 {
     const char *shard = r->entry.key.data ? r->data->ops->shard_name(r->data, r->entry.shard) : NULL;
+    char row[STK_ROW_KEY];
 
-    stk_error_at(err, shard, r->entry.key.data ? r->entry.offset : STK_NO_OFFSET, r->entry.key);
+    stk_error_at(err, shard, shard ? r->entry.offset : STK_NO_OFFSET, shard ? stk_entry_key(r->data, &r->entry, row) : r->entry.key);
     err->sample = r->where.dataset < e->plan->data.n
                       ? e->schedule->start[r->where.dataset] + r->where.sample
                       : UINT64_MAX;

@@ -251,17 +251,16 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
 /* Numbers of a slab, or of a data set that is mapped; texts and unsigned 64-bit integers are looked at one by one. */
 static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *at, stk_value_span *s)
 {
-    const stk_hdf5_column *c = &of(d)->shard[e->shard].column[f->offset];
-    const stk_h5_type *t = &c->set->type;
-    uint64_t have = at->shared && c->value_bytes ? s->block.len / c->value_bytes : 0;
+    const stk_gather *g = gather_of(of(d), f->offset);
+    const stk_hdf5_column *c = g ? NULL : &of(d)->shard[e->shard].column[f->offset];
+    int plain = g || (c->set->type.kind == STK_H5_NUMBER && !c->set->type.unsigned64);
+    uint64_t width = g ? (uint64_t)g->n * g->size : c->value_bytes, have = at->shared && width ? s->block.len / width : 0;
 
     have = have > at->row ? have - at->row : 0;
-    s->n = t->kind != STK_H5_NUMBER || t->unsigned64 ? 0 : have < s->n ? have : s->n;
-    if (!s->n || c->value_bytes > UINT32_MAX)
-        s->n = 0;
+    s->n = !plain || width > UINT32_MAX ? 0 : have < s->n ? have : s->n;
     s->first = NULL;
-    s->width = (uint32_t)c->value_bytes;
-    s->data = s->block.data + at->row * c->value_bytes;
+    s->width = (uint32_t)width;
+    s->data = s->block.data + at->row * width;
 }
 
 static void shard_fini(stk_hdf5_shard *s, uint32_t columns)

@@ -66,12 +66,14 @@ int check_again(int rc, uint32_t *tries)
 static int say_sample(check *c, const stk_entry *e, stk_bad *b, stk_error *err)
 {
     stk_shard_info s;
+    char row[STK_ROW_KEY];
+    stk_bytes key = stk_entry_key(c->ds, e, row);
 
     STK_TRY(c->ds->ops->shard(c->ds, e->shard, &s, err));
     b->shard = s.name;
-    b->offset = e->offset;
-    b->key = (const char *)e->key.data;
-    b->key_len = e->key.len;
+    b->offset = c->ds->can & STK_DATA_KEYS ? e->offset : STK_NO_OFFSET; /* a row's fields are anywhere */
+    b->key = (const char *)key.data;
+    b->key_len = key.len;
     check_say(c, b);
     return 0;
 }

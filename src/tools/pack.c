@@ -177,8 +177,10 @@ static int run(stk_pack_run *p, stk_pack_fields *f, stk_error *err)
         return merge(p, f, err);
     STK_TRY(look(p, f, &missing, err));
     STK_TRY(stk_pack_classes(p->ds, &p->pattern, p->o.force == STK_YES, err));
-    if (missing)
+    if (missing) {
         STK_TRY(write_shards(p, f, err));
+        STK_TRY(stk_pack_made(p, err));
+    }
     STK_TRY(settle(p, err));
     return p->o.parts ? 0 : complete(p, f, err);
 }

@@ -339,11 +339,15 @@ static int is_hopeless(const maker *m)
 
 static int leave_out(maker *m, uint64_t id, const made_row *row, stk_error *err)
 {
+    stk_bytes key = { (const uint8_t *)row->err.key, strlen(row->err.key) };
+    int rc;
+
     m->bad++;
-    if (is_hopeless(m)) /* one reason for all */
-        return stk_fail(err, STK_EINVAL, "none of the first %" PRIu64 " samples could be made: %s", m->bad,
-                        row->err.message);
-    return fail_line(m, id, &row->err, err);
+    if (!is_hopeless(m))
+        return fail_line(m, id, &row->err, err);
+    rc = stk_fail(err, STK_EINVAL, "none of the first %" PRIu64 " samples could be made: %s", m->bad, row->err.message);
+    stk_error_at(err, row->err.shard[0] ? row->err.shard : NULL, row->err.offset, key); /* one speaks for all */
+    return rc;
 }
 
 /* ---- writing ---- */

@@ -11,6 +11,7 @@
  *     pack_fields.c   shards of samples that chains make
  *     pack_arrays.c   arrays in place of tar shards
  *     pack_values.c   rows of tables as members
+ *     pack_made.c     how it was made, for people
  *     pack.c          the whole */
 #ifndef STOKER_PACK_MODEL_H
 #define STOKER_PACK_MODEL_H
@@ -91,6 +92,7 @@ int stk_pack_copy(stk_pack_run *p, stk_error *err);
  * stk_stamp_line. */
 int stk_pack_publish(stk_pack_run *p, uint64_t i, stk_tar_writer *tar, const stk_text *failed,
                      stk_error *err);
+int stk_pack_made(const stk_pack_run *p, stk_error *err); /* writes down how: .stoker/PATTERN.made.json */
 /* only_failed: `select` becomes what the target's list names, and shards get a name of their own. */
 int stk_pack_again(stk_pack_run *p, stk_error *err);
 /* Fills id, count and dropped.  Needs the pattern where samples are compared. */

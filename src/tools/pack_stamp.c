@@ -28,6 +28,11 @@ static char *path_of(const stk_shard_pattern *p, const char *part, const char *e
     return s;
 }
 
+char *stk_stamp_path(const stk_shard_pattern *p, const char *end)
+{
+    return path_of(p, "", end);
+}
+
 static int failed(const char *path, int sys, stk_error *err)
 {
     char text[96];

@@ -79,6 +79,8 @@ int stk_remote_text_get(const char *url, const stk_store *store, stk_text *out, 
 /* pack_classes.c: DIR/classes.txt, where the data set has classes. */
 int stk_pack_classes(const stk_dataset *ds, const stk_shard_pattern *p, int force, stk_error *err);
 
+/* DIR/.stoker/PATTERN.END; NULL: no memory.  The caller frees it. */
+char *stk_stamp_path(const stk_shard_pattern *p, const char *end);
 /* The same list, and those of parts that are not merged, read; a sample may stand in several.
  * STK_ENOTFOUND: there is none. */
 int stk_stamp_read_failed(const stk_shard_pattern *p, stk_text *out, stk_error *err);

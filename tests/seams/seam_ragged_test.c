@@ -2,7 +2,7 @@
 /* seam_ragged_test.c - outputs whose rows differ: bytes and text, pictures at their own size as
  * a list or one by one.
  *
- * Pictures are P6 files, read by a decoder that this test plugs in. */
+ * Pictures are of a format of its own, read by a decoder that this test plugs in. */
 #include <stdatomic.h>
 
 #include "make_tar.h"
@@ -25,47 +25,47 @@ static uint8_t pixel(uint64_t k, uint32_t x, uint32_t y, uint32_t c)
     return (uint8_t)(k * 31 + x * 3 + y * 11 + c * 101);
 }
 
-typedef struct ppm {
+typedef struct own {
     const uint8_t *data;
     uint32_t w, h;
-} ppm;
+} own;
 
 static _Atomic int contexts;
 
-static int ppm_probe(stk_bytes head)
+static int own_probe(stk_bytes head)
 {
-    return head.len > 3 && !memcmp(head.data, "P6\n", 3);
+    return head.len > 3 && !memcmp(head.data, "S6\n", 3);
 }
 
-static int ppm_open(void **ctx, stk_error *err)
+static int own_open(void **ctx, stk_error *err)
 {
     (void)err;
-    *ctx = calloc(1, sizeof(ppm));
+    *ctx = calloc(1, sizeof(own));
     atomic_fetch_add(&contexts, 1);
     return 0;
 }
 
-static int ppm_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
+static int own_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
 {
     char head[64] = "";
-    ppm *p = ctx;
+    own *p = ctx;
     int n = 0;
 
     (void)hint;
     memcpy(head, in.data, in.len < 63 ? in.len : 63);
-    if (sscanf(head, "P6\n%u %u\n255%n", &p->w, &p->h, &n) != 2 || !n ||
+    if (sscanf(head, "S6\n%u %u\n255%n", &p->w, &p->h, &n) != 2 || !n ||
         in.len < (size_t)n + 1 + (size_t)p->w * p->h * 3)
-        return stk_fail(err, STK_ECORRUPT, "this P6 file is cut short");
+        return stk_fail(err, STK_ECORRUPT, "this S6 file is cut short");
     p->data = in.data + n + 1;
     *out = (stk_image_info){ p->w, p->h };
     return 0;
 }
 
-static int ppm_decode(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
+static int own_decode(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
                       stk_pixels *out, stk_error *err)
 {
     const stk_rect *need = &ask->need;
-    ppm *p = ctx;
+    own *p = ctx;
 
     out->area = *need;
     out->stride = (size_t)need->w * 4;
@@ -79,21 +79,21 @@ static int ppm_decode(void *ctx, const stk_decode_request *ask, stk_scratch *scr
     return 0;
 }
 
-static void ppm_close(void *ctx)
+static void own_close(void *ctx)
 {
     atomic_fetch_sub(&contexts, 1);
     free(ctx);
 }
 
-static const stk_decoder ppm_decoder = { .abi = STK_PLUGIN_ABI,
+static const stk_decoder own_decoder = { .abi = STK_PLUGIN_ABI,
                                          .size = sizeof(stk_decoder),
-                                         .name = "ppm",
-                                         .help = "P6",
-                                         .probe = ppm_probe,
-                                         .open = ppm_open,
-                                         .header = ppm_header,
-                                         .decode = ppm_decode,
-                                         .close = ppm_close };
+                                         .name = "seam",
+                                         .help = "S6",
+                                         .probe = own_probe,
+                                         .open = own_open,
+                                         .header = own_header,
+                                         .decode = own_decode,
+                                         .close = own_close };
 static stk_dataset *ds, *text;
 
 static int setup(void **state)
@@ -105,13 +105,13 @@ static int setup(void **state)
     for (uint64_t k = 0; k < N; k++) {
         uint8_t data[4096];
         char name[32];
-        int n = sprintf((char *)data, "P6\n%u %u\n255\n", width(k), height(k));
+        int n = sprintf((char *)data, "S6\n%u %u\n255\n", width(k), height(k));
 
         for (uint32_t y = 0; y < height(k); y++)
             for (uint32_t x = 0; x < width(k); x++)
                 for (uint32_t c = 0; c < 3; c++)
                     data[n++] = pixel(k, x, y, c);
-        snprintf(name, sizeof name, "%06u.ppm", (unsigned)k);
+        snprintf(name, sizeof name, "%06u.seam", (unsigned)k);
         tar_member(f, name, data, (size_t)n);
     }
     tar_end(f);
@@ -119,7 +119,7 @@ static int setup(void **state)
     ds = seam_open("", "pics.tar", NULL);
     seam_shards("a", 2, 100, 0);
     text = seam_open("", "a-{0..1}.tar", NULL);
-    return stk_plugin_add(STK_PLUGIN_DECODER, &ppm_decoder, &err);
+    return stk_plugin_add(STK_PLUGIN_DECODER, &own_decoder, &err);
 }
 
 static int teardown(void **state)
@@ -149,7 +149,7 @@ static void check(const stk_tensor *t, uint32_t lead, uint64_t k)
 
 static void run(uint32_t batch, int32_t workers, stk_collate collate)
 {
-    static const stk_output out[] = { { "image", "from(ppm) | image | to(u8, layout=hwc)" } };
+    static const stk_output out[] = { { "image", "from(seam) | image | to(u8, layout=hwc)" } };
     stk_loader_options o = { .size = sizeof o,
                              .outputs = out,
                              .n_outputs = 1,
@@ -203,9 +203,9 @@ static void pictures_one_by_one(void **state)
 static uint64_t digest(int32_t workers, uint32_t prefetch, uint64_t step)
 {
     static const stk_output out[] = {
-        { "image", "from(ppm) | image | random_resized_crop((9, 8)) | hflip | normalize(imagenet) "
+        { "image", "from(seam) | image | random_resized_crop((9, 8)) | hflip | normalize(imagenet) "
                    "| to(f16)" },
-        { "other", "from(ppm) | image | random_resized_crop(4) | hflip(p=0.3) | to(u8)" },
+        { "other", "from(seam) | image | random_resized_crop(4) | hflip(p=0.3) | to(u8)" },
     };
     stk_loader_options o = { .size = sizeof o,
                              .outputs = out,
@@ -382,7 +382,7 @@ static void values_that_say_their_shape(void **state)
 
 static void pictures_that_make_no_tensor(void **state)
 {
-    static const stk_output out[] = { { "image", "from(ppm) | image" } };
+    static const stk_output out[] = { { "image", "from(seam) | image" } };
     stk_loader_options o = { .size = sizeof o, .outputs = out, .n_outputs = 1, .batch_size = 2 };
     stk_loader *l = NULL;
     stk_error err;

@@ -19,6 +19,7 @@ class Proxy:
         self.count, self.requests, self.down = {}, [], False
         self.sizes = []             # of the ranges that were asked for, 0: not a range
         self.gather = 0             # answers wait until so many ranges are asked for at once, or 30 s
+        self.gathers = bool         # a function of a range's size: does it wait?
         self.pending = self.peak = 0
         self.hold = None            # a function of the number of requests so far: this one gets no answer
         self.override = None        # a function of (method, path, headers) -> bytes of a whole answer, or None
@@ -79,7 +80,7 @@ class Proxy:
         if self.hold and self.hold(len(self.requests)):
             await self._stop.wait()
             return False
-        if self.sizes[-1] and self.gather:
+        if self.gather and self.gathers(self.sizes[-1]):
             await self._gathered()
         fault = self._choose(head)
         if self.override:

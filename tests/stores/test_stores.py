@@ -144,6 +144,17 @@ def test_indexing_asks_for_large_pieces(web, data):
             assert content(url) == content(data / name)         # a copy elsewhere has the same
 
 
+def test_places_of_a_fingerprint_are_asked_for_at_once(web, data, monkeypatch):
+    """Answers wait until all 8 ranges of the 16 samples are asked for: one after another they would never be."""
+    monkeypatch.setenv("STOKER_STORE_STALL", "600")
+    with faults.Proxy(web[0]) as proxy:
+        proxy.gather, proxy.gathers = 8, lambda size: 2000 < size < 1 << 20
+        url = f"http://127.0.0.1:{proxy.port}/big/t-000.tar"
+        stoker.open(url)
+        assert proxy.peak == 8, proxy.sizes
+        assert content(url) == content(data / "big/t-000.tar")
+
+
 def test_requests_before_the_first_sample(swift, web, data, tmp_path, monkeypatch):
     def before_the_first(proxy, url, store=None):
         proxy.requests.clear()

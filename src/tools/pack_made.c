@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pack_made.c - how the shards of a target were made: DIR/.stoker/PATTERN.made.json, one JSON object with the chains
+ * and all that chose samples.  For people and their tools; nothing here reads it.  Parts write the same. */
+#include <stdio.h>
+#include <string.h>
+
+#include <stoker/stoker.h>
+
+#include "base/atomic_file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "tools/pack_model.h"
+
+static int put(stk_text *t, const char *text, stk_error *err)
+{
+    return stk_text_put(t, text, strlen(text), err);
+}
+
+static int put_quoted(stk_text *t, const char *text, stk_error *err)
+{
+    return stk_json_quote(t, (stk_bytes){ (const uint8_t *)text, strlen(text) }, err);
+}
+
+/* , "name": "value", where there is one. */
+static int member(stk_text *t, const char *name, const char *value, stk_error *err)
+{
+    if (!value)
+        return 0;
+    STK_TRY(put(t, ",\n \"", err));
+    STK_TRY(put(t, name, err));
+    STK_TRY(put(t, "\": ", err));
+    return put_quoted(t, value, err);
+}
+
+static int number(stk_text *t, const char *name, const char *format, double value, stk_error *err)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, format, value);
+    STK_TRY(put(t, ",\n \"", err));
+    STK_TRY(put(t, name, err));
+    STK_TRY(put(t, "\": ", err));
+    return put(t, text, err);
+}
+
+static int fields(stk_text *t, const stk_pack_options *o, stk_error *err)
+{
+    STK_TRY(put(t, ",\n \"fields\": {", err));
+    for (uint32_t i = 0; i < o->n_fields; i++) {
+        const char *chain = o->fields[i].chain;
+
+        STK_TRY(put(t, i ? ", " : "", err));
+        STK_TRY(put_quoted(t, o->fields[i].name, err));
+        STK_TRY(put(t, ": ", err));
+        STK_TRY(chain && *chain ? put_quoted(t, chain, err) : put(t, "null", err));
+    }
+    return put(t, "}", err);
+}
+
+static int choices(stk_text *t, const stk_pack_options *o, stk_error *err)
+{
+    STK_TRY(member(t, "where", o->where, err));
+    STK_TRY(member(t, "exclude", o->exclude, err));
+    STK_TRY(member(t, "dedup", o->dedup, err));
+    STK_TRY(member(t, "balance", o->balance, err));
+    STK_TRY(member(t, "only", o->only_failed == STK_YES ? "failed" : NULL, err));
+    if (o->fraction > 0)
+        STK_TRY(number(t, "fraction", "%.17g", o->fraction, err));
+    if (o->keep_to > 0) {
+        STK_TRY(number(t, "split_from", "%.17g", o->keep_from, err));
+        STK_TRY(number(t, "split_to", "%.17g", o->keep_to, err));
+    }
+    if (o->shuffle == STK_YES || o->seed)
+        STK_TRY(number(t, "shuffle", "%.0f", (double)o->seed, err));
+    return 0;
+}
+
+static int describe(stk_text *t, const stk_pack_run *p, stk_error *err)
+{
+    stk_shard_info first = { 0 };
+    uint64_t shards = stk_dataset_shards(p->ds);
+
+    STK_TRY(put(t, "{\"stoker\": ", err));
+    STK_TRY(put_quoted(t, stk_version(), err));
+    if (shards)
+        STK_TRY(p->ds->ops->shard(p->ds, 0, &first, err));
+    STK_TRY(member(t, "first_source", first.name, err));
+    STK_TRY(number(t, "sources", "%.0f", (double)shards, err));
+    STK_TRY(number(t, "samples", "%.0f", (double)p->count, err));
+    STK_TRY(number(t, "shards", "%.0f", (double)p->n, err));
+    if (p->o.n_fields)
+        STK_TRY(fields(t, &p->o, err));
+    STK_TRY(choices(t, &p->o, err));
+    return put(t, "}\n", err);
+}
+
+int stk_pack_made(const stk_pack_run *p, stk_error *err)
+{
+    stk_text t = { 0 };
+    char *path = stk_stamp_path(&p->pattern, "made.json");
+    int rc = path ? describe(&t, p, err) : stk_fail_nomem(err, 64);
+
+    if (rc == 0)
+        rc = stk_is_address(path) ? stk_object_write(path, p->pattern.store, t.s, t.len, err)
+                                  : stk_atomic_put(path, t.s, t.len, STK_COMMIT_SYNC, err);
+    stk_free(t.s);
+    stk_free(path);
+    return rc;
+}
