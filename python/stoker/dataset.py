@@ -136,10 +136,16 @@ class Dataset(Whole):
         """What the numbers in the field cls mean: a folder's classes, or classes.txt beside shards."""
         names = self._core.classes()
         if not names and self.shards and not self.shards[0].endswith("/"):
-            beside = Path(self.shards[0]).with_name("classes.txt")
-            with contextlib.suppress(OSError):
-                names = beside.read_text("utf-8", "surrogateescape").split("\n")[:-1]
+            names = self._classes_beside(self.shards[0]).decode("utf-8", "surrogateescape").split("\n")[:-1]
         return names
+
+    def _classes_beside(self, shard: str) -> bytes:
+        """classes.txt, as pack() writes it; nothing where it is not there, or can't be read."""
+        with contextlib.suppress(OSError, StokerError):
+            if "://" in shard:
+                return _stoker.object_read(os.fsencode(shard.rsplit("/", 1)[0] + "/classes.txt"), _store.core(self._store)) or b""
+            return Path(shard).with_name("classes.txt").read_bytes()
+        return b""
 
     @property
     def class_to_idx(self) -> dict[str, int]:

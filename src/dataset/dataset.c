@@ -598,8 +598,8 @@ int stk_index_build(const char *const *urls, size_t n, const stk_index_options *
         rc = index_jpegs(&jpegs, urls, n, &o, err);
     if (rc == 0 && o.merge == STK_YES)
         stk_indexer_drop_parts(&x);
-    if (rc == 0 && !o.parts && (x.built || jpegs.built))
-        stk_indexer_publish(&x);
+    if (rc == 0 && !o.parts)
+        stk_indexer_publish(&x, x.built || jpegs.built);
     if (rc == 0 && report)
         rc = report_fill(&x, &jpegs, report, err);
     stk_indexer_fini(&x);

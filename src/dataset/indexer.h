@@ -56,7 +56,8 @@ int stk_indexer_writer(stk_indexer *x, const char *path, stk_index_writer **out,
 /* indexer_publish.c: take the index that is beside remote shards into the cache.  0, or STK_END: there
  * is none. */
 int stk_indexer_fetch(stk_indexer *x);
-void stk_indexer_publish(const stk_indexer *x); /* put it there; where that fails it is logged */
+/* Put it there, if it has changed or there is none; where that fails it is logged. */
+void stk_indexer_publish(const stk_indexer *x, int changed);
 
 /* indexer_columns.c: 1: x->index lacks columns that are wanted; 0: it has them. */
 int stk_indexer_lacks_columns(stk_indexer *x, stk_error *err);

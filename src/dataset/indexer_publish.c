@@ -120,14 +120,25 @@ static int publish(const stk_indexer *x, const stk_source *s, const char *path, 
     return rc;
 }
 
-void stk_indexer_publish(const stk_indexer *x)
+/* A server that does not say is asked to write. */
+static int is_there(const stk_indexer *x)
+{
+    stk_file_info info;
+    stk_file *f = NULL;
+    int yes = stk_url_open(STK_URL(x->home.remote, x->names.store), &f, NULL) == 0 && stk_file_stat(f, &info, NULL) == 0;
+
+    stk_file_close(&f);
+    return yes;
+}
+
+void stk_indexer_publish(const stk_indexer *x, int changed)
 {
     const stk_source *s = x->home.remote[0] ? stk_registry_source(x->home.remote) : NULL;
     char seek_url[1290], seek[1290];
     stk_error err = { 0 };
     int rc;
 
-    if (!s || !s->put || !x->path[0])
+    if (!s || !s->put || !x->path[0] || (!changed && is_there(x)))
         return;
     stk_seek_path(x->home.remote, seek_url, sizeof seek_url);
     stk_seek_path(x->path, seek, sizeof seek);

@@ -178,6 +178,8 @@ def test_bad_samples_and_classes(swift, at, tmp_path):
     words = ("pack", tmp_path / "pictures", "s3://data/bad", "--samples", "3", "--field", "png=image | resize(8) | encode(png)")
     assert "1 could not be made" in cli(*words)
     assert swift.get("data", "bad/classes.txt") == b"cat\ndog\n"
+    assert stoker.open("s3://data/bad/", store=store_at(swift.port)).classes == ["cat", "dog"]
+    assert stoker.open("s3://data/train/t-000.tar", store=store_at(swift.port)).classes == []
     listed = swift.get("data", "bad/.stoker/shard-%06d.tar.failed").decode().splitlines()
     assert [json.loads(line)["key"] for line in listed] == ["cat/3.png"]
     assert "already there" in cli(*words) and "1 could not be made" in cli(*words)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """store=stoker.Store(...) reaches everything that reads or writes remote data; the environment has no keys here."""
 import io
+import pathlib
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -61,3 +64,16 @@ def test_arrays_mix_and_prepared_by_a_store(swift, store, data, tmp_path):
     assert len(mixed) == 2 * len(stoker.open(f"{data}/t-000.tar"))
     ready = stoker.prepared("s3://data/train/t-000.tar", tmp_path / "ready", fields={"bin": None, "cls": "int | encode(text)"}, store=store)
     assert len(ready) == len(mixed.datasets[0]) and "bin" not in ready.fields
+
+
+def test_an_index_that_is_in_the_cache_is_put_beside_the_data(swift, store, data, monkeypatch):
+    for i in range(2):
+        swift.put("data", f"late/t-{i}.tar", (data / f"t-00{i}.tar").read_bytes())
+    assert len(stoker.open("s3://data/late/", store=store)) and not objects(swift, "late/.stoker/")      # it is in the cache alone
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test:tester")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{swift.port}")
+    program = shutil.which("stoker") or str(pathlib.Path(stoker.__file__).parent / "stoker-cli")
+    for _ in range(2):
+        done = subprocess.run([program, "index", "s3://data/late/"], capture_output=True, text=True, timeout=180, check=True)
+        assert "already there" in done.stdout and len(objects(swift, "late/.stoker/")) == 1
