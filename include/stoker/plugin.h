@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.h - the seams: source, format, codec, decoder; plugin_op.h: op; plugin_loader.h: order, memory,
- * stage.
+/* plugin.h - the seams: source, format, codec; plugin_decoder.h: decoder; plugin_op.h: op; plugin_loader.h: order,
+ * memory, stage.
  *
  * UNSTABLE: these structs may change with any release.  Every table begins as stk_plugin does:
  * `abi` is STK_PLUGIN_ABI, else the table is refused; `size` is its sizeof where it was compiled, so
@@ -261,7 +261,7 @@ typedef struct stk_format {
 STK_API void *stk_alloc(size_t size); /* aligned to 64; NULL: no memory */
 STK_API void stk_free(void *p);
 
-/* ---- codec: the head of a chain; decoder: pixels by content ---- */
+/* ---- codec: the head of a chain ---- */
 
 typedef enum stk_kind { STK_KIND_BYTES = 1, STK_KIND_IMAGE, STK_KIND_VALUE } stk_kind;
 typedef enum stk_layout { STK_CHW = 1, STK_HWC, STK_CHANNELS_LAST } stk_layout;
@@ -327,60 +327,6 @@ typedef struct stk_codec {
     const char *suffix; /* UNPACKS: from(x) takes x.gz and unpacks it where suffix is ".gz" */
 } stk_codec;
 
-typedef struct stk_rect {
-    uint32_t x, y, w, h;
-} stk_rect;
-
-typedef struct stk_image_info {
-    uint32_t width, height;
-} stk_image_info;
-
-typedef enum stk_lane { /* how a picture came about: counted in stats() */
-                        STK_LANE_PLAIN,
-                        STK_LANE_SEEK,     /* from seek points */
-                        STK_LANE_MISFIT,   /* its seek points did not fit: decoded without */
-                        STK_LANE_FALLBACK, /* not what the fast decoder reads */
-                        STK_LANES
-} stk_lane;
-
-typedef struct stk_pixels { /* R, G, B, X: 4 bytes a pixel, X undefined */
-    uint8_t *data;          /* pixel (area.x, area.y) */
-    size_t stride;
-    stk_rect area; /* covers what was asked for, may be wider */
-    stk_lane lane;
-} stk_pixels;
-
-typedef struct stk_decode_request { /* what is wanted of a picture */
-    stk_rect need;
-    int index; /* palette indices, in R, G and B alike; one of several channels is refused */
-    /* NULL, or: a decoder that can makes the rows of `need` from top to bottom and hands them over in
-     * bands, so that they are used while they are in the cache.  A band's area is as wide as `need`;
-     * its memory is used again after the call; one that begins at need.y begins the picture again.
-     * decode() then leaves out->data NULL, out->area as it was asked for.  A decoder may pay no
-     * attention, and give all pixels as ever. */
-    void (*band)(void *cookie, const stk_pixels *band);
-    void *cookie;
-} stk_decode_request;
-
-enum { STK_DECODER_GPU = 1 /* OWN: the GPU can decode what it has read the header of */ };
-
-typedef struct stk_decoder { /* chosen by content; one context a worker */
-    uint32_t abi, size;
-    const char *name, *help;
-    int (*probe)(stk_bytes head); /* 0 or 1 */
-    int (*open)(void **ctx, stk_error *err);
-    /* `hint`: what the index keeps of these bytes to help decoding (seek points); no data: nothing.
-     * decode() follows header() on the same bytes. */
-    int (*header)(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err);
-    int (*decode)(void *ctx, const stk_decode_request *ask, stk_scratch *scratch, stk_pixels *out,
-                  stk_error *err);
-    void (*close)(void *ctx);
-    /* After decode(): what to give as `hint` the next time, in scratch memory.  STK_ECORRUPT:
-     * there is nothing that helps.  NULL: never. */
-    int (*learn)(void *ctx, stk_scratch *scratch, stk_bytes *out, stk_error *err);
-    uint32_t can;
-} stk_decoder;
-
 /* ---- registry: what chains, URLs and probing can name ---- */
 
 /* Add a plug-in to this process (table: stk_source, stk_format, ... by kind).  The table is copied;
@@ -403,6 +349,7 @@ STK_API void stk_registry_close(stk_registry **r); /* NULL-safe, nulls */
 }
 #endif
 
+#include <stoker/plugin_decoder.h>
 #include <stoker/plugin_op.h>
 #include <stoker/plugin_loader.h>
 

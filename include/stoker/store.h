@@ -101,6 +101,7 @@ STK_API STK_MUST_CHECK int stk_object_list(const char *prefix, const stk_store *
 /* A small one (256 MiB at most) as a whole.  *out: end with stk_free() (plugin.h); it has a null byte after its end. */
 STK_API STK_MUST_CHECK int stk_object_read(const char *url, const stk_store *s, void **out, size_t *len,
                                            stk_error *err);
+/* The same, written; one that is there is replaced. */
 STK_API STK_MUST_CHECK int stk_object_write(const char *url, const stk_store *s, const void *data, size_t len,
                                             stk_error *err);
 /* Begin to write a large one, by multipart upload; it appears when it is committed. */

@@ -57,7 +57,9 @@ def test_shards_are_a_partition(urls, tmp_path, options, parts, chains):
     assert all(0 < len(keys_in(folder / "one" / n)) <= options.get("samples", SAMPLES) for n in want)
     data = stoker.open(urls)
     for i in range(parts):
-        part(data, folder / "many", fields, options, part=parts - 1 - i, parts=parts)
+        made = part(data, folder / "many", fields, options, part=parts - 1 - i, parts=parts)
+        there = shards_of(folder / "many")      # what a part reports is what there is, not the whole plan
+        assert made["shards"] == len(there) and made["samples"] == sum(len(keys_in(folder / "many" / n)) for n in there)
     part(data, folder / "many", fields, options, merge=True)
     assert shards_of(folder / "many") == want
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/opts.h"
 #include "tools/pack_arrays.h"
 
@@ -125,6 +126,34 @@ static int settle(stk_pack_run *p, stk_error *err)
     return stk_stamp_list_failed(&p->stamp, &p->pattern, err);
 }
 
+/* Why the first sample of a shard's list could not be made, in quotes. */
+static stk_bytes first_reason(const char *list)
+{
+    const char *end = strstr(list, "}, {\"sample\": ");
+    stk_bytes doc = { (const uint8_t *)list, end ? (size_t)(end + 1 - list) : strlen(list) };
+    stk_bytes reason = { (const uint8_t *)"?", 1 };
+
+    (void)stk_json_find(doc, "reason", &reason, NULL);
+    return reason;
+}
+
+/* A part alone may have only bad samples; if all of them have, it is the chain's fault. */
+static int check_some_good(const stk_pack_run *p, stk_error *err)
+{
+    stk_bytes reason = { (const uint8_t *)"?", 1 };
+    uint64_t failed = 0;
+
+    for (uint64_t i = p->n; i-- > 0;) {
+        failed += stk_stamp_failed(&p->stamp, i);
+        if (stk_stamp_failed(&p->stamp, i))
+            reason = first_reason(p->stamp.failed[i]);
+    }
+    if (!failed || failed < p->count || p->o.only_failed == STK_YES)
+        return 0;
+    return stk_fail(err, STK_EINVAL, "none of the %" PRIu64 " samples could be made: %.*s", failed,
+                    (int)(reason.len < 400 ? reason.len : 400), (const char *)reason.data);
+}
+
 /* All parts are written, by other processes: look that every shard is there, and make one note and one
  * index of them. */
 static int merge(stk_pack_run *p, const stk_pack_fields *f, stk_error *err)
@@ -142,6 +171,7 @@ static int merge(stk_pack_run *p, const stk_pack_fields *f, stk_error *err)
                         "%" PRIu64 " of %" PRIu64 " shards are not there yet, the first is number %" PRIu64
                         ": write them (--from-plan PLAN --shard %" PRIu64 "), then merge",
                         missing, p->n, first, first);
+    STK_TRY(check_some_good(p, err));
     STK_TRY(stk_stamp_begin(&p->stamp, p->fingerprint, 1, err));
     for (uint64_t i = 0; !p->stamp.source && i < p->n; i++) {
         char *list = p->stamp.failed[i];
@@ -204,6 +234,10 @@ static int report_fill(const stk_pack_run *p, const stk_pack_fields *f, stk_pack
         return stk_fail(err, STK_EINVAL, "the report says size %u: set it to sizeof of the struct",
                         given);
     for (uint64_t i = 0; i < p->n; i++) {
+        if (p->o.parts && p->stamp.size && !p->stamp.size[i]) { /* another part will make it */
+            r.shards--;
+            continue;
+        }
         r.samples += p->first[i + 1] - p->first[i];
         if (!p->stamp.size)
             continue;
