@@ -18,6 +18,7 @@ class Proxy:
         self.random, self.faults, self.all_requests = random.Random(seed), faults, all_requests
         self.count, self.requests, self.down = {}, [], False
         self.sizes = []             # of the ranges that were asked for, 0: not a range
+        self.from_start = {}        # path -> ranges that began with its first byte
         self.gather = 0             # answers wait until so many ranges are asked for at once, or 30 s
         self.gathers = bool         # a function of a range's size: does it wait?
         self.pending = self.peak = 0
@@ -76,6 +77,8 @@ class Proxy:
         method, path = head.split(b" ", 2)[:2]
         self.requests.append((method.decode(), path.decode()))
         self.sizes.append(asked_for(head))
+        if b"range: bytes=0-" in head.lower():
+            self.from_start[path.decode()] = self.from_start.get(path.decode(), 0) + 1
         body = await reader.readexactly(length_of(head))
         if self.hold and self.hold(len(self.requests)):
             await self._stop.wait()
