@@ -104,10 +104,10 @@ def photos(folder, port, size):
 def latency(port):
     """50 ms added to each answer, through the same proxy as without; the order alone hides them.
 
-    Counted from the first next() of a loader whose index is there, in epochs of 6,000 photos together: new connections
+    Counted from the first next() of a loader whose index is there, in epochs of 20,000 photos together: new connections
     and the first round trips are in it."""
     plain, late, first = [], [], []
-    epochs = -(-6000 // (SHARDS * EACH))
+    epochs = -(-20000 // (SHARDS * EACH))
     for _ in range(ROUNDS):
         for delay, to in ((0, plain), (0.05, late)):
             with faults.Proxy(port, rate=1 if delay else 0, limit=10**9, delay=delay, faults=("delay",)) as proxy:
