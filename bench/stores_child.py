@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One measurement of bench/stores_epochs.py in a process of its own: a JSON object of arguments in, one of figures out."""
-import importlib.abc
-import importlib.machinery
 import json
 import resource
 import sys
 import time
-import types
+
+from unused import Unused
 
 
 def cpu():
@@ -56,27 +55,14 @@ def webdataset(a):
     return [{"s": time.perf_counter() - begin, "cpu_s": cpu() - used, "n": n}]
 
 
-class Unused(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Modules that mosaicml-streaming imports and reading plain shards does not use."""
-    NAMES = ("torchvision", "transformers", "snappy", "brotli", "zstd", "matplotlib", "paramiko", "oci")
-
-    def find_spec(self, name, path=None, target=None):
-        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] in self.NAMES else None
-
-    def create_module(self, spec):
-        module = types.ModuleType(spec.name)
-        module.__getattr__ = lambda name: type(name, (), {})
-        return module
-
-    def exec_module(self, module):
-        module.__path__ = []
+UNUSED = ("torchvision", "transformers", "snappy", "brotli", "zstd", "matplotlib", "paramiko", "oci")     # by reading plain shards
 
 
 def mosaic(a):
     """mosaicml-streaming: shards are downloaded by boto3 as they are needed, then read; bytes of the photos."""
     import os
     import tempfile
-    sys.meta_path.append(Unused())
+    sys.meta_path.append(Unused(UNUSED))
     os.environ.update(S3_ENDPOINT_URL=a["endpoint"], AWS_ACCESS_KEY_ID="k", AWS_SECRET_ACCESS_KEY="s",
                       AWS_DEFAULT_REGION="us-east-1", AWS_EC2_METADATA_DISABLED="true")
     from streaming import StreamingDataset

@@ -8,8 +8,6 @@
 Two threads, from the page cache; rounds alternate, the best of each side counts.  A peer that is not installed is left out.
 """
 import contextlib
-import importlib.abc
-import importlib.machinery
 import io
 import os
 import pathlib
@@ -18,7 +16,6 @@ import sys
 import tarfile
 import tempfile
 import time
-import types
 
 import numpy as np
 import pyarrow as pa
@@ -27,28 +24,16 @@ import pyarrow.parquet as pq
 import stoker
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 sys.path.append(os.environ.get("PEERS", ""))
 import made_mds  # noqa: E402
+from unused import Unused  # noqa: E402
 
 SEED = 1
 ROUNDS, SCALE = int(os.environ.get("ROUNDS", "5")), float(os.environ.get("SCALE", "1"))
 
 
-class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Modules that mosaicml-streaming imports and reading local shards does not use."""
-    NAMES = ("torchvision", "transformers", "boto3", "botocore", "snappy", "brotli", "zstd")
-
-    def find_spec(self, name, path=None, target=None):
-        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] in self.NAMES else None
-
-    def create_module(self, spec):
-        module = types.ModuleType(spec.name)
-        module.__getattr__ = lambda name: type(name, (), {})
-        return module
-
-    def exec_module(self, module):
-        module.__path__ = []
+UNUSED = ("torchvision", "transformers", "boto3", "botocore", "snappy", "brotli", "zstd")     # by reading local shards
 
 
 def peer(name):
@@ -97,7 +82,7 @@ def write_both(folder, values):
 
 
 def anonymous():
-    """MB of this process that are no file's."""
+    """MB of this process that do not belong to files."""
     return int(pathlib.Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0]) / 1024
 
 
@@ -203,7 +188,7 @@ def mds(folder):
     samples = [{"image": rng.randbytes(2000), "label": i} for i in range(n)]
     path = str(made_mds.write(folder / "mds", {"image": "bytes", "label": "int"}, samples, 2000))
     calls = {"stoker": epochs(path, {"image": "bytes", "label": "int"}, batch_size=64, shuffle=True)}
-    sys.meta_path.append(Missing())
+    sys.meta_path.append(Unused(UNUSED))
     streaming = peer("streaming")
     if streaming:
         from torch.utils.data import DataLoader

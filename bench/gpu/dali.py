@@ -79,7 +79,7 @@ def crops_pipeline(s, whole):
 
 
 class Dali:
-    """A pipeline's batches as torch tensors, for ever."""
+    """A pipeline's batches as torch tensors, without end."""
 
     def __init__(self, pipe):
         from nvidia.dali.plugin.pytorch import DALIGenericIterator

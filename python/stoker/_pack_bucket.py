@@ -164,7 +164,7 @@ class Remote(NamedTuple):
 
 @contextlib.contextmanager
 def locked(name: str) -> Iterator[None]:
-    """One process of this host at a time; ends with the process.  Where there is no place for a lock, it goes without."""
+    """One process of this host at a time; ends with the process.  Where a lock cannot be kept, the pack runs without one."""
     home = os.environ.get("STOKER_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "stoker")
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):

@@ -25,7 +25,7 @@ class Made:
 
 @dataclasses.dataclass
 class Computed:
-    """Its constructor is one for samples: it makes a field, and refuses what is no sample."""
+    """Its constructor is one for samples: it makes a field, and refuses what is not a sample."""
 
     a: int
     x: torch.Tensor

@@ -8,6 +8,10 @@ import json
 import os
 import sys
 import warnings
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests/recipes"))
+from tv_oracle import soften  # noqa: E402
 
 MODULES = {"v2": "torchvision.transforms.v2", "T": "torchvision.transforms", "timm": "timm.data", "A": "albumentations"}
 
@@ -36,23 +40,6 @@ RECIPES = {
 def folders():
     given = os.environ.get("STOKER_TRANSFORMS")
     return [given] if given else [os.path.join(sys.prefix, name) for name in ("oracles", "transforms")]
-
-
-def soften(torch):
-    """torchvision's compiled ops do not load beside a CPU build of torch."""
-    real = torch.library.register_fake
-
-    def soft(op, *args, **kwargs):
-        register = real(op, *args, **kwargs)
-
-        def decorate(function):
-            try:
-                return register(function)
-            except RuntimeError:
-                return function
-        return decorate
-
-    torch.library.register_fake = soft
 
 
 def load():

@@ -515,7 +515,7 @@ static void begin_together(stk_io **io, uint32_t n)
         in_flight(owner_of(io[i]));
     }
     if (n > 1 && io[0]->file->source->submit_all(io[0]->file, io[0]) == STK_PENDING)
-        return; /* they may be over by now: hands off */
+        return; /* they may have finished: their memory is not ours any more */
     for (uint32_t i = 0; i < n; i++) {
         landed(owner_of(io[i]));
         stk_io_again(io[i]);

@@ -308,7 +308,7 @@ const stk_row_ops stk_row_turned = { .name = "value_turned",
                                      .make = make_turned,
                                      .finish = stk_value_pad };
 
-/* Up to the first row that is no whole number of parts, has no room or a value that does not fit. */
+/* Up to the first row whose length is not a multiple of its parts, that has no room, or has a value that does not fit. */
 static uint64_t make_ragged_run(const stk_row *x, const stk_value_span *s)
 {
     const stk_stored *st = stk_row_chain(x)->stored;

@@ -19,7 +19,7 @@
 
 #define ASK_TRIES 5
 #define FILL (64 * STK_CHUNK) /* asked for at once */
-#define MERGE_GAP (16u << 10) /* bytes that come in vain rather than by a second request */
+#define MERGE_GAP (16u << 10) /* bytes between two reads: fetching and dropping them is cheaper than a second request */
 #define MERGE_MOST (2u << 20) /* bytes of reads that become one: few enough not to wait for each other */
 
 typedef struct remote_file {

@@ -332,7 +332,7 @@ static int made_before(const stk_pack_run *p)
 }
 
 /* Of a part nothing can be concluded: all that is bad may be in it. */
-static int is_hopeless(const maker *m)
+static int is_chain_fault(const maker *m)
 {
     return !m->good && !m->p->o.parts && (m->bad == ALL_BAD || m->bad == m->p->count) && !made_before(m->p);
 }
@@ -343,7 +343,7 @@ static int leave_out(maker *m, uint64_t id, const made_row *row, stk_error *err)
     int rc;
 
     m->bad++;
-    if (!is_hopeless(m))
+    if (!is_chain_fault(m))
         return fail_line(m, id, &row->err, err);
     rc = stk_fail(err, STK_EINVAL, "none of the first %" PRIu64 " samples could be made: %s", m->bad, row->err.message);
     stk_error_at(err, row->err.shard[0] ? row->err.shard : NULL, row->err.offset, key); /* one speaks for all */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data sets and functions of test_python_on_gpu.py, where processes that start anew find them."""
+"""Data sets and functions of test_python_on_gpu.py, in a module that fresh processes can import."""
 
 import random
 
