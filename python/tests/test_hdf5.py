@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stoker
@@ -176,7 +176,7 @@ def layouts(draw):
 
 
 @given(layout=layouts(), kind=st.sampled_from(KINDS))
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100)
 def test_any_layout(tmp_path_factory, layout, kind):
     path, rows, raw = tmp_path_factory.getbasetemp() / "any.h5", layout.pop("rows"), layout.pop("raw")
     if layout["dtype"] == "S3":
