@@ -23,6 +23,15 @@ try:
 except ImportError:
     torch = None
 
+try:
+    from hypothesis import HealthCheck, settings
+    # What a property test draws is the same in every run, and no clock fails it: a loaded machine is slow.
+    settings.register_profile("stoker", derandomize=True, print_blob=True, database=None, deadline=None,
+                              suppress_health_check=list(HealthCheck))
+    settings.load_profile("stoker")
+except ImportError:
+    pass
+
 SAMPLES, SHARDS = 100, 3
 IMAGE = "from(jpg) | image | random_resized_crop(32) | hflip | normalize(imagenet) | to(f32)"
 FIELDS = {"image": IMAGE, "label": "from(cls) | int"}

@@ -81,5 +81,5 @@ def test_out_of_address_space(folder):
     sys.path.insert(0, os.path.dirname(PROGRAM))
     import limits
     path = limits.shard(folder, "photos", 60_000_000)
-    done = subprocess.run([sys.executable, "-c", PROBE, path], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", PROBE, path], capture_output=True, text=True, timeout=300)
     assert "ENOMEM" in done.stdout and "you hold" not in done.stdout, done.stdout + done.stderr
