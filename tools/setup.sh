@@ -103,6 +103,7 @@ missing() {
     has_header libdeflate.h || echo "libdeflate-dev|nothing but time: gzip pages and chunks are unpacked by zlib"
     has_header brotli/decode.h || echo "libbrotli-dev|Parquet pages packed with brotli"
     has_header stdio.h bzlib.h || echo "libbz2-dev|MDS shards packed with bzip2"
+    has_header szlib.h || echo "libaec-dev|HDF5 chunks packed with szip"
     has_header stdarg.h stddef.h stdint.h setjmp.h cmocka.h ||
         echo "libcmocka-dev|the C unit tests"
     have ccache     || echo "ccache|nothing but time: builds start from nothing after every clean"
