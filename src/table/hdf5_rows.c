@@ -134,7 +134,7 @@ static void turn_words(uint8_t *p, uint64_t len, uint32_t width)
 /* Integers that have bits beside them which do not count. */
 static void widen(const stk_h5_type *t, uint8_t *bytes, uint64_t len)
 {
-    int is_signed = t->bits > 1 && !t->unsigned64 && (t->dtype == STK_I8 || t->dtype == STK_I16 || t->dtype == STK_I32 || t->dtype == STK_I64);
+    int is_signed = !t->unsigned64 && (t->dtype == STK_I8 || t->dtype == STK_I16 || t->dtype == STK_I32 || t->dtype == STK_I64);
     uint64_t high = (uint64_t)1 << (t->bits - 1), mask = high | (high - 1);
     size_t width = stk_dtype_size(t->dtype);
 
