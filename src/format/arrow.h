@@ -31,6 +31,7 @@ typedef struct stk_arrow_field {
     uint8_t nullable;
     uint8_t map;      /* LIST: of structs of a key and a value */
     uint8_t unsigned64; /* handed out as i64 where it fits */
+    uint8_t text;     /* BYTES, VIEW: UTF-8 */
     stk_dtype dtype;  /* NUMBER, BOOL */
     uint32_t width;   /* bytes of a value; FIXED_LIST: values of a list */
     int32_t scale;    /* DECIMAL */

@@ -160,6 +160,12 @@ static void read_int(stk_arrow_field *f, const table *t)
     f->unsigned64 = bits == 64 && !is_signed;
 }
 
+static void set_bytes(stk_arrow_field *f, uint8_t type, int text)
+{
+    set(f, type, type == STK_ARROW_VIEW ? 2 : 3);
+    f->text = text != 0;
+}
+
 static void read_float(stk_arrow_field *f, const table *t)
 {
     int64_t precision = number_of(t, 0, 2, 0);
@@ -199,7 +205,7 @@ static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
     case 2: read_int(f, t); break;
     case 3: read_float(f, t); break;
     case 4:
-    case 5: set(f, STK_ARROW_BYTES, 3); break;
+    case 5: set_bytes(f, STK_ARROW_BYTES, kind == 5); break;
     case 6:
         set(f, STK_ARROW_BOOL, 2);
         f->dtype = STK_U8;
@@ -220,7 +226,7 @@ static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
         break;
     case 19:
     case 20:
-        set(f, STK_ARROW_BYTES, 3);
+        set_bytes(f, STK_ARROW_BYTES, kind == 20);
         f->wide = 1;
         break;
     case 21:
@@ -229,7 +235,7 @@ static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
         break;
     case 22: refuse(f, 0, "run-end encoded columns are not read"); break;
     case 23:
-    case 24: set(f, STK_ARROW_VIEW, 2); break;
+    case 24: set_bytes(f, STK_ARROW_VIEW, kind == 24); break;
     case 25:
     case 26: refuse(f, 3, "list views are not read"); break;
     default: refuse(f, 2, "its type is not known");

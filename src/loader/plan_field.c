@@ -59,7 +59,7 @@ int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, s
 {
     const stk_plan_data *data = cookie;
     stk_field_type t;
-    int known = 0;
+    int known = 0, text = 1;
 
     *out = (stk_field_type){ 0 };
     for (uint32_t d = 0; d < data->n; d++) {
@@ -67,6 +67,8 @@ int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, s
             STK_TRY(gather(data->set[d], c, &t, err));
         else if (!find(data->set[d], c, &t))
             continue;
+        if (t.refused)
+            return stk_fail(err, STK_ENOTSUP, "the field %.60s is not read: %s", t.name, t.refused);
         if (known && !same(out, &t))
             return stk_fail(err, STK_EINVAL,
                             "the field %.60s has another type or shape in data set %u than in those "
@@ -74,8 +76,10 @@ int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, s
                             t.name, d);
         if (!known || !t.dtype)
             *out = t;
+        text &= t.text;
         known = 1;
     }
+    out->text = known && text;
     return 0;
 }
 

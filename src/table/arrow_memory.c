@@ -83,8 +83,14 @@ static void read_format(stk_arrow_field *f, const char *s)
     case 'U':
     case 'Z': f->wide = 1; /* fall through */
     case 'u':
-    case 'z': f->type = STK_ARROW_BYTES; return;
-    case 'v': f->type = STK_ARROW_VIEW; return;
+    case 'z':
+        f->type = STK_ARROW_BYTES;
+        f->text = s[0] == 'u' || s[0] == 'U';
+        return;
+    case 'v':
+        f->type = STK_ARROW_VIEW;
+        f->text = s[1] == 'u';
+        return;
     case 'w':
         f->type = STK_ARROW_FIXED;
         for (const char *p = s + 2; s[1] == ':' && *p >= '0' && *p <= '9' && f->width < 100000000; p++)

@@ -125,6 +125,7 @@ static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
         if (l->refused)
             continue;
         t->dtype = l->dtype;
+        t->text = l->path[l->depth - 1]->text;
         t->ndim = l->list != 0;
         t->shape[0] = l->list ? l->fixed : 0;
     }

@@ -275,6 +275,7 @@ static int columns(stk_parquet *p, uint32_t readable, stk_error *err)
         if (l->refused)
             continue;
         t->dtype = l->dtype;
+        t->text = l->meaning == STK_PQ_TEXT;
         if (l->max_rep) {
             t->ndim = 1;
             t->shape[0] = l->fixed ? (int64_t)l->fixed : -1;

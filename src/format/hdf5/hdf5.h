@@ -40,6 +40,7 @@ typedef struct stk_h5_type {
     stk_dtype dtype;     /* of a number, or of a sequence's */
     int swap;            /* the other byte order */
     int unsigned64;      /* comes as i64, if it fits */
+    uint32_t bits, shift; /* of an integer that does not take all of its bits: how many, and above how many others; 0: it does */
     int pad;             /* texts: 0 ends at a null, 1 nulls at the end, 2 spaces */
     uint32_t ndim;       /* of an array type */
     uint32_t dim[STK_H5_RANK];
@@ -48,10 +49,24 @@ typedef struct stk_h5_type {
 
 typedef struct stk_h5_filter {
     uint16_t id;
-    uint32_t n, value[8]; /* what the filter was told; at most 8 are kept */
+    uint32_t n;
+    const uint32_t *value; /* n: what the filter was told; in the set's `values` */
 } stk_h5_filter;
 
-enum { STK_H5_DEFLATE = 1, STK_H5_SHUFFLE = 2, STK_H5_FLETCHER = 3, STK_H5_LZF = 32000, STK_H5_LZ4 = 32004, STK_H5_ZSTD = 32015 };
+enum {
+    STK_H5_DEFLATE = 1,
+    STK_H5_SHUFFLE = 2,
+    STK_H5_FLETCHER = 3,
+    STK_H5_SZIP = 4,
+    STK_H5_NBIT = 5,
+    STK_H5_SCALE = 6,
+    STK_H5_LZF = 32000,
+    STK_H5_BLOSC = 32001,
+    STK_H5_LZ4 = 32004,
+    STK_H5_BITSHUFFLE = 32008,
+    STK_H5_ZSTD = 32015,
+    STK_H5_BLOSC2 = 32026
+};
 
 typedef enum stk_h5_layout { STK_H5_COMPACT, STK_H5_CONTIGUOUS, STK_H5_CHUNKED } stk_h5_layout;
 
@@ -77,6 +92,7 @@ typedef struct stk_h5_set { /* a data set, or one member of its struct */
     stk_h5_index index;
     uint32_t n_filters;
     stk_h5_filter filter[8];
+    uint32_t *values; /* of all filters */
     uint8_t *fill;       /* of an element; NULL: zeros */
     const char *refused; /* NULL: it is read */
 } stk_h5_set;
