@@ -207,3 +207,28 @@ int stk_h5_far_find(const stk_h5_file *f, stk_bytes raw, uint32_t number, stk_by
     }
     return raw.len < total && h5_left(&c) < 8u + f->lengths ? STK_END : h5_bad(err, STK_NO_OFFSET, "a value is not in its heap");
 }
+
+int h5_far_get(const stk_h5_file *f, uint64_t at, uint32_t number, uint8_t **out, uint64_t *len, stk_error *err)
+{
+    uint8_t head[16], *all = NULL;
+    uint64_t front = 8u + f->lengths, total, need;
+    h5_cursor c = { head, head + front, 0 };
+    stk_bytes value = { 0 };
+    int rc;
+
+    *out = NULL;
+    STK_TRY(h5_get(f, at, head, front, err));
+    h5_skip(&c, 8);
+    total = h5_length(f, &c);
+    STK_TRY(h5_get_new(f, at, total, &all, err));
+    rc = stk_h5_far_find(f, (stk_bytes){ all, (size_t)total }, number, &value, &need, err);
+    if (rc > 0)
+        rc = h5_bad(err, at, "a value is not in its heap");
+    if (rc == 0 && !(*out = stk_alloc(value.len + 1)))
+        rc = stk_fail_nomem(err, value.len);
+    if (rc == 0)
+        memcpy(*out, value.data, value.len);
+    *len = value.len;
+    stk_free(all);
+    return rc;
+}
