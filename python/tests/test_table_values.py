@@ -202,3 +202,16 @@ def test_a_scan_of_arrow_longer_than_a_span(tmp_path, kind):
     assert np.array_equal(np.concatenate(got["l"]).ravel(), np.asarray(t["l"].combine_chunks().flatten()))
     assert np.concatenate(got["f"]).tobytes() == np.asarray(t["f"].combine_chunks().flatten()).tobytes()
     assert [len(v) for v in got["r"]] == lengths[7:].tolist() and np.concatenate(got["r"]).tobytes() == np.asarray(t["r"].combine_chunks().flatten()).tobytes()
+
+
+def test_partitions_as_pyarrow_and_spark_write_them(tmp_path):
+    """Characters that a path can't have are %XX, and a null has a word of its own."""
+    import pyarrow.dataset as pads
+    kinds = ["a/b", "c d", None, "50%", "x=y", "\u00e9"]
+    t = pa.table({"x": range(6), "kind": kinds, "year": [2023, 2024, 2023, 2024, None, 2024]})
+    pads.write_dataset(t, tmp_path / "d", format="parquet", partitioning=["kind", "year"], partitioning_flavor="hive")
+    ds = stoker.open(str(tmp_path / "d"))
+    got = sorted((r["x"], r["kind"], r["year"]) for r in ds)
+    assert got == [(i, kinds[i], None if i == 4 else str(t["year"][i].as_py())) for i in range(6)]
+    for where, want in (("kind = 'a/b'", [0]), ("kind IS NULL", [2]), ("year >= 2024", [1, 3, 5]), ("year IS NULL OR kind = '50%'", [3, 4])):
+        assert sorted(r["x"] for r in stoker.open(str(tmp_path / "d"), where=where)) == want

@@ -199,6 +199,41 @@ static int split(const char *part, size_t len, size_t *name)
     return eq && *name > 0;
 }
 
+static int hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* %2F and its like, which writers put for characters that a path can't have. */
+static void decode(char *text)
+{
+    char *to = text;
+
+    for (; *text; to++) {
+        int code = *text == '%' && hex(text[1]) >= 0 && hex(text[2]) >= 0 ? hex(text[1]) << 4 | hex(text[2]) : 0;
+
+        *to = code ? (char)code : *text;
+        text += code ? 3 : 1;
+    }
+    *to = 0;
+}
+
+/* A file's value of a partition column; Hive's word for null stays none. */
+static int set_constant(char **to, const char *text, size_t len, stk_error *err)
+{
+    static const char null[] = "__HIVE_DEFAULT_PARTITION__";
+
+    stk_free(*to);
+    *to = NULL;
+    if (len == sizeof null - 1 && !memcmp(text, null, len))
+        return 0;
+    *to = stk_strndup(text, len);
+    if (!*to)
+        return stk_fail_nomem(err, len);
+    decode(*to);
+    return 0;
+}
+
 static int note_partitions(stk_parquet *p, uint64_t i, size_t root, int collect, stk_error *err)
 {
     static const stk_pq_leaf text = { .physical = STK_PQ_BYTES,
@@ -215,17 +250,12 @@ static int note_partitions(stk_parquet *p, uint64_t i, size_t root, int collect,
 
             memcpy(name, at, n);
             name[n] = 0;
+            decode(name);
             f = find_field(p, name);
             if (collect && f < 0 && p->n_partitions < MAX_PARTITIONS)
                 STK_TRY(add_field(p, name, &text, (int)p->n_partitions++, err));
-            else if (!collect && f >= 0 && p->field[f].partition >= 0) {
-                char **to = &p->shard[i].constant[p->field[f].partition];
-
-                stk_free(*to);
-                *to = stk_strndup(at + n + 1, len - n - 1);
-                if (!*to)
-                    return stk_fail_nomem(err, len);
-            }
+            else if (!collect && f >= 0 && p->field[f].partition >= 0)
+                STK_TRY(set_constant(&p->shard[i].constant[p->field[f].partition], at + n + 1, len - n - 1, err));
         }
         at += len;
         at += *at == '/';
