@@ -85,6 +85,8 @@ class Target:
 
     def __init__(self, path: str, name: str, force: bool, kind: str) -> None:
         """kind: how names of these shards end: ".tar", ".tar.zst", ".bin"."""
+        if "%" not in path and path.endswith((".tar", ".tar.gz", ".tar.zst", ".tar.lz4")) and not os.path.isdir(path):
+            invalid(f"{path} needs a number in its name, as in train-%06d.tar, or is a folder")
         if "%" not in path:
             path = os.path.join(path, name + "-%06d" + kind)
         elif kind != ".tar" and not path.endswith(kind):
