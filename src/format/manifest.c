@@ -423,13 +423,27 @@ static int ends(const char *name, const char *end)
     return n >= k && !strcasecmp(name + n - k, end);
 }
 
+/* `end`, or `end` of a file that was packed and is read unpacked. */
+static int ends_so(const char *name, const char *end)
+{
+    static const char *const packed[] = { "", ".gz", ".zst", ".zstd", ".lz4" };
+    char whole[24];
+
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
+        snprintf(whole, sizeof whole, "%s%s", end, packed[i]);
+        if (ends(name, whole))
+            return 1;
+    }
+    return 0;
+}
+
 /* Is it JSON lines by its name?  It may be packed: x.jsonl.gz. */
 static int says_json(const char *name)
 {
     const char *base = strrchr(name, '/');
 
     base = base ? base : name;
-    return strcasestr(base, ".jsonl") != NULL || strcasestr(base, ".ndjson") != NULL;
+    return ends_so(base, ".jsonl") || ends_so(base, ".ndjson");
 }
 
 static int manifest_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err)
@@ -460,7 +474,7 @@ static int manifest_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error 
 static int manifest_probe(const char *name, stk_bytes head)
 {
     (void)head;
-    return ends(name, ".csv") || ends(name, ".tsv") || ends(name, ".jsonl") || ends(name, ".ndjson") ? 90 : 0;
+    return ends_so(name, ".csv") || ends_so(name, ".tsv") || ends_so(name, ".jsonl") || ends_so(name, ".ndjson") ? 90 : 0;
 }
 
 /* ---- reading ---- */
