@@ -53,7 +53,7 @@ PENDING = {
 LIBRARIES = {
     "libjpeg-turbo": r"jpeglib\.h|jerror\.h|turbojpeg\.h", "libspng": r"spng\.h",
     "libwebp": r"webp/.*", "zstd": r"zstd.*\.h", "lz4": r"lz4.*\.h",
-    "libdeflate": r"libdeflate\.h", "brotli": r"brotli/.*", "bzip2": r"bzlib\.h", "snappy": r"snappy-c\.h",
+    "libdeflate": r"libdeflate\.h", "brotli": r"brotli/.*", "bzip2": r"bzlib\.h", "libaec": r"szlib\.h|libaec\.h", "snappy": r"snappy-c\.h",
     "lzf": r"lzf\.h", "libcurl": r"curl/.*", "OpenSSL": r"openssl/.*", "expat": r"expat\.h",
     "liburing": r"liburing.*\.h", "libhdf5": r"hdf5.*\.h", "cJSON": r"(cjson/)?cJSON\.h",
 }

@@ -80,6 +80,15 @@ STK_API STK_MUST_CHECK int stk_writer_open(stk_writer **out, const char *pattern
  * nothing; any other failure ends the writer. */
 STK_API STK_MUST_CHECK int stk_writer_add(stk_writer *w, const char *key, size_t key_len,
                                           const stk_part *parts, uint32_t n, stk_error *err);
+typedef struct stk_new_sample {
+    const char *key;
+    size_t key_len;
+    const stk_part *parts;
+    uint32_t n;
+} stk_new_sample;
+
+/* Add samples, all or none of them: STK_EINVAL for one of them changes nothing. */
+STK_API STK_MUST_CHECK int stk_writer_add_all(stk_writer *w, const stk_new_sample *samples, size_t n, stk_error *err);
 /* End the shard that is being written, still without its name, and say its size (0: there is none).  After that comes
  * commit(), or close() drops it. */
 STK_API STK_MUST_CHECK int stk_writer_finish(stk_writer *w, uint64_t *size, stk_error *err);
@@ -174,7 +183,7 @@ STK_API STK_MUST_CHECK int stk_pack(stk_dataset *ds, const char *dst, const stk_
                                     stk_pack_report *report, stk_error *err);
 
 /* The samples that take part in a pack, in the order in which they are written; of `opt` what chooses samples,
- * shuffle and seed count.  The report has samples, left_out and dropped.  *ids: end with stk_free() (plugin.h). */
+ * shuffle and seed count.  The report has samples, left_out, dropped, and as fingerprint that of the source alone.  *ids: end with stk_free() (plugin.h). */
 STK_API STK_MUST_CHECK int stk_pack_ids(stk_dataset *ds, const char *dst, const stk_pack_options *opt,
                                         uint64_t **ids, stk_pack_report *report, stk_error *err);
 

@@ -71,32 +71,55 @@ static stk_part *parts_of(PyObject *pairs, Py_ssize_t n)
     return out;
 }
 
-static PyObject *writer_add(PyObject *obj, PyObject *args)
+/* (key, ((field, bytes), ...)) */
+static int sample_of(PyObject *pair, stk_new_sample *out)
+{
+    PyObject *pairs;
+    Py_ssize_t key_len, n;
+
+    if (!PyArg_ParseTuple(pair, "y#O!", &out->key, &key_len, &PyTuple_Type, &pairs))
+        return -1;
+    n = PyTuple_Size(pairs);
+    out->key_len = (size_t)key_len;
+    out->n = (uint32_t)n;
+    out->parts = parts_of(pairs, n);
+    return out->parts ? 0 : -1;
+}
+
+static PyObject *add_samples(PyObject *obj, const stk_new_sample *samples, size_t n)
 {
     writer_object *self = (writer_object *)obj;
     stk_error err = { 0 };
-    const char *key;
-    Py_ssize_t key_len, n;
-    PyObject *pairs;
-    stk_part *parts;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "y#O!:add", &key, &key_len, &PyTuple_Type, &pairs))
-        return NULL;
-    n = PyTuple_Size(pairs);
-    parts = parts_of(pairs, n);
-    if (!parts)
-        return NULL;
     Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
     if (self->w)
-        rc = stk_writer_add(self->w, key, (size_t)key_len, parts, (uint32_t)n, &err);
+        rc = stk_writer_add_all(self->w, samples, n, &err);
     else
         rc = stk_fail(&err, STK_ECLOSED, "this writer is closed");
     PyThread_release_lock(self->lock);
-    Py_END_ALLOW_THREADS PyMem_Free(parts);
-    if (rc < 0)
-        return raise_error(state_of(obj), rc, &err);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
     Py_RETURN_NONE;
+}
+
+/* add((key, fields), ...): all or none. */
+static PyObject *writer_add(PyObject *obj, PyObject *args)
+{
+    Py_ssize_t n = PyTuple_Size(args);
+    stk_new_sample *samples = PyMem_Calloc((size_t)n + 1, sizeof *samples);
+    PyObject *out = NULL;
+    Py_ssize_t i = 0;
+
+    if (!samples)
+        return PyErr_NoMemory();
+    while (i < n && sample_of(PyTuple_GetItem(args, i), &samples[i]) == 0)
+        i++;
+    if (i == n)
+        out = add_samples(obj, samples, (size_t)n);
+    for (i = 0; i < n; i++)
+        PyMem_Free((void *)(uintptr_t)samples[i].parts);
+    PyMem_Free(samples);
+    return out;
 }
 
 static PyObject *writer_counts(PyObject *obj, PyObject *unused)
@@ -160,7 +183,7 @@ static void writer_dealloc(PyObject *obj)
 }
 
 static PyMethodDef writer_methods[] = {
-    { "add", writer_add, METH_VARARGS, "add(key, ((field, bytes), ...))" },
+    { "add", writer_add, METH_VARARGS, "add((key, ((field, bytes), ...)), ...): all of these samples, or none" },
     { "counts", writer_counts, METH_NOARGS, "(shards finished, samples, bytes)" },
     { "finish", writer_finish, METH_NOARGS, "the size of the shard in flight, whole and without its name" },
     { "close", writer_close, METH_VARARGS, "close(commit)" },
@@ -224,7 +247,7 @@ static int pack_take(module_state *st, PyObject *args, PyObject *kwargs, pack_ca
     unsigned long long samples, bytes, seed, part, parts;
     int shuffle, force, index, jpeg, merge, plan_only, only_failed, arrays;
 
-    *c = (pack_call){ .o = { .size = sizeof c->o } };
+    *c = (pack_call){ .o = { .size = sizeof c->o, .log = log_line, .log_cookie = st->log } };
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKypppIO!z*zd(dd)KKpppzzzzpO:pack", names, st->dataset, &c->ds,
                                      &c->dst, &samples, &bytes, &shuffle, &seed, &c->o.name, &force, &index, &jpeg,
                                      &c->o.num_workers, &PyTuple_Type, &c->fields, &c->select, &c->o.exclude,

@@ -125,6 +125,9 @@ class Bucket(_pack_map.Target):
             _stoker.object_write(os.fsencode(self.note), text.encode(), self._core)
         self._remove(self._notes)
 
+    def put_made(self, text: str) -> None:
+        _stoker.object_write(os.fsencode(self.made), text.encode(), self._core)
+
     def list_failed(self, failed: list[Any]) -> None:
         if failed:
             text = "".join(json.dumps(line) + "\n" for line in failed)

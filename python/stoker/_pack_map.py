@@ -23,12 +23,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any, NamedTuple
 
-from . import _pack_tokens
+from . import _pack_made, _pack_tokens
+from ._function_print import function_print
 from ._pack_tokens import Tokens
 from .dataset import Dataset
 from .errors import StokerError, invalid
-from .writer import Writer
+from .writer import Writer, parts
 
+_FIRST = 10_000     # samples: as of chains (pack_fields.c)
 _ALL = 2**62        # samples of a shard: as many as come
 
 
@@ -44,7 +46,7 @@ class Functions(NamedTuple):
 
     def samples(self, sample: dict[str, Any]) -> list[Any]:
         """What is written: samples, or documents of tokens."""
-        made = self._made(sample)
+        made = [fitting(sample, m) for m in self._made(sample)]
         return made if self.tokens is None else [t for t in map(self.tokens.make, made) if t]
 
     def _made(self, sample: dict[str, Any]) -> list[Any]:
@@ -56,19 +58,16 @@ class Functions(NamedTuple):
             return [m for made in self.flat(sample) for m in _one_or_more(made, "flat_map")]
         return [sample]
 
+    def named(self) -> dict[str, Any]:
+        """By argument of pack() the functions that are given."""
+        given = {"filter": self.keep, "map": self.map, "flat_map": self.flat, "tokenize": self.tokens and self.tokens.function}
+        return {name: fn for name, fn in given.items() if fn is not None}
+
     def print(self) -> str:
         """Names and code of the functions: another function is another pack."""
-        made = "|".join(_function_print(f) for f in (self.keep, self.map, self.flat))
         t = self.tokens
-        return made if t is None else f"{made}|{_function_print(t.function)}|{t.field}|{t.dtype}|{t.end}"
-
-
-def _function_print(fn: Any) -> str:
-    code = getattr(fn, "__code__", None)
-    if code is None:
-        return f"{type(fn).__module__}.{type(fn).__qualname__}" if fn is not None else ""
-    what = repr((code.co_code, [c for c in code.co_consts if not hasattr(c, "co_code")], code.co_names))
-    return f"{fn.__module__}.{fn.__qualname__}.{hashlib.sha256(what.encode()).hexdigest()[:16]}"
+        made = [(name, function_print(fn)) for name, fn in self.named().items()]
+        return repr((made, None if t is None else (t.field, t.dtype, t.end)))
 
 
 def _one_or_more(made: Any, name: str) -> list[Any]:
@@ -86,6 +85,8 @@ class Target:
 
     def __init__(self, path: str, name: str, force: bool, kind: str) -> None:
         """kind: how names of these shards end: ".tar", ".tar.zst", ".bin"."""
+        if "%" not in path and path.endswith((".tar", ".tar.gz", ".tar.zst", ".tar.lz4")) and not os.path.isdir(path):
+            invalid(f"{path} needs a number in its name, as in train-%06d.tar, or is a folder")
         if "%" not in path:
             path = os.path.join(path, name + "-%06d" + kind)
         elif kind != ".tar" and not path.endswith(kind):
@@ -101,6 +102,7 @@ class Target:
         self.note = os.path.join(self.home, base + ".map")
         self.aside = "map." + base.replace("%", "_") + "."     # a shard is written there: no % in its path
         self.failed = os.path.join(self.home, base + ".failed")
+        self.made = os.path.join(self.home, base + ".made.json")
 
     def path(self, i: int) -> str:
         return os.path.join(self.folder, f"{self.prefix}{i:0{self.width}d}{self.suffix}")
@@ -160,6 +162,9 @@ class Target:
     def settle(self, plan: str, done: dict[int, dict[str, Any]]) -> None:
         """All shards are there."""
 
+    def put_made(self, text: str) -> None:
+        put_whole(self.made, text)
+
     def list_failed(self, failed: list[Any]) -> None:
         if failed:
             with open(self.failed, "w", encoding="utf-8") as f:
@@ -170,6 +175,15 @@ class Target:
 
     def index(self, paths: list[str], jpeg: bool) -> None:
         Dataset([pathlib.Path(p) for p in paths], jpeg=jpeg)
+
+
+def put_whole(path: str, text: str) -> None:
+    """A file that is there whole or not at all, also after a crash of the machine."""
+    with open(path + ".new", "w", encoding="utf-8") as f:
+        f.write(text)
+        f.flush()
+        os.fsync(f.fileno())
+    os.replace(path + ".new", path)
 
 
 def note_head(plan: str) -> str:
@@ -216,36 +230,65 @@ def _size(path: str) -> int:
         return -1
 
 
-def fill(target: Target, data: Dataset, ids: memoryview, run: int, functions: Functions,
-         engine: Callable[[tuple[Any, ...], list[int]], Iterator[tuple[dict[str, Any], str]]]) -> dict[str, Any]:
+class Job(NamedTuple):
+    """What is to be packed."""
+
+    data: Dataset
+    ids: memoryview         # of the samples, in their order
+    run: int                # samples of a shard, before the functions
+    functions: Functions
+    source: int             # the fingerprint of the data
+    arguments: Mapping[str, Any]
+
+    def plan(self) -> str:
+        what = [len(self.ids), self.run, self.functions.print(), self.data.shards, hashlib.sha256(self.ids).hexdigest(),
+                [stat(s) for s in self.data.shards], self.source]
+        return hashlib.sha256(json.dumps(what).encode("utf-8", "surrogateescape")).hexdigest()
+
+    def made(self, plan: str, n: int) -> str:
+        figures = {"source_fingerprint": f"{self.source:016x}", "fingerprint": plan[:16], "samples": len(self.ids), "shards": n,
+                   "samples_per_shard": self.run}
+        return _pack_made.text(self.data, self.functions, self.arguments, figures)
+
+
+def fill(target: Target, job: Job, engine: Callable[[tuple[Any, ...], list[int]], Iterator[tuple[dict[str, Any], str]]]) -> dict[str, Any]:
     """Write the shards that are not there."""
-    if target.reads(data):
+    if target.reads(job.data):
         invalid(f"{target.path(0)} and its like are read and would be written over: pack to another place or name")
-    n = -(-len(ids) // run)
-    what = [len(ids), run, functions.print(), data.shards, hashlib.sha256(ids).hexdigest(), source_print(data)]
-    plan = hashlib.sha256(json.dumps(what).encode("utf-8", "surrogateescape")).hexdigest()
+    n = -(-len(job.ids) // job.run)
+    plan = job.plan()
     with target.alone(plan) as place:
         done = target.finished(plan, n)
         kept = len(done)
         missing = [i for i in range(n) if i not in done]
         if missing:
-            target.write(plan, done, engine((data, functions, place, bytes(ids), run), missing))
+            target.write(plan, done, _some_good(job, kept, engine((job.data, job.functions, place, bytes(job.ids), job.run), missing)))
+            target.put_made(job.made(plan, n))
         target.settle(plan, done)
     failed = [line for i in sorted(done) for line in done[i]["failed"]]
     target.list_failed(failed)
     return {"shards": n, "samples": sum(row["samples"] for row in done.values()),
-            "bytes": sum(row["size"] for row in done.values()), "kept_shards": kept, "changed_keys": 0,
+            "bytes": sum(row["size"] for row in done.values()), "kept_shards": kept,
+            "changed_keys": sum(row.get("changed", 0) for row in done.values()),
             "failed": len(failed), "dropped": sum(row.get("dropped", 0) for row in done.values()), "pattern": target.pattern(n),
             "paths": [target.path(i) for i in range(n)]}
 
 
-def source_print(data: Dataset) -> list[Any]:
-    """What the data is now, by its files; of remote ones by what their index says."""
-    of_files: list[Any] = [_stat(s) for s in data.shards]
-    return of_files + [data._core.print()] if any("://" in s for s in data.shards) else of_files
+def _some_good(job: Job, kept: int, made: Iterator[tuple[dict[str, Any], str]]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Where none of the first samples can be made, or none at all, it is the function's fault."""
+    seen = failed = 0
+    with contextlib.closing(made):  # type: ignore[type-var]
+        for row, path in made:
+            bad = row["failed"]
+            seen += min(job.run, len(job.ids) - row["shard"] * job.run)
+            failed += len(bad)
+            if seen == failed and not kept and seen >= min(len(job.ids), _FIRST) and not job.arguments["only_failed"]:
+                invalid(f"none of the {seen} samples could be made: {bad[0]['reason']}")
+            yield row, path
 
 
-def _stat(path: str) -> tuple[int, int]:
+def stat(path: str) -> tuple[int, int]:
+    """Size and time of a file; (-1, 0): there is none."""
     try:
         st = os.stat(path)
     except OSError:
@@ -297,8 +340,8 @@ def begin(data: Dataset, functions: Functions, place: Any, ids: bytes, run: int)
     _job = data, functions, place, memoryview(ids).cast("Q"), run
 
 
-class _Late(Exception):
-    """The function took longer than timeout."""
+class _Late(BaseException):
+    """The function took longer than timeout.  `except Exception` in it does not stop this."""
 
 
 def _late(number: int, frame: object) -> None:
@@ -321,35 +364,83 @@ def _within(seconds: float | None) -> Iterator[None]:
 class TarShard(Writer):
     _empty = True       # run k is shard k, also where nothing of it is kept
 
+    def put(self, made: list[Any]) -> None:
+        """All of what became of a sample, or none of it."""
+        self._core.add(*map(parts, made))
+
     def finish(self) -> int:
         """Its size; it is whole and has no name yet."""
         return self._core.finish()
 
 
+def _plain(key: str) -> str:
+    """A key as tar shards hold it: the library's packs (shard_names.c) repair keys the same way."""
+    at = key.rfind("/") + 1
+    return "".join("_" if c < " " or (c == "." and i >= at) else c for i, c in enumerate(key))
+
+
+def _stem(sample: Mapping[str, Any]) -> tuple[str, str]:
+    """A sample's key without the suffix of a folder's picture, and that."""
+    stem, _, suffix = sample["__key__"].rpartition(".")
+    is_file = sample["__url__"].endswith("/") and stem and 0 < len(suffix) < 16
+    return (stem, suffix.lower()) if is_file else (sample["__key__"], "")
+
+
+def fitting(sample: Mapping[str, Any], made: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of what a function made, the key that it left as it was, in a form that shards hold; and of a folder's picture
+    "cat/1.jpg" the member cat/1.jpg."""
+    key = sample["__key__"]
+    if made.get("__key__") != key or "." not in key[key.rfind("/") + 1:] and key.isprintable():
+        return made
+    stem, suffix = _stem(sample)
+    same = suffix and made.get("image") is sample.get("image")
+    renamed = {suffix if same and name == "image" else name: value for name, value in made.items()}
+    return {**renamed, "__key__": _plain(stem)}
+
+
+class _Counts:
+    """What became of the samples of a shard."""
+
+    def __init__(self, skip: bool) -> None:
+        self.skip, self.dropped, self.changed = skip, 0, 0
+        self.failed: list[dict[str, Any]] = []
+
+    def count(self, sample: Mapping[str, Any], made: list[Any]) -> None:
+        self.dropped += not made
+        stem = _stem(sample)[0]
+        self.changed += sum(isinstance(m, Mapping) and m["__key__"] == plain != stem for plain in [_plain(stem)] for m in made)
+
+    def fail(self, i: int, sample: Mapping[str, Any], e: BaseException, why: str) -> None:
+        """List it, or raise.  What fails for the machine's sake says nothing of the sample."""
+        if isinstance(e, StokerError) and (not self.skip or e.code in _MACHINE):
+            raise e
+        if not self.skip:
+            raise StokerError(f"map failed for sample {sample['__key__']}: {why}", "EINVAL", sample["__url__"], None,
+                              sample["__key__"], i) from e
+        self.failed.append({"sample": i, "key": sample["__key__"], "reason": why[:400]})
+
+
+_MACHINE = ("EIO", "ESTALE", "ENOMEM", "ECLOSED")
+
+
 def work(number: int) -> tuple[dict[str, Any], str]:
     """In a worker process, after begin(): run `number` through the functions, into one shard."""
     data, functions, place, ids, run = _job
-    failed: list[dict[str, Any]] = []
-    dropped = 0
+    counts = _Counts(functions.skip)
     with place.open(number, functions.tokens) as out:
         for i in ids[number * run:(number + 1) * run]:
-            sample = data[i]
+            sample: dict[str, Any] = {"__key__": str(i), "__url__": ""}
             try:
+                sample = data._at(i)
                 with _within(functions.timeout):
                     made = functions.samples(sample)
-                for each in made:
-                    out.write(each)
-                dropped += not made
-            except Exception as e:
+                out.put(made)
+                counts.count(sample, made)
+            except (Exception, SystemExit, _Late) as e:
                 why = f"it took more than {functions.timeout} s" if isinstance(e, _Late) \
                     else str(e) if isinstance(e, StokerError) else f"{type(e).__name__}: {e}"
-                if functions.skip:
-                    failed.append({"sample": i, "key": sample["__key__"], "reason": why[:400]})
-                elif isinstance(e, StokerError):
-                    raise
-                else:
-                    raise StokerError(f"map failed for sample {sample['__key__']}: {why}", "EINVAL",
-                                      sample["__url__"], None, sample["__key__"], i) from e
-        row = {"shard": number, "size": out.finish(), "samples": out.samples, "failed": failed, "dropped": dropped}
+                counts.fail(i, sample, e, why)
+        row = {"shard": number, "size": out.finish(), "samples": out.samples, "failed": counts.failed, "dropped": counts.dropped,
+               "changed": counts.changed}
         place.note(row)     # before the shard has its name
     return row, place.path(number)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _stoker
-from .errors import invalid
+from .errors import SystemFailure, invalid
 
 _CODES = {"u16": ("H", 8), "i32": ("i", 4)}     # type of array.array, number in the .idx
 _TEXT = ("txt", "text")
@@ -80,10 +80,15 @@ class Shard:
         self._lengths = array.array("i")
         self.samples = 0
 
-    def write(self, tokens: array.array[int]) -> None:
-        self._file.write(tokens)
-        self._lengths.append(len(tokens))
-        self.samples += 1
+    def put(self, made: list[array.array[int]]) -> None:
+        """The documents of a sample."""
+        for tokens in made:
+            try:
+                self._file.write(tokens)
+            except OSError as e:        # a full disk is no fault of the sample
+                raise SystemFailure(f"{self.path}: {e.strerror}", "EIO") from e
+            self._lengths.append(len(tokens))
+            self.samples += 1
 
     def __enter__(self) -> Shard:
         return self
@@ -112,11 +117,12 @@ class BucketShard:
         self._lengths = array.array("i")
         self.samples = self._size = 0
 
-    def write(self, tokens: array.array[int]) -> None:
-        self._file.write(tokens)
-        self._size += len(tokens) * tokens.itemsize
-        self._lengths.append(len(tokens))
-        self.samples += 1
+    def put(self, made: list[array.array[int]]) -> None:
+        for tokens in made:
+            self._file.write(tokens)
+            self._size += len(tokens) * tokens.itemsize
+            self._lengths.append(len(tokens))
+            self.samples += 1
 
     def __enter__(self) -> BucketShard:
         return self

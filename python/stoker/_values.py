@@ -14,7 +14,7 @@ _PICTURES = {"jpg": "JPEG", "jpeg": "JPEG", "png": "PNG", "webp": "WEBP", "ppm":
 
 
 def field_bytes(name: str, value: Any) -> bytes:
-    """bytes as they are; text as UTF-8; numbers in digits; arrays as .npy; pictures by the name."""
+    """bytes as they are; text as UTF-8; numbers in digits, also those in arrays of no dimension; arrays as .npy; pictures by the name."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, (bytearray, memoryview)):
@@ -35,6 +35,8 @@ def field_bytes(name: str, value: Any) -> bytes:
         return _json(name, value)
     if ending in _PICTURES:
         return _picture(name, value, _PICTURES[ending])
+    if getattr(value, "ndim", None) == 0 and ending != "npy" and type(value.item()) in (int, float):
+        return field_bytes(name, value.item())      # torch.tensor(3) is a label
     if hasattr(value, "__array__"):
         return _npy(name, value)
     invalid(f"field {name}: a {type(value).__name__} can't be written: give bytes, text, a number, "

@@ -249,8 +249,10 @@ class Dataset(Whole):
         if not -n <= at < n:
             raise IndexError(f"sample {shown(at)} of {n}"[:200])
         at %= n
-        if self._ids is not None:
-            at = int(self._ids[at])
+        return self._at(at if self._ids is None else int(self._ids[at]))
+
+    def _at(self, at: int) -> dict[str, Any]:
+        """A sample by its number in the whole data, of which this may be a part."""
         decoder = self._decode()
         return self._typed(self._core.read(at)) if decoder is None else decoder.sample(self._epoch, at)
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import _options, _pack_bucket, _pack_map, _stoker
+from . import _arrow, _options, _pack_bucket, _pack_map, _stoker
 from . import store as _store
 from ._pack_tokens import Tokens
 from .chains import Chain
@@ -80,11 +80,10 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
                 for part, span in _spans(split, name).items()}
     _store.core(store)
     data = src if isinstance(src, Dataset) else Dataset(src, store=store)
+    select = _of_whole(data, select)
     if data._where is not None:
         where = data._where if where is None else f"({data._where}) AND ({where})"
         data = data._whole()
-    if data._rows is not None and select is None:
-        select = data._rows
     count = 0 if samples is None else _options.whole("samples", samples, 1, 2**63 - 1)
     size = _options.byte_count("bytes", bytes)
     seed = None if shuffle is None or shuffle is False else _seed(shuffle)
@@ -112,11 +111,11 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         invalid("map, flat_map, filter and tokenize go without fields: pack twice, or call the chain's ops there")
     keep = (select.low, select.high) if isinstance(select, _Part) else (0.0, 0.0)
     arguments: dict[str, Any] = {
-        "dst": os.fsencode(path), "samples": count, "bytes": size, "shuffle": seed is not None, "seed": seed or 0,
+        **_AS_IT_IS, "dst": os.fsencode(path), "samples": count, "bytes": size, "shuffle": seed is not None, "seed": seed or 0,
         "name": os.fsencode(name), "force": force, "index": index, "jpeg": jpeg, "num_proc": workers,
         "fields": _chains(fields), "select": _ids(select.ids if isinstance(select, _Part) else select),
         "exclude": None if exclude is None else os.fspath(exclude), "fraction": _fraction(fraction), "keep": keep,
-        "part": 0, "parts": 0, "merge": False, "plan_only": False, "only_failed": only is not None,
+        "only_failed": only is not None,
         "where": _text("where", where, 'a condition as text, like "width >= 300"'),
         "compress": compress, "arrays": _options.flag("arrays", arrays), "dedup": _text("dedup", dedup, '"exact" or "near"'), "balance": _text("balance", balance, "the name of a field"), "store": store}
     if functions is None and engine is None:
@@ -132,15 +131,29 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     chosen, counts = _stoker.pack_ids(dataset=data._core, **{**arguments, "store": _store.core(store)})
     ids = memoryview(chosen).cast("Q")
     total = data._core.print()[0]
-    run = count or max(1, len(data) * (size or _DEFAULT_BYTES) // max(1, total))
+    run = count or max(1, len(data._core) * (size or _DEFAULT_BYTES) // max(1, total))
     target = _pack_bucket.Bucket(path, name, force, kind, store) if "://" in path else _pack_map.Target(path, name, force, kind)
-    done = _pack_map.fill(target, data, ids, run, functions,
-                          _pack_ray.work if engine else _pack_map.in_processes(workers or os.cpu_count() or 1))
+    arguments["bytes"], arguments["compress"] = size or (0 if count else _DEFAULT_BYTES), _NAMES.get(packed)
+    job = _pack_map.Job(data, ids, run, functions, counts["fingerprint"], arguments)
+    done = _pack_map.fill(target, job, _pack_ray.work if engine else _pack_map.in_processes(workers or os.cpu_count() or 1))
     done["left_out"], done["dropped"] = counts["left_out"], {**counts["dropped"], "functions": done.pop("dropped")}
     paths = done.pop("paths")
     if index and paths and tokens is None and not packed:
         target.index(paths, jpeg)
     return done
+
+
+_AS_IT_IS: dict[str, Any] = {
+    "dst": b".", "samples": 0, "bytes": 0, "shuffle": False, "seed": 0, "name": b"shard", "force": False, "index": True, "jpeg": False,
+    "num_proc": 0, "fields": (), "select": None, "exclude": None, "fraction": 0.0, "keep": (0.0, 0.0), "part": 0, "parts": 0,
+    "merge": False, "plan_only": False, "only_failed": False, "where": None, "compress": None, "arrays": False, "dedup": None,
+    "balance": None, "store": None}
+
+
+def source_print(data: Dataset) -> int:
+    """What the data is, by its files and their index; of a table in memory by its content."""
+    select = data._rows if _arrow.is_table(data._urls) else _ids(())
+    return _stoker.pack_ids(dataset=data._core, **{**_AS_IT_IS, "select": select})[1]["fingerprint"]
 
 
 def written(data: Dataset, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,6 +162,7 @@ def written(data: Dataset, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _SUFFIXES = {"gz": ".gz", "zstd": ".zst", "lz4": ".lz4"}
+_NAMES = {suffix: name for name, suffix in _SUFFIXES.items()}
 
 
 def _packed(compress: str | None, path: str) -> str:
@@ -165,6 +179,21 @@ class _Part:
 
     def __init__(self, ids: Any, low: float, high: float) -> None:
         self.ids, self.low, self.high = ids, low, high
+
+
+def _of_whole(data: Dataset, select: Any) -> Any:
+    """Ids of the whole data: where `data` is a part of it, select= names samples by their numbers in that."""
+    if isinstance(select, _Part):
+        return _Part(_of_whole(data, select.ids), select.low, select.high)
+    if select is None:
+        return data._rows
+    ids = _ids(select)
+    if data._ids is None:
+        return ids
+    if len(ids) and max(ids) >= len(data):
+        invalid(f"select: there is no sample {max(ids)}, the data has {len(data)}")
+    import numpy as np
+    return data._ids[np.frombuffer(ids, np.uint64)] if len(ids) else ids
 
 
 def _spans(split: Mapping[str, float], name: str) -> dict[str, tuple[float, float]]:
@@ -215,6 +244,8 @@ def _ids(select: Any) -> Any:
     if select is None:
         return None
     import array
+    if isinstance(select, array.array) and select.typecode == "Q":
+        return select
     try:
         return array.array("Q", select)
     except (TypeError, ValueError, OverflowError):

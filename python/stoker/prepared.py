@@ -15,9 +15,10 @@ from typing import Any
 
 from . import _pack_bucket, _pack_map, _stoker
 from . import store as _store
-from .dataset import Dataset, Urls
+from ._function_print import function_print, options_print, value_print
+from .dataset import Dataset, Urls, _satisfying
 from .errors import invalid
-from .packing import Function, pack
+from .packing import Function, pack, source_print
 from .store import Store
 
 _log = logging.getLogger("stoker")
@@ -37,7 +38,7 @@ def prepared(src: Urls | Dataset, folder: str | os.PathLike[str], *, fields: Map
     if limit is not None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             invalid(f"limit is a number of samples from 1 on, not {limit!r}")
-        options["select"] = range(min(limit, len(data)))
+        options["select"] = _first(data, limit, options.get("select"), options.pop("where", None))
     for name in ("split", "name", "force", "only", "index"):
         if name in options:
             invalid(f"prepared() has no {name}: it names its folder itself and makes one data set; see stoker.pack()")
@@ -51,12 +52,26 @@ def prepared(src: Urls | Dataset, folder: str | os.PathLike[str], *, fields: Map
     return Dataset(os.path.join(place, os.path.basename(pattern)), store=store)
 
 
+def _first(data: Dataset, limit: int, select: Any, where: Any) -> Any:
+    """The numbers in `data` of the first samples that satisfy `where`."""
+    if where is None:
+        return range(min(limit, len(data))) if select is None else select[:limit]
+    import numpy as np
+    numbers = np.arange(len(data), dtype=np.uint64) if select is None else np.asarray(select, np.uint64)
+    of_whole = numbers if data._ids is None else data._ids[numbers]
+    return numbers[np.isin(of_whole, _satisfying(data._core, where, None))][:limit]
+
+
 def _name(data: Dataset, fields: Mapping[str, Any] | None, functions: tuple[Any, ...], options: dict[str, Any]) -> str:
-    what = [len(data), [(s, *_pack_map._stat(s)) for s in data.shards], {k: None if v is None else str(v) for k, v in (fields or {}).items()},
-            [_pack_map._function_print(f) for f in functions], sorted((k, repr(v)) for k, v in options.items())]
-    if any("://" in s for s in data.shards):
-        what.append(data._core.print())
-    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
+    what = [len(data), [(s, *_pack_map.stat(s)) for s in data.shards], {k: None if v is None else str(v) for k, v in (fields or {}).items()},
+            [function_print(f) for f in functions], options_print(options), _part_of(data), source_print(data)]
+    return hashlib.sha256(json.dumps(what).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _part_of(data: Dataset) -> str:
+    """What else than its files decides what the data set gives."""
+    fields = {k: v if callable(v) else str(v) for k, v in (data._fields or {}).items()}
+    return value_print([fields, data._fixed, data._salvage, data._where, data._rows, data._epoch if data._fields else 0])
 
 
 class _Note:
@@ -80,11 +95,7 @@ class _Note:
             yield
 
     def write(self, made: dict[str, Any]) -> None:
-        with open(self.path + ".new", "w", encoding="utf-8") as f:
-            json.dump(made, f)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(self.path + ".new", self.path)
+        _pack_map.put_whole(self.path, json.dumps(made))
 
 
 class _Object(_Note):

@@ -26,7 +26,8 @@ class Transform(Whole, has=("epoch", "position")):
     chain: ops, as text or built; a loader's whole chain does too, of which from() and image stand for the
         pictures given
     seed, output: address the draws, with the epoch and each picture's position: for equal ones, the
-        pixels are those of a loader whose output number `output` has this chain after `image`
+        pixels are those of a loader whose output number `output` has this chain.  Give its whole chain: draws
+        depend on a step's place, and from() is one; ops alone are numbered as after `image`
     layout: "chw" or "hwc", of pictures that could be either; None: what has 1 or 3 channels, and where
         both do, chw for tensors and hwc for NumPy arrays
     num_workers: threads; None: chosen; 1: the caller's alone

@@ -52,12 +52,7 @@ class Writer(Whole):
 
     def write(self, sample: Mapping[str, Any]) -> None:
         """Add a sample: {"__key__": key, field: value, ...}."""
-        key = sample.get("__key__")
-        if not isinstance(key, str):
-            invalid(f"a sample needs a \"__key__\" of text, not {shown(key)}")
-        fields = tuple((_name(name), field_bytes(name, value)) for name, value in sample.items()
-                       if not (isinstance(name, str) and name.startswith("__")))
-        self._core.add(key.encode("utf-8", "surrogateescape"), fields)
+        self._core.add(parts(sample))
 
     @property
     def shards(self) -> int:
@@ -82,6 +77,16 @@ class Writer(Whole):
 
     def __exit__(self, kind: object, *rest: object) -> None:
         self._close(kind is None)
+
+
+def parts(sample: Mapping[str, Any]) -> tuple[bytes, tuple[tuple[bytes, bytes], ...]]:
+    """Key and fields as bytes."""
+    key = sample.get("__key__")
+    if not isinstance(key, str):
+        invalid(f"a sample needs a \"__key__\" of text, not {shown(key)}")
+    fields = tuple((_name(name), field_bytes(name, value)) for name, value in sample.items()
+                   if not (isinstance(name, str) and name.startswith("__")))
+    return key.encode("utf-8", "surrogateescape"), fields
 
 
 def _name(name: Any) -> bytes:

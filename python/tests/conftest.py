@@ -23,6 +23,15 @@ try:
 except ImportError:
     torch = None
 
+try:
+    from hypothesis import HealthCheck, settings
+    # What a property test draws is the same in every run, and no clock fails it: a loaded machine is slow.
+    settings.register_profile("stoker", derandomize=True, print_blob=True, database=None, deadline=None,
+                              suppress_health_check=list(HealthCheck))
+    settings.load_profile("stoker")
+except ImportError:
+    pass
+
 SAMPLES, SHARDS = 100, 3
 IMAGE = "from(jpg) | image | random_resized_crop(32) | hflip | normalize(imagenet) | to(f32)"
 FIELDS = {"image": IMAGE, "label": "from(cls) | int"}
@@ -85,6 +94,14 @@ def damaged(tmp_path_factory):
         image = b"\xff\xd8garbage" * 20 if i == 7 else image[:len(image) // 2] if i == 21 else image
         members += [(f"{i:04d}.jpg", image), (f"{i:04d}.cls", label)]
     return str(write_tar(path, members))
+
+
+@pytest.fixture
+def forked(monkeypatch):
+    """Workers of call() are forked, whatever loaders other tests have left open in this process: else each loader would start an
+    interpreter that imports torch.  Not with ASan, whose locks are not taken over fork()."""
+    if "libasan" not in os.environ.get("LD_PRELOAD", ""):
+        monkeypatch.setattr("stoker.sets.threads_of_loaders", lambda: False)
 
 
 def as_numpy(value):

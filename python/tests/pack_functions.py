@@ -74,3 +74,51 @@ def some_fail(text):
 
 def shorten(sample):
     return {"__key__": sample["__key__"], "txt": sample["txt"].decode()[:3]}
+
+
+SUFFIX = "!"
+
+
+def helper(text):
+    return text + SUFFIX
+
+
+def helped(sample):
+    return {**sample, "txt": helper(sample["txt"].decode())}
+
+
+def some_set(sample):
+    """Its constants have a set of words, whose order differs from process to process."""
+    return sample if sample["__key__"][-1:] in {"a", "b", "c", "0", "1"} else None
+
+
+def adder(text, far=0):
+    def add(sample, near="", *, last=""):
+        return {**sample, "txt": sample["txt"].decode() + text}
+    add.__defaults__, add.__kwdefaults__ = (far,), {"last": far}
+    return add
+
+
+class Adder:
+    def __init__(self, text):
+        self.text = text
+
+    def __call__(self, sample):
+        return {**sample, "txt": sample["txt"].decode() + self.text}
+
+    def method(self, sample):
+        return self(sample)
+
+
+def second_is_bad(sample):
+    bad = sample["__key__"].endswith("7")
+    return [{"__key__": sample["__key__"] + "a", "txt": b"1"}, {"__key__": sample["__key__"] + "b", "a/b" if bad else "txt": b"2"}]
+
+
+def swallows(sample):
+    try:
+        if sample["__key__"].endswith("53"):
+            time.sleep(600)
+    except Exception:
+        return None
+    return sample

@@ -138,3 +138,17 @@ def test_builders_write_the_same_chains():
     built = stoker.image().random_apply(stoker.chains.Chain().color_jitter(0.8, hue=0.2), p=0.8).one_of(
         stoker.chains.Chain().invert(), stoker.chains.Chain().equalize(p=1), p=0.5)
     assert str(built) == "image | random_apply(color_jitter(0.8, hue=0.2), p=0.8) | one_of(invert(), equalize(p=1), p=0.5)"
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("kind", ["f32", "f16", "f32, layout=hwc"])
+@pytest.mark.parametrize("value", ["0", "1.5", "random"])
+def test_gray_is_erased_in_the_units_of_normalize(tar, value, kind):
+    """The one channel of a gray picture has the values of the first of three."""
+    ops = f"random_crop(20) | normalize((0.3, 0.3, 0.3), (0.2, 0.2, 0.2)) | random_erasing(1, scale=(0.2, 0.3), value={value}) | to({kind})"
+    one, gray = ((stoker.Loader(tar, {"x": f"from(png) | image(mode=gray) | {steps}"}, batch_size=8, seed=3)) for steps in (ops, "random_crop(20)"))
+    with one, gray:
+        made, pixels = array(next(iter(one))["x"]), array(next(iter(gray))["x"])
+    whole = stoker.Transform(f"from(png) | {ops}".replace("random_crop(20)", "image | hflip(0)"), seed=3)
+    three = array(whole(np.repeat(pixels.transpose(0, 2, 3, 1), 3, 3)))
+    assert np.array_equal(made, three[..., :1] if "hwc" in kind else three[:, :1])

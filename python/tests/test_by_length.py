@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import as_numpy, write_tar
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_pad import npy
 
@@ -130,7 +130,7 @@ def test_budget_is_mixed_anew_and_sorted_when_not_shuffled(tmp_path):
     assert longest == sorted(longest, reverse=True)             # what needs the most memory comes first
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(lengths=st.lists(st.integers(0, 40), min_size=1, max_size=150), budget=st.integers(40, 300),
        world=st.integers(1, 5), other=st.integers(1, 5), window=st.one_of(st.none(), st.integers(1, 60)),
        rows=st.one_of(st.just(1), st.integers(2, 9)), multiple=st.sampled_from([1, 4, 8]),
@@ -165,7 +165,7 @@ def test_any_budget_resumes_anywhere(tmp_path, lengths, budget, world, other, wi
     close(whole + half + again)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(lengths=st.lists(st.integers(0, 40), min_size=1, max_size=150), world=st.integers(1, 4),
        batch=st.integers(1, 9), other=st.tuples(st.integers(1, 4), st.integers(1, 9)),
        window=st.integers(1, 60), shuffle=st.booleans(), drop=st.booleans(), data=st.data())

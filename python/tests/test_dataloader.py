@@ -111,7 +111,7 @@ SHAPES = st.recursive(st.sampled_from(sorted(LEAVES)), lambda inner: st.tuples(
     st.sampled_from(["tuple", "list", "dict", "point", "own"]), st.lists(inner, min_size=1, max_size=3)), max_leaves=5)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(shape=SHAPES, n=st.integers(0, 25), batch_size=st.none() | st.integers(1, 9), many=st.booleans(),
        drop_last=st.booleans(), iterable=st.booleans())
 def test_like_torch_in_the_callers_thread(shape, n, batch_size, many, drop_last, iterable):
@@ -119,7 +119,7 @@ def test_like_torch_in_the_callers_thread(shape, n, batch_size, many, drop_last,
     alike(dataset, batch_size=batch_size, drop_last=drop_last and batch_size is not None)
 
 
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=8)
 @given(shape=SHAPES, n=st.integers(1, 25), batch_size=st.none() | st.integers(1, 9), drop_last=st.booleans(),
        iterable=st.booleans(), workers=st.integers(1, 3), persistent=st.booleans())
 def test_like_torch_with_workers(shape, n, batch_size, drop_last, iterable, workers, persistent):
@@ -279,13 +279,13 @@ STATEFUL = {"kind": st.sampled_from(["map", "many", "stream", "kept"]), "shape":
             "batch_size": st.integers(1, 5), "drop_last": st.booleans(), "share": st.integers(0, 9)}
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(**STATEFUL)
 def test_like_stateful_dataloader(kind, shape, n, batch_size, drop_last, share):
     like_stateful(kind, shape, n, (n // batch_size) * share // 10, batch_size=batch_size, drop_last=drop_last)
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=6)
 @given(workers=st.integers(1, 2), **STATEFUL)
 def test_like_stateful_dataloader_with_workers(workers, kind, shape, n, batch_size, drop_last, share):
     """Shares of workers differ in length, so that batches before the end are the same for all."""

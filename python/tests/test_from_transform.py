@@ -65,7 +65,16 @@ NORMALIZE = tv("Normalize", **IMAGENET)
     (al("ColorJitter", 0.8, brightness=(0.8, 1.2), contrast=(0.8, 1.2), saturation=(0.8, 1.2), hue=(-0.5, 0.5)), "random_apply(color_jitter(0.2, 0.2, 0.2, 0.5), p=0.8)"),
     ([al("Normalize", mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), max_pixel_value=255.0), al("ToTensorV2")], "normalize((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)) | to(f32)"),
     (al("OneOf", 0.5, transforms=[al("ToGray", 1.0), al("Equalize", 1.0)]), "one_of(grayscale(p=1), equalize(p=1), p=0.5)"),
-    (al("Solarize", 0.5, threshold_range=(0.5, 0.5)), "solarize(128, p=0.5)"),
+    (al("Solarize", 0.5, threshold_range=(0.5, 0.5)), "solarize(127.5, p=0.5)"),
+    ([al("Compose", transforms=[al("HorizontalFlip", 0.5)])], "hflip(p=0.5)"),
+    (al("Compose", 0.3, transforms=[al("HorizontalFlip", 0.5)]), "random_apply(hflip(p=0.5), p=0.3)"),
+    (al("OneOf", transforms=[al("HorizontalFlip", 0.5), al("VerticalFlip", 0.25), al("NoOp", 0.25)]), "one_of(hflip(p=1), hflip(p=1), vflip(p=1), hflip(p=0))"),
+    (al("Posterize", 0.5, num_bits=(3, 5)), "posterize((3, 5), p=0.5)"),
+    (tv("RandAugment", num_ops=3, magnitude=5, num_magnitude_bins=11, interpolation=Mode.NEAREST, fill=None), "rand_augment(3, 5, bins=11)"),
+    (tv("TenCrop", size=(8, 8), vertical_flip=True), "ten_crop(8, vertical_flip=true)"), (tv("RandomApply", transforms=[tv("Identity")], p=0.5), ""),
+    (tv("RandomChoice", transforms=[tv("Identity"), tv("RandomInvert", p=1.0)], p=[3, 1]), "one_of(hflip(p=0), hflip(p=0), hflip(p=0), invert(p=1))"),
+    (tv("RandAugment", "timm.data.auto_augment", num_layers=2, ops=[tv("AugmentOp", prob=0.5, magnitude=9, kwargs={"fillcolor": (1, 2, 3)})]),
+     " | ".join(["rand_augment(1, 27, interpolation=bilinear, fill=(1, 2, 3), p=0.5)"] * 2)),
 ])
 def test_translation(given, chain):
     made = f(given)
@@ -75,10 +84,21 @@ def test_translation(given, chain):
 
 @pytest.mark.parametrize("given, says", [
     (tv("Lambda", lambd=None), "Lambda has no equivalent in a chain: do it in a function"), (lambda x: x, "<lambda> has no equivalent"),
-    (tv("RandomOrder", transforms=[]), "write the order out"), (tv("MixUp", "torchvision.transforms.v2"), r"batch_ops=\[\"mixup"), (7, "int has no equivalent"),
+    (tv("RandomOrder", transforms=[tv("RandomInvert", p=1.0)] * 4), "write one order out"), (tv("MixUp", "torchvision.transforms.v2"), r"batch_ops=\[\"mixup"), (7, "int has no equivalent"),
     (tv("ElasticTransform"), "ElasticTransform has no equivalent"), (tv("Resize", size=8, interpolation=Mode.BOX), "Resize: the filter box is not one of"),
     (tv("RandomRotation", degrees=(0, 9), interpolation=Mode.NEAREST, expand=True, center=None), "RandomRotation: its expand=True"),
     (tv("Resize"), "Resize is not as this version knows it"), (al("CoarseDropout"), r"random_erasing\(p\) erases one box"),
+    ([tv("ToTensor"), tv("RandomErasing", p=1.0, scale=(0.02, 0.33), ratio=(0.3, 3.3), value="random")], "RandomErasing: its value=.random. is normal noise"),
+    ([tv("ToTensor"), NORMALIZE, tv("CenterCrop", size=8)], "CenterCrop comes after Normalize.*put it before"),
+    (tv("RandomRotation", degrees=(0, 9), interpolation=Mode.BICUBIC, expand=False, center=None), "RandomRotation: rotate: interpolation is nearest or bilinear"),
+    ([tv("ToImage"), tv("Resize", size=8, interpolation=Mode.NEAREST)], "Resize: tensors are resized with NEAREST.*NEAREST_EXACT"),
+    (tv("RandomApply", transforms=[tv("ToTensor")], p=0.5), "RandomApply: what changes the type of pixels must not depend on chance"),
+    (tv("RandomChoice", transforms=[tv("Identity")] * 2, p=[0.517, 0.483]), "RandomChoice: its choices have weights that are not simple shares"),
+    (tv("GaussianNoise", mean=0.0, sigma=0.1, clip=False), "GaussianNoise: its clip=False"), (tv("Resize", size=None, max_size=8), "Resize: only its longer side"),
+    (al("SafeRotate"), "SafeRotate has no equivalent"), (al("RandomCrop", 0.5, height=8, width=8), "RandomCrop: random_apply: `random_crop` changes the size"),
+    (al("OneOf", transforms=[al("GaussianBlur", blur_limit=(3, 7), sigma_limit=(1, 1))]), "GaussianBlur: its blur_limit=.3, 7. draws"),
+    (tv("ResizeKeepRatio", "timm.data.transforms", size=(8, 16), longest=0.0), "ResizeKeepRatio: it covers a box that is not square"),
+    (tv("AutoAugment", "timm.data.auto_augment"), "AutoAugment: timm's policies are its own"),
     (tv("Grayscale", num_output_channels=1), r"image\(mode=gray\)"), ([rrc(), tv("RandomHorizontalFlop")], "RandomHorizontalFlop has no equivalent.*did you mean"),
 ])
 def test_what_has_no_equivalent(given, says):
@@ -96,12 +116,18 @@ def test_a_translated_chain_loads(urls):
 
 # ---- the packages themselves ---------------------------------------------------------------------
 
-def test_published_recipes(urls):
-    """All of them translate, and run where this build has their ops."""
+@pytest.fixture(scope="module")
+def translated():
+    """What the packages' own transforms become, by a process that has them."""
     child = subprocess.run([sys.executable, transform_recipes.__file__], capture_output=True, text=True, timeout=300, env={
         **os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "NO_ALBUMENTATIONS_UPDATE": "1"})
     assert child.returncode == 0, child.stderr
-    made = json.loads(child.stdout)
+    return json.loads(child.stdout)
+
+
+def test_published_recipes(urls, translated):
+    """All of them translate, and run where this build has their ops."""
+    made = translated[0]
     lacking = {name: why for name, (chain, why) in made.items() if not chain}
     assert set(made) == set(transform_recipes.RECIPES)
     for name, (chain, _) in made.items():
@@ -112,3 +138,14 @@ def test_published_recipes(urls):
             assert as_numpy(next(iter(loader))["image"][0]).ndim == 3, name
     if lacking:
         pytest.skip(f"{len(made) - len(lacking)} of {len(made)} translated and run; not installed (make setup): {lacking}")
+
+
+def test_the_same_pixels(translated):
+    """Transforms that leave nothing to chance make what their chain makes."""
+    fixed = translated[1]
+    assert set(fixed) == set(transform_recipes.FIXED)
+    lacking = {name: why for name, (chain, why) in fixed.items() if not chain}
+    wrong = {name: (chain, off) for name, (chain, off) in fixed.items() if chain and not (isinstance(off, float) and off <= transform_recipes.FIXED[name])}
+    assert not wrong
+    if lacking:
+        pytest.skip(f"{len(fixed) - len(lacking)} of {len(fixed)} compared; not installed (make setup): {lacking}")

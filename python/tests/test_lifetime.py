@@ -107,8 +107,8 @@ def test_ctrl_c(urls, workers):
         at.append(seen)
         os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Timer(0.3, interrupt).start()
     try:
+        threading.Timer(0.3, interrupt).start()
         while seen < 100_000:                   # many minutes
             for batch in loader:
                 seen += 1
@@ -121,7 +121,6 @@ def test_ctrl_c(urls, workers):
     assert "stopped" in check_python(code, urls, workers)
 
 
-@pytest.mark.serial
 def test_ctrl_c_while_waiting_for_a_slow_batch(urls):
     """One batch that takes long: next() waits in slices and looks at signals between them."""
     code = """
@@ -129,63 +128,83 @@ def test_ctrl_c_while_waiting_for_a_slow_batch(urls):
     fields = {"image": "from(jpg) | image | resize((3600, 3600)) | to(u8)"}
     loader = stoker.Loader(sys.argv[1], fields, batch_size=100, num_workers=1, prefetch=1,
                            memory_limit="16GB")
-    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+
+    def interrupt():
+        while loader.stats()["samples"] == 0:   # it is at work, and has most of the batch before it
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
     try:
+        threading.Thread(target=interrupt).start()
         next(iter(loader))
     except KeyboardInterrupt:
         print(loader.stats()["samples"], flush=True)
         os._exit(0)
     print("whole batch")
     """
-    out = run_python(code, urls).stdout
-    if "whole batch" in out:
-        pytest.skip("the batch was ready before the signal")
-    assert int(out) < 50                        # rows made by then: a load slows them as it does the signal
+    assert int(check_python(code, urls)) < 50   # rows made by then: a load slows them as it does the signal
 
 
 @pytest.fixture(scope="module")
 def long_to_index(tmp_path_factory):
-    """Shards of many small members: their index takes a second or more."""
+    """Shards of many small members: their index takes a tenth of a second or more."""
     folder = tmp_path_factory.mktemp("long")
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for i in range(20_000):
+        for i in range(4_000):
             tar.addfile(tarfile.TarInfo(f"{i:06d}.cls"))
-    members = raw.getvalue()[:20_000 * 512]
+    members = raw.getvalue()[:4_000 * 512]
     for shard in range(2):
         with open(folder / f"{shard}.tar", "wb") as f:
-            for _ in range(40):
+            for _ in range(60):
                 f.write(members)
             f.write(bytes(1024))
     return folder
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("pattern", ["0.tar", "{0,1}.tar"])
 def test_ctrl_c_while_indexing(long_to_index, pattern):
     """One shard is indexed on the main thread, several on others: both stop at once.  Time is that of the process's
-    threads, which other processes do not change."""
+    threads, which other processes do not change, and is compared with that of a whole index."""
     code = """
-    import os, sys, threading, time, signal, stoker
-    at = []
+    import os, shutil, sys, threading, time, signal, stoker
+    made = os.path.join(os.path.dirname(sys.argv[1]), ".stoker")
+    start = time.process_time()
+    stoker.open(sys.argv[1])
+    whole, at = time.process_time() - start, 0
+    shutil.rmtree(made)
 
     def interrupt():
-        at.append(time.process_time())
+        global at
+        while time.process_time() - start < whole / 8:
+            time.sleep(0.001)
+        at = time.process_time()
         os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Timer(0.2, interrupt).start()
-    opened = None
-    try:
-        opened = stoker.open(sys.argv[1])
-        print("whole index")
-    except KeyboardInterrupt:
-        print("whole index" if opened else time.process_time() - at[0])
+    def once():
+        "The share of the work that was done after the signal, or None: the signal came too late."
+        global start
+        opened, start = None, time.process_time()
+        thread = threading.Thread(target=interrupt)
+        try:
+            thread.start()
+            opened = stoker.open(sys.argv[1])
+            thread.join()
+        except KeyboardInterrupt:
+            pass
+        return None if opened else (time.process_time() - at) / whole
+
+    for attempt in range(30):
+        share = once()
+        if share is not None:
+            print(share, os.path.exists(made), whole, attempt)
+            break
+        shutil.rmtree(made)
     """
     out = check_python(code, long_to_index / pattern)
-    if "whole index" in out:
-        pytest.skip("the index was ready before the signal")
-    assert float(out) < 0.15                    # the rest of it takes 0.3 s and more
-    assert not (long_to_index / ".stoker").exists()
+    print(out)
+    share, made = out.split()[:2]
+    assert float(share) < 0.5 and made == "False"       # seven eighths were to do
 
 
 def test_log_lines_go_to_logging(tmp_path, caplog):
@@ -304,7 +323,8 @@ def test_labels_alone_do_not_hold_pictures(urls):
     assert len(labels) == 200
 
 
-def test_resident_memory_is_flat_from_the_second_epoch_on(urls):
+def test_resident_memory_is_flat(urls):
+    """A leak shows in every window of 30 epochs; how soon each thread has touched its memory depends on the machine."""
     out = check_python("""
         import sys, stoker
         fields = {"image": "from(jpg) | image | random_resized_crop(96) | to(f32)", "t": "from(txt) | text",
@@ -313,12 +333,14 @@ def test_resident_memory_is_flat_from_the_second_epoch_on(urls):
             return int(open("/proc/self/statm").read().split()[1]) * 4096
         with stoker.Loader(sys.argv[1], fields, batch_size=16, shuffle=True, num_workers=2,
                            prefetch=3) as loader:
-            for epoch in range(40):
-                for batch in loader:
-                    pass
-                if epoch == 1:
-                    before = rss()
-            print(before, rss())
+            for window in range(6):
+                before = rss()
+                for epoch in range(2 if window == 0 else 30):
+                    for batch in loader:
+                        pass
+                grown = rss() - before
+                if window and grown < 2_000_000:
+                    break
+            print(grown)
         """, urls)
-    before, after = map(int, out.split())
-    assert after - before < 3_000_000, f"{(after - before) / 1e6:.1f} MB more after 38 epochs"
+    assert int(out) < 2_000_000, f"{int(out) / 1e6:.1f} MB more after 30 epochs, and after those before"

@@ -11,7 +11,7 @@ import json
 import numpy as np
 import pytest
 import stoker
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from test_tokens import megatron
@@ -130,7 +130,7 @@ def test_both_rules_of_the_final_epoch_are_met(tmp_path):
     assert [Oracle(docs, 16, 0, n).apart for n in (17, 19, 33)] == [True, True, False]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(sizes=st.lists(st.integers(0, 40), min_size=1, max_size=12).filter(sum), length=st.integers(1, 50),
        samples=st.integers(1, 80), seed=st.integers(0, 2**32 - 1), extra=st.integers(0, 1), shards=st.integers(1, 3))
 def test_any_shape(tmp_path, sizes, length, samples, seed, extra, shards):

@@ -40,7 +40,7 @@ def test_within_the_limit(folder, what, workers):
     assert got["rows"] == 4 * batches
     assert got["peak"] <= got["limit"]
     assert got["rss"] <= 1.1 * got["limit"] + SLACK, got
-    assert got["beyond"] <= 0.1 * got["limit"] + SLACK, got  # the figures are the process's
+    assert got["looks"] and got["beyond"] <= 0.1 * got["limit"] + SLACK, got  # the figures are the process's
     assert (got["skipped"] > 0) == (what == "bombs")
 
 
@@ -60,6 +60,7 @@ def test_a_picture_that_never_fits(folder, tmp_path):
 
 PROBE = """
 import sys
+sys.modules["torch"] = None
 import stoker
 kept = []
 with stoker.Loader(sys.argv[1], {"x": "from(jpg) | image | resize((512, 512)) | to(f32)"}, batch_size=8, num_workers=2,
@@ -81,5 +82,5 @@ def test_out_of_address_space(folder):
     sys.path.insert(0, os.path.dirname(PROGRAM))
     import limits
     path = limits.shard(folder, "photos", 60_000_000)
-    done = subprocess.run([sys.executable, "-c", PROBE, path], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", PROBE, path], capture_output=True, text=True, timeout=300)
     assert "ENOMEM" in done.stdout and "you hold" not in done.stdout, done.stdout + done.stderr

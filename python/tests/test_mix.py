@@ -80,7 +80,7 @@ def test_names_and_defaults(sets):
     assert "a: 1" in repr(mixture(sets, (1, 2, 1)))
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=6)
 @given(st.data())
 def test_any_world_any_resume(sets, data):
     weights = data.draw(st.tuples(*[st.floats(0.01, 5)] * 3))
@@ -218,7 +218,7 @@ def test_exclude_and_preview(sets):
 # ---- stratify ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=8)
 @given(st.data())
 def test_stratified_batches(sets, data):
     both = [sets["b"], sets["c"]]

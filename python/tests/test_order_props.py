@@ -21,7 +21,7 @@ from hypothesis import strategies as st  # noqa: E402
 
 MOST = 70
 EXAMPLES = int(os.environ.get("STOKER_EXAMPLES", 100))
-props = settings(deadline=None, max_examples=EXAMPLES, derandomize=True, print_blob=True)
+props = settings(max_examples=EXAMPLES)
 datasets = {}
 
 

@@ -32,7 +32,7 @@ def test_writer_values(tmp_path):
     with stoker.Writer(tmp_path / "w-%03d.tar", max_count=2) as out:
         for i in range(5):
             out.write({"__key__": f"a/{i}", "bin": b"\0\xff", "txt": "größe", "cls": np.int64(i),
-                       "score": 0.5, "meta.json": {"n": i, "s": "ü"}, "points.npy": array,
+                       "score": 0.5, "age": np.array(i), "flag": np.bool_(1), "zero.npy": np.array(i), "meta.json": {"n": i, "s": "ü"}, "points.npy": array,
                        "png": image, "jpg": np.asarray(image), "__url__": "ignored"})
         assert out.samples == 5 and out.shards == 2
     assert names_in(tmp_path) == ["w-000.tar", "w-001.tar", "w-002.tar"]
@@ -40,7 +40,8 @@ def test_writer_values(tmp_path):
     assert [s["__key__"] for s in found] == [f"a/{i}" for i in range(5)]
     last = found[-1]
     assert last["bin"] == b"\0\xff" and last["txt"].decode() == "größe"
-    assert last["cls"] == b"4" and last["score"] == b"0.5"
+    assert last["cls"] == b"4" and last["score"] == b"0.5" and last["age"] == b"4"
+    assert np.load(io.BytesIO(last["flag"])) and np.load(io.BytesIO(last["zero.npy"])) == 4
     assert json.loads(last["meta.json"]) == {"n": 4, "s": "ü"}
     assert np.array_equal(np.load(io.BytesIO(last["points.npy"])), array)
     assert np.array_equal(Image.open(io.BytesIO(last["png"])), image)

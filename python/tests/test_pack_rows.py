@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from conftest import as_numpy, write_tar
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_packing_documents import fitted
 from test_pad import npy
@@ -87,7 +87,7 @@ def epoch_order(shard, n, epoch, shuffle):
         return [int(i) for batch in loader for i in batch.sample_ids]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(lengths=st.lists(st.integers(0, 40), min_size=1, max_size=60).filter(any), block=st.integers(1, 30),
        fit=st.sampled_from(["best", "first"]), window=st.sampled_from([1, 3, 16, 65536]), shuffle=st.booleans(),
        dtype=st.sampled_from(["uint16", "int32", "int64", "uint32"]), batch=st.integers(1, 5),
@@ -106,7 +106,7 @@ def test_rows_against_a_slow_packer(tmp_path, lengths, block, fit, window, shuff
         assert loader.stats()["padding"] is not None
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(lengths=st.lists(st.integers(0, 30), min_size=1, max_size=60).filter(any), block=st.integers(2, 20),
        window=st.sampled_from([5, 65536]), world=st.integers(1, 4), other=st.integers(1, 4), batch=st.integers(1, 4),
        then=st.integers(1, 4), epoch=st.integers(0, 2), data=st.data())
@@ -226,7 +226,7 @@ def test_all_empty(tmp_path):
         stoker.Loader(make(tmp_path, [0, 0]), {"x": "from(npy) | npy | pack(block=8)"})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lengths=st.lists(st.integers(0, 60), max_size=80), block=st.integers(1, 30), fit=st.sampled_from(["best", "first"]),
        window=st.one_of(st.none(), st.integers(1, 90)))
 def test_lengths_alone(lengths, block, fit, window):

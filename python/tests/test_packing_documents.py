@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 from conftest import as_numpy
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_tokens import megatron
 
@@ -79,7 +79,7 @@ def made(tmp_path, docs, parts=1):
     return [f"{prefix}-{i}.bin" for i in range(parts)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 33), st.sampled_from(["best", "first"]),
        st.integers(1, 3), st.sampled_from([0, 2]))
 def test_rows_are_the_slow_ones(tmp_path, sizes, block, fit, parts, workers):

@@ -156,6 +156,45 @@ def test_numbers_follow_a_view_each(tmp_path):
     assert there > 60 and gone > 5
 
 
+def boxed(path, n, boxes_of):
+    """n pictures of 100x100 with boxes, labels, and a keypoint at each box's first corner."""
+    files = []
+    for i in range(n):
+        boxes = np.array(boxes_of(i))
+        note = {"boxes": boxes.tolist(), "labels": list(range(len(boxes))), "points": [[x, y, 2] for x, y in boxes[:, :2].tolist()]}
+        files += [(f"{i:03d}.pic.png", encoded(Image.new("RGB", (100, 100)))), (f"{i:03d}.json", json.dumps(note).encode())]
+    return write_tar(path, files)
+
+
+def numbers(shard, chain):
+    chains = fields(chain, points="like(image, points=true)")
+    chains.pop("mask")
+    return rows(shard, chains, seed=5)
+
+
+@pytest.mark.parametrize(("crop", "pad"), [("center_crop(50)", "pad(20)"), ("random_crop((40, 50))", "letterbox((64, 90))"),
+                                           ("random_resized_crop(48, scale=(0.1, 0.4))", "pad((9, 0, 30, 4))"), ("center_crop((50, 140))", "pad(7)")])
+def test_what_a_crop_took_does_not_come_back(tmp_path, crop, pad):
+    """Crop and padding are one view; with an op on pixels between them they are two."""
+    rng = np.random.default_rng(3)
+
+    def some(i):
+        corner = rng.uniform(0, 80, (12, 2))
+        return np.concatenate([corner, corner + rng.uniform(2, 20, (12, 2))], 1)
+
+    shard = boxed(tmp_path / "crops.tar", 20, some)
+    one, two = numbers(shard, f"{crop} | {pad}"), numbers(shard, f"{crop} | brightness((1, 1)) | {pad}")
+    for a, b in zip(one, two, strict=True):
+        assert all(a[name].shape == b[name].shape and np.allclose(a[name], b[name], atol=1e-3) for name in ("boxes", "labels", "points"))
+    assert sum((row["points"][:, 2] == 0).sum() for row in one) > 60 < sum(12 - len(row["labels"]) for row in one)
+
+
+def test_a_crop_and_padding_as_torchvision_has_it(tmp_path):
+    row = numbers(boxed(tmp_path / "one.tar", 1, lambda i: [[10, 10, 60, 60], [30, 30, 40, 40], [0, 40, 22, 60], [26, 70, 90, 90]]), "center_crop(50) | pad(20)")[0]
+    assert row["boxes"].tolist() == [[20, 20, 55, 55], [25, 25, 35, 35], [21, 65, 70, 70]] and row["labels"].tolist() == [0, 1, 3]
+    assert row["points"].tolist() == [[5, 5, 0], [25, 25, 2], [-5, 35, 0], [21, 65, 2]]
+
+
 def test_a_palette_as_mask_and_as_picture(tmp_path):
     shard, truth = made(tmp_path, n=6, seed=7)
     chains = {"image": "from(mask.png) | image | to(u8, hwc)", "mask": "from(mask.png) | image(mode=index)",
@@ -220,6 +259,34 @@ def test_two_that_draw_apart_are_told_of_once(tmp_path, caplog):
     caplog.clear()
     rows(shard, fields(CROP))
     assert not [line for line in caplog.messages if "apart" in line]
+
+
+def lines_of(caplog, shard, image, mask):
+    caplog.clear()
+    rows(shard, {"image": f"from(pic.png) | image | {image}", "mask": f"from(mask.png) | {mask}"})
+    return [line for line in caplog.messages if "like(image) in the chain of mask" in line]
+
+
+def test_what_chance_leaves_alone_is_not_told_of(tmp_path, caplog):
+    shard, _ = made(tmp_path, n=4)
+    for fixed in ("letterbox(64)", "pad(3)", "rotate((30, 30))", "resize((20, 20)) | hflip(1) | vflip(0)", "color_jitter(0.4) | resize((20, 20)) | random_erasing(1)"):
+        assert not lines_of(caplog, shard, fixed, f"image | {fixed}"), fixed
+    for drawn in ("rotate(30)", "resize((20, 20)) | random_apply(hflip(1), p=0.5)", "resize((20, 20)) | rand_augment", "zoom_out"):
+        assert len(lines_of(caplog, shard, drawn, f"image | {drawn}")) == 1, drawn
+
+
+def test_a_mask_that_does_not_follow_is_told_of(tmp_path, caplog):
+    shard, _ = made(tmp_path, n=4)
+    for mask in ("image(mode=index)", "image(mode=index) | resize((40, 48))"):
+        assert lines_of(caplog, shard, CROP, mask) == ["output image draws its geometry and the mask mask does not follow it: write like(image) in the chain of mask"]
+    assert not lines_of(caplog, shard, "resize((40, 48))", "image(mode=index)")
+
+
+def test_pack_tells_of_it_too(tmp_path, caplog):
+    shard, _ = made(tmp_path, n=4)
+    stoker.pack(str(shard), str(tmp_path / "out"), fields={"image.png": f"from(pic.png) | image | {CROP} | encode(png)",
+                                                           "mask.png": f"from(mask.png) | image | {CROP} | encode(png)"})
+    assert sum("outputs image.png and mask.png draw their geometry apart" in line for line in caplog.messages) == 1
 
 
 @pytest.mark.parametrize(("chains", "says"), [

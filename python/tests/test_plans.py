@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import SAMPLES
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pack_functions import keep
 
@@ -39,8 +39,7 @@ options = st.fixed_dictionaries({}, optional={
     "select": st.lists(st.integers(0, SAMPLES - 1), max_size=60, unique=True)})
 
 
-@settings(max_examples=int(os.environ.get("STOKER_PLANS", "25")), deadline=None, derandomize=True,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=int(os.environ.get("STOKER_PLANS", "25")), derandomize=True)
 @given(options=options, parts=st.integers(1, 5), chains=st.booleans())
 def test_shards_are_a_partition(urls, tmp_path, options, parts, chains):
     folder = tmp_path / str(next(COUNT))

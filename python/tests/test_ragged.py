@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from conftest import as_numpy, jpeg, picture, write_tar
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_pad import npy, padded
 
@@ -113,7 +113,7 @@ def test_bad_lists(tmp_path, text, why):
     assert e.value.key == "k"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.integers(-2**63, 2**63 - 1), max_size=40), min_size=1, max_size=8),
        st.integers(1, 45), st.sampled_from([" ", ",", ", ", "\n", " ,\t"]), st.booleans(), st.booleans())
 def test_any_lists(tmp_path, rows, most, between, brackets, last):

@@ -61,7 +61,7 @@ def together(tmp_path):
         (tmp_path / "store").unlink(missing_ok=True)
         (tmp_path / "code.py").write_text(textwrap.dedent(code))
         done = subprocess.run([sys.executable, "-c", RANKS, tmp_path, str(world), json.dumps(given)],
-                              env=clean_environment(), capture_output=True, text=True, timeout=120)
+                              env=clean_environment(), capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         return [json.loads((tmp_path / f"{r}.json").read_text()) for r in range(world)]
     return run
@@ -182,7 +182,7 @@ def test_torchrun(urls, tmp_path):
         """))
     done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone",
                            "--nproc-per-node=2", code], env=clean_environment(), capture_output=True,
-                          text=True, timeout=120)
+                          text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [
         "0 0 8", "1 8 8", "rank 0 of 2 from torchrun (RANK, WORLD_SIZE)",

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from conftest import as_numpy
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_packing_documents import chains, fitted, made, pieces_of, reference, some
 
@@ -57,7 +57,7 @@ def reference_row(pieces, block):
     yield tuple(out[name].tobytes() for name in NAMES)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 33), st.sampled_from(["best", "first"]),
        st.integers(1, 3), st.sampled_from([0, 2]), st.booleans(), st.integers(1, 5))
 def test_every_epoch_is_the_slow_one(tmp_path, sizes, block, fit, parts, workers, shuffle, batch):

@@ -112,7 +112,7 @@ def test_bad_arguments(urls, options, words):
         ids(urls, **options)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(st.data())
 def test_any_cut_any_world(urls, data):
     """The ids of an epoch, and what is left after a resume with other ranks, in order of position."""

@@ -47,7 +47,12 @@ CUT = """
     loader = stoker.Loader(data, fields, batch_size=4, num_workers=2, prefetch=2, shuffle=False)
     batches = iter(loader)
     next(batches)
-    time.sleep(0.3)                 # the workers have filled the ring and wait
+    def filled():
+        stats = loader.stats()
+        return stats["ring"]["ready"] == stats["ring"]["ahead"] and all(d["stage"] == "idle" for d in stats["doing"])
+    end = time.monotonic() + 60
+    while not filled() and time.monotonic() < end:      # then the workers wait, and read nothing
+        time.sleep(0.01)
     for path in glob.glob(cut):
         os.truncate(path, length)
     time.sleep(0.05)                # files that are mapped are looked at every 2 ms

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import stoker
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
@@ -74,7 +74,7 @@ def way(request, monkeypatch):
         monkeypatch.setenv("STK_MAP", "0")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(data=st.data())
 def test_any_split_block_and_type(tmp_path, data, way):
     n = data.draw(st.integers(2, 3000))
@@ -468,7 +468,6 @@ def test_map_style(tmp_path):
     assert len(stoker.open(tmp_path / "t.bin")) == 100
 
 
-@pytest.mark.serial
 def test_ten_thousand_shards_open_quickly(tmp_path):
     import time
     for k in range(10000):

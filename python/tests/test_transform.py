@@ -197,6 +197,13 @@ def test_a_core_that_was_never_opened():
             call()
 
 
+@pytest.mark.parametrize("mode", ["gray", "index"])
+def test_one_channel_is_the_loaders(mode):
+    """It was left out of account: pixels came in color."""
+    with pytest.raises(stoker.StokerError, match="image.mode=.* works in a loader; grayscale"):
+        stoker.Transform(f"from(png) | image(mode={mode}) | hflip")
+
+
 @pytest.mark.parametrize("ops", ["views(3) | random_resized_crop(24) | hflip | color_jitter(0.4) | to(f16, channels_last)",
                                  "color_jitter(0.4) | views(2) | random_resized_crop((9, 17)) | to(u8, hwc)", "resize((30, 30)) | five_crop(8) | to(u8)"])
 def test_views_are_the_loaders(tar, pictures, ops):

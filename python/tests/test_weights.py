@@ -96,7 +96,7 @@ def test_bad_arguments(urls, options, words):
         ids(urls, **options)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 @given(st.data())
 def test_any_world_any_resume(urls, data):
     options = {"weights": np.array(data.draw(st.lists(st.floats(0.01, 100), min_size=SAMPLES, max_size=SAMPLES))),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ten published recipes as their packages make them, translated: JSON of {name: [chain, ""]}, or [null, why] where a package is absent.
+FIXED are transforms that leave nothing to chance: how far what they make is from what their chain makes.
 
 Packages are where `make setup` installs them apart from the others (tools/requirements/oracles.txt, transforms.txt), or in STOKER_TRANSFORMS=FOLDER."""
 
@@ -13,7 +14,8 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests/recipes"))
 from tv_oracle import soften  # noqa: E402
 
-MODULES = {"v2": "torchvision.transforms.v2", "T": "torchvision.transforms", "timm": "timm.data", "A": "albumentations"}
+MODULES = {"v2": "torchvision.transforms.v2", "T": "torchvision.transforms", "timm": "timm.data", "A": "albumentations",
+           "tv_tensors": "torchvision.tv_tensors"}
 
 RECIPES = {
     "torchvision classification reference": "T.Compose([T.RandomResizedCrop(176, interpolation=T.InterpolationMode.BILINEAR, antialias=True), "
@@ -34,6 +36,41 @@ RECIPES = {
     "mmseg-like": "A.Compose([A.RandomResizedCrop(size=(512, 512), scale=(0.5, 1.0)), A.HorizontalFlip(p=0.5), A.ColorJitter(0.125, 0.5, 0.5, 0.07, p=0.5), "
     "A.Normalize(), A.ToTensorV2()])",
     "CIFAR": "T.Compose([T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.ToTensor(), T.Normalize((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))])",
+}
+
+U8, UNIT, NORMAL = 1, 1.1 / 255, 1e-5      # the most that a value is off: bytes, floats of 0..1, of normalize
+FIXED = {
+    "T.Compose([T.Resize((32, 48), antialias=False), T.ToTensor()])": UNIT,                          # PIL smooths anyway
+    "T.Compose([T.PILToTensor(), T.Resize((32, 48), antialias=False)])": U8,
+    "T.Compose([T.ToTensor(), T.Pad((1, 2, 3, 4), fill=0.5)])": UNIT,
+    "T.Compose([T.ToTensor(), T.RandomSolarize(0.3, p=1.0)])": UNIT,
+    "T.Compose([T.RandomSolarize(77, p=1.0), T.ToTensor()])": UNIT,
+    "T.Compose([T.ToTensor(), T.RandomRotation((30, 30), fill=0.5)])": UNIT,
+    "T.Compose([T.ToTensor(), T.Normalize((0.5,), (0.25,))])": NORMAL,
+    "T.Compose([T.ToTensor(), T.Normalize(MEAN, STD), T.RandomHorizontalFlip(1.0)])": NORMAL,
+    "T.Compose([T.ToTensor(), T.ToPILImage(), T.CenterCrop(40), T.PILToTensor()])": U8,
+    "T.Compose([T.RandomChoice([T.RandomVerticalFlip(1.0), T.RandomVerticalFlip(1.0)]), T.RandomApply([T.RandomInvert(1.0)], 1.0), T.PILToTensor()])": U8,
+    "T.Compose([T.RandomOrder([T.RandomVerticalFlip(1.0), T.RandomInvert(1.0), T.RandomHorizontalFlip(1.0)]), T.PILToTensor()])": U8,
+    "torch.nn.Sequential(v2.PILToTensor(), T.CenterCrop(40), T.RandomHorizontalFlip(1.0))": U8,
+    "v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=False), v2.Normalize([120., 110., 100.], [60., 50., 40.])])": NORMAL,
+    "v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32)])": U8,
+    "v2.Compose([v2.PILToTensor(), v2.RandomCrop((68, 84), padding=[1, 2, 3, 4], fill=9)])": U8,
+    "v2.Compose([v2.PILToTensor(), v2.Pad([2, 3], fill={tv_tensors.Mask: 255, torch.Tensor: 9}, padding_mode='constant')])": U8,
+    "v2.Compose([v2.PILToTensor(), v2.Pad([2, 3], padding_mode='symmetric')])": U8,
+    "v2.Compose([v2.ToImage(), v2.ToDtype({tv_tensors.Mask: torch.int64, tv_tensors.Image: torch.float32, 'others': None}, scale=True)])": UNIT,
+    "v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.ColorJitter((1.3, 1.3), 0, (0.5, 0.5)), v2.ToDtype(torch.uint8, scale=True)])": U8 + 1,
+    "v2.Compose([v2.PILToTensor(), v2.GaussianNoise(mean=0.2, sigma=0.0)])": U8,
+    "v2.Compose([v2.PILToTensor(), v2.Resize((32, 48), T.InterpolationMode.NEAREST_EXACT)])": U8,
+    "A.Compose([A.Normalize(mean=(120, 110, 100), std=(60, 50, 40), max_pixel_value=1.0)])": NORMAL,
+    "A.Compose([A.ToFloat(), A.Normalize(mean=MEAN, std=STD, max_pixel_value=1.0), A.VerticalFlip(p=1)])": NORMAL,
+    "A.Compose([A.OneOf([A.HorizontalFlip(p=0.1), A.HorizontalFlip(p=0.3)], p=1)])": U8,
+    "A.Compose([A.Sequential([A.OneOf([A.InvertImg(p=0.5), A.Sequential([A.InvertImg(p=1)], p=0.5)], p=1)], p=1)])": U8,
+    "A.Compose([A.Sequential([A.HorizontalFlip(p=1)], p=0), A.VerticalFlip(p=1)])": U8,
+    "A.Compose([A.Solarize(threshold_range=(0.3, 0.3), p=1), A.Posterize(num_bits=(3, 3), p=1), A.ToGray(p=1)])": U8,
+    "A.Compose([A.GaussianBlur(blur_limit=0, sigma_limit=(3, 3), p=1)])": U8,
+    "A.Compose([A.Rotate((30, 30), interpolation=0, fill=99, p=1)])": U8,
+    "A.Compose([A.AutoContrast(method='pil', p=1)])": U8 + 1,
+    "A.Compose([A.Resize(33, 47), A.CenterCrop(21, 31)])": U8,
 }
 
 
@@ -57,9 +94,33 @@ def load():
     return found, absent
 
 
+def photo():
+    """Smooth, with no value that repeats the neighbour's in all three colors."""
+    import numpy
+    y, x = numpy.mgrid[0:62, 0:80]
+    planes = x * 1.9 + 30 * numpy.sin(y / 5), y * 3.1 + 20 * numpy.cos(x / 7), 250 - x - y + 25 * numpy.sin(x / 3)
+    return numpy.clip(numpy.stack(planes, -1), 0, 255).astype("uint8")
+
+
+def apart(transform):
+    """(the chain, the most that a value is off, or why it can't be said)."""
+    import numpy
+    from PIL import Image
+
+    import stoker
+    chain = str(stoker.Chain.from_transform(transform))
+    steps = chain.removeprefix("image | ") + ("" if "to(" in chain else " | to(u8)")
+    got = numpy.asarray(stoker.Transform(steps)(photo()[None]))[0].astype(float)
+    if type(transform).__module__.startswith("albumentations"):
+        want = transform(image=photo())["image"].transpose(2, 0, 1)
+    else:
+        want = numpy.asarray(transform(Image.fromarray(photo())))
+    return [chain, float(numpy.abs(got - want).max()) if got.shape == want.shape else f"{got.shape} is not {want.shape}"]
+
+
 def main():
     import stoker
-    made = {}
+    made, fixed = {}, {}
     sys.path[:0] = folders()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -70,7 +131,10 @@ def main():
         for name, recipe in RECIPES.items():
             package = recipe.partition(".")[0]
             made[name] = [None, absent[package]] if package in absent else [str(stoker.Chain.from_transform(eval(recipe, found), "jpg")), ""]
-    print(json.dumps(made))
+        for expression in FIXED:
+            package = "v2" if expression.startswith("v2") else "A" if expression.startswith("A") else "T"
+            fixed[expression] = [None, absent[package]] if package in absent else apart(eval(expression, found))
+    print(json.dumps([made, fixed]))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,20 @@ stk_spot stk_spot_upright(unsigned turn, double w, double h, stk_spot p)
     }
 }
 
+/* Where a crop comes before padding, in one view, the canvas does not say what the crop took away: places beyond
+ * the sides that it cut.  *room is what is left.  Other views need no such look. */
+static int is_cut(const stk_view *v, stk_box *room)
+{
+    if (v->vis_x >= 0 && v->vis_y >= 0 && (int64_t)v->vis_x + v->vis_w <= v->res_w &&
+        (int64_t)v->vis_y + v->vis_h <= v->res_h)
+        return 0;
+    room->x0 = v->clip.x ? v->clip.x : -INFINITY;
+    room->y0 = v->clip.y ? v->clip.y : -INFINITY;
+    room->x1 = v->clip.x + v->clip.w < v->src_w ? v->clip.x + v->clip.w : INFINITY;
+    room->y1 = v->clip.y + v->clip.h < v->src_h ? v->clip.y + v->clip.h : INFINITY;
+    return 1;
+}
+
 static stk_spot through_view(const stk_view *v, stk_spot p)
 {
     p.x = (p.x - v->clip.x) * ((double)v->res_w / v->clip.w) - v->vis_x;
@@ -68,20 +82,26 @@ static void corners(const stk_box *b, stk_spot c[4])
     c[3] = (stk_spot){ b->x0, b->y1 };
 }
 
-static double between(double v, double most)
+static double between(double v, double least, double most)
 {
-    return v < 0 ? 0 : v > most ? most : v;
+    return v < least ? least : v > most ? most : v;
+}
+
+/* What is left of a box inside of [x0, x1) x [y0, y1). */
+static void cut_to(stk_box *b, const stk_box *room)
+{
+    double area = (b->x1 - b->x0) * (b->y1 - b->y0);
+
+    b->x0 = between(b->x0, room->x0, room->x1);
+    b->x1 = between(b->x1, room->x0, room->x1);
+    b->y0 = between(b->y0, room->y0, room->y1);
+    b->y1 = between(b->y1, room->y0, room->y1);
+    b->visible *= area > 0 ? (b->x1 - b->x0) * (b->y1 - b->y0) / area : 0;
 }
 
 static void cut_off(stk_box *b, double w, double h)
 {
-    double area = (b->x1 - b->x0) * (b->y1 - b->y0);
-
-    b->x0 = between(b->x0, w);
-    b->x1 = between(b->x1, w);
-    b->y0 = between(b->y0, h);
-    b->y1 = between(b->y1, h);
-    b->visible *= area > 0 ? (b->x1 - b->x0) * (b->y1 - b->y0) / area : 0;
+    cut_to(b, &(stk_box){ .x1 = w, .y1 = h });
 }
 
 static void through_warps(const stk_draws *d, uint32_t k, stk_box *b)
@@ -102,9 +122,12 @@ static void through_warps(const stk_draws *d, uint32_t k, stk_box *b)
 
 void stk_box_move(const stk_draws *d, stk_box *b)
 {
+    stk_box room;
     stk_spot c[4];
 
     for (uint32_t k = 0; k < d->n_views; k++) {
+        if (is_cut(&d->view[k], &room))
+            cut_to(b, &room);
         corners(b, c);
         for (int i = 0; i < 4; i++)
             c[i] = through_view(&d->view[k], c[i]);
@@ -124,15 +147,28 @@ void stk_box_upright(unsigned turn, double w, double h, stk_box *b)
     around(b, c);
 }
 
-stk_spot stk_spot_move(const stk_draws *d, stk_spot p)
+static int is_in(const stk_box *room, stk_spot p)
 {
+    return p.x >= room->x0 && p.x <= room->x1 && p.y >= room->y0 && p.y <= room->y1;
+}
+
+int stk_spot_move(const stk_draws *d, stk_spot *p)
+{
+    int seen = 1;
+
     for (uint32_t k = 0; k < d->n_views; k++) {
         uint32_t end = k + 1 < d->n_views ? d->from[k + 1] : d->n_actions;
+        stk_box room, canvas = { .x1 = d->view[k].vis_w, .y1 = d->view[k].vis_h };
 
-        p = through_view(&d->view[k], p);
+        if (is_cut(&d->view[k], &room))
+            seen &= is_in(&room, *p);
+        *p = through_view(&d->view[k], *p);
+        seen &= is_in(&canvas, *p);
         for (uint32_t i = d->from[k]; i < end; i++)
-            if (d->action[i].code == STK_ACT_WARP)
-                p = through_warp(&d->action[i], p);
+            if (d->action[i].code == STK_ACT_WARP) {
+                *p = through_warp(&d->action[i], *p);
+                seen &= is_in(&canvas, *p);
+            }
     }
-    return p;
+    return seen;
 }

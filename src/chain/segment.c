@@ -228,8 +228,8 @@ static void to_row(const stk_kern *kern, const stk_tile *t, const stk_sample_job
     }
 }
 
-/* Those in the row stand at the end: nothing but they may follow normalize. */
-static uint32_t first_in_row(const stk_draws *d)
+/* They stand at the end: nothing but they may follow normalize. */
+uint32_t stk_draws_in_row(const stk_draws *d)
 {
     uint32_t i = d->n_actions;
 
@@ -255,7 +255,7 @@ int stk_segments_run(const stk_chain *c, const stk_kern *kern, const stk_draws *
 {
     stk_tile_room room = { .scratch = scratch };
     const run r = { c, kern, d, scratch, &room };
-    uint32_t in_row = first_in_row(d);
+    uint32_t in_row = stk_draws_in_row(d);
     stk_pixels px = *job->pixels;
     stk_tile t = { 0 };
 
@@ -281,6 +281,6 @@ int stk_segments_run(const stk_chain *c, const stk_kern *kern, const stk_draws *
     if (t.data)
         to_row(kern, &t, job);
     for (uint32_t i = in_row; i < d->n_actions; i++)
-        stk_row_act(&d->action[i], job);
+        stk_row_act(&d->action[i], job, 3);
     return 0;
 }

@@ -24,6 +24,8 @@ int stk_chain_unknown(const stk_registry *r, const char *name, stk_error *err);
 void stk_chain_print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args,
                           const char *exact);
 
+uint32_t stk_draws_in_row(const stk_draws *d); /* the first action in the row, or n_actions */
+
 int stk_view_is_identity(const stk_view *v); /* it shows its source as it is */
 
 /* Make the row: job->pixels are the picture's that the first view touches, job->view is the last view,

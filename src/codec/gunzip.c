@@ -205,21 +205,38 @@ int stk_inflate_member(stk_file *f, const stk_zip_member *m, void *dst, stk_erro
     return rc;
 }
 
-size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room)
+/* What comes out, at most `room` bytes; *whole: all of it did, and its checksum fits. */
+static size_t inflate_into(stk_bytes in, uint8_t *dst, size_t room, int *whole)
 {
-    uint8_t memory[ARENA]; /* of metadata that few pictures have: nothing is allocated for it */
+    uint8_t memory[ARENA]; /* of little that is packed: nothing is allocated for it */
     arena a = { .data = memory };
     z_stream z = { .zalloc = arena_get, .zfree = arena_give, .opaque = &a };
 
-    if (in.len > UINT32_MAX || inflateInit2(&z, 15) != Z_OK)
+    *whole = 0;
+    if (in.len > UINT32_MAX || room > UINT32_MAX || inflateInit2(&z, 15) != Z_OK)
         return 0;
     z.next_in = (Bytef *)(uintptr_t)in.data;
     z.avail_in = (unsigned)in.len;
     z.next_out = dst;
     z.avail_out = (unsigned)room;
-    inflate(&z, Z_SYNC_FLUSH); /* what came out before an error counts */
+    *whole = inflate(&z, Z_SYNC_FLUSH) == Z_STREAM_END;
     inflateEnd(&z);
     return room - z.avail_out;
+}
+
+size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room)
+{
+    int whole;
+
+    return inflate_into(in, dst, room, &whole); /* what came out before an error counts */
+}
+
+size_t stk_inflate_some(stk_bytes in, uint8_t *dst, size_t room)
+{
+    int whole;
+    size_t n = inflate_into(in, dst, room, &whole);
+
+    return whole ? n : SIZE_MAX;
 }
 
 int stk_inflate_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
@@ -368,6 +385,12 @@ size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room)
 {
     (void)in, (void)dst, (void)room;
     return 0;
+}
+
+size_t stk_inflate_some(stk_bytes in, uint8_t *dst, size_t room)
+{
+    (void)in, (void)dst, (void)room;
+    return SIZE_MAX;
 }
 
 int stk_inflate_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)

@@ -66,6 +66,11 @@ size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room);
  * zlib. */
 int stk_inflate_quick(stk_bytes in, uint8_t *dst, size_t len);
 
+/* Streams whose length is not known: how many bytes they unpack to, at most `room`; SIZE_MAX: damaged, longer, or there is no such
+ * library.  gunzip.c (zlib's format, below 4 GiB), unzstd.c. */
+size_t stk_inflate_some(stk_bytes in, uint8_t *dst, size_t room);
+size_t stk_unzstd_some(stk_bytes in, uint8_t *dst, size_t room);
+
 /* Pages of tables: exactly dst[0..len), or an error.  gunzip.c, unzstd.c, lz4.c, brotli.c, bunzip2.c. */
 int stk_inflate_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);

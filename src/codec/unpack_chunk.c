@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unpack_chunk - see unpack_chunk.h.
  *
- * A pipeline has at most one filter that packs (others are refused when the file is opened), so that every size is known:
- * outside of it that of the stored bytes, inside that of the chunk, with four bytes more for each checksum. */
+ * The innermost filter that packs makes exactly the chunk, with four bytes more for each checksum inside of it.  What is outside
+ * of it, as gzip after scale-offset, may be a little longer than the chunk and no more: nothing that a file says leads to more memory. */
 #include "codec/unpack_chunk.h"
 
 #include <string.h>
@@ -52,46 +52,65 @@ static uint64_t big_endian(const uint8_t *p, uint32_t n)
 }
 
 /* The plug-in's frames: bytes in all, bytes of a block, then blocks with their lengths. */
-static int unlz4(stk_bytes in, uint8_t *dst, size_t len)
+static size_t unlz4(stk_bytes in, uint8_t *dst, size_t room) /* SIZE_MAX: it is damaged */
 {
-    size_t at = 12, n = 0;
+    size_t at = 12, n = 0, len;
     uint64_t block;
 
-    if (in.len < 12 || big_endian(in.data, 8) != len)
-        return -1;
+    if (in.len < 12 || big_endian(in.data, 8) > room)
+        return SIZE_MAX;
+    len = (size_t)big_endian(in.data, 8);
     block = big_endian(in.data + 8, 4);
     while (n < len) {
         size_t want = block < len - n ? (size_t)block : len - n, packed;
 
         if (!block || in.len - at < 4)
-            return -1;
+            return SIZE_MAX;
         packed = (size_t)big_endian(in.data + at, 4);
         at += 4;
         if (packed > in.len - at)
-            return -1;
+            return SIZE_MAX;
         if (packed == want)
             memcpy(dst + n, in.data + at, want);
         else if (stk_lz4_block((stk_bytes){ in.data + at, packed }, dst + n, 0, want) != want)
-            return -1;
+            return SIZE_MAX;
         at += packed;
         n += want;
     }
-    return 0;
+    return n;
 }
 
-static int unpack_by(uint16_t id, stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
+/* Exactly dst[0..len). */
+static int unpack_by(const stk_h5_filter *f, stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
 {
-    switch (id) {
+    switch (f->id) {
     case STK_H5_DEFLATE: return stk_inflate_page(in, dst, len, err);
     case STK_H5_ZSTD: return stk_unzstd_page(in, dst, len, err);
+    case STK_H5_SZIP: return stk_unszip(f, in, dst, len, err);
+    case STK_H5_NBIT: return stk_unnbit(f, in, dst, len, err);
+    case STK_H5_SCALE: return stk_unscale(f, in, dst, len, err);
+    case STK_H5_BITSHUFFLE: return stk_unbitshuffle(f, in, dst, len, err);
+    case STK_H5_BLOSC: return stk_unblosc(in, dst, len, err);
     case STK_H5_LZF:
         return stk_unlzf(in, dst, len) == len ? 0 : stk_fail(err, STK_ECORRUPT, "lzf: a chunk does not unpack to %zu bytes", len);
-    default: return unlz4(in, dst, len) == 0 ? 0 : stk_fail(err, STK_ECORRUPT, "lz4: a chunk does not unpack to %zu bytes", len);
+    default: return unlz4(in, dst, len) == len ? 0 : stk_fail(err, STK_ECORRUPT, "lz4: a chunk does not unpack to %zu bytes", len);
     }
 }
 
-/* The n-th bytes of all elements come one after another: -> elements. */
-static void unshuffle(const uint8_t *src, uint8_t *dst, size_t len, size_t width)
+/* What is packed again inside of this: *len bytes, at most `room`. */
+static int unpack_outer(const stk_h5_filter *f, stk_bytes in, uint8_t *dst, size_t room, size_t *len, stk_error *err)
+{
+    switch (f->id) {
+    case STK_H5_DEFLATE: *len = stk_inflate_some(in, dst, room); break;
+    case STK_H5_ZSTD: *len = stk_unzstd_some(in, dst, room); break;
+    case STK_H5_LZF: *len = stk_unlzf(in, dst, room); break;
+    case STK_H5_LZ4: *len = unlz4(in, dst, room); break;
+    default: return stk_fail(err, STK_ENOTSUP, "filter %u is not unpacked outside of another one: repack the file", f->id);
+    }
+    return *len != SIZE_MAX ? 0 : stk_fail(err, STK_ECORRUPT, "a chunk that is packed twice is damaged outside");
+}
+
+void stk_unshuffle(const uint8_t *src, uint8_t *dst, size_t len, size_t width)
 {
     size_t n = len / width;
 
@@ -154,11 +173,14 @@ static int check_sum(stk_bytes *bytes, stk_error *err)
     return stk_fail(err, STK_ECORRUPT, "a chunk's checksum is another: it is damaged");
 }
 
+#define OUTER 4096u /* bytes that a packed chunk may have more than one that is not */
+
 typedef struct undoing {
     stk_bytes now;      /* what there is so far */
     uint8_t *spare[2];  /* room of `room` bytes each; made when it is needed */
     uint32_t next;
     size_t room, plain; /* plain: bytes of the chunk and of checksums inside the packing */
+    uint32_t packers;   /* that are left to undo */
 } undoing;
 
 static int spare_get(undoing *u, uint8_t **out, stk_error *err)
@@ -183,14 +205,19 @@ static int undo(undoing *u, const stk_h5_filter *f, uint8_t *last, stk_error *er
     if (!to)
         STK_TRY(spare_get(u, &to, err));
     if (f->id == STK_H5_SHUFFLE) {
-        if (f->value[0] < 1 || u->now.len > u->room)
+        if (!f->n || f->value[0] < 1 || u->now.len > u->room)
             return stk_fail(err, STK_ECORRUPT, "a chunk is shuffled by nothing");
-        unshuffle(u->now.data, to, u->now.len, f->value[0]);
+        stk_unshuffle(u->now.data, to, u->now.len, f->value[0]);
         u->now.data = to;
         return 0;
     }
-    STK_TRY(unpack_by(f->id, u->now, to, u->plain, err));
-    u->now = (stk_bytes){ to, u->plain };
+    size_t len = u->plain;
+
+    if (--u->packers)
+        STK_TRY(unpack_outer(f, u->now, to, u->room, &len, err));
+    else
+        STK_TRY(unpack_by(f, u->now, to, len, err));
+    u->now = (stk_bytes){ to, len };
     return 0;
 }
 
@@ -212,8 +239,11 @@ static int undo_all(undoing *u, const stk_h5_filter *filter, uint32_t n, uint32_
         if (!(mask >> i & 1) && filter[i].id == STK_H5_FLETCHER) {
             u->plain += 4;
             inside |= i < last;
-        }
+        } else if (!(mask >> i & 1) && filter[i].id != STK_H5_SHUFFLE)
+            u->packers++;
     u->room = (u->plain > u->now.len ? u->plain : u->now.len) + 1;
+    if (u->packers > 1) /* what packs may also make longer */
+        u->room += u->plain / 16 + OUTER;
     for (uint32_t i = n; i-- > 0;) {
         uint8_t *to = i == last && !inside && u->now.len <= dst.len ? (uint8_t *)(uintptr_t)dst.data : NULL;
 

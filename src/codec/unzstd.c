@@ -44,6 +44,16 @@ static int unzstd_narrow(const void *state, stk_bytes in, stk_scratch *scratch, 
     return 0;
 }
 
+size_t stk_unzstd_some(stk_bytes in, uint8_t *dst, size_t room)
+{
+    size_t n = ZSTD_decompress(dst, room, in.data, in.len);
+
+    if (ZSTD_isError(n))
+        return SIZE_MAX;
+    STK_WRITTEN(dst, n);
+    return n;
+}
+
 int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
 {
     size_t n = ZSTD_decompress(dst, len, in.data, in.len);
@@ -205,6 +215,12 @@ int stk_unzstd_all(const stk_unpack_io *io, stk_error *err)
     (void)io;
     return stk_fail(err, STK_ENOTSUP, "zstd: this build has no libzstd: install its headers and "
                                       "build again");
+}
+
+size_t stk_unzstd_some(stk_bytes in, uint8_t *dst, size_t room)
+{
+    (void)in, (void)dst, (void)room;
+    return SIZE_MAX;
 }
 
 int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)

@@ -17,7 +17,7 @@ static void put(void *dst, size_t at, float v, stk_dtype dtype)
     }
 }
 
-void stk_row_act(const stk_action *a, const stk_sample_job *job)
+void stk_row_act(const stk_action *a, const stk_sample_job *job, uint32_t channels)
 {
     const uint32_t *r = a->v.u; /* x, y, w, h */
     size_t w = job->view->vis_w, plane = w * job->view->vis_h;
@@ -29,7 +29,7 @@ void stk_row_act(const stk_action *a, const stk_sample_job *job)
             size_t at = (size_t)(r[1] + y) * w + r[0] + x;
 
             stk_erase_values(a, y * r[2] + x, v);
-            for (size_t c = 0; c < 3; c++)
-                put(job->dst, planar ? at + c * plane : 3 * at + c, v[c], job->dtype);
+            for (size_t c = 0; c < channels; c++)
+                put(job->dst, planar ? at + c * plane : channels * at + c, v[c], job->dtype);
         }
 }

@@ -11,7 +11,7 @@ static inline int stk_act_in_row(uint16_t code)
     return code == STK_ACT_ERASE_ROW;
 }
 
-/* job: what made the row. */
-void stk_row_act(const stk_action *a, const stk_sample_job *job);
+/* job: what made the row, of so many channels: 3, or 1 of a gray picture. */
+void stk_row_act(const stk_action *a, const stk_sample_job *job, uint32_t channels);
 
 #endif

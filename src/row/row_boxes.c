@@ -152,9 +152,11 @@ static void one_point(const follower *f, stk_value_row *row, size_t at, int64_t 
     const stk_view *last = stk_draws_last(f->d);
     double sx = f->like->normalized ? f->w : 1, sy = f->like->normalized ? f->h : 1;
     stk_spot p = { get(row, at) * sx, get(row, at + 1) * sy };
+    int seen;
 
-    p = stk_spot_move(f->d, stk_spot_upright(f->turn, f->w, f->h, p));
-    if (columns == 3 && !(p.x >= 0 && p.y >= 0 && p.x < last->vis_w && p.y < last->vis_h))
+    p = stk_spot_upright(f->turn, f->w, f->h, p);
+    seen = stk_spot_move(f->d, &p);
+    if (columns == 3 && !(seen && p.x >= 0 && p.y >= 0 && p.x < last->vis_w && p.y < last->vis_h))
         set(row, at + 2, 0);
     set(row, at, f->like->normalized ? p.x / last->vis_w : p.x);
     set(row, at + 1, f->like->normalized ? p.y / last->vis_h : p.y);

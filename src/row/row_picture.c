@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "chain/segment.h"
 #include "codec/exif.h"
 #include "kern/convert.h"
+#include "kern/row_act.h"
 #include "kern/tile.h"
 #include "kern/turn.h"
 #include "row/row.h"
@@ -199,11 +201,14 @@ static int put_one(const stk_spec *spec, const uint8_t *rgb, size_t n, stk_scrat
     return 0;
 }
 
+/* Actions in the row are done in the row, which has its units: not in the bytes that it is made of. */
 static int sample_one(stk_row *x, const stk_picture_way *way, const stk_spec *spec, stk_draws *d,
                       const stk_sample_job *job, stk_error *err)
 {
     size_t n = (size_t)job->view->vis_w * job->view->vis_h;
+    uint32_t all = d->n_actions;
     stk_sample_job rgb = *job;
+    int rc;
 
     rgb.dst = stk_scratch_get(&x->m->scratch, 3 * n);
     if (!rgb.dst)
@@ -212,8 +217,14 @@ static int sample_one(stk_row *x, const stk_picture_way *way, const stk_spec *sp
     rgb.layout = STK_HWC;
     for (int c = 0; c < 3; c++)
         rgb.mul[c] = 1, rgb.add[c] = 0;
-    STK_TRY(way->sample(x, d, &rgb, err));
-    return put_one(spec, rgb.dst, n, &x->m->scratch, job->dst, err);
+    d->n_actions = stk_draws_in_row(d);
+    rc = way->sample(x, d, &rgb, err);
+    if (rc == 0)
+        rc = put_one(spec, rgb.dst, n, &x->m->scratch, job->dst, err);
+    for (uint32_t i = d->n_actions; rc == 0 && i < all; i++)
+        stk_row_act(&d->action[i], job, 1);
+    d->n_actions = all;
+    return rc;
 }
 
 static int sample_as(stk_row *x, const stk_picture_way *way, stk_draws *d, const stk_sample_job *job,
@@ -372,6 +383,14 @@ static int room_for_draws(const stk_row *x, stk_draws **out, stk_error *err)
     return *out ? 0 : stk_fail_nomem(err, size);
 }
 
+int stk_picture_look_views(const stk_row *x, const stk_image_info *info, stk_draws **d,
+                           stk_decode_request *ask, stk_error *err)
+{
+    *ask = (stk_decode_request){ .index = stk_row_chain(x)->spec.mode == STK_MODE_INDEX };
+    STK_TRY(room_for_draws(x, d, err));
+    return look_all(x, info, *d, &ask->need, err);
+}
+
 /* 1: the GPU decodes it; seek points are found where the CPU does. */
 static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const stk_draws *d,
                  const stk_decode_request *ask)
@@ -384,13 +403,12 @@ static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const
 static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
                       const stk_image_info *upright, stk_pixels *pixels, int first, stk_error *err)
 {
-    stk_decode_request ask = { .index = stk_row_chain(x)->spec.mode == STK_MODE_INDEX };
+    stk_decode_request ask;
     stk_maker *m = x->m;
     stk_draws *d;
     int rc;
 
-    STK_TRY(room_for_draws(x, &d, err));
-    STK_TRY(look_all(x, upright, d, &ask.need, err));
+    STK_TRY(stk_picture_look_views(x, upright, &d, &ask, err));
     if (first)
         stk_picture_look_ahead(x, upright, &ask.need);
     if (leave(x, way, p, d, &ask)) {

@@ -45,7 +45,7 @@ static int is_tight(const stk_h5_set *s) /* chunks have whole rows and nothing b
 const char *stk_hdf5_column_init(stk_hdf5_column *c, const stk_h5_set *s)
 {
     uint64_t n = inner(s);
-    int plain = s->type.kind == STK_H5_NUMBER && !s->type.swap && !s->type.unsigned64 && s->element == s->type.size;
+    int plain = s->type.kind == STK_H5_NUMBER && !s->type.swap && !s->type.unsigned64 && !s->type.bits && s->element == s->type.size;
 
     *c = (stk_hdf5_column){ .set = s, .row_bytes = n * s->element, .value_bytes = n * s->type.size };
     if (s->rank > 1 && (s->type.kind != STK_H5_NUMBER || s->element != s->type.size))
@@ -131,10 +131,30 @@ static void turn_words(uint8_t *p, uint64_t len, uint32_t width)
         }
 }
 
+/* Integers that have bits beside them which do not count. */
+static void widen(const stk_h5_type *t, uint8_t *bytes, uint64_t len)
+{
+    int is_signed = !t->unsigned64 && (t->dtype == STK_I8 || t->dtype == STK_I16 || t->dtype == STK_I32 || t->dtype == STK_I64);
+    uint64_t high = (uint64_t)1 << (t->bits - 1), mask = high | (high - 1);
+    size_t width = stk_dtype_size(t->dtype);
+
+    for (uint64_t i = 0; i + width <= len; i += width) {
+        uint64_t v = 0;
+
+        memcpy(&v, bytes + i, width);
+        v = v >> t->shift & mask;
+        if (is_signed && v & high)
+            v |= ~mask;
+        memcpy(bytes + i, &v, width);
+    }
+}
+
 void stk_hdf5_turn(const stk_h5_type *t, uint8_t *bytes, uint64_t len)
 {
     if (t->swap)
         turn_words(bytes, len, (uint32_t)stk_dtype_size(t->dtype));
+    if (t->bits)
+        widen(t, bytes, len);
 }
 
 /* Rows as they are stored -> values, one after another.  They may be the same memory where nothing is taken out. */
@@ -351,6 +371,14 @@ static int make_contiguous(making *m, uint64_t n, stk_error *err)
     return stk_file_read(f, at, m->rows, (size_t)(n * c->row_bytes), err);
 }
 
+/* Sources' values are as they are handed out; the fill value is not yet. */
+static int make_virtual(const stk_hdf5_column *c, uint64_t first, uint64_t n, uint8_t *dst, stk_error *err)
+{
+    put_fill(c->set, dst, n * c->row_bytes);
+    take_values(c, dst, n, dst);
+    return stk_hdf5_virtual_rows(c, first, n, dst, err);
+}
+
 int stk_hdf5_slab(const stk_hdf5_at *at, uint64_t slab, stk_bytes raw, uint8_t *dst, stk_error *err)
 {
     const stk_hdf5_column *c = at->c;
@@ -362,6 +390,8 @@ int stk_hdf5_slab(const stk_hdf5_at *at, uint64_t slab, stk_bytes raw, uint8_t *
 
     if (apart && !(m.rows = stk_large_alloc(bytes + 1)))
         return stk_fail_nomem(err, bytes);
+    if (c->set->layout == STK_H5_VIRTUAL)
+        return make_virtual(c, slab * c->slab_rows, n, dst, err);
     if (c->set->layout == STK_H5_CHUNKED)
         rc = make_chunked(&m, err);
     else if (c->set->layout == STK_H5_CONTIGUOUS)

@@ -339,6 +339,8 @@ int stk_pack_ids(stk_dataset *ds, const char *dst, const stk_pack_options *opt, 
     for (uint64_t i = 0; rc == 0 && i < p.count; i++)
         (*ids)[i] = stk_pack_at(&p, i);
     if (rc == 0)
+        rc = stk_pack_source_print(&p, &p.fingerprint, err);
+    if (rc == 0)
         rc = report_fill(&p, &fields, report, err);
     report->samples = p.count;
     stk_shard_pattern_fini(&p.pattern);

@@ -222,7 +222,7 @@ static int note_write(const alike *a, const char *path, stk_error *err)
 }
 
 /* Of the data, the samples that are compared, and how. */
-static int print_of(const stk_pack_run *p, uint64_t *out, stk_error *err)
+static int print_of(stk_pack_run *p, uint64_t *out, stk_error *err)
 {
     *out = stk_hash64(p->count, p->o.dedup, strlen(p->o.dedup));
     STK_TRY(stk_pack_source_print(p, out, err));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pack_made.c - how the shards of a target were made: DIR/.stoker/PATTERN.made.json, one JSON object with the chains
- * and all that chose samples.  For people and their tools; nothing here reads it.  Parts write the same. */
+ * and all that chose samples.  For people and their tools; nothing here reads it.  Parts write the same.  _pack_made.py writes
+ * the same members for packs of Python functions. */
 #include <stdio.h>
 #include <string.h>
 
@@ -43,6 +44,15 @@ static int number(stk_text *t, const char *name, const char *format, double valu
     return put(t, text, err);
 }
 
+/* As text: JSON's numbers are doubles to many readers. */
+static int print(stk_text *t, const char *name, uint64_t value, stk_error *err)
+{
+    char text[17];
+
+    snprintf(text, sizeof text, "%016" PRIx64, value);
+    return member(t, name, text, err);
+}
+
 static int fields(stk_text *t, const stk_pack_options *o, stk_error *err)
 {
     STK_TRY(put(t, ",\n \"fields\": {", err));
@@ -64,6 +74,8 @@ static int choices(stk_text *t, const stk_pack_options *o, stk_error *err)
     STK_TRY(member(t, "dedup", o->dedup, err));
     STK_TRY(member(t, "balance", o->balance, err));
     STK_TRY(member(t, "only", o->only_failed == STK_YES ? "failed" : NULL, err));
+    if (o->select && o->only_failed != STK_YES)
+        STK_TRY(number(t, "selected", "%.0f", (double)o->n_select, err));
     if (o->fraction > 0)
         STK_TRY(number(t, "fraction", "%.17g", o->fraction, err));
     if (o->keep_to > 0) {
@@ -75,26 +87,38 @@ static int choices(stk_text *t, const stk_pack_options *o, stk_error *err)
     return 0;
 }
 
-static int describe(stk_text *t, const stk_pack_run *p, stk_error *err)
+/* What else decides the bytes. */
+static int layout(stk_text *t, const stk_pack_run *p, stk_error *err)
 {
-    stk_shard_info first = { 0 };
-    uint64_t shards = stk_dataset_shards(p->ds);
+    if (p->o.samples)
+        STK_TRY(number(t, "samples_per_shard", "%.0f", (double)p->o.samples, err));
+    if (p->o.bytes)
+        STK_TRY(number(t, "bytes_per_shard", "%.0f", (double)p->o.bytes, err));
+    STK_TRY(member(t, "compress", p->pattern.squeeze, err));
+    return p->o.arrays == STK_YES ? put(t, ",\n \"arrays\": true", err) : 0;
+}
+
+static int describe(stk_text *t, stk_pack_run *p, stk_error *err)
+{
+    uint64_t shards = stk_dataset_shards(p->ds), source = 0;
 
     STK_TRY(put(t, "{\"stoker\": ", err));
     STK_TRY(put_quoted(t, stk_version(), err));
-    if (shards)
-        STK_TRY(p->ds->ops->shard(p->ds, 0, &first, err));
-    STK_TRY(member(t, "first_source", first.name, err));
+    STK_TRY(member(t, "first_source", shards ? stk_dataset_shard_name(p->ds, 0) : NULL, err));
     STK_TRY(number(t, "sources", "%.0f", (double)shards, err));
+    STK_TRY(stk_pack_source_print(p, &source, err));
+    STK_TRY(print(t, "source_fingerprint", source, err));
+    STK_TRY(print(t, "fingerprint", p->fingerprint, err));
     STK_TRY(number(t, "samples", "%.0f", (double)p->count, err));
     STK_TRY(number(t, "shards", "%.0f", (double)p->n, err));
     if (p->o.n_fields)
         STK_TRY(fields(t, &p->o, err));
     STK_TRY(choices(t, &p->o, err));
+    STK_TRY(layout(t, p, err));
     return put(t, "}\n", err);
 }
 
-int stk_pack_made(const stk_pack_run *p, stk_error *err)
+int stk_pack_made(stk_pack_run *p, stk_error *err)
 {
     stk_text t = { 0 };
     char *path = stk_stamp_path(&p->pattern, "made.json");

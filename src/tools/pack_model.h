@@ -39,6 +39,8 @@ typedef struct stk_pack_run {
     uint64_t *first; /* positions: shard i has first[i] .. first[i + 1] - 1 */
     uint64_t n, cap;
     uint64_t total, fingerprint;
+    uint64_t row_bytes, memory_print; /* of a table in memory: a row, about (0: not known yet), and its content */
+    int memory_known;
     stk_stamp stamp;
     uint8_t *keep; /* by shard: 0: it is to be written; STK_PACK_* */
     stk_index_report index;
@@ -92,7 +94,7 @@ int stk_pack_copy(stk_pack_run *p, stk_error *err);
  * stk_stamp_line. */
 int stk_pack_publish(stk_pack_run *p, uint64_t i, stk_tar_writer *tar, const stk_text *failed,
                      stk_error *err);
-int stk_pack_made(const stk_pack_run *p, stk_error *err); /* writes down how: .stoker/PATTERN.made.json */
+int stk_pack_made(stk_pack_run *p, stk_error *err); /* writes down how: .stoker/PATTERN.made.json */
 /* only_failed: `select` becomes what the target's list names, and shards get a name of their own. */
 int stk_pack_again(stk_pack_run *p, stk_error *err);
 /* Fills id, count and dropped.  Needs the pattern where samples are compared. */
@@ -100,7 +102,7 @@ int stk_pack_select(stk_pack_run *p, stk_error *err);
 int stk_pack_drop_alike(stk_pack_run *p, stk_error *err); /* of id[] */
 int stk_pack_balance(stk_pack_run *p, stk_error *err);    /* of id[] */
 /* Adds names, sizes and times of the source's shards to a hash. */
-int stk_pack_source_print(const stk_pack_run *p, uint64_t *hash, stk_error *err);
+int stk_pack_source_print(stk_pack_run *p, uint64_t *hash, stk_error *err);
 /* This run writes shard i: all, or those of its part, which follow each other: chains read on from shard to shard. */
 static inline int stk_pack_mine(const stk_pack_run *p, uint64_t i)
 {

@@ -8,6 +8,7 @@
 #include "tools/pack_fields.h"
 
 #define MAX_SHARDS (1u << 24)
+#define WEIGHED_ROWS 64u
 #define PACK_VERSION 1u /* in the fingerprint: change it when the bytes that are written change */
 
 static int plan_add(stk_pack_run *p, uint64_t position, stk_error *err)
@@ -28,12 +29,49 @@ static int plan_add(stk_pack_run *p, uint64_t position, stk_error *err)
     return 0;
 }
 
-static int weigh_row(const stk_pack_run *p, const stk_entry *e, uint64_t *bytes, stk_error *err)
+/* A table in memory has no file, so neither a size nor a time. */
+static int in_memory(const stk_shard_info *s)
+{
+    return !s->size && !s->mtime_ns && s->samples;
+}
+
+static int read_sample(const stk_pack_run *p, uint64_t id, uint64_t *bytes, uint64_t *hash, stk_error *err)
+{
+    stk_sample *s = NULL;
+
+    STK_TRY(stk_dataset_read(p->ds, id, &s, err));
+    for (uint32_t k = 0; k < stk_sample_fields(s); k++) {
+        const void *data;
+        size_t len;
+        const char *name = stk_sample_field(s, k, &data, &len);
+
+        *bytes += len;
+        *hash = stk_hash64(*hash, name, strlen(name));
+        *hash = data ? stk_hash64(*hash, data, len) : stk_mix64(*hash);
+    }
+    stk_sample_close(&s);
+    return 0;
+}
+
+/* The size of a row in memory, about: the mean of some. */
+static int weigh_memory(stk_pack_run *p, const stk_shard_info *s, stk_error *err)
+{
+    uint64_t n = s->samples < WEIGHED_ROWS ? s->samples : WEIGHED_ROWS, bytes = 0, unused = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        STK_TRY(read_sample(p, s->first + s->samples / n * i, &bytes, &unused, err));
+    p->row_bytes = bytes / n + 1;
+    return 0;
+}
+
+static int weigh_row(stk_pack_run *p, const stk_entry *e, uint64_t *bytes, stk_error *err)
 {
     stk_shard_info s;
 
     STK_TRY(p->ds->ops->shard(p->ds, e->shard, &s, err));
-    *bytes = (s.samples ? s.size / s.samples : 0) + e->n_fields * stk_tar_member_bytes(24, 256);
+    if (in_memory(&s) && !p->row_bytes)
+        STK_TRY(weigh_memory(p, &s, err));
+    *bytes = (s.size && s.samples ? s.size / s.samples : p->row_bytes) + e->n_fields * stk_tar_member_bytes(24, 256);
     return 0;
 }
 
@@ -46,6 +84,8 @@ static int weigh(stk_pack_run *p, uint64_t id, uint64_t *bytes, stk_error *err)
     stk_field f;
 
     STK_TRY(ds->ops->entry(ds, id, &e, err));
+    if (p->id) /* rows have no keys, and shards may have the same keys: which ones are taken counts */
+        p->fingerprint = stk_hash64(p->fingerprint, &id, sizeof id);
     if (p->name) /* a row's size is not known before it is read: the file's mean */
         return weigh_row(p, &e, bytes, err);
     *bytes = 0;
@@ -76,7 +116,19 @@ static void plan_fields(stk_pack_run *p, const stk_pack_fields *f)
     }
 }
 
-int stk_pack_source_print(const stk_pack_run *p, uint64_t *hash, stk_error *err)
+/* Of a table in memory its content, for there is nothing else to know it by; `select` may be few of very many rows. */
+static int memory_print(stk_pack_run *p, const stk_shard_info *s, uint64_t *hash, stk_error *err)
+{
+    uint64_t n = p->o.select ? p->o.n_select : s->samples, unused = 0;
+
+    for (uint64_t i = 0; !p->memory_known && i < n; i++)
+        STK_TRY(read_sample(p, p->o.select ? p->o.select[i] : s->first + i, &unused, &p->memory_print, err));
+    p->memory_known = 1;
+    *hash = stk_hash64(*hash, &p->memory_print, sizeof p->memory_print);
+    return 0;
+}
+
+int stk_pack_source_print(stk_pack_run *p, uint64_t *hash, stk_error *err)
 {
     for (uint64_t i = 0; i < stk_dataset_shards(p->ds); i++) {
         stk_shard_info s;
@@ -88,6 +140,8 @@ int stk_pack_source_print(const stk_pack_run *p, uint64_t *hash, stk_error *err)
         what[2] = s.print;
         *hash = stk_hash64(*hash, what, sizeof what);
         *hash = stk_hash64(*hash, s.name, strlen(s.name));
+        if (in_memory(&s))
+            STK_TRY(memory_print(p, &s, hash, err));
     }
     return 0;
 }

@@ -120,6 +120,37 @@ int stk_writer_add(stk_writer *w, const char *key, size_t key_len, const stk_par
     return rc;
 }
 
+/* As if they were written one after the other; then `last` is what it was. */
+static int check_all(stk_writer *w, const stk_new_sample *s, size_t n, stk_error *err)
+{
+    stk_text last = w->out.last;
+    int rc = 0;
+
+    w->out.last = (stk_text){ 0 };
+    if (last.s)
+        rc = stk_text_put(&w->out.last, last.s, last.len, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        rc = stk_sample_out_check(&w->out, (stk_bytes){ (const uint8_t *)s[i].key, s[i].key_len }, s[i].parts, s[i].n, err);
+        w->out.last.len = 0;
+        if (rc == 0)
+            rc = stk_text_put(&w->out.last, w->out.key.s, w->out.key.len, err);
+    }
+    stk_free(w->out.last.s);
+    w->out.last = last;
+    return rc;
+}
+
+int stk_writer_add_all(stk_writer *w, const stk_new_sample *samples, size_t n, stk_error *err)
+{
+    if (w->failed || w->finished)
+        return is_over(err);
+    if (n > 1)
+        STK_TRY(check_all(w, samples, n, err));
+    for (size_t i = 0; i < n; i++)
+        STK_TRY(stk_writer_add(w, samples[i].key, samples[i].key_len, samples[i].parts, samples[i].n, err));
+    return 0;
+}
+
 static int end(stk_writer *w, int (*how)(stk_writer *w, stk_error *err), stk_error *err)
 {
     int rc = 0;

@@ -75,6 +75,10 @@ static int check_chain(const stk_chain *c, stk_error *err)
         return stk_fail(err, STK_ENOTSUP,
                         "a transform has no functions: leave call() away, and call yours on what it "
                         "gives");
+    if (c->spec.mode)
+        return stk_fail(err, STK_ENOTSUP,
+                        "a transform gives RGB: image(mode=...) works in a loader; grayscale(p=1) gives three equal "
+                        "channels");
     if (c->boxes)
         return stk_fail(err, STK_EINVAL,
                         "iou_crop works in a loader, beside the output of boxes that it names");

@@ -15,6 +15,7 @@ import contextlib
 import importlib
 import json
 import os
+import random
 import signal
 import socket
 import sys
@@ -41,15 +42,20 @@ def record(path, die_at):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below those that the kernel gives to connections and to port 0: no one else takes it before it is listened on."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+        below = max(int(f.read().split()[0]), 12000)
+    while True:
+        port = random.SystemRandom().randrange(10000, below)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def live(plan, life, rank, port):
     """One rank of one life, in a process of its own; with torchrun's environment if any has several."""
     status = 1
-    signal.alarm(120)               # a rank that hangs ends
+    signal.alarm(600)               # a rank that hangs ends
     try:
         os.dup2(os.open(f"log-{life}-{rank}", os.O_CREAT | os.O_WRONLY, 0o644), 2)
         os.dup2(2, 1)

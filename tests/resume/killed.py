@@ -34,7 +34,8 @@ SAMPLES, SHARDS, EPOCHS = 90, 4, 3
 BAD = (7, 40, 41, 88)
 WORLDS = (4, 3, 5, 1)
 CHAIN = "from(jpg) | image | random_resized_crop(16) | hflip"
-TIMEOUT = 120
+TIMEOUT = 600
+LATE = 3    # steps that a run goes on after the one at which it is to be killed; then it waits for that
 
 # What a run is like, and which of its samples can't be decoded.  A mix: the first half of the shards by
 # weight 0.7, the others by 0.3, so that of some samples an epoch has several, of others none.
@@ -122,7 +123,9 @@ def is_ours(pid, path):
         return False
 
 
-def kill_all(processes, counters, path, rng):
+def kill_all(plan, processes, counters, path, rng):
+    if plan["torchrun"]:
+        processes[0].send_signal(signal.SIGSTOP)        # it would end with an error of its own when a rank is gone
     ranks = {pid for pid, _ in counters.get() if pid} - {p.pid for p in processes}
     doomed = [p.kill for p in processes]        # does nothing to one that has ended
     doomed += [lambda pid=pid: is_ours(pid, path) and os.kill(pid, signal.SIGKILL) for pid in sorted(ranks)]
@@ -143,11 +146,11 @@ def live(plan, path, world, steps, rng):
             assert time.monotonic() < end, "a run hangs"
             if steps is not None and max(taken for _, taken in counters.get()) >= steps:
                 time.sleep(delay)
-                kill_all(processes, counters, path, rng)
+                kill_all(plan, processes, counters, path, rng)
                 break
             time.sleep(0.0005)
     finally:
-        kill_all(processes, counters, path, rng)
+        kill_all(plan, processes, counters, path, rng)
         codes = [p.wait() for p in processes]
     done = all(Path(f"{plan['counters']}-{rank}-done").exists() for rank in range(world))
     assert done or steps is not None, f"the last life failed: {codes}"
@@ -172,10 +175,11 @@ def run(setting, seed, scratch, torchrun=0):
                 "pixels": str(folder / f"pixels-{life}"), "counters": str(folder / f"counters-{life}"),
                 "every": rng.randint(1, 4), "pause": rng.choice([0.001, 0.003]), "torchrun": life < torchrun,
                 "life": life_options(world, rng)}
+        steps = None if life == len(WORLDS) - 1 else rng.randint(1, 12)
+        plan["waits_at"] = steps and steps + LATE
         path = folder / f"plan-{life}.json"
         path.write_text(json.dumps(plan))
-        last = life == len(WORLDS) - 1
-        kills += live(plan, path, world, None if last else rng.randint(1, 12), rng)
+        kills += live(plan, path, world, steps, rng)
     check_ledger(setting, folder)
     check_pixels(setting, folder)
     return kills

@@ -196,3 +196,15 @@ void seam_sleep_ms(unsigned ms)
 {
     nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000L }, NULL);
 }
+
+void seam_idle(stk_loader *l)
+{
+    uint64_t end = seam_now_ms() + 60000;
+    stk_doing doing;
+
+    for (int quiet = 0; quiet < 20 && seam_now_ms() < end; quiet++) {
+        seam_sleep_ms(1);
+        for (uint32_t i = 0; stk_loader_doing(l, i, &doing) == 0; i++)
+            quiet = doing.stage == STK_STAGE_IDLE ? quiet : 0;
+    }
+}

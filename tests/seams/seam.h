@@ -51,4 +51,7 @@ void seam_ok(int rc, const stk_error *err);
 uint64_t seam_now_ms(void);
 void seam_sleep_ms(unsigned ms);
 
+/* Returns when every worker has had nothing to do for 20 ms, or after a minute. */
+void seam_idle(stk_loader *l);
+
 #endif

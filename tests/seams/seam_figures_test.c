@@ -125,6 +125,7 @@ static void a_snapshot_does_not_wait(void **state)
     for (int i = 0; i < 60000 && st.waiting_ns < 20000000; i++, seam_sleep_ms(1))
         stk_loader_stats(l, &st);
     assert_true(st.waiting_ns >= 20000000 && st.ring_open > 0 && st.ring_ready == 0);
+    seam_idle(l);
     for (uint32_t i = 0; i < 2; i++) { /* nothing is left to do but what the gate holds */
         stk_doing d;
 

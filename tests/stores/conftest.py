@@ -63,4 +63,4 @@ def surroundings(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "index"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("STOKER_STORE_STALL", "5")      # a loaded machine is slow
+    monkeypatch.setenv("STOKER_STORE_STALL", "120")    # a loaded machine is slow, and requests are counted

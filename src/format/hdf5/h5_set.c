@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* h5_set.c - a data set: the messages of its object header put together. */
+#include <config.h>
 #include <string.h>
 
 #include "format/hdf5/h5_parts.h"
@@ -14,6 +15,8 @@ typedef struct reading {
     h5_members members;
     int has_space, has_type, has_layout, is_group;
     stk_bytes fill; /* owned */
+    uint32_t n_values; /* of all filters */
+    uint32_t heap_number; /* of what a virtual data set is made of */
 } reading;
 
 static int read_space(reading *r, stk_bytes data, stk_error *err)
@@ -113,8 +116,14 @@ static int read_layout_body(reading *r, uint32_t version, h5_cursor *c, stk_erro
         return 0;
     }
     s->layout = STK_H5_CHUNKED;
+    if (class == 3) {
+        s->layout = STK_H5_VIRTUAL;
+        s->addr = h5_address(r->f, c);
+        r->heap_number = (uint32_t)h5_uint(c, 4);
+        return 0;
+    }
     if (class != 2) {
-        s->refused = "virtual data sets are not followed: open the files that they name";
+        s->refused = "its layout is not supported: repack the file (h5repack)";
         return 0;
     }
     flags = version > 3 ? (uint32_t)h5_uint(c, 1) : 0;
@@ -162,6 +171,21 @@ static int read_layout(reading *r, stk_bytes data, stk_error *err)
     return c.bad ? h5_bad(err, STK_NO_OFFSET, "a layout is cut off") : 0;
 }
 
+static int take_filter_values(reading *r, uint32_t n, h5_cursor *c, stk_error *err)
+{
+    uint32_t *grown;
+
+    if (4 * (uint64_t)n > h5_left(c))
+        return h5_bad(err, STK_NO_OFFSET, "the filters of a data set");
+    grown = stk_grow(r->set.values, r->n_values * sizeof *grown, (r->n_values + n + 1u) * sizeof *grown);
+    if (!grown)
+        return stk_fail_nomem(err, n * sizeof *grown);
+    r->set.values = grown;
+    for (uint32_t i = 0; i < n; i++)
+        grown[r->n_values++] = (uint32_t)h5_uint(c, 4);
+    return 0;
+}
+
 static int read_filters(reading *r, stk_bytes data, stk_error *err)
 {
     h5_cursor c = h5_over(data);
@@ -176,12 +200,10 @@ static int read_filters(reading *r, stk_bytes data, stk_error *err)
         h5_skip(&c, 2);
         f.n = (uint32_t)h5_uint(&c, 2);
         h5_skip(&c, version == 1 ? (name + 7) & ~7u : name);
-        for (uint32_t k = 0; k < f.n && !c.bad; k++) {
-            uint32_t v = (uint32_t)h5_uint(&c, 4);
-
-            if (k < 8)
-                f.value[k] = v;
-        }
+        if (r->set.n_filters < 8 && !c.bad)
+            STK_TRY(take_filter_values(r, f.n, &c, err));
+        else
+            h5_skip(&c, 4 * (uint64_t)f.n);
         h5_skip(&c, version == 1 && f.n & 1 ? 4 : 0);
         if (r->set.n_filters < 8)
             r->set.filter[r->set.n_filters++] = f;
@@ -245,14 +267,32 @@ static int take_message(void *cookie, const h5_message *m, stk_error *err)
     }
 }
 
-static int filter_known(uint16_t id)
+static const char *filter_refused(uint16_t id) /* NULL: it is known */
 {
-    return id == STK_H5_DEFLATE || id == STK_H5_SHUFFLE || id == STK_H5_FLETCHER || id == STK_H5_LZF || id == STK_H5_LZ4 || id == STK_H5_ZSTD;
+    switch (id) {
+    case STK_H5_DEFLATE:
+    case STK_H5_SHUFFLE:
+    case STK_H5_FLETCHER:
+    case STK_H5_NBIT:
+    case STK_H5_SCALE:
+    case STK_H5_LZF:
+    case STK_H5_BLOSC:
+    case STK_H5_LZ4:
+    case STK_H5_BITSHUFFLE:
+    case STK_H5_ZSTD: return NULL;
+    case STK_H5_SZIP:
+        return STK_HAVE_SZIP ? NULL : "it is packed by szip, and this build has no libaec: install its headers and build again";
+    case STK_H5_BLOSC2: return "it is packed by Blosc2, which is not supported: repack it with Blosc, zstd, lz4 or gzip";
+    default: return "it is packed by a filter that is not supported: repack it with gzip, lzf, lz4, zstd or Blosc";
+    }
 }
 
-static int packs(uint16_t id)
+static void point_values(stk_h5_set *s) /* each filter has its own of the set's */
 {
-    return id != STK_H5_SHUFFLE && id != STK_H5_FLETCHER;
+    const uint32_t *at = s->values;
+
+    for (uint32_t i = 0; at && i < s->n_filters; at += s->filter[i++].n)
+        s->filter[i].value = at;
 }
 
 /* Do the parts fit together? */
@@ -260,15 +300,9 @@ static int settle(reading *r, stk_error *err)
 {
     stk_h5_set *s = &r->set;
     uint64_t bytes = s->type.size, most = bytes; /* most: also of rows, where there are none */
-    uint32_t packers = 0;
 
-    for (uint32_t i = 0; i < s->n_filters && !s->refused; i++) {
-        if (!filter_known(s->filter[i].id))
-            s->refused = "it is packed by a filter that is not supported: repack it with gzip, lzf, lz4 or zstd";
-        packers += (uint32_t)packs(s->filter[i].id);
-    }
-    if (packers > 1)
-        s->refused = "it is packed twice: repack it";
+    for (uint32_t i = 0; i < s->n_filters && !s->refused; i++)
+        s->refused = filter_refused(s->filter[i].id);
     if (s->type.refused && !s->refused)
         s->refused = s->type.refused;
     if (s->refused)
@@ -291,6 +325,10 @@ static int settle(reading *r, stk_error *err)
     if (s->layout == STK_H5_CONTIGUOUS && s->addr != STK_H5_NOWHERE &&
         (s->size < bytes || s->addr > r->f->size || bytes > r->f->size - s->addr))
         return h5_bad(err, s->addr, "a data set is shorter than its dimensions");
+    if (s->layout == STK_H5_VIRTUAL && s->type.kind != STK_H5_NUMBER && s->type.kind != STK_H5_TEXT && s->type.kind != STK_H5_BYTES)
+        s->refused = "virtual data sets of structs and of sequences are not supported";
+    if (s->layout == STK_H5_VIRTUAL && !s->refused)
+        STK_TRY(h5_mappings_read(s, r->f, s->addr, r->heap_number, err));
     if (s->layout == STK_H5_COMPACT && bytes > COMPACT_MAX)
         return h5_bad(err, STK_NO_OFFSET, "a compact data set of many bytes");
     s->size = bytes;
@@ -302,6 +340,9 @@ static void set_fini(stk_h5_set *s)
     stk_free(s->name);
     stk_free(s->here);
     stk_free(s->fill);
+    stk_free(s->values);
+    stk_free(s->reason);
+    h5_mappings_fini(s);
 }
 
 static int copy_bytes(uint8_t **out, const uint8_t *from, uint64_t len, stk_error *err)
@@ -335,6 +376,7 @@ static int join(char **out, const char *name, const char *member, stk_error *err
 static int add_set(stk_h5_group *g, const reading *r, const char *name, const h5_member *m, stk_error *err)
 {
     stk_h5_set s = r->set;
+    uint8_t *values = NULL;
     int rc;
 
     if (g->n >= SETS)
@@ -349,13 +391,20 @@ static int add_set(stk_h5_group *g, const reading *r, const char *name, const h5
         g->cap = cap;
     }
     s.name = NULL;
-    s.fill = NULL;
+    s.fill = s.here = NULL;
+    s.values = NULL;
+    s.mapping = NULL;
+    s.n_mappings = 0;
     if (m) {
         s.type = m->type;
         s.offset = m->offset;
         s.refused = s.refused ? s.refused : m->type.refused;
     }
     rc = copy_bytes(&s.here, r->set.here, r->set.size, err);
+    if (rc == 0)
+        rc = copy_bytes(&values, (const uint8_t *)r->set.values, r->n_values * sizeof *s.values, err);
+    s.values = (uint32_t *)(void *)values;
+    point_values(&s);
     if (rc == 0 && r->fill.len == s.element)
         rc = copy_bytes(&s.fill, r->fill.data, r->fill.len, err);
     if (rc == 0)
@@ -367,10 +416,16 @@ static int add_set(stk_h5_group *g, const reading *r, const char *name, const h5
     return rc;
 }
 
-static int add_sets(stk_h5_group *g, const reading *r, const char *name, stk_error *err)
+static int add_sets(stk_h5_group *g, reading *r, const char *name, stk_error *err)
 {
-    if (r->set.type.kind != STK_H5_STRUCT || r->set.refused)
-        return add_set(g, r, name, NULL, err);
+    if (r->set.type.kind != STK_H5_STRUCT || r->set.refused) {
+        STK_TRY(add_set(g, r, name, NULL, err));
+        g->set[g->n - 1].mapping = r->set.mapping; /* moved */
+        g->set[g->n - 1].n_mappings = r->set.n_mappings;
+        r->set.mapping = NULL;
+        r->set.n_mappings = 0;
+        return 0;
+    }
     for (uint32_t i = 0; i < r->members.n; i++)
         STK_TRY(add_set(g, r, name, &r->members.member[i], err));
     return 0;
@@ -392,6 +447,8 @@ int h5_set_read(stk_h5_group *g, const stk_h5_file *f, const char *name, uint64_
     h5_members_fini(&r.members);
     stk_free((void *)(uintptr_t)r.fill.data);
     stk_free(r.set.here);
+    stk_free(r.set.values);
+    h5_mappings_fini(&r.set);
     return rc;
 }
 

@@ -24,7 +24,12 @@ static void read_fixed(stk_h5_type *t, uint32_t bits, h5_cursor *c)
     t->dtype = t->size <= 8 ? by[is_signed][t->size] : 0;
     t->swap = bits & 1 && t->size > 1;
     t->unsigned64 = t->size == 8 && !is_signed;
-    if (!t->dtype || from || precision != 8 * t->size)
+    if (precision && precision < 8 * t->size && from <= 8 * t->size - precision) {
+        t->bits = precision;
+        t->shift = from;
+    } else if (from || precision != 8 * t->size)
+        t->dtype = 0;
+    if (!t->dtype)
         t->refused = "whole numbers of this size are not supported";
 }
 
@@ -70,17 +75,20 @@ static const char *read_name(h5_cursor *c, uint32_t version)
 
 static int read_enum(stk_h5_type *t, const parsed *p, h5_cursor *c, uint32_t depth, stk_error *err)
 {
-    uint32_t n = p->bits & 0xFFFF, size = t->size;
+    uint32_t n = p->bits & 0xFFFF, size = t->size, named = 0;
     stk_h5_type base = { 0 };
 
     STK_TRY(read_any(&base, NULL, c, depth + 1, err));
-    for (uint32_t i = 0; i < n && !c->bad; i++)
-        read_name(c, p->version);
+    for (uint32_t i = 0; i < n && !c->bad; i++) {
+        const char *name = read_name(c, p->version);
+
+        named += name && (!strcmp(name, "FALSE") || !strcmp(name, "TRUE"));
+    }
     h5_skip(c, (uint64_t)n * base.size);
     if (base.kind != STK_H5_NUMBER || base.size != size)
         base.refused = "an enumeration of something other than numbers";
     *t = base;
-    if (t->dtype == STK_I8) /* h5py's booleans */
+    if (t->dtype == STK_I8 && n == 2 && named == 2) /* h5py's booleans */
         t->dtype = STK_U8;
     return 0;
 }
@@ -93,7 +101,7 @@ static int read_sequence(stk_h5_type *t, const parsed *p, h5_cursor *c, uint32_t
     t->kind = STK_H5_VALUES;
     if ((p->bits & 0xF) == 1) /* text */
         return 0;
-    if (base.refused || base.kind != STK_H5_NUMBER || base.ndim || base.unsigned64)
+    if (base.refused || base.kind != STK_H5_NUMBER || base.ndim || base.unsigned64 || base.bits)
         t->refused = base.refused ? base.refused : "sequences of this type are not supported";
     if (base.kind == STK_H5_NUMBER && base.dtype != STK_U8) { /* those are bytes, as pictures are stored */
         t->dtype = base.dtype;
