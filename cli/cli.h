@@ -128,6 +128,15 @@ void cli_json_seek(cli_json *j, uint64_t jpegs, uint64_t without, uint64_t jpeg_
                    uint64_t seek_bytes);
 int cli_seek_progress(void *bar, uint64_t done, uint64_t total); /* an stk_progress_fn */
 
+/* ---- values.c: fields that have a type, as text ---- */
+
+/* "3", "[0.5, 1]": values of the type, whose dtype is not 0; NULL: no memory.  End with free(). */
+char *cli_value_text(const stk_field_type *t, const void *data, size_t len);
+/* Has the field of this name a type?  1: *t. */
+int cli_field_type(const stk_dataset *ds, const char *name, stk_field_type *t);
+/* The key of a sample; of data without keys its number, in `text`. */
+const char *cli_key(const stk_dataset *ds, uint64_t id, char text[24], size_t *len);
+
 /* ---- picture.c: one decoded value as a file ---- */
 
 /* How "ppm", "png" and "npy" are written; NULL: no such kind. */

@@ -61,13 +61,31 @@ static int find_sample(cat *c, const char *word)
 
 /* ---- a sample ---- */
 
-static void show_field(FILE *to, const char *name, const char *data, size_t len)
+/* A field as it is shown: of numbers their text, which is to be freed. */
+typedef struct shown {
+    const char *data;
+    size_t len;
+    char *text;
+} shown;
+
+static shown show_of(const cat *c, const char *name, const void *data, size_t len)
+{
+    shown v = { data, len, NULL };
+    stk_field_type t;
+
+    if (data && cli_field_type(c->ds, name, &t) && (v.text = cli_value_text(&t, data, len))) {
+        v.data = v.text;
+        v.len = strlen(v.text);
+    }
+    return v;
+}
+
+/* What is plain text as such, else the first bytes. */
+static void show_begin(FILE *to, const char *data, size_t len, int plain)
 {
     size_t n = len < SHOWN ? len : SHOWN;
-    char size[16];
 
-    cli_put(to, "%-8s%s%-9s", name, strlen(name) < 8 ? "" : "  ", stk_size_format(size, len));
-    if (len <= 4096 && cli_is_harmless(data, len)) {
+    if (plain) {
         while (n < len && ((unsigned char)data[n] & 0xc0) == 0x80)
             n++; /* whole characters */
         cli_put_shown(to, data, n);
@@ -79,26 +97,42 @@ static void show_field(FILE *to, const char *name, const char *data, size_t len)
     cli_put(to, "%s\n", n < len ? " ..." : "");
 }
 
-static void show_json(FILE *to, const stk_sample *s, uint64_t id)
+static void show_field(const cat *c, const char *name, const void *data, size_t len)
 {
-    cli_json j = { .to = to };
+    shown v = show_of(c, name, data, len);
+    char size[16];
+
+    cli_put(c->to, "%-8s%s%-9s", name, strlen(name) < 8 ? "" : "  ", data ? stk_size_format(size, len) : "null");
+    show_begin(c->to, v.data, v.len, v.text || (v.len <= 4096 && cli_is_harmless(v.data, v.len)));
+    free(v.text);
+}
+
+static void show_json(const cat *c, const stk_sample *s)
+{
+    cli_json j = { .to = c->to };
     const void *data;
     const char *name;
+    char number[24];
     size_t len;
 
     cli_json_open(&j, NULL, '{');
-    cli_json_count(&j, "id", id);
-    name = stk_sample_key(s, &len);
+    cli_json_count(&j, "id", c->id);
+    name = cli_key(c->ds, c->id, number, &len);
     cli_json_bytes(&j, "key", name, len);
     cli_json_text(&j, "shard", stk_sample_shard(s));
     cli_json_count(&j, "offset", stk_sample_offset(s));
     cli_json_open(&j, "fields", '{');
     for (uint32_t k = 0; (name = stk_sample_field(s, k, &data, &len)); k++) {
+        shown v = show_of(c, name, data, len);
+
         cli_json_open(&j, name, '{');
         cli_json_count(&j, "size", len);
-        if (len <= 4096 && cli_is_harmless(data, len))
-            cli_json_bytes(&j, "text", data, len);
+        if (!data)
+            cli_json_text(&j, "text", NULL);
+        else if (v.len <= 4096 && cli_is_harmless(v.data, v.len))
+            cli_json_bytes(&j, "text", v.data, v.len);
         cli_json_close(&j, '}');
+        free(v.text);
     }
     cli_json_close(&j, '}');
     cli_json_close(&j, '}');
@@ -108,18 +142,19 @@ static int show_sample(cat *c, const stk_sample *s)
 {
     const void *data;
     const char *name;
+    char number[24];
     size_t len;
 
     if (cli_value(c->a, "json")) {
-        show_json(c->to, s, c->id);
+        show_json(c, s);
         return CLI_OK;
     }
     cli_put(c->to, "%-8s%" PRIu64 "\n%-8s", "id", c->id, "key");
-    name = stk_sample_key(s, &len);
+    name = cli_key(c->ds, c->id, number, &len);
     cli_put_shown(c->to, name, len);
     cli_put(c->to, "\n%-8s%s @ %" PRIu64 "\n", "shard", stk_sample_shard(s), stk_sample_offset(s));
     for (uint32_t k = 0; (name = stk_sample_field(s, k, &data, &len)); k++)
-        show_field(c->to, name, data, len);
+        show_field(c, name, data, len);
     return CLI_OK;
 }
 
@@ -150,14 +185,21 @@ static int raw_field(cat *c, const stk_sample *s, const char *field)
     const char *name;
     size_t len;
     uint32_t k = 0;
+    shown v;
 
     while ((name = stk_sample_field(s, k, &data, &len)) && strcmp(name, field))
         k++;
     if (!name)
         return no_field(s, field);
-    if (!cli_is_harmless(data, len) && refuses(c))
+    if (cli_value(c->a, "raw")) {
+        fwrite(data ? data : "", 1, len, c->to);
+        return CLI_OK;
+    }
+    v = show_of(c, name, data ? data : "", data ? len : 0);
+    if (!cli_is_harmless(v.data, v.len) && refuses(c))
         return CLI_USAGE;
-    fwrite(data, 1, len, c->to);
+    fwrite(v.data, 1, v.len, c->to);
+    free(v.text);
     return CLI_OK;
 }
 
@@ -247,8 +289,8 @@ const cli_command cli_cat = {
     .about =
         "Without FIELD it shows the sample: where it is, its fields and how they begin.  "
         "With FIELD it\n"
-        "writes the field's bytes as they are (a terminal gets only plain text unless --raw is "
-        "given);\n"
+        "writes the field's bytes as they are, and columns of numbers as text unless --raw is given\n"
+        "(a terminal gets only plain text without it);\n"
         "with --decode it runs a chain over them first, "
         "as a loader\n"
         "would (what is random is drawn as for seed 0).  KEY may also be the sample's number.",

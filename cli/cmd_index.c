@@ -45,6 +45,8 @@ static void print_json(const stk_index_report *r, double seconds)
 
     cli_json_open(&j, NULL, '{');
     cli_json_bool(&j, "built", r->built);
+    if (r->table)
+        cli_json_bool(&j, "table", 1);
     cli_json_count(&j, "shards", r->shards);
     cli_json_count(&j, "reused_shards", r->reused_shards);
     cli_json_count(&j, "samples", r->samples);
@@ -57,6 +59,23 @@ static void print_json(const stk_index_report *r, double seconds)
     cli_json_text(&j, "path", r->path);
     cli_json_real(&j, "seconds", seconds);
     cli_json_close(&j, '}');
+}
+
+/* Of a table, whose rows are found by arithmetic. */
+static void print_table(const stk_index_report *r, double seconds)
+{
+    char files[32], rows[32], columns[32], size[16];
+
+    cli_put(stdout, "%s: %s file%s, %s row%s, %s column%s; ",
+            !r->index_bytes ? "nothing to make" : r->built ? "row seek points made" : "row seek points already there",
+            cli_many(files, r->shards), r->shards == 1 ? "" : "s", cli_many(rows, r->samples), r->samples == 1 ? "" : "s",
+            cli_many(columns, r->fields), r->fields == 1 ? "" : "s");
+    if (r->index_bytes)
+        cli_put(stdout, "%s, %.1f bytes a row, in %s", stk_size_format(size, r->index_bytes), bytes_a_sample(r),
+                r->path[0] ? r->path : "memory");
+    else
+        cli_put(stdout, "rows of a table are found without an index, and no column takes row seek points");
+    cli_put(stdout, " (%.2f s)\n", seconds);
 }
 
 static void print_line(const stk_index_report *r, double seconds)
@@ -154,6 +173,8 @@ static int run(const cli_args *a)
         return cli_failed(&err);
     if (cli_value(a, "json"))
         print_json(&report, cli_seconds() - start);
+    else if (report.table)
+        print_table(&report, cli_seconds() - start);
     else
         print_line(&report, cli_seconds() - start);
     return CLI_OK;
@@ -176,7 +197,9 @@ const cli_command cli_index = {
              "stay\n"
              "when shards are added.  Many machines index one data set on a file system they share: each "
              "takes\n"
-             "a --part, then one merges.  DATA is a path, a folder, a glob or a brace pattern.",
+             "a --part, then one merges.  Tables need no index: of Parquet files it makes row "
+             "seek\n"
+             "points of columns with large values.  DATA is a path, a folder, a glob or a brace pattern.",
     .examples = "  stoker index 'train-{000000..000099}.tar'\n"
                 "  stoker index data/train/ data/extra/ --columns cls,json.width --json\n"
                 "  stoker index data/train/ --part 3/64\n",

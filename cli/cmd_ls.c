@@ -13,15 +13,16 @@ static const cli_option options[] = {
     { NULL },
 };
 
-static void print_json(const stk_sample *s, uint64_t id)
+static void print_json(const stk_dataset *ds, const stk_sample *s, uint64_t id)
 {
     cli_json j = { .to = stdout, .lines = 1 };
     const char *key, *name;
+    char number[24];
     size_t len;
 
     cli_json_open(&j, NULL, '{');
     cli_json_count(&j, "id", id);
-    key = stk_sample_key(s, &len);
+    key = cli_key(ds, id, number, &len);
     cli_json_bytes(&j, "key", key, len);
     cli_json_text(&j, "shard", stk_sample_shard(s));
     cli_json_count(&j, "offset", stk_sample_offset(s));
@@ -38,7 +39,7 @@ static void print_line(const stk_sample *s, uint64_t id, int in_full)
     const char *name = stk_sample_key(s, &len);
     char size[16];
 
-    cli_put(stdout, "%" PRIu64 "  ", id);
+    cli_put(stdout, "%" PRIu64 "%s", id, len ? "  " : ""); /* of a table that is its key */
     cli_put_shown(stdout, name, len);
     for (uint32_t k = 0; (name = stk_sample_field(s, k, NULL, &len)); k++) {
         if (in_full)
@@ -52,11 +53,11 @@ static void print_line(const stk_sample *s, uint64_t id, int in_full)
 }
 
 /* Keys are not terminated; those too long for the buffer match by their beginning. */
-static int matches(const stk_sample *s, const char *pattern)
+static int matches(const stk_dataset *ds, uint64_t id, const char *pattern)
 {
-    char text[4096];
+    char text[4096], number[24];
     size_t len;
-    const char *key = stk_sample_key(s, &len);
+    const char *key = cli_key(ds, id, number, &len);
 
     if (!pattern)
         return 1;
@@ -66,11 +67,16 @@ static int matches(const stk_sample *s, const char *pattern)
     return fnmatch(pattern, text, 0) == 0;
 }
 
+static const char *type_name(const stk_field_type *t)
+{
+    return t->dtype ? stk_dtype_name(t->dtype) : t->text ? "text" : "bytes";
+}
+
 /* "i64", "f32[*]", "bytes"; a question mark: samples may lack it. */
 static void print_type(const stk_field_type *t)
 {
     cli_put_shown(stdout, t->name, strlen(t->name));
-    cli_put(stdout, "  %s", t->dtype ? stk_dtype_name(t->dtype) : "bytes");
+    cli_put(stdout, "  %s", type_name(t));
     for (uint32_t k = 0; k < t->ndim; k++) {
         if (t->shape[k] < 0)
             cli_put(stdout, "[*]");
@@ -93,7 +99,7 @@ static void print_schema(const stk_dataset *ds, int json)
         }
         cli_json_open(&j, NULL, '{');
         cli_json_text(&j, "name", t.name);
-        cli_json_text(&j, "type", t.dtype ? stk_dtype_name(t.dtype) : "bytes");
+        cli_json_text(&j, "type", type_name(&t));
         cli_json_count(&j, "dimensions", t.ndim);
         cli_json_count(&j, "nullable", (uint64_t)t.nullable);
         if (t.refused)
@@ -117,9 +123,9 @@ static int run(const cli_args *a)
     for (uint64_t i = 0;
          rc == 0 && !cli_value(a, "schema") && i < stk_dataset_len(ds) && !ferror(stdout); i++) {
         rc = stk_dataset_look(ds, i, &s, &err);
-        if (rc == 0 && matches(s, pattern)) {
+        if (rc == 0 && matches(ds, i, pattern)) {
             if (json)
-                print_json(s, i);
+                print_json(ds, s, i);
             else
                 print_line(s, i, in_full);
         }

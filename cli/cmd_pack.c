@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_pack.c - stoker pack: any data set into tar shards. */
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 
 #include "pack_job.h"
@@ -40,13 +41,39 @@ static const cli_option options[] = {
     { NULL },
 };
 
+static volatile sig_atomic_t interrupted; /* the signal */
+
+static void on_interrupt(int number)
+{
+    interrupted = number;
+}
+
+static int is_interrupted(void *unused)
+{
+    (void)unused;
+    return interrupted != 0;
+}
+
+/* What is left of an upload costs money: Ctrl-C aborts it first.  A second one ends the program at once. */
+static void catch_interrupt(const char *dst)
+{
+    struct sigaction a = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND };
+
+    if (!strstr(dst, "://"))
+        return;
+    sigemptyset(&a.sa_mask);
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+    stk_thread_ask(is_interrupted, NULL);
+}
+
 static int on_progress(void *cookie, uint64_t done, uint64_t total)
 {
     char a[16], b[16], note[40];
 
     snprintf(note, sizeof note, "%s of %s", stk_size_format(a, done), stk_size_format(b, total));
     cli_bar_draw(cookie, total ? (double)done / (double)total : 1, note);
-    return 0;
+    return interrupted != 0;
 }
 
 static int on_compare(void *bar, uint64_t done, uint64_t total)
@@ -164,8 +191,11 @@ static int run_one(pack_job *job, stk_dataset *ds, cli_json *json)
     job->o.jpeg_progress = cli_seek_progress;
     job->o.dedup_progress = on_compare;
     job->o.progress_cookie = &bar;
+    catch_interrupt(pack_job_dst(job));
     rc = stk_pack(ds, pack_job_dst(job), &job->o, &report, &err);
     cli_bar_close(&bar);
+    if (interrupted)
+        raise(interrupted); /* as if it had not been caught */
     if (rc < 0)
         return cli_failed(&err);
     if (json)

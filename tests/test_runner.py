@@ -61,13 +61,23 @@ class FakeLog:
     def text(self):
         return self.said
 
+    def beside(self, name):
+        self.other = FakeLog(*self.others)
+        return self.other
+
+    def take(self, other):
+        self.said += other.said
+
+    others = ()
+
 
 SERIAL_MARK = "mark." + "serial"        # this file has none itself
 
 
 @pytest.fixture(autouse=True)
 def one_serial_file(monkeypatch):
-    monkeypatch.setattr(run_tests, "marked_files", lambda *marks: [["python/tests/test_a.py"]])
+    monkeypatch.delenv("SERVICES", raising=False)
+    monkeypatch.setattr(run_tests, "marked_files", lambda *marks: [] if "services" in marks else [["python/tests/test_a.py"]])
 
 
 def test_files_are_found_by_their_marks(tmp_path, monkeypatch):
@@ -91,8 +101,8 @@ def test_serial_tests_run_after_the_others_and_are_counted():
     log = FakeLog((1, "1 failed, 9 passed in 2.10s\n"), (0, "2 passed, 1 skipped in 0.10s\n"))
     assert run_tests.run_pytest(log, env={}, mark="asan") == (1, (11, 1, 1))
     first, second = log.commands
-    assert "-n" in first and "asan and not serial" in first
-    assert "-n" not in second and "asan and serial" in second
+    assert "-n" in first and "asan and not serial and not services" in first
+    assert "-n" not in second and "asan and serial and not services" in second
 
 
 def test_a_failure_of_the_serial_tests_counts():
@@ -108,8 +118,24 @@ def test_no_serial_test_is_no_failure():
     assert run_tests.run_pytest(log, env={})[0] == none
 
 
+def services(monkeypatch, *results):
+    """A log; there are as many folders with services as results."""
+    log = FakeLog((0, "9 passed in 2.10s\n"))
+    log.others = results
+    monkeypatch.setattr(run_tests, "marked_files", lambda *marks: [[f"tests/{i}/test_b.py"] for i in range(len(results))]
+                        if "services" in marks else [])
+    return log
+
+
+def test_services_run_beside_the_others_and_are_counted(monkeypatch):
+    log = services(monkeypatch, (1, "1 failed, 3 passed in 1.10s\n"), (0, "2 passed in 0.10s\n"))
+    assert run_tests.run_pytest(log, env={}) == (1, (14, 1, 0))
+    assert "not serial and not services" in log.commands[0] and "-n" in log.commands[0]
+    assert [c[-2:] for c in log.other.commands] == [["services and not serial", f"tests/{i}/test_b.py"] for i in range(2)]
+    assert "1 failed" in log.text()             # a failure is found in the one log
+
+
 def test_services_can_be_left_out(monkeypatch):
     monkeypatch.setenv("SERVICES", "0")
-    log = FakeLog((0, "9 passed in 2.10s\n"), (0, "1 passed in 0.10s\n"))
-    run_tests.run_pytest(log, env={})
-    assert "not services and not serial" in log.commands[0]
+    log = services(monkeypatch, (1, "1 failed in 1.10s\n"))
+    assert run_tests.run_pytest(log, env={}) == (0, (9, 0, 0)) and log.other.commands == []

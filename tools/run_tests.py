@@ -9,8 +9,9 @@ without counts of its own (a build, lint) counts as one failure.  The last line 
 
 Names given on the command line choose steps: `tools/test.sh build units`.
 
-pytest runs in three processes for two cores; tests marked `serial` run after the others, alone.  SERVICES=0 leaves
-out those marked `services`.  The sanitizer builds make only what their step runs.
+pytest runs in three processes for two cores.  Tests marked `services` run beside them, one after another in one process: they
+share servers, and wait for them half of their time; SERVICES=0 leaves them out.  Tests marked `serial` run after all others, alone.
+The sanitizer builds make only what their step runs.
 """
 
 import itertools
@@ -19,6 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -84,6 +86,13 @@ class Log:
     def text(self):
         self.file.flush()
         return self.path.read_text(errors="replace")
+
+    def beside(self, name):
+        """A log of commands that run at the same time; take() adds it to this one."""
+        return Log(f"{self.path.stem}-{name}")
+
+    def take(self, other):
+        self.file.write(other.text())
 
 
 # ---- counts -----------------------------------------------------------------------------------
@@ -153,22 +162,37 @@ def marked_files(*marks):
     return [list(files) for _, files in itertools.groupby(found, lambda p: p.parent)]
 
 
-def run_pytest(log, *options, env, mark=""):
-    """Tests with `mark` (all without), side by side; then those that are also marked serial."""
+def pytest_runs(mark):
+    """Marks and arguments of each run of pytest: those of one list side by side, and of services; then those alone."""
     marks = [mark] if mark else []
-    runs = [("not serial", [*SIDE_BY_SIDE, *(sum(marked_files(mark), []) if mark else TEST_FOLDERS)])]
-    runs += [("serial", files) for files in marked_files("serial", *marks)]
-    if os.environ.get("SERVICES") == "0":
-        marks.append("not services")
-    worst, sums = NO_TESTS_COLLECTED, (0, 0, 0)
-    for which, rest in runs:
-        before = len(log.text())
-        status = log.run(BIN / "python", "-m", "pytest", "-q", *options, "-m",
-                         " and ".join([*marks, which]), *rest, env=env)
-        sums = tuple(a + b for a, b in zip(sums, pytest_counts(log.text()[before:])))
-        if status != NO_TESTS_COLLECTED:
-            worst = status if worst in (0, NO_TESTS_COLLECTED) else worst
-    return worst, sums
+    files = sum(marked_files(mark), []) if mark else TEST_FOLDERS
+    beside = [("services and not serial", files) for files in marked_files("services", *marks)]
+    return ([("not serial and not services", [*SIDE_BY_SIDE, *files])],
+            beside if os.environ.get("SERVICES") != "0" else [],
+            [("serial and not services", files) for files in marked_files("serial", *marks)])
+
+
+def run_pytest(log, *options, env, mark=""):
+    """Tests with `mark` (all without), side by side, and beside them those marked services; then those marked serial."""
+    results = []
+
+    def one_after_another(log, runs):
+        for which, rest in runs:
+            before = len(log.text())
+            status = log.run(BIN / "python", "-m", "pytest", "-q", *options, "-m", " and ".join([*filter(None, [mark]), which]),
+                             *rest, env=env)
+            results.append((status, *pytest_counts(log.text()[before:])))
+
+    main, beside, alone = pytest_runs(mark)
+    second = log.beside("services")
+    thread = threading.Thread(target=one_after_another, args=(second, beside))
+    thread.start()
+    one_after_another(log, main)
+    thread.join()
+    log.take(second)
+    one_after_another(log, alone)
+    ran = [status for status, *_ in results if status != NO_TESTS_COLLECTED]
+    return next(filter(None, ran), 0 if ran else NO_TESTS_COLLECTED), tuple(map(sum, zip(*[counts for _, *counts in results])))
 
 
 def step_pytest(log):

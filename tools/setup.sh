@@ -23,7 +23,8 @@ for arg in "$@"; do
 done
 VENV=.venv
 SCRATCH=$(mktemp -d)
-trap 'rm -rf "$SCRATCH"' EXIT
+building=""                             # the process that builds, while packages of Python are installed
+trap '[ -z "$building" ] || kill "$building" 2>/dev/null || true; rm -rf "$SCRATCH"' EXIT
 LOG=$SCRATCH/log
 said=0
 
@@ -189,13 +190,33 @@ install_requirements() {
     sum=$(sha256sum <"$file")
     if [ "$(cat "$stamp" 2>/dev/null)" = "$sum" ]; then return; fi
     say "installing $(grep -v '^#' "$file" | paste -sd ' ')"
-    quietly "$VENV/bin/python" -m pip install --disable-pip-version-check -q "$@" -r "$file"
+    # Python compiles what it imports; most of 19,000 files never are.
+    quietly "$VENV/bin/python" -m pip install --disable-pip-version-check -q --no-compile "$@" -r "$file"
     echo "$sum" >"$stamp"
 }
 install_requirements build
+
+# ---- the build, beside what is installed after it ----------------------------------------------
+
+PATH=$PWD/$VENV/bin:$PATH
+build() {
+    if [ ! -f build/build.ninja ]; then
+        meson setup build --buildtype=release -Ddebug=true
+    elif [ $packages_changed = 1 ]; then
+        meson setup --reconfigure --clearcache build
+    fi && exec nice ninja -C build
+}
+if [ ! -f build/build.ninja ] || [ $packages_changed = 1 ] || ! ninja -C build -n | grep -q 'no work to do'; then
+    say "building"
+    build >"$SCRATCH/build" 2>&1 &
+    building=$!
+fi
+
+# ---- what tests and examples import --------------------------------------------------------------
+
 install_requirements test
 if [ "$(cat "$VENV/stamp-optional" 2>/dev/null)" != "$(sha256sum <tools/requirements/optional.txt)" ]; then
-    "$VENV/bin/python" -m pip install --disable-pip-version-check -q --no-deps -r tools/requirements/optional.txt >/dev/null 2>&1 ||
+    "$VENV/bin/python" -m pip install --disable-pip-version-check -q --no-compile --no-deps -r tools/requirements/optional.txt >/dev/null 2>&1 ||
         say "not there for this Python, so their tests skip: $(grep -v '^#' tools/requirements/optional.txt | paste -sd ' ')"
     sha256sum <tools/requirements/optional.txt >"$VENV/stamp-optional"
 fi
@@ -211,21 +232,12 @@ if ! (install_requirements ray --no-deps --target "$VENV/ray" --upgrade) 2>/dev/
     say "Ray can't be installed, so left out: the tests of pack(engine=\"ray\") are skipped"
 fi
 
-# ---- the build, and stoker inside .venv ------------------------------------------------------
+# ---- stoker inside .venv -----------------------------------------------------------------------
 
-PATH=$PWD/$VENV/bin:$PATH
-if [ ! -f build/build.ninja ]; then
-    say "configuring build/"
-    quietly meson setup build --buildtype=release -Ddebug=true
-elif [ $packages_changed = 1 ]; then
-    say "configuring build/ again, for the new packages"
-    quietly meson setup --reconfigure --clearcache build
+if [ -n "$building" ]; then
+    wait "$building" || { tail -n 30 "$SCRATCH/build" >&2; die "failed: the build"; }
+    building=""
 fi
-if ! ninja -C build -n | grep -q 'no work to do'; then
-    say "building"
-    quietly ninja -C build
-fi
-
 for made in build/cli/stoker build/python/stoker/__init__.py; do
     [ -e "$made" ] || die "the build made no $made; look at 'ninja -C build -v'"
 done

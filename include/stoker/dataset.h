@@ -108,6 +108,7 @@ typedef struct stk_field_type { /* what a field is before any chain */
     int64_t shape[7];           /* -1: differs by sample; the first only */
     int nullable;               /* samples may lack it */
     const char *refused;        /* why it is not read; NULL: it is */
+    int text;                   /* the data says that its bytes are UTF-8; 0: it does not say */
 } stk_field_type;
 
 /* The type of field 0, 1, ...; 0 past the last, else 1. */

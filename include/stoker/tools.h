@@ -42,6 +42,7 @@ typedef struct stk_index_report {
     uint64_t columns;                       /* typed ones that it has of every shard */
     uint64_t jpegs, jpeg_bytes, seek_bytes; /* JPEGs with seek points, their bytes, the points' */
     uint64_t jpegs_without;                 /* JPEGs that have none: progressive, damaged, small */
+    int table; /* rows of a table need no index: built, index_bytes and path are of its row seek points, if it has any */
 } stk_index_report;
 
 /* Build the index of the shards `urls` name, or find that it is there; repairs a stale or damaged

@@ -255,7 +255,7 @@ static PyObject *dataset_types(PyObject *obj, PyObject *unused)
 
     (void)unused;
     for (uint32_t i = 0; ds && list && stk_dataset_field_type(ds, i, &t); i++) {
-        PyObject *shape = shape_of(&t), *item = shape ? Py_BuildValue("(ssN)", t.name, t.dtype ? stk_dtype_name(t.dtype) : "", shape)
+        PyObject *shape = shape_of(&t), *item = shape ? Py_BuildValue("(ssN)", t.name, t.dtype ? stk_dtype_name(t.dtype) : t.text ? "text" : "", shape)
                                                       : NULL;
 
         if (!item || PyList_Append(list, item) < 0)
@@ -411,6 +411,25 @@ static stk_key *keys_of(PyObject *list, Py_ssize_t n)
     return keys;
 }
 
+/* Rows of tables have no keys: a row's number in all data is its key, written as sample_keys has it. */
+static int find_numbers(const stk_dataset *ds, const stk_key *keys, uint64_t n, match_list *found)
+{
+    uint64_t rows = stk_dataset_len(ds);
+    int rc = 0;
+
+    for (uint64_t i = 0; rc == 0 && i < n; i++) {
+        const char *s = keys[i].text;
+        uint64_t number = 0;
+        size_t k = 0;
+
+        while (k < keys[i].len && k < 19 && s[k] >= '0' && s[k] <= '9')
+            number = 10 * number + (uint64_t)(s[k++] - '0');
+        if (k && k == keys[i].len && (s[0] != '0' || k == 1) && number - found->first < rows) /* below it wraps */
+            rc = note_match(found, i, number - found->first);
+    }
+    return rc;
+}
+
 PyObject *dataset_find_keys(PyObject *module, PyObject *args)
 {
     module_state *st = PyModule_GetState(module);
@@ -434,9 +453,13 @@ PyObject *dataset_find_keys(PyObject *module, PyObject *args)
         }
         Py_BEGIN_ALLOW_THREADS rc = stk_dataset_find_keys(ds, keys, (uint64_t)n, note_match, &found,
                                                           &err);
+        if (rc == STK_ENOTSUP)
+            rc = find_numbers(ds, keys, (uint64_t)n, &found);
         Py_END_ALLOW_THREADS found.first += stk_dataset_len(ds);
     }
-    if (rc < 0)
+    if (rc > 0)
+        PyErr_NoMemory();
+    else if (rc < 0)
         raise_error(st, rc, &err);
     else
         out = PyByteArray_FromStringAndSize((const char *)found.at,
@@ -450,7 +473,7 @@ done:
 static PyMethodDef dataset_methods[] = {
     { "read", dataset_read, METH_O, "sample i: {\"__key__\", \"__url__\", field: bytes}" },
     { "fields", dataset_fields, METH_NOARGS, "names of the fields that occur" },
-    { "types", dataset_types, METH_NOARGS, "of fields: (name, dtype or \"\": bytes, shape of a row)" },
+    { "types", dataset_types, METH_NOARGS, "of fields: (name, dtype, \"text\" or \"\": bytes, shape of a row)" },
     { "where", dataset_where, METH_O, "numbers of the samples that satisfy a condition, as u64" },
     { "shards", dataset_shards, METH_NOARGS, "names of the shards" },
     { "classes", dataset_classes, METH_NOARGS, "names of the classes, number 0 first" },

@@ -34,7 +34,8 @@ class Row:
         self.number = number
 
     def value(self) -> Any:
-        return self.rows.whole()[self.number]
+        """The leaf as it was: a tensor, or an array."""
+        return self.rows.stored()[self.number]
 
 
 class _Rows:
@@ -46,6 +47,7 @@ class _Rows:
         self.n = n
         self.at = place.take(self.size * n)
         self._place = place
+        self.kind = type(leaf)
         self._tensor = hasattr(leaf, "data_ptr")
 
     def put(self, number: int, leaf: Any) -> None:
@@ -60,13 +62,13 @@ class _Rows:
     def fits(self, leaf: Any) -> bool:
         return leaf.dtype == self.dtype and tuple(leaf.shape) == self.shape
 
-    def whole(self, n: int | None = None) -> Any:
+    def stored(self, n: int | None = None) -> Any:
         shape = (self.n if n is None else n, *self.shape)
-        if self._tensor:
-            return self._place.tensor(shape, self.dtype, self.at)
-        made = self._place.array(shape, self.dtype, self.at)
-        torch = torch_or_none()
-        return made if torch is None else torch.from_numpy(made)
+        return (self._place.tensor if self._tensor else self._place.array)(shape, self.dtype, self.at)
+
+    def whole(self, n: int) -> Any:
+        made, torch = self.stored(n), torch_or_none()
+        return made if self._tensor or torch is None else torch.from_numpy(made)
 
 
 class Place:
@@ -158,7 +160,11 @@ class Place:
         if not _wire.is_dense(column[0], torch):
             return torch.stack(list(column), 0)     # or torch's error
         shape, dtype = column[0].shape, column[0].dtype
-        if any(t.shape != shape or t.dtype != dtype or t.requires_grad for t in column):
+        try:
+            alike = all(t.shape == shape and t.dtype == dtype and not t.requires_grad for t in column)
+        except AttributeError:
+            alike = False                       # something else than a tensor: torch says which
+        if not alike:
             return torch.stack(list(column), 0)
         return torch.stack(list(column), 0, out=self.tensor((len(column), *shape), dtype))
 
@@ -206,10 +212,12 @@ class TorchCollate:
         from torch.utils.data._utils import collate as theirs
         table = dict(theirs.default_collate_fn_map)
         ours = self._ours(theirs, place)
+        taken = set()
         for kind, (original, function) in ours.items():
             if table.get(kind) is original:     # a user's own function for a type is kept
                 table[kind] = function
-        table[Row] = lambda column, collate_fn_map: _row_column(column, place, collate_fn_map, theirs)
+                taken.add(kind)
+        table[Row] = lambda column, collate_fn_map: _row_column(column, place, collate_fn_map, theirs, taken)
         return theirs.collate(samples, collate_fn_map=table)
 
     def _ours(self, theirs: Any, place: Place) -> dict[Any, tuple[Any, Callable[..., Any]]]:
@@ -217,7 +225,9 @@ class TorchCollate:
         import torch
 
         def tensors(column: Any, *, collate_fn_map: Any = None) -> Any:
-            return place.tensors(column) if type(column[0]) is torch.Tensor else theirs.collate_tensor_fn(column)
+            first = column[0]                   # torch refuses sparse and nested ones, and says what to do
+            ours = type(first) is torch.Tensor and first.layout is torch.strided and not first.is_nested
+            return place.tensors(column) if ours else theirs.collate_tensor_fn(column)
 
         def arrays(column: Any, *, collate_fn_map: Any = None) -> Any:
             first = column[0]
@@ -238,8 +248,9 @@ class TorchCollate:
                 float: (theirs.collate_float_fn, floats), int: (theirs.collate_int_fn, ints)}
 
 
-def _row_column(column: Any, place: Place, table: Any, theirs: Any) -> Any:
-    whole = place.rows(column)
+def _row_column(column: Any, place: Place, table: Any, theirs: Any, taken: set[type]) -> Any:
+    """taken: the types whose columns are ours to make."""
+    whole = place.rows(column) if column[0].rows.kind in taken else None
     if whole is not None:
         return whole
     values = [v.value() if type(v) is Row else v for v in column]

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _log, _main, _make, _stoker, _wire, _worker
-from .errors import StokerError, UnsupportedError
+from .errors import StokerError, UnsupportedError, by_handler
 
 METHODS = ("fork", "forkserver", "spawn")
 _DEATHS = 3                                     # in a row
@@ -65,9 +65,9 @@ def raise_bad(error: _make.Bad, where: str) -> None:
         if error.index is not None and hasattr(error.original, "add_note"):
             error.original.add_note(f"in sample {error.index!r} of the data set")
         raise error.original
-    if issubclass(error.kind, StokerError):
-        raise error.kind(error.text)
     sample = "" if error.index is None else f"sample {error.index!r}, "
+    if issubclass(error.kind, StokerError):
+        raise error.kind(error.text + (f" (in {sample}{where})" if sample else ""))
     message = f"Caught {error.kind.__name__} in {sample}{where}.\nOriginal {error.trace}"
     if error.kind is KeyError:
         raise KeyError(_KeyMessage(message))
@@ -458,7 +458,12 @@ class Processes:
         state = ticket.slot.hear()[0] & _wire.KIND
         if state == _wire.TASK or state == _wire.ANSWER and ticket.told:
             return False
-        value = _wire.get(ticket.slot)
+        try:
+            value = _wire.get(ticket.slot)
+        except Exception as e:
+            if by_handler(e):
+                raise
+            value = _worker.no_way(e)
         if state == _wire.ASK:
             ticket.told = False
             try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from . import _collate, _stoker
@@ -130,7 +130,22 @@ class Maker:
         samples, swapped, indices = self._samples(task, place, addresses, ask)
         self.note(IDLE)
         batch = self.collated(samples, place)
-        return Made(batch, swapped, indices, getattr(self.recipe.collate, "lengths", None), rows=len(samples)), place.end
+        rows = len(task.indices) if self.recipe.own else len(samples)
+        return Made(batch, swapped, indices, getattr(self.recipe.collate, "lengths", None), rows=rows), place.end
+
+    def _given(self, samples: Any, n: int) -> Any:
+        """What __getitems__ gave.  A collate function gets it as it is: it may be a batch already."""
+        if isinstance(samples, Iterator):
+            samples = list(samples)
+        if self.recipe.own:
+            return samples
+        if isinstance(samples, (Mapping, str, bytes)):
+            raise TypeError(f"__getitems__ returned a {type(samples).__name__}: without a collate function it returns a list of "
+                            f"samples")
+        samples = list(samples)
+        if self.recipe.epochs and len(samples) != n:        # of stoker.Loader, which says which samples these are
+            raise ValueError(f"__getitems__ returned {len(samples)} samples for {n} indices: it returns one for each")
+        return samples
 
     def collated(self, samples: list[Any], place: _collate.Place) -> Any:
         try:
@@ -139,13 +154,13 @@ class Maker:
             raise not_the_end(e) from e
 
     def _samples(self, task: Task, place: _collate.Place, addresses: list[int] | None,
-                 ask: Ask | None) -> tuple[list[Any], tuple[int, ...], Any]:
+                 ask: Ask | None) -> tuple[Any, tuple[int, ...], Any]:
         if self._many is not None and not task.replaced:
             self.note(0)
             if addresses is not None:
                 self.seeder.arm(addresses[0])
             try:
-                samples = list(self._many(list(task.indices)))
+                samples = self._given(self._many(list(task.indices)), len(task.indices))
                 if addresses is None or not self.seeder.used() or not hasattr(self.recipe.dataset, "__getitem__"):
                     return samples, (), None
                 self._many, self._draws = None, True    # each sample has a seed of its own: one by one from now on

@@ -230,7 +230,8 @@ def _by_keys(keys: list[str], data: tuple[_stoker.Dataset, ...]) -> np.ndarray[A
     if missing.any():
         wrong = [keys[i] for i in np.flatnonzero(missing)]
         raise NotFoundError(f"select: {len(wrong):,} of {len(keys):,} keys are not in the data: "
-                            f"{_few(wrong)}", "ENOTFOUND")
+                            f"{_few(wrong)}; ds[0][\"__key__\"] shows what keys look like, and where= finds samples by their columns",
+                            "ENOTFOUND")
     return np.ascontiguousarray(pairs[np.argsort(pairs[:, 0], kind="stable"), 1])
 
 

@@ -159,6 +159,12 @@ def warn_once(what: str, message: str) -> None:
         warnings.warn(message, stacklevel=4)
 
 
+def warn_if_spent(dataset: Any, looped: bool) -> None:
+    if looped and hasattr(dataset, "__next__"):
+        warn_once("once", f"a {type(dataset).__name__} gives its samples once, and later loops what is left of them: give an object "
+                          "whose __iter__() begins again")
+
+
 class Shape(NamedTuple):
     """What is read at a time."""
 

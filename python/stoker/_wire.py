@@ -29,12 +29,16 @@ def aligned(at: int) -> int:
     return (at + _ALIGN - 1) // _ALIGN * _ALIGN
 
 
-def rebuild_tensor(memory: Any, dtype: str, shape: tuple[int, ...], kind: Any = None, attributes: Any = None) -> Any:
+def rebuild_tensor(memory: Any, dtype: str, shape: tuple[int, ...], order: tuple[int, ...] | None = None, kind: Any = None,
+                   attributes: Any = None) -> Any:
+    """order: where each dimension of the tensor is in `shape`; None: as they are."""
     import torch
     if 0 in shape:
         made = torch.empty(shape, dtype=getattr(torch, dtype))
     else:
         made = torch.frombuffer(memory, dtype=getattr(torch, dtype)).view(shape)
+    if order is not None:
+        made = made.permute(order)
     if kind is not None:
         made = made.as_subclass(kind)
         made.__dict__.update(attributes)
@@ -62,13 +66,25 @@ def _reduce(tensor: Any, torch: Any) -> Any:
         return NotImplemented                   # torch's own way
     kind = type(tensor)
     with torch._C.DisableTorchFunctionSubclass():
-        whole = tensor.as_subclass(torch.Tensor).resolve_conj().resolve_neg().contiguous()
+        whole, order = _laid_out(tensor.as_subclass(torch.Tensor).resolve_conj().resolve_neg())
         memory = whole.reshape(-1).view(torch.uint8).numpy() if whole.numel() else b""
     name = str(whole.dtype).removeprefix("torch.")
-    parts = (pickle.PickleBuffer(memory), name, tuple(whole.shape))
+    parts = (pickle.PickleBuffer(memory), name, tuple(whole.shape), order)
     if kind is not torch.Tensor:
         parts += (kind, dict(tensor.__dict__))
     return rebuild_tensor, parts
+
+
+def _laid_out(tensor: Any) -> tuple[Any, tuple[int, ...] | None]:
+    """(a contiguous tensor of its numbers, the dimensions' order).  One that has no holes, as with channels_last, keeps its
+    layout: a model that was made for it would be slow otherwise."""
+    if tensor.is_contiguous():
+        return tensor, None
+    from_outside = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
+    turned = tensor.permute(from_outside)
+    if not turned.is_contiguous():
+        return tensor.contiguous(), None
+    return turned, tuple(from_outside.index(d) for d in range(tensor.dim()))
 
 
 class Packer(pickle.Pickler):
@@ -156,13 +172,15 @@ def put(slot: _stoker.Slot, state: int, value: Any, at: int = DATA) -> None:
     slot.say(state, at, len(head) + len(stream))
 
 
-def get(slot: _stoker.Slot) -> Any:
-    """The value in a slot."""
+def get(slot: _stoker.Slot, apart: bool = False) -> Any:
+    """The value in a slot.  apart: its arrays are copies, because the slot is written to while they are used."""
     _, at, length = slot.hear()
     memory = memoryview(slot)
     (n,) = struct.unpack_from("<Q", memory, at)
     places = struct.unpack_from(f"<{2 * n}Q", memory, at + 8)
     beside = [memory[a:a + size] for a, size in zip(places[::2], places[1::2], strict=True)]
+    if apart:
+        beside = [bytearray(part) for part in beside]       # type: ignore[misc]
     _reading.slot = slot
     try:
         return pickle.loads(memory[at + 8 + 16 * n:at + length], buffers=beside)

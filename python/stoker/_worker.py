@@ -24,6 +24,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from . import _main, _make, _stoker, _wire
+from .errors import StokerError, UnsupportedError, one_line
 
 QUIT = 2**32 - 1
 ANSWERED = 2**31                                # flag of a slot number: the answer to a question is in the slot
@@ -134,12 +135,12 @@ class _Server:
             self._link.sock.send(b".")
 
     def _fill(self, slot: Any, serial: int) -> None:
-        task = _wire.get(slot)
         try:
+            task = _wire.get(slot, apart=True)  # indices may be tensors, and the batch is written over them
             if self.broken is not None:
                 raise self.broken
             made, end = self._maker.make(task, slot, self._ask(slot, serial) if self._link.skip else None)
-            _wire.put(slot, serial | _wire.DONE, made, end)
+            _sent(slot, serial | _wire.DONE, made, end)
         except _make.Bad as e:
             _failed(slot, serial, e)
         except Exception as e:
@@ -155,9 +156,25 @@ class _Server:
                     os._exit(0)
                 if not told[0] & ANSWERED:
                     self._coming.append(told)
-            return _wire.get(slot)
+            return _wire.get(slot, apart=True)
 
         return ask
+
+
+def _sent(slot: Any, state: int, made: Any, end: int) -> None:
+    """The batch into the slot, or why that can't be."""
+    try:
+        _wire.put(slot, state, made, end)
+    except (StokerError, MemoryError, OSError):
+        raise
+    except Exception as e:
+        raise no_way(e) from None
+
+
+def no_way(error: Exception) -> UnsupportedError:
+    """A batch that does not go from one process to another."""
+    return UnsupportedError(one_line(f"a worker process can't hand over this batch ({type(error).__name__}: {error}): make it "
+                                     "of tensors, arrays, lists and dicts, or use num_workers=0"), "ENOTSUP")
 
 
 def _failed(slot: Any, serial: int, error: _make.Bad) -> None:

@@ -32,6 +32,7 @@ class DataLoader(Whole, has=("dataset", "batch_size", "sampler", "batch_sampler"
 
     _crew: Any = None                           # of persistent workers
     _running: _Pass | None = None
+    _looped = False                             # an iterable was read before
 
     def __init__(self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Any = None,
                  batch_sampler: Any = None, num_workers: int = 0, collate_fn: Callable[[list[Any]], Any] | None = None,
@@ -233,7 +234,12 @@ class _Pass(_stoker.Giver):
     def _begin_stream(self, state: dict[str, Any] | None) -> None:
         o = self._loader
         shape = _streams.Shape(o.batch_size or 1, 0, 1, o.drop_last, o._single)
-        self._reader = _streams.Reader(shape, max(o.num_workers, 1), everyone=True)
+        from torch.utils.data import IterableDataset
+        shared = isinstance(o.dataset, IterableDataset)     # torch knows no other: one worker reads them, or those who ask
+        self._reader = _streams.Reader(shape, max(o.num_workers, 1), everyone=shared)
+        if not shared:
+            _streams.warn_if_spent(o.dataset, o._looped)
+        o._looped = True
         if state is not None and state.get("stream") is not None:
             self._reader.load(state["stream"], self._first)
         self._reader.begin(self._seed, self._first)

@@ -225,10 +225,11 @@ class Dataset(Whole):
                     f"{sorted(found)[1]}: take one by its number")
         if self._ids is None:
             return found[0]
-        at = int(self._ids.searchsorted(found[0]))
-        if at == len(self._ids) or self._ids[at] != found[0]:
-            raise MissingKeyError(f"the sample {shown(key)} does not satisfy {shown(self._where)}", "ENOTFOUND")
-        return at
+        at = (self._ids == found[0]).nonzero()[0]       # rows of a table that was shuffled are in any order
+        if not len(at):
+            why = "is not among the rows that are left of the table" if self._where is None else f"does not satisfy {shown(self._where)}"
+            raise MissingKeyError(f"the sample {shown(key)} {why}", "ENOTFOUND")
+        return int(at[0])
 
     @overload
     def __getitem__(self, i: int | str) -> dict[str, Any]: ...
@@ -256,12 +257,14 @@ class Dataset(Whole):
         return self._typed(self._core.read(at)) if decoder is None else decoder.sample(self._epoch, at)
 
     def _typed(self, sample: dict[str, Any]) -> dict[str, Any]:
-        """Numbers where a field has a type: columns of tables."""
+        """Numbers and texts where a field has a type: columns of tables."""
         if self._types is None:
-            self._types = [(name, _NUMPY[dtype], shape) for name, dtype, shape in self._core.types() if dtype]
+            self._types = [(name, _NUMPY.get(dtype, ""), shape) for name, dtype, shape in self._core.types() if dtype]
         for name, dtype, shape in self._types:
             raw = sample.get(name)
-            if raw is not None:
+            if raw is not None and not dtype:
+                sample[name] = raw.decode("utf-8", "surrogateescape")
+            elif raw is not None:
                 import numpy
                 values = numpy.frombuffer(raw, dtype)
                 sample[name] = values.reshape(shape).copy() if shape else values[0].item()
@@ -295,7 +298,7 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
         them (a pathlib.Path is taken as it stands, patterns are strings); token files and arrays (.bin, .npy, .npz); or a dict: field -> array, or files of it; or an Arrow table
         (Hugging Face's Dataset, anything with __arrow_c_stream__), which is read in place
-    fields: None: ds[i] is {"__key__", "__url__", field: bytes, ...};
+    fields: None: ds[i] is {"__key__", "__url__", field: bytes, ...}; of a table columns of numbers and texts are such;
         output name -> chain, as for Loader: ds[i] is {"__key__", output: decoded value, ...}; random steps
         draw for the epoch of ds.set_epoch(), 0 at first, so ds[i] is the same until that changes
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 import functools
 import os
+import signal
 import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
@@ -166,6 +167,15 @@ def _plain(value: object, depth: int = 0) -> bool:
 
 def _article(name: str) -> str:
     return f"an {name}" if name[:1].lower() in "aeio" else f"a {name}"
+
+
+def by_handler(error: BaseException) -> bool:
+    """Was it raised by a signal's handler?  Then it came upon the loader and says nothing of its batch."""
+    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
+    at = error.__traceback__
+    while at is not None and at.tb_frame.f_code not in handlers:
+        at = at.tb_next
+    return at is not None
 
 
 def invalid(message: str) -> NoReturn:

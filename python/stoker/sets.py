@@ -298,9 +298,7 @@ class SetLoader(Loader):
         self._begin_life()
         running = self._running = _Epoch(self, epoch, position, names)      # type: ignore[assignment]
         if self._sampler is None:
-            if self._looped and hasattr(self._of, "__next__"):
-                _streams.warn_once("once", f"a {type(self._of).__name__} gives its samples once, and later loops what is left of "
-                                           "them: give an object whose __iter__() begins again")
+            _streams.warn_if_spent(self._of, self._looped)
             self._looped = True
             self._stream.begin(epoch, position)     # a state that was loaded is taken up there
         elif not self._queue or self._queue[0][:3] != (epoch, position, 0):

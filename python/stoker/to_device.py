@@ -12,7 +12,6 @@ that moment on, and leaves it when C hands it out (_stoker.Giver): none is lost,
 from __future__ import annotations
 
 import copy
-import signal
 import sys
 import weakref
 from collections import deque
@@ -21,7 +20,7 @@ from typing import Any
 
 from . import _staging, _stoker
 from ._options import whole
-from .errors import ClosedError, Whole, invalid, shown
+from .errors import ClosedError, Whole, by_handler, invalid, shown
 
 
 class _Pulled:
@@ -87,7 +86,7 @@ class _Pass(_stoker.Giver):
             into.sent = self._mover.send(into.raw)
             into.raw = None
         except Exception as e:                  # not KeyboardInterrupt: that is not the loader's
-            if _by_handler(e):
+            if by_handler(e):
                 raise
             into.error = e
 
@@ -108,15 +107,6 @@ class _Pass(_stoker.Giver):
     def __del__(self) -> None:
         if not sys.is_finalizing():             # CUDA may be gone by then, and memory soon is
             self.close()
-
-
-def _by_handler(error: BaseException) -> bool:
-    """Was it raised by a signal's handler?  Then it came upon the loader and says nothing of its batch."""
-    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
-    at = error.__traceback__
-    while at is not None and at.tb_frame.f_code not in handlers:
-        at = at.tb_next
-    return at is not None
 
 
 class _NoState:

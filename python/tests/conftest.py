@@ -96,6 +96,14 @@ def damaged(tmp_path_factory):
     return str(write_tar(path, members))
 
 
+@pytest.fixture
+def forked(monkeypatch):
+    """Workers of call() are forked, whatever loaders other tests have left open in this process: else each loader would start an
+    interpreter that imports torch.  Not with ASan, whose locks are not taken over fork()."""
+    if "libasan" not in os.environ.get("LD_PRELOAD", ""):
+        monkeypatch.setattr("stoker.sets.threads_of_loaders", lambda: False)
+
+
 def as_numpy(value):
     """A torch tensor or array as an array; bfloat16 as its bits."""
     if torch is not None and isinstance(value, torch.Tensor):

@@ -49,12 +49,7 @@ def plain(column):
         column = column.cast(pa.int32())
     elif pa.types.is_timestamp(t):
         column = column.cast(pa.int64())
-    out = []
-    for v in column.to_pylist():
-        if isinstance(v, str):
-            v = v.encode()
-        out.append(int(v) if isinstance(v, bool) else v)
-    return out
+    return [int(v) if isinstance(v, bool) else v for v in column.to_pylist()]
 
 
 def same(got, want):
@@ -74,7 +69,7 @@ def check(ds, t):
         for name, values in want.items():
             assert same(got[name], values[i]), (i, name, got[name], values[i])
         assert got["image.bytes"] == (image[i] and image[i]["bytes"])
-        assert got["image.path"] == (image[i] and image[i]["path"].encode())
+        assert got["image.path"] == (image[i] and image[i]["path"])
 
 
 def write(path, t, rows, stream, **options):
@@ -113,7 +108,7 @@ def test_objects(tmp_path):
 def test_other_libraries():
     pl, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
     frame = pl.DataFrame({"x": [1, None, 3], "name": ["a", "b" * 30, None], "f": [0.5, 1.5, 2.5]})
-    want = [{"x": 1, "name": b"a", "f": 0.5}, {"x": None, "name": b"b" * 30, "f": 1.5}, {"x": 3, "name": None, "f": 2.5}]
+    want = [{"x": 1, "name": "a", "f": 0.5}, {"x": None, "name": "b" * 30, "f": 1.5}, {"x": 3, "name": None, "f": 2.5}]
     pick = lambda ds: [{k: s[k] for k in ("x", "name", "f")} for s in ds]  # noqa: E731
     assert pick(stoker.open(frame)) == want
     assert pick(stoker.open(duckdb.sql("SELECT x, name, f FROM frame"))) == want
@@ -227,14 +222,14 @@ def test_hugging_face(tmp_path):
     with stoker.Loader(mixed, {"text": "text"}, batch_size=100) as loader:
         assert [v for batch in loader for v in batch["text"]] == list(mixed["text"])
     files = [f["filename"] for f in kept.cache_files]
-    assert [s["text"] for s in stoker.open(files)] == [t.encode() for t in kept["text"]]
+    assert [s["text"] for s in stoker.open(files)] == list(kept["text"])
 
 
 def test_refused(tmp_path):
     t = pa.table({"x": [1, 2], "deep": [[[1]], [[2]]], "none": pa.nulls(2), "texts": [["a"], ["b"]]})
     ds = stoker.open(t)
     assert ds[1]["x"] == 2 and ds.fields[0] == "x"
-    for name in ("deep", "none", "texts"):
+    for name in ("deep", "texts"):
         with pytest.raises(stoker.StokerError, match=f"column {name}.*not supported because"):
             next(iter(stoker.Loader(t, {"y": f"from({name}) | bytes"})))
     big = stoker.open(pa.table({"u": pa.array([2**63], pa.uint64())}))

@@ -15,6 +15,9 @@ from conftest import SAMPLES, as_numpy, check_python, epoch_of, jpeg, picture, w
 
 import stoker
 
+pytestmark = pytest.mark.usefixtures("forked")
+
+
 def chain():
     return stoker.from_("jpg").image()
 

@@ -11,6 +11,8 @@ from conftest import SAMPLES, as_numpy, write_tar
 from PIL import Image
 
 import stoker
+
+pytestmark = pytest.mark.usefixtures("forked")
 from stoker import seeing
 
 def chain():

@@ -13,6 +13,8 @@ from PIL import Image
 
 import stoker
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 LISTS = {"collate": {"boxes": "list", "labels": "list"}}
 
 

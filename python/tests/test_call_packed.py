@@ -12,6 +12,8 @@ from conftest import SAMPLES, jpeg, picture, write_tar
 
 import stoker
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 TEXT = [("word " * (3 + 7 * i % 23)).strip() + f" {i}" for i in range(SAMPLES)]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.services, pytest.mark.serial]     # Ray gives up where it takes 30 s to start
+pytestmark = pytest.mark.services        # Ray gives up where it takes 30 s to start
 FOLDER = Path(sys.prefix) / "ray"       # tools/requirements/ray.txt, by make setup
 
 DRIVER = textwrap.dedent("""

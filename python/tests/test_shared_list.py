@@ -47,7 +47,6 @@ def private_kib(pid):
         return sum(int(line.split()[1]) for line in f if line.startswith("Private_Dirty"))
 
 
-@pytest.mark.serial
 def test_forked_workers_copy_nothing():
     """After an epoch over 200,000 tuples a worker has no copy of them; of a plain list it has."""
     pytest.importorskip("torch")

@@ -468,7 +468,6 @@ def test_map_style(tmp_path):
     assert len(stoker.open(tmp_path / "t.bin")) == 100
 
 
-@pytest.mark.serial
 def test_ten_thousand_shards_open_quickly(tmp_path):
     import time
     for k in range(10000):

@@ -197,7 +197,6 @@ print("trained", batch.shape)
 """
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("end, code", [("sys.exit(5)", 5), ("import os; os.kill(os.getpid(), 9)", 137)])
 def test_an_unedited_script(end, code, tmp_path):
     if not CLI.exists():

@@ -413,8 +413,8 @@ static int settle(stk_chain *c, const char *name, stk_error *err)
     return 0;
 }
 
-/* Where the field has a type, the first step is the one that copies it. */
-static int plan_head(stk_chain *c, const stk_chain_head *head, stk_error *err)
+/* Where the field has a type, the first step is the one that copies it.  *text: it is bytes that are text. */
+static int plan_head(stk_chain *c, const stk_chain_head *head, int *text, stk_error *err)
 {
     stk_field_type type = { 0 };
     stk_step *s = c->step;
@@ -428,6 +428,7 @@ static int plan_head(stk_chain *c, const stk_chain_head *head, stk_error *err)
         if (!c->from[0])
             return stk_fail_nomem(err, strlen(type.name));
     }
+    *text = type.text;
     if (!type.dtype)
         return 0;
     *s = (stk_step){ .codec = &stk_codec_stored, .state = STK_NEW(stk_stored) };
@@ -452,7 +453,7 @@ static int settle_stored(stk_chain *c, const char *name, stk_error *err)
 }
 
 static int plan_begin(stk_chain *c, const stk_chain_head *head, const char *name,
-                      const stk_call *first, stk_error *err)
+                      const stk_call *first, int *text, stk_error *err)
 {
     if (!strcmp(first->name, "from")) {
         c->from_given = 1;
@@ -468,28 +469,37 @@ static int plan_begin(stk_chain *c, const stk_chain_head *head, const char *name
         if (!c->from[0])
             return stk_fail_nomem(err, 64);
     }
-    return plan_head(c, head, err);
+    return plan_head(c, head, text, err);
+}
+
+/* The calls after from(); of a column of texts alone, as it is stored. */
+static int plan_steps(stk_chain *c, const stk_expr *e, const char *name, int text, stk_error *err)
+{
+    const stk_call as_text = { .name = "text" };
+
+    for (uint32_t i = (uint32_t)c->from_given; i < e->n_calls; i++) {
+        if (!strcmp(e->call[i].name, "from") || !strcmp(e->call[i].name, "columns"))
+            return stk_fail(err, STK_EINVAL, "output %s: %s() stands at the beginning of a chain", name,
+                            e->call[i].name);
+        STK_TRY(plan_step(c, &e->call[i], (uint8_t)i, err));
+    }
+    return text && c->from_given && e->n_calls == 1 ? plan_step(c, &as_text, 1, err) : 0;
 }
 
 static int plan_chain(stk_chain *c, const stk_chain_head *head, const char *name, const char *text,
                       stk_error *err)
 {
     stk_expr *e = NULL;
-    int rc = stk_expr_parse(&e, text, err);
+    int is_text = 0, rc = stk_expr_parse(&e, text, err);
 
     c->leader = head ? head->leader : NULL;
     c->leader_output = head ? head->leader_output : 0;
     c->part = head && head->part;
 
     if (rc == 0)
-        rc = plan_begin(c, head, name, &e->call[0], err);
-    for (uint32_t i = (uint32_t)c->from_given; rc == 0 && i < e->n_calls; i++) {
-        if (!strcmp(e->call[i].name, "from") || !strcmp(e->call[i].name, "columns"))
-            rc = stk_fail(err, STK_EINVAL, "output %s: %s() stands at the beginning of a chain", name,
-                          e->call[i].name);
-        else
-            rc = plan_step(c, &e->call[i], (uint8_t)i, err);
-    }
+        rc = plan_begin(c, head, name, &e->call[0], &is_text, err);
+    if (rc == 0)
+        rc = plan_steps(c, e, name, is_text, err);
     if (rc == 0 && c->stored && !c->n_calls)
         rc = settle_stored(c, name, err);
     if (rc == 0)

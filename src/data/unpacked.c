@@ -9,10 +9,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/atomic_file.h"
+#include "base/halt.h"
 #include "base/hash.h"
 #include "base/registry.h"
 #include "codec/unpack.h"
@@ -168,11 +168,12 @@ static int find(stk_cache_folder *folder, const stk_cache_id *id, stk_cache_obje
     return rc;
 }
 
+#define WAIT_MS 20
+
 /* One process of the host unpacks. */
 static int find_or_unpack(stk_cache_folder *folder, const stk_cache_id *id, stk_file *from,
                           stk_cache_object **out, stk_error *err)
 {
-    static const struct timespec pause = { 0, 20000000 };
     stk_lock_file lock = { .fd = -1 };
     char path[4096];
     stk_file_info info;
@@ -186,7 +187,8 @@ static int find_or_unpack(stk_cache_folder *folder, const stk_cache_id *id, stk_
         rc = stk_lock_try(&lock, path);
         if (rc != STK_END)
             break;
-        nanosleep(&pause, NULL);
+        if (stk_halt_sleep(WAIT_MS) < 0)
+            return stk_fail_halted(err);
     }
     if (rc < 0)
         return stk_fail(err, STK_EIO, "the cache can't be written to: %s", strerror(errno));

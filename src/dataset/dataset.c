@@ -497,7 +497,8 @@ static int report_take(stk_index_report *out, const stk_dataset *ds, stk_error *
     stk_index_report r = { .shards = stk_dataset_shards(ds),
                            .samples = stk_dataset_len(ds),
                            .index_bytes = ds->index_bytes,
-                           .built = ds->index_built };
+                           .built = ds->index_built,
+                           .table = 1 };
     stk_shard_info s;
 
     while (stk_dataset_field(ds, r.fields))

@@ -36,16 +36,16 @@ static int is_float(stk_dtype t)
     return t == STK_F16 || t == STK_BF16 || t == STK_F32 || t == STK_F64;
 }
 
-/* Where nothing is kept of columns, fields that are numbers are. */
-static const char *number_field(const stk_dataset *ds, uint32_t i, stk_column_type *type)
+/* Where nothing is kept of columns, fields that are numbers or texts are. */
+static const char *value_field(const stk_dataset *ds, uint32_t i, stk_column_type *type)
 {
     stk_field_type t;
 
     for (uint32_t k = 0; ds->ops->type(ds, k, &t); k++) {
-        if (!t.dtype || t.ndim || i--)
+        if ((!t.dtype && !t.text) || t.ndim || i--)
             continue;
         if (type)
-            *type = is_float(t.dtype) ? STK_COLUMN_F64 : STK_COLUMN_I64;
+            *type = t.text ? STK_COLUMN_TEXT : is_float(t.dtype) ? STK_COLUMN_F64 : STK_COLUMN_I64;
         return t.name;
     }
     return NULL;
@@ -59,7 +59,7 @@ const char *stk_dataset_column(const stk_dataset *ds, uint32_t i, stk_column_typ
     if (ds->can & STK_DATA_IMMEDIATE)
         return NULL;
     if (!ds->ops->column)
-        return number_field(ds, i, type);
+        return value_field(ds, i, type);
     name = ds->ops->column(ds, i, &t);
     if (name && type)
         *type = shown_type(t);
@@ -137,12 +137,24 @@ static int take_read(stk_column *col, const char *name, const stk_column_options
     return 0;
 }
 
+/* Fields of tables may be called anything. */
+static int is_field(const stk_dataset *ds, const char *name)
+{
+    stk_field_type t;
+
+    for (uint32_t i = 0; strlen(name) < 256 && ds->ops->type(ds, i, &t); i++)
+        if (!strcmp(t.name, name))
+            return 1;
+    return 0;
+}
+
 static int take(stk_column *col, const char *name, const stk_column_options *opt, stk_error *err)
 {
     const stk_dataset *ds = col->ds;
     stk_chunk none;
 
-    STK_TRY(stk_column_name_check(name, err));
+    if (!is_field(ds, name))
+        STK_TRY(stk_column_name_check(name, err));
     if (ds->ops->chunk && is_known(ds, name))
         return take_known(col, name, err);
     if (opt->read == STK_YES || !ds->ops->chunk)

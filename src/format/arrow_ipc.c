@@ -160,6 +160,21 @@ static void read_int(stk_arrow_field *f, const table *t)
     f->unsigned64 = bits == 64 && !is_signed;
 }
 
+/* kind: d date, t time of day, s timestamp, D duration. */
+static void set_time(stk_arrow_field *f, stk_dtype dtype, char kind, char unit)
+{
+    set_number(f, dtype);
+    f->unit[0] = 't';
+    f->unit[1] = kind;
+    f->unit[2] = unit;
+}
+
+static void set_bytes(stk_arrow_field *f, uint8_t type, int text)
+{
+    set(f, type, type == STK_ARROW_VIEW ? 2 : 3);
+    f->text = text != 0;
+}
+
 static void read_float(stk_arrow_field *f, const table *t)
 {
     int64_t precision = number_of(t, 0, 2, 0);
@@ -195,20 +210,21 @@ static void read_decimal(stk_arrow_field *f, const table *t)
 static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
 {
     switch (kind) {
-    case 1: refuse(f, 0, "it is a column of nulls"); break;
+    case 1: set(f, STK_ARROW_NULL, 0); break;
     case 2: read_int(f, t); break;
     case 3: read_float(f, t); break;
     case 4:
-    case 5: set(f, STK_ARROW_BYTES, 3); break;
+    case 5: set_bytes(f, STK_ARROW_BYTES, kind == 5); break;
     case 6:
         set(f, STK_ARROW_BOOL, 2);
         f->dtype = STK_U8;
         break;
     case 7: read_decimal(f, t); break;
-    case 8: set_number(f, number_of(t, 0, 2, 1) == 0 ? STK_I32 : STK_I64); break;
-    case 9: set_number(f, number_of(t, 1, 4, 32) == 64 ? STK_I64 : STK_I32); break;
-    case 10:
-    case 18: set_number(f, STK_I64); break;
+    case 8: set_time(f, number_of(t, 0, 2, 1) == 0 ? STK_I32 : STK_I64, 'd', number_of(t, 0, 2, 1) == 0 ? 'D' : 'm'); break;
+    case 9: set_time(f, number_of(t, 1, 4, 32) == 64 ? STK_I64 : STK_I32, 't', "smun"[number_of(t, 0, 2, 1) & 3]); break;
+    case 10: set_time(f, STK_I64, 's', "smun"[number_of(t, 0, 2, 0) & 3]); break;
+    case 11: refuse(f, 2, "intervals are not read"); break;
+    case 18: set_time(f, STK_I64, 'D', "smun"[number_of(t, 0, 2, 1) & 3]); break;
     case 12: set(f, STK_ARROW_LIST, 2); break;
     case 13: set(f, STK_ARROW_STRUCT, 1); break;
     case 14: refuse(f, number_of(t, 0, 2, 0) ? 2 : 1, "unions are not read"); break;
@@ -220,7 +236,7 @@ static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
         break;
     case 19:
     case 20:
-        set(f, STK_ARROW_BYTES, 3);
+        set_bytes(f, STK_ARROW_BYTES, kind == 20);
         f->wide = 1;
         break;
     case 21:
@@ -229,7 +245,7 @@ static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
         break;
     case 22: refuse(f, 0, "run-end encoded columns are not read"); break;
     case 23:
-    case 24: set(f, STK_ARROW_VIEW, 2); break;
+    case 24: set_bytes(f, STK_ARROW_VIEW, kind == 24); break;
     case 25:
     case 26: refuse(f, 3, "list views are not read"); break;
     default: refuse(f, 2, "its type is not known");
@@ -389,19 +405,27 @@ static int ipc_column(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint32_
     return column_at(b, f, f->node, f->buffer, out, err);
 }
 
-/* The dictionary as it was when the batch was written, else the first. */
-static int ipc_dictionary(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f,
+/* The dictionary as it was when the batch was written, else the first; *at may be in a piece that came later. */
+static int ipc_dictionary(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f, uint64_t *at,
                           stk_arrow_column *out, stk_error *err)
 {
     const stk_arrow_ipc *x = b->from;
-    const stk_arrow_dictionary *found = NULL;
+    const stk_arrow_dictionary *found = NULL, *end = x->dictionary + x->n_dictionaries;
     stk_arrow_field values = *f;
 
-    for (uint64_t i = 0; i < x->n_dictionaries; i++)
-        if (x->dictionary[i].id == f->dictionary && (!found || x->dictionary[i].batch.order < b->order))
-            found = &x->dictionary[i];
+    for (const stk_arrow_dictionary *d = x->dictionary; d < end; d++)
+        if (d->id == f->dictionary && !d->more && (!found || d->batch.order < b->order))
+            found = d;
     if (!found)
         return stk_fail(err, STK_ECORRUPT, "column %.60s: its dictionary is missing", l->name);
+    for (const stk_arrow_dictionary *d = found + 1; d < end && *at >= found->batch.rows; d++) {
+        if (d->id != f->dictionary)
+            continue;
+        if (!d->more)
+            break;
+        *at -= found->batch.rows;
+        found = d;
+    }
     if (found->batch.refused)
         return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name, found->batch.refused);
     values.encoded = 0;
@@ -478,8 +502,7 @@ static int add_dictionary(stk_arrow_ipc *x, const table *t, stk_bytes body, uint
         return bad(err);
     STK_TRY(read_batch(&data, body, &d.batch, err));
     d.batch.order = order;
-    if (number_of(t, 2, 1, 0))
-        d.batch.refused = "its dictionary comes in pieces";
+    d.more = number_of(t, 2, 1, 0) != 0;
     if (x->n_dictionaries == x->cap_dictionaries) {
         uint64_t cap = x->cap_dictionaries ? 2 * x->cap_dictionaries : 4;
         stk_arrow_dictionary *grown = stk_grow(x->dictionary, x->n_dictionaries * sizeof d, cap * sizeof d);

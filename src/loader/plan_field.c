@@ -59,7 +59,7 @@ int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, s
 {
     const stk_plan_data *data = cookie;
     stk_field_type t;
-    int known = 0;
+    int known = 0, text = 1;
 
     *out = (stk_field_type){ 0 };
     for (uint32_t d = 0; d < data->n; d++) {
@@ -76,8 +76,10 @@ int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, s
                             t.name, d);
         if (!known || !t.dtype)
             *out = t;
+        text &= t.text;
         known = 1;
     }
+    out->text = known && text;
     return 0;
 }
 

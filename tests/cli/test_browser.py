@@ -12,7 +12,7 @@ import sys
 import pytest
 from conftest import CLI, ROOT, jpeg, write_tar
 
-pytestmark = [pytest.mark.services, pytest.mark.serial]
+pytestmark = pytest.mark.services
 
 
 def chromium():

@@ -17,7 +17,7 @@ import stoker
 
 if "curl: none" in stoker.build_info():
     pytest.skip("this build reads no remote data", allow_module_level=True)
-pytestmark = [pytest.mark.services, pytest.mark.serial]
+pytestmark = pytest.mark.services
 TOKENS = {"input": "tokens(block=64)", "label": "tokens(block=64, shift=1) | to(i32)"}
 CHUNK = 4 << 20
 

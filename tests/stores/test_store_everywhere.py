@@ -12,7 +12,7 @@ import stoker
 
 if "curl: none" in stoker.build_info():
     pytest.skip("this build reads no remote data", allow_module_level=True)
-pytestmark = [pytest.mark.services, pytest.mark.serial]
+pytestmark = pytest.mark.services
 KEYS = {"access_key": "test:tester", "secret_key": "testing"}
 
 

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users see of tables: texts and bytes by the schema, keys, the same wherever it is shown."""
+import numpy as np
+import pytest
+
+import stoker
+
+pa = pytest.importorskip("pyarrow")
+import pyarrow.parquet as pq  # noqa: E402
+
+
+def made():
+    return pa.table({
+        "s": pa.array(["a", "\u00e9" * 9, ""]), "large": pa.array(["x", "yy", "\u2603" * 20], pa.large_string()),
+        "view": pa.array(["a", "b" * 40, ""], pa.string_view()), "word": pa.array(["u", "v", "u"]).dictionary_encode(),
+        "b": pa.array([b"\xff", b"plain", b""]), "lb": pa.array([b"1", b"22", b""], pa.large_binary()), "bv": pa.array([b"1", b"2" * 20, b""], pa.binary_view()),
+        "fixed": pa.array([b"ab", b"cd", b"ef"], pa.binary(2)), "deep": [{"name": f"n{i}", "raw": bytes([200 + i])} for i in range(3)], "x": [1, 2, 3]})
+
+
+TEXTS, BYTES = ("s", "large", "view", "word", "deep.name"), ("b", "lb", "bv", "fixed", "deep.raw")
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "stream", "memory"])
+def test_texts_are_str_and_binaries_bytes(tmp_path, kind):
+    t = made()
+    path = str(tmp_path / ("t.parquet" if kind == "parquet" else "t.arrow"))
+    if kind == "parquet":
+        pq.write_table(t.drop(["view", "bv"]), path)
+    elif kind != "memory":
+        with (pa.ipc.new_file if kind == "arrow" else pa.ipc.new_stream)(path, t.schema) as w:
+            w.write_table(t)
+    source = t if kind == "memory" else path
+    ds = stoker.open(source)
+    texts, binaries = ([n for n in names if n in ds.fields] for names in (TEXTS, BYTES))
+    want = {n: [r["deep"][n[5:]] if n.startswith("deep.") else r[n] for r in t.to_pylist()] for n in texts + binaries}
+    rows = ds[:3]
+    assert {n: [r[n] for r in rows] for n in texts + binaries} == want
+    assert all(isinstance(r[n], str) for r in rows for n in texts) and all(isinstance(r[n], bytes) for r in rows for n in binaries)
+    assert {n: str(d) for n, d in ds.columns.items()} == {**dict.fromkeys(texts, "object"), "x": "int64"}
+    assert {n: ds.column(n).tolist() for n in texts} == {n: want[n] for n in texts}
+    fields = {n: f"from('{n}')" for n in texts} | {n: f"from('{n}') | bytes" for n in binaries}
+    with stoker.Loader(source, fields, batch_size=3) as loader:
+        batch = next(iter(loader))
+        assert {n: [v if isinstance(v, str) else bytes(v) for v in batch[n]] for n in fields} == want
+    with pytest.raises(stoker.StokerError, match="not what to make of it"):      # pictures, arrays, ...: only the user knows
+        stoker.Loader(source, {"b": "from(b)"})
+
+
+def test_texts_beside_shards(tmp_path):
+    """A loader over tables and others takes one meaning: as it stands only where all have texts."""
+    pq.write_table(pa.table({"a": ["x"], "b": [b"y"]}), tmp_path / "t.parquet")
+    pq.write_table(pa.table({"a": [b"z"], "b": [b"y"]}), tmp_path / "u.parquet")
+    sets = [stoker.open(str(tmp_path / n)) for n in ("t.parquet", "u.parquet")]
+    with pytest.raises(stoker.StokerError, match="not what to make of it"):
+        stoker.Loader(sets, {"a": "from(a)"})
+    with stoker.Loader(sets, {"a": "text"}, batch_size=2) as loader:
+        assert [v for b in loader for v in b["a"]] == ["x", "z"]
+
+
+def test_bytes_that_are_not_utf8(tmp_path):
+    """A text column may hold anything: ds[i] gives the bytes back, a chain says that they are not text."""
+    bad = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff\x41"]).buffers())
+    ds = stoker.open(pa.table({"s": bad}))
+    assert ds[0]["s"].encode("utf-8", "surrogateescape") == b"\xff\x41"
+    with pytest.raises(stoker.StokerError, match="not UTF-8"), stoker.Loader(ds, {"s": "from(s)"}) as loader:
+        next(iter(loader))
+
+
+def test_a_rows_number_is_its_key(tmp_path):
+    pq.write_table(pa.table({"x": [10, 11, 12]}), tmp_path / "t.parquet")
+    path = str(tmp_path / "t.parquet")
+    ds = stoker.open(path)
+    assert ds["2"]["x"] == 12 and ds["2"]["__key__"] == "2"
+    for key in ("3", "01", "x", "", "-1", "9" * 30):
+        with pytest.raises(KeyError):
+            ds[key]
+    with stoker.Loader(path, {"x": "int"}, select=["2", "0"], batch_size=2) as loader:
+        batch = next(iter(loader))
+        assert np.asarray(batch["x"]).tolist() == [12, 10] and batch.sample_keys == ["2", "0"]
+    with stoker.Loader([ds, stoker.open(pa.table({"x": [20, 21]}))], {"x": "int"}, select=["4", "0"], batch_size=2) as loader:
+        batch = next(iter(loader))
+        assert np.asarray(batch["x"]).tolist() == [21, 10] and batch.sample_keys == ["4", "0"]
+    with pytest.raises(stoker.errors.NotFoundError, match="'cat'.*where= finds samples"):
+        stoker.Loader(path, {"x": "int"}, select=["cat"])
+    some = stoker.open(path, where="x > 10")
+    assert some["2"]["x"] == 12
+    with pytest.raises(KeyError, match="does not satisfy"):
+        some["0"]
+
+
+def test_keys_of_a_shuffled_hugging_face_set(monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+    datasets = pytest.importorskip("datasets")
+    ds = stoker.open(datasets.Dataset.from_dict({"t": list("abcdef")}).shuffle(seed=3).select(range(4)))
+    for i in range(4):
+        row = ds[i]
+        assert ds[row["__key__"]] == row
+    gone = ({str(i) for i in range(6)} - {r["__key__"] for r in ds}).pop()
+    with pytest.raises(KeyError, match="not among the rows"):
+        ds[gone]
+
+
+def write_arrow(path, *batches, stream=False, **options):
+    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(path, batches[0].schema, options=pa.ipc.IpcWriteOptions(**options)) as w:
+        for b in batches:
+            w.write_batch(b)
+    return str(path)
+
+
+def write(path, table):
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    else:
+        write_arrow(path, *table.to_batches())
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("packed", [None, "lz4"])
+def test_dictionaries_that_grow_or_are_replaced(tmp_path, packed):
+    def batch(words, values):
+        return pa.record_batch({"w": pa.DictionaryArray.from_arrays(pa.array(values, pa.int8()), pa.array(words))})
+    grown = [batch(["a", "bb"], [0, 1, None]), batch(["a", "bb", "ccc"], [2, 0]), batch(["a", "bb", "ccc", "d", "e"], [4, 3, 2, 1, 0])]
+    want = ["a", "bb", None, "ccc", "a", "e", "d", "ccc", "bb", "a"]
+    for stream in (False, True):
+        path = write_arrow(tmp_path / f"{stream}.arrow", *grown, stream=stream, emit_dictionary_deltas=True, compression=packed)
+        assert [r["w"] for r in stoker.open(path)] == want
+        with stoker.Loader(path, {"w": "from(w, default='')"}, batch_size=10, num_workers=0) as loader:
+            assert next(iter(loader))["w"] == [w or "" for w in want]
+    replaced = [batch(["a", "b"], [0, 1]), batch(["x", "y"], [1, 0]), batch(["b", "a", "c"], [0, 2])]
+    path = write_arrow(tmp_path / "replaced.arrow", *replaced, stream=True, compression=packed)
+    assert [r["w"] for r in stoker.open(path)] == ["a", "b", "y", "x", "b", "c"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_files_whose_times_have_other_units(tmp_path, kind):
+    """The stored integers would be mixed without a word."""
+    for a, b in ((pa.timestamp("ms"), pa.timestamp("us")), (pa.time64("us"), pa.time64("ns")), (pa.timestamp("us"), pa.int64())):
+        for i, t in enumerate((a, b)):
+            write(tmp_path / f"{i}.{kind}", pa.table({"x": [1], "t": pa.array([5000], t)}))
+        with pytest.raises(stoker.StokerError, match=f"column t .*1.{kind}"):
+            stoker.open(str(tmp_path / f"*.{kind}"))
+    write(tmp_path / f"0.{kind}", pa.table({"x": [1], "t": pa.array([5000], pa.timestamp("us", "UTC"))}))
+    write(tmp_path / f"1.{kind}", pa.table({"x": [1], "t": pa.array([6000], pa.timestamp("us", "Europe/Berlin"))}))
+    assert [r["t"] for r in stoker.open(str(tmp_path / f"*.{kind}"))] == [5000, 6000]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_text_in_some_files_only_is_bytes(tmp_path, kind):
+    for order in ((pa.string(), pa.binary()), (pa.binary(), pa.string())):
+        for i, t in enumerate(order):
+            write(tmp_path / f"{i}.{kind}", pa.table({"t": pa.array([b"a"], t)}))
+        assert [r["t"] for r in stoker.open(str(tmp_path / f"*.{kind}"))] == [b"a", b"a"]
+
+
+@pytest.mark.parametrize("packed", [None, "lz4"])
+def test_columns_of_nulls(tmp_path, packed):
+    t = pa.table({"n": pa.nulls(3), "x": [1, 2, 3], "s": pa.StructArray.from_arrays([pa.nulls(3), pa.array(["a", "b", "c"])], ["u", "v"])})
+    for source in (t, write_arrow(tmp_path / "t.arrow", *t.to_batches(), compression=packed)):
+        assert [(r["n"], r["x"], r["s.u"], r["s.v"]) for r in stoker.open(source)] == [(None, i + 1, None, "abc"[i]) for i in range(3)]
+        with stoker.Loader(source, {"n": "from(n, default='7') | int", "x": "int"}, batch_size=3) as loader:
+            batch = next(iter(loader))
+            assert np.asarray(batch["n"]).tolist() == [7, 7, 7] and np.asarray(batch["x"]).tolist() == [1, 2, 3]
+
+
+def test_columns_with_odd_names(tmp_path):
+    names = ["a,b", ".x", "x.", "a..b", "", "new\nline", 'q"q', "\u2603"]
+    pq.write_table(pa.Table.from_arrays([pa.array([i, i + 100]) for i in range(len(names))], names=names), tmp_path / "t.parquet")
+    ds = stoker.open(str(tmp_path / "t.parquet"))
+    for i, name in enumerate(names):
+        assert ds.column(name).tolist() == [i, i + 100]
+        quoted = name.replace('"', '""')
+        assert len(stoker.open(str(tmp_path / "t.parquet"), where=f'"{quoted}" = {i}')) == 1
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "memory"])
+def test_two_columns_of_one_name(tmp_path, kind):
+    t = pa.Table.from_arrays([pa.array([i]) for i in range(2501)], names=[f"c{i % 2500}" for i in range(2501)])
+    if kind != "memory":
+        write(tmp_path / f"t.{kind}", t)
+    with pytest.raises(stoker.StokerError, match="two columns are called c0: give them other names"):
+        stoker.open(t if kind == "memory" else str(tmp_path / f"t.{kind}"))
+
+
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_a_scan_of_arrow_longer_than_a_span(tmp_path, kind):
+    """Rows in order are copied many at once: lists of one length, of others, and slices, with the bits of pyarrow."""
+    n = 50_000
+    rng = np.random.default_rng(18)
+    lists = pa.ListArray.from_arrays(np.arange(0, 16 * n + 1, 16, dtype=np.int32), rng.integers(0, 9999, 16 * n, dtype=np.int32))
+    lengths = np.where(np.arange(n) % 1000 < 900, 3, rng.integers(0, 6, n))
+    ragged = pa.LargeListArray.from_arrays(np.concatenate([[0], np.cumsum(lengths)]), rng.random(int(lengths.sum())))
+    t = pa.table({"x": rng.random(n), "l": lists, "r": ragged, "f": pa.FixedSizeListArray.from_arrays(pa.array(rng.random(4 * n, "f4")), 4)}).slice(7)
+    source = t if kind == "memory" else write_arrow(tmp_path / "t.arrow", *t.combine_chunks().to_batches(20_000))
+    with stoker.Loader(source, {"x": "from(x)", "l": "from(l) | ints(shape=16)", "r": "from(r)", "f": "from(f)"}, batch_size=4096, collate={"r": "list"}) as loader:
+        got = {k: [] for k in "xlrf"}
+        for batch in loader:
+            for k in "xlf":
+                got[k].append(np.asarray(batch[k]))
+            got["r"] += [np.asarray(v) for v in batch["r"]]
+    assert np.concatenate(got["x"]).tobytes() == np.asarray(t["x"]).tobytes()
+    assert np.array_equal(np.concatenate(got["l"]).ravel(), np.asarray(t["l"].combine_chunks().flatten()))
+    assert np.concatenate(got["f"]).tobytes() == np.asarray(t["f"].combine_chunks().flatten()).tobytes()
+    assert [len(v) for v in got["r"]] == lengths[7:].tolist() and np.concatenate(got["r"]).tobytes() == np.asarray(t["r"].combine_chunks().flatten()).tobytes()
+
+
+def test_partitions_as_pyarrow_and_spark_write_them(tmp_path):
+    """Characters that a path can't have are %XX, and a null has a word of its own."""
+    import pyarrow.dataset as pads
+    kinds = ["a/b", "c d", None, "50%", "x=y", "\u00e9"]
+    t = pa.table({"x": range(6), "kind": kinds, "year": [2023, 2024, 2023, 2024, None, 2024]})
+    pads.write_dataset(t, tmp_path / "d", format="parquet", partitioning=["kind", "year"], partitioning_flavor="hive")
+    ds = stoker.open(str(tmp_path / "d"))
+    got = sorted((r["x"], r["kind"], r["year"]) for r in ds)
+    assert got == [(i, kinds[i], None if i == 4 else str(t["year"][i].as_py())) for i in range(6)]
+    for where, want in (("kind = 'a/b'", [0]), ("kind IS NULL", [2]), ("year >= 2024", [1, 3, 5]), ("year IS NULL OR kind = '50%'", [3, 4])):
+        assert sorted(r["x"] for r in stoker.open(str(tmp_path / "d"), where=where)) == want
